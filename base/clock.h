@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The clock seam: real time, or whatever a test steps. */
+#ifndef FRY_BASE_CLOCK_H
+#define FRY_BASE_CLOCK_H
+
+#include <ferry/engine.h>
+#include <stdbool.h>
+
+typedef struct fry_clock {
+    ferry_clock clock; /* always filled in */
+    bool is_real;      /* CLOCK_MONOTONIC: kernel timers may be set by it */
+} fry_clock;
+
+/* NULL: CLOCK_MONOTONIC. */
+void fry_clock_init(fry_clock *clock, const ferry_clock *user);
+
+int64_t fry_clock_now_ns(const fry_clock *clock);
+
+/* CLOCK_MONOTONIC whatever the engine's clock is: for spins and waits of real threads. */
+int64_t fry_clock_monotonic_ns(void);
+
+#endif

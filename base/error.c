@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+
+#include "base/lf.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define STATIC_REFERENCES UINT32_MAX
+
+static const char default_domain[] = "ferry";
+
+#define STATIC_ERROR(status_, text_)                                                               \
+    {                                                                                              \
+        .references = STATIC_REFERENCES,                                                           \
+        .public_ = {                                                                               \
+            .status = (status_),                                                                   \
+            .rank = -1,                                                                            \
+            .domain = default_domain,                                                              \
+            .message = (text_),                                                                    \
+        },                                                                                         \
+    }
+
+fry_error *fry_error_static(ferry_status status)
+{
+    /* Never written: retain and release leave a static error alone. */
+#define STATIC_CASE(name, value, text)                                                             \
+    case name: {                                                                                   \
+        static fry_error error = STATIC_ERROR(name, text);                                         \
+        return &error;                                                                             \
+    }
+    switch (status) {
+        FERRY_STATUS_MAP(STATIC_CASE)
+    }
+#undef STATIC_CASE
+    /* A user's number: a failure we can't name. */
+    return fry_error_static(FERRY_E_FAILED);
+}
+
+/*
+ * Errors keep only the root of their causes, so a chain of any length costs one reference and no
+ * recursion; a root has no cause, since every error was made here.
+ */
+static fry_error *root_of(fry_error *cause)
+{
+    if (cause != NULL && cause->public_.cause != NULL)
+        return (fry_error *)cause->public_.cause;
+    return cause;
+}
+
+fry_error *fry_error_create(const fry_memory *memory, const fry_error_facts *facts,
+                            const char *format, ...)
+{
+    fry_error *error = fry_alloc(memory, sizeof *error, _Alignof(fry_error));
+    if (error == NULL)
+        return fry_error_static(facts->status);
+    error->references = 1;
+    error->memory = *memory;
+    fry_error *root = fry_error_retain(root_of(facts->cause));
+    error->public_ = (ferry_error){
+        .status = facts->status,
+        .rank = -1,
+        .domain = facts->domain != NULL ? facts->domain : default_domain,
+        .native_code = facts->native_code,
+        .op = facts->op,
+        .label = facts->label,
+        .message = ferry_status_text(facts->status),
+        .cause = root != NULL ? &root->public_ : NULL,
+    };
+    if (format != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        int length = vsnprintf(error->text, sizeof error->text, format, arguments);
+        va_end(arguments);
+        if (length > 0)
+            error->public_.message = error->text;
+    }
+    return error;
+}
+
+fry_error *fry_error_retain(fry_error *error)
+{
+    if (error != NULL && fry_load_relaxed(&error->references) != STATIC_REFERENCES)
+        (void)fry_fetch_add(&error->references, 1);
+    return error;
+}
+
+void fry_error_release(fry_error *error)
+{
+    if (error == NULL || fry_load_relaxed(&error->references) == STATIC_REFERENCES)
+        return;
+    /* A full barrier: what other holders read is read before the memory goes. */
+    if (fry_fetch_sub(&error->references, 1) != 1)
+        return;
+    fry_error *root = (fry_error *)error->public_.cause;
+    fry_memory memory = error->memory;
+    fry_free(&memory, error, sizeof *error);
+    fry_error_release(root);
+}
+
+void ferry_error_release(ferry_error *error)
+{
+    _Static_assert(offsetof(fry_error, public_) == 0, "the public error is the private one");
+    fry_error_release((fry_error *)error);
+}

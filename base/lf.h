@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The atomics of the house, and the only place that includes Concurrency Kit.
+ *
+ * Single words go through the compiler's __atomic builtins: they say their ordering, cost the same
+ * as ck_pr on every machine ferry runs on, and ThreadSanitizer sees them in the very code that
+ * ships. Concurrency Kit gives what the language lacks: the double-word compare-and-swap behind the
+ * pool's free list, the spin hint and the cache line. Its inline assembly is invisible to
+ * ThreadSanitizer, so under it the double-word swap goes through the compiler.
+ */
+#ifndef FRY_BASE_LF_H
+#define FRY_BASE_LF_H
+
+#include <ck_md.h>
+#include <ck_pr.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FRY_CACHE_LINE CK_MD_CACHELINE
+
+#define fry_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define fry_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define fry_load_seq_cst(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
+#define fry_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define fry_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define fry_store_seq_cst(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
+
+/* Read-modify-writes give the old value. A seq_cst load that follows one is not read before it; for
+ * a weaker load that takes fry_fence (x86 needs neither). */
+#define fry_exchange(p, v) __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
+#define fry_fetch_add(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
+#define fry_fetch_sub(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_SEQ_CST)
+
+/* On failure *expected_p receives what was there. May fail without cause: use in a loop. */
+#define fry_cas_weak(p, expected_p, v)                                                             \
+    __atomic_compare_exchange_n((p), (expected_p), (v), true, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)
+#define fry_cas(p, expected_p, v)                                                                  \
+    __atomic_compare_exchange_n((p), (expected_p), (v), false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)
+
+#define fry_likely(condition) __builtin_expect(!!(condition), 1)
+#define fry_unlikely(condition) __builtin_expect(!!(condition), 0)
+
+#if defined(__SANITIZE_THREAD__)
+#define FRY_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FRY_TSAN 1
+#endif
+#endif
+#ifndef FRY_TSAN
+#define FRY_TSAN 0
+#endif
+
+/*
+ * A store followed by a load that must not pass it. ThreadSanitizer does not model fences, so there
+ * it is a read-modify-write on a word of its own, which it does.
+ */
+static inline void fry_fence(void)
+{
+#if FRY_TSAN
+    extern uint32_t fry_tsan_fence;
+    (void)fry_fetch_add(&fry_tsan_fence, 1);
+#else
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+static inline void fry_pause(void)
+{
+    ck_pr_stall();
+}
+
+/* A pointer with a counter beside it, so that a compare-and-swap notices a pointer that came back.
+ */
+typedef struct fry_counted_pointer {
+    void *pointer;
+    uintptr_t count;
+} __attribute__((aligned(16))) fry_counted_pointer;
+
+/*
+ * The two halves are read apart; a torn pair makes the swap below fail, since count only grows.
+ */
+static inline fry_counted_pointer fry_counted_load(const fry_counted_pointer *from)
+{
+    fry_counted_pointer value;
+    value.count = fry_load_acquire(&from->count);
+    value.pointer = fry_load_acquire(&from->pointer);
+    return value;
+}
+
+static inline bool fry_counted_cas(fry_counted_pointer *at, fry_counted_pointer expected,
+                                   void *pointer)
+{
+    fry_counted_pointer next = {pointer, expected.count + 1};
+#if FRY_TSAN
+    unsigned __int128 old_word, new_word;
+    __builtin_memcpy(&old_word, &expected, sizeof old_word);
+    __builtin_memcpy(&new_word, &next, sizeof new_word);
+    return __sync_bool_compare_and_swap((unsigned __int128 *)(void *)at, old_word, new_word);
+#else
+    return ck_pr_cas_ptr_2(at, &expected, &next);
+#endif
+}
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pools of equal slots with a bound, after Bonwick's magazines ("Magazines and Vmem", USENIX 2001).
+ *
+ * A magazine is a free slot that lists further free slots. Each thread keeps two of a pool
+ * (fry_pool_cache), takes from and gives to them without atomics, and exchanges whole magazines
+ * with the pool's depot by one double-word compare-and-swap. Bonwick's magazines are memory of
+ * their own; here the magazine is itself the last slot it gives, and a slot given to a full one
+ * becomes the next, so there are never too few and they cost nothing. The other slots' memory is
+ * not touched while they are free: it was last written by some other core, so take fetches the slot
+ * that will be wanted soon instead. Chunks of slots are taken from the allocator and given back
+ * only when the pool is closed: the steady state allocates nothing.
+ *
+ * Why it is safe. The depot is a stack of magazines. A pop reads the link of a magazine that
+ * another thread may have popped meanwhile: it is still mapped (chunks stay as long as the pool),
+ * the link is a word of the slot that its user never touches and that is only ever accessed
+ * atomically, and the counter beside the top makes the swap fail then.
+ */
+#ifndef FRY_BASE_POOL_H
+#define FRY_BASE_POOL_H
+
+#include "base/lf.h"
+#include "base/memory.h"
+
+#include <ferry/status.h>
+
+/* What a free slot holds when it is a magazine. */
+typedef struct fry_magazine {
+    uint64_t count;
+    void *slots[];
+} fry_magazine;
+
+/* The last two words of every slot. */
+typedef struct fry_pool_words {
+    uintptr_t chunk; /* first slot of a chunk: the chunk before, and how many slots this one has */
+    uintptr_t below; /* magazine in the depot: the one below it; atomic */
+} fry_pool_words;
+
+typedef struct fry_pool {
+    fry_counted_pointer depot;
+    uintptr_t chunks;
+    uint64_t made; /* slots that exist */
+    uint64_t limit;
+    const fry_memory *memory;
+    size_t slot_bytes;
+    uint32_t magazine_slots; /* how many slots a magazine lists at most, beside itself */
+} __attribute__((aligned(64))) fry_pool;
+
+typedef struct fry_pool_cache {
+    fry_magazine *loaded;
+    fry_magazine *spare;
+    fry_magazine *reserved; /* more of them, through `below` */
+} fry_pool_cache;
+
+/*
+ * Slots hold object_bytes and fry_pool_words behind them, rounded up to cache lines. At most
+ * `limit` of them ever exist.
+ */
+void fry_pool_open(fry_pool *pool, const fry_memory *memory, size_t object_bytes, uint64_t limit);
+
+/* Gives all memory back. No slot may be in use any more. */
+void fry_pool_close(fry_pool *pool);
+
+/* Loads a magazine: from the depot, and if may_grow from the allocator. FERRY_E_AGAIN: the bound is
+ * reached, or it may not grow. FERRY_E_NO_MEMORY. */
+ferry_status fry_pool_refill(fry_pool *pool, fry_pool_cache *cache, bool may_grow);
+
+/* The loaded magazine is full or missing: the slot becomes the next. */
+void fry_pool_give_magazine(fry_pool *pool, fry_pool_cache *cache, void *slot);
+
+/*
+ * Sees to it that the next `count` fry_pool_take succeed; like fry_pool_refill. fry_pool_unreserve
+ * gives what was not taken back.
+ */
+ferry_status fry_pool_reserve(fry_pool *pool, fry_pool_cache *cache, uint64_t count, bool may_grow);
+void fry_pool_unreserve(fry_pool *pool, fry_pool_cache *cache);
+
+/* Gives all of a cache back, when its thread ends. */
+void fry_pool_flush(fry_pool *pool, fry_pool_cache *cache);
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+/* A free slot is poisoned, unless it is a magazine: use after an early free is caught. */
+#define fry_pool_poison(pool, slot)                                                                \
+    __asan_poison_memory_region((slot), (pool)->slot_bytes - sizeof(fry_pool_words))
+#define fry_pool_unpoison(pool, slot) __asan_unpoison_memory_region((slot), (pool)->slot_bytes)
+#else
+#define fry_pool_poison(pool, slot) ((void)0)
+#define fry_pool_unpoison(pool, slot) ((void)0)
+#endif
+
+/* A slot with undefined contents, or NULL if it takes a refill that may grow. */
+static inline void *fry_pool_take(fry_pool *pool, fry_pool_cache *cache)
+{
+    fry_magazine *loaded = cache->loaded;
+    if (fry_unlikely(loaded == NULL)) {
+        if (fry_pool_refill(pool, cache, false) != FERRY_OK)
+            return NULL;
+        loaded = cache->loaded;
+    }
+    if (fry_unlikely(loaded->count == 0)) {
+        cache->loaded = NULL;
+        return loaded;
+    }
+    uint64_t count = --loaded->count;
+    void *slot = loaded->slots[count];
+    if (fry_likely(count >= 3)) {
+        const char *soon = loaded->slots[count - 3];
+        __builtin_prefetch(soon, 1);
+        __builtin_prefetch(soon + FRY_CACHE_LINE, 1);
+    }
+    fry_pool_unpoison(pool, slot);
+    return slot;
+}
+
+/* The same, growing if need be; NULL sets *status_p. */
+static inline void *fry_pool_take_or_grow(fry_pool *pool, fry_pool_cache *cache,
+                                          ferry_status *status_p)
+{
+    void *slot = fry_pool_take(pool, cache);
+    if (fry_likely(slot != NULL))
+        return slot;
+    *status_p = fry_pool_refill(pool, cache, true);
+    return *status_p == FERRY_OK ? fry_pool_take(pool, cache) : NULL;
+}
+
+/* Into the calling thread's cache, wherever the slot was taken. */
+static inline void fry_pool_give(fry_pool *pool, fry_pool_cache *cache, void *slot)
+{
+    fry_magazine *loaded = cache->loaded;
+    if (fry_unlikely(loaded == NULL || loaded->count >= pool->magazine_slots)) {
+        fry_pool_give_magazine(pool, cache, slot);
+        return;
+    }
+    fry_pool_poison(pool, slot);
+    loaded->slots[loaded->count++] = slot;
+}
+
+#endif

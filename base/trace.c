@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/trace.h"
+
+#include <string.h>
+
+#define CAPACITY_MIN ((size_t)2)
+#define CAPACITY_MAX ((size_t)1 << 31)
+
+const char *ferry_trace_what_name(ferry_trace_what what)
+{
+#define NAME_CASE(name, value, text)                                                               \
+    case name:                                                                                     \
+        return text;
+    switch (what) {
+        FERRY_TRACE_MAP(NAME_CASE)
+    }
+    return "?";
+}
+
+const char *ferry_op_kind_name(ferry_op_kind kind)
+{
+    switch (kind) {
+        FERRY_OP_KIND_MAP(NAME_CASE)
+    }
+#undef NAME_CASE
+    return "?";
+}
+
+static size_t ring_size_bytes(size_t slots)
+{
+    return sizeof(fry_trace_ring) + slots * sizeof(ferry_trace_record);
+}
+
+fry_trace_ring *fry_trace_ring_create(const fry_memory *memory, size_t capacity)
+{
+    if (capacity > CAPACITY_MAX)
+        return NULL;
+    size_t slots = CAPACITY_MIN;
+    while (slots < capacity)
+        slots *= 2;
+    fry_trace_ring *ring = fry_alloc(memory, ring_size_bytes(slots), _Alignof(fry_trace_ring));
+    if (ring != NULL)
+        ring->mask = slots - 1;
+    return ring;
+}
+
+void fry_trace_ring_destroy(const fry_memory *memory, fry_trace_ring *ring)
+{
+    if (ring != NULL)
+        fry_free(memory, ring, ring_size_bytes(ring->mask + 1));
+}
+
+static void copy_record(const fry_trace_ring *ring, uint64_t position, ferry_trace_record *record)
+{
+    const ferry_trace_record *slot = &ring->records[position & ring->mask];
+#define LOAD_FIELD(field) record->field = fry_load_acquire(&slot->field);
+    FRY_TRACE_FIELDS(LOAD_FIELD)
+#undef LOAD_FIELD
+}
+
+/* How many of the positions from `first` on may be, or have been, overwritten. */
+static uint64_t overwritten(const fry_trace_ring *ring, uint64_t first, uint64_t head)
+{
+    uint64_t readable = ring->mask; /* the slot that is being written next is not */
+    return head - first > readable ? head - first - readable : 0;
+}
+
+size_t fry_trace_ring_read(const fry_trace_ring *ring, uint64_t *cursor,
+                           ferry_trace_record *records, size_t capacity, uint64_t *lost)
+{
+    uint64_t head = fry_load_acquire(&ring->head);
+    uint64_t missed = overwritten(ring, *cursor, head);
+    uint64_t first = *cursor + missed;
+    uint64_t count = head - first < capacity ? head - first : capacity;
+    for (uint64_t i = 0; i < count; i++)
+        copy_record(ring, first + i, &records[i]);
+
+    /* What the writer may have touched meanwhile is the oldest part of what was copied. */
+    uint64_t torn = overwritten(ring, first, fry_load_acquire(&ring->head));
+    if (torn > count)
+        torn = count;
+    count -= torn;
+    if (torn != 0)
+        memmove(records, records + torn, count * sizeof *records);
+    *cursor = first + torn + count;
+    *lost += missed + torn;
+    return count;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* idle: how often the kernel runs any thread of an engine that has nothing in flight. */
+#include "bench/bench.h"
+#include "bench/procfs.h"
+
+#include <errno.h>
+#include <time.h>
+
+/* After the last operation is quiet its threads may still be on their way to sleep. */
+#define SETTLE_NS INT64_C(100000000)
+#define BUFFER_BYTES 65536
+
+static void sleep_ns(int64_t duration_ns)
+{
+    struct timespec rest = {.tv_sec = duration_ns / 1000000000,
+                            .tv_nsec = duration_ns % 1000000000};
+    while (nanosleep(&rest, &rest) != 0) {
+        if (errno != EINTR)
+            bench_fail("cannot sleep");
+    }
+}
+
+void bench_idle(bool is_quick)
+{
+    bench_threads others;
+    bench_threads threads;
+    bench_threads_list(&others);
+    ferry_engine *engine = bench_engine_open(NULL);
+    ferry_buffer *source = bench_buffer(engine, "host:0", BUFFER_BYTES, 1);
+    ferry_buffer *target = bench_buffer(engine, "host:1", BUFFER_BYTES, 0);
+    (void)bench_chain_ns(engine, 1000, true);
+    bench_finish(ferry_copy(engine, ferry_buffer_span(target), ferry_buffer_span(source), NULL));
+    bench_finish(ferry_engine_drain(engine));
+    bench_threads_list(&threads);
+    bench_threads_subtract(&threads, &others);
+    if (threads.count == 0)
+        bench_fail("idle: the engine has no threads");
+    sleep_ns(SETTLE_NS);
+    uint64_t before = bench_threads_switches(&threads);
+    sleep_ns((is_quick ? 2 : 10) * INT64_C(1000000000));
+    uint64_t after = bench_threads_switches(&threads);
+    bench_report_value((bench_key){"idle", is_quick ? "2s" : "10s", "wakeups", ""},
+                       (double)(after - before));
+    ferry_buffer_release(source);
+    ferry_buffer_release(target);
+    bench_engine_close(engine);
+}

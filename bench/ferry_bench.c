@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ferry_bench: measures ferry beside its rivals and physical limits. */
+#include "bench/bench.h"
+
+#include <argp.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct bench_case {
+    const char *name;
+    void (*run)(bool is_quick);
+} bench_case;
+
+static const bench_case cases[] = {
+    {"graph", bench_graph},   {"submit", bench_submit},   {"wake", bench_wake},
+    {"copy", bench_copy},     {"overlap", bench_overlap}, {"scale", bench_scale},
+    {"memory", bench_memory}, {"idle", bench_idle},       {"trace", bench_trace},
+};
+
+#define CASE_COUNT (sizeof cases / sizeof cases[0])
+
+typedef struct command_line {
+    const char *chosen; /* name of a case, or "all" */
+    bool is_quick;
+    bool is_json;
+} command_line;
+
+static bool is_known(const char *name)
+{
+    for (size_t i = 0; i < CASE_COUNT; i++) {
+        if (strcmp(cases[i].name, name) == 0)
+            return true;
+    }
+    return strcmp(name, "all") == 0;
+}
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    command_line *line = state->input;
+    switch (key) {
+    case 'q':
+        line->is_quick = true;
+        return 0;
+    case 'j':
+        line->is_json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (line->chosen != NULL || !is_known(argument))
+            argp_error(state, "one CASE is wanted, and \"%s\" is no further one", argument);
+        line->chosen = argument;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_usage(state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"quick", 'q', NULL, 0, "Fewer rounds and smaller ends of the ranges", 0},
+    {"json", 'j', NULL, 0, "One JSON object a line instead of a table", 0},
+    {0},
+};
+
+static const struct argp parser = {
+    .options = options,
+    .parser = parse_option,
+    .args_doc = "CASE",
+    .doc = "Measures ferry; where there is a rival or a physical limit, in the same run.\v"
+           "CASE is graph, submit, wake, copy, overlap, scale, memory, idle, trace or all. Figures "
+           "are medians; p99 looks at the bad side.",
+};
+
+int main(int argc, char **argv)
+{
+    command_line line = {0};
+    error_t error = argp_parse(&parser, argc, argv, 0, NULL, &line);
+    if (error != 0)
+        bench_fail("%s", strerror(error));
+    bench_report_open(line.is_json);
+    bool is_all = strcmp(line.chosen, "all") == 0;
+    for (size_t i = 0; i < CASE_COUNT; i++) {
+        if (is_all || strcmp(cases[i].name, line.chosen) == 0)
+            cases[i].run(line.is_quick);
+    }
+    return EXIT_SUCCESS;
+}

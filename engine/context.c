@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Contexts: what a thread keeps of an engine. A thread finds its own through a few thread-local
+ * slots keyed by the engine's number, which is never used twice, so a slot of a dead engine is
+ * simply never found again. A context belongs to its engine; when its thread ends (or needs the
+ * slot for another engine) its caches go back to the pools and it waits for another thread.
+ */
+#include "engine/engine.h"
+
+#define CONTEXT_SLOTS 8
+
+_Thread_local fry_context_slot fry_context_recent;
+static _Thread_local fry_context_slot context_slots[CONTEXT_SLOTS];
+static _Thread_local uint32_t context_victim;
+
+static pthread_mutex_t alive_lock = PTHREAD_MUTEX_INITIALIZER;
+static ferry_engine *alive; /* engines whose memory is there */
+static pthread_key_t thread_end_key;
+static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
+static bool thread_end_works;
+
+/* The engine may be gone: only the list of live ones says. */
+static void context_leave(fry_context_slot *slot)
+{
+    (void)pthread_mutex_lock(&alive_lock);
+    ferry_engine *engine = alive;
+    while (engine != NULL && engine->id != slot->engine_id)
+        engine = engine->next_alive;
+    if (engine != NULL) {
+        fry_context *context = slot->context;
+        fry_pool_flush(&engine->nodes, &context->nodes);
+        fry_pool_flush(&engine->edges, &context->edges);
+        fry_pool_flush(&engine->uses, &context->uses);
+        fry_pool_flush(&engine->segments, &context->segments);
+        fry_pool_flush(&engine->readers, &context->readers);
+        (void)pthread_mutex_lock(&engine->cold);
+        context->next_idle = engine->idle_contexts;
+        engine->idle_contexts = context;
+        (void)pthread_mutex_unlock(&engine->cold);
+    }
+    (void)pthread_mutex_unlock(&alive_lock);
+    *slot = (fry_context_slot){0};
+}
+
+static void thread_end(void *slots)
+{
+    (void)slots;
+    fry_context_recent = (fry_context_slot){0};
+    for (size_t i = 0; i < CONTEXT_SLOTS; i++) {
+        if (context_slots[i].context != NULL)
+            context_leave(&context_slots[i]);
+    }
+}
+
+static void make_thread_end_key(void)
+{
+    thread_end_works = pthread_key_create(&thread_end_key, thread_end) == 0;
+}
+
+static fry_context *context_create(ferry_engine *engine)
+{
+    (void)pthread_mutex_lock(&engine->cold);
+    fry_context *context = engine->idle_contexts;
+    if (context != NULL)
+        engine->idle_contexts = context->next_idle;
+    (void)pthread_mutex_unlock(&engine->cold);
+    if (context != NULL)
+        return context;
+
+    context = fry_alloc(&engine->memory, sizeof *context, _Alignof(fry_context));
+    if (context == NULL)
+        return NULL;
+    context->engine = engine;
+    (void)pthread_mutex_lock(&engine->cold);
+    context->number = engine->context_count++;
+    if (fry_load_relaxed(&engine->tracing) != 0)
+        (void)fry_trace_ring_add(engine, context); /* without a ring its records are lost */
+    context->next = engine->contexts;
+    engine->contexts = context;
+    (void)pthread_mutex_unlock(&engine->cold);
+    return context;
+}
+
+fry_context *fry_context_find(ferry_engine *engine)
+{
+    fry_context_slot *slot = NULL;
+    for (size_t i = 0; i < CONTEXT_SLOTS; i++) {
+        if (context_slots[i].engine_id == engine->id) {
+            fry_context_recent = context_slots[i];
+            return context_slots[i].context;
+        }
+        if (context_slots[i].context == NULL)
+            slot = &context_slots[i];
+    }
+    (void)pthread_once(&thread_end_once, make_thread_end_key);
+    if (!thread_end_works || pthread_setspecific(thread_end_key, context_slots) != 0)
+        return NULL;
+    fry_context *context = context_create(engine);
+    if (context == NULL)
+        return NULL;
+    if (slot == NULL) {
+        slot = &context_slots[context_victim++ % CONTEXT_SLOTS];
+        context_leave(slot);
+    }
+    *slot = (fry_context_slot){.engine_id = engine->id, .context = context};
+    fry_context_recent = *slot;
+    return context;
+}
+
+void fry_engine_register(ferry_engine *engine)
+{
+    static uint64_t last_id;
+    (void)pthread_mutex_lock(&alive_lock);
+    engine->id = ++last_id;
+    engine->next_alive = alive;
+    alive = engine;
+    (void)pthread_mutex_unlock(&alive_lock);
+}
+
+void fry_engine_unregister(ferry_engine *engine)
+{
+    (void)pthread_mutex_lock(&alive_lock);
+    ferry_engine **at = &alive;
+    while (*at != engine)
+        at = &(*at)->next_alive;
+    *at = engine->next_alive;
+    (void)pthread_mutex_unlock(&alive_lock);
+}
+
+void fry_contexts_free(ferry_engine *engine)
+{
+    while (engine->contexts != NULL) {
+        fry_context *context = engine->contexts;
+        engine->contexts = context->next;
+        if (context->ring != NULL)
+            fry_trace_ring_destroy(&engine->memory, context->ring);
+        fry_free(&engine->memory, context, sizeof *context);
+    }
+}
+
+/* A child of fork may find the locks taken by threads it does not have. */
+void fry_contexts_forked(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    alive_lock = fresh;
+    alive = NULL;
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An engine's life.
+ *
+ * Memory. `references` counts what must outlive the user's handle: buffers, references to refused
+ * futures, and, with FRY_REFERENCE_BIAS in place of the handle, nodes that only users' handles
+ * keep. Those are counted without atomics while the engine runs (engine->detached, with the baton)
+ * and each takes one off when it is released, so the count may be anything below the bias until the
+ * handle goes; then the bias is taken off and what was detached is put on, and whoever brings the
+ * sum to zero frees the engine. It can't be zero before, and nobody counts up after but from a
+ * reference already counted.
+ */
+#include "base/futex.h"
+#include "engine/graph.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define HOST_DEVICES_DEFAULT 4
+#define WORKERS_MAX 8
+#define MAX_NODES_DEFAULT ((uint32_t)1 << 20)
+#define MAX_NODES_MAX ((uint32_t)1 << 28)
+#define SPIN_MAX_NS 1000000000
+#define WAIT_SPIN_DEFAULT_NS 10000
+#define INLINE_COPY_DEFAULT 4096
+#define FLIGHT_RECORDS_MAX ((uint32_t)1 << 20)
+#define RESERVE_NODES 64
+#define RELEASE_TIMEOUT_NS 5000000000
+
+uint64_t fry_fork_generation;
+fry_host_gate fry_test_host_gate;
+
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void forked_in_child(void)
+{
+    fry_fork_generation++;
+    fry_contexts_forked();
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, forked_in_child);
+}
+
+void fry_engine_retain(ferry_engine *engine)
+{
+    (void)fry_fetch_add(&engine->references, 1);
+}
+
+static void engine_free(ferry_engine *engine)
+{
+    fry_memory memory = engine->memory;
+    fry_engine_unregister(engine);
+    fry_contexts_free(engine);
+    fry_pool_close(&engine->nodes);
+    fry_pool_close(&engine->edges);
+    fry_pool_close(&engine->uses);
+    fry_pool_close(&engine->segments);
+    fry_pool_close(&engine->readers);
+    fry_pool_close(&engine->reserve);
+    fry_loop_free(engine);
+    fry_host_destroy(engine->host);
+    fry_poller_close(&engine->poller);
+    (void)pthread_mutex_destroy(&engine->cold);
+    fry_free(&memory, engine, sizeof *engine);
+}
+
+void fry_engine_unretain(ferry_engine *engine, int64_t count)
+{
+    if (fry_fetch_sub(&engine->references, count) == count)
+        engine_free(engine);
+}
+
+/* ---- creating ---- */
+
+static ferry_error *creation_error(const fry_memory *memory, ferry_status status, const char *why)
+{
+    fry_error_facts facts = {.status = status};
+    return &fry_error_create(memory, &facts, "%s", why)->public_;
+}
+
+static void set_default_u32(uint32_t *value, uint32_t otherwise)
+{
+    if (*value == 0)
+        *value = otherwise;
+}
+
+static const char *options_complaint(ferry_engine_options *options)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t workers = cpus < 2 ? 1 : cpus / 2 > WORKERS_MAX ? WORKERS_MAX : (uint32_t)(cpus / 2);
+    set_default_u32(&options->host_devices, HOST_DEVICES_DEFAULT);
+    set_default_u32(&options->host_workers, workers);
+    set_default_u32(&options->max_nodes, MAX_NODES_DEFAULT);
+    if (options->inline_copy_bytes == 0)
+        options->inline_copy_bytes = INLINE_COPY_DEFAULT;
+    if (options->wait_spin_ns == 0)
+        options->wait_spin_ns = WAIT_SPIN_DEFAULT_NS;
+    if (options->loop != FERRY_LOOP_THREAD && options->loop != FERRY_LOOP_EMBEDDED)
+        return "loop is no ferry_loop_mode";
+    if (options->host_devices > FRY_HOST_DEVICES_MAX)
+        return "host_devices is at most 64";
+    if (options->host_workers > WORKERS_MAX)
+        return "host_workers is at most 8";
+    if (options->max_nodes > MAX_NODES_MAX)
+        return "max_nodes is at most 2^28";
+    if (options->spin_ns < 0 || options->spin_ns > SPIN_MAX_NS)
+        return "spin_ns is 0 to 10^9";
+    if (options->flight_records > FLIGHT_RECORDS_MAX)
+        return "flight_records is at most 2^20";
+    if (options->allocator != NULL &&
+        (options->allocator->alloc == NULL || options->allocator->free == NULL))
+        return "an allocator needs both its functions";
+    if (options->clock != NULL && options->clock->now_ns == NULL)
+        return "a clock needs its function";
+    if (options->reserved != 0)
+        return "reserved must be zero";
+    return NULL;
+}
+
+/*
+ * On a worker. It does the graph's work itself if nobody else is at it: the future resolves and
+ * what follows is issued without waking the loop, which is a thread switch on a core that has
+ * copies to do. In embedded mode nothing moves but in the user's calls, so there it only wakes.
+ */
+static void host_has_fired(void *arg)
+{
+    ferry_engine *engine = arg;
+    fry_context *context = engine->embedded ? NULL : fry_context_get(engine);
+    fry_turn turn;
+    if (context != NULL && fry_turn_begin(&turn, engine, context, false)) {
+        (void)fry_lanes_poll(&turn);
+        (void)fry_turn_end(&turn, FRY_SUBMIT_BUDGET);
+        return;
+    }
+    fry_fence(); /* pairs with the one in fry_arm */
+    fry_wake(engine);
+}
+
+static ferry_status open_devices(ferry_engine *engine, const ferry_engine_options *options)
+{
+    fry_host_options host = {.device_count = options->host_devices,
+                             .worker_count = options->host_workers,
+                             .inline_copy_bytes = options->inline_copy_bytes,
+                             .notify = {host_has_fired, engine},
+                             .gate = fry_test_host_gate};
+    ferry_status status = fry_host_open(&engine->memory, &host, &engine->host);
+    if (status != FERRY_OK)
+        return status;
+    engine->device_count = options->host_devices;
+    for (uint32_t i = 0; i < engine->device_count; i++) {
+        fry_device *device = fry_host_device(engine->host, i);
+        engine->devices[i] = (ferry_device){.device = device, .engine = engine};
+        fry_stream *stream = device->ops->copy_stream(device, device);
+        engine->lanes[stream->index].stream = stream;
+    }
+    return FERRY_OK;
+}
+
+static void open_pools(ferry_engine *engine, uint64_t max_nodes)
+{
+    const fry_memory *memory = &engine->memory;
+    fry_pool_open(&engine->nodes, memory, sizeof(fry_node), max_nodes);
+    fry_pool_open(&engine->edges, memory, sizeof(fry_edge), max_nodes * 8 + 4096);
+    fry_pool_open(&engine->uses, memory, sizeof(fry_use), max_nodes * 4 + 4096);
+    fry_pool_open(&engine->segments, memory, FRY_SEGMENT_BYTES, max_nodes * 8 + 4096);
+    fry_pool_open(&engine->readers, memory, FRY_READER_BYTES, max_nodes * 8 + 4096);
+    fry_pool_open(&engine->reserve, memory, sizeof(fry_node), RESERVE_NODES);
+}
+
+/* The reserve must be there when memory is not. */
+static ferry_status fill_reserve(ferry_engine *engine)
+{
+    fry_pool_cache cache = {0};
+    ferry_status status = fry_pool_reserve(&engine->reserve, &cache, RESERVE_NODES, true);
+    fry_pool_flush(&engine->reserve, &cache);
+    return status;
+}
+
+static void engine_init(ferry_engine *engine, const fry_memory *memory,
+                        const ferry_engine_options *options)
+{
+    static const fry_future_owner_ops owner_ops = {fry_node_released, fry_fire_waiter};
+    engine->owner.ops = &owner_ops;
+    engine->memory = *memory;
+    engine->references = FRY_REFERENCE_BIAS;
+    engine->fork_generation = fry_fork_generation;
+    engine->embedded = options->loop == FERRY_LOOP_EMBEDDED;
+    engine->spin_ns = options->spin_ns;
+    engine->wait_spin_ns = options->wait_spin_ns;
+    engine->flight_records = options->flight_records;
+    engine->tracing = options->flight_records != 0;
+    fry_clock_init(&engine->clock, options->clock);
+    fry_log_init(&engine->log, options->log, options->log_arg);
+    fry_refused_init(engine);
+    engine->role_context.engine = engine;
+    open_pools(engine, options->max_nodes);
+}
+
+ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine **engine_p,
+                                 ferry_error **error_p)
+{
+    if (error_p != NULL)
+        *error_p = NULL;
+    fry_memory memory;
+    fry_memory_init(&memory, NULL);
+    ferry_engine_options options;
+    ferry_status status = fry_options_read(&options, sizeof options, given);
+    const char *why = status != FERRY_OK ? "struct_size can't be that of engine options" : NULL;
+    if (why == NULL)
+        why = options_complaint(&options);
+    if (why == NULL && engine_p == NULL)
+        why = "engine_p is null";
+    if (why != NULL) {
+        status = FERRY_E_INVALID;
+        goto err;
+    }
+    (void)pthread_once(&fork_once, watch_forks);
+    fry_memory_init(&memory, options.allocator);
+
+    why = "no memory for an engine";
+    ferry_engine *engine = fry_alloc(&memory, sizeof *engine, _Alignof(ferry_engine));
+    if (engine == NULL) {
+        status = FERRY_E_NO_MEMORY;
+        goto err;
+    }
+    engine_init(engine, &memory, &options);
+    (void)pthread_mutex_init(&engine->cold, NULL);
+    fry_engine_register(engine);
+    why = "the poller's descriptors can't be had";
+    status = fry_poller_open(&engine->poller);
+    if (status != FERRY_OK) {
+        engine->poller.epoll_fd = engine->poller.event_fd = engine->poller.timer_fd = -1;
+        goto err_engine;
+    }
+    why = "no memory for the reserve";
+    status = fill_reserve(engine);
+    if (status != FERRY_OK)
+        goto err_engine;
+    why = "the host devices can't be opened";
+    status = open_devices(engine, &options);
+    if (status != FERRY_OK)
+        goto err_engine;
+    why = "the loop's thread can't be started";
+    status = engine->embedded ? FERRY_OK : fry_loop_start(engine);
+    if (status != FERRY_OK)
+        goto err_host;
+    *engine_p = engine;
+    return FERRY_OK;
+
+err_host:
+    (void)fry_host_stop(engine->host);
+err_engine:
+    engine_free(engine);
+err:
+    if (error_p != NULL)
+        *error_p = creation_error(&memory, status, why);
+    return status;
+}
+
+/* ---- ending ---- */
+
+static void wait_stopped(ferry_engine *engine, int64_t timeout_ns)
+{
+    int64_t start_ns = fry_clock_monotonic_ns();
+    while (fry_load_acquire(&engine->stopped) == 0) {
+        int64_t left_ns = -1;
+        if (timeout_ns >= 0) {
+            left_ns = timeout_ns - (fry_clock_monotonic_ns() - start_ns);
+            if (left_ns <= 0)
+                return;
+        }
+        fry_futex_wait(&engine->stopped, 0, left_ns);
+    }
+}
+
+/* Embedded: the caller is the loop until everything is quiet. */
+static void progress_until_stopped(ferry_engine *engine, int64_t timeout_ns)
+{
+    int64_t start_ns = fry_clock_monotonic_ns();
+    for (;;) {
+        int64_t left_ns =
+            timeout_ns < 0 ? 1000000000 : timeout_ns - (fry_clock_monotonic_ns() - start_ns);
+        if (fry_baton_take(&engine->role)) {
+            while (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
+                continue;
+            bool stopped = fry_loop_try_stop(engine);
+            if (!stopped && left_ns > 0 && fry_arm(engine, true)) {
+                (void)fry_poller_wait(&engine->poller, left_ns);
+                fry_disarm(engine);
+            }
+            fry_baton_give(&engine->role);
+            if (stopped) {
+                fry_wake_now(engine);
+                fry_store_seq_cst(&engine->stopped, 1);
+                return;
+            }
+        } else {
+            fry_pause(); /* another thread is in progress; it is not allowed to stay there */
+        }
+        if (left_ns <= 0)
+            return;
+    }
+}
+
+static void log_what_is_left(ferry_engine *engine)
+{
+    fry_context *context = fry_context_get(engine);
+    fry_turn turn;
+    if (context == NULL || !fry_turn_begin(&turn, engine, context, false)) {
+        fry_log_line(&engine->log, FERRY_LOG_ERROR, "shutdown timed out in the midst of work");
+        return;
+    }
+    size_t count = 0;
+    const fry_node *oldest = engine->live_first;
+    for (const fry_node *node = oldest; node != NULL; node = node->live_next)
+        count++;
+    uint64_t id = oldest != NULL ? oldest->future.id : 0;
+    const char *label = oldest != NULL && oldest->label != NULL ? oldest->label : "";
+    (void)fry_turn_end(&turn, 0);
+    fry_log_line(&engine->log, FERRY_LOG_ERROR,
+                 "shutdown timed out: %zu operations are not quiet, the oldest is %llu %s", count,
+                 (unsigned long long)id, label);
+}
+
+ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns)
+{
+    ferry_status status = fry_engine_check(engine);
+    if (status != FERRY_OK)
+        return status;
+    if (fry_callback_engine == engine) {
+        fry_log_line(&engine->log, FERRY_LOG_WARNING,
+                     "shutting an engine down in its own callback is refused");
+        return FERRY_E_DEADLOCK;
+    }
+    if (!fry_baton_take(&engine->ending))
+        return FERRY_E_BUSY;
+    if (engine->ended)
+        goto done;
+    fry_store_seq_cst(&engine->closing, 1);
+    fry_wake(engine);
+    if (engine->embedded)
+        progress_until_stopped(engine, timeout_ns);
+    else
+        wait_stopped(engine, timeout_ns);
+    if (fry_load_acquire(&engine->stopped) == 0) {
+        log_what_is_left(engine);
+        status = FERRY_E_DEADLINE;
+        goto done;
+    }
+    if (engine->has_thread)
+        (void)pthread_join(engine->thread, NULL);
+    engine->has_thread = false;
+    (void)fry_host_stop(engine->host); /* nothing is issued any more */
+    engine->ended = true;
+done:
+    fry_baton_give(&engine->ending);
+    return status;
+}
+
+void ferry_engine_release(ferry_engine *engine)
+{
+    if (engine == NULL || fry_engine_check(engine) != FERRY_OK)
+        return;
+    ferry_status status = ferry_engine_shutdown(engine, RELEASE_TIMEOUT_NS);
+    if (status != FERRY_OK) {
+        fry_log_line(&engine->log, FERRY_LOG_ERROR, "an engine that did not shut down is leaked");
+        return;
+    }
+    while (!fry_baton_take(&engine->baton))
+        fry_pause(); /* a straggler's submit that was refused is just leaving */
+    int64_t detached = engine->detached;
+    fry_baton_give(&engine->baton);
+    fry_engine_unretain(engine, FRY_REFERENCE_BIAS - detached);
+}

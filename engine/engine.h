@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine: who owns what, and who may touch it.
+ *
+ *   with the baton   graph, hazards, lanes, deadlines, backlog, ready, failing, calls
+ *   the loop's role  due callbacks, trace cursors, timer, requests (one thread at a time)
+ *   lock-free        inbox, requests, fired (stacks), pools, references
+ */
+#ifndef FRY_ENGINE_ENGINE_H
+#define FRY_ENGINE_ENGINE_H
+
+#include "base/baton.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/poller.h"
+#include "base/pool.h"
+#include "base/trace.h"
+#include "engine/node.h"
+#include "gpu/host.h"
+
+#include <bsd/sys/tree.h>
+#include <ferry/ferry.h>
+#include <pthread.h>
+#include <string.h>
+
+#define FRY_HOST_DEVICES_MAX 64
+#define FRY_SUBMIT_BUDGET 64 /* pieces of work a submitting thread does for the graph */
+#define FRY_TICK_BUDGET 256  /* pieces of work a tick of the loop does */
+#define FRY_REFERENCE_BIAS ((int64_t)1 << 62)
+
+#define FRY_STATUS_COUNT_(name, value, text) +1
+enum { FRY_STATUS_COUNT = 0 FERRY_STATUS_MAP(FRY_STATUS_COUNT_) };
+
+/* What a thread keeps of an engine: caches of free slots and its trace ring. */
+typedef struct fry_context {
+    struct fry_context *next; /* all of the engine's, or idle ones */
+    struct fry_context *next_idle;
+    struct ferry_engine *engine;
+    fry_pool_cache nodes, edges, uses, segments, readers;
+    fry_trace_ring *ring;
+    uint64_t ring_cursor;      /* how far the hooks have read; loop's role */
+    uint64_t next_id, last_id; /* operation numbers set aside for this thread */
+    uint32_t number;
+} fry_context;
+
+/* A stream of a device with what stands in it. Baton. */
+struct fry_lane {
+    fry_stream *stream;
+    fry_queue issued;  /* nodes, in sequence */
+    fry_queue backlog; /* READY nodes that found the stream full */
+    uint32_t in_flight;
+    bool busy; /* in engine->busy */
+    fry_lane *next_busy;
+};
+
+/* A fry_device is what a ferry_device handle points to; the handle also knows its engine. */
+struct ferry_device {
+    fry_device *device;
+    ferry_engine *engine;
+};
+
+/* What the loop is doing about being woken. */
+enum fry_sleep {
+    FRY_AWAKE = 0, /* will look again before it sleeps */
+    FRY_ASLEEP,    /* write the eventfd */
+    FRY_STOPPED,   /* there is no loop any more: who has something for it does it himself */
+};
+
+struct ferry_engine {
+    fry_future_owner owner; /* first: a future's owner is its engine */
+    uint64_t id;            /* never used twice in a process */
+    struct ferry_engine *next_alive;
+    uint64_t fork_generation;
+    uint32_t closing; /* refuses new operations */
+    uint32_t tracing; /* any sink is on */
+    bool embedded;
+    bool has_thread;
+
+    /* Read by submitters, written seldom. */
+    fry_memory memory;
+    fry_clock clock;
+    fry_log log;
+    int64_t spin_ns, wait_spin_ns;
+    size_t inline_copy_bytes;
+    uint32_t device_count;
+    ferry_device devices[FRY_HOST_DEVICES_MAX];
+    fry_host *host;
+    size_t flight_records;
+
+    /* The submitters' line. */
+    fry_baton baton __attribute__((aligned(64)));
+    fry_stack inbox; /* new nodes, and nodes something outside has happened to */
+
+    /* With the baton. */
+    fry_queue backlog __attribute__((aligned(64))); /* taken from the inbox, not looked at yet */
+    fry_queue ready;
+    fry_queue failing;
+    fry_queue calls;                  /* functions to hand out, on the loop */
+    fry_node *live_first, *live_last; /* operations that are not retired, in program order */
+    fry_node *promises;               /* promises that are not resolved; same links */
+    fry_node *deadlines;              /* root of the heap */
+    fry_lane *busy;                   /* lanes with something in flight */
+    int64_t detached;                 /* nodes that only users' handles keep */
+    bool starved;                     /* a pool ran dry: the loop must refill it */
+    bool stop_graph; /* closing has been seen by the graph: everything is being cancelled */
+
+    /* Who sleeps. */
+    uint32_t asleep __attribute__((aligned(64))); /* fry_sleep */
+    uint32_t helpers;   /* waiting threads that work on the graph */
+    uint32_t work_left; /* a hint for them: a turn ended before everything was done */
+    fry_poller poller;
+
+    /* For the loop. */
+    fry_stack requests __attribute__((aligned(64))); /* nodes to cancel */
+    fry_stack fired;                                 /* waiters whose future has resolved */
+    fry_stack frees;                                 /* buffers to free on the loop */
+    fry_baton role;                                  /* being the loop */
+    fry_queue due;    /* waiters to call, oldest first; loop's role */
+    uint32_t has_due; /* there are some, for others to see */
+    fry_lane lanes[FRY_HOST_DEVICES_MAX];
+    uint64_t
+        flight_due; /* with the baton, on the loop: the op whose failure the recorder tells of */
+    pthread_t thread;
+    struct ev_loop *ev_loop; /* watches the poller for the own thread */
+    struct ev_io *ev_watcher;
+
+    /* Cold. */
+    int64_t references __attribute__((aligned(64))); /* see engine.c */
+    fry_pool nodes, edges, uses, segments, readers;
+    fry_pool reserve;     /* nodes that stand for writes that were refused */
+    pthread_mutex_t cold; /* contexts, embedded waiters, trace hooks */
+    fry_context *contexts;
+    fry_context *idle_contexts;
+    uint32_t context_count;
+    uint64_t next_id; /* of operations, handed out in blocks */
+    struct fry_embedded_waiter *embedded_waiters;
+    bool user_armed;          /* ferry_engine_arm said the descriptor will wake; loop's role */
+    fry_context role_context; /* for a loop without memory for its thread's */
+    ferry_trace_hooks hooks;
+    uint32_t has_hooks;
+    fry_baton ending; /* being in ferry_engine_shutdown */
+    uint32_t stopped; /* futex: 1 when everything is quiet and the loop has ended */
+    bool ended;       /* shut down to the end */
+    ferry_future refused[FRY_STATUS_COUNT]; /* what failed at submit, one a status */
+};
+
+static inline ferry_engine *fry_engine_of(const ferry_future *future)
+{
+    return (ferry_engine *)future->owner;
+}
+
+/* engine.c */
+extern uint64_t fry_fork_generation;
+
+/* Handed to the host devices of engines made from now on; tests stop copies with it. */
+extern fry_host_gate fry_test_host_gate;
+
+/* FERRY_OK, FERRY_E_INVALID for NULL, FERRY_E_FORKED, and for `submitting` FERRY_E_SHUTDOWN. */
+static inline ferry_status fry_engine_check(const ferry_engine *engine)
+{
+    if (fry_unlikely(engine == NULL))
+        return FERRY_E_INVALID;
+    if (fry_unlikely(engine->fork_generation != fry_load_relaxed(&fry_fork_generation)))
+        return FERRY_E_FORKED;
+    return FERRY_OK;
+}
+
+static inline ferry_status fry_engine_check_open(const ferry_engine *engine)
+{
+    ferry_status status = fry_engine_check(engine);
+    if (fry_unlikely(status == FERRY_OK && fry_load_relaxed(&engine->closing)))
+        status = FERRY_E_SHUTDOWN;
+    return status;
+}
+
+/* Counts something that must outlive the engine handle: buffers, contexts in use. */
+void fry_engine_retain(ferry_engine *engine);
+void fry_engine_unretain(ferry_engine *engine, int64_t count);
+
+/* context.c */
+void fry_contexts_forked(void);
+typedef struct fry_context_slot {
+    uint64_t engine_id;
+    fry_context *context;
+} fry_context_slot;
+
+extern _Thread_local fry_context_slot fry_context_recent;
+fry_context *fry_context_find(ferry_engine *engine);
+void fry_contexts_free(ferry_engine *engine);
+void fry_engine_register(ferry_engine *engine);
+void fry_engine_unregister(ferry_engine *engine);
+
+/* The calling thread's context; NULL if there is no memory for its first one. */
+static inline fry_context *fry_context_get(ferry_engine *engine)
+{
+    if (fry_likely(fry_context_recent.engine_id == engine->id))
+        return fry_context_recent.context;
+    return fry_context_find(engine);
+}
+
+/* The calling thread is in a callback or a function that this engine's loop runs; else NULL. */
+extern _Thread_local ferry_engine *fry_callback_engine;
+
+/* loop.c: the loop's work and its sleep. */
+void fry_wake_now(ferry_engine *engine);
+
+/* After a full barrier that follows publishing the work; see loop_sleep.pml. */
+static inline void fry_wake(ferry_engine *engine)
+{
+    if (fry_unlikely(fry_load_relaxed(&engine->asleep) != FRY_AWAKE))
+        fry_wake_now(engine);
+}
+
+/* One round of the loop by the holder of its role. Returns how much was done. */
+size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks);
+
+/* The holder of the role is about to sleep. False: there is work. */
+bool fry_arm(ferry_engine *engine, bool with_callbacks);
+bool fry_loop_is_needed(const ferry_engine *engine);
+void fry_disarm(ferry_engine *engine);
+
+/* When the loop must look again at the latest: INT64_MAX never. */
+int64_t fry_next_timer_ns(ferry_engine *engine);
+
+/* Starts the engine's own thread. */
+ferry_status fry_loop_start(ferry_engine *engine);
+void fry_loop_free(ferry_engine *engine);
+
+/* When closing and everything is quiet: from now on whoever has work for the loop does it himself.
+ */
+bool fry_loop_try_stop(ferry_engine *engine);
+
+/* Waits in embedded mode: the waiting thread is the loop while it waits. */
+ferry_status fry_wait_embedded(ferry_engine *engine, ferry_future *future, int64_t timeout_ns);
+
+/* task.c: callbacks and functions. */
+void fry_hand_out_calls(ferry_engine *engine, fry_link *calls);
+size_t fry_run_callbacks(ferry_engine *engine, size_t budget);
+bool fry_has_callbacks(const ferry_engine *engine);
+void fry_fire_waiter(fry_future_owner *owner, ferry_waiter *waiter);
+void fry_waiter_dispatch(ferry_waiter *waiter);
+
+/* fn of a waiter that only brings the thread that waits in embedded mode out of its sleep. */
+void fry_waiter_is_embedded(ferry_waiter *waiter, ferry_future *future, ferry_status status);
+
+/* FERRY_OK, or FERRY_E_INVALID (logged) for one that can't be posted to. */
+ferry_status fry_executor_check(ferry_engine *engine, const ferry_executor *executor);
+
+/* Reads an options struct of the caller's version into ours; FERRY_E_INVALID if its size can't be.
+ */
+#define FRY_OPTIONS_BYTES_MAX 4096
+ferry_status fry_options_read(void *options, size_t size_bytes, const void *given);
+
+/* refuse.c: futures that failed at submit. */
+void fry_refused_init(ferry_engine *engine);
+
+/* A reference to the static future of a status; engine may be NULL. */
+ferry_future *fry_refused(ferry_engine *engine, ferry_status status);
+
+/* observe.c */
+void fry_trace_pump(ferry_engine *engine);
+/* Logs the newest records, because of the operation in flight_due. The role's holder. */
+void fry_flight_dump(ferry_engine *engine);
+ferry_status fry_trace_ring_add(ferry_engine *engine, fry_context *context);
+
+#endif

@@ -1,0 +1,753 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The graph has one writer, the holder of the baton, so nothing here is atomic but the futures.
+ *
+ * No recursion: whatever one node's end starts goes into a queue (ready, failing) that
+ * fry_graph_work works off, so a chain of any length needs the same stack.
+ *
+ * Two ends of a node. *Resolved*: data edges (AFTER, READ) out of it fire or carry its failure.
+ * *Retired*: nothing of it touches memory and nothing it was ordered behind does either; order
+ * edges out of it fire. A node cancelled while it waited is resolved and quiet at once, but retires
+ * only when its own order edges have fired: a later writer may be ordered behind it alone (entering
+ * a write takes the older entries out of the access list), and must still come after those.
+ */
+#include "engine/graph.h"
+
+/* ---- edges ---- */
+
+static void edge_link(fry_edge *edge)
+{
+    fry_node *from = edge->from;
+    edge->next = NULL;
+    edge->previous = from->successors_last;
+    if (edge->previous != NULL)
+        edge->previous->next = edge;
+    else
+        from->successors_first = edge;
+    from->successors_last = edge;
+}
+
+static void edge_unlink(fry_edge *edge)
+{
+    fry_node *from = edge->from;
+    if (edge->previous != NULL)
+        edge->previous->next = edge->next;
+    else
+        from->successors_first = edge->next;
+    if (edge->next != NULL)
+        edge->next->previous = edge->previous;
+    else
+        from->successors_last = edge->previous;
+    edge->state = FRY_EDGE_LOOSE;
+}
+
+static void edge_hold(fry_edge *edge)
+{
+    edge->state = FRY_EDGE_HOLDING;
+    edge->to->holding++;
+}
+
+static bool edge_carries_failure(const fry_edge *edge)
+{
+    return edge->nature == FRY_EDGE_AFTER || edge->nature == FRY_EDGE_READ;
+}
+
+/* One thing less holds the node. */
+static void let_go(fry_turn *turn, fry_node *node, const fry_node *from)
+{
+    if (--node->holding == 0) {
+        if (node->state == FRY_NODE_WAITING && (node->flags & FRY_NODE_FAILING) == 0)
+            fry_trace(turn->engine, node, FERRY_TRACE_READY, from->future.id);
+        fry_graph_schedule(turn, node);
+    }
+}
+
+/* Takes the edge out of the graph, with its effect on the successor. */
+static void edge_fire(fry_turn *turn, fry_edge *edge)
+{
+    fry_node *to = edge->to;
+    bool was_on_device = edge->state == FRY_EDGE_ON_DEVICE;
+    edge_unlink(edge);
+    if (!was_on_device)
+        let_go(turn, to, edge->from);
+    else if (edge_carries_failure(edge) && --to->unconfirmed == 0)
+        fry_graph_schedule(turn, to);
+}
+
+/* The successor's device waits from now on; the edge stays to carry status, or the order if the
+ * successor is never issued. */
+static void edge_move_to_device(fry_edge *edge)
+{
+    fry_node *to = edge->to;
+    edge->state = FRY_EDGE_ON_DEVICE;
+    if (edge->from->lane != to->lane)
+        to->device_waits++;
+    if (edge_carries_failure(edge))
+        to->unconfirmed++;
+}
+
+static bool was_issued(const fry_node *node)
+{
+    return (node->flags & FRY_NODE_WAS_ISSUED) != 0;
+}
+
+/* Lets a new edge take effect, given how far its predecessor has come. */
+static void edge_attach(fry_turn *turn, fry_edge *edge)
+{
+    fry_node *from = edge->from, *to = edge->to;
+    bool resolved = from->state >= FRY_NODE_RESOLVED;
+    bool failed = resolved && fry_future_status(&from->future) != FERRY_OK;
+
+    edge->state = FRY_EDGE_LOOSE;
+    switch ((fry_edge_nature)edge->nature) {
+    case FRY_EDGE_AFTER:
+    case FRY_EDGE_READ:
+        if (failed)
+            fry_graph_note_failure(turn, to, fry_future_root_error(&from->future));
+        if (resolved && (from->flags & FRY_NODE_RETIRED) != 0)
+            return;
+        if (resolved && (edge->nature == FRY_EDGE_AFTER || !failed))
+            return;
+        if (resolved)
+            edge->nature = FRY_EDGE_ORDER; /* it may still be writing what `to` names */
+        break;
+    case FRY_EDGE_ORDER:
+        if ((from->flags & FRY_NODE_RETIRED) != 0)
+            return;
+        break;
+    case FRY_EDGE_ANY:
+        if (failed)
+            fry_graph_note_failure(turn, to, fry_future_root_error(&from->future));
+        if (resolved)
+            to->flags |= FRY_NODE_SATISFIED;
+        if ((to->flags & FRY_NODE_SATISFIED) != 0)
+            return;
+        break;
+    case FRY_EDGE_ISSUED:
+        if (was_issued(from) || (resolved && !failed))
+            return;
+        if (failed) {
+            fry_graph_note_failure(turn, to, fry_future_root_error(&from->future));
+            return;
+        }
+        break;
+    case FRY_EDGE_QUIET:
+        if (from->state == FRY_NODE_QUIET)
+            return;
+        break;
+    }
+    edge_link(edge);
+    if (edge->nature <= FRY_EDGE_ORDER && fry_lane_can_overtake(from, to))
+        edge_move_to_device(edge);
+    else
+        edge_hold(edge);
+}
+
+void fry_graph_connect(fry_turn *turn, fry_node *from, fry_node *to, fry_edge_nature nature)
+{
+    /* Neighbouring segments often have the same writer. */
+    const fry_edge *newest = to->edges;
+    if (newest != NULL && newest->from == from && newest->state != FRY_EDGE_LOOSE) {
+        if (newest->nature == nature || newest->nature == FRY_EDGE_READ)
+            return;
+        if (newest->nature == FRY_EDGE_ORDER && from->state >= FRY_NODE_RESOLVED) {
+            /* It failed, or it would be retired: all it still does is order memory. */
+            if (nature == FRY_EDGE_READ)
+                fry_graph_note_failure(turn, to, fry_future_root_error(&from->future));
+            return;
+        }
+    }
+    fry_edge *edge = fry_pool_take(&turn->engine->edges, &turn->context->edges);
+    edge->from = from;
+    edge->to = to;
+    edge->nature = (uint8_t)nature;
+    edge->sibling = to->edges;
+    to->edges = edge;
+    edge_attach(turn, edge);
+}
+
+/* ---- states ---- */
+
+/* The one place a node's state moves. */
+static void graph_set_state(fry_turn *turn, fry_node *node, fry_node_state state)
+{
+    static const uint8_t what[] = {
+        [FRY_NODE_ISSUED] = FERRY_TRACE_ISSUED,
+        [FRY_NODE_RESOLVED] = FERRY_TRACE_RESOLVED,
+        [FRY_NODE_QUIET] = FERRY_TRACE_QUIET,
+    };
+    node->state = (uint8_t)state;
+    if (state >= FRY_NODE_ISSUED)
+        fry_trace(turn->engine, node, (ferry_trace_what)what[state], 0);
+}
+
+void fry_graph_schedule(fry_turn *turn, fry_node *node)
+{
+    if ((node->flags & FRY_NODE_QUEUED) != 0)
+        return;
+    node->flags |= FRY_NODE_QUEUED;
+    __builtin_prefetch(&node->successors_first, 1); /* its second line; the first is here */
+    fry_queue_push(&turn->engine->ready, &node->link);
+}
+
+void fry_graph_note_failure(fry_turn *turn, fry_node *node, fry_error *cause)
+{
+    if (node->state >= FRY_NODE_RESOLVED || (node->flags & FRY_NODE_FAILING) != 0)
+        return;
+    node->flags |= FRY_NODE_FAILING;
+    if (node->future.error == 0)
+        fry_future_set_error(&node->future, fry_error_retain(cause), true);
+    fry_queue_push(&turn->engine->failing, &node->failing_link);
+}
+
+/* ---- the ends of a node ---- */
+
+static void fire_any(fry_turn *turn, fry_edge *edge, bool failed)
+{
+    fry_node *to = edge->to;
+    if (failed)
+        fry_graph_note_failure(turn, to, fry_future_root_error(&edge->from->future));
+    edge_unlink(edge);
+    if (to->holding == 0)
+        return;      /* another was first, in the same round */
+    to->holding = 1; /* one is enough; the others are dropped when it resolves */
+    let_go(turn, to, edge->from);
+}
+
+/* Data edges out of a node that has just resolved. */
+static void fire_resolved(fry_turn *turn, fry_node *node)
+{
+    bool failed = fry_future_status(&node->future) != FERRY_OK;
+    for (fry_edge *edge = node->successors_first, *next; edge != NULL; edge = next) {
+        next = edge->next;
+        if (edge->nature == FRY_EDGE_ANY) {
+            fire_any(turn, edge, failed);
+        } else if (edge->nature == FRY_EDGE_ISSUED) {
+            if (failed)
+                fry_graph_note_failure(turn, edge->to, fry_future_root_error(&node->future));
+            else
+                edge_fire(turn, edge);
+        } else if (edge_carries_failure(edge)) {
+            /* On failure the edge stays: failing its successor drops it or turns it into order. */
+            if (failed)
+                fry_graph_note_failure(turn, edge->to, fry_future_root_error(&node->future));
+            else
+                edge_fire(turn, edge);
+        }
+    }
+}
+
+static void fire_nature(fry_turn *turn, fry_node *node, fry_edge_nature nature)
+{
+    for (fry_edge *edge = node->successors_first, *next; edge != NULL; edge = next) {
+        next = edge->next;
+        if (edge->nature == nature)
+            edge_fire(turn, edge);
+    }
+}
+
+static void live_remove(ferry_engine *engine, fry_node *node)
+{
+    fry_node **first = node->kind == FERRY_OP_PROMISE ? &engine->promises : &engine->live_first;
+    if (node->live_previous != NULL)
+        node->live_previous->live_next = node->live_next;
+    else
+        *first = node->live_next;
+    if (node->live_next != NULL)
+        node->live_next->live_previous = node->live_previous;
+    else if (node->kind != FERRY_OP_PROMISE)
+        engine->live_last = node->live_previous;
+}
+
+static void live_add(ferry_engine *engine, fry_node *node)
+{
+    if (node->kind == FERRY_OP_PROMISE) {
+        node->live_previous = NULL;
+        node->live_next = engine->promises;
+        if (engine->promises != NULL)
+            engine->promises->live_previous = node;
+        engine->promises = node;
+        return;
+    }
+    node->live_next = NULL;
+    node->live_previous = engine->live_last;
+    if (engine->live_last != NULL)
+        engine->live_last->live_next = node;
+    else
+        engine->live_first = node;
+    engine->live_last = node;
+}
+
+static void give_edges(fry_turn *turn, fry_node *node)
+{
+    fry_edge *edge = node->edges;
+    node->edges = NULL;
+    while (edge != NULL) {
+        fry_edge *next = edge->sibling;
+        if (edge->state != FRY_EDGE_LOOSE)
+            edge_unlink(edge);
+        fry_pool_give(&turn->engine->edges, &turn->context->edges, edge);
+        edge = next;
+    }
+}
+
+static void give_spans(fry_turn *turn, fry_node *node)
+{
+    bool held = (node->flags & FRY_NODE_HELD_BUFFERS) != 0;
+    if (held && (node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_DEFINE))
+        fry_buffer_unretain(node->op.copy.dst);
+    if (held && node->kind == FERRY_OP_COPY)
+        fry_buffer_unretain(node->op.copy.src);
+    while (node->uses != NULL) {
+        fry_use *use = node->uses;
+        node->uses = use->next;
+        if (held)
+            fry_buffer_unretain(use->buffer);
+        fry_pool_give(&turn->engine->uses, &turn->context->uses, use);
+    }
+}
+
+/* The slot goes when no queue names it any more. */
+static void drop_life_unless_queued(fry_turn *turn, fry_node *node)
+{
+    if ((node->flags & (FRY_NODE_QUEUED | FRY_NODE_FAILING)) == 0)
+        fry_node_drop_life(turn, node);
+}
+
+/* The drain at the head of the live list has nothing before it any more. */
+static void release_drain(fry_turn *turn)
+{
+    fry_node *first = turn->engine->live_first;
+    if (first != NULL && first->kind == FERRY_OP_DRAIN && first->holding != 0) {
+        first->holding = 0;
+        fry_trace(turn->engine, first, FERRY_TRACE_READY, 0);
+        fry_graph_schedule(turn, first);
+    }
+}
+
+/* Out of the graph. Edges that carried a failure are still there if their successor stands in the
+ * failing queue; they have done their part. */
+static void retire(fry_turn *turn, fry_node *node)
+{
+    node->flags |= FRY_NODE_RETIRED;
+    while (node->successors_first != NULL)
+        edge_fire(turn, node->successors_first);
+    if ((node->flags & FRY_NODE_HAS_SPANS) != 0) {
+        fry_hazard_leave(turn, node);
+        give_spans(turn, node);
+    }
+    if (node->edges != NULL)
+        give_edges(turn, node);
+    if ((node->flags & FRY_NODE_LIVE) != 0) {
+        live_remove(turn->engine, node);
+        release_drain(turn);
+    }
+    drop_life_unless_queued(turn, node);
+}
+
+static void become_quiet(fry_turn *turn, fry_node *node)
+{
+    graph_set_state(turn, node, FRY_NODE_QUIET);
+    if (node->successors_first != NULL)
+        fire_nature(turn, node, FRY_EDGE_QUIET);
+    if (node->holding == 0)
+        retire(turn, node);
+}
+
+static void resolve_status(fry_turn *turn, fry_node *node, ferry_status status)
+{
+    if ((node->flags & FRY_NODE_HAS_DEADLINE) != 0)
+        fry_deadline_remove(turn->engine, node);
+    if (node->kind != FERRY_OP_PROMISE) /* a promise's was claimed */
+        node->future.status = status;
+    graph_set_state(turn, node, FRY_NODE_RESOLVED);
+    if ((node->flags & FRY_NODE_UNSHARED) != 0 || fry_future_is_sole(&node->future))
+        fry_future_seal_unshared(&node->future);
+    else
+        fry_future_seal(&node->future);
+}
+
+/* A node that will never start waits for memory order only: drops what else holds it. */
+static void drop_data_edges(fry_node *node)
+{
+    for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
+        if (edge->state == FRY_EDGE_ON_DEVICE) {
+            /* Its device will not wait now, so the graph does. */
+            if (edge_carries_failure(edge))
+                node->unconfirmed--;
+            edge->nature = FRY_EDGE_ORDER;
+            edge_hold(edge);
+        } else if (edge->state == FRY_EDGE_HOLDING && edge->nature == FRY_EDGE_READ) {
+            edge->nature = FRY_EDGE_ORDER;
+        } else if (edge->state == FRY_EDGE_HOLDING && edge->nature != FRY_EDGE_ORDER) {
+            edge_unlink(edge);
+            node->holding--;
+        }
+    }
+    if (node->kind == FERRY_OP_ANY || node->kind == FERRY_OP_DRAIN)
+        node->holding = 0; /* they don't count what holds them */
+}
+
+/* On the device already: it fires in its turn, whatever those it overtook do. */
+static void drop_status_edges(fry_node *node)
+{
+    for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
+        if (edge->state != FRY_EDGE_LOOSE)
+            edge_unlink(edge);
+    }
+    node->unconfirmed = 0;
+}
+
+/* True if the node's operation may be at work, so that quiet comes later. */
+static bool is_under_way(fry_node *node)
+{
+    if (node->state != FRY_NODE_ISSUED || (node->flags & FRY_NODE_FIRED) != 0)
+        return false;
+    if (node->kind == FERRY_OP_CALL) {
+        uint8_t not_begun = FRY_CALL_NOT_BEGUN;
+        return !fry_cas(&node->begun, &not_begun, FRY_CALL_NEVER);
+    }
+    return node->kind == FERRY_OP_COPY;
+}
+
+void fry_graph_fail(fry_turn *turn, fry_node *node, ferry_status status, fry_error *error,
+                    bool caused)
+{
+    if (node->kind == FERRY_OP_PROMISE && !fry_future_claim(&node->future, status)) {
+        fry_error_release(error);
+        return;
+    }
+    if (error != NULL)
+        fry_future_set_error(&node->future, error, caused);
+    bool issued = node->state == FRY_NODE_ISSUED;
+    bool under_way = is_under_way(node);
+    if (under_way && node->kind == FERRY_OP_COPY)
+        fry_lane_cancel(node);
+    if (issued)
+        drop_status_edges(node);
+    else
+        drop_data_edges(node);
+    resolve_status(turn, node, status);
+    fire_resolved(turn, node);
+    if (!under_way)
+        become_quiet(turn, node);
+}
+
+/* Resolved well and quiet at once, as nearly all nodes are: every edge out of it fires, whatever it
+ * waits for, so the list is taken whole and walked once. */
+static void fire_everything(fry_turn *turn, fry_node *node)
+{
+    fry_edge *edge = node->successors_first;
+    node->successors_first = node->successors_last = NULL;
+    while (edge != NULL) {
+        fry_edge *next = edge->next;
+        fry_node *to = edge->to;
+        bool was_on_device = edge->state == FRY_EDGE_ON_DEVICE;
+        edge->state = FRY_EDGE_LOOSE;
+        if (fry_unlikely(edge->nature == FRY_EDGE_ANY && to->holding != 1)) {
+            if (to->holding == 0) { /* another was first, in the same round */
+                edge = next;
+                continue;
+            }
+            to->holding = 1; /* one is enough; the others are dropped when it retires */
+        }
+        if (fry_likely(!was_on_device))
+            let_go(turn, to, node);
+        else if (edge_carries_failure(edge) && --to->unconfirmed == 0)
+            fry_graph_schedule(turn, to);
+        edge = next;
+    }
+}
+
+void fry_graph_complete(fry_turn *turn, fry_node *node)
+{
+    node->flags |= FRY_NODE_FIRED;
+    if (node->state >= FRY_NODE_RESOLVED) {
+        become_quiet(turn, node);
+        return;
+    }
+    if (node->unconfirmed != 0 || (node->flags & FRY_NODE_FAILING) != 0)
+        return; /* its status edges schedule it; the failing queue fails it */
+    resolve_status(turn, node, FERRY_OK);
+    graph_set_state(turn, node, FRY_NODE_QUIET);
+    fire_everything(turn, node);
+    retire(turn, node);
+}
+
+void fry_graph_issued(fry_turn *turn, fry_node *node)
+{
+    graph_set_state(turn, node, FRY_NODE_ISSUED);
+    node->flags |= FRY_NODE_WAS_ISSUED;
+    for (fry_edge *edge = node->successors_first, *next; edge != NULL; edge = next) {
+        next = edge->next;
+        if (edge->nature == FRY_EDGE_ISSUED) {
+            edge_fire(turn, edge);
+        } else if (edge->state == FRY_EDGE_HOLDING && edge->nature <= FRY_EDGE_ORDER &&
+                   edge->to->state == FRY_NODE_WAITING && fry_lane_can_overtake(node, edge->to)) {
+            /* Not one that has failed: it will never stand on a device, and retires in order. */
+            edge_move_to_device(edge);
+            let_go(turn, edge->to, node);
+        }
+    }
+}
+
+/* ---- arriving and working ---- */
+
+static void connect_after(fry_turn *turn, fry_node *node)
+{
+    bool held = (node->flags & FRY_NODE_HELD_AFTER) != 0;
+    for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
+#ifdef FRY_PLANT_DROP_EDGE
+        /* A fault put there on purpose: tests/planted builds it and must see it. */
+        static uint32_t planted;
+        if (edge->nature != FRY_EDGE_AFTER || ++planted % 1000 != 0)
+#endif
+            edge_attach(turn, edge);
+        if (held)
+            ferry_future_release(&edge->from->future);
+    }
+    node->flags &= (uint16_t)~FRY_NODE_HELD_AFTER;
+}
+
+/* Something happened outside to a node of the graph: a promise was resolved, a function returned.
+ */
+static void arrive_again(fry_turn *turn, fry_node *node)
+{
+    if (node->kind == FERRY_OP_PROMISE) {
+        graph_set_state(turn, node, FRY_NODE_RESOLVED);
+        fire_resolved(turn, node);
+        become_quiet(turn, node);
+    } else if (node->state < FRY_NODE_RESOLVED && node->refusal != FERRY_OK) {
+        node->flags |= FRY_NODE_FIRED;
+        fry_graph_fail(turn, node, (ferry_status)node->refusal, node->op.call.error, false);
+    } else {
+        if (node->refusal != FERRY_OK)
+            fry_error_release(node->op.call.error); /* it failed after it was cancelled */
+        fry_graph_complete(turn, node);
+    }
+}
+
+static void enter_promise(fry_turn *turn, fry_node *node)
+{
+    live_add(turn->engine, node);
+    node->flags |= FRY_NODE_LIVE;
+    node->state = FRY_NODE_WAITING;
+    uint8_t entering = FRY_OUTSIDE_ENTERING;
+    bool entered = fry_cas(&node->outside, &entering, FRY_OUTSIDE_ENTERED);
+    if (entered && node->refusal != FERRY_OK) {
+        fry_graph_fail(turn, node, (ferry_status)node->refusal, node->op.promise.refusal_error,
+                       false);
+        return;
+    }
+    if (node->refusal != FERRY_OK)
+        fry_error_release(node->op.promise.refusal_error);
+    if (!entered)
+        arrive_again(turn, node); /* resolved before it came here */
+    else if (turn->engine->stop_graph)
+        fry_graph_fail(turn, node, FERRY_E_SHUTDOWN, NULL, false);
+}
+
+static void hold_buffers(fry_node *node)
+{
+    if ((node->flags & (FRY_NODE_HELD_BUFFERS | FRY_NODE_HAS_SPANS)) != FRY_NODE_HAS_SPANS)
+        return;
+    node->flags |= FRY_NODE_HELD_BUFFERS;
+    if (node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_DEFINE)
+        fry_buffer_retain(node->op.copy.dst);
+    if (node->kind == FERRY_OP_COPY)
+        fry_buffer_retain(node->op.copy.src);
+    for (const fry_use *use = node->uses; use != NULL; use = use->next)
+        fry_buffer_retain(use->buffer);
+}
+
+/* What the node will need to stay valid once its submit call has returned. */
+void fry_graph_share(fry_node *node)
+{
+    node->flags &= (uint16_t)~FRY_NODE_UNSHARED;
+    hold_buffers(node);
+    if (node->edges != NULL)
+        node->flags |= FRY_NODE_HELD_AFTER;
+    for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling)
+        (void)fry_fetch_add(&edge->from->future.references, 1);
+}
+
+/* A small copy that nothing holds and whose buffers nobody else touches leaves no trace in the
+ * graph. */
+static bool copy_at_once(fry_turn *turn, fry_node *node)
+{
+    if (node->kind != FERRY_OP_COPY || node->edges != NULL ||
+        (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_HAS_SPANS)) != FRY_NODE_HAS_SPANS ||
+        node->uses != NULL || node->refusal != FERRY_OK || turn->engine->stop_graph ||
+        !fry_buffer_is_idle(node->op.copy.dst) || !fry_buffer_is_idle(node->op.copy.src))
+        return false;
+    if (!fry_lane_copy_inline(node))
+        return false;
+    fry_trace(turn->engine, node, FERRY_TRACE_READY, 0);
+    fry_graph_issued(turn, node);
+    fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
+    fry_graph_complete(turn, node);
+    return true;
+}
+
+/* Room in the access lists; without any, the node is refused and what it would have written is
+ * poisoned. False: only the loop may take memory from the system. */
+static bool reserve_spans(fry_turn *turn, fry_node *node, bool *has_room_p)
+{
+    ferry_status status = fry_hazard_reserve(turn, node);
+    *has_room_p = status == FERRY_OK;
+    if (status == FERRY_OK)
+        return true;
+    if (!turn->is_loop) {
+        turn->engine->starved = true;
+        return false;
+    }
+    fry_hazard_poison_wide(node, status);
+    node->refusal = (int16_t)status;
+    return true;
+}
+
+/* A new node takes its place in program order. */
+static bool enter(fry_turn *turn, fry_node *node)
+{
+    ferry_engine *engine = turn->engine;
+    bool has_room = false;
+    if ((node->flags & FRY_NODE_HAS_SPANS) != 0) {
+        if (copy_at_once(turn, node))
+            return true;
+        if (!reserve_spans(turn, node, &has_room))
+            return false;
+        hold_buffers(node);
+    }
+    bool is_first = engine->live_first == NULL;
+    live_add(engine, node);
+    node->flags |= FRY_NODE_LIVE;
+    node->state = FRY_NODE_WAITING;
+    node->holding = 1;
+    if (node->edges != NULL)
+        connect_after(turn, node);
+    if (has_room)
+        fry_hazard_enter(turn, node);
+    if ((node->flags & FRY_NODE_HAS_DEADLINE) != 0) {
+        fry_deadline_add(engine, node);
+        turn->wake |= engine->deadlines == node;
+    }
+    if (fry_unlikely(engine->stop_graph && node->refusal == FERRY_OK))
+        node->refusal = FERRY_E_SHUTDOWN;
+    if (fry_unlikely(node->refusal != FERRY_OK)) {
+        node->holding--;
+        fry_graph_fail(turn, node, (ferry_status)node->refusal, NULL, false);
+        return true;
+    }
+    if (node->kind == FERRY_OP_DRAIN && !is_first)
+        return true; /* release_drain lets it go */
+    if ((node->flags & FRY_NODE_SATISFIED) != 0)
+        node->holding = 1;
+    if (--node->holding == 0) {
+        if ((node->flags & FRY_NODE_FAILING) == 0)
+            fry_trace(engine, node, FERRY_TRACE_READY, 0);
+        fry_graph_step(turn, node);
+    }
+    return true;
+}
+
+bool fry_graph_arrive(fry_turn *turn, fry_node *node)
+{
+    if (node->state != FRY_NODE_NEW)
+        arrive_again(turn, node);
+    else if (node->kind == FERRY_OP_PROMISE)
+        enter_promise(turn, node);
+    else
+        return enter(turn, node);
+    return true;
+}
+
+/* Nothing starts after its deadline, however soon it could be done: the loop fails it. */
+static bool is_late(fry_turn *turn, const fry_node *node)
+{
+    if ((node->flags & FRY_NODE_HAS_DEADLINE) == 0 ||
+        fry_clock_now_ns(&turn->engine->clock) < node->deadline_ns)
+        return false;
+    turn->wake = true;
+    return true;
+}
+
+/* Whatever the node's state says is next. */
+void fry_graph_step(fry_turn *turn, fry_node *node)
+{
+    node->flags &= (uint16_t)~FRY_NODE_QUEUED;
+    if ((node->flags & FRY_NODE_RETIRED) != 0) {
+        drop_life_unless_queued(turn, node);
+    } else if (node->state == FRY_NODE_QUIET) {
+        if (node->holding == 0)
+            retire(turn, node);
+    } else if ((node->flags & FRY_NODE_FIRED) != 0) {
+        if (node->state == FRY_NODE_ISSUED && (node->flags & FRY_NODE_FAILING) == 0)
+            fry_graph_complete(turn, node);
+    } else if (node->state <= FRY_NODE_READY && node->holding == 0 &&
+               (node->flags & FRY_NODE_FAILING) == 0) {
+        node->state = FRY_NODE_READY;
+        if (fry_unlikely(is_late(turn, node)))
+            return;
+        if (node->kind == FERRY_OP_COPY && node->op.copy.size_bytes != 0) {
+            fry_lane_issue(turn, node);
+        } else if (node->kind == FERRY_OP_CALL) {
+            node->flags |= FRY_NODE_QUEUED;
+            fry_queue_push(&turn->engine->calls, &node->link);
+            turn->wake = true;
+        } else {
+            graph_set_state(turn, node,
+                            FRY_NODE_ISSUED); /* completing fires whatever waits for it */
+            fry_graph_complete(turn, node);
+        }
+    }
+}
+
+static void step_failing(fry_turn *turn, fry_node *node)
+{
+    node->flags &= (uint16_t)~FRY_NODE_FAILING;
+    if ((node->flags & FRY_NODE_RETIRED) != 0)
+        drop_life_unless_queued(turn, node);
+    else if (node->state < FRY_NODE_RESOLVED)
+        fry_graph_fail(turn, node, FERRY_E_DEPENDENCY, NULL, true);
+}
+
+/* The one that comes after this: by its turn its edge and successor are here. */
+static void prefetch_successor(fry_link *item)
+{
+    if (item != NULL)
+        __builtin_prefetch(FRY_CONTAINER(item, fry_node, link)->successors_first, 1);
+}
+
+size_t fry_graph_work(fry_turn *turn, size_t budget)
+{
+    ferry_engine *engine = turn->engine;
+    size_t done = 0;
+    for (; done < budget; done++) {
+        fry_link *item;
+        if ((item = fry_queue_pop(&engine->failing)) != NULL) {
+            step_failing(turn, FRY_CONTAINER(item, fry_node, failing_link));
+        } else if ((item = fry_queue_pop(&engine->ready)) != NULL) {
+            prefetch_successor(engine->ready.first);
+            fry_graph_step(turn, FRY_CONTAINER(item, fry_node, link));
+        } else if ((item = engine->backlog.first) != NULL) {
+            fry_link *next = item->next; /* arriving may queue it elsewhere */
+            engine->backlog.first = next;
+            if (!fry_graph_arrive(turn, FRY_CONTAINER(item, fry_node, link))) {
+                engine->backlog.first = item;
+                turn->wake = true;
+                break;
+            }
+        } else if (!fry_stack_is_empty(&engine->inbox)) {
+            fry_queue_append(&engine->backlog, fry_stack_take_all(&engine->inbox));
+        } else {
+            break;
+        }
+    }
+    return done;
+}
+
+bool fry_graph_has_work(const ferry_engine *engine)
+{
+    return engine->failing.first != NULL || engine->ready.first != NULL ||
+           engine->backlog.first != NULL || !fry_stack_is_empty(&engine->inbox);
+}

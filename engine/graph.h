@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The graph: entering nodes, firing edges, resolving, retiring. Everything here is called with the
+ * baton; a fry_turn is one holding of it.
+ */
+#ifndef FRY_ENGINE_GRAPH_H
+#define FRY_ENGINE_GRAPH_H
+
+#include "engine/engine.h"
+
+/* Room in the pools that entering a node takes. */
+typedef struct fry_need {
+    uint64_t segments, readers, edges;
+} fry_need;
+
+typedef struct fry_turn {
+    ferry_engine *engine;
+    fry_context *context; /* the holding thread's */
+    bool is_loop;         /* may take memory from the system, make errors, hand out functions */
+    bool wake;            /* something is left that the loop must see */
+    fry_need need;        /* of the node that found no room */
+} fry_turn;
+
+/* Takes an item of the inbox: a new node, or one to which something happened outside. False: the
+ * pools ran dry, nothing was done, only the loop can go on. */
+bool fry_graph_arrive(fry_turn *turn, fry_node *node);
+
+/* Does up to `budget` pieces of work that need nothing but the baton. Returns how many. */
+size_t fry_graph_work(fry_turn *turn, size_t budget);
+
+/* Adds an edge, reserved before, and lets it take effect. */
+void fry_graph_connect(fry_turn *turn, fry_node *from, fry_node *to, fry_edge_nature nature);
+
+/*
+ * Fails an unresolved node now. `error` is its own (caused: the first cause's), one reference given
+ * away, or NULL to leave what is set. Nothing happens if a promise was resolved outside.
+ */
+void fry_graph_fail(fry_turn *turn, fry_node *node, ferry_status status, fry_error *error,
+                    bool caused);
+
+/* The operation's hardware or function has come to its end. */
+void fry_graph_complete(fry_turn *turn, fry_node *node);
+
+/* Puts a node where fry_graph_work finds it. */
+void fry_graph_schedule(fry_turn *turn, fry_node *node);
+
+/* Does what a node taken out of a queue is due for. */
+void fry_graph_step(fry_turn *turn, fry_node *node);
+
+/* Issued: successors on devices that can wait for it go on; those that wait for `issued` too. */
+void fry_graph_issued(fry_turn *turn, fry_node *node);
+
+/* Later readers of what failed see this node's status; it fails as soon as the turn comes to it. */
+void fry_graph_note_failure(fry_turn *turn, fry_node *node, fry_error *cause);
+
+/* Whether the graph has something to do that needs no event. */
+bool fry_graph_has_work(const ferry_engine *engine);
+
+/* Takes the references a node needs once its submit call has returned. Before it is pushed. */
+void fry_graph_share(fry_node *node);
+
+/* hazard.c: what the buffers' access lists say. */
+
+/*
+ * Makes sure that entering `node` needs no more memory. FERRY_E_AGAIN or FERRY_E_NO_MEMORY if there
+ * is none (to be had without the system).
+ */
+ferry_status fry_hazard_reserve(fry_turn *turn, fry_node *node);
+
+/* Sees to room in a thread's caches; may_grow: also from the system. Without the baton. */
+ferry_status fry_hazard_stock(ferry_engine *engine, fry_context *context, const fry_need *need,
+                              bool may_grow);
+
+/* Orders the node after what touches its spans, and puts it into their lists. Reserved before. */
+void fry_hazard_enter(fry_turn *turn, fry_node *node);
+
+/* Takes the node out of the lists; spans it failed to write stay poisoned. */
+void fry_hazard_leave(fry_turn *turn, fry_node *node);
+
+/* There was no memory to list the node: its written buffers are poisoned as a whole. */
+void fry_hazard_poison_wide(fry_node *node, ferry_status status);
+
+/* Drops what a buffer that nobody uses any more still lists: poison. */
+void fry_hazard_close(fry_turn *turn, ferry_buffer *buffer);
+
+/* Sizes of what hazard.c keeps in the engine's pools. */
+#define FRY_SEGMENT_BYTES 104
+#define FRY_READER_BYTES 48
+
+/* lane.c: streams. */
+
+/* Issues a READY copy, or leaves it in its lane's backlog. */
+void fry_lane_issue(fry_turn *turn, fry_node *node);
+
+/* Completes what has fired on the busy lanes. Returns how many nodes. */
+size_t fry_lanes_poll(fry_turn *turn);
+
+/* Copies in the calling thread if the device can do that now. */
+bool fry_lane_copy_inline(fry_node *node);
+
+/* Whether `to` can wait for issued `from` on its own device. */
+bool fry_lane_can_overtake(const fry_node *from, const fry_node *to);
+
+/* Asks the device to stop. */
+void fry_lane_cancel(fry_node *node);
+
+/* task.c: READY functions become ISSUED; gives them as a list for fry_hand_out_calls. */
+fry_link *fry_calls_issue(fry_turn *turn);
+
+/* deadline.c: a heap of nodes by deadline. */
+void fry_deadline_add(ferry_engine *engine, fry_node *node);
+void fry_deadline_remove(ferry_engine *engine, fry_node *node);
+
+/* Fails what is due. Returns how many nodes. */
+size_t fry_deadlines_expire(fry_turn *turn, int64_t now_ns);
+
+/* turn.c: holding the baton. */
+
+/* Takes the baton for the calling thread if it can be had. */
+bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, bool is_loop);
+
+/* Works off up to `budget`, gives the baton back, looks again. Returns the work done. */
+size_t fry_turn_end(fry_turn *turn, size_t budget);
+
+/* Puts a node in the inbox (its place there is its program order), and works if nobody else does.
+ */
+void fry_turn_push(ferry_engine *engine, fry_context *context, fry_node *node);
+
+/* Submits a new node: enters it at once if the baton is free and nobody is before it. */
+void fry_turn_submit(ferry_engine *engine, fry_context *context, fry_node *node);
+
+/* node.c: making and unmaking nodes. */
+
+/* A new node with one reference for the user and one for its life; NULL sets *status_p. */
+fry_node *fry_node_create(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
+                          ferry_status *status_p);
+
+/* One of the few set aside to stand for refused writes; NULL if all are in use. */
+fry_node *fry_node_create_reserve(ferry_engine *engine, fry_context *context, ferry_op_kind kind);
+
+/* Adds a loose edge after `from` to a new node. */
+ferry_status fry_node_add_edge(ferry_engine *engine, fry_context *context, fry_node *node,
+                               fry_node *from, fry_edge_nature nature);
+
+/* Says that the node touches memory. */
+void fry_node_init_spans(fry_node *node);
+
+/* Adds a span to a new node. */
+ferry_status fry_node_add_use(ferry_engine *engine, fry_context *context, fry_node *node,
+                              const ferry_access *access);
+
+/* Before it was submitted: takes everything back. */
+void fry_node_discard(ferry_engine *engine, fry_context *context, fry_node *node);
+
+/* Drops the node's life; the slot goes when the user's handles are gone too. */
+void fry_node_drop_life(fry_turn *turn, fry_node *node);
+
+/* The last reference is gone. */
+void fry_node_released(ferry_future *future);
+
+/* buffer.c */
+struct fry_segment_tree {
+    fry_segment *rbh_root;
+};
+
+struct ferry_buffer {
+    uint32_t references;
+    bool is_wrapped;
+    ferry_engine *engine;
+    ferry_device *device;
+    void *data;
+    size_t size_bytes;
+    ferry_free_fn free_fn;
+    void *free_arg;
+    fry_link free_link;
+    int32_t
+        refused; /* any thread: a write was refused and nothing could be put in the inbox for it */
+    /* Baton. */
+    struct fry_segment_tree segments; /* what is being touched or is poisoned; else absent */
+    fry_error *wide_poison;           /* the whole buffer is, for want of memory */
+};
+
+static inline void fry_buffer_retain(ferry_buffer *buffer)
+{
+    (void)fry_fetch_add(&buffer->references, 1);
+}
+
+/* At zero it goes to the loop to be freed; the caller wakes it. */
+void fry_buffer_unretain(ferry_buffer *buffer);
+
+/* What unused buffers still list; with the baton. Then their memory; on the loop, without it. */
+void fry_buffers_forget(fry_turn *turn, fry_link *buffers);
+size_t fry_buffers_free(ferry_engine *engine, fry_link *buffers);
+
+/* Nothing of the buffer is touched or poisoned. */
+static inline bool fry_buffer_is_idle(const ferry_buffer *buffer)
+{
+    return buffer->segments.rbh_root == NULL && buffer->wide_poison == NULL &&
+           fry_load_relaxed(&buffer->refused) == FERRY_OK;
+}
+
+/* observe.c */
+void fry_trace_emit(ferry_engine *engine, const fry_node *node, ferry_trace_what what,
+                    uint64_t waited_for);
+
+static inline void fry_trace(ferry_engine *engine, const fry_node *node, ferry_trace_what what,
+                             uint64_t waited_for)
+{
+    if (fry_unlikely(fry_load_relaxed(&engine->tracing) != 0))
+        fry_trace_emit(engine, node, what, waited_for);
+}
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public face of futures: poll, wait, cancel, references, errors, waiters. */
+#include "engine/graph.h"
+
+#define HELP_BUDGET 4096
+
+ferry_status ferry_future_poll(const ferry_future *future)
+{
+    if (fry_unlikely(future == NULL))
+        return FERRY_E_INVALID;
+    return fry_future_is_resolved(future) ? fry_future_status(future) : FERRY_PENDING;
+}
+
+/*
+ * Does the graph's work that somebody left instead of idling: it may well be what is waited for,
+ * and it is in this core's cache. Meanwhile the loop may sleep though it could not look at the
+ * graph (fry_arm), so whoever stops helping leaves it a wake if there is anything it would have
+ * seen.
+ */
+static bool help(ferry_engine *engine)
+{
+    if (fry_load_relaxed(&engine->work_left) == 0)
+        return false;
+    fry_context *context = fry_context_get(engine);
+    fry_turn turn;
+    size_t done = 0;
+    if (context == NULL)
+        return false;
+    (void)fry_fetch_add(&engine->helpers, 1);
+    if (fry_turn_begin(&turn, engine, context, false))
+        done = fry_turn_end(&turn, HELP_BUDGET);
+    (void)fry_fetch_sub(&engine->helpers, 1); /* pairs with the look in fry_arm */
+    if (fry_turn_begin(&turn, engine, context, false)) {
+        turn.wake = fry_loop_is_needed(engine);
+        (void)fry_turn_end(&turn, 0);
+    } else {
+        fry_wake(engine);
+    }
+    return done != 0;
+}
+
+static ferry_status wait_threaded(ferry_engine *engine, ferry_future *future, int64_t timeout_ns)
+{
+    int64_t start_ns = fry_clock_monotonic_ns();
+    int64_t passed_ns = 0, idle_from_ns = 0;
+    uint32_t key;
+    while (!fry_future_is_resolved(future)) {
+        if (timeout_ns >= 0 && passed_ns >= timeout_ns)
+            return FERRY_PENDING;
+        if (help(engine)) {
+            idle_from_ns = fry_clock_monotonic_ns() - start_ns;
+        } else if (passed_ns - idle_from_ns < engine->wait_spin_ns) {
+            for (int i = 0; i < 32 && !fry_future_is_resolved(future); i++)
+                fry_pause();
+        } else if (fry_future_prepare_park(future, &key)) {
+            fry_future_commit_park(future, key, timeout_ns < 0 ? -1 : timeout_ns - passed_ns);
+        }
+        passed_ns = fry_clock_monotonic_ns() - start_ns;
+    }
+    return fry_future_status(future);
+}
+
+ferry_status ferry_future_wait(ferry_future *future, int64_t timeout_ns)
+{
+    if (future == NULL)
+        return FERRY_E_INVALID;
+    if (fry_future_is_resolved(future))
+        return fry_future_status(future);
+    ferry_engine *engine = fry_engine_of(future);
+    ferry_status status = fry_engine_check(engine);
+    if (status != FERRY_OK)
+        return status;
+    if (timeout_ns == 0)
+        return FERRY_PENDING;
+    if (fry_callback_engine == engine) {
+        fry_log_line(&engine->log, FERRY_LOG_WARNING,
+                     "waiting in a callback of the engine that must resolve it is refused");
+        return FERRY_E_DEADLOCK;
+    }
+    return engine->embedded ? fry_wait_embedded(engine, future, timeout_ns)
+                            : wait_threaded(engine, future, timeout_ns);
+}
+
+ferry_status ferry_future_cancel(ferry_future *future)
+{
+    if (future == NULL)
+        return FERRY_E_INVALID;
+    if (fry_future_is_resolved(future))
+        return FERRY_OK;
+    ferry_engine *engine = fry_engine_of(future);
+    ferry_status status = fry_engine_check(engine);
+    if (status != FERRY_OK)
+        return status;
+    fry_node *node = fry_node_of(future);
+    if (fry_exchange(&node->requested, 1) != 0)
+        return FERRY_OK;
+    (void)fry_fetch_add(&future->references, 1); /* the stack's */
+    fry_stack_push(&engine->requests, &node->request_link);
+    fry_wake(engine);
+    return FERRY_OK;
+}
+
+ferry_future *ferry_future_retain(ferry_future *future)
+{
+    if (future == NULL)
+        return NULL;
+    if (fry_unlikely(fry_future_is_static(future))) {
+        if (future->owner != NULL)
+            fry_engine_retain(fry_engine_of(future));
+        return future;
+    }
+    (void)fry_fetch_add(&future->references, 1);
+    return future;
+}
+
+void ferry_future_release(ferry_future *future)
+{
+    if (future == NULL || future->owner == NULL)
+        return;
+    ferry_engine *engine = fry_engine_of(future);
+    if (fry_unlikely(fry_engine_check(engine) != FERRY_OK))
+        return;
+    uint32_t references = fry_load_acquire(&future->references);
+    if (fry_unlikely(references == FRY_FUTURE_STATIC)) {
+        fry_engine_unretain(engine, 1);
+        return;
+    }
+    /* The last holder needs no read-modify-write: nobody else can change the count. */
+    if (references == 1 || fry_fetch_sub(&future->references, 1) == 1)
+        fry_node_released(future);
+}
+
+const ferry_error *ferry_future_error(ferry_future *future)
+{
+    if (future == NULL || !fry_future_is_resolved(future) || fry_future_status(future) == FERRY_OK)
+        return NULL;
+    if (future->owner == NULL || fry_future_is_static(future))
+        return &fry_error_static(fry_future_status(future))->public_;
+    return &fry_future_error_get(future, &fry_engine_of(future)->memory, fry_node_of(future)->label)
+                ->public_;
+}
+
+uint64_t ferry_future_id(const ferry_future *future)
+{
+    return future != NULL ? future->id : 0;
+}
+
+/* ---- waiters ---- */
+
+enum fry_waiter_state {
+    FRY_WAITER_IDLE = 0,
+    FRY_WAITER_LISTED, /* from on_ready until its callback begins, or it is removed */
+};
+
+/* Takes the waiter out of ferry's hands, then calls it: it may be registered anew, or freed. */
+static void waiter_call(ferry_waiter *waiter)
+{
+    ferry_future *future = waiter->private_.future;
+    ferry_ready_fn fn = waiter->fn;
+    fry_store_release(&waiter->private_.state, FRY_WAITER_IDLE);
+    fn(waiter, future, fry_future_status(future));
+    ferry_future_release(future);
+}
+
+static void waiter_task_run(ferry_task *task)
+{
+    ferry_waiter *waiter = FRY_CONTAINER(task, ferry_waiter, private_.task);
+    if (fry_engine_check(fry_engine_of(waiter->private_.future)) == FERRY_OK)
+        waiter_call(waiter); /* else a child of fork: the parent calls it */
+}
+
+/* On the loop: has the callback called where it wants to be. */
+void fry_waiter_dispatch(ferry_waiter *waiter)
+{
+    ferry_executor *executor = waiter->executor;
+    if (executor == NULL || executor == ferry_executor_inline()) {
+        waiter_call(waiter);
+        return;
+    }
+    ferry_task *task = (ferry_task *)(void *)&waiter->private_.task;
+    task->run = waiter_task_run;
+    executor->post(executor, task);
+}
+
+ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter *waiter)
+{
+    if (future == NULL || waiter == NULL || waiter->fn == NULL)
+        return FERRY_E_INVALID;
+    ferry_engine *engine = fry_engine_of(future);
+    if (engine != NULL) {
+        ferry_status status = fry_engine_check(engine);
+        if (status == FERRY_OK)
+            status = fry_executor_check(engine, waiter->executor);
+        if (status != FERRY_OK)
+            return status;
+    }
+    uint32_t idle = FRY_WAITER_IDLE;
+    if (!fry_cas(&waiter->private_.state, &idle, FRY_WAITER_LISTED))
+        return FERRY_E_INVALID;
+    waiter->private_.future = ferry_future_retain(future);
+    if (engine == NULL) {
+        waiter_call(waiter);
+        return FERRY_OK;
+    }
+    if (!fry_future_add_waiter(future, waiter)) {
+        fry_engine_retain(engine); /* the callback may drop the last other reference */
+        fry_fire_waiter(&engine->owner, waiter);
+        fry_wake(engine);
+        fry_engine_unretain(engine, 1);
+    }
+    return FERRY_OK;
+}
+
+bool ferry_waiter_remove(ferry_waiter *waiter)
+{
+    if (waiter == NULL || fry_load_acquire(&waiter->private_.state) != FRY_WAITER_LISTED)
+        return false;
+    ferry_future *future = waiter->private_.future;
+    ferry_engine *engine = fry_engine_of(future);
+    if (fry_engine_check(engine) != FERRY_OK)
+        return false;
+    bool removed = fry_future_remove_waiter(future, waiter);
+    if (removed)
+        fry_store_release(&waiter->private_.state, FRY_WAITER_IDLE);
+    if (fry_has_callbacks(engine))
+        fry_wake(engine); /* putting the others back has fired them */
+    if (removed)
+        ferry_future_release(future);
+    return removed;
+}

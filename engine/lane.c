@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lanes: an engine's view of a device's stream. What stands in a stream fires in order, so each
+ * lane keeps its nodes in a queue and only the head is looked at: a tick costs O(busy lanes).
+ */
+#include "engine/graph.h"
+
+static void lane_mark_busy(ferry_engine *engine, fry_lane *lane)
+{
+    if (!lane->busy) {
+        lane->busy = true;
+        lane->next_busy = engine->busy;
+        engine->busy = lane;
+    }
+}
+
+static fry_copy copy_of(const fry_node *node)
+{
+    const fry_copy_op *op = &node->op.copy;
+    return (fry_copy){.dst = (char *)op->dst->data + op->dst_offset,
+                      .src = (const char *)op->src->data + op->src_offset,
+                      .size_bytes = op->size_bytes};
+}
+
+bool fry_lane_copy_inline(fry_node *node)
+{
+    fry_stream *stream = node->lane->stream;
+    fry_copy copy = copy_of(node);
+    return stream->device->ops->copy_inline(stream, &copy);
+}
+
+bool fry_lane_can_overtake(const fry_node *from, const fry_node *to)
+{
+    if (from->state != FRY_NODE_ISSUED || from->kind != FERRY_OP_COPY ||
+        to->kind != FERRY_OP_COPY || to->lane == NULL)
+        return false;
+    if (from->lane == to->lane)
+        return true;
+    return to->device_waits < FRY_STREAM_WAITS &&
+           to->lane->stream->device->ops->can_wait(to->lane->stream, from->lane->stream);
+}
+
+/* Events the device must wait for; one a stream, the latest. Order within the stream is implied. */
+static size_t collect_waits(const fry_node *node, fry_event waits[FRY_STREAM_WAITS])
+{
+    size_t count = 0;
+    for (const fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
+        if (edge->state != FRY_EDGE_ON_DEVICE || edge->from->lane == node->lane)
+            continue;
+        fry_stream *stream = edge->from->lane->stream;
+        uint64_t sequence = edge->from->sequence;
+        size_t at = 0;
+        while (at < count && waits[at].stream != stream)
+            at++;
+        if (at == count)
+            waits[count++] = (fry_event){stream, sequence};
+        else if (waits[at].sequence < sequence)
+            waits[at].sequence = sequence;
+    }
+    return count;
+}
+
+void fry_lane_issue(fry_turn *turn, fry_node *node)
+{
+    fry_lane *lane = node->lane;
+    fry_stream *stream = lane->stream;
+    const fry_device_ops *ops = stream->device->ops;
+    fry_event waits[FRY_STREAM_WAITS];
+    fry_copy copy = copy_of(node);
+    size_t wait_count = node->device_waits != 0 ? collect_waits(node, waits) : 0;
+
+    if (lane->in_flight == 0 && wait_count == 0 && ops->copy_inline(stream, &copy)) {
+        fry_graph_issued(turn, node);
+        fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
+        fry_graph_complete(turn, node);
+        return;
+    }
+    node->flags |= FRY_NODE_QUEUED;
+    if (lane->in_flight >= FRY_STREAM_DEPTH || lane->backlog.first != NULL) {
+        fry_queue_push(&lane->backlog, &node->link);
+        return;
+    }
+    ferry_status status = ops->copy(stream, &copy, waits, wait_count, &node->sequence);
+    if (status != FERRY_OK) {
+        node->flags &= (uint16_t)~FRY_NODE_QUEUED;
+        fry_graph_fail(turn, node, status, NULL, false);
+        return;
+    }
+    lane->in_flight++;
+    fry_queue_push(&lane->issued, &node->link);
+    lane_mark_busy(turn->engine, lane);
+    fry_graph_issued(turn, node);
+}
+
+void fry_lane_cancel(fry_node *node)
+{
+    fry_stream *stream = node->lane->stream;
+    stream->device->ops->cancel(stream, node->sequence);
+}
+
+/* Room in the stream again: issues what waits for it. */
+static void lane_refill(fry_turn *turn, fry_lane *lane)
+{
+    fry_queue waiting = lane->backlog;
+    lane->backlog = (fry_queue){0};
+    fry_link *item;
+    while (lane->in_flight < FRY_STREAM_DEPTH && (item = fry_queue_pop(&waiting)) != NULL)
+        fry_graph_step(turn, FRY_CONTAINER(item, fry_node, link));
+    if (waiting.first != NULL) {
+        fry_queue_append(&waiting, lane->backlog.first);
+        lane->backlog = waiting;
+    }
+}
+
+static size_t lane_poll(fry_turn *turn, fry_lane *lane)
+{
+    fry_stream *stream = lane->stream;
+    ferry_status status = FERRY_OK;
+    uint64_t fired = stream->device->ops->fired(stream, &status);
+    size_t count = 0;
+    fry_link *item;
+    while ((item = lane->issued.first) != NULL) {
+        fry_node *node = FRY_CONTAINER(item, fry_node, link);
+        if (node->sequence > fired)
+            break;
+        (void)fry_queue_pop(&lane->issued);
+        node->flags &= (uint16_t)~FRY_NODE_QUEUED;
+        lane->in_flight--;
+        count++;
+        fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
+        fry_graph_complete(turn, node);
+    }
+    if (status != FERRY_OK && item != NULL) {
+        /* Struck, perhaps still at its memory: it fails now and is not quiet. */
+        fry_node *node = FRY_CONTAINER(item, fry_node, link);
+        if (node->state < FRY_NODE_RESOLVED) {
+            if (turn->is_loop && turn->engine->flight_records != 0)
+                turn->engine->flight_due = node->future.id;
+            fry_error_facts facts = {.status = status, .op = node->future.id, .label = node->label};
+            fry_graph_fail(turn, node, status,
+                           fry_error_create(&turn->engine->memory, &facts, NULL), false);
+        }
+    }
+    if (lane->backlog.first != NULL)
+        lane_refill(turn, lane);
+    return count;
+}
+
+size_t fry_lanes_poll(fry_turn *turn)
+{
+    size_t count = 0;
+    fry_lane **at = &turn->engine->busy;
+    while (*at != NULL) {
+        fry_lane *lane = *at;
+        count += lane_poll(turn, lane);
+        if (lane->in_flight == 0 && lane->backlog.first == NULL) {
+            lane->busy = false;
+            *at = lane->next_busy;
+        } else {
+            at = &lane->next_busy;
+        }
+    }
+    return count;
+}

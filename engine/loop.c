@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop: a tick of work, and the sleep between ticks.
+ *
+ * The sleep. The loop says it is asleep, then looks once more, then waits for the poller; who has
+ * work for it publishes the work, passes a full barrier, then looks whether it is asleep, and the
+ * one who moves it from asleep to awake writes the eventfd. Either the loop's last look sees the
+ * work or the other sees it asleep: loop_sleep.pml. What only the baton's holder may look at is
+ * looked at with the baton; if somebody else has it the loop stays awake, unless that is a waiting
+ * thread at help, which wakes it when it stops (handle.c).
+ */
+#include "base/futex.h"
+#include "engine/graph.h"
+
+#include <ev.h>
+#include <signal.h>
+
+#define BACK_OFF_PAUSES 64
+
+void fry_wake_now(ferry_engine *engine)
+{
+    uint32_t asleep = FRY_ASLEEP;
+    if (fry_cas(&engine->asleep, &asleep, FRY_AWAKE)) {
+        fry_poller_wake(&engine->poller);
+    } else if (asleep == FRY_STOPPED) {
+        /* Look, act, look again, as with the baton: who finds the role taken is seen by its holder.
+         */
+        while (fry_baton_take(&engine->role)) {
+            size_t done = fry_tick(engine, FRY_TICK_BUDGET, true);
+            fry_baton_give(&engine->role);
+            if (done == 0)
+                break;
+        }
+    }
+}
+
+/* The loop works on even if there is no memory for its thread's context. */
+static fry_context *role_context(ferry_engine *engine)
+{
+    fry_context *context = fry_context_get(engine);
+    return fry_likely(context != NULL) ? context : &engine->role_context;
+}
+
+/* ---- a tick ---- */
+
+static size_t cancel_requested(fry_turn *turn)
+{
+    ferry_engine *engine = turn->engine;
+    if (fry_likely(fry_load_relaxed(&engine->requests.top) == NULL))
+        return 0;
+    size_t count = 0;
+    fry_link *item = fry_stack_take_all(&engine->requests);
+    while (item != NULL) {
+        fry_node *node = FRY_CONTAINER(item, fry_node, request_link);
+        item = item->next;
+        count++;
+        fry_trace(engine, node, FERRY_TRACE_CANCEL, 0);
+        if (node->state < FRY_NODE_RESOLVED) {
+            fry_error_facts facts = {
+                .status = FERRY_E_CANCELLED, .op = node->future.id, .label = node->label};
+            fry_error *error = fry_error_create(&engine->memory, &facts, NULL);
+            if (node->state != FRY_NODE_NEW) {
+                fry_graph_fail(turn, node, FERRY_E_CANCELLED, error, false);
+            } else {
+                /* Still in the inbox: it fails as it enters. A promise's error is not ours to set
+                 * before it is claimed, so it waits beside. */
+                if (node->refusal != FERRY_OK)
+                    fry_error_release(error);
+                else if (node->kind == FERRY_OP_PROMISE)
+                    node->op.promise.refusal_error = error;
+                else
+                    fry_future_set_error(&node->future, error, false);
+                if (node->refusal == FERRY_OK)
+                    node->refusal = FERRY_E_CANCELLED;
+            }
+        }
+        ferry_future_release(&node->future);
+    }
+    return count;
+}
+
+static void cancel_list(fry_turn *turn, fry_node *node)
+{
+    while (node != NULL) {
+        fry_node *next = node->live_next; /* failing a node takes no other out of the list */
+        if (node->state < FRY_NODE_RESOLVED) {
+            fry_error_facts facts = {
+                .status = FERRY_E_SHUTDOWN, .op = node->future.id, .label = node->label};
+            fry_graph_fail(turn, node, FERRY_E_SHUTDOWN,
+                           fry_error_create(&turn->engine->memory, &facts, NULL), false);
+        }
+        node = next;
+    }
+}
+
+/* From now on nothing enters the graph; what is in it is cancelled. */
+static void stop_graph(fry_turn *turn)
+{
+    ferry_engine *engine = turn->engine;
+    engine->stop_graph = true;
+    cancel_list(turn, engine->live_first);
+    cancel_list(turn, engine->promises);
+}
+
+size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
+{
+    size_t done = 0;
+    fry_turn turn;
+    fry_link *calls = NULL, *frees = NULL;
+    bool flight_is_due = false;
+    if (fry_turn_begin(&turn, engine, role_context(engine), true)) {
+        engine->starved = false;
+        if (fry_unlikely(fry_load_acquire(&engine->closing) != 0 && !engine->stop_graph))
+            stop_graph(&turn);
+        done += cancel_requested(&turn);
+        done += fry_lanes_poll(&turn);
+        if (engine->deadlines != NULL)
+            done += fry_deadlines_expire(&turn, fry_clock_now_ns(&engine->clock));
+        done += fry_graph_work(&turn, budget);
+        calls = fry_calls_issue(&turn);
+        if (fry_load_relaxed(&engine->frees.top) != NULL) {
+            frees = fry_stack_take_all(&engine->frees);
+            fry_buffers_forget(&turn, frees);
+        }
+        flight_is_due = engine->flight_due != 0;
+        done += fry_turn_end(&turn, budget) + (calls != NULL);
+    }
+    if (calls != NULL)
+        fry_hand_out_calls(engine, calls);
+    size_t freed = frees != NULL ? fry_buffers_free(engine, frees) : 0;
+    done += freed;
+    if (fry_unlikely(flight_is_due))
+        fry_flight_dump(engine);
+    if (fry_unlikely(fry_load_relaxed(&engine->has_hooks) != 0))
+        fry_trace_pump(engine);
+    if (with_callbacks)
+        done += fry_run_callbacks(engine, budget);
+    if (freed != 0)
+        fry_engine_unretain(engine, (int64_t)freed);
+    return done;
+}
+
+/* ---- sleeping ---- */
+
+int64_t fry_next_timer_ns(ferry_engine *engine)
+{
+    return engine->deadlines != NULL ? engine->deadlines->deadline_ns : INT64_MAX;
+}
+
+static bool is_idle_locked(ferry_engine *engine)
+{
+    return !fry_graph_has_work(engine) && engine->calls.first == NULL;
+}
+
+/* With the baton: closing was asked for, and the graph has not heard or has nothing left. */
+static bool may_stop_locked(const ferry_engine *engine)
+{
+    return fry_load_seq_cst(&engine->closing) != 0 &&
+           (!engine->stop_graph || (engine->live_first == NULL && engine->promises == NULL));
+}
+
+/* With the baton: whether the loop would have something to do, or to watch for. */
+bool fry_loop_is_needed(const ferry_engine *engine)
+{
+    return engine->busy != NULL || engine->deadlines != NULL || engine->calls.first != NULL ||
+           fry_load_relaxed(&engine->closing) != 0;
+}
+
+bool fry_arm(ferry_engine *engine, bool with_callbacks)
+{
+    fry_store_seq_cst(&engine->asleep, FRY_ASLEEP);
+    fry_fence(); /* pairs with the barrier before fry_wake */
+    fry_turn turn;
+    bool idle = false, looked = false;
+    int64_t timer_ns = INT64_MAX;
+    if (fry_turn_begin(&turn, engine, role_context(engine), true)) {
+        looked = true;
+        idle = is_idle_locked(engine) && fry_lanes_poll(&turn) == 0 && !may_stop_locked(engine);
+        timer_ns = fry_next_timer_ns(engine);
+        (void)fry_turn_end(&turn, 1);
+    } else {
+        /* A waiting thread is at the graph; it wakes the loop if it leaves anything. */
+        idle = fry_load_seq_cst(&engine->helpers) != 0 && fry_load_seq_cst(&engine->closing) == 0;
+    }
+    if (with_callbacks)
+        idle = idle && engine->due.first == NULL && !fry_has_callbacks(engine);
+    idle = idle && fry_load_seq_cst(&engine->requests.top) == NULL &&
+           fry_load_seq_cst(&engine->frees.top) == NULL &&
+           fry_load_seq_cst(&engine->inbox.top) == NULL;
+    if (idle && !looked) {
+        /* The timer stands as it was: new deadlines wake the loop. */
+    } else if (idle && engine->clock.is_real) {
+        fry_poller_set_timer(&engine->poller, timer_ns == INT64_MAX ? 0 : timer_ns);
+    } else if (idle && timer_ns <= fry_clock_now_ns(&engine->clock)) {
+        idle = false;
+    }
+    if (!idle)
+        fry_disarm(engine);
+    return idle;
+}
+
+void fry_disarm(ferry_engine *engine)
+{
+    if (fry_load_relaxed(&engine->asleep) == FRY_ASLEEP) /* not STOPPED, which is for good */
+        fry_store_release(&engine->asleep, FRY_AWAKE);
+}
+
+/* ---- the engine's own thread ---- */
+
+static void poller_is_ready(struct ev_loop *loop, ev_io *watcher, int events)
+{
+    (void)loop, (void)events;
+    fry_poller *poller = watcher->data;
+    (void)fry_poller_wait(poller, 0);
+}
+
+static bool nothing_left(ferry_engine *engine)
+{
+    fry_turn turn;
+    if (!fry_turn_begin(&turn, engine, role_context(engine), true))
+        return false;
+    bool nothing = is_idle_locked(engine) && engine->stop_graph && may_stop_locked(engine);
+    (void)fry_turn_end(&turn, 1);
+    return nothing && engine->due.first == NULL && !fry_has_callbacks(engine) &&
+           fry_load_seq_cst(&engine->requests.top) == NULL &&
+           fry_load_seq_cst(&engine->frees.top) == NULL;
+}
+
+bool fry_loop_try_stop(ferry_engine *engine)
+{
+    if (!nothing_left(engine))
+        return false;
+    fry_store_seq_cst(&engine->asleep, FRY_STOPPED);
+    return true;
+}
+
+static void spin(ferry_engine *engine)
+{
+    int64_t end_ns = fry_clock_monotonic_ns() + engine->spin_ns;
+    do {
+        for (int i = 0; i < 16; i++) {
+            if (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
+                end_ns = fry_clock_monotonic_ns() + engine->spin_ns;
+            fry_pause();
+        }
+    } while (fry_clock_monotonic_ns() < end_ns && fry_load_relaxed(&engine->closing) == 0);
+}
+
+/* Another thread works on the graph, with its nodes in its cache. Looks away for a while: who
+ * watches the baton takes it in the middle, and everything moves to this core. */
+static void back_off(void)
+{
+    for (int i = 0; i < BACK_OFF_PAUSES; i++)
+        fry_pause();
+}
+
+static void *loop_thread(void *arg)
+{
+    ferry_engine *engine = arg;
+    struct ev_loop *loop = engine->ev_loop;
+    (void)fry_baton_take(&engine->role); /* for good */
+    for (;;) {
+        if (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
+            continue;
+        if (fry_unlikely(fry_load_relaxed(&engine->closing) != 0) && fry_loop_try_stop(engine))
+            break;
+        if (engine->spin_ns != 0)
+            spin(engine);
+        if (fry_arm(engine, true)) {
+            ev_run(loop, EVRUN_ONCE);
+            fry_disarm(engine);
+        } else {
+            back_off();
+        }
+    }
+    fry_baton_give(&engine->role);
+    fry_wake_now(engine); /* what came between the last look and giving the role */
+    fry_store_seq_cst(&engine->stopped, 1);
+    fry_futex_wake(&engine->stopped, INT32_MAX);
+    return NULL;
+}
+
+/* libev would abort the process. An error of epoll_wait only makes the loop look again. */
+static void poll_failed(const char *message)
+{
+    (void)message;
+}
+
+void fry_loop_free(ferry_engine *engine)
+{
+    if (engine->ev_loop != NULL)
+        ev_loop_destroy(engine->ev_loop);
+    if (engine->ev_watcher != NULL)
+        fry_free(&engine->memory, engine->ev_watcher, sizeof *engine->ev_watcher);
+    engine->ev_loop = NULL;
+    engine->ev_watcher = NULL;
+}
+
+ferry_status fry_loop_start(ferry_engine *engine)
+{
+    ferry_status status = FERRY_E_SYSTEM;
+    ev_set_syserr_cb(poll_failed);
+    engine->ev_loop = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV);
+    if (engine->ev_loop == NULL)
+        return status;
+    engine->ev_watcher =
+        fry_alloc(&engine->memory, sizeof *engine->ev_watcher, _Alignof(struct ev_io));
+    if (engine->ev_watcher == NULL) {
+        status = FERRY_E_NO_MEMORY;
+        goto err;
+    }
+    ev_io_init(engine->ev_watcher, poller_is_ready, engine->poller.epoll_fd, EV_READ);
+    engine->ev_watcher->data = &engine->poller;
+    ev_io_start(engine->ev_loop, engine->ev_watcher);
+
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&engine->thread, NULL, loop_thread, engine);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed != 0)
+        goto err;
+    (void)pthread_setname_np(engine->thread, "ferry-loop");
+    engine->has_thread = true;
+    return FERRY_OK;
+
+err:
+    fry_loop_free(engine);
+    return status;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop's sleep, with Spin (tests/model/run engine/loop_sleep.pml).
+ *
+ *  loop    loop_thread of engine/loop.c: fry_tick until there is nothing; fry_arm, which says that
+ *          it is asleep and then looks again; the poller (the edge-triggered eventfd of
+ *          base/poller.c); fry_disarm
+ *  waker   any thread that publishes work for the loop: a full barrier, fry_wake (engine/engine.h)
+ *          with its load, fry_wake_now (engine/loop.c) with the swap that decides who writes the
+ *          eventfd
+ *  buffer  the store buffer of one processor (x86 TSO): a plain store is seen by others only once
+ *          it has left the buffer; fences, seq_cst stores and read-modify-writes wait for that
+ *
+ * Work is a count for each waker that only that waker stores, since a published word may be
+ * written with no barrier of its own. It is consumed when the loop has read it. The loop may also
+ * be woken for something else (a timer, a watch), here at most once, so that it can't save a lost
+ * wake-up.
+ *
+ * Holds: what was published is consumed in the end. The loop of the model ends only when all of it
+ * was, so a loop that sleeps over work is an invalid end state; one that never comes to rest is
+ * found by the formula. Loads that pass each other (Arm, POWER) are not modelled.
+ */
+/* liveness: yes */
+/* broken: LOOK_BEFORE_ASLEEP invalid end state */
+/* broken: ASLEEP_RELAXED invalid end state */
+/* broken: WAKER_WITHOUT_FENCE invalid end state */
+/* broken: WAKER_WITHOUT_WRITE invalid end state */
+/* broken: LOOP_WITHOUT_LOOK invalid end state */
+/* broken: EVENT_STAYS acceptance cycle */
+
+#define WAKERS 2
+#define ROUNDS 2
+#define LOOP WAKERS /* the loop's place among the store buffers */
+
+byte published[WAKERS]; /* in memory */
+byte consumed[WAKERS];  /* the loop's own */
+bit asleep;             /* in memory */
+bit event;              /* the eventfd stands on epoll's ready list */
+bit buffered[WAKERS + 1];
+byte buffered_value[WAKERS + 1];
+bit finished;
+
+ltl all_is_consumed { <> finished }
+
+#define ALL_CONSUMED (consumed[0] == ROUNDS && consumed[1] == ROUNDS)
+
+/* A plain store: waits for room in the buffer, which has one place. */
+inline store(who, value)
+{
+    atomic {
+        !buffered[who];
+        buffered_value[who] = value;
+        buffered[who] = 1
+    }
+}
+
+inline fence(who)
+{
+    !buffered[who]
+}
+
+proctype buffer(byte who)
+{
+end:
+    do
+    :: atomic {
+           buffered[who] ->
+           if
+           :: who == LOOP -> asleep = buffered_value[who]
+           :: else -> published[who] = buffered_value[who]
+           fi;
+           buffered_value[who] = 0;
+           buffered[who] = 0
+       }
+    od
+}
+
+/* Sets `found` if anything is there that was not consumed. Reads word by word, as the loop does. */
+inline look(found)
+{
+    found = 0;
+    waker_i = 0;
+    do
+    :: waker_i < WAKERS ->
+        if
+        :: published[waker_i] != consumed[waker_i] -> found = 1
+        :: else
+        fi;
+        waker_i++
+    :: else -> break
+    od
+}
+
+inline work()
+{
+    waker_i = 0;
+    do
+    :: waker_i < WAKERS ->
+        consumed[waker_i] = published[waker_i];
+        waker_i++
+    :: else -> break
+    od
+}
+
+inline set_asleep()
+{
+    store(LOOP, 1);
+#ifndef ASLEEP_RELAXED
+    fence(LOOP)
+#endif
+}
+
+proctype loop()
+{
+    byte waker_i;
+    bit found;
+    bit had_other_event;
+    do
+    :: work(); /* fry_tick */
+#ifdef LOOK_BEFORE_ASLEEP
+       look(found);
+       set_asleep();
+#else
+       set_asleep();
+#ifdef LOOP_WITHOUT_LOOK
+       found = 0;
+#else
+       look(found);
+#endif
+#endif
+       if
+       :: found
+       :: else -> /* the poller */
+           if
+#ifdef EVENT_STAYS
+           :: event
+#else
+           :: atomic { event -> event = 0 }
+#endif
+           :: atomic { !had_other_event -> had_other_event = 1 }
+           :: atomic { ALL_CONSUMED -> finished = 1; break }
+           fi
+       fi;
+       store(LOOP, 0) /* fry_disarm */
+    od
+}
+
+proctype waker(byte me)
+{
+    byte round = 1;
+    bit was_asleep;
+    do
+    :: round <= ROUNDS ->
+        store(me, round);
+#ifndef WAKER_WITHOUT_FENCE
+        fence(me);
+#endif
+        if
+        :: asleep ->
+            atomic { /* fry_wake_now's compare-and-swap */
+                fence(me);
+                was_asleep = asleep;
+                asleep = 0
+            }
+            if
+            :: was_asleep ->
+#ifndef WAKER_WITHOUT_WRITE
+                event = 1;
+#endif
+                was_asleep = 0
+            :: else
+            fi
+        :: else
+        fi;
+        round++
+    :: else -> break
+    od
+}
+
+init {
+    atomic {
+        run loop();
+        run waker(0);
+        run waker(1);
+        run buffer(0);
+        run buffer(1);
+        run buffer(LOOP)
+    }
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making nodes in the caller's thread, before anybody holds the baton, and giving them back. */
+#include "engine/graph.h"
+
+#define ID_BLOCK 4096
+
+static uint64_t next_id(ferry_engine *engine, fry_context *context)
+{
+    if (fry_unlikely(context->next_id == context->last_id)) {
+        context->next_id = fry_fetch_add(&engine->next_id, ID_BLOCK) + 1;
+        context->last_id = context->next_id + ID_BLOCK;
+    }
+    return context->next_id++;
+}
+
+static void node_init(ferry_engine *engine, fry_context *context, fry_node *node,
+                      ferry_op_kind kind)
+{
+    /* The first two lines; fry_node_init_spans and the operations see to the rest. */
+    memset((char *)node + sizeof(ferry_future), 0,
+           __builtin_offsetof(fry_node, deadline_ns) - sizeof(ferry_future));
+    node->kind = (uint8_t)kind;
+    fry_future_init(&node->future, &engine->owner, 2, next_id(engine, context));
+}
+
+void fry_node_init_spans(fry_node *node)
+{
+    if ((node->flags & FRY_NODE_HAS_SPANS) == 0) {
+        node->flags |= FRY_NODE_HAS_SPANS;
+        node->written = NULL;
+        node->reads = NULL;
+        node->uses = NULL;
+    }
+}
+
+fry_node *fry_node_create(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
+                          ferry_status *status_p)
+{
+    fry_node *node = fry_pool_take_or_grow(&engine->nodes, &context->nodes, status_p);
+    if (fry_unlikely(node == NULL))
+        return NULL;
+    node_init(engine, context, node, kind);
+    return node;
+}
+
+fry_node *fry_node_create_reserve(ferry_engine *engine, fry_context *context, ferry_op_kind kind)
+{
+    fry_pool_cache cache = {0}; /* threads keep none of the few there are */
+    fry_node *node = fry_pool_take(&engine->reserve, &cache);
+    fry_pool_flush(&engine->reserve, &cache);
+    if (node == NULL)
+        return NULL;
+    node_init(engine, context, node, kind);
+    node->flags |= FRY_NODE_RESERVE;
+    return node;
+}
+
+ferry_status fry_node_add_edge(ferry_engine *engine, fry_context *context, fry_node *node,
+                               fry_node *from, fry_edge_nature nature)
+{
+    ferry_status status = FERRY_OK;
+    fry_edge *edge = fry_pool_take_or_grow(&engine->edges, &context->edges, &status);
+    if (fry_unlikely(edge == NULL))
+        return status;
+    edge->from = from;
+    edge->to = node;
+    edge->sibling = node->edges;
+    edge->nature = (uint8_t)nature;
+    edge->state = FRY_EDGE_LOOSE;
+    node->edges = edge;
+    return FERRY_OK;
+}
+
+ferry_status fry_node_add_use(ferry_engine *engine, fry_context *context, fry_node *node,
+                              const ferry_access *access)
+{
+    ferry_status status = FERRY_OK;
+    fry_use *use = fry_pool_take_or_grow(&engine->uses, &context->uses, &status);
+    if (use == NULL)
+        return status;
+    fry_node_init_spans(node);
+    *use = (fry_use){.next = node->uses,
+                     .buffer = access->span.buffer,
+                     .begin = access->span.offset_bytes,
+                     .end = access->span.offset_bytes + access->span.size_bytes,
+                     .mode = access->mode};
+    node->uses = use;
+    return FERRY_OK;
+}
+
+static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node)
+{
+    if (fry_unlikely(node->future.error != 0))
+        fry_future_drop_error(&node->future);
+    if (fry_likely((node->flags & FRY_NODE_RESERVE) == 0 && context != NULL)) {
+        fry_pool_give(&engine->nodes, &context->nodes, node);
+        return;
+    }
+    /* No cache to put it in. */
+    fry_pool *pool = (node->flags & FRY_NODE_RESERVE) != 0 ? &engine->reserve : &engine->nodes;
+    fry_pool_cache cache = {0};
+    fry_pool_give(pool, &cache, node);
+    fry_pool_flush(pool, &cache);
+}
+
+void fry_node_discard(ferry_engine *engine, fry_context *context, fry_node *node)
+{
+    while (node->edges != NULL) {
+        fry_edge *edge = node->edges;
+        node->edges = edge->sibling;
+        fry_pool_give(&engine->edges, &context->edges, edge);
+    }
+    while ((node->flags & FRY_NODE_HAS_SPANS) != 0 && node->uses != NULL) {
+        fry_use *use = node->uses;
+        node->uses = use->next;
+        fry_pool_give(&engine->uses, &context->uses, use);
+    }
+    give_slot(engine, context, node);
+}
+
+/*
+ * A node whose user's handles outlive it is counted in engine->detached, so that the engine's
+ * memory stays until the last of them is released; one that goes with its life costs no atomic at
+ * all.
+ */
+void fry_node_drop_life(fry_turn *turn, fry_node *node)
+{
+    ferry_engine *engine = turn->engine;
+    uint32_t references = fry_load_acquire(&node->future.references);
+    if (references == 1) {
+        give_slot(engine, turn->context, node);
+        return;
+    }
+    node->flags |= FRY_NODE_DETACHED;
+    engine->detached++;
+    if ((node->flags & FRY_NODE_UNSHARED) != 0) {
+        node->future.references = references - 1;
+    } else if (fry_fetch_sub(&node->future.references, 1) == 1) {
+        engine->detached--;
+        give_slot(engine, turn->context, node);
+    }
+}
+
+void fry_node_released(ferry_future *future)
+{
+    ferry_engine *engine = fry_engine_of(future);
+    give_slot(engine, fry_context_get(engine), fry_node_of(future));
+    fry_engine_unretain(engine, 1);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nodes and edges: what the graph is made of.
+ *
+ * Whoever holds the engine's baton is the only one that touches a node past its submit, but for the
+ * future (lock-free), `request_link` and `requested` (the requests stack), `outside` and `begun`.
+ * An edge lives in its successor: taken from the pool for it, given back when it retires.
+ */
+#ifndef FRY_ENGINE_NODE_H
+#define FRY_ENGINE_NODE_H
+
+#include "base/stack.h"
+#include "futures/futures.h"
+#include "gpu/device.h"
+
+#include <ferry/op.h>
+#include <ferry/trace.h>
+
+typedef struct fry_node fry_node;
+typedef struct fry_edge fry_edge;
+typedef struct fry_use fry_use;
+typedef struct fry_segment fry_segment;
+typedef struct fry_reader fry_reader;
+typedef struct fry_lane fry_lane;
+
+/* A node's life; graph_set_state alone moves it, and only forward. */
+typedef enum fry_node_state {
+    FRY_NODE_NEW = 0,  /* made, perhaps in the inbox: not in the graph yet */
+    FRY_NODE_WAITING,  /* in the graph, edges hold its start */
+    FRY_NODE_READY,    /* nothing holds it; waits for room in its stream or for the loop */
+    FRY_NODE_ISSUED,   /* stands in its stream, or its function was handed out */
+    FRY_NODE_RESOLVED, /* its future has a status; hardware may still be at its memory */
+    FRY_NODE_QUIET,    /* nobody touches its memory any more */
+} fry_node_state;
+
+enum fry_node_flags {
+    FRY_NODE_QUEUED = 1 << 0,       /* stands in a queue through `link`: keep the memory */
+    FRY_NODE_FAILING = 1 << 1,      /* stands in the failing queue: likewise */
+    FRY_NODE_FIRED = 1 << 2,        /* its hardware or function has come to its end */
+    FRY_NODE_RETIRED = 1 << 3,      /* out of the graph: order edges fired, accesses dropped */
+    FRY_NODE_LIVE = 1 << 4,         /* in the list of live nodes */
+    FRY_NODE_UNSHARED = 1 << 5,     /* no other thread has seen it: still inside its submit call */
+    FRY_NODE_HELD_AFTER = 1 << 6,   /* its edges hold references to their predecessors' futures */
+    FRY_NODE_HELD_BUFFERS = 1 << 7, /* it holds references to its buffers */
+    FRY_NODE_HAS_SPANS = 1 << 8,    /* it touches memory */
+    FRY_NODE_HAS_DEADLINE = 1 << 9, /* until it is resolved; in the heap once it has entered */
+    FRY_NODE_SATISFIED = 1 << 10,   /* any: one was resolved when it entered */
+    FRY_NODE_DETACHED = 1 << 12,    /* out of the graph, but users hold handles */
+    FRY_NODE_RESERVE = 1 << 11,     /* from the small pool that stands for refused writes */
+    FRY_NODE_WAS_ISSUED = 1 << 13,  /* it was, and may since have failed */
+};
+
+/* What an edge makes its successor wait for, and what it carries. */
+typedef enum fry_edge_nature {
+    FRY_EDGE_AFTER,  /* after[]: until resolved; carries failure */
+    FRY_EDGE_READ,   /* read after write: until resolved; carries failure; orders memory too */
+    FRY_EDGE_ORDER,  /* write after read or write: until retired; carries nothing */
+    FRY_EDGE_ANY,    /* until resolved, either way, and one is enough */
+    FRY_EDGE_ISSUED, /* until issued; carries failure before that */
+    FRY_EDGE_QUIET,  /* until quiet; carries nothing */
+} fry_edge_nature;
+
+typedef enum fry_edge_state {
+    FRY_EDGE_LOOSE = 0, /* not in its predecessor's list */
+    FRY_EDGE_HOLDING,   /* holds its successor's start */
+    FRY_EDGE_ON_DEVICE, /* the successor's device waits for (from->lane, from->sequence) */
+} fry_edge_state;
+
+struct fry_edge {
+    fry_edge *next, *previous; /* in from's successors, oldest first */
+    fry_node *from;
+    fry_node *to;
+    fry_edge *sibling; /* next of to->edges */
+    uint8_t nature;
+    uint8_t state;
+};
+
+/* One span an operation touches. */
+struct fry_use {
+    fry_use *next;
+    ferry_buffer *buffer;
+    size_t begin, end;
+    ferry_access_mode mode;
+};
+
+/* What the user's executor is handed; the first member of what it stands for. */
+struct ferry_task {
+    void (*run)(ferry_task *task);
+};
+
+typedef struct fry_call {
+    ferry_task task;
+    ferry_executor *executor;
+    ferry_call_fn fn;
+    void *arg;
+    fry_error *error; /* why it failed, made by the thread that ran it */
+} fry_call;
+
+/* fry_node.begun of a call. */
+enum fry_call_begun {
+    FRY_CALL_NOT_BEGUN = 0,
+    FRY_CALL_BEGUN,
+    FRY_CALL_NEVER, /* a cancel came first */
+};
+
+typedef struct fry_copy_op {
+    ferry_buffer *dst;
+    ferry_buffer *src;
+    size_t dst_offset, src_offset;
+    size_t size_bytes;
+} fry_copy_op;
+
+/*
+ * Four cache lines. A plain nop touches the first two only: what the others hold is valid only
+ * where `flags` says so, or for the kinds that use it, and is not even zeroed otherwise. A line
+ * that two threads write costs more than everything else a node does.
+ */
+struct fry_node {
+    ferry_future future; /* first: a future of an engine is a node */
+    fry_link link;       /* inbox, ready queue, stream, or executor's turn: one at a time */
+    uint8_t kind;        /* ferry_op_kind */
+    uint8_t state;       /* fry_node_state */
+    uint16_t flags;
+    uint32_t holding; /* edges that hold its start, plus one while it enters */
+    fry_edge *edges;  /* into this node */
+
+    fry_edge *successors_first, *successors_last;
+    fry_node *live_next, *live_previous;
+    const char *label;
+    fry_link failing_link; /* failing queue */
+    uint16_t unconfirmed; /* predecessors it overtook on the device, yet to resolve: status edges */
+    int16_t refusal; /* fails with this as soon as it enters; a call: as its function returned */
+    uint8_t device_waits;  /* edges ON_DEVICE from other streams */
+    uint8_t outside;       /* promise: fry_outside */
+    uint8_t begun;         /* call: fry_call_begun, by compare-and-swap */
+    uint8_t requested;     /* a cancel stands in the requests stack */
+    fry_link request_link; /* requests stack */
+
+    int64_t deadline_ns;                              /* HAS_DEADLINE; so are the next three */
+    fry_node *heap_child, *heap_next, *heap_previous; /* deadlines: a pairing heap */
+    fry_segment *written; /* HAS_SPANS; so are the next two. Segments whose last writer it is */
+    fry_reader *reads;    /* its entries as a reader */
+    fry_use *uses;        /* spans of calls and nops, and more of a copy's */
+
+    fry_lane *lane;    /* copies: the stream it goes on */
+    uint64_t sequence; /* copies: place in that stream once issued, else 0 */
+    union {
+        fry_copy_op copy;
+        fry_call call;
+        struct {
+            fry_error *refusal_error; /* of a cancel that came first; there if refusal says so */
+        } promise;
+    } op;
+};
+_Static_assert(__builtin_offsetof(struct fry_node, deadline_ns) == 128, "two lines for a nop");
+/* The pool keeps the last two words of a slot for itself. */
+_Static_assert(sizeof(fry_node) <= 256 - 16, "a node with its future is four cache lines");
+_Static_assert(sizeof(fry_edge) <= 64 - 16, "an edge is one");
+
+/* How far a promise has come: resolving and entering the graph may happen at once. */
+enum fry_outside {
+    FRY_OUTSIDE_ENTERING = 0, /* its enter is still in the inbox */
+    FRY_OUTSIDE_ENTERED,      /* in the graph; a resolver must send word through the inbox */
+    FRY_OUTSIDE_RESOLVED,     /* claimed and sealed by a user's thread */
+};
+
+static inline fry_node *fry_node_of(const ferry_future *future)
+{
+    return (fry_node *)future;
+}
+
+#define FRY_CONTAINER(pointer, type, member)                                                       \
+    ((type *)(void *)((char *)(pointer) - __builtin_offsetof(type, member)))
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Trace records and the flight recorder. Each thread writes a ring of its own (base/trace.h); the
+ * loop reads them for the user's hooks, anybody for the flight recorder.
+ */
+#include "engine/graph.h"
+
+#include <stdlib.h>
+
+#define RING_RECORDS_DEFAULT 8192
+#define NONE 65535
+#define DUMP_RECORDS 32
+
+void fry_trace_emit(ferry_engine *engine, const fry_node *node, ferry_trace_what what,
+                    uint64_t waited_for)
+{
+    fry_context *context = fry_context_get(engine);
+    fry_trace_ring *ring = context != NULL ? fry_load_acquire(&context->ring) : NULL;
+    if (ring == NULL) /* whoever turned tracing on has yet to give this thread one */
+        return;
+    bool is_copy = node->kind == FERRY_OP_COPY && node->lane != NULL;
+    const fry_device *device = is_copy ? node->lane->stream->device : NULL;
+    ferry_trace_record record = {
+        .when_ns = fry_clock_now_ns(&engine->clock),
+        .op = node->future.id,
+        .flow = node->future.id,
+        .size_bytes = node->kind == FERRY_OP_COPY ? node->op.copy.size_bytes : 0,
+        .waited_for = waited_for,
+        .label = node->label,
+        .status = what == FERRY_TRACE_RESOLVED ? fry_future_status(&node->future) : FERRY_PENDING,
+        .device = is_copy ? device->index : NONE,
+        .stream = is_copy ? node->lane->stream->index : NONE,
+        .what = (uint16_t)what,
+        .kind = node->kind,
+        .thread = context->number,
+    };
+    fry_trace_ring_write(ring, &record);
+}
+
+/* With `cold` held. */
+ferry_status fry_trace_ring_add(ferry_engine *engine, fry_context *context)
+{
+    if (context->ring != NULL)
+        return FERRY_OK;
+    size_t records = engine->flight_records != 0 ? engine->flight_records : RING_RECORDS_DEFAULT;
+    fry_trace_ring *ring = fry_trace_ring_create(&engine->memory, records);
+    if (ring == NULL)
+        return FERRY_E_NO_MEMORY;
+    fry_store_release(&context->ring, ring);
+    return FERRY_OK;
+}
+
+ferry_status ferry_engine_trace(ferry_engine *engine, const ferry_trace_hooks *hooks)
+{
+    ferry_status status = fry_engine_check_open(engine);
+    if (status != FERRY_OK)
+        return status;
+    if (hooks != NULL && (hooks->struct_size != sizeof *hooks || hooks->record == NULL))
+        return FERRY_E_INVALID;
+    (void)pthread_mutex_lock(&engine->cold);
+    for (fry_context *context = engine->contexts; hooks != NULL && context != NULL;
+         context = context->next) {
+        status = fry_trace_ring_add(engine, context);
+        if (status != FERRY_OK)
+            goto out;
+        context->ring_cursor = fry_load_acquire(&context->ring->head);
+    }
+    engine->hooks = hooks != NULL ? *hooks : (ferry_trace_hooks){0};
+    fry_store_release(&engine->has_hooks, hooks != NULL);
+    fry_store_release(&engine->tracing, hooks != NULL || engine->flight_records != 0);
+out:
+    (void)pthread_mutex_unlock(&engine->cold);
+    return status;
+}
+
+/* One batch of a ring; the hooks run without the lock, so that they may call ferry. */
+static void pump_ring(ferry_engine *engine, fry_context *context)
+{
+    ferry_trace_record records[64];
+    for (;;) {
+        uint64_t lost = 0;
+        (void)pthread_mutex_lock(&engine->cold);
+        ferry_trace_hooks hooks = engine->hooks;
+        size_t count =
+            context->ring != NULL && hooks.record != NULL
+                ? fry_trace_ring_read(context->ring, &context->ring_cursor, records, 64, &lost)
+                : 0;
+        (void)pthread_mutex_unlock(&engine->cold);
+        if (lost != 0 && hooks.lost != NULL)
+            hooks.lost(hooks.arg, lost);
+        for (size_t i = 0; i < count; i++)
+            hooks.record(hooks.arg, &records[i]);
+        if (count < 64)
+            return;
+    }
+}
+
+void fry_trace_pump(ferry_engine *engine)
+{
+    ferry_engine *outer = fry_callback_engine;
+    fry_callback_engine = engine;
+    (void)pthread_mutex_lock(&engine->cold);
+    fry_context *context = engine->contexts; /* new ones are put in front, none is taken out */
+    (void)pthread_mutex_unlock(&engine->cold);
+    for (; context != NULL; context = context->next)
+        pump_ring(engine, context);
+    fry_callback_engine = outer;
+}
+
+static int compare_when(const void *left, const void *right)
+{
+    int64_t left_ns = ((const ferry_trace_record *)left)->when_ns;
+    int64_t right_ns = ((const ferry_trace_record *)right)->when_ns;
+    return left_ns < right_ns ? -1 : left_ns > right_ns;
+}
+
+/* All rings' records, sorted by time; NULL if there are none or no memory. */
+static ferry_trace_record *gather(ferry_engine *engine, size_t *count_p, size_t *room_p)
+{
+    size_t room = 0, count = 0;
+    (void)pthread_mutex_lock(&engine->cold);
+    for (fry_context *context = engine->contexts; context != NULL; context = context->next)
+        room += context->ring != NULL ? (size_t)context->ring->mask + 1 : 0;
+    ferry_trace_record *all =
+        fry_alloc_raw(&engine->memory, room * sizeof *all, _Alignof(ferry_trace_record));
+    for (fry_context *context = engine->contexts; all != NULL && context != NULL;
+         context = context->next) {
+        uint64_t cursor = 0, lost = 0;
+        if (context->ring != NULL)
+            count += fry_trace_ring_read(context->ring, &cursor, all + count,
+                                         (size_t)context->ring->mask + 1, &lost);
+    }
+    (void)pthread_mutex_unlock(&engine->cold);
+    if (all != NULL)
+        qsort(all, count, sizeof *all, compare_when);
+    *count_p = count;
+    *room_p = room;
+    return all;
+}
+
+size_t ferry_engine_flight_records(ferry_engine *engine, ferry_trace_record *records,
+                                   size_t capacity)
+{
+    if (fry_engine_check(engine) != FERRY_OK || records == NULL || engine->flight_records == 0)
+        return 0;
+    size_t count, room;
+    ferry_trace_record *all = gather(engine, &count, &room);
+    if (all == NULL)
+        return 0;
+    size_t skip = count > capacity ? count - capacity : 0;
+    memcpy(records, all + skip, (count - skip) * sizeof *all);
+    fry_free(&engine->memory, all, room * sizeof *all);
+    return count - skip;
+}
+
+void fry_flight_dump(ferry_engine *engine)
+{
+    uint64_t op = engine->flight_due;
+    engine->flight_due = 0;
+    size_t count, room;
+    ferry_trace_record *all = gather(engine, &count, &room);
+    if (all == NULL)
+        return;
+    size_t skip = count > DUMP_RECORDS ? count - DUMP_RECORDS : 0;
+    fry_log_line(&engine->log, FERRY_LOG_WARNING,
+                 "flight recorder, last %zu records before op %llu failed:", count - skip,
+                 (unsigned long long)op);
+    for (const ferry_trace_record *record = all + skip; record != all + count; record++)
+        fry_log_line(&engine->log, FERRY_LOG_WARNING,
+                     "  %lld ns op %llu %s %s%s%s, %llu bytes, status %s, thread %u",
+                     (long long)record->when_ns, (unsigned long long)record->op,
+                     ferry_op_kind_name((ferry_op_kind)record->kind),
+                     ferry_trace_what_name((ferry_trace_what)record->what),
+                     record->label != NULL ? " " : "", record->label != NULL ? record->label : "",
+                     (unsigned long long)record->size_bytes,
+                     ferry_status_name((ferry_status)record->status), record->thread);
+    fry_free(&engine->memory, all, room * sizeof *all);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns: holdings of the baton. Whoever takes it drains the inbox; the argument why nothing is
+ * stranded is in base/baton.h, and here is who wakes the loop: a thread that stops before
+ * everything is done (its budget is spent, the pools are dry, functions wait to be handed out) says
+ * so after it has given the baton back, by which time the loop can take it.
+ */
+#include "engine/graph.h"
+
+bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, bool is_loop)
+{
+    if (!fry_baton_take(&engine->baton))
+        return false;
+    *turn = (fry_turn){.engine = engine, .context = context, .is_loop = is_loop};
+    return true;
+}
+
+size_t fry_turn_end(fry_turn *turn, size_t budget)
+{
+    ferry_engine *engine = turn->engine;
+    size_t done = 0;
+    for (;;) {
+        done += fry_graph_work(turn, budget - done);
+        bool work_left = fry_graph_has_work(engine);
+        if (fry_unlikely(work_left != (fry_load_relaxed(&engine->work_left) != 0)))
+            fry_store_relaxed(&engine->work_left, work_left);
+        bool wake = turn->wake || work_left;
+        if (!turn->is_loop) /* the loop sees to the rest itself, before it sleeps */
+            wake = wake || engine->stop_graph || fry_has_callbacks(engine) ||
+                   fry_load_relaxed(&engine->frees.top) != NULL;
+        bool spent = done >= budget || engine->starved;
+        fry_baton_give(&engine->baton);
+        if (wake)
+            fry_wake(engine);
+        if (fry_likely(fry_stack_is_empty(&engine->inbox)))
+            return done;
+        /* Pushed since, by a thread that found the baton taken. */
+        if (spent) {
+            fry_wake(engine);
+            return done;
+        }
+        if (!fry_baton_take(&engine->baton))
+            return done;
+        turn->wake = false;
+    }
+}
+
+void fry_turn_push(ferry_engine *engine, fry_context *context, fry_node *node)
+{
+    fry_stack_push(&engine->inbox, &node->link);
+    fry_turn turn;
+    if (context == NULL)
+        fry_wake(engine); /* a thread without caches can't work on the graph */
+    else if (fry_turn_begin(&turn, engine, context, false))
+        (void)fry_turn_end(&turn, FRY_SUBMIT_BUDGET);
+}
+
+/* Entered at once, the node needs no references of its own on what the caller holds during the
+ * call. False: there was no room, it waits in the backlog. */
+static bool enter_now(fry_turn *turn, fry_node *node)
+{
+    node->flags |= FRY_NODE_UNSHARED;
+    if (!fry_graph_arrive(turn, node)) {
+        fry_graph_share(node);
+        fry_queue_push(&turn->engine->backlog, &node->link);
+        return false;
+    }
+    node->flags &= (uint16_t)~FRY_NODE_UNSHARED; /* the user's reference keeps the node */
+    return true;
+}
+
+/*
+ * Nothing may be taken from the system with the baton but by the loop, so a submitter that found no
+ * room gives the baton back, sees to the room, and goes on. What then still finds none is the
+ * loop's, which may refuse it.
+ */
+static void go_on_with_room(ferry_engine *engine, fry_context *context, const fry_need *need)
+{
+    fry_turn turn;
+    if (fry_hazard_stock(engine, context, need, true) == FERRY_OK &&
+        fry_turn_begin(&turn, engine, context, false)) {
+        engine->starved = false;
+        (void)fry_turn_end(&turn, FRY_SUBMIT_BUDGET);
+    } else {
+        fry_wake(engine);
+    }
+}
+
+void fry_turn_submit(ferry_engine *engine, fry_context *context, fry_node *node)
+{
+    fry_turn turn;
+    if (fry_turn_begin(&turn, engine, context, false)) {
+        bool has_room = true;
+        if (fry_likely(engine->backlog.first == NULL && fry_stack_is_empty(&engine->inbox))) {
+            has_room = enter_now(&turn, node);
+        } else {
+            fry_graph_share(node);
+            fry_stack_push(&engine->inbox, &node->link);
+        }
+        (void)fry_turn_end(&turn, has_room ? FRY_SUBMIT_BUDGET : 0);
+        if (fry_unlikely(!has_room))
+            go_on_with_room(engine, context, &turn.need);
+        return;
+    }
+    fry_graph_share(node);
+    fry_turn_push(engine, context, node);
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host devices and the workers behind them.
+ *
+ * A worker goes round the streams, claims one that is runnable (fry_host_stream_is_runnable), works
+ * some of it off and gives it back. When it finds none it sleeps on one eventcount that all share.
+ *
+ * No runnable stream is left with every worker asleep. There are three ways to become runnable:
+ * something is issued, a wait fires, a claim is given back.
+ *  1. Before it sleeps, a worker prepares (a full barrier) and then looks at all streams once more.
+ *     So whatever it fired or gave back itself, it has looked at since; whatever others fired or
+ *     gave back before their own last looks, they have looked at since.
+ *  2. A stream that a look passes over because it is claimed is its claimer's to look at again, by
+ *     1; the last one to give it back finds no other claimer to leave it to.
+ *  3. The producer stores `issued`, then looks at the claim (both seq_cst). Claimed: the give comes
+ *     later, so the claimer's next look, which is after it, sees what was issued. Not claimed: it
+ *     notifies; either that sees a worker preparing or asleep and wakes one, which starts over and
+ *     so looks again, or every worker has yet to look.
+ * So the last thing that made a stream runnable is followed by a look that finds it so.
+ *
+ * Nor is it left to a busy worker while another sleeps: before each operation a worker looks for
+ * streams that could run beside it and wakes one more worker if there are any (`hand_on`).
+ */
+#include "gpu/host.h"
+
+#include "base/eventcount.h"
+#include "gpu/host_stream.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_DEVICES 64
+#define MAX_WORKERS 8
+
+/* Operations worked off in one claim: enough to make claiming cheap, few enough to be fair. */
+#define OPERATIONS_A_CLAIM 16
+
+#define SMALL_ALIGN_BYTES 64
+#define LARGE_ALIGN_BYTES 4096
+#define LARGE_BYTES ((size_t)64 << 10) /* from here on buffers start on a page */
+
+typedef struct host_device {
+    fry_device device;
+    fry_host *host;
+} host_device;
+
+typedef struct worker {
+    fry_host *host;
+    pthread_t thread;
+    uint32_t cursor; /* index of the stream to look at first */
+} worker;
+
+struct fry_host {
+    fry_eventcount idle; /* where workers sleep */
+    uint32_t stopping;   /* atomic */
+
+    /* Read only once it is open, but for the workers' own words. */
+    fry_memory memory __attribute__((aligned(FRY_CACHE_LINE)));
+    fry_host_options options;
+    fry_host_stream *streams; /* of each device the one that copies to it */
+    uint32_t running_count;   /* workers that exist */
+    host_device devices[MAX_DEVICES];
+    worker workers[MAX_WORKERS];
+};
+
+static fry_host_stream *host_stream(fry_stream *stream)
+{
+    return (fry_host_stream *)(void *)stream;
+}
+
+static fry_host *host_of(const fry_device *device)
+{
+    return ((const host_device *)(const void *)device)->host;
+}
+
+/* --- workers --- */
+
+static bool any_runnable(const fry_host *host)
+{
+    for (uint32_t i = 0; i < host->options.device_count; i++) {
+        if (fry_host_stream_is_runnable(&host->streams[i]))
+            return true;
+    }
+    return false;
+}
+
+static fry_host_stream *claim_next(worker *self)
+{
+    const fry_host *host = self->host;
+    uint32_t count = host->options.device_count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = (self->cursor + i) % count;
+        fry_host_stream *stream = &host->streams[index];
+        if (fry_host_stream_is_runnable(stream) && fry_baton_take(&stream->claim)) {
+            self->cursor = index + 1;
+            return stream;
+        }
+    }
+    return NULL;
+}
+
+/*
+ * The caller is about to be busy. The fence stands between what it last fired and the look for
+ * sleepers, as prepare stands between a sleeper and its last look: one of the two sees the other.
+ */
+static void hand_on(fry_host *host)
+{
+    if (host->options.worker_count == 1)
+        return;
+    fry_fence();
+    if (fry_load_relaxed(&host->idle.sleepers) != 0 && any_runnable(host))
+        fry_eventcount_notify(&host->idle, 1);
+}
+
+static void work_off(fry_host *host, fry_host_stream *stream)
+{
+    for (int i = 0; i < OPERATIONS_A_CLAIM && fry_host_stream_is_ready(stream); i++) {
+        hand_on(host);
+        fry_host_stream_run(stream, &host->options.gate);
+        host->options.notify.fn(host->options.notify.arg);
+    }
+}
+
+static void *worker_main(void *arg)
+{
+    worker *self = arg;
+    fry_host *host = self->host;
+    for (;;) {
+        fry_host_stream *stream = claim_next(self);
+        if (stream != NULL) {
+            work_off(host, stream);
+            fry_baton_give(&stream->claim);
+            continue;
+        }
+        uint32_t key = fry_eventcount_prepare(&host->idle);
+        if (fry_load_relaxed(&host->stopping) != 0) {
+            fry_eventcount_cancel(&host->idle);
+            return NULL;
+        }
+        if (any_runnable(host))
+            fry_eventcount_cancel(&host->idle);
+        else
+            fry_eventcount_commit(&host->idle, key, -1);
+    }
+}
+
+/* A worker takes no signal: those are for the program's own threads. */
+static bool start_worker(fry_host *host)
+{
+    uint32_t index = host->running_count;
+    worker *started = &host->workers[index];
+    *started = (worker){.host = host, .cursor = index};
+
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int refused = pthread_create(&started->thread, NULL, worker_main, started);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (refused != 0)
+        return false;
+
+    char name[16];
+    (void)snprintf(name, sizeof name, "ferry-host-%u", index % MAX_WORKERS);
+    (void)pthread_setname_np(started->thread, name);
+    host->running_count++;
+    return true;
+}
+
+static void end_workers(fry_host *host)
+{
+    fry_store_relaxed(&host->stopping, 1);
+    fry_eventcount_notify(&host->idle, INT_MAX);
+    while (host->running_count > 0) {
+        (void)pthread_join(host->workers[host->running_count - 1].thread, NULL);
+        host->running_count--;
+    }
+}
+
+/* --- the device operations --- */
+
+static ferry_status host_memory_alloc(fry_device *device, size_t size_bytes, void **memory_p)
+{
+    size_t align_bytes = size_bytes < LARGE_BYTES ? SMALL_ALIGN_BYTES : LARGE_ALIGN_BYTES;
+    void *memory = fry_alloc_raw(&host_of(device)->memory, size_bytes, align_bytes);
+    if (memory == NULL)
+        return FERRY_E_NO_MEMORY;
+    *memory_p = memory;
+    return FERRY_OK;
+}
+
+static void host_memory_free(fry_device *device, void *memory, size_t size_bytes)
+{
+    fry_free(&host_of(device)->memory, memory, size_bytes);
+}
+
+static fry_stream *host_copy_stream(fry_device *dst, fry_device *src)
+{
+    (void)src;
+    return &host_of(dst)->streams[dst->index].stream;
+}
+
+static bool host_copy_inline(fry_stream *stream, const fry_copy *copy)
+{
+    if (copy->size_bytes > host_of(stream->device)->options.inline_copy_bytes ||
+        !fry_host_stream_is_empty(host_stream(stream)))
+        return false;
+    memcpy(copy->dst, copy->src, copy->size_bytes);
+    return true;
+}
+
+static ferry_status host_copy(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
+                              size_t wait_count, uint64_t *sequence_p)
+{
+    fry_host_stream *to = host_stream(stream);
+    if (!fry_host_stream_issue(to, copy, waits, wait_count))
+        return FERRY_E_DEVICE;
+    *sequence_p = stream->issued;
+    if (fry_load_seq_cst(&to->claim.taken) == 0)
+        fry_eventcount_notify(&host_of(stream->device)->idle, 1);
+    return FERRY_OK;
+}
+
+static const fry_device_ops host_ops;
+
+static bool host_can_wait(const fry_stream *stream, const fry_stream *other)
+{
+    return other->device->ops == &host_ops && host_of(other->device) == host_of(stream->device);
+}
+
+static uint64_t host_fired(fry_stream *stream, ferry_status *status_p)
+{
+    *status_p = FERRY_OK; /* copying in memory does not fail */
+    return fry_host_stream_fired(host_stream(stream));
+}
+
+static void host_cancel(fry_stream *stream, uint64_t sequence)
+{
+    fry_host_stream_skip(host_stream(stream), sequence);
+}
+
+static const fry_device_ops host_ops = {
+    .backend = "host",
+    .memory_alloc = host_memory_alloc,
+    .memory_free = host_memory_free,
+    .copy_stream = host_copy_stream,
+    .copy_inline = host_copy_inline,
+    .copy = host_copy,
+    .can_wait = host_can_wait,
+    .fired = host_fired,
+    .cancel = host_cancel,
+};
+
+/* --- open and close --- */
+
+static void init_device(fry_host *host, uint32_t index)
+{
+    fry_device *device = &host->devices[index].device;
+    device->ops = &host_ops;
+    device->index = (uint16_t)index;
+    (void)snprintf(device->name, sizeof device->name, "host:%u", index);
+    host->devices[index].host = host;
+    host->streams[index].stream.device = device;
+    host->streams[index].stream.index = (uint16_t)index;
+}
+
+static size_t streams_bytes(const fry_host *host)
+{
+    return host->options.device_count * sizeof *host->streams;
+}
+
+ferry_status fry_host_open(const fry_memory *memory, const fry_host_options *options,
+                           fry_host **host_p)
+{
+    assert(options->device_count >= 1 && options->device_count <= MAX_DEVICES);
+    assert(options->worker_count >= 1 && options->worker_count <= MAX_WORKERS);
+    assert(options->notify.fn != NULL);
+
+    ferry_status status = FERRY_E_NO_MEMORY;
+    fry_host *host = fry_alloc(memory, sizeof *host, _Alignof(fry_host));
+    if (host == NULL)
+        return status;
+    host->memory = *memory;
+    host->options = *options;
+    host->streams = fry_alloc(memory, streams_bytes(host), _Alignof(fry_host_stream));
+    if (host->streams == NULL)
+        goto err_host;
+    for (uint32_t i = 0; i < options->device_count; i++)
+        init_device(host, i);
+
+    status = FERRY_E_SYSTEM;
+    while (host->running_count < options->worker_count) {
+        if (!start_worker(host))
+            goto err_workers;
+    }
+    *host_p = host;
+    return FERRY_OK;
+
+err_workers:
+    end_workers(host);
+    fry_free(memory, host->streams, streams_bytes(host));
+err_host:
+    fry_free(memory, host, sizeof *host);
+    return status;
+}
+
+fry_device *fry_host_device(fry_host *host, size_t index)
+{
+    return &host->devices[index].device;
+}
+
+ferry_status fry_host_stop(fry_host *host)
+{
+    for (uint32_t i = 0; i < host->options.device_count; i++) {
+        if (!fry_host_stream_is_empty(&host->streams[i]))
+            return FERRY_E_BUSY;
+    }
+    end_workers(host);
+    return FERRY_OK;
+}
+
+void fry_host_destroy(fry_host *host)
+{
+    if (host == NULL)
+        return;
+    fry_memory memory = host->memory;
+    fry_free(&memory, host->streams, streams_bytes(host));
+    fry_free(&memory, host, sizeof *host);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Host devices: CPU memory, and streams that worker threads work off in order. All host devices of
+ * an engine share one set of workers.
+ */
+#ifndef FRY_GPU_HOST_H
+#define FRY_GPU_HOST_H
+
+#include "base/memory.h"
+#include "gpu/device.h"
+
+typedef struct fry_host fry_host;
+
+/*
+ * Called by a worker before a copy's first byte (copied_bytes 0) and after each chunk of it: a test
+ * can stop a copy anywhere by not returning.
+ */
+typedef struct fry_host_gate {
+    void (*fn)(void *arg, const fry_copy *copy, size_t copied_bytes);
+    void *arg;
+} fry_host_gate;
+
+typedef struct fry_host_options {
+    uint32_t device_count; /* 1 to 64 */
+    uint32_t worker_count; /* 1 to 8 */
+    size_t inline_copy_bytes;
+    fry_notify notify;  /* called by a worker each time an operation has fired */
+    fry_host_gate gate; /* fn NULL: none */
+} fry_host_options;
+
+/*
+ * FERRY_OK, FERRY_E_NO_MEMORY, or FERRY_E_SYSTEM (a thread could not be made). Devices get the
+ * indices 0.. and the names "host:0"..
+ */
+ferry_status fry_host_open(const fry_memory *memory, const fry_host_options *options,
+                           fry_host **host_p);
+
+fry_device *fry_host_device(fry_host *host, size_t index);
+
+/*
+ * Ends the workers. FERRY_OK; FERRY_E_BUSY if something issued has not fired yet (then nothing
+ * happens). Blocks until the threads are gone. Afterwards only memory_free may be called.
+ */
+ferry_status fry_host_stop(fry_host *host);
+
+/* Frees it; stopped before. NULL is allowed. Buffers' memory is not its own. */
+void fry_host_destroy(fry_host *host);
+
+#endif

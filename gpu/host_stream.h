@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One stream of a host device: a bounded ring of copies with one producer and one consumer. The
+ * producer is whoever holds the engine's baton; the consumer is the worker that has claimed the
+ * stream. Who sleeps and who wakes whom is gpu/host.c's business.
+ *
+ * Ownership. The slot of sequence number s is s % FRY_STREAM_DEPTH. The producer writes it while
+ * s > issued, and then only if s - FRY_STREAM_DEPTH has fired, as it has seen itself; the store to
+ * `issued` hands it to the consumer (release), the store to `fired` hands it back (release). The
+ * one word that both touch in between is skip_sequence.
+ */
+#ifndef FRY_GPU_HOST_STREAM_H
+#define FRY_GPU_HOST_STREAM_H
+
+#include "base/baton.h"
+#include "base/lf.h"
+#include "gpu/device.h"
+#include "gpu/host.h"
+
+typedef struct fry_host_slot {
+    fry_copy copy;
+    /*
+     * Atomic. The sequence number of the operation to skip: a number, not a flag, so that it means
+     * nothing to the operations that stand in this slot before and after.
+     */
+    uint64_t skip_sequence;
+    uint64_t wait_count;
+    fry_event waits[FRY_STREAM_WAITS];
+} __attribute__((aligned(FRY_CACHE_LINE))) fry_host_slot;
+
+typedef struct fry_host_stream {
+    /* The producer's line. stream.issued is also read by workers, so it is stored atomically. */
+    fry_stream stream;
+    uint64_t fired_seen; /* what `fired` was at least: saves looking while there is room */
+
+    uint64_t fired __attribute__((aligned(FRY_CACHE_LINE))); /* stored by the consumer only */
+
+    fry_baton claim __attribute__((aligned(FRY_CACHE_LINE)));
+    /*
+     * Atomic; stored by the consumer only: the wait that the next operation was last seen to stand
+     * at, or one that has fired since, NULL if none yet. Lets others see without a claim, and so
+     * without looking into slots, whether to claim. Torn, it is another consumer's doing, which
+     * will look again.
+     */
+    const struct fry_host_stream *blocked_on;
+    uint64_t blocked_sequence;
+
+    fry_host_slot slots[FRY_STREAM_DEPTH];
+} fry_host_stream;
+
+/* Acquire: what fired has been written. Any thread. */
+static inline uint64_t fry_host_stream_fired(const fry_host_stream *stream)
+{
+    return fry_load_acquire(&stream->fired);
+}
+
+/* Nothing issued has yet to fire. Producer. */
+static inline bool fry_host_stream_is_empty(const fry_host_stream *stream)
+{
+    return fry_host_stream_fired(stream) == stream->stream.issued;
+}
+
+/*
+ * Whether it is worth claiming: nobody has, and what is known to block it has fired. Any thread.
+ * Ordered with what the producer stores in fry_host_stream_issue (seq_cst) and with the caller's
+ * own earlier barrier.
+ */
+static inline bool fry_host_stream_is_runnable(const fry_host_stream *stream)
+{
+    if (fry_load_seq_cst(&stream->claim.taken) != 0)
+        return false;
+    if (fry_load_seq_cst(&stream->stream.issued) <= fry_host_stream_fired(stream))
+        return false;
+    const fry_host_stream *blocked_on = fry_load_acquire(&stream->blocked_on);
+    return blocked_on == NULL ||
+           fry_host_stream_fired(blocked_on) >= fry_load_acquire(&stream->blocked_sequence);
+}
+
+/*
+ * Puts a copy behind everything in the stream and behind `waits`, events of streams of this kind.
+ * False: there is no room for it, or there are too many waits. Producer; seq_cst store to `issued`.
+ */
+bool fry_host_stream_issue(fry_host_stream *stream, const fry_copy *copy, const fry_event *waits,
+                           size_t wait_count);
+
+/* Asks that an operation do no (further) work; nothing if it has fired or is none. Producer. */
+void fry_host_stream_skip(fry_host_stream *stream, uint64_t sequence);
+
+/* Whether the next operation can run now. Consumer. */
+bool fry_host_stream_is_ready(fry_host_stream *stream);
+
+/* Runs the next operation, which is ready, and has it fire. Consumer. */
+void fry_host_stream_run(fry_host_stream *stream, const fry_host_gate *gate);
+
+#endif

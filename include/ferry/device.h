@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices and buffers: places, memory on them, and what is valid in it. */
+#ifndef FERRY_DEVICE_H
+#define FERRY_DEVICE_H
+
+#include <ferry/export.h>
+#include <ferry/status.h>
+#include <ferry/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Finds a device by name: "host:0" and so on, today. Returns NULL if there is none of that name,
+ * with a warning in the log, or if an argument is NULL or the engine a parent process's. The device
+ * belongs to the engine and lives as long as it: don't release it.
+ */
+FERRY_API ferry_device *ferry_device_find(ferry_engine *engine, const char *name);
+
+/*
+ * How many devices the engine has; their indices count from 0. 0 if engine is NULL or a parent
+ * process's.
+ */
+FERRY_API size_t ferry_device_count(const ferry_engine *engine);
+
+/* The device of an index, or NULL if there is none. Lives as long as the engine. */
+FERRY_API ferry_device *ferry_device_at(ferry_engine *engine, size_t index);
+
+/* Name of a device, for example "host:0"; "" for NULL. Lives as long as the engine. */
+FERRY_API const char *ferry_device_name(const ferry_device *device);
+
+/*
+ * Allocates memory on a device; its contents are undefined but may be read. On a host device it is
+ * aligned to 64 bytes, from 64 KiB on to 4096.
+ *  size_bytes  at least 1
+ *  buffer_p    receives the buffer, set only on success; release it with ferry_buffer_release
+ * May block in the allocator. Returns FERRY_OK; FERRY_E_INVALID for a NULL or a size of 0 or above
+ * PTRDIFF_MAX; FERRY_E_NO_MEMORY; FERRY_E_SHUTDOWN; FERRY_E_FORKED.
+ */
+FERRY_API ferry_status ferry_buffer_alloc(ferry_device *device, size_t size_bytes,
+                                          ferry_buffer **buffer_p);
+
+/*
+ * Called once when ferry will never touch wrapped memory again. A callback: on the loop, or after
+ * the shutdown in the thread that brings it about. May call ferry; may not wait.
+ */
+typedef void (*ferry_free_fn)(void *arg, void *memory, size_t size_bytes);
+
+/*
+ * Makes a buffer of the caller's memory. The memory must stay valid until free_fn is called, or,
+ * without one, until every operation on the buffer is quiet and the buffer is released. Memory
+ * wrapped twice is two buffers to ferry: hazards between them are not seen.
+ *  memory      for a host device any memory of this process that can be written, of any alignment
+ *  size_bytes  at least 1
+ *  free_fn     NULL, or called once with arg, memory and size_bytes after the release and after the
+ *              last operation is quiet
+ *  buffer_p    receives the buffer, set only on success; release it with ferry_buffer_release
+ * Returns FERRY_OK; FERRY_E_INVALID for a NULL or a size of 0 or above PTRDIFF_MAX;
+ * FERRY_E_NO_MEMORY; FERRY_E_SHUTDOWN; FERRY_E_FORKED. free_fn is called only if it was FERRY_OK.
+ */
+FERRY_API ferry_status ferry_buffer_wrap(ferry_device *device, void *memory, size_t size_bytes,
+                                         ferry_free_fn free_fn, void *arg, ferry_buffer **buffer_p);
+
+/*
+ * Gives the caller's handle back; NULL is allowed. The memory is freed on the loop once every
+ * operation on it is quiet: releasing right after submitting is right. After the shutdown it is
+ * freed, and free_fn called, inside this call (ferry.h). In a fork's child it does nothing.
+ */
+FERRY_API void ferry_buffer_release(ferry_buffer *buffer);
+
+/* Address of the buffer's memory; NULL for NULL. Who may touch it when: docs/threading.md. */
+FERRY_API void *ferry_buffer_data(const ferry_buffer *buffer);
+
+/* Size in bytes; 0 for NULL. */
+FERRY_API size_t ferry_buffer_size_bytes(const ferry_buffer *buffer);
+
+/* The device it is on; NULL for NULL. */
+FERRY_API ferry_device *ferry_buffer_device(const ferry_buffer *buffer);
+
+/* The span that covers all of a buffer; for NULL one that every operation refuses. */
+FERRY_API ferry_span ferry_buffer_span(ferry_buffer *buffer);
+
+/*
+ * Says that somebody outside ferry writes the span, and that it is valid once `future` resolves:
+ * later readers wait for it and share its failure. It also heals a poisoned span. It takes its
+ * place in program order like an operation that writes the span; the outside writer must not begin
+ * before what ferry does there is quiet, which ferry can't see to.
+ *  span    at least one byte
+ *  future  of the same engine, borrowed; NULL: valid now
+ * Returns FERRY_OK; FERRY_E_INVALID for a span that is none and a future of another engine;
+ * FERRY_E_NO_MEMORY or FERRY_E_AGAIN, and then the span is poisoned; FERRY_E_SHUTDOWN;
+ * FERRY_E_FORKED.
+ */
+FERRY_API ferry_status ferry_buffer_define(ferry_span span, ferry_future *future);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine: creating one, running its loop, shutting it down. */
+#ifndef FERRY_ENGINE_H
+#define FERRY_ENGINE_H
+
+#include <ferry/export.h>
+#include <ferry/status.h>
+#include <ferry/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Who runs the engine's loop. */
+typedef enum ferry_loop_mode {
+    FERRY_LOOP_THREAD = 0,   /* a thread of the engine's own, which blocks all signals (default) */
+    FERRY_LOOP_EMBEDDED = 1, /* the user, by ferry_engine_progress; there is no loop thread */
+} ferry_loop_mode;
+
+/*
+ * Where the engine takes its memory from. alloc returns size_bytes bytes aligned to align_bytes (a
+ * power of two), or NULL; it and free may be called from any thread at once and must not call
+ * ferry. Both must work until the engine's memory is gone: see ferry_engine_release. What libev and
+ * the operating system take for themselves does not come through here.
+ */
+typedef struct ferry_allocator {
+    void *(*alloc)(void *arg, size_t size_bytes, size_t align_bytes);
+    void (*free)(void *arg, void *memory, size_t size_bytes);
+    void *arg;
+} ferry_allocator;
+
+/*
+ * What time it is, in nanoseconds that never go back. Deadlines are compared with it and trace
+ * records are stamped with it; timeouts are always measured by CLOCK_MONOTONIC. now_ns is called
+ * from any thread at once and must not call ferry. Nobody but its owner knows when such a clock
+ * will move, so the loop does not wake for a deadline by it: deadlines are looked at whenever the
+ * loop has other work, in ferry_engine_progress, and each millisecond while a thread waits in
+ * embedded mode.
+ */
+typedef struct ferry_clock {
+    int64_t (*now_ns)(void *arg);
+    void *arg;
+} ferry_clock;
+
+/* Levels of log lines. */
+typedef enum ferry_log_level {
+    FERRY_LOG_ERROR = 0,
+    FERRY_LOG_WARNING = 1,
+    FERRY_LOG_INFO = 2,
+    FERRY_LOG_DEBUG = 3,
+} ferry_log_level;
+
+/*
+ * Takes one log line (no newline), valid during the call, of any level. Called from any thread,
+ * several at once, inside any call; must not call ferry.
+ */
+typedef void (*ferry_log_fn)(void *arg, ferry_log_level level, const char *line);
+
+/*
+ * Options of an engine; make one with FERRY_ENGINE_OPTIONS_INIT. A zero field means its default.
+ */
+typedef struct ferry_engine_options {
+    size_t struct_size;       /* sizeof(ferry_engine_options) */
+    ferry_loop_mode loop;     /* who runs the loop; default FERRY_LOOP_THREAD */
+    uint32_t host_devices;    /* how many devices "host:0".. there are; default 4, at most 64 */
+    uint32_t host_workers;    /* threads that copy for them; default half the CPUs, 1 to 8 */
+    uint32_t max_nodes;       /* operations and promises alive at once, ended ones with handles
+                                 included; default 2^20, at most 2^28. Bounds others with it: edges
+                                 (8 for each and 4096), spans of options (4), access entries (8) */
+    size_t inline_copy_bytes; /* host copies up to this may run in the caller; default 4096 */
+    int64_t spin_ns;          /* the engine's own thread looks this long for work before it sleeps;
+                                 default 0, at most 10^9 */
+    int64_t wait_spin_ns;     /* ferry_future_wait looks this long before it parks, where the engine
+                                 has its own thread; default 10000; negative: not at all */
+    uint32_t flight_records;  /* trace records of 64 bytes kept for each thread, rounded up to a
+                                 power of two; the newest are logged when a deadline or a device
+                                 fails an operation; default 0 (off), at most 2^20 */
+    uint32_t reserved;        /* zero */
+    const ferry_allocator *allocator; /* copied; default the C library's */
+    const ferry_clock *clock;         /* copied; default CLOCK_MONOTONIC */
+    ferry_log_fn log; /* default: stderr, up to the level that FERRY_LOG in the environment names
+                         (error, warning, info, debug; default warning) */
+    void *log_arg;    /* handed to log */
+} ferry_engine_options;
+
+#define FERRY_ENGINE_OPTIONS_INIT {.struct_size = sizeof(ferry_engine_options)}
+
+/*
+ * Makes an engine.
+ *  options  NULL for defaults. Shorter struct_size: the rest is default; longer (up to 4096 bytes)
+ *           with a tail that is not zero: refused
+ *  engine_p receives the engine, set only on success. One reference, the caller's: end it with
+ *           ferry_engine_shutdown, then ferry_engine_release
+ *  error_p  NULL, or receives NULL on success and on failure an error, never NULL, that the caller
+ *           releases with ferry_error_release
+ * Any thread, also in a fork's child. May block (starts threads, which block all signals). Returns
+ * FERRY_OK; FERRY_E_INVALID for options that are out of their limits or a NULL engine_p;
+ * FERRY_E_NO_MEMORY; FERRY_E_SYSTEM if a descriptor or thread can't be had.
+ */
+FERRY_API ferry_status ferry_engine_create(const ferry_engine_options *options,
+                                           ferry_engine **engine_p, ferry_error **error_p);
+
+/*
+ * Ends all activity: refuses new operations with FERRY_E_SHUTDOWN, fails with it what has not
+ * resolved, promises too, waits until all of it is quiet (a function of ferry_call that has begun
+ * comes to its end first), runs or posts the callbacks that are due, and ends the engine's threads.
+ * It does not wait for tasks that an executor of the user's has yet to run; those must still be
+ * run. Futures, promises and buffers stay valid handles until released; what callbacks they cause
+ * from now on run in the calling thread (ferry.h).
+ *  timeout_ns  how long to wait for quiet; negative: for ever; 0: looks once
+ * Blocks. In embedded mode the caller makes the progress and runs the callbacks. Returns FERRY_OK,
+ * also when it had been shut down before; FERRY_E_DEADLINE if something was not quiet in time
+ * (logged; new operations stay refused; call again to wait longer); FERRY_E_DEADLOCK from a
+ * callback of this engine; FERRY_E_BUSY if another thread is shutting it down; FERRY_E_INVALID for
+ * NULL; FERRY_E_FORKED.
+ */
+FERRY_API ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns);
+
+/*
+ * Gives the caller's reference back; NULL is allowed. No call that is given this engine or one of
+ * its devices may follow or be under way. An engine that was not shut down is shut down first, with
+ * a timeout of five seconds; may block for it. If that does not succeed (something is not quiet,
+ * the call comes from a callback, another thread is shutting it down) it is logged, and the engine
+ * is leaked on purpose with all its memory: nothing is freed under a device. Otherwise its memory
+ * goes when the last future, promise and buffer of it has been released too, by the thread that
+ * does so. In a fork's child it does nothing.
+ */
+FERRY_API void ferry_engine_release(ferry_engine *engine);
+
+/*
+ * A future that resolves FERRY_OK when every operation submitted before it is quiet, however it
+ * ended, and so is all that was ordered ahead of it. Promises are not operations: one that nothing
+ * waits for holds no drain. Never NULL; one reference for the caller. Fails at once:
+ * FERRY_E_INVALID, FERRY_E_NO_MEMORY, FERRY_E_AGAIN, FERRY_E_SHUTDOWN, FERRY_E_FORKED. Later:
+ * FERRY_E_CANCELLED, FERRY_E_SHUTDOWN.
+ */
+FERRY_API ferry_future *ferry_engine_drain(ferry_engine *engine);
+
+/*
+ * Embedded mode: a descriptor that becomes readable when ferry_engine_progress has something to do,
+ * for epoll or poll in the user's loop, once ferry_engine_arm has said FERRY_OK. It belongs to the
+ * engine and lives as long: don't read, write or close it. -1 if engine is NULL or belongs to a
+ * parent process. With a thread of its own the engine watches it itself; leave it alone.
+ */
+FERRY_API int ferry_engine_fd(const ferry_engine *engine);
+
+/*
+ * Embedded mode: does what is due (drains, polls, starts work, hands out functions, then runs
+ * callbacks), all in the calling thread.
+ *  budget  about how many pieces of work to do at most; 0: a default of 256
+ * Any thread, one at a time. Waits for nothing but the callbacks it runs. Returns about how many it
+ * did; 0 if there was nothing, from a callback of this engine, if another thread is making
+ * progress, if the engine is NULL, not in embedded mode or a parent process's.
+ */
+FERRY_API size_t ferry_engine_progress(ferry_engine *engine, size_t budget);
+
+/*
+ * Embedded mode: says that the caller is about to sleep on ferry_engine_fd. Any thread. FERRY_OK:
+ * sleep, the descriptor will wake you; FERRY_E_BUSY: there is work, or another thread is making
+ * progress, or this is a callback: call ferry_engine_progress before you try again;
+ * FERRY_E_INVALID: NULL, or not in embedded mode; FERRY_E_FORKED.
+ */
+FERRY_API ferry_status ferry_engine_arm(ferry_engine *engine);
+
+/*
+ * Embedded mode: nanoseconds until ferry_engine_progress is due at the latest (the next deadline),
+ * 0 if now or if another thread is at work, -1 if only the descriptor says when, and where there is
+ * no progress to make (NULL, own thread mode, a callback, a fork's child). Any thread. For loops
+ * that poll with a timeout; without ferry_engine_options.clock the descriptor becomes readable then
+ * too.
+ */
+FERRY_API int64_t ferry_engine_timeout_ns(const ferry_engine *engine);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

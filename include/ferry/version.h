@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Version of the headers and of the library. The build reads the numbers from here. */
+#ifndef FERRY_VERSION_H
+#define FERRY_VERSION_H
+
+#include <ferry/export.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Version of the headers a program was compiled with. */
+#define FERRY_VERSION_MAJOR 0
+#define FERRY_VERSION_MINOR 1
+#define FERRY_VERSION_PATCH 0
+
+/*
+ * Version of the library that is loaded, as "MAJOR.MINOR.PATCH". Any thread, also in the child of a
+ * fork; static string.
+ */
+FERRY_API const char *ferry_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

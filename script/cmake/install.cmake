@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# What `cmake --install` puts where: headers, library, ferry.pc, a CMake package, the ferry tool.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ferry)
+set(package_build_dir ${CMAKE_CURRENT_BINARY_DIR}/package)
+
+# ferry.pc finds its prefix from where it lies, so that `cmake --install --prefix` may choose it;
+# only absolute install folders, as some distributions set them, stay as they are.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+    set(pc_prefix ${CMAKE_INSTALL_PREFIX})
+    set(pc_libdir ${CMAKE_INSTALL_LIBDIR})
+else()
+    file(RELATIVE_PATH up "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+    string(REGEX REPLACE "/$" "" up "${up}")
+    set(pc_prefix "\${pcfiledir}/${up}")
+    set(pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+endif()
+if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+    set(pc_includedir ${CMAKE_INSTALL_INCLUDEDIR})
+else()
+    set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+configure_file(script/cmake/ferry.pc.in ${package_build_dir}/ferry.pc @ONLY)
+
+configure_package_config_file(script/cmake/ferryConfig.cmake.in
+    ${package_build_dir}/ferryConfig.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${package_build_dir}/ferryConfigVersion.cmake
+    COMPATIBILITY SameMinorVersion)
+
+install(TARGETS ferry EXPORT ferryTargets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY include/ferry DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(EXPORT ferryTargets NAMESPACE ferry:: DESTINATION ${package_dir})
+install(FILES ${package_build_dir}/ferryConfig.cmake ${package_build_dir}/ferryConfigVersion.cmake
+    DESTINATION ${package_dir})
+install(FILES ${package_build_dir}/ferry.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(TARGET ferry_tool)
+    file(RELATIVE_PATH bin_to_lib "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}")
+    set_target_properties(ferry_tool PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+    install(TARGETS ferry_tool DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()

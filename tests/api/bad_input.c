@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bad input: each a clear status, never a crash, nothing lost or leaked. */
+#include "tests/support/api_test.h"
+
+TestSuite(bad_input, .timeout = HANG_S);
+
+Test(bad_input, null_handles_have_an_answer)
+{
+    ferry_engine *engine = NULL;
+    ferry_promise *promise = NULL;
+    ferry_buffer *buffer = NULL;
+    ferry_span no_span = {0};
+    ferry_trace_record record;
+    ASSERT_STATUS(ferry_engine_create(NULL, NULL, NULL), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_engine_shutdown(NULL, -1), FERRY_E_INVALID);
+    ferry_engine_release(NULL);
+    ASSERT_STATUS(status_of(ferry_engine_drain(NULL)), FERRY_E_INVALID);
+    cr_assert_eq(ferry_engine_fd(NULL), -1);
+    cr_assert_eq(ferry_engine_progress(NULL, 0), 0);
+    ASSERT_STATUS(ferry_engine_arm(NULL), FERRY_E_INVALID);
+    cr_assert_eq(ferry_engine_timeout_ns(NULL), -1);
+    ASSERT_STATUS(ferry_engine_trace(NULL, NULL), FERRY_E_INVALID);
+    cr_assert_eq(ferry_engine_flight_records(NULL, &record, 1), 0);
+
+    cr_assert_null(ferry_device_find(NULL, "host:0"));
+    cr_assert_null(ferry_device_at(NULL, 0));
+    cr_assert_eq(ferry_device_count(NULL), 0);
+    cr_assert_str_empty(ferry_device_name(NULL));
+    ASSERT_STATUS(ferry_buffer_alloc(NULL, 1, &buffer), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_buffer_wrap(NULL, &record, 1, NULL, NULL, &buffer), FERRY_E_INVALID);
+    ferry_buffer_release(NULL);
+    cr_assert_null(ferry_buffer_data(NULL));
+    cr_assert_eq(ferry_buffer_size_bytes(NULL), 0);
+    cr_assert_null(ferry_buffer_device(NULL));
+    cr_assert_null(ferry_buffer_span(NULL).buffer);
+    ASSERT_STATUS(ferry_buffer_define(no_span, NULL), FERRY_E_INVALID);
+
+    ASSERT_STATUS(status_of(ferry_copy(NULL, no_span, no_span, NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_call(NULL, NULL, fail_call, NULL, NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_nop(NULL, NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_future_all(NULL, NULL, 0)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_future_any(NULL, NULL, 0)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_future_issued(NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_future_quiet(NULL)), FERRY_E_INVALID);
+    ferry_task_run(NULL);
+
+    ASSERT_STATUS(ferry_future_poll(NULL), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_future_wait(NULL, -1), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_future_cancel(NULL), FERRY_E_INVALID);
+    cr_assert_null(ferry_future_retain(NULL));
+    ferry_future_release(NULL);
+    cr_assert_null(ferry_future_error(NULL));
+    cr_assert_eq(ferry_future_id(NULL), 0);
+    ASSERT_STATUS(ferry_future_on_ready(NULL, NULL), FERRY_E_INVALID);
+    cr_assert_not(ferry_waiter_remove(NULL));
+
+    ASSERT_STATUS(ferry_promise_create(NULL, &promise), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_promise_future(NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_promise_resolve(NULL, FERRY_OK, NULL), FERRY_E_INVALID);
+    ferry_promise_release(NULL);
+    ferry_error_release(NULL);
+    cr_assert_null(engine);
+    cr_assert_null(promise);
+    cr_assert_null(buffer);
+}
+
+Test(bad_input, a_future_without_an_engine_is_a_whole_future)
+{
+    ferry_future *future = ferry_nop(NULL, NULL);
+    cr_assert_not_null(future);
+    ASSERT_STATUS(ferry_future_wait(future, -1), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_future_cancel(future), FERRY_OK);
+    cr_assert_eq(ferry_future_retain(future), future);
+    ASSERT_STATUS(ferry_future_error(future)->status, FERRY_E_INVALID);
+    cr_assert_eq(ferry_future_id(future), 0);
+    counted_waiter waiter;
+    counted_waiter_init(&waiter, NULL);
+    ASSERT_STATUS(ferry_future_on_ready(future, &waiter.waiter), FERRY_OK);
+    cr_assert_eq(waiter.calls, 1, "there is no loop: it was called at once");
+    ASSERT_STATUS(waiter.status, FERRY_E_INVALID);
+    cr_assert_not(ferry_waiter_remove(&waiter.waiter));
+    ferry_future_release(future);
+    ferry_future_release(future);
+}
+
+Test(bad_input, null_pointers_beside_good_handles)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_device *device = ferry_device_at(te.engine, 0);
+    ferry_buffer *buffer = NULL;
+    char memory[4];
+    ASSERT_STATUS(ferry_buffer_alloc(device, 4, NULL), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_buffer_wrap(device, NULL, 4, NULL, NULL, &buffer), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_buffer_wrap(device, memory, 4, NULL, NULL, NULL), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_buffer_alloc(device, 0, &buffer), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_buffer_alloc(device, SIZE_MAX, &buffer), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_buffer_wrap(device, memory, 0, NULL, NULL, &buffer), FERRY_E_INVALID);
+    cr_assert_null(buffer);
+    ASSERT_STATUS(ferry_promise_create(te.engine, NULL), FERRY_E_INVALID);
+    ferry_future *nop = ferry_nop(te.engine, NULL), *none = NULL;
+    counted_waiter waiter;
+    counted_waiter_init(&waiter, NULL);
+    waiter.waiter.fn = NULL;
+    ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_future_on_ready(nop, NULL), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_future_all(te.engine, NULL, 1)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_future_all(te.engine, &none, 1)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(nop_after(&te, NULL)), FERRY_E_INVALID);
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.after_count = 1;
+    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_E_INVALID);
+    options = (ferry_op_options)FERRY_OP_OPTIONS_INIT;
+    options.access_count = 1;
+    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_E_INVALID);
+    ferry_future_release(nop);
+    test_engine_close(&te);
+}
+
+Test(bad_input, unknown_devices_are_null_and_logged)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    static const char *const names[] = {"",        "host",   "host:",   "host:4",
+                                        "host:00", "cuda:0", "host:0 ", "Host:0"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int lines = te.log_lines;
+        cr_assert_null(ferry_device_find(te.engine, names[i]), "\"%s\"", names[i]);
+        cr_assert_eq(te.log_lines, lines + 1);
+    }
+    cr_assert_null(ferry_device_find(te.engine, NULL));
+    cr_assert_eq(ferry_device_count(te.engine), 4);
+    for (size_t i = 0; i < 4; i++) {
+        ferry_device *device = ferry_device_at(te.engine, i);
+        cr_assert_eq(ferry_device_find(te.engine, ferry_device_name(device)), device);
+    }
+    cr_assert_null(ferry_device_at(te.engine, 4));
+    test_engine_close(&te);
+}
+
+Test(bad_input, spans_outside_their_buffer_are_refused)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_buffer *buffer = test_buffer(&te, 0, 100, 1), *other = test_buffer(&te, 1, 100, 2);
+    static const struct {
+        size_t offset_bytes, size_bytes;
+    } spans[] = {{0, 101},
+                 {100, 1},
+                 {101, 0},
+                 {1, SIZE_MAX},
+                 {SIZE_MAX, 1},
+                 {SIZE_MAX, SIZE_MAX},
+                 {50, SIZE_MAX - 49},
+                 {SIZE_MAX - 9, 10}};
+    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
+        ferry_span bad = span_of(buffer, spans[i].offset_bytes, spans[i].size_bytes);
+        ferry_span good = span_of(other, 0, bad.size_bytes);
+        ASSERT_STATUS(status_of(ferry_copy(te.engine, bad, good, NULL)), FERRY_E_INVALID);
+        ASSERT_STATUS(status_of(ferry_copy(te.engine, good, bad, NULL)), FERRY_E_INVALID);
+        ASSERT_STATUS(ferry_buffer_define(bad, NULL), FERRY_E_INVALID);
+        ASSERT_STATUS(status_of(call_on(&te, NULL, fail_call, NULL, bad, FERRY_READ)),
+                      FERRY_E_INVALID);
+    }
+    ASSERT_STATUS(
+        status_of(ferry_copy(te.engine, span_of(buffer, 100, 0), span_of(other, 100, 0), NULL)),
+        FERRY_OK);
+    cr_assert(is_filled(buffer, 0, 100, 1));
+    ferry_buffer_release(buffer);
+    ferry_buffer_release(other);
+    test_engine_close(&te);
+}
+
+Test(bad_input, copies_that_overlap_or_differ_in_size_are_refused)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_buffer *buffer = test_buffer(&te, 0, 100, 1), *again = NULL;
+    ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(te.engine, 1), ferry_buffer_data(buffer), 100,
+                                    NULL, NULL, &again),
+                  FERRY_OK);
+    for (size_t offset = 21; offset < 60; offset += 19)
+        ASSERT_STATUS(status_of(ferry_copy(te.engine, span_of(buffer, offset, 20),
+                                           span_of(again, 40, 20), NULL)),
+                      FERRY_E_INVALID);
+    ASSERT_STATUS(
+        status_of(ferry_copy(te.engine, span_of(buffer, 0, 20), span_of(buffer, 19, 20), NULL)),
+        FERRY_E_INVALID);
+    ASSERT_STATUS(
+        status_of(ferry_copy(te.engine, span_of(buffer, 0, 20), span_of(buffer, 20, 21), NULL)),
+        FERRY_E_INVALID);
+    ASSERT_STATUS(
+        status_of(ferry_copy(te.engine, span_of(buffer, 0, 20), span_of(buffer, 20, 20), NULL)),
+        FERRY_OK);
+    ferry_buffer_release(again);
+    ferry_buffer_release(buffer);
+    test_engine_close(&te);
+}
+
+Test(bad_input, handles_of_another_engine_are_refused)
+{
+    test_engine te, other;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    test_engine_open(&other, FERRY_LOOP_EMBEDDED);
+    ferry_buffer *mine = test_buffer(&te, 0, 10, 1), *theirs = test_buffer(&other, 0, 10, 2);
+    ferry_future *their_nop = ferry_nop(other.engine, NULL);
+    ASSERT_STATUS(
+        status_of(ferry_copy(te.engine, ferry_buffer_span(mine), ferry_buffer_span(theirs), NULL)),
+        FERRY_E_INVALID);
+    ASSERT_STATUS(
+        status_of(ferry_copy(te.engine, ferry_buffer_span(theirs), ferry_buffer_span(mine), NULL)),
+        FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(nop_after(&te, their_nop)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_future_all(te.engine, &their_nop, 1)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_future_any(te.engine, &their_nop, 1)), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_buffer_define(ferry_buffer_span(mine), their_nop), FERRY_E_INVALID);
+    ASSERT_STATUS(
+        status_of(call_on(&te, NULL, fail_call, NULL, ferry_buffer_span(theirs), FERRY_WRITE)),
+        FERRY_E_INVALID);
+    cr_assert(is_filled(mine, 0, 10, 1));
+    cr_assert(is_filled(theirs, 0, 10, 2));
+    ferry_future_release(their_nop);
+    ferry_buffer_release(mine);
+    ferry_buffer_release(theirs);
+    test_engine_close(&other);
+    test_engine_close(&te);
+}
+
+Test(bad_input, accesses_of_no_known_mode_are_refused)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_buffer *buffer = test_buffer(&te, 0, 10, 1);
+    static const int modes[] = {0, 4, -1};
+    for (int i = 0; i < 3; i++)
+        ASSERT_STATUS(status_of(call_on(&te, NULL, fail_call, NULL, ferry_buffer_span(buffer),
+                                        (ferry_access_mode)modes[i])),
+                      FERRY_E_INVALID);
+    ferry_buffer_release(buffer);
+    test_engine_close(&te);
+}
+
+/* ---- options of other versions ---- */
+
+typedef struct longer {
+    ferry_op_options options;
+    char tail[64];
+} longer;
+
+static ferry_status nop_with(test_engine *te, ferry_future *after, size_t struct_size,
+                             size_t rubbish_at)
+{
+    longer given;
+    memset(&given, 0, sizeof given);
+    given.options.struct_size = struct_size;
+    given.options.after = &after;
+    given.options.after_count = 1;
+    if (rubbish_at != 0)
+        ((char *)&given)[rubbish_at] = 1;
+    ferry_future *nop = ferry_nop(te->engine, &given.options);
+    settle(te);
+    return status_of(nop);
+}
+
+Test(bad_input, operation_options_of_other_sizes)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_promise *promise = test_promise(&te);
+    ferry_future *after = ferry_promise_future(promise);
+    size_t whole = sizeof(ferry_op_options), room = sizeof(longer);
+    ASSERT_STATUS(nop_with(&te, after, whole, 0), FERRY_PENDING);
+    ASSERT_STATUS(nop_with(&te, after, offsetof(ferry_op_options, deadline_ns), 0), FERRY_PENDING);
+    ASSERT_STATUS(nop_with(&te, after, offsetof(ferry_op_options, after), 0), FERRY_OK);
+    ASSERT_STATUS(nop_with(&te, after, room, 0), FERRY_PENDING);
+    ASSERT_STATUS(nop_with(&te, after, room, whole), FERRY_E_INVALID);
+    ASSERT_STATUS(nop_with(&te, after, room, room - 1), FERRY_E_INVALID);
+    ASSERT_STATUS(nop_with(&te, after, room - 1, room - 1), FERRY_PENDING);
+    static const size_t absurd[] = {0, 1, sizeof(size_t) - 1, (size_t)1 << 20, SIZE_MAX};
+    for (size_t i = 0; i < sizeof absurd / sizeof *absurd; i++)
+        ASSERT_STATUS(nop_with(&te, after, absurd[i], 0), FERRY_E_INVALID);
+    ferry_future_release(after);
+    keep_promise(promise, FERRY_OK);
+    settle(&te);
+    test_engine_close(&te);
+}
+
+typedef struct longer_engine {
+    ferry_engine_options options;
+    char tail[64];
+} longer_engine;
+
+static ferry_status create_with(size_t struct_size, size_t rubbish_at)
+{
+    longer_engine given;
+    memset(&given, 0, sizeof given);
+    given.options.struct_size = struct_size;
+    given.options.loop = FERRY_LOOP_EMBEDDED;
+    if (rubbish_at != 0)
+        ((char *)&given)[rubbish_at] = 1;
+    ferry_engine *engine = NULL;
+    ferry_error *error = NULL;
+    ferry_status status = ferry_engine_create(&given.options, &engine, &error);
+    cr_assert_eq(engine != NULL, status == FERRY_OK);
+    cr_assert_eq(error != NULL, status != FERRY_OK);
+    ferry_engine_release(engine);
+    ferry_error_release(error);
+    return status;
+}
+
+Test(bad_input, engine_options_of_other_sizes)
+{
+    size_t whole = sizeof(ferry_engine_options), room = sizeof(longer_engine);
+    ASSERT_STATUS(create_with(whole, 0), FERRY_OK);
+    ASSERT_STATUS(create_with(offsetof(ferry_engine_options, spin_ns), 0), FERRY_OK);
+    ASSERT_STATUS(create_with(room, 0), FERRY_OK);
+    ASSERT_STATUS(create_with(room, whole), FERRY_E_INVALID);
+    ASSERT_STATUS(create_with(0, 0), FERRY_E_INVALID);
+    ASSERT_STATUS(create_with(7, 0), FERRY_E_INVALID);
+    ASSERT_STATUS(create_with(SIZE_MAX, 0), FERRY_E_INVALID);
+}
+
+Test(bad_input, engine_options_out_of_their_limits_are_refused)
+{
+    ferry_allocator no_alloc = {0};
+    ferry_clock no_clock = {0};
+    ferry_engine_options cases[] = {
+        {.host_devices = 65},
+        {.host_workers = 9},
+        {.max_nodes = (1u << 28) + 1},
+        {.spin_ns = -1},
+        {.spin_ns = 1000000001},
+        {.flight_records = (1u << 20) + 1},
+        {.reserved = 1},
+        {.allocator = &no_alloc},
+        {.clock = &no_clock},
+        {.loop = (ferry_loop_mode)2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ferry_engine *engine = NULL;
+        cases[i].struct_size = sizeof cases[i];
+        ASSERT_STATUS(ferry_engine_create(&cases[i], &engine, NULL), FERRY_E_INVALID);
+        cr_assert_null(engine);
+    }
+}
+
+Test(bad_input, trace_hooks_that_cannot_be_called_are_refused)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_trace_hooks no_size = {0}, no_record = {.struct_size = sizeof no_record};
+    ASSERT_STATUS(ferry_engine_trace(te.engine, &no_size), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_engine_trace(te.engine, &no_record), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_engine_trace(te.engine, NULL), FERRY_OK);
+    test_engine_close(&te);
+}
+
+Test(bad_input, too_many_of_anything_is_refused)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_future *nop = ferry_nop(te.engine, NULL);
+    ferry_access access = {0};
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.after = &nop; /* refused by the number alone */
+    options.after_count = ((size_t)1 << 20) + 1;
+    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_E_INVALID);
+    options.after_count = SIZE_MAX;
+    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_E_INVALID);
+    options.after_count = 0;
+    options.accesses = &access;
+    options.access_count = ((size_t)1 << 16) + 1;
+    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_future_all(te.engine, &nop, SIZE_MAX)), FERRY_E_INVALID);
+    ferry_future_release(nop);
+    test_engine_close(&te);
+}
+
+Test(bad_input, as_many_accesses_as_the_header_allows_work)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    enum { ACCESSES = 1 << 16 };
+    static ferry_access accesses[ACCESSES];
+    ferry_buffer *buffer = test_buffer(&te, 0, ACCESSES, 0);
+    for (size_t i = 0; i < ACCESSES; i++)
+        accesses[i] = (ferry_access){span_of(buffer, i, 1), i % 2 == 0 ? FERRY_READ : FERRY_WRITE};
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.accesses = accesses;
+    options.access_count = ACCESSES;
+    int64_t before_bytes = failing_allocator_live_bytes(&te.memory);
+    ferry_future *nop = ferry_nop(te.engine, &options);
+    settle(&te);
+    ASSERT_STATUS(status_of(nop), FERRY_OK);
+    int64_t an_access = (failing_allocator_live_bytes(&te.memory) - before_bytes) / ACCESSES;
+    cr_assert_lt(an_access, 4096, "%lld bytes an access", (long long)an_access);
+    ferry_buffer_release(buffer);
+    test_engine_close(&te);
+}
+
+Test(bad_input, no_more_than_max_nodes_are_alive)
+{
+    test_engine te;
+    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
+    options.max_nodes = 100;
+    test_engine_create(&te, &options);
+    ferry_promise *promise = test_promise(&te);
+    ferry_future *held[100];
+    int count = 0;
+    for (;;) {
+        held[count] = nop_after_promise(&te, promise);
+        if (ferry_future_poll(held[count]) != FERRY_PENDING)
+            break;
+        count++;
+        cr_assert_lt(count, 100);
+    }
+    ASSERT_STATUS(status_of(held[count]), FERRY_E_AGAIN);
+    cr_assert_eq(count, 99);
+    keep_promise(promise, FERRY_OK);
+    settle(&te);
+    for (int i = 0; i < count; i++)
+        ASSERT_STATUS(status_of(held[i]), FERRY_OK);
+    ASSERT_STATUS(status_of(ferry_nop(te.engine, NULL)), FERRY_OK);
+    test_engine_close(&te);
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Embedded mode: the user's loop, its descriptor, and threads that wait. */
+#include "tests/support/api_test.h"
+
+#include <poll.h>
+#include <time.h>
+
+TestSuite(embedded, .timeout = HANG_S);
+
+static bool is_readable(const test_engine *te)
+{
+    struct pollfd fd = {.fd = ferry_engine_fd(te->engine), .events = POLLIN};
+    return poll(&fd, 1, 0) == 1;
+}
+
+/* Until there is nothing to do and the descriptor will say when there is. */
+static void arm(const test_engine *te)
+{
+    do
+        settle(te);
+    while (ferry_engine_arm(te->engine) != FERRY_OK);
+}
+
+typedef struct elsewhere {
+    test_engine *te;
+    void *(*what)(struct elsewhere *self);
+    ferry_future *future;
+    ferry_promise *promise;
+    _Atomic int calls;
+} elsewhere;
+
+static void *run_elsewhere(void *arg)
+{
+    elsewhere *self = arg;
+    return self->what(self);
+}
+
+static void do_elsewhere(elsewhere *self, void *(*what)(elsewhere *self))
+{
+    pthread_t thread;
+    self->what = what;
+    cr_assert_eq(pthread_create(&thread, NULL, run_elsewhere, self), 0);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+}
+
+static void *submit_call(elsewhere *self)
+{
+    self->future = ferry_call(self->te->engine, NULL, count_call, &self->calls, NULL);
+    return NULL;
+}
+
+static void *resolve_promise(elsewhere *self)
+{
+    keep_promise(self->promise, FERRY_OK);
+    return NULL;
+}
+
+static void *cancel_future(elsewhere *self)
+{
+    ASSERT_STATUS(ferry_future_cancel(self->future), FERRY_OK);
+    return NULL;
+}
+
+Test(embedded, the_descriptor_becomes_readable_when_another_thread_submits_a_function)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    cr_assert_geq(ferry_engine_fd(te.engine), 0);
+    elsewhere self = {.te = &te};
+    arm(&te);
+    cr_assert_not(is_readable(&te));
+    do_elsewhere(&self, submit_call);
+    cr_assert(is_readable(&te));
+    cr_assert_eq(self.calls, 0);
+    settle(&te);
+    cr_assert_eq(self.calls, 1);
+    ASSERT_STATUS(status_of(self.future), FERRY_OK);
+    arm(&te);
+    cr_assert_not(is_readable(&te));
+    test_engine_close(&te);
+}
+
+Test(embedded, the_descriptor_becomes_readable_when_a_callback_is_due)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    elsewhere self = {.te = &te, .promise = test_promise(&te)};
+    ferry_future *nop = nop_after_promise(&te, self.promise);
+    counted_waiter waiter;
+    counted_waiter_init(&waiter, NULL);
+    ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_OK);
+    arm(&te);
+    cr_assert_not(is_readable(&te));
+    do_elsewhere(&self, resolve_promise);
+    cr_assert(is_readable(&te));
+    cr_assert_eq(waiter.calls, 0);
+    settle(&te);
+    cr_assert_eq(waiter.calls, 1);
+    ferry_future_release(nop);
+    test_engine_close(&te);
+}
+
+Test(embedded, the_descriptor_becomes_readable_on_a_cancel)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_promise *promise = test_promise(&te);
+    elsewhere self = {.te = &te, .future = nop_after_promise(&te, promise)};
+    arm(&te);
+    do_elsewhere(&self, cancel_future);
+    cr_assert(is_readable(&te));
+    settle(&te);
+    ASSERT_STATUS(status_of(self.future), FERRY_E_CANCELLED);
+    ferry_promise_release(promise);
+    test_engine_close(&te);
+}
+
+Test(embedded, the_descriptor_becomes_readable_when_a_copy_has_ended)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    enum { SIZE = 1 << 20 };
+    ferry_buffer *src = test_buffer(&te, 0, SIZE, 1), *dst = test_buffer(&te, 1, SIZE, 0);
+    ferry_future *copy =
+        ferry_copy(te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), NULL);
+    while (ferry_future_poll(copy) == FERRY_PENDING) {
+        if (ferry_engine_progress(te.engine, 0) != 0 || ferry_engine_arm(te.engine) != FERRY_OK)
+            continue;
+        struct pollfd fd = {.fd = ferry_engine_fd(te.engine), .events = POLLIN};
+        cr_assert_eq(poll(&fd, 1, -1), 1); /* the suite's timeout says if it never is */
+    }
+    ASSERT_STATUS(status_of(copy), FERRY_OK);
+    cr_assert(is_filled(dst, 0, SIZE, 1));
+    ferry_buffer_release(src);
+    ferry_buffer_release(dst);
+    test_engine_close(&te);
+}
+
+Test(embedded, the_descriptor_keeps_deadlines_of_the_real_clock)
+{
+    test_engine te;
+    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
+    options.clock = NULL;
+    test_engine_create(&te, &options);
+    ferry_promise *promise = test_promise(&te);
+    ferry_future *after = ferry_promise_future(promise);
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    ferry_op_options op = FERRY_OP_OPTIONS_INIT;
+    op.after = &after;
+    op.after_count = 1;
+    op.deadline_ns = now.tv_sec * 1000000000 + now.tv_nsec + 3000000;
+    ferry_future *nop = ferry_nop(te.engine, &op);
+    while (ferry_future_poll(nop) == FERRY_PENDING) {
+        if (ferry_engine_progress(te.engine, 0) != 0 || ferry_engine_arm(te.engine) != FERRY_OK)
+            continue;
+        struct pollfd fd = {.fd = ferry_engine_fd(te.engine), .events = POLLIN};
+        cr_assert_eq(poll(&fd, 1, -1), 1);
+    }
+    ASSERT_STATUS(status_of(nop), FERRY_E_DEADLINE);
+    ferry_promise_release(promise);
+    ferry_future_release(after);
+    test_engine_close(&te);
+}
+
+Test(embedded, arm_is_busy_while_there_is_work)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    elsewhere self = {.te = &te};
+    arm(&te);
+    (void)submit_call(&self);
+    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_E_BUSY);
+    cr_assert_eq(ferry_engine_timeout_ns(te.engine), 0);
+    settle(&te);
+    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_OK);
+    cr_assert_eq(ferry_engine_timeout_ns(te.engine), -1);
+    ASSERT_STATUS(status_of(self.future), FERRY_OK);
+    test_engine_close(&te);
+}
+
+Test(embedded, a_budget_bounds_the_callbacks_and_the_rest_is_due)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    counted_waiter waiters[5];
+    ferry_future *nop = ferry_nop(te.engine, NULL);
+    for (int i = 0; i < 5; i++) {
+        counted_waiter_init(&waiters[i], NULL);
+        ASSERT_STATUS(ferry_future_on_ready(nop, &waiters[i].waiter), FERRY_OK);
+    }
+    for (int made = 0; made < 5; made++) {
+        for (int i = 0; i < 5; i++)
+            cr_assert_eq(waiters[i].calls, i < made);
+        cr_assert_eq(ferry_engine_timeout_ns(te.engine), 0);
+        ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_E_BUSY);
+        cr_assert_eq(ferry_engine_progress(te.engine, 1), 1);
+    }
+    settle(&te);
+    cr_assert_eq(ferry_engine_timeout_ns(te.engine), -1);
+    ferry_future_release(nop);
+    test_engine_close(&te);
+}
+
+Test(embedded, a_wait_makes_progress_and_leaves_callbacks_to_the_next_progress)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    _Atomic int calls = 0;
+    ferry_future *call = ferry_call(te.engine, NULL, count_call, &calls, NULL);
+    counted_waiter plain, in_line;
+    counted_waiter_init(&plain, NULL);
+    counted_waiter_init(&in_line, ferry_executor_inline());
+    ASSERT_STATUS(ferry_future_on_ready(call, &plain.waiter), FERRY_OK);
+    ASSERT_STATUS(ferry_future_on_ready(call, &in_line.waiter), FERRY_OK);
+    ASSERT_STATUS(ferry_future_wait(call, -1), FERRY_OK);
+    cr_assert_eq(calls, 1);
+    cr_assert_eq(plain.calls + in_line.calls, 0);
+    cr_assert_eq(ferry_engine_timeout_ns(te.engine), 0);
+    cr_assert_gt(ferry_engine_progress(te.engine, 0), 0);
+    cr_assert_eq(plain.calls + in_line.calls, 2);
+    ferry_future_release(call);
+    test_engine_close(&te);
+}
+
+/* A clock that counts how often it is asked, which is at least once a round of the loop. */
+typedef struct counting_clock {
+    _Atomic uint64_t asked;
+} counting_clock;
+
+static int64_t count_and_tell(void *arg)
+{
+    atomic_fetch_add(&((counting_clock *)arg)->asked, 1);
+    return START_NS;
+}
+
+Test(embedded, a_wait_sleeps_although_callbacks_are_due)
+{
+    test_engine te;
+    counting_clock counting = {0};
+    ferry_clock clock = {.now_ns = count_and_tell, .arg = &counting};
+    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
+    options.clock = &clock;
+    test_engine_create(&te, &options);
+    ferry_promise *promise = test_promise(&te);
+    ferry_future *after = ferry_promise_future(promise), *done = ferry_nop(te.engine, NULL);
+    ferry_op_options op = FERRY_OP_OPTIONS_INIT;
+    op.after = &after;
+    op.after_count = 1;
+    op.deadline_ns = START_NS + 1; /* never comes; has every round ask the clock */
+    ferry_future *held = ferry_nop(te.engine, &op);
+    counted_waiter waiter;
+    counted_waiter_init(&waiter, NULL);
+    ASSERT_STATUS(ferry_future_on_ready(done, &waiter.waiter), FERRY_OK);
+    uint64_t before = counting.asked;
+    ASSERT_STATUS(ferry_future_wait(held, 50000000), FERRY_PENDING);
+    cr_assert_lt(counting.asked - before, 2000, "it went round %llu times",
+                 (unsigned long long)(counting.asked - before));
+    cr_assert_eq(waiter.calls, 0);
+    keep_promise(promise, FERRY_OK);
+    settle(&te);
+    cr_assert_eq(waiter.calls, 1);
+    ASSERT_STATUS(status_of(held), FERRY_OK);
+    ferry_future_release(after);
+    ferry_future_release(done);
+    test_engine_close(&te);
+}
+
+/* ---- two threads ---- */
+
+typedef struct meeting {
+    ferry_waiter waiter; /* first */
+    test_engine *te;
+    pthread_barrier_t entered, left;
+    size_t progressed;
+    ferry_status armed;
+} meeting;
+
+static void stay_in_progress(ferry_waiter *waiter, ferry_future *future, ferry_status status)
+{
+    (void)future, (void)status;
+    meeting *self = (meeting *)(void *)waiter;
+    (void)pthread_barrier_wait(&self->entered);
+    (void)pthread_barrier_wait(&self->left);
+}
+
+static void *progress_meanwhile(void *arg)
+{
+    meeting *self = arg;
+    (void)pthread_barrier_wait(&self->entered);
+    self->progressed = ferry_engine_progress(self->te->engine, 0);
+    self->armed = ferry_engine_arm(self->te->engine);
+    (void)pthread_barrier_wait(&self->left);
+    return NULL;
+}
+
+Test(embedded, progress_by_a_second_thread_does_nothing)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    meeting self = {
+        .waiter = FERRY_WAITER_INIT(stay_in_progress, NULL), .te = &te, .progressed = 99};
+    cr_assert_eq(pthread_barrier_init(&self.entered, NULL, 2), 0);
+    cr_assert_eq(pthread_barrier_init(&self.left, NULL, 2), 0);
+    ferry_future *nop = ferry_nop(te.engine, NULL);
+    ASSERT_STATUS(ferry_future_on_ready(nop, &self.waiter), FERRY_OK);
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, progress_meanwhile, &self), 0);
+    settle(&te);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert_eq(self.progressed, 0);
+    ASSERT_STATUS(self.armed, FERRY_E_BUSY);
+    ferry_future_release(nop);
+    test_engine_close(&te);
+}
+
+typedef struct waiting {
+    ferry_future *future;
+    pthread_t thread;
+    ferry_status status;
+} waiting;
+
+static void *wait_for_it(void *arg)
+{
+    waiting *self = arg;
+    self->status = ferry_future_wait(self->future, -1);
+    return NULL;
+}
+
+/* Promises resolved by the main thread, one after another, in both orders. */
+Test(embedded, threads_that_wait_at_once_all_return)
+{
+    enum { WAITERS = 4, ROUNDS = 200 };
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    for (int round = 0; round < ROUNDS; round++) {
+        ferry_promise *promises[WAITERS];
+        waiting waits[WAITERS];
+        for (int i = 0; i < WAITERS; i++) {
+            promises[i] = test_promise(&te);
+            waits[i].future = nop_after_promise(&te, promises[i]);
+            cr_assert_eq(pthread_create(&waits[i].thread, NULL, wait_for_it, &waits[i]), 0);
+        }
+        for (int i = 0; i < round % 7; i++)
+            sched_yield();
+        for (int i = 0; i < WAITERS; i++)
+            keep_promise(promises[round % 2 == 0 ? i : WAITERS - 1 - i], FERRY_OK);
+        for (int i = 0; i < WAITERS; i++) {
+            cr_assert_eq(pthread_join(waits[i].thread, NULL), 0);
+            ASSERT_STATUS(waits[i].status, FERRY_OK);
+            ferry_future_release(waits[i].future);
+        }
+    }
+    test_engine_close(&te);
+}
+
+/* What they wait for comes out of a stream, so somebody has to make the progress. */
+Test(embedded, threads_that_wait_for_copies_make_the_progress_for_each_other)
+{
+    enum { WAITERS = 4, ROUNDS = 100, SIZE = 65536 };
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_buffer *src = test_buffer(&te, 0, SIZE, 1), *dst[WAITERS];
+    for (size_t i = 0; i < WAITERS; i++)
+        dst[i] = test_buffer(&te, i, SIZE, 0);
+    for (int round = 0; round < ROUNDS; round++) {
+        ferry_promise *promise = test_promise(&te);
+        waiting waits[WAITERS];
+        for (int i = 0; i < WAITERS; i++) {
+            waits[i].future =
+                copy_after_promise(&te, ferry_buffer_span(dst[i]), ferry_buffer_span(src), promise);
+            cr_assert_eq(pthread_create(&waits[i].thread, NULL, wait_for_it, &waits[i]), 0);
+        }
+        keep_promise(promise, FERRY_OK);
+        for (int i = 0; i < WAITERS; i++) {
+            cr_assert_eq(pthread_join(waits[i].thread, NULL), 0);
+            ASSERT_STATUS(waits[i].status, FERRY_OK);
+            ferry_future_release(waits[i].future);
+        }
+    }
+    ferry_buffer_release(src);
+    for (size_t i = 0; i < WAITERS; i++)
+        ferry_buffer_release(dst[i]);
+    test_engine_close(&te);
+}
+
+static void *wait_and_leave(elsewhere *self)
+{
+    ASSERT_STATUS(ferry_future_wait(self->future, 2000000), FERRY_PENDING);
+    return NULL;
+}
+
+static void *wait_for_call(elsewhere *self)
+{
+    ASSERT_STATUS(ferry_future_wait(self->future, -1), FERRY_OK);
+    return NULL;
+}
+
+/* The waiting thread was the loop for a while and took the wake-ups meant for the armed one. */
+Test(embedded, the_descriptor_still_wakes_after_another_thread_has_waited)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_promise *promise = test_promise(&te);
+    elsewhere waiter = {.te = &te, .future = nop_after_promise(&te, promise)};
+    elsewhere submitter = {.te = &te};
+    arm(&te);
+    do_elsewhere(&waiter, wait_and_leave);
+    cr_assert_not(is_readable(&te));
+    do_elsewhere(&submitter, submit_call);
+    cr_assert(is_readable(&te));
+    settle(&te);
+    ASSERT_STATUS(status_of(submitter.future), FERRY_OK);
+    keep_promise(promise, FERRY_OK);
+    settle(&te);
+    ASSERT_STATUS(status_of(waiter.future), FERRY_OK);
+    test_engine_close(&te);
+}
+
+Test(embedded, the_descriptor_becomes_readable_for_callbacks_a_waiting_thread_left)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    elsewhere self = {.te = &te};
+    arm(&te);
+    (void)submit_call(&self);
+    counted_waiter callback;
+    counted_waiter_init(&callback, NULL);
+    ASSERT_STATUS(ferry_future_on_ready(self.future, &callback.waiter), FERRY_OK);
+    do_elsewhere(&self, wait_for_call);
+    cr_assert_eq(self.calls, 1);
+    cr_assert_eq(callback.calls, 0);
+    cr_assert(is_readable(&te));
+    settle(&te);
+    cr_assert_eq(callback.calls, 1);
+    ferry_future_release(self.future);
+    test_engine_close(&te);
+}
+
+Test(embedded, what_is_for_embedded_engines_does_nothing_to_others)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_THREAD);
+    cr_assert_eq(ferry_engine_progress(te.engine, 0), 0);
+    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_E_INVALID);
+    cr_assert_eq(ferry_engine_timeout_ns(te.engine), -1);
+    cr_assert_geq(ferry_engine_fd(te.engine), 0);
+    test_engine_close(&te);
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A child made by fork has the handles and none of the threads: every call says so or does nothing.
+ */
+#include "tests/support/api_test.h"
+
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(fork, .timeout = HANG_S);
+
+typedef struct family {
+    test_engine te;
+    ferry_device *device;
+    ferry_buffer *buffer;
+    ferry_promise *promise;
+    ferry_future *pending, *done, *refused;
+    counted_waiter listed;
+    manual_executor executor;
+    _Atomic int calls;
+    ferry_future *call;
+} family;
+
+/* Criterion's assertions are for the parent: here the first that fails is the exit status. */
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            return __LINE__ % 255 + 1;                                                             \
+    } while (0)
+#define CHECK_FORKED(call) CHECK((call) == FERRY_E_FORKED)
+
+static int check_engine(family *f)
+{
+    ferry_trace_record record;
+    ferry_engine *engine = f->te.engine;
+    CHECK_FORKED(ferry_engine_shutdown(engine, -1));
+    CHECK(ferry_engine_fd(engine) == -1);
+    CHECK(ferry_engine_progress(engine, 0) == 0);
+    CHECK_FORKED(ferry_engine_arm(engine));
+    CHECK(ferry_engine_timeout_ns(engine) == -1);
+    CHECK_FORKED(ferry_engine_trace(engine, NULL));
+    CHECK(ferry_engine_flight_records(engine, &record, 1) == 0);
+    CHECK_FORKED(status_of(ferry_engine_drain(engine)));
+    return 0;
+}
+
+static int check_operations(family *f)
+{
+    ferry_engine *engine = f->te.engine;
+    ferry_buffer *none = NULL;
+    ferry_span whole = ferry_buffer_span(f->buffer);
+    CHECK(ferry_device_find(engine, "host:0") == NULL);
+    CHECK(ferry_device_at(engine, 0) == NULL);
+    CHECK(ferry_device_count(engine) == 0);
+    CHECK(strcmp(ferry_device_name(f->device), "host:0") == 0);
+    CHECK_FORKED(ferry_buffer_alloc(f->device, 1, &none));
+    CHECK_FORKED(ferry_buffer_wrap(f->device, f, 1, NULL, NULL, &none));
+    CHECK_FORKED(ferry_buffer_define(whole, NULL));
+    CHECK_FORKED(status_of(ferry_copy(engine, whole, whole, NULL)));
+    CHECK_FORKED(status_of(ferry_call(engine, NULL, count_call, &f->calls, NULL)));
+    CHECK_FORKED(status_of(ferry_nop(engine, NULL)));
+    CHECK_FORKED(status_of(ferry_future_all(engine, &f->done, 1)));
+    CHECK_FORKED(status_of(ferry_future_any(engine, &f->done, 1)));
+    CHECK_FORKED(status_of(ferry_future_issued(f->pending)));
+    CHECK_FORKED(status_of(ferry_future_quiet(f->pending)));
+    CHECK(*(char *)ferry_buffer_data(f->buffer) == 1);
+    CHECK(none == NULL);
+    return 0;
+}
+
+static int check_futures(family *f)
+{
+    ferry_promise *none = NULL;
+    counted_waiter waiter;
+    counted_waiter_init(&waiter, NULL);
+    CHECK(ferry_future_poll(f->pending) == FERRY_PENDING);
+    CHECK(ferry_future_poll(f->done) == FERRY_OK);
+    CHECK_FORKED(ferry_future_wait(f->pending, -1));
+    CHECK(ferry_future_wait(f->done, -1) == FERRY_OK);
+    CHECK_FORKED(ferry_future_cancel(f->pending));
+    CHECK_FORKED(ferry_future_on_ready(f->done, &waiter.waiter));
+    CHECK(!ferry_waiter_remove(&f->listed.waiter));
+    CHECK_FORKED(ferry_promise_create(f->te.engine, &none));
+    CHECK_FORKED(ferry_promise_resolve(f->promise, FERRY_OK, NULL));
+    CHECK_FORKED(status_of(ferry_promise_future(f->promise)));
+    CHECK(ferry_future_error(f->refused)->status == FERRY_E_INVALID);
+    CHECK(ferry_future_id(f->pending) != 0);
+    while (manual_waiting(&f->executor) != 0)
+        manual_run_one(&f->executor); /* the parent's to run */
+    CHECK(f->calls == 0 && waiter.calls == 0 && f->listed.calls == 0);
+    return 0;
+}
+
+static int check_releases(family *f)
+{
+    ferry_future_release(ferry_future_retain(f->pending));
+    ferry_future_release(f->pending);
+    ferry_future_release(f->done);
+    ferry_future_release(f->refused);
+    ferry_future_release(f->call);
+    ferry_promise_release(f->promise);
+    ferry_buffer_release(f->buffer);
+    ferry_engine_release(f->te.engine);
+    return 0;
+}
+
+/* What a child may have: an engine of its own. */
+static int check_own_engine(void)
+{
+    ferry_engine *engine = NULL;
+    _Atomic int calls = 0;
+    CHECK(ferry_engine_create(NULL, &engine, NULL) == FERRY_OK);
+    ferry_future *call = ferry_call(engine, NULL, count_call, &calls, NULL);
+    CHECK(ferry_future_wait(call, -1) == FERRY_OK);
+    CHECK(calls == 1);
+    ferry_future_release(call);
+    CHECK(ferry_engine_shutdown(engine, -1) == FERRY_OK);
+    ferry_engine_release(engine);
+    return 0;
+}
+
+static int child(family *f)
+{
+    (void)alarm(HANG_S / 2); /* nobody else would end one that hangs */
+    int failed = check_engine(f);
+    if (failed == 0)
+        failed = check_operations(f);
+    if (failed == 0)
+        failed = check_futures(f);
+    if (failed == 0)
+        failed = check_releases(f);
+    return failed;
+}
+
+static void family_open(family *f, ferry_loop_mode loop)
+{
+    memset(f, 0, sizeof *f);
+    test_engine_open(&f->te, loop);
+    manual_executor_init(&f->executor);
+    f->device = ferry_device_at(f->te.engine, 0);
+    f->buffer = test_buffer(&f->te, 0, 64, 1);
+    f->promise = test_promise(&f->te);
+    f->pending = nop_after_promise(&f->te, f->promise);
+    f->done = ferry_nop(f->te.engine, NULL);
+    f->refused = ferry_future_any(f->te.engine, NULL, 0);
+    counted_waiter_init(&f->listed, NULL);
+    ASSERT_STATUS(ferry_future_on_ready(f->pending, &f->listed.waiter), FERRY_OK);
+    ASSERT_STATUS(ferry_future_wait(f->done, -1), FERRY_OK);
+    f->call = ferry_call(f->te.engine, &f->executor.executor, count_call, &f->calls, NULL);
+    while (manual_waiting(&f->executor) == 0) {
+        settle(&f->te);
+        sched_yield();
+    }
+}
+
+/* The parent's engine has noticed nothing. */
+static void family_goes_on(family *f)
+{
+    manual_run_one(&f->executor);
+    keep_promise(f->promise, FERRY_OK);
+    ASSERT_STATUS(ferry_future_wait(f->pending, -1), FERRY_OK);
+    ASSERT_STATUS(ferry_future_wait(f->call, -1), FERRY_OK);
+    cr_assert_eq(f->calls, 1);
+    ferry_buffer *dst = test_buffer(&f->te, 1, 64, 0);
+    ferry_future *copy =
+        ferry_copy(f->te.engine, ferry_buffer_span(dst), ferry_buffer_span(f->buffer), NULL);
+    ASSERT_STATUS(ferry_future_wait(copy, -1), FERRY_OK);
+    cr_assert(is_filled(dst, 0, 64, 1));
+    ferry_future_release(copy);
+    ferry_future_release(f->pending);
+    ferry_future_release(f->done);
+    ferry_future_release(f->refused);
+    ferry_future_release(f->call);
+    ferry_buffer_release(dst);
+    ferry_buffer_release(f->buffer);
+    test_engine_close(&f->te);
+    cr_assert_eq(f->listed.calls, 1);
+}
+
+static void fork_and_check(ferry_loop_mode loop)
+{
+    family f;
+    family_open(&f, loop);
+    (void)fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int failed = child(&f);
+        _exit(failed != 0 ? failed : check_own_engine());
+    }
+    cr_assert_gt(pid, 0);
+    int status = 0;
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert(WIFEXITED(status), "the child died of signal %d", WTERMSIG(status));
+    cr_assert_eq(WEXITSTATUS(status), 0, "the check in a line of which %d is the rest by 255",
+                 WEXITSTATUS(status) - 1);
+    family_goes_on(&f);
+}
+
+Test(fork, the_child_is_told_and_the_parent_goes_on)
+{
+    fork_and_check(FERRY_LOOP_THREAD);
+}
+
+Test(fork, the_child_is_told_and_the_parent_goes_on_embedded)
+{
+    fork_and_check(FERRY_LOOP_EMBEDDED);
+}
+
+static _Atomic bool submitting;
+
+static void *submit_on_and_on(void *arg)
+{
+    const test_engine *te = arg;
+    while (atomic_load(&submitting))
+        ferry_future_release(ferry_nop(te->engine, NULL));
+    return NULL;
+}
+
+/* Locks that other threads held at the fork stay taken in the child, those of malloc perhaps too.
+ */
+Test(fork, in_the_midst_of_other_threads_submitting)
+{
+    family f;
+    family_open(&f, FERRY_LOOP_THREAD);
+    pthread_t threads[2];
+    atomic_store(&submitting, true);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, submit_on_and_on, &f.te), 0);
+    for (int i = 0; i < 20; i++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(child(&f));
+        int status = 0;
+        cr_assert_eq(waitpid(pid, &status, 0), pid);
+        cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "wait status %d", status);
+    }
+    atomic_store(&submitting, false);
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(pthread_join(threads[i], NULL), 0);
+    family_goes_on(&f);
+}

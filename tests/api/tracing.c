@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Trace hooks and the flight recorder. */
+#include "tests/support/api_test.h"
+
+TestSuite(tracing, .timeout = HANG_S);
+
+enum { RECORDS_MAX = 4096, BIG = 65536 };
+
+typedef struct sink {
+    ferry_trace_record records[RECORDS_MAX];
+    size_t count;
+    uint64_t lost;
+    pthread_t thread;
+} sink;
+
+static void take_record(void *arg, const ferry_trace_record *record)
+{
+    sink *self = arg;
+    if (self->count < RECORDS_MAX)
+        self->records[self->count] = *record;
+    self->count++;
+    self->thread = pthread_self();
+}
+
+static void take_lost(void *arg, uint64_t count)
+{
+    ((sink *)arg)->lost += count;
+}
+
+static void hook(test_engine *te, sink *self)
+{
+    ferry_trace_hooks hooks = {
+        .struct_size = sizeof hooks, .record = take_record, .lost = take_lost, .arg = self};
+    ASSERT_STATUS(ferry_engine_trace(te->engine, &hooks), FERRY_OK);
+}
+
+/* The transitions of one operation, as in "submitted ready issued". */
+static const char *life_of(const ferry_trace_record *records, size_t count, uint64_t op)
+{
+    static char life[256];
+    life[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        if (records[i].op != op)
+            continue;
+        if (life[0] != '\0')
+            strcat(life, " ");
+        strcat(life, ferry_trace_what_name((ferry_trace_what)records[i].what));
+    }
+    return life;
+}
+
+static const ferry_trace_record *find(const sink *self, uint64_t op, ferry_trace_what what)
+{
+    for (size_t i = 0; i < self->count; i++) {
+        if (self->records[i].op == op && self->records[i].what == what)
+            return &self->records[i];
+    }
+    cr_assert_fail("no such record");
+    return NULL;
+}
+
+Test(tracing, a_copy_tells_its_whole_life_in_order)
+{
+    static sink self;
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    hook(&te, &self);
+    ferry_buffer *src = test_buffer(&te, 0, BIG, 1), *dst = test_buffer(&te, 2, BIG, 0);
+    ferry_promise *promise = test_promise(&te);
+    ferry_future *after = ferry_promise_future(promise);
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.after = &after;
+    options.after_count = 1;
+    options.label = "weights";
+    ferry_future *copy =
+        ferry_copy(te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), &options);
+    cr_assert_eq(self.count, 0, "never inside a submit");
+    settle(&te);
+    stepped_clock_step(&te.time, 500);
+    keep_promise(promise, FERRY_OK);
+    ASSERT_STATUS(ferry_future_wait(copy, -1), FERRY_OK);
+    settle(&te);
+    uint64_t op = ferry_future_id(copy);
+    cr_assert_str_eq(life_of(self.records, self.count, op),
+                     "submitted ready issued fired resolved quiet");
+    const ferry_trace_record *submitted = find(&self, op, FERRY_TRACE_SUBMITTED);
+    const ferry_trace_record *ready = find(&self, op, FERRY_TRACE_READY);
+    const ferry_trace_record *resolved = find(&self, op, FERRY_TRACE_RESOLVED);
+    cr_assert_eq(submitted->when_ns, START_NS);
+    cr_assert_eq(submitted->size_bytes, BIG);
+    cr_assert_str_eq(submitted->label, "weights");
+    cr_assert_eq(submitted->kind, FERRY_OP_COPY);
+    cr_assert_eq(submitted->device, 2);
+    cr_assert_eq(submitted->flow, op);
+    cr_assert_eq(submitted->status, FERRY_PENDING);
+    cr_assert_eq(ready->waited_for, ferry_future_id(after));
+    cr_assert_eq(ready->when_ns, START_NS + 500);
+    cr_assert_eq(resolved->status, FERRY_OK);
+    ferry_future_release(after);
+    ferry_future_release(copy);
+    ferry_buffer_release(src);
+    ferry_buffer_release(dst);
+    test_engine_close(&te);
+}
+
+Test(tracing, operations_that_wait_for_nothing_tell_the_same_life)
+{
+    static sink self;
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    hook(&te, &self);
+    ferry_buffer *src = test_buffer(&te, 0, BIG, 1), *dst = test_buffer(&te, 1, BIG, 0);
+    ferry_future *small = ferry_copy(te.engine, span_of(dst, 0, 64), span_of(src, 0, 64), NULL);
+    ferry_future *big = ferry_copy(te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), NULL);
+    ferry_future *nop = ferry_nop(te.engine, NULL);
+    _Atomic int calls = 0;
+    ferry_future *call = ferry_call(te.engine, NULL, count_call, &calls, NULL);
+    ASSERT_STATUS(ferry_future_wait(big, -1), FERRY_OK);
+    settle(&te);
+    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(small)),
+                     "submitted ready issued fired resolved quiet");
+    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(big)),
+                     "submitted ready issued fired resolved quiet");
+    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(nop)),
+                     "submitted ready issued resolved quiet");
+    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(call)),
+                     "submitted ready issued resolved quiet");
+    cr_assert_eq(find(&self, ferry_future_id(nop), FERRY_TRACE_READY)->waited_for, 0);
+    cr_assert_eq(find(&self, ferry_future_id(nop), FERRY_TRACE_READY)->device, 65535);
+    ferry_future_release(small);
+    ferry_future_release(big);
+    ferry_future_release(nop);
+    ferry_future_release(call);
+    ferry_buffer_release(src);
+    ferry_buffer_release(dst);
+    test_engine_close(&te);
+}
+
+Test(tracing, a_cancelled_operation_tells_of_the_cancel)
+{
+    static sink self;
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    hook(&te, &self);
+    ferry_promise *promise = test_promise(&te);
+    ferry_future *nop = nop_after_promise(&te, promise);
+    ASSERT_STATUS(ferry_future_cancel(nop), FERRY_OK);
+    settle(&te);
+    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(nop)),
+                     "submitted cancel resolved quiet");
+    cr_assert_eq(find(&self, ferry_future_id(nop), FERRY_TRACE_RESOLVED)->status,
+                 FERRY_E_CANCELLED);
+    keep_promise(promise, FERRY_OK);
+    settle(&te);
+    ferry_future_release(nop);
+    test_engine_close(&te);
+}
+
+Test(tracing, hooks_run_on_the_loops_thread)
+{
+    static sink self;
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_THREAD);
+    hook(&te, &self);
+    _Atomic int calls = 0;
+    ferry_future *call = ferry_call(te.engine, NULL, count_call, &calls, NULL);
+    ASSERT_STATUS(ferry_future_wait(call, -1), FERRY_OK);
+    uint64_t op = ferry_future_id(call);
+    ferry_future_release(call);
+    test_engine_close(&te);
+    cr_assert_not(pthread_equal(self.thread, pthread_self()));
+    (void)find(&self, op, FERRY_TRACE_SUBMITTED);
+}
+
+Test(tracing, off_gives_none)
+{
+    static sink self;
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_trace_record record;
+    ferry_future_release(ferry_nop(te.engine, NULL));
+    hook(&te, &self);
+    settle(&te);
+    cr_assert_eq(self.count, 0, "what was before is not shown");
+    ferry_future_release(ferry_nop(te.engine, NULL));
+    settle(&te);
+    cr_assert_gt(self.count, 0);
+    ASSERT_STATUS(ferry_engine_trace(te.engine, NULL), FERRY_OK);
+    size_t count = self.count;
+    ferry_future_release(ferry_nop(te.engine, NULL));
+    settle(&te);
+    cr_assert_eq(self.count, count);
+    cr_assert_eq(ferry_engine_flight_records(te.engine, &record, 1), 0);
+    test_engine_close(&te);
+}
+
+Test(tracing, what_was_overwritten_is_counted_as_lost)
+{
+    static sink self;
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    hook(&te, &self);
+    enum { NOPS = 20000 };
+    for (int i = 0; i < NOPS; i++)
+        ferry_future_release(ferry_nop(te.engine, NULL)); /* nobody makes progress meanwhile */
+    settle(&te);
+    cr_assert_gt(self.lost, 0);
+    cr_assert_gt(self.count, 1000);
+    cr_assert_eq(self.lost + self.count, (uint64_t)NOPS * 5, "%llu lost, %zu shown",
+                 (unsigned long long)self.lost, self.count);
+    test_engine_close(&te);
+}
+
+Test(tracing, the_flight_recorder_keeps_the_newest)
+{
+    test_engine te;
+    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
+    options.flight_records = 64;
+    test_engine_create(&te, &options);
+    ferry_trace_record records[256];
+    cr_assert_eq(ferry_engine_flight_records(te.engine, records, 256), 0);
+    uint64_t last = 0;
+    for (int i = 0; i < 100; i++) {
+        stepped_clock_step(&te.time, 1);
+        ferry_future *nop = ferry_nop(te.engine, NULL);
+        last = ferry_future_id(nop);
+        ferry_future_release(nop);
+    }
+    size_t count = ferry_engine_flight_records(te.engine, records, 256);
+    cr_assert_geq(count, 60);
+    cr_assert_leq(count, 64);
+    for (size_t i = 1; i < count; i++)
+        cr_assert_leq(records[i - 1].when_ns, records[i].when_ns, "oldest first");
+    cr_assert_str_eq(life_of(records, count, last), "submitted ready issued resolved quiet");
+    cr_assert_eq(records[count - 1].op, last);
+
+    size_t few = ferry_engine_flight_records(te.engine, records, 3);
+    cr_assert_eq(few, 3);
+    cr_assert_eq(records[2].op, last);
+    cr_assert_eq(records[2].what, FERRY_TRACE_QUIET);
+    cr_assert_eq(ferry_engine_flight_records(te.engine, NULL, 3), 0);
+    cr_assert_eq(ferry_engine_flight_records(te.engine, records, 0), 0);
+    test_engine_close(&te);
+}
+
+Test(tracing, both_at_once)
+{
+    static sink self;
+    test_engine te;
+    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
+    options.flight_records = 64;
+    test_engine_create(&te, &options);
+    hook(&te, &self);
+    ferry_future *nop = ferry_nop(te.engine, NULL);
+    settle(&te);
+    ferry_trace_record records[64];
+    size_t count = ferry_engine_flight_records(te.engine, records, 64);
+    cr_assert_str_eq(life_of(records, count, ferry_future_id(nop)),
+                     "submitted ready issued resolved quiet");
+    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(nop)),
+                     "submitted ready issued resolved quiet");
+    ferry_future_release(nop);
+    test_engine_close(&te);
+}
+
+static void submit_in_hook(void *arg, const ferry_trace_record *record)
+{
+    ferry_engine **engine = arg;
+    if (*engine != NULL && record->what == FERRY_TRACE_QUIET) {
+        ferry_engine *once = *engine;
+        *engine = NULL;
+        ferry_future_release(ferry_nop(once, NULL));
+    }
+}
+
+Test(tracing, hooks_may_submit)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_engine *engine = te.engine;
+    ferry_trace_hooks hooks = {
+        .struct_size = sizeof hooks, .record = submit_in_hook, .arg = &engine};
+    ASSERT_STATUS(ferry_engine_trace(te.engine, &hooks), FERRY_OK);
+    ferry_future_release(ferry_nop(te.engine, NULL));
+    settle(&te);
+    cr_assert_null(engine);
+    ASSERT_STATUS(ferry_engine_trace(te.engine, NULL), FERRY_OK);
+    test_engine_close(&te);
+}
+
+Test(tracing, names_are_known)
+{
+    cr_assert_str_eq(ferry_trace_what_name(FERRY_TRACE_ISSUED), "issued");
+    cr_assert_str_eq(ferry_trace_what_name((ferry_trace_what)0), "?");
+    cr_assert_str_eq(ferry_op_kind_name(FERRY_OP_COPY), "copy");
+    cr_assert_str_eq(ferry_op_kind_name((ferry_op_kind)99), "?");
+}

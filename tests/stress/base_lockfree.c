@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Baton, inbox, eventcount, trace ring and poller under contention. A plain program, so that it
+ * runs under ThreadSanitizer, which proves what the counts can't: the state behind the baton is
+ * plain memory. Exit 0: all hold. A wake that never comes shows as a wait that lasted LOST_NS.
+ */
+#include "base/baton.h"
+#include "base/clock.h"
+#include "base/eventcount.h"
+#include "base/memory.h"
+#include "base/poller.h"
+#include "base/trace.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LOST_NS INT64_C(10000000000)
+#define EFFORT (FRY_TSAN ? 1 : 10) /* ThreadSanitizer takes about that much longer */
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+typedef void *(*thread_fn)(void *arg);
+
+static pthread_t start(thread_fn fn, void *arg)
+{
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, fn, arg) == 0);
+    return thread;
+}
+
+static void join(pthread_t thread)
+{
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/*
+ * Baton and inbox. Threads push items and drain if they get the baton. Each round ends with
+ * everybody gone, so an item left in the inbox then is one that was stranded.
+ */
+#define PUSHERS 4
+#define ITEMS_A_ROUND 2
+#define ROUNDS (2000 * EFFORT)
+#define ITEMS (PUSHERS * ROUNDS * ITEMS_A_ROUND)
+
+typedef struct item {
+    struct item *next;
+    int pusher;
+    int number;
+} item;
+
+static struct {
+    item *inbox;
+    fry_baton baton;
+    /* Plain: only the holder of the baton touches them. */
+    int drained;
+    int newest[PUSHERS];
+    pthread_barrier_t round;
+} shared;
+
+static void drain_inbox(void)
+{
+    item *newest_first = fry_exchange(&shared.inbox, NULL);
+    item *oldest_first = NULL;
+    while (newest_first != NULL) {
+        item *next = newest_first->next;
+        newest_first->next = oldest_first;
+        oldest_first = newest_first;
+        newest_first = next;
+    }
+    for (item *each = oldest_first; each != NULL; each = each->next) {
+        CHECK(each->number == shared.newest[each->pusher] + 1); /* program order, none lost */
+        shared.newest[each->pusher] = each->number;
+        shared.drained++;
+    }
+}
+
+static void visit_inbox(void)
+{
+    while (fry_baton_take(&shared.baton)) {
+        drain_inbox();
+        if (shared.drained % 3 == 0)
+            (void)sched_yield(); /* items that come now are for the look after the give */
+        fry_baton_give(&shared.baton);
+        if (fry_load_seq_cst(&shared.inbox) == NULL)
+            return;
+    }
+}
+
+static void *push_items(void *arg)
+{
+    int pusher = (int)(intptr_t)arg;
+    item items[ITEMS_A_ROUND];
+    for (int round = 0; round < ROUNDS; round++) {
+        (void)pthread_barrier_wait(&shared.round);
+        for (int i = 0; i < ITEMS_A_ROUND; i++) {
+            items[i].pusher = pusher;
+            items[i].number = round * ITEMS_A_ROUND + i + 1;
+            items[i].next = fry_load_relaxed(&shared.inbox);
+            while (!fry_cas_weak(&shared.inbox, &items[i].next, &items[i])) {
+            }
+            visit_inbox();
+        }
+        (void)pthread_barrier_wait(&shared.round);
+        CHECK(fry_load_relaxed(&shared.inbox) == NULL);
+        CHECK(fry_load_relaxed(&shared.baton.taken) == 0);
+    }
+    return NULL;
+}
+
+static void baton_hands_over_everything(void)
+{
+    pthread_t threads[PUSHERS];
+    CHECK(pthread_barrier_init(&shared.round, NULL, PUSHERS) == 0);
+    for (int i = 0; i < PUSHERS; i++)
+        threads[i] = start(push_items, (void *)(intptr_t)i);
+    for (int i = 0; i < PUSHERS; i++)
+        join(threads[i]);
+    CHECK(shared.drained == ITEMS);
+    CHECK(pthread_barrier_destroy(&shared.round) == 0);
+}
+
+/* Sleeps on the eventcount until `seen` finds *word so, or dies of a lost wake. */
+static void sleep_until(fry_eventcount *eventcount, bool (*seen)(uint32_t *word, uint32_t arg),
+                        uint32_t *word, uint32_t arg)
+{
+    while (!seen(word, arg)) {
+        uint32_t key = fry_eventcount_prepare(eventcount);
+        if (seen(word, arg)) {
+            fry_eventcount_cancel(eventcount);
+            return;
+        }
+        int64_t start_ns = fry_clock_monotonic_ns();
+        fry_eventcount_commit(eventcount, key, LOST_NS);
+        CHECK(fry_clock_monotonic_ns() - start_ns < LOST_NS);
+    }
+}
+
+/* Eventcount, two threads: each turn is given by one notify. */
+#define TURNS (4000 * EFFORT)
+
+static fry_eventcount turn_eventcount;
+static uint32_t turn;
+static int turns_taken; /* plain: whose turn it is owns it */
+
+static bool is_turn(uint32_t *word, uint32_t wanted)
+{
+    return fry_load_acquire(word) == wanted;
+}
+
+static void *take_turns(void *arg)
+{
+    uint32_t mine = (uint32_t)(intptr_t)arg;
+    for (int i = 0; i < TURNS; i++) {
+        sleep_until(&turn_eventcount, is_turn, &turn, mine);
+        turns_taken++;
+        fry_store_release(&turn, 1 - mine);
+        fry_eventcount_notify(&turn_eventcount, 1);
+    }
+    return NULL;
+}
+
+static void eventcount_ping_pong(void)
+{
+    pthread_t other = start(take_turns, (void *)(intptr_t)1);
+    (void)take_turns((void *)(intptr_t)0);
+    join(other);
+    CHECK(turns_taken == 2 * TURNS);
+    CHECK(turn_eventcount.sleepers == 0);
+}
+
+/* Eventcount, many sleepers: one notify a token, and every token is taken. */
+#define TOKENS (12000 * EFFORT)
+#define TAKERS 3
+#define GIVERS 2
+
+static fry_eventcount token_eventcount;
+static uint32_t tokens;
+static uint32_t tokens_taken;
+
+static bool token_taken(uint32_t *word, uint32_t arg)
+{
+    (void)arg;
+    uint32_t count = fry_load_acquire(word);
+    while (count != 0) {
+        if (fry_cas_weak(word, &count, count - 1))
+            return true;
+    }
+    return false;
+}
+
+static void *take_tokens(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < TOKENS / TAKERS; i++) {
+        sleep_until(&token_eventcount, token_taken, &tokens, 0);
+        (void)fry_fetch_add(&tokens_taken, 1);
+    }
+    return NULL;
+}
+
+static void *give_tokens(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < TOKENS / GIVERS; i++) {
+        /* So few at a time that takers go to sleep. */
+        while (fry_load_relaxed(&tokens) > 2)
+            (void)sched_yield();
+        (void)fry_fetch_add(&tokens, 1);
+        fry_eventcount_notify(&token_eventcount, 1);
+    }
+    return NULL;
+}
+
+static void eventcount_wakes_one_a_token(void)
+{
+    pthread_t threads[TAKERS + GIVERS];
+    for (int i = 0; i < TAKERS; i++)
+        threads[i] = start(take_tokens, NULL);
+    for (int i = 0; i < GIVERS; i++)
+        threads[TAKERS + i] = start(give_tokens, NULL);
+    for (int i = 0; i < TAKERS + GIVERS; i++)
+        join(threads[i]);
+    CHECK(tokens_taken == TOKENS);
+    CHECK(tokens == 0);
+    CHECK(token_eventcount.sleepers == 0);
+}
+
+/*
+ * Trace ring: read while it is overwritten, by more threads than there may be processors, so that a
+ * reader is often stopped midway. Each field follows from one number.
+ */
+#define WRITE_NS INT64_C(800000000)
+#define RECORDS_A_LOOK 1000
+#define RING_SLOTS 1024
+
+static uint64_t records_written; /* 0 until the writer is done */
+
+static ferry_trace_record record_of(uint64_t number)
+{
+    uint64_t mixed = (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    return (ferry_trace_record){
+        .when_ns = (int64_t)(mixed ^ 1),
+        .op = number,
+        .flow = mixed ^ 2,
+        .size_bytes = mixed ^ 3,
+        .waited_for = mixed ^ 4,
+        .label = (const char *)(uintptr_t)(mixed ^ 5), /* never read through */
+        .status = (int32_t)(mixed >> 8),
+        .device = (uint16_t)(mixed >> 16),
+        .stream = (uint16_t)(mixed >> 24),
+        .what = (uint16_t)(mixed >> 32),
+        .kind = (uint16_t)(mixed >> 40),
+        .thread = (uint32_t)(mixed >> 13),
+    };
+}
+
+static bool same_record(const ferry_trace_record *a, const ferry_trace_record *b)
+{
+    return a->when_ns == b->when_ns && a->op == b->op && a->flow == b->flow &&
+           a->size_bytes == b->size_bytes && a->waited_for == b->waited_for &&
+           a->label == b->label && a->status == b->status && a->device == b->device &&
+           a->stream == b->stream && a->what == b->what && a->kind == b->kind &&
+           a->thread == b->thread;
+}
+
+static void *write_records(void *arg)
+{
+    fry_trace_ring *ring = arg;
+    uint64_t number = 0;
+    int64_t end_ns = fry_clock_monotonic_ns() + WRITE_NS;
+    do {
+        for (int i = 0; i < RECORDS_A_LOOK; i++) {
+            ferry_trace_record record = record_of(number++);
+            fry_trace_ring_write(ring, &record);
+        }
+    } while (fry_clock_monotonic_ns() < end_ns);
+    fry_store_release(&records_written, number);
+    return NULL;
+}
+
+static void *read_records(void *arg)
+{
+    const fry_trace_ring *ring = arg;
+    ferry_trace_record records[RING_SLOTS];
+    uint64_t cursor = 0, lost = 0, got = 0, written = 0;
+    while (written == 0) {
+        written = fry_load_acquire(&records_written);
+        size_t count = fry_trace_ring_read(ring, &cursor, records, RING_SLOTS, &lost);
+        for (size_t i = 0; i < count; i++) {
+            ferry_trace_record expected = record_of(cursor - count + i);
+            CHECK(same_record(&records[i], &expected));
+        }
+        got += count;
+        CHECK(got + lost == cursor);
+    }
+    CHECK(cursor == written); /* the last read came after the last record */
+    CHECK(got > 0);           /* the last records stay readable */
+    return NULL;
+}
+
+static void trace_records_are_whole(void)
+{
+    fry_memory memory;
+    fry_memory_init(&memory, NULL);
+    fry_trace_ring *ring = fry_trace_ring_create(&memory, RING_SLOTS);
+    CHECK(ring != NULL);
+    pthread_t threads[3];
+    threads[0] = start(read_records, ring);
+    threads[1] = start(read_records, ring);
+    threads[2] = start(write_records, ring);
+    for (int i = 0; i < 3; i++)
+        join(threads[i]);
+    fry_trace_ring_destroy(&memory, ring);
+}
+
+/* Poller: each waker posts, wakes and sleeps until the loop has answered, so every wake counts. */
+#define WAKERS 3
+#define WAKES (3000 * EFFORT)
+
+typedef struct mailbox {
+    fry_poller *poller;
+    fry_eventcount answered_eventcount;
+    uint32_t posted;
+    uint32_t answered;
+} mailbox;
+
+static void *wake_poller(void *arg)
+{
+    mailbox *box = arg;
+    for (uint32_t i = 1; i <= WAKES; i++) {
+        fry_store_release(&box->posted, i);
+        fry_poller_wake(box->poller);
+        sleep_until(&box->answered_eventcount, is_turn, &box->answered, i);
+    }
+    return NULL;
+}
+
+static uint32_t answer(mailbox *box)
+{
+    uint32_t posted = fry_load_acquire(&box->posted);
+    uint32_t news = posted - fry_load_relaxed(&box->answered);
+    if (news != 0) {
+        fry_store_release(&box->answered, posted);
+        fry_eventcount_notify(&box->answered_eventcount, 1);
+    }
+    return news;
+}
+
+static void poller_is_woken_by_other_threads(void)
+{
+    fry_poller poller;
+    CHECK(fry_poller_open(&poller) == FERRY_OK);
+    mailbox boxes[WAKERS] = {{0}};
+    pthread_t threads[WAKERS];
+    for (int i = 0; i < WAKERS; i++) {
+        boxes[i].poller = &poller;
+        threads[i] = start(wake_poller, &boxes[i]);
+    }
+    uint32_t answers = 0;
+    while (answers < WAKERS * WAKES) {
+        CHECK(fry_poller_wait(&poller, LOST_NS) > 0); /* 0: a wake was lost */
+        for (int i = 0; i < WAKERS; i++)
+            answers += answer(&boxes[i]);
+    }
+    for (int i = 0; i < WAKERS; i++)
+        join(threads[i]);
+    fry_poller_close(&poller);
+}
+
+static void run(const char *name, void (*fn)(void))
+{
+    int64_t start_ns = fry_clock_monotonic_ns();
+    fn();
+    printf("%s: %lld ms\n", name, (long long)(fry_clock_monotonic_ns() - start_ns) / 1000000);
+}
+
+int main(void)
+{
+    run("baton hands over everything", baton_hands_over_everything);
+    run("eventcount ping-pong", eventcount_ping_pong);
+    run("eventcount wakes one a token", eventcount_wakes_one_a_token);
+    run("trace records are whole", trace_records_are_whole);
+    run("poller is woken by other threads", poller_is_woken_by_other_threads);
+    return 0;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random copies between the blocks of four host devices, each behind the device waits that its
+ * hazards ask for, against a model that runs them one after the other. Bursts of random length, so
+ * that workers fall asleep and wake at every point. A plain program, so that it runs under
+ * ThreadSanitizer, which proves what the bytes can't. Exit 0: all hold. A stream that is left with
+ * all workers asleep shows as a wait that lasted LOST_NS.
+ */
+#include "base/clock.h"
+#include "base/eventcount.h"
+#include "gpu/host.h"
+#include "gpu/host_copy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOST_NS INT64_C(10000000000)
+#define SECONDS_A_CASE (FRY_TSAN ? 1.8 : 0.7)
+#define SECONDS_PING 0.5
+
+#define DEVICES 4
+#define BLOCKS                                                                                     \
+    16 /* of a device; the last is written by copies that get cancelled, and never read */
+#define SCRATCH (BLOCKS - 1)
+#define BLOCK_BYTES 3000
+#define DEVICE_BYTES ((size_t)BLOCKS * BLOCK_BYTES)
+#define LARGE_BYTES (FRY_HOST_CHUNK_BYTES + 4096)
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+/* Who last wrote a block, and the last reader of it on each stream since; sequence 0: nobody. */
+typedef struct block {
+    fry_event writer;
+    uint64_t readers[DEVICES];
+} block;
+
+typedef struct world {
+    fry_host *host;
+    fry_eventcount fired; /* notified by workers, slept on by the producer */
+    fry_stream *streams[DEVICES];
+    unsigned char *memory[DEVICES]; /* the devices' */
+    unsigned char *model[DEVICES];  /* what it must become */
+    unsigned char *large[2];        /* copied to and fro on device 0 now and then */
+    block blocks[DEVICES][BLOCKS];
+    uint64_t random;
+    uint64_t copies, inline_copies, sleeps;
+} world;
+
+static uint64_t next_random(world *w)
+{
+    w->random ^= w->random << 13;
+    w->random ^= w->random >> 7;
+    w->random ^= w->random << 17;
+    return w->random;
+}
+
+static size_t below(world *w, size_t limit)
+{
+    return (size_t)(next_random(w) >> 16) % limit;
+}
+
+static void notify(void *arg)
+{
+    world *w = arg;
+    fry_eventcount_notify(&w->fired, 1);
+}
+
+static uint64_t fired(fry_stream *stream)
+{
+    ferry_status status;
+    uint64_t sequence = stream->device->ops->fired(stream, &status);
+    CHECK(status == FERRY_OK);
+    CHECK(sequence <= stream->issued);
+    return sequence;
+}
+
+static void wait_fired(world *w, fry_stream *stream, uint64_t sequence)
+{
+    int64_t give_up_ns = fry_clock_monotonic_ns() + LOST_NS;
+    while (fired(stream) < sequence) {
+        CHECK(fry_clock_monotonic_ns() < give_up_ns);
+        uint32_t key = fry_eventcount_prepare(&w->fired);
+        if (fired(stream) >= sequence) {
+            fry_eventcount_cancel(&w->fired);
+            return;
+        }
+        w->sleeps++;
+        fry_eventcount_commit(&w->fired, key, LOST_NS);
+    }
+}
+
+static fry_event issue(world *w, fry_stream *stream, const fry_copy *copy, const fry_event *waits,
+                       size_t wait_count)
+{
+    if (stream->issued - fired(stream) == FRY_STREAM_DEPTH)
+        wait_fired(w, stream, stream->issued - below(w, FRY_STREAM_DEPTH));
+    fry_event event = {.stream = stream};
+    CHECK(stream->device->ops->copy(stream, copy, waits, wait_count, &event.sequence) == FERRY_OK);
+    CHECK(event.sequence == stream->issued);
+    w->copies++;
+    return event;
+}
+
+static void add_wait(fry_event *waits, size_t *count, fry_event event)
+{
+    if (event.sequence == 0)
+        return;
+    CHECK(*count < FRY_STREAM_WAITS);
+    waits[(*count)++] = event;
+}
+
+/* Whether an event has fired, or its stream's order makes the wait for it one for nothing. */
+static bool is_settled(const fry_stream *stream, const fry_event *event)
+{
+    return event->sequence == 0 || event->stream == stream ||
+           fired(event->stream) >= event->sequence;
+}
+
+static void copy_block(world *w)
+{
+    size_t from = below(w, DEVICES), to = below(w, DEVICES);
+    size_t src_index = below(w, SCRATCH), dst_index = below(w, BLOCKS);
+    if (from == to && src_index == dst_index)
+        return;
+    block *src = &w->blocks[from][src_index], *dst = &w->blocks[to][dst_index];
+    fry_stream *stream = w->streams[to];
+    size_t size_bytes = 1 + below(w, BLOCK_BYTES);
+    size_t offset = below(w, BLOCK_BYTES - size_bytes + 1);
+    size_t dst_at = dst_index * BLOCK_BYTES + offset, src_at = src_index * BLOCK_BYTES + offset;
+    fry_copy copy = {w->memory[to] + dst_at, w->memory[from] + src_at, size_bytes};
+
+    fry_event waits[FRY_STREAM_WAITS];
+    size_t wait_count = 0;
+    add_wait(waits, &wait_count, src->writer);
+    add_wait(waits, &wait_count, dst->writer);
+    for (size_t i = 0; i < DEVICES; i++)
+        add_wait(waits, &wait_count, (fry_event){w->streams[i], dst->readers[i]});
+    bool is_free = true;
+    for (size_t i = 0; i < wait_count; i++)
+        is_free = is_free && is_settled(stream, &waits[i]);
+    if (dst_index != SCRATCH)
+        memcpy(w->model[to] + dst_at, w->model[from] + src_at, size_bytes);
+    if (is_free && below(w, 4) == 0 && stream->device->ops->copy_inline(stream, &copy)) {
+        w->inline_copies++;
+        return;
+    }
+    while (wait_count < FRY_STREAM_WAITS && below(w, 3) == 0) {
+        fry_stream *other = w->streams[below(w, DEVICES)];
+        add_wait(waits, &wait_count, (fry_event){other, other->issued});
+    }
+    fry_event event = issue(w, stream, &copy, waits, wait_count);
+    src->readers[to] = event.sequence;
+    *dst = (block){.writer = event};
+    if (dst_index == SCRATCH)
+        stream->device->ops->cancel(stream, event.sequence - below(w, 2) * FRY_STREAM_DEPTH);
+}
+
+/* Longer than a chunk, and cancelled at some point: reads and writes what nobody else does. */
+static void copy_large(world *w)
+{
+    fry_copy copy = {w->large[0], w->large[1], LARGE_BYTES};
+    fry_event event = issue(w, w->streams[0], &copy, NULL, 0);
+    if (below(w, 2) == 0)
+        wait_fired(w, w->streams[0], event.sequence - 1);
+    w->streams[0]->device->ops->cancel(w->streams[0], event.sequence);
+}
+
+static void settle(world *w)
+{
+    for (size_t i = 0; i < DEVICES; i++)
+        wait_fired(w, w->streams[i], w->streams[i]->issued);
+    for (size_t i = 0; i < DEVICES; i++) {
+        CHECK(memcmp(w->memory[i], w->model[i], DEVICE_BYTES - BLOCK_BYTES) == 0);
+        /* Copying only ever makes blocks alike: put something new in. */
+        size_t at = below(w, DEVICE_BYTES - BLOCK_BYTES);
+        w->memory[i][at] = w->model[i][at] = (unsigned char)next_random(w);
+    }
+}
+
+static void open_world(world *w, uint32_t workers)
+{
+    *w = (world){.random = UINT64_C(0x9e3779b97f4a7c15) + workers};
+    fry_memory memory;
+    fry_memory_init(&memory, NULL);
+    fry_host_options options = {.device_count = DEVICES,
+                                .worker_count = workers,
+                                .inline_copy_bytes = 1024,
+                                .notify = {notify, w}};
+    CHECK(fry_host_open(&memory, &options, &w->host) == FERRY_OK);
+    for (size_t i = 0; i < DEVICES; i++) {
+        fry_device *device = fry_host_device(w->host, i);
+        void *bytes;
+        CHECK(device->ops->memory_alloc(device, DEVICE_BYTES, &bytes) == FERRY_OK);
+        w->memory[i] = bytes;
+        w->model[i] = malloc(DEVICE_BYTES);
+        CHECK(w->model[i] != NULL);
+        for (size_t at = 0; at < DEVICE_BYTES; at++)
+            w->memory[i][at] = w->model[i][at] = (unsigned char)next_random(w);
+        w->streams[i] = device->ops->copy_stream(device, device);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        w->large[i] = calloc(1, LARGE_BYTES);
+        CHECK(w->large[i] != NULL);
+    }
+}
+
+static void close_world(world *w)
+{
+    CHECK(fry_host_stop(w->host) == FERRY_OK);
+    for (size_t i = 0; i < DEVICES; i++) {
+        fry_device *device = fry_host_device(w->host, i);
+        device->ops->memory_free(device, w->memory[i], DEVICE_BYTES);
+        free(w->model[i]);
+    }
+    fry_host_destroy(w->host);
+    free(w->large[0]);
+    free(w->large[1]);
+}
+
+/*
+ * One copy after another, each issued within moments of the last one's firing: just when the worker
+ * that ran it is on its way to sleep.
+ */
+static void ping(world *w, int64_t end_ns)
+{
+    for (uint64_t count = 0; (count & 63) != 0 || fry_clock_monotonic_ns() < end_ns; count++) {
+        fry_stream *stream = w->streams[below(w, DEVICES)];
+        fry_copy copy = {w->large[0], w->large[1], 1};
+        fry_event event = issue(w, stream, &copy, NULL, 0);
+        for (int spins = 0; spins < 20000 && fired(stream) < event.sequence; spins++)
+            fry_pause();
+        wait_fired(w, stream, event.sequence);
+        for (size_t pauses = below(w, 64); pauses > 0; pauses--)
+            fry_pause();
+    }
+}
+
+static void run(uint32_t workers)
+{
+    world w;
+    open_world(&w, workers);
+    int64_t end_ns = fry_clock_monotonic_ns() + (int64_t)(SECONDS_A_CASE * 1e9);
+    uint64_t bursts = 0;
+    while (fry_clock_monotonic_ns() < end_ns) {
+        /* Mostly a few, to meet workers on their way to sleep; now and then more than fit. */
+        size_t length = below(&w, 48) == 0 ? below(&w, 3000) : below(&w, 12);
+        for (size_t i = 0; i < length; i++)
+            copy_block(&w);
+        if (below(&w, 64) == 0)
+            copy_large(&w);
+        settle(&w);
+        bursts++;
+    }
+    ping(&w, end_ns + (int64_t)(SECONDS_PING * 1e9));
+    (void)printf("%u workers: %llu bursts, %llu copies, %llu inline, %llu sleeps\n", workers,
+                 (unsigned long long)bursts, (unsigned long long)w.copies,
+                 (unsigned long long)w.inline_copies, (unsigned long long)w.sleeps);
+    CHECK(bursts > 0 && w.copies > 0 && w.inline_copies > 0 && w.sleeps > 0);
+    close_world(&w);
+}
+
+int main(void)
+{
+    for (uint32_t workers = 1; workers <= 3; workers++)
+        run(workers);
+    return 0;
+}

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random programs against an oracle that is plain submit order.
+ *   random_graph [COUNT [FIRST]]  runs COUNT seeds from FIRST on; exit 0: all as the oracle says
+ * A failure names its seed and op; running that seed alone runs the same program again, though its
+ * races may end otherwise. One thread submits, so that the order is known.
+ */
+#include "tests/support/failing_allocator.h"
+#include "tests/support/graph_oracle.h"
+#include "tests/support/random_plan.h"
+#include "tests/support/thread_executor.h"
+
+#include <ferry/ferry.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define SEEDS 1500
+#elif defined(__SANITIZE_ADDRESS__)
+#define SEEDS 5000
+#else
+#define SEEDS 10000
+#endif
+#define HANG_S 60             /* a seed takes milliseconds */
+#define REFUSED_WRITES_MAX 40 /* so that ferry's reserve can stand for each of them */
+
+/* An op of the program that is running. */
+typedef struct live_op {
+    uint32_t index;
+    ferry_future *future; /* NULL: none, or collected */
+    ferry_promise *promise;
+    ferry_future *after[PLAN_AFTER_MAX]; /* held, to see that they resolved first */
+    uint32_t after_count;
+    ferry_waiter waiter;
+    bool is_waited;       /* the waiter was registered and not removed */
+    atomic_uint fired;    /* how often it was called */
+    atomic_uint runs;     /* how often the function was called */
+    atomic_uint too_soon; /* it ran before what it is after */
+} live_op;
+
+typedef struct run_state {
+    random_plan plan;
+    plan_outcome outcomes[PLAN_OPS_MAX];
+    live_op ops[PLAN_OPS_MAX];
+    ferry_engine *engine;
+    ferry_buffer *buffers[PLAN_BUFFERS_MAX];
+    unsigned char *memory[PLAN_BUFFERS_MAX]; /* the bytes */
+    unsigned char *wrapped[PLAN_BUFFERS_MAX];
+    atomic_uint freed[PLAN_BUFFERS_MAX];
+    failing_allocator allocator;
+    uint32_t collected; /* ops before this one have been */
+    uint32_t refused_writes;
+    bool is_stopped; /* too many were refused: nothing more is submitted */
+} run_state;
+
+static run_state run;
+static graph_oracle oracle;
+static thread_executor own_thread;
+static struct {
+    uint64_t ops, succeeded, dependency, cancelled, deadline, refused, shut_down;
+} totals;
+
+/* ---- failing ---- */
+
+static volatile sig_atomic_t current_op; /* for the watchdog */
+static volatile uint64_t current_seed;
+
+static void hung(int signal)
+{
+    (void)signal;
+    char line[128];
+    int length = snprintf(line, sizeof line, "random_graph: seed %llu op %d: hung\n",
+                          (unsigned long long)current_seed, (int)current_op);
+    (void)!write(STDERR_FILENO, line, (size_t)length);
+    _exit(1);
+}
+
+static void fail(uint32_t op, const char *why)
+{
+    (void)fprintf(stderr, "random_graph: seed %llu op %u: %s\n", (unsigned long long)run.plan.seed,
+                  op, why);
+    (void)fprintf(stderr, "  %s, %u devices, %u workers, inline %u, max_nodes %u%s\n",
+                  run.plan.is_embedded ? "embedded" : "own thread", run.plan.device_count,
+                  run.plan.worker_count, run.plan.inline_copy_bytes, run.plan.max_nodes,
+                  run.plan.is_cut_short ? ", cut short" : "");
+    for (uint32_t i = 0; i <= op && i < run.plan.op_count; i++) {
+        random_plan_print_op(&run.plan, i);
+        if (i < op)
+            (void)fprintf(stderr, "    %s, id %llu\n", ferry_status_name(run.outcomes[i].status),
+                          (unsigned long long)run.outcomes[i].id);
+    }
+    (void)fprintf(stderr, "random_graph: seed %llu op %u: %s\n", (unsigned long long)run.plan.seed,
+                  op, why);
+    exit(1);
+}
+
+#define CHECK(op_, condition)                                                                      \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            fail((op_), "not so: " #condition);                                                    \
+    } while (0)
+
+/* ---- what ferry calls ---- */
+
+static void look_at_after(live_op *op)
+{
+    for (uint32_t i = 0; i < op->after_count; i++) {
+        if (ferry_future_poll(op->after[i]) == FERRY_PENDING)
+            atomic_fetch_add(&op->too_soon, 1);
+    }
+}
+
+/* A cancelled op's predecessors may be released while it runs, or pending when it resolves. */
+static bool keeps_order(uint32_t op)
+{
+    const plan_op *planned = &run.plan.ops[op];
+    return !planned->is_cancelled && planned->deadline == PLAN_NO_DEADLINE &&
+           !run.plan.is_cut_short;
+}
+
+static ferry_status call_function(void *arg)
+{
+    live_op *op = arg;
+    if (keeps_order(op->index))
+        look_at_after(op);
+    random_plan_transform(&run.plan, op->index, run.memory);
+    atomic_fetch_add(&op->runs, 1);
+    return run.plan.ops[op->index].result;
+}
+
+static void future_ready(ferry_waiter *waiter, ferry_future *future, ferry_status status)
+{
+    live_op *op = waiter->arg;
+    plan_kind kind = run.plan.ops[op->index].kind;
+    bool waits_for_all = kind <= PLAN_NOP || kind == PLAN_ALL;
+    if (waits_for_all && status == FERRY_OK)
+        look_at_after(op);
+    if (ferry_future_poll(future) != status || status == FERRY_PENDING)
+        atomic_fetch_add(&op->too_soon, 1);
+    atomic_fetch_add(&op->fired, 1);
+}
+
+static void memory_freed(void *arg, void *memory, size_t size_bytes)
+{
+    (void)memory, (void)size_bytes;
+    atomic_fetch_add((atomic_uint *)arg, 1);
+}
+
+static void no_log(void *arg, ferry_log_level level, const char *line)
+{
+    (void)arg, (void)level, (void)line;
+}
+
+static ferry_executor *executor_of(plan_executor executor)
+{
+    return executor == PLAN_ON_LOOP  ? NULL
+           : executor == PLAN_INLINE ? ferry_executor_inline()
+                                     : &own_thread.executor;
+}
+
+/* ---- submitting ---- */
+
+static ferry_span span_of(plan_span span)
+{
+    return (ferry_span){run.buffers[span.buffer], span.offset, span.size};
+}
+
+static int64_t deadline_of(const plan_op *op)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t now_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    switch (op->deadline) {
+    case PLAN_PAST:
+        return 1;
+    case PLAN_SOON:
+        return now_ns + op->extra_ns;
+    case PLAN_FAR:
+        return now_ns + INT64_C(3600000000000);
+    default:
+        return 0;
+    }
+}
+
+/* Ops that are absent are left out. */
+static void hold_after(live_op *live, const plan_op *op)
+{
+    for (uint32_t i = 0; i < op->after_count; i++) {
+        ferry_future *future = run.ops[op->after[i]].future;
+        if (!run.outcomes[op->after[i]].is_absent)
+            live->after[live->after_count++] = ferry_future_retain(future);
+    }
+}
+
+static ferry_future *submit_view(live_op *live, const plan_op *op)
+{
+    if (op->kind == PLAN_ANY)
+        return ferry_future_any(run.engine, live->after, live->after_count);
+    return op->kind == PLAN_ISSUED ? ferry_future_issued(live->after[0])
+                                   : ferry_future_quiet(live->after[0]);
+}
+
+/* NULL: absent, or a definition. */
+static ferry_future *submit(live_op *live, const plan_op *op, plan_outcome *seen)
+{
+    ferry_access accesses[PLAN_ACCESSES_MAX];
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        accesses[i] = (ferry_access){span_of(op->accesses[i].span), op->accesses[i].mode};
+    options.accesses = accesses;
+    options.access_count = op->access_count;
+    options.after = live->after;
+    options.after_count = live->after_count;
+    options.deadline_ns = deadline_of(op);
+    options.label = plan_kind_name(op->kind);
+    switch (op->kind) {
+    case PLAN_COPY:
+        return ferry_copy(run.engine, span_of(op->dst), span_of(op->src), &options);
+    case PLAN_CALL:
+        return ferry_call(run.engine, executor_of(op->executor), call_function, live, &options);
+    case PLAN_NOP:
+        return ferry_nop(run.engine, &options);
+    case PLAN_DEFINE:
+        seen->status =
+            ferry_buffer_define(span_of(op->dst), live->after_count != 0 ? live->after[0] : NULL);
+        return NULL;
+    case PLAN_PROMISE:
+        seen->status = ferry_promise_create(run.engine, &live->promise);
+        return seen->status == FERRY_OK ? ferry_promise_future(live->promise) : NULL;
+    case PLAN_ALL:
+        return ferry_future_all(run.engine, live->after, live->after_count);
+    case PLAN_DRAIN:
+        return ferry_engine_drain(run.engine);
+    default:
+        return live->after_count != 0 ? submit_view(live, op) : NULL;
+    }
+}
+
+static void count_refused(const plan_op *op)
+{
+    plan_access accesses[PLAN_ACCESSES_MAX + 2];
+    uint32_t count = plan_op_accesses(op, accesses);
+    for (uint32_t i = 0; i < count; i++)
+        run.refused_writes += (accesses[i].mode & FERRY_WRITE) != 0;
+    run.is_stopped = run.refused_writes > REFUSED_WRITES_MAX;
+}
+
+static bool has_resolved(uint32_t index)
+{
+    const live_op *live = &run.ops[index];
+    return live->future == NULL || (ferry_future_poll(live->future) != FERRY_PENDING &&
+                                    (!live->is_waited || atomic_load(&live->fired) != 0));
+}
+
+/* Notes what became of an op that has resolved, and gives its handles back. */
+static void collect(uint32_t index)
+{
+    live_op *live = &run.ops[index];
+    plan_outcome *seen = &run.outcomes[index];
+    if (live->future != NULL) {
+        seen->status = ferry_future_poll(live->future);
+        seen->id = ferry_future_id(live->future);
+        const ferry_error *error = ferry_future_error(live->future);
+        if (error != NULL) {
+            seen->error_status = error->status;
+            seen->error_op = error->op;
+            seen->cause_status = error->cause != NULL ? error->cause->status : FERRY_OK;
+            seen->cause_op = error->cause != NULL ? error->cause->op : 0;
+        }
+        ferry_future_release(live->future);
+    }
+    for (uint32_t i = 0; i < live->after_count; i++)
+        ferry_future_release(live->after[i]);
+    live->future = NULL;
+    live->after_count = 0;
+}
+
+/* So that few nodes go a long way: gives back what no later op can name. */
+static void collect_some(uint32_t submitting)
+{
+    while (run.plan.max_nodes != 0 && run.collected + PLAN_WINDOW < submitting &&
+           run.ops[run.collected].promise == NULL && has_resolved(run.collected))
+        collect(run.collected++);
+}
+
+static void do_submit(uint32_t index)
+{
+    const plan_op *op = &run.plan.ops[index];
+    live_op *live = &run.ops[index];
+    plan_outcome *seen = &run.outcomes[index];
+    live->index = index;
+    if (run.is_stopped) {
+        seen->is_absent = true;
+        return;
+    }
+    collect_some(index);
+    hold_after(live, op);
+    live->future = submit(live, op, seen);
+    if (op->kind == PLAN_DEFINE) {
+        CHECK(index, seen->status == FERRY_OK || seen->status == FERRY_E_AGAIN);
+        seen->is_refused = seen->status == FERRY_E_AGAIN;
+    } else if (live->future == NULL) {
+        CHECK(index, op->kind != PLAN_PROMISE || seen->status == FERRY_E_AGAIN);
+        seen->is_absent = true;
+    } else {
+        seen->is_refused = ferry_future_poll(live->future) == FERRY_E_AGAIN;
+    }
+    if (seen->is_refused)
+        count_refused(op);
+    if (live->future != NULL && op->has_waiter) {
+        live->waiter = (ferry_waiter)FERRY_WAITER_INIT(future_ready, live);
+        live->waiter.executor = executor_of(op->waiter_executor);
+        live->is_waited = true;
+        CHECK(index, ferry_future_on_ready(live->future, &live->waiter) == FERRY_OK);
+    }
+}
+
+/* ---- the other steps ---- */
+
+static void end_promise(uint32_t index)
+{
+    live_op *live = &run.ops[index];
+    const plan_op *op = &run.plan.ops[index];
+    if (live->promise == NULL)
+        return;
+    if (!op->is_dropped) {
+        ferry_status status = ferry_promise_resolve(live->promise, op->result, "by plan");
+        CHECK(index, status == FERRY_OK || (op->is_cancelled && status == FERRY_E_CANCELLED));
+        CHECK(index, status != FERRY_OK || ferry_future_poll(live->future) == op->result);
+        CHECK(index, ferry_promise_resolve(live->promise, FERRY_OK, NULL) != FERRY_OK);
+    }
+    ferry_promise_release(live->promise);
+    live->promise = NULL;
+}
+
+static void remove_waiter(uint32_t index)
+{
+    live_op *live = &run.ops[index];
+    if (live->future == NULL || !live->is_waited)
+        return;
+    if (ferry_waiter_remove(&live->waiter)) {
+        live->is_waited = false;
+        CHECK(index, atomic_load(&live->fired) == 0);
+    }
+}
+
+static void wait_a_little(const plan_step *step)
+{
+    if (run.ops[step->op].future != NULL)
+        (void)ferry_future_wait(run.ops[step->op].future, step->extra_ns);
+}
+
+static void do_step(const plan_step *step)
+{
+    current_op = (sig_atomic_t)step->op;
+    switch (step->action) {
+    case PLAN_SUBMIT:
+        do_submit(step->op);
+        break;
+    case PLAN_END_PROMISE:
+        end_promise(step->op);
+        break;
+    case PLAN_CANCEL:
+        if (run.ops[step->op].future != NULL)
+            CHECK(step->op, ferry_future_cancel(run.ops[step->op].future) == FERRY_OK);
+        break;
+    case PLAN_REMOVE_WAITER:
+        remove_waiter(step->op);
+        break;
+    case PLAN_WAIT:
+        wait_a_little(step);
+        break;
+    case PLAN_PROGRESS:
+        if (run.plan.is_embedded)
+            (void)ferry_engine_progress(run.engine, (size_t)step->extra_ns);
+        else
+            (void)sched_yield();
+        break;
+    }
+}
+
+/* ---- beginning and ending ---- */
+
+static void open_buffers(void)
+{
+    for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
+        const plan_buffer *planned = &run.plan.buffers[i];
+        ferry_device *device = ferry_device_at(run.engine, planned->device);
+        if (planned->is_wrapped) {
+            run.wrapped[i] = malloc(planned->size_bytes);
+            CHECK(0, run.wrapped[i] != NULL);
+            CHECK(0, ferry_buffer_wrap(device, run.wrapped[i], planned->size_bytes, memory_freed,
+                                       &run.freed[i], &run.buffers[i]) == FERRY_OK);
+        } else {
+            CHECK(0, ferry_buffer_alloc(device, planned->size_bytes, &run.buffers[i]) == FERRY_OK);
+        }
+        run.memory[i] = ferry_buffer_data(run.buffers[i]);
+        for (uint32_t at = 0; at < planned->size_bytes; at++)
+            run.memory[i][at] = random_plan_initial(&run.plan, i, at);
+    }
+}
+
+static void open_engine(void)
+{
+    static ferry_allocator allocator;
+    failing_allocator_init(&run.allocator);
+    allocator = failing_allocator_interface(&run.allocator);
+    ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
+    options.loop = run.plan.is_embedded ? FERRY_LOOP_EMBEDDED : FERRY_LOOP_THREAD;
+    options.host_devices = run.plan.device_count;
+    options.host_workers = run.plan.worker_count;
+    options.max_nodes = run.plan.max_nodes;
+    options.inline_copy_bytes = run.plan.inline_copy_bytes;
+    options.flight_records = run.plan.flight_records;
+    options.spin_ns = run.plan.spin_ns;
+    options.allocator = &allocator;
+    options.log = no_log;
+    CHECK(0, ferry_engine_create(&options, &run.engine, NULL) == FERRY_OK);
+    thread_executor_set_lifo(&own_thread, run.plan.is_executor_lifo);
+}
+
+static void release_wrapped_early(void)
+{
+    for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
+        if (run.plan.buffers[i].is_wrapped && run.plan.buffers[i].is_released_early) {
+            ferry_buffer_release(run.buffers[i]);
+            run.buffers[i] = NULL;
+        }
+    }
+}
+
+/* A view needs a node, and with few of them that may take some waiting. */
+static void wait_view(uint32_t index, ferry_future *(*view)(ferry_future *), ferry_future *of)
+{
+    ferry_status status;
+    do {
+        ferry_future *future = view(of);
+        status = ferry_future_wait(future, -1);
+        ferry_future_release(future);
+        if (status == FERRY_E_AGAIN && run.plan.is_embedded)
+            (void)ferry_engine_progress(run.engine, 0);
+    } while (status == FERRY_E_AGAIN && run.plan.max_nodes != 0);
+    CHECK(index, status == FERRY_OK);
+}
+
+static ferry_future *drain_view(ferry_future *unused)
+{
+    (void)unused;
+    return ferry_engine_drain(run.engine);
+}
+
+/* Everything resolves, and gets quiet. With few nodes each handle goes as soon as it can. */
+static void settle(void)
+{
+    for (uint32_t i = 0; i < run.plan.op_count; i++) {
+        current_op = (sig_atomic_t)i;
+        if (run.ops[i].future == NULL)
+            continue;
+        CHECK(i, ferry_future_wait(run.ops[i].future, -1) != FERRY_PENDING);
+        if (run.plan.max_nodes == 0)
+            wait_view(i, ferry_future_quiet, run.ops[i].future);
+    }
+    for (uint32_t i = 0; i < run.plan.op_count && run.plan.max_nodes != 0; i++) {
+        current_op = (sig_atomic_t)i;
+        while (!has_resolved(i))
+            (void)ferry_engine_progress(run.engine, 0); /* for the waiter; else a loop's matter */
+        collect(i);
+    }
+    wait_view(run.plan.op_count, drain_view, NULL);
+}
+
+static void check_handles(void)
+{
+    for (uint32_t i = 0; i < run.plan.op_count; i++) {
+        live_op *live = &run.ops[i];
+        CHECK(i, has_resolved(i));
+        CHECK(i, atomic_load(&live->fired) == live->is_waited);
+        CHECK(i, atomic_load(&live->too_soon) == 0);
+        collect(i);
+        run.outcomes[i].runs = atomic_load(&live->runs);
+    }
+}
+
+static void check_results(void)
+{
+    if (!graph_oracle_check_outcomes(&oracle, &run.plan, run.outcomes))
+        fail(oracle.op, oracle.why);
+    for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
+        if (!graph_oracle_check_bytes(&oracle, i, run.memory[i]))
+            fail(run.plan.op_count, oracle.why);
+    }
+}
+
+static void close_engine(void)
+{
+    if (run.plan.is_engine_first)
+        ferry_engine_release(run.engine);
+    for (uint32_t i = 0; i < run.plan.op_count; i++)
+        ferry_promise_release(run.ops[i].promise);
+    for (uint32_t i = 0; i < run.plan.buffer_count; i++)
+        ferry_buffer_release(run.buffers[i]);
+    if (!run.plan.is_engine_first)
+        ferry_engine_release(run.engine);
+    char why[64];
+    int64_t live_bytes = failing_allocator_live_bytes(&run.allocator);
+    (void)snprintf(why, sizeof why, "%lld bytes are still live", (long long)live_bytes);
+    if (live_bytes != 0)
+        fail(run.plan.op_count, why);
+    for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
+        CHECK(i, atomic_load(&run.freed[i]) == run.plan.buffers[i].is_wrapped);
+        free(run.wrapped[i]);
+    }
+}
+
+static void count_statuses(void)
+{
+    for (uint32_t i = 0; i < run.plan.op_count; i++) {
+        ferry_status status = run.outcomes[i].status;
+        totals.ops += !run.outcomes[i].is_absent;
+        totals.succeeded += status == FERRY_OK;
+        totals.dependency += status == FERRY_E_DEPENDENCY;
+        totals.cancelled += status == FERRY_E_CANCELLED;
+        totals.deadline += status == FERRY_E_DEADLINE;
+        totals.refused += run.outcomes[i].is_refused;
+        totals.shut_down += status == FERRY_E_SHUTDOWN;
+    }
+}
+
+static void run_seed(uint64_t seed)
+{
+    memset(&run, 0, sizeof run);
+    current_seed = seed;
+    (void)alarm(HANG_S);
+    random_plan_make(&run.plan, seed);
+    open_engine();
+    open_buffers();
+    for (uint32_t i = 0; i < run.plan.step_count; i++)
+        do_step(&run.plan.steps[i]);
+    release_wrapped_early();
+    if (!run.plan.is_cut_short)
+        settle();
+    CHECK(run.plan.op_count, ferry_engine_shutdown(run.engine, -1) == FERRY_OK);
+    thread_executor_wait_idle(&own_thread);
+    check_handles();
+    check_results();
+    close_engine();
+    count_statuses();
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : SEEDS;
+    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    if (!graph_oracle_init(&oracle) || !thread_executor_start(&own_thread) ||
+        signal(SIGALRM, hung) == SIG_ERR) {
+        (void)fputs("random_graph: can't start\n", stderr);
+        return 2;
+    }
+    for (uint64_t seed = first; seed < first + count; seed++)
+        run_seed(seed);
+    (void)alarm(0);
+    thread_executor_stop(&own_thread);
+    (void)printf("%llu seeds, %llu ops: %llu ok, %llu dependency, %llu cancelled, %llu deadline, "
+                 "%llu refused, %llu shut down; %llu bytes compared\n",
+                 (unsigned long long)count, (unsigned long long)totals.ops,
+                 (unsigned long long)totals.succeeded, (unsigned long long)totals.dependency,
+                 (unsigned long long)totals.cancelled, (unsigned long long)totals.deadline,
+                 (unsigned long long)totals.refused, (unsigned long long)totals.shut_down,
+                 (unsigned long long)oracle.bytes_compared);
+    graph_oracle_destroy(&oracle);
+    return 0;
+}

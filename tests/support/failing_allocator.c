@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/failing_allocator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RUBBISH 0xa5
+
+static bool must_fail(failing_allocator *fa)
+{
+    uint64_t call = atomic_fetch_add(&fa->calls, 1) + 1;
+    uint64_t fail_at = atomic_load(&fa->fail_at);
+    if (fail_at == 0)
+        return false;
+    bool persistent = (fail_at & 1) != 0;
+    if (persistent ? call < fail_at / 2 : call != fail_at / 2)
+        return false;
+    atomic_fetch_add(&fa->failures, 1);
+    return true;
+}
+
+static void *counted_alloc(void *arg, size_t size_bytes, size_t align_bytes)
+{
+    failing_allocator *fa = arg;
+    if (must_fail(fa))
+        return NULL;
+    void *memory = NULL;
+    if (align_bytes < sizeof(void *))
+        align_bytes = sizeof(void *);
+    if (posix_memalign(&memory, align_bytes, size_bytes) != 0)
+        return NULL;
+    memset(memory, RUBBISH, size_bytes);
+    atomic_fetch_add(&fa->live_bytes, (int64_t)size_bytes);
+    return memory;
+}
+
+static void counted_free(void *arg, void *memory, size_t size_bytes)
+{
+    failing_allocator *fa = arg;
+    atomic_fetch_sub(&fa->live_bytes, (int64_t)size_bytes);
+    free(memory);
+}
+
+void failing_allocator_init(failing_allocator *fa)
+{
+    atomic_init(&fa->calls, 0);
+    atomic_init(&fa->failures, 0);
+    atomic_init(&fa->fail_at, 0);
+    atomic_init(&fa->live_bytes, 0);
+}
+
+ferry_allocator failing_allocator_interface(failing_allocator *fa)
+{
+    return (ferry_allocator){.alloc = counted_alloc, .free = counted_free, .arg = fa};
+}
+
+void failing_allocator_arm(failing_allocator *fa, uint64_t nth, bool persistent)
+{
+    uint64_t fail_at = nth == 0 ? 0 : (atomic_load(&fa->calls) + nth) * 2 + (persistent ? 1 : 0);
+    atomic_store(&fa->fail_at, fail_at);
+}
+
+int64_t failing_allocator_live_bytes(failing_allocator *fa)
+{
+    return atomic_load(&fa->live_bytes);
+}
+
+uint64_t failing_allocator_calls(failing_allocator *fa)
+{
+    return atomic_load(&fa->calls);
+}
+
+uint64_t failing_allocator_failures(failing_allocator *fa)
+{
+    return atomic_load(&fa->failures);
+}

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/random_plan.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+static uint64_t mix(uint64_t value)
+{
+    value += 0x9e3779b97f4a7c15u;
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+    return value ^ (value >> 31);
+}
+
+static uint32_t below(random_plan *plan, uint32_t bound)
+{
+    plan->random = mix(plan->random);
+    return (uint32_t)((plan->random >> 32) * bound >> 32);
+}
+
+static bool chance(random_plan *plan, uint32_t percent)
+{
+    return below(plan, 100) < percent;
+}
+
+/* ---- the machine ---- */
+
+static void make_buffers(random_plan *plan)
+{
+    plan->buffer_count = 2 + below(plan, PLAN_BUFFERS_MAX - 1);
+    bool has_large = chance(plan, 8);
+    for (uint32_t i = 0; i < plan->buffer_count; i++) {
+        plan_buffer *buffer = &plan->buffers[i];
+        uint32_t size = chance(plan, 60) ? 8 + below(plan, 250) : 2000 + below(plan, 14000);
+        if (has_large && i < 2)
+            size = 100000 + below(plan, 100000);
+        buffer->size_bytes = size;
+        buffer->device = below(plan, plan->device_count);
+        buffer->is_wrapped = chance(plan, 40);
+        buffer->is_released_early = chance(plan, 50);
+    }
+}
+
+static void make_engine(random_plan *plan)
+{
+    static const uint32_t inline_bytes[] = {1, 64, 64, 64, 1024, 4096};
+    plan->device_count = 2 + below(plan, 4);
+    plan->worker_count = 1 + below(plan, 3);
+    plan->is_embedded = chance(plan, 50);
+    plan->inline_copy_bytes = inline_bytes[below(plan, 6)];
+    plan->max_nodes = chance(plan, 15) ? 20 + below(plan, 40) : 0;
+    plan->flight_records = chance(plan, 20) ? 64 : 0;
+    plan->spin_ns = chance(plan, 20) ? 20000 : 0;
+    plan->is_cut_short = chance(plan, 12);
+    plan->is_executor_lifo = chance(plan, 50);
+    plan->is_engine_first = chance(plan, 50);
+}
+
+/* ---- spans ---- */
+
+static plan_span span_of_size(random_plan *plan, uint32_t buffer, uint32_t size)
+{
+    uint32_t room = plan->buffers[buffer].size_bytes - size;
+    return (plan_span){buffer, room == 0 ? 0 : below(plan, room + 1), size};
+}
+
+static uint32_t random_size(random_plan *plan, uint32_t size_bytes)
+{
+    switch (below(plan, 8)) {
+    case 0:
+        return size_bytes;
+    case 1:
+        return size_bytes / 2;
+    case 2:
+        return 1 + below(plan, size_bytes > 16 ? 16 : size_bytes);
+    default:
+        return 1 + below(plan, size_bytes);
+    }
+}
+
+static plan_span random_span(random_plan *plan)
+{
+    uint32_t buffer = below(plan, plan->buffer_count);
+    return span_of_size(plan, buffer, random_size(plan, plan->buffers[buffer].size_bytes));
+}
+
+static bool spans_meet(plan_span left, plan_span right)
+{
+    return left.buffer == right.buffer && left.offset < right.offset + right.size &&
+           right.offset < left.offset + left.size;
+}
+
+static void make_copy_spans(random_plan *plan, plan_op *op)
+{
+    do {
+        uint32_t from = below(plan, plan->buffer_count), to = below(plan, plan->buffer_count);
+        uint32_t most = plan->buffers[from].size_bytes;
+        if (plan->buffers[to].size_bytes < most)
+            most = plan->buffers[to].size_bytes;
+        uint32_t size = chance(plan, 2) ? 0 : random_size(plan, most);
+        op->src = span_of_size(plan, from, size);
+        op->dst = span_of_size(plan, to, size);
+    } while (spans_meet(op->src, op->dst));
+}
+
+static void make_accesses(random_plan *plan, plan_op *op, uint32_t most)
+{
+    op->access_count = below(plan, most + 1);
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        op->accesses[i].span = random_span(plan);
+        op->accesses[i].mode = (ferry_access_mode)(FERRY_READ + below(plan, 3));
+    }
+}
+
+/* ---- operations ---- */
+
+static ferry_status random_failure(random_plan *plan)
+{
+    static const ferry_status failures[] = {FERRY_E_FAILED, FERRY_E_DEVICE, FERRY_E_NOT_FOUND,
+                                            FERRY_E_INVALID};
+    return failures[below(plan, 4)];
+}
+
+/* An earlier op that has a future. */
+static bool pick_earlier(random_plan *plan, uint32_t op, uint32_t *earlier_p)
+{
+    uint32_t window = plan->max_nodes != 0 || chance(plan, 70) ? PLAN_WINDOW : op;
+    uint32_t first = op > window ? op - window : 0;
+    if (op == first)
+        return false;
+    uint32_t earlier = first + below(plan, op - first);
+    *earlier_p = earlier;
+    return plan->ops[earlier].kind != PLAN_DEFINE;
+}
+
+static void add_after(random_plan *plan, uint32_t op, uint32_t count)
+{
+    plan_op *to = &plan->ops[op];
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t earlier;
+        if (pick_earlier(plan, op, &earlier))
+            to->after[to->after_count++] = earlier;
+    }
+}
+
+static plan_kind random_kind(random_plan *plan)
+{
+    uint32_t dice = below(plan, 100);
+    if (dice < 36)
+        return PLAN_COPY;
+    if (dice < 62)
+        return PLAN_CALL;
+    if (dice < 70)
+        return PLAN_NOP;
+    if (dice < 75)
+        return PLAN_DEFINE;
+    if (dice < 85)
+        return PLAN_PROMISE;
+    static const plan_kind rest[] = {PLAN_ALL,    PLAN_ALL,   PLAN_ANY,  PLAN_ANY,
+                                     PLAN_ISSUED, PLAN_QUIET, PLAN_DRAIN};
+    return rest[below(plan, 7)];
+}
+
+static void make_deadline(random_plan *plan, plan_op *op)
+{
+    if (!chance(plan, 5))
+        return;
+    op->deadline = (plan_deadline)(1 + below(plan, 3));
+    op->extra_ns = below(plan, 200000);
+}
+
+static void make_op(random_plan *plan, uint32_t index)
+{
+    plan_op *op = &plan->ops[index];
+    op->kind = random_kind(plan);
+    if (op->kind == PLAN_DEFINE && plan->is_cut_short)
+        op->kind = PLAN_NOP; /* what shutdown made of a definition cannot be asked */
+    bool fails = chance(plan, 7);
+    op->executor = (plan_executor)below(plan, 3);
+    switch (op->kind) {
+    case PLAN_COPY:
+        make_copy_spans(plan, op);
+        add_after(plan, index, chance(plan, 30) ? 1 + below(plan, 2) : 0);
+        if (chance(plan, 6))
+            make_accesses(plan, op, 2);
+        make_deadline(plan, op);
+        break;
+    case PLAN_CALL:
+        make_accesses(plan, op, 3);
+        op->result = fails ? random_failure(plan) : FERRY_OK;
+        add_after(plan, index, chance(plan, 40) ? 1 + below(plan, 3) : 0);
+        make_deadline(plan, op);
+        break;
+    case PLAN_NOP:
+        make_accesses(plan, op, 2);
+        add_after(plan, index, below(plan, 4));
+        make_deadline(plan, op);
+        break;
+    case PLAN_DEFINE:
+        op->dst = random_span(plan);
+        add_after(plan, index, below(plan, 2));
+        break;
+    case PLAN_PROMISE:
+        op->result = chance(plan, 15) ? random_failure(plan) : FERRY_OK;
+        op->is_dropped = chance(plan, 10);
+        break;
+    case PLAN_ALL:
+        add_after(plan, index, below(plan, PLAN_AFTER_MAX + 1));
+        break;
+    case PLAN_ANY:
+        add_after(plan, index, 1 + below(plan, PLAN_AFTER_MAX));
+        break;
+    case PLAN_ISSUED:
+    case PLAN_QUIET:
+        add_after(plan, index, 1);
+        break;
+    case PLAN_DRAIN:
+        break;
+    }
+    bool needs_one = op->kind == PLAN_ANY || op->kind == PLAN_ISSUED || op->kind == PLAN_QUIET;
+    if (needs_one && op->after_count == 0)
+        op->kind = PLAN_NOP;
+    op->has_waiter = op->kind != PLAN_DEFINE && chance(plan, 20);
+    op->waiter_executor = (plan_executor)below(plan, 3);
+}
+
+/* ---- steps ---- */
+
+static void add_step(random_plan *plan, plan_action action, uint32_t op, int64_t extra_ns)
+{
+    plan->steps[plan->step_count++] = (plan_step){action, op, extra_ns};
+}
+
+typedef struct open_promises {
+    uint32_t ops[PLAN_OPS_MAX];
+    uint32_t count;
+} open_promises;
+
+static void end_some_promise(random_plan *plan, open_promises *open)
+{
+    uint32_t index = below(plan, open->count);
+    add_step(plan, PLAN_END_PROMISE, open->ops[index], 0);
+    open->ops[index] = open->ops[--open->count];
+}
+
+static void make_steps(random_plan *plan, uint32_t submitted, open_promises *open)
+{
+    uint32_t target;
+    if (plan->ops[submitted].kind == PLAN_PROMISE)
+        open->ops[open->count++] = submitted;
+    if (open->count > 0 && (chance(plan, 10) || open->count > 6))
+        end_some_promise(plan, open);
+    if (chance(plan, 4) && pick_earlier(plan, submitted + 1, &target)) {
+        plan->ops[target].is_cancelled = true;
+        add_step(plan, PLAN_CANCEL, target, 0);
+    }
+    if (chance(plan, 5) && pick_earlier(plan, submitted + 1, &target))
+        add_step(plan, PLAN_REMOVE_WAITER, target, 0);
+    if (chance(plan, 3) && pick_earlier(plan, submitted + 1, &target))
+        add_step(plan, PLAN_WAIT, target, (int64_t)below(plan, 2) * 20000);
+    if (chance(plan, 12))
+        add_step(plan, PLAN_PROGRESS, 0, below(plan, 8));
+}
+
+void random_plan_make(random_plan *plan, uint64_t seed)
+{
+    memset(plan, 0, sizeof *plan);
+    plan->seed = seed;
+    plan->random = mix(seed);
+    make_engine(plan);
+    make_buffers(plan);
+    plan->op_count = 10 + below(plan, chance(plan, 30) ? PLAN_OPS_MAX - 10 : 60);
+    open_promises open = {.count = 0};
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        make_op(plan, i);
+        add_step(plan, PLAN_SUBMIT, i, 0);
+        make_steps(plan, i, &open);
+    }
+    while (open.count > 0 && !(plan->is_cut_short && chance(plan, 20)))
+        end_some_promise(plan, &open);
+}
+
+/* ---- bytes ---- */
+
+unsigned char random_plan_initial(const random_plan *plan, uint32_t buffer, uint32_t at)
+{
+    return (unsigned char)mix(plan->seed ^ ((uint64_t)(buffer + 1) << 32) ^ at);
+}
+
+static uint64_t hash_of_reads(const plan_op *op, unsigned char *const *memory)
+{
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        const plan_access *access = &op->accesses[i];
+        if ((access->mode & FERRY_READ) != 0)
+            hash = XXH3_64bits_withSeed(memory[access->span.buffer] + access->span.offset,
+                                        access->span.size, hash);
+    }
+    return hash;
+}
+
+void random_plan_transform(const random_plan *plan, uint32_t index, unsigned char *const *memory)
+{
+    const plan_op *op = &plan->ops[index];
+    uint64_t hash = mix(hash_of_reads(op, memory) ^ plan->seed ^ index);
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        const plan_access *access = &op->accesses[i];
+        unsigned char *bytes = memory[access->span.buffer] + access->span.offset;
+        if ((access->mode & FERRY_WRITE) == 0)
+            continue;
+        for (uint32_t at = 0; at < access->span.size; at++) {
+            unsigned char add = (unsigned char)((hash >> (at % 8 * 8)) + at * 7 + i);
+            bytes[at] = access->mode == FERRY_WRITE ? add : (unsigned char)(bytes[at] + add);
+        }
+    }
+}
+
+/* ---- showing ---- */
+
+const char *plan_kind_name(plan_kind kind)
+{
+#define PLAN_KIND_NAME_(name, text) [name] = (text),
+    static const char *const names[] = {PLAN_KIND_MAP(PLAN_KIND_NAME_)};
+#undef PLAN_KIND_NAME_
+    return names[kind];
+}
+
+uint32_t plan_op_accesses(const plan_op *op, plan_access accesses[PLAN_ACCESSES_MAX + 2])
+{
+    uint32_t count = 0;
+    if (op->kind == PLAN_COPY)
+        accesses[count++] = (plan_access){op->src, FERRY_READ};
+    if (op->kind == PLAN_COPY || op->kind == PLAN_DEFINE)
+        accesses[count++] = (plan_access){op->dst, FERRY_WRITE};
+    for (uint32_t i = 0; i < op->access_count; i++)
+        accesses[count++] = op->accesses[i];
+    return count;
+}
+
+void random_plan_print_op(const random_plan *plan, uint32_t index)
+{
+    static const char *const modes[] = {"?", "r", "w", "rw"};
+    const plan_op *op = &plan->ops[index];
+    plan_access accesses[PLAN_ACCESSES_MAX + 2];
+    uint32_t count = plan_op_accesses(op, accesses);
+    (void)fprintf(stderr, "  op %u %s", index, plan_kind_name(op->kind));
+    for (uint32_t i = 0; i < count; i++)
+        (void)fprintf(stderr, " %s:%u[%u+%u]", modes[accesses[i].mode], accesses[i].span.buffer,
+                      accesses[i].span.offset, accesses[i].span.size);
+    for (uint32_t i = 0; i < op->after_count; i++)
+        (void)fprintf(stderr, " after:%u", op->after[i]);
+    (void)fprintf(stderr, "%s%s%s\n", op->is_cancelled ? " cancelled" : "",
+                  op->deadline != PLAN_NO_DEADLINE ? " deadline" : "",
+                  op->result != FERRY_OK ? " fails" : "");
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "tests/support/failing_allocator.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <string.h>
+
+static failing_allocator fa;
+static fry_memory memory;
+
+static void set_up(void)
+{
+    failing_allocator_init(&fa);
+    ferry_allocator interface = failing_allocator_interface(&fa);
+    fry_memory_init(&memory, &interface);
+}
+
+/* The end of each test: Criterion doesn't count what fails in .fini. */
+static void nothing_lives(void)
+{
+    cr_assert_eq(failing_allocator_live_bytes(&fa), 0);
+}
+
+TestSuite(base_error, .init = set_up);
+
+Test(base_error, says_what_it_was_told)
+{
+    fry_error_facts facts = {.status = FERRY_E_SYSTEM,
+                             .domain = "errno",
+                             .native_code = 12,
+                             .op = 99,
+                             .label = "weights"};
+    fry_error *error = fry_error_create(&memory, &facts, "no %s for %d", "room", 7);
+    cr_assert_eq(error->public_.status, FERRY_E_SYSTEM);
+    cr_assert_eq(error->public_.rank, -1);
+    cr_assert_str_eq(error->public_.domain, "errno");
+    cr_assert_eq(error->public_.native_code, 12);
+    cr_assert_eq(error->public_.op, 99);
+    cr_assert_str_eq(error->public_.label, "weights");
+    cr_assert_str_eq(error->public_.message, "no room for 7");
+    cr_assert_null(error->public_.cause);
+    fry_error_release(error);
+    nothing_lives();
+}
+
+Test(base_error, defaults)
+{
+    fry_error_facts facts = {.status = FERRY_E_CANCELLED};
+    fry_error *error = fry_error_create(&memory, &facts, NULL);
+    cr_assert_str_eq(error->public_.domain, "ferry");
+    cr_assert_str_eq(error->public_.message, ferry_status_text(FERRY_E_CANCELLED));
+    cr_assert_null(error->public_.label);
+    cr_assert_eq(error->public_.op, 0);
+    cr_assert_eq(error->public_.native_code, 0);
+    fry_error_release(error);
+    nothing_lives();
+}
+
+Test(base_error, an_empty_message_becomes_the_text)
+{
+    fry_error_facts facts = {.status = FERRY_E_DEVICE};
+    fry_error *error = fry_error_create(&memory, &facts, "%s", "");
+    cr_assert_str_eq(error->public_.message, ferry_status_text(FERRY_E_DEVICE));
+    fry_error_release(error);
+    nothing_lives();
+}
+
+Test(base_error, long_messages_are_cut)
+{
+    char text[FRY_ERROR_MESSAGE_BYTES * 2];
+    memset(text, 'm', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    fry_error_facts facts = {.status = FERRY_E_FAILED};
+    fry_error *error = fry_error_create(&memory, &facts, "%s", text);
+    cr_assert_eq(strlen(error->public_.message), FRY_ERROR_MESSAGE_BYTES - 1);
+    cr_assert_eq(strspn(error->public_.message, "m"), FRY_ERROR_MESSAGE_BYTES - 1);
+    fry_error_release(error);
+    nothing_lives();
+}
+
+Test(base_error, a_user_status_of_any_number_is_kept)
+{
+    fry_error_facts facts = {.status = (ferry_status)-777};
+    fry_error *error = fry_error_create(&memory, &facts, NULL);
+    cr_assert_eq((int)error->public_.status, -777);
+    cr_assert_str_eq(error->public_.message, "unknown status");
+    fry_error_release(error);
+    nothing_lives();
+}
+
+Test(base_error, a_chain_of_causes_keeps_its_root_only)
+{
+    fry_error_facts root_facts = {.status = FERRY_E_DEVICE, .op = 1};
+    fry_error *root = fry_error_create(&memory, &root_facts, "burnt");
+    fry_error *last = fry_error_retain(root);
+    for (uint64_t op = 2; op < 1000; op++) {
+        fry_error_facts facts = {.status = FERRY_E_DEPENDENCY, .op = op, .cause = last};
+        fry_error *next = fry_error_create(&memory, &facts, NULL);
+        cr_assert_eq(next->public_.cause, &root->public_);
+        fry_error_release(last); /* only the root is held by next */
+        last = next;
+    }
+    cr_assert_eq(failing_allocator_live_bytes(&fa), (int64_t)(2 * sizeof(fry_error)));
+    fry_error_release(root);
+    cr_assert_str_eq(last->public_.cause->message, "burnt"); /* lives through `last` */
+    cr_assert_eq(last->public_.cause->op, 1);
+    fry_error_release(last);
+    nothing_lives();
+}
+
+Test(base_error, a_static_cause_is_kept)
+{
+    fry_error_facts facts = {.status = FERRY_E_DEPENDENCY,
+                             .cause = fry_error_static(FERRY_E_SHUTDOWN)};
+    fry_error *error = fry_error_create(&memory, &facts, NULL);
+    cr_assert_eq(error->public_.cause, &fry_error_static(FERRY_E_SHUTDOWN)->public_);
+    fry_error_release(error);
+    nothing_lives();
+}
+
+Test(base_error, static_errors_are_one_a_status_and_never_counted)
+{
+#define CHECK_STATIC(name, value, text)                                                            \
+    {                                                                                              \
+        fry_error *error = fry_error_static(name);                                                 \
+        cr_assert_eq(error, fry_error_static(name));                                               \
+        cr_assert_eq(error->public_.status, name);                                                 \
+        cr_assert_str_eq(error->public_.message, text);                                            \
+        cr_assert_str_eq(error->public_.domain, "ferry");                                          \
+        cr_assert_eq(error->public_.rank, -1);                                                     \
+        cr_assert_null(error->public_.cause);                                                      \
+        cr_assert_eq(fry_error_retain(error), error);                                              \
+        cr_assert_eq(error->references, UINT32_MAX);                                               \
+        for (int i = 0; i < 3; i++)                                                                \
+            fry_error_release(error);                                                              \
+        cr_assert_eq(error->references, UINT32_MAX);                                               \
+    }
+    FERRY_STATUS_MAP(CHECK_STATIC)
+#undef CHECK_STATIC
+    cr_assert_neq(fry_error_static(FERRY_E_AGAIN), fry_error_static(FERRY_E_INVALID));
+    cr_assert_eq(fry_error_static((ferry_status)-777), fry_error_static(FERRY_E_FAILED));
+    nothing_lives();
+}
+
+Test(base_error, without_memory_it_is_the_static_one_and_the_cause_is_left_alone)
+{
+    fry_error_facts root_facts = {.status = FERRY_E_DEVICE};
+    fry_error *root = fry_error_create(&memory, &root_facts, NULL);
+    failing_allocator_arm(&fa, 1, false);
+    fry_error_facts facts = {.status = FERRY_E_DEPENDENCY, .op = 5, .cause = root};
+    fry_error *error = fry_error_create(&memory, &facts, "never %s", "seen");
+    cr_assert_eq(error, fry_error_static(FERRY_E_DEPENDENCY));
+    cr_assert_null(error->public_.cause);
+    cr_assert_eq(root->references, 1);
+    fry_error_release(error);
+    fry_error_release(root);
+    nothing_lives();
+}
+
+Test(base_error, null_can_be_retained_and_released)
+{
+    cr_assert_null(fry_error_retain(NULL));
+    fry_error_release(NULL);
+    ferry_error_release(NULL);
+    nothing_lives();
+}
+
+Test(base_error, the_public_release_frees)
+{
+    fry_error_facts facts = {.status = FERRY_E_INVALID};
+    ferry_error *error = &fry_error_create(&memory, &facts, "bad")->public_;
+    cr_assert_neq(failing_allocator_live_bytes(&fa), 0);
+    ferry_error_release(error);
+    ferry_error_release(&fry_error_static(FERRY_E_NO_MEMORY)->public_);
+    nothing_lives();
+}
+
+static pthread_barrier_t all_here;
+
+static void *retain_and_release(void *arg)
+{
+    fry_error *error = arg;
+    (void)pthread_barrier_wait(&all_here);
+    for (int i = 0; i < 300000; i++) {
+        (void)fry_error_retain(error);
+        fry_error_release(error);
+    }
+    fry_error_release(error);
+    return NULL;
+}
+
+Test(base_error, references_are_counted_across_threads)
+{
+    fry_error_facts facts = {.status = FERRY_E_FAILED};
+    fry_error *error = fry_error_create(&memory, &facts, NULL);
+    pthread_t threads[4];
+    cr_assert_eq(pthread_barrier_init(&all_here, NULL, 4), 0);
+    for (int i = 0; i < 4; i++) {
+        (void)fry_error_retain(error);
+        cr_assert_eq(pthread_create(&threads[i], NULL, retain_and_release, error), 0);
+    }
+    for (int i = 0; i < 4; i++)
+        cr_assert_eq(pthread_join(threads[i], NULL), 0);
+    cr_assert_eq(error->references, 1);
+    fry_error_release(error);
+    nothing_lives();
+}

@@ -1,0 +1,781 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host devices: streams, device waits, cancel, inline copies, opening and stopping. */
+#include "gpu/host.h"
+#include "gpu/host_copy.h"
+#include "tests/support/failing_allocator.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SIZE 8192 /* above any inline limit used here */
+#define HANG_S 30
+
+TestSuite(gpu_host, .timeout = HANG_S);
+
+/* --- thread creation that fails when told to --- */
+
+static int threads_until_refusal = -1; /* -1: never */
+
+typedef int (*create_fn)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+/* Stands before the C library's (or a sanitizer's), which does the work. */
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *),
+                   void *arg)
+{
+    if (threads_until_refusal == 0)
+        return EAGAIN;
+    if (threads_until_refusal > 0)
+        threads_until_refusal--;
+    create_fn next;
+    void *symbol = dlsym(RTLD_NEXT, "pthread_create");
+    memcpy(&next, &symbol, sizeof next);
+    return next(thread, attributes, fn, arg);
+}
+
+/* --- a host whose workers can be held in the middle of a copy --- */
+
+typedef struct fixture {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    const void *hold_dst; /* the copy to hold; NULL none */
+    size_t hold_at_bytes; /* where */
+    bool is_held;
+    int fired_count;       /* calls to notify */
+    const void *order[32]; /* dst of the copies in the order they began */
+    int order_count;
+    fry_memory memory;
+    fry_host *host;
+} fixture;
+
+static void gate(void *arg, const fry_copy *copy, size_t copied_bytes)
+{
+    fixture *f = arg;
+    (void)pthread_mutex_lock(&f->mutex);
+    if (copied_bytes == 0 && f->order_count < 32)
+        f->order[f->order_count++] = copy->dst;
+    while (f->hold_dst == copy->dst && f->hold_at_bytes == copied_bytes) {
+        f->is_held = true;
+        (void)pthread_cond_broadcast(&f->changed);
+        (void)pthread_cond_wait(&f->changed, &f->mutex);
+    }
+    (void)pthread_mutex_unlock(&f->mutex);
+}
+
+static void notify(void *arg)
+{
+    fixture *f = arg;
+    (void)pthread_mutex_lock(&f->mutex);
+    f->fired_count++;
+    (void)pthread_cond_broadcast(&f->changed);
+    (void)pthread_mutex_unlock(&f->mutex);
+}
+
+static void open_fixture(fixture *f, uint32_t devices, uint32_t workers)
+{
+    *f = (fixture){.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    fry_memory_init(&f->memory, NULL);
+    fry_host_options options = {.device_count = devices,
+                                .worker_count = workers,
+                                .inline_copy_bytes = 4096,
+                                .notify = {notify, f},
+                                .gate = {gate, f}};
+    cr_assert_eq(fry_host_open(&f->memory, &options, &f->host), FERRY_OK);
+}
+
+static void close_fixture(fixture *f)
+{
+    cr_assert_eq(fry_host_stop(f->host), FERRY_OK);
+    fry_host_destroy(f->host);
+}
+
+static void hold(fixture *f, const void *dst, size_t at_bytes)
+{
+    (void)pthread_mutex_lock(&f->mutex);
+    f->hold_dst = dst;
+    f->hold_at_bytes = at_bytes;
+    f->is_held = false;
+    (void)pthread_cond_broadcast(&f->changed); /* a copy held elsewhere goes on */
+    (void)pthread_mutex_unlock(&f->mutex);
+}
+
+static void wait_held(fixture *f)
+{
+    (void)pthread_mutex_lock(&f->mutex);
+    while (!f->is_held)
+        (void)pthread_cond_wait(&f->changed, &f->mutex);
+    (void)pthread_mutex_unlock(&f->mutex);
+}
+
+static void let_go(fixture *f)
+{
+    (void)pthread_mutex_lock(&f->mutex);
+    f->hold_dst = NULL;
+    (void)pthread_cond_broadcast(&f->changed);
+    (void)pthread_mutex_unlock(&f->mutex);
+}
+
+/* Waits without a call to the device: for `count` notifications since the host was opened. */
+static void wait_fired_count(fixture *f, int count)
+{
+    (void)pthread_mutex_lock(&f->mutex);
+    while (f->fired_count < count)
+        (void)pthread_cond_wait(&f->changed, &f->mutex);
+    (void)pthread_mutex_unlock(&f->mutex);
+}
+
+static fry_stream *stream_of(fixture *f, size_t index)
+{
+    fry_device *device = fry_host_device(f->host, index);
+    return device->ops->copy_stream(device, device);
+}
+
+static uint64_t fired(fry_stream *stream)
+{
+    ferry_status status = FERRY_PENDING;
+    uint64_t sequence = stream->device->ops->fired(stream, &status);
+    cr_assert_eq(status, FERRY_OK);
+    return sequence;
+}
+
+static fry_event issue_after(fry_stream *stream, void *dst, const void *src, size_t size_bytes,
+                             const fry_event *waits, size_t wait_count)
+{
+    fry_copy copy = {dst, src, size_bytes};
+    fry_event event = {.stream = stream};
+    uint64_t before = stream->issued;
+    cr_assert_eq(stream->device->ops->copy(stream, &copy, waits, wait_count, &event.sequence),
+                 FERRY_OK);
+    cr_assert_eq(event.sequence, before + 1);
+    cr_assert_eq(stream->issued, before + 1);
+    return event;
+}
+
+static fry_event issue(fry_stream *stream, void *dst, const void *src, size_t size_bytes)
+{
+    return issue_after(stream, dst, src, size_bytes, NULL, 0);
+}
+
+static char *bytes(size_t size_bytes, int value)
+{
+    char *memory = malloc(size_bytes);
+    cr_assert_not_null(memory);
+    memset(memory, value, size_bytes);
+    return memory;
+}
+
+static bool all_are(const char *memory, size_t size_bytes, char value)
+{
+    for (size_t i = 0; i < size_bytes; i++) {
+        if (memory[i] != value)
+            return false;
+    }
+    return true;
+}
+
+/* --- what the workers are doing --- */
+
+/* Counters of one of this process's worker threads, from /proc. */
+typedef struct worker_counters {
+    char state;
+    long switches; /* voluntary and not */
+} worker_counters;
+
+static bool read_worker(const char *task, worker_counters *counters)
+{
+    char path[300], line[256];
+    (void)snprintf(path, sizeof path, "/proc/self/task/%s/status", task);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    bool is_worker = false;
+    *counters = (worker_counters){0};
+    while (fgets(line, sizeof line, file) != NULL) {
+        long number;
+        is_worker = is_worker || strncmp(line, "Name:\tferry-host-", 17) == 0;
+        if (sscanf(line, "State:\t%c", &counters->state) == 1)
+            continue;
+        if (sscanf(line, "voluntary_ctxt_switches: %ld", &number) == 1 ||
+            sscanf(line, "nonvoluntary_ctxt_switches: %ld", &number) == 1)
+            counters->switches += number;
+    }
+    (void)fclose(file);
+    return is_worker;
+}
+
+/* Returns how many workers there are; *switches_p and *asleep_p are sums over them. */
+static int read_workers(long *switches_p, int *asleep_p)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    cr_assert_not_null(tasks);
+    int count = 0;
+    *switches_p = 0;
+    *asleep_p = 0;
+    for (struct dirent *task = readdir(tasks); task != NULL; task = readdir(tasks)) {
+        worker_counters counters;
+        if (task->d_name[0] == '.' || !read_worker(task->d_name, &counters))
+            continue;
+        count++;
+        *switches_p += counters.switches;
+        *asleep_p += counters.state == 'S';
+    }
+    (void)closedir(tasks);
+    return count;
+}
+
+static long switches_when_asleep(int workers)
+{
+    long switches;
+    int asleep;
+    for (;;) {
+        cr_assert_eq(read_workers(&switches, &asleep), workers);
+        if (asleep == workers)
+            return switches;
+        (void)sched_yield();
+    }
+}
+
+/* --- devices --- */
+
+Test(gpu_host, devices_have_names_indices_and_streams_of_their_own)
+{
+    fixture f, other;
+    open_fixture(&f, 4, 1);
+    open_fixture(&other, 1, 1);
+    for (size_t i = 0; i < 4; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "host:%zu", i);
+        fry_device *device = fry_host_device(f.host, i);
+        cr_assert_str_eq(device->name, name);
+        cr_assert_eq(device->index, i);
+        cr_assert_str_eq(device->ops->backend, "host");
+        for (size_t j = 0; j < 4; j++) {
+            fry_stream *stream = device->ops->copy_stream(device, fry_host_device(f.host, j));
+            cr_assert_eq(stream, stream_of(&f, i), "a copy goes on its destination's stream");
+            cr_assert_eq(stream->index, i);
+            cr_assert_eq(stream->device, device);
+            cr_assert(device->ops->can_wait(stream, stream_of(&f, j)));
+        }
+        cr_assert_not(device->ops->can_wait(stream_of(&f, i), stream_of(&other, 0)));
+    }
+    close_fixture(&other);
+    close_fixture(&f);
+}
+
+Test(gpu_host, memory_is_aligned_and_its_want_is_told)
+{
+    failing_allocator fa;
+    failing_allocator_init(&fa);
+    ferry_allocator allocator = failing_allocator_interface(&fa);
+    fixture f;
+    open_fixture(&f, 1, 1);
+    close_fixture(&f);
+    fry_memory_init(&f.memory, &allocator);
+    fry_host_options options = {.device_count = 1, .worker_count = 1, .notify = {notify, &f}};
+    cr_assert_eq(fry_host_open(&f.memory, &options, &f.host), FERRY_OK);
+    fry_device *device = fry_host_device(f.host, 0);
+
+    static const struct {
+        size_t size_bytes, align_bytes;
+    } cases[] = {{1, 64}, {65535, 64}, {65536, 4096}, {1000000, 4096}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        void *memory = NULL;
+        cr_assert_eq(device->ops->memory_alloc(device, cases[i].size_bytes, &memory), FERRY_OK);
+        cr_assert_eq((uintptr_t)memory % cases[i].align_bytes, 0);
+        device->ops->memory_free(device, memory, cases[i].size_bytes);
+    }
+    void *untouched = &f;
+    failing_allocator_arm(&fa, 1, false);
+    cr_assert_eq(device->ops->memory_alloc(device, 64, &untouched), FERRY_E_NO_MEMORY);
+    cr_assert_eq(untouched, &f);
+    close_fixture(&f);
+    cr_assert_eq(failing_allocator_live_bytes(&fa), 0);
+}
+
+/* --- order --- */
+
+Test(gpu_host, operations_of_a_stream_run_in_their_order)
+{
+    fixture f;
+    open_fixture(&f, 1, 3);
+    fry_stream *stream = stream_of(&f, 0);
+    char *stage[21];
+    for (int i = 0; i < 21; i++)
+        stage[i] = bytes(SIZE, i);
+    for (int i = 0; i < 20; i++)
+        (void)issue(stream, stage[i + 1], stage[i], SIZE); /* each reads what the last wrote */
+    wait_fired_count(&f, 20);
+    cr_assert_eq(fired(stream), 20);
+    cr_assert_eq(f.order_count, 20);
+    for (int i = 0; i < 20; i++) {
+        cr_assert_eq(f.order[i], stage[i + 1]);
+        cr_assert(all_are(stage[i + 1], SIZE, 0));
+        free(stage[i + 1]);
+    }
+    free(stage[0]);
+    close_fixture(&f);
+}
+
+static void chain_over_devices(uint32_t workers)
+{
+    fixture f;
+    open_fixture(&f, 4, workers);
+    char *stage[5];
+    for (int i = 0; i < 5; i++)
+        stage[i] = bytes(SIZE, i + 1);
+    hold(&f, stage[1], 0);
+    fry_event last = issue(stream_of(&f, 0), stage[1], stage[0], SIZE);
+    for (size_t i = 1; i < 4; i++)
+        last = issue_after(stream_of(&f, i), stage[i + 1], stage[i], SIZE, &last, 1);
+    wait_held(&f);
+    for (size_t i = 0; i < 4; i++) {
+        cr_assert_eq(fired(stream_of(&f, i)), 0);
+        cr_assert(all_are(stage[i + 1], SIZE, (char)(i + 2)));
+    }
+    let_go(&f);
+    wait_fired_count(&f, 4); /* no call to the device in between */
+    cr_assert_eq(f.order_count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        cr_assert_eq(f.order[i], stage[i + 1]);
+        cr_assert(all_are(stage[i + 1], SIZE, 1));
+        cr_assert_eq(fired(stream_of(&f, i)), 1);
+    }
+    for (int i = 0; i < 5; i++)
+        free(stage[i]);
+    close_fixture(&f);
+}
+
+Test(gpu_host, a_chain_over_four_devices_runs_by_itself_with_one_worker)
+{
+    chain_over_devices(1);
+}
+
+Test(gpu_host, a_chain_over_four_devices_runs_by_itself_with_four_workers)
+{
+    chain_over_devices(4);
+}
+
+Test(gpu_host, an_operation_waits_for_all_of_its_waits)
+{
+    fixture f;
+    open_fixture(&f, 9, 2);
+    char *src = bytes(SIZE, 7);
+    char *dst[9];
+    fry_event waits[FRY_STREAM_WAITS];
+    for (size_t i = 0; i < 9; i++)
+        dst[i] = bytes(SIZE, 0);
+    hold(&f, dst[7], 0);
+    for (size_t i = 0; i < FRY_STREAM_WAITS; i++)
+        waits[i] = issue(stream_of(&f, i), dst[i], src, SIZE);
+    (void)issue_after(stream_of(&f, 8), dst[8], src, SIZE, waits, FRY_STREAM_WAITS);
+    wait_held(&f);
+    wait_fired_count(&f, 7);
+    cr_assert_eq(fired(stream_of(&f, 8)), 0);
+    let_go(&f);
+    wait_fired_count(&f, 9);
+    cr_assert_eq(f.order[8], dst[8]);
+    for (size_t i = 0; i < 9; i++) {
+        cr_assert(all_are(dst[i], SIZE, 7));
+        free(dst[i]);
+    }
+    free(src);
+    close_fixture(&f);
+}
+
+Test(gpu_host, a_busy_worker_does_not_keep_streams_from_an_idle_one)
+{
+    fixture f;
+    open_fixture(&f, 2, 2);
+    char *src = bytes(SIZE, 5);
+    char *dst[4];
+    for (int i = 0; i < 4; i++)
+        dst[i] = bytes(SIZE, 0);
+    hold(&f, dst[0], 0);
+    fry_event first = issue(stream_of(&f, 0), dst[0], src, SIZE);
+    (void)issue(stream_of(&f, 0), dst[1], src, SIZE);
+    (void)issue_after(stream_of(&f, 1), dst[2], src, SIZE, &first, 1);
+    wait_held(&f);
+    (void)switches_when_asleep(2); /* one in the gate, the other for want of work */
+    /* What runs the first copy goes on to the second and is held there; it has freed the third. */
+    hold(&f, dst[1], 0);
+    wait_held(&f);
+    wait_fired_count(&f, 2);
+    cr_assert_eq(fired(stream_of(&f, 1)), 1);
+    (void)switches_when_asleep(2);
+    /* And what is issued now is the idle one's too. */
+    (void)issue(stream_of(&f, 1), dst[3], src, SIZE);
+    wait_fired_count(&f, 3);
+    cr_assert_eq(fired(stream_of(&f, 0)), 1);
+    let_go(&f);
+    wait_fired_count(&f, 4);
+    for (int i = 0; i < 4; i++) {
+        cr_assert(all_are(dst[i], SIZE, 5));
+        free(dst[i]);
+    }
+    free(src);
+    close_fixture(&f);
+}
+
+/* --- cancel --- */
+
+Test(gpu_host, cancelled_before_it_starts_it_copies_nothing_and_fires_in_turn)
+{
+    fixture f;
+    open_fixture(&f, 3, 1);
+    fry_stream *stream = stream_of(&f, 1);
+    char *src = bytes(SIZE, 1);
+    char *first = bytes(SIZE, 0), *waited_for = bytes(SIZE, 0);
+    char *cancelled = bytes(SIZE, 0), *behind = bytes(SIZE, 0);
+    hold(&f, first, 0);
+    (void)issue(stream_of(&f, 0), first, src, SIZE);
+    wait_held(&f);
+    fry_event wait = issue(stream_of(&f, 2), waited_for, src, SIZE);
+    fry_event event = issue_after(stream, cancelled, src, SIZE, &wait, 1);
+    (void)issue(stream, behind, src, SIZE);
+    stream->device->ops->cancel(stream, event.sequence);
+    /* The one worker goes round: it comes past the cancelled copy on its way to the third stream.
+     */
+    hold(&f, waited_for, 0);
+    wait_held(&f);
+    cr_assert_eq(fired(stream_of(&f, 0)), 1);
+    cr_assert_eq(fired(stream), 0, "what it waits for has not fired");
+    let_go(&f);
+    wait_fired_count(&f, 4);
+    cr_assert_eq(fired(stream), 2);
+    cr_assert(all_are(cancelled, SIZE, 0));
+    cr_assert(all_are(behind, SIZE, 1));
+    cr_assert(all_are(waited_for, SIZE, 1));
+    cr_assert_eq(f.order_count, 3, "no byte of it was begun");
+    free(src);
+    free(first);
+    free(waited_for);
+    free(cancelled);
+    free(behind);
+    close_fixture(&f);
+}
+
+static void cancel_at(size_t at_bytes)
+{
+    fixture f;
+    open_fixture(&f, 1, 1);
+    fry_stream *stream = stream_of(&f, 0);
+    size_t size_bytes = 3 * FRY_HOST_CHUNK_BYTES;
+    char *src = bytes(size_bytes, 1);
+    char *dst = bytes(size_bytes, 0);
+    hold(&f, dst, at_bytes);
+    fry_event event = issue(stream, dst, src, size_bytes);
+    wait_held(&f);
+    stream->device->ops->cancel(stream, event.sequence);
+    cr_assert_eq(fired(stream), 0, "it may still touch its memory");
+    let_go(&f);
+    wait_fired_count(&f, 1);
+    cr_assert_eq(fired(stream), 1);
+    cr_assert(all_are(dst, at_bytes, 1));
+    cr_assert(all_are(dst + at_bytes, size_bytes - at_bytes, 0));
+    free(src);
+    free(dst);
+    close_fixture(&f);
+}
+
+Test(gpu_host, cancelled_at_its_first_byte_it_copies_nothing)
+{
+    cancel_at(0);
+}
+
+Test(gpu_host, cancelled_midway_it_copies_no_further)
+{
+    cancel_at(FRY_HOST_CHUNK_BYTES);
+}
+
+Test(gpu_host, a_cancel_touches_no_operation_but_its_own)
+{
+    fixture f;
+    open_fixture(&f, 1, 1);
+    fry_stream *stream = stream_of(&f, 0);
+    const fry_device_ops *ops = stream->device->ops;
+    char *src = bytes(SIZE, 1);
+    char *held = bytes(SIZE, 0);
+    char *dst = bytes(SIZE * FRY_STREAM_DEPTH, 0);
+    (void)issue(stream, held, src, SIZE);
+    wait_fired_count(&f, 1);
+    memset(held, 0, SIZE);
+
+    ops->cancel(stream, 0);
+    ops->cancel(stream, 2);                    /* not issued yet */
+    ops->cancel(stream, FRY_STREAM_DEPTH + 1); /* nor that */
+    hold(&f, held, 0);
+    (void)issue(stream, held, src, SIZE);
+    for (size_t i = 0; i + 1 < FRY_STREAM_DEPTH; i++)
+        (void)issue(stream, dst + i * SIZE, src, SIZE);
+    wait_held(&f);
+    /* Number 1 has fired, and its slot now holds the newest operation. */
+    cr_assert_eq(stream->issued, FRY_STREAM_DEPTH + 1);
+    ops->cancel(stream, FRY_STREAM_DEPTH + 1);
+    ops->cancel(stream, 1); /* must not take that back */
+    let_go(&f);
+    wait_fired_count(&f, FRY_STREAM_DEPTH + 1);
+    cr_assert(all_are(held, SIZE, 1));
+    cr_assert(all_are(dst, SIZE * (FRY_STREAM_DEPTH - 2), 1));
+    cr_assert(all_are(dst + SIZE * (FRY_STREAM_DEPTH - 2), SIZE, 0));
+    /* The next one in the slot of the one that was cancelled. */
+    for (int i = 1; i <= FRY_STREAM_DEPTH; i++) {
+        memset(dst, 0, SIZE);
+        ops->cancel(stream, stream->issued); /* has fired */
+        (void)issue(stream, dst, src, SIZE);
+        wait_fired_count(&f, FRY_STREAM_DEPTH + 1 + i);
+        cr_assert(all_are(dst, SIZE, 1));
+    }
+    free(src);
+    free(held);
+    free(dst);
+    close_fixture(&f);
+}
+
+/* --- room, inline, large --- */
+
+Test(gpu_host, a_full_stream_and_too_many_waits_are_refused)
+{
+    fixture f;
+    open_fixture(&f, 2, 1);
+    fry_stream *stream = stream_of(&f, 0);
+    const fry_device_ops *ops = stream->device->ops;
+    char *src = bytes(SIZE, 1);
+    char *dst = bytes(SIZE * (FRY_STREAM_DEPTH + 1), 0);
+    hold(&f, dst, 0);
+    for (size_t i = 0; i < FRY_STREAM_DEPTH; i++)
+        (void)issue(stream, dst + i * SIZE, src, SIZE);
+    fry_copy copy = {dst + SIZE * FRY_STREAM_DEPTH, src, SIZE};
+    uint64_t sequence = 77;
+    cr_assert_eq(ops->copy(stream, &copy, NULL, 0, &sequence), FERRY_E_DEVICE);
+    cr_assert_eq(stream->issued, FRY_STREAM_DEPTH);
+    cr_assert_eq(sequence, 77);
+    wait_held(&f);
+    cr_assert_eq(fry_host_stop(f.host), FERRY_E_BUSY);
+    let_go(&f);
+    wait_fired_count(&f, FRY_STREAM_DEPTH);
+    cr_assert(all_are(dst, SIZE * FRY_STREAM_DEPTH, 1));
+    cr_assert(all_are(copy.dst, SIZE, 0));
+
+    fry_event waits[FRY_STREAM_WAITS + 1];
+    for (size_t i = 0; i <= FRY_STREAM_WAITS; i++)
+        waits[i] = (fry_event){stream_of(&f, 1), 0};
+    cr_assert_eq(ops->copy(stream, &copy, waits, FRY_STREAM_WAITS + 1, &sequence), FERRY_E_DEVICE);
+    cr_assert_eq(stream->issued, FRY_STREAM_DEPTH);
+    (void)issue(stream, copy.dst, src, SIZE);
+    wait_fired_count(&f, FRY_STREAM_DEPTH + 1);
+    cr_assert(all_are(copy.dst, SIZE, 1));
+    free(src);
+    free(dst);
+    close_fixture(&f);
+    cr_assert_eq(f.order_count, 32);
+}
+
+Test(gpu_host, copies_inline_when_small_and_the_stream_is_empty)
+{
+    fixture f;
+    open_fixture(&f, 2, 1);
+    fry_stream *stream = stream_of(&f, 0);
+    const fry_device_ops *ops = stream->device->ops;
+    char *src = bytes(SIZE, 1), *dst = bytes(SIZE, 0), *other = bytes(SIZE, 0);
+    fry_copy small = {dst, src, 4096}, larger = {dst, src, 4097};
+    cr_assert_not(ops->copy_inline(stream, &larger));
+    cr_assert(all_are(dst, SIZE, 0));
+    cr_assert(ops->copy_inline(stream, &small));
+    cr_assert(all_are(dst, 4096, 1));
+    cr_assert(all_are(dst + 4096, SIZE - 4096, 0));
+    cr_assert_eq(stream->issued, 0);
+
+    memset(dst, 0, SIZE);
+    hold(&f, other, 0);
+    (void)issue(stream, other, src, SIZE);
+    cr_assert_not(ops->copy_inline(stream, &small), "it would overtake what is issued");
+    cr_assert(all_are(dst, SIZE, 0));
+    cr_assert(ops->copy_inline(stream_of(&f, 1), &small), "the other stream is empty");
+    wait_held(&f);
+    let_go(&f);
+    wait_fired_count(&f, 1);
+    cr_assert(ops->copy_inline(stream, &small));
+    cr_assert_eq(stream->issued, 1);
+    cr_assert_eq(f.order_count, 1);
+    free(src);
+    free(dst);
+    free(other);
+    close_fixture(&f);
+}
+
+static uint32_t next_random(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 16;
+}
+
+Test(gpu_host, every_size_and_alignment_arrives_whole)
+{
+    fixture f;
+    open_fixture(&f, 1, 1);
+    fry_stream *stream = stream_of(&f, 0);
+    size_t room = FRY_HOST_STREAMED_BYTES + 2 * FRY_HOST_CHUNK_BYTES;
+    char *src = bytes(room, 0), *dst = bytes(room, 0);
+    uint32_t random = 1;
+    for (size_t i = 0; i < room; i++)
+        src[i] = (char)next_random(&random);
+    static const struct {
+        size_t size_bytes, src_offset, dst_offset;
+    } cases[] = {
+        {1, 3, 5},
+        {FRY_HOST_CHUNK_BYTES - 1, 0, 1},
+        {FRY_HOST_CHUNK_BYTES, 1, 0},
+        {FRY_HOST_CHUNK_BYTES + 1, 0, 0},
+        {FRY_HOST_STREAMED_BYTES - 1, 7, 9},
+        {FRY_HOST_STREAMED_BYTES, 0, 0},
+        {FRY_HOST_STREAMED_BYTES + 1, 0, 16},
+        {FRY_HOST_STREAMED_BYTES + FRY_HOST_CHUNK_BYTES + 12345, 11, 63},
+        {FRY_HOST_STREAMED_BYTES + 63, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t size = cases[i].size_bytes;
+        memset(dst, 0x55, room);
+        char *to = dst + cases[i].dst_offset;
+        (void)issue(stream, to, src + cases[i].src_offset, size);
+        wait_fired_count(&f, (int)i + 1);
+        cr_assert_eq(memcmp(to, src + cases[i].src_offset, size), 0, "case %zu", i);
+        cr_assert(all_are(dst, cases[i].dst_offset, 0x55), "case %zu", i);
+        cr_assert(all_are(to + size, room - cases[i].dst_offset - size, 0x55), "case %zu", i);
+    }
+    free(src);
+    free(dst);
+    close_fixture(&f);
+}
+
+/* --- opening, stopping, being idle --- */
+
+static void failing_open(bool persistent)
+{
+    failing_allocator fa;
+    failing_allocator_init(&fa);
+    ferry_allocator allocator = failing_allocator_interface(&fa);
+    fry_memory memory;
+    fry_memory_init(&memory, &allocator);
+    fixture f = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    fry_host_options options = {.device_count = 4, .worker_count = 2, .notify = {notify, &f}};
+    uint64_t refused = 0;
+    for (uint64_t nth = 1;; nth++) {
+        fry_host *host = NULL;
+        uint64_t failures = failing_allocator_failures(&fa);
+        failing_allocator_arm(&fa, nth, persistent);
+        ferry_status status = fry_host_open(&memory, &options, &host);
+        if (failing_allocator_failures(&fa) == failures) {
+            cr_assert_eq(status, FERRY_OK);
+            cr_assert_eq(fry_host_stop(host), FERRY_OK);
+            fry_host_destroy(host);
+            break;
+        }
+        cr_assert_eq(status, FERRY_E_NO_MEMORY);
+        cr_assert_null(host);
+        cr_assert_eq(failing_allocator_live_bytes(&fa), 0);
+        refused++;
+    }
+    cr_assert_geq(refused, 2);
+    cr_assert_eq(failing_allocator_live_bytes(&fa), 0);
+}
+
+Test(gpu_host, open_fails_cleanly_at_each_allocation)
+{
+    failing_open(false);
+    failing_open(true);
+}
+
+Test(gpu_host, open_fails_cleanly_at_each_thread)
+{
+    failing_allocator fa;
+    failing_allocator_init(&fa);
+    ferry_allocator allocator = failing_allocator_interface(&fa);
+    fry_memory memory;
+    fry_memory_init(&memory, &allocator);
+    fixture f = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    fry_host_options options = {.device_count = 2, .worker_count = 3, .notify = {notify, &f}};
+    for (int made = 0; made < 3; made++) {
+        fry_host *host = NULL;
+        threads_until_refusal = made;
+        cr_assert_eq(fry_host_open(&memory, &options, &host), FERRY_E_SYSTEM);
+        cr_assert_null(host);
+        cr_assert_eq(failing_allocator_live_bytes(&fa), 0);
+    }
+    threads_until_refusal = -1;
+}
+
+Test(gpu_host, stop_can_be_called_again_and_destroy_takes_null)
+{
+    fixture f;
+    open_fixture(&f, 1, 2);
+    cr_assert_eq(fry_host_stop(f.host), FERRY_OK);
+    cr_assert_eq(fry_host_stop(f.host), FERRY_OK);
+    fry_device *device = fry_host_device(f.host, 0);
+    void *memory = malloc(64);
+    device->ops->memory_free(device, memory, 64); /* may still be called */
+    fry_host_destroy(f.host);
+    fry_host_destroy(NULL);
+}
+
+static volatile sig_atomic_t signalled_thread_is_main;
+static pthread_t main_thread;
+
+static void on_signal(int number)
+{
+    (void)number;
+    signalled_thread_is_main = pthread_equal(pthread_self(), main_thread) ? 1 : 2;
+}
+
+Test(gpu_host, workers_take_no_signals)
+{
+    fixture f;
+    open_fixture(&f, 1, 4);
+    main_thread = pthread_self();
+    struct sigaction action = {.sa_handler = on_signal};
+    cr_assert_eq(sigaction(SIGUSR1, &action, NULL), 0);
+    sigset_t usr1, before;
+    (void)sigemptyset(&usr1);
+    (void)sigaddset(&usr1, SIGUSR1);
+    (void)pthread_sigmask(SIG_BLOCK, &usr1, &before);
+    cr_assert_eq(sigismember(&before, SIGUSR1), 0, "open must give the caller its mask back");
+    cr_assert_eq(kill(getpid(), SIGUSR1), 0);
+    (void)switches_when_asleep(4); /* a worker that could take it would by now */
+    cr_assert_eq(signalled_thread_is_main, 0);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    cr_assert_eq(signalled_thread_is_main, 1);
+    close_fixture(&f);
+}
+
+Test(gpu_host, idle_workers_never_wake)
+{
+    fixture f;
+    open_fixture(&f, 4, 3);
+    char *src = bytes(SIZE, 1), *dst = bytes(SIZE, 0);
+    (void)issue(stream_of(&f, 0), dst, src, SIZE);
+    wait_fired_count(&f, 1);
+
+    long before = switches_when_asleep(3);
+    struct timespec measured = {.tv_nsec = 200 * 1000 * 1000};
+    (void)nanosleep(&measured, NULL);
+    long after;
+    int asleep;
+    cr_assert_eq(read_workers(&after, &asleep), 3);
+    cr_assert_eq(after, before, "woken %ld times", after - before);
+
+    /* The counters do show a wake-up where there is one. */
+    (void)issue(stream_of(&f, 0), dst, src, SIZE);
+    wait_fired_count(&f, 2);
+    cr_assert_gt(switches_when_asleep(3), after);
+    free(src);
+    free(dst);
+    close_fixture(&f);
+}

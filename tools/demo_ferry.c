@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/demo_ferry.h"
+
+#include "tools/demo_measure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/*
+ * How many ticks may be submitted and unfinished. Ferry starts a copy as soon as its buffer is
+ * free, so with everything submitted at once the first weights of the last stages would be copied
+ * ahead of those the first stage needs next. Too few, and copying or computing runs dry when the
+ * submitting thread gets a CPU late, since both CPUs of a small machine are busy.
+ */
+#define LOOKAHEAD_TICKS 8
+
+static ferry_status call_step(void *arg)
+{
+    demo_step_run(arg);
+    return FERRY_OK;
+}
+
+static ferry_future *submit_step(demo_plan *plan, demo_executor *executor, demo_step *step)
+{
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.label = step->label;
+    if (step->is_copy)
+        return ferry_copy(plan->engine, step->out, step->in, &options);
+    const ferry_access accesses[] = {
+        {step->weights, FERRY_READ},
+        {step->in, FERRY_READ},
+        {step->out, FERRY_WRITE},
+    };
+    options.accesses = accesses;
+    options.access_count = sizeof(accesses) / sizeof(accesses[0]);
+    return ferry_call(plan->engine, &executor->base, call_step, step, &options);
+}
+
+/*
+ * Waits for as few steps as will do, as a wait that parks costs a switch of threads; so the last
+ * first. The outcome of every step is looked at later: what came first in the program is told.
+ */
+static void submit_all(demo_plan *plan, demo_executor *executor, ferry_future **futures)
+{
+    size_t behind = 0; /* the first step that is not LOOKAHEAD_TICKS behind */
+    for (size_t i = 0; i < plan->step_count; i++) {
+        demo_step *step = &plan->steps[i];
+        size_t before = behind;
+        while (plan->steps[behind].tick + LOOKAHEAD_TICKS <= step->tick)
+            behind++;
+        if (behind > before)
+            (void)ferry_future_wait(futures[behind - 1], -1);
+        futures[i] = submit_step(plan, executor, step);
+    }
+    for (size_t i = plan->step_count; i > 0; i--)
+        (void)ferry_future_wait(futures[i - 1], -1);
+}
+
+static void tell_failure(ferry_future *future, const char *label)
+{
+    const ferry_error *error = ferry_future_error(future);
+    ferry_status status = ferry_future_poll(future);
+    fprintf(stderr, "ferry: '%s' failed: %s (%s)\n", error && error->label ? error->label : label,
+            error ? error->message : ferry_status_text(status), ferry_status_name(status));
+    if (error && error->cause)
+        fprintf(stderr, "ferry: because of '%s': %s (%s)\n",
+                error->cause->label ? error->cause->label : "an operation", error->cause->message,
+                ferry_status_name(error->cause->status));
+}
+
+/* Resolved is not yet quiet, and the caller goes on to touch the memory. */
+static int wait_quiet(demo_plan *plan)
+{
+    ferry_future *drained = ferry_engine_drain(plan->engine);
+    int result = 0;
+    if (ferry_future_wait(drained, -1) != FERRY_OK) {
+        tell_failure(drained, "drain");
+        result = EXIT_FAILURE;
+    }
+    ferry_future_release(drained);
+    return result;
+}
+
+int demo_ferry_run(demo_plan *plan, demo_executor *executor, double *seconds_p)
+{
+    ferry_future **futures = calloc(plan->step_count, sizeof(ferry_future *));
+    if (!futures) {
+        fputs("ferry: out of memory\n", stderr);
+        return EXIT_FAILURE;
+    }
+    double begin_s = demo_now_s();
+    submit_all(plan, executor, futures);
+    *seconds_p = demo_now_s() - begin_s;
+
+    int result = 0;
+    for (size_t i = 0; i < plan->step_count && !result; i++) {
+        if (ferry_future_poll(futures[i]) != FERRY_OK) {
+            tell_failure(futures[i], plan->steps[i].label);
+            result = EXIT_FAILURE;
+        }
+    }
+    if (!result)
+        result = wait_quiet(plan);
+    if (result) /* with no limit: steps end by themselves, and the executor must not end before */
+        (void)ferry_engine_shutdown(plan->engine, -1);
+    for (size_t i = 0; i < plan->step_count; i++)
+        ferry_future_release(futures[i]);
+    free(futures);
+    return result;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/demo_pipeline.h"
+
+#include "tools/demo_bare.h"
+#include "tools/demo_ferry.h"
+#include "tools/demo_measure.h"
+#include "tools/demo_report.h"
+#include "tools/progress_bar.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INPUT_MAX_BYTES ((size_t)64 << 20)
+
+/* Ways are interleaved: whatever else the machine does meanwhile strikes all of them alike. */
+typedef struct demo_rounds {
+    demo_plan *plan;
+    demo_executor *executor;
+    progress_bar bar;
+    double *samples_s[DEMO_WAY_COUNT]; /* one a round */
+    bool is_verified;
+} demo_rounds;
+
+/* Reads what one round can use of a file: a byte for each number of the input, or less. */
+static int read_input(const demo_options *options, unsigned char **bytes_p, size_t *count_p)
+{
+    const char *path = options->input_path;
+    size_t rows = options->rows ? options->rows : DEMO_ROWS_MAX;
+    size_t wanted = options->micro_batches * rows * options->width;
+    if (wanted > INPUT_MAX_BYTES)
+        wanted = INPUT_MAX_BYTES;
+    unsigned char *bytes = malloc(wanted);
+    FILE *file = fopen(path, "rb");
+    const char *problem = NULL;
+    size_t count = 0;
+    if (!bytes || !file) {
+        problem = strerror(errno);
+    } else {
+        count = fread(bytes, 1, wanted, file);
+        if (ferror(file))
+            problem = strerror(errno);
+        else if (count == 0)
+            problem = "the file is empty";
+    }
+    if (file)
+        fclose(file);
+    if (problem) {
+        fprintf(stderr, "ferry: reading '%s': %s\n", path, problem);
+        free(bytes);
+        return EXIT_FAILURE;
+    }
+    *bytes_p = bytes;
+    *count_p = count;
+    return 0;
+}
+
+static int run_way(demo_rounds *rounds, demo_way way, double *seconds_p)
+{
+    static const char *const names[] = {"computing alone", "copying alone", "one after the other",
+                                        "two bare threads", "through ferry"};
+    demo_plan *plan = rounds->plan;
+    progress_bar_show(&rounds->bar, names[way]);
+    bool has_output = way == DEMO_WAY_SERIAL || way == DEMO_WAY_FERRY;
+    if (has_output)
+        demo_plan_poison(plan);
+    else
+        demo_plan_prime(plan);
+    int result = 0;
+    switch (way) {
+    case DEMO_WAY_COMPUTE:
+        result = demo_bare_compute(plan, seconds_p);
+        break;
+    case DEMO_WAY_COPY:
+        result = demo_bare_copy(plan, seconds_p);
+        break;
+    case DEMO_WAY_SERIAL:
+        result = demo_bare_serial(plan, seconds_p);
+        break;
+    case DEMO_WAY_CONTROL:
+        result = demo_bare_control(plan, seconds_p);
+        break;
+    case DEMO_WAY_FERRY:
+        result = demo_ferry_run(plan, rounds->executor, seconds_p);
+        break;
+    }
+    if (has_output && !result && !demo_plan_verify(plan))
+        rounds->is_verified = false;
+    progress_bar_advance(&rounds->bar);
+    return result;
+}
+
+/* Round 0 warms up. Each round begins with another way than the one before. */
+static int run_rounds(demo_rounds *rounds)
+{
+    for (size_t round = 0; round <= rounds->plan->options.rounds; round++) {
+        for (size_t i = 0; i < DEMO_WAY_COUNT; i++) {
+            size_t way = (round + i) % DEMO_WAY_COUNT;
+            double seconds = 0;
+            int result = run_way(rounds, (demo_way)way, &seconds);
+            if (result)
+                return result;
+            if (round > 0)
+                rounds->samples_s[way][round - 1] = seconds;
+        }
+    }
+    return 0;
+}
+
+static int measure(demo_plan *plan, demo_executor *executor, demo_result *outcome)
+{
+    size_t count = plan->options.rounds;
+    double *samples_s = calloc(count * DEMO_WAY_COUNT, sizeof(double));
+    if (!samples_s) {
+        fputs("ferry: out of memory\n", stderr);
+        return EXIT_FAILURE;
+    }
+    demo_rounds rounds = {.plan = plan, .executor = executor, .is_verified = true};
+    for (size_t way = 0; way < DEMO_WAY_COUNT; way++)
+        rounds.samples_s[way] = samples_s + way * count;
+    progress_bar_begin(&rounds.bar, (count + 1) * DEMO_WAY_COUNT);
+    int result = run_rounds(&rounds);
+    progress_bar_end(&rounds.bar);
+    if (!result) {
+        outcome->is_verified = rounds.is_verified;
+        for (size_t way = 0; way < DEMO_WAY_COUNT; way++)
+            outcome->way_s[way] = demo_median(rounds.samples_s[way], count);
+    }
+    free(samples_s);
+    return result;
+}
+
+static int run_plan(demo_plan *plan)
+{
+    demo_executor executor;
+    int error = demo_executor_start(&executor, plan->layer_step_count);
+    if (error) {
+        fprintf(stderr, "ferry: starting the computing thread: %s\n", strerror(error));
+        return EXIT_FAILURE;
+    }
+    demo_result outcome = {0};
+    int result = measure(plan, &executor, &outcome);
+    /* The executor outlives every call: after this the engine, if it lives, has none in flight. */
+    demo_executor_stop(&executor);
+    if (result)
+        return result;
+    result = demo_report_print(plan, &outcome);
+    return result || !outcome.is_verified ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int demo_pipeline_run(int argc, char **argv)
+{
+    demo_options options;
+    demo_options_parse(&options, argc, argv);
+    unsigned char *bytes = NULL;
+    size_t byte_count = 0;
+    int result = read_input(&options, &bytes, &byte_count);
+    if (result)
+        return result;
+    demo_plan plan;
+    result = demo_plan_make(&plan, &options, bytes, byte_count);
+    free(bytes);
+    if (!result)
+        result = run_plan(&plan);
+    demo_plan_release(&plan);
+    return result;
+}

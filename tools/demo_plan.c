@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/demo_plan.h"
+
+#include "tools/demo_measure.h"
+#include "tools/demo_model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POISON_BYTE 0xff /* as floats: not a number, which every sum carries on to the output */
+
+static int fail_status(const char *doing, ferry_status status)
+{
+    fprintf(stderr, "ferry: %s: %s (%s)\n", doing, ferry_status_text(status),
+            ferry_status_name(status));
+    return EXIT_FAILURE;
+}
+
+static int fail_memory(void)
+{
+    fputs("ferry: out of memory\n", stderr);
+    return EXIT_FAILURE;
+}
+
+static int allocate(demo_plan *plan, size_t device_index, size_t size_bytes,
+                    ferry_buffer **buffer_p)
+{
+    ferry_device *device = ferry_device_at(plan->engine, device_index);
+    ferry_status status = ferry_buffer_alloc(device, size_bytes, buffer_p);
+    if (status != FERRY_OK)
+        return fail_status("allocating a buffer", status);
+    plan->buffers.all[plan->buffers.count++] = *buffer_p;
+    return 0;
+}
+
+/* Room for two buffers a stage each, with the device of the stage they are on. */
+static int allocate_pairs(demo_plan *plan, size_t size_bytes, ferry_buffer **pairs)
+{
+    int result = 0;
+    for (size_t i = 0; i < plan->options.stages * 2 && !result; i++)
+        result = allocate(plan, 1 + i / 2, size_bytes, &pairs[i]);
+    return result;
+}
+
+/* One array holds all handles; the groups are parts of a second one. */
+static int allocate_handles(demo_plan *plan)
+{
+    demo_buffers *buffers = &plan->buffers;
+    size_t pairs = plan->options.stages * 2;
+    size_t count = plan->layer_count + 4 * pairs + 2;
+    buffers->all = calloc(count, sizeof(ferry_buffer *));
+    buffers->masters = calloc(count, sizeof(ferry_buffer *));
+    if (!buffers->all || !buffers->masters)
+        return fail_memory();
+    buffers->slots = buffers->masters + plan->layer_count;
+    buffers->in = buffers->slots + pairs;
+    buffers->hidden = buffers->in + pairs;
+    buffers->out = buffers->hidden + pairs;
+    return 0;
+}
+
+static int make_engine(demo_plan *plan)
+{
+    ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
+    options.host_devices = (uint32_t)plan->options.stages + 1;
+    options.host_workers = 1; /* one thread copies, as in what the demo is compared with */
+    ferry_error *error = NULL;
+    ferry_status status = ferry_engine_create(&options, &plan->engine, &error);
+    if (status == FERRY_OK)
+        return 0;
+    fprintf(stderr, "ferry: creating an engine: %s\n",
+            error ? error->message : ferry_status_text(status));
+    ferry_error_release(error);
+    return EXIT_FAILURE;
+}
+
+static int make_weights(demo_plan *plan)
+{
+    size_t size_bytes = plan->options.width * plan->options.width * sizeof(float);
+    for (size_t i = 0; i < plan->layer_count; i++) {
+        int result = allocate(plan, 0, size_bytes, &plan->buffers.masters[i]);
+        if (result)
+            return result;
+        demo_weights_fill(ferry_buffer_data(plan->buffers.masters[i]), plan->options.width, i);
+    }
+    return allocate_pairs(plan, size_bytes, plan->buffers.slots);
+}
+
+static int make_activations(demo_plan *plan, const unsigned char *bytes, size_t byte_count)
+{
+    demo_buffers *buffers = &plan->buffers;
+    size_t size_bytes = plan->options.rows * plan->options.width * sizeof(float);
+    size_t all_bytes = size_bytes * plan->options.micro_batches;
+    int result = allocate(plan, 0, all_bytes, &buffers->input);
+    if (!result)
+        result = allocate(plan, 0, all_bytes, &buffers->output);
+    if (!result)
+        result = allocate_pairs(plan, size_bytes, buffers->in);
+    if (!result)
+        result = allocate_pairs(plan, size_bytes, buffers->hidden);
+    if (!result)
+        result = allocate_pairs(plan, size_bytes, buffers->out);
+    if (result)
+        return result;
+    demo_input_fill(ferry_buffer_data(buffers->input), all_bytes / sizeof(float), bytes,
+                    byte_count);
+    return 0;
+}
+
+/* Tells ferry what was written behind its back: the input and the weights on host:0. */
+static int define_sources(demo_plan *plan)
+{
+    demo_buffers *buffers = &plan->buffers;
+    ferry_status status = ferry_buffer_define(ferry_buffer_span(buffers->input), NULL);
+    for (size_t i = 0; i < plan->layer_count && status == FERRY_OK; i++)
+        status = ferry_buffer_define(ferry_buffer_span(buffers->masters[i]), NULL);
+    return status == FERRY_OK ? 0 : fail_status("defining a buffer", status);
+}
+
+static ferry_span micro_batch_span(const demo_plan *plan, ferry_buffer *buffer, size_t micro_batch)
+{
+    size_t size_bytes = plan->options.rows * plan->options.width * sizeof(float);
+    return (ferry_span){buffer, micro_batch * size_bytes, size_bytes};
+}
+
+static void add_copy(demo_plan *plan, size_t tick, const char *label, ferry_span out, ferry_span in)
+{
+    plan->steps[plan->step_count++] =
+        (demo_step){.is_copy = true, .tick = tick, .label = label, .out = out, .in = in};
+    plan->copy_bytes += out.size_bytes;
+}
+
+/* The steps of one layer of one stage for one micro-batch. */
+static void add_layer(demo_plan *plan, size_t stage, size_t layer, size_t micro_batch)
+{
+    const demo_options *options = &plan->options;
+    demo_buffers *buffers = &plan->buffers;
+    size_t tick = micro_batch + stage;
+    size_t pair = stage * 2;
+    size_t turn = pair + micro_batch % 2;
+    bool is_last = layer + 1 == options->layers;
+    ferry_span stage_in = ferry_buffer_span(buffers->in[turn]);
+    ferry_span stage_out = ferry_buffer_span(buffers->out[turn]);
+    if (layer == 0 && stage == 0)
+        add_copy(plan, tick, "input", stage_in,
+                 micro_batch_span(plan, buffers->input, micro_batch));
+    else if (layer == 0)
+        add_copy(plan, tick, "activations", stage_in, ferry_buffer_span(buffers->out[turn - 2]));
+
+    /* Counted on over the micro-batches: with an odd number of layers, a slot never gets the same
+     * weights twice in a row, so a copy that is lost or comes too early shows in the output. */
+    size_t slot = pair + (micro_batch * options->layers + layer) % 2;
+    ferry_span weights = ferry_buffer_span(buffers->slots[slot]);
+    ferry_buffer *master = buffers->masters[stage * options->layers + layer];
+    add_copy(plan, tick, "weights", weights, ferry_buffer_span(master));
+
+    plan->steps[plan->step_count++] = (demo_step){
+        .tick = tick,
+        .label = "layer",
+        .width = options->width,
+        .rows = options->rows,
+        .out = is_last ? stage_out : ferry_buffer_span(buffers->hidden[pair + layer % 2]),
+        .in = layer ? ferry_buffer_span(buffers->hidden[pair + (layer - 1) % 2]) : stage_in,
+        .weights = weights,
+    };
+    plan->layer_step_count++;
+    if (is_last && stage + 1 == options->stages)
+        add_copy(plan, tick, "output", micro_batch_span(plan, buffers->output, micro_batch),
+                 stage_out);
+}
+
+static int make_steps(demo_plan *plan)
+{
+    const demo_options *options = &plan->options;
+    size_t count = options->micro_batches * (2 * plan->layer_count + options->stages + 1);
+    plan->steps = calloc(count, sizeof(demo_step));
+    if (!plan->steps)
+        return fail_memory();
+    plan->tick_count = options->micro_batches + options->stages - 1;
+    for (size_t tick = 0; tick < plan->tick_count; tick++) {
+        for (size_t layer = 0; layer < options->layers; layer++) {
+            for (size_t stage = 0; stage < options->stages && stage <= tick; stage++) {
+                if (tick - stage < options->micro_batches)
+                    add_layer(plan, stage, layer, tick - stage);
+            }
+        }
+    }
+    return 0;
+}
+
+/* The plain computation: one device, all rows at once, one layer after the other. */
+static int make_expected(demo_plan *plan)
+{
+    size_t rows = plan->options.rows * plan->options.micro_batches;
+    size_t size_bytes = rows * plan->options.width * sizeof(float);
+    float *in = malloc(size_bytes);
+    float *out = malloc(size_bytes);
+    plan->expected = malloc(size_bytes);
+    int result = in && out && plan->expected ? 0 : fail_memory();
+    if (!result) {
+        memcpy(in, ferry_buffer_data(plan->buffers.input), size_bytes);
+        for (size_t i = 0; i < plan->layer_count; i++) {
+            demo_layer_compute(plan->options.width, rows,
+                               ferry_buffer_data(plan->buffers.masters[i]), in, out);
+            float *swap = in;
+            in = out;
+            out = swap;
+        }
+        memcpy(plan->expected, in, size_bytes);
+    }
+    free(out);
+    free(in);
+    return result;
+}
+
+int demo_plan_make(demo_plan *plan, const demo_options *options, const unsigned char *bytes,
+                   size_t byte_count)
+{
+    *plan = (demo_plan){.options = *options, .layer_count = options->stages * options->layers};
+    int result = allocate_handles(plan);
+    if (!result)
+        result = make_engine(plan);
+    if (!result)
+        result = make_weights(plan);
+    if (!result && options->rows == 0)
+        result = demo_calibrate_rows(plan, &plan->options.rows);
+    if (!result)
+        result = make_activations(plan, bytes, byte_count);
+    if (!result)
+        result = define_sources(plan);
+    if (!result)
+        result = make_steps(plan);
+    if (!result)
+        result = make_expected(plan);
+    return result;
+}
+
+void demo_plan_release(demo_plan *plan)
+{
+    for (size_t i = 0; i < plan->buffers.count; i++)
+        ferry_buffer_release(plan->buffers.all[i]);
+    ferry_engine_release(plan->engine);
+    free(plan->buffers.all);
+    free(plan->buffers.masters);
+    free(plan->expected);
+    free(plan->steps);
+    *plan = (demo_plan){0};
+}
+
+static void *span_data(ferry_span span)
+{
+    return (char *)ferry_buffer_data(span.buffer) + span.offset_bytes;
+}
+
+void demo_step_run(const demo_step *step)
+{
+    if (step->is_copy)
+        memcpy(span_data(step->out), span_data(step->in), step->out.size_bytes);
+    else
+        demo_layer_compute(step->width, step->rows, span_data(step->weights), span_data(step->in),
+                           span_data(step->out));
+}
+
+static void fill_output(demo_plan *plan)
+{
+    memset(ferry_buffer_data(plan->buffers.output), POISON_BYTE,
+           ferry_buffer_size_bytes(plan->buffers.output));
+}
+
+void demo_plan_poison(demo_plan *plan)
+{
+    demo_buffers *buffers = &plan->buffers;
+    ferry_buffer **const groups[] = {buffers->slots, buffers->in, buffers->hidden, buffers->out};
+    for (size_t group = 0; group < sizeof(groups) / sizeof(groups[0]); group++) {
+        for (size_t i = 0; i < plan->options.stages * 2; i++)
+            memset(ferry_buffer_data(groups[group][i]), POISON_BYTE,
+                   ferry_buffer_size_bytes(groups[group][i]));
+    }
+    fill_output(plan);
+}
+
+void demo_plan_fill_slots(const demo_plan *plan)
+{
+    const demo_buffers *buffers = &plan->buffers;
+    for (size_t i = 0; i < plan->options.stages * 2; i++)
+        memcpy(ferry_buffer_data(buffers->slots[i]),
+               ferry_buffer_data(buffers->masters[i / 2 * plan->options.layers]),
+               ferry_buffer_size_bytes(buffers->slots[i]));
+}
+
+void demo_plan_prime(demo_plan *plan)
+{
+    demo_buffers *buffers = &plan->buffers;
+    ferry_buffer **const groups[] = {buffers->in, buffers->hidden, buffers->out};
+    demo_plan_fill_slots(plan);
+    for (size_t i = 0; i < plan->options.stages * 2; i++) {
+        for (size_t group = 0; group < sizeof(groups) / sizeof(groups[0]); group++)
+            memcpy(ferry_buffer_data(groups[group][i]), ferry_buffer_data(buffers->input),
+                   ferry_buffer_size_bytes(groups[group][i]));
+    }
+    fill_output(plan);
+}
+
+bool demo_plan_verify(const demo_plan *plan)
+{
+    return memcmp(ferry_buffer_data(plan->buffers.output), plan->expected,
+                  ferry_buffer_size_bytes(plan->buffers.output)) == 0;
+}

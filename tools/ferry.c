@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command-line tool `ferry`: finds the command and hands it the rest of the line. */
+#include "tools/demo_pipeline.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <ferry/ferry.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXIT_USAGE 2
+
+typedef struct command {
+    const char *name; /* as it is shown, with the words before it */
+    const char *words[2];
+    int (*run)(int argc, char **argv);
+} command;
+
+static const command commands[] = {
+    {"ferry demo pipeline", {"demo", "pipeline"}, demo_pipeline_run},
+};
+
+/* Where the command's own arguments begin, once it is found. */
+typedef struct choice {
+    const command *command;
+    int next;
+} choice;
+
+static const char documentation[] =
+    "Asynchronous transfers between devices.\v"
+    "Commands:\n"
+    "  demo pipeline    overlap copying and computing in a pipeline, and measure it\n"
+    "\n"
+    "`ferry COMMAND --help' tells the options of a command.";
+
+static void print_version(FILE *stream, struct argp_state *state)
+{
+    (void)state;
+    fprintf(stream, "ferry %s\n", ferry_version());
+}
+
+static const command *find(const char *first, const char *second)
+{
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        const command *candidate = &commands[i];
+        if (strcmp(candidate->words[0], first) == 0 && strcmp(candidate->words[1], second) == 0)
+            return candidate;
+    }
+    return NULL;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+    choice *chosen = state->input;
+    switch (key) {
+    case ARGP_KEY_ARG: {
+        const char *second = state->next < state->argc ? state->argv[state->next] : "";
+        chosen->command = find(argument, second);
+        bool is_demo = strcmp(argument, "demo") == 0;
+        if (!chosen->command && is_demo && !*second)
+            argp_error(state, "which demo? There is: pipeline");
+        else if (!chosen->command && is_demo)
+            argp_error(state, "there is no demo '%s'; there is: pipeline", second);
+        else if (!chosen->command)
+            argp_error(state, "unknown command '%s'", argument);
+        chosen->next = state->next;
+        state->next = state->argc; /* the rest is the command's */
+        return 0;
+    }
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "a command is missing");
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp parser = {
+        .parser = parse, .args_doc = "COMMAND [OPTION...]", .doc = documentation};
+    argp_program_version_hook = print_version;
+    argp_err_exit_status = EXIT_USAGE;
+    choice chosen = {0};
+    if (argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &chosen) != 0 || !chosen.command)
+        return EXIT_USAGE;
+
+    /* The command's last word stands where its own argv[0] is; there the whole name is shown. */
+    char name[64];
+    (void)snprintf(name, sizeof(name), "%s", chosen.command->name);
+    argv[chosen.next] = name;
+    return chosen.command->run(argc - chosen.next, argv + chosen.next);
+}
