@@ -500,7 +500,7 @@ static void connect_after(fry_turn *turn, fry_node *node)
 #ifdef FRY_PLANT_DROP_EDGE
         /* A fault put there on purpose: tests/planted builds it and must see it. */
         static uint32_t planted;
-        if (edge->nature != FRY_EDGE_AFTER || ++planted % 1000 != 0)
+        if (edge->nature != FRY_EDGE_AFTER || ++planted % 16 != 0)
 #endif
             edge_attach(turn, edge);
         if (held)
