@@ -23,7 +23,13 @@
 #define SPIN_MAX_NS 1000000000
 #define WAIT_SPIN_DEFAULT_NS 10000
 #define INLINE_COPY_DEFAULT 4096
-#define FLIGHT_RECORDS_MAX ((uint32_t)1 << 20)
+#define RECORDS_MAX ((uint32_t)1 << 20) /* of a thread */
+#define TRACE_RECORDS_DEFAULT 8192
+#define POOL_MAX ((uint64_t)1 << 40)
+#define TASKS_DEFAULT 65536
+#define TASKS_MAX ((uint32_t)1 << 24)
+#define SUBMIT_BUDGET_DEFAULT 64
+#define SUBMIT_BUDGET_MAX ((uint32_t)1 << 16)
 #define RESERVE_NODES 64
 #define RELEASE_TIMEOUT_NS 5000000000
 
@@ -86,7 +92,13 @@ static void set_default_u32(uint32_t *value, uint32_t otherwise)
         *value = otherwise;
 }
 
-static const char *options_complaint(ferry_engine_options *options)
+static void set_default_u64(uint64_t *value, uint64_t otherwise)
+{
+    if (*value == 0)
+        *value = otherwise;
+}
+
+static void options_set_defaults(ferry_engine_options *options)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t workers = cpus < 2 ? 1 : cpus / 2 > WORKERS_MAX ? WORKERS_MAX : (uint32_t)(cpus / 2);
@@ -97,6 +109,17 @@ static const char *options_complaint(ferry_engine_options *options)
         options->inline_copy_bytes = INLINE_COPY_DEFAULT;
     if (options->wait_spin_ns == 0)
         options->wait_spin_ns = WAIT_SPIN_DEFAULT_NS;
+    set_default_u64(&options->max_edges, (uint64_t)options->max_nodes * 8 + 4096);
+    set_default_u64(&options->max_accesses, (uint64_t)options->max_nodes * 8 + 4096);
+    set_default_u32(&options->max_tasks, TASKS_DEFAULT);
+    set_default_u32(&options->stream_depth, FRY_STREAM_DEPTH);
+    set_default_u32(&options->submit_budget, SUBMIT_BUDGET_DEFAULT);
+    set_default_u32(&options->trace_records, TRACE_RECORDS_DEFAULT);
+}
+
+/* NULL if all are within their limits. */
+static const char *options_complaint(const ferry_engine_options *options)
+{
     if (options->loop != FERRY_LOOP_THREAD && options->loop != FERRY_LOOP_EMBEDDED)
         return "loop is no ferry_loop_mode";
     if (options->host_devices > FRY_HOST_DEVICES_MAX)
@@ -105,9 +128,21 @@ static const char *options_complaint(ferry_engine_options *options)
         return "host_workers is at most 8";
     if (options->max_nodes > MAX_NODES_MAX)
         return "max_nodes is at most 2^28";
+    if (options->max_edges > POOL_MAX || options->max_accesses > POOL_MAX)
+        return "max_edges and max_accesses are at most 2^40";
+    if (options->max_tasks > TASKS_MAX)
+        return "max_tasks is at most 2^24";
+    if (options->stream_depth > FRY_STREAM_DEPTH)
+        return "stream_depth is at most 256";
+    if (options->submit_budget > SUBMIT_BUDGET_MAX)
+        return "submit_budget is at most 2^16";
+    if (options->trace_records > RECORDS_MAX)
+        return "trace_records is at most 2^20";
+    if (options->watchdog_ns < 0)
+        return "watchdog_ns is negative";
     if (options->spin_ns < 0 || options->spin_ns > SPIN_MAX_NS)
         return "spin_ns is 0 to 10^9";
-    if (options->flight_records > FLIGHT_RECORDS_MAX)
+    if (options->flight_records > RECORDS_MAX)
         return "flight_records is at most 2^20";
     if (options->allocator != NULL &&
         (options->allocator->alloc == NULL || options->allocator->free == NULL))
@@ -131,7 +166,7 @@ static void host_has_fired(void *arg)
     fry_turn turn;
     if (context != NULL && fry_turn_begin(&turn, engine, context, false)) {
         (void)fry_lanes_poll(&turn);
-        (void)fry_turn_end(&turn, FRY_SUBMIT_BUDGET);
+        (void)fry_turn_end(&turn, engine->submit_budget);
         return;
     }
     fry_fence(); /* pairs with the one in fry_arm */
@@ -158,14 +193,14 @@ static ferry_status open_devices(ferry_engine *engine, const ferry_engine_option
     return FERRY_OK;
 }
 
-static void open_pools(ferry_engine *engine, uint64_t max_nodes)
+static void open_pools(ferry_engine *engine, const ferry_engine_options *options)
 {
     const fry_memory *memory = &engine->memory;
-    fry_pool_open(&engine->nodes, memory, sizeof(fry_node), max_nodes);
-    fry_pool_open(&engine->edges, memory, sizeof(fry_edge), max_nodes * 8 + 4096);
-    fry_pool_open(&engine->uses, memory, sizeof(fry_use), max_nodes * 4 + 4096);
-    fry_pool_open(&engine->segments, memory, FRY_SEGMENT_BYTES, max_nodes * 8 + 4096);
-    fry_pool_open(&engine->readers, memory, FRY_READER_BYTES, max_nodes * 8 + 4096);
+    fry_pool_open(&engine->nodes, memory, sizeof(fry_node), options->max_nodes);
+    fry_pool_open(&engine->edges, memory, sizeof(fry_edge), options->max_edges);
+    fry_pool_open(&engine->uses, memory, sizeof(fry_use), options->max_accesses);
+    fry_pool_open(&engine->segments, memory, FRY_SEGMENT_BYTES, options->max_accesses);
+    fry_pool_open(&engine->readers, memory, FRY_READER_BYTES, options->max_accesses);
     fry_pool_open(&engine->reserve, memory, sizeof(fry_node), RESERVE_NODES);
 }
 
@@ -190,12 +225,17 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->spin_ns = options->spin_ns;
     engine->wait_spin_ns = options->wait_spin_ns;
     engine->flight_records = options->flight_records;
+    engine->trace_records = options->trace_records;
+    engine->submit_budget = options->submit_budget;
+    engine->stream_depth = options->stream_depth;
+    engine->max_tasks = options->max_tasks;
+    engine->watchdog_ns = options->watchdog_ns;
     engine->tracing = options->flight_records != 0;
     fry_clock_init(&engine->clock, options->clock);
     fry_log_init(&engine->log, options->log, options->log_arg);
     fry_refused_init(engine);
     engine->role_context.engine = engine;
-    open_pools(engine, options->max_nodes);
+    open_pools(engine, options);
 }
 
 ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine **engine_p,
@@ -208,8 +248,10 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     ferry_engine_options options;
     ferry_status status = fry_options_read(&options, sizeof options, given);
     const char *why = status != FERRY_OK ? "struct_size can't be that of engine options" : NULL;
-    if (why == NULL)
+    if (why == NULL) {
+        options_set_defaults(&options);
         why = options_complaint(&options);
+    }
     if (why == NULL && engine_p == NULL)
         why = "engine_p is null";
     if (why != NULL) {

@@ -24,8 +24,7 @@
 #include <string.h>
 
 #define FRY_HOST_DEVICES_MAX 64
-#define FRY_SUBMIT_BUDGET 64 /* pieces of work a submitting thread does for the graph */
-#define FRY_TICK_BUDGET 256  /* pieces of work a tick of the loop does */
+#define FRY_TICK_BUDGET 256 /* pieces of work a tick of the loop does */
 #define FRY_REFERENCE_BIAS ((int64_t)1 << 62)
 
 #define FRY_STATUS_COUNT_(name, value, text) +1
@@ -85,7 +84,10 @@ struct ferry_engine {
     uint32_t device_count;
     ferry_device devices[FRY_HOST_DEVICES_MAX];
     fry_host *host;
-    size_t flight_records;
+    size_t flight_records, trace_records;
+    size_t submit_budget; /* pieces of work a submitting thread does for the graph */
+    uint32_t stream_depth, max_tasks;
+    int64_t watchdog_ns;
 
     /* The submitters' line. */
     fry_baton baton __attribute__((aligned(64)));
@@ -106,7 +108,7 @@ struct ferry_engine {
 
     /* Who sleeps. */
     uint32_t asleep __attribute__((aligned(64))); /* fry_sleep */
-    uint32_t helpers;   /* waiting threads that work on the graph */
+    uint32_t helpers;                             /* waiting threads that work on the graph */
     uint32_t work_left; /* a hint for them: a turn ended before everything was done */
     fry_poller poller;
 

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 
-#define RING_RECORDS_DEFAULT 8192
 #define NONE 65535
 #define DUMP_RECORDS 32
 
@@ -42,7 +41,7 @@ ferry_status fry_trace_ring_add(ferry_engine *engine, fry_context *context)
 {
     if (context->ring != NULL)
         return FERRY_OK;
-    size_t records = engine->flight_records != 0 ? engine->flight_records : RING_RECORDS_DEFAULT;
+    size_t records = engine->flight_records != 0 ? engine->flight_records : engine->trace_records;
     fry_trace_ring *ring = fry_trace_ring_create(&engine->memory, records);
     if (ring == NULL)
         return FERRY_E_NO_MEMORY;

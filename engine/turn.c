@@ -52,7 +52,7 @@ void fry_turn_push(ferry_engine *engine, fry_context *context, fry_node *node)
     if (context == NULL)
         fry_wake(engine); /* a thread without caches can't work on the graph */
     else if (fry_turn_begin(&turn, engine, context, false))
-        (void)fry_turn_end(&turn, FRY_SUBMIT_BUDGET);
+        (void)fry_turn_end(&turn, engine->submit_budget);
 }
 
 /* Entered at once, the node needs no references of its own on what the caller holds during the
@@ -80,7 +80,7 @@ static void go_on_with_room(ferry_engine *engine, fry_context *context, const fr
     if (fry_hazard_stock(engine, context, need, true) == FERRY_OK &&
         fry_turn_begin(&turn, engine, context, false)) {
         engine->starved = false;
-        (void)fry_turn_end(&turn, FRY_SUBMIT_BUDGET);
+        (void)fry_turn_end(&turn, engine->submit_budget);
     } else {
         fry_wake(engine);
     }
@@ -97,7 +97,7 @@ void fry_turn_submit(ferry_engine *engine, fry_context *context, fry_node *node)
             fry_graph_share(node);
             fry_stack_push(&engine->inbox, &node->link);
         }
-        (void)fry_turn_end(&turn, has_room ? FRY_SUBMIT_BUDGET : 0);
+        (void)fry_turn_end(&turn, has_room ? engine->submit_budget : 0);
         if (fry_unlikely(!has_room))
             go_on_with_room(engine, context, &turn.need);
         return;

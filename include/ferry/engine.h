@@ -11,10 +11,13 @@
 extern "C" {
 #endif
 
+struct ev_loop; /* libev's */
+
 /* Who runs the engine's loop. */
 typedef enum ferry_loop_mode {
     FERRY_LOOP_THREAD = 0,   /* a thread of the engine's own, which blocks all signals (default) */
     FERRY_LOOP_EMBEDDED = 1, /* the user, by ferry_engine_progress; there is no loop thread */
+    FERRY_LOOP_ATTACHED = 2, /* the user's libev loop, which ferry_engine_options.ev_loop names */
 } ferry_loop_mode;
 
 /*
@@ -60,22 +63,40 @@ typedef void (*ferry_log_fn)(void *arg, ferry_log_level level, const char *line)
  * Options of an engine; make one with FERRY_ENGINE_OPTIONS_INIT. A zero field means its default.
  */
 typedef struct ferry_engine_options {
-    size_t struct_size;       /* sizeof(ferry_engine_options) */
-    ferry_loop_mode loop;     /* who runs the loop; default FERRY_LOOP_THREAD */
-    uint32_t host_devices;    /* how many devices "host:0".. there are; default 4, at most 64 */
-    uint32_t host_workers;    /* threads that copy for them; default half the CPUs, 1 to 8 */
-    uint32_t max_nodes;       /* operations and promises alive at once, ended ones with handles
-                                 included; default 2^20, at most 2^28. Bounds others with it: edges
-                                 (8 for each and 4096), spans of options (4), access entries (8) */
+    size_t struct_size;     /* sizeof(ferry_engine_options) */
+    ferry_loop_mode loop;   /* who runs the loop; default FERRY_LOOP_THREAD */
+    uint32_t host_devices;  /* how many devices "host:0".. there are; default 4, at most 64 */
+    uint32_t host_workers;  /* threads that copy for them; default half the CPUs, 1 to 8 */
+    uint32_t max_nodes;     /* operations and promises alive at once, ended ones with handles
+                               included; default 2^20, at most 2^28 */
+    uint64_t max_edges;     /* waits of one operation for another alive at once; default 8 for each
+                               of max_nodes and 4096 */
+    uint64_t max_accesses;  /* spans of options, and entries in the buffers' lists, of each sort;
+                               default 8 for each of max_nodes and 4096 */
+    uint32_t max_tasks;     /* tasks that users' executors have and have not run; more wait their
+                               turn on the loop; default 65536, at most 2^24 */
+    uint32_t stream_depth;  /* operations that may stand in a stream; the others wait READY, where
+                               a higher priority overtakes; default and at most 256 */
+    uint32_t submit_budget; /* pieces of work a submitting thread does for the graph at most;
+                               default 64, at most 2^16 */
+    uint32_t trace_records; /* records of 64 bytes that hooks and trace files may fall behind for
+                               each thread, rounded up to a power of two; default 8192, at most
+                               2^20 */
     size_t inline_copy_bytes; /* host copies up to this may run in the caller; default 4096 */
     int64_t spin_ns;          /* the engine's own thread looks this long for work before it sleeps;
                                  default 0, at most 10^9 */
     int64_t wait_spin_ns;     /* ferry_future_wait looks this long before it parks, where the engine
                                  has its own thread; default 10000; negative: not at all */
-    uint32_t flight_records;  /* trace records of 64 bytes kept for each thread, rounded up to a
-                                 power of two; the newest are logged when a deadline or a device
-                                 fails an operation; default 0 (off), at most 2^20 */
-    uint32_t reserved;        /* zero */
+    int64_t watchdog_ns;      /* dumps when an operation has lived this long; default 0 (off) */
+    const char *watchdog_path; /* file that the watchdog writes its dump to, as JSON; copied; NULL:
+                                  the oldest operations are logged */
+    uint32_t flight_records;   /* trace records of 64 bytes kept for each thread, rounded up to a
+                                  power of two; the newest are logged when a deadline or a device
+                                  fails an operation; default 0 (off), at most 2^20 */
+    uint32_t reserved;         /* zero */
+    struct ev_loop *ev_loop;   /* FERRY_LOOP_ATTACHED: the loop; borrowed until the shutdown */
+    ferry_executor *executor;  /* where functions and callbacks that name no executor run; borrowed
+                                  until the engine is released; default the loop */
     const ferry_allocator *allocator; /* copied; default the C library's */
     const ferry_clock *clock;         /* copied; default CLOCK_MONOTONIC */
     ferry_log_fn log; /* default: stderr, up to the level that FERRY_LOG in the environment names

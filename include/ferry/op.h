@@ -12,6 +12,17 @@ extern "C" {
 #endif
 
 /*
+ * Which of several operations that are READY for the same stream or executor is next: the higher
+ * first, in program order within a priority; but of eight in a row one is the oldest of a lower
+ * priority that waits, so that none starves.
+ */
+typedef enum ferry_priority {
+    FERRY_PRIORITY_NORMAL = 0, /* the default */
+    FERRY_PRIORITY_HIGH = 1,
+    FERRY_PRIORITY_LOW = -1,
+} ferry_priority;
+
+/*
  * Options of an operation; make one with FERRY_OP_OPTIONS_INIT. NULL means all default.
  */
 typedef struct ferry_op_options {
@@ -26,6 +37,8 @@ typedef struct ferry_op_options {
                                      records; NULL none */
     const ferry_access *accesses; /* spans the operation touches, beside a copy's own two */
     size_t access_count;          /* how many; at most 2^16. Spans of zero bytes are ignored */
+    ferry_priority priority;      /* which of several READY ones is next */
+    uint32_t reserved;            /* zero */
 } ferry_op_options;
 
 #define FERRY_OP_OPTIONS_INIT {.struct_size = sizeof(ferry_op_options)}
