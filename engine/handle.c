@@ -77,7 +77,7 @@ ferry_status ferry_future_wait(ferry_future *future, int64_t timeout_ns)
                      "waiting in a callback of the engine that must resolve it is refused");
         return FERRY_E_DEADLOCK;
     }
-    return engine->embedded ? fry_wait_embedded(engine, future, timeout_ns)
+    return engine->embedded ? fry_embedded_wait(engine, future, timeout_ns)
                             : wait_threaded(engine, future, timeout_ns);
 }
 

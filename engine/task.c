@@ -111,6 +111,7 @@ void fry_fire_waiter(fry_future_owner *owner, ferry_waiter *waiter)
 {
     ferry_engine *engine = (ferry_engine *)owner;
     if (fry_unlikely(waiter->fn == fry_waiter_is_embedded)) {
+        fry_store_relaxed(&engine->waiter_fired, 1);
         fry_store_release(&waiter->private_.state, 0); /* its thread may return now */
         fry_fence();
         fry_wake(engine);

@@ -124,7 +124,7 @@ Test(embedded, the_descriptor_becomes_readable_when_a_copy_has_ended)
     ferry_future *copy =
         ferry_copy(te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), NULL);
     while (ferry_future_poll(copy) == FERRY_PENDING) {
-        if (ferry_engine_progress(te.engine, 0) != 0 || ferry_engine_arm(te.engine) != FERRY_OK)
+        if (ferry_engine_progress(te.engine, 0) > 0 || ferry_engine_arm(te.engine) != FERRY_OK)
             continue;
         struct pollfd fd = {.fd = ferry_engine_fd(te.engine), .events = POLLIN};
         cr_assert_eq(poll(&fd, 1, -1), 1); /* the suite's timeout says if it never is */
@@ -152,7 +152,7 @@ Test(embedded, the_descriptor_keeps_deadlines_of_the_real_clock)
     op.deadline_ns = now.tv_sec * 1000000000 + now.tv_nsec + 3000000;
     ferry_future *nop = ferry_nop(te.engine, &op);
     while (ferry_future_poll(nop) == FERRY_PENDING) {
-        if (ferry_engine_progress(te.engine, 0) != 0 || ferry_engine_arm(te.engine) != FERRY_OK)
+        if (ferry_engine_progress(te.engine, 0) > 0 || ferry_engine_arm(te.engine) != FERRY_OK)
             continue;
         struct pollfd fd = {.fd = ferry_engine_fd(te.engine), .events = POLLIN};
         cr_assert_eq(poll(&fd, 1, -1), 1);
@@ -272,7 +272,7 @@ typedef struct meeting {
     ferry_waiter waiter; /* first */
     test_engine *te;
     pthread_barrier_t entered, left;
-    size_t progressed;
+    int64_t progressed;
     ferry_status armed;
 } meeting;
 
@@ -308,8 +308,8 @@ Test(embedded, progress_by_a_second_thread_does_nothing)
     cr_assert_eq(pthread_create(&thread, NULL, progress_meanwhile, &self), 0);
     settle(&te);
     cr_assert_eq(pthread_join(thread, NULL), 0);
-    cr_assert_eq(self.progressed, 0);
-    ASSERT_STATUS(self.armed, FERRY_E_BUSY);
+    cr_assert_eq(self.progressed, FERRY_E_BUSY);
+    ASSERT_STATUS(self.armed, FERRY_OK);
     ferry_future_release(nop);
     test_engine_close(&te);
 }
@@ -441,7 +441,7 @@ Test(embedded, what_is_for_embedded_engines_does_nothing_to_others)
 {
     test_engine te;
     test_engine_open(&te, FERRY_LOOP_THREAD);
-    cr_assert_eq(ferry_engine_progress(te.engine, 0), 0);
+    cr_assert_eq(ferry_engine_progress(te.engine, 0), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_E_INVALID);
     cr_assert_eq(ferry_engine_timeout_ns(te.engine), -1);
     cr_assert_geq(ferry_engine_fd(te.engine), 0);

@@ -35,7 +35,7 @@ static int check_engine(family *f)
     ferry_engine *engine = f->te.engine;
     CHECK_FORKED(ferry_engine_shutdown(engine, -1));
     CHECK(ferry_engine_fd(engine) == -1);
-    CHECK(ferry_engine_progress(engine, 0) == 0);
+    CHECK(ferry_engine_progress(engine, 0) == FERRY_E_FORKED);
     CHECK_FORKED(ferry_engine_arm(engine));
     CHECK(ferry_engine_timeout_ns(engine) == -1);
     CHECK_FORKED(ferry_engine_trace(engine, NULL));
