@@ -447,3 +447,81 @@ Test(embedded, what_is_for_embedded_engines_does_nothing_to_others)
     cr_assert_geq(ferry_engine_fd(te.engine), 0);
     test_engine_close(&te);
 }
+
+/* ---- the user's loop beside other threads ---- */
+
+static void *wait_for_ever(void *arg)
+{
+    elsewhere *self = arg;
+    ASSERT_STATUS(ferry_future_wait(self->future, -1), FERRY_OK);
+    return NULL;
+}
+
+/* The user's loop, until the waiter has been called. */
+static void run_loop_until_called(const test_engine *te, counted_waiter *waiter)
+{
+    struct pollfd readable = {.fd = ferry_engine_fd(te->engine), .events = POLLIN};
+    while (atomic_load(&waiter->calls) == 0) {
+        if (ferry_engine_progress(te->engine, 0) <= 0 && ferry_engine_arm(te->engine) == FERRY_OK)
+            cr_assert_geq(poll(&readable, 1, -1), 0);
+    }
+}
+
+/* However long another thread waits, and whatever it waits for. */
+Test(embedded, callbacks_run_while_another_thread_waits)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_promise *promise = test_promise(&te);
+    elsewhere self = {.te = &te, .future = ferry_promise_future(promise)};
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, wait_for_ever, &self), 0);
+    for (int i = 0; i < 1000; i++) {
+        counted_waiter waiter;
+        counted_waiter_init(&waiter, NULL);
+        ferry_future *nop = ferry_nop(te.engine, NULL);
+        ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_OK);
+        run_loop_until_called(&te, &waiter);
+        cr_assert(pthread_equal(waiter.thread, pthread_self()));
+        ferry_future_release(nop);
+    }
+    keep_promise(promise, FERRY_OK);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    ferry_future_release(self.future);
+    test_engine_close(&te);
+}
+
+static void *progress_once(void *arg)
+{
+    meeting *self = arg;
+    self->progressed = ferry_engine_progress(self->te->engine, 0);
+    return NULL;
+}
+
+/* Armed while another thread made progress: what that one leaves wakes the one that sleeps. */
+Test(embedded, who_armed_meanwhile_is_woken_for_what_is_left)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    meeting self = {.waiter = FERRY_WAITER_INIT(stay_in_progress, NULL), .te = &te};
+    cr_assert_eq(pthread_barrier_init(&self.entered, NULL, 2), 0);
+    cr_assert_eq(pthread_barrier_init(&self.left, NULL, 2), 0);
+    ferry_future *nop = ferry_nop(te.engine, NULL);
+    ASSERT_STATUS(ferry_future_on_ready(nop, &self.waiter), FERRY_OK);
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, progress_once, &self), 0);
+    (void)pthread_barrier_wait(&self.entered);
+
+    /* The other thread is in the callback now. */
+    cr_assert_eq(ferry_engine_progress(te.engine, 0), FERRY_E_BUSY);
+    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_OK);
+    counted_waiter waiter;
+    counted_waiter_init(&waiter, NULL);
+    ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_OK);
+    (void)pthread_barrier_wait(&self.left);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert(is_readable(&te));
+    run_loop_until_called(&te, &waiter);
+    ferry_future_release(nop);
+    test_engine_close(&te);
+}
