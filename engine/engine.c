@@ -290,9 +290,8 @@ static void progress_until_stopped(ferry_engine *engine, int64_t timeout_ns)
                 (void)fry_poller_wait(&engine->poller, left_ns);
                 fry_disarm(engine);
             }
-            fry_baton_give(&engine->role);
+            fry_role_give(engine);
             if (stopped) {
-                fry_wake_now(engine);
                 fry_store_seq_cst(&engine->stopped, 1);
                 return;
             }
@@ -372,5 +371,6 @@ void ferry_engine_release(ferry_engine *engine)
         fry_pause(); /* a straggler's submit that was refused is just leaving */
     int64_t detached = engine->detached;
     fry_baton_give(&engine->baton);
+    fry_wake(engine); /* what another thread could not do meanwhile, wanting the baton */
     fry_engine_unretain(engine, FRY_REFERENCE_BIAS - detached);
 }

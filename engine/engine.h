@@ -106,7 +106,7 @@ struct ferry_engine {
 
     /* Who sleeps. */
     uint32_t asleep __attribute__((aligned(64))); /* fry_sleep */
-    uint32_t helpers;   /* waiting threads that work on the graph */
+    uint32_t helpers;                             /* waiting threads that work on the graph */
     uint32_t work_left; /* a hint for them: a turn ended before everything was done */
     fry_poller poller;
 
@@ -204,7 +204,12 @@ extern _Thread_local ferry_engine *fry_callback_engine;
 /* loop.c: the loop's work and its sleep. */
 void fry_wake_now(ferry_engine *engine);
 
-/* After a full barrier that follows publishing the work; see loop_sleep.pml. */
+/* Wakes the loop if it sleeps, and that is all: also with the baton, under which no callback may
+ * run. Returns what the loop was doing. */
+enum fry_sleep fry_wake_sleeper(ferry_engine *engine);
+
+/* After a full barrier that follows publishing the work; see loop_sleep.pml. Without the baton:
+ * once the loop has stopped its work is done here. */
 static inline void fry_wake(ferry_engine *engine)
 {
     if (fry_unlikely(fry_load_relaxed(&engine->asleep) != FRY_AWAKE))
@@ -229,6 +234,9 @@ void fry_loop_free(ferry_engine *engine);
 /* When closing and everything is quiet: from now on whoever has work for the loop does it himself.
  */
 bool fry_loop_try_stop(ferry_engine *engine);
+
+/* progress.c: gives the role back to whoever wants it in embedded mode, also to parked threads. */
+void fry_role_give(ferry_engine *engine);
 
 /* Waits in embedded mode: the waiting thread is the loop while it waits. */
 ferry_status fry_wait_embedded(ferry_engine *engine, ferry_future *future, int64_t timeout_ns);

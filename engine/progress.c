@@ -27,9 +27,11 @@ static bool may_progress(const ferry_engine *engine)
 
 /* Gives the role back and has every parked thread try for it: one alone might be leaving, its own
  * future resolved, and take the hand-over with it. */
-static void role_give(ferry_engine *engine)
+void fry_role_give(ferry_engine *engine)
 {
     fry_baton_give(&engine->role);
+    if (fry_unlikely(fry_load_relaxed(&engine->asleep) == FRY_STOPPED))
+        fry_wake_now(engine); /* what was left with this thread because it had the role */
     if (fry_load_seq_cst(&engine->embedded_waiters) == NULL)
         return;
     (void)pthread_mutex_lock(&engine->cold);
@@ -47,7 +49,7 @@ size_t ferry_engine_progress(ferry_engine *engine, size_t budget)
     fry_disarm(engine);
     (void)fry_poller_wait(&engine->poller, 0);
     size_t done = fry_tick(engine, budget == 0 ? FRY_TICK_BUDGET : budget, true);
-    role_give(engine);
+    fry_role_give(engine);
     return done;
 }
 
@@ -63,7 +65,7 @@ ferry_status ferry_engine_arm(ferry_engine *engine)
     /* One that has stopped has nothing more to wake for. */
     bool armed = fry_load_relaxed(&engine->asleep) == FRY_STOPPED || fry_arm(engine, true);
     engine->user_armed = armed;
-    role_give(engine);
+    fry_role_give(engine);
     return armed ? FERRY_OK : FERRY_E_BUSY;
 }
 
@@ -149,7 +151,7 @@ static void parked_sleep(ferry_engine *engine, ferry_future *future, int64_t tim
     uint32_t key;
     if (fry_future_prepare_park(future, &key)) {
         if (fry_baton_take(&engine->role))
-            role_give(engine); /* free: the caller tries again, and so do the others */
+            fry_role_give(engine); /* free: the caller tries again, and so do the others */
         else
             fry_future_commit_park(future, key, timeout_ns);
     }
@@ -189,7 +191,7 @@ ferry_status fry_wait_embedded(ferry_engine *engine, ferry_future *future, int64
         if (fry_tick(engine, FRY_TICK_BUDGET, false) == 0)
             role_sleep(engine, future, left_ns);
         rearm_for_user(engine);
-        role_give(engine);
+        fry_role_give(engine);
     }
     return fry_future_status(future);
 }
