@@ -119,6 +119,8 @@ static void role_give(ferry_engine *engine, bool comes_back)
             rearm(engine);
         wake_user_for_callbacks(engine);
         fry_baton_give(&engine->role);
+        if (fry_unlikely(fry_load_relaxed(&engine->asleep) == FRY_STOPPED))
+            fry_wake_now(engine); /* what was left with this thread because it had the role */
         nudge(engine, &engine->role);
         fry_eventcount_notify(&engine->role_free, INT32_MAX);
     } while (fry_load_seq_cst(&engine->arm_wanted) != 0 && fry_baton_take(&engine->role));
@@ -403,11 +405,9 @@ static bool progress_until_stopped(ferry_engine *engine, int64_t timeout_ns)
 bool fry_embedded_end(ferry_engine *engine, int64_t timeout_ns)
 {
     int64_t start_ns = fry_clock_monotonic_ns();
-    if (fry_load_relaxed(&engine->asleep) != FRY_STOPPED) {
-        if (!progress_until_stopped(engine, timeout_ns))
-            return false;
-        fry_wake_now(engine); /* what came between the last look and leaving the role */
-    }
+    if (fry_load_relaxed(&engine->asleep) != FRY_STOPPED &&
+        !progress_until_stopped(engine, timeout_ns))
+        return false;
     int64_t left_ns = timeout_ns < 0 ? -1 : timeout_ns - (fry_clock_monotonic_ns() - start_ns);
     return engine->attachment == NULL ||
            fry_detach(engine, left_ns < 0 && timeout_ns >= 0 ? 0 : left_ns);

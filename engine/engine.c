@@ -10,7 +10,6 @@
  * sum to zero frees the engine. It can't be zero before, and nobody counts up after but from a
  * reference already counted.
  */
-#include "base/futex.h"
 #include "engine/graph.h"
 
 #include <stdlib.h>
@@ -374,5 +373,6 @@ void ferry_engine_release(ferry_engine *engine)
         fry_pause(); /* a straggler's submit that was refused is just leaving */
     int64_t detached = engine->detached;
     fry_baton_give(&engine->baton);
+    fry_wake(engine); /* what another thread could not do meanwhile, wanting the baton */
     fry_engine_unretain(engine, FRY_REFERENCE_BIAS - detached);
 }

@@ -220,7 +220,12 @@ void fry_wake_now(ferry_engine *engine);
 /* Makes the poller readable, whoever sleeps on it. */
 void fry_wake_write(ferry_engine *engine);
 
-/* After a full barrier that follows publishing the work; see loop_sleep.pml. */
+/* Wakes the loop if it sleeps, and that is all: also with the baton, under which no callback may
+ * run. Returns what the loop was doing. */
+enum fry_sleep fry_wake_sleeper(ferry_engine *engine);
+
+/* After a full barrier that follows publishing the work; see loop_sleep.pml. Without the baton:
+ * once the loop has stopped its work is done here. */
 static inline void fry_wake(ferry_engine *engine)
 {
     if (fry_unlikely(fry_load_relaxed(&engine->asleep) != FRY_AWAKE))

@@ -8,14 +8,16 @@
  * work or the other sees it asleep: loop_sleep.pml. What only the baton's holder may look at is
  * looked at with the baton; if somebody else has it the loop stays awake, unless that is a waiting
  * thread at help, which wakes it when it stops (handle.c).
+ *
+ * After the stop there is no loop: who has something for it publishes it, then takes the role and
+ * does it himself, or leaves it to whoever has the role. So who gives the role back looks once more
+ * after the give (base/baton.h has the argument; looking before would miss what came between). What
+ * needs the baton too is left alone while somebody has that, for nobody waits for the baton: its
+ * holder wakes after giving it (fry_turn_end, as stop_graph is set; ferry_engine_release), which is
+ * after that look, and so finds the role free or with a holder that has yet to look. stopped.pml.
  */
-#include "base/futex.h"
 #include "engine/graph.h"
 
-#include <ev.h>
-#include <signal.h>
-
-#define BACK_OFF_PAUSES 64
 
 void fry_wake_write(ferry_engine *engine)
 {
@@ -23,21 +25,38 @@ void fry_wake_write(ferry_engine *engine)
     fry_poller_wake(&engine->poller);
 }
 
-void fry_wake_now(ferry_engine *engine)
+/* Without the role, after a full barrier: whether a tick would have something to do. */
+static bool is_left_over(const ferry_engine *engine)
+{
+    if (!fry_stack_is_empty(&engine->fired) || fry_load_relaxed(&engine->has_due) != 0)
+        return true;
+    bool for_the_graph =
+        !fry_stack_is_empty(&engine->requests) || !fry_stack_is_empty(&engine->frees) ||
+        !fry_stack_is_empty(&engine->inbox) || fry_load_relaxed(&engine->work_left) != 0;
+    return for_the_graph && fry_load_seq_cst(&engine->baton.taken) == 0;
+}
+
+static void work_after_stop(ferry_engine *engine)
+{
+    while (is_left_over(engine) && fry_baton_take(&engine->role)) {
+        while (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
+            continue;
+        fry_baton_give(&engine->role);
+    }
+}
+
+enum fry_sleep fry_wake_sleeper(ferry_engine *engine)
 {
     uint32_t asleep = FRY_ASLEEP;
-    if (fry_cas(&engine->asleep, &asleep, FRY_AWAKE)) {
+    if (fry_cas(&engine->asleep, &asleep, FRY_AWAKE))
         fry_wake_write(engine);
-    } else if (asleep == FRY_STOPPED) {
-        /* Look, act, look again, as with the baton: who finds the role taken is seen by its holder.
-         */
-        while (fry_baton_take(&engine->role)) {
-            size_t done = fry_tick(engine, FRY_TICK_BUDGET, true);
-            fry_baton_give(&engine->role);
-            if (done == 0)
-                break;
-        }
-    }
+    return (enum fry_sleep)asleep;
+}
+
+void fry_wake_now(ferry_engine *engine)
+{
+    if (fry_wake_sleeper(engine) == FRY_STOPPED)
+        work_after_stop(engine);
 }
 
 /* The loop works on even if there is no memory for its thread's context. */
@@ -174,6 +193,8 @@ bool fry_loop_is_needed(const ferry_engine *engine)
 
 bool fry_arm(ferry_engine *engine)
 {
+    if (fry_unlikely(fry_load_relaxed(&engine->asleep) == FRY_STOPPED))
+        return false; /* for good; what a straggler submitted is being refused just now */
     fry_store_seq_cst(&engine->asleep, FRY_ASLEEP);
     fry_fence(); /* pairs with the barrier before fry_wake */
     fry_turn turn;

@@ -94,8 +94,8 @@ typedef struct ferry_engine_options {
                                   power of two; the newest are logged when a deadline or a device
                                   fails an operation; default 0 (off), at most 2^20 */
     uint32_t reserved;         /* zero */
-    struct ev_loop *ev_loop;   /* FERRY_LOOP_ATTACHED: the loop, which must not run meanwhile;
-                                  borrowed until the shutdown has succeeded. See docs/threading.md */
+    struct ev_loop *ev_loop;   /* FERRY_LOOP_ATTACHED: the loop, which must not run yet; borrowed
+                                  until the shutdown has succeeded: docs/threading.md */
     ferry_executor *executor;  /* where functions and callbacks that name no executor run; borrowed
                                   until the engine is released; default the loop */
     const ferry_allocator *allocator; /* copied; default the C library's */
@@ -132,13 +132,12 @@ FERRY_API ferry_status ferry_engine_create(const ferry_engine_options *options,
  * from now on run in the calling thread (ferry.h).
  *  timeout_ns  how long to wait for quiet; negative: for ever; 0: looks once
  * Blocks. In embedded and attached mode the caller makes the progress and runs the callbacks. In
- * attached mode, from another thread than the libev loop's while that runs, it waits for that thread
- * to come by and give the watchers up; where the loop does not run it must not begin to meanwhile.
- * Returns FERRY_OK,
- * also when it had been shut down before; FERRY_E_DEADLINE if something was not quiet in time
- * (logged; new operations stay refused; call again to wait longer); FERRY_E_DEADLOCK from a
- * callback of this engine; FERRY_E_BUSY if another thread is shutting it down; FERRY_E_INVALID for
- * NULL; FERRY_E_FORKED.
+ * attached mode, from another thread than the libev loop's while that runs, it waits for that
+ * thread to come by and give the watchers up; a loop that does not run must not begin to meanwhile.
+ * Returns FERRY_OK, also when it had been shut down before; FERRY_E_DEADLINE if something was not
+ * quiet in time (logged; new operations stay refused; call again to wait longer); FERRY_E_DEADLOCK
+ * from a callback of this engine; FERRY_E_BUSY if another thread is shutting it down;
+ * FERRY_E_INVALID for NULL; FERRY_E_FORKED.
  */
 FERRY_API ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns);
 

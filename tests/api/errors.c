@@ -269,7 +269,7 @@ static void inside_close(inside *self, const test_engine *te, ferry_promise *pro
     ASSERT_STATUS(self->waited_done, FERRY_OK);
     ASSERT_STATUS(self->polled, FERRY_PENDING);
     ASSERT_STATUS(self->ended, FERRY_E_DEADLOCK);
-    cr_assert_eq(self->progressed, FERRY_E_DEADLOCK);
+    cr_assert_lt(self->progressed, 0);
     keep_promise(promise, FERRY_OK);
     ASSERT_STATUS(ferry_future_wait(self->pending, -1), FERRY_OK);
     ferry_future_release(self->pending);

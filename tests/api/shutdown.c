@@ -260,7 +260,7 @@ static void refuses_everything(ferry_loop_mode loop)
     ASSERT_STATUS(ferry_promise_create(te.engine, &promise), FERRY_E_SHUTDOWN);
     ferry_trace_hooks hooks = {0};
     ASSERT_STATUS(ferry_engine_trace(te.engine, &hooks), FERRY_E_SHUTDOWN);
-    cr_assert_eq(ferry_engine_progress(te.engine, 0), 0);
+    cr_assert_leq(ferry_engine_progress(te.engine, 0), 0);
     ASSERT_STATUS(status_of(nop), FERRY_OK);
     cr_assert_null(none);
     cr_assert(is_filled(buffer, 0, 100, 1));
