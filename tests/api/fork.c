@@ -14,7 +14,7 @@ typedef struct family {
     ferry_device *device;
     ferry_buffer *buffer;
     ferry_promise *promise;
-    ferry_future *pending, *done, *refused;
+    ferry_future *pending, *done, *refused, *failed;
     counted_waiter listed;
     manual_executor executor;
     _Atomic int calls;
@@ -84,6 +84,7 @@ static int check_futures(family *f)
     CHECK_FORKED(ferry_promise_resolve(f->promise, FERRY_OK, NULL));
     CHECK_FORKED(status_of(ferry_promise_future(f->promise)));
     CHECK(ferry_future_error(f->refused)->status == FERRY_E_INVALID);
+    CHECK(ferry_future_error(f->failed)->status == FERRY_E_DEPENDENCY);
     CHECK(ferry_future_id(f->pending) != 0);
     while (manual_waiting(&f->executor) != 0)
         manual_run_one(&f->executor); /* the parent's to run */
@@ -97,6 +98,7 @@ static int check_releases(family *f)
     ferry_future_release(f->pending);
     ferry_future_release(f->done);
     ferry_future_release(f->refused);
+    ferry_future_release(f->failed);
     ferry_future_release(f->call);
     ferry_promise_release(f->promise);
     ferry_buffer_release(f->buffer);
@@ -122,6 +124,8 @@ static int check_own_engine(void)
 static int child(family *f)
 {
     (void)alarm(HANG_S / 2); /* nobody else would end one that hangs */
+    uint64_t allocations = failing_allocator_calls(&f->te.memory);
+    int64_t live_bytes = failing_allocator_live_bytes(&f->te.memory);
     int failed = check_engine(f);
     if (failed == 0)
         failed = check_operations(f);
@@ -129,7 +133,22 @@ static int child(family *f)
         failed = check_futures(f);
     if (failed == 0)
         failed = check_releases(f);
-    return failed;
+    if (failed != 0)
+        return failed;
+    /* The user's allocator may have locks too. */
+    CHECK(failing_allocator_calls(&f->te.memory) == allocations);
+    CHECK(failing_allocator_live_bytes(&f->te.memory) == live_bytes);
+    return 0;
+}
+
+/* A nop that failed for a promise's sake; nobody has asked for its error. */
+static ferry_future *failed_nop(family *f)
+{
+    ferry_promise *promise = test_promise(&f->te);
+    ferry_future *nop = nop_after_promise(&f->te, promise);
+    keep_promise(promise, FERRY_E_FAILED);
+    ASSERT_STATUS(ferry_future_wait(nop, -1), FERRY_E_DEPENDENCY);
+    return nop;
 }
 
 static void family_open(family *f, ferry_loop_mode loop)
@@ -143,6 +162,7 @@ static void family_open(family *f, ferry_loop_mode loop)
     f->pending = nop_after_promise(&f->te, f->promise);
     f->done = ferry_nop(f->te.engine, NULL);
     f->refused = ferry_future_any(f->te.engine, NULL, 0);
+    f->failed = failed_nop(f);
     counted_waiter_init(&f->listed, NULL);
     ASSERT_STATUS(ferry_future_on_ready(f->pending, &f->listed.waiter), FERRY_OK);
     ASSERT_STATUS(ferry_future_wait(f->done, -1), FERRY_OK);
@@ -169,7 +189,9 @@ static void family_goes_on(family *f)
     ferry_future_release(copy);
     ferry_future_release(f->pending);
     ferry_future_release(f->done);
+    cr_assert_eq(ferry_future_error(f->failed)->cause->status, FERRY_E_FAILED);
     ferry_future_release(f->refused);
+    ferry_future_release(f->failed);
     ferry_future_release(f->call);
     ferry_buffer_release(dst);
     ferry_buffer_release(f->buffer);
