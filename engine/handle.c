@@ -136,8 +136,10 @@ const ferry_error *ferry_future_error(ferry_future *future)
         return NULL;
     if (future->owner == NULL || fry_future_is_static(future))
         return &fry_error_static(fry_future_status(future))->public_;
-    return &fry_future_error_get(future, &fry_engine_of(future)->memory, fry_node_of(future)->label)
-                ->public_;
+    const ferry_engine *engine = fry_engine_of(future);
+    /* A child of fork leaves the parent's allocator alone: another thread may have been inside. */
+    const fry_memory *memory = fry_engine_check(engine) == FERRY_OK ? &engine->memory : NULL;
+    return &fry_future_error_get(future, memory, fry_node_of(future)->label)->public_;
 }
 
 uint64_t ferry_future_id(const ferry_future *future)

@@ -17,7 +17,7 @@
  *    thread, inside the call, unless another thread is at it and takes it along;
  *  - in a child made by fork() it answers FERRY_E_FORKED (or a future failed with it, or NULL, 0,
  *    -1) and does nothing. What only looks at a handle (poll, error, id, sizes, names) still
- *    answers.
+ *    answers. A child made inside a callback must not return from it, into the parent's loop.
  */
 #ifndef FERRY_FERRY_H
 #define FERRY_FERRY_H
