@@ -7,8 +7,7 @@
 
 static bool is_drawn(const trace_layout *layout, const trace_op *op, uint32_t index)
 {
-    return layout->places[op->row].is_shown && layout->lanes[index] != TRACE_NO_LANE &&
-           op->begin_ns <= layout->to_ns && op->end_ns >= layout->from_ns;
+    return layout->places[op->row].is_shown && layout->lanes[index] != TRACE_NO_LANE;
 }
 
 static bool has_arrow(const trace_model *model, const trace_layout *layout, uint32_t from,

@@ -34,6 +34,11 @@ static bool is_shown(const trace_model *model, const trace_row *row)
 
 /* ---- lanes ---- */
 
+static bool is_inside(const trace_layout *layout, const trace_op *op)
+{
+    return op->begin_ns <= layout->to_ns && op->end_ns >= layout->from_ns;
+}
+
 /* A stream has one lane, as it is in order. Else it is the first that is free when the operation
  * begins, as long as there may be another. */
 static void give_lanes(trace_layout *layout, const trace_model *model, const trace_row *row,
@@ -42,21 +47,24 @@ static void give_lanes(trace_layout *layout, const trace_model *model, const tra
     int64_t free_from_ns[TRACE_LANES_MAX];
     for (size_t i = row->first; i < row->first + row->count; i++) {
         const trace_op *op = &model->ops[i];
+        layout->lanes[i] = TRACE_NO_LANE;
+        if (!is_inside(layout, op))
+            continue;
         bool is_moment = op->end_ns == op->begin_ns;
         bool is_any_free = is_moment || row->kind == TRACE_ROW_STREAM;
         size_t lane = 0;
         while (lane < place->lanes && free_from_ns[lane] > op->begin_ns && !is_any_free)
             lane++;
-        if (lane == TRACE_LANES_MAX) {
-            layout->lanes[i] = TRACE_NO_LANE;
+        if (lane == TRACE_LANES_MAX)
             continue;
-        }
         if (lane == place->lanes)
             free_from_ns[place->lanes++] = op->end_ns;
         if (!is_moment)
             free_from_ns[lane] = op->end_ns;
         layout->lanes[i] = (uint8_t)lane;
     }
+    if (place->lanes == 0)
+        place->lanes = 1;
 }
 
 static int compare_times(const void *left, const void *right)
@@ -164,6 +172,7 @@ trace_result trace_layout_make(trace_layout *layout, const trace_model *model,
         free(ends_ns);
         return TRACE_NO_MEMORY;
     }
+    choose_window(layout, model, view);
     size_t shown = 0;
     for (size_t i = 0; i < model->row_count; i++) {
         trace_place *place = &layout->places[i];
@@ -175,7 +184,6 @@ trace_result trace_layout_make(trace_layout *layout, const trace_model *model,
         place->most = count_most(model, &model->rows[i], ends_ns);
     }
     free(ends_ns);
-    choose_window(layout, model, view);
     layout->plot_left_px = left_px(layout, model);
     layout->plot_width_px = layout->width_px - layout->plot_left_px - RIGHT_PX;
     layout->column_count = (size_t)layout->plot_width_px;
@@ -223,8 +231,7 @@ void trace_layout_shapes(const trace_layout *layout, const trace_model *model, u
     size_t end = layout->places[row].is_shown ? all->first + all->count : all->first;
     for (size_t i = all->first; i < end; i++) {
         const trace_op *op = &model->ops[i];
-        if (op->end_ns < layout->from_ns || op->begin_ns > layout->to_ns ||
-            layout->lanes[i] == TRACE_NO_LANE)
+        if (layout->lanes[i] == TRACE_NO_LANE)
             continue;
         int64_t begin_ns = op->begin_ns > layout->from_ns ? op->begin_ns : layout->from_ns;
         int64_t end_ns = op->end_ns < layout->to_ns ? op->end_ns : layout->to_ns;

@@ -45,7 +45,7 @@ typedef struct trace_layout {
     double grain_px;     /* what is narrower goes into a block */
     size_t column_count; /* of the strips */
     trace_place *places; /* of the model's rows */
-    uint8_t *lanes;      /* of the model's operations; TRACE_NO_LANE: none was free */
+    uint8_t *lanes;      /* of the model's operations; TRACE_NO_LANE: not drawn */
 } trace_layout;
 
 /* A slice of one operation, or a block of several. */

@@ -65,6 +65,14 @@ static trace_row_kind row_kind(int64_t thread)
     return number == TRACE_NUMBER_GRAPH ? TRACE_ROW_GRAPH : TRACE_ROW_OTHER;
 }
 
+/* Of calls that ran at once the file gives each a row of its own; here they share one. */
+static int64_t shared_thread(int64_t thread)
+{
+    int64_t number = thread % TRACE_ROWS_OF_ENGINE;
+    bool is_calls = number > TRACE_NUMBER_GRAPH && number <= TRACE_NUMBER_CALLS_LAST;
+    return is_calls ? thread - number + TRACE_NUMBER_CALLS : thread;
+}
+
 static int compare(int64_t left, int64_t right)
 {
     return (left > right) - (left < right);
@@ -72,6 +80,7 @@ static int compare(int64_t left, int64_t right)
 
 trace_result trace_model_row(trace_model *model, int64_t process, int64_t thread, uint32_t *row_p)
 {
+    thread = shared_thread(thread);
     size_t low = 0;
     size_t high = model->row_count;
     while (low < high) {
@@ -173,10 +182,15 @@ static int compare_indices(const void *left, const void *right, void *arg)
                          &model->ops[*(const uint32_t *)right], model->rows);
 }
 
+static int64_t engine_of(const trace_row *row)
+{
+    return row->thread / TRACE_ROWS_OF_ENGINE;
+}
+
 static trace_result name_row(trace_model *model, trace_row *row)
 {
     char name[96];
-    int64_t engine = row->thread / TRACE_ROWS_OF_ENGINE;
+    int64_t engine = engine_of(row);
     int64_t number = row->thread % TRACE_ROWS_OF_ENGINE;
     static const char *const parts[] = {"stream", "calls", "graph", "row"};
     int length =
@@ -188,10 +202,31 @@ static trace_result name_row(trace_model *model, trace_row *row)
     return row->name ? TRACE_OK : TRACE_NO_MEMORY;
 }
 
-/* By process and thread; operations follow. The order as it was is of no use any more. */
+/* Engines as they came; in each streams by name with its numbers, calls, the rest. */
+static int compare_rows(const void *left, const void *right, void *arg)
+{
+    const trace_row *rows = arg;
+    const trace_row *a = &rows[*(const uint32_t *)left];
+    const trace_row *b = &rows[*(const uint32_t *)right];
+    int order = compare(a->process, b->process);
+    if (!order)
+        order = compare(engine_of(a), engine_of(b));
+    if (!order)
+        order = compare((int64_t)a->kind, (int64_t)b->kind);
+    if (!order)
+        order = strverscmp(a->name, b->name);
+    return order ? order : compare(a->thread, b->thread);
+}
+
+/* Into the order of the picture; operations follow. */
 static trace_result sort_rows(trace_model *model)
 {
+    for (size_t i = 0; i < model->row_count; i++) {
+        if (!model->rows[i].name && name_row(model, &model->rows[i]) != TRACE_OK)
+            return TRACE_NO_MEMORY;
+    }
     uint32_t place[TRACE_ROWS_MAX];
+    qsort_r(model->row_order, model->row_count, sizeof(uint32_t), compare_rows, model->rows);
     trace_row *sorted = calloc(TRACE_ROWS_MAX, sizeof(trace_row));
     if (!sorted)
         return TRACE_NO_MEMORY;
@@ -211,8 +246,6 @@ static trace_result sort_rows(trace_model *model)
                       row[-1].thread / TRACE_ROWS_OF_ENGINE != row->thread / TRACE_ROWS_OF_ENGINE);
         model->engine_count = i == 0 ? 1 : model->engine_count + is_next;
         row->engine = model->engine_count - 1;
-        if (!row->name && name_row(model, row) != TRACE_OK)
-            return TRACE_NO_MEMORY;
     }
     return TRACE_OK;
 }

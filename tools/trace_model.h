@@ -21,12 +21,13 @@
 
 /* A row's number within its engine says what it is: thread = engine * 4096 + number. */
 #define TRACE_ROWS_OF_ENGINE 4096
-#define TRACE_NUMBER_CALLS 4000
+#define TRACE_NUMBER_CALLS 4000 /* those from 4002 to 4064 are taken for this one too */
 #define TRACE_NUMBER_GRAPH 4001
+#define TRACE_NUMBER_CALLS_LAST 4064
 
 typedef enum trace_row_kind {
     TRACE_ROW_STREAM, /* of a device: operations run one after the other */
-    TRACE_ROW_CALLS,  /* functions: several may run at once */
+    TRACE_ROW_CALLS,  /* functions, all of an engine: several may run at once */
     TRACE_ROW_GRAPH,  /* what runs nowhere: nops, promises, combinations */
     TRACE_ROW_OTHER,  /* of a ferry this tool does not know */
 } trace_row_kind;
@@ -81,9 +82,10 @@ typedef struct trace_model {
     const char *status_pending;
     int64_t begin_ns; /* of the first moment and the last, once finished */
     int64_t end_ns;
-    bool is_cut;      /* the record that ends a file is missing */
-    uint64_t records; /* as that one says */
-    uint64_t dropped;
+    bool is_cut;        /* the record that ends a file is missing */
+    uint64_t records;   /* as that one says */
+    uint64_t dropped;   /* records that were overwritten before they could be written */
+    uint64_t unwritten; /* operations that were given up */
 } trace_model;
 
 trace_result trace_model_init(trace_model *model);

@@ -5,41 +5,49 @@
 
 #define STEPS_FIRST 64
 
-static int64_t resolved_ns(const trace_op *op)
+/* Did more than wait: where the way back begins. */
+static bool has_run(const trace_model *model, const trace_op *op)
 {
-    return op->resolved_ns != TRACE_NO_TIME ? op->resolved_ns : op->end_ns;
+    trace_row_kind kind = model->rows[op->row].kind;
+    return op->end_ns > op->begin_ns && (kind == TRACE_ROW_STREAM || kind == TRACE_ROW_CALLS);
 }
 
 static uint32_t find_last(const trace_model *model)
 {
     uint32_t last = 0;
     for (uint32_t i = 1; i < model->op_count; i++) {
-        if (resolved_ns(&model->ops[i]) > resolved_ns(&model->ops[last]))
+        const trace_op *op = &model->ops[i];
+        const trace_op *best = &model->ops[last];
+        bool is_runner = has_run(model, op);
+        if (is_runner == has_run(model, best) ? op->end_ns > best->end_ns : is_runner)
             last = i;
     }
     return last;
 }
 
 /*
- * What the operation waited for. In a stream they run one after the other, so the one before is the
- * neighbour. It must not end later: with that, and as no operation is visited twice, a file that
+ * What the operation waited for: of the one before it in its stream, if that ended only after this
+ * was issued, and its cause, which may be one that its device waited for, the one that ended last.
+ * Neither may end later than this; with that, and as no operation is visited twice, a file that
  * contradicts itself still gives a path that ends.
  */
 static uint32_t find_previous(const trace_model *model, uint32_t index, bool *is_behind_p)
 {
     const trace_op *op = &model->ops[index];
     const trace_row *row = &model->rows[op->row];
+    const trace_op *cause = op->cause != TRACE_NO_OP ? &model->ops[op->cause] : NULL;
+    if (cause && cause->end_ns > op->end_ns)
+        cause = NULL;
     *is_behind_p = false;
     if (row->kind == TRACE_ROW_STREAM && index > row->first && op->issued_ns != TRACE_NO_TIME) {
         const trace_op *before = op - 1;
-        if (before->end_ns > op->issued_ns && before->end_ns <= op->begin_ns) {
+        if (before->end_ns > op->issued_ns && before->end_ns <= op->begin_ns &&
+            (!cause || cause->end_ns <= before->end_ns)) {
             *is_behind_p = true;
             return index - 1;
         }
     }
-    if (op->cause != TRACE_NO_OP && model->ops[op->cause].end_ns <= op->end_ns)
-        return op->cause;
-    return TRACE_NO_OP;
+    return cause ? op->cause : TRACE_NO_OP;
 }
 
 static trace_step *add_step(trace_path *path, size_t *capacity)

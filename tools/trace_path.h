@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The critical path: from the operation that resolved last back to one that waited for nothing, by
- * what each one waited for.
+ * The critical path: from the operation that ended last, of those that ran if there are any, back
+ * to one that waited for nothing, by what each one waited for.
  *
  * An operation of a stream that was issued while the one before it in the stream still ran waited
- * for that one. Any other waited for its cause (waited_for). A step runs from the end of the step
+ * for that one, unless its cause (waited_for) ended later: its device may have waited for that. Any
+ * other waited for its cause. A step runs from the end of the step
  * before, or from its begin if that is later, to its own end; from the end of the step before to
  * its begin it waits. The first step waits from its submission. So running and waiting of all steps
  * together are the path's length.

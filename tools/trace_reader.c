@@ -127,7 +127,8 @@ static void read_end_record(trace_reader *reader, const json_t *arguments)
 {
     trace_model *model = reader->model;
     if (get_count_if_any(reader, arguments, "records", &model->records) &&
-        get_count_if_any(reader, arguments, "dropped", &model->dropped))
+        get_count_if_any(reader, arguments, "dropped", &model->dropped) &&
+        get_count_if_any(reader, arguments, "unwritten", &model->unwritten))
         model->is_cut = false;
 }
 
@@ -139,8 +140,9 @@ static void read_metadata(trace_reader *reader, const json_t *object, const char
     } else if (strcmp(name, "thread_name") == 0) {
         uint32_t row = 0;
         const char *row_name = NULL;
-        if (get_row(reader, object, &row) && get_text(reader, arguments, "name", &row_name))
-            reader->model->rows[row].name = row_name;
+        if (get_row(reader, object, &row) && get_text(reader, arguments, "name", &row_name) &&
+            (!reader->model->rows[row].name || reader->model->rows[row].kind != TRACE_ROW_CALLS))
+            reader->model->rows[row].name = row_name; /* of calls that share a row the first's */
     }
 }
 

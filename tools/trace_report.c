@@ -19,10 +19,11 @@ const char trace_report_definitions[] =
     "                 calls were busy, relative to the smaller of the two busy times\n"
     "  at once        streams and rows of calls that were busy at the same time, on\n"
     "                 average over the span\n"
-    "  critical path  from the operation that resolved last back by what each one\n"
+    "  critical path  from the operation that ran last back by what each one\n"
     "                 waited for: the one before it in its stream if that still ran\n"
     "                 when it was issued, otherwise the one that held it last\n"
-    "  dropped        records that were overwritten before they reached the file\n";
+    "  dropped        records that were overwritten before they reached the file\n"
+    "What a call's executor or a device's threads let wait is counted as running.\n";
 
 static double share(int64_t part_ns, int64_t whole_ns)
 {
@@ -167,10 +168,11 @@ void trace_report_print(const trace_model *model, const trace_summary *summary, 
     print_rows(model, summary, to);
     print_overlap(model, summary, to);
     print_path(model, summary, to);
-    if (model->dropped > 0)
+    if (model->dropped > 0 || model->unwritten > 0)
         fprintf(to,
-                "\n  warning: %llu records were dropped; figures and picture lack what they told\n",
-                (unsigned long long)model->dropped);
+                "\n  warning: %llu records were dropped and %llu operations given up; figures and "
+                "picture lack them\n",
+                (unsigned long long)model->dropped, (unsigned long long)model->unwritten);
 }
 
 /* ---- for programs ---- */
@@ -245,11 +247,11 @@ trace_result trace_report_print_json(const trace_model *model, const trace_summa
                                      size_t problem_count, FILE *to)
 {
     json_t *object = json_pack(
-        "{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:f, s:f, s:o}",
+        "{s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:f, s:f, s:o}",
         "is_whole", (int)(problem_count == 0), "problems", (json_int_t)problem_count, "dropped",
-        (json_int_t)model->dropped, "engines", (json_int_t)model->engine_count, "span_ns",
-        (json_int_t)span_ns(model), "operations", (json_int_t)model->op_count, "failed",
-        (json_int_t)summary->failed_count, "bytes",
+        (json_int_t)model->dropped, "unwritten", (json_int_t)model->unwritten, "engines",
+        (json_int_t)model->engine_count, "span_ns", (json_int_t)span_ns(model), "operations",
+        (json_int_t)model->op_count, "failed", (json_int_t)summary->failed_count, "bytes",
         (json_int_t)(summary->size_bytes > INT64_MAX ? INT64_MAX : summary->size_bytes), "by_kind",
         pack_tallies(summary), "rows", pack_rows(model, summary), "streams_busy_ns",
         (json_int_t)summary->streams_busy_ns, "calls_busy_ns", (json_int_t)summary->calls_busy_ns,

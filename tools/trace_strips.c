@@ -103,7 +103,7 @@ trace_result trace_strips_write(const trace_model *model, const trace_layout *la
         const trace_op *op = &model->ops[i];
         double submitted = (double)(trace_op_submitted_ns(op) - layout->from_ns) * scale;
         double ready = (double)(trace_op_ready_ns(op) - layout->from_ns) * scale;
-        /* What no lane was left for is not drawn as running. */
+        /* What runs without a slice, as no lane was left, is shown as standing in its queue. */
         int64_t begin_ns = layout->lanes[i] == TRACE_NO_LANE ? op->end_ns : op->begin_ns;
         double begin = (double)(begin_ns - layout->from_ns) * scale;
         cover(&held, submitted, ready);

@@ -88,9 +88,9 @@ static void write_headline(const picture *picture)
         fprintf(to, ", copies and calls overlap by %.0f %%", 100 * trace_summary_overlap(summary));
     if (summary->failed_count > 0)
         fprintf(to, ", %zu failed", summary->failed_count);
-    if (model->dropped > 0)
-        fprintf(to, "; %llu records were dropped, this picture lacks what they told",
-                (unsigned long long)model->dropped);
+    if (model->dropped > 0 || model->unwritten > 0)
+        fprintf(to, "; %llu records were dropped and %llu operations given up: they lack here",
+                (unsigned long long)model->dropped, (unsigned long long)model->unwritten);
     if (model->is_cut)
         fputs("; the file is cut short", to);
     fputs("</text>\n", to);
