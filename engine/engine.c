@@ -41,11 +41,17 @@ static void forked_in_child(void)
 {
     fry_fork_generation++;
     fry_contexts_forked();
+    fry_trace_writer_forked();
 }
 
 static void watch_forks(void)
 {
     (void)pthread_atfork(NULL, NULL, forked_in_child);
+}
+
+void fry_watch_forks(void)
+{
+    (void)pthread_once(&fork_once, watch_forks);
 }
 
 void fry_engine_retain(ferry_engine *engine)
@@ -68,6 +74,7 @@ static void engine_free(ferry_engine *engine)
     fry_attachment_free(engine);
     fry_embedded_close(engine);
     fry_poller_close(&engine->poller);
+    fry_nvtx_destroy(&memory, engine->nvtx);
     (void)pthread_mutex_destroy(&engine->cold);
     fry_free(&memory, engine, sizeof *engine);
 }
@@ -232,10 +239,13 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->stream_depth = options->stream_depth;
     engine->max_tasks = options->max_tasks;
     engine->watchdog_ns = options->watchdog_ns;
-    engine->tracing = options->flight_records != 0;
+    engine->tracing = options->flight_records != 0 ? FRY_SINK_FLIGHT : 0;
     fry_clock_init(&engine->clock, options->clock);
     fry_log_init(&engine->log, options->log, options->log_arg);
     fry_refused_init(engine);
+    engine->nvtx = fry_nvtx_create(&engine->memory);
+    if (engine->nvtx != NULL)
+        engine->tracing |= FRY_SINK_NVTX;
     engine->role_context.engine = engine;
     engine->poller = engine->user_poller = (fry_poller)FRY_POLLER_CLOSED;
     open_pools(engine, options);
@@ -261,7 +271,7 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
         status = FERRY_E_INVALID;
         goto err;
     }
-    (void)pthread_once(&fork_once, watch_forks);
+    fry_watch_forks();
     fry_memory_init(&memory, options.allocator);
 
     why = "no memory for an engine";
@@ -295,6 +305,7 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     }
     if (status != FERRY_OK)
         goto err_host;
+    fry_trace_writer_attach(engine);
     *engine_p = engine;
     return FERRY_OK;
 
@@ -369,6 +380,7 @@ void ferry_engine_release(ferry_engine *engine)
         fry_log_line(&engine->log, FERRY_LOG_ERROR, "an engine that did not shut down is leaked");
         return;
     }
+    fry_trace_writer_detach(engine);
     while (!fry_baton_take(&engine->baton))
         fry_pause(); /* a straggler's submit that was refused is just leaving */
     int64_t detached = engine->detached;

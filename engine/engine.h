@@ -13,10 +13,12 @@
 #include "base/clock.h"
 #include "base/eventcount.h"
 #include "base/log.h"
+#include "base/nvtx.h"
 #include "base/poller.h"
 #include "base/pool.h"
 #include "base/trace.h"
 #include "engine/node.h"
+#include "engine/trace_writer.h"
 #include "gpu/host.h"
 
 #include <bsd/sys/tree.h>
@@ -37,8 +39,12 @@ typedef struct fry_context {
     struct fry_context *next_idle;
     struct ferry_engine *engine;
     fry_pool_cache nodes, edges, uses, segments, readers;
-    fry_trace_ring *ring;
+    fry_trace_ring *ring;      /* where its thread records; NULL: nowhere */
+    fry_trace_ring *next_ring; /* a larger one it is to go on in, or the same; NULL: none */
+    fry_trace_ring *past_ring; /* the one it went on from; readers may still have it */
     uint64_t ring_cursor;      /* how far the hooks have read; loop's role */
+    uint64_t file_cursor;      /* how far the trace file has; its thread's */
+    uint64_t file_end;         /* and how far it will, this time */
     uint64_t next_id, last_id; /* operation numbers set aside for this thread */
     uint32_t number;
 } fry_context;
@@ -66,13 +72,21 @@ enum fry_sleep {
     FRY_STOPPED,   /* there is no loop any more: who has something for it does it himself */
 };
 
+/* What records are made for: bits of ferry_engine.tracing. */
+typedef enum fry_sink {
+    FRY_SINK_FLIGHT = 1 << 0, /* the flight recorder */
+    FRY_SINK_HOOKS = 1 << 1,  /* the user's hooks */
+    FRY_SINK_FILE = 1 << 2,   /* the process's trace file */
+    FRY_SINK_NVTX = 1 << 3,   /* an NVTX tool; has no use for rings */
+} fry_sink;
+
 struct ferry_engine {
     fry_future_owner owner; /* first: a future's owner is its engine */
     uint64_t id;            /* never used twice in a process */
     struct ferry_engine *next_alive;
     uint64_t fork_generation;
     uint32_t closing; /* refuses new operations */
-    uint32_t tracing; /* any sink is on */
+    uint32_t tracing; /* fry_sink: those that are on; changed with `cold` */
     bool embedded;    /* no thread of its own: embedded or attached */
     bool has_thread;
 
@@ -151,9 +165,12 @@ struct ferry_engine {
     fry_context role_context; /* for a loop without memory for its thread's */
     ferry_trace_hooks hooks;
     uint32_t has_hooks;
-    fry_baton ending; /* being in ferry_engine_shutdown */
-    uint32_t stopped; /* futex: 1 when everything is quiet and the loop has ended */
-    bool ended;       /* shut down to the end */
+    uint64_t unrecorded;      /* records for which their thread had no ring */
+    fry_trace_seat file_seat; /* its place with the trace file's thread */
+    fry_nvtx *nvtx;           /* ranges of issued operations; NULL: no tool. With the baton */
+    fry_baton ending;         /* being in ferry_engine_shutdown */
+    uint32_t stopped;         /* futex: 1 when everything is quiet and the loop has ended */
+    bool ended;               /* shut down to the end */
     ferry_future refused[FRY_STATUS_COUNT]; /* what failed at submit, one a status */
 };
 
@@ -164,6 +181,7 @@ static inline ferry_engine *fry_engine_of(const ferry_future *future)
 
 /* engine.c */
 extern uint64_t fry_fork_generation;
+void fry_watch_forks(void); /* from now on a fork's child is one */
 
 /* Handed to the host devices of engines made from now on; tests stop copies with it. */
 extern fry_host_gate fry_test_host_gate;
@@ -302,6 +320,13 @@ ferry_future *fry_refused(ferry_engine *engine, ferry_status status);
 void fry_trace_pump(ferry_engine *engine);
 /* Logs the newest records, because of the operation in flight_due. The role's holder. */
 void fry_flight_dump(ferry_engine *engine);
-ferry_status fry_trace_ring_add(ferry_engine *engine, fry_context *context);
+/*
+ * With `cold` held: sees to a ring that is large enough for the sinks. FERRY_OK, or
+ * FERRY_E_NO_MEMORY: it stays as it was.
+ */
+ferry_status fry_trace_ring_add(ferry_engine *engine, fry_context *context, uint32_t sinks);
+void fry_trace_rings_free(fry_context *context);
+/* With `cold` held. On only once every context has its ring. */
+void fry_engine_set_sink(ferry_engine *engine, fry_sink sink, bool is_on);
 
 #endif
