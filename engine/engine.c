@@ -229,6 +229,10 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->owner.ops = &owner_ops;
     engine->memory = *memory;
     engine->references = FRY_REFERENCE_BIAS;
+    engine->options = *options;
+    engine->options.allocator = NULL;
+    engine->options.clock = NULL;
+    engine->options.watchdog_path = NULL;
     engine->fork_generation = fry_fork_generation;
     engine->embedded = options->loop != FERRY_LOOP_THREAD;
     engine->spin_ns = options->spin_ns;

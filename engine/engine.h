@@ -157,6 +157,7 @@ struct ferry_engine {
     int64_t references __attribute__((aligned(64))); /* see engine.c */
     fry_pool nodes, edges, uses, segments, readers;
     fry_pool reserve;     /* nodes that stand for writes that were refused */
+    ferry_engine_options options; /* in force; without pointers to what was copied */
     pthread_mutex_t cold; /* contexts, embedded waiters, trace hooks */
     fry_context *contexts;
     fry_context *idle_contexts;
