@@ -52,7 +52,8 @@ if(TARGET ferry_tool AND DOXYGEN AND HELP2MAN AND NOT FERRY_SANITIZE)
     set(manual ${CMAKE_CURRENT_BINARY_DIR}/manual)
     file(GLOB manual_sources CONFIGURE_DEPENDS include/ferry/*.h script/man/*)
     add_custom_command(OUTPUT ${manual}/man3/ferry.3
-        COMMAND ${PROJECT_SOURCE_DIR}/script/man/build ${manual} $<TARGET_FILE:ferry_tool> ${PROJECT_VERSION}
+        COMMAND ${PROJECT_SOURCE_DIR}/script/man/build
+            ${manual} $<TARGET_FILE:ferry_tool> ${PROJECT_VERSION}
         DEPENDS ${manual_sources} ferry_tool VERBATIM)
     add_custom_target(ferry_manual ALL DEPENDS ${manual}/man3/ferry.3)
     install(DIRECTORY ${manual}/ DESTINATION ${CMAKE_INSTALL_MANDIR})
