@@ -117,7 +117,7 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
         if (engine->deadlines != NULL)
             done += fry_deadlines_expire(&turn, fry_clock_now_ns(&engine->clock));
         done += fry_graph_work(&turn, budget);
-        calls = fry_calls_issue(&turn);
+        calls = fry_calls_issue(&turn, with_callbacks);
         if (fry_load_relaxed(&engine->frees.top) != NULL) {
             frees = fry_stack_take_all(&engine->frees);
             fry_buffers_forget(&turn, frees);
@@ -135,6 +135,7 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
         fry_trace_pump(engine);
     if (with_callbacks)
         done += fry_run_callbacks(engine, budget);
+    done += fry_tasks_stock(engine);
     if (freed != 0)
         fry_engine_unretain(engine, (int64_t)freed);
     return done;
@@ -186,7 +187,8 @@ bool fry_arm(ferry_engine *engine, bool with_callbacks)
         idle = idle && engine->due.first == NULL && !fry_has_callbacks(engine);
     idle = idle && fry_load_seq_cst(&engine->requests.top) == NULL &&
            fry_load_seq_cst(&engine->frees.top) == NULL &&
-           fry_load_seq_cst(&engine->inbox.top) == NULL;
+           fry_load_seq_cst(&engine->inbox.top) == NULL &&
+           !fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS);
     if (idle && !looked) {
         /* The timer stands as it was: new deadlines wake the loop. */
     } else if (idle && engine->clock.is_real) {
