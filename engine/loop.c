@@ -17,20 +17,30 @@
 
 #define BACK_OFF_PAUSES 64
 
+/* What a tick would take, as far as it can be seen without the role. */
+static bool is_something_due(ferry_engine *engine)
+{
+    return fry_has_callbacks(engine) || fry_load_seq_cst(&engine->requests.top) != NULL ||
+           fry_load_seq_cst(&engine->frees.top) != NULL ||
+           fry_load_seq_cst(&engine->inbox.top) != NULL ||
+           fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS);
+}
+
 void fry_wake_now(ferry_engine *engine)
 {
     uint32_t asleep = FRY_ASLEEP;
     if (fry_cas(&engine->asleep, &asleep, FRY_AWAKE)) {
         fry_poller_wake(&engine->poller);
     } else if (asleep == FRY_STOPPED) {
-        /* Look, act, look again, as with the baton: who finds the role taken is seen by its holder.
-         */
-        while (fry_baton_take(&engine->role)) {
-            size_t done = fry_tick(engine, FRY_TICK_BUDGET, true);
-            fry_baton_give(&engine->role);
-            if (done == 0)
+        /* Act, give, look again, as with the baton: who finds the role taken is seen by its holder.
+         * A look within the tick is too early. */
+        do {
+            if (!fry_baton_take(&engine->role))
                 break;
-        }
+            while (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
+                continue;
+            fry_baton_give(&engine->role);
+        } while (is_something_due(engine));
     }
 }
 

@@ -191,7 +191,7 @@ static ferry_waiter *waiter_of(fry_link *link)
 
 bool fry_has_callbacks(const ferry_engine *engine)
 {
-    return fry_load_relaxed(&engine->fired.top) != NULL ||
+    return fry_load_seq_cst(&engine->fired.top) != NULL ||
            fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_WAITERS);
 }
 

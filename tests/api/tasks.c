@@ -478,3 +478,82 @@ Test(tasks, a_shutdown_waits_for_none_of_them_embedded)
 {
     shutdown_without_runs(FERRY_LOOP_EMBEDDED);
 }
+
+/* ---- after the shutdown ---- */
+
+/* An allocator that has no memory, and when it is asked again and again with no callback called in
+ * between (so the thread that stands for the loop has found nothing to do) has another thread
+ * register one. */
+typedef struct registering {
+    ferry_allocator plain;
+    bool is_on;
+    ferry_future *future;
+    placed waiters[4];
+    int registered;
+    int called_before; /* callbacks, when it was asked last */
+    int asked;         /* since a callback was called or registered */
+} registering;
+
+static void *register_one(void *arg)
+{
+    registering *self = arg;
+    place(&self->waiters[self->registered], NULL, self->future);
+    return NULL;
+}
+
+static void *alloc_registering(void *arg, size_t size_bytes, size_t align_bytes)
+{
+    registering *self = arg;
+    if (!self->is_on)
+        return self->plain.alloc(self->plain.arg, size_bytes, align_bytes);
+    self->asked = self->called_before == last_place ? self->asked + 1 : 0;
+    self->called_before = last_place;
+    if (self->asked == 2 && self->registered < 4) {
+        pthread_t thread;
+        cr_assert_eq(pthread_create(&thread, NULL, register_one, self), 0);
+        cr_assert_eq(pthread_join(thread, NULL), 0);
+        self->registered++;
+        self->asked = 0;
+    }
+    return NULL;
+}
+
+static void free_registering(void *arg, void *memory, size_t size_bytes)
+{
+    registering *self = arg;
+    self->plain.free(self->plain.arg, memory, size_bytes);
+}
+
+Test(tasks, a_callback_registered_while_another_thread_stands_for_the_loop_is_called)
+{
+    enum { THERE = 64 };
+    static registering self;
+    static placed posted[THERE + 1], direct;
+    fixture f;
+    memset(&f, 0, sizeof f);
+    manual_executor_init(&f.executor);
+    ferry_engine_options options = test_engine_options(&f.te, FERRY_LOOP_EMBEDDED);
+    self.plain = *options.allocator;
+    ferry_allocator allocator = {alloc_registering, free_registering, &self};
+    options.allocator = &allocator;
+    test_engine_create(&f.te, &options);
+    self.future = ferry_nop(f.te.engine, NULL);
+    for (int i = 0; i < THERE; i++)
+        place(&posted[i], &f.executor.executor, self.future);
+    settle(&f.te);
+    ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, -1), FERRY_OK);
+    self.is_on = true;
+    /* It waits for a task, so the thread asks for memory at the end of each look. */
+    place(&posted[THERE], &f.executor.executor, self.future);
+    place(&direct, NULL, self.future);
+    self.is_on = false;
+    cr_assert_eq(direct.counted.calls, 1);
+    for (int i = 0; i < self.registered; i++)
+        cr_assert_eq(self.waiters[i].counted.calls, 1, "callback %d was left behind", i);
+    cr_assert_eq(self.registered, 4);
+    while (manual_waiting(&f.executor) != 0)
+        manual_run_one(&f.executor);
+    cr_assert_eq(posted[THERE].counted.calls, 1);
+    ferry_future_release(self.future);
+    test_engine_close(&f.te);
+}
