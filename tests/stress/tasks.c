@@ -343,7 +343,7 @@ static void run_tasks(ferry_loop_mode loop, uint32_t max_tasks)
     failing_allocator_init(&counting);
     ferry_allocator allocator = failing_allocator_interface(&counting);
     open_tasks(loop, max_tasks, &allocator);
-    pthread_t runners[RUNNERS], submitters[SUBMITTERS], progress;
+    pthread_t runners[RUNNERS], submitters[SUBMITTERS], progress = 0;
     for (int i = 0; i < RUNNERS; i++)
         runners[i] = start(runner_main, NULL);
     if (loop == FERRY_LOOP_EMBEDDED)
