@@ -114,6 +114,43 @@ Test(tasks, callbacks_wait_their_turn_in_order)
     test_engine_close(&f.te);
 }
 
+static fixture *running;
+
+static void run_one_held(ferry_waiter *waiter, ferry_future *future, ferry_status status)
+{
+    (void)waiter, (void)future, (void)status;
+    manual_run_one(&running->executor);
+}
+
+Test(tasks, callbacks_do_not_overtake_those_that_wait)
+{
+    fixture f;
+    fixture_open(&f, FERRY_LOOP_EMBEDDED, 1);
+    running = &f;
+    ferry_future *held = call(&f);
+    static placed first, second;
+    settle(&f.te);
+    place(&first, &f.executor.executor, held);
+    ferry_future *nop = ferry_nop(f.te.engine, NULL);
+    place(&second, &f.executor.executor, nop);
+    settle(&f.te); /* `second` waits */
+    ferry_waiter between = FERRY_WAITER_INIT(run_one_held, NULL);
+    static placed third;
+    ASSERT_STATUS(ferry_future_on_ready(nop, &between), FERRY_OK);
+    place(&third, &f.executor.executor, nop); /* finds the task that `between` has freed */
+    settle(&f.te);
+    while (manual_waiting(&f.executor) != 0) {
+        manual_run_one(&f.executor);
+        settle(&f.te);
+    }
+    cr_assert_eq(second.place, 1);
+    cr_assert_lt(second.place, third.place);
+    cr_assert_eq(first.counted.calls, 1);
+    ASSERT_STATUS(status_of(held), FERRY_OK);
+    ferry_future_release(nop);
+    test_engine_close(&f.te);
+}
+
 Test(tasks, what_runs_on_the_loop_passes_what_waits_for_a_task)
 {
     fixture f;

@@ -4,6 +4,7 @@
  * ThreadSanitizer. Exit 0: everything held.
  *   afterwards  two threads register callbacks at the same instant with an engine that has been
  *               shut down: both are called before the two calls return
+ *   twice       two threads run the same task at the same instant: its function runs once
  *   tasks       an executor whose threads run each task once, some twice, and a few only after the
  *               shutdown, with bounds on tasks that are reached all the time; then every function
  *               and callback was run exactly once, and every run too many was counted
@@ -21,10 +22,10 @@
 
 #if defined(__SANITIZE_THREAD__)
 #define OPS 1500 /* of each submitter */
-#define AFTERWARDS_ROUNDS 20000
+#define MEETINGS 20000
 #else
 #define OPS 8000
-#define AFTERWARDS_ROUNDS 50000
+#define MEETINGS 50000
 #endif
 #define HANG_S 180
 
@@ -74,6 +75,16 @@ static void no_log(void *arg, ferry_log_level level, const char *line)
     (void)arg, (void)level, (void)line;
 }
 
+/* Both threads leave within some ten nanoseconds. */
+static void meet(atomic_int arrived[2], size_t me, int round)
+{
+    atomic_store(&arrived[me], round);
+    for (int looks = 0; atomic_load(&arrived[1 - me]) < round; looks++) {
+        if (looks > 1000)
+            (void)sched_yield();
+    }
+}
+
 /* ---- afterwards ---- */
 
 static struct {
@@ -90,22 +101,12 @@ static void count_called(ferry_waiter *waiter, ferry_future *future, ferry_statu
     atomic_fetch_add(&afterwards.called, 1);
 }
 
-/* Both threads leave within some ten nanoseconds. */
-static void meet(size_t me, int round)
-{
-    atomic_store(&afterwards.arrived[me], round);
-    for (int looks = 0; atomic_load(&afterwards.arrived[1 - me]) < round; looks++) {
-        if (looks > 1000)
-            (void)sched_yield();
-    }
-}
-
 static void *registering_main(void *arg)
 {
     size_t me = (size_t)(uintptr_t)arg;
     ferry_waiter waiter = FERRY_WAITER_INIT(count_called, NULL);
-    for (int round = 1; round <= AFTERWARDS_ROUNDS; round++) {
-        meet(me, round);
+    for (int round = 1; round <= MEETINGS; round++) {
+        meet(afterwards.arrived, me, round);
         for (volatile int wait = (round * 7 + (int)me * 13) % 60; wait > 0; wait--)
             continue; /* some nanoseconds each */
         CHECK(ferry_future_on_ready(afterwards.done, &waiter) == FERRY_OK);
@@ -130,7 +131,68 @@ static void run_afterwards(void)
         join(threads[i]);
     ferry_future_release(afterwards.done);
     ferry_engine_release(engine);
-    (void)printf("afterwards: %d rounds\n", AFTERWARDS_ROUNDS);
+    (void)printf("afterwards: %d rounds\n", MEETINGS);
+}
+
+/* ---- twice ---- */
+
+static struct {
+    ferry_engine *engine;
+    ferry_executor executor;
+    ferry_task *task;
+    atomic_int arrived[2];
+    atomic_int runs;
+} twice;
+
+static void keep_task(ferry_executor *executor, ferry_task *task)
+{
+    (void)executor;
+    twice.task = task;
+}
+
+static ferry_status count_twice(void *arg)
+{
+    (void)arg;
+    atomic_fetch_add(&twice.runs, 1);
+    return FERRY_OK;
+}
+
+/* The second of them also posts. */
+static void *twice_main(void *arg)
+{
+    size_t me = (size_t)(uintptr_t)arg;
+    for (int round = 1; round <= MEETINGS; round++) {
+        ferry_future *call = NULL;
+        if (me == 1) {
+            call = ferry_call(twice.engine, &twice.executor, count_twice, NULL, NULL);
+            CHECK(ferry_engine_progress(twice.engine, 0) != 0);
+        }
+        meet(twice.arrived, me, 2 * round - 1);
+        ferry_task_run(twice.task);
+        meet(twice.arrived, me, 2 * round);
+        CHECK(atomic_load(&twice.runs) == round);
+        CHECK(fry_tasks_misrun(&twice.engine->tasks) == (uint64_t)round);
+        if (me == 1)
+            CHECK(ferry_future_wait(call, -1) == FERRY_OK);
+        ferry_future_release(call);
+    }
+    return NULL;
+}
+
+static void run_twice(void)
+{
+    ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
+    options.loop = FERRY_LOOP_EMBEDDED;
+    options.log = no_log;
+    twice.executor = (ferry_executor){.struct_size = sizeof twice.executor, .post = keep_task};
+    CHECK(ferry_engine_create(&options, &twice.engine, NULL) == FERRY_OK);
+    pthread_t threads[2];
+    for (size_t i = 0; i < 2; i++)
+        threads[i] = start(twice_main, (void *)i); /* NOLINT */
+    for (size_t i = 0; i < 2; i++)
+        join(threads[i]);
+    ferry_engine_release(twice.engine);
+    (void)printf("twice: %d rounds\n", MEETINGS);
 }
 
 /* ---- tasks ---- */
@@ -363,6 +425,7 @@ int main(void)
     CHECK(signal(SIGALRM, hung) != SIG_ERR);
     (void)alarm(HANG_S);
     run_afterwards();
+    run_twice();
     static const uint32_t bounds[] = {1, 8, 200, 65536};
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
         run_tasks(FERRY_LOOP_THREAD, bounds[i]);
