@@ -20,7 +20,7 @@
  * were runs too many.
  *
  * Who owns it. IDLE: the holder of the loop's role, that fills it in. POSTED: nobody; its fields
- * are written before the move to POSTED and read after the move from it (both full barriers). RUN:
+ * are written before the move to POSTED (release) and read after the move from it (acquire). RUN:
  * the one who moved it, until it has pushed it on `run`; then the loop again, that takes all of
  * `run` at once. It is pushed before the function or callback runs: a function that waits for
  * another that waits for a task does not wait for ever.
@@ -57,10 +57,14 @@ static uintptr_t tag_of(uint64_t word)
     return (uintptr_t)(word >> GENERATION_SHIFT) & TAG_MASK;
 }
 
-/* The one place a task's state moves. False: it had moved already. */
+/* The one place a task's state moves. False: another thread has moved it, which only a posted one
+ * is open to: the others have an owner. */
 static bool task_move(fry_task *task, uint64_t from, uint64_t to)
 {
-    return fry_cas(&task->word, &from, to);
+    if (state_of(from) == FRY_TASK_POSTED)
+        return fry_cas(&task->word, &from, to);
+    fry_store_release(&task->word, to);
+    return true;
 }
 
 /* ---- making and taking ---- */
