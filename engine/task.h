@@ -91,7 +91,7 @@ bool fry_task_begin(ferry_task *given, fry_task_begun *begun);
 uint32_t fry_tasks_for_calls(fry_tasks *tasks, bool with_callbacks);
 
 /* At the end of a tick, without the baton: sees to tasks for what waits for them. Returns whether
- * the next tick will find work. */
+ * it made any. */
 bool fry_tasks_stock(ferry_engine *engine);
 
 /* Something that waits for a task could have one; `whose` of fry_tasks_wanted. Any thread. */

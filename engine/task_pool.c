@@ -168,11 +168,12 @@ bool fry_tasks_stock(ferry_engine *engine)
     fry_tasks *tasks = &engine->tasks;
     uint32_t wanted = (tasks->calls.first != NULL ? FRY_TASKS_FOR_CALLS : 0) |
                       (tasks->waiters.first != NULL ? FRY_TASKS_FOR_WAITERS : 0);
-    if (wanted != 0 && (tasks->free.first != NULL || grow(engine)))
+    bool grew = wanted != 0 && tasks->free.first == NULL && grow(engine);
+    if (wanted != 0 && tasks->free.first != NULL)
         wanted |= FRY_TASKS_ARE_THERE;
     if (wanted != fry_load_relaxed(&tasks->wanted))
         fry_store_relaxed(&tasks->wanted, wanted);
-    return fry_tasks_can_go_on(tasks, FRY_TASKS_FOR_CALLS);
+    return grew;
 }
 
 /* ---- posting and running ---- */
