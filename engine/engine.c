@@ -12,6 +12,7 @@
  */
 #include "engine/graph.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -70,6 +71,7 @@ static void engine_free(ferry_engine *engine)
     fry_pool_close(&engine->segments);
     fry_pool_close(&engine->readers);
     fry_pool_close(&engine->reserve);
+    fry_tasks_close(engine);
     fry_host_destroy(engine->host);
     fry_attachment_free(engine);
     fry_embedded_close(engine);
@@ -158,6 +160,8 @@ static const char *options_complaint(const ferry_engine_options *options)
         return "an allocator needs both its functions";
     if (options->clock != NULL && options->clock->now_ns == NULL)
         return "a clock needs its function";
+    if (!fry_executor_is_whole(options->executor))
+        return "executor is of another size, or has no post";
     if (options->reserved != 0)
         return "reserved must be zero";
     return NULL;
@@ -242,6 +246,7 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->submit_budget = options->submit_budget;
     engine->stream_depth = options->stream_depth;
     engine->max_tasks = options->max_tasks;
+    engine->executor = options->executor;
     engine->watchdog_ns = options->watchdog_ns;
     engine->tracing = options->flight_records != 0 ? FRY_SINK_FLIGHT : 0;
     fry_clock_init(&engine->clock, options->clock);
@@ -295,6 +300,10 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
         goto err_engine;
     why = "no memory for the reserve";
     status = fill_reserve(engine);
+    if (status != FERRY_OK)
+        goto err_engine;
+    why = "no memory for tasks";
+    status = fry_tasks_open(engine);
     if (status != FERRY_OK)
         goto err_engine;
     why = "the host devices can't be opened";
@@ -375,6 +384,19 @@ done:
     return status;
 }
 
+/* The handle goes, and with it the right to post to its executor: waits for who is just doing so.
+ */
+static void forget_executor(ferry_engine *engine)
+{
+    if (engine->executor == NULL)
+        return;
+    fry_store_relaxed(&engine->executor, NULL);
+    while (!fry_baton_take(&engine->role)) /* whoever has it next sees the store */
+        (void)sched_yield();
+    fry_baton_give(&engine->role);
+    fry_wake_now(engine); /* what came meanwhile */
+}
+
 void ferry_engine_release(ferry_engine *engine)
 {
     if (engine == NULL || fry_engine_check(engine) != FERRY_OK)
@@ -385,6 +407,7 @@ void ferry_engine_release(ferry_engine *engine)
         return;
     }
     fry_trace_writer_detach(engine);
+    forget_executor(engine);
     while (!fry_baton_take(&engine->baton))
         fry_pause(); /* a straggler's submit that was refused is just leaving */
     int64_t detached = engine->detached;

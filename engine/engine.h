@@ -18,6 +18,7 @@
 #include "base/pool.h"
 #include "base/trace.h"
 #include "engine/node.h"
+#include "engine/task.h"
 #include "engine/trace_writer.h"
 #include "gpu/host.h"
 
@@ -102,6 +103,7 @@ struct ferry_engine {
     size_t flight_records, trace_records;
     size_t submit_budget; /* pieces of work a submitting thread does for the graph */
     uint32_t stream_depth, max_tasks;
+    ferry_executor *executor; /* where what names none runs; NULL the loop; gone with the handle */
     int64_t watchdog_ns;
 
     /* The submitters' line. */
@@ -134,6 +136,7 @@ struct ferry_engine {
     fry_baton role;                                  /* being the loop */
     fry_queue due;    /* waiters to call, oldest first; loop's role */
     uint32_t has_due; /* there are some, for others to see */
+    fry_tasks tasks;
     fry_lane lanes[FRY_HOST_DEVICES_MAX];
     uint64_t
         flight_due; /* with the baton, on the loop: the op whose failure the recorder tells of */
@@ -298,13 +301,19 @@ void fry_hand_out_calls(ferry_engine *engine, fry_link *calls);
 size_t fry_run_callbacks(ferry_engine *engine, size_t budget);
 bool fry_has_callbacks(const ferry_engine *engine);
 void fry_fire_waiter(fry_future_owner *owner, ferry_waiter *waiter);
-void fry_waiter_dispatch(ferry_waiter *waiter);
+
+/* handle.c: takes the waiter out of ferry's hands and calls it. */
+void fry_waiter_call(ferry_waiter *waiter);
 
 /* fn of a waiter that only brings the thread that waits in embedded mode out of its sleep. */
 void fry_waiter_is_embedded(ferry_waiter *waiter, ferry_future *future, ferry_status status);
 
-/* FERRY_OK, or FERRY_E_INVALID (logged) for one that can't be posted to. */
+/* Whether it is a mark, NULL, or can be posted to. The other logs, and gives FERRY_E_INVALID. */
+bool fry_executor_is_whole(const ferry_executor *executor);
 ferry_status fry_executor_check(ferry_engine *engine, const ferry_executor *executor);
+
+/* Where what names this executor (NULL: none) runs: NULL is the loop. */
+ferry_executor *fry_executor_for(const ferry_engine *engine, ferry_executor *executor);
 
 /* Reads an options struct of the caller's version into ours; FERRY_E_INVALID if its size can't be.
  */

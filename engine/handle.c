@@ -154,34 +154,14 @@ enum fry_waiter_state {
     FRY_WAITER_LISTED, /* from on_ready until its callback begins, or it is removed */
 };
 
-/* Takes the waiter out of ferry's hands, then calls it: it may be registered anew, or freed. */
-static void waiter_call(ferry_waiter *waiter)
+/* Out of ferry's hands first: in its callback it may be registered anew, or freed. */
+void fry_waiter_call(ferry_waiter *waiter)
 {
     ferry_future *future = waiter->private_.future;
     ferry_ready_fn fn = waiter->fn;
     fry_store_release(&waiter->private_.state, FRY_WAITER_IDLE);
     fn(waiter, future, fry_future_status(future));
     ferry_future_release(future);
-}
-
-static void waiter_task_run(ferry_task *task)
-{
-    ferry_waiter *waiter = FRY_CONTAINER(task, ferry_waiter, private_.task);
-    if (fry_engine_check(fry_engine_of(waiter->private_.future)) == FERRY_OK)
-        waiter_call(waiter); /* else a child of fork: the parent calls it */
-}
-
-/* On the loop: has the callback called where it wants to be. */
-void fry_waiter_dispatch(ferry_waiter *waiter)
-{
-    ferry_executor *executor = waiter->executor;
-    if (executor == NULL || executor == ferry_executor_inline()) {
-        waiter_call(waiter);
-        return;
-    }
-    ferry_task *task = (ferry_task *)(void *)&waiter->private_.task;
-    task->run = waiter_task_run;
-    executor->post(executor, task);
 }
 
 ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter *waiter)
@@ -201,7 +181,7 @@ ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter *waiter)
         return FERRY_E_INVALID;
     waiter->private_.future = ferry_future_retain(future);
     if (engine == NULL) {
-        waiter_call(waiter);
+        fry_waiter_call(waiter);
         return FERRY_OK;
     }
     if (!fry_future_add_waiter(future, waiter)) {

@@ -18,7 +18,6 @@
  */
 #include "engine/graph.h"
 
-
 void fry_wake_write(ferry_engine *engine)
 {
     fry_store_relaxed(&engine->wake_written, 1);
@@ -28,11 +27,12 @@ void fry_wake_write(ferry_engine *engine)
 /* Without the role, after a full barrier: whether a tick would have something to do. */
 static bool is_left_over(const ferry_engine *engine)
 {
-    if (!fry_stack_is_empty(&engine->fired) || fry_load_relaxed(&engine->has_due) != 0)
+    if (fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0)
         return true;
     bool for_the_graph =
         !fry_stack_is_empty(&engine->requests) || !fry_stack_is_empty(&engine->frees) ||
-        !fry_stack_is_empty(&engine->inbox) || fry_load_relaxed(&engine->work_left) != 0;
+        !fry_stack_is_empty(&engine->inbox) || fry_load_relaxed(&engine->work_left) != 0 ||
+        fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS);
     return for_the_graph && fry_load_seq_cst(&engine->baton.taken) == 0;
 }
 
@@ -142,7 +142,7 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
         if (engine->deadlines != NULL)
             done += fry_deadlines_expire(&turn, fry_clock_now_ns(&engine->clock));
         done += fry_graph_work(&turn, budget);
-        calls = fry_calls_issue(&turn);
+        calls = fry_calls_issue(&turn, with_callbacks);
         if (fry_load_relaxed(&engine->frees.top) != NULL) {
             frees = fry_stack_take_all(&engine->frees);
             fry_buffers_forget(&turn, frees);
@@ -160,6 +160,7 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
         fry_trace_pump(engine);
     if (with_callbacks)
         done += fry_run_callbacks(engine, budget);
+    done += fry_tasks_stock(engine);
     if (freed != 0)
         fry_engine_unretain(engine, (int64_t)freed);
     return done;
@@ -211,7 +212,8 @@ bool fry_arm(ferry_engine *engine)
     }
     idle = idle && fry_load_seq_cst(&engine->requests.top) == NULL &&
            fry_load_seq_cst(&engine->frees.top) == NULL &&
-           fry_load_seq_cst(&engine->inbox.top) == NULL;
+           fry_load_seq_cst(&engine->inbox.top) == NULL &&
+           !fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS);
     if (idle && !looked) {
         /* The timer stands as it was: new deadlines wake the loop. */
     } else if (idle && engine->clock.is_real) {

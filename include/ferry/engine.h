@@ -97,7 +97,8 @@ typedef struct ferry_engine_options {
     struct ev_loop *ev_loop;   /* FERRY_LOOP_ATTACHED: the loop, which must not run yet; borrowed
                                   until the shutdown has succeeded: docs/threading.md */
     ferry_executor *executor;  /* where functions and callbacks that name no executor run; borrowed
-                                  until the engine is released; default the loop */
+                                  until ferry_engine_release has returned and its last task has
+                                  begun to run; default the loop */
     const ferry_allocator *allocator; /* copied; default the C library's */
     const ferry_clock *clock;         /* copied; default CLOCK_MONOTONIC */
     ferry_log_fn log; /* default: stderr, up to the level that FERRY_LOG in the environment names
@@ -128,8 +129,9 @@ FERRY_API ferry_status ferry_engine_create(const ferry_engine_options *options,
  * resolved, promises too, waits until all of it is quiet (a function of ferry_call that has begun
  * comes to its end first), runs or posts the callbacks that are due, and ends the engine's threads.
  * It does not wait for tasks that an executor of the user's has yet to run; those must still be
- * run. Futures, promises and buffers stay valid handles until released; what callbacks they cause
- * from now on run in the calling thread (ferry.h).
+ * run, and callbacks that wait for one of them (max_tasks) are then posted by who runs it. Futures,
+ * promises and buffers stay valid handles until released; what callbacks they cause from now on run
+ * in the calling thread (ferry.h).
  *  timeout_ns  how long to wait for quiet; negative: for ever; 0: looks once
  * Blocks. In embedded and attached mode the caller makes the progress and runs the callbacks. In
  * attached mode, from another thread than the libev loop's while that runs, it waits for that
@@ -147,8 +149,10 @@ FERRY_API ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeo
  * a timeout of five seconds; may block for it. If that does not succeed (something is not quiet,
  * the call comes from a callback, another thread is shutting it down) it is logged, and the engine
  * is leaked on purpose with all its memory: nothing is freed under a device. Otherwise its memory
- * goes when the last future, promise and buffer of it has been released too, by the thread that
- * does so. In a fork's child it does nothing.
+ * goes when the last future, promise and buffer of it has been released too and the last task of an
+ * executor's has been run, by the thread that does so. The engine's own executor is not used any
+ * more: callbacks that name none run in the thread that causes them. In a fork's child it does
+ * nothing.
  */
 FERRY_API void ferry_engine_release(ferry_engine *engine);
 

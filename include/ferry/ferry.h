@@ -14,8 +14,9 @@
  *  - callbacks (waiters, free_fn, an executor's post, hooks, functions of ferry_call that have no
  *    executor of their own) run on the thread that runs the engine's loop, never inside the call;
  *  - once ferry_engine_shutdown has succeeded there is no loop: what still causes a callback
- *    (ferry_future_on_ready, ferry_waiter_remove, ferry_buffer_release) runs it in the calling
- *    thread, inside the call, unless another thread is at it and takes it along;
+ *    (ferry_future_on_ready, ferry_waiter_remove, ferry_buffer_release, ferry_task_run) runs it in
+ *    the calling thread, inside the call, or posts it from there, unless another thread is at it
+ *    and takes it along;
  *  - in a child made by fork() it answers FERRY_E_FORKED (or a future failed with it, or NULL, 0,
  *    -1) and does nothing. What only looks at a handle (poll, error, id, sizes, names) still
  *    answers. A child made inside a callback must not return from it, into the parent's loop.

@@ -76,11 +76,11 @@ typedef void (*ferry_ready_fn)(ferry_waiter *waiter, ferry_future *future, ferry
 struct ferry_waiter {
     ferry_ready_fn fn;
     void *arg;                /* the user's */
-    ferry_executor *executor; /* NULL: the loop; else borrowed until its task has begun to run */
+    ferry_executor *executor; /* NULL: the engine's, by default the loop; borrowed until its task
+                                 has begun to run */
     struct {
         struct ferry_waiter *next;
         ferry_future *future;
-        void *task;
         uint32_t state;
     } private_;
 };
