@@ -73,6 +73,7 @@ static trace_writer the = {.opening = PTHREAD_MUTEX_INITIALIZER,
 
 fry_trace_bell fry_trace_the_bell;
 bool fry_test_no_membarrier;
+int64_t fry_test_linger_ns;
 
 static void say(ferry_log_level level, const char *what, int why)
 {
@@ -381,8 +382,9 @@ static void rest(bool may_sleep)
         fry_membarrier();
     /* Who asks stores `asked`, then swaps the bell: it sees this state, or is seen here. */
     bool has_reason = fry_load_seq_cst(&the.asked) != 0 || (may_sleep && is_anything_new());
+    int64_t linger_ns = fry_test_linger_ns != 0 ? fry_test_linger_ns : LINGER_NS;
     if (!has_reason)
-        fry_futex_wait(&bell->state, state, may_sleep ? -1 : LINGER_NS);
+        fry_futex_wait(&bell->state, state, may_sleep ? -1 : linger_ns);
     fry_store_relaxed(&bell->state, FRY_TRACE_AWAKE);
 }
 
