@@ -26,8 +26,6 @@
 #define COPY_BYTES 16384 /* too large to run within the submit */
 #define LINE_MAX_BYTES 65536
 
-extern char **environ;
-
 /* Files of one run, in a folder that goes with it. */
 typedef struct svg_files {
     char folder[64];

@@ -166,8 +166,9 @@ static void write_axis(const picture *picture)
     FILE *to = picture->to;
     double first = ceil(from_ns / step_ns);
     /* Counted, as far from 0 a small step may add nothing. */
-    for (double i = 0; i <= width_ns / step_ns; i++) {
-        double at_ns = (first + i) * step_ns;
+    size_t count = (size_t)(width_ns / step_ns) + 1;
+    for (size_t i = 0; i < count; i++) {
+        double at_ns = (first + (double)i) * step_ns;
         if (at_ns > to_ns)
             break;
         double x = layout->plot_left_px + layout->plot_width_px * (at_ns - from_ns) / width_ns;
