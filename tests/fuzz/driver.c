@@ -11,8 +11,7 @@
 #include <string.h>
 
 #define SEED_MAX_BYTES ((size_t)256 << 10)
-#define EFFORT_BYTES ((size_t)4 << 20) /* of changed seeds, and again of cut ones, for each seed   \
-                                        */
+#define EFFORT_BYTES ((size_t)4 << 20) /* of changed copies of a seed, and of cut ones */
 #define NESTING 60000                  /* brackets */
 
 typedef struct bytes {
