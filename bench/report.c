@@ -24,6 +24,7 @@ static const metric_form metrics[] = {
     {"wakeups", "count", "wake-ups", 1},
     {"ratio", "1", "x", 1},
     {"efficiency", "1", "", 1},
+    {"records_per_s", "1/s", "M/s", 1e6},
     {"bandwidth_bytes_per_s", "bytes/s", "GB/s", 1e9},
 };
 
