@@ -20,6 +20,8 @@ void bench_scale(bool is_quick);
 void bench_memory(bool is_quick);
 void bench_idle(bool is_quick);
 void bench_trace(bool is_quick);
+/* Belongs to `trace`. */
+void bench_trace_file(bool is_quick);
 void bench_svg(bool is_quick);
 
 /* CLOCK_MONOTONIC. */

@@ -26,6 +26,7 @@ static const metric_form metrics[] = {
     {"efficiency", "1", "", 1},
     {"duration_ns", "ns", "ms", 1e6},
     {"picture_bytes", "bytes", "KiB", 1024},
+    {"records_per_s", "1/s", "M/s", 1e6},
     {"bandwidth_bytes_per_s", "bytes/s", "GB/s", 1e9},
 };
 
