@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #if FRY_TSAN
-#define WAKES 1500
-#define FILES 4
+#define WAKES 500
+#define FILES 3
 #else
 #define WAKES 4000
 #define FILES 8
