@@ -74,6 +74,5 @@ void fry_trace_file_forget(fry_trace_file *file)
 {
     if (file->fd >= 0)
         (void)close(file->fd);
-    file->fd = -1;
-    file->buffer = NULL; /* not freed: malloc's locks may be another thread's, which is not here */
+    file->fd = -1; /* the buffer is not freed: what the parent's threads had is not given back */
 }

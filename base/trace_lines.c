@@ -54,6 +54,7 @@ struct fry_trace_lines {
     int64_t latest_ns;
     uint64_t lost;
     uint64_t unwritten;
+    size_t live; /* stories that are */
     uint32_t stream_rows;
     uint16_t hints[HINTS]; /* where a stream's row was found last */
     row streams[FRY_TRACE_STREAM_ROWS];
@@ -375,6 +376,7 @@ static void write_story(fry_trace_lines *lines, fry_trace_file *file, story *of,
     at = put_arrow(at, lines, of);
     fry_trace_file_add(file, at);
     of->state = STORY_WRITTEN;
+    lines->live--;
 }
 
 /* ---- taking records ---- */
@@ -398,6 +400,8 @@ static void begin_story(fry_trace_lines *lines, story *of, const ferry_trace_rec
 {
     if (of->state == STORY_LIVE)
         lines->unwritten++;
+    else
+        lines->live++;
     *of = (story){.op = record->op,
                   .label = record->label,
                   .size_bytes = record->size_bytes,
@@ -457,11 +461,8 @@ static int compare_issued(const void *left, const void *right)
 
 uint64_t fry_trace_lines_finish(fry_trace_lines *lines, fry_trace_file *file, int64_t now_ns)
 {
-    size_t count = 0;
-    for (uint64_t i = 0; i < FRY_TRACE_STORIES; i++)
-        count += lines->stories[i].state == STORY_LIVE;
+    size_t count = lines->live, listed = 0;
     story **live = count != 0 ? malloc(count * sizeof(story *)) : NULL;
-    size_t listed = 0;
     for (uint64_t i = 0; live != NULL && i < FRY_TRACE_STORIES; i++) {
         if (lines->stories[i].state == STORY_LIVE)
             live[listed++] = &lines->stories[i];

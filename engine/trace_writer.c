@@ -61,6 +61,7 @@ typedef struct trace_writer {
     int32_t process;
     bool has_failed; /* and it has been logged */
     uint64_t records, dropped, unwritten;
+    uint64_t flushed;           /* of the records: what surely is in the file */
     ferry_trace_record *buffer; /* RECORDS_A_ROUND */
     run runs[RUNS_MAX];
 } trace_writer;
@@ -72,6 +73,7 @@ static trace_writer the = {.opening = PTHREAD_MUTEX_INITIALIZER,
 
 fry_trace_bell fry_trace_the_bell;
 bool fry_test_no_membarrier;
+int64_t fry_test_linger_ns;
 
 static void say(ferry_log_level level, const char *what, int why)
 {
@@ -300,6 +302,8 @@ static void flush(void)
         the.has_failed = true;
         say(FERRY_LOG_ERROR, "can't be written, and ends here", the.file.error);
     }
+    if (the.file.error == 0)
+        the.flushed = the.records;
 }
 
 /* With `lock`. */
@@ -378,8 +382,9 @@ static void rest(bool may_sleep)
         fry_membarrier();
     /* Who asks stores `asked`, then swaps the bell: it sees this state, or is seen here. */
     bool has_reason = fry_load_seq_cst(&the.asked) != 0 || (may_sleep && is_anything_new());
+    int64_t linger_ns = fry_test_linger_ns != 0 ? fry_test_linger_ns : LINGER_NS;
     if (!has_reason)
-        fry_futex_wait(&bell->state, state, may_sleep ? -1 : LINGER_NS);
+        fry_futex_wait(&bell->state, state, may_sleep ? -1 : linger_ns);
     fry_store_relaxed(&bell->state, FRY_TRACE_AWAKE);
 }
 
@@ -404,8 +409,9 @@ static void say_what_is_lacking(void)
     fry_log log;
     fry_log_init(&log, NULL, NULL);
     fry_log_line(&log, FERRY_LOG_ERROR,
-                 "the trace file is incomplete: of %llu records at least %llu are lacking",
-                 (unsigned long long)(the.records + the.dropped), (unsigned long long)the.dropped);
+                 "the trace file is incomplete: of %llu records up to %llu are lacking",
+                 (unsigned long long)(the.records + the.dropped),
+                 (unsigned long long)(the.records + the.dropped - the.flushed));
 }
 
 static void end_file(void)
@@ -496,7 +502,7 @@ static ferry_status open_file(const char *path)
     the.buffer = malloc(RECORDS_A_ROUND * sizeof *the.buffer);
     status = the.buffer != NULL ? FERRY_OK : FERRY_E_NO_MEMORY;
     the.process = (int32_t)getpid();
-    the.records = the.dropped = the.unwritten = 0;
+    the.records = the.dropped = the.unwritten = the.flushed = 0;
     the.has_failed = false;
     the.asked = the.closing = 0;
     bool needs_fence = fry_test_no_membarrier || !fry_membarrier_register();

@@ -13,9 +13,10 @@
  * store and its look. Is the recorder's store of head before B, then the look sees it, and the
  * thread does not sleep. Is it behind B, then so is its load of bell (fry_order_instructions), and
  * that sees ASLEEP: it was stored before the membarrier began. A recorder without a CPU passes its
- * barrier when it is taken off. Where the kernel has no membarrier, recorders pass a fence of their
- * own (`needs_fence`). One that looked just before a file was opened may lack it, or not tell at
- * all, for that one record: the thread's first rest is a timed one, and the next look finds it.
+ * barrier when it is taken off. trace_sleep.pml checks it. Where the kernel has no membarrier,
+ * recorders pass a fence of their own (`needs_fence`). One that looked just before a file was
+ * opened may lack it, or not tell at all, for that one record: the thread's first rest is a timed
+ * one, and the next look finds it.
  *
  * A wake costs the waker a system call. So the thread, once it has found something, LINGERs a while
  * before it falls asleep; recorders then wake it only each time a quarter of their ring is written.
@@ -76,7 +77,8 @@ void fry_trace_writer_detach(ferry_engine *engine);
 /* In a child of fork: the file is the parent's. */
 void fry_trace_writer_forked(void);
 
-/* Tests: files opened from now on do without membarrier. */
+/* Tests, before a file is opened: no membarrier; how long the thread lingers, 0 as ever. */
 extern bool fry_test_no_membarrier;
+extern int64_t fry_test_linger_ns;
 
 #endif

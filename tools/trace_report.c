@@ -11,19 +11,21 @@
 
 const char trace_report_definitions[] =
     "What the figures mean:\n"
-    "  span           from the first submission to the last moment the file tells of\n"
+    "  span           from the first submission to the last moment told\n"
     "  busy           time in which an operation of the row ran\n"
-    "  waited         time in which one stood between submission and running; and\n"
-    "                 the sum over all of them\n"
+    "  waited         time in which one stood between submission and running; the\n"
+    "                 sum is over all of them\n"
     "  overlap        time in which at least one stream and at least one row of\n"
-    "                 calls were busy, relative to the smaller of the two busy times\n"
-    "  at once        streams and rows of calls that were busy at the same time, on\n"
-    "                 average over the span\n"
-    "  critical path  from the operation that ran last back by what each one\n"
-    "                 waited for: the one before it in its stream if that still ran\n"
-    "                 when it was issued, otherwise the one that held it last\n"
-    "  dropped        records that were overwritten before they reached the file\n"
-    "What a call's executor or a device's threads let wait is counted as running.\n";
+    "                 calls were busy, relative to the smaller of both busy times\n"
+    "  at once        streams and rows of calls that were busy at the same time,\n"
+    "                 on average over the span\n"
+    "  critical path  from the operation that ended last back by what each one\n"
+    "                 waited for: the one before it in its stream if that ended\n"
+    "                 after it was issued, otherwise the one that held it last\n"
+    "  dropped        records that were overwritten before they were written\n"
+    "An operation runs from when it was issued to its stream, and was the next\n"
+    "there, or handed to its executor; what it stood in line for a thread after\n"
+    "that counts as running.\n";
 
 static double share(int64_t part_ns, int64_t whole_ns)
 {

@@ -15,6 +15,7 @@
 #define FAILED_MIN_PX 3.0 /* rare, and what a reader looks for */
 #define LABEL_MIN_PX 16.0
 #define TICK_PX 90.0
+#define TALL_PX 700.0 /* from here on the axis is written at the top too */
 
 /* Colours don't depend on the page around: the picture brings its own background. */
 static const char style[] =
@@ -161,15 +162,24 @@ static void write_axis(const picture *picture)
         unit++;
     double digits = ceil(-log10(step_ns / units[unit].size_ns) - 1e-9);
     int decimals = digits > 0 ? (int)digits : 0;
-    double width_ns = to_ns - from_ns;
+    double width_ns = (double)(layout->to_ns - layout->from_ns);
     FILE *to = picture->to;
-    for (double at_ns = ceil(from_ns / step_ns) * step_ns; at_ns <= to_ns; at_ns += step_ns) {
+    double first = ceil(from_ns / step_ns);
+    /* Counted, as far from 0 a small step may add nothing. */
+    size_t count = (size_t)(width_ns / step_ns) + 1;
+    for (size_t i = 0; i < count; i++) {
+        double at_ns = (first + (double)i) * step_ns;
+        if (at_ns > to_ns)
+            break;
         double x = layout->plot_left_px + layout->plot_width_px * (at_ns - from_ns) / width_ns;
         fprintf(to, "<path class=\"g\" d=\"M%.1f %.1fV%.1f\"/>", x, layout->plot_top_px - 4,
                 layout->plot_bottom_px + 4);
+        double value = at_ns / units[unit].size_ns;
         fprintf(to, "<text class=\"m i\" x=\"%.1f\" y=\"%.1f\">%.*f %s</text>\n", x,
-                layout->plot_bottom_px + 18, decimals, at_ns / units[unit].size_ns,
-                units[unit].name);
+                layout->plot_bottom_px + 18, decimals, value, units[unit].name);
+        if (layout->plot_bottom_px > TALL_PX)
+            fprintf(to, "<text class=\"m i\" x=\"%.1f\" y=\"%.1f\">%.*f %s</text>\n", x,
+                    layout->plot_top_px - 7, decimals, value, units[unit].name);
     }
 }
 

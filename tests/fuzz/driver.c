@@ -11,9 +11,8 @@
 #include <string.h>
 
 #define SEED_MAX_BYTES ((size_t)256 << 10)
-#define CUTS_MAX 4000 /* of a seed; a larger one is cut at every so many bytes */
-#define CHANGES 3000  /* of each seed, picked at random */
-#define NESTING 60000 /* brackets */
+#define EFFORT_BYTES ((size_t)4 << 20) /* of changed copies of a seed, and of cut ones */
+#define NESTING 60000                  /* brackets */
 
 typedef struct bytes {
     uint8_t *data;
@@ -146,7 +145,7 @@ static void change(bytes *all, uint64_t *state)
 {
     static void (*const changes[])(bytes * all, uint64_t * state) = {
         flip_bits, put_bytes, replace_number, replace_number, move_line};
-    size_t which = pick(state, 6 * 16);
+    size_t which = pick(state, 96);
     if (which == 0)
         nest(all, state);
     else
@@ -173,10 +172,11 @@ static bool read_seed(const char *path, bytes *seed)
 static void feed_mutations(const bytes *seed, bytes *room)
 {
     feed(seed->data, seed->size);
-    size_t stride = 1 + seed->size / CUTS_MAX;
+    /* At every byte, or of a large seed at every so many. */
+    size_t stride = 1 + seed->size / (1 + EFFORT_BYTES / seed->size);
     for (size_t cut = 0; cut < seed->size; cut += stride)
         feed(seed->data, cut);
-    for (uint64_t i = 1; i <= CHANGES; i++) {
+    for (uint64_t i = 1; i <= 1 + EFFORT_BYTES / seed->size; i++) {
         uint64_t state = i * UINT64_C(0x9e3779b97f4a7c15);
         memcpy(room->data, seed->data, seed->size);
         room->size = seed->size;

@@ -78,10 +78,14 @@ static void use(const trace_model *model)
 {
     static const trace_view whole = {.width_px = 1200, .to_ms = 1e300};
     static const trace_view part = {.width_px = 400, .from_ms = 0.001, .to_ms = 0.5};
+    double span_ms = (double)(model->end_ns - model->begin_ns) / 1e6;
+    trace_view narrow = {
+        .width_px = 400, .from_ms = span_ms * 0.75, .to_ms = span_ms * 0.75 + 1e-5};
     trace_summary summary;
     if (trace_summary_make(model, &summary) == TRACE_OK) {
         draw(model, &summary, &whole);
         draw(model, &summary, &part);
+        draw(model, &summary, &narrow);
         report(model, &summary);
     }
     trace_summary_release(&summary);
