@@ -16,6 +16,10 @@ void fry_clock_init(fry_clock *clock, const ferry_clock *user);
 
 int64_t fry_clock_now_ns(const fry_clock *clock);
 
+/* The same to the kernel's last tick, some milliseconds back at most, for a quarter of the price.
+ */
+int64_t fry_clock_coarse_ns(const fry_clock *clock);
+
 /* CLOCK_MONOTONIC whatever the engine's clock is: for spins and waits of real threads. */
 int64_t fry_clock_monotonic_ns(void);
 

@@ -278,6 +278,18 @@ static void live_add(ferry_engine *engine, fry_node *node)
     engine->live_last = node;
 }
 
+/*
+ * Notes when a node entered that will stay: the dump tells its age, the watchdog watches it. Those
+ * that resolve as they enter are spared the price of the clock.
+ */
+static void stamp(fry_turn *turn, fry_node *node)
+{
+    ferry_engine *engine = turn->engine;
+    if (turn->now_ns == 0)
+        turn->now_ns = fry_clock_coarse_ns(&engine->clock);
+    node->entered_ns = turn->now_ns != 0 ? turn->now_ns : 1;
+}
+
 static void give_edges(fry_turn *turn, fry_node *node)
 {
     fry_edge *edge = node->edges;
@@ -532,6 +544,7 @@ static void enter_promise(fry_turn *turn, fry_node *node)
     live_add(turn->engine, node);
     node->flags |= FRY_NODE_LIVE;
     node->state = FRY_NODE_WAITING;
+    stamp(turn, node);
     uint8_t entering = FRY_OUTSIDE_ENTERING;
     bool entered = fry_cas(&node->outside, &entering, FRY_OUTSIDE_ENTERED);
     if (entered && node->refusal != FERRY_OK) {
@@ -606,6 +619,13 @@ static bool reserve_spans(fry_turn *turn, fry_node *node, bool *has_room_p)
     return true;
 }
 
+/* It may be issued or wait READY; or it may be late, which is the loop's to say. */
+static bool stays_though_ready(const fry_node *node)
+{
+    return node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_CALL ||
+           (node->flags & FRY_NODE_HAS_DEADLINE) != 0;
+}
+
 /* A new node takes its place in program order. */
 static bool enter(fry_turn *turn, fry_node *node)
 {
@@ -635,14 +655,19 @@ static bool enter(fry_turn *turn, fry_node *node)
         node->refusal = FERRY_E_SHUTDOWN;
     if (fry_unlikely(node->refusal != FERRY_OK)) {
         node->holding--;
+        stamp(turn, node);
         fry_graph_fail(turn, node, (ferry_status)node->refusal, NULL, false);
         return true;
     }
-    if (node->kind == FERRY_OP_DRAIN && !is_first)
+    if (node->kind == FERRY_OP_DRAIN && !is_first) {
+        stamp(turn, node);
         return true; /* release_drain lets it go */
+    }
     if ((node->flags & FRY_NODE_SATISFIED) != 0)
         node->holding = 1;
-    if (--node->holding == 0) {
+    if (--node->holding != 0 || stays_though_ready(node))
+        stamp(turn, node);
+    if (node->holding == 0) {
         if ((node->flags & FRY_NODE_FAILING) == 0)
             fry_trace(engine, node, FERRY_TRACE_READY, 0);
         fry_graph_step(turn, node);
