@@ -11,7 +11,7 @@
  * reference already counted.
  */
 #include "base/futex.h"
-#include "engine/graph.h"
+#include "engine/dump.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -68,6 +68,7 @@ static void engine_free(ferry_engine *engine)
     fry_loop_free(engine);
     fry_host_destroy(engine->host);
     fry_poller_close(&engine->poller);
+    fry_watchdog_close(engine);
     (void)pthread_mutex_destroy(&engine->cold);
     fry_free(&memory, engine, sizeof *engine);
 }
@@ -280,6 +281,10 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     status = fill_reserve(engine);
     if (status != FERRY_OK)
         goto err_engine;
+    why = "no memory for the watchdog's path";
+    status = fry_watchdog_open(engine, options.watchdog_path);
+    if (status != FERRY_OK)
+        goto err_engine;
     why = "the host devices can't be opened";
     status = open_devices(engine, &options);
     if (status != FERRY_OK)
@@ -359,7 +364,9 @@ static void log_what_is_left(ferry_engine *engine)
     for (const fry_node *node = oldest; node != NULL; node = node->live_next)
         count++;
     uint64_t id = oldest != NULL ? oldest->future.id : 0;
-    const char *label = oldest != NULL && oldest->label != NULL ? oldest->label : "";
+    char label[FRY_DUMP_LABEL_BYTES] = "";
+    if (oldest != NULL && oldest->state < FRY_NODE_QUIET)
+        (void)fry_dump_copy_label(label, oldest->label);
     (void)fry_turn_end(&turn, 0);
     fry_log_line(&engine->log, FERRY_LOG_ERROR,
                  "shutdown timed out: %zu operations are not quiet, the oldest is %llu %s", count,

@@ -88,6 +88,7 @@ struct ferry_engine {
     size_t submit_budget; /* pieces of work a submitting thread does for the graph */
     uint32_t stream_depth, max_tasks;
     int64_t watchdog_ns;
+    char *watchdog_path; /* NULL: it logs */
 
     /* The submitters' line. */
     fry_baton baton __attribute__((aligned(64)));
@@ -99,12 +100,21 @@ struct ferry_engine {
     fry_queue failing;
     fry_queue calls;                  /* functions to hand out, on the loop */
     fry_node *live_first, *live_last; /* operations that are not retired, in program order */
-    fry_node *promises;               /* promises that are not resolved; same links */
+    fry_node *dump_node;              /* of either list: what the dump copies next */
+    fry_node *promises;               /* promises that are not resolved; same links, same order */
     fry_node *deadlines;              /* root of the heap */
     fry_lane *busy;                   /* lanes with something in flight */
     int64_t detached;                 /* nodes that only users' handles keep */
     bool starved;                     /* a pool ran dry: the loop must refill it */
     bool stop_graph; /* closing has been seen by the graph: everything is being cancelled */
+    fry_node *promises_last;
+    const fry_edge *dump_edge;  /* into dump_node: the next that the dump looks at */
+    ferry_buffer *poisoned;     /* buffers that hold poison, or did */
+    ferry_buffer *dump_buffer;  /* of those: what the dump copies next */
+    size_t dump_offset;         /* in dump_buffer */
+    int64_t watchdog_barked_ns; /* when it did last; watchdog_has_barked */
+    bool watchdog_has_barked;
+    bool watchdog_is_armed; /* the loop's timer knows of what the watchdog watches */
 
     /* Who sleeps. */
     uint32_t asleep __attribute__((aligned(64))); /* fry_sleep */
@@ -140,9 +150,10 @@ struct ferry_engine {
     fry_context role_context; /* for a loop without memory for its thread's */
     ferry_trace_hooks hooks;
     uint32_t has_hooks;
-    fry_baton ending; /* being in ferry_engine_shutdown */
-    uint32_t stopped; /* futex: 1 when everything is quiet and the loop has ended */
-    bool ended;       /* shut down to the end */
+    fry_baton ending;  /* being in ferry_engine_shutdown */
+    fry_baton dumping; /* being the one that dumps */
+    uint32_t stopped;  /* futex: 1 when everything is quiet and the loop has ended */
+    bool ended;        /* shut down to the end */
     ferry_future refused[FRY_STATUS_COUNT]; /* what failed at submit, one a status */
 };
 

@@ -248,34 +248,32 @@ static void fire_nature(fry_turn *turn, fry_node *node, fry_edge_nature nature)
 
 static void live_remove(ferry_engine *engine, fry_node *node)
 {
-    fry_node **first = node->kind == FERRY_OP_PROMISE ? &engine->promises : &engine->live_first;
+    bool is_promise = node->kind == FERRY_OP_PROMISE;
+    if (fry_unlikely(engine->dump_node == node)) { /* the dump goes on behind it */
+        engine->dump_node = node->live_next;
+        engine->dump_edge = NULL;
+    }
     if (node->live_previous != NULL)
         node->live_previous->live_next = node->live_next;
     else
-        *first = node->live_next;
+        *(is_promise ? &engine->promises : &engine->live_first) = node->live_next;
     if (node->live_next != NULL)
         node->live_next->live_previous = node->live_previous;
-    else if (node->kind != FERRY_OP_PROMISE)
-        engine->live_last = node->live_previous;
+    else
+        *(is_promise ? &engine->promises_last : &engine->live_last) = node->live_previous;
 }
 
 static void live_add(ferry_engine *engine, fry_node *node)
 {
-    if (node->kind == FERRY_OP_PROMISE) {
-        node->live_previous = NULL;
-        node->live_next = engine->promises;
-        if (engine->promises != NULL)
-            engine->promises->live_previous = node;
-        engine->promises = node;
-        return;
-    }
+    bool is_promise = node->kind == FERRY_OP_PROMISE;
+    fry_node **last = is_promise ? &engine->promises_last : &engine->live_last;
     node->live_next = NULL;
-    node->live_previous = engine->live_last;
-    if (engine->live_last != NULL)
-        engine->live_last->live_next = node;
+    node->live_previous = *last;
+    if (*last != NULL)
+        (*last)->live_next = node;
     else
-        engine->live_first = node;
-    engine->live_last = node;
+        *(is_promise ? &engine->promises : &engine->live_first) = node;
+    *last = node;
 }
 
 /*
@@ -288,6 +286,8 @@ static void stamp(fry_turn *turn, fry_node *node)
     if (turn->now_ns == 0)
         turn->now_ns = fry_clock_coarse_ns(&engine->clock);
     node->entered_ns = turn->now_ns != 0 ? turn->now_ns : 1;
+    if (fry_unlikely(engine->watchdog_ns != 0 && !engine->watchdog_is_armed))
+        turn->wake = true; /* the loop's timer does not know of it */
 }
 
 static void give_edges(fry_turn *turn, fry_node *node)
@@ -619,11 +619,11 @@ static bool reserve_spans(fry_turn *turn, fry_node *node, bool *has_room_p)
     return true;
 }
 
-/* It may be issued or wait READY; or it may be late, which is the loop's to say. */
-static bool stays_though_ready(const fry_node *node)
+/* Though nothing holds it: it may wait for its stream, for the loop, or for its turn to fail. */
+static bool may_stay(const fry_node *node)
 {
     return node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_CALL ||
-           (node->flags & FRY_NODE_HAS_DEADLINE) != 0;
+           (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) != 0;
 }
 
 /* A new node takes its place in program order. */
@@ -665,7 +665,7 @@ static bool enter(fry_turn *turn, fry_node *node)
     }
     if ((node->flags & FRY_NODE_SATISFIED) != 0)
         node->holding = 1;
-    if (--node->holding != 0 || stays_though_ready(node))
+    if (--node->holding != 0 || may_stay(node))
         stamp(turn, node);
     if (node->holding == 0) {
         if ((node->flags & FRY_NODE_FAILING) == 0)
