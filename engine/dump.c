@@ -206,8 +206,6 @@ static size_t copy_nodes(fry_dump *dump, size_t capacity)
         if (!dump->is_partial) {
             if (node->entered_ns > dump->start_ns)
                 engine->dump_node = NULL;
-            else if (dump->left == 0)
-                dump->totals.is_cut = true;
             if (engine->dump_node == NULL || dump->left == 0)
                 break;
             dump->left--;
@@ -249,6 +247,7 @@ static void print_nodes(fry_dump *dump, const fry_dump_form *form, bool are_prom
             engine->dump_node = are_promises ? engine->promises : engine->live_first;
         size_t count = copy_nodes(dump, FRY_DUMP_SLICE);
         is_over = engine->dump_node == NULL || (dump->left == 0 && !dump->is_partial);
+        dump->totals.is_cut |= is_over && engine->dump_node != NULL;
         if (is_over)
             engine->dump_node = NULL;
         turn_end(&turn);
