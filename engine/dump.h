@@ -162,6 +162,8 @@ const char *fry_dump_device_name(const ferry_engine *engine, uint16_t device);
 /* dump_text.c */
 void fry_text_flush(fry_text *text);
 void fry_text_put(fry_text *text, const char *bytes, size_t size_bytes);
+void fry_text_string(fry_text *text, const char *string);
+void fry_text_number(fry_text *text, int64_t number);
 void fry_text_print(fry_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The characters of a string between a form's quotes; bytes that are no UTF-8 show as U+FFFD. */

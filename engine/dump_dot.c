@@ -45,7 +45,7 @@ static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
     fry_text_print(text, "n%" PRIu64 " [fillcolor=%s, label=\"%" PRIu64 " %s", node->id,
                    fill_of(node), node->id, ferry_op_kind_name((ferry_op_kind)node->kind));
     if (node->has_label) {
-        fry_text_print(text, "\\n");
+        fry_text_string(text, "\\n");
         fry_text_dot(text, node->label);
     }
     fry_text_print(text, "\\n%s, %" PRId64 " ms", fry_dump_state_name(node->state),
@@ -60,7 +60,7 @@ static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
         fry_text_print(text, "\\nwaits for %s", fry_dump_reason_name(node->reason));
     if (node->more != 0)
         fry_text_print(text, "\\nand %" PRIu64 " more", node->more);
-    fry_text_print(text, "\"];\n");
+    fry_text_string(text, "\"];\n");
     print_edges(text, node);
 }
 
@@ -77,15 +77,15 @@ static void print_poison(fry_dump *dump, const fry_dump_poison *poison, bool is_
     if (poison->op != 0)
         fry_text_print(text, " of %" PRIu64, poison->op);
     if (poison->has_label) {
-        fry_text_put(text, " ", 1);
+        fry_text_string(text, " ");
         fry_text_dot(text, poison->label);
     }
-    fry_text_print(text, "\"];\n");
+    fry_text_string(text, "\"];\n");
 }
 
 static void end(fry_dump *dump)
 {
-    fry_text_print(&dump->text, "}\n");
+    fry_text_string(&dump->text, "}\n");
 }
 
 static void nothing(fry_dump *dump)

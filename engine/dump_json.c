@@ -4,11 +4,22 @@
 
 #include <inttypes.h>
 
+/* Members behind the first of an object. */
 static void print_string(fry_text *text, const char *name, const char *value)
 {
-    fry_text_print(text, ",\"%s\":\"", name);
+    fry_text_string(text, ",\"");
+    fry_text_string(text, name);
+    fry_text_string(text, "\":\"");
     fry_text_json(text, value);
-    fry_text_put(text, "\"", 1);
+    fry_text_string(text, "\"");
+}
+
+static void print_number(fry_text *text, const char *name, int64_t value)
+{
+    fry_text_string(text, ",\"");
+    fry_text_string(text, name);
+    fry_text_string(text, "\":");
+    fry_text_number(text, value);
 }
 
 static const char *boolean(bool value)
@@ -53,12 +64,12 @@ static void begin(fry_dump *dump)
 
 static void promises_begin(fry_dump *dump)
 {
-    fry_text_print(&dump->text, ",\n\"promises\":[");
+    fry_text_string(&dump->text, ",\n\"promises\":[");
 }
 
 static void nodes_begin(fry_dump *dump)
 {
-    fry_text_print(&dump->text, "],\n\"nodes\":[");
+    fry_text_string(&dump->text, "],\n\"nodes\":[");
 }
 
 static void print_flags(fry_text *text, const fry_dump_node *node)
@@ -66,46 +77,50 @@ static void print_flags(fry_text *text, const fry_dump_node *node)
     const struct {
         bool is_set;
         const char *name;
-    } flags[] = {{node->is_failing, "failing"},
-                 {node->is_cancel_requested, "cancel_requested"},
-                 {node->has_fired, "fired"},
-                 {node->is_refused_write, "refused_write"}};
+    } flags[] = {{node->is_failing, "\"failing\""},
+                 {node->is_cancel_requested, "\"cancel_requested\""},
+                 {node->has_fired, "\"fired\""},
+                 {node->is_refused_write, "\"refused_write\""}};
     bool is_first = true;
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         if (!flags[i].is_set)
             continue;
-        fry_text_print(text, "%s\"%s\"", is_first ? ",\"flags\":[" : ",", flags[i].name);
+        fry_text_string(text, is_first ? ",\"flags\":[" : ",");
+        fry_text_string(text, flags[i].name);
         is_first = false;
     }
     if (!is_first)
-        fry_text_put(text, "]", 1);
+        fry_text_string(text, "]");
 }
 
 static void print_waits(fry_text *text, const fry_dump_node *node)
 {
     for (uint8_t i = 0; i < node->wait_count; i++) {
         const fry_dump_wait *wait = &node->waits[i];
-        fry_text_print(text, "%s{\"op\":%" PRIu64 ",\"nature\":\"%s\",\"where\":\"%s\"}",
-                       i == 0 ? ",\"waits\":[" : ",", wait->op, fry_dump_nature_name(wait->nature),
-                       wait->is_on_device ? "device" : "host");
+        fry_text_string(text, i == 0 ? ",\"waits\":[{\"op\":" : ",{\"op\":");
+        fry_text_number(text, (int64_t)wait->op);
+        print_string(text, "nature", fry_dump_nature_name(wait->nature));
+        print_string(text, "where", wait->is_on_device ? "device" : "host");
+        fry_text_string(text, "}");
     }
     if (node->wait_count != 0)
-        fry_text_put(text, "]", 1);
+        fry_text_string(text, "]");
     if (node->more != 0)
-        fry_text_print(text, ",\"more\":%" PRIu64, node->more);
+        print_number(text, "more", (int64_t)node->more);
 }
 
 static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
 {
     fry_text *text = &dump->text;
-    fry_text_print(text, "%s\n{\"id\":%" PRIu64 ",\"kind\":\"%s\",\"state\":\"%s\"",
-                   is_first ? "" : ",", node->id, ferry_op_kind_name((ferry_op_kind)node->kind),
-                   fry_dump_state_name(node->state));
+    fry_text_string(text, is_first ? "\n{\"id\":" : ",\n{\"id\":");
+    fry_text_number(text, (int64_t)node->id);
+    print_string(text, "kind", ferry_op_kind_name((ferry_op_kind)node->kind));
     if (node->has_label)
         print_string(text, "label", node->label);
-    fry_text_print(text, ",\"age_ns\":%" PRId64, node->age_ns);
+    print_string(text, "state", fry_dump_state_name(node->state));
+    print_number(text, "age_ns", node->age_ns);
     if (node->has_size)
-        fry_text_print(text, ",\"size_bytes\":%" PRIu64, node->size_bytes);
+        print_number(text, "size_bytes", (int64_t)node->size_bytes);
     if (node->device != FRY_DUMP_NO_DEVICE)
         print_string(text, "device", fry_dump_device_name(dump->engine, node->device));
     if (node->status != FERRY_PENDING)
@@ -117,14 +132,14 @@ static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
     print_waits(text, node);
     print_flags(text, node);
     if (node->has_deadline)
-        fry_text_print(text, ",\"deadline_in_ns\":%" PRId64, node->deadline_in_ns);
-    fry_text_put(text, "}", 1);
+        print_number(text, "deadline_in_ns", node->deadline_in_ns);
+    fry_text_string(text, "}");
 }
 
 static void print_lanes(fry_dump *dump)
 {
     fry_text *text = &dump->text;
-    fry_text_print(text, "],\n\"lanes\":[");
+    fry_text_string(text, "],\n\"lanes\":[");
     for (uint32_t i = 0; i < dump->engine->device_count; i++) {
         const fry_dump_lane *lane = &dump->lanes[i];
         fry_text_print(text,
@@ -138,23 +153,24 @@ static void print_lanes(fry_dump *dump)
 
 static void poisons_begin(fry_dump *dump)
 {
-    fry_text_print(&dump->text, "],\n\"poisoned\":[");
+    fry_text_string(&dump->text, "],\n\"poisoned\":[");
 }
 
 static void print_poison(fry_dump *dump, const fry_dump_poison *poison, bool is_first)
 {
     fry_text *text = &dump->text;
-    fry_text_print(text, "%s\n{\"buffer\":\"0x%" PRIxPTR "\",\"begin\":%zu,\"end\":%zu",
-                   is_first ? "" : ",", poison->buffer, poison->begin, poison->end);
+    fry_text_print(text, "%s\n{\"buffer\":\"0x%" PRIxPTR "\"", is_first ? "" : ",", poison->buffer);
+    print_number(text, "begin", (int64_t)poison->begin);
+    print_number(text, "end", (int64_t)poison->end);
     print_string(text, "device", fry_dump_device_name(dump->engine, poison->device));
     if (poison->is_wide)
-        fry_text_print(text, ",\"wide\":true");
+        fry_text_string(text, ",\"wide\":true");
     print_string(text, "status", ferry_status_name((ferry_status)poison->status));
     if (poison->op != 0)
-        fry_text_print(text, ",\"op\":%" PRIu64, poison->op);
+        print_number(text, "op", (int64_t)poison->op);
     if (poison->has_label)
         print_string(text, "label", poison->label);
-    fry_text_put(text, "}", 1);
+    fry_text_string(text, "}");
 }
 
 static void end(fry_dump *dump)
@@ -168,7 +184,7 @@ static void end(fry_dump *dump)
     fry_text_print(text, ",\"cut\":%s},\n\"not_quiet\":[", boolean(totals->is_cut));
     for (size_t i = 0; i < dump->not_quiet_count; i++)
         fry_text_print(text, "%s%" PRIu64, i == 0 ? "" : ",", dump->not_quiet[i]);
-    fry_text_print(text, "]}\n");
+    fry_text_string(text, "]}\n");
 }
 
 const fry_dump_form fry_dump_json = {

@@ -23,6 +23,26 @@ void fry_text_put(fry_text *text, const char *bytes, size_t size_bytes)
     text->used += size_bytes;
 }
 
+void fry_text_string(fry_text *text, const char *string)
+{
+    fry_text_put(text, string, strlen(string));
+}
+
+/* Much of a long dump, and several times as fast as a print. */
+void fry_text_number(fry_text *text, int64_t number)
+{
+    char digits[24];
+    char *at = digits + sizeof digits;
+    uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    do {
+        *--at = (char)('0' + left % 10);
+        left /= 10;
+    } while (left != 0);
+    if (number < 0)
+        *--at = '-';
+    fry_text_put(text, at, (size_t)(digits + sizeof digits - at));
+}
+
 void fry_text_print(fry_text *text, const char *format, ...)
 {
     char bytes[PRINT_BYTES];
