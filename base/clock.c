@@ -29,12 +29,3 @@ int64_t fry_clock_now_ns(const fry_clock *clock)
         return fry_clock_monotonic_ns();
     return clock->clock.now_ns(clock->clock.arg);
 }
-
-int64_t fry_clock_coarse_ns(const fry_clock *clock)
-{
-    if (!clock->is_real)
-        return clock->clock.now_ns(clock->clock.arg);
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}

@@ -231,6 +231,7 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->stream_depth = options->stream_depth;
     engine->max_tasks = options->max_tasks;
     engine->watchdog_ns = options->watchdog_ns;
+    engine->watchdog_wants_timer = options->watchdog_ns != 0;
     engine->tracing = options->flight_records != 0;
     fry_clock_init(&engine->clock, options->clock);
     fry_log_init(&engine->log, options->log, options->log_arg);

@@ -25,6 +25,7 @@
 
 #define FRY_HOST_DEVICES_MAX 64
 #define FRY_TICK_BUDGET 256 /* pieces of work a tick of the loop does */
+#define FRY_STAMPS_SPARED 31 /* operations in a row that take their time of entry from another */
 #define FRY_REFERENCE_BIAS ((int64_t)1 << 62)
 
 #define FRY_STATUS_COUNT_(name, value, text) +1
@@ -101,12 +102,16 @@ struct ferry_engine {
     fry_queue calls;                  /* functions to hand out, on the loop */
     fry_node *live_first, *live_last; /* operations that are not retired, in program order */
     fry_node *dump_node;              /* of either list: what the dump copies next */
-    fry_node *promises;               /* promises that are not resolved; same links, same order */
+    int64_t stamp_ns;                 /* the coarse clock, when somebody looked last */
     fry_node *deadlines;              /* root of the heap */
     fry_lane *busy;                   /* lanes with something in flight */
     int64_t detached;                 /* nodes that only users' handles keep */
     bool starved;                     /* a pool ran dry: the loop must refill it */
     bool stop_graph; /* closing has been seen by the graph: everything is being cancelled */
+    bool watchdog_wants_timer; /* what enters now and stays must have the loop set its timer */
+    uint8_t stamps_left;       /* how many that enter need not look at the clock */
+    uint8_t stamps_spared;     /* how many need not in a row, as things go */
+    fry_node *promises;        /* promises that are not resolved; same links, same order */
     fry_node *promises_last;
     const fry_edge *dump_edge;  /* into dump_node: the next that the dump looks at */
     ferry_buffer *poisoned;     /* buffers that hold poison, or did */
@@ -114,7 +119,6 @@ struct ferry_engine {
     size_t dump_offset;         /* in dump_buffer */
     int64_t watchdog_barked_ns; /* when it did last; watchdog_has_barked */
     bool watchdog_has_barked;
-    bool watchdog_is_armed; /* the loop's timer knows of what the watchdog watches */
 
     /* Who sleeps. */
     uint32_t asleep __attribute__((aligned(64))); /* fry_sleep */

@@ -277,17 +277,38 @@ static void live_add(ferry_engine *engine, fry_node *node)
 }
 
 /*
+ * A look at the clock is a twentieth of what a held operation costs, so while many come in a tick
+ * of it only some look: at most FRY_STAMPS_SPARED in a row are spared, and when one finds that the
+ * clock has moved they all look again. What a quiet time falls among, with older operations still
+ * there, may so seem to be as old as those before it. Where the watchdog is on that must not be,
+ * and a user's clock is asked each time.
+ */
+static void look_at_clock(ferry_engine *engine)
+{
+    int64_t now_ns = fry_clock_coarse_ns(&engine->clock);
+    if (now_ns != engine->stamp_ns || !engine->clock.is_real || engine->watchdog_ns != 0)
+        engine->stamps_spared = 0;
+    else if (engine->stamps_spared < FRY_STAMPS_SPARED)
+        engine->stamps_spared = (uint8_t)(2 * engine->stamps_spared + 1);
+    engine->stamps_left = engine->stamps_spared;
+    engine->stamp_ns = now_ns != 0 ? now_ns : 1;
+}
+
+/*
  * Notes when a node entered that will stay: the dump tells its age, the watchdog watches it. Those
- * that resolve as they enter are spared the price of the clock.
+ * that resolve as they enter are spared the price. The first of its list looks at the clock itself,
+ * so that it has nothing from those that were there before a quiet time.
  */
 static void stamp(fry_turn *turn, fry_node *node)
 {
     ferry_engine *engine = turn->engine;
-    if (turn->now_ns == 0)
-        turn->now_ns = fry_clock_coarse_ns(&engine->clock);
-    node->entered_ns = turn->now_ns != 0 ? turn->now_ns : 1;
-    if (fry_unlikely(engine->watchdog_ns != 0 && !engine->watchdog_is_armed))
-        turn->wake = true; /* the loop's timer does not know of it */
+    if (engine->stamps_left == 0 || node->live_previous == NULL)
+        look_at_clock(engine);
+    else
+        engine->stamps_left--;
+    node->entered_ns = engine->stamp_ns;
+    if (fry_unlikely(engine->watchdog_wants_timer))
+        turn->wake = true;
 }
 
 static void give_edges(fry_turn *turn, fry_node *node)

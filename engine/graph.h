@@ -18,7 +18,6 @@ typedef struct fry_turn {
     fry_context *context; /* the holding thread's */
     bool is_loop;         /* may take memory from the system, make errors, hand out functions */
     bool wake;            /* something is left that the loop must see */
-    int64_t now_ns;       /* by the coarse clock, once somebody asked; 0: nobody has */
     fry_need need;        /* of the node that found no room */
 } fry_turn;
 

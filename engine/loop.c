@@ -149,7 +149,8 @@ int64_t fry_next_timer_ns(ferry_engine *engine)
 {
     int64_t deadline_ns = engine->deadlines != NULL ? engine->deadlines->deadline_ns : INT64_MAX;
     int64_t watchdog_ns = fry_watchdog_next_ns(engine);
-    engine->watchdog_is_armed = watchdog_ns != INT64_MAX;
+    engine->watchdog_wants_timer = engine->watchdog_ns != 0 && watchdog_ns == INT64_MAX;
+    engine->stamps_left = 0; /* the loop rests: what comes next may come much later */
     return deadline_ns < watchdog_ns ? deadline_ns : watchdog_ns;
 }
 

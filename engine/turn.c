@@ -42,7 +42,6 @@ size_t fry_turn_end(fry_turn *turn, size_t budget)
         if (!fry_baton_take(&engine->baton))
             return done;
         turn->wake = false;
-        turn->now_ns = 0;
     }
 }
 

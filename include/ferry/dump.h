@@ -50,8 +50,11 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *              "starved": the oldest of those waits for room
  *  "promises"  those that are not resolved, oldest first; members as in "nodes"
  *  "nodes"     operations that are not over, in program order. Each has
- *      "id", "kind", "label", "age_ns" (since it was submitted, or entered the graph if that was
- *      later, to the kernel's tick), "size_bytes", "device";
+ *      "id", "kind", "label", "size_bytes", "device";
+ *      "age_ns"      since it was submitted, or entered the graph if that was later, to the kernel's
+ *                    tick. While many come within one, only some look at the clock, so up to 31
+ *                    that came after a pause may have the age of the one before the pause; not with
+ *                    a watchdog, and not by a clock of the user's
  *      "state"       "waiting" (something holds its start), "ready" (nothing does), "issued" (it
  *                    stands in its stream, or its function was handed out), "resolved" (its future
  *                    is, and it is not quiet), "quiet" (it is, and what it was ordered behind is

@@ -278,6 +278,71 @@ Test(engine_dump, a_poisoned_buffer_may_go_under_it)
     test_engine_close(&self.te);
 }
 
+/* A real clock, and one that says 1 as if somebody had looked a long time ago. */
+static void open_with_stale_clock(test_engine *te, int64_t watchdog_ns)
+{
+    ferry_engine_options options = test_engine_options(te, FERRY_LOOP_EMBEDDED);
+    options.clock = NULL;
+    options.watchdog_ns = watchdog_ns;
+    test_engine_create(te, &options);
+    te->engine->stamp_ns = 1;
+    te->engine->stamps_left = 2;
+}
+
+static int64_t entered_ns(const ferry_future *future)
+{
+    return fry_node_of(future)->entered_ns;
+}
+
+Test(engine_dump, while_many_come_few_look_at_the_clock)
+{
+    test_engine te;
+    open_with_stale_clock(&te, 0);
+    ferry_promise *promise = test_promise(&te);
+    ferry_future *root = ferry_promise_future(promise);
+    cr_assert_gt(entered_ns(root), 1, "the first of its list looks");
+    te.engine->stamp_ns = 1;
+    te.engine->stamps_left = 2;
+    ferry_future *nops[5];
+    for (int i = 0; i < 5; i++)
+        nops[i] = nop_after(&te, root);
+    cr_assert_gt(entered_ns(nops[0]), 1);
+    te.engine->stamp_ns = 1;
+    te.engine->stamps_left = 2;
+    ferry_future *more[4];
+    for (int i = 0; i < 4; i++)
+        more[i] = nop_after(&te, root);
+    cr_assert_eq(entered_ns(more[0]), 1);
+    cr_assert_eq(entered_ns(more[1]), 1);
+    cr_assert_gt(entered_ns(more[2]), 1, "the third looks");
+    cr_assert_geq(entered_ns(more[3]), entered_ns(more[2]), "and finds that time has passed");
+    keep_promise(promise, FERRY_OK);
+    settle(&te);
+    ferry_future_release(root);
+    for (int i = 0; i < 5; i++)
+        ferry_future_release(nops[i]);
+    for (int i = 0; i < 4; i++)
+        ferry_future_release(more[i]);
+    test_engine_close(&te);
+}
+
+Test(engine_dump, with_a_watchdog_each_looks_at_the_clock)
+{
+    test_engine te;
+    open_with_stale_clock(&te, INT64_C(3600000000000));
+    te.engine->stamps_left = 0;
+    ferry_promise *promise = test_promise(&te);
+    ferry_future *root = ferry_promise_future(promise);
+    for (int i = 0; i < 100; i++) {
+        ferry_future_release(nop_after(&te, root));
+        cr_assert_eq(te.engine->stamps_left, 0);
+    }
+    keep_promise(promise, FERRY_OK);
+    settle(&te);
+    ferry_future_release(root);
+    test_engine_close(&te);
+}
+
 Test(engine_dump, the_watchdogs_timer_is_off_while_nothing_lives)
 {
     test_engine te;
