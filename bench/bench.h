@@ -24,6 +24,7 @@ void bench_trace(bool is_quick);
 void bench_trace_file(bool is_quick);
 void bench_svg(bool is_quick);
 void bench_loops(bool is_quick);
+void bench_dump(bool is_quick);
 
 /* CLOCK_MONOTONIC. */
 int64_t bench_now_ns(void);

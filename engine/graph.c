@@ -248,34 +248,67 @@ static void fire_nature(fry_turn *turn, fry_node *node, fry_edge_nature nature)
 
 static void live_remove(ferry_engine *engine, fry_node *node)
 {
-    fry_node **first = node->kind == FERRY_OP_PROMISE ? &engine->promises : &engine->live_first;
+    bool is_promise = node->kind == FERRY_OP_PROMISE;
+    if (fry_unlikely(engine->dump_node == node)) { /* the dump goes on behind it */
+        engine->dump_node = node->live_next;
+        engine->dump_edge = NULL;
+    }
     if (node->live_previous != NULL)
         node->live_previous->live_next = node->live_next;
     else
-        *first = node->live_next;
+        *(is_promise ? &engine->promises : &engine->live_first) = node->live_next;
     if (node->live_next != NULL)
         node->live_next->live_previous = node->live_previous;
-    else if (node->kind != FERRY_OP_PROMISE)
-        engine->live_last = node->live_previous;
+    else
+        *(is_promise ? &engine->promises_last : &engine->live_last) = node->live_previous;
 }
 
 static void live_add(ferry_engine *engine, fry_node *node)
 {
-    if (node->kind == FERRY_OP_PROMISE) {
-        node->live_previous = NULL;
-        node->live_next = engine->promises;
-        if (engine->promises != NULL)
-            engine->promises->live_previous = node;
-        engine->promises = node;
-        return;
-    }
+    bool is_promise = node->kind == FERRY_OP_PROMISE;
+    fry_node **last = is_promise ? &engine->promises_last : &engine->live_last;
     node->live_next = NULL;
-    node->live_previous = engine->live_last;
-    if (engine->live_last != NULL)
-        engine->live_last->live_next = node;
+    node->live_previous = *last;
+    if (*last != NULL)
+        (*last)->live_next = node;
     else
-        engine->live_first = node;
-    engine->live_last = node;
+        *(is_promise ? &engine->promises : &engine->live_first) = node;
+    *last = node;
+}
+
+/*
+ * A look at the clock is a twentieth of what a held operation costs, so while many come in a tick
+ * of it only some look: at most FRY_STAMPS_SPARED in a row are spared, and when one finds that the
+ * clock has moved they all look again. What a quiet time falls among, with older operations still
+ * there, may so seem to be as old as those before it. Where the watchdog is on that must not be,
+ * and a user's clock is asked each time.
+ */
+static void look_at_clock(ferry_engine *engine)
+{
+    int64_t now_ns = fry_clock_coarse_ns(&engine->clock);
+    if (now_ns != engine->stamp_ns || !engine->clock.is_real || engine->watchdog_ns != 0)
+        engine->stamps_spared = 0;
+    else if (engine->stamps_spared < FRY_STAMPS_SPARED)
+        engine->stamps_spared = (uint8_t)(2 * engine->stamps_spared + 1);
+    engine->stamps_left = engine->stamps_spared;
+    engine->stamp_ns = now_ns != 0 ? now_ns : 1;
+}
+
+/*
+ * Notes when a node entered that will stay: the dump tells its age, the watchdog watches it. Those
+ * that resolve as they enter are spared the price. The first of its list looks at the clock itself,
+ * so that it has nothing from those that were there before a quiet time.
+ */
+static void stamp(fry_turn *turn, fry_node *node)
+{
+    ferry_engine *engine = turn->engine;
+    if (engine->stamps_left == 0 || node->live_previous == NULL)
+        look_at_clock(engine);
+    else
+        engine->stamps_left--;
+    node->entered_ns = engine->stamp_ns;
+    if (fry_unlikely(engine->watchdog_wants_timer))
+        turn->wake = true;
 }
 
 static void give_edges(fry_turn *turn, fry_node *node)
@@ -532,6 +565,7 @@ static void enter_promise(fry_turn *turn, fry_node *node)
     live_add(turn->engine, node);
     node->flags |= FRY_NODE_LIVE;
     node->state = FRY_NODE_WAITING;
+    stamp(turn, node);
     uint8_t entering = FRY_OUTSIDE_ENTERING;
     bool entered = fry_cas(&node->outside, &entering, FRY_OUTSIDE_ENTERED);
     if (entered && node->refusal != FERRY_OK) {
@@ -606,6 +640,13 @@ static bool reserve_spans(fry_turn *turn, fry_node *node, bool *has_room_p)
     return true;
 }
 
+/* Though nothing holds it: it may wait for its stream, for the loop, or for its turn to fail. */
+static bool may_stay(const fry_node *node)
+{
+    return node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_CALL ||
+           (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) != 0;
+}
+
 /* A new node takes its place in program order. */
 static bool enter(fry_turn *turn, fry_node *node)
 {
@@ -635,14 +676,19 @@ static bool enter(fry_turn *turn, fry_node *node)
         node->refusal = FERRY_E_SHUTDOWN;
     if (fry_unlikely(node->refusal != FERRY_OK)) {
         node->holding--;
+        stamp(turn, node);
         fry_graph_fail(turn, node, (ferry_status)node->refusal, NULL, false);
         return true;
     }
-    if (node->kind == FERRY_OP_DRAIN && !is_first)
+    if (node->kind == FERRY_OP_DRAIN && !is_first) {
+        stamp(turn, node);
         return true; /* release_drain lets it go */
+    }
     if ((node->flags & FRY_NODE_SATISFIED) != 0)
         node->holding = 1;
-    if (--node->holding == 0) {
+    if (--node->holding != 0 || may_stay(node))
+        stamp(turn, node);
+    if (node->holding == 0) {
         if ((node->flags & FRY_NODE_FAILING) == 0)
             fry_trace(engine, node, FERRY_TRACE_READY, 0);
         fry_graph_step(turn, node);

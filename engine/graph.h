@@ -178,6 +178,8 @@ struct ferry_buffer {
     /* Baton. */
     struct fry_segment_tree segments; /* what is being touched or is poisoned; else absent */
     fry_error *wide_poison;           /* the whole buffer is, for want of memory */
+    ferry_buffer *poisoned_next, *poisoned_previous; /* is_listed: in engine->poisoned */
+    bool is_listed;
 };
 
 static inline void fry_buffer_retain(ferry_buffer *buffer)

@@ -125,10 +125,12 @@ struct fry_node {
     fry_link failing_link; /* failing queue */
     uint16_t unconfirmed; /* predecessors it overtook on the device, yet to resolve: status edges */
     int16_t refusal; /* fails with this as soon as it enters; a call: as its function returned */
-    uint8_t device_waits;  /* edges ON_DEVICE from other streams */
-    uint8_t outside;       /* promise: fry_outside */
-    uint8_t begun;         /* call: fry_call_begun, by compare-and-swap */
-    uint8_t requested;     /* a cancel stands in the requests stack */
+    uint8_t device_waits; /* edges ON_DEVICE from other streams */
+    uint8_t outside;      /* promise: fry_outside */
+    uint8_t begun;        /* call: fry_call_begun, by compare-and-swap */
+    uint8_t requested;    /* a cancel stands in the requests stack */
+    int64_t entered_ns;   /* when it entered; 0: it was not to stay */
+
     fry_link request_link; /* requests stack */
 
     int64_t deadline_ns;                              /* HAS_DEADLINE; so are the next three */
@@ -147,10 +149,10 @@ struct fry_node {
         } promise;
     } op;
 };
-_Static_assert(__builtin_offsetof(struct fry_node, deadline_ns) == 128, "two lines for a nop");
-/* The pool keeps the last two words of a slot for itself. */
-_Static_assert(sizeof(fry_node) <= 256 - 16, "a node with its future is four cache lines");
-_Static_assert(sizeof(fry_edge) <= 64 - 16, "an edge is one");
+_Static_assert(__builtin_offsetof(struct fry_node, request_link) == 128, "two lines for a nop");
+/* The pool keeps the last word of a slot for itself. */
+_Static_assert(sizeof(fry_node) <= 256 - 8, "a node with its future is four cache lines");
+_Static_assert(sizeof(fry_edge) <= 64 - 8, "an edge is one");
 
 /* How far a promise has come: resolving and entering the graph may happen at once. */
 enum fry_outside {

@@ -32,16 +32,20 @@ typedef struct ferry_op_options {
     size_t after_count;           /* how many; at most 2^20 */
     int64_t deadline_ns;          /* absolute, on the engine's clock: from then on the loop fails it
                                      with FERRY_E_DEADLINE if it has not resolved; 0 none */
-    const char *label;            /* for errors and traces; kept, not copied: a literal, or alive as
-                                     long as the future, errors that name it and the engine's trace
-                                     records; NULL none */
+    const char *label;            /* for errors, traces and dumps; kept, not copied: a literal, or
+                                     alive until the operation is quiet, and as long as the future,
+                                     errors that name it and the engine's trace records; NULL
+                                     none */
     const ferry_access *accesses; /* spans the operation touches, beside a copy's own two */
     size_t access_count;          /* how many; at most 2^16. Spans of zero bytes are ignored */
     ferry_priority priority;      /* which of several READY ones is next */
     uint32_t reserved;            /* zero */
 } ferry_op_options;
 
-#define FERRY_OP_OPTIONS_INIT {.struct_size = sizeof(ferry_op_options)}
+#define FERRY_OP_OPTIONS_INIT                                                                      \
+    {                                                                                              \
+        .struct_size = sizeof(ferry_op_options)                                                    \
+    }
 
 /*
  * Every function below may be called from any thread, also in a callback, and waits for nothing;
