@@ -14,18 +14,31 @@ static void lane_mark_busy(ferry_engine *engine, fry_lane *lane)
     }
 }
 
-static fry_copy copy_of(const fry_node *node)
+static void set_rows(fry_copy *copy, const fry_node *node)
+{
+    const fry_use *src = node->uses, *dst = src->next;
+    copy->row_count = src->row_count > dst->row_count ? src->row_count : dst->row_count;
+    copy->src_pitch_bytes = src->pitch_bytes;
+    copy->dst_pitch_bytes = dst->pitch_bytes;
+}
+
+/* What a plain copy has no use for is not even zeroed. */
+static inline void copy_of(fry_copy *copy, const fry_node *node)
 {
     const fry_copy_op *op = &node->op.copy;
-    return (fry_copy){.dst = (char *)op->dst->data + op->dst_offset,
-                      .src = (const char *)op->src->data + op->src_offset,
-                      .size_bytes = op->size_bytes};
+    copy->dst = (char *)op->dst->data + op->dst_offset;
+    copy->src = (const char *)op->src->data + op->src_offset;
+    copy->size_bytes = op->size_bytes;
+    copy->row_count = 1;
+    if (fry_unlikely(node->has_rows))
+        set_rows(copy, node);
 }
 
 bool fry_lane_copy_inline(fry_node *node)
 {
     fry_stream *stream = node->lane->stream;
-    fry_copy copy = copy_of(node);
+    fry_copy copy;
+    copy_of(&copy, node);
     return stream->device->ops->copy_inline(stream, &copy);
 }
 
@@ -66,7 +79,8 @@ void fry_lane_issue(fry_turn *turn, fry_node *node)
     fry_stream *stream = lane->stream;
     const fry_device_ops *ops = stream->device->ops;
     fry_event waits[FRY_STREAM_WAITS];
-    fry_copy copy = copy_of(node);
+    fry_copy copy;
+    copy_of(&copy, node);
     size_t wait_count = node->device_waits != 0 ? collect_waits(node, waits) : 0;
 
     if (lane->in_flight == 0 && wait_count == 0 && ops->copy_inline(stream, &copy)) {

@@ -220,7 +220,10 @@ static ferry_future *submit(live_op *live, const plan_op *op, plan_outcome *seen
     options.label = plan_kind_name(op->kind);
     switch (op->kind) {
     case PLAN_COPY:
-        return ferry_copy(run.engine, span_of(op->dst), span_of(op->src), &options);
+        if (op->row_count == 1)
+            return ferry_copy(run.engine, span_of(op->dst), span_of(op->src), &options);
+        return ferry_copy_rows(run.engine, span_of(op->dst), op->dst_pitch, span_of(op->src),
+                               op->src_pitch, op->row_count, &options);
     case PLAN_CALL:
         return ferry_call(run.engine, executor_of(op->executor), call_function, live, &options);
     case PLAN_NOP:
@@ -243,10 +246,9 @@ static ferry_future *submit(live_op *live, const plan_op *op, plan_outcome *seen
 
 static void count_refused(const plan_op *op)
 {
-    plan_access accesses[PLAN_ACCESSES_MAX + 2];
-    uint32_t count = plan_op_accesses(op, accesses);
-    for (uint32_t i = 0; i < count; i++)
-        run.refused_writes += (accesses[i].mode & FERRY_WRITE) != 0;
+    run.refused_writes += op->kind == PLAN_COPY || op->kind == PLAN_DEFINE;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        run.refused_writes += (op->accesses[i].mode & FERRY_WRITE) != 0;
     run.is_stopped = run.refused_writes > REFUSED_WRITES_MAX;
 }
 
