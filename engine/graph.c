@@ -696,7 +696,7 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
             fry_lane_issue(turn, node);
         } else if (node->kind == FERRY_OP_CALL) {
             node->flags |= FRY_NODE_QUEUED;
-            fry_queue_push(&turn->engine->calls, &node->link);
+            fry_ready_queue_push(&turn->engine->calls, &node->link, fry_node_priority(node));
             turn->wake = true;
         } else {
             graph_set_state(turn, node,

@@ -48,6 +48,8 @@ enum fry_node_flags {
     FRY_NODE_DETACHED = 1 << 12,    /* out of the graph, but users hold handles */
     FRY_NODE_RESERVE = 1 << 11,     /* from the small pool that stands for refused writes */
     FRY_NODE_WAS_ISSUED = 1 << 13,  /* it was, and may since have failed */
+    FRY_NODE_HIGH = 1 << 14,        /* its priority; neither: normal */
+    FRY_NODE_LOW = 1 << 15,
 };
 
 /* What an edge makes its successor wait for, and what it carries. */
@@ -182,6 +184,13 @@ enum fry_outside {
 static inline fry_node *fry_node_of(const ferry_future *future)
 {
     return (fry_node *)future;
+}
+
+static inline ferry_priority fry_node_priority(const fry_node *node)
+{
+    return (node->flags & FRY_NODE_HIGH) != 0  ? FERRY_PRIORITY_HIGH
+           : (node->flags & FRY_NODE_LOW) != 0 ? FERRY_PRIORITY_LOW
+                                               : FERRY_PRIORITY_NORMAL;
 }
 
 /* A copy that touches more than what it reads and writes. */

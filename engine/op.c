@@ -114,8 +114,10 @@ static ferry_status request_options(fry_request *request, ferry_engine *engine,
     const ferry_op_options *given = &request->options;
     if ((given->after == NULL && given->after_count != 0) || given->after_count > AFTER_COUNT_MAX ||
         (given->accesses == NULL && given->access_count != 0) ||
-        given->access_count > ACCESS_COUNT_MAX || given->deadline_ns < 0)
+        given->access_count > ACCESS_COUNT_MAX || given->deadline_ns < 0 || given->reserved != 0)
         return refuse(engine, FERRY_E_INVALID, "operation options out of their limits are refused");
+    if (fry_unlikely(given->priority < FERRY_PRIORITY_LOW || given->priority > FERRY_PRIORITY_HIGH))
+        return refuse(engine, FERRY_E_INVALID, "an operation of no known priority is refused");
     return FERRY_OK;
 }
 
@@ -186,6 +188,8 @@ static fry_node *request_node(fry_request *request, ferry_op_kind kind, ferry_st
     if (fry_unlikely(node == NULL))
         return NULL;
     node->label = options->label;
+    if (fry_unlikely(options->priority != FERRY_PRIORITY_NORMAL))
+        node->flags |= options->priority > 0 ? FRY_NODE_HIGH : FRY_NODE_LOW;
     if (options->deadline_ns != 0) {
         node->flags |= FRY_NODE_HAS_DEADLINE;
         node->deadline_ns = options->deadline_ns;

@@ -49,6 +49,7 @@ static void make_engine(random_plan *plan)
     plan->worker_count = 1 + below(plan, 3);
     plan->is_embedded = chance(plan, 50);
     plan->inline_copy_bytes = inline_bytes[below(plan, 6)];
+    plan->stream_depth = chance(plan, 50) ? 1 + below(plan, 4) : 0;
     plan->max_nodes = chance(plan, 15) ? 20 + below(plan, 40) : 0;
     plan->flight_records = chance(plan, 20) ? 64 : 0;
     plan->spin_ns = chance(plan, 20) ? 20000 : 0;
@@ -238,6 +239,8 @@ static void make_op(random_plan *plan, uint32_t index)
     if (op->kind == PLAN_DEFINE && plan->is_cut_short)
         op->kind = PLAN_NOP; /* what shutdown made of a definition cannot be asked */
     bool fails = chance(plan, 7);
+    op->priority =
+        chance(plan, 40) ? (ferry_priority)((int)below(plan, 3) - 1) : FERRY_PRIORITY_NORMAL;
     op->executor = (plan_executor)below(plan, 3);
     switch (op->kind) {
     case PLAN_COPY:
