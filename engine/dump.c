@@ -124,7 +124,7 @@ static uint16_t device_of(const fry_node *node)
     if (node->kind == FERRY_OP_COPY && node->lane != NULL)
         return node->lane->stream->device->index;
     if (node->kind == FERRY_OP_DEFINE)
-        return node->op.copy.dst->device->device->index;
+        return node->op.define.buffer->device->device->index;
     return FRY_DUMP_NO_DEVICE;
 }
 
@@ -148,8 +148,10 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
         .has_fired = (node->flags & FRY_NODE_FIRED) != 0,
         .is_refused_write = (node->flags & FRY_NODE_RESERVE) != 0,
     };
-    if (record->has_size)
+    if (node->kind == FERRY_OP_COPY)
         record->size_bytes = node->op.copy.size_bytes;
+    else if (node->kind == FERRY_OP_DEFINE)
+        record->size_bytes = node->op.define.row_bytes * node->op.define.count;
     if (node->kind == FERRY_OP_COPY && node->lane != NULL)
         record->lane = (uint16_t)(node->lane - dump->engine->lanes);
     if (record->has_deadline)

@@ -18,6 +18,7 @@
 #include "base/pool.h"
 #include "base/trace.h"
 #include "engine/node.h"
+#include "engine/ready_queue.h"
 #include "engine/task.h"
 #include "engine/trace_writer.h"
 #include "gpu/host.h"
@@ -28,7 +29,7 @@
 #include <string.h>
 
 #define FRY_HOST_DEVICES_MAX 64
-#define FRY_TICK_BUDGET 256 /* pieces of work a tick of the loop does */
+#define FRY_TICK_BUDGET 256  /* pieces of work a tick of the loop does */
 #define FRY_STAMPS_SPARED 31 /* operations in a row that take their time of entry from another */
 #define FRY_REFERENCE_BIAS ((int64_t)1 << 62)
 
@@ -54,8 +55,8 @@ typedef struct fry_context {
 /* A stream of a device with what stands in it. Baton. */
 struct fry_lane {
     fry_stream *stream;
-    fry_queue issued;  /* nodes, in sequence */
-    fry_queue backlog; /* READY nodes that found the stream full */
+    fry_queue issued;        /* nodes, in sequence */
+    fry_ready_queue backlog; /* READY nodes that found the stream full */
     uint32_t in_flight;
     bool busy; /* in engine->busy */
     fry_lane *next_busy;
@@ -102,8 +103,9 @@ struct ferry_engine {
     ferry_device devices[FRY_HOST_DEVICES_MAX];
     fry_host *host;
     size_t flight_records, trace_records;
-    size_t submit_budget; /* pieces of work a submitting thread does for the graph */
-    uint32_t stream_depth, max_tasks;
+    size_t submit_budget;  /* pieces of work a submitting thread does for the graph */
+    uint32_t stream_depth; /* operations that may stand in a stream; at most FRY_STREAM_DEPTH */
+    uint32_t max_tasks;
     ferry_executor *executor; /* where what names none runs; NULL the loop; gone with the handle */
     int64_t watchdog_ns;
     char *watchdog_path; /* NULL: it logs */
@@ -116,7 +118,7 @@ struct ferry_engine {
     fry_queue backlog __attribute__((aligned(64))); /* taken from the inbox, not looked at yet */
     fry_queue ready;
     fry_queue failing;
-    fry_queue calls;                  /* functions to hand out, on the loop */
+    fry_ready_queue calls;            /* functions to hand out, on the loop */
     fry_node *live_first, *live_last; /* operations that are not retired, in program order */
     fry_node *dump_node;              /* of either list: what the dump copies next */
     int64_t stamp_ns;                 /* the coarse clock, when somebody looked last */
@@ -173,9 +175,9 @@ struct ferry_engine {
     /* Cold. */
     int64_t references __attribute__((aligned(64))); /* see engine.c */
     fry_pool nodes, edges, uses, segments, readers;
-    fry_pool reserve;     /* nodes that stand for writes that were refused */
+    fry_pool reserve;             /* nodes that stand for writes that were refused */
     ferry_engine_options options; /* in force; without pointers to what was copied */
-    pthread_mutex_t cold; /* contexts, embedded waiters, trace hooks */
+    pthread_mutex_t cold;         /* contexts, embedded waiters, trace hooks */
     fry_context *contexts;
     fry_context *idle_contexts;
     uint32_t context_count;

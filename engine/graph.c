@@ -327,10 +327,12 @@ static void give_edges(fry_turn *turn, fry_node *node)
 static void give_spans(fry_turn *turn, fry_node *node)
 {
     bool held = (node->flags & FRY_NODE_HELD_BUFFERS) != 0;
-    if (held && (node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_DEFINE))
+    if (held && node->kind == FERRY_OP_COPY) {
         fry_buffer_unretain(node->op.copy.dst);
-    if (held && node->kind == FERRY_OP_COPY)
         fry_buffer_unretain(node->op.copy.src);
+    } else if (held && node->kind == FERRY_OP_DEFINE) {
+        fry_buffer_unretain(node->op.define.buffer);
+    }
     while (node->uses != NULL) {
         fry_use *use = node->uses;
         node->uses = use->next;
@@ -586,10 +588,12 @@ static void hold_buffers(fry_node *node)
     if ((node->flags & (FRY_NODE_HELD_BUFFERS | FRY_NODE_HAS_SPANS)) != FRY_NODE_HAS_SPANS)
         return;
     node->flags |= FRY_NODE_HELD_BUFFERS;
-    if (node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_DEFINE)
+    if (node->kind == FERRY_OP_COPY) {
         fry_buffer_retain(node->op.copy.dst);
-    if (node->kind == FERRY_OP_COPY)
         fry_buffer_retain(node->op.copy.src);
+    } else if (node->kind == FERRY_OP_DEFINE) {
+        fry_buffer_retain(node->op.define.buffer);
+    }
     for (const fry_use *use = node->uses; use != NULL; use = use->next)
         fry_buffer_retain(use->buffer);
 }
@@ -611,7 +615,7 @@ static bool copy_at_once(fry_turn *turn, fry_node *node)
 {
     if (node->kind != FERRY_OP_COPY || node->edges != NULL ||
         (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_HAS_SPANS)) != FRY_NODE_HAS_SPANS ||
-        node->uses != NULL || node->refusal != FERRY_OK || turn->engine->stop_graph ||
+        fry_node_has_more_uses(node) || node->refusal != FERRY_OK || turn->engine->stop_graph ||
         !fry_buffer_is_idle(node->op.copy.dst) || !fry_buffer_is_idle(node->op.copy.src))
         return false;
     if (!fry_lane_copy_inline(node))
@@ -738,7 +742,7 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
             fry_lane_issue(turn, node);
         } else if (node->kind == FERRY_OP_CALL) {
             node->flags |= FRY_NODE_QUEUED;
-            fry_queue_push(&turn->engine->calls, &node->link);
+            fry_ready_queue_push(&turn->engine->calls, &node->link, fry_node_priority(node));
             turn->wake = true;
         } else {
             graph_set_state(turn, node,

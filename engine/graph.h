@@ -145,9 +145,9 @@ ferry_status fry_node_add_edge(ferry_engine *engine, fry_context *context, fry_n
 /* Says that the node touches memory. */
 void fry_node_init_spans(fry_node *node);
 
-/* Adds a span to a new node. */
+/* Adds what it touches to a new node, ahead of what was added before. */
 ferry_status fry_node_add_use(ferry_engine *engine, fry_context *context, fry_node *node,
-                              const ferry_access *access);
+                              const fry_rows *rows, ferry_access_mode mode);
 
 /* Before it was submitted: takes everything back. */
 void fry_node_discard(ferry_engine *engine, fry_context *context, fry_node *node);

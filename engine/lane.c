@@ -14,18 +14,31 @@ static void lane_mark_busy(ferry_engine *engine, fry_lane *lane)
     }
 }
 
-static fry_copy copy_of(const fry_node *node)
+static void set_rows(fry_copy *copy, const fry_node *node)
+{
+    const fry_use *src = node->uses, *dst = src->next;
+    copy->row_count = src->row_count > dst->row_count ? src->row_count : dst->row_count;
+    copy->src_pitch_bytes = src->pitch_bytes;
+    copy->dst_pitch_bytes = dst->pitch_bytes;
+}
+
+/* What a plain copy has no use for is not even zeroed. */
+static inline void copy_of(fry_copy *copy, const fry_node *node)
 {
     const fry_copy_op *op = &node->op.copy;
-    return (fry_copy){.dst = (char *)op->dst->data + op->dst_offset,
-                      .src = (const char *)op->src->data + op->src_offset,
-                      .size_bytes = op->size_bytes};
+    copy->dst = (char *)op->dst->data + op->dst_offset;
+    copy->src = (const char *)op->src->data + op->src_offset;
+    copy->size_bytes = op->size_bytes;
+    copy->row_count = 1;
+    if (fry_unlikely(node->has_rows))
+        set_rows(copy, node);
 }
 
 bool fry_lane_copy_inline(fry_node *node)
 {
     fry_stream *stream = node->lane->stream;
-    fry_copy copy = copy_of(node);
+    fry_copy copy;
+    copy_of(&copy, node);
     return stream->device->ops->copy_inline(stream, &copy);
 }
 
@@ -66,7 +79,8 @@ void fry_lane_issue(fry_turn *turn, fry_node *node)
     fry_stream *stream = lane->stream;
     const fry_device_ops *ops = stream->device->ops;
     fry_event waits[FRY_STREAM_WAITS];
-    fry_copy copy = copy_of(node);
+    fry_copy copy;
+    copy_of(&copy, node);
     size_t wait_count = node->device_waits != 0 ? collect_waits(node, waits) : 0;
 
     if (lane->in_flight == 0 && wait_count == 0 && ops->copy_inline(stream, &copy)) {
@@ -76,8 +90,9 @@ void fry_lane_issue(fry_turn *turn, fry_node *node)
         return;
     }
     node->flags |= FRY_NODE_QUEUED;
-    if (lane->in_flight >= FRY_STREAM_DEPTH || lane->backlog.first != NULL) {
-        fry_queue_push(&lane->backlog, &node->link);
+    if (lane->in_flight >= turn->engine->stream_depth ||
+        !fry_ready_queue_is_empty(&lane->backlog)) {
+        fry_ready_queue_push(&lane->backlog, &node->link, fry_node_priority(node));
         return;
     }
     ferry_status status = ops->copy(stream, &copy, waits, wait_count, &node->sequence);
@@ -101,15 +116,14 @@ void fry_lane_cancel(fry_node *node)
 /* Room in the stream again: issues what waits for it. */
 static void lane_refill(fry_turn *turn, fry_lane *lane)
 {
-    fry_queue waiting = lane->backlog;
-    lane->backlog = (fry_queue){0};
+    fry_ready_queue waiting = lane->backlog;
+    lane->backlog = (fry_ready_queue){0};
     fry_link *item;
-    while (lane->in_flight < FRY_STREAM_DEPTH && (item = fry_queue_pop(&waiting)) != NULL)
+    while (lane->in_flight < turn->engine->stream_depth &&
+           (item = fry_ready_queue_pop(&waiting)) != NULL)
         fry_graph_step(turn, FRY_CONTAINER(item, fry_node, link));
-    if (waiting.first != NULL) {
-        fry_queue_append(&waiting, lane->backlog.first);
-        lane->backlog = waiting;
-    }
+    fry_ready_queue_append(&waiting, &lane->backlog);
+    lane->backlog = waiting;
 }
 
 static size_t lane_poll(fry_turn *turn, fry_lane *lane)
@@ -141,7 +155,7 @@ static size_t lane_poll(fry_turn *turn, fry_lane *lane)
                            fry_error_create(&turn->engine->memory, &facts, NULL), false);
         }
     }
-    if (lane->backlog.first != NULL)
+    if (!fry_ready_queue_is_empty(&lane->backlog))
         lane_refill(turn, lane);
     return count;
 }
@@ -153,7 +167,7 @@ size_t fry_lanes_poll(fry_turn *turn)
     while (*at != NULL) {
         fry_lane *lane = *at;
         count += lane_poll(turn, lane);
-        if (lane->in_flight == 0 && lane->backlog.first == NULL) {
+        if (lane->in_flight == 0 && fry_ready_queue_is_empty(&lane->backlog)) {
             lane->busy = false;
             *at = lane->next_busy;
         } else {

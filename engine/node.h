@@ -48,6 +48,8 @@ enum fry_node_flags {
     FRY_NODE_DETACHED = 1 << 12,    /* out of the graph, but users hold handles */
     FRY_NODE_RESERVE = 1 << 11,     /* from the small pool that stands for refused writes */
     FRY_NODE_WAS_ISSUED = 1 << 13,  /* it was, and may since have failed */
+    FRY_NODE_HIGH = 1 << 14,        /* its priority; neither: normal */
+    FRY_NODE_LOW = 1 << 15,
 };
 
 /* What an edge makes its successor wait for, and what it carries. */
@@ -75,11 +77,20 @@ struct fry_edge {
     uint8_t state;
 };
 
-/* One span an operation touches. */
+/* Rows of one size in a buffer, each of which begins pitch_bytes after the one before. */
+typedef struct fry_rows {
+    ferry_buffer *buffer;
+    size_t offset, row_bytes, pitch_bytes;
+    uint32_t count;
+} fry_rows;
+
+/* What an operation touches in one way: a span, or rows, which are as many accesses. */
 struct fry_use {
     fry_use *next;
     ferry_buffer *buffer;
-    size_t begin, end;
+    size_t begin, end;  /* of the first row */
+    size_t pitch_bytes; /* row_count > 1 */
+    uint32_t row_count;
     ferry_access_mode mode;
 };
 
@@ -102,7 +113,7 @@ typedef struct fry_copy_op {
     ferry_buffer *dst;
     ferry_buffer *src;
     size_t dst_offset, src_offset;
-    size_t size_bytes;
+    size_t size_bytes; /* of all rows */
 } fry_copy_op;
 
 /*
@@ -127,9 +138,13 @@ struct fry_node {
     int16_t refusal; /* fails with this as soon as it enters; a call: as its function returned */
     uint8_t device_waits; /* edges ON_DEVICE from other streams */
     uint8_t outside;      /* promise: fry_outside */
-    uint8_t begun;        /* call: fry_call_begun, by compare-and-swap */
-    uint8_t requested;    /* a cancel stands in the requests stack */
-    int64_t entered_ns;   /* when it entered; 0: it was not to stay */
+    union {
+        uint8_t begun;    /* call: fry_call_begun, by compare-and-swap */
+        uint8_t has_rows; /* definition: several. Copy: on a side at least; what it reads, then what
+                             it writes are the first two of its uses */
+    };
+    uint8_t requested;  /* a cancel stands in the requests stack */
+    int64_t entered_ns; /* when it entered; 0: it was not to stay */
 
     fry_link request_link; /* requests stack */
 
@@ -143,6 +158,7 @@ struct fry_node {
     uint64_t sequence; /* copies: place in that stream once issued, else 0 */
     union {
         fry_copy_op copy;
+        fry_rows define;
         fry_call call;
         struct {
             fry_error *refusal_error; /* of a cancel that came first; there if refusal says so */
@@ -153,6 +169,7 @@ _Static_assert(__builtin_offsetof(struct fry_node, request_link) == 128, "two li
 /* The pool keeps the last word of a slot for itself. */
 _Static_assert(sizeof(fry_node) <= 256 - 8, "a node with its future is four cache lines");
 _Static_assert(sizeof(fry_edge) <= 64 - 8, "an edge is one");
+_Static_assert(sizeof(fry_use) <= 64 - 8, "and so is a use");
 
 /* How far a promise has come: resolving and entering the graph may happen at once. */
 enum fry_outside {
@@ -164,6 +181,19 @@ enum fry_outside {
 static inline fry_node *fry_node_of(const ferry_future *future)
 {
     return (fry_node *)future;
+}
+
+static inline ferry_priority fry_node_priority(const fry_node *node)
+{
+    return (node->flags & FRY_NODE_HIGH) != 0  ? FERRY_PRIORITY_HIGH
+           : (node->flags & FRY_NODE_LOW) != 0 ? FERRY_PRIORITY_LOW
+                                               : FERRY_PRIORITY_NORMAL;
+}
+
+/* A copy that touches more than what it reads and writes. */
+static inline bool fry_node_has_more_uses(const fry_node *copy)
+{
+    return copy->uses != NULL && (!copy->has_rows || copy->uses->next->next != NULL);
 }
 
 #define FRY_CONTAINER(pointer, type, member)                                                       \

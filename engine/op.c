@@ -8,6 +8,7 @@
 
 #define AFTER_COUNT_MAX ((size_t)1 << 20)
 #define ACCESS_COUNT_MAX ((size_t)1 << 16)
+#define ROW_COUNT_MAX ((size_t)1 << 16)
 
 typedef struct fry_request {
     ferry_engine *engine;
@@ -15,22 +16,71 @@ typedef struct fry_request {
     ferry_op_options options;
 } fry_request;
 
+/* What a caller says of one side of a copy. */
+typedef struct row_span {
+    ferry_span first;
+    size_t pitch_bytes;
+    size_t row_count;
+} row_span;
+
 static ferry_status refuse(ferry_engine *engine, ferry_status status, const char *why)
 {
     fry_log_line(&engine->log, FERRY_LOG_WARNING, "%s", why);
     return status;
 }
 
-static ferry_status check_span(ferry_engine *engine, ferry_span span)
+static ferry_status check_span(ferry_engine *engine, const ferry_span *span)
 {
-    if (span.buffer == NULL)
+    const ferry_buffer *buffer = span->buffer;
+    if (buffer == NULL)
         return refuse(engine, FERRY_E_INVALID, "a span without a buffer is refused");
-    if (span.buffer->engine != engine)
+    if (buffer->engine != engine)
         return refuse(engine, FERRY_E_INVALID, "a span of another engine's buffer is refused");
-    if (span.offset_bytes > span.buffer->size_bytes ||
-        span.size_bytes > span.buffer->size_bytes - span.offset_bytes)
+    if (span->offset_bytes > buffer->size_bytes ||
+        span->size_bytes > buffer->size_bytes - span->offset_bytes)
         return refuse(engine, FERRY_E_INVALID, "a span outside its buffer is refused");
     return FERRY_OK;
+}
+
+/* They lie within their buffer, one behind the other. */
+static ferry_status check_rows(ferry_engine *engine, const row_span *rows)
+{
+    ferry_span first = rows->first;
+    ferry_status status = check_span(engine, &first);
+    if (status != FERRY_OK || rows->row_count <= 1 || first.size_bytes == 0)
+        return status;
+    if (rows->pitch_bytes < first.size_bytes)
+        return refuse(engine, FERRY_E_INVALID, "a pitch smaller than its row is refused");
+    size_t last_bytes;
+    if (__builtin_mul_overflow(rows->pitch_bytes, rows->row_count - 1, &last_bytes))
+        return refuse(engine, FERRY_E_INVALID,
+                      "a pitch and a number of rows that overflow are refused");
+    if (last_bytes > first.buffer->size_bytes - first.offset_bytes - first.size_bytes)
+        return refuse(engine, FERRY_E_INVALID,
+                      "rows of which the last is outside its buffer are refused");
+    if (rows->pitch_bytes != first.size_bytes && rows->row_count > ROW_COUNT_MAX)
+        return refuse(engine, FERRY_E_INVALID, "more than 65536 rows are refused");
+    return FERRY_OK;
+}
+
+/* Checked before. Rows without gaps are one. */
+static fry_rows rows_of(const row_span *rows)
+{
+    size_t row_bytes = rows->first.size_bytes, count = rows->row_count;
+    bool is_one = count <= 1 || row_bytes == 0 || rows->pitch_bytes == row_bytes;
+    return (fry_rows){.buffer = rows->first.buffer,
+                      .offset = rows->first.offset_bytes,
+                      .row_bytes = is_one ? row_bytes * count : row_bytes,
+                      .pitch_bytes = rows->pitch_bytes,
+                      .count = is_one ? 1 : (uint32_t)count};
+}
+
+static fry_rows row_of(ferry_span span)
+{
+    return (fry_rows){.buffer = span.buffer,
+                      .offset = span.offset_bytes,
+                      .row_bytes = span.size_bytes,
+                      .count = 1};
 }
 
 /* Copies what the caller's version of the struct has; the rest is zero, which is the default. */
@@ -64,8 +114,10 @@ static ferry_status request_options(fry_request *request, ferry_engine *engine,
     const ferry_op_options *given = &request->options;
     if ((given->after == NULL && given->after_count != 0) || given->after_count > AFTER_COUNT_MAX ||
         (given->accesses == NULL && given->access_count != 0) ||
-        given->access_count > ACCESS_COUNT_MAX || given->deadline_ns < 0)
+        given->access_count > ACCESS_COUNT_MAX || given->deadline_ns < 0 || given->reserved != 0)
         return refuse(engine, FERRY_E_INVALID, "operation options out of their limits are refused");
+    if (fry_unlikely(given->priority < FERRY_PRIORITY_LOW || given->priority > FERRY_PRIORITY_HIGH))
+        return refuse(engine, FERRY_E_INVALID, "an operation of no known priority is refused");
     return FERRY_OK;
 }
 
@@ -110,16 +162,22 @@ static ferry_status add_after(fry_request *request, fry_node *node, ferry_future
     return fry_node_add_edge(engine, request->context, node, fry_node_of(future), nature);
 }
 
-static ferry_status add_access(fry_request *request, fry_node *node, const ferry_access *access)
+static ferry_status add_accesses(const fry_request *request, fry_node *node)
 {
-    ferry_status status = check_span(request->engine, access->span);
-    if (status != FERRY_OK)
-        return status;
-    if (access->mode < FERRY_READ || access->mode > FERRY_READ_WRITE)
-        return refuse(request->engine, FERRY_E_INVALID, "an access of no known mode is refused");
-    if (access->span.size_bytes == 0)
-        return FERRY_OK;
-    return fry_node_add_use(request->engine, request->context, node, access);
+    ferry_engine *engine = request->engine;
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; status == FERRY_OK && i < request->options.access_count; i++) {
+        const ferry_access *access = &request->options.accesses[i];
+        status = check_span(engine, &access->span);
+        if (status != FERRY_OK)
+            return status;
+        if (access->mode < FERRY_READ || access->mode > FERRY_READ_WRITE)
+            return refuse(engine, FERRY_E_INVALID, "an access of no known mode is refused");
+        fry_rows row = row_of(access->span);
+        if (row.row_bytes != 0)
+            status = fry_node_add_use(engine, request->context, node, &row, access->mode);
+    }
+    return status;
 }
 
 /* The node with all that the options say, or NULL. */
@@ -130,6 +188,8 @@ static fry_node *request_node(fry_request *request, ferry_op_kind kind, ferry_st
     if (fry_unlikely(node == NULL))
         return NULL;
     node->label = options->label;
+    if (fry_unlikely(options->priority != FERRY_PRIORITY_NORMAL))
+        node->flags |= options->priority > 0 ? FRY_NODE_HIGH : FRY_NODE_LOW;
     if (options->deadline_ns != 0) {
         node->flags |= FRY_NODE_HAS_DEADLINE;
         node->deadline_ns = options->deadline_ns;
@@ -137,8 +197,8 @@ static fry_node *request_node(fry_request *request, ferry_op_kind kind, ferry_st
     ferry_status status = FERRY_OK;
     for (size_t i = 0; status == FERRY_OK && i < options->after_count; i++)
         status = add_after(request, node, options->after[i], FRY_EDGE_AFTER);
-    for (size_t i = 0; status == FERRY_OK && i < options->access_count; i++)
-        status = add_access(request, node, &options->accesses[i]);
+    if (status == FERRY_OK && options->access_count != 0)
+        status = add_accesses(request, node);
     if (fry_likely(status == FERRY_OK))
         return node;
     fry_node_discard(request->engine, request->context, node);
@@ -155,19 +215,19 @@ static ferry_future *request_submit(fry_request *request, fry_node *node)
 
 /* ---- refused writes ---- */
 
-static void poison_refused(ferry_engine *engine, fry_context *context, ferry_span span,
+static void poison_refused(ferry_engine *engine, fry_context *context, fry_rows rows,
                            ferry_status status)
 {
-    if (span.size_bytes == 0)
+    if (rows.row_bytes == 0)
         return;
     fry_node *node =
         context != NULL ? fry_node_create_reserve(engine, context, FERRY_OP_DEFINE) : NULL;
     if (node == NULL) {
-        fry_store_release(&span.buffer->refused, status); /* pairs with take_refusal in hazard.c */
+        fry_store_release(&rows.buffer->refused, status); /* pairs with take_refusal in hazard.c */
         return;
     }
-    node->op.copy = (fry_copy_op){
-        .dst = span.buffer, .dst_offset = span.offset_bytes, .size_bytes = span.size_bytes};
+    node->op.define = rows;
+    node->has_rows = rows.count > 1;
     fry_node_init_spans(node);
     node->refusal = (int16_t)status;
     fry_turn_submit(engine, context, node);
@@ -176,37 +236,55 @@ static void poison_refused(ferry_engine *engine, fry_context *context, ferry_spa
 
 /* Refused for want of room, not for being wrong: what it would have written is not valid now. */
 static ferry_future *refuse_writes(const fry_request *request, ferry_engine *engine,
-                                   ferry_status status, const ferry_span *dst)
+                                   ferry_status status, const row_span *dst)
 {
     if (status != FERRY_E_AGAIN && status != FERRY_E_NO_MEMORY)
         return fry_refused(engine, status);
     fry_context *context = request->context; /* NULL: there was no memory even for that */
-    if (dst != NULL && check_span(engine, *dst) == FERRY_OK)
-        poison_refused(engine, context, *dst, status);
+    if (dst != NULL && check_rows(engine, dst) == FERRY_OK)
+        poison_refused(engine, context, rows_of(dst), status);
     for (size_t i = 0; i < request->options.access_count; i++) {
         const ferry_access *access = &request->options.accesses[i];
-        if ((access->mode & FERRY_WRITE) != 0 && check_span(engine, access->span) == FERRY_OK)
-            poison_refused(engine, context, access->span, status);
+        if ((access->mode & FERRY_WRITE) != 0 && check_span(engine, &access->span) == FERRY_OK)
+            poison_refused(engine, context, row_of(access->span), status);
     }
     return fry_refused(engine, status);
 }
 
 /* ---- operations ---- */
 
-static ferry_status check_copy(ferry_engine *engine, ferry_span dst, ferry_span src)
+static ferry_status check_copy(ferry_engine *engine, const ferry_span *dst, const ferry_span *src)
 {
     ferry_status status = check_span(engine, dst);
     if (fry_likely(status == FERRY_OK))
         status = check_span(engine, src);
     if (fry_unlikely(status != FERRY_OK))
         return status;
-    if (dst.size_bytes != src.size_bytes)
+    if (dst->size_bytes != src->size_bytes)
         return refuse(engine, FERRY_E_INVALID, "a copy between spans of two sizes is refused");
-    uintptr_t to = (uintptr_t)dst.buffer->data + dst.offset_bytes;
-    uintptr_t from = (uintptr_t)src.buffer->data + src.offset_bytes;
-    if (to < from + src.size_bytes && from < to + dst.size_bytes)
+    uintptr_t to = (uintptr_t)dst->buffer->data + dst->offset_bytes;
+    uintptr_t from = (uintptr_t)src->buffer->data + src->offset_bytes;
+    if (to < from + src->size_bytes && from < to + dst->size_bytes)
         return refuse(engine, FERRY_E_INVALID, "a copy between overlapping spans is refused");
     return FERRY_OK;
+}
+
+static inline void init_copy(fry_node *node, const ferry_span *dst, const ferry_span *src,
+                             size_t size_bytes)
+{
+    node->op.copy = (fry_copy_op){.dst = dst->buffer,
+                                  .src = src->buffer,
+                                  .dst_offset = dst->offset_bytes,
+                                  .src_offset = src->offset_bytes,
+                                  .size_bytes = size_bytes};
+    node->sequence = 0;
+    node->lane = NULL;
+    if (size_bytes != 0) {
+        ferry_engine *engine = dst->buffer->engine;
+        fry_device *to = dst->buffer->device->device;
+        fry_node_init_spans(node);
+        node->lane = &engine->lanes[to->ops->copy_stream(to, src->buffer->device->device)->index];
+    }
 }
 
 ferry_future *ferry_copy(ferry_engine *engine, ferry_span dst, ferry_span src,
@@ -215,25 +293,90 @@ ferry_future *ferry_copy(ferry_engine *engine, ferry_span dst, ferry_span src,
     fry_request request = {0};
     ferry_status status = request_open(&request, engine, options);
     if (fry_likely(status == FERRY_OK))
-        status = check_copy(engine, dst, src);
-    if (fry_unlikely(status != FERRY_OK))
-        return refuse_writes(&request, engine, status, &dst);
-    fry_node *node = request_node(&request, FERRY_OP_COPY, &status);
-    if (fry_unlikely(node == NULL))
-        return refuse_writes(&request, engine, status, &dst);
-
-    fry_device *to = dst.buffer->device->device;
-    node->op.copy = (fry_copy_op){.dst = dst.buffer,
-                                  .src = src.buffer,
-                                  .dst_offset = dst.offset_bytes,
-                                  .src_offset = src.offset_bytes,
-                                  .size_bytes = dst.size_bytes};
-    node->sequence = 0;
-    node->lane = NULL;
-    if (dst.size_bytes != 0) {
-        fry_node_init_spans(node);
-        node->lane = &engine->lanes[to->ops->copy_stream(to, src.buffer->device->device)->index];
+        status = check_copy(engine, &dst, &src);
+    fry_node *node =
+        fry_likely(status == FERRY_OK) ? request_node(&request, FERRY_OP_COPY, &status) : NULL;
+    if (fry_unlikely(node == NULL)) {
+        row_span written = {.first = dst, .row_count = 1};
+        return refuse_writes(&request, engine, status, &written);
     }
+    init_copy(node, &dst, &src, dst.size_bytes);
+    return request_submit(&request, node);
+}
+
+static uintptr_t address_of(const fry_rows *rows)
+{
+    return (uintptr_t)rows->buffer->data + rows->offset;
+}
+
+/* The rows of either side come one behind the other, so of two that don't meet the first meets
+ * nothing that follows either. */
+static bool rows_meet(const fry_rows *dst, const fry_rows *src)
+{
+    uintptr_t to = address_of(dst), from = address_of(src);
+    uint32_t to_left = dst->count, from_left = src->count;
+    while (to_left > 0 && from_left > 0) {
+        if (to < from + src->row_bytes && from < to + dst->row_bytes)
+            return true;
+        if (to < from) {
+            to += dst->pitch_bytes;
+            to_left--;
+        } else {
+            from += src->pitch_bytes;
+            from_left--;
+        }
+    }
+    return false;
+}
+
+static ferry_status check_copy_rows(ferry_engine *engine, const row_span *dst, const row_span *src)
+{
+    ferry_status status = check_rows(engine, dst);
+    if (status == FERRY_OK)
+        status = check_rows(engine, src);
+    if (status != FERRY_OK)
+        return status;
+    if (dst->first.size_bytes != src->first.size_bytes)
+        return refuse(engine, FERRY_E_INVALID, "a copy between rows of two sizes is refused");
+    fry_rows to = rows_of(dst), from = rows_of(src);
+    if (to.row_bytes != 0 && rows_meet(&to, &from))
+        return refuse(engine, FERRY_E_INVALID, "a copy between overlapping rows is refused");
+    return FERRY_OK;
+}
+
+/* Ahead of the options' accesses, what is read first: fry_node.has_rows. */
+static ferry_status add_rows(fry_request *request, fry_node *node, const fry_rows *dst,
+                             const fry_rows *src)
+{
+    ferry_status status =
+        fry_node_add_use(request->engine, request->context, node, dst, FERRY_WRITE);
+    if (status == FERRY_OK)
+        status = fry_node_add_use(request->engine, request->context, node, src, FERRY_READ);
+    node->has_rows = true;
+    return status;
+}
+
+ferry_future *ferry_copy_rows(ferry_engine *engine, ferry_span dst, size_t dst_pitch_bytes,
+                              ferry_span src, size_t src_pitch_bytes, size_t row_count,
+                              const ferry_op_options *options)
+{
+    row_span to = {.first = dst, .pitch_bytes = dst_pitch_bytes, .row_count = row_count};
+    row_span from = {.first = src, .pitch_bytes = src_pitch_bytes, .row_count = row_count};
+    fry_request request = {0};
+    ferry_status status = request_open(&request, engine, options);
+    if (status == FERRY_OK)
+        status = check_copy_rows(engine, &to, &from);
+    fry_node *node = status == FERRY_OK ? request_node(&request, FERRY_OP_COPY, &status) : NULL;
+    if (node == NULL)
+        return refuse_writes(&request, engine, status, &to);
+    fry_rows written = rows_of(&to), read = rows_of(&from);
+    if (written.count > 1 || read.count > 1)
+        status = add_rows(&request, node, &written, &read);
+    if (status != FERRY_OK) {
+        fry_node_discard(engine, request.context, node);
+        return refuse_writes(&request, engine, status, &to);
+    }
+    init_copy(node, &dst, &src, dst.size_bytes * row_count);
     return request_submit(&request, node);
 }
 
@@ -338,24 +481,24 @@ ferry_status ferry_buffer_define(ferry_span span, ferry_future *future)
     fry_request request = {0};
     ferry_status status = request_open(&request, engine, NULL);
     if (status == FERRY_OK)
-        status = check_span(engine, span);
+        status = check_span(engine, &span);
     if (status == FERRY_OK && span.size_bytes == 0)
         status = refuse(engine, FERRY_E_INVALID, "defining no bytes is refused");
     if (status != FERRY_OK)
         return status;
+    row_span defined = {.first = span, .row_count = 1};
     fry_node *node = request_node(&request, FERRY_OP_DEFINE, &status);
     if (node == NULL) {
-        ferry_future_release(refuse_writes(&request, engine, status, &span));
+        ferry_future_release(refuse_writes(&request, engine, status, &defined));
         return status;
     }
-    node->op.copy = (fry_copy_op){
-        .dst = span.buffer, .dst_offset = span.offset_bytes, .size_bytes = span.size_bytes};
+    node->op.define = row_of(span);
     fry_node_init_spans(node);
     if (future != NULL)
         status = add_after(&request, node, future, FRY_EDGE_AFTER);
     if (status != FERRY_OK) {
         fry_node_discard(engine, request.context, node);
-        ferry_future_release(refuse_writes(&request, engine, status, &span));
+        ferry_future_release(refuse_writes(&request, engine, status, &defined));
         return status;
     }
     ferry_future_release(request_submit(&request, node));

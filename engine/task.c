@@ -146,26 +146,27 @@ fry_link *fry_calls_issue(fry_turn *turn, bool with_callbacks)
 {
     ferry_engine *engine = turn->engine;
     fry_tasks *tasks = &engine->tasks;
-    if (fry_likely(engine->calls.first == NULL && tasks->calls.first == NULL))
+    if (fry_likely(fry_ready_queue_is_empty(&engine->calls) &&
+                   fry_ready_queue_is_empty(&tasks->calls)))
         return NULL;
     fry_queue issued = {0};
     uint32_t left = fry_tasks_for_calls(tasks, with_callbacks);
     fry_link *item;
-    while ((item = tasks->calls.first) != NULL) {
+    while ((item = fry_ready_queue_next(&tasks->calls)) != NULL) {
         fry_node *node = FRY_CONTAINER(item, fry_node, link);
         if (!equip_call(tasks, node, &left)) {
             left = 0; /* later ones don't overtake it */
             break;
         }
-        (void)fry_queue_pop(&tasks->calls);
+        (void)fry_ready_queue_pop(&tasks->calls);
         issue_call(turn, node, &issued);
     }
-    while ((item = fry_queue_pop(&engine->calls)) != NULL) {
+    while ((item = fry_ready_queue_pop(&engine->calls)) != NULL) {
         fry_node *node = FRY_CONTAINER(item, fry_node, link);
         if (equip_call(tasks, node, &left))
             issue_call(turn, node, &issued);
         else
-            fry_queue_push(&tasks->calls, item);
+            fry_ready_queue_push(&tasks->calls, item, fry_node_priority(node));
     }
     return issued.first;
 }

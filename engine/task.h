@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/stack.h"
+#include "engine/ready_queue.h"
 
 #include <ferry/op.h>
 
@@ -55,9 +56,9 @@ typedef struct fry_tasks {
     /* The loop's role. */
     fry_queue free __attribute__((aligned(64))); /* the one that was run first is used first */
     uint32_t free_count;
-    uint32_t made;     /* how many there are, of engine->max_tasks */
-    fry_queue calls;   /* READY calls that wait for a task; with the baton too */
-    fry_queue waiters; /* fired waiters likewise; oldest first */
+    uint32_t made;         /* how many there are, of engine->max_tasks */
+    fry_ready_queue calls; /* READY calls that wait for a task; with the baton too */
+    fry_queue waiters;     /* fired waiters likewise; oldest first */
     bool odd_goes_to_calls;
 } fry_tasks;
 

@@ -166,7 +166,7 @@ uint32_t fry_tasks_for_calls(fry_tasks *tasks, bool with_callbacks)
 bool fry_tasks_stock(ferry_engine *engine)
 {
     fry_tasks *tasks = &engine->tasks;
-    uint32_t wanted = (tasks->calls.first != NULL ? FRY_TASKS_FOR_CALLS : 0) |
+    uint32_t wanted = (!fry_ready_queue_is_empty(&tasks->calls) ? FRY_TASKS_FOR_CALLS : 0) |
                       (tasks->waiters.first != NULL ? FRY_TASKS_FOR_WAITERS : 0);
     bool grew = wanted != 0 && tasks->free.first == NULL && grow(engine);
     if (wanted != 0 && tasks->free.first != NULL)

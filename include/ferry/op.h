@@ -13,8 +13,10 @@ extern "C" {
 
 /*
  * Which of several operations that are READY for the same stream or executor is next: the higher
- * first, in program order within a priority; but of eight in a row one is the oldest of a lower
- * priority that waits, so that none starves.
+ * first, within a priority who was READY first (in program order those that one event made so); but
+ * of eight in a row one is the oldest of a lower priority that waits, so that none starves. It
+ * tells where READY ones wait: for room in a stream (ferry_engine_options.stream_depth), and
+ * functions for the loop to hand them out. What stands in a stream is not overtaken.
  */
 typedef enum ferry_priority {
     FERRY_PRIORITY_NORMAL = 0, /* the default */
@@ -58,9 +60,9 @@ typedef struct ferry_op_options {
  * options of a wrong size or out of their limits; the log says which), FERRY_E_NO_MEMORY,
  * FERRY_E_AGAIN (a limit of the engine is reached, max_nodes among them), FERRY_E_SHUTDOWN,
  * FERRY_E_FORKED. What FERRY_E_NO_MEMORY and FERRY_E_AGAIN keep from being written is poisoned, in
- * program order. Fails later: FERRY_E_CANCELLED, FERRY_E_DEADLINE, FERRY_E_DEPENDENCY (the cause
- * says who), FERRY_E_SHUTDOWN, FERRY_E_NO_MEMORY and FERRY_E_AGAIN (no room to list its accesses),
- * and what each function adds.
+ * program order; where there is no room even to list it, its whole buffer is. Fails later:
+ * FERRY_E_CANCELLED, FERRY_E_DEADLINE, FERRY_E_DEPENDENCY (the cause says who), FERRY_E_SHUTDOWN,
+ * FERRY_E_NO_MEMORY and FERRY_E_AGAIN (no room to list its accesses), and what each function adds.
  *
  * Operations of one thread are in program order; order between threads is the order in which their
  * calls happened to come.
@@ -74,6 +76,23 @@ typedef struct ferry_op_options {
  */
 FERRY_API ferry_future *ferry_copy(ferry_engine *engine, ferry_span dst, ferry_span src,
                                    const ferry_op_options *options);
+
+/*
+ * Copies row_count rows of src to as many of dst: a block of columns of a matrix, say. The spans
+ * are the first rows, of equal size; each further row begins a pitch after the one before. Where a
+ * side's pitch is its rows' size they are one span to ferry; otherwise each row is an access of its
+ * own, so copies of different columns of one matrix don't wait for each other, and what fails
+ * poisons its rows alone. Either side costs what so many accesses cost.
+ *  dst_pitch_bytes, src_pitch_bytes  at least the rows' size; row_count 0 or 1: ignored
+ *  row_count  at most 2^16, but where both pitches are the rows' size any number; 0, or rows of
+ *             zero bytes: resolves when after[] has; 1: the same as ferry_copy
+ * Rows that lie outside their buffer, or of which one of dst's meets one of src's, are refused with
+ * FERRY_E_INVALID. For the rest it is like ferry_copy.
+ */
+FERRY_API ferry_future *ferry_copy_rows(ferry_engine *engine, ferry_span dst,
+                                        size_t dst_pitch_bytes, ferry_span src,
+                                        size_t src_pitch_bytes, size_t row_count,
+                                        const ferry_op_options *options);
 
 /*
  * A user's function; a negative return fails the operation with that status. On the loop it keeps

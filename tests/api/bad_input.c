@@ -36,6 +36,8 @@ Test(bad_input, null_handles_have_an_answer)
     ASSERT_STATUS(ferry_buffer_define(no_span, NULL), FERRY_E_INVALID);
 
     ASSERT_STATUS(status_of(ferry_copy(NULL, no_span, no_span, NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_copy_rows(NULL, no_span, 0, no_span, 0, 2, NULL)),
+                  FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_call(NULL, NULL, fail_call, NULL, NULL)), FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_nop(NULL, NULL)), FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_future_all(NULL, NULL, 0)), FERRY_E_INVALID);
@@ -282,6 +284,28 @@ Test(bad_input, operation_options_of_other_sizes)
     ferry_future_release(after);
     keep_promise(promise, FERRY_OK);
     settle(&te);
+    test_engine_close(&te);
+}
+
+Test(bad_input, operations_of_no_known_priority_are_refused)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    static const struct {
+        int priority;
+        uint32_t reserved;
+        ferry_status status;
+    } cases[] = {{0, 0, FERRY_OK},        {1, 0, FERRY_OK},         {-1, 0, FERRY_OK},
+                 {2, 0, FERRY_E_INVALID}, {-2, 0, FERRY_E_INVALID}, {INT32_MAX, 0, FERRY_E_INVALID},
+                 {0, 1, FERRY_E_INVALID}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+        options.priority = (ferry_priority)cases[i].priority;
+        options.reserved = cases[i].reserved;
+        int lines = te.log_lines;
+        ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), cases[i].status);
+        cr_assert_eq(te.log_lines, lines + (cases[i].status != FERRY_OK));
+    }
     test_engine_close(&te);
 }
 

@@ -84,10 +84,10 @@ static void fail(uint32_t op, const char *why)
 {
     (void)fprintf(stderr, "random_graph: seed %llu op %u: %s\n", (unsigned long long)run.plan.seed,
                   op, why);
-    (void)fprintf(stderr, "  %s, %u devices, %u workers, inline %u, max_nodes %u%s\n",
+    (void)fprintf(stderr, "  %s, %u devices, %u workers, inline %u, max_nodes %u, depth %u%s\n",
                   run.plan.is_embedded ? "embedded" : "own thread", run.plan.device_count,
                   run.plan.worker_count, run.plan.inline_copy_bytes, run.plan.max_nodes,
-                  run.plan.is_cut_short ? ", cut short" : "");
+                  run.plan.stream_depth, run.plan.is_cut_short ? ", cut short" : "");
     for (uint32_t i = 0; i <= op && i < run.plan.op_count; i++) {
         random_plan_print_op(&run.plan, i);
         if (i < op)
@@ -218,9 +218,13 @@ static ferry_future *submit(live_op *live, const plan_op *op, plan_outcome *seen
     options.after_count = live->after_count;
     options.deadline_ns = deadline_of(op);
     options.label = plan_kind_name(op->kind);
+    options.priority = op->priority;
     switch (op->kind) {
     case PLAN_COPY:
-        return ferry_copy(run.engine, span_of(op->dst), span_of(op->src), &options);
+        if (op->row_count == 1)
+            return ferry_copy(run.engine, span_of(op->dst), span_of(op->src), &options);
+        return ferry_copy_rows(run.engine, span_of(op->dst), op->dst_pitch, span_of(op->src),
+                               op->src_pitch, op->row_count, &options);
     case PLAN_CALL:
         return ferry_call(run.engine, executor_of(op->executor), call_function, live, &options);
     case PLAN_NOP:
@@ -243,10 +247,9 @@ static ferry_future *submit(live_op *live, const plan_op *op, plan_outcome *seen
 
 static void count_refused(const plan_op *op)
 {
-    plan_access accesses[PLAN_ACCESSES_MAX + 2];
-    uint32_t count = plan_op_accesses(op, accesses);
-    for (uint32_t i = 0; i < count; i++)
-        run.refused_writes += (accesses[i].mode & FERRY_WRITE) != 0;
+    run.refused_writes += op->kind == PLAN_COPY || op->kind == PLAN_DEFINE;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        run.refused_writes += (op->accesses[i].mode & FERRY_WRITE) != 0;
     run.is_stopped = run.refused_writes > REFUSED_WRITES_MAX;
 }
 
@@ -416,6 +419,7 @@ static void open_engine(void)
     options.host_workers = run.plan.worker_count;
     options.max_nodes = run.plan.max_nodes;
     options.inline_copy_bytes = run.plan.inline_copy_bytes;
+    options.stream_depth = run.plan.stream_depth;
     options.flight_records = run.plan.flight_records;
     options.spin_ns = run.plan.spin_ns;
     options.allocator = &allocator;

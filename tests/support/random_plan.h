@@ -6,6 +6,7 @@
 #ifndef FERRY_TESTS_RANDOM_PLAN_H
 #define FERRY_TESTS_RANDOM_PLAN_H
 
+#include <ferry/op.h>
 #include <ferry/status.h>
 #include <ferry/types.h>
 #include <stdbool.h>
@@ -16,6 +17,8 @@
 #define PLAN_STEPS_MAX (PLAN_OPS_MAX * 7) /* six with each op, and the end of each promise */
 #define PLAN_AFTER_MAX 4
 #define PLAN_ACCESSES_MAX 4
+#define PLAN_ROWS_MAX 12                                         /* of a copy */
+#define PLAN_TOUCHED_MAX (PLAN_ACCESSES_MAX + 2 * PLAN_ROWS_MAX) /* accesses, rows apart */
 #define PLAN_WINDOW 16 /* with few nodes: an op names none that is further back */
 
 #define PLAN_KIND_MAP(X)                                                                           \
@@ -60,13 +63,16 @@ typedef struct plan_access {
 
 typedef struct plan_op {
     plan_kind kind;
-    plan_span dst, src; /* copy; define: dst */
+    plan_span dst, src; /* copy: the first rows; define: dst */
+    uint32_t row_count; /* copy: 1 for a plain one */
+    uint32_t dst_pitch, src_pitch;
     plan_access accesses[PLAN_ACCESSES_MAX];
     uint32_t access_count;
     uint32_t
         after[PLAN_AFTER_MAX]; /* earlier ops; what is defined, combined or viewed is here too */
     uint32_t after_count;
     plan_executor executor; /* of a call */
+    ferry_priority priority;
     plan_deadline deadline;
     int64_t extra_ns;
     ferry_status result; /* call: what its function returns; promise: what it is resolved with */
@@ -104,6 +110,7 @@ typedef struct random_plan {
     uint32_t device_count, worker_count;
     uint32_t max_nodes; /* 0: the default */
     uint32_t inline_copy_bytes;
+    uint32_t stream_depth; /* 0: the default */
     uint32_t flight_records;
     int64_t spin_ns;
     bool is_embedded;
@@ -132,8 +139,13 @@ void random_plan_transform(const random_plan *plan, uint32_t op, unsigned char *
 
 const char *plan_kind_name(plan_kind kind);
 
-/* The accesses of an op, a copy's and a definition's own among them; returns how many. */
-uint32_t plan_op_accesses(const plan_op *op, plan_access accesses[PLAN_ACCESSES_MAX + 2]);
+/* The accesses of an op, a copy's rows and what a definition writes among them; returns how many.
+ */
+uint32_t plan_op_accesses(const plan_op *op, plan_access accesses[PLAN_TOUCHED_MAX]);
+
+/* Row `row` of a copy. */
+plan_span plan_dst_row(const plan_op *op, uint32_t row);
+plan_span plan_src_row(const plan_op *op, uint32_t row);
 
 /* One line on stderr. */
 void random_plan_print_op(const random_plan *plan, uint32_t op);
