@@ -52,8 +52,7 @@ static bool edge_carries_failure(const fry_edge *edge)
     return edge->nature == FRY_EDGE_AFTER || edge->nature == FRY_EDGE_READ;
 }
 
-/* One thing less holds the node. */
-static void let_go(fry_turn *turn, fry_node *node, const fry_node *from)
+void fry_graph_let_go(fry_turn *turn, fry_node *node, const fry_node *from)
 {
     if (--node->holding == 0) {
         if (node->state == FRY_NODE_WAITING && (node->flags & FRY_NODE_FAILING) == 0)
@@ -69,7 +68,7 @@ static void edge_fire(fry_turn *turn, fry_edge *edge)
     bool was_on_device = edge->state == FRY_EDGE_ON_DEVICE;
     edge_unlink(edge);
     if (!was_on_device)
-        let_go(turn, to, edge->from);
+        fry_graph_let_go(turn, to, edge->from);
     else if (edge_carries_failure(edge) && --to->unconfirmed == 0)
         fry_graph_schedule(turn, to);
 }
@@ -211,7 +210,7 @@ static void fire_any(fry_turn *turn, fry_edge *edge, bool failed)
     if (to->holding == 0)
         return;      /* another was first, in the same round */
     to->holding = 1; /* one is enough; the others are dropped when it resolves */
-    let_go(turn, to, edge->from);
+    fry_graph_let_go(turn, to, edge->from);
 }
 
 /* Data edges out of a node that has just resolved. */
@@ -365,6 +364,8 @@ static void resolve_status(fry_turn *turn, fry_node *node, ferry_status status)
         fry_future_seal_unshared(&node->future);
     else
         fry_future_seal(&node->future);
+    if (fry_unlikely((node->flags & FRY_NODE_IN_BATCH) != 0))
+        fry_batch_member_ended(turn, node);
 }
 
 /* A node that will never start waits for memory order only: drops what else holds it. */
@@ -452,7 +453,7 @@ static void fire_everything(fry_turn *turn, fry_node *node)
             to->holding = 1; /* one is enough; the others are dropped when it retires */
         }
         if (fry_likely(!was_on_device))
-            let_go(turn, to, node);
+            fry_graph_let_go(turn, to, node);
         else if (edge_carries_failure(edge) && --to->unconfirmed == 0)
             fry_graph_schedule(turn, to);
         edge = next;
@@ -486,7 +487,7 @@ void fry_graph_issued(fry_turn *turn, fry_node *node)
                    edge->to->state == FRY_NODE_WAITING && fry_lane_can_overtake(node, edge->to)) {
             /* Not one that has failed: it will never stand on a device, and retires in order. */
             edge_move_to_device(edge);
-            let_go(turn, edge->to, node);
+            fry_graph_let_go(turn, edge->to, node);
         }
     }
 }
@@ -565,22 +566,26 @@ void fry_graph_share(fry_node *node)
 {
     node->flags &= (uint16_t)~FRY_NODE_UNSHARED;
     hold_buffers(node);
-    if (node->edges != NULL)
-        node->flags |= FRY_NODE_HELD_AFTER;
+    if (node->edges == NULL || (node->flags & FRY_NODE_HELD_AFTER) != 0)
+        return; /* a batch holds them from the start */
+    node->flags |= FRY_NODE_HELD_AFTER;
     for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling)
         (void)fry_fetch_add(&edge->from->future.references, 1);
 }
 
-/* A small copy that nothing holds and whose buffers nobody else touches leaves no trace in the
- * graph. */
+bool fry_graph_copy_at_once(const fry_turn *turn, const fry_lane *lane, const fry_copy_op *copy)
+{
+    return !turn->engine->stop_graph && fry_buffer_is_idle(copy->dst) &&
+           fry_buffer_is_idle(copy->src) && fry_lane_copy_inline(lane, copy);
+}
+
+/* A small copy that nothing holds and whose buffers nobody else touches. */
 static bool copy_at_once(fry_turn *turn, fry_node *node)
 {
     if (node->kind != FERRY_OP_COPY || node->edges != NULL ||
         (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_HAS_SPANS)) != FRY_NODE_HAS_SPANS ||
-        node->uses != NULL || node->refusal != FERRY_OK || turn->engine->stop_graph ||
-        !fry_buffer_is_idle(node->op.copy.dst) || !fry_buffer_is_idle(node->op.copy.src))
-        return false;
-    if (!fry_lane_copy_inline(node))
+        node->uses != NULL || node->refusal != FERRY_OK ||
+        !fry_graph_copy_at_once(turn, node->lane, &node->op.copy))
         return false;
     fry_trace(turn->engine, node, FERRY_TRACE_READY, 0);
     fry_graph_issued(turn, node);
@@ -622,7 +627,10 @@ static bool enter(fry_turn *turn, fry_node *node)
     live_add(engine, node);
     node->flags |= FRY_NODE_LIVE;
     node->state = FRY_NODE_WAITING;
-    node->holding = 1;
+    if (fry_unlikely(node->kind == FERRY_OP_BATCH))
+        fry_batch_enter(node);
+    else
+        node->holding = 1;
     if (node->edges != NULL)
         connect_after(turn, node);
     if (has_room)

@@ -14,19 +14,23 @@ static void lane_mark_busy(ferry_engine *engine, fry_lane *lane)
     }
 }
 
-static fry_copy copy_of(const fry_node *node)
+static fry_copy copy_of(const fry_copy_op *op)
 {
-    const fry_copy_op *op = &node->op.copy;
     return (fry_copy){.dst = (char *)op->dst->data + op->dst_offset,
                       .src = (const char *)op->src->data + op->src_offset,
                       .size_bytes = op->size_bytes};
 }
 
-bool fry_lane_copy_inline(fry_node *node)
+fry_lane *fry_lane_of_copy(ferry_engine *engine, const fry_copy_op *copy)
 {
-    fry_stream *stream = node->lane->stream;
-    fry_copy copy = copy_of(node);
-    return stream->device->ops->copy_inline(stream, &copy);
+    fry_device *to = copy->dst->device->device;
+    return &engine->lanes[to->ops->copy_stream(to, copy->src->device->device)->index];
+}
+
+bool fry_lane_copy_inline(const fry_lane *lane, const fry_copy_op *op)
+{
+    fry_copy copy = copy_of(op);
+    return lane->stream->device->ops->copy_inline(lane->stream, &copy);
 }
 
 bool fry_lane_can_overtake(const fry_node *from, const fry_node *to)
@@ -66,7 +70,7 @@ void fry_lane_issue(fry_turn *turn, fry_node *node)
     fry_stream *stream = lane->stream;
     const fry_device_ops *ops = stream->device->ops;
     fry_event waits[FRY_STREAM_WAITS];
-    fry_copy copy = copy_of(node);
+    fry_copy copy = copy_of(&node->op.copy);
     size_t wait_count = node->device_waits != 0 ? collect_waits(node, waits) : 0;
 
     if (lane->in_flight == 0 && wait_count == 0 && ops->copy_inline(stream, &copy)) {

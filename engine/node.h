@@ -48,6 +48,7 @@ enum fry_node_flags {
     FRY_NODE_DETACHED = 1 << 12,    /* out of the graph, but users hold handles */
     FRY_NODE_RESERVE = 1 << 11,     /* from the small pool that stands for refused writes */
     FRY_NODE_WAS_ISSUED = 1 << 13,  /* it was, and may since have failed */
+    FRY_NODE_IN_BATCH = 1 << 14,    /* until it is resolved: `batch` counts it */
 };
 
 /* What an edge makes its successor wait for, and what it carries. */
@@ -136,8 +137,13 @@ struct fry_node {
     uint8_t requested;     /* a cancel stands in the requests stack */
     fry_link request_link; /* requests stack */
 
-    int64_t deadline_ns;                              /* HAS_DEADLINE; so are the next three */
-    fry_node *heap_child, *heap_next, *heap_previous; /* deadlines: a pairing heap */
+    union {
+        struct { /* HAS_DEADLINE */
+            int64_t deadline_ns;
+            fry_node *heap_child, *heap_next, *heap_previous; /* deadlines: a pairing heap */
+        };
+        fry_node *batch; /* IN_BATCH, and never HAS_DEADLINE */
+    };
     fry_segment *written; /* HAS_SPANS; so are the next two. Segments whose last writer it is */
     fry_reader *reads;    /* its entries as a reader */
     fry_use *uses;        /* spans of calls and nops, and more of a copy's */
@@ -150,6 +156,10 @@ struct fry_node {
         struct {
             fry_error *refusal_error; /* of a cancel that came first; there if refusal says so */
         } promise;
+        struct {
+            uint32_t settled; /* of its operations, how many don't count themselves off */
+            int32_t refused;  /* with this the first of those was that failed; or FERRY_OK */
+        } batch;
     } op;
 };
 _Static_assert(__builtin_offsetof(struct fry_node, deadline_ns) == 128, "two lines for a nop");

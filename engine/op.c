@@ -136,6 +136,8 @@ fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, ferry_statu
     ferry_status status = FERRY_OK;
     for (size_t i = 0; status == FERRY_OK && i < options->after_count; i++)
         status = fry_request_add_after(request, node, options->after[i], FRY_EDGE_AFTER);
+    for (size_t i = 0; status == FERRY_OK && i < request->after_count; i++)
+        status = fry_request_add_after(request, node, request->after[i], FRY_EDGE_AFTER);
     for (size_t i = 0; status == FERRY_OK && i < options->access_count; i++)
         status = add_access(request, node, &options->accesses[i]);
     if (fry_likely(status == FERRY_OK))
@@ -188,9 +190,8 @@ static inline fry_node *make_copy(fry_request *request, ferry_span dst, ferry_sp
     node->sequence = 0;
     node->lane = NULL;
     if (dst.size_bytes != 0) {
-        fry_device *to = dst.buffer->device->device;
         fry_node_init_spans(node);
-        node->lane = &engine->lanes[to->ops->copy_stream(to, src.buffer->device->device)->index];
+        node->lane = fry_lane_of_copy(engine, &node->op.copy);
     }
     return node;
 }

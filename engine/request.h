@@ -14,6 +14,8 @@ typedef struct fry_request {
     ferry_engine *engine;
     fry_context *context;
     ferry_op_options options;
+    ferry_future *const *after; /* beside the options': those of the batch it is in */
+    size_t after_count;
 } fry_request;
 
 /* Logs why, and gives the status back. */

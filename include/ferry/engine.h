@@ -104,7 +104,10 @@ typedef struct ferry_engine_options {
     void *log_arg;    /* handed to log */
 } ferry_engine_options;
 
-#define FERRY_ENGINE_OPTIONS_INIT {.struct_size = sizeof(ferry_engine_options)}
+#define FERRY_ENGINE_OPTIONS_INIT                                                                  \
+    {                                                                                              \
+        .struct_size = sizeof(ferry_engine_options)                                                \
+    }
 
 /*
  * Makes an engine.

@@ -85,7 +85,10 @@ struct ferry_waiter {
     } private_;
 };
 
-#define FERRY_WAITER_INIT(fn_, arg_) {.fn = (fn_), .arg = (arg_)}
+#define FERRY_WAITER_INIT(fn_, arg_)                                                               \
+    {                                                                                              \
+        .fn = (fn_), .arg = (arg_)                                                                 \
+    }
 
 /*
  * Has waiter->fn called once when the future has resolved, also if it already has. Not inside this
