@@ -146,10 +146,9 @@ static ferry_status request_of(batch *self, const ferry_op *op, fry_request *own
     *request_p = &self->request;
     if (op->options == NULL)
         return FERRY_OK;
-    *own = (fry_request){.engine = self->request.engine,
-                         .context = self->request.context,
-                         .after = shared->after,
-                         .after_count = shared->after_count};
+    own->engine = self->request.engine;
+    own->context = self->request.context;
+    own->shared = shared;
     *request_p = own;
     ferry_status status = fry_request_options(own, own->engine, op->options);
     if (own->options.deadline_ns == 0)
@@ -161,10 +160,24 @@ static ferry_status request_of(batch *self, const ferry_op *op, fry_request *own
     return status;
 }
 
+static fry_row_span dst_of(const ferry_op *op)
+{
+    return (fry_row_span){op->dst, op->dst_pitch_bytes, op->row_count <= 1 ? 1 : op->row_count};
+}
+
+static fry_row_span src_of(const ferry_op *op)
+{
+    return (fry_row_span){op->src, op->src_pitch_bytes, op->row_count <= 1 ? 1 : op->row_count};
+}
+
 static fry_node *node_of(const ferry_op *op, fry_request *request, ferry_status *status_p)
 {
     if (op->kind == FERRY_OP_COPY && op->row_count <= 1)
-        return fry_request_copy(request, op->dst, op->src, status_p);
+        return fry_request_copy(request, &op->dst, &op->src, status_p);
+    if (op->kind == FERRY_OP_COPY) {
+        fry_row_span dst = dst_of(op), src = src_of(op);
+        return fry_request_copy_rows(request, &dst, &src, status_p);
+    }
     if (op->kind == FERRY_OP_CALL)
         return fry_request_call(request, op->executor, op->fn, op->arg, status_p);
     if (op->kind == FERRY_OP_NOP)
@@ -212,9 +225,10 @@ static ferry_future *refuse_op(batch *self, size_t index, ferry_status status)
     fry_request own, *request;
     if (request_of(self, op, &own, &request) != FERRY_OK)
         return fry_refused(engine, status);
+    fry_row_span dst = dst_of(op), src = src_of(op);
     bool writes =
-        op->kind == FERRY_OP_COPY && fry_request_check_copy(engine, op->dst, op->src) == FERRY_OK;
-    return fry_request_refuse_writes(request, engine, status, writes ? &op->dst : NULL);
+        op->kind == FERRY_OP_COPY && fry_request_check_rows(engine, &dst, &src) == FERRY_OK;
+    return fry_request_refuse_writes(request, engine, status, writes ? &dst : NULL);
 }
 
 static void settle_refused(batch *self, size_t index, ferry_status status)
@@ -245,8 +259,8 @@ static bool may_do_at_once(const batch *self, const ferry_op *op, const fry_requ
     const ferry_op_options *options = &request->options;
     return op->kind == FERRY_OP_COPY && op->row_count <= 1 && op->dst.size_bytes != 0 &&
            op->dst.size_bytes <= request->engine->inline_copy_bytes && options->after_count == 0 &&
-           options->access_count == 0 && options->deadline_ns == 0 && request->after_count == 0 &&
-           !self->is_traced;
+           options->access_count == 0 && options->deadline_ns == 0 &&
+           self->request.options.after_count == 0 && !self->is_traced;
 }
 
 static ferry_status stage_op(batch *self, size_t index, fry_node **node_p)
@@ -262,7 +276,7 @@ static ferry_status stage_op(batch *self, size_t index, fry_node **node_p)
     if (status != FERRY_OK)
         return status;
     if (may_do_at_once(self, op, request))
-        return fry_request_check_copy(request->engine, op->dst, op->src);
+        return fry_request_check_copy(request->engine, &op->dst, &op->src);
     return make_node(self, index, op, request, node_p);
 }
 
@@ -335,7 +349,7 @@ static bool copy_at_once(batch *self, fry_turn *turn, size_t index, size_t *byte
     fry_node *slot = NULL;
     if (self->each != NULL && (slot = fry_pool_take(&engine->nodes, &turn->context->nodes)) == NULL)
         return false;
-    if (!fry_graph_copy_at_once(turn, fry_lane_of_copy(engine, &copy), &copy)) {
+    if (!fry_graph_copy_at_once(turn, fry_lane_between(op->dst.buffer, op->src.buffer), &copy)) {
         if (slot != NULL)
             fry_pool_give(&engine->nodes, &turn->context->nodes, slot);
         return false;

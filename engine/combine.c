@@ -4,7 +4,7 @@
 
 ferry_future *ferry_engine_drain(ferry_engine *engine)
 {
-    fry_request request = {0};
+    fry_request request;
     ferry_status status = fry_request_open(&request, engine, NULL);
     fry_node *node =
         status == FERRY_OK ? fry_request_node(&request, FERRY_OP_DRAIN, &status) : NULL;
@@ -14,7 +14,7 @@ ferry_future *ferry_engine_drain(ferry_engine *engine)
 static ferry_future *combine(ferry_engine *engine, ferry_op_kind kind, fry_edge_nature nature,
                              ferry_future *const *futures, size_t count)
 {
-    fry_request request = {0};
+    fry_request request;
     ferry_status status = fry_request_open(&request, engine, NULL);
     if (status == FERRY_OK && ((futures == NULL && count != 0) || count > FRY_AFTER_COUNT_MAX ||
                                (kind == FERRY_OP_ANY && count == 0)))

@@ -293,10 +293,12 @@ static void give_edges(fry_turn *turn, fry_node *node)
 static void give_spans(fry_turn *turn, fry_node *node)
 {
     bool held = (node->flags & FRY_NODE_HELD_BUFFERS) != 0;
-    if (held && (node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_DEFINE))
+    if (held && node->kind == FERRY_OP_COPY) {
         fry_buffer_unretain(node->op.copy.dst);
-    if (held && node->kind == FERRY_OP_COPY)
         fry_buffer_unretain(node->op.copy.src);
+    } else if (held && node->kind == FERRY_OP_DEFINE) {
+        fry_buffer_unretain(node->op.define.buffer);
+    }
     while (node->uses != NULL) {
         fry_use *use = node->uses;
         node->uses = use->next;
@@ -553,10 +555,12 @@ static void hold_buffers(fry_node *node)
     if ((node->flags & (FRY_NODE_HELD_BUFFERS | FRY_NODE_HAS_SPANS)) != FRY_NODE_HAS_SPANS)
         return;
     node->flags |= FRY_NODE_HELD_BUFFERS;
-    if (node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_DEFINE)
+    if (node->kind == FERRY_OP_COPY) {
         fry_buffer_retain(node->op.copy.dst);
-    if (node->kind == FERRY_OP_COPY)
         fry_buffer_retain(node->op.copy.src);
+    } else if (node->kind == FERRY_OP_DEFINE) {
+        fry_buffer_retain(node->op.define.buffer);
+    }
     for (const fry_use *use = node->uses; use != NULL; use = use->next)
         fry_buffer_retain(use->buffer);
 }
@@ -573,19 +577,25 @@ void fry_graph_share(fry_node *node)
         (void)fry_fetch_add(&edge->from->future.references, 1);
 }
 
-bool fry_graph_copy_at_once(const fry_turn *turn, const fry_lane *lane, const fry_copy_op *copy)
+/* Nobody else touches its buffers. */
+static bool may_copy_at_once(const fry_turn *turn, const fry_copy_op *copy)
 {
     return !turn->engine->stop_graph && fry_buffer_is_idle(copy->dst) &&
-           fry_buffer_is_idle(copy->src) && fry_lane_copy_inline(lane, copy);
+           fry_buffer_is_idle(copy->src);
 }
 
-/* A small copy that nothing holds and whose buffers nobody else touches. */
+bool fry_graph_copy_at_once(const fry_turn *turn, const fry_lane *lane, const fry_copy_op *copy)
+{
+    return may_copy_at_once(turn, copy) && fry_lane_copy_plain_inline(lane, copy);
+}
+
+/* A small copy that nothing holds leaves no trace in the graph. */
 static bool copy_at_once(fry_turn *turn, fry_node *node)
 {
     if (node->kind != FERRY_OP_COPY || node->edges != NULL ||
         (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_HAS_SPANS)) != FRY_NODE_HAS_SPANS ||
-        node->uses != NULL || node->refusal != FERRY_OK ||
-        !fry_graph_copy_at_once(turn, node->lane, &node->op.copy))
+        fry_node_has_more_uses(node) || node->refusal != FERRY_OK ||
+        !may_copy_at_once(turn, &node->op.copy) || !fry_lane_copy_inline(node))
         return false;
     fry_trace(turn->engine, node, FERRY_TRACE_READY, 0);
     fry_graph_issued(turn, node);

@@ -60,8 +60,8 @@ bool fry_graph_has_work(const ferry_engine *engine);
 void fry_graph_let_go(fry_turn *turn, fry_node *node, const fry_node *from);
 
 /*
- * Copies at once if the copy is small and nobody is at its buffers nor in its lane: then it leaves
- * no trace in the graph and needs no node. True: done.
+ * Does a copy without rows at once if it is small and nobody is at its buffers nor in its stream:
+ * it leaves no trace in the graph and needs no node. True: done.
  */
 bool fry_graph_copy_at_once(const fry_turn *turn, const fry_lane *lane, const fry_copy_op *copy);
 
@@ -104,11 +104,9 @@ void fry_lane_issue(fry_turn *turn, fry_node *node);
 /* Completes what has fired on the busy lanes. Returns how many nodes. */
 size_t fry_lanes_poll(fry_turn *turn);
 
-/* The lane that a copy goes on. */
-fry_lane *fry_lane_of_copy(ferry_engine *engine, const fry_copy_op *copy);
-
 /* Copies in the calling thread if the device can do that now. */
-bool fry_lane_copy_inline(const fry_lane *lane, const fry_copy_op *copy);
+bool fry_lane_copy_inline(const fry_node *node);
+bool fry_lane_copy_plain_inline(const fry_lane *lane, const fry_copy_op *copy);
 
 /* Whether `to` can wait for issued `from` on its own device. */
 bool fry_lane_can_overtake(const fry_node *from, const fry_node *to);
@@ -189,9 +187,9 @@ ferry_status fry_node_add_edge(ferry_engine *engine, fry_context *context, fry_n
 /* Says that the node touches memory. */
 void fry_node_init_spans(fry_node *node);
 
-/* Adds a span to a new node. */
+/* Adds what it touches to a new node, ahead of what was added before. */
 ferry_status fry_node_add_use(ferry_engine *engine, fry_context *context, fry_node *node,
-                              const ferry_access *access);
+                              const fry_rows *rows, ferry_access_mode mode);
 
 /* Before it was submitted: takes everything back. */
 void fry_node_discard(ferry_engine *engine, fry_context *context, fry_node *node);
@@ -241,6 +239,13 @@ static inline bool fry_buffer_is_idle(const ferry_buffer *buffer)
 {
     return buffer->segments.rbh_root == NULL && buffer->wide_poison == NULL &&
            fry_load_relaxed(&buffer->refused) == FERRY_OK;
+}
+
+/* The lane that copies between two buffers go on. */
+static inline fry_lane *fry_lane_between(const ferry_buffer *dst, const ferry_buffer *src)
+{
+    fry_device *to = dst->device->device;
+    return &dst->engine->lanes[to->ops->copy_stream(to, src->device->device)->index];
 }
 
 /* observe.c */

@@ -11,6 +11,8 @@
  * whoever comes later is ordered behind the replacing write, which retires only after them (see
  * graph.c).
  *
+ * Rows are as many accesses.
+ *
  * All of it happens with the baton, and entering must not fail half-way: fry_hazard_reserve counts
  * first what entering can take at most.
  */
@@ -44,30 +46,34 @@ static int segment_compare(const fry_segment *left, const fry_segment *right)
 RB_GENERATE_INTERNAL(fry_segment_tree, fry_segment, entry, segment_compare,
                      __attribute__((unused)) static)
 
-static fry_use use_of_dst(const fry_copy_op *copy)
+/* Nobody looks at the pitch of one row. */
+static void set_span(fry_use *use, ferry_buffer *buffer, size_t offset, size_t size_bytes,
+                     ferry_access_mode mode)
 {
-    return (fry_use){.buffer = copy->dst,
-                     .begin = copy->dst_offset,
-                     .end = copy->dst_offset + copy->size_bytes,
-                     .mode = FERRY_WRITE};
+    use->buffer = buffer;
+    use->begin = offset;
+    use->end = offset + size_bytes;
+    use->row_count = 1;
+    use->mode = mode;
 }
 
 /* A node's accesses as a list; the spans of copies and definitions are made into one in `local`. */
 static fry_use *accesses_of(fry_node *node, fry_use local[2])
 {
-    const fry_copy_op *copy = &node->op.copy;
     if (node->kind == FERRY_OP_DEFINE) {
-        local[0] = use_of_dst(copy);
+        const fry_rows *rows = &node->op.define;
+        set_span(&local[0], rows->buffer, rows->offset, rows->row_bytes, FERRY_WRITE);
+        local[0].next = NULL;
+        local[0].pitch_bytes = rows->pitch_bytes;
+        local[0].row_count = rows->count;
         return local;
     }
-    if (node->kind != FERRY_OP_COPY || copy->size_bytes == 0)
+    const fry_copy_op *copy = &node->op.copy;
+    if (node->kind != FERRY_OP_COPY || copy->size_bytes == 0 || node->has_rows)
         return node->uses; /* empty segments would stand in others' places in the tree */
-    local[0] = (fry_use){.next = &local[1],
-                         .buffer = copy->src,
-                         .begin = copy->src_offset,
-                         .end = copy->src_offset + copy->size_bytes,
-                         .mode = FERRY_READ};
-    local[1] = use_of_dst(copy);
+    set_span(&local[0], copy->src, copy->src_offset, copy->size_bytes, FERRY_READ);
+    set_span(&local[1], copy->dst, copy->dst_offset, copy->size_bytes, FERRY_WRITE);
+    local[0].next = &local[1];
     local[1].next = node->uses;
     return local;
 }
@@ -242,7 +248,7 @@ static uint64_t count_readers(const fry_segment *segment)
  *    neighbouring parts of a piece.
  * It must not grow faster than the accesses: a node may have many thousands.
  */
-static void need_of(const fry_use *use, fry_need *need)
+static inline void need_of(const fry_use *use, fry_need *need)
 {
     uint64_t pieces = 0, listed = 0, cut = 0;
     fry_segment *segment = segment_from(use->buffer, use->begin);
@@ -257,6 +263,52 @@ static void need_of(const fry_use *use, fry_need *need)
     need->segments += segments;
     need->readers += cut + 2 + pieces + segments;
     need->edges += pieces + 2 + listed + cut;
+}
+
+/*
+ * The same for one of many rows, where nothing else of its node touches its bytes: exactly what it
+ * takes. Other rows may cut a segment that it stands in too, but outside of it.
+ */
+static void need_of_row(const fry_use *row, fry_need *need)
+{
+    bool writes = (row->mode & FERRY_WRITE) != 0;
+    size_t at = row->begin;
+    uint64_t gaps = 0;
+    fry_segment *segment = segment_from(row->buffer, row->begin);
+    for (; segment != NULL && segment->begin < row->end; segment = segment_next(segment)) {
+        uint64_t readers = count_readers(segment);
+        uint64_t cuts =
+            (uint64_t)(segment->begin < row->begin) + (uint64_t)(segment->end > row->end);
+        gaps += segment->begin > at;
+        at = segment->end;
+        need->segments += cuts;
+        need->readers += cuts * readers + !writes;
+        need->edges += 1 + (writes ? readers : 0);
+    }
+    gaps += at < row->end;
+    need->segments += writes ? 1 : gaps;
+    need->readers += writes ? 0 : gaps;
+}
+
+/* The next of an access's rows. */
+static void row_advance(fry_use *row)
+{
+    row->begin += row->pitch_bytes;
+    row->end += row->pitch_bytes;
+}
+
+static void need_of_rows(const fry_node *node, const fry_use *uses, fry_need *need)
+{
+    bool are_apart = node->kind == FERRY_OP_DEFINE || !fry_node_has_more_uses(node);
+    for (const fry_use *use = uses; use != NULL; use = use->next) {
+        fry_use row = *use;
+        for (uint32_t i = 0; i < use->row_count; i++, row_advance(&row)) {
+            if (are_apart)
+                need_of_row(&row, need);
+            else
+                need_of(&row, need);
+        }
+    }
 }
 
 ferry_status fry_hazard_stock(ferry_engine *engine, fry_context *context, const fry_need *need,
@@ -275,7 +327,12 @@ ferry_status fry_hazard_reserve(fry_turn *turn, fry_node *node)
 {
     fry_use local[2];
     turn->need = (fry_need){0};
-    for (const fry_use *use = accesses_of(node, local); use != NULL; use = use->next)
+    const fry_use *use = accesses_of(node, local);
+    if (fry_unlikely(node->has_rows)) {
+        need_of_rows(node, use, &turn->need);
+        use = NULL;
+    }
+    for (; use != NULL; use = use->next)
         need_of(use, &turn->need);
     return fry_hazard_stock(turn->engine, turn->context, &turn->need, turn->is_loop);
 }
@@ -382,6 +439,13 @@ static void enter_use(fry_turn *turn, fry_node *node, const fry_use *use)
         enter_read(turn, node, use);
 }
 
+static void enter_rows(fry_turn *turn, fry_node *node, const fry_use *use)
+{
+    fry_use row = *use;
+    for (uint32_t i = 0; i < use->row_count; i++, row_advance(&row))
+        enter_use(turn, node, &row);
+}
+
 /*
  * Where a node's accesses overlap, what it reads is what others wrote before it. So its reads enter
  * ahead of its writes: behind them it would find itself the last writer and miss a failure.
@@ -391,14 +455,15 @@ void fry_hazard_enter(fry_turn *turn, fry_node *node)
     static const ferry_access_mode modes[] = {FERRY_READ, FERRY_READ_WRITE, FERRY_WRITE};
     fry_use local[2];
     fry_use *uses = accesses_of(node, local);
-    if (fry_likely(node->uses == NULL)) { /* a copy's own two are in that order */
+    if (fry_likely(node->uses == NULL && !node->has_rows)) {
+        /* A copy's own two are in that order. */
         for (fry_use *use = uses; use != NULL; use = use->next)
             enter_use(turn, node, use);
     } else {
         for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
             for (fry_use *use = uses; use != NULL; use = use->next) {
                 if (use->mode == modes[i])
-                    enter_use(turn, node, use);
+                    enter_rows(turn, node, use);
             }
         }
     }

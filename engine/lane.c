@@ -14,22 +14,42 @@ static void lane_mark_busy(ferry_engine *engine, fry_lane *lane)
     }
 }
 
-static fry_copy copy_of(const fry_copy_op *op)
+static void set_rows(fry_copy *copy, const fry_node *node)
 {
-    return (fry_copy){.dst = (char *)op->dst->data + op->dst_offset,
-                      .src = (const char *)op->src->data + op->src_offset,
-                      .size_bytes = op->size_bytes};
+    const fry_use *src = node->uses, *dst = src->next;
+    copy->row_count = src->row_count > dst->row_count ? src->row_count : dst->row_count;
+    copy->src_pitch_bytes = src->pitch_bytes;
+    copy->dst_pitch_bytes = dst->pitch_bytes;
 }
 
-fry_lane *fry_lane_of_copy(ferry_engine *engine, const fry_copy_op *copy)
+/* What a plain copy has no use for is not even zeroed. */
+static inline void plain_copy_of(fry_copy *copy, const fry_copy_op *op)
 {
-    fry_device *to = copy->dst->device->device;
-    return &engine->lanes[to->ops->copy_stream(to, copy->src->device->device)->index];
+    copy->dst = (char *)op->dst->data + op->dst_offset;
+    copy->src = (const char *)op->src->data + op->src_offset;
+    copy->size_bytes = op->size_bytes;
+    copy->row_count = 1;
 }
 
-bool fry_lane_copy_inline(const fry_lane *lane, const fry_copy_op *op)
+static inline void copy_of(fry_copy *copy, const fry_node *node)
 {
-    fry_copy copy = copy_of(op);
+    plain_copy_of(copy, &node->op.copy);
+    if (fry_unlikely(node->has_rows))
+        set_rows(copy, node);
+}
+
+bool fry_lane_copy_inline(const fry_node *node)
+{
+    fry_stream *stream = node->lane->stream;
+    fry_copy copy;
+    copy_of(&copy, node);
+    return stream->device->ops->copy_inline(stream, &copy);
+}
+
+bool fry_lane_copy_plain_inline(const fry_lane *lane, const fry_copy_op *op)
+{
+    fry_copy copy;
+    plain_copy_of(&copy, op);
     return lane->stream->device->ops->copy_inline(lane->stream, &copy);
 }
 
@@ -70,7 +90,8 @@ void fry_lane_issue(fry_turn *turn, fry_node *node)
     fry_stream *stream = lane->stream;
     const fry_device_ops *ops = stream->device->ops;
     fry_event waits[FRY_STREAM_WAITS];
-    fry_copy copy = copy_of(&node->op.copy);
+    fry_copy copy;
+    copy_of(&copy, node);
     size_t wait_count = node->device_waits != 0 ? collect_waits(node, waits) : 0;
 
     if (lane->in_flight == 0 && wait_count == 0 && ops->copy_inline(stream, &copy)) {

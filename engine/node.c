@@ -87,7 +87,7 @@ ferry_status fry_node_add_edge(ferry_engine *engine, fry_context *context, fry_n
 }
 
 ferry_status fry_node_add_use(ferry_engine *engine, fry_context *context, fry_node *node,
-                              const ferry_access *access)
+                              const fry_rows *rows, ferry_access_mode mode)
 {
     ferry_status status = FERRY_OK;
     fry_use *use = fry_pool_take_or_grow(&engine->uses, &context->uses, &status);
@@ -95,10 +95,12 @@ ferry_status fry_node_add_use(ferry_engine *engine, fry_context *context, fry_no
         return status;
     fry_node_init_spans(node);
     *use = (fry_use){.next = node->uses,
-                     .buffer = access->span.buffer,
-                     .begin = access->span.offset_bytes,
-                     .end = access->span.offset_bytes + access->span.size_bytes,
-                     .mode = access->mode};
+                     .buffer = rows->buffer,
+                     .begin = rows->offset,
+                     .end = rows->offset + rows->row_bytes,
+                     .pitch_bytes = rows->pitch_bytes,
+                     .row_count = rows->count,
+                     .mode = mode};
     node->uses = use;
     return FERRY_OK;
 }

@@ -76,11 +76,20 @@ struct fry_edge {
     uint8_t state;
 };
 
-/* One span an operation touches. */
+/* Rows of one size in a buffer, each of which begins pitch_bytes after the one before. */
+typedef struct fry_rows {
+    ferry_buffer *buffer;
+    size_t offset, row_bytes, pitch_bytes;
+    uint32_t count;
+} fry_rows;
+
+/* What an operation touches in one way: a span, or rows, which are as many accesses. */
 struct fry_use {
     fry_use *next;
     ferry_buffer *buffer;
-    size_t begin, end;
+    size_t begin, end;  /* of the first row */
+    size_t pitch_bytes; /* row_count > 1 */
+    uint32_t row_count;
     ferry_access_mode mode;
 };
 
@@ -108,7 +117,7 @@ typedef struct fry_copy_op {
     ferry_buffer *dst;
     ferry_buffer *src;
     size_t dst_offset, src_offset;
-    size_t size_bytes;
+    size_t size_bytes; /* of all rows */
 } fry_copy_op;
 
 /*
@@ -131,9 +140,13 @@ struct fry_node {
     fry_link failing_link; /* failing queue */
     uint16_t unconfirmed; /* predecessors it overtook on the device, yet to resolve: status edges */
     int16_t refusal; /* fails with this as soon as it enters; a call: as its function returned */
-    uint8_t device_waits;  /* edges ON_DEVICE from other streams */
-    uint8_t outside;       /* promise: fry_outside */
-    uint8_t begun;         /* call: fry_call_begun, by compare-and-swap */
+    uint8_t device_waits; /* edges ON_DEVICE from other streams */
+    uint8_t outside;      /* promise: fry_outside */
+    union {
+        uint8_t begun;    /* call: fry_call_begun, by compare-and-swap */
+        uint8_t has_rows; /* definition: several. Copy: on a side at least; what it reads, then what
+                             it writes are the first two of its uses */
+    };
     uint8_t requested;     /* a cancel stands in the requests stack */
     fry_link request_link; /* requests stack */
 
@@ -152,6 +165,7 @@ struct fry_node {
     uint64_t sequence; /* copies: place in that stream once issued, else 0 */
     union {
         fry_copy_op copy;
+        fry_rows define;
         fry_call call;
         struct {
             fry_error *refusal_error; /* of a cancel that came first; there if refusal says so */
@@ -166,6 +180,7 @@ _Static_assert(__builtin_offsetof(struct fry_node, deadline_ns) == 128, "two lin
 /* The pool keeps the last two words of a slot for itself. */
 _Static_assert(sizeof(fry_node) <= 256 - 16, "a node with its future is four cache lines");
 _Static_assert(sizeof(fry_edge) <= 64 - 16, "an edge is one");
+_Static_assert(sizeof(fry_use) <= 64 - 16, "and so is a use");
 
 /* How far a promise has come: resolving and entering the graph may happen at once. */
 enum fry_outside {
@@ -177,6 +192,12 @@ enum fry_outside {
 static inline fry_node *fry_node_of(const ferry_future *future)
 {
     return (fry_node *)future;
+}
+
+/* A copy that touches more than what it reads and writes. */
+static inline bool fry_node_has_more_uses(const fry_node *copy)
+{
+    return copy->uses != NULL && (!copy->has_rows || copy->uses->next->next != NULL);
 }
 
 #define FRY_CONTAINER(pointer, type, member)                                                       \

@@ -7,6 +7,7 @@
 #include "engine/request.h"
 
 #define ACCESS_COUNT_MAX ((size_t)1 << 16)
+#define ROW_COUNT_MAX ((size_t)1 << 16)
 
 ferry_status fry_request_refuse(ferry_engine *engine, ferry_status status, const char *why)
 {
@@ -14,17 +15,60 @@ ferry_status fry_request_refuse(ferry_engine *engine, ferry_status status, const
     return status;
 }
 
-ferry_status fry_request_check_span(ferry_engine *engine, ferry_span span)
+static ferry_status check_span(ferry_engine *engine, const ferry_span *span)
 {
-    if (span.buffer == NULL)
+    const ferry_buffer *buffer = span->buffer;
+    if (buffer == NULL)
         return fry_request_refuse(engine, FERRY_E_INVALID, "a span without a buffer is refused");
-    if (span.buffer->engine != engine)
+    if (buffer->engine != engine)
         return fry_request_refuse(engine, FERRY_E_INVALID,
                                   "a span of another engine's buffer is refused");
-    if (span.offset_bytes > span.buffer->size_bytes ||
-        span.size_bytes > span.buffer->size_bytes - span.offset_bytes)
+    if (span->offset_bytes > buffer->size_bytes ||
+        span->size_bytes > buffer->size_bytes - span->offset_bytes)
         return fry_request_refuse(engine, FERRY_E_INVALID, "a span outside its buffer is refused");
     return FERRY_OK;
+}
+
+/* They lie within their buffer, one behind the other. */
+static ferry_status check_rows(ferry_engine *engine, const fry_row_span *rows)
+{
+    ferry_span first = rows->first;
+    ferry_status status = check_span(engine, &first);
+    if (status != FERRY_OK || rows->row_count <= 1 || first.size_bytes == 0)
+        return status;
+    if (rows->pitch_bytes < first.size_bytes)
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "a pitch smaller than its row is refused");
+    size_t last_bytes;
+    if (__builtin_mul_overflow(rows->pitch_bytes, rows->row_count - 1, &last_bytes))
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "a pitch and a number of rows that overflow are refused");
+    if (last_bytes > first.buffer->size_bytes - first.offset_bytes - first.size_bytes)
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "rows of which the last is outside its buffer are refused");
+    if (rows->pitch_bytes != first.size_bytes && rows->row_count > ROW_COUNT_MAX)
+        return fry_request_refuse(engine, FERRY_E_INVALID, "more than 65536 rows are refused");
+    return FERRY_OK;
+}
+
+/* Checked before. Rows without gaps are one. */
+static fry_rows rows_of(const fry_row_span *rows)
+{
+    size_t row_bytes = rows->first.size_bytes, count = rows->row_count;
+    bool is_one = count <= 1 || row_bytes == 0 || rows->pitch_bytes == row_bytes;
+    return (fry_rows){.buffer = rows->first.buffer,
+                      .offset = rows->first.offset_bytes,
+                      .row_bytes = is_one ? row_bytes * count : row_bytes,
+                      .pitch_bytes = rows->pitch_bytes,
+                      .count = is_one ? 1 : (uint32_t)count};
+}
+
+static fry_rows row_of(ferry_span span)
+{
+    return (fry_rows){.buffer = span.buffer,
+                      .offset = span.offset_bytes,
+                      .row_bytes = span.size_bytes,
+                      .count = 1};
 }
 
 /* Copies what the caller's version of the struct has; the rest is zero, which is the default. */
@@ -70,12 +114,16 @@ ferry_status fry_request_options(fry_request *request, ferry_engine *engine,
 ferry_status fry_request_open(fry_request *request, ferry_engine *engine,
                               const ferry_op_options *options)
 {
+    request->engine = engine;
+    request->context = NULL;
+    request->shared = NULL;
+    if (options == NULL) /* else request_options writes all of it */
+        memset(&request->options, 0, sizeof request->options);
     ferry_status status = fry_engine_check_open(engine);
     if (fry_likely(status == FERRY_OK) && options != NULL)
         status = fry_request_options(request, engine, options);
     if (fry_unlikely(status != FERRY_OK))
         return status;
-    request->engine = engine;
     request->context = fry_context_get(engine);
     return fry_likely(request->context != NULL) ? FERRY_OK : FERRY_E_NO_MEMORY;
 }
@@ -108,23 +156,29 @@ ferry_status fry_request_add_after(fry_request *request, fry_node *node, ferry_f
     return fry_node_add_edge(engine, request->context, node, fry_node_of(future), nature);
 }
 
-static ferry_status add_access(fry_request *request, fry_node *node, const ferry_access *access)
+static ferry_status add_accesses(const fry_request *request, fry_node *node)
 {
-    ferry_status status = fry_request_check_span(request->engine, access->span);
-    if (status != FERRY_OK)
-        return status;
-    if (access->mode < FERRY_READ || access->mode > FERRY_READ_WRITE)
-        return fry_request_refuse(request->engine, FERRY_E_INVALID,
-                                  "an access of no known mode is refused");
-    if (access->span.size_bytes == 0)
-        return FERRY_OK;
-    return fry_node_add_use(request->engine, request->context, node, access);
+    ferry_engine *engine = request->engine;
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; status == FERRY_OK && i < request->options.access_count; i++) {
+        const ferry_access *access = &request->options.accesses[i];
+        status = check_span(engine, &access->span);
+        if (status != FERRY_OK)
+            return status;
+        if (access->mode < FERRY_READ || access->mode > FERRY_READ_WRITE)
+            return fry_request_refuse(engine, FERRY_E_INVALID,
+                                      "an access of no known mode is refused");
+        fry_rows row = row_of(access->span);
+        if (row.row_bytes != 0)
+            status = fry_node_add_use(engine, request->context, node, &row, access->mode);
+    }
+    return status;
 }
 
 /* The node with all that the options say, or NULL. */
 fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, ferry_status *status_p)
 {
-    const ferry_op_options *options = &request->options;
+    const ferry_op_options *options = &request->options, *shared = request->shared;
     fry_node *node = fry_node_create(request->engine, request->context, kind, status_p);
     if (fry_unlikely(node == NULL))
         return NULL;
@@ -136,10 +190,10 @@ fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, ferry_statu
     ferry_status status = FERRY_OK;
     for (size_t i = 0; status == FERRY_OK && i < options->after_count; i++)
         status = fry_request_add_after(request, node, options->after[i], FRY_EDGE_AFTER);
-    for (size_t i = 0; status == FERRY_OK && i < request->after_count; i++)
-        status = fry_request_add_after(request, node, request->after[i], FRY_EDGE_AFTER);
-    for (size_t i = 0; status == FERRY_OK && i < options->access_count; i++)
-        status = add_access(request, node, &options->accesses[i]);
+    for (size_t i = 0; status == FERRY_OK && shared != NULL && i < shared->after_count; i++)
+        status = fry_request_add_after(request, node, shared->after[i], FRY_EDGE_AFTER);
+    if (status == FERRY_OK && options->access_count != 0)
+        status = add_accesses(request, node);
     if (fry_likely(status == FERRY_OK))
         return node;
     fry_node_discard(request->engine, request->context, node);
@@ -154,52 +208,139 @@ ferry_future *fry_request_submit(fry_request *request, fry_node *node)
     return &node->future;
 }
 
-ferry_status fry_request_check_copy(ferry_engine *engine, ferry_span dst, ferry_span src)
+/* ---- nodes of copies and calls ---- */
+
+static inline ferry_status check_copy(ferry_engine *engine, const ferry_span *dst,
+                                      const ferry_span *src)
 {
-    ferry_status status = fry_request_check_span(engine, dst);
+    ferry_status status = check_span(engine, dst);
     if (fry_likely(status == FERRY_OK))
-        status = fry_request_check_span(engine, src);
+        status = check_span(engine, src);
     if (fry_unlikely(status != FERRY_OK))
         return status;
-    if (dst.size_bytes != src.size_bytes)
+    if (dst->size_bytes != src->size_bytes)
         return fry_request_refuse(engine, FERRY_E_INVALID,
                                   "a copy between spans of two sizes is refused");
-    uintptr_t to = (uintptr_t)dst.buffer->data + dst.offset_bytes;
-    uintptr_t from = (uintptr_t)src.buffer->data + src.offset_bytes;
-    if (to < from + src.size_bytes && from < to + dst.size_bytes)
+    uintptr_t to = (uintptr_t)dst->buffer->data + dst->offset_bytes;
+    uintptr_t from = (uintptr_t)src->buffer->data + src->offset_bytes;
+    if (to < from + src->size_bytes && from < to + dst->size_bytes)
         return fry_request_refuse(engine, FERRY_E_INVALID,
                                   "a copy between overlapping spans is refused");
     return FERRY_OK;
 }
 
-static inline fry_node *make_copy(fry_request *request, ferry_span dst, ferry_span src,
-                                  ferry_status *status_p)
+static inline void init_copy(fry_node *node, const ferry_span *dst, const ferry_span *src,
+                             size_t size_bytes)
 {
-    ferry_engine *engine = request->engine;
-    *status_p = fry_request_check_copy(engine, dst, src);
-    if (fry_unlikely(*status_p != FERRY_OK))
-        return NULL;
-    fry_node *node = fry_request_node(request, FERRY_OP_COPY, status_p);
-    if (fry_unlikely(node == NULL))
-        return NULL;
-    node->op.copy = (fry_copy_op){.dst = dst.buffer,
-                                  .src = src.buffer,
-                                  .dst_offset = dst.offset_bytes,
-                                  .src_offset = src.offset_bytes,
-                                  .size_bytes = dst.size_bytes};
+    node->op.copy = (fry_copy_op){.dst = dst->buffer,
+                                  .src = src->buffer,
+                                  .dst_offset = dst->offset_bytes,
+                                  .src_offset = src->offset_bytes,
+                                  .size_bytes = size_bytes};
     node->sequence = 0;
     node->lane = NULL;
-    if (dst.size_bytes != 0) {
+    if (size_bytes != 0) {
         fry_node_init_spans(node);
-        node->lane = fry_lane_of_copy(engine, &node->op.copy);
+        node->lane = fry_lane_between(dst->buffer, src->buffer);
     }
+}
+
+static inline fry_node *make_copy(fry_request *request, const ferry_span *dst,
+                                  const ferry_span *src, ferry_status *status_p)
+{
+    *status_p = check_copy(request->engine, dst, src);
+    fry_node *node = fry_likely(*status_p == FERRY_OK)
+                         ? fry_request_node(request, FERRY_OP_COPY, status_p)
+                         : NULL;
+    if (fry_likely(node != NULL))
+        init_copy(node, dst, src, dst->size_bytes);
     return node;
 }
 
-fry_node *fry_request_copy(fry_request *request, ferry_span dst, ferry_span src,
+ferry_status fry_request_check_copy(ferry_engine *engine, const ferry_span *dst,
+                                    const ferry_span *src)
+{
+    return check_copy(engine, dst, src);
+}
+
+fry_node *fry_request_copy(fry_request *request, const ferry_span *dst, const ferry_span *src,
                            ferry_status *status_p)
 {
     return make_copy(request, dst, src, status_p);
+}
+
+static uintptr_t address_of(const fry_rows *rows)
+{
+    return (uintptr_t)rows->buffer->data + rows->offset;
+}
+
+/* The rows of either side come one behind the other, so of two that don't meet the first meets
+ * nothing that follows either. */
+static bool rows_meet(const fry_rows *dst, const fry_rows *src)
+{
+    uintptr_t to = address_of(dst), from = address_of(src);
+    uint32_t to_left = dst->count, from_left = src->count;
+    while (to_left > 0 && from_left > 0) {
+        if (to < from + src->row_bytes && from < to + dst->row_bytes)
+            return true;
+        if (to < from) {
+            to += dst->pitch_bytes;
+            to_left--;
+        } else {
+            from += src->pitch_bytes;
+            from_left--;
+        }
+    }
+    return false;
+}
+
+ferry_status fry_request_check_rows(ferry_engine *engine, const fry_row_span *dst,
+                                    const fry_row_span *src)
+{
+    ferry_status status = check_rows(engine, dst);
+    if (status == FERRY_OK)
+        status = check_rows(engine, src);
+    if (status != FERRY_OK)
+        return status;
+    if (dst->first.size_bytes != src->first.size_bytes)
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "a copy between rows of two sizes is refused");
+    fry_rows to = rows_of(dst), from = rows_of(src);
+    if (to.row_bytes != 0 && rows_meet(&to, &from))
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "a copy between overlapping rows is refused");
+    return FERRY_OK;
+}
+
+/* Ahead of the options' accesses, what is read first: fry_node.has_rows. */
+static ferry_status add_rows(fry_request *request, fry_node *node, const fry_rows *dst,
+                             const fry_rows *src)
+{
+    ferry_status status =
+        fry_node_add_use(request->engine, request->context, node, dst, FERRY_WRITE);
+    if (status == FERRY_OK)
+        status = fry_node_add_use(request->engine, request->context, node, src, FERRY_READ);
+    node->has_rows = true;
+    return status;
+}
+
+fry_node *fry_request_copy_rows(fry_request *request, const fry_row_span *dst,
+                                const fry_row_span *src, ferry_status *status_p)
+{
+    ferry_status status = fry_request_check_rows(request->engine, dst, src);
+    fry_node *node = status == FERRY_OK ? fry_request_node(request, FERRY_OP_COPY, &status) : NULL;
+    *status_p = status;
+    if (node == NULL)
+        return NULL;
+    fry_rows written = rows_of(dst), read = rows_of(src);
+    if (written.count > 1 || read.count > 1)
+        *status_p = add_rows(request, node, &written, &read);
+    if (*status_p != FERRY_OK) {
+        fry_node_discard(request->engine, request->context, node);
+        return NULL;
+    }
+    init_copy(node, &dst->first, &src->first, dst->first.size_bytes * dst->row_count);
+    return node;
 }
 
 fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry_call_fn fn,
@@ -220,19 +361,19 @@ fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry
 
 /* ---- refused writes ---- */
 
-static void poison_refused(ferry_engine *engine, fry_context *context, ferry_span span,
+static void poison_refused(ferry_engine *engine, fry_context *context, fry_rows rows,
                            ferry_status status)
 {
-    if (span.size_bytes == 0)
+    if (rows.row_bytes == 0)
         return;
     fry_node *node =
         context != NULL ? fry_node_create_reserve(engine, context, FERRY_OP_DEFINE) : NULL;
     if (node == NULL) {
-        fry_store_release(&span.buffer->refused, status); /* pairs with take_refusal in hazard.c */
+        fry_store_release(&rows.buffer->refused, status); /* pairs with take_refusal in hazard.c */
         return;
     }
-    node->op.copy = (fry_copy_op){
-        .dst = span.buffer, .dst_offset = span.offset_bytes, .size_bytes = span.size_bytes};
+    node->op.define = rows;
+    node->has_rows = rows.count > 1;
     fry_node_init_spans(node);
     node->refusal = (int16_t)status;
     fry_turn_submit(engine, context, node);
@@ -241,18 +382,17 @@ static void poison_refused(ferry_engine *engine, fry_context *context, ferry_spa
 
 /* Refused for want of room, not for being wrong: what it would have written is not valid now. */
 ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine *engine,
-                                        ferry_status status, const ferry_span *dst)
+                                        ferry_status status, const fry_row_span *dst)
 {
     if (status != FERRY_E_AGAIN && status != FERRY_E_NO_MEMORY)
         return fry_refused(engine, status);
     fry_context *context = request->context; /* NULL: there was no memory even for that */
-    if (dst != NULL && fry_request_check_span(engine, *dst) == FERRY_OK)
-        poison_refused(engine, context, *dst, status);
+    if (dst != NULL && check_rows(engine, dst) == FERRY_OK)
+        poison_refused(engine, context, rows_of(dst), status);
     for (size_t i = 0; i < request->options.access_count; i++) {
         const ferry_access *access = &request->options.accesses[i];
-        if ((access->mode & FERRY_WRITE) != 0 &&
-            fry_request_check_span(engine, access->span) == FERRY_OK)
-            poison_refused(engine, context, access->span, status);
+        if ((access->mode & FERRY_WRITE) != 0 && check_span(engine, &access->span) == FERRY_OK)
+            poison_refused(engine, context, row_of(access->span), status);
     }
     return fry_refused(engine, status);
 }
@@ -262,18 +402,36 @@ ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine
 ferry_future *ferry_copy(ferry_engine *engine, ferry_span dst, ferry_span src,
                          const ferry_op_options *options)
 {
-    fry_request request = {0};
+    fry_request request;
     ferry_status status = fry_request_open(&request, engine, options);
-    fry_node *node = fry_likely(status == FERRY_OK) ? make_copy(&request, dst, src, &status) : NULL;
-    if (fry_unlikely(node == NULL))
-        return fry_request_refuse_writes(&request, engine, status, &dst);
+    fry_node *node =
+        fry_likely(status == FERRY_OK) ? make_copy(&request, &dst, &src, &status) : NULL;
+    if (fry_unlikely(node == NULL)) {
+        fry_row_span written = {.first = dst, .row_count = 1};
+        return fry_request_refuse_writes(&request, engine, status, &written);
+    }
+    return fry_request_submit(&request, node);
+}
+
+ferry_future *ferry_copy_rows(ferry_engine *engine, ferry_span dst, size_t dst_pitch_bytes,
+                              ferry_span src, size_t src_pitch_bytes, size_t row_count,
+                              const ferry_op_options *options)
+{
+    fry_row_span to = {.first = dst, .pitch_bytes = dst_pitch_bytes, .row_count = row_count};
+    fry_row_span from = {.first = src, .pitch_bytes = src_pitch_bytes, .row_count = row_count};
+    fry_request request;
+    ferry_status status = fry_request_open(&request, engine, options);
+    fry_node *node =
+        status == FERRY_OK ? fry_request_copy_rows(&request, &to, &from, &status) : NULL;
+    if (node == NULL)
+        return fry_request_refuse_writes(&request, engine, status, &to);
     return fry_request_submit(&request, node);
 }
 
 ferry_future *ferry_call(ferry_engine *engine, ferry_executor *executor, ferry_call_fn fn,
                          void *arg, const ferry_op_options *options)
 {
-    fry_request request = {0};
+    fry_request request;
     ferry_status status = fry_request_open(&request, engine, options);
     fry_node *node =
         status == FERRY_OK ? fry_request_call(&request, executor, fn, arg, &status) : NULL;
@@ -284,7 +442,7 @@ ferry_future *ferry_call(ferry_engine *engine, ferry_executor *executor, ferry_c
 
 ferry_future *ferry_nop(ferry_engine *engine, const ferry_op_options *options)
 {
-    fry_request request = {0};
+    fry_request request;
     ferry_status status = fry_request_open(&request, engine, options);
     fry_node *node =
         fry_likely(status == FERRY_OK) ? fry_request_node(&request, FERRY_OP_NOP, &status) : NULL;
@@ -296,27 +454,27 @@ ferry_future *ferry_nop(ferry_engine *engine, const ferry_op_options *options)
 ferry_status ferry_buffer_define(ferry_span span, ferry_future *future)
 {
     ferry_engine *engine = span.buffer != NULL ? span.buffer->engine : NULL;
-    fry_request request = {0};
+    fry_request request;
     ferry_status status = fry_request_open(&request, engine, NULL);
     if (status == FERRY_OK)
-        status = fry_request_check_span(engine, span);
+        status = check_span(engine, &span);
     if (status == FERRY_OK && span.size_bytes == 0)
         status = fry_request_refuse(engine, FERRY_E_INVALID, "defining no bytes is refused");
     if (status != FERRY_OK)
         return status;
+    fry_row_span defined = {.first = span, .row_count = 1};
     fry_node *node = fry_request_node(&request, FERRY_OP_DEFINE, &status);
     if (node == NULL) {
-        ferry_future_release(fry_request_refuse_writes(&request, engine, status, &span));
+        ferry_future_release(fry_request_refuse_writes(&request, engine, status, &defined));
         return status;
     }
-    node->op.copy = (fry_copy_op){
-        .dst = span.buffer, .dst_offset = span.offset_bytes, .size_bytes = span.size_bytes};
+    node->op.define = row_of(span);
     fry_node_init_spans(node);
     if (future != NULL)
         status = fry_request_add_after(&request, node, future, FRY_EDGE_AFTER);
     if (status != FERRY_OK) {
         fry_node_discard(engine, request.context, node);
-        ferry_future_release(fry_request_refuse_writes(&request, engine, status, &span));
+        ferry_future_release(fry_request_refuse_writes(&request, engine, status, &defined));
         return status;
     }
     ferry_future_release(fry_request_submit(&request, node));

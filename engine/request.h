@@ -14,9 +14,15 @@ typedef struct fry_request {
     ferry_engine *engine;
     fry_context *context;
     ferry_op_options options;
-    ferry_future *const *after; /* beside the options': those of the batch it is in */
-    size_t after_count;
+    const ferry_op_options *shared; /* in a batch, and not its: what that has in after[] is added */
 } fry_request;
+
+/* What a caller says of one side of a copy. */
+typedef struct fry_row_span {
+    ferry_span first;
+    size_t pitch_bytes;
+    size_t row_count;
+} fry_row_span;
 
 /* Logs why, and gives the status back. */
 ferry_status fry_request_refuse(ferry_engine *engine, ferry_status status, const char *why);
@@ -32,15 +38,20 @@ ferry_status fry_request_open(fry_request *request, ferry_engine *engine,
 ferry_status fry_request_options(fry_request *request, ferry_engine *engine,
                                  const ferry_op_options *options);
 
-ferry_status fry_request_check_span(ferry_engine *engine, ferry_span span);
-ferry_status fry_request_check_copy(ferry_engine *engine, ferry_span dst, ferry_span src);
+/* What is wrong with a copy, if anything. */
+ferry_status fry_request_check_copy(ferry_engine *engine, const ferry_span *dst,
+                                    const ferry_span *src);
+ferry_status fry_request_check_rows(ferry_engine *engine, const fry_row_span *dst,
+                                    const fry_row_span *src);
 
 /* The node with all that the options say; NULL sets *status_p, and nothing is left behind. */
 fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, ferry_status *status_p);
 
-/* The same, of a copy and of a call. */
-fry_node *fry_request_copy(fry_request *request, ferry_span dst, ferry_span src,
+/* The same, of a copy, which is checked first, and of a call. */
+fry_node *fry_request_copy(fry_request *request, const ferry_span *dst, const ferry_span *src,
                            ferry_status *status_p);
+fry_node *fry_request_copy_rows(fry_request *request, const fry_row_span *dst,
+                                const fry_row_span *src, ferry_status *status_p);
 fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry_call_fn fn,
                            void *arg, ferry_status *status_p);
 
@@ -56,6 +67,6 @@ ferry_future *fry_request_submit(fry_request *request, fry_node *node);
  * have written is not valid from now on: `dst` (NULL: none) and what the request's options say.
  */
 ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine *engine,
-                                        ferry_status status, const ferry_span *dst);
+                                        ferry_status status, const fry_row_span *dst);
 
 #endif

@@ -23,11 +23,22 @@
 typedef struct fry_device fry_device;
 typedef struct fry_stream fry_stream;
 
+/*
+ * Rows of one size, each of which begins a pitch after the one before; a plain copy is one row, and
+ * has no pitches. Rows of a side don't overlap, nor do those of the two sides.
+ */
 typedef struct fry_copy {
-    void *dst;
+    void *dst; /* the first row's */
     const void *src;
-    size_t size_bytes;
+    size_t size_bytes; /* all rows together */
+    size_t row_count;
+    size_t dst_pitch_bytes, src_pitch_bytes;
 } fry_copy;
+
+static inline size_t fry_copy_row_bytes(const fry_copy *copy)
+{
+    return copy->row_count == 1 ? copy->size_bytes : copy->size_bytes / copy->row_count;
+}
 
 /* Something on a stream: the operation of that sequence number, and all before it. */
 typedef struct fry_event {

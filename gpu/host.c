@@ -24,6 +24,7 @@
 #include "gpu/host.h"
 
 #include "base/eventcount.h"
+#include "gpu/host_copy.h"
 #include "gpu/host_stream.h"
 
 #include <assert.h>
@@ -208,7 +209,10 @@ static bool host_copy_inline(fry_stream *stream, const fry_copy *copy)
     if (copy->size_bytes > host_of(stream->device)->options.inline_copy_bytes ||
         !fry_host_stream_is_empty(host_stream(stream)))
         return false;
-    memcpy(copy->dst, copy->src, copy->size_bytes);
+    if (fry_likely(copy->row_count == 1))
+        memcpy(copy->dst, copy->src, copy->size_bytes);
+    else
+        fry_host_copy_whole(copy);
     return true;
 }
 

@@ -6,6 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Streaming goes by blocks of this size, so a shorter row has nothing of it but its fence. */
+#define BLOCK_BYTES ((size_t)32 << 10)
+
 /* ThreadSanitizer does not see streaming stores: under it memcpy does everything. */
 #if defined(__SSE2__) && !FRY_TSAN
 
@@ -16,7 +19,6 @@
     ((size_t)4 * LINE_BYTES) /* what is copied of a page before the next one's turn                \
                               */
 #define PAGE_BYTES ((size_t)4096)
-#define BLOCK_BYTES (8 * PAGE_BYTES)
 
 /* to is aligned to 16 bytes. */
 static inline void stream_line(char *to, const char *from)
@@ -74,10 +76,41 @@ static void stream_chunk(char *to, const char *from, size_t size_bytes)
 
 #endif
 
-void fry_host_copy_chunk(void *dst, const void *src, size_t size_bytes, bool is_streamed)
+static void copy_part(char *to, const char *from, size_t size_bytes, bool is_streamed)
 {
     if (is_streamed)
-        stream_chunk(dst, src, size_bytes);
+        stream_chunk(to, from, size_bytes);
     else
-        memcpy(dst, src, size_bytes);
+        memcpy(to, from, size_bytes);
+}
+
+size_t fry_host_copy_chunk(const fry_copy *copy, size_t copied_bytes)
+{
+    char *dst = copy->dst;
+    const char *src = copy->src;
+    size_t row_bytes = fry_copy_row_bytes(copy);
+    bool is_streamed = copy->size_bytes >= FRY_HOST_STREAMED_BYTES && row_bytes >= BLOCK_BYTES;
+    size_t chunk_bytes = copy->size_bytes - copied_bytes;
+    if (chunk_bytes > FRY_HOST_CHUNK_BYTES)
+        chunk_bytes = FRY_HOST_CHUNK_BYTES;
+    if (copy->row_count == 1) {
+        copy_part(dst + copied_bytes, src + copied_bytes, chunk_bytes, is_streamed);
+        return chunk_bytes;
+    }
+    size_t row = copied_bytes / row_bytes, at = copied_bytes % row_bytes;
+    for (size_t left = chunk_bytes; left > 0; row++, at = 0) {
+        size_t part_bytes = row_bytes - at < left ? row_bytes - at : left;
+        copy_part(dst + row * copy->dst_pitch_bytes + at, src + row * copy->src_pitch_bytes + at,
+                  part_bytes, is_streamed);
+        left -= part_bytes;
+    }
+    return chunk_bytes;
+}
+
+void fry_host_copy_whole(const fry_copy *copy)
+{
+    size_t row_bytes = fry_copy_row_bytes(copy);
+    for (size_t row = 0; row < copy->row_count; row++)
+        memcpy((char *)copy->dst + row * copy->dst_pitch_bytes,
+               (const char *)copy->src + row * copy->src_pitch_bytes, row_bytes);
 }

@@ -3,8 +3,7 @@
 #ifndef FRY_GPU_HOST_COPY_H
 #define FRY_GPU_HOST_COPY_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "gpu/device.h"
 
 /*
  * How much is copied between two looks at a cancel. The C library's memcpy chooses how to copy by
@@ -21,9 +20,13 @@
 #define FRY_HOST_STREAMED_BYTES ((size_t)32 << 20)
 
 /*
- * Copies one chunk. is_streamed: past the caches, if the machine can. The bytes are there for
- * whoever sees a release store that the caller makes afterwards.
+ * Copies the next chunk of a copy of which `copied_bytes` have been, and more are left: about
+ * FRY_HOST_CHUNK_BYTES of one row or of many. Returns how much. The bytes are there for whoever
+ * sees a release store that the caller makes afterwards.
  */
-void fry_host_copy_chunk(void *dst, const void *src, size_t size_bytes, bool is_streamed);
+size_t fry_host_copy_chunk(const fry_copy *copy, size_t copied_bytes);
+
+/* Copies all of a small one. */
+void fry_host_copy_whole(const fry_copy *copy);
 
 #endif

@@ -71,7 +71,6 @@ static void copy_unless_skipped(const fry_host_slot *slot, uint64_t sequence,
                                 const fry_host_gate *gate)
 {
     const fry_copy *copy = &slot->copy;
-    bool is_streamed = copy->size_bytes >= FRY_HOST_STREAMED_BYTES;
     size_t copied_bytes = 0;
     while (fry_load_relaxed(&slot->skip_sequence) != sequence) {
         if (gate->fn != NULL) {
@@ -79,14 +78,9 @@ static void copy_unless_skipped(const fry_host_slot *slot, uint64_t sequence,
             if (fry_load_relaxed(&slot->skip_sequence) == sequence)
                 return;
         }
-        size_t chunk_bytes = copy->size_bytes - copied_bytes;
-        if (chunk_bytes == 0)
+        if (copied_bytes == copy->size_bytes)
             return;
-        if (chunk_bytes > FRY_HOST_CHUNK_BYTES)
-            chunk_bytes = FRY_HOST_CHUNK_BYTES;
-        fry_host_copy_chunk((char *)copy->dst + copied_bytes,
-                            (const char *)copy->src + copied_bytes, chunk_bytes, is_streamed);
-        copied_bytes += chunk_bytes;
+        copied_bytes += fry_host_copy_chunk(copy, copied_bytes);
     }
 }
 

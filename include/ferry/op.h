@@ -58,9 +58,9 @@ typedef struct ferry_op_options {
  * options of a wrong size or out of their limits; the log says which), FERRY_E_NO_MEMORY,
  * FERRY_E_AGAIN (a limit of the engine is reached, max_nodes among them), FERRY_E_SHUTDOWN,
  * FERRY_E_FORKED. What FERRY_E_NO_MEMORY and FERRY_E_AGAIN keep from being written is poisoned, in
- * program order. Fails later: FERRY_E_CANCELLED, FERRY_E_DEADLINE, FERRY_E_DEPENDENCY (the cause
- * says who), FERRY_E_SHUTDOWN, FERRY_E_NO_MEMORY and FERRY_E_AGAIN (no room to list its accesses),
- * and what each function adds.
+ * program order; where there is no room even to list it, its whole buffer is. Fails later:
+ * FERRY_E_CANCELLED, FERRY_E_DEADLINE, FERRY_E_DEPENDENCY (the cause says who), FERRY_E_SHUTDOWN,
+ * FERRY_E_NO_MEMORY and FERRY_E_AGAIN (no room to list its accesses), and what each function adds.
  *
  * Operations of one thread are in program order; order between threads is the order in which their
  * calls happened to come.
@@ -74,6 +74,23 @@ typedef struct ferry_op_options {
  */
 FERRY_API ferry_future *ferry_copy(ferry_engine *engine, ferry_span dst, ferry_span src,
                                    const ferry_op_options *options);
+
+/*
+ * Copies row_count rows of src to as many of dst: a block of columns of a matrix, say. The spans
+ * are the first rows, of equal size; each further row begins a pitch after the one before. Where a
+ * side's pitch is its rows' size they are one span to ferry; otherwise each row is an access of its
+ * own, so copies of different columns of one matrix don't wait for each other, and what fails
+ * poisons its rows alone. Either side costs what so many accesses cost.
+ *  dst_pitch_bytes, src_pitch_bytes  at least the rows' size; row_count 0 or 1: ignored
+ *  row_count  at most 2^16, but where both pitches are the rows' size any number; 0, or rows of
+ *             zero bytes: resolves when after[] has; 1: the same as ferry_copy
+ * Rows that lie outside their buffer, or of which one of dst's meets one of src's, are refused with
+ * FERRY_E_INVALID. For the rest it is like ferry_copy.
+ */
+FERRY_API ferry_future *ferry_copy_rows(ferry_engine *engine, ferry_span dst,
+                                        size_t dst_pitch_bytes, ferry_span src,
+                                        size_t src_pitch_bytes, size_t row_count,
+                                        const ferry_op_options *options);
 
 /*
  * A user's function; a negative return fails the operation with that status. On the loop it keeps
@@ -128,12 +145,12 @@ FERRY_API ferry_executor *ferry_executor_inline(void);
  * An operation of a batch; zero what its kind has no use for.
  */
 typedef struct ferry_op {
-    ferry_op_kind kind; /* FERRY_OP_COPY, FERRY_OP_CALL or FERRY_OP_NOP */
-    ferry_span dst;     /* copy: where to; with row_count above 1 the first row */
-    ferry_span src;     /* copy: where from; likewise */
-    size_t row_count;   /* copy: 0 or 1 */
-    size_t dst_pitch_bytes;
-    size_t src_pitch_bytes;
+    ferry_op_kind kind;              /* FERRY_OP_COPY, FERRY_OP_CALL or FERRY_OP_NOP */
+    ferry_span dst;                  /* copy: where to; with row_count above 1 the first row */
+    ferry_span src;                  /* copy: where from; likewise */
+    size_t row_count;                /* copy: as in ferry_copy_rows; 0 or 1: plain */
+    size_t dst_pitch_bytes;          /* row_count above 1 */
+    size_t src_pitch_bytes;          /* likewise */
     ferry_executor *executor;        /* call: as in ferry_call */
     ferry_call_fn fn;                /* call */
     void *arg;                       /* call */
@@ -157,7 +174,8 @@ typedef struct ferry_op {
  * Returns a future with a reference for the caller, never NULL, which resolves like
  * ferry_future_all of the operations: FERRY_OK when all have succeeded; as soon as one failed, with
  * FERRY_E_DEPENDENCY and the root of that failure as cause. Cancelling it cancels only itself: the
- * operations go on. No operation: as soon as after[] has resolved.
+ * operations go on. So when it is FERRY_OK they are all quiet; otherwise each[] or
+ * ferry_engine_drain tells when they are. No operation: as soon as after[] has resolved.
  *
  * It fails at once, and then nothing was submitted and each[] holds futures that failed in the same
  * way, with FERRY_E_INVALID (also for accesses in `options`, and a count or op_size_bytes that
@@ -165,9 +183,9 @@ typedef struct ferry_op {
  * want of room keep from being written is poisoned. Later: FERRY_E_DEPENDENCY, FERRY_E_CANCELLED,
  * FERRY_E_SHUTDOWN; without an operation what ferry_nop gives.
  *
- * The calling thread does its share of the graph's work as if it had submitted one by one, some 256
- * operations at a time; others get their turn in between. So another thread's operations may come
- * between two of a batch.
+ * The calling thread does as much of the graph's work meanwhile as it might have one by one, and
+ * others get their turn after some 256 operations at most: another thread's may come between two of
+ * a batch.
  */
 FERRY_API ferry_future *ferry_batch(ferry_engine *engine, const ferry_op *ops, size_t op_size_bytes,
                                     size_t count, ferry_future *each[],

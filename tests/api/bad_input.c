@@ -36,6 +36,8 @@ Test(bad_input, null_handles_have_an_answer)
     ASSERT_STATUS(ferry_buffer_define(no_span, NULL), FERRY_E_INVALID);
 
     ASSERT_STATUS(status_of(ferry_copy(NULL, no_span, no_span, NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_copy_rows(NULL, no_span, 0, no_span, 0, 2, NULL)),
+                  FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_call(NULL, NULL, fail_call, NULL, NULL)), FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_nop(NULL, NULL)), FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_batch(NULL, NULL, 0, 0, NULL, NULL)), FERRY_E_INVALID);

@@ -1,66 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batches: as if submitted one by one in the order of the array, with one future for all. */
-#include "tests/support/api_test.h"
+#include "tests/support/batch_test.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 
 TestSuite(batch, .timeout = HANG_S);
-
-enum { BIG = 65536, MANY = 1000, SLICE = 64 };
-
-static ferry_op copy_op(ferry_span dst, ferry_span src)
-{
-    return (ferry_op){.kind = FERRY_OP_COPY, .dst = dst, .src = src};
-}
-
-static ferry_op call_op(ferry_call_fn fn, void *arg)
-{
-    return (ferry_op){.kind = FERRY_OP_CALL, .fn = fn, .arg = arg};
-}
-
-static ferry_op nop_op(void)
-{
-    return (ferry_op){.kind = FERRY_OP_NOP};
-}
-
-static ferry_future *submit(const test_engine *te, const ferry_op *ops, size_t count,
-                            ferry_future *each[], const ferry_op_options *options)
-{
-    ferry_future *all = ferry_batch(te->engine, ops, sizeof *ops, count, each, options);
-    cr_assert_not_null(all);
-    for (size_t i = 0; each != NULL && i < count; i++)
-        cr_assert_not_null(each[i], "future %zu", i);
-    return all;
-}
-
-/* Waits for the batch's future and gives it back. */
-static ferry_status end_of(ferry_future *all)
-{
-    ferry_status status = ferry_future_wait(all, -1);
-    ferry_future_release(all);
-    return status;
-}
-
-static void release_all(ferry_future *each[], size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        ferry_future_release(each[i]);
-}
-
-/* Waits until everything is quiet. */
-static void drain(const test_engine *te)
-{
-    ASSERT_STATUS(end_of(ferry_engine_drain(te->engine)), FERRY_OK);
-}
-
-static ferry_op_options after_one(ferry_future *const *after)
-{
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = after;
-    options.after_count = 1;
-    return options;
-}
 
 /* ---- order ---- */
 
@@ -171,37 +116,56 @@ Test(batch, it_has_its_place_among_others)
     test_engine_close(&te);
 }
 
-/* ---- many ---- */
-
-typedef struct slices {
+/* The columns of a matrix one by one, and then all of it on to a third place. */
+static void copy_columns(ferry_loop_mode loop, size_t rows, bool with_each)
+{
+    enum { COLUMNS = 16 };
     test_engine te;
-    ferry_buffer *src, *dst;
-    ferry_op ops[MANY];
-    ferry_future *each[MANY];
-} slices;
-
-/* MANY small copies between disjoint slices. */
-static void slices_open(slices *s, const ferry_engine_options *options)
-{
-    test_engine_create(&s->te, options);
-    s->src = test_buffer(&s->te, 0, (size_t)MANY * SLICE, 7);
-    s->dst = test_buffer(&s->te, 1, (size_t)MANY * SLICE, 0);
-    for (size_t i = 0; i < MANY; i++)
-        s->ops[i] = copy_op(span_of(s->dst, i * SLICE, SLICE), span_of(s->src, i * SLICE, SLICE));
+    test_engine_open(&te, loop);
+    ferry_buffer *from = test_buffer(&te, 0, rows * COLUMNS, 1);
+    ferry_buffer *by_way = test_buffer(&te, 1, rows * COLUMNS, 2);
+    ferry_buffer *to = test_buffer(&te, 2, rows * COLUMNS, 3);
+    ferry_op ops[COLUMNS + 1];
+    ferry_future *each[COLUMNS + 1];
+    for (size_t i = 0; i < COLUMNS; i++)
+        ops[i] = columns_op(by_way, from, i, 1, COLUMNS, rows);
+    ops[COLUMNS] = columns_op(to, by_way, 0, COLUMNS, COLUMNS, rows); /* without gaps */
+    ASSERT_STATUS(end_of(submit(&te, ops, COLUMNS + 1, with_each ? each : NULL, NULL)), FERRY_OK);
+    cr_assert(is_filled(by_way, 0, rows * COLUMNS, 1));
+    cr_assert(is_filled(to, 0, rows * COLUMNS, 1));
+    if (with_each)
+        release_all(each, COLUMNS + 1);
+    ferry_buffer_release(from);
+    ferry_buffer_release(by_way);
+    ferry_buffer_release(to);
+    test_engine_close(&te);
 }
 
-static void slices_close(slices *s)
+Test(batch, strided_copies)
 {
-    ferry_buffer_release(s->src);
-    ferry_buffer_release(s->dst);
-    test_engine_close(&s->te);
+    for (int with_each = 0; with_each < 2; with_each++) {
+        copy_columns(FERRY_LOOP_EMBEDDED, 4, with_each != 0);
+        copy_columns(FERRY_LOOP_EMBEDDED, 10000, with_each != 0);
+        copy_columns(FERRY_LOOP_THREAD, 10000, with_each != 0);
+    }
 }
 
-static void slices_open_with(slices *s, ferry_loop_mode loop)
+/* As plain ones, whatever the pitches say. */
+Test(batch, no_rows_and_one_row_are_a_plain_copy)
 {
-    ferry_engine_options options = test_engine_options(&s->te, loop);
-    slices_open(s, &options);
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_buffer *src = test_buffer(&te, 0, SLICE, 1), *dst = test_buffer(&te, 1, SLICE, 0);
+    ferry_op ops[2] = {columns_op(dst, src, 0, 8, 1, 0), columns_op(dst, src, 8, 8, 1, 1)};
+    ASSERT_STATUS(status_of(submit(&te, ops, 2, NULL, NULL)), FERRY_OK);
+    cr_assert(is_filled(dst, 0, 16, 1));
+    cr_assert(is_filled(dst, 16, SLICE - 16, 0));
+    ferry_buffer_release(src);
+    ferry_buffer_release(dst);
+    test_engine_close(&te);
 }
+
+/* ---- many ---- */
 
 Test(batch, small_copies_are_done_on_return)
 {
@@ -347,340 +311,6 @@ Test(batch, zero_operations_resolve_when_after_has)
     keep_promise(promise, FERRY_OK);
     ferry_future_release(after);
     test_engine_close(&te);
-}
-
-/* ---- failures ---- */
-
-Test(batch, a_failure_is_the_batchs_and_that_of_what_depends_on_it)
-{
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *left = test_buffer(&te, 0, SLICE, 1), *right = test_buffer(&te, 1, SLICE, 2);
-    ferry_access access = {ferry_buffer_span(left), FERRY_WRITE};
-    ferry_op_options writes = FERRY_OP_OPTIONS_INIT;
-    writes.accesses = &access;
-    writes.access_count = 1;
-    _Atomic int calls = 0;
-    ferry_op ops[4] = {call_op(count_call, &calls), call_op(fail_call, NULL),
-                       copy_op(ferry_buffer_span(right), ferry_buffer_span(left)),
-                       call_op(count_call, &calls)};
-    ops[1].options = &writes;
-    for (int with_each = 0; with_each < 2; with_each++) {
-        ferry_future *each[4];
-        ferry_future *all = submit(&te, ops, 4, with_each ? each : NULL, NULL);
-        settle(&te);
-        ASSERT_STATUS(ferry_future_poll(all), FERRY_E_DEPENDENCY);
-        const ferry_error *error = ferry_future_error(all);
-        ASSERT_STATUS(error->status, FERRY_E_DEPENDENCY);
-        ASSERT_STATUS(error->cause->status, FERRY_E_FAILED);
-        cr_assert(is_filled(right, 0, SLICE, 2));
-        if (with_each) {
-            cr_assert_eq(error->cause->op, ferry_future_id(each[1]));
-            ASSERT_STATUS(ferry_future_poll(each[0]), FERRY_OK);
-            ASSERT_STATUS(ferry_future_poll(each[1]), FERRY_E_FAILED);
-            ASSERT_STATUS(ferry_future_poll(each[2]), FERRY_E_DEPENDENCY);
-            ASSERT_STATUS(ferry_future_poll(each[3]), FERRY_OK);
-            release_all(each, 4);
-        }
-        ferry_future_release(all);
-    }
-    cr_assert_eq(calls, 4);
-    ferry_buffer_release(left);
-    ferry_buffer_release(right);
-    test_engine_close(&te);
-}
-
-Test(batch, it_fails_as_soon_as_one_has)
-{
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *first = test_promise(&te), *second = test_promise(&te);
-    ferry_future *after[2] = {ferry_promise_future(first), ferry_promise_future(second)};
-    ferry_op_options options[2] = {after_one(&after[0]), after_one(&after[1])};
-    for (int with_each = 0; with_each < 2; with_each++) {
-        ferry_op ops[2] = {nop_op(), nop_op()};
-        ops[0].options = &options[0];
-        ops[1].options = &options[1];
-        ferry_future *each[2];
-        ferry_future *all = submit(&te, ops, 2, with_each ? each : NULL, NULL);
-        settle(&te);
-        ASSERT_STATUS(ferry_future_poll(all), with_each ? FERRY_E_DEPENDENCY : FERRY_PENDING);
-        if (with_each == 0)
-            ASSERT_STATUS(ferry_promise_resolve(second, FERRY_E_BUSY, NULL), FERRY_OK);
-        settle(&te);
-        ASSERT_STATUS(ferry_future_error(all)->cause->status, FERRY_E_BUSY);
-        cr_assert_eq(ferry_future_error(all)->cause->op, ferry_future_id(after[1]));
-        if (with_each) {
-            ASSERT_STATUS(ferry_future_poll(each[0]), FERRY_PENDING);
-            ASSERT_STATUS(ferry_future_poll(each[1]), FERRY_E_DEPENDENCY);
-            release_all(each, 2);
-        }
-        ASSERT_STATUS(status_of(all), FERRY_E_DEPENDENCY);
-    }
-    ferry_future *drained = ferry_engine_drain(te.engine);
-    settle(&te);
-    ASSERT_STATUS(ferry_future_poll(drained), FERRY_PENDING); /* the others are still there */
-    keep_promise(first, FERRY_OK);
-    ferry_promise_release(second);
-    settle(&te);
-    ASSERT_STATUS(status_of(drained), FERRY_OK);
-    release_all(after, 2);
-    test_engine_close(&te);
-}
-
-Test(batch, what_is_wrong_fails_alone)
-{
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *src = test_buffer(&te, 0, SLICE, 1), *dst = test_buffer(&te, 1, SLICE, 0);
-    ferry_op_options no_future = FERRY_OP_OPTIONS_INIT, wrong_size = FERRY_OP_OPTIONS_INIT;
-    no_future.after_count = 1;
-    wrong_size.struct_size = 3;
-    _Atomic int calls = 0;
-    ferry_op ops[] = {
-        call_op(count_call, &calls),
-        {0},
-        {.kind = FERRY_OP_PROMISE},
-        {.kind = FERRY_OP_BATCH},
-        call_op(NULL, NULL),
-        {.kind = FERRY_OP_COPY},
-        copy_op(span_of(dst, 0, 1), span_of(src, 0, 2)),
-        copy_op(span_of(dst, 0, SLICE + 1), span_of(src, 0, SLICE + 1)),
-        copy_op(span_of(src, 0, 2), span_of(src, 1, 2)),
-        {.kind = FERRY_OP_NOP, .options = &no_future},
-        {.kind = FERRY_OP_NOP, .options = &wrong_size},
-        copy_op(ferry_buffer_span(dst), ferry_buffer_span(src)),
-        call_op(count_call, &calls),
-    };
-    enum { COUNT = sizeof ops / sizeof ops[0] };
-    ferry_future *each[COUNT];
-    ferry_future *all = submit(&te, ops, COUNT, each, NULL);
-    settle(&te);
-    for (size_t i = 0; i < COUNT; i++) {
-        bool is_right = i == 0 || i >= COUNT - 2;
-        ferry_status status = ferry_future_poll(each[i]);
-        cr_assert_eq(status, is_right ? FERRY_OK : FERRY_E_INVALID, "op %zu is %s", i,
-                     ferry_status_name(status));
-    }
-    cr_assert_eq(calls, 2);
-    cr_assert(is_filled(dst, 0, SLICE, 1));
-    ASSERT_STATUS(ferry_future_poll(all), FERRY_E_DEPENDENCY);
-    ASSERT_STATUS(ferry_future_error(all)->cause->status, FERRY_E_INVALID);
-    ferry_future_release(all);
-    release_all(each, COUNT);
-    ASSERT_STATUS(end_of(submit(&te, ops, COUNT, NULL, NULL)), FERRY_E_DEPENDENCY);
-    drain(&te);
-    cr_assert_eq(calls, 4);
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
-}
-
-static void is_refused_whole(ferry_engine *engine, const ferry_op *ops, size_t op_size_bytes,
-                             size_t count, const ferry_op_options *options)
-{
-    ferry_future *each[3] = {NULL};
-    ASSERT_STATUS(status_of(ferry_batch(engine, ops, op_size_bytes, count, NULL, options)),
-                  FERRY_E_INVALID);
-    if (count > 3)
-        return;
-    ASSERT_STATUS(status_of(ferry_batch(engine, ops, op_size_bytes, count, each, options)),
-                  FERRY_E_INVALID);
-    for (size_t i = 0; i < count; i++)
-        ASSERT_STATUS(status_of(each[i]), FERRY_E_INVALID);
-}
-
-Test(batch, what_is_wrong_with_the_batch_refuses_all_of_it)
-{
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *buffer = test_buffer(&te, 0, SLICE, 1);
-    _Atomic int calls = 0;
-    ferry_op ops[3] = {call_op(count_call, &calls), call_op(count_call, &calls), nop_op()};
-    ferry_access access = {ferry_buffer_span(buffer), FERRY_READ};
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    is_refused_whole(NULL, ops, sizeof ops[0], 3, NULL);
-    is_refused_whole(te.engine, NULL, sizeof ops[0], 3, NULL);
-    is_refused_whole(te.engine, ops, 0, 3, NULL);
-    is_refused_whole(te.engine, ops, 4097, 3, NULL);
-    is_refused_whole(te.engine, ops, sizeof ops[0], ((size_t)1 << 20) + 1, NULL);
-    is_refused_whole(te.engine, ops, sizeof ops[0], SIZE_MAX, NULL);
-    options.accesses = &access;
-    options.access_count = 1;
-    is_refused_whole(te.engine, ops, sizeof ops[0], 3, &options);
-    options = (ferry_op_options)FERRY_OP_OPTIONS_INIT;
-    options.after_count = 1;
-    is_refused_whole(te.engine, ops, sizeof ops[0], 3, &options);
-    settle(&te);
-    cr_assert_eq(calls, 0);
-    ferry_buffer_release(buffer);
-    test_engine_close(&te);
-}
-
-/* ---- no room ---- */
-
-/* A nop that reads it, after all else is over. */
-static ferry_status read_of(const test_engine *te, ferry_span span)
-{
-    ferry_access access = {span, FERRY_READ};
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.accesses = &access;
-    options.access_count = 1;
-    ferry_future *nop = ferry_nop(te->engine, &options);
-    settle(te);
-    return status_of(nop);
-}
-
-/* Room for some of a batch's copies: those behind are refused, and what they would have written is
- * poisoned; as if submitted one by one. */
-static void runs_out_of_nodes(bool with_each)
-{
-    test_engine te;
-    ferry_engine_options engine_options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    engine_options.max_nodes = 12;
-    test_engine_create(&te, &engine_options);
-    enum { COUNT = 30 };
-    ferry_buffer *src = test_buffer(&te, 0, COUNT, 1), *dst = test_buffer(&te, 1, COUNT, 0);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *after = ferry_promise_future(promise);
-    ferry_op_options options = after_one(&after);
-    ferry_op ops[COUNT];
-    ferry_future *each[COUNT];
-    for (size_t i = 0; i < COUNT; i++)
-        ops[i] = copy_op(span_of(dst, i, 1), span_of(src, i, 1));
-    ferry_future *all = submit(&te, ops, COUNT, with_each ? each : NULL, &options);
-    settle(&te);
-    ASSERT_STATUS(ferry_future_poll(all), FERRY_E_DEPENDENCY);
-    ASSERT_STATUS(ferry_future_error(all)->cause->status, FERRY_E_AGAIN);
-    ferry_future_release(all);
-    keep_promise(promise, FERRY_OK);
-    ferry_future_release(after);
-    settle(&te);
-    size_t done = 0;
-    while (done < COUNT && is_filled(dst, done, 1, 1))
-        done++;
-    cr_assert_geq(done, 5, "only %zu went through", done);
-    cr_assert_lt(done, 12);
-    if (with_each) {
-        for (size_t i = 0; i < COUNT; i++)
-            ASSERT_STATUS(ferry_future_poll(each[i]), i < done ? FERRY_OK : FERRY_E_AGAIN);
-        release_all(each, COUNT);
-    }
-    for (size_t i = 0; i < COUNT; i++)
-        ASSERT_STATUS(read_of(&te, span_of(dst, i, 1)), i < done ? FERRY_OK : FERRY_E_DEPENDENCY);
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
-}
-
-Test(batch, want_of_room_refuses_one_by_one)
-{
-    runs_out_of_nodes(true);
-    runs_out_of_nodes(false);
-}
-
-/* The refused one stands in its place: the write behind it heals, the one before it does not. */
-Test(batch, what_is_refused_keeps_its_place)
-{
-    test_engine te;
-    ferry_engine_options engine_options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    engine_options.max_nodes = 2; /* a nop and the batch */
-    test_engine_create(&te, &engine_options);
-    ferry_buffer *src = test_buffer(&te, 0, SLICE, 1), *dst = test_buffer(&te, 1, SLICE, 0);
-    ferry_future *kept = ferry_nop(te.engine, NULL);
-    ferry_op_options labelled = FERRY_OP_OPTIONS_INIT;
-    ferry_access access = {ferry_buffer_span(dst), FERRY_WRITE};
-    labelled.accesses = &access;
-    labelled.access_count = 1;
-    ferry_op ops[3] = {copy_op(span_of(dst, 0, 32), span_of(src, 0, 32)), nop_op(),
-                       copy_op(span_of(dst, 32, 32), span_of(src, 32, 32))};
-    ops[1].options = &labelled; /* needs a node, and there is none */
-    ferry_future *all = submit(&te, ops, 3, NULL, NULL);
-    settle(&te);
-    ASSERT_STATUS(status_of(all), FERRY_E_DEPENDENCY);
-    cr_assert(is_filled(dst, 0, 32, 1));
-    ferry_future_release(kept);
-    ASSERT_STATUS(read_of(&te, span_of(dst, 0, 32)), FERRY_E_DEPENDENCY);
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
-}
-
-Test(batch, without_a_node_of_its_own_nothing_is_submitted)
-{
-    test_engine te;
-    ferry_engine_options engine_options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    engine_options.max_nodes = 1;
-    test_engine_create(&te, &engine_options);
-    ferry_buffer *src = test_buffer(&te, 0, SLICE, 1), *dst = test_buffer(&te, 1, SLICE, 0);
-    ferry_future *kept = ferry_nop(te.engine, NULL);
-    ferry_op ops[3] = {copy_op(span_of(dst, 0, 32), span_of(src, 0, 32)), nop_op(), {0}};
-    ferry_future *each[3];
-    ferry_future *all = submit(&te, ops, 3, each, NULL);
-    ASSERT_STATUS(status_of(all), FERRY_E_AGAIN);
-    for (size_t i = 0; i < 3; i++)
-        ASSERT_STATUS(status_of(each[i]), FERRY_E_AGAIN);
-    cr_assert(is_filled(dst, 0, SLICE, 0));
-    ferry_future_release(kept);
-    ASSERT_STATUS(read_of(&te, span_of(dst, 0, 32)), FERRY_E_DEPENDENCY);
-    ASSERT_STATUS(read_of(&te, span_of(dst, 32, 32)), FERRY_OK);
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
-}
-
-/* ---- cancel ---- */
-
-Test(batch, cancelling_it_cancels_only_itself)
-{
-    static slices s;
-    slices_open_with(&s, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&s.te);
-    ferry_future *after = ferry_promise_future(promise);
-    ferry_op_options options = after_one(&after);
-    for (int with_each = 0; with_each < 2; with_each++) {
-        ferry_future *all = submit(&s.te, s.ops, MANY, with_each ? s.each : NULL, &options);
-        ferry_future *quiet = ferry_future_quiet(all);
-        ASSERT_STATUS(ferry_future_cancel(all), FERRY_OK);
-        settle(&s.te);
-        ASSERT_STATUS(ferry_future_error(all)->status, FERRY_E_CANCELLED);
-        ASSERT_STATUS(status_of(all), FERRY_E_CANCELLED);
-        ASSERT_STATUS(status_of(quiet), FERRY_OK);
-        for (size_t i = 0; with_each && i < MANY; i++)
-            ASSERT_STATUS(ferry_future_poll(s.each[i]), FERRY_PENDING);
-    }
-    keep_promise(promise, FERRY_OK);
-    settle(&s.te);
-    drain(&s.te);
-    for (size_t i = 0; i < MANY; i++)
-        ASSERT_STATUS(ferry_future_poll(s.each[i]), FERRY_OK);
-    cr_assert(is_filled(s.dst, 0, (size_t)MANY * SLICE, 7));
-    release_all(s.each, MANY);
-    ferry_future_release(after);
-    slices_close(&s);
-}
-
-Test(batch, a_cancelled_operation_fails_it)
-{
-    static slices s;
-    slices_open_with(&s, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&s.te);
-    ferry_future *after = ferry_promise_future(promise);
-    ferry_op_options options = after_one(&after);
-    ferry_future *all = submit(&s.te, s.ops, MANY, s.each, &options);
-    ASSERT_STATUS(ferry_future_cancel(s.each[500]), FERRY_OK);
-    settle(&s.te);
-    ASSERT_STATUS(ferry_future_poll(all), FERRY_E_DEPENDENCY);
-    cr_assert_eq(ferry_future_error(all)->cause->op, ferry_future_id(s.each[500]));
-    keep_promise(promise, FERRY_OK);
-    settle(&s.te);
-    drain(&s.te);
-    for (size_t i = 0; i < MANY; i++)
-        ASSERT_STATUS(ferry_future_poll(s.each[i]), i == 500 ? FERRY_E_CANCELLED : FERRY_OK);
-    release_all(s.each, MANY);
-    ferry_future_release(all);
-    ferry_future_release(after);
-    slices_close(&s);
 }
 
 /* ---- options ---- */

@@ -57,6 +57,7 @@ static int check_operations(family *f)
     CHECK_FORKED(ferry_buffer_wrap(f->device, f, 1, NULL, NULL, &none));
     CHECK_FORKED(ferry_buffer_define(whole, NULL));
     CHECK_FORKED(status_of(ferry_copy(engine, whole, whole, NULL)));
+    CHECK_FORKED(status_of(ferry_copy_rows(engine, whole, 0, whole, 0, 1, NULL)));
     CHECK_FORKED(status_of(ferry_call(engine, NULL, count_call, &f->calls, NULL)));
     CHECK_FORKED(status_of(ferry_nop(engine, NULL)));
     ferry_op op = {.kind = FERRY_OP_CALL, .fn = count_call, .arg = &f->calls};

@@ -52,6 +52,8 @@ static void submit_copies(scenario *s, ferry_buffer *buffers[3])
                            ferry_buffer_span(buffers[i]), NULL));
         keep(s, ferry_copy(s->te.engine, span_of(buffers[(i + 1) % 3], 10, 100),
                            span_of(buffers[i], 10, 100), NULL));
+        keep(s, ferry_copy_rows(s->te.engine, span_of(buffers[(i + 1) % 3], 20, 10), 80,
+                                span_of(buffers[i], 20, 10), 70, 90, NULL));
     }
 }
 

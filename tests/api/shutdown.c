@@ -249,6 +249,8 @@ static void refuses_everything(ferry_loop_mode loop)
     ferry_span left = span_of(buffer, 0, 10), right = span_of(buffer, 50, 10);
     ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
     ASSERT_STATUS(status_of(ferry_copy(te.engine, left, right, NULL)), FERRY_E_SHUTDOWN);
+    ASSERT_STATUS(status_of(ferry_copy_rows(te.engine, left, 0, right, 0, 1, NULL)),
+                  FERRY_E_SHUTDOWN);
     ASSERT_STATUS(status_of(ferry_call(te.engine, NULL, fail_call, NULL, NULL)), FERRY_E_SHUTDOWN);
     ASSERT_STATUS(status_of(ferry_nop(te.engine, NULL)), FERRY_E_SHUTDOWN);
     ASSERT_STATUS(status_of(ferry_engine_drain(te.engine)), FERRY_E_SHUTDOWN);

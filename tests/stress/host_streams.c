@@ -108,6 +108,11 @@ static fry_event issue(world *w, fry_stream *stream, const fry_copy *copy, const
     return event;
 }
 
+static fry_copy plain(void *dst, const void *src, size_t size_bytes)
+{
+    return (fry_copy){.dst = dst, .src = src, .size_bytes = size_bytes, .row_count = 1};
+}
+
 static void add_wait(fry_event *waits, size_t *count, fry_event event)
 {
     if (event.sequence == 0)
@@ -131,10 +136,16 @@ static void copy_block(world *w)
         return;
     block *src = &w->blocks[from][src_index], *dst = &w->blocks[to][dst_index];
     fry_stream *stream = w->streams[to];
-    size_t size_bytes = 1 + below(w, BLOCK_BYTES);
-    size_t offset = below(w, BLOCK_BYTES - size_bytes + 1);
+    size_t rows = 1 + below(w, 4), pitch = BLOCK_BYTES / rows;
+    size_t row_bytes = 1 + below(w, pitch);
+    size_t offset = below(w, pitch - row_bytes + 1);
     size_t dst_at = dst_index * BLOCK_BYTES + offset, src_at = src_index * BLOCK_BYTES + offset;
-    fry_copy copy = {w->memory[to] + dst_at, w->memory[from] + src_at, size_bytes};
+    fry_copy copy = {.dst = w->memory[to] + dst_at,
+                     .src = w->memory[from] + src_at,
+                     .size_bytes = rows * row_bytes,
+                     .row_count = rows,
+                     .dst_pitch_bytes = pitch,
+                     .src_pitch_bytes = pitch};
 
     fry_event waits[FRY_STREAM_WAITS];
     size_t wait_count = 0;
@@ -145,8 +156,9 @@ static void copy_block(world *w)
     bool is_free = true;
     for (size_t i = 0; i < wait_count; i++)
         is_free = is_free && is_settled(stream, &waits[i]);
-    if (dst_index != SCRATCH)
-        memcpy(w->model[to] + dst_at, w->model[from] + src_at, size_bytes);
+    for (size_t row = 0; dst_index != SCRATCH && row < rows; row++)
+        memcpy(w->model[to] + dst_at + row * pitch, w->model[from] + src_at + row * pitch,
+               row_bytes);
     if (is_free && below(w, 4) == 0 && stream->device->ops->copy_inline(stream, &copy)) {
         w->inline_copies++;
         return;
@@ -165,7 +177,7 @@ static void copy_block(world *w)
 /* Longer than a chunk, and cancelled at some point: reads and writes what nobody else does. */
 static void copy_large(world *w)
 {
-    fry_copy copy = {w->large[0], w->large[1], LARGE_BYTES};
+    fry_copy copy = plain(w->large[0], w->large[1], LARGE_BYTES);
     fry_event event = issue(w, w->streams[0], &copy, NULL, 0);
     if (below(w, 2) == 0)
         wait_fired(w, w->streams[0], event.sequence - 1);
@@ -232,7 +244,7 @@ static void ping(world *w, int64_t end_ns)
 {
     for (uint64_t count = 0; (count & 63) != 0 || fry_clock_monotonic_ns() < end_ns; count++) {
         fry_stream *stream = w->streams[below(w, DEVICES)];
-        fry_copy copy = {w->large[0], w->large[1], 1};
+        fry_copy copy = plain(w->large[0], w->large[1], 1);
         fry_event event = issue(w, stream, &copy, NULL, 0);
         for (int spins = 0; spins < 20000 && fired(stream) < event.sequence; spins++)
             fry_pause();

@@ -228,7 +228,10 @@ static ferry_future *submit(live_op *live, const plan_op *op, plan_outcome *seen
     ferry_op_options options = options_of(live, op, accesses);
     switch (op->kind) {
     case PLAN_COPY:
-        return ferry_copy(run.engine, span_of(op->dst), span_of(op->src), &options);
+        if (op->row_count == 1)
+            return ferry_copy(run.engine, span_of(op->dst), span_of(op->src), &options);
+        return ferry_copy_rows(run.engine, span_of(op->dst), op->dst_pitch, span_of(op->src),
+                               op->src_pitch, op->row_count, &options);
     case PLAN_CALL:
         return ferry_call(run.engine, executor_of(op->executor), call_function, live, &options);
     case PLAN_NOP:
@@ -251,10 +254,9 @@ static ferry_future *submit(live_op *live, const plan_op *op, plan_outcome *seen
 
 static void count_refused(const plan_op *op)
 {
-    plan_access accesses[PLAN_ACCESSES_MAX + 2];
-    uint32_t count = plan_op_accesses(op, accesses);
-    for (uint32_t i = 0; i < count; i++)
-        run.refused_writes += (accesses[i].mode & FERRY_WRITE) != 0;
+    run.refused_writes += op->kind == PLAN_COPY || op->kind == PLAN_DEFINE;
+    for (uint32_t i = 0; i < op->access_count; i++)
+        run.refused_writes += (op->accesses[i].mode & FERRY_WRITE) != 0;
     run.is_stopped = run.refused_writes > REFUSED_WRITES_MAX;
 }
 
@@ -345,6 +347,9 @@ static void submit_batch(uint32_t first, uint32_t index)
             ops[i].kind = FERRY_OP_COPY;
             ops[i].dst = span_of(op->dst);
             ops[i].src = span_of(op->src);
+            ops[i].row_count = op->row_count;
+            ops[i].dst_pitch_bytes = op->dst_pitch;
+            ops[i].src_pitch_bytes = op->src_pitch;
         } else if (op->kind == PLAN_CALL) {
             ops[i].kind = FERRY_OP_CALL;
             ops[i].executor = executor_of(op->executor);

@@ -74,7 +74,7 @@ static void add_candidate_of_op(graph_oracle *oracle, uint32_t earlier)
 
 static void collect_candidates(graph_oracle *oracle, const plan_op *op)
 {
-    plan_access accesses[PLAN_ACCESSES_MAX + 2];
+    plan_access accesses[PLAN_TOUCHED_MAX];
     uint32_t count = plan_op_accesses(op, accesses);
     oracle->candidate_count = 0;
     for (uint32_t i = oracle->op - op->member_count; i < oracle->op; i++)
@@ -238,17 +238,23 @@ static void set_poison(graph_oracle *oracle, plan_span span, uint16_t poison)
         oracle->poison[span.buffer][at] = poison;
 }
 
+static void do_copy_row(graph_oracle *oracle, plan_span dst, plan_span src)
+{
+    /* The spans don't overlap. */
+    memcpy(oracle->memory[dst.buffer] + dst.offset, oracle->memory[src.buffer] + src.offset,
+           dst.size);
+    memcpy(oracle->known[dst.buffer] + dst.offset, oracle->known[src.buffer] + src.offset,
+           dst.size);
+}
+
 static void do_copy(graph_oracle *oracle, const plan_op *op, bool succeeded)
 {
-    if (!succeeded) {
-        set_known(oracle, op->dst, false);
-        return;
+    for (uint32_t row = 0; row < op->row_count; row++) {
+        if (succeeded)
+            do_copy_row(oracle, plan_dst_row(op, row), plan_src_row(op, row));
+        else
+            set_known(oracle, plan_dst_row(op, row), false);
     }
-    /* The spans don't overlap. */
-    memcpy(oracle->memory[op->dst.buffer] + op->dst.offset,
-           oracle->memory[op->src.buffer] + op->src.offset, op->dst.size);
-    memcpy(oracle->known[op->dst.buffer] + op->dst.offset,
-           oracle->known[op->src.buffer] + op->src.offset, op->dst.size);
 }
 
 static bool is_all_known(const graph_oracle *oracle, plan_span span)
@@ -278,7 +284,7 @@ static void apply(graph_oracle *oracle, const plan_op *op, const plan_outcome *s
         do_copy(oracle, op, succeeded);
     if (op->kind == PLAN_CALL && seen->runs != 0)
         do_call(oracle, op);
-    plan_access accesses[PLAN_ACCESSES_MAX + 2];
+    plan_access accesses[PLAN_TOUCHED_MAX];
     uint32_t count = plan_op_accesses(op, accesses);
     for (uint32_t i = 0; i < count; i++) {
         if ((accesses[i].mode & FERRY_WRITE) != 0)

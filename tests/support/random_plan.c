@@ -91,8 +91,69 @@ static bool spans_meet(plan_span left, plan_span right)
            right.offset < left.offset + left.size;
 }
 
+plan_span plan_dst_row(const plan_op *op, uint32_t row)
+{
+    return (plan_span){op->dst.buffer, op->dst.offset + row * op->dst_pitch, op->dst.size};
+}
+
+plan_span plan_src_row(const plan_op *op, uint32_t row)
+{
+    return (plan_span){op->src.buffer, op->src.offset + row * op->src_pitch, op->src.size};
+}
+
+static bool rows_meet(const plan_op *op)
+{
+    for (uint32_t i = 0; i < op->row_count; i++) {
+        for (uint32_t j = 0; j < op->row_count; j++) {
+            if (spans_meet(plan_dst_row(op, i), plan_src_row(op, j)))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The first of so many rows; where they are many they leave others room between them. */
+static plan_span first_row(random_plan *plan, const plan_op *op, uint32_t buffer, uint32_t size,
+                           uint32_t *pitch_p)
+{
+    uint32_t gaps = op->row_count - 1;
+    uint32_t most = (plan->buffers[buffer].size_bytes - size) / gaps;
+    uint32_t pitch = *pitch_p;
+    if (pitch == 0 || pitch > most)
+        pitch = chance(plan, 20) ? size : size + below(plan, most - size + 1);
+    *pitch_p = pitch;
+    plan_span span = span_of_size(plan, buffer, gaps * pitch + size);
+    span.size = size;
+    return span;
+}
+
+static void make_rows(random_plan *plan, plan_op *op)
+{
+    op->row_count = 2 + below(plan, chance(plan, 50) ? 4 : PLAN_ROWS_MAX - 1);
+    do {
+        uint32_t from = below(plan, plan->buffer_count);
+        uint32_t to = chance(plan, 40) ? from : below(plan, plan->buffer_count);
+        uint32_t room = plan->buffers[from].size_bytes;
+        if (plan->buffers[to].size_bytes < room)
+            room = plan->buffers[to].size_bytes;
+        if (op->row_count > room)
+            op->row_count = room;
+        uint32_t most = room / op->row_count;
+        uint32_t size = random_size(plan, chance(plan, 70) && most > 3 ? most / 3 : most);
+        op->src_pitch = 0;
+        op->src = first_row(plan, op, from, size, &op->src_pitch);
+        op->dst_pitch = chance(plan, 60) ? op->src_pitch : 0;
+        op->dst = first_row(plan, op, to, size, &op->dst_pitch);
+    } while (rows_meet(op));
+}
+
 static void make_copy_spans(random_plan *plan, plan_op *op)
 {
+    if (chance(plan, 35)) {
+        make_rows(plan, op);
+        return;
+    }
+    op->row_count = 1;
     do {
         uint32_t from = below(plan, plan->buffer_count), to = below(plan, plan->buffer_count);
         uint32_t most = plan->buffers[from].size_bytes;
@@ -391,12 +452,14 @@ const char *plan_kind_name(plan_kind kind)
     return names[kind];
 }
 
-uint32_t plan_op_accesses(const plan_op *op, plan_access accesses[PLAN_ACCESSES_MAX + 2])
+uint32_t plan_op_accesses(const plan_op *op, plan_access accesses[PLAN_TOUCHED_MAX])
 {
     uint32_t count = 0;
-    if (op->kind == PLAN_COPY)
-        accesses[count++] = (plan_access){op->src, FERRY_READ};
-    if (op->kind == PLAN_COPY || op->kind == PLAN_DEFINE)
+    for (uint32_t row = 0; op->kind == PLAN_COPY && row < op->row_count; row++) {
+        accesses[count++] = (plan_access){plan_src_row(op, row), FERRY_READ};
+        accesses[count++] = (plan_access){plan_dst_row(op, row), FERRY_WRITE};
+    }
+    if (op->kind == PLAN_DEFINE)
         accesses[count++] = (plan_access){op->dst, FERRY_WRITE};
     for (uint32_t i = 0; i < op->access_count; i++)
         accesses[count++] = op->accesses[i];
@@ -407,7 +470,7 @@ void random_plan_print_op(const random_plan *plan, uint32_t index)
 {
     static const char *const modes[] = {"?", "r", "w", "rw"};
     const plan_op *op = &plan->ops[index];
-    plan_access accesses[PLAN_ACCESSES_MAX + 2];
+    plan_access accesses[PLAN_TOUCHED_MAX];
     uint32_t count = plan_op_accesses(op, accesses);
     (void)fprintf(stderr, "  op %u %s", index, plan_kind_name(op->kind));
     for (uint32_t i = 0; i < count; i++)

@@ -17,6 +17,8 @@
 #define PLAN_AFTER_MAX 4
 #define PLAN_ACCESSES_MAX 4
 #define PLAN_BATCH_MAX 8
+#define PLAN_ROWS_MAX 12                                         /* of a copy */
+#define PLAN_TOUCHED_MAX (PLAN_ACCESSES_MAX + 2 * PLAN_ROWS_MAX) /* accesses, rows apart */
 #define PLAN_WINDOW 16 /* with few nodes: an op names none that is further back */
 
 #define PLAN_KIND_MAP(X)                                                                           \
@@ -62,7 +64,9 @@ typedef struct plan_access {
 
 typedef struct plan_op {
     plan_kind kind;
-    plan_span dst, src; /* copy; define: dst */
+    plan_span dst, src; /* copy: the first rows; define: dst */
+    uint32_t row_count; /* copy: 1 for a plain one */
+    uint32_t dst_pitch, src_pitch;
     plan_access accesses[PLAN_ACCESSES_MAX];
     uint32_t access_count;
     uint32_t
@@ -139,8 +143,13 @@ void random_plan_transform(const random_plan *plan, uint32_t op, unsigned char *
 
 const char *plan_kind_name(plan_kind kind);
 
-/* The accesses of an op, a copy's and a definition's own among them; returns how many. */
-uint32_t plan_op_accesses(const plan_op *op, plan_access accesses[PLAN_ACCESSES_MAX + 2]);
+/* The accesses of an op, a copy's rows and what a definition writes among them; returns how many.
+ */
+uint32_t plan_op_accesses(const plan_op *op, plan_access accesses[PLAN_TOUCHED_MAX]);
+
+/* Row `row` of a copy. */
+plan_span plan_dst_row(const plan_op *op, uint32_t row);
+plan_span plan_src_row(const plan_op *op, uint32_t row);
 
 /* One line on stderr. */
 void random_plan_print_op(const random_plan *plan, uint32_t op);

@@ -84,27 +84,59 @@ static ferry_access random_access(ferry_buffer *buffer, unsigned *seed)
     return (ferry_access){span_of(buffer, begin, size), (ferry_access_mode)(1 + rand_r(seed) % 3)};
 }
 
-static ferry_future *submit(const test_engine *te, const ferry_access *accesses, size_t count,
-                            ferry_future *after)
+static ferry_op_options options_of(const ferry_access *accesses, size_t count,
+                                   ferry_future *const *after)
 {
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = &after;
+    options.after = after;
     options.after_count = 1;
     options.accesses = accesses;
     options.access_count = count;
+    return options;
+}
+
+static ferry_future *submit(const test_engine *te, const ferry_access *accesses, size_t count,
+                            ferry_future *after)
+{
+    ferry_op_options options = options_of(accesses, count, &after);
     hide_stores(te);
     ferry_future *nop = ferry_nop(te->engine, &options);
     settle(te);
     return nop;
 }
 
-/* Earlier readers and writers, some of which have failed, then one node with many accesses. */
+/* Rows of the buffer to others beside them, or between it and a buffer of its own size. */
+static ferry_future *submit_rows(const test_engine *te, ferry_buffer *buffer, ferry_buffer *other,
+                                 const ferry_op_options *options, unsigned *seed)
+{
+    size_t row_bytes = 1 + (size_t)rand_r(seed) % 3;
+    size_t pitch = row_bytes + (size_t)rand_r(seed) % 5;
+    size_t count = 2 + (size_t)rand_r(seed) % 8;
+    bool is_beside = pitch >= 2 * row_bytes && rand_r(seed) % 2 == 0;
+    size_t extent = (count - 1) * pitch + (is_beside ? 2 * row_bytes : row_bytes);
+    cr_assert_leq(extent, BYTES);
+    size_t begin = (size_t)rand_r(seed) % (BYTES - extent + 1);
+    ferry_span here = span_of(buffer, begin, row_bytes);
+    ferry_span there =
+        span_of(is_beside ? buffer : other, begin + (is_beside ? row_bytes : 0), row_bytes);
+    bool is_from_here = rand_r(seed) % 2 == 0;
+    hide_stores(te);
+    ferry_future *copy = ferry_copy_rows(te->engine, is_from_here ? there : here, pitch,
+                                         is_from_here ? here : there, pitch, count, options);
+    settle(te);
+    return copy;
+}
+
+/*
+ * Earlier readers and writers, some of which have failed, then one node with many accesses: its
+ * options', rows, or both.
+ */
 static void run_seed(unsigned seed)
 {
     test_engine te;
     single_slots slots;
     open_with_single_slots(&te, &slots);
-    ferry_buffer *buffer = test_buffer(&te, 0, BYTES, 0);
+    ferry_buffer *buffer = test_buffer(&te, 0, BYTES, 0), *other = test_buffer(&te, 1, BYTES, 0);
     ferry_promise *promise = test_promise(&te);
     ferry_future *held = ferry_promise_future(promise), *earlier[READERS_MAX];
     for (int i = 0; i < READERS_MAX; i++) {
@@ -120,7 +152,13 @@ static void run_seed(unsigned seed)
     size_t count = 1 + (size_t)rand_r(&seed) % ACCESSES_MAX;
     for (size_t i = 0; i < count; i++)
         accesses[i] = random_access(buffer, &seed);
-    ferry_future *node = submit(&te, accesses, count, held);
+    ferry_future *node;
+    if (rand_r(&seed) % 2 == 0) {
+        node = submit(&te, accesses, count, held);
+    } else {
+        ferry_op_options options = options_of(accesses, rand_r(&seed) % 2 == 0 ? 0 : count, &held);
+        node = submit_rows(&te, buffer, other, &options, &seed);
+    }
     keep_promise(promise, FERRY_OK);
     settle(&te);
     cr_assert_neq(ferry_future_poll(node), FERRY_PENDING);
@@ -131,12 +169,13 @@ static void run_seed(unsigned seed)
     ferry_future_release(node);
     ferry_future_release(held);
     ferry_buffer_release(buffer);
+    ferry_buffer_release(other);
     test_engine_close(&te);
 }
 
 Test(engine_room, what_is_counted_is_enough_for_any_accesses)
 {
-    for (unsigned seed = 1; seed <= 1000; seed++)
+    for (unsigned seed = 1; seed <= 2000; seed++)
         run_seed(seed);
 }
 

@@ -147,10 +147,15 @@ static uint64_t fired(fry_stream *stream)
     return sequence;
 }
 
+static fry_copy plain(void *dst, const void *src, size_t size_bytes)
+{
+    return (fry_copy){.dst = dst, .src = src, .size_bytes = size_bytes, .row_count = 1};
+}
+
 static fry_event issue_after(fry_stream *stream, void *dst, const void *src, size_t size_bytes,
                              const fry_event *waits, size_t wait_count)
 {
-    fry_copy copy = {dst, src, size_bytes};
+    fry_copy copy = plain(dst, src, size_bytes);
     fry_event event = {.stream = stream};
     uint64_t before = stream->issued;
     cr_assert_eq(stream->device->ops->copy(stream, &copy, waits, wait_count, &event.sequence),
@@ -553,7 +558,7 @@ Test(gpu_host, a_full_stream_and_too_many_waits_are_refused)
     hold(&f, dst, 0);
     for (size_t i = 0; i < FRY_STREAM_DEPTH; i++)
         (void)issue(stream, dst + i * SIZE, src, SIZE);
-    fry_copy copy = {dst + SIZE * FRY_STREAM_DEPTH, src, SIZE};
+    fry_copy copy = plain(dst + SIZE * FRY_STREAM_DEPTH, src, SIZE);
     uint64_t sequence = 77;
     cr_assert_eq(ops->copy(stream, &copy, NULL, 0, &sequence), FERRY_E_DEVICE);
     cr_assert_eq(stream->issued, FRY_STREAM_DEPTH);
@@ -586,7 +591,7 @@ Test(gpu_host, copies_inline_when_small_and_the_stream_is_empty)
     fry_stream *stream = stream_of(&f, 0);
     const fry_device_ops *ops = stream->device->ops;
     char *src = bytes(SIZE, 1), *dst = bytes(SIZE, 0), *other = bytes(SIZE, 0);
-    fry_copy small = {dst, src, 4096}, larger = {dst, src, 4097};
+    fry_copy small = plain(dst, src, 4096), larger = plain(dst, src, 4097);
     cr_assert_not(ops->copy_inline(stream, &larger));
     cr_assert(all_are(dst, SIZE, 0));
     cr_assert(ops->copy_inline(stream, &small));
