@@ -56,7 +56,7 @@ typedef struct batch {
 void fry_batch_member_ended(fry_turn *turn, fry_node *member)
 {
     fry_node *own = member->batch;
-    member->flags &= (uint16_t)~FRY_NODE_IN_BATCH;
+    member->in_batch = false;
     if (fry_future_status(&member->future) != FERRY_OK) {
         fry_error *root = fry_future_root_error(&member->future);
         if (own->state != FRY_NODE_NEW) {
@@ -100,7 +100,7 @@ static ferry_status join(batch *self, fry_node *node)
 {
     node->future.references = self->each != NULL ? 2 : 1;
     if ((node->flags & FRY_NODE_HAS_DEADLINE) == 0) {
-        node->flags |= FRY_NODE_IN_BATCH;
+        node->in_batch = true;
         node->batch = self->node;
         return FERRY_OK;
     }

@@ -16,6 +16,7 @@
 #include "base/pool.h"
 #include "base/trace.h"
 #include "engine/node.h"
+#include "engine/ready_queue.h"
 #include "gpu/host.h"
 
 #include <bsd/sys/tree.h>
@@ -45,8 +46,8 @@ typedef struct fry_context {
 /* A stream of a device with what stands in it. Baton. */
 struct fry_lane {
     fry_stream *stream;
-    fry_queue issued;  /* nodes, in sequence */
-    fry_queue backlog; /* READY nodes that found the stream full */
+    fry_queue issued;        /* nodes, in sequence */
+    fry_ready_queue backlog; /* READY nodes that found the stream full */
     uint32_t in_flight;
     bool busy; /* in engine->busy */
     fry_lane *next_busy;
@@ -85,8 +86,9 @@ struct ferry_engine {
     ferry_device devices[FRY_HOST_DEVICES_MAX];
     fry_host *host;
     size_t flight_records, trace_records;
-    size_t submit_budget; /* pieces of work a submitting thread does for the graph */
-    uint32_t stream_depth, max_tasks;
+    size_t submit_budget;  /* pieces of work a submitting thread does for the graph */
+    uint32_t stream_depth; /* operations that may stand in a stream; at most FRY_STREAM_DEPTH */
+    uint32_t max_tasks;
     int64_t watchdog_ns;
 
     /* The submitters' line. */
@@ -97,7 +99,7 @@ struct ferry_engine {
     fry_queue backlog __attribute__((aligned(64))); /* taken from the inbox, not looked at yet */
     fry_queue ready;
     fry_queue failing;
-    fry_queue calls;                  /* functions to hand out, on the loop */
+    fry_ready_queue calls;            /* functions to hand out, on the loop */
     fry_node *live_first, *live_last; /* operations that are not retired, in program order */
     fry_node *promises;               /* promises that are not resolved; same links */
     fry_node *deadlines;              /* root of the heap */

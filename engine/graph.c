@@ -357,16 +357,17 @@ static void become_quiet(fry_turn *turn, fry_node *node)
 
 static void resolve_status(fry_turn *turn, fry_node *node, ferry_status status)
 {
+    bool is_promise = node->kind == FERRY_OP_PROMISE;
     if ((node->flags & FRY_NODE_HAS_DEADLINE) != 0)
         fry_deadline_remove(turn->engine, node);
-    if (node->kind != FERRY_OP_PROMISE) /* a promise's was claimed */
+    if (!is_promise) /* else it was claimed */
         node->future.status = status;
     graph_set_state(turn, node, FRY_NODE_RESOLVED);
     if ((node->flags & FRY_NODE_UNSHARED) != 0 || fry_future_is_sole(&node->future))
         fry_future_seal_unshared(&node->future);
     else
         fry_future_seal(&node->future);
-    if (fry_unlikely((node->flags & FRY_NODE_IN_BATCH) != 0))
+    if (!is_promise && node->in_batch)
         fry_batch_member_ended(turn, node);
 }
 
@@ -710,7 +711,7 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
             fry_lane_issue(turn, node);
         } else if (node->kind == FERRY_OP_CALL) {
             node->flags |= FRY_NODE_QUEUED;
-            fry_queue_push(&turn->engine->calls, &node->link);
+            fry_ready_queue_push(&turn->engine->calls, &node->link, fry_node_priority(node));
             turn->wake = true;
         } else {
             graph_set_state(turn, node,

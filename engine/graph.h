@@ -119,7 +119,7 @@ fry_link *fry_calls_issue(fry_turn *turn);
 
 /* batch.c: a batch's own node, which counts the operations of it that have yet to resolve. */
 
-/* A node IN_BATCH has been resolved. */
+/* A node that is in_batch has been resolved. */
 void fry_batch_member_ended(fry_turn *turn, fry_node *member);
 
 /* The batch's node enters, behind all its operations. */

@@ -101,8 +101,9 @@ void fry_lane_issue(fry_turn *turn, fry_node *node)
         return;
     }
     node->flags |= FRY_NODE_QUEUED;
-    if (lane->in_flight >= FRY_STREAM_DEPTH || lane->backlog.first != NULL) {
-        fry_queue_push(&lane->backlog, &node->link);
+    if (lane->in_flight >= turn->engine->stream_depth ||
+        !fry_ready_queue_is_empty(&lane->backlog)) {
+        fry_ready_queue_push(&lane->backlog, &node->link, fry_node_priority(node));
         return;
     }
     ferry_status status = ops->copy(stream, &copy, waits, wait_count, &node->sequence);
@@ -126,15 +127,14 @@ void fry_lane_cancel(fry_node *node)
 /* Room in the stream again: issues what waits for it. */
 static void lane_refill(fry_turn *turn, fry_lane *lane)
 {
-    fry_queue waiting = lane->backlog;
-    lane->backlog = (fry_queue){0};
+    fry_ready_queue waiting = lane->backlog;
+    lane->backlog = (fry_ready_queue){0};
     fry_link *item;
-    while (lane->in_flight < FRY_STREAM_DEPTH && (item = fry_queue_pop(&waiting)) != NULL)
+    while (lane->in_flight < turn->engine->stream_depth &&
+           (item = fry_ready_queue_pop(&waiting)) != NULL)
         fry_graph_step(turn, FRY_CONTAINER(item, fry_node, link));
-    if (waiting.first != NULL) {
-        fry_queue_append(&waiting, lane->backlog.first);
-        lane->backlog = waiting;
-    }
+    fry_ready_queue_append(&waiting, &lane->backlog);
+    lane->backlog = waiting;
 }
 
 static size_t lane_poll(fry_turn *turn, fry_lane *lane)
@@ -166,7 +166,7 @@ static size_t lane_poll(fry_turn *turn, fry_lane *lane)
                            fry_error_create(&turn->engine->memory, &facts, NULL), false);
         }
     }
-    if (lane->backlog.first != NULL)
+    if (!fry_ready_queue_is_empty(&lane->backlog))
         lane_refill(turn, lane);
     return count;
 }
@@ -178,7 +178,7 @@ size_t fry_lanes_poll(fry_turn *turn)
     while (*at != NULL) {
         fry_lane *lane = *at;
         count += lane_poll(turn, lane);
-        if (lane->in_flight == 0 && lane->backlog.first == NULL) {
+        if (lane->in_flight == 0 && fry_ready_queue_is_empty(&lane->backlog)) {
             lane->busy = false;
             *at = lane->next_busy;
         } else {

@@ -149,7 +149,7 @@ int64_t fry_next_timer_ns(ferry_engine *engine)
 
 static bool is_idle_locked(ferry_engine *engine)
 {
-    return !fry_graph_has_work(engine) && engine->calls.first == NULL;
+    return !fry_graph_has_work(engine) && fry_ready_queue_is_empty(&engine->calls);
 }
 
 /* With the baton: closing was asked for, and the graph has not heard or has nothing left. */
@@ -162,8 +162,8 @@ static bool may_stop_locked(const ferry_engine *engine)
 /* With the baton: whether the loop would have something to do, or to watch for. */
 bool fry_loop_is_needed(const ferry_engine *engine)
 {
-    return engine->busy != NULL || engine->deadlines != NULL || engine->calls.first != NULL ||
-           fry_load_relaxed(&engine->closing) != 0;
+    return engine->busy != NULL || engine->deadlines != NULL ||
+           !fry_ready_queue_is_empty(&engine->calls) || fry_load_relaxed(&engine->closing) != 0;
 }
 
 bool fry_arm(ferry_engine *engine, bool with_callbacks)

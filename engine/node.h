@@ -48,7 +48,8 @@ enum fry_node_flags {
     FRY_NODE_DETACHED = 1 << 12,    /* out of the graph, but users hold handles */
     FRY_NODE_RESERVE = 1 << 11,     /* from the small pool that stands for refused writes */
     FRY_NODE_WAS_ISSUED = 1 << 13,  /* it was, and may since have failed */
-    FRY_NODE_IN_BATCH = 1 << 14,    /* until it is resolved: `batch` counts it */
+    FRY_NODE_HIGH = 1 << 14,        /* its priority; neither: normal */
+    FRY_NODE_LOW = 1 << 15,
 };
 
 /* What an edge makes its successor wait for, and what it carries. */
@@ -141,7 +142,10 @@ struct fry_node {
     uint16_t unconfirmed; /* predecessors it overtook on the device, yet to resolve: status edges */
     int16_t refusal; /* fails with this as soon as it enters; a call: as its function returned */
     uint8_t device_waits; /* edges ON_DEVICE from other streams */
-    uint8_t outside;      /* promise: fry_outside */
+    union {
+        uint8_t outside;  /* promise: fry_outside */
+        uint8_t in_batch; /* copy, call, nop: until it is resolved, `batch` counts it */
+    };
     union {
         uint8_t begun;    /* call: fry_call_begun, by compare-and-swap */
         uint8_t has_rows; /* definition: several. Copy: on a side at least; what it reads, then what
@@ -155,7 +159,7 @@ struct fry_node {
             int64_t deadline_ns;
             fry_node *heap_child, *heap_next, *heap_previous; /* deadlines: a pairing heap */
         };
-        fry_node *batch; /* IN_BATCH, and never HAS_DEADLINE */
+        fry_node *batch; /* in_batch, and then never HAS_DEADLINE */
     };
     fry_segment *written; /* HAS_SPANS; so are the next two. Segments whose last writer it is */
     fry_reader *reads;    /* its entries as a reader */
@@ -192,6 +196,13 @@ enum fry_outside {
 static inline fry_node *fry_node_of(const ferry_future *future)
 {
     return (fry_node *)future;
+}
+
+static inline ferry_priority fry_node_priority(const fry_node *node)
+{
+    return (node->flags & FRY_NODE_HIGH) != 0  ? FERRY_PRIORITY_HIGH
+           : (node->flags & FRY_NODE_LOW) != 0 ? FERRY_PRIORITY_LOW
+                                               : FERRY_PRIORITY_NORMAL;
 }
 
 /* A copy that touches more than what it reads and writes. */

@@ -104,9 +104,12 @@ ferry_status fry_request_options(fry_request *request, ferry_engine *engine,
     if ((given->after == NULL && given->after_count != 0) ||
         given->after_count > FRY_AFTER_COUNT_MAX ||
         (given->accesses == NULL && given->access_count != 0) ||
-        given->access_count > ACCESS_COUNT_MAX || given->deadline_ns < 0)
+        given->access_count > ACCESS_COUNT_MAX || given->deadline_ns < 0 || given->reserved != 0)
         return fry_request_refuse(engine, FERRY_E_INVALID,
                                   "operation options out of their limits are refused");
+    if (fry_unlikely(given->priority < FERRY_PRIORITY_LOW || given->priority > FERRY_PRIORITY_HIGH))
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "an operation of no known priority is refused");
     return FERRY_OK;
 }
 
@@ -183,6 +186,8 @@ fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, ferry_statu
     if (fry_unlikely(node == NULL))
         return NULL;
     node->label = options->label;
+    if (fry_unlikely(options->priority != FERRY_PRIORITY_NORMAL))
+        node->flags |= options->priority > 0 ? FRY_NODE_HIGH : FRY_NODE_LOW;
     if (options->deadline_ns != 0) {
         node->flags |= FRY_NODE_HAS_DEADLINE;
         node->deadline_ns = options->deadline_ns;

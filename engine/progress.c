@@ -76,7 +76,7 @@ int64_t ferry_engine_timeout_ns(const ferry_engine *given)
     fry_turn turn;
     if (context == NULL || !fry_turn_begin(&turn, engine, context, false))
         return 0;
-    bool work = fry_graph_has_work(engine) || engine->calls.first != NULL;
+    bool work = fry_graph_has_work(engine) || !fry_ready_queue_is_empty(&engine->calls);
     int64_t timer_ns = fry_next_timer_ns(engine);
     (void)fry_turn_end(&turn, 1);
     if (work || fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0 ||

@@ -88,7 +88,7 @@ fry_link *fry_calls_issue(fry_turn *turn)
     ferry_engine *engine = turn->engine;
     fry_queue issued = {0};
     fry_link *item;
-    while ((item = fry_queue_pop(&engine->calls)) != NULL) {
+    while ((item = fry_ready_queue_pop(&engine->calls)) != NULL) {
         fry_node *node = FRY_CONTAINER(item, fry_node, link);
         if ((node->flags & FRY_NODE_RETIRED) != 0) {
             fry_graph_step(turn, node);

@@ -63,7 +63,7 @@ void fry_turn_push(ferry_engine *engine, fry_context *context, fry_node *node)
 
 /* Entered at once, the node needs no references of its own on what the caller holds during the
  * call. */
-bool fry_turn_enter(fry_turn *turn, fry_node *node)
+static inline bool enter_now(fry_turn *turn, fry_node *node)
 {
     bool is_kept = node->future.references > 1; /* by the caller; nobody else knows it yet */
     if (fry_likely(is_kept))
@@ -76,6 +76,11 @@ bool fry_turn_enter(fry_turn *turn, fry_node *node)
     if (fry_likely(is_kept))
         node->flags &= (uint16_t)~FRY_NODE_UNSHARED;
     return true;
+}
+
+bool fry_turn_enter(fry_turn *turn, fry_node *node)
+{
+    return enter_now(turn, node);
 }
 
 /*
@@ -104,7 +109,7 @@ void fry_turn_submit(ferry_engine *engine, fry_context *context, fry_node *node)
     if (fry_turn_begin(&turn, engine, context, false)) {
         bool has_room = true;
         if (fry_likely(fry_turn_is_next(&turn))) {
-            has_room = fry_turn_enter(&turn, node);
+            has_room = enter_now(&turn, node);
         } else {
             fry_graph_share(node);
             fry_stack_push(&engine->inbox, &node->link);

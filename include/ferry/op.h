@@ -14,8 +14,10 @@ extern "C" {
 
 /*
  * Which of several operations that are READY for the same stream or executor is next: the higher
- * first, in program order within a priority; but of eight in a row one is the oldest of a lower
- * priority that waits, so that none starves.
+ * first, within a priority who was READY first (in program order those that one event made so); but
+ * of eight in a row one is the oldest of a lower priority that waits, so that none starves. It
+ * tells where READY ones wait: for room in a stream (ferry_engine_options.stream_depth), and
+ * functions for the loop to hand them out. What stands in a stream is not overtaken.
  */
 typedef enum ferry_priority {
     FERRY_PRIORITY_NORMAL = 0, /* the default */

@@ -288,6 +288,28 @@ Test(bad_input, operation_options_of_other_sizes)
     test_engine_close(&te);
 }
 
+Test(bad_input, operations_of_no_known_priority_are_refused)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    static const struct {
+        int priority;
+        uint32_t reserved;
+        ferry_status status;
+    } cases[] = {{0, 0, FERRY_OK},        {1, 0, FERRY_OK},         {-1, 0, FERRY_OK},
+                 {2, 0, FERRY_E_INVALID}, {-2, 0, FERRY_E_INVALID}, {INT32_MAX, 0, FERRY_E_INVALID},
+                 {0, 1, FERRY_E_INVALID}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+        options.priority = (ferry_priority)cases[i].priority;
+        options.reserved = cases[i].reserved;
+        int lines = te.log_lines;
+        ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), cases[i].status);
+        cr_assert_eq(te.log_lines, lines + (cases[i].status != FERRY_OK));
+    }
+    test_engine_close(&te);
+}
+
 typedef struct longer_engine {
     ferry_engine_options options;
     char tail[64];

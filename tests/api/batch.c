@@ -454,6 +454,25 @@ Test(batch, its_label_is_that_of_operations_without_one)
     test_engine_close(&te);
 }
 
+Test(batch, its_priority_is_that_of_operations_without_one)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_op_options low = FERRY_OP_OPTIONS_INIT, high = FERRY_OP_OPTIONS_INIT;
+    low.priority = FERRY_PRIORITY_LOW;
+    high.priority = FERRY_PRIORITY_HIGH;
+    digits sum = {0};
+    digit parts[3] = {{&sum, 3}, {&sum, 1}, {&sum, 2}};
+    ferry_op ops[2] = {call_op(add_digit, &parts[0]), call_op(add_digit, &parts[1])};
+    ops[1].options = &high;
+    ferry_future *all = submit(&te, ops, 2, NULL, &low);
+    ferry_future_release(ferry_call(te.engine, NULL, add_digit, &parts[2], NULL));
+    settle(&te);
+    cr_assert_eq(sum.number, 123);
+    ASSERT_STATUS(status_of(all), FERRY_OK);
+    test_engine_close(&te);
+}
+
 Test(batch, small_copies_with_a_label_are_done_on_return)
 {
     static slices s;

@@ -85,10 +85,10 @@ static void fail(uint32_t op, const char *why)
 {
     (void)fprintf(stderr, "random_graph: seed %llu op %u: %s\n", (unsigned long long)run.plan.seed,
                   op, why);
-    (void)fprintf(stderr, "  %s, %u devices, %u workers, inline %u, max_nodes %u%s\n",
+    (void)fprintf(stderr, "  %s, %u devices, %u workers, inline %u, max_nodes %u, depth %u%s\n",
                   run.plan.is_embedded ? "embedded" : "own thread", run.plan.device_count,
                   run.plan.worker_count, run.plan.inline_copy_bytes, run.plan.max_nodes,
-                  run.plan.is_cut_short ? ", cut short" : "");
+                  run.plan.stream_depth, run.plan.is_cut_short ? ", cut short" : "");
     for (uint32_t i = 0; i <= op && i < run.plan.op_count; i++) {
         random_plan_print_op(&run.plan, i);
         if (i < op)
@@ -218,6 +218,7 @@ static ferry_op_options options_of(const live_op *live, const plan_op *op, ferry
     options.after_count = live->after_count;
     options.deadline_ns = deadline_of(op);
     options.label = plan_kind_name(op->kind);
+    options.priority = op->priority;
     return options;
 }
 
@@ -482,6 +483,7 @@ static void open_engine(void)
     options.host_workers = run.plan.worker_count;
     options.max_nodes = run.plan.max_nodes;
     options.inline_copy_bytes = run.plan.inline_copy_bytes;
+    options.stream_depth = run.plan.stream_depth;
     options.flight_records = run.plan.flight_records;
     options.spin_ns = run.plan.spin_ns;
     options.allocator = &allocator;

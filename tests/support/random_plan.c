@@ -49,6 +49,7 @@ static void make_engine(random_plan *plan)
     plan->worker_count = 1 + below(plan, 3);
     plan->is_embedded = chance(plan, 50);
     plan->inline_copy_bytes = inline_bytes[below(plan, 6)];
+    plan->stream_depth = chance(plan, 50) ? 1 + below(plan, 4) : 0;
     plan->max_nodes = chance(plan, 15) ? 20 + below(plan, 40) : 0;
     plan->flight_records = chance(plan, 20) ? 64 : 0;
     plan->spin_ns = chance(plan, 20) ? 20000 : 0;
@@ -228,6 +229,11 @@ static plan_kind random_kind(random_plan *plan)
     return rest[below(plan, 7)];
 }
 
+static ferry_priority random_priority(random_plan *plan)
+{
+    return chance(plan, 40) ? (ferry_priority)((int)below(plan, 3) - 1) : FERRY_PRIORITY_NORMAL;
+}
+
 static void make_deadline(random_plan *plan, plan_op *op)
 {
     if (!chance(plan, 5))
@@ -243,6 +249,7 @@ static void make_op(random_plan *plan, uint32_t index)
     if (op->kind == PLAN_DEFINE && plan->is_cut_short)
         op->kind = PLAN_NOP; /* what shutdown made of a definition cannot be asked */
     bool fails = chance(plan, 7);
+    op->priority = random_priority(plan);
     op->executor = (plan_executor)below(plan, 3);
     switch (op->kind) {
     case PLAN_COPY:
@@ -303,6 +310,7 @@ static void make_member(random_plan *plan, uint32_t index, uint32_t first, uint3
     op->batch = batch_index;
     op->is_blind = batch->is_blind;
     op->executor = (plan_executor)below(plan, 3);
+    op->priority = random_priority(plan);
     if (op->kind == PLAN_COPY)
         make_copy_spans(plan, op);
     if (op->kind != PLAN_COPY || chance(plan, 10))
@@ -334,6 +342,7 @@ static uint32_t make_batch(random_plan *plan, uint32_t first)
     plan_op *batch = &plan->ops[index];
     batch->kind = PLAN_BATCH;
     batch->member_count = count;
+    batch->priority = random_priority(plan);
     batch->is_blind = !plan->is_cut_short && plan->max_nodes == 0 && chance(plan, 40);
     add_after_before(plan, batch, first, chance(plan, 30) ? 1 + below(plan, 2) : 0);
     if (!batch->is_blind && chance(plan, 50))

@@ -6,6 +6,7 @@
 #ifndef FERRY_TESTS_RANDOM_PLAN_H
 #define FERRY_TESTS_RANDOM_PLAN_H
 
+#include <ferry/op.h>
 #include <ferry/status.h>
 #include <ferry/types.h>
 #include <stdbool.h>
@@ -73,6 +74,7 @@ typedef struct plan_op {
         after[PLAN_AFTER_MAX]; /* earlier ops; what is defined, combined or viewed is here too */
     uint32_t after_count;
     plan_executor executor; /* of a call */
+    ferry_priority priority;
     plan_deadline deadline;
     int64_t extra_ns;
     ferry_status result; /* call: what its function returns; promise: what it is resolved with */
@@ -115,6 +117,7 @@ typedef struct random_plan {
     uint32_t device_count, worker_count;
     uint32_t max_nodes; /* 0: the default */
     uint32_t inline_copy_bytes;
+    uint32_t stream_depth; /* 0: the default */
     uint32_t flight_records;
     int64_t spin_ns;
     bool is_embedded;
