@@ -242,6 +242,7 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->embedded = options->loop != FERRY_LOOP_THREAD;
     engine->spin_ns = options->spin_ns;
     engine->wait_spin_ns = options->wait_spin_ns;
+    engine->inline_copy_bytes = options->inline_copy_bytes;
     engine->flight_records = options->flight_records;
     engine->trace_records = options->trace_records;
     engine->submit_budget = options->submit_budget;

@@ -137,7 +137,10 @@ struct fry_node {
     uint16_t unconfirmed; /* predecessors it overtook on the device, yet to resolve: status edges */
     int16_t refusal; /* fails with this as soon as it enters; a call: as its function returned */
     uint8_t device_waits; /* edges ON_DEVICE from other streams */
-    uint8_t outside;      /* promise: fry_outside */
+    union {
+        uint8_t outside;  /* promise: fry_outside */
+        uint8_t in_batch; /* copy, call, nop: until it is resolved, `batch` counts it */
+    };
     union {
         uint8_t begun;    /* call: fry_call_begun, by compare-and-swap */
         uint8_t has_rows; /* definition: several. Copy: on a side at least; what it reads, then what
@@ -148,8 +151,13 @@ struct fry_node {
 
     fry_link request_link; /* requests stack */
 
-    int64_t deadline_ns;                              /* HAS_DEADLINE; so are the next three */
-    fry_node *heap_child, *heap_next, *heap_previous; /* deadlines: a pairing heap */
+    union {
+        struct { /* HAS_DEADLINE */
+            int64_t deadline_ns;
+            fry_node *heap_child, *heap_next, *heap_previous; /* deadlines: a pairing heap */
+        };
+        fry_node *batch; /* in_batch, and then never HAS_DEADLINE */
+    };
     fry_segment *written; /* HAS_SPANS; so are the next two. Segments whose last writer it is */
     fry_reader *reads;    /* its entries as a reader */
     fry_use *uses;        /* spans of calls and nops, and more of a copy's */
@@ -163,6 +171,10 @@ struct fry_node {
         struct {
             fry_error *refusal_error; /* of a cancel that came first; there if refusal says so */
         } promise;
+        struct {
+            uint32_t settled; /* of its operations, how many don't count themselves off */
+            int32_t refused;  /* with this the first of those was that failed; or FERRY_OK */
+        } batch;
     } op;
 };
 _Static_assert(__builtin_offsetof(struct fry_node, request_link) == 128, "two lines for a nop");
