@@ -144,8 +144,8 @@ FERRY_API ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeo
  * the call comes from a callback, another thread is shutting it down) it is logged, and the engine
  * is leaked on purpose with all its memory: nothing is freed under a device. Otherwise its memory
  * goes when the last future, promise and buffer of it has been released too, by the thread that
- * does so. With a trace file open it waits until what the engine recorded is in it. In a fork's child
- * it does nothing.
+ * does so. With a trace file open it waits until what the engine recorded is in it. In a fork's
+ * child it does nothing.
  */
 FERRY_API void ferry_engine_release(ferry_engine *engine);
 
