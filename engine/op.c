@@ -98,8 +98,7 @@ static ferry_status add_after(fry_request *request, fry_node *node, ferry_future
         /* It has failed already; so will this one, in its place in program order. */
         if (node->refusal == FERRY_OK && nature != FRY_EDGE_QUIET) {
             node->refusal = FERRY_E_DEPENDENCY;
-            fry_future_set_error(&node->future, fry_error_static(fry_future_status(future)),
-                                 true);
+            fry_future_set_error(&node->future, fry_error_static(fry_future_status(future)), true);
         }
         return FERRY_OK;
     }
@@ -250,6 +249,9 @@ ferry_future *ferry_call(ferry_engine *engine, ferry_executor *executor, ferry_c
     fry_node *node = status == FERRY_OK ? request_node(&request, FERRY_OP_CALL, &status) : NULL;
     if (node == NULL)
         return refuse_writes(&request, engine, status, NULL);
+    executor = fry_executor_for(engine, executor);
+    if (executor == ferry_executor_inline())
+        executor = NULL; /* no function goes ahead of others */
     node->op.call = (fry_call){.executor = executor, .fn = fn, .arg = arg};
     return request_submit(&request, node);
 }
