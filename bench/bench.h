@@ -20,6 +20,7 @@ void bench_scale(bool is_quick);
 void bench_memory(bool is_quick);
 void bench_idle(bool is_quick);
 void bench_trace(bool is_quick);
+void bench_loops(bool is_quick);
 void bench_dump(bool is_quick);
 
 /* CLOCK_MONOTONIC. */

@@ -2,6 +2,11 @@
 /* What dumps and the watchdog call things. */
 #include "engine/dump.h"
 
+const char *fry_dump_mode_name(const ferry_engine *engine)
+{
+    return engine->attachment != NULL ? "attached" : engine->embedded ? "embedded" : "thread";
+}
+
 const char *fry_dump_state_name(uint8_t state)
 {
     static const char *const names[] = {

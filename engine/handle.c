@@ -77,7 +77,7 @@ ferry_status ferry_future_wait(ferry_future *future, int64_t timeout_ns)
                      "waiting in a callback of the engine that must resolve it is refused");
         return FERRY_E_DEADLOCK;
     }
-    return engine->embedded ? fry_wait_embedded(engine, future, timeout_ns)
+    return engine->embedded ? fry_embedded_wait(engine, future, timeout_ns)
                             : wait_threaded(engine, future, timeout_ns);
 }
 
@@ -136,8 +136,10 @@ const ferry_error *ferry_future_error(ferry_future *future)
         return NULL;
     if (future->owner == NULL || fry_future_is_static(future))
         return &fry_error_static(fry_future_status(future))->public_;
-    return &fry_future_error_get(future, &fry_engine_of(future)->memory, fry_node_of(future)->label)
-                ->public_;
+    const ferry_engine *engine = fry_engine_of(future);
+    /* A child of fork leaves the parent's allocator alone: another thread may have been inside. */
+    const fry_memory *memory = fry_engine_check(engine) == FERRY_OK ? &engine->memory : NULL;
+    return &fry_future_error_get(future, memory, fry_node_of(future)->label)->public_;
 }
 
 uint64_t ferry_future_id(const ferry_future *future)

@@ -111,9 +111,11 @@ void fry_fire_waiter(fry_future_owner *owner, ferry_waiter *waiter)
 {
     ferry_engine *engine = (ferry_engine *)owner;
     if (fry_unlikely(waiter->fn == fry_waiter_is_embedded)) {
+        fry_store_relaxed(&engine->waiter_fired, 1);
         fry_store_release(&waiter->private_.state, 0); /* its thread may return now */
         fry_fence();
-        fry_wake(engine);
+        if (fry_load_relaxed(&engine->asleep) != FRY_AWAKE)
+            (void)fry_wake_sleeper(engine); /* not fry_wake: this may be under the baton */
         return;
     }
     fry_stack_push(&engine->fired, (fry_link *)(void *)&waiter->private_.next);

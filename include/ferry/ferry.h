@@ -3,8 +3,8 @@
  * ferry: asynchronous transfers between devices as a graph of futures.
  *
  * This header includes all the others. Reading order: types.h, status.h, engine.h, device.h, op.h,
- * future.h, trace.h, dump.h; docs/threading.md has it all in one place. Unless a prototype says
- * otherwise:
+ * future.h, trace.h, dump.h, info.h; docs/threading.md has it all in one place. Unless a prototype
+ * says otherwise:
  *  - any thread may call it, also inside a callback, while the handles it is given are valid: an
  *    engine and its devices until ferry_engine_release, everything else until its own release,
  *    which may come after the engine's;
@@ -18,7 +18,7 @@
  *    thread, inside the call, unless another thread is at it and takes it along;
  *  - in a child made by fork() it answers FERRY_E_FORKED (or a future failed with it, or NULL, 0,
  *    -1) and does nothing. What only looks at a handle (poll, error, id, sizes, names) still
- *    answers.
+ *    answers. A child made inside a callback must not return from it, into the parent's loop.
  */
 #ifndef FERRY_FERRY_H
 #define FERRY_FERRY_H
@@ -27,6 +27,7 @@
 #include <ferry/dump.h>
 #include <ferry/engine.h>
 #include <ferry/future.h>
+#include <ferry/info.h>
 #include <ferry/op.h>
 #include <ferry/status.h>
 #include <ferry/trace.h>

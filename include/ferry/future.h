@@ -49,8 +49,8 @@ FERRY_API void ferry_future_release(ferry_future *future);
 
 /*
  * Why it failed; NULL while pending, on success, and for NULL. Borrowed until the future's last
- * reference is released. Made when first asked for: without memory for it, one that only has the
- * status.
+ * reference is released. Made when first asked for: without memory for it, or first in a fork's
+ * child, one that only has the status.
  */
 FERRY_API const ferry_error *ferry_future_error(ferry_future *future);
 
