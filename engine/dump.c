@@ -53,12 +53,7 @@ bool fry_dump_copy_label(char copy[FRY_DUMP_LABEL_BYTES], const char *label)
 {
     if (label == NULL)
         return false;
-    size_t length = strnlen(label, FRY_DUMP_LABEL_BYTES);
-    if (length == FRY_DUMP_LABEL_BYTES) {
-        length--;
-        for (int i = 0; i < 3 && (label[length] & 0xC0) == 0x80; i++)
-            length--;
-    }
+    size_t length = strnlen(label, FRY_DUMP_LABEL_BYTES - 1);
     memcpy(copy, label, length);
     copy[length] = '\0';
     return true;
@@ -304,7 +299,7 @@ static void copy_facts(fry_dump *dump)
     /* Others only push on top: what stands below the top is the baton's holder's. */
     entering += count_new(fry_load_acquire(&engine->inbox.top), &looks);
     dump->facts = (fry_dump_facts){.is_closing = fry_load_relaxed(&engine->closing) != 0,
-                                   .is_stopped = fry_load_relaxed(&engine->stopped) != 0,
+                                   .is_stopped = fry_load_relaxed(&engine->asleep) == FRY_STOPPED,
                                    .is_starved = engine->starved,
                                    .entering = entering};
     turn_end(&turn);

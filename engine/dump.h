@@ -150,14 +150,14 @@ void fry_dump_print(fry_dump *dump, const fry_dump_form *form, ferry_write_fn wr
 /* Copies the oldest promises, or else operations, into the slice: at most a slice of them. */
 size_t fry_dump_oldest(fry_dump *dump, bool are_promises, size_t capacity);
 
-/* Copies a label that lives now; cut where a character begins. */
+/* Copies what a label's text will need of it while it lives. False: there is none. */
 bool fry_dump_copy_label(char copy[FRY_DUMP_LABEL_BYTES], const char *label);
 
 /* Words for the forms and the log. */
+const char *fry_dump_mode_name(const ferry_engine *engine);
 const char *fry_dump_state_name(uint8_t state);
 const char *fry_dump_nature_name(uint8_t nature);
 const char *fry_dump_reason_name(uint8_t reason);
-const char *fry_dump_mode_name(const ferry_engine *engine);
 const char *fry_dump_device_name(const ferry_engine *engine, uint16_t device);
 
 /* dump_text.c */
@@ -167,9 +167,12 @@ void fry_text_string(fry_text *text, const char *string);
 void fry_text_number(fry_text *text, int64_t number);
 void fry_text_print(fry_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The characters of a string between a form's quotes; bytes that are no UTF-8 show as U+FFFD. */
-void fry_text_json(fry_text *text, const char *string);
-void fry_text_dot(fry_text *text, const char *string);
+/*
+ * A label, cut where FRY_DUMP_LABEL_BYTES end; bytes that are no UTF-8 show as U+FFFD. For JSON
+ * with its quotes, for graphviz without.
+ */
+void fry_text_json(fry_text *text, const char *label);
+void fry_text_dot(fry_text *text, const char *label);
 
 /* hazard.c: copies poison from the cursor on, and moves it. Baton. */
 size_t fry_hazard_copy_poison(ferry_engine *engine, fry_dump_poison *poisons, size_t capacity);

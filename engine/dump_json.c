@@ -5,20 +5,31 @@
 #include <inttypes.h>
 
 /* Members behind the first of an object. */
-static void print_string(fry_text *text, const char *name, const char *value)
-{
-    fry_text_string(text, ",\"");
-    fry_text_string(text, name);
-    fry_text_string(text, "\":\"");
-    fry_text_json(text, value);
-    fry_text_string(text, "\"");
-}
-
-static void print_number(fry_text *text, const char *name, int64_t value)
+static void print_name(fry_text *text, const char *name)
 {
     fry_text_string(text, ",\"");
     fry_text_string(text, name);
     fry_text_string(text, "\":");
+}
+
+/* One of ferry's own words. */
+static void print_string(fry_text *text, const char *name, const char *value)
+{
+    print_name(text, name);
+    fry_text_string(text, "\"");
+    fry_text_string(text, value);
+    fry_text_string(text, "\"");
+}
+
+static void print_label(fry_text *text, const char *label)
+{
+    print_name(text, "label");
+    fry_text_json(text, label);
+}
+
+static void print_number(fry_text *text, const char *name, int64_t value)
+{
+    print_name(text, name);
     fry_text_number(text, value);
 }
 
@@ -116,7 +127,7 @@ static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
     fry_text_number(text, (int64_t)node->id);
     print_string(text, "kind", ferry_op_kind_name((ferry_op_kind)node->kind));
     if (node->has_label)
-        print_string(text, "label", node->label);
+        print_label(text, node->label);
     print_string(text, "state", fry_dump_state_name(node->state));
     print_number(text, "age_ns", node->age_ns);
     if (node->has_size)
@@ -169,7 +180,7 @@ static void print_poison(fry_dump *dump, const fry_dump_poison *poison, bool is_
     if (poison->op != 0)
         print_number(text, "op", (int64_t)poison->op);
     if (poison->has_label)
-        print_string(text, "label", poison->label);
+        print_label(text, poison->label);
     fry_text_string(text, "}");
 }
 

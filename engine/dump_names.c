@@ -2,6 +2,11 @@
 /* What dumps and the watchdog call things. */
 #include "engine/dump.h"
 
+const char *fry_dump_mode_name(const ferry_engine *engine)
+{
+    return engine->attachment != NULL ? "attached" : engine->embedded ? "embedded" : "thread";
+}
+
 const char *fry_dump_state_name(uint8_t state)
 {
     static const char *const names[] = {
@@ -30,11 +35,6 @@ const char *fry_dump_reason_name(uint8_t reason)
         [FRY_DUMP_FUNCTION] = "function", [FRY_DUMP_OUTSIDE] = "outside",
     };
     return names[reason];
-}
-
-const char *fry_dump_mode_name(const ferry_engine *engine)
-{
-    return !engine->embedded ? "thread" : engine->attachment == NULL ? "embedded" : "attached";
 }
 
 const char *fry_dump_device_name(const ferry_engine *engine, uint16_t device)

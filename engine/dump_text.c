@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text of dumps: gathered into pieces for the user's write, and safe whatever labels hold. */
+#include "base/json_text.h"
 #include "engine/dump.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-#define REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
-#define PRINT_BYTES 512            /* a print is never longer: labels are put */
+#define PRINT_BYTES 512 /* a print is never longer: labels are put */
+#define LABEL_TEXT_BYTES FRY_JSON_STRING_BYTES(FRY_DUMP_LABEL_BYTES)
+
+_Static_assert(LABEL_TEXT_BYTES <= sizeof(((fry_text *)0)->bytes), "a label is one piece");
 
 void fry_text_flush(fry_text *text)
 {
@@ -28,19 +31,19 @@ void fry_text_string(fry_text *text, const char *string)
     fry_text_put(text, string, strlen(string));
 }
 
+/* Room for some bytes in one piece; text->used is the caller's to move. */
+static char *make_room(fry_text *text, size_t size_bytes)
+{
+    if (size_bytes > sizeof text->bytes - text->used)
+        fry_text_flush(text);
+    return text->bytes + text->used;
+}
+
 /* Much of a long dump, and several times as fast as a print. */
 void fry_text_number(fry_text *text, int64_t number)
 {
-    char digits[24];
-    char *at = digits + sizeof digits;
-    uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-    do {
-        *--at = (char)('0' + left % 10);
-        left /= 10;
-    } while (left != 0);
-    if (number < 0)
-        *--at = '-';
-    fry_text_put(text, at, (size_t)(digits + sizeof digits - at));
+    char *at = make_room(text, FRY_JSON_NUMBER_BYTES);
+    text->used += (size_t)(fry_json_signed(at, number) - at);
 }
 
 void fry_text_print(fry_text *text, const char *format, ...)
@@ -54,71 +57,30 @@ void fry_text_print(fry_text *text, const char *format, ...)
         fry_text_put(text, bytes, (size_t)length);
 }
 
+void fry_text_json(fry_text *text, const char *label)
+{
+    char *at = make_room(text, LABEL_TEXT_BYTES);
+    text->used += (size_t)(fry_json_string(at, label, FRY_DUMP_LABEL_BYTES - 1) - at);
+}
+
 /*
- * Length of the UTF-8 character at the start of a string, 0 if there is none: Unicode's table 3-7
- * (no overlong forms, no surrogates, nothing above U+10FFFF). The ending zero ends it too.
+ * A quoted string of graphviz's, without its quotes. It reads backslashes as JSON does, but for
+ * control characters, which its SVG could not hold, and it knows the entities of HTML.
  */
-static size_t character_length(const unsigned char *at)
+void fry_text_dot(fry_text *text, const char *label)
 {
-    if (at[0] < 0x80)
-        return 1;
-    if (at[0] < 0xC2 || at[0] > 0xF4)
-        return 0;
-    unsigned char low = 0x80, high = 0xBF;
-    if (at[0] == 0xE0)
-        low = 0xA0;
-    else if (at[0] == 0xED)
-        high = 0x9F;
-    else if (at[0] == 0xF0)
-        low = 0x90;
-    else if (at[0] == 0xF4)
-        high = 0x8F;
-    size_t length = at[0] < 0xE0 ? 2 : at[0] < 0xF0 ? 3 : 4;
-    if (at[1] < low || at[1] > high)
-        return 0;
-    for (size_t i = 2; i < length; i++) {
-        if (at[i] < 0x80 || at[i] > 0xBF)
-            return 0;
-    }
-    return length;
-}
-
-static bool is_control(unsigned char byte)
-{
-    return byte < 0x20 || byte == 0x7F;
-}
-
-void fry_text_json(fry_text *text, const char *string)
-{
-    const unsigned char *at = (const unsigned char *)string;
-    while (*at != '\0') {
-        size_t length = character_length(at);
-        if (length == 0)
-            fry_text_put(text, REPLACEMENT, sizeof REPLACEMENT - 1);
-        else if (is_control(*at))
-            fry_text_print(text, "\\u%04x", *at);
-        else if (*at == '"' || *at == '\\')
-            fry_text_print(text, "\\%c", *at);
-        else
-            fry_text_put(text, (const char *)at, length);
-        at += length != 0 ? length : 1;
-    }
-}
-
-/* A quoted label of graphviz: it knows backslashes, and the entities of HTML. */
-void fry_text_dot(fry_text *text, const char *string)
-{
-    const unsigned char *at = (const unsigned char *)string;
-    while (*at != '\0') {
-        size_t length = character_length(at);
-        if (length == 0 || is_control(*at))
-            fry_text_put(text, REPLACEMENT, sizeof REPLACEMENT - 1);
-        else if (*at == '"' || *at == '\\')
-            fry_text_print(text, "\\%c", *at);
-        else if (*at == '&')
-            fry_text_print(text, "&amp;");
-        else
-            fry_text_put(text, (const char *)at, length);
-        at += length != 0 ? length : 1;
+    char json[LABEL_TEXT_BYTES];
+    const char *end = fry_json_string(json, label, FRY_DUMP_LABEL_BYTES - 1) - 1;
+    for (const char *at = json + 1; at < end; at++) {
+        if (at[0] == '\\' && at[1] == 'u') {
+            fry_text_string(text, "\xef\xbf\xbd"); /* U+FFFD */
+            at += 5;
+        } else if (at[0] == '\\') {
+            fry_text_put(text, at++, 2);
+        } else if (at[0] == '&') {
+            fry_text_string(text, "&amp;");
+        } else {
+            fry_text_put(text, at, 1);
+        }
     }
 }

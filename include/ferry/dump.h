@@ -51,34 +51,34 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *  "promises"  those that are not resolved, oldest first; members as in "nodes"
  *  "nodes"     operations that are not over, in program order. Each has
  *      "id", "kind", "label", "size_bytes", "device";
- *      "age_ns"      since it was submitted, or entered the graph if that was later, to the
- *                    kernel's tick. While many come within one, only some look at the clock, so
- *                    up to 31 that came after a pause may have the age of the one before the
- *                    pause; not with a watchdog, and not by a clock of the user's
- *      "state"       "waiting" (something holds its start), "ready" (nothing does), "issued" (it
- *                    stands in its stream, or its function was handed out), "resolved" (its future
- *                    is, and it is not quiet), "quiet" (it is, and what it was ordered behind is
- *                    not: who comes later must still wait)
- *      "status"      of its future, if that is resolved: "FERRY_E_CANCELLED"
- *      "not_quiet"   "hardware" or "function": what is still at work though it is resolved
- *      "waits_for"   "operations" (see "waits"), "stream" (room in it), "device" (that it fires),
- *                    "loop", "executor" (that it runs the task), "function" (that it returns),
- *                    "outside" (that the promise is resolved)
- *      "waits"       operations it waits for: "op", "nature" ("after", "read", "order", "any",
- *                    "issued", "quiet"; of a drain "before": the oldest of all before it), "where"
- *                    ("host", or "device" if its stream waits); at most 8, "more" says how many
- *                    others hold it
- *      "flags"       any of "failing" (it will be failed as soon as the graph is worked on),
- *                    "cancel_requested", "fired" (its hardware or function has ended),
- *                    "refused_write" (it stands for a write that was refused)
+ *      "age_ns"     since it was submitted, or entered the graph if that was later, to the
+ *                   kernel's tick. While many come within one, only some look at the clock, so
+ *                   up to 31 that came after a pause may have the age of the one before the
+ *                   pause; not with a watchdog, and not by a clock of the user's
+ *      "state"      "waiting" (something holds its start), "ready" (nothing does), "issued" (it
+ *                   stands in its stream, or its function was handed out), "resolved" (its
+ *                   future is, and it is not quiet), "quiet" (it is, and what it was ordered
+ *                   behind is not: who comes later must still wait)
+ *      "status"     of its future, if that is resolved: "FERRY_E_CANCELLED"
+ *      "not_quiet"  "hardware" or "function": what is still at work though it is resolved
+ *      "waits_for"  "operations" (see "waits"), "stream" (room in it), "device" (that it fires),
+ *                   "loop", "executor" (that it runs the task), "function" (that it returns),
+ *                   "outside" (that the promise is resolved)
+ *      "waits"      operations it waits for: "op", "nature" ("after", "read", "order", "any",
+ *                   "issued", "quiet"; of a drain "before": the oldest of all before it),
+ *                   "where" ("host", or "device" if its stream waits); at most 8, "more" says
+ *                   how many others hold it
+ *      "flags"      any of "failing" (it will be failed as soon as the graph is worked on),
+ *                   "cancel_requested", "fired" (its hardware or function has ended),
+ *                   "refused_write" (it stands for a write that was refused)
  *      "deadline_in_ns"  negative if it has passed
- *  "lanes"     of each stream: "device", "stream", "in_flight", "backlog" (operations shown above
- *              that wait for room in it), "issued" and "fired" (sequence numbers)
- *  "poisoned"  spans that may not be read: "buffer" (its address), "device", "begin", "end" (bytes
- *              in it), "wide" (the buffer as a whole, until all of it is written), and of the
- *              failure that is to blame "status", "op", "label"
- *  "totals"    how many were shown: "promises", "nodes", and of those of each state; "cut": there
- *              were more than were to be shown
+ *  "lanes"     of each stream: "device", "stream", "in_flight", "backlog" (operations shown
+ *              above that wait for room in it), "issued" and "fired" (sequence numbers)
+ *  "poisoned"  spans that may not be read: "buffer" (its address), "device", "begin", "end"
+ *              (bytes in it), "wide" (the buffer as a whole, until all of it is written), and of
+ *              the failure that is to blame "status", "op", "label"
+ *  "totals"    how many were shown: "promises", "nodes", and of those of each state; "cut":
+ *              there were more than were to be shown
  *  "not_quiet" numbers of up to 64 operations that are resolved and not quiet
  */
 FERRY_API ferry_status ferry_engine_dump(ferry_engine *engine, ferry_dump_format format,

@@ -87,7 +87,8 @@ typedef struct ferry_engine_options {
                                  default 0, at most 10^9 */
     int64_t wait_spin_ns;     /* ferry_future_wait looks this long before it parks, where the engine
                                  has its own thread; default 10000; negative: not at all */
-    int64_t watchdog_ns;      /* dumps when an operation has lived this long; default 0 (off) */
+    int64_t watchdog_ns;      /* the loop tells of what lives when an operation or promise has lived
+                                 this long, at most once in that time; default 0 (off) */
     const char *watchdog_path; /* file that the watchdog writes its dump to, as JSON; copied; NULL:
                                   the oldest operations are logged */
     uint32_t flight_records;   /* trace records of 64 bytes kept for each thread, rounded up to a

@@ -35,10 +35,9 @@ typedef struct ferry_op_options {
     size_t after_count;           /* how many; at most 2^20 */
     int64_t deadline_ns;          /* absolute, on the engine's clock: from then on the loop fails it
                                      with FERRY_E_DEADLINE if it has not resolved; 0 none */
-    const char *label;            /* for errors, traces and dumps; kept, not copied: a literal, or
-                                     alive until the operation is quiet, and as long as the future,
-                                     errors that name it and the engine's trace records; NULL
-                                     none */
+    const char *label;            /* for errors, traces and dumps, or NULL; kept, not copied: a
+                                     literal, or alive until the operation is quiet and as long as
+                                     the future, errors that name it and trace records */
     const ferry_access *accesses; /* spans the operation touches, beside a copy's own two */
     size_t access_count;          /* how many; at most 2^16. Spans of zero bytes are ignored */
     ferry_priority priority;      /* which of several READY ones is next */

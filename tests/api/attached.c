@@ -71,7 +71,7 @@ typedef struct elsewhere {
     ferry_promise *promise;
     ferry_future *future;
     ferry_status status;
-    struct ev_async started;
+    pthread_t thread;
     pthread_barrier_t *running;
 } elsewhere;
 
@@ -84,9 +84,8 @@ static void *resolve_elsewhere(void *arg)
 static void start_resolver(struct ev_loop *loop, ev_timer *timer, int events)
 {
     (void)loop, (void)events;
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, resolve_elsewhere, timer->data), 0);
-    cr_assert_eq(pthread_detach(thread), 0);
+    elsewhere *self = timer->data;
+    cr_assert_eq(pthread_create(&self->thread, NULL, resolve_elsewhere, self), 0);
 }
 
 Test(attached, another_thread_wakes_the_sleeping_loop)
@@ -104,6 +103,7 @@ Test(attached, another_thread_wakes_the_sleeping_loop)
     ev_timer_start(self.loop, &timer);
     ev_run(self.loop, 0);
     cr_assert_eq(end.calls, 1);
+    cr_assert_eq(pthread_join(other.thread, NULL), 0); /* it still has the promise to release */
     ferry_future_release(nop);
     attached_close(&self);
 }

@@ -381,6 +381,24 @@ Test(watchdog, without_memory_it_says_so)
     fixture_close(&f);
 }
 
+Test(watchdog, an_engine_that_finds_no_memory_leaves_none_behind)
+{
+    static fixture f;
+    ferry_engine_options options = fixture_options(&f, FERRY_LOOP_EMBEDDED);
+    options.watchdog_path = "/nowhere";
+    for (uint64_t nth = 1;; nth++) {
+        failing_allocator_arm(&f.te.memory, nth, false);
+        ferry_status status = ferry_engine_create(&options, &f.te.engine, NULL);
+        if (status == FERRY_OK)
+            break;
+        ASSERT_STATUS(status, FERRY_E_NO_MEMORY);
+        cr_assert_eq(failing_allocator_live_bytes(&f.te.memory), 0, "allocation %llu",
+                     (unsigned long long)nth);
+    }
+    failing_allocator_arm(&f.te.memory, 0, false);
+    fixture_close(&f);
+}
+
 static void step_within(void *arg, const char *text, size_t size_bytes)
 {
     (void)text, (void)size_bytes;
