@@ -15,6 +15,7 @@ static const bench_case cases[] = {
     {"graph", bench_graph},   {"submit", bench_submit},   {"wake", bench_wake},
     {"copy", bench_copy},     {"overlap", bench_overlap}, {"scale", bench_scale},
     {"memory", bench_memory}, {"idle", bench_idle},       {"trace", bench_trace},
+    {"svg", bench_svg},       {"loops", bench_loops},
 };
 
 #define CASE_COUNT (sizeof cases / sizeof cases[0])
@@ -68,7 +69,9 @@ static const struct argp parser = {
     .parser = parse_option,
     .args_doc = "CASE",
     .doc = "Measures ferry; where there is a rival or a physical limit, in the same run.\v"
-           "CASE is graph, submit, wake, copy, overlap, scale, memory, idle, trace or all. Figures "
+           "CASE is graph, submit, wake, copy, overlap, scale, memory, idle, trace, svg, loops or "
+           "all. "
+           "Figures "
            "are medians; p99 looks at the bad side.",
 };
 

@@ -105,7 +105,7 @@ bool fry_lane_can_overtake(const fry_node *from, const fry_node *to);
 void fry_lane_cancel(fry_node *node);
 
 /* task.c: READY functions become ISSUED; gives them as a list for fry_hand_out_calls. */
-fry_link *fry_calls_issue(fry_turn *turn);
+fry_link *fry_calls_issue(fry_turn *turn, bool with_callbacks);
 
 /* deadline.c: a heap of nodes by deadline. */
 void fry_deadline_add(ferry_engine *engine, fry_node *node);

@@ -94,14 +94,9 @@ struct fry_use {
     ferry_access_mode mode;
 };
 
-/* What the user's executor is handed; the first member of what it stands for. */
-struct ferry_task {
-    void (*run)(ferry_task *task);
-};
-
 typedef struct fry_call {
-    ferry_task task;
-    ferry_executor *executor;
+    ferry_executor *executor; /* NULL: the loop */
+    struct fry_task *task;    /* from issued until it is posted, if there is an executor */
     ferry_call_fn fn;
     void *arg;
     fry_error *error; /* why it failed, made by the thread that ran it */

@@ -392,6 +392,9 @@ ferry_future *ferry_call(ferry_engine *engine, ferry_executor *executor, ferry_c
     fry_node *node = status == FERRY_OK ? request_node(&request, FERRY_OP_CALL, &status) : NULL;
     if (node == NULL)
         return refuse_writes(&request, engine, status, NULL);
+    executor = fry_executor_for(engine, executor);
+    if (executor == ferry_executor_inline())
+        executor = NULL; /* no function goes ahead of others */
     node->op.call = (fry_call){.executor = executor, .fn = fn, .arg = arg};
     return request_submit(&request, node);
 }
