@@ -21,13 +21,22 @@ typedef struct fry_stack {
     fry_link *top;
 } fry_stack;
 
-/* Any thread. Full barrier: what the pusher looks at next is read after the item can be seen. */
-static inline void fry_stack_push(fry_stack *stack, fry_link *item)
+/*
+ * Pushes a chain at once: `newest` leads through `next` to `oldest`. Its items stay together and in
+ * their order, since they land by one compare-and-swap. Any thread. Full barrier: what the pusher
+ * looks at next is read after the items can be seen.
+ */
+static inline void fry_stack_push_chain(fry_stack *stack, fry_link *newest, fry_link *oldest)
 {
     fry_link *top = fry_load_relaxed(&stack->top);
     do {
-        item->next = top;
-    } while (!fry_cas_weak(&stack->top, &top, item)); /* pairs with take_all */
+        oldest->next = top;
+    } while (!fry_cas_weak(&stack->top, &top, newest)); /* pairs with take_all */
+}
+
+static inline void fry_stack_push(fry_stack *stack, fry_link *item)
+{
+    fry_stack_push_chain(stack, item, item);
 }
 
 static inline bool fry_stack_is_empty(const fry_stack *stack)

@@ -13,6 +13,7 @@
 /* The cases. `is_quick`: fewer rounds and smaller ends of the ranges. */
 void bench_graph(bool is_quick);
 void bench_submit(bool is_quick);
+void bench_batch(bool is_quick);
 void bench_wake(bool is_quick);
 void bench_copy(bool is_quick);
 void bench_overlap(bool is_quick);
@@ -24,6 +25,7 @@ void bench_trace(bool is_quick);
 void bench_trace_file(bool is_quick);
 void bench_svg(bool is_quick);
 void bench_loops(bool is_quick);
+void bench_dump(bool is_quick);
 
 /* CLOCK_MONOTONIC. */
 int64_t bench_now_ns(void);

@@ -397,6 +397,8 @@ static bool progress_until_stopped(ferry_engine *engine, int64_t timeout_ns)
             poller_sleep(engine, NULL, left_ns);
             continue;
         }
+        if (stopped)
+            fry_store_seq_cst(&engine->stopped, 1);
         role_leave(engine);
         if (stopped || left_ns <= 0)
             return stopped;

@@ -10,7 +10,7 @@
  * sum to zero frees the engine. It can't be zero before, and nobody counts up after but from a
  * reference already counted.
  */
-#include "engine/graph.h"
+#include "engine/dump.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -77,6 +77,7 @@ static void engine_free(ferry_engine *engine)
     fry_embedded_close(engine);
     fry_poller_close(&engine->poller);
     fry_nvtx_destroy(&memory, engine->nvtx);
+    fry_watchdog_close(engine);
     (void)pthread_mutex_destroy(&engine->cold);
     fry_free(&memory, engine, sizeof *engine);
 }
@@ -241,6 +242,7 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->embedded = options->loop != FERRY_LOOP_THREAD;
     engine->spin_ns = options->spin_ns;
     engine->wait_spin_ns = options->wait_spin_ns;
+    engine->inline_copy_bytes = options->inline_copy_bytes;
     engine->flight_records = options->flight_records;
     engine->trace_records = options->trace_records;
     engine->submit_budget = options->submit_budget;
@@ -248,6 +250,7 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->max_tasks = options->max_tasks;
     engine->executor = options->executor;
     engine->watchdog_ns = options->watchdog_ns;
+    engine->watchdog_wants_timer = options->watchdog_ns != 0;
     engine->tracing = options->flight_records != 0 ? FRY_SINK_FLIGHT : 0;
     fry_clock_init(&engine->clock, options->clock);
     fry_log_init(&engine->log, options->log, options->log_arg);
@@ -306,6 +309,10 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     status = fry_tasks_open(engine);
     if (status != FERRY_OK)
         goto err_engine;
+    why = "no memory for the watchdog's path";
+    status = fry_watchdog_open(engine, options.watchdog_path);
+    if (status != FERRY_OK)
+        goto err_engine;
     why = "the host devices can't be opened";
     status = open_devices(engine, &options);
     if (status != FERRY_OK)
@@ -347,7 +354,9 @@ static void log_what_is_left(ferry_engine *engine)
     for (const fry_node *node = oldest; node != NULL; node = node->live_next)
         count++;
     uint64_t id = oldest != NULL ? oldest->future.id : 0;
-    const char *label = oldest != NULL && oldest->label != NULL ? oldest->label : "";
+    char label[FRY_DUMP_LABEL_BYTES] = "";
+    if (oldest != NULL && oldest->state < FRY_NODE_QUIET)
+        (void)fry_dump_copy_label(label, oldest->label);
     (void)fry_turn_end(&turn, 0);
     fry_log_line(&engine->log, FERRY_LOG_ERROR,
                  "shutdown timed out: %zu operations are not quiet, the oldest is %llu %s", count,

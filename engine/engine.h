@@ -29,7 +29,8 @@
 #include <string.h>
 
 #define FRY_HOST_DEVICES_MAX 64
-#define FRY_TICK_BUDGET 256 /* pieces of work a tick of the loop does */
+#define FRY_TICK_BUDGET 256  /* pieces of work a tick of the loop does */
+#define FRY_STAMPS_SPARED 31 /* operations in a row that take their time of entry from another */
 #define FRY_REFERENCE_BIAS ((int64_t)1 << 62)
 
 #define FRY_STATUS_COUNT_(name, value, text) +1
@@ -107,6 +108,7 @@ struct ferry_engine {
     uint32_t max_tasks;
     ferry_executor *executor; /* where what names none runs; NULL the loop; gone with the handle */
     int64_t watchdog_ns;
+    char *watchdog_path; /* NULL: it logs */
 
     /* The submitters' line. */
     fry_baton baton __attribute__((aligned(64)));
@@ -118,12 +120,24 @@ struct ferry_engine {
     fry_queue failing;
     fry_ready_queue calls;            /* functions to hand out, on the loop */
     fry_node *live_first, *live_last; /* operations that are not retired, in program order */
-    fry_node *promises;               /* promises that are not resolved; same links */
+    fry_node *dump_node;              /* of either list: what the dump copies next */
+    int64_t stamp_ns;                 /* the coarse clock, when somebody looked last */
     fry_node *deadlines;              /* root of the heap */
     fry_lane *busy;                   /* lanes with something in flight */
     int64_t detached;                 /* nodes that only users' handles keep */
     bool starved;                     /* a pool ran dry: the loop must refill it */
     bool stop_graph; /* closing has been seen by the graph: everything is being cancelled */
+    bool watchdog_wants_timer; /* what enters now and stays must have the loop set its timer */
+    uint8_t stamps_left;       /* how many that enter need not look at the clock */
+    uint8_t stamps_spared;     /* how many need not in a row, as things go */
+    fry_node *promises;        /* promises that are not resolved; same links, same order */
+    fry_node *promises_last;
+    const fry_edge *dump_edge;  /* into dump_node: the next that the dump looks at */
+    ferry_buffer *poisoned;     /* buffers that hold poison, or did */
+    ferry_buffer *dump_buffer;  /* of those: what the dump copies next */
+    size_t dump_offset;         /* in dump_buffer */
+    int64_t watchdog_barked_ns; /* when it did last; watchdog_has_barked */
+    bool watchdog_has_barked;
 
     /* Who sleeps. */
     uint32_t asleep __attribute__((aligned(64))); /* fry_sleep */
@@ -175,6 +189,7 @@ struct ferry_engine {
     fry_trace_seat file_seat; /* its place with the trace file's thread */
     fry_nvtx *nvtx;           /* ranges of issued operations; NULL: no tool. With the baton */
     fry_baton ending;         /* being in ferry_engine_shutdown */
+    fry_baton dumping;        /* being the one that dumps */
     uint32_t stopped;         /* futex: 1 when everything is quiet and the loop has ended */
     bool ended;               /* shut down to the end */
     ferry_future refused[FRY_STATUS_COUNT]; /* what failed at submit, one a status */

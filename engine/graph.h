@@ -56,6 +56,15 @@ void fry_graph_note_failure(fry_turn *turn, fry_node *node, fry_error *cause);
 /* Whether the graph has something to do that needs no event. */
 bool fry_graph_has_work(const ferry_engine *engine);
 
+/* One thing less holds the node. */
+void fry_graph_let_go(fry_turn *turn, fry_node *node, const fry_node *from);
+
+/*
+ * Does a copy without rows at once if it is small and nobody is at its buffers nor in its stream:
+ * it leaves no trace in the graph and needs no node. True: done.
+ */
+bool fry_graph_copy_at_once(const fry_turn *turn, const fry_lane *lane, const fry_copy_op *copy);
+
 /* Takes the references a node needs once its submit call has returned. Before it is pushed. */
 void fry_graph_share(fry_node *node);
 
@@ -96,7 +105,8 @@ void fry_lane_issue(fry_turn *turn, fry_node *node);
 size_t fry_lanes_poll(fry_turn *turn);
 
 /* Copies in the calling thread if the device can do that now. */
-bool fry_lane_copy_inline(fry_node *node);
+bool fry_lane_copy_inline(const fry_node *node);
+bool fry_lane_copy_plain_inline(const fry_lane *lane, const fry_copy_op *copy);
 
 /* Whether `to` can wait for issued `from` on its own device. */
 bool fry_lane_can_overtake(const fry_node *from, const fry_node *to);
@@ -106,6 +116,14 @@ void fry_lane_cancel(fry_node *node);
 
 /* task.c: READY functions become ISSUED; gives them as a list for fry_hand_out_calls. */
 fry_link *fry_calls_issue(fry_turn *turn, bool with_callbacks);
+
+/* batch.c: a batch's own node, which counts the operations of it that have yet to resolve. */
+
+/* A node that is in_batch has been resolved. */
+void fry_batch_member_ended(fry_turn *turn, fry_node *member);
+
+/* The batch's node enters, behind all its operations. */
+void fry_batch_enter(fry_node *batch);
 
 /* deadline.c: a heap of nodes by deadline. */
 void fry_deadline_add(ferry_engine *engine, fry_node *node);
@@ -126,14 +144,38 @@ size_t fry_turn_end(fry_turn *turn, size_t budget);
  */
 void fry_turn_push(ferry_engine *engine, fry_context *context, fry_node *node);
 
+/* The same for a chain of them, which leads through their links from the newest to the oldest. */
+void fry_turn_push_chain(ferry_engine *engine, fry_context *context, fry_link *newest,
+                         fry_link *oldest, size_t budget);
+
 /* Submits a new node: enters it at once if the baton is free and nobody is before it. */
 void fry_turn_submit(ferry_engine *engine, fry_context *context, fry_node *node);
+
+/* In a turn: whether a new node would be the next to enter. */
+static inline bool fry_turn_is_next(const fry_turn *turn)
+{
+    return turn->engine->backlog.first == NULL && fry_stack_is_empty(&turn->engine->inbox);
+}
+
+/*
+ * Enters a new node in whose place nobody else is (fry_turn_is_next). It may be gone afterwards if
+ * nobody holds a reference. False: there was no room; it waits in the backlog, and the turn is to
+ * be ended with fry_turn_end_without_room.
+ */
+bool fry_turn_enter(fry_turn *turn, fry_node *node);
+void fry_turn_end_without_room(fry_turn *turn);
 
 /* node.c: making and unmaking nodes. */
 
 /* A new node with one reference for the user and one for its life; NULL sets *status_p. */
 fry_node *fry_node_create(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
                           ferry_status *status_p);
+
+/*
+ * Makes a slot of the pool the future of an operation that succeeded without a node, and gives the
+ * user's reference. With the baton.
+ */
+ferry_future *fry_node_init_done(fry_turn *turn, fry_node *slot, ferry_op_kind kind);
 
 /* One of the few set aside to stand for refused writes; NULL if all are in use. */
 fry_node *fry_node_create_reserve(ferry_engine *engine, fry_context *context, ferry_op_kind kind);
@@ -178,6 +220,8 @@ struct ferry_buffer {
     /* Baton. */
     struct fry_segment_tree segments; /* what is being touched or is poisoned; else absent */
     fry_error *wide_poison;           /* the whole buffer is, for want of memory */
+    ferry_buffer *poisoned_next, *poisoned_previous; /* is_listed: in engine->poisoned */
+    bool is_listed;
 };
 
 static inline void fry_buffer_retain(ferry_buffer *buffer)
@@ -197,6 +241,13 @@ static inline bool fry_buffer_is_idle(const ferry_buffer *buffer)
 {
     return buffer->segments.rbh_root == NULL && buffer->wide_poison == NULL &&
            fry_load_relaxed(&buffer->refused) == FERRY_OK;
+}
+
+/* The lane that copies between two buffers go on. */
+static inline fry_lane *fry_lane_between(const ferry_buffer *dst, const ferry_buffer *src)
+{
+    fry_device *to = dst->device->device;
+    return &dst->engine->lanes[to->ops->copy_stream(to, src->device->device)->index];
 }
 
 /* observe.c */

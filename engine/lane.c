@@ -23,23 +23,34 @@ static void set_rows(fry_copy *copy, const fry_node *node)
 }
 
 /* What a plain copy has no use for is not even zeroed. */
-static inline void copy_of(fry_copy *copy, const fry_node *node)
+static inline void plain_copy_of(fry_copy *copy, const fry_copy_op *op)
 {
-    const fry_copy_op *op = &node->op.copy;
     copy->dst = (char *)op->dst->data + op->dst_offset;
     copy->src = (const char *)op->src->data + op->src_offset;
     copy->size_bytes = op->size_bytes;
     copy->row_count = 1;
+}
+
+static inline void copy_of(fry_copy *copy, const fry_node *node)
+{
+    plain_copy_of(copy, &node->op.copy);
     if (fry_unlikely(node->has_rows))
         set_rows(copy, node);
 }
 
-bool fry_lane_copy_inline(fry_node *node)
+bool fry_lane_copy_inline(const fry_node *node)
 {
     fry_stream *stream = node->lane->stream;
     fry_copy copy;
     copy_of(&copy, node);
     return stream->device->ops->copy_inline(stream, &copy);
+}
+
+bool fry_lane_copy_plain_inline(const fry_lane *lane, const fry_copy_op *op)
+{
+    fry_copy copy;
+    plain_copy_of(&copy, op);
+    return lane->stream->device->ops->copy_inline(lane->stream, &copy);
 }
 
 bool fry_lane_can_overtake(const fry_node *from, const fry_node *to)

@@ -16,7 +16,7 @@
  * holder wakes after giving it (fry_turn_end, as stop_graph is set; ferry_engine_release), which is
  * after that look, and so finds the role free or with a holder that has yet to look. stopped.pml.
  */
-#include "engine/graph.h"
+#include "engine/dump.h"
 
 void fry_wake_write(ferry_engine *engine)
 {
@@ -132,7 +132,7 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
     size_t done = 0;
     fry_turn turn;
     fry_link *calls = NULL, *frees = NULL;
-    bool flight_is_due = false;
+    bool flight_is_due = false, watchdog_is_due = false;
     if (fry_turn_begin(&turn, engine, role_context(engine), true)) {
         engine->starved = false;
         if (fry_unlikely(fry_load_acquire(&engine->closing) != 0 && !engine->stop_graph))
@@ -148,6 +148,7 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
             fry_buffers_forget(&turn, frees);
         }
         flight_is_due = engine->flight_due != 0;
+        watchdog_is_due = fry_watchdog_is_due(engine);
         done += fry_turn_end(&turn, budget) + (calls != NULL);
     }
     if (calls != NULL)
@@ -156,6 +157,8 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
     done += freed;
     if (fry_unlikely(flight_is_due))
         fry_flight_dump(engine);
+    if (fry_unlikely(watchdog_is_due))
+        fry_watchdog_bark(engine);
     if (fry_unlikely(fry_load_relaxed(&engine->has_hooks) != 0))
         fry_trace_pump(engine);
     if (with_callbacks)
@@ -170,7 +173,11 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
 
 int64_t fry_next_timer_ns(ferry_engine *engine)
 {
-    return engine->deadlines != NULL ? engine->deadlines->deadline_ns : INT64_MAX;
+    int64_t deadline_ns = engine->deadlines != NULL ? engine->deadlines->deadline_ns : INT64_MAX;
+    int64_t watchdog_ns = fry_watchdog_next_ns(engine);
+    engine->watchdog_wants_timer = engine->watchdog_ns != 0 && watchdog_ns == INT64_MAX;
+    engine->stamps_left = 0; /* the loop rests: what comes next may come much later */
+    return deadline_ns < watchdog_ns ? deadline_ns : watchdog_ns;
 }
 
 static bool is_idle_locked(ferry_engine *engine)

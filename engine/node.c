@@ -18,7 +18,7 @@ static void node_init(ferry_engine *engine, fry_context *context, fry_node *node
 {
     /* The first two lines; fry_node_init_spans and the operations see to the rest. */
     memset((char *)node + sizeof(ferry_future), 0,
-           __builtin_offsetof(fry_node, deadline_ns) - sizeof(ferry_future));
+           __builtin_offsetof(fry_node, request_link) - sizeof(ferry_future));
     node->kind = (uint8_t)kind;
     fry_future_init(&node->future, &engine->owner, 2, next_id(engine, context));
 }
@@ -41,6 +41,21 @@ fry_node *fry_node_create(ferry_engine *engine, fry_context *context, ferry_op_k
         return NULL;
     node_init(engine, context, node, kind);
     return node;
+}
+
+/* All that anybody looks at once a node is out of the graph stands in its first cache line. */
+ferry_future *fry_node_init_done(fry_turn *turn, fry_node *slot, ferry_op_kind kind)
+{
+    fry_future_init(&slot->future, &turn->engine->owner, 1, next_id(turn->engine, turn->context));
+    slot->future.status = FERRY_OK;
+    fry_future_seal_unshared(&slot->future);
+    slot->kind = (uint8_t)kind;
+    slot->state = FRY_NODE_QUIET;
+    slot->flags = FRY_NODE_FIRED | FRY_NODE_WAS_ISSUED | FRY_NODE_RETIRED | FRY_NODE_DETACHED;
+    slot->holding = 0;
+    slot->edges = NULL;
+    turn->engine->detached++;
+    return &slot->future;
 }
 
 fry_node *fry_node_create_reserve(ferry_engine *engine, fry_context *context, ferry_op_kind kind)

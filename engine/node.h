@@ -137,17 +137,27 @@ struct fry_node {
     uint16_t unconfirmed; /* predecessors it overtook on the device, yet to resolve: status edges */
     int16_t refusal; /* fails with this as soon as it enters; a call: as its function returned */
     uint8_t device_waits; /* edges ON_DEVICE from other streams */
-    uint8_t outside;      /* promise: fry_outside */
+    union {
+        uint8_t outside;  /* promise: fry_outside */
+        uint8_t in_batch; /* copy, call, nop: until it is resolved, `batch` counts it */
+    };
     union {
         uint8_t begun;    /* call: fry_call_begun, by compare-and-swap */
         uint8_t has_rows; /* definition: several. Copy: on a side at least; what it reads, then what
                              it writes are the first two of its uses */
     };
-    uint8_t requested;     /* a cancel stands in the requests stack */
+    uint8_t requested;  /* a cancel stands in the requests stack */
+    int64_t entered_ns; /* when it entered; 0: it was not to stay */
+
     fry_link request_link; /* requests stack */
 
-    int64_t deadline_ns;                              /* HAS_DEADLINE; so are the next three */
-    fry_node *heap_child, *heap_next, *heap_previous; /* deadlines: a pairing heap */
+    union {
+        struct { /* HAS_DEADLINE */
+            int64_t deadline_ns;
+            fry_node *heap_child, *heap_next, *heap_previous; /* deadlines: a pairing heap */
+        };
+        fry_node *batch; /* in_batch, and then never HAS_DEADLINE */
+    };
     fry_segment *written; /* HAS_SPANS; so are the next two. Segments whose last writer it is */
     fry_reader *reads;    /* its entries as a reader */
     fry_use *uses;        /* spans of calls and nops, and more of a copy's */
@@ -161,13 +171,17 @@ struct fry_node {
         struct {
             fry_error *refusal_error; /* of a cancel that came first; there if refusal says so */
         } promise;
+        struct {
+            uint32_t settled; /* of its operations, how many don't count themselves off */
+            int32_t refused;  /* with this the first of those was that failed; or FERRY_OK */
+        } batch;
     } op;
 };
-_Static_assert(__builtin_offsetof(struct fry_node, deadline_ns) == 128, "two lines for a nop");
-/* The pool keeps the last two words of a slot for itself. */
-_Static_assert(sizeof(fry_node) <= 256 - 16, "a node with its future is four cache lines");
-_Static_assert(sizeof(fry_edge) <= 64 - 16, "an edge is one");
-_Static_assert(sizeof(fry_use) <= 64 - 16, "and so is a use");
+_Static_assert(__builtin_offsetof(struct fry_node, request_link) == 128, "two lines for a nop");
+/* The pool keeps the last word of a slot for itself. */
+_Static_assert(sizeof(fry_node) <= 256 - 8, "a node with its future is four cache lines");
+_Static_assert(sizeof(fry_edge) <= 64 - 8, "an edge is one");
+_Static_assert(sizeof(fry_use) <= 64 - 8, "and so is a use");
 
 /* How far a promise has come: resolving and entering the graph may happen at once. */
 enum fry_outside {

@@ -4,26 +4,12 @@
  * it. What is refused is a static future; what it would have written is poisoned all the same, in
  * its place in program order, by a node from a small reserve.
  */
-#include "engine/graph.h"
+#include "engine/request.h"
 
-#define AFTER_COUNT_MAX ((size_t)1 << 20)
 #define ACCESS_COUNT_MAX ((size_t)1 << 16)
 #define ROW_COUNT_MAX ((size_t)1 << 16)
 
-typedef struct fry_request {
-    ferry_engine *engine;
-    fry_context *context;
-    ferry_op_options options;
-} fry_request;
-
-/* What a caller says of one side of a copy. */
-typedef struct row_span {
-    ferry_span first;
-    size_t pitch_bytes;
-    size_t row_count;
-} row_span;
-
-static ferry_status refuse(ferry_engine *engine, ferry_status status, const char *why)
+ferry_status fry_request_refuse(ferry_engine *engine, ferry_status status, const char *why)
 {
     fry_log_line(&engine->log, FERRY_LOG_WARNING, "%s", why);
     return status;
@@ -33,38 +19,40 @@ static ferry_status check_span(ferry_engine *engine, const ferry_span *span)
 {
     const ferry_buffer *buffer = span->buffer;
     if (buffer == NULL)
-        return refuse(engine, FERRY_E_INVALID, "a span without a buffer is refused");
+        return fry_request_refuse(engine, FERRY_E_INVALID, "a span without a buffer is refused");
     if (buffer->engine != engine)
-        return refuse(engine, FERRY_E_INVALID, "a span of another engine's buffer is refused");
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "a span of another engine's buffer is refused");
     if (span->offset_bytes > buffer->size_bytes ||
         span->size_bytes > buffer->size_bytes - span->offset_bytes)
-        return refuse(engine, FERRY_E_INVALID, "a span outside its buffer is refused");
+        return fry_request_refuse(engine, FERRY_E_INVALID, "a span outside its buffer is refused");
     return FERRY_OK;
 }
 
 /* They lie within their buffer, one behind the other. */
-static ferry_status check_rows(ferry_engine *engine, const row_span *rows)
+static ferry_status check_rows(ferry_engine *engine, const fry_row_span *rows)
 {
     ferry_span first = rows->first;
     ferry_status status = check_span(engine, &first);
     if (status != FERRY_OK || rows->row_count <= 1 || first.size_bytes == 0)
         return status;
     if (rows->pitch_bytes < first.size_bytes)
-        return refuse(engine, FERRY_E_INVALID, "a pitch smaller than its row is refused");
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "a pitch smaller than its row is refused");
     size_t last_bytes;
     if (__builtin_mul_overflow(rows->pitch_bytes, rows->row_count - 1, &last_bytes))
-        return refuse(engine, FERRY_E_INVALID,
-                      "a pitch and a number of rows that overflow are refused");
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "a pitch and a number of rows that overflow are refused");
     if (last_bytes > first.buffer->size_bytes - first.offset_bytes - first.size_bytes)
-        return refuse(engine, FERRY_E_INVALID,
-                      "rows of which the last is outside its buffer are refused");
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "rows of which the last is outside its buffer are refused");
     if (rows->pitch_bytes != first.size_bytes && rows->row_count > ROW_COUNT_MAX)
-        return refuse(engine, FERRY_E_INVALID, "more than 65536 rows are refused");
+        return fry_request_refuse(engine, FERRY_E_INVALID, "more than 65536 rows are refused");
     return FERRY_OK;
 }
 
 /* Checked before. Rows without gaps are one. */
-static fry_rows rows_of(const row_span *rows)
+static fry_rows rows_of(const fry_row_span *rows)
 {
     size_t row_bytes = rows->first.size_bytes, count = rows->row_count;
     bool is_one = count <= 1 || row_bytes == 0 || rows->pitch_bytes == row_bytes;
@@ -101,46 +89,54 @@ ferry_status fry_options_read(void *options, size_t size_bytes, const void *give
     return FERRY_OK;
 }
 
-static ferry_status request_options(fry_request *request, ferry_engine *engine,
-                                    const ferry_op_options *options)
+ferry_status fry_request_options(fry_request *request, ferry_engine *engine,
+                                 const ferry_op_options *options)
 {
     if (fry_likely(options->struct_size == sizeof *options)) {
         request->options = *options;
     } else {
         ferry_status status = fry_options_read(&request->options, sizeof request->options, options);
         if (status != FERRY_OK)
-            return refuse(engine, status, "operation options of a size that can't be are refused");
+            return fry_request_refuse(engine, status,
+                                      "operation options of a size that can't be are refused");
     }
     const ferry_op_options *given = &request->options;
-    if ((given->after == NULL && given->after_count != 0) || given->after_count > AFTER_COUNT_MAX ||
+    if ((given->after == NULL && given->after_count != 0) ||
+        given->after_count > FRY_AFTER_COUNT_MAX ||
         (given->accesses == NULL && given->access_count != 0) ||
         given->access_count > ACCESS_COUNT_MAX || given->deadline_ns < 0 || given->reserved != 0)
-        return refuse(engine, FERRY_E_INVALID, "operation options out of their limits are refused");
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "operation options out of their limits are refused");
     if (fry_unlikely(given->priority < FERRY_PRIORITY_LOW || given->priority > FERRY_PRIORITY_HIGH))
-        return refuse(engine, FERRY_E_INVALID, "an operation of no known priority is refused");
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "an operation of no known priority is refused");
     return FERRY_OK;
 }
 
 /* The options first: without memory for a context they still say what would have been written. */
-static ferry_status request_open(fry_request *request, ferry_engine *engine,
-                                 const ferry_op_options *options)
+ferry_status fry_request_open(fry_request *request, ferry_engine *engine,
+                              const ferry_op_options *options)
 {
+    request->engine = engine;
+    request->context = NULL;
+    request->shared = NULL;
+    if (options == NULL) /* else request_options writes all of it */
+        memset(&request->options, 0, sizeof request->options);
     ferry_status status = fry_engine_check_open(engine);
     if (fry_likely(status == FERRY_OK) && options != NULL)
-        status = request_options(request, engine, options);
+        status = fry_request_options(request, engine, options);
     if (fry_unlikely(status != FERRY_OK))
         return status;
-    request->engine = engine;
     request->context = fry_context_get(engine);
     return fry_likely(request->context != NULL) ? FERRY_OK : FERRY_E_NO_MEMORY;
 }
 
-static ferry_status add_after(fry_request *request, fry_node *node, ferry_future *future,
-                              fry_edge_nature nature)
+ferry_status fry_request_add_after(fry_request *request, fry_node *node, ferry_future *future,
+                                   fry_edge_nature nature)
 {
     ferry_engine *engine = request->engine;
     if (fry_unlikely(future == NULL))
-        return refuse(engine, FERRY_E_INVALID, "waiting for a null future is refused");
+        return fry_request_refuse(engine, FERRY_E_INVALID, "waiting for a null future is refused");
     if (fry_unlikely(fry_future_is_static(future))) {
         if (fry_future_status(future) == FERRY_OK) { /* the quiet of one that was refused */
             if (nature == FRY_EDGE_ANY)
@@ -155,7 +151,8 @@ static ferry_status add_after(fry_request *request, fry_node *node, ferry_future
         return FERRY_OK;
     }
     if (fry_unlikely(future->owner != &engine->owner))
-        return refuse(engine, FERRY_E_INVALID, "waiting for another engine's future is refused");
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "waiting for another engine's future is refused");
     if (nature == FRY_EDGE_AFTER && fry_future_is_resolved(future) &&
         fry_future_status(future) == FERRY_OK)
         return FERRY_OK;
@@ -172,7 +169,8 @@ static ferry_status add_accesses(const fry_request *request, fry_node *node)
         if (status != FERRY_OK)
             return status;
         if (access->mode < FERRY_READ || access->mode > FERRY_READ_WRITE)
-            return refuse(engine, FERRY_E_INVALID, "an access of no known mode is refused");
+            return fry_request_refuse(engine, FERRY_E_INVALID,
+                                      "an access of no known mode is refused");
         fry_rows row = row_of(access->span);
         if (row.row_bytes != 0)
             status = fry_node_add_use(engine, request->context, node, &row, access->mode);
@@ -181,9 +179,9 @@ static ferry_status add_accesses(const fry_request *request, fry_node *node)
 }
 
 /* The node with all that the options say, or NULL. */
-static fry_node *request_node(fry_request *request, ferry_op_kind kind, ferry_status *status_p)
+fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, ferry_status *status_p)
 {
-    const ferry_op_options *options = &request->options;
+    const ferry_op_options *options = &request->options, *shared = request->shared;
     fry_node *node = fry_node_create(request->engine, request->context, kind, status_p);
     if (fry_unlikely(node == NULL))
         return NULL;
@@ -196,7 +194,9 @@ static fry_node *request_node(fry_request *request, ferry_op_kind kind, ferry_st
     }
     ferry_status status = FERRY_OK;
     for (size_t i = 0; status == FERRY_OK && i < options->after_count; i++)
-        status = add_after(request, node, options->after[i], FRY_EDGE_AFTER);
+        status = fry_request_add_after(request, node, options->after[i], FRY_EDGE_AFTER);
+    for (size_t i = 0; status == FERRY_OK && shared != NULL && i < shared->after_count; i++)
+        status = fry_request_add_after(request, node, shared->after[i], FRY_EDGE_AFTER);
     if (status == FERRY_OK && options->access_count != 0)
         status = add_accesses(request, node);
     if (fry_likely(status == FERRY_OK))
@@ -206,54 +206,17 @@ static fry_node *request_node(fry_request *request, ferry_op_kind kind, ferry_st
     return NULL;
 }
 
-static ferry_future *request_submit(fry_request *request, fry_node *node)
+ferry_future *fry_request_submit(fry_request *request, fry_node *node)
 {
     fry_trace(request->engine, node, FERRY_TRACE_SUBMITTED, 0);
     fry_turn_submit(request->engine, request->context, node);
     return &node->future;
 }
 
-/* ---- refused writes ---- */
+/* ---- nodes of copies and calls ---- */
 
-static void poison_refused(ferry_engine *engine, fry_context *context, fry_rows rows,
-                           ferry_status status)
-{
-    if (rows.row_bytes == 0)
-        return;
-    fry_node *node =
-        context != NULL ? fry_node_create_reserve(engine, context, FERRY_OP_DEFINE) : NULL;
-    if (node == NULL) {
-        fry_store_release(&rows.buffer->refused, status); /* pairs with take_refusal in hazard.c */
-        return;
-    }
-    node->op.define = rows;
-    node->has_rows = rows.count > 1;
-    fry_node_init_spans(node);
-    node->refusal = (int16_t)status;
-    fry_turn_submit(engine, context, node);
-    ferry_future_release(&node->future);
-}
-
-/* Refused for want of room, not for being wrong: what it would have written is not valid now. */
-static ferry_future *refuse_writes(const fry_request *request, ferry_engine *engine,
-                                   ferry_status status, const row_span *dst)
-{
-    if (status != FERRY_E_AGAIN && status != FERRY_E_NO_MEMORY)
-        return fry_refused(engine, status);
-    fry_context *context = request->context; /* NULL: there was no memory even for that */
-    if (dst != NULL && check_rows(engine, dst) == FERRY_OK)
-        poison_refused(engine, context, rows_of(dst), status);
-    for (size_t i = 0; i < request->options.access_count; i++) {
-        const ferry_access *access = &request->options.accesses[i];
-        if ((access->mode & FERRY_WRITE) != 0 && check_span(engine, &access->span) == FERRY_OK)
-            poison_refused(engine, context, row_of(access->span), status);
-    }
-    return fry_refused(engine, status);
-}
-
-/* ---- operations ---- */
-
-static ferry_status check_copy(ferry_engine *engine, const ferry_span *dst, const ferry_span *src)
+static inline ferry_status check_copy(ferry_engine *engine, const ferry_span *dst,
+                                      const ferry_span *src)
 {
     ferry_status status = check_span(engine, dst);
     if (fry_likely(status == FERRY_OK))
@@ -261,11 +224,13 @@ static ferry_status check_copy(ferry_engine *engine, const ferry_span *dst, cons
     if (fry_unlikely(status != FERRY_OK))
         return status;
     if (dst->size_bytes != src->size_bytes)
-        return refuse(engine, FERRY_E_INVALID, "a copy between spans of two sizes is refused");
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "a copy between spans of two sizes is refused");
     uintptr_t to = (uintptr_t)dst->buffer->data + dst->offset_bytes;
     uintptr_t from = (uintptr_t)src->buffer->data + src->offset_bytes;
     if (to < from + src->size_bytes && from < to + dst->size_bytes)
-        return refuse(engine, FERRY_E_INVALID, "a copy between overlapping spans is refused");
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "a copy between overlapping spans is refused");
     return FERRY_OK;
 }
 
@@ -280,28 +245,33 @@ static inline void init_copy(fry_node *node, const ferry_span *dst, const ferry_
     node->sequence = 0;
     node->lane = NULL;
     if (size_bytes != 0) {
-        ferry_engine *engine = dst->buffer->engine;
-        fry_device *to = dst->buffer->device->device;
         fry_node_init_spans(node);
-        node->lane = &engine->lanes[to->ops->copy_stream(to, src->buffer->device->device)->index];
+        node->lane = fry_lane_between(dst->buffer, src->buffer);
     }
 }
 
-ferry_future *ferry_copy(ferry_engine *engine, ferry_span dst, ferry_span src,
-                         const ferry_op_options *options)
+static inline fry_node *make_copy(fry_request *request, const ferry_span *dst,
+                                  const ferry_span *src, ferry_status *status_p)
 {
-    fry_request request = {0};
-    ferry_status status = request_open(&request, engine, options);
-    if (fry_likely(status == FERRY_OK))
-        status = check_copy(engine, &dst, &src);
-    fry_node *node =
-        fry_likely(status == FERRY_OK) ? request_node(&request, FERRY_OP_COPY, &status) : NULL;
-    if (fry_unlikely(node == NULL)) {
-        row_span written = {.first = dst, .row_count = 1};
-        return refuse_writes(&request, engine, status, &written);
-    }
-    init_copy(node, &dst, &src, dst.size_bytes);
-    return request_submit(&request, node);
+    *status_p = check_copy(request->engine, dst, src);
+    fry_node *node = fry_likely(*status_p == FERRY_OK)
+                         ? fry_request_node(request, FERRY_OP_COPY, status_p)
+                         : NULL;
+    if (fry_likely(node != NULL))
+        init_copy(node, dst, src, dst->size_bytes);
+    return node;
+}
+
+ferry_status fry_request_check_copy(ferry_engine *engine, const ferry_span *dst,
+                                    const ferry_span *src)
+{
+    return check_copy(engine, dst, src);
+}
+
+fry_node *fry_request_copy(fry_request *request, const ferry_span *dst, const ferry_span *src,
+                           ferry_status *status_p)
+{
+    return make_copy(request, dst, src, status_p);
 }
 
 static uintptr_t address_of(const fry_rows *rows)
@@ -329,7 +299,8 @@ static bool rows_meet(const fry_rows *dst, const fry_rows *src)
     return false;
 }
 
-static ferry_status check_copy_rows(ferry_engine *engine, const row_span *dst, const row_span *src)
+ferry_status fry_request_check_rows(ferry_engine *engine, const fry_row_span *dst,
+                                    const fry_row_span *src)
 {
     ferry_status status = check_rows(engine, dst);
     if (status == FERRY_OK)
@@ -337,10 +308,12 @@ static ferry_status check_copy_rows(ferry_engine *engine, const row_span *dst, c
     if (status != FERRY_OK)
         return status;
     if (dst->first.size_bytes != src->first.size_bytes)
-        return refuse(engine, FERRY_E_INVALID, "a copy between rows of two sizes is refused");
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "a copy between rows of two sizes is refused");
     fry_rows to = rows_of(dst), from = rows_of(src);
     if (to.row_bytes != 0 && rows_meet(&to, &from))
-        return refuse(engine, FERRY_E_INVALID, "a copy between overlapping rows is refused");
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "a copy between overlapping rows is refused");
     return FERRY_OK;
 }
 
@@ -356,151 +329,163 @@ static ferry_status add_rows(fry_request *request, fry_node *node, const fry_row
     return status;
 }
 
+fry_node *fry_request_copy_rows(fry_request *request, const fry_row_span *dst,
+                                const fry_row_span *src, ferry_status *status_p)
+{
+    ferry_status status = fry_request_check_rows(request->engine, dst, src);
+    fry_node *node = status == FERRY_OK ? fry_request_node(request, FERRY_OP_COPY, &status) : NULL;
+    *status_p = status;
+    if (node == NULL)
+        return NULL;
+    fry_rows written = rows_of(dst), read = rows_of(src);
+    if (written.count > 1 || read.count > 1)
+        *status_p = add_rows(request, node, &written, &read);
+    if (*status_p != FERRY_OK) {
+        fry_node_discard(request->engine, request->context, node);
+        return NULL;
+    }
+    init_copy(node, &dst->first, &src->first, dst->first.size_bytes * dst->row_count);
+    return node;
+}
+
+fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry_call_fn fn,
+                           void *arg, ferry_status *status_p)
+{
+    *status_p = FERRY_OK;
+    if (fn == NULL)
+        *status_p = fry_request_refuse(request->engine, FERRY_E_INVALID,
+                                       "a call of no function is refused");
+    if (*status_p == FERRY_OK)
+        *status_p = fry_executor_check(request->engine, executor);
+    fry_node *node =
+        *status_p == FERRY_OK ? fry_request_node(request, FERRY_OP_CALL, status_p) : NULL;
+    if (node == NULL)
+        return NULL;
+    executor = fry_executor_for(request->engine, executor);
+    if (executor == ferry_executor_inline())
+        executor = NULL; /* no function goes ahead of others */
+    node->op.call = (fry_call){.executor = executor, .fn = fn, .arg = arg};
+    return node;
+}
+
+/* ---- refused writes ---- */
+
+static void poison_refused(ferry_engine *engine, fry_context *context, fry_rows rows,
+                           ferry_status status)
+{
+    if (rows.row_bytes == 0)
+        return;
+    fry_node *node =
+        context != NULL ? fry_node_create_reserve(engine, context, FERRY_OP_DEFINE) : NULL;
+    if (node == NULL) {
+        fry_store_release(&rows.buffer->refused, status); /* pairs with take_refusal in hazard.c */
+        return;
+    }
+    node->op.define = rows;
+    node->has_rows = rows.count > 1;
+    fry_node_init_spans(node);
+    node->refusal = (int16_t)status;
+    fry_turn_submit(engine, context, node);
+    ferry_future_release(&node->future);
+}
+
+/* Refused for want of room, not for being wrong: what it would have written is not valid now. */
+ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine *engine,
+                                        ferry_status status, const fry_row_span *dst)
+{
+    if (status != FERRY_E_AGAIN && status != FERRY_E_NO_MEMORY)
+        return fry_refused(engine, status);
+    fry_context *context = request->context; /* NULL: there was no memory even for that */
+    if (dst != NULL && check_rows(engine, dst) == FERRY_OK)
+        poison_refused(engine, context, rows_of(dst), status);
+    for (size_t i = 0; i < request->options.access_count; i++) {
+        const ferry_access *access = &request->options.accesses[i];
+        if ((access->mode & FERRY_WRITE) != 0 && check_span(engine, &access->span) == FERRY_OK)
+            poison_refused(engine, context, row_of(access->span), status);
+    }
+    return fry_refused(engine, status);
+}
+
+/* ---- operations ---- */
+
+ferry_future *ferry_copy(ferry_engine *engine, ferry_span dst, ferry_span src,
+                         const ferry_op_options *options)
+{
+    fry_request request;
+    ferry_status status = fry_request_open(&request, engine, options);
+    fry_node *node =
+        fry_likely(status == FERRY_OK) ? make_copy(&request, &dst, &src, &status) : NULL;
+    if (fry_unlikely(node == NULL)) {
+        fry_row_span written = {.first = dst, .row_count = 1};
+        return fry_request_refuse_writes(&request, engine, status, &written);
+    }
+    return fry_request_submit(&request, node);
+}
+
 ferry_future *ferry_copy_rows(ferry_engine *engine, ferry_span dst, size_t dst_pitch_bytes,
                               ferry_span src, size_t src_pitch_bytes, size_t row_count,
                               const ferry_op_options *options)
 {
-    row_span to = {.first = dst, .pitch_bytes = dst_pitch_bytes, .row_count = row_count};
-    row_span from = {.first = src, .pitch_bytes = src_pitch_bytes, .row_count = row_count};
-    fry_request request = {0};
-    ferry_status status = request_open(&request, engine, options);
-    if (status == FERRY_OK)
-        status = check_copy_rows(engine, &to, &from);
-    fry_node *node = status == FERRY_OK ? request_node(&request, FERRY_OP_COPY, &status) : NULL;
+    fry_row_span to = {.first = dst, .pitch_bytes = dst_pitch_bytes, .row_count = row_count};
+    fry_row_span from = {.first = src, .pitch_bytes = src_pitch_bytes, .row_count = row_count};
+    fry_request request;
+    ferry_status status = fry_request_open(&request, engine, options);
+    fry_node *node =
+        status == FERRY_OK ? fry_request_copy_rows(&request, &to, &from, &status) : NULL;
     if (node == NULL)
-        return refuse_writes(&request, engine, status, &to);
-    fry_rows written = rows_of(&to), read = rows_of(&from);
-    if (written.count > 1 || read.count > 1)
-        status = add_rows(&request, node, &written, &read);
-    if (status != FERRY_OK) {
-        fry_node_discard(engine, request.context, node);
-        return refuse_writes(&request, engine, status, &to);
-    }
-    init_copy(node, &dst, &src, dst.size_bytes * row_count);
-    return request_submit(&request, node);
+        return fry_request_refuse_writes(&request, engine, status, &to);
+    return fry_request_submit(&request, node);
 }
 
 ferry_future *ferry_call(ferry_engine *engine, ferry_executor *executor, ferry_call_fn fn,
                          void *arg, const ferry_op_options *options)
 {
-    fry_request request = {0};
-    ferry_status status = request_open(&request, engine, options);
-    if (status == FERRY_OK && fn == NULL)
-        status = refuse(engine, FERRY_E_INVALID, "a call of no function is refused");
-    if (status == FERRY_OK)
-        status = fry_executor_check(engine, executor);
-    fry_node *node = status == FERRY_OK ? request_node(&request, FERRY_OP_CALL, &status) : NULL;
+    fry_request request;
+    ferry_status status = fry_request_open(&request, engine, options);
+    fry_node *node =
+        status == FERRY_OK ? fry_request_call(&request, executor, fn, arg, &status) : NULL;
     if (node == NULL)
-        return refuse_writes(&request, engine, status, NULL);
-    executor = fry_executor_for(engine, executor);
-    if (executor == ferry_executor_inline())
-        executor = NULL; /* no function goes ahead of others */
-    node->op.call = (fry_call){.executor = executor, .fn = fn, .arg = arg};
-    return request_submit(&request, node);
+        return fry_request_refuse_writes(&request, engine, status, NULL);
+    return fry_request_submit(&request, node);
 }
 
 ferry_future *ferry_nop(ferry_engine *engine, const ferry_op_options *options)
 {
-    fry_request request = {0};
-    ferry_status status = request_open(&request, engine, options);
+    fry_request request;
+    ferry_status status = fry_request_open(&request, engine, options);
     fry_node *node =
-        fry_likely(status == FERRY_OK) ? request_node(&request, FERRY_OP_NOP, &status) : NULL;
+        fry_likely(status == FERRY_OK) ? fry_request_node(&request, FERRY_OP_NOP, &status) : NULL;
     if (fry_unlikely(node == NULL))
-        return refuse_writes(&request, engine, status, NULL);
-    return request_submit(&request, node);
-}
-
-ferry_future *ferry_engine_drain(ferry_engine *engine)
-{
-    fry_request request = {0};
-    ferry_status status = request_open(&request, engine, NULL);
-    fry_node *node = status == FERRY_OK ? request_node(&request, FERRY_OP_DRAIN, &status) : NULL;
-    return node != NULL ? request_submit(&request, node) : fry_refused(engine, status);
-}
-
-static ferry_future *combine(ferry_engine *engine, ferry_op_kind kind, fry_edge_nature nature,
-                             ferry_future *const *futures, size_t count)
-{
-    fry_request request = {0};
-    ferry_status status = request_open(&request, engine, NULL);
-    if (status == FERRY_OK && ((futures == NULL && count != 0) || count > AFTER_COUNT_MAX ||
-                               (kind == FERRY_OP_ANY && count == 0)))
-        status = refuse(engine, FERRY_E_INVALID, "combining no or too many futures is refused");
-    if (status != FERRY_OK)
-        return fry_refused(engine, status);
-    fry_node *node = request_node(&request, kind, &status);
-    if (node == NULL)
-        return fry_refused(engine, status);
-    for (size_t i = 0; status == FERRY_OK && i < count; i++)
-        status = add_after(&request, node, futures[i], nature);
-    if (status == FERRY_OK)
-        return request_submit(&request, node);
-    fry_node_discard(engine, request.context, node);
-    return fry_refused(engine, status);
-}
-
-ferry_future *ferry_future_all(ferry_engine *engine, ferry_future *const *futures, size_t count)
-{
-    return combine(engine, FERRY_OP_ALL, FRY_EDGE_AFTER, futures, count);
-}
-
-ferry_future *ferry_future_any(ferry_engine *engine, ferry_future *const *futures, size_t count)
-{
-    return combine(engine, FERRY_OP_ANY, FRY_EDGE_ANY, futures, count);
-}
-
-/* A future of another moment of the same operation. */
-static ferry_future *view(ferry_future *future, ferry_op_kind kind, fry_edge_nature nature)
-{
-    if (future == NULL || future->owner == NULL)
-        return fry_refused(NULL, future == NULL           ? FERRY_E_INVALID
-                                 : kind == FERRY_OP_QUIET ? FERRY_OK
-                                                          : fry_future_status(future));
-    ferry_engine *engine = fry_engine_of(future);
-    ferry_status status = fry_engine_check(engine);
-    if (status != FERRY_OK)
-        return fry_refused(engine, status);
-    if (fry_future_is_static(future) && kind == FERRY_OP_QUIET)
-        return fry_refused(engine, FERRY_OK);
-    return combine(engine, kind, nature, &future, 1);
-}
-
-ferry_future *ferry_future_issued(ferry_future *future)
-{
-    return view(future, FERRY_OP_ISSUED, FRY_EDGE_ISSUED);
-}
-
-ferry_future *ferry_future_quiet(ferry_future *future)
-{
-    return view(future, FERRY_OP_QUIET, FRY_EDGE_QUIET);
+        return fry_request_refuse_writes(&request, engine, status, NULL);
+    return fry_request_submit(&request, node);
 }
 
 ferry_status ferry_buffer_define(ferry_span span, ferry_future *future)
 {
     ferry_engine *engine = span.buffer != NULL ? span.buffer->engine : NULL;
-    fry_request request = {0};
-    ferry_status status = request_open(&request, engine, NULL);
+    fry_request request;
+    ferry_status status = fry_request_open(&request, engine, NULL);
     if (status == FERRY_OK)
         status = check_span(engine, &span);
     if (status == FERRY_OK && span.size_bytes == 0)
-        status = refuse(engine, FERRY_E_INVALID, "defining no bytes is refused");
+        status = fry_request_refuse(engine, FERRY_E_INVALID, "defining no bytes is refused");
     if (status != FERRY_OK)
         return status;
-    row_span defined = {.first = span, .row_count = 1};
-    fry_node *node = request_node(&request, FERRY_OP_DEFINE, &status);
+    fry_row_span defined = {.first = span, .row_count = 1};
+    fry_node *node = fry_request_node(&request, FERRY_OP_DEFINE, &status);
     if (node == NULL) {
-        ferry_future_release(refuse_writes(&request, engine, status, &defined));
+        ferry_future_release(fry_request_refuse_writes(&request, engine, status, &defined));
         return status;
     }
     node->op.define = row_of(span);
     fry_node_init_spans(node);
     if (future != NULL)
-        status = add_after(&request, node, future, FRY_EDGE_AFTER);
+        status = fry_request_add_after(&request, node, future, FRY_EDGE_AFTER);
     if (status != FERRY_OK) {
         fry_node_discard(engine, request.context, node);
-        ferry_future_release(refuse_writes(&request, engine, status, &defined));
+        ferry_future_release(fry_request_refuse_writes(&request, engine, status, &defined));
         return status;
     }
-    ferry_future_release(request_submit(&request, node));
+    ferry_future_release(fry_request_submit(&request, node));
     return FERRY_OK;
 }

@@ -25,7 +25,7 @@ static int next_rank(const fry_ready_queue *queue)
     return highest;
 }
 
-fry_link *fry_ready_queue_first(const fry_ready_queue *queue)
+fry_link *fry_ready_queue_next(const fry_ready_queue *queue)
 {
     return queue->count != 0 ? queue->ranks[next_rank(queue)].first : NULL;
 }

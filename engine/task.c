@@ -167,7 +167,7 @@ fry_link *fry_calls_issue(fry_turn *turn, bool with_callbacks)
             must_wait = true; /* or a task that comes back meanwhile would be a later one's */
         }
     }
-    while ((item = fry_ready_queue_first(&tasks->calls)) != NULL) {
+    while ((item = fry_ready_queue_next(&tasks->calls)) != NULL) {
         fry_node *node = FRY_CONTAINER(item, fry_node, link);
         if (!equip_call(tasks, node, &left))
             break;

@@ -4,6 +4,7 @@
 #define FRY_ENGINE_TASK_H
 
 #include "base/memory.h"
+#include "base/stack.h"
 #include "engine/ready_queue.h"
 
 #include <ferry/op.h>

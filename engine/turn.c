@@ -45,28 +45,42 @@ size_t fry_turn_end(fry_turn *turn, size_t budget)
     }
 }
 
-void fry_turn_push(ferry_engine *engine, fry_context *context, fry_node *node)
+void fry_turn_push_chain(ferry_engine *engine, fry_context *context, fry_link *newest,
+                         fry_link *oldest, size_t budget)
 {
-    fry_stack_push(&engine->inbox, &node->link);
+    fry_stack_push_chain(&engine->inbox, newest, oldest);
     fry_turn turn;
     if (context == NULL)
         fry_wake(engine); /* a thread without caches can't work on the graph */
     else if (fry_turn_begin(&turn, engine, context, false))
-        (void)fry_turn_end(&turn, engine->submit_budget);
+        (void)fry_turn_end(&turn, budget);
+}
+
+void fry_turn_push(ferry_engine *engine, fry_context *context, fry_node *node)
+{
+    fry_turn_push_chain(engine, context, &node->link, &node->link, engine->submit_budget);
 }
 
 /* Entered at once, the node needs no references of its own on what the caller holds during the
- * call. False: there was no room, it waits in the backlog. */
-static bool enter_now(fry_turn *turn, fry_node *node)
+ * call. */
+static inline bool enter_now(fry_turn *turn, fry_node *node)
 {
-    node->flags |= FRY_NODE_UNSHARED;
+    bool is_kept = node->future.references > 1; /* by the caller; nobody else knows it yet */
+    if (fry_likely(is_kept))
+        node->flags |= FRY_NODE_UNSHARED;
     if (!fry_graph_arrive(turn, node)) {
         fry_graph_share(node);
         fry_queue_push(&turn->engine->backlog, &node->link);
         return false;
     }
-    node->flags &= (uint16_t)~FRY_NODE_UNSHARED; /* the user's reference keeps the node */
+    if (fry_likely(is_kept))
+        node->flags &= (uint16_t)~FRY_NODE_UNSHARED;
     return true;
+}
+
+bool fry_turn_enter(fry_turn *turn, fry_node *node)
+{
+    return enter_now(turn, node);
 }
 
 /*
@@ -74,13 +88,16 @@ static bool enter_now(fry_turn *turn, fry_node *node)
  * room gives the baton back, sees to the room, and goes on. What then still finds none is the
  * loop's, which may refuse it.
  */
-static void go_on_with_room(ferry_engine *engine, fry_context *context, const fry_need *need)
+void fry_turn_end_without_room(fry_turn *turn)
 {
-    fry_turn turn;
-    if (fry_hazard_stock(engine, context, need, true) == FERRY_OK &&
-        fry_turn_begin(&turn, engine, context, false)) {
+    ferry_engine *engine = turn->engine;
+    fry_context *context = turn->context;
+    fry_need need = turn->need;
+    (void)fry_turn_end(turn, 0);
+    if (fry_hazard_stock(engine, context, &need, true) == FERRY_OK &&
+        fry_turn_begin(turn, engine, context, false)) {
         engine->starved = false;
-        (void)fry_turn_end(&turn, engine->submit_budget);
+        (void)fry_turn_end(turn, engine->submit_budget);
     } else {
         fry_wake(engine);
     }
@@ -91,15 +108,16 @@ void fry_turn_submit(ferry_engine *engine, fry_context *context, fry_node *node)
     fry_turn turn;
     if (fry_turn_begin(&turn, engine, context, false)) {
         bool has_room = true;
-        if (fry_likely(engine->backlog.first == NULL && fry_stack_is_empty(&engine->inbox))) {
+        if (fry_likely(fry_turn_is_next(&turn))) {
             has_room = enter_now(&turn, node);
         } else {
             fry_graph_share(node);
             fry_stack_push(&engine->inbox, &node->link);
         }
-        (void)fry_turn_end(&turn, has_room ? engine->submit_budget : 0);
-        if (fry_unlikely(!has_room))
-            go_on_with_room(engine, context, &turn.need);
+        if (fry_likely(has_room))
+            (void)fry_turn_end(&turn, engine->submit_budget);
+        else
+            fry_turn_end_without_room(&turn);
         return;
     }
     fry_graph_share(node);

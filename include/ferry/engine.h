@@ -106,7 +106,10 @@ typedef struct ferry_engine_options {
     void *log_arg;    /* handed to log */
 } ferry_engine_options;
 
-#define FERRY_ENGINE_OPTIONS_INIT {.struct_size = sizeof(ferry_engine_options)}
+#define FERRY_ENGINE_OPTIONS_INIT                                                                  \
+    {                                                                                              \
+        .struct_size = sizeof(ferry_engine_options)                                                \
+    }
 
 /*
  * Makes an engine.
@@ -151,8 +154,8 @@ FERRY_API ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeo
  * is leaked on purpose with all its memory: nothing is freed under a device. Otherwise its memory
  * goes when the last future, promise and buffer of it has been released too and the last task of an
  * executor's has been run, by the thread that does so. The engine's own executor is not used any
- * more: callbacks that name none run in the thread that causes them. In a fork's child it does
- * nothing.
+ * more: callbacks that name none run in the thread that causes them. With a trace file open it
+ * waits until what the engine recorded is in it. In a fork's child it does nothing.
  */
 FERRY_API void ferry_engine_release(ferry_engine *engine);
 

@@ -3,8 +3,8 @@
  * ferry: asynchronous transfers between devices as a graph of futures.
  *
  * This header includes all the others. Reading order: types.h, status.h, engine.h, device.h, op.h,
- * future.h, trace.h, info.h; docs/threading.md has it all in one place. Unless a prototype says
- * otherwise:
+ * future.h, trace.h, dump.h, info.h; docs/threading.md has it all in one place. Unless a prototype
+ * says otherwise:
  *  - any thread may call it, also inside a callback, while the handles it is given are valid: an
  *    engine and its devices until ferry_engine_release, everything else until its own release,
  *    which may come after the engine's;
@@ -25,6 +25,7 @@
 #define FERRY_FERRY_H
 
 #include <ferry/device.h>
+#include <ferry/dump.h>
 #include <ferry/engine.h>
 #include <ferry/future.h>
 #include <ferry/info.h>

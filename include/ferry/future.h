@@ -33,7 +33,8 @@ FERRY_API ferry_status ferry_future_wait(ferry_future *future, int64_t timeout_n
  * Asks for the operation to stop. A request, carried out by the loop: the future still resolves
  * once, with FERRY_E_CANCELLED or with what came first. Resolved does not mean quiet: a copy that
  * is under way stops at the next few MiB, a function runs to its end. Of ferry_future_all, _any,
- * _issued, _quiet and a drain only they themselves are cancelled; a promise's future resolves.
+ * _issued, _quiet, a batch and a drain only they themselves are cancelled; a promise's future
+ * resolves.
  * Returns FERRY_OK (also if already resolved), FERRY_E_INVALID for NULL, FERRY_E_FORKED.
  */
 FERRY_API ferry_status ferry_future_cancel(ferry_future *future);
@@ -85,7 +86,10 @@ struct ferry_waiter {
     } private_;
 };
 
-#define FERRY_WAITER_INIT(fn_, arg_) {.fn = (fn_), .arg = (arg_)}
+#define FERRY_WAITER_INIT(fn_, arg_)                                                               \
+    {                                                                                              \
+        .fn = (fn_), .arg = (arg_)                                                                 \
+    }
 
 /*
  * Has waiter->fn called once when the future has resolved, also if it already has. Not inside this

@@ -5,6 +5,7 @@
 
 #include <ferry/export.h>
 #include <ferry/status.h>
+#include <ferry/trace.h>
 #include <ferry/types.h>
 
 #ifdef __cplusplus
@@ -35,16 +36,20 @@ typedef struct ferry_op_options {
     size_t after_count;           /* how many; at most 2^20 */
     int64_t deadline_ns;          /* absolute, on the engine's clock: from then on the loop fails it
                                      with FERRY_E_DEADLINE if it has not resolved; 0 none */
-    const char *label;            /* for errors and traces; kept, not copied: a literal, or alive as
-                                     long as the future, errors that name it and the engine's trace
-                                     records; NULL none */
+    const char *label;            /* for errors, traces and dumps; kept, not copied: a literal, or
+                                     alive until the operation is quiet, and as long as the future,
+                                     errors that name it and the engine's trace records; NULL
+                                     none */
     const ferry_access *accesses; /* spans the operation touches, beside a copy's own two */
     size_t access_count;          /* how many; at most 2^16. Spans of zero bytes are ignored */
     ferry_priority priority;      /* which of several READY ones is next */
     uint32_t reserved;            /* zero */
 } ferry_op_options;
 
-#define FERRY_OP_OPTIONS_INIT {.struct_size = sizeof(ferry_op_options)}
+#define FERRY_OP_OPTIONS_INIT                                                                      \
+    {                                                                                              \
+        .struct_size = sizeof(ferry_op_options)                                                    \
+    }
 
 /*
  * Every function below may be called from any thread, also in a callback, and waits for nothing;
@@ -156,6 +161,56 @@ FERRY_API void ferry_task_run(ferry_task *task);
  */
 FERRY_API ferry_executor *ferry_executor_loop(void);
 FERRY_API ferry_executor *ferry_executor_inline(void);
+
+/*
+ * An operation of a batch; zero what its kind has no use for.
+ */
+typedef struct ferry_op {
+    ferry_op_kind kind;              /* FERRY_OP_COPY, FERRY_OP_CALL or FERRY_OP_NOP */
+    ferry_span dst;                  /* copy: where to; with row_count above 1 the first row */
+    ferry_span src;                  /* copy: where from; likewise */
+    size_t row_count;                /* copy: as in ferry_copy_rows; 0 or 1: plain */
+    size_t dst_pitch_bytes;          /* row_count above 1 */
+    size_t src_pitch_bytes;          /* likewise */
+    ferry_executor *executor;        /* call: as in ferry_call */
+    ferry_call_fn fn;                /* call */
+    void *arg;                       /* call */
+    const ferry_op_options *options; /* of this operation alone; NULL: none */
+} ferry_op;
+
+/*
+ * Submits operations as if one by one in the order of the array, for less than it costs to do so.
+ * Each is ordered after those before it in the array by what they touch, as always; after[] of
+ * their own can only name older futures. What is wrong with one fails that one alone, and so does
+ * want of room: the others are tried all the same.
+ *  ops            borrowed, with all they point to, during the call; NULL if count is 0
+ *  op_size_bytes  sizeof(ferry_op) in the caller's version: of shorter ones the rest is zero, a
+ *                 longer one whose tail is not zero is refused; at most 4096
+ *  count          at most 2^20
+ *  each           NULL, or room for count futures: receives one reference for each operation, never
+ *                 NULL, for the caller to release. Without it the operations take less memory, and
+ *                 small copies that can be done at once none at all
+ *  options        of the batch, NULL: none. after[] is added to what each operation has of its own;
+ *                 deadline, label and priority are of those that set none. Accesses are refused
+ * Returns a future with a reference for the caller, never NULL, which resolves like
+ * ferry_future_all of the operations: FERRY_OK when all have succeeded; as soon as one failed, with
+ * FERRY_E_DEPENDENCY and the root of that failure as cause. Cancelling it cancels only itself: the
+ * operations go on. So when it is FERRY_OK they are all quiet; otherwise each[] or
+ * ferry_engine_drain tells when they are. No operation: as soon as after[] has resolved.
+ *
+ * It fails at once, and then nothing was submitted and each[] holds futures that failed in the same
+ * way, with FERRY_E_INVALID (also for accesses in `options`, and a count or op_size_bytes that
+ * can't be), FERRY_E_NO_MEMORY, FERRY_E_AGAIN, FERRY_E_SHUTDOWN or FERRY_E_FORKED; what the two for
+ * want of room keep from being written is poisoned. Later: FERRY_E_DEPENDENCY, FERRY_E_CANCELLED,
+ * FERRY_E_SHUTDOWN; without an operation what ferry_nop gives.
+ *
+ * The calling thread does as much of the graph's work meanwhile as it might have one by one, and
+ * others get their turn after some 256 operations at most: another thread's may come between two of
+ * a batch.
+ */
+FERRY_API ferry_future *ferry_batch(ferry_engine *engine, const ferry_op *ops, size_t op_size_bytes,
+                                    size_t count, ferry_future *each[],
+                                    const ferry_op_options *options);
 
 #ifdef __cplusplus
 }

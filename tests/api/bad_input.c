@@ -40,6 +40,7 @@ Test(bad_input, null_handles_have_an_answer)
                   FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_call(NULL, NULL, fail_call, NULL, NULL)), FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_nop(NULL, NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_batch(NULL, NULL, 0, 0, NULL, NULL)), FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_future_all(NULL, NULL, 0)), FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_future_any(NULL, NULL, 0)), FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_future_issued(NULL)), FERRY_E_INVALID);

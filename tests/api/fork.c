@@ -72,6 +72,10 @@ static int check_operations(family *f)
     CHECK_FORKED(status_of(ferry_copy_rows(engine, whole, 0, whole, 0, 1, NULL)));
     CHECK_FORKED(status_of(ferry_call(engine, NULL, count_call, &f->calls, NULL)));
     CHECK_FORKED(status_of(ferry_nop(engine, NULL)));
+    ferry_op op = {.kind = FERRY_OP_CALL, .fn = count_call, .arg = &f->calls};
+    ferry_future *each = NULL;
+    CHECK_FORKED(status_of(ferry_batch(engine, &op, sizeof op, 1, &each, NULL)));
+    CHECK_FORKED(status_of(each));
     CHECK_FORKED(status_of(ferry_future_all(engine, &f->done, 1)));
     CHECK_FORKED(status_of(ferry_future_any(engine, &f->done, 1)));
     CHECK_FORKED(status_of(ferry_future_issued(f->pending)));

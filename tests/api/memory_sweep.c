@@ -79,6 +79,39 @@ static void submit_functions(scenario *s, ferry_buffer *buffers[3])
     }
 }
 
+/* Keeps the batch's future, and with `each` those of its operations. */
+static void submit_batch(scenario *s, ferry_buffer *buffers[3], ferry_promise *promise,
+                         bool with_each)
+{
+    ferry_access access = {.mode = FERRY_READ_WRITE};
+    ferry_op_options own = FERRY_OP_OPTIONS_INIT, shared = FERRY_OP_OPTIONS_INIT;
+    own.accesses = &access;
+    ferry_future *after = promise != NULL ? ferry_promise_future(promise) : NULL;
+    ferry_op ops[5] = {{.kind = FERRY_OP_CALL, .fn = count_call, .arg = &s->calls},
+                       {.kind = FERRY_OP_NOP, .options = &own}};
+    size_t count = 2;
+    for (size_t i = 0; i < 3; i++) {
+        if (buffers[i] == NULL || buffers[(i + 1) % 3] == NULL)
+            continue;
+        access.span = span_of(buffers[i], 50, 100);
+        own.access_count = 1;
+        size_t size = i == 0 ? SIZE : 64;
+        ops[count++] = (ferry_op){.kind = FERRY_OP_COPY,
+                                  .dst = span_of(buffers[(i + 1) % 3], 0, size),
+                                  .src = span_of(buffers[i], 0, size)};
+    }
+    if (with_each && after != NULL) {
+        own.after = &after;
+        own.after_count = 1;
+    }
+    shared.deadline_ns = with_each ? INT64_MAX : 0;
+    ferry_future *each[5];
+    keep(s, ferry_batch(s->te.engine, ops, sizeof ops[0], count, with_each ? each : NULL, &shared));
+    for (size_t i = 0; with_each && i < count; i++)
+        keep(s, each[i]);
+    ferry_future_release(after);
+}
+
 static void submit_graph(scenario *s, ferry_promise *promise)
 {
     ferry_future *parts[PARTS];
@@ -150,6 +183,8 @@ static void use_engine(scenario *s, ferry_loop_mode loop)
     submit_copies(s, buffers);
     submit_functions(s, buffers);
     use_executor(s, loop);
+    submit_batch(s, buffers, promise, false);
+    submit_batch(s, buffers, promise, true);
     if (promise != NULL)
         submit_graph(s, promise);
     for (int i = 0; i < s->count; i++) {

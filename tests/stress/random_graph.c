@@ -36,6 +36,7 @@ typedef struct live_op {
     ferry_promise *promise;
     ferry_future *after[PLAN_AFTER_MAX]; /* held, to see that they resolved first */
     uint32_t after_count;
+    uint32_t planned_after_count; /* of the plan's, how many have been looked at */
     ferry_waiter waiter;
     bool is_waited;       /* the waiter was registered and not removed */
     atomic_uint fired;    /* how often it was called */
@@ -137,7 +138,7 @@ static void future_ready(ferry_waiter *waiter, ferry_future *future, ferry_statu
 {
     live_op *op = waiter->arg;
     plan_kind kind = run.plan.ops[op->index].kind;
-    bool waits_for_all = kind <= PLAN_NOP || kind == PLAN_ALL;
+    bool waits_for_all = kind <= PLAN_NOP || kind == PLAN_ALL || kind == PLAN_BATCH;
     if (waits_for_all && status == FERRY_OK)
         look_at_after(op);
     if (ferry_future_poll(future) != status || status == FERRY_PENDING)
@@ -187,13 +188,14 @@ static int64_t deadline_of(const plan_op *op)
     }
 }
 
-/* Ops that are absent are left out. */
-static void hold_after(live_op *live, const plan_op *op)
+/* The first `count` of what it is after, and no more of what was held before. Ops that are absent
+ * are left out. */
+static void hold_after(live_op *live, const plan_op *op, uint32_t count)
 {
-    for (uint32_t i = 0; i < op->after_count; i++) {
-        ferry_future *future = run.ops[op->after[i]].future;
-        if (!run.outcomes[op->after[i]].is_absent)
-            live->after[live->after_count++] = ferry_future_retain(future);
+    for (; live->planned_after_count < count; live->planned_after_count++) {
+        uint32_t earlier = op->after[live->planned_after_count];
+        if (!run.outcomes[earlier].is_absent)
+            live->after[live->after_count++] = ferry_future_retain(run.ops[earlier].future);
     }
 }
 
@@ -205,10 +207,8 @@ static ferry_future *submit_view(live_op *live, const plan_op *op)
                                    : ferry_future_quiet(live->after[0]);
 }
 
-/* NULL: absent, or a definition. */
-static ferry_future *submit(live_op *live, const plan_op *op, plan_outcome *seen)
+static ferry_op_options options_of(const live_op *live, const plan_op *op, ferry_access *accesses)
 {
-    ferry_access accesses[PLAN_ACCESSES_MAX];
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     for (uint32_t i = 0; i < op->access_count; i++)
         accesses[i] = (ferry_access){span_of(op->accesses[i].span), op->accesses[i].mode};
@@ -219,6 +219,14 @@ static ferry_future *submit(live_op *live, const plan_op *op, plan_outcome *seen
     options.deadline_ns = deadline_of(op);
     options.label = plan_kind_name(op->kind);
     options.priority = op->priority;
+    return options;
+}
+
+/* NULL: absent, or a definition. */
+static ferry_future *submit(live_op *live, const plan_op *op, plan_outcome *seen)
+{
+    ferry_access accesses[PLAN_ACCESSES_MAX];
+    ferry_op_options options = options_of(live, op, accesses);
     switch (op->kind) {
     case PLAN_COPY:
         if (op->row_count == 1)
@@ -291,19 +299,14 @@ static void collect_some(uint32_t submitting)
         collect(run.collected++);
 }
 
-static void do_submit(uint32_t index)
+/* What can be seen of an op right after its submit. */
+static void note_submitted(uint32_t index)
 {
     const plan_op *op = &run.plan.ops[index];
     live_op *live = &run.ops[index];
     plan_outcome *seen = &run.outcomes[index];
-    live->index = index;
-    if (run.is_stopped) {
-        seen->is_absent = true;
+    if (op->is_blind)
         return;
-    }
-    collect_some(index);
-    hold_after(live, op);
-    live->future = submit(live, op, seen);
     if (op->kind == PLAN_DEFINE) {
         CHECK(index, seen->status == FERRY_OK || seen->status == FERRY_E_AGAIN);
         seen->is_refused = seen->status == FERRY_E_AGAIN;
@@ -321,6 +324,67 @@ static void do_submit(uint32_t index)
         live->is_waited = true;
         CHECK(index, ferry_future_on_ready(live->future, &live->waiter) == FERRY_OK);
     }
+}
+
+/* The ops from `first` on, and the batch they are in. */
+static void submit_batch(uint32_t first, uint32_t index)
+{
+    const plan_op *batch = &run.plan.ops[index];
+    ferry_op ops[PLAN_BATCH_MAX];
+    ferry_op_options options[PLAN_BATCH_MAX];
+    ferry_access accesses[PLAN_BATCH_MAX][PLAN_ACCESSES_MAX];
+    ferry_future *each[PLAN_BATCH_MAX];
+    for (uint32_t i = 0; i < batch->member_count; i++) {
+        const plan_op *op = &run.plan.ops[first + i];
+        live_op *live = &run.ops[first + i];
+        live->index = first + i;
+        hold_after(live, op, op->own_after_count);
+        options[i] = options_of(live, op, accesses[i]);
+        if (op->has_batch_deadline)
+            options[i].deadline_ns = 0;
+        hold_after(live, op, op->after_count);
+        ops[i] = (ferry_op){.options = &options[i]};
+        if (op->kind == PLAN_COPY) {
+            ops[i].kind = FERRY_OP_COPY;
+            ops[i].dst = span_of(op->dst);
+            ops[i].src = span_of(op->src);
+            ops[i].row_count = op->row_count;
+            ops[i].dst_pitch_bytes = op->dst_pitch;
+            ops[i].src_pitch_bytes = op->src_pitch;
+        } else if (op->kind == PLAN_CALL) {
+            ops[i].kind = FERRY_OP_CALL;
+            ops[i].executor = executor_of(op->executor);
+            ops[i].fn = call_function;
+            ops[i].arg = live;
+        } else {
+            ops[i].kind = FERRY_OP_NOP;
+        }
+    }
+    bool is_blind = batch->member_count != 0 && run.plan.ops[first].is_blind;
+    ferry_op_options shared = options_of(&run.ops[index], batch, NULL);
+    run.ops[index].future = ferry_batch(run.engine, ops, sizeof ops[0], batch->member_count,
+                                        is_blind ? NULL : each, &shared);
+    for (uint32_t i = 0; i < batch->member_count; i++)
+        run.ops[first + i].future = is_blind ? NULL : each[i];
+}
+
+static void do_submit(uint32_t index)
+{
+    const plan_op *op = &run.plan.ops[index];
+    uint32_t first = index - op->member_count;
+    run.ops[index].index = index;
+    for (uint32_t i = first; i <= index; i++)
+        run.outcomes[i].is_absent = run.is_stopped;
+    if (run.is_stopped)
+        return;
+    collect_some(first);
+    hold_after(&run.ops[index], op, op->after_count);
+    if (op->kind == PLAN_BATCH)
+        submit_batch(first, index);
+    else
+        run.ops[index].future = submit(&run.ops[index], op, &run.outcomes[index]);
+    for (uint32_t i = first; i <= index; i++)
+        note_submitted(i);
 }
 
 /* ---- the other steps ---- */
@@ -525,6 +589,8 @@ static void count_statuses(void)
 {
     for (uint32_t i = 0; i < run.plan.op_count; i++) {
         ferry_status status = run.outcomes[i].status;
+        if (run.plan.ops[i].is_blind)
+            continue;
         totals.ops += !run.outcomes[i].is_absent;
         totals.succeeded += status == FERRY_OK;
         totals.dependency += status == FERRY_E_DEPENDENCY;

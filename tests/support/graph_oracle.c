@@ -7,6 +7,8 @@
 #include <string.h>
 
 #define BUFFER_BYTES_MAX 200000
+#define ANY_OP UINT64_MAX        /* of a root: an op without a future, so it is not known which */
+#define ANY_STATUS FERRY_PENDING /* of a root: it is one of several */
 
 bool graph_oracle_init(graph_oracle *oracle)
 {
@@ -64,16 +66,21 @@ static void add_candidates_of_span(graph_oracle *oracle, plan_span span)
     }
 }
 
+static void add_candidate_of_op(graph_oracle *oracle, uint32_t earlier)
+{
+    if (!oracle->outcomes[earlier].is_absent && oracle->statuses[earlier] != FERRY_OK)
+        add_candidate(oracle, oracle->roots[earlier]);
+}
+
 static void collect_candidates(graph_oracle *oracle, const plan_op *op)
 {
     plan_access accesses[PLAN_TOUCHED_MAX];
     uint32_t count = plan_op_accesses(op, accesses);
     oracle->candidate_count = 0;
-    for (uint32_t i = 0; i < op->after_count; i++) {
-        uint32_t earlier = op->after[i];
-        if (!oracle->outcomes[earlier].is_absent && oracle->statuses[earlier] != FERRY_OK)
-            add_candidate(oracle, oracle->roots[earlier]);
-    }
+    for (uint32_t i = oracle->op - op->member_count; i < oracle->op; i++)
+        add_candidate_of_op(oracle, i);
+    for (uint32_t i = 0; op->member_count == 0 && i < op->after_count; i++)
+        add_candidate_of_op(oracle, op->after[i]);
     for (uint32_t i = 0; i < count; i++) {
         if ((accesses[i].mode & FERRY_READ) != 0)
             add_candidates_of_span(oracle, accesses[i].span);
@@ -112,8 +119,11 @@ static bool check_own_failure(graph_oracle *oracle, const plan_outcome *seen)
 /* What the shutdown refuses as it enters has no error of its own that others could name. */
 static bool is_same_root(oracle_root root, const plan_outcome *seen)
 {
+    if (root.status == ANY_STATUS)
+        return seen->cause_status != FERRY_OK;
     return root.status == seen->cause_status &&
-           (root.op == seen->cause_op || (root.status == FERRY_E_SHUTDOWN && seen->cause_op == 0));
+           (root.op == seen->cause_op || root.op == ANY_OP ||
+            (root.status == FERRY_E_SHUTDOWN && seen->cause_op == 0));
 }
 
 /* It shares another's failure. */
@@ -124,6 +134,8 @@ static bool check_cause(graph_oracle *oracle, const plan_outcome *seen)
     for (uint32_t i = 0; i < oracle->candidate_count; i++) {
         if (is_same_root(oracle->candidates[i], seen)) {
             oracle->roots[oracle->op] = oracle->candidates[i];
+            if (oracle->candidates[i].op == ANY_OP)
+                oracle->roots[oracle->op] = (oracle_root){seen->cause_status, seen->cause_op};
             return true;
         }
     }
@@ -306,6 +318,35 @@ static plan_outcome outcome_of_definition(graph_oracle *oracle, const plan_op *o
     return outcome;
 }
 
+/* Nor has an op of a batch without each[]; nothing about it is up to a race. */
+static plan_outcome outcome_of_blind(graph_oracle *oracle, const plan_op *op,
+                                     const plan_outcome *seen)
+{
+    plan_outcome outcome = *seen;
+    collect_candidates(oracle, op);
+    outcome.status = oracle->candidate_count != 0 ? FERRY_E_DEPENDENCY : own_status(op);
+    if (oracle->candidate_count == 1)
+        oracle->roots[oracle->op] = oracle->candidates[0];
+    else if (oracle->candidate_count > 1)
+        oracle->roots[oracle->op] = (oracle_root){ANY_STATUS, ANY_OP};
+    else
+        oracle->roots[oracle->op] = (oracle_root){outcome.status, ANY_OP};
+    return outcome;
+}
+
+static bool check_op(graph_oracle *oracle, const plan_op *op, plan_outcome *seen)
+{
+    if (op->kind == PLAN_DEFINE && !seen->is_refused) {
+        *seen = outcome_of_definition(oracle, op, seen);
+        return true;
+    }
+    if (op->is_blind)
+        *seen = outcome_of_blind(oracle, op, seen);
+    else if (!check_status(oracle, op, seen))
+        return false;
+    return check_runs(oracle, op, seen);
+}
+
 bool graph_oracle_check_outcomes(graph_oracle *oracle, const random_plan *plan,
                                  const plan_outcome *outcomes)
 {
@@ -316,9 +357,7 @@ bool graph_oracle_check_outcomes(graph_oracle *oracle, const random_plan *plan,
         if (seen.is_absent)
             continue;
         oracle->roots[oracle->op] = (oracle_root){FERRY_OK, 0};
-        if (op->kind == PLAN_DEFINE && !seen.is_refused)
-            seen = outcome_of_definition(oracle, op, &seen);
-        else if (!check_status(oracle, op, &seen) || !check_runs(oracle, op, &seen))
+        if (!check_op(oracle, op, &seen))
             return false;
         oracle->statuses[oracle->op] = seen.status;
         apply(oracle, op, &seen);

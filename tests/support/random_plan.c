@@ -193,17 +193,22 @@ static bool pick_earlier(random_plan *plan, uint32_t op, uint32_t *earlier_p)
         return false;
     uint32_t earlier = first + below(plan, op - first);
     *earlier_p = earlier;
-    return plan->ops[earlier].kind != PLAN_DEFINE;
+    return plan->ops[earlier].kind != PLAN_DEFINE && !plan->ops[earlier].is_blind;
+}
+
+/* Some that come before `bound`. */
+static void add_after_before(random_plan *plan, plan_op *to, uint32_t bound, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t earlier;
+        if (pick_earlier(plan, bound, &earlier))
+            to->after[to->after_count++] = earlier;
+    }
 }
 
 static void add_after(random_plan *plan, uint32_t op, uint32_t count)
 {
-    plan_op *to = &plan->ops[op];
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t earlier;
-        if (pick_earlier(plan, op, &earlier))
-            to->after[to->after_count++] = earlier;
-    }
+    add_after_before(plan, &plan->ops[op], op, count);
 }
 
 static plan_kind random_kind(random_plan *plan)
@@ -224,6 +229,11 @@ static plan_kind random_kind(random_plan *plan)
     return rest[below(plan, 7)];
 }
 
+static ferry_priority random_priority(random_plan *plan)
+{
+    return chance(plan, 40) ? (ferry_priority)((int)below(plan, 3) - 1) : FERRY_PRIORITY_NORMAL;
+}
+
 static void make_deadline(random_plan *plan, plan_op *op)
 {
     if (!chance(plan, 5))
@@ -239,8 +249,7 @@ static void make_op(random_plan *plan, uint32_t index)
     if (op->kind == PLAN_DEFINE && plan->is_cut_short)
         op->kind = PLAN_NOP; /* what shutdown made of a definition cannot be asked */
     bool fails = chance(plan, 7);
-    op->priority =
-        chance(plan, 40) ? (ferry_priority)((int)below(plan, 3) - 1) : FERRY_PRIORITY_NORMAL;
+    op->priority = random_priority(plan);
     op->executor = (plan_executor)below(plan, 3);
     switch (op->kind) {
     case PLAN_COPY:
@@ -280,6 +289,7 @@ static void make_op(random_plan *plan, uint32_t index)
         add_after(plan, index, 1);
         break;
     case PLAN_DRAIN:
+    case PLAN_BATCH: /* make_batch */
         break;
     }
     bool needs_one = op->kind == PLAN_ANY || op->kind == PLAN_ISSUED || op->kind == PLAN_QUIET;
@@ -287,6 +297,62 @@ static void make_op(random_plan *plan, uint32_t index)
         op->kind = PLAN_NOP;
     op->has_waiter = op->kind != PLAN_DEFINE && chance(plan, 20);
     op->waiter_executor = (plan_executor)below(plan, 3);
+}
+
+/* ---- batches ---- */
+
+static void make_member(random_plan *plan, uint32_t index, uint32_t first, uint32_t batch_index)
+{
+    plan_op *op = &plan->ops[index];
+    const plan_op *batch = &plan->ops[batch_index];
+    uint32_t dice = below(plan, 10);
+    op->kind = dice < 5 ? PLAN_COPY : dice < 8 ? PLAN_CALL : PLAN_NOP;
+    op->batch = batch_index;
+    op->is_blind = batch->is_blind;
+    op->executor = (plan_executor)below(plan, 3);
+    op->priority = random_priority(plan);
+    if (op->kind == PLAN_COPY)
+        make_copy_spans(plan, op);
+    if (op->kind != PLAN_COPY || chance(plan, 10))
+        make_accesses(plan, op, 2);
+    if (op->kind == PLAN_CALL && chance(plan, 7))
+        op->result = random_failure(plan);
+    add_after_before(plan, op, first, chance(plan, 30) ? 1 + below(plan, 2) : 0);
+    op->own_after_count = op->after_count;
+    for (uint32_t i = 0; i < batch->after_count; i++)
+        op->after[op->after_count++] = batch->after[i];
+    if (!op->is_blind)
+        make_deadline(plan, op);
+    if (op->deadline == PLAN_NO_DEADLINE && batch->deadline != PLAN_NO_DEADLINE) {
+        op->has_batch_deadline = true;
+        op->deadline = batch->deadline;
+    }
+    op->has_waiter = !op->is_blind && chance(plan, 15);
+    op->waiter_executor = (plan_executor)below(plan, 3);
+}
+
+/* Ops from `first` on and, behind them, the batch they are in; returns its index. What became of an
+ * op without a future must follow from the plan. */
+static uint32_t make_batch(random_plan *plan, uint32_t first)
+{
+    uint32_t count = below(plan, PLAN_BATCH_MAX + 1);
+    if (first + count >= plan->op_count)
+        count = plan->op_count - first - 1;
+    uint32_t index = first + count;
+    plan_op *batch = &plan->ops[index];
+    batch->kind = PLAN_BATCH;
+    batch->member_count = count;
+    batch->priority = random_priority(plan);
+    batch->is_blind = !plan->is_cut_short && plan->max_nodes == 0 && chance(plan, 40);
+    add_after_before(plan, batch, first, chance(plan, 30) ? 1 + below(plan, 2) : 0);
+    if (!batch->is_blind && chance(plan, 50))
+        make_deadline(plan, batch);
+    for (uint32_t i = first; i < index; i++)
+        make_member(plan, i, first, index);
+    batch->is_blind = false; /* it has a future itself */
+    batch->has_waiter = chance(plan, 20);
+    batch->waiter_executor = (plan_executor)below(plan, 3);
+    return index;
 }
 
 /* ---- steps ---- */
@@ -336,10 +402,15 @@ void random_plan_make(random_plan *plan, uint64_t seed)
     make_buffers(plan);
     plan->op_count = 10 + below(plan, chance(plan, 30) ? PLAN_OPS_MAX - 10 : 60);
     open_promises open = {.count = 0};
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        make_op(plan, i);
-        add_step(plan, PLAN_SUBMIT, i, 0);
-        make_steps(plan, i, &open);
+    for (uint32_t i = 0, last; i < plan->op_count; i = last + 1) {
+        last = i;
+        if (chance(plan, 10))
+            last = make_batch(plan, i);
+        else
+            make_op(plan, i);
+        add_step(plan, PLAN_SUBMIT, last, 0);
+        for (uint32_t made = i; made <= last; made++)
+            make_steps(plan, made, &open);
     }
     while (open.count > 0 && !(plan->is_cut_short && chance(plan, 20)))
         end_some_promise(plan, &open);
@@ -416,6 +487,8 @@ void random_plan_print_op(const random_plan *plan, uint32_t index)
                       accesses[i].span.offset, accesses[i].span.size);
     for (uint32_t i = 0; i < op->after_count; i++)
         (void)fprintf(stderr, " after:%u", op->after[i]);
+    if (op->batch != 0)
+        (void)fprintf(stderr, " in:%u%s", op->batch, op->is_blind ? " blind" : "");
     (void)fprintf(stderr, "%s%s%s\n", op->is_cancelled ? " cancelled" : "",
                   op->deadline != PLAN_NO_DEADLINE ? " deadline" : "",
                   op->result != FERRY_OK ? " fails" : "");

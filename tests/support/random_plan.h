@@ -17,6 +17,7 @@
 #define PLAN_STEPS_MAX (PLAN_OPS_MAX * 7) /* six with each op, and the end of each promise */
 #define PLAN_AFTER_MAX 4
 #define PLAN_ACCESSES_MAX 4
+#define PLAN_BATCH_MAX 8
 #define PLAN_ROWS_MAX 12                                         /* of a copy */
 #define PLAN_TOUCHED_MAX (PLAN_ACCESSES_MAX + 2 * PLAN_ROWS_MAX) /* accesses, rows apart */
 #define PLAN_WINDOW 16 /* with few nodes: an op names none that is further back */
@@ -31,7 +32,8 @@
     X(PLAN_ANY, "any")                                                                             \
     X(PLAN_ISSUED, "issued")                                                                       \
     X(PLAN_QUIET, "quiet")                                                                         \
-    X(PLAN_DRAIN, "drain")
+    X(PLAN_DRAIN, "drain")                                                                         \
+    X(PLAN_BATCH, "batch") /* of the ops before it */
 
 #define PLAN_KIND_ENUM_(name, text) name,
 typedef enum plan_kind { PLAN_KIND_MAP(PLAN_KIND_ENUM_) } plan_kind;
@@ -80,6 +82,11 @@ typedef struct plan_op {
     bool is_cancelled;   /* a step cancels it, sooner or later */
     bool has_waiter;
     plan_executor waiter_executor;
+    uint32_t member_count;    /* batch: the ops just before it are in it */
+    uint32_t batch;           /* the batch it is in; 0 none */
+    bool is_blind;            /* in a batch without each[]: it has no future */
+    uint32_t own_after_count; /* in a batch: of after[], the first; the others are the batch's */
+    bool has_batch_deadline;  /* in a batch: it has none of its own */
 } plan_op;
 
 typedef enum plan_action {

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Batches: many operations submitted by one call, as if one by one.
+ *
+ * Operations are staged up to 256 at a time: checked, and made nodes of, without the baton. Then
+ * one holding of the baton enters them all; whoever else wants it gets it between two holdings. If
+ * it is taken, or somebody is before them, they go to the inbox as one chain. Either way they keep
+ * their order: a chain lands whole, and what enters directly does so with nobody before it.
+ *
+ * Where a copy is small, it is staged without a node. With the baton it is copied if nobody is at
+ * its buffers, and that was all: without each[] it leaves nothing, with it a resolved future. If it
+ * can't be done now, nodes are made for it and what follows, without the baton again.
+ *
+ * Staging must not make room run out where one by one there would have been enough (a node that has
+ * entered may be done and free). So what finds none waits until what stands before it has been
+ * submitted, and is refused only if there is still none. Then nothing is staged, so what poisons
+ * its spans takes the right place in program order.
+ *
+ * The batch's own node counts its operations in `holding`: one for each, taken off when that one
+ * resolves, by whoever has the baton. It is made first, so that the others can point to it, and
+ * enters last; only then what the submitter alone knows (how many never counted, whether one was
+ * refused) is put in its account, so nobody needs an atomic. A failure that comes before makes it
+ * fail as it enters. The pointer stands where others have their deadline; so an operation that has
+ * a deadline has an edge to the batch instead, as with ferry_future_all, and the batch's reference
+ * to it until it enters. The count is never given up: also a batch that failed or was cancelled
+ * stays in the graph until the last of its operations has resolved, so the pointer is always good.
+ */
+#include "engine/request.h"
+
+#define STAGE_OPS 256
+#define OP_BYTES_MAX 4096
+#define HOLDING_COPY_BYTES ((size_t)256 << 10) /* copied in one holding, at most and one more */
+
+/* What waits to be submitted. */
+typedef struct batch_entry {
+    size_t op;      /* its index; count: the batch's own node */
+    fry_node *node; /* NULL: a copy to be done at once, if that can be */
+} batch_entry;
+
+typedef struct batch {
+    fry_request request; /* of operations without options of their own */
+    const char *ops;
+    size_t op_size_bytes, count;
+    ferry_future **each;
+    fry_node *node;
+    uint32_t settled; /* operations that don't count themselves off */
+    ferry_status refused;
+    bool is_traced; /* each operation has records to make, and so needs a node */
+    size_t next;    /* the first operation that is not staged */
+    size_t entry_count, submitted;
+    batch_entry entries[STAGE_OPS + 1];
+} batch;
+
+/* ---- the batch's node ---- */
+
+void fry_batch_member_ended(fry_turn *turn, fry_node *member)
+{
+    fry_node *own = member->batch;
+    member->in_batch = false;
+    if (fry_future_status(&member->future) != FERRY_OK) {
+        fry_error *root = fry_future_root_error(&member->future);
+        if (own->state != FRY_NODE_NEW) {
+            fry_graph_note_failure(turn, own, root);
+        } else if (own->refusal == FERRY_OK) {
+            own->refusal = FERRY_E_DEPENDENCY;
+            fry_future_set_error(&own->future, fry_error_retain(root), true);
+        }
+    }
+    fry_graph_let_go(turn, own, member);
+}
+
+void fry_batch_enter(fry_node *own)
+{
+    own->holding -= own->op.batch.settled;
+    if (own->op.batch.refused != FERRY_OK && own->refusal == FERRY_OK) {
+        own->refusal = FERRY_E_DEPENDENCY;
+        fry_future_set_error(&own->future, fry_error_static((ferry_status)own->op.batch.refused),
+                             true);
+    }
+}
+
+static ferry_status create_own_node(batch *self)
+{
+    ferry_status status = FERRY_OK;
+    fry_request request = self->request;
+    if (self->count != 0) /* else it stands for the operation that there is not */
+        request.options = (ferry_op_options){.label = self->request.options.label};
+    fry_node *node = fry_request_node(&request, FERRY_OP_BATCH, &status);
+    if (node == NULL)
+        return status;
+    node->holding = 1 + (uint32_t)self->count;
+    node->op.batch.settled = 0;
+    node->op.batch.refused = FERRY_OK;
+    self->node = node;
+    return FERRY_OK;
+}
+
+/* Has the new node tell the batch of its end. */
+static ferry_status join(batch *self, fry_node *node)
+{
+    node->future.references = self->each != NULL ? 2 : 1;
+    if ((node->flags & FRY_NODE_HAS_DEADLINE) == 0) {
+        node->in_batch = true;
+        node->batch = self->node;
+        return FERRY_OK;
+    }
+    ferry_status status = fry_node_add_edge(self->request.engine, self->request.context, self->node,
+                                            node, FRY_EDGE_AFTER);
+    if (status != FERRY_OK)
+        return status;
+    self->node->flags |= FRY_NODE_HELD_AFTER;
+    node->future.references++;
+    self->settled++;
+    return FERRY_OK;
+}
+
+/* ---- reading operations ---- */
+
+/* The operation, of the caller's version; `local` is room for one of another size. */
+static const ferry_op *op_at(const batch *self, size_t index, ferry_op *local)
+{
+    const char *given = self->ops + index * self->op_size_bytes;
+    if (fry_likely(self->op_size_bytes == sizeof *local))
+        return (const ferry_op *)(const void *)given;
+    memset(local, 0, sizeof *local);
+    memcpy(local, given, self->op_size_bytes < sizeof *local ? self->op_size_bytes : sizeof *local);
+    return local;
+}
+
+/* It sets what this version does not know. */
+static bool has_tail(const batch *self, size_t index)
+{
+    const char *given = self->ops + index * self->op_size_bytes;
+    for (size_t i = sizeof(ferry_op); i < self->op_size_bytes; i++) {
+        if (given[i] != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Its own options with what the batch's add; made in `own` if it has any. */
+static ferry_status request_of(batch *self, const ferry_op *op, fry_request *own,
+                               fry_request **request_p)
+{
+    const ferry_op_options *shared = &self->request.options;
+    *request_p = &self->request;
+    if (op->options == NULL)
+        return FERRY_OK;
+    own->engine = self->request.engine;
+    own->context = self->request.context;
+    own->shared = shared;
+    *request_p = own;
+    ferry_status status = fry_request_options(own, own->engine, op->options);
+    if (own->options.deadline_ns == 0)
+        own->options.deadline_ns = shared->deadline_ns;
+    if (own->options.label == NULL)
+        own->options.label = shared->label;
+    if (own->options.priority == FERRY_PRIORITY_NORMAL)
+        own->options.priority = shared->priority;
+    return status;
+}
+
+static fry_row_span dst_of(const ferry_op *op)
+{
+    return (fry_row_span){op->dst, op->dst_pitch_bytes, op->row_count <= 1 ? 1 : op->row_count};
+}
+
+static fry_row_span src_of(const ferry_op *op)
+{
+    return (fry_row_span){op->src, op->src_pitch_bytes, op->row_count <= 1 ? 1 : op->row_count};
+}
+
+static fry_node *node_of(const ferry_op *op, fry_request *request, ferry_status *status_p)
+{
+    if (op->kind == FERRY_OP_COPY && op->row_count <= 1)
+        return fry_request_copy(request, &op->dst, &op->src, status_p);
+    if (op->kind == FERRY_OP_COPY) {
+        fry_row_span dst = dst_of(op), src = src_of(op);
+        return fry_request_copy_rows(request, &dst, &src, status_p);
+    }
+    if (op->kind == FERRY_OP_CALL)
+        return fry_request_call(request, op->executor, op->fn, op->arg, status_p);
+    if (op->kind == FERRY_OP_NOP)
+        return fry_request_node(request, FERRY_OP_NOP, status_p);
+    *status_p = fry_request_refuse(request->engine, FERRY_E_INVALID,
+                                   "an operation of a kind that a batch has not is refused");
+    return NULL;
+}
+
+static ferry_status make_node(batch *self, size_t index, const ferry_op *op, fry_request *request,
+                              fry_node **node_p)
+{
+    ferry_status status = FERRY_OK;
+    fry_node *node = node_of(op, request, &status);
+    if (node == NULL)
+        return status;
+    status = join(self, node);
+    if (status != FERRY_OK) {
+        fry_node_discard(request->engine, request->context, node);
+        return status;
+    }
+    if (self->each != NULL)
+        self->each[index] = &node->future;
+    fry_trace(request->engine, node, FERRY_TRACE_SUBMITTED, 0);
+    *node_p = node;
+    return FERRY_OK;
+}
+
+/* ---- refusing ---- */
+
+/* It is right; there is no room for it. */
+static bool is_want(ferry_status status)
+{
+    return status == FERRY_E_AGAIN || status == FERRY_E_NO_MEMORY;
+}
+
+/* With nothing staged before it, if it is for want of room. */
+static ferry_future *refuse_op(batch *self, size_t index, ferry_status status)
+{
+    ferry_engine *engine = self->request.engine;
+    if (!is_want(status))
+        return fry_refused(engine, status);
+    ferry_op local;
+    const ferry_op *op = op_at(self, index, &local);
+    fry_request own, *request;
+    if (request_of(self, op, &own, &request) != FERRY_OK)
+        return fry_refused(engine, status);
+    fry_row_span dst = dst_of(op), src = src_of(op);
+    bool writes =
+        op->kind == FERRY_OP_COPY && fry_request_check_rows(engine, &dst, &src) == FERRY_OK;
+    return fry_request_refuse_writes(request, engine, status, writes ? &dst : NULL);
+}
+
+static void settle_refused(batch *self, size_t index, ferry_status status)
+{
+    ferry_future *future = refuse_op(self, index, status);
+    if (self->each != NULL)
+        self->each[index] = future;
+    else
+        ferry_future_release(future);
+    self->settled++;
+    if (self->refused == FERRY_OK)
+        self->refused = status;
+}
+
+static ferry_future *refuse_all(batch *self, ferry_engine *engine, ferry_status status)
+{
+    self->request.engine = engine;
+    for (size_t i = 0; i < self->count && (self->each != NULL || is_want(status)); i++)
+        settle_refused(self, i, status);
+    return fry_refused(engine, status);
+}
+
+/* ---- staging ---- */
+
+/* A copy that needs no node if nobody is at its buffers; a wrong one may be among them. */
+static bool may_do_at_once(const batch *self, const ferry_op *op, const fry_request *request)
+{
+    const ferry_op_options *options = &request->options;
+    return op->kind == FERRY_OP_COPY && op->row_count <= 1 && op->dst.size_bytes != 0 &&
+           op->dst.size_bytes <= request->engine->inline_copy_bytes && options->after_count == 0 &&
+           options->access_count == 0 && options->deadline_ns == 0 &&
+           self->request.options.after_count == 0 && !self->is_traced;
+}
+
+static ferry_status stage_op(batch *self, size_t index, fry_node **node_p)
+{
+    ferry_op local;
+    const ferry_op *op = op_at(self, index, &local);
+    fry_request own, *request;
+    *node_p = NULL;
+    if (fry_unlikely(has_tail(self, index)))
+        return fry_request_refuse(self->request.engine, FERRY_E_INVALID,
+                                  "an operation of a later version is refused");
+    ferry_status status = request_of(self, op, &own, &request);
+    if (status != FERRY_OK)
+        return status;
+    if (may_do_at_once(self, op, request))
+        return fry_request_check_copy(request->engine, &op->dst, &op->src);
+    return make_node(self, index, op, request, node_p);
+}
+
+/* Fills the entries. True: the last of them is the batch itself. */
+static bool stage(batch *self)
+{
+    self->entry_count = self->submitted = 0;
+    for (; self->next < self->count && self->entry_count < STAGE_OPS; self->next++) {
+        fry_node *node;
+        ferry_status status = stage_op(self, self->next, &node);
+        if (fry_likely(status == FERRY_OK))
+            self->entries[self->entry_count++] = (batch_entry){self->next, node};
+        else if (self->entry_count != 0 && is_want(status))
+            return false; /* there may be room once these are submitted */
+        else
+            settle_refused(self, self->next, status);
+    }
+    if (self->next < self->count)
+        return false;
+    fry_trace(self->request.engine, self->node, FERRY_TRACE_SUBMITTED, 0);
+    self->entries[self->entry_count++] = (batch_entry){self->count, self->node};
+    return true;
+}
+
+/* Makes the nodes that staged copies have not, or as many as there is room for. */
+static void make_missing_nodes(batch *self)
+{
+    for (size_t i = self->submitted; i < self->entry_count; i++) {
+        batch_entry *entry = &self->entries[i];
+        if (entry->node != NULL)
+            continue;
+        ferry_op local;
+        const ferry_op *op = op_at(self, entry->op, &local);
+        fry_request own, *request;
+        ferry_status status = request_of(self, op, &own, &request);
+        if (status == FERRY_OK)
+            status = make_node(self, entry->op, op, request, &entry->node);
+        if (status == FERRY_OK)
+            continue;
+        if (i == self->submitted) {
+            settle_refused(self, entry->op, status);
+            self->submitted++;
+        }
+        return;
+    }
+}
+
+/* ---- submitting ---- */
+
+/* Everything about its operations is known by now. */
+static void close_account(batch *self, const batch_entry *entry)
+{
+    if (entry->op == self->count) {
+        self->node->op.batch.settled = self->settled;
+        self->node->op.batch.refused = self->refused;
+    }
+}
+
+/* False: it needs a node. */
+static bool copy_at_once(batch *self, fry_turn *turn, size_t index, size_t *bytes_p)
+{
+    ferry_engine *engine = turn->engine;
+    ferry_op local;
+    const ferry_op *op = op_at(self, index, &local);
+    fry_copy_op copy = {.dst = op->dst.buffer,
+                        .src = op->src.buffer,
+                        .dst_offset = op->dst.offset_bytes,
+                        .src_offset = op->src.offset_bytes,
+                        .size_bytes = op->dst.size_bytes};
+    fry_node *slot = NULL;
+    if (self->each != NULL && (slot = fry_pool_take(&engine->nodes, &turn->context->nodes)) == NULL)
+        return false;
+    if (!fry_graph_copy_at_once(turn, fry_lane_between(op->dst.buffer, op->src.buffer), &copy)) {
+        if (slot != NULL)
+            fry_pool_give(&engine->nodes, &turn->context->nodes, slot);
+        return false;
+    }
+    if (slot != NULL)
+        self->each[index] = fry_node_init_done(turn, slot, FERRY_OP_COPY);
+    self->settled++;
+    *bytes_p += copy.size_bytes;
+    return true;
+}
+
+/* Enters what can be in one turn. False: others are before it. */
+static bool enter_entries(batch *self)
+{
+    ferry_engine *engine = self->request.engine;
+    fry_turn turn;
+    if (!fry_turn_begin(&turn, engine, self->request.context, false))
+        return false;
+    if (fry_unlikely(!fry_turn_is_next(&turn)))
+        (void)fry_graph_work(&turn, engine->submit_budget);
+    bool is_next = fry_turn_is_next(&turn), has_room = true, lacks_node = false;
+    size_t first = self->submitted, bytes = 0;
+    while (is_next && has_room && self->submitted < self->entry_count &&
+           bytes < HOLDING_COPY_BYTES) {
+        const batch_entry *entry = &self->entries[self->submitted];
+        if (entry->node == NULL) {
+            lacks_node = !copy_at_once(self, &turn, entry->op, &bytes);
+            if (lacks_node)
+                break;
+        } else {
+            if (entry->node->kind == FERRY_OP_COPY &&
+                entry->node->op.copy.size_bytes <= engine->inline_copy_bytes)
+                bytes += entry->node->op.copy.size_bytes;
+            close_account(self, entry);
+            has_room = fry_turn_enter(&turn, entry->node);
+        }
+        self->submitted++;
+    }
+    if (fry_likely(has_room))
+        (void)fry_turn_end(&turn, engine->submit_budget + self->submitted - first);
+    else
+        fry_turn_end_without_room(&turn);
+    if (lacks_node)
+        make_missing_nodes(self);
+    return is_next;
+}
+
+/* Leaves what has a node to whoever has the baton. */
+static void push_entries(batch *self)
+{
+    ferry_engine *engine = self->request.engine;
+    fry_link *newest = NULL, *oldest = NULL;
+    make_missing_nodes(self);
+    size_t first = self->submitted;
+    for (; self->submitted < self->entry_count; self->submitted++) {
+        const batch_entry *entry = &self->entries[self->submitted];
+        if (entry->node == NULL)
+            break;
+        close_account(self, entry);
+        fry_graph_share(entry->node);
+        entry->node->link.next = newest;
+        newest = &entry->node->link;
+        if (oldest == NULL)
+            oldest = newest;
+    }
+    if (newest != NULL)
+        fry_turn_push_chain(engine, self->request.context, newest, oldest,
+                            engine->submit_budget + self->submitted - first);
+}
+
+static void submit(batch *self)
+{
+    bool is_last;
+    do {
+        is_last = stage(self);
+        while (self->submitted < self->entry_count) {
+            if (!enter_entries(self))
+                push_entries(self);
+        }
+    } while (!is_last);
+}
+
+static ferry_status check(const batch *self, ferry_engine *engine)
+{
+    const char *why = NULL;
+    if (self->ops == NULL && self->count != 0)
+        why = "a batch of operations at no address is refused";
+    else if (self->count > FRY_AFTER_COUNT_MAX)
+        why = "a batch of too many operations is refused";
+    else if (self->op_size_bytes < sizeof(ferry_op_kind) || self->op_size_bytes > OP_BYTES_MAX)
+        why = "a batch of operations of a size that can't be is refused";
+    else if (self->request.options.access_count != 0)
+        why = "accesses of a batch are refused: they are its operations'";
+    return why == NULL ? FERRY_OK : fry_request_refuse(engine, FERRY_E_INVALID, why);
+}
+
+ferry_future *ferry_batch(ferry_engine *engine, const ferry_op *ops, size_t op_size_bytes,
+                          size_t count, ferry_future *each[], const ferry_op_options *options)
+{
+    batch self;
+    memset(&self, 0, __builtin_offsetof(batch, entries));
+    self.ops = (const char *)ops;
+    self.op_size_bytes = op_size_bytes;
+    self.count = count;
+    self.each = each;
+    ferry_status status = fry_request_open(&self.request, engine, options);
+    if (status == FERRY_OK || status == FERRY_E_NO_MEMORY) {
+        ferry_status checked = check(&self, engine);
+        status = checked != FERRY_OK ? checked : status;
+    }
+    if (status == FERRY_OK)
+        status = create_own_node(&self);
+    if (status != FERRY_OK)
+        return refuse_all(&self, engine, status);
+    self.is_traced = fry_load_relaxed(&engine->tracing) != 0;
+    submit(&self);
+    return &self.node->future;
+}

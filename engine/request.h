@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From what the caller gave to a node that can be submitted, in the caller's thread and without the
+ * baton. Shared by the public operations (op.c) and batches of them (batch.c).
+ */
+#ifndef FRY_ENGINE_REQUEST_H
+#define FRY_ENGINE_REQUEST_H
+
+#include "engine/graph.h"
+
+#define FRY_AFTER_COUNT_MAX ((size_t)1 << 20)
+
+typedef struct fry_request {
+    ferry_engine *engine;
+    fry_context *context;
+    ferry_op_options options;
+    const ferry_op_options *shared; /* in a batch, and not its: what that has in after[] is added */
+} fry_request;
+
+/* What a caller says of one side of a copy. */
+typedef struct fry_row_span {
+    ferry_span first;
+    size_t pitch_bytes;
+    size_t row_count;
+} fry_row_span;
+
+/* Logs why, and gives the status back. */
+ferry_status fry_request_refuse(ferry_engine *engine, ferry_status status, const char *why);
+
+/*
+ * Sees whether the engine takes operations and reads the options (NULL: all default). The options
+ * come first: without memory for a context they still say what would have been written.
+ */
+ferry_status fry_request_open(fry_request *request, ferry_engine *engine,
+                              const ferry_op_options *options);
+
+/* Reads the options of the caller's version into the request's. */
+ferry_status fry_request_options(fry_request *request, ferry_engine *engine,
+                                 const ferry_op_options *options);
+
+/* What is wrong with a copy, if anything. */
+ferry_status fry_request_check_copy(ferry_engine *engine, const ferry_span *dst,
+                                    const ferry_span *src);
+ferry_status fry_request_check_rows(ferry_engine *engine, const fry_row_span *dst,
+                                    const fry_row_span *src);
+
+/* The node with all that the options say; NULL sets *status_p, and nothing is left behind. */
+fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, ferry_status *status_p);
+
+/* The same, of a copy, which is checked first, and of a call. */
+fry_node *fry_request_copy(fry_request *request, const ferry_span *dst, const ferry_span *src,
+                           ferry_status *status_p);
+fry_node *fry_request_copy_rows(fry_request *request, const fry_row_span *dst,
+                                const fry_row_span *src, ferry_status *status_p);
+fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry_call_fn fn,
+                           void *arg, ferry_status *status_p);
+
+/* One more edge into the new node. */
+ferry_status fry_request_add_after(fry_request *request, fry_node *node, ferry_future *future,
+                                   fry_edge_nature nature);
+
+/* Submits the node, and gives the user's reference to its future. */
+ferry_future *fry_request_submit(fry_request *request, fry_node *node);
+
+/*
+ * The future of what was refused. If that was for want of room, not for being wrong, what it would
+ * have written is not valid from now on: `dst` (NULL: none) and what the request's options say.
+ */
+ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine *engine,
+                                        ferry_status status, const fry_row_span *dst);
+
+#endif
