@@ -68,6 +68,7 @@ static void call_run(fry_node *node)
     ferry_engine *engine = fry_engine_of(&node->future);
     uint8_t not_begun = FRY_CALL_NOT_BEGUN;
     if (fry_cas(&node->begun, &not_begun, FRY_CALL_BEGUN)) {
+        fry_trace(engine, node, FERRY_TRACE_BEGUN, 0);
         int result = node->op.call.fn(node->op.call.arg);
         bool is_status = result <= 0 && result >= INT16_MIN;
         node->refusal = (int16_t)(is_status ? result : FERRY_E_FAILED);
