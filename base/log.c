@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
+#include "base/environment.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@ static void write_to_stderr(void *arg, ferry_log_level level, const char *line)
 
 static ferry_log_level level_from_environment(void)
 {
-    const char *wanted = getenv("FERRY_LOG");
+    const char *wanted = fry_environment(FRY_ENV_FERRY_LOG);
     for (size_t i = 0; wanted != NULL && i < LEVEL_COUNT; i++) {
         if (strcmp(wanted, level_names[i]) == 0)
             return (ferry_log_level)i;

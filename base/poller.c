@@ -41,7 +41,7 @@ static int add_edge_triggered(int epoll_fd, int fd, uint64_t mark)
 
 ferry_status fry_poller_open(fry_poller *poller)
 {
-    *poller = (fry_poller){.epoll_fd = -1, .event_fd = -1, .timer_fd = -1};
+    *poller = (fry_poller)FRY_POLLER_CLOSED;
     poller->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (poller->epoll_fd < 0)
         goto err_open;

@@ -34,6 +34,11 @@ typedef struct fry_poller {
     fry_poller_batch *batch; /* events being handed out; NULL outside fry_poller_wait */
 } fry_poller;
 
+#define FRY_POLLER_CLOSED                                                                          \
+    {                                                                                              \
+        .epoll_fd = -1, .event_fd = -1, .timer_fd = -1                                             \
+    }
+
 /* FERRY_OK, or FERRY_E_SYSTEM with errno set; then nothing is left open. */
 ferry_status fry_poller_open(fry_poller *poller);
 

@@ -19,12 +19,23 @@ static fry_pool_words *words_of(const fry_pool *pool, void *slot)
     return (fry_pool_words *)(void *)((char *)slot + pool->slot_bytes) - 1;
 }
 
+static size_t chunk_bytes(const fry_pool *pool, uint64_t count)
+{
+    return count * pool->slot_bytes + sizeof(fry_pool_chunk_end);
+}
+
+static fry_pool_chunk_end *chunk_end(const fry_pool *pool, char *slots, uint64_t count)
+{
+    return (fry_pool_chunk_end *)(void *)(slots + count * pool->slot_bytes);
+}
+
 void fry_pool_close(fry_pool *pool)
 {
     while (pool->chunks != 0) {
-        void *chunk = (void *)(pool->chunks & ~CHUNK_COUNT_MASK); /* NOLINT */
-        size_t size_bytes = ((pool->chunks & CHUNK_COUNT_MASK) + 1) * pool->slot_bytes;
-        pool->chunks = words_of(pool, chunk)->chunk;
+        char *chunk = (char *)(pool->chunks & ~CHUNK_COUNT_MASK); /* NOLINT */
+        uint64_t count = (pool->chunks & CHUNK_COUNT_MASK) + 1;
+        size_t size_bytes = chunk_bytes(pool, count);
+        pool->chunks = chunk_end(pool, chunk, count)->before;
 #if defined(__SANITIZE_ADDRESS__)
         __asan_unpoison_memory_region(chunk, size_bytes);
 #endif
@@ -70,14 +81,14 @@ static ferry_status chunk_create(fry_pool *pool, char **slots_p, uint64_t *count
         count = pool->limit - made < CHUNK_SLOTS ? pool->limit - made : CHUNK_SLOTS;
     } while (!fry_cas_weak(&pool->made, &made, made + count));
 
-    char *slots = fry_alloc_raw(pool->memory, count * pool->slot_bytes, FRY_CACHE_LINE);
+    char *slots = fry_alloc_raw(pool->memory, chunk_bytes(pool, count), FRY_CACHE_LINE);
     if (slots == NULL) {
         (void)fry_fetch_sub(&pool->made, count);
         return FERRY_E_NO_MEMORY;
     }
     for (uint64_t i = 0; i < count; i++)
         fry_store_relaxed(&words_of(pool, slots + i * pool->slot_bytes)->below, 0);
-    uintptr_t *before = &words_of(pool, slots)->chunk;
+    uintptr_t *before = &chunk_end(pool, slots, count)->before;
     *before = fry_load_relaxed(&pool->chunks);
     while (!fry_cas_weak(&pool->chunks, before, (uintptr_t)slots | (uintptr_t)(count - 1)))
         continue;

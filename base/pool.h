@@ -30,11 +30,15 @@ typedef struct fry_magazine {
     void *slots[];
 } fry_magazine;
 
-/* The last two words of every slot. */
+/* The last word of every slot. */
 typedef struct fry_pool_words {
-    uintptr_t chunk; /* first slot of a chunk: the chunk before, and how many slots this one has */
     uintptr_t below; /* magazine in the depot: the one below it; atomic */
 } fry_pool_words;
+
+/* Stands behind the slots of a chunk. */
+typedef struct fry_pool_chunk_end {
+    uintptr_t before; /* the chunk made before this one, and how many slots that has */
+} fry_pool_chunk_end;
 
 typedef struct fry_pool {
     fry_counted_pointer depot;

@@ -31,13 +31,21 @@ static size_t ring_size_bytes(size_t slots)
     return sizeof(fry_trace_ring) + slots * sizeof(ferry_trace_record);
 }
 
-fry_trace_ring *fry_trace_ring_create(const fry_memory *memory, size_t capacity)
+size_t fry_trace_ring_slots(size_t capacity)
 {
     if (capacity > CAPACITY_MAX)
-        return NULL;
+        return 0;
     size_t slots = CAPACITY_MIN;
     while (slots < capacity)
         slots *= 2;
+    return slots;
+}
+
+fry_trace_ring *fry_trace_ring_create(const fry_memory *memory, size_t capacity)
+{
+    size_t slots = fry_trace_ring_slots(capacity);
+    if (slots == 0)
+        return NULL;
     fry_trace_ring *ring = fry_alloc(memory, ring_size_bytes(slots), _Alignof(fry_trace_ring));
     if (ring != NULL)
         ring->mask = slots - 1;
@@ -48,6 +56,16 @@ void fry_trace_ring_destroy(const fry_memory *memory, fry_trace_ring *ring)
 {
     if (ring != NULL)
         fry_free(memory, ring, ring_size_bytes(ring->mask + 1));
+}
+
+void fry_trace_ring_continue(fry_trace_ring *to, const fry_trace_ring *from)
+{
+    uint64_t head = from->head;
+    uint64_t kept = head <= from->mask ? head : from->mask + 1;
+    for (uint64_t position = head - kept; position != head; position++)
+        to->records[position & to->mask] = from->records[position & from->mask];
+    to->first = head - kept;
+    fry_store_release(&to->head, head);
 }
 
 static void copy_record(const fry_trace_ring *ring, uint64_t position, ferry_trace_record *record)
@@ -62,7 +80,10 @@ static void copy_record(const fry_trace_ring *ring, uint64_t position, ferry_tra
 static uint64_t overwritten(const fry_trace_ring *ring, uint64_t first, uint64_t head)
 {
     uint64_t readable = ring->mask; /* the slot that is being written next is not */
-    return head - first > readable ? head - first - readable : 0;
+    uint64_t oldest = head > readable ? head - readable : 0;
+    if (oldest < ring->first)
+        oldest = ring->first;
+    return oldest > first ? oldest - first : 0;
 }
 
 size_t fry_trace_ring_read(const fry_trace_ring *ring, uint64_t *cursor,

@@ -27,15 +27,16 @@
 _Static_assert(sizeof(ferry_trace_record) == 64, "one cache line a record");
 
 typedef struct fry_trace_ring {
-    uint64_t head; /* position of the next record; slot = position & mask */
-    uint64_t mask; /* capacity - 1; the capacity is a power of two */
+    uint64_t head;  /* position of the next record; slot = position & mask */
+    uint64_t mask;  /* capacity - 1; the capacity is a power of two */
+    uint64_t first; /* position of the oldest record it ever held */
     ferry_trace_record records[] __attribute__((aligned(FRY_CACHE_LINE)));
 } fry_trace_ring;
 
-/*
- * capacity is rounded up to a power of two, at least 2; more than 2^31 gives NULL. NULL if there is
- * no memory.
- */
+/* How many slots a ring of that capacity has: a power of two, at least 2; 0 for more than 2^31. */
+size_t fry_trace_ring_slots(size_t capacity);
+
+/* NULL if there is no memory, or no ring of that capacity. */
 fry_trace_ring *fry_trace_ring_create(const fry_memory *memory, size_t capacity);
 void fry_trace_ring_destroy(const fry_memory *memory, fry_trace_ring *ring);
 
@@ -54,8 +55,8 @@ void fry_trace_ring_destroy(const fry_memory *memory, fry_trace_ring *ring);
     X(kind)                                                                                        \
     X(thread)
 
-/* The one writer. */
-static inline void fry_trace_ring_write(fry_trace_ring *ring, const ferry_trace_record *record)
+/* The one writer. Gives the record's position. */
+static inline uint64_t fry_trace_ring_write(fry_trace_ring *ring, const ferry_trace_record *record)
 {
     uint64_t position = fry_load_relaxed(&ring->head);
     ferry_trace_record *slot = &ring->records[position & ring->mask];
@@ -63,7 +64,15 @@ static inline void fry_trace_ring_write(fry_trace_ring *ring, const ferry_trace_
     FRY_TRACE_FIELDS(FRY_TRACE_STORE)
 #undef FRY_TRACE_STORE
     fry_store_release(&ring->head, position + 1); /* pairs with the reader's loads of head */
+    return position;
 }
+
+/*
+ * Copies what `from` holds into a new, larger ring that continues its positions, so that every
+ * reader's cursor means the same in both. The one writer, which writes into `to` from now on;
+ * `from` stays as it is, for readers that still have it.
+ */
+void fry_trace_ring_continue(fry_trace_ring *to, const fry_trace_ring *from);
 
 /*
  * Copies up to `capacity` records from *cursor on, oldest first, and moves it past them. Records

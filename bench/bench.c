@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/bench.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define WAIT_LIMIT_NS INT64_C(60000000000)
 
@@ -34,6 +37,22 @@ _Noreturn void bench_fail(const char *format, ...)
     va_end(arguments);
     /* Other threads are still at work on memory that exit handlers would free. */
     _Exit(1);
+}
+
+void bench_find_tool(char *path, size_t path_bytes)
+{
+    char self[PATH_MAX];
+    ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (size <= 0)
+        bench_fail("cannot read /proc/self/exe");
+    self[size] = '\0';
+    char *slash = strrchr(self, '/');
+    if (slash == NULL)
+        bench_fail("no folder in %s", self);
+    *slash = '\0';
+    int length = snprintf(path, path_bytes, "%s/../tools/ferry", self);
+    if (length < 0 || (size_t)length >= path_bytes || access(path, X_OK) != 0)
+        bench_fail("this case needs the ferry tool at %s: %s", path, strerror(errno));
 }
 
 void *bench_alloc(size_t size_bytes)

@@ -21,6 +21,11 @@ void bench_scale(bool is_quick);
 void bench_memory(bool is_quick);
 void bench_idle(bool is_quick);
 void bench_trace(bool is_quick);
+/* Belongs to `trace`. */
+void bench_trace_file(bool is_quick);
+void bench_svg(bool is_quick);
+void bench_loops(bool is_quick);
+void bench_dump(bool is_quick);
 
 /* CLOCK_MONOTONIC. */
 int64_t bench_now_ns(void);
@@ -30,6 +35,10 @@ void bench_spin_ns(int64_t duration_ns);
 
 /* Says why on stderr and ends the process with status 1. */
 _Noreturn void bench_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Path of the ferry tool, which lies beside this program's folder in the build tree; fails the
+ * bench if it is not there. */
+void bench_find_tool(char *path, size_t path_bytes);
 
 /* Zeroed memory; fails the bench if there is none. Freed with free. */
 void *bench_alloc(size_t size_bytes);

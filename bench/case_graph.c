@@ -7,6 +7,7 @@
  */
 #include "bench/bench.h"
 #include "bench/dag.h"
+#include "bench/graph_run.h"
 #include "bench/rivals/rival.h"
 
 #include <pthread.h>
@@ -18,19 +19,6 @@
 #define RUNS_A_ROUND 5
 #define SUBMITTERS 2
 #define RIVALS_MAX 3
-
-/* One submitter's run of a graph. */
-typedef struct graph_run {
-    ferry_engine *engine;
-    const bench_dag *dag;
-    bool is_held;
-    ferry_future **handles; /* by node; released ones are stale */
-    ferry_future **after;   /* room for the most predecessors of a node */
-    int64_t start_ns;
-    int64_t release_ns;
-    int64_t end_ns;
-    pthread_barrier_t *barrier; /* NULL, or where submitters start together */
-} graph_run;
 
 /* A rival and what it took. */
 typedef struct rival_figures {
@@ -54,69 +42,6 @@ typedef struct graph_case {
     uint8_t *done;
 } graph_case;
 
-static void graph_run_open(graph_run *run, ferry_engine *engine, const bench_dag *dag, bool is_held)
-{
-    *run = (graph_run){.engine = engine, .dag = dag, .is_held = is_held};
-    run->handles = bench_alloc(dag->nodes * sizeof(*run->handles));
-    run->after = bench_alloc((dag->most_predecessors + 1) * sizeof(*run->after));
-}
-
-static void graph_run_close(graph_run *run)
-{
-    free(run->handles);
-    free(run->after);
-}
-
-static void submit_graph(graph_run *run, ferry_future *gate)
-{
-    const bench_dag *dag = run->dag;
-    ferry_future **handles = run->handles;
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = run->after;
-    for (uint32_t i = 0; i < dag->nodes; i++) {
-        const uint32_t *predecessors = &dag->predecessors[dag->first[i]];
-        size_t count = dag->first[i + 1] - dag->first[i];
-        for (size_t k = 0; k < count; k++)
-            run->after[k] = handles[predecessors[k]];
-        options.after_count = count;
-        if (i == 0 && gate != NULL) {
-            run->after[0] = gate;
-            options.after_count = 1;
-        }
-        handles[i] = ferry_nop(run->engine, &options);
-        for (size_t k = 0; k < count; k++) {
-            if (dag->last_use[predecessors[k]] == i)
-                ferry_future_release(handles[predecessors[k]]);
-        }
-    }
-}
-
-static void graph_run_once(graph_run *run)
-{
-    const bench_dag *dag = run->dag;
-    bench_gate gate = {0};
-    if (run->is_held)
-        gate = bench_gate_create(run->engine);
-    if (run->barrier != NULL)
-        (void)pthread_barrier_wait(run->barrier);
-    run->start_ns = bench_now_ns();
-    submit_graph(run, gate.future);
-    if (run->is_held) {
-        if (ferry_future_poll(run->handles[dag->nodes - 1]) != FERRY_PENDING)
-            bench_fail("a held graph has resolved before its promise");
-        run->release_ns = bench_now_ns();
-        bench_gate_open(&gate);
-    }
-    /* Newest first: it is among the last to resolve, and the others are mostly just looked at. */
-    for (size_t i = dag->nodes; i-- > 0;) {
-        if (dag->last_use[i] == BENCH_LAST_USE_NONE)
-            bench_finish(run->handles[i]);
-    }
-    run->end_ns = bench_now_ns();
-    if (run->is_held)
-        bench_gate_release(&gate);
-}
-
 static bool has_run_figures(const graph_case *graph)
 {
     return graph->is_held;
@@ -124,16 +49,16 @@ static bool has_run_figures(const graph_case *graph)
 
 static void run_ferry(graph_case *graph)
 {
-    graph_run run;
-    graph_run_open(&run, graph->engine, &graph->dag, graph->is_held);
+    bench_graph_run run;
+    bench_graph_run_open(&run, graph->engine, &graph->dag, graph->is_held);
     double nodes = (double)graph->dag.nodes;
     for (int i = 0; i < RUNS_A_ROUND; i++) {
-        graph_run_once(&run);
+        bench_graph_run_once(&run);
         bench_samples_add(&graph->total, (double)(run.end_ns - run.start_ns) / nodes);
         if (has_run_figures(graph))
             bench_samples_add(&graph->run, (double)(run.end_ns - run.release_ns) / nodes);
     }
-    graph_run_close(&run);
+    bench_graph_run_close(&run);
 }
 
 static rival_run run_rival_once(graph_case *graph, const rival *rival, bool is_checked)
@@ -238,7 +163,7 @@ static void run_shape(ferry_engine *engine, bench_shape shape, bool is_held,
 
 typedef struct submitter {
     pthread_t thread;
-    graph_run run;
+    bench_graph_run run;
     int repeats;
     int64_t *starts_ns; /* by repeat */
     int64_t *ends_ns;
@@ -248,7 +173,7 @@ static void *submitter_main(void *arg)
 {
     submitter *self = arg;
     for (int i = 0; i < self->repeats; i++) {
-        graph_run_once(&self->run);
+        bench_graph_run_once(&self->run);
         self->starts_ns[i] = self->run.start_ns;
         self->ends_ns[i] = self->run.end_ns;
     }
@@ -265,7 +190,7 @@ static void run_two_submitters(ferry_engine *engine, bench_shape shape, bool is_
     for (int s = 0; s < SUBMITTERS; s++) {
         submitter *self = &submitters[s];
         *self = (submitter){.repeats = repeats};
-        graph_run_open(&self->run, engine, &dag, is_held);
+        bench_graph_run_open(&self->run, engine, &dag, is_held);
         self->run.barrier = &barrier;
         self->starts_ns = bench_alloc((size_t)repeats * sizeof *self->starts_ns);
         self->ends_ns = bench_alloc((size_t)repeats * sizeof *self->ends_ns);
@@ -292,7 +217,7 @@ static void run_two_submitters(ferry_engine *engine, bench_shape shape, bool is_
     bench_report((bench_key){"graph", name, "ns_per_node", ""}, &samples);
     bench_samples_free(&samples);
     for (int s = 0; s < SUBMITTERS; s++) {
-        graph_run_close(&submitters[s].run);
+        bench_graph_run_close(&submitters[s].run);
         free(submitters[s].starts_ns);
         free(submitters[s].ends_ns);
     }

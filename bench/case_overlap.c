@@ -16,23 +16,6 @@
 
 extern char **environ;
 
-/* The tool lies beside this program's folder, in the build tree. */
-static void find_tool(char *path, size_t path_bytes)
-{
-    char self[PATH_MAX];
-    ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (size <= 0)
-        bench_fail("cannot read /proc/self/exe");
-    self[size] = '\0';
-    char *slash = strrchr(self, '/');
-    if (slash == NULL)
-        bench_fail("no folder in %s", self);
-    *slash = '\0';
-    int length = snprintf(path, path_bytes, "%s/../tools/ferry", self);
-    if (length < 0 || (size_t)length >= path_bytes || access(path, X_OK) != 0)
-        bench_fail("overlap needs the ferry tool at %s: %s", path, strerror(errno));
-}
-
 static pid_t start_demo(char *path, int *output_fd)
 {
     int ends[2];
@@ -100,7 +83,7 @@ static double get_number(const json_t *result, const char *key)
 void bench_overlap(bool is_quick)
 {
     char path[PATH_MAX + 32];
-    find_tool(path, sizeof path);
+    bench_find_tool(path, sizeof path);
     bench_samples efficiency = {.larger_is_better = true};
     bench_samples serial_ratio = {0};
     int runs = is_quick ? 1 : 3;

@@ -3,7 +3,8 @@
  * trace: what one trace point costs. `on`: chains on an engine with a flight recorder against the
  * same chains on one without, rounds alternating, divided by the records a node makes. `off`: what
  * is left then is a load and a branch that is never taken. One binary can't be compared with itself
- * without them, so `off-branch` times just that, many in a row, less the same loop without.
+ * without them, so `off-branch` times just that, many in a row, less the same loop without. With a
+ * trace file: case_trace_file.c.
  */
 #include "bench/bench.h"
 
@@ -126,4 +127,5 @@ void bench_trace(bool is_quick)
 {
     run_on(is_quick);
     run_off(is_quick);
+    bench_trace_file(is_quick);
 }

@@ -15,6 +15,8 @@ static const bench_case cases[] = {
     {"graph", bench_graph},   {"submit", bench_submit},   {"wake", bench_wake},
     {"copy", bench_copy},     {"overlap", bench_overlap}, {"scale", bench_scale},
     {"memory", bench_memory}, {"idle", bench_idle},       {"trace", bench_trace},
+    {"svg", bench_svg},       {"loops", bench_loops},
+    {"dump", bench_dump},
     {"batch", bench_batch},
 };
 
@@ -69,9 +71,8 @@ static const struct argp parser = {
     .parser = parse_option,
     .args_doc = "CASE",
     .doc = "Measures ferry; where there is a rival or a physical limit, in the same run.\v"
-           "CASE is graph, submit, batch, wake, copy, overlap, scale, memory, idle, trace or all. "
-           "Figures "
-           "are medians; p99 looks at the bad side.",
+           "CASE is graph, submit, batch, wake, copy, overlap, scale, memory, idle, trace, svg, "
+           "loops, dump or all. Figures are medians; p99 looks at the bad side.",
 };
 
 int main(int argc, char **argv)

@@ -24,6 +24,9 @@ static const metric_form metrics[] = {
     {"wakeups", "count", "wake-ups", 1},
     {"ratio", "1", "x", 1},
     {"efficiency", "1", "", 1},
+    {"duration_ns", "ns", "ms", 1e6},
+    {"picture_bytes", "bytes", "KiB", 1024},
+    {"records_per_s", "1/s", "M/s", 1e6},
     {"bandwidth_bytes_per_s", "bytes/s", "GB/s", 1e9},
 };
 

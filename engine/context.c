@@ -73,8 +73,8 @@ static fry_context *context_create(ferry_engine *engine)
     context->engine = engine;
     (void)pthread_mutex_lock(&engine->cold);
     context->number = engine->context_count++;
-    if (fry_load_relaxed(&engine->tracing) != 0)
-        (void)fry_trace_ring_add(engine, context); /* without a ring its records are lost */
+    /* Without a ring its records are lost, and counted. */
+    (void)fry_trace_ring_add(engine, context, fry_load_relaxed(&engine->tracing));
     context->next = engine->contexts;
     engine->contexts = context;
     (void)pthread_mutex_unlock(&engine->cold);
@@ -132,8 +132,7 @@ void fry_contexts_free(ferry_engine *engine)
     while (engine->contexts != NULL) {
         fry_context *context = engine->contexts;
         engine->contexts = context->next;
-        if (context->ring != NULL)
-            fry_trace_ring_destroy(&engine->memory, context->ring);
+        fry_trace_rings_free(context);
         fry_free(&engine->memory, context, sizeof *context);
     }
 }

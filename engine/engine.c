@@ -10,9 +10,9 @@
  * sum to zero frees the engine. It can't be zero before, and nobody counts up after but from a
  * reference already counted.
  */
-#include "base/futex.h"
-#include "engine/graph.h"
+#include "engine/dump.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -42,11 +42,17 @@ static void forked_in_child(void)
 {
     fry_fork_generation++;
     fry_contexts_forked();
+    fry_trace_writer_forked();
 }
 
 static void watch_forks(void)
 {
     (void)pthread_atfork(NULL, NULL, forked_in_child);
+}
+
+void fry_watch_forks(void)
+{
+    (void)pthread_once(&fork_once, watch_forks);
 }
 
 void fry_engine_retain(ferry_engine *engine)
@@ -65,9 +71,13 @@ static void engine_free(ferry_engine *engine)
     fry_pool_close(&engine->segments);
     fry_pool_close(&engine->readers);
     fry_pool_close(&engine->reserve);
-    fry_loop_free(engine);
+    fry_tasks_close(engine);
     fry_host_destroy(engine->host);
+    fry_attachment_free(engine);
+    fry_embedded_close(engine);
     fry_poller_close(&engine->poller);
+    fry_nvtx_destroy(&memory, engine->nvtx);
+    fry_watchdog_close(engine);
     (void)pthread_mutex_destroy(&engine->cold);
     fry_free(&memory, engine, sizeof *engine);
 }
@@ -120,8 +130,10 @@ static void options_set_defaults(ferry_engine_options *options)
 /* NULL if all are within their limits. */
 static const char *options_complaint(const ferry_engine_options *options)
 {
-    if (options->loop != FERRY_LOOP_THREAD && options->loop != FERRY_LOOP_EMBEDDED)
+    if (options->loop < FERRY_LOOP_THREAD || options->loop > FERRY_LOOP_ATTACHED)
         return "loop is no ferry_loop_mode";
+    if ((options->loop == FERRY_LOOP_ATTACHED) != (options->ev_loop != NULL))
+        return "ev_loop goes with FERRY_LOOP_ATTACHED, and that with ev_loop";
     if (options->host_devices > FRY_HOST_DEVICES_MAX)
         return "host_devices is at most 64";
     if (options->host_workers > WORKERS_MAX)
@@ -149,6 +161,8 @@ static const char *options_complaint(const ferry_engine_options *options)
         return "an allocator needs both its functions";
     if (options->clock != NULL && options->clock->now_ns == NULL)
         return "a clock needs its function";
+    if (!fry_executor_is_whole(options->executor))
+        return "executor is of another size, or has no post";
     if (options->reserved != 0)
         return "reserved must be zero";
     return NULL;
@@ -220,8 +234,12 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->owner.ops = &owner_ops;
     engine->memory = *memory;
     engine->references = FRY_REFERENCE_BIAS;
+    engine->options = *options;
+    engine->options.allocator = NULL;
+    engine->options.clock = NULL;
+    engine->options.watchdog_path = NULL;
     engine->fork_generation = fry_fork_generation;
-    engine->embedded = options->loop == FERRY_LOOP_EMBEDDED;
+    engine->embedded = options->loop != FERRY_LOOP_THREAD;
     engine->spin_ns = options->spin_ns;
     engine->wait_spin_ns = options->wait_spin_ns;
     engine->inline_copy_bytes = options->inline_copy_bytes;
@@ -230,12 +248,18 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->submit_budget = options->submit_budget;
     engine->stream_depth = options->stream_depth;
     engine->max_tasks = options->max_tasks;
+    engine->executor = options->executor;
     engine->watchdog_ns = options->watchdog_ns;
-    engine->tracing = options->flight_records != 0;
+    engine->watchdog_wants_timer = options->watchdog_ns != 0;
+    engine->tracing = options->flight_records != 0 ? FRY_SINK_FLIGHT : 0;
     fry_clock_init(&engine->clock, options->clock);
     fry_log_init(&engine->log, options->log, options->log_arg);
     fry_refused_init(engine);
+    engine->nvtx = fry_nvtx_create(&engine->memory);
+    if (engine->nvtx != NULL)
+        engine->tracing |= FRY_SINK_NVTX;
     engine->role_context.engine = engine;
+    engine->poller = engine->user_poller = (fry_poller)FRY_POLLER_CLOSED;
     open_pools(engine, options);
 }
 
@@ -259,7 +283,7 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
         status = FERRY_E_INVALID;
         goto err;
     }
-    (void)pthread_once(&fork_once, watch_forks);
+    fry_watch_forks();
     fry_memory_init(&memory, options.allocator);
 
     why = "no memory for an engine";
@@ -273,22 +297,35 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     fry_engine_register(engine);
     why = "the poller's descriptors can't be had";
     status = fry_poller_open(&engine->poller);
-    if (status != FERRY_OK) {
-        engine->poller.epoll_fd = engine->poller.event_fd = engine->poller.timer_fd = -1;
+    if (status == FERRY_OK && engine->embedded)
+        status = fry_embedded_open(engine);
+    if (status != FERRY_OK)
         goto err_engine;
-    }
     why = "no memory for the reserve";
     status = fill_reserve(engine);
+    if (status != FERRY_OK)
+        goto err_engine;
+    why = "no memory for tasks";
+    status = fry_tasks_open(engine);
+    if (status != FERRY_OK)
+        goto err_engine;
+    why = "no memory for the watchdog's path";
+    status = fry_watchdog_open(engine, options.watchdog_path);
     if (status != FERRY_OK)
         goto err_engine;
     why = "the host devices can't be opened";
     status = open_devices(engine, &options);
     if (status != FERRY_OK)
         goto err_engine;
-    why = "the loop's thread can't be started";
-    status = engine->embedded ? FERRY_OK : fry_loop_start(engine);
+    if (options.loop == FERRY_LOOP_ATTACHED) {
+        status = fry_attach(engine, options.ev_loop, &why);
+    } else if (!engine->embedded) {
+        why = "the loop's thread can't be started";
+        status = fry_own_thread_start(engine);
+    }
     if (status != FERRY_OK)
         goto err_host;
+    fry_trace_writer_attach(engine);
     *engine_p = engine;
     return FERRY_OK;
 
@@ -304,49 +341,6 @@ err:
 
 /* ---- ending ---- */
 
-static void wait_stopped(ferry_engine *engine, int64_t timeout_ns)
-{
-    int64_t start_ns = fry_clock_monotonic_ns();
-    while (fry_load_acquire(&engine->stopped) == 0) {
-        int64_t left_ns = -1;
-        if (timeout_ns >= 0) {
-            left_ns = timeout_ns - (fry_clock_monotonic_ns() - start_ns);
-            if (left_ns <= 0)
-                return;
-        }
-        fry_futex_wait(&engine->stopped, 0, left_ns);
-    }
-}
-
-/* Embedded: the caller is the loop until everything is quiet. */
-static void progress_until_stopped(ferry_engine *engine, int64_t timeout_ns)
-{
-    int64_t start_ns = fry_clock_monotonic_ns();
-    for (;;) {
-        int64_t left_ns =
-            timeout_ns < 0 ? 1000000000 : timeout_ns - (fry_clock_monotonic_ns() - start_ns);
-        if (fry_baton_take(&engine->role)) {
-            while (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
-                continue;
-            bool stopped = fry_loop_try_stop(engine);
-            if (!stopped && left_ns > 0 && fry_arm(engine, true)) {
-                (void)fry_poller_wait(&engine->poller, left_ns);
-                fry_disarm(engine);
-            }
-            fry_baton_give(&engine->role);
-            if (stopped) {
-                fry_wake_now(engine);
-                fry_store_seq_cst(&engine->stopped, 1);
-                return;
-            }
-        } else {
-            fry_pause(); /* another thread is in progress; it is not allowed to stay there */
-        }
-        if (left_ns <= 0)
-            return;
-    }
-}
-
 static void log_what_is_left(ferry_engine *engine)
 {
     fry_context *context = fry_context_get(engine);
@@ -360,7 +354,9 @@ static void log_what_is_left(ferry_engine *engine)
     for (const fry_node *node = oldest; node != NULL; node = node->live_next)
         count++;
     uint64_t id = oldest != NULL ? oldest->future.id : 0;
-    const char *label = oldest != NULL && oldest->label != NULL ? oldest->label : "";
+    char label[FRY_DUMP_LABEL_BYTES] = "";
+    if (oldest != NULL && oldest->state < FRY_NODE_QUIET)
+        (void)fry_dump_copy_label(label, oldest->label);
     (void)fry_turn_end(&turn, 0);
     fry_log_line(&engine->log, FERRY_LOG_ERROR,
                  "shutdown timed out: %zu operations are not quiet, the oldest is %llu %s", count,
@@ -383,23 +379,31 @@ ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns)
         goto done;
     fry_store_seq_cst(&engine->closing, 1);
     fry_wake(engine);
-    if (engine->embedded)
-        progress_until_stopped(engine, timeout_ns);
-    else
-        wait_stopped(engine, timeout_ns);
-    if (fry_load_acquire(&engine->stopped) == 0) {
+    bool stopped = engine->embedded ? fry_embedded_end(engine, timeout_ns)
+                                    : fry_own_thread_end(engine, timeout_ns);
+    if (!stopped) {
         log_what_is_left(engine);
         status = FERRY_E_DEADLINE;
         goto done;
     }
-    if (engine->has_thread)
-        (void)pthread_join(engine->thread, NULL);
-    engine->has_thread = false;
     (void)fry_host_stop(engine->host); /* nothing is issued any more */
     engine->ended = true;
 done:
     fry_baton_give(&engine->ending);
     return status;
+}
+
+/* The handle goes, and with it the right to post to its executor: waits for who is just doing so.
+ */
+static void forget_executor(ferry_engine *engine)
+{
+    if (engine->executor == NULL)
+        return;
+    fry_store_relaxed(&engine->executor, NULL);
+    while (!fry_baton_take(&engine->role)) /* whoever has it next sees the store */
+        (void)sched_yield();
+    fry_baton_give(&engine->role);
+    fry_wake_now(engine); /* what came meanwhile */
 }
 
 void ferry_engine_release(ferry_engine *engine)
@@ -411,9 +415,12 @@ void ferry_engine_release(ferry_engine *engine)
         fry_log_line(&engine->log, FERRY_LOG_ERROR, "an engine that did not shut down is leaked");
         return;
     }
+    fry_trace_writer_detach(engine);
+    forget_executor(engine);
     while (!fry_baton_take(&engine->baton))
         fry_pause(); /* a straggler's submit that was refused is just leaving */
     int64_t detached = engine->detached;
     fry_baton_give(&engine->baton);
+    fry_wake(engine); /* what another thread could not do meanwhile, wanting the baton */
     fry_engine_unretain(engine, FRY_REFERENCE_BIAS - detached);
 }

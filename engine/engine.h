@@ -11,12 +11,16 @@
 
 #include "base/baton.h"
 #include "base/clock.h"
+#include "base/eventcount.h"
 #include "base/log.h"
+#include "base/nvtx.h"
 #include "base/poller.h"
 #include "base/pool.h"
 #include "base/trace.h"
 #include "engine/node.h"
 #include "engine/ready_queue.h"
+#include "engine/task.h"
+#include "engine/trace_writer.h"
 #include "gpu/host.h"
 
 #include <bsd/sys/tree.h>
@@ -25,7 +29,8 @@
 #include <string.h>
 
 #define FRY_HOST_DEVICES_MAX 64
-#define FRY_TICK_BUDGET 256 /* pieces of work a tick of the loop does */
+#define FRY_TICK_BUDGET 256  /* pieces of work a tick of the loop does */
+#define FRY_STAMPS_SPARED 31 /* operations in a row that take their time of entry from another */
 #define FRY_REFERENCE_BIAS ((int64_t)1 << 62)
 
 #define FRY_STATUS_COUNT_(name, value, text) +1
@@ -37,8 +42,12 @@ typedef struct fry_context {
     struct fry_context *next_idle;
     struct ferry_engine *engine;
     fry_pool_cache nodes, edges, uses, segments, readers;
-    fry_trace_ring *ring;
+    fry_trace_ring *ring;      /* where its thread records; NULL: nowhere */
+    fry_trace_ring *next_ring; /* a larger one it is to go on in, or the same; NULL: none */
+    fry_trace_ring *past_ring; /* the one it went on from; readers may still have it */
     uint64_t ring_cursor;      /* how far the hooks have read; loop's role */
+    uint64_t file_cursor;      /* how far the trace file has; its thread's */
+    uint64_t file_end;         /* and how far it will, this time */
     uint64_t next_id, last_id; /* operation numbers set aside for this thread */
     uint32_t number;
 } fry_context;
@@ -66,14 +75,22 @@ enum fry_sleep {
     FRY_STOPPED,   /* there is no loop any more: who has something for it does it himself */
 };
 
+/* What records are made for: bits of ferry_engine.tracing. */
+typedef enum fry_sink {
+    FRY_SINK_FLIGHT = 1 << 0, /* the flight recorder */
+    FRY_SINK_HOOKS = 1 << 1,  /* the user's hooks */
+    FRY_SINK_FILE = 1 << 2,   /* the process's trace file */
+    FRY_SINK_NVTX = 1 << 3,   /* an NVTX tool; has no use for rings */
+} fry_sink;
+
 struct ferry_engine {
     fry_future_owner owner; /* first: a future's owner is its engine */
     uint64_t id;            /* never used twice in a process */
     struct ferry_engine *next_alive;
     uint64_t fork_generation;
     uint32_t closing; /* refuses new operations */
-    uint32_t tracing; /* any sink is on */
-    bool embedded;
+    uint32_t tracing; /* fry_sink: those that are on; changed with `cold` */
+    bool embedded;    /* no thread of its own: embedded or attached */
     bool has_thread;
 
     /* Read by submitters, written seldom. */
@@ -89,7 +106,9 @@ struct ferry_engine {
     size_t submit_budget;  /* pieces of work a submitting thread does for the graph */
     uint32_t stream_depth; /* operations that may stand in a stream; at most FRY_STREAM_DEPTH */
     uint32_t max_tasks;
+    ferry_executor *executor; /* where what names none runs; NULL the loop; gone with the handle */
     int64_t watchdog_ns;
+    char *watchdog_path; /* NULL: it logs */
 
     /* The submitters' line. */
     fry_baton baton __attribute__((aligned(64)));
@@ -101,12 +120,24 @@ struct ferry_engine {
     fry_queue failing;
     fry_ready_queue calls;            /* functions to hand out, on the loop */
     fry_node *live_first, *live_last; /* operations that are not retired, in program order */
-    fry_node *promises;               /* promises that are not resolved; same links */
+    fry_node *dump_node;              /* of either list: what the dump copies next */
+    int64_t stamp_ns;                 /* the coarse clock, when somebody looked last */
     fry_node *deadlines;              /* root of the heap */
     fry_lane *busy;                   /* lanes with something in flight */
     int64_t detached;                 /* nodes that only users' handles keep */
     bool starved;                     /* a pool ran dry: the loop must refill it */
     bool stop_graph; /* closing has been seen by the graph: everything is being cancelled */
+    bool watchdog_wants_timer; /* what enters now and stays must have the loop set its timer */
+    uint8_t stamps_left;       /* how many that enter need not look at the clock */
+    uint8_t stamps_spared;     /* how many need not in a row, as things go */
+    fry_node *promises;        /* promises that are not resolved; same links, same order */
+    fry_node *promises_last;
+    const fry_edge *dump_edge;  /* into dump_node: the next that the dump looks at */
+    ferry_buffer *poisoned;     /* buffers that hold poison, or did */
+    ferry_buffer *dump_buffer;  /* of those: what the dump copies next */
+    size_t dump_offset;         /* in dump_buffer */
+    int64_t watchdog_barked_ns; /* when it did last; watchdog_has_barked */
+    bool watchdog_has_barked;
 
     /* Who sleeps. */
     uint32_t asleep __attribute__((aligned(64))); /* fry_sleep */
@@ -121,30 +152,46 @@ struct ferry_engine {
     fry_baton role;                                  /* being the loop */
     fry_queue due;    /* waiters to call, oldest first; loop's role */
     uint32_t has_due; /* there are some, for others to see */
+    fry_tasks tasks;
     fry_lane lanes[FRY_HOST_DEVICES_MAX];
     uint64_t
         flight_due; /* with the baton, on the loop: the op whose failure the recorder tells of */
     pthread_t thread;
-    struct ev_loop *ev_loop; /* watches the poller for the own thread */
-    struct ev_io *ev_watcher;
+
+    /* Without a thread of its own: who sleeps, and on what. See embedded.c. */
+    fry_poller user_poller; /* what the user's loop watches; the loop's role */
+    fry_watch poller_watch; /* the poller is one of its descriptors */
+    uint32_t user_armed; /* the user's loop sleeps, or is about to; written by the role's holder */
+    bool user_poller_is_due;  /* there may be something to take from it; the loop's role */
+    uint32_t arm_wanted;      /* the user's loop sleeps, and could not get the role to arm */
+    uint32_t sleepers;        /* waiting threads that sleep on the poller */
+    uint32_t wake_written;    /* a hint: the poller may be readable */
+    uint32_t waiter_fired;    /* the future that one of them waits for was resolved elsewhere */
+    fry_baton seat;           /* the right to sleep on the poller for a waiting thread */
+    fry_eventcount role_free; /* for the thread that shuts down */
+    struct fry_embedded_waiter *embedded_waiters;
+    struct fry_attachment *attachment; /* attached: the watchers in the user's loop */
 
     /* Cold. */
     int64_t references __attribute__((aligned(64))); /* see engine.c */
     fry_pool nodes, edges, uses, segments, readers;
-    fry_pool reserve;     /* nodes that stand for writes that were refused */
-    pthread_mutex_t cold; /* contexts, embedded waiters, trace hooks */
+    fry_pool reserve;             /* nodes that stand for writes that were refused */
+    ferry_engine_options options; /* in force; without pointers to what was copied */
+    pthread_mutex_t cold;         /* contexts, embedded waiters, trace hooks */
     fry_context *contexts;
     fry_context *idle_contexts;
     uint32_t context_count;
-    uint64_t next_id; /* of operations, handed out in blocks */
-    struct fry_embedded_waiter *embedded_waiters;
-    bool user_armed;          /* ferry_engine_arm said the descriptor will wake; loop's role */
+    uint64_t next_id;         /* of operations, handed out in blocks */
     fry_context role_context; /* for a loop without memory for its thread's */
     ferry_trace_hooks hooks;
     uint32_t has_hooks;
-    fry_baton ending; /* being in ferry_engine_shutdown */
-    uint32_t stopped; /* futex: 1 when everything is quiet and the loop has ended */
-    bool ended;       /* shut down to the end */
+    uint64_t unrecorded;      /* records for which their thread had no ring */
+    fry_trace_seat file_seat; /* its place with the trace file's thread */
+    fry_nvtx *nvtx;           /* ranges of issued operations; NULL: no tool. With the baton */
+    fry_baton ending;         /* being in ferry_engine_shutdown */
+    fry_baton dumping;        /* being the one that dumps */
+    uint32_t stopped;         /* futex: 1 when everything is quiet and the loop has ended */
+    bool ended;               /* shut down to the end */
     ferry_future refused[FRY_STATUS_COUNT]; /* what failed at submit, one a status */
 };
 
@@ -155,6 +202,7 @@ static inline ferry_engine *fry_engine_of(const ferry_future *future)
 
 /* engine.c */
 extern uint64_t fry_fork_generation;
+void fry_watch_forks(void); /* from now on a fork's child is one */
 
 /* Handed to the host devices of engines made from now on; tests stop copies with it. */
 extern fry_host_gate fry_test_host_gate;
@@ -208,7 +256,15 @@ extern _Thread_local ferry_engine *fry_callback_engine;
 /* loop.c: the loop's work and its sleep. */
 void fry_wake_now(ferry_engine *engine);
 
-/* After a full barrier that follows publishing the work; see loop_sleep.pml. */
+/* Makes the poller readable, whoever sleeps on it. */
+void fry_wake_write(ferry_engine *engine);
+
+/* Wakes the loop if it sleeps, and that is all: also with the baton, under which no callback may
+ * run. Returns what the loop was doing. */
+enum fry_sleep fry_wake_sleeper(ferry_engine *engine);
+
+/* After a full barrier that follows publishing the work; see loop_sleep.pml. Without the baton:
+ * once the loop has stopped its work is done here. */
 static inline void fry_wake(ferry_engine *engine)
 {
     if (fry_unlikely(fry_load_relaxed(&engine->asleep) != FRY_AWAKE))
@@ -219,36 +275,62 @@ static inline void fry_wake(ferry_engine *engine)
 size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks);
 
 /* The holder of the role is about to sleep. False: there is work. */
-bool fry_arm(ferry_engine *engine, bool with_callbacks);
+bool fry_arm(ferry_engine *engine);
 bool fry_loop_is_needed(const ferry_engine *engine);
 void fry_disarm(ferry_engine *engine);
 
 /* When the loop must look again at the latest: INT64_MAX never. */
 int64_t fry_next_timer_ns(ferry_engine *engine);
 
-/* Starts the engine's own thread. */
-ferry_status fry_loop_start(ferry_engine *engine);
-void fry_loop_free(ferry_engine *engine);
-
 /* When closing and everything is quiet: from now on whoever has work for the loop does it himself.
  */
 bool fry_loop_try_stop(ferry_engine *engine);
 
-/* Waits in embedded mode: the waiting thread is the loop while it waits. */
-ferry_status fry_wait_embedded(ferry_engine *engine, ferry_future *future, int64_t timeout_ns);
+/* own_thread.c. The end waits until everything is quiet; false if it was not in time. */
+ferry_status fry_own_thread_start(ferry_engine *engine);
+bool fry_own_thread_end(ferry_engine *engine, int64_t timeout_ns);
+
+/* embedded.c: the user's threads are the loop. */
+ferry_status fry_embedded_open(ferry_engine *engine);
+void fry_embedded_close(ferry_engine *engine);
+
+/* Makes progress until everything is quiet; false if it was not in time. */
+bool fry_embedded_end(ferry_engine *engine, int64_t timeout_ns);
+
+/* The waiting thread is the loop while it waits. */
+ferry_status fry_embedded_wait(ferry_engine *engine, ferry_future *future, int64_t timeout_ns);
+
+/* A round of the user's loop: how much was done, or a negative status. */
+int64_t fry_embedded_progress(ferry_engine *engine, size_t budget);
+
+/* FERRY_OK: the user's loop may sleep on user_poller; FERRY_E_BUSY: there is work. */
+ferry_status fry_embedded_arm(ferry_engine *engine);
+
+/* attach.c: the user's loop is libev's. *why_p says what is wrong if it is not FERRY_OK. */
+ferry_status fry_attach(ferry_engine *engine, struct ev_loop *loop, const char **why_p);
+
+/* Takes the watchers out of the user's loop; false if its thread did not come by in time. */
+bool fry_detach(ferry_engine *engine, int64_t timeout_ns);
+void fry_attachment_free(ferry_engine *engine);
 
 /* task.c: callbacks and functions. */
 void fry_hand_out_calls(ferry_engine *engine, fry_link *calls);
 size_t fry_run_callbacks(ferry_engine *engine, size_t budget);
 bool fry_has_callbacks(const ferry_engine *engine);
 void fry_fire_waiter(fry_future_owner *owner, ferry_waiter *waiter);
-void fry_waiter_dispatch(ferry_waiter *waiter);
+
+/* handle.c: takes the waiter out of ferry's hands and calls it. */
+void fry_waiter_call(ferry_waiter *waiter);
 
 /* fn of a waiter that only brings the thread that waits in embedded mode out of its sleep. */
 void fry_waiter_is_embedded(ferry_waiter *waiter, ferry_future *future, ferry_status status);
 
-/* FERRY_OK, or FERRY_E_INVALID (logged) for one that can't be posted to. */
+/* Whether it is a mark, NULL, or can be posted to. The other logs, and gives FERRY_E_INVALID. */
+bool fry_executor_is_whole(const ferry_executor *executor);
 ferry_status fry_executor_check(ferry_engine *engine, const ferry_executor *executor);
+
+/* Where what names this executor (NULL: none) runs: NULL is the loop. */
+ferry_executor *fry_executor_for(const ferry_engine *engine, ferry_executor *executor);
 
 /* Reads an options struct of the caller's version into ours; FERRY_E_INVALID if its size can't be.
  */
@@ -265,6 +347,13 @@ ferry_future *fry_refused(ferry_engine *engine, ferry_status status);
 void fry_trace_pump(ferry_engine *engine);
 /* Logs the newest records, because of the operation in flight_due. The role's holder. */
 void fry_flight_dump(ferry_engine *engine);
-ferry_status fry_trace_ring_add(ferry_engine *engine, fry_context *context);
+/*
+ * With `cold` held: sees to a ring that is large enough for the sinks. FERRY_OK, or
+ * FERRY_E_NO_MEMORY: it stays as it was.
+ */
+ferry_status fry_trace_ring_add(ferry_engine *engine, fry_context *context, uint32_t sinks);
+void fry_trace_rings_free(fry_context *context);
+/* With `cold` held. On only once every context has its ring. */
+void fry_engine_set_sink(ferry_engine *engine, fry_sink sink, bool is_on);
 
 #endif

@@ -11,46 +11,9 @@
  * only when its own order edges have fired: a later writer may be ordered behind it alone (entering
  * a write takes the older entries out of the access list), and must still come after those.
  */
-#include "engine/graph.h"
+#include "engine/edge.h"
 
-/* ---- edges ---- */
-
-static void edge_link(fry_edge *edge)
-{
-    fry_node *from = edge->from;
-    edge->next = NULL;
-    edge->previous = from->successors_last;
-    if (edge->previous != NULL)
-        edge->previous->next = edge;
-    else
-        from->successors_first = edge;
-    from->successors_last = edge;
-}
-
-static void edge_unlink(fry_edge *edge)
-{
-    fry_node *from = edge->from;
-    if (edge->previous != NULL)
-        edge->previous->next = edge->next;
-    else
-        from->successors_first = edge->next;
-    if (edge->next != NULL)
-        edge->next->previous = edge->previous;
-    else
-        from->successors_last = edge->previous;
-    edge->state = FRY_EDGE_LOOSE;
-}
-
-static void edge_hold(fry_edge *edge)
-{
-    edge->state = FRY_EDGE_HOLDING;
-    edge->to->holding++;
-}
-
-static bool edge_carries_failure(const fry_edge *edge)
-{
-    return edge->nature == FRY_EDGE_AFTER || edge->nature == FRY_EDGE_READ;
-}
+/* ---- letting go ---- */
 
 void fry_graph_let_go(fry_turn *turn, fry_node *node, const fry_node *from)
 {
@@ -66,103 +29,11 @@ static void edge_fire(fry_turn *turn, fry_edge *edge)
 {
     fry_node *to = edge->to;
     bool was_on_device = edge->state == FRY_EDGE_ON_DEVICE;
-    edge_unlink(edge);
+    fry_edge_unlink(edge);
     if (!was_on_device)
         fry_graph_let_go(turn, to, edge->from);
-    else if (edge_carries_failure(edge) && --to->unconfirmed == 0)
+    else if (fry_edge_carries_failure(edge) && --to->unconfirmed == 0)
         fry_graph_schedule(turn, to);
-}
-
-/* The successor's device waits from now on; the edge stays to carry status, or the order if the
- * successor is never issued. */
-static void edge_move_to_device(fry_edge *edge)
-{
-    fry_node *to = edge->to;
-    edge->state = FRY_EDGE_ON_DEVICE;
-    if (edge->from->lane != to->lane)
-        to->device_waits++;
-    if (edge_carries_failure(edge))
-        to->unconfirmed++;
-}
-
-static bool was_issued(const fry_node *node)
-{
-    return (node->flags & FRY_NODE_WAS_ISSUED) != 0;
-}
-
-/* Lets a new edge take effect, given how far its predecessor has come. */
-static void edge_attach(fry_turn *turn, fry_edge *edge)
-{
-    fry_node *from = edge->from, *to = edge->to;
-    bool resolved = from->state >= FRY_NODE_RESOLVED;
-    bool failed = resolved && fry_future_status(&from->future) != FERRY_OK;
-
-    edge->state = FRY_EDGE_LOOSE;
-    switch ((fry_edge_nature)edge->nature) {
-    case FRY_EDGE_AFTER:
-    case FRY_EDGE_READ:
-        if (failed)
-            fry_graph_note_failure(turn, to, fry_future_root_error(&from->future));
-        if (resolved && (from->flags & FRY_NODE_RETIRED) != 0)
-            return;
-        if (resolved && (edge->nature == FRY_EDGE_AFTER || !failed))
-            return;
-        if (resolved)
-            edge->nature = FRY_EDGE_ORDER; /* it may still be writing what `to` names */
-        break;
-    case FRY_EDGE_ORDER:
-        if ((from->flags & FRY_NODE_RETIRED) != 0)
-            return;
-        break;
-    case FRY_EDGE_ANY:
-        if (failed)
-            fry_graph_note_failure(turn, to, fry_future_root_error(&from->future));
-        if (resolved)
-            to->flags |= FRY_NODE_SATISFIED;
-        if ((to->flags & FRY_NODE_SATISFIED) != 0)
-            return;
-        break;
-    case FRY_EDGE_ISSUED:
-        if (was_issued(from) || (resolved && !failed))
-            return;
-        if (failed) {
-            fry_graph_note_failure(turn, to, fry_future_root_error(&from->future));
-            return;
-        }
-        break;
-    case FRY_EDGE_QUIET:
-        if (from->state == FRY_NODE_QUIET)
-            return;
-        break;
-    }
-    edge_link(edge);
-    if (edge->nature <= FRY_EDGE_ORDER && fry_lane_can_overtake(from, to))
-        edge_move_to_device(edge);
-    else
-        edge_hold(edge);
-}
-
-void fry_graph_connect(fry_turn *turn, fry_node *from, fry_node *to, fry_edge_nature nature)
-{
-    /* Neighbouring segments often have the same writer. */
-    const fry_edge *newest = to->edges;
-    if (newest != NULL && newest->from == from && newest->state != FRY_EDGE_LOOSE) {
-        if (newest->nature == nature || newest->nature == FRY_EDGE_READ)
-            return;
-        if (newest->nature == FRY_EDGE_ORDER && from->state >= FRY_NODE_RESOLVED) {
-            /* It failed, or it would be retired: all it still does is order memory. */
-            if (nature == FRY_EDGE_READ)
-                fry_graph_note_failure(turn, to, fry_future_root_error(&from->future));
-            return;
-        }
-    }
-    fry_edge *edge = fry_pool_take(&turn->engine->edges, &turn->context->edges);
-    edge->from = from;
-    edge->to = to;
-    edge->nature = (uint8_t)nature;
-    edge->sibling = to->edges;
-    to->edges = edge;
-    edge_attach(turn, edge);
 }
 
 /* ---- states ---- */
@@ -206,7 +77,7 @@ static void fire_any(fry_turn *turn, fry_edge *edge, bool failed)
     fry_node *to = edge->to;
     if (failed)
         fry_graph_note_failure(turn, to, fry_future_root_error(&edge->from->future));
-    edge_unlink(edge);
+    fry_edge_unlink(edge);
     if (to->holding == 0)
         return;      /* another was first, in the same round */
     to->holding = 1; /* one is enough; the others are dropped when it resolves */
@@ -226,7 +97,7 @@ static void fire_resolved(fry_turn *turn, fry_node *node)
                 fry_graph_note_failure(turn, edge->to, fry_future_root_error(&node->future));
             else
                 edge_fire(turn, edge);
-        } else if (edge_carries_failure(edge)) {
+        } else if (fry_edge_carries_failure(edge)) {
             /* On failure the edge stays: failing its successor drops it or turns it into order. */
             if (failed)
                 fry_graph_note_failure(turn, edge->to, fry_future_root_error(&node->future));
@@ -247,34 +118,67 @@ static void fire_nature(fry_turn *turn, fry_node *node, fry_edge_nature nature)
 
 static void live_remove(ferry_engine *engine, fry_node *node)
 {
-    fry_node **first = node->kind == FERRY_OP_PROMISE ? &engine->promises : &engine->live_first;
+    bool is_promise = node->kind == FERRY_OP_PROMISE;
+    if (fry_unlikely(engine->dump_node == node)) { /* the dump goes on behind it */
+        engine->dump_node = node->live_next;
+        engine->dump_edge = NULL;
+    }
     if (node->live_previous != NULL)
         node->live_previous->live_next = node->live_next;
     else
-        *first = node->live_next;
+        *(is_promise ? &engine->promises : &engine->live_first) = node->live_next;
     if (node->live_next != NULL)
         node->live_next->live_previous = node->live_previous;
-    else if (node->kind != FERRY_OP_PROMISE)
-        engine->live_last = node->live_previous;
+    else
+        *(is_promise ? &engine->promises_last : &engine->live_last) = node->live_previous;
 }
 
 static void live_add(ferry_engine *engine, fry_node *node)
 {
-    if (node->kind == FERRY_OP_PROMISE) {
-        node->live_previous = NULL;
-        node->live_next = engine->promises;
-        if (engine->promises != NULL)
-            engine->promises->live_previous = node;
-        engine->promises = node;
-        return;
-    }
+    bool is_promise = node->kind == FERRY_OP_PROMISE;
+    fry_node **last = is_promise ? &engine->promises_last : &engine->live_last;
     node->live_next = NULL;
-    node->live_previous = engine->live_last;
-    if (engine->live_last != NULL)
-        engine->live_last->live_next = node;
+    node->live_previous = *last;
+    if (*last != NULL)
+        (*last)->live_next = node;
     else
-        engine->live_first = node;
-    engine->live_last = node;
+        *(is_promise ? &engine->promises : &engine->live_first) = node;
+    *last = node;
+}
+
+/*
+ * A look at the clock is a twentieth of what a held operation costs, so while many come in a tick
+ * of it only some look: at most FRY_STAMPS_SPARED in a row are spared, and when one finds that the
+ * clock has moved they all look again. What a quiet time falls among, with older operations still
+ * there, may so seem to be as old as those before it. Where the watchdog is on that must not be,
+ * and a user's clock is asked each time.
+ */
+static void look_at_clock(ferry_engine *engine)
+{
+    int64_t now_ns = fry_clock_coarse_ns(&engine->clock);
+    if (now_ns != engine->stamp_ns || !engine->clock.is_real || engine->watchdog_ns != 0)
+        engine->stamps_spared = 0;
+    else if (engine->stamps_spared < FRY_STAMPS_SPARED)
+        engine->stamps_spared = (uint8_t)(2 * engine->stamps_spared + 1);
+    engine->stamps_left = engine->stamps_spared;
+    engine->stamp_ns = now_ns != 0 ? now_ns : 1;
+}
+
+/*
+ * Notes when a node entered that will stay: the dump tells its age, the watchdog watches it. Those
+ * that resolve as they enter are spared the price. The first of its list looks at the clock itself,
+ * so that it has nothing from those that were there before a quiet time.
+ */
+static void stamp(fry_turn *turn, fry_node *node)
+{
+    ferry_engine *engine = turn->engine;
+    if (engine->stamps_left == 0 || node->live_previous == NULL)
+        look_at_clock(engine);
+    else
+        engine->stamps_left--;
+    node->entered_ns = engine->stamp_ns;
+    if (fry_unlikely(engine->watchdog_wants_timer))
+        turn->wake = true;
 }
 
 static void give_edges(fry_turn *turn, fry_node *node)
@@ -284,7 +188,7 @@ static void give_edges(fry_turn *turn, fry_node *node)
     while (edge != NULL) {
         fry_edge *next = edge->sibling;
         if (edge->state != FRY_EDGE_LOOSE)
-            edge_unlink(edge);
+            fry_edge_unlink(edge);
         fry_pool_give(&turn->engine->edges, &turn->context->edges, edge);
         edge = next;
     }
@@ -377,14 +281,14 @@ static void drop_data_edges(fry_node *node)
     for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
         if (edge->state == FRY_EDGE_ON_DEVICE) {
             /* Its device will not wait now, so the graph does. */
-            if (edge_carries_failure(edge))
+            if (fry_edge_carries_failure(edge))
                 node->unconfirmed--;
             edge->nature = FRY_EDGE_ORDER;
-            edge_hold(edge);
+            fry_edge_hold(edge);
         } else if (edge->state == FRY_EDGE_HOLDING && edge->nature == FRY_EDGE_READ) {
             edge->nature = FRY_EDGE_ORDER;
         } else if (edge->state == FRY_EDGE_HOLDING && edge->nature != FRY_EDGE_ORDER) {
-            edge_unlink(edge);
+            fry_edge_unlink(edge);
             node->holding--;
         }
     }
@@ -397,7 +301,7 @@ static void drop_status_edges(fry_node *node)
 {
     for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
         if (edge->state != FRY_EDGE_LOOSE)
-            edge_unlink(edge);
+            fry_edge_unlink(edge);
     }
     node->unconfirmed = 0;
 }
@@ -457,7 +361,7 @@ static void fire_everything(fry_turn *turn, fry_node *node)
         }
         if (fry_likely(!was_on_device))
             fry_graph_let_go(turn, to, node);
-        else if (edge_carries_failure(edge) && --to->unconfirmed == 0)
+        else if (fry_edge_carries_failure(edge) && --to->unconfirmed == 0)
             fry_graph_schedule(turn, to);
         edge = next;
     }
@@ -489,7 +393,7 @@ void fry_graph_issued(fry_turn *turn, fry_node *node)
         } else if (edge->state == FRY_EDGE_HOLDING && edge->nature <= FRY_EDGE_ORDER &&
                    edge->to->state == FRY_NODE_WAITING && fry_lane_can_overtake(node, edge->to)) {
             /* Not one that has failed: it will never stand on a device, and retires in order. */
-            edge_move_to_device(edge);
+            fry_edge_move_to_device(edge);
             fry_graph_let_go(turn, edge->to, node);
         }
     }
@@ -506,7 +410,7 @@ static void connect_after(fry_turn *turn, fry_node *node)
         static uint32_t planted;
         if (edge->nature != FRY_EDGE_AFTER || ++planted % 16 != 0)
 #endif
-            edge_attach(turn, edge);
+            fry_edge_attach(turn, edge);
         if (held)
             ferry_future_release(&edge->from->future);
     }
@@ -536,6 +440,7 @@ static void enter_promise(fry_turn *turn, fry_node *node)
     live_add(turn->engine, node);
     node->flags |= FRY_NODE_LIVE;
     node->state = FRY_NODE_WAITING;
+    stamp(turn, node);
     uint8_t entering = FRY_OUTSIDE_ENTERING;
     bool entered = fry_cas(&node->outside, &entering, FRY_OUTSIDE_ENTERED);
     if (entered && node->refusal != FERRY_OK) {
@@ -622,6 +527,13 @@ static bool reserve_spans(fry_turn *turn, fry_node *node, bool *has_room_p)
     return true;
 }
 
+/* Though nothing holds it: it may wait for its stream, for the loop, or for its turn to fail. */
+static bool may_stay(const fry_node *node)
+{
+    return node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_CALL ||
+           (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) != 0;
+}
+
 /* A new node takes its place in program order. */
 static bool enter(fry_turn *turn, fry_node *node)
 {
@@ -654,14 +566,19 @@ static bool enter(fry_turn *turn, fry_node *node)
         node->refusal = FERRY_E_SHUTDOWN;
     if (fry_unlikely(node->refusal != FERRY_OK)) {
         node->holding--;
+        stamp(turn, node);
         fry_graph_fail(turn, node, (ferry_status)node->refusal, NULL, false);
         return true;
     }
-    if (node->kind == FERRY_OP_DRAIN && !is_first)
+    if (node->kind == FERRY_OP_DRAIN && !is_first) {
+        stamp(turn, node);
         return true; /* release_drain lets it go */
+    }
     if ((node->flags & FRY_NODE_SATISFIED) != 0)
         node->holding = 1;
-    if (--node->holding == 0) {
+    if (--node->holding != 0 || may_stay(node))
+        stamp(turn, node);
+    if (node->holding == 0) {
         if ((node->flags & FRY_NODE_FAILING) == 0)
             fry_trace(engine, node, FERRY_TRACE_READY, 0);
         fry_graph_step(turn, node);

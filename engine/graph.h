@@ -115,7 +115,7 @@ bool fry_lane_can_overtake(const fry_node *from, const fry_node *to);
 void fry_lane_cancel(fry_node *node);
 
 /* task.c: READY functions become ISSUED; gives them as a list for fry_hand_out_calls. */
-fry_link *fry_calls_issue(fry_turn *turn);
+fry_link *fry_calls_issue(fry_turn *turn, bool with_callbacks);
 
 /* batch.c: a batch's own node, which counts the operations of it that have yet to resolve. */
 
@@ -220,6 +220,8 @@ struct ferry_buffer {
     /* Baton. */
     struct fry_segment_tree segments; /* what is being touched or is poisoned; else absent */
     fry_error *wide_poison;           /* the whole buffer is, for want of memory */
+    ferry_buffer *poisoned_next, *poisoned_previous; /* is_listed: in engine->poisoned */
+    bool is_listed;
 };
 
 static inline void fry_buffer_retain(ferry_buffer *buffer)

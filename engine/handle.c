@@ -77,7 +77,7 @@ ferry_status ferry_future_wait(ferry_future *future, int64_t timeout_ns)
                      "waiting in a callback of the engine that must resolve it is refused");
         return FERRY_E_DEADLOCK;
     }
-    return engine->embedded ? fry_wait_embedded(engine, future, timeout_ns)
+    return engine->embedded ? fry_embedded_wait(engine, future, timeout_ns)
                             : wait_threaded(engine, future, timeout_ns);
 }
 
@@ -136,8 +136,10 @@ const ferry_error *ferry_future_error(ferry_future *future)
         return NULL;
     if (future->owner == NULL || fry_future_is_static(future))
         return &fry_error_static(fry_future_status(future))->public_;
-    return &fry_future_error_get(future, &fry_engine_of(future)->memory, fry_node_of(future)->label)
-                ->public_;
+    const ferry_engine *engine = fry_engine_of(future);
+    /* A child of fork leaves the parent's allocator alone: another thread may have been inside. */
+    const fry_memory *memory = fry_engine_check(engine) == FERRY_OK ? &engine->memory : NULL;
+    return &fry_future_error_get(future, memory, fry_node_of(future)->label)->public_;
 }
 
 uint64_t ferry_future_id(const ferry_future *future)
@@ -152,34 +154,14 @@ enum fry_waiter_state {
     FRY_WAITER_LISTED, /* from on_ready until its callback begins, or it is removed */
 };
 
-/* Takes the waiter out of ferry's hands, then calls it: it may be registered anew, or freed. */
-static void waiter_call(ferry_waiter *waiter)
+/* Out of ferry's hands first: in its callback it may be registered anew, or freed. */
+void fry_waiter_call(ferry_waiter *waiter)
 {
     ferry_future *future = waiter->private_.future;
     ferry_ready_fn fn = waiter->fn;
     fry_store_release(&waiter->private_.state, FRY_WAITER_IDLE);
     fn(waiter, future, fry_future_status(future));
     ferry_future_release(future);
-}
-
-static void waiter_task_run(ferry_task *task)
-{
-    ferry_waiter *waiter = FRY_CONTAINER(task, ferry_waiter, private_.task);
-    if (fry_engine_check(fry_engine_of(waiter->private_.future)) == FERRY_OK)
-        waiter_call(waiter); /* else a child of fork: the parent calls it */
-}
-
-/* On the loop: has the callback called where it wants to be. */
-void fry_waiter_dispatch(ferry_waiter *waiter)
-{
-    ferry_executor *executor = waiter->executor;
-    if (executor == NULL || executor == ferry_executor_inline()) {
-        waiter_call(waiter);
-        return;
-    }
-    ferry_task *task = (ferry_task *)(void *)&waiter->private_.task;
-    task->run = waiter_task_run;
-    executor->post(executor, task);
 }
 
 ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter *waiter)
@@ -199,7 +181,7 @@ ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter *waiter)
         return FERRY_E_INVALID;
     waiter->private_.future = ferry_future_retain(future);
     if (engine == NULL) {
-        waiter_call(waiter);
+        fry_waiter_call(waiter);
         return FERRY_OK;
     }
     if (!fry_future_add_waiter(future, waiter)) {

@@ -16,7 +16,7 @@
  * All of it happens with the baton, and entering must not fail half-way: fry_hazard_reserve counts
  * first what entering can take at most.
  */
-#include "engine/graph.h"
+#include "engine/dump.h"
 
 struct fry_segment {
     RB_ENTRY(fry_segment) entry;
@@ -396,13 +396,86 @@ static void heal_wide_poison(const fry_use *use)
     }
 }
 
+/* ---- buffers that hold poison, for the dump ---- */
+
+static void poisoned_add(ferry_buffer *buffer)
+{
+    ferry_engine *engine = buffer->engine;
+    if (buffer->is_listed)
+        return;
+    buffer->is_listed = true;
+    buffer->poisoned_previous = NULL;
+    buffer->poisoned_next = engine->poisoned;
+    if (engine->poisoned != NULL)
+        engine->poisoned->poisoned_previous = buffer;
+    engine->poisoned = buffer;
+}
+
+static void poisoned_remove(ferry_buffer *buffer)
+{
+    ferry_engine *engine = buffer->engine;
+    if (!buffer->is_listed)
+        return;
+    buffer->is_listed = false;
+    if (engine->dump_buffer == buffer) { /* the dump goes on behind it */
+        engine->dump_buffer = buffer->poisoned_next;
+        engine->dump_offset = 0;
+    }
+    if (buffer->poisoned_previous != NULL)
+        buffer->poisoned_previous->poisoned_next = buffer->poisoned_next;
+    else
+        engine->poisoned = buffer->poisoned_next;
+    if (buffer->poisoned_next != NULL)
+        buffer->poisoned_next->poisoned_previous = buffer->poisoned_previous;
+}
+
+static void copy_poison(const ferry_buffer *buffer, size_t begin, size_t end,
+                        const fry_error *error, fry_dump_poison *poison)
+{
+    *poison = (fry_dump_poison){.buffer = (uintptr_t)buffer->data,
+                                .begin = begin,
+                                .end = end,
+                                .op = error->public_.op,
+                                .status = error->public_.status,
+                                .device = buffer->device->device->index};
+    poison->has_label = fry_dump_copy_label(poison->label, error->public_.label);
+}
+
+size_t fry_hazard_copy_poison(ferry_engine *engine, fry_dump_poison *poisons, size_t capacity)
+{
+    size_t count = 0, looks = FRY_DUMP_SEGMENTS;
+    while (engine->dump_buffer != NULL && count < capacity && looks != 0) {
+        ferry_buffer *buffer = engine->dump_buffer;
+        const fry_segment *segment = segment_from(buffer, engine->dump_offset);
+        looks--;
+        if (segment != NULL) {
+            if (segment->poison != NULL)
+                copy_poison(buffer, segment->begin, segment->end, segment->poison,
+                            &poisons[count++]);
+            engine->dump_offset = segment->end;
+            continue;
+        }
+        if (buffer->wide_poison != NULL) {
+            copy_poison(buffer, 0, buffer->size_bytes, buffer->wide_poison, &poisons[count]);
+            poisons[count++].is_wide = true;
+        }
+        engine->dump_buffer = buffer->poisoned_next;
+        engine->dump_offset = 0;
+    }
+    return count;
+}
+
+/* ---- entering uses ---- */
+
 /* A refused write that not even a reserve node could stand for (see op.c). */
 static void take_refusal(ferry_buffer *buffer)
 {
     if (fry_unlikely(fry_load_acquire(&buffer->refused) != FERRY_OK)) {
         int32_t status = fry_exchange(&buffer->refused, FERRY_OK);
-        if (buffer->wide_poison == NULL && status != FERRY_OK)
+        if (buffer->wide_poison == NULL && status != FERRY_OK) {
             buffer->wide_poison = fry_error_static((ferry_status)status);
+            poisoned_add(buffer);
+        }
     }
 }
 
@@ -485,8 +558,10 @@ void fry_hazard_leave(fry_turn *turn, fry_node *node)
     while (node->written != NULL) {
         fry_segment *segment = node->written;
         written_unlink(segment);
-        if (failed)
+        if (failed) {
             segment->poison = fry_error_retain(fry_future_root_error(&node->future));
+            poisoned_add(segment->buffer);
+        }
         segment_tidy(turn, segment);
     }
 }
@@ -495,8 +570,10 @@ void fry_hazard_poison_wide(fry_node *node, ferry_status status)
 {
     fry_use local[2];
     for (fry_use *use = accesses_of(node, local); use != NULL; use = use->next) {
-        if ((use->mode & FERRY_WRITE) != 0 && use->buffer->wide_poison == NULL)
+        if ((use->mode & FERRY_WRITE) != 0 && use->buffer->wide_poison == NULL) {
             use->buffer->wide_poison = fry_error_static(status);
+            poisoned_add(use->buffer);
+        }
     }
 }
 
@@ -504,6 +581,7 @@ void fry_hazard_close(fry_turn *turn, ferry_buffer *buffer)
 {
     while (buffer->segments.rbh_root != NULL)
         segment_remove(turn, buffer->segments.rbh_root);
+    poisoned_remove(buffer);
     fry_error_release(buffer->wide_poison);
     buffer->wide_poison = NULL;
 }

@@ -8,30 +8,55 @@
  * work or the other sees it asleep: loop_sleep.pml. What only the baton's holder may look at is
  * looked at with the baton; if somebody else has it the loop stays awake, unless that is a waiting
  * thread at help, which wakes it when it stops (handle.c).
+ *
+ * After the stop there is no loop: who has something for it publishes it, then takes the role and
+ * does it himself, or leaves it to whoever has the role. So who gives the role back looks once more
+ * after the give (base/baton.h has the argument; looking before would miss what came between). What
+ * needs the baton too is left alone while somebody has that, for nobody waits for the baton: its
+ * holder wakes after giving it (fry_turn_end, as stop_graph is set; ferry_engine_release), which is
+ * after that look, and so finds the role free or with a holder that has yet to look. stopped.pml.
  */
-#include "base/futex.h"
-#include "engine/graph.h"
+#include "engine/dump.h"
 
-#include <ev.h>
-#include <signal.h>
+void fry_wake_write(ferry_engine *engine)
+{
+    fry_store_relaxed(&engine->wake_written, 1);
+    fry_poller_wake(&engine->poller);
+}
 
-#define BACK_OFF_PAUSES 64
+/* Without the role, after a full barrier: whether a tick would have something to do. */
+static bool is_left_over(const ferry_engine *engine)
+{
+    if (fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0)
+        return true;
+    bool for_the_graph =
+        !fry_stack_is_empty(&engine->requests) || !fry_stack_is_empty(&engine->frees) ||
+        !fry_stack_is_empty(&engine->inbox) || fry_load_relaxed(&engine->work_left) != 0 ||
+        fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS);
+    return for_the_graph && fry_load_seq_cst(&engine->baton.taken) == 0;
+}
+
+static void work_after_stop(ferry_engine *engine)
+{
+    while (is_left_over(engine) && fry_baton_take(&engine->role)) {
+        while (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
+            continue;
+        fry_baton_give(&engine->role);
+    }
+}
+
+enum fry_sleep fry_wake_sleeper(ferry_engine *engine)
+{
+    uint32_t asleep = FRY_ASLEEP;
+    if (fry_cas(&engine->asleep, &asleep, FRY_AWAKE))
+        fry_wake_write(engine);
+    return (enum fry_sleep)asleep;
+}
 
 void fry_wake_now(ferry_engine *engine)
 {
-    uint32_t asleep = FRY_ASLEEP;
-    if (fry_cas(&engine->asleep, &asleep, FRY_AWAKE)) {
-        fry_poller_wake(&engine->poller);
-    } else if (asleep == FRY_STOPPED) {
-        /* Look, act, look again, as with the baton: who finds the role taken is seen by its holder.
-         */
-        while (fry_baton_take(&engine->role)) {
-            size_t done = fry_tick(engine, FRY_TICK_BUDGET, true);
-            fry_baton_give(&engine->role);
-            if (done == 0)
-                break;
-        }
-    }
+    if (fry_wake_sleeper(engine) == FRY_STOPPED)
+        work_after_stop(engine);
 }
 
 /* The loop works on even if there is no memory for its thread's context. */
@@ -107,7 +132,7 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
     size_t done = 0;
     fry_turn turn;
     fry_link *calls = NULL, *frees = NULL;
-    bool flight_is_due = false;
+    bool flight_is_due = false, watchdog_is_due = false;
     if (fry_turn_begin(&turn, engine, role_context(engine), true)) {
         engine->starved = false;
         if (fry_unlikely(fry_load_acquire(&engine->closing) != 0 && !engine->stop_graph))
@@ -117,12 +142,13 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
         if (engine->deadlines != NULL)
             done += fry_deadlines_expire(&turn, fry_clock_now_ns(&engine->clock));
         done += fry_graph_work(&turn, budget);
-        calls = fry_calls_issue(&turn);
+        calls = fry_calls_issue(&turn, with_callbacks);
         if (fry_load_relaxed(&engine->frees.top) != NULL) {
             frees = fry_stack_take_all(&engine->frees);
             fry_buffers_forget(&turn, frees);
         }
         flight_is_due = engine->flight_due != 0;
+        watchdog_is_due = fry_watchdog_is_due(engine);
         done += fry_turn_end(&turn, budget) + (calls != NULL);
     }
     if (calls != NULL)
@@ -131,10 +157,13 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
     done += freed;
     if (fry_unlikely(flight_is_due))
         fry_flight_dump(engine);
+    if (fry_unlikely(watchdog_is_due))
+        fry_watchdog_bark(engine);
     if (fry_unlikely(fry_load_relaxed(&engine->has_hooks) != 0))
         fry_trace_pump(engine);
     if (with_callbacks)
         done += fry_run_callbacks(engine, budget);
+    done += fry_tasks_stock(engine);
     if (freed != 0)
         fry_engine_unretain(engine, (int64_t)freed);
     return done;
@@ -144,7 +173,11 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
 
 int64_t fry_next_timer_ns(ferry_engine *engine)
 {
-    return engine->deadlines != NULL ? engine->deadlines->deadline_ns : INT64_MAX;
+    int64_t deadline_ns = engine->deadlines != NULL ? engine->deadlines->deadline_ns : INT64_MAX;
+    int64_t watchdog_ns = fry_watchdog_next_ns(engine);
+    engine->watchdog_wants_timer = engine->watchdog_ns != 0 && watchdog_ns == INT64_MAX;
+    engine->stamps_left = 0; /* the loop rests: what comes next may come much later */
+    return deadline_ns < watchdog_ns ? deadline_ns : watchdog_ns;
 }
 
 static bool is_idle_locked(ferry_engine *engine)
@@ -166,8 +199,10 @@ bool fry_loop_is_needed(const ferry_engine *engine)
            !fry_ready_queue_is_empty(&engine->calls) || fry_load_relaxed(&engine->closing) != 0;
 }
 
-bool fry_arm(ferry_engine *engine, bool with_callbacks)
+bool fry_arm(ferry_engine *engine)
 {
+    if (fry_unlikely(fry_load_relaxed(&engine->asleep) == FRY_STOPPED))
+        return false; /* for good; what a straggler submitted is being refused just now */
     fry_store_seq_cst(&engine->asleep, FRY_ASLEEP);
     fry_fence(); /* pairs with the barrier before fry_wake */
     fry_turn turn;
@@ -182,11 +217,10 @@ bool fry_arm(ferry_engine *engine, bool with_callbacks)
         /* A waiting thread is at the graph; it wakes the loop if it leaves anything. */
         idle = fry_load_seq_cst(&engine->helpers) != 0 && fry_load_seq_cst(&engine->closing) == 0;
     }
-    if (with_callbacks)
-        idle = idle && engine->due.first == NULL && !fry_has_callbacks(engine);
     idle = idle && fry_load_seq_cst(&engine->requests.top) == NULL &&
            fry_load_seq_cst(&engine->frees.top) == NULL &&
-           fry_load_seq_cst(&engine->inbox.top) == NULL;
+           fry_load_seq_cst(&engine->inbox.top) == NULL &&
+           !fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS);
     if (idle && !looked) {
         /* The timer stands as it was: new deadlines wake the loop. */
     } else if (idle && engine->clock.is_real) {
@@ -205,14 +239,7 @@ void fry_disarm(ferry_engine *engine)
         fry_store_release(&engine->asleep, FRY_AWAKE);
 }
 
-/* ---- the engine's own thread ---- */
-
-static void poller_is_ready(struct ev_loop *loop, ev_io *watcher, int events)
-{
-    (void)loop, (void)events;
-    fry_poller *poller = watcher->data;
-    (void)fry_poller_wait(poller, 0);
-}
+/* ---- ending ---- */
 
 static bool nothing_left(ferry_engine *engine)
 {
@@ -232,99 +259,4 @@ bool fry_loop_try_stop(ferry_engine *engine)
         return false;
     fry_store_seq_cst(&engine->asleep, FRY_STOPPED);
     return true;
-}
-
-static void spin(ferry_engine *engine)
-{
-    int64_t end_ns = fry_clock_monotonic_ns() + engine->spin_ns;
-    do {
-        for (int i = 0; i < 16; i++) {
-            if (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
-                end_ns = fry_clock_monotonic_ns() + engine->spin_ns;
-            fry_pause();
-        }
-    } while (fry_clock_monotonic_ns() < end_ns && fry_load_relaxed(&engine->closing) == 0);
-}
-
-/* Another thread works on the graph, with its nodes in its cache. Looks away for a while: who
- * watches the baton takes it in the middle, and everything moves to this core. */
-static void back_off(void)
-{
-    for (int i = 0; i < BACK_OFF_PAUSES; i++)
-        fry_pause();
-}
-
-static void *loop_thread(void *arg)
-{
-    ferry_engine *engine = arg;
-    struct ev_loop *loop = engine->ev_loop;
-    (void)fry_baton_take(&engine->role); /* for good */
-    for (;;) {
-        if (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
-            continue;
-        if (fry_unlikely(fry_load_relaxed(&engine->closing) != 0) && fry_loop_try_stop(engine))
-            break;
-        if (engine->spin_ns != 0)
-            spin(engine);
-        if (fry_arm(engine, true)) {
-            ev_run(loop, EVRUN_ONCE);
-            fry_disarm(engine);
-        } else {
-            back_off();
-        }
-    }
-    fry_baton_give(&engine->role);
-    fry_wake_now(engine); /* what came between the last look and giving the role */
-    fry_store_seq_cst(&engine->stopped, 1);
-    fry_futex_wake(&engine->stopped, INT32_MAX);
-    return NULL;
-}
-
-/* libev would abort the process. An error of epoll_wait only makes the loop look again. */
-static void poll_failed(const char *message)
-{
-    (void)message;
-}
-
-void fry_loop_free(ferry_engine *engine)
-{
-    if (engine->ev_loop != NULL)
-        ev_loop_destroy(engine->ev_loop);
-    if (engine->ev_watcher != NULL)
-        fry_free(&engine->memory, engine->ev_watcher, sizeof *engine->ev_watcher);
-    engine->ev_loop = NULL;
-    engine->ev_watcher = NULL;
-}
-
-ferry_status fry_loop_start(ferry_engine *engine)
-{
-    ferry_status status = FERRY_E_SYSTEM;
-    ev_set_syserr_cb(poll_failed);
-    engine->ev_loop = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV);
-    if (engine->ev_loop == NULL)
-        return status;
-    engine->ev_watcher =
-        fry_alloc(&engine->memory, sizeof *engine->ev_watcher, _Alignof(struct ev_io));
-    if (engine->ev_watcher == NULL) {
-        status = FERRY_E_NO_MEMORY;
-        goto err;
-    }
-    ev_io_init(engine->ev_watcher, poller_is_ready, engine->poller.epoll_fd, EV_READ);
-    engine->ev_watcher->data = &engine->poller;
-    ev_io_start(engine->ev_loop, engine->ev_watcher);
-
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&engine->thread, NULL, loop_thread, engine);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed != 0)
-        goto err;
-    (void)pthread_setname_np(engine->thread, "ferry-loop");
-    engine->has_thread = true;
-    return FERRY_OK;
-
-err:
-    fry_loop_free(engine);
-    return status;
 }

@@ -18,7 +18,7 @@ static void node_init(ferry_engine *engine, fry_context *context, fry_node *node
 {
     /* The first two lines; fry_node_init_spans and the operations see to the rest. */
     memset((char *)node + sizeof(ferry_future), 0,
-           __builtin_offsetof(fry_node, deadline_ns) - sizeof(ferry_future));
+           __builtin_offsetof(fry_node, request_link) - sizeof(ferry_future));
     node->kind = (uint8_t)kind;
     fry_future_init(&node->future, &engine->owner, 2, next_id(engine, context));
 }

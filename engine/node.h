@@ -94,14 +94,9 @@ struct fry_use {
     ferry_access_mode mode;
 };
 
-/* What the user's executor is handed; the first member of what it stands for. */
-struct ferry_task {
-    void (*run)(ferry_task *task);
-};
-
 typedef struct fry_call {
-    ferry_task task;
-    ferry_executor *executor;
+    ferry_executor *executor; /* NULL: the loop */
+    struct fry_task *task;    /* from issued until it is posted, if there is an executor */
     ferry_call_fn fn;
     void *arg;
     fry_error *error; /* why it failed, made by the thread that ran it */
@@ -158,7 +153,9 @@ struct fry_node {
         uint8_t has_rows; /* definition: several. Copy: on a side at least; what it reads, then what
                              it writes are the first two of its uses */
     };
-    uint8_t requested; /* a cancel stands in the requests stack */
+    uint8_t requested;  /* a cancel stands in the requests stack */
+    int64_t entered_ns; /* when it entered; 0: it was not to stay */
+
     union {
         fry_link request_link;     /* requests stack */
         fry_node *batch_of_unheld; /* FRY_IN_BATCH_UNHELD */
@@ -190,11 +187,11 @@ struct fry_node {
         } batch;
     } op;
 };
-_Static_assert(__builtin_offsetof(struct fry_node, deadline_ns) == 128, "two lines for a nop");
-/* The pool keeps the last two words of a slot for itself. */
-_Static_assert(sizeof(fry_node) <= 256 - 16, "a node with its future is four cache lines");
-_Static_assert(sizeof(fry_edge) <= 64 - 16, "an edge is one");
-_Static_assert(sizeof(fry_use) <= 64 - 16, "and so is a use");
+_Static_assert(__builtin_offsetof(struct fry_node, request_link) == 128, "two lines for a nop");
+/* The pool keeps the last word of a slot for itself. */
+_Static_assert(sizeof(fry_node) <= 256 - 8, "a node with its future is four cache lines");
+_Static_assert(sizeof(fry_edge) <= 64 - 8, "an edge is one");
+_Static_assert(sizeof(fry_use) <= 64 - 8, "and so is a use");
 
 /* How far a promise has come: resolving and entering the graph may happen at once. */
 enum fry_outside {

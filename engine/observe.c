@@ -9,14 +9,47 @@
 
 #define NONE 65535
 #define DUMP_RECORDS 32
+#define SINKS_THAT_READ (FRY_SINK_HOOKS | FRY_SINK_FILE)
+#define SINKS_WITH_RINGS (FRY_SINK_FLIGHT | SINKS_THAT_READ)
+
+/* The calling thread's ring; NULL: there was no memory for one. */
+static fry_trace_ring *ring_of(fry_context *context)
+{
+    fry_trace_ring *ring = fry_load_acquire(&context->ring);
+    fry_trace_ring *next = fry_load_acquire(&context->next_ring);
+    if (fry_likely(next == NULL || next == ring))
+        return ring;
+    fry_trace_ring_continue(next, ring);
+    fry_store_relaxed(&context->past_ring, ring);
+    fry_store_release(&context->ring, next);
+    return next;
+}
+
+/* Both moments are the baton's holder's. */
+static void nvtx_emit(ferry_engine *engine, const fry_node *node, ferry_trace_what what)
+{
+    if (what == FERRY_TRACE_ISSUED)
+        fry_nvtx_start(engine->nvtx, node->future.id,
+                       node->label != NULL ? node->label
+                                           : ferry_op_kind_name((ferry_op_kind)node->kind));
+    else if (what == FERRY_TRACE_RESOLVED)
+        fry_nvtx_end(engine->nvtx, node->future.id);
+}
 
 void fry_trace_emit(ferry_engine *engine, const fry_node *node, ferry_trace_what what,
                     uint64_t waited_for)
 {
-    fry_context *context = fry_context_get(engine);
-    fry_trace_ring *ring = context != NULL ? fry_load_acquire(&context->ring) : NULL;
-    if (ring == NULL) /* whoever turned tracing on has yet to give this thread one */
+    uint32_t sinks = fry_load_relaxed(&engine->tracing);
+    if (fry_unlikely((sinks & FRY_SINK_NVTX) != 0))
+        nvtx_emit(engine, node, what);
+    if ((sinks & SINKS_WITH_RINGS) == 0)
         return;
+    fry_context *context = fry_context_get(engine);
+    fry_trace_ring *ring = context != NULL ? ring_of(context) : NULL;
+    if (fry_unlikely(ring == NULL)) {
+        (void)fry_fetch_add(&engine->unrecorded, 1);
+        return;
+    }
     bool is_copy = node->kind == FERRY_OP_COPY && node->lane != NULL;
     const fry_device *device = is_copy ? node->lane->stream->device : NULL;
     ferry_trace_record record = {
@@ -33,20 +66,47 @@ void fry_trace_emit(ferry_engine *engine, const fry_node *node, ferry_trace_what
         .kind = node->kind,
         .thread = context->number,
     };
-    fry_trace_ring_write(ring, &record);
+    uint64_t position = fry_trace_ring_write(ring, &record);
+    if ((sinks & FRY_SINK_FILE) != 0)
+        fry_trace_writer_tell(position, ring->mask);
 }
 
-/* With `cold` held. */
-ferry_status fry_trace_ring_add(ferry_engine *engine, fry_context *context)
+void fry_engine_set_sink(ferry_engine *engine, fry_sink sink, bool is_on)
 {
-    if (context->ring != NULL)
+    uint32_t others = fry_load_relaxed(&engine->tracing) & ~(uint32_t)sink;
+    fry_store_release(&engine->tracing, is_on ? others | (uint32_t)sink : others);
+}
+
+/*
+ * A ring that only the flight recorder needed may be too small for a sink that reads behind the
+ * recording thread. Its thread alone can leave it, so it is given the larger one to go on in.
+ */
+ferry_status fry_trace_ring_add(ferry_engine *engine, fry_context *context, uint32_t sinks)
+{
+    if ((sinks & SINKS_WITH_RINGS) == 0)
         return FERRY_OK;
-    size_t records = engine->flight_records != 0 ? engine->flight_records : engine->trace_records;
+    size_t records = engine->flight_records;
+    if ((sinks & SINKS_THAT_READ) != 0 && records < engine->trace_records)
+        records = engine->trace_records;
+    const fry_trace_ring *largest = context->next_ring;
+    if (largest == NULL)
+        largest = fry_load_acquire(&context->ring);
+    if (largest != NULL && largest->mask + 1 >= records)
+        return FERRY_OK;
     fry_trace_ring *ring = fry_trace_ring_create(&engine->memory, records);
     if (ring == NULL)
         return FERRY_E_NO_MEMORY;
-    fry_store_release(&context->ring, ring);
+    fry_store_release(largest == NULL ? &context->ring : &context->next_ring, ring);
     return FERRY_OK;
+}
+
+void fry_trace_rings_free(fry_context *context)
+{
+    const fry_memory *memory = &context->engine->memory;
+    if (context->next_ring != context->ring)
+        fry_trace_ring_destroy(memory, context->next_ring);
+    fry_trace_ring_destroy(memory, context->past_ring);
+    fry_trace_ring_destroy(memory, context->ring);
 }
 
 ferry_status ferry_engine_trace(ferry_engine *engine, const ferry_trace_hooks *hooks)
@@ -59,14 +119,14 @@ ferry_status ferry_engine_trace(ferry_engine *engine, const ferry_trace_hooks *h
     (void)pthread_mutex_lock(&engine->cold);
     for (fry_context *context = engine->contexts; hooks != NULL && context != NULL;
          context = context->next) {
-        status = fry_trace_ring_add(engine, context);
+        status = fry_trace_ring_add(engine, context, FRY_SINK_HOOKS);
         if (status != FERRY_OK)
             goto out;
-        context->ring_cursor = fry_load_acquire(&context->ring->head);
+        context->ring_cursor = fry_load_acquire(&fry_load_acquire(&context->ring)->head);
     }
     engine->hooks = hooks != NULL ? *hooks : (ferry_trace_hooks){0};
     fry_store_release(&engine->has_hooks, hooks != NULL);
-    fry_store_release(&engine->tracing, hooks != NULL || engine->flight_records != 0);
+    fry_engine_set_sink(engine, FRY_SINK_HOOKS, hooks != NULL);
 out:
     (void)pthread_mutex_unlock(&engine->cold);
     return status;
@@ -80,10 +140,10 @@ static void pump_ring(ferry_engine *engine, fry_context *context)
         uint64_t lost = 0;
         (void)pthread_mutex_lock(&engine->cold);
         ferry_trace_hooks hooks = engine->hooks;
-        size_t count =
-            context->ring != NULL && hooks.record != NULL
-                ? fry_trace_ring_read(context->ring, &context->ring_cursor, records, 64, &lost)
-                : 0;
+        const fry_trace_ring *ring = fry_load_acquire(&context->ring);
+        size_t count = ring != NULL && hooks.record != NULL
+                           ? fry_trace_ring_read(ring, &context->ring_cursor, records, 64, &lost)
+                           : 0;
         (void)pthread_mutex_unlock(&engine->cold);
         if (lost != 0 && hooks.lost != NULL)
             hooks.lost(hooks.arg, lost);
@@ -113,21 +173,30 @@ static int compare_when(const void *left, const void *right)
     return left_ns < right_ns ? -1 : left_ns > right_ns;
 }
 
+/* How many records of a ring are the flight recorder's: other sinks may need a larger one. */
+static size_t flight_room(const ferry_engine *engine, const fry_trace_ring *ring)
+{
+    return ring != NULL ? fry_trace_ring_slots(engine->flight_records) : 0;
+}
+
 /* All rings' records, sorted by time; NULL if there are none or no memory. */
 static ferry_trace_record *gather(ferry_engine *engine, size_t *count_p, size_t *room_p)
 {
     size_t room = 0, count = 0;
     (void)pthread_mutex_lock(&engine->cold);
     for (fry_context *context = engine->contexts; context != NULL; context = context->next)
-        room += context->ring != NULL ? (size_t)context->ring->mask + 1 : 0;
+        room += flight_room(engine, fry_load_acquire(&context->ring));
     ferry_trace_record *all =
         fry_alloc_raw(&engine->memory, room * sizeof *all, _Alignof(ferry_trace_record));
     for (fry_context *context = engine->contexts; all != NULL && context != NULL;
          context = context->next) {
-        uint64_t cursor = 0, lost = 0;
-        if (context->ring != NULL)
-            count += fry_trace_ring_read(context->ring, &cursor, all + count,
-                                         (size_t)context->ring->mask + 1, &lost);
+        const fry_trace_ring *ring = fry_load_acquire(&context->ring);
+        size_t newest = flight_room(engine, ring);
+        if (ring == NULL)
+            continue;
+        uint64_t head = fry_load_acquire(&ring->head), lost = 0;
+        uint64_t cursor = head > newest ? head - newest : 0;
+        count += fry_trace_ring_read(ring, &cursor, all + count, newest, &lost);
     }
     (void)pthread_mutex_unlock(&engine->cold);
     if (all != NULL)

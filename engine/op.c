@@ -359,8 +359,12 @@ fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry
         *status_p = fry_executor_check(request->engine, executor);
     fry_node *node =
         *status_p == FERRY_OK ? fry_request_node(request, FERRY_OP_CALL, status_p) : NULL;
-    if (node != NULL)
-        node->op.call = (fry_call){.executor = executor, .fn = fn, .arg = arg};
+    if (node == NULL)
+        return NULL;
+    executor = fry_executor_for(request->engine, executor);
+    if (executor == ferry_executor_inline())
+        executor = NULL; /* no function goes ahead of others */
+    node->op.call = (fry_call){.executor = executor, .fn = fn, .arg = arg};
     return node;
 }
 

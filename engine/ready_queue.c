@@ -25,6 +25,11 @@ static int next_rank(const fry_ready_queue *queue)
     return highest;
 }
 
+fry_link *fry_ready_queue_next(const fry_ready_queue *queue)
+{
+    return queue->count != 0 ? queue->ranks[next_rank(queue)].first : NULL;
+}
+
 fry_link *fry_ready_queue_pop(fry_ready_queue *queue)
 {
     if (queue->count == 0)

@@ -32,7 +32,8 @@ static inline bool fry_ready_queue_is_empty(const fry_ready_queue *queue)
 
 void fry_ready_queue_push(fry_ready_queue *queue, fry_link *item, ferry_priority priority);
 
-/* Whoever is next; NULL if there is none. */
+/* Whoever is next, and takes it out; NULL if there is none. */
+fry_link *fry_ready_queue_next(const fry_ready_queue *queue);
 fry_link *fry_ready_queue_pop(fry_ready_queue *queue);
 
 /* Moves all of `from` behind what the queue has. */

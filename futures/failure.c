@@ -39,6 +39,8 @@ fry_error *fry_future_error_get(ferry_future *future, const fry_memory *memory, 
     uintptr_t word = fry_load_acquire(&future->error);
     if (word != 0 && (word & FRY_ERROR_IS_CAUSE) == 0)
         return error_of(word);
+    if (memory == NULL)
+        return fry_error_static(fry_future_status(future));
 
     fry_error_facts facts = {
         .status = fry_future_status(future),

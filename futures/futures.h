@@ -106,7 +106,10 @@ void fry_future_set_error(ferry_future *future, fry_error *error, bool is_cause)
 /* The error others should name as their cause: the root. Never NULL; not retained. */
 fry_error *fry_future_root_error(const ferry_future *future);
 
-/* The resolved future's own error, made now if need be; NULL on success. Lives as long as it. */
+/*
+ * The resolved future's own error, made now if need be; NULL on success. Lives as long as it. One
+ * that only has the status if it would have to be made and there is no memory, or `memory` is NULL.
+ */
 fry_error *fry_future_error_get(ferry_future *future, const fry_memory *memory, const char *label);
 
 /* Drops the error, at the end of the future. */

@@ -52,8 +52,19 @@ typedef struct fry_notify {
     void *arg;
 } fry_notify;
 
+/* What a device is; `capabilities` are ferry_capability, summed. */
+typedef struct fry_device_facts {
+    uint32_t stream_count;
+    uint32_t capabilities;
+    uint64_t memory_bytes;        /* 0 unknown, as the next */
+    uint64_t memory_unused_bytes; /* about what could be had now */
+} fry_device_facts;
+
 typedef struct fry_device_ops {
     const char *backend; /* "host" */
+
+    /* Any thread; may ask the system. */
+    void (*describe)(fry_device *device, fry_device_facts *facts);
 
     /* Memory. Any thread, may block; 64-byte aligned at least. */
     ferry_status (*memory_alloc)(fry_device *device, size_t size_bytes, void **memory_p);

@@ -28,11 +28,13 @@
 #include "gpu/host_stream.h"
 
 #include <assert.h>
+#include <ferry/info.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_DEVICES 64
 #define MAX_WORKERS 8
@@ -246,8 +248,25 @@ static void host_cancel(fry_stream *stream, uint64_t sequence)
     fry_host_stream_skip(host_stream(stream), sequence);
 }
 
+static void host_describe(fry_device *device, fry_device_facts *facts)
+{
+    (void)device;
+    long page_bytes = sysconf(_SC_PAGESIZE);
+    long pages = sysconf(_SC_PHYS_PAGES), unused_pages = sysconf(_SC_AVPHYS_PAGES);
+    *facts = (fry_device_facts){
+        .stream_count = 1,
+        .capabilities = FERRY_CAN_COPY_INLINE | FERRY_CAN_WAIT_ON_DEVICE | FERRY_CAN_COPY_ROWS |
+                        FERRY_CAN_STOP_COPIES | FERRY_CAN_USE_HOST_POINTERS,
+    };
+    if (page_bytes > 0 && pages > 0)
+        facts->memory_bytes = (uint64_t)pages * (uint64_t)page_bytes;
+    if (page_bytes > 0 && unused_pages > 0)
+        facts->memory_unused_bytes = (uint64_t)unused_pages * (uint64_t)page_bytes;
+}
+
 static const fry_device_ops host_ops = {
     .backend = "host",
+    .describe = host_describe,
     .memory_alloc = host_memory_alloc,
     .memory_free = host_memory_free,
     .copy_stream = host_copy_stream,

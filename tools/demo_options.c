@@ -40,6 +40,10 @@ static const struct argp_option option_list[] = {
      "File whose bytes are the input, repeated if there are too few (default /proc/self/exe, the "
      "tool itself)",
      0},
+    {"trace", 't', "FILE", 0,
+     "After the measured rounds, run the pipeline through ferry once more and record it into FILE, "
+     "which `ferry trace' draws",
+     0},
     {"json", 'j', NULL, 0, "Print the figures as one JSON object on the last line", 0},
     {0},
 };
@@ -95,6 +99,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         return 0;
     case 'i':
         options->input_path = argument;
+        return 0;
+    case 't':
+        options->trace_path = argument;
         return 0;
     case 'j':
         options->json = true;

@@ -26,6 +26,7 @@ typedef struct demo_options {
     size_t rows;  /* of a micro-batch; 0: calibrated */
     size_t rounds;
     const char *input_path;
+    const char *trace_path; /* NULL: no trace */
     bool json;
 } demo_options;
 

@@ -131,6 +131,30 @@ static int measure(demo_plan *plan, demo_executor *executor, demo_result *outcom
     return result;
 }
 
+static int fail_trace(const demo_plan *plan, ferry_status status)
+{
+    fprintf(stderr, "ferry: recording into '%s': %s (%s)\n", plan->options.trace_path,
+            ferry_status_text(status), ferry_status_name(status));
+    return EXIT_FAILURE;
+}
+
+/* Once more through ferry, recorded. Not a measured round, as recording takes time too. */
+static int trace_round(demo_plan *plan, demo_executor *executor, demo_result *outcome)
+{
+    ferry_status status = ferry_trace_open(plan->options.trace_path);
+    if (status != FERRY_OK)
+        return fail_trace(plan, status);
+    double seconds = 0;
+    demo_plan_poison(plan);
+    int result = demo_ferry_run(plan, executor, &seconds);
+    status = ferry_trace_close();
+    if (status != FERRY_OK && !result)
+        result = fail_trace(plan, status);
+    if (!result && !demo_plan_verify(plan))
+        outcome->is_verified = false;
+    return result;
+}
+
 static int run_plan(demo_plan *plan)
 {
     demo_executor executor;
@@ -141,6 +165,8 @@ static int run_plan(demo_plan *plan)
     }
     demo_result outcome = {0};
     int result = measure(plan, &executor, &outcome);
+    if (!result && plan->options.trace_path)
+        result = trace_round(plan, &executor, &outcome);
     /* The executor outlives every call: after this the engine, if it lives, has none in flight. */
     demo_executor_stop(&executor);
     if (result)

@@ -124,11 +124,25 @@ static ferry_span micro_batch_span(const demo_plan *plan, ferry_buffer *buffer, 
     return (ferry_span){buffer, micro_batch * size_bytes, size_bytes};
 }
 
-static void add_copy(demo_plan *plan, size_t tick, const char *label, ferry_span out, ferry_span in)
+/* `number` of what is named, counted from 1. */
+static void add_copy(demo_plan *plan, size_t tick, const char *name, size_t number, ferry_span out,
+                     ferry_span in)
 {
-    plan->steps[plan->step_count++] =
-        (demo_step){.is_copy = true, .tick = tick, .label = label, .out = out, .in = in};
+    demo_step *step = &plan->steps[plan->step_count++];
+    *step = (demo_step){.is_copy = true, .tick = tick, .out = out, .in = in};
+    (void)snprintf(step->label, sizeof(step->label), "%s %zu", name, number);
     plan->copy_bytes += out.size_bytes;
+}
+
+static void name_layer(const demo_plan *plan, demo_step *step, size_t stage, size_t layer,
+                       size_t micro_batch)
+{
+    if (plan->options.layers == 1)
+        (void)snprintf(step->label, sizeof(step->label), "stage %zu batch %zu", stage + 1,
+                       micro_batch + 1);
+    else
+        (void)snprintf(step->label, sizeof(step->label), "stage %zu layer %zu batch %zu", stage + 1,
+                       layer + 1, micro_batch + 1);
 }
 
 /* The steps of one layer of one stage for one micro-batch. */
@@ -143,31 +157,34 @@ static void add_layer(demo_plan *plan, size_t stage, size_t layer, size_t micro_
     ferry_span stage_in = ferry_buffer_span(buffers->in[turn]);
     ferry_span stage_out = ferry_buffer_span(buffers->out[turn]);
     if (layer == 0 && stage == 0)
-        add_copy(plan, tick, "input", stage_in,
+        add_copy(plan, tick, "input", micro_batch + 1, stage_in,
                  micro_batch_span(plan, buffers->input, micro_batch));
     else if (layer == 0)
-        add_copy(plan, tick, "activations", stage_in, ferry_buffer_span(buffers->out[turn - 2]));
+        add_copy(plan, tick, "activations", micro_batch + 1, stage_in,
+                 ferry_buffer_span(buffers->out[turn - 2]));
 
     /* Counted on over the micro-batches: with an odd number of layers, a slot never gets the same
      * weights twice in a row, so a copy that is lost or comes too early shows in the output. */
     size_t slot = pair + (micro_batch * options->layers + layer) % 2;
     ferry_span weights = ferry_buffer_span(buffers->slots[slot]);
-    ferry_buffer *master = buffers->masters[stage * options->layers + layer];
-    add_copy(plan, tick, "weights", weights, ferry_buffer_span(master));
+    size_t number = stage * options->layers + layer;
+    ferry_buffer *master = buffers->masters[number];
+    add_copy(plan, tick, "weights", number + 1, weights, ferry_buffer_span(master));
 
-    plan->steps[plan->step_count++] = (demo_step){
+    demo_step *step = &plan->steps[plan->step_count++];
+    *step = (demo_step){
         .tick = tick,
-        .label = "layer",
         .width = options->width,
         .rows = options->rows,
         .out = is_last ? stage_out : ferry_buffer_span(buffers->hidden[pair + layer % 2]),
         .in = layer ? ferry_buffer_span(buffers->hidden[pair + (layer - 1) % 2]) : stage_in,
         .weights = weights,
     };
+    name_layer(plan, step, stage, layer, micro_batch);
     plan->layer_step_count++;
     if (is_last && stage + 1 == options->stages)
-        add_copy(plan, tick, "output", micro_batch_span(plan, buffers->output, micro_batch),
-                 stage_out);
+        add_copy(plan, tick, "output", micro_batch + 1,
+                 micro_batch_span(plan, buffers->output, micro_batch), stage_out);
 }
 
 static int make_steps(demo_plan *plan)

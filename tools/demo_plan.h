@@ -15,10 +15,12 @@
 
 #include <ferry/ferry.h>
 
+#define DEMO_LABEL_BYTES 96
+
 typedef struct demo_step {
     bool is_copy;
     size_t tick;
-    const char *label;
+    char label[DEMO_LABEL_BYTES];
     size_t width, rows; /* of a layer */
     ferry_span out;     /* what it overwrites, all of it */
     ferry_span in;      /* what it reads */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command-line tool `ferry`: finds the command and hands it the rest of the line. */
 #include "tools/demo_pipeline.h"
+#include "tools/info_command.h"
+#include "tools/trace_command.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -13,13 +15,15 @@
 #define EXIT_USAGE 2
 
 typedef struct command {
-    const char *name; /* as it is shown, with the words before it */
-    const char *words[2];
+    const char *name;     /* as it is shown, with the words before it */
+    const char *words[2]; /* the second one NULL if there is none */
     int (*run)(int argc, char **argv);
 } command;
 
 static const command commands[] = {
     {"ferry demo pipeline", {"demo", "pipeline"}, demo_pipeline_run},
+    {"ferry info", {"info", NULL}, info_command_run},
+    {"ferry trace", {"trace", NULL}, trace_command_run},
 };
 
 /* Where the command's own arguments begin, once it is found. */
@@ -32,6 +36,8 @@ static const char documentation[] =
     "Asynchronous transfers between devices.\v"
     "Commands:\n"
     "  demo pipeline    overlap copying and computing in a pipeline, and measure it\n"
+    "  info             tell what ferry has and can do on this machine\n"
+    "  trace FILE       draw a trace that ferry wrote as a timeline, and sum it up\n"
     "\n"
     "`ferry COMMAND --help' tells the options of a command.";
 
@@ -45,7 +51,8 @@ static const command *find(const char *first, const char *second)
 {
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         const command *candidate = &commands[i];
-        if (strcmp(candidate->words[0], first) == 0 && strcmp(candidate->words[1], second) == 0)
+        const char *word = candidate->words[1];
+        if (strcmp(candidate->words[0], first) == 0 && (!word || strcmp(word, second) == 0))
             return candidate;
     }
     return NULL;
@@ -65,7 +72,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
             argp_error(state, "there is no demo '%s'; there is: pipeline", second);
         else if (!chosen->command)
             argp_error(state, "unknown command '%s'", argument);
-        chosen->next = state->next;
+        /* Its last word. */
+        chosen->next =
+            chosen->command && !chosen->command->words[1] ? state->next - 1 : state->next;
         state->next = state->argc; /* the rest is the command's */
         return 0;
     }

@@ -94,9 +94,11 @@ typedef struct ferry_engine_options {
                                   power of two; the newest are logged when a deadline or a device
                                   fails an operation; default 0 (off), at most 2^20 */
     uint32_t reserved;         /* zero */
-    struct ev_loop *ev_loop;   /* FERRY_LOOP_ATTACHED: the loop; borrowed until the shutdown */
+    struct ev_loop *ev_loop;   /* FERRY_LOOP_ATTACHED: the loop, which must not run yet; borrowed
+                                  until the shutdown has succeeded: docs/threading.md */
     ferry_executor *executor;  /* where functions and callbacks that name no executor run; borrowed
-                                  until the engine is released; default the loop */
+                                  until ferry_engine_release has returned and its last task has
+                                  begun to run; default the loop */
     const ferry_allocator *allocator; /* copied; default the C library's */
     const ferry_clock *clock;         /* copied; default CLOCK_MONOTONIC */
     ferry_log_fn log; /* default: stderr, up to the level that FERRY_LOG in the environment names
@@ -119,7 +121,8 @@ typedef struct ferry_engine_options {
  *           releases with ferry_error_release
  * Any thread, also in a fork's child. May block (starts threads, which block all signals). Returns
  * FERRY_OK; FERRY_E_INVALID for options that are out of their limits or a NULL engine_p;
- * FERRY_E_NO_MEMORY; FERRY_E_SYSTEM if a descriptor or thread can't be had.
+ * FERRY_E_NO_MEMORY; FERRY_E_SYSTEM if a descriptor or thread can't be had; FERRY_E_BUSY if ev_loop
+ * is running, here or in another thread.
  */
 FERRY_API ferry_status ferry_engine_create(const ferry_engine_options *options,
                                            ferry_engine **engine_p, ferry_error **error_p);
@@ -129,14 +132,17 @@ FERRY_API ferry_status ferry_engine_create(const ferry_engine_options *options,
  * resolved, promises too, waits until all of it is quiet (a function of ferry_call that has begun
  * comes to its end first), runs or posts the callbacks that are due, and ends the engine's threads.
  * It does not wait for tasks that an executor of the user's has yet to run; those must still be
- * run. Futures, promises and buffers stay valid handles until released; what callbacks they cause
- * from now on run in the calling thread (ferry.h).
+ * run, and callbacks that wait for one of them (max_tasks) are then posted by who runs it. Futures,
+ * promises and buffers stay valid handles until released; what callbacks they cause from now on run
+ * in the calling thread (ferry.h).
  *  timeout_ns  how long to wait for quiet; negative: for ever; 0: looks once
- * Blocks. In embedded mode the caller makes the progress and runs the callbacks. Returns FERRY_OK,
- * also when it had been shut down before; FERRY_E_DEADLINE if something was not quiet in time
- * (logged; new operations stay refused; call again to wait longer); FERRY_E_DEADLOCK from a
- * callback of this engine; FERRY_E_BUSY if another thread is shutting it down; FERRY_E_INVALID for
- * NULL; FERRY_E_FORKED.
+ * Blocks. In embedded and attached mode the caller makes the progress and runs the callbacks. In
+ * attached mode, from another thread than the libev loop's while that runs, it waits for that
+ * thread to come by and give the watchers up; a loop that does not run must not begin to meanwhile.
+ * Returns FERRY_OK, also when it had been shut down before; FERRY_E_DEADLINE if something was not
+ * quiet in time (logged; new operations stay refused; call again to wait longer); FERRY_E_DEADLOCK
+ * from a callback of this engine; FERRY_E_BUSY if another thread is shutting it down;
+ * FERRY_E_INVALID for NULL; FERRY_E_FORKED.
  */
 FERRY_API ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns);
 
@@ -146,8 +152,10 @@ FERRY_API ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeo
  * a timeout of five seconds; may block for it. If that does not succeed (something is not quiet,
  * the call comes from a callback, another thread is shutting it down) it is logged, and the engine
  * is leaked on purpose with all its memory: nothing is freed under a device. Otherwise its memory
- * goes when the last future, promise and buffer of it has been released too, by the thread that
- * does so. In a fork's child it does nothing.
+ * goes when the last future, promise and buffer of it has been released too and the last task of an
+ * executor's has been run, by the thread that does so. The engine's own executor is not used any
+ * more: callbacks that name none run in the thread that causes them. With a trace file open it
+ * waits until what the engine recorded is in it. In a fork's child it does nothing.
  */
 FERRY_API void ferry_engine_release(ferry_engine *engine);
 
@@ -162,9 +170,10 @@ FERRY_API ferry_future *ferry_engine_drain(ferry_engine *engine);
 
 /*
  * Embedded mode: a descriptor that becomes readable when ferry_engine_progress has something to do,
- * for epoll or poll in the user's loop, once ferry_engine_arm has said FERRY_OK. It belongs to the
- * engine and lives as long: don't read, write or close it. -1 if engine is NULL or belongs to a
- * parent process. With a thread of its own the engine watches it itself; leave it alone.
+ * for epoll or poll in the user's loop, once ferry_engine_arm has said FERRY_OK. Level-triggered:
+ * readable until ferry_engine_progress has taken what made it so. It belongs to the engine and
+ * lives as long: don't read, write or close it. -1 if engine is NULL or belongs to a parent
+ * process. In the other modes the engine watches it itself; leave it alone.
  */
 FERRY_API int ferry_engine_fd(const ferry_engine *engine);
 
@@ -173,16 +182,19 @@ FERRY_API int ferry_engine_fd(const ferry_engine *engine);
  * callbacks), all in the calling thread.
  *  budget  about how many pieces of work to do at most; 0: a default of 256
  * Any thread, one at a time. Waits for nothing but the callbacks it runs. Returns about how many it
- * did; 0 if there was nothing, from a callback of this engine, if another thread is making
- * progress, if the engine is NULL, not in embedded mode or a parent process's.
+ * did, 0 if there was nothing; or a negative ferry_status: FERRY_E_BUSY if another thread is making
+ * progress (a call of this, or a moment of a thread that waits): arm and sleep as after 0;
+ * FERRY_E_DEADLOCK in a callback of this engine; FERRY_E_INVALID for NULL or not in embedded mode;
+ * FERRY_E_FORKED.
  */
-FERRY_API size_t ferry_engine_progress(ferry_engine *engine, size_t budget);
+FERRY_API int64_t ferry_engine_progress(ferry_engine *engine, size_t budget);
 
 /*
- * Embedded mode: says that the caller is about to sleep on ferry_engine_fd. Any thread. FERRY_OK:
- * sleep, the descriptor will wake you; FERRY_E_BUSY: there is work, or another thread is making
- * progress, or this is a callback: call ferry_engine_progress before you try again;
- * FERRY_E_INVALID: NULL, or not in embedded mode; FERRY_E_FORKED.
+ * Embedded mode: says that the caller is about to sleep on ferry_engine_fd. Any thread; waits for
+ * nobody. FERRY_OK: sleep, the descriptor will wake you, also if another thread is making progress
+ * now and leaves something; FERRY_E_BUSY: there is work, call ferry_engine_progress before you try
+ * again; FERRY_E_DEADLOCK in a callback of this engine; FERRY_E_INVALID: NULL, or not in embedded
+ * mode; FERRY_E_FORKED.
  */
 FERRY_API ferry_status ferry_engine_arm(ferry_engine *engine);
 

@@ -50,8 +50,8 @@ FERRY_API void ferry_future_release(ferry_future *future);
 
 /*
  * Why it failed; NULL while pending, on success, and for NULL. Borrowed until the future's last
- * reference is released. Made when first asked for: without memory for it, one that only has the
- * status.
+ * reference is released. Made when first asked for: without memory for it, or first in a fork's
+ * child, one that only has the status.
  */
 FERRY_API const ferry_error *ferry_future_error(ferry_future *future);
 
@@ -77,11 +77,11 @@ typedef void (*ferry_ready_fn)(ferry_waiter *waiter, ferry_future *future, ferry
 struct ferry_waiter {
     ferry_ready_fn fn;
     void *arg;                /* the user's */
-    ferry_executor *executor; /* NULL: the loop; else borrowed until its task has begun to run */
+    ferry_executor *executor; /* NULL: the engine's, by default the loop; borrowed until its task
+                                 has begun to run */
     struct {
         struct ferry_waiter *next;
         ferry_future *future;
-        void *task;
         uint32_t state;
     } private_;
 };

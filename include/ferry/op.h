@@ -35,9 +35,10 @@ typedef struct ferry_op_options {
     size_t after_count;           /* how many; at most 2^20 */
     int64_t deadline_ns;          /* absolute, on the engine's clock: from then on the loop fails it
                                      with FERRY_E_DEADLINE if it has not resolved; 0 none */
-    const char *label;            /* for errors and traces; kept, not copied: a literal, or alive as
-                                     long as the future, errors that name it and the engine's trace
-                                     records; NULL none */
+    const char *label;            /* for errors, traces and dumps; kept, not copied: a literal, or
+                                     alive until the operation is quiet, and as long as the future,
+                                     errors that name it and the engine's trace records; NULL
+                                     none */
     const ferry_access *accesses; /* spans the operation touches, beside a copy's own two */
     size_t access_count;          /* how many; at most 2^16. Spans of zero bytes are ignored */
     ferry_priority priority;      /* which of several READY ones is next */
@@ -103,8 +104,8 @@ typedef ferry_status (*ferry_call_fn)(void *arg);
 
 /*
  * Runs fn(arg), at most once, when its dependencies have resolved and its accesses may begin.
- *  executor  where: NULL or ferry_executor_inline() on the loop; or the user's own, which must
- *            outlive the operation
+ *  executor  where: NULL the engine's (ferry_engine_options.executor; by default the loop);
+ *            ferry_executor_loop() or ferry_executor_inline() the loop; or the user's own
  *  arg       must live until the future is quiet (ferry_future_quiet)
  * Adds: whatever negative status fn returns (FERRY_E_FAILED for a positive one or one below
  * INT16_MIN; the error's native_code has what it returned). A cancelled call that is already
@@ -122,10 +123,24 @@ FERRY_API ferry_future *ferry_nop(ferry_engine *engine, const ferry_op_options *
  * exactly once, on any thread, now or later; within post is allowed, and then it runs on the loop
  * like any callback. It is a callback itself (called by the thread that runs the loop, one task at
  * a time) and can't fail. The struct is borrowed: it must live until its last task has begun to
- * run.
+ * run, and an engine's own (ferry_engine_options.executor) until ferry_engine_release has returned
+ * as well.
+ *
+ * At most ferry_engine_options.max_tasks tasks are posted and have not begun to run; what finds
+ * that bound reached, or no memory for one more, waits its turn on the loop, in order.
+ *
+ * An executor that does it wrong:
+ *  - a task run again does nothing. It is counted and logged with its operation's number (the
+ *    first time, the second, the fourth...), and ferry_engine_dump tells how often it happened.
+ *    That holds while the engine's memory is there, for at least 63 tasks after the one that is run
+ *    again, by then most often for thousands; later it may run a task of another's ahead of time;
+ *  - a task never run leaves its call issued until a cancel, its deadline or the shutdown fails it
+ *    (quiet at once, as it has not begun), and its waiter uncalled. Neither is waited for by
+ *    ferry_engine_shutdown, but each keeps the engine's memory after ferry_engine_release, and
+ *    counts for max_tasks. ferry_engine_dump lists them.
  */
 struct ferry_executor {
-    size_t struct_size; /* sizeof(ferry_executor) */
+    size_t struct_size; /* sizeof(ferry_executor); another is read like that of options */
     void (*post)(ferry_executor *executor, ferry_task *task);
     void *arg; /* the user's */
 };
@@ -133,14 +148,17 @@ struct ferry_executor {
 /*
  * Runs the task: the function of a call or of a waiter, in the calling thread, then tells the
  * engine. Exactly once a task, on any thread, also when the engine has been shut down or released
- * meanwhile. The task is gone afterwards. NULL is allowed.
+ * meanwhile. The task is gone as soon as it has begun to run. After the shutdown it may post what
+ * waited for a task. NULL is allowed; in a fork's child it does nothing.
  */
 FERRY_API void ferry_task_run(ferry_task *task);
 
 /*
- * The executor that runs on the thread that runs the loop. For a waiter: ahead of all that have
- * another executor or none. For a call: the same as NULL. Static; any thread.
+ * The loop: marks for its thread, to name it where the engine has an executor of its own. Never
+ * posted to. On the inline one waiters are called ahead of all others; for calls the two are the
+ * same. Static; any thread.
  */
+FERRY_API ferry_executor *ferry_executor_loop(void);
 FERRY_API ferry_executor *ferry_executor_inline(void);
 
 /*

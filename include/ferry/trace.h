@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Seeing: one fixed-size record a transition, to hooks and to the flight recorder. */
+/* Seeing: one fixed-size record a transition, to hooks, the flight recorder and the trace file. */
 #ifndef FERRY_TRACE_H
 #define FERRY_TRACE_H
 
@@ -102,6 +102,60 @@ FERRY_API ferry_status ferry_engine_trace(ferry_engine *engine, const ferry_trac
  */
 FERRY_API size_t ferry_engine_flight_records(ferry_engine *engine, ferry_trace_record *records,
                                              size_t capacity);
+
+/*
+ * The trace file: a JSON array in Chrome's trace event format, which Perfetto and chrome://tracing
+ * read, also one that was cut short; one object a line, each but the last two with a comma behind.
+ *
+ *   [
+ *   {"name":"process_name","ph":"M",...}
+ *   {"name":"thread_name","ph":"M","tid":4096,...,"args":{"name":"engine 1 host:0 stream 0"}}
+ *                    names a row, before its first line. tid is the engine's number * 4096 plus: 0
+ *                    to 1023 streams; 4000 functions, and 4002 to 4064 those that ran beside them;
+ *                    4001 what runs nowhere
+ *   {"name":LABEL or kind,"cat":"ferry","ph":"X","ts":,"dur":,...,"args":{"op":,"kind":,"status":,
+ *    "bytes":,"waited_for":,"device":,"stream":,"submitted":,"ready":,"issued":,"fired":,
+ *    "resolved":}}   an operation, once it is resolved and no hardware or function is at work for
+ *                    it. It runs from issued, or from when what it stood behind in its stream had
+ *                    fired, to fired (copies) or resolved; what never ran has "dur" 0, where it
+ *                    was resolved. Slices of a row don't overlap. What is not known is left out
+ *   {"name":"wait","ph":"b"/"e","id":,...}   from submitted to ready, if that is at least 1 us
+ *   {"name":"released","ph":"s"/"f","id":,...}   an arrow from the last operation that held it, if
+ *                    that one ended first
+ *   at the end: what has not ended, with "status":"FERRY_PENDING" (and "may_have_ended":true if
+ *   records were dropped since), then
+ *   {"name":"ferry_end","ph":"M","args":{"records":,"dropped":,"unwritten":,"version":}}
+ *                    records taken and dropped; operations whose line was given up, for there were
+ *                    more than 65536 between
+ *   ]
+ *
+ * Times are of the engine's clock (by default CLOCK_MONOTONIC), absolute, in microseconds with
+ * three decimals. Labels are cut to 1024 bytes, and made valid UTF-8.
+ */
+
+/*
+ * Opens a trace file: from now on all engines of this process, those there are and those to come,
+ * are recorded into it, by a thread of its own ("ferry-trace", which blocks all signals). Engines
+ * never wait for the file: what it can't follow (ferry_engine_options.trace_records) is dropped and
+ * counted. It is flushed every few milliseconds and at each engine's release, which waits for it.
+ * Takes about 8 MB for itself and for each engine, not through the engines' allocators; those give
+ * the rings. Until it is closed labels must stay alive, or until their engine is released.
+ * FERRY_TRACE in the environment names a file (%p becomes the process id) that is opened when the
+ * first engine is created, and closed when the process exits.
+ *  path  created, or emptied; copied. A named pipe blocks until it has a reader
+ * Any thread. FERRY_OK; FERRY_E_INVALID for NULL or ""; FERRY_E_BUSY if one is open; FERRY_E_SYSTEM
+ * if it can't be written (logged on stderr) or there is no thread; FERRY_E_NO_MEMORY;
+ * FERRY_E_FORKED in a child of a process that used ferry, which can have no trace file.
+ */
+FERRY_API ferry_status ferry_trace_open(const char *path);
+
+/*
+ * Writes what was recorded before this call, and the end, waits until it is on disk, and closes the
+ * file. Any thread, also a callback; blocks. FERRY_OK; FERRY_E_INVALID if none is open;
+ * FERRY_E_SYSTEM if a write failed: what the file has is good, what lacks is counted on stderr;
+ * FERRY_E_FORKED.
+ */
+FERRY_API ferry_status ferry_trace_close(void);
 
 #ifdef __cplusplus
 }

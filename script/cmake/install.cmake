@@ -43,3 +43,24 @@ if(TARGET ferry_tool)
     set_target_properties(ferry_tool PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
     install(TARGETS ferry_tool DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+
+# The manual, where the programs that make it are.
+find_program(DOXYGEN doxygen)
+find_program(HELP2MAN help2man)
+mark_as_advanced(DOXYGEN HELP2MAN)
+if(TARGET ferry_tool AND DOXYGEN AND HELP2MAN AND NOT FERRY_SANITIZE)
+    set(manual ${CMAKE_CURRENT_BINARY_DIR}/manual)
+    file(GLOB manual_sources CONFIGURE_DEPENDS include/ferry/*.h script/man/*)
+    add_custom_command(OUTPUT ${manual}/man3/ferry.3
+        COMMAND ${PROJECT_SOURCE_DIR}/script/man/build
+            ${manual} $<TARGET_FILE:ferry_tool> ${PROJECT_VERSION}
+        DEPENDS ${manual_sources} ferry_tool VERBATIM)
+    add_custom_target(ferry_manual ALL DEPENDS ${manual}/man3/ferry.3)
+    install(DIRECTORY ${manual}/ DESTINATION ${CMAKE_INSTALL_MANDIR})
+    if(FERRY_BUILD_TESTS AND FERRY_TEST_TREE)
+        ferry_register_test(manual LABEL api TIMEOUT 60
+            COMMAND ${PROJECT_SOURCE_DIR}/tests/tools/manual ${manual} ${PROJECT_SOURCE_DIR})
+    endif()
+else()
+    message(STATUS "the manual is not made: it takes doxygen and help2man")
+endif()

@@ -16,7 +16,7 @@ Test(bad_input, null_handles_have_an_answer)
     ferry_engine_release(NULL);
     ASSERT_STATUS(status_of(ferry_engine_drain(NULL)), FERRY_E_INVALID);
     cr_assert_eq(ferry_engine_fd(NULL), -1);
-    cr_assert_eq(ferry_engine_progress(NULL, 0), 0);
+    cr_assert_eq(ferry_engine_progress(NULL, 0), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_engine_arm(NULL), FERRY_E_INVALID);
     cr_assert_eq(ferry_engine_timeout_ns(NULL), -1);
     ASSERT_STATUS(ferry_engine_trace(NULL, NULL), FERRY_E_INVALID);

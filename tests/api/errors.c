@@ -207,7 +207,7 @@ typedef struct inside {
     ferry_future *done;
     _Atomic int times;
     ferry_status waited, waited_done, polled, ended;
-    size_t progressed;
+    int64_t progressed;
 } inside;
 
 static void try_what_is_refused(inside *self)
@@ -269,7 +269,7 @@ static void inside_close(inside *self, const test_engine *te, ferry_promise *pro
     ASSERT_STATUS(self->waited_done, FERRY_OK);
     ASSERT_STATUS(self->polled, FERRY_PENDING);
     ASSERT_STATUS(self->ended, FERRY_E_DEADLOCK);
-    cr_assert_eq(self->progressed, 0);
+    cr_assert_lt(self->progressed, 0);
     keep_promise(promise, FERRY_OK);
     ASSERT_STATUS(ferry_future_wait(self->pending, -1), FERRY_OK);
     ferry_future_release(self->pending);

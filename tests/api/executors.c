@@ -210,6 +210,166 @@ Test(executors, an_executor_that_cannot_be_posted_to_is_refused)
     test_engine_close(&te);
 }
 
+/* ---- the engine's own ---- */
+
+/* An engine whose own executor is `own`. */
+static void open_with(test_engine *te, ferry_executor *own)
+{
+    ferry_engine_options options = test_engine_options(te, FERRY_LOOP_EMBEDDED);
+    options.executor = own;
+    test_engine_create(te, &options);
+}
+
+Test(executors, the_engines_own_has_what_names_none)
+{
+    test_engine te;
+    manual_executor own, other;
+    manual_executor_init(&own);
+    manual_executor_init(&other);
+    open_with(&te, &own.executor);
+    _Atomic int calls = 0;
+    ferry_future *mine = ferry_call(te.engine, NULL, count_call, &calls, NULL);
+    ferry_future *named = ferry_call(te.engine, &other.executor, count_call, &calls, NULL);
+    settle(&te);
+    cr_assert_eq(calls, 0);
+    cr_assert_eq(manual_waiting(&own), 1);
+    cr_assert_eq(manual_waiting(&other), 1);
+    manual_run_one(&own);
+    manual_run_one(&other);
+    settle(&te);
+    ASSERT_STATUS(ferry_future_poll(mine), FERRY_OK);
+    ASSERT_STATUS(status_of(named), FERRY_OK);
+    counted_waiter plain, given;
+    counted_waiter_init(&plain, NULL);
+    counted_waiter_init(&given, &other.executor);
+    ASSERT_STATUS(ferry_future_on_ready(mine, &plain.waiter), FERRY_OK);
+    ASSERT_STATUS(ferry_future_on_ready(mine, &given.waiter), FERRY_OK);
+    settle(&te);
+    cr_assert_eq(manual_waiting(&own), 1);
+    cr_assert_eq(manual_waiting(&other), 1);
+    manual_run_one(&own);
+    manual_run_one(&other);
+    cr_assert_eq(plain.calls, 1);
+    cr_assert_eq(given.calls, 1);
+    ferry_future_release(mine);
+    test_engine_close(&te);
+}
+
+Test(executors, the_loop_can_be_named_beside_the_engines_own)
+{
+    test_engine te;
+    manual_executor own;
+    manual_executor_init(&own);
+    open_with(&te, &own.executor);
+    ferry_executor *marks[] = {ferry_executor_loop(), ferry_executor_inline()};
+    _Atomic int calls = 0;
+    ferry_future *last = NULL;
+    noted waiters[2];
+    for (int i = 0; i < 2; i++) {
+        ferry_future_release(last);
+        last = ferry_call(te.engine, marks[i], count_call, &calls, NULL);
+        waiters[i] = (noted){.waiter = FERRY_WAITER_INIT(note_place, NULL)};
+        waiters[i].waiter.executor = marks[i];
+    }
+    settle(&te);
+    for (int i = 0; i < 2; i++)
+        ASSERT_STATUS(ferry_future_on_ready(last, &waiters[i].waiter), FERRY_OK);
+    settle(&te);
+    cr_assert_eq(calls, 2);
+    cr_assert_eq(own.posted, 0);
+    cr_assert_eq(waiters[1].place, 1, "the inline one");
+    cr_assert_eq(waiters[0].place, 2);
+    ferry_future_release(last);
+    test_engine_close(&te);
+}
+
+Test(executors, the_engines_own_may_be_the_loop_by_name)
+{
+    ferry_executor *marks[] = {NULL, ferry_executor_loop(), ferry_executor_inline()};
+    for (int i = 0; i < 3; i++) {
+        test_engine te;
+        open_with(&te, marks[i]);
+        _Atomic int calls = 0;
+        ferry_future *call = ferry_call(te.engine, NULL, count_call, &calls, NULL);
+        sequence = 0;
+        noted plain = {.waiter = FERRY_WAITER_INIT(note_place, NULL)};
+        noted by_name = {.waiter = FERRY_WAITER_INIT(note_place, NULL)};
+        by_name.waiter.executor = ferry_executor_loop();
+        ASSERT_STATUS(ferry_future_on_ready(call, &by_name.waiter), FERRY_OK);
+        ASSERT_STATUS(ferry_future_on_ready(call, &plain.waiter), FERRY_OK);
+        settle(&te);
+        cr_assert_eq(calls, 1);
+        cr_assert_eq(plain.place, i == 2 ? 1 : 2, "inline goes ahead");
+        ASSERT_STATUS(status_of(call), FERRY_OK);
+        test_engine_close(&te);
+    }
+}
+
+Test(executors, the_engines_own_is_forgotten_with_its_handle)
+{
+    test_engine te;
+    manual_executor own;
+    manual_executor_init(&own);
+    open_with(&te, &own.executor);
+    ferry_future *nop = ferry_nop(te.engine, NULL);
+    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
+    counted_waiter before, after;
+    counted_waiter_init(&before, NULL);
+    counted_waiter_init(&after, NULL);
+    ASSERT_STATUS(ferry_future_on_ready(nop, &before.waiter), FERRY_OK);
+    cr_assert_eq(manual_waiting(&own), 1, "no loop is left: who registers posts it");
+    ferry_engine_release(te.engine);
+    ASSERT_STATUS(ferry_future_on_ready(nop, &after.waiter), FERRY_OK);
+    cr_assert_eq(manual_waiting(&own), 1);
+    cr_assert_eq(after.calls, 1);
+    ferry_future_release(nop);
+    manual_run_one(&own);
+    cr_assert_eq(before.calls, 1);
+    cr_assert_eq(failing_allocator_live_bytes(&te.memory), 0);
+}
+
+typedef struct larger_executor {
+    ferry_executor executor; /* first */
+    uint64_t tail[3];        /* of a later version */
+} larger_executor;
+
+Test(executors, one_of_another_size_is_read_like_options)
+{
+    larger_executor known = {{.struct_size = sizeof known, .post = run_within_post}, {0}};
+    larger_executor unknown = {{.struct_size = sizeof unknown, .post = run_within_post}, {0, 0, 1}};
+    ferry_executor shorter = {.struct_size = offsetof(ferry_executor, arg),
+                              .post = run_within_post};
+    ferry_executor too_short = {.struct_size = offsetof(ferry_executor, post),
+                                .post = run_within_post};
+    ferry_executor too_long = {.struct_size = 1 << 20, .post = run_within_post};
+    const struct {
+        ferry_executor *executor;
+        ferry_status status;
+    } cases[] = {{&known.executor, FERRY_OK},
+                 {&unknown.executor, FERRY_E_INVALID},
+                 {&shorter, FERRY_OK},
+                 {&too_short, FERRY_E_INVALID},
+                 {&too_long, FERRY_E_INVALID}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        test_engine te;
+        ferry_error *error = NULL;
+        ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
+        options.executor = cases[i].executor;
+        ASSERT_STATUS(ferry_engine_create(&options, &te.engine, &error), cases[i].status);
+        if (error != NULL) {
+            cr_assert_not_null(strstr(error->message, "executor"), "%s", error->message);
+            ferry_error_release(error);
+            open_with(&te, NULL);
+        }
+        _Atomic int calls = 0;
+        ferry_future *call = ferry_call(te.engine, cases[i].executor, count_call, &calls, NULL);
+        settle(&te);
+        ASSERT_STATUS(status_of(call), cases[i].status);
+        cr_assert_eq(calls, cases[i].status == FERRY_OK);
+        test_engine_close(&te);
+    }
+}
+
 /* ---- the user's thread ---- */
 
 typedef struct user_thread {

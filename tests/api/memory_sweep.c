@@ -8,13 +8,15 @@
 
 TestSuite(memory_sweep, .timeout = HANG_S);
 
-enum { PARTS = 8, SIZE = 8192, FUTURES_MAX = 64, RUNS_MAX = 2000 };
+enum { PARTS = 8, SIZE = 8192, FUTURES_MAX = 160, RUNS_MAX = 2000 };
+enum { POSTED = 70 }; /* functions on the executor: more than there are tasks to begin with */
 
 typedef struct scenario {
     test_engine te;
     ferry_future *futures[FUTURES_MAX];
     int count;
     counted_waiter waiters[FUTURES_MAX];
+    manual_executor executor;
     _Atomic int calls;
     bool has_failed; /* something was answered with want of memory */
 } scenario;
@@ -128,6 +130,31 @@ static void submit_graph(scenario *s, ferry_promise *promise)
     ASSERT_STATUS(ferry_future_cancel(parts[PARTS - 1]), FERRY_OK);
 }
 
+static void run_posted(scenario *s)
+{
+    while (manual_waiting(&s->executor) != 0)
+        manual_run_one(&s->executor);
+}
+
+/* All are posted before the first is run, as far as there is memory for tasks. */
+static void use_executor(scenario *s, ferry_loop_mode loop)
+{
+    ferry_future *futures[POSTED];
+    for (int i = 0; i < POSTED; i++) {
+        futures[i] = ferry_call(s->te.engine, &s->executor.executor, count_call, &s->calls, NULL);
+        keep(s, futures[i]);
+    }
+    for (int i = 0; i < POSTED; i++) {
+        while (ferry_future_poll(futures[i]) == FERRY_PENDING) {
+            if (loop == FERRY_LOOP_EMBEDDED)
+                settle(&s->te);
+            else
+                sched_yield();
+            run_posted(s);
+        }
+    }
+}
+
 static void look_at_all(scenario *s)
 {
     for (int i = 0; i < s->count; i++) {
@@ -143,7 +170,7 @@ static void look_at_all(scenario *s)
     }
 }
 
-static void use_engine(scenario *s)
+static void use_engine(scenario *s, ferry_loop_mode loop)
 {
     ferry_buffer *buffers[3];
     for (size_t i = 0; i < 3; i++)
@@ -155,12 +182,13 @@ static void use_engine(scenario *s)
     keep(s, ferry_nop(s->te.engine, NULL));
     submit_copies(s, buffers);
     submit_functions(s, buffers);
+    use_executor(s, loop);
     submit_batch(s, buffers, promise, false);
     submit_batch(s, buffers, promise, true);
     if (promise != NULL)
         submit_graph(s, promise);
     for (int i = 0; i < s->count; i++) {
-        counted_waiter_init(&s->waiters[i], NULL);
+        counted_waiter_init(&s->waiters[i], i % 2 == 0 ? NULL : &s->executor.executor);
         ASSERT_STATUS(ferry_future_on_ready(s->futures[i], &s->waiters[i].waiter), FERRY_OK);
     }
     if (promise != NULL)
@@ -183,8 +211,10 @@ static bool run(ferry_loop_mode loop, uint64_t nth, bool persistent)
     ferry_error *error = NULL;
     ferry_status status = ferry_engine_create(&options, &s.te.engine, &error);
     if (status == FERRY_OK) {
-        use_engine(&s);
+        manual_executor_init(&s.executor);
+        use_engine(&s, loop);
         ASSERT_STATUS(ferry_engine_shutdown(s.te.engine, -1), FERRY_OK);
+        run_posted(&s);
         for (int i = 0; i < s.count; i++) {
             cr_assert_eq(s.waiters[i].calls, 1, "callback %d", i);
             ferry_future_release(s.futures[i]);

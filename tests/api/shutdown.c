@@ -206,13 +206,16 @@ Test(shutdown, waits_for_a_function_that_runs)
 
 typedef struct ending {
     test_engine *te;
+    ferry_future *call;
     ferry_status within, again;
 } ending;
 
 static ferry_status end_within(void *arg)
 {
     ending *self = arg;
-    self->within = ferry_engine_shutdown(self->te->engine, 2000000);
+    do /* until the loop's thread has come to hear of it */
+        self->within = ferry_engine_shutdown(self->te->engine, 2000000);
+    while (ferry_future_poll(self->call) == FERRY_PENDING);
     self->again = ferry_engine_shutdown(self->te->engine, 0);
     return FERRY_OK;
 }
@@ -225,6 +228,7 @@ Test(shutdown, gives_up_after_its_timeout_and_may_be_called_again)
     manual_executor_init(&executor);
     ending self = {.te = &te};
     ferry_future *call = ferry_call(te.engine, &executor.executor, end_within, &self, NULL);
+    self.call = call;
     while (manual_waiting(&executor) == 0)
         sched_yield();
     manual_run_one(&executor); /* from within the function it can't become quiet */
@@ -262,7 +266,7 @@ static void refuses_everything(ferry_loop_mode loop)
     ASSERT_STATUS(ferry_promise_create(te.engine, &promise), FERRY_E_SHUTDOWN);
     ferry_trace_hooks hooks = {0};
     ASSERT_STATUS(ferry_engine_trace(te.engine, &hooks), FERRY_E_SHUTDOWN);
-    cr_assert_eq(ferry_engine_progress(te.engine, 0), 0);
+    cr_assert_leq(ferry_engine_progress(te.engine, 0), 0);
     ASSERT_STATUS(status_of(nop), FERRY_OK);
     cr_assert_null(none);
     cr_assert(is_filled(buffer, 0, 100, 1));
@@ -369,8 +373,11 @@ Test(shutdown, engines_come_and_go)
         test_engine te[3];
         for (int j = 0; j < 3; j++)
             test_engine_open(&te[j], j % 2 == 0 ? FERRY_LOOP_THREAD : FERRY_LOOP_EMBEDDED);
-        for (int j = 0; j < 3; j++)
-            ASSERT_STATUS(status_of(ferry_nop(te[j].engine, NULL)), FERRY_OK);
+        for (int j = 0; j < 3; j++) {
+            ferry_future *nop = ferry_nop(te[j].engine, NULL);
+            ASSERT_STATUS(ferry_future_wait(nop, -1), FERRY_OK); /* the loop may be at the graph */
+            ferry_future_release(nop);
+        }
         for (int j = 0; j < 3; j++)
             test_engine_close(&te[j]);
     }

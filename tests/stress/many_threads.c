@@ -675,7 +675,7 @@ static void *progress_main(void *arg)
     (void)arg;
     struct pollfd readable = {.fd = ferry_engine_fd(embedded.engine), .events = POLLIN};
     while (!atomic_load(&embedded.stop)) {
-        if (ferry_engine_progress(embedded.engine, 0) != 0) {
+        if (ferry_engine_progress(embedded.engine, 0) > 0) {
             atomic_fetch_add(&embedded.progress, 1); /* that may have been what stops this */
             continue;
         }

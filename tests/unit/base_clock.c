@@ -45,6 +45,22 @@ Test(base_clock, a_user_clock_is_asked_each_time)
     cr_assert_eq(fry_clock_now_ns(&clock), 1000000012);
     stepped_clock_step(&sc, 0);
     cr_assert_eq(fry_clock_now_ns(&clock), 1000000012);
+    cr_assert_eq(fry_clock_coarse_ns(&clock), 1000000012);
+}
+
+Test(base_clock, the_coarse_clock_lags_and_never_goes_back)
+{
+    fry_clock clock;
+    fry_clock_init(&clock, NULL);
+    int64_t last_ns = 0;
+    for (int i = 0; i < 1000; i++) {
+        int64_t coarse_ns = fry_clock_coarse_ns(&clock);
+        cr_assert_leq(last_ns, coarse_ns);
+        cr_assert_leq(coarse_ns, fry_clock_now_ns(&clock));
+        last_ns = coarse_ns;
+    }
+    int64_t before_ns = kernel_ns(CLOCK_MONOTONIC_COARSE);
+    cr_assert_leq(before_ns, fry_clock_coarse_ns(&clock));
 }
 
 Test(base_clock, threads_wait_by_real_time_beside_a_user_clock)

@@ -237,3 +237,47 @@ Test(base_trace, a_reader_that_is_overtaken_altogether_loses_all_it_copied)
     cr_assert_eq(munmap(guarded_page, page_bytes), 0);
     nothing_lives();
 }
+
+Test(base_trace, a_larger_ring_goes_on_where_the_small_one_stopped)
+{
+    fry_trace_ring *small = fry_trace_ring_create(&memory, 8);
+    fry_trace_ring *large = fry_trace_ring_create(&memory, 64);
+    ferry_trace_record records[64];
+    write_ops(small, 0, 20);
+    uint64_t early = 10, late = 18, lost = 0;
+    fry_trace_ring_continue(large, small);
+    write_ops(large, 20, 10);
+
+    /* The oldest that the small one had is there, what it had overwritten is not. */
+    cr_assert_eq(fry_trace_ring_read(large, &early, records, 64, &lost), 18);
+    assert_ops(records, 18, 12);
+    cr_assert_eq(lost, 2);
+    cr_assert_eq(early, 30);
+    lost = 0;
+    cr_assert_eq(fry_trace_ring_read(small, &late, records, 64, &lost), 2, "a reader that has it");
+    assert_ops(records, 2, 18);
+    cr_assert_eq(fry_trace_ring_read(large, &late, records, 64, &lost), 10);
+    assert_ops(records, 10, 20);
+    cr_assert_eq(lost, 0);
+
+    fry_trace_ring_destroy(&memory, small);
+    fry_trace_ring_destroy(&memory, large);
+    nothing_lives();
+}
+
+Test(base_trace, a_ring_that_was_never_full_goes_on_from_its_start)
+{
+    fry_trace_ring *small = fry_trace_ring_create(&memory, 8);
+    fry_trace_ring *large = fry_trace_ring_create(&memory, 64);
+    ferry_trace_record records[64];
+    write_ops(small, 0, 3);
+    fry_trace_ring_continue(large, small);
+    write_ops(large, 3, 1);
+    uint64_t cursor = 0, lost = 0;
+    cr_assert_eq(fry_trace_ring_read(large, &cursor, records, 64, &lost), 4);
+    assert_ops(records, 4, 0);
+    cr_assert_eq(lost, 0);
+    fry_trace_ring_destroy(&memory, small);
+    fry_trace_ring_destroy(&memory, large);
+    nothing_lives();
+}

@@ -216,7 +216,7 @@ Test(engine_inbox, a_thread_that_leaves_hands_the_progress_to_one_that_stays)
             ferry_copy(te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), NULL);
         copy_gate_wait_held(&gate);
         start_waiting(&waits[0], nop_after_promise(&te, promise));
-        while (fry_load_acquire(&te.engine->role.taken) == 0)
+        while (fry_load_acquire(&te.engine->seat.taken) == 0)
             sched_yield();
         start_waiting(&waits[1], copy);
         while (parked(&te) < 1)

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attached to the user's libev loop: an embedded engine whose user is two watchers. One watches
+ * user_poller; the other, before the loop sleeps, makes progress and arms. The only file that knows
+ * libev, and nothing here runs but on the loop's thread, or where that loop does not run.
+ */
+#include "base/futex.h"
+#include "engine/graph.h"
+
+#include <ev.h>
+
+#define ROUNDS_BEFORE_SLEEP 4 /* so that other watchers get their turn */
+
+typedef struct fry_attachment {
+    ferry_engine *engine;
+    struct ev_loop *loop;
+    struct ev_io io;
+    struct ev_prepare prepare;
+    pthread_t thread;   /* that the loop runs in, as far as it has been seen */
+    uint32_t detached;  /* futex: 1 when the watchers are out of the loop */
+    uint32_t is_wanted; /* a thread waits in fry_detach */
+} fry_attachment;
+
+/* On the loop's thread, or where it does not run. */
+static void take_out(fry_attachment *attachment)
+{
+    if (fry_load_relaxed(&attachment->detached) != 0)
+        return;
+    ev_io_stop(attachment->loop, &attachment->io);
+    ev_ref(attachment->loop);
+    ev_prepare_stop(attachment->loop, &attachment->prepare);
+    fry_store_seq_cst(&attachment->detached, 1);
+    fry_futex_wake(&attachment->detached, INT32_MAX);
+}
+
+/* Until there is nothing to do, or others should have their turn. */
+static void make_progress(fry_attachment *attachment)
+{
+    for (int i = 0; i < ROUNDS_BEFORE_SLEEP; i++) {
+        if (fry_embedded_progress(attachment->engine, 0) <= 0)
+            break;
+    }
+}
+
+static void engine_is_due(struct ev_loop *loop, ev_io *io, int events)
+{
+    (void)loop, (void)events;
+    fry_attachment *attachment = io->data;
+    if (fry_load_acquire(&attachment->is_wanted) != 0)
+        take_out(attachment);
+    else
+        make_progress(attachment);
+}
+
+static void loop_will_sleep(struct ev_loop *loop, ev_prepare *prepare, int revents)
+{
+    (void)loop, (void)revents;
+    fry_attachment *attachment = prepare->data;
+    ferry_engine *engine = attachment->engine;
+    fry_store_relaxed(&attachment->thread, pthread_self());
+    if (fry_load_acquire(&attachment->is_wanted) != 0) {
+        take_out(attachment);
+        return;
+    }
+    if (fry_load_relaxed(&engine->user_armed) != 0 &&
+        fry_load_relaxed(&engine->asleep) == FRY_ASLEEP)
+        return; /* armed since an earlier round, and nothing has happened */
+    make_progress(attachment);
+    if (fry_embedded_arm(engine) != FERRY_OK)
+        fry_poller_wake(&engine->user_poller); /* the loop must not sleep: it is readable at once */
+}
+
+ferry_status fry_attach(ferry_engine *engine, struct ev_loop *loop, const char **why_p)
+{
+    if (ev_depth(loop) != 0) {
+        *why_p = "the libev loop is running: attach before ev_run, and not in its callbacks";
+        return FERRY_E_BUSY;
+    }
+    *why_p = "no memory for the watchers";
+    fry_attachment *attachment =
+        fry_alloc(&engine->memory, sizeof *attachment, _Alignof(fry_attachment));
+    if (attachment == NULL)
+        return FERRY_E_NO_MEMORY;
+    attachment->engine = engine;
+    attachment->loop = loop;
+    attachment->thread = pthread_self();
+    ev_io_init(&attachment->io, engine_is_due, engine->user_poller.epoll_fd, EV_READ);
+    ev_prepare_init(&attachment->prepare, loop_will_sleep);
+    attachment->io.data = attachment->prepare.data = attachment;
+    ev_io_start(loop, &attachment->io);
+    ev_prepare_start(loop, &attachment->prepare);
+    ev_unref(loop); /* the two count as one */
+    engine->attachment = attachment;
+    return FERRY_OK;
+}
+
+bool fry_detach(ferry_engine *engine, int64_t timeout_ns)
+{
+    fry_attachment *attachment = engine->attachment;
+    if (ev_depth(attachment->loop) == 0 ||
+        pthread_equal(fry_load_relaxed(&attachment->thread), pthread_self())) {
+        take_out(attachment);
+        return true;
+    }
+    fry_store_seq_cst(&attachment->is_wanted, 1);
+    fry_poller_wake(&engine->user_poller);
+    int64_t start_ns = fry_clock_monotonic_ns();
+    while (fry_load_acquire(&attachment->detached) == 0) {
+        int64_t left_ns = -1;
+        if (timeout_ns >= 0) {
+            left_ns = timeout_ns - (fry_clock_monotonic_ns() - start_ns);
+            if (left_ns <= 0)
+                return false;
+        }
+        fry_futex_wait(&attachment->detached, 0, left_ns);
+    }
+    return true;
+}
+
+void fry_attachment_free(ferry_engine *engine)
+{
+    if (engine->attachment != NULL)
+        fry_free(&engine->memory, engine->attachment, sizeof *engine->attachment);
+    engine->attachment = NULL;
+}

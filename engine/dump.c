@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copying the graph by slices.
+ *
+ * With the baton: the cursor stands at the next operation to copy (dump_node), and where that has
+ * more edges than one holding may look at, at the next of those (dump_edge). Lists are in the order
+ * in which their members entered, and only grow at their end; a member that leaves takes the cursor
+ * along to the next (live_remove in graph.c). So every operation that stays is copied once. What
+ * enters while the dump is under way comes behind it, and ends it.
+ *
+ * One dump at a time owns the cursors: who has taken engine->dumping.
+ */
+#include "engine/dump.h"
+
+#include <sched.h>
+#include <time.h>
+
+/* How a thread waits for the baton: looks a while, gives its core to others, sleeps. */
+#define LOOKS 64
+#define YIELDS 256
+#define NAP_NS 50000
+
+_Static_assert(sizeof(fry_dump) <= (size_t)104 << 10, "dump.h says about 100 KiB");
+
+/*
+ * Whoever holds the baton does a bounded share of work and gives it back, so this ends; but it may
+ * have lost its core meanwhile, and then it is of no use to look.
+ */
+static void turn_begin(fry_dump *dump, fry_turn *turn)
+{
+    for (uint32_t tries = 0; !fry_turn_begin(turn, dump->engine, dump->context, false); tries++) {
+        if (tries < LOOKS) {
+            for (int i = 0; i < 16; i++)
+                fry_pause();
+        } else if (tries < LOOKS + YIELDS) {
+            (void)sched_yield();
+        } else {
+            struct timespec nap = {.tv_nsec = NAP_NS};
+            (void)nanosleep(&nap, NULL);
+        }
+    }
+}
+
+/* What came while the baton was held is worked off as after a submit. */
+static void turn_end(fry_turn *turn)
+{
+    (void)fry_turn_end(turn, turn->engine->submit_budget);
+}
+
+/* ---- one operation ---- */
+
+bool fry_dump_copy_label(char copy[FRY_DUMP_LABEL_BYTES], const char *label)
+{
+    if (label == NULL)
+        return false;
+    size_t length = strnlen(label, FRY_DUMP_LABEL_BYTES);
+    if (length == FRY_DUMP_LABEL_BYTES) {
+        length--;
+        for (int i = 0; i < 3 && (label[length] & 0xC0) == 0x80; i++)
+            length--;
+    }
+    memcpy(copy, label, length);
+    copy[length] = '\0';
+    return true;
+}
+
+static bool runs_on_loop(const fry_node *call)
+{
+    const ferry_executor *executor = call->op.call.executor;
+    return executor == NULL || executor == ferry_executor_inline();
+}
+
+static bool has_begun(const fry_node *call)
+{
+    return fry_load_relaxed(&call->begun) == FRY_CALL_BEGUN;
+}
+
+static fry_dump_reason reason_ready(const fry_node *node)
+{
+    if (node->kind == FERRY_OP_COPY)
+        return FRY_DUMP_STREAM;
+    if (node->kind == FERRY_OP_CALL && !runs_on_loop(node))
+        return FRY_DUMP_EXECUTOR;
+    return FRY_DUMP_LOOP;
+}
+
+static fry_dump_reason reason_issued(const fry_node *node)
+{
+    if (node->kind == FERRY_OP_COPY && (node->flags & FRY_NODE_FIRED) == 0)
+        return FRY_DUMP_DEVICE;
+    if (node->unconfirmed != 0)
+        return FRY_DUMP_OPERATIONS;
+    if (node->kind != FERRY_OP_CALL)
+        return FRY_DUMP_LOOP;
+    if (has_begun(node))
+        return FRY_DUMP_FUNCTION;
+    return runs_on_loop(node) ? FRY_DUMP_LOOP : FRY_DUMP_EXECUTOR;
+}
+
+static fry_dump_reason reason_of(const fry_node *node)
+{
+    switch ((fry_node_state)node->state) {
+    case FRY_NODE_NEW:
+        break;
+    case FRY_NODE_WAITING:
+        if (node->kind == FERRY_OP_PROMISE && !fry_future_is_resolved(&node->future))
+            return FRY_DUMP_OUTSIDE;
+        return node->holding != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_LOOP;
+    case FRY_NODE_READY:
+        return reason_ready(node);
+    case FRY_NODE_ISSUED:
+        return reason_issued(node);
+    case FRY_NODE_RESOLVED:
+        return node->kind == FERRY_OP_CALL ? FRY_DUMP_FUNCTION : FRY_DUMP_DEVICE;
+    case FRY_NODE_QUIET:
+        return node->holding != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_LOOP;
+    }
+    return FRY_DUMP_LOOP;
+}
+
+/* The buffer is held until the node retires, which is when it leaves the list. */
+static uint16_t device_of(const fry_node *node)
+{
+    if (node->kind == FERRY_OP_COPY && node->lane != NULL)
+        return node->lane->stream->device->index;
+    if (node->kind == FERRY_OP_DEFINE)
+        return node->op.define.buffer->device->device->index;
+    return FRY_DUMP_NO_DEVICE;
+}
+
+static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
+                     fry_dump_node *record)
+{
+    bool is_resolved = fry_future_is_resolved(&node->future);
+    *record = (fry_dump_node){
+        .id = node->future.id,
+        .age_ns = node->entered_ns != 0 ? now_ns - node->entered_ns : 0,
+        .status = is_resolved ? fry_future_status(&node->future) : FERRY_PENDING,
+        .device = device_of(node),
+        .lane = FRY_DUMP_NO_DEVICE,
+        .kind = node->kind,
+        .state = node->state,
+        .reason = (uint8_t)reason_of(node),
+        .has_size = node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_DEFINE,
+        .has_deadline = (node->flags & FRY_NODE_HAS_DEADLINE) != 0,
+        .is_failing = (node->flags & FRY_NODE_FAILING) != 0,
+        .is_cancel_requested = fry_load_relaxed(&node->requested) != 0,
+        .has_fired = (node->flags & FRY_NODE_FIRED) != 0,
+        .is_refused_write = (node->flags & FRY_NODE_RESERVE) != 0,
+    };
+    if (node->kind == FERRY_OP_COPY)
+        record->size_bytes = node->op.copy.size_bytes;
+    else if (node->kind == FERRY_OP_DEFINE)
+        record->size_bytes = node->op.define.row_bytes * node->op.define.count;
+    if (node->kind == FERRY_OP_COPY && node->lane != NULL)
+        record->lane = (uint16_t)(node->lane - dump->engine->lanes);
+    if (record->has_deadline)
+        record->deadline_in_ns = node->deadline_ns - fry_clock_now_ns(&dump->engine->clock);
+    if (node->state == FRY_NODE_READY && record->has_deadline && record->deadline_in_ns <= 0)
+        record->reason = FRY_DUMP_LOOP; /* which will fail it */
+    if (node->state < FRY_NODE_QUIET)   /* from then on the label may be gone */
+        record->has_label = fry_dump_copy_label(record->label, node->label);
+    if (node->kind == FERRY_OP_DRAIN && node->holding != 0) {
+        record->waits[record->wait_count++] =
+            (fry_dump_wait){.op = dump->engine->live_first->future.id, .nature = FRY_DUMP_BEFORE};
+    }
+}
+
+/* Copies edges from *edge_p on. False: *left_p were looked at, and there are more. */
+static bool copy_waits(fry_dump_node *record, const fry_edge **edge_p, size_t *left_p)
+{
+    const fry_edge *edge = *edge_p;
+    for (; edge != NULL && *left_p != 0; edge = edge->sibling, (*left_p)--) {
+        if (edge->state == FRY_EDGE_LOOSE)
+            continue; /* its predecessor may be gone */
+        if (record->wait_count == FRY_DUMP_WAITS) {
+            record->more++;
+            continue;
+        }
+        record->waits[record->wait_count++] =
+            (fry_dump_wait){.op = edge->from->future.id,
+                            .nature = edge->nature,
+                            .is_on_device = edge->state == FRY_EDGE_ON_DEVICE};
+    }
+    *edge_p = edge;
+    return edge == NULL;
+}
+
+/* ---- slices ---- */
+
+/*
+ * With the baton: fills the slice from the cursor on. Returns how many operations are whole; behind
+ * them stands one that is_partial says is not.
+ */
+static size_t copy_nodes(fry_dump *dump, size_t capacity)
+{
+    ferry_engine *engine = dump->engine;
+    int64_t now_ns = fry_clock_coarse_ns(&engine->clock);
+    now_ns = now_ns > dump->start_ns ? now_ns : dump->start_ns;
+    size_t count = 0, edges_left = FRY_DUMP_EDGES;
+    if (dump->is_partial && engine->dump_edge == NULL) {
+        dump->is_partial = false; /* it left the graph: what there is of it is all */
+        count++;
+    }
+    while (count < capacity && engine->dump_node != NULL && edges_left != 0) {
+        const fry_node *node = engine->dump_node;
+        const fry_edge *edge = engine->dump_edge;
+        if (!dump->is_partial) {
+            if (node->entered_ns > dump->start_ns)
+                engine->dump_node = NULL;
+            if (engine->dump_node == NULL || dump->left == 0)
+                break;
+            dump->left--;
+            describe(dump, node, now_ns, &dump->slice.nodes[count]);
+            edge = node->edges;
+        }
+        dump->is_partial = !copy_waits(&dump->slice.nodes[count], &edge, &edges_left);
+        engine->dump_edge = edge;
+        if (dump->is_partial)
+            break;
+        count++;
+        engine->dump_node = node->live_next;
+    }
+    return count;
+}
+
+static void count_shown(fry_dump *dump, const fry_dump_node *node, bool is_promise)
+{
+    if (is_promise) {
+        dump->totals.promises++;
+        return;
+    }
+    dump->totals.nodes++;
+    dump->totals.states[node->state]++;
+    if (node->state == FRY_NODE_RESOLVED && dump->not_quiet_count < FRY_DUMP_NOT_QUIET)
+        dump->not_quiet[dump->not_quiet_count++] = node->id;
+    if (node->state == FRY_NODE_READY && node->lane != FRY_DUMP_NO_DEVICE)
+        dump->lanes[node->lane].backlog++;
+}
+
+static void print_nodes(fry_dump *dump, const fry_dump_form *form, bool are_promises)
+{
+    ferry_engine *engine = dump->engine;
+    bool is_first = true, is_over = false;
+    for (bool has_begun_list = false; !is_over; has_begun_list = true) {
+        fry_turn turn;
+        turn_begin(dump, &turn);
+        if (!has_begun_list)
+            engine->dump_node = are_promises ? engine->promises : engine->live_first;
+        size_t count = copy_nodes(dump, FRY_DUMP_SLICE);
+        is_over = engine->dump_node == NULL || (dump->left == 0 && !dump->is_partial);
+        dump->totals.is_cut |= is_over && engine->dump_node != NULL;
+        if (is_over)
+            engine->dump_node = NULL;
+        turn_end(&turn);
+        for (size_t i = 0; i < count; i++) {
+            count_shown(dump, &dump->slice.nodes[i], are_promises);
+            form->node(dump, &dump->slice.nodes[i], is_first);
+            is_first = false;
+        }
+        if (dump->is_partial)
+            dump->slice.nodes[0] = dump->slice.nodes[count];
+    }
+}
+
+static void print_poisons(fry_dump *dump, const fry_dump_form *form)
+{
+    ferry_engine *engine = dump->engine;
+    bool is_first = true, is_over = false;
+    for (bool has_begun_list = false; !is_over; has_begun_list = true) {
+        fry_turn turn;
+        turn_begin(dump, &turn);
+        if (!has_begun_list) {
+            engine->dump_buffer = engine->poisoned;
+            engine->dump_offset = 0;
+        }
+        size_t count = fry_hazard_copy_poison(engine, dump->slice.poisons, FRY_DUMP_SLICE);
+        is_over = engine->dump_buffer == NULL;
+        turn_end(&turn);
+        for (size_t i = 0; i < count; i++) {
+            form->poison(dump, &dump->slice.poisons[i], is_first);
+            is_first = false;
+        }
+    }
+}
+
+/* ---- the engine ---- */
+
+static uint32_t count_new(const fry_link *link, uint32_t *looks_p)
+{
+    uint32_t count = 0;
+    for (; link != NULL && *looks_p != 0; link = link->next, (*looks_p)--)
+        count += FRY_CONTAINER(link, const fry_node, link)->state == FRY_NODE_NEW;
+    return count;
+}
+
+static void copy_facts(fry_dump *dump)
+{
+    ferry_engine *engine = dump->engine;
+    fry_turn turn;
+    turn_begin(dump, &turn);
+    uint32_t looks = FRY_DUMP_ENTERING;
+    uint32_t entering = count_new(engine->backlog.first, &looks);
+    /* Others only push on top: what stands below the top is the baton's holder's. */
+    entering += count_new(fry_load_acquire(&engine->inbox.top), &looks);
+    dump->facts = (fry_dump_facts){.is_closing = fry_load_relaxed(&engine->closing) != 0,
+                                   .is_stopped = fry_load_relaxed(&engine->stopped) != 0,
+                                   .is_starved = engine->starved,
+                                   .entering = entering};
+    turn_end(&turn);
+}
+
+static void copy_lanes(fry_dump *dump)
+{
+    ferry_engine *engine = dump->engine;
+    fry_turn turn;
+    turn_begin(dump, &turn);
+    for (uint32_t i = 0; i < engine->device_count; i++) {
+        const fry_lane *lane = &engine->lanes[i];
+        ferry_status status;
+        dump->lanes[i].in_flight = lane->in_flight;
+        dump->lanes[i].issued = lane->stream->issued;
+        dump->lanes[i].fired = lane->stream->device->ops->fired(lane->stream, &status);
+    }
+    turn_end(&turn);
+}
+
+fry_dump *fry_dump_open(ferry_engine *engine, fry_context *context, uint64_t promise_limit,
+                        uint64_t node_limit)
+{
+    fry_dump *dump = fry_alloc_raw(&engine->memory, sizeof *dump, _Alignof(fry_dump));
+    if (dump == NULL)
+        return NULL;
+    memset(dump, 0, __builtin_offsetof(fry_dump, slice));
+    dump->engine = engine;
+    dump->context = context;
+    dump->start_ns = fry_clock_coarse_ns(&engine->clock);
+    dump->left = promise_limit;
+    dump->node_limit = node_limit;
+    for (uint32_t i = 0; i < engine->device_count; i++) {
+        dump->lanes[i].device = engine->lanes[i].stream->device->index;
+        dump->lanes[i].stream = engine->lanes[i].stream->index;
+    }
+    return dump;
+}
+
+void fry_dump_close(fry_dump *dump)
+{
+    fry_free(&dump->engine->memory, dump, sizeof *dump);
+}
+
+void fry_dump_print(fry_dump *dump, const fry_dump_form *form, ferry_write_fn write, void *arg)
+{
+    dump->text.write = write;
+    dump->text.arg = arg;
+    copy_facts(dump);
+    form->begin(dump);
+    form->promises_begin(dump);
+    print_nodes(dump, form, true);
+    dump->left = dump->node_limit;
+    form->nodes_begin(dump);
+    print_nodes(dump, form, false);
+    copy_lanes(dump);
+    form->lanes(dump);
+    form->poisons_begin(dump);
+    print_poisons(dump, form);
+    form->end(dump);
+    fry_text_flush(&dump->text);
+}
+
+size_t fry_dump_oldest(fry_dump *dump, bool are_promises, size_t capacity)
+{
+    ferry_engine *engine = dump->engine;
+    fry_turn turn;
+    turn_begin(dump, &turn);
+    engine->dump_node = are_promises ? engine->promises : engine->live_first;
+    size_t count = copy_nodes(dump, capacity);
+    count += dump->is_partial; /* some of its edges will do */
+    dump->is_partial = false;
+    engine->dump_node = NULL;
+    engine->dump_edge = NULL;
+    turn_end(&turn);
+    return count;
+}
+
+ferry_status ferry_engine_dump(ferry_engine *engine, ferry_dump_format format, ferry_write_fn write,
+                               void *arg)
+{
+    ferry_status status = fry_engine_check(engine);
+    if (status != FERRY_OK)
+        return status;
+    if (write == NULL || (format != FERRY_DUMP_JSON && format != FERRY_DUMP_DOT)) {
+        fry_log_line(&engine->log, FERRY_LOG_WARNING,
+                     "a dump without a function to write it, or of no known format, is refused");
+        return FERRY_E_INVALID;
+    }
+    fry_context *context = fry_context_get(engine);
+    if (context == NULL)
+        return FERRY_E_NO_MEMORY;
+    if (!fry_baton_take(&engine->dumping))
+        return FERRY_E_BUSY;
+    /* There are never more than the pools have made; what enters meanwhile could go on for ever. */
+    uint64_t limit =
+        fry_load_relaxed(&engine->nodes.made) + fry_load_relaxed(&engine->reserve.made);
+    fry_dump *dump = fry_dump_open(engine, context, limit, limit);
+    if (dump != NULL) {
+        fry_dump_print(dump, format == FERRY_DUMP_JSON ? &fry_dump_json : &fry_dump_dot, write,
+                       arg);
+        fry_dump_close(dump);
+    }
+    fry_baton_give(&engine->dumping);
+    return dump != NULL ? FERRY_OK : FERRY_E_NO_MEMORY;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Dumps: what they copy from the graph, and who prints it.
+ *
+ * The graph may only be looked at with the baton, and nothing may be allocated or called with it,
+ * so a dump goes by slices: with the baton it copies some hundred operations into memory it took
+ * before, without it it prints them. Where it goes on is a cursor of the baton's holder
+ * (engine->dump_node, _edge, _buffer): what leaves the list under the cursor moves it on.
+ */
+#ifndef FRY_ENGINE_DUMP_H
+#define FRY_ENGINE_DUMP_H
+
+#include "engine/graph.h"
+
+#include <ferry/dump.h>
+
+#define FRY_DUMP_SLICE 256       /* operations copied in one holding of the baton */
+#define FRY_DUMP_EDGES 2048      /* edges looked at in one */
+#define FRY_DUMP_SEGMENTS 1024   /* segments of buffers looked at in one */
+#define FRY_DUMP_ENTERING 256    /* pieces of the inbox looked at */
+#define FRY_DUMP_WAITS 8         /* edges told of one operation */
+#define FRY_DUMP_NOT_QUIET 64    /* operations told again at the end */
+#define FRY_DUMP_LABEL_BYTES 128 /* with the ending zero */
+#define FRY_DUMP_NO_DEVICE UINT16_MAX
+
+/* What an operation waits for. */
+typedef enum fry_dump_reason {
+    FRY_DUMP_NOTHING = 0,
+    FRY_DUMP_OPERATIONS, /* others, which its waits name */
+    FRY_DUMP_STREAM,     /* room in it */
+    FRY_DUMP_DEVICE,     /* it stands in its stream, which has not come to it */
+    FRY_DUMP_LOOP,       /* the loop's turn, or anybody's who works on the graph */
+    FRY_DUMP_EXECUTOR,   /* the user's has its task, or will */
+    FRY_DUMP_FUNCTION,   /* it has begun */
+    FRY_DUMP_OUTSIDE,    /* a promise is the user's to resolve */
+} fry_dump_reason;
+
+/* Nature of what holds a drain, beside fry_edge_nature. */
+#define FRY_DUMP_BEFORE (FRY_EDGE_QUIET + 1)
+
+typedef struct fry_dump_wait {
+    uint64_t op;
+    uint8_t nature;
+    bool is_on_device;
+} fry_dump_wait;
+
+typedef struct fry_dump_node {
+    uint64_t id;
+    int64_t age_ns;
+    int64_t deadline_in_ns; /* has_deadline */
+    uint64_t size_bytes;    /* has_size */
+    uint64_t more;          /* waits beside those listed */
+    int32_t status;         /* FERRY_PENDING: its future is not resolved */
+    uint16_t device;
+    uint16_t lane; /* copies: index in engine->lanes */
+    uint8_t kind;
+    uint8_t state;
+    uint8_t reason; /* fry_dump_reason */
+    uint8_t wait_count;
+    bool has_label, has_size, has_deadline;
+    bool is_failing, is_cancel_requested, has_fired, is_refused_write;
+    fry_dump_wait waits[FRY_DUMP_WAITS];
+    char label[FRY_DUMP_LABEL_BYTES];
+} fry_dump_node;
+
+typedef struct fry_dump_poison {
+    uintptr_t buffer;
+    size_t begin, end;
+    uint64_t op;
+    int32_t status;
+    uint16_t device;
+    bool is_wide;
+    bool has_label;
+    char label[FRY_DUMP_LABEL_BYTES];
+} fry_dump_poison;
+
+typedef struct fry_dump_lane {
+    uint64_t issued, fired;
+    uint64_t backlog; /* of the operations shown */
+    uint32_t in_flight;
+    uint16_t device, stream;
+} fry_dump_lane;
+
+typedef struct fry_dump_facts {
+    bool is_closing, is_stopped, is_starved;
+    uint32_t entering;
+} fry_dump_facts;
+
+typedef struct fry_dump_totals {
+    uint64_t promises, nodes;
+    uint64_t states[FRY_NODE_QUIET + 1]; /* of nodes */
+    bool is_cut;
+} fry_dump_totals;
+
+/* Text on its way to the user, in pieces; without a lock. */
+typedef struct fry_text {
+    ferry_write_fn write;
+    void *arg;
+    size_t used;
+    char bytes[4096];
+} fry_text;
+
+typedef struct fry_dump fry_dump;
+
+/* One form of a dump. Each prints its part of what the dump holds, in this order. */
+typedef struct fry_dump_form {
+    void (*begin)(fry_dump *dump);
+    void (*promises_begin)(fry_dump *dump);
+    void (*nodes_begin)(fry_dump *dump);
+    void (*node)(fry_dump *dump, const fry_dump_node *node, bool is_first); /* promises too */
+    void (*lanes)(fry_dump *dump);
+    void (*poisons_begin)(fry_dump *dump);
+    void (*poison)(fry_dump *dump, const fry_dump_poison *poison, bool is_first);
+    void (*end)(fry_dump *dump);
+} fry_dump_form;
+
+struct fry_dump {
+    ferry_engine *engine;
+    fry_context *context; /* the dumping thread's */
+    int64_t start_ns;     /* by the coarse clock, or later: what enters after it is not shown */
+    uint64_t left;        /* promises, then operations, that may still be shown */
+    uint64_t node_limit;  /* operations that may be shown */
+    fry_dump_facts facts;
+    fry_dump_totals totals;
+    fry_dump_lane lanes[FRY_HOST_DEVICES_MAX];
+    uint64_t not_quiet[FRY_DUMP_NOT_QUIET];
+    size_t not_quiet_count;
+    bool is_partial; /* the slice's first operation was begun in the one before */
+    fry_text text;
+    union {
+        fry_dump_node nodes[FRY_DUMP_SLICE];
+        fry_dump_poison poisons[FRY_DUMP_SLICE];
+    } slice;
+};
+
+extern const fry_dump_form fry_dump_json;
+extern const fry_dump_form fry_dump_dot;
+
+/*
+ * A dump that the caller owns (engine->dumping taken), with memory for its slices; NULL without.
+ *  promise_limit, node_limit  how many are shown at most
+ */
+fry_dump *fry_dump_open(ferry_engine *engine, fry_context *context, uint64_t promise_limit,
+                        uint64_t node_limit);
+void fry_dump_close(fry_dump *dump);
+
+/* Prints everything. */
+void fry_dump_print(fry_dump *dump, const fry_dump_form *form, ferry_write_fn write, void *arg);
+
+/* Copies the oldest promises, or else operations, into the slice: at most a slice of them. */
+size_t fry_dump_oldest(fry_dump *dump, bool are_promises, size_t capacity);
+
+/* Copies a label that lives now; cut where a character begins. */
+bool fry_dump_copy_label(char copy[FRY_DUMP_LABEL_BYTES], const char *label);
+
+/* Words for the forms and the log. */
+const char *fry_dump_state_name(uint8_t state);
+const char *fry_dump_nature_name(uint8_t nature);
+const char *fry_dump_reason_name(uint8_t reason);
+const char *fry_dump_mode_name(const ferry_engine *engine);
+const char *fry_dump_device_name(const ferry_engine *engine, uint16_t device);
+
+/* dump_text.c */
+void fry_text_flush(fry_text *text);
+void fry_text_put(fry_text *text, const char *bytes, size_t size_bytes);
+void fry_text_string(fry_text *text, const char *string);
+void fry_text_number(fry_text *text, int64_t number);
+void fry_text_print(fry_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The characters of a string between a form's quotes; bytes that are no UTF-8 show as U+FFFD. */
+void fry_text_json(fry_text *text, const char *string);
+void fry_text_dot(fry_text *text, const char *string);
+
+/* hazard.c: copies poison from the cursor on, and moves it. Baton. */
+size_t fry_hazard_copy_poison(ferry_engine *engine, fry_dump_poison *poisons, size_t capacity);
+
+/* watchdog.c */
+
+/* With the baton: when it has to look again; INT64_MAX while nothing lives that it watches. */
+int64_t fry_watchdog_next_ns(const ferry_engine *engine);
+
+/* With the baton, on the loop. True: the caller owes it a fry_watchdog_bark, without the baton. */
+bool fry_watchdog_is_due(ferry_engine *engine);
+void fry_watchdog_bark(ferry_engine *engine);
+
+/* Copies the path; FERRY_E_NO_MEMORY. */
+ferry_status fry_watchdog_open(ferry_engine *engine, const char *path);
+void fry_watchdog_close(ferry_engine *engine);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Edges: in and out of their predecessor's list, and taking effect. With the baton. */
+#ifndef FRY_ENGINE_EDGE_H
+#define FRY_ENGINE_EDGE_H
+
+#include "engine/graph.h"
+
+static inline void fry_edge_link(fry_edge *edge)
+{
+    fry_node *from = edge->from;
+    edge->next = NULL;
+    edge->previous = from->successors_last;
+    if (edge->previous != NULL)
+        edge->previous->next = edge;
+    else
+        from->successors_first = edge;
+    from->successors_last = edge;
+}
+
+static inline void fry_edge_unlink(fry_edge *edge)
+{
+    fry_node *from = edge->from;
+    if (edge->previous != NULL)
+        edge->previous->next = edge->next;
+    else
+        from->successors_first = edge->next;
+    if (edge->next != NULL)
+        edge->next->previous = edge->previous;
+    else
+        from->successors_last = edge->previous;
+    edge->state = FRY_EDGE_LOOSE;
+}
+
+static inline void fry_edge_hold(fry_edge *edge)
+{
+    edge->state = FRY_EDGE_HOLDING;
+    edge->to->holding++;
+}
+
+static inline bool fry_edge_carries_failure(const fry_edge *edge)
+{
+    return edge->nature == FRY_EDGE_AFTER || edge->nature == FRY_EDGE_READ;
+}
+
+/* The successor's device waits from now on; the edge stays to carry status, or the order if the
+ * successor is never issued. */
+static inline void fry_edge_move_to_device(fry_edge *edge)
+{
+    fry_node *to = edge->to;
+    edge->state = FRY_EDGE_ON_DEVICE;
+    if (edge->from->lane != to->lane)
+        to->device_waits++;
+    if (fry_edge_carries_failure(edge))
+        to->unconfirmed++;
+}
+
+/* Lets a new edge take effect, given how far its predecessor has come. */
+void fry_edge_attach(fry_turn *turn, fry_edge *edge);
+
+#endif

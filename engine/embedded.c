@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Without a thread of ferry's own: the user's threads are the loop. Who ticks has the loop's role,
+ * and has it for the tick alone: a round of the user's loop, a thread that waits for a future, the
+ * thread that shuts down. Nobody sleeps with it.
+ *
+ * Who sleeps, and on what.
+ *   the user's loop    on user_poller, which becomes readable with the poller, or when there are
+ *                      callbacks that it alone may run
+ *   a waiting thread   on the poller itself, so that it takes nothing from the user's loop; one at
+ *                      a time, who has the seat. Others park on their futures
+ *
+ * 1. No wake is lost between the two. There is one word that says whether the next wake is written
+ *    (engine->asleep) and whoever has the role may clear it for its tick. So who leaves the role
+ *    looks whether anybody sleeps or armed (user_armed, sleepers; both set with the role) and then
+ *    arms again, or, if there is work, wakes the poller, whose readers both come. So while anybody
+ *    sleeps and nobody has the role, either the next wake is written or the poller is readable.
+ *    A sleeper's own event, its future resolved by a thread that found `asleep` cleared, is told by
+ *    waiter_fired, which the leaving thread reads after it has armed (rearm). A waiting thread that
+ *    takes the role again at once leaves all this to its last leaving, which comes before it sleeps
+ *    or returns, or to whoever had the role then.
+ * 2. Arming waits for nobody. Who finds the role taken says so (arm_wanted), tries once more and
+ *    goes to sleep; the holder looks at it after giving the role back and, if it is set, takes the
+ *    role again to arm in the other's place: the argument of base/baton.h.
+ * 3. Callbacks run in the user's loop alone. Who leaves the role with callbacks due while it sleeps
+ *    wakes user_poller, which no other thread reads.
+ * 4. Parked threads wait for the seat or the role. Who gives one back looks at their list after;
+ * they list themselves and mark the future parked, then look whether what they want is free, then
+ *    sleep. The nudge clears the mark and wakes.
+ * embedded_roles.pml checks 1 to 4, and that each planted mistake is found.
+ */
+#include "base/futex.h"
+#include "engine/graph.h"
+
+#include <poll.h>
+
+#define SHUTDOWN_LOOK_NS 1000000000 /* how long a shutdown without a timeout sleeps at once */
+
+#define ARM_PAUSES 256 /* how long arming looks for the role, a few microseconds */
+
+typedef struct fry_embedded_waiter {
+    struct fry_embedded_waiter *next;
+    ferry_future *future;
+    fry_baton *wanted; /* the seat or the role */
+} fry_embedded_waiter;
+
+/* ---- opening and closing ---- */
+
+static void poller_is_readable(fry_watch *watch, uint32_t events)
+{
+    (void)events;
+    ferry_engine *engine = watch->arg;
+    (void)fry_poller_wait(&engine->poller, 0);
+}
+
+ferry_status fry_embedded_open(ferry_engine *engine)
+{
+    ferry_status status = fry_poller_open(&engine->user_poller);
+    if (status != FERRY_OK)
+        return status;
+    engine->poller_watch =
+        (fry_watch){.fd = engine->poller.epoll_fd, .fn = poller_is_readable, .arg = engine};
+    return fry_poller_add(&engine->user_poller, &engine->poller_watch, POLLIN);
+}
+
+void fry_embedded_close(ferry_engine *engine)
+{
+    fry_poller_close(&engine->user_poller);
+}
+
+/* ---- the role ---- */
+
+static void nudge(ferry_engine *engine, const fry_baton *given)
+{
+    if (fry_load_seq_cst(&engine->embedded_waiters) == NULL)
+        return;
+    (void)pthread_mutex_lock(&engine->cold);
+    for (fry_embedded_waiter *waiter = engine->embedded_waiters; waiter != NULL;
+         waiter = waiter->next) {
+        if (waiter->wanted == given)
+            fry_future_nudge(waiter->future);
+    }
+    (void)pthread_mutex_unlock(&engine->cold);
+}
+
+static bool callbacks_are_due(const ferry_engine *engine)
+{
+    return engine->due.first != NULL || fry_has_callbacks(engine);
+}
+
+/* Somebody sleeps: the next wake is written again, or it comes now. */
+static void rearm(ferry_engine *engine)
+{
+    if (fry_load_relaxed(&engine->asleep) == FRY_AWAKE &&
+        (!fry_arm(engine) || fry_load_relaxed(&engine->waiter_fired) != 0))
+        fry_wake_write(engine);
+}
+
+static void wake_user_for_callbacks(ferry_engine *engine)
+{
+    if (fry_load_relaxed(&engine->user_armed) != 0 && callbacks_are_due(engine)) {
+        fry_store_relaxed(&engine->user_armed, 0);
+        fry_poller_wake(&engine->user_poller);
+    }
+}
+
+/* `comes_back`: a waiting thread, which will take the role again before it sleeps or goes. Until
+ * then it sees to everything but callbacks, and nobody need be woken. */
+static void role_give(ferry_engine *engine, bool comes_back)
+{
+    do {
+        if (fry_load_relaxed(&engine->arm_wanted) != 0) {
+            fry_store_relaxed(&engine->arm_wanted, 0);
+            fry_store_relaxed(&engine->user_armed, 1);
+            engine->user_poller_is_due = true;
+        }
+        if (!comes_back && (fry_load_relaxed(&engine->user_armed) != 0 ||
+                            fry_load_relaxed(&engine->sleepers) != 0))
+            rearm(engine);
+        wake_user_for_callbacks(engine);
+        fry_baton_give(&engine->role);
+        if (fry_unlikely(fry_load_relaxed(&engine->asleep) == FRY_STOPPED))
+            fry_wake_now(engine); /* what was left with this thread because it had the role */
+        nudge(engine, &engine->role);
+        fry_eventcount_notify(&engine->role_free, INT32_MAX);
+    } while (fry_load_seq_cst(&engine->arm_wanted) != 0 && fry_baton_take(&engine->role));
+}
+
+static void role_leave(ferry_engine *engine)
+{
+    role_give(engine, false);
+}
+
+/* ---- the user's loop ---- */
+
+int64_t fry_embedded_progress(ferry_engine *engine, size_t budget)
+{
+    if (fry_callback_engine == engine)
+        return FERRY_E_DEADLOCK;
+    if (!fry_baton_take(&engine->role))
+        return FERRY_E_BUSY;
+    fry_store_relaxed(&engine->user_armed, 0);
+    fry_disarm(engine);
+    if (engine->user_poller_is_due)
+        (void)fry_poller_wait(&engine->user_poller, 0);
+    engine->user_poller_is_due = false;
+    size_t done = fry_tick(engine, budget == 0 ? FRY_TICK_BUDGET : budget, true);
+    role_leave(engine);
+    return (int64_t)done;
+}
+
+/* A tick is short, so the role is usually free in a moment. Saying that it is wanted while its
+ * holder is about to give it, and being woken at once, could go on for a while. */
+static bool take_role_soon(ferry_engine *engine)
+{
+    for (int i = 0; i < ARM_PAUSES; i++) {
+        if (fry_baton_take(&engine->role))
+            return true;
+        fry_pause();
+    }
+    return false;
+}
+
+ferry_status fry_embedded_arm(ferry_engine *engine)
+{
+    if (fry_callback_engine == engine)
+        return FERRY_E_DEADLOCK;
+    if (!take_role_soon(engine)) {
+        fry_store_seq_cst(&engine->arm_wanted, 1);
+        if (!fry_baton_take(&engine->role))
+            return FERRY_OK; /* its holder arms, or wakes: see 2. */
+        fry_store_relaxed(&engine->arm_wanted, 0);
+    }
+    /* One that has stopped has nothing more to wake for. */
+    bool armed = fry_load_relaxed(&engine->asleep) == FRY_STOPPED ||
+                 (fry_arm(engine) && !callbacks_are_due(engine));
+    fry_store_relaxed(&engine->user_armed, armed);
+    engine->user_poller_is_due = true;
+    role_leave(engine);
+    return armed ? FERRY_OK : FERRY_E_BUSY;
+}
+
+int64_t ferry_engine_progress(ferry_engine *engine, size_t budget)
+{
+    ferry_status status = fry_engine_check(engine);
+    if (status != FERRY_OK)
+        return status;
+    if (!engine->embedded || engine->attachment != NULL)
+        return FERRY_E_INVALID;
+    return fry_embedded_progress(engine, budget);
+}
+
+ferry_status ferry_engine_arm(ferry_engine *engine)
+{
+    ferry_status status = fry_engine_check(engine);
+    if (status != FERRY_OK)
+        return status;
+    if (!engine->embedded || engine->attachment != NULL)
+        return FERRY_E_INVALID;
+    return fry_embedded_arm(engine);
+}
+
+int64_t ferry_engine_timeout_ns(const ferry_engine *given)
+{
+    ferry_engine *engine = (ferry_engine *)(uintptr_t)given; /* only its baton is written */
+    if (fry_engine_check(engine) != FERRY_OK || !engine->embedded || fry_callback_engine == engine)
+        return -1;
+    fry_context *context = fry_context_get(engine);
+    fry_turn turn;
+    if (context == NULL || !fry_turn_begin(&turn, engine, context, false))
+        return 0;
+    bool work = fry_graph_has_work(engine) || !fry_ready_queue_is_empty(&engine->calls);
+    int64_t timer_ns = fry_next_timer_ns(engine);
+    (void)fry_turn_end(&turn, 1);
+    if (work || fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0 ||
+        fry_load_acquire(&engine->requests.top) != NULL ||
+        fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS))
+        return 0;
+    if (timer_ns == INT64_MAX)
+        return -1;
+    int64_t now_ns = fry_clock_now_ns(&engine->clock);
+    return timer_ns > now_ns ? timer_ns - now_ns : 0;
+}
+
+int ferry_engine_fd(const ferry_engine *engine)
+{
+    if (fry_engine_check(engine) != FERRY_OK)
+        return -1;
+    return engine->embedded ? engine->user_poller.epoll_fd : engine->poller.epoll_fd;
+}
+
+/* ---- sleeping on the poller ---- */
+
+static int64_t sooner_ns(int64_t left_ns, int64_t right_ns)
+{
+    return left_ns < 0          ? right_ns
+           : right_ns < 0       ? left_ns
+           : left_ns < right_ns ? left_ns
+                                : right_ns;
+}
+
+/*
+ * With the role, which is left: sleeps until there is something to do or the time has passed.
+ * `waiter`, if there is one, is a waiter of the calling thread on what it waits for.
+ */
+static void poller_sleep(ferry_engine *engine, const ferry_waiter *waiter, int64_t timeout_ns)
+{
+    if (!fry_arm(engine)) {
+        role_leave(engine);
+        return;
+    }
+    (void)fry_fetch_add(&engine->sleepers, 1);
+    /* Who fired the waiter before this thread was known to sleep did not wake it. The arm's fence
+     * pairs with the one in fry_fire_waiter. */
+    bool fired = waiter != NULL && fry_load_relaxed(&waiter->private_.state) == 0;
+    role_leave(engine);
+    int64_t sleep_ns = fired ? 0 : timeout_ns;
+    if (!engine->clock.is_real) /* nobody but its owner knows when it will say what */
+        sleep_ns = sooner_ns(sleep_ns, 1000000);
+    struct pollfd readable = {.fd = engine->poller.epoll_fd, .events = POLLIN};
+    struct timespec relative = {.tv_sec = sleep_ns / 1000000000, .tv_nsec = sleep_ns % 1000000000};
+    (void)ppoll(&readable, 1, sleep_ns < 0 ? NULL : &relative, NULL);
+    (void)fry_fetch_sub(&engine->sleepers, 1);
+}
+
+/* With the role: takes what woke the calling thread, and would keep the user's loop awake. */
+static void take_wakes(ferry_engine *engine)
+{
+    fry_store_relaxed(&engine->wake_written, 0);
+    fry_disarm(engine);
+    (void)fry_poller_wait(&engine->poller, 0);
+}
+
+/* ---- waiting ---- */
+
+void fry_waiter_is_embedded(ferry_waiter *waiter, ferry_future *future, ferry_status status)
+{
+    (void)waiter, (void)future,
+        (void)status; /* never called: fry_fire_waiter knows it by address */
+}
+
+/* With the seat and the role, which is left: until there is work or another thread resolves it. */
+static void seat_sleep(ferry_engine *engine, ferry_future *future, int64_t timeout_ns)
+{
+    ferry_waiter waiter = FERRY_WAITER_INIT(fry_waiter_is_embedded, NULL);
+    waiter.private_.state = 1;
+    fry_store_relaxed(&engine->waiter_fired, 0);
+    if (!fry_future_add_waiter(future, &waiter)) {
+        role_leave(engine);
+        return;
+    }
+    poller_sleep(engine, &waiter, timeout_ns);
+    if (!fry_future_remove_waiter(future, &waiter)) {
+        while (fry_load_acquire(&waiter.private_.state) != 0) /* about to be fired */
+            fry_pause();
+    }
+    fry_store_relaxed(&engine->waiter_fired, 0);
+}
+
+/* Until the future is resolved or what the thread wants is free. */
+static void park(ferry_engine *engine, ferry_future *future, fry_baton *wanted, int64_t timeout_ns)
+{
+    fry_embedded_waiter self = {.future = future, .wanted = wanted};
+    (void)pthread_mutex_lock(&engine->cold);
+    self.next = engine->embedded_waiters;
+    fry_store_seq_cst(&engine->embedded_waiters, &self);
+    (void)pthread_mutex_unlock(&engine->cold);
+
+    uint32_t key;
+    if (fry_future_prepare_park(future, &key) && fry_load_seq_cst(&wanted->taken) != 0)
+        fry_future_commit_park(future, key, timeout_ns);
+
+    (void)pthread_mutex_lock(&engine->cold);
+    fry_embedded_waiter **at = &engine->embedded_waiters;
+    while (*at != &self)
+        at = &(*at)->next;
+    fry_store_seq_cst(at, self.next);
+    (void)pthread_mutex_unlock(&engine->cold);
+}
+
+/* With the seat: what a thread that waits does next. Returns whether it was of use. */
+static bool wait_once(ferry_engine *engine, ferry_future *future, int64_t left_ns, bool may_sleep,
+                      bool *slept_p)
+{
+    if (!fry_baton_take(&engine->role)) {
+        if (may_sleep)
+            park(engine, future, &engine->role, left_ns);
+        return false;
+    }
+    if (*slept_p || fry_load_relaxed(&engine->wake_written) != 0)
+        take_wakes(engine);
+    bool worked = fry_tick(engine, FRY_TICK_BUDGET, false) != 0;
+    *slept_p = !worked && may_sleep;
+    if (*slept_p)
+        seat_sleep(engine, future, left_ns);
+    else
+        role_give(engine, true);
+    return worked;
+}
+
+ferry_status fry_embedded_wait(ferry_engine *engine, ferry_future *future, int64_t timeout_ns)
+{
+    int64_t start_ns = fry_clock_monotonic_ns();
+    int64_t passed_ns = 0, idle_from_ns = 0;
+    bool has_seat = false, slept = true; /* there may be wakes that nobody has taken */
+    while (!fry_future_is_resolved(future)) {
+        int64_t left_ns = timeout_ns < 0 ? -1 : timeout_ns - passed_ns;
+        if (timeout_ns >= 0 && left_ns <= 0)
+            break;
+        if (!has_seat)
+            has_seat = fry_baton_take(&engine->seat);
+        bool may_sleep = passed_ns - idle_from_ns >= engine->wait_spin_ns;
+        if (!has_seat)
+            park(engine, future, &engine->seat, left_ns);
+        else if (wait_once(engine, future, left_ns, may_sleep, &slept))
+            idle_from_ns = fry_clock_monotonic_ns() - start_ns;
+        passed_ns = fry_clock_monotonic_ns() - start_ns;
+    }
+    if (has_seat) {
+        fry_baton_give(&engine->seat);
+        nudge(engine, &engine->seat);
+        if (fry_baton_take(&engine->role)) /* it may have left the role to come back; else see 1. */
+            role_leave(engine);
+    }
+    return ferry_future_poll(future);
+}
+
+/* ---- ending ---- */
+
+/* Another thread has the role: until it leaves it. */
+static void wait_for_role(ferry_engine *engine, int64_t timeout_ns)
+{
+    uint32_t key = fry_eventcount_prepare(&engine->role_free);
+    if (fry_load_seq_cst(&engine->role.taken) == 0)
+        fry_eventcount_cancel(&engine->role_free);
+    else
+        fry_eventcount_commit(&engine->role_free, key, timeout_ns);
+}
+
+static bool progress_until_stopped(ferry_engine *engine, int64_t timeout_ns)
+{
+    int64_t start_ns = fry_clock_monotonic_ns();
+    for (;;) {
+        int64_t left_ns =
+            timeout_ns < 0 ? SHUTDOWN_LOOK_NS : timeout_ns - (fry_clock_monotonic_ns() - start_ns);
+        if (!fry_baton_take(&engine->role)) {
+            if (left_ns <= 0)
+                return false;
+            wait_for_role(engine, left_ns);
+            continue;
+        }
+        take_wakes(engine);
+        while (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
+            continue;
+        bool stopped = fry_loop_try_stop(engine);
+        if (!stopped && left_ns > 0 && !callbacks_are_due(engine)) {
+            poller_sleep(engine, NULL, left_ns);
+            continue;
+        }
+        if (stopped)
+            fry_store_seq_cst(&engine->stopped, 1);
+        role_leave(engine);
+        if (stopped || left_ns <= 0)
+            return stopped;
+    }
+}
+
+bool fry_embedded_end(ferry_engine *engine, int64_t timeout_ns)
+{
+    int64_t start_ns = fry_clock_monotonic_ns();
+    if (fry_load_relaxed(&engine->asleep) != FRY_STOPPED &&
+        !progress_until_stopped(engine, timeout_ns))
+        return false;
+    int64_t left_ns = timeout_ns < 0 ? -1 : timeout_ns - (fry_clock_monotonic_ns() - start_ns);
+    return engine->attachment == NULL ||
+           fry_detach(engine, left_ns < 0 && timeout_ns >= 0 ? 0 : left_ns);
+}

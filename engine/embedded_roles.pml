@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who sleeps beside whom without a thread of ferry's own, with Spin (tests/model/run
+ * engine/embedded_roles.pml).
+ *
+ *  user       the user's loop: ferry_engine_progress, ferry_engine_arm, sleep on user_poller
+ *  waiting    a thread in ferry_future_wait, with the seat: ticks, sleeps on the poller
+ *             (poller_sleep), or parks for the role (park), all of engine/embedded.c
+ *  publisher  any thread that leaves work for the graph; each piece makes a callback due
+ *  resolver   a thread that resolves the future which `waiting` waits for (fry_fire_waiter); or the
+ *             last piece of work does, in whoever's tick
+ *
+ * `inner` is the poller's readiness: it stays until somebody has taken it (take_wakes, or
+ * fry_embedded_progress through user_poller). Holds: nobody sleeps over what is his. All work is
+ * done, the waiting thread returns, and all callbacks have run in the user's loop, unless that made no
+ * further calls; anything else is an invalid end state. Steps are sequentially consistent here: what store buffers do to the sleep
+ * is loop_sleep.pml's matter, and every word in question is passed by full barriers.
+ */
+/* broken: LEAVE_WITHOUT_REARM invalid end state */
+/* broken: WANTED_NOT_LOOKED_AT invalid end state */
+/* broken: CALLBACKS_LEFT_ALONE invalid end state */
+/* broken: FIRED_NOT_LOOKED_AT invalid end state */
+/* broken: NUDGE_BEFORE_GIVE invalid end state */
+/* broken: RETURN_WITHOUT_LEAVE invalid end state */
+
+#define PIECES 1
+
+bit role;
+bit asleep;
+bit inner;
+bit user_event;
+bit user_armed;
+bit user_poller_is_due;
+bit arm_wanted;
+bit sleepers;
+bit waiter_fired;
+bit wake_written;
+byte work;
+byte due;
+byte published;
+bit resolved;
+bit waiter_listed; /* on the future: fired by the resolver */
+bit waiter_state;
+bit parked;  /* the future's mark */
+bit listed;  /* in embedded_waiters */
+bit waiting_is_done;
+bit resolver_is_done;
+bit by_tick; /* the future is resolved by the last piece of work */
+
+#define ALL_DONE                                                                                   \
+    (published == PIECES && work == 0 && due == 0 && waiting_is_done && resolver_is_done)
+
+/* fry_wake: one compare-and-swap decides who writes. */
+inline wake()
+{
+    d_step {
+        if
+        :: asleep ->
+            asleep = 0;
+            wake_written = 1;
+            inner = 1
+        :: else
+        fi
+    }
+}
+
+/* fry_arm: says that it is asleep, then looks. */
+inline arm(armed)
+{
+    asleep = 1;
+    atomic {
+        if
+        :: work != 0 ->
+            asleep = 0;
+            armed = 0
+        :: else -> armed = 1
+        fi
+    }
+}
+
+/* Seals the future in a tick, mark and waiter in one exchange. The role is taken, so nobody arms meanwhile: one step. */
+inline resolve()
+{
+    d_step {
+        resolved = 1;
+        parked = 0;
+        if
+        :: waiter_listed ->
+            waiter_fired = 1;
+            waiter_state = 0
+        :: else
+        fi;
+        if
+        :: waiter_listed && asleep ->
+            asleep = 0;
+            wake_written = 1;
+            inner = 1
+        :: else
+        fi
+    }
+}
+
+inline tick(worked)
+{
+    worked = 0;
+    do
+    :: atomic {
+           work > 0 ->
+           work--;
+           due++;
+           worked = 1
+       };
+       if
+       :: by_tick && published == PIECES && work == 0 -> resolve()
+       :: else
+       fi
+    :: work == 0 -> break
+    od
+}
+
+inline rearm(armed)
+{
+    if
+    :: !asleep ->
+        arm(armed);
+        d_step {
+            if
+            :: !armed ->
+                wake_written = 1;
+                inner = 1
+#ifndef FIRED_NOT_LOOKED_AT
+            :: armed && waiter_fired ->
+                wake_written = 1;
+                inner = 1
+#endif
+            :: else
+            fi
+        }
+    :: else
+    fi
+}
+
+inline nudge()
+{
+    if
+    :: listed -> parked = 0
+    :: else
+    fi
+}
+
+/* role_leave of the user's thread: callbacks have run, and nobody but it sets arm_wanted. */
+inline user_leave(armed)
+{
+#ifndef LEAVE_WITHOUT_REARM
+    if
+    :: user_armed || sleepers -> rearm(armed)
+    :: else
+    fi;
+#endif
+#ifdef NUDGE_BEFORE_GIVE
+    nudge();
+    role = 0
+#else
+    role = 0;
+    nudge()
+#endif
+}
+
+inline take_over_wanted()
+{
+    if
+    :: arm_wanted ->
+        arm_wanted = 0;
+        user_armed = 1;
+        user_poller_is_due = 1
+    :: else
+    fi
+}
+
+inline wake_user_for_callbacks()
+{
+#ifndef CALLBACKS_LEFT_ALONE
+    d_step {
+        if
+        :: user_armed && due > 0 ->
+            user_armed = 0;
+            user_event = 1
+        :: else
+        fi
+    }
+#else
+    skip
+#endif
+}
+
+/* Gives the role, then looks. Goes round as long as it takes it again. */
+inline give_and_look()
+{
+    role = 0;
+    if
+#ifndef WANTED_NOT_LOOKED_AT
+    :: arm_wanted ->
+        if
+        :: atomic { !role -> role = 1 }
+        :: role -> break
+        fi
+    :: else -> break
+#else
+    :: true -> break
+#endif
+    fi
+}
+
+/* role_give of the waiting thread: it comes back, or it does not. */
+inline waiting_comes_back()
+{
+    do
+    :: take_over_wanted();
+       wake_user_for_callbacks();
+       give_and_look()
+    od
+}
+
+inline waiting_leave(armed)
+{
+    do
+    :: take_over_wanted();
+#ifndef LEAVE_WITHOUT_REARM
+       if
+       :: user_armed || sleepers -> rearm(armed)
+       :: else
+       fi;
+#endif
+       wake_user_for_callbacks();
+       give_and_look()
+    od
+}
+
+proctype user()
+{
+    bit armed, worked, sleeps;
+    do
+    :: break /* it makes no further calls; it has not armed since */
+    ::
+       /* ferry_engine_progress, until there is nothing */
+       if
+       :: atomic { !role -> role = 1 };
+           user_armed = 0;
+           asleep = 0;
+           if
+           :: user_poller_is_due -> user_poller_is_due = 0; user_event = 0; inner = 0
+           :: else
+           fi;
+           tick(worked);
+           due = 0; /* callbacks: all that are due, with the role */
+           user_leave(armed)
+       :: role
+       fi;
+       /* ferry_engine_arm */
+       sleeps = 0;
+       if
+       :: atomic { !role -> role = 1 }
+       :: role ->
+           arm_wanted = 1;
+           if
+           :: atomic { !role -> role = 1 }; arm_wanted = 0
+           :: role -> sleeps = 1
+           fi
+       fi;
+       if
+       :: sleeps
+       :: else ->
+           arm(armed);
+           if
+           :: armed && due == 0 -> user_armed = 1; sleeps = 1
+           :: else -> user_armed = 0
+           fi;
+           user_poller_is_due = 1;
+           user_leave(armed)
+       fi;
+       if
+       :: sleeps ->
+           if
+           :: inner || user_event
+           :: atomic { ALL_DONE -> break }
+           fi
+       :: else
+       fi
+    od
+}
+
+proctype waiting()
+{
+    bit armed, worked, slept, may_sleep;
+    slept = 1;
+    do
+    :: resolved -> break
+    :: else ->
+        if
+        :: may_sleep = 0 /* it spins for a while */
+        :: may_sleep = 1
+        fi;
+        if
+        :: atomic { !role -> role = 1 };
+            if
+            :: slept || wake_written -> wake_written = 0; asleep = 0; inner = 0
+            :: else
+            fi;
+            tick(worked);
+            slept = !worked && may_sleep;
+            if
+            :: !slept -> waiting_comes_back()
+            :: else ->
+                /* seat_sleep */
+                waiter_fired = 0;
+                waiter_state = 1;
+                atomic {
+                    if
+                    :: !resolved -> waiter_listed = 1
+                    :: else
+                    fi
+                };
+                if
+                :: !waiter_listed -> waiting_leave(armed)
+                :: else ->
+                    arm(armed);
+                    if
+                    :: !armed -> waiting_leave(armed)
+                    :: else ->
+                        sleepers = 1;
+                        worked = !waiter_state; /* fired before it was known to sleep */
+                        waiting_leave(armed);
+                        if
+                        :: worked
+                        :: else -> inner
+                        fi;
+                        sleepers = 0
+                    fi;
+                    atomic {
+                        if
+                        :: waiter_listed && !resolved -> waiter_listed = 0
+                        :: else
+                        fi
+                    };
+                    if
+                    :: waiter_listed -> waiter_state == 0; waiter_listed = 0
+                    :: else
+                    fi;
+                    waiter_fired = 0
+                fi
+            fi
+        :: role ->
+            if
+            :: may_sleep ->
+                listed = 1;
+                atomic {
+                    if
+                    :: !resolved -> parked = 1
+                    :: else
+                    fi
+                };
+                if
+                :: parked && role -> !parked /* the nudge or the seal clears it */
+                :: else -> parked = 0
+                fi;
+                listed = 0
+            :: else
+            fi
+        fi
+    od;
+#ifndef RETURN_WITHOUT_LEAVE
+    if
+    :: atomic { !role -> role = 1 }; waiting_leave(armed)
+    :: role
+    fi;
+#endif
+    waiting_is_done = 1
+}
+
+proctype publisher()
+{
+    do
+    :: published < PIECES ->
+        atomic { work++; published++ };
+        wake()
+    :: else -> break
+    od
+}
+
+proctype resolver()
+{
+    if
+    :: !by_tick ->
+        atomic { resolved = 1; parked = 0 };
+        if
+        :: waiter_listed ->
+            waiter_fired = 1;
+            waiter_state = 0;
+            wake()
+        :: else
+        fi
+    :: else
+    fi;
+    resolver_is_done = 1
+}
+
+init {
+    atomic {
+        if
+        :: by_tick = 0
+        :: by_tick = 1
+        fi;
+        run user();
+        run waiting();
+        run publisher();
+        run resolver()
+    }
+}

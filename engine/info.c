@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What there is, for `ferry info` and whoever wants to know. */
+#include "base/environment.h"
+#include "engine/engine.h"
+
+#include <ferry/info.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZER "AddressSanitizer"
+#elif defined(__SANITIZE_THREAD__)
+#define SANITIZER "ThreadSanitizer"
+#else
+#define SANITIZER "no sanitizer"
+#endif
+
+#if defined(__clang__)
+#define COMPILER "clang " __clang_version__
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
+#if defined(__x86_64__)
+#define PROCESSOR "x86-64"
+#elif defined(__aarch64__)
+#define PROCESSOR "aarch64"
+#else
+#define PROCESSOR "another processor"
+#endif
+
+/* FRY_BUILD_TYPE is CMake's. */
+const char *ferry_build_text(void)
+{
+    return COMPILER ", " FRY_BUILD_TYPE ", " PROCESSOR ", " SANITIZER;
+}
+
+/* ---- backends ---- */
+
+size_t ferry_backend_count(void)
+{
+    return 6;
+}
+
+ferry_backend_info ferry_backend_at(size_t index)
+{
+    const ferry_backend_info backends[] = {
+        {"host", true, "devices in the memory of this process, copied by worker threads"},
+        {"cuda", false, "this version of ferry has no CUDA module"},
+        {"nccl", false, "this version of ferry has no transfers between processes"},
+        {"ucx", false, "this version of ferry has no transfers between processes"},
+        {"libev", true, "engines can be attached to the user's libev loop"},
+        {"nvtx", fry_nvtx_is_built,
+         fry_nvtx_is_built ? "operations are NVTX ranges where a tool is injected"
+                           : "nvtx3/nvToolsExt.h was not found when ferry was built"},
+    };
+    _Static_assert(sizeof backends / sizeof backends[0] == 6, "ferry_backend_count");
+    return index < 6 ? backends[index] : (ferry_backend_info){0};
+}
+
+/* ---- devices ---- */
+
+const char *ferry_capability_name(ferry_capability capability)
+{
+#define NAME_CASE(name, value, word, text)                                                         \
+    case name:                                                                                     \
+        return word;
+    switch (capability) {
+        FERRY_CAPABILITY_MAP(NAME_CASE)
+    }
+#undef NAME_CASE
+    return "?";
+}
+
+const char *ferry_capability_text(ferry_capability capability)
+{
+#define TEXT_CASE(name, value, word, text)                                                         \
+    case name:                                                                                     \
+        return text;
+    switch (capability) {
+        FERRY_CAPABILITY_MAP(TEXT_CASE)
+    }
+#undef TEXT_CASE
+    return "?";
+}
+
+/* Hands a struct to a caller whose version of it may be shorter or longer. */
+static ferry_status hand_out(void *to, const void *from, size_t size_bytes)
+{
+    size_t wanted_bytes;
+    memcpy(&wanted_bytes, to, sizeof wanted_bytes);
+    if (wanted_bytes < sizeof wanted_bytes || wanted_bytes > FRY_OPTIONS_BYTES_MAX)
+        return FERRY_E_INVALID;
+    memset((char *)to + sizeof wanted_bytes, 0, wanted_bytes - sizeof wanted_bytes);
+    size_t copied_bytes = wanted_bytes < size_bytes ? wanted_bytes : size_bytes;
+    memcpy((char *)to + sizeof wanted_bytes, (const char *)from + sizeof wanted_bytes,
+           copied_bytes - sizeof wanted_bytes);
+    return FERRY_OK;
+}
+
+ferry_status ferry_device_describe(ferry_device *device, ferry_device_info *info)
+{
+    if (device == NULL || info == NULL)
+        return FERRY_E_INVALID;
+    ferry_status status = fry_engine_check(device->engine);
+    if (status != FERRY_OK)
+        return status;
+    fry_device *of = device->device;
+    fry_device_facts facts = {0};
+    of->ops->describe(of, &facts);
+    ferry_device_info found = {.name = of->name,
+                               .backend = of->ops->backend,
+                               .index = of->index,
+                               .stream_count = facts.stream_count,
+                               .capabilities = facts.capabilities,
+                               .memory_bytes = facts.memory_bytes,
+                               .memory_unused_bytes = facts.memory_unused_bytes};
+    return hand_out(info, &found, sizeof found);
+}
+
+/* ---- limits ---- */
+
+ferry_status ferry_engine_limits(const ferry_engine *engine, ferry_engine_options *options)
+{
+    ferry_status status = fry_engine_check(engine);
+    if (status != FERRY_OK)
+        return status;
+    if (options == NULL)
+        return FERRY_E_INVALID;
+    return hand_out(options, &engine->options, sizeof engine->options);
+}
+
+/* ---- environment ---- */
+
+size_t ferry_variable_count(void)
+{
+    return FRY_ENVIRONMENT_COUNT;
+}
+
+ferry_variable_info ferry_variable_at(size_t index)
+{
+    if (index >= FRY_ENVIRONMENT_COUNT)
+        return (ferry_variable_info){0};
+    fry_environment_variable variable = (fry_environment_variable)index;
+    return (ferry_variable_info){.name = fry_environment_name(variable),
+                                 .text = fry_environment_text(variable),
+                                 .value = fry_environment(variable)};
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine's own thread: it has the loop's role for good, and sleeps on the poller itself.
+ * Nothing of libev's is in it, so with nothing in flight it never wakes.
+ */
+#include "base/futex.h"
+#include "engine/graph.h"
+
+#include <signal.h>
+
+#define BACK_OFF_PAUSES 64
+
+static void spin(ferry_engine *engine)
+{
+    int64_t end_ns = fry_clock_monotonic_ns() + engine->spin_ns;
+    do {
+        for (int i = 0; i < 16; i++) {
+            if (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
+                end_ns = fry_clock_monotonic_ns() + engine->spin_ns;
+            fry_pause();
+        }
+    } while (fry_clock_monotonic_ns() < end_ns && fry_load_relaxed(&engine->closing) == 0);
+}
+
+/* Another thread works on the graph, with its nodes in its cache. Looks away for a while: who
+ * watches the baton takes it in the middle, and everything moves to this core. */
+static void back_off(void)
+{
+    for (int i = 0; i < BACK_OFF_PAUSES; i++)
+        fry_pause();
+}
+
+static void *loop_thread(void *arg)
+{
+    ferry_engine *engine = arg;
+    (void)fry_baton_take(&engine->role); /* for good */
+    for (;;) {
+        if (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
+            continue;
+        if (fry_unlikely(fry_load_relaxed(&engine->closing) != 0) && fry_loop_try_stop(engine))
+            break;
+        if (engine->spin_ns != 0)
+            spin(engine);
+        if (fry_arm(engine) && engine->due.first == NULL && !fry_has_callbacks(engine))
+            (void)fry_poller_wait(&engine->poller, -1);
+        else
+            back_off();
+        fry_disarm(engine);
+    }
+    fry_baton_give(&engine->role);
+    fry_wake_now(engine); /* what came between the last look and giving the role */
+    fry_store_seq_cst(&engine->stopped, 1);
+    fry_futex_wake(&engine->stopped, INT32_MAX);
+    return NULL;
+}
+
+ferry_status fry_own_thread_start(ferry_engine *engine)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&engine->thread, NULL, loop_thread, engine);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed != 0)
+        return FERRY_E_SYSTEM;
+    (void)pthread_setname_np(engine->thread, "ferry-loop");
+    engine->has_thread = true;
+    return FERRY_OK;
+}
+
+bool fry_own_thread_end(ferry_engine *engine, int64_t timeout_ns)
+{
+    int64_t start_ns = fry_clock_monotonic_ns();
+    while (fry_load_acquire(&engine->stopped) == 0) {
+        int64_t left_ns = -1;
+        if (timeout_ns >= 0) {
+            left_ns = timeout_ns - (fry_clock_monotonic_ns() - start_ns);
+            if (left_ns <= 0)
+                return false;
+        }
+        fry_futex_wait(&engine->stopped, 0, left_ns);
+    }
+    if (engine->has_thread)
+        (void)pthread_join(engine->thread, NULL);
+    engine->has_thread = false;
+    return true;
+}

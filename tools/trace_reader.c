@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/trace_reader.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINES_MAX ((size_t)1 << 28)
+#define SKIPPED_MAX_BYTES ((uint64_t)64 << 20) /* a line longer than this is no line: give up */
+#define TIME_MAX_US (TRACE_TIME_MAX_NS / 1000)
+
+typedef struct trace_reader {
+    FILE *file;
+    trace_model *model;
+    trace_problems *problems;
+    char *line; /* without its end */
+    size_t length;
+    size_t number; /* of the line, from 1 */
+    uint64_t line_begin;
+    uint64_t offset; /* of what is read next */
+    bool is_begun;   /* '[' was there */
+    bool is_ended;   /* ']' was there */
+    trace_result result;
+} trace_reader;
+
+static void tell(trace_reader *reader, const char *what)
+{
+    trace_problems_add(reader->problems, reader->number, reader->line_begin, "%s", what);
+}
+
+static bool tell_bad(trace_reader *reader, const char *key, const char *what)
+{
+    trace_problems_add(reader->problems, reader->number, reader->line_begin, "\"%s\" %s", key,
+                       what);
+    return false;
+}
+
+/* True, or what kept a row, text or operation from being stored is told. */
+static bool is_stored(trace_reader *reader, trace_result result, const char *limit)
+{
+    if (result == TRACE_FULL)
+        tell(reader, limit);
+    else if (result == TRACE_NO_MEMORY)
+        reader->result = TRACE_NO_MEMORY;
+    return result == TRACE_OK;
+}
+
+/* ---- fields ---- */
+
+static bool get_text(trace_reader *reader, const json_t *object, const char *key,
+                     const char **text_p)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_string(value))
+        return tell_bad(reader, key, value ? "is no text" : "is missing");
+    *text_p = trace_model_text(reader->model, json_string_value(value), json_string_length(value));
+    return is_stored(reader, *text_p ? TRACE_OK : TRACE_NO_MEMORY, "");
+}
+
+/* As above, but what is not there leaves *text_p as it is. */
+static bool get_text_if_any(trace_reader *reader, const json_t *object, const char *key,
+                            const char **text_p)
+{
+    return !json_object_get(object, key) || get_text(reader, object, key, text_p);
+}
+
+static bool get_count(trace_reader *reader, const json_t *object, const char *key, int64_t *count_p)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_integer(value))
+        return tell_bad(reader, key, value ? "is no whole number" : "is missing");
+    if (json_integer_value(value) < 0)
+        return tell_bad(reader, key, "is negative");
+    *count_p = json_integer_value(value);
+    return true;
+}
+
+static bool get_count_if_any(trace_reader *reader, const json_t *object, const char *key,
+                             uint64_t *count_p)
+{
+    int64_t count = 0;
+    if (!json_object_get(object, key))
+        return true;
+    if (!get_count(reader, object, key, &count))
+        return false;
+    *count_p = (uint64_t)count;
+    return true;
+}
+
+/* In microseconds. */
+static bool get_time(trace_reader *reader, const json_t *object, const char *key,
+                     int64_t *time_ns_p)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_number(value))
+        return tell_bad(reader, key, value ? "is no number" : "is missing");
+    double time_us = json_number_value(value);
+    if (!(time_us >= 0))
+        return tell_bad(reader, key, "is negative");
+    if (!(time_us <= (double)TIME_MAX_US))
+        return tell_bad(reader, key, "is more than 285 years");
+    *time_ns_p = llround(time_us * 1000);
+    return true;
+}
+
+static bool get_time_if_any(trace_reader *reader, const json_t *object, const char *key,
+                            int64_t *time_ns_p)
+{
+    return !json_object_get(object, key) || get_time(reader, object, key, time_ns_p);
+}
+
+static bool get_row(trace_reader *reader, const json_t *object, uint32_t *row_p)
+{
+    int64_t process = 0;
+    int64_t thread = 0;
+    return get_count(reader, object, "pid", &process) &&
+           get_count(reader, object, "tid", &thread) &&
+           is_stored(reader, trace_model_row(reader->model, process, thread, row_p),
+                     "a row too many; there may be 4096");
+}
+
+/* ---- lines ---- */
+
+static void read_end_record(trace_reader *reader, const json_t *arguments)
+{
+    trace_model *model = reader->model;
+    if (get_count_if_any(reader, arguments, "records", &model->records) &&
+        get_count_if_any(reader, arguments, "dropped", &model->dropped) &&
+        get_count_if_any(reader, arguments, "unwritten", &model->unwritten))
+        model->is_cut = false;
+}
+
+static void read_metadata(trace_reader *reader, const json_t *object, const char *name)
+{
+    const json_t *arguments = json_object_get(object, "args");
+    if (strcmp(name, "ferry_end") == 0) {
+        read_end_record(reader, arguments);
+    } else if (strcmp(name, "thread_name") == 0) {
+        uint32_t row = 0;
+        const char *row_name = NULL;
+        if (get_row(reader, object, &row) && get_text(reader, arguments, "name", &row_name) &&
+            (!reader->model->rows[row].name || reader->model->rows[row].kind != TRACE_ROW_CALLS))
+            reader->model->rows[row].name = row_name; /* of calls that share a row the first's */
+    }
+}
+
+static bool read_moments(trace_reader *reader, const json_t *arguments, trace_op *op)
+{
+    return get_time_if_any(reader, arguments, "submitted", &op->submitted_ns) &&
+           get_time_if_any(reader, arguments, "ready", &op->ready_ns) &&
+           get_time_if_any(reader, arguments, "issued", &op->issued_ns) &&
+           get_time_if_any(reader, arguments, "fired", &op->fired_ns) &&
+           get_time_if_any(reader, arguments, "resolved", &op->resolved_ns);
+}
+
+/* A row that nobody named is called by what its first operation says of it. */
+static bool name_row(trace_reader *reader, const json_t *arguments, trace_row *row)
+{
+    const json_t *device = json_object_get(arguments, "device");
+    const json_t *stream = json_object_get(arguments, "stream");
+    if (row->name || row->kind != TRACE_ROW_STREAM || !json_is_string(device))
+        return true;
+    char name[128];
+    int length =
+        snprintf(name, sizeof(name), "engine %lld %.64s",
+                 (long long)(row->thread / TRACE_ROWS_OF_ENGINE), json_string_value(device));
+    if (json_is_integer(stream))
+        length += snprintf(name + length, sizeof(name) - (size_t)length, " stream %lld",
+                           (long long)json_integer_value(stream));
+    row->name = trace_model_text(reader->model, name, (size_t)length);
+    return is_stored(reader, row->name ? TRACE_OK : TRACE_NO_MEMORY, "");
+}
+
+static void read_operation(trace_reader *reader, const json_t *object)
+{
+    const json_t *arguments = json_object_get(object, "args");
+    int64_t id = 0;
+    int64_t duration_ns = 0;
+    trace_op op = {
+        .submitted_ns = TRACE_NO_TIME,
+        .ready_ns = TRACE_NO_TIME,
+        .issued_ns = TRACE_NO_TIME,
+        .fired_ns = TRACE_NO_TIME,
+        .resolved_ns = TRACE_NO_TIME,
+        .status = reader->model->status_pending,
+        .offset_bytes = reader->line_begin,
+        .line = reader->number < UINT32_MAX ? (uint32_t)reader->number : UINT32_MAX,
+    };
+    if (!get_text(reader, object, "name", &op.label) ||
+        !get_time(reader, object, "ts", &op.begin_ns) ||
+        !get_time(reader, object, "dur", &duration_ns) ||
+        !get_count(reader, arguments, "op", &id) ||
+        !get_text(reader, arguments, "kind", &op.kind) ||
+        !get_text_if_any(reader, arguments, "status", &op.status) ||
+        !get_count_if_any(reader, arguments, "bytes", &op.size_bytes) ||
+        !get_count_if_any(reader, arguments, "waited_for", &op.waited_for) ||
+        !read_moments(reader, arguments, &op))
+        return;
+    if (id == 0) {
+        (void)tell_bad(reader, "op", "is 0");
+        return;
+    }
+    if (duration_ns > TRACE_TIME_MAX_NS - op.begin_ns) {
+        (void)tell_bad(reader, "dur", "ends after more than 285 years");
+        return;
+    }
+    op.id = (uint64_t)id;
+    op.end_ns = op.begin_ns + duration_ns;
+    if (get_row(reader, object, &op.row) &&
+        name_row(reader, arguments, &reader->model->rows[op.row]))
+        (void)is_stored(reader, trace_model_add(reader->model, &op),
+                        "an operation too many; there may be 16777216");
+}
+
+static void read_object(trace_reader *reader, const json_t *object)
+{
+    const char *phase = json_string_value(json_object_get(object, "ph"));
+    const char *name = json_string_value(json_object_get(object, "name"));
+    const char *category = json_string_value(json_object_get(object, "cat"));
+    if (!phase)
+        (void)tell_bad(reader, "ph", "is missing, or no text");
+    else if (strcmp(phase, "M") == 0 && name)
+        read_metadata(reader, object, name);
+    else if (strcmp(phase, "X") == 0 && category && strcmp(category, "ferry") == 0)
+        read_operation(reader, object);
+    /* The rest is for other viewers: waits and flows, which the operations' args say too. */
+}
+
+static void parse(trace_reader *reader, const char *text, size_t length)
+{
+    json_error_t error;
+    json_t *object = json_loadb(text, length, 0, &error);
+    if (!object && json_error_code(&error) == json_error_out_of_memory)
+        reader->result = TRACE_NO_MEMORY;
+    else if (!object)
+        trace_problems_add(reader->problems, reader->number,
+                           reader->line_begin + (uint64_t)(text - reader->line) +
+                               (error.position > 0 ? (uint64_t)error.position : 0),
+                           "%s", error.text);
+    else if (!json_is_object(object))
+        tell(reader, "no object");
+    else
+        read_object(reader, object);
+    json_decref(object);
+}
+
+static bool is_blank(char byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\r';
+}
+
+static void take_line(trace_reader *reader)
+{
+    const char *text = reader->line;
+    size_t length = reader->length;
+    while (length > 0 && is_blank(text[length - 1]))
+        length--;
+    while (length > 0 && is_blank(*text)) {
+        text++;
+        length--;
+    }
+    if (length == 0)
+        return;
+    bool is_first = !reader->is_begun;
+    reader->is_begun = true;
+    if (is_first && length == 1 && *text == '[')
+        return;
+    if (is_first)
+        tell(reader, "a trace begins with a line '['");
+    if (reader->is_ended) {
+        tell(reader, "text after the end");
+        return;
+    }
+    if (length == 1 && *text == ']') {
+        reader->is_ended = true;
+        return;
+    }
+    parse(reader, text, text[length - 1] == ',' ? length - 1 : length);
+}
+
+/* Reads on to the end of a line that is too long for a trace. */
+static bool skip_line(trace_reader *reader)
+{
+    uint64_t first = reader->offset;
+    int byte;
+    tell(reader, "a line of more than 1 MiB");
+    while ((byte = getc_unlocked(reader->file)) != EOF) {
+        reader->offset++;
+        if (byte == '\n')
+            return true;
+        if (reader->offset - first > SKIPPED_MAX_BYTES) {
+            tell(reader, "the line does not end; what follows it is not read");
+            return false;
+        }
+    }
+    return false;
+}
+
+/* False at the end of the file. */
+static bool next_line(trace_reader *reader)
+{
+    reader->number++;
+    reader->line_begin = reader->offset;
+    reader->length = 0;
+    int byte;
+    while ((byte = getc_unlocked(reader->file)) != EOF) {
+        reader->offset++;
+        if (byte == '\n')
+            return true;
+        if (reader->length == TRACE_LINE_MAX_BYTES) {
+            reader->length = 0;
+            return skip_line(reader);
+        }
+        reader->line[reader->length++] = (char)byte;
+    }
+    if (reader->length == 0)
+        reader->number--; /* there was no such line */
+    return reader->length > 0;
+}
+
+trace_result trace_read(FILE *file, trace_model *model, trace_problems *problems)
+{
+    trace_reader reader = {
+        .file = file,
+        .model = model,
+        .problems = problems,
+        .line = malloc(TRACE_LINE_MAX_BYTES),
+    };
+    if (!reader.line)
+        return TRACE_NO_MEMORY;
+    while (reader.result == TRACE_OK && next_line(&reader)) {
+        take_line(&reader);
+        if (reader.number == LINES_MAX) {
+            tell(&reader, "more lines than a trace may have; what follows is not read");
+            break;
+        }
+    }
+    if (ferror(file))
+        trace_problems_add(problems, reader.number, reader.offset, "reading: %s", strerror(errno));
+    free(reader.line);
+    if (reader.result != TRACE_OK)
+        return reader.result;
+    if (model->is_cut)
+        trace_problems_add(problems, reader.number, reader.offset,
+                           "cut short: the record that ends a trace is missing");
+    else if (!reader.is_ended)
+        trace_problems_add(problems, reader.number, reader.offset, "cut short: no ']'");
+    return trace_model_finish(model, problems);
+}
