@@ -17,14 +17,13 @@ static const char *fill_of(const fry_dump_node *node)
 static void begin(fry_dump *dump)
 {
     const ferry_engine *engine = dump->engine;
-    fry_text_print(&dump->text,
-                   "digraph ferry {\n"
-                   "graph [rankdir=LR, label=\"engine %" PRIu64 ", %s%s%s, entering %" PRIu32
-                   "\"];\n"
-                   "node [shape=box, style=filled, fillcolor=white];\n",
-                   engine->id, fry_dump_mode_name(engine),
-                   dump->facts.is_closing ? ", closing" : "",
-                   dump->facts.is_stopped ? ", stopped" : "", dump->facts.entering);
+    fry_text_print(
+        &dump->text,
+        "digraph ferry {\n"
+        "graph [rankdir=LR, label=\"engine %" PRIu64 ", %s%s%s, entering %" PRIu32 "\"];\n"
+        "node [shape=box, style=filled, fillcolor=white];\n",
+        engine->id, fry_dump_mode_name(engine), dump->facts.is_closing ? ", closing" : "",
+        dump->facts.is_stopped ? ", stopped" : "", dump->facts.entering);
 }
 
 static void print_edges(fry_text *text, const fry_dump_node *node)
@@ -35,6 +34,9 @@ static void print_edges(fry_text *text, const fry_dump_node *node)
                        fry_dump_nature_name(wait->nature),
                        wait->is_on_device ? ", style=dashed" : "");
     }
+    if (node->batch != 0)
+        fry_text_print(text, "n%" PRIu64 " -> n%" PRIu64 " [label=\"batch\"];\n", node->id,
+                       node->batch);
 }
 
 /* Lines of a label end with \n, which graphviz reads. */
