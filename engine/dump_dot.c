@@ -34,6 +34,9 @@ static void print_edges(fry_text *text, const fry_dump_node *node)
                        fry_dump_nature_name(wait->nature),
                        wait->is_on_device ? ", style=dashed" : "");
     }
+    if (node->batch != 0)
+        fry_text_print(text, "n%" PRIu64 " -> n%" PRIu64 " [label=\"batch\"];\n", node->id,
+                       node->batch);
 }
 
 /* Lines of a label end with \n, which graphviz reads. */

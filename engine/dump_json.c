@@ -141,6 +141,8 @@ static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
                      node->reason == FRY_DUMP_FUNCTION ? "function" : "hardware");
     print_string(text, "waits_for", fry_dump_reason_name(node->reason));
     print_waits(text, node);
+    if (node->batch != 0)
+        print_number(text, "batch", (int64_t)node->batch);
     print_flags(text, node);
     if (node->has_deadline)
         print_number(text, "deadline_in_ns", node->deadline_in_ns);

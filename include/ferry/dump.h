@@ -67,7 +67,9 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *      "waits"      operations it waits for: "op", "nature" ("after", "read", "order", "any",
  *                   "issued", "quiet"; of a drain "before": the oldest of all before it),
  *                   "where" ("host", or "device" if its stream waits); at most 8, "more" says
- *                   how many others hold it
+ *                   how many others hold it; of a batch nearly all are those
+ *      "batch"      the batch that it is one of, and that waits for it; left out if it has a
+ *                   deadline and a future, since then it is in that one's "waits"
  *      "flags"      any of "failing" (it will be failed as soon as the graph is worked on),
  *                   "cancel_requested", "fired" (its hardware or function has ended),
  *                   "refused_write" (it stands for a write that was refused)
