@@ -50,11 +50,13 @@ typedef struct fry_dump_node {
     int64_t deadline_in_ns; /* has_deadline */
     uint64_t size_bytes;    /* has_size */
     uint64_t more;          /* waits beside those listed */
+    uint64_t batch;         /* the one it is counted in; 0 none */
     int32_t status;         /* FERRY_PENDING: its future is not resolved */
     uint16_t device;
     uint16_t lane; /* copies: index in engine->lanes */
     uint8_t kind;
     uint8_t state;
+    int8_t priority;
     uint8_t reason; /* fry_dump_reason */
     uint8_t wait_count;
     bool has_label, has_size, has_deadline;
@@ -84,6 +86,7 @@ typedef struct fry_dump_lane {
 typedef struct fry_dump_facts {
     bool is_closing, is_stopped, is_starved;
     uint32_t entering;
+    uint64_t tasks_posted, tasks_misrun;
 } fry_dump_facts;
 
 typedef struct fry_dump_totals {
