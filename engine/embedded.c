@@ -213,7 +213,8 @@ int64_t ferry_engine_timeout_ns(const ferry_engine *given)
     int64_t timer_ns = fry_next_timer_ns(engine);
     (void)fry_turn_end(&turn, 1);
     if (work || fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0 ||
-        fry_load_acquire(&engine->requests.top) != NULL)
+        fry_load_acquire(&engine->requests.top) != NULL ||
+        fry_load_acquire(&engine->room_came) != 0)
         return 0;
     if (timer_ns == INT64_MAX)
         return -1;

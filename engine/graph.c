@@ -246,8 +246,15 @@ static void fire_nature(fry_turn *turn, fry_node *node, fry_edge_nature nature)
     }
 }
 
+/* What stands for a refused write, or tells of room, is none of the user's. */
+static int64_t is_load(const fry_node *node)
+{
+    return (node->flags & FRY_NODE_RESERVE) == 0;
+}
+
 static void live_remove(ferry_engine *engine, fry_node *node)
 {
+    fry_load_add(engine, -is_load(node));
     fry_node **first = node->kind == FERRY_OP_PROMISE ? &engine->promises : &engine->live_first;
     if (node->live_previous != NULL)
         node->live_previous->live_next = node->live_next;
@@ -261,6 +268,7 @@ static void live_remove(ferry_engine *engine, fry_node *node)
 
 static void live_add(ferry_engine *engine, fry_node *node)
 {
+    fry_load_add(engine, is_load(node));
     if (node->kind == FERRY_OP_PROMISE) {
         node->live_previous = NULL;
         node->live_next = engine->promises;
@@ -601,6 +609,8 @@ static bool reserve_spans(fry_turn *turn, fry_node *node, bool *has_room_p)
         turn->engine->starved = true;
         return false;
     }
+    if (status == FERRY_E_AGAIN)
+        fry_entry_refused(turn->engine, &turn->need, &turn->missing);
     fry_hazard_poison_wide(node, status);
     node->refusal = (int16_t)status;
     return true;

@@ -103,6 +103,7 @@ static void written_link(fry_segment *segment, fry_node *writer)
     if (writer->written != NULL)
         writer->written->writer_previous = segment;
     writer->written = segment;
+    fry_load_add(segment->buffer->engine, 1);
 }
 
 static void written_unlink(fry_segment *segment)
@@ -116,6 +117,7 @@ static void written_unlink(fry_segment *segment)
     if (segment->writer_next != NULL)
         segment->writer_next->writer_previous = segment->writer_previous;
     segment->writer = NULL;
+    fry_load_add(segment->buffer->engine, -1);
 }
 
 static fry_segment *segment_insert(fry_turn *turn, ferry_buffer *buffer, size_t begin, size_t end,
@@ -147,6 +149,7 @@ static void reader_insert(fry_turn *turn, fry_segment *segment, fry_node *node)
     if (reader->node_next != NULL)
         reader->node_next->node_previous = reader;
     node->reads = reader;
+    fry_load_add(turn->engine, 1);
 }
 
 static void reader_remove(fry_turn *turn, fry_reader *reader)
@@ -163,6 +166,7 @@ static void reader_remove(fry_turn *turn, fry_reader *reader)
         reader->node->reads = reader->node_next;
     if (reader->node_next != NULL)
         reader->node_next->node_previous = reader->node_previous;
+    fry_load_add(turn->engine, -1);
     fry_pool_give(&turn->engine->readers, &turn->context->readers, reader);
 }
 
@@ -257,18 +261,41 @@ static void need_of(const fry_use *use, fry_need *need)
     need->segments += segments;
     need->readers += cut + 2 + pieces + segments;
     need->edges += pieces + 2 + listed + cut;
+    need->spans++;
 }
 
 ferry_status fry_hazard_stock(ferry_engine *engine, fry_context *context, const fry_need *need,
-                              bool may_grow)
+                              bool may_grow, fry_need *missing)
 {
+    uint64_t count = 0;
     ferry_status status =
-        fry_pool_reserve(&engine->segments, &context->segments, need->segments, may_grow);
-    if (status == FERRY_OK)
-        status = fry_pool_reserve(&engine->readers, &context->readers, need->readers, may_grow);
-    if (status == FERRY_OK)
-        status = fry_pool_reserve(&engine->edges, &context->edges, need->edges, may_grow);
+        fry_pool_reserve(&engine->segments, &context->segments, need->segments, may_grow, &count);
+    if (fry_unlikely(status != FERRY_OK)) {
+        *missing = (fry_need){.segments = count};
+        return status;
+    }
+    status = fry_pool_reserve(&engine->readers, &context->readers, need->readers, may_grow, &count);
+    if (fry_unlikely(status != FERRY_OK)) {
+        *missing = (fry_need){.readers = count};
+        goto err;
+    }
+    status = fry_pool_reserve(&engine->edges, &context->edges, need->edges, may_grow, &count);
+    if (fry_unlikely(status != FERRY_OK)) {
+        *missing = (fry_need){.edges = count};
+        goto err;
+    }
+    return FERRY_OK;
+
+err:
+    fry_hazard_unstock(engine, context);
     return status;
+}
+
+void fry_hazard_unstock(ferry_engine *engine, fry_context *context)
+{
+    fry_pool_unreserve(&engine->segments, &context->segments);
+    fry_pool_unreserve(&engine->readers, &context->readers);
+    fry_pool_unreserve(&engine->edges, &context->edges);
 }
 
 ferry_status fry_hazard_reserve(fry_turn *turn, fry_node *node)
@@ -277,7 +304,8 @@ ferry_status fry_hazard_reserve(fry_turn *turn, fry_node *node)
     turn->need = (fry_need){0};
     for (const fry_use *use = accesses_of(node, local); use != NULL; use = use->next)
         need_of(use, &turn->need);
-    return fry_hazard_stock(turn->engine, turn->context, &turn->need, turn->is_loop);
+    return fry_hazard_stock(turn->engine, turn->context, &turn->need, turn->is_loop,
+                            &turn->missing);
 }
 
 /* ---- entering ---- */
@@ -402,9 +430,7 @@ void fry_hazard_enter(fry_turn *turn, fry_node *node)
             }
         }
     }
-    fry_pool_unreserve(&turn->engine->segments, &turn->context->segments);
-    fry_pool_unreserve(&turn->engine->readers, &turn->context->readers);
-    fry_pool_unreserve(&turn->engine->edges, &turn->context->edges);
+    fry_hazard_unstock(turn->engine, turn->context);
 }
 
 /* ---- leaving ---- */

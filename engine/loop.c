@@ -18,7 +18,6 @@
  */
 #include "engine/graph.h"
 
-
 void fry_wake_write(ferry_engine *engine)
 {
     fry_store_relaxed(&engine->wake_written, 1);
@@ -156,6 +155,8 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
     done += freed;
     if (fry_unlikely(flight_is_due))
         fry_flight_dump(engine);
+    if (fry_unlikely(fry_load_relaxed(&engine->room_came) != 0))
+        done += fry_room_look(engine);
     if (fry_unlikely(fry_load_relaxed(&engine->has_hooks) != 0))
         fry_trace_pump(engine);
     if (with_callbacks)
@@ -211,7 +212,8 @@ bool fry_arm(ferry_engine *engine)
     }
     idle = idle && fry_load_seq_cst(&engine->requests.top) == NULL &&
            fry_load_seq_cst(&engine->frees.top) == NULL &&
-           fry_load_seq_cst(&engine->inbox.top) == NULL;
+           fry_load_seq_cst(&engine->inbox.top) == NULL &&
+           fry_load_seq_cst(&engine->room_came) == 0;
     if (idle && !looked) {
         /* The timer stands as it was: new deadlines wake the loop. */
     } else if (idle && engine->clock.is_real) {

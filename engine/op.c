@@ -6,9 +6,6 @@
  */
 #include "engine/graph.h"
 
-#define AFTER_COUNT_MAX ((size_t)1 << 20)
-#define ACCESS_COUNT_MAX ((size_t)1 << 16)
-
 typedef struct fry_request {
     ferry_engine *engine;
     fry_context *context;
@@ -62,9 +59,10 @@ static ferry_status request_options(fry_request *request, ferry_engine *engine,
             return refuse(engine, status, "operation options of a size that can't be are refused");
     }
     const ferry_op_options *given = &request->options;
-    if ((given->after == NULL && given->after_count != 0) || given->after_count > AFTER_COUNT_MAX ||
+    if ((given->after == NULL && given->after_count != 0) ||
+        given->after_count > engine->after_count_max ||
         (given->accesses == NULL && given->access_count != 0) ||
-        given->access_count > ACCESS_COUNT_MAX || given->deadline_ns < 0)
+        given->access_count > engine->access_count_max || given->deadline_ns < 0)
         return refuse(engine, FERRY_E_INVALID, "operation options out of their limits are refused");
     return FERRY_OK;
 }
@@ -83,6 +81,13 @@ static ferry_status request_open(fry_request *request, ferry_engine *engine,
     return fry_likely(request->context != NULL) ? FERRY_OK : FERRY_E_NO_MEMORY;
 }
 
+/* Of one that is no static future. */
+static bool takes_edge(const ferry_future *future, fry_edge_nature nature)
+{
+    return nature != FRY_EDGE_AFTER || !fry_future_is_resolved(future) ||
+           fry_future_status(future) != FERRY_OK;
+}
+
 static ferry_status add_after(fry_request *request, fry_node *node, ferry_future *future,
                               fry_edge_nature nature)
 {
@@ -98,17 +103,47 @@ static ferry_status add_after(fry_request *request, fry_node *node, ferry_future
         /* It has failed already; so will this one, in its place in program order. */
         if (node->refusal == FERRY_OK && nature != FRY_EDGE_QUIET) {
             node->refusal = FERRY_E_DEPENDENCY;
-            fry_future_set_error(&node->future, fry_error_static(fry_future_status(future)),
-                                 true);
+            fry_future_set_error(&node->future, fry_error_static(fry_future_status(future)), true);
         }
         return FERRY_OK;
     }
     if (fry_unlikely(future->owner != &engine->owner))
         return refuse(engine, FERRY_E_INVALID, "waiting for another engine's future is refused");
-    if (nature == FRY_EDGE_AFTER && fry_future_is_resolved(future) &&
-        fry_future_status(future) == FERRY_OK)
+    if (!takes_edge(future, nature))
         return FERRY_OK;
     return fry_node_add_edge(engine, request->context, node, fry_node_of(future), nature);
+}
+
+/* The bound came in the midst of a list; `left` still need an edge. */
+static void note_lacking_edges(ferry_engine *engine, const fry_node *node,
+                               ferry_future *const *left, size_t count, fry_edge_nature nature)
+{
+    uint64_t lacking = 0, found = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (left[i] != NULL && !fry_future_is_static(left[i]) && takes_edge(left[i], nature))
+            lacking++;
+    }
+    for (const fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling)
+        found++;
+    if (lacking == 0)
+        lacking = 1; /* the last of them resolved this moment */
+    fry_edges_refused(engine, found + lacking, lacking);
+}
+
+static ferry_status add_all_after(fry_request *request, fry_node *node,
+                                  ferry_future *const *futures, size_t count,
+                                  fry_edge_nature nature)
+{
+    ferry_status status = FERRY_OK;
+    size_t i = 0;
+    for (; i < count; i++) {
+        status = add_after(request, node, futures[i], nature);
+        if (fry_unlikely(status != FERRY_OK))
+            break;
+    }
+    if (fry_unlikely(status == FERRY_E_AGAIN))
+        note_lacking_edges(request->engine, node, futures + i, count - i, nature);
+    return status;
 }
 
 static ferry_status add_access(fry_request *request, fry_node *node, const ferry_access *access)
@@ -123,6 +158,21 @@ static ferry_status add_access(fry_request *request, fry_node *node, const ferry
     return fry_node_add_use(request->engine, request->context, node, access);
 }
 
+static ferry_status add_all_accesses(fry_request *request, fry_node *node)
+{
+    const ferry_op_options *options = &request->options;
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; status == FERRY_OK && i < options->access_count; i++)
+        status = add_access(request, node, &options->accesses[i]);
+    if (fry_unlikely(status == FERRY_E_AGAIN)) {
+        uint64_t count = 0;
+        for (size_t i = 0; i < options->access_count; i++)
+            count += options->accesses[i].span.size_bytes != 0;
+        fry_pool_refused(&request->engine->uses, count);
+    }
+    return status;
+}
+
 /* The node with all that the options say, or NULL. */
 static fry_node *request_node(fry_request *request, ferry_op_kind kind, ferry_status *status_p)
 {
@@ -135,11 +185,10 @@ static fry_node *request_node(fry_request *request, ferry_op_kind kind, ferry_st
         node->flags |= FRY_NODE_HAS_DEADLINE;
         node->deadline_ns = options->deadline_ns;
     }
-    ferry_status status = FERRY_OK;
-    for (size_t i = 0; status == FERRY_OK && i < options->after_count; i++)
-        status = add_after(request, node, options->after[i], FRY_EDGE_AFTER);
-    for (size_t i = 0; status == FERRY_OK && i < options->access_count; i++)
-        status = add_access(request, node, &options->accesses[i]);
+    ferry_status status =
+        add_all_after(request, node, options->after, options->after_count, FRY_EDGE_AFTER);
+    if (fry_likely(status == FERRY_OK) && options->access_count != 0)
+        status = add_all_accesses(request, node);
     if (fry_likely(status == FERRY_OK))
         return node;
     fry_node_discard(request->engine, request->context, node);
@@ -161,8 +210,7 @@ static void poison_refused(ferry_engine *engine, fry_context *context, ferry_spa
 {
     if (span.size_bytes == 0)
         return;
-    fry_node *node =
-        context != NULL ? fry_node_create_reserve(engine, context, FERRY_OP_DEFINE) : NULL;
+    fry_node *node = context != NULL ? fry_node_create_reserve(engine, context) : NULL;
     if (node == NULL) {
         fry_store_release(&span.buffer->refused, status); /* pairs with take_refusal in hazard.c */
         return;
@@ -278,7 +326,7 @@ static ferry_future *combine(ferry_engine *engine, ferry_op_kind kind, fry_edge_
 {
     fry_request request = {0};
     ferry_status status = request_open(&request, engine, NULL);
-    if (status == FERRY_OK && ((futures == NULL && count != 0) || count > AFTER_COUNT_MAX ||
+    if (status == FERRY_OK && ((futures == NULL && count != 0) || count > engine->after_count_max ||
                                (kind == FERRY_OP_ANY && count == 0)))
         status = refuse(engine, FERRY_E_INVALID, "combining no or too many futures is refused");
     if (status != FERRY_OK)
@@ -286,8 +334,7 @@ static ferry_future *combine(ferry_engine *engine, ferry_op_kind kind, fry_edge_
     fry_node *node = request_node(&request, kind, &status);
     if (node == NULL)
         return fry_refused(engine, status);
-    for (size_t i = 0; status == FERRY_OK && i < count; i++)
-        status = add_after(&request, node, futures[i], nature);
+    status = add_all_after(&request, node, futures, count, nature);
     if (status == FERRY_OK)
         return request_submit(&request, node);
     fry_node_discard(engine, request.context, node);
@@ -350,7 +397,7 @@ ferry_status ferry_buffer_define(ferry_span span, ferry_future *future)
         .dst = span.buffer, .dst_offset = span.offset_bytes, .size_bytes = span.size_bytes};
     fry_node_init_spans(node);
     if (future != NULL)
-        status = add_after(&request, node, future, FRY_EDGE_AFTER);
+        status = add_all_after(&request, node, &future, 1, FRY_EDGE_AFTER);
     if (status != FERRY_OK) {
         fry_node_discard(engine, request.context, node);
         ferry_future_release(refuse_writes(&request, engine, status, &span));

@@ -11,7 +11,11 @@ bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, 
 {
     if (!fry_baton_take(&engine->baton))
         return false;
-    *turn = (fry_turn){.engine = engine, .context = context, .is_loop = is_loop};
+    /* Not the rest, which is large and says something after a refusal only. */
+    turn->engine = engine;
+    turn->context = context;
+    turn->is_loop = is_loop;
+    turn->wake = false;
     return true;
 }
 
@@ -30,6 +34,8 @@ size_t fry_turn_end(fry_turn *turn, size_t budget)
                    fry_load_relaxed(&engine->frees.top) != NULL;
         bool spent = done >= budget || engine->starved;
         fry_baton_give(&engine->baton);
+        if (fry_unlikely(fry_load_relaxed(&engine->room_wanted) != 0))
+            fry_room_after_turn(engine);
         if (wake)
             fry_wake(engine);
         if (fry_likely(fry_stack_is_empty(&engine->inbox)))
@@ -77,13 +83,15 @@ static bool enter_now(fry_turn *turn, fry_node *node)
 static void go_on_with_room(ferry_engine *engine, fry_context *context, const fry_need *need)
 {
     fry_turn turn;
-    if (fry_hazard_stock(engine, context, need, true) == FERRY_OK &&
+    fry_need missing;
+    if (fry_hazard_stock(engine, context, need, true, &missing) == FERRY_OK &&
         fry_turn_begin(&turn, engine, context, false)) {
         engine->starved = false;
         (void)fry_turn_end(&turn, engine->submit_budget);
     } else {
         fry_wake(engine);
     }
+    fry_hazard_unstock(engine, context); /* another may have entered the node meanwhile */
 }
 
 void fry_turn_submit(ferry_engine *engine, fry_context *context, fry_node *node)
