@@ -50,26 +50,38 @@ static uint64_t slots_of(const fry_magazine *magazine)
 
 /* ---- the depot ---- */
 
-/* After a full barrier that follows the giving; pairs with those in fry_pool_look. */
+/* Cold: somebody wants to know that slots are given. */
 static void tell_of(fry_pool *pool, uint64_t count)
 {
-    if (fry_likely(fry_load_acquire(&pool->wanted) == 0))
-        return;
     int64_t to_come = fry_fetch_sub(&pool->to_come, (int64_t)count);
     if (to_come > 0 && to_come <= (int64_t)count)
         pool->news.fn(pool->news.arg);
 }
 
-static void depot_push(fry_pool *pool, fry_magazine *magazine)
+/* After a full barrier that follows the giving; pairs with those in fry_pool_look. */
+static inline bool is_wanted(const fry_pool *pool)
 {
-    uintptr_t *below = &words_of(pool, magazine)->below;
-    uint64_t slots = slots_of(magazine); /* it is anybody's once it is in */
+    return fry_unlikely(fry_load_acquire(&pool->wanted) != 0);
+}
+
+/* Magazines through `below`, down to `last`, which is so many slots. */
+static inline void depot_push_chain(fry_pool *pool, fry_magazine *first, fry_magazine *last,
+                                    uint64_t last_slots)
+{
+    uintptr_t *below = &words_of(pool, last)->below;
     fry_counted_pointer top;
     do {
         top = fry_counted_load(&pool->depot);
-        fry_store_relaxed(below, (uintptr_t)top.pointer | (uintptr_t)slots);
-    } while (!fry_counted_cas(&pool->depot, top, magazine)); /* pairs with depot_pop */
-    tell_of(pool, slots);
+        fry_store_relaxed(below, (uintptr_t)top.pointer | (uintptr_t)last_slots);
+    } while (!fry_counted_cas(&pool->depot, top, first)); /* pairs with depot_pop */
+}
+
+static void depot_push(fry_pool *pool, fry_magazine *magazine)
+{
+    uint64_t slots = slots_of(magazine); /* it is anybody's once it is in */
+    depot_push_chain(pool, magazine, magazine, slots);
+    if (is_wanted(pool))
+        tell_of(pool, slots);
 }
 
 static fry_magazine *depot_pop(fry_pool *pool)
@@ -102,7 +114,8 @@ static ferry_status chunk_create(fry_pool *pool, char **slots_p, uint64_t *count
     char *slots = fry_alloc_raw(pool->memory, count * pool->slot_bytes, FRY_CACHE_LINE);
     if (slots == NULL) {
         (void)fry_fetch_sub(&pool->made, count);
-        tell_of(pool, count);
+        if (is_wanted(pool))
+            tell_of(pool, count);
         return FERRY_E_NO_MEMORY;
     }
     for (uint64_t i = 0; i < count; i++)
@@ -180,8 +193,7 @@ void fry_pool_give_magazine(fry_pool *pool, fry_pool_cache *cache, void *slot)
     cache->loaded->count = 0;
 }
 
-ferry_status fry_pool_reserve(fry_pool *pool, fry_pool_cache *cache, uint64_t count, bool may_grow,
-                              uint64_t *missing_p)
+ferry_status fry_pool_reserve(fry_pool *pool, fry_pool_cache *cache, uint64_t count, bool may_grow)
 {
     uint64_t have = slots_of(cache->loaded) + slots_of(cache->spare);
     fry_magazine *magazine = cache->reserved;
@@ -196,25 +208,35 @@ ferry_status fry_pool_reserve(fry_pool *pool, fry_pool_cache *cache, uint64_t co
             if (status != FERRY_OK) {
                 /* Somebody who needs less may find it. */
                 fry_pool_unreserve(pool, cache);
-                if (missing_p != NULL)
-                    *missing_p = count - have;
+                cache->missing = count - have;
                 return status;
             }
         }
-        fry_store_relaxed(&words_of(pool, magazine)->below, (uintptr_t)cache->reserved);
+        uint64_t slots = slots_of(magazine);
+        fry_store_relaxed(&words_of(pool, magazine)->below, (uintptr_t)cache->reserved | slots);
         cache->reserved = magazine;
-        have += slots_of(magazine);
+        have += slots;
     }
     return FERRY_OK;
 }
 
 void fry_pool_unreserve(fry_pool *pool, fry_pool_cache *cache)
 {
-    while (cache->reserved != NULL) {
-        fry_magazine *magazine = cache->reserved;
-        cache->reserved = magazine_of(fry_load_relaxed(&words_of(pool, magazine)->below));
-        depot_push(pool, magazine);
+    fry_magazine *first = cache->reserved, *last = first;
+    if (first == NULL)
+        return;
+    uint64_t slots = 0, last_slots = 0;
+    for (fry_magazine *next = first; next != NULL;) {
+        uintptr_t below = fry_load_relaxed(&words_of(pool, next)->below);
+        last_slots = below & MAGAZINE_COUNT_MASK;
+        slots += last_slots;
+        last = next;
+        next = magazine_of(below);
     }
+    cache->reserved = NULL;
+    depot_push_chain(pool, first, last, last_slots);
+    if (is_wanted(pool))
+        tell_of(pool, slots);
 }
 
 void fry_pool_flush(fry_pool *pool, fry_pool_cache *cache)
@@ -235,7 +257,8 @@ void fry_pool_add_cache(fry_pool *pool)
         return;
     uint64_t count = 2 * ((uint64_t)pool->magazine_slots + 1);
     (void)fry_fetch_add(&pool->limit, count);
-    tell_of(pool, count);
+    if (is_wanted(pool))
+        tell_of(pool, count);
 }
 
 void fry_pool_refused(fry_pool *pool, uint64_t count)

@@ -54,8 +54,8 @@ typedef struct fry_magazine {
 /* The last two words of every slot. */
 typedef struct fry_pool_words {
     uintptr_t chunk; /* first slot of a chunk: the chunk before, and how many slots this one has */
-    uintptr_t below; /* magazine in the depot: the one below it, and beside that how many slots it
-                        is; atomic */
+    uintptr_t below; /* magazine in the depot, or reserved: the one below it, and beside that how
+                        many slots this one is; atomic */
 } fry_pool_words;
 
 /* Called, by whoever gives slots back, when as many as were missing have come. Under any lock of
@@ -95,7 +95,8 @@ typedef enum fry_pool_room {
 typedef struct fry_pool_cache {
     fry_magazine *loaded;
     fry_magazine *spare;
-    fry_magazine *reserved; /* more of them, through `below` */
+    fry_magazine *reserved; /* more of them, through `below`, ready for the depot */
+    uint64_t missing;       /* what the last reserve that failed did not find */
 } fry_pool_cache;
 
 /*
@@ -120,11 +121,10 @@ void fry_pool_give_magazine(fry_pool *pool, fry_pool_cache *cache, void *slot);
 
 /*
  * Sees to it that the next `count` fry_pool_take succeed; like fry_pool_refill. fry_pool_unreserve
- * gives what was not taken back. If it fails it sets nothing aside, and *missing_p (NULL allowed)
- * says how many it did not find.
+ * gives what was not taken back. If it fails it sets nothing aside, and cache->missing says how
+ * many it did not find.
  */
-ferry_status fry_pool_reserve(fry_pool *pool, fry_pool_cache *cache, uint64_t count, bool may_grow,
-                              uint64_t *missing_p);
+ferry_status fry_pool_reserve(fry_pool *pool, fry_pool_cache *cache, uint64_t count, bool may_grow);
 void fry_pool_unreserve(fry_pool *pool, fry_pool_cache *cache);
 
 /* Gives all of a cache back, when its thread ends. */

@@ -238,7 +238,7 @@ void fry_pools_add_cache(ferry_engine *engine)
 static ferry_status fill_pool(fry_pool *pool, uint64_t count)
 {
     fry_pool_cache cache = {0};
-    ferry_status status = fry_pool_reserve(pool, &cache, count, true, NULL);
+    ferry_status status = fry_pool_reserve(pool, &cache, count, true);
     fry_pool_flush(pool, &cache);
     return status;
 }

@@ -246,15 +246,9 @@ static void fire_nature(fry_turn *turn, fry_node *node, fry_edge_nature nature)
     }
 }
 
-/* What stands for a refused write, or tells of room, is none of the user's. */
-static int64_t is_load(const fry_node *node)
-{
-    return (node->flags & FRY_NODE_RESERVE) == 0;
-}
-
 static void live_remove(ferry_engine *engine, fry_node *node)
 {
-    fry_load_add(engine, -is_load(node));
+    fry_load_add(engine, -1);
     fry_node **first = node->kind == FERRY_OP_PROMISE ? &engine->promises : &engine->live_first;
     if (node->live_previous != NULL)
         node->live_previous->live_next = node->live_next;
@@ -268,7 +262,6 @@ static void live_remove(ferry_engine *engine, fry_node *node)
 
 static void live_add(ferry_engine *engine, fry_node *node)
 {
-    fry_load_add(engine, is_load(node));
     if (node->kind == FERRY_OP_PROMISE) {
         node->live_previous = NULL;
         node->live_next = engine->promises;
@@ -538,6 +531,9 @@ static void arrive_again(fry_turn *turn, fry_node *node)
 static void enter_promise(fry_turn *turn, fry_node *node)
 {
     live_add(turn->engine, node);
+    fry_load_add(turn->engine, 1);
+    if (fry_unlikely((node->flags & FRY_NODE_RESERVE) != 0))
+        fry_writable_enters(turn->engine);
     node->flags |= FRY_NODE_LIVE;
     node->state = FRY_NODE_WAITING;
     uint8_t entering = FRY_OUTSIDE_ENTERING;
@@ -610,7 +606,7 @@ static bool reserve_spans(fry_turn *turn, fry_node *node, bool *has_room_p)
         return false;
     }
     if (status == FERRY_E_AGAIN)
-        fry_entry_refused(turn->engine, &turn->need, &turn->missing);
+        fry_entry_refused(turn->engine, &turn->need, &turn->lack);
     fry_hazard_poison_wide(node, status);
     node->refusal = (int16_t)status;
     return true;
@@ -630,6 +626,7 @@ static bool enter(fry_turn *turn, fry_node *node)
     }
     bool is_first = engine->live_first == NULL;
     live_add(engine, node);
+    fry_load_add(engine, 1);
     node->flags |= FRY_NODE_LIVE;
     node->state = FRY_NODE_WAITING;
     node->holding = 1;

@@ -14,13 +14,19 @@ typedef struct fry_need {
     uint64_t spans; /* that it touches */
 } fry_need;
 
+/* What of it was not there, of the one sort of slots that was looked for last. */
+typedef struct fry_lack {
+    uint64_t count;
+    bool is_of_edges;
+} fry_lack;
+
 typedef struct fry_turn {
     ferry_engine *engine;
     fry_context *context; /* the holding thread's */
     bool is_loop;         /* may take memory from the system, make errors, hand out functions */
     bool wake;            /* something is left that the loop must see */
     fry_need need;        /* once a node has found no room: what it takes at most */
-    fry_need missing;     /* what of it was not there, of the one sort that was looked for last */
+    fry_lack lack;        /* and what of it was not there */
 } fry_turn;
 
 /* Takes an item of the inbox: a new node, or one to which something happened outside. False: the
@@ -77,11 +83,10 @@ ferry_status fry_hazard_reserve(fry_turn *turn, fry_node *node);
 
 /*
  * Sees to room in a thread's caches; may_grow: also from the system. If it fails nothing is set
- * aside, and `missing` says how much of one sort was not there. fry_hazard_unstock gives back what
- * was not taken.
+ * aside, and *lack says what was not there. fry_hazard_unstock gives back what was not taken.
  */
 ferry_status fry_hazard_stock(ferry_engine *engine, fry_context *context, const fry_need *need,
-                              bool may_grow, fry_need *missing);
+                              bool may_grow, fry_lack *lack);
 void fry_hazard_unstock(ferry_engine *engine, fry_context *context);
 
 /* Orders the node after what touches its spans, and puts it into their lists. Reserved before. */
@@ -181,7 +186,10 @@ void fry_node_released(ferry_future *future);
 void fry_edges_refused(ferry_engine *engine, uint64_t needed, uint64_t missing);
 
 /* As it entered; with the baton. */
-void fry_entry_refused(ferry_engine *engine, const fry_need *need, const fry_need *missing);
+void fry_entry_refused(ferry_engine *engine, const fry_need *need, const fry_lack *lack);
+
+/* The promise of room enters, which is none of the load that was noted. */
+void fry_writable_enters(ferry_engine *engine);
 
 /* promise.c: resolves it in the calling thread; FERRY_E_BUSY if it has resolved. */
 ferry_status fry_promise_end(ferry_promise *promise, ferry_status status, const char *domain,

@@ -103,7 +103,6 @@ static void written_link(fry_segment *segment, fry_node *writer)
     if (writer->written != NULL)
         writer->written->writer_previous = segment;
     writer->written = segment;
-    fry_load_add(segment->buffer->engine, 1);
 }
 
 static void written_unlink(fry_segment *segment)
@@ -117,7 +116,6 @@ static void written_unlink(fry_segment *segment)
     if (segment->writer_next != NULL)
         segment->writer_next->writer_previous = segment->writer_previous;
     segment->writer = NULL;
-    fry_load_add(segment->buffer->engine, -1);
 }
 
 static fry_segment *segment_insert(fry_turn *turn, ferry_buffer *buffer, size_t begin, size_t end,
@@ -130,6 +128,7 @@ static fry_segment *segment_insert(fry_turn *turn, ferry_buffer *buffer, size_t 
     segment->poison = fry_error_retain(poison);
     segment->readers = NULL;
     written_link(segment, writer);
+    fry_load_add(turn->engine, writer != NULL);
     (void)fry_segment_tree_RB_INSERT(&buffer->segments, segment);
     return segment;
 }
@@ -174,6 +173,7 @@ static void segment_remove(fry_turn *turn, fry_segment *segment)
 {
     while (segment->readers != NULL)
         reader_remove(turn, segment->readers);
+    fry_load_add(turn->engine, -(int64_t)(segment->writer != NULL));
     written_unlink(segment);
     fry_error_release(segment->poison);
     (void)fry_segment_tree_RB_REMOVE(&segment->buffer->segments, segment);
@@ -265,29 +265,23 @@ static void need_of(const fry_use *use, fry_need *need)
 }
 
 ferry_status fry_hazard_stock(ferry_engine *engine, fry_context *context, const fry_need *need,
-                              bool may_grow, fry_need *missing)
+                              bool may_grow, fry_lack *lack)
 {
-    uint64_t count = 0;
+    const fry_pool_cache *last = &context->segments;
     ferry_status status =
-        fry_pool_reserve(&engine->segments, &context->segments, need->segments, may_grow, &count);
-    if (fry_unlikely(status != FERRY_OK)) {
-        *missing = (fry_need){.segments = count};
-        return status;
+        fry_pool_reserve(&engine->segments, &context->segments, need->segments, may_grow);
+    if (status == FERRY_OK) {
+        last = &context->readers;
+        status = fry_pool_reserve(&engine->readers, &context->readers, need->readers, may_grow);
     }
-    status = fry_pool_reserve(&engine->readers, &context->readers, need->readers, may_grow, &count);
-    if (fry_unlikely(status != FERRY_OK)) {
-        *missing = (fry_need){.readers = count};
-        goto err;
+    if (status == FERRY_OK) {
+        last = &context->edges;
+        status = fry_pool_reserve(&engine->edges, &context->edges, need->edges, may_grow);
     }
-    status = fry_pool_reserve(&engine->edges, &context->edges, need->edges, may_grow, &count);
     if (fry_unlikely(status != FERRY_OK)) {
-        *missing = (fry_need){.edges = count};
-        goto err;
+        *lack = (fry_lack){.count = last->missing, .is_of_edges = last == &context->edges};
+        fry_hazard_unstock(engine, context);
     }
-    return FERRY_OK;
-
-err:
-    fry_hazard_unstock(engine, context);
     return status;
 }
 
@@ -304,8 +298,7 @@ ferry_status fry_hazard_reserve(fry_turn *turn, fry_node *node)
     turn->need = (fry_need){0};
     for (const fry_use *use = accesses_of(node, local); use != NULL; use = use->next)
         need_of(use, &turn->need);
-    return fry_hazard_stock(turn->engine, turn->context, &turn->need, turn->is_loop,
-                            &turn->missing);
+    return fry_hazard_stock(turn->engine, turn->context, &turn->need, turn->is_loop, &turn->lack);
 }
 
 /* ---- entering ---- */
@@ -445,6 +438,7 @@ void fry_hazard_leave(fry_turn *turn, fry_node *node)
     bool failed = fry_future_status(&node->future) != FERRY_OK;
     while (node->written != NULL) {
         fry_segment *segment = node->written;
+        fry_load_add(turn->engine, -1);
         written_unlink(segment);
         if (failed)
             segment->poison = fry_error_retain(fry_future_root_error(&node->future));

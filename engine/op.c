@@ -114,36 +114,27 @@ static ferry_status add_after(fry_request *request, fry_node *node, ferry_future
     return fry_node_add_edge(engine, request->context, node, fry_node_of(future), nature);
 }
 
-/* The bound came in the midst of a list; `left` still need an edge. */
+/* The bound came in the midst of a list. */
 static void note_lacking_edges(ferry_engine *engine, const fry_node *node,
-                               ferry_future *const *left, size_t count, fry_edge_nature nature)
+                               ferry_future *const *after, size_t count, fry_edge_nature nature)
 {
-    uint64_t lacking = 0, found = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (left[i] != NULL && !fry_future_is_static(left[i]) && takes_edge(left[i], nature))
-            lacking++;
-    }
+    uint64_t needed = 0, found = 0;
+    for (size_t i = 0; i < count; i++)
+        needed +=
+            after[i] != NULL && !fry_future_is_static(after[i]) && takes_edge(after[i], nature);
     for (const fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling)
         found++;
-    if (lacking == 0)
-        lacking = 1; /* the last of them resolved this moment */
-    fry_edges_refused(engine, found + lacking, lacking);
+    if (needed <= found)
+        needed = found + 1; /* some have resolved this moment */
+    fry_edges_refused(engine, needed, needed - found);
 }
 
-static ferry_status add_all_after(fry_request *request, fry_node *node,
-                                  ferry_future *const *futures, size_t count,
-                                  fry_edge_nature nature)
+static void note_lacking_uses(ferry_engine *engine, const ferry_op_options *options)
 {
-    ferry_status status = FERRY_OK;
-    size_t i = 0;
-    for (; i < count; i++) {
-        status = add_after(request, node, futures[i], nature);
-        if (fry_unlikely(status != FERRY_OK))
-            break;
-    }
-    if (fry_unlikely(status == FERRY_E_AGAIN))
-        note_lacking_edges(request->engine, node, futures + i, count - i, nature);
-    return status;
+    uint64_t needed = 0;
+    for (size_t i = 0; i < options->access_count; i++)
+        needed += options->accesses[i].span.size_bytes != 0;
+    fry_pool_refused(&engine->uses, needed);
 }
 
 static ferry_status add_access(fry_request *request, fry_node *node, const ferry_access *access)
@@ -158,21 +149,6 @@ static ferry_status add_access(fry_request *request, fry_node *node, const ferry
     return fry_node_add_use(request->engine, request->context, node, access);
 }
 
-static ferry_status add_all_accesses(fry_request *request, fry_node *node)
-{
-    const ferry_op_options *options = &request->options;
-    ferry_status status = FERRY_OK;
-    for (size_t i = 0; status == FERRY_OK && i < options->access_count; i++)
-        status = add_access(request, node, &options->accesses[i]);
-    if (fry_unlikely(status == FERRY_E_AGAIN)) {
-        uint64_t count = 0;
-        for (size_t i = 0; i < options->access_count; i++)
-            count += options->accesses[i].span.size_bytes != 0;
-        fry_pool_refused(&request->engine->uses, count);
-    }
-    return status;
-}
-
 /* The node with all that the options say, or NULL. */
 static fry_node *request_node(fry_request *request, ferry_op_kind kind, ferry_status *status_p)
 {
@@ -185,10 +161,17 @@ static fry_node *request_node(fry_request *request, ferry_op_kind kind, ferry_st
         node->flags |= FRY_NODE_HAS_DEADLINE;
         node->deadline_ns = options->deadline_ns;
     }
-    ferry_status status =
-        add_all_after(request, node, options->after, options->after_count, FRY_EDGE_AFTER);
-    if (fry_likely(status == FERRY_OK) && options->access_count != 0)
-        status = add_all_accesses(request, node);
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; status == FERRY_OK && i < options->after_count; i++)
+        status = add_after(request, node, options->after[i], FRY_EDGE_AFTER);
+    if (fry_unlikely(status == FERRY_E_AGAIN))
+        note_lacking_edges(request->engine, node, options->after, options->after_count,
+                           FRY_EDGE_AFTER);
+    for (size_t i = 0; status == FERRY_OK && i < options->access_count; i++) {
+        status = add_access(request, node, &options->accesses[i]);
+        if (fry_unlikely(status == FERRY_E_AGAIN))
+            note_lacking_uses(request->engine, options);
+    }
     if (fry_likely(status == FERRY_OK))
         return node;
     fry_node_discard(request->engine, request->context, node);
@@ -334,9 +317,12 @@ static ferry_future *combine(ferry_engine *engine, ferry_op_kind kind, fry_edge_
     fry_node *node = request_node(&request, kind, &status);
     if (node == NULL)
         return fry_refused(engine, status);
-    status = add_all_after(&request, node, futures, count, nature);
+    for (size_t i = 0; status == FERRY_OK && i < count; i++)
+        status = add_after(&request, node, futures[i], nature);
     if (status == FERRY_OK)
         return request_submit(&request, node);
+    if (status == FERRY_E_AGAIN)
+        note_lacking_edges(engine, node, futures, count, nature);
     fry_node_discard(engine, request.context, node);
     return fry_refused(engine, status);
 }
@@ -397,8 +383,10 @@ ferry_status ferry_buffer_define(ferry_span span, ferry_future *future)
         .dst = span.buffer, .dst_offset = span.offset_bytes, .size_bytes = span.size_bytes};
     fry_node_init_spans(node);
     if (future != NULL)
-        status = add_all_after(&request, node, &future, 1, FRY_EDGE_AFTER);
+        status = add_after(&request, node, future, FRY_EDGE_AFTER);
     if (status != FERRY_OK) {
+        if (status == FERRY_E_AGAIN)
+            note_lacking_edges(engine, node, &future, 1, FRY_EDGE_AFTER);
         fry_node_discard(engine, request.context, node);
         ferry_future_release(refuse_writes(&request, engine, status, &span));
         return status;

@@ -19,7 +19,7 @@ bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, 
     return true;
 }
 
-size_t fry_turn_end(fry_turn *turn, size_t budget)
+static inline size_t work_off(fry_turn *turn, size_t budget)
 {
     ferry_engine *engine = turn->engine;
     size_t done = 0;
@@ -34,8 +34,6 @@ size_t fry_turn_end(fry_turn *turn, size_t budget)
                    fry_load_relaxed(&engine->frees.top) != NULL;
         bool spent = done >= budget || engine->starved;
         fry_baton_give(&engine->baton);
-        if (fry_unlikely(fry_load_relaxed(&engine->room_wanted) != 0))
-            fry_room_after_turn(engine);
         if (wake)
             fry_wake(engine);
         if (fry_likely(fry_stack_is_empty(&engine->inbox)))
@@ -49,6 +47,14 @@ size_t fry_turn_end(fry_turn *turn, size_t budget)
             return done;
         turn->wake = false;
     }
+}
+
+size_t fry_turn_end(fry_turn *turn, size_t budget)
+{
+    size_t done = work_off(turn, budget);
+    if (fry_unlikely(fry_load_relaxed(&turn->engine->room_wanted) != 0))
+        fry_room_after_turn(turn->engine);
+    return done;
 }
 
 void fry_turn_push(ferry_engine *engine, fry_context *context, fry_node *node)
@@ -83,8 +89,8 @@ static bool enter_now(fry_turn *turn, fry_node *node)
 static void go_on_with_room(ferry_engine *engine, fry_context *context, const fry_need *need)
 {
     fry_turn turn;
-    fry_need missing;
-    if (fry_hazard_stock(engine, context, need, true, &missing) == FERRY_OK &&
+    fry_lack lack;
+    if (fry_hazard_stock(engine, context, need, true, &lack) == FERRY_OK &&
         fry_turn_begin(&turn, engine, context, false)) {
         engine->starved = false;
         (void)fry_turn_end(&turn, engine->submit_budget);

@@ -82,18 +82,26 @@ void fry_edges_refused(ferry_engine *engine, uint64_t needed, uint64_t missing)
         note_target(engine, target_of(load, missing));
 }
 
-void fry_entry_refused(ferry_engine *engine, const fry_need *need, const fry_need *missing)
+void fry_entry_refused(ferry_engine *engine, const fry_need *need, const fry_lack *lack)
 {
     /* One thing less that the graph holds is one more free, and two less to reserve at most for
      * each span of the node that it lies in. */
-    uint64_t fall = (missing->segments + missing->readers + missing->edges) / (3 * need->spans);
+    uint64_t fall = lack->count / (3 * need->spans);
     int64_t load = fry_load_relaxed(&engine->load);
     if (load == 0)
         note_target(engine, FRY_LOAD_HOPELESS); /* nothing is ahead of it that could end */
     else
         note_target(engine, target_of(load, fall > 0 ? fall : 1));
-    if (missing->edges != 0) /* one node may give many back */
+    if (lack->is_of_edges) /* one node may give many back */
         fry_pool_refused(&engine->edges, need->edges);
+}
+
+/* Should it be cancelled, the target is one too high for the next: that is a try too early. */
+void fry_writable_enters(ferry_engine *engine)
+{
+    int64_t target = fry_load_relaxed(&engine->load_target);
+    while (target >= 0 && !fry_cas_weak(&engine->load_target, &target, target + 1))
+        continue;
 }
 
 static fry_pool_room look_at_load(ferry_engine *engine)
