@@ -3,14 +3,20 @@
 
 #define CHUNK_SLOTS FRY_CACHE_LINE /* a chunk's slot count less one fits below its alignment */
 #define CHUNK_COUNT_MASK ((uintptr_t)CHUNK_SLOTS - 1)
+#define MAGAZINE_COUNT_MASK ((uintptr_t)FRY_CACHE_LINE - 1) /* beside a pointer in `below` */
+#define LOOKS 8 /* at a depot that others are at before the look is put off */
 
 void fry_pool_open(fry_pool *pool, const fry_memory *memory, size_t object_bytes, uint64_t limit)
 {
     size_t bytes = object_bytes + sizeof(fry_pool_words);
     size_t slot_bytes = (bytes + FRY_CACHE_LINE - 1) / FRY_CACHE_LINE * FRY_CACHE_LINE;
     *pool = (fry_pool){.memory = memory, .slot_bytes = slot_bytes, .limit = limit};
-    size_t room = (slot_bytes - sizeof(fry_pool_words) - sizeof(fry_magazine)) / sizeof(void *);
-    /* Threads' caches strand up to two magazines each: keep them small beside a small bound. */
+    if (limit < FRY_POOL_EXACT_BELOW)
+        return;
+    uint64_t room = (slot_bytes - sizeof(fry_pool_words) - sizeof(fry_magazine)) / sizeof(void *);
+    if (room > MAGAZINE_COUNT_MASK - 1) /* with itself they must fit into the mask */
+        room = MAGAZINE_COUNT_MASK - 1;
+    /* Caches hold up to two magazines each: small ones beside a small bound. */
     pool->magazine_slots = (uint32_t)(limit / 64 < room ? limit / 64 : room);
 }
 
@@ -43,16 +49,50 @@ void fry_pool_close(fry_pool *pool)
     }
 }
 
+static fry_magazine *magazine_of(uintptr_t below)
+{
+    return (fry_magazine *)(below & ~MAGAZINE_COUNT_MASK); /* NOLINT */
+}
+
+static uint64_t slots_of(const fry_magazine *magazine)
+{
+    return magazine != NULL ? magazine->count + 1 : 0;
+}
+
 /* ---- the depot ---- */
 
-static void depot_push(fry_pool *pool, fry_magazine *magazine)
+/* Cold: somebody wants to know that slots are given. */
+static void tell_of(fry_pool *pool, uint64_t count)
 {
-    uintptr_t *below = &words_of(pool, magazine)->below;
+    int64_t to_come = fry_fetch_sub(&pool->to_come, (int64_t)count);
+    if (to_come > 0 && to_come <= (int64_t)count)
+        pool->news.fn(pool->news.arg);
+}
+
+/* After a full barrier that follows the giving; pairs with those in fry_pool_look. */
+static inline bool is_wanted(const fry_pool *pool)
+{
+    return fry_unlikely(fry_load_acquire(&pool->wanted) != 0);
+}
+
+/* Magazines through `below`, down to `last`, which is so many slots. */
+static inline void depot_push_chain(fry_pool *pool, fry_magazine *first, fry_magazine *last,
+                                    uint64_t last_slots)
+{
+    uintptr_t *below = &words_of(pool, last)->below;
     fry_counted_pointer top;
     do {
         top = fry_counted_load(&pool->depot);
-        fry_store_relaxed(below, (uintptr_t)top.pointer);
-    } while (!fry_counted_cas(&pool->depot, top, magazine)); /* pairs with depot_pop */
+        fry_store_relaxed(below, (uintptr_t)top.pointer | (uintptr_t)last_slots);
+    } while (!fry_counted_cas(&pool->depot, top, first)); /* pairs with depot_pop */
+}
+
+static void depot_push(fry_pool *pool, fry_magazine *magazine)
+{
+    uint64_t slots = slots_of(magazine); /* it is anybody's once it is in */
+    depot_push_chain(pool, magazine, magazine, slots);
+    if (is_wanted(pool))
+        tell_of(pool, slots);
 }
 
 static fry_magazine *depot_pop(fry_pool *pool)
@@ -64,7 +104,7 @@ static fry_magazine *depot_pop(fry_pool *pool)
         if (top.pointer == NULL)
             return NULL;
         below = fry_load_relaxed(&words_of(pool, top.pointer)->below);
-    } while (!fry_counted_cas(&pool->depot, top, (void *)below)); /* NOLINT */
+    } while (!fry_counted_cas(&pool->depot, top, magazine_of(below)));
     return top.pointer;
 }
 
@@ -76,14 +116,17 @@ static ferry_status chunk_create(fry_pool *pool, char **slots_p, uint64_t *count
     uint64_t made = fry_load_relaxed(&pool->made);
     uint64_t count;
     do {
-        if (made >= pool->limit)
+        uint64_t limit = fry_load_relaxed(&pool->limit);
+        if (made >= limit)
             return FERRY_E_AGAIN;
-        count = pool->limit - made < CHUNK_SLOTS ? pool->limit - made : CHUNK_SLOTS;
+        count = limit - made < CHUNK_SLOTS ? limit - made : CHUNK_SLOTS;
     } while (!fry_cas_weak(&pool->made, &made, made + count));
 
     char *slots = fry_alloc_raw(pool->memory, chunk_bytes(pool, count), FRY_CACHE_LINE);
     if (slots == NULL) {
         (void)fry_fetch_sub(&pool->made, count);
+        if (is_wanted(pool))
+            tell_of(pool, count);
         return FERRY_E_NO_MEMORY;
     }
     for (uint64_t i = 0; i < count; i++)
@@ -135,7 +178,7 @@ ferry_status fry_pool_refill(fry_pool *pool, fry_pool_cache *cache, bool may_gro
         cache->spare = NULL;
     } else if (cache->reserved != NULL) {
         magazine = cache->reserved;
-        cache->reserved = (fry_magazine *)words_of(pool, magazine)->below; /* NOLINT */
+        cache->reserved = magazine_of(fry_load_relaxed(&words_of(pool, magazine)->below));
     } else if ((magazine = depot_pop(pool)) == NULL) {
         ferry_status status = may_grow ? pool_grow(pool, &magazine) : FERRY_E_AGAIN;
         if (status != FERRY_OK)
@@ -147,6 +190,12 @@ ferry_status fry_pool_refill(fry_pool *pool, fry_pool_cache *cache, bool may_gro
 
 void fry_pool_give_magazine(fry_pool *pool, fry_pool_cache *cache, void *slot)
 {
+    if (pool->magazine_slots == 0) {
+        fry_magazine *magazine = slot;
+        magazine->count = 0;
+        depot_push(pool, magazine);
+        return;
+    }
     if (cache->loaded != NULL && cache->spare != NULL)
         depot_push(pool, cache->spare);
     if (cache->loaded != NULL)
@@ -155,41 +204,50 @@ void fry_pool_give_magazine(fry_pool *pool, fry_pool_cache *cache, void *slot)
     cache->loaded->count = 0;
 }
 
-static uint64_t slots_of(const fry_magazine *magazine)
-{
-    return magazine != NULL ? magazine->count + 1 : 0;
-}
-
 ferry_status fry_pool_reserve(fry_pool *pool, fry_pool_cache *cache, uint64_t count, bool may_grow)
 {
     uint64_t have = slots_of(cache->loaded) + slots_of(cache->spare);
     fry_magazine *magazine = cache->reserved;
     while (have < count && magazine != NULL) {
         have += slots_of(magazine);
-        magazine = (fry_magazine *)fry_load_relaxed(&words_of(pool, magazine)->below); /* NOLINT */
+        magazine = magazine_of(fry_load_relaxed(&words_of(pool, magazine)->below));
     }
     while (have < count) {
         magazine = depot_pop(pool);
         if (magazine == NULL) {
             ferry_status status = may_grow ? pool_grow(pool, &magazine) : FERRY_E_AGAIN;
-            if (status != FERRY_OK)
+            if (status != FERRY_OK) {
+                /* Somebody who needs less may find it. */
+                fry_pool_unreserve(pool, cache);
+                cache->missing = count - have;
                 return status;
+            }
         }
-        fry_store_relaxed(&words_of(pool, magazine)->below, (uintptr_t)cache->reserved);
+        uint64_t slots = slots_of(magazine);
+        fry_store_relaxed(&words_of(pool, magazine)->below, (uintptr_t)cache->reserved | slots);
         cache->reserved = magazine;
-        have += slots_of(magazine);
+        have += slots;
     }
     return FERRY_OK;
 }
 
 void fry_pool_unreserve(fry_pool *pool, fry_pool_cache *cache)
 {
-    while (cache->reserved != NULL) {
-        fry_magazine *magazine = cache->reserved;
-        cache->reserved =
-            (fry_magazine *)fry_load_relaxed(&words_of(pool, magazine)->below); /* NOLINT */
-        depot_push(pool, magazine);
+    fry_magazine *first = cache->reserved, *last = first;
+    if (first == NULL)
+        return;
+    uint64_t slots = 0, last_slots = 0;
+    for (fry_magazine *next = first; next != NULL;) {
+        uintptr_t below = fry_load_relaxed(&words_of(pool, next)->below);
+        last_slots = below & MAGAZINE_COUNT_MASK;
+        slots += last_slots;
+        last = next;
+        next = magazine_of(below);
     }
+    cache->reserved = NULL;
+    depot_push_chain(pool, first, last, last_slots);
+    if (is_wanted(pool))
+        tell_of(pool, slots);
 }
 
 void fry_pool_flush(fry_pool *pool, fry_pool_cache *cache)
@@ -200,4 +258,79 @@ void fry_pool_flush(fry_pool *pool, fry_pool_cache *cache)
     if (cache->spare != NULL)
         depot_push(pool, cache->spare);
     *cache = (fry_pool_cache){0};
+}
+
+/* ---- room ---- */
+
+void fry_pool_add_cache(fry_pool *pool)
+{
+    if (pool->magazine_slots == 0)
+        return;
+    uint64_t count = 2 * ((uint64_t)pool->magazine_slots + 1);
+    (void)fry_fetch_add(&pool->limit, count);
+    if (is_wanted(pool))
+        tell_of(pool, count);
+}
+
+void fry_pool_refused(fry_pool *pool, uint64_t count)
+{
+    uint64_t lacked = fry_load_relaxed(&pool->lacked);
+    while ((lacked == 0 || count < lacked) && !fry_cas_weak(&pool->lacked, &lacked, count))
+        continue;
+}
+
+/*
+ * Free slots in the depot, as far as `enough`. The magazines may be taken meanwhile; their words
+ * below are still there, and what they say is worth something only if the depot is found unchanged.
+ */
+static uint64_t count_depot(const fry_pool *pool, void *top, uint64_t enough)
+{
+    uint64_t count = 0;
+    fry_magazine *magazine = top;
+    for (uint64_t steps = 0; magazine != NULL && count < enough && steps < enough; steps++) {
+        uintptr_t below = fry_load_relaxed(&words_of(pool, magazine)->below);
+        count += below & MAGAZINE_COUNT_MASK;
+        magazine = magazine_of(below);
+    }
+    return count;
+}
+
+static bool is_unchanged(const fry_pool *pool, fry_counted_pointer top, uint64_t made,
+                         uint64_t limit)
+{
+    fry_counted_pointer now = fry_counted_load(&pool->depot);
+    return now.pointer == top.pointer && now.count == top.count &&
+           fry_load_acquire(&pool->made) == made && fry_load_acquire(&pool->limit) == limit;
+}
+
+fry_pool_room fry_pool_look(fry_pool *pool)
+{
+    uint64_t lacked = fry_load_acquire(&pool->lacked);
+    if (lacked == 0)
+        return FRY_POOL_NOT_REFUSED;
+    (void)fry_exchange(&pool->wanted, 1);
+    for (int i = 0; i < LOOKS; i++) {
+        fry_counted_pointer top = fry_counted_load(&pool->depot);
+        uint64_t made = fry_load_acquire(&pool->made);
+        uint64_t limit = fry_load_acquire(&pool->limit);
+        uint64_t count = limit > made ? limit - made : 0; /* may still be made */
+        count += count < lacked ? count_depot(pool, top.pointer, lacked - count) : 0;
+        int64_t missing = (int64_t)(count < lacked ? lacked - count : 0);
+        (void)fry_exchange(&pool->to_come, missing);
+        fry_fence(); /* pairs with the barrier ahead of tell_of */
+        if (!is_unchanged(pool, top, made, limit))
+            continue;
+        return missing > 0 ? FRY_POOL_NO_ROOM : FRY_POOL_ROOM;
+    }
+    return FRY_POOL_BUSY;
+}
+
+void fry_pool_rest(fry_pool *pool)
+{
+    fry_store_relaxed(&pool->wanted, 0);
+}
+
+void fry_pool_forget_refusals(fry_pool *pool)
+{
+    fry_store_relaxed(&pool->lacked, 0);
 }

@@ -15,6 +15,27 @@
  * another thread may have popped meanwhile: it is still mapped (chunks stay as long as the pool),
  * the link is a word of the slot that its user never touches and that is only ever accessed
  * atomically, and the counter beside the top makes the swap fail then.
+ *
+ * The bound is true. What lies in a thread's cache is of no use to another, so the bound must not
+ * count it: each cache that there may be (fry_pool_add_cache) raises it by what a cache holds at
+ * most. So who is refused can be sure that `limit` slots are in use, or on their way between a
+ * reserve and the depot. A pool with a bound below FRY_POOL_EXACT_BELOW keeps it exactly: its
+ * caches hold nothing, each take and give goes to the depot.
+ *
+ * Room. A user that was refused says how many slots it would have taken (fry_pool_refused), and
+ * who is asked to say when it is worth another try calls fry_pool_look: so many free, in the depot
+ * or under the bound? If not, it leaves in `to_come` how many are missing, and whoever puts slots
+ * into the depot takes them off and calls `news` when none is missing any more; then look again.
+ *
+ *     look   wanted = 1; barrier; count the depot; to_come = missing; barrier; depot unchanged?
+ *     give   push on the depot (full barrier); if wanted: to_come -= slots; none missing: news
+ *
+ * No news is missed. The look is over only when depot and bound were the same before it counted
+ * and after it stored to_come; the depot's counter makes that certain. So a push is counted by the
+ * look, or comes after its last look at the depot: then it finds `wanted` set and to_come stored.
+ * What others take meanwhile is not put back on to_come: then the news comes too early, and the
+ * next look says so. It never comes too late, and each takes at least as many gives as were
+ * missing, so nobody goes round and round while nothing is given. One thread looks at a time.
  */
 #ifndef FRY_BASE_POOL_H
 #define FRY_BASE_POOL_H
@@ -32,7 +53,8 @@ typedef struct fry_magazine {
 
 /* The last word of every slot. */
 typedef struct fry_pool_words {
-    uintptr_t below; /* magazine in the depot: the one below it; atomic */
+    uintptr_t below; /* magazine in the depot, or reserved: the one below it, and beside that how
+                        many slots this one is; atomic */
 } fry_pool_words;
 
 /* Stands behind the slots of a chunk. */
@@ -40,27 +62,56 @@ typedef struct fry_pool_chunk_end {
     uintptr_t before; /* the chunk made before this one, and how many slots that has */
 } fry_pool_chunk_end;
 
+/* Called, by whoever gives slots back, when as many as were missing have come. Under any lock of
+ * the caller's, so it must not call the pool. */
+typedef struct fry_pool_news {
+    void (*fn)(void *arg);
+    void *arg;
+} fry_pool_news;
+
 typedef struct fry_pool {
     fry_counted_pointer depot;
     uintptr_t chunks;
-    uint64_t made; /* slots that exist */
-    uint64_t limit;
+    uint64_t made;  /* slots that exist */
+    uint64_t limit; /* atomic: grows with the number of caches */
     const fry_memory *memory;
     size_t slot_bytes;
-    uint32_t magazine_slots; /* how many slots a magazine lists at most, beside itself */
+    uint32_t magazine_slots; /* how many slots a magazine lists at most, beside itself; 0: caches
+                                hold nothing */
+    uint32_t wanted;         /* atomic: somebody wants to know when there is room */
+
+    /* Of no use but to who was refused. */
+    uint64_t lacked; /* atomic: slots that a refused user would have taken, the fewest; 0: none */
+    int64_t to_come; /* atomic: slots missing, until the next look */
+    fry_pool_news news;
 } __attribute__((aligned(64))) fry_pool;
+
+/* What fry_pool_look finds. */
+typedef enum fry_pool_room {
+    FRY_POOL_NOT_REFUSED, /* nobody was, since refusals were forgotten last */
+    FRY_POOL_NO_ROOM,     /* `news` is called when there may be */
+    FRY_POOL_ROOM,        /* another try may succeed */
+    FRY_POOL_BUSY,        /* others took and gave all the while: look again */
+} fry_pool_room;
+
+#define FRY_POOL_EXACT_BELOW 1024
 
 typedef struct fry_pool_cache {
     fry_magazine *loaded;
     fry_magazine *spare;
-    fry_magazine *reserved; /* more of them, through `below` */
+    fry_magazine *reserved; /* more of them, through `below`, ready for the depot */
+    uint64_t missing;       /* what the last reserve that failed did not find */
 } fry_pool_cache;
 
 /*
  * Slots hold object_bytes and fry_pool_words behind them, rounded up to cache lines. At most
- * `limit` of them ever exist.
+ * `limit` of them are in use, and what caches hold besides. Set `news` before anybody looks.
  */
 void fry_pool_open(fry_pool *pool, const fry_memory *memory, size_t object_bytes, uint64_t limit);
+
+/* From now on there is one more cache that is not flushed at once: the bound is raised by what it
+ * may hold. Any thread. */
+void fry_pool_add_cache(fry_pool *pool);
 
 /* Gives all memory back. No slot may be in use any more. */
 void fry_pool_close(fry_pool *pool);
@@ -74,13 +125,26 @@ void fry_pool_give_magazine(fry_pool *pool, fry_pool_cache *cache, void *slot);
 
 /*
  * Sees to it that the next `count` fry_pool_take succeed; like fry_pool_refill. fry_pool_unreserve
- * gives what was not taken back.
+ * gives what was not taken back. If it fails it sets nothing aside, and cache->missing says how
+ * many it did not find.
  */
 ferry_status fry_pool_reserve(fry_pool *pool, fry_pool_cache *cache, uint64_t count, bool may_grow);
 void fry_pool_unreserve(fry_pool *pool, fry_pool_cache *cache);
 
 /* Gives all of a cache back, when its thread ends. */
 void fry_pool_flush(fry_pool *pool, fry_pool_cache *cache);
+
+/* The bound kept a user from taking `count` slots, at least 1. Any thread. */
+void fry_pool_refused(fry_pool *pool, uint64_t count);
+
+/* Whether one who was refused may succeed now. One thread at a time. */
+fry_pool_room fry_pool_look(fry_pool *pool);
+
+/* Nobody wants to know any more. */
+void fry_pool_rest(fry_pool *pool);
+
+/* Who was refused has been told to try again. */
+void fry_pool_forget_refusals(fry_pool *pool);
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>

@@ -16,7 +16,7 @@ static ferry_future *combine(ferry_engine *engine, ferry_op_kind kind, fry_edge_
 {
     fry_request request;
     ferry_status status = fry_request_open(&request, engine, NULL);
-    if (status == FERRY_OK && ((futures == NULL && count != 0) || count > FRY_AFTER_COUNT_MAX ||
+    if (status == FERRY_OK && ((futures == NULL && count != 0) || count > engine->after_count_max ||
                                (kind == FERRY_OP_ANY && count == 0)))
         status = fry_request_refuse(engine, FERRY_E_INVALID,
                                     "combining no or too many futures is refused");
@@ -29,6 +29,8 @@ static ferry_future *combine(ferry_engine *engine, ferry_op_kind kind, fry_edge_
         status = fry_request_add_after(&request, node, futures[i], nature);
     if (status == FERRY_OK)
         return fry_request_submit(&request, node);
+    if (status == FERRY_E_AGAIN)
+        fry_request_note_lacking_edges(engine, node, futures, count, nature);
     fry_node_discard(engine, request.context, node);
     return fry_refused(engine, status);
 }

@@ -71,6 +71,7 @@ static fry_context *context_create(ferry_engine *engine)
     if (context == NULL)
         return NULL;
     context->engine = engine;
+    fry_pools_add_cache(engine);
     (void)pthread_mutex_lock(&engine->cold);
     context->number = engine->context_count++;
     /* Without a ring its records are lost, and counted. */

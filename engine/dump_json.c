@@ -55,13 +55,13 @@ static void begin(fry_dump *dump)
                    engine->id, ferry_version(), fry_dump_mode_name(engine),
                    boolean(facts->is_closing), boolean(facts->is_stopped));
     fry_text_print(text,
-                   "\"limits\":{\"max_nodes\":%" PRIu64 ",\"max_edges\":%" PRIu64
+                   "\"limits\":{\"max_nodes\":%" PRIu32 ",\"max_edges\":%" PRIu64
                    ",\"max_accesses\":%" PRIu64 ",\"max_tasks\":%" PRIu32
                    ",\"stream_depth\":%" PRIu32 ",\"submit_budget\":%zu,\"inline_copy_bytes\":%zu,"
                    "\"watchdog_ns\":%" PRId64 "},\n",
-                   engine->nodes.limit, engine->edges.limit, engine->uses.limit, engine->max_tasks,
-                   engine->stream_depth, engine->submit_budget, engine->inline_copy_bytes,
-                   engine->watchdog_ns);
+                   engine->options.max_nodes, engine->options.max_edges,
+                   engine->options.max_accesses, engine->max_tasks, engine->stream_depth,
+                   engine->submit_budget, engine->inline_copy_bytes, engine->watchdog_ns);
     fry_text_print(text, "\"pools\":{");
     print_pool(text, "nodes", &engine->nodes, true);
     print_pool(text, "edges", &engine->edges, false);

@@ -88,11 +88,14 @@ static bool callbacks_are_due(const ferry_engine *engine)
     return engine->due.first != NULL || fry_has_callbacks(engine);
 }
 
-/* Somebody sleeps: the next wake is written again, or it comes now. */
+/* Somebody sleeps: the next wake is written again, or it comes now. After the stop there is none to
+ * arm for, and a waiting thread's own may have been taken by who shut down. */
 static void rearm(ferry_engine *engine)
 {
-    if (fry_load_relaxed(&engine->asleep) == FRY_AWAKE &&
-        (!fry_arm(engine) || fry_load_relaxed(&engine->waiter_fired) != 0))
+    uint32_t asleep = fry_load_relaxed(&engine->asleep);
+    if (asleep == FRY_AWAKE && (!fry_arm(engine) || fry_load_relaxed(&engine->waiter_fired) != 0))
+        fry_wake_write(engine);
+    else if (asleep == FRY_STOPPED && fry_load_relaxed(&engine->sleepers) != 0)
         fry_wake_write(engine);
 }
 
@@ -214,7 +217,8 @@ int64_t ferry_engine_timeout_ns(const ferry_engine *given)
     (void)fry_turn_end(&turn, 1);
     if (work || fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0 ||
         fry_load_acquire(&engine->requests.top) != NULL ||
-        fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS))
+        fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS) ||
+        fry_load_acquire(&engine->room_came) != 0)
         return 0;
     if (timer_ns == INT64_MAX)
         return -1;

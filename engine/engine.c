@@ -31,6 +31,11 @@
 #define SUBMIT_BUDGET_DEFAULT 64
 #define SUBMIT_BUDGET_MAX ((uint32_t)1 << 16)
 #define RESERVE_NODES 64
+#define WRITABLE_NODES 16
+#define EDGES_MIN 16
+#define ACCESSES_MIN 16
+#define AFTER_COUNT_MAX ((size_t)1 << 20)
+#define ACCESS_COUNT_MAX ((size_t)1 << 16)
 #define RELEASE_TIMEOUT_NS 5000000000
 
 uint64_t fry_fork_generation;
@@ -71,6 +76,7 @@ static void engine_free(ferry_engine *engine)
     fry_pool_close(&engine->segments);
     fry_pool_close(&engine->readers);
     fry_pool_close(&engine->reserve);
+    fry_pool_close(&engine->writables);
     fry_tasks_close(engine);
     fry_host_destroy(engine->host);
     fry_attachment_free(engine);
@@ -79,6 +85,7 @@ static void engine_free(ferry_engine *engine)
     fry_nvtx_destroy(&memory, engine->nvtx);
     fry_watchdog_close(engine);
     (void)pthread_mutex_destroy(&engine->cold);
+    (void)pthread_mutex_destroy(&engine->room_lock);
     fry_free(&memory, engine, sizeof *engine);
 }
 
@@ -140,6 +147,8 @@ static const char *options_complaint(const ferry_engine_options *options)
         return "host_workers is at most 8";
     if (options->max_nodes > MAX_NODES_MAX)
         return "max_nodes is at most 2^28";
+    if (options->max_edges < EDGES_MIN || options->max_accesses < ACCESSES_MIN)
+        return "max_edges and max_accesses are at least 16";
     if (options->max_edges > POOL_MAX || options->max_accesses > POOL_MAX)
         return "max_edges and max_accesses are at most 2^40";
     if (options->max_tasks > TASKS_MAX)
@@ -218,15 +227,53 @@ static void open_pools(ferry_engine *engine, const ferry_engine_options *options
     fry_pool_open(&engine->segments, memory, FRY_SEGMENT_BYTES, options->max_accesses);
     fry_pool_open(&engine->readers, memory, FRY_READER_BYTES, options->max_accesses);
     fry_pool_open(&engine->reserve, memory, sizeof(fry_node), RESERVE_NODES);
+    fry_pool_open(&engine->writables, memory, sizeof(fry_node), WRITABLE_NODES);
+    fry_pool_news news = {fry_room_has_come, engine};
+    engine->nodes.news = engine->edges.news = engine->uses.news = news;
+    fry_pools_add_cache(engine); /* role_context's */
 }
 
-/* The reserve must be there when memory is not. */
-static ferry_status fill_reserve(ferry_engine *engine)
+void fry_pools_add_cache(ferry_engine *engine)
+{
+    fry_pool_add_cache(&engine->nodes);
+    fry_pool_add_cache(&engine->edges);
+    fry_pool_add_cache(&engine->uses);
+    fry_pool_add_cache(&engine->segments);
+    fry_pool_add_cache(&engine->readers);
+}
+
+static ferry_status fill_pool(fry_pool *pool, uint64_t count)
 {
     fry_pool_cache cache = {0};
-    ferry_status status = fry_pool_reserve(&engine->reserve, &cache, RESERVE_NODES, true);
-    fry_pool_flush(&engine->reserve, &cache);
+    ferry_status status = fry_pool_reserve(pool, &cache, count, true);
+    fry_pool_flush(pool, &cache);
     return status;
+}
+
+/* The reserves must be there when memory is not. */
+static ferry_status fill_reserves(ferry_engine *engine)
+{
+    ferry_status status = fill_pool(&engine->reserve, RESERVE_NODES);
+    return status == FERRY_OK ? fill_pool(&engine->writables, WRITABLE_NODES) : status;
+}
+
+static size_t smallest(size_t left, size_t middle, size_t right)
+{
+    size_t smaller = left < middle ? left : middle;
+    return smaller < right ? smaller : right;
+}
+
+/*
+ * What an operation may name, so that it has room when nothing else has: entering reserves at most
+ * 7 segments and readers, and 2 edges, for each span it touches where nobody is (hazard.c), and a
+ * copy touches two of its own.
+ */
+static void limit_operations(ferry_engine *engine, const ferry_engine_options *options)
+{
+    engine->after_count_max =
+        smallest(AFTER_COUNT_MAX, AFTER_COUNT_MAX, (size_t)(options->max_edges / 2));
+    engine->access_count_max = smallest(ACCESS_COUNT_MAX, (size_t)(options->max_accesses / 8 - 2),
+                                        (size_t)(options->max_edges / 4 - 2));
 }
 
 static void engine_init(ferry_engine *engine, const fry_memory *memory,
@@ -262,6 +309,8 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
         engine->tracing |= FRY_SINK_NVTX;
     engine->role_context.engine = engine;
     engine->poller = engine->user_poller = (fry_poller)FRY_POLLER_CLOSED;
+    engine->load_target = FRY_LOAD_NOT_REFUSED;
+    limit_operations(engine, options);
     open_pools(engine, options);
 }
 
@@ -296,6 +345,7 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     }
     engine_init(engine, &memory, &options);
     (void)pthread_mutex_init(&engine->cold, NULL);
+    (void)pthread_mutex_init(&engine->room_lock, NULL);
     fry_engine_register(engine);
     why = "the poller's descriptors can't be had";
     status = fry_poller_open(&engine->poller);
@@ -304,7 +354,7 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     if (status != FERRY_OK)
         goto err_engine;
     why = "no memory for the reserve";
-    status = fill_reserve(engine);
+    status = fill_reserves(engine);
     if (status != FERRY_OK)
         goto err_engine;
     why = "no memory for tasks";
@@ -419,6 +469,7 @@ void ferry_engine_release(ferry_engine *engine)
     }
     fry_trace_writer_detach(engine);
     forget_executor(engine);
+    fry_room_close(engine);
     while (!fry_baton_take(&engine->baton))
         fry_pause(); /* a straggler's submit that was refused is just leaving */
     int64_t detached = engine->detached;

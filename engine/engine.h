@@ -32,6 +32,8 @@
 #define FRY_TICK_BUDGET 256  /* pieces of work a tick of the loop does */
 #define FRY_STAMPS_SPARED 31 /* operations in a row that take their time of entry from another */
 #define FRY_REFERENCE_BIAS ((int64_t)1 << 62)
+#define FRY_LOAD_NOT_REFUSED (-1)
+#define FRY_LOAD_HOPELESS (-2) /* refused with nothing ahead that could end */
 
 #define FRY_STATUS_COUNT_(name, value, text) +1
 enum { FRY_STATUS_COUNT = 0 FERRY_STATUS_MAP(FRY_STATUS_COUNT_) };
@@ -104,6 +106,7 @@ struct ferry_engine {
     fry_host *host;
     size_t flight_records, trace_records;
     size_t submit_budget;  /* pieces of work a submitting thread does for the graph */
+    size_t after_count_max, access_count_max; /* of an operation */
     uint32_t stream_depth; /* operations that may stand in a stream; at most FRY_STREAM_DEPTH */
     uint32_t max_tasks;
     ferry_executor *executor; /* where what names none runs; NULL the loop; gone with the handle */
@@ -125,7 +128,8 @@ struct ferry_engine {
     fry_node *deadlines;              /* root of the heap */
     fry_lane *busy;                   /* lanes with something in flight */
     int64_t detached;                 /* nodes that only users' handles keep */
-    bool starved;                     /* a pool ran dry: the loop must refill it */
+    int64_t load;    /* atomic, written with the baton: what the graph holds. See writable.c */
+    bool starved;    /* a pool ran dry: the loop must refill it */
     bool stop_graph; /* closing has been seen by the graph: everything is being cancelled */
     bool watchdog_wants_timer; /* what enters now and stays must have the loop set its timer */
     uint8_t stamps_left;       /* how many that enter need not look at the clock */
@@ -142,7 +146,8 @@ struct ferry_engine {
     /* Who sleeps. */
     uint32_t asleep __attribute__((aligned(64))); /* fry_sleep */
     uint32_t helpers;                             /* waiting threads that work on the graph */
-    uint32_t work_left; /* a hint for them: a turn ended before everything was done */
+    uint32_t work_left;   /* a hint for them: a turn ended before everything was done */
+    uint32_t room_wanted; /* somebody was refused and asked when to try again: see writable.c */
     fry_poller poller;
 
     /* For the loop. */
@@ -150,6 +155,7 @@ struct ferry_engine {
     fry_stack fired;                                 /* waiters whose future has resolved */
     fry_stack frees;                                 /* buffers to free on the loop */
     fry_baton role;                                  /* being the loop */
+    uint32_t room_came; /* there may be room for what was refused: look */
     fry_queue due;    /* waiters to call, oldest first; loop's role */
     uint32_t has_due; /* there are some, for others to see */
     fry_tasks tasks;
@@ -176,6 +182,10 @@ struct ferry_engine {
     int64_t references __attribute__((aligned(64))); /* see engine.c */
     fry_pool nodes, edges, uses, segments, readers;
     fry_pool reserve;             /* nodes that stand for writes that were refused */
+    fry_pool writables;           /* nodes that tell of room: see writable.c */
+    fry_node *writable;           /* the promise of room that all share, or one cancelled */
+    int64_t load_target;          /* atomic: what `load` must fall to for one that was refused */
+    pthread_mutex_t room_lock;    /* who looks for room, and `writable` */
     ferry_engine_options options; /* in force; without pointers to what was copied */
     pthread_mutex_t cold;         /* contexts, embedded waiters, trace hooks */
     fry_context *contexts;
@@ -228,6 +238,9 @@ static inline ferry_status fry_engine_check_open(const ferry_engine *engine)
 /* Counts something that must outlive the engine handle: buffers, contexts in use. */
 void fry_engine_retain(ferry_engine *engine);
 void fry_engine_unretain(ferry_engine *engine, int64_t count);
+
+/* One more thread keeps caches: the bounds must not count what is in them. */
+void fry_pools_add_cache(ferry_engine *engine);
 
 /* context.c */
 void fry_contexts_forked(void);
@@ -342,6 +355,20 @@ void fry_refused_init(ferry_engine *engine);
 
 /* A reference to the static future of a status; engine may be NULL. */
 ferry_future *fry_refused(ferry_engine *engine, ferry_status status);
+
+/* writable.c: room for what was refused with FERRY_E_AGAIN. */
+
+/* There may be room; arg is the engine. Any thread, with the baton or without. */
+void fry_room_has_come(void *arg);
+
+/* After giving the baton back, where room is wanted. */
+void fry_room_after_turn(ferry_engine *engine);
+
+/* On the loop, without the baton: resolves the promise if there is room. Returns how many. */
+size_t fry_room_look(ferry_engine *engine);
+
+/* The engine gives its handle back. */
+void fry_room_close(ferry_engine *engine);
 
 /* observe.c */
 void fry_trace_pump(ferry_engine *engine);

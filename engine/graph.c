@@ -119,6 +119,7 @@ static void fire_nature(fry_turn *turn, fry_node *node, fry_edge_nature nature)
 static void live_remove(ferry_engine *engine, fry_node *node)
 {
     bool is_promise = node->kind == FERRY_OP_PROMISE;
+    fry_load_add(engine, -1);
     if (fry_unlikely(engine->dump_node == node)) { /* the dump goes on behind it */
         engine->dump_node = node->live_next;
         engine->dump_edge = NULL;
@@ -438,6 +439,9 @@ static void arrive_again(fry_turn *turn, fry_node *node)
 static void enter_promise(fry_turn *turn, fry_node *node)
 {
     live_add(turn->engine, node);
+    fry_load_add(turn->engine, 1);
+    if (fry_unlikely((node->flags & FRY_NODE_RESERVE) != 0))
+        fry_writable_enters(turn->engine);
     node->flags |= FRY_NODE_LIVE;
     node->state = FRY_NODE_WAITING;
     stamp(turn, node);
@@ -522,6 +526,8 @@ static bool reserve_spans(fry_turn *turn, fry_node *node, bool *has_room_p)
         turn->engine->starved = true;
         return false;
     }
+    if (status == FERRY_E_AGAIN)
+        fry_entry_refused(turn->engine, &turn->need, &turn->lack);
     fry_hazard_poison_wide(node, status);
     node->refusal = (int16_t)status;
     return true;
@@ -548,6 +554,7 @@ static bool enter(fry_turn *turn, fry_node *node)
     }
     bool is_first = engine->live_first == NULL;
     live_add(engine, node);
+    fry_load_add(engine, 1);
     node->flags |= FRY_NODE_LIVE;
     node->state = FRY_NODE_WAITING;
     if (fry_unlikely(node->kind == FERRY_OP_BATCH))

@@ -11,14 +11,22 @@
 /* Room in the pools that entering a node takes. */
 typedef struct fry_need {
     uint64_t segments, readers, edges;
+    uint64_t spans; /* that it touches */
 } fry_need;
+
+/* What of it was not there, of the one sort of slots that was looked for last. */
+typedef struct fry_lack {
+    uint64_t count;
+    bool is_of_edges;
+} fry_lack;
 
 typedef struct fry_turn {
     ferry_engine *engine;
     fry_context *context; /* the holding thread's */
     bool is_loop;         /* may take memory from the system, make errors, hand out functions */
     bool wake;            /* something is left that the loop must see */
-    fry_need need;        /* of the node that found no room */
+    fry_need need;        /* once a node has found no room: what it takes at most */
+    fry_lack lack;        /* and what of it was not there */
 } fry_turn;
 
 /* Takes an item of the inbox: a new node, or one to which something happened outside. False: the
@@ -53,6 +61,12 @@ void fry_graph_issued(fry_turn *turn, fry_node *node);
 /* Later readers of what failed see this node's status; it fails as soon as the turn comes to it. */
 void fry_graph_note_failure(fry_turn *turn, fry_node *node, fry_error *cause);
 
+/* The graph holds so many things more: operations, promises, writers and readers of segments. */
+static inline void fry_load_add(ferry_engine *engine, int64_t count)
+{
+    fry_store_relaxed(&engine->load, engine->load + count);
+}
+
 /* Whether the graph has something to do that needs no event. */
 bool fry_graph_has_work(const ferry_engine *engine);
 
@@ -76,9 +90,13 @@ void fry_graph_share(fry_node *node);
  */
 ferry_status fry_hazard_reserve(fry_turn *turn, fry_node *node);
 
-/* Sees to room in a thread's caches; may_grow: also from the system. Without the baton. */
+/*
+ * Sees to room in a thread's caches; may_grow: also from the system. If it fails nothing is set
+ * aside, and *lack says what was not there. fry_hazard_unstock gives back what was not taken.
+ */
 ferry_status fry_hazard_stock(ferry_engine *engine, fry_context *context, const fry_need *need,
-                              bool may_grow);
+                              bool may_grow, fry_lack *lack);
+void fry_hazard_unstock(ferry_engine *engine, fry_context *context);
 
 /* Orders the node after what touches its spans, and puts it into their lists. Reserved before. */
 void fry_hazard_enter(fry_turn *turn, fry_node *node);
@@ -177,10 +195,14 @@ fry_node *fry_node_create(ferry_engine *engine, fry_context *context, ferry_op_k
  */
 ferry_future *fry_node_init_done(fry_turn *turn, fry_node *slot, ferry_op_kind kind);
 
-/* One of the few set aside to stand for refused writes; NULL if all are in use. */
-fry_node *fry_node_create_reserve(ferry_engine *engine, fry_context *context, ferry_op_kind kind);
+/* One of the few set aside to stand for refused writes, a definition; NULL if all are in use. */
+fry_node *fry_node_create_reserve(ferry_engine *engine, fry_context *context);
 
-/* Adds a loose edge after `from` to a new node. */
+/* A promise, one of the few set aside to tell of room; NULL if all are in use. */
+fry_node *fry_node_create_writable(ferry_engine *engine, fry_context *context);
+
+/* Adds a loose edge after `from` to a new node. FERRY_E_AGAIN: the caller notes how many it lacks,
+ * of this and of uses. */
 ferry_status fry_node_add_edge(ferry_engine *engine, fry_context *context, fry_node *node,
                                fry_node *from, fry_edge_nature nature);
 
@@ -199,6 +221,21 @@ void fry_node_drop_life(fry_turn *turn, fry_node *node);
 
 /* The last reference is gone. */
 void fry_node_released(ferry_future *future);
+
+/* writable.c: notes what another try takes. */
+
+/* At submit: so many edges in all, of which `missing` were not there. */
+void fry_edges_refused(ferry_engine *engine, uint64_t needed, uint64_t missing);
+
+/* As it entered; with the baton. */
+void fry_entry_refused(ferry_engine *engine, const fry_need *need, const fry_lack *lack);
+
+/* The promise of room enters, which is none of the load that was noted. */
+void fry_writable_enters(ferry_engine *engine);
+
+/* promise.c: resolves it in the calling thread; FERRY_E_BUSY if it has resolved. */
+ferry_status fry_promise_end(ferry_promise *promise, ferry_status status, const char *domain,
+                             const char *message);
 
 /* buffer.c */
 struct fry_segment_tree {

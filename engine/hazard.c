@@ -134,6 +134,7 @@ static fry_segment *segment_insert(fry_turn *turn, ferry_buffer *buffer, size_t 
     segment->poison = fry_error_retain(poison);
     segment->readers = NULL;
     written_link(segment, writer);
+    fry_load_add(turn->engine, writer != NULL);
     (void)fry_segment_tree_RB_INSERT(&buffer->segments, segment);
     return segment;
 }
@@ -153,6 +154,7 @@ static void reader_insert(fry_turn *turn, fry_segment *segment, fry_node *node)
     if (reader->node_next != NULL)
         reader->node_next->node_previous = reader;
     node->reads = reader;
+    fry_load_add(turn->engine, 1);
 }
 
 static void reader_remove(fry_turn *turn, fry_reader *reader)
@@ -169,6 +171,7 @@ static void reader_remove(fry_turn *turn, fry_reader *reader)
         reader->node->reads = reader->node_next;
     if (reader->node_next != NULL)
         reader->node_next->node_previous = reader->node_previous;
+    fry_load_add(turn->engine, -1);
     fry_pool_give(&turn->engine->readers, &turn->context->readers, reader);
 }
 
@@ -176,6 +179,7 @@ static void segment_remove(fry_turn *turn, fry_segment *segment)
 {
     while (segment->readers != NULL)
         reader_remove(turn, segment->readers);
+    fry_load_add(turn->engine, -(int64_t)(segment->writer != NULL));
     written_unlink(segment);
     fry_error_release(segment->poison);
     (void)fry_segment_tree_RB_REMOVE(&segment->buffer->segments, segment);
@@ -263,6 +267,7 @@ static inline void need_of(const fry_use *use, fry_need *need)
     need->segments += segments;
     need->readers += cut + 2 + pieces + segments;
     need->edges += pieces + 2 + listed + cut;
+    need->spans++;
 }
 
 /*
@@ -286,6 +291,7 @@ static void need_of_row(const fry_use *row, fry_need *need)
         need->edges += 1 + (writes ? readers : 0);
     }
     gaps += at < row->end;
+    need->spans++;
     need->segments += writes ? 1 : gaps;
     need->readers += writes ? 0 : gaps;
 }
@@ -312,15 +318,31 @@ static void need_of_rows(const fry_node *node, const fry_use *uses, fry_need *ne
 }
 
 ferry_status fry_hazard_stock(ferry_engine *engine, fry_context *context, const fry_need *need,
-                              bool may_grow)
+                              bool may_grow, fry_lack *lack)
 {
+    const fry_pool_cache *last = &context->segments;
     ferry_status status =
         fry_pool_reserve(&engine->segments, &context->segments, need->segments, may_grow);
-    if (status == FERRY_OK)
+    if (status == FERRY_OK) {
+        last = &context->readers;
         status = fry_pool_reserve(&engine->readers, &context->readers, need->readers, may_grow);
-    if (status == FERRY_OK)
+    }
+    if (status == FERRY_OK) {
+        last = &context->edges;
         status = fry_pool_reserve(&engine->edges, &context->edges, need->edges, may_grow);
+    }
+    if (fry_unlikely(status != FERRY_OK)) {
+        *lack = (fry_lack){.count = last->missing, .is_of_edges = last == &context->edges};
+        fry_hazard_unstock(engine, context);
+    }
     return status;
+}
+
+void fry_hazard_unstock(ferry_engine *engine, fry_context *context)
+{
+    fry_pool_unreserve(&engine->segments, &context->segments);
+    fry_pool_unreserve(&engine->readers, &context->readers);
+    fry_pool_unreserve(&engine->edges, &context->edges);
 }
 
 ferry_status fry_hazard_reserve(fry_turn *turn, fry_node *node)
@@ -334,7 +356,7 @@ ferry_status fry_hazard_reserve(fry_turn *turn, fry_node *node)
     }
     for (; use != NULL; use = use->next)
         need_of(use, &turn->need);
-    return fry_hazard_stock(turn->engine, turn->context, &turn->need, turn->is_loop);
+    return fry_hazard_stock(turn->engine, turn->context, &turn->need, turn->is_loop, &turn->lack);
 }
 
 /* ---- entering ---- */
@@ -540,9 +562,7 @@ void fry_hazard_enter(fry_turn *turn, fry_node *node)
             }
         }
     }
-    fry_pool_unreserve(&turn->engine->segments, &turn->context->segments);
-    fry_pool_unreserve(&turn->engine->readers, &turn->context->readers);
-    fry_pool_unreserve(&turn->engine->edges, &turn->context->edges);
+    fry_hazard_unstock(turn->engine, turn->context);
 }
 
 /* ---- leaving ---- */
@@ -557,6 +577,7 @@ void fry_hazard_leave(fry_turn *turn, fry_node *node)
     bool failed = fry_future_status(&node->future) != FERRY_OK;
     while (node->written != NULL) {
         fry_segment *segment = node->written;
+        fry_load_add(turn->engine, -1);
         written_unlink(segment);
         if (failed) {
             segment->poison = fry_error_retain(fry_future_root_error(&node->future));

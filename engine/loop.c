@@ -159,6 +159,8 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
         fry_flight_dump(engine);
     if (fry_unlikely(watchdog_is_due))
         fry_watchdog_bark(engine);
+    if (fry_unlikely(fry_load_relaxed(&engine->room_came) != 0))
+        done += fry_room_look(engine);
     if (fry_unlikely(fry_load_relaxed(&engine->has_hooks) != 0))
         fry_trace_pump(engine);
     if (with_callbacks)
@@ -220,7 +222,8 @@ bool fry_arm(ferry_engine *engine)
     idle = idle && fry_load_seq_cst(&engine->requests.top) == NULL &&
            fry_load_seq_cst(&engine->frees.top) == NULL &&
            fry_load_seq_cst(&engine->inbox.top) == NULL &&
-           !fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS);
+           !fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS) &&
+           fry_load_seq_cst(&engine->room_came) == 0;
     if (idle && !looked) {
         /* The timer stands as it was: new deadlines wake the loop. */
     } else if (idle && engine->clock.is_real) {

@@ -37,8 +37,11 @@ fry_node *fry_node_create(ferry_engine *engine, fry_context *context, ferry_op_k
                           ferry_status *status_p)
 {
     fry_node *node = fry_pool_take_or_grow(&engine->nodes, &context->nodes, status_p);
-    if (fry_unlikely(node == NULL))
+    if (fry_unlikely(node == NULL)) {
+        if (*status_p == FERRY_E_AGAIN)
+            fry_pool_refused(&engine->nodes, 1);
         return NULL;
+    }
     node_init(engine, context, node, kind);
     return node;
 }
@@ -58,16 +61,33 @@ ferry_future *fry_node_init_done(fry_turn *turn, fry_node *slot, ferry_op_kind k
     return &slot->future;
 }
 
-fry_node *fry_node_create_reserve(ferry_engine *engine, fry_context *context, ferry_op_kind kind)
+static fry_node *create_from(fry_pool *pool, ferry_engine *engine, fry_context *context,
+                             ferry_op_kind kind)
 {
     fry_pool_cache cache = {0}; /* threads keep none of the few there are */
-    fry_node *node = fry_pool_take(&engine->reserve, &cache);
-    fry_pool_flush(&engine->reserve, &cache);
+    fry_node *node = fry_pool_take(pool, &cache);
+    fry_pool_flush(pool, &cache);
     if (node == NULL)
         return NULL;
     node_init(engine, context, node, kind);
     node->flags |= FRY_NODE_RESERVE;
     return node;
+}
+
+fry_node *fry_node_create_reserve(ferry_engine *engine, fry_context *context)
+{
+    return create_from(&engine->reserve, engine, context, FERRY_OP_DEFINE);
+}
+
+fry_node *fry_node_create_writable(ferry_engine *engine, fry_context *context)
+{
+    return create_from(&engine->writables, engine, context, FERRY_OP_PROMISE);
+}
+
+/* Of a node with that flag. */
+static fry_pool *reserve_of(ferry_engine *engine, const fry_node *node)
+{
+    return node->kind == FERRY_OP_PROMISE ? &engine->writables : &engine->reserve;
 }
 
 ferry_status fry_node_add_edge(ferry_engine *engine, fry_context *context, fry_node *node,
@@ -114,7 +134,8 @@ static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node
         return;
     }
     /* No cache to put it in. */
-    fry_pool *pool = (node->flags & FRY_NODE_RESERVE) != 0 ? &engine->reserve : &engine->nodes;
+    bool is_reserve = (node->flags & FRY_NODE_RESERVE) != 0;
+    fry_pool *pool = is_reserve ? reserve_of(engine, node) : &engine->nodes;
     fry_pool_cache cache = {0};
     fry_pool_give(pool, &cache, node);
     fry_pool_flush(pool, &cache);

@@ -6,7 +6,6 @@
  */
 #include "engine/request.h"
 
-#define ACCESS_COUNT_MAX ((size_t)1 << 16)
 #define ROW_COUNT_MAX ((size_t)1 << 16)
 
 ferry_status fry_request_refuse(ferry_engine *engine, ferry_status status, const char *why)
@@ -102,9 +101,10 @@ ferry_status fry_request_options(fry_request *request, ferry_engine *engine,
     }
     const ferry_op_options *given = &request->options;
     if ((given->after == NULL && given->after_count != 0) ||
-        given->after_count > FRY_AFTER_COUNT_MAX ||
+        given->after_count > engine->after_count_max ||
         (given->accesses == NULL && given->access_count != 0) ||
-        given->access_count > ACCESS_COUNT_MAX || given->deadline_ns < 0 || given->reserved != 0)
+        given->access_count > engine->access_count_max || given->deadline_ns < 0 ||
+        given->reserved != 0)
         return fry_request_refuse(engine, FERRY_E_INVALID,
                                   "operation options out of their limits are refused");
     if (fry_unlikely(given->priority < FERRY_PRIORITY_LOW || given->priority > FERRY_PRIORITY_HIGH))
@@ -131,6 +131,13 @@ ferry_status fry_request_open(fry_request *request, ferry_engine *engine,
     return fry_likely(request->context != NULL) ? FERRY_OK : FERRY_E_NO_MEMORY;
 }
 
+/* Of one that is no static future. */
+static bool takes_edge(const ferry_future *future, fry_edge_nature nature)
+{
+    return nature != FRY_EDGE_AFTER || !fry_future_is_resolved(future) ||
+           fry_future_status(future) != FERRY_OK;
+}
+
 ferry_status fry_request_add_after(fry_request *request, fry_node *node, ferry_future *future,
                                    fry_edge_nature nature)
 {
@@ -153,10 +160,33 @@ ferry_status fry_request_add_after(fry_request *request, fry_node *node, ferry_f
     if (fry_unlikely(future->owner != &engine->owner))
         return fry_request_refuse(engine, FERRY_E_INVALID,
                                   "waiting for another engine's future is refused");
-    if (nature == FRY_EDGE_AFTER && fry_future_is_resolved(future) &&
-        fry_future_status(future) == FERRY_OK)
+    if (!takes_edge(future, nature))
         return FERRY_OK;
     return fry_node_add_edge(engine, request->context, node, fry_node_of(future), nature);
+}
+
+/* The bound came in the midst of a list. */
+void fry_request_note_lacking_edges(ferry_engine *engine, const fry_node *node,
+                                    ferry_future *const *after, size_t count,
+                                    fry_edge_nature nature)
+{
+    uint64_t needed = 0, found = 0;
+    for (size_t i = 0; i < count; i++)
+        needed +=
+            after[i] != NULL && !fry_future_is_static(after[i]) && takes_edge(after[i], nature);
+    for (const fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling)
+        found++;
+    if (needed <= found)
+        needed = found + 1; /* some have resolved this moment */
+    fry_edges_refused(engine, needed, needed - found);
+}
+
+static void note_lacking_uses(ferry_engine *engine, const ferry_op_options *options)
+{
+    uint64_t needed = 0;
+    for (size_t i = 0; i < options->access_count; i++)
+        needed += options->accesses[i].span.size_bytes != 0;
+    fry_pool_refused(&engine->uses, needed);
 }
 
 static ferry_status add_accesses(const fry_request *request, fry_node *node)
@@ -195,10 +225,20 @@ fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, ferry_statu
     ferry_status status = FERRY_OK;
     for (size_t i = 0; status == FERRY_OK && i < options->after_count; i++)
         status = fry_request_add_after(request, node, options->after[i], FRY_EDGE_AFTER);
-    for (size_t i = 0; status == FERRY_OK && shared != NULL && i < shared->after_count; i++)
+    if (fry_unlikely(status == FERRY_E_AGAIN))
+        fry_request_note_lacking_edges(request->engine, node, options->after, options->after_count,
+                                       FRY_EDGE_AFTER);
+    for (size_t i = 0; status == FERRY_OK && shared != NULL && i < shared->after_count; i++) {
         status = fry_request_add_after(request, node, shared->after[i], FRY_EDGE_AFTER);
-    if (status == FERRY_OK && options->access_count != 0)
+        if (fry_unlikely(status == FERRY_E_AGAIN)) /* one more at least */
+            fry_request_note_lacking_edges(request->engine, node, shared->after + i, 1,
+                                           FRY_EDGE_AFTER);
+    }
+    if (status == FERRY_OK && options->access_count != 0) {
         status = add_accesses(request, node);
+        if (fry_unlikely(status == FERRY_E_AGAIN))
+            note_lacking_uses(request->engine, options);
+    }
     if (fry_likely(status == FERRY_OK))
         return node;
     fry_node_discard(request->engine, request->context, node);
@@ -375,8 +415,7 @@ static void poison_refused(ferry_engine *engine, fry_context *context, fry_rows 
 {
     if (rows.row_bytes == 0)
         return;
-    fry_node *node =
-        context != NULL ? fry_node_create_reserve(engine, context, FERRY_OP_DEFINE) : NULL;
+    fry_node *node = context != NULL ? fry_node_create_reserve(engine, context) : NULL;
     if (node == NULL) {
         fry_store_release(&rows.buffer->refused, status); /* pairs with take_refusal in hazard.c */
         return;
@@ -482,6 +521,8 @@ ferry_status ferry_buffer_define(ferry_span span, ferry_future *future)
     if (future != NULL)
         status = fry_request_add_after(&request, node, future, FRY_EDGE_AFTER);
     if (status != FERRY_OK) {
+        if (status == FERRY_E_AGAIN)
+            fry_request_note_lacking_edges(engine, node, &future, 1, FRY_EDGE_AFTER);
         fry_node_discard(engine, request.context, node);
         ferry_future_release(fry_request_refuse_writes(&request, engine, status, &defined));
         return status;

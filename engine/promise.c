@@ -40,8 +40,8 @@ ferry_future *ferry_promise_future(ferry_promise *promise)
                               : fry_refused(engine, status);
 }
 
-static ferry_status promise_end(ferry_promise *promise, ferry_status status, const char *domain,
-                                const char *message)
+ferry_status fry_promise_end(ferry_promise *promise, ferry_status status, const char *domain,
+                             const char *message)
 {
     ferry_future *future = future_of(promise);
     ferry_engine *engine = fry_engine_of(future);
@@ -80,7 +80,7 @@ ferry_status ferry_promise_resolve(ferry_promise *promise, ferry_status status, 
                      ferry_status_name(status));
         return FERRY_E_INVALID;
     }
-    if (promise_end(promise, status, "user", message) == FERRY_OK)
+    if (fry_promise_end(promise, status, "user", message) == FERRY_OK)
         return FERRY_OK;
     if (fry_load_acquire(&fry_node_of(future)->outside) != FRY_OUTSIDE_RESOLVED) {
         int32_t ended = fry_load_relaxed(&future->status);
@@ -97,6 +97,6 @@ void ferry_promise_release(ferry_promise *promise)
     if (promise == NULL || fry_engine_check(fry_engine_of(future_of(promise))) != FERRY_OK)
         return;
     if (!fry_future_is_resolved(future_of(promise)))
-        (void)promise_end(promise, FERRY_E_BROKEN_PROMISE, NULL, NULL);
+        (void)fry_promise_end(promise, FERRY_E_BROKEN_PROMISE, NULL, NULL);
     ferry_future_release(future_of(promise));
 }

@@ -69,4 +69,9 @@ ferry_future *fry_request_submit(fry_request *request, fry_node *node);
 ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine *engine,
                                         ferry_status status, const fry_row_span *dst);
 
+/* The bound of edges came in the midst of `after`: notes how many the node lacks. */
+void fry_request_note_lacking_edges(ferry_engine *engine, const fry_node *node,
+                                    ferry_future *const *after, size_t count,
+                                    fry_edge_nature nature);
+
 #endif

@@ -11,11 +11,15 @@ bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, 
 {
     if (!fry_baton_take(&engine->baton))
         return false;
-    *turn = (fry_turn){.engine = engine, .context = context, .is_loop = is_loop};
+    /* Not the rest, which is large and says something after a refusal only. */
+    turn->engine = engine;
+    turn->context = context;
+    turn->is_loop = is_loop;
+    turn->wake = false;
     return true;
 }
 
-size_t fry_turn_end(fry_turn *turn, size_t budget)
+static inline size_t work_off(fry_turn *turn, size_t budget)
 {
     ferry_engine *engine = turn->engine;
     size_t done = 0;
@@ -43,6 +47,14 @@ size_t fry_turn_end(fry_turn *turn, size_t budget)
             return done;
         turn->wake = false;
     }
+}
+
+size_t fry_turn_end(fry_turn *turn, size_t budget)
+{
+    size_t done = work_off(turn, budget);
+    if (fry_unlikely(fry_load_relaxed(&turn->engine->room_wanted) != 0))
+        fry_room_after_turn(turn->engine);
+    return done;
 }
 
 void fry_turn_push_chain(ferry_engine *engine, fry_context *context, fry_link *newest,
@@ -93,14 +105,16 @@ void fry_turn_end_without_room(fry_turn *turn)
     ferry_engine *engine = turn->engine;
     fry_context *context = turn->context;
     fry_need need = turn->need;
+    fry_lack lack;
     (void)fry_turn_end(turn, 0);
-    if (fry_hazard_stock(engine, context, &need, true) == FERRY_OK &&
+    if (fry_hazard_stock(engine, context, &need, true, &lack) == FERRY_OK &&
         fry_turn_begin(turn, engine, context, false)) {
         engine->starved = false;
         (void)fry_turn_end(turn, engine->submit_budget);
     } else {
         fry_wake(engine);
     }
+    fry_hazard_unstock(engine, context); /* another may have entered the node meanwhile */
 }
 
 void fry_turn_submit(ferry_engine *engine, fry_context *context, fry_node *node)

@@ -53,8 +53,8 @@ static bool is_whole(const life *self)
 {
     int64_t last_ns = 1;
     for (int what = FERRY_TRACE_SUBMITTED; what <= FERRY_TRACE_QUIET; what++) {
-        if (what == FERRY_TRACE_FIRED && self->when_ns[what] == 0)
-            continue; /* no copy */
+        if ((what == FERRY_TRACE_BEGUN || what == FERRY_TRACE_FIRED) && self->when_ns[what] == 0)
+            continue; /* no copy, or a small one, which its submitter did */
         if (self->when_ns[what] < last_ns)
             return false;
         last_ns = self->when_ns[what];
@@ -73,7 +73,7 @@ static void draw(const life *self, int64_t begin_ns, int64_t end_ns)
         for (int what = FERRY_TRACE_SUBMITTED; what <= FERRY_TRACE_RESOLVED; what++)
             if (self->when_ns[what] != 0 && self->when_ns[what] <= to_ns)
                 last = what;
-        bar[column] = self->when_ns[FERRY_TRACE_RESOLVED] < from_ns ? ' ' : " .-=*+"[last];
+        bar[column] = self->when_ns[FERRY_TRACE_RESOLVED] < from_ns ? ' ' : " .-=#*+"[last];
     }
     const life *before = self->waited_for != 0 ? find_life(self->waited_for) : NULL;
     printf("%-6s |%s| %s\n", self->label, bar, before != NULL ? before->label : "");
@@ -138,7 +138,7 @@ int main(void)
         if (lives[i].when_ns[FERRY_TRACE_RESOLVED] > end_ns)
             end_ns = lives[i].when_ns[FERRY_TRACE_RESOLVED];
     }
-    puts(". submitted  - ready  = issued  * fired  + resolved; then what it waited for last");
+    puts(". submitted  - ready  = issued  # begun  * fired  + resolved; then what it waited for last");
     for (size_t i = 0; i < OPERATIONS; i++)
         draw(&lives[i], lives[0].when_ns[FERRY_TRACE_SUBMITTED], end_ns);
     ferry_future_release(all);

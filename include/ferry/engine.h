@@ -170,6 +170,22 @@ FERRY_API void ferry_engine_release(ferry_engine *engine);
 FERRY_API ferry_future *ferry_engine_drain(ferry_engine *engine);
 
 /*
+ * A future that resolves FERRY_OK when an operation that FERRY_E_AGAIN refused, at submit or later,
+ * is worth another try; at once if none was refused since there was room last. Of several that were
+ * refused, room for one is enough. Another thread may be quicker than the next try: it is refused
+ * again then, and one asks again. It needs no room itself. What makes room is operations that end
+ * and handles that are released: who keeps a promise unresolved meanwhile, or the futures of
+ * operations that have ended, may wait for ever.
+ *
+ * All who ask share one future until it resolves, so a cancel is seen by all. Any thread, any
+ * context; in embedded mode it resolves in ferry_engine_progress and in waits. Never NULL; one
+ * reference for the caller. Fails at once: FERRY_E_INVALID, FERRY_E_NO_MEMORY, FERRY_E_SHUTDOWN,
+ * FERRY_E_FORKED; FERRY_E_AGAIN if the user holds 16 earlier ones that have resolved. Later:
+ * FERRY_E_CANCELLED, FERRY_E_SHUTDOWN.
+ */
+FERRY_API ferry_future *ferry_engine_writable(ferry_engine *engine);
+
+/*
  * Embedded mode: a descriptor that becomes readable when ferry_engine_progress has something to do,
  * for epoll or poll in the user's loop, once ferry_engine_arm has said FERRY_OK. Level-triggered:
  * readable until ferry_engine_progress has taken what made it so. It belongs to the engine and

@@ -239,3 +239,32 @@ Test(engine_stopped, a_shutdown_that_gives_up_hands_the_role_to_a_waiting_thread
     ferry_future_release(resolved);
     test_engine_close(&te);
 }
+
+/* ---- a thread sleeps on the poller, and its wake is taken by the one that shuts down ---- */
+
+static void *wait_for_future(void *arg)
+{
+    ASSERT_STATUS(ferry_future_wait(arg, -1), FERRY_E_SHUTDOWN);
+    return NULL;
+}
+
+Test(engine_stopped, a_thread_that_waits_hears_of_the_stop)
+{
+    for (int round = 0; round < 200; round++) {
+        test_engine te;
+        ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
+        options.clock = NULL; /* with another a thread that waits looks each millisecond */
+        test_engine_create(&te, &options);
+        ferry_promise *promise = test_promise(&te);
+        ferry_future *future = ferry_promise_future(promise);
+        pthread_t thread;
+        cr_assert_eq(pthread_create(&thread, NULL, wait_for_future, future), 0);
+        while (fry_load_seq_cst(&te.engine->sleepers) == 0)
+            (void)sched_yield();
+        ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
+        cr_assert_eq(pthread_join(thread, NULL), 0);
+        ferry_future_release(future);
+        ferry_promise_release(promise);
+        test_engine_close(&te);
+    }
+}
