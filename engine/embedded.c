@@ -88,11 +88,15 @@ static bool callbacks_are_due(const ferry_engine *engine)
     return engine->due.first != NULL || fry_has_callbacks(engine);
 }
 
-/* Somebody sleeps: the next wake is written again, or it comes now. */
+/* Somebody sleeps: the next wake is written again, or it comes now. Once the engine has stopped
+ * there is no next one, and everything that could be waited for has been resolved. */
 static void rearm(ferry_engine *engine)
 {
-    if (fry_load_relaxed(&engine->asleep) == FRY_AWAKE &&
-        (!fry_arm(engine) || fry_load_relaxed(&engine->waiter_fired) != 0))
+    uint32_t asleep = fry_load_relaxed(&engine->asleep);
+    bool comes_now = asleep == FRY_STOPPED && fry_load_relaxed(&engine->sleepers) != 0;
+    if (asleep == FRY_AWAKE)
+        comes_now = !fry_arm(engine) || fry_load_relaxed(&engine->waiter_fired) != 0;
+    if (comes_now)
         fry_wake_write(engine);
 }
 
