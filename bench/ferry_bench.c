@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ferry_bench: measures ferry beside its rivals and physical limits. */
 #include "bench/bench.h"
+#include "bench/table.h"
 
 #include <argp.h>
 #include <stdlib.h>
@@ -26,7 +27,8 @@ static const bench_case cases[] = {
 #define CASE_COUNT (sizeof cases / sizeof cases[0])
 
 typedef struct command_line {
-    const char *chosen; /* name of a case, or "all" */
+    const char *chosen; /* name of a case, "all", or "table" */
+    const char *path;   /* the table's rows */
     bool is_quick;
     bool is_json;
 } command_line;
@@ -37,7 +39,12 @@ static bool is_known(const char *name)
         if (strcmp(cases[i].name, name) == 0)
             return true;
     }
-    return strcmp(name, "all") == 0;
+    return strcmp(name, "all") == 0 || strcmp(name, "table") == 0;
+}
+
+static bool is_table(const command_line *line)
+{
+    return line->chosen != NULL && strcmp(line->chosen, "table") == 0;
 }
 
 static error_t parse_option(int key, char *argument, struct argp_state *state)
@@ -51,12 +58,20 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         line->is_json = true;
         return 0;
     case ARGP_KEY_ARG:
+        if (is_table(line) && line->path == NULL) {
+            line->path = argument;
+            return 0;
+        }
         if (line->chosen != NULL || !is_known(argument))
             argp_error(state, "one CASE is wanted, and \"%s\" is no further one", argument);
         line->chosen = argument;
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_usage(state);
+        return 0;
+    case ARGP_KEY_END:
+        if (is_table(line) && line->path == NULL)
+            argp_error(state, "which FILE has the rows?");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -72,11 +87,12 @@ static const struct argp_option options[] = {
 static const struct argp parser = {
     .options = options,
     .parser = parse_option,
-    .args_doc = "CASE",
+    .args_doc = "CASE\ntable FILE",
     .doc = "Measures ferry; where there is a rival or a physical limit, in the same run.\v"
            "CASE is graph, submit, batch, wake, copy, overlap, scale, memory, idle, trace, svg, "
            "loops, dump, libuv (where it is) or all. Figures are medians; p99 looks at the bad "
-           "side.",
+           "side.\n\"table FILE\" reads what --json printed, \"-\" from stdin, and prints ferry "
+           "beside each rival and each limit, as Markdown.",
 };
 
 int main(int argc, char **argv)
@@ -85,6 +101,10 @@ int main(int argc, char **argv)
     error_t error = argp_parse(&parser, argc, argv, 0, NULL, &line);
     if (error != 0)
         bench_fail("%s", strerror(error));
+    if (is_table(&line)) {
+        bench_table_print(line.path);
+        return EXIT_SUCCESS;
+    }
     bench_report_open(line.is_json);
     bool is_all = strcmp(line.chosen, "all") == 0;
     for (size_t i = 0; i < CASE_COUNT; i++) {

@@ -9,14 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct metric_form {
-    const char *name;
-    const char *unit;
-    const char *table_unit;
-    double table_scale; /* what a value is divided by in the table */
-} metric_form;
-
-static const metric_form metrics[] = {
+static const bench_metric metrics[] = {
     {"ns_per_node", "ns", "ns", 1},
     {"latency_ns", "ns", "ns", 1},
     {"bytes_per_node", "bytes", "bytes", 1},
@@ -81,7 +74,7 @@ void bench_report_open(bool is_json)
     last_bench[0] = '\0';
 }
 
-static const metric_form *find_metric(const char *name)
+const bench_metric *bench_metric_find(const char *name)
 {
     for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++) {
         if (strcmp(metrics[i].name, name) == 0)
@@ -90,7 +83,7 @@ static const metric_form *find_metric(const char *name)
     bench_fail("unknown metric %s", name);
 }
 
-static void print_json(bench_key key, const metric_form *form, const double *values, size_t n)
+static void print_json(bench_key key, const bench_metric *form, const double *values, size_t n)
 {
     json_t *row =
         json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:I, s:s}", "bench", key.bench, "case",
@@ -102,7 +95,7 @@ static void print_json(bench_key key, const metric_form *form, const double *val
     putchar('\n');
 }
 
-static void print_table(bench_key key, const metric_form *form, const double *values, size_t n)
+static void print_table(bench_key key, const bench_metric *form, const double *values, size_t n)
 {
     if (strcmp(last_bench, key.bench) != 0) {
         (void)snprintf(last_bench, sizeof last_bench, "%s", key.bench);
@@ -116,7 +109,7 @@ static void print_table(bench_key key, const metric_form *form, const double *va
 
 static void print_row(bench_key key, double median, double p99, size_t n)
 {
-    const metric_form *form = find_metric(key.metric);
+    const bench_metric *form = bench_metric_find(key.metric);
     double values[2] = {median, p99};
     if (is_json_wanted)
         print_json(key, form, values, n);

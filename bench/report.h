@@ -28,6 +28,17 @@ typedef struct bench_key {
     const char *rival;  /* "" on ferry's rows */
 } bench_key;
 
+/* How a metric is written in tables. */
+typedef struct bench_metric {
+    const char *name;
+    const char *unit; /* of the values */
+    const char *table_unit;
+    double table_scale; /* what a value is divided by in a table */
+} bench_metric;
+
+/* Fails the bench if there is none of that name. */
+const bench_metric *bench_metric_find(const char *name);
+
 /* Rows go to stdout: JSON objects, one a line, or a table. */
 void bench_report_open(bool is_json);
 

@@ -260,6 +260,13 @@ bool fry_loop_try_stop(ferry_engine *engine)
 {
     if (!nothing_left(engine))
         return false;
+    if (fry_unlikely(fry_load_relaxed(&engine->has_hooks) != 0)) {
+        /* Another thread may have recorded an end since the tick looked. Whoever did has given the
+         * baton back by now, and nothing that is left can record another. */
+        fry_trace_pump(engine);
+        if (!nothing_left(engine)) /* what the hooks did */
+            return false;
+    }
     fry_store_seq_cst(&engine->asleep, FRY_STOPPED);
     return true;
 }

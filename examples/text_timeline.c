@@ -128,7 +128,7 @@ int main(void)
         submit(engine, buffers, chunk);
     ferry_future *all = ferry_engine_drain(engine);
     bool is_right = ferry_future_wait(all, -1) == FERRY_OK;
-    ferry_engine_shutdown(engine, -1); /* after it no record is left that the hook has not seen */
+    ferry_engine_shutdown(engine, -1); /* now the hook has seen every record */
     for (size_t i = 0; i < FILE_BYTES; i++)
         is_right = is_right && result[i] == (unsigned char)(file[i] * 5 + 1);
     int64_t end_ns = 0;

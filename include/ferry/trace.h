@@ -88,7 +88,8 @@ typedef struct ferry_trace_hooks {
  * Starts calling hooks (copied), or stops with NULL. Records made before are not shown. When a call
  * returns, the old hooks may still be running on the loop; they are not once a waiter registered
  * after it (with no executor of its own) has been called. Hooks that are on when the shutdown
- * begins must stay usable until the engine is released.
+ * begins must stay usable until the engine is released; a shutdown that succeeded has shown them
+ * all records of what was submitted before it.
  *  hooks  struct_size as it is here; record not NULL
  * Returns FERRY_OK; FERRY_E_INVALID; FERRY_E_NO_MEMORY (then nothing changed but rings of memory);
  * FERRY_E_SHUTDOWN once the shutdown began; FERRY_E_FORKED.

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trace hooks and the flight recorder. */
 #include "tests/support/api_test.h"
+#include "tests/support/thread_executor.h"
+
+#include <semaphore.h>
 
 TestSuite(tracing, .timeout = HANG_S);
 
@@ -285,6 +288,82 @@ Test(tracing, hooks_may_submit)
     settle(&te);
     cr_assert_null(engine);
     ASSERT_STATUS(ferry_engine_trace(te.engine, NULL), FERRY_OK);
+    test_engine_close(&te);
+}
+
+/* ---- the last records before the stop ---- */
+
+typedef struct held_call {
+    thread_executor executor;
+    sem_t begun, go_on;
+    ferry_future *future;
+    uint64_t op;
+    bool is_quiet; /* as the hook has heard */
+} held_call;
+
+static held_call held_calls[2];
+
+static void await(sem_t *semaphore)
+{
+    while (sem_wait(semaphore) != 0)
+        continue;
+}
+
+static ferry_status held_function(void *arg)
+{
+    held_call *self = arg;
+    (void)sem_post(&self->begun);
+    await(&self->go_on);
+    return FERRY_OK;
+}
+
+/* When the first call is quiet the second becomes so, behind the back of the loop that is here. */
+static void hear_quiet(void *arg, const ferry_trace_record *record)
+{
+    (void)arg;
+    for (int i = 0; i < 2 && record->what == FERRY_TRACE_QUIET; i++) {
+        if (record->op != held_calls[i].op)
+            continue;
+        held_calls[i].is_quiet = true;
+        if (i == 0) {
+            thread_executor_wait_idle(&held_calls[0].executor);
+            (void)sem_post(&held_calls[1].go_on);
+            thread_executor_wait_idle(&held_calls[1].executor);
+        }
+    }
+}
+
+static void *shut_down(void *arg)
+{
+    ASSERT_STATUS(ferry_engine_shutdown(arg, -1), FERRY_OK);
+    return NULL;
+}
+
+Test(tracing, a_shutdown_that_succeeded_has_shown_every_record)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_THREAD);
+    ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = hear_quiet};
+    for (int i = 0; i < 2; i++) {
+        held_call *self = &held_calls[i];
+        (void)sem_init(&self->begun, 0, 0);
+        (void)sem_init(&self->go_on, 0, 0);
+        cr_assert(thread_executor_start(&self->executor));
+        self->future = ferry_call(te.engine, &self->executor.executor, held_function, self, NULL);
+        self->op = ferry_future_id(self->future);
+        await(&self->begun);
+    }
+    ASSERT_STATUS(ferry_engine_trace(te.engine, &hooks), FERRY_OK);
+    pthread_t ending;
+    cr_assert_eq(pthread_create(&ending, NULL, shut_down, te.engine), 0);
+    ASSERT_STATUS(ferry_future_wait(held_calls[1].future, -1), FERRY_E_SHUTDOWN);
+    (void)sem_post(&held_calls[0].go_on);
+    cr_assert_eq(pthread_join(ending, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        cr_assert(held_calls[i].is_quiet, "call %d", i);
+        ferry_future_release(held_calls[i].future);
+        thread_executor_stop(&held_calls[i].executor);
+    }
     test_engine_close(&te);
 }
 

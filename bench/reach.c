@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/reach.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+static const bench_reach reaches[] = {
+    /* A node that does nothing, and rivals on the same graphs (their time over ferry's). */
+    {.key = {"graph", "chain-held", "ns_per_node", ""}, .limit = 90},
+    {.key = {"graph", "*-held", "ns_per_node", ""}, .limit = 150},
+    {.key = {"graph", "*-open", "ns_per_node", ""}, .limit = 150},
+    {.key = {"graph", "*-2sub", "ns_per_node", ""}, .limit = 150},
+    {.key = {"graph", "*", "ratio", "?*"}, .is_least = true, .limit = 1},
+    {.key = {"submit", "over-memcpy", "latency_ns", ""},
+     .limit = 150,
+     .ferry_case = "copy-64",
+     .rival_case = "memcpy-64"},
+    {.key = {"batch", "batch-gain", "ratio", ""},
+     .is_least = true,
+     .limit = 2,
+     .ferry_case = "batch",
+     .rival_case = "one-by-one"},
+
+    {.key = {"wake", "asleep", "ratio", "?*"}, .limit = 1.3},
+    {.key = {"wake", "spinning", "latency_ns", ""}, .limit = 1000},
+    {.key = {"loops", "*", "ratio", "?*"}, .limit = 1.1, .rival_case = "*-thread"},
+    {.key = {"libuv", "*", "ratio", "?*"}, .limit = 1.3},
+    {.key = {"idle", "*", "wakeups", ""}, .limit = 0},
+
+    {.key = {"copy", "*[0-9]MiB", "ratio", "?*"}, .is_least = true, .limit = 0.95},
+    {.key = {"overlap", "pipeline", "efficiency", ""}, .is_least = true, .limit = 0.97},
+    {.key = {"overlap", "pipeline", "ratio", "?*"}, .limit = 0.75},
+
+    {.key = {"scale", "total", "ratio", ""}, .limit = 1.5},
+    {.key = {"scale", "live", "ratio", ""}, .limit = 3},
+    {.key = {"scale", "slices", "ratio", ""}, .limit = 2},
+    {.key = {"memory", "node", "bytes_per_node", ""}, .limit = 256},
+    {.key = {"memory", "*", "heap_calls", ""}, .limit = 0},
+
+    {.key = {"trace", "off-branch", "latency_ns", ""}, .limit = 1},
+    {.key = {"trace", "on", "latency_ns", ""}, .limit = 40},
+    {.key = {"trace", "file", "latency_ns", ""}, .limit = 100},
+    {.key = {"dump", "submit-beside-dump", "latency_ns", ""}, .is_p99 = true, .limit = 1e6},
+};
+
+size_t bench_reach_count(void)
+{
+    return sizeof reaches / sizeof reaches[0];
+}
+
+const bench_reach *bench_reach_at(size_t index)
+{
+    return &reaches[index];
+}
+
+const bench_reach *bench_reach_find(const bench_key *key)
+{
+    for (size_t i = 0; i < bench_reach_count(); i++) {
+        const bench_key *wanted = &reaches[i].key;
+        if (strcmp(wanted->bench, key->bench) == 0 && strcmp(wanted->metric, key->metric) == 0 &&
+            fnmatch(wanted->shape, key->shape, 0) == 0 &&
+            fnmatch(wanted->rival, key->rival, 0) == 0)
+            return &reaches[i];
+    }
+    return NULL;
+}
+
+bool bench_reach_is_met(const bench_reach *reach, double value)
+{
+    return reach->is_least ? value >= reach->limit : value <= reach->limit;
+}
