@@ -56,6 +56,7 @@ typedef struct fry_dump_node {
     uint16_t lane; /* copies: index in engine->lanes */
     uint8_t kind;
     uint8_t state;
+    int8_t priority;
     uint8_t reason; /* fry_dump_reason */
     uint8_t wait_count;
     bool has_label, has_size, has_deadline;
@@ -85,6 +86,7 @@ typedef struct fry_dump_lane {
 typedef struct fry_dump_facts {
     bool is_closing, is_stopped, is_starved;
     uint32_t entering;
+    uint64_t tasks_posted, tasks_misrun;
 } fry_dump_facts;
 
 typedef struct fry_dump_totals {

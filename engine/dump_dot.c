@@ -61,7 +61,8 @@ static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
     if (node->reason != FRY_DUMP_OPERATIONS)
         fry_text_print(text, "\\nwaits for %s", fry_dump_reason_name(node->reason));
     if (node->more != 0)
-        fry_text_print(text, "\\nand %" PRIu64 " more", node->more);
+        fry_text_print(text, "\\n%s%" PRIu64 " %s", node->wait_count != 0 ? "and " : "", node->more,
+                       node->kind == FERRY_OP_BATCH ? "of its operations" : "more");
     fry_text_string(text, "\"];\n");
     print_edges(text, node);
 }

@@ -69,7 +69,10 @@ static void begin(fry_dump *dump)
     print_pool(text, "segments", &engine->segments, false);
     print_pool(text, "readers", &engine->readers, false);
     print_pool(text, "reserve", &engine->reserve, false);
-    fry_text_print(text, "},\n\"graph\":{\"entering\":%" PRIu32 ",\"starved\":%s}", facts->entering,
+    fry_text_print(text,
+                   "},\n\"tasks\":{\"posted\":%" PRIu64 ",\"misrun\":%" PRIu64 "},\n"
+                   "\"graph\":{\"entering\":%" PRIu32 ",\"starved\":%s}",
+                   facts->tasks_posted, facts->tasks_misrun, facts->entering,
                    boolean(facts->is_starved));
 }
 
@@ -143,6 +146,8 @@ static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
     print_waits(text, node);
     if (node->batch != 0)
         print_number(text, "batch", (int64_t)node->batch);
+    if (node->priority != FERRY_PRIORITY_NORMAL)
+        print_string(text, "priority", node->priority > 0 ? "high" : "low");
     print_flags(text, node);
     if (node->has_deadline)
         print_number(text, "deadline_in_ns", node->deadline_in_ns);

@@ -46,6 +46,8 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *  "limits"    the options in force, by their names
  *  "pools"     of "nodes", "edges", "uses", "segments", "readers", "reserve": how many objects
  *              were "made" (and are kept for later), of a "limit"
+ *  "tasks"     "posted": tasks that users' executors have and have not begun to run; "misrun": runs
+ *              of what was not there to be run
  *  "graph"     "entering": operations submitted and not in the graph yet, counted up to 256;
  *              "starved": the oldest of those waits for room
  *  "promises"  those that are not resolved, oldest first; members as in "nodes"
@@ -67,9 +69,10 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *      "waits"      operations it waits for: "op", "nature" ("after", "read", "order", "any",
  *                   "issued", "quiet"; of a drain "before": the oldest of all before it),
  *                   "where" ("host", or "device" if its stream waits); at most 8, "more" says
- *                   how many others hold it; of a batch nearly all are those
- *      "batch"      the batch that it is one of, and that waits for it; left out if it has a
- *                   deadline and a future, since then it is in that one's "waits"
+ *                   how many others hold it; a batch is held by its operations, most of which
+ *                   "more" counts
+ *      "batch"      the batch that counts it
+ *      "priority"   "high" or "low"
  *      "flags"      any of "failing" (it will be failed as soon as the graph is worked on),
  *                   "cancel_requested", "fired" (its hardware or function has ended),
  *                   "refused_write" (it stands for a write that was refused)

@@ -274,6 +274,84 @@ Test(dump, functions_wait_for_the_loop_or_for_their_executor)
     test_engine_close(&te);
 }
 
+Test(dump, tasks_are_counted_those_that_were_not_there_too)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    static manual_executor executor;
+    manual_executor_init(&executor);
+    _Atomic int calls = 0;
+    ferry_future *futures[3];
+    for (int i = 0; i < 3; i++)
+        futures[i] = ferry_call(te.engine, &executor.executor, count_call, &calls, NULL);
+    settle(&te);
+    manual_run_one(&executor);
+    ferry_task_run(executor.tasks[0]); /* once more */
+    json_t *whole = dump_json(te.engine);
+    cr_assert_eq(dump_number(json_object_get(whole, "tasks"), "posted"), 2);
+    cr_assert_eq(dump_number(json_object_get(whole, "tasks"), "misrun"), 1);
+    json_decref(whole);
+    manual_run_one(&executor);
+    manual_run_one(&executor);
+    settle(&te);
+    for (int i = 0; i < 3; i++)
+        ASSERT_STATUS(status_of(futures[i]), FERRY_OK);
+    test_engine_close(&te);
+}
+
+Test(dump, a_batch_and_the_operations_that_it_counts)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_promise *promise = test_promise(&te);
+    ferry_future *root = ferry_promise_future(promise);
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT, late = FERRY_OP_OPTIONS_INIT;
+    options.after = &root;
+    options.after_count = 1;
+    options.label = "of a batch";
+    options.priority = FERRY_PRIORITY_HIGH;
+    late.deadline_ns = START_NS + 1000;
+    ferry_op ops[4] = {{.kind = FERRY_OP_NOP},
+                       {.kind = FERRY_OP_NOP, .options = &late},
+                       {.kind = FERRY_OP_NOP},
+                       {.kind = FERRY_OP_NOP}};
+    ferry_future *each[4];
+    ferry_future *batch = ferry_batch(te.engine, ops, sizeof ops[0], 4, each, &options);
+    json_t *whole = dump_json(te.engine);
+    const json_t *node = dump_of(whole, batch);
+    ASSERT_WORD(node, "kind", "batch");
+    ASSERT_WORD(node, "state", "waiting");
+    ASSERT_WORD(node, "waits_for", "operations");
+    cr_assert(dump_waits(node, each[1], "after/host"), "one with a deadline");
+    cr_assert_eq(dump_number(node, "more"), 3);
+    node = dump_of(whole, each[0]);
+    cr_assert_eq((uint64_t)dump_number(node, "batch"), ferry_future_id(batch));
+    ASSERT_WORD(node, "priority", "high");
+    ASSERT_WORD(node, "label", "of a batch");
+    cr_assert(dump_waits(node, root, "after/host"));
+    node = dump_of(whole, each[1]);
+    cr_assert_null(json_object_get(node, "batch"));
+    cr_assert_eq(dump_number(node, "deadline_in_ns"), 1000);
+    json_decref(whole);
+
+    ASSERT_STATUS(ferry_future_cancel(each[0]), FERRY_OK);
+    settle(&te);
+    ASSERT_STATUS(ferry_future_poll(batch), FERRY_E_DEPENDENCY);
+    whole = dump_json(te.engine);
+    node = dump_of(whole, batch);
+    ASSERT_WORD(node, "state", "quiet");
+    ASSERT_WORD(node, "waits_for", "operations");
+    cr_assert_eq(dump_number(node, "more"), 2);
+    json_decref(whole);
+    keep_promise(promise, FERRY_OK);
+    settle(&te);
+    for (int i = 0; i < 4; i++)
+        ferry_future_release(each[i]);
+    ferry_future_release(batch);
+    ferry_future_release(root);
+    test_engine_close(&te);
+}
+
 /* A function that has its engine dumped, and cancels itself first. */
 typedef struct dumping_call {
     test_engine te;

@@ -577,11 +577,16 @@ Test(dump_anytime, dot_has_the_same_operations_and_edges)
     }
     ASSERT_STATUS(ferry_future_cancel(copies[LABELS - 1]), FERRY_OK);
     settle(&te);
+    ferry_op_options after_root = FERRY_OP_OPTIONS_INIT;
+    after_root.after = &root;
+    after_root.after_count = 1;
+    ferry_op nops[2] = {{.kind = FERRY_OP_NOP}, {.kind = FERRY_OP_NOP}};
+    ferry_future_release(ferry_batch(te.engine, nops, sizeof nops[0], 2, NULL, &after_root));
     dump_text text = {0};
     ASSERT_STATUS(ferry_engine_dump(te.engine, FERRY_DUMP_DOT, dump_take, &text), FERRY_OK);
     dot_parser dot = dot_parse(text.bytes);
-    cr_assert_eq(dot.nodes, 1 + LABELS, "the promise and the copies");
-    cr_assert_eq(dot.edges, 2 * LABELS - 2, "the cancelled one waits for memory alone");
+    cr_assert_eq(dot.nodes, 1 + LABELS + 3, "the promise, the copies, the batch and its two");
+    cr_assert_eq(dot.edges, 2 * LABELS - 2 + 4, "the cancelled one waits for memory alone");
     char edge[64];
     (void)snprintf(edge, sizeof edge, "n%llu -> n%llu [label=\"after\"];",
                    (unsigned long long)ferry_future_id(root),

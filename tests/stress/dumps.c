@@ -105,12 +105,17 @@ static ferry_future *submit(submitter *self)
     if (label < LABELS)
         options.label = self->labels[label];
     size_t size_bytes = 64 + (size_t)below(self, 200) * 64;
-    switch (below(self, 5)) {
+    switch (below(self, 6)) {
     case 0:
         return ferry_call(run.engine, NULL, call, NULL, &options);
     case 1:
         return ferry_future_any(run.engine, after, options.after_count);
-    case 2:
+    case 2: {
+        ferry_op ops[3] = {
+            {.kind = FERRY_OP_NOP}, {.kind = FERRY_OP_CALL, .fn = call}, {.kind = FERRY_OP_NOP}};
+        return ferry_batch(run.engine, ops, sizeof ops[0], 3, NULL, &options);
+    }
+    case 3:
         return ferry_nop(run.engine, &options);
     default: {
         size_t to = below(self, 4);
