@@ -194,11 +194,11 @@ static row *stream_row(fry_trace_lines *lines, uint16_t device, uint16_t stream)
     return NULL;
 }
 
-/* The first where nothing ran since the function was handed out; the very first if none is free. */
-static row *calls_row(fry_trace_lines *lines, int64_t issued_ns)
+/* The first where nothing ran since the function began; the very first if none is free. */
+static row *calls_row(fry_trace_lines *lines, int64_t begun_ns)
 {
     for (size_t i = 0; i < FRY_TRACE_CALLS_ROWS; i++) {
-        if (lines->calls[i].end_ns <= issued_ns)
+        if (lines->calls[i].end_ns <= begun_ns)
             return &lines->calls[i];
     }
     return &lines->calls[0];
@@ -221,6 +221,21 @@ static story *find(fry_trace_lines *lines, uint64_t op)
     return found->op == op && found->state != STORY_NONE ? found : NULL;
 }
 
+static int64_t started_ns(fry_trace_lines *lines, const story *of, int64_t end_ns)
+{
+    if (knows(of, FERRY_TRACE_BEGUN))
+        return moment_ns(of, FERRY_TRACE_BEGUN);
+    if (of->kind == FERRY_OP_CALL)
+        return end_ns; /* its executor never ran it */
+    int64_t issued_ns = moment_ns(of, FERRY_TRACE_ISSUED);
+    /* Issued behind a copy that had not fired: its stream waited for that one. */
+    const story *before = find(lines, of->waited_for);
+    bool has_waited = before != NULL && before->kind == FERRY_OP_COPY &&
+                      knows(before, FERRY_TRACE_FIRED) && before->end_ns > issued_ns &&
+                      before->end_ns <= end_ns;
+    return has_waited ? before->end_ns : issued_ns;
+}
+
 /* Where and when it ran, if it did; else it is a moment in the graph's row. */
 static void place(fry_trace_lines *lines, fry_trace_file *file, story *of, int64_t end_ns)
 {
@@ -230,17 +245,11 @@ static void place(fry_trace_lines *lines, fry_trace_file *file, story *of, int64
     if (knows(of, FERRY_TRACE_ISSUED) && of->kind == FERRY_OP_COPY && of->device != NONE)
         in = stream_row(lines, of->device, of->stream);
     else if (knows(of, FERRY_TRACE_ISSUED) && of->kind == FERRY_OP_CALL)
-        in = calls_row(lines, moment_ns(of, FERRY_TRACE_ISSUED));
+        in = calls_row(lines, started_ns(lines, of, end_ns));
     of->known |= KNOWS_PLACE;
     of->start_ns = of->end_ns = end_ns;
     if (in != NULL) {
-        of->start_ns = moment_ns(of, FERRY_TRACE_ISSUED);
-        /* Issued behind a copy that had not fired: its stream waited for that one. */
-        const story *before = find(lines, of->waited_for);
-        if (of->kind == FERRY_OP_COPY && before != NULL && before->kind == FERRY_OP_COPY &&
-            knows(before, FERRY_TRACE_FIRED) && before->end_ns > of->start_ns &&
-            before->end_ns <= end_ns)
-            of->start_ns = before->end_ns;
+        of->start_ns = started_ns(lines, of, end_ns);
         if (of->start_ns < in->end_ns)
             of->start_ns = in->end_ns;
         if (of->end_ns < of->start_ns)
@@ -268,6 +277,9 @@ static char *put_moment(char *at, const story *of, ferry_trace_what what)
         break;
     case FERRY_TRACE_ISSUED:
         at = fry_json_literal(at, ",\"issued\":");
+        break;
+    case FERRY_TRACE_BEGUN:
+        at = fry_json_literal(at, ",\"begun\":");
         break;
     case FERRY_TRACE_FIRED:
         at = fry_json_literal(at, ",\"fired\":");

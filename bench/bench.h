@@ -26,6 +26,7 @@ void bench_trace_file(bool is_quick);
 void bench_svg(bool is_quick);
 void bench_loops(bool is_quick);
 void bench_dump(bool is_quick);
+void bench_libuv(bool is_quick); /* only where libuv is */
 
 /* CLOCK_MONOTONIC. */
 int64_t bench_now_ns(void);

@@ -12,7 +12,6 @@
 #include "bench/procfs.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -143,20 +142,6 @@ static void settle(pid_t thread)
     bench_spin_ns(SETTLE_NS);
 }
 
-/* To the nth CPU this process may use; where there is only one, everything shares it anyway. */
-static void pin(pid_t thread, const cpu_set_t *allowed, int nth)
-{
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (CPU_ISSET(cpu, allowed) && nth-- == 0) {
-            CPU_SET(cpu, &one);
-            (void)sched_setaffinity(thread, sizeof one, &one);
-            return;
-        }
-    }
-}
-
 static void run_asleep(int rounds)
 {
     ferry_engine *engine = bench_engine_open(NULL);
@@ -165,12 +150,10 @@ static void run_asleep(int rounds)
     bare_peer peer;
     bare_peer_open(&peer);
     (void)wake_once_ns(engine, &round, &waiters[1]); /* tells the loop's thread */
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-        bench_fail("cannot read the CPU affinity");
-    pin(0, &allowed, 0);
-    pin(round.loop_thread, &allowed, 1);
-    pin(peer.id, &allowed, 1);
+    cpu_set_t allowed = bench_cpus_allowed();
+    bench_thread_pin(0, &allowed, 0);
+    bench_thread_pin(round.loop_thread, &allowed, 1);
+    bench_thread_pin(peer.id, &allowed, 1);
     bench_samples ferry = {0};
     bench_samples bare = {0};
     bench_samples ratio = {0};

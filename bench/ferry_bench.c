@@ -18,6 +18,9 @@ static const bench_case cases[] = {
     {"svg", bench_svg},       {"loops", bench_loops},
     {"dump", bench_dump},
     {"batch", bench_batch},
+#ifdef FERRY_BENCH_LIBUV
+    {"libuv", bench_libuv},
+#endif
 };
 
 #define CASE_COUNT (sizeof cases / sizeof cases[0])
@@ -72,7 +75,7 @@ static const struct argp parser = {
     .args_doc = "CASE",
     .doc = "Measures ferry; where there is a rival or a physical limit, in the same run.\v"
            "CASE is graph, submit, batch, wake, copy, overlap, scale, memory, idle, trace, svg, "
-           "loops, dump or all. Figures are medians; p99 looks at the bad side.",
+           "loops, dump, libuv (where it is) or all. Figures are medians; p99 looks at the bad side.",
 };
 
 int main(int argc, char **argv)

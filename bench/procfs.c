@@ -90,3 +90,24 @@ void bench_thread_await_sleep(pid_t id)
             bench_fail("thread %d does not go to sleep", (int)id);
     }
 }
+
+cpu_set_t bench_cpus_allowed(void)
+{
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        bench_fail("cannot read the CPU affinity");
+    return allowed;
+}
+
+void bench_thread_pin(pid_t id, const cpu_set_t *allowed, int nth)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, allowed) && nth-- == 0) {
+            CPU_SET(cpu, &one);
+            (void)sched_setaffinity(id, sizeof one, &one);
+            return;
+        }
+    }
+}

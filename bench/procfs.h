@@ -3,6 +3,7 @@
 #ifndef FRY_BENCH_PROCFS_H
 #define FRY_BENCH_PROCFS_H
 
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -25,5 +26,11 @@ uint64_t bench_threads_switches(const bench_threads *threads);
 
 /* Looks again and again until the kernel says that the thread sleeps; fails after a second. */
 void bench_thread_await_sleep(pid_t id);
+
+/* The CPUs that the calling thread may use; fails the bench if the kernel won't say. */
+cpu_set_t bench_cpus_allowed(void);
+
+/* Pins a thread (0: the calling one) to the nth of them; does nothing where there are fewer. */
+void bench_thread_pin(pid_t id, const cpu_set_t *allowed, int nth);
 
 #endif

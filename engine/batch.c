@@ -13,17 +13,21 @@
  *
  * Staging must not make room run out where one by one there would have been enough (a node that has
  * entered may be done and free). So what finds none waits until what stands before it has been
- * submitted, and is refused only if there is still none. Then nothing is staged, so what poisons
- * its spans takes the right place in program order.
+ * submitted, and is refused only if there is still none. By then nothing before it is staged any
+ * more, so what poisons its spans takes the right place in program order.
  *
  * The batch's own node counts its operations in `holding`: one for each, taken off when that one
  * resolves, by whoever has the baton. It is made first, so that the others can point to it, and
  * enters last; only then what the submitter alone knows (how many never counted, whether one was
  * refused) is put in its account, so nobody needs an atomic. A failure that comes before makes it
- * fail as it enters. The pointer stands where others have their deadline; so an operation that has
- * a deadline has an edge to the batch instead, as with ferry_future_all, and the batch's reference
- * to it until it enters. The count is never given up: also a batch that failed or was cancelled
- * stays in the graph until the last of its operations has resolved, so the pointer is always good.
+ * fail as it enters. The count is never given up: also a batch that failed or was cancelled stays
+ * in the graph until the last of its operations has resolved, so their pointers to it are always
+ * good.
+ *
+ * There is no room in a node for one more pointer, so it stands where something else would: without
+ * each[] that is the link of a cancel's request, since nobody has a handle to cancel it by; with
+ * each[] its place among the deadlines. An operation that has both handle and deadline has an edge
+ * to the batch instead, as with ferry_future_all, which holds a reference to it until it enters.
  */
 #include "engine/request.h"
 
@@ -55,8 +59,9 @@ typedef struct batch {
 
 void fry_batch_member_ended(fry_turn *turn, fry_node *member)
 {
-    fry_node *own = member->batch;
-    member->in_batch = false;
+    fry_node *own =
+        member->in_batch == FRY_IN_BATCH_HELD ? member->batch_of_held : member->batch_of_unheld;
+    member->in_batch = FRY_IN_NO_BATCH;
     if (fry_future_status(&member->future) != FERRY_OK) {
         fry_error *root = fry_future_root_error(&member->future);
         if (own->state != FRY_NODE_NEW) {
@@ -98,10 +103,15 @@ static ferry_status create_own_node(batch *self)
 /* Has the new node tell the batch of its end. */
 static ferry_status join(batch *self, fry_node *node)
 {
-    node->future.references = self->each != NULL ? 2 : 1;
+    if (self->each == NULL) {
+        node->future.references = 1; /* its life; there is no handle */
+        node->in_batch = FRY_IN_BATCH_UNHELD;
+        node->batch_of_unheld = self->node;
+        return FERRY_OK;
+    }
     if ((node->flags & FRY_NODE_HAS_DEADLINE) == 0) {
-        node->in_batch = true;
-        node->batch = self->node;
+        node->in_batch = FRY_IN_BATCH_HELD;
+        node->batch_of_held = self->node;
         return FERRY_OK;
     }
     ferry_status status = fry_node_add_edge(self->request.engine, self->request.context, self->node,

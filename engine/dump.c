@@ -123,6 +123,15 @@ static uint16_t device_of(const fry_node *node)
     return FRY_DUMP_NO_DEVICE;
 }
 
+/* A batch stays until the last that it counts has been resolved. */
+static uint64_t batch_of(const fry_node *node)
+{
+    if (node->kind == FERRY_OP_PROMISE || node->in_batch == FRY_IN_NO_BATCH)
+        return 0;
+    return node->in_batch == FRY_IN_BATCH_HELD ? node->batch_of_held->future.id
+                                               : node->batch_of_unheld->future.id;
+}
+
 static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
                      fry_dump_node *record)
 {
@@ -150,6 +159,9 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
         record->size_bytes = node->op.define.row_bytes * node->op.define.count;
     if (node->kind == FERRY_OP_COPY && node->lane != NULL)
         record->lane = (uint16_t)(node->lane - dump->engine->lanes);
+    record->batch = batch_of(node);
+    if (node->kind == FERRY_OP_BATCH)
+        record->more = node->holding; /* less the edges that will be listed */
     if (record->has_deadline)
         record->deadline_in_ns = node->deadline_ns - fry_clock_now_ns(&dump->engine->clock);
     if (node->state == FRY_NODE_READY && record->has_deadline && record->deadline_in_ns <= 0)
@@ -170,11 +182,13 @@ static bool copy_waits(fry_dump_node *record, const fry_edge **edge_p, size_t *l
     const fry_edge *edge = *edge_p;
     for (; edge != NULL && *left_p != 0; edge = edge->sibling, (*left_p)--) {
         if (edge->state == FRY_EDGE_LOOSE)
-            continue; /* its predecessor may be gone */
+            continue;                                     /* its predecessor may be gone */
+        bool is_counted = record->kind == FERRY_OP_BATCH; /* in `more` already */
         if (record->wait_count == FRY_DUMP_WAITS) {
-            record->more++;
+            record->more += !is_counted;
             continue;
         }
+        record->more -= is_counted;
         record->waits[record->wait_count++] =
             (fry_dump_wait){.op = edge->from->future.id,
                             .nature = edge->nature,

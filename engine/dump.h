@@ -50,7 +50,7 @@ typedef struct fry_dump_node {
     int64_t deadline_in_ns; /* has_deadline */
     uint64_t size_bytes;    /* has_size */
     uint64_t more;          /* waits beside those listed */
-    uint64_t batch;         /* the one it is counted in; 0 none */
+    uint64_t batch;         /* 0: none counts it */
     int32_t status;         /* FERRY_PENDING: its future is not resolved */
     uint16_t device;
     uint16_t lane; /* copies: index in engine->lanes */

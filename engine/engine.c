@@ -193,7 +193,9 @@ static ferry_status open_devices(ferry_engine *engine, const ferry_engine_option
                              .worker_count = options->host_workers,
                              .inline_copy_bytes = options->inline_copy_bytes,
                              .notify = {host_has_fired, engine},
-                             .gate = fry_test_host_gate};
+                             .gate = fry_test_host_gate,
+                             .tracing = &engine->tracing,
+                             .clock = &engine->clock};
     ferry_status status = fry_host_open(&engine->memory, &host, &engine->host);
     if (status != FERRY_OK)
         return status;

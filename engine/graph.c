@@ -271,7 +271,7 @@ static void resolve_status(fry_turn *turn, fry_node *node, ferry_status status)
         fry_future_seal_unshared(&node->future);
     else
         fry_future_seal(&node->future);
-    if (!is_promise && node->in_batch)
+    if (!is_promise && fry_unlikely(node->in_batch != FRY_IN_NO_BATCH))
         fry_batch_member_ended(turn, node);
 }
 

@@ -254,6 +254,9 @@ static inline fry_lane *fry_lane_between(const ferry_buffer *dst, const ferry_bu
 void fry_trace_emit(ferry_engine *engine, const fry_node *node, ferry_trace_what what,
                     uint64_t waited_for);
 
+/* A copy that has fired began then, if that is known (not 0). */
+void fry_trace_emit_begun(ferry_engine *engine, const fry_node *node, int64_t begun_ns);
+
 static inline void fry_trace(ferry_engine *engine, const fry_node *node, ferry_trace_what what,
                              uint64_t waited_for)
 {

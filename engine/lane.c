@@ -152,6 +152,9 @@ static size_t lane_poll(fry_turn *turn, fry_lane *lane)
         node->flags &= (uint16_t)~FRY_NODE_QUEUED;
         lane->in_flight--;
         count++;
+        if (fry_unlikely(fry_load_relaxed(&turn->engine->tracing) != 0))
+            fry_trace_emit_begun(turn->engine, node,
+                                 stream->device->ops->begun_ns(stream, node->sequence));
         fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
         fry_graph_complete(turn, node);
     }

@@ -109,6 +109,13 @@ enum fry_call_begun {
     FRY_CALL_NEVER, /* a cancel came first */
 };
 
+/* fry_node.in_batch, until it is resolved: where it has the batch that counts it. */
+enum fry_in_batch {
+    FRY_IN_NO_BATCH = 0,
+    FRY_IN_BATCH_HELD,   /* users hold handles */
+    FRY_IN_BATCH_UNHELD, /* nobody does, so nobody asks for a cancel */
+};
+
 typedef struct fry_copy_op {
     ferry_buffer *dst;
     ferry_buffer *src;
@@ -139,7 +146,7 @@ struct fry_node {
     uint8_t device_waits; /* edges ON_DEVICE from other streams */
     union {
         uint8_t outside;  /* promise: fry_outside */
-        uint8_t in_batch; /* copy, call, nop: until it is resolved, `batch` counts it */
+        uint8_t in_batch; /* copy, call, nop: fry_in_batch */
     };
     union {
         uint8_t begun;    /* call: fry_call_begun, by compare-and-swap */
@@ -149,14 +156,17 @@ struct fry_node {
     uint8_t requested;  /* a cancel stands in the requests stack */
     int64_t entered_ns; /* when it entered; 0: it was not to stay */
 
-    fry_link request_link; /* requests stack */
+    union {
+        fry_link request_link;     /* requests stack */
+        fry_node *batch_of_unheld; /* FRY_IN_BATCH_UNHELD */
+    };
 
     union {
         struct { /* HAS_DEADLINE */
             int64_t deadline_ns;
             fry_node *heap_child, *heap_next, *heap_previous; /* deadlines: a pairing heap */
         };
-        fry_node *batch; /* in_batch, and then never HAS_DEADLINE */
+        fry_node *batch_of_held; /* FRY_IN_BATCH_HELD, and then never HAS_DEADLINE */
     };
     fry_segment *written; /* HAS_SPANS; so are the next two. Segments whose last writer it is */
     fry_reader *reads;    /* its entries as a reader */

@@ -36,8 +36,8 @@ static void nvtx_emit(ferry_engine *engine, const fry_node *node, ferry_trace_wh
         fry_nvtx_end(engine->nvtx, node->future.id);
 }
 
-void fry_trace_emit(ferry_engine *engine, const fry_node *node, ferry_trace_what what,
-                    uint64_t waited_for)
+static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what what,
+                 uint64_t waited_for, int64_t when_ns)
 {
     uint32_t sinks = fry_load_relaxed(&engine->tracing);
     if (fry_unlikely((sinks & FRY_SINK_NVTX) != 0))
@@ -53,7 +53,7 @@ void fry_trace_emit(ferry_engine *engine, const fry_node *node, ferry_trace_what
     bool is_copy = node->kind == FERRY_OP_COPY && node->lane != NULL;
     const fry_device *device = is_copy ? node->lane->stream->device : NULL;
     ferry_trace_record record = {
-        .when_ns = fry_clock_now_ns(&engine->clock),
+        .when_ns = when_ns,
         .op = node->future.id,
         .flow = node->future.id,
         .size_bytes = node->kind == FERRY_OP_COPY ? node->op.copy.size_bytes : 0,
@@ -69,6 +69,18 @@ void fry_trace_emit(ferry_engine *engine, const fry_node *node, ferry_trace_what
     uint64_t position = fry_trace_ring_write(ring, &record);
     if ((sinks & FRY_SINK_FILE) != 0)
         fry_trace_writer_tell(position, ring->mask);
+}
+
+void fry_trace_emit(ferry_engine *engine, const fry_node *node, ferry_trace_what what,
+                    uint64_t waited_for)
+{
+    emit(engine, node, what, waited_for, fry_clock_now_ns(&engine->clock));
+}
+
+void fry_trace_emit_begun(ferry_engine *engine, const fry_node *node, int64_t begun_ns)
+{
+    if (begun_ns != 0)
+        emit(engine, node, FERRY_TRACE_BEGUN, 0, begun_ns);
 }
 
 void fry_engine_set_sink(ferry_engine *engine, fry_sink sink, bool is_on)

@@ -68,6 +68,7 @@ static void call_run(fry_node *node)
     ferry_engine *engine = fry_engine_of(&node->future);
     uint8_t not_begun = FRY_CALL_NOT_BEGUN;
     if (fry_cas(&node->begun, &not_begun, FRY_CALL_BEGUN)) {
+        fry_trace(engine, node, FERRY_TRACE_BEGUN, 0);
         int result = node->op.call.fn(node->op.call.arg);
         bool is_status = result <= 0 && result >= INT16_MIN;
         node->refusal = (int16_t)(is_status ? result : FERRY_E_FAILED);
@@ -125,10 +126,15 @@ static void issue_call(fry_turn *turn, fry_node *node, fry_queue *issued)
     fry_queue_push(issued, &node->link);
 }
 
+static bool needs_task(const fry_node *node)
+{
+    return node->op.call.executor != NULL && is_to_run(node);
+}
+
 /* A task for a call of an executor's, if it needs one; at most *left_p more. */
 static bool equip_call(fry_tasks *tasks, fry_node *node, uint32_t *left_p)
 {
-    if (node->op.call.executor == NULL || !is_to_run(node))
+    if (!needs_task(node))
         return true;
     fry_task *task = *left_p != 0 ? fry_task_take(tasks) : NULL;
     if (task == NULL)
@@ -140,33 +146,34 @@ static bool equip_call(fry_tasks *tasks, fry_node *node, uint32_t *left_p)
 
 /*
  * With the baton: READY functions become ISSUED, as a list for fry_hand_out_calls. Those that find
- * no task stay READY in a queue of their own, so that the loop's functions pass them.
+ * no task, or others of executors' before them, stay READY in a queue of their own, so that the
+ * loop's functions pass them.
  */
 fry_link *fry_calls_issue(fry_turn *turn, bool with_callbacks)
 {
     ferry_engine *engine = turn->engine;
     fry_tasks *tasks = &engine->tasks;
-    if (fry_likely(fry_ready_queue_is_empty(&engine->calls) &&
-                   fry_ready_queue_is_empty(&tasks->calls)))
+    bool must_wait = !fry_ready_queue_is_empty(&tasks->calls);
+    if (fry_likely(fry_ready_queue_is_empty(&engine->calls) && !must_wait))
         return NULL;
     fry_queue issued = {0};
     uint32_t left = fry_tasks_for_calls(tasks, with_callbacks);
     fry_link *item;
-    while ((item = fry_ready_queue_next(&tasks->calls)) != NULL) {
-        fry_node *node = FRY_CONTAINER(item, fry_node, link);
-        if (!equip_call(tasks, node, &left)) {
-            left = 0; /* later ones don't overtake it */
-            break;
-        }
-        (void)fry_ready_queue_pop(&tasks->calls);
-        issue_call(turn, node, &issued);
-    }
     while ((item = fry_ready_queue_pop(&engine->calls)) != NULL) {
         fry_node *node = FRY_CONTAINER(item, fry_node, link);
-        if (equip_call(tasks, node, &left))
+        if (!(must_wait && needs_task(node)) && equip_call(tasks, node, &left)) {
             issue_call(turn, node, &issued);
-        else
+        } else {
             fry_ready_queue_push(&tasks->calls, item, fry_node_priority(node));
+            must_wait = true; /* or a task that comes back meanwhile would be a later one's */
+        }
+    }
+    while ((item = fry_ready_queue_next(&tasks->calls)) != NULL) {
+        fry_node *node = FRY_CONTAINER(item, fry_node, link);
+        if (!equip_call(tasks, node, &left))
+            break;
+        (void)fry_ready_queue_pop(&tasks->calls);
+        issue_call(turn, node, &issued);
     }
     return issued.first;
 }

@@ -98,6 +98,12 @@ typedef struct fry_device_ops {
     uint64_t (*fired)(fry_stream *stream, ferry_status *status_p);
 
     /*
+     * When the operation, which has fired and after which fewer than FRY_STREAM_DEPTH were issued,
+     * began, on the engine's clock; 0: not known.
+     */
+    int64_t (*begun_ns)(fry_stream *stream, uint64_t sequence);
+
+    /*
      * Asks that an issued operation do no (further) work. It still fires in its turn; until then it
      * may touch its memory.
      */

@@ -123,7 +123,7 @@ static void work_off(fry_host *host, fry_host_stream *stream)
 {
     for (int i = 0; i < OPERATIONS_A_CLAIM && fry_host_stream_is_ready(stream); i++) {
         hand_on(host);
-        fry_host_stream_run(stream, &host->options.gate);
+        fry_host_stream_run(stream, &host->options);
         host->options.notify.fn(host->options.notify.arg);
     }
 }
@@ -248,6 +248,11 @@ static void host_cancel(fry_stream *stream, uint64_t sequence)
     fry_host_stream_skip(host_stream(stream), sequence);
 }
 
+static int64_t host_begun_ns(fry_stream *stream, uint64_t sequence)
+{
+    return fry_host_stream_begun_ns((fry_host_stream *)(void *)stream, sequence);
+}
+
 static void host_describe(fry_device *device, fry_device_facts *facts)
 {
     (void)device;
@@ -274,6 +279,7 @@ static const fry_device_ops host_ops = {
     .copy = host_copy,
     .can_wait = host_can_wait,
     .fired = host_fired,
+    .begun_ns = host_begun_ns,
     .cancel = host_cancel,
 };
 

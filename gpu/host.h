@@ -6,6 +6,7 @@
 #ifndef FRY_GPU_HOST_H
 #define FRY_GPU_HOST_H
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "gpu/device.h"
 
@@ -24,8 +25,10 @@ typedef struct fry_host_options {
     uint32_t device_count; /* 1 to 64 */
     uint32_t worker_count; /* 1 to 8 */
     size_t inline_copy_bytes;
-    fry_notify notify;  /* called by a worker each time an operation has fired */
-    fry_host_gate gate; /* fn NULL: none */
+    fry_notify notify;       /* called by a worker each time an operation has fired */
+    fry_host_gate gate;      /* fn NULL: none */
+    const uint32_t *tracing; /* not 0: workers note when they begin; NULL: never */
+    const fry_clock *clock;  /* by this one */
 } fry_host_options;
 
 /*

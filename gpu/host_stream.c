@@ -84,10 +84,18 @@ static void copy_unless_skipped(const fry_host_slot *slot, uint64_t sequence,
     }
 }
 
-void fry_host_stream_run(fry_host_stream *stream, const fry_host_gate *gate)
+int64_t fry_host_stream_begun_ns(fry_host_stream *stream, uint64_t sequence)
+{
+    return slot_of(stream, sequence)->begun_ns;
+}
+
+void fry_host_stream_run(fry_host_stream *stream, const fry_host_options *options)
 {
     uint64_t sequence = fry_load_relaxed(&stream->fired) + 1;
-    copy_unless_skipped(slot_of(stream, sequence), sequence, gate);
+    fry_host_slot *slot = slot_of(stream, sequence);
+    bool is_traced = options->tracing != NULL && fry_load_relaxed(options->tracing) != 0;
+    slot->begun_ns = is_traced ? fry_clock_now_ns(options->clock) : 0;
+    copy_unless_skipped(slot, sequence, &options->gate);
     /* Pairs with every look at it: the bytes are there, and the slot is the producer's again. */
     fry_store_release(&stream->fired, sequence);
 }

@@ -19,6 +19,7 @@
 
 typedef struct fry_host_slot {
     fry_copy copy;
+    int64_t begun_ns; /* written by the worker before it fires it; 0: nobody wanted to know */
     /*
      * Atomic. The sequence number of the operation to skip: a number, not a flag, so that it means
      * nothing to the operations that stand in this slot before and after.
@@ -90,6 +91,9 @@ void fry_host_stream_skip(fry_host_stream *stream, uint64_t sequence);
 bool fry_host_stream_is_ready(fry_host_stream *stream);
 
 /* Runs the next operation, which is ready, and has it fire. Consumer. */
-void fry_host_stream_run(fry_host_stream *stream, const fry_host_gate *gate);
+void fry_host_stream_run(fry_host_stream *stream, const fry_host_options *options);
+
+/* See fry_device_ops.begun_ns. Producer. */
+int64_t fry_host_stream_begun_ns(fry_host_stream *stream, uint64_t sequence);
 
 #endif

@@ -51,6 +51,7 @@ typedef struct trace_op {
     int64_t submitted_ns;
     int64_t ready_ns;
     int64_t issued_ns;
+    int64_t begun_ns;
     int64_t fired_ns;
     int64_t resolved_ns;
     const char *label; /* or its kind */

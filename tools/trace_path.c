@@ -26,7 +26,7 @@ static uint32_t find_last(const trace_model *model)
 }
 
 /*
- * What the operation waited for: of the one before it in its stream, if that ended only after this
+ * What the operation waited for: of the one before it in its row, if that ended only after this
  * was issued, and its cause, which may be one that its device waited for, the one that ended last.
  * Neither may end later than this; with that, and as no operation is visited twice, a file that
  * contradicts itself still gives a path that ends.
@@ -39,7 +39,8 @@ static uint32_t find_previous(const trace_model *model, uint32_t index, bool *is
     if (cause && cause->end_ns > op->end_ns)
         cause = NULL;
     *is_behind_p = false;
-    if (row->kind == TRACE_ROW_STREAM && index > row->first && op->issued_ns != TRACE_NO_TIME) {
+    bool is_queue = row->kind == TRACE_ROW_STREAM || row->kind == TRACE_ROW_CALLS;
+    if (is_queue && index > row->first && op->issued_ns != TRACE_NO_TIME) {
         const trace_op *before = op - 1;
         if (before->end_ns > op->issued_ns && before->end_ns <= op->begin_ns &&
             (!cause || cause->end_ns <= before->end_ns)) {

@@ -151,6 +151,7 @@ static bool read_moments(trace_reader *reader, const json_t *arguments, trace_op
     return get_time_if_any(reader, arguments, "submitted", &op->submitted_ns) &&
            get_time_if_any(reader, arguments, "ready", &op->ready_ns) &&
            get_time_if_any(reader, arguments, "issued", &op->issued_ns) &&
+           get_time_if_any(reader, arguments, "begun", &op->begun_ns) &&
            get_time_if_any(reader, arguments, "fired", &op->fired_ns) &&
            get_time_if_any(reader, arguments, "resolved", &op->resolved_ns);
 }
@@ -182,6 +183,7 @@ static void read_operation(trace_reader *reader, const json_t *object)
         .submitted_ns = TRACE_NO_TIME,
         .ready_ns = TRACE_NO_TIME,
         .issued_ns = TRACE_NO_TIME,
+        .begun_ns = TRACE_NO_TIME,
         .fired_ns = TRACE_NO_TIME,
         .resolved_ns = TRACE_NO_TIME,
         .status = reader->model->status_pending,

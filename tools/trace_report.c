@@ -20,12 +20,11 @@ const char trace_report_definitions[] =
     "  at once        streams and rows of calls that were busy at the same time,\n"
     "                 on average over the span\n"
     "  critical path  from the operation that ended last back by what each one\n"
-    "                 waited for: the one before it in its stream if that ended\n"
+    "                 waited for: the one before it in its row if that ended\n"
     "                 after it was issued, otherwise the one that held it last\n"
     "  dropped        records that were overwritten before they were written\n"
-    "An operation runs from when it was issued to its stream, and was the next\n"
-    "there, or handed to its executor; what it stood in line for a thread after\n"
-    "that counts as running.\n";
+    "An operation runs from when a thread or device began with it; a copy of which\n"
+    "that is not known, from when it was issued and was the next in its stream.\n";
 
 static double share(int64_t part_ns, int64_t whole_ns)
 {

@@ -229,7 +229,7 @@ static void write_tooltip(const picture *picture, const trace_op *op)
     write_moment(picture, "submitted", op->submitted_ns);
     write_moment(picture, "ready", op->ready_ns);
     write_moment(picture, "issued", op->issued_ns);
-    write_moment(picture, "ran", op->begin_ns);
+    write_moment(picture, "begun", op->begun_ns != TRACE_NO_TIME ? op->begun_ns : op->begin_ns);
     write_moment(picture, "fired", op->fired_ns);
     write_moment(picture, "resolved", op->resolved_ns);
     fputs("</title>", to);

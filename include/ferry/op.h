@@ -17,7 +17,8 @@ extern "C" {
  * first, within a priority who was READY first (in program order those that one event made so); but
  * of eight in a row one is the oldest of a lower priority that waits, so that none starves. It
  * tells where READY ones wait: for room in a stream (ferry_engine_options.stream_depth), and
- * functions for the loop to hand them out. What stands in a stream is not overtaken.
+ * functions for the loop to hand them out or for a task (max_tasks). What stands in a stream, or
+ * was posted, is not overtaken.
  */
 typedef enum ferry_priority {
     FERRY_PRIORITY_NORMAL = 0, /* the default */

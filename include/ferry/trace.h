@@ -15,15 +15,18 @@ extern "C" {
     X(FERRY_TRACE_SUBMITTED, 1, "submitted")                                                       \
     X(FERRY_TRACE_READY, 2, "ready")                                                               \
     X(FERRY_TRACE_ISSUED, 3, "issued")                                                             \
-    X(FERRY_TRACE_FIRED, 4, "fired")                                                               \
-    X(FERRY_TRACE_RESOLVED, 5, "resolved")                                                         \
-    X(FERRY_TRACE_QUIET, 6, "quiet")                                                               \
-    X(FERRY_TRACE_CANCEL, 7, "cancel")
+    X(FERRY_TRACE_BEGUN, 4, "begun")                                                               \
+    X(FERRY_TRACE_FIRED, 5, "fired")                                                               \
+    X(FERRY_TRACE_RESOLVED, 6, "resolved")                                                         \
+    X(FERRY_TRACE_QUIET, 7, "quiet")                                                               \
+    X(FERRY_TRACE_CANCEL, 8, "cancel")
 
 #define FERRY_TRACE_ENUM_(name, value, text) name = (value),
 /*
  * Which transition a record tells of. What fails before nothing holds it is never READY, a promise
- * never READY or ISSUED; FIRED is told of copies, CANCEL of a request the loop has taken up.
+ * never READY or ISSUED. BEGUN is told of functions, in the thread that runs them, and of copies
+ * that a device's own threads did, when they are found to have FIRED and with the earlier time;
+ * FIRED is told of copies, CANCEL of a request the loop has taken up.
  */
 typedef enum ferry_trace_what { FERRY_TRACE_MAP(FERRY_TRACE_ENUM_) } ferry_trace_what;
 #undef FERRY_TRACE_ENUM_
@@ -114,11 +117,12 @@ FERRY_API size_t ferry_engine_flight_records(ferry_engine *engine, ferry_trace_r
  *                    to 1023 streams; 4000 functions, and 4002 to 4064 those that ran beside them;
  *                    4001 what runs nowhere
  *   {"name":LABEL or kind,"cat":"ferry","ph":"X","ts":,"dur":,...,"args":{"op":,"kind":,"status":,
- *    "bytes":,"waited_for":,"device":,"stream":,"submitted":,"ready":,"issued":,"fired":,
- *    "resolved":}}   an operation, once it is resolved and no hardware or function is at work for
- *                    it. It runs from issued, or from when what it stood behind in its stream had
- *                    fired, to fired (copies) or resolved; what never ran has "dur" 0, where it
- *                    was resolved. Slices of a row don't overlap. What is not known is left out
+ *    "bytes":,"waited_for":,"device":,"stream":,"submitted":,"ready":,"issued":,"begun":,
+ *    "fired":,"resolved":}}   an operation, once it is resolved and no hardware or function is at
+ *                    work for it. It runs from begun to fired (copies) or resolved; a copy of which
+ *                    that is not known from issued, or from when what it stood behind in its stream
+ *                    had fired; what never ran has "dur" 0, where it was resolved. Slices of a
+ *                    row don't overlap. What is not known is left out
  *   {"name":"wait","ph":"b"/"e","id":,...}   from submitted to ready, if that is at least 1 us
  *   {"name":"released","ph":"s"/"f","id":,...}   an arrow from the last operation that held it, if
  *                    that one ended first

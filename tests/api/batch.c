@@ -278,9 +278,12 @@ Test(batch, without_each_it_goes_a_long_way_with_few_nodes)
     options.max_nodes = 20;
     test_engine_create(&te, &options);
     static ferry_op ops[MANY];
+    ferry_op_options late = FERRY_OP_OPTIONS_INIT;
+    late.deadline_ns = START_NS + 1;
     for (size_t i = 0; i < MANY; i++)
         ops[i] = nop_op();
     ASSERT_STATUS(status_of(submit(&te, ops, MANY, NULL, NULL)), FERRY_OK);
+    ASSERT_STATUS(status_of(submit(&te, ops, MANY, NULL, &late)), FERRY_OK);
     test_engine_close(&te);
 }
 

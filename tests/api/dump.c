@@ -162,6 +162,48 @@ Test(dump, a_promise_and_what_it_holds)
     test_engine_close(&te);
 }
 
+Test(dump, a_batch_and_its_operations)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_promise *promise = test_promise(&te);
+    ferry_future *root = ferry_promise_future(promise);
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT, late = FERRY_OP_OPTIONS_INIT;
+    options.after = &root;
+    options.after_count = 1;
+    late.deadline_ns = START_NS + 1000;
+    ferry_op ops[4] = {{.kind = FERRY_OP_NOP},
+                       {.kind = FERRY_OP_NOP},
+                       {.kind = FERRY_OP_NOP},
+                       {.kind = FERRY_OP_NOP, .options = &late}};
+    ferry_future *each[4];
+    ferry_future *all = ferry_batch(te.engine, ops, sizeof ops[0], 4, each, &options);
+    ferry_future *blind = ferry_batch(te.engine, ops, sizeof ops[0], 4, NULL, &options);
+    json_t *whole = dump_json(te.engine);
+    const json_t *node = dump_of(whole, all);
+    ASSERT_WORD(node, "kind", "batch");
+    ASSERT_WORD(node, "waits_for", "operations");
+    cr_assert_eq(json_array_size(json_object_get(node, "waits")), 1);
+    cr_assert(dump_waits(node, each[3], "after/host"));
+    cr_assert_eq(dump_number(node, "more"), 3);
+    for (int i = 0; i < 4; i++)
+        cr_assert_eq((uint64_t)dump_number(dump_of(whole, each[i]), "batch"),
+                     i < 3 ? ferry_future_id(all) : 0);
+    node = dump_of(whole, blind);
+    cr_assert_null(json_object_get(node, "waits"));
+    cr_assert_eq(dump_number(node, "more"), 4);
+    cr_assert_null(json_object_get(node, "batch"));
+    json_decref(whole);
+    keep_promise(promise, FERRY_OK);
+    settle(&te);
+    ASSERT_STATUS(status_of(all), FERRY_OK);
+    ASSERT_STATUS(status_of(blind), FERRY_OK);
+    for (int i = 0; i < 4; i++)
+        ASSERT_STATUS(status_of(each[i]), FERRY_OK);
+    ferry_future_release(root);
+    test_engine_close(&te);
+}
+
 Test(dump, copies_and_what_the_buffers_make_them_wait_for)
 {
     test_engine te;

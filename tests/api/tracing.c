@@ -82,7 +82,7 @@ Test(tracing, a_copy_tells_its_whole_life_in_order)
     settle(&te);
     uint64_t op = ferry_future_id(copy);
     cr_assert_str_eq(life_of(self.records, self.count, op),
-                     "submitted ready issued fired resolved quiet");
+                     "submitted ready issued begun fired resolved quiet");
     const ferry_trace_record *submitted = find(&self, op, FERRY_TRACE_SUBMITTED);
     const ferry_trace_record *ready = find(&self, op, FERRY_TRACE_READY);
     const ferry_trace_record *resolved = find(&self, op, FERRY_TRACE_RESOLVED);
@@ -120,11 +120,11 @@ Test(tracing, operations_that_wait_for_nothing_tell_the_same_life)
     cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(small)),
                      "submitted ready issued fired resolved quiet");
     cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(big)),
-                     "submitted ready issued fired resolved quiet");
+                     "submitted ready issued begun fired resolved quiet");
     cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(nop)),
                      "submitted ready issued resolved quiet");
     cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(call)),
-                     "submitted ready issued resolved quiet");
+                     "submitted ready issued begun resolved quiet");
     cr_assert_eq(find(&self, ferry_future_id(nop), FERRY_TRACE_READY)->waited_for, 0);
     cr_assert_eq(find(&self, ferry_future_id(nop), FERRY_TRACE_READY)->device, 65535);
     ferry_future_release(small);

@@ -323,6 +323,8 @@ static void make_member(random_plan *plan, uint32_t index, uint32_t first, uint3
         op->after[op->after_count++] = batch->after[i];
     if (!op->is_blind)
         make_deadline(plan, op);
+    else if (chance(plan, 10))
+        op->deadline = PLAN_FAR;
     if (op->deadline == PLAN_NO_DEADLINE && batch->deadline != PLAN_NO_DEADLINE) {
         op->has_batch_deadline = true;
         op->deadline = batch->deadline;

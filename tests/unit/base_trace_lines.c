@@ -231,12 +231,15 @@ Test(base_trace_lines, functions_beside_each_other_have_rows_of_their_own)
     ferry_trace_record calls[4];
     for (uint64_t i = 0; i < 4; i++)
         calls[i] = other(1 + i, FERRY_OP_CALL);
-    begin(calls[0], 0, 10, 20);
-    begin(calls[1], 0, 10, 21);
-    begin(calls[2], 0, 10, 22);
+    for (int i = 0; i < 3; i++)
+        begin(calls[i], 0, 10, 15);
+    take(calls[0], FERRY_TRACE_BEGUN, 20);
+    take(calls[1], FERRY_TRACE_BEGUN, 21);
+    take(calls[2], FERRY_TRACE_BEGUN, 22);
     resolve(calls[1], 500);
     resolve(calls[0], 600);
-    begin(calls[3], 0, 10, 650); /* the others have ended by then: the first row is free */
+    begin(calls[3], 0, 10, 30);
+    take(calls[3], FERRY_TRACE_BEGUN, 650); /* the others have ended: the first row is free */
     calls[2].status = FERRY_E_CANCELLED;
     take(calls[2], FERRY_TRACE_RESOLVED, 700);
     resolve(calls[3], 800);
@@ -249,6 +252,23 @@ Test(base_trace_lines, functions_beside_each_other_have_rows_of_their_own)
     cr_assert_eq(trace_number(slice_of(2), "tid"), ENGINE * FRY_TRACE_ENGINE_ROWS + 4000);
     cr_assert_eq(trace_number(slice_of(1), "tid"), ENGINE * FRY_TRACE_ENGINE_ROWS + 4002);
     assert_time(3, "resolved", 700);
+}
+
+Test(base_trace_lines, what_began_later_than_it_was_issued_ran_from_then)
+{
+    ferry_trace_record copy = copy_of(1, 0, 0), call = other(2, FERRY_OP_CALL);
+    begin(copy, 0, 10, 20);
+    take(copy, FERRY_TRACE_BEGUN, 400);
+    take(copy, FERRY_TRACE_FIRED, 500);
+    resolve(copy, 510);
+    begin(call, 0, 10, 20);
+    call.status = FERRY_E_CANCELLED;
+    take(call, FERRY_TRACE_RESOLVED, 700); /* its executor has not come to it */
+    take(call, FERRY_TRACE_QUIET, 700);
+    finish(1000);
+    assert_slice(1, "engine 3 host:0 stream 0", 400, 500);
+    assert_slice(2, "engine 3 calls", 700, 700);
+    assert_time(1, "begun", 400);
 }
 
 /* ---- waits and arrows ---- */
@@ -324,7 +344,8 @@ Test(base_trace_lines, parts_of_a_life_are_enough)
 {
     ferry_trace_record copy = copy_of(1, 0, 0), call = other(2, FERRY_OP_CALL);
     resolve(copy, 100);
-    take(call, FERRY_TRACE_ISSUED, 150);
+    take(call, FERRY_TRACE_ISSUED, 140);
+    take(call, FERRY_TRACE_BEGUN, 150);
     take(call, FERRY_TRACE_QUIET, 200);
     take(other(3, FERRY_OP_NOP), FERRY_TRACE_QUIET, 250);  /* the last word on one unknown */
     take(other(4, FERRY_OP_NOP), FERRY_TRACE_CANCEL, 260); /* likewise */

@@ -236,3 +236,88 @@ Test(engine_priority, the_lower_function_does_not_starve)
     assert_called("LHHHHHHHHHH", "HHHHHHHLHHH");
     assert_called("NLHHHHHHHHHH", "HHHHHHHLNHHH");
 }
+
+/* An executor that has all the tasks there are: calls wait for one, and go by priority then. */
+static void assert_posted(const char *submitted, const char *order)
+{
+    test_engine te;
+    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
+    options.max_tasks = 1;
+    test_engine_create(&te, &options);
+    static manual_executor executor;
+    manual_executor_init(&executor);
+    called called = {.count = 0};
+    call_args args[SLOTS];
+    ferry_future *futures[SLOTS];
+    size_t count = strlen(submitted);
+    for (size_t i = 0; i < count; i++) {
+        ferry_op_options call = FERRY_OP_OPTIONS_INIT;
+        call.priority = submitted[i] == 'H' ? high : submitted[i] == 'L' ? low : normal;
+        args[i] = (call_args){&called, submitted[i]};
+        bool is_inline = submitted[i] == 'i';
+        futures[i] = ferry_call(te.engine, is_inline ? NULL : &executor.executor, note_call,
+                                &args[i], &call);
+        settle(&te); /* each finds those that came before waiting */
+    }
+    while (manual_waiting(&executor) != 0) {
+        cr_assert_eq(manual_waiting(&executor), 1);
+        manual_run_one(&executor);
+        settle(&te);
+    }
+    cr_assert_str_eq(called.order, order);
+    for (size_t i = 0; i < count; i++)
+        ASSERT_STATUS(status_of(futures[i]), FERRY_OK);
+    test_engine_close(&te);
+}
+
+Test(engine_priority, the_higher_call_gets_the_next_task)
+{
+    assert_posted("NNNN", "NNNN");
+    assert_posted("NLNH", "NHNL");
+    assert_posted("LLLNNHHLNH", "LHHHNNNLLL");
+}
+
+Test(engine_priority, the_lower_call_has_its_turn_at_a_task)
+{
+    assert_posted("NLHHHHHHHHHH", "NHHHHHHHLHHH");
+    assert_posted("NNLHHHHHHHHHH", "NHHHHHHHLNHHH");
+}
+
+Test(engine_priority, the_loops_functions_pass_calls_that_wait_for_a_task)
+{
+    assert_posted("NHiLi", "iiNHL");
+}
+
+/* What has waited longer does not get the task that is free when a higher one is there too. */
+Test(engine_priority, a_high_call_takes_a_task_that_came_back_meanwhile)
+{
+    test_engine te;
+    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
+    options.max_tasks = 1;
+    test_engine_create(&te, &options);
+    static manual_executor executor;
+    manual_executor_init(&executor);
+    called called = {.count = 0};
+    call_args args[] = {{&called, 'N'}, {&called, 'L'}, {&called, 'H'}};
+    static const ferry_priority priorities[] = {FERRY_PRIORITY_NORMAL, FERRY_PRIORITY_LOW,
+                                                FERRY_PRIORITY_HIGH};
+    ferry_future *futures[3];
+    for (size_t i = 0; i < 3; i++) {
+        ferry_op_options call = FERRY_OP_OPTIONS_INIT;
+        call.priority = priorities[i];
+        if (i == 2)
+            manual_run_one(&executor); /* and no tick before the high one comes */
+        futures[i] = ferry_call(te.engine, &executor.executor, note_call, &args[i], &call);
+        if (i < 2)
+            settle(&te);
+    }
+    settle(&te);
+    for (int i = 0; i < 2; i++) {
+        manual_run_one(&executor);
+        settle(&te);
+    }
+    cr_assert_str_eq(called.order, "NHL");
+    for (int i = 0; i < 3; i++)
+        ASSERT_STATUS(status_of(futures[i]), FERRY_OK);
+    test_engine_close(&te);
+}
