@@ -168,8 +168,6 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
         record->reason = FRY_DUMP_LOOP; /* which will fail it */
     if (node->state < FRY_NODE_QUIET)   /* from then on the label may be gone */
         record->has_label = fry_dump_copy_label(record->label, node->label);
-    if (node->kind != FERRY_OP_PROMISE && node->in_batch)
-        record->batch = node->batch->future.id;
     if (node->kind == FERRY_OP_DRAIN && node->holding != 0) {
         record->waits[record->wait_count++] =
             (fry_dump_wait){.op = dump->engine->live_first->future.id, .nature = FRY_DUMP_BEFORE};
@@ -196,12 +194,6 @@ static bool copy_waits(fry_dump_node *record, const fry_edge **edge_p, size_t *l
     }
     *edge_p = edge;
     return edge == NULL;
-}
-
-/* A batch counts its operations, which point to it, and has edges from few of them. */
-static void count_members(const fry_node *node, fry_dump_node *record)
-{
-    record->more = node->holding > record->wait_count ? node->holding - record->wait_count : 0;
 }
 
 /* ---- slices ---- */
@@ -236,8 +228,6 @@ static size_t copy_nodes(fry_dump *dump, size_t capacity)
         engine->dump_edge = edge;
         if (dump->is_partial)
             break;
-        if (node->kind == FERRY_OP_BATCH)
-            count_members(node, &dump->slice.nodes[count]);
         count++;
         engine->dump_node = node->live_next;
     }
