@@ -75,7 +75,8 @@ static const struct argp parser = {
     .args_doc = "CASE",
     .doc = "Measures ferry; where there is a rival or a physical limit, in the same run.\v"
            "CASE is graph, submit, batch, wake, copy, overlap, scale, memory, idle, trace, svg, "
-           "loops, dump, libuv (where it is) or all. Figures are medians; p99 looks at the bad side.",
+           "loops, dump, libuv (where it is) or all. Figures are medians; p99 looks at the bad "
+           "side.",
 };
 
 int main(int argc, char **argv)
