@@ -196,12 +196,6 @@ static bool copy_waits(fry_dump_node *record, const fry_edge **edge_p, size_t *l
     return edge == NULL;
 }
 
-/* A batch counts its operations, which point to it, and has edges from few of them. */
-static void count_members(const fry_node *node, fry_dump_node *record)
-{
-    record->more = node->holding > record->wait_count ? node->holding - record->wait_count : 0;
-}
-
 /* ---- slices ---- */
 
 /*
@@ -234,8 +228,6 @@ static size_t copy_nodes(fry_dump *dump, size_t capacity)
         engine->dump_edge = edge;
         if (dump->is_partial)
             break;
-        if (node->kind == FERRY_OP_BATCH)
-            count_members(node, &dump->slice.nodes[count]);
         count++;
         engine->dump_node = node->live_next;
     }

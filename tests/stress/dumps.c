@@ -42,6 +42,7 @@ typedef struct submitter {
     uint64_t random;
     ferry_future *held[HELD];
     ferry_promise *promise; /* what holds some of them */
+    ferry_promise *old;     /* what lives too long for the watchdog */
     char *labels[LABELS];   /* freed once what bore them is quiet */
 } submitter;
 
@@ -50,7 +51,7 @@ static struct {
     ferry_buffer *buffers[4];
     submitter submitters[SUBMITTERS];
     atomic_bool stop;
-    atomic_int rests; /* of a dumper after each dump */
+    atomic_bool takes_turns; /* after each dump the watchdog has its turn */
     atomic_ulong dumps, refused, lines;
 } run;
 
@@ -154,6 +155,7 @@ static void *submit_and_meddle(void *arg)
         CHECK(self->labels[i] != NULL);
         (void)snprintf(self->labels[i], 64, "%zu \"\\\xff\n", i);
     }
+    CHECK(ferry_promise_create(run.engine, &self->old) == FERRY_OK);
     for (int i = 0; i < OPS; i++) {
         size_t at = below(self, HELD);
         ferry_future *future = submit(self);
@@ -201,8 +203,9 @@ static void *dump(void *arg)
         CHECK(seen.first == (is_json ? '{' : 'd'));
         CHECK(seen.last[0] == '}' && seen.last[1] == '\n');
         atomic_fetch_add(&run.dumps, 1);
-        for (int i = 0; i < atomic_load(&run.rests); i++)
-            sched_yield(); /* leaves the watchdog its turn */
+        unsigned long lines = atomic_load(&run.lines);
+        while (atomic_load(&run.takes_turns) && atomic_load(&run.lines) == lines)
+            sched_yield();
     }
     return NULL;
 }
@@ -244,6 +247,7 @@ static void let_go(submitter *self)
         self->held[i] = NULL;
     }
     ferry_promise_release(self->promise);
+    ferry_promise_release(self->old);
     self->promise = NULL;
 }
 
@@ -252,9 +256,10 @@ static void run_round(int round)
     static failing_allocator memory;
     static ferry_allocator allocator;
     bool is_embedded = round % 2 == 1;
+    unsigned long lines = atomic_load(&run.lines);
     open_engine(&memory, &allocator, is_embedded ? FERRY_LOOP_EMBEDDED : FERRY_LOOP_THREAD);
     atomic_store(&run.stop, false);
-    atomic_store(&run.rests, round % 4 < 2 ? 0 : 300);
+    atomic_store(&run.takes_turns, round % 4 >= 2);
     pthread_t dumpers[DUMPERS], progress;
     for (int i = 0; i < DUMPERS; i++)
         CHECK(pthread_create(&dumpers[i], NULL, dump, i % 2 == 0 ? NULL : &run) == 0);
@@ -267,6 +272,9 @@ static void run_round(int round)
     }
     for (int i = 0; i < SUBMITTERS; i++)
         CHECK(pthread_join(run.submitters[i].thread, NULL) == 0);
+    while (atomic_load(&run.takes_turns) && atomic_load(&run.lines) == lines)
+        sched_yield();
+    atomic_store(&run.takes_turns, false);
     CHECK(ferry_engine_shutdown(run.engine, -1) == FERRY_OK); /* the dumpers go on */
     unsigned long dumps = atomic_load(&run.dumps);
     while (atomic_load(&run.dumps) < dumps + 3)
