@@ -21,6 +21,7 @@ void bench_memory(bool is_quick);
 void bench_idle(bool is_quick);
 void bench_trace(bool is_quick);
 void bench_loops(bool is_quick);
+void bench_soak(bool is_quick);
 
 /* CLOCK_MONOTONIC. */
 int64_t bench_now_ns(void);

@@ -15,7 +15,7 @@ static const bench_case cases[] = {
     {"graph", bench_graph},   {"submit", bench_submit},   {"wake", bench_wake},
     {"copy", bench_copy},     {"overlap", bench_overlap}, {"scale", bench_scale},
     {"memory", bench_memory}, {"idle", bench_idle},       {"trace", bench_trace},
-    {"loops", bench_loops},
+    {"loops", bench_loops},   {"soak", bench_soak},
 };
 
 #define CASE_COUNT (sizeof cases / sizeof cases[0])
@@ -69,9 +69,8 @@ static const struct argp parser = {
     .parser = parse_option,
     .args_doc = "CASE",
     .doc = "Measures ferry; where there is a rival or a physical limit, in the same run.\v"
-           "CASE is graph, submit, wake, copy, overlap, scale, memory, idle, trace, loops or all. "
-           "Figures "
-           "are medians; p99 looks at the bad side.",
+           "CASE is graph, submit, wake, copy, overlap, scale, memory, idle, trace, loops, soak or "
+           "all. Figures are medians; p99 looks at the bad side.",
 };
 
 int main(int argc, char **argv)

@@ -22,6 +22,7 @@ static const metric_form metrics[] = {
     {"bytes_per_node", "bytes", "bytes", 1},
     {"heap_calls", "count", "calls", 1},
     {"wakeups", "count", "wake-ups", 1},
+    {"rss_bytes", "bytes", "MiB", 1048576},
     {"ratio", "1", "x", 1},
     {"efficiency", "1", "", 1},
     {"bandwidth_bytes_per_s", "bytes/s", "GB/s", 1e9},
