@@ -36,6 +36,7 @@
  * What others take meanwhile is not put back on to_come: then the news comes too early, and the
  * next look says so. It never comes too late, and each takes at least as many gives as were
  * missing, so nobody goes round and round while nothing is given. One thread looks at a time.
+ * pool_room.pml checks it, and that each planted mistake is found.
  */
 #ifndef FRY_BASE_POOL_H
 #define FRY_BASE_POOL_H

@@ -27,6 +27,7 @@ void bench_svg(bool is_quick);
 void bench_loops(bool is_quick);
 void bench_dump(bool is_quick);
 void bench_libuv(bool is_quick); /* only where libuv is */
+void bench_soak(bool is_quick);
 
 /* CLOCK_MONOTONIC. */
 int64_t bench_now_ns(void);

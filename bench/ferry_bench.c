@@ -16,9 +16,8 @@ static const bench_case cases[] = {
     {"graph", bench_graph},   {"submit", bench_submit},   {"wake", bench_wake},
     {"copy", bench_copy},     {"overlap", bench_overlap}, {"scale", bench_scale},
     {"memory", bench_memory}, {"idle", bench_idle},       {"trace", bench_trace},
-    {"svg", bench_svg},       {"loops", bench_loops},
-    {"dump", bench_dump},
-    {"batch", bench_batch},
+    {"svg", bench_svg},       {"loops", bench_loops},     {"dump", bench_dump},
+    {"batch", bench_batch},   {"soak", bench_soak},
 #ifdef FERRY_BENCH_LIBUV
     {"libuv", bench_libuv},
 #endif
@@ -88,11 +87,12 @@ static const struct argp parser = {
     .options = options,
     .parser = parse_option,
     .args_doc = "CASE\ntable FILE",
-    .doc = "Measures ferry; where there is a rival or a physical limit, in the same run.\v"
-           "CASE is graph, submit, batch, wake, copy, overlap, scale, memory, idle, trace, svg, "
-           "loops, dump, libuv (where it is) or all. Figures are medians; p99 looks at the bad "
-           "side.\n\"table FILE\" reads what --json printed, \"-\" from stdin, and prints ferry "
-           "beside each rival and each limit, as Markdown.",
+    .doc =
+        "Measures ferry; where there is a rival or a physical limit, in the same run.\v"
+        "CASE is graph, submit, batch, wake, copy, overlap, scale, memory, idle, trace, svg, "
+        "loops, dump, soak, libuv (where it is) or all. Figures are medians; p99 looks at the bad "
+        "side.\n\"table FILE\" reads what --json printed, \"-\" from stdin, and prints ferry "
+        "beside each rival and each limit, as Markdown.",
 };
 
 int main(int argc, char **argv)

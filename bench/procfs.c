@@ -42,11 +42,9 @@ void bench_threads_subtract(bench_threads *threads, const bench_threads *others)
     threads->count = kept;
 }
 
-/* The start of a thread's file, as a string. */
-static void read_thread_file(pid_t id, const char *name, char *text, size_t text_bytes)
+/* The start of a file, as a string. */
+static void read_file(const char *path, char *text, size_t text_bytes)
 {
-    char path[64];
-    (void)snprintf(path, sizeof path, "/proc/self/task/%d/%s", (int)id, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t size = fd < 0 ? -1 : read(fd, text, text_bytes - 1);
     if (size <= 0)
@@ -55,11 +53,18 @@ static void read_thread_file(pid_t id, const char *name, char *text, size_t text
     (void)close(fd);
 }
 
+static void read_thread_file(pid_t id, const char *name, char *text, size_t text_bytes)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/self/task/%d/%s", (int)id, name);
+    read_file(path, text, text_bytes);
+}
+
 static uint64_t find_number(const char *text, const char *key)
 {
     const char *found = strstr(text, key);
     if (found == NULL)
-        bench_fail("no %s in a thread's status", key);
+        bench_fail("no %s in a status", key);
     return strtoull(found + strlen(key), NULL, 10);
 }
 
@@ -73,6 +78,13 @@ uint64_t bench_threads_switches(const bench_threads *threads)
         switches += find_number(text, "\nnonvoluntary_ctxt_switches:");
     }
     return switches;
+}
+
+int64_t bench_rss_bytes(void)
+{
+    char text[4096];
+    read_file("/proc/self/status", text, sizeof text);
+    return (int64_t)find_number(text, "\nVmRSS:") * 1024;
 }
 
 void bench_thread_await_sleep(pid_t id)

@@ -24,6 +24,9 @@ void bench_threads_subtract(bench_threads *threads, const bench_threads *others)
 /* How often these threads were switched away from, by themselves or by the kernel. */
 uint64_t bench_threads_switches(const bench_threads *threads);
 
+/* What this process holds in memory. */
+int64_t bench_rss_bytes(void);
+
 /* Looks again and again until the kernel says that the thread sleeps; fails after a second. */
 void bench_thread_await_sleep(pid_t id);
 

@@ -15,6 +15,7 @@ static const bench_metric metrics[] = {
     {"bytes_per_node", "bytes", "bytes", 1},
     {"heap_calls", "count", "calls", 1},
     {"wakeups", "count", "wake-ups", 1},
+    {"rss_bytes", "bytes", "MiB", 1048576},
     {"ratio", "1", "x", 1},
     {"efficiency", "1", "", 1},
     {"duration_ns", "ns", "ms", 1e6},

@@ -31,7 +31,8 @@
  * give is a full barrier, and looked at after it (fry_turn_end): either that finds room_wanted, or
  * the asker's look comes later and finds the load. room_came is set before the loop is woken and
  * looked at by a loop that is about to sleep, as all work is (loop.c). The loop clears it before it
- * looks, so news that comes during the look is looked at again.
+ * looks, so news that comes during the look is looked at again. writable.pml checks it, and that
+ * each planted mistake is found.
  */
 #include "engine/graph.h"
 

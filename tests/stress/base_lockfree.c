@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Baton, inbox, eventcount, trace ring and poller under contention. A plain program, so that it
- * runs under ThreadSanitizer, which proves what the counts can't: the state behind the baton is
+ * Baton, inbox, eventcount, trace ring, poller and pool under contention. A plain program, so that
+ * it runs under ThreadSanitizer, which proves what the counts can't: the state behind the baton is
  * plain memory. Exit 0: all hold. A wake that never comes shows as a wait that lasted LOST_NS.
  */
 #include "base/baton.h"
@@ -9,12 +9,14 @@
 #include "base/eventcount.h"
 #include "base/memory.h"
 #include "base/poller.h"
+#include "base/pool.h"
 #include "base/trace.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LOST_NS INT64_C(10000000000)
 #define EFFORT (FRY_TSAN ? 1 : 10) /* ThreadSanitizer takes about that much longer */
@@ -375,6 +377,103 @@ static void poller_is_woken_by_other_threads(void)
     fry_poller_close(&poller);
 }
 
+/*
+ * A pool. One thread takes all there is, is refused, and sleeps until there is room; others give
+ * the slots back and take some meanwhile. Each round ends with everything given, so whoever sleeps
+ * on then has missed the news.
+ */
+#define RETURNERS 3
+#define POOL_ROUNDS (600 * EFFORT)
+#define POOL_SLOTS_MAX 2000
+
+static struct {
+    fry_pool pool;
+    fry_pool_cache caches[RETURNERS + 1];
+    void *slots[POOL_SLOTS_MAX];
+    size_t count;
+    fry_eventcount eventcount;
+    uint32_t news;
+    pthread_barrier_t round;
+} room;
+
+static void room_has_come(void *arg)
+{
+    (void)arg;
+    fry_store_seq_cst(&room.news, 1);
+    fry_eventcount_notify(&room.eventcount, 1);
+}
+
+static void *return_slots(void *arg)
+{
+    size_t who = (size_t)(uintptr_t)arg;
+    fry_pool_cache *cache = &room.caches[who + 1];
+    for (int round = 0; round < POOL_ROUNDS; round++) {
+        (void)pthread_barrier_wait(&room.round);
+        for (size_t i = who; i < room.count; i += RETURNERS) {
+            fry_pool_give(&room.pool, cache, room.slots[i]);
+            void *again = i % 4 == 0 ? fry_pool_take(&room.pool, cache) : NULL;
+            if (again != NULL)
+                fry_pool_give(&room.pool, cache, again);
+        }
+        (void)pthread_barrier_wait(&room.round);
+    }
+    return NULL;
+}
+
+static void await_room(uint64_t lacked)
+{
+    fry_pool_refused(&room.pool, lacked);
+    fry_pool_room found;
+    while ((found = fry_pool_look(&room.pool)) != FRY_POOL_ROOM) {
+        CHECK(found != FRY_POOL_NOT_REFUSED);
+        if (found == FRY_POOL_NO_ROOM) {
+            sleep_until(&room.eventcount, is_turn, &room.news, 1);
+            fry_store_seq_cst(&room.news, 0);
+        }
+    }
+    fry_pool_forget_refusals(&room.pool);
+    fry_pool_rest(&room.pool);
+}
+
+static void run_pool(uint64_t limit)
+{
+    fry_memory memory;
+    fry_memory_init(&memory, NULL);
+    fry_pool_open(&room.pool, &memory, 100, limit);
+    room.pool.news = (fry_pool_news){room_has_come, NULL};
+    pthread_t threads[RETURNERS];
+    CHECK(pthread_barrier_init(&room.round, NULL, RETURNERS + 1) == 0);
+    for (uintptr_t i = 0; i <= RETURNERS; i++)
+        fry_pool_add_cache(&room.pool);
+    for (uintptr_t i = 0; i < RETURNERS; i++)
+        threads[i] = start(return_slots, (void *)i); /* NOLINT */
+    for (uint64_t round = 0; round < POOL_ROUNDS; round++) {
+        ferry_status status = FERRY_OK;
+        void *slot;
+        room.count = 0;
+        while ((slot = fry_pool_take_or_grow(&room.pool, &room.caches[0], &status)) != NULL) {
+            CHECK(room.count < POOL_SLOTS_MAX);
+            room.slots[room.count++] = slot;
+        }
+        CHECK(status == FERRY_E_AGAIN && room.count >= limit);
+        (void)pthread_barrier_wait(&room.round);
+        await_room(1 + round * 7 % limit);
+        (void)pthread_barrier_wait(&room.round);
+    }
+    for (int i = 0; i < RETURNERS; i++)
+        join(threads[i]);
+    (void)pthread_barrier_destroy(&room.round);
+    fry_pool_close(&room.pool);
+    memset(&room, 0, sizeof room);
+}
+
+static void pool_news_is_never_missed(void)
+{
+    run_pool(5);
+    run_pool(60);
+    run_pool(1100);
+}
+
 static void run(const char *name, void (*fn)(void))
 {
     int64_t start_ns = fry_clock_monotonic_ns();
@@ -389,5 +488,6 @@ int main(void)
     run("eventcount wakes one a token", eventcount_wakes_one_a_token);
     run("trace records are whole", trace_records_are_whole);
     run("poller is woken by other threads", poller_is_woken_by_other_threads);
+    run("pool news is never missed", pool_news_is_never_missed);
     return 0;
 }

@@ -22,9 +22,9 @@
 #include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
-#define OPERATIONS 400
+#define OPERATIONS 2000
 #elif defined(__SANITIZE_ADDRESS__)
-#define OPERATIONS 1000
+#define OPERATIONS 2000
 #else
 #define OPERATIONS 3000
 #endif
