@@ -138,7 +138,7 @@ int main(void)
         if (lives[i].when_ns[FERRY_TRACE_RESOLVED] > end_ns)
             end_ns = lives[i].when_ns[FERRY_TRACE_RESOLVED];
     }
-    puts(". submitted  - ready  = issued  # begun  * fired  + resolved; then what it waited for last");
+    puts(". submitted - ready = issued # begun * fired + resolved; then what it waited for last");
     for (size_t i = 0; i < OPERATIONS; i++)
         draw(&lives[i], lives[0].when_ns[FERRY_TRACE_SUBMITTED], end_ns);
     ferry_future_release(all);
