@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/pool.h"
 
-#define CHUNK_SLOTS FRY_CACHE_LINE /* a chunk's slot count less one fits below its alignment */
-#define CHUNK_COUNT_MASK ((uintptr_t)CHUNK_SLOTS - 1)
+#define CHUNK_SLOTS_MAX FRY_CACHE_LINE /* a chunk's slot count less one fits below its alignment   \
+                                        */
+#define CHUNK_COUNT_MASK ((uintptr_t)CHUNK_SLOTS_MAX - 1)
+#define CACHE_SHARE 64 /* of the bound, that a magazine or a chunk is at most */
 #define MAGAZINE_COUNT_MASK ((uintptr_t)FRY_CACHE_LINE - 1) /* beside a pointer in `below` */
 #define LOOKS 8 /* at a depot that others are at before the look is put off */
 
@@ -10,14 +12,17 @@ void fry_pool_open(fry_pool *pool, const fry_memory *memory, size_t object_bytes
 {
     size_t bytes = object_bytes + sizeof(fry_pool_words);
     size_t slot_bytes = (bytes + FRY_CACHE_LINE - 1) / FRY_CACHE_LINE * FRY_CACHE_LINE;
-    *pool = (fry_pool){.memory = memory, .slot_bytes = slot_bytes, .limit = limit};
+    *pool = (fry_pool){
+        .memory = memory, .slot_bytes = slot_bytes, .limit = limit, .chunk_slots = CHUNK_SLOTS_MAX};
     if (limit < FRY_POOL_EXACT_BELOW)
         return;
+    if (limit / CACHE_SHARE < CHUNK_SLOTS_MAX)
+        pool->chunk_slots = (uint32_t)(limit / CACHE_SHARE);
     uint64_t room = (slot_bytes - sizeof(fry_pool_words) - sizeof(fry_magazine)) / sizeof(void *);
     if (room > MAGAZINE_COUNT_MASK - 1) /* with itself they must fit into the mask */
         room = MAGAZINE_COUNT_MASK - 1;
     /* Caches hold up to two magazines each: small ones beside a small bound. */
-    pool->magazine_slots = (uint32_t)(limit / 64 < room ? limit / 64 : room);
+    pool->magazine_slots = (uint32_t)(limit / CACHE_SHARE < room ? limit / CACHE_SHARE : room);
 }
 
 static fry_pool_words *words_of(const fry_pool *pool, void *slot)
@@ -119,7 +124,7 @@ static ferry_status chunk_create(fry_pool *pool, char **slots_p, uint64_t *count
         uint64_t limit = fry_load_relaxed(&pool->limit);
         if (made >= limit)
             return FERRY_E_AGAIN;
-        count = limit - made < CHUNK_SLOTS ? limit - made : CHUNK_SLOTS;
+        count = limit - made < pool->chunk_slots ? limit - made : pool->chunk_slots;
     } while (!fry_cas_weak(&pool->made, &made, made + count));
 
     char *slots = fry_alloc_raw(pool->memory, chunk_bytes(pool, count), FRY_CACHE_LINE);
@@ -190,7 +195,7 @@ ferry_status fry_pool_refill(fry_pool *pool, fry_pool_cache *cache, bool may_gro
 
 void fry_pool_give_magazine(fry_pool *pool, fry_pool_cache *cache, void *slot)
 {
-    if (pool->magazine_slots == 0) {
+    if (fry_pool_is_exact(pool)) {
         fry_magazine *magazine = slot;
         magazine->count = 0;
         depot_push(pool, magazine);
@@ -260,13 +265,21 @@ void fry_pool_flush(fry_pool *pool, fry_pool_cache *cache)
     *cache = (fry_pool_cache){0};
 }
 
+ferry_status fry_pool_fill(fry_pool *pool, uint64_t count)
+{
+    fry_pool_cache cache = {0};
+    ferry_status status = fry_pool_reserve(pool, &cache, count, true);
+    fry_pool_flush(pool, &cache);
+    return status;
+}
+
 /* ---- room ---- */
 
 void fry_pool_add_cache(fry_pool *pool)
 {
-    if (pool->magazine_slots == 0)
+    if (fry_pool_is_exact(pool))
         return;
-    uint64_t count = 2 * ((uint64_t)pool->magazine_slots + 1);
+    uint64_t count = 2 * ((uint64_t)pool->magazine_slots + 1) + pool->chunk_slots;
     (void)fry_fetch_add(&pool->limit, count);
     if (is_wanted(pool))
         tell_of(pool, count);

@@ -16,11 +16,12 @@
  * the link is a word of the slot that its user never touches and that is only ever accessed
  * atomically, and the counter beside the top makes the swap fail then.
  *
- * The bound is true. What lies in a thread's cache is of no use to another, so the bound must not
- * count it: each cache that there may be (fry_pool_add_cache) raises it by what a cache holds at
- * most. So who is refused can be sure that `limit` slots are in use, or on their way between a
- * reserve and the depot. A pool with a bound below FRY_POOL_EXACT_BELOW keeps it exactly: its
- * caches hold nothing, each take and give goes to the depot.
+ * The bound is true. What lies in a thread's cache is of no use to another, nor is what a thread
+ * has claimed under the bound and not made yet. So the bound must not count either: each thread's
+ * cache (fry_pool_add_cache) raises it by what the two are at most. So who is refused can be sure
+ * that `limit` slots are in use, or on their way between a reserve and the depot. A pool with a
+ * bound below FRY_POOL_EXACT_BELOW keeps it exactly: its caches hold nothing, each take and give
+ * goes to the depot, and it is filled before anybody uses it (fry_pool_fill).
  *
  * Room. A user that was refused says how many slots it would have taken (fry_pool_refused), and
  * who is asked to say when it is worth another try calls fry_pool_look: so many free, in the depot
@@ -85,6 +86,7 @@ typedef struct fry_pool {
     uint64_t lacked; /* atomic: slots that a refused user would have taken, the fewest; 0: none */
     int64_t to_come; /* atomic: slots missing, until the next look */
     fry_pool_news news;
+    uint32_t chunk_slots; /* made at once, at most */
 } __attribute__((aligned(64))) fry_pool;
 
 /* What fry_pool_look finds. */
@@ -110,8 +112,16 @@ typedef struct fry_pool_cache {
  */
 void fry_pool_open(fry_pool *pool, const fry_memory *memory, size_t object_bytes, uint64_t limit);
 
-/* From now on there is one more cache that is not flushed at once: the bound is raised by what it
- * may hold. Any thread. */
+/* Makes `count` slots, and leaves them in the depot; like fry_pool_refill. */
+ferry_status fry_pool_fill(fry_pool *pool, uint64_t count);
+
+static inline bool fry_pool_is_exact(const fry_pool *pool)
+{
+    return pool->magazine_slots == 0;
+}
+
+/* From now on there is one more cache that is not flushed at once: the bound is raised by what its
+ * thread may keep from others. Any thread. */
 void fry_pool_add_cache(fry_pool *pool);
 
 /* Gives all memory back. No slot may be in use any more. */

@@ -116,6 +116,8 @@ static ferry_status join(batch *self, fry_node *node)
     }
     ferry_status status = fry_node_add_edge(self->request.engine, self->request.context, self->node,
                                             node, FRY_EDGE_AFTER);
+    if (status == FERRY_E_AGAIN)
+        fry_edges_refused(self->request.engine, 1, 1);
     if (status != FERRY_OK)
         return status;
     self->node->flags |= FRY_NODE_HELD_AFTER;
@@ -447,7 +449,7 @@ static ferry_status check(const batch *self, ferry_engine *engine)
     const char *why = NULL;
     if (self->ops == NULL && self->count != 0)
         why = "a batch of operations at no address is refused";
-    else if (self->count > FRY_AFTER_COUNT_MAX)
+    else if (self->count > FRY_BATCH_COUNT_MAX)
         why = "a batch of too many operations is refused";
     else if (self->op_size_bytes < sizeof(ferry_op_kind) || self->op_size_bytes > OP_BYTES_MAX)
         why = "a batch of operations of a size that can't be is refused";

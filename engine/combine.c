@@ -30,7 +30,7 @@ static ferry_future *combine(ferry_engine *engine, ferry_op_kind kind, fry_edge_
     if (status == FERRY_OK)
         return fry_request_submit(&request, node);
     if (status == FERRY_E_AGAIN)
-        fry_request_note_lacking_edges(engine, node, futures, count, nature);
+        fry_request_lacks_edges(&request, node, futures, count, nature);
     fry_node_discard(engine, request.context, node);
     return fry_refused(engine, status);
 }

@@ -41,7 +41,8 @@ static const char *boolean(bool value)
 static void print_pool(fry_text *text, const char *name, const fry_pool *pool, bool is_first)
 {
     fry_text_print(text, "%s\"%s\":{\"made\":%" PRIu64 ",\"limit\":%" PRIu64 "}",
-                   is_first ? "" : ",", name, fry_load_relaxed(&pool->made), pool->limit);
+                   is_first ? "" : ",", name, fry_load_relaxed(&pool->made),
+                   fry_load_relaxed(&pool->limit));
 }
 
 static void begin(fry_dump *dump)

@@ -35,7 +35,6 @@
 #define EDGES_MIN 16
 #define ACCESSES_MIN 16
 #define AFTER_COUNT_MAX ((size_t)1 << 20)
-#define ACCESS_COUNT_MAX ((size_t)1 << 16)
 #define RELEASE_TIMEOUT_NS 5000000000
 
 uint64_t fry_fork_generation;
@@ -242,38 +241,32 @@ void fry_pools_add_cache(ferry_engine *engine)
     fry_pool_add_cache(&engine->readers);
 }
 
-static ferry_status fill_pool(fry_pool *pool, uint64_t count)
+/* The reserves must be there when memory is not; what has an exact bound, before two threads want
+ * it at once. */
+static ferry_status fill_pools(ferry_engine *engine)
 {
-    fry_pool_cache cache = {0};
-    ferry_status status = fry_pool_reserve(pool, &cache, count, true);
-    fry_pool_flush(pool, &cache);
+    fry_pool *const pools[] = {&engine->nodes,    &engine->edges,   &engine->uses,
+                               &engine->segments, &engine->readers, &engine->reserve,
+                               &engine->writables};
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; status == FERRY_OK && i < sizeof pools / sizeof *pools; i++) {
+        if (fry_pool_is_exact(pools[i]))
+            status = fry_pool_fill(pools[i], pools[i]->limit);
+    }
     return status;
-}
-
-/* The reserves must be there when memory is not. */
-static ferry_status fill_reserves(ferry_engine *engine)
-{
-    ferry_status status = fill_pool(&engine->reserve, RESERVE_NODES);
-    return status == FERRY_OK ? fill_pool(&engine->writables, WRITABLE_NODES) : status;
-}
-
-static size_t smallest(size_t left, size_t middle, size_t right)
-{
-    size_t smaller = left < middle ? left : middle;
-    return smaller < right ? smaller : right;
 }
 
 /*
  * What an operation may name, so that it has room when nothing else has: entering reserves at most
- * 7 segments and readers, and 2 edges, for each span it touches where nobody is (hazard.c), and a
- * copy touches two of its own.
+ * 7 segments and readers, and 2 edges, for each span it touches where nobody is (hazard.c). Half of
+ * the edges for those, half for what it waits for; a batch's operations wait for its own too.
  */
 static void limit_operations(ferry_engine *engine, const ferry_engine_options *options)
 {
-    engine->after_count_max =
-        smallest(AFTER_COUNT_MAX, AFTER_COUNT_MAX, (size_t)(options->max_edges / 2));
-    engine->access_count_max = smallest(ACCESS_COUNT_MAX, (size_t)(options->max_accesses / 8 - 2),
-                                        (size_t)(options->max_edges / 4 - 2));
+    size_t by_edges = (size_t)(options->max_edges / 4), after = by_edges;
+    size_t by_accesses = (size_t)(options->max_accesses / 8);
+    engine->span_count_max = by_accesses < by_edges ? by_accesses : by_edges;
+    engine->after_count_max = after < AFTER_COUNT_MAX ? after : AFTER_COUNT_MAX;
 }
 
 static void engine_init(ferry_engine *engine, const fry_memory *memory,
@@ -353,8 +346,8 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
         status = fry_embedded_open(engine);
     if (status != FERRY_OK)
         goto err_engine;
-    why = "no memory for the reserve";
-    status = fill_reserves(engine);
+    why = "no memory for the reserves";
+    status = fill_pools(engine);
     if (status != FERRY_OK)
         goto err_engine;
     why = "no memory for tasks";

@@ -105,8 +105,8 @@ struct ferry_engine {
     ferry_device devices[FRY_HOST_DEVICES_MAX];
     fry_host *host;
     size_t flight_records, trace_records;
-    size_t submit_budget;  /* pieces of work a submitting thread does for the graph */
-    size_t after_count_max, access_count_max; /* of an operation */
+    size_t submit_budget; /* pieces of work a submitting thread does for the graph */
+    size_t after_count_max, span_count_max; /* of an operation */
     uint32_t stream_depth; /* operations that may stand in a stream; at most FRY_STREAM_DEPTH */
     uint32_t max_tasks;
     ferry_executor *executor; /* where what names none runs; NULL the loop; gone with the handle */
@@ -156,8 +156,8 @@ struct ferry_engine {
     fry_stack frees;                                 /* buffers to free on the loop */
     fry_baton role;                                  /* being the loop */
     uint32_t room_came; /* there may be room for what was refused: look */
-    fry_queue due;    /* waiters to call, oldest first; loop's role */
-    uint32_t has_due; /* there are some, for others to see */
+    fry_queue due;      /* waiters to call, oldest first; loop's role */
+    uint32_t has_due;   /* there are some, for others to see */
     fry_tasks tasks;
     fry_lane lanes[FRY_HOST_DEVICES_MAX];
     uint64_t

@@ -6,6 +6,7 @@
  */
 #include "engine/request.h"
 
+#define ACCESS_COUNT_MAX ((size_t)1 << 16)
 #define ROW_COUNT_MAX ((size_t)1 << 16)
 
 ferry_status fry_request_refuse(ferry_engine *engine, ferry_status status, const char *why)
@@ -103,7 +104,8 @@ ferry_status fry_request_options(fry_request *request, ferry_engine *engine,
     if ((given->after == NULL && given->after_count != 0) ||
         given->after_count > engine->after_count_max ||
         (given->accesses == NULL && given->access_count != 0) ||
-        given->access_count > engine->access_count_max || given->deadline_ns < 0 ||
+        given->access_count > ACCESS_COUNT_MAX ||
+        given->access_count + FRY_COPY_SPANS > engine->span_count_max || given->deadline_ns < 0 ||
         given->reserved != 0)
         return fry_request_refuse(engine, FERRY_E_INVALID,
                                   "operation options out of their limits are refused");
@@ -165,28 +167,36 @@ ferry_status fry_request_add_after(fry_request *request, fry_node *node, ferry_f
     return fry_node_add_edge(engine, request->context, node, fry_node_of(future), nature);
 }
 
-/* The bound came in the midst of a list. */
-void fry_request_note_lacking_edges(ferry_engine *engine, const fry_node *node,
-                                    ferry_future *const *after, size_t count,
-                                    fry_edge_nature nature)
+static uint64_t count_edges(ferry_future *const *futures, size_t count, fry_edge_nature nature)
 {
-    uint64_t needed = 0, found = 0;
-    for (size_t i = 0; i < count; i++)
-        needed +=
-            after[i] != NULL && !fry_future_is_static(after[i]) && takes_edge(after[i], nature);
+    uint64_t edges = 0;
+    for (size_t i = 0; i < count; i++) {
+        const ferry_future *future = futures[i];
+        edges += future != NULL && !fry_future_is_static(future) && takes_edge(future, nature);
+    }
+    return edges;
+}
+
+void fry_request_lacks_edges(const fry_request *request, const fry_node *node,
+                             ferry_future *const *futures, size_t count, fry_edge_nature nature)
+{
+    uint64_t found = 0, needed = count_edges(futures, count, nature);
+    if (request->shared != NULL)
+        needed += count_edges(request->shared->after, request->shared->after_count, nature);
     for (const fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling)
         found++;
     if (needed <= found)
         needed = found + 1; /* some have resolved this moment */
-    fry_edges_refused(engine, needed, needed - found);
+    fry_edges_refused(request->engine, needed, needed - found);
 }
 
-static void note_lacking_uses(ferry_engine *engine, const ferry_op_options *options)
+static void note_lacking_uses(const fry_request *request, uint64_t rows)
 {
-    uint64_t needed = 0;
+    const ferry_op_options *options = &request->options;
+    uint64_t needed = rows;
     for (size_t i = 0; i < options->access_count; i++)
         needed += options->accesses[i].span.size_bytes != 0;
-    fry_pool_refused(&engine->uses, needed);
+    fry_pool_refused(&request->engine->uses, needed);
 }
 
 static ferry_status add_accesses(const fry_request *request, fry_node *node)
@@ -205,6 +215,8 @@ static ferry_status add_accesses(const fry_request *request, fry_node *node)
         if (row.row_bytes != 0)
             status = fry_node_add_use(engine, request->context, node, &row, access->mode);
     }
+    if (fry_unlikely(status == FERRY_E_AGAIN))
+        note_lacking_uses(request, 0);
     return status;
 }
 
@@ -225,20 +237,13 @@ fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, ferry_statu
     ferry_status status = FERRY_OK;
     for (size_t i = 0; status == FERRY_OK && i < options->after_count; i++)
         status = fry_request_add_after(request, node, options->after[i], FRY_EDGE_AFTER);
-    if (fry_unlikely(status == FERRY_E_AGAIN))
-        fry_request_note_lacking_edges(request->engine, node, options->after, options->after_count,
-                                       FRY_EDGE_AFTER);
-    for (size_t i = 0; status == FERRY_OK && shared != NULL && i < shared->after_count; i++) {
+    for (size_t i = 0; status == FERRY_OK && shared != NULL && i < shared->after_count; i++)
         status = fry_request_add_after(request, node, shared->after[i], FRY_EDGE_AFTER);
-        if (fry_unlikely(status == FERRY_E_AGAIN)) /* one more at least */
-            fry_request_note_lacking_edges(request->engine, node, shared->after + i, 1,
-                                           FRY_EDGE_AFTER);
-    }
-    if (status == FERRY_OK && options->access_count != 0) {
+    if (fry_unlikely(status == FERRY_E_AGAIN))
+        fry_request_lacks_edges(request, node, options->after, options->after_count,
+                                FRY_EDGE_AFTER);
+    else if (status == FERRY_OK && options->access_count != 0)
         status = add_accesses(request, node);
-        if (fry_unlikely(status == FERRY_E_AGAIN))
-            note_lacking_uses(request->engine, options);
-    }
     if (fry_likely(status == FERRY_OK))
         return node;
     fry_node_discard(request->engine, request->context, node);
@@ -365,14 +370,29 @@ static ferry_status add_rows(fry_request *request, fry_node *node, const fry_row
         fry_node_add_use(request->engine, request->context, node, dst, FERRY_WRITE);
     if (status == FERRY_OK)
         status = fry_node_add_use(request->engine, request->context, node, src, FERRY_READ);
+    if (fry_unlikely(status == FERRY_E_AGAIN))
+        note_lacking_uses(request, FRY_COPY_SPANS);
     node->has_rows = true;
     return status;
+}
+
+/* So that there is room when nothing else has any. Rows that nothing else of their node can touch
+ * take no more than a segment and a reader each: need_of_row in hazard.c. */
+static bool rows_fit(const fry_request *request, size_t count)
+{
+    const ferry_engine *engine = request->engine;
+    size_t access_count = request->options.access_count;
+    return access_count == 0 ? count <= engine->options.max_accesses
+                             : count + access_count <= engine->span_count_max;
 }
 
 fry_node *fry_request_copy_rows(fry_request *request, const fry_row_span *dst,
                                 const fry_row_span *src, ferry_status *status_p)
 {
     ferry_status status = fry_request_check_rows(request->engine, dst, src);
+    if (status == FERRY_OK && !rows_fit(request, rows_of(dst).count + rows_of(src).count))
+        status = fry_request_refuse(request->engine, FERRY_E_INVALID,
+                                    "more rows than max_accesses has room for are refused");
     fry_node *node = status == FERRY_OK ? fry_request_node(request, FERRY_OP_COPY, &status) : NULL;
     *status_p = status;
     if (node == NULL)
@@ -522,7 +542,7 @@ ferry_status ferry_buffer_define(ferry_span span, ferry_future *future)
         status = fry_request_add_after(&request, node, future, FRY_EDGE_AFTER);
     if (status != FERRY_OK) {
         if (status == FERRY_E_AGAIN)
-            fry_request_note_lacking_edges(engine, node, &future, 1, FRY_EDGE_AFTER);
+            fry_request_lacks_edges(&request, node, &future, 1, FRY_EDGE_AFTER);
         fry_node_discard(engine, request.context, node);
         ferry_future_release(fry_request_refuse_writes(&request, engine, status, &defined));
         return status;

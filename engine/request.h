@@ -8,7 +8,8 @@
 
 #include "engine/graph.h"
 
-#define FRY_AFTER_COUNT_MAX ((size_t)1 << 20)
+#define FRY_BATCH_COUNT_MAX ((size_t)1 << 20)
+#define FRY_COPY_SPANS 2 /* that a copy touches by itself */
 
 typedef struct fry_request {
     ferry_engine *engine;
@@ -59,6 +60,11 @@ fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry
 ferry_status fry_request_add_after(fry_request *request, fry_node *node, ferry_future *future,
                                    fry_edge_nature nature);
 
+/* The bound of edges came in the midst of a list that the node was to wait for: notes what another
+ * try takes. */
+void fry_request_lacks_edges(const fry_request *request, const fry_node *node,
+                             ferry_future *const *futures, size_t count, fry_edge_nature nature);
+
 /* Submits the node, and gives the user's reference to its future. */
 ferry_future *fry_request_submit(fry_request *request, fry_node *node);
 
@@ -68,10 +74,5 @@ ferry_future *fry_request_submit(fry_request *request, fry_node *node);
  */
 ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine *engine,
                                         ferry_status status, const fry_row_span *dst);
-
-/* The bound of edges came in the midst of `after`: notes how many the node lacks. */
-void fry_request_note_lacking_edges(ferry_engine *engine, const fry_node *node,
-                                    ferry_future *const *after, size_t count,
-                                    fry_edge_nature nature);
 
 #endif

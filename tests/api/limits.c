@@ -1,75 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits of an engine: what is refused past each, what a refused write leaves behind, and when
- * ferry_engine_writable says that another try is worth while.
+ * Limits of an engine: what is refused past each, what a refused write leaves behind, and that
+ * ferry_engine_writable says when another try is worth while.
  */
-#include "tests/support/api_test.h"
-
-#include <ev.h>
-#include <poll.h>
+#include "tests/support/limits_test.h"
 
 TestSuite(limits, .timeout = HANG_S);
-
-enum { FEW = 16, MANY = 8192 };
-
-typedef struct promises {
-    ferry_promise *list[MANY];
-    size_t count;
-} promises;
-
-static promises *no_promises(void)
-{
-    static promises all;
-    all.count = 0;
-    return &all;
-}
-
-/* Takes every node there is; gives how many. */
-static size_t take_all_nodes(const test_engine *te, promises *all)
-{
-    ferry_status status;
-    while ((status = ferry_promise_create(te->engine, &all->list[all->count])) == FERRY_OK) {
-        all->count++;
-        cr_assert_lt(all->count, MANY);
-    }
-    ASSERT_STATUS(status, FERRY_E_AGAIN);
-    return all->count;
-}
-
-static void release_newest(promises *all)
-{
-    ferry_promise_release(all->list[--all->count]);
-}
-
-static void release_all(promises *all)
-{
-    while (all->count > 0)
-        release_newest(all);
-}
-
-static void open_limited(test_engine *te, ferry_loop_mode loop, uint32_t max_nodes,
-                         uint64_t max_edges, uint64_t max_accesses)
-{
-    ferry_engine_options options = test_engine_options(te, loop);
-    options.max_nodes = max_nodes;
-    options.max_edges = max_edges;
-    options.max_accesses = max_accesses;
-    test_engine_create(te, &options);
-}
-
-static ferry_future *nop_after_all(const test_engine *te, ferry_future *const *after, size_t count)
-{
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = after;
-    options.after_count = count;
-    return ferry_nop(te->engine, &options);
-}
-
-static ferry_status writable_now(const test_engine *te)
-{
-    settle(te);
-    return status_of(ferry_engine_writable(te->engine));
-}
 
 /* ---- the bounds ---- */
 
@@ -112,7 +48,7 @@ static void all_nodes_can_be_had(uint32_t max_nodes, unsigned thread_count)
     if (max_nodes < 1024)
         cr_assert_eq(count, max_nodes);
     else
-        cr_assert_leq(count, max_nodes + 62 * (thread_count + 2));
+        cr_assert_leq(count, max_nodes + max_nodes / 16 * (thread_count + 2));
     release_all(self.all);
     (void)pthread_barrier_wait(&barrier);
     for (unsigned i = 0; i < thread_count; i++)
@@ -137,12 +73,12 @@ Test(limits, an_operation_that_could_never_have_room_is_invalid)
     open_limited(&te, FERRY_LOOP_EMBEDDED, 0, 64, 64);
     ferry_buffer *buffer = test_buffer(&te, 0, 64, 1), *other = test_buffer(&te, 1, 64, 2);
     ferry_promise *promise = test_promise(&te);
-    ferry_future *after[33];
-    for (size_t i = 0; i < 33; i++)
+    ferry_future *after[17];
+    for (size_t i = 0; i < 17; i++)
         after[i] = ferry_promise_future(promise);
-    ASSERT_STATUS(status_of(nop_after_all(&te, after, 33)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_future_all(te.engine, after, 33)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(nop_after_all(&te, after, 32)), FERRY_PENDING);
+    ASSERT_STATUS(status_of(nop_after_all(&te, after, 17)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_future_all(te.engine, after, 17)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(nop_after_all(&te, after, 16)), FERRY_PENDING);
     ferry_access accesses[7];
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.accesses = accesses;
@@ -155,7 +91,7 @@ Test(limits, an_operation_that_could_never_have_room_is_invalid)
                                        ferry_buffer_span(buffer), &options)),
                   FERRY_OK);
     ASSERT_STATUS(writable_now(&te), FERRY_OK);
-    for (size_t i = 0; i < 33; i++)
+    for (size_t i = 0; i < 17; i++)
         ferry_future_release(after[i]);
     keep_promise(promise, FERRY_OK);
     ferry_buffer_release(buffer);
@@ -225,12 +161,6 @@ Test(limits, writable_when_a_node_is_free)
 }
 
 /* Handles keep nodes; the last release comes from a thread that does nothing else. */
-static void *release_elsewhere(void *arg)
-{
-    ferry_future_release(arg);
-    return NULL;
-}
-
 Test(limits, writable_when_a_kept_future_is_released)
 {
     test_engine te;
@@ -291,7 +221,7 @@ Test(limits, refused_writes_are_poisoned_until_the_retry)
 
 /* ---- writable: edges ---- */
 
-enum { EDGES = 16, WANTED = 5 };
+enum { EDGES = 64, WANTED = 5 };
 
 /* Nops behind promises of their own, until all edges are taken. */
 typedef struct held_edges {
@@ -407,6 +337,29 @@ Test(limits, room_for_one_of_two_is_enough)
         end_held(&all, i);
     ASSERT_STATUS(status_of(first), FERRY_OK);
     ASSERT_STATUS(status_of(retry), FERRY_OK);
+    close_held(&all);
+}
+
+Test(limits, writable_can_be_waited_for_in_the_graph)
+{
+    held_edges all;
+    take_all_edges(&all);
+    ASSERT_STATUS(status_of(nop_after(&all.te, all.heads[EDGES - 1])), FERRY_E_AGAIN);
+    ferry_future *writable = ferry_engine_writable(all.te.engine);
+    end_held(&all, 0); /* so that the two below have their edge, one after the other */
+    ASSERT_STATUS(ferry_future_poll(writable), FERRY_OK);
+    ferry_future *filler = nop_after(&all.te, all.heads[EDGES - 1]);
+    ASSERT_STATUS(status_of(nop_after_all(&all.te, all.heads + 8, 2)), FERRY_E_AGAIN);
+    ferry_future_release(writable);
+    writable = ferry_engine_writable(all.te.engine);
+    ASSERT_STATUS(ferry_future_poll(writable), FERRY_PENDING);
+    ferry_future *drained = ferry_engine_drain(all.te.engine); /* waits for operations alone */
+    for (size_t i = 1; i < EDGES; i++)
+        end_held(&all, i);
+    ASSERT_STATUS(status_of(nop_after(&all.te, writable)), FERRY_OK);
+    ASSERT_STATUS(status_of(drained), FERRY_OK);
+    ASSERT_STATUS(status_of(filler), FERRY_OK);
+    ferry_future_release(writable);
     close_held(&all);
 }
 
@@ -531,337 +484,99 @@ Test(limits, a_refusal_does_not_make_room)
     close_slices(&all);
 }
 
-/* ---- the future itself ---- */
+/* ---- batches and rows ---- */
 
-Test(limits, writable_wakes_the_users_loop_and_calls_back)
+Test(limits, a_batch_of_which_there_is_room_for_some)
 {
+    enum { OPS = 6, ROOM = 2 };
     test_engine te;
-    open_limited(&te, FERRY_LOOP_EMBEDDED, FEW, 0, 0);
-    promises *all = no_promises();
-    (void)take_all_nodes(&te, all);
-    counted_waiter waiter;
-    counted_waiter_init(&waiter, NULL);
+    open_limited(&te, FERRY_LOOP_EMBEDDED, 2 + ROOM, 0, 0); /* the promise, the batch's own */
+    ferry_promise *promise = test_promise(&te);
+    ferry_future *held = ferry_promise_future(promise), *each[OPS];
+    ferry_op ops[OPS];
+    for (size_t i = 0; i < OPS; i++)
+        ops[i] = (ferry_op){.kind = FERRY_OP_NOP};
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.after = &held;
+    options.after_count = 1;
+    ferry_future *batch = ferry_batch(te.engine, ops, sizeof *ops, OPS, each, &options);
+    for (size_t i = 0; i < OPS; i++)
+        ASSERT_STATUS(ferry_future_poll(each[i]), i < ROOM ? FERRY_PENDING : FERRY_E_AGAIN);
     ferry_future *writable = ferry_engine_writable(te.engine);
-    ASSERT_STATUS(ferry_future_on_ready(writable, &waiter.waiter), FERRY_OK);
-    do
-        settle(&te);
-    while (ferry_engine_arm(te.engine) != FERRY_OK);
-    struct pollfd fd = {.fd = ferry_engine_fd(te.engine), .events = POLLIN};
-    cr_assert_eq(poll(&fd, 1, 0), 0);
-    cr_assert_eq(ferry_engine_timeout_ns(te.engine), -1);
-    pthread_t thread;
-    ferry_future *last = ferry_promise_future(all->list[all->count - 1]);
-    ferry_promise_release(all->list[--all->count]);
     settle(&te);
-    cr_assert_eq(waiter.calls, 0, "its node is still held");
-    while (ferry_engine_arm(te.engine) != FERRY_OK)
-        settle(&te);
-    cr_assert_eq(pthread_create(&thread, NULL, release_elsewhere, last), 0);
-    cr_assert_eq(poll(&fd, 1, -1), 1);
-    (void)pthread_join(thread, NULL);
-    settle(&te);
-    cr_assert_eq(waiter.calls, 1);
-    ASSERT_STATUS(waiter.status, FERRY_OK);
-    ASSERT_STATUS(status_of(writable), FERRY_OK);
-    release_all(all);
-    test_engine_close(&te);
-}
-
-typedef struct retrier {
-    ferry_waiter waiter; /* first */
-    const test_engine *te;
-    ferry_promise *promise;
-    struct ev_loop *loop;
-} retrier;
-
-static void retry_in_callback(ferry_waiter *waiter, ferry_future *future, ferry_status status)
-{
-    (void)future;
-    retrier *self = (retrier *)(void *)waiter;
-    ASSERT_STATUS(status, FERRY_OK);
-    ASSERT_STATUS(ferry_promise_create(self->te->engine, &self->promise), FERRY_OK);
-    ev_break(self->loop, EVBREAK_ALL);
-}
-
-Test(limits, writable_in_a_libev_loop)
-{
-    test_engine te;
-    struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_ATTACHED);
-    options.ev_loop = loop;
-    options.max_nodes = FEW;
-    test_engine_create(&te, &options);
-    promises *all = no_promises();
-    (void)take_all_nodes(&te, all);
-    ferry_future *last = ferry_promise_future(all->list[all->count - 1]);
-    release_newest(all);
-    ferry_future *writable = ferry_engine_writable(te.engine);
-    retrier self = {.waiter = FERRY_WAITER_INIT(retry_in_callback, NULL), .te = &te, .loop = loop};
-    ASSERT_STATUS(ferry_future_on_ready(writable, &self.waiter), FERRY_OK);
-    (void)ev_run(loop, EVRUN_NOWAIT);
-    cr_assert_null(self.promise);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, release_elsewhere, last), 0);
-    ev_run(loop, 0);
-    cr_assert_not_null(self.promise);
-    (void)pthread_join(thread, NULL);
-    ferry_promise_release(self.promise);
-    ferry_future_release(writable);
-    release_all(all);
-    test_engine_close(&te);
-    ev_loop_destroy(loop);
-}
-
-Test(limits, writable_can_be_waited_for_in_the_graph)
-{
-    held_edges all;
-    take_all_edges(&all);
-    ASSERT_STATUS(status_of(nop_after(&all.te, all.heads[EDGES - 1])), FERRY_E_AGAIN);
-    ferry_future *writable = ferry_engine_writable(all.te.engine);
-    end_held(&all, 0); /* so that the two below have their edge, one after the other */
-    ASSERT_STATUS(ferry_future_poll(writable), FERRY_OK);
-    ferry_future *filler = nop_after(&all.te, all.heads[EDGES - 1]);
-    ASSERT_STATUS(status_of(nop_after_all(&all.te, all.heads + 8, 2)), FERRY_E_AGAIN);
-    ferry_future_release(writable);
-    writable = ferry_engine_writable(all.te.engine);
     ASSERT_STATUS(ferry_future_poll(writable), FERRY_PENDING);
-    ferry_future *drained = ferry_engine_drain(all.te.engine); /* waits for operations alone */
-    for (size_t i = 1; i < EDGES; i++)
-        end_held(&all, i);
-    ASSERT_STATUS(status_of(nop_after(&all.te, writable)), FERRY_OK);
-    ASSERT_STATUS(status_of(drained), FERRY_OK);
-    ASSERT_STATUS(status_of(filler), FERRY_OK);
-    ferry_future_release(writable);
-    close_held(&all);
-}
-
-Test(limits, a_pending_writable_holds_no_drain)
-{
-    test_engine te;
-    open_limited(&te, FERRY_LOOP_EMBEDDED, FEW, 0, 0);
-    ferry_future *drained = ferry_engine_drain(te.engine);
+    keep_promise(promise, FERRY_OK);
+    ferry_future_release(held);
     settle(&te);
-    promises *all = no_promises();
-    (void)take_all_nodes(&te, all);
-    ferry_future *writable = ferry_engine_writable(te.engine);
-    settle(&te);
-    ASSERT_STATUS(status_of(drained), FERRY_OK);
-    release_all(all);
+    for (size_t i = 0; i < OPS; i++)
+        ASSERT_STATUS(status_of(each[i]), i < ROOM ? FERRY_OK : FERRY_E_AGAIN);
     ASSERT_STATUS(ferry_future_wait(writable, -1), FERRY_OK);
     ferry_future_release(writable);
+    ASSERT_STATUS(status_of(batch), FERRY_E_DEPENDENCY);
+    batch = ferry_batch(te.engine, ops + ROOM, sizeof *ops, OPS - ROOM, NULL, NULL);
+    settle(&te);
+    ASSERT_STATUS(status_of(batch), FERRY_OK);
     test_engine_close(&te);
 }
 
-Test(limits, a_cancel_is_seen_by_all_and_one_asks_again)
+Test(limits, rows_that_could_never_have_room_are_invalid)
 {
     test_engine te;
-    open_limited(&te, FERRY_LOOP_EMBEDDED, FEW, 0, 0);
-    promises *all = no_promises();
-    (void)take_all_nodes(&te, all);
-    ferry_future *mine = ferry_engine_writable(te.engine);
-    ferry_future *yours = ferry_engine_writable(te.engine);
-    ASSERT_STATUS(ferry_future_cancel(mine), FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(status_of(mine), FERRY_E_CANCELLED);
-    ASSERT_STATUS(status_of(yours), FERRY_E_CANCELLED);
-    yours = ferry_engine_writable(te.engine);
-    ASSERT_STATUS(ferry_future_poll(yours), FERRY_PENDING);
-    release_all(all);
-    settle(&te);
-    ASSERT_STATUS(status_of(yours), FERRY_OK);
-    test_engine_close(&te);
-}
-
-Test(limits, nobody_need_keep_it)
-{
-    test_engine te;
-    open_limited(&te, FERRY_LOOP_EMBEDDED, FEW, 0, 0);
-    promises *all = no_promises();
-    (void)take_all_nodes(&te, all);
-    for (int i = 0; i < 100; i++) {
-        ferry_future_release(ferry_engine_writable(te.engine));
-        settle(&te);
-    }
-    release_all(all);
+    open_limited(&te, FERRY_LOOP_EMBEDDED, 0, 0, 100);
+    ferry_buffer *left = test_buffer(&te, 0, 1000, 1), *right = test_buffer(&te, 1, 1000, 2);
+    ferry_span from = span_of(left, 0, 1), to = span_of(right, 0, 1);
+    ASSERT_STATUS(status_of(ferry_copy_rows(te.engine, to, 2, from, 2, 51, NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_copy_rows(te.engine, to, 2, from, 2, 50, NULL)), FERRY_OK);
+    ASSERT_STATUS(status_of(ferry_copy_rows(te.engine, to, 1, from, 1, 1000, NULL)), FERRY_OK);
+    ferry_access access = {span_of(left, 500, 8), FERRY_READ};
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.accesses = &access;
+    options.access_count = 1;
+    ASSERT_STATUS(status_of(ferry_copy_rows(te.engine, to, 2, from, 2, 6, &options)),
+                  FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_copy_rows(te.engine, to, 2, from, 2, 5, &options)), FERRY_OK);
     ASSERT_STATUS(writable_now(&te), FERRY_OK);
+    ferry_buffer_release(left);
+    ferry_buffer_release(right);
     test_engine_close(&te);
 }
 
-/* Each that has resolved and is kept is one of 16; further ones are nodes like others. */
-Test(limits, old_ones_that_are_kept)
-{
-    enum { KEPT = 16 };
-    test_engine te;
-    open_limited(&te, FERRY_LOOP_EMBEDDED, FEW, 0, 0);
-    promises *all = no_promises();
-    ferry_future *kept[KEPT + 1];
-    for (size_t i = 0; i < KEPT; i++) {
-        (void)take_all_nodes(&te, all);
-        kept[i] = ferry_engine_writable(te.engine);
-        ASSERT_STATUS(ferry_future_poll(kept[i]), FERRY_PENDING);
-        release_newest(all);
-        settle(&te);
-        ASSERT_STATUS(ferry_future_poll(kept[i]), FERRY_OK);
-    }
-    (void)take_all_nodes(&te, all);
-    ferry_future *none = ferry_engine_writable(te.engine);
-    cr_assert_eq(ferry_future_id(none), 0);
-    ASSERT_STATUS(status_of(none), FERRY_E_AGAIN);
-    ferry_future_release(kept[7]);
-    kept[7] = ferry_engine_writable(te.engine);
-    ASSERT_STATUS(ferry_future_poll(kept[7]), FERRY_PENDING);
-    release_all(all);
-    settle(&te);
-    ASSERT_STATUS(ferry_future_poll(kept[7]), FERRY_OK);
-    for (size_t i = 0; i < KEPT; i++)
-        ferry_future_release(kept[i]);
-    test_engine_close(&te);
-}
+/* ---- first use ---- */
 
-static void shutdown_resolves_it(ferry_loop_mode loop)
-{
-    test_engine te;
-    open_limited(&te, loop, FEW, 0, 0);
-    promises *all = no_promises();
-    (void)take_all_nodes(&te, all);
-    ferry_future *writable = ferry_engine_writable(te.engine);
-    ASSERT_STATUS(ferry_future_poll(writable), FERRY_PENDING);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    ASSERT_STATUS(status_of(writable), FERRY_E_SHUTDOWN);
-    release_all(all);
-    ferry_future *late = ferry_engine_writable(te.engine);
-    ASSERT_STATUS(status_of(late), FERRY_E_SHUTDOWN);
-    test_engine_close(&te);
-}
-
-Test(limits, shutdown_resolves_a_pending_writable)
-{
-    shutdown_resolves_it(FERRY_LOOP_EMBEDDED);
-    shutdown_resolves_it(FERRY_LOOP_THREAD);
-}
-
-Test(limits, an_engine_goes_with_a_writable_that_was_cancelled_or_kept)
-{
-    test_engine te;
-    open_limited(&te, FERRY_LOOP_EMBEDDED, FEW, 0, 0);
-    promises *all = no_promises();
-    (void)take_all_nodes(&te, all);
-    ferry_future *cancelled = ferry_engine_writable(te.engine);
-    ASSERT_STATUS(ferry_future_cancel(cancelled), FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(status_of(cancelled), FERRY_E_CANCELLED);
-    release_all(all);
-    test_engine_close(&te);
-
-    open_limited(&te, FERRY_LOOP_EMBEDDED, FEW, 0, 0);
-    (void)take_all_nodes(&te, all);
-    ferry_future *kept = ferry_engine_writable(te.engine);
-    release_all(all);
-    ferry_engine_release(te.engine);
-    ASSERT_STATUS(status_of(kept), FERRY_E_SHUTDOWN);
-    cr_assert_eq(failing_allocator_live_bytes(&te.memory), 0);
-}
-
-Test(limits, writable_of_nothing_is_invalid)
-{
-    ASSERT_STATUS(status_of(ferry_engine_writable(NULL)), FERRY_E_INVALID);
-}
-
-/* ---- several threads ---- */
-
-enum { THREADS = 3, OPERATIONS = 3000 };
-
-typedef struct submitter {
+typedef struct first_use {
     const test_engine *te;
-    uint32_t done, tries;
-} submitter;
+    pthread_barrier_t *barrier;
+    ferry_promise *promise;
+} first_use;
 
-/* Tries until it is taken, and sleeps in between. */
-static void *submit_all(void *arg)
+static void *create_promise(void *arg)
 {
-    submitter *self = arg;
-    while (self->done < OPERATIONS) {
-        ferry_future *nop = ferry_nop(self->te->engine, NULL);
-        self->tries++;
-        ferry_status status = ferry_future_wait(nop, -1);
-        ferry_future_release(nop);
-        if (status == FERRY_OK) {
-            self->done++;
-            continue;
-        }
-        ASSERT_STATUS(status, FERRY_E_AGAIN);
-        ferry_future *writable = ferry_engine_writable(self->te->engine);
-        ASSERT_STATUS(ferry_future_wait(writable, -1), FERRY_OK);
-        ferry_future_release(writable);
-    }
+    first_use *self = arg;
+    (void)pthread_barrier_wait(self->barrier);
+    ASSERT_STATUS(ferry_promise_create(self->te->engine, &self->promise), FERRY_OK);
     return NULL;
 }
 
-static void threads_share_two_nodes(ferry_loop_mode loop)
+/* Nobody is refused because another thread is making the slots just now. */
+Test(limits, as_many_threads_as_nodes_begin_at_once)
 {
-    test_engine te;
-    open_limited(&te, loop, 2, 0, 0);
-    pthread_t threads[THREADS];
-    submitter submitters[THREADS];
-    for (size_t i = 0; i < THREADS; i++) {
-        submitters[i] = (submitter){.te = &te};
-        cr_assert_eq(pthread_create(&threads[i], NULL, submit_all, &submitters[i]), 0);
-    }
-    for (size_t i = 0; i < THREADS; i++)
-        (void)pthread_join(threads[i], NULL);
-    test_engine_close(&te);
-}
-
-Test(limits, threads_that_are_refused_all_come_to_their_end)
-{
-    threads_share_two_nodes(FERRY_LOOP_THREAD);
-}
-
-Test(limits, threads_that_are_refused_all_come_to_their_end_embedded)
-{
-    threads_share_two_nodes(FERRY_LOOP_EMBEDDED);
-}
-
-/* ---- without memory ---- */
-
-/* Refusals and retries while allocation number nth fails. Gives whether it did. */
-static bool limited_run(uint64_t nth, bool persistent)
-{
-    test_engine te;
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    options.max_nodes = FEW;
-    failing_allocator_arm(&te.memory, nth, persistent);
-    ferry_status status = ferry_engine_create(&options, &te.engine, NULL);
-    if (status == FERRY_OK) {
-        promises *all = no_promises();
-        while ((status = ferry_promise_create(te.engine, &all->list[all->count])) == FERRY_OK)
-            all->count++;
-        cr_assert(status == FERRY_E_AGAIN || status == FERRY_E_NO_MEMORY);
-        ferry_future *writable = ferry_engine_writable(te.engine);
-        settle(&te);
-        ferry_status seen = ferry_future_poll(writable);
-        if (status == FERRY_E_AGAIN)
-            ASSERT_STATUS(seen, FERRY_PENDING);
-        else
-            cr_assert(seen == FERRY_OK || seen == FERRY_E_NO_MEMORY);
-        release_all(all);
-        settle(&te);
-        if (seen == FERRY_PENDING)
-            ASSERT_STATUS(ferry_future_poll(writable), FERRY_OK);
-        ferry_future_release(writable);
-        ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-        ferry_engine_release(te.engine);
-    }
-    cr_assert_eq(failing_allocator_live_bytes(&te.memory), 0);
-    return failing_allocator_failures(&te.memory) != 0;
-}
-
-Test(limits, writable_when_any_allocation_fails)
-{
-    for (int persistent = 0; persistent < 2; persistent++) {
-        uint64_t nth = 1;
-        while (limited_run(nth, persistent != 0))
-            cr_assert_lt(++nth, 100);
-        cr_assert_gt(nth, 4);
+    enum { THREADS = 4 };
+    for (int round = 0; round < 200; round++) {
+        test_engine te;
+        open_limited(&te, FERRY_LOOP_EMBEDDED, THREADS, 0, 0);
+        pthread_barrier_t barrier;
+        (void)pthread_barrier_init(&barrier, NULL, THREADS);
+        pthread_t threads[THREADS];
+        first_use users[THREADS];
+        for (size_t i = 0; i < THREADS; i++) {
+            users[i] = (first_use){.te = &te, .barrier = &barrier};
+            cr_assert_eq(pthread_create(&threads[i], NULL, create_promise, &users[i]), 0);
+        }
+        for (size_t i = 0; i < THREADS; i++) {
+            (void)pthread_join(threads[i], NULL);
+            ferry_promise_release(users[i].promise);
+        }
+        (void)pthread_barrier_destroy(&barrier);
+        test_engine_close(&te);
     }
 }

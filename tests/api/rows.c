@@ -470,7 +470,7 @@ Test(rows, that_find_no_room_fail_and_poison_their_buffer)
     ferry_future *few = ferry_copy_rows(f.te.engine, span_of(f.matrix, 0, 1), 2,
                                         span_of(f.other, 0, 1), 2, 40, &held);
     ferry_future *many = ferry_copy_rows(f.te.engine, span_of(f.matrix, 100, 1), 2,
-                                         span_of(f.other, 100, 1), 2, 400, &held);
+                                         span_of(f.other, 100, 1), 2, 45, &held);
     settle(&f.te);
     ASSERT_STATUS(ferry_future_poll(few), FERRY_PENDING);
     ASSERT_STATUS(status_of(many), FERRY_E_AGAIN);

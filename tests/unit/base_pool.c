@@ -9,6 +9,11 @@ TestSuite(base_pool, .timeout = 60);
 
 enum { OBJECT_BYTES = 100, SLOTS_MAX = 8192, CACHES_MAX = 40 };
 
+/* In its caches, and of what it is making. */
+#define KEPT_BY_A_THREAD(pool)                                                                     \
+    (fry_pool_is_exact(&(pool)) ? 0                                                                \
+                                : 2 * ((uint64_t)(pool).magazine_slots + 1) + (pool).chunk_slots)
+
 typedef struct fixture {
     failing_allocator allocator;
     fry_memory memory;
@@ -113,7 +118,7 @@ Test(base_pool, a_larger_bound_is_there_beside_what_caches_hold)
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         fixture *f = open_fixture(limits[i], CACHES_MAX);
         stuff_caches(f, limits[i], CACHES_MAX);
-        uint64_t most = limits[i] + CACHES_MAX * 2 * ((uint64_t)f->pool.magazine_slots + 1);
+        uint64_t most = limits[i] + CACHES_MAX * KEPT_BY_A_THREAD(f->pool);
         cr_assert_geq(take_all(f, 0), limits[i]);
         cr_assert_leq(f->count, most);
         cr_assert_eq(f->pool.made, most);
@@ -146,8 +151,7 @@ Test(base_pool, a_reserve_that_fails_leaves_what_it_found_to_others)
     static const uint64_t limits[] = {100, 2000};
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         fixture *f = open_fixture(limits[i], 2);
-        uint64_t made =
-            limits[i] + 4 * (uint64_t)(f->pool.magazine_slots > 0) * (f->pool.magazine_slots + 1);
+        uint64_t made = limits[i] + 2 * KEPT_BY_A_THREAD(f->pool);
         cr_assert_eq(fry_pool_reserve(&f->pool, &f->caches[0], made + 7, true), FERRY_E_AGAIN);
         cr_assert_eq(f->caches[0].missing, 7);
         cr_assert_eq(fry_pool_reserve(&f->pool, &f->caches[1], made, true), FERRY_OK);
