@@ -223,6 +223,9 @@ static story *find(fry_trace_lines *lines, uint64_t op)
 
 static int64_t started_ns(fry_trace_lines *lines, const story *of, int64_t end_ns)
 {
+    if (knows(of, FERRY_TRACE_BEGUN) && knows(of, FERRY_TRACE_ISSUED) &&
+        moment_ns(of, FERRY_TRACE_BEGUN) < moment_ns(of, FERRY_TRACE_ISSUED))
+        return moment_ns(of, FERRY_TRACE_ISSUED); /* a worker was at it before that was noted */
     if (knows(of, FERRY_TRACE_BEGUN))
         return moment_ns(of, FERRY_TRACE_BEGUN);
     if (of->kind == FERRY_OP_CALL)

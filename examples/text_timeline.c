@@ -53,8 +53,8 @@ static bool is_whole(const life *self)
 {
     int64_t last_ns = 1;
     for (int what = FERRY_TRACE_SUBMITTED; what <= FERRY_TRACE_QUIET; what++) {
-        if ((what == FERRY_TRACE_BEGUN || what == FERRY_TRACE_FIRED) && self->when_ns[what] == 0)
-            continue; /* no copy, or a small one, which its submitter did */
+        if (what == FERRY_TRACE_BEGUN || (what == FERRY_TRACE_FIRED && self->when_ns[what] == 0))
+            continue; /* a worker may be at it before it is noted as issued; no copy */
         if (self->when_ns[what] < last_ns)
             return false;
         last_ns = self->when_ns[what];

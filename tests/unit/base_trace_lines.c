@@ -265,7 +265,13 @@ Test(base_trace_lines, what_began_later_than_it_was_issued_ran_from_then)
     call.status = FERRY_E_CANCELLED;
     take(call, FERRY_TRACE_RESOLVED, 700); /* its executor has not come to it */
     take(call, FERRY_TRACE_QUIET, 700);
+    ferry_trace_record early = copy_of(3, 1, 1);
+    begin(early, 0, 10, 720);
+    take(early, FERRY_TRACE_BEGUN, 719); /* noted as issued when a worker was at it */
+    take(early, FERRY_TRACE_FIRED, 800);
+    resolve(early, 810);
     finish(1000);
+    assert_slice(3, "engine 3 host:1 stream 1", 720, 800);
     assert_slice(1, "engine 3 host:0 stream 0", 400, 500);
     assert_slice(2, "engine 3 calls", 700, 700);
     assert_time(1, "begun", 400);
