@@ -56,7 +56,7 @@ bool fry_lane_copy_plain_inline(const fry_lane *lane, const fry_copy_op *op)
 bool fry_lane_can_overtake(const fry_node *from, const fry_node *to)
 {
     if (from->state != FRY_NODE_ISSUED || from->kind != FERRY_OP_COPY ||
-        to->kind != FERRY_OP_COPY || to->lane == NULL)
+        to->kind != FERRY_OP_COPY || to->lane == NULL || to->unconfirmed == UINT16_MAX)
         return false;
     if (from->lane == to->lane)
         return true;

@@ -428,3 +428,52 @@ Test(engine_gate, a_second_shutdown_at_once_is_busy_embedded)
 {
     shutdown_by_two(FERRY_LOOP_EMBEDDED);
 }
+
+/* ---- very many ---- */
+
+/* It names one predecessor so often that a count of 16 bits would begin anew. */
+Test(engine_gate, a_copy_behind_a_copy_that_it_names_65536_times)
+{
+    enum { NAMED = 1 << 16 };
+    fixture f;
+    fixture_open(&f, FERRY_LOOP_EMBEDDED, false);
+    ferry_buffer *source = test_buffer(&f.te, 0, SMALL, 1),
+                 *target = test_buffer(&f.te, 1, SMALL, 0);
+    ferry_buffer *other = test_buffer(&f.te, 1, SMALL, 0);
+    copy_gate_hold(&f.gate, ferry_buffer_data(target), 0);
+    ferry_future *held = copy(&f, ferry_buffer_span(target), ferry_buffer_span(source));
+    copy_gate_wait_held(&f.gate);
+    static ferry_future *after[NAMED];
+    for (size_t i = 0; i < NAMED; i++)
+        after[i] = held;
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.after = after;
+    options.after_count = NAMED;
+    ferry_future *behind =
+        ferry_copy(f.te.engine, ferry_buffer_span(other), ferry_buffer_span(source), &options);
+    ASSERT_STATUS(ferry_future_cancel(held), FERRY_OK);
+    settle(&f.te);
+    ASSERT_STATUS(status_of(held), FERRY_E_CANCELLED);
+    ASSERT_STATUS(ferry_future_wait(behind, 0), FERRY_E_DEPENDENCY);
+    copy_gate_open(&f.gate);
+    ferry_future *quiet = ferry_future_quiet(behind);
+    ASSERT_STATUS(ferry_future_wait(quiet, -1), FERRY_OK);
+    ferry_future_release(quiet);
+
+    copy_gate_hold(&f.gate, ferry_buffer_data(target), 0);
+    held = copy(&f, ferry_buffer_span(target), ferry_buffer_span(source));
+    copy_gate_wait_held(&f.gate);
+    for (size_t i = 0; i < NAMED; i++)
+        after[i] = held;
+    ferry_future_release(behind);
+    behind = ferry_copy(f.te.engine, ferry_buffer_span(other), ferry_buffer_span(source), &options);
+    copy_gate_open(&f.gate);
+    ASSERT_STATUS(ferry_future_wait(behind, -1), FERRY_OK);
+    ASSERT_STATUS(ferry_future_poll(held), FERRY_OK);
+    ferry_future_release(held);
+    ferry_future_release(behind);
+    ferry_buffer_release(source);
+    ferry_buffer_release(target);
+    ferry_buffer_release(other);
+    fixture_close(&f);
+}
