@@ -35,7 +35,7 @@
 #define MEDDLERS 2
 #define BOARD 64                            /* futures, and promises, that any thread may take */
 #define OPS_BEFORE_SHUTDOWN (1200 * EFFORT) /* of each submitter */
-#define OPS_MAX (OPS_BEFORE_SHUTDOWN * 8)   /* of each submitter; it stops there even without */
+#define OPS_MAX (OPS_BEFORE_SHUTDOWN * 8)   /* of each submitter */
 #define BUFFER_BYTES 20000
 
 #define CHECK(condition)                                                                           \
@@ -112,7 +112,8 @@ static struct {
     ferry_promise *promises[BOARD];
     op_record *waited[BOARD]; /* with a waiter that any thread may remove */
     atomic_uint submitted;
-    atomic_bool stop; /* meddlers and the like end */
+    atomic_bool is_ending; /* both shutdowns have begun */
+    atomic_bool stop;      /* meddlers and the like end */
     atomic_ulong records, cancels, removals, resolutions, freed;
 } storm;
 
@@ -274,8 +275,12 @@ static void submit_one(submitter *self)
 static void *submitter_main(void *arg)
 {
     submitter *self = arg;
-    while (self->op_count < OPS_MAX && !(self->saw_shutdown[0] && self->saw_shutdown[1]))
+    while (self->op_count < OPS_MAX && !(self->saw_shutdown[0] && self->saw_shutdown[1])) {
+        /* The other half is for after the shutdown began, whenever that thread gets to it. */
+        while (self->op_count == OPS_MAX / 2 && !atomic_load(&storm.is_ending))
+            (void)sched_yield();
         submit_one(self);
+    }
     return NULL;
 }
 
@@ -496,6 +501,7 @@ static void run_storm(uint64_t round)
         ferry_status status = ferry_engine_shutdown(storm.engines[i], 0);
         CHECK(status == FERRY_OK || status == FERRY_E_DEADLINE); /* begun, perhaps not finished */
     }
+    atomic_store(&storm.is_ending, true);
     for (int i = 0; i < ENGINES; i++)
         CHECK(ferry_engine_shutdown(storm.engines[i], -1) == FERRY_OK);
     for (int i = 0; i < SUBMITTERS; i++)
