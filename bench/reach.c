@@ -40,6 +40,9 @@ static const bench_reach reaches[] = {
     {.key = {"trace", "off-branch", "latency_ns", ""}, .limit = 1},
     {.key = {"trace", "on", "latency_ns", ""}, .limit = 40},
     {.key = {"trace", "file", "latency_ns", ""}, .limit = 100},
+    {.key = {"svg", "1e5-operations", "duration_ns", ""}, .limit = 2e9},
+    {.key = {"soak", "growth", "rss_bytes", ""}, .limit = 1 << 20},
+    {.key = {"soak", "steady", "heap_calls", ""}, .limit = 0},
     {.key = {"dump", "submit-beside-dump", "latency_ns", ""}, .is_p99 = true, .limit = 1e6},
 };
 
