@@ -453,12 +453,13 @@ Test(engine_gate, a_copy_behind_a_copy_that_it_names_65536_times)
         ferry_copy(f.te.engine, ferry_buffer_span(other), ferry_buffer_span(source), &options);
     ASSERT_STATUS(ferry_future_cancel(held), FERRY_OK);
     settle(&f.te);
-    ASSERT_STATUS(status_of(held), FERRY_E_CANCELLED);
+    ASSERT_STATUS(ferry_future_poll(held), FERRY_E_CANCELLED);
     ASSERT_STATUS(ferry_future_wait(behind, 0), FERRY_E_DEPENDENCY);
+    ferry_future *quiet = ferry_future_quiet(held);
     copy_gate_open(&f.gate);
-    ferry_future *quiet = ferry_future_quiet(behind);
     ASSERT_STATUS(ferry_future_wait(quiet, -1), FERRY_OK);
     ferry_future_release(quiet);
+    ferry_future_release(held);
 
     copy_gate_hold(&f.gate, ferry_buffer_data(target), 0);
     held = copy(&f, ferry_buffer_span(target), ferry_buffer_span(source));
