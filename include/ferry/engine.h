@@ -61,6 +61,12 @@ typedef void (*ferry_log_fn)(void *arg, ferry_log_level level, const char *line)
 
 /*
  * Options of an engine; make one with FERRY_ENGINE_OPTIONS_INIT. A zero field means its default.
+ *
+ * Past max_nodes, max_edges and max_accesses operations are refused with FERRY_E_AGAIN, and not
+ * before, whatever other threads have used and let go (ferry_engine_writable). Those below 1024 are
+ * kept exactly, and their memory is taken at creation; above, each is higher by what each thread
+ * that uses the engine keeps to itself: about a twentieth, at most 126. docs/limits.md has every
+ * bound there is.
  */
 typedef struct ferry_engine_options {
     size_t struct_size;     /* sizeof(ferry_engine_options) */
@@ -70,9 +76,9 @@ typedef struct ferry_engine_options {
     uint32_t max_nodes;     /* operations and promises alive at once, ended ones with handles
                                included; default 2^20, at most 2^28 */
     uint64_t max_edges;     /* waits of one operation for another alive at once; default 8 for each
-                               of max_nodes and 4096 */
+                               of max_nodes and 4096; 16 to 2^40 */
     uint64_t max_accesses;  /* spans of options, and entries in the buffers' lists, of each sort;
-                               default 8 for each of max_nodes and 4096 */
+                               default 8 for each of max_nodes and 4096; 16 to 2^40 */
     uint32_t max_tasks;     /* tasks that users' executors have and have not run; more wait their
                                turn on the loop; default 65536, at most 2^24 */
     uint32_t stream_depth;  /* operations that may stand in a stream; the others wait READY, where

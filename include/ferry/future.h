@@ -114,7 +114,7 @@ FERRY_API bool ferry_waiter_remove(ferry_waiter *waiter);
  * FERRY_E_DEPENDENCY and that one's root as cause. The array and futures are borrowed; count 0
  * resolves at once.
  *  futures  all of `engine`, none NULL
- *  count    at most 2^20
+ *  count    at most 2^20, and a quarter of max_edges
  * Never NULL; one reference for the caller. Fails at once: FERRY_E_INVALID, FERRY_E_NO_MEMORY,
  * FERRY_E_AGAIN, FERRY_E_SHUTDOWN, FERRY_E_FORKED. Later also: FERRY_E_CANCELLED, FERRY_E_SHUTDOWN.
  */

@@ -33,14 +33,16 @@ typedef struct ferry_op_options {
     size_t struct_size;           /* sizeof(ferry_op_options) */
     ferry_future *const *after;   /* data edges: starts after these, fails if one of them fails; of
                                      the same engine, none NULL */
-    size_t after_count;           /* how many; at most 2^20 */
+    size_t after_count;           /* how many; at most 2^20, and a quarter of max_edges */
     int64_t deadline_ns;          /* absolute, on the engine's clock: from then on the loop fails it
                                      with FERRY_E_DEADLINE if it has not resolved; 0 none */
     const char *label;            /* for errors, traces and dumps, or NULL; kept, not copied: a
                                      literal, or alive until the operation is quiet and as long as
                                      the future, errors that name it and trace records */
     const ferry_access *accesses; /* spans the operation touches, beside a copy's own two */
-    size_t access_count;          /* how many; at most 2^16. Spans of zero bytes are ignored */
+    size_t access_count;          /* how many; at most 2^16, and 2 less than an eighth of
+                                     max_accesses and a quarter of max_edges. Spans of zero bytes
+                                     are ignored */
     ferry_priority priority;      /* which of several READY ones is next */
     uint32_t reserved;            /* zero */
 } ferry_op_options;
@@ -59,7 +61,7 @@ typedef struct ferry_op_options {
  *
  * Fails at once: FERRY_E_INVALID (NULL, handles of another engine, spans outside their buffer,
  * options of a wrong size or out of their limits; the log says which), FERRY_E_NO_MEMORY,
- * FERRY_E_AGAIN (a limit of the engine is reached, max_nodes among them), FERRY_E_SHUTDOWN,
+ * FERRY_E_AGAIN (a limit of the engine is reached: ferry_engine_writable), FERRY_E_SHUTDOWN,
  * FERRY_E_FORKED. What FERRY_E_NO_MEMORY and FERRY_E_AGAIN keep from being written is poisoned, in
  * program order; where there is no room even to list it, its whole buffer is. Fails later:
  * FERRY_E_CANCELLED, FERRY_E_DEADLINE, FERRY_E_DEPENDENCY (the cause says who), FERRY_E_SHUTDOWN,
@@ -85,8 +87,9 @@ FERRY_API ferry_future *ferry_copy(ferry_engine *engine, ferry_span dst, ferry_s
  * own, so copies of different columns of one matrix don't wait for each other, and what fails
  * poisons its rows alone. Either side costs what so many accesses cost.
  *  dst_pitch_bytes, src_pitch_bytes  at least the rows' size; row_count 0 or 1: ignored
- *  row_count  at most 2^16, but where both pitches are the rows' size any number; 0, or rows of
- *             zero bytes: resolves when after[] has; 1: the same as ferry_copy
+ *  row_count  at most 2^16, and of both sides together max_accesses, an eighth of it where the
+ *             options name accesses too; but where both pitches are the rows' size any number; 0,
+ *             or rows of zero bytes: resolves when after[] has; 1: the same as ferry_copy
  * Rows that lie outside their buffer, or of which one of dst's meets one of src's, are refused with
  * FERRY_E_INVALID. For the rest it is like ferry_copy.
  */
