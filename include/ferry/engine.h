@@ -91,8 +91,9 @@ typedef struct ferry_engine_options {
     size_t inline_copy_bytes; /* host copies up to this may run in the caller; default 4096 */
     int64_t spin_ns;          /* the engine's own thread looks this long for work before it sleeps;
                                  default 0, at most 10^9 */
-    int64_t wait_spin_ns;     /* ferry_future_wait looks this long before it parks, where the engine
-                                 has its own thread; default 10000; negative: not at all */
+    int64_t wait_spin_ns;     /* ferry_future_wait looks this long before it sleeps, in embedded
+                                 and attached mode making progress; default 10000; negative: not at
+                                 all */
     int64_t watchdog_ns;      /* the loop tells of what lives when an operation or promise has lived
                                  this long, at most once in that time; default 0 (off) */
     const char *watchdog_path; /* file that the watchdog writes its dump to, as JSON; copied; NULL:
