@@ -9,6 +9,8 @@
     X(FERRY_TRACE, "file that every engine is traced into, from the first engine to the exit; "    \
                    "%p becomes the process id")                                                    \
     X(FERRY_NVTX, "1: operations are NVTX ranges, 0: never; default: where a tool is injected")    \
+    X(FERRY_MODULE_PATH, "folder with ferry's modules (ferry_cuda.so); default: the folder ferry " \
+                         "beside the library")                                                     \
     X(NVTX_INJECTION64_PATH, "library of an NVTX tool, as set by the tool; turns FERRY_NVTX on")
 
 #define FRY_ENVIRONMENT_ENUM_(name, text) FRY_ENV_##name,

@@ -38,7 +38,7 @@ ferry_status ferry_buffer_alloc(ferry_device *device, size_t size_bytes, ferry_b
     if (status != FERRY_OK)
         return status;
     fry_device *backend = device->device;
-    status = backend->ops->memory_alloc(backend, size_bytes, &buffer->data);
+    status = backend->ops->memory_alloc(backend, size_bytes, FRY_MEMORY_DEFAULT, &buffer->data);
     if (status != FERRY_OK) {
         fry_free(&device->engine->memory, buffer, sizeof *buffer);
         return status;
@@ -100,7 +100,8 @@ size_t fry_buffers_free(ferry_engine *engine, fry_link *buffers)
         buffers = buffers->next;
         if (!buffer->is_wrapped) {
             fry_device *backend = buffer->device->device;
-            backend->ops->memory_free(backend, buffer->data, buffer->size_bytes);
+            backend->ops->memory_free(backend, buffer->data, buffer->size_bytes,
+                                      FRY_MEMORY_DEFAULT);
         } else if (buffer->free_fn != NULL) {
             buffer->free_fn(buffer->free_arg, buffer->data, buffer->size_bytes);
         }

@@ -330,9 +330,10 @@ static void copy_lanes(fry_dump *dump)
     for (uint32_t i = 0; i < engine->device_count; i++) {
         const fry_lane *lane = &engine->lanes[i];
         ferry_status status;
+        fry_native_error native;
         dump->lanes[i].in_flight = lane->in_flight;
         dump->lanes[i].issued = lane->stream->issued;
-        dump->lanes[i].fired = lane->stream->device->ops->fired(lane->stream, &status);
+        dump->lanes[i].fired = lane->stream->device->ops->fired(lane->stream, &status, &native);
     }
     turn_end(&turn);
 }

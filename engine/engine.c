@@ -211,8 +211,9 @@ static ferry_status open_devices(ferry_engine *engine, const ferry_engine_option
     for (uint32_t i = 0; i < engine->device_count; i++) {
         fry_device *device = fry_host_device(engine->host, i);
         engine->devices[i] = (ferry_device){.device = device, .engine = engine};
-        fry_stream *stream = device->ops->copy_stream(device, device);
+        fry_stream *stream = device->ops->stream_at(device, 0);
         engine->lanes[stream->index].stream = stream;
+        stream->lane = &engine->lanes[stream->index];
     }
     return FERRY_OK;
 }

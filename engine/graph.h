@@ -284,7 +284,7 @@ static inline bool fry_buffer_is_idle(const ferry_buffer *buffer)
 static inline fry_lane *fry_lane_between(const ferry_buffer *dst, const ferry_buffer *src)
 {
     fry_device *to = dst->device->device;
-    return &dst->engine->lanes[to->ops->copy_stream(to, src->device->device)->index];
+    return to->ops->copy_stream(to, src->device->device, false)->lane;
 }
 
 /* observe.c */

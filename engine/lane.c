@@ -60,7 +60,7 @@ bool fry_lane_can_overtake(const fry_node *from, const fry_node *to)
         return false;
     if (from->lane == to->lane)
         return true;
-    return to->device_waits < FRY_STREAM_WAITS &&
+    return to->device_waits < FRY_STREAM_WAITS - 1 &&
            to->lane->stream->device->ops->can_wait(to->lane->stream, from->lane->stream);
 }
 
@@ -106,7 +106,8 @@ void fry_lane_issue(fry_turn *turn, fry_node *node)
         fry_ready_queue_push(&lane->backlog, &node->link, fry_node_priority(node));
         return;
     }
-    ferry_status status = ops->copy(stream, &copy, waits, wait_count, &node->sequence);
+    fry_native_error native;
+    ferry_status status = ops->copy(stream, &copy, waits, wait_count, &node->sequence, &native);
     if (status != FERRY_OK) {
         node->flags &= (uint16_t)~FRY_NODE_QUEUED;
         fry_graph_fail(turn, node, status, NULL, false);
@@ -141,7 +142,8 @@ static size_t lane_poll(fry_turn *turn, fry_lane *lane)
 {
     fry_stream *stream = lane->stream;
     ferry_status status = FERRY_OK;
-    uint64_t fired = stream->device->ops->fired(stream, &status);
+    fry_native_error native;
+    uint64_t fired = stream->device->ops->fired(stream, &status, &native);
     size_t count = 0;
     fry_link *item;
     while ((item = lane->issued.first) != NULL) {

@@ -2,11 +2,16 @@
 /*
  * What gpu/ offers upward: devices with memory and in-order streams.
  *
- * Whoever holds the engine's baton is the only caller of the stream functions (copy, wait, fired,
- * cancel), one at a time, on any thread; none of them may block, allocate or call back. Operations
- * on a stream fire in the order they were issued. Each gets a sequence number of its stream, from 1
- * and without gaps; `fired` says up to which one everything has fired. So an event of a stream is
- * simply a sequence number, and only the head of a stream is ever looked at.
+ * Whoever holds the engine's baton is the only caller of the stream functions (copy, flush, fired,
+ * cancel...), one at a time, on any thread; none of them may block, allocate or call back.
+ * Operations on a stream fire in the order they were issued. Each gets a sequence number of its
+ * stream, from 1 and without gaps; `fired` says up to which one everything has fired. So an event
+ * of a stream is simply a sequence number, and only the head of a stream is ever looked at.
+ *
+ * Streams are of three kinds. Copies go on *main* streams, one a direction. What waits for an
+ * outside event that has not fired goes on a *parked* one, so that nothing on a main stream ever
+ * stands behind somebody else's work. An *outside* stream is the user's: ferry issues nothing to it
+ * but records events there, whose numbers count like operations.
  */
 #ifndef FRY_GPU_DEVICE_H
 #define FRY_GPU_DEVICE_H
@@ -18,7 +23,8 @@
 
 #define FRY_DEVICE_NAME_BYTES 32
 #define FRY_STREAM_DEPTH 256 /* operations that may stand in a stream at once */
-#define FRY_STREAM_WAITS 8   /* device waits that may stand in front of one operation */
+#define FRY_STREAM_WAITS 9   /* events that may stand in front of one operation */
+#define FRY_NATIVE_MESSAGE_BYTES 160
 
 typedef struct fry_device fry_device;
 typedef struct fry_stream fry_stream;
@@ -46,6 +52,25 @@ typedef struct fry_event {
     uint64_t sequence;
 } fry_event;
 
+/* What a device itself says of a failure. */
+typedef struct fry_native_error {
+    const char *domain; /* whose number it is: "cuda"; static. NULL: there is nothing to say */
+    int64_t code;
+    char message[FRY_NATIVE_MESSAGE_BYTES];
+} fry_native_error;
+
+typedef enum fry_stream_kind {
+    FRY_STREAM_MAIN = 0,
+    FRY_STREAM_PARKED,
+    FRY_STREAM_OUTSIDE,
+} fry_stream_kind;
+
+typedef enum fry_memory_kind {
+    FRY_MEMORY_DEFAULT = 0, /* a GPU's: from its stream-ordered pool */
+    FRY_MEMORY_PLAIN,       /* a GPU's: whole allocations, which other processes can open */
+    FRY_MEMORY_PINNED,      /* the host's, page-locked for all GPUs: asked of any GPU's device */
+} fry_memory_kind;
+
 /* Tells the engine that something has fired. Called by a backend's own threads only. */
 typedef struct fry_notify {
     void (*fn)(void *arg);
@@ -66,12 +91,36 @@ typedef struct fry_device_ops {
     /* Any thread; may ask the system. */
     void (*describe)(fry_device *device, fry_device_facts *facts);
 
-    /* Memory. Any thread, may block; 64-byte aligned at least. */
-    ferry_status (*memory_alloc)(fry_device *device, size_t size_bytes, void **memory_p);
-    void (*memory_free)(fry_device *device, void *memory, size_t size_bytes);
+    /*
+     * Memory. Any thread, may block; 64-byte aligned at least. FERRY_OK, FERRY_E_NO_MEMORY,
+     * FERRY_E_UNSUPPORTED (no memory of that kind here), FERRY_E_DEVICE.
+     */
+    ferry_status (*memory_alloc)(fry_device *device, size_t size_bytes, fry_memory_kind kind,
+                                 void **memory_p);
+    /* Never blocks for what the device does: the memory is quiet, others' work may not be. */
+    void (*memory_free)(fry_device *device, void *memory, size_t size_bytes, fry_memory_kind kind);
 
-    /* The stream of `dst` that a copy from `src` goes on. Never NULL. */
-    fry_stream *(*copy_stream)(fry_device *dst, fry_device *src);
+    /* Whether the device can copy to and from this memory, that it is said to have. NULL: any. */
+    bool (*memory_is_here)(fry_device *device, const void *memory, size_t size_bytes);
+
+    /* Whether host memory is page-locked for this device. Any thread. NULL on the host. */
+    bool (*memory_is_pinned)(fry_device *device, const void *memory, size_t size_bytes);
+
+    /*
+     * All streams of the device, by index; NULL past the last. The engine hangs a lane on each
+     * before it uses the device.
+     */
+    fry_stream *(*stream_at)(fry_device *device, size_t index);
+
+    /*
+     * The stream that a copy goes on; never NULL. Asked of `dst` or, if that is a host's, of `src`.
+     * is_pageable: one side is host memory that is not page-locked for GPUs.
+     */
+    fry_stream *(*copy_stream)(fry_device *dst, fry_device *src, bool is_pageable);
+
+    /* The parked streams that a copy of a main stream may go on instead, by index; NULL past the
+     * last. NULL: there are none. */
+    fry_stream *(*parked_stream)(fry_stream *main, size_t index);
 
     /*
      * Copies now, in the calling thread, if it is small and the stream is empty (nothing issued has
@@ -80,22 +129,39 @@ typedef struct fry_device_ops {
     bool (*copy_inline)(fry_stream *stream, const fry_copy *copy);
 
     /*
-     * Issues a copy behind everything in the stream and behind `waits`, which the device itself
-     * waits for (events of streams for which can_wait is true; wait_count <= FRY_STREAM_WAITS). The
-     * caller keeps at most FRY_STREAM_DEPTH operations unfired in a stream, so there is always
-     * room. FERRY_OK sets *sequence_p; FERRY_E_DEVICE: nothing was issued.
+     * Issues a copy behind `waits` (events of streams for which can_wait is true; wait_count <=
+     * FRY_STREAM_WAITS) and, if the stream is no more than a queue of independent copies to its
+     * device, behind those of its own that `waits` names: an event of `stream` itself is no wait on
+     * the device but says that this copy must come after that one. The caller keeps at most
+     * FRY_STREAM_DEPTH operations unfired in a stream, so there is always room. FERRY_OK sets
+     * *sequence_p; FERRY_E_DEVICE: nothing was issued, *error says why.
      */
     ferry_status (*copy)(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
-                         size_t wait_count, uint64_t *sequence_p);
+                         size_t wait_count, uint64_t *sequence_p, fry_native_error *error);
+
+    /*
+     * What was issued stands in the stream from now on: others can wait for it, `fired` will tell
+     * of it. Called before the baton is given back, for each stream that was copied to. NULL: it
+     * does at once.
+     */
+    void (*flush)(fry_stream *stream);
 
     /* Whether `stream` can wait for events of `other` on the device. */
     bool (*can_wait)(const fry_stream *stream, const fry_stream *other);
 
     /*
      * The highest sequence number up to which everything has fired (acquire: the bytes are there).
-     * *status_p: FERRY_OK, or the error that struck operation fired + 1 or later.
+     * *status_p: FERRY_OK, or FERRY_E_DEVICE: the device fails and the others will not be known to
+     * fire; *error then says why (and is left alone otherwise).
      */
-    uint64_t (*fired)(fry_stream *stream, ferry_status *status_p);
+    uint64_t (*fired)(fry_stream *stream, ferry_status *status_p, fry_native_error *error);
+
+    /*
+     * If stream->struck is not 0: how an operation that has fired, and after which fewer than
+     * FRY_STREAM_DEPTH were issued, has ended. FERRY_E_DEVICE: it was never begun or failed, and is
+     * not at its memory any more. NULL: nothing is ever struck.
+     */
+    ferry_status (*outcome)(fry_stream *stream, uint64_t sequence, fry_native_error *error);
 
     /*
      * When the operation, which has fired and after which fewer than FRY_STREAM_DEPTH were issued,
@@ -108,12 +174,43 @@ typedef struct fry_device_ops {
      * may touch its memory.
      */
     void (*cancel)(fry_stream *stream, uint64_t sequence);
+
+    /*
+     * Records an event on the user's stream, now. Any thread, without the baton. FERRY_OK: *event_p
+     * is an event of an outside stream, which is the caller's alone until event_entered, so that
+     * events enter the graph in the order of their numbers. FERRY_E_CAPTURE, FERRY_E_AGAIN (all
+     * outside streams are full or taken), FERRY_E_INVALID (a stream of another device),
+     * FERRY_E_DEVICE. NULL, as the next three: the backend has no native streams.
+     */
+    ferry_status (*event_record)(fry_device *device, void *native_stream, fry_event *event_p,
+                                 fry_native_error *error);
+    void (*event_entered)(fry_event event);
+
+    /*
+     * The same for an event that the user recorded, as it is now; native_stream: where, or NULL if
+     * that is not known. event_p->stream NULL: it has fired.
+     */
+    ferry_status (*event_wrap)(fry_device *device, void *native_event, void *native_stream,
+                               fry_event *event_p, fry_native_error *error);
+
+    /*
+     * The user's stream waits for an event of a stream of this backend. Any thread, without the
+     * baton; the event may have fired. FERRY_OK; FERRY_E_NOT_ISSUED (it has not been flushed),
+     * FERRY_E_CAPTURE, FERRY_E_DEVICE.
+     */
+    ferry_status (*stream_wait)(fry_device *device, void *native_stream, fry_event event,
+                                fry_native_error *error);
 } fry_device_ops;
 
 struct fry_stream {
     fry_device *device;
-    uint16_t index;  /* among all streams of its backend's pool */
-    uint64_t issued; /* sequence number of the newest operation; written with the baton */
+    void *lane;      /* the engine's, set once before the stream is used */
+    uint16_t index;  /* among all of the engine's, which numbers them */
+    uint8_t kind;    /* fry_stream_kind */
+    bool is_polled;  /* nobody tells when something fires: `fired` must be looked at */
+    uint64_t issued; /* sequence number of the newest operation; written with the baton (of an
+                        outside stream: by who records) */
+    uint64_t struck; /* operations whose outcome was not FERRY_OK; written with the baton */
 };
 
 struct fry_device {

@@ -185,8 +185,11 @@ static void end_workers(fry_host *host)
 
 /* --- the device operations --- */
 
-static ferry_status host_memory_alloc(fry_device *device, size_t size_bytes, void **memory_p)
+static ferry_status host_memory_alloc(fry_device *device, size_t size_bytes, fry_memory_kind kind,
+                                      void **memory_p)
 {
+    if (kind != FRY_MEMORY_DEFAULT)
+        return FERRY_E_UNSUPPORTED;
     size_t align_bytes = size_bytes < LARGE_BYTES ? SMALL_ALIGN_BYTES : LARGE_ALIGN_BYTES;
     void *memory = fry_alloc_raw(&host_of(device)->memory, size_bytes, align_bytes);
     if (memory == NULL)
@@ -195,14 +198,21 @@ static ferry_status host_memory_alloc(fry_device *device, size_t size_bytes, voi
     return FERRY_OK;
 }
 
-static void host_memory_free(fry_device *device, void *memory, size_t size_bytes)
+static void host_memory_free(fry_device *device, void *memory, size_t size_bytes,
+                             fry_memory_kind kind)
 {
+    (void)kind;
     fry_free(&host_of(device)->memory, memory, size_bytes);
 }
 
-static fry_stream *host_copy_stream(fry_device *dst, fry_device *src)
+static fry_stream *host_stream_at(fry_device *device, size_t index)
 {
-    (void)src;
+    return index == 0 ? &host_of(device)->streams[device->index].stream : NULL;
+}
+
+static fry_stream *host_copy_stream(fry_device *dst, fry_device *src, bool is_pageable)
+{
+    (void)src, (void)is_pageable;
     return &host_of(dst)->streams[dst->index].stream;
 }
 
@@ -219,8 +229,9 @@ static bool host_copy_inline(fry_stream *stream, const fry_copy *copy)
 }
 
 static ferry_status host_copy(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
-                              size_t wait_count, uint64_t *sequence_p)
+                              size_t wait_count, uint64_t *sequence_p, fry_native_error *error)
 {
+    (void)error;
     fry_host_stream *to = host_stream(stream);
     if (!fry_host_stream_issue(to, copy, waits, wait_count))
         return FERRY_E_DEVICE;
@@ -237,8 +248,9 @@ static bool host_can_wait(const fry_stream *stream, const fry_stream *other)
     return other->device->ops == &host_ops && host_of(other->device) == host_of(stream->device);
 }
 
-static uint64_t host_fired(fry_stream *stream, ferry_status *status_p)
+static uint64_t host_fired(fry_stream *stream, ferry_status *status_p, fry_native_error *error)
 {
+    (void)error;
     *status_p = FERRY_OK; /* copying in memory does not fail */
     return fry_host_stream_fired(host_stream(stream));
 }
@@ -274,6 +286,7 @@ static const fry_device_ops host_ops = {
     .describe = host_describe,
     .memory_alloc = host_memory_alloc,
     .memory_free = host_memory_free,
+    .stream_at = host_stream_at,
     .copy_stream = host_copy_stream,
     .copy_inline = host_copy_inline,
     .copy = host_copy,

@@ -12,15 +12,57 @@ extern "C" {
 #endif
 
 /*
- * Finds a device by name: "host:0" and so on, today. Returns NULL if there is none of that name,
- * with a warning in the log, or if an argument is NULL or the engine a parent process's. The device
- * belongs to the engine and lives as long as it: don't release it.
+ * Finds a device by name: "host:0" and so on, and with CUDA "cuda:0", GPU 0 as the driver counts.
+ * "cuda:0/1" is another device on the same GPU, with streams of its own, and so on up to
+ * "cuda:0/15". A GPU is opened by the first call that names it, with default options
+ * (ferry_device_open): that may take as long as the driver takes for a context. Returns NULL if
+ * there is none of that name, with a warning in the log that says why, or if an argument is NULL or
+ * the engine a parent process's. The device belongs to the engine and lives as long as it: don't
+ * release it. Any thread.
  */
 FERRY_API ferry_device *ferry_device_find(ferry_engine *engine, const char *name);
 
+/* How a GPU's progress is watched. */
+typedef enum ferry_completion {
+    FERRY_COMPLETION_DEFAULT = 0, /* words, where the driver can */
+    FERRY_COMPLETION_WORDS = 1,   /* streams write numbers to host memory, which ferry reads; the
+                                     driver is asked only for what stays long */
+    FERRY_COMPLETION_EVENTS = 2,  /* the driver is asked about an event each time */
+} ferry_completion;
+
+/* Options of a GPU; make them with FERRY_DEVICE_OPTIONS_INIT. Zero means the default. */
+typedef struct ferry_device_options {
+    size_t struct_size;          /* sizeof(ferry_device_options) */
+    void *native_context;        /* CUDA: the CUcontext to use, of that GPU (a green context's too);
+                                    borrowed until ferry_engine_release; default the primary one */
+    ferry_completion completion; /* how its progress is watched */
+    uint32_t parked_streams;     /* streams on which copies wait for outside events; default 8, at
+                                    most 64 */
+    size_t staging_bytes;        /* pinned memory that copies from and to pageable memory go
+                                    through; default 16 MiB, 64 KiB to 1 GiB */
+} ferry_device_options;
+
+#define FERRY_DEVICE_OPTIONS_INIT {.struct_size = sizeof(ferry_device_options)}
+
 /*
- * How many devices the engine has; their indices count from 0. 0 if engine is NULL or a parent
- * process's.
+ * Opens a device, or finds it if it is open; its options were then given before.
+ *  options   NULL for defaults; of no meaning for a host device
+ *  device_p  receives the device, set only on success; the engine's, don't release it
+ *  error_p   NULL, or receives NULL on success and on failure an error, never NULL, that the caller
+ *            releases with ferry_error_release: "no driver", "no such device" and so on
+ * Any thread, not in a callback; may block for the driver. Returns FERRY_OK; FERRY_E_INVALID for a
+ * NULL, a name or an option that can't be; FERRY_E_NOT_FOUND if there is no such device, driver or
+ * module; FERRY_E_BUSY if it is open with other options; FERRY_E_DEVICE with the driver's number;
+ * FERRY_E_NO_MEMORY; FERRY_E_AGAIN (64 are open); FERRY_E_SYSTEM; FERRY_E_DEADLOCK from a callback
+ * of this engine; FERRY_E_SHUTDOWN; FERRY_E_FORKED.
+ */
+FERRY_API ferry_status ferry_device_open(ferry_engine *engine, const char *name,
+                                         const ferry_device_options *options,
+                                         ferry_device **device_p, ferry_error **error_p);
+
+/*
+ * How many devices the engine has, its hosts' and those opened; their indices count from 0. 0 if
+ * engine is NULL or a parent process's.
  */
 FERRY_API size_t ferry_device_count(const ferry_engine *engine);
 
@@ -32,14 +74,32 @@ FERRY_API const char *ferry_device_name(const ferry_device *device);
 
 /*
  * Allocates memory on a device; its contents are undefined but may be read. On a host device it is
- * aligned to 64 bytes, from 64 KiB on to 4096.
+ * aligned to 64 bytes, from 64 KiB on to 4096. On a GPU it comes from a stream-ordered pool and is
+ * aligned to 256; free memory is given back without waiting for the GPU, so release the buffer only
+ * when your own kernels are done with it.
  *  size_bytes  at least 1
  *  buffer_p    receives the buffer, set only on success; release it with ferry_buffer_release
  * May block in the allocator. Returns FERRY_OK; FERRY_E_INVALID for a NULL or a size of 0 or above
- * PTRDIFF_MAX; FERRY_E_NO_MEMORY; FERRY_E_SHUTDOWN; FERRY_E_FORKED.
+ * PTRDIFF_MAX; FERRY_E_NO_MEMORY; FERRY_E_DEVICE; FERRY_E_SHUTDOWN; FERRY_E_FORKED.
  */
 FERRY_API ferry_status ferry_buffer_alloc(ferry_device *device, size_t size_bytes,
                                           ferry_buffer **buffer_p);
+
+/* Kinds of memory, beside the plain sort that ferry_buffer_alloc gives. */
+typedef enum ferry_memory {
+    FERRY_MEMORY_DEFAULT = 0, /* what ferry_buffer_alloc gives */
+    FERRY_MEMORY_PINNED = 1,  /* on a host device: page-locked, so that all GPUs of the engine copy
+                                 straight from and to it; a GPU must be open */
+    FERRY_MEMORY_PLAIN = 2,   /* on a GPU: an allocation of its own, as by cudaMalloc */
+} ferry_memory;
+
+/*
+ * Allocates memory of a kind. Pinned memory is dear to make and keeps pages from everybody: make
+ * it once, use it often. Otherwise like ferry_buffer_alloc; also FERRY_E_UNSUPPORTED: the device
+ * has no memory of that kind (pinned: no GPU is open).
+ */
+FERRY_API ferry_status ferry_buffer_alloc_kind(ferry_device *device, size_t size_bytes,
+                                               ferry_memory kind, ferry_buffer **buffer_p);
 
 /*
  * Called once when ferry will never touch wrapped memory again. A callback: on the loop, or after
@@ -51,12 +111,13 @@ typedef void (*ferry_free_fn)(void *arg, void *memory, size_t size_bytes);
  * Makes a buffer of the caller's memory. The memory must stay valid until free_fn is called, or,
  * without one, until every operation on the buffer is quiet and the buffer is released. Memory
  * wrapped twice is two buffers to ferry: hazards between them are not seen.
- *  memory      for a host device any memory of this process that can be written, of any alignment
- *  size_bytes  at least 1
- *  free_fn     NULL, or called once with arg, memory and size_bytes after the release and after the
- *              last operation is quiet
- *  buffer_p    receives the buffer, set only on success; release it with ferry_buffer_release
- * Returns FERRY_OK; FERRY_E_INVALID for a NULL or a size of 0 or above PTRDIFF_MAX;
+ *  memory      for a host device any memory of this process that can be written, of any alignment;
+ *              for a GPU memory of that GPU, by whatever call it was allocated. Host memory that
+ * was page-locked (cudaHostRegister, cudaMallocHost) before a GPU first copies it needs no staging,
+ * and must stay so size_bytes  at least 1 free_fn     NULL, or called once with arg, memory and
+ * size_bytes after the release and after the last operation is quiet buffer_p    receives the
+ * buffer, set only on success; release it with ferry_buffer_release Returns FERRY_OK;
+ * FERRY_E_INVALID for a NULL, a size of 0 or above PTRDIFF_MAX, or memory that is not the device's;
  * FERRY_E_NO_MEMORY; FERRY_E_SHUTDOWN; FERRY_E_FORKED. free_fn is called only if it was FERRY_OK.
  */
 FERRY_API ferry_status ferry_buffer_wrap(ferry_device *device, void *memory, size_t size_bytes,

@@ -27,6 +27,7 @@
 #include <ferry/device.h>
 #include <ferry/dump.h>
 #include <ferry/engine.h>
+#include <ferry/event.h>
 #include <ferry/future.h>
 #include <ferry/info.h>
 #include <ferry/op.h>

@@ -13,7 +13,6 @@ extern "C" {
 /*
  * One list feeds the enum, the names and the texts. Negative statuses are grouped by what the error
  * kills: -1.. the call, -32.. the operation, -64.. the lane, -96.. the device, -128.. the engine.
- * Nothing gives FERRY_E_NOT_FOUND or FERRY_E_UNSUPPORTED today.
  */
 #define FERRY_STATUS_MAP(X)                                                                        \
     X(FERRY_OK, 0, "success")                                                                      \
@@ -26,6 +25,8 @@ extern "C" {
     X(FERRY_E_NOT_FOUND, -6, "no such thing")                                                      \
     X(FERRY_E_UNSUPPORTED, -7, "not supported here")                                               \
     X(FERRY_E_BUSY, -8, "somebody else is doing this now")                                         \
+    X(FERRY_E_CAPTURE, -9, "refused: the stream is being captured")                                \
+    X(FERRY_E_NOT_ISSUED, -10, "the operation does not stand in a stream yet")                     \
     X(FERRY_E_CANCELLED, -32, "the operation was cancelled")                                       \
     X(FERRY_E_DEADLINE, -33, "the deadline passed")                                                \
     X(FERRY_E_DEPENDENCY, -34, "something the operation depends on failed")                        \

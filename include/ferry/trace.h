@@ -43,7 +43,8 @@ typedef enum ferry_trace_what { FERRY_TRACE_MAP(FERRY_TRACE_ENUM_) } ferry_trace
     X(FERRY_OP_DEFINE, 8, "define")                                                                \
     X(FERRY_OP_ISSUED, 9, "issued")                                                                \
     X(FERRY_OP_QUIET, 10, "quiet")                                                                 \
-    X(FERRY_OP_BATCH, 11, "batch")
+    X(FERRY_OP_BATCH, 11, "batch")                                                                 \
+    X(FERRY_OP_EVENT, 12, "event")
 
 #define FERRY_OP_KIND_ENUM_(name, value, text) name = (value),
 /* What an operation is. */

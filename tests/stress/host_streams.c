@@ -75,7 +75,7 @@ static void notify(void *arg)
 static uint64_t fired(fry_stream *stream)
 {
     ferry_status status;
-    uint64_t sequence = stream->device->ops->fired(stream, &status);
+    uint64_t sequence = stream->device->ops->fired(stream, &status, NULL);
     CHECK(status == FERRY_OK);
     CHECK(sequence <= stream->issued);
     return sequence;
@@ -102,7 +102,8 @@ static fry_event issue(world *w, fry_stream *stream, const fry_copy *copy, const
     if (stream->issued - fired(stream) == FRY_STREAM_DEPTH)
         wait_fired(w, stream, stream->issued - below(w, FRY_STREAM_DEPTH));
     fry_event event = {.stream = stream};
-    CHECK(stream->device->ops->copy(stream, copy, waits, wait_count, &event.sequence) == FERRY_OK);
+    CHECK(stream->device->ops->copy(stream, copy, waits, wait_count, &event.sequence, NULL) ==
+          FERRY_OK);
     CHECK(event.sequence == stream->issued);
     w->copies++;
     return event;
@@ -209,13 +210,14 @@ static void open_world(world *w, uint32_t workers)
     for (size_t i = 0; i < DEVICES; i++) {
         fry_device *device = fry_host_device(w->host, i);
         void *bytes;
-        CHECK(device->ops->memory_alloc(device, DEVICE_BYTES, &bytes) == FERRY_OK);
+        CHECK(device->ops->memory_alloc(device, DEVICE_BYTES, FRY_MEMORY_DEFAULT, &bytes) ==
+              FERRY_OK);
         w->memory[i] = bytes;
         w->model[i] = malloc(DEVICE_BYTES);
         CHECK(w->model[i] != NULL);
         for (size_t at = 0; at < DEVICE_BYTES; at++)
             w->memory[i][at] = w->model[i][at] = (unsigned char)next_random(w);
-        w->streams[i] = device->ops->copy_stream(device, device);
+        w->streams[i] = device->ops->copy_stream(device, device, false);
     }
     for (size_t i = 0; i < 2; i++) {
         w->large[i] = calloc(1, LARGE_BYTES);
@@ -228,7 +230,7 @@ static void close_world(world *w)
     CHECK(fry_host_stop(w->host) == FERRY_OK);
     for (size_t i = 0; i < DEVICES; i++) {
         fry_device *device = fry_host_device(w->host, i);
-        device->ops->memory_free(device, w->memory[i], DEVICE_BYTES);
+        device->ops->memory_free(device, w->memory[i], DEVICE_BYTES, FRY_MEMORY_DEFAULT);
         free(w->model[i]);
     }
     fry_host_destroy(w->host);

@@ -136,13 +136,13 @@ static void wait_fired_count(fixture *f, int count)
 static fry_stream *stream_of(fixture *f, size_t index)
 {
     fry_device *device = fry_host_device(f->host, index);
-    return device->ops->copy_stream(device, device);
+    return device->ops->copy_stream(device, device, false);
 }
 
 static uint64_t fired(fry_stream *stream)
 {
     ferry_status status = FERRY_PENDING;
-    uint64_t sequence = stream->device->ops->fired(stream, &status);
+    uint64_t sequence = stream->device->ops->fired(stream, &status, NULL);
     cr_assert_eq(status, FERRY_OK);
     return sequence;
 }
@@ -158,7 +158,7 @@ static fry_event issue_after(fry_stream *stream, void *dst, const void *src, siz
     fry_copy copy = plain(dst, src, size_bytes);
     fry_event event = {.stream = stream};
     uint64_t before = stream->issued;
-    cr_assert_eq(stream->device->ops->copy(stream, &copy, waits, wait_count, &event.sequence),
+    cr_assert_eq(stream->device->ops->copy(stream, &copy, waits, wait_count, &event.sequence, NULL),
                  FERRY_OK);
     cr_assert_eq(event.sequence, before + 1);
     cr_assert_eq(stream->issued, before + 1);
@@ -264,7 +264,8 @@ Test(gpu_host, devices_have_names_indices_and_streams_of_their_own)
         cr_assert_eq(device->index, i);
         cr_assert_str_eq(device->ops->backend, "host");
         for (size_t j = 0; j < 4; j++) {
-            fry_stream *stream = device->ops->copy_stream(device, fry_host_device(f.host, j));
+            fry_stream *stream =
+                device->ops->copy_stream(device, fry_host_device(f.host, j), false);
             cr_assert_eq(stream, stream_of(&f, i), "a copy goes on its destination's stream");
             cr_assert_eq(stream->index, i);
             cr_assert_eq(stream->device, device);
@@ -294,13 +295,16 @@ Test(gpu_host, memory_is_aligned_and_its_want_is_told)
     } cases[] = {{1, 64}, {65535, 64}, {65536, 4096}, {1000000, 4096}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         void *memory = NULL;
-        cr_assert_eq(device->ops->memory_alloc(device, cases[i].size_bytes, &memory), FERRY_OK);
+        cr_assert_eq(
+            device->ops->memory_alloc(device, cases[i].size_bytes, FRY_MEMORY_DEFAULT, &memory),
+            FERRY_OK);
         cr_assert_eq((uintptr_t)memory % cases[i].align_bytes, 0);
-        device->ops->memory_free(device, memory, cases[i].size_bytes);
+        device->ops->memory_free(device, memory, cases[i].size_bytes, FRY_MEMORY_DEFAULT);
     }
     void *untouched = &f;
     failing_allocator_arm(&fa, 1, false);
-    cr_assert_eq(device->ops->memory_alloc(device, 64, &untouched), FERRY_E_NO_MEMORY);
+    cr_assert_eq(device->ops->memory_alloc(device, 64, FRY_MEMORY_DEFAULT, &untouched),
+                 FERRY_E_NO_MEMORY);
     cr_assert_eq(untouched, &f);
     close_fixture(&f);
     cr_assert_eq(failing_allocator_live_bytes(&fa), 0);
@@ -560,7 +564,7 @@ Test(gpu_host, a_full_stream_and_too_many_waits_are_refused)
         (void)issue(stream, dst + i * SIZE, src, SIZE);
     fry_copy copy = plain(dst + SIZE * FRY_STREAM_DEPTH, src, SIZE);
     uint64_t sequence = 77;
-    cr_assert_eq(ops->copy(stream, &copy, NULL, 0, &sequence), FERRY_E_DEVICE);
+    cr_assert_eq(ops->copy(stream, &copy, NULL, 0, &sequence, NULL), FERRY_E_DEVICE);
     cr_assert_eq(stream->issued, FRY_STREAM_DEPTH);
     cr_assert_eq(sequence, 77);
     wait_held(&f);
@@ -573,7 +577,8 @@ Test(gpu_host, a_full_stream_and_too_many_waits_are_refused)
     fry_event waits[FRY_STREAM_WAITS + 1];
     for (size_t i = 0; i <= FRY_STREAM_WAITS; i++)
         waits[i] = (fry_event){stream_of(&f, 1), 0};
-    cr_assert_eq(ops->copy(stream, &copy, waits, FRY_STREAM_WAITS + 1, &sequence), FERRY_E_DEVICE);
+    cr_assert_eq(ops->copy(stream, &copy, waits, FRY_STREAM_WAITS + 1, &sequence, NULL),
+                 FERRY_E_DEVICE);
     cr_assert_eq(stream->issued, FRY_STREAM_DEPTH);
     (void)issue(stream, copy.dst, src, SIZE);
     wait_fired_count(&f, FRY_STREAM_DEPTH + 1);
@@ -726,7 +731,7 @@ Test(gpu_host, stop_can_be_called_again_and_destroy_takes_null)
     cr_assert_eq(fry_host_stop(f.host), FERRY_OK);
     fry_device *device = fry_host_device(f.host, 0);
     void *memory = malloc(64);
-    device->ops->memory_free(device, memory, 64); /* may still be called */
+    device->ops->memory_free(device, memory, 64, FRY_MEMORY_DEFAULT); /* may still be called */
     fry_host_destroy(f.host);
     fry_host_destroy(NULL);
 }

@@ -49,7 +49,7 @@ static void open_fixture(fixture *f)
                                 .gate = {copy_gate_pass, &f->gate}};
     cr_assert_eq(fry_host_open(&f->memory, &options, &f->host), FERRY_OK);
     fry_device *device = fry_host_device(f->host, 0);
-    f->stream = device->ops->copy_stream(device, device);
+    f->stream = device->ops->copy_stream(device, device, false);
 }
 
 static void close_fixture(fixture *f)
@@ -61,7 +61,7 @@ static void close_fixture(fixture *f)
 static void issue(fixture *f, const fry_copy *copy)
 {
     uint64_t sequence;
-    cr_assert_eq(f->stream->device->ops->copy(f->stream, copy, NULL, 0, &sequence), FERRY_OK);
+    cr_assert_eq(f->stream->device->ops->copy(f->stream, copy, NULL, 0, &sequence, NULL), FERRY_OK);
 }
 
 /* Two matrices of the same bytes: one to copy from, and one that ferry's copy is compared with. */

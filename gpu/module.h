@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules: backends in files of their own, opened at run time and never closed (their threads and
+ * the drivers behind them don't end with an engine). A module exports fry_module_entry alone; what
+ * it needs of base/ it is given in a table, so it links with nothing of ferry's.
+ */
+#ifndef FRY_GPU_MODULE_H
+#define FRY_GPU_MODULE_H
+
+#include "base/clock.h"
+#include "base/environment.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "gpu/device.h"
+
+/* The layout of this file and of gpu/device.h: library and module are of one build. */
+#define FRY_MODULE_VERSION 1
+
+#define FRY_MODULE_ENTRY "fry_module_entry"
+
+/* What a module gets of base/: the functions of these names. */
+typedef struct fry_module_host {
+    uint32_t version;    /* FRY_MODULE_VERSION */
+    uint32_t size_bytes; /* of this struct */
+    const char *build;   /* FERRY_VERSION_TEXT */
+    void *(*alloc)(const fry_memory *memory, size_t size_bytes, size_t align_bytes);
+    void *(*alloc_raw)(const fry_memory *memory, size_t size_bytes, size_t align_bytes);
+    void (*free)(const fry_memory *memory, void *pointer, size_t size_bytes);
+    void (*log_line)(const fry_log *log, ferry_log_level level, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+    int64_t (*clock_now_ns)(const fry_clock *clock);
+    int64_t (*clock_monotonic_ns)(void);
+    const char *(*environment)(fry_environment_variable variable);
+    void (*futex_wait)(const uint32_t *word, uint32_t expected, int64_t timeout_ns);
+    void (*futex_wake)(const uint32_t *word, int count);
+} fry_module_host;
+
+/* A backend that an engine has opened, with the devices it has opened of it. */
+typedef struct fry_backend fry_backend;
+
+typedef struct fry_backend_options {
+    fry_notify notify; /* called by the backend's own threads when an operation has fired */
+    const fry_log *log;
+    const fry_clock *clock;
+    const uint32_t *tracing; /* not 0: operations' beginnings are of interest */
+} fry_backend_options;
+
+/* What a device is opened with; 0 and NULL: the default. */
+typedef struct fry_device_request {
+    const char *name;      /* "cuda:0", "cuda:1/2": checked by the backend */
+    void *native_context;  /* CUDA: a CUcontext of the user's; borrowed while the engine lives */
+    uint32_t completion;   /* ferry_completion */
+    uint32_t parked_count; /* parked streams */
+    size_t staging_bytes;  /* pinned memory for copies of pageable memory */
+} fry_device_request;
+
+typedef struct fry_backend_ops {
+    const char *name; /* "cuda" */
+
+    /*
+     * Any thread; loads the driver, makes no context. How many devices there are; if none, *reason
+     * says why ("no driver", ...), else what there is. Static or per-process text.
+     */
+    uint32_t (*probe)(const char **reason);
+
+    /* FERRY_OK; FERRY_E_NO_MEMORY; FERRY_E_SYSTEM; FERRY_E_NOT_FOUND: no driver or device. Costs
+     * little: contexts, streams and threads come with the first device that needs them. */
+    ferry_status (*open)(const fry_memory *memory, const fry_backend_options *options,
+                         fry_backend **backend_p);
+
+    /*
+     * Opens a device. One at a time; may block. FERRY_OK; FERRY_E_INVALID (a name or an option that
+     * can't be), FERRY_E_NOT_FOUND (no such device here), FERRY_E_NO_MEMORY, FERRY_E_DEVICE,
+     * FERRY_E_SYSTEM; *error says why in words in any case.
+     */
+    ferry_status (*device_open)(fry_backend *backend, const fry_device_request *request,
+                                fry_device **device_p, fry_native_error *error);
+
+    /*
+     * Ends its threads. FERRY_OK; FERRY_E_BUSY if something issued, or recorded on a user's stream,
+     * has not fired (then nothing happens). Afterwards only memory_free and destroy may be called.
+     */
+    ferry_status (*stop)(fry_backend *backend);
+
+    /* Frees it; stopped before. Buffers' memory is not its own. */
+    void (*destroy)(fry_backend *backend);
+} fry_backend_ops;
+
+/* NULL: made for another version; *reason says so. Called once a process. */
+typedef const fry_backend_ops *(*fry_module_entry_fn)(const fry_module_host *host,
+                                                      const char **reason);
+
+/*
+ * The backend of a module ("cuda"): from FERRY_MODULE_PATH, then from the folder `ferry` beside the
+ * library. Opened by the first call, once a process, and kept. NULL: *reason says why, static.
+ * *reason may be NULL. Any thread; may block.
+ */
+const fry_backend_ops *fry_module_find(const char *name, const char **reason);
+
+#endif
