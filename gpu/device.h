@@ -232,7 +232,7 @@ struct fry_stream {
 
 struct fry_device {
     const fry_device_ops *ops;
-    uint16_t index; /* among the engine's devices */
+    uint16_t index; /* among the engine's devices, which numbers them */
     char name[FRY_DEVICE_NAME_BYTES];
 };
 
