@@ -77,6 +77,7 @@ static void engine_free(ferry_engine *engine)
     fry_pool_close(&engine->reserve);
     fry_pool_close(&engine->writables);
     fry_tasks_close(engine);
+    fry_devices_detach(engine);
     fry_host_destroy(engine->host);
     fry_attachment_free(engine);
     fry_embedded_close(engine);
@@ -207,15 +208,11 @@ static ferry_status open_devices(ferry_engine *engine, const ferry_engine_option
     ferry_status status = fry_host_open(&engine->memory, &host, &engine->host);
     if (status != FERRY_OK)
         return status;
-    engine->device_count = options->host_devices;
-    for (uint32_t i = 0; i < engine->device_count; i++) {
-        fry_device *device = fry_host_device(engine->host, i);
-        engine->devices[i] = (ferry_device){.device = device, .engine = engine};
-        fry_stream *stream = device->ops->stream_at(device, 0);
-        engine->lanes[stream->index].stream = stream;
-        stream->lane = &engine->lanes[stream->index];
-    }
-    return FERRY_OK;
+    for (uint32_t i = 0; status == FERRY_OK && i < options->host_devices; i++)
+        status = fry_device_attach(engine, fry_host_device(engine->host, i), NULL);
+    if (status != FERRY_OK)
+        (void)fry_host_stop(engine->host);
+    return status;
 }
 
 static void open_pools(ferry_engine *engine, const ferry_engine_options *options)
