@@ -2,6 +2,7 @@
 /* What there is, for `ferry info` and whoever wants to know. */
 #include "base/environment.h"
 #include "engine/engine.h"
+#include "gpu/module.h"
 
 #include <ferry/info.h>
 
@@ -40,11 +41,22 @@ size_t ferry_backend_count(void)
     return 6;
 }
 
+/* A backend that comes in a module. */
+static ferry_backend_info module_info(const char *name)
+{
+    ferry_backend_info info = {.name = name};
+    const fry_backend_ops *ops = fry_module_find(name, &info.reason);
+    if (ops != NULL)
+        info.device_count = ops->probe(&info.reason);
+    info.is_here = info.device_count != 0;
+    return info;
+}
+
 ferry_backend_info ferry_backend_at(size_t index)
 {
     const ferry_backend_info backends[] = {
         {"host", true, "devices in the memory of this process, copied by worker threads", 0},
-        {"cuda", false, "this version of ferry has no CUDA module", 0},
+        {"cuda", false, NULL, 0},
         {"nccl", false, "this version of ferry has no transfers between processes", 0},
         {"ucx", false, "this version of ferry has no transfers between processes", 0},
         {"libev", true, "engines can be attached to the user's libev loop", 0},
@@ -54,7 +66,9 @@ ferry_backend_info ferry_backend_at(size_t index)
          0},
     };
     _Static_assert(sizeof backends / sizeof backends[0] == 6, "ferry_backend_count");
-    return index < 6 ? backends[index] : (ferry_backend_info){0};
+    if (index >= 6)
+        return (ferry_backend_info){0};
+    return backends[index].reason != NULL ? backends[index] : module_info(backends[index].name);
 }
 
 /* ---- devices ---- */
