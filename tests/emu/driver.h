@@ -233,6 +233,7 @@ struct emu_operation {
     size_t wait_count, wait_room;
     CUresult fails_with; /* the script's: raised instead of running */
     bool has_engine;     /* of the timing model */
+    bool delayed;        /* has been delayed, where the seed asks for it */
 };
 
 /* Makes one with `data_bytes` of zeroed data. Any thread, the lock does not matter. */
@@ -384,6 +385,14 @@ CUmemoryPool emu_pool_new(emu_device *device, const CUmemPoolProps *props); /* w
 /* Counts bytes in or out of a pool. With the lock. */
 void emu_pool_count(CUmemoryPool pool, uint64_t size_bytes, bool in);
 
+/* ---- The timing model ----------------------------------------------------------------------- */
+
+/* Waits for a copy engine; gives the lock away meanwhile. False: it never will get one. */
+bool emu_engine_take(emu_operation *operation);
+void emu_engine_give(emu_operation *operation); /* with the lock */
+/* Waits until a copy that began then would be over. Without the lock. */
+void emu_engine_time(const emu_operation *operation, int64_t begun_ns);
+
 /* ---- Calls, catches, state ------------------------------------------------------------------ */
 
 typedef enum emu_call {
@@ -402,6 +411,8 @@ CUresult emu_enter(emu_call call);
 CUresult emu_enter_context(emu_call call, CUcontext *context_p);
 /* The same for a call that is given a stream. */
 CUresult emu_enter_stream(emu_call call, CUstream handle, CUstream *stream_p);
+/* The same for one that gives it work: a copy, a kernel; some context has to be current. */
+CUresult emu_enter_work(emu_call call, CUstream handle, CUstream *stream_p);
 /* Ends a public call: gives the lock back; returns `result`. */
 CUresult emu_leave(CUresult result);
 void emu_lock(void);

@@ -220,8 +220,8 @@ CUresult cuEventElapsedTime(float *milliseconds_p, CUevent start_handle, CUevent
     end = emu_object_find(EMU_OBJECT_EVENT, end_handle);
     if (milliseconds_p == NULL)
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
-    if (end == NULL || start->record == NULL || end->record == NULL ||
-        ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING))
+    if (end == NULL || end->context != start->context || start->record == NULL ||
+        end->record == NULL || ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING))
         return emu_leave(CUDA_ERROR_INVALID_HANDLE);
     if (!emu_is_complete(start->record->stream, start->record->sequence, start->record) ||
         !emu_is_complete(end->record->stream, end->record->sequence, end->record))
