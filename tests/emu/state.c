@@ -225,6 +225,15 @@ CUresult emu_enter_context(emu_call call, CUcontext *context_p)
     return CUDA_SUCCESS;
 }
 
+CUresult emu_enter_work(emu_call call, CUstream handle, CUstream *stream_p)
+{
+    CUresult result = emu_enter_stream(call, handle, stream_p);
+
+    if (result == CUDA_SUCCESS && emu_context_current() == NULL)
+        result = emu_leave(CUDA_ERROR_INVALID_CONTEXT);
+    return result;
+}
+
 CUresult emu_enter_stream(emu_call call, CUstream handle, CUstream *stream_p)
 {
     CUresult result = emu_enter(call);
