@@ -105,7 +105,7 @@ static CUresult enter_device(emu_call call, CUdevice ordinal, const void *result
 
 CUresult cuDeviceGetName(char *name, int size_bytes, CUdevice ordinal)
 {
-    const emu_device *device;
+    const emu_device *device = NULL;
     CUresult result = enter_device(EMU_CALL_cuDeviceGetName, ordinal, name, &device);
 
     if (result != CUDA_SUCCESS)
@@ -159,7 +159,7 @@ static const struct {
 
 CUresult cuDeviceGetAttribute(int *value_p, CUdevice_attribute attribute, CUdevice ordinal)
 {
-    const emu_device *device;
+    const emu_device *device = NULL;
     CUresult result = enter_device(EMU_CALL_cuDeviceGetAttribute, ordinal, value_p, &device);
 
     if (result != CUDA_SUCCESS)
@@ -174,7 +174,7 @@ CUresult cuDeviceGetAttribute(int *value_p, CUdevice_attribute attribute, CUdevi
 
 CUresult cuDeviceTotalMem(size_t *size_bytes_p, CUdevice ordinal)
 {
-    const emu_device *device;
+    const emu_device *device = NULL;
     CUresult result = enter_device(EMU_CALL_cuDeviceTotalMem, ordinal, size_bytes_p, &device);
 
     if (result != CUDA_SUCCESS)
@@ -185,7 +185,7 @@ CUresult cuDeviceTotalMem(size_t *size_bytes_p, CUdevice ordinal)
 
 CUresult cuDeviceGetUuid(CUuuid *uuid_p, CUdevice ordinal)
 {
-    const emu_device *device;
+    const emu_device *device = NULL;
     CUresult result = enter_device(EMU_CALL_cuDeviceGetUuid, ordinal, uuid_p, &device);
 
     if (result != CUDA_SUCCESS)
@@ -197,7 +197,7 @@ CUresult cuDeviceGetUuid(CUuuid *uuid_p, CUdevice ordinal)
 
 CUresult cuDeviceGetPCIBusId(char *text, int size_bytes, CUdevice ordinal)
 {
-    const emu_device *device;
+    const emu_device *device = NULL;
     CUresult result = enter_device(EMU_CALL_cuDeviceGetPCIBusId, ordinal, text, &device);
 
     if (result != CUDA_SUCCESS)
@@ -210,7 +210,7 @@ CUresult cuDeviceGetPCIBusId(char *text, int size_bytes, CUdevice ordinal)
 
 CUresult cuDeviceCanAccessPeer(int *can_p, CUdevice ordinal, CUdevice peer)
 {
-    const emu_device *device;
+    const emu_device *device = NULL;
     CUresult result = enter_device(EMU_CALL_cuDeviceCanAccessPeer, ordinal, can_p, &device);
 
     if (result != CUDA_SUCCESS)
@@ -224,7 +224,7 @@ CUresult cuDeviceCanAccessPeer(int *can_p, CUdevice ordinal, CUdevice peer)
 CUresult cuDeviceGetP2PAttribute(int *value_p, CUdevice_P2PAttribute attribute, CUdevice ordinal,
                                  CUdevice peer)
 {
-    const emu_device *device;
+    const emu_device *device = NULL;
     CUresult result = enter_device(EMU_CALL_cuDeviceGetP2PAttribute, ordinal, value_p, &device);
 
     if (result != CUDA_SUCCESS)

@@ -180,7 +180,8 @@ typedef struct emu_access {
     uintptr_t most_end;         /* the greatest `end` of the subtree */
     size_t row_bytes, row_count, pitch_bytes;
     bool write;
-    bool polls; /* reads to wait for a change: in conflict with nothing, yet must be allocated */
+    bool atomic; /* a write in no conflict with others of its kind */
+    bool polls;  /* reads to wait for a change: in conflict with nothing, yet must be allocated */
     bool linked;
     uint32_t part; /* accesses of one operation with different parts stand in no order; 0: all do */
     emu_operation *operation;
@@ -240,6 +241,8 @@ emu_operation *emu_operation_new(emu_operation_kind kind, const char *name, size
 /* Says what it touches; nothing if row_bytes or row_count is 0. */
 void emu_operation_touches(emu_operation *operation, const void *start, size_t row_bytes,
                            size_t row_count, size_t pitch_bytes, bool write, uint32_t part);
+/* Says that it touches what another operation does, in the same way and as its part 0. */
+void emu_operation_touches_as(emu_operation *operation, const emu_access *access);
 /* Frees one that was never enqueued, or is out of its stream. With the lock. */
 void emu_operation_free(emu_operation *operation);
 
@@ -303,6 +306,10 @@ emu_clock *emu_clock_hold(emu_clock *clock); /* NULL is nothing */
 void emu_clock_drop(emu_clock *clock);
 /* Looks for what an operation touches without order; catches it. It has its sequence number. */
 void emu_check_order(emu_operation *operation);
+/* The same among its own parts alone. */
+void emu_check_parts(const emu_operation *operation);
+/* Whether the two must not be in no order. */
+bool emu_accesses_conflict(const emu_access *a, const emu_access *b);
 /* Adds what it touches to what is pending; takes it away. With the lock. */
 void emu_accesses_link(emu_operation *operation);
 void emu_accesses_unlink(emu_operation *operation);

@@ -30,6 +30,9 @@ typedef struct emu_counters {
     uint64_t live_pinned_bytes;
     uint64_t live_pinned_ranges;
     uint64_t live_registered_ranges;
+    uint64_t captured;        /* operations that captures took */
+    uint64_t captured_joined; /* of those, on streams that joined a capture */
+    uint64_t capture_joins;   /* streams that joined one by waiting for a captured event */
     uint64_t live_modules, live_graphs; /* graphs and instantiated ones */
 } emu_counters;
 

@@ -53,6 +53,14 @@ void emu_operation_touches(emu_operation *operation, const void *start, size_t r
                      .operation = operation};
 }
 
+void emu_operation_touches_as(emu_operation *operation, const emu_access *access)
+{
+    emu_operation_touches(operation, (void *)access->start, access->row_bytes, access->row_count,
+                          access->pitch_bytes, access->write, 0);
+    operation->accesses[operation->access_count - 1].atomic = access->atomic;
+    operation->accesses[operation->access_count - 1].polls = access->polls;
+}
+
 void emu_operation_waits(emu_operation *operation, CUstream stream, uint64_t sequence,
                          emu_record *record)
 {
