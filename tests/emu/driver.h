@@ -438,6 +438,7 @@ typedef struct emu_state {
     bool forked; /* the child of a fork has no driver */
     _Atomic(bool) stopping;
     bool held;
+    bool engines_held;
     bool timing;
     uint64_t seed; /* 0: nothing is delayed */
     int device_count;

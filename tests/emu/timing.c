@@ -23,7 +23,7 @@ static void grant(emu_engines *engines)
 {
     emu_operation *next;
 
-    while (engines->free > 0 && (next = TAILQ_FIRST(&engines->ready)) != NULL) {
+    while (!emu.engines_held && engines->free > 0 && (next = TAILQ_FIRST(&engines->ready)) != NULL) {
         TAILQ_REMOVE(&engines->ready, next, ready);
         engines->free--;
         next->has_engine = true;
@@ -47,10 +47,12 @@ bool emu_engine_take(emu_operation *operation)
     else
         TAILQ_INSERT_TAIL(&engines->ready, operation, ready);
     grant(engines);
+    emu.counters.waiting_copies++;
     while (!operation->has_engine && !emu_operation_stopped(operation))
         pthread_cond_wait(&operation->stream->work, &emu.mutex);
     if (!operation->has_engine)
         TAILQ_REMOVE(&engines->ready, operation, ready);
+    emu.counters.waiting_copies--;
     return operation->has_engine;
 }
 
@@ -61,6 +63,24 @@ void emu_engine_give(emu_operation *operation)
     operation->has_engine = false;
     engines->free++;
     grant(engines);
+}
+
+void emu_hold_engines(void)
+{
+    emu_lock();
+    emu.engines_held = true;
+    emu_unlock();
+}
+
+void emu_release_engines(void)
+{
+    emu_lock();
+    emu.engines_held = false;
+    for (int i = 0; i < emu.device_count; i++) {
+        for (int direction = 0; direction < EMU_DIRECTIONS; direction++)
+            grant(&emu.devices[i].engines[direction]);
+    }
+    emu_unlock();
 }
 
 void emu_engine_time(const emu_operation *operation, int64_t begun_ns)
