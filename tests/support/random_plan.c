@@ -62,7 +62,7 @@ static void make_engine(random_plan *plan)
     if (plan->gpu_count == 0)
         return;
     plan->parked_streams = 1 + below(plan, 3);
-    plan->staging_bytes = (64 << below(plan, 3)) << 10;
+    plan->staging_bytes = (64u << below(plan, 3)) << 10;
     plan->asks_events = chance(plan, 30);
 }
 
@@ -297,7 +297,10 @@ static void make_op(random_plan *plan, uint32_t index)
         add_after(plan, index, 1);
         break;
     case PLAN_DRAIN:
-    case PLAN_BATCH: /* make_batch */
+    case PLAN_BATCH: /* make_batch; make_outside */
+    case PLAN_EVENT:
+    case PLAN_OUTSIDE_WRITE:
+    case PLAN_OUTSIDE_READ:
         break;
     }
     bool needs_one = op->kind == PLAN_ANY || op->kind == PLAN_ISSUED || op->kind == PLAN_QUIET;
