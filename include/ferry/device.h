@@ -111,14 +111,17 @@ typedef void (*ferry_free_fn)(void *arg, void *memory, size_t size_bytes);
  * Makes a buffer of the caller's memory. The memory must stay valid until free_fn is called, or,
  * without one, until every operation on the buffer is quiet and the buffer is released. Memory
  * wrapped twice is two buffers to ferry: hazards between them are not seen.
- *  memory      for a host device any memory of this process that can be written, of any alignment;
- *              for a GPU memory of that GPU, by whatever call it was allocated. Host memory that
- * was page-locked (cudaHostRegister, cudaMallocHost) before a GPU first copies it needs no staging,
- * and must stay so size_bytes  at least 1 free_fn     NULL, or called once with arg, memory and
- * size_bytes after the release and after the last operation is quiet buffer_p    receives the
- * buffer, set only on success; release it with ferry_buffer_release Returns FERRY_OK;
- * FERRY_E_INVALID for a NULL, a size of 0 or above PTRDIFF_MAX, or memory that is not the device's;
- * FERRY_E_NO_MEMORY; FERRY_E_SHUTDOWN; FERRY_E_FORKED. free_fn is called only if it was FERRY_OK.
+ *  memory      on a host device any memory of this process that can be written, of any alignment,
+ *              but none that is a GPU's own; on a GPU memory of that GPU, by whatever call it was
+ *              allocated. Host memory that is page-locked (cudaHostRegister, cudaMallocHost) when
+ *              a GPU first copies it needs no staging, and must stay so
+ *  size_bytes  at least 1
+ *  free_fn     NULL, or called once with arg, memory and size_bytes after the release and after
+ *              the last operation is quiet
+ *  buffer_p    receives the buffer, set only on success; release it with ferry_buffer_release
+ * Returns FERRY_OK; FERRY_E_INVALID for a NULL, a size of 0 or above PTRDIFF_MAX, or memory that is
+ * not the device's; FERRY_E_NO_MEMORY; FERRY_E_SHUTDOWN; FERRY_E_FORKED. free_fn is called only if
+ * it was FERRY_OK.
  */
 FERRY_API ferry_status ferry_buffer_wrap(ferry_device *device, void *memory, size_t size_bytes,
                                          ferry_free_fn free_fn, void *arg, ferry_buffer **buffer_p);
