@@ -87,6 +87,20 @@ static void cuda_memory_free(fry_device *base, void *memory, size_t size_bytes,
     fry_cuda_leave(&scope);
 }
 
+static size_t bit_of(ferry_capability capability)
+{
+    return (size_t)__builtin_ctz((unsigned)capability);
+}
+
+static void add_capability(fry_device_facts *facts, ferry_capability capability, const char *lack)
+{
+    if (lack == NULL)
+        facts->capabilities |= (uint32_t)capability;
+    else
+        facts->lacks[bit_of(capability)] = lack;
+}
+
+/* memory: peers, pools and the figures are its own. */
 static void cuda_describe(fry_device *base, fry_device_facts *facts)
 {
     fry_cuda_device *device = fry_cuda_device_of(base);
@@ -97,12 +111,30 @@ static void cuda_describe(fry_device *base, fry_device_facts *facts)
             (void)fry_cuda.cuMemGetInfo(&unused_bytes, &bytes);
         fry_cuda_leave(&scope);
     }
-    *facts = (fry_device_facts){
-        .stream_count = FRY_CUDA_DIRECTIONS + device->parked_count,
-        .capabilities = FERRY_CAN_WAIT_ON_DEVICE | FERRY_CAN_COPY_ROWS,
-        .memory_bytes = bytes,
-        .memory_unused_bytes = unused_bytes,
-    };
+    facts->stream_count = FRY_CUDA_DIRECTIONS + device->parked_count;
+    facts->memory_bytes = bytes;
+    facts->memory_unused_bytes = unused_bytes;
+    facts->model = device->model;
+    facts->driver = fry_cuda_driver_text();
+    facts->lowest_priority = device->lowest_priority;
+    facts->highest_priority = device->highest_priority;
+    add_capability(facts, FERRY_CAN_COPY_INLINE,
+                   "a call to the driver is no quicker for being small");
+    add_capability(facts, FERRY_CAN_WAIT_ON_DEVICE, NULL);
+    add_capability(facts, FERRY_CAN_COPY_ROWS, NULL);
+    add_capability(facts, FERRY_CAN_STOP_COPIES,
+                   "what the driver has been given can't be taken back");
+    add_capability(facts, FERRY_CAN_USE_HOST_POINTERS, "the CPU can't touch a GPU's memory");
+    add_capability(facts, FERRY_CAN_WRITE_WORDS, device->wordless);
+    add_capability(facts, FERRY_CAN_BATCH_COPIES,
+                   fry_cuda.cuMemcpyBatchAsync != NULL
+                       ? NULL
+                       : "the driver has no cuMemcpyBatchAsync, which came with CUDA 13.0");
+    add_capability(facts, FERRY_CAN_PRIORITIZE,
+                   device->highest_priority < device->lowest_priority
+                       ? NULL
+                       : "the driver gives all streams one priority");
+    add_capability(facts, FERRY_CAN_RECORD_EVENTS, NULL);
 }
 
 /* memory: the staged streams come after these. */
@@ -282,8 +314,10 @@ static void give_context(fry_cuda_device *device)
 static ferry_status make_words(fry_cuda_device *device, ferry_completion completion,
                                fry_native_error *error)
 {
-    if (completion == FERRY_COMPLETION_EVENTS)
+    if (completion == FERRY_COMPLETION_EVENTS) {
+        device->wordless = "it was opened to be asked about events";
         return FERRY_OK;
+    }
     void *words = NULL;
     device->words_bytes = (size_t)device->stream_count * FRY_CACHE_LINE;
     CUresult result = fry_cuda.cuMemHostAlloc(&words, device->words_bytes,
@@ -323,6 +357,7 @@ static ferry_status try_words(fry_cuda_device *device, ferry_completion completi
     }
     for (uint32_t i = 0; i < device->stream_count; i++)
         device->streams[i].is_worded = 0;
+    device->wordless = "the driver does not support cuStreamWriteValue32 on it";
     free_words(device);
     return FERRY_OK;
 }
@@ -338,8 +373,8 @@ static void unmake_streams(fry_cuda_device *device)
  * host cuda.h says that priorities have no effect. */
 static ferry_status make_streams(fry_cuda_device *device, fry_native_error *error)
 {
-    int least = 0, greatest = 0;
-    CUresult result = fry_cuda.cuCtxGetStreamPriorityRange(&least, &greatest);
+    CUresult result =
+        fry_cuda.cuCtxGetStreamPriorityRange(&device->lowest_priority, &device->highest_priority);
     if (result != CUDA_SUCCESS)
         return refuse_call(error, result, "cuCtxGetStreamPriorityRange");
     for (uint32_t i = 0; i < device->stream_count; i++) {
@@ -351,7 +386,8 @@ static ferry_status make_streams(fry_cuda_device *device, fry_native_error *erro
                                          : FRY_STREAM_MAIN);
         if (is_outside)
             continue;
-        ferry_status status = fry_cuda_stream_make_copying(&device->streams[i], greatest, &result);
+        ferry_status status =
+            fry_cuda_stream_make_copying(&device->streams[i], device->highest_priority, &result);
         if (status == FERRY_E_NO_MEMORY)
             return refuse(error, status, "no memory for a stream");
         if (status != FERRY_OK)
@@ -370,6 +406,7 @@ static ferry_status furnish(fry_cuda_device *device, const fry_device_request *r
     if (result != CUDA_SUCCESS)
         return refuse_call(error, result, "cuDeviceGetAttribute");
     device->pitch_max_bytes = (size_t)pitch_max_bytes;
+    (void)fry_cuda.cuDeviceGetName(device->model, (int)sizeof device->model, device->gpu);
 
     ferry_status status = make_words(device, request->completion, error);
     if (status != FERRY_OK)

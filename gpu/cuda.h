@@ -13,6 +13,8 @@
 #define FRY_CUDA_OUTSIDE_COUNT 64 /* users' streams that events stand in at once */
 #define FRY_CUDA_BRIDGE_COUNT 32  /* streams that wait for users' own events */
 
+#define FRY_CUDA_MODEL_BYTES 64
+
 /* The streams of a device that ferry copies on, ahead of the parked ones. */
 typedef enum fry_cuda_direction {
     FRY_CUDA_FROM_HOST = 0,
@@ -31,13 +33,16 @@ struct fry_cuda_device {
     CUcontext context;
     bool is_primary; /* the context is, and is retained */
     size_t pitch_max_bytes;
+    int lowest_priority, highest_priority; /* of streams: lower numbers go first */
+    char model[FRY_CUDA_MODEL_BYTES];
+    const char *wordless; /* why it has no words; NULL: it has */
 
     /* The first error after which nothing of the context can be trusted; see fry_cuda_lose. */
     uint32_t lost;   /* atomic; a CUresult */
     uint32_t losing; /* atomic; who sets it says why */
     const char *lost_call;
 
-    /* Numbers that streams write: pinned, each on a cache line of its own; NULL: by events. */
+    /* Numbers that streams write: pinned, each on a cache line of its own. */
     char *words;
     size_t words_bytes;
     CUdeviceptr words_address;

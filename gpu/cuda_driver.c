@@ -10,6 +10,7 @@
 #define OLDEST_DRIVER 12000 /* cuStreamGetId, and cuGetProcAddress as it is called here */
 
 #define TEXT_BYTES 256
+#define VERSION_BYTES 32
 
 fry_cuda_functions fry_cuda;
 
@@ -17,6 +18,7 @@ static struct {
     pthread_once_t once;
     bool is_here;
     uint32_t count;
+    char version[VERSION_BYTES];
     char text[TEXT_BYTES];
 } driver = {.once = PTHREAD_ONCE_INIT};
 
@@ -117,8 +119,9 @@ static void load_driver(void)
                        version / 1000, version % 1000 / 10);
         return;
     }
-    (void)snprintf(driver.text, TEXT_BYTES, "the driver is of CUDA %d.%d", version / 1000,
+    (void)snprintf(driver.version, VERSION_BYTES, "CUDA %d.%d", version / 1000,
                    version % 1000 / 10);
+    (void)snprintf(driver.text, TEXT_BYTES, "the driver is of %s", driver.version);
     driver.is_here = find_functions(find, version) && start_driver();
 }
 
@@ -128,6 +131,11 @@ bool fry_cuda_load(uint32_t *count_p, const char **text_p)
     *count_p = driver.count;
     *text_p = driver.text;
     return driver.is_here;
+}
+
+const char *fry_cuda_driver_text(void)
+{
+    return driver.version;
 }
 
 void fry_cuda_tell(fry_native_error *error, CUresult result, const char *call)

@@ -87,6 +87,9 @@ extern fry_cuda_functions fry_cuda;
  */
 bool fry_cuda_load(uint32_t *count_p, const char **text_p);
 
+/* "CUDA 13.0": what the driver is of; once it is loaded. Lives as long as the process. */
+const char *fry_cuda_driver_text(void);
+
 /*
  * Says what a call answered: "cuEventQuery: CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access
  * was encountered". call: static; error may be NULL.
