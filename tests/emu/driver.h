@@ -139,6 +139,7 @@ struct CUstream_st {
     uint64_t owner_thread; /* of a per-thread default stream, else 0 */
     bool legacy;
     bool held, hung;
+    bool abandoned; /* its context is gone: what has not begun never will */
     bool has_thread;
 
     TAILQ_HEAD(, emu_operation) queue;
@@ -459,6 +460,13 @@ extern emu_state emu;
 CUresult emu_script_result(emu_call call);
 /* Reads the environment. With the lock, once. */
 void emu_script_read(void);
+
+/* ---- What module.c does (all with the lock) ------------------------------------------------- */
+
+/* The modules of a context that goes. */
+void emu_modules_unload(CUcontext context);
+/* Catches the launch of a kernel whose module was unloaded. */
+void emu_module_check(const emu_operation *operation);
 
 /* ---- What capture.c does (all with the lock) ------------------------------------------------ */
 
