@@ -116,9 +116,12 @@
     X(cuStreamEndCapture, 10000, EMU_CALL_PLAIN)                                                   \
     X(cuThreadExchangeStreamCaptureMode, 10010, EMU_CALL_PLAIN)                                    \
     X(cuModuleLoadData, 2000, EMU_CALL_PLAIN)                                                      \
+    X(cuModuleLoadDataEx, 2010, EMU_CALL_PLAIN)                                                    \
     X(cuModuleUnload, 2000, EMU_CALL_PLAIN)                                                        \
     X(cuModuleGetFunction, 2000, EMU_CALL_PLAIN)                                                   \
     X(cuFuncGetName, 12030, EMU_CALL_PLAIN)                                                        \
+    X(cuFuncGetModule, 11000, EMU_CALL_PLAIN)                                                      \
+    X(cuFuncGetParamInfo, 12040, EMU_CALL_PLAIN)                                                   \
     X(cuLaunchKernel, 4000, EMU_CALL_PLAIN)                                                        \
     X(cuGraphInstantiate, 12000, EMU_CALL_PLAIN)                                                   \
     X(cuGraphInstantiateWithFlags, 11040, EMU_CALL_PLAIN)                                          \

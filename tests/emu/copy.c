@@ -192,7 +192,7 @@ static CUresult copy(copy_call *call, CUstream stream)
 static CUresult copy_enter(copy_call *call)
 {
     CUstream stream;
-    CUresult result = emu_enter_stream(call->call, call->stream, &stream);
+    CUresult result = emu_enter_work(call->call, call->stream, &stream);
 
     return result == CUDA_SUCCESS ? copy(call, stream) : result;
 }
@@ -277,7 +277,7 @@ static CUresult peer_side(const char *name, CUdeviceptr memory, CUcontext handle
 static CUresult copy_peer(copy_call *call, CUcontext dst_context, CUcontext src_context)
 {
     CUstream stream;
-    CUresult result = emu_enter_stream(call->call, call->stream, &stream);
+    CUresult result = emu_enter_work(call->call, call->stream, &stream);
 
     if (result != CUDA_SUCCESS)
         return result;
@@ -352,7 +352,7 @@ static CUresult copy_2d(emu_call call_number, const char *name, const CUDA_MEMCP
     copy_call call = {
         .call = call_number, .name = name, .stream = stream, .synchronous = synchronous};
     CUstream found;
-    CUresult result = emu_enter_stream(call_number, stream, &found);
+    CUresult result = emu_enter_work(call_number, stream, &found);
 
     if (result != CUDA_SUCCESS)
         return result;
@@ -459,7 +459,7 @@ CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
     CUstream stream;
     emu_operation *operation;
     bool waits = false;
-    CUresult result = emu_enter_stream(EMU_CALL_cuMemcpyBatchAsync, handle, &stream);
+    CUresult result = emu_enter_work(EMU_CALL_cuMemcpyBatchAsync, handle, &stream);
 
     if (result != CUDA_SUCCESS)
         return result;

@@ -139,6 +139,7 @@ struct CUstream_st {
     uint64_t owner_thread; /* of a per-thread default stream, else 0 */
     bool legacy;
     bool held, hung;
+    bool abandoned; /* its context is gone: what has not begun never will */
     bool has_thread;
 
     TAILQ_HEAD(, emu_operation) queue;
@@ -180,7 +181,8 @@ typedef struct emu_access {
     uintptr_t most_end;         /* the greatest `end` of the subtree */
     size_t row_bytes, row_count, pitch_bytes;
     bool write;
-    bool polls; /* reads to wait for a change: in conflict with nothing, yet must be allocated */
+    bool atomic; /* a write in no conflict with others of its kind */
+    bool polls;  /* reads to wait for a change: in conflict with nothing, yet must be allocated */
     bool linked;
     uint32_t part; /* accesses of one operation with different parts stand in no order; 0: all do */
     emu_operation *operation;
@@ -232,6 +234,7 @@ struct emu_operation {
     size_t wait_count, wait_room;
     CUresult fails_with; /* the script's: raised instead of running */
     bool has_engine;     /* of the timing model */
+    bool delayed;        /* has been delayed, where the seed asks for it */
 };
 
 /* Makes one with `data_bytes` of zeroed data. Any thread, the lock does not matter. */
@@ -239,6 +242,8 @@ emu_operation *emu_operation_new(emu_operation_kind kind, const char *name, size
 /* Says what it touches; nothing if row_bytes or row_count is 0. */
 void emu_operation_touches(emu_operation *operation, const void *start, size_t row_bytes,
                            size_t row_count, size_t pitch_bytes, bool write, uint32_t part);
+/* Says that it touches what another operation does, in the same way and as its part 0. */
+void emu_operation_touches_as(emu_operation *operation, const emu_access *access);
 /* Frees one that was never enqueued, or is out of its stream. With the lock. */
 void emu_operation_free(emu_operation *operation);
 
@@ -302,6 +307,10 @@ emu_clock *emu_clock_hold(emu_clock *clock); /* NULL is nothing */
 void emu_clock_drop(emu_clock *clock);
 /* Looks for what an operation touches without order; catches it. It has its sequence number. */
 void emu_check_order(emu_operation *operation);
+/* The same among its own parts alone. */
+void emu_check_parts(const emu_operation *operation);
+/* Whether the two must not be in no order. */
+bool emu_accesses_conflict(const emu_access *a, const emu_access *b);
 /* Adds what it touches to what is pending; takes it away. With the lock. */
 void emu_accesses_link(emu_operation *operation);
 void emu_accesses_unlink(emu_operation *operation);
@@ -377,6 +386,14 @@ CUmemoryPool emu_pool_new(emu_device *device, const CUmemPoolProps *props); /* w
 /* Counts bytes in or out of a pool. With the lock. */
 void emu_pool_count(CUmemoryPool pool, uint64_t size_bytes, bool in);
 
+/* ---- The timing model ----------------------------------------------------------------------- */
+
+/* Waits for a copy engine; gives the lock away meanwhile. False: it never will get one. */
+bool emu_engine_take(emu_operation *operation);
+void emu_engine_give(emu_operation *operation); /* with the lock */
+/* Waits until a copy that began then would be over. Without the lock. */
+void emu_engine_time(const emu_operation *operation, int64_t begun_ns);
+
 /* ---- Calls, catches, state ------------------------------------------------------------------ */
 
 typedef enum emu_call {
@@ -395,6 +412,8 @@ CUresult emu_enter(emu_call call);
 CUresult emu_enter_context(emu_call call, CUcontext *context_p);
 /* The same for a call that is given a stream. */
 CUresult emu_enter_stream(emu_call call, CUstream handle, CUstream *stream_p);
+/* The same for one that gives it work: a copy, a kernel; some context has to be current. */
+CUresult emu_enter_work(emu_call call, CUstream handle, CUstream *stream_p);
 /* Ends a public call: gives the lock back; returns `result`. */
 CUresult emu_leave(CUresult result);
 void emu_lock(void);
@@ -420,6 +439,7 @@ typedef struct emu_state {
     bool forked; /* the child of a fork has no driver */
     _Atomic(bool) stopping;
     bool held;
+    bool engines_held;
     bool timing;
     uint64_t seed; /* 0: nothing is delayed */
     int device_count;
@@ -443,24 +463,22 @@ void emu_script_read(void);
 
 /* ---- What capture.c does (all with the lock) ------------------------------------------------ */
 
-#define EMU_WEAK __attribute__((weak))
-
 /* An operation issued to a capturing stream: takes it over. */
-CUresult emu_capture_operation(CUstream stream, emu_operation *operation) EMU_WEAK;
+CUresult emu_capture_operation(CUstream stream, emu_operation *operation);
 /* The event is recorded on a capturing stream. */
-CUresult emu_capture_record(CUstream stream, CUevent event) EMU_WEAK;
+CUresult emu_capture_record(CUstream stream, CUevent event);
 /* A stream waits for an event, and at least one of them is being captured. */
-CUresult emu_capture_wait(CUstream stream, CUevent event) EMU_WEAK;
+CUresult emu_capture_wait(CUstream stream, CUevent event);
 /* A potentially unsafe call: CUDA_SUCCESS, or what it gives; invalidates captures that forbid it.
  */
-CUresult emu_capture_forbids(emu_call call) EMU_WEAK;
+CUresult emu_capture_forbids(emu_call call);
 /* A query or synchronisation of a capturing stream or a captured event: what it gives. */
-CUresult emu_capture_touch_stream(CUstream stream) EMU_WEAK;
-CUresult emu_capture_touch_event(CUevent event) EMU_WEAK;
+CUresult emu_capture_touch_stream(CUstream stream);
+CUresult emu_capture_touch_event(CUevent event);
 /* Use of the legacy stream of a context: CUDA_SUCCESS, or what it gives. */
-CUresult emu_capture_touch_legacy(CUcontext context) EMU_WEAK;
+CUresult emu_capture_touch_legacy(CUcontext context);
 /* The handle is destroyed, or the event recorded anew outside of a capture. */
-void emu_capture_forget_stream(CUstream stream) EMU_WEAK;
-void emu_capture_forget_event(CUevent event) EMU_WEAK;
+void emu_capture_forget_stream(CUstream stream);
+void emu_capture_forget_event(CUevent event);
 
 #endif

@@ -141,7 +141,9 @@ static CUresult event_record(emu_call call, CUevent handle, CUstream stream_hand
     event = emu_object_find(EMU_OBJECT_EVENT, handle);
     if (event == NULL)
         return emu_leave(CUDA_ERROR_INVALID_HANDLE);
-    if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+    if (flags == CU_EVENT_RECORD_EXTERNAL && stream->capture != NULL)
+        return emu_leave(CUDA_ERROR_NOT_SUPPORTED); /* event nodes of graphs are not emulated */
+    if (flags != 0)
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
     if (event->context != stream->context) {
         emu_catch(EMU_CATCH_MISUSE, "an event is recorded on a stream of another context");
@@ -218,8 +220,8 @@ CUresult cuEventElapsedTime(float *milliseconds_p, CUevent start_handle, CUevent
     end = emu_object_find(EMU_OBJECT_EVENT, end_handle);
     if (milliseconds_p == NULL)
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
-    if (end == NULL || start->record == NULL || end->record == NULL ||
-        ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING))
+    if (end == NULL || end->context != start->context || start->record == NULL ||
+        end->record == NULL || ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING))
         return emu_leave(CUDA_ERROR_INVALID_HANDLE);
     if (!emu_is_complete(start->record->stream, start->record->sequence, start->record) ||
         !emu_is_complete(end->record->stream, end->record->sequence, end->record))
@@ -240,7 +242,9 @@ CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned int 
     event = emu_object_find(EMU_OBJECT_EVENT, handle);
     if (event == NULL)
         return emu_leave(CUDA_ERROR_INVALID_HANDLE);
-    if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+    if (flags == CU_EVENT_WAIT_EXTERNAL && stream->capture != NULL)
+        return emu_leave(CUDA_ERROR_NOT_SUPPORTED);
+    if (flags != 0)
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
     if (stream->capture != NULL || event->capture != NULL)
         return emu_leave(emu_capture_wait(stream, event));

@@ -113,6 +113,10 @@ static void check_order(const emu_nodes *nodes, const emu_operation *operation,
 void emu_nodes_add(emu_nodes *nodes, CUstream stream, emu_operation *operation, size_t slot,
                    const emu_frontier *before)
 {
+    /* The operation's own stream says whose context it runs in. */
+    operation->stream = stream;
+    emu_object_hold(stream);
+    emu_check_parts(operation);
     check_order(nodes, operation, before);
     if (nodes->count == nodes->room) {
         nodes->room = nodes->room == 0 ? 8 : nodes->room * 2;
@@ -120,9 +124,6 @@ void emu_nodes_add(emu_nodes *nodes, CUstream stream, emu_operation *operation, 
         if (nodes->nodes == NULL)
             abort();
     }
-    /* The operation's own stream says whose context it runs in. */
-    operation->stream = stream;
-    emu_object_hold(stream);
     nodes->nodes[nodes->count++] = (emu_node){operation, slot, emu_frontier_get(before, slot) + 1};
 }
 

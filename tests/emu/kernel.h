@@ -31,8 +31,8 @@ typedef void emu_kernel_function(const emu_launch *launch, void **params);
 typedef enum emu_touch_kind {
     EMU_TOUCH_READ,
     EMU_TOUCH_WRITE,  /* or both */
-    EMU_TOUCH_ATOMIC, /* atomically: no race with what is atomic, too, such as cuStreamWriteValue32
-                       */
+    EMU_TOUCH_ATOMIC, /* writes that may be in no order with other such writes */
+    EMU_TOUCH_POLL,   /* reads until somebody changes it; in no conflict with anything */
 } emu_touch_kind;
 
 typedef struct emu_touch {

@@ -71,7 +71,7 @@ static void run_wait_flag(const emu_launch *launch, void **params)
 
 static size_t touch_wait_flag(void **params, emu_touch *touches)
 {
-    touches[0] = (emu_touch){param_pointer(params, 0), sizeof(uint32_t), EMU_TOUCH_ATOMIC};
+    touches[0] = (emu_touch){param_pointer(params, 0), sizeof(uint32_t), EMU_TOUCH_POLL};
     return 1;
 }
 

@@ -333,8 +333,11 @@ static void note_touches(emu_operation *operation, CUcontext context)
                       function->label, touch->start, allocation->device->ordinal);
             data->broken = true;
         }
-        emu_operation_touches(operation, touch->start, touch->size_bytes, 1, touch->size_bytes,
-                              touch->kind == EMU_TOUCH_WRITE, 0);
+        emu_operation_touches(operation, touch->start, touch->size_bytes, 1, 0,
+                              touch->kind == EMU_TOUCH_WRITE || touch->kind == EMU_TOUCH_ATOMIC, 0);
+        emu_access *access = &operation->accesses[operation->access_count - 1];
+        access->atomic = touch->kind == EMU_TOUCH_ATOMIC;
+        access->polls = touch->kind == EMU_TOUCH_POLL;
     }
 }
 

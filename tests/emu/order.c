@@ -208,9 +208,10 @@ static bool overlap(const emu_access *a, const emu_access *b)
     return false;
 }
 
-static bool conflict(const emu_access *a, const emu_access *b)
+bool emu_accesses_conflict(const emu_access *a, const emu_access *b)
 {
-    return (a->write || b->write) && !a->polls && !b->polls && overlap(a, b);
+    return (a->write || b->write) && !(a->atomic && b->atomic) && !a->polls && !b->polls &&
+           overlap(a, b);
 }
 
 typedef bool (*access_visit)(emu_access *pending, void *arg);
@@ -261,6 +262,16 @@ static bool covers(const emu_access *outer, const emu_access *inner)
            outer->row_count == inner->row_count && outer->pitch_bytes == inner->pitch_bytes;
 }
 
+/* Whether what conflicts with `inner` conflicts with `outer` too, where both have the same bytes.
+ */
+static bool covers_kind(const emu_access *outer, const emu_access *inner)
+{
+    if (outer->polls)
+        return false;
+    return (outer->write && !outer->atomic) ||
+           (outer->write == inner->write && outer->atomic == inner->atomic);
+}
+
 static bool check_one(emu_access *pending, void *arg)
 {
     order_check *const check = arg;
@@ -268,12 +279,11 @@ static bool check_one(emu_access *pending, void *arg)
     const emu_operation *const later = access->operation, *const earlier = pending->operation;
 
     if (!emu_ordered(earlier->stream, earlier->sequence, later->stream)) {
-        if (conflict(access, pending))
+        if (emu_accesses_conflict(access, pending))
             catch_unordered(access, pending);
         return false;
     }
-    if (!access->polls && (access->write || !pending->write) && check->covered_count < 16 &&
-        covers(access, pending))
+    if (covers_kind(access, pending) && check->covered_count < 16 && covers(access, pending))
         check->covered[check->covered_count++] = pending;
     return false;
 }
@@ -287,7 +297,7 @@ static int by_start(const void *a, const void *b)
  * The copies of a batch among each other: sorted by their beginnings, each is compared with those
  * before it that reach it.
  */
-static void check_parts(const emu_operation *operation)
+void emu_check_parts(const emu_operation *operation)
 {
     const size_t count = operation->access_count;
     emu_access **sorted;
@@ -306,7 +316,7 @@ static void check_parts(const emu_operation *operation)
         for (size_t j = 0; j < open; j++) {
             if (sorted[j]->end <= access->start)
                 continue;
-            if (access->part != sorted[j]->part && conflict(access, sorted[j]))
+            if (access->part != sorted[j]->part && emu_accesses_conflict(access, sorted[j]))
                 catch_unordered(access, sorted[j]);
             sorted[kept++] = sorted[j];
         }
@@ -318,7 +328,7 @@ static void check_parts(const emu_operation *operation)
 
 void emu_check_order(emu_operation *operation)
 {
-    check_parts(operation);
+    emu_check_parts(operation);
     for (size_t i = 0; i < operation->access_count; i++) {
         order_check check = {.access = &operation->accesses[i]};
 

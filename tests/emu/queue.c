@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations: into a stream, through its thread, and waiting for them. */
 #include "tests/emu/driver.h"
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -52,6 +53,14 @@ void emu_operation_touches(emu_operation *operation, const void *start, size_t r
                      .operation = operation};
 }
 
+void emu_operation_touches_as(emu_operation *operation, const emu_access *access)
+{
+    emu_operation_touches(operation, (void *)access->start, access->row_bytes, access->row_count,
+                          access->pitch_bytes, access->write, 0);
+    operation->accesses[operation->access_count - 1].atomic = access->atomic;
+    operation->accesses[operation->access_count - 1].polls = access->polls;
+}
+
 void emu_operation_waits(emu_operation *operation, CUstream stream, uint64_t sequence,
                          emu_record *record)
 {
@@ -83,7 +92,8 @@ void emu_operation_free(emu_operation *operation)
 
 bool emu_is_complete(CUstream stream, uint64_t sequence, const emu_record *record)
 {
-    return stream->completed >= sequence && (record == NULL || !record->never);
+    return stream->abandoned ||
+           (stream->completed >= sequence && (record == NULL || !record->never));
 }
 
 static void waiter_link(emu_waiter *waiter, CUstream stream, uint64_t sequence)
@@ -108,7 +118,8 @@ CUresult emu_wait_for(CUstream stream, uint64_t sequence, const emu_record *reco
 
     emu_object_hold(stream);
     for (;;) {
-        result = emu_context_error(stream->context);
+        result = stream->abandoned ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                   : emu_context_error(stream->context);
         if (result != CUDA_SUCCESS || emu_is_complete(stream, sequence, record))
             break;
         waiter_link(&waiter, stream, sequence);
@@ -181,7 +192,7 @@ bool emu_operation_stopped(const emu_operation *operation)
 /* Whether the head may begin. If it waits for another stream, its waiter stands there. */
 static bool may_begin(CUstream stream, const emu_operation *operation)
 {
-    if (emu.stopping || emu.held || stream->held || stream->hung ||
+    if (emu.stopping || emu.held || stream->held || stream->hung || stream->abandoned ||
         emu_context_error(stream->context) != CUDA_SUCCESS)
         return false;
     for (size_t i = 0; i < operation->wait_count; i++) {
@@ -196,15 +207,20 @@ static bool may_begin(CUstream stream, const emu_operation *operation)
 }
 
 /* Now and then gives others the time that this operation would have begun with. */
-static void delay(CUstream stream)
+static void delay(CUstream stream, emu_operation *operation)
 {
     const uint64_t luck = emu_random(&stream->random);
     struct timespec pause = {.tv_nsec = (long)(luck >> 8) % 200000};
 
-    if (luck % 4 == 0)
-        sched_yield();
-    else if (luck % 16 == 1)
+    operation->delayed = true;
+    if (luck % 4 > 1)
+        return;
+    emu_unlock();
+    if (luck % 16 == 1)
         nanosleep(&pause, NULL);
+    else
+        sched_yield();
+    emu_lock();
 }
 
 /* Takes the head out of its stream; `stream` may be gone afterwards. */
@@ -221,22 +237,35 @@ static void retire(CUstream stream, emu_operation *operation)
     }
 }
 
+/* Without the lock. */
+static CUresult run_timed(emu_operation *operation)
+{
+    const int64_t begun_ns = emu.timing ? emu_now_ns() : 0;
+    const CUresult result = operation->run(operation);
+
+    if (operation->has_engine)
+        emu_engine_time(operation, begun_ns);
+    return result;
+}
+
 static CUresult run(CUstream stream, emu_operation *operation)
 {
     emu_device *const device = stream->context->device;
+    /* A function of the program's may itself be what loses the device, and waits for this count. */
     const bool counts = operation->kind != EMU_OPERATION_HOST;
-    CUresult result = operation->fails_with;
+    CUresult result;
 
+    if (emu.timing && operation->kind == EMU_OPERATION_COPY && !emu_engine_take(operation))
+        return CUDA_SUCCESS;
     stream->running = operation;
     device->working += counts;
     emu_unlock();
-    if (emu.seed != 0)
-        delay(stream);
-    if (result == CUDA_SUCCESS)
-        result = operation->run(operation);
+    result = run_timed(operation);
     emu_lock();
     device->working -= counts;
     stream->running = NULL;
+    if (operation->has_engine)
+        emu_engine_give(operation);
     pthread_cond_broadcast(&emu.quiet);
     return result;
 }
@@ -245,9 +274,11 @@ static void run_head(CUstream stream, emu_operation *operation)
 {
     CUresult result = operation->fails_with;
 
-    if (operation->run != NULL && emu_check_allocated(operation, stream, true))
+    if (result == CUDA_SUCCESS && operation->run != NULL &&
+        emu_check_allocated(operation, stream, true))
         result = run(stream, operation);
-    if (emu_context_error(stream->context) != CUDA_SUCCESS || emu.stopping)
+    if (emu_context_error(stream->context) != CUDA_SUCCESS || emu.stopping || stream->hung ||
+        stream->abandoned)
         return; /* it never completes */
     if (result != CUDA_SUCCESS) {
         emu_context_fail(stream->context, result);
@@ -263,8 +294,8 @@ static void run_head(CUstream stream, emu_operation *operation)
 /* What can't begin any more goes, once nobody has a handle to ask for it. */
 static bool is_over(CUstream stream)
 {
-    return stream->object.destroyed &&
-           (TAILQ_EMPTY(&stream->queue) || emu_context_error(stream->context) != CUDA_SUCCESS);
+    return stream->object.destroyed && (TAILQ_EMPTY(&stream->queue) || stream->abandoned ||
+                                        emu_context_error(stream->context) != CUDA_SUCCESS);
 }
 
 static void *thread_main(void *arg)
@@ -276,7 +307,10 @@ static void *thread_main(void *arg)
         emu_operation *const operation = TAILQ_FIRST(&stream->queue);
 
         if (operation != NULL && may_begin(stream, operation)) {
-            run_head(stream, operation);
+            if (emu.seed != 0 && !operation->delayed)
+                delay(stream, operation); /* and what may begin is looked at anew */
+            else
+                run_head(stream, operation);
             continue;
         }
         pthread_cond_wait(&stream->work, &emu.mutex);
@@ -360,7 +394,7 @@ static void legacy_order(CUstream stream, emu_operation *operation)
 
 static void script_operation(emu_operation *operation)
 {
-    if (emu.fail_operation_in == 0 || operation->run == NULL)
+    if (emu.fail_operation_in == 0 || (operation->run == NULL && operation->access_count == 0))
         return;
     if (--emu.fail_operation_in == 0)
         operation->fails_with = emu.fail_operation_with;
@@ -391,7 +425,10 @@ CUresult emu_enqueue(CUstream stream, emu_operation *operation)
     }
     operation->sequence = ++stream->issued;
     script_operation(operation);
-    emu_check_allocated(operation, stream, false);
+    if (!emu_check_allocated(operation, stream, false)) {
+        operation->run = NULL; /* caught and only counted: it must not crash the process either */
+        operation->complete = NULL;
+    }
     emu_check_order(operation);
     emu_accesses_link(operation);
     TAILQ_INSERT_TAIL(&stream->queue, operation, entry);

@@ -142,8 +142,11 @@ static void command(const char *text)
 void emu_script_read(void)
 {
     const char *const script = getenv("FERRY_EMU_SCRIPT");
+    const char *const seed = getenv("FERRY_EMU_SEED"), *const timing = getenv("FERRY_EMU_TIMING");
     char *copy, *rest, *text;
 
+    emu.seed = seed != NULL ? strtoull(seed, NULL, 10) : 0;
+    emu.timing = timing != NULL && strcmp(timing, "1") == 0;
     if (script == NULL)
         return;
     copy = strdup(script);

@@ -249,7 +249,7 @@ CUresult cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *arg)
 {
     CUstream stream;
     emu_operation *operation;
-    CUresult result = emu_enter_stream(EMU_CALL_cuLaunchHostFunc, handle, &stream);
+    CUresult result = emu_enter_work(EMU_CALL_cuLaunchHostFunc, handle, &stream);
 
     if (result != CUDA_SUCCESS)
         return result;

@@ -50,7 +50,7 @@ static CUresult set(emu_call call, const char *name, const memset_data *data, CU
     emu_operation *operation;
     const emu_allocation *allocation;
     const size_t size_bytes = data->count * data->value_bytes;
-    CUresult result = emu_enter_stream(call, handle, &stream);
+    CUresult result = emu_enter_work(call, handle, &stream);
 
     if (result != CUDA_SUCCESS)
         return result;
@@ -164,7 +164,7 @@ static CUresult value(emu_call call, const char *name, const value_data *data, C
     emu_operation *operation;
     const unsigned known =
         waits ? 3u | CU_STREAM_WAIT_VALUE_FLUSH : (unsigned)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
-    CUresult result = emu_enter_stream(call, handle, &stream);
+    CUresult result = emu_enter_work(call, handle, &stream);
 
     if (result != CUDA_SUCCESS)
         return result;

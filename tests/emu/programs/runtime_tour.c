@@ -42,12 +42,13 @@ static void find_driver(void)
     enum cudaDriverEntryPointQueryResult found;
     void *function;
 #define FIND(name)                                                                                 \
-    OK(cudaGetDriverEntryPointByVersion(#name, &function, 12000, cudaEnableDefault, &found));      \
+    OK(cudaGetDriverEntryPointByVersion(#name, &function, CUDA_VERSION, cudaEnableDefault,         \
+                                        &found));                                                  \
     CHECK(found == cudaDriverEntryPointSuccess && function != NULL);                               \
     driver.name##_p = (__typeof__(driver.name##_p))function;
     DRIVER(FIND)
 #undef FIND
-    OK(cudaGetDriverEntryPointByVersion("cuNoSuchThing", &function, 12000, cudaEnableDefault,
+    OK(cudaGetDriverEntryPointByVersion("cuNoSuchThing", &function, CUDA_VERSION, cudaEnableDefault,
                                         &found));
     CHECK(found == cudaDriverEntryPointSymbolNotFound && function == NULL);
     CHECK(cudaPeekAtLastError() == cudaSuccess);
