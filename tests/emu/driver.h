@@ -461,6 +461,13 @@ CUresult emu_script_result(emu_call call);
 /* Reads the environment. With the lock, once. */
 void emu_script_read(void);
 
+/* ---- What module.c does (all with the lock) ------------------------------------------------- */
+
+/* The modules of a context that goes. */
+void emu_modules_unload(CUcontext context);
+/* Catches the launch of a kernel whose module was unloaded. */
+void emu_module_check(const emu_operation *operation);
+
 /* ---- What capture.c does (all with the lock) ------------------------------------------------ */
 
 /* An operation issued to a capturing stream: takes it over. */
