@@ -376,23 +376,24 @@ Test(gpu_host, a_chain_over_four_devices_runs_by_itself_with_four_workers)
 Test(gpu_host, an_operation_waits_for_all_of_its_waits)
 {
     fixture f;
-    open_fixture(&f, 9, 2);
+    open_fixture(&f, FRY_STREAM_WAITS + 1, 2);
     char *src = bytes(SIZE, 7);
-    char *dst[9];
+    char *dst[FRY_STREAM_WAITS + 1];
     fry_event waits[FRY_STREAM_WAITS];
-    for (size_t i = 0; i < 9; i++)
+    for (size_t i = 0; i <= FRY_STREAM_WAITS; i++)
         dst[i] = bytes(SIZE, 0);
     hold(&f, dst[7], 0);
     for (size_t i = 0; i < FRY_STREAM_WAITS; i++)
         waits[i] = issue(stream_of(&f, i), dst[i], src, SIZE);
-    (void)issue_after(stream_of(&f, 8), dst[8], src, SIZE, waits, FRY_STREAM_WAITS);
+    (void)issue_after(stream_of(&f, FRY_STREAM_WAITS), dst[FRY_STREAM_WAITS], src, SIZE, waits,
+                      FRY_STREAM_WAITS);
     wait_held(&f);
-    wait_fired_count(&f, 7);
-    cr_assert_eq(fired(stream_of(&f, 8)), 0);
+    wait_fired_count(&f, FRY_STREAM_WAITS - 1);
+    cr_assert_eq(fired(stream_of(&f, FRY_STREAM_WAITS)), 0);
     let_go(&f);
-    wait_fired_count(&f, 9);
-    cr_assert_eq(f.order[8], dst[8]);
-    for (size_t i = 0; i < 9; i++) {
+    wait_fired_count(&f, FRY_STREAM_WAITS + 1);
+    cr_assert_eq(f.order[FRY_STREAM_WAITS], dst[FRY_STREAM_WAITS]);
+    for (size_t i = 0; i <= FRY_STREAM_WAITS; i++) {
         cr_assert(all_are(dst[i], SIZE, 7));
         free(dst[i]);
     }
