@@ -158,7 +158,7 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
     else if (node->kind == FERRY_OP_DEFINE)
         record->size_bytes = node->op.define.row_bytes * node->op.define.count;
     if (node->kind == FERRY_OP_COPY && node->lane != NULL)
-        record->lane = (uint16_t)(node->lane - dump->engine->lanes);
+        record->lane = node->lane->stream->index;
     record->batch = batch_of(node);
     if (node->kind == FERRY_OP_BATCH)
         record->more = node->holding; /* less the edges that will be listed */
@@ -244,7 +244,7 @@ static void count_shown(fry_dump *dump, const fry_dump_node *node, bool is_promi
     dump->totals.states[node->state]++;
     if (node->state == FRY_NODE_RESOLVED && dump->not_quiet_count < FRY_DUMP_NOT_QUIET)
         dump->not_quiet[dump->not_quiet_count++] = node->id;
-    if (node->state == FRY_NODE_READY && node->lane != FRY_DUMP_NO_DEVICE)
+    if (node->state == FRY_NODE_READY && node->lane < dump->lane_count)
         dump->lanes[node->lane].backlog++;
 }
 
@@ -322,44 +322,65 @@ static void copy_facts(fry_dump *dump)
     dump->facts.tasks_misrun = fry_tasks_misrun(&engine->tasks);
 }
 
+static void copy_lane(const fry_lane *lane, fry_dump_lane *lanes)
+{
+    fry_stream *stream = lane->stream;
+    fry_dump_lane *copy = &lanes[stream->index];
+    ferry_status status;
+    fry_native_error native;
+    copy->device = stream->device->index;
+    copy->stream = stream->index;
+    copy->in_flight = lane->in_flight;
+    copy->issued = fry_load_relaxed(&stream->issued);
+    if (copy->issued != 0)
+        copy->fired = stream->device->ops->fired(stream, &status, &native);
+    copy->is_shown = stream->kind == FRY_STREAM_MAIN || copy->issued != 0;
+}
+
 static void copy_lanes(fry_dump *dump)
 {
     ferry_engine *engine = dump->engine;
     fry_turn turn;
     turn_begin(dump, &turn);
-    for (uint32_t i = 0; i < engine->device_count; i++) {
-        const fry_lane *lane = &engine->lanes[i];
-        ferry_status status;
-        fry_native_error native;
-        dump->lanes[i].in_flight = lane->in_flight;
-        dump->lanes[i].issued = lane->stream->issued;
-        dump->lanes[i].fired = lane->stream->device->ops->fired(lane->stream, &status, &native);
+    for (uint32_t i = 0; i < dump->device_count; i++) {
+        const ferry_device *device = &engine->devices[i];
+        for (uint32_t j = 0; j < device->lane_count; j++)
+            copy_lane(&device->lanes[j], dump->lanes);
     }
     turn_end(&turn);
+}
+
+static size_t dump_bytes(size_t lane_count)
+{
+    return sizeof(fry_dump) + lane_count * sizeof(fry_dump_lane);
 }
 
 fry_dump *fry_dump_open(ferry_engine *engine, fry_context *context, uint64_t promise_limit,
                         uint64_t node_limit)
 {
-    fry_dump *dump = fry_alloc_raw(&engine->memory, sizeof *dump, _Alignof(fry_dump));
+    uint32_t device_count = fry_device_count(engine);
+    size_t lane_count = 0;
+    for (uint32_t i = 0; i < device_count; i++)
+        lane_count += engine->devices[i].lane_count;
+    fry_dump *dump = fry_alloc_raw(&engine->memory, dump_bytes(lane_count), _Alignof(fry_dump));
     if (dump == NULL)
         return NULL;
     memset(dump, 0, __builtin_offsetof(fry_dump, slice));
+    dump->lanes = (fry_dump_lane *)(void *)(dump + 1);
+    dump->lane_count = lane_count;
+    dump->device_count = device_count;
+    memset(dump->lanes, 0, lane_count * sizeof *dump->lanes);
     dump->engine = engine;
     dump->context = context;
     dump->start_ns = fry_clock_coarse_ns(&engine->clock);
     dump->left = promise_limit;
     dump->node_limit = node_limit;
-    for (uint32_t i = 0; i < engine->device_count; i++) {
-        dump->lanes[i].device = engine->lanes[i].stream->device->index;
-        dump->lanes[i].stream = engine->lanes[i].stream->index;
-    }
     return dump;
 }
 
 void fry_dump_close(fry_dump *dump)
 {
-    fry_free(&dump->engine->memory, dump, sizeof *dump);
+    fry_free(&dump->engine->memory, dump, dump_bytes(dump->lane_count));
 }
 
 void fry_dump_print(fry_dump *dump, const fry_dump_form *form, ferry_write_fn write, void *arg)

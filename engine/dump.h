@@ -53,7 +53,7 @@ typedef struct fry_dump_node {
     uint64_t batch;         /* 0: none counts it */
     int32_t status;         /* FERRY_PENDING: its future is not resolved */
     uint16_t device;
-    uint16_t lane; /* copies: index in engine->lanes */
+    uint16_t lane; /* copies: index of the stream among the engine's */
     uint8_t kind;
     uint8_t state;
     int8_t priority;
@@ -81,6 +81,7 @@ typedef struct fry_dump_lane {
     uint64_t backlog; /* of the operations shown */
     uint32_t in_flight;
     uint16_t device, stream;
+    bool is_shown; /* what waits for outside events is, once it was used */
 } fry_dump_lane;
 
 typedef struct fry_dump_facts {
@@ -125,7 +126,9 @@ struct fry_dump {
     uint64_t node_limit;  /* operations that may be shown */
     fry_dump_facts facts;
     fry_dump_totals totals;
-    fry_dump_lane lanes[FRY_HOST_DEVICES_MAX];
+    fry_dump_lane *lanes; /* by index of the stream; of devices there were at the start */
+    size_t lane_count;
+    uint32_t device_count;
     uint64_t not_quiet[FRY_DUMP_NOT_QUIET];
     size_t not_quiet_count;
     bool is_partial; /* the slice's first operation was begun in the one before */

@@ -159,14 +159,18 @@ static void print_lanes(fry_dump *dump)
 {
     fry_text *text = &dump->text;
     fry_text_string(text, "],\n\"lanes\":[");
-    for (uint32_t i = 0; i < dump->engine->device_count; i++) {
+    bool is_first = true;
+    for (size_t i = 0; i < dump->lane_count; i++) {
         const fry_dump_lane *lane = &dump->lanes[i];
+        if (!lane->is_shown)
+            continue;
         fry_text_print(text,
                        "%s\n{\"device\":\"%s\",\"stream\":%u,\"in_flight\":%" PRIu32
                        ",\"backlog\":%" PRIu64 ",\"issued\":%" PRIu64 ",\"fired\":%" PRIu64 "}",
-                       i == 0 ? "" : ",", fry_dump_device_name(dump->engine, lane->device),
+                       is_first ? "" : ",", fry_dump_device_name(dump->engine, lane->device),
                        (unsigned)lane->stream, lane->in_flight, lane->backlog, lane->issued,
                        lane->fired);
+        is_first = false;
     }
 }
 

@@ -29,7 +29,8 @@
 #include <string.h>
 
 #define FRY_HOST_DEVICES_MAX 64
-#define FRY_TICK_BUDGET 256  /* pieces of work a tick of the loop does */
+#define FRY_DEVICES_MAX (FRY_HOST_DEVICES_MAX + 64) /* the host's, and those opened later */
+#define FRY_TICK_BUDGET 256                         /* pieces of work a tick of the loop does */
 #define FRY_STAMPS_SPARED 31 /* operations in a row that take their time of entry from another */
 #define FRY_REFERENCE_BIAS ((int64_t)1 << 62)
 #define FRY_LOAD_NOT_REFUSED (-1)
@@ -68,6 +69,9 @@ struct fry_lane {
 struct ferry_device {
     fry_device *device;
     ferry_engine *engine;
+    fry_lane *lanes; /* of its streams, by their index in the device */
+    uint32_t lane_count;
+    fry_lane *host_lane; /* a host's: the lane of copies to it from hosts; NULL: it is none */
 };
 
 /* What the loop is doing about being woken. */
@@ -101,8 +105,9 @@ struct ferry_engine {
     fry_log log;
     int64_t spin_ns, wait_spin_ns;
     size_t inline_copy_bytes;
-    uint32_t device_count;
-    ferry_device devices[FRY_HOST_DEVICES_MAX];
+    uint32_t device_count; /* grows by fry_device_attach: see fry_device_count */
+    uint32_t stream_count; /* of all devices; who attaches */
+    ferry_device devices[FRY_DEVICES_MAX];
     fry_host *host;
     size_t flight_records, trace_records;
     size_t submit_budget; /* pieces of work a submitting thread does for the graph */
@@ -159,7 +164,6 @@ struct ferry_engine {
     fry_queue due;      /* waiters to call, oldest first; loop's role */
     uint32_t has_due;   /* there are some, for others to see */
     fry_tasks tasks;
-    fry_lane lanes[FRY_HOST_DEVICES_MAX];
     uint64_t
         flight_due; /* with the baton, on the loop: the op whose failure the recorder tells of */
     pthread_t thread;
@@ -181,13 +185,15 @@ struct ferry_engine {
     /* Cold. */
     int64_t references __attribute__((aligned(64))); /* see engine.c */
     fry_pool nodes, edges, uses, segments, readers;
-    fry_pool reserve;             /* nodes that stand for writes that were refused */
-    fry_pool writables;           /* nodes that tell of room: see writable.c */
-    fry_node *writable;           /* the promise of room that all share, or one cancelled */
-    int64_t load_target;          /* atomic: what `load` must fall to for one that was refused */
-    pthread_mutex_t room_lock;    /* who looks for room, and `writable` */
-    ferry_engine_options options; /* in force; without pointers to what was copied */
-    pthread_mutex_t cold;         /* contexts, embedded waiters, trace hooks */
+    fry_pool reserve;              /* nodes that stand for writes that were refused */
+    fry_pool writables;            /* nodes that tell of room: see writable.c */
+    fry_node *writable;            /* the promise of room that all share, or one cancelled */
+    int64_t load_target;           /* atomic: what `load` must fall to for one that was refused */
+    pthread_mutex_t room_lock;     /* who looks for room, and `writable` */
+    ferry_engine_options options;  /* in force; without pointers to what was copied */
+    pthread_mutex_t cold;          /* contexts, embedded waiters, trace hooks */
+    pthread_mutex_t opening;       /* opening devices, and `backends`; no hot path takes it */
+    struct fry_backends *backends; /* of modules; NULL: nobody has asked for one */
     fry_context *contexts;
     fry_context *idle_contexts;
     uint32_t context_count;
@@ -234,6 +240,35 @@ static inline ferry_status fry_engine_check_open(const ferry_engine *engine)
         status = FERRY_E_SHUTDOWN;
     return status;
 }
+
+/* How many devices there are to be seen: acquire, so all there is of them is there. Any thread. */
+static inline uint32_t fry_device_count(const ferry_engine *engine)
+{
+    return fry_load_acquire(&engine->device_count);
+}
+
+/*
+ * lane.c: gives the device an index among the engine's and each of its streams one too, hangs lanes
+ * on them, and then shows the device to everybody. The engine never lets go of it. One call at a
+ * time, any thread, not with the baton. FERRY_OK sets *handle_p (NULL is allowed); FERRY_E_AGAIN:
+ * FRY_DEVICES_MAX are there, or 65535 streams; FERRY_E_NO_MEMORY. Then nothing has changed.
+ */
+ferry_status fry_device_attach(ferry_engine *engine, fry_device *device, ferry_device **handle_p);
+
+/* Frees what was attached but not the devices, which come after. */
+void fry_devices_detach(ferry_engine *engine);
+
+/* engine.c: a device's own thread has seen something fire; arg is the engine. */
+void fry_device_has_fired(void *arg);
+
+/*
+ * device.c: ends the backends of modules, when the graph is quiet. False: one was not quiet by
+ * end_ns (CLOCK_MONOTONIC; INT64_MAX never comes), which was logged; it can be tried again.
+ */
+bool fry_backends_stop(ferry_engine *engine, int64_t end_ns);
+
+/* And frees them, stopped before. */
+void fry_backends_destroy(ferry_engine *engine);
 
 /* Counts something that must outlive the engine handle: buffers, contexts in use. */
 void fry_engine_retain(ferry_engine *engine);

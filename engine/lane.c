@@ -5,6 +5,8 @@
  */
 #include "engine/graph.h"
 
+#define STREAMS_MAX 65535 /* that index of a trace record means none */
+
 static void lane_mark_busy(ferry_engine *engine, fry_lane *lane)
 {
     if (!lane->busy) {
@@ -191,4 +193,48 @@ size_t fry_lanes_poll(fry_turn *turn)
         }
     }
     return count;
+}
+
+/* ---- devices ---- */
+
+/*
+ * What stands below the device's place in the table is read by any thread as soon as device_count
+ * says so; the store that says it comes last (release), and the table itself never moves.
+ */
+ferry_status fry_device_attach(ferry_engine *engine, fry_device *device, ferry_device **handle_p)
+{
+    uint32_t index = engine->device_count, count = 0;
+    while (device->ops->stream_at(device, count) != NULL)
+        count++;
+    if (index == FRY_DEVICES_MAX || count > STREAMS_MAX - engine->stream_count)
+        return FERRY_E_AGAIN;
+    fry_lane *lanes = NULL;
+    if (count != 0) {
+        lanes = fry_alloc(&engine->memory, count * sizeof *lanes, FRY_CACHE_LINE);
+        if (lanes == NULL)
+            return FERRY_E_NO_MEMORY;
+    }
+    device->index = (uint16_t)index;
+    for (uint32_t i = 0; i < count; i++) {
+        fry_stream *stream = device->ops->stream_at(device, i);
+        stream->index = (uint16_t)(engine->stream_count + i);
+        stream->lane = &lanes[i];
+        lanes[i].stream = stream;
+    }
+    engine->stream_count += count;
+    engine->devices[index] =
+        (ferry_device){.device = device, .engine = engine, .lanes = lanes, .lane_count = count};
+    if (handle_p != NULL)
+        *handle_p = &engine->devices[index];
+    fry_store_release(&engine->device_count, index + 1); /* pairs with fry_device_count */
+    return FERRY_OK;
+}
+
+void fry_devices_detach(ferry_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->device_count; i++) {
+        ferry_device *device = &engine->devices[i];
+        if (device->lanes != NULL)
+            fry_free(&engine->memory, device->lanes, device->lane_count * sizeof *device->lanes);
+    }
 }

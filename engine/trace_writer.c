@@ -87,7 +87,7 @@ static void say(ferry_log_level level, const char *what, int why)
 static const char *device_name(void *arg, uint16_t device)
 {
     const ferry_engine *engine = arg;
-    return device < engine->device_count ? engine->devices[device].device->name : "?";
+    return device < fry_device_count(engine) ? engine->devices[device].device->name : "?";
 }
 
 static ferry_status give_rings(ferry_engine *engine)

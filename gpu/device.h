@@ -77,18 +77,29 @@ typedef struct fry_notify {
     void *arg;
 } fry_notify;
 
-/* What a device is; `capabilities` are ferry_capability, summed. */
+#define FRY_CAPABILITY_BITS 16
+
+/*
+ * What a device is; `capabilities` are ferry_capability, summed. The caller zeroes it, so what a
+ * backend does not know is 0 and NULL. Texts are one line, static or of the device's life.
+ */
 typedef struct fry_device_facts {
     uint32_t stream_count;
     uint32_t capabilities;
-    uint64_t memory_bytes;        /* 0 unknown, as the next */
-    uint64_t memory_unused_bytes; /* about what could be had now */
+    uint64_t memory_bytes;
+    uint64_t memory_unused_bytes;              /* about what could be had now */
+    uint64_t peers;                            /* bit N: device N of its backend, from and to
+                                                  which it copies without the host */
+    int32_t lowest_priority, highest_priority; /* of streams, as the driver counts */
+    const char *model;                         /* its maker's name for it */
+    const char *driver;                        /* "CUDA 13.0" */
+    const char *lacks[FRY_CAPABILITY_BITS];    /* by bit: why it has not that capability */
 } fry_device_facts;
 
 typedef struct fry_device_ops {
     const char *backend; /* "host" */
 
-    /* Any thread; may ask the system. */
+    /* Any thread; may ask the system or the driver. */
     void (*describe)(fry_device *device, fry_device_facts *facts);
 
     /*
@@ -105,6 +116,12 @@ typedef struct fry_device_ops {
 
     /* Whether host memory is page-locked for this device. Any thread. NULL on the host. */
     bool (*memory_is_pinned)(fry_device *device, const void *memory, size_t size_bytes);
+
+    /*
+     * Whether the CPU can't touch this memory, since it is some device's of this backend (managed
+     * memory is not). Any thread. NULL: there is no such memory.
+     */
+    bool (*memory_is_off_host)(fry_device *device, const void *memory, size_t size_bytes);
 
     /*
      * All streams of the device, by index; NULL past the last. The engine hangs a lane on each
@@ -133,8 +150,9 @@ typedef struct fry_device_ops {
      * FRY_STREAM_WAITS) and, if the stream is no more than a queue of independent copies to its
      * device, behind those of its own that `waits` names: an event of `stream` itself is no wait on
      * the device but says that this copy must come after that one. The caller keeps at most
-     * FRY_STREAM_DEPTH operations unfired in a stream, so there is always room. FERRY_OK sets
-     * *sequence_p; FERRY_E_DEVICE: nothing was issued, *error says why.
+     * FRY_STREAM_DEPTH operations unfired in a stream, and issues none while it is_full (which
+     * `fired` ends), so there is always room. FERRY_OK sets *sequence_p; FERRY_E_DEVICE: nothing
+     * was issued, *error says why.
      */
     ferry_status (*copy)(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
                          size_t wait_count, uint64_t *sequence_p, fry_native_error *error);
@@ -180,7 +198,8 @@ typedef struct fry_device_ops {
      * is an event of an outside stream, which is the caller's alone until event_entered, so that
      * events enter the graph in the order of their numbers. FERRY_E_CAPTURE, FERRY_E_AGAIN (all
      * outside streams are full or taken), FERRY_E_INVALID (a stream of another device),
-     * FERRY_E_DEVICE. NULL, as the next three: the backend has no native streams.
+     * FERRY_E_NO_MEMORY, FERRY_E_DEVICE. NULL, as the next three: the backend has no native
+     * streams.
      */
     ferry_status (*event_record)(fry_device *device, void *native_stream, fry_event *event_p,
                                  fry_native_error *error);
@@ -188,7 +207,8 @@ typedef struct fry_device_ops {
 
     /*
      * The same for an event that the user recorded, as it is now; native_stream: where, or NULL if
-     * that is not known. event_p->stream NULL: it has fired.
+     * that is not known: events of one stream are wrapped in the order they were recorded, as they
+     * wait behind each other. event_p->stream NULL: it has fired.
      */
     ferry_status (*event_wrap)(fry_device *device, void *native_event, void *native_stream,
                                fry_event *event_p, fry_native_error *error);
@@ -196,7 +216,7 @@ typedef struct fry_device_ops {
     /*
      * The user's stream waits for an event of a stream of this backend. Any thread, without the
      * baton; the event may have fired. FERRY_OK; FERRY_E_NOT_ISSUED (it has not been flushed),
-     * FERRY_E_CAPTURE, FERRY_E_DEVICE.
+     * FERRY_E_CAPTURE, FERRY_E_UNSUPPORTED (no device can wait for that stream), FERRY_E_DEVICE.
      */
     ferry_status (*stream_wait)(fry_device *device, void *native_stream, fry_event event,
                                 fry_native_error *error);
@@ -208,6 +228,8 @@ struct fry_stream {
     uint16_t index;  /* among all of the engine's, which numbers them */
     uint8_t kind;    /* fry_stream_kind */
     bool is_polled;  /* nobody tells when something fires: `fired` must be looked at */
+    bool is_full;    /* takes no copy until something of it has fired: the driver's own queue, that
+                        would block, is full before FRY_STREAM_DEPTH; written with the baton */
     uint64_t issued; /* sequence number of the newest operation; written with the baton (of an
                         outside stream: by who records) */
     uint64_t struck; /* operations whose outcome was not FERRY_OK; written with the baton */
@@ -215,7 +237,7 @@ struct fry_stream {
 
 struct fry_device {
     const fry_device_ops *ops;
-    uint16_t index; /* among the engine's devices */
+    uint16_t index; /* among the engine's devices, which numbers them */
     char name[FRY_DEVICE_NAME_BYTES];
 };
 

@@ -77,8 +77,9 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *                   "cancel_requested", "fired" (its hardware or function has ended),
  *                   "refused_write" (it stands for a write that was refused)
  *      "deadline_in_ns"  negative if it has passed
- *  "lanes"     of each stream: "device", "stream", "in_flight", "backlog" (operations shown
- *              above that wait for room in it), "issued" and "fired" (sequence numbers)
+ *  "lanes"     of each stream, those aside that wait for outside events and were never used:
+ *              "device", "stream" (its number in the engine), "in_flight", "backlog" (operations
+ *              shown above that wait for room in it), "issued" and "fired" (sequence numbers)
  *  "poisoned"  spans that may not be read: "buffer" (its address), "device", "begin", "end"
  *              (bytes in it), "wide" (the buffer as a whole, until all of it is written), and of
  *              the failure that is to blame "status", "op", "label"

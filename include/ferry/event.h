@@ -39,8 +39,9 @@ FERRY_API ferry_future *ferry_event_record(ferry_device *device, void *native_st
  * tell: ferry_event_record has no such trap.
  *  device         the one whose stream it was recorded on
  *  native_event   borrowed during the call. Without interprocess use
- *  native_stream  where it was recorded, or NULL if that is not known: several of those share what
- *                 can be waited for, and FERRY_E_AGAIN comes sooner
+ *  native_stream  where it was recorded; events of one stream are then to be wrapped in the order
+ *                 they were recorded, as they wait behind each other. NULL if that is not known:
+ *                 each takes one of 32 places of the device, and FERRY_E_AGAIN comes sooner
  * Otherwise like ferry_event_record; FERRY_E_CAPTURE for an event recorded in a capture.
  */
 FERRY_API ferry_future *ferry_event_wrap(ferry_device *device, void *native_event,

@@ -61,7 +61,7 @@ typedef struct ferry_trace_record {
     const char *label;   /* the operation's label, or NULL; the pointer given at submit */
     int32_t status;      /* RESOLVED: its status; else FERRY_PENDING */
     uint16_t device;     /* index of the device, 65535 none */
-    uint16_t stream;     /* index of the stream among its backend's, 65535 none */
+    uint16_t stream;     /* index of the stream among the engine's, 65535 none */
     uint16_t what;       /* ferry_trace_what */
     uint16_t kind;       /* ferry_op_kind */
     uint32_t thread;     /* number of the recording thread in this engine */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What tests do to the emulator, by call or from the environment. */
 #include "tests/emu/driver.h"
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,56 @@ void emu_release(void)
         emu_streams_wake(NULL);
     }
     emu_unlock();
+}
+
+/* Whether it has something to do that nothing keeps it from. With the lock. */
+static bool is_busy(CUstream stream)
+{
+    const emu_operation *const head = TAILQ_FIRST(&stream->queue);
+
+    if (stream->running != NULL)
+        return true;
+    if (head == NULL || emu.held || stream->held || stream->hung ||
+        emu_context_error(stream->context) != CUDA_SUCCESS)
+        return false;
+    for (size_t i = 0; i < head->wait_count; i++) {
+        const emu_wait *const wait = &head->waits[i];
+
+        if (!emu_is_complete(wait->stream, wait->sequence, wait->record))
+            return false;
+    }
+    return true;
+}
+
+static bool is_any_busy(void)
+{
+    CUcontext context;
+    CUstream stream;
+
+    LIST_FOREACH(context, &emu.contexts, entry)
+    {
+        LIST_FOREACH(stream, &context->streams, entry)
+        {
+            if (is_busy(stream))
+                return true;
+        }
+    }
+    return false;
+}
+
+uint64_t emu_settle(void)
+{
+    uint64_t operations;
+
+    emu_lock();
+    while (is_any_busy()) {
+        emu_unlock();
+        sched_yield();
+        emu_lock();
+    }
+    operations = emu.counters.operations;
+    emu_unlock();
+    return operations;
 }
 
 static void with_stream(CUstream handle, void (*change)(CUstream stream))

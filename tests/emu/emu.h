@@ -45,6 +45,12 @@ void emu_hold_stream(CUstream stream);
 void emu_release_stream(CUstream stream);
 
 /*
+ * Waits until no stream has an operation under way, or one that could begin; what is held, hangs,
+ * or waits for such does not count. Returns emu_counters.operations.
+ */
+uint64_t emu_settle(void);
+
+/*
  * The `nth` call from now (1 is the next, 0 every one) of the function of that name, as cuda.h has
  * it ("cuMemcpyAsync"), returns `result` and does nothing. CUDA_SUCCESS takes back what was said of
  * the name. CUDA_ERROR_NOT_FOUND: there is no such function.
