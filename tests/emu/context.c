@@ -98,6 +98,7 @@ static void deactivate(CUcontext context)
         if (event->context == context)
             emu_event_destroy(event);
     }
+    emu_modules_unload(context);
     emu_memory_free_all(context);
     LIST_REMOVE(context, entry);
     emu.counters.live_contexts--;

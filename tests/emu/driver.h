@@ -460,26 +460,31 @@ CUresult emu_script_result(emu_call call);
 /* Reads the environment. With the lock, once. */
 void emu_script_read(void);
 
+/* ---- What module.c does (all with the lock) ------------------------------------------------- */
+
+/* The modules of a context that goes. */
+void emu_modules_unload(CUcontext context);
+/* Catches the launch of a kernel whose module was unloaded. */
+void emu_module_check(const emu_operation *operation);
+
 /* ---- What capture.c does (all with the lock) ------------------------------------------------ */
 
-#define EMU_WEAK __attribute__((weak))
-
 /* An operation issued to a capturing stream: takes it over. */
-CUresult emu_capture_operation(CUstream stream, emu_operation *operation) EMU_WEAK;
+CUresult emu_capture_operation(CUstream stream, emu_operation *operation);
 /* The event is recorded on a capturing stream. */
-CUresult emu_capture_record(CUstream stream, CUevent event) EMU_WEAK;
+CUresult emu_capture_record(CUstream stream, CUevent event);
 /* A stream waits for an event, and at least one of them is being captured. */
-CUresult emu_capture_wait(CUstream stream, CUevent event) EMU_WEAK;
+CUresult emu_capture_wait(CUstream stream, CUevent event);
 /* A potentially unsafe call: CUDA_SUCCESS, or what it gives; invalidates captures that forbid it.
  */
-CUresult emu_capture_forbids(emu_call call) EMU_WEAK;
+CUresult emu_capture_forbids(emu_call call);
 /* A query or synchronisation of a capturing stream or a captured event: what it gives. */
-CUresult emu_capture_touch_stream(CUstream stream) EMU_WEAK;
-CUresult emu_capture_touch_event(CUevent event) EMU_WEAK;
+CUresult emu_capture_touch_stream(CUstream stream);
+CUresult emu_capture_touch_event(CUevent event);
 /* Use of the legacy stream of a context: CUDA_SUCCESS, or what it gives. */
-CUresult emu_capture_touch_legacy(CUcontext context) EMU_WEAK;
+CUresult emu_capture_touch_legacy(CUcontext context);
 /* The handle is destroyed, or the event recorded anew outside of a capture. */
-void emu_capture_forget_stream(CUstream stream) EMU_WEAK;
-void emu_capture_forget_event(CUevent event) EMU_WEAK;
+void emu_capture_forget_stream(CUstream stream);
+void emu_capture_forget_event(CUevent event);
 
 #endif
