@@ -142,7 +142,8 @@ static void print_machine(const command_line *line)
         const char *equals = strchr(line->notes[i], '=');
         char key[64];
         (void)snprintf(key, sizeof key, "%.*s", (int)(equals - line->notes[i]), line->notes[i]);
-        (void)json_object_set_new(run, key, json_string(equals + 1));
+        if (equals[1] != '\0') /* what could not be found out is left out */
+            (void)json_object_set_new(run, key, json_string(equals + 1));
     }
     json_t *object = json_pack("{s:o}", "run", run);
     if (object == NULL || json_dumpf(object, stdout, JSON_COMPACT) != 0 || putchar('\n') == EOF)
