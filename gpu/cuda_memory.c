@@ -4,8 +4,6 @@
 #include "gpu/cuda.h"
 #include "gpu/cuda_reclaim.h"
 
-#include <ferry/info.h>
-
 /* What a pool keeps for itself of what is free in it: a share of the GPU's memory, at most this. */
 #define POOL_KEEPS_SHARE 16
 #define POOL_KEEPS_MOST_BYTES ((uint64_t)4 << 30)
@@ -107,9 +105,8 @@ static uint64_t bit_of(const fry_cuda_device *device)
 
 bool fry_cuda_memory_reaches(const fry_cuda_device *a, const fry_cuda_device *b)
 {
-    return a->ordinal == b->ordinal ||
-           ((fry_load_relaxed(&a->memory.peers) & bit_of(b)) != 0 &&
-            (fry_load_relaxed(&b->memory.peers) & bit_of(a)) != 0);
+    return a->ordinal == b->ordinal || ((fry_load_relaxed(&a->memory.peers) & bit_of(b)) != 0 &&
+                                        (fry_load_relaxed(&b->memory.peers) & bit_of(a)) != 0);
 }
 
 /* What `to` has allocated, and will, can be read and written by `from`. */
@@ -282,8 +279,8 @@ static pointer_facts look_at(const void *memory)
 {
     pointer_facts facts = {.ordinal = -1};
     CUpointer_attribute names[] = {
-        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-        CU_POINTER_ATTRIBUTE_IS_MANAGED,       CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        CU_POINTER_ATTRIBUTE_IS_MANAGED,  CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
         CU_POINTER_ATTRIBUTE_RANGE_SIZE,
     };
     void *values[] = {&facts.type, &facts.ordinal, &facts.is_managed, &facts.range_begin,
@@ -382,15 +379,17 @@ void fry_cuda_memory_describe(fry_cuda_device *device, fry_device_facts *facts)
     fry_cuda_scope scope;
     facts->memory_bytes = memory->gpu_bytes;
     facts->peers = fry_load_relaxed(&memory->peers);
-    facts->capabilities |= facts->peers != 0 ? FERRY_CAN_COPY_TO_PEERS : 0;
-    facts->capabilities |= memory->pool != NULL ? FERRY_CAN_POOL_MEMORY : 0;
+    fry_cuda_add_capability(facts, FERRY_CAN_COPY_TO_PEERS,
+                            facts->peers != 0 ? NULL : "no other open GPU whose memory it reaches");
+    fry_cuda_add_capability(facts, FERRY_CAN_POOL_MEMORY,
+                            memory->pool != NULL ? NULL : memory->lacks);
     if (fry_cuda_lost(device) != CUDA_SUCCESS)
         return;
     if (fry_cuda_enter(&scope, device->context) == CUDA_SUCCESS) {
         (void)fry_cuda.cuMemGetInfo(&unused_bytes, &gpu_bytes);
         if (memory->pool != NULL) {
-            (void)fry_cuda.cuMemPoolGetAttribute(
-                memory->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved_bytes);
+            (void)fry_cuda.cuMemPoolGetAttribute(memory->pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+                                                 &reserved_bytes);
             (void)fry_cuda.cuMemPoolGetAttribute(memory->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
                                                  &used_bytes);
         }

@@ -9,6 +9,7 @@
 #include "gpu/cuda_driver.h"
 
 typedef struct fry_cuda_device fry_cuda_device;
+typedef struct fry_backend fry_backend;
 
 typedef struct fry_cuda_memory {
     CUmemoryPool pool;  /* NULL: the GPU has none, and memory_lacks says why */

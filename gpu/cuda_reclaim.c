@@ -83,8 +83,7 @@ static bool has_thread(fry_cuda_reclaim *reclaim)
     sigset_t all, before;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    reclaim->has_thread =
-        pthread_create(&reclaim->thread, NULL, reclaim_main, reclaim) == 0;
+    reclaim->has_thread = pthread_create(&reclaim->thread, NULL, reclaim_main, reclaim) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (reclaim->has_thread)
         (void)pthread_setname_np(reclaim->thread, "ferry-cuda-free");

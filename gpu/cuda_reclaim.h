@@ -14,6 +14,7 @@
 #include "gpu/cuda_driver.h"
 
 typedef struct fry_cuda_device fry_cuda_device;
+typedef struct fry_backend fry_backend;
 typedef struct fry_cuda_reclaim fry_cuda_reclaim;
 
 typedef struct fry_cuda_block {

@@ -209,8 +209,7 @@ static bool has_landed(fry_cuda_staged *staged, fry_cuda_piece *piece, const fry
         return true;
     staged->is_watching = true;
     if (result != CUDA_ERROR_NOT_READY)
-        fry_cuda_lose(track->device, result,
-                      piece->is_recorded ? "cuEventQuery" : "cuStreamQuery");
+        fry_cuda_lose(track->device, result, piece->is_recorded ? "cuEventQuery" : "cuStreamQuery");
     return false;
 }
 
@@ -648,8 +647,9 @@ bool fry_cuda_staged_step(fry_cuda_staged *staged)
     size_t copied_bytes = 0;
     uint32_t steps = 0;
     staged->is_watching = false;
-    if (staged->is_dead || (staged->phase == FRY_CUDA_STAGED_NONE && staged->freed == staged->made &&
-                            fry_load_acquire(&staged->flushed) == staged->current))
+    if (staged->is_dead ||
+        (staged->phase == FRY_CUDA_STAGED_NONE && staged->freed == staged->made &&
+         fry_load_acquire(&staged->flushed) == staged->current))
         return false;
     fry_cuda_scope scope;
     CUresult result = fry_cuda_enter(&scope, staged->device->context);

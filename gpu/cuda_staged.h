@@ -24,6 +24,8 @@
 /* Devices that one copies from without reaching them; one more finds no room. */
 #define FRY_CUDA_SOURCES 64
 
+typedef struct fry_cuda_staged fry_cuda_staged;
+
 typedef enum fry_cuda_way {
     FRY_CUDA_WAY_IN = 0, /* from pageable memory to the device */
     FRY_CUDA_WAY_OUT,    /* from the device to pageable memory */
@@ -68,7 +70,7 @@ typedef enum fry_cuda_staged_phase {
     FRY_CUDA_STAGED_ENDING,   /* no more of them: done, skipped or failed */
 } fry_cuda_staged_phase;
 
-typedef struct fry_cuda_staged {
+struct fry_cuda_staged {
     /* The producer's line. */
     fry_stream stream;
     fry_cuda_device *device;
@@ -79,9 +81,9 @@ typedef struct fry_cuda_staged {
     uint64_t failures; /* atomic; fired operations whose outcome was not FERRY_OK */
 
     /* The thread's. */
-    fry_cuda_track *track;                       /* its own; NULL until the first copy, as the ring */
-    fry_cuda_track *sources[FRY_CUDA_SOURCES];   /* of other devices */
-    size_t ring_bytes; /* what the ring is to have */
+    fry_cuda_track *track;                     /* its own; NULL until the first copy, as the ring */
+    fry_cuda_track *sources[FRY_CUDA_SOURCES]; /* of other devices */
+    size_t ring_bytes;                         /* what the ring is to have */
     fry_cuda_ring ring;
     uint32_t made, sent, freed; /* pieces, counted for ever: made >= sent >= freed */
     fry_cuda_staged_phase phase;
@@ -97,7 +99,7 @@ typedef struct fry_cuda_staged {
     fry_cuda_piece pieces[FRY_CUDA_PIECES];
 
     fry_cuda_staged_slot slots[FRY_STREAM_DEPTH];
-} fry_cuda_staged;
+};
 
 /* Acquire: what has fired is done, on the host too. Any thread. */
 static inline uint64_t fry_cuda_staged_fired(const fry_cuda_staged *staged)

@@ -254,9 +254,8 @@ ferry_status fry_cuda_staging_add(fry_cuda_staging *staging, fry_cuda_device *de
         staging_bytes = FRY_CUDA_STAGING_DEFAULT_BYTES;
     if (count == DEVICES_MAX)
         return FERRY_E_AGAIN;
-    fry_cuda_staged *staged =
-        fry_alloc(&staging->backend->memory, FRY_CUDA_WAYS * sizeof *staged,
-                  _Alignof(fry_cuda_staged));
+    fry_cuda_staged *staged = fry_alloc(&staging->backend->memory, FRY_CUDA_WAYS * sizeof *staged,
+                                        _Alignof(fry_cuda_staged));
     if (staged == NULL)
         return FERRY_E_NO_MEMORY;
     for (uint32_t way = 0; way < FRY_CUDA_WAYS; way++) {
@@ -272,22 +271,26 @@ ferry_status fry_cuda_staging_add(fry_cuda_staging *staging, fry_cuda_device *de
     return FERRY_OK;
 }
 
-ferry_status fry_cuda_staging_stop(fry_cuda_staging *staging)
+bool fry_cuda_staging_is_idle(const fry_cuda_staging *staging)
 {
     for (uint32_t i = 0; i < staging->device_count; i++) {
         for (uint32_t way = 0; way < FRY_CUDA_WAYS; way++) {
             const fry_cuda_staged *staged = &staging->staged[i][way];
             if (fry_cuda_staged_fired(staged) != staged->stream.issued)
-                return FERRY_E_BUSY;
+                return false;
         }
     }
+    return true;
+}
+
+void fry_cuda_staging_stop(fry_cuda_staging *staging)
+{
     if (!staging->has_thread)
-        return FERRY_OK;
-    fry_store_relaxed(&staging->is_stopping, 1);
+        return;
+    fry_store_relaxed(&staging->is_stopping, 1); /* before the notify's barrier */
     fry_eventcount_notify(&staging->idle, INT_MAX);
     (void)pthread_join(staging->thread, NULL);
     staging->has_thread = false;
-    return FERRY_OK;
 }
 
 void fry_cuda_staging_close(fry_cuda_staging *staging)

@@ -26,10 +26,14 @@ fry_cuda_staging *fry_cuda_staging_open(fry_backend *backend);
 ferry_status fry_cuda_staging_add(fry_cuda_staging *staging, fry_cuda_device *device,
                                   size_t staging_bytes);
 
-/* Ends the thread. FERRY_OK; FERRY_E_BUSY: something has not fired, and nothing is done. */
-ferry_status fry_cuda_staging_stop(fry_cuda_staging *staging);
+/* Nothing that was issued has yet to fire. */
+bool fry_cuda_staging_is_idle(const fry_cuda_staging *staging);
 
-/* Frees it with the staged streams, while contexts are still there. Stopped before. */
+/* Ends the thread. It is idle. */
+void fry_cuda_staging_stop(fry_cuda_staging *staging);
+
+/* Frees it with the staged streams, while contexts are still there. Stopped before. NULL is
+ * allowed. */
 void fry_cuda_staging_close(fry_cuda_staging *staging);
 
 /* fry_device_ops of the same names, for staged streams. */
