@@ -20,10 +20,10 @@ endif()
 
 file(GLOB gpu_sources CONFIGURE_DEPENDS gpu*.c rivals/cuda*.c)
 add_executable(ferry_bench_gpu ferry_bench_gpu.c bench.c reach_find.c report.c table.c ${gpu_sources})
-set_target_properties(ferry_bench_gpu PROPERTIES SKIP_BUILD_RPATH ON)
+set_target_properties(ferry_bench_gpu PROPERTIES
+    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/..")
 target_include_directories(ferry_bench_gpu PRIVATE ${PROJECT_SOURCE_DIR})
 target_include_directories(ferry_bench_gpu SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
-target_link_options(ferry_bench_gpu PRIVATE "-Wl,-rpath,$ORIGIN/..")
 target_link_libraries(ferry_bench_gpu PRIVATE
     ferry::ferry ferry_compile ferry_kernels PkgConfig::JANSSON Threads::Threads m ${cudart})
 add_dependencies(ferry_bench_gpu ferry_cuda) # which ferry opens at run time

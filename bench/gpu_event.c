@@ -27,7 +27,8 @@
 
 #define COPY_BYTES 64
 #define WAYS_MAX 12
-#define SPIN_NS INT64_C(1000000000)
+#define WAIT_SPIN_NS INT64_C(1000000000)
+#define LOOP_SPIN_NS 400000 /* so that a loop sleeps while it is the others' turn */
 #define SPINNING_HOLD_NS 50000
 #define RELEASE_SPIN_NS 200000 /* how early the releasing thread wakes, to be on time */
 
@@ -153,8 +154,8 @@ typedef struct event_bench {
 static void side_open(ferry_side *side, ferry_completion completion, side_kind kind)
 {
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
-    options.spin_ns = kind == SIDE_WATCHED ? SPIN_NS : 0;
-    options.wait_spin_ns = kind == SIDE_WAITED ? SPIN_NS : -1;
+    options.spin_ns = kind == SIDE_WATCHED ? LOOP_SPIN_NS : 0;
+    options.wait_spin_ns = kind == SIDE_WAITED ? WAIT_SPIN_NS : -1;
     side->engine = bench_gpu_engine(&options, completion, &side->device);
     side->source = bench_buffer(side->engine, "host:0", COPY_BYTES, 1);
     side->target = bench_buffer(side->engine, "host:1", COPY_BYTES, 0);
