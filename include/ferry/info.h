@@ -84,7 +84,10 @@ typedef struct ferry_device_info {
     int32_t highest_priority;     /* both 0: there is one priority */
 } ferry_device_info;
 
-#define FERRY_DEVICE_INFO_INIT {.struct_size = sizeof(ferry_device_info)}
+#define FERRY_DEVICE_INFO_INIT                                                                     \
+    {                                                                                              \
+        .struct_size = sizeof(ferry_device_info)                                                   \
+    }
 
 /*
  * Tells what a device is.
