@@ -49,6 +49,7 @@ typedef struct action {
 } action;
 
 static uint64_t random_state;
+static bool coarse; /* ranges begin and end at the same places, so that one often covers another */
 static CUdeviceptr memory;
 static unsigned char expected[BYTES], *result;
 static CUstream streams[STREAMS];
@@ -117,7 +118,9 @@ static void mark(uint64_t *bytes, size_t start, size_t row_bytes, size_t row_cou
 /* Where something of that extent may begin. */
 static size_t place(size_t row_bytes, size_t row_count, size_t pitch)
 {
-    return number(BYTES + 1 - ((row_count - 1) * pitch + row_bytes));
+    const size_t start = number(BYTES + 1 - ((row_count - 1) * pitch + row_bytes));
+
+    return coarse ? start & ~(size_t)63 : start;
 }
 
 static bool overlaps_itself(const footprint *footprint)
@@ -137,7 +140,9 @@ static action draw(footprint *footprint)
         memset(footprint, 0, sizeof *footprint);
         action.form = (form)number(FORM_COUNT);
         action.value = (unsigned char)number(256);
-        action.row_bytes = action.form == FORM_VALUE ? 4 : 1 + number(12);
+        action.row_bytes = action.form == FORM_VALUE ? 4
+                           : coarse                  ? 4 * (1 + number(3))
+                                                     : 1 + number(12);
         action.row_count = action.form == FORM_ROWS ? 1 + number(8) : 1;
         action.dst_pitch = action.row_bytes + number(40);
         action.src_pitch = action.row_bytes + number(40);
@@ -204,6 +209,7 @@ static bool is_race(const footprint *a, const footprint *b)
 static void begin(uint64_t seed)
 {
     random_state = seed * 0x9e3779b97f4a7c15 + 1;
+    coarse = seed % 2 == 1;
     memset(before, 0, sizeof before);
     memset(is_recorded, 0, sizeof is_recorded);
     for (size_t i = 1; i < STREAMS; i++)
