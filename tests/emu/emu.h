@@ -16,7 +16,7 @@
  *     and into pageable memory, and from host to host, when they are done;
  *   - synchronous copies when they are done, but between devices at once, as memsets of device
  * memory;
- *   - cuMemFree when its context has nothing left to do.
+ *   - cuMemFree when the memory's context has nothing left to do.
  *
  * WHAT IS CAUGHT. One line on stderr, "emu: caught WHAT: details", and abort(); with
  * FERRY_EMU_CATCH=count it is only counted.
@@ -47,7 +47,7 @@
  *     have other names); managed memory, arrays, IPC, virtual memory, external semaphores: none is
  *     there. Allocations while capturing give CUDA_ERROR_NOT_SUPPORTED.
  *
- * THE ENVIRONMENT, read by cuInit:
+ * THE ENVIRONMENT, read when the library is loaded, or by cuInit:
  *   FERRY_EMU_DEVICES=n  devices, 1 to 8; 2 if not given
  *   FERRY_EMU_CATCH=count  catches are only counted
  *   FERRY_EMU_SEED=n     operations are delayed at random places, from this seed; 0: they are not
