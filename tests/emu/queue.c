@@ -327,6 +327,7 @@ static void *thread_main(void *arg)
         emu_operation_free(operation);
     }
     stream->has_thread = false;
+    emu_stream_unlist(stream);
     emu_object_drop(stream);
     emu_unlock();
     return NULL;
