@@ -39,6 +39,8 @@
  *     is not done when the second is issued. Tests make that certain with emu_hold, or likelier
  * with many seeds. So is an order that the host makes with the memory it polls: what it waited for
  * is done, and no longer looked at.
+ *     Copies and kernels count as undone until they are over, also where the host has polled their
+ *     last byte; a written value is there in the moment in which its operation is done.
  *   - An order between streams that is made by cuStreamWaitValue alone: what the waiting stream
  * does then counts as unordered while the writing stream's operations are not done.
  *   - What kernels touch that do not declare it (kernel.h).
