@@ -265,11 +265,14 @@ static ferry_future *refuse_all(batch *self, ferry_engine *engine, ferry_status 
 
 /* ---- staging ---- */
 
-/* A copy that needs no node if nobody is at its buffers; a wrong one may be among them. */
+/* A copy that needs no node if nobody is at its buffers; a wrong one may be among them. None of a
+ * GPU's: those are never done at once, and its lane may take a question to the driver. */
 static bool may_do_at_once(const batch *self, const ferry_op *op, const fry_request *request)
 {
     const ferry_op_options *options = &request->options;
     return op->kind == FERRY_OP_COPY && op->row_count <= 1 && op->dst.size_bytes != 0 &&
+           op->dst.buffer != NULL && op->src.buffer != NULL &&
+           fry_buffers_are_hosts(op->dst.buffer, op->src.buffer) &&
            op->dst.size_bytes <= request->engine->inline_copy_bytes && options->after_count == 0 &&
            options->access_count == 0 && options->deadline_ns == 0 &&
            self->request.options.after_count == 0 && !self->is_traced;

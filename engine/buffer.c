@@ -31,21 +31,89 @@ static ferry_status buffer_create(ferry_device *device, size_t size_bytes, ferry
     return FERRY_OK;
 }
 
-ferry_status ferry_buffer_alloc(ferry_device *device, size_t size_bytes, ferry_buffer **buffer_p)
+/* Any open GPU of the engine; NULL: there is none. */
+static fry_device *gpu_of(const ferry_engine *engine)
 {
+    uint32_t count = fry_device_count(engine);
+    for (uint32_t i = engine->options.host_devices; i < count; i++) {
+        if (engine->devices[i].device->ops->memory_is_pinned != NULL)
+            return engine->devices[i].device;
+    }
+    return NULL;
+}
+
+/* Page-locked memory is the host's, but a driver's to give. */
+static ferry_status memory_alloc(ferry_buffer *buffer, fry_memory_kind kind)
+{
+    const ferry_device *device = buffer->device;
+    fry_device *from = device->device;
+    if (kind == FRY_MEMORY_PINNED)
+        from = device->host_lane != NULL ? gpu_of(device->engine) : NULL;
+    if (from == NULL)
+        return FERRY_E_UNSUPPORTED;
+    buffer->kind = (uint8_t)kind;
+    buffer->pages = kind == FRY_MEMORY_PINNED ? FRY_PAGES_PINNED : FRY_PAGES_UNASKED;
+    buffer->memory_device = from;
+    return from->ops->memory_alloc(from, buffer->size_bytes, kind, &buffer->data);
+}
+
+ferry_status ferry_buffer_alloc_kind(ferry_device *device, size_t size_bytes, ferry_memory kind,
+                                     ferry_buffer **buffer_p)
+{
+    static const fry_memory_kind kinds[] = {
+        [FERRY_MEMORY_DEFAULT] = FRY_MEMORY_DEFAULT,
+        [FERRY_MEMORY_PINNED] = FRY_MEMORY_PINNED,
+        [FERRY_MEMORY_PLAIN] = FRY_MEMORY_PLAIN,
+    };
     ferry_buffer *buffer;
     ferry_status status = buffer_create(device, size_bytes, buffer_p, &buffer);
     if (status != FERRY_OK)
         return status;
-    fry_device *backend = device->device;
-    status = backend->ops->memory_alloc(backend, size_bytes, FRY_MEMORY_DEFAULT, &buffer->data);
-    if (status != FERRY_OK) {
-        fry_free(&device->engine->memory, buffer, sizeof *buffer);
-        return status;
-    }
-    fry_engine_retain(device->engine);
+    ferry_engine *engine = device->engine;
+    const char *why = "a buffer of no known kind of memory is refused";
+    status = FERRY_E_INVALID;
+    if ((size_t)kind >= sizeof kinds / sizeof kinds[0])
+        goto err_buffer;
+    status = memory_alloc(buffer, kinds[kind]);
+    why = kind == FERRY_MEMORY_PINNED && device->host_lane != NULL
+              ? "there is no pinned memory: no GPU is open that could give it"
+              : "the device has no memory of that kind";
+    if (status != FERRY_OK)
+        goto err_buffer;
+    fry_engine_retain(engine);
     *buffer_p = buffer;
     return FERRY_OK;
+
+err_buffer:
+    if (status == FERRY_E_INVALID || status == FERRY_E_UNSUPPORTED)
+        fry_log_line(&engine->log, FERRY_LOG_WARNING, "%s: %s", device->device->name, why);
+    fry_free(&engine->memory, buffer, sizeof *buffer);
+    return status;
+}
+
+ferry_status ferry_buffer_alloc(ferry_device *device, size_t size_bytes, ferry_buffer **buffer_p)
+{
+    return ferry_buffer_alloc_kind(device, size_bytes, FERRY_MEMORY_DEFAULT, buffer_p);
+}
+
+/* NULL: the device can copy it. A host's is asked of the GPUs that are open: no other can know. */
+static const char *memory_complaint(const ferry_device *device, const void *memory,
+                                    size_t size_bytes)
+{
+    const fry_device_ops *ops = device->device->ops;
+    if (device->host_lane == NULL)
+        return ops->memory_is_here == NULL ||
+                       ops->memory_is_here(device->device, memory, size_bytes)
+                   ? NULL
+                   : "wrapping memory that is not this device's is refused";
+    uint32_t count = fry_device_count(device->engine);
+    for (uint32_t i = device->engine->options.host_devices; i < count; i++) {
+        fry_device *gpu = device->engine->devices[i].device;
+        if (gpu->ops->memory_is_off_host != NULL &&
+            gpu->ops->memory_is_off_host(gpu, memory, size_bytes))
+            return "wrapping a GPU's memory as a host's is refused";
+    }
+    return NULL;
 }
 
 ferry_status ferry_buffer_wrap(ferry_device *device, void *memory, size_t size_bytes,
@@ -57,6 +125,13 @@ ferry_status ferry_buffer_wrap(ferry_device *device, void *memory, size_t size_b
     ferry_status status = buffer_create(device, size_bytes, buffer_p, &buffer);
     if (status != FERRY_OK)
         return status;
+    const char *complaint = memory_complaint(device, memory, size_bytes);
+    if (complaint != NULL) {
+        fry_log_line(&device->engine->log, FERRY_LOG_WARNING, "%s: %s", device->device->name,
+                     complaint);
+        fry_free(&device->engine->memory, buffer, sizeof *buffer);
+        return FERRY_E_INVALID;
+    }
     buffer->is_wrapped = true;
     buffer->data = memory;
     buffer->free_fn = free_fn;
@@ -64,6 +139,29 @@ ferry_status ferry_buffer_wrap(ferry_device *device, void *memory, size_t size_b
     fry_engine_retain(device->engine);
     *buffer_p = buffer;
     return FERRY_OK;
+}
+
+/* Asked once: memory that is page-locked stays so while a GPU may copy it. Two threads that ask at
+ * once are told the same. */
+static bool is_pageable(ferry_buffer *buffer, fry_device *gpu)
+{
+    uint8_t pages = fry_load_relaxed(&buffer->pages);
+    if (pages == FRY_PAGES_UNASKED) {
+        bool is_pinned = gpu->ops->memory_is_pinned == NULL ||
+                         gpu->ops->memory_is_pinned(gpu, buffer->data, buffer->size_bytes);
+        pages = is_pinned ? FRY_PAGES_PINNED : FRY_PAGES_PAGEABLE;
+        fry_store_relaxed(&buffer->pages, pages);
+    }
+    return pages == FRY_PAGES_PAGEABLE;
+}
+
+fry_lane *fry_lane_of_gpu(ferry_buffer *dst, ferry_buffer *src)
+{
+    fry_device *to = dst->device->device, *from = src->device->device;
+    if (dst->device->host_lane != NULL)
+        return from->ops->copy_stream(to, from, is_pageable(dst, from))->lane;
+    bool from_pageable = src->device->host_lane != NULL && is_pageable(src, to);
+    return to->ops->copy_stream(to, from, from_pageable)->lane;
 }
 
 void fry_buffer_unretain(ferry_buffer *buffer)
@@ -99,9 +197,9 @@ size_t fry_buffers_free(ferry_engine *engine, fry_link *buffers)
         ferry_buffer *buffer = FRY_CONTAINER(buffers, ferry_buffer, free_link);
         buffers = buffers->next;
         if (!buffer->is_wrapped) {
-            fry_device *backend = buffer->device->device;
-            backend->ops->memory_free(backend, buffer->data, buffer->size_bytes,
-                                      FRY_MEMORY_DEFAULT);
+            fry_device *from = buffer->memory_device;
+            from->ops->memory_free(from, buffer->data, buffer->size_bytes,
+                                   (fry_memory_kind)buffer->kind);
         } else if (buffer->free_fn != NULL) {
             buffer->free_fn(buffer->free_arg, buffer->data, buffer->size_bytes);
         }

@@ -78,6 +78,7 @@ static void engine_free(ferry_engine *engine)
     fry_pool_close(&engine->writables);
     fry_tasks_close(engine);
     fry_devices_detach(engine);
+    fry_backends_destroy(engine);
     fry_host_destroy(engine->host);
     fry_attachment_free(engine);
     fry_embedded_close(engine);
@@ -85,6 +86,7 @@ static void engine_free(ferry_engine *engine)
     fry_nvtx_destroy(&memory, engine->nvtx);
     fry_watchdog_close(engine);
     (void)pthread_mutex_destroy(&engine->cold);
+    (void)pthread_mutex_destroy(&engine->opening);
     (void)pthread_mutex_destroy(&engine->room_lock);
     fry_free(&memory, engine, sizeof *engine);
 }
@@ -178,11 +180,12 @@ static const char *options_complaint(const ferry_engine_options *options)
 }
 
 /*
- * On a worker. It does the graph's work itself if nobody else is at it: the future resolves and
- * what follows is issued without waking the loop, which is a thread switch on a core that has
- * copies to do. In embedded mode nothing moves but in the user's calls, so there it only wakes.
+ * On a host's worker or a backend's thread. It does the graph's work itself if nobody else is at
+ * it: the future resolves and what follows is issued without waking the loop, which is a thread
+ * switch on a core that has copies to do. In embedded mode nothing moves but in the user's calls,
+ * so there it only wakes.
  */
-static void host_has_fired(void *arg)
+void fry_device_has_fired(void *arg)
 {
     ferry_engine *engine = arg;
     fry_context *context = engine->embedded ? NULL : fry_context_get(engine);
@@ -201,15 +204,19 @@ static ferry_status open_devices(ferry_engine *engine, const ferry_engine_option
     fry_host_options host = {.device_count = options->host_devices,
                              .worker_count = options->host_workers,
                              .inline_copy_bytes = options->inline_copy_bytes,
-                             .notify = {host_has_fired, engine},
+                             .notify = {fry_device_has_fired, engine},
                              .gate = fry_test_host_gate,
                              .tracing = &engine->tracing,
                              .clock = &engine->clock};
     ferry_status status = fry_host_open(&engine->memory, &host, &engine->host);
     if (status != FERRY_OK)
         return status;
-    for (uint32_t i = 0; status == FERRY_OK && i < options->host_devices; i++)
-        status = fry_device_attach(engine, fry_host_device(engine->host, i), NULL);
+    for (uint32_t i = 0; status == FERRY_OK && i < options->host_devices; i++) {
+        ferry_device *device;
+        status = fry_device_attach(engine, fry_host_device(engine->host, i), &device);
+        if (status == FERRY_OK)
+            device->host_lane = &device->lanes[0];
+    }
     if (status != FERRY_OK)
         (void)fry_host_stop(engine->host);
     return status;
@@ -337,6 +344,7 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     }
     engine_init(engine, &memory, &options);
     (void)pthread_mutex_init(&engine->cold, NULL);
+    (void)pthread_mutex_init(&engine->opening, NULL);
     (void)pthread_mutex_init(&engine->room_lock, NULL);
     fry_engine_register(engine);
     why = "the poller's descriptors can't be had";
@@ -421,6 +429,9 @@ ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns)
         return FERRY_E_BUSY;
     if (engine->ended)
         goto done;
+    int64_t end_ns = INT64_MAX;
+    if (timeout_ns >= 0 && __builtin_add_overflow(fry_clock_monotonic_ns(), timeout_ns, &end_ns))
+        end_ns = INT64_MAX;
     fry_store_seq_cst(&engine->closing, 1);
     fry_wake(engine);
     bool stopped = engine->embedded ? fry_embedded_end(engine, timeout_ns)
@@ -431,6 +442,10 @@ ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns)
         goto done;
     }
     (void)fry_host_stop(engine->host); /* nothing is issued any more */
+    if (!fry_backends_stop(engine, end_ns)) {
+        status = FERRY_E_DEADLINE;
+        goto done;
+    }
     engine->ended = true;
 done:
     fry_baton_give(&engine->ending);

@@ -93,6 +93,7 @@ struct ferry_device {
     ferry_engine *engine;
     fry_lane *lanes; /* of its streams, by their index in the device */
     uint32_t lane_count;
+    fry_lane *host_lane; /* a host's: the lane of copies to it from hosts; NULL: it is none */
     size_t lane_bytes;
 };
 
@@ -213,13 +214,15 @@ struct ferry_engine {
     /* Cold. */
     int64_t references __attribute__((aligned(64))); /* see engine.c */
     fry_pool nodes, edges, uses, segments, readers;
-    fry_pool reserve;             /* nodes that stand for writes that were refused */
-    fry_pool writables;           /* nodes that tell of room: see writable.c */
-    fry_node *writable;           /* the promise of room that all share, or one cancelled */
-    int64_t load_target;          /* atomic: what `load` must fall to for one that was refused */
-    pthread_mutex_t room_lock;    /* who looks for room, and `writable` */
-    ferry_engine_options options; /* in force; without pointers to what was copied */
-    pthread_mutex_t cold;         /* contexts, embedded waiters, trace hooks */
+    fry_pool reserve;              /* nodes that stand for writes that were refused */
+    fry_pool writables;            /* nodes that tell of room: see writable.c */
+    fry_node *writable;            /* the promise of room that all share, or one cancelled */
+    int64_t load_target;           /* atomic: what `load` must fall to for one that was refused */
+    pthread_mutex_t room_lock;     /* who looks for room, and `writable` */
+    ferry_engine_options options;  /* in force; without pointers to what was copied */
+    pthread_mutex_t cold;          /* contexts, embedded waiters, trace hooks */
+    pthread_mutex_t opening;       /* opening devices, and `backends`; no hot path takes it */
+    struct fry_backends *backends; /* of modules; NULL: nobody has asked for one */
     fry_context *contexts;
     fry_context *idle_contexts;
     uint32_t context_count;
@@ -283,6 +286,18 @@ ferry_status fry_device_attach(ferry_engine *engine, fry_device *device, ferry_d
 
 /* Frees what was attached but not the devices, which come after. */
 void fry_devices_detach(ferry_engine *engine);
+
+/* engine.c: a device's own thread has seen something fire; arg is the engine. */
+void fry_device_has_fired(void *arg);
+
+/*
+ * device.c: ends the backends of modules, when the graph is quiet. False: one was not quiet by
+ * end_ns (CLOCK_MONOTONIC; INT64_MAX never comes), which was logged; it can be tried again.
+ */
+bool fry_backends_stop(ferry_engine *engine, int64_t end_ns);
+
+/* And frees them, stopped before. */
+void fry_backends_destroy(ferry_engine *engine);
 
 /* Counts something that must outlive the engine handle: buffers, contexts in use. */
 void fry_engine_retain(ferry_engine *engine);

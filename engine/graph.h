@@ -285,11 +285,21 @@ struct fry_segment_tree {
     fry_segment *rbh_root;
 };
 
+/* Whether a GPU can copy a host buffer's memory straight. */
+enum fry_pages {
+    FRY_PAGES_UNASKED = 0, /* no copy between it and a GPU was submitted yet */
+    FRY_PAGES_PINNED,      /* page-locked */
+    FRY_PAGES_PAGEABLE,    /* not: it goes through the backend's staging */
+};
+
 struct ferry_buffer {
     uint32_t references;
     bool is_wrapped;
+    uint8_t kind;  /* fry_memory_kind, of memory that is ferry's */
+    uint8_t pages; /* fry_pages, of a host's; any thread, and all find the same */
     ferry_engine *engine;
     ferry_device *device;
+    fry_device *memory_device; /* whose memory_free takes it: pinned memory is a GPU's to free */
     void *data;
     size_t size_bytes;
     ferry_free_fn free_fn;
@@ -323,11 +333,28 @@ static inline bool fry_buffer_is_idle(const ferry_buffer *buffer)
            fry_load_relaxed(&buffer->refused) == FERRY_OK;
 }
 
-/* The lane that copies between two buffers go on. */
-static inline fry_lane *fry_lane_between(const ferry_buffer *dst, const ferry_buffer *src)
+/* The same where one of them is a GPU's; may ask its driver, so not with the baton. */
+fry_lane *fry_lane_of_gpu(ferry_buffer *dst, ferry_buffer *src);
+
+static inline bool fry_buffers_are_hosts(const ferry_buffer *dst, const ferry_buffer *src)
 {
-    fry_device *to = dst->device->device;
-    return to->ops->copy_stream(to, src->device->device, false)->lane;
+    return dst->device->host_lane != NULL && src->device->host_lane != NULL;
+}
+
+/* Whether a stream can copy between the two. */
+static inline bool fry_buffers_can_copy(const ferry_buffer *dst, const ferry_buffer *src)
+{
+    const ferry_device *to = dst->device, *from = src->device;
+    return fry_likely(to->host_lane != NULL) || from->host_lane != NULL ||
+           strcmp(to->device->ops->backend, from->device->ops->backend) == 0;
+}
+
+/* The lane that copies between two buffers go on, which fry_buffers_can_copy. */
+static inline fry_lane *fry_lane_between(ferry_buffer *dst, ferry_buffer *src)
+{
+    if (fry_likely(fry_buffers_are_hosts(dst, src)))
+        return dst->device->host_lane;
+    return fry_lane_of_gpu(dst, src);
 }
 
 /* observe.c */

@@ -2,6 +2,7 @@
 /* What there is, for `ferry info` and whoever wants to know. */
 #include "base/environment.h"
 #include "engine/engine.h"
+#include "gpu/module.h"
 
 #include <ferry/info.h>
 
@@ -40,20 +41,34 @@ size_t ferry_backend_count(void)
     return 6;
 }
 
+/* A backend that comes in a module. */
+static ferry_backend_info module_info(const char *name)
+{
+    ferry_backend_info info = {.name = name};
+    const fry_backend_ops *ops = fry_module_find(name, &info.reason);
+    if (ops != NULL)
+        info.device_count = ops->probe(&info.reason);
+    info.is_here = info.device_count != 0;
+    return info;
+}
+
 ferry_backend_info ferry_backend_at(size_t index)
 {
     const ferry_backend_info backends[] = {
-        {"host", true, "devices in the memory of this process, copied by worker threads"},
-        {"cuda", false, "this version of ferry has no CUDA module"},
-        {"nccl", false, "this version of ferry has no transfers between processes"},
-        {"ucx", false, "this version of ferry has no transfers between processes"},
-        {"libev", true, "engines can be attached to the user's libev loop"},
+        {"host", true, "devices in the memory of this process, copied by worker threads", 0},
+        {"cuda", false, NULL, 0},
+        {"nccl", false, "this version of ferry has no transfers between processes", 0},
+        {"ucx", false, "this version of ferry has no transfers between processes", 0},
+        {"libev", true, "engines can be attached to the user's libev loop", 0},
         {"nvtx", fry_nvtx_is_built,
          fry_nvtx_is_built ? "operations are NVTX ranges where a tool is injected"
-                           : "nvtx3/nvToolsExt.h was not found when ferry was built"},
+                           : "nvtx3/nvToolsExt.h was not found when ferry was built",
+         0},
     };
     _Static_assert(sizeof backends / sizeof backends[0] == 6, "ferry_backend_count");
-    return index < 6 ? backends[index] : (ferry_backend_info){0};
+    if (index >= 6)
+        return (ferry_backend_info){0};
+    return backends[index].reason != NULL ? backends[index] : module_info(backends[index].name);
 }
 
 /* ---- devices ---- */
@@ -96,6 +111,12 @@ static ferry_status hand_out(void *to, const void *from, size_t size_bytes)
     return FERRY_OK;
 }
 
+static void describe(const ferry_device *device, fry_device_facts *facts)
+{
+    memset(facts, 0, sizeof *facts);
+    device->device->ops->describe(device->device, facts);
+}
+
 ferry_status ferry_device_describe(ferry_device *device, ferry_device_info *info)
 {
     if (device == NULL || info == NULL)
@@ -103,17 +124,38 @@ ferry_status ferry_device_describe(ferry_device *device, ferry_device_info *info
     ferry_status status = fry_engine_check(device->engine);
     if (status != FERRY_OK)
         return status;
-    fry_device *of = device->device;
-    fry_device_facts facts = {0};
-    of->ops->describe(of, &facts);
+    const fry_device *of = device->device;
+    fry_device_facts facts;
+    describe(device, &facts);
     ferry_device_info found = {.name = of->name,
                                .backend = of->ops->backend,
                                .index = of->index,
                                .stream_count = facts.stream_count,
                                .capabilities = facts.capabilities,
                                .memory_bytes = facts.memory_bytes,
-                               .memory_unused_bytes = facts.memory_unused_bytes};
+                               .memory_unused_bytes = facts.memory_unused_bytes,
+                               .model = facts.model,
+                               .driver = facts.driver,
+                               .peers = facts.peers,
+                               .lowest_priority = facts.lowest_priority,
+                               .highest_priority = facts.highest_priority};
     return hand_out(info, &found, sizeof found);
+}
+
+const char *ferry_device_lacks(ferry_device *device, ferry_capability capability)
+{
+    bool is_one = false;
+#define IS_ONE(name, value, word, text) is_one |= capability == name;
+    FERRY_CAPABILITY_MAP(IS_ONE)
+#undef IS_ONE
+    if (device == NULL || !is_one || fry_engine_check(device->engine) != FERRY_OK)
+        return NULL;
+    fry_device_facts facts;
+    describe(device, &facts);
+    if ((facts.capabilities & (uint32_t)capability) != 0)
+        return NULL;
+    const char *why = facts.lacks[__builtin_ctz((uint32_t)capability)];
+    return why != NULL ? why : "its backend has nothing of the kind";
 }
 
 /* ---- limits ---- */

@@ -260,6 +260,14 @@ ferry_future *fry_request_submit(fry_request *request, fry_node *node)
 
 /* ---- nodes of copies and calls ---- */
 
+static ferry_status refuse_backends(ferry_engine *engine)
+{
+    return fry_request_refuse(
+        engine, FERRY_E_UNSUPPORTED,
+        "a copy between devices of two backends is refused: take it through a "
+        "host buffer");
+}
+
 static inline ferry_status check_copy(ferry_engine *engine, const ferry_span *dst,
                                       const ferry_span *src)
 {
@@ -271,6 +279,8 @@ static inline ferry_status check_copy(ferry_engine *engine, const ferry_span *ds
     if (dst->size_bytes != src->size_bytes)
         return fry_request_refuse(engine, FERRY_E_INVALID,
                                   "a copy between spans of two sizes is refused");
+    if (fry_unlikely(!fry_buffers_can_copy(dst->buffer, src->buffer)))
+        return refuse_backends(engine);
     uintptr_t to = (uintptr_t)dst->buffer->data + dst->offset_bytes;
     uintptr_t from = (uintptr_t)src->buffer->data + src->offset_bytes;
     if (to < from + src->size_bytes && from < to + dst->size_bytes)
@@ -355,6 +365,8 @@ ferry_status fry_request_check_rows(ferry_engine *engine, const fry_row_span *ds
     if (dst->first.size_bytes != src->first.size_bytes)
         return fry_request_refuse(engine, FERRY_E_INVALID,
                                   "a copy between rows of two sizes is refused");
+    if (!fry_buffers_can_copy(dst->first.buffer, src->first.buffer))
+        return refuse_backends(engine);
     fry_rows to = rows_of(dst), from = rows_of(src);
     if (to.row_bytes != 0 && rows_meet(&to, &from))
         return fry_request_refuse(engine, FERRY_E_INVALID,

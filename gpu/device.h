@@ -77,18 +77,29 @@ typedef struct fry_notify {
     void *arg;
 } fry_notify;
 
-/* What a device is; `capabilities` are ferry_capability, summed. */
+#define FRY_CAPABILITY_BITS 16
+
+/*
+ * What a device is; `capabilities` are ferry_capability, summed. The caller zeroes it, so what a
+ * backend does not know is 0 and NULL. Texts are one line, static or of the device's life.
+ */
 typedef struct fry_device_facts {
     uint32_t stream_count;
     uint32_t capabilities;
-    uint64_t memory_bytes;        /* 0 unknown, as the next */
-    uint64_t memory_unused_bytes; /* about what could be had now */
+    uint64_t memory_bytes;
+    uint64_t memory_unused_bytes;              /* about what could be had now */
+    uint64_t peers;                            /* bit N: device N of its backend, from and to
+                                                  which it copies without the host */
+    int32_t lowest_priority, highest_priority; /* of streams, as the driver counts */
+    const char *model;                         /* its maker's name for it */
+    const char *driver;                        /* "CUDA 13.0" */
+    const char *lacks[FRY_CAPABILITY_BITS];    /* by bit: why it has not that capability */
 } fry_device_facts;
 
 typedef struct fry_device_ops {
     const char *backend; /* "host" */
 
-    /* Any thread; may ask the system. */
+    /* Any thread; may ask the system or the driver. */
     void (*describe)(fry_device *device, fry_device_facts *facts);
 
     /*
@@ -105,6 +116,12 @@ typedef struct fry_device_ops {
 
     /* Whether host memory is page-locked for this device. Any thread. NULL on the host. */
     bool (*memory_is_pinned)(fry_device *device, const void *memory, size_t size_bytes);
+
+    /*
+     * Whether the CPU can't touch this memory, since it is some device's of this backend (managed
+     * memory is not). Any thread. NULL: there is no such memory.
+     */
+    bool (*memory_is_off_host)(fry_device *device, const void *memory, size_t size_bytes);
 
     /*
      * All streams of the device, by index; NULL past the last. The engine hangs a lane on each

@@ -22,7 +22,7 @@
 typedef struct fry_module_host {
     uint32_t version;    /* FRY_MODULE_VERSION */
     uint32_t size_bytes; /* of this struct */
-    const char *build;   /* FERRY_VERSION_TEXT */
+    const char *build;   /* ferry_version() */
     void *(*alloc)(const fry_memory *memory, size_t size_bytes, size_t align_bytes);
     void *(*alloc_raw)(const fry_memory *memory, size_t size_bytes, size_t align_bytes);
     void (*free)(const fry_memory *memory, void *pointer, size_t size_bytes);
@@ -92,8 +92,9 @@ typedef const fry_backend_ops *(*fry_module_entry_fn)(const fry_module_host *hos
 
 /*
  * The backend of a module ("cuda"): from FERRY_MODULE_PATH, then from the folder `ferry` beside the
- * library. Opened by the first call, once a process, and kept. NULL: *reason says why, static.
- * *reason may be NULL. Any thread; may block.
+ * library. Opened by the first call, once a process, and kept, and so is its answer. NULL: *reason
+ * says why, in text that stays; always in a fork's child of a process that has it. reason may be
+ * NULL. Any thread; may block.
  */
 const fry_backend_ops *fry_module_find(const char *name, const char **reason);
 

@@ -12,7 +12,7 @@ static void *run_layers(void *arg)
 {
     const demo_plan *plan = arg;
     for (size_t i = 0; i < plan->step_count; i++) {
-        if (!plan->steps[i].is_copy)
+        if (plan->steps[i].kind == DEMO_STEP_LAYER)
             demo_step_run(&plan->steps[i]);
     }
     return NULL;
@@ -22,7 +22,7 @@ static void *run_copies(void *arg)
 {
     const demo_plan *plan = arg;
     for (size_t i = 0; i < plan->step_count; i++) {
-        if (plan->steps[i].is_copy)
+        if (plan->steps[i].kind != DEMO_STEP_LAYER)
             demo_step_run(&plan->steps[i]);
     }
     return NULL;

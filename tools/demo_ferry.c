@@ -6,14 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/*
- * How many ticks may be submitted and unfinished. Ferry starts a copy as soon as its buffer is
- * free, so with everything submitted at once the first weights of the last stages would be copied
- * ahead of those the first stage needs next. Too few, and copying or computing runs dry when the
- * submitting thread gets a CPU late, since both CPUs of a small machine are busy.
- */
-#define LOOKAHEAD_TICKS 8
-
 static ferry_status call_step(void *arg)
 {
     demo_step_run(arg);
@@ -24,7 +16,7 @@ static ferry_future *submit_step(demo_plan *plan, demo_executor *executor, demo_
 {
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.label = step->label;
-    if (step->is_copy)
+    if (step->kind != DEMO_STEP_LAYER)
         return ferry_copy(plan->engine, step->out, step->in, &options);
     const ferry_access accesses[] = {
         {step->weights, FERRY_READ},
@@ -42,11 +34,11 @@ static ferry_future *submit_step(demo_plan *plan, demo_executor *executor, demo_
  */
 static void submit_all(demo_plan *plan, demo_executor *executor, ferry_future **futures)
 {
-    size_t behind = 0; /* the first step that is not LOOKAHEAD_TICKS behind */
+    size_t behind = 0; /* the first step that is not DEMO_LOOKAHEAD_TICKS behind */
     for (size_t i = 0; i < plan->step_count; i++) {
         demo_step *step = &plan->steps[i];
         size_t before = behind;
-        while (plan->steps[behind].tick + LOOKAHEAD_TICKS <= step->tick)
+        while (plan->steps[behind].tick + DEMO_LOOKAHEAD_TICKS <= step->tick)
             behind++;
         if (behind > before)
             (void)ferry_future_wait(futures[behind - 1], -1);
@@ -68,8 +60,15 @@ static void tell_failure(ferry_future *future, const char *label)
                 ferry_status_name(error->cause->status));
 }
 
-/* Resolved is not yet quiet, and the caller goes on to touch the memory. */
-static int wait_quiet(demo_plan *plan)
+int demo_ferry_check(ferry_future *future, const char *label)
+{
+    if (ferry_future_poll(future) == FERRY_OK)
+        return 0;
+    tell_failure(future, label);
+    return EXIT_FAILURE;
+}
+
+int demo_ferry_wait_quiet(demo_plan *plan)
 {
     ferry_future *drained = ferry_engine_drain(plan->engine);
     int result = 0;
@@ -93,14 +92,10 @@ int demo_ferry_run(demo_plan *plan, demo_executor *executor, double *seconds_p)
     *seconds_p = demo_now_s() - begin_s;
 
     int result = 0;
-    for (size_t i = 0; i < plan->step_count && !result; i++) {
-        if (ferry_future_poll(futures[i]) != FERRY_OK) {
-            tell_failure(futures[i], plan->steps[i].label);
-            result = EXIT_FAILURE;
-        }
-    }
+    for (size_t i = 0; i < plan->step_count && !result; i++)
+        result = demo_ferry_check(futures[i], plan->steps[i].label);
     if (!result)
-        result = wait_quiet(plan);
+        result = demo_ferry_wait_quiet(plan);
     if (result) /* with no limit: steps end by themselves, and the executor must not end before */
         (void)ferry_engine_shutdown(plan->engine, -1);
     for (size_t i = 0; i < plan->step_count; i++)

@@ -7,11 +7,26 @@
 #include "tools/demo_plan.h"
 
 /*
+ * How many ticks may be submitted and unfinished. Ferry starts a copy as soon as its buffer is
+ * free, so with everything submitted at once the first weights of the last stages would be copied
+ * ahead of those the first stage needs next. Too few, and copying or computing runs dry when the
+ * submitting thread gets a CPU late, since both CPUs of a small machine are busy.
+ */
+#define DEMO_LOOKAHEAD_TICKS 8
+
+/*
  * Runs all steps once and gives the seconds from the first submit until the last future resolved.
  * Returns 0 when every operation succeeded, none of them still touching memory; otherwise an exit
  * status after a message on stderr that says which operation failed first and why. Then the engine
  * is shut down.
  */
 int demo_ferry_run(demo_plan *plan, demo_executor *executor, double *seconds_p);
+
+/* Tells of a future that has failed, with its label and cause, and returns an exit status; else 0.
+ */
+int demo_ferry_check(ferry_future *future, const char *label);
+
+/* Resolved is not yet quiet, and the caller goes on to touch the memory. Returns as above. */
+int demo_ferry_wait_quiet(demo_plan *plan);
 
 #endif

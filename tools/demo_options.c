@@ -6,20 +6,26 @@
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 #define LIMITS(least, most) "(" TEXT(least) " to " TEXT(most) "; default "
 
 static const char documentation[] =
-    "Runs a pipeline-parallel forward pass of a multi-layer perceptron over several host devices. "
+    "Runs a pipeline-parallel forward pass of a multi-layer perceptron over several devices. "
     "Micro-batches move from stage to stage, and the weights of every layer stream from host:0 for "
-    "every micro-batch, as ferry copies; their order comes from the buffers alone. The output is "
-    "compared bit for bit with a plain computation on one device, and the time with other ways to "
-    "do the same work.\v"
+    "every micro-batch, as ferry copies; their order comes from the buffers alone, and on GPUs "
+    "from "
+    "the events of the streams that compute. The output is compared bit for bit with a plain "
+    "computation on one device, and the time with other ways to do the same work.\v"
     "Exit status: 0 done and verified, 1 something failed or the output differs, 2 bad options.";
 
 static const struct argp_option option_list[] = {
+    {"device", 'd', "KIND", 0,
+     "host: host devices, layers computed by a thread (default); cuda: GPUs, layers computed by "
+     "kernels. Where there are fewer GPUs than stages, stages are on logical devices",
+     0},
     {"stages", 's', "N", 0, "Stages, each on a device of its own " LIMITS(1, DEMO_STAGES_MAX) "4)",
      0},
     {"layers", 'l', "N", 0, "Layers of each stage " LIMITS(1, DEMO_LAYERS_MAX) "3)", 0},
@@ -78,6 +84,11 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
 {
     demo_options *options = state->input;
     switch (key) {
+    case 'd':
+        options->is_cuda = strcmp(argument, "cuda") == 0;
+        if (!options->is_cuda && strcmp(argument, "host") != 0)
+            argp_error(state, "--device is '%s'; it must be host or cuda", argument);
+        return 0;
     case 's':
         options->stages = parse_number(state, "stages", argument, DEMO_STAGES_MAX);
         return 0;
@@ -138,7 +149,7 @@ size_t demo_options_memory_bytes(const demo_options *options, size_t rows)
 {
     size_t weights =
         options->stages * (options->layers + 2); /* kept on host:0, and double buffers */
-    /* In, hidden and out of each stage, doubled; input, output and the reference's three. */
-    size_t activations = options->stages * 6 + options->micro_batches * 5;
+    /* In, hidden and out of each stage, doubled; input, output and the reference's two. */
+    size_t activations = options->stages * 6 + options->micro_batches * 4;
     return sizeof(float) * options->width * (weights * options->width + activations * rows);
 }

@@ -3,6 +3,7 @@
 
 #include "tools/demo_bare.h"
 #include "tools/demo_ferry.h"
+#include "tools/demo_gpu.h"
 #include "tools/demo_measure.h"
 #include "tools/demo_report.h"
 #include "tools/progress_bar.h"
@@ -56,35 +57,35 @@ static int read_input(const demo_options *options, unsigned char **bytes_p, size
     return 0;
 }
 
+static int run_ferry(demo_rounds *rounds, double *seconds_p)
+{
+    return rounds->plan->cuda ? demo_gpu_ferry(rounds->plan, seconds_p)
+                              : demo_ferry_run(rounds->plan, rounds->executor, seconds_p);
+}
+
 static int run_way(demo_rounds *rounds, demo_way way, double *seconds_p)
 {
-    static const char *const names[] = {"computing alone", "copying alone", "one after the other",
-                                        "two bare threads", "through ferry"};
+    static const struct {
+        const char *name;
+        int (*on_hosts)(demo_plan *plan, double *seconds_p);
+        int (*on_gpus)(demo_plan *plan, double *seconds_p);
+    } ways[] = {
+        [DEMO_WAY_COMPUTE] = {"computing alone", demo_bare_compute, demo_gpu_compute},
+        [DEMO_WAY_COPY] = {"copying alone", demo_bare_copy, demo_gpu_copy},
+        [DEMO_WAY_SERIAL] = {"one after the other", demo_bare_serial, demo_gpu_serial},
+        [DEMO_WAY_CONTROL] = {"by hand", demo_bare_control, demo_gpu_control},
+        [DEMO_WAY_FERRY] = {"through ferry", NULL, NULL},
+    };
     demo_plan *plan = rounds->plan;
-    progress_bar_show(&rounds->bar, names[way]);
-    bool has_output = way == DEMO_WAY_SERIAL || way == DEMO_WAY_FERRY;
-    if (has_output)
-        demo_plan_poison(plan);
-    else
-        demo_plan_prime(plan);
-    int result = 0;
-    switch (way) {
-    case DEMO_WAY_COMPUTE:
-        result = demo_bare_compute(plan, seconds_p);
-        break;
-    case DEMO_WAY_COPY:
-        result = demo_bare_copy(plan, seconds_p);
-        break;
-    case DEMO_WAY_SERIAL:
-        result = demo_bare_serial(plan, seconds_p);
-        break;
-    case DEMO_WAY_CONTROL:
-        result = demo_bare_control(plan, seconds_p);
-        break;
-    case DEMO_WAY_FERRY:
-        result = demo_ferry_run(plan, rounds->executor, seconds_p);
-        break;
-    }
+    progress_bar_show(&rounds->bar, ways[way].name);
+    /* Two bare threads without an order have none; streams and events by hand have. */
+    bool has_output =
+        way == DEMO_WAY_SERIAL || way == DEMO_WAY_FERRY || (way == DEMO_WAY_CONTROL && plan->cuda);
+    int result = has_output ? demo_plan_poison(plan) : demo_plan_prime(plan);
+    if (!result && way == DEMO_WAY_FERRY)
+        result = run_ferry(rounds, seconds_p);
+    else if (!result)
+        result = (plan->cuda ? ways[way].on_gpus : ways[way].on_hosts)(plan, seconds_p);
     if (has_output && !result && !demo_plan_verify(plan))
         rounds->is_verified = false;
     progress_bar_advance(&rounds->bar);
@@ -141,12 +142,15 @@ static int fail_trace(const demo_plan *plan, ferry_status status)
 /* Once more through ferry, recorded. Not a measured round, as recording takes time too. */
 static int trace_round(demo_plan *plan, demo_executor *executor, demo_result *outcome)
 {
+    demo_rounds rounds = {.plan = plan, .executor = executor};
+    double seconds = 0;
+    int result = demo_plan_poison(plan);
+    if (result)
+        return result;
     ferry_status status = ferry_trace_open(plan->options.trace_path);
     if (status != FERRY_OK)
         return fail_trace(plan, status);
-    double seconds = 0;
-    demo_plan_poison(plan);
-    int result = demo_ferry_run(plan, executor, &seconds);
+    result = run_ferry(&rounds, &seconds);
     status = ferry_trace_close();
     if (status != FERRY_OK && !result)
         result = fail_trace(plan, status);

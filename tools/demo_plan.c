@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/demo_plan.h"
 
+#include "tools/demo_expected.h"
 #include "tools/demo_measure.h"
 #include "tools/demo_model.h"
 
@@ -23,11 +24,13 @@ static int fail_memory(void)
     return EXIT_FAILURE;
 }
 
-static int allocate(demo_plan *plan, size_t device_index, size_t size_bytes,
+/* The host's memory is what GPUs copy straight from and to, if there are any. */
+static int allocate(demo_plan *plan, ferry_device *device, size_t size_bytes,
                     ferry_buffer **buffer_p)
 {
-    ferry_device *device = ferry_device_at(plan->engine, device_index);
-    ferry_status status = ferry_buffer_alloc(device, size_bytes, buffer_p);
+    bool is_pinned = plan->cuda && device == plan->home;
+    ferry_status status = ferry_buffer_alloc_kind(
+        device, size_bytes, is_pinned ? FERRY_MEMORY_PINNED : FERRY_MEMORY_DEFAULT, buffer_p);
     if (status != FERRY_OK)
         return fail_status("allocating a buffer", status);
     plan->buffers.all[plan->buffers.count++] = *buffer_p;
@@ -39,7 +42,7 @@ static int allocate_pairs(demo_plan *plan, size_t size_bytes, ferry_buffer **pai
 {
     int result = 0;
     for (size_t i = 0; i < plan->options.stages * 2 && !result; i++)
-        result = allocate(plan, 1 + i / 2, size_bytes, &pairs[i]);
+        result = allocate(plan, plan->places[i / 2], size_bytes, &pairs[i]);
     return result;
 }
 
@@ -51,7 +54,8 @@ static int allocate_handles(demo_plan *plan)
     size_t count = plan->layer_count + 4 * pairs + 2;
     buffers->all = calloc(count, sizeof(ferry_buffer *));
     buffers->masters = calloc(count, sizeof(ferry_buffer *));
-    if (!buffers->all || !buffers->masters)
+    plan->places = calloc(plan->options.stages, sizeof(ferry_device *));
+    if (!buffers->all || !buffers->masters || !plan->places)
         return fail_memory();
     buffers->slots = buffers->masters + plan->layer_count;
     buffers->in = buffers->slots + pairs;
@@ -60,26 +64,47 @@ static int allocate_handles(demo_plan *plan)
     return 0;
 }
 
+static int fail_error(const char *doing, ferry_status status, ferry_error *error)
+{
+    fprintf(stderr, "ferry: %s: %s\n", doing, error ? error->message : ferry_status_text(status));
+    ferry_error_release(error);
+    return EXIT_FAILURE;
+}
+
+static int open_place(demo_plan *plan, size_t stage)
+{
+    if (!plan->cuda) {
+        plan->places[stage] = ferry_device_at(plan->engine, stage + 1);
+        return 0;
+    }
+    char name[DEMO_CUDA_NAME_BYTES];
+    demo_cuda_device_name(plan->cuda, stage, name);
+    ferry_error *error = NULL;
+    ferry_status status = ferry_device_open(plan->engine, name, NULL, &plan->places[stage], &error);
+    return status == FERRY_OK ? 0 : fail_error(name, status, error);
+}
+
 static int make_engine(demo_plan *plan)
 {
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
-    options.host_devices = (uint32_t)plan->options.stages + 1;
+    options.host_devices = plan->cuda ? 1 : (uint32_t)plan->options.stages + 1;
     options.host_workers = 1; /* one thread copies, as in what the demo is compared with */
     ferry_error *error = NULL;
     ferry_status status = ferry_engine_create(&options, &plan->engine, &error);
-    if (status == FERRY_OK)
-        return 0;
-    fprintf(stderr, "ferry: creating an engine: %s\n",
-            error ? error->message : ferry_status_text(status));
-    ferry_error_release(error);
-    return EXIT_FAILURE;
+    if (status != FERRY_OK)
+        return fail_error("creating an engine", status, error);
+    plan->home = ferry_device_at(plan->engine, 0);
+    int result = 0;
+    for (size_t i = 0; i < plan->options.stages && !result; i++)
+        result = open_place(plan, i);
+    return result;
 }
 
 static int make_weights(demo_plan *plan)
 {
     size_t size_bytes = plan->options.width * plan->options.width * sizeof(float);
     for (size_t i = 0; i < plan->layer_count; i++) {
-        int result = allocate(plan, 0, size_bytes, &plan->buffers.masters[i]);
+        int result = allocate(plan, plan->home, size_bytes, &plan->buffers.masters[i]);
         if (result)
             return result;
         demo_weights_fill(ferry_buffer_data(plan->buffers.masters[i]), plan->options.width, i);
@@ -92,9 +117,9 @@ static int make_activations(demo_plan *plan, const unsigned char *bytes, size_t 
     demo_buffers *buffers = &plan->buffers;
     size_t size_bytes = plan->options.rows * plan->options.width * sizeof(float);
     size_t all_bytes = size_bytes * plan->options.micro_batches;
-    int result = allocate(plan, 0, all_bytes, &buffers->input);
+    int result = allocate(plan, plan->home, all_bytes, &buffers->input);
     if (!result)
-        result = allocate(plan, 0, all_bytes, &buffers->output);
+        result = allocate(plan, plan->home, all_bytes, &buffers->output);
     if (!result)
         result = allocate_pairs(plan, size_bytes, buffers->in);
     if (!result)
@@ -125,11 +150,13 @@ static ferry_span micro_batch_span(const demo_plan *plan, ferry_buffer *buffer, 
 }
 
 /* `number` of what is named, counted from 1. */
-static void add_copy(demo_plan *plan, size_t tick, const char *name, size_t number, ferry_span out,
-                     ferry_span in)
+static void add_copy(demo_plan *plan, demo_step copy, const char *name, size_t number,
+                     ferry_span out, ferry_span in)
 {
     demo_step *step = &plan->steps[plan->step_count++];
-    *step = (demo_step){.is_copy = true, .tick = tick, .out = out, .in = in};
+    *step = copy;
+    step->out = out;
+    step->in = in;
     (void)snprintf(step->label, sizeof(step->label), "%s %zu", name, number);
     plan->copy_bytes += out.size_bytes;
 }
@@ -156,11 +183,14 @@ static void add_layer(demo_plan *plan, size_t stage, size_t layer, size_t micro_
     bool is_last = layer + 1 == options->layers;
     ferry_span stage_in = ferry_buffer_span(buffers->in[turn]);
     ferry_span stage_out = ferry_buffer_span(buffers->out[turn]);
+    const demo_step from_host = {.kind = DEMO_STEP_FROM_HOST, .stage = stage, .tick = tick};
+    const demo_step to_host = {.kind = DEMO_STEP_TO_HOST, .stage = stage, .tick = tick};
+    const demo_step across = {.kind = DEMO_STEP_ACROSS, .stage = stage, .tick = tick};
     if (layer == 0 && stage == 0)
-        add_copy(plan, tick, "input", micro_batch + 1, stage_in,
+        add_copy(plan, from_host, "input", micro_batch + 1, stage_in,
                  micro_batch_span(plan, buffers->input, micro_batch));
     else if (layer == 0)
-        add_copy(plan, tick, "activations", micro_batch + 1, stage_in,
+        add_copy(plan, across, "activations", micro_batch + 1, stage_in,
                  ferry_buffer_span(buffers->out[turn - 2]));
 
     /* Counted on over the micro-batches: with an odd number of layers, a slot never gets the same
@@ -169,10 +199,12 @@ static void add_layer(demo_plan *plan, size_t stage, size_t layer, size_t micro_
     ferry_span weights = ferry_buffer_span(buffers->slots[slot]);
     size_t number = stage * options->layers + layer;
     ferry_buffer *master = buffers->masters[number];
-    add_copy(plan, tick, "weights", number + 1, weights, ferry_buffer_span(master));
+    add_copy(plan, from_host, "weights", number + 1, weights, ferry_buffer_span(master));
 
     demo_step *step = &plan->steps[plan->step_count++];
     *step = (demo_step){
+        .kind = DEMO_STEP_LAYER,
+        .stage = stage,
         .tick = tick,
         .width = options->width,
         .rows = options->rows,
@@ -183,7 +215,7 @@ static void add_layer(demo_plan *plan, size_t stage, size_t layer, size_t micro_
     name_layer(plan, step, stage, layer, micro_batch);
     plan->layer_step_count++;
     if (is_last && stage + 1 == options->stages)
-        add_copy(plan, tick, "output", micro_batch + 1,
+        add_copy(plan, to_host, "output", micro_batch + 1,
                  micro_batch_span(plan, buffers->output, micro_batch), stage_out);
 }
 
@@ -206,28 +238,17 @@ static int make_steps(demo_plan *plan)
     return 0;
 }
 
-/* The plain computation: one device, all rows at once, one layer after the other. */
 static int make_expected(demo_plan *plan)
 {
-    size_t rows = plan->options.rows * plan->options.micro_batches;
-    size_t size_bytes = rows * plan->options.width * sizeof(float);
-    float *in = malloc(size_bytes);
-    float *out = malloc(size_bytes);
-    plan->expected = malloc(size_bytes);
-    int result = in && out && plan->expected ? 0 : fail_memory();
-    if (!result) {
-        memcpy(in, ferry_buffer_data(plan->buffers.input), size_bytes);
-        for (size_t i = 0; i < plan->layer_count; i++) {
-            demo_layer_compute(plan->options.width, rows,
-                               ferry_buffer_data(plan->buffers.masters[i]), in, out);
-            float *swap = in;
-            in = out;
-            out = swap;
-        }
-        memcpy(plan->expected, in, size_bytes);
-    }
-    free(out);
-    free(in);
+    const float **weights = calloc(plan->layer_count, sizeof(float *));
+    if (!weights)
+        return fail_memory();
+    for (size_t i = 0; i < plan->layer_count; i++)
+        weights[i] = ferry_buffer_data(plan->buffers.masters[i]);
+    int result = demo_expected_make(
+        plan->options.width, plan->options.rows * plan->options.micro_batches, weights,
+        plan->layer_count, ferry_buffer_data(plan->buffers.input), &plan->expected);
+    free(weights);
     return result;
 }
 
@@ -236,6 +257,8 @@ int demo_plan_make(demo_plan *plan, const demo_options *options, const unsigned 
 {
     *plan = (demo_plan){.options = *options, .layer_count = options->stages * options->layers};
     int result = allocate_handles(plan);
+    if (!result && options->is_cuda)
+        result = demo_cuda_open(options->stages, &plan->cuda);
     if (!result)
         result = make_engine(plan);
     if (!result)
@@ -258,6 +281,9 @@ void demo_plan_release(demo_plan *plan)
     for (size_t i = 0; i < plan->buffers.count; i++)
         ferry_buffer_release(plan->buffers.all[i]);
     ferry_engine_release(plan->engine);
+    demo_cuda_close(plan->cuda);
+    free(plan->places);
+    free(plan->events);
     free(plan->buffers.all);
     free(plan->buffers.masters);
     free(plan->expected);
@@ -265,18 +291,41 @@ void demo_plan_release(demo_plan *plan)
     *plan = (demo_plan){0};
 }
 
-static void *span_data(ferry_span span)
+void *demo_span_data(ferry_span span)
 {
     return (char *)ferry_buffer_data(span.buffer) + span.offset_bytes;
 }
 
 void demo_step_run(const demo_step *step)
 {
-    if (step->is_copy)
-        memcpy(span_data(step->out), span_data(step->in), step->out.size_bytes);
+    void *out = demo_span_data(step->out);
+    const void *in = demo_span_data(step->in);
+    if (step->kind == DEMO_STEP_LAYER)
+        demo_layer_compute(step->width, step->rows, demo_span_data(step->weights), in, out);
     else
-        demo_layer_compute(step->width, step->rows, span_data(step->weights), span_data(step->in),
-                           span_data(step->out));
+        memcpy(out, in, step->out.size_bytes);
+}
+
+/* All bytes of a buffer of a stage's. */
+static int fill(const demo_plan *plan, size_t stage, ferry_buffer *buffer)
+{
+    void *bytes = ferry_buffer_data(buffer);
+    size_t size_bytes = ferry_buffer_size_bytes(buffer);
+    if (plan->cuda)
+        return demo_cuda_fill(plan->cuda, stage, bytes, POISON_BYTE, size_bytes);
+    memset(bytes, POISON_BYTE, size_bytes);
+    return 0;
+}
+
+/* The same from the beginning of a buffer of host:0. */
+static int put(const demo_plan *plan, size_t stage, ferry_buffer *buffer, ferry_buffer *from)
+{
+    void *bytes = ferry_buffer_data(buffer);
+    size_t size_bytes = ferry_buffer_size_bytes(buffer);
+    if (plan->cuda)
+        return demo_cuda_put(plan->cuda, stage, bytes, ferry_buffer_data(from), size_bytes);
+    memcpy(bytes, ferry_buffer_data(from), size_bytes);
+    return 0;
 }
 
 static void fill_output(demo_plan *plan)
@@ -285,38 +334,40 @@ static void fill_output(demo_plan *plan)
            ferry_buffer_size_bytes(plan->buffers.output));
 }
 
-void demo_plan_poison(demo_plan *plan)
+int demo_plan_poison(demo_plan *plan)
 {
     demo_buffers *buffers = &plan->buffers;
     ferry_buffer **const groups[] = {buffers->slots, buffers->in, buffers->hidden, buffers->out};
+    int result = 0;
     for (size_t group = 0; group < sizeof(groups) / sizeof(groups[0]); group++) {
-        for (size_t i = 0; i < plan->options.stages * 2; i++)
-            memset(ferry_buffer_data(groups[group][i]), POISON_BYTE,
-                   ferry_buffer_size_bytes(groups[group][i]));
+        for (size_t i = 0; i < plan->options.stages * 2 && !result; i++)
+            result = fill(plan, i / 2, groups[group][i]);
     }
     fill_output(plan);
+    return result;
 }
 
-void demo_plan_fill_slots(const demo_plan *plan)
+int demo_plan_fill_slots(const demo_plan *plan)
 {
     const demo_buffers *buffers = &plan->buffers;
-    for (size_t i = 0; i < plan->options.stages * 2; i++)
-        memcpy(ferry_buffer_data(buffers->slots[i]),
-               ferry_buffer_data(buffers->masters[i / 2 * plan->options.layers]),
-               ferry_buffer_size_bytes(buffers->slots[i]));
+    int result = 0;
+    for (size_t i = 0; i < plan->options.stages * 2 && !result; i++)
+        result =
+            put(plan, i / 2, buffers->slots[i], buffers->masters[i / 2 * plan->options.layers]);
+    return result;
 }
 
-void demo_plan_prime(demo_plan *plan)
+int demo_plan_prime(demo_plan *plan)
 {
     demo_buffers *buffers = &plan->buffers;
     ferry_buffer **const groups[] = {buffers->in, buffers->hidden, buffers->out};
-    demo_plan_fill_slots(plan);
+    int result = demo_plan_fill_slots(plan);
     for (size_t i = 0; i < plan->options.stages * 2; i++) {
-        for (size_t group = 0; group < sizeof(groups) / sizeof(groups[0]); group++)
-            memcpy(ferry_buffer_data(groups[group][i]), ferry_buffer_data(buffers->input),
-                   ferry_buffer_size_bytes(groups[group][i]));
+        for (size_t group = 0; group < sizeof(groups) / sizeof(groups[0]) && !result; group++)
+            result = put(plan, i / 2, groups[group][i], buffers->input);
     }
     fill_output(plan);
+    return result;
 }
 
 bool demo_plan_verify(const demo_plan *plan)

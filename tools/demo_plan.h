@@ -11,14 +11,24 @@
 #ifndef DEMO_PLAN_H
 #define DEMO_PLAN_H
 
+#include "tools/demo_cuda.h"
 #include "tools/demo_options.h"
 
 #include <ferry/ferry.h>
 
 #define DEMO_LABEL_BYTES 96
 
+/* What a step does, and by that which stream it is on where there are any. */
+typedef enum demo_step_kind {
+    DEMO_STEP_LAYER,
+    DEMO_STEP_FROM_HOST, /* copies, this and the next two */
+    DEMO_STEP_TO_HOST,
+    DEMO_STEP_ACROSS, /* from the stage before */
+} demo_step_kind;
+
 typedef struct demo_step {
-    bool is_copy;
+    demo_step_kind kind;
+    size_t stage; /* that it belongs to */
     size_t tick;
     char label[DEMO_LABEL_BYTES];
     size_t width, rows; /* of a layer */
@@ -45,12 +55,16 @@ typedef struct demo_plan {
     size_t layer_count;   /* of all stages */
     size_t tick_count;
     ferry_engine *engine;
+    demo_cuda *cuda;       /* NULL: all devices are hosts */
+    ferry_device *home;    /* host:0 */
+    ferry_device **places; /* of each stage */
     demo_buffers buffers;
     demo_step *steps;
     size_t step_count;
     size_t layer_step_count; /* how many of the steps run a layer */
     size_t copy_bytes;       /* what all copies move */
-    unsigned char *expected; /* the output there has to be */
+    void **events;           /* one a step, for the pipeline by hand on GPUs; NULL: not made yet */
+    float *expected;         /* the output there has to be */
 } demo_plan;
 
 /*
@@ -64,17 +78,23 @@ int demo_plan_make(demo_plan *plan, const demo_options *options, const unsigned 
 /* Takes everything back. The engine is shut down if it is still running. */
 void demo_plan_release(demo_plan *plan);
 
-/* Does one step now, on this thread. */
+/* Where a span begins: an address of the host's, or of a GPU's. */
+void *demo_span_data(ferry_span span);
+
+/* Does one step now, on this thread. All devices are hosts. */
 void demo_step_run(const demo_step *step);
 
-/* Gives stages and output contents that no correct result can come from. */
-void demo_plan_poison(demo_plan *plan);
+/*
+ * The next three return 0, or an exit status after a message on stderr; nothing is in flight.
+ * Gives stages and output contents that no correct result can come from.
+ */
+int demo_plan_poison(demo_plan *plan);
 
 /* Fills the stages' weight buffers with weights of a layer of theirs. */
-void demo_plan_fill_slots(const demo_plan *plan);
+int demo_plan_fill_slots(const demo_plan *plan);
 
 /* Gives stages sound weights and activations, for layers that run without the copies. */
-void demo_plan_prime(demo_plan *plan);
+int demo_plan_prime(demo_plan *plan);
 
 /* Whether the output is bit for bit what was expected. */
 bool demo_plan_verify(const demo_plan *plan);

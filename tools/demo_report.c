@@ -36,11 +36,20 @@ static void print_table(const demo_plan *plan, const demo_result *result)
     printf("a round: %zu layer runs, %zu copies of %.1f MiB in all; medians of %zu rounds\n\n",
            plan->layer_step_count, plan->step_count - plan->layer_step_count,
            (double)plan->copy_bytes / (1 << 20), options->rounds);
-    print_row("compute_s", way_s[DEMO_WAY_COMPUTE], "all layers alone, on one thread");
-    print_row("copy_s", way_s[DEMO_WAY_COPY], "all copies alone, on one thread");
-    print_row("serial_s", way_s[DEMO_WAY_SERIAL], "both in program order, on one thread");
+    bool is_cuda = plan->cuda;
+    print_row("compute_s", way_s[DEMO_WAY_COMPUTE],
+              is_cuda ? "all layers alone, a stream for each stage"
+                      : "all layers alone, on one thread");
+    print_row("copy_s", way_s[DEMO_WAY_COPY],
+              is_cuda ? "all copies alone, streams for each direction and stage"
+                      : "all copies alone, on one thread");
+    print_row("serial_s", way_s[DEMO_WAY_SERIAL],
+              is_cuda ? "both in program order, each waited for"
+                      : "both in program order, on one thread");
     print_row("control_s", way_s[DEMO_WAY_CONTROL],
-              "both at once on two bare threads, no dependencies: the most that can overlap here");
+              is_cuda ? "the pipeline by hand, with the same streams and an event a step"
+                      : "both at once on two bare threads, no dependencies: the most that can "
+                        "overlap here");
     print_row("ideal_s", ideal_s(result), "the larger of compute_s and copy_s");
     print_row("ferry_s", way_s[DEMO_WAY_FERRY], "the pipeline through ferry");
     print_row("efficiency", efficiency(result), "control_s / ferry_s");

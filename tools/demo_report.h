@@ -5,7 +5,7 @@
 
 #include "tools/demo_plan.h"
 
-/* The ways the work is done; each is timed once a round. */
+/* The ways the work is done; each is timed once a round. On GPUs the control has dependencies. */
 typedef enum demo_way {
     DEMO_WAY_COMPUTE,
     DEMO_WAY_COPY,

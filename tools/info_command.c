@@ -11,46 +11,113 @@
 
 /* ---- gathering: one JSON object, which the text is printed from too ---- */
 
+/* A path in it may be any bytes; JSON is UTF-8. */
+static json_t *json_text(const char *text)
+{
+    json_t *string = json_string(text);
+    return string ? string : json_string("(not UTF-8)");
+}
+
 static json_t *gather_backends(void)
 {
     json_t *backends = json_array();
     for (size_t i = 0; i < ferry_backend_count(); i++) {
         ferry_backend_info backend = ferry_backend_at(i);
         json_array_append_new(backends,
-                              json_pack("{s:s, s:b, s:s}", "name", backend.name, "is_here",
-                                        backend.is_here, "reason", backend.reason));
+                              json_pack("{s:s, s:b, s:o, s:i}", "name", backend.name, "is_here",
+                                        backend.is_here, "reason", json_text(backend.reason),
+                                        "devices", (int)backend.device_count));
     }
     return backends;
 }
 
+static const ferry_capability capabilities[] = {
+#define CAPABILITY(name, value, word, text) name,
+    FERRY_CAPABILITY_MAP(CAPABILITY)
+#undef CAPABILITY
+};
+#define CAPABILITY_COUNT (sizeof(capabilities) / sizeof(capabilities[0]))
+
 static json_t *gather_capabilities(uint32_t set)
 {
-    static const ferry_capability capabilities[] = {
-#define CAPABILITY(name, value, word, text) name,
-        FERRY_CAPABILITY_MAP(CAPABILITY)
-#undef CAPABILITY
-    };
     json_t *names = json_array();
-    for (size_t i = 0; i < sizeof(capabilities) / sizeof(capabilities[0]); i++) {
+    for (size_t i = 0; i < CAPABILITY_COUNT; i++) {
         if ((set & (uint32_t)capabilities[i]) != 0)
             json_array_append_new(names, json_string(ferry_capability_name(capabilities[i])));
     }
     return names;
 }
 
+/* By name, why not. */
+static json_t *gather_lacks(ferry_device *device)
+{
+    json_t *lacks = json_object();
+    for (size_t i = 0; i < CAPABILITY_COUNT; i++) {
+        const char *why = ferry_device_lacks(device, capabilities[i]);
+        if (why)
+            json_object_set_new(lacks, ferry_capability_name(capabilities[i]), json_text(why));
+    }
+    return lacks;
+}
+
+static json_t *gather_peers(const ferry_device_info *info)
+{
+    json_t *peers = json_array();
+    for (int i = 0; i < 64; i++) {
+        if ((info->peers >> i & 1) != 0)
+            json_array_append_new(peers, json_sprintf("%s:%d", info->backend, i));
+    }
+    return peers;
+}
+
+static json_t *gather_device(ferry_device *device)
+{
+    ferry_device_info info = FERRY_DEVICE_INFO_INIT;
+    if (ferry_device_describe(device, &info) != FERRY_OK)
+        return NULL;
+    json_t *object =
+        json_pack("{s:s, s:s, s:i, s:I, s:I, s:o, s:o}", "name", info.name, "backend", info.backend,
+                  "streams", (int)info.stream_count, "memory_bytes", (json_int_t)info.memory_bytes,
+                  "memory_unused_bytes", (json_int_t)info.memory_unused_bytes, "capabilities",
+                  gather_capabilities(info.capabilities), "lacks", gather_lacks(device));
+    if (info.model)
+        json_object_set_new(object, "model", json_text(info.model));
+    if (!info.driver)
+        return object;
+    json_object_set_new(object, "driver", json_text(info.driver));
+    json_object_set_new(object, "lowest_priority", json_integer(info.lowest_priority));
+    json_object_set_new(object, "highest_priority", json_integer(info.highest_priority));
+    json_object_set_new(object, "peers", gather_peers(&info));
+    return object;
+}
+
+/* One that can't be opened stands there with the reason. */
+static json_t *gather_opened(ferry_engine *engine, const char *name)
+{
+    ferry_device *device = NULL;
+    ferry_error *error = NULL;
+    json_t *object;
+    if (ferry_device_open(engine, name, NULL, &device, &error) == FERRY_OK)
+        object = gather_device(device);
+    else
+        object = json_pack("{s:s, s:o}", "name", name, "error", json_text(error->message));
+    ferry_error_release(error);
+    return object;
+}
+
 static json_t *gather_devices(ferry_engine *engine)
 {
     json_t *devices = json_array();
-    for (size_t i = 0; i < ferry_device_count(engine); i++) {
-        ferry_device_info info = FERRY_DEVICE_INFO_INIT;
-        if (ferry_device_describe(ferry_device_at(engine, i), &info) != FERRY_OK)
-            continue;
-        json_array_append_new(devices,
-                              json_pack("{s:s, s:s, s:i, s:I, s:I, s:o}", "name", info.name,
-                                        "backend", info.backend, "streams", (int)info.stream_count,
-                                        "memory_bytes", (json_int_t)info.memory_bytes,
-                                        "memory_unused_bytes", (json_int_t)info.memory_unused_bytes,
-                                        "capabilities", gather_capabilities(info.capabilities)));
+    size_t host_count = ferry_device_count(engine);
+    for (size_t i = 0; i < host_count; i++)
+        json_array_append_new(devices, gather_device(ferry_device_at(engine, i)));
+    for (size_t i = 0; i < ferry_backend_count(); i++) {
+        ferry_backend_info backend = ferry_backend_at(i);
+        for (uint32_t k = 0; k < backend.device_count; k++) {
+            char name[64];
+            snprintf(name, sizeof(name), "%s:%u", backend.name, k);
+            json_array_append_new(devices, gather_opened(engine, name));
+        }
     }
     return devices;
 }
@@ -90,10 +157,7 @@ static json_t *gather_environment(void)
     json_t *variables = json_array();
     for (size_t i = 0; i < ferry_variable_count(); i++) {
         ferry_variable_info variable = ferry_variable_at(i);
-        /* A value may be any bytes; JSON is UTF-8. */
-        json_t *value = variable.value ? json_string(variable.value) : json_null();
-        if (!value)
-            value = json_string("(not UTF-8)");
+        json_t *value = variable.value ? json_text(variable.value) : json_null();
         json_array_append_new(variables, json_pack("{s:s, s:o, s:s}", "name", variable.name,
                                                    "value", value, "text", variable.text));
     }
@@ -116,21 +180,54 @@ static const char *text_of(const json_t *object, const char *key)
     return text ? text : "";
 }
 
+static int64_t number_of(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+static void print_list(const char *before, const json_t *names)
+{
+    size_t i;
+    const json_t *name;
+    json_array_foreach(names, i, name)
+        printf("%s%s", i == 0 ? before : ", ", json_string_value(name));
+}
+
+/* What a device of a driver's has beyond a host's, indented below it. */
+static void print_driver(json_t *device)
+{
+    const char *name;
+    json_t *why;
+    printf("             %s, %s; priorities %lld to %lld", text_of(device, "model"),
+           text_of(device, "driver"), (long long)number_of(device, "lowest_priority"),
+           (long long)number_of(device, "highest_priority"));
+    print_list("; peers ", json_object_get(device, "peers"));
+    putchar('\n');
+    json_object_foreach(json_object_get(device, "lacks"), name, why)
+        printf("             no %s: %s\n", name, json_string_value(why));
+}
+
 static void print_devices(const json_t *devices)
 {
-    size_t i, k;
-    const json_t *device, *capability;
+    size_t i;
+    json_t *device;
     puts("\ndevices");
     json_array_foreach(devices, i, device)
     {
-        json_int_t streams = json_integer_value(json_object_get(device, "streams"));
-        double bytes = (double)json_integer_value(json_object_get(device, "memory_bytes"));
-        double unused = (double)json_integer_value(json_object_get(device, "memory_unused_bytes"));
-        printf("  %-10s %lld stream%s, %.1f GiB memory, %.1f GiB unused;", text_of(device, "name"),
-               (long long)streams, streams == 1 ? "" : "s", bytes / 0x1p30, unused / 0x1p30);
-        json_array_foreach(json_object_get(device, "capabilities"), k, capability)
-            printf("%s %s", k == 0 ? "" : ",", json_string_value(capability));
+        if (json_object_get(device, "error")) {
+            printf("  %-10s can't be opened: %s\n", text_of(device, "name"),
+                   text_of(device, "error"));
+            continue;
+        }
+        int64_t streams = number_of(device, "streams");
+        printf("  %-10s %lld stream%s, %.1f GiB memory, %.1f GiB unused", text_of(device, "name"),
+               (long long)streams, streams == 1 ? "" : "s",
+               (double)number_of(device, "memory_bytes") / 0x1p30,
+               (double)number_of(device, "memory_unused_bytes") / 0x1p30);
+        print_list("; ", json_object_get(device, "capabilities"));
         putchar('\n');
+        if (json_object_get(device, "driver"))
+            print_driver(device);
     }
 }
 
@@ -187,7 +284,8 @@ int info_command_run(int argc, char **argv)
         .options = options,
         .parser = parse,
         .doc = "Tells what this build of ferry has and can do on this machine: version, backends "
-               "and why one is absent, devices, limits, environment variables."};
+               "and why one is absent, devices and why one lacks a capability, limits, environment "
+               "variables. GPUs are opened for that, which may take their driver's time."};
     bool is_json = false;
     if (argp_parse(&parser, argc, argv, 0, NULL, &is_json) != 0)
         return EXIT_FAILED;

@@ -15,10 +15,10 @@ extern "C" {
  * Finds a device by name: "host:0" and so on, and with CUDA "cuda:0", GPU 0 as the driver counts.
  * "cuda:0/1" is another device on the same GPU, with streams of its own, and so on up to
  * "cuda:0/15". A GPU is opened by the first call that names it, with default options
- * (ferry_device_open): that may take as long as the driver takes for a context. Returns NULL if
- * there is none of that name, with a warning in the log that says why, or if an argument is NULL or
- * the engine a parent process's. The device belongs to the engine and lives as long as it: don't
- * release it. Any thread.
+ * (ferry_device_open): that may take as long as the driver takes for a context, so a callback of
+ * this engine finds only what is open. Returns NULL if there is none of that name, with a warning
+ * in the log that says why, or if an argument is NULL or the engine a parent process's. The device
+ * belongs to the engine and lives as long as it: don't release it. Any thread.
  */
 FERRY_API ferry_device *ferry_device_find(ferry_engine *engine, const char *name);
 
@@ -42,19 +42,22 @@ typedef struct ferry_device_options {
                                     through; default 16 MiB, 64 KiB to 1 GiB */
 } ferry_device_options;
 
-#define FERRY_DEVICE_OPTIONS_INIT {.struct_size = sizeof(ferry_device_options)}
+#define FERRY_DEVICE_OPTIONS_INIT                                                                  \
+    {                                                                                              \
+        .struct_size = sizeof(ferry_device_options)                                                \
+    }
 
 /*
- * Opens a device, or finds it if it is open; its options were then given before.
- *  options   NULL for defaults; of no meaning for a host device
+ * Opens a device, or finds it if it is open: what its options then leave at zero may be as it is.
+ *  options   NULL for defaults, or for the device as it is open; of no meaning for a host device
  *  device_p  receives the device, set only on success; the engine's, don't release it
  *  error_p   NULL, or receives NULL on success and on failure an error, never NULL, that the caller
  *            releases with ferry_error_release: "no driver", "no such device" and so on
  * Any thread, not in a callback; may block for the driver. Returns FERRY_OK; FERRY_E_INVALID for a
  * NULL, a name or an option that can't be; FERRY_E_NOT_FOUND if there is no such device, driver or
- * module; FERRY_E_BUSY if it is open with other options; FERRY_E_DEVICE with the driver's number;
- * FERRY_E_NO_MEMORY; FERRY_E_AGAIN (64 are open); FERRY_E_SYSTEM; FERRY_E_DEADLOCK from a callback
- * of this engine; FERRY_E_SHUTDOWN; FERRY_E_FORKED.
+ * module; FERRY_E_BUSY if it is open with other options than those asked for; FERRY_E_DEVICE with
+ * the driver's number; FERRY_E_NO_MEMORY; FERRY_E_AGAIN (64 are open); FERRY_E_SYSTEM;
+ * FERRY_E_DEADLOCK from a callback of this engine; FERRY_E_SHUTDOWN; FERRY_E_FORKED.
  */
 FERRY_API ferry_status ferry_device_open(ferry_engine *engine, const char *name,
                                          const ferry_device_options *options,
@@ -111,14 +114,17 @@ typedef void (*ferry_free_fn)(void *arg, void *memory, size_t size_bytes);
  * Makes a buffer of the caller's memory. The memory must stay valid until free_fn is called, or,
  * without one, until every operation on the buffer is quiet and the buffer is released. Memory
  * wrapped twice is two buffers to ferry: hazards between them are not seen.
- *  memory      for a host device any memory of this process that can be written, of any alignment;
- *              for a GPU memory of that GPU, by whatever call it was allocated. Host memory that
- * was page-locked (cudaHostRegister, cudaMallocHost) before a GPU first copies it needs no staging,
- * and must stay so size_bytes  at least 1 free_fn     NULL, or called once with arg, memory and
- * size_bytes after the release and after the last operation is quiet buffer_p    receives the
- * buffer, set only on success; release it with ferry_buffer_release Returns FERRY_OK;
- * FERRY_E_INVALID for a NULL, a size of 0 or above PTRDIFF_MAX, or memory that is not the device's;
- * FERRY_E_NO_MEMORY; FERRY_E_SHUTDOWN; FERRY_E_FORKED. free_fn is called only if it was FERRY_OK.
+ *  memory      on a host device any memory of this process that can be written, of any alignment,
+ *              but none that is a GPU's own; on a GPU memory of that GPU, by whatever call it was
+ *              allocated. Host memory that is page-locked (cudaHostRegister, cudaMallocHost) when
+ *              a GPU first copies it needs no staging, and must stay so
+ *  size_bytes  at least 1
+ *  free_fn     NULL, or called once with arg, memory and size_bytes after the release and after
+ *              the last operation is quiet
+ *  buffer_p    receives the buffer, set only on success; release it with ferry_buffer_release
+ * Returns FERRY_OK; FERRY_E_INVALID for a NULL, a size of 0 or above PTRDIFF_MAX, or memory that is
+ * not the device's; FERRY_E_NO_MEMORY; FERRY_E_SHUTDOWN; FERRY_E_FORKED. free_fn is called only if
+ * it was FERRY_OK.
  */
 FERRY_API ferry_status ferry_buffer_wrap(ferry_device *device, void *memory, size_t size_bytes,
                                          ferry_free_fn free_fn, void *arg, ferry_buffer **buffer_p);

@@ -75,7 +75,8 @@ typedef struct ferry_op_options {
  * Copies src to dst, which have the same size and don't overlap. Ordered by itself after whatever
  * writes src, and whatever writes or reads dst. Zero bytes resolves when after[] has. The buffers
  * may be released at once; ferry holds them until the copy is quiet.
- * Adds: FERRY_E_DEVICE, which host devices never give.
+ * Adds: FERRY_E_UNSUPPORTED at once, between devices of two backends of which neither is the
+ * host's; FERRY_E_DEVICE, which host devices never give.
  */
 FERRY_API ferry_future *ferry_copy(ferry_engine *engine, ferry_span dst, ferry_span src,
                                    const ferry_op_options *options);

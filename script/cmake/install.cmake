@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` puts where: headers, library, ferry.pc, a CMake package, the ferry tool.
+# What `cmake --install` puts where: headers, library, modules, ferry.pc, a CMake package, the ferry
+# tool.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -29,9 +30,14 @@ configure_package_config_file(script/cmake/ferryConfig.cmake.in
 write_basic_package_version_file(${package_build_dir}/ferryConfigVersion.cmake
     COMPATIBILITY SameMinorVersion)
 
+# What lies beside the library is found there: script/bundle puts libev into that place.
+set_target_properties(ferry PROPERTIES INSTALL_RPATH "$ORIGIN")
 install(TARGETS ferry EXPORT ferryTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(TARGET ferry_cuda)
+    install(TARGETS ferry_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/ferry)
+endif()
 install(DIRECTORY include/ferry DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(EXPORT ferryTargets NAMESPACE ferry:: DESTINATION ${package_dir})
 install(FILES ${package_build_dir}/ferryConfig.cmake ${package_build_dir}/ferryConfigVersion.cmake

@@ -36,7 +36,8 @@ static bool is_want(ferry_status status)
 static ferry_buffer *try_buffer(scenario *s, size_t device)
 {
     ferry_buffer *buffer = NULL;
-    ferry_status status = ferry_buffer_alloc(ferry_device_at(s->te.engine, device), SIZE, &buffer);
+    ferry_device *on = test_device(s->te.engine, device); /* a GPU is opened here */
+    ferry_status status = on != NULL ? ferry_buffer_alloc(on, SIZE, &buffer) : FERRY_E_NO_MEMORY;
     cr_assert(status == FERRY_OK || status == FERRY_E_NO_MEMORY, "%s", ferry_status_name(status));
     cr_assert_eq(buffer != NULL, status == FERRY_OK);
     if (buffer != NULL)

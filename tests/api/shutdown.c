@@ -261,7 +261,7 @@ static void refuses_everything(ferry_loop_mode loop)
     ASSERT_STATUS(status_of(ferry_future_all(te.engine, &nop, 1)), FERRY_E_SHUTDOWN);
     ASSERT_STATUS(status_of(ferry_future_any(te.engine, &nop, 1)), FERRY_E_SHUTDOWN);
     ASSERT_STATUS(status_of(ferry_future_issued(nop)), FERRY_E_SHUTDOWN);
-    ASSERT_STATUS(ferry_buffer_alloc(ferry_device_at(te.engine, 0), 1, &none), FERRY_E_SHUTDOWN);
+    ASSERT_STATUS(ferry_buffer_alloc(test_device(te.engine, 0), 1, &none), FERRY_E_SHUTDOWN);
     ASSERT_STATUS(ferry_buffer_define(left, NULL), FERRY_E_SHUTDOWN);
     ASSERT_STATUS(ferry_promise_create(te.engine, &promise), FERRY_E_SHUTDOWN);
     ferry_trace_hooks hooks = {0};

@@ -5,6 +5,7 @@
  * atomics what their accesses protect. Exit 0: everything held.
  */
 #include "tests/support/failing_allocator.h"
+#include "tests/support/test_device.h"
 #include "tests/support/thread_executor.h"
 
 #include <ferry/ferry.h>
@@ -287,8 +288,7 @@ static void *submitter_main(void *arg)
 static ferry_buffer *open_buffer(size_t device, size_t size_bytes)
 {
     ferry_buffer *buffer = NULL;
-    CHECK(ferry_buffer_alloc(ferry_device_at(storm.engine, device), size_bytes, &buffer) ==
-          FERRY_OK);
+    CHECK(ferry_buffer_alloc(test_device(storm.engine, device), size_bytes, &buffer) == FERRY_OK);
     memset(ferry_buffer_data(buffer), 1, size_bytes);
     return buffer;
 }

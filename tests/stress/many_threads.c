@@ -9,6 +9,7 @@
  *   embedded  threads that wait on an embedded engine, with and without one that makes progress
  */
 #include "tests/support/failing_allocator.h"
+#include "tests/support/test_device.h"
 #include "tests/support/thread_executor.h"
 
 #include <ferry/ferry.h>
@@ -168,12 +169,13 @@ static op_record *swap_waited(random_state *random, op_record *op)
 
 static ferry_buffer *random_buffer(random_state *random, ferry_engine *engine)
 {
-    ferry_device *device = ferry_device_at(engine, below(random, 3));
+    size_t index = below(random, 3);
     ferry_buffer *buffer = NULL;
     if (below(random, 2) == 0) {
-        (void)ferry_buffer_alloc(device, BUFFER_BYTES, &buffer);
+        (void)ferry_buffer_alloc(test_device(engine, index), BUFFER_BYTES, &buffer);
         return buffer;
     }
+    ferry_device *device = ferry_device_at(engine, index); /* a host's: pageable memory */
     void *memory = calloc(1, BUFFER_BYTES);
     CHECK(memory != NULL);
     if (ferry_buffer_wrap(device, memory, BUFFER_BYTES, storm_freed, NULL, &buffer) != FERRY_OK)
@@ -456,6 +458,8 @@ static void open_storm(uint64_t round)
         options.allocator = &allocators[i];
         options.log = no_log;
         CHECK(ferry_engine_create(&options, &storm.engines[i], NULL) == FERRY_OK);
+        for (size_t device = 0; device < 3; device++)
+            CHECK(test_device(storm.engines[i], device) != NULL);
     }
     for (int i = 0; i < SUBMITTERS; i++) {
         storm.submitters[i].random.word = round * 1000 + (uint64_t)i + 1;
@@ -656,9 +660,8 @@ static void *waiting_main(void *arg)
 {
     random_state random = {(uint64_t)(uintptr_t)arg};
     ferry_buffer *left, *right;
-    CHECK(ferry_buffer_alloc(ferry_device_at(embedded.engine, 0), BUFFER_BYTES, &left) == FERRY_OK);
-    CHECK(ferry_buffer_alloc(ferry_device_at(embedded.engine, 1), BUFFER_BYTES, &right) ==
-          FERRY_OK);
+    CHECK(ferry_buffer_alloc(test_device(embedded.engine, 0), BUFFER_BYTES, &left) == FERRY_OK);
+    CHECK(ferry_buffer_alloc(test_device(embedded.engine, 1), BUFFER_BYTES, &right) == FERRY_OK);
     memset(ferry_buffer_data(left), 7, BUFFER_BYTES);
     for (int i = 0; i < 400 * EFFORT; i++) {
         wait_for_some(&random, left, right);

@@ -10,6 +10,7 @@
  * Each with the engine's own thread and embedded, to the end and with a shutdown in the midst.
  */
 #include "tests/support/failing_allocator.h"
+#include "tests/support/test_device.h"
 
 #include <ferry/ferry.h>
 #include <poll.h>
@@ -263,7 +264,7 @@ static void open_run(const shape *shape, ferry_loop_mode loop, uint64_t seed)
     options.log = no_log;
     CHECK(ferry_engine_create(&options, &run.engine, NULL) == FERRY_OK);
     for (size_t i = 0; i < BUFFERS; i++) {
-        CHECK(ferry_buffer_alloc(ferry_device_at(run.engine, i), BUFFER_BYTES, &run.buffers[i]) ==
+        CHECK(ferry_buffer_alloc(test_device(run.engine, i), BUFFER_BYTES, &run.buffers[i]) ==
               FERRY_OK);
         memset(ferry_buffer_data(run.buffers[i]), 0, BUFFER_BYTES);
     }

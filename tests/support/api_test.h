@@ -9,6 +9,7 @@
 
 #include "tests/support/failing_allocator.h"
 #include "tests/support/stepped_clock.h"
+#include "tests/support/test_device.h"
 
 #include <criterion/criterion.h>
 #include <ferry/ferry.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 
 #define HANG_S 60 /* a test that takes this long hangs */
+#define TEST_DEVICES 4
 #define START_NS 1000000000
 
 #define ASSERT_STATUS(expression, expected)                                                        \
@@ -24,6 +26,13 @@
         ferry_status status_ = (expression);                                                       \
         cr_assert(status_ == (expected), "%s is %s, not %s", #expression,                          \
                   ferry_status_name(status_), ferry_status_name(expected));                        \
+    } while (0)
+
+/* A test of what host devices alone do is skipped on others; `why` is one of test_device.h. */
+#define ONLY_ON_HOSTS(why)                                                                         \
+    do {                                                                                           \
+        if (!test_devices_are_hosts())                                                             \
+            cr_skip_test("%s", (why));                                                             \
     } while (0)
 
 /* ---- an engine ---- */
@@ -44,8 +53,8 @@ static inline void test_log(void *arg, ferry_log_level level, const char *line)
 }
 
 /*
- * Counted memory; in embedded mode the clock stands still until the test steps it. Four devices,
- * two workers.
+ * Counted memory; in embedded mode the clock stands still until the test steps it. TEST_DEVICES
+ * devices, two workers.
  */
 static inline ferry_engine_options test_engine_options(test_engine *te, ferry_loop_mode loop)
 {
@@ -57,7 +66,7 @@ static inline ferry_engine_options test_engine_options(test_engine *te, ferry_lo
     te->engine = NULL;
     return (ferry_engine_options){.struct_size = sizeof(ferry_engine_options),
                                   .loop = loop,
-                                  .host_devices = 4,
+                                  .host_devices = TEST_DEVICES,
                                   .host_workers = 2,
                                   .allocator = &te->allocator,
                                   .clock = loop == FERRY_LOOP_EMBEDDED ? &te->clock : NULL,
@@ -68,6 +77,8 @@ static inline ferry_engine_options test_engine_options(test_engine *te, ferry_lo
 static inline void test_engine_create(test_engine *te, const ferry_engine_options *options)
 {
     ASSERT_STATUS(ferry_engine_create(options, &te->engine, NULL), FERRY_OK);
+    for (size_t i = 0; i < TEST_DEVICES && !test_devices_are_hosts(); i++)
+        cr_assert_not_null(test_device(te->engine, i), "device %zu", i);
 }
 
 static inline void test_engine_open(test_engine *te, ferry_loop_mode loop)
@@ -85,11 +96,13 @@ static inline void test_engine_close(test_engine *te)
                  (long long)failing_allocator_live_bytes(&te->memory));
 }
 
-/* Embedded: makes progress until there is nothing to do without an event. */
+/* Embedded: makes progress until there is nothing to do without an event of the test's. */
 static inline void settle(const test_engine *te)
 {
-    while (ferry_engine_progress(te->engine, 0) > 0)
-        continue;
+    do {
+        while (ferry_engine_progress(te->engine, 0) > 0)
+            continue;
+    } while (test_devices_settle());
 }
 
 /* ---- operations ---- */
@@ -148,7 +161,7 @@ static inline ferry_buffer *test_buffer(const test_engine *te, size_t device, si
                                         int fill)
 {
     ferry_buffer *buffer = NULL;
-    ASSERT_STATUS(ferry_buffer_alloc(ferry_device_at(te->engine, device), size_bytes, &buffer),
+    ASSERT_STATUS(ferry_buffer_alloc(test_device(te->engine, device), size_bytes, &buffer),
                   FERRY_OK);
     memset(ferry_buffer_data(buffer), fill, size_bytes);
     return buffer;
@@ -171,10 +184,15 @@ static inline bool is_filled(const ferry_buffer *buffer, size_t offset_bytes, si
     return true;
 }
 
-/* The future's status; gives the future back. */
+/*
+ * The future's status now; gives the future back. What a host does within the call that submits it,
+ * or that makes progress, a GPU has done when it has settled and the graph was looked at again.
+ */
 static inline ferry_status status_of(ferry_future *future)
 {
     ferry_status status = ferry_future_poll(future);
+    while (status == FERRY_PENDING && test_devices_settle())
+        status = ferry_future_wait(future, 1);
     ferry_future_release(future);
     return status;
 }

@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/cuda.h"
+
+#include "gpu/cuda_event.h"
+#include "gpu/cuda_reclaim.h"
+#include "gpu/cuda_staging.h"
+
+#include <ferry/device.h>
+#include <ferry/info.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- failures --- */
+
+void fry_cuda_lose(fry_cuda_device *device, CUresult result, const char *call)
+{
+    if (fry_exchange(&device->losing, 1) != 0)
+        return;
+    fry_native_error error;
+    device->lost_call = call;
+    fry_store_release(&device->lost, (uint32_t)result);
+    fry_cuda_tell(&error, result, call);
+    fry_log_line(device->backend->options.log, FERRY_LOG_ERROR, "%s is lost: %s",
+                 device->device.name, error.message);
+}
+
+bool fry_cuda_is_fatal(fry_cuda_device *device, CUresult result, const char *call)
+{
+    if (fry_cuda_is_refusal(result))
+        return false;
+    CUresult state = fry_cuda.cuStreamQuery(device->streams[0].native);
+    if (state == CUDA_SUCCESS || state == CUDA_ERROR_NOT_READY)
+        return false;
+    fry_cuda_lose(device, result, call);
+    return true;
+}
+
+ferry_status fry_cuda_tell_lost(const fry_cuda_device *device, fry_native_error *error)
+{
+    fry_cuda_tell(error, fry_cuda_lost(device), device->lost_call);
+    return FERRY_E_DEVICE;
+}
+
+/* --- the device operations --- */
+
+static const fry_device_ops cuda_ops;
+
+static bool is_cuda(const fry_device *device)
+{
+    return device->ops == &cuda_ops;
+}
+
+static ferry_status status_of(CUresult result)
+{
+    return result == CUDA_SUCCESS               ? FERRY_OK
+           : result == CUDA_ERROR_OUT_OF_MEMORY ? FERRY_E_NO_MEMORY
+                                                : FERRY_E_DEVICE;
+}
+
+static void cuda_describe(fry_device *base, fry_device_facts *facts)
+{
+    fry_cuda_device *device = fry_cuda_device_of(base);
+    facts->stream_count = FRY_CUDA_DIRECTIONS + FRY_CUDA_WAYS + device->parked_count;
+    fry_cuda_memory_describe(device, facts);
+    facts->model = device->model;
+    facts->driver = fry_cuda_driver_text();
+    facts->lowest_priority = device->lowest_priority;
+    facts->highest_priority = device->highest_priority;
+    fry_cuda_add_capability(facts, FERRY_CAN_COPY_INLINE,
+                            "a call to the driver is no quicker for being small");
+    fry_cuda_add_capability(facts, FERRY_CAN_WAIT_ON_DEVICE, NULL);
+    fry_cuda_add_capability(facts, FERRY_CAN_COPY_ROWS, NULL);
+    fry_cuda_add_capability(facts, FERRY_CAN_STOP_COPIES,
+                            "what the driver has been given can't be taken back");
+    fry_cuda_add_capability(facts, FERRY_CAN_USE_HOST_POINTERS,
+                            "the CPU can't touch a GPU's memory");
+    fry_cuda_add_capability(facts, FERRY_CAN_WRITE_WORDS, device->wordless);
+    fry_cuda_add_capability(
+        facts, FERRY_CAN_BATCH_COPIES,
+        fry_cuda.cuMemcpyBatchAsync != NULL
+            ? NULL
+            : "the driver has no cuMemcpyBatchAsync, which came with CUDA 13.0");
+    fry_cuda_add_capability(facts, FERRY_CAN_PRIORITIZE,
+                            device->highest_priority < device->lowest_priority
+                                ? NULL
+                                : "the driver gives all streams one priority");
+    fry_cuda_add_capability(facts, FERRY_CAN_RECORD_EVENTS, NULL);
+}
+
+static fry_stream *cuda_stream_at(fry_device *base, size_t index)
+{
+    const fry_cuda_device *device = fry_cuda_device_of(base);
+    if (index < device->stream_count)
+        return &device->streams[index].stream;
+    index -= device->stream_count;
+    return index < FRY_CUDA_WAYS ? &device->staged[index].stream : NULL;
+}
+
+/*
+ * Between two GPUs the one that has the bytes sends them: writes across a bus need no answer, reads
+ * do.
+ */
+static fry_stream *cuda_copy_stream(fry_device *dst, fry_device *src, bool is_pageable)
+{
+    fry_cuda_device *from = is_cuda(src) ? fry_cuda_device_of(src) : NULL;
+    fry_cuda_device *to = is_cuda(dst) ? fry_cuda_device_of(dst) : NULL;
+    if (from == NULL)
+        return is_pageable ? &to->staged[FRY_CUDA_WAY_IN].stream
+                           : &to->streams[FRY_CUDA_FROM_HOST].stream;
+    if (to == NULL)
+        return is_pageable ? &from->staged[FRY_CUDA_WAY_OUT].stream
+                           : &from->streams[FRY_CUDA_TO_HOST].stream;
+    return fry_cuda_memory_reaches(from, to) ? &from->streams[FRY_CUDA_ON_DEVICE].stream
+                                             : &to->staged[FRY_CUDA_WAY_PEER].stream;
+}
+
+static fry_stream *cuda_parked_stream(fry_stream *main, size_t index)
+{
+    fry_cuda_device *device = fry_cuda_device_of(main->device);
+    if (!fry_cuda_stream_is_native(main) || index >= device->parked_count)
+        return NULL;
+    return &fry_cuda_parked(device)[index].stream;
+}
+
+/* A call to the driver takes longer than many a copy; and the memory may be a GPU's. */
+static bool cuda_copy_inline(fry_stream *stream, const fry_copy *copy)
+{
+    (void)stream, (void)copy;
+    return false;
+}
+
+static ferry_status cuda_copy(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
+                              size_t wait_count, uint64_t *sequence_p, fry_native_error *error)
+{
+    return fry_cuda_stream_is_native(stream)
+               ? fry_cuda_stream_copy(stream, copy, waits, wait_count, sequence_p, error)
+               : fry_cuda_staging_copy(stream, copy, waits, wait_count, sequence_p, error);
+}
+
+static void cuda_flush(fry_stream *stream)
+{
+    if (fry_cuda_stream_is_native(stream))
+        fry_cuda_stream_flush(stream);
+    else
+        fry_cuda_staging_flush(stream);
+}
+
+/* Of a staged stream no device knows how far it is. */
+static bool cuda_can_wait(const fry_stream *stream, const fry_stream *other)
+{
+    if (!is_cuda(other->device) ||
+        fry_cuda_device_of(other->device)->backend != fry_cuda_device_of(stream->device)->backend)
+        return false;
+    return fry_cuda_stream_is_native(stream) ? fry_cuda_stream_is_native(other)
+                                             : fry_cuda_staging_can_wait(stream, other);
+}
+
+static uint64_t cuda_fired(fry_stream *stream, ferry_status *status_p, fry_native_error *error)
+{
+    return fry_cuda_stream_is_native(stream) ? fry_cuda_stream_fired(stream, status_p, error)
+                                             : fry_cuda_staging_fired(stream, status_p, error);
+}
+
+static ferry_status cuda_outcome(fry_stream *stream, uint64_t sequence, fry_native_error *error)
+{
+    return fry_cuda_stream_is_native(stream) ? fry_cuda_stream_outcome(stream, sequence, error)
+                                             : fry_cuda_staging_outcome(stream, sequence, error);
+}
+
+/* The driver does not tell when something began, short of events with times around each copy. */
+static int64_t cuda_begun_ns(fry_stream *stream, uint64_t sequence)
+{
+    return fry_cuda_stream_is_native(stream) ? 0 : fry_cuda_staging_begun_ns(stream, sequence);
+}
+
+/* What the driver has been given can't be taken back. */
+static void cuda_cancel(fry_stream *stream, uint64_t sequence)
+{
+    if (!fry_cuda_stream_is_native(stream))
+        fry_cuda_staging_cancel(stream, sequence);
+}
+
+static const fry_device_ops cuda_ops = {
+    .backend = "cuda",
+    .describe = cuda_describe,
+    .memory_alloc = fry_cuda_memory_alloc,
+    .memory_free = fry_cuda_memory_free,
+    .memory_is_here = fry_cuda_memory_is_here,
+    .memory_is_pinned = fry_cuda_memory_is_pinned,
+    .memory_is_off_host = fry_cuda_memory_is_off_host,
+    .stream_at = cuda_stream_at,
+    .copy_stream = cuda_copy_stream,
+    .parked_stream = cuda_parked_stream,
+    .copy_inline = cuda_copy_inline,
+    .copy = cuda_copy,
+    .flush = cuda_flush,
+    .can_wait = cuda_can_wait,
+    .fired = cuda_fired,
+    .outcome = cuda_outcome,
+    .begun_ns = cuda_begun_ns,
+    .cancel = cuda_cancel,
+    .event_record = fry_cuda_event_record,
+    .event_entered = fry_cuda_event_entered,
+    .event_wrap = fry_cuda_event_wrap,
+    .stream_wait = fry_cuda_stream_wait,
+};
+
+/* --- opening --- */
+
+static ferry_status refuse(fry_native_error *error, ferry_status status, const char *why)
+{
+    *error = (fry_native_error){0};
+    (void)snprintf(error->message, sizeof error->message, "%s", why);
+    return status;
+}
+
+static ferry_status refuse_call(fry_native_error *error, CUresult result, const char *call)
+{
+    fry_cuda_tell(error, result, call);
+    return status_of(result);
+}
+
+/* A number without sign or leading zeros; NULL: there is none. */
+static const char *parse_number(const char *text, uint32_t *number_p)
+{
+    char *end;
+    if (*text < '0' || *text > '9' || (text[0] == '0' && text[1] >= '0' && text[1] <= '9'))
+        return NULL;
+    unsigned long number = strtoul(text, &end, 10);
+    if (end - text > 9)
+        return NULL;
+    *number_p = (uint32_t)number;
+    return end;
+}
+
+/* "cuda:N" and "cuda:N/K". */
+static bool parse_name(const char *name, uint32_t *ordinal_p, uint32_t *logical_p)
+{
+    static const char prefix[] = "cuda:";
+    *logical_p = 0;
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+        return false;
+    const char *rest = parse_number(name + sizeof prefix - 1, ordinal_p);
+    if (rest != NULL && *rest == '/') {
+        rest = parse_number(rest + 1, logical_p);
+        if (*logical_p == 0 || *logical_p > FRY_CUDA_LOGICAL_MAX)
+            return false;
+    }
+    return rest != NULL && *rest == '\0';
+}
+
+static size_t streams_bytes(const fry_cuda_device *device)
+{
+    return device->stream_count * sizeof *device->streams;
+}
+
+/* The context to work in, and that it is of the GPU. */
+static ferry_status take_context(fry_cuda_device *device, void *native_context,
+                                 fry_native_error *error)
+{
+    CUresult result = fry_cuda.cuDeviceGet(&device->gpu, (int)device->ordinal);
+    if (result != CUDA_SUCCESS)
+        return refuse_call(error, result, "cuDeviceGet");
+    if (native_context == NULL) {
+        result = fry_cuda.cuDevicePrimaryCtxRetain(&device->context, device->gpu);
+        device->is_primary = result == CUDA_SUCCESS;
+        return result == CUDA_SUCCESS ? FERRY_OK
+                                      : refuse_call(error, result, "cuDevicePrimaryCtxRetain");
+    }
+    CUdevice gpu = -1;
+    fry_cuda_scope scope;
+    device->context = native_context;
+    result = fry_cuda_enter(&scope, device->context);
+    if (result == CUDA_SUCCESS)
+        result = fry_cuda.cuCtxGetDevice(&gpu);
+    fry_cuda_leave(&scope);
+    if (result != CUDA_SUCCESS) {
+        fry_cuda_tell(error, result, "the native context given");
+        return FERRY_E_INVALID;
+    }
+    return gpu == device->gpu
+               ? FERRY_OK
+               : refuse(error, FERRY_E_INVALID, "the native context is of another GPU");
+}
+
+static void give_context(fry_cuda_device *device)
+{
+    if (device->is_primary)
+        (void)fry_cuda.cuDevicePrimaryCtxRelease(device->gpu);
+}
+
+/*
+ * The words. Whether streams can write them is tried on the first stream: a driver says
+ * CUDA_ERROR_NOT_SUPPORTED only then. Without, events tell, unless words were asked for.
+ */
+static ferry_status make_words(fry_cuda_device *device, ferry_completion completion,
+                               fry_native_error *error)
+{
+    if (completion == FERRY_COMPLETION_EVENTS) {
+        device->wordless = "it was opened to be asked about events";
+        return FERRY_OK;
+    }
+    void *words = NULL;
+    device->words_bytes = (size_t)device->stream_count * FRY_CACHE_LINE;
+    CUresult result = fry_cuda.cuMemHostAlloc(&words, device->words_bytes,
+                                              CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    if (result != CUDA_SUCCESS)
+        return refuse_call(error, result, "cuMemHostAlloc");
+    memset(words, 0, device->words_bytes);
+    device->words = words;
+    result = fry_cuda.cuMemHostGetDevicePointer(&device->words_address, words, 0);
+    return result == CUDA_SUCCESS ? FERRY_OK
+                                  : refuse_call(error, result, "cuMemHostGetDevicePointer");
+}
+
+static void free_words(fry_cuda_device *device)
+{
+    if (device->words != NULL && fry_load_relaxed(&device->has_stray_words) == 0 &&
+        fry_cuda_lost(device) == CUDA_SUCCESS)
+        (void)fry_cuda.cuMemFreeHost(device->words);
+    device->words = NULL;
+}
+
+static ferry_status try_words(fry_cuda_device *device, ferry_completion completion,
+                              fry_native_error *error)
+{
+    fry_cuda_stream *first = &device->streams[0];
+    if (device->words == NULL)
+        return FERRY_OK;
+    CUresult result = fry_cuda.cuStreamWriteValue32(first->native, first->word_address, 0,
+                                                    CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (result == CUDA_SUCCESS) {
+        result = fry_cuda.cuStreamSynchronize(first->native);
+        if (result == CUDA_SUCCESS)
+            return FERRY_OK;
+        /* It can't be freed before it is written. */
+        if (fry_cuda.cuStreamSynchronize(first->native) != CUDA_SUCCESS)
+            fry_store_relaxed(&device->has_stray_words, 1);
+    }
+    if (result != CUDA_ERROR_NOT_SUPPORTED || completion == FERRY_COMPLETION_WORDS) {
+        return refuse_call(error, result, "cuStreamWriteValue32");
+    }
+    for (uint32_t i = 0; i < device->stream_count; i++)
+        device->streams[i].is_worded = 0;
+    device->wordless = "the driver does not support cuStreamWriteValue32 on it";
+    free_words(device);
+    return FERRY_OK;
+}
+
+static void unmake_streams(fry_cuda_device *device)
+{
+    for (uint32_t i = 0; i < device->stream_count; i++)
+        fry_cuda_stream_unmake(&device->streams[i]);
+    fry_free(&device->backend->memory, device->streams, streams_bytes(device));
+}
+
+static void init_streams(fry_cuda_device *device)
+{
+    const fry_cuda_stream *parked = fry_cuda_parked(device), *outside = fry_cuda_outside(device);
+    for (uint32_t i = 0; i < device->stream_count; i++) {
+        fry_cuda_stream *stream = &device->streams[i];
+        fry_cuda_stream_init(stream, device,
+                             stream < parked    ? FRY_STREAM_MAIN
+                             : stream < outside ? FRY_STREAM_PARKED
+                                                : FRY_STREAM_OUTSIDE);
+    }
+}
+
+/* In a scope. Copies on a device go first where kernels and they compete; for those from and to the
+ * host cuda.h says that priorities have no effect. */
+static ferry_status make_streams(fry_cuda_device *device, fry_native_error *error)
+{
+    CUresult result =
+        fry_cuda.cuCtxGetStreamPriorityRange(&device->lowest_priority, &device->highest_priority);
+    if (result != CUDA_SUCCESS)
+        return refuse_call(error, result, "cuCtxGetStreamPriorityRange");
+    for (fry_cuda_stream *stream = device->streams; stream < fry_cuda_outside(device); stream++) {
+        ferry_status status =
+            fry_cuda_stream_make_copying(stream, device->highest_priority, &result);
+        if (status == FERRY_E_NO_MEMORY)
+            return refuse(error, status, "no memory for a stream");
+        if (status != FERRY_OK)
+            return refuse_call(error, result, "cuStreamCreateWithPriority or cuEventCreate");
+    }
+    return FERRY_OK;
+}
+
+/* In a scope of the device's context. */
+static ferry_status furnish(fry_cuda_device *device, const fry_device_request *request,
+                            fry_native_error *error)
+{
+    int pitch_max_bytes = 0;
+    CUresult result =
+        fry_cuda.cuDeviceGetAttribute(&pitch_max_bytes, CU_DEVICE_ATTRIBUTE_MAX_PITCH, device->gpu);
+    if (result != CUDA_SUCCESS)
+        return refuse_call(error, result, "cuDeviceGetAttribute");
+    device->pitch_max_bytes = (size_t)pitch_max_bytes;
+    (void)fry_cuda.cuDeviceGetName(device->model, (int)sizeof device->model, device->gpu);
+
+    ferry_status status = make_words(device, request->completion, error);
+    if (status != FERRY_OK)
+        goto err_words;
+    device->streams =
+        fry_alloc(&device->backend->memory, streams_bytes(device), _Alignof(fry_cuda_stream));
+    if (device->streams == NULL) {
+        status = refuse(error, FERRY_E_NO_MEMORY, "no memory for streams");
+        goto err_words;
+    }
+    init_streams(device);
+    status = make_streams(device, error);
+    if (status == FERRY_OK)
+        status = try_words(device, request->completion, error);
+    if (status == FERRY_OK) {
+        const char *call;
+        result = fry_cuda_memory_open(device, &call);
+        if (result == CUDA_SUCCESS)
+            return FERRY_OK;
+        status = refuse_call(error, result, call);
+    }
+    unmake_streams(device);
+err_words:
+    free_words(device);
+    return status;
+}
+
+/* Idle. What the driver was asked for goes back to it, if it still answers. */
+static void unfurnish(fry_cuda_device *device)
+{
+    fry_cuda_scope scope = {0};
+    if (fry_cuda_lost(device) == CUDA_SUCCESS)
+        (void)fry_cuda_enter(&scope, device->context);
+    fry_cuda_memory_close(device);
+    unmake_streams(device);
+    free_words(device);
+    fry_cuda_leave(&scope);
+}
+
+/* What can be said without a context. */
+static ferry_status check_request(const fry_device_request *request, uint32_t *ordinal_p,
+                                  uint32_t *logical_p, fry_native_error *error)
+{
+    uint32_t count;
+    const char *text;
+    if (!fry_cuda_load(&count, &text))
+        return refuse(error, FERRY_E_NOT_FOUND, text);
+    if (!parse_name(request->name, ordinal_p, logical_p))
+        return refuse(error, FERRY_E_INVALID, "the name is none of \"cuda:N\" and \"cuda:N/K\"");
+    if (*ordinal_p >= count) {
+        *error = (fry_native_error){0};
+        (void)snprintf(error->message, sizeof error->message,
+                       "there is no GPU %u, the driver counts %u", *ordinal_p, count);
+        return FERRY_E_NOT_FOUND;
+    }
+    if (request->completion > FERRY_COMPLETION_EVENTS)
+        return refuse(error, FERRY_E_INVALID, "no such way to watch the progress");
+    if (request->parked_count > FRY_CUDA_PARKED_MAX)
+        return refuse(error, FERRY_E_INVALID, "too many parked streams");
+    if (request->staging_bytes != 0 && (request->staging_bytes < FRY_CUDA_STAGING_LEAST_BYTES ||
+                                        request->staging_bytes > FRY_CUDA_STAGING_MOST_BYTES))
+        return refuse(error, FERRY_E_INVALID, "staging_bytes is not from 64 KiB to 1 GiB");
+    return FERRY_OK;
+}
+
+static ferry_status cuda_device_open(fry_backend *backend, const fry_device_request *request,
+                                     fry_device **device_p, fry_native_error *error)
+{
+    uint32_t ordinal, logical;
+    ferry_status status = check_request(request, &ordinal, &logical, error);
+    if (status != FERRY_OK)
+        return status;
+    fry_cuda_device *device =
+        fry_alloc(&backend->memory, sizeof *device, _Alignof(fry_cuda_device));
+    if (device == NULL)
+        return refuse(error, FERRY_E_NO_MEMORY, "no memory for a device");
+    device->backend = backend;
+    device->device.ops = &cuda_ops;
+    device->ordinal = ordinal;
+    device->logical = logical;
+    (void)snprintf(device->device.name, sizeof device->device.name, "%s", request->name);
+    device->parked_count =
+        request->parked_count != 0 ? request->parked_count : FRY_CUDA_PARKED_DEFAULT;
+    device->stream_count =
+        FRY_CUDA_DIRECTIONS + device->parked_count + FRY_CUDA_OUTSIDE_COUNT + FRY_CUDA_BRIDGE_COUNT;
+
+    status = take_context(device, request->native_context, error);
+    if (status != FERRY_OK)
+        goto err_context;
+    fry_cuda_scope scope;
+    CUresult result = fry_cuda_enter(&scope, device->context);
+    status = result == CUDA_SUCCESS ? furnish(device, request, error)
+                                    : refuse_call(error, result, "cuCtxPushCurrent");
+    fry_cuda_leave(&scope);
+    if (status != FERRY_OK)
+        goto err_context;
+    fry_cuda_memory_meet(device);
+    status = fry_cuda_staging_add(backend->staging, device, request->staging_bytes);
+    if (status != FERRY_OK) {
+        (void)refuse(error, status, "no memory for staged streams");
+        goto err_furnished;
+    }
+    device->next = backend->devices;
+    fry_store_release(&backend->devices, device); /* pairs with fry_cuda_memory_owner */
+    *device_p = &device->device;
+    return FERRY_OK;
+
+err_furnished:
+    unfurnish(device);
+err_context:
+    give_context(device);
+    fry_free(&backend->memory, device, sizeof *device);
+    return status;
+}
+
+/* --- the backend --- */
+
+static uint32_t cuda_probe(const char **reason)
+{
+    uint32_t count;
+    const char *text;
+    bool is_here = fry_cuda_load(&count, &text);
+    if (reason != NULL)
+        *reason = text;
+    return is_here ? count : 0;
+}
+
+static void close_device(fry_cuda_device *device)
+{
+    unfurnish(device);
+    give_context(device);
+    fry_free(&device->backend->memory, device, sizeof *device);
+}
+
+static void free_backend(fry_backend *backend)
+{
+    fry_memory memory = backend->memory;
+    fry_cuda_staging_close(backend->staging);
+    while (backend->devices != NULL) {
+        fry_cuda_device *device = backend->devices;
+        backend->devices = device->next;
+        close_device(device);
+    }
+    fry_cuda_reclaim_close(backend->reclaim);
+    fry_free(&memory, backend, sizeof *backend);
+}
+
+static ferry_status cuda_open(const fry_memory *memory, const fry_backend_options *options,
+                              fry_backend **backend_p)
+{
+    uint32_t count;
+    const char *text;
+    if (!fry_cuda_load(&count, &text))
+        return FERRY_E_NOT_FOUND;
+    fry_backend *backend = fry_alloc(memory, sizeof *backend, _Alignof(fry_backend));
+    if (backend == NULL)
+        return FERRY_E_NO_MEMORY;
+    backend->memory = *memory;
+    backend->options = *options;
+    backend->staging = fry_cuda_staging_open(backend);
+    backend->reclaim = fry_cuda_reclaim_open(backend);
+    if (backend->staging == NULL || backend->reclaim == NULL) {
+        free_backend(backend);
+        return FERRY_E_NO_MEMORY;
+    }
+    *backend_p = backend;
+    return FERRY_OK;
+}
+
+static bool is_idle(fry_cuda_device *device)
+{
+    for (uint32_t i = 0; i < device->stream_count; i++) {
+        if (!fry_cuda_stream_is_idle(&device->streams[i]))
+            return false;
+    }
+    return true;
+}
+
+static ferry_status cuda_stop(fry_backend *backend)
+{
+    for (fry_cuda_device *device = backend->devices; device != NULL; device = device->next) {
+        if (!is_idle(device))
+            return FERRY_E_BUSY;
+    }
+    if (!fry_cuda_staging_is_idle(backend->staging))
+        return FERRY_E_BUSY;
+    ferry_status status = fry_cuda_reclaim_stop(backend->reclaim);
+    if (status == FERRY_OK)
+        fry_cuda_staging_stop(backend->staging);
+    return status;
+}
+
+static void cuda_destroy(fry_backend *backend)
+{
+    if (backend != NULL)
+        free_backend(backend);
+}
+
+static const fry_backend_ops backend_ops = {
+    .name = "cuda",
+    .probe = cuda_probe,
+    .open = cuda_open,
+    .device_open = cuda_device_open,
+    .stop = cuda_stop,
+    .destroy = cuda_destroy,
+};
+
+const fry_backend_ops *fry_module_entry(const fry_module_host *host, const char **reason);
+
+__attribute__((visibility("default"))) const fry_backend_ops *
+fry_module_entry(const fry_module_host *host, const char **reason)
+{
+    if (host->version != FRY_MODULE_VERSION || host->size_bytes != sizeof *host) {
+        *reason = "made for another version of ferry";
+        return NULL;
+    }
+    fry_cuda_base_init(host);
+    return &backend_ops;
+}

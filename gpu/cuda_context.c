@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/cuda_context.h"
+
+CUresult fry_cuda_enter(fry_cuda_scope *scope, CUcontext context)
+{
+    *scope = (fry_cuda_scope){.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
+    CUresult result = fry_cuda.cuThreadExchangeStreamCaptureMode(&scope->mode);
+    if (result != CUDA_SUCCESS)
+        return result;
+    scope->has_mode = true;
+    result = fry_cuda.cuCtxPushCurrent(context);
+    scope->has_context = result == CUDA_SUCCESS;
+    return result;
+}
+
+void fry_cuda_leave(fry_cuda_scope *scope)
+{
+    CUcontext left;
+    if (scope->has_context)
+        (void)fry_cuda.cuCtxPopCurrent(&left);
+    if (scope->has_mode)
+        (void)fry_cuda.cuThreadExchangeStreamCaptureMode(&scope->mode);
+    *scope = (fry_cuda_scope){0};
+}

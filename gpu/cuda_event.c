@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events on users' streams. None of this has the baton: any thread records, also several at once.
+ *
+ * An *outside* stream is a ring of marks like any other, but each is recorded on a user's stream by
+ * whoever calls. Whose, its key says: the driver's number of the stream, which is never given
+ * again. Events of one user's stream fire in order, so they may share a ring; those of two don't,
+ * so a ring changes its key only when all in it has fired.
+ *
+ * Who records takes the ring's claim, with one exchange and no wait, and keeps it until the event
+ * has entered the graph: so numbers enter in their order. A thread that finds the claim taken uses
+ * another ring for the same stream, which costs nothing but a ring.
+ *
+ * A *bridge* is a ring with a stream of ferry's that waits for events that are not ferry's: one the
+ * user recorded, or one on a stream of another context, where events of this one can't be recorded.
+ */
+#include "gpu/cuda_event.h"
+
+#include "gpu/cuda.h"
+
+/* A scope of the device for a call from outside. */
+static ferry_status enter(fry_cuda_device *device, fry_cuda_scope *scope, fry_native_error *error)
+{
+    *scope = (fry_cuda_scope){0};
+    if (fry_cuda_lost(device) != CUDA_SUCCESS)
+        return fry_cuda_tell_lost(device, error);
+    CUresult result = fry_cuda_enter(scope, device->context);
+    if (result == CUDA_SUCCESS)
+        return FERRY_OK;
+    fry_cuda_lose(device, result, "cuCtxPushCurrent");
+    return fry_cuda_tell_lost(device, error);
+}
+
+static bool is_of_capture(CUresult result)
+{
+    return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+           result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+}
+
+/* What a call that failed means: the capture, the handle that was given, or the device. */
+static ferry_status refuse(fry_cuda_device *device, CUresult result, const char *call,
+                           fry_native_error *error)
+{
+    if (fry_cuda_is_fatal(device, result, call))
+        return fry_cuda_tell_lost(device, error);
+    fry_cuda_tell(error, result, call);
+    if (is_of_capture(result))
+        return FERRY_E_CAPTURE;
+    if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE ||
+        result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+        return FERRY_E_INVALID;
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? FERRY_E_NO_MEMORY : FERRY_E_DEVICE;
+}
+
+/*
+ * A stream of the program is not being captured. Asking harms no capture; recording on the stream
+ * would become a part of it, and on the legacy stream beside a captured one would break it.
+ */
+static ferry_status check_capture(fry_cuda_device *device, CUstream native, fry_native_error *error)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult result = fry_cuda.cuStreamIsCapturing(native, &capture);
+    if (result != CUDA_SUCCESS)
+        return refuse(device, result, "cuStreamIsCapturing", error);
+    if (capture == CU_STREAM_CAPTURE_STATUS_NONE)
+        return FERRY_OK;
+    fry_cuda_tell(error, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuStreamIsCapturing");
+    return FERRY_E_CAPTURE;
+}
+
+/* --- rings --- */
+
+/* Numbers of streams, so that 0 is no key. */
+static ferry_status key_of(fry_cuda_device *device, CUstream native, uint64_t *key_p,
+                           fry_native_error *error)
+{
+    unsigned long long id = 0;
+    CUresult result = fry_cuda.cuStreamGetId(native, &id);
+    if (result != CUDA_SUCCESS)
+        return refuse(device, result, "cuStreamGetId", error);
+    *key_p = (uint64_t)id + 1;
+    return FERRY_OK;
+}
+
+/* The slots of what has fired but was not looked at by the baton's holder are still spoken for. */
+static bool has_room(const fry_cuda_stream *ring)
+{
+    return ring->stream.issued - fry_load_acquire(&ring->fired) < FRY_STREAM_DEPTH;
+}
+
+static bool is_unused(const fry_cuda_stream *ring)
+{
+    return fry_cuda_stream_peek(ring) == ring->stream.issued;
+}
+
+/*
+ * A ring for the key (0: for this once), claimed; NULL: none is left. `issued` and `key` are the
+ * claimer's to read and write, so what was looked at before the claim is looked at again.
+ */
+static fry_cuda_stream *claim_ring(fry_cuda_stream *rings, size_t count, uint64_t key)
+{
+    for (size_t i = 0; i < count && key != 0; i++) {
+        fry_cuda_stream *ring = &rings[i];
+        if (fry_load_relaxed(&ring->key) != key || !fry_baton_take(&ring->claim))
+            continue;
+        bool is_ours = fry_load_relaxed(&ring->key) == key;
+        if (is_ours && has_room(ring))
+            return ring;
+        fry_baton_give(&ring->claim);
+        if (is_ours)
+            return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        fry_cuda_stream *ring = &rings[i];
+        if (!fry_baton_take(&ring->claim))
+            continue;
+        if (is_unused(ring) && has_room(ring)) {
+            fry_store_relaxed(&ring->key, key);
+            return ring;
+        }
+        fry_baton_give(&ring->claim);
+    }
+    return NULL;
+}
+
+static fry_cuda_stream *claim_outside(fry_cuda_device *device, uint64_t key)
+{
+    return claim_ring(fry_cuda_outside(device), FRY_CUDA_OUTSIDE_COUNT, key);
+}
+
+static fry_cuda_stream *claim_bridge(fry_cuda_device *device, uint64_t key)
+{
+    return claim_ring(fry_cuda_bridges(device), FRY_CUDA_BRIDGE_COUNT, key);
+}
+
+/* Puts a mark on the ring's native stream, and gives the claim back if that fails. */
+static ferry_status mark_ring(fry_cuda_device *device, fry_cuda_stream *ring, CUstream native,
+                              fry_event *event_p, fry_native_error *error)
+{
+    ferry_status status = fry_cuda_stream_make(ring);
+    if (status == FERRY_OK) {
+        fry_store_relaxed(&ring->stream.issued, ring->stream.issued + 1);
+        CUresult result = fry_cuda_stream_mark(ring, native);
+        if (result != CUDA_SUCCESS) {
+            fry_store_relaxed(&ring->stream.issued, ring->stream.issued - 1);
+            status = refuse(device, result, "cuEventRecord", error);
+        }
+    }
+    if (status == FERRY_OK)
+        *event_p = (fry_event){&ring->stream, ring->stream.issued};
+    else
+        fry_baton_give(&ring->claim);
+    return status;
+}
+
+/* A bridge waits for the event and puts a mark behind it. */
+static ferry_status cross_bridge(fry_cuda_device *device, fry_cuda_stream *bridge, CUevent awaited,
+                                 fry_event *event_p, fry_native_error *error)
+{
+    const char *call = "cuStreamCreateWithPriority";
+    CUresult result = fry_cuda_stream_make_native(bridge, 0);
+    if (result == CUDA_SUCCESS) {
+        call = "cuStreamWaitEvent";
+        result = fry_cuda.cuStreamWaitEvent(bridge->native, awaited, CU_EVENT_WAIT_DEFAULT);
+    }
+    if (result == CUDA_SUCCESS)
+        return mark_ring(device, bridge, bridge->native, event_p, error);
+    fry_baton_give(&bridge->claim);
+    return refuse(device, result, call, error);
+}
+
+/* --- recording --- */
+
+/* Whether the context is of the device's GPU. */
+static ferry_status check_gpu(fry_cuda_device *device, CUcontext context, fry_native_error *error)
+{
+    fry_cuda_scope scope;
+    CUdevice gpu = -1;
+    CUresult result = fry_cuda_enter(&scope, context);
+    if (result == CUDA_SUCCESS)
+        result = fry_cuda.cuCtxGetDevice(&gpu);
+    fry_cuda_leave(&scope);
+    if (result != CUDA_SUCCESS)
+        return refuse(device, result, "cuCtxGetDevice", error);
+    if (gpu == device->gpu)
+        return FERRY_OK;
+    fry_cuda_tell(error, CUDA_ERROR_INVALID_DEVICE, "a stream of another device");
+    return FERRY_E_INVALID;
+}
+
+/*
+ * On a stream of another context of the same GPU: an event of that context, once, which a bridge
+ * waits for. It is recorded with the bridge in hand, so that what is recorded first crosses first.
+ */
+static ferry_status record_foreign(fry_cuda_device *device, CUcontext context, CUstream native,
+                                   uint64_t key, fry_event *event_p, fry_native_error *error)
+{
+    ferry_status status = check_gpu(device, context, error);
+    if (status != FERRY_OK)
+        return status;
+    fry_cuda_stream *bridge = claim_bridge(device, key);
+    if (bridge == NULL)
+        return FERRY_E_AGAIN;
+    fry_cuda_scope scope;
+    CUevent foreign = NULL;
+    const char *call = "cuCtxPushCurrent";
+    CUresult result = fry_cuda_enter(&scope, context);
+    if (result == CUDA_SUCCESS) {
+        call = "cuEventRecord";
+        result = fry_cuda.cuEventCreate(&foreign, CU_EVENT_DISABLE_TIMING);
+    }
+    if (result == CUDA_SUCCESS)
+        result = fry_cuda.cuEventRecord(foreign, native);
+    fry_cuda_leave(&scope);
+    if (result != CUDA_SUCCESS) {
+        fry_baton_give(&bridge->claim);
+        status = refuse(device, result, call, error);
+    } else {
+        status = cross_bridge(device, bridge, foreign, event_p, error);
+    }
+    if (foreign != NULL)
+        (void)fry_cuda.cuEventDestroy(foreign); /* the wait is for what was recorded */
+    return status;
+}
+
+static ferry_status record_in_scope(fry_cuda_device *device, CUstream native, fry_event *event_p,
+                                    fry_native_error *error)
+{
+    uint64_t key = 0;
+    ferry_status status = check_capture(device, native, error);
+    if (status == FERRY_OK)
+        status = key_of(device, native, &key, error);
+    if (status != FERRY_OK)
+        return status;
+    CUcontext context = NULL;
+    CUresult result = fry_cuda.cuStreamGetCtx(native, &context);
+    if (result != CUDA_SUCCESS)
+        return refuse(device, result, "cuStreamGetCtx", error);
+    if (context != device->context)
+        return record_foreign(device, context, native, key, event_p, error);
+    fry_cuda_stream *ring = claim_outside(device, key);
+    return ring != NULL ? mark_ring(device, ring, native, event_p, error) : FERRY_E_AGAIN;
+}
+
+ferry_status fry_cuda_event_record(fry_device *base, void *native_stream, fry_event *event_p,
+                                   fry_native_error *error)
+{
+    fry_cuda_device *device = fry_cuda_device_of(base);
+    fry_cuda_scope scope;
+    ferry_status status = enter(device, &scope, error);
+    if (status == FERRY_OK)
+        status = record_in_scope(device, native_stream, event_p, error);
+    fry_cuda_leave(&scope);
+    return status;
+}
+
+void fry_cuda_event_entered(fry_event event)
+{
+    fry_baton_give(&fry_cuda_stream_of(event.stream)->claim);
+}
+
+/* To ask about an event that was recorded in a capture would break that, so the stream is asked. */
+static ferry_status wrap_in_scope(fry_cuda_device *device, CUevent awaited, CUstream native,
+                                  fry_event *event_p, fry_native_error *error)
+{
+    ferry_status status = native != NULL ? check_capture(device, native, error) : FERRY_OK;
+    if (status != FERRY_OK)
+        return status;
+    CUresult result = fry_cuda.cuEventQuery(awaited);
+    if (result == CUDA_SUCCESS) {
+        *event_p = (fry_event){NULL, 0};
+        return FERRY_OK;
+    }
+    if (result != CUDA_ERROR_NOT_READY)
+        return refuse(device, result, "cuEventQuery", error);
+    uint64_t key = 0;
+    if (native != NULL)
+        status = key_of(device, native, &key, error);
+    if (status != FERRY_OK)
+        return status;
+    fry_cuda_stream *bridge = claim_bridge(device, key);
+    return bridge != NULL ? cross_bridge(device, bridge, awaited, event_p, error) : FERRY_E_AGAIN;
+}
+
+ferry_status fry_cuda_event_wrap(fry_device *base, void *native_event, void *native_stream,
+                                 fry_event *event_p, fry_native_error *error)
+{
+    fry_cuda_device *device = fry_cuda_device_of(base);
+    fry_cuda_scope scope;
+    ferry_status status = enter(device, &scope, error);
+    if (status == FERRY_OK)
+        status = wrap_in_scope(device, native_event, native_stream, event_p, error);
+    fry_cuda_leave(&scope);
+    return status;
+}
+
+/* --- the other way round --- */
+
+ferry_status fry_cuda_stream_wait(fry_device *base, void *native_stream, fry_event event,
+                                  fry_native_error *error)
+{
+    fry_cuda_device *device = fry_cuda_device_of(base);
+    if (!fry_cuda_stream_is_native(event.stream))
+        return FERRY_E_UNSUPPORTED;
+    /* Acquire: the events of these marks are recorded. */
+    if (fry_load_acquire(&fry_cuda_stream_of(event.stream)->marked) < event.sequence)
+        return FERRY_E_NOT_ISSUED;
+    const fry_cuda_device *other = fry_cuda_device_of(event.stream->device);
+    if (fry_cuda_lost(other) != CUDA_SUCCESS)
+        return fry_cuda_tell_lost(other, error); /* the program's stream would wait for ever */
+    fry_cuda_scope scope;
+    ferry_status status = enter(device, &scope, error);
+    if (status == FERRY_OK)
+        status = check_capture(device, native_stream, error);
+    CUresult result;
+    if (status == FERRY_OK && !fry_cuda_stream_wait_for(native_stream, &event, &result))
+        status = refuse(device, result, "cuStreamWaitEvent", error);
+    fry_cuda_leave(&scope);
+    return status;
+}

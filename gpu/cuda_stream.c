@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams, and how the end of what stands in them is found.
+ *
+ * Marks. What is issued fires in order, so nobody need know of each operation: a *mark* behind the
+ * newest one speaks for all before it. It is made at flush, where others may begin to wait, and
+ * earlier behind many bytes or where another stream must wait. It is an event (others wait for it,
+ * and it can be asked about) and then a word: the stream itself writes the low half of the number
+ * to pinned memory of the host (cuStreamWriteValue32). Finding what has fired is then one load and
+ * no call.
+ *
+ * Why the bytes are there when the word is. cuda.h says of cuStreamWriteValue32, at the flag
+ * NO_MEMORY_BARRIER which is not given (nor known to this form of the call): it "will provide a
+ * memory fence before the write, which has similar semantics to __threadfence_system() but is
+ * scoped to the stream". So all that the stream's earlier work wrote, to the host, to its own or
+ * another device's memory, is written for everybody in the system before the word is. The host
+ * reads the word with acquire and the bytes after it; what it hands to any stream afterwards is
+ * handed over after the word was seen. (Between streams nothing is ordered by words: cuda.h warns
+ * that the driver does not see such an order. They wait for events.)
+ *
+ * Why the low half is enough. A word is only ever written numbers of marks of its own stream, in
+ * order, so what stands there is the low half of some mark w, fired <= w <= marked: `fired` came
+ * from an earlier look at it, and no mark beyond `marked` has been made. At most FRY_STREAM_DEPTH
+ * operations, far less than 2^31, lie between the two, so the difference of the low halves, taken
+ * in 32 bits, is the difference, also across their wrap. A difference above marked - fired is none
+ * of these: the word is left behind by an event (below), or rubbish, and says nothing.
+ *
+ * Why it is not enough to look. A device that fails never writes. A head that has stayed for a
+ * millisecond is asked about (cuEventQuery of its mark), then after twice that, and so on up to
+ * 64 ms: a busy device costs no calls, a lost one is found soon. An answer other than "done" and
+ * "not yet" is never taken for either: the device is lost. Should the event have fired while its
+ * word is missing, it is on its way and may come a little later; if at the next question it still
+ * has not, words don't work here, and the stream goes on by events alone. Its word might yet be
+ * written, so then the words' memory is never freed.
+ *
+ * By events alone, the oldest mark's event is asked about at each look.
+ *
+ * Batches. Small plain copies that wait for nothing on the device are kept back until the flush, or
+ * until something must come behind them; two or more go to cuMemcpyBatchAsync, which runs them in
+ * any order. So a copy whose `waits` name a kept one sends those off first: what follows stands
+ * behind all of the batch. Marks stand behind it too, so that sequence numbers fire in order
+ * whatever the batch does inside. If the driver refuses a batch they go one by one, that each may
+ * fail for itself; should some of the batch have been taken, they are copied twice, which nobody
+ * can see: none depends on another, and who depends on them comes later.
+ */
+#include "gpu/cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define QUERY_FIRST_NS ((int64_t)1000000)
+#define QUERY_LAST_NS ((int64_t)64000000)
+
+/* --- making --- */
+
+void fry_cuda_stream_init(fry_cuda_stream *stream, fry_cuda_device *device, fry_stream_kind kind)
+{
+    size_t offset = (size_t)(stream - device->streams) * FRY_CACHE_LINE;
+    stream->stream.device = &device->device;
+    stream->stream.kind = (uint8_t)kind;
+    stream->stream.is_polled = true;
+    if (device->words != NULL) {
+        stream->word = (uint32_t *)(void *)(device->words + offset);
+        stream->word_address = device->words_address + offset;
+        stream->is_worded = 1;
+    }
+    fry_cuda_stream_start_at(stream, 1);
+}
+
+static fry_cuda_device *device_of(const fry_cuda_stream *stream)
+{
+    return fry_cuda_device_of(stream->stream.device);
+}
+
+static CUresult make_event(fry_cuda_slot *slot)
+{
+    return slot->event != NULL ? CUDA_SUCCESS
+                               : fry_cuda.cuEventCreate(&slot->event, CU_EVENT_DISABLE_TIMING);
+}
+
+ferry_status fry_cuda_stream_make(fry_cuda_stream *stream)
+{
+    const fry_memory *memory = &device_of(stream)->backend->memory;
+    if (stream->slots == NULL)
+        stream->slots =
+            fry_alloc(memory, FRY_STREAM_DEPTH * sizeof *stream->slots, _Alignof(fry_cuda_slot));
+    return stream->slots != NULL ? FERRY_OK : FERRY_E_NO_MEMORY;
+}
+
+CUresult fry_cuda_stream_make_native(fry_cuda_stream *stream, int priority)
+{
+    return stream->native != NULL ? CUDA_SUCCESS
+                                  : fry_cuda.cuStreamCreateWithPriority(
+                                        &stream->native, CU_STREAM_NON_BLOCKING, priority);
+}
+
+ferry_status fry_cuda_stream_make_copying(fry_cuda_stream *stream, int priority, CUresult *result_p)
+{
+    *result_p = CUDA_SUCCESS;
+    if (fry_cuda_stream_make(stream) != FERRY_OK)
+        return FERRY_E_NO_MEMORY;
+    stream->batch = fry_alloc(&device_of(stream)->backend->memory, sizeof *stream->batch,
+                              _Alignof(fry_cuda_batch));
+    if (stream->batch == NULL)
+        return FERRY_E_NO_MEMORY;
+    *result_p = fry_cuda_stream_make_native(stream, priority);
+    for (size_t i = 0; i < FRY_STREAM_DEPTH && *result_p == CUDA_SUCCESS; i++)
+        *result_p = make_event(&stream->slots[i]);
+    return *result_p == CUDA_SUCCESS ? FERRY_OK : FERRY_E_DEVICE;
+}
+
+void fry_cuda_stream_unmake(fry_cuda_stream *stream)
+{
+    const fry_memory *memory = &device_of(stream)->backend->memory;
+    bool is_alive = fry_cuda_lost(device_of(stream)) == CUDA_SUCCESS;
+    for (size_t i = 0; stream->slots != NULL && i < FRY_STREAM_DEPTH; i++) {
+        if (is_alive && stream->slots[i].event != NULL)
+            (void)fry_cuda.cuEventDestroy(stream->slots[i].event);
+    }
+    if (is_alive && stream->native != NULL)
+        (void)fry_cuda.cuStreamDestroy(stream->native);
+    fry_free(memory, stream->batch, sizeof *stream->batch);
+    fry_free(memory, stream->slots, FRY_STREAM_DEPTH * sizeof *stream->slots);
+    stream->native = NULL;
+    stream->batch = NULL;
+    stream->slots = NULL;
+}
+
+/* --- marks --- */
+
+/* From here on events tell, also of what is wrong; the words before were written before them. */
+static void end_words(fry_cuda_stream *stream, CUresult result)
+{
+    fry_native_error error;
+    fry_store_relaxed(&stream->is_worded, 0);
+    fry_cuda_tell(&error, result, "cuStreamWriteValue32");
+    fry_log_line(device_of(stream)->backend->options.log, FERRY_LOG_WARNING,
+                 "%s: the driver is asked about a stream from now on: %s",
+                 stream->stream.device->name, error.message);
+}
+
+CUresult fry_cuda_stream_mark(fry_cuda_stream *stream, CUstream native)
+{
+    uint64_t sequence = stream->stream.issued;
+    fry_cuda_slot *slot = fry_cuda_slot_of(stream, sequence);
+    CUresult result = make_event(slot);
+    if (result == CUDA_SUCCESS)
+        result = fry_cuda.cuEventRecord(slot->event, native);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (fry_load_relaxed(&stream->is_worded) != 0) {
+        result = fry_cuda.cuStreamWriteValue32(native, stream->word_address, (uint32_t)sequence,
+                                               CU_STREAM_WRITE_VALUE_DEFAULT);
+        if (result == CUDA_SUCCESS)
+            fry_store_relaxed(&stream->worded, sequence);
+        else
+            end_words(stream, result);
+    }
+    uint64_t marked = fry_load_relaxed(&stream->marked);
+    for (uint64_t i = marked + 1; i <= sequence; i++)
+        fry_store_relaxed(&fry_cuda_slot_of(stream, i)->mark, sequence);
+    /* Who reads it may wait for the event, look for the word, read the slots. */
+    fry_store_release(&stream->marked, sequence);
+    return CUDA_SUCCESS;
+}
+
+static void update_room(fry_cuda_stream *stream)
+{
+    stream->stream.is_full = stream->entries + FRY_CUDA_OPERATION_ENTRIES > FRY_CUDA_QUEUE_ENTRIES;
+}
+
+/* A mark that can't be made would leave what is before it unknown for ever. */
+static void mark_own(fry_cuda_stream *stream)
+{
+    CUresult result = fry_cuda_stream_mark(stream, stream->native);
+    if (result != CUDA_SUCCESS) {
+        fry_cuda_lose(device_of(stream), result, "cuEventRecord");
+        return;
+    }
+    fry_cuda_slot_of(stream, stream->stream.issued)->entries += FRY_CUDA_MARK_ENTRIES;
+    stream->entries += FRY_CUDA_MARK_ENTRIES;
+    stream->unmarked_bytes = 0;
+    update_room(stream);
+}
+
+/* --- handing over --- */
+
+static void strike(fry_cuda_stream *stream, fry_cuda_slot *slot, CUresult result, const char *call)
+{
+    slot->result = result;
+    slot->call = call;
+    stream->stream.struck++;
+}
+
+static bool submit_together(fry_cuda_stream *stream, fry_cuda_batch *batch)
+{
+    if (batch->count < 2 || fry_cuda.cuMemcpyBatchAsync == NULL)
+        return false;
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    size_t first = 0;
+    CUresult result =
+        fry_cuda.cuMemcpyBatchAsync(batch->dst, batch->src, batch->size_bytes, batch->count,
+                                    &attributes, &first, 1, stream->native);
+    if (result == CUDA_SUCCESS)
+        return true;
+    return fry_cuda_is_fatal(device_of(stream), result, "cuMemcpyBatchAsync");
+}
+
+/* What is kept back goes to the driver. In a scope. */
+static void submit(fry_cuda_stream *stream)
+{
+    fry_cuda_batch *batch = stream->batch;
+    if (batch->count == 0)
+        return;
+    uint64_t sequence = stream->stream.issued - batch->count;
+    if (!submit_together(stream, batch)) {
+        for (size_t i = 0; i < batch->count; i++) {
+            CUresult result = fry_cuda.cuMemcpyAsync(batch->dst[i], batch->src[i],
+                                                     batch->size_bytes[i], stream->native);
+            if (result == CUDA_SUCCESS)
+                continue;
+            strike(stream, fry_cuda_slot_of(stream, sequence + 1 + i), result, "cuMemcpyAsync");
+            if (fry_cuda_is_fatal(device_of(stream), result, "cuMemcpyAsync"))
+                break;
+        }
+    }
+    batch->count = 0;
+}
+
+static uint64_t begin_operation(fry_cuda_stream *stream, size_t entries, size_t size_bytes)
+{
+    uint64_t sequence = ++stream->stream.issued;
+    fry_cuda_slot *slot = fry_cuda_slot_of(stream, sequence);
+    fry_store_relaxed(&slot->mark, 0);
+    slot->result = CUDA_SUCCESS;
+    slot->entries = (uint32_t)entries;
+    stream->entries += slot->entries;
+    stream->unmarked_bytes += size_bytes;
+    update_room(stream);
+    return sequence;
+}
+
+static void keep_back(fry_cuda_stream *stream, const fry_copy *copy)
+{
+    fry_cuda_batch *batch = stream->batch;
+    batch->dst[batch->count] = (CUdeviceptr)(uintptr_t)copy->dst;
+    batch->src[batch->count] = (CUdeviceptr)(uintptr_t)copy->src;
+    batch->size_bytes[batch->count] = copy->size_bytes;
+    batch->count++;
+}
+
+static CUresult submit_rows_singly(fry_cuda_stream *stream, const fry_copy *copy, size_t *entries_p)
+{
+    size_t row_bytes = fry_copy_row_bytes(copy);
+    for (size_t row = 0; row < copy->row_count; row++) {
+        CUresult result =
+            fry_cuda.cuMemcpyAsync((CUdeviceptr)(uintptr_t)copy->dst + row * copy->dst_pitch_bytes,
+                                   (CUdeviceptr)(uintptr_t)copy->src + row * copy->src_pitch_bytes,
+                                   row_bytes, stream->native);
+        if (result != CUDA_SUCCESS)
+            return result;
+        ++*entries_p;
+    }
+    return CUDA_SUCCESS;
+}
+
+/*
+ * A pitch above the device's limit (2^31 - 1 bytes) is refused, and between two places on one
+ * device the driver may refuse others: such rows go one by one if they are few. Many that far apart
+ * have no room on a device.
+ */
+static CUresult submit_rows(fry_cuda_stream *stream, const fry_copy *copy, const char **call_p,
+                            size_t *entries_p)
+{
+    size_t pitch_max_bytes = device_of(stream)->pitch_max_bytes;
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    *call_p = "cuMemcpy2DAsync";
+    if (copy->dst_pitch_bytes <= pitch_max_bytes && copy->src_pitch_bytes <= pitch_max_bytes) {
+        CUDA_MEMCPY2D rows = {
+            .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+            .srcDevice = (CUdeviceptr)(uintptr_t)copy->src,
+            .srcPitch = copy->src_pitch_bytes,
+            .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+            .dstDevice = (CUdeviceptr)(uintptr_t)copy->dst,
+            .dstPitch = copy->dst_pitch_bytes,
+            .WidthInBytes = fry_copy_row_bytes(copy),
+            .Height = copy->row_count,
+        };
+        result = fry_cuda.cuMemcpy2DAsync(&rows, stream->native);
+        *entries_p += result == CUDA_SUCCESS;
+    }
+    if (result != CUDA_ERROR_INVALID_VALUE || copy->row_count > FRY_CUDA_ROWS_SINGLY)
+        return result;
+    *call_p = "cuMemcpyAsync of a row";
+    return submit_rows_singly(stream, copy, entries_p);
+}
+
+static CUresult submit_copy(fry_cuda_stream *stream, const fry_copy *copy, const char **call_p,
+                            size_t *entries_p)
+{
+    if (copy->row_count != 1)
+        return submit_rows(stream, copy, call_p, entries_p);
+    *call_p = "cuMemcpyAsync";
+    CUresult result =
+        fry_cuda.cuMemcpyAsync((CUdeviceptr)(uintptr_t)copy->dst, (CUdeviceptr)(uintptr_t)copy->src,
+                               copy->size_bytes, stream->native);
+    *entries_p += result == CUDA_SUCCESS;
+    return result;
+}
+
+/* --- waits --- */
+
+bool fry_cuda_stream_wait_for(CUstream native, const fry_event *event, CUresult *result_p)
+{
+    const fry_cuda_stream *other = fry_cuda_stream_of(event->stream);
+    *result_p = CUDA_SUCCESS;
+    if (fry_cuda_stream_peek(other) >= event->sequence)
+        return true;
+    /*
+     * Without the baton the slot may have gone to a later operation since that look, and then the
+     * event has fired: a smaller number says so, and a greater one is of a mark behind it, for
+     * which it is enough to wait. No circle can come of waiting for more: whatever that mark stands
+     * behind was recorded before this call.
+     */
+    uint64_t mark = fry_load_relaxed(&fry_cuda_slot_of(other, event->sequence)->mark);
+    if (mark < event->sequence)
+        return true;
+    *result_p = fry_cuda.cuStreamWaitEvent(native, fry_cuda_slot_of(other, mark)->event,
+                                           CU_EVENT_WAIT_DEFAULT);
+    return *result_p == CUDA_SUCCESS;
+}
+
+static bool has_waited(const fry_cuda_stream *stream, const fry_event *event)
+{
+    for (size_t i = 0; i < FRY_CUDA_WAITED; i++) {
+        if (stream->waited[i].stream == event->stream)
+            return stream->waited[i].sequence >= event->sequence;
+    }
+    return false;
+}
+
+static void note_wait(fry_cuda_stream *stream, const fry_event *event)
+{
+    size_t at = 0;
+    while (at < FRY_CUDA_WAITED && stream->waited[at].stream != event->stream)
+        at++;
+    if (at == FRY_CUDA_WAITED)
+        at = stream->waited_next++ % FRY_CUDA_WAITED;
+    stream->waited[at].stream = event->stream;
+    stream->waited[at].sequence = event->sequence;
+}
+
+/* The waits that the device has to be told of; *after_p: the newest of its own that is named. */
+static size_t select_waits(const fry_cuda_stream *stream, const fry_event *waits, size_t wait_count,
+                           const fry_event **selected, uint64_t *after_p)
+{
+    size_t count = 0;
+    *after_p = 0;
+    for (size_t i = 0; i < wait_count; i++) {
+        if (waits[i].stream == &stream->stream) {
+            if (*after_p < waits[i].sequence)
+                *after_p = waits[i].sequence;
+        } else if (!has_waited(stream, &waits[i]) &&
+                   fry_cuda_stream_peek(fry_cuda_stream_of(waits[i].stream)) < waits[i].sequence) {
+            selected[count++] = &waits[i];
+        }
+    }
+    return count;
+}
+
+/* Puts the waits in; what can't be waited for gives the answer. In a scope. */
+static CUresult put_waits(fry_cuda_stream *stream, const fry_event **waits, size_t wait_count,
+                          size_t *entries_p)
+{
+    for (size_t i = 0; i < wait_count; i++) {
+        fry_stream *other = waits[i]->stream;
+        fry_cuda_stream_flush(other); /* issued in this turn, perhaps */
+        CUresult result = fry_cuda_lost(fry_cuda_device_of(other->device));
+        if (result != CUDA_SUCCESS)
+            return result; /* it would wait for ever */
+        if (!fry_cuda_stream_wait_for(stream->native, waits[i], &result))
+            return result;
+        ++*entries_p;
+        note_wait(stream, waits[i]);
+    }
+    return CUDA_SUCCESS;
+}
+
+/* --- the operations --- */
+
+/* In a scope: waits, then the copy. */
+static ferry_status copy_now(fry_cuda_stream *stream, const fry_copy *copy, const fry_event **waits,
+                             size_t wait_count, fry_native_error *error)
+{
+    submit(stream);
+    if (fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
+        return fry_cuda_tell_lost(device_of(stream), error);
+    size_t entries = 0;
+    const char *call = "cuStreamWaitEvent";
+    CUresult result = put_waits(stream, waits, wait_count, &entries);
+    if (result == CUDA_SUCCESS)
+        result = submit_copy(stream, copy, &call, &entries);
+    if (result != CUDA_SUCCESS && fry_cuda_is_fatal(device_of(stream), result, call))
+        return fry_cuda_tell_lost(device_of(stream), error);
+    if (result != CUDA_SUCCESS && entries == 0) {
+        fry_cuda_tell(error, result, call);
+        return FERRY_E_DEVICE;
+    }
+    /* What stands in the driver's queue is an operation's, so that its room comes back. */
+    uint64_t sequence = begin_operation(stream, entries, copy->size_bytes);
+    if (result != CUDA_SUCCESS)
+        strike(stream, fry_cuda_slot_of(stream, sequence), result, call);
+    return FERRY_OK;
+}
+
+static ferry_status enter(fry_cuda_stream *stream, fry_cuda_scope *scope, fry_native_error *error)
+{
+    fry_cuda_device *device = device_of(stream);
+    CUresult result = fry_cuda_enter(scope, device->context);
+    if (result == CUDA_SUCCESS)
+        return FERRY_OK;
+    fry_cuda_lose(device, result, "cuCtxPushCurrent");
+    return fry_cuda_tell_lost(device, error);
+}
+
+ferry_status fry_cuda_stream_copy(fry_stream *base, const fry_copy *copy, const fry_event *waits,
+                                  size_t wait_count, uint64_t *sequence_p, fry_native_error *error)
+{
+    fry_cuda_stream *stream = fry_cuda_stream_of(base);
+    if (fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
+        return fry_cuda_tell_lost(device_of(stream), error);
+    const fry_event *selected[FRY_STREAM_WAITS];
+    uint64_t after;
+    wait_count = select_waits(stream, waits, wait_count, selected, &after);
+
+    bool is_kept = copy->row_count == 1 && copy->size_bytes <= FRY_CUDA_BATCHED_BYTES &&
+                   wait_count == 0 && fry_cuda.cuMemcpyBatchAsync != NULL;
+    bool is_due = stream->batch->count == FRY_CUDA_BATCH_COUNT ||
+                  stream->unmarked_bytes + copy->size_bytes >= FRY_CUDA_MARKED_BYTES ||
+                  after > base->issued - stream->batch->count;
+    if (is_kept && !is_due) {
+        *sequence_p = begin_operation(stream, 1, copy->size_bytes);
+        keep_back(stream, copy);
+        return FERRY_OK;
+    }
+    fry_cuda_scope scope;
+    ferry_status status = enter(stream, &scope, error);
+    if (status == FERRY_OK && is_kept) {
+        submit(stream);
+        (void)begin_operation(stream, 1, copy->size_bytes);
+        keep_back(stream, copy);
+    } else if (status == FERRY_OK) {
+        status = copy_now(stream, copy, selected, wait_count, error);
+    }
+    if (status == FERRY_OK) {
+        *sequence_p = base->issued;
+        if (stream->unmarked_bytes >= FRY_CUDA_MARKED_BYTES) {
+            submit(stream);
+            mark_own(stream);
+        }
+    }
+    fry_cuda_leave(&scope);
+    return status;
+}
+
+void fry_cuda_stream_flush(fry_stream *base)
+{
+    fry_cuda_stream *stream = fry_cuda_stream_of(base);
+    /* Who records on an outside stream marks at once, and may be at it now. */
+    if (base->kind == FRY_STREAM_OUTSIDE || base->issued == stream->marked ||
+        fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
+        return;
+    fry_cuda_scope scope;
+    if (enter(stream, &scope, NULL) == FERRY_OK) {
+        submit(stream);
+        if (fry_cuda_lost(device_of(stream)) == CUDA_SUCCESS)
+            mark_own(stream);
+    }
+    fry_cuda_leave(&scope);
+}
+
+ferry_status fry_cuda_stream_outcome(fry_stream *base, uint64_t sequence, fry_native_error *error)
+{
+    const fry_cuda_slot *slot = fry_cuda_slot_of(fry_cuda_stream_of(base), sequence);
+    if (base->kind == FRY_STREAM_OUTSIDE || slot->result == CUDA_SUCCESS)
+        return FERRY_OK;
+    fry_cuda_tell(error, slot->result, slot->call);
+    return FERRY_E_DEVICE;
+}
+
+/* --- firing --- */
+
+static uint64_t read_word(const fry_cuda_stream *stream, uint64_t fired)
+{
+    uint64_t marked = fry_load_acquire(&stream->marked);
+    if (marked == fired || fry_load_relaxed(&stream->is_worded) == 0)
+        return fired;
+    uint32_t ahead = fry_load_acquire(stream->word) - (uint32_t)fired;
+    return ahead <= marked - fired ? fired + ahead : fired;
+}
+
+uint64_t fry_cuda_stream_peek(const fry_cuda_stream *stream)
+{
+    /* `fired` first: the word and `marked`, read later, are not behind it. */
+    return read_word(stream, fry_load_acquire(&stream->fired));
+}
+
+/* The mark of the oldest operation that has not fired; 0: it has none yet. */
+static uint64_t head_mark(const fry_cuda_stream *stream)
+{
+    return fry_load_acquire(&stream->marked) > stream->fired
+               ? fry_load_relaxed(&fry_cuda_slot_of(stream, stream->fired + 1)->mark)
+               : 0;
+}
+
+static CUresult query_mark(fry_cuda_stream *stream, uint64_t mark)
+{
+    fry_cuda_scope scope;
+    CUresult result = fry_cuda_enter(&scope, device_of(stream)->context);
+    const char *call = "cuCtxPushCurrent";
+    if (result == CUDA_SUCCESS) {
+        call = "cuEventQuery";
+        result = fry_cuda.cuEventQuery(fry_cuda_slot_of(stream, mark)->event);
+    }
+    fry_cuda_leave(&scope);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
+        fry_cuda_lose(device_of(stream), result, call);
+    return result;
+}
+
+static uint64_t ask_events(fry_cuda_stream *stream)
+{
+    uint64_t mark = head_mark(stream), fired = stream->fired;
+    while (mark != 0 && query_mark(stream, mark) == CUDA_SUCCESS) {
+        fired = mark;
+        mark = fry_load_acquire(&stream->marked) > fired
+                   ? fry_load_relaxed(&fry_cuda_slot_of(stream, fired + 1)->mark)
+                   : 0;
+    }
+    return fired;
+}
+
+/* The head's event has fired, and its word is not there. */
+static uint64_t believe_event(fry_cuda_stream *stream, uint64_t mark, int64_t now_ns)
+{
+    uint64_t fired = read_word(stream, stream->fired);
+    if (fired >= mark)
+        return fired;
+    if (!stream->is_word_late) {
+        stream->is_word_late = true;
+        stream->query_ns = now_ns + QUERY_FIRST_NS;
+        return fired;
+    }
+    fry_store_relaxed(&stream->is_worded, 0);
+    fry_store_relaxed(&device_of(stream)->has_stray_words, 1);
+    fry_log_line(
+        device_of(stream)->backend->options.log, FERRY_LOG_WARNING,
+        "%s: a stream's number does not arrive in host memory; the driver is asked instead",
+        stream->stream.device->name);
+    return mark;
+}
+
+/* A head that stays is asked about now and then. */
+static uint64_t ask_if_old(fry_cuda_stream *stream)
+{
+    uint64_t mark = head_mark(stream);
+    if (mark == 0)
+        return stream->fired;
+    int64_t now_ns = fry_clock_now_ns(device_of(stream)->backend->options.clock);
+    if (stream->query_ns == 0) {
+        stream->query_interval_ns = QUERY_FIRST_NS;
+        stream->query_ns = now_ns + QUERY_FIRST_NS;
+        return stream->fired;
+    }
+    if (now_ns < stream->query_ns)
+        return stream->fired;
+    CUresult result = query_mark(stream, mark);
+    if (result == CUDA_SUCCESS)
+        return believe_event(stream, mark, now_ns);
+    if (stream->query_interval_ns < QUERY_LAST_NS)
+        stream->query_interval_ns *= 2;
+    stream->query_ns = now_ns + stream->query_interval_ns;
+    return stream->fired;
+}
+
+static void advance(fry_cuda_stream *stream, uint64_t fired)
+{
+    if (stream->stream.kind != FRY_STREAM_OUTSIDE) {
+        for (uint64_t i = stream->fired + 1; i <= fired; i++)
+            stream->entries -= fry_cuda_slot_of(stream, i)->entries;
+        update_room(stream);
+    }
+    stream->query_ns = 0;
+    stream->is_word_late = false;
+    /* Who finds an outside stream idle by it may use its slots for somebody else. */
+    fry_store_release(&stream->fired, fired);
+}
+
+uint64_t fry_cuda_stream_fired(fry_stream *base, ferry_status *status_p, fry_native_error *error)
+{
+    fry_cuda_stream *stream = fry_cuda_stream_of(base);
+    *status_p = FERRY_OK;
+    uint64_t fired = read_word(stream, stream->fired);
+    if (fired == stream->fired && fry_load_acquire(&stream->marked) != fired &&
+        fry_cuda_lost(device_of(stream)) == CUDA_SUCCESS)
+        fired = fry_load_relaxed(&stream->is_worded) != 0 ? ask_if_old(stream) : ask_events(stream);
+    if (fired != stream->fired)
+        advance(stream, fired);
+    if (fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
+        *status_p = fry_cuda_tell_lost(device_of(stream), error);
+    return stream->fired;
+}
+
+bool fry_cuda_stream_is_idle(fry_cuda_stream *stream)
+{
+    ferry_status status;
+    fry_native_error error;
+    uint64_t issued = fry_load_acquire(&stream->stream.issued);
+    if (fry_cuda_stream_fired(&stream->stream, &status, &error) != issued)
+        return false;
+    /* Words that were given up are left to themselves, with the memory they are in. */
+    return fry_load_relaxed(&stream->is_worded) == 0 ||
+           fry_load_acquire(stream->word) == (uint32_t)stream->worded;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams that the driver works off: a device's own, parked ones, and records of users' streams.
+ * How the end of their operations is found is argued atop cuda_stream.c.
+ */
+#ifndef FRY_GPU_CUDA_STREAM_H
+#define FRY_GPU_CUDA_STREAM_H
+
+#include "base/baton.h"
+#include "gpu/cuda_driver.h"
+
+typedef struct fry_cuda_device fry_cuda_device;
+typedef struct fry_cuda_stream fry_cuda_stream;
+
+/*
+ * The driver keeps about 1024 entries of a stream; who adds one more waits inside the call, with
+ * the baton. So entries are counted, and a stream is full while there might not be room for one
+ * more operation of the worst sort: all waits, a copy row by row, a mark.
+ */
+#define FRY_CUDA_QUEUE_ENTRIES 1000
+#define FRY_CUDA_ROWS_SINGLY                                                                       \
+    64 /* rows that go one by one where the driver refuses them together                           \
+        */
+#define FRY_CUDA_MARK_ENTRIES 2
+#define FRY_CUDA_OPERATION_ENTRIES                                                                 \
+    (FRY_STREAM_WAITS - 1 + FRY_CUDA_ROWS_SINGLY + FRY_CUDA_MARK_ENTRIES)
+
+/* Copies handed over in one call, and what is small enough for one. */
+#define FRY_CUDA_BATCH_COUNT 128
+#define FRY_CUDA_BATCHED_BYTES ((size_t)64 << 10)
+
+/* Past so many bytes in a turn there is a mark at once, so that their end is not found late. */
+#define FRY_CUDA_MARKED_BYTES ((size_t)256 << 10)
+
+#define FRY_CUDA_WAITED 8 /* waits that a stream remembers, so as not to wait twice */
+
+typedef struct fry_cuda_slot {
+    uint64_t mark;    /* atomic; the operation whose mark covers this one; 0: there is none yet */
+    CUevent event;    /* this operation's own mark; made once, kept for those after it */
+    const char *call; /* that refused it */
+    CUresult result;  /* with this; CUDA_SUCCESS: issued */
+    uint32_t entries; /* in the driver's queue */
+} fry_cuda_slot;
+
+/* Plain copies that are issued but have yet to be handed to the driver: the newest ones. */
+typedef struct fry_cuda_batch {
+    size_t count;
+    CUdeviceptr dst[FRY_CUDA_BATCH_COUNT], src[FRY_CUDA_BATCH_COUNT];
+    size_t size_bytes[FRY_CUDA_BATCH_COUNT];
+} fry_cuda_batch;
+
+struct fry_cuda_stream {
+    fry_stream stream; /* first */
+    CUstream native;   /* NULL: the user's, who is asked of no more once the event is recorded */
+    fry_cuda_slot *slots;
+    fry_cuda_batch *batch;    /* NULL: nothing is copied on it */
+    uint32_t *word;           /* where the stream writes the low half of a mark's number */
+    CUdeviceptr word_address; /* the same for the GPU */
+    uint32_t is_worded;       /* atomic; it does */
+
+    uint64_t marked; /* atomic; up to here marks cover what was issued, and others can wait */
+    uint64_t worded; /* atomic; the newest mark whose word was or will be written */
+
+    /* Baton; `fired` is read by others. */
+    uint64_t fired __attribute__((aligned(64))); /* atomic */
+    uint32_t entries;                            /* in the driver's queue */
+    size_t unmarked_bytes;
+    int64_t query_ns; /* when the driver is asked about the head; 0: the head is new */
+    int64_t query_interval_ns;
+    bool is_word_late; /* the head's event has fired, its word was not there */
+    struct {
+        const fry_stream *stream;
+        uint64_t sequence;
+    } waited[FRY_CUDA_WAITED]; /* the stream has waited for these */
+    uint32_t waited_next;
+
+    /* cuda_event.c: outside streams. */
+    fry_baton claim __attribute__((aligned(64))); /* who records has it, until event_entered */
+    uint64_t key;                                 /* atomic; whose events stand here */
+};
+
+static inline fry_cuda_stream *fry_cuda_stream_of(const fry_stream *stream)
+{
+    return (fry_cuda_stream *)(uintptr_t)stream;
+}
+
+static inline fry_cuda_slot *fry_cuda_slot_of(const fry_cuda_stream *stream, uint64_t sequence)
+{
+    return &stream->slots[sequence % FRY_STREAM_DEPTH];
+}
+
+/* Whether the stream is one of these; else it is a staged one, of which its own thread tells. */
+static inline bool fry_cuda_stream_is_native(const fry_stream *stream)
+{
+    return stream->is_polled;
+}
+
+/*
+ * Makes the stream ready: zeroed before, of a device whose words are there. The first operation is
+ * 1; another number can be given, so that a test sees the words' numbers begin anew.
+ */
+void fry_cuda_stream_init(fry_cuda_stream *stream, fry_cuda_device *device, fry_stream_kind kind);
+static inline void fry_cuda_stream_start_at(fry_cuda_stream *stream, uint64_t first)
+{
+    stream->stream.issued = stream->fired = stream->marked = stream->worded = first - 1;
+    if (stream->word != NULL)
+        *stream->word = (uint32_t)(first - 1);
+}
+
+/*
+ * Its slots: FERRY_OK or FERRY_E_NO_MEMORY. A stream of its own in the driver. For one that copies
+ * both, and all its events, so that none has to be made later: FERRY_E_DEVICE too, with *result_p.
+ * In a scope. What is there already stays.
+ */
+ferry_status fry_cuda_stream_make(fry_cuda_stream *stream);
+CUresult fry_cuda_stream_make_native(fry_cuda_stream *stream, int priority);
+ferry_status fry_cuda_stream_make_copying(fry_cuda_stream *stream, int priority,
+                                          CUresult *result_p);
+
+/* Only once it is idle. In a scope, if the context lives. */
+void fry_cuda_stream_unmake(fry_cuda_stream *stream);
+
+/* fry_device_ops.copy, .flush, .fired, .outcome */
+ferry_status fry_cuda_stream_copy(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
+                                  size_t wait_count, uint64_t *sequence_p, fry_native_error *error);
+void fry_cuda_stream_flush(fry_stream *stream);
+uint64_t fry_cuda_stream_fired(fry_stream *stream, ferry_status *status_p, fry_native_error *error);
+ferry_status fry_cuda_stream_outcome(fry_stream *stream, uint64_t sequence,
+                                     fry_native_error *error);
+
+/*
+ * Makes `native` (a stream of the same context as `scope`'s, of any role) wait for an event of one
+ * of these streams, unless it has fired. True: it will, or need not. With the baton, or for an
+ * event up to `marked`. False: *result_p is what the driver answered.
+ */
+bool fry_cuda_stream_wait_for(CUstream native, const fry_event *event, CUresult *result_p);
+
+/*
+ * Records and writes the number of `issued` on `native`, which is the stream itself or what an
+ * outside one stands for. In a scope; by who may write `issued`. What it answers is of the record.
+ */
+CUresult fry_cuda_stream_mark(fry_cuda_stream *stream, CUstream native);
+
+/* Up to where it has fired as far as can be seen without the baton and without a call. */
+uint64_t fry_cuda_stream_peek(const fry_cuda_stream *stream);
+
+/* Nothing of it is on its way, its word included. */
+bool fry_cuda_stream_is_idle(fry_cuda_stream *stream);
+
+#endif

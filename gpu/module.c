@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds modules and opens each once a process.
+ *
+ * What became of a module is one word that only moves forward, and is read without the lock once it
+ * says so; text and operations are written before it (release) and never again. A fork's child has
+ * neither the threads of a module nor the driver's state behind it, and may find the lock taken: so
+ * there a module that the parent opened, or was just opening, is refused for good, and one that it
+ * had not asked for yet can be opened.
+ */
+#include "gpu/module.h"
+
+#include "base/futex.h"
+#include "base/lf.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <ferry/version.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PATH_BYTES 1024
+#define REASON_BYTES 640
+
+enum module_state {
+    MODULE_UNASKED = 0, /* nobody has asked for it yet */
+    MODULE_OPENING,     /* somebody has, with the lock */
+    MODULE_HERE,        /* `ops` are there */
+    MODULE_ABSENT,      /* `reason` says why */
+    MODULE_FORKED,      /* a parent process has it */
+};
+
+typedef struct module {
+    const char *name;
+    uint32_t state; /* module_state */
+    const fry_backend_ops *ops;
+    char reason[REASON_BYTES];
+} module;
+
+/* All there are: a name from outside never becomes a path. */
+static module modules[] = {{.name = "cuda"}};
+#define MODULE_COUNT (sizeof modules / sizeof modules[0])
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one is opened at a time */
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+static void forked_in_child(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    lock = fresh;
+    for (size_t i = 0; i < MODULE_COUNT; i++) {
+        if (modules[i].state == MODULE_OPENING || modules[i].state == MODULE_HERE)
+            modules[i].state = MODULE_FORKED;
+    }
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, forked_in_child);
+}
+
+/* ---- where it may be ---- */
+
+static bool path_is_there(const char *path)
+{
+    struct stat found;
+    return stat(path, &found) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+/* The file in FERRY_MODULE_PATH; "" if that is not set, or too long for a file to be there. */
+static void path_from_environment(char path[PATH_BYTES], const char *name)
+{
+    const char *folder = fry_environment(FRY_ENV_FERRY_MODULE_PATH);
+    path[0] = '\0';
+    if (folder != NULL && snprintf(path, PATH_BYTES, "%s/ferry_%s.so", folder, name) >= PATH_BYTES)
+        path[0] = '\0';
+}
+
+/* The file in the folder `ferry` beside the library, as the loader found it; "": it can't be told.
+ */
+static void path_beside_library(char path[PATH_BYTES], const char *name)
+{
+    Dl_info library;
+    path[0] = '\0';
+    if (dladdr((void *)(uintptr_t)fry_module_find, &library) == 0 || library.dli_fname == NULL)
+        return;
+    const char *slash = strrchr(library.dli_fname, '/');
+    if (slash == NULL)
+        return;
+    int folder_length = (int)(slash - library.dli_fname);
+    if (snprintf(path, PATH_BYTES, "%.*s/ferry/ferry_%s.so", folder_length, library.dli_fname,
+                 name) >= PATH_BYTES)
+        path[0] = '\0';
+}
+
+/* ---- opening ---- */
+
+static fry_module_host host = {
+    .version = FRY_MODULE_VERSION,
+    .size_bytes = sizeof host,
+    .alloc = fry_alloc,
+    .alloc_raw = fry_alloc_raw,
+    .free = fry_free,
+    .log_line = fry_log_line,
+    .clock_now_ns = fry_clock_now_ns,
+    .clock_monotonic_ns = fry_clock_monotonic_ns,
+    .environment = fry_environment,
+    .futex_wait = fry_futex_wait,
+    .futex_wake = fry_futex_wake,
+};
+
+/* What is there but can't be used stays in memory: it may have started something. */
+static const fry_backend_ops *module_load(module *self, const char *path)
+{
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (handle == NULL) {
+        const char *why = dlerror();
+        (void)snprintf(self->reason, sizeof self->reason, "the module can't be loaded: %s",
+                       why != NULL ? why : path);
+        return NULL;
+    }
+    void *symbol = dlsym(handle, FRY_MODULE_ENTRY);
+    if (symbol == NULL) {
+        (void)snprintf(self->reason, sizeof self->reason, "%s is no module of ferry's", path);
+        return NULL;
+    }
+    fry_module_entry_fn entry;
+    _Static_assert(sizeof entry == sizeof symbol, "POSIX: functions' addresses are dlsym's");
+    memcpy(&entry, &symbol, sizeof entry);
+    const char *why = NULL;
+    host.build = ferry_version();
+    const fry_backend_ops *ops = entry(&host, &why);
+    if (ops == NULL) {
+        (void)snprintf(self->reason, sizeof self->reason, "%s: %s", path,
+                       why != NULL ? why : "it refuses this library");
+        return NULL;
+    }
+    if (strcmp(ops->name, self->name) != 0) {
+        (void)snprintf(self->reason, sizeof self->reason, "%s is the module of \"%.32s\"", path,
+                       ops->name);
+        return NULL;
+    }
+    return ops;
+}
+
+/* The first that is there is it, also if it can't be used: another than meant would be worse. */
+static const fry_backend_ops *module_open(module *self)
+{
+    char wanted[PATH_BYTES], own[PATH_BYTES];
+    path_from_environment(wanted, self->name);
+    path_beside_library(own, self->name);
+    if (wanted[0] != '\0' && path_is_there(wanted))
+        return module_load(self, wanted);
+    if (own[0] != '\0' && path_is_there(own))
+        return module_load(self, own);
+    const char *beside = own[0] != '\0' ? own : "a folder ferry beside the library";
+    if (wanted[0] != '\0')
+        (void)snprintf(self->reason, sizeof self->reason, "no module: neither %s nor %s is there",
+                       wanted, beside);
+    else
+        (void)snprintf(self->reason, sizeof self->reason, "no module: %s is not there", beside);
+    return NULL;
+}
+
+/* ---- asking for it ---- */
+
+static const fry_backend_ops *module_answer(const module *self, const char **reason)
+{
+    switch ((enum module_state)fry_load_acquire(&self->state)) { /* pairs with the store below */
+    case MODULE_HERE:
+        return self->ops;
+    case MODULE_FORKED:
+        *reason = "the parent process has the module, and a driver can't be shared with it";
+        return NULL;
+    default:
+        *reason = self->reason;
+        return NULL;
+    }
+}
+
+const fry_backend_ops *fry_module_find(const char *name, const char **reason)
+{
+    const char *unread;
+    if (reason == NULL)
+        reason = &unread;
+    module *self = NULL;
+    for (size_t i = 0; i < MODULE_COUNT; i++) {
+        if (strcmp(modules[i].name, name) == 0)
+            self = &modules[i];
+    }
+    if (self == NULL) {
+        *reason = "ferry has no such module";
+        return NULL;
+    }
+    if (fry_load_acquire(&self->state) >= MODULE_HERE)
+        return module_answer(self, reason);
+    (void)pthread_once(&fork_once, watch_forks);
+    (void)pthread_mutex_lock(&lock);
+    if (fry_load_relaxed(&self->state) == MODULE_UNASKED) {
+        fry_store_relaxed(&self->state, MODULE_OPENING);
+        self->ops = module_open(self);
+        fry_store_release(&self->state, self->ops != NULL ? MODULE_HERE : MODULE_ABSENT);
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return module_answer(self, reason);
+}

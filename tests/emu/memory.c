@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device and pinned memory. Each device, and pinned memory, has a range of addresses of its own
+ * that is reserved once, so that an address tells what it is also when nothing is allocated there;
+ * places are given out in turn around the range, so one that was freed comes back as late as
+ * possible. A page at the end of each is left out. Registered memory is the program's; its range is
+ * noted alone.
+ */
+#include "tests/emu/driver.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PAGE_BYTES ((size_t)4096)
+#define ARENA_BYTES ((size_t)64 << 30)
+#define FILLED_BYTES_MOST                                                                          \
+    ((size_t)64 * 1024) /* of new memory, so that nobody takes it for zeros                        \
+                         */
+
+typedef struct arena {
+    uintptr_t start, next;
+} arena;
+
+static arena arenas[EMU_DEVICES_MOST + 1]; /* the last is pinned memory's */
+static uint64_t pinned_used_bytes;
+
+static int allocation_compare(const emu_allocation *a, const emu_allocation *b)
+{
+    return (a->start > b->start) - (a->start < b->start);
+}
+
+static RB_HEAD(allocation_tree, emu_allocation) allocations = RB_INITIALIZER(&allocations);
+/* RB_GENERATE_STATIC relies on a BSD's spelling of the attribute. */
+RB_GENERATE_INTERNAL(allocation_tree, emu_allocation, entry, allocation_compare,
+                     __attribute__((unused)) static)
+
+/* The last allocation that begins at or before `start`. */
+static emu_allocation *allocation_before(uintptr_t start)
+{
+    emu_allocation *node = RB_ROOT(&allocations), *best = NULL;
+
+    while (node != NULL) {
+        if (node->start <= start) {
+            best = node;
+            node = RB_RIGHT(node, entry);
+        } else {
+            node = RB_LEFT(node, entry);
+        }
+    }
+    return best;
+}
+
+emu_allocation *emu_allocation_at(const void *start)
+{
+    emu_allocation *const allocation = allocation_before((uintptr_t)start);
+
+    if (allocation == NULL || (uintptr_t)start - allocation->start >= allocation->size_bytes)
+        return NULL;
+    return allocation;
+}
+
+static bool in_arena(uintptr_t start)
+{
+    for (size_t i = 0; i <= EMU_DEVICES_MOST; i++) {
+        if (arenas[i].start != 0 && start - arenas[i].start < ARENA_BYTES)
+            return true;
+    }
+    return false;
+}
+
+emu_pointer emu_pointer_kind(const void *start, size_t size_bytes, emu_allocation **allocation_p)
+{
+    emu_allocation *const allocation = emu_allocation_at(start);
+
+    *allocation_p = allocation;
+    if (allocation == NULL)
+        return in_arena((uintptr_t)start) ? EMU_POINTER_FREED : EMU_POINTER_PLAIN;
+    if (allocation->freed)
+        return EMU_POINTER_FREED;
+    if (size_bytes <= allocation->size_bytes - ((uintptr_t)start - allocation->start))
+        return EMU_POINTER_KNOWN;
+    /* Registered memory that goes on beyond its registration is pageable as a whole. */
+    return allocation->kind == EMU_MEMORY_REGISTERED ? EMU_POINTER_PLAIN : EMU_POINTER_FREED;
+}
+
+bool emu_check_allocated(const emu_operation *operation, CUstream stream, bool running)
+{
+    for (size_t i = 0; i < operation->access_count; i++) {
+        const emu_access *const access = &operation->accesses[i];
+        const size_t size_bytes = access->end - access->start;
+        emu_allocation *allocation;
+        const emu_pointer kind = emu_pointer_kind((void *)access->start, size_bytes, &allocation);
+
+        /* What it is to run after may have called cuMemFreeAsync since: that is for its order. */
+        if (kind == EMU_POINTER_FREED && running && allocation != NULL && allocation->freed)
+            continue;
+        if (kind == EMU_POINTER_FREED) {
+            emu_catch(EMU_CATCH_FREED,
+                      "%s%s (stream %llu) touches [%p, %p), which is not allocated",
+                      operation->name, running ? ", as it runs," : "",
+                      (unsigned long long)stream->id, (void *)access->start, (void *)access->end);
+            return false;
+        }
+        if (kind == EMU_POINTER_KNOWN && allocation->stream != NULL && !running &&
+            !emu_ordered(allocation->stream, allocation->sequence, stream))
+            emu_catch(EMU_CATCH_UNORDERED,
+                      "%s (stream %llu) touches [%p, %p), whose cuMemAllocAsync (stream %llu) is "
+                      "in no order with it",
+                      operation->name, (unsigned long long)stream->id, (void *)access->start,
+                      (void *)access->end, (unsigned long long)allocation->stream->id);
+    }
+    return true;
+}
+
+/* ---- Giving out and taking back ------------------------------------------------------------- */
+
+static bool arena_open(arena *arena)
+{
+    void *memory;
+
+    if (arena->start != 0)
+        return true;
+    memory = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    arena->start = arena->next = (uintptr_t)memory;
+    return true;
+}
+
+/* A free place of `size_bytes`, whole pages, from where the last one was on; 0: there is none. */
+static uintptr_t arena_place(arena *arena, size_t size_bytes)
+{
+    const uintptr_t end = arena->start + ARENA_BYTES;
+    uintptr_t place = arena->next;
+    bool wrapped = false;
+
+    for (;;) {
+        const emu_allocation *before;
+
+        if (end - place < size_bytes) {
+            if (wrapped)
+                return 0;
+            wrapped = true;
+            place = arena->start;
+        }
+        /* The last that begins before the place's end is the only one that can stand in its way. */
+        before = allocation_before(place + size_bytes - 1);
+        if (before == NULL || before->start + before->size_bytes <= place)
+            break;
+        place = (before->start + before->size_bytes + 2 * PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+        if (place > end)
+            place = end;
+    }
+    arena->next = place + size_bytes;
+    return place;
+}
+
+static void count_bytes(const emu_allocation *allocation, bool in)
+{
+    const uint64_t size_bytes = in ? allocation->size_bytes : -(uint64_t)allocation->size_bytes;
+    const uint64_t one = in ? 1 : (uint64_t)-1;
+
+    switch (allocation->kind) {
+    case EMU_MEMORY_DEVICE:
+        emu.counters.live_device_bytes += size_bytes;
+        emu.counters.live_device_ranges += one;
+        allocation->device->used_bytes += size_bytes;
+        break;
+    case EMU_MEMORY_PINNED:
+        emu.counters.live_pinned_bytes += size_bytes;
+        emu.counters.live_pinned_ranges += one;
+        pinned_used_bytes += size_bytes;
+        break;
+    case EMU_MEMORY_REGISTERED:
+        emu.counters.live_registered_ranges += one;
+        break;
+    }
+}
+
+static emu_allocation *allocation_add(emu_memory_kind kind, CUcontext context, emu_device *device,
+                                      uintptr_t start, size_t size_bytes)
+{
+    emu_allocation *allocation = emu_allocate(sizeof *allocation);
+
+    allocation->start = start;
+    allocation->size_bytes = size_bytes;
+    allocation->kind = kind;
+    allocation->context = context;
+    allocation->device = device;
+    allocation->id = ++emu.numbers;
+    RB_INSERT(allocation_tree, &allocations, allocation);
+    count_bytes(allocation, true);
+    return allocation;
+}
+
+CUresult emu_memory_new_on(emu_memory_kind kind, CUcontext context, emu_device *device,
+                           size_t size_bytes, emu_allocation **allocation_p)
+{
+    arena *const arena = &arenas[kind == EMU_MEMORY_DEVICE ? device->ordinal : EMU_DEVICES_MOST];
+    const size_t pages_bytes = (size_bytes + 2 * PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+    uintptr_t place;
+
+    if (size_bytes > ARENA_BYTES / 2 ||
+        (kind == EMU_MEMORY_DEVICE && (device->used_bytes > device->total_bytes ||
+                                       size_bytes > device->total_bytes - device->used_bytes)))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!arena_open(arena))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    place = arena_place(arena, pages_bytes);
+    if (place == 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memset((void *)place, 0xa5, size_bytes < FILLED_BYTES_MOST ? size_bytes : FILLED_BYTES_MOST);
+    *allocation_p = allocation_add(kind, context, device, place, size_bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult emu_memory_new(emu_memory_kind kind, CUcontext context, size_t size_bytes,
+                        emu_allocation **allocation_p)
+{
+    return emu_memory_new_on(kind, context, context->device, size_bytes, allocation_p);
+}
+
+void emu_memory_free(emu_allocation *allocation)
+{
+    if (allocation->pool != NULL && !allocation->freed)
+        emu_pool_count(allocation->pool, allocation->size_bytes, false);
+    if (!allocation->freed) /* cuMemFreeAsync has counted */
+        count_bytes(allocation, false);
+    if (allocation->kind != EMU_MEMORY_REGISTERED)
+        madvise((void *)allocation->start,
+                (allocation->size_bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1), MADV_DONTNEED);
+    if (allocation->stream != NULL)
+        emu_object_drop(allocation->stream);
+    if (allocation->pool != NULL)
+        emu_object_drop(allocation->pool);
+    RB_REMOVE(allocation_tree, &allocations, allocation);
+    free(allocation);
+}
+
+void emu_memory_freed(emu_allocation *allocation)
+{
+    if (allocation->pool != NULL)
+        emu_pool_count(allocation->pool, allocation->size_bytes, false);
+    count_bytes(allocation, false);
+    allocation->freed = true;
+}
+
+void emu_memory_free_all(CUcontext context)
+{
+    emu_allocation *allocation, *next;
+
+    for (allocation = RB_MIN(allocation_tree, &allocations); allocation != NULL;
+         allocation = next) {
+        next = RB_NEXT(allocation_tree, &allocations, allocation);
+        if (allocation->context == context)
+            emu_memory_free(allocation);
+    }
+}
+
+/* ---- Calls ---------------------------------------------------------------------------------- */
+
+CUresult cuMemAlloc(CUdeviceptr *memory_p, size_t size_bytes)
+{
+    CUcontext context;
+    emu_allocation *allocation;
+    CUresult result = emu_enter_context(EMU_CALL_cuMemAlloc, &context);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (memory_p == NULL || size_bytes == 0)
+        return emu_leave(CUDA_ERROR_INVALID_VALUE);
+    result = emu_memory_new(EMU_MEMORY_DEVICE, context, size_bytes, &allocation);
+    if (result == CUDA_SUCCESS)
+        *memory_p = allocation->start;
+    return emu_leave(result);
+}
+
+/* The live allocation that begins there and is of that kind; caught if there is none. */
+emu_allocation *emu_allocation_to_free(const char *name, uintptr_t start, emu_memory_kind kind)
+{
+    emu_allocation *const allocation = emu_allocation_at((void *)start);
+
+    if (allocation == NULL || allocation->start != start || allocation->kind != kind ||
+        allocation->freed) {
+        emu_catch(in_arena(start) ? EMU_CATCH_FREED : EMU_CATCH_MISUSE,
+                  "%s of %p, which is not what a live allocation of its kind begins with", name,
+                  (void *)start);
+        return NULL;
+    }
+    return allocation;
+}
+
+void emu_catch_pending(const char *name, const emu_allocation *allocation, CUstream stream)
+{
+    emu_operation *pending;
+
+    if (!emu_range_pending((void *)allocation->start, allocation->size_bytes, stream, &pending))
+        return;
+    emu_catch(EMU_CATCH_FREED,
+              "%s of %p, which %s (stream %llu, its number %llu) touches and is not ordered before",
+              name, (void *)allocation->start, pending->name,
+              (unsigned long long)pending->stream->id, (unsigned long long)pending->sequence);
+}
+
+CUresult cuMemFree(CUdeviceptr memory)
+{
+    CUcontext context;
+    emu_allocation *allocation;
+    CUresult result = emu_enter_context(EMU_CALL_cuMemFree, &context);
+
+    if (result != CUDA_SUCCESS || memory == 0)
+        return result == CUDA_SUCCESS ? emu_leave(CUDA_SUCCESS) : result;
+    allocation = emu_allocation_to_free("cuMemFree", memory, EMU_MEMORY_DEVICE);
+    if (allocation == NULL)
+        return emu_leave(CUDA_ERROR_INVALID_VALUE);
+    if (allocation->stream != NULL) { /* such memory is freed without waiting for anything */
+        emu_catch_pending("cuMemFree of stream-ordered memory", allocation, NULL);
+    } else {
+        result = emu_wait_for_context(allocation->context);
+        /* The lock was given away. */
+        if (result == CUDA_SUCCESS) {
+            allocation = emu_allocation_to_free("cuMemFree", memory, EMU_MEMORY_DEVICE);
+            if (allocation == NULL)
+                result = CUDA_ERROR_INVALID_VALUE;
+        }
+    }
+    if (result == CUDA_SUCCESS)
+        emu_memory_free(allocation);
+    return emu_leave(result);
+}
+
+static CUresult host_alloc(emu_call call, void **memory_p, size_t size_bytes, unsigned flags)
+{
+    CUcontext context;
+    emu_allocation *allocation;
+    CUresult result = emu_enter_context(call, &context);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (memory_p == NULL || size_bytes == 0 || (flags & ~7u))
+        return emu_leave(CUDA_ERROR_INVALID_VALUE);
+    result = emu_memory_new(EMU_MEMORY_PINNED, context, size_bytes, &allocation);
+    if (result == CUDA_SUCCESS) {
+        allocation->flags = flags;
+        *memory_p = (void *)allocation->start;
+    }
+    return emu_leave(result);
+}
+
+CUresult cuMemHostAlloc(void **memory_p, size_t size_bytes, unsigned int flags)
+{
+    return host_alloc(EMU_CALL_cuMemHostAlloc, memory_p, size_bytes, flags);
+}
+
+CUresult cuMemAllocHost(void **memory_p, size_t size_bytes)
+{
+    return host_alloc(EMU_CALL_cuMemAllocHost, memory_p, size_bytes, 0);
+}
+
+CUresult cuMemFreeHost(void *memory)
+{
+    CUcontext context;
+    emu_allocation *allocation;
+    CUresult result = emu_enter_context(EMU_CALL_cuMemFreeHost, &context);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    allocation = emu_allocation_to_free("cuMemFreeHost", (uintptr_t)memory, EMU_MEMORY_PINNED);
+    if (allocation == NULL)
+        return emu_leave(CUDA_ERROR_INVALID_VALUE);
+    emu_catch_pending("cuMemFreeHost", allocation, NULL);
+    emu_memory_free(allocation);
+    return emu_leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemHostRegister(void *memory, size_t size_bytes, unsigned int flags)
+{
+    CUcontext context;
+    emu_allocation *allocation;
+    const uintptr_t start = (uintptr_t)memory;
+    CUresult result = emu_enter_context(EMU_CALL_cuMemHostRegister, &context);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (memory == NULL || size_bytes == 0 || (flags & ~15u) || in_arena(start))
+        return emu_leave(CUDA_ERROR_INVALID_VALUE);
+    allocation = allocation_before(start + size_bytes - 1);
+    if (allocation != NULL && allocation->start + allocation->size_bytes > start)
+        return emu_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    allocation = allocation_add(EMU_MEMORY_REGISTERED, context, context->device, start, size_bytes);
+    allocation->flags = flags;
+    return emu_leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemHostUnregister(void *memory)
+{
+    CUcontext context;
+    emu_allocation *allocation;
+    CUresult result = emu_enter_context(EMU_CALL_cuMemHostUnregister, &context);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    allocation = emu_allocation_at(memory);
+    if (allocation == NULL || allocation->start != (uintptr_t)memory ||
+        allocation->kind != EMU_MEMORY_REGISTERED)
+        return emu_leave(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    emu_catch_pending("cuMemHostUnregister", allocation, NULL);
+    emu_memory_free(allocation);
+    return emu_leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemGetInfo(size_t *free_bytes_p, size_t *total_bytes_p)
+{
+    CUcontext context;
+    const emu_device *device;
+    CUresult result = emu_enter_context(EMU_CALL_cuMemGetInfo, &context);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    device = context->device;
+    if (free_bytes_p != NULL)
+        *free_bytes_p =
+            device->used_bytes < device->total_bytes ? device->total_bytes - device->used_bytes : 0;
+    if (total_bytes_p != NULL)
+        *total_bytes_p = device->total_bytes;
+    return emu_leave(CUDA_SUCCESS);
+}
