@@ -272,7 +272,7 @@ Test(devices, past_64_they_are_refused_for_now)
 {
     device_test t;
     device_test_open(&t, FERRY_LOOP_EMBEDDED);
-    char name[16];
+    char name[32];
     for (int i = 0; i < 64; i++) {
         (void)snprintf(name, sizeof name, "cuda:%d/%d", i / 16, i % 16);
         (void)open_gpu(&t, name);
