@@ -2,6 +2,8 @@
 #include "gpu/cuda.h"
 
 #include "gpu/cuda_event.h"
+#include "gpu/cuda_reclaim.h"
+#include "gpu/cuda_staging.h"
 
 #include <ferry/device.h>
 #include <ferry/info.h>
@@ -56,106 +58,61 @@ static ferry_status status_of(CUresult result)
                                                 : FERRY_E_DEVICE;
 }
 
-/* memory: these two, and the next, are gpu/cuda_memory.c's. */
-static ferry_status cuda_memory_alloc(fry_device *base, size_t size_bytes, fry_memory_kind kind,
-                                      void **memory_p)
-{
-    fry_cuda_scope scope;
-    CUdeviceptr memory = 0;
-    CUresult result = fry_cuda_enter(&scope, fry_cuda_device_of(base)->context);
-    if (result == CUDA_SUCCESS && kind == FRY_MEMORY_PINNED)
-        result = fry_cuda.cuMemHostAlloc(memory_p, size_bytes, CU_MEMHOSTALLOC_PORTABLE);
-    else if (result == CUDA_SUCCESS)
-        result = fry_cuda.cuMemAlloc(&memory, size_bytes);
-    if (kind != FRY_MEMORY_PINNED)
-        *memory_p = (void *)(uintptr_t)memory;
-    fry_cuda_leave(&scope);
-    return status_of(result);
-}
-
-static void cuda_memory_free(fry_device *base, void *memory, size_t size_bytes,
-                             fry_memory_kind kind)
-{
-    (void)size_bytes;
-    fry_cuda_scope scope;
-    if (fry_cuda_enter(&scope, fry_cuda_device_of(base)->context) == CUDA_SUCCESS) {
-        if (kind == FRY_MEMORY_PINNED)
-            (void)fry_cuda.cuMemFreeHost(memory);
-        else
-            (void)fry_cuda.cuMemFree((CUdeviceptr)(uintptr_t)memory);
-    }
-    fry_cuda_leave(&scope);
-}
-
-static size_t bit_of(ferry_capability capability)
-{
-    return (size_t)__builtin_ctz((unsigned)capability);
-}
-
-static void add_capability(fry_device_facts *facts, ferry_capability capability, const char *lack)
-{
-    if (lack == NULL)
-        facts->capabilities |= (uint32_t)capability;
-    else
-        facts->lacks[bit_of(capability)] = lack;
-}
-
-/* memory: peers, pools and the figures are its own. */
 static void cuda_describe(fry_device *base, fry_device_facts *facts)
 {
     fry_cuda_device *device = fry_cuda_device_of(base);
-    fry_cuda_scope scope;
-    size_t unused_bytes = 0, bytes = 0;
-    if (fry_cuda_lost(device) == CUDA_SUCCESS) {
-        if (fry_cuda_enter(&scope, device->context) == CUDA_SUCCESS)
-            (void)fry_cuda.cuMemGetInfo(&unused_bytes, &bytes);
-        fry_cuda_leave(&scope);
-    }
-    facts->stream_count = FRY_CUDA_DIRECTIONS + device->parked_count;
-    facts->memory_bytes = bytes;
-    facts->memory_unused_bytes = unused_bytes;
+    facts->stream_count = FRY_CUDA_DIRECTIONS + FRY_CUDA_WAYS + device->parked_count;
+    fry_cuda_memory_describe(device, facts);
     facts->model = device->model;
     facts->driver = fry_cuda_driver_text();
     facts->lowest_priority = device->lowest_priority;
     facts->highest_priority = device->highest_priority;
-    add_capability(facts, FERRY_CAN_COPY_INLINE,
-                   "a call to the driver is no quicker for being small");
-    add_capability(facts, FERRY_CAN_WAIT_ON_DEVICE, NULL);
-    add_capability(facts, FERRY_CAN_COPY_ROWS, NULL);
-    add_capability(facts, FERRY_CAN_STOP_COPIES,
-                   "what the driver has been given can't be taken back");
-    add_capability(facts, FERRY_CAN_USE_HOST_POINTERS, "the CPU can't touch a GPU's memory");
-    add_capability(facts, FERRY_CAN_WRITE_WORDS, device->wordless);
-    add_capability(facts, FERRY_CAN_BATCH_COPIES,
-                   fry_cuda.cuMemcpyBatchAsync != NULL
-                       ? NULL
-                       : "the driver has no cuMemcpyBatchAsync, which came with CUDA 13.0");
-    add_capability(facts, FERRY_CAN_PRIORITIZE,
-                   device->highest_priority < device->lowest_priority
-                       ? NULL
-                       : "the driver gives all streams one priority");
-    add_capability(facts, FERRY_CAN_RECORD_EVENTS, NULL);
+    fry_cuda_add_capability(facts, FERRY_CAN_COPY_INLINE,
+                            "a call to the driver is no quicker for being small");
+    fry_cuda_add_capability(facts, FERRY_CAN_WAIT_ON_DEVICE, NULL);
+    fry_cuda_add_capability(facts, FERRY_CAN_COPY_ROWS, NULL);
+    fry_cuda_add_capability(facts, FERRY_CAN_STOP_COPIES,
+                            "what the driver has been given can't be taken back");
+    fry_cuda_add_capability(facts, FERRY_CAN_USE_HOST_POINTERS,
+                            "the CPU can't touch a GPU's memory");
+    fry_cuda_add_capability(facts, FERRY_CAN_WRITE_WORDS, device->wordless);
+    fry_cuda_add_capability(
+        facts, FERRY_CAN_BATCH_COPIES,
+        fry_cuda.cuMemcpyBatchAsync != NULL
+            ? NULL
+            : "the driver has no cuMemcpyBatchAsync, which came with CUDA 13.0");
+    fry_cuda_add_capability(facts, FERRY_CAN_PRIORITIZE,
+                            device->highest_priority < device->lowest_priority
+                                ? NULL
+                                : "the driver gives all streams one priority");
+    fry_cuda_add_capability(facts, FERRY_CAN_RECORD_EVENTS, NULL);
 }
 
-/* memory: the staged streams come after these. */
 static fry_stream *cuda_stream_at(fry_device *base, size_t index)
 {
     const fry_cuda_device *device = fry_cuda_device_of(base);
-    return index < device->stream_count ? &device->streams[index].stream : NULL;
+    if (index < device->stream_count)
+        return &device->streams[index].stream;
+    index -= device->stream_count;
+    return index < FRY_CUDA_WAYS ? &device->staged[index].stream : NULL;
 }
 
 /*
  * Between two GPUs the one that has the bytes sends them: writes across a bus need no answer, reads
- * do. memory: is_pageable, and GPUs that can't reach each other, go on staged streams.
+ * do.
  */
 static fry_stream *cuda_copy_stream(fry_device *dst, fry_device *src, bool is_pageable)
 {
-    (void)is_pageable;
-    fry_cuda_direction direction = !is_cuda(src)   ? FRY_CUDA_FROM_HOST
-                                   : !is_cuda(dst) ? FRY_CUDA_TO_HOST
-                                                   : FRY_CUDA_ON_DEVICE;
-    fry_cuda_device *device = fry_cuda_device_of(is_cuda(src) ? src : dst);
-    return &device->streams[direction].stream;
+    fry_cuda_device *from = is_cuda(src) ? fry_cuda_device_of(src) : NULL;
+    fry_cuda_device *to = is_cuda(dst) ? fry_cuda_device_of(dst) : NULL;
+    if (from == NULL)
+        return is_pageable ? &to->staged[FRY_CUDA_WAY_IN].stream
+                           : &to->streams[FRY_CUDA_FROM_HOST].stream;
+    if (to == NULL)
+        return is_pageable ? &from->staged[FRY_CUDA_WAY_OUT].stream
+                           : &from->streams[FRY_CUDA_TO_HOST].stream;
+    return fry_cuda_memory_reaches(from, to) ? &from->streams[FRY_CUDA_ON_DEVICE].stream
+                                             : &to->staged[FRY_CUDA_WAY_PEER].stream;
 }
 
 static fry_stream *cuda_parked_stream(fry_stream *main, size_t index)
@@ -173,48 +130,74 @@ static bool cuda_copy_inline(fry_stream *stream, const fry_copy *copy)
     return false;
 }
 
-/* memory: staged streams are those that are not native, here and in flush, fired, outcome, cancel.
- */
 static ferry_status cuda_copy(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
                               size_t wait_count, uint64_t *sequence_p, fry_native_error *error)
 {
-    return fry_cuda_stream_copy(stream, copy, waits, wait_count, sequence_p, error);
+    return fry_cuda_stream_is_native(stream)
+               ? fry_cuda_stream_copy(stream, copy, waits, wait_count, sequence_p, error)
+               : fry_cuda_staging_copy(stream, copy, waits, wait_count, sequence_p, error);
 }
 
+static void cuda_flush(fry_stream *stream)
+{
+    if (fry_cuda_stream_is_native(stream))
+        fry_cuda_stream_flush(stream);
+    else
+        fry_cuda_staging_flush(stream);
+}
+
+/* Of a staged stream no device knows how far it is. */
 static bool cuda_can_wait(const fry_stream *stream, const fry_stream *other)
 {
-    return is_cuda(other->device) && fry_cuda_stream_is_native(other) &&
-           fry_cuda_device_of(other->device)->backend ==
-               fry_cuda_device_of(stream->device)->backend;
+    if (!is_cuda(other->device) ||
+        fry_cuda_device_of(other->device)->backend != fry_cuda_device_of(stream->device)->backend)
+        return false;
+    return fry_cuda_stream_is_native(stream) ? fry_cuda_stream_is_native(other)
+                                             : fry_cuda_staging_can_wait(stream, other);
+}
+
+static uint64_t cuda_fired(fry_stream *stream, ferry_status *status_p, fry_native_error *error)
+{
+    return fry_cuda_stream_is_native(stream) ? fry_cuda_stream_fired(stream, status_p, error)
+                                             : fry_cuda_staging_fired(stream, status_p, error);
+}
+
+static ferry_status cuda_outcome(fry_stream *stream, uint64_t sequence, fry_native_error *error)
+{
+    return fry_cuda_stream_is_native(stream) ? fry_cuda_stream_outcome(stream, sequence, error)
+                                             : fry_cuda_staging_outcome(stream, sequence, error);
 }
 
 /* The driver does not tell when something began, short of events with times around each copy. */
 static int64_t cuda_begun_ns(fry_stream *stream, uint64_t sequence)
 {
-    (void)stream, (void)sequence;
-    return 0;
+    return fry_cuda_stream_is_native(stream) ? 0 : fry_cuda_staging_begun_ns(stream, sequence);
 }
 
 /* What the driver has been given can't be taken back. */
 static void cuda_cancel(fry_stream *stream, uint64_t sequence)
 {
-    (void)stream, (void)sequence;
+    if (!fry_cuda_stream_is_native(stream))
+        fry_cuda_staging_cancel(stream, sequence);
 }
 
 static const fry_device_ops cuda_ops = {
     .backend = "cuda",
     .describe = cuda_describe,
-    .memory_alloc = cuda_memory_alloc,
-    .memory_free = cuda_memory_free,
+    .memory_alloc = fry_cuda_memory_alloc,
+    .memory_free = fry_cuda_memory_free,
+    .memory_is_here = fry_cuda_memory_is_here,
+    .memory_is_pinned = fry_cuda_memory_is_pinned,
+    .memory_is_off_host = fry_cuda_memory_is_off_host,
     .stream_at = cuda_stream_at,
     .copy_stream = cuda_copy_stream,
     .parked_stream = cuda_parked_stream,
     .copy_inline = cuda_copy_inline,
     .copy = cuda_copy,
-    .flush = fry_cuda_stream_flush,
+    .flush = cuda_flush,
     .can_wait = cuda_can_wait,
-    .fired = fry_cuda_stream_fired,
-    .outcome = fry_cuda_stream_outcome,
+    .fired = cuda_fired,
+    .outcome = cuda_outcome,
     .begun_ns = cuda_begun_ns,
     .cancel = cuda_cancel,
     .event_record = fry_cuda_event_record,
@@ -347,13 +330,16 @@ static ferry_status try_words(fry_cuda_device *device, ferry_completion completi
         return FERRY_OK;
     CUresult result = fry_cuda.cuStreamWriteValue32(first->native, first->word_address, 0,
                                                     CU_STREAM_WRITE_VALUE_DEFAULT);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         result = fry_cuda.cuStreamSynchronize(first->native);
-    if (result == CUDA_SUCCESS)
-        return FERRY_OK;
+        if (result == CUDA_SUCCESS)
+            return FERRY_OK;
+        /* It can't be freed before it is written. */
+        if (fry_cuda.cuStreamSynchronize(first->native) != CUDA_SUCCESS)
+            fry_store_relaxed(&device->has_stray_words, 1);
+    }
     if (result != CUDA_ERROR_NOT_SUPPORTED || completion == FERRY_COMPLETION_WORDS) {
-        fry_cuda_tell(error, result, "cuStreamWriteValue32");
-        return FERRY_E_DEVICE;
+        return refuse_call(error, result, "cuStreamWriteValue32");
     }
     for (uint32_t i = 0; i < device->stream_count; i++)
         device->streams[i].is_worded = 0;
@@ -369,6 +355,18 @@ static void unmake_streams(fry_cuda_device *device)
     fry_free(&device->backend->memory, device->streams, streams_bytes(device));
 }
 
+static void init_streams(fry_cuda_device *device)
+{
+    const fry_cuda_stream *parked = fry_cuda_parked(device), *outside = fry_cuda_outside(device);
+    for (uint32_t i = 0; i < device->stream_count; i++) {
+        fry_cuda_stream *stream = &device->streams[i];
+        fry_cuda_stream_init(stream, device,
+                             stream < parked    ? FRY_STREAM_MAIN
+                             : stream < outside ? FRY_STREAM_PARKED
+                                                : FRY_STREAM_OUTSIDE);
+    }
+}
+
 /* In a scope. Copies on a device go first where kernels and they compete; for those from and to the
  * host cuda.h says that priorities have no effect. */
 static ferry_status make_streams(fry_cuda_device *device, fry_native_error *error)
@@ -377,17 +375,9 @@ static ferry_status make_streams(fry_cuda_device *device, fry_native_error *erro
         fry_cuda.cuCtxGetStreamPriorityRange(&device->lowest_priority, &device->highest_priority);
     if (result != CUDA_SUCCESS)
         return refuse_call(error, result, "cuCtxGetStreamPriorityRange");
-    for (uint32_t i = 0; i < device->stream_count; i++) {
-        bool is_parked = i >= FRY_CUDA_DIRECTIONS;
-        bool is_outside = i >= FRY_CUDA_DIRECTIONS + device->parked_count;
-        fry_cuda_stream_init(&device->streams[i], device,
-                             is_outside  ? FRY_STREAM_OUTSIDE
-                             : is_parked ? FRY_STREAM_PARKED
-                                         : FRY_STREAM_MAIN);
-        if (is_outside)
-            continue;
+    for (fry_cuda_stream *stream = device->streams; stream < fry_cuda_outside(device); stream++) {
         ferry_status status =
-            fry_cuda_stream_make_copying(&device->streams[i], device->highest_priority, &result);
+            fry_cuda_stream_make_copying(stream, device->highest_priority, &result);
         if (status == FERRY_E_NO_MEMORY)
             return refuse(error, status, "no memory for a stream");
         if (status != FERRY_OK)
@@ -417,15 +407,33 @@ static ferry_status furnish(fry_cuda_device *device, const fry_device_request *r
         status = refuse(error, FERRY_E_NO_MEMORY, "no memory for streams");
         goto err_words;
     }
+    init_streams(device);
     status = make_streams(device, error);
     if (status == FERRY_OK)
         status = try_words(device, request->completion, error);
-    if (status == FERRY_OK)
-        return FERRY_OK;
+    if (status == FERRY_OK) {
+        const char *call;
+        result = fry_cuda_memory_open(device, &call);
+        if (result == CUDA_SUCCESS)
+            return FERRY_OK;
+        status = refuse_call(error, result, call);
+    }
     unmake_streams(device);
 err_words:
     free_words(device);
     return status;
+}
+
+/* Idle. What the driver was asked for goes back to it, if it still answers. */
+static void unfurnish(fry_cuda_device *device)
+{
+    fry_cuda_scope scope = {0};
+    if (fry_cuda_lost(device) == CUDA_SUCCESS)
+        (void)fry_cuda_enter(&scope, device->context);
+    fry_cuda_memory_close(device);
+    unmake_streams(device);
+    free_words(device);
+    fry_cuda_leave(&scope);
 }
 
 /* What can be said without a context. */
@@ -448,6 +456,9 @@ static ferry_status check_request(const fry_device_request *request, uint32_t *o
         return refuse(error, FERRY_E_INVALID, "no such way to watch the progress");
     if (request->parked_count > FRY_CUDA_PARKED_MAX)
         return refuse(error, FERRY_E_INVALID, "too many parked streams");
+    if (request->staging_bytes != 0 && (request->staging_bytes < FRY_CUDA_STAGING_LEAST_BYTES ||
+                                        request->staging_bytes > FRY_CUDA_STAGING_MOST_BYTES))
+        return refuse(error, FERRY_E_INVALID, "staging_bytes is not from 64 KiB to 1 GiB");
     return FERRY_OK;
 }
 
@@ -482,11 +493,19 @@ static ferry_status cuda_device_open(fry_backend *backend, const fry_device_requ
     fry_cuda_leave(&scope);
     if (status != FERRY_OK)
         goto err_context;
+    fry_cuda_memory_meet(device);
+    status = fry_cuda_staging_add(backend->staging, device, request->staging_bytes);
+    if (status != FERRY_OK) {
+        (void)refuse(error, status, "no memory for staged streams");
+        goto err_furnished;
+    }
     device->next = backend->devices;
-    backend->devices = device;
+    fry_store_release(&backend->devices, device); /* pairs with fry_cuda_memory_owner */
     *device_p = &device->device;
     return FERRY_OK;
 
+err_furnished:
+    unfurnish(device);
 err_context:
     give_context(device);
     fry_free(&backend->memory, device, sizeof *device);
@@ -505,6 +524,26 @@ static uint32_t cuda_probe(const char **reason)
     return is_here ? count : 0;
 }
 
+static void close_device(fry_cuda_device *device)
+{
+    unfurnish(device);
+    give_context(device);
+    fry_free(&device->backend->memory, device, sizeof *device);
+}
+
+static void free_backend(fry_backend *backend)
+{
+    fry_memory memory = backend->memory;
+    fry_cuda_staging_close(backend->staging);
+    while (backend->devices != NULL) {
+        fry_cuda_device *device = backend->devices;
+        backend->devices = device->next;
+        close_device(device);
+    }
+    fry_cuda_reclaim_close(backend->reclaim);
+    fry_free(&memory, backend, sizeof *backend);
+}
+
 static ferry_status cuda_open(const fry_memory *memory, const fry_backend_options *options,
                               fry_backend **backend_p)
 {
@@ -517,6 +556,12 @@ static ferry_status cuda_open(const fry_memory *memory, const fry_backend_option
         return FERRY_E_NO_MEMORY;
     backend->memory = *memory;
     backend->options = *options;
+    backend->staging = fry_cuda_staging_open(backend);
+    backend->reclaim = fry_cuda_reclaim_open(backend);
+    if (backend->staging == NULL || backend->reclaim == NULL) {
+        free_backend(backend);
+        return FERRY_E_NO_MEMORY;
+    }
     *backend_p = backend;
     return FERRY_OK;
 }
@@ -530,39 +575,24 @@ static bool is_idle(fry_cuda_device *device)
     return true;
 }
 
-/* memory: staging is stopped here. */
 static ferry_status cuda_stop(fry_backend *backend)
 {
     for (fry_cuda_device *device = backend->devices; device != NULL; device = device->next) {
         if (!is_idle(device))
             return FERRY_E_BUSY;
     }
-    return FERRY_OK;
-}
-
-static void close_device(fry_cuda_device *device)
-{
-    fry_cuda_scope scope = {0};
-    if (fry_cuda_lost(device) == CUDA_SUCCESS)
-        (void)fry_cuda_enter(&scope, device->context);
-    unmake_streams(device);
-    free_words(device);
-    fry_cuda_leave(&scope);
-    give_context(device);
-    fry_free(&device->backend->memory, device, sizeof *device);
+    if (!fry_cuda_staging_is_idle(backend->staging))
+        return FERRY_E_BUSY;
+    ferry_status status = fry_cuda_reclaim_stop(backend->reclaim);
+    if (status == FERRY_OK)
+        fry_cuda_staging_stop(backend->staging);
+    return status;
 }
 
 static void cuda_destroy(fry_backend *backend)
 {
-    if (backend == NULL)
-        return;
-    while (backend->devices != NULL) {
-        fry_cuda_device *device = backend->devices;
-        backend->devices = device->next;
-        close_device(device);
-    }
-    fry_memory memory = backend->memory;
-    fry_free(&memory, backend, sizeof *backend);
+    if (backend != NULL)
+        free_backend(backend);
 }
 
 static const fry_backend_ops backend_ops = {

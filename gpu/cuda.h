@@ -5,7 +5,10 @@
 
 #include "gpu/cuda_base.h"
 #include "gpu/cuda_context.h"
+#include "gpu/cuda_memory.h"
 #include "gpu/cuda_stream.h"
+
+#include <ferry/info.h>
 
 #define FRY_CUDA_LOGICAL_MAX 15 /* beside the GPU itself: "cuda:0/15" */
 #define FRY_CUDA_PARKED_DEFAULT 8
@@ -22,6 +25,10 @@ typedef enum fry_cuda_direction {
     FRY_CUDA_ON_DEVICE, /* and to other devices */
     FRY_CUDA_DIRECTIONS
 } fry_cuda_direction;
+
+struct fry_cuda_staged;
+struct fry_cuda_staging;
+struct fry_cuda_reclaim;
 
 struct fry_cuda_device {
     fry_device device; /* first */
@@ -51,12 +58,18 @@ struct fry_cuda_device {
     /* Directions, parked, outside, bridges. */
     fry_cuda_stream *streams;
     uint32_t stream_count, parked_count;
+    struct fry_cuda_staged *staged; /* copies of pageable memory, of GPUs that don't reach others;
+                                       numbered behind `streams` */
+
+    fry_cuda_memory memory;
 };
 
 struct fry_backend {
     fry_memory memory;
     fry_backend_options options;
-    fry_cuda_device *devices;
+    fry_cuda_device *devices; /* atomic; grows in front */
+    struct fry_cuda_staging *staging;
+    struct fry_cuda_reclaim *reclaim;
 };
 
 static inline fry_cuda_device *fry_cuda_device_of(const fry_device *device)
@@ -94,6 +107,16 @@ bool fry_cuda_is_fatal(fry_cuda_device *device, CUresult result, const char *cal
 static inline CUresult fry_cuda_lost(const fry_cuda_device *device)
 {
     return (CUresult)fry_load_acquire(&device->lost);
+}
+
+/* Notes that the device has it, or why it has not: one line, static. */
+static inline void fry_cuda_add_capability(fry_device_facts *facts, ferry_capability capability,
+                                           const char *lack)
+{
+    if (lack == NULL)
+        facts->capabilities |= (uint32_t)capability;
+    else
+        facts->lacks[__builtin_ctz((unsigned)capability)] = lack;
 }
 
 /* Says why the device is lost; gives FERRY_E_DEVICE. */

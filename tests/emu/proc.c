@@ -3,11 +3,6 @@
 #include "tests/emu/driver.h"
 #include <string.h>
 
-/* What another part of the library defines, or does not. */
-#define WEAK(name, version, traits) extern __typeof__(name) name __attribute__((weak));
-EMU_CALLS(WEAK)
-#undef WEAK
-
 typedef struct function {
     const char *name;
     int version; /* the first CUDA whose form of it this is */

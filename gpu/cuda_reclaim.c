@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/cuda_reclaim.h"
+
+#include "base/eventcount.h"
+#include "gpu/cuda.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+
+#define BUCKETS 64
+#define STOP_NS ((int64_t)1000000000)
+
+struct fry_cuda_reclaim {
+    fry_backend *backend;
+    fry_stack due;       /* blocks to free */
+    uint32_t pending;    /* atomic; blocks that are due, or being freed */
+    uint32_t is_ending;  /* atomic */
+    fry_eventcount idle; /* where the thread sleeps */
+    fry_eventcount done; /* where others wait for it */
+
+    pthread_mutex_t lock; /* what follows; nothing is waited for under it */
+    bool has_thread, is_stopped;
+    pthread_t thread;
+    fry_cuda_block *buckets[BUCKETS];
+};
+
+/* --- freeing --- */
+
+static void free_block(fry_cuda_reclaim *reclaim, fry_cuda_block *block)
+{
+    fry_cuda_scope scope;
+    const char *call = "cuCtxPushCurrent";
+    CUresult result = fry_cuda_enter(&scope, block->device->context);
+    if (result == CUDA_SUCCESS && block->is_on_host) {
+        call = "cuMemFreeHost";
+        result = fry_cuda.cuMemFreeHost(block->memory);
+    } else if (result == CUDA_SUCCESS) {
+        call = "cuMemFree";
+        result = fry_cuda.cuMemFree((CUdeviceptr)(uintptr_t)block->memory);
+    }
+    fry_cuda_leave(&scope);
+    if (result != CUDA_SUCCESS) {
+        fry_native_error error;
+        fry_cuda_tell(&error, result, call);
+        fry_log_line(reclaim->backend->options.log, FERRY_LOG_WARNING, "%s: memory is leaked: %s",
+                     block->device->device.name, error.message);
+    }
+    fry_free(&reclaim->backend->memory, block, sizeof *block);
+}
+
+static void *reclaim_main(void *arg)
+{
+    fry_cuda_reclaim *reclaim = arg;
+    for (;;) {
+        fry_link *item = fry_stack_take_all(&reclaim->due);
+        while (item != NULL) {
+            fry_link *next = item->next; /* the link is a block's first member */
+            free_block(reclaim, (fry_cuda_block *)(void *)item);
+            if (fry_fetch_sub(&reclaim->pending, 1) == 1)
+                fry_eventcount_notify(&reclaim->done, INT_MAX);
+            item = next;
+        }
+        uint32_t key = fry_eventcount_prepare(&reclaim->idle);
+        bool is_ending = fry_load_seq_cst(&reclaim->is_ending) != 0;
+        if (!fry_stack_is_empty(&reclaim->due)) {
+            fry_eventcount_cancel(&reclaim->idle);
+        } else if (is_ending) {
+            fry_eventcount_cancel(&reclaim->idle);
+            return NULL;
+        } else {
+            fry_eventcount_commit(&reclaim->idle, key, -1);
+        }
+    }
+}
+
+/* With the lock. It takes no signal: those are for the program's own threads. */
+static bool has_thread(fry_cuda_reclaim *reclaim)
+{
+    if (reclaim->has_thread)
+        return true;
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    reclaim->has_thread = pthread_create(&reclaim->thread, NULL, reclaim_main, reclaim) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (reclaim->has_thread)
+        (void)pthread_setname_np(reclaim->thread, "ferry-cuda-free");
+    return reclaim->has_thread;
+}
+
+/* --- blocks --- */
+
+static fry_cuda_block **bucket_of(fry_cuda_reclaim *reclaim, const void *memory)
+{
+    uint64_t hash = ((uint64_t)(uintptr_t)memory >> 8) * 0x9e3779b97f4a7c15U;
+    return &reclaim->buckets[hash >> 58];
+}
+
+fry_cuda_block *fry_cuda_reclaim_expect(fry_cuda_reclaim *reclaim, fry_cuda_device *device,
+                                        bool is_on_host)
+{
+    fry_cuda_block *block =
+        fry_alloc(&reclaim->backend->memory, sizeof *block, _Alignof(fry_cuda_block));
+    if (block != NULL)
+        *block = (fry_cuda_block){.device = device, .is_on_host = is_on_host};
+    return block;
+}
+
+void fry_cuda_reclaim_note(fry_cuda_reclaim *reclaim, fry_cuda_block *block, void *memory)
+{
+    if (memory == NULL) {
+        fry_free(&reclaim->backend->memory, block, sizeof *block);
+        return;
+    }
+    block->memory = memory;
+    (void)pthread_mutex_lock(&reclaim->lock);
+    fry_cuda_block **bucket = bucket_of(reclaim, memory);
+    block->next = *bucket;
+    *bucket = block;
+    (void)pthread_mutex_unlock(&reclaim->lock);
+}
+
+/* With the lock. */
+static fry_cuda_block *take_block(fry_cuda_reclaim *reclaim, const void *memory)
+{
+    fry_cuda_block **at = bucket_of(reclaim, memory);
+    while (*at != NULL && (*at)->memory != memory)
+        at = &(*at)->next;
+    fry_cuda_block *block = *at;
+    if (block != NULL)
+        *at = block->next;
+    return block;
+}
+
+void fry_cuda_reclaim_free(fry_cuda_reclaim *reclaim, void *memory)
+{
+    (void)pthread_mutex_lock(&reclaim->lock);
+    fry_cuda_block *block = take_block(reclaim, memory);
+    assert(block != NULL);
+    bool is_left = !reclaim->is_stopped && has_thread(reclaim);
+    if (is_left) {
+        (void)fry_fetch_add(&reclaim->pending, 1);
+        fry_stack_push(&reclaim->due, &block->link);
+    }
+    (void)pthread_mutex_unlock(&reclaim->lock);
+    if (is_left)
+        fry_eventcount_notify(&reclaim->idle, 1);
+    else
+        free_block(reclaim, block);
+}
+
+bool fry_cuda_reclaim_wait(fry_cuda_reclaim *reclaim, int64_t timeout_ns)
+{
+    int64_t until_ns = fry_clock_monotonic_ns() + timeout_ns;
+    for (;;) {
+        uint32_t key = fry_eventcount_prepare(&reclaim->done);
+        int64_t left_ns = until_ns - fry_clock_monotonic_ns();
+        bool is_done = fry_load_seq_cst(&reclaim->pending) == 0;
+        if (is_done || left_ns <= 0) {
+            fry_eventcount_cancel(&reclaim->done);
+            return is_done;
+        }
+        fry_eventcount_commit(&reclaim->done, key, left_ns);
+    }
+}
+
+/* --- open and close --- */
+
+fry_cuda_reclaim *fry_cuda_reclaim_open(fry_backend *backend)
+{
+    fry_cuda_reclaim *reclaim =
+        fry_alloc(&backend->memory, sizeof *reclaim, _Alignof(fry_cuda_reclaim));
+    if (reclaim == NULL)
+        return NULL;
+    reclaim->backend = backend;
+    (void)pthread_mutex_init(&reclaim->lock, NULL);
+    return reclaim;
+}
+
+ferry_status fry_cuda_reclaim_stop(fry_cuda_reclaim *reclaim)
+{
+    if (!fry_cuda_reclaim_wait(reclaim, STOP_NS))
+        return FERRY_E_BUSY;
+    (void)pthread_mutex_lock(&reclaim->lock);
+    bool had_thread = reclaim->has_thread;
+    reclaim->is_stopped = true;
+    reclaim->has_thread = false;
+    (void)pthread_mutex_unlock(&reclaim->lock);
+    if (had_thread) {
+        fry_store_seq_cst(&reclaim->is_ending, 1);
+        fry_eventcount_notify(&reclaim->idle, INT_MAX);
+        (void)pthread_join(reclaim->thread, NULL);
+    }
+    return FERRY_OK;
+}
+
+void fry_cuda_reclaim_close(fry_cuda_reclaim *reclaim)
+{
+    if (reclaim == NULL)
+        return;
+    fry_memory memory = reclaim->backend->memory;
+    for (size_t i = 0; i < BUCKETS; i++) {
+        while (reclaim->buckets[i] != NULL) {
+            fry_cuda_block *block = reclaim->buckets[i];
+            reclaim->buckets[i] = block->next;
+            fry_free(&memory, block, sizeof *block);
+        }
+    }
+    (void)pthread_mutex_destroy(&reclaim->lock);
+    fry_free(&memory, reclaim, sizeof *reclaim);
+}

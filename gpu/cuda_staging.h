@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread that works off an engine's staged streams (gpu/cuda_staged.h), and what the engine
+ * sees of them. The thread, `ferry-cuda`, is made with the first copy, sleeps while there is none,
+ * and while a device is at something looks ever less often, at least once a millisecond.
+ */
+#ifndef FRY_GPU_CUDA_STAGING_H
+#define FRY_GPU_CUDA_STAGING_H
+
+#include "gpu/cuda_staged.h"
+
+#define FRY_CUDA_STAGING_DEFAULT_BYTES ((size_t)16 << 20)
+#define FRY_CUDA_STAGING_LEAST_BYTES ((size_t)64 << 10)
+#define FRY_CUDA_STAGING_MOST_BYTES ((size_t)1 << 30)
+
+typedef struct fry_cuda_staging fry_cuda_staging;
+
+/* Of an engine; NULL: no memory. It costs nothing until something is copied. */
+fry_cuda_staging *fry_cuda_staging_open(fry_backend *backend);
+
+/*
+ * Gives the device its staged streams: device->staged, one a way. The last thing that opening a
+ * device does, since they can't be taken away again. staging_bytes: pinned memory they may take, 0
+ * the default. One call at a time. FERRY_OK; FERRY_E_NO_MEMORY; FERRY_E_AGAIN: there are 64.
+ */
+ferry_status fry_cuda_staging_add(fry_cuda_staging *staging, fry_cuda_device *device,
+                                  size_t staging_bytes);
+
+/* Nothing that was issued has yet to fire. */
+bool fry_cuda_staging_is_idle(const fry_cuda_staging *staging);
+
+/* Ends the thread. It is idle. */
+void fry_cuda_staging_stop(fry_cuda_staging *staging);
+
+/* Frees it with the staged streams, while contexts are still there. Stopped before. NULL is
+ * allowed. */
+void fry_cuda_staging_close(fry_cuda_staging *staging);
+
+/* fry_device_ops of the same names, for staged streams. */
+ferry_status fry_cuda_staging_copy(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
+                                   size_t wait_count, uint64_t *sequence_p,
+                                   fry_native_error *error);
+void fry_cuda_staging_flush(fry_stream *stream);
+bool fry_cuda_staging_can_wait(const fry_stream *stream, const fry_stream *other);
+uint64_t fry_cuda_staging_fired(fry_stream *stream, ferry_status *status_p,
+                                fry_native_error *error);
+ferry_status fry_cuda_staging_outcome(fry_stream *stream, uint64_t sequence,
+                                      fry_native_error *error);
+int64_t fry_cuda_staging_begun_ns(fry_stream *stream, uint64_t sequence);
+void fry_cuda_staging_cancel(fry_stream *stream, uint64_t sequence);
+
+#endif
