@@ -85,8 +85,13 @@ static bool is_working(CUcontext context)
 static void deactivate(CUcontext context)
 {
     CUevent event, next_event;
+    CUstream stream;
 
     context->active = false;
+    /* A primary context gets a new life; its streams do not, though their threads may still be
+     * there. */
+    LIST_FOREACH(stream, &context->streams, entry)
+    stream->abandoned = true;
     emu_context_fail(context, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     while (is_working(context))
         pthread_cond_wait(&emu.quiet, &emu.mutex);

@@ -34,3 +34,8 @@ ferry_emu_test(driver_stepped.script COMMAND env
     $<TARGET_FILE:emu_driver_stepped> script)
 ferry_emu_test(driver_stepped.priorities COMMAND $<TARGET_FILE:emu_driver_stepped> priorities
     ENVIRONMENT "FERRY_EMU_TIMING=1")
+
+ferry_emu_program(driver_random emu_cuda)
+ferry_emu_test(driver_random COMMAND $<TARGET_FILE:emu_driver_random> 60)
+ferry_emu_test(driver_random.delayed COMMAND $<TARGET_FILE:emu_driver_random> 20
+    ENVIRONMENT "FERRY_EMU_SEED=7")

@@ -139,6 +139,7 @@ struct CUstream_st {
     uint64_t owner_thread; /* of a per-thread default stream, else 0 */
     bool legacy;
     bool held, hung;
+    bool abandoned; /* its context is gone: what has not begun never will */
     bool has_thread;
 
     TAILQ_HEAD(, emu_operation) queue;

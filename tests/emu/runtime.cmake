@@ -77,6 +77,8 @@ ferry_emu_program(ptx_twins emu_cuda)
 target_sources(emu_ptx_twins PRIVATE programs/ptx_reader.c)
 ferry_emu_test(ptx_twins COMMAND $<TARGET_FILE:emu_ptx_twins>)
 
+ferry_emu_program(kernel_rules emu_cuda)
+ferry_emu_test(kernel_rules COMMAND $<TARGET_FILE:emu_kernel_rules>)
 ferry_emu_program(kernel_faults emu_cuda)
 ferry_emu_faults(kernel_faults freed overrun freed own)
 ferry_emu_faults(kernel_faults unordered unordered counter)

@@ -23,12 +23,19 @@ static void grant(emu_engines *engines)
 {
     emu_operation *next;
 
-    while (!emu.engines_held && engines->free > 0 && (next = TAILQ_FIRST(&engines->ready)) != NULL) {
+    while (!emu.engines_held && engines->free > 0 && !TAILQ_EMPTY(&engines->ready)) {
+        next = TAILQ_FIRST(&engines->ready);
         TAILQ_REMOVE(&engines->ready, next, ready);
         engines->free--;
         next->has_engine = true;
         pthread_cond_signal(&next->stream->work);
     }
+}
+
+/* Nothing of its context begins any more. */
+static bool is_over(const emu_operation *operation)
+{
+    return operation->stream->abandoned || emu_operation_stopped(operation);
 }
 
 bool emu_engine_take(emu_operation *operation)
@@ -48,12 +55,16 @@ bool emu_engine_take(emu_operation *operation)
         TAILQ_INSERT_TAIL(&engines->ready, operation, ready);
     grant(engines);
     emu.counters.waiting_copies++;
-    while (!operation->has_engine && !emu_operation_stopped(operation))
+    while (!operation->has_engine && !is_over(operation))
         pthread_cond_wait(&operation->stream->work, &emu.mutex);
-    if (!operation->has_engine)
-        TAILQ_REMOVE(&engines->ready, operation, ready);
     emu.counters.waiting_copies--;
-    return operation->has_engine;
+    if (!is_over(operation))
+        return true;
+    if (operation->has_engine)
+        emu_engine_give(operation);
+    else
+        TAILQ_REMOVE(&engines->ready, operation, ready);
+    return false;
 }
 
 void emu_engine_give(emu_operation *operation)
