@@ -373,13 +373,11 @@ static CUresult put_waits(fry_cuda_stream *stream, const fry_event **waits, size
                           size_t *entries_p)
 {
     for (size_t i = 0; i < wait_count; i++) {
-        CUresult result;
         fry_stream *other = waits[i]->stream;
         fry_cuda_stream_flush(other); /* issued in this turn, perhaps */
-        if (fry_load_acquire(&fry_cuda_stream_of(other)->marked) < waits[i]->sequence) {
-            result = fry_cuda_lost(fry_cuda_device_of(other->device));
-            return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
-        }
+        CUresult result = fry_cuda_lost(fry_cuda_device_of(other->device));
+        if (result != CUDA_SUCCESS)
+            return result; /* it would wait for ever */
         if (!fry_cuda_stream_wait_for(stream->native, waits[i], &result))
             return result;
         ++*entries_p;
