@@ -253,10 +253,12 @@ static bool has_been_fetched(fry_cuda_staged *staged, fry_cuda_piece *piece)
     return true;
 }
 
-/* Sends the pieces that can be: in order. */
+/* Sends the pieces that can be: in order. What comes from a device ends on the host. */
 static bool send_pieces(fry_cuda_staged *staged)
 {
     bool has_moved = false;
+    if (staged->way == FRY_CUDA_WAY_OUT)
+        return false;
     for (; staged->sent != staged->made; staged->sent++, has_moved = true) {
         fry_cuda_piece *piece = piece_at(staged, staged->sent);
         if (piece->state == FRY_CUDA_PIECE_FETCHED && !has_been_fetched(staged, piece))
