@@ -31,7 +31,7 @@ _Noreturn void bench_fail(const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     (void)fflush(stdout);
-    (void)fputs("ferry_bench: ", stderr);
+    (void)fprintf(stderr, "%s: ", program_invocation_short_name);
     (void)vfprintf(stderr, format, arguments);
     (void)fputc('\n', stderr);
     va_end(arguments);
@@ -61,6 +61,17 @@ void *bench_alloc(size_t size_bytes)
     if (memory == NULL)
         bench_fail("no memory for %zu bytes", size_bytes);
     return memory;
+}
+
+void bench_size_name(char *name, size_t name_bytes, size_t size_bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
+    size_t unit = 0;
+    while (unit < 3 && size_bytes >= 1024) {
+        size_bytes /= 1024;
+        unit++;
+    }
+    (void)snprintf(name, name_bytes, "%zu%s", size_bytes, units[unit]);
 }
 
 void bench_check(ferry_status status, const char *what)

@@ -45,6 +45,9 @@ void bench_find_tool(char *path, size_t path_bytes);
 /* Zeroed memory; fails the bench if there is none. Freed with free. */
 void *bench_alloc(size_t size_bytes);
 
+/* "64B", "4KiB", "16MiB", "1GiB". */
+void bench_size_name(char *name, size_t name_bytes, size_t size_bytes);
+
 /* Fails the bench unless the status is FERRY_OK. */
 void bench_check(ferry_status status, const char *what);
 

@@ -93,16 +93,6 @@ static void check_copies(const copy_case *copy)
     }
 }
 
-static void name_size(char *name, size_t name_bytes, size_t size_bytes)
-{
-    if (size_bytes >= MEBIBYTE)
-        (void)snprintf(name, name_bytes, "%zuMiB", size_bytes / MEBIBYTE);
-    else if (size_bytes >= 1024)
-        (void)snprintf(name, name_bytes, "%zuKiB", size_bytes / 1024);
-    else
-        (void)snprintf(name, name_bytes, "%zuB", size_bytes);
-}
-
 static void run_size(ferry_engine *engine, size_t size_bytes, const char *suffix, bool is_quick)
 {
     copy_case copy = {.engine = engine, .size_bytes = size_bytes};
@@ -124,7 +114,7 @@ static void run_size(ferry_engine *engine, size_t size_bytes, const char *suffix
         bench_samples_add(&ratio, ferry_bandwidth / plain_bandwidth);
     }
     char name[32];
-    name_size(name, sizeof name, size_bytes);
+    bench_size_name(name, sizeof name, size_bytes);
     (void)strncat(name, suffix, sizeof name - strlen(name) - 1);
     bench_report((bench_key){"copy", name, "bandwidth_bytes_per_s", ""}, &ferry);
     bench_report((bench_key){"copy", name, "bandwidth_bytes_per_s", "memcpy"}, &plain);

@@ -105,7 +105,7 @@ int main(int argc, char **argv)
         bench_table_print(line.path);
         return EXIT_SUCCESS;
     }
-    bench_report_open(line.is_json);
+    bench_report_open(line.is_json, NULL);
     bool is_all = strcmp(line.chosen, "all") == 0;
     for (size_t i = 0; i < CASE_COUNT; i++) {
         if (is_all || strcmp(cases[i].name, line.chosen) == 0)

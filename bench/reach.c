@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/reach.h"
 
-#include <fnmatch.h>
-#include <string.h>
-
-static const bench_reach reaches[] = {
+const bench_reach bench_reaches[] = {
     /* A node that does nothing, and rivals on the same graphs (their time over ferry's). */
     {.key = {"graph", "chain-held", "ns_per_node", ""}, .limit = 90},
     {.key = {"graph", "*-held", "ns_per_node", ""}, .limit = 150},
@@ -46,29 +43,4 @@ static const bench_reach reaches[] = {
     {.key = {"dump", "submit-beside-dump", "latency_ns", ""}, .is_p99 = true, .limit = 1e6},
 };
 
-size_t bench_reach_count(void)
-{
-    return sizeof reaches / sizeof reaches[0];
-}
-
-const bench_reach *bench_reach_at(size_t index)
-{
-    return &reaches[index];
-}
-
-const bench_reach *bench_reach_find(const bench_key *key)
-{
-    for (size_t i = 0; i < bench_reach_count(); i++) {
-        const bench_key *wanted = &reaches[i].key;
-        if (strcmp(wanted->bench, key->bench) == 0 && strcmp(wanted->metric, key->metric) == 0 &&
-            fnmatch(wanted->shape, key->shape, 0) == 0 &&
-            fnmatch(wanted->rival, key->rival, 0) == 0)
-            return &reaches[i];
-    }
-    return NULL;
-}
-
-bool bench_reach_is_met(const bench_reach *reach, double value)
-{
-    return reach->is_least ? value >= reach->limit : value <= reach->limit;
-}
+const size_t bench_reach_count = sizeof bench_reaches / sizeof bench_reaches[0];

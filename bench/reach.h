@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every figure is to reach, in one place. */
+/* What every figure is to reach: ferry_bench's in reach.c, ferry_bench_gpu's in gpu_reach.c. */
 #ifndef FRY_BENCH_REACH_H
 #define FRY_BENCH_REACH_H
 
@@ -20,8 +20,9 @@ typedef struct bench_reach {
     const char *rival_case;
 } bench_reach;
 
-size_t bench_reach_count(void);
-const bench_reach *bench_reach_at(size_t index);
+/* The program's own. */
+extern const bench_reach bench_reaches[];
+extern const size_t bench_reach_count;
 
 /* The first that is for a row, or NULL. */
 const bench_reach *bench_reach_find(const bench_key *key);

@@ -22,10 +22,13 @@ static const bench_metric metrics[] = {
     {"picture_bytes", "bytes", "KiB", 1024},
     {"records_per_s", "1/s", "M/s", 1e6},
     {"bandwidth_bytes_per_s", "bytes/s", "GB/s", 1e9},
+    {"cpu_share", "1", "", 1},
+    {"rounds", "count", "rounds", 1},
 };
 
 static bool is_json_wanted;
-static char last_bench[32]; /* the table's heading is repeated for each bench */
+static const char *run_device; /* NULL: rows name none */
+static char last_bench[32];    /* the table's heading is repeated for each bench */
 
 void bench_samples_add(bench_samples *samples, double value)
 {
@@ -69,9 +72,10 @@ double bench_samples_quantile(const bench_samples *samples, double share)
     return value;
 }
 
-void bench_report_open(bool is_json)
+void bench_report_open(bool is_json, const char *device)
 {
     is_json_wanted = is_json;
+    run_device = device;
     last_bench[0] = '\0';
 }
 
@@ -90,6 +94,9 @@ static void print_json(bench_key key, const bench_metric *form, const double *va
         json_pack("{s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:I, s:s}", "bench", key.bench, "case",
                   key.shape, "metric", key.metric, "unit", form->unit, "value", values[0], "p50",
                   values[0], "p99", values[1], "n", (json_int_t)n, "rival", key.rival);
+    if (row != NULL && run_device != NULL &&
+        json_object_set_new(row, "device", json_string(run_device)) != 0)
+        bench_fail("cannot name the device of a row");
     if (row == NULL || json_dumpf(row, stdout, JSON_COMPACT | JSON_REAL_PRECISION(7)) != 0)
         bench_fail("cannot print %s %s as JSON", key.bench, key.shape);
     json_decref(row);

@@ -39,8 +39,14 @@ typedef struct bench_metric {
 /* Fails the bench if there is none of that name. */
 const bench_metric *bench_metric_find(const char *name);
 
-/* Rows go to stdout: JSON objects, one a line, or a table. */
-void bench_report_open(bool is_json);
+/* What rows of a run without a GPU give as "device". Nothing is judged by them. */
+#define BENCH_EMULATED "emulated"
+
+/*
+ * Rows go to stdout: JSON objects, one a line, or a table.
+ *  device  of a GPU's figures: its name, or BENCH_EMULATED; in each object. NULL: no GPU's
+ */
+void bench_report_open(bool is_json, const char *device);
 
 /* One row: the median, the 99th percentile on the bad side, and how many samples there were. */
 void bench_report(bench_key key, const bench_samples *samples);

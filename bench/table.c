@@ -22,6 +22,9 @@ typedef struct table {
     json_t *read; /* the objects read, which own the keys' strings */
     table_row *rows;
     size_t count;
+    bool is_emulated;      /* some row is of the emulator: nothing is judged */
+    size_t suites_passed;  /* script/gpu's test programs, over all runs */
+    json_t *suites_failed; /* their names */
 } table;
 
 /* ---- reading ---- */
@@ -73,6 +76,47 @@ static void add_row(table *table, const json_t *object, const char *path)
     }
     bench_samples_add(&row->medians, get_number(object, "value", path));
     bench_samples_add(&row->p99s, get_number(object, "p99", path));
+    const char *device = json_string_value(json_object_get(object, "device"));
+    if (device != NULL && strcmp(device, BENCH_EMULATED) == 0)
+        table->is_emulated = true;
+}
+
+/* What script/gpu says of itself and of its test programs. */
+static void print_run(const json_t *run)
+{
+    const char *key;
+    json_t *value;
+    const char *before = "";
+    json_object_foreach((json_t *)run, key, value)
+    {
+        printf("%s%s: ", before, key);
+        if (json_is_string(value))
+            printf("%s", json_string_value(value));
+        else
+            (void)json_dumpf(value, stdout, JSON_ENCODE_ANY);
+        before = "; ";
+    }
+    printf("\n\n");
+}
+
+static void add_suite(table *table, const json_t *object, const char *path)
+{
+    const char *outcome = get_string(object, "outcome", path);
+    if (strcmp(outcome, "passed") == 0)
+        table->suites_passed++;
+    else if (json_array_append(table->suites_failed, json_object_get(object, "suite")) != 0)
+        bench_fail("no memory for a table");
+}
+
+static void add_object(table *table, const json_t *object, const char *path)
+{
+    const json_t *run = json_object_get(object, "run");
+    if (json_is_object(run))
+        print_run(run);
+    else if (json_is_string(json_object_get(object, "suite")))
+        add_suite(table, object, path);
+    else
+        add_row(table, object, path);
 }
 
 static void read_table(table *table, const char *path)
@@ -84,6 +128,7 @@ static void read_table(table *table, const char *path)
     size_t room = 0;
     ssize_t length;
     table->read = json_array();
+    table->suites_failed = json_array();
     while ((length = getline(&line, &room, file)) >= 0) {
         json_error_t error;
         json_t *object = json_loadb(line, (size_t)length, 0, &error);
@@ -91,7 +136,7 @@ static void read_table(table *table, const char *path)
             bench_fail("%s: not a line that --json prints: %s", path, error.text);
         if (json_array_append_new(table->read, object) != 0)
             bench_fail("no memory for a table");
-        add_row(table, object, path);
+        add_object(table, object, path);
     }
     free(line);
     if (ferror(file))
@@ -107,6 +152,7 @@ static void close_table(table *table)
         bench_samples_free(&table->rows[i].p99s);
     }
     free(table->rows);
+    json_decref(table->suites_failed);
     json_decref(table->read);
 }
 
@@ -218,7 +264,7 @@ static void print_line(const char *bench, const char *shape, const table_line *l
            line->rival_name, line->rival, line->compared, line->wanted, reached);
 }
 
-/* Returns whether the row has a reach; *is_met_p whether it reaches it. */
+/* Returns whether the row is judged; *is_met_p whether it reaches what it should. */
 static bool print_table_row(const table *table, const table_row *row, bool *is_met_p)
 {
     const bench_key *key = &row->key;
@@ -231,17 +277,18 @@ static bool print_table_row(const table *table, const table_row *row, bool *is_m
         fill_compared(&line, table, row, reach);
     else
         write_judged(line.ferry, row, reach);
-    *is_met_p = reach != NULL && bench_reach_is_met(reach, row_value(row, reach->is_p99));
+    bool is_judged = reach != NULL && !table->is_emulated;
+    *is_met_p = is_judged && bench_reach_is_met(reach, row_value(row, reach->is_p99));
     if (reach != NULL)
         write_wanted(line.wanted, reach);
-    print_line(key->bench, key->shape, &line, reach == NULL ? "" : *is_met_p ? "yes" : "**no**");
-    return reach != NULL;
+    print_line(key->bench, key->shape, &line, !is_judged ? "" : *is_met_p ? "yes" : "**no**");
+    return is_judged;
 }
 
 static void print_missing(const table *table)
 {
-    for (size_t i = 0; i < bench_reach_count(); i++) {
-        const bench_reach *reach = bench_reach_at(i);
+    for (size_t i = 0; i < bench_reach_count; i++) {
+        const bench_reach *reach = &bench_reaches[i];
         size_t found = 0;
         while (found < table->count && bench_reach_find(&table->rows[found].key) != reach)
             found++;
@@ -251,6 +298,19 @@ static void print_missing(const table *table)
         write_wanted(line.wanted, reach);
         print_line(reach->key.bench, reach->key.shape, &line, "not measured");
     }
+}
+
+static void print_end(const table *table, size_t met, size_t judged)
+{
+    if (table->is_emulated)
+        printf("\nRun on the emulator, which shows logic and never speed: nothing is judged.\n");
+    else
+        printf("\n%zu of %zu reached.\n", met, judged);
+    size_t failed = json_array_size(table->suites_failed);
+    if (failed + table->suites_passed > 0)
+        printf("Test programs: %zu passed, %zu failed.\n", table->suites_passed, failed);
+    for (size_t i = 0; i < failed; i++)
+        printf("- failed: %s\n", json_string_value(json_array_get(table->suites_failed, i)));
 }
 
 void bench_table_print(const char *path)
@@ -266,7 +326,7 @@ void bench_table_print(const char *path)
         met += is_met;
     }
     print_missing(&table);
-    printf("\n%zu of %zu reached.\n", met, judged);
+    print_end(&table, met, judged);
     if (fflush(stdout) != 0)
         bench_fail("cannot write to stdout");
     close_table(&table);

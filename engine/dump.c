@@ -72,8 +72,8 @@ static bool has_begun(const fry_node *call)
 
 static fry_dump_reason reason_ready(const fry_node *node)
 {
-    if (node->kind == FERRY_OP_COPY)
-        return FRY_DUMP_STREAM;
+    if (node->kind == FERRY_OP_COPY) /* it may wait for what no parked stream could wait for */
+        return node->holding != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_STREAM;
     if (node->kind == FERRY_OP_CALL && !runs_on_loop(node))
         return FRY_DUMP_EXECUTOR;
     return FRY_DUMP_LOOP;
@@ -81,7 +81,8 @@ static fry_dump_reason reason_ready(const fry_node *node)
 
 static fry_dump_reason reason_issued(const fry_node *node)
 {
-    if (node->kind == FERRY_OP_COPY && (node->flags & FRY_NODE_FIRED) == 0)
+    bool fires = node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_EVENT;
+    if (fires && (node->flags & FRY_NODE_FIRED) == 0)
         return FRY_DUMP_DEVICE;
     if (node->unconfirmed != 0)
         return FRY_DUMP_OPERATIONS;
@@ -116,7 +117,8 @@ static fry_dump_reason reason_of(const fry_node *node)
 /* The buffer is held until the node retires, which is when it leaves the list. */
 static uint16_t device_of(const fry_node *node)
 {
-    if (node->kind == FERRY_OP_COPY && node->lane != NULL)
+    bool has_lane = node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_EVENT;
+    if (has_lane && node->lane != NULL)
         return node->lane->stream->device->index;
     if (node->kind == FERRY_OP_DEFINE)
         return node->op.define.buffer->device->device->index;

@@ -38,6 +38,8 @@ void fry_edge_attach(fry_turn *turn, fry_edge *edge)
             return;
         break;
     case FRY_EDGE_ISSUED:
+        if (was_issued(from) && !resolved)
+            fry_graph_flush(from); /* who hears of it can have a device wait for it */
         if (was_issued(from) || (resolved && !failed))
             return;
         if (failed) {

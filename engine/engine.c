@@ -308,6 +308,7 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->role_context.engine = engine;
     engine->poller = engine->user_poller = (fry_poller)FRY_POLLER_CLOSED;
     engine->load_target = FRY_LOAD_NOT_REFUSED;
+    engine->next_look_ns = INT64_MAX;
     limit_operations(engine, options);
     open_pools(engine, options);
 }

@@ -17,6 +17,7 @@
 #include "base/poller.h"
 #include "base/pool.h"
 #include "base/trace.h"
+#include "engine/look.h"
 #include "engine/node.h"
 #include "engine/ready_queue.h"
 #include "engine/task.h"
@@ -55,14 +56,35 @@ typedef struct fry_context {
     uint32_t number;
 } fry_context;
 
+/* An event that a program's own stream has come to, or will. */
+typedef struct fry_outside_event {
+    fry_lane *lane; /* NULL: none */
+    uint64_t sequence;
+} fry_outside_event;
+
 /* A stream of a device with what stands in it. Baton. */
 struct fry_lane {
     fry_stream *stream;
     fry_queue issued;        /* nodes, in sequence */
-    fry_ready_queue backlog; /* READY nodes that found the stream full */
+    fry_ready_queue backlog; /* READY nodes that found no room in the stream; not of a parked one */
     uint32_t in_flight;
-    bool busy; /* in engine->busy */
-    fry_lane *next_busy;
+    bool is_busy;          /* in engine->busy */
+    bool is_watched;       /* polled, busy and not lost: counted in engine->watched */
+    bool is_unflushed;     /* in engine->unflushed */
+    bool needs_flush;      /* something was copied since the last */
+    bool is_lost;          /* its device said that it fails; `native` says how */
+    uint64_t failed_until; /* is_lost: what stands here up to this has been failed */
+    uint64_t fired;        /* up to here everything has, as of the last look */
+    fry_lane *next_busy, *next_unflushed;
+    uint64_t *behind;          /* parked: of each that stands here, the latest outside event before
+                                  it; by sequence modulo FRY_STREAM_DEPTH */
+    fry_outside_event outside; /* parked, not empty: whose events it waits for, and the latest */
+    const fry_lane *main;      /* and which lane's copies it takes: see park.c */
+    int64_t head_since_ns;     /* polled, in_flight: when its head got there; engine's clock */
+    int64_t usual_ns[FRY_LOOK_SORTS]; /* how old heads of a sort get: see look.h */
+    fry_node *refused;                /* READY: the device refused it, and the loop will fail it */
+    ferry_status refused_status;
+    fry_native_error native; /* why */
 };
 
 /* A fry_device is what a ferry_device handle points to; the handle also knows its engine. */
@@ -72,6 +94,7 @@ struct ferry_device {
     fry_lane *lanes; /* of its streams, by their index in the device */
     uint32_t lane_count;
     fry_lane *host_lane; /* a host's: the lane of copies to it from hosts; NULL: it is none */
+    size_t lane_bytes;
 };
 
 /* What the loop is doing about being woken. */
@@ -132,10 +155,14 @@ struct ferry_engine {
     int64_t stamp_ns;                 /* the coarse clock, when somebody looked last */
     fry_node *deadlines;              /* root of the heap */
     fry_lane *busy;                   /* lanes with something in flight */
-    int64_t detached;                 /* nodes that only users' handles keep */
-    int64_t load;    /* atomic, written with the baton: what the graph holds. See writable.c */
-    bool starved;    /* a pool ran dry: the loop must refill it */
-    bool stop_graph; /* closing has been seen by the graph: everything is being cancelled */
+    fry_lane *unflushed;              /* lanes copied to since the baton was taken */
+    int64_t next_look_ns; /* until then the loop may sleep as far as polled lanes go; INT64_MAX: it
+                             watches none */
+    int64_t detached;     /* nodes that only users' handles keep */
+    int64_t load;         /* atomic, written with the baton: what the graph holds. See writable.c */
+    bool starved;         /* a pool ran dry: the loop must refill it */
+    bool stop_graph;      /* closing has been seen by the graph: everything is being cancelled */
+    bool has_errands;     /* that, or lanes are unflushed: a turn's end sees to it */
     bool watchdog_wants_timer; /* what enters now and stays must have the loop set its timer */
     uint8_t stamps_left;       /* how many that enter need not look at the clock */
     uint8_t stamps_spared;     /* how many need not in a row, as things go */
@@ -152,6 +179,7 @@ struct ferry_engine {
     uint32_t asleep __attribute__((aligned(64))); /* fry_sleep */
     uint32_t helpers;                             /* waiting threads that work on the graph */
     uint32_t work_left;   /* a hint for them: a turn ended before everything was done */
+    uint32_t watched;     /* likewise: polled lanes that something stands in */
     uint32_t room_wanted; /* somebody was refused and asked when to try again: see writable.c */
     fry_poller poller;
 
@@ -160,9 +188,10 @@ struct ferry_engine {
     fry_stack fired;                                 /* waiters whose future has resolved */
     fry_stack frees;                                 /* buffers to free on the loop */
     fry_baton role;                                  /* being the loop */
-    uint32_t room_came; /* there may be room for what was refused: look */
-    fry_queue due;      /* waiters to call, oldest first; loop's role */
-    uint32_t has_due;   /* there are some, for others to see */
+    uint32_t room_came;     /* there may be room for what was refused: look */
+    uint32_t outside_calls; /* threads that are at a device without the baton: see event.c */
+    fry_queue due;          /* waiters to call, oldest first; loop's role */
+    uint32_t has_due;       /* there are some, for others to see */
     fry_tasks tasks;
     uint64_t
         flight_due; /* with the baton, on the loop: the op whose failure the recorder tells of */

@@ -32,7 +32,7 @@ static void edge_fire(fry_turn *turn, fry_edge *edge)
     fry_edge_unlink(edge);
     if (!was_on_device)
         fry_graph_let_go(turn, to, edge->from);
-    else if (fry_edge_carries_failure(edge) && --to->unconfirmed == 0)
+    else if (fry_edge_is_counted(edge) && --to->unconfirmed == 0)
         fry_graph_schedule(turn, to);
 }
 
@@ -46,7 +46,7 @@ static void graph_set_state(fry_turn *turn, fry_node *node, fry_node_state state
         [FRY_NODE_RESOLVED] = FERRY_TRACE_RESOLVED,
         [FRY_NODE_QUIET] = FERRY_TRACE_QUIET,
     };
-    node->state = (uint8_t)state;
+    fry_store_release(&node->state, (uint8_t)state); /* pairs with the look in event.c */
     if (state >= FRY_NODE_ISSUED)
         fry_trace(turn->engine, node, (ferry_trace_what)what[state], 0);
 }
@@ -281,12 +281,10 @@ static void drop_data_edges(fry_node *node)
 {
     for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
         if (edge->state == FRY_EDGE_ON_DEVICE) {
-            /* Its device will not wait now, so the graph does. */
-            if (fry_edge_carries_failure(edge))
-                node->unconfirmed--;
-            edge->nature = FRY_EDGE_ORDER;
-            fry_edge_hold(edge);
-        } else if (edge->state == FRY_EDGE_HOLDING && edge->nature == FRY_EDGE_READ) {
+            /* Its device will not wait now, so the graph does, for what has to do with memory. */
+            fry_edge_take_from_device(edge);
+        }
+        if (edge->state == FRY_EDGE_HOLDING && edge->nature == FRY_EDGE_READ) {
             edge->nature = FRY_EDGE_ORDER;
         } else if (edge->state == FRY_EDGE_HOLDING && edge->nature != FRY_EDGE_ORDER) {
             fry_edge_unlink(edge);
@@ -316,7 +314,7 @@ static bool is_under_way(fry_node *node)
         uint8_t not_begun = FRY_CALL_NOT_BEGUN;
         return !fry_cas(&node->begun, &not_begun, FRY_CALL_NEVER);
     }
-    return node->kind == FERRY_OP_COPY;
+    return node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_EVENT;
 }
 
 void fry_graph_fail(fry_turn *turn, fry_node *node, ferry_status status, fry_error *error,
@@ -332,7 +330,7 @@ void fry_graph_fail(fry_turn *turn, fry_node *node, ferry_status status, fry_err
     bool under_way = is_under_way(node);
     if (under_way && node->kind == FERRY_OP_COPY)
         fry_lane_cancel(node);
-    if (issued)
+    if (issued && node->kind != FERRY_OP_DEFINE) /* which is nothing that would fire */
         drop_status_edges(node);
     else
         drop_data_edges(node);
@@ -362,7 +360,7 @@ static void fire_everything(fry_turn *turn, fry_node *node)
         }
         if (fry_likely(!was_on_device))
             fry_graph_let_go(turn, to, node);
-        else if (fry_edge_carries_failure(edge) && --to->unconfirmed == 0)
+        else if (fry_edge_is_counted(edge) && --to->unconfirmed == 0)
             fry_graph_schedule(turn, to);
         edge = next;
     }
@@ -383,6 +381,13 @@ void fry_graph_complete(fry_turn *turn, fry_node *node)
     retire(turn, node);
 }
 
+void fry_graph_flush(const fry_node *node)
+{
+    bool is_on_device = node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_EVENT;
+    if (is_on_device && node->lane != NULL)
+        fry_lane_flush(node->lane);
+}
+
 void fry_graph_issued(fry_turn *turn, fry_node *node)
 {
     graph_set_state(turn, node, FRY_NODE_ISSUED);
@@ -390,6 +395,7 @@ void fry_graph_issued(fry_turn *turn, fry_node *node)
     for (fry_edge *edge = node->successors_first, *next; edge != NULL; edge = next) {
         next = edge->next;
         if (edge->nature == FRY_EDGE_ISSUED) {
+            fry_graph_flush(node); /* who hears of it can have a device wait for it */
             edge_fire(turn, edge);
         } else if (edge->state == FRY_EDGE_HOLDING && edge->nature <= FRY_EDGE_ORDER &&
                    edge->to->state == FRY_NODE_WAITING && fry_lane_can_overtake(node, edge->to)) {
@@ -443,7 +449,7 @@ static void enter_promise(fry_turn *turn, fry_node *node)
     if (fry_unlikely((node->flags & FRY_NODE_RESERVE) != 0))
         fry_writable_enters(turn->engine);
     node->flags |= FRY_NODE_LIVE;
-    node->state = FRY_NODE_WAITING;
+    fry_store_relaxed(&node->state, FRY_NODE_WAITING);
     stamp(turn, node);
     uint8_t entering = FRY_OUTSIDE_ENTERING;
     bool entered = fry_cas(&node->outside, &entering, FRY_OUTSIDE_ENTERED);
@@ -540,6 +546,18 @@ static bool may_stay(const fry_node *node)
            (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) != 0;
 }
 
+/* It stands in its stream whatever becomes of its future: somebody else's work is there, and the
+ * device will write down when that is done. */
+static void enter_event(fry_turn *turn, fry_node *node)
+{
+    stamp(turn, node);
+    fry_lane_enter_event(turn, node);
+    if (fry_unlikely(turn->engine->stop_graph && node->refusal == FERRY_OK))
+        node->refusal = FERRY_E_SHUTDOWN;
+    if (fry_unlikely(node->refusal != FERRY_OK))
+        fry_graph_fail(turn, node, (ferry_status)node->refusal, NULL, false);
+}
+
 /* A new node takes its place in program order. */
 static bool enter(fry_turn *turn, fry_node *node)
 {
@@ -556,7 +574,11 @@ static bool enter(fry_turn *turn, fry_node *node)
     live_add(engine, node);
     fry_load_add(engine, 1);
     node->flags |= FRY_NODE_LIVE;
-    node->state = FRY_NODE_WAITING;
+    fry_store_relaxed(&node->state, FRY_NODE_WAITING);
+    if (fry_unlikely(node->kind == FERRY_OP_EVENT) && node->lane != NULL) {
+        enter_event(turn, node);
+        return true;
+    }
     if (fry_unlikely(node->kind == FERRY_OP_BATCH))
         fry_batch_enter(node);
     else
@@ -628,7 +650,7 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
             fry_graph_complete(turn, node);
     } else if (node->state <= FRY_NODE_READY && node->holding == 0 &&
                (node->flags & FRY_NODE_FAILING) == 0) {
-        node->state = FRY_NODE_READY;
+        fry_store_relaxed(&node->state, FRY_NODE_READY);
         if (fry_unlikely(is_late(turn, node)))
             return;
         if (node->kind == FERRY_OP_COPY && node->op.copy.size_bytes != 0) {
@@ -637,6 +659,9 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
             node->flags |= FRY_NODE_QUEUED;
             fry_ready_queue_push(&turn->engine->calls, &node->link, fry_node_priority(node));
             turn->wake = true;
+        } else if (node->kind == FERRY_OP_DEFINE && node->lane != NULL && fry_lane_define(node)) {
+            node->flags |= FRY_NODE_FIRED; /* its status edges complete it */
+            fry_graph_issued(turn, node);
         } else {
             graph_set_state(turn, node,
                             FRY_NODE_ISSUED); /* completing fires whatever waits for it */

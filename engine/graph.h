@@ -58,6 +58,9 @@ void fry_graph_step(fry_turn *turn, fry_node *node);
 /* Issued: successors on devices that can wait for it go on; those that wait for `issued` too. */
 void fry_graph_issued(fry_turn *turn, fry_node *node);
 
+/* Others may have their devices wait for it from now on. Of any issued node. */
+void fry_graph_flush(const fry_node *node);
+
 /* Later readers of what failed see this node's status; it fails as soon as the turn comes to it. */
 void fry_graph_note_failure(fry_turn *turn, fry_node *node, fry_error *cause);
 
@@ -116,8 +119,25 @@ void fry_hazard_close(fry_turn *turn, ferry_buffer *buffer);
 
 /* lane.c: streams. */
 
-/* Issues a READY copy, or leaves it in its lane's backlog. */
+/* Issues a READY copy, or leaves it in its lane's backlog, or has it held by edges again. */
 void fry_lane_issue(fry_turn *turn, fry_node *node);
+
+/* An event that a device has recorded takes its place. */
+void fry_lane_enter_event(fry_turn *turn, fry_node *node);
+
+/* Whether another copy may be issued there. */
+static inline bool fry_lane_has_room(const ferry_engine *engine, const fry_lane *lane)
+{
+    return lane->in_flight < engine->stream_depth && !lane->stream->is_full &&
+           lane->refused == NULL && !lane->is_lost;
+}
+
+/* What was copied to stands in its stream from now on: of one lane, and of all. */
+void fry_lane_flush(fry_lane *lane);
+void fry_lanes_flush(ferry_engine *engine);
+
+/* When polled lanes are to be looked at next; INT64_MAX: there is nothing in them. */
+int64_t fry_lanes_next_look_ns(const ferry_engine *engine);
 
 /* Completes what has fired on the busy lanes. Returns how many nodes. */
 size_t fry_lanes_poll(fry_turn *turn);
@@ -126,11 +146,34 @@ size_t fry_lanes_poll(fry_turn *turn);
 bool fry_lane_copy_inline(const fry_node *node);
 bool fry_lane_copy_plain_inline(const fry_lane *lane, const fry_copy_op *copy);
 
+/* Asks the device to stop. */
+void fry_lane_cancel(fry_node *node);
+
+/* park.c: what waits on the device, and where. */
+
+/* What an operation waits for on its device. */
+typedef struct fry_waits {
+    size_t count;
+    fry_event events[FRY_STREAM_WAITS];
+    fry_outside_event outside; /* behind which it stands then */
+} fry_waits;
+
 /* Whether `to` can wait for issued `from` on its own device. */
 bool fry_lane_can_overtake(const fry_node *from, const fry_node *to);
 
-/* Asks the device to stop. */
-void fry_lane_cancel(fry_node *node);
+/*
+ * The lane that a READY copy is to be issued to, and what it waits for there. NULL: its device
+ * can't wait for all of that, and edges hold it from now on.
+ */
+fry_lane *fry_lane_choose(const ferry_engine *engine, const fry_node *node, fry_waits *waits);
+
+/* It was issued to a parked lane, in place of `main`. */
+void fry_lane_parked(fry_lane *lane, const fry_lane *main, const fry_waits *waits,
+                     uint64_t sequence);
+
+/* A READY definition is where its last predecessor stands. False: all of them have come to an end.
+ */
+bool fry_lane_define(fry_node *node);
 
 /* task.c: READY functions become ISSUED; gives them as a list for fry_hand_out_calls. */
 fry_link *fry_calls_issue(fry_turn *turn, bool with_callbacks);

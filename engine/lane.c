@@ -7,15 +7,6 @@
 
 #define STREAMS_MAX 65535 /* that index of a trace record means none */
 
-static void lane_mark_busy(ferry_engine *engine, fry_lane *lane)
-{
-    if (!lane->busy) {
-        lane->busy = true;
-        lane->next_busy = engine->busy;
-        engine->busy = lane;
-    }
-}
-
 static void set_rows(fry_copy *copy, const fry_node *node)
 {
     const fry_use *src = node->uses, *dst = src->next;
@@ -55,69 +46,280 @@ bool fry_lane_copy_plain_inline(const fry_lane *lane, const fry_copy_op *op)
     return lane->stream->device->ops->copy_inline(lane->stream, &copy);
 }
 
-bool fry_lane_can_overtake(const fry_node *from, const fry_node *to)
+/* ---- flushing ---- */
+
+static void lane_copied_to(ferry_engine *engine, fry_lane *lane)
 {
-    if (from->state != FRY_NODE_ISSUED || from->kind != FERRY_OP_COPY ||
-        to->kind != FERRY_OP_COPY || to->lane == NULL || to->unconfirmed == UINT16_MAX)
-        return false;
-    if (from->lane == to->lane)
-        return true;
-    return to->device_waits < FRY_STREAM_WAITS - 1 &&
-           to->lane->stream->device->ops->can_wait(to->lane->stream, from->lane->stream);
+    if (lane->stream->device->ops->flush == NULL)
+        return;
+    lane->needs_flush = true;
+    if (!lane->is_unflushed) {
+        lane->is_unflushed = true;
+        lane->next_unflushed = engine->unflushed;
+        engine->unflushed = lane;
+        engine->has_errands = true;
+    }
 }
 
-/* Events the device must wait for; one a stream, the latest. Order within the stream is implied. */
-static size_t collect_waits(const fry_node *node, fry_event waits[FRY_STREAM_WAITS])
+void fry_lane_flush(fry_lane *lane)
 {
-    size_t count = 0;
-    for (const fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
-        if (edge->state != FRY_EDGE_ON_DEVICE || edge->from->lane == node->lane)
-            continue;
-        fry_stream *stream = edge->from->lane->stream;
-        uint64_t sequence = edge->from->sequence;
-        size_t at = 0;
-        while (at < count && waits[at].stream != stream)
-            at++;
-        if (at == count)
-            waits[count++] = (fry_event){stream, sequence};
-        else if (waits[at].sequence < sequence)
-            waits[at].sequence = sequence;
+    if (lane->needs_flush) {
+        lane->needs_flush = false;
+        lane->stream->device->ops->flush(lane->stream);
     }
-    return count;
+}
+
+void fry_lanes_flush(ferry_engine *engine)
+{
+    fry_lane *lane = engine->unflushed;
+    engine->unflushed = NULL;
+    while (lane != NULL) {
+        fry_lane *next = lane->next_unflushed;
+        lane->is_unflushed = false;
+        fry_lane_flush(lane);
+        lane = next;
+    }
+}
+
+/* ---- looking at what nobody tells of ---- */
+
+/* The sort that the lane's head is of; there is one. Events of outside streams last as they like.
+ */
+static int64_t *usual_of_head(fry_lane *lane)
+{
+    const fry_node *head = FRY_CONTAINER(lane->issued.first, const fry_node, link);
+    if (head->kind != FERRY_OP_COPY)
+        return NULL;
+    return &lane->usual_ns[fry_look_sort(head->op.copy.size_bytes)];
+}
+
+static int64_t next_look_ns(fry_lane *lane, int64_t now_ns)
+{
+    const int64_t *usual_ns = usual_of_head(lane);
+    return lane->head_since_ns +
+           fry_look_at_age_ns(now_ns - lane->head_since_ns, usual_ns != NULL ? *usual_ns : 0);
+}
+
+/*
+ * The loop's timer may be set to later, or not at all: then it must hear of this head. That is once
+ * for all that comes until it has set its timer anew, as a wake that finds it awake costs nothing.
+ */
+static void head_is_new(fry_turn *turn, fry_lane *lane, int64_t now_ns)
+{
+    lane->head_since_ns = now_ns;
+    if (next_look_ns(lane, now_ns) < turn->engine->next_look_ns)
+        turn->wake = true;
+}
+
+/* Some have fired: the sort of the one that was the head is known better. */
+static void heads_have_fired(fry_turn *turn, fry_lane *lane, int64_t *usual_ns, size_t count)
+{
+    int64_t now_ns = fry_clock_now_ns(&turn->engine->clock);
+    if (usual_ns != NULL)
+        *usual_ns = fry_look_usual_ns(*usual_ns, (now_ns - lane->head_since_ns) / (int64_t)count);
+    if (lane->issued.first != NULL)
+        head_is_new(turn, lane, now_ns);
+}
+
+int64_t fry_lanes_next_look_ns(const ferry_engine *engine)
+{
+    int64_t first_ns = INT64_MAX;
+    if (fry_likely(fry_load_relaxed(&engine->watched) == 0))
+        return first_ns;
+    int64_t now_ns = fry_clock_now_ns(&engine->clock);
+    for (fry_lane *lane = engine->busy; lane != NULL; lane = lane->next_busy) {
+        if (!lane->is_watched || lane->issued.first == NULL)
+            continue;
+        int64_t look_ns = next_look_ns(lane, now_ns);
+        first_ns = look_ns < first_ns ? look_ns : first_ns;
+    }
+    return first_ns;
+}
+
+static void watch(ferry_engine *engine, fry_lane *lane, bool is_watched)
+{
+    if (lane->is_watched == is_watched)
+        return;
+    lane->is_watched = is_watched;
+    uint32_t watched = engine->watched;
+    fry_store_relaxed(&engine->watched, is_watched ? watched + 1 : watched - 1);
+}
+
+/* ---- busy lanes ---- */
+
+static void lane_mark_busy(ferry_engine *engine, fry_lane *lane)
+{
+    if (lane->is_busy)
+        return;
+    lane->is_busy = true;
+    lane->next_busy = engine->busy;
+    engine->busy = lane;
+    if (lane->stream->is_polled && !lane->is_lost)
+        watch(engine, lane, true);
+}
+
+static void lane_rests(ferry_engine *engine, fry_lane *lane)
+{
+    lane->is_busy = false;
+    lane->outside.lane = NULL;
+    watch(engine, lane, false);
+}
+
+/* The node stands in the stream, as the newest. */
+static void lane_push(fry_turn *turn, fry_lane *lane, fry_node *node)
+{
+    node->flags |= FRY_NODE_QUEUED;
+    fry_queue_push(&lane->issued, &node->link);
+    lane_mark_busy(turn->engine, lane);
+    if (lane->in_flight++ == 0 && lane->stream->is_polled)
+        head_is_new(turn, lane, fry_clock_now_ns(&turn->engine->clock));
+}
+
+/* ---- failing ---- */
+
+/* On the loop: it makes an error. */
+static void fail_by_device(fry_turn *turn, fry_node *node, ferry_status status,
+                           const fry_native_error *native)
+{
+    ferry_engine *engine = turn->engine;
+    if (engine->flight_records != 0)
+        engine->flight_due = node->future.id;
+    fry_error_facts facts = {.status = status,
+                             .domain = native->domain,
+                             .native_code = native->domain != NULL ? native->code : 0,
+                             .op = node->future.id,
+                             .label = node->label};
+    fry_error *error = native->domain != NULL
+                           ? fry_error_create(&engine->memory, &facts, "%s", native->message)
+                           : fry_error_create(&engine->memory, &facts, NULL);
+    fry_graph_fail(turn, node, status, error, false);
+}
+
+/*
+ * The device did not take the copy. Its error takes memory, so who is not the loop leaves it to the
+ * loop, with what the device said, which it says only once. Until then nothing is issued here.
+ */
+static void lane_refuses(fry_turn *turn, fry_lane *lane, fry_node *node, ferry_status status,
+                         const fry_native_error *native)
+{
+    if (turn->is_loop) {
+        fail_by_device(turn, node, status, native);
+        return;
+    }
+    node->flags |= FRY_NODE_QUEUED;
+    lane->refused = node;
+    lane->refused_status = status;
+    lane->native = *native;
+    lane_mark_busy(turn->engine, lane);
+    turn->wake = true;
+}
+
+/* On the loop; the node may have been cancelled meanwhile, or even be over. */
+static void fail_refused(fry_turn *turn, fry_lane *lane)
+{
+    fry_node *node = lane->refused;
+    lane->refused = NULL;
+    node->flags &= (uint16_t)~FRY_NODE_QUEUED;
+    if (node->state < FRY_NODE_RESOLVED)
+        fail_by_device(turn, node, lane->refused_status, &lane->native);
+    else
+        fry_graph_step(turn, node);
+}
+
+/*
+ * The device fails: what stands here and has not fired will not be known to. It fails now, and may
+ * be at its memory for ever. Who is not the loop leaves it to the loop.
+ */
+static void lane_is_lost(fry_turn *turn, fry_lane *lane, const fry_native_error *native)
+{
+    ferry_engine *engine = turn->engine;
+    const fry_node *newest = FRY_CONTAINER(lane->issued.last, const fry_node, link);
+    if (newest->sequence <= lane->failed_until)
+        return;
+    if (!turn->is_loop) {
+        turn->wake = true;
+        return;
+    }
+    lane->native = *native;
+    lane->failed_until = newest->sequence;
+    if (!lane->is_lost) {
+        lane->is_lost = true;
+        watch(engine, lane, false); /* there is nothing to be seen any more */
+        fry_log_line(&engine->log, FERRY_LOG_ERROR, "%s fails: %s", lane->stream->device->name,
+                     native->domain != NULL ? native->message : ferry_status_text(FERRY_E_DEVICE));
+    }
+    for (fry_link *item = lane->issued.first; item != NULL; item = item->next) {
+        fry_node *node = FRY_CONTAINER(item, fry_node, link);
+        if (node->state < FRY_NODE_RESOLVED)
+            fail_by_device(turn, node, FERRY_E_DEVICE, native);
+    }
+}
+
+/* ---- issuing ---- */
+
+/* In place of a lost device, which copies can only fail by; on the loop. */
+static bool lane_takes(const fry_turn *turn, const fry_lane *lane)
+{
+    return fry_lane_has_room(turn->engine, lane) || (lane->is_lost && turn->is_loop);
+}
+
+static void wait_in_backlog(fry_turn *turn, fry_lane *lane, fry_node *node)
+{
+    node->flags |= FRY_NODE_QUEUED;
+    fry_ready_queue_push(&lane->backlog, &node->link, fry_node_priority(node));
+    if (fry_unlikely(lane->is_lost || lane->refused != NULL)) {
+        lane_mark_busy(turn->engine, lane);
+        turn->wake = true;
+    }
 }
 
 void fry_lane_issue(fry_turn *turn, fry_node *node)
 {
-    fry_lane *lane = node->lane;
+    fry_lane *main = node->lane, *lane = main;
+    fry_waits waits;
+    waits.count = 0;
+    waits.outside.lane = NULL;
+    if (node->edges != NULL && (lane = fry_lane_choose(turn->engine, node, &waits)) == NULL)
+        return;
     fry_stream *stream = lane->stream;
     const fry_device_ops *ops = stream->device->ops;
-    fry_event waits[FRY_STREAM_WAITS];
     fry_copy copy;
     copy_of(&copy, node);
-    size_t wait_count = node->device_waits != 0 ? collect_waits(node, waits) : 0;
-
-    if (lane->in_flight == 0 && wait_count == 0 && ops->copy_inline(stream, &copy)) {
+    if (lane->in_flight == 0 && waits.count == 0 && ops->copy_inline(stream, &copy)) {
         fry_graph_issued(turn, node);
         fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
         fry_graph_complete(turn, node);
         return;
     }
-    node->flags |= FRY_NODE_QUEUED;
-    if (lane->in_flight >= turn->engine->stream_depth ||
-        !fry_ready_queue_is_empty(&lane->backlog)) {
-        fry_ready_queue_push(&lane->backlog, &node->link, fry_node_priority(node));
+    if (!lane_takes(turn, lane) || !fry_ready_queue_is_empty(&lane->backlog)) {
+        wait_in_backlog(turn, lane, node);
+        return;
+    }
+    if (fry_unlikely(lane->is_lost)) {
+        fail_by_device(turn, node, FERRY_E_DEVICE, &lane->native);
         return;
     }
     fry_native_error native;
-    ferry_status status = ops->copy(stream, &copy, waits, wait_count, &node->sequence, &native);
-    if (status != FERRY_OK) {
-        node->flags &= (uint16_t)~FRY_NODE_QUEUED;
-        fry_graph_fail(turn, node, status, NULL, false);
+    native.domain = NULL;
+    ferry_status status =
+        ops->copy(stream, &copy, waits.events, waits.count, &node->sequence, &native);
+    if (fry_unlikely(status != FERRY_OK)) {
+        lane_refuses(turn, lane, node, status, &native);
         return;
     }
-    lane->in_flight++;
-    fry_queue_push(&lane->issued, &node->link);
-    lane_mark_busy(turn->engine, lane);
+    node->lane = lane;
+    lane_push(turn, lane, node);
+    lane_copied_to(turn->engine, lane);
+    if (fry_unlikely(lane != main))
+        fry_lane_parked(lane, main, &waits, node->sequence);
+    fry_graph_issued(turn, node);
+}
+
+void fry_lane_enter_event(fry_turn *turn, fry_node *node)
+{
+    fry_lane *lane = node->lane;
+    lane_push(turn, lane, node);
+    turn->wake |= lane->is_lost; /* the loop alone may fail it */
     fry_graph_issued(turn, node);
 }
 
@@ -133,11 +335,49 @@ static void lane_refill(fry_turn *turn, fry_lane *lane)
     fry_ready_queue waiting = lane->backlog;
     lane->backlog = (fry_ready_queue){0};
     fry_link *item;
-    while (lane->in_flight < turn->engine->stream_depth &&
-           (item = fry_ready_queue_pop(&waiting)) != NULL)
+    while (lane_takes(turn, lane) && (item = fry_ready_queue_pop(&waiting)) != NULL)
         fry_graph_step(turn, FRY_CONTAINER(item, fry_node, link));
     fry_ready_queue_append(&waiting, &lane->backlog);
     lane->backlog = waiting;
+}
+
+/* ---- looking ---- */
+
+static void trace_fired(fry_turn *turn, const fry_lane *lane, const fry_node *node)
+{
+    fry_stream *stream = lane->stream;
+    if (node->kind == FERRY_OP_COPY)
+        fry_trace_emit_begun(turn->engine, node,
+                             stream->device->ops->begun_ns(stream, node->sequence));
+    fry_trace_emit(turn->engine, node, FERRY_TRACE_FIRED, 0);
+}
+
+/* The lane's head has fired. False: it has failed, which only the loop can say. */
+static bool head_has_fired(fry_turn *turn, fry_lane *lane, fry_node *node)
+{
+    fry_stream *stream = lane->stream;
+    fry_native_error native;
+    ferry_status status = FERRY_OK;
+    if (fry_unlikely(stream->struck != 0) && node->state < FRY_NODE_RESOLVED) {
+        native.domain = NULL;
+        status = stream->device->ops->outcome(stream, node->sequence, &native);
+        if (status != FERRY_OK && !turn->is_loop) {
+            turn->wake = true;
+            return false;
+        }
+    }
+    (void)fry_queue_pop(&lane->issued);
+    node->flags &= (uint16_t)~FRY_NODE_QUEUED;
+    lane->in_flight--;
+    if (fry_unlikely(fry_load_relaxed(&turn->engine->tracing) != 0))
+        trace_fired(turn, lane, node);
+    if (fry_likely(status == FERRY_OK)) {
+        fry_graph_complete(turn, node);
+    } else {
+        node->flags |= FRY_NODE_FIRED; /* it is not at its memory: quiet at once */
+        fail_by_device(turn, node, status, &native);
+    }
+    return true;
 }
 
 static size_t lane_poll(fry_turn *turn, fry_lane *lane)
@@ -145,33 +385,23 @@ static size_t lane_poll(fry_turn *turn, fry_lane *lane)
     fry_stream *stream = lane->stream;
     ferry_status status = FERRY_OK;
     fry_native_error native;
-    uint64_t fired = stream->device->ops->fired(stream, &status, &native);
+    native.domain = NULL;
+    if (fry_unlikely(lane->refused != NULL) && turn->is_loop)
+        fail_refused(turn, lane);
     size_t count = 0;
-    fry_link *item;
-    while ((item = lane->issued.first) != NULL) {
-        fry_node *node = FRY_CONTAINER(item, fry_node, link);
-        if (node->sequence > fired)
-            break;
-        (void)fry_queue_pop(&lane->issued);
-        node->flags &= (uint16_t)~FRY_NODE_QUEUED;
-        lane->in_flight--;
-        count++;
-        if (fry_unlikely(fry_load_relaxed(&turn->engine->tracing) != 0))
-            fry_trace_emit_begun(turn->engine, node,
-                                 stream->device->ops->begun_ns(stream, node->sequence));
-        fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
-        fry_graph_complete(turn, node);
-    }
-    if (status != FERRY_OK && item != NULL) {
-        /* Struck, perhaps still at its memory: it fails now and is not quiet. */
-        fry_node *node = FRY_CONTAINER(item, fry_node, link);
-        if (node->state < FRY_NODE_RESOLVED) {
-            if (turn->is_loop && turn->engine->flight_records != 0)
-                turn->engine->flight_due = node->future.id;
-            fry_error_facts facts = {.status = status, .op = node->future.id, .label = node->label};
-            fry_graph_fail(turn, node, status,
-                           fry_error_create(&turn->engine->memory, &facts, NULL), false);
+    fry_link *item = lane->issued.first;
+    if (item != NULL) {
+        int64_t *usual_ns = stream->is_polled ? usual_of_head(lane) : NULL;
+        lane->fired = stream->device->ops->fired(stream, &status, &native);
+        for (; item != NULL; item = lane->issued.first, count++) {
+            fry_node *node = FRY_CONTAINER(item, fry_node, link);
+            if (node->sequence > lane->fired || !head_has_fired(turn, lane, node))
+                break;
         }
+        if (count != 0 && stream->is_polled)
+            heads_have_fired(turn, lane, usual_ns, count);
+        if (fry_unlikely(status != FERRY_OK) && item != NULL)
+            lane_is_lost(turn, lane, &native);
     }
     if (!fry_ready_queue_is_empty(&lane->backlog))
         lane_refill(turn, lane);
@@ -185,9 +415,12 @@ size_t fry_lanes_poll(fry_turn *turn)
     while (*at != NULL) {
         fry_lane *lane = *at;
         count += lane_poll(turn, lane);
-        if (lane->in_flight == 0 && fry_ready_queue_is_empty(&lane->backlog)) {
-            lane->busy = false;
+        while (*at != lane) /* refilling has put others in front */
+            at = &(*at)->next_busy;
+        if (lane->in_flight == 0 && lane->refused == NULL &&
+            fry_ready_queue_is_empty(&lane->backlog)) {
             *at = lane->next_busy;
+            lane_rests(turn->engine, lane);
         } else {
             at = &lane->next_busy;
         }
@@ -203,27 +436,33 @@ size_t fry_lanes_poll(fry_turn *turn)
  */
 ferry_status fry_device_attach(ferry_engine *engine, fry_device *device, ferry_device **handle_p)
 {
-    uint32_t index = engine->device_count, count = 0;
-    while (device->ops->stream_at(device, count) != NULL)
-        count++;
+    uint32_t index = engine->device_count, count = 0, parked = 0;
+    for (fry_stream *stream; (stream = device->ops->stream_at(device, count)) != NULL; count++)
+        parked += stream->kind == FRY_STREAM_PARKED;
     if (index == FRY_DEVICES_MAX || count > STREAMS_MAX - engine->stream_count)
         return FERRY_E_AGAIN;
+    size_t lane_bytes = count * sizeof(fry_lane) + parked * FRY_STREAM_DEPTH * sizeof(uint64_t);
     fry_lane *lanes = NULL;
-    if (count != 0) {
-        lanes = fry_alloc(&engine->memory, count * sizeof *lanes, FRY_CACHE_LINE);
-        if (lanes == NULL)
-            return FERRY_E_NO_MEMORY;
-    }
+    if (count != 0 && (lanes = fry_alloc(&engine->memory, lane_bytes, FRY_CACHE_LINE)) == NULL)
+        return FERRY_E_NO_MEMORY;
+    uint64_t *behind = lanes != NULL ? (uint64_t *)(void *)(lanes + count) : NULL;
     device->index = (uint16_t)index;
     for (uint32_t i = 0; i < count; i++) {
         fry_stream *stream = device->ops->stream_at(device, i);
         stream->index = (uint16_t)(engine->stream_count + i);
         stream->lane = &lanes[i];
         lanes[i].stream = stream;
+        if (stream->kind == FRY_STREAM_PARKED) {
+            lanes[i].behind = behind;
+            behind += FRY_STREAM_DEPTH;
+        }
     }
     engine->stream_count += count;
-    engine->devices[index] =
-        (ferry_device){.device = device, .engine = engine, .lanes = lanes, .lane_count = count};
+    engine->devices[index] = (ferry_device){.device = device,
+                                            .engine = engine,
+                                            .lanes = lanes,
+                                            .lane_count = count,
+                                            .lane_bytes = lane_bytes};
     if (handle_p != NULL)
         *handle_p = &engine->devices[index];
     fry_store_release(&engine->device_count, index + 1); /* pairs with fry_device_count */
@@ -235,6 +474,6 @@ void fry_devices_detach(ferry_engine *engine)
     for (uint32_t i = 0; i < engine->device_count; i++) {
         ferry_device *device = &engine->devices[i];
         if (device->lanes != NULL)
-            fry_free(&engine->memory, device->lanes, device->lane_count * sizeof *device->lanes);
+            fry_free(&engine->memory, device->lanes, device->lane_bytes);
     }
 }

@@ -122,7 +122,7 @@ static void cancel_list(fry_turn *turn, fry_node *node)
 static void stop_graph(fry_turn *turn)
 {
     ferry_engine *engine = turn->engine;
-    engine->stop_graph = true;
+    engine->stop_graph = engine->has_errands = true;
     cancel_list(turn, engine->live_first);
     cancel_list(turn, engine->promises);
 }
@@ -179,7 +179,9 @@ int64_t fry_next_timer_ns(ferry_engine *engine)
     int64_t watchdog_ns = fry_watchdog_next_ns(engine);
     engine->watchdog_wants_timer = engine->watchdog_ns != 0 && watchdog_ns == INT64_MAX;
     engine->stamps_left = 0; /* the loop rests: what comes next may come much later */
-    return deadline_ns < watchdog_ns ? deadline_ns : watchdog_ns;
+    engine->next_look_ns = fry_lanes_next_look_ns(engine);
+    int64_t timer_ns = deadline_ns < watchdog_ns ? deadline_ns : watchdog_ns;
+    return timer_ns < engine->next_look_ns ? timer_ns : engine->next_look_ns;
 }
 
 static bool is_idle_locked(ferry_engine *engine)
@@ -208,12 +210,13 @@ bool fry_arm(ferry_engine *engine)
     fry_store_seq_cst(&engine->asleep, FRY_ASLEEP);
     fry_fence(); /* pairs with the barrier before fry_wake */
     fry_turn turn;
-    bool idle = false, looked = false;
+    bool idle = false, looked = false, watches = false;
     int64_t timer_ns = INT64_MAX;
     if (fry_turn_begin(&turn, engine, role_context(engine), true)) {
         looked = true;
         idle = is_idle_locked(engine) && fry_lanes_poll(&turn) == 0 && !may_stop_locked(engine);
         timer_ns = fry_next_timer_ns(engine);
+        watches = engine->next_look_ns != INT64_MAX;
         (void)fry_turn_end(&turn, 1);
     } else {
         /* A waiting thread is at the graph; it wakes the loop if it leaves anything. */
@@ -230,6 +233,10 @@ bool fry_arm(ferry_engine *engine)
         fry_poller_set_timer(&engine->poller, timer_ns == INT64_MAX ? 0 : timer_ns);
     } else if (idle && timer_ns <= fry_clock_now_ns(&engine->clock)) {
         idle = false;
+    } else if (idle) {
+        /* Nobody can say when a user's clock will have got there; the devices don't go by it. */
+        fry_poller_set_timer(&engine->poller,
+                             watches ? fry_clock_monotonic_ns() + FRY_LOOK_STEP_MAX_NS : 0);
     }
     if (!idle)
         fry_disarm(engine);
@@ -246,6 +253,10 @@ void fry_disarm(ferry_engine *engine)
 
 static bool nothing_left(ferry_engine *engine)
 {
+    /* First: who was at a device and has gone has left in the graph what came of it. See event.c.
+     */
+    if (fry_load_seq_cst(&engine->outside_calls) != 0)
+        return false;
     fry_turn turn;
     if (!fry_turn_begin(&turn, engine, role_context(engine), true))
         return false;

@@ -25,10 +25,12 @@ typedef struct fry_lane fry_lane;
 
 /* A node's life; graph_set_state alone moves it, and only forward. */
 typedef enum fry_node_state {
-    FRY_NODE_NEW = 0,  /* made, perhaps in the inbox: not in the graph yet */
-    FRY_NODE_WAITING,  /* in the graph, edges hold its start */
-    FRY_NODE_READY,    /* nothing holds it; waits for room in its stream or for the loop */
-    FRY_NODE_ISSUED,   /* stands in its stream, or its function was handed out */
+    FRY_NODE_NEW = 0, /* made, perhaps in the inbox: not in the graph yet */
+    FRY_NODE_WAITING, /* in the graph, edges hold its start */
+    FRY_NODE_READY,   /* nothing holds it; waits for room in its stream or for the loop. A copy that
+                         found no parked stream is held again, by edges, and stays READY */
+    FRY_NODE_ISSUED,  /* stands in its stream, or its function was handed out; a definition: so does
+                         what it waits for */
     FRY_NODE_RESOLVED, /* its future has a status; hardware may still be at its memory */
     FRY_NODE_QUIET,    /* nobody touches its memory any more */
 } fry_node_state;
@@ -54,10 +56,11 @@ enum fry_node_flags {
 
 /* What an edge makes its successor wait for, and what it carries. */
 typedef enum fry_edge_nature {
-    FRY_EDGE_AFTER,  /* after[]: until resolved; carries failure */
-    FRY_EDGE_READ,   /* read after write: until resolved; carries failure; orders memory too */
-    FRY_EDGE_ORDER,  /* write after read or write: until retired; carries nothing */
-    FRY_EDGE_ANY,    /* until resolved, either way, and one is enough */
+    FRY_EDGE_AFTER, /* after[]: until resolved; carries failure */
+    FRY_EDGE_READ,  /* read after write: until resolved; carries failure; orders memory too. So does
+                       what a definition waits for: it may be writing still when it has failed */
+    FRY_EDGE_ORDER, /* write after read or write: until retired; carries nothing */
+    FRY_EDGE_ANY,   /* until resolved, either way, and one is enough */
     FRY_EDGE_ISSUED, /* until issued; carries failure before that */
     FRY_EDGE_QUIET,  /* until quiet; carries nothing */
 } fry_edge_nature;
@@ -132,7 +135,7 @@ struct fry_node {
     ferry_future future; /* first: a future of an engine is a node */
     fry_link link;       /* inbox, ready queue, stream, or executor's turn: one at a time */
     uint8_t kind;        /* ferry_op_kind */
-    uint8_t state;       /* fry_node_state */
+    uint8_t state;       /* fry_node_state; atomic: event.c looks at it without the baton */
     uint16_t flags;
     uint32_t holding; /* edges that hold its start, plus one while it enters */
     fry_edge *edges;  /* into this node */
@@ -172,8 +175,9 @@ struct fry_node {
     fry_reader *reads;    /* its entries as a reader */
     fry_use *uses;        /* spans of calls and nops, and more of a copy's */
 
-    fry_lane *lane;    /* copies: the stream it goes on */
-    uint64_t sequence; /* copies: place in that stream once issued, else 0 */
+    fry_lane *lane;    /* copies: the stream it goes on, final once ISSUED; events, or NULL: where
+                          it is recorded; definitions: where what they wait for stands, or NULL */
+    uint64_t sequence; /* of those: place in that stream once issued, else 0 */
     union {
         fry_copy_op copy;
         fry_rows define;

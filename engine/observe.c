@@ -50,8 +50,9 @@ static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what wh
         (void)fry_fetch_add(&engine->unrecorded, 1);
         return;
     }
-    bool is_copy = node->kind == FERRY_OP_COPY && node->lane != NULL;
-    const fry_device *device = is_copy ? node->lane->stream->device : NULL;
+    bool has_lane =
+        (node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_EVENT) && node->lane != NULL;
+    const fry_stream *stream = has_lane ? node->lane->stream : NULL;
     ferry_trace_record record = {
         .when_ns = when_ns,
         .op = node->future.id,
@@ -60,8 +61,8 @@ static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what wh
         .waited_for = waited_for,
         .label = node->label,
         .status = what == FERRY_TRACE_RESOLVED ? fry_future_status(&node->future) : FERRY_PENDING,
-        .device = is_copy ? device->index : NONE,
-        .stream = is_copy ? node->lane->stream->index : NONE,
+        .device = has_lane ? stream->device->index : NONE,
+        .stream = has_lane ? stream->index : NONE,
         .what = (uint16_t)what,
         .kind = node->kind,
         .thread = context->number,

@@ -136,8 +136,8 @@ ferry_status fry_request_open(fry_request *request, ferry_engine *engine,
 /* Of one that is no static future. */
 static bool takes_edge(const ferry_future *future, fry_edge_nature nature)
 {
-    return nature != FRY_EDGE_AFTER || !fry_future_is_resolved(future) ||
-           fry_future_status(future) != FERRY_OK;
+    return (nature != FRY_EDGE_AFTER && nature != FRY_EDGE_READ) ||
+           !fry_future_is_resolved(future) || fry_future_status(future) != FERRY_OK;
 }
 
 ferry_status fry_request_add_after(fry_request *request, fry_node *node, ferry_future *future,
@@ -440,6 +440,16 @@ fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry
     return node;
 }
 
+/* Where what it waits for stands on a device is found out as it enters. */
+static void init_define(fry_node *node, fry_rows rows)
+{
+    node->op.define = rows;
+    node->has_rows = rows.count > 1;
+    node->lane = NULL;
+    node->sequence = 0;
+    fry_node_init_spans(node);
+}
+
 /* ---- refused writes ---- */
 
 static void poison_refused(ferry_engine *engine, fry_context *context, fry_rows rows,
@@ -452,9 +462,7 @@ static void poison_refused(ferry_engine *engine, fry_context *context, fry_rows 
         fry_store_release(&rows.buffer->refused, status); /* pairs with take_refusal in hazard.c */
         return;
     }
-    node->op.define = rows;
-    node->has_rows = rows.count > 1;
-    fry_node_init_spans(node);
+    init_define(node, rows);
     node->refusal = (int16_t)status;
     fry_turn_submit(engine, context, node);
     ferry_future_release(&node->future);
@@ -548,13 +556,12 @@ ferry_status ferry_buffer_define(ferry_span span, ferry_future *future)
         ferry_future_release(fry_request_refuse_writes(&request, engine, status, &defined));
         return status;
     }
-    node->op.define = row_of(span);
-    fry_node_init_spans(node);
+    init_define(node, row_of(span));
     if (future != NULL)
-        status = fry_request_add_after(&request, node, future, FRY_EDGE_AFTER);
+        status = fry_request_add_after(&request, node, future, FRY_EDGE_READ);
     if (status != FERRY_OK) {
         if (status == FERRY_E_AGAIN)
-            fry_request_lacks_edges(&request, node, &future, 1, FRY_EDGE_AFTER);
+            fry_request_lacks_edges(&request, node, &future, 1, FRY_EDGE_READ);
         fry_node_discard(engine, request.context, node);
         ferry_future_release(fry_request_refuse_writes(&request, engine, status, &defined));
         return status;

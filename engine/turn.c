@@ -19,6 +19,15 @@ bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, 
     return true;
 }
 
+/* What is seldom due at the end of a turn. Returns whether the loop is to be woken. */
+static bool run_errands(const fry_turn *turn)
+{
+    ferry_engine *engine = turn->engine;
+    fry_lanes_flush(engine);
+    engine->has_errands = engine->stop_graph;
+    return engine->stop_graph && !turn->is_loop;
+}
+
 static inline size_t work_off(fry_turn *turn, size_t budget)
 {
     ferry_engine *engine = turn->engine;
@@ -29,9 +38,11 @@ static inline size_t work_off(fry_turn *turn, size_t budget)
         if (fry_unlikely(work_left != (fry_load_relaxed(&engine->work_left) != 0)))
             fry_store_relaxed(&engine->work_left, work_left);
         bool wake = turn->wake || work_left;
+        if (fry_unlikely(engine->has_errands))
+            wake = run_errands(turn) || wake;
         if (!turn->is_loop) /* the loop sees to the rest itself, before it sleeps */
-            wake = wake || engine->stop_graph || fry_has_callbacks(engine) ||
-                   fry_load_relaxed(&engine->frees.top) != NULL;
+            wake =
+                wake || fry_has_callbacks(engine) || fry_load_relaxed(&engine->frees.top) != NULL;
         bool spent = done >= budget || engine->starved;
         fry_baton_give(&engine->baton);
         if (wake)

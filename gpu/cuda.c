@@ -330,13 +330,16 @@ static ferry_status try_words(fry_cuda_device *device, ferry_completion completi
         return FERRY_OK;
     CUresult result = fry_cuda.cuStreamWriteValue32(first->native, first->word_address, 0,
                                                     CU_STREAM_WRITE_VALUE_DEFAULT);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         result = fry_cuda.cuStreamSynchronize(first->native);
-    if (result == CUDA_SUCCESS)
-        return FERRY_OK;
+        if (result == CUDA_SUCCESS)
+            return FERRY_OK;
+        /* It can't be freed before it is written. */
+        if (fry_cuda.cuStreamSynchronize(first->native) != CUDA_SUCCESS)
+            fry_store_relaxed(&device->has_stray_words, 1);
+    }
     if (result != CUDA_ERROR_NOT_SUPPORTED || completion == FERRY_COMPLETION_WORDS) {
-        fry_cuda_tell(error, result, "cuStreamWriteValue32");
-        return FERRY_E_DEVICE;
+        return refuse_call(error, result, "cuStreamWriteValue32");
     }
     for (uint32_t i = 0; i < device->stream_count; i++)
         device->streams[i].is_worded = 0;
@@ -352,6 +355,18 @@ static void unmake_streams(fry_cuda_device *device)
     fry_free(&device->backend->memory, device->streams, streams_bytes(device));
 }
 
+static void init_streams(fry_cuda_device *device)
+{
+    const fry_cuda_stream *parked = fry_cuda_parked(device), *outside = fry_cuda_outside(device);
+    for (uint32_t i = 0; i < device->stream_count; i++) {
+        fry_cuda_stream *stream = &device->streams[i];
+        fry_cuda_stream_init(stream, device,
+                             stream < parked    ? FRY_STREAM_MAIN
+                             : stream < outside ? FRY_STREAM_PARKED
+                                                : FRY_STREAM_OUTSIDE);
+    }
+}
+
 /* In a scope. Copies on a device go first where kernels and they compete; for those from and to the
  * host cuda.h says that priorities have no effect. */
 static ferry_status make_streams(fry_cuda_device *device, fry_native_error *error)
@@ -360,17 +375,9 @@ static ferry_status make_streams(fry_cuda_device *device, fry_native_error *erro
         fry_cuda.cuCtxGetStreamPriorityRange(&device->lowest_priority, &device->highest_priority);
     if (result != CUDA_SUCCESS)
         return refuse_call(error, result, "cuCtxGetStreamPriorityRange");
-    for (uint32_t i = 0; i < device->stream_count; i++) {
-        bool is_parked = i >= FRY_CUDA_DIRECTIONS;
-        bool is_outside = i >= FRY_CUDA_DIRECTIONS + device->parked_count;
-        fry_cuda_stream_init(&device->streams[i], device,
-                             is_outside  ? FRY_STREAM_OUTSIDE
-                             : is_parked ? FRY_STREAM_PARKED
-                                         : FRY_STREAM_MAIN);
-        if (is_outside)
-            continue;
+    for (fry_cuda_stream *stream = device->streams; stream < fry_cuda_outside(device); stream++) {
         ferry_status status =
-            fry_cuda_stream_make_copying(&device->streams[i], device->highest_priority, &result);
+            fry_cuda_stream_make_copying(stream, device->highest_priority, &result);
         if (status == FERRY_E_NO_MEMORY)
             return refuse(error, status, "no memory for a stream");
         if (status != FERRY_OK)
@@ -400,6 +407,7 @@ static ferry_status furnish(fry_cuda_device *device, const fry_device_request *r
         status = refuse(error, FERRY_E_NO_MEMORY, "no memory for streams");
         goto err_words;
     }
+    init_streams(device);
     status = make_streams(device, error);
     if (status == FERRY_OK)
         status = try_words(device, request->completion, error);

@@ -88,9 +88,10 @@ static bool has_room(const fry_cuda_stream *ring)
     return ring->stream.issued - fry_load_acquire(&ring->fired) < FRY_STREAM_DEPTH;
 }
 
+/* A late word of one stream would overwrite an early one of the next. */
 static bool is_unused(const fry_cuda_stream *ring)
 {
-    return fry_cuda_stream_peek(ring) == ring->stream.issued;
+    return fry_cuda_stream_peek(ring) == ring->stream.issued && fry_cuda_stream_has_words(ring);
 }
 
 /*
@@ -259,9 +260,13 @@ void fry_cuda_event_entered(fry_event event)
     fry_baton_give(&fry_cuda_stream_of(event.stream)->claim);
 }
 
+/* To ask about an event that was recorded in a capture would break that, so the stream is asked. */
 static ferry_status wrap_in_scope(fry_cuda_device *device, CUevent awaited, CUstream native,
                                   fry_event *event_p, fry_native_error *error)
 {
+    ferry_status status = native != NULL ? check_capture(device, native, error) : FERRY_OK;
+    if (status != FERRY_OK)
+        return status;
     CUresult result = fry_cuda.cuEventQuery(awaited);
     if (result == CUDA_SUCCESS) {
         *event_p = (fry_event){NULL, 0};
@@ -270,11 +275,10 @@ static ferry_status wrap_in_scope(fry_cuda_device *device, CUevent awaited, CUst
     if (result != CUDA_ERROR_NOT_READY)
         return refuse(device, result, "cuEventQuery", error);
     uint64_t key = 0;
-    if (native != NULL) {
-        ferry_status status = key_of(device, native, &key, error);
-        if (status != FERRY_OK)
-            return status;
-    }
+    if (native != NULL)
+        status = key_of(device, native, &key, error);
+    if (status != FERRY_OK)
+        return status;
     fry_cuda_stream *bridge = claim_bridge(device, key);
     return bridge != NULL ? cross_bridge(device, bridge, awaited, event_p, error) : FERRY_E_AGAIN;
 }

@@ -253,7 +253,7 @@ static bool has_been_fetched(fry_cuda_staged *staged, fry_cuda_piece *piece)
     return true;
 }
 
-/* Sends the pieces that can be, in order. Of way out none is sent. */
+/* Sends the pieces that can be, in order. What comes from a device ends on the host. */
 static bool send_pieces(fry_cuda_staged *staged)
 {
     bool has_moved = false;
@@ -633,9 +633,9 @@ static bool advance(fry_cuda_staged *staged, size_t *copied_bytes)
         has_moved |= send_pieces(staged);
     switch (staged->phase) {
     case FRY_CUDA_STAGED_NONE:
-        return take_next(staged);
+        return take_next(staged) || has_moved;
     case FRY_CUDA_STAGED_HELD:
-        return begin(staged);
+        return begin(staged) || has_moved;
     case FRY_CUDA_STAGED_MOVING:
         return move(staged, copied_bytes) || has_moved;
     case FRY_CUDA_STAGED_ENDING:

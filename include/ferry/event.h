@@ -42,7 +42,9 @@ FERRY_API ferry_future *ferry_event_record(ferry_device *device, void *native_st
  *  native_stream  where it was recorded; events of one stream are then to be wrapped in the order
  *                 they were recorded, as they wait behind each other. NULL if that is not known:
  *                 each takes one of 32 places of the device, and FERRY_E_AGAIN comes sooner
- * Otherwise like ferry_event_record; FERRY_E_CAPTURE for an event recorded in a capture.
+ * Otherwise like ferry_event_record; FERRY_E_CAPTURE also for an event that was recorded in a
+ * capture. Wrapping one while the capture goes on breaks it, as asking CUDA about it does, unless
+ * native_stream is given.
  */
 FERRY_API ferry_future *ferry_event_wrap(ferry_device *device, void *native_event,
                                          void *native_stream);

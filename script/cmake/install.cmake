@@ -30,6 +30,8 @@ configure_package_config_file(script/cmake/ferryConfig.cmake.in
 write_basic_package_version_file(${package_build_dir}/ferryConfigVersion.cmake
     COMPATIBILITY SameMinorVersion)
 
+# What lies beside the library is found there: script/bundle puts libev into that place.
+set_target_properties(ferry PROPERTIES INSTALL_RPATH "$ORIGIN")
 install(TARGETS ferry EXPORT ferryTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -85,19 +85,28 @@ static bool is_working(CUcontext context)
 static void deactivate(CUcontext context)
 {
     CUevent event, next_event;
+    CUstream stream;
 
     context->active = false;
+    /* A primary context gets a new life; its streams do not, though their threads may still be
+     * there. */
+    LIST_FOREACH(stream, &context->streams, entry)
+    stream->abandoned = true;
     emu_context_fail(context, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     while (is_working(context))
         pthread_cond_wait(&emu.quiet, &emu.mutex);
-    while (!LIST_EMPTY(&context->streams))
-        emu_stream_destroy(LIST_FIRST(&context->streams));
+    while ((stream = LIST_FIRST(&context->streams)) != NULL) {
+        emu_stream_unlist(stream);
+        if (!stream->object.destroyed)
+            emu_stream_destroy(stream);
+    }
     context->legacy = NULL;
     for (event = LIST_FIRST(&emu.events); event != NULL; event = next_event) {
         next_event = LIST_NEXT(event, entry);
         if (event->context == context)
             emu_event_destroy(event);
     }
+    emu_modules_unload(context);
     emu_memory_free_all(context);
     LIST_REMOVE(context, entry);
     emu.counters.live_contexts--;

@@ -131,7 +131,8 @@ typedef struct emu_waiter {
 
 struct CUstream_st {
     emu_object object;
-    LIST_ENTRY(CUstream_st) entry; /* its context's */
+    LIST_ENTRY(CUstream_st) entry; /* its context's, until what stands in it is done */
+    bool listed;
     CUcontext context;
     uint64_t id; /* unique in the process */
     unsigned flags;
@@ -139,6 +140,7 @@ struct CUstream_st {
     uint64_t owner_thread; /* of a per-thread default stream, else 0 */
     bool legacy;
     bool held, hung;
+    bool abandoned; /* its context is gone: what has not begun never will */
     bool has_thread;
 
     TAILQ_HEAD(, emu_operation) queue;
@@ -159,6 +161,8 @@ CUresult emu_stream_find(CUstream handle, CUstream *stream_p); /* with the lock 
 CUresult emu_stream_create(CUcontext context, unsigned flags, int priority, CUstream *stream_p);
 /* Takes the handle away; what stands in the stream still runs. With the lock. */
 void emu_stream_destroy(CUstream stream);
+/* Takes it out of its context's list, if it is there. With the lock. */
+void emu_stream_unlist(CUstream stream);
 /* Wakes the threads of all streams, or of one device's, to look at the state anew. With the lock.
  */
 void emu_streams_wake(const emu_device *device);
@@ -438,6 +442,7 @@ typedef struct emu_state {
     bool forked; /* the child of a fork has no driver */
     _Atomic(bool) stopping;
     bool held;
+    bool engines_held;
     bool timing;
     uint64_t seed; /* 0: nothing is delayed */
     int device_count;
@@ -459,26 +464,31 @@ CUresult emu_script_result(emu_call call);
 /* Reads the environment. With the lock, once. */
 void emu_script_read(void);
 
+/* ---- What module.c does (all with the lock) ------------------------------------------------- */
+
+/* The modules of a context that goes. */
+void emu_modules_unload(CUcontext context);
+/* Catches the launch of a kernel whose module was unloaded. */
+void emu_module_check(const emu_operation *operation);
+
 /* ---- What capture.c does (all with the lock) ------------------------------------------------ */
 
-#define EMU_WEAK __attribute__((weak))
-
 /* An operation issued to a capturing stream: takes it over. */
-CUresult emu_capture_operation(CUstream stream, emu_operation *operation) EMU_WEAK;
+CUresult emu_capture_operation(CUstream stream, emu_operation *operation);
 /* The event is recorded on a capturing stream. */
-CUresult emu_capture_record(CUstream stream, CUevent event) EMU_WEAK;
+CUresult emu_capture_record(CUstream stream, CUevent event);
 /* A stream waits for an event, and at least one of them is being captured. */
-CUresult emu_capture_wait(CUstream stream, CUevent event) EMU_WEAK;
+CUresult emu_capture_wait(CUstream stream, CUevent event);
 /* A potentially unsafe call: CUDA_SUCCESS, or what it gives; invalidates captures that forbid it.
  */
-CUresult emu_capture_forbids(emu_call call) EMU_WEAK;
+CUresult emu_capture_forbids(emu_call call);
 /* A query or synchronisation of a capturing stream or a captured event: what it gives. */
-CUresult emu_capture_touch_stream(CUstream stream) EMU_WEAK;
-CUresult emu_capture_touch_event(CUevent event) EMU_WEAK;
+CUresult emu_capture_touch_stream(CUstream stream);
+CUresult emu_capture_touch_event(CUevent event);
 /* Use of the legacy stream of a context: CUDA_SUCCESS, or what it gives. */
-CUresult emu_capture_touch_legacy(CUcontext context) EMU_WEAK;
+CUresult emu_capture_touch_legacy(CUcontext context);
 /* The handle is destroyed, or the event recorded anew outside of a capture. */
-void emu_capture_forget_stream(CUstream stream) EMU_WEAK;
-void emu_capture_forget_event(CUevent event) EMU_WEAK;
+void emu_capture_forget_stream(CUstream stream);
+void emu_capture_forget_event(CUevent event);
 
 #endif

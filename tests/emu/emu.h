@@ -1,28 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An emulated CUDA 13: libcuda.so.1 and libcudart.so.13 that run on CPUs alone, and what tests do
+ * to them beyond CUDA. LD_LIBRARY_PATH=<build>/tests/emu/lib chooses them; the same binaries run on
+ * a GPU without it. It shows logic, never speed. Its main worth is that it catches mistakes which
+ * hardware would turn into wrong bytes, now and then.
+ *
+ * WHAT IS EMULATED. Devices of an H200's kind, with memory that is ordinary memory of the process
+ * (so a test may look into it), contexts, streams, events, pinned and registered memory, memory
+ * pools, copies (plain, two-dimensional, to peers, in batches), memsets, values written and waited
+ * for, functions of the program's, kernels by name (kernel.h), captures and graphs. Each stream has
+ * a thread that runs its operations in turn; streams run beside each other. At most 1024 operations
+ * stand in a stream undone: the next call blocks until there is room, as with CUDA. A context that
+ * is destroyed takes what has not begun with it. What a call waits for:
+ *   - asynchronous copies from pageable memory return when it is staged, up to 64 KiB; above that,
+ *     and into pageable memory, and from host to host, when they are done;
+ *   - synchronous copies when they are done, but between devices at once, as are memsets;
+ *   - cuMemFree when the memory's context has nothing left to do.
+ *
+ * WHAT IS CAUGHT. One line on stderr, "emu: caught WHAT: details", and abort(); with
+ * FERRY_EMU_CATCH=count it is only counted.
+ *   freed       an operation touches device or pinned memory that is not allocated, as it is
+ *               issued or as it runs; memory is freed or unregistered while an operation that
+ *               touches it is not done, or, with cuMemFreeAsync, in no order before it
+ *   unordered   an operation is issued while another is not done that touches the same bytes,
+ *               one of them writes, and neither streams nor events order the two. Rows are taken
+ *               exactly, and the copies of a batch stand in no order among each other (they run
+ *               shuffled). Also memory that is used in no order behind its cuMemAllocAsync
+ *   unrecorded  an event is queried, synchronised or waited for that was never recorded
+ *   capture     what a capture forbids
+ *   misuse      a handle that was destroyed; an event recorded on a stream of another context; a
+ *               pointer that is not of the kind that the call demands; CUDA called in a function
+ *               that a stream runs
+ *   A call that blocked for room is not caught but counted: emu_counters.blocked.
+ *
+ * WHAT IT CANNOT SEE
+ *   - The host's own reads and writes of memory.
+ *   - Races with what is done already: two operations that nothing orders are caught if the first
+ *     is not done when the second is issued. emu_hold makes that certain, many seeds make it
+ *     likelier. Nor an order that the host makes by polling memory: what is done is no longer
+ *     looked at. Copies and kernels count as undone until they are over, also where the host has
+ *     polled their last byte; a written value is there when its operation is done, not earlier.
+ *   - An order between streams that cuStreamWaitValue alone makes: what the waiting stream does
+ *     counts as unordered while the writing stream's operations are not done.
+ *   - What kernels touch that do not declare it (kernel.h).
+ *   - Misuse that hardware allows for now, as of alignment, and how fast things are.
+ * Not there: managed memory, arrays, IPC, virtual memory, external semaphores, the other names that
+ * calls have in programs compiled for per-thread default streams. Allocations while a stream is
+ * captured give CUDA_ERROR_NOT_SUPPORTED.
+ *
+ * THE ENVIRONMENT, read when the library is loaded, or by cuInit:
+ *   FERRY_EMU_DEVICES=n  devices, 1 to 8; 2 if not given
+ *   FERRY_EMU_CATCH=count  catches are only counted
+ *   FERRY_EMU_SEED=n     operations are delayed at random places, from this seed; 0: they are not
+ *   FERRY_EMU_TIMING=1   copies take latency + bytes/bandwidth, and a device has few copy engines,
+ *                        for which the priorities of streams decide (timing.c)
+ *   FERRY_EMU_SCRIPT     commands, with `;` between them:
+ *     fail NAME NTH RESULT       emu_fail_call
+ *     operation NTH RESULT       emu_fail_operation
+ *     lose ORDINAL RESULT        emu_lose_device
+ *     memory ORDINAL BYTES       emu_set_memory_limit
+ *
+ * Programs find the functions below with dlsym, so that they also run where there is a real driver.
+ * All of them: any thread, except functions that streams run; none blocks but emu_lose_device.
+ */
 #ifndef EMU_H
 #define EMU_H
 
 #include <cuda.h>
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 typedef enum emu_catch_kind {
-    EMU_CATCH_FREED,      /* memory that is not allocated, or freed under an operation */
-    EMU_CATCH_UNORDERED,  /* two operations on the same bytes in no order */
-    EMU_CATCH_UNRECORDED, /* an event that was never recorded */
-    EMU_CATCH_CAPTURE,    /* what a capture forbids */
-    EMU_CATCH_MISUSE,     /* a handle or pointer that is not what the call demands */
+    EMU_CATCH_FREED,
+    EMU_CATCH_UNORDERED,
+    EMU_CATCH_UNRECORDED,
+    EMU_CATCH_CAPTURE,
+    EMU_CATCH_MISUSE,
     EMU_CATCH_KINDS,
 } emu_catch_kind;
 
-/* Counted since the process began, `live` as it is now. */
+/* Counted since the process began; `live` and `waiting` as it is now. */
 typedef struct emu_counters {
-    uint64_t blocked;       /* calls that waited for room in a stream */
-    uint64_t caught;        /* catches of all kinds */
-    uint64_t operations;    /* operations that have completed */
-    uint64_t live_contexts; /* cuCtxCreate's; primary ones while they are retained */
-    uint64_t live_streams;  /* those of cuStreamCreate */
+    uint64_t blocked;        /* calls that waited for room in a stream */
+    uint64_t caught;         /* catches of all kinds */
+    uint64_t operations;     /* operations that have completed */
+    uint64_t waiting_copies; /* that wait for a copy engine */
+    uint64_t live_contexts;  /* cuCtxCreate's; primary ones while they are retained */
+    uint64_t live_streams;   /* those of cuStreamCreate */
     uint64_t live_events;
     uint64_t live_pools;        /* those of cuMemPoolCreate */
     uint64_t live_device_bytes; /* allocated, all devices together */
@@ -38,11 +102,18 @@ typedef struct emu_counters {
 
 #pragma GCC visibility push(default)
 
-/* While held no stream begins an operation. Counted: as many releases as holds. Any thread. */
+/*
+ * While held no stream begins an operation: queries say CUDA_ERROR_NOT_READY, and calls that wait
+ * for what has not begun wait for the release. Counted: as many releases as holds.
+ */
 void emu_hold(void);
 void emu_release(void);
+/* The same for one stream; not counted. */
 void emu_hold_stream(CUstream stream);
 void emu_release_stream(CUstream stream);
+/* With the timing model: while held nobody who waits for a copy engine gets one. Not counted. */
+void emu_hold_engines(void);
+void emu_release_engines(void);
 
 /*
  * Waits until no stream has an operation under way, or one that could begin; what is held, hangs,
@@ -52,27 +123,38 @@ uint64_t emu_settle(void);
 
 /*
  * The `nth` call from now (1 is the next, 0 every one) of the function of that name, as cuda.h has
- * it ("cuMemcpyAsync"), returns `result` and does nothing. CUDA_SUCCESS takes back what was said of
- * the name. CUDA_ERROR_NOT_FOUND: there is no such function.
+ * it ("cuMemcpyAsync"), gives `result` and does nothing. CUDA_SUCCESS takes back what was said of
+ * the name. Gives CUDA_ERROR_NOT_FOUND if there is no such function.
  */
 CUresult emu_fail_call(const char *name, unsigned nth, CUresult result);
-/* From now on every call on the device's contexts gives `result`; nothing in flight completes. */
+/*
+ * From now on every call on the device's contexts gives `result`; nothing in flight completes or
+ * touches memory any more. Waits for what is just being copied. CUDA_ERROR_INVALID_VALUE: there is
+ * no such device, or `result` is CUDA_SUCCESS.
+ */
 CUresult emu_lose_device(int ordinal, CUresult result);
-/* The `nth` operation from now raises `result` when it runs; it is its context's from then on. */
+/*
+ * Of the operations that touch memory or run something the `nth` issued from now (1 is the next)
+ * raises `result` when its turn comes, as an illegal address does: its context gives that from then
+ * on. 0: none.
+ */
 void emu_fail_operation(unsigned nth, CUresult result);
-/* Nothing in the stream begins any more. */
+/* What is at the head of the stream never completes, nor does what comes behind it. */
 void emu_hang_stream(CUstream stream);
-/* The event never fires, however often it is recorded. */
+/* The event never fires, however often it is recorded; what stands behind its records does. */
 void emu_never_fire(CUevent event);
-/* The device has so much memory from now on. */
+/*
+ * The device has `size_bytes` of memory from now on; what is allocated stays.
+ * CUDA_ERROR_INVALID_VALUE: there is no such device.
+ */
 CUresult emu_set_memory_limit(int ordinal, uint64_t size_bytes);
 
-/* How often it was called; the name as in emu_fail_call. */
+/* How often it was called, also without success; the name as in emu_fail_call. */
 uint64_t emu_call_count(const char *name);
 void emu_get_counters(emu_counters *counters);
 /* How much of a kind was caught. */
 uint64_t emu_caught(emu_catch_kind kind);
-/* True: catches are counted, false: the first ends the process. */
+/* True: catches are only counted from now on; false: the next one ends the process. */
 void emu_count_catches(bool only_count);
 
 #pragma GCC visibility pop

@@ -203,7 +203,10 @@ static CUresult run_graph(emu_operation *operation)
     const emu_nodes *nodes = *(emu_nodes **)operation->data;
     for (size_t i = 0; i < nodes->count; i++) {
         emu_operation *node = nodes->nodes[i].operation;
+        int64_t begun_ns = emu.timing ? emu_now_ns() : 0;
         CUresult result = node->run == NULL ? CUDA_SUCCESS : node->run(node);
+        if (emu.timing && node->kind == EMU_OPERATION_COPY)
+            emu_engine_time(node, begun_ns); /* without an engine: a graph's copies wait for none */
         if (result != CUDA_SUCCESS)
             return result;
         if (node->complete == NULL)
@@ -230,6 +233,7 @@ static emu_operation *new_launch(emu_nodes *nodes)
     operation->release = release_launch;
     for (size_t i = 0; i < nodes->count; i++) {
         const emu_operation *node = nodes->nodes[i].operation;
+        emu_module_check(node);
         for (size_t j = 0; j < node->access_count; j++)
             emu_operation_touches_as(operation, &node->accesses[j]);
     }

@@ -9,6 +9,9 @@
 #define NAP_NS 1000000 /* how long a kernel that waits sleeps before it looks whether to stop */
 #define LOOK_NS 50000  /* and before it looks at a flag in memory, which nobody can wake it for */
 #define PANEL_COLUMNS 16
+#define LANES 4
+
+typedef float vector __attribute__((vector_size(LANES * sizeof(float)), may_alias));
 
 static uint64_t param_u64(void *const *params, size_t i)
 {
@@ -154,14 +157,18 @@ static void run_layer(const emu_launch *launch, void **params)
     for (uint64_t column = 0; column < width; column += PANEL_COLUMNS) {
         const float *panel = weights + column * width;
         for (uint64_t row = 0; row < rows; row++) {
-            float sums[PANEL_COLUMNS] = {0};
+            vector sums[PANEL_COLUMNS / LANES] = {{0}};
             for (uint64_t k = 0; k < width; k++) {
+                const vector *line = (const void *)(panel + k * PANEL_COLUMNS);
                 float value = in[row * width + k];
-                for (size_t i = 0; i < PANEL_COLUMNS; i++)
-                    sums[i] += panel[k * PANEL_COLUMNS + i] * value;
+#pragma GCC unroll 4
+                for (size_t i = 0; i < PANEL_COLUMNS / LANES; i++)
+                    sums[i] += line[i] * value;
             }
-            for (size_t i = 0; i < PANEL_COLUMNS; i++)
-                out[row * width + column + i] = sums[i] > 0.0F ? sums[i] : sums[i] * 0.125F;
+            for (size_t i = 0; i < PANEL_COLUMNS; i++) {
+                float sum = sums[i / LANES][i % LANES];
+                out[row * width + column + i] = sum > 0.0F ? sum : sum * 0.125F;
+            }
         }
     }
 }

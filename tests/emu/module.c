@@ -22,6 +22,7 @@
 
 struct CUmod_st {
     emu_object object;
+    LIST_ENTRY(CUmod_st) entry; /* modules */
     CUcontext context;
     bool is_binary;
     emu_ptx ptx;
@@ -49,6 +50,8 @@ typedef struct launch_data {
     bool counted; /* in the module's pending */
     bool broken;  /* was caught when it was issued; it raises an error and does not run */
 } launch_data;
+
+static LIST_HEAD(, CUmod_st) modules = LIST_HEAD_INITIALIZER(modules);
 
 bool emu_launch_stopped(const emu_launch *launch)
 {
@@ -92,6 +95,29 @@ static CUresult read_image(const void *image, CUmodule module)
     return module->ptx.target > TARGET_MOST ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_SUCCESS;
 }
 
+static void unload(CUmodule module)
+{
+    CUfunction function;
+    while ((function = LIST_FIRST(&module->functions)) != NULL) {
+        LIST_REMOVE(function, entry);
+        emu_object_destroy(function);
+    }
+    LIST_REMOVE(module, entry);
+    emu.counters.live_modules--;
+    emu_object_destroy(module);
+}
+
+void emu_modules_unload(CUcontext context)
+{
+    CUmodule module;
+    CUmodule following;
+    LIST_FOREACH_SAFE(module, &modules, entry, following)
+    {
+        if (module->context == context)
+            unload(module);
+    }
+}
+
 static CUresult load(CUcontext context, const void *image, CUmodule *module_p)
 {
     if (module_p == NULL || image == NULL)
@@ -99,14 +125,13 @@ static CUresult load(CUcontext context, const void *image, CUmodule *module_p)
     CUmodule module = emu_object_new(EMU_OBJECT_MODULE, sizeof(*module), free_module);
     module->context = context;
     LIST_INIT(&module->functions);
+    LIST_INSERT_HEAD(&modules, module, entry);
     emu.counters.live_modules++;
     CUresult result = read_image(image, module);
-    if (result == CUDA_SUCCESS) {
+    if (result == CUDA_SUCCESS)
         *module_p = module;
-    } else {
-        emu.counters.live_modules--;
-        emu_object_destroy(module);
-    }
+    else
+        unload(module);
     return result;
 }
 
@@ -143,13 +168,7 @@ CUresult cuModuleUnload(CUmodule handle)
     if (module->pending > 0)
         emu_catch(EMU_CATCH_MISUSE, "a module is unloaded with %u of its kernels still in streams",
                   module->pending);
-    CUfunction function;
-    while ((function = LIST_FIRST(&module->functions)) != NULL) {
-        LIST_REMOVE(function, entry);
-        emu_object_destroy(function);
-    }
-    emu.counters.live_modules--;
-    emu_object_destroy(module);
+    unload(module);
     return emu_leave(CUDA_SUCCESS);
 }
 
@@ -348,6 +367,16 @@ static CUresult run_launch(emu_operation *operation)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     data->function->run(&data->launch, data->params);
     return CUDA_SUCCESS;
+}
+
+void emu_module_check(const emu_operation *operation)
+{
+    if (operation->run != run_launch)
+        return;
+    const launch_data *data = operation->data;
+    if (data->function->object.destroyed)
+        emu_catch(EMU_CATCH_MISUSE, "a graph is launched that has %s of a module that was unloaded",
+                  data->function->label);
 }
 
 static void release_launch(emu_operation *operation)

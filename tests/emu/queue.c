@@ -3,6 +3,7 @@
 #include "tests/emu/driver.h"
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -92,7 +93,8 @@ void emu_operation_free(emu_operation *operation)
 
 bool emu_is_complete(CUstream stream, uint64_t sequence, const emu_record *record)
 {
-    return stream->completed >= sequence && (record == NULL || !record->never);
+    return stream->abandoned ||
+           (stream->completed >= sequence && (record == NULL || !record->never));
 }
 
 static void waiter_link(emu_waiter *waiter, CUstream stream, uint64_t sequence)
@@ -117,7 +119,8 @@ CUresult emu_wait_for(CUstream stream, uint64_t sequence, const emu_record *reco
 
     emu_object_hold(stream);
     for (;;) {
-        result = emu_context_error(stream->context);
+        result = stream->abandoned ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                   : emu_context_error(stream->context);
         if (result != CUDA_SUCCESS || emu_is_complete(stream, sequence, record))
             break;
         waiter_link(&waiter, stream, sequence);
@@ -190,7 +193,7 @@ bool emu_operation_stopped(const emu_operation *operation)
 /* Whether the head may begin. If it waits for another stream, its waiter stands there. */
 static bool may_begin(CUstream stream, const emu_operation *operation)
 {
-    if (emu.stopping || emu.held || stream->held || stream->hung ||
+    if (emu.stopping || emu.held || stream->held || stream->hung || stream->abandoned ||
         emu_context_error(stream->context) != CUDA_SUCCESS)
         return false;
     for (size_t i = 0; i < operation->wait_count; i++) {
@@ -275,7 +278,8 @@ static void run_head(CUstream stream, emu_operation *operation)
     if (result == CUDA_SUCCESS && operation->run != NULL &&
         emu_check_allocated(operation, stream, true))
         result = run(stream, operation);
-    if (emu_context_error(stream->context) != CUDA_SUCCESS || emu.stopping || stream->hung)
+    if (emu_context_error(stream->context) != CUDA_SUCCESS || emu.stopping || stream->hung ||
+        stream->abandoned)
         return; /* it never completes */
     if (result != CUDA_SUCCESS) {
         emu_context_fail(stream->context, result);
@@ -291,14 +295,17 @@ static void run_head(CUstream stream, emu_operation *operation)
 /* What can't begin any more goes, once nobody has a handle to ask for it. */
 static bool is_over(CUstream stream)
 {
-    return stream->object.destroyed &&
-           (TAILQ_EMPTY(&stream->queue) || emu_context_error(stream->context) != CUDA_SUCCESS);
+    return stream->object.destroyed && (TAILQ_EMPTY(&stream->queue) || stream->abandoned ||
+                                        emu_context_error(stream->context) != CUDA_SUCCESS);
 }
 
 static void *thread_main(void *arg)
 {
     const CUstream stream = arg;
+    char name[16]; /* as long as names of threads may be */
 
+    snprintf(name, sizeof name, "emu-stream-%u", (unsigned)(stream->id % 10000));
+    pthread_setname_np(pthread_self(), name);
     emu_lock();
     while (!is_over(stream)) {
         emu_operation *const operation = TAILQ_FIRST(&stream->queue);
@@ -320,6 +327,7 @@ static void *thread_main(void *arg)
         emu_operation_free(operation);
     }
     stream->has_thread = false;
+    emu_stream_unlist(stream);
     emu_object_drop(stream);
     emu_unlock();
     return NULL;

@@ -50,6 +50,16 @@ CUresult rt_primary(int device, CUcontext *context_p)
     return result;
 }
 
+CUresult rt_reset(int device)
+{
+    CUresult result = CUDA_SUCCESS;
+    (void)pthread_mutex_lock(&lock);
+    if (device < DEVICES_MAX && primaries[device] != NULL)
+        result = cuDevicePrimaryCtxReset(device);
+    (void)pthread_mutex_unlock(&lock);
+    return result;
+}
+
 CUresult rt_ready(void)
 {
     CUcontext context = NULL;
@@ -249,6 +259,13 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
 cudaError_t cudaDeviceSynchronize(void)
 {
     RT_FORWARD(cuCtxSynchronize());
+}
+
+cudaError_t cudaDeviceReset(void)
+{
+    int device;
+    cudaError_t error = cudaGetDevice(&device);
+    return error == cudaSuccess ? rt_result(rt_reset(device)) : error;
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)

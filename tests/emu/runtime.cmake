@@ -44,13 +44,42 @@ endforeach()
 ferry_emu_test(runtime_tour.timing COMMAND $<TARGET_FILE:emu_runtime_tour>
     ENVIRONMENT "FERRY_EMU_TIMING=1")
 
+# The toolkit's library and translator, where they are.
+get_filename_component(toolkit ${CUDA_INCLUDE_DIR}/.. REALPATH)
+find_file(CUDA_RUNTIME_LIBRARY libcudart.so.13
+    HINTS ${toolkit}/lib64 ${toolkit}/lib ${CUDA_INCLUDE_DIR}/../lib64)
+find_program(CUDA_PTXAS ptxas HINTS ${toolkit}/bin ${CUDA_INCLUDE_DIR}/../bin)
+mark_as_advanced(CUDA_RUNTIME_LIBRARY CUDA_PTXAS)
+if(CUDA_RUNTIME_LIBRARY)
+    ferry_emu_test(runtime_names COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/runtime_names
+        $<TARGET_FILE:emu_cudart> ${CUDA_RUNTIME_LIBRARY})
+    ferry_emu_program(runtime_errors)
+    ferry_emu_test(runtime_errors COMMAND $<TARGET_FILE:emu_runtime_errors>
+        $<TARGET_FILE:emu_cudart> ${CUDA_RUNTIME_LIBRARY})
+endif()
+if(CUDA_PTXAS)
+    foreach(target sm_75 sm_90)
+        ferry_emu_test(ptxas.${target} COMMAND ${CUDA_PTXAS} -arch=${target} --warning-as-error
+            -o ${CMAKE_CURRENT_BINARY_DIR}/kernels.${target}.cubin
+            ${CMAKE_CURRENT_SOURCE_DIR}/kernels.ptx)
+    endforeach()
+endif()
+
+ferry_emu_program(capture_rules emu_cuda)
+ferry_emu_test(capture_rules COMMAND $<TARGET_FILE:emu_capture_rules>)
 ferry_emu_program(capture_faults emu_cuda)
 ferry_emu_faults(capture_faults capture allocate watchdog synchronize query_captured isolation merge
     unjoined legacy context wrong_thread unmatched ended destroy)
 ferry_emu_faults(capture_faults unordered branches graph_beside)
 ferry_emu_faults(capture_faults freed graph_freed)
 
+ferry_emu_program(ptx_twins emu_cuda)
+target_sources(emu_ptx_twins PRIVATE programs/ptx_reader.c)
+ferry_emu_test(ptx_twins COMMAND $<TARGET_FILE:emu_ptx_twins>)
+
+ferry_emu_program(kernel_rules emu_cuda)
+ferry_emu_test(kernel_rules COMMAND $<TARGET_FILE:emu_kernel_rules>)
 ferry_emu_program(kernel_faults emu_cuda)
 ferry_emu_faults(kernel_faults freed overrun freed own)
 ferry_emu_faults(kernel_faults unordered unordered counter)
-ferry_emu_faults(kernel_faults misuse pageable peer unloaded unload_early context params)
+ferry_emu_faults(kernel_faults misuse pageable peer unloaded unload_early unloaded_graph context params)

@@ -30,6 +30,9 @@ CUresult rt_ready(void);
  * lives. */
 CUresult rt_primary(int device, CUcontext *context_p);
 
+/* Takes away all that the device's primary context has, if this runtime ever used it. */
+CUresult rt_reset(int device);
+
 /* The whole of a function that is one call of the driver in the current context. */
 #define RT_FORWARD(call)                                                                           \
     do {                                                                                           \

@@ -196,8 +196,7 @@ CUresult emu_enter(emu_call call)
     }
     if (result == CUDA_SUCCESS)
         result = emu_script_result(call);
-    if (result == CUDA_SUCCESS && (calls[call].traits & EMU_CALL_UNSAFE) &&
-        emu_capture_forbids != NULL)
+    if (result == CUDA_SUCCESS && (calls[call].traits & EMU_CALL_UNSAFE))
         result = emu_capture_forbids(call);
     if (result != CUDA_SUCCESS)
         emu_unlock();
@@ -241,7 +240,7 @@ CUresult emu_enter_stream(emu_call call, CUstream handle, CUstream *stream_p)
     if (result != CUDA_SUCCESS)
         return result;
     result = emu_stream_find(handle, stream_p);
-    if (result == CUDA_SUCCESS && (*stream_p)->legacy && emu_capture_touch_legacy != NULL)
+    if (result == CUDA_SUCCESS && (*stream_p)->legacy)
         result = emu_capture_touch_legacy((*stream_p)->context);
     return result == CUDA_SUCCESS ? CUDA_SUCCESS : emu_leave(result);
 }

@@ -23,12 +23,19 @@ static void grant(emu_engines *engines)
 {
     emu_operation *next;
 
-    while (engines->free > 0 && (next = TAILQ_FIRST(&engines->ready)) != NULL) {
+    while (!emu.engines_held && engines->free > 0 && !TAILQ_EMPTY(&engines->ready)) {
+        next = TAILQ_FIRST(&engines->ready);
         TAILQ_REMOVE(&engines->ready, next, ready);
         engines->free--;
         next->has_engine = true;
         pthread_cond_signal(&next->stream->work);
     }
+}
+
+/* Nothing of its context begins any more. */
+static bool is_over(const emu_operation *operation)
+{
+    return operation->stream->abandoned || emu_operation_stopped(operation);
 }
 
 bool emu_engine_take(emu_operation *operation)
@@ -47,11 +54,17 @@ bool emu_engine_take(emu_operation *operation)
     else
         TAILQ_INSERT_TAIL(&engines->ready, operation, ready);
     grant(engines);
-    while (!operation->has_engine && !emu_operation_stopped(operation))
+    emu.counters.waiting_copies++;
+    while (!operation->has_engine && !is_over(operation))
         pthread_cond_wait(&operation->stream->work, &emu.mutex);
-    if (!operation->has_engine)
+    emu.counters.waiting_copies--;
+    if (!is_over(operation))
+        return true;
+    if (operation->has_engine)
+        emu_engine_give(operation);
+    else
         TAILQ_REMOVE(&engines->ready, operation, ready);
-    return operation->has_engine;
+    return false;
 }
 
 void emu_engine_give(emu_operation *operation)
@@ -61,6 +74,24 @@ void emu_engine_give(emu_operation *operation)
     operation->has_engine = false;
     engines->free++;
     grant(engines);
+}
+
+void emu_hold_engines(void)
+{
+    emu_lock();
+    emu.engines_held = true;
+    emu_unlock();
+}
+
+void emu_release_engines(void)
+{
+    emu_lock();
+    emu.engines_held = false;
+    for (int i = 0; i < emu.device_count; i++) {
+        for (int direction = 0; direction < EMU_DIRECTIONS; direction++)
+            grant(&emu.devices[i].engines[direction]);
+    }
+    emu_unlock();
 }
 
 void emu_engine_time(const emu_operation *operation, int64_t begun_ns)

@@ -2,12 +2,16 @@
 /*
  * Random programs against an oracle that is plain submit order.
  *   random_graph [COUNT [FIRST]]  runs COUNT seeds from FIRST on; exit 0: all as the oracle says
- * A failure names its seed and op; running that seed alone runs the same program again, though its
- * races may end otherwise. One thread submits, so that the order is known.
+ * With FERRY_TEST_DEVICES its buffers are on GPUs, or some of them in host memory of both sorts,
+ * and among the operations is work of the program's own on streams of its own. A failure names its
+ * seed and op; running that seed alone runs the same program again, though its races may end
+ * otherwise. One thread submits, so that the order is known.
  */
 #include "tests/support/failing_allocator.h"
 #include "tests/support/graph_oracle.h"
+#include "tests/support/outside_work.h"
 #include "tests/support/random_plan.h"
+#include "tests/support/test_device.h"
 #include "tests/support/thread_executor.h"
 
 #include <ferry/ferry.h>
@@ -26,8 +30,9 @@
 #else
 #define SEEDS 10000
 #endif
-#define HANG_S 60             /* a seed takes milliseconds */
-#define REFUSED_WRITES_MAX 40 /* so that ferry's reserve can stand for each of them */
+#define GPU_SEEDS (SEEDS / 10) /* a seed opens its GPUs anew */
+#define HANG_S 60              /* a seed takes milliseconds */
+#define REFUSED_WRITES_MAX 40  /* so that ferry's reserve can stand for each of them */
 
 /* An op of the program that is running. */
 typedef struct live_op {
@@ -51,7 +56,8 @@ typedef struct run_state {
     ferry_engine *engine;
     ferry_buffer *buffers[PLAN_BUFFERS_MAX];
     unsigned char *memory[PLAN_BUFFERS_MAX]; /* the bytes */
-    unsigned char *wrapped[PLAN_BUFFERS_MAX];
+    ferry_device *devices[PLAN_DEVICES_MAX];
+    device_memory wrapped[PLAN_BUFFERS_MAX];
     atomic_uint freed[PLAN_BUFFERS_MAX];
     failing_allocator allocator;
     uint32_t collected; /* ops before this one have been */
@@ -62,6 +68,7 @@ typedef struct run_state {
 static run_state run;
 static graph_oracle oracle;
 static thread_executor own_thread;
+static outside_work outside;
 static struct {
     uint64_t ops, succeeded, dependency, cancelled, deadline, refused, shut_down;
 } totals;
@@ -222,6 +229,22 @@ static ferry_op_options options_of(const live_op *live, const plan_op *op, ferry
     return options;
 }
 
+static ferry_future *submit_outside(const live_op *live, const plan_op *op)
+{
+    const outside_op here = {.plan = &run.plan,
+                             .index = live->index,
+                             .engine = run.engine,
+                             .device = run.devices[op->gpu],
+                             .dst = span_of(op->dst),
+                             .executor = executor_of(op->executor)};
+    if (op->kind == PLAN_EVENT)
+        return outside_event(&outside, &here);
+    if (op->kind == PLAN_OUTSIDE_WRITE)
+        return outside_write(&outside, &here);
+    ferry_future *copy = run.ops[live->index - 1].future;
+    return copy != NULL ? outside_read(&outside, &here, copy) : NULL;
+}
+
 /* NULL: absent, or a definition. */
 static ferry_future *submit(live_op *live, const plan_op *op, plan_outcome *seen)
 {
@@ -248,6 +271,10 @@ static ferry_future *submit(live_op *live, const plan_op *op, plan_outcome *seen
         return ferry_future_all(run.engine, live->after, live->after_count);
     case PLAN_DRAIN:
         return ferry_engine_drain(run.engine);
+    case PLAN_EVENT:
+    case PLAN_OUTSIDE_WRITE:
+    case PLAN_OUTSIDE_READ:
+        return submit_outside(live, op);
     default:
         return live->after_count != 0 ? submit_view(live, op) : NULL;
     }
@@ -442,6 +469,9 @@ static void do_step(const plan_step *step)
     case PLAN_WAIT:
         wait_a_little(step);
         break;
+    case PLAN_OPEN_GATE:
+        outside_open_gate(&outside, step->op);
+        break;
     case PLAN_PROGRESS:
         if (run.plan.is_embedded)
             (void)ferry_engine_progress(run.engine, (size_t)step->extra_ns);
@@ -457,18 +487,38 @@ static void open_buffers(void)
 {
     for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
         const plan_buffer *planned = &run.plan.buffers[i];
-        ferry_device *device = ferry_device_at(run.engine, planned->device);
+        ferry_device *device = planned->place == PLAN_ON_DEVICE
+                                   ? run.devices[planned->device]
+                                   : ferry_device_at(run.engine, planned->device);
         if (planned->is_wrapped) {
-            run.wrapped[i] = malloc(planned->size_bytes);
-            CHECK(0, run.wrapped[i] != NULL);
-            CHECK(0, ferry_buffer_wrap(device, run.wrapped[i], planned->size_bytes, memory_freed,
-                                       &run.freed[i], &run.buffers[i]) == FERRY_OK);
+            run.wrapped[i] = alloc_device_memory(device, planned->size_bytes);
+            CHECK(0, run.wrapped[i].bytes != NULL);
+            CHECK(0, ferry_buffer_wrap(device, run.wrapped[i].bytes, planned->size_bytes,
+                                       memory_freed, &run.freed[i], &run.buffers[i]) == FERRY_OK);
         } else {
-            CHECK(0, ferry_buffer_alloc(device, planned->size_bytes, &run.buffers[i]) == FERRY_OK);
+            ferry_memory kind =
+                planned->place == PLAN_PINNED ? FERRY_MEMORY_PINNED : FERRY_MEMORY_DEFAULT;
+            CHECK(0, ferry_buffer_alloc_kind(device, planned->size_bytes, kind, &run.buffers[i]) ==
+                         FERRY_OK);
         }
         run.memory[i] = ferry_buffer_data(run.buffers[i]);
         for (uint32_t at = 0; at < planned->size_bytes; at++)
             run.memory[i][at] = random_plan_initial(&run.plan, i, at);
+    }
+}
+
+static void open_devices(void)
+{
+    for (uint32_t i = 0; i < run.plan.device_count; i++) {
+        char name[TEST_DEVICE_NAME_BYTES];
+        ferry_device_options options = FERRY_DEVICE_OPTIONS_INIT;
+        test_device_name(i, name);
+        options.parked_streams = run.plan.parked_streams;
+        options.staging_bytes = run.plan.staging_bytes;
+        options.completion =
+            run.plan.asks_events ? FERRY_COMPLETION_EVENTS : FERRY_COMPLETION_DEFAULT;
+        CHECK(0, ferry_device_open(run.engine, name, run.plan.gpu_count != 0 ? &options : NULL,
+                                   &run.devices[i], NULL) == FERRY_OK);
     }
 }
 
@@ -551,6 +601,8 @@ static void check_handles(void)
         CHECK(i, atomic_load(&live->too_soon) == 0);
         collect(i);
         run.outcomes[i].runs = atomic_load(&live->runs);
+        if (run.plan.ops[i].kind == PLAN_OUTSIDE_READ)
+            run.outcomes[i].read_bytes = outside_read_bytes(&outside, i);
     }
 }
 
@@ -572,6 +624,10 @@ static void close_engine(void)
         ferry_promise_release(run.ops[i].promise);
     for (uint32_t i = 0; i < run.plan.buffer_count; i++)
         ferry_buffer_release(run.buffers[i]);
+    for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
+        CHECK(i, atomic_load(&run.freed[i]) == run.plan.buffers[i].is_wrapped);
+        free_device_memory(&run.wrapped[i]);
+    }
     if (!run.plan.is_engine_first)
         ferry_engine_release(run.engine);
     char why[64];
@@ -579,10 +635,6 @@ static void close_engine(void)
     (void)snprintf(why, sizeof why, "%lld bytes are still live", (long long)live_bytes);
     if (live_bytes != 0)
         fail(run.plan.op_count, why);
-    for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
-        CHECK(i, atomic_load(&run.freed[i]) == run.plan.buffers[i].is_wrapped);
-        free(run.wrapped[i]);
-    }
 }
 
 static void count_statuses(void)
@@ -601,20 +653,36 @@ static void count_statuses(void)
     }
 }
 
+/* Events that have not fired keep a shutdown from its end. */
+static void open_gates(void)
+{
+    if (run.plan.is_cut_short) {
+        ferry_status status = ferry_engine_shutdown(run.engine, 0);
+        CHECK(run.plan.op_count, status == FERRY_OK || status == FERRY_E_DEADLINE);
+    }
+    outside_open_gates(&outside);
+}
+
 static void run_seed(uint64_t seed)
 {
     memset(&run, 0, sizeof run);
     current_seed = seed;
     (void)alarm(HANG_S);
-    random_plan_make(&run.plan, seed);
+    random_plan_make(&run.plan, seed, (uint32_t)test_gpu_count());
+    if (run.plan.gpu_count != 0)
+        outside_work_begin(&outside);
     open_engine();
+    open_devices();
     open_buffers();
     for (uint32_t i = 0; i < run.plan.step_count; i++)
         do_step(&run.plan.steps[i]);
     release_wrapped_early();
+    if (run.plan.gpu_count != 0)
+        open_gates();
     if (!run.plan.is_cut_short)
         settle();
     CHECK(run.plan.op_count, ferry_engine_shutdown(run.engine, -1) == FERRY_OK);
+    outside_work_finish(&outside);
     thread_executor_wait_idle(&own_thread);
     check_handles();
     check_results();
@@ -624,11 +692,16 @@ static void run_seed(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : SEEDS;
+    uint32_t gpu_count = (uint32_t)test_gpu_count();
+    uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : gpu_count != 0 ? GPU_SEEDS : SEEDS;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     if (!graph_oracle_init(&oracle) || !thread_executor_start(&own_thread) ||
         signal(SIGALRM, hung) == SIG_ERR) {
         (void)fputs("random_graph: can't start\n", stderr);
+        return 2;
+    }
+    if (gpu_count != 0 && !outside_work_open(&outside, gpu_count)) {
+        (void)fputs("random_graph: there is no CUDA\n", stderr);
         return 2;
     }
     for (uint64_t seed = first; seed < first + count; seed++)
@@ -642,6 +715,13 @@ int main(int argc, char **argv)
                  (unsigned long long)totals.cancelled, (unsigned long long)totals.deadline,
                  (unsigned long long)totals.refused, (unsigned long long)totals.shut_down,
                  (unsigned long long)oracle.bytes_compared);
+    if (gpu_count != 0)
+        (void)printf("outside: %lu events, %lu writes at once, %lu gated, %lu reads, %lu reads "
+                     "refused\n",
+                     outside.totals.events, outside.totals.writes_at_once,
+                     outside.totals.gated_writes, outside.totals.reads,
+                     outside.totals.reads_refused);
+    outside_work_close(&outside);
     graph_oracle_destroy(&oracle);
     return 0;
 }

@@ -277,9 +277,34 @@ static void do_call(graph_oracle *oracle, const plan_op *op)
     }
 }
 
+static void do_outside_write(graph_oracle *oracle, const plan_op *op, bool succeeded)
+{
+    for (uint32_t at = 0; at < op->dst.size; at++)
+        oracle->memory[op->dst.buffer][op->dst.offset + at] =
+            random_plan_outside(oracle->plan, oracle->op, at);
+    set_known(oracle, op->dst, succeeded);
+}
+
+static bool check_outside_read(graph_oracle *oracle, const plan_op *op, const plan_outcome *seen)
+{
+    for (uint32_t at = 0; at < op->dst.size; at++) {
+        uint32_t from = op->dst.offset + at;
+        if (!oracle->known[op->dst.buffer][from])
+            continue;
+        oracle->bytes_compared++;
+        if (seen->read_bytes[at] != oracle->memory[op->dst.buffer][from])
+            return wrong(oracle, "it read %u at byte %u of buffer %u, but should %u",
+                         seen->read_bytes[at], from, op->dst.buffer,
+                         oracle->memory[op->dst.buffer][from]);
+    }
+    return true;
+}
+
 static void apply(graph_oracle *oracle, const plan_op *op, const plan_outcome *seen)
 {
     bool succeeded = seen->status == FERRY_OK;
+    if (op->kind == PLAN_OUTSIDE_WRITE)
+        do_outside_write(oracle, op, succeeded);
     if (op->kind == PLAN_COPY && !seen->is_refused)
         do_copy(oracle, op, succeeded);
     if (op->kind == PLAN_CALL && seen->runs != 0)
@@ -340,6 +365,8 @@ static bool check_op(graph_oracle *oracle, const plan_op *op, plan_outcome *seen
         *seen = outcome_of_definition(oracle, op, seen);
         return true;
     }
+    if (op->kind == PLAN_OUTSIDE_READ && !check_outside_read(oracle, op, seen))
+        return false;
     if (op->is_blind)
         *seen = outcome_of_blind(oracle, op, seen);
     else if (!check_status(oracle, op, seen))

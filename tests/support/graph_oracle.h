@@ -20,7 +20,8 @@ typedef struct plan_outcome {
     uint64_t error_op;
     ferry_status cause_status; /* FERRY_OK: no cause */
     uint64_t cause_op;
-    uint32_t runs; /* of a call's function */
+    uint32_t runs;                   /* of a call's function */
+    const unsigned char *read_bytes; /* by an outside read */
 } plan_outcome;
 
 /* Why an op failed, in the first place. */

@@ -30,6 +30,7 @@ static void make_buffers(random_plan *plan)
 {
     plan->buffer_count = 2 + below(plan, PLAN_BUFFERS_MAX - 1);
     bool has_large = chance(plan, 8);
+    bool is_mixed = plan->gpu_count != 0 && chance(plan, 60);
     for (uint32_t i = 0; i < plan->buffer_count; i++) {
         plan_buffer *buffer = &plan->buffers[i];
         uint32_t size = chance(plan, 60) ? 8 + below(plan, 250) : 2000 + below(plan, 14000);
@@ -37,7 +38,9 @@ static void make_buffers(random_plan *plan)
             size = 100000 + below(plan, 100000);
         buffer->size_bytes = size;
         buffer->device = below(plan, plan->device_count);
-        buffer->is_wrapped = chance(plan, 40);
+        if (is_mixed && chance(plan, 40))
+            buffer->place = chance(plan, 50) ? PLAN_PINNED : PLAN_PAGEABLE;
+        buffer->is_wrapped = buffer->place != PLAN_PINNED && chance(plan, 40);
         buffer->is_released_early = chance(plan, 50);
     }
 }
@@ -56,6 +59,11 @@ static void make_engine(random_plan *plan)
     plan->is_cut_short = chance(plan, 12);
     plan->is_executor_lifo = chance(plan, 50);
     plan->is_engine_first = chance(plan, 50);
+    if (plan->gpu_count == 0)
+        return;
+    plan->parked_streams = 1 + below(plan, 3);
+    plan->staging_bytes = (64u << below(plan, 3)) << 10;
+    plan->asks_events = chance(plan, 30);
 }
 
 /* ---- spans ---- */
@@ -289,13 +297,63 @@ static void make_op(random_plan *plan, uint32_t index)
         add_after(plan, index, 1);
         break;
     case PLAN_DRAIN:
-    case PLAN_BATCH: /* make_batch */
+    case PLAN_BATCH: /* make_batch; make_outside */
+    case PLAN_EVENT:
+    case PLAN_OUTSIDE_WRITE:
+    case PLAN_OUTSIDE_READ:
         break;
     }
     bool needs_one = op->kind == PLAN_ANY || op->kind == PLAN_ISSUED || op->kind == PLAN_QUIET;
     if (needs_one && op->after_count == 0)
         op->kind = PLAN_NOP;
     op->has_waiter = op->kind != PLAN_DEFINE && chance(plan, 20);
+    op->waiter_executor = (plan_executor)below(plan, 3);
+}
+
+/* ---- the program's own work on GPUs ---- */
+
+/* A copy just before that the program can read the destination of. */
+static bool is_readable(const random_plan *plan, uint32_t index)
+{
+    const plan_op *copy = &plan->ops[index - 1];
+    return copy->kind == PLAN_COPY && copy->batch == 0 && copy->dst.size != 0 &&
+           plan->buffers[copy->dst.buffer].place == PLAN_ON_DEVICE;
+}
+
+static void make_outside_span(random_plan *plan, plan_op *op)
+{
+    op->dst = random_span(plan);
+    if (op->dst.size > PLAN_OUTSIDE_BYTES_MAX)
+        op->dst.size = PLAN_OUTSIDE_BYTES_MAX;
+}
+
+/*
+ * What the program does goes on when operations are cut short or refused, and then who comes later
+ * would not wait for it: there it only records events.
+ */
+static void make_outside(random_plan *plan, uint32_t index)
+{
+    plan_op *op = &plan->ops[index];
+    bool is_event = plan->is_cut_short || plan->max_nodes != 0 || chance(plan, 40);
+    op->kind = PLAN_EVENT;
+    op->executor = (plan_executor)below(plan, 3);
+    if (!is_event && index > 0 && chance(plan, 60) && is_readable(plan, index)) {
+        op->kind = PLAN_OUTSIDE_READ;
+        op->dst = plan->ops[index - 1].dst;
+        if (op->dst.size > PLAN_OUTSIDE_BYTES_MAX)
+            op->dst.size = PLAN_OUTSIDE_BYTES_MAX;
+    } else if (!is_event) {
+        make_outside_span(plan, op);
+        op->is_tried_at_once = chance(plan, 50);
+        if (plan->buffers[op->dst.buffer].place == PLAN_ON_DEVICE)
+            op->kind = PLAN_OUTSIDE_WRITE;
+    }
+    op->is_gated = op->kind == PLAN_EVENT && chance(plan, 60);
+    uint32_t gpus = plan->gpu_count < plan->device_count ? plan->gpu_count : plan->device_count;
+    op->gpu = op->kind == PLAN_EVENT ? below(plan, gpus)
+                                     : plan->buffers[op->dst.buffer].device % plan->gpu_count;
+    op->stream = below(plan, 3);
+    op->has_waiter = chance(plan, 20);
     op->waiter_executor = (plan_executor)below(plan, 3);
 }
 
@@ -364,26 +422,33 @@ static void add_step(random_plan *plan, plan_action action, uint32_t op, int64_t
     plan->steps[plan->step_count++] = (plan_step){action, op, extra_ns};
 }
 
-typedef struct open_promises {
+/* Promises, and gates. */
+typedef struct open_ops {
     uint32_t ops[PLAN_OPS_MAX];
     uint32_t count;
-} open_promises;
+} open_ops;
 
-static void end_some_promise(random_plan *plan, open_promises *open)
+static void end_some(random_plan *plan, open_ops *open, plan_action action)
 {
     uint32_t index = below(plan, open->count);
-    add_step(plan, PLAN_END_PROMISE, open->ops[index], 0);
+    add_step(plan, action, open->ops[index], 0);
     open->ops[index] = open->ops[--open->count];
 }
 
-static void make_steps(random_plan *plan, uint32_t submitted, open_promises *open)
+static void make_steps(random_plan *plan, uint32_t submitted, open_ops *open, open_ops *gates)
 {
     uint32_t target;
     if (plan->ops[submitted].kind == PLAN_PROMISE)
         open->ops[open->count++] = submitted;
+    if (plan->ops[submitted].is_gated)
+        gates->ops[gates->count++] = submitted;
     if (open->count > 0 && (chance(plan, 10) || open->count > 6))
-        end_some_promise(plan, open);
-    if (chance(plan, 4) && pick_earlier(plan, submitted + 1, &target)) {
+        end_some(plan, open, PLAN_END_PROMISE);
+    if (gates->count > 0 && (chance(plan, 15) || gates->count > 5))
+        end_some(plan, gates, PLAN_OPEN_GATE);
+    /* Who reads outside relies on the event alone to keep writers away. */
+    if (chance(plan, 4) && pick_earlier(plan, submitted + 1, &target) &&
+        plan->ops[target].kind != PLAN_OUTSIDE_READ) {
         plan->ops[target].is_cancelled = true;
         add_step(plan, PLAN_CANCEL, target, 0);
     }
@@ -395,27 +460,30 @@ static void make_steps(random_plan *plan, uint32_t submitted, open_promises *ope
         add_step(plan, PLAN_PROGRESS, 0, below(plan, 8));
 }
 
-void random_plan_make(random_plan *plan, uint64_t seed)
+void random_plan_make(random_plan *plan, uint64_t seed, uint32_t gpu_count)
 {
     memset(plan, 0, sizeof *plan);
+    plan->gpu_count = gpu_count;
     plan->seed = seed;
     plan->random = mix(seed);
     make_engine(plan);
     make_buffers(plan);
     plan->op_count = 10 + below(plan, chance(plan, 30) ? PLAN_OPS_MAX - 10 : 60);
-    open_promises open = {.count = 0};
+    open_ops open = {.count = 0}, gates = {.count = 0};
     for (uint32_t i = 0, last; i < plan->op_count; i = last + 1) {
         last = i;
-        if (chance(plan, 10))
+        if (gpu_count != 0 && chance(plan, 18))
+            make_outside(plan, i);
+        else if (chance(plan, 10))
             last = make_batch(plan, i);
         else
             make_op(plan, i);
         add_step(plan, PLAN_SUBMIT, last, 0);
         for (uint32_t made = i; made <= last; made++)
-            make_steps(plan, made, &open);
+            make_steps(plan, made, &open, &gates);
     }
     while (open.count > 0 && !(plan->is_cut_short && chance(plan, 20)))
-        end_some_promise(plan, &open);
+        end_some(plan, &open, PLAN_END_PROMISE);
 }
 
 /* ---- bytes ---- */
@@ -423,6 +491,11 @@ void random_plan_make(random_plan *plan, uint64_t seed)
 unsigned char random_plan_initial(const random_plan *plan, uint32_t buffer, uint32_t at)
 {
     return (unsigned char)mix(plan->seed ^ ((uint64_t)(buffer + 1) << 32) ^ at);
+}
+
+unsigned char random_plan_outside(const random_plan *plan, uint32_t op, uint32_t at)
+{
+    return (unsigned char)mix(plan->seed ^ ((uint64_t)(op + 1) << 40) ^ at);
 }
 
 static uint64_t hash_of_reads(const plan_op *op, unsigned char *const *memory)
@@ -470,7 +543,7 @@ uint32_t plan_op_accesses(const plan_op *op, plan_access accesses[PLAN_TOUCHED_M
         accesses[count++] = (plan_access){plan_src_row(op, row), FERRY_READ};
         accesses[count++] = (plan_access){plan_dst_row(op, row), FERRY_WRITE};
     }
-    if (op->kind == PLAN_DEFINE)
+    if (op->kind == PLAN_DEFINE || op->kind == PLAN_OUTSIDE_WRITE)
         accesses[count++] = (plan_access){op->dst, FERRY_WRITE};
     for (uint32_t i = 0; i < op->access_count; i++)
         accesses[count++] = op->accesses[i];

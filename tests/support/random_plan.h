@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #define PLAN_BUFFERS_MAX 5
+#define PLAN_DEVICES_MAX 5
 #define PLAN_OPS_MAX 192
 #define PLAN_STEPS_MAX (PLAN_OPS_MAX * 7) /* six with each op, and the end of each promise */
 #define PLAN_AFTER_MAX 4
@@ -21,6 +22,7 @@
 #define PLAN_ROWS_MAX 12                                         /* of a copy */
 #define PLAN_TOUCHED_MAX (PLAN_ACCESSES_MAX + 2 * PLAN_ROWS_MAX) /* accesses, rows apart */
 #define PLAN_WINDOW 16 /* with few nodes: an op names none that is further back */
+#define PLAN_OUTSIDE_BYTES_MAX 4096
 
 #define PLAN_KIND_MAP(X)                                                                           \
     X(PLAN_COPY, "copy")                                                                           \
@@ -33,7 +35,10 @@
     X(PLAN_ISSUED, "issued")                                                                       \
     X(PLAN_QUIET, "quiet")                                                                         \
     X(PLAN_DRAIN, "drain")                                                                         \
-    X(PLAN_BATCH, "batch") /* of the ops before it */
+    X(PLAN_BATCH, "batch") /* of the ops before it */                                              \
+    X(PLAN_EVENT, "event") /* GPUs: of a stream of the program's, this and the next two */         \
+    X(PLAN_OUTSIDE_WRITE, "outside write") /* there the program writes dst, and defines it */      \
+    X(PLAN_OUTSIDE_READ, "outside read")   /* it reads dst, which the copy before has written */
 
 #define PLAN_KIND_ENUM_(name, text) name,
 typedef enum plan_kind { PLAN_KIND_MAP(PLAN_KIND_ENUM_) } plan_kind;
@@ -87,6 +92,9 @@ typedef struct plan_op {
     bool is_blind;            /* in a batch without each[]: it has no future */
     uint32_t own_after_count; /* in a batch: of after[], the first; the others are the batch's */
     bool has_batch_deadline;  /* in a batch: it has none of its own */
+    uint32_t gpu, stream;     /* of the program: event, outside write and read */
+    bool is_gated;            /* event: its stream waits for a step that opens the gate */
+    bool is_tried_at_once;    /* outside write: if nobody is at the span it needs no gate */
 } plan_op;
 
 typedef enum plan_action {
@@ -94,8 +102,9 @@ typedef enum plan_action {
     PLAN_END_PROMISE,
     PLAN_CANCEL,
     PLAN_REMOVE_WAITER,
-    PLAN_WAIT,     /* for the op, for extra_ns */
-    PLAN_PROGRESS, /* embedded: with budget extra_ns; else let others run */
+    PLAN_WAIT,      /* for the op, for extra_ns */
+    PLAN_PROGRESS,  /* embedded: with budget extra_ns; else let others run */
+    PLAN_OPEN_GATE, /* of the event */
 } plan_action;
 
 typedef struct plan_step {
@@ -104,8 +113,15 @@ typedef struct plan_step {
     int64_t extra_ns;
 } plan_step;
 
+typedef enum plan_place {
+    PLAN_ON_DEVICE,
+    PLAN_PINNED, /* host memory beside GPUs, this and the next */
+    PLAN_PAGEABLE,
+} plan_place;
+
 typedef struct plan_buffer {
     uint32_t device;
+    plan_place place;
     uint32_t size_bytes;
     bool is_wrapped;
     bool is_released_early; /* wrapped: as soon as everything is submitted */
@@ -114,7 +130,11 @@ typedef struct plan_buffer {
 typedef struct random_plan {
     uint64_t seed;
     uint64_t random;
+    uint32_t gpu_count; /* 0: all devices are hosts */
     uint32_t device_count, worker_count;
+    uint32_t parked_streams; /* these three of a GPU */
+    uint32_t staging_bytes;
+    bool asks_events;
     uint32_t max_nodes; /* 0: the default */
     uint32_t inline_copy_bytes;
     uint32_t stream_depth; /* 0: the default */
@@ -132,11 +152,14 @@ typedef struct random_plan {
     plan_step steps[PLAN_STEPS_MAX];
 } random_plan;
 
-/* Fills in everything from the seed. */
-void random_plan_make(random_plan *plan, uint64_t seed);
+/* Fills in everything from the seed, for host devices or for so many GPUs. */
+void random_plan_make(random_plan *plan, uint64_t seed, uint32_t gpu_count);
 
 /* What byte `at` of a buffer holds before the first op. */
 unsigned char random_plan_initial(const random_plan *plan, uint32_t buffer, uint32_t at);
+
+/* What the program's copy writes at byte `at` of an outside write's span. */
+unsigned char random_plan_outside(const random_plan *plan, uint32_t op, uint32_t at);
 
 /*
  * What a call's function does to memory, given each buffer's first byte: from what it reads follows

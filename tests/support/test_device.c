@@ -11,9 +11,8 @@
 #define VARIABLE "FERRY_TEST_DEVICES"
 #define GPUS_MAX 64
 
-/* How many GPUs; 0: the suite runs on hosts. A word that is none ends the program: a suite that ran
- * on hosts instead would have shown nothing. */
-static size_t gpu_count(void)
+/* A word that is none ends the program: a suite that ran on hosts instead would show nothing. */
+size_t test_gpu_count(void)
 {
     const char *text = getenv(VARIABLE);
     if (text == NULL || *text == '\0' || strcmp(text, "host") == 0)
@@ -29,19 +28,24 @@ static size_t gpu_count(void)
 
 bool test_devices_are_hosts(void)
 {
-    return gpu_count() == 0;
+    return test_gpu_count() == 0;
+}
+
+void test_device_name(size_t index, char name[TEST_DEVICE_NAME_BYTES])
+{
+    size_t gpus = test_gpu_count();
+    if (gpus == 0)
+        (void)snprintf(name, TEST_DEVICE_NAME_BYTES, "host:%zu", index);
+    else if (index < gpus)
+        (void)snprintf(name, TEST_DEVICE_NAME_BYTES, "cuda:%zu", index);
+    else
+        (void)snprintf(name, TEST_DEVICE_NAME_BYTES, "cuda:%zu/%zu", index % gpus, index / gpus);
 }
 
 ferry_device *test_device(ferry_engine *engine, size_t index)
 {
-    size_t gpus = gpu_count();
-    char name[32];
-    if (gpus == 0)
-        (void)snprintf(name, sizeof name, "host:%zu", index);
-    else if (index < gpus)
-        (void)snprintf(name, sizeof name, "cuda:%zu", index);
-    else
-        (void)snprintf(name, sizeof name, "cuda:%zu/%zu", index % gpus, index / gpus);
+    char name[TEST_DEVICE_NAME_BYTES];
+    test_device_name(index, name);
     return ferry_device_find(engine, name);
 }
 

@@ -17,6 +17,13 @@
 /* Whether the suite runs on host devices. */
 bool test_devices_are_hosts(void);
 
+/* How many GPUs there are in turn; 0: the suite runs on host devices. */
+size_t test_gpu_count(void);
+
+#define TEST_DEVICE_NAME_BYTES 32
+
+void test_device_name(size_t index, char name[TEST_DEVICE_NAME_BYTES]);
+
 /* Device `index` of the engine; the first call that names a GPU opens it. NULL if there is none. */
 ferry_device *test_device(ferry_engine *engine, size_t index);
 

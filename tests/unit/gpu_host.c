@@ -375,24 +375,25 @@ Test(gpu_host, a_chain_over_four_devices_runs_by_itself_with_four_workers)
 
 Test(gpu_host, an_operation_waits_for_all_of_its_waits)
 {
+    enum { DEVICES = FRY_STREAM_WAITS + 1, LAST = FRY_STREAM_WAITS };
     fixture f;
-    open_fixture(&f, 9, 2);
+    open_fixture(&f, DEVICES, 2);
     char *src = bytes(SIZE, 7);
-    char *dst[9];
+    char *dst[DEVICES];
     fry_event waits[FRY_STREAM_WAITS];
-    for (size_t i = 0; i < 9; i++)
+    for (size_t i = 0; i < DEVICES; i++)
         dst[i] = bytes(SIZE, 0);
     hold(&f, dst[7], 0);
     for (size_t i = 0; i < FRY_STREAM_WAITS; i++)
         waits[i] = issue(stream_of(&f, i), dst[i], src, SIZE);
-    (void)issue_after(stream_of(&f, 8), dst[8], src, SIZE, waits, FRY_STREAM_WAITS);
+    (void)issue_after(stream_of(&f, LAST), dst[LAST], src, SIZE, waits, FRY_STREAM_WAITS);
     wait_held(&f);
-    wait_fired_count(&f, 7);
-    cr_assert_eq(fired(stream_of(&f, 8)), 0);
+    wait_fired_count(&f, FRY_STREAM_WAITS - 1);
+    cr_assert_eq(fired(stream_of(&f, LAST)), 0);
     let_go(&f);
-    wait_fired_count(&f, 9);
-    cr_assert_eq(f.order[8], dst[8]);
-    for (size_t i = 0; i < 9; i++) {
+    wait_fired_count(&f, DEVICES);
+    cr_assert_eq(f.order[LAST], dst[LAST]);
+    for (size_t i = 0; i < DEVICES; i++) {
         cr_assert(all_are(dst[i], SIZE, 7));
         free(dst[i]);
     }

@@ -214,6 +214,30 @@ static void run_unload_early(bool faulty)
     OK(cuStreamDestroy(stream));
 }
 
+/* The module goes, and then a graph is launched that has its kernel. */
+static void run_unloaded_graph(bool faulty)
+{
+    CUmodule module = load();
+    CUstream stream = new_stream();
+    CUdeviceptr memory = new_memory();
+    CUgraph graph;
+    CUgraphExec executable;
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(fill(module, memory, WORDS, stream));
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiate(&executable, graph, 0));
+    OK(cuGraphDestroy(graph));
+    if (faulty)
+        OK(cuModuleUnload(module));
+    OK(cuGraphLaunch(executable, stream));
+    OK(cuStreamSynchronize(stream));
+    OK(cuGraphExecDestroy(executable));
+    if (!faulty)
+        OK(cuModuleUnload(module));
+    OK(cuMemFree(memory));
+    OK(cuStreamDestroy(stream));
+}
+
 /* The module is of one context, the stream of another. */
 static void run_context(bool faulty)
 {
@@ -294,6 +318,7 @@ int main(int argc, char **argv)
         {"counter", run_counter},
         {"unloaded", run_unloaded},
         {"unload_early", run_unload_early},
+        {"unloaded_graph", run_unloaded_graph},
         {"context", run_context},
         {"params", run_params},
         {"own", run_own},

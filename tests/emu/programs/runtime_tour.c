@@ -631,6 +631,9 @@ int main(void)
     tour_contexts(count);
     tour_threads();
     OK(driver.cuModuleUnload_p(module));
+    OK(cudaDeviceReset());
+    OK(cudaFree(NULL)); /* and everything begins anew */
+    OK(cudaDeviceReset());
     CHECK(cudaGetLastError() == cudaSuccess);
     puts("runtime_tour: all as it should be");
     return EXIT_SUCCESS;

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+# `ferry_bench_gpu`, where CUDA's headers are. It is linked with libcudart.so.13: the emulator's, or
+# without the tests the toolkit's. It has no path to either: the loader's own search decides which
+# CUDA it is. Its path to libferry holds in the build tree and in what script/bundle makes.
+if(NOT cuda)
+    return()
+endif()
+if(TARGET emu_cudart)
+    set(cudart emu_cudart)
+else()
+    find_library(CUDART_LIBRARY NAMES libcudart.so.13
+        HINTS $ENV{CUDA_HOME} $ENV{CUDA_PATH} PATHS /usr/local/cuda PATH_SUFFIXES lib64 lib)
+    mark_as_advanced(CUDART_LIBRARY)
+    if(NOT CUDART_LIBRARY)
+        message(STATUS "ferry_bench_gpu is not built: libcudart.so.13 is not here")
+        return()
+    endif()
+    set(cudart ${CUDART_LIBRARY})
+endif()
+
+file(GLOB gpu_sources CONFIGURE_DEPENDS gpu*.c rivals/cuda*.c)
+add_executable(ferry_bench_gpu ferry_bench_gpu.c bench.c reach_find.c report.c table.c ${gpu_sources})
+set_target_properties(ferry_bench_gpu PROPERTIES
+    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/..")
+target_include_directories(ferry_bench_gpu PRIVATE ${PROJECT_SOURCE_DIR})
+target_include_directories(ferry_bench_gpu SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
+target_link_libraries(ferry_bench_gpu PRIVATE
+    ferry::ferry ferry_compile ferry_kernels PkgConfig::JANSSON Threads::Threads m ${cudart})
+add_dependencies(ferry_bench_gpu ferry_cuda) # which ferry opens at run time
+
+if(TARGET emu_cudart)
+    ferry_register_test(bench.gpu_smoke LABEL gpu TIMEOUT 120 PROCESSORS 2
+        COMMAND ${PROJECT_SOURCE_DIR}/tests/bench/gpu $<TARGET_FILE:ferry_bench_gpu>
+            $<TARGET_FILE_DIR:emu_cudart>)
+endif()

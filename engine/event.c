@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Outside events. Devices are called here by the program's own threads, without the baton: what is
+ * recorded must be recorded now, in the caller's thread and stream.
+ *
+ * Order. A device hands out the events of an outside stream by their numbers, and keeps the stream
+ * to the caller until event_entered. By then the node is in the inbox or the graph, so nodes stand
+ * in their lane in the order of their numbers.
+ *
+ * Shutdown. Who is at a device is counted in outside_calls, and looks after that whether the engine
+ * closes; the loop, long after closing was set, looks at the count before it looks whether anything
+ * is left (nothing_left in loop.c). All of these are sequentially consistent. Either the caller
+ * sees closing and leaves the device alone; or its count was there first, and the loop sees that
+ * and does not stop, or sees it gone again: then the event was in the inbox before the loop's look,
+ * stands in its lane, and the loop stops when it has fired. So backends are not stopped under a
+ * caller.
+ */
+#include "engine/request.h"
+
+static bool outside_begin(ferry_engine *engine)
+{
+    (void)fry_fetch_add(&engine->outside_calls, 1);
+    if (fry_likely(fry_load_seq_cst(&engine->closing) == 0))
+        return true;
+    (void)fry_fetch_sub(&engine->outside_calls, 1);
+    return false;
+}
+
+static void outside_end(ferry_engine *engine)
+{
+    (void)fry_fetch_sub(&engine->outside_calls, 1);
+}
+
+static void say_why(ferry_device *device, const char *what, ferry_status status,
+                    const fry_native_error *error)
+{
+    if (error->domain != NULL)
+        fry_log_line(&device->engine->log, FERRY_LOG_WARNING, "%s: %s: %s (%s %lld)",
+                     device->device->name, what, error->message, error->domain,
+                     (long long)error->code);
+    else
+        fry_log_line(&device->engine->log, FERRY_LOG_WARNING, "%s: %s: %s", device->device->name,
+                     what, ferry_status_text(status));
+}
+
+/* ---- events ---- */
+
+typedef struct outside_source {
+    void *native_event; /* NULL: record one */
+    void *native_stream;
+    bool is_wrapped;
+} outside_source;
+
+static ferry_status call_device(fry_device *device, const outside_source *source, fry_event *event,
+                                fry_native_error *error)
+{
+    return source->is_wrapped
+               ? device->ops->event_wrap(device, source->native_event, source->native_stream, event,
+                                         error)
+               : device->ops->event_record(device, source->native_stream, event, error);
+}
+
+/* The device failed: a future that says so, with the driver's number. */
+static ferry_future *submit_failed(fry_request *request, fry_node *node,
+                                   const fry_native_error *error)
+{
+    fry_error_facts facts = {.status = FERRY_E_DEVICE,
+                             .domain = error->domain,
+                             .native_code = error->code,
+                             .op = node->future.id};
+    fry_future_set_error(&node->future,
+                         fry_error_create(&request->engine->memory, &facts, "%s", error->message),
+                         false);
+    node->refusal = FERRY_E_DEVICE;
+    return fry_request_submit(request, node);
+}
+
+/* The node is made first, for an event that is recorded can't be taken back. */
+static ferry_future *event_future(ferry_device *device, const outside_source *source)
+{
+    ferry_engine *engine = device != NULL ? device->engine : NULL;
+    fry_request request;
+    ferry_status status = fry_request_open(&request, engine, NULL);
+    if (status == FERRY_OK && source->is_wrapped && source->native_event == NULL)
+        status = fry_request_refuse(engine, FERRY_E_INVALID, "wrapping a null event is refused");
+    if (status == FERRY_OK && device->device->ops->event_record == NULL)
+        status = fry_request_refuse(engine, FERRY_E_UNSUPPORTED,
+                                    "an event of a device without native streams is refused");
+    fry_node *node =
+        status == FERRY_OK ? fry_request_node(&request, FERRY_OP_EVENT, &status) : NULL;
+    if (node == NULL)
+        return fry_refused(engine, status);
+    node->lane = NULL;
+    node->sequence = 0;
+    status = FERRY_E_SHUTDOWN;
+    if (!outside_begin(engine))
+        goto err_node;
+    fry_event event = {NULL, 0};
+    fry_native_error error;
+    error.domain = NULL;
+    error.code = 0;
+    error.message[0] = '\0';
+    status = call_device(device->device, source, &event, &error);
+    if (status != FERRY_OK)
+        say_why(device, source->is_wrapped ? "an event can't be wrapped" : "no event is recorded",
+                status, &error);
+    if (status != FERRY_OK && status != FERRY_E_DEVICE)
+        goto err_outside;
+
+    ferry_future *future;
+    if (status == FERRY_E_DEVICE) {
+        future = submit_failed(&request, node, &error);
+    } else if (event.stream == NULL) { /* it has fired */
+        future = fry_request_submit(&request, node);
+    } else {
+        node->lane = event.stream->lane;
+        node->sequence = event.sequence;
+        future = fry_request_submit(&request, node);
+        device->device->ops->event_entered(event);
+    }
+    outside_end(engine);
+    return future;
+
+err_outside:
+    outside_end(engine);
+err_node:
+    fry_node_discard(engine, request.context, node);
+    return fry_refused(engine, status);
+}
+
+ferry_future *ferry_event_record(ferry_device *device, void *native_stream)
+{
+    outside_source source = {.native_stream = native_stream};
+    return event_future(device, &source);
+}
+
+ferry_future *ferry_event_wrap(ferry_device *device, void *native_event, void *native_stream)
+{
+    outside_source source = {
+        .native_event = native_event, .native_stream = native_stream, .is_wrapped = true};
+    return event_future(device, &source);
+}
+
+/* ---- the program's streams wait for ferry ---- */
+
+/* Where a stream of the device must wait: *event_p; no stream: nowhere, it is over. */
+static ferry_status find_event(const ferry_future *future, const fry_device *device,
+                               fry_event *event_p)
+{
+    *event_p = (fry_event){NULL, 0};
+    if (fry_future_is_static(future) ||
+        (fry_future_is_resolved(future) && fry_future_status(future) == FERRY_OK))
+        return FERRY_OK;
+    /*
+     * The baton's holder writes the lane and the sequence number while the node is READY, for the
+     * last time, and then stores the state (release, graph_set_state). Who sees ISSUED or a later
+     * state by this load (acquire) sees both as they stay. The lane itself is as old as its device.
+     */
+    const fry_node *node = fry_node_of(future);
+    uint8_t state = fry_load_acquire(&node->state);
+    if (state == FRY_NODE_QUIET)
+        return FERRY_OK;
+    if (node->kind != FERRY_OP_COPY && node->kind != FERRY_OP_EVENT)
+        return fry_future_is_resolved(future) && node->kind != FERRY_OP_CALL ? FERRY_OK
+                                                                             : FERRY_E_UNSUPPORTED;
+    if (state < FRY_NODE_ISSUED)
+        return FERRY_E_NOT_ISSUED;
+    if (node->lane == NULL || node->sequence == 0)
+        return FERRY_OK; /* it never stood in a stream */
+    fry_stream *stream = node->lane->stream;
+    if (stream->device->ops != device->ops)
+        return FERRY_E_UNSUPPORTED;
+    *event_p = (fry_event){stream, node->sequence};
+    return FERRY_OK;
+}
+
+ferry_status ferry_future_stream_wait(ferry_future *future, ferry_device *device,
+                                      void *native_stream)
+{
+    if (future == NULL || device == NULL)
+        return FERRY_E_INVALID;
+    ferry_engine *engine = device->engine;
+    ferry_status status = fry_engine_check(engine);
+    if (status != FERRY_OK)
+        return status;
+    if (future->owner != NULL && future->owner != &engine->owner)
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "a stream of another engine's device can't wait for this");
+    fry_device *of = device->device;
+    if (of->ops->stream_wait == NULL)
+        return fry_request_refuse(engine, FERRY_E_UNSUPPORTED,
+                                  "this device has no native streams that could wait");
+    fry_event event;
+    status = find_event(future, of, &event);
+    if (status != FERRY_OK || event.stream == NULL)
+        return status;
+    if (!outside_begin(engine))
+        return FERRY_E_SHUTDOWN;
+    fry_native_error error;
+    error.domain = NULL;
+    status = of->ops->stream_wait(of, native_stream, event, &error);
+    outside_end(engine);
+    if (status == FERRY_E_DEVICE || status == FERRY_E_CAPTURE)
+        say_why(device, "a stream can't wait for an operation", status, &error);
+    return status;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a copy waits for on its device, and on which stream it does.
+ *
+ * Streams work in order, so a wait holds up all that comes behind it. Behind ferry's own copies
+ * that is only time; behind an event of the program's own streams it may be for ever, if what shall
+ * let that event fire waits for something ferry was to do. So what waits for an outside event that
+ * has not fired goes on a parked stream.
+ *
+ * The rules, kept where a copy is issued:
+ *  1. A copy is issued to a main lane only if nothing that it waits for on its device, and that has
+ *     yet to fire, stands on an outside or parked lane.
+ *  2. A parked lane that is not empty has a key, the outside lane whose events it waits for and the
+ *     main lane whose copies it takes, and the latest of those events that it waits for (behind). A
+ *     copy goes there only if it waits for events of that one outside lane, by itself or through
+ *     copies parked for it, and of those for none older than the lane's latest.
+ *  3. What waits for two outside lanes, or finds no parked lane, does not wait on its device: the
+ *     edges are held on the host and it is issued, to its main lane, when they have fired.
+ *
+ * *Nothing on a main lane stands behind an outside event.* By induction in the order of issuing:
+ * what stands before it in its lane was issued to that main lane, and what it waits for stands on
+ * main lanes, by 1; all of that was issued before.
+ *
+ * *A parked copy stands behind no outside event but those that it depends on anyway.* The ones
+ * before it in its lane wait for events of the same outside lane that are no later than its own
+ * latest, by 2, and those have fired when that has. What it waits for on other parked lanes has
+ * that key too, and `behind` says how far each of them got: that is part of its own latest.
+ *
+ * So if the program makes an event fire only after it has seen some copy finish, that copy is not
+ * kept from finishing by the event, unless it was said to come after it.
+ *
+ * *No deadlock on the device.* A wait names an event that is recorded, or an operation that is
+ * issued, so all waits lead back in time; nothing waits in a circle. And the engine issues to
+ * streams that have room, so no issue blocks.
+ *
+ * A parked lane is given back when the last that stands in it has fired, in one place:
+ * fry_lanes_poll. Nothing ever waits for a place in one: rule 3, and the same if it is full.
+ */
+#include "engine/edge.h"
+
+/* The definition or operation stands on a device (from is ISSUED): at (lane, sequence). */
+static bool is_on_device(const fry_node *from)
+{
+    return from->kind == FERRY_OP_COPY || from->kind == FERRY_OP_EVENT ||
+           (from->kind == FERRY_OP_DEFINE && from->lane != NULL);
+}
+
+static bool has_parked_lanes(const fry_lane *main)
+{
+    const fry_device_ops *ops = main->stream->device->ops;
+    return ops->parked_stream != NULL && ops->parked_stream(main->stream, 0) != NULL;
+}
+
+bool fry_lane_can_overtake(const fry_node *from, const fry_node *to)
+{
+    if (from->state != FRY_NODE_ISSUED || !is_on_device(from) || to->unconfirmed == UINT16_MAX)
+        return false;
+    const fry_lane *lane = from->lane;
+    if (to->kind == FERRY_OP_DEFINE) /* it is one event: see fry_lane_define */
+        return to->lane == NULL || to->lane == lane;
+    if (to->kind != FERRY_OP_COPY || to->lane == NULL)
+        return false;
+    if (lane == to->lane)
+        return true;
+    fry_stream *stream = to->lane->stream;
+    return to->device_waits < FRY_STREAM_WAITS - 1 &&
+           stream->device->ops->can_wait(stream, lane->stream) &&
+           (lane->stream->kind == FRY_STREAM_MAIN || has_parked_lanes(to->lane));
+}
+
+/* An edge is on the device and its predecessor has yet to fire there. */
+static bool is_waited_for(const fry_edge *edge)
+{
+    return edge->state == FRY_EDGE_ON_DEVICE && edge->from->sequence > edge->from->lane->fired;
+}
+
+/* The outside event behind which this edge's predecessor stands; no lane: none. */
+static fry_outside_event outside_of(const fry_edge *edge)
+{
+    fry_lane *lane = edge->from->lane;
+    uint64_t sequence = edge->from->sequence;
+    switch ((fry_stream_kind)lane->stream->kind) {
+    case FRY_STREAM_OUTSIDE:
+        return (fry_outside_event){lane, sequence};
+    case FRY_STREAM_PARKED:
+        return (fry_outside_event){lane->outside.lane, lane->behind[sequence % FRY_STREAM_DEPTH]};
+    case FRY_STREAM_MAIN:
+        break;
+    }
+    return (fry_outside_event){NULL, 0};
+}
+
+/* One wait a stream, the latest. Of the copy's own stream too: copies that are handed over as a
+ * batch are in no order among each other. */
+static void add_wait(fry_waits *waits, fry_stream *stream, uint64_t sequence)
+{
+    size_t at = 0;
+    while (at < waits->count && waits->events[at].stream != stream)
+        at++;
+    if (at == waits->count)
+        waits->events[waits->count++] = (fry_event){stream, sequence};
+    else if (waits->events[at].sequence < sequence)
+        waits->events[at].sequence = sequence;
+}
+
+/* Waits for the first outside lane that is met go to the device; rule 3 for others. True: none is
+ * held by that. */
+static bool collect(const fry_node *node, fry_waits *waits)
+{
+    bool is_free = true;
+    for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
+        if (!is_waited_for(edge))
+            continue;
+        fry_outside_event outside = outside_of(edge);
+        if (fry_unlikely(outside.lane != NULL)) {
+            if (waits->outside.lane == NULL)
+                waits->outside = outside;
+            if (waits->outside.lane != outside.lane) {
+                fry_edge_take_from_device(edge);
+                is_free = false;
+                continue;
+            }
+            if (waits->outside.sequence < outside.sequence)
+                waits->outside.sequence = outside.sequence;
+        }
+        add_wait(waits, edge->from->lane->stream, edge->from->sequence);
+    }
+    return is_free;
+}
+
+/* Rule 2: a lane of that key, or one that has none. */
+static fry_lane *park(const ferry_engine *engine, const fry_lane *main, fry_outside_event outside)
+{
+    const fry_device_ops *ops = main->stream->device->ops;
+    fry_lane *empty = NULL;
+    fry_stream *stream;
+    for (size_t i = 0; (stream = ops->parked_stream(main->stream, i)) != NULL; i++) {
+        fry_lane *lane = stream->lane;
+        if (!fry_lane_has_room(engine, lane))
+            continue;
+        if (lane->outside.lane == outside.lane && lane->main == main &&
+            lane->outside.sequence <= outside.sequence)
+            return lane;
+        if (lane->outside.lane == NULL && empty == NULL)
+            empty = lane;
+    }
+    return empty;
+}
+
+static void hold_all_outside(const fry_node *node)
+{
+    for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
+        if (is_waited_for(edge) && outside_of(edge).lane != NULL)
+            fry_edge_take_from_device(edge);
+    }
+}
+
+fry_lane *fry_lane_choose(const ferry_engine *engine, const fry_node *node, fry_waits *waits)
+{
+    if (!collect(node, waits))
+        return NULL;
+    if (fry_likely(waits->outside.lane == NULL))
+        return node->lane;
+    fry_lane *lane = park(engine, node->lane, waits->outside);
+    if (lane == NULL)
+        hold_all_outside(node);
+    return lane;
+}
+
+void fry_lane_parked(fry_lane *lane, const fry_lane *main, const fry_waits *waits,
+                     uint64_t sequence)
+{
+    lane->outside = waits->outside;
+    lane->main = main;
+    lane->behind[sequence % FRY_STREAM_DEPTH] = waits->outside.sequence;
+}
+
+/*
+ * A definition by what stands on a device is issued with it: it needs no stream, it is where the
+ * last of what it waits for is, since all of that is in one lane. So its readers can wait for it on
+ * their devices.
+ */
+bool fry_lane_define(fry_node *node)
+{
+    uint64_t sequence = 0;
+    for (const fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
+        if (edge->state == FRY_EDGE_ON_DEVICE && edge->from->sequence > sequence)
+            sequence = edge->from->sequence;
+    }
+    node->sequence = sequence;
+    return node->unconfirmed != 0;
+}

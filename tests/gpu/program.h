@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the programs of this folder share. Each is a plain user of ferry and of CUDA: the same file
+ * runs on the emulator and on a GPU.
+ */
+#ifndef FERRY_TESTS_GPU_PROGRAM_H
+#define FERRY_TESTS_GPU_PROGRAM_H
+
+#include "tests/emu/emu.h"
+#include "tests/support/failing_allocator.h"
+#include "tests/support/user_gpu.h"
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <ferry/ferry.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+#define CHECK_STATUS(expression, expected)                                                         \
+    do {                                                                                           \
+        ferry_status status_ = (expression);                                                       \
+        if (status_ != (expected)) {                                                               \
+            (void)fprintf(stderr, "%s:%d: %s is %s, not %s\n", __FILE__, __LINE__, #expression,    \
+                          ferry_status_name(status_), ferry_status_name(expected));                \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+#define CHECK_CUDA(call)                                                                           \
+    do {                                                                                           \
+        cudaError_t error_ = (call);                                                               \
+        if (error_ != cudaSuccess) {                                                               \
+            (void)fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call,                    \
+                          cudaGetErrorName(error_));                                               \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* A control function of the emulator's, or NULL: this is a real driver. */
+#define EMU(name) ((__typeof__(&(name)))dlsym(RTLD_DEFAULT, #name))
+
+/* ---- an engine ---- */
+
+typedef struct gpu_engine {
+    failing_allocator memory;
+    ferry_allocator allocator;
+    atomic_uint log_lines;
+    char last_line[256]; /* of warnings and errors; looked at when ferry is idle */
+    ferry_engine *engine;
+} gpu_engine;
+
+static inline void gpu_log(void *arg, ferry_log_level level, const char *line)
+{
+    gpu_engine *self = arg;
+    if (level > FERRY_LOG_WARNING)
+        return;
+    (void)snprintf(self->last_line, sizeof self->last_line, "%s", line);
+    atomic_fetch_add(&self->log_lines, 1);
+}
+
+static inline ferry_engine_options gpu_engine_options(gpu_engine *self)
+{
+    ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
+    memset(self, 0, sizeof *self);
+    failing_allocator_init(&self->memory);
+    self->allocator = failing_allocator_interface(&self->memory);
+    options.host_devices = 1;
+    options.host_workers = 1;
+    options.allocator = &self->allocator;
+    options.log = gpu_log;
+    options.log_arg = self;
+    return options;
+}
+
+static inline void gpu_engine_open(gpu_engine *self)
+{
+    ferry_engine_options options = gpu_engine_options(self);
+    CHECK_STATUS(ferry_engine_create(&options, &self->engine, NULL), FERRY_OK);
+}
+
+/* Everything is quiet, and all handles are released. */
+static inline void gpu_engine_close(gpu_engine *self)
+{
+    CHECK_STATUS(ferry_engine_shutdown(self->engine, -1), FERRY_OK);
+    ferry_engine_release(self->engine);
+    CHECK(failing_allocator_live_bytes(&self->memory) == 0);
+}
+
+static inline ferry_device *gpu_device(gpu_engine *self, const char *name)
+{
+    ferry_device *device = NULL;
+    CHECK_STATUS(ferry_device_open(self->engine, name, NULL, &device, NULL), FERRY_OK);
+    return device;
+}
+
+static inline ferry_buffer *gpu_buffer(ferry_device *device, size_t size_bytes, ferry_memory kind)
+{
+    ferry_buffer *buffer = NULL;
+    CHECK_STATUS(ferry_buffer_alloc_kind(device, size_bytes, kind, &buffer), FERRY_OK);
+    return buffer;
+}
+
+static inline ferry_future *gpu_copy(gpu_engine *self, ferry_buffer *dst, ferry_buffer *src,
+                                     ferry_future *after)
+{
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.after = &after;
+    options.after_count = after != NULL;
+    return ferry_copy(self->engine, ferry_buffer_span(dst), ferry_buffer_span(src), &options);
+}
+
+/* Waits for the future and gives it back. */
+static inline ferry_status gpu_end(ferry_future *future)
+{
+    ferry_status status = ferry_future_wait(future, -1);
+    ferry_future_release(future);
+    return status;
+}
+
+/* ---- hanging ---- */
+
+static const char *volatile gpu_doing = "";
+
+static inline void gpu_hung(int signal)
+{
+    (void)signal;
+    (void)!write(STDERR_FILENO, "hung: ", 6);
+    (void)!write(STDERR_FILENO, gpu_doing, strlen(gpu_doing));
+    (void)!write(STDERR_FILENO, "\n", 1);
+    _exit(1);
+}
+
+/* From now on whoever takes longer hangs; `doing` says at what. */
+static inline void gpu_watch(const char *doing, unsigned seconds)
+{
+    gpu_doing = doing;
+    (void)signal(SIGALRM, gpu_hung);
+    (void)alarm(seconds);
+}
+
+#endif
