@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 
 #define PATH_BYTES 1024
-#define REASON_BYTES 640
+#define REASON_BYTES (2 * PATH_BYTES + 256) /* both paths fit */
 
 enum module_state {
     MODULE_UNASKED = 0, /* nobody has asked for it yet */

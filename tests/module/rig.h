@@ -30,10 +30,10 @@
 
 #define GIVES(call, expected)                                                                      \
     do {                                                                                           \
-        long long given = (long long)(call);                                                       \
-        if (given != (long long)(expected)) {                                                      \
+        long long given_ = (long long)(call);                                                      \
+        if (given_ != (long long)(expected)) {                                                     \
             (void)fprintf(stderr, "%s:%d: %s gives %lld, not %lld\n", __FILE__, __LINE__, #call,   \
-                          given, (long long)(expected));                                           \
+                          given_, (long long)(expected));                                          \
             exit(EXIT_FAILURE);                                                                    \
         }                                                                                          \
     } while (0)
