@@ -52,6 +52,11 @@ ferry_buffer *bench_pinned_buffer(ferry_engine *engine, size_t size_bytes)
     return alloc_buffer(bench_device(engine, "host:0"), size_bytes, FERRY_MEMORY_PINNED);
 }
 
+void bench_stream_meet(ferry_device *device, void *stream)
+{
+    bench_finish(ferry_event_record(device, stream));
+}
+
 bool bench_stream_wait(ferry_future *future, ferry_device *device, void *stream)
 {
     bool is_early = ferry_future_poll(future) == FERRY_PENDING;

@@ -48,6 +48,12 @@ ferry_buffer *bench_gpu_buffer(ferry_device *device, size_t size_bytes);
 /* Page-locked memory on host:0. A GPU is open. */
 ferry_buffer *bench_pinned_buffer(ferry_engine *engine, size_t size_bytes);
 
+/*
+ * Has ferry meet a stream of the user's: what it makes for one at first sight may wait for all that
+ * runs, so it is made before anything holds the stream.
+ */
+void bench_stream_meet(ferry_device *device, void *stream);
+
 /* A stream of the user's waits for an operation; waits until it is issued, if need be. Returns
  * false if it had resolved before. */
 bool bench_stream_wait(ferry_future *future, ferry_device *device, void *stream);

@@ -126,7 +126,7 @@ static void run_direction(batch_bench *bench, const char *direction, bool is_smo
 {
     way ways[WAYS] = {
         {.name = "", .submit = submit_batch, .finish = finish_ferry},
-        {.name = "one-by-one", .submit = submit_one_by_one, .finish = finish_ferry},
+        {.name = "ferry_copy", .submit = submit_one_by_one, .finish = finish_ferry},
         {.name = "cudaMemcpyAsync", .submit = submit_bare, .finish = finish_bare},
         {.name = "cudaMemcpyBatchAsync", .submit = submit_bare_batch, .finish = finish_bare},
     };

@@ -16,6 +16,7 @@ void bench_flight_open(bench_flight *flight, const ferry_engine_options *options
     flight->target = bench_gpu_buffer(flight->device, count * COPY_BYTES);
     flight->copies = bench_alloc(count * sizeof(ferry_future *));
     flight->stream = cuda_stream_open(false);
+    bench_stream_meet(flight->device, flight->stream);
     flight->flag = bench_flag_open();
 }
 

@@ -108,6 +108,8 @@ void bench_gpu_hol(bool is_smoke)
     bench.flag = bench_flag_open();
     bench.user = cuda_stream_open(false);
     bench.other = cuda_stream_open(false);
+    bench_stream_meet(bench.device, bench.user);
+    bench_stream_meet(bench.device, bench.other);
     bench.copies = cuda_stream_open(true);
     bench.event = cuda_event_open(CUDA_EVENT_PLAIN);
     bench.start = cuda_event_open(CUDA_EVENT_TIMED);

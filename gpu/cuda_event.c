@@ -88,9 +88,10 @@ static bool has_room(const fry_cuda_stream *ring)
     return ring->stream.issued - fry_load_acquire(&ring->fired) < FRY_STREAM_DEPTH;
 }
 
+/* A late word of one stream would overwrite an early one of the next. */
 static bool is_unused(const fry_cuda_stream *ring)
 {
-    return fry_cuda_stream_peek(ring) == ring->stream.issued;
+    return fry_cuda_stream_peek(ring) == ring->stream.issued && fry_cuda_stream_has_words(ring);
 }
 
 /*

@@ -29,9 +29,10 @@
  * millisecond is asked about (cuEventQuery of its mark), then after twice that, and so on up to
  * 64 ms: a busy device costs no calls, a lost one is found soon. An answer other than "done" and
  * "not yet" is never taken for either: the device is lost. Should the event have fired while its
- * word is missing, it is on its way and may come a little later; if at the next question it still
- * has not, words don't work here, and the stream goes on by events alone. Its word might yet be
- * written, so then the words' memory is never freed.
+ * word is missing, the event is right and the word a little late: `fired` then is ahead of the word
+ * until that comes, and the stream does not count as idle. If that happens time after time and no
+ * word comes between, words don't work here, and the stream goes on by events alone. A word might
+ * yet be written, so then the words' memory is never freed.
  *
  * By events alone, the oldest mark's event is asked about at each look.
  *
@@ -50,6 +51,8 @@
 
 #define QUERY_FIRST_NS ((int64_t)1000000)
 #define QUERY_LAST_NS ((int64_t)64000000)
+#define WORDS_MISSED_MAX                                                                           \
+    8 /* events in a row that fired a millisecond or more ahead of their words */
 
 /* --- making --- */
 
@@ -540,23 +543,19 @@ static uint64_t ask_events(fry_cuda_stream *stream)
     return fired;
 }
 
-/* The head's event has fired, and its word is not there. */
-static uint64_t believe_event(fry_cuda_stream *stream, uint64_t mark, int64_t now_ns)
+/* The head's event has fired. */
+static uint64_t believe_event(fry_cuda_stream *stream, uint64_t mark)
 {
     uint64_t fired = read_word(stream, stream->fired);
     if (fired >= mark)
         return fired;
-    if (!stream->is_word_late) {
-        stream->is_word_late = true;
-        stream->query_ns = now_ns + QUERY_FIRST_NS;
-        return fired;
-    }
+    if (++stream->words_missed < WORDS_MISSED_MAX)
+        return mark;
     fry_store_relaxed(&stream->is_worded, 0);
     fry_store_relaxed(&device_of(stream)->has_stray_words, 1);
-    fry_log_line(
-        device_of(stream)->backend->options.log, FERRY_LOG_WARNING,
-        "%s: a stream's number does not arrive in host memory; the driver is asked instead",
-        stream->stream.device->name);
+    fry_log_line(device_of(stream)->backend->options.log, FERRY_LOG_WARNING,
+                 "%s: a stream's numbers don't arrive in host memory; the driver is asked instead",
+                 stream->stream.device->name);
     return mark;
 }
 
@@ -576,7 +575,7 @@ static uint64_t ask_if_old(fry_cuda_stream *stream)
         return stream->fired;
     CUresult result = query_mark(stream, mark);
     if (result == CUDA_SUCCESS)
-        return believe_event(stream, mark, now_ns);
+        return believe_event(stream, mark);
     if (stream->query_interval_ns < QUERY_LAST_NS)
         stream->query_interval_ns *= 2;
     stream->query_ns = now_ns + stream->query_interval_ns;
@@ -591,7 +590,6 @@ static void advance(fry_cuda_stream *stream, uint64_t fired)
         update_room(stream);
     }
     stream->query_ns = 0;
-    stream->is_word_late = false;
     /* Who finds an outside stream idle by it may use its slots for somebody else. */
     fry_store_release(&stream->fired, fired);
 }
@@ -601,8 +599,10 @@ uint64_t fry_cuda_stream_fired(fry_stream *base, ferry_status *status_p, fry_nat
     fry_cuda_stream *stream = fry_cuda_stream_of(base);
     *status_p = FERRY_OK;
     uint64_t fired = read_word(stream, stream->fired);
-    if (fired == stream->fired && fry_load_acquire(&stream->marked) != fired &&
-        fry_cuda_lost(device_of(stream)) == CUDA_SUCCESS)
+    if (fired != stream->fired)
+        stream->words_missed = 0;
+    else if (fry_load_acquire(&stream->marked) != fired &&
+             fry_cuda_lost(device_of(stream)) == CUDA_SUCCESS)
         fired = fry_load_relaxed(&stream->is_worded) != 0 ? ask_if_old(stream) : ask_events(stream);
     if (fired != stream->fired)
         advance(stream, fired);
@@ -611,14 +611,18 @@ uint64_t fry_cuda_stream_fired(fry_stream *base, ferry_status *status_p, fry_nat
     return stream->fired;
 }
 
+bool fry_cuda_stream_has_words(const fry_cuda_stream *stream)
+{
+    /* Words that were given up are left to themselves, with the memory they are in. */
+    return fry_load_relaxed(&stream->is_worded) == 0 ||
+           fry_load_acquire(stream->word) == (uint32_t)fry_load_relaxed(&stream->worded);
+}
+
 bool fry_cuda_stream_is_idle(fry_cuda_stream *stream)
 {
     ferry_status status;
     fry_native_error error;
     uint64_t issued = fry_load_acquire(&stream->stream.issued);
-    if (fry_cuda_stream_fired(&stream->stream, &status, &error) != issued)
-        return false;
-    /* Words that were given up are left to themselves, with the memory they are in. */
-    return fry_load_relaxed(&stream->is_worded) == 0 ||
-           fry_load_acquire(stream->word) == (uint32_t)stream->worded;
+    return fry_cuda_stream_fired(&stream->stream, &status, &error) == issued &&
+           fry_cuda_stream_has_words(stream);
 }

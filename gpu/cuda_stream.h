@@ -67,7 +67,7 @@ struct fry_cuda_stream {
     size_t unmarked_bytes;
     int64_t query_ns; /* when the driver is asked about the head; 0: the head is new */
     int64_t query_interval_ns;
-    bool is_word_late; /* the head's event has fired, its word was not there */
+    uint32_t words_missed; /* events in a row that fired and whose word was not there */
     struct {
         const fry_stream *stream;
         uint64_t sequence;
@@ -144,7 +144,10 @@ CUresult fry_cuda_stream_mark(fry_cuda_stream *stream, CUstream native);
 /* Up to where it has fired as far as can be seen without the baton and without a call. */
 uint64_t fry_cuda_stream_peek(const fry_cuda_stream *stream);
 
-/* Nothing of it is on its way, its word included. */
+/* The words of all marks are written; by who may write `issued`, or when nobody does. */
+bool fry_cuda_stream_has_words(const fry_cuda_stream *stream);
+
+/* Nothing of it is on its way, its words included. */
 bool fry_cuda_stream_is_idle(fry_cuda_stream *stream);
 
 #endif

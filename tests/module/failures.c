@@ -353,7 +353,19 @@ static void word_is_refused(void)
     bench_close(&self);
 }
 
-/* A word does not arrive although its event has fired: after a while the event is believed. */
+/* A mark whose word is not seen; the event is believed a millisecond later. */
+static fry_event mark_without_word(bench *self)
+{
+    fry_event event = copy_at(self, 0, KIB);
+    rig_flush(self->in);
+    (void)emu_settle();
+    GIVES(rig_fired(&self->rig, self->in), event.sequence - 1);
+    stepped_clock_step(&self->rig.stepped, MS);
+    GIVES(rig_fired(&self->rig, self->in), event.sequence);
+    return event;
+}
+
+/* Words come late now and then: no harm, but the stream is not idle. Words that never come. */
 static void word_does_not_arrive(void)
 {
     bench self;
@@ -361,35 +373,31 @@ static void word_does_not_arrive(void)
     rig *one = &self.rig;
     fry_cuda_stream *inner = fry_cuda_stream_of(self.in);
     uint32_t elsewhere = 0, *word = inner->word;
+    for (int round = 0; round < 3; round++) {
+        elsewhere = (uint32_t)self.in->issued;
+        inner->word = &elsewhere;
+        for (int i = 0; i < 7; i++)
+            (void)mark_without_word(&self);
+        GIVES(one->ops->stop(one->backend), FERRY_E_BUSY);
+        inner->word = word;
+        fry_event event = copy_at(&self, 0, KIB);
+        rig_flush(self.in);
+        (void)emu_settle();
+        GIVES(rig_fired(one, self.in), event.sequence);
+    }
+    CHECK(one->logged[0] == '\0');
+
+    elsewhere = (uint32_t)self.in->issued;
     inner->word = &elsewhere;
+    for (int i = 0; i < 8; i++)
+        (void)mark_without_word(&self);
+    CHECK(strstr(one->logged, "don't arrive in host memory") != NULL);
     fry_event event = copy_at(&self, 0, KIB);
     rig_flush(self.in);
     (void)emu_settle();
-    GIVES(rig_fired(one, self.in), 0);
-    stepped_clock_step(&one->stepped, MS);
-    GIVES(rig_fired(one, self.in), 0); /* on its way, perhaps */
-    stepped_clock_step(&one->stepped, MS - 1);
-    GIVES(rig_fired(one, self.in), 0);
-    inner->word = word; /* it comes late, which is no harm */
-    GIVES(rig_fired(one, self.in), event.sequence);
-    CHECK(one->logged[0] == '\0');
-
-    inner->word = &elsewhere;
-    event = copy_at(&self, 0, KIB);
-    rig_flush(self.in);
-    (void)emu_settle();
-    for (int i = 0; i < 3; i++) {
-        GIVES(rig_fired(one, self.in), i < 2 ? event.sequence - 1 : event.sequence);
-        stepped_clock_step(&one->stepped, MS);
-    }
-    GIVES(rig_fired(one, self.in), event.sequence);
-    CHECK(strstr(one->logged, "does not arrive in host memory") != NULL);
-    event = copy_at(&self, 0, KIB);
-    rig_flush(self.in);
-    (void)emu_settle();
     GIVES(rig_fired(one, self.in), event.sequence);
 
-    /* It might be written yet, so its memory stays. */
+    /* They might be written yet, so their memory stays. */
     emu_counters counters;
     OK(one->ops->stop(one->backend));
     one->ops->destroy(one->backend);
