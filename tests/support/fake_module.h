@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A module for tests (tests/modules/fake_module.c) that calls itself "cuda", and the strings by
+ * A module for tests (tests/fake/module.c) that calls itself "cuda", and the strings by
  * which a test moves it. Its GPUs copy as they are told and their memory is the process's, but it
  * keeps a list of which is whose, as a driver does.
  */

@@ -7,8 +7,8 @@
  *   FAKE_NAME         the backend that it is
  *   FAKE_ENTRY        what it calls its entry
  */
-#include "tests/support/fake_module.h"
 #include "gpu/module.h"
+#include "tests/support/fake_module.h"
 
 #include <ferry/info.h>
 #include <pthread.h>
