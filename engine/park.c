@@ -87,6 +87,7 @@ static fry_outside_event outside_of(const fry_edge *edge)
     case FRY_STREAM_PARKED:
         return (fry_outside_event){lane->outside.lane, lane->behind[sequence % FRY_STREAM_DEPTH]};
     case FRY_STREAM_MAIN:
+    case FRY_STREAM_SPARE:
         break;
     }
     return (fry_outside_event){NULL, 0};
