@@ -630,12 +630,16 @@ static bool advance(fry_cuda_staged *staged, size_t *copied_bytes)
             has_moved = open_gate(staged);
         if (staged->is_gate_open || staged->way == FRY_CUDA_WAY_PEER)
             has_moved |= send_pieces(staged);
+    } else {
+        /* What is left of those before has nothing to wait for; who this one waits for may wait for
+         * them. */
+        has_moved = send_pieces(staged);
     }
     switch (staged->phase) {
     case FRY_CUDA_STAGED_NONE:
-        return take_next(staged);
+        return take_next(staged) || has_moved;
     case FRY_CUDA_STAGED_HELD:
-        return begin(staged);
+        return begin(staged) || has_moved;
     case FRY_CUDA_STAGED_MOVING:
         return move(staged, copied_bytes) || has_moved;
     case FRY_CUDA_STAGED_ENDING:

@@ -323,6 +323,8 @@ CUresult cuMemFree(CUdeviceptr memory)
             allocation = emu_allocation_to_free("cuMemFree", memory, EMU_MEMORY_DEVICE);
             if (allocation == NULL)
                 result = CUDA_ERROR_INVALID_VALUE;
+            else /* what other contexts do with it is not waited for */
+                emu_catch_pending("cuMemFree", allocation, NULL);
         }
     }
     if (result == CUDA_SUCCESS)

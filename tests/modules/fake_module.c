@@ -109,6 +109,11 @@ struct fry_backend {
     fake_device *devices[DEVICES_MAX];
     size_t device_count;
     bool is_stopped;
+    /* Its thread, which tells the engine of what has fired. */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool has_news, is_ending;
 };
 
 static fake_device *fake_of(fry_device *device)
@@ -199,6 +204,31 @@ static fry_stream *fake_copy_stream(fry_device *dst, fry_device *src, bool is_pa
     return &fake_of(of)->streams[is_own ? 2 : is_pageable ? 1 : 0].stream;
 }
 
+static void tell(fry_backend *self, bool is_ending)
+{
+    (void)pthread_mutex_lock(&self->lock);
+    self->has_news = true;
+    self->is_ending = is_ending;
+    (void)pthread_cond_signal(&self->changed);
+    (void)pthread_mutex_unlock(&self->lock);
+}
+
+static void *tell_engine(void *arg)
+{
+    fry_backend *self = arg;
+    for (bool is_over = false; !is_over;) {
+        (void)pthread_mutex_lock(&self->lock);
+        while (!self->has_news)
+            (void)pthread_cond_wait(&self->changed, &self->lock);
+        self->has_news = false;
+        is_over = self->is_ending;
+        (void)pthread_mutex_unlock(&self->lock);
+        if (!is_over)
+            self->options.notify.fn(self->options.notify.arg);
+    }
+    return NULL;
+}
+
 static bool fake_copy_inline(fry_stream *stream, const fry_copy *copy)
 {
     (void)stream, (void)copy;
@@ -217,6 +247,7 @@ static ferry_status fake_copy(fry_stream *stream, const fry_copy *copy, const fr
     fake_stream *self = (fake_stream *)(void *)stream;
     atomic_fetch_add(&fake_module_state.copies[self - fake_of(stream->device)->streams], 1);
     *sequence_p = ++stream->issued;
+    tell(fake_of(stream->device)->backend, false);
     return FERRY_OK;
 }
 
@@ -293,6 +324,10 @@ static ferry_status fake_open(const fry_memory *memory, const fry_backend_option
         return FERRY_E_NO_MEMORY;
     self->memory = *memory;
     self->options = *options;
+    (void)pthread_mutex_init(&self->lock, NULL);
+    (void)pthread_cond_init(&self->changed, NULL);
+    if (pthread_create(&self->thread, NULL, tell_engine, self) != 0)
+        abort();
     *backend_p = self;
     return FERRY_OK;
 }
@@ -333,6 +368,8 @@ static ferry_status fake_stop(fry_backend *self)
         atomic_fetch_sub(&fake_module_state.busy_stops, 1);
         return FERRY_E_BUSY;
     }
+    tell(self, true);
+    (void)pthread_join(self->thread, NULL);
     self->is_stopped = true;
     return FERRY_OK;
 }

@@ -2,8 +2,9 @@
 /*
  * Random programs against an oracle that knows for each operation, as a set of bits, all that is
  * ordered before it. `driver_random SEEDS`; each seed runs two programs:
- *   caught   streams are ordered at random, and everything is held back, so nothing is done: each
- *            operation has to be caught exactly if the oracle finds one that it is a race with
+ *   caught   streams are ordered at random, and everything is held back until the context goes, so
+ *            nothing is ever done: each operation has to be caught exactly if the oracle finds one
+ *            that it is a race with
  *   ordered  each operation is first ordered behind all that it would be a race with, by waits or
  *            by streams alone: nothing may be caught, and the bytes have to be those of a run one
  *            after another
@@ -212,6 +213,8 @@ static void begin(uint64_t seed)
     coarse = seed % 2 == 1;
     memset(before, 0, sizeof before);
     memset(is_recorded, 0, sizeof is_recorded);
+    OK(cuMemAlloc(&memory, BYTES));
+    OK(cuMemAllocHost((void **)&result, BYTES));
     for (size_t i = 1; i < STREAMS; i++)
         OK(cuStreamCreate(&streams[i], i < BLOCKING ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING));
     for (size_t i = 0; i < EVENTS; i++)
@@ -219,15 +222,6 @@ static void begin(uint64_t seed)
     OK(cuMemsetD8(memory, 0, BYTES));
     OK(cuCtxSynchronize());
     memset(expected, 0, BYTES);
-}
-
-static void end(void)
-{
-    OK(cuCtxSynchronize());
-    for (size_t i = 1; i < STREAMS; i++)
-        OK(cuStreamDestroy(streams[i]));
-    for (size_t i = 0; i < EVENTS; i++)
-        OK(cuEventDestroy(events[i]));
 }
 
 static void add(const action *action, size_t operation, size_t stream)
@@ -269,8 +263,8 @@ static unsigned caught(uint64_t seed)
         CHECK(was_caught == race);
         races += race;
     }
+    OK(cuDevicePrimaryCtxReset(0));
     emu_release();
-    end();
     return races;
 }
 
@@ -299,7 +293,7 @@ static void ordered(uint64_t seed)
     OK(cuMemcpyDtoH(result, memory, BYTES));
     CHECK(memcmp(result, expected, BYTES) == 0);
     CHECK(emu_caught(EMU_CATCH_UNORDERED) == caught_before);
-    end();
+    OK(cuDevicePrimaryCtxReset(0));
 }
 
 int main(int argc, char **argv)
@@ -313,8 +307,6 @@ int main(int argc, char **argv)
     OK(cuInit(0));
     OK(cuDevicePrimaryCtxRetain(&context, 0));
     OK(cuCtxSetCurrent(context));
-    OK(cuMemAlloc(&memory, BYTES));
-    OK(cuMemAllocHost((void **)&result, BYTES));
     emu_count_catches(true);
     for (uint64_t seed = 1; seed <= seeds; seed++) {
         races += caught(seed);
