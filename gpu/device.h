@@ -88,8 +88,9 @@ typedef struct fry_device_facts {
     uint32_t capabilities;
     uint64_t memory_bytes;
     uint64_t memory_unused_bytes;              /* about what could be had now */
-    uint64_t peers;                            /* bit N: device N of its backend, from and to
-                                                  which it copies without the host */
+    uint64_t peers;                            /* bit N: device N of its backend, an open
+                                                  one, from and to which it copies without the
+                                                  host */
     int32_t lowest_priority, highest_priority; /* of streams, as the driver counts */
     const char *model;                         /* its maker's name for it */
     const char *driver;                        /* "CUDA 13.0" */
