@@ -264,14 +264,17 @@ static ferry_status take_context(fry_cuda_device *device, void *native_context,
     CUresult result = fry_cuda.cuDeviceGet(&device->gpu, (int)device->ordinal);
     if (result != CUDA_SUCCESS)
         return refuse_call(error, result, "cuDeviceGet");
+    fry_cuda_scope scope;
     if (native_context == NULL) {
-        result = fry_cuda.cuDevicePrimaryCtxRetain(&device->context, device->gpu);
+        result = fry_cuda_relax(&scope); /* it may make the context */
+        if (result == CUDA_SUCCESS)
+            result = fry_cuda.cuDevicePrimaryCtxRetain(&device->context, device->gpu);
+        fry_cuda_leave(&scope);
         device->is_primary = result == CUDA_SUCCESS;
         return result == CUDA_SUCCESS ? FERRY_OK
                                       : refuse_call(error, result, "cuDevicePrimaryCtxRetain");
     }
     CUdevice gpu = -1;
-    fry_cuda_scope scope;
     device->context = native_context;
     result = fry_cuda_enter(&scope, device->context);
     if (result == CUDA_SUCCESS)
@@ -288,8 +291,12 @@ static ferry_status take_context(fry_cuda_device *device, void *native_context,
 
 static void give_context(fry_cuda_device *device)
 {
-    if (device->is_primary)
-        (void)fry_cuda.cuDevicePrimaryCtxRelease(device->gpu);
+    if (!device->is_primary)
+        return;
+    fry_cuda_scope scope;
+    (void)fry_cuda_relax(&scope);
+    (void)fry_cuda.cuDevicePrimaryCtxRelease(device->gpu);
+    fry_cuda_leave(&scope);
 }
 
 /*

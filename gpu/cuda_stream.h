@@ -13,11 +13,15 @@ typedef struct fry_cuda_device fry_cuda_device;
 typedef struct fry_cuda_stream fry_cuda_stream;
 
 /*
- * The driver keeps about 1024 entries of a stream; who adds one more waits inside the call, with
- * the baton. So entries are counted, and a stream is full while there might not be room for one
- * more operation of the worst sort: all waits, a copy row by row, a mark.
+ * The driver keeps so many entries of a stream, no document says how many; who adds one more waits
+ * inside the call, with the baton, and whoever else calls the driver may wait with him. So entries
+ * are counted, and a stream is full while there might not be room for one more operation of the
+ * worst sort: all waits, a copy row by row, a mark. Programs see some 1024 kernels stand in a
+ * stream before a launch waits. Half of it: something that is counted as one entry here may be
+ * more to the driver (a copy that changes over to another engine), and where there are more streams
+ * than hardware queues (CUDA_DEVICE_MAX_CONNECTIONS) two may share one.
  */
-#define FRY_CUDA_QUEUE_ENTRIES 1000
+#define FRY_CUDA_QUEUE_ENTRIES 512
 #define FRY_CUDA_ROWS_SINGLY                                                                       \
     64 /* rows that go one by one where the driver refuses them together                           \
         */
