@@ -323,6 +323,10 @@ static void test_loss(void)
     CHECK_STATUS(gpu_end(gpu_copy(&at.ge, back, there, NULL)), FERRY_OK);
     CHECK(memcmp(ferry_buffer_data(back), ferry_buffer_data(other), MIB) == 0);
 
+    ferry_buffer *const buffers[] = {host, other, gpu, untouched, far, fine, back, there};
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        ferry_buffer_release(buffers[i]);
+
     /* What the lost one has never gets quiet, and the shutdown says so in time. */
     at.ge.last_line[0] = '\0';
     CHECK_STATUS(ferry_engine_shutdown(at.ge.engine, 50000000), FERRY_E_DEADLINE);
