@@ -80,7 +80,10 @@ void rig_open(rig *self)
 void rig_close(rig *self)
 {
     thread_state before = look_at_thread();
-    OK(self->ops->stop(self->backend));
+    ferry_status status;
+    while ((status = self->ops->stop(self->backend)) == FERRY_E_BUSY) /* memory is being freed */
+        (void)usleep(100);
+    OK(status);
     check_thread(before);
     self->ops->destroy(self->backend);
     left_open = NULL;
