@@ -97,6 +97,17 @@ void rig_free_pinned(char *memory);
 void rig_free_on_gpu(char *memory);
 bool rig_is_all(const char *memory, int fill, size_t size_bytes);
 
+typedef struct rig_test {
+    const char *name;
+    void (*run)(void);
+} rig_test;
+
+/*
+ * Runs each test in a process of its own, or in this one that which the arguments name: a driver is
+ * not for a fork's child, and a lost device is lost for good. Returns main's result.
+ */
+int rig_run_apart(int count, char **arguments, const rig_test *tests, size_t test_count);
+
 static inline uint64_t rig_calls(const char *name)
 {
     return emu_call_count(name);

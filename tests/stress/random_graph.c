@@ -78,12 +78,13 @@ static struct {
 static volatile sig_atomic_t current_op; /* for the watchdog */
 static volatile uint64_t current_seed;
 
-static void hung(int signal)
+/* It hangs, or the emulated CUDA has caught something. */
+static void stopped(int signal)
 {
-    (void)signal;
     char line[128];
-    int length = snprintf(line, sizeof line, "random_graph: seed %llu op %d: hung\n",
-                          (unsigned long long)current_seed, (int)current_op);
+    int length = snprintf(line, sizeof line, "random_graph: seed %llu op %d: %s\n",
+                          (unsigned long long)current_seed, (int)current_op,
+                          signal == SIGALRM ? "hung" : "caught");
     (void)!write(STDERR_FILENO, line, (size_t)length);
     _exit(1);
 }
@@ -660,7 +661,7 @@ static void open_gates(void)
         ferry_status status = ferry_engine_shutdown(run.engine, 0);
         CHECK(run.plan.op_count, status == FERRY_OK || status == FERRY_E_DEADLINE);
     }
-    outside_open_gates(&outside);
+    outside_open_gates(&outside, &run.plan);
 }
 
 static void run_seed(uint64_t seed)
@@ -696,7 +697,7 @@ int main(int argc, char **argv)
     uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : gpu_count != 0 ? GPU_SEEDS : SEEDS;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     if (!graph_oracle_init(&oracle) || !thread_executor_start(&own_thread) ||
-        signal(SIGALRM, hung) == SIG_ERR) {
+        signal(SIGALRM, stopped) == SIG_ERR || signal(SIGABRT, stopped) == SIG_ERR) {
         (void)fputs("random_graph: can't start\n", stderr);
         return 2;
     }

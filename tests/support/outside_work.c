@@ -57,10 +57,12 @@ void outside_open_gate(outside_work *work, uint32_t index)
     open_gate(&work->gates[index]);
 }
 
-void outside_open_gates(outside_work *work)
+void outside_open_gates(outside_work *work, const random_plan *plan)
 {
-    for (uint32_t i = 0; i < PLAN_OPS_MAX; i++)
-        open_gate(&work->gates[i]);
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        if (plan->ops[i].is_gated)
+            open_gate(&work->gates[i]);
+    }
 }
 
 void outside_work_finish(outside_work *work)
@@ -131,7 +133,6 @@ static void wait_for_span(outside_work *work, const outside_op *op)
     options.label = "opens a gate";
     ferry_future_release(
         ferry_call(op->engine, op->executor, open_gate_call, &work->gates[op->index], &options));
-    wait_at_gate(work, op);
 }
 
 ferry_future *outside_write(outside_work *work, const outside_op *op)
@@ -141,13 +142,16 @@ ferry_future *outside_write(outside_work *work, const outside_op *op)
     for (uint32_t at = 0; at < planned->dst.size; at++)
         bytes[at] = random_plan_outside(op->plan, op->index, at);
     bool is_at_once = planned->is_tried_at_once && is_free(op);
-    if (!is_at_once)
+    void *dst = (char *)ferry_buffer_data(op->dst.buffer) + op->dst.offset_bytes;
+    if (is_at_once) {
+        user_gpu_copy(gpu_of(work, op), planned->stream, dst, bytes, op->dst.size_bytes);
+    } else {
         wait_for_span(work, op);
+        user_gpu_copy_behind(gpu_of(work, op), planned->stream, work->gates[op->index].flag, dst,
+                             bytes, op->dst.size_bytes);
+    }
     work->totals.writes_at_once += is_at_once;
     work->totals.gated_writes += !is_at_once;
-    user_gpu_copy(gpu_of(work, op), planned->stream,
-                  (char *)ferry_buffer_data(op->dst.buffer) + op->dst.offset_bytes, bytes,
-                  op->dst.size_bytes);
     ferry_future *written = record(work, op);
     ferry_status status = ferry_buffer_define(op->dst, written);
     if (status != FERRY_OK)
@@ -167,19 +171,20 @@ ferry_future *outside_read(outside_work *work, const outside_op *op, ferry_futur
     }
     if (status != FERRY_OK)
         fail(op, "waiting for the copy", status);
+    /* If it failed before it began then those before it may still be at the span. */
+    status = ferry_future_poll(copy);
+    if (status != FERRY_OK && status != FERRY_PENDING)
+        return NULL;
     work->totals.reads++;
     user_gpu_copy(gpu, planned->stream, bytes_of(work, op->index),
                   (const char *)ferry_buffer_data(op->dst.buffer) + op->dst.offset_bytes,
                   op->dst.size_bytes);
-    /* Whoever writes the span later waits until it has been read. */
+    /* Whoever writes the span later waits until it has been read. An operation that reads it would
+     * keep nobody away if the copy has failed, as then it fails too. */
     ferry_future *read = record(work, op);
-    ferry_access access = {op->dst, FERRY_READ};
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = &read;
-    options.after_count = 1;
-    options.accesses = &access;
-    options.access_count = 1;
-    ferry_future_release(ferry_nop(op->engine, &options));
+    status = ferry_buffer_define(op->dst, read);
+    if (status != FERRY_OK)
+        fail(op, "defining", status);
     return read;
 }
 

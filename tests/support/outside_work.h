@@ -11,7 +11,7 @@
 
 #define OUTSIDE_GPUS_MAX 8
 
-/* A kernel in a stream of the program's waits for it. */
+/* A kernel in a stream of the program's waits for it, and then copies if it is to. */
 typedef struct outside_gate {
     uint32_t *flag;
 } outside_gate;
@@ -55,7 +55,9 @@ ferry_future *outside_read(outside_work *work, const outside_op *op, ferry_futur
 const unsigned char *outside_read_bytes(const outside_work *work, uint32_t index);
 
 void outside_open_gate(outside_work *work, uint32_t index);
-void outside_open_gates(outside_work *work);
+
+/* Those of all events; what writes waits for its span all the same. */
+void outside_open_gates(outside_work *work, const random_plan *plan);
 
 /* Waits until all streams are done; all gates are open. */
 void outside_work_finish(outside_work *work);

@@ -337,7 +337,7 @@ static void make_outside(random_plan *plan, uint32_t index)
     bool is_event = plan->is_cut_short || plan->max_nodes != 0 || chance(plan, 40);
     op->kind = PLAN_EVENT;
     op->executor = (plan_executor)below(plan, 3);
-    if (!is_event && index > 0 && chance(plan, 60) && is_readable(plan, index)) {
+    if (!is_event && index > 0 && chance(plan, 70) && is_readable(plan, index)) {
         op->kind = PLAN_OUTSIDE_READ;
         op->dst = plan->ops[index - 1].dst;
         if (op->dst.size > PLAN_OUTSIDE_BYTES_MAX)
@@ -472,7 +472,7 @@ void random_plan_make(random_plan *plan, uint64_t seed, uint32_t gpu_count)
     open_ops open = {.count = 0}, gates = {.count = 0};
     for (uint32_t i = 0, last; i < plan->op_count; i = last + 1) {
         last = i;
-        if (gpu_count != 0 && chance(plan, 18))
+        if (gpu_count != 0 && chance(plan, i > 0 && is_readable(plan, i) ? 40 : 14))
             make_outside(plan, i);
         else if (chance(plan, 10))
             last = make_batch(plan, i);
@@ -543,7 +543,7 @@ uint32_t plan_op_accesses(const plan_op *op, plan_access accesses[PLAN_TOUCHED_M
         accesses[count++] = (plan_access){plan_src_row(op, row), FERRY_READ};
         accesses[count++] = (plan_access){plan_dst_row(op, row), FERRY_WRITE};
     }
-    if (op->kind == PLAN_DEFINE || op->kind == PLAN_OUTSIDE_WRITE)
+    if (op->kind == PLAN_DEFINE || op->kind == PLAN_OUTSIDE_WRITE || op->kind == PLAN_OUTSIDE_READ)
         accesses[count++] = (plan_access){op->dst, FERRY_WRITE};
     for (uint32_t i = 0; i < op->access_count; i++)
         accesses[count++] = op->accesses[i];

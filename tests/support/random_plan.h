@@ -38,7 +38,7 @@
     X(PLAN_BATCH, "batch") /* of the ops before it */                                              \
     X(PLAN_EVENT, "event") /* GPUs: of a stream of the program's, this and the next two */         \
     X(PLAN_OUTSIDE_WRITE, "outside write") /* there the program writes dst, and defines it */      \
-    X(PLAN_OUTSIDE_READ, "outside read")   /* it reads dst, which the copy before has written */
+    X(PLAN_OUTSIDE_READ, "outside read")   /* the copy before has written dst; it defines it anew */
 
 #define PLAN_KIND_ENUM_(name, text) name,
 typedef enum plan_kind { PLAN_KIND_MAP(PLAN_KIND_ENUM_) } plan_kind;

@@ -6,9 +6,12 @@
 #include <cuda.h>
 #include <dlfcn.h>
 #include <ferry_kernels.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests/emu/kernel.h"
 
 #define CALLS(X)                                                                                   \
     X(cuInit)                                                                                      \
@@ -29,11 +32,20 @@
     X(cuModuleGetFunction)                                                                         \
     X(cuLaunchKernel)
 
+/* For the emulator, which runs emu_kernel_user_copy_behind. */
+static const char user_ptx[] = ".version 8.0\n"
+                               ".target sm_75\n"
+                               ".address_size 64\n"
+                               ".visible .entry user_copy_behind(\n"
+                               "    .param .u64 flag, .param .u64 dst, .param .u64 src,\n"
+                               "    .param .u64 size_bytes)\n"
+                               "{ ret; }\n";
+
 struct user_gpu {
     CUdevice device;
     CUcontext context;
-    CUmodule module;
-    CUfunction wait_flag;
+    CUmodule module, user_module;
+    CUfunction wait_flag, copy_behind;
     CUstream streams[USER_STREAMS];
 };
 
@@ -119,6 +131,10 @@ user_gpu *user_gpu_open(int ordinal)
     enter(gpu);
     TRY(cuModuleLoadData, &gpu->module, ferry_kernels_ptx);
     TRY(cuModuleGetFunction, &gpu->wait_flag, gpu->module, "ferry_wait_flag");
+    if (dlsym(RTLD_DEFAULT, "emu_kernel_user_copy_behind") != NULL) {
+        TRY(cuModuleLoadData, &gpu->user_module, user_ptx);
+        TRY(cuModuleGetFunction, &gpu->copy_behind, gpu->user_module, "user_copy_behind");
+    }
     for (size_t i = 0; i < USER_STREAMS; i++)
         TRY(cuStreamCreate, &gpu->streams[i], CU_STREAM_NON_BLOCKING);
     leave();
@@ -134,6 +150,8 @@ void user_gpu_close(user_gpu *gpu)
     for (size_t i = 0; i < USER_STREAMS; i++)
         TRY(cuStreamDestroy, gpu->streams[i]);
     TRY(cuModuleUnload, gpu->module);
+    if (gpu->user_module != NULL)
+        TRY(cuModuleUnload, gpu->user_module);
     leave();
     TRY(cuDevicePrimaryCtxRelease, gpu->device);
     free(gpu);
@@ -172,6 +190,33 @@ void user_gpu_copy(user_gpu *gpu, size_t index, void *dst, const void *src, size
 {
     enter(gpu);
     TRY(cuMemcpyAsync, address(dst), address(src), size_bytes, gpu->streams[index]);
+    leave();
+}
+
+emu_kernel_function emu_kernel_user_copy_behind;
+
+__attribute__((visibility("default"))) void emu_kernel_user_copy_behind(const emu_launch *launch,
+                                                                        void **params)
+{
+    bool (*is_stopped)(const emu_launch *) = NULL;
+    void *symbol = dlsym(RTLD_DEFAULT, "emu_launch_stopped");
+    const uint32_t *flag = *(uint32_t **)params[0];
+    memcpy(&is_stopped, &symbol, sizeof is_stopped);
+    while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != 1) {
+        if (is_stopped != NULL && is_stopped(launch))
+            return;
+        (void)sched_yield();
+    }
+    memcpy(*(void **)params[1], *(void **)params[2], *(size_t *)params[3]);
+}
+
+void user_gpu_copy_behind(user_gpu *gpu, size_t index, const uint32_t *flag, void *dst,
+                          const void *src, size_t size_bytes)
+{
+    void *parameters[] = {&flag, &dst, &src, &size_bytes};
+    enter(gpu);
+    TRY(cuLaunchKernel, gpu->copy_behind, 1, 1, 1, 1, 1, 1, 0, gpu->streams[index], parameters,
+        NULL);
     leave();
 }
 
@@ -221,6 +266,12 @@ void user_gpu_wait_flag(user_gpu *gpu, size_t index, const uint32_t *flag, uint3
 void user_gpu_copy(user_gpu *gpu, size_t index, void *dst, const void *src, size_t size_bytes)
 {
     (void)gpu, (void)index, (void)dst, (void)src, (void)size_bytes;
+}
+
+void user_gpu_copy_behind(user_gpu *gpu, size_t index, const uint32_t *flag, void *dst,
+                          const void *src, size_t size_bytes)
+{
+    (void)gpu, (void)index, (void)flag, (void)dst, (void)src, (void)size_bytes;
 }
 
 void user_gpu_finish(user_gpu *gpu)
