@@ -36,9 +36,24 @@ bench_rounds bench_rounds_begin(int least, int most, int64_t budget_ns);
 /* Whether another round is due; counts it. */
 bool bench_rounds_next(bench_rounds *rounds);
 
-/* An engine, and cuda:0 on it whose progress is watched in that way. */
+/*
+ * How many of a process's streams the driver keeps apart (CUDA_DEVICE_MAX_CONNECTIONS in the
+ * environment; 8 by default, at most 32). Those beyond share, and stand behind each other's work.
+ * ferry_bench_gpu asks for 32: a case that holds one stream and measures another must not meet that
+ * by chance. gpu-hol is there to meet it, and is run with 8 too.
+ */
+#define BENCH_CONNECTIONS 32
+int bench_connections(void);
+
+/*
+ * An engine, and cuda:0 on it whose progress is watched in that way.
+ *  parked_streams  0: the default; fewer where a case has several engines at once
+ */
 ferry_engine *bench_gpu_engine(const ferry_engine_options *options, ferry_completion completion,
-                               ferry_device **device_p);
+                               uint32_t parked_streams, ferry_device **device_p);
+
+/* A logical device with few parked streams. */
+ferry_device *bench_logical_device(ferry_engine *engine, const char *name);
 
 /* "words" or "events". */
 const char *bench_completion_name(ferry_completion completion);
@@ -47,6 +62,12 @@ ferry_buffer *bench_gpu_buffer(ferry_device *device, size_t size_bytes);
 
 /* Page-locked memory on host:0. A GPU is open. */
 ferry_buffer *bench_pinned_buffer(ferry_engine *engine, size_t size_bytes);
+
+/*
+ * Has ferry meet a stream of the user's: what it makes for one at first sight may wait for all that
+ * runs, so it is made before anything holds the stream.
+ */
+void bench_stream_meet(ferry_device *device, void *stream);
 
 /* A stream of the user's waits for an operation; waits until it is issued, if need be. Returns
  * false if it had resolved before. */

@@ -126,7 +126,7 @@ static void run_direction(batch_bench *bench, const char *direction, bool is_smo
 {
     way ways[WAYS] = {
         {.name = "", .submit = submit_batch, .finish = finish_ferry},
-        {.name = "one-by-one", .submit = submit_one_by_one, .finish = finish_ferry},
+        {.name = "ferry_copy", .submit = submit_one_by_one, .finish = finish_ferry},
         {.name = "cudaMemcpyAsync", .submit = submit_bare, .finish = finish_bare},
         {.name = "cudaMemcpyBatchAsync", .submit = submit_bare_batch, .finish = finish_bare},
     };
@@ -159,7 +159,8 @@ void bench_gpu_batch(bool is_smoke)
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
     ferry_device *device;
     options.wait_spin_ns = WAIT_SPIN_NS;
-    batch_bench bench = {.engine = bench_gpu_engine(&options, FERRY_COMPLETION_DEFAULT, &device)};
+    batch_bench bench = {.engine =
+                             bench_gpu_engine(&options, FERRY_COMPLETION_DEFAULT, 0, &device)};
     bench.stream = cuda_stream_open(true);
     bench.ops = bench_alloc(SLICES * sizeof *bench.ops);
     bench.sources = bench_alloc(SLICES * sizeof *bench.sources);

@@ -151,14 +151,15 @@ typedef struct event_bench {
     size_t way_count;
 } event_bench;
 
-static void side_open(ferry_side *side, ferry_completion completion, side_kind kind)
+static void side_open(ferry_side *side, ferry_completion completion, side_kind kind, void *stream)
 {
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
     options.spin_ns = kind == SIDE_WATCHED ? LOOP_SPIN_NS : 0;
     options.wait_spin_ns = kind == SIDE_WAITED ? WAIT_SPIN_NS : -1;
-    side->engine = bench_gpu_engine(&options, completion, &side->device);
+    side->engine = bench_gpu_engine(&options, completion, 1, &side->device);
     side->source = bench_buffer(side->engine, "host:0", COPY_BYTES, 1);
     side->target = bench_buffer(side->engine, "host:1", COPY_BYTES, 0);
+    bench_stream_meet(side->device, stream);
 }
 
 static void side_close(ferry_side *side)
@@ -228,7 +229,7 @@ static void add_side(event_bench *bench, const char *name, const char *suffix,
 {
     way *added = add_way(bench, name, suffix);
     added->kind = kind;
-    side_open(&added->side, completion, kind);
+    side_open(&added->side, completion, kind, bench->stream);
 }
 
 static void add_notice(event_bench *bench, const cuda_notice *notice)

@@ -73,10 +73,11 @@ static double round_ns(device_bench *bench, void (*leg)(device_bench *bench, siz
 
 static void device_bench_open(device_bench *bench)
 {
-    bench->engine = bench_gpu_engine(NULL, FERRY_COMPLETION_DEFAULT, &bench->device);
+    bench->engine = bench_gpu_engine(NULL, FERRY_COMPLETION_DEFAULT, 0, &bench->device);
     bench->source = bench_gpu_buffer(bench->device, LEGS * COPY_BYTES);
     bench->target = bench_gpu_buffer(bench->device, LEGS * COPY_BYTES);
     bench->stream = cuda_stream_open(false);
+    bench_stream_meet(bench->device, bench->stream);
     bench->copy_stream = cuda_stream_open(true);
     bench->start = cuda_event_open(CUDA_EVENT_TIMED);
     bench->end = cuda_event_open(CUDA_EVENT_TIMED);

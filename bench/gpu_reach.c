@@ -21,7 +21,9 @@ const bench_reach bench_reaches[] = {
     {.key = {"gpu-chain", "1000-host", "ratio", "by-hand"}, .limit = 1.5},
     {.key = {"gpu-chain", "100-post", "ratio", "by-hand"}, .limit = 1.5},
 
-    {.key = {"gpu-batch", "*-post", "ratio", "one-by-one"}, .is_least = true, .limit = 5},
+    /* One by one, by hand and by ferry. */
+    {.key = {"gpu-batch", "*-post", "ratio", "cudaMemcpyAsync"}, .is_least = true, .limit = 5},
+    {.key = {"gpu-batch", "*-post", "ratio", "ferry_copy"}, .is_least = true, .limit = 5},
 
     {.key = {"gpu-pipeline", "forward", "ratio", "by-hand-highest"}, .limit = 1.05},
 
@@ -30,6 +32,8 @@ const bench_reach bench_reaches[] = {
 
     {.key = {"gpu-hol", "*-beside", "latency_ns", ""}, .limit = 5e4},
     {.key = {"gpu-hol", "*-beside-device", "latency_ns", ""}, .limit = 5e4},
+    {.key = {"gpu-hol", "*-beside-8", "latency_ns", ""}, .limit = 5e4},
+    {.key = {"gpu-hol", "*-beside-device-8", "latency_ns", ""}, .limit = 5e4},
 };
 
 const size_t bench_reach_count = sizeof bench_reaches / sizeof bench_reaches[0];

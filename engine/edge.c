@@ -53,7 +53,8 @@ void fry_edge_attach(fry_turn *turn, fry_edge *edge)
         break;
     }
     fry_edge_link(edge);
-    if (edge->nature <= FRY_EDGE_ORDER && fry_lane_can_overtake(from, to))
+    if (edge->nature <= FRY_EDGE_ORDER &&
+        fry_lane_can_overtake(from, to, (fry_edge_nature)edge->nature))
         fry_edge_move_to_device(edge);
     else
         fry_edge_hold(edge);

@@ -398,7 +398,8 @@ void fry_graph_issued(fry_turn *turn, fry_node *node)
             fry_graph_flush(node); /* who hears of it can have a device wait for it */
             edge_fire(turn, edge);
         } else if (edge->state == FRY_EDGE_HOLDING && edge->nature <= FRY_EDGE_ORDER &&
-                   edge->to->state == FRY_NODE_WAITING && fry_lane_can_overtake(node, edge->to)) {
+                   edge->to->state == FRY_NODE_WAITING &&
+                   fry_lane_can_overtake(node, edge->to, (fry_edge_nature)edge->nature)) {
             /* Not one that has failed: it will never stand on a device, and retires in order. */
             fry_edge_move_to_device(edge);
             fry_graph_let_go(turn, edge->to, node);

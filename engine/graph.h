@@ -159,7 +159,7 @@ typedef struct fry_waits {
 } fry_waits;
 
 /* Whether `to` can wait for issued `from` on its own device. */
-bool fry_lane_can_overtake(const fry_node *from, const fry_node *to);
+bool fry_lane_can_overtake(const fry_node *from, const fry_node *to, fry_edge_nature nature);
 
 /*
  * The lane that a READY copy is to be issued to, and what it waits for there. NULL: its device

@@ -253,7 +253,7 @@ static bool has_been_fetched(fry_cuda_staged *staged, fry_cuda_piece *piece)
     return true;
 }
 
-/* Sends the pieces that can be: in order. What comes from a device ends on the host. */
+/* Sends the pieces that can be, in order. What comes from a device ends on the host. */
 static bool send_pieces(fry_cuda_staged *staged)
 {
     bool has_moved = false;
@@ -625,16 +625,12 @@ static bool end(fry_cuda_staged *staged)
 static bool advance(fry_cuda_staged *staged, size_t *copied_bytes)
 {
     bool has_moved = false;
-    if (staged->phase >= FRY_CUDA_STAGED_MOVING) {
-        if (!staged->is_gate_open)
-            has_moved = open_gate(staged);
-        if (staged->is_gate_open || staged->way == FRY_CUDA_WAY_PEER)
-            has_moved |= send_pieces(staged);
-    } else {
-        /* What is left of those before has nothing to wait for; who this one waits for may wait for
-         * them. */
-        has_moved = send_pieces(staged);
-    }
+    bool is_begun = staged->phase >= FRY_CUDA_STAGED_MOVING;
+    if (is_begun && !staged->is_gate_open)
+        has_moved = open_gate(staged);
+    /* What is of operations before the current one may always go on. */
+    if (!is_begun || staged->is_gate_open || staged->way == FRY_CUDA_WAY_PEER)
+        has_moved |= send_pieces(staged);
     switch (staged->phase) {
     case FRY_CUDA_STAGED_NONE:
         return take_next(staged) || has_moved;
@@ -663,8 +659,6 @@ bool fry_cuda_staged_step(fry_cuda_staged *staged)
         fry_cuda_lose(staged->device, result, "cuCtxPushCurrent");
     for (; steps < STEPS_AT_ONCE && copied_bytes < STEP_BYTES && !is_lost(staged); steps++) {
         bool has_moved = free_pieces(staged, &copied_bytes);
-        if (staged->way == FRY_CUDA_WAY_PEER)
-            has_moved |= send_pieces(staged);
         has_moved |= advance(staged, &copied_bytes);
         if (!has_moved)
             break;

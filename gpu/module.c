@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <ferry/version.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -111,19 +112,26 @@ static fry_module_host host = {
     .futex_wake = fry_futex_wake,
 };
 
+static void __attribute__((format(printf, 2, 3))) explain(module *self, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(self->reason, sizeof self->reason, format, arguments);
+    va_end(arguments);
+}
+
 /* What is there but can't be used stays in memory: it may have started something. */
 static const fry_backend_ops *module_load(module *self, const char *path)
 {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (handle == NULL) {
         const char *why = dlerror();
-        (void)snprintf(self->reason, sizeof self->reason, "the module can't be loaded: %s",
-                       why != NULL ? why : path);
+        explain(self, "the module can't be loaded: %s", why != NULL ? why : path);
         return NULL;
     }
     void *symbol = dlsym(handle, FRY_MODULE_ENTRY);
     if (symbol == NULL) {
-        (void)snprintf(self->reason, sizeof self->reason, "%s is no module of ferry's", path);
+        explain(self, "%s is no module of ferry's", path);
         return NULL;
     }
     fry_module_entry_fn entry;
@@ -133,13 +141,11 @@ static const fry_backend_ops *module_load(module *self, const char *path)
     host.build = ferry_version();
     const fry_backend_ops *ops = entry(&host, &why);
     if (ops == NULL) {
-        (void)snprintf(self->reason, sizeof self->reason, "%s: %s", path,
-                       why != NULL ? why : "it refuses this library");
+        explain(self, "%s: %s", path, why != NULL ? why : "it refuses this library");
         return NULL;
     }
     if (strcmp(ops->name, self->name) != 0) {
-        (void)snprintf(self->reason, sizeof self->reason, "%s is the module of \"%.32s\"", path,
-                       ops->name);
+        explain(self, "%s is the module of \"%.32s\"", path, ops->name);
         return NULL;
     }
     return ops;
@@ -157,10 +163,9 @@ static const fry_backend_ops *module_open(module *self)
         return module_load(self, own);
     const char *beside = own[0] != '\0' ? own : "a folder ferry beside the library";
     if (wanted[0] != '\0')
-        (void)snprintf(self->reason, sizeof self->reason, "no module: neither %s nor %s is there",
-                       wanted, beside);
+        explain(self, "no module: neither %s nor %s is there", wanted, beside);
     else
-        (void)snprintf(self->reason, sizeof self->reason, "no module: %s is not there", beside);
+        explain(self, "no module: %s is not there", beside);
     return NULL;
 }
 

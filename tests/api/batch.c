@@ -191,6 +191,7 @@ Test(batch, each_of_many_small_copies_has_a_whole_future)
     slices_open_with(&s, FERRY_LOOP_EMBEDDED);
     ferry_future *all = submit(&s.te, s.ops, MANY, s.each, NULL);
     ids[MANY] = ferry_future_id(all);
+    settle_gpus(&s.te);
     for (size_t i = 0; i < MANY; i++) {
         ASSERT_STATUS(ferry_future_poll(s.each[i]), FERRY_OK);
         ids[i] = ferry_future_id(s.each[i]);
@@ -644,6 +645,7 @@ Test(batch, futures_outlive_the_engine)
     static slices s;
     slices_open_with(&s, FERRY_LOOP_EMBEDDED);
     ferry_future *all = submit(&s.te, s.ops, MANY, s.each, NULL);
+    settle_gpus(&s.te);
     ferry_buffer_release(s.src);
     ferry_buffer_release(s.dst);
     ASSERT_STATUS(ferry_engine_shutdown(s.te.engine, -1), FERRY_OK);

@@ -263,6 +263,7 @@ Test(batch_failures, want_of_room_refuses_rows)
 Test(batch_failures, what_is_refused_keeps_its_place)
 {
     test_engine te;
+    ONLY_ON_HOSTS(HOSTS_COPY_INLINE);
     ferry_engine_options engine_options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     engine_options.max_nodes = 2; /* a nop and the batch */
     test_engine_create(&te, &engine_options);

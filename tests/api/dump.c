@@ -42,10 +42,12 @@ static void check_engine(ferry_loop_mode loop, const char *mode)
     cr_assert_eq(dump_number(graph, "entering"), 0);
     cr_assert(json_is_false(json_object_get(graph, "starved")));
     const json_t *lanes = json_object_get(whole, "lanes");
-    cr_assert_eq(json_array_size(lanes), 4);
-    for (size_t i = 0; i < 4; i++) {
+    size_t lane_count = json_array_size(lanes);
+    cr_assert(test_devices_are_hosts() ? lane_count == 4 : lane_count > 4); /* GPUs have several */
+    for (size_t i = 0; i < lane_count; i++) {
         const json_t *lane = json_array_get(lanes, i);
-        ASSERT_WORD(lane, "device", ferry_device_name(ferry_device_at(te.engine, i)));
+        if (i < 4)
+            ASSERT_WORD(lane, "device", ferry_device_name(ferry_device_at(te.engine, i)));
         cr_assert_eq(dump_number(lane, "in_flight") + dump_number(lane, "backlog"), 0);
     }
     cr_assert_eq(json_array_size(json_object_get(whole, "nodes")), 0);
@@ -221,14 +223,14 @@ Test(dump, copies_and_what_the_buffers_make_them_wait_for)
 
     const json_t *node = dump_of(whole, held);
     ASSERT_WORD(node, "kind", "copy");
-    ASSERT_WORD(node, "device", "host:2");
+    ASSERT_WORD(node, "device", ferry_device_name(test_device_that_copies(b, a)));
     cr_assert_eq(dump_number(node, "size_bytes"), SMALL);
     cr_assert(dump_waits(node, root, "after/host"));
     cr_assert(dump_waits(dump_of(whole, reads), held, "read/host"));
     cr_assert(dump_waits(dump_of(whole, writes), held, "order/host"));
     const json_t *define = json_array_get(json_object_get(whole, "nodes"), 3);
     ASSERT_WORD(define, "kind", "define");
-    ASSERT_WORD(define, "device", "host:1");
+    ASSERT_WORD(define, "device", ferry_device_name(ferry_buffer_device(c)));
     cr_assert_eq(dump_number(define, "size_bytes"), 60);
     cr_assert(dump_waits(define, reads, "order/host"));
     json_decref(whole);
@@ -477,7 +479,7 @@ Test(dump, poisoned_spans_name_who_is_to_blame_until_they_are_healed)
     const json_t *poison = poison_at(whole, 100);
     cr_assert_not_null(poison);
     cr_assert_eq(dump_number(poison, "end"), 150);
-    ASSERT_WORD(poison, "device", "host:3");
+    ASSERT_WORD(poison, "device", ferry_device_name(ferry_buffer_device(dst)));
     ASSERT_WORD(poison, "status", "FERRY_E_CANCELLED");
     ASSERT_WORD(poison, "label", "shard \"7\"");
     cr_assert_eq((uint64_t)dump_number(poison, "op"), ferry_future_id(copy));

@@ -307,7 +307,9 @@ static void handles_outlive(ferry_loop_mode loop)
     ASSERT_STATUS(ferry_future_error(refused)->status, FERRY_E_INVALID);
     ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_OK, NULL), FERRY_E_SHUTDOWN);
     cr_assert(is_filled(buffer, 0, 100, 1));
-    cr_assert_str_eq(ferry_device_name(ferry_buffer_device(buffer)), "host:0");
+    char name[TEST_DEVICE_NAME_BYTES];
+    test_device_name(0, name);
+    cr_assert_str_eq(ferry_device_name(ferry_buffer_device(buffer)), name);
     counted_waiter waiters[2];
     for (int i = 0; i < 2; i++) {
         counted_waiter_init(&waiters[i], NULL);

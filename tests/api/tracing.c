@@ -62,6 +62,13 @@ static const ferry_trace_record *find(const sink *self, uint64_t op, ferry_trace
     return NULL;
 }
 
+/* Of one that does not run in the call that submits it. A GPU does not tell when one begins. */
+static const char *life_of_copy(void)
+{
+    return test_devices_are_hosts() ? "submitted ready issued begun fired resolved quiet"
+                                    : "submitted ready issued fired resolved quiet";
+}
+
 Test(tracing, a_copy_tells_its_whole_life_in_order)
 {
     static sink self;
@@ -84,8 +91,7 @@ Test(tracing, a_copy_tells_its_whole_life_in_order)
     ASSERT_STATUS(ferry_future_wait(copy, -1), FERRY_OK);
     settle(&te);
     uint64_t op = ferry_future_id(copy);
-    cr_assert_str_eq(life_of(self.records, self.count, op),
-                     "submitted ready issued begun fired resolved quiet");
+    cr_assert_str_eq(life_of(self.records, self.count, op), life_of_copy());
     const ferry_trace_record *submitted = find(&self, op, FERRY_TRACE_SUBMITTED);
     const ferry_trace_record *ready = find(&self, op, FERRY_TRACE_READY);
     const ferry_trace_record *resolved = find(&self, op, FERRY_TRACE_RESOLVED);
@@ -93,7 +99,9 @@ Test(tracing, a_copy_tells_its_whole_life_in_order)
     cr_assert_eq(submitted->size_bytes, BIG);
     cr_assert_str_eq(submitted->label, "weights");
     cr_assert_eq(submitted->kind, FERRY_OP_COPY);
-    cr_assert_eq(submitted->device, 2);
+    ferry_device_info place = FERRY_DEVICE_INFO_INIT;
+    ASSERT_STATUS(ferry_device_describe(test_device_that_copies(dst, src), &place), FERRY_OK);
+    cr_assert_eq(submitted->device, place.index);
     cr_assert_eq(submitted->flow, op);
     cr_assert_eq(submitted->status, FERRY_PENDING);
     cr_assert_eq(ready->waited_for, ferry_future_id(after));
@@ -122,8 +130,7 @@ Test(tracing, operations_that_wait_for_nothing_tell_the_same_life)
     settle(&te);
     cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(small)),
                      "submitted ready issued fired resolved quiet");
-    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(big)),
-                     "submitted ready issued begun fired resolved quiet");
+    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(big)), life_of_copy());
     cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(nop)),
                      "submitted ready issued resolved quiet");
     cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(call)),

@@ -95,8 +95,11 @@ static void deactivate(CUcontext context)
     emu_context_fail(context, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     while (is_working(context))
         pthread_cond_wait(&emu.quiet, &emu.mutex);
-    while (!LIST_EMPTY(&context->streams))
-        emu_stream_destroy(LIST_FIRST(&context->streams));
+    while ((stream = LIST_FIRST(&context->streams)) != NULL) {
+        emu_stream_unlist(stream);
+        if (!stream->object.destroyed)
+            emu_stream_destroy(stream);
+    }
     context->legacy = NULL;
     for (event = LIST_FIRST(&emu.events); event != NULL; event = next_event) {
         next_event = LIST_NEXT(event, entry);

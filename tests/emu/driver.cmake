@@ -4,7 +4,7 @@
 ferry_emu_program(driver_faults emu_cuda)
 ferry_emu_faults(driver_faults freed copy_after_free past_the_end memset_past_the_end
     last_row_past_the_end value_after_free double_free free_under_copy copy_behind_free
-    free_pool_memory free_host_under_copy unregister_under_copy)
+    free_pool_memory free_under_peer context_under_peer free_host_under_copy unregister_under_copy)
 ferry_emu_faults(driver_faults unordered write_write read_write columns between_rows
     batch_writes_twice batch_reads_what_it_writes memset_beside_copy value_beside_copy peer
     legacy_after legacy_before recorded_too_early chain used_often host_waits alloc_elsewhere)
@@ -25,7 +25,7 @@ ferry_emu_test(driver_tour.timing COMMAND $<TARGET_FILE:emu_driver_tour>
 
 ferry_emu_program(driver_stepped emu_cuda)
 foreach(case hold last_record legacy full calls_fail operation_fails device_lost hang memory_limit
-        leave counted context_with_work)
+        leave counted destroyed_stream context_with_work)
     ferry_emu_test(driver_stepped.${case} COMMAND $<TARGET_FILE:emu_driver_stepped> ${case})
 endforeach()
 # A ; parts commands of the script, and would part the list of variables.
@@ -34,3 +34,8 @@ ferry_emu_test(driver_stepped.script COMMAND env
     $<TARGET_FILE:emu_driver_stepped> script)
 ferry_emu_test(driver_stepped.priorities COMMAND $<TARGET_FILE:emu_driver_stepped> priorities
     ENVIRONMENT "FERRY_EMU_TIMING=1")
+
+ferry_emu_program(driver_random emu_cuda)
+ferry_emu_test(driver_random COMMAND $<TARGET_FILE:emu_driver_random> 60)
+ferry_emu_test(driver_random.delayed COMMAND $<TARGET_FILE:emu_driver_random> 20
+    ENVIRONMENT "FERRY_EMU_SEED=7")

@@ -131,7 +131,8 @@ typedef struct emu_waiter {
 
 struct CUstream_st {
     emu_object object;
-    LIST_ENTRY(CUstream_st) entry; /* its context's */
+    LIST_ENTRY(CUstream_st) entry; /* its context's, until what stands in it is done */
+    bool listed;
     CUcontext context;
     uint64_t id; /* unique in the process */
     unsigned flags;
@@ -160,6 +161,8 @@ CUresult emu_stream_find(CUstream handle, CUstream *stream_p); /* with the lock 
 CUresult emu_stream_create(CUcontext context, unsigned flags, int priority, CUstream *stream_p);
 /* Takes the handle away; what stands in the stream still runs. With the lock. */
 void emu_stream_destroy(CUstream stream);
+/* Takes it out of its context's list, if it is there. With the lock. */
+void emu_stream_unlist(CUstream stream);
 /* Wakes the threads of all streams, or of one device's, to look at the state anew. With the lock.
  */
 void emu_streams_wake(const emu_device *device);

@@ -14,18 +14,19 @@
  * is destroyed takes what has not begun with it. What a call waits for:
  *   - asynchronous copies from pageable memory return when it is staged, up to 64 KiB; above that,
  *     and into pageable memory, and from host to host, when they are done;
- *   - synchronous copies when they are done, but between devices at once, as memsets of device
- * memory;
- *   - cuMemFree when its context has nothing left to do.
+ *   - synchronous copies when they are done, but between devices at once, as are memsets;
+ *   - cuMemFree and cuMemFreeHost when the memory's context has nothing left to do;
+ *   - a kernel's first launch, which loads it, likewise, unless a test holds something.
  *
  * WHAT IS CAUGHT. One line on stderr, "emu: caught WHAT: details", and abort(); with
  * FERRY_EMU_CATCH=count it is only counted.
- *   freed       an operation touches device or pinned memory that is not allocated, when it is
- * issued or when it runs; memory is freed or unregistered while an operation that touches it is not
- * done, or, for cuMemFreeAsync, in no order before it unordered   an operation is issued while
- * another is not done that touches the same bytes, one of them writes, and neither streams nor
- * events order the two. Rows are taken exactly, and the copies of a batch stand in no order among
- * each other (they run shuffled). Memory that is used in no order behind its cuMemAllocAsync
+ *   freed       an operation touches device or pinned memory that is not allocated, as it is
+ *               issued or as it runs; memory is freed or unregistered while an operation that
+ *               touches it is not done, or, with cuMemFreeAsync, in no order before it
+ *   unordered   an operation is issued while another is not done that touches the same bytes,
+ *               one of them writes, and neither streams nor events order the two. Rows are taken
+ *               exactly, and the copies of a batch stand in no order among each other (they run
+ *               shuffled). Also memory that is used in no order behind its cuMemAllocAsync
  *   unrecorded  an event is queried, synchronised or waited for that was never recorded
  *   capture     what a capture forbids
  *   misuse      a handle that was destroyed; an event recorded on a stream of another context; a
@@ -36,18 +37,19 @@
  * WHAT IT CANNOT SEE
  *   - The host's own reads and writes of memory.
  *   - Races with what is done already: two operations that nothing orders are caught if the first
- *     is not done when the second is issued. Tests make that certain with emu_hold, or likelier
- * with many seeds. So is an order that the host makes with the memory it polls: what it waited for
- * is done, and no longer looked at.
- *   - An order between streams that is made by cuStreamWaitValue alone: what the waiting stream
- * does then counts as unordered while the writing stream's operations are not done.
+ *     is not done when the second is issued. emu_hold makes that certain, many seeds make it
+ *     likelier. Nor an order that the host makes by polling memory: what is done is no longer
+ *     looked at. Copies and kernels count as undone until they are over, also where the host has
+ *     polled their last byte; a written value is there when its operation is done, not earlier.
+ *   - An order between streams that cuStreamWaitValue alone makes: what the waiting stream does
+ *     counts as unordered while the writing stream's operations are not done.
  *   - What kernels touch that do not declare it (kernel.h).
- *   - Misuse that hardware allows for now: alignment, how fast things are, memory that another
- *     process maps; per-thread default streams of programs that were compiled for them (their calls
- *     have other names); managed memory, arrays, IPC, virtual memory, external semaphores: none is
- *     there. Allocations while capturing give CUDA_ERROR_NOT_SUPPORTED.
+ *   - Misuse that hardware allows for now, as of alignment, and how fast things are.
+ * Not there: managed memory, arrays, IPC, virtual memory, external semaphores, the other names that
+ * calls have in programs compiled for per-thread default streams. Allocations while a stream is
+ * captured give CUDA_ERROR_NOT_SUPPORTED.
  *
- * THE ENVIRONMENT, read by cuInit:
+ * THE ENVIRONMENT, read when the library is loaded, or by cuInit:
  *   FERRY_EMU_DEVICES=n  devices, 1 to 8; 2 if not given
  *   FERRY_EMU_CATCH=count  catches are only counted
  *   FERRY_EMU_SEED=n     operations are delayed at random places, from this seed; 0: they are not

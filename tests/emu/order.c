@@ -157,8 +157,7 @@ static void link_one(emu_access *access)
 {
     access->most_end = access->end;
     access->linked = true;
-    RB_INSERT(access_tree, &accesses, access);
-    access_augment(access);
+    RB_INSERT(access_tree, &accesses, access); /* which augments its parent, if it has one */
 }
 
 static void unlink_one(emu_access *access)

@@ -15,9 +15,35 @@ static CUresult get_proc_address_v1(const char *name, void **address_p, int vers
     return cuGetProcAddress(name, address_p, version, flags, NULL);
 }
 
+static CUresult context_create_v2(CUcontext *context_p, unsigned int flags, CUdevice ordinal)
+{
+    return cuCtxCreate(context_p, NULL, flags, ordinal);
+}
+
+static CUresult context_create_v3(CUcontext *context_p, CUexecAffinityParam *params, int count,
+                                  unsigned int flags, CUdevice ordinal)
+{
+    if (params != NULL || count != 0)
+        return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+    return cuCtxCreate(context_p, NULL, flags, ordinal);
+}
+
+static CUresult copy_batch_v1(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                              CUmemcpyAttributes *attributes, size_t *attribute_indexes,
+                              size_t attribute_count, size_t *failed_index_p, CUstream stream)
+{
+    if (failed_index_p != NULL)
+        *failed_index_p = SIZE_MAX; /* not one of the copies */
+    return cuMemcpyBatchAsync(dsts, srcs, sizes, count, attributes, attribute_indexes,
+                              attribute_count, stream);
+}
+
 /* Later forms of a name stand behind earlier ones. */
 static const function functions[] = {
     {"cuGetProcAddress", 11030, (void *)get_proc_address_v1},
+    {"cuCtxCreate", 3020, (void *)context_create_v2},
+    {"cuCtxCreate", 11040, (void *)context_create_v3},
+    {"cuMemcpyBatchAsync", 12080, (void *)copy_batch_v1},
 #define FUNCTION(name, version, traits) {#name, version, (void *)name},
     EMU_CALLS(FUNCTION)
 #undef FUNCTION

@@ -3,6 +3,7 @@
 #include "tests/emu/driver.h"
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -301,7 +302,10 @@ static bool is_over(CUstream stream)
 static void *thread_main(void *arg)
 {
     const CUstream stream = arg;
+    char name[16]; /* as long as names of threads may be */
 
+    snprintf(name, sizeof name, "emu-stream-%u", (unsigned)(stream->id % 10000));
+    pthread_setname_np(pthread_self(), name);
     emu_lock();
     while (!is_over(stream)) {
         emu_operation *const operation = TAILQ_FIRST(&stream->queue);
@@ -323,6 +327,7 @@ static void *thread_main(void *arg)
         emu_operation_free(operation);
     }
     stream->has_thread = false;
+    emu_stream_unlist(stream);
     emu_object_drop(stream);
     emu_unlock();
     return NULL;

@@ -29,15 +29,24 @@ CUresult emu_stream_create(CUcontext context, unsigned flags, int priority, CUst
     pthread_cond_init(&stream->work, NULL);
     stream->awaits.wake = &stream->work;
     LIST_INSERT_HEAD(&context->streams, stream, entry);
+    stream->listed = true;
     *stream_p = stream;
     return CUDA_SUCCESS;
+}
+
+void emu_stream_unlist(CUstream stream)
+{
+    if (stream->listed)
+        LIST_REMOVE(stream, entry);
+    stream->listed = false;
 }
 
 void emu_stream_destroy(CUstream stream)
 {
     if (stream->capture != NULL)
         emu_capture_forget_stream(stream);
-    LIST_REMOVE(stream, entry);
+    if (!stream->has_thread) /* else it does so when it ends */
+        emu_stream_unlist(stream);
     if (!stream->legacy && stream->owner_thread == 0)
         emu.counters.live_streams--;
     emu_object_destroy(stream);

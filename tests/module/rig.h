@@ -58,7 +58,8 @@ typedef struct rig {
  * contexts live until rig_close. */
 void rig_open(rig *self);
 
-/* Stops and destroys the backend; nothing of the driver's is left. */
+/* Stops the backend, once what is being freed is, and destroys it; nothing of the driver's is left.
+ */
 void rig_close(rig *self);
 
 /* NULL sets `error`, and *status_p if that is not NULL. */
@@ -96,6 +97,17 @@ char *rig_on_gpu(int ordinal, size_t size_bytes, int fill);
 void rig_free_pinned(char *memory);
 void rig_free_on_gpu(char *memory);
 bool rig_is_all(const char *memory, int fill, size_t size_bytes);
+
+typedef struct rig_test {
+    const char *name;
+    void (*run)(void);
+} rig_test;
+
+/*
+ * Runs each test in a process of its own, or in this one that which the arguments name: a driver is
+ * not for a fork's child, and a lost device is lost for good. Returns main's result.
+ */
+int rig_run_apart(int count, char **arguments, const rig_test *tests, size_t test_count);
 
 static inline uint64_t rig_calls(const char *name)
 {

@@ -105,6 +105,13 @@ static inline void settle(const test_engine *te)
     } while (test_devices_settle());
 }
 
+/* What a host has done when the call returns a GPU has done when it has settled. */
+static inline void settle_gpus(const test_engine *te)
+{
+    if (!test_devices_are_hosts())
+        settle(te);
+}
+
 /* ---- operations ---- */
 
 static inline ferry_promise *test_promise(const test_engine *te)
@@ -165,6 +172,13 @@ static inline ferry_buffer *test_buffer(const test_engine *te, size_t device, si
                   FERRY_OK);
     memset(ferry_buffer_data(buffer), fill, size_bytes);
     return buffer;
+}
+
+/* Whose stream a copy is on: of two hosts that which it goes to, of two GPUs that which has it. */
+static inline ferry_device *test_device_that_copies(const ferry_buffer *dst,
+                                                    const ferry_buffer *src)
+{
+    return ferry_buffer_device(test_devices_are_hosts() ? dst : src);
 }
 
 static inline ferry_span span_of(ferry_buffer *buffer, size_t offset_bytes, size_t size_bytes)

@@ -177,6 +177,50 @@ static void free_pool_memory(bool faulty)
     OK(cuMemFree(memory));
 }
 
+/* It waits for its context, but what another device does with the memory is not that. */
+static void free_under_peer(bool faulty)
+{
+    CUcontext here, there;
+    CUdeviceptr memory = new_memory(), elsewhere;
+    CUstream stream;
+
+    OK(cuCtxGetCurrent(&here));
+    OK(cuDevicePrimaryCtxRetain(&there, 1));
+    OK(cuCtxPushCurrent(there));
+    elsewhere = new_memory();
+    stream = NEW_STREAM;
+    hold();
+    OK(cuMemcpyPeerAsync(elsewhere, there, memory, here, BYTES, stream));
+    if (!faulty) {
+        release();
+        OK(cuStreamSynchronize(stream));
+    }
+    OK(cuMemFree(memory));
+}
+
+/* Seen when the copy runs: the memory went with its context. */
+static void context_under_peer(bool faulty)
+{
+    CUcontext here, own;
+    CUdeviceptr memory, elsewhere = new_memory();
+    CUstream stream = NEW_STREAM;
+
+    OK(cuCtxGetCurrent(&here));
+    OK(cuCtxCreate(&own, NULL, 0, 1));
+    memory = new_memory();
+    hold();
+    OK(cuMemcpyPeerAsync(elsewhere, here, memory, own, BYTES, stream));
+    if (!faulty) {
+        release();
+        OK(cuStreamSynchronize(stream));
+        OK(cuCtxDestroy(own));
+    } else {
+        OK(cuCtxDestroy(own));
+        release();
+        OK(cuStreamSynchronize(stream));
+    }
+}
+
 static void free_host_under_copy(bool faulty)
 {
     CUstream stream = NEW_STREAM;
@@ -606,6 +650,8 @@ static const fault faults[] = {
     FAULT(free_under_copy),
     FAULT(copy_behind_free),
     FAULT(free_pool_memory),
+    FAULT(free_under_peer),
+    FAULT(context_under_peer),
     FAULT(free_host_under_copy),
     FAULT(unregister_under_copy),
     FAULT(write_write),

@@ -283,6 +283,25 @@ static void counted(void)
     CHECK(counters().caught == 1);
 }
 
+static void count_up(void *arg)
+{
+    atomic_fetch_add((_Atomic(int) *)arg, 1);
+}
+
+/* A stream that was destroyed while it was held back still does its work, and counts as undone. */
+static void destroyed_stream(void)
+{
+    _Atomic(int) count = 0;
+
+    emu_hold();
+    OK(cuLaunchHostFunc(a, count_up, &count));
+    OK(cuStreamDestroy(a));
+    CHECK(counters().live_streams == 1 && count == 0);
+    emu_release();
+    OK(cuCtxSynchronize());
+    CHECK(count == 1);
+}
+
 /* A context that is destroyed takes its pending work with it. */
 static void context_with_work(void)
 {
@@ -320,6 +339,7 @@ static const struct {
     {"priorities", priorities},
     {"leave", leave},
     {"counted", counted},
+    {"destroyed_stream", destroyed_stream},
     {"context_with_work", context_with_work},
 };
 

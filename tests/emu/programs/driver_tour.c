@@ -473,8 +473,7 @@ static void destroyed_at_work(void)
         OK(cuLaunchHostFunc(stream, count_up, &count));
     OK(cuStreamDestroy(stream));
     OK(cuCtxSynchronize());
-    while (atomic_load(&count) != 100)
-        sched_yield();
+    CHECK(count == 100);
 }
 
 static void *own_default_stream(void *arg)

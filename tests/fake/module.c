@@ -7,8 +7,8 @@
  *   FAKE_NAME         the backend that it is
  *   FAKE_ENTRY        what it calls its entry
  */
-#include "tests/support/fake_module.h"
 #include "gpu/module.h"
+#include "tests/support/fake_module.h"
 
 #include <ferry/info.h>
 #include <pthread.h>
@@ -33,6 +33,13 @@
 __attribute__((visibility("default"))) fake_module fake_module_state = {.gpus = 1};
 
 static const fry_module_host *host;
+
+static void gate_pass(void)
+{
+    atomic_fetch_add(&fake_module_state.at_gate, 1);
+    while (atomic_load(&fake_module_state.is_gated))
+        (void)sched_yield();
+}
 
 /* ---- memory: which is whose ---- */
 
@@ -109,6 +116,11 @@ struct fry_backend {
     fake_device *devices[DEVICES_MAX];
     size_t device_count;
     bool is_stopped;
+    /* Its thread, which tells the engine of what has fired. */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool has_news, is_ending;
 };
 
 static fake_device *fake_of(fry_device *device)
@@ -175,6 +187,8 @@ static bool fake_memory_is_pinned(fry_device *device, const void *memory, size_t
     (void)device;
     range found;
     atomic_fetch_add(&fake_module_state.pinned_asked, 1);
+    if (atomic_load(&fake_module_state.gates_pinned))
+        gate_pass();
     return range_find(memory, size_bytes, &found) && found.device == NULL;
 }
 
@@ -199,6 +213,31 @@ static fry_stream *fake_copy_stream(fry_device *dst, fry_device *src, bool is_pa
     return &fake_of(of)->streams[is_own ? 2 : is_pageable ? 1 : 0].stream;
 }
 
+static void tell(fry_backend *self, bool is_ending)
+{
+    (void)pthread_mutex_lock(&self->lock);
+    self->has_news = true;
+    self->is_ending = is_ending;
+    (void)pthread_cond_signal(&self->changed);
+    (void)pthread_mutex_unlock(&self->lock);
+}
+
+static void *tell_engine(void *arg)
+{
+    fry_backend *self = arg;
+    for (bool is_over = false; !is_over;) {
+        (void)pthread_mutex_lock(&self->lock);
+        while (!self->has_news)
+            (void)pthread_cond_wait(&self->changed, &self->lock);
+        self->has_news = false;
+        is_over = self->is_ending;
+        (void)pthread_mutex_unlock(&self->lock);
+        if (!is_over)
+            self->options.notify.fn(self->options.notify.arg);
+    }
+    return NULL;
+}
+
 static bool fake_copy_inline(fry_stream *stream, const fry_copy *copy)
 {
     (void)stream, (void)copy;
@@ -217,6 +256,7 @@ static ferry_status fake_copy(fry_stream *stream, const fry_copy *copy, const fr
     fake_stream *self = (fake_stream *)(void *)stream;
     atomic_fetch_add(&fake_module_state.copies[self - fake_of(stream->device)->streams], 1);
     *sequence_p = ++stream->issued;
+    tell(fake_of(stream->device)->backend, false);
     return FERRY_OK;
 }
 
@@ -266,13 +306,6 @@ static const fry_device_ops fake_device_ops = {
 
 /* ---- the backend ---- */
 
-static void gate_pass(void)
-{
-    atomic_fetch_add(&fake_module_state.at_gate, 1);
-    while (atomic_load(&fake_module_state.is_gated))
-        (void)sched_yield();
-}
-
 static uint32_t fake_probe(const char **reason)
 {
     int gpus = atomic_load(&fake_module_state.gpus);
@@ -293,6 +326,10 @@ static ferry_status fake_open(const fry_memory *memory, const fry_backend_option
         return FERRY_E_NO_MEMORY;
     self->memory = *memory;
     self->options = *options;
+    (void)pthread_mutex_init(&self->lock, NULL);
+    (void)pthread_cond_init(&self->changed, NULL);
+    if (pthread_create(&self->thread, NULL, tell_engine, self) != 0)
+        abort();
     *backend_p = self;
     return FERRY_OK;
 }
@@ -333,6 +370,8 @@ static ferry_status fake_stop(fry_backend *self)
         atomic_fetch_sub(&fake_module_state.busy_stops, 1);
         return FERRY_E_BUSY;
     }
+    tell(self, true);
+    (void)pthread_join(self->thread, NULL);
     self->is_stopped = true;
     return FERRY_OK;
 }
