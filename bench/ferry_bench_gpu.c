@@ -7,6 +7,7 @@
 #include <argp.h>
 #include <ctype.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,6 +135,7 @@ static void print_machine(const command_line *line)
                   facts->is_emulated, "multiprocessors", facts->multiprocessors, "memory_bytes",
                   (json_int_t)facts->memory_bytes, "peak_clock_mhz", facts->clock_khz / 1000,
                   "peak_memory_clock_mhz", facts->memory_clock_khz / 1000);
+    (void)json_object_set_new(run, "connections", json_integer(bench_connections()));
     set_version(run, "driver_cuda", facts->driver_version);
     set_version(run, "runtime_cuda", facts->runtime_version);
     (void)json_object_set_new(run, "ferry", json_string(ferry_version()));
@@ -179,9 +181,19 @@ static void run_cases(const command_line *line)
     }
 }
 
+/* Before CUDA is: it looks once. What the user has set stays. */
+static void ask_for_connections(void)
+{
+    char text[16];
+    (void)snprintf(text, sizeof text, "%d", BENCH_CONNECTIONS);
+    if (setenv("CUDA_DEVICE_MAX_CONNECTIONS", text, 0) != 0)
+        bench_fail("cannot set an environment variable");
+}
+
 int main(int argc, char **argv)
 {
     command_line line = {0};
+    ask_for_connections();
     error_t error = argp_parse(&parser, argc, argv, 0, NULL, &line);
     if (error != 0)
         bench_fail("%s", strerror(error));

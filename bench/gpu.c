@@ -3,6 +3,10 @@
 
 #include "bench/rivals/cuda.h"
 
+#include <stdlib.h>
+
+#define FEW_PARKED_STREAMS 2
+
 bench_rounds bench_rounds_begin(int least, int most, int64_t budget_ns)
 {
     return (bench_rounds){.least = least, .most = most, .end_ns = bench_now_ns() + budget_ns};
@@ -16,17 +20,37 @@ bool bench_rounds_next(bench_rounds *rounds)
     return is_due;
 }
 
-ferry_engine *bench_gpu_engine(const ferry_engine_options *options, ferry_completion completion,
-                               ferry_device **device_p)
+int bench_connections(void)
 {
-    ferry_engine *engine = bench_engine_open(options);
-    ferry_device_options device_options = FERRY_DEVICE_OPTIONS_INIT;
-    device_options.completion = completion;
+    const char *text = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    return text == NULL ? 8 : (int)strtol(text, NULL, 10);
+}
+
+static ferry_device *open_device(ferry_engine *engine, const char *name,
+                                 ferry_completion completion, uint32_t parked_streams)
+{
+    ferry_device_options options = FERRY_DEVICE_OPTIONS_INIT;
+    options.completion = completion;
+    options.parked_streams = parked_streams;
+    ferry_device *device = NULL;
     ferry_error *error = NULL;
-    ferry_status status = ferry_device_open(engine, "cuda:0", &device_options, device_p, &error);
+    ferry_status status = ferry_device_open(engine, name, &options, &device, &error);
     if (status != FERRY_OK)
         bench_fail("ferry_device_open: %s: %s", ferry_status_name(status), error->message);
+    return device;
+}
+
+ferry_engine *bench_gpu_engine(const ferry_engine_options *options, ferry_completion completion,
+                               uint32_t parked_streams, ferry_device **device_p)
+{
+    ferry_engine *engine = bench_engine_open(options);
+    *device_p = open_device(engine, "cuda:0", completion, parked_streams);
     return engine;
+}
+
+ferry_device *bench_logical_device(ferry_engine *engine, const char *name)
+{
+    return open_device(engine, name, FERRY_COMPLETION_DEFAULT, FEW_PARKED_STREAMS);
 }
 
 const char *bench_completion_name(ferry_completion completion)

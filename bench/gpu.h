@@ -36,9 +36,24 @@ bench_rounds bench_rounds_begin(int least, int most, int64_t budget_ns);
 /* Whether another round is due; counts it. */
 bool bench_rounds_next(bench_rounds *rounds);
 
-/* An engine, and cuda:0 on it whose progress is watched in that way. */
+/*
+ * How many of a process's streams the driver keeps apart (CUDA_DEVICE_MAX_CONNECTIONS in the
+ * environment; 8 by default, at most 32). Those beyond share, and stand behind each other's work.
+ * ferry_bench_gpu asks for 32: a case that holds one stream and measures another must not meet that
+ * by chance. gpu-hol is there to meet it, and is run with 8 too.
+ */
+#define BENCH_CONNECTIONS 32
+int bench_connections(void);
+
+/*
+ * An engine, and cuda:0 on it whose progress is watched in that way.
+ *  parked_streams  0: the default; fewer where a case has several engines at once
+ */
 ferry_engine *bench_gpu_engine(const ferry_engine_options *options, ferry_completion completion,
-                               ferry_device **device_p);
+                               uint32_t parked_streams, ferry_device **device_p);
+
+/* A logical device with few parked streams. */
+ferry_device *bench_logical_device(ferry_engine *engine, const char *name);
 
 /* "words" or "events". */
 const char *bench_completion_name(ferry_completion completion);

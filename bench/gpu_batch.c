@@ -159,7 +159,8 @@ void bench_gpu_batch(bool is_smoke)
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
     ferry_device *device;
     options.wait_spin_ns = WAIT_SPIN_NS;
-    batch_bench bench = {.engine = bench_gpu_engine(&options, FERRY_COMPLETION_DEFAULT, &device)};
+    batch_bench bench = {.engine =
+                             bench_gpu_engine(&options, FERRY_COMPLETION_DEFAULT, 0, &device)};
     bench.stream = cuda_stream_open(true);
     bench.ops = bench_alloc(SLICES * sizeof *bench.ops);
     bench.sources = bench_alloc(SLICES * sizeof *bench.sources);

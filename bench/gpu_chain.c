@@ -152,8 +152,8 @@ static void chain_bench_open(chain_bench *bench)
 {
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
     options.wait_spin_ns = -1;
-    bench->engine = bench_gpu_engine(&options, FERRY_COMPLETION_DEFAULT, &bench->devices[0]);
-    bench->devices[1] = bench_device(bench->engine, "cuda:0/1");
+    bench->engine = bench_gpu_engine(&options, FERRY_COMPLETION_DEFAULT, 0, &bench->devices[0]);
+    bench->devices[1] = bench_logical_device(bench->engine, "cuda:0/1");
     for (size_t i = 0; i < BUFFERS; i++)
         bench->buffers[i] = bench_gpu_buffer(bench->devices[i / 2], COPY_BYTES);
     bench->stream = cuda_stream_open(false);

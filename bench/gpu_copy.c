@@ -139,7 +139,7 @@ static void copy_bench_open(copy_bench *bench)
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
     ferry_device *device;
     options.wait_spin_ns = WAIT_SPIN_NS;
-    bench->engine = bench_gpu_engine(&options, FERRY_COMPLETION_DEFAULT, &device);
+    bench->engine = bench_gpu_engine(&options, FERRY_COMPLETION_DEFAULT, 0, &device);
     bench->stream = cuda_stream_open(true); /* ferry's from device to device has that priority */
     bench->buffer_bytes = (bench->is_smoke ? 4 : 1024) * MEBIBYTE;
     bench->pinned = bench_pinned_buffer(bench->engine, bench->buffer_bytes);

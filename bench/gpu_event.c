@@ -156,7 +156,7 @@ static void side_open(ferry_side *side, ferry_completion completion, side_kind k
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
     options.spin_ns = kind == SIDE_WATCHED ? LOOP_SPIN_NS : 0;
     options.wait_spin_ns = kind == SIDE_WAITED ? WAIT_SPIN_NS : -1;
-    side->engine = bench_gpu_engine(&options, completion, &side->device);
+    side->engine = bench_gpu_engine(&options, completion, 1, &side->device);
     side->source = bench_buffer(side->engine, "host:0", COPY_BYTES, 1);
     side->target = bench_buffer(side->engine, "host:1", COPY_BYTES, 0);
     bench_stream_meet(side->device, stream);

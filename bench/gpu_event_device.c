@@ -73,7 +73,7 @@ static double round_ns(device_bench *bench, void (*leg)(device_bench *bench, siz
 
 static void device_bench_open(device_bench *bench)
 {
-    bench->engine = bench_gpu_engine(NULL, FERRY_COMPLETION_DEFAULT, &bench->device);
+    bench->engine = bench_gpu_engine(NULL, FERRY_COMPLETION_DEFAULT, 0, &bench->device);
     bench->source = bench_gpu_buffer(bench->device, LEGS * COPY_BYTES);
     bench->target = bench_gpu_buffer(bench->device, LEGS * COPY_BYTES);
     bench->stream = cuda_stream_open(false);

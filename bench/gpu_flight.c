@@ -11,7 +11,7 @@ void bench_flight_open(bench_flight *flight, const ferry_engine_options *options
                        ferry_completion completion, size_t count)
 {
     *flight = (bench_flight){.count = count};
-    flight->engine = bench_gpu_engine(options, completion, &flight->device);
+    flight->engine = bench_gpu_engine(options, completion, 0, &flight->device);
     flight->source = bench_pinned_buffer(flight->engine, count * COPY_BYTES);
     flight->target = bench_gpu_buffer(flight->device, count * COPY_BYTES);
     flight->copies = bench_alloc(count * sizeof(ferry_future *));

@@ -215,7 +215,7 @@ static void upload_floats(void *target, size_t count, float limit, uint64_t seed
 static void open_stage(pipeline_bench *bench, size_t stage)
 {
     static const char *const names[STAGES] = {"cuda:0", "cuda:0/1", "cuda:0/2", "cuda:0/3"};
-    bench->devices[stage] = bench_device(bench->engine, names[stage]);
+    bench->devices[stage] = bench_logical_device(bench->engine, names[stage]);
     for (size_t i = 0; i < 2; i++) {
         bench->in[stage][i] = bench_gpu_buffer(bench->devices[stage], activation_bytes(bench));
         bench->out[stage][i] = bench_gpu_buffer(bench->devices[stage], activation_bytes(bench));

@@ -32,6 +32,8 @@ const bench_reach bench_reaches[] = {
 
     {.key = {"gpu-hol", "*-beside", "latency_ns", ""}, .limit = 5e4},
     {.key = {"gpu-hol", "*-beside-device", "latency_ns", ""}, .limit = 5e4},
+    {.key = {"gpu-hol", "*-beside-8", "latency_ns", ""}, .limit = 5e4},
+    {.key = {"gpu-hol", "*-beside-device-8", "latency_ns", ""}, .limit = 5e4},
 };
 
 const size_t bench_reach_count = sizeof bench_reaches / sizeof bench_reaches[0];

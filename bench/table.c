@@ -81,13 +81,13 @@ static void add_row(table *table, const json_t *object, const char *path)
         table->is_emulated = true;
 }
 
-/* What script/gpu says of itself and of its test programs. */
-static void print_run(const json_t *run)
+/* What script/gpu says of the machine, and what the demo says of itself. */
+static void print_members(const char *title, const json_t *object)
 {
     const char *key;
     json_t *value;
-    const char *before = "";
-    json_object_foreach((json_t *)run, key, value)
+    const char *before = title;
+    json_object_foreach((json_t *)object, key, value)
     {
         printf("%s%s: ", before, key);
         if (json_is_string(value))
@@ -111,8 +111,11 @@ static void add_suite(table *table, const json_t *object, const char *path)
 static void add_object(table *table, const json_t *object, const char *path)
 {
     const json_t *run = json_object_get(object, "run");
+    const json_t *demo = json_object_get(object, "demo");
     if (json_is_object(run))
-        print_run(run);
+        print_members("", run);
+    else if (json_is_object(demo))
+        print_members("demo: ", demo);
     else if (json_is_string(json_object_get(object, "suite")))
         add_suite(table, object, path);
     else

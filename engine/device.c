@@ -341,6 +341,7 @@ static bool stop_backend(opened_backend *self, int64_t end_ns)
     return true;
 }
 
+/* Once it had the lock nobody opens anything any more (open_from_module), so it needs no lock. */
 bool fry_backends_stop(ferry_engine *engine, int64_t end_ns)
 {
     if (!lock_until(&engine->opening, end_ns)) {
@@ -348,6 +349,7 @@ bool fry_backends_stop(ferry_engine *engine, int64_t end_ns)
                      "shutdown timed out: a device is still being opened");
         return false;
     }
+    (void)pthread_mutex_unlock(&engine->opening);
     struct fry_backends *all = engine->backends;
     bool are_stopped = true;
     for (size_t i = 0; all != NULL && i < BACKENDS_MAX; i++) {
@@ -357,7 +359,6 @@ bool fry_backends_stop(ferry_engine *engine, int64_t end_ns)
         fry_log_line(&engine->log, FERRY_LOG_ERROR,
                      "shutdown timed out: the devices of %s are not quiet", backend_names[i]);
     }
-    (void)pthread_mutex_unlock(&engine->opening);
     return are_stopped;
 }
 

@@ -57,10 +57,12 @@ static inline void fry_edge_move_to_device(fry_edge *edge)
 {
     fry_node *to = edge->to;
     edge->state = FRY_EDGE_ON_DEVICE;
-    if (to->kind == FERRY_OP_DEFINE)
-        to->lane = edge->from->lane;
-    else if (edge->from->lane != to->lane)
+    if (to->kind == FERRY_OP_DEFINE) {
+        if (to->lane == NULL)
+            to->lane = edge->from->lane;
+    } else if (edge->from->lane != to->lane) {
         to->device_waits++;
+    }
     if (fry_edge_is_counted(edge))
         to->unconfirmed++;
 }

@@ -17,6 +17,8 @@
  */
 #include "engine/request.h"
 
+#define HURRY_NS 100000 /* how long a stream_wait lasts at most, when it finds the baton taken */
+
 static bool outside_begin(ferry_engine *engine)
 {
     (void)fry_fetch_add(&engine->outside_calls, 1);
@@ -174,6 +176,42 @@ static ferry_status find_event(const ferry_future *future, const fry_device *dev
     return FERRY_OK;
 }
 
+/* Asks the device, if there is anything to wait for. */
+static ferry_status try_stream_wait(const ferry_future *future, fry_device *device,
+                                    void *native_stream, fry_native_error *error)
+{
+    fry_event event;
+    error->domain = NULL;
+    ferry_status status = find_event(future, device, &event);
+    if (status == FERRY_OK && event.stream != NULL)
+        status = device->ops->stream_wait(device, native_stream, event, error);
+    return status;
+}
+
+/*
+ * A program that submits a copy and then has its stream wait for it finds the copy still in the
+ * inbox now and then, because another thread has the baton just now. Whoever that is takes it from
+ * there within some microseconds, or gives the baton, and then it is taken from there here. So a
+ * little patience spares the program what it could do only by way of the host. False: no more.
+ */
+static bool hurry(ferry_engine *engine, const ferry_future *future, int64_t *end_ns)
+{
+    uint8_t state = fry_load_acquire(&fry_node_of(future)->state);
+    if (state != FRY_NODE_NEW && state != FRY_NODE_ISSUED)
+        return false; /* it waits for something; or ISSUED: it is about to be flushed */
+    if (*end_ns == 0)
+        *end_ns = fry_clock_monotonic_ns() + HURRY_NS;
+    else if (fry_clock_monotonic_ns() >= *end_ns)
+        return false;
+    fry_context *context = fry_context_get(engine);
+    fry_turn turn;
+    if (context != NULL && fry_turn_begin(&turn, engine, context, false))
+        (void)fry_turn_end(&turn, engine->submit_budget);
+    else
+        fry_pause();
+    return true;
+}
+
 ferry_status ferry_future_stream_wait(ferry_future *future, ferry_device *device,
                                       void *native_stream)
 {
@@ -192,13 +230,15 @@ ferry_status ferry_future_stream_wait(ferry_future *future, ferry_device *device
                                   "this device has no native streams that could wait");
     fry_event event;
     status = find_event(future, of, &event);
-    if (status != FERRY_OK || event.stream == NULL)
+    if (status != FERRY_E_NOT_ISSUED && event.stream == NULL)
         return status;
     if (!outside_begin(engine))
         return FERRY_E_SHUTDOWN;
     fry_native_error error;
-    error.domain = NULL;
-    status = of->ops->stream_wait(of, native_stream, event, &error);
+    int64_t end_ns = 0;
+    do {
+        status = try_stream_wait(future, of, native_stream, &error);
+    } while (status == FERRY_E_NOT_ISSUED && hurry(engine, future, &end_ns));
     outside_end(engine);
     if (status == FERRY_E_DEVICE || status == FERRY_E_CAPTURE)
         say_why(device, "a stream can't wait for an operation", status, &error);

@@ -51,13 +51,14 @@ static bool has_parked_lanes(const fry_lane *main)
     return ops->parked_stream != NULL && ops->parked_stream(main->stream, 0) != NULL;
 }
 
-bool fry_lane_can_overtake(const fry_node *from, const fry_node *to)
+bool fry_lane_can_overtake(const fry_node *from, const fry_node *to, fry_edge_nature nature)
 {
     if (from->state != FRY_NODE_ISSUED || !is_on_device(from) || to->unconfirmed == UINT16_MAX)
         return false;
     const fry_lane *lane = from->lane;
     if (to->kind == FERRY_OP_DEFINE) /* it is one event: see fry_lane_define */
-        return to->lane == NULL || to->lane == lane;
+        return to->lane == NULL || to->lane == lane ||
+               (nature == FRY_EDGE_ORDER && to->lane->stream->kind == FRY_STREAM_OUTSIDE);
     if (to->kind != FERRY_OP_COPY || to->lane == NULL)
         return false;
     if (lane == to->lane)
@@ -85,6 +86,7 @@ static fry_outside_event outside_of(const fry_edge *edge)
     case FRY_STREAM_PARKED:
         return (fry_outside_event){lane->outside.lane, lane->behind[sequence % FRY_STREAM_DEPTH]};
     case FRY_STREAM_MAIN:
+    case FRY_STREAM_SPARE:
         break;
     }
     return (fry_outside_event){NULL, 0};
@@ -177,14 +179,21 @@ void fry_lane_parked(fry_lane *lane, const fry_lane *main, const fry_waits *wait
 
 /*
  * A definition by what stands on a device is issued with it: it needs no stream, it is where the
- * last of what it waits for is, since all of that is in one lane. So its readers can wait for it on
- * their devices.
+ * last of what makes it valid is, since all of that is in one lane. So its readers can wait for it
+ * on their devices.
+ *
+ * What used the span before may stand on other lanes: with two buffers in turn that is the rule. If
+ * the definition is by an outside event the device need not wait for that too: whoever writes from
+ * outside begins when it is quiet (ferry_buffer_define says so), and the event comes after. On the
+ * host the definition still resolves after both. A copy's future says nothing of what else is at
+ * the span, so there the edges hold.
  */
 bool fry_lane_define(fry_node *node)
 {
     uint64_t sequence = 0;
     for (const fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
-        if (edge->state == FRY_EDGE_ON_DEVICE && edge->from->sequence > sequence)
+        if (edge->state == FRY_EDGE_ON_DEVICE && edge->from->lane == node->lane &&
+            edge->from->sequence > sequence)
             sequence = edge->from->sequence;
     }
     node->sequence = sequence;

@@ -3,6 +3,7 @@
 
 #include "gpu/cuda_event.h"
 #include "gpu/cuda_reclaim.h"
+#include "gpu/cuda_spare.h"
 #include "gpu/cuda_staging.h"
 
 #include <ferry/device.h>
@@ -20,6 +21,7 @@ void fry_cuda_lose(fry_cuda_device *device, CUresult result, const char *call)
     fry_native_error error;
     device->lost_call = call;
     fry_store_release(&device->lost, (uint32_t)result);
+    fry_store_relaxed(&device->backend->has_lost, 1);
     fry_cuda_tell(&error, result, call);
     fry_log_line(device->backend->options.log, FERRY_LOG_ERROR, "%s is lost: %s",
                  device->device.name, error.message);
@@ -107,11 +109,11 @@ static fry_stream *cuda_copy_stream(fry_device *dst, fry_device *src, bool is_pa
     fry_cuda_device *to = is_cuda(dst) ? fry_cuda_device_of(dst) : NULL;
     if (from == NULL)
         return is_pageable ? &to->staged[FRY_CUDA_WAY_IN].stream
-                           : &to->streams[FRY_CUDA_FROM_HOST].stream;
+                           : fry_cuda_main(to, FRY_CUDA_FROM_HOST);
     if (to == NULL)
         return is_pageable ? &from->staged[FRY_CUDA_WAY_OUT].stream
-                           : &from->streams[FRY_CUDA_TO_HOST].stream;
-    return fry_cuda_memory_reaches(from, to) ? &from->streams[FRY_CUDA_ON_DEVICE].stream
+                           : fry_cuda_main(from, FRY_CUDA_TO_HOST);
+    return fry_cuda_memory_reaches(from, to) ? fry_cuda_main(from, FRY_CUDA_ON_DEVICE)
                                              : &to->staged[FRY_CUDA_WAY_PEER].stream;
 }
 
@@ -262,14 +264,17 @@ static ferry_status take_context(fry_cuda_device *device, void *native_context,
     CUresult result = fry_cuda.cuDeviceGet(&device->gpu, (int)device->ordinal);
     if (result != CUDA_SUCCESS)
         return refuse_call(error, result, "cuDeviceGet");
+    fry_cuda_scope scope;
     if (native_context == NULL) {
-        result = fry_cuda.cuDevicePrimaryCtxRetain(&device->context, device->gpu);
+        result = fry_cuda_relax(&scope); /* it may make the context */
+        if (result == CUDA_SUCCESS)
+            result = fry_cuda.cuDevicePrimaryCtxRetain(&device->context, device->gpu);
+        fry_cuda_leave(&scope);
         device->is_primary = result == CUDA_SUCCESS;
         return result == CUDA_SUCCESS ? FERRY_OK
                                       : refuse_call(error, result, "cuDevicePrimaryCtxRetain");
     }
     CUdevice gpu = -1;
-    fry_cuda_scope scope;
     device->context = native_context;
     result = fry_cuda_enter(&scope, device->context);
     if (result == CUDA_SUCCESS)
@@ -286,8 +291,12 @@ static ferry_status take_context(fry_cuda_device *device, void *native_context,
 
 static void give_context(fry_cuda_device *device)
 {
-    if (device->is_primary)
-        (void)fry_cuda.cuDevicePrimaryCtxRelease(device->gpu);
+    if (!device->is_primary)
+        return;
+    fry_cuda_scope scope;
+    (void)fry_cuda_relax(&scope);
+    (void)fry_cuda.cuDevicePrimaryCtxRelease(device->gpu);
+    fry_cuda_leave(&scope);
 }
 
 /*
@@ -358,30 +367,40 @@ static void unmake_streams(fry_cuda_device *device)
 static void init_streams(fry_cuda_device *device)
 {
     const fry_cuda_stream *parked = fry_cuda_parked(device), *outside = fry_cuda_outside(device);
+    const fry_cuda_stream *spares = fry_cuda_spares(device);
     for (uint32_t i = 0; i < device->stream_count; i++) {
         fry_cuda_stream *stream = &device->streams[i];
         fry_cuda_stream_init(stream, device,
                              stream < parked    ? FRY_STREAM_MAIN
                              : stream < outside ? FRY_STREAM_PARKED
-                                                : FRY_STREAM_OUTSIDE);
+                             : stream < spares  ? FRY_STREAM_OUTSIDE
+                                                : FRY_STREAM_SPARE);
     }
 }
 
-/* In a scope. Copies on a device go first where kernels and they compete; for those from and to the
- * host cuda.h says that priorities have no effect. */
+/*
+ * In a scope. Copies on a device go first where kernels and they compete; for those from and to the
+ * host cuda.h says that priorities have no effect. Of spare streams only what takes memory.
+ */
 static ferry_status make_streams(fry_cuda_device *device, fry_native_error *error)
 {
     CUresult result =
         fry_cuda.cuCtxGetStreamPriorityRange(&device->lowest_priority, &device->highest_priority);
     if (result != CUDA_SUCCESS)
         return refuse_call(error, result, "cuCtxGetStreamPriorityRange");
+    for (uint32_t i = 0; i < device->stream_count; i++) {
+        fry_cuda_stream *stream = &device->streams[i];
+        if (stream->stream.kind != FRY_STREAM_OUTSIDE &&
+            fry_cuda_stream_make(stream, true) != FERRY_OK)
+            return refuse(error, FERRY_E_NO_MEMORY, "no memory for a stream");
+    }
     for (fry_cuda_stream *stream = device->streams; stream < fry_cuda_outside(device); stream++) {
-        ferry_status status =
-            fry_cuda_stream_make_copying(stream, device->highest_priority, &result);
-        if (status == FERRY_E_NO_MEMORY)
-            return refuse(error, status, "no memory for a stream");
-        if (status != FERRY_OK)
-            return refuse_call(error, result, "cuStreamCreateWithPriority or cuEventCreate");
+        result = fry_cuda_stream_make_native(stream, device->highest_priority);
+        if (result != CUDA_SUCCESS)
+            return refuse_call(error, result, "cuStreamCreateWithPriority");
+        result = fry_cuda_stream_make_events(stream);
+        if (result != CUDA_SUCCESS)
+            return refuse_call(error, result, "cuEventCreate");
     }
     return FERRY_OK;
 }
@@ -480,8 +499,8 @@ static ferry_status cuda_device_open(fry_backend *backend, const fry_device_requ
     (void)snprintf(device->device.name, sizeof device->device.name, "%s", request->name);
     device->parked_count =
         request->parked_count != 0 ? request->parked_count : FRY_CUDA_PARKED_DEFAULT;
-    device->stream_count =
-        FRY_CUDA_DIRECTIONS + device->parked_count + FRY_CUDA_OUTSIDE_COUNT + FRY_CUDA_BRIDGE_COUNT;
+    device->stream_count = FRY_CUDA_DIRECTIONS + device->parked_count + FRY_CUDA_OUTSIDE_COUNT +
+                           FRY_CUDA_BRIDGE_COUNT + FRY_CUDA_DIRECTIONS * FRY_CUDA_SPARE_COUNT;
 
     status = take_context(device, request->native_context, error);
     if (status != FERRY_OK)

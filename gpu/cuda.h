@@ -15,6 +15,7 @@
 #define FRY_CUDA_PARKED_MAX 64
 #define FRY_CUDA_OUTSIDE_COUNT 64 /* users' streams that events stand in at once */
 #define FRY_CUDA_BRIDGE_COUNT 32  /* streams that wait for users' own events */
+#define FRY_CUDA_SPARE_COUNT 3    /* a direction; see cuda_spare.h */
 
 #define FRY_CUDA_MODEL_BYTES 64
 
@@ -55,8 +56,9 @@ struct fry_cuda_device {
     CUdeviceptr words_address;
     uint32_t has_stray_words; /* atomic; one was given up and may yet be written */
 
-    /* Directions, parked, outside, bridges. */
+    /* Directions, parked, outside, bridges, spares of each direction. */
     fry_cuda_stream *streams;
+    uint32_t spares_used[FRY_CUDA_DIRECTIONS]; /* atomic */
     uint32_t stream_count, parked_count;
     struct fry_cuda_staged *staged; /* copies of pageable memory, of GPUs that don't reach others;
                                        numbered behind `streams` */
@@ -68,6 +70,7 @@ struct fry_backend {
     fry_memory memory;
     fry_backend_options options;
     fry_cuda_device *devices; /* atomic; grows in front */
+    uint32_t has_lost;        /* atomic; one of them is */
     struct fry_cuda_staging *staging;
     struct fry_cuda_reclaim *reclaim;
 };
@@ -90,6 +93,11 @@ static inline fry_cuda_stream *fry_cuda_outside(fry_cuda_device *device)
 static inline fry_cuda_stream *fry_cuda_bridges(fry_cuda_device *device)
 {
     return fry_cuda_outside(device) + FRY_CUDA_OUTSIDE_COUNT;
+}
+
+static inline fry_cuda_stream *fry_cuda_spares(fry_cuda_device *device)
+{
+    return fry_cuda_bridges(device) + FRY_CUDA_BRIDGE_COUNT;
 }
 
 /*

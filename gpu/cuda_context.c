@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/cuda_context.h"
 
-CUresult fry_cuda_enter(fry_cuda_scope *scope, CUcontext context)
+CUresult fry_cuda_relax(fry_cuda_scope *scope)
 {
     *scope = (fry_cuda_scope){.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
     CUresult result = fry_cuda.cuThreadExchangeStreamCaptureMode(&scope->mode);
+    scope->has_mode = result == CUDA_SUCCESS;
+    return result;
+}
+
+CUresult fry_cuda_enter(fry_cuda_scope *scope, CUcontext context)
+{
+    CUresult result = fry_cuda_relax(scope);
     if (result != CUDA_SUCCESS)
         return result;
-    scope->has_mode = true;
     result = fry_cuda.cuCtxPushCurrent(context);
     scope->has_context = result == CUDA_SUCCESS;
     return result;

@@ -20,6 +20,9 @@ typedef struct fry_cuda_scope {
  */
 CUresult fry_cuda_enter(fry_cuda_scope *scope, CUcontext context);
 
+/* The same without a context, for calls that need none. */
+CUresult fry_cuda_relax(fry_cuda_scope *scope);
+
 void fry_cuda_leave(fry_cuda_scope *scope);
 
 #endif

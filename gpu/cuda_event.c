@@ -17,6 +17,7 @@
 #include "gpu/cuda_event.h"
 
 #include "gpu/cuda.h"
+#include "gpu/cuda_spare.h"
 
 /* A scope of the device for a call from outside. */
 static ferry_status enter(fry_cuda_device *device, fry_cuda_scope *scope, fry_native_error *error)
@@ -138,7 +139,7 @@ static fry_cuda_stream *claim_bridge(fry_cuda_device *device, uint64_t key)
 static ferry_status mark_ring(fry_cuda_device *device, fry_cuda_stream *ring, CUstream native,
                               fry_event *event_p, fry_native_error *error)
 {
-    ferry_status status = fry_cuda_stream_make(ring);
+    ferry_status status = fry_cuda_stream_make(ring, false);
     if (status == FERRY_OK) {
         fry_store_relaxed(&ring->stream.issued, ring->stream.issued + 1);
         CUresult result = fry_cuda_stream_mark(ring, native);
@@ -306,9 +307,9 @@ ferry_status fry_cuda_stream_wait(fry_device *base, void *native_stream, fry_eve
     /* Acquire: the events of these marks are recorded. */
     if (fry_load_acquire(&fry_cuda_stream_of(event.stream)->marked) < event.sequence)
         return FERRY_E_NOT_ISSUED;
-    const fry_cuda_device *other = fry_cuda_device_of(event.stream->device);
-    if (fry_cuda_lost(other) != CUDA_SUCCESS)
-        return fry_cuda_tell_lost(other, error); /* the program's stream would wait for ever */
+    const fry_cuda_device *lost = fry_cuda_dead_by(event.stream);
+    if (lost != NULL)
+        return fry_cuda_tell_lost(lost, error); /* the program's stream would wait for ever */
     fry_cuda_scope scope;
     ferry_status status = enter(device, &scope, error);
     if (status == FERRY_OK)

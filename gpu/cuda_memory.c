@@ -398,4 +398,6 @@ void fry_cuda_memory_describe(fry_cuda_device *device, fry_device_facts *facts)
     facts->memory_unused_bytes = unused_bytes;
     if (reserved_bytes > used_bytes) /* it keeps what is free in it, for itself */
         facts->memory_unused_bytes += reserved_bytes - used_bytes;
+    if (facts->memory_unused_bytes > facts->memory_bytes)
+        facts->memory_unused_bytes = facts->memory_bytes;
 }

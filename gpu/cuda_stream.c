@@ -4,10 +4,10 @@
  *
  * Marks. What is issued fires in order, so nobody need know of each operation: a *mark* behind the
  * newest one speaks for all before it. It is made at flush, where others may begin to wait, and
- * earlier behind many bytes or where another stream must wait. It is an event (others wait for it,
- * and it can be asked about) and then a word: the stream itself writes the low half of the number
- * to pinned memory of the host (cuStreamWriteValue32). Finding what has fired is then one load and
- * no call.
+ * earlier behind many bytes, ahead of a wait, or where another stream must wait. It is an event
+ * (others wait for it, and it can be asked about) and then a word: the stream itself writes the low
+ * half of the number to pinned memory of the host (cuStreamWriteValue32). Finding what has fired is
+ * then one load and no call.
  *
  * Why the bytes are there when the word is. cuda.h says of cuStreamWriteValue32, at the flag
  * NO_MEMORY_BARRIER which is not given (nor known to this form of the call): it "will provide a
@@ -45,9 +45,9 @@
  * can see: none depends on another, and who depends on them comes later.
  */
 #include "gpu/cuda.h"
+#include "gpu/cuda_spare.h"
 
-#include <stdio.h>
-#include <string.h>
+#include <assert.h>
 
 #define QUERY_FIRST_NS ((int64_t)1000000)
 #define QUERY_LAST_NS ((int64_t)64000000)
@@ -81,13 +81,16 @@ static CUresult make_event(fry_cuda_slot *slot)
                                : fry_cuda.cuEventCreate(&slot->event, CU_EVENT_DISABLE_TIMING);
 }
 
-ferry_status fry_cuda_stream_make(fry_cuda_stream *stream)
+ferry_status fry_cuda_stream_make(fry_cuda_stream *stream, bool is_copying)
 {
     const fry_memory *memory = &device_of(stream)->backend->memory;
     if (stream->slots == NULL)
         stream->slots =
             fry_alloc(memory, FRY_STREAM_DEPTH * sizeof *stream->slots, _Alignof(fry_cuda_slot));
-    return stream->slots != NULL ? FERRY_OK : FERRY_E_NO_MEMORY;
+    if (stream->batch == NULL && is_copying)
+        stream->batch = fry_alloc(memory, sizeof *stream->batch, _Alignof(fry_cuda_batch));
+    return stream->slots != NULL && (stream->batch != NULL || !is_copying) ? FERRY_OK
+                                                                           : FERRY_E_NO_MEMORY;
 }
 
 CUresult fry_cuda_stream_make_native(fry_cuda_stream *stream, int priority)
@@ -97,19 +100,12 @@ CUresult fry_cuda_stream_make_native(fry_cuda_stream *stream, int priority)
                                         &stream->native, CU_STREAM_NON_BLOCKING, priority);
 }
 
-ferry_status fry_cuda_stream_make_copying(fry_cuda_stream *stream, int priority, CUresult *result_p)
+CUresult fry_cuda_stream_make_events(fry_cuda_stream *stream)
 {
-    *result_p = CUDA_SUCCESS;
-    if (fry_cuda_stream_make(stream) != FERRY_OK)
-        return FERRY_E_NO_MEMORY;
-    stream->batch = fry_alloc(&device_of(stream)->backend->memory, sizeof *stream->batch,
-                              _Alignof(fry_cuda_batch));
-    if (stream->batch == NULL)
-        return FERRY_E_NO_MEMORY;
-    *result_p = fry_cuda_stream_make_native(stream, priority);
-    for (size_t i = 0; i < FRY_STREAM_DEPTH && *result_p == CUDA_SUCCESS; i++)
-        *result_p = make_event(&stream->slots[i]);
-    return *result_p == CUDA_SUCCESS ? FERRY_OK : FERRY_E_DEVICE;
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; i < FRY_STREAM_DEPTH && result == CUDA_SUCCESS; i++)
+        result = make_event(&stream->slots[i]);
+    return result;
 }
 
 void fry_cuda_stream_unmake(fry_cuda_stream *stream)
@@ -175,6 +171,8 @@ static void update_room(fry_cuda_stream *stream)
 /* A mark that can't be made would leave what is before it unknown for ever. */
 static void mark_own(fry_cuda_stream *stream)
 {
+    if (fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
+        return;
     CUresult result = fry_cuda_stream_mark(stream, stream->native);
     if (result != CUDA_SUCCESS) {
         fry_cuda_lose(device_of(stream), result, "cuEventRecord");
@@ -342,15 +340,21 @@ static bool has_waited(const fry_cuda_stream *stream, const fry_event *event)
     return false;
 }
 
+/* The next operation waits for the event. Who is over makes room, or else who was first: what is
+ * forgotten would be waited for again, and its loss not be noticed. */
 static void note_wait(fry_cuda_stream *stream, const fry_event *event)
 {
-    size_t at = 0;
-    while (at < FRY_CUDA_WAITED && stream->waited[at].stream != event->stream)
+    size_t at = 0, over = FRY_CUDA_WAITED;
+    while (at < FRY_CUDA_WAITED && stream->waited[at].stream != event->stream) {
+        if (stream->waited[at].by <= stream->fired)
+            over = at;
         at++;
+    }
     if (at == FRY_CUDA_WAITED)
-        at = stream->waited_next++ % FRY_CUDA_WAITED;
+        at = over != FRY_CUDA_WAITED ? over : stream->waited_next++ % FRY_CUDA_WAITED;
     stream->waited[at].stream = event->stream;
     stream->waited[at].sequence = event->sequence;
+    stream->waited[at].by = stream->stream.issued + 1;
 }
 
 /* The waits that the device has to be told of; *after_p: the newest of its own that is named. */
@@ -378,9 +382,10 @@ static CUresult put_waits(fry_cuda_stream *stream, const fry_event **waits, size
     for (size_t i = 0; i < wait_count; i++) {
         fry_stream *other = waits[i]->stream;
         fry_cuda_stream_flush(other); /* issued in this turn, perhaps */
-        CUresult result = fry_cuda_lost(fry_cuda_device_of(other->device));
-        if (result != CUDA_SUCCESS)
-            return result; /* it would wait for ever */
+        CUresult result;
+        const fry_cuda_device *lost = fry_cuda_dead_by(other);
+        if (lost != NULL)
+            return fry_cuda_lost(lost); /* it would wait for ever */
         if (!fry_cuda_stream_wait_for(stream->native, waits[i], &result))
             return result;
         ++*entries_p;
@@ -396,6 +401,9 @@ static ferry_status copy_now(fry_cuda_stream *stream, const fry_copy *copy, cons
                              size_t wait_count, fry_native_error *error)
 {
     submit(stream);
+    /* The end of what is before a wait is not to be found only after it. */
+    if (wait_count != 0 && stream->stream.issued != stream->marked)
+        mark_own(stream);
     if (fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
         return fry_cuda_tell_lost(device_of(stream), error);
     size_t entries = 0;
@@ -430,8 +438,10 @@ ferry_status fry_cuda_stream_copy(fry_stream *base, const fry_copy *copy, const 
                                   size_t wait_count, uint64_t *sequence_p, fry_native_error *error)
 {
     fry_cuda_stream *stream = fry_cuda_stream_of(base);
-    if (fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
-        return fry_cuda_tell_lost(device_of(stream), error);
+    const fry_cuda_device *lost = fry_cuda_dead_by(base);
+    if (lost != NULL)
+        return fry_cuda_tell_lost(lost, error);
+    assert(!base->is_full && base->issued - stream->fired < FRY_STREAM_DEPTH);
     const fry_event *selected[FRY_STREAM_WAITS];
     uint64_t after;
     wait_count = select_waits(stream, waits, wait_count, selected, &after);
@@ -471,13 +481,12 @@ void fry_cuda_stream_flush(fry_stream *base)
     fry_cuda_stream *stream = fry_cuda_stream_of(base);
     /* Who records on an outside stream marks at once, and may be at it now. */
     if (base->kind == FRY_STREAM_OUTSIDE || base->issued == stream->marked ||
-        fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
+        fry_cuda_dead_by(base) != NULL)
         return;
     fry_cuda_scope scope;
     if (enter(stream, &scope, NULL) == FERRY_OK) {
         submit(stream);
-        if (fry_cuda_lost(device_of(stream)) == CUDA_SUCCESS)
-            mark_own(stream);
+        mark_own(stream);
     }
     fry_cuda_leave(&scope);
 }
@@ -516,6 +525,21 @@ static uint64_t head_mark(const fry_cuda_stream *stream)
                : 0;
 }
 
+/* The head has stayed for as long as until a question is due; then the next one is later. */
+static bool head_is_old(fry_cuda_stream *stream)
+{
+    int64_t now_ns = fry_clock_now_ns(device_of(stream)->backend->options.clock);
+    if (stream->query_ns == 0)
+        stream->query_interval_ns = QUERY_FIRST_NS;
+    else if (now_ns < stream->query_ns)
+        return false;
+    else if (stream->query_interval_ns < QUERY_LAST_NS)
+        stream->query_interval_ns *= 2;
+    bool is_old = stream->query_ns != 0;
+    stream->query_ns = now_ns + stream->query_interval_ns;
+    return is_old;
+}
+
 static CUresult query_mark(fry_cuda_stream *stream, uint64_t mark)
 {
     fry_cuda_scope scope;
@@ -540,6 +564,9 @@ static uint64_t ask_events(fry_cuda_stream *stream)
                    ? fry_load_relaxed(&fry_cuda_slot_of(stream, fired + 1)->mark)
                    : 0;
     }
+    if (fired == stream->fired && fry_load_relaxed(&device_of(stream)->backend->has_lost) != 0 &&
+        head_is_old(stream))
+        fry_cuda_sever(stream);
     return fired;
 }
 
@@ -563,22 +590,13 @@ static uint64_t believe_event(fry_cuda_stream *stream, uint64_t mark)
 static uint64_t ask_if_old(fry_cuda_stream *stream)
 {
     uint64_t mark = head_mark(stream);
-    if (mark == 0)
-        return stream->fired;
-    int64_t now_ns = fry_clock_now_ns(device_of(stream)->backend->options.clock);
-    if (stream->query_ns == 0) {
-        stream->query_interval_ns = QUERY_FIRST_NS;
-        stream->query_ns = now_ns + QUERY_FIRST_NS;
-        return stream->fired;
-    }
-    if (now_ns < stream->query_ns)
+    if (mark == 0 || !head_is_old(stream))
         return stream->fired;
     CUresult result = query_mark(stream, mark);
     if (result == CUDA_SUCCESS)
         return believe_event(stream, mark);
-    if (stream->query_interval_ns < QUERY_LAST_NS)
-        stream->query_interval_ns *= 2;
-    stream->query_ns = now_ns + stream->query_interval_ns;
+    if (result == CUDA_ERROR_NOT_READY)
+        fry_cuda_sever(stream);
     return stream->fired;
 }
 
@@ -601,13 +619,13 @@ uint64_t fry_cuda_stream_fired(fry_stream *base, ferry_status *status_p, fry_nat
     uint64_t fired = read_word(stream, stream->fired);
     if (fired != stream->fired)
         stream->words_missed = 0;
-    else if (fry_load_acquire(&stream->marked) != fired &&
-             fry_cuda_lost(device_of(stream)) == CUDA_SUCCESS)
+    else if (fry_load_acquire(&stream->marked) != fired && fry_cuda_dead_by(base) == NULL)
         fired = fry_load_relaxed(&stream->is_worded) != 0 ? ask_if_old(stream) : ask_events(stream);
     if (fired != stream->fired)
         advance(stream, fired);
-    if (fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
-        *status_p = fry_cuda_tell_lost(device_of(stream), error);
+    const fry_cuda_device *lost = fry_cuda_dead_by(base);
+    if (fry_unlikely(lost != NULL))
+        *status_p = fry_cuda_tell_lost(lost, error);
     return stream->fired;
 }
 

@@ -13,11 +13,15 @@ typedef struct fry_cuda_device fry_cuda_device;
 typedef struct fry_cuda_stream fry_cuda_stream;
 
 /*
- * The driver keeps about 1024 entries of a stream; who adds one more waits inside the call, with
- * the baton. So entries are counted, and a stream is full while there might not be room for one
- * more operation of the worst sort: all waits, a copy row by row, a mark.
+ * The driver keeps so many entries of a stream, no document says how many; who adds one more waits
+ * inside the call, with the baton, and whoever else calls the driver may wait with him. So entries
+ * are counted, and a stream is full while there might not be room for one more operation of the
+ * worst sort: all waits, a copy row by row, a mark. Programs see some 1024 kernels stand in a
+ * stream before a launch waits. Half of it: something that is counted as one entry here may be
+ * more to the driver (a copy that changes over to another engine), and where there are more streams
+ * than hardware queues (CUDA_DEVICE_MAX_CONNECTIONS) two may share one.
  */
-#define FRY_CUDA_QUEUE_ENTRIES 1000
+#define FRY_CUDA_QUEUE_ENTRIES 512
 #define FRY_CUDA_ROWS_SINGLY                                                                       \
     64 /* rows that go one by one where the driver refuses them together                           \
         */
@@ -32,7 +36,7 @@ typedef struct fry_cuda_stream fry_cuda_stream;
 /* Past so many bytes in a turn there is a mark at once, so that their end is not found late. */
 #define FRY_CUDA_MARKED_BYTES ((size_t)256 << 10)
 
-#define FRY_CUDA_WAITED 8 /* waits that a stream remembers, so as not to wait twice */
+#define FRY_CUDA_WAITED 16 /* streams of which one remembers how far it has waited for them */
 
 typedef struct fry_cuda_slot {
     uint64_t mark;    /* atomic; the operation whose mark covers this one; 0: there is none yet */
@@ -70,9 +74,10 @@ struct fry_cuda_stream {
     uint32_t words_missed; /* events in a row that fired and whose word was not there */
     struct {
         const fry_stream *stream;
-        uint64_t sequence;
-    } waited[FRY_CUDA_WAITED]; /* the stream has waited for these */
+        uint64_t sequence, by; /* waited for, by this one of its own */
+    } waited[FRY_CUDA_WAITED];
     uint32_t waited_next;
+    const fry_cuda_device *severed_by; /* atomic; it waits for ever for that one, which is lost */
 
     /* cuda_event.c: outside streams. */
     fry_baton claim __attribute__((aligned(64))); /* who records has it, until event_entered */
@@ -108,14 +113,13 @@ static inline void fry_cuda_stream_start_at(fry_cuda_stream *stream, uint64_t fi
 }
 
 /*
- * Its slots: FERRY_OK or FERRY_E_NO_MEMORY. A stream of its own in the driver. For one that copies
- * both, and all its events, so that none has to be made later: FERRY_E_DEVICE too, with *result_p.
- * In a scope. What is there already stays.
+ * Its slots, and of one that copies what a batch takes: FERRY_OK or FERRY_E_NO_MEMORY. A stream of
+ * its own in the driver; all its events, so that none has to be made later: in a scope. What is
+ * there already stays.
  */
-ferry_status fry_cuda_stream_make(fry_cuda_stream *stream);
+ferry_status fry_cuda_stream_make(fry_cuda_stream *stream, bool is_copying);
 CUresult fry_cuda_stream_make_native(fry_cuda_stream *stream, int priority);
-ferry_status fry_cuda_stream_make_copying(fry_cuda_stream *stream, int priority,
-                                          CUresult *result_p);
+CUresult fry_cuda_stream_make_events(fry_cuda_stream *stream);
 
 /* Only once it is idle. In a scope, if the context lives. */
 void fry_cuda_stream_unmake(fry_cuda_stream *stream);

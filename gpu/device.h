@@ -63,6 +63,7 @@ typedef enum fry_stream_kind {
     FRY_STREAM_MAIN = 0,
     FRY_STREAM_PARKED,
     FRY_STREAM_OUTSIDE,
+    FRY_STREAM_SPARE, /* becomes a main one in place of one that stands for ever */
 } fry_stream_kind;
 
 typedef enum fry_memory_kind {
@@ -88,8 +89,9 @@ typedef struct fry_device_facts {
     uint32_t capabilities;
     uint64_t memory_bytes;
     uint64_t memory_unused_bytes;              /* about what could be had now */
-    uint64_t peers;                            /* bit N: device N of its backend, from and to
-                                                  which it copies without the host */
+    uint64_t peers;                            /* bit N: device N of its backend, an open
+                                                  one, from and to which it copies without the
+                                                  host */
     int32_t lowest_priority, highest_priority; /* of streams, as the driver counts */
     const char *model;                         /* its maker's name for it */
     const char *driver;                        /* "CUDA 13.0" */
@@ -226,7 +228,7 @@ struct fry_stream {
     fry_device *device;
     void *lane;      /* the engine's, set once before the stream is used */
     uint16_t index;  /* among all of the engine's, which numbers them */
-    uint8_t kind;    /* fry_stream_kind */
+    uint8_t kind;    /* fry_stream_kind; of a spare one changed with the baton */
     bool is_polled;  /* nobody tells when something fires: `fired` must be looked at */
     bool is_full;    /* takes no copy until something of it has fired: the driver's own queue, that
                         would block, is full before FRY_STREAM_DEPTH; written with the baton */

@@ -91,34 +91,34 @@ static json_t *gather_device(ferry_device *device)
     return object;
 }
 
-/* One that can't be opened stands there with the reason. */
-static json_t *gather_opened(ferry_engine *engine, const char *name)
+/* Opens all GPUs there are. Those that can't be are listed with the reason. */
+static json_t *open_gpus(ferry_engine *engine)
 {
-    ferry_device *device = NULL;
-    ferry_error *error = NULL;
-    json_t *object;
-    if (ferry_device_open(engine, name, NULL, &device, &error) == FERRY_OK)
-        object = gather_device(device);
-    else
-        object = json_pack("{s:s, s:o}", "name", name, "error", json_text(error->message));
-    ferry_error_release(error);
-    return object;
-}
-
-static json_t *gather_devices(ferry_engine *engine)
-{
-    json_t *devices = json_array();
-    size_t host_count = ferry_device_count(engine);
-    for (size_t i = 0; i < host_count; i++)
-        json_array_append_new(devices, gather_device(ferry_device_at(engine, i)));
+    json_t *failures = json_array();
     for (size_t i = 0; i < ferry_backend_count(); i++) {
         ferry_backend_info backend = ferry_backend_at(i);
         for (uint32_t k = 0; k < backend.device_count; k++) {
             char name[64];
+            ferry_device *device;
+            ferry_error *error;
             snprintf(name, sizeof(name), "%s:%u", backend.name, k);
-            json_array_append_new(devices, gather_opened(engine, name));
+            if (ferry_device_open(engine, name, NULL, &device, &error) != FERRY_OK)
+                json_array_append_new(failures, json_pack("{s:s, s:o}", "name", name, "error",
+                                                          json_text(error->message)));
+            ferry_error_release(error);
         }
     }
+    return failures;
+}
+
+/* Once all are open: a device's peers are among those. */
+static json_t *gather_devices(ferry_engine *engine)
+{
+    json_t *failures = open_gpus(engine), *devices = json_array();
+    for (size_t i = 0; i < ferry_device_count(engine); i++)
+        json_array_append_new(devices, gather_device(ferry_device_at(engine, i)));
+    json_array_extend(devices, failures);
+    json_decref(failures);
     return devices;
 }
 

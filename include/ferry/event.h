@@ -4,9 +4,10 @@
  * Native streams and events are the backend's: with CUDA cudaStream_t and cudaEvent_t (or CUstream
  * and CUevent, which are the same).
  *
- * All three may be called from any thread, also in a callback. They leave the thread's current
- * device, its last CUDA error and its capture mode as they were. A stream that is being captured is
- * refused, and its capture goes on unharmed: what a graph replays can't be waited for once.
+ * All three may be called from any thread, also in a callback of ferry's, but not in a function
+ * that a CUDA stream runs (docs/threading.md). They leave the thread's current device, its last
+ * CUDA error and its capture mode as they were. A stream that is being captured is refused, and its
+ * capture goes on unharmed: what a graph replays can't be waited for once.
  */
 #ifndef FERRY_EVENT_H
 #define FERRY_EVENT_H
@@ -57,8 +58,10 @@ FERRY_API ferry_future *ferry_event_wrap(ferry_device *device, void *native_even
  *                 future that has resolved (nothing is waited for but what is not quiet)
  *  device         whose stream it is; it need not be the operation's
  *  native_stream  NULL: the legacy default stream of the device; borrowed during the call
- * Returns FERRY_OK; FERRY_E_NOT_ISSUED: it does not stand in a stream yet, ferry_future_issued says
- * when; FERRY_E_UNSUPPORTED: no device can wait for this, wait for it on the host;
+ * Returns FERRY_OK; FERRY_E_NOT_ISSUED: it does not stand in a stream yet: it waits for something
+ * on the host, for room in its stream, or, seldom, for a thread that works on the graph (which this
+ * call gives a tenth of a millisecond). Wait for ferry_future_issued, or chain on it, and call
+ * again; FERRY_E_UNSUPPORTED: no device can wait for this, wait for it on the host;
  * FERRY_E_INVALID; FERRY_E_CAPTURE; FERRY_E_DEVICE (logged with the driver's number);
  * FERRY_E_FORKED.
  */

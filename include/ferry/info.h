@@ -78,8 +78,8 @@ typedef struct ferry_device_info {
     const char *model;            /* its maker's name for it; NULL: a host, or unknown. Lives as
                                      long as the engine, as the next */
     const char *driver;           /* "CUDA 13.0"; NULL: none */
-    uint64_t peers;               /* bit N: device N of its backend, which it copies from and to
-                                     without the host */
+    uint64_t peers;               /* bit N: device N of its backend, if that is open, which it
+                                     copies from and to without the host */
     int32_t lowest_priority;      /* of streams, as the driver counts: lower numbers go first */
     int32_t highest_priority;     /* both 0: there is one priority */
 } ferry_device_info;

@@ -251,6 +251,63 @@ Test(device_memory, rows_and_batches_go_the_same_way)
     device_test_close(&t);
 }
 
+typedef struct submitter {
+    device_test *test;
+    ferry_buffer *dst, *src;
+    bool is_batch;
+    ferry_future *future;
+} submitter;
+
+static void *submit_in_thread(void *arg)
+{
+    submitter *self = arg;
+    ferry_engine *engine = self->test->engine;
+    ferry_op op = {.kind = FERRY_OP_COPY,
+                   .dst = ferry_buffer_span(self->dst),
+                   .src = ferry_buffer_span(self->src)};
+    self->future = self->is_batch ? ferry_batch(engine, &op, sizeof op, 1, NULL, NULL)
+                                  : ferry_copy(engine, op.dst, op.src, NULL);
+    return NULL;
+}
+
+/* With the baton the question would keep everybody waiting for the driver. */
+static void ask_while_others_work(bool is_batch)
+{
+    device_test t;
+    device_test_open(&t, FERRY_LOOP_THREAD);
+    submitter self = {.test = &t, .is_batch = is_batch};
+    self.dst = alloc_kind(open_gpu(&t, "cuda:0"), FERRY_MEMORY_DEFAULT);
+    self.src = test_buffer(&t.te, 0, SIZE, 9);
+    int before = t.fake->at_gate;
+    atomic_store(&t.fake->gates_pinned, true);
+    atomic_store(&t.fake->is_gated, true);
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, submit_in_thread, &self), 0);
+    while (atomic_load(&t.fake->at_gate) == before)
+        (void)sched_yield();
+    ferry_future *nop = ferry_nop(t.engine, NULL);
+    ASSERT_STATUS(ferry_future_wait(nop, -1), FERRY_OK);
+    ferry_future_release(nop);
+    atomic_store(&t.fake->is_gated, false);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    ASSERT_STATUS(ferry_future_wait(self.future, -1), FERRY_OK);
+    ferry_future_release(self.future);
+    cr_assert(is_filled(self.dst, 0, SIZE, 9));
+    ferry_buffer_release(self.dst);
+    ferry_buffer_release(self.src);
+    device_test_close(&t);
+}
+
+Test(device_memory, the_driver_is_asked_while_others_work)
+{
+    ask_while_others_work(false);
+}
+
+Test(device_memory, so_it_is_in_a_batch_of_small_copies)
+{
+    ask_while_others_work(true);
+}
+
 Test(device_memory, a_buffer_released_at_once_is_held_until_the_gpu_is_done_with_it)
 {
     device_test t;

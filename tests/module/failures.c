@@ -227,6 +227,84 @@ static void neighbour_is_lost(void)
     check_stuck(&self, event);
 }
 
+/* Streams of another device already stand behind the lost one: they fail, others take over. */
+static void neighbour_stands_behind(uint32_t completion)
+{
+    bench self;
+    bench_open(&self, completion);
+    rig *one = &self.rig;
+    fry_device *second = rig_device(one, "cuda:1", completion);
+    fry_device *host = &(fry_device){.ops = &(fry_device_ops){.backend = "host"}};
+    fry_stream *in = second->ops->copy_stream(second, host, false);
+    fry_stream *out = second->ops->copy_stream(host, second, false);
+    fry_stream *on = second->ops->copy_stream(second, second, false);
+    char *there = rig_on_gpu(1, 256 * KIB, 0);
+    emu_hold();
+    fry_event done = rig_copy(one, in, there + 200 * KIB, self.host, KIB, NULL, 0);
+    fry_event event = copy_at(&self, 0, KIB);
+    fry_event behind = rig_copy(one, in, there, self.host, KIB, &event, 1);
+    fry_event after = rig_copy(one, in, there + KIB, self.host, KIB, NULL, 0);
+    fry_event further = rig_copy(one, out, self.host + 128 * KIB, there, KIB, &behind, 1);
+    fry_event parked =
+        rig_copy(one, rig_parked(second, 2), there + 64 * KIB, self.host, KIB, &event, 1);
+    rig_flush(in);
+    rig_flush(out);
+    rig_flush(parked.stream);
+    OK(emu_lose_device(0, CUDA_ERROR_ILLEGAL_ADDRESS));
+    emu_release();
+    (void)emu_settle();
+    ferry_status status;
+    for (int i = 0; i < 200; i++) {
+        fry_stream *const streams[] = {self.in, in, out, parked.stream, on};
+        for (size_t j = 0; j < 5; j++)
+            (void)rig_try_fired(one, streams[j], &status);
+        stepped_clock_step(&one->stepped, MS);
+    }
+    GIVES(rig_try_fired(one, in, &status), done.sequence); /* what did not wait has fired */
+    GIVES(status, FERRY_E_DEVICE);
+    GIVES(one->error.code, CUDA_ERROR_ILLEGAL_ADDRESS);
+    CHECK(rig_is_all(there + 200 * KIB, 5, KIB));
+    CHECK(after.sequence > behind.sequence);
+    GIVES(rig_try_fired(one, out, &status), further.sequence - 1);
+    GIVES(status, FERRY_E_DEVICE);
+    GIVES(rig_try_fired(one, parked.stream, &status), parked.sequence - 1);
+    GIVES(status, FERRY_E_DEVICE);
+    CHECK(strstr(one->logged, "cuda:1: a stream waits for ever for cuda:0, which is lost; another "
+                              "takes its place") != NULL);
+    CHECK(strstr(one->logged, "cuda:1 is lost") == NULL);
+    fry_event none;
+    fry_copy copy = {.dst = there, .src = self.host, .size_bytes = 1, .row_count = 1};
+    GIVES(rig_try_copy(one, in, &copy, NULL, 0, &none), FERRY_E_DEVICE);
+    GIVES(one->error.code, CUDA_ERROR_ILLEGAL_ADDRESS);
+    GIVES(rig_stream_wait(one, second, NULL, behind), FERRY_E_DEVICE);
+
+    /* Others stand in their places, and see nothing of it. */
+    fry_stream *new_in = second->ops->copy_stream(second, host, false);
+    fry_stream *new_out = second->ops->copy_stream(host, second, false);
+    CHECK(new_in != in && new_out != out && second->ops->copy_stream(second, second, false) == on);
+    GIVES(new_in->kind, FRY_STREAM_MAIN);
+    GIVES(rig_try_copy(one, new_in, &copy, &behind, 1, &none), FERRY_E_DEVICE);
+    event = rig_copy(one, new_in, there + 128 * KIB, self.host, KIB, NULL, 0);
+    event = rig_copy(one, on, there + 130 * KIB, there + 128 * KIB, KIB, &event, 1);
+    event = rig_copy(one, new_out, self.host + 130 * KIB, there + 130 * KIB, KIB, &event, 1);
+    rig_flush(new_out);
+    rig_flush(on);
+    rig_flush(new_in);
+    rig_await(one, event);
+    CHECK(rig_is_all(self.host + 130 * KIB, 5, KIB));
+    GIVES(one->ops->stop(one->backend), FERRY_E_BUSY);
+}
+
+static void neighbour_stands_behind_by_words(void)
+{
+    neighbour_stands_behind(FERRY_COMPLETION_WORDS);
+}
+
+static void neighbour_stands_behind_by_events(void)
+{
+    neighbour_stands_behind(FERRY_COMPLETION_EVENTS);
+}
+
 /* --- calls are refused, and all else goes on --- */
 
 static void copy_is_refused(void)
@@ -515,7 +593,7 @@ static void open_fails(void)
 {
     rig self;
     static const char *const calls[] = {
-        "cuDeviceGet",
+        "cuDeviceGet", /* the even ones are out of memory, the others odd */
         "cuDevicePrimaryCtxRetain",
         "cuCtxPushCurrent",
         "cuDeviceGetAttribute",
@@ -588,6 +666,8 @@ static const struct {
     TEST(mark_fails),
     TEST(context_fails),
     TEST(neighbour_is_lost),
+    TEST(neighbour_stands_behind_by_words),
+    TEST(neighbour_stands_behind_by_events),
     TEST(copy_is_refused),
     TEST(batch_is_refused_plainly),
     TEST(batch_is_refused_oddly),

@@ -20,6 +20,7 @@ typedef struct fake_slot {
 typedef struct fake_fry_stream {
     fry_stream stream; /* first */
     uint64_t flushed, fired;
+    uint64_t told; /* up to where the engine has been told that it fired */
     bool is_held;
     bool is_claimed; /* outside: by who records, until event_entered */
     void *native;    /* outside: whose events are here */
@@ -138,9 +139,12 @@ static bool own_are_done(fake_fry_stream *stream, uint64_t sequence)
     const fake_slot *slot = slot_of(stream, sequence);
     for (size_t i = 0; i < slot->wait_count; i++) {
         const fry_event *wait = &slot->waits[i];
-        if (is_own(stream, wait) && wait->sequence > stream->fired &&
-            !slot_of(stream, wait->sequence)->is_done)
-            return false;
+        if (!is_own(stream, wait))
+            continue;
+        for (uint64_t at = stream->fired + 1; at <= wait->sequence; at++) {
+            if (!slot_of(stream, at)->is_done)
+                return false;
+        }
     }
     return true;
 }
@@ -327,6 +331,8 @@ static void check_copy(fake_fry_stream *stream, const fry_event *waits, size_t w
             complain(world, "a wait for what it can't wait for");
         else if (waits[i].sequence > other->issued || waits[i].sequence == 0)
             complain(world, "a wait for what was not issued");
+        else if (waits[i].sequence <= fake_of(other)->told)
+            complain(world, "a wait for what is known to have fired");
         else if (stream->stream.kind == FRY_STREAM_MAIN && other->kind != FRY_STREAM_MAIN &&
                  fake_of(other)->fired < waits[i].sequence)
             complain(world, "a main stream stands behind an outside event");
@@ -380,7 +386,7 @@ static uint64_t fake_ops_fired(fry_stream *stream, ferry_status *status_p, fry_n
 {
     fake_device *device = device_of(stream->device);
     lock(device->world);
-    uint64_t fired = fake_of(stream)->fired;
+    uint64_t fired = fake_of(stream)->told = fake_of(stream)->fired;
     if (stream->kind != FRY_STREAM_OUTSIDE)
         stream->is_full = stream->is_full && fired != stream->issued;
     device->counts.looks++;

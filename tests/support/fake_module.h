@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A module for tests (tests/modules/fake_module.c) that calls itself "cuda", and the strings by
+ * A module for tests (tests/fake/module.c) that calls itself "cuda", and the strings by
  * which a test moves it. Its GPUs copy as they are told and their memory is the process's, but it
  * keeps a list of which is whose, as a driver does.
  */
@@ -34,6 +34,7 @@ typedef struct fake_module {
     _Atomic int alloc_status;       /* of memory, of every kind */
     _Atomic int busy_stops;         /* stop() answers FERRY_E_BUSY so many times */
     _Atomic bool is_gated;          /* device_open, or the entry, waits until it is not */
+    _Atomic bool gates_pinned;      /* so does the question whether memory is page-locked */
     _Atomic bool holds_copies;      /* what is issued does not fire */
     /* What it did. */
     _Atomic int entries, probes, opens, device_opens, stops, destroys;

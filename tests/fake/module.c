@@ -7,8 +7,8 @@
  *   FAKE_NAME         the backend that it is
  *   FAKE_ENTRY        what it calls its entry
  */
-#include "tests/support/fake_module.h"
 #include "gpu/module.h"
+#include "tests/support/fake_module.h"
 
 #include <ferry/info.h>
 #include <pthread.h>
@@ -33,6 +33,13 @@
 __attribute__((visibility("default"))) fake_module fake_module_state = {.gpus = 1};
 
 static const fry_module_host *host;
+
+static void gate_pass(void)
+{
+    atomic_fetch_add(&fake_module_state.at_gate, 1);
+    while (atomic_load(&fake_module_state.is_gated))
+        (void)sched_yield();
+}
 
 /* ---- memory: which is whose ---- */
 
@@ -180,6 +187,8 @@ static bool fake_memory_is_pinned(fry_device *device, const void *memory, size_t
     (void)device;
     range found;
     atomic_fetch_add(&fake_module_state.pinned_asked, 1);
+    if (atomic_load(&fake_module_state.gates_pinned))
+        gate_pass();
     return range_find(memory, size_bytes, &found) && found.device == NULL;
 }
 
@@ -296,13 +305,6 @@ static const fry_device_ops fake_device_ops = {
 };
 
 /* ---- the backend ---- */
-
-static void gate_pass(void)
-{
-    atomic_fetch_add(&fake_module_state.at_gate, 1);
-    while (atomic_load(&fake_module_state.is_gated))
-        (void)sched_yield();
-}
 
 static uint32_t fake_probe(const char **reason)
 {
