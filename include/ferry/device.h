@@ -33,8 +33,9 @@ typedef enum ferry_completion {
 /* Options of a GPU; make them with FERRY_DEVICE_OPTIONS_INIT. Zero means the default. */
 typedef struct ferry_device_options {
     size_t struct_size;          /* sizeof(ferry_device_options) */
-    void *native_context;        /* CUDA: the CUcontext to use, of that GPU (a green context's too);
-                                    borrowed until ferry_engine_release; default the primary one */
+    void *native_context;        /* CUDA: the CUcontext to use, of that GPU, but not a green one's,
+                                    which only one thread at a time may use; borrowed until
+                                    ferry_engine_release; default the primary one */
     ferry_completion completion; /* how its progress is watched */
     uint32_t parked_streams;     /* streams on which copies wait for outside events; default 8, at
                                     most 64 */

@@ -15,7 +15,8 @@
  *   - asynchronous copies from pageable memory return when it is staged, up to 64 KiB; above that,
  *     and into pageable memory, and from host to host, when they are done;
  *   - synchronous copies when they are done, but between devices at once, as are memsets;
- *   - cuMemFree when the memory's context has nothing left to do.
+ *   - cuMemFree and cuMemFreeHost when the memory's context has nothing left to do;
+ *   - a kernel's first launch, which loads it, likewise, unless a test holds something.
  *
  * WHAT IS CAUGHT. One line on stderr, "emu: caught WHAT: details", and abort(); with
  * FERRY_EMU_CATCH=count it is only counted.

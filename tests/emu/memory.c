@@ -371,9 +371,15 @@ CUresult cuMemFreeHost(void *memory)
     allocation = emu_allocation_to_free("cuMemFreeHost", (uintptr_t)memory, EMU_MEMORY_PINNED);
     if (allocation == NULL)
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
-    emu_catch_pending("cuMemFreeHost", allocation, NULL);
-    emu_memory_free(allocation);
-    return emu_leave(CUDA_SUCCESS);
+    emu_catch_pending("cuMemFreeHost", allocation, NULL); /* also what is about to be waited for */
+    result = emu_wait_for_context(allocation->context);
+    if (result == CUDA_SUCCESS) /* the lock was given away */
+        allocation = emu_allocation_to_free("cuMemFreeHost", (uintptr_t)memory, EMU_MEMORY_PINNED);
+    if (result == CUDA_SUCCESS && allocation == NULL)
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+        emu_memory_free(allocation);
+    return emu_leave(result);
 }
 
 CUresult cuMemHostRegister(void *memory, size_t size_bytes, unsigned int flags)

@@ -40,6 +40,7 @@ struct CUfunc_st {
     emu_touches_function *touches; /* or NULL */
     emu_ptx_entry params;          /* without the name */
     size_t block_bytes;            /* of all of them */
+    bool is_loaded;
 };
 
 /* What a launch keeps until it is done. The parameters stand behind it. */
@@ -443,6 +444,38 @@ static bool is_shape(const emu_launch *launch)
            launch->shared_bytes <= SHARED_BYTES_MOST;
 }
 
+/* Whether a test holds what the context has to do: that ends when the test says so. */
+static bool is_held(CUcontext context)
+{
+    CUstream stream;
+    bool is_any = emu.held;
+    LIST_FOREACH(stream, &context->streams, entry)
+    is_any |= stream->held || stream->hung;
+    return is_any;
+}
+
+/*
+ * Kernels are loaded lazily: the first launch brings one to the device, which "might require
+ * context synchronization" (CUDA's guide, Lazy Loading). Here it always does, so who launches a
+ * kernel for the first time beside one that waits for it, or for the same thread, stands for ever.
+ * Gives the lock away.
+ */
+static CUresult load_function(CUfunction function, CUstream stream)
+{
+    bool was_loaded = function->is_loaded;
+    function->is_loaded = true; /* of a captured one its graph sees to that */
+    if (was_loaded || stream->capture != NULL || is_held(stream->context))
+        return CUDA_SUCCESS;
+    emu_object_hold(function);
+    emu_object_hold(stream);
+    CUresult result = emu_wait_for_context(stream->context);
+    if (result == CUDA_SUCCESS && (function->object.destroyed || stream->object.destroyed))
+        result = CUDA_ERROR_INVALID_HANDLE;
+    emu_object_drop(stream);
+    emu_object_drop(function);
+    return result;
+}
+
 CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                         CUstream stream_handle, void **params, void **extra)
@@ -467,6 +500,9 @@ CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, uns
                   function->label);
         return emu_leave(CUDA_ERROR_INVALID_HANDLE);
     }
+    result = load_function(function, stream);
+    if (result != CUDA_SUCCESS)
+        return emu_leave(result);
     emu_operation *operation = new_launch(function, &launch, params, extra);
     if (operation == NULL)
         return emu_leave(CUDA_ERROR_INVALID_VALUE);

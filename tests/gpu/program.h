@@ -51,6 +51,20 @@
 /* A control function of the emulator's, or NULL: this is a real driver. */
 #define EMU(name) ((__typeof__(&(name)))dlsym(RTLD_DEFAULT, #name))
 
+/*
+ * Before a program begins. The emulator is there for EMU also if the program itself calls nothing
+ * of CUDA's, and so is not linked with it.
+ *
+ * The driver keeps 8 streams of a process apart unless it is asked for more before it begins, 32 at
+ * most; streams beyond share a queue, and one that stands holds up another. Programs that hold a
+ * stream until they have seen what another did would wait for ever then, by chance.
+ */
+__attribute__((constructor)) static void gpu_begin(void)
+{
+    (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    (void)dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+}
+
 /* ---- an engine ---- */
 
 typedef struct gpu_engine {

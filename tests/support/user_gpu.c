@@ -105,6 +105,19 @@ static CUdeviceptr address(const void *memory)
     return (CUdeviceptr)(uintptr_t)memory;
 }
 
+/*
+ * Launches the kernel once where it does not wait: the driver loads it then, and may wait for all
+ * that runs meanwhile, which later on may be what waits for this thread.
+ */
+static void load_kernel(user_gpu *gpu)
+{
+    uint32_t *flag = user_gpu_alloc_pinned(gpu, sizeof *flag);
+    *flag = 0;
+    user_gpu_wait_flag(gpu, 0, flag, 0);
+    user_gpu_finish(gpu);
+    user_gpu_free_pinned(gpu, flag);
+}
+
 user_gpu *user_gpu_open(int ordinal)
 {
     user_gpu *gpu = calloc(1, sizeof *gpu);
@@ -125,6 +138,7 @@ user_gpu *user_gpu_open(int ordinal)
     for (size_t i = 0; i < USER_STREAMS; i++)
         TRY(cuStreamCreate, &gpu->streams[i], CU_STREAM_NON_BLOCKING);
     leave();
+    load_kernel(gpu);
     return gpu;
 }
 

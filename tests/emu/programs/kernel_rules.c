@@ -5,6 +5,8 @@
 #include "tests/emu/emu.h"
 #include <cuda.h>
 #include <ferry_kernels.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -99,6 +101,69 @@ static void rules_of_shapes(CUmodule module)
     OK(cuCtxSynchronize());
 }
 
+/* ---- lazy loading: the first launch of a kernel waits for what runs ---- */
+
+typedef struct first_launch {
+    CUcontext context;
+    CUfunction function;
+    CUstream stream;
+    uint32_t *flag;
+    uint32_t flag_after; /* what the flag was once the launch had returned */
+} first_launch;
+
+static void *launch_in_thread(void *arg)
+{
+    first_launch *self = arg;
+    uint64_t duration_ns = 0;
+    void *params[] = {&duration_ns};
+    OK(cuCtxSetCurrent(self->context));
+    OK(cuLaunchKernel(self->function, 1, 1, 1, 1, 1, 1, 0, self->stream, params, NULL));
+    self->flag_after = __atomic_load_n(self->flag, __ATOMIC_ACQUIRE);
+    return NULL;
+}
+
+/* Beside a kernel that waits for the flag: the first launch returns behind it, the second before.
+ */
+static void rules_of_first_launches(CUcontext context)
+{
+    uint64_t (*count)(const char *name) = EMU(emu_call_count);
+    first_launch self = {.context = context};
+    CUmodule module;
+    CUfunction wait_flag;
+    CUstream standing;
+    pthread_t thread;
+    uint32_t value = 0;
+    if (count == NULL)
+        return;
+    OK(cuModuleLoadData(&module, ferry_kernels_ptx));
+    OK(cuModuleGetFunction(&wait_flag, module, "ferry_wait_flag"));
+    OK(cuModuleGetFunction(&self.function, module, "ferry_spin"));
+    OK(cuStreamCreate(&standing, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&self.stream, CU_STREAM_NON_BLOCKING));
+    OK(cuMemHostAlloc((void **)&self.flag, sizeof(*self.flag), 0));
+    for (value = 1; value <= 2; value++) {
+        void *params[] = {&self.flag, &value};
+        __atomic_store_n(self.flag, 0, __ATOMIC_RELAXED);
+        OK(cuLaunchKernel(wait_flag, 1, 1, 1, 1, 1, 1, 0, standing, params, NULL));
+        uint64_t before = count("cuLaunchKernel");
+        CHECK(pthread_create(&thread, NULL, launch_in_thread, &self) == 0);
+        while (count("cuLaunchKernel") == before)
+            sched_yield();
+        if (value == 2)
+            CHECK(pthread_join(thread, NULL) == 0);
+        __atomic_store_n(self.flag, value, __ATOMIC_RELEASE);
+        if (value == 1)
+            CHECK(pthread_join(thread, NULL) == 0);
+        CHECK(self.flag_after == (value == 1 ? 1 : 0));
+        OK(cuStreamSynchronize(standing));
+    }
+    OK(cuStreamSynchronize(self.stream));
+    OK(cuMemFreeHost(self.flag));
+    OK(cuStreamDestroy(standing));
+    OK(cuStreamDestroy(self.stream));
+    OK(cuModuleUnload(module));
+}
+
 /* A kernel and a graph that wait for what never comes, when their device is lost. */
 static void rules_of_the_lost(CUmodule module)
 {
@@ -142,6 +207,7 @@ int main(void)
     OK(cuModuleLoadData(&module, ferry_kernels_ptx));
     rules_of_params(module);
     rules_of_shapes(module);
+    rules_of_first_launches(context);
     rules_of_the_lost(module);
     puts("kernel_rules: all as it should be");
     return EXIT_SUCCESS;
