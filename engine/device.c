@@ -17,7 +17,7 @@
 #include <time.h>
 
 #define OPENED_MAX (FRY_DEVICES_MAX - FRY_HOST_DEVICES_MAX)
-#define PARKED_STREAMS_DEFAULT 8
+#define PARKED_STREAMS_DEFAULT 4
 #define PARKED_STREAMS_MAX 64
 #define STAGING_DEFAULT ((size_t)16 << 20)
 #define STAGING_MIN ((size_t)64 << 10)
