@@ -210,11 +210,11 @@ static void test_release_beside_kernel(places *at)
     /* Nothing is met for the first time while a stream is held: CUDA may wait for it then. */
     CHECK_STATUS(end_copy(at, gpu, host), FERRY_OK);
     CHECK_STATUS(end_copy(at, host, gpu), FERRY_OK);
-    *(volatile uint32_t *)flag = 1;
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
     user_gpu_wait_flag(user, 0, flag, 1);
     user_gpu_finish(user);
 
-    *(volatile uint32_t *)flag = 0;
+    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
     user_gpu_wait_flag(user, 0, flag, 1);
     ferry_buffer_release(plain);
     ferry_buffer_release(pinned);
@@ -222,7 +222,7 @@ static void test_release_beside_kernel(places *at)
         CHECK_STATUS(end_copy(at, gpu, host), FERRY_OK);
         CHECK_STATUS(end_copy(at, host, gpu), FERRY_OK);
     }
-    *(volatile uint32_t *)flag = 1;
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
     ferry_buffer_release(host);
     ferry_buffer_release(gpu);
     user_gpu_finish(user);
