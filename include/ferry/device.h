@@ -40,7 +40,8 @@ typedef struct ferry_device_options {
     uint32_t parked_streams;     /* streams on which copies wait for outside events; default 8, at
                                     most 64 */
     size_t staging_bytes;        /* pinned memory that copies from and to pageable memory go
-                                    through; default 16 MiB, 64 KiB to 1 GiB */
+                                    through, taken with the first of them; default 16 MiB, 64 KiB
+                                    to 1 GiB */
 } ferry_device_options;
 
 #define FERRY_DEVICE_OPTIONS_INIT                                                                  \
