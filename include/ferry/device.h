@@ -41,7 +41,8 @@ typedef struct ferry_device_options {
                                     most 64. Many take hardware queues from others:
                                     docs/threading.md */
     size_t staging_bytes;        /* pinned memory that copies from and to pageable memory go
-                                    through; default 16 MiB, 64 KiB to 1 GiB */
+                                    through, taken with the first of them; default 16 MiB, 64 KiB
+                                    to 1 GiB */
 } ferry_device_options;
 
 #define FERRY_DEVICE_OPTIONS_INIT                                                                  \
