@@ -56,10 +56,9 @@ bool fry_lane_can_overtake(const fry_node *from, const fry_node *to, fry_edge_na
     if (from->state != FRY_NODE_ISSUED || !is_on_device(from) || to->unconfirmed == UINT16_MAX)
         return false;
     const fry_lane *lane = from->lane;
-    if (to->kind == FERRY_OP_DEFINE && nature == FRY_EDGE_ORDER)
-        return to->lane != NULL;
     if (to->kind == FERRY_OP_DEFINE) /* it is one event: see fry_lane_define */
-        return to->lane == NULL || to->lane == lane;
+        return to->lane == NULL || to->lane == lane ||
+               (nature == FRY_EDGE_ORDER && to->lane->stream->kind == FRY_STREAM_OUTSIDE);
     if (to->kind != FERRY_OP_COPY || to->lane == NULL)
         return false;
     if (lane == to->lane)
@@ -183,10 +182,11 @@ void fry_lane_parked(fry_lane *lane, const fry_lane *main, const fry_waits *wait
  * last of what makes it valid is, since all of that is in one lane. So its readers can wait for it
  * on their devices.
  *
- * What used the span before may stand on other lanes: with two buffers in turn that is the rule.
- * The device need not wait for it beside the event: whoever writes from outside begins when that is
- * quiet (ferry_buffer_define says so), and the event comes after. On the host the definition still
- * resolves after both.
+ * What used the span before may stand on other lanes: with two buffers in turn that is the rule. If
+ * the definition is by an outside event the device need not wait for that too: whoever writes from
+ * outside begins when it is quiet (ferry_buffer_define says so), and the event comes after. On the
+ * host the definition still resolves after both. A copy's future says nothing of what else is at
+ * the span, so there the edges hold.
  */
 bool fry_lane_define(fry_node *node)
 {

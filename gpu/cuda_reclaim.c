@@ -10,7 +10,6 @@
 #include <signal.h>
 
 #define BUCKETS 64
-#define STOP_NS ((int64_t)1000000000)
 
 struct fry_cuda_reclaim {
     fry_backend *backend;
@@ -181,7 +180,7 @@ fry_cuda_reclaim *fry_cuda_reclaim_open(fry_backend *backend)
 
 ferry_status fry_cuda_reclaim_stop(fry_cuda_reclaim *reclaim)
 {
-    if (!fry_cuda_reclaim_wait(reclaim, STOP_NS))
+    if (fry_load_seq_cst(&reclaim->pending) != 0)
         return FERRY_E_BUSY;
     (void)pthread_mutex_lock(&reclaim->lock);
     bool had_thread = reclaim->has_thread;

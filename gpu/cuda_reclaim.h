@@ -41,7 +41,7 @@ void fry_cuda_reclaim_free(fry_cuda_reclaim *reclaim, void *memory);
 /* Waits until all that was to be freed is. False: it took longer. */
 bool fry_cuda_reclaim_wait(fry_cuda_reclaim *reclaim, int64_t timeout_ns);
 
-/* Ends the thread. FERRY_E_BUSY: the driver has been at a free for a second; nothing is done. */
+/* Ends the thread. FERRY_E_BUSY: something is yet to be freed, and nothing is done. */
 ferry_status fry_cuda_reclaim_stop(fry_cuda_reclaim *reclaim);
 
 /* Stopped before; memory that is still noted is left alone. NULL is allowed. */

@@ -47,6 +47,8 @@
 #include "gpu/cuda.h"
 #include "gpu/cuda_spare.h"
 
+#include <assert.h>
+
 #define QUERY_FIRST_NS ((int64_t)1000000)
 #define QUERY_LAST_NS ((int64_t)64000000)
 #define WORDS_MISSED_MAX                                                                           \
@@ -439,6 +441,7 @@ ferry_status fry_cuda_stream_copy(fry_stream *base, const fry_copy *copy, const 
     const fry_cuda_device *lost = fry_cuda_dead_by(base);
     if (lost != NULL)
         return fry_cuda_tell_lost(lost, error);
+    assert(!base->is_full && base->issued - stream->fired < FRY_STREAM_DEPTH);
     const fry_event *selected[FRY_STREAM_WAITS];
     uint64_t after;
     wait_count = select_waits(stream, waits, wait_count, selected, &after);

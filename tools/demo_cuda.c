@@ -19,6 +19,7 @@
     X(cuGetErrorString)                                                                            \
     X(cuDeviceGetCount)                                                                            \
     X(cuDeviceGet)                                                                                 \
+    X(cuDeviceGetName)                                                                             \
     X(cuDevicePrimaryCtxRetain)                                                                    \
     X(cuDevicePrimaryCtxRelease)                                                                   \
     X(cuCtxSetCurrent)                                                                             \
@@ -54,10 +55,14 @@ typedef struct stage {
     CUstream streams[DEMO_CUDA_STREAM_COUNT];
 } stage;
 
+#define MODEL_BYTES 100
+#define GPUS_TEXT_BYTES (MODEL_BYTES + 24)
+
 struct demo_cuda {
     driver driver;
     gpu *gpus;
     size_t gpu_count;
+    char gpus_text[GPUS_TEXT_BYTES];
     stage *stages;
     size_t stage_count;
     CUevent *events;
@@ -175,6 +180,17 @@ static int open_stage(demo_cuda *cuda, size_t index)
     return result;
 }
 
+static int name_gpus(demo_cuda *cuda)
+{
+    CUdevice device;
+    char model[MODEL_BYTES] = "";
+    int result = TRY(cuda, cuDeviceGet, &device, 0);
+    if (!result)
+        result = TRY(cuda, cuDeviceGetName, model, (int)sizeof(model), device);
+    (void)snprintf(cuda->gpus_text, sizeof(cuda->gpus_text), "%zu x %s", cuda->gpu_count, model);
+    return result;
+}
+
 int demo_cuda_open(size_t stages, demo_cuda **cuda_p)
 {
     demo_cuda *cuda = calloc(1, sizeof(*cuda));
@@ -187,6 +203,8 @@ int demo_cuda_open(size_t stages, demo_cuda **cuda_p)
     }
     *cuda_p = cuda;
     result = count_gpus(cuda, stages);
+    if (!result)
+        result = name_gpus(cuda);
     for (size_t i = 0; i < cuda->gpu_count && !result; i++)
         result = open_gpu(cuda, i);
     for (size_t i = 0; i < stages && !result; i++)
@@ -222,6 +240,11 @@ void demo_cuda_close(demo_cuda *cuda)
     free(cuda->stages);
     free(cuda->gpus);
     free(cuda);
+}
+
+const char *demo_cuda_gpus(const demo_cuda *cuda)
+{
+    return cuda->gpus_text;
 }
 
 void demo_cuda_device_name(const demo_cuda *cuda, size_t stage, char name[DEMO_CUDA_NAME_BYTES])

@@ -35,6 +35,9 @@ void demo_cuda_close(demo_cuda *cuda);
 /* Ferry's name of the device that a stage is on. */
 void demo_cuda_device_name(const demo_cuda *cuda, size_t stage, char name[DEMO_CUDA_NAME_BYTES]);
 
+/* What the figures are of: "2 x NVIDIA H200". */
+const char *demo_cuda_gpus(const demo_cuda *cuda);
+
 /* The native stream, for ferry. */
 void *demo_cuda_native_stream(const demo_cuda *cuda, size_t stage, demo_cuda_stream which);
 

@@ -24,6 +24,12 @@ void demo_cuda_device_name(const demo_cuda *cuda, size_t stage, char name[DEMO_C
     name[0] = '\0';
 }
 
+const char *demo_cuda_gpus(const demo_cuda *cuda)
+{
+    (void)cuda;
+    return "";
+}
+
 void *demo_cuda_native_stream(const demo_cuda *cuda, size_t stage, demo_cuda_stream which)
 {
     (void)cuda, (void)stage, (void)which;

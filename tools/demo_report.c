@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/demo_report.h"
 
+#include "tools/demo_cuda.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -33,6 +35,8 @@ static void print_table(const demo_plan *plan, const demo_result *result)
     printf("%zu stages of %zu layers, %zu x %zu; %zu micro-batches of %zu rows of %s\n",
            options->stages, options->layers, options->width, options->width, options->micro_batches,
            options->rows, options->input_path);
+    if (plan->cuda)
+        printf("on %s\n", demo_cuda_gpus(plan->cuda));
     printf("a round: %zu layer runs, %zu copies of %.1f MiB in all; medians of %zu rounds\n\n",
            plan->layer_step_count, plan->step_count - plan->layer_step_count,
            (double)plan->copy_bytes / (1 << 20), options->rounds);
@@ -61,12 +65,13 @@ static void print_table(const demo_plan *plan, const demo_result *result)
            "output against the plain computation on one device, bit for bit");
 }
 
-static int print_json(const demo_result *result)
+static int print_json(const demo_plan *plan, const demo_result *result)
 {
     const double *way_s = result->way_s;
     json_t *object = json_pack(
-        "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "compute_s", way_s[DEMO_WAY_COMPUTE], "copy_s",
-        way_s[DEMO_WAY_COPY], "serial_s", way_s[DEMO_WAY_SERIAL], "control_s",
+        "{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "device",
+        plan->cuda ? demo_cuda_gpus(plan->cuda) : "host", "compute_s", way_s[DEMO_WAY_COMPUTE],
+        "copy_s", way_s[DEMO_WAY_COPY], "serial_s", way_s[DEMO_WAY_SERIAL], "control_s",
         way_s[DEMO_WAY_CONTROL], "ideal_s", ideal_s(result), "ferry_s", way_s[DEMO_WAY_FERRY],
         "efficiency", efficiency(result), "verified", (int)result->is_verified);
     int error = !object || json_dumpf(object, stdout, JSON_REAL_PRECISION(FIGURE_DIGITS)) != 0;
@@ -79,7 +84,7 @@ static int print_json(const demo_result *result)
 int demo_report_print(const demo_plan *plan, const demo_result *result)
 {
     print_table(plan, result);
-    int error = plan->options.json ? print_json(result) : 0;
+    int error = plan->options.json ? print_json(plan, result) : 0;
     if (fflush(stdout) == 0 && !ferror(stdout) && !error)
         return 0;
     fprintf(stderr, "ferry: writing the result: %s\n", strerror(errno));

@@ -4,10 +4,10 @@
  * Native streams and events are the backend's: with CUDA cudaStream_t and cudaEvent_t (or CUstream
  * and CUevent, which are the same).
  *
- * All three may be called from any thread, also in a callback of ferry's, but not in a function that
- * a CUDA stream runs (docs/threading.md). They leave the thread's current
- * device, its last CUDA error and its capture mode as they were. A stream that is being captured is
- * refused, and its capture goes on unharmed: what a graph replays can't be waited for once.
+ * All three may be called from any thread, also in a callback of ferry's, but not in a function
+ * that a CUDA stream runs (docs/threading.md). They leave the thread's current device, its last
+ * CUDA error and its capture mode as they were. A stream that is being captured is refused, and its
+ * capture goes on unharmed: what a graph replays can't be waited for once.
  */
 #ifndef FERRY_EVENT_H
 #define FERRY_EVENT_H

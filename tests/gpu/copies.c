@@ -214,7 +214,7 @@ static void test_full_streams(places *at)
     ferry_buffer *free = gpu_buffer(at->gpus[0], KIB, FERRY_MEMORY_DEFAULT);
     fill(ferry_buffer_data(src), COUNT * BYTES, 8);
     memset(ferry_buffer_data(dst), 0, COUNT * BYTES);
-    *(volatile uint32_t *)flag = 0;
+    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
     user_gpu_wait_flag(user, 0, flag, 1);
     ferry_future *held = ferry_event_record(at->gpus[0], user_gpu_stream(user, 0));
     ferry_op_options behind = FERRY_OP_OPTIONS_INIT;
@@ -234,7 +234,7 @@ static void test_full_streams(places *at)
         }
     }
     CHECK_STATUS(ferry_future_poll(held), FERRY_PENDING);
-    *(volatile uint32_t *)flag = 1;
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
     CHECK_STATUS(gpu_end(ferry_engine_drain(at->ge.engine)), FERRY_OK);
     CHECK_STATUS(gpu_end(held), FERRY_OK);
     CHECK(memcmp(ferry_buffer_data(src), ferry_buffer_data(dst), COUNT * BYTES) == 0);
@@ -322,6 +322,10 @@ static void test_loss(void)
     ferry_future_release(gpu_copy(&at.ge, there, fine, NULL));
     CHECK_STATUS(gpu_end(gpu_copy(&at.ge, back, there, NULL)), FERRY_OK);
     CHECK(memcmp(ferry_buffer_data(back), ferry_buffer_data(other), MIB) == 0);
+
+    ferry_buffer *const buffers[] = {host, other, gpu, untouched, far, fine, back, there};
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        ferry_buffer_release(buffers[i]);
 
     /* What the lost one has never gets quiet, and the shutdown says so in time. */
     at.ge.last_line[0] = '\0';

@@ -17,7 +17,7 @@ typedef struct stage {
     ferry_device *host, *gpu, *second;
     int second_ordinal;
     user_gpu *user;
-    volatile uint32_t *flags; /* one a stream of the user's */
+    uint32_t *flags; /* atomic; one a stream of the user's */
     ferry_buffer *src, *dst, *near, *far;
 } stage;
 
@@ -29,13 +29,13 @@ static void *stream_of(const stage *self, size_t index)
 /* The stream goes on once its flag is 1. */
 static void hold(stage *self, size_t index)
 {
-    self->flags[index] = 0;
-    user_gpu_wait_flag(self->user, index, (const uint32_t *)&self->flags[index], 1);
+    __atomic_store_n(&self->flags[index], 0, __ATOMIC_RELEASE);
+    user_gpu_wait_flag(self->user, index, &self->flags[index], 1);
 }
 
 static void let_go(stage *self, size_t index)
 {
-    self->flags[index] = 1;
+    __atomic_store_n(&self->flags[index], 1, __ATOMIC_RELEASE);
 }
 
 static void fill(ferry_buffer *buffer, unsigned value)
@@ -100,7 +100,7 @@ static void stage_open(stage *self, ferry_completion completion)
 static void stage_close(stage *self)
 {
     user_gpu_finish(self->user);
-    user_gpu_free_pinned(self->user, (void *)(uintptr_t)self->flags);
+    user_gpu_free_pinned(self->user, self->flags);
     user_gpu_close(self->user);
     ferry_buffer_release(self->src);
     ferry_buffer_release(self->dst);

@@ -58,7 +58,8 @@ typedef struct rig {
  * contexts live until rig_close. */
 void rig_open(rig *self);
 
-/* Stops and destroys the backend; nothing of the driver's is left. */
+/* Stops the backend, once what is being freed is, and destroys it; nothing of the driver's is left.
+ */
 void rig_close(rig *self);
 
 /* NULL sets `error`, and *status_p if that is not NULL. */

@@ -344,7 +344,9 @@ static void stream_hangs(void)
     rig_await(one, issue(0, FRY_CUDA_WAY_IN, KIB));
     fry_cuda_staged *in = fry_cuda_staged_of(staged_at(0, FRY_CUDA_WAY_IN));
     emu_hang_stream(in->track->native);
-    fry_event event = issue(0, FRY_CUDA_WAY_IN, SIZE_BYTES);
+    static char held[MIB]; /* may be read as long as it stands there */
+    fry_event event = rig_copy(one, &in->stream, bench.gpu[0], held, MIB, NULL, 0);
+    rig_flush(&in->stream);
     char *other = rig_on_gpu(0, KIB, 4);
     fry_stream *out = staged_at(0, FRY_CUDA_WAY_OUT);
     fry_event beside = rig_copy(one, out, bench.host + MIB, other, KIB, NULL, 0);

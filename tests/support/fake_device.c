@@ -138,9 +138,12 @@ static bool own_are_done(fake_fry_stream *stream, uint64_t sequence)
     const fake_slot *slot = slot_of(stream, sequence);
     for (size_t i = 0; i < slot->wait_count; i++) {
         const fry_event *wait = &slot->waits[i];
-        if (is_own(stream, wait) && wait->sequence > stream->fired &&
-            !slot_of(stream, wait->sequence)->is_done)
-            return false;
+        if (!is_own(stream, wait))
+            continue;
+        for (uint64_t at = stream->fired + 1; at <= wait->sequence; at++) {
+            if (!slot_of(stream, at)->is_done)
+                return false;
+        }
     }
     return true;
 }

@@ -5,8 +5,9 @@
  * scripts. Their memory is ordinary memory, and copies do copy.
  *
  * It is as unkind as its contract (gpu/device.h) allows: nothing runs before it was flushed; copies
- * of one stream run in any order but for what `waits` says, though they fire in theirs; a wait for
- * another stream holds up all that comes behind it. What the contract forbids its caller makes
+ * of one stream run in any order but for what `waits` says, though they fire in theirs (an event of
+ * their own stream is that copy and all before it); a wait for another stream holds up all that
+ * comes behind it. What the contract forbids its caller makes
  * fake_complaint say so.
  */
 #ifndef FERRY_TESTS_FAKE_DEVICE_H

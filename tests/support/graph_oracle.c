@@ -93,6 +93,7 @@ static bool is_racy(const graph_oracle *oracle, const plan_op *op, ferry_status 
 {
     return (status == FERRY_E_CANCELLED && op->is_cancelled) ||
            (status == FERRY_E_DEADLINE && op->deadline != PLAN_NO_DEADLINE) ||
+           (status == FERRY_E_DEVICE && op->kind == PLAN_COPY && oracle->plan->copies_may_fail) ||
            (status == FERRY_E_SHUTDOWN && oracle->plan->is_cut_short);
 }
 

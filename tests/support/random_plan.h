@@ -142,6 +142,7 @@ typedef struct random_plan {
     int64_t spin_ns;
     bool is_embedded;
     bool is_cut_short;     /* shut down without waiting for anything */
+    bool copies_may_fail;  /* their devices refuse some, or fail at them */
     bool is_executor_lifo; /* the thread runs the newest task first */
     bool is_engine_first;  /* released before futures and buffers */
     uint32_t buffer_count;
