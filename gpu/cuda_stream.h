@@ -16,8 +16,8 @@ typedef struct fry_cuda_stream fry_cuda_stream;
  * The driver keeps so many entries of a stream, no document says how many; who adds one more waits
  * inside the call, with the baton, and whoever else calls the driver may wait with him. So entries
  * are counted, and a stream is full while there might not be room for one more operation of the
- * worst sort: all waits, a copy row by row, a mark. Programs see some 1024 kernels stand in a
- * stream before a launch waits. Half of it: something that is counted as one entry here may be
+ * worst sort: a mark, all waits, a copy row by row, a mark. Programs see some 1024 kernels stand in
+ * a stream before a launch waits. Half of it: something that is counted as one entry here may be
  * more to the driver (a copy that changes over to another engine), and where there are more streams
  * than hardware queues (CUDA_DEVICE_MAX_CONNECTIONS) two may share one.
  */
@@ -27,7 +27,7 @@ typedef struct fry_cuda_stream fry_cuda_stream;
         */
 #define FRY_CUDA_MARK_ENTRIES 2
 #define FRY_CUDA_OPERATION_ENTRIES                                                                 \
-    (FRY_STREAM_WAITS - 1 + FRY_CUDA_ROWS_SINGLY + FRY_CUDA_MARK_ENTRIES)
+    (FRY_STREAM_WAITS - 1 + FRY_CUDA_ROWS_SINGLY + 2 * FRY_CUDA_MARK_ENTRIES)
 
 /* Copies handed over in one call, and what is small enough for one. */
 #define FRY_CUDA_BATCH_COUNT 128

@@ -314,13 +314,15 @@ void emu_get_counters(emu_counters *counters)
 
 /* ---- Beginning and end ---------------------------------------------------------------------- */
 
-/* The lock may have been anybody's when the process forked; the child has nobody to give it back.
+/*
+ * The lock may have been anybody's when the process forked; the child has nobody to give it back. A
+ * process that has not called cuInit yet has nothing that a child could not have anew.
  */
 static void in_child(void)
 {
     pthread_mutex_init(&emu.mutex, NULL);
-    emu.forked = true;
-    emu.stopping = true;
+    emu.forked = emu.initialised;
+    emu.stopping = emu.initialised;
 }
 
 /* Threads of streams that are still there do nothing more; the process takes them with it. */
