@@ -51,10 +51,29 @@ static bool has_parked_lanes(const fry_lane *main)
     return ops->parked_stream != NULL && ops->parked_stream(main->stream, 0) != NULL;
 }
 
+/*
+ * A definition that an event has issued past earlier users of its span has taken their place in the
+ * list, and what overwrites the span next names it alone. Its event says nothing of them, nor of
+ * those that an earlier definition by the same event has passed.
+ */
+static bool has_passed_users(const fry_node *from)
+{
+    if (from->kind != FERRY_OP_DEFINE)
+        return false;
+    for (const fry_edge *edge = from->edges; edge != NULL; edge = edge->sibling) {
+        if (edge->state == FRY_EDGE_ON_DEVICE && edge->nature == FRY_EDGE_ORDER &&
+            (edge->from->lane != from->lane || edge->from->kind == FERRY_OP_DEFINE))
+            return true;
+    }
+    return false;
+}
+
 bool fry_lane_can_overtake(const fry_node *from, const fry_node *to, fry_edge_nature nature)
 {
     if (from->state != FRY_NODE_ISSUED || !is_on_device(from) || to->unconfirmed == UINT16_MAX)
         return false;
+    if (nature == FRY_EDGE_ORDER && to->kind != FERRY_OP_DEFINE && has_passed_users(from))
+        return false; /* held until the definition retires, which is after them */
     const fry_lane *lane = from->lane;
     if (to->kind == FERRY_OP_DEFINE) /* it is one event: see fry_lane_define */
         return to->lane == NULL || to->lane == lane ||
