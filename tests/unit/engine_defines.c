@@ -210,6 +210,44 @@ Test(engine_defines, readers_wait_for_earlier_writers_whatever_the_event_does)
     }
 }
 
+/* Its event has fired, which says nothing of the reader that was there before. */
+static void overwrite_past_reader(size_t definitions)
+{
+    fake_engine f;
+    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
+    ferry_buffer *defined = gpu_buffer(&f, 0, 1), *src = gpu_buffer(&f, 0, 2);
+    ferry_buffer *dst = gpu_buffer(&f, 1, 3);
+    ferry_future *reader = gpu_copy(&f, dst, defined);
+    cr_assert(is_issued(reader));
+    ferry_future *event = record(&f, 0, 0);
+    for (size_t i = 0; i < definitions; i++)
+        define(defined, event);
+    user_goes(&f, 0, 0);
+    settle(&f.te);
+    ferry_future *writer = gpu_copy(&f, defined, src);
+    settle(&f.te);
+    run_all(&f);
+    cr_assert(is_filled(dst, 0, GPU_SIZE, 1));
+    cr_assert(is_filled(defined, 0, GPU_SIZE, 2));
+    ferry_future *futures[] = {reader, event, writer};
+    for (size_t i = 0; i < 3; i++)
+        ASSERT_STATUS(status_of(futures[i]), FERRY_OK);
+    ferry_buffer *buffers[] = {defined, src, dst};
+    for (size_t i = 0; i < 3; i++)
+        ferry_buffer_release(buffers[i]);
+    fake_engine_close(&f);
+}
+
+Test(engine_defines, who_overwrites_one_waits_for_readers_that_it_passed)
+{
+    overwrite_past_reader(1);
+}
+
+Test(engine_defines, who_overwrites_one_waits_for_readers_that_those_before_it_passed)
+{
+    overwrite_past_reader(3);
+}
+
 Test(engine_defines, of_parts_by_several_streams_keep_to_themselves)
 {
     fake_engine f;
