@@ -321,7 +321,9 @@ static void neighbours_neighbour_is_lost(void)
     fry_event first = rig_copy(one, far, other[1], bench.gpu[1], KIB, NULL, 0);
     fry_event second = rig_copy(one, near, other[0], bench.gpu[0], KIB, &first, 1);
     fry_event staged = issue_after(0, FRY_CUDA_WAY_IN, SIZE_BYTES, &second, 1);
-    fry_event next = issue(0, FRY_CUDA_WAY_IN, KIB);
+    char *elsewhere = rig_on_gpu(0, KIB, 0);
+    fry_event next = rig_copy(one, staged.stream, elsewhere, bench.host, KIB, NULL, 0);
+    rig_flush(staged.stream);
     for (int i = 0; i < 100; i++) {
         CHECK(rig_fired(one, staged.stream) < staged.sequence);
         (void)usleep(50);
@@ -342,7 +344,7 @@ static void neighbours_neighbour_is_lost(void)
     GIVES(one->error.code, CUDA_ERROR_LAUNCH_FAILED);
     rig_await(one, next);
     OK(rig_outcome(one, next));
-    CHECK(rig_is_all(bench.gpu[0], 7, KIB) && rig_is_all(bench.gpu[0] + KIB, 0, SIZE_BYTES - KIB));
+    CHECK(rig_is_all(elsewhere, 7, KIB) && rig_is_all(bench.gpu[0], 0, SIZE_BYTES));
 }
 
 /* A copy from a lost GPU fails and leaves its ring behind; the destination's streams go on. */
