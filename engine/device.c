@@ -17,7 +17,7 @@
 #include <time.h>
 
 #define OPENED_MAX (FRY_DEVICES_MAX - FRY_HOST_DEVICES_MAX)
-#define PARKED_STREAMS_DEFAULT 8
+#define PARKED_STREAMS_DEFAULT 4
 #define PARKED_STREAMS_MAX 64
 #define STAGING_DEFAULT ((size_t)16 << 20)
 #define STAGING_MIN ((size_t)64 << 10)
@@ -318,12 +318,17 @@ const char *ferry_device_name(const ferry_device *device)
 
 /* ---- ending ---- */
 
+/* Somebody opens a device meanwhile: seldom, and it may take the driver seconds. (Looking again and
+ * again, since ThreadSanitizer knows no pthread_mutex_clocklock.) */
 static bool lock_until(pthread_mutex_t *mutex, int64_t end_ns)
 {
-    if (end_ns == INT64_MAX)
-        return pthread_mutex_lock(mutex) == 0;
-    struct timespec end = {.tv_sec = end_ns / 1000000000, .tv_nsec = end_ns % 1000000000};
-    return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &end) == 0;
+    const struct timespec look = {.tv_nsec = STOP_LOOK_NS};
+    while (pthread_mutex_trylock(mutex) != 0) {
+        if (fry_clock_monotonic_ns() >= end_ns)
+            return false;
+        (void)nanosleep(&look, NULL);
+    }
+    return true;
 }
 
 /* The graph is quiet, so it is no more than what a driver has yet to say, if that; or it never

@@ -408,6 +408,8 @@ static size_t lane_poll(fry_turn *turn, fry_lane *lane)
     return count;
 }
 
+/* None is put in front meanwhile: what stands in a lane's backlog waits for nothing outside, nor
+ * will it, so it is issued to that lane. */
 size_t fry_lanes_poll(fry_turn *turn)
 {
     size_t count = 0;
@@ -415,8 +417,6 @@ size_t fry_lanes_poll(fry_turn *turn)
     while (*at != NULL) {
         fry_lane *lane = *at;
         count += lane_poll(turn, lane);
-        while (*at != lane) /* refilling has put others in front */
-            at = &(*at)->next_busy;
         if (lane->in_flight == 0 && lane->refused == NULL &&
             fry_ready_queue_is_empty(&lane->backlog)) {
             *at = lane->next_busy;

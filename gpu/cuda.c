@@ -378,10 +378,7 @@ static void init_streams(fry_cuda_device *device)
     }
 }
 
-/*
- * In a scope. Copies on a device go first where kernels and they compete; for those from and to the
- * host cuda.h says that priorities have no effect. Of spare streams only what takes memory.
- */
+/* In a scope. Of spare streams only what takes memory. */
 static ferry_status make_streams(fry_cuda_device *device, fry_native_error *error)
 {
     CUresult result =
@@ -395,7 +392,9 @@ static ferry_status make_streams(fry_cuda_device *device, fry_native_error *erro
             return refuse(error, FERRY_E_NO_MEMORY, "no memory for a stream");
     }
     for (fry_cuda_stream *stream = device->streams; stream < fry_cuda_outside(device); stream++) {
-        result = fry_cuda_stream_make_native(stream, device->highest_priority);
+        fry_cuda_level level =
+            stream < fry_cuda_parked(device) ? FRY_CUDA_LEVEL_MAIN : FRY_CUDA_LEVEL_PARKED;
+        result = fry_cuda_stream_make_native(stream, fry_cuda_priority(device, level));
         if (result != CUDA_SUCCESS)
             return refuse_call(error, result, "cuStreamCreateWithPriority");
         result = fry_cuda_stream_make_events(stream);

@@ -11,7 +11,7 @@
 #include <ferry/info.h>
 
 #define FRY_CUDA_LOGICAL_MAX 15 /* beside the GPU itself: "cuda:0/15" */
-#define FRY_CUDA_PARKED_DEFAULT 8
+#define FRY_CUDA_PARKED_DEFAULT 4
 #define FRY_CUDA_PARKED_MAX 64
 #define FRY_CUDA_OUTSIDE_COUNT 64 /* users' streams that events stand in at once */
 #define FRY_CUDA_BRIDGE_COUNT 32  /* streams that wait for users' own events */
@@ -78,6 +78,27 @@ struct fry_backend {
 static inline fry_cuda_device *fry_cuda_device_of(const fry_device *device)
 {
     return (fry_cuda_device *)(uintptr_t)device;
+}
+
+/*
+ * Streams of the driver are kept apart by queues of the hardware, of which there are few
+ * (CUDA_DEVICE_MAX_CONNECTIONS); where two share one, what waits in the first may hold up the
+ * second. By what is said of it, streams of different priorities don't share: so each sort has one
+ * of its own as far as there are any, and the program's streams are mostly at the lowest. What
+ * copies goes first, which matters where kernels and it compete; for copies from and to the host
+ * cuda.h says that priorities have no effect.
+ */
+typedef enum fry_cuda_level {
+    FRY_CUDA_LEVEL_MAIN = 0,
+    FRY_CUDA_LEVEL_PARKED,
+    FRY_CUDA_LEVEL_BRIDGE,
+} fry_cuda_level;
+
+/* Lower numbers go first. */
+static inline int fry_cuda_priority(const fry_cuda_device *device, fry_cuda_level level)
+{
+    int priority = device->highest_priority + (int)level;
+    return priority < device->lowest_priority ? priority : device->lowest_priority;
 }
 
 static inline fry_cuda_stream *fry_cuda_parked(fry_cuda_device *device)

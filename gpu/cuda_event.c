@@ -160,7 +160,8 @@ static ferry_status cross_bridge(fry_cuda_device *device, fry_cuda_stream *bridg
                                  fry_event *event_p, fry_native_error *error)
 {
     const char *call = "cuStreamCreateWithPriority";
-    CUresult result = fry_cuda_stream_make_native(bridge, 0);
+    CUresult result =
+        fry_cuda_stream_make_native(bridge, fry_cuda_priority(device, FRY_CUDA_LEVEL_BRIDGE));
     if (result == CUDA_SUCCESS) {
         call = "cuStreamWaitEvent";
         result = fry_cuda.cuStreamWaitEvent(bridge->native, awaited, CU_EVENT_WAIT_DEFAULT);

@@ -191,14 +191,28 @@ static CUresult alloc_once(fry_cuda_device *device, size_t size_bytes, fry_memor
     return result;
 }
 
-/* Makes the GPU's memory free that is only kept, or about to be freed. */
-static void make_room(fry_cuda_device *device)
+/* Gives back what the pool keeps. */
+static void trim(const fry_cuda_device *device)
 {
-    (void)fry_cuda_reclaim_wait(device->backend->reclaim, RECLAIM_WAIT_NS);
-    if (device->memory.pool == NULL)
-        return;
-    if (fry_cuda.cuStreamSynchronize(device->memory.stream) == CUDA_SUCCESS)
+    fry_cuda_scope scope;
+    if (fry_cuda_enter(&scope, device->context) == CUDA_SUCCESS &&
+        fry_cuda.cuStreamSynchronize(device->memory.stream) == CUDA_SUCCESS)
         (void)fry_cuda.cuMemPoolTrimTo(device->memory.pool, 0);
+    fry_cuda_leave(&scope);
+}
+
+/* Makes the GPU's memory free that is only kept by the engine's devices on it, or about to be
+ * freed.
+ */
+static void make_room(const fry_cuda_device *device)
+{
+    const fry_cuda_device *other = fry_load_acquire(&device->backend->devices);
+    (void)fry_cuda_reclaim_wait(device->backend->reclaim, RECLAIM_WAIT_NS);
+    for (; other != NULL; other = other->next) {
+        if (other->ordinal == device->ordinal && other->memory.pool != NULL &&
+            fry_cuda_lost(other) == CUDA_SUCCESS)
+            trim(other);
+    }
 }
 
 static bool is_from_pool(const fry_cuda_device *device, fry_memory_kind kind)

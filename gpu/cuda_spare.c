@@ -26,7 +26,8 @@ static bool replace(fry_cuda_device *device, const fry_cuda_stream *stream)
         fry_cuda_scope scope;
         CUresult result = fry_cuda_enter(&scope, device->context);
         if (result == CUDA_SUCCESS)
-            result = fry_cuda_stream_make_native(spare, device->highest_priority);
+            result =
+                fry_cuda_stream_make_native(spare, fry_cuda_priority(device, FRY_CUDA_LEVEL_MAIN));
         fry_cuda_leave(&scope);
         if (result != CUDA_SUCCESS)
             return false;

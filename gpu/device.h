@@ -153,8 +153,8 @@ typedef struct fry_device_ops {
      * device, behind those of its own that `waits` names: an event of `stream` itself is no wait on
      * the device but says that this copy must come after that one. The caller keeps at most
      * FRY_STREAM_DEPTH operations unfired in a stream, and issues none while it is_full (which
-     * `fired` ends), so there is always room. FERRY_OK sets *sequence_p; FERRY_E_DEVICE: nothing
-     * was issued, *error says why.
+     * `fired` ends), so there is always room. FERRY_OK sets *sequence_p; FERRY_E_DEVICE,
+     * FERRY_E_SYSTEM (a thread could not be made): nothing was issued, *error says why.
      */
     ferry_status (*copy)(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
                          size_t wait_count, uint64_t *sequence_p, fry_native_error *error);
@@ -178,8 +178,8 @@ typedef struct fry_device_ops {
 
     /*
      * If stream->struck is not 0: how an operation that has fired, and after which fewer than
-     * FRY_STREAM_DEPTH were issued, has ended. FERRY_E_DEVICE: it was never begun or failed, and is
-     * not at its memory any more. NULL: nothing is ever struck.
+     * FRY_STREAM_DEPTH were issued, has ended. FERRY_E_DEVICE, FERRY_E_NO_MEMORY: it was never
+     * begun or failed, and is not at its memory any more. NULL: nothing is ever struck.
      */
     ferry_status (*outcome)(fry_stream *stream, uint64_t sequence, fry_native_error *error);
 

@@ -37,10 +37,12 @@ typedef struct ferry_device_options {
                                     which only one thread at a time may use; borrowed until
                                     ferry_engine_release; default the primary one */
     ferry_completion completion; /* how its progress is watched */
-    uint32_t parked_streams;     /* streams on which copies wait for outside events; default 8, at
-                                    most 64 */
+    uint32_t parked_streams;     /* streams on which copies wait for outside events; default 4, at
+                                    most 64. Many take hardware queues from others:
+                                    docs/threading.md */
     size_t staging_bytes;        /* pinned memory that copies from and to pageable memory go
-                                    through; default 16 MiB, 64 KiB to 1 GiB */
+                                    through, taken with the first of them; default 16 MiB, 64 KiB
+                                    to 1 GiB */
 } ferry_device_options;
 
 #define FERRY_DEVICE_OPTIONS_INIT                                                                  \

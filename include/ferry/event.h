@@ -24,13 +24,14 @@ extern "C" {
  * A future for what the stream holds now: records an event of ferry's own on it and resolves
  * FERRY_OK when it has fired. Name it in `after` of operations, or in ferry_buffer_define when the
  * stream's work writes a span: copies that depend on it are issued at once and wait on the device.
- *  device         whose stream it is
+ *  device         whose stream it is; it may be of another context than ferry's, of the same GPU
  *  native_stream  NULL: the legacy default stream of the device. Borrowed during the call: it may
- * be destroyed afterwards The future can be cancelled; it is quiet when the event has fired. Never
- * NULL; one reference for the caller. Fails at once: FERRY_E_INVALID (NULL, a stream of another
- * device), FERRY_E_UNSUPPORTED (a device without native streams), FERRY_E_CAPTURE, FERRY_E_AGAIN
- * (64 streams of the device have unfired events, or this one has 256), FERRY_E_NO_MEMORY,
- * FERRY_E_SHUTDOWN, FERRY_E_FORKED; and with the driver's own number FERRY_E_DEVICE, also later.
+ *                 be destroyed afterwards
+ * The future can be cancelled; it is quiet when the event has fired. Never NULL; one reference for
+ * the caller. Fails at once: FERRY_E_INVALID (NULL, a stream of another GPU), FERRY_E_UNSUPPORTED
+ * (a device without native streams), FERRY_E_CAPTURE, FERRY_E_AGAIN (64 streams of the device have
+ * unfired events, or this one has 256), FERRY_E_NO_MEMORY, FERRY_E_SHUTDOWN, FERRY_E_FORKED; and
+ * with the driver's own number FERRY_E_DEVICE, also later.
  */
 FERRY_API ferry_future *ferry_event_record(ferry_device *device, void *native_stream);
 

@@ -163,7 +163,7 @@ Test(devices, options_reach_the_backend_and_zeros_are_defaults)
     device_test t;
     device_test_open(&t, FERRY_LOOP_EMBEDDED);
     (void)open_gpu(&t, "cuda:0");
-    cr_assert_eq(t.fake->parked_count, 8);
+    cr_assert_eq(t.fake->parked_count, 4);
     cr_assert_eq(t.fake->staging_bytes, (size_t)16 << 20);
     cr_assert_null(t.fake->native_context);
     ferry_device_options options = FERRY_DEVICE_OPTIONS_INIT;
@@ -187,7 +187,7 @@ Test(devices, one_that_is_open_is_found_but_not_with_other_options)
     ferry_device_options options = FERRY_DEVICE_OPTIONS_INIT;
     ASSERT_STATUS(ferry_device_open(t.engine, "cuda:0", &options, &again, NULL), FERRY_OK);
     cr_assert_eq(again, device, "zeros ask for nothing");
-    options.parked_streams = 8;
+    options.parked_streams = 4;
     options.staging_bytes = (size_t)16 << 20;
     ASSERT_STATUS(ferry_device_open(t.engine, "cuda:0", &options, &again, NULL), FERRY_OK);
     cr_assert_eq(ferry_device_find(t.engine, "cuda:0"), device);

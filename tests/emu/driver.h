@@ -100,6 +100,7 @@ struct emu_device {
     unsigned retained; /* of the primary context */
     CUmemoryPool default_pool, pool;
     uint64_t total_bytes, used_bytes;
+    uint64_t kept_bytes;    /* free, but in pools */
     _Atomic(CUresult) lost; /* CUDA_SUCCESS, or what every call gives; read while copying */
     unsigned working;       /* operations that touch memory just now */
     emu_engines engines[EMU_DIRECTIONS];

@@ -194,6 +194,14 @@ static emu_allocation *allocation_add(emu_memory_kind kind, CUcontext context, e
     return allocation;
 }
 
+/* What can be had; pools' own aside. */
+static uint64_t unused_bytes_of(const emu_device *device)
+{
+    const uint64_t taken_bytes = device->used_bytes + device->kept_bytes;
+
+    return taken_bytes < device->total_bytes ? device->total_bytes - taken_bytes : 0;
+}
+
 CUresult emu_memory_new_on(emu_memory_kind kind, CUcontext context, emu_device *device,
                            size_t size_bytes, emu_allocation **allocation_p)
 {
@@ -202,8 +210,7 @@ CUresult emu_memory_new_on(emu_memory_kind kind, CUcontext context, emu_device *
     uintptr_t place;
 
     if (size_bytes > ARENA_BYTES / 2 ||
-        (kind == EMU_MEMORY_DEVICE && (device->used_bytes > device->total_bytes ||
-                                       size_bytes > device->total_bytes - device->used_bytes)))
+        (kind == EMU_MEMORY_DEVICE && size_bytes > unused_bytes_of(device)))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!arena_open(arena))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -428,8 +435,7 @@ CUresult cuMemGetInfo(size_t *free_bytes_p, size_t *total_bytes_p)
         return result;
     device = context->device;
     if (free_bytes_p != NULL)
-        *free_bytes_p =
-            device->used_bytes < device->total_bytes ? device->total_bytes - device->used_bytes : 0;
+        *free_bytes_p = unused_bytes_of(device);
     if (total_bytes_p != NULL)
         *total_bytes_p = device->total_bytes;
     return emu_leave(CUDA_SUCCESS);

@@ -24,12 +24,16 @@ CUmemoryPool emu_pool_new(emu_device *device, const CUmemPoolProps *props)
 /* What is free and more than the threshold goes back to the device. */
 static void settle(CUmemoryPool pool, uint64_t keep_bytes)
 {
+    uint64_t kept_bytes = pool->reserved_bytes - pool->used_bytes;
+
     if (pool->reserved_bytes > keep_bytes)
         pool->reserved_bytes = larger(keep_bytes, pool->used_bytes);
+    pool->device->kept_bytes += pool->reserved_bytes - pool->used_bytes - kept_bytes;
 }
 
 void emu_pool_count(CUmemoryPool pool, uint64_t size_bytes, bool in)
 {
+    pool->device->kept_bytes -= pool->reserved_bytes - pool->used_bytes;
     if (in) {
         pool->used_bytes += size_bytes;
         pool->used_high_bytes = larger(pool->used_high_bytes, pool->used_bytes);
@@ -37,8 +41,10 @@ void emu_pool_count(CUmemoryPool pool, uint64_t size_bytes, bool in)
         pool->reserved_high_bytes = larger(pool->reserved_high_bytes, pool->reserved_bytes);
     } else {
         pool->used_bytes -= size_bytes;
-        settle(pool, pool->threshold_bytes);
     }
+    pool->device->kept_bytes += pool->reserved_bytes - pool->used_bytes;
+    if (!in)
+        settle(pool, pool->threshold_bytes);
 }
 
 /* ---- Pools ---------------------------------------------------------------------------------- */
@@ -120,6 +126,8 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle)
     if (pool->device->pool == pool)
         pool->device->pool = pool->device->default_pool;
     emu.counters.live_pools--;
+    pool->threshold_bytes = 0;
+    settle(pool, 0);
     emu_object_destroy(pool);
     return emu_leave(CUDA_SUCCESS);
 }
@@ -259,9 +267,14 @@ static CUresult allocate(const char *name, CUdeviceptr *memory_p, size_t size_by
         return emu_leave(CUDA_ERROR_NOT_SUPPORTED);
     operation = emu_operation_new(EMU_OPERATION_MARK, name, 0);
     result = emu_enqueue(stream, operation);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
+        const uint64_t kept_bytes = pool->reserved_bytes - pool->used_bytes;
+
+        pool->device->kept_bytes -= kept_bytes; /* what the pool keeps it can give */
         result =
             emu_memory_new_on(EMU_MEMORY_DEVICE, context, pool->device, size_bytes, &allocation);
+        pool->device->kept_bytes += kept_bytes;
+    }
     if (result != CUDA_SUCCESS)
         return emu_leave(result);
     allocation->stream = stream;

@@ -117,7 +117,7 @@ fry_device *rig_try_device(rig *self, const fry_device_request *request, ferry_s
 
 fry_device *rig_device(rig *self, const char *name, uint32_t completion)
 {
-    fry_device_request request = {.name = name, .completion = completion};
+    fry_device_request request = {.name = name, .completion = completion, .parked_count = 8};
     fry_device *device = rig_try_device(self, &request, NULL);
     if (device == NULL) {
         (void)fprintf(stderr, "%s: %s\n", name, self->error.message);

@@ -198,6 +198,7 @@ static void test_cancel(rig *self)
         char *last = dst + 40 * MIB - 1;
         emu_hold();
         *last = 77;
+        *dst = 78;
         uint64_t copies = rig_calls("cuMemcpyAsync");
         fry_event first = issue(self, stream, dst, src, 40 * MIB);
         fry_event second = issue(self, stream, dst, src, KIB); /* never begins */
@@ -209,6 +210,8 @@ static void test_cancel(rig *self)
         emu_release();
         rig_await(self, third);
         CHECK(*last == 77);
+        if (way == FRY_CUDA_WAY_OUT) /* what had been fetched is dropped */
+            CHECK(*dst == 78);
         CHECK(dst[MIB] == src[0]);
         GIVES(rig_outcome(self, first), FERRY_OK);
         device->ops->cancel(stream, third.sequence); /* too late: nothing */
@@ -310,6 +313,42 @@ static void test_waits_on_host(rig *self, uint32_t completion)
     rig_free_on_gpu(gpu);
     rig_free_on_gpu(a);
     rig_free_on_gpu(b);
+}
+
+/* Cancelled when pieces are filled but the thread itself still waits: behind all of it even so. */
+static void test_cancel_of_filled(rig *self)
+{
+    fry_device *first = rig_device(self, "cuda:0", 0), *second = rig_device(self, "cuda:1", 0);
+    fry_stream *in = staged_at(first, FRY_CUDA_WAY_IN);
+    fry_stream *here = rig_main(first, FRY_CUDA_ON_DEVICE);
+    fry_stream *there = rig_main(second, FRY_CUDA_ON_DEVICE);
+    char *host = pageable(KIB, 1), *gpu = rig_on_gpu(0, KIB, 2);
+    char *a = rig_on_gpu(0, KIB, 0), *b = rig_on_gpu(1, KIB, 0), *c = rig_on_gpu(1, KIB, 3);
+    rig_await(self, issue(self, in, a, host, KIB));
+    emu_hold_stream(native_of(here));
+    emu_hold_stream(native_of(there));
+    uint64_t waits = rig_calls("cuStreamWaitEvent"), queries = rig_calls("cuEventQuery");
+    fry_event before[] = {rig_copy(self, here, a, gpu, KIB, NULL, 0),
+                          rig_copy(self, there, b, c, KIB, NULL, 0)};
+    fry_event event = issue_after(self, in, gpu, host, KIB, before, 2);
+    fry_event next = issue(self, in, gpu, host, 1);
+    UNTIL(rig_calls("cuStreamWaitEvent") == waits + 1);
+    UNTIL(rig_calls("cuEventQuery") > queries + 3);
+    first->ops->cancel(in, event.sequence);
+    emu_release_stream(native_of(there));
+    rig_await(self, before[1]);
+    for (int i = 0; i < 200; i++) {
+        GIVES(rig_fired(self, in), event.sequence - 1);
+        (void)usleep(50);
+    }
+    emu_release_stream(native_of(here));
+    rig_await(self, next);
+    CHECK(rig_is_all(a, 2, KIB) && gpu[0] == 1 && rig_is_all(gpu + 1, 2, KIB - 1));
+    free(host);
+    rig_free_on_gpu(gpu);
+    rig_free_on_gpu(a);
+    rig_free_on_gpu(b);
+    rig_free_on_gpu(c);
 }
 
 static void test_peers(rig *self)
@@ -444,6 +483,7 @@ int main(void)
     run(test_waits_for_source);
     run(wait_by_words);
     run(wait_by_events);
+    run(test_cancel_of_filled);
     run(test_peers);
     run(test_sleep);
     run(test_begun);

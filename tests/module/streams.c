@@ -422,6 +422,11 @@ static void test_names(rig *self)
     CHECK(from_host(plain) != from_host(logical));
     CHECK(fry_cuda_stream_of(from_host(plain))->native !=
           fry_cuda_stream_of(from_host(logical))->native);
+    int priority;
+    OK(cuStreamGetPriority(fry_cuda_stream_of(from_host(plain))->native, &priority));
+    GIVES(priority, fry_cuda_device_of(plain)->highest_priority);
+    OK(cuStreamGetPriority(fry_cuda_stream_of(rig_parked(plain, 0))->native, &priority));
+    GIVES(priority, fry_cuda_device_of(plain)->highest_priority + 1);
     fry_device_facts facts = {0};
     plain->ops->describe(plain, &facts);
     GIVES(facts.stream_count >= 11, 1);

@@ -97,7 +97,7 @@ static bool take_up(shared *all, size_t *parked_next)
     OK(pthread_mutex_unlock(&all->mutex));
     if (!is_there)
         return false;
-    fry_stream *stream = rig_parked(all->device, (*parked_next)++ % FRY_CUDA_PARKED_DEFAULT);
+    fry_stream *stream = rig_parked(all->device, (*parked_next)++ % 8);
     while (stream->is_full || stream->issued - rig_fired(all->rig, stream) == FRY_STREAM_DEPTH)
         rig_await(all->rig, (fry_event){stream, stream->issued});
     fry_event event = rig_copy(all->rig, stream, taken.dst, taken.src, 1, &taken.event, 1);

@@ -20,6 +20,7 @@ typedef struct fake_slot {
 typedef struct fake_fry_stream {
     fry_stream stream; /* first */
     uint64_t flushed, fired;
+    uint64_t told; /* up to where the engine has been told that it fired */
     bool is_held;
     bool is_claimed; /* outside: by who records, until event_entered */
     void *native;    /* outside: whose events are here */
@@ -330,6 +331,8 @@ static void check_copy(fake_fry_stream *stream, const fry_event *waits, size_t w
             complain(world, "a wait for what it can't wait for");
         else if (waits[i].sequence > other->issued || waits[i].sequence == 0)
             complain(world, "a wait for what was not issued");
+        else if (waits[i].sequence <= fake_of(other)->told)
+            complain(world, "a wait for what is known to have fired");
         else if (stream->stream.kind == FRY_STREAM_MAIN && other->kind != FRY_STREAM_MAIN &&
                  fake_of(other)->fired < waits[i].sequence)
             complain(world, "a main stream stands behind an outside event");
@@ -383,7 +386,7 @@ static uint64_t fake_ops_fired(fry_stream *stream, ferry_status *status_p, fry_n
 {
     fake_device *device = device_of(stream->device);
     lock(device->world);
-    uint64_t fired = fake_of(stream)->fired;
+    uint64_t fired = fake_of(stream)->told = fake_of(stream)->fired;
     if (stream->kind != FRY_STREAM_OUTSIDE)
         stream->is_full = stream->is_full && fired != stream->issued;
     device->counts.looks++;

@@ -104,6 +104,27 @@ Test(engine_defines, an_event_cancelled_poisons_but_keeps_writers_off_until_it_f
     fake_engine_close(&f);
 }
 
+Test(engine_defines, an_event_cancelled_with_nobody_reading_keeps_writers_off_too)
+{
+    fake_engine f;
+    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
+    ferry_buffer *defined = gpu_buffer(&f, 0, 1), *src = gpu_buffer(&f, 0, 2);
+    ferry_future *event = record(&f, 0, 0);
+    define(defined, event);
+    ASSERT_STATUS(ferry_future_cancel(event), FERRY_OK);
+    run_all(&f);
+    ferry_future *writer = gpu_copy(&f, defined, src);
+    run_all(&f);
+    ASSERT_STATUS(ferry_future_poll(writer), FERRY_PENDING);
+    user_goes(&f, 0, 0);
+    run_all(&f);
+    ASSERT_STATUS(status_of(writer), FERRY_OK);
+    ferry_future_release(event);
+    ferry_buffer_release(defined);
+    ferry_buffer_release(src);
+    fake_engine_close(&f);
+}
+
 Test(engine_defines, an_event_cancelled_before_the_definition_enters_does_the_same)
 {
     fake_engine f;

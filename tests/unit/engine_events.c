@@ -346,13 +346,34 @@ Test(engine_events, a_parked_stream_waits_for_one_stream_of_the_program)
     user_goes(&f, 0, 1);
     run_all(&f);
     row_end(&second);
+    ferry_future *again = record(&f, 0, 1); /* so that the next event is on another stream */
     row fourth = row_after(&f, 3);
     cr_assert_eq(issued_to(parked(&f, 0, 1)), 2, "it was given back");
     user_goes(&f, 0, 3);
+    user_goes(&f, 0, 1);
     user_goes(&f, 0, 0);
     run_all(&f);
+    ASSERT_STATUS(status_of(again), FERRY_OK);
     row_end(&fourth);
     row_end(&first);
+    fake_engine_close(&f);
+}
+
+Test(engine_events, a_parked_stream_takes_copies_of_one_direction)
+{
+    fake_engine f;
+    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
+    row within = row_after(&f, 0);
+    ferry_buffer *host = test_buffer(&f.te, 0, GPU_SIZE, 5), *dst = gpu_buffer(&f, 0, 2);
+    ferry_future *in = gpu_copy_after(&f, dst, host, within.event);
+    cr_assert_eq(issued_to(parked(&f, 0, 0)), 1);
+    cr_assert_eq(issued_to(parked(&f, 0, 1)), 1);
+    user_goes(&f, 0, 0);
+    run_all(&f);
+    ASSERT_STATUS(status_of(in), FERRY_OK);
+    row_end(&within);
+    ferry_buffer_release(host);
+    ferry_buffer_release(dst);
     fake_engine_close(&f);
 }
 
