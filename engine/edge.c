@@ -58,6 +58,8 @@ void fry_edge_attach(fry_turn *turn, fry_edge *edge)
         fry_edge_move_to_device(edge);
     else
         fry_edge_hold(edge);
+    if (fry_unlikely(from->is_stuck) && resolved && edge->nature == FRY_EDGE_ORDER)
+        fry_graph_share_stuck(turn, to, from);
 }
 
 void fry_graph_connect(fry_turn *turn, fry_node *from, fry_node *to, fry_edge_nature nature)

@@ -77,6 +77,7 @@ static void engine_free(ferry_engine *engine)
     fry_pool_close(&engine->reserve);
     fry_pool_close(&engine->writables);
     fry_tasks_close(engine);
+    fry_error_release(engine->loss);
     fry_devices_detach(engine);
     fry_backends_destroy(engine);
     fry_host_destroy(engine->host);

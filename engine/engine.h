@@ -156,6 +156,7 @@ struct ferry_engine {
     fry_node *deadlines;              /* root of the heap */
     fry_lane *busy;                   /* lanes with something in flight */
     fry_lane *unflushed;              /* lanes copied to since the baton was taken */
+    fry_error *loss;      /* of the first operation that a lost device took along, or NULL */
     int64_t next_look_ns; /* until then the loop may sleep as far as polled lanes go; INT64_MAX: it
                              watches none */
     int64_t detached;     /* nodes that only users' handles keep */

@@ -340,6 +340,48 @@ void fry_graph_fail(fry_turn *turn, fry_node *node, ferry_status status, fry_err
         become_quiet(turn, node);
 }
 
+/* ---- what a lost device leaves ---- */
+
+/*
+ * Order edges wait until memory is let go of, which is never then. A writer behind such an edge
+ * would wait for ever, so it fails, with the same root; and as it never retires, what is ordered
+ * behind it in turn. The failing queue goes from one to the next. Each is still held, out of sight
+ * of its user: should the device go on after all, they retire in order.
+ */
+void fry_graph_share_stuck(fry_turn *turn, fry_node *node, const fry_node *from)
+{
+    if (node->is_stuck)
+        return;
+    node->is_stuck = true;
+    fry_error *root = fry_future_root_error(&from->future);
+    if (root->public_.status != FERRY_E_DEVICE && turn->engine->loss != NULL)
+        root = turn->engine->loss; /* that one had failed before, which is not why */
+    fry_graph_note_failure(turn, node, root);
+    if ((node->flags & FRY_NODE_FAILING) == 0) { /* it has failed before: only to pass it on */
+        node->flags |= FRY_NODE_FAILING;
+        fry_queue_push(&turn->engine->failing, &node->failing_link);
+    }
+}
+
+/* Its root error is known by now. What was issued is its stream's matter. */
+static void pass_on_stuck(fry_turn *turn, const fry_node *node)
+{
+    for (const fry_edge *edge = node->successors_first; edge != NULL; edge = edge->next) {
+        bool orders = edge->nature == FRY_EDGE_ORDER || edge->nature == FRY_EDGE_READ;
+        bool is_streams = edge->state == FRY_EDGE_ON_DEVICE && edge->to->kind == FERRY_OP_COPY &&
+                          edge->to->state >= FRY_NODE_ISSUED;
+        if (orders && !is_streams)
+            fry_graph_share_stuck(turn, edge->to, node);
+    }
+}
+
+void fry_graph_stuck(fry_turn *turn, fry_node *node)
+{
+    node->is_stuck = true;
+    if (node->state >= FRY_NODE_RESOLVED) /* else it passes it on as it fails */
+        pass_on_stuck(turn, node);
+}
+
 /* Resolved well and quiet at once, as nearly all nodes are: every edge out of it fires, whatever it
  * waits for, so the list is taken whole and walked once. */
 static void fire_everything(fry_turn *turn, fry_node *node)
@@ -668,15 +710,21 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
                             FRY_NODE_ISSUED); /* completing fires whatever waits for it */
             fry_graph_complete(turn, node);
         }
+    } else if (node->state == FRY_NODE_ISSUED && fry_unlikely(node->is_stuck)) {
+        turn->wake = true; /* what it depends on is well: its own device fails it, on the loop */
     }
 }
 
 static void step_failing(fry_turn *turn, fry_node *node)
 {
     node->flags &= (uint16_t)~FRY_NODE_FAILING;
-    if ((node->flags & FRY_NODE_RETIRED) != 0)
+    if ((node->flags & FRY_NODE_RETIRED) != 0) {
         drop_life_unless_queued(turn, node);
-    else if (node->state < FRY_NODE_RESOLVED)
+        return;
+    }
+    if (fry_unlikely(node->is_stuck))
+        pass_on_stuck(turn, node);
+    if (node->state < FRY_NODE_RESOLVED)
         fry_graph_fail(turn, node, FERRY_E_DEPENDENCY, NULL, true);
 }
 

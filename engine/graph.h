@@ -64,6 +64,15 @@ void fry_graph_flush(const fry_node *node);
 /* Later readers of what failed see this node's status; it fails as soon as the turn comes to it. */
 void fry_graph_note_failure(fry_turn *turn, fry_node *node, fry_error *cause);
 
+/*
+ * The node has failed, or is about to, and may be at its memory for ever, since its device is lost.
+ * What may only touch that once it is quiet never will, and fails.
+ */
+void fry_graph_stuck(fry_turn *turn, fry_node *node);
+
+/* `node`, which the graph holds until `from` retires, fails with it if that never comes. */
+void fry_graph_share_stuck(fry_turn *turn, fry_node *node, const fry_node *from);
+
 /* The graph holds so many things more: operations, promises, writers and readers of segments. */
 static inline void fry_load_add(ferry_engine *engine, int64_t count)
 {

@@ -228,21 +228,21 @@ static void fail_refused(fry_turn *turn, fry_lane *lane)
 
 /*
  * The device fails: what stands here and has not fired will not be known to. It fails now, and may
- * be at its memory for ever. Who is not the loop leaves it to the loop.
+ * be at its memory for ever; but what depends on others that have yet to say how they ended waits
+ * for that, so that its status does not depend on which lane was looked at first. Who is not the
+ * loop leaves it to the loop.
  */
 static void lane_is_lost(fry_turn *turn, fry_lane *lane, const fry_native_error *native)
 {
     ferry_engine *engine = turn->engine;
     const fry_node *newest = FRY_CONTAINER(lane->issued.last, const fry_node, link);
-    if (newest->sequence <= lane->failed_until)
-        return;
     if (!turn->is_loop) {
-        turn->wake = true;
+        turn->wake |= newest->sequence > lane->failed_until;
         return;
     }
-    lane->native = *native;
     lane->failed_until = newest->sequence;
     if (!lane->is_lost) {
+        lane->native = *native;
         lane->is_lost = true;
         watch(engine, lane, false); /* there is nothing to be seen any more */
         fry_log_line(&engine->log, FERRY_LOG_ERROR, "%s fails: %s", lane->stream->device->name,
@@ -250,8 +250,14 @@ static void lane_is_lost(fry_turn *turn, fry_lane *lane, const fry_native_error 
     }
     for (fry_link *item = lane->issued.first; item != NULL; item = item->next) {
         fry_node *node = FRY_CONTAINER(item, fry_node, link);
-        if (node->state < FRY_NODE_RESOLVED)
-            fail_by_device(turn, node, FERRY_E_DEVICE, native);
+        bool fails = node->state < FRY_NODE_RESOLVED && node->unconfirmed == 0 &&
+                     (node->flags & FRY_NODE_FAILING) == 0;
+        if (fails)
+            fail_by_device(turn, node, FERRY_E_DEVICE, &lane->native);
+        if (fails && engine->loss == NULL)
+            engine->loss = fry_error_retain(fry_future_root_error(&node->future));
+        if (fails || !node->is_stuck)
+            fry_graph_stuck(turn, node);
     }
 }
 
@@ -275,6 +281,8 @@ static void wait_in_backlog(fry_turn *turn, fry_lane *lane, fry_node *node)
 
 void fry_lane_issue(fry_turn *turn, fry_node *node)
 {
+    if (fry_unlikely(node->lane->is_lost)) /* there may be another by now */
+        node->lane = fry_lane_between(node->op.copy.dst, node->op.copy.src);
     fry_lane *main = node->lane, *lane = main;
     fry_waits waits;
     waits.count = 0;

@@ -146,7 +146,8 @@ struct fry_node {
     fry_link failing_link; /* failing queue */
     uint16_t unconfirmed; /* predecessors it overtook on the device, yet to resolve: status edges */
     int16_t refusal; /* fails with this as soon as it enters; a call: as its function returned */
-    uint8_t device_waits; /* edges ON_DEVICE from other streams */
+    uint8_t device_waits : 7; /* edges ON_DEVICE from other streams */
+    uint8_t is_stuck : 1; /* it will not be quiet, or not retire: a lost device may be at memory */
     union {
         uint8_t outside;  /* promise: fry_outside */
         uint8_t in_batch; /* copy, call, nop: fry_in_batch */

@@ -318,12 +318,11 @@ Test(engine_device_errors, with_a_lost_device_what_stands_there_fails_and_is_not
     ferry_future *refused = gpu_copy(&f, untouched, other[1]);
     ferry_future *late_event = record(&f, 0, 0);
     run_all(&f);
-    ASSERT_STATUS(ferry_future_poll(late), FERRY_PENDING);
+    check_shares(late, t.copies[0]);
     ASSERT_STATUS(status_of(fresh), FERRY_OK);
     check_error(refused, "the device is lost");
     check_error(late_event, "no event can be recorded");
     ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, 0), FERRY_E_DEADLINE);
-    ASSERT_STATUS(ferry_future_poll(late), FERRY_E_SHUTDOWN);
 
     fake_lose(f.gpus[0], false); /* so that this test can end */
     fake_hold(fake_stream(f.gpus[0], FAKE_WITHIN), false);
@@ -364,6 +363,151 @@ Test(engine_device_errors, what_waits_for_room_in_a_lost_stream_fails_too)
     run_all(&f);
     ferry_buffer_release(src);
     ferry_buffer_release(dst);
+    fake_engine_close(&f);
+}
+
+/* Ends a test in which a device was lost: it goes on after all, and so all gets quiet. */
+static void find_again(const fake_engine *f)
+{
+    for (size_t i = 0; i < 2; i++) {
+        fake_lose(f->gpus[i], false);
+        fake_hold(fake_stream(f->gpus[i], FAKE_WITHIN), false);
+    }
+    run_all(f);
+}
+
+Test(engine_device_errors, who_would_wait_for_what_a_lost_device_may_touch_fails)
+{
+    fake_engine f;
+    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
+    ferry_buffer *src = gpu_buffer(&f, 0, 1), *dst = gpu_buffer(&f, 0, 2);
+    ferry_buffer *host = test_buffer(&f.te, 0, GPU_SIZE, 3), *other = gpu_buffer(&f, 1, 4);
+    ferry_promise *promise = test_promise(&f.te);
+    fake_hold(fake_stream(f.gpus[0], FAKE_WITHIN), true);
+    ferry_future *struck = gpu_copy(&f, dst, src);
+    ferry_future *waiting =
+        copy_after_promise(&f.te, ferry_buffer_span(src), ferry_buffer_span(host), promise);
+    ferry_future *behind = gpu_copy(&f, host, other); /* overwrites what that one reads */
+    ferry_future *cancelled = gpu_copy(&f, dst, host);
+    ferry_future *last = gpu_copy(&f, dst, other);
+    ASSERT_STATUS(ferry_future_cancel(cancelled), FERRY_OK);
+    settle(&f.te);
+    ASSERT_STATUS(ferry_future_poll(last), FERRY_PENDING);
+    fake_lose(f.gpus[0], true);
+    settle(&f.te);
+    check_error(struck, "the device is lost");
+    check_shares(waiting, struck); /* it would overwrite what that may read */
+    check_shares(last, struck);
+    ASSERT_STATUS(ferry_future_poll(cancelled), FERRY_E_CANCELLED);
+    check_shares(behind, struck);
+    ferry_future *late = gpu_copy(&f, src, other), *reader = gpu_copy(&f, other, dst);
+    settle(&f.te);
+    check_shares(late, struck);
+    check_shares(reader, struck);
+    ASSERT_STATUS(ferry_buffer_define(ferry_buffer_span(dst), NULL), FERRY_OK);
+    ferry_future *redefined = gpu_copy(&f, other, dst);
+    settle(&f.te);
+    check_shares(redefined, struck);
+    find_again(&f);
+    cr_assert(is_quiet(struck));
+    ferry_buffer *fresh = gpu_buffer(&f, 1, 7);
+    ferry_future *fine = gpu_copy(&f, dst, fresh);
+    run_all(&f);
+    ASSERT_STATUS(status_of(fine), FERRY_OK);
+    keep_promise(promise, FERRY_OK);
+    settle(&f.te);
+    ferry_future *futures[] = {struck, waiting, behind, cancelled, last, late, reader, redefined};
+    for (size_t i = 0; i < sizeof futures / sizeof *futures; i++)
+        ferry_future_release(futures[i]);
+    ferry_buffer *buffers[] = {src, dst, host, other, fresh};
+    for (size_t i = 0; i < 5; i++)
+        ferry_buffer_release(buffers[i]);
+    fake_engine_close(&f);
+}
+
+/* Whichever of the two is looked at first. */
+Test(engine_device_errors, what_depends_on_a_lost_device_and_stands_on_one_shares_the_first_failure)
+{
+    for (size_t first = 0; first < 2; first++) {
+        fake_engine f;
+        fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
+        ferry_buffer *a = gpu_buffer(&f, first, 1), *b = gpu_buffer(&f, first, 2);
+        ferry_buffer *c = gpu_buffer(&f, 1 - first, 3);
+        fake_hold(fake_stream(f.gpus[first], FAKE_WITHIN), true);
+        ferry_future *one = gpu_copy(&f, b, a), *two = gpu_copy(&f, c, b);
+        cr_assert(is_issued(two));
+        fake_lose(f.gpus[0], true);
+        fake_lose(f.gpus[1], true);
+        settle(&f.te);
+        check_error(one, "the device is lost");
+        check_shares(two, one);
+        find_again(&f);
+        ferry_future_release(one);
+        ferry_future_release(two);
+        ferry_buffer *buffers[] = {a, b, c};
+        for (size_t i = 0; i < 3; i++)
+            ferry_buffer_release(buffers[i]);
+        fake_engine_close(&f);
+    }
+}
+
+Test(engine_device_errors, what_depends_on_a_device_that_is_well_fails_when_that_is_done)
+{
+    fake_engine f;
+    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
+    ferry_buffer *a = gpu_buffer(&f, 0, 1), *b = gpu_buffer(&f, 0, 2), *c = gpu_buffer(&f, 1, 3);
+    fake_hold(fake_stream(f.gpus[0], FAKE_WITHIN), true);
+    fake_hold(fake_stream(f.gpus[1], FAKE_WITHIN), true);
+    ferry_future *one = gpu_copy(&f, b, a), *two = gpu_copy(&f, c, b);
+    ferry_promise *promise = test_promise(&f.te);
+    ferry_future *writer =
+        copy_after_promise(&f.te, ferry_buffer_span(c), ferry_buffer_span(a), promise);
+    fake_lose(f.gpus[1], true);
+    settle(&f.te);
+    ASSERT_STATUS(ferry_future_poll(two), FERRY_PENDING);
+    fake_hold(fake_stream(f.gpus[0], FAKE_WITHIN), false);
+    run_all(&f);
+    ASSERT_STATUS(ferry_future_poll(one), FERRY_OK);
+    check_error(two, "the device is lost");
+    check_shares(writer, two);
+    find_again(&f);
+    keep_promise(promise, FERRY_OK);
+    run_all(&f);
+    ferry_future *futures[] = {one, two, writer};
+    for (size_t i = 0; i < 3; i++)
+        ferry_future_release(futures[i]);
+    ferry_buffer *buffers[] = {a, b, c};
+    for (size_t i = 0; i < 3; i++)
+        ferry_buffer_release(buffers[i]);
+    fake_engine_close(&f);
+}
+
+/* An event's definition stands past earlier users of its span, one of which is lost. */
+Test(engine_device_errors, a_definition_behind_a_lost_copy_fails_with_its_readers)
+{
+    fake_engine f;
+    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
+    ferry_buffer *span = gpu_buffer(&f, 0, 1), *far = gpu_buffer(&f, 1, 2);
+    ferry_buffer *dst = gpu_buffer(&f, 0, 3);
+    fake_hold(fake_stream(f.gpus[1], FAKE_WITHIN), true);
+    ferry_future *older = gpu_copy(&f, far, span); /* reads it on the device that is lost */
+    ferry_future *event = record(&f, 0, 0);
+    ASSERT_STATUS(ferry_buffer_define(ferry_buffer_span(span), event), FERRY_OK);
+    ferry_future *reader = gpu_copy(&f, dst, span);
+    cr_assert(is_issued(reader));
+    fake_lose(f.gpus[1], true);
+    user_goes(&f, 0, 0);
+    run_all(&f);
+    check_error(older, "the device is lost");
+    ASSERT_STATUS(ferry_future_poll(event), FERRY_OK);
+    check_shares(reader, older);
+    find_again(&f);
+    ferry_future *futures[] = {older, event, reader};
+    for (size_t i = 0; i < 3; i++)
+        ferry_future_release(futures[i]);
+    ferry_buffer *buffers[] = {span, far, dst};
+    for (size_t i = 0; i < 3; i++)
+        ferry_buffer_release(buffers[i]);
     fake_engine_close(&f);
 }
 
