@@ -57,12 +57,10 @@ static inline void fry_edge_move_to_device(fry_edge *edge)
 {
     fry_node *to = edge->to;
     edge->state = FRY_EDGE_ON_DEVICE;
-    if (to->kind == FERRY_OP_DEFINE) {
-        if (to->lane == NULL)
-            to->lane = edge->from->lane;
-    } else if (edge->from->lane != to->lane) {
+    if (to->kind == FERRY_OP_DEFINE && to->lane == NULL)
+        to->lane = edge->from->lane;
+    if (edge->from->lane != to->lane)
         to->device_waits++;
-    }
     if (fry_edge_is_counted(edge))
         to->unconfirmed++;
 }
@@ -71,7 +69,7 @@ static inline void fry_edge_move_to_device(fry_edge *edge)
 static inline void fry_edge_take_from_device(fry_edge *edge)
 {
     fry_node *to = edge->to;
-    if (to->kind != FERRY_OP_DEFINE && edge->from->lane != to->lane)
+    if (edge->from->lane != to->lane)
         to->device_waits--;
     if (fry_edge_is_counted(edge))
         to->unconfirmed--;

@@ -51,33 +51,18 @@ static bool has_parked_lanes(const fry_lane *main)
     return ops->parked_stream != NULL && ops->parked_stream(main->stream, 0) != NULL;
 }
 
-/*
- * A definition that an event has issued past earlier users of its span has taken their place in the
- * list, and what overwrites the span next names it alone. Its event says nothing of them, nor of
- * those that an earlier definition by the same event has passed.
- */
-static bool has_passed_users(const fry_node *from)
-{
-    if (from->kind != FERRY_OP_DEFINE)
-        return false;
-    for (const fry_edge *edge = from->edges; edge != NULL; edge = edge->sibling) {
-        if (edge->state == FRY_EDGE_ON_DEVICE && edge->nature == FRY_EDGE_ORDER &&
-            (edge->from->lane != from->lane || edge->from->kind == FERRY_OP_DEFINE))
-            return true;
-    }
-    return false;
-}
-
 bool fry_lane_can_overtake(const fry_node *from, const fry_node *to, fry_edge_nature nature)
 {
     if (from->state != FRY_NODE_ISSUED || !is_on_device(from) || to->unconfirmed == UINT16_MAX)
         return false;
-    if (nature == FRY_EDGE_ORDER && to->kind != FERRY_OP_DEFINE && has_passed_users(from))
-        return false; /* held until the definition retires, which is after them */
     const fry_lane *lane = from->lane;
-    if (to->kind == FERRY_OP_DEFINE) /* it is one event: see fry_lane_define */
+    if (to->kind == FERRY_OP_DEFINE) { /* see fry_lane_define */
+        if (from->kind == FERRY_OP_DEFINE && from->device_waits != 0)
+            return false;
         return to->lane == NULL || to->lane == lane ||
-               (nature == FRY_EDGE_ORDER && to->lane->stream->kind == FRY_STREAM_OUTSIDE);
+               (nature == FRY_EDGE_ORDER && to->lane->stream->kind == FRY_STREAM_OUTSIDE &&
+                to->device_waits < FRY_STREAM_WAITS - 1);
+    }
     if (to->kind != FERRY_OP_COPY || to->lane == NULL)
         return false;
     if (lane == to->lane)
@@ -124,27 +109,50 @@ static void add_wait(fry_waits *waits, fry_stream *stream, uint64_t sequence)
         waits->events[at].sequence = sequence;
 }
 
-/* Waits for the first outside lane that is met go to the device; rule 3 for others. True: none is
- * held by that. */
+/* Waits for what that edge's predecessor is. False: rule 3, or there are too many. */
+static bool add_event(const fry_lane *main, const fry_edge *edge, fry_waits *waits)
+{
+    fry_stream *stream = main->stream, *other = edge->from->lane->stream;
+    fry_outside_event outside = outside_of(edge);
+    if (fry_unlikely(outside.lane != NULL)) {
+        if (waits->outside.lane == NULL)
+            waits->outside = outside;
+        if (waits->outside.lane != outside.lane)
+            return false;
+        if (waits->outside.sequence < outside.sequence)
+            waits->outside.sequence = outside.sequence;
+    }
+    if (waits->count == FRY_STREAM_WAITS ||
+        (stream != other && !stream->device->ops->can_wait(stream, other)))
+        return false;
+    add_wait(waits, other, edge->from->sequence);
+    return true;
+}
+
+/* The same for all that the edge stands for: a definition is as far as what it stands behind is,
+ * which may be on several lanes. */
+static bool add_edge(const fry_lane *main, const fry_edge *edge, fry_waits *waits)
+{
+    if (is_waited_for(edge) && !add_event(main, edge, waits))
+        return false;
+    if (fry_likely(edge->state != FRY_EDGE_ON_DEVICE || edge->from->kind != FERRY_OP_DEFINE))
+        return true;
+    for (const fry_edge *into = edge->from->edges; into != NULL; into = into->sibling) {
+        if (is_waited_for(into) && !add_event(main, into, waits))
+            return false;
+    }
+    return true;
+}
+
+/* What can't wait on the device is held from now on. True: that is nothing. */
 static bool collect(const fry_node *node, fry_waits *waits)
 {
     bool is_free = true;
     for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
-        if (!is_waited_for(edge))
-            continue;
-        fry_outside_event outside = outside_of(edge);
-        if (fry_unlikely(outside.lane != NULL)) {
-            if (waits->outside.lane == NULL)
-                waits->outside = outside;
-            if (waits->outside.lane != outside.lane) {
-                fry_edge_take_from_device(edge);
-                is_free = false;
-                continue;
-            }
-            if (waits->outside.sequence < outside.sequence)
-                waits->outside.sequence = outside.sequence;
+        if (edge->state == FRY_EDGE_ON_DEVICE && !add_edge(node->lane, edge, waits)) {
+            fry_edge_take_from_device(edge);
+            is_free = false;
         }
-        add_wait(waits, edge->from->lane->stream, edge->from->sequence);
     }
     return is_free;
 }
@@ -168,10 +176,22 @@ static fry_lane *park(const ferry_engine *engine, const fry_lane *main, fry_outs
     return empty;
 }
 
+static bool is_outside(const fry_edge *edge)
+{
+    if (is_waited_for(edge) && outside_of(edge).lane != NULL)
+        return true;
+    if (edge->state != FRY_EDGE_ON_DEVICE || edge->from->kind != FERRY_OP_DEFINE)
+        return false;
+    const fry_edge *into = edge->from->edges;
+    while (into != NULL && !(is_waited_for(into) && outside_of(into).lane != NULL))
+        into = into->sibling;
+    return into != NULL;
+}
+
 static void hold_all_outside(const fry_node *node)
 {
     for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
-        if (is_waited_for(edge) && outside_of(edge).lane != NULL)
+        if (is_outside(edge))
             fry_edge_take_from_device(edge);
     }
 }
@@ -202,10 +222,9 @@ void fry_lane_parked(fry_lane *lane, const fry_lane *main, const fry_waits *wait
  * on their devices.
  *
  * What used the span before may stand on other lanes: with two buffers in turn that is the rule. If
- * the definition is by an outside event the device need not wait for that too: whoever writes from
- * outside begins when it is quiet (ferry_buffer_define says so), and the event comes after. On the
- * host the definition still resolves after both. A copy's future says nothing of what else is at
- * the span, so there the edges hold.
+ * the definition is by an outside event it is issued all the same, and whoever waits for it waits
+ * for those too (add_edge), as long as it has not resolved, which it does when all of them have. By
+ * a copy it is not: there the edges hold. Nor is one behind a definition that has such edges.
  */
 bool fry_lane_define(fry_node *node)
 {

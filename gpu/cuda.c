@@ -331,25 +331,37 @@ static void free_words(fry_cuda_device *device)
     device->words = NULL;
 }
 
+/* Has the first stream write a number, and sees that it comes. */
+static CUresult try_word(fry_cuda_device *device)
+{
+    fry_cuda_stream *first = &device->streams[0];
+    uint32_t before = *first->word;
+    CUresult result = fry_cuda.cuStreamWriteValue32(first->native, first->word_address, ~before,
+                                                    CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = fry_cuda.cuStreamSynchronize(first->native);
+    if (result == CUDA_SUCCESS && fry_load_acquire(first->word) == ~before) {
+        fry_store_relaxed(first->word, before);
+        return CUDA_SUCCESS;
+    }
+    /* It can't be freed before it is written. */
+    if (result == CUDA_SUCCESS || fry_cuda.cuStreamSynchronize(first->native) != CUDA_SUCCESS)
+        fry_store_relaxed(&device->has_stray_words, 1);
+    return result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 static ferry_status try_words(fry_cuda_device *device, ferry_completion completion,
                               fry_native_error *error)
 {
-    fry_cuda_stream *first = &device->streams[0];
     if (device->words == NULL)
         return FERRY_OK;
-    CUresult result = fry_cuda.cuStreamWriteValue32(first->native, first->word_address, 0,
-                                                    CU_STREAM_WRITE_VALUE_DEFAULT);
-    if (result == CUDA_SUCCESS) {
-        result = fry_cuda.cuStreamSynchronize(first->native);
-        if (result == CUDA_SUCCESS)
-            return FERRY_OK;
-        /* It can't be freed before it is written. */
-        if (fry_cuda.cuStreamSynchronize(first->native) != CUDA_SUCCESS)
-            fry_store_relaxed(&device->has_stray_words, 1);
-    }
-    if (result != CUDA_ERROR_NOT_SUPPORTED || completion == FERRY_COMPLETION_WORDS) {
+    CUresult result = try_word(device);
+    if (result == CUDA_SUCCESS)
+        return FERRY_OK;
+    bool is_refused = fry_cuda_is_refusal(result) && result != CUDA_ERROR_OUT_OF_MEMORY;
+    if (!is_refused || completion == FERRY_COMPLETION_WORDS)
         return refuse_call(error, result, "cuStreamWriteValue32");
-    }
     for (uint32_t i = 0; i < device->stream_count; i++)
         device->streams[i].is_worded = 0;
     device->wordless = "the driver does not support cuStreamWriteValue32 on it";

@@ -46,8 +46,11 @@ static CUresult make_pool(fry_cuda_device *device, const char **call_p)
                                             &keeps_bytes);
     if (result != CUDA_SUCCESS)
         return result;
+    /* On a level of ferry's own: an allocation is not to wait behind a program's kernel in the
+     * hardware's queue. */
     *call_p = "cuStreamCreateWithPriority";
-    result = fry_cuda.cuStreamCreateWithPriority(&memory->stream, CU_STREAM_NON_BLOCKING, 0);
+    result = fry_cuda.cuStreamCreateWithPriority(&memory->stream, CU_STREAM_NON_BLOCKING,
+                                                 fry_cuda_priority(device, FRY_CUDA_LEVEL_MAIN));
     if (result != CUDA_SUCCESS)
         memory->stream = NULL;
     return result;

@@ -12,10 +12,11 @@
  *
  * What an operation comes after is seen to before its first byte is touched, but that the CPU may
  * fill pieces while the device waits: of all streams that can be waited for only those to the host
- * write where it reads, and for those the thread waits first (is_host_written). Events of streams
- * of the same context are waited for by the stream on the device; those of another GPU by the
- * thread, which looks until they have fired: should that GPU be lost meanwhile, this operation
- * fails and the others of its stream go on, where a wait on the device would never end.
+ * write where it reads, and for those the thread waits first (is_host_written). An engine with one
+ * GPU leaves events to the stream, which waits on the device. With several the thread looks itself
+ * until they have fired: should the other GPU be lost meanwhile, or what stands behind it on this
+ * one, the operation fails and the others of its stream go on, where a wait on the device would
+ * never end.
  *
  * An operation that is skipped, or fails, comes to its end only behind what it had to wait for, all
  * the same: whoever comes after it in the graph may be ordered behind it alone.
@@ -27,6 +28,7 @@
 #include "gpu/cuda_staged.h"
 
 #include "gpu/cuda_memory.h"
+#include "gpu/cuda_spare.h"
 
 #include <string.h>
 
@@ -464,20 +466,19 @@ static bool is_behind_native(fry_cuda_staged *staged, const fry_event *wait)
         return true;
     if (result != CUDA_ERROR_NOT_READY)
         fry_cuda_lose(device, result, "cuEventQuery");
-    CUresult lost = fry_cuda_lost(device);
-    if (lost != CUDA_SUCCESS)
-        fail(staged, staged->current, FERRY_E_DEVICE, lost, device->lost_call);
+    const fry_cuda_device *dead_by = fry_cuda_dead_by(wait->stream);
+    if (dead_by != NULL)
+        fail(staged, staged->current, FERRY_E_DEVICE, fry_cuda_lost(dead_by), dead_by->lost_call);
     else
         staged->is_watching = true;
-    return lost != CUDA_SUCCESS;
+    return dead_by != NULL;
 }
 
 /* Whether the stream itself waits from now on, and the thread need not. */
 static bool is_left_to_stream(fry_cuda_staged *staged, const fry_event *wait)
 {
     CUresult result;
-    if (staged->waits_on_host ||
-        fry_cuda_device_of(wait->stream->device)->context != staged->device->context)
+    if (staged->waits_on_host)
         return false;
     if (!fry_cuda_stream_wait_for(staged->track->native, wait, &result)) {
         fail_call(staged, staged->current, result, "cuStreamWaitEvent");
@@ -503,16 +504,35 @@ static bool open_gate(fry_cuda_staged *staged)
     return true;
 }
 
+/* A main stream that copies to the host, or a spare one that has taken its place. */
+static bool is_to_host(const fry_stream *stream)
+{
+    fry_cuda_device *device = fry_cuda_device_of(stream->device);
+    const fry_cuda_stream *native = fry_cuda_stream_of(stream);
+    const fry_cuda_stream *spares =
+        fry_cuda_spares(device) + FRY_CUDA_TO_HOST * FRY_CUDA_SPARE_COUNT;
+    return native == &device->streams[FRY_CUDA_TO_HOST] ||
+           (native >= spares && native < spares + FRY_CUDA_SPARE_COUNT);
+}
+
 /* Whether what the operation comes after may have written to memory of the host. */
 static bool is_host_written(const fry_cuda_staged_slot *slot)
 {
     for (uint32_t i = 0; i < slot->wait_count; i++) {
         const fry_stream *stream = slot->waits[i].stream;
-        const fry_cuda_device *device = fry_cuda_device_of(stream->device);
-        if (stream == &device->streams[FRY_CUDA_TO_HOST].stream)
+        if (fry_cuda_stream_is_native(stream) && is_to_host(stream))
             return true;
     }
     return false;
+}
+
+/* Whether the engine has devices that may be lost without this one. */
+static bool has_other_gpus(const fry_cuda_staged *staged)
+{
+    const fry_cuda_device *other = fry_load_acquire(&staged->device->backend->devices);
+    while (other != NULL && other->context == staged->device->context)
+        other = other->next;
+    return other != NULL;
 }
 
 /* --- the steps --- */
@@ -540,8 +560,9 @@ static bool begin(fry_cuda_staged *staged)
     }
     bool is_traced = options->tracing != NULL && fry_load_relaxed(options->tracing) != 0;
     slot->begun_ns = is_traced ? fry_clock_now_ns(options->clock) : 0;
+    staged->is_source_awaited = staged->way == FRY_CUDA_WAY_IN && is_host_written(slot);
     staged->waits_on_host = !has_track(staged) || staged->way == FRY_CUDA_WAY_PEER ||
-                            (staged->way == FRY_CUDA_WAY_IN && is_host_written(slot));
+                            staged->is_source_awaited || has_other_gpus(staged);
     staged->phase = FRY_CUDA_STAGED_MOVING;
     return true;
 }
@@ -573,7 +594,7 @@ static void fill_piece(fry_cuda_staged *staged, fry_cuda_piece *piece, const fry
 static bool move(fry_cuda_staged *staged, size_t *copied_bytes)
 {
     const fry_copy *copy = &current_slot(staged)->copy;
-    bool fills_early = staged->way == FRY_CUDA_WAY_IN && !staged->waits_on_host;
+    bool fills_early = staged->way == FRY_CUDA_WAY_IN && !staged->is_source_awaited;
     if (!is_off(staged, staged->current) && staged->made_bytes != copy->size_bytes) {
         if (!staged->is_gate_open && !fills_early)
             return false;

@@ -90,6 +90,7 @@ struct fry_cuda_staged {
     uint64_t current; /* the newest operation looked at */
     size_t made_bytes;
     uint32_t wait_index;    /* of `waits`: those before are behind it */
+    bool is_source_awaited; /* its source may be written until then */
     bool waits_on_host;     /* it waits for events itself, none are left to its stream */
     bool is_gate_open;      /* nothing it must wait for itself is left */
     bool has_unmarked_wait; /* its stream waits, and no event stands behind that yet */

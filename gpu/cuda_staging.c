@@ -16,6 +16,7 @@
 #include "gpu/cuda_staging.h"
 
 #include "base/eventcount.h"
+#include "gpu/cuda_spare.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -144,9 +145,9 @@ static ferry_status see_to_events(const fry_event *waits, size_t wait_count,
         fry_cuda_stream_flush(other); /* issued in this turn, perhaps */
         if (fry_load_acquire(&fry_cuda_stream_of(other)->marked) >= waits[i].sequence)
             continue;
-        const fry_cuda_device *device = fry_cuda_device_of(other->device);
-        if (fry_cuda_lost(device) != CUDA_SUCCESS)
-            return fry_cuda_tell_lost(device, error);
+        const fry_cuda_device *dead_by = fry_cuda_dead_by(other);
+        if (dead_by != NULL)
+            return fry_cuda_tell_lost(dead_by, error);
         fry_cuda_tell(error, CUDA_ERROR_INVALID_VALUE, "cuEventRecord");
         return FERRY_E_DEVICE;
     }

@@ -4,8 +4,9 @@
 static CUresult open_native(fry_cuda_track *track, const char **call_p)
 {
     *call_p = "cuStreamCreateWithPriority";
+    int priority = fry_cuda_priority(track->device, FRY_CUDA_LEVEL_MAIN);
     CUresult result =
-        fry_cuda.cuStreamCreateWithPriority(&track->native, CU_STREAM_NON_BLOCKING, 0);
+        fry_cuda.cuStreamCreateWithPriority(&track->native, CU_STREAM_NON_BLOCKING, priority);
     if (result != CUDA_SUCCESS)
         track->native = NULL;
     for (uint32_t i = 0; i < FRY_CUDA_PIECES && result == CUDA_SUCCESS; i++) {

@@ -57,7 +57,8 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *                   kernel's tick. While many come within one, only some look at the clock, so
  *                   up to 31 that came after a pause may have the age of the one before the
  *                   pause; not with a watchdog, and not by a clock of the user's
- *      "state"      "waiting" (something holds its start), "ready" (nothing does), "issued" (it
+ *      "state"      "waiting" (something holds its start), "ready" (nothing does, or a copy's
+ *                   device could not wait for all that it was to), "issued" (it
  *                   stands in its stream, or its function was handed out), "resolved" (its
  *                   future is, and it is not quiet), "quiet" (it is, and what it was ordered
  *                   behind is not: who comes later must still wait)

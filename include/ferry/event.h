@@ -30,8 +30,9 @@ extern "C" {
  * The future can be cancelled; it is quiet when the event has fired. Never NULL; one reference for
  * the caller. Fails at once: FERRY_E_INVALID (NULL, a stream of another GPU), FERRY_E_UNSUPPORTED
  * (a device without native streams), FERRY_E_CAPTURE, FERRY_E_AGAIN (64 streams of the device have
- * unfired events, or this one has 256), FERRY_E_NO_MEMORY, FERRY_E_SHUTDOWN, FERRY_E_FORKED; and
- * with the driver's own number FERRY_E_DEVICE, also later.
+ * unfired events, or this one has 256: ferry_engine_writable does not tell when not),
+ * FERRY_E_NO_MEMORY, FERRY_E_SHUTDOWN, FERRY_E_FORKED; and with the driver's own number
+ * FERRY_E_DEVICE, also later.
  */
 FERRY_API ferry_future *ferry_event_record(ferry_device *device, void *native_stream);
 
@@ -55,8 +56,8 @@ FERRY_API ferry_future *ferry_event_wrap(ferry_device *device, void *native_even
  * Makes the program's stream wait, on the device, for an operation: what is launched on it from now
  * on begins after it. It carries no failure: if the operation fails, the stream goes on, and only
  * the future tells. The operation stays ferry's: cancelled on its way it may never have written.
- *  future         a copy of a device with native streams, an event, or a definition by one; any
- *                 future that has resolved (nothing is waited for but what is not quiet)
+ *  future         a copy of a device with native streams, or an event; any future that has resolved
+ *                 (nothing is waited for but what is not quiet)
  *  device         whose stream it is; it need not be the operation's
  *  native_stream  NULL: the legacy default stream of the device; borrowed during the call
  * Returns FERRY_OK; FERRY_E_NOT_ISSUED: it does not stand in a stream yet: it waits for something
@@ -64,7 +65,7 @@ FERRY_API ferry_future *ferry_event_wrap(ferry_device *device, void *native_even
  * call gives a tenth of a millisecond). Wait for ferry_future_issued, or chain on it, and call
  * again; FERRY_E_UNSUPPORTED: no device can wait for this, wait for it on the host;
  * FERRY_E_INVALID; FERRY_E_CAPTURE; FERRY_E_DEVICE (logged with the driver's number);
- * FERRY_E_FORKED.
+ * FERRY_E_SHUTDOWN for what is not over once the shutdown began; FERRY_E_FORKED.
  */
 FERRY_API ferry_status ferry_future_stream_wait(ferry_future *future, ferry_device *device,
                                                 void *native_stream);

@@ -27,7 +27,8 @@ extern "C" {
  * never READY or ISSUED. BEGUN is told of functions, in the thread that runs them, and of copies
  * that a device's own threads did, when they are found to have FIRED and with the earlier time,
  * which may even be a moment before ISSUED: a thread can be at it before that has been noted;
- * FIRED is told of copies, CANCEL of a request the loop has taken up.
+ * FIRED is told of copies and events, CANCEL of a request the loop has taken up. An event of the
+ * program's is never READY.
  */
 typedef enum ferry_trace_what { FERRY_TRACE_MAP(FERRY_TRACE_ENUM_) } ferry_trace_what;
 #undef FERRY_TRACE_ENUM_

@@ -22,6 +22,7 @@
 #define SMALL 256
 #define SLICES 16
 #define CASES_MAX 4000
+#define HELD_NS 3000000000 /* an operation takes milliseconds */
 
 /* ---- the table ---- */
 
@@ -31,6 +32,7 @@ typedef enum where {
     AT_COPIES = 4,  /* futures of copies, and what depends on them */
     AT_EVENTS = 8,  /* ferry_event_record, _wrap, ferry_future_stream_wait */
     UNSEEN = 16,    /* nobody need see it: there is another way, or nothing is left to tell */
+    LOSES = 32,     /* without it nobody can tell what a device is doing: it counts as lost */
 } where;
 
 typedef struct failing_call {
@@ -48,7 +50,7 @@ static const failing_call calls[] = {
     {"cuDeviceCanAccessPeer", AT_OPENING | AT_COPIES | UNSEEN},
     {"cuDevicePrimaryCtxRetain", AT_OPENING},
     {"cuDevicePrimaryCtxRelease", UNSEEN},
-    {"cuCtxPushCurrent", AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS | UNSEEN},
+    {"cuCtxPushCurrent", AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS | UNSEEN | LOSES},
     {"cuCtxPopCurrent", AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS | UNSEEN},
     {"cuCtxGetDevice", AT_OPENING | AT_EVENTS | UNSEEN},
     {"cuCtxGetStreamPriorityRange", AT_OPENING},
@@ -65,14 +67,14 @@ static const failing_call calls[] = {
     {"cuStreamWriteValue32", AT_OPENING | AT_COPIES | AT_EVENTS | UNSEEN},
     {"cuEventCreate", AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS},
     {"cuEventDestroy", UNSEEN},
-    {"cuEventRecord", AT_COPIES | AT_EVENTS},
-    {"cuEventQuery", AT_COPIES | AT_EVENTS},
+    {"cuEventRecord", AT_COPIES | AT_EVENTS | UNSEEN | LOSES},
+    {"cuEventQuery", AT_COPIES | AT_EVENTS | LOSES},
     {"cuEventSynchronize", AT_COPIES | UNSEEN},
     {"cuMemcpyAsync", AT_COPIES},
     {"cuMemcpy2DAsync", AT_COPIES | UNSEEN},
     {"cuMemcpyBatchAsync", AT_COPIES | UNSEEN},
     {"cuMemcpyPeerAsync", AT_COPIES | UNSEEN},
-    {"cuMemAlloc", AT_MEMORY},
+    {"cuMemAlloc", AT_MEMORY | UNSEEN},
     {"cuMemFree", UNSEEN},
     {"cuMemAllocFromPoolAsync", AT_MEMORY | UNSEEN},
     {"cuMemFreeAsync", UNSEEN},
@@ -142,8 +144,9 @@ static void note_failure(program *self, unsigned at, ferry_status status, const 
 /* Whether it succeeded; gives the future back. */
 static bool look_at(program *self, unsigned at, ferry_future *future)
 {
-    ferry_status status = ferry_future_wait(future, -1);
-    CHECK(status != FERRY_PENDING);
+    ferry_status status = ferry_future_wait(future, HELD_NS);
+    if (status == FERRY_PENDING)
+        gpu_hung(0);
     if (status != FERRY_OK) {
         const ferry_error *error = ferry_future_error(future);
         CHECK(error != NULL);
@@ -385,7 +388,8 @@ static void end(program *self, bool may_leave, const emu_counters *before)
  */
 static bool may_leave(const test_case *of)
 {
-    return of->call->seen == UNSEEN || of->result == CUDA_ERROR_ILLEGAL_ADDRESS;
+    return of->call->seen == UNSEEN || (of->call->seen & LOSES) != 0 ||
+           of->result == CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
 static int run_case(const test_case *of)
@@ -395,7 +399,7 @@ static int run_case(const test_case *of)
     emu_counters before;
     (void)snprintf(doing, sizeof doing, "%s, call %u, %d, completion %d", of->call->name, of->nth,
                    (int)of->result, (int)of->completion);
-    gpu_watch(doing, 60);
+    gpu_watch(doing, 30);
     bool is_loading =
         strcmp(of->call->name, "cuInit") == 0 || strcmp(of->call->name, "cuDeviceGetCount") == 0;
     begin(&self, of);
@@ -410,7 +414,7 @@ static int run_case(const test_case *of)
         return 2; /* it is not called so often */
     CHECK((self.seen & ~of->call->seen) == 0);
     CHECK(self.seen != 0 || (of->call->seen & UNSEEN) != 0);
-    if (of->result == CUDA_ERROR_ILLEGAL_ADDRESS || is_loading)
+    if (may_leave(of) || is_loading)
         return 0;
 
     /* It was that one call: another engine finds nothing wrong. */
@@ -425,13 +429,21 @@ static int run_case(const test_case *of)
     return 0;
 }
 
-/* The exit status, which is 2 if the call is not made so often. */
+/* The exit status, which is 2 if the call is not made so often. A driver is of one process. */
 static int run_apart(const test_case *of)
 {
+    char numbers[3][16], name[64];
+    (void)snprintf(name, sizeof name, "%s", of->call->name);
+    (void)snprintf(numbers[0], sizeof numbers[0], "%u", of->nth);
+    (void)snprintf(numbers[1], sizeof numbers[1], "%d", (int)of->result);
+    (void)snprintf(numbers[2], sizeof numbers[2], "%d", (int)of->completion);
+    char *const arguments[] = {"errors", name, numbers[0], numbers[1], numbers[2], NULL};
     pid_t child = fork();
     CHECK(child >= 0);
-    if (child == 0)
-        _exit(run_case(of));
+    if (child == 0) {
+        (void)execv("/proc/self/exe", arguments);
+        _exit(127);
+    }
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child);
     if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 2))
@@ -441,10 +453,25 @@ static int run_apart(const test_case *of)
     return 1;
 }
 
+static int run_one(char **argv)
+{
+    for (size_t i = 0; i < CALL_COUNT; i++) {
+        if (strcmp(argv[1], calls[i].name) != 0)
+            continue;
+        const test_case of = {&calls[i], (unsigned)atoi(argv[2]), (CUresult)atoi(argv[3]),
+                              (ferry_completion)atoi(argv[4])};
+        return run_case(&of);
+    }
+    return 127;
+}
+
+/* errors [CALL [NTH RESULT COMPLETION]]: all of them, those of a call, or one. */
 int main(int argc, char **argv)
 {
     const char *only = argc > 1 ? argv[1] : NULL;
     unsigned ran = 0, failed = 0;
+    if (argc == 5)
+        return run_one(argv);
     if (EMU(emu_fail_call) == NULL) {
         (void)puts("errors: this is not the emulated CUDA, nothing can be made to fail");
         return 77; /* script/gpu: skipped */

@@ -120,6 +120,9 @@ static void stage_close(stage *self)
 /* The program writes, ferry carries it over two GPUs and back; all is issued before it is there. */
 static void test_record(stage *self)
 {
+    ferry_buffer *host = gpu_buffer(self->host, BYTES, FERRY_MEMORY_PINNED);
+    ferry_buffer *one = gpu_buffer(self->gpu, BYTES, FERRY_MEMORY_DEFAULT);
+    ferry_buffer *two = gpu_buffer(self->second, BYTES, FERRY_MEMORY_DEFAULT);
     fill(self->src, 3);
     hold(self, 0);
     user_gpu_copy(self->user, 0, ferry_buffer_data(self->near), ferry_buffer_data(self->src),
@@ -132,9 +135,6 @@ static void test_record(stage *self)
     CHECK_STATUS(ferry_future_poll(written), FERRY_PENDING);
 
     /* Others pass, in all directions. */
-    ferry_buffer *host = gpu_buffer(self->host, BYTES, FERRY_MEMORY_PINNED);
-    ferry_buffer *one = gpu_buffer(self->gpu, BYTES, FERRY_MEMORY_DEFAULT);
-    ferry_buffer *two = gpu_buffer(self->second, BYTES, FERRY_MEMORY_DEFAULT);
     fill(host, 4);
     ferry_future_release(copy_after(self, one, host, NULL));
     ferry_future_release(copy_after(self, two, one, NULL));
@@ -281,8 +281,9 @@ static void test_head_of_line(stage *self)
 {
     ferry_buffer *slots[USER_STREAMS], *free = gpu_buffer(self->gpu, BYTES, FERRY_MEMORY_DEFAULT);
     ferry_future *events[USER_STREAMS], *copies[USER_STREAMS];
-    for (size_t i = 0; i < USER_STREAMS; i++) {
+    for (size_t i = 0; i < USER_STREAMS; i++)
         slots[i] = gpu_buffer(self->gpu, BYTES, FERRY_MEMORY_DEFAULT);
+    for (size_t i = 0; i < USER_STREAMS; i++) {
         hold(self, i);
         events[i] = ferry_event_record(self->gpu, stream_of(self, i));
         copies[i] = copy_after(self, slots[i], self->src, events[i]);

@@ -152,11 +152,10 @@ static ferry_buffer *alloc_soon(ferry_device *device, size_t size_bytes)
 static void test_too_much(places *at)
 {
     ferry_buffer *buffer = NULL;
-    for (int kind = FERRY_MEMORY_DEFAULT; kind <= FERRY_MEMORY_PLAIN; kind++) {
-        ferry_device *device = kind == FERRY_MEMORY_PINNED ? at->host : at->gpus[0];
-        if (kind == FERRY_MEMORY_PINNED && EMU(emu_get_counters) != NULL)
-            continue; /* the emulator's is the process's own, which may be had */
-        CHECK_STATUS(ferry_buffer_alloc_kind(device, (size_t)1 << 46, (ferry_memory)kind, &buffer),
+    /* Not so page-locked memory: it may be promised, and taken from the machine page by page. */
+    static const ferry_memory kinds[] = {FERRY_MEMORY_DEFAULT, FERRY_MEMORY_PLAIN};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        CHECK_STATUS(ferry_buffer_alloc_kind(at->gpus[0], (size_t)1 << 46, kinds[i], &buffer),
                      FERRY_E_NO_MEMORY);
         CHECK(buffer == NULL);
     }
@@ -289,12 +288,15 @@ int main(void)
     test_too_much(&at);
     gpu_watch("figures", 100);
     test_figures(&at);
-    gpu_watch("release beside a kernel", 100);
-    test_release_beside_kernel(&at);
     places_close(&at);
     gpu_watch("late release", 100);
     test_release_late();
     gpu_watch("two engines", 100);
     test_two_engines();
+    /* The last, as a driver that keeps its locks while a free waits would end it here. */
+    gpu_watch("release beside a kernel", 40);
+    places_open(&at);
+    test_release_beside_kernel(&at);
+    places_close(&at);
     return 0;
 }

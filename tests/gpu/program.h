@@ -49,7 +49,13 @@
     } while (0)
 
 /* A control function of the emulator's, or NULL: this is a real driver. */
-#define EMU(name) ((__typeof__(&(name)))dlsym(RTLD_DEFAULT, #name))
+static inline void *gpu_emulators(const char *name)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    return driver != NULL ? dlsym(driver, name) : NULL;
+}
+
+#define EMU(name) ((__typeof__(&(name)))gpu_emulators(#name))
 
 /*
  * Before a program begins. The emulator is there for EMU also if the program itself calls nothing

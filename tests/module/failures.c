@@ -642,20 +642,23 @@ static void open_fails(void)
     rig_close(&self);
 
     /* No words: by events, and it says so; unless words were asked for. */
-    rig_open(&self);
-    OK(emu_fail_call("cuStreamWriteValue32", 1, CUDA_ERROR_NOT_SUPPORTED));
-    fry_device *device = rig_device(&self, "cuda:0", FERRY_COMPLETION_DEFAULT);
-    fry_device_facts facts = {0};
-    device->ops->describe(device, &facts);
-    CHECK((facts.capabilities & FERRY_CAN_WRITE_WORDS) == 0);
-    CHECK(facts.lacks[5] != NULL);
-    OK(emu_fail_call("cuStreamWriteValue32", 1, CUDA_ERROR_NOT_SUPPORTED));
-    ferry_status status;
-    fry_device_request request = {.name = "cuda:1", .completion = FERRY_COMPLETION_WORDS};
-    CHECK(rig_try_device(&self, &request, &status) == NULL);
-    GIVES(status, FERRY_E_DEVICE);
-    GIVES(self.error.code, CUDA_ERROR_NOT_SUPPORTED);
-    rig_close(&self);
+    static const CUresult refusals[] = {CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_INVALID_VALUE};
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        rig_open(&self);
+        OK(emu_fail_call("cuStreamWriteValue32", 1, refusals[i]));
+        fry_device *device = rig_device(&self, "cuda:0", FERRY_COMPLETION_DEFAULT);
+        fry_device_facts facts = {0};
+        device->ops->describe(device, &facts);
+        CHECK((facts.capabilities & FERRY_CAN_WRITE_WORDS) == 0);
+        CHECK(facts.lacks[5] != NULL);
+        OK(emu_fail_call("cuStreamWriteValue32", 1, refusals[i]));
+        ferry_status status;
+        fry_device_request request = {.name = "cuda:1", .completion = FERRY_COMPLETION_WORDS};
+        CHECK(rig_try_device(&self, &request, &status) == NULL);
+        GIVES(status, FERRY_E_DEVICE);
+        GIVES(self.error.code, refusals[i]);
+        rig_close(&self);
+    }
 }
 
 static const struct {

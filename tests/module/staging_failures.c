@@ -29,12 +29,12 @@ static fry_stream *staged_at(int device, fry_cuda_way way)
     return &fry_cuda_device_of(bench.devices[device])->staged[way].stream;
 }
 
-static void bench_open(void)
+static void bench_open_some(int device_count)
 {
     static const char *const names[] = {"cuda:0", "cuda:1", "cuda:1/1"};
     rig_open(&bench.rig);
     (void)emu_fail_call("cuDeviceCanAccessPeer", 0, CUDA_ERROR_NOT_SUPPORTED);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < device_count; i++) {
         bench.devices[i] = rig_device(&bench.rig, names[i], 0);
         bench.gpu[i] = rig_on_gpu(i == 0 ? 0 : 1, SIZE_BYTES, i);
     }
@@ -44,9 +44,14 @@ static void bench_open(void)
     memset(bench.host, 7, SIZE_BYTES);
 }
 
+static void bench_open(void)
+{
+    bench_open_some(3);
+}
+
 static void bench_close(void)
 {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3 && bench.gpu[i] != NULL; i++)
         rig_free_on_gpu(bench.gpu[i]);
     free(bench.host);
     rig_close(&bench.rig);
@@ -149,7 +154,7 @@ static void nothing_is_recorded(void)
 /* The operation fails, but not ahead of what it had to wait for. */
 static void wait_is_refused(void)
 {
-    bench_open();
+    bench_open_some(1); /* with one GPU the device waits */
     fry_stream *within = rig_main(bench.devices[0], FRY_CUDA_ON_DEVICE);
     char *other = rig_on_gpu(0, KIB, 0);
     rig_await(&bench.rig, issue(0, FRY_CUDA_WAY_IN, 1));
@@ -304,6 +309,44 @@ static void neighbour_is_lost(void)
     check_stuck(staged, CUDA_ERROR_LAUNCH_FAILED);
 }
 
+/* What waits for a stream of its own GPU that waits for a lost one fails too. */
+static void neighbours_neighbour_is_lost(void)
+{
+    bench_open();
+    rig *one = &bench.rig;
+    fry_stream *far = rig_main(bench.devices[1], FRY_CUDA_ON_DEVICE);
+    fry_stream *near = rig_main(bench.devices[0], FRY_CUDA_ON_DEVICE);
+    char *other[] = {rig_on_gpu(0, KIB, 0), rig_on_gpu(1, KIB, 0)};
+    emu_hold_stream(fry_cuda_stream_of(far)->native);
+    fry_event first = rig_copy(one, far, other[1], bench.gpu[1], KIB, NULL, 0);
+    fry_event second = rig_copy(one, near, other[0], bench.gpu[0], KIB, &first, 1);
+    fry_event staged = issue_after(0, FRY_CUDA_WAY_IN, SIZE_BYTES, &second, 1);
+    char *elsewhere = rig_on_gpu(0, KIB, 0);
+    fry_event next = rig_copy(one, staged.stream, elsewhere, bench.host, KIB, NULL, 0);
+    rig_flush(staged.stream);
+    for (int i = 0; i < 100; i++) {
+        CHECK(rig_fired(one, staged.stream) < staged.sequence);
+        (void)usleep(50);
+    }
+    OK(emu_lose_device(1, CUDA_ERROR_LAUNCH_FAILED));
+    ferry_status status = FERRY_OK;
+    fry_stream *const streams[] = {far, near};
+    for (size_t i = 0; i < 2; i++) { /* the engine looks */
+        while (status == FERRY_OK) {
+            (void)rig_try_fired(one, streams[i], &status);
+            stepped_clock_step(&one->stepped, 10000000);
+        }
+        GIVES(status, FERRY_E_DEVICE);
+        status = FERRY_OK;
+    }
+    rig_await(one, staged);
+    GIVES(rig_outcome(one, staged), FERRY_E_DEVICE);
+    GIVES(one->error.code, CUDA_ERROR_LAUNCH_FAILED);
+    rig_await(one, next);
+    OK(rig_outcome(one, next));
+    CHECK(rig_is_all(elsewhere, 7, KIB) && rig_is_all(bench.gpu[0], 0, SIZE_BYTES));
+}
+
 /* A copy from a lost GPU fails and leaves its ring behind; the destination's streams go on. */
 static void source_is_lost(void)
 {
@@ -371,6 +414,7 @@ int main(int count, char **arguments)
         {"lost_in_flight", lost_in_flight},
         {"lost_by_a_query", lost_by_a_query},
         {"neighbour_is_lost", neighbour_is_lost},
+        {"neighbours_neighbour_is_lost", neighbours_neighbour_is_lost},
         {"source_is_lost", source_is_lost},
         {"stream_hangs", stream_hangs},
     };
