@@ -595,8 +595,8 @@ static void open_fails(void)
     static const char *const calls[] = {
         "cuDeviceGet", /* the even ones are out of memory, the others odd */
         "cuDevicePrimaryCtxRetain",
-        "cuCtxPushCurrent",
         "cuDeviceGetAttribute",
+        "cuCtxPushCurrent",
         "cuCtxGetStreamPriorityRange",
         "cuMemHostAlloc",
         "cuMemHostGetDevicePointer",
@@ -631,6 +631,14 @@ static void open_fails(void)
         }
     }
     OK(emu_fail_call("cuThreadExchangeStreamCaptureMode", 1, CUDA_SUCCESS));
+    rig_close(&self);
+
+    /* Who is refused the context once asks again. */
+    rig_open(&self);
+    OK(emu_fail_call("cuCtxPushCurrent", 1, CUDA_ERROR_OUT_OF_MEMORY));
+    (void)rig_device(&self, "cuda:0", 0);
+    OK(emu_fail_call("cuThreadExchangeStreamCaptureMode", 3, CUDA_ERROR_INVALID_VALUE));
+    (void)rig_device(&self, "cuda:1", 0);
     rig_close(&self);
 
     /* No words: by events, and it says so; unless words were asked for. */
