@@ -157,11 +157,14 @@ static void test_too_much(places *at)
     CHECK_CUDA(cudaSetDevice(at->ordinals[0]));
     CHECK_CUDA(cudaMemGetInfo(&unused_bytes, &gpu_bytes));
     CHECK(EMU(emu_set_memory_limit)(at->ordinals[0], 8 * MIB) == CUDA_SUCCESS);
-    ferry_buffer *most = gpu_buffer(at->gpus[0], 6 * MIB, FERRY_MEMORY_DEFAULT);
+    ferry_buffer *most;
+    ferry_status status;
+    while ((status = ferry_buffer_alloc(at->gpus[0], 6 * MIB, &most)) == FERRY_E_NO_MEMORY)
+        (void)usleep(100); /* the loop frees what was released */
+    CHECK_STATUS(status, FERRY_OK);
     CHECK_STATUS(ferry_buffer_alloc(at->gpus[0], 4 * MIB, &buffer), FERRY_E_NO_MEMORY);
     ferry_buffer_release(most);
     CHECK_STATUS(gpu_end(ferry_engine_drain(at->ge.engine)), FERRY_OK);
-    ferry_status status;
     while ((status = ferry_buffer_alloc(at->gpus[0], 4 * MIB, &buffer)) == FERRY_E_NO_MEMORY)
         (void)usleep(100); /* the loop frees what was released */
     CHECK_STATUS(status, FERRY_OK);
@@ -203,11 +206,11 @@ static void test_release_beside_kernel(places *at)
     /* Nothing is met for the first time while a stream is held: CUDA may wait for it then. */
     CHECK_STATUS(end_copy(at, gpu, host), FERRY_OK);
     CHECK_STATUS(end_copy(at, host, gpu), FERRY_OK);
-    *(volatile uint32_t *)flag = 1;
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
     user_gpu_wait_flag(user, 0, flag, 1);
     user_gpu_finish(user);
 
-    *(volatile uint32_t *)flag = 0;
+    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
     user_gpu_wait_flag(user, 0, flag, 1);
     ferry_buffer_release(plain);
     ferry_buffer_release(pinned);
@@ -215,7 +218,7 @@ static void test_release_beside_kernel(places *at)
         CHECK_STATUS(end_copy(at, gpu, host), FERRY_OK);
         CHECK_STATUS(end_copy(at, host, gpu), FERRY_OK);
     }
-    *(volatile uint32_t *)flag = 1;
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
     ferry_buffer_release(host);
     ferry_buffer_release(gpu);
     user_gpu_finish(user);

@@ -218,11 +218,11 @@ static void test_beside(places *at)
     CHECK_STATUS(gpu_end(gpu_copy(&at->ge, dst, far, NULL)), FERRY_OK);
     CHECK_STATUS(gpu_end(gpu_copy(&at->ge, dst, other, NULL)), FERRY_OK);
     memset(ferry_buffer_data(dst), 0, MIB);
-    *(volatile uint32_t *)flag = 1;
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
     user_gpu_wait_flag(user, 0, flag, 1);
     CHECK_STATUS(gpu_end(ferry_event_record(at->gpus[0], user_gpu_stream(user, 0))), FERRY_OK);
 
-    *(volatile uint32_t *)flag = 0;
+    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
     user_gpu_wait_flag(user, 0, flag, 1);
     ferry_future *event = ferry_event_record(at->gpus[0], user_gpu_stream(user, 0));
     ferry_future *held = gpu_copy(&at->ge, gpu, src, event);
@@ -233,7 +233,7 @@ static void test_beside(places *at)
     }
     CHECK(memcmp(ferry_buffer_data(dst), ferry_buffer_data(src), MIB) == 0);
     CHECK_STATUS(ferry_future_poll(held), FERRY_PENDING);
-    *(volatile uint32_t *)flag = 1;
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
     CHECK_STATUS(gpu_end(held), FERRY_OK);
     CHECK_STATUS(gpu_end(event), FERRY_OK);
     CHECK_STATUS(gpu_end(gpu_copy(&at->ge, dst, gpu, NULL)), FERRY_OK);
