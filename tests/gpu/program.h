@@ -13,6 +13,7 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <ferry/ferry.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -84,9 +85,12 @@ typedef struct gpu_engine {
 static inline void gpu_log(void *arg, ferry_log_level level, const char *line)
 {
     gpu_engine *self = arg;
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     if (level > FERRY_LOG_WARNING)
         return;
+    (void)pthread_mutex_lock(&mutex);
     (void)snprintf(self->last_line, sizeof self->last_line, "%s", line);
+    (void)pthread_mutex_unlock(&mutex);
     atomic_fetch_add(&self->log_lines, 1);
 }
 
