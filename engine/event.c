@@ -13,24 +13,28 @@
  * sees closing and leaves the device alone; or its count was there first, and the loop sees that
  * and does not stop, or sees it gone again: then the event was in the inbox before the loop's look,
  * stands in its lane, and the loop stops when it has fired. So backends are not stopped under a
- * caller.
+ * caller. A device may keep a caller for long; the loop then sleeps, and who leaves a device and
+ * finds the engine closing wakes it: count, then look whether it sleeps, against asleep, then look
+ * at the count (fry_arm), as with any other work (loop_sleep.pml).
  */
 #include "engine/request.h"
 
 #define HURRY_NS 100000 /* how long a stream_wait lasts at most, when it finds the baton taken */
+
+static void outside_end(ferry_engine *engine)
+{
+    (void)fry_fetch_sub(&engine->outside_calls, 1);
+    if (fry_unlikely(fry_load_seq_cst(&engine->closing) != 0))
+        fry_wake(engine);
+}
 
 static bool outside_begin(ferry_engine *engine)
 {
     (void)fry_fetch_add(&engine->outside_calls, 1);
     if (fry_likely(fry_load_seq_cst(&engine->closing) == 0))
         return true;
-    (void)fry_fetch_sub(&engine->outside_calls, 1);
+    outside_end(engine);
     return false;
-}
-
-static void outside_end(ferry_engine *engine)
-{
-    (void)fry_fetch_sub(&engine->outside_calls, 1);
 }
 
 static void say_why(ferry_device *device, const char *what, ferry_status status,

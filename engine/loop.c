@@ -189,11 +189,13 @@ static bool is_idle_locked(ferry_engine *engine)
     return !fry_graph_has_work(engine) && fry_ready_queue_is_empty(&engine->calls);
 }
 
-/* With the baton: closing was asked for, and the graph has not heard or has nothing left. */
+/* With the baton: closing was asked for, and the graph has not heard or has nothing left, and
+ * nobody is at a device any more. */
 static bool may_stop_locked(const ferry_engine *engine)
 {
     return fry_load_seq_cst(&engine->closing) != 0 &&
-           (!engine->stop_graph || (engine->live_first == NULL && engine->promises == NULL));
+           (!engine->stop_graph || (engine->live_first == NULL && engine->promises == NULL &&
+                                    fry_load_seq_cst(&engine->outside_calls) == 0));
 }
 
 /* With the baton: whether the loop would have something to do, or to watch for. */

@@ -16,11 +16,11 @@
 
 void fry_cuda_lose(fry_cuda_device *device, CUresult result, const char *call)
 {
-    if (fry_exchange(&device->losing, 1) != 0)
+    uint32_t lost = CUDA_SUCCESS;
+    if (!fry_cas(&device->lost, &lost, (uint32_t)result))
         return;
     fry_native_error error;
-    device->lost_call = call;
-    fry_store_release(&device->lost, (uint32_t)result);
+    fry_store_release(&device->lost_call, call);
     fry_store_relaxed(&device->backend->has_lost, 1);
     fry_cuda_tell(&error, result, call);
     fry_log_line(device->backend->options.log, FERRY_LOG_ERROR, "%s is lost: %s",
@@ -40,7 +40,7 @@ bool fry_cuda_is_fatal(fry_cuda_device *device, CUresult result, const char *cal
 
 ferry_status fry_cuda_tell_lost(const fry_cuda_device *device, fry_native_error *error)
 {
-    fry_cuda_tell(error, fry_cuda_lost(device), device->lost_call);
+    fry_cuda_tell(error, fry_cuda_lost(device), fry_cuda_lost_call(device));
     return FERRY_E_DEVICE;
 }
 

@@ -46,9 +46,8 @@ struct fry_cuda_device {
     const char *wordless; /* why it has no words; NULL: it has */
 
     /* The first error after which nothing of the context can be trusted; see fry_cuda_lose. */
-    uint32_t lost;   /* atomic; a CUresult */
-    uint32_t losing; /* atomic; who sets it says why */
-    const char *lost_call;
+    uint32_t lost;         /* atomic; a CUresult */
+    const char *lost_call; /* atomic; set just after it */
 
     /* Numbers that streams write: pinned, each on a cache line of its own. */
     char *words;
@@ -136,6 +135,13 @@ bool fry_cuda_is_fatal(fry_cuda_device *device, CUresult result, const char *cal
 static inline CUresult fry_cuda_lost(const fry_cuda_device *device)
 {
     return (CUresult)fry_load_acquire(&device->lost);
+}
+
+/* Which call it was; another thread may be about to say so. */
+static inline const char *fry_cuda_lost_call(const fry_cuda_device *device)
+{
+    const char *call = fry_load_acquire(&device->lost_call);
+    return call != NULL ? call : "a call to the cuda driver";
 }
 
 /* Notes that the device has it, or why it has not: one line, static. */

@@ -135,7 +135,7 @@ static fry_cuda_stream *claim_bridge(fry_cuda_device *device, uint64_t key)
     return claim_ring(fry_cuda_bridges(device), FRY_CUDA_BRIDGE_COUNT, key);
 }
 
-/* Puts a mark on the ring's native stream, and gives the claim back if that fails. */
+/* Puts a mark on the ring's native stream, which is still the caller's if that fails. */
 static ferry_status mark_ring(fry_cuda_device *device, fry_cuda_stream *ring, CUstream native,
                               fry_event *event_p, fry_native_error *error)
 {
@@ -150,15 +150,49 @@ static ferry_status mark_ring(fry_cuda_device *device, fry_cuda_stream *ring, CU
     }
     if (status == FERRY_OK)
         *event_p = (fry_event){&ring->stream, ring->stream.issued};
-    else
+    return status;
+}
+
+static ferry_status mark_outside(fry_cuda_device *device, fry_cuda_stream *ring, CUstream native,
+                                 fry_event *event_p, fry_native_error *error)
+{
+    ferry_status status = mark_ring(device, ring, native, event_p, error);
+    if (status != FERRY_OK)
         fry_baton_give(&ring->claim);
     return status;
+}
+
+/* It waits for what the mark is for. */
+static ferry_status mark_bridge(fry_cuda_device *device, fry_cuda_stream *bridge,
+                                fry_event *event_p, fry_native_error *error)
+{
+    ferry_status status = mark_ring(device, bridge, bridge->native, event_p, error);
+    if (status == FERRY_OK)
+        return status;
+    bridge->has_stray_wait = true;
+    fry_baton_give(&bridge->claim);
+    return status;
+}
+
+/*
+ * A wait that no mark stands behind can't be taken back. Later events of the same stream come
+ * behind that one anyway; but nobody else may, so as soon as nothing else is on the bridge it gets
+ * another stream. The driver takes the old one back once the wait is over.
+ */
+static void shed_stray_wait(fry_cuda_stream *bridge)
+{
+    if (!bridge->has_stray_wait || !is_unused(bridge))
+        return;
+    (void)fry_cuda.cuStreamDestroy(bridge->native);
+    bridge->native = NULL;
+    bridge->has_stray_wait = false;
 }
 
 /* A bridge waits for the event and puts a mark behind it. */
 static ferry_status cross_bridge(fry_cuda_device *device, fry_cuda_stream *bridge, CUevent awaited,
                                  fry_event *event_p, fry_native_error *error)
 {
+    shed_stray_wait(bridge);
     const char *call = "cuStreamCreateWithPriority";
     CUresult result =
         fry_cuda_stream_make_native(bridge, fry_cuda_priority(device, FRY_CUDA_LEVEL_BRIDGE));
@@ -167,7 +201,7 @@ static ferry_status cross_bridge(fry_cuda_device *device, fry_cuda_stream *bridg
         result = fry_cuda.cuStreamWaitEvent(bridge->native, awaited, CU_EVENT_WAIT_DEFAULT);
     }
     if (result == CUDA_SUCCESS)
-        return mark_ring(device, bridge, bridge->native, event_p, error);
+        return mark_bridge(device, bridge, event_p, error);
     fry_baton_give(&bridge->claim);
     return refuse(device, result, call, error);
 }
@@ -242,7 +276,7 @@ static ferry_status record_in_scope(fry_cuda_device *device, CUstream native, fr
     if (context != device->context)
         return record_foreign(device, context, native, key, event_p, error);
     fry_cuda_stream *ring = claim_outside(device, key);
-    return ring != NULL ? mark_ring(device, ring, native, event_p, error) : FERRY_E_AGAIN;
+    return ring != NULL ? mark_outside(device, ring, native, event_p, error) : FERRY_E_AGAIN;
 }
 
 ferry_status fry_cuda_event_record(fry_device *base, void *native_stream, fry_event *event_p,
@@ -305,12 +339,12 @@ ferry_status fry_cuda_stream_wait(fry_device *base, void *native_stream, fry_eve
     fry_cuda_device *device = fry_cuda_device_of(base);
     if (!fry_cuda_stream_is_native(event.stream))
         return FERRY_E_UNSUPPORTED;
+    const fry_cuda_device *lost = fry_cuda_dead_by(event.stream);
+    if (lost != NULL) /* there may never be a mark, or the program's stream would wait for ever */
+        return fry_cuda_tell_lost(lost, error);
     /* Acquire: the events of these marks are recorded. */
     if (fry_load_acquire(&fry_cuda_stream_of(event.stream)->marked) < event.sequence)
         return FERRY_E_NOT_ISSUED;
-    const fry_cuda_device *lost = fry_cuda_dead_by(event.stream);
-    if (lost != NULL)
-        return fry_cuda_tell_lost(lost, error); /* the program's stream would wait for ever */
     fry_cuda_scope scope;
     ferry_status status = enter(device, &scope, error);
     if (status == FERRY_OK)

@@ -250,7 +250,7 @@ static bool has_been_fetched(fry_cuda_staged *staged, fry_cuda_piece *piece)
     CUresult lost = fry_cuda_lost(source);
     if (lost == CUDA_SUCCESS)
         return false;
-    fail(staged, piece->sequence, FERRY_E_DEVICE, lost, source->lost_call);
+    fail(staged, piece->sequence, FERRY_E_DEVICE, lost, fry_cuda_lost_call(source));
     staged->is_tainted = true;
     return true;
 }
@@ -438,21 +438,18 @@ static bool is_behind_staged(fry_cuda_staged *staged, const fry_event *wait)
         return true;
     CUresult lost = fry_cuda_lost(other->device);
     if (lost != CUDA_SUCCESS)
-        fail(staged, staged->current, FERRY_E_DEVICE, lost, other->device->lost_call);
+        fail(staged, staged->current, FERRY_E_DEVICE, lost, fry_cuda_lost_call(other->device));
     return lost != CUDA_SUCCESS;
 }
 
-/*
- * Looks at an event of the driver's. As in fry_cuda_stream_wait_for, its slot may be a later
- * operation's by now.
- */
+/* Looks at an event of the driver's. */
 static CUresult look_at(const fry_event *wait)
 {
     const fry_cuda_stream *stream = fry_cuda_stream_of(wait->stream);
     if (fry_cuda_stream_peek(stream) >= wait->sequence)
         return CUDA_SUCCESS;
-    uint64_t mark = fry_load_relaxed(&fry_cuda_slot_of(stream, wait->sequence)->mark);
-    if (mark < wait->sequence)
+    uint64_t mark = fry_cuda_mark_of(stream, wait->sequence);
+    if (mark == 0)
         return CUDA_SUCCESS;
     return fry_cuda.cuEventQuery(fry_cuda_slot_of(stream, mark)->event);
 }
@@ -468,7 +465,8 @@ static bool is_behind_native(fry_cuda_staged *staged, const fry_event *wait)
         fry_cuda_lose(device, result, "cuEventQuery");
     const fry_cuda_device *dead_by = fry_cuda_dead_by(wait->stream);
     if (dead_by != NULL)
-        fail(staged, staged->current, FERRY_E_DEVICE, fry_cuda_lost(dead_by), dead_by->lost_call);
+        fail(staged, staged->current, FERRY_E_DEVICE, fry_cuda_lost(dead_by),
+             fry_cuda_lost_call(dead_by));
     else
         staged->is_watching = true;
     return dead_by != NULL;

@@ -157,7 +157,7 @@ CUresult fry_cuda_stream_mark(fry_cuda_stream *stream, CUstream native)
     }
     uint64_t marked = fry_load_relaxed(&stream->marked);
     for (uint64_t i = marked + 1; i <= sequence; i++)
-        fry_store_relaxed(&fry_cuda_slot_of(stream, i)->mark, sequence);
+        fry_store_release(&fry_cuda_slot_of(stream, i)->mark, sequence); /* see fry_cuda_mark_of */
     /* Who reads it may wait for the event, look for the word, read the slots. */
     fry_store_release(&stream->marked, sequence);
     return CUDA_SUCCESS;
@@ -232,7 +232,7 @@ static uint64_t begin_operation(fry_cuda_stream *stream, size_t entries, size_t 
 {
     uint64_t sequence = ++stream->stream.issued;
     fry_cuda_slot *slot = fry_cuda_slot_of(stream, sequence);
-    fry_store_relaxed(&slot->mark, 0);
+    fry_store_release(&slot->mark, 0); /* what stood here has fired: see fry_cuda_mark_of */
     slot->result = CUDA_SUCCESS;
     slot->entries = (uint32_t)entries;
     stream->entries += slot->entries;
@@ -317,14 +317,8 @@ bool fry_cuda_stream_wait_for(CUstream native, const fry_event *event, CUresult 
     *result_p = CUDA_SUCCESS;
     if (fry_cuda_stream_peek(other) >= event->sequence)
         return true;
-    /*
-     * Without the baton the slot may have gone to a later operation since that look, and then the
-     * event has fired: a smaller number says so, and a greater one is of a mark behind it, for
-     * which it is enough to wait. No circle can come of waiting for more: whatever that mark stands
-     * behind was recorded before this call.
-     */
-    uint64_t mark = fry_load_relaxed(&fry_cuda_slot_of(other, event->sequence)->mark);
-    if (mark < event->sequence)
+    uint64_t mark = fry_cuda_mark_of(other, event->sequence);
+    if (mark == 0)
         return true;
     *result_p = fry_cuda.cuStreamWaitEvent(native, fry_cuda_slot_of(other, mark)->event,
                                            CU_EVENT_WAIT_DEFAULT);

@@ -82,6 +82,8 @@ struct fry_cuda_stream {
     /* cuda_event.c: outside streams. */
     fry_baton claim __attribute__((aligned(64))); /* who records has it, until event_entered */
     uint64_t key;                                 /* atomic; whose events stand here */
+    bool has_stray_wait; /* a bridge, with the claim: it waits for something, and no mark came of it
+                          */
 };
 
 static inline fry_cuda_stream *fry_cuda_stream_of(const fry_stream *stream)
@@ -92,6 +94,20 @@ static inline fry_cuda_stream *fry_cuda_stream_of(const fry_stream *stream)
 static inline fry_cuda_slot *fry_cuda_slot_of(const fry_cuda_stream *stream, uint64_t sequence)
 {
     return &stream->slots[sequence % FRY_STREAM_DEPTH];
+}
+
+/*
+ * The mark that covers an operation up to `marked`; 0: it has fired. Without the baton the slot may
+ * have gone to a later operation, and that only once this one was seen to fire: a smaller number
+ * says so, and a greater one is of a mark behind it, for which it is enough to wait. No circle of
+ * waits can come of waiting for more: whatever that mark stands behind was recorded before.
+ * Acquire, pairs with where `mark` is stored: the event is made and recorded; what has fired is
+ * there.
+ */
+static inline uint64_t fry_cuda_mark_of(const fry_cuda_stream *stream, uint64_t sequence)
+{
+    uint64_t mark = fry_load_acquire(&fry_cuda_slot_of(stream, sequence)->mark);
+    return mark < sequence ? 0 : mark;
 }
 
 /* Whether the stream is one of these; else it is a staged one, of which its own thread tells. */

@@ -211,6 +211,32 @@ static void test_wrap(rig *self)
     OK(cuStreamDestroy(later));
 }
 
+/* A bridge that waits for an event but got no mark behind it holds up nobody who comes after. */
+static void test_wrap_fails_late(rig *self)
+{
+    fry_device *device = rig_device(self, "cuda:0", 0);
+    CUstream held = new_stream(0), other = new_stream(0);
+    CUevent mine = new_event(), next = new_event();
+    fry_event event;
+    emu_hold_stream(held);
+    emu_hold_stream(other);
+    OK(cuEventRecord(mine, held));
+    OK(cuEventRecord(next, other));
+    OK(emu_fail_call("cuEventCreate", 1, CUDA_ERROR_OUT_OF_MEMORY));
+    GIVES(rig_wrap(self, device, mine, held, &event), FERRY_E_NO_MEMORY);
+    OK(emu_fail_call("cuEventRecord", 1, CUDA_ERROR_OUT_OF_MEMORY));
+    GIVES(rig_wrap(self, device, mine, NULL, &event), FERRY_E_NO_MEMORY);
+    OK(rig_wrap(self, device, next, other, &event));
+    rig_entered(event);
+    emu_release_stream(other);
+    rig_await(self, event);
+    emu_release_stream(held);
+    OK(cuEventDestroy(mine));
+    OK(cuEventDestroy(next));
+    OK(cuStreamDestroy(held));
+    OK(cuStreamDestroy(other));
+}
+
 /* A program's stream waits for a copy, on its own GPU and another. */
 static void test_stream_wait(rig *self)
 {
@@ -331,6 +357,7 @@ int main(void)
     RUN(test_special_streams(&self));
     RUN(test_foreign(&self));
     RUN(test_wrap(&self));
+    RUN(test_wrap_fails_late(&self));
     RUN(test_stream_wait(&self));
     RUN(test_capture(&self, CU_STREAM_CAPTURE_MODE_GLOBAL, false));
     RUN(test_capture(&self, CU_STREAM_CAPTURE_MODE_GLOBAL, true));

@@ -98,6 +98,7 @@ static void lost_in_flight(void)
     emu_hold();
     fry_event event = copy_at(&self, 1, 100 * KIB);
     rig_flush(self.in);
+    fry_event kept = copy_at(&self, 0, KIB); /* and never handed to the driver */
     OK(emu_lose_device(0, CUDA_ERROR_ILLEGAL_ADDRESS));
     emu_release();
     ferry_status status;
@@ -106,6 +107,7 @@ static void lost_in_flight(void)
     stepped_clock_step(&self.rig.stepped, MS);
     GIVES(rig_try_fired(&self.rig, self.in, &status), done.sequence);
     GIVES(status, FERRY_E_DEVICE);
+    GIVES(rig_stream_wait(&self.rig, self.device, NULL, kept), FERRY_E_DEVICE);
     check_lost(&self, CUDA_ERROR_ILLEGAL_ADDRESS);
     check_stuck(&self, event);
 }

@@ -607,13 +607,25 @@ Test(engine_events, one_that_enters_as_the_engine_closes_stands_in_its_stream)
     fake_engine_close(&f);
 }
 
-/* Who is at a device is not left alone with it. */
+/* Who is at a device is not left alone with it, however long the device keeps him; meanwhile the
+ * loop sleeps, and is woken by whoever leaves a device. */
 Test(engine_events, a_shutdown_waits_for_threads_that_record)
 {
     fake_engine f;
     fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
+    ferry_future *event = record(&f, 0, 0);
     (void)fry_fetch_add(&f.te.engine->outside_calls, 1);
     ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, 0), FERRY_E_DEADLINE);
+    settle(&f.te);
+    ASSERT_STATUS(ferry_engine_arm(f.te.engine), FERRY_OK);
+    ASSERT_STATUS(ferry_future_stream_wait(event, f.devices[0], NULL), FERRY_E_SHUTDOWN);
+    cr_assert_eq(f.te.engine->asleep, FRY_AWAKE);
+    ferry_future_release(event);
+    user_goes(&f, 0, 0);
+    (void)fake_run(f.world);
+    settle(&f.te);
+    ASSERT_STATUS(ferry_engine_arm(f.te.engine), FERRY_OK);
     (void)fry_fetch_sub(&f.te.engine->outside_calls, 1);
+    ASSERT_STATUS(ferry_engine_arm(f.te.engine), FERRY_E_BUSY);
     fake_engine_close(&f);
 }
