@@ -201,8 +201,9 @@ static ferry_status try_stream_wait(const ferry_future *future, fry_device *devi
 static bool hurry(ferry_engine *engine, const ferry_future *future, int64_t *end_ns)
 {
     uint8_t state = fry_load_acquire(&fry_node_of(future)->state);
+    /* NEW: in the inbox. ISSUED: about to be flushed. Otherwise it waits for something. */
     if (state != FRY_NODE_NEW && state != FRY_NODE_ISSUED)
-        return false; /* it waits for something; or ISSUED: it is about to be flushed */
+        return false;
     if (*end_ns == 0)
         *end_ns = fry_clock_monotonic_ns() + HURRY_NS;
     else if (fry_clock_monotonic_ns() >= *end_ns)

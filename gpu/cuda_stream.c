@@ -52,7 +52,7 @@
 #define QUERY_FIRST_NS ((int64_t)1000000)
 #define QUERY_LAST_NS ((int64_t)64000000)
 #define WORDS_MISSED_MAX                                                                           \
-    8 /* events in a row that fired a millisecond or more ahead of their words */
+    8 /* events in a row that fired a millisecond or more ahead of a word that did not come */
 
 /* --- making --- */
 
@@ -564,12 +564,15 @@ static uint64_t ask_events(fry_cuda_stream *stream)
     return fired;
 }
 
-/* The head's event has fired. */
+/* The head's event has fired. If the word of the mark before, which may have been believed ahead of
+ * it, is there by now, words do come. */
 static uint64_t believe_event(fry_cuda_stream *stream, uint64_t mark)
 {
     uint64_t fired = read_word(stream, stream->fired);
     if (fired >= mark)
         return fired;
+    if (fry_load_acquire(stream->word) == (uint32_t)stream->fired)
+        stream->words_missed = 0;
     if (++stream->words_missed < WORDS_MISSED_MAX)
         return mark;
     fry_store_relaxed(&stream->is_worded, 0);

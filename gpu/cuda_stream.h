@@ -71,7 +71,7 @@ struct fry_cuda_stream {
     size_t unmarked_bytes;
     int64_t query_ns; /* when the driver is asked about the head; 0: the head is new */
     int64_t query_interval_ns;
-    uint32_t words_missed; /* events in a row that fired and whose word was not there */
+    uint32_t words_missed; /* events in a row that fired, and no word came */
     struct {
         const fry_stream *stream;
         uint64_t sequence, by; /* waited for, by this one of its own */

@@ -465,6 +465,11 @@ static void word_does_not_arrive(void)
         (void)emu_settle();
         GIVES(rig_fired(one, self.in), event.sequence);
     }
+    inner->word = &elsewhere;
+    for (int i = 0; i < 20; i++) { /* each came, but after its event was believed */
+        elsewhere = (uint32_t)self.in->issued;
+        (void)mark_without_word(&self);
+    }
     CHECK(one->logged[0] == '\0');
 
     elsewhere = (uint32_t)self.in->issued;
