@@ -29,6 +29,7 @@ typedef struct capturer {
     enum cudaStreamCaptureMode mode;
     cudaStream_t stream;
     unsigned char *from, *to, *on_device;
+    ferry_buffer *source; /* for this thread's transfers: the other writes to what it has */
     atomic_uint stage; /* 1: the capture is open; 2: it may end; 3: it has ended */
 } capturer;
 
@@ -134,7 +135,7 @@ static void use_ferry_inside(capturer *self)
 {
     transfers *of = self->of;
     ferry_buffer *buffer = gpu_buffer(of->device, SIZE, FERRY_MEMORY_DEFAULT);
-    ferry_future *copy = gpu_copy(&of->ge, buffer, of->pinned, NULL);
+    ferry_future *copy = gpu_copy(&of->ge, buffer, self->source, NULL);
     CHECK_STATUS(ferry_future_wait(copy, -1), FERRY_OK);
     CHECK_STATUS(ferry_future_stream_wait(copy, of->device, user_gpu_stream(of->user, 2)),
                  FERRY_OK);
@@ -234,6 +235,8 @@ static void run(enum cudaStreamCaptureMode mode, ferry_completion completion, fe
     transfers self;
     open_transfers(&self, completion, loop);
     capturer beside = {.of = &self, .mode = mode};
+    beside.source = gpu_buffer(ferry_device_at(self.ge.engine, 0), SIZE, FERRY_MEMORY_PINNED);
+    memset(ferry_buffer_data(beside.source), 7, SIZE);
     CHECK_CUDA(cudaStreamCreateWithFlags(&beside.stream, cudaStreamNonBlocking));
     CHECK_CUDA(cudaMallocHost((void **)&beside.from, SIZE));
     CHECK_CUDA(cudaMallocHost((void **)&beside.to, SIZE));
@@ -248,6 +251,7 @@ static void run(enum cudaStreamCaptureMode mode, ferry_completion completion, fe
     CHECK_CUDA(cudaFreeHost(beside.from));
     CHECK_CUDA(cudaFreeHost(beside.to));
     CHECK_CUDA(cudaStreamDestroy(beside.stream));
+    ferry_buffer_release(beside.source);
     close_transfers(&self);
 }
 
