@@ -60,7 +60,7 @@ fry_error *fry_error_create(const fry_memory *memory, const fry_error_facts *fac
     fry_error *root = fry_error_retain(root_of(facts->cause));
     error->public_ = (ferry_error){
         .status = facts->status,
-        .rank = -1,
+        .rank = facts->rank_plus_1 - 1,
         .domain = facts->domain != NULL ? facts->domain : default_domain,
         .native_code = facts->native_code,
         .op = facts->op,

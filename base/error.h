@@ -24,6 +24,7 @@ typedef struct fry_error_facts {
     int64_t native_code;
     uint64_t op;
     const char *label;
+    int32_t rank_plus_1; /* member it is about; 0: this process */
     fry_error *cause; /* retained; if it has a cause itself, that root is taken instead */
 } fry_error_facts;
 

@@ -16,6 +16,8 @@
 #ifndef FRY_GPU_DEVICE_H
 #define FRY_GPU_DEVICE_H
 
+#include "base/native_error.h"
+
 #include <ferry/status.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,7 +26,6 @@
 #define FRY_DEVICE_NAME_BYTES 32
 #define FRY_STREAM_DEPTH 256 /* operations that may stand in a stream at once */
 #define FRY_STREAM_WAITS 9   /* events that may stand in front of one operation */
-#define FRY_NATIVE_MESSAGE_BYTES 160
 
 typedef struct fry_device fry_device;
 typedef struct fry_stream fry_stream;
@@ -51,13 +52,6 @@ typedef struct fry_event {
     fry_stream *stream;
     uint64_t sequence;
 } fry_event;
-
-/* What a device itself says of a failure. */
-typedef struct fry_native_error {
-    const char *domain; /* whose number it is: "cuda"; static. NULL: there is nothing to say */
-    int64_t code;
-    char message[FRY_NATIVE_MESSAGE_BYTES];
-} fry_native_error;
 
 typedef enum fry_stream_kind {
     FRY_STREAM_MAIN = 0,

@@ -27,14 +27,20 @@ extern "C" {
     X(FERRY_E_BUSY, -8, "somebody else is doing this now")                                         \
     X(FERRY_E_CAPTURE, -9, "refused: the stream is being captured")                                \
     X(FERRY_E_NOT_ISSUED, -10, "the operation does not stand in a stream yet")                     \
+    X(FERRY_E_CHANGED, -11, "it is there already, or somebody else has changed it")                \
     X(FERRY_E_CANCELLED, -32, "the operation was cancelled")                                       \
     X(FERRY_E_DEADLINE, -33, "the deadline passed")                                                \
     X(FERRY_E_DEPENDENCY, -34, "something the operation depends on failed")                        \
     X(FERRY_E_BROKEN_PROMISE, -35, "the promise was dropped before it was resolved")               \
     X(FERRY_E_FAILED, -36, "the user's function or promise reported a failure")                    \
+    X(FERRY_E_LENGTH, -37, "the two ends of a transfer name different lengths")                    \
+    X(FERRY_E_PEER, -64, "the lane to the other member failed")                                    \
+    X(FERRY_E_DEAD, -65, "the other member has died or left")                                      \
     X(FERRY_E_DEVICE, -96, "the device reported an error")                                         \
     X(FERRY_E_SHUTDOWN, -128, "the engine is shutting down or shut down")                          \
-    X(FERRY_E_SYSTEM, -129, "the operating system refused something the engine needs")
+    X(FERRY_E_SYSTEM, -129, "the operating system refused something the engine needs")             \
+    X(FERRY_E_STORE, -130, "the store can't be reached, or answered what can't be")                \
+    X(FERRY_E_FENCED, -131, "this member was declared dead, or another has its place")
 
 #define FERRY_STATUS_ENUM_(name, value, text) name = (value),
 /* Result of a call or operation. Zero is success, positive is "not yet", negative an error. */
@@ -48,7 +54,7 @@ typedef enum ferry_status { FERRY_STATUS_MAP(FERRY_STATUS_ENUM_) } ferry_status;
  */
 typedef struct ferry_error {
     ferry_status status;             /* what the future or call answers */
-    int32_t rank;                    /* member it came from; -1: this process, always today */
+    int32_t rank;                    /* member it came from or is about; -1: this process */
     const char *domain;              /* whose number native_code is: "ferry", "user"; never NULL */
     int64_t native_code;             /* number in that domain, 0 if none */
     uint64_t op;                     /* id of the failed operation, 0 if none */

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The reactor. A job is pushed, then the eventfd is written (the push is a full barrier), so a
+ * look that finds no job is followed by a wake. Timers are a tree by time.
+ */
+#include "net/reactor.h"
+
+#define JOBS_PER_RUN_MAX 1024 /* what jobs post meanwhile waits for the next run past this */
+
+static int by_time(fry_timer *left, fry_timer *right)
+{
+    if (left->when_ns != right->when_ns)
+        return left->when_ns < right->when_ns ? -1 : 1;
+    return left->order < right->order ? -1 : left->order > right->order;
+}
+
+/* RB_GENERATE_STATIC relies on a BSD's spelling of the attribute. */
+RB_GENERATE_INTERNAL(fry_timers, fry_timer, entry, by_time, static __attribute__((unused)))
+
+ferry_status fry_reactor_open(fry_reactor *reactor, const fry_memory *memory, const fry_log *log,
+                              const fry_clock *clock)
+{
+    *reactor =
+        (fry_reactor){.poller = FRY_POLLER_CLOSED, .memory = memory, .log = log, .clock = clock};
+    return fry_poller_open(&reactor->poller);
+}
+
+void fry_reactor_close(fry_reactor *reactor)
+{
+    fry_poller_close(&reactor->poller);
+}
+
+int64_t fry_reactor_now_ns(const fry_reactor *reactor)
+{
+    return fry_clock_now_ns(reactor->clock);
+}
+
+int64_t fry_reactor_next_ns(const fry_reactor *reactor)
+{
+    /* bsd's macros want a tree that they could change. */
+    fry_timers *timers = (fry_timers *)(uintptr_t)&reactor->timers;
+    const fry_timer *first = RB_MIN(fry_timers, timers);
+
+    return first != NULL ? first->when_ns : INT64_MAX;
+}
+
+static void set_kernel_timer(fry_reactor *reactor)
+{
+    const int64_t next_ns = fry_reactor_next_ns(reactor);
+
+    if (!reactor->clock->is_real)
+        return;
+    /* A kernel timer that is off is 0, so a timer for that moment is for the one after. */
+    fry_poller_set_timer(&reactor->poller, next_ns == INT64_MAX ? 0 : next_ns != 0 ? next_ns : 1);
+}
+
+void fry_timer_set(fry_reactor *reactor, fry_timer *timer, int64_t when_ns)
+{
+    if (timer->is_on)
+        RB_REMOVE(fry_timers, &reactor->timers, timer);
+    timer->when_ns = when_ns;
+    timer->order = reactor->timer_order++;
+    timer->is_on = true;
+    RB_INSERT(fry_timers, &reactor->timers, timer);
+    set_kernel_timer(reactor);
+}
+
+void fry_timer_stop(fry_reactor *reactor, fry_timer *timer)
+{
+    if (!timer->is_on)
+        return;
+    RB_REMOVE(fry_timers, &reactor->timers, timer);
+    timer->is_on = false;
+    set_kernel_timer(reactor);
+}
+
+void fry_reactor_post(fry_reactor *reactor, fry_job *job)
+{
+    fry_stack_push(&reactor->jobs, &job->link);
+    fry_poller_wake(&reactor->poller);
+}
+
+static size_t run_jobs(fry_reactor *reactor)
+{
+    size_t done = 0;
+
+    while (done < JOBS_PER_RUN_MAX) {
+        fry_link *item = fry_stack_take_all(&reactor->jobs);
+
+        if (item == NULL)
+            return done;
+        while (item != NULL) {
+            fry_job *job = (fry_job *)(void *)((char *)item - offsetof(fry_job, link));
+
+            item = item->next;
+            job->fn(job);
+            done++;
+        }
+    }
+    fry_poller_wake(&reactor->poller);
+    return done;
+}
+
+/* Only those that were due when it began: one that sets itself anew does not keep the loop. */
+static size_t run_timers(fry_reactor *reactor)
+{
+    const int64_t now_ns = fry_reactor_now_ns(reactor);
+    const uint64_t until = reactor->timer_order;
+    size_t done = 0;
+
+    for (;;) {
+        fry_timer *timer = RB_MIN(fry_timers, &reactor->timers);
+
+        if (timer == NULL || timer->when_ns > now_ns || timer->order >= until)
+            break;
+        RB_REMOVE(fry_timers, &reactor->timers, timer);
+        timer->is_on = false;
+        timer->fn(timer);
+        done++;
+    }
+    set_kernel_timer(reactor);
+    return done;
+}
+
+size_t fry_reactor_run(fry_reactor *reactor, int64_t timeout_ns)
+{
+    const int count = fry_poller_wait(&reactor->poller, timeout_ns);
+
+    return (size_t)(count > 0 ? count : 0) + run_jobs(reactor) + run_timers(reactor);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where members meet: a small key-value store with leases and watches. One interface, three
+ * implementations (`mem:`, `file:DIR`, `etcd://HOST:PORT,...`) that behave alike, which one
+ * conformance suite says.
+ *
+ * Everything is called by the loop of the reactor that the store was opened with, and calls back
+ * there, never from within the call that asked. Requests, watches and leases are the caller's
+ * memory, from the call until `done`, or until the cancel, stop or close has returned. What comes
+ * from a store is untrusted: sizes and syntax are checked here, meaning is the caller's to check.
+ *
+ * Keys are 1 to FRY_STORE_KEY_BYTES bytes of A-Z a-z 0-9 . _ - / without an empty part, or one of
+ * dots alone. Values are any bytes, at most FRY_STORE_VALUE_BYTES. A version is a number that grows
+ * with every change of a key, never the same for two values of it in the life of a store; it is
+ * never 0. A store tells of other processes' changes within a second or so, most often at once.
+ */
+#ifndef FRY_NET_STORE_H
+#define FRY_NET_STORE_H
+
+#include "base/error.h"
+#include "net/reactor.h"
+
+#define FRY_STORE_KEY_BYTES 255
+#define FRY_STORE_VALUE_BYTES ((size_t)256 * 1024)
+#define FRY_STORE_ENTRIES_MAX 65536 /* that a list gives, or a watch follows */
+#define FRY_STORE_LEASE_MIN_NS INT64_C(2000000000)
+
+typedef struct fry_store fry_store;
+typedef struct fry_store_request fry_store_request;
+typedef struct fry_store_watch fry_store_watch;
+typedef struct fry_store_lease fry_store_lease;
+
+typedef enum fry_store_verb {
+    FRY_STORE_GET,    /* the entry. FERRY_E_NOT_FOUND */
+    FRY_STORE_PUT,    /* sets it, whatever was there; gives the entry without its value */
+    FRY_STORE_CREATE, /* sets it if it is absent; else FERRY_E_CHANGED with the entry that is there
+                       */
+    FRY_STORE_SWAP, /* sets it if its version is `version`; else FERRY_E_CHANGED with the entry that
+                       is there, or FERRY_E_NOT_FOUND */
+    FRY_STORE_DELETE, /* `version` 0: whatever it is; else as SWAP. FERRY_E_NOT_FOUND */
+    FRY_STORE_LIST,   /* all entries whose keys begin with `key` (NULL: all), by key; none is OK */
+} fry_store_verb;
+
+/* Valid during the call it is given to. */
+typedef struct fry_store_entry {
+    const char *key;
+    const void *value; /* with a zero byte behind it, which value_bytes does not count */
+    size_t value_bytes;
+    uint64_t version;
+} fry_store_entry;
+
+/*
+ * Other statuses: FERRY_E_DEADLINE (it may have happened all the same, or happen yet),
+ * FERRY_E_STORE (refused, unreachable for good, not a store; `why` says more), FERRY_E_INVALID,
+ * FERRY_E_NO_MEMORY. A store that can't be reached now is tried again until the deadline. An
+ * attempt whose answer was lost is not blindly repeated: CREATE, SWAP and DELETE look first whether
+ * the change they find is their own.
+ *  why  one sentence, or NULL
+ */
+typedef void (*fry_store_done_fn)(fry_store_request *request, ferry_status status,
+                                  const fry_store_entry *entries, size_t count, const char *why);
+
+struct fry_store_request {
+    fry_store_verb verb;
+    const char *key;   /* borrowed until done, as the value */
+    const void *value; /* PUT, CREATE, SWAP */
+    size_t value_bytes;
+    uint64_t version;       /* SWAP, DELETE */
+    fry_store_lease *lease; /* PUT, CREATE, SWAP: the key goes with it; NULL: it stays. A SWAP or
+                               PUT without one takes the key out of the lease it had */
+    int64_t deadline_ns;    /* on the reactor's clock; 0: none */
+    fry_store_done_fn done;
+    void *arg;
+    /* The store's. */
+    fry_store *store;
+    fry_store_request *next, *previous;
+    fry_timer timer;
+    void *private_;
+    uint64_t private_number;
+};
+
+typedef enum fry_store_event {
+    FRY_STORE_IS_PUT,     /* new, or changed: the entry */
+    FRY_STORE_IS_DELETED, /* by a delete or by the end of its lease: key and last version known */
+    FRY_STORE_IS_LISTED,  /* once, when all that was there at the start has been told */
+    FRY_STORE_IS_HEALTHY, /* what the watch has told is what there is, or was a second ago */
+    FRY_STORE_IS_LOST,    /* the store can't be reached: it is not known what there is. When it can,
+                             what changed meanwhile is told, then FRY_STORE_IS_HEALTHY */
+} fry_store_event;
+
+/*
+ * Told in the order of the store's changes of each key; changes in quick succession may be told as
+ * one. A deletion is only ever told of what the store was seen not to have: never for want of
+ * contact.
+ */
+typedef void (*fry_store_watch_fn)(fry_store_watch *watch, fry_store_event event,
+                                   const fry_store_entry *entry);
+
+struct fry_store_watch {
+    const char *prefix; /* borrowed while it is on; "" is all */
+    fry_store_watch_fn fn;
+    void *arg;
+    /* The store's. */
+    fry_store *store;
+    fry_store_watch *next, *previous;
+    void *private_;
+    bool is_lost, is_listed;
+};
+
+typedef enum fry_lease_event {
+    FRY_LEASE_GRANTED, /* once */
+    FRY_LEASE_REFUSED, /* could not be had by its deadline, or ever: off */
+    FRY_LEASE_ENDED,   /* it ran out, or was taken away: its keys are gone, or will be; off */
+} fry_lease_event;
+
+typedef void (*fry_store_lease_fn)(fry_store_lease *lease, fry_lease_event event, const char *why);
+
+/* Kept alive by the store every third of its time, until it is closed. */
+struct fry_store_lease {
+    int64_t ttl_ns;      /* at least FRY_STORE_LEASE_MIN_NS; etcd rounds it up to seconds */
+    int64_t deadline_ns; /* of being granted; 0: none */
+    fry_store_lease_fn fn;
+    void *arg;
+    /* The store's. */
+    fry_store *store;
+    fry_store_lease *next, *previous;
+    fry_timer timer;
+    uint64_t id;
+    int64_t ends_ns; /* as far as is known; on the reactor's clock */
+    bool is_granted;
+    void *private_;
+};
+
+typedef struct fry_store_options {
+    const char *user, *password; /* etcd; NULL: none */
+    const char *ca_path;         /* etcd with TLS (etcds://): whom to trust; NULL: the system's */
+    const char *certificate_path, *key_path; /* the client's own; NULL: none */
+} fry_store_options;
+
+/*
+ * Opens a store: "mem:NAME", "file:DIR" (made if its parent is there), "etcd://h:p[,h:p...]",
+ * "etcds://..." for TLS. Waits for nobody: that it can't be reached shows in the requests.
+ * FERRY_OK, FERRY_E_INVALID (a URI or options that can't be), FERRY_E_UNSUPPORTED (a network file
+ * system, no libcurl), FERRY_E_STORE, FERRY_E_NO_MEMORY; *error_p (never NULL then) says why, and
+ * is the caller's.
+ */
+ferry_status fry_store_open(fry_reactor *reactor, const char *uri, const fry_store_options *options,
+                            fry_store **store_p, fry_error **error_p);
+
+/*
+ * No request, watch or lease may be on. Asks nobody and waits for nothing; NULL is allowed.
+ */
+void fry_store_close(fry_store *store);
+
+/* The URI without a password, for messages. */
+const char *fry_store_name(const fry_store *store);
+
+/* Begins a request; `done` is called exactly once, unless it is cancelled. */
+void fry_store_submit(fry_store *store, fry_store_request *request);
+
+/* `done` will not be called; what was asked for may happen or not. Nothing if it is not on. */
+void fry_store_cancel(fry_store_request *request);
+
+/* Follows the keys that begin with watch->prefix. */
+void fry_store_watch_start(fry_store *store, fry_store_watch *watch);
+void fry_store_watch_stop(fry_store_watch *watch);
+
+/* Takes a lease. */
+void fry_store_lease_open(fry_store *store, fry_store_lease *lease);
+
+/*
+ * Gives it up: its keys go at once if the store can be reached (asked in the background, on memory
+ * of the store's, until fry_store_close at the latest), else when it has run out. fn is not called
+ * any more.
+ */
+void fry_store_lease_close(fry_store_lease *lease);
+
+/* What an implementation gives; store.c checks what comes in and keeps the lists. */
+typedef struct fry_store_ops {
+    const char *scheme; /* "file:" */
+    ferry_status (*open)(fry_reactor *reactor, const char *uri, const fry_store_options *options,
+                         fry_store **store_p, fry_error **error_p);
+    void (*close)(fry_store *store);
+    void (*submit)(fry_store *store, fry_store_request *request);
+    void (*cancel)(fry_store_request *request);
+    void (*watch_start)(fry_store *store, fry_store_watch *watch);
+    void (*watch_stop)(fry_store_watch *watch);
+    void (*lease_open)(fry_store *store, fry_store_lease *lease);
+    void (*lease_close)(fry_store_lease *lease);
+} fry_store_ops;
+
+/* First in each implementation's own struct. */
+struct fry_store {
+    const fry_store_ops *ops;
+    fry_reactor *reactor;
+    char *name;
+    fry_store_request *requests;
+    fry_store_watch *watches;
+    fry_store_lease *leases;
+};
+
+extern const fry_store_ops fry_store_mem, fry_store_file, fry_store_etcd;
+
+#endif
