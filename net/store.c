@@ -237,6 +237,10 @@ void fry_store_submit(fry_store *store, fry_store_request *request)
         fry_store_fail_soon(request, FERRY_E_INVALID, fault);
         return;
     }
+    if (request->deadline_ns != 0 && request->deadline_ns <= fry_reactor_now_ns(store->reactor)) {
+        fry_store_fail_soon(request, FERRY_E_DEADLINE, "the deadline was over at the start");
+        return;
+    }
     if (request->deadline_ns != 0)
         fry_timer_set(store->reactor, &request->timer, request->deadline_ns);
     store->ops->submit(store, request);
@@ -343,7 +347,6 @@ void fry_store_lease_gone(fry_store_lease *lease, fry_lease_event event, const c
 
 void fry_store_lease_granted(fry_store_lease *lease)
 {
-    fry_timer_stop(lease->store->reactor, &lease->timer);
     lease->is_granted = true;
     lease->fn(lease, FRY_LEASE_GRANTED, NULL);
 }

@@ -525,8 +525,9 @@ static size_t take_changes(space *in, fry_store_watch *watch, change_told *chang
     size_t count = 0;
 
     *is_all_p = false;
-    for (; item != NULL && item->changed > watch->private_numbers[TOLD]; next = item)
-        item = TAILQ_PREV(item, changes, by_change);
+    for (; item != NULL && item->changed > watch->private_numbers[TOLD];
+         item = TAILQ_PREV(item, changes, by_change))
+        next = item;
     for (item = next; item != NULL; item = TAILQ_NEXT(item, by_change)) {
         if (count == TOLD_AT_ONCE)
             return count;
@@ -623,7 +624,6 @@ static void run_lease(mem_store *self, fry_store_lease *lease)
     if (state == LEASE_ENDED) {
         lease_has_ended(lease);
     } else if (state == LEASE_NEW) {
-        fry_timer_stop(self->base.reactor, &lease->timer);
         lease->timer.fn = keep_alive;
         fry_timer_set(self->base.reactor, &lease->timer,
                       lease->ends_ns - lease->ttl_ns + lease->ttl_ns / 3);
