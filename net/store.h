@@ -251,6 +251,9 @@ void fry_store_lease_gone(fry_store_lease *lease, fry_lease_event event, const c
 /* REFUSED in the loop's next round, after which lease_close is not called; as fail_soon. */
 void fry_store_lease_refuse_soon(fry_store_lease *lease, const char *why);
 
+/* Whether it is a key as above says. Any thread. */
+bool fry_store_is_key(const char *key);
+
 /* Makes the loop look soon at a timer that has been set to now. */
 void fry_store_timer_soon(fry_store *store, fry_timer *timer);
 
