@@ -175,8 +175,7 @@ static void count_up(size_t number)
             store_ask_free(&set);
         }
     }
-    rig.prefix[0] = '\0'; /* what is there stays */
-    fry_store_close(client->store);
+    store_rig_leave(&rig);
 }
 
 static void counters(void)
@@ -192,7 +191,7 @@ static void counters(void)
         CHECK(end_of(children[i]) == 0);
     open_rig(&rig, 1);
     for (int i = 0; i < 3; i++) {
-        char key[16];
+        char key[32];
         store_ask get;
 
         (void)snprintf(key, sizeof key, "n%d", i);
@@ -242,7 +241,7 @@ static void write_on(size_t number)
     for (;;) {
         static const fry_store_verb verbs[] = {FRY_STORE_PUT, FRY_STORE_CREATE, FRY_STORE_DELETE};
         store_ask ask;
-        char key[16];
+        char key[32];
 
         (void)snprintf(key, sizeof key, "k%d", (int)(next_random(&random) % KEYS));
         store_ask_init(&ask, &rig.clients[0], verbs[next_random(&random) % 3], key);
@@ -302,7 +301,7 @@ static void killed(void)
 
         while (fry_clock_monotonic_ns() < until_ns) {
             store_ask get;
-            char key[16];
+            char key[32];
 
             (void)snprintf(key, sizeof key, "k%d", (int)(next_random(&random) % KEYS));
             const ferry_status status = store_get(&rig.clients[1], key, &get);
@@ -319,7 +318,7 @@ static void killed(void)
     }
     /* What they held is free, and the watch comes to know what there is. */
     for (int i = 0; i < KEYS; i++) {
-        char key[16];
+        char key[32];
 
         (void)snprintf(key, sizeof key, "k%d", i);
         store_seen_until(&seen, key, store_put(&rig.clients[1], key, "a", NULL));
@@ -342,7 +341,7 @@ static void hold(size_t number)
 {
     static store_rig rig;
     static store_held held;
-    char key[16];
+    char key[32];
 
     open_rig(&rig, 1);
     store_held_open(&held, &rig.clients[0]);
@@ -394,7 +393,7 @@ static void *share(void *arg)
         store_rig *rig = calloc(1, sizeof *rig);
         store_seen *seen = calloc(1, sizeof *seen);
         store_held held;
-        char key[16];
+        char key[32];
         uint64_t version = 0;
 
         store_rig_open(rig, &shared, 1);
