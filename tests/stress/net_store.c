@@ -3,6 +3,7 @@
  * Stores under many hands. A plain program, so that it runs under ThreadSanitizer. Exit 0: all of
  * it held.
  *   members   64 clients of one folder create a key each, watch all and list all
+ *   joining   processes of one folder do the same at once, each on its own
  *   counters  8 processes count numbers up by swaps: the sum is that of all steps
  *   killed    writers are killed at any moment: readers only ever see whole values of growing
  *             versions, locks are free again, leftovers go
@@ -28,10 +29,12 @@
 #define COUNTS 40
 #define KILLS 15
 #define ROUNDS 5
+#define JOINING 8
 #else
 #define COUNTS 150
 #define KILLS 120
 #define ROUNDS 30
+#define JOINING 64
 #endif
 #define HANG_S 170
 #define MEMBERS 64
@@ -143,6 +146,68 @@ static void members(void)
                  "in %.1f ms\n",
                  MEMBERS, (double)(opened_ns - start_ns) / 1e6, (double)(seen_ns - start_ns) / 1e6,
                  (double)(listed_ns - seen_ns) / 1e6);
+}
+
+/* --- joining --- */
+
+static int go[2], ready[2], joined[2];
+
+static void join(size_t number)
+{
+    static store_rig rig;
+    static store_seen seen;
+    store_held held;
+    char key[32], byte = 0;
+
+    CHECK(write(ready[1], &byte, 1) == 1);
+    (void)close(go[1]);
+    CHECK(read(go[0], &byte, 1) == 0); /* closed: all at once */
+    open_rig(&rig, 1);
+    store_seen_start(&seen, &rig.clients[0], "member/");
+    store_held_open(&held, &rig.clients[0]);
+    (void)snprintf(key, sizeof key, "member/%zu", number);
+    (void)store_put(&rig.clients[0], key, "here", &held.lease);
+    while (seen.puts < JOINING)
+        store_rig_turn(&rig);
+    CHECK(seen.puts == JOINING && seen.deletes == 0 && seen.lost == 0);
+    CHECK(write(joined[1], &byte, 1) == 1);
+    store_rig_until(&rig, &held.is_over); /* till it is killed */
+}
+
+static void wait_for(int fd, size_t count)
+{
+    char byte;
+
+    for (size_t i = 0; i < count; i++)
+        CHECK(read(fd, &byte, 1) == 1);
+}
+
+static void joining(void)
+{
+    static pid_t children[JOINING];
+    static store_rig rig;
+    store_ask list;
+
+    set_uri("joining");
+    CHECK(pipe2(go, O_CLOEXEC) == 0 && pipe2(ready, O_CLOEXEC) == 0);
+    CHECK(pipe2(joined, O_CLOEXEC) == 0);
+    for (size_t i = 0; i < JOINING; i++)
+        children[i] = start(join, i);
+    wait_for(ready[0], JOINING);
+    const int64_t start_ns = fry_clock_monotonic_ns();
+    (void)close(go[1]);
+    wait_for(joined[0], JOINING);
+    const int64_t joined_ns = fry_clock_monotonic_ns();
+    for (size_t i = 0; i < JOINING; i++)
+        CHECK(kill(children[i], SIGKILL) == 0);
+    for (size_t i = 0; i < JOINING; i++)
+        CHECK(WIFSIGNALED(end_of(children[i])));
+    open_rig(&rig, 1); /* whoever comes next finds nobody, although no lease has run out */
+    CHECK(store_ask_with(&rig.clients[0], FRY_STORE_LIST, "", NULL, 0, &list) == FERRY_OK);
+    CHECK(list.count == 0);
+    store_rig_close(&rig);
+    (void)printf("joining: %d processes, all seen by all after %.1f ms\n", JOINING,
+                 (double)(joined_ns - start_ns) / 1e6);
 }
 
 /* --- counters --- */
@@ -438,6 +503,7 @@ int main(void)
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     temporary_folder_make(folder);
     members();
+    joining();
     counters();
     killed();
     holders();
