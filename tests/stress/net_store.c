@@ -5,6 +5,7 @@
  *   members   64 clients of one folder create a key each, watch all and list all
  *   joining   processes of one folder do the same at once, each on its own
  *   counters  8 processes count numbers up by swaps: the sum is that of all steps
+ *   lists     a list never lacks a key that is put anew while it is made
  *   killed    writers are killed at any moment: readers only ever see whole values of growing
  *             versions, locks are free again, leftovers go
  *   holders   a holder of a lease that is killed loses its keys at once; one that is stopped
@@ -41,6 +42,8 @@
 #define COUNTERS 8
 #define WRITERS 4
 #define KEYS 6
+#define LISTED 20
+#define LISTS 300
 #define THREADS 4
 #define CHECK STORE_CHECK
 
@@ -267,6 +270,42 @@ static void counters(void)
     CHECK(sum == (unsigned long)COUNTERS * COUNTS);
     store_rig_close(&rig);
     (void)printf("counters: %lu steps of %d processes, none lost\n", sum, COUNTERS);
+}
+
+/* --- lists --- */
+
+static void put_on(size_t number)
+{
+    static store_rig rig;
+
+    (void)number;
+    open_rig(&rig, 1);
+    for (size_t i = 0;; i++) {
+        char key[32];
+
+        (void)snprintf(key, sizeof key, "k%zu", i % LISTED);
+        (void)store_put(&rig.clients[0], key, "value", NULL);
+    }
+}
+
+static void lists(void)
+{
+    static store_rig rig;
+    store_ask list;
+    size_t complete = 0;
+
+    set_uri("lists");
+    open_rig(&rig, 1);
+    const pid_t putter = start(put_on, 0);
+    while (complete < LISTS) {
+        CHECK(store_ask_with(&rig.clients[0], FRY_STORE_LIST, "", NULL, 0, &list) == FERRY_OK);
+        CHECK(list.count == LISTED || complete == 0); /* it begins, too */
+        complete += list.count == LISTED;
+        store_ask_free(&list);
+    }
+    CHECK(kill(putter, SIGKILL) == 0 && WIFSIGNALED(end_of(putter)));
+    store_rig_close(&rig);
+    (void)printf("lists: %d of %d keys each\n", LISTS, LISTED);
 }
 
 /* --- killed --- */
@@ -505,6 +544,7 @@ int main(void)
     members();
     joining();
     counters();
+    lists();
     killed();
     holders();
     threads();
