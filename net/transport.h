@@ -16,6 +16,8 @@
 #include "base/memory.h"
 #include "base/native_error.h"
 
+#include <stdbool.h>
+
 #define FRY_HEADER_BYTES_MAX 256 /* of a message, beside its data */
 #define FRY_ADDRESS_BYTES_MAX 4096
 
