@@ -10,6 +10,7 @@
 #ifndef FRY_NET_HELLO_H
 #define FRY_NET_HELLO_H
 
+#include "net/host.h"
 #include "net/noise.h"
 #include "net/peer.h"
 
@@ -17,7 +18,6 @@
 
 #define FRY_HELLO_VERSION 1
 #define FRY_HELLO_JOB_BYTES 64
-#define FRY_HOST_BYTES 16
 
 /* The largest sealed message, an address, with all that is around it. */
 #define FRY_HELLO_FRAME_BYTES_MAX (FRY_ADDRESS_BYTES_MAX + 64)
