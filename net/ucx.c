@@ -290,6 +290,7 @@ ferry_status fry_ucx_channel_connect(fry_channel *public_, const void *address,
         return status == UCS_ERR_NO_MEMORY ? FERRY_E_NO_MEMORY : FERRY_E_PEER;
     }
     describe(channel);
+    channel->reads_itself = strstr(channel->description, "cma") != NULL;
     fry_ucx_channel_set_state(channel, FRY_UCX_CHANNEL_CONNECTED);
     return FERRY_OK;
 }

@@ -60,9 +60,14 @@ struct fry_ucx_channel {
     ucp_ep_h endpoint;
     fry_ucx_parcel *free_parcels;
     fry_ucx_parcels *chunks;
+    fry_pull *waiting; /* pulls that have not begun, in order; linked by private_ */
+    fry_pull *last_waiting;
+    size_t reading; /* pulls that have begun */
+    size_t reading_bytes;
     void *arriving;           /* token of the arrival that is being told of just now */
     bool arriving_is_dropped; /* meanwhile */
     fry_ucx_channel_state state;
+    bool reads_itself;       /* pulls are reads of the peer's memory, and don't need the peer */
     ucs_status_t arm_status; /* what arm was refused with, told of by progress */
     char description[FRY_UCX_DESCRIPTION_BYTES];
 };
