@@ -16,7 +16,8 @@ typedef struct fry_ucx_channel fry_ucx_channel;
 
 /* A kind of UCX context: what its channels may cross by. */
 typedef enum fry_ucx_kind {
-    FRY_UCX_LOCAL, /* shared memory, of this host */
+    FRY_UCX_POSIX, /* shared memory of this host */
+    FRY_UCX_SYSV,  /* the same, where that can't be had */
     FRY_UCX_NET,   /* networks */
     FRY_UCX_KINDS,
 } fry_ucx_kind;

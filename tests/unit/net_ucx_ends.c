@@ -335,6 +335,57 @@ Test(net_ucx_ends, shared_memory_it_is)
     end_close(&end);
 }
 
+/* UCX takes signals, a stack for them, and prints to stdout; none of it is to be seen. */
+Test(net_ucx_ends, the_program_keeps_its_signals)
+{
+    static char stack_memory[1 << 16];
+    const stack_t stack = {.ss_sp = stack_memory, .ss_size = sizeof stack_memory};
+    cr_assert_eq(sigaltstack(&stack, NULL), 0);
+    struct sigaction before[_NSIG];
+    memset(before, 0, sizeof before);
+    for (int number = 1; number < _NSIG; number++)
+        (void)sigaction(number, NULL, &before[number]);
+    sigset_t mask_before;
+    (void)sigprocmask(SIG_SETMASK, NULL, &mask_before);
+    (void)fflush(stdout);
+    int screen = dup(STDOUT_FILENO);
+    int sheet = memfd_create("stdout", 0);
+    cr_assert(screen >= 0 && sheet >= 0 && dup2(sheet, STDOUT_FILENO) >= 0);
+
+    end end;
+    memset(&end, 0, sizeof end);
+    end_open(&end, "lo");
+    for (int i = 0; i < 2; i++) {
+        open_self(&end, i == 0 ? FRY_PATH_SHARED : FRY_PATH_NET);
+        static unsigned char data[100000];
+        note note = {1, 1, sizeof data};
+        cr_assert_eq(end_post(&end, &note, data, true), FRY_POST_BEGUN);
+        WAIT_UNTIL(&end, end.held_count == 1);
+        end_destroy(&end); /* with it in flight, of which UCX would warn */
+        end.held_count = 0;
+    }
+
+    for (int number = 1; number < _NSIG; number++) {
+        struct sigaction after;
+        if (sigaction(number, NULL, &after) != 0)
+            continue;
+        cr_assert_eq(after.sa_handler, before[number].sa_handler, "signal %d", number);
+        const int flags = ~0x04000000; /* but SA_RESTORER, the C library's own */
+        cr_assert_eq(after.sa_flags & flags, before[number].sa_flags & flags, "signal %d", number);
+    }
+    stack_t stack_after;
+    cr_assert_eq(sigaltstack(NULL, &stack_after), 0);
+    cr_assert_eq(stack_after.ss_sp, stack.ss_sp);
+    sigset_t mask_after;
+    (void)sigprocmask(SIG_SETMASK, NULL, &mask_after);
+    cr_assert_eq(memcmp(&mask_after, &mask_before, sizeof mask_after), 0);
+    end_close(&end);
+    (void)fflush(stdout);
+    off_t printed = lseek(sheet, 0, SEEK_END);
+    (void)dup2(screen, STDOUT_FILENO);
+    cr_assert_eq(printed, 0, "%lld bytes were printed", (long long)printed);
+}
+
 static size_t count_entries(const char *folder)
 {
     DIR *entries = opendir(folder);
