@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define VALUE_BYTES 32
+#define NAME_BYTES 64
 #define NS_PER_S INT64_C(1000000000)
 
 /* Messages of at most this are as fast when they carry their data as when that is pulled. */
@@ -19,31 +20,62 @@
 #define NET_EAGER_BYTES 65536
 
 typedef struct setting {
+    const char *transport; /* whose it is: "TCP_"; NULL: UCX's own */
     const char *name;
     const char *value;
 } setting;
 
 /* ---- all that is set of UCX; the rest is its own default, or the program's UCX_* ---- */
 
+static const setting posix_settings[] = {
+    /* One kind of segments for a channel, not both: each takes memory, used or not. Posix ones take
+     * descriptors and room in /dev/shm, System V ones are few on a machine (kernel.shmmni). */
+    {NULL, "TLS", "posix,cma"},
+    /* 64 buffers of 8 KiB wait in the queue for senders to fill them; UCX makes 512 at once. */
+    {"", "MM_RX_BUFS_GROW", "64"},
+};
+
+static const setting sysv_settings[] = {
+    {NULL, "TLS", "sysv,cma"},
+    {"", "MM_RX_BUFS_GROW", "64"},
+};
+
 static const setting local_settings[] = {
-    {"TLS", "posix,sysv,cma"},
     /* The receiver reads; without CMA the sender's bytes come as messages. Never a put. */
-    {"RNDV_SCHEME", "get_zcopy"},
+    {NULL, "RNDV_SCHEME", "get_zcopy"},
 };
 
 static const setting net_settings[] = {
-    {"TLS", "tcp,ib"},
+    {NULL, "TLS", "tcp,ib"},
     /* connect() would wait for who does not answer. */
-    {"TCP_CONN_NB", "y"},
+    {"TCP_", "CONN_NB", "y"},
 };
+
+static ucs_status_t apply_one(ucp_config_t *config, const setting *setting)
+{
+    if (setting->transport == NULL)
+        return fry_ucp.ucp_config_modify(config, setting->name, setting->value);
+    /* Up to 1.13 a transport's own is named without the transport, and nobody says that a name is
+     * not known but a warning at the first worker; from 1.15 on it is named with it. */
+    ucs_status_t status = UCS_OK;
+    if (fry_ucx_minor() <= 14)
+        status = fry_ucp.ucp_config_modify(config, setting->name, setting->value);
+    if (fry_ucx_minor() < 14 || status != UCS_OK)
+        return status;
+    char name[NAME_BYTES];
+    (void)snprintf(name, sizeof name, "%s%s", setting->transport, setting->name);
+    return fry_ucp.ucp_config_modify(config, name, setting->value);
+}
 
 static ucs_status_t apply(ucp_config_t *config, const setting *settings, size_t count)
 {
     ucs_status_t status = UCS_OK;
     for (size_t i = 0; i < count && status == UCS_OK; i++)
-        status = fry_ucp.ucp_config_modify(config, settings[i].name, settings[i].value);
+        status = apply_one(config, &settings[i]);
     return status;
 }
+
+#define APPLY(config, settings) apply((config), (settings), sizeof(settings) / sizeof *(settings))
 
 static ucs_status_t apply_options(const fry_ucx *ucx, ucp_config_t *config)
 {
@@ -55,14 +87,14 @@ static ucs_status_t apply_options(const fry_ucx *ucx, ucp_config_t *config)
     (void)snprintf(seconds, sizeof seconds, "%" PRId64 "s", whole_s > 1 ? whole_s : 1);
     (void)snprintf(cache, sizeof cache, "%zu", ucx->registration_cache_bytes);
     const setting settings[] = {
-        {"NET_DEVICES", ucx->net_devices != NULL ? ucx->net_devices : "all"},
-        {"KEEPALIVE_INTERVAL", keepalive},
-        {"TCP_KEEPIDLE", seconds},
-        {"TCP_KEEPINTVL", seconds},
-        {"TCP_KEEPCNT", "2"},
-        {"RCACHE_MAX_SIZE", cache},
+        {NULL, "NET_DEVICES", ucx->net_devices != NULL ? ucx->net_devices : "all"},
+        {NULL, "KEEPALIVE_INTERVAL", keepalive},
+        {"TCP_", "KEEPIDLE", seconds},
+        {"TCP_", "KEEPINTVL", seconds},
+        {"TCP_", "KEEPCNT", "2"},
+        {"IB_", "RCACHE_MAX_SIZE", cache},
     };
-    return apply(config, settings, sizeof settings / sizeof *settings);
+    return APPLY(config, settings);
 }
 
 static ucs_status_t configure(const fry_ucx *ucx, fry_ucx_kind kind, ucp_config_t *config)
@@ -71,10 +103,13 @@ static ucs_status_t configure(const fry_ucx *ucx, fry_ucx_kind kind, ucp_config_
      * that has UCX anyway, or sets its level, keeps what it has. */
     if (fry_ucx_is_ours() && getenv("UCX_LOG_LEVEL") == NULL)
         (void)fry_ucp.ucp_config_modify(config, "LOG_LEVEL", "fatal");
-    if (kind == FRY_UCX_LOCAL)
-        return apply(config, local_settings, sizeof local_settings / sizeof *local_settings);
-    ucs_status_t status = apply(config, net_settings, sizeof net_settings / sizeof *net_settings);
-    return status == UCS_OK ? apply_options(ucx, config) : status;
+    if (kind == FRY_UCX_NET) {
+        ucs_status_t status = APPLY(config, net_settings);
+        return status == UCS_OK ? apply_options(ucx, config) : status;
+    }
+    ucs_status_t status =
+        kind == FRY_UCX_POSIX ? APPLY(config, posix_settings) : APPLY(config, sysv_settings);
+    return status == UCS_OK ? APPLY(config, local_settings) : status;
 }
 
 static ucs_status_t make_context(fry_ucx *ucx, fry_ucx_kind kind, const char **call)
@@ -147,13 +182,19 @@ void fry_ucx_close(fry_ucx *ucx)
 
 static ucs_status_t make_worker(fry_ucx_channel *channel, fry_ucx_kind kind, const char **call)
 {
+    fry_ucx *ucx = channel->ucx;
+    ucs_status_t status = UCS_OK;
+    if (ucx->contexts[kind] == NULL)
+        status = make_context(ucx, kind, call);
+    if (status != UCS_OK)
+        return status;
     ucp_worker_params_t params = {
         .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS,
         .thread_mode = UCS_THREAD_MODE_SERIALIZED,
         .flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK,
     };
     *call = "ucp_worker_create";
-    return fry_ucp.ucp_worker_create(channel->ucx->contexts[kind], &params, &channel->worker);
+    return fry_ucp.ucp_worker_create(ucx->contexts[kind], &params, &channel->worker);
 }
 
 static ucs_status_t start_worker(fry_ucx_channel *channel, void *address, size_t *address_bytes,
@@ -213,15 +254,13 @@ ferry_status fry_ucx_channel_open(fry_ucx *ucx, fry_channel_path path,
         return FERRY_E_NO_MEMORY;
     }
 
-    fry_ucx_kind kind = path == FRY_PATH_NET ? FRY_UCX_NET : FRY_UCX_LOCAL;
-    ucs_status_t status = UCS_OK;
     const char *call = NULL;
     fry_ucx_guard guard;
     fry_ucx_guard_enter(&guard);
-    if (ucx->contexts[kind] == NULL)
-        status = make_context(ucx, kind, &call);
-    if (status == UCS_OK)
-        status = make_worker(channel, kind, &call);
+    ucs_status_t status =
+        make_worker(channel, path == FRY_PATH_NET ? FRY_UCX_NET : FRY_UCX_POSIX, &call);
+    if (status != UCS_OK && path != FRY_PATH_NET)
+        status = make_worker(channel, FRY_UCX_SYSV, &call);
     if (status == UCS_OK)
         status = start_worker(channel, address, address_bytes, &call);
     fry_ucx_guard_leave(&guard);
@@ -290,6 +329,7 @@ ferry_status fry_ucx_channel_connect(fry_channel *public_, const void *address,
         return status == UCS_ERR_NO_MEMORY ? FERRY_E_NO_MEMORY : FERRY_E_PEER;
     }
     describe(channel);
+    channel->reads_itself = strstr(channel->description, "cma") != NULL;
     fry_ucx_channel_set_state(channel, FRY_UCX_CHANNEL_CONNECTED);
     return FERRY_OK;
 }

@@ -8,8 +8,8 @@
  * Quiet. A pull is UCX's rendezvous in the way that only the receiver moves: within a host it reads
  * the sender's memory (process_vm_readv), and where that is forbidden the sender's bytes come as
  * messages that the receiver's progress copies. Nobody writes another process's memory. What of it
- * may still be at a memory ends with the worker, on which destroy waits for nobody: it has no
- * thread that touches user memory and asks the peer nothing.
+ * may still be at a memory ends with the worker, which has no thread that touches user memory and
+ * whose end asks the peer nothing.
  */
 #include "net/ucx_channel.h"
 
@@ -17,6 +17,9 @@
 #include <unistd.h>
 
 #define PARCELS_FIRST 32
+/* On one host pulls begin while less than this is on its way. UCX does them one after the other
+ * anyway, and destroy has to wait for those that have begun. */
+#define READING_BYTES_MAX ((size_t)4 << 20)
 
 void fry_ucx_channel_set_state(fry_ucx_channel *channel, fry_ucx_channel_state state)
 {
@@ -182,18 +185,14 @@ static void pulled(void *request, ucs_status_t status, size_t size_bytes, void *
     fry_pull *pull = arg;
     fry_ucx_channel *channel = pull->private_;
     fry_ucp.ucp_request_free(request);
+    channel->reading--;
+    channel->reading_bytes -= pull->size_bytes;
     if (channel->state != FRY_UCX_CHANNEL_ENDED)
         end_pull(channel, pull, status);
 }
 
-static void channel_pull(fry_channel *public_, fry_pull *pull)
+static void begin_pull(fry_ucx_channel *channel, fry_pull *pull)
 {
-    fry_ucx_channel *channel = (fry_ucx_channel *)public_;
-    pull->private_ = channel;
-    if (channel->state != FRY_UCX_CHANNEL_CONNECTED) {
-        end_pull(channel, pull, UCS_ERR_CONNECTION_RESET);
-        return;
-    }
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                         UCP_OP_ATTR_FIELD_MEMORY_TYPE,
@@ -201,10 +200,41 @@ static void channel_pull(fry_channel *public_, fry_pull *pull)
         .user_data = pull,
         .memory_type = UCS_MEMORY_TYPE_HOST,
     };
+    pull->private_ = channel;
     ucs_status_ptr_t request = fry_ucp.ucp_am_recv_data_nbx(channel->worker, pull->token,
                                                             pull->memory, pull->size_bytes, &param);
-    if (!UCS_PTR_IS_PTR(request))
+    if (UCS_PTR_IS_PTR(request)) {
+        channel->reading++;
+        channel->reading_bytes += pull->size_bytes;
+    } else {
         end_pull(channel, pull, UCS_PTR_STATUS(request));
+    }
+}
+
+/* One after the other, until enough are on their way. A done may call pull. */
+static void begin_waiting(fry_ucx_channel *channel)
+{
+    while (channel->waiting != NULL &&
+           (!channel->reads_itself || channel->reading_bytes < READING_BYTES_MAX)) {
+        fry_pull *pull = channel->waiting;
+        channel->waiting = pull->private_;
+        if (channel->state == FRY_UCX_CHANNEL_CONNECTED)
+            begin_pull(channel, pull);
+        else
+            end_pull(channel, pull, UCS_ERR_CONNECTION_RESET);
+    }
+}
+
+static void channel_pull(fry_channel *public_, fry_pull *pull)
+{
+    fry_ucx_channel *channel = (fry_ucx_channel *)public_;
+    pull->private_ = NULL;
+    if (channel->waiting == NULL)
+        channel->waiting = pull;
+    else
+        channel->last_waiting->private_ = pull;
+    channel->last_waiting = pull;
+    begin_waiting(channel);
 }
 
 static void channel_drop(fry_channel *public_, void *token)
@@ -225,7 +255,10 @@ static size_t channel_progress(fry_channel *public_)
         fail(channel, channel->arm_status, "ucp_worker_arm");
         channel->arm_status = UCS_OK;
     }
-    return fry_ucp.ucp_worker_progress(channel->worker);
+    size_t count = fry_ucp.ucp_worker_progress(channel->worker);
+    if (channel->waiting != NULL)
+        begin_waiting(channel);
+    return count;
 }
 
 static bool channel_arm(fry_channel *public_)
@@ -241,6 +274,19 @@ static bool channel_arm(fry_channel *public_)
         return true;
     channel->arm_status = status;
     return false;
+}
+
+/*
+ * Ends the reads of the peer's memory that have begun: UCX can't take them back, and does not stand
+ * a worker's end in the midst of one. They need nothing of the peer, who may be stopped; where it
+ * is dead they fail at once.
+ */
+static void end_reading(const fry_ucx_channel *channel)
+{
+    while (channel->reads_itself && channel->reading > 0)
+        if (fry_ucp.ucp_worker_progress(channel->worker) == 0 &&
+            fry_ucp.ucp_worker_arm(channel->worker) == UCS_OK)
+            break; /* nothing is under way */
 }
 
 static void channel_destroy(fry_channel *public_)
@@ -259,6 +305,7 @@ static void channel_destroy(fry_channel *public_)
         if (UCS_PTR_IS_PTR(request))
             fry_ucp.ucp_request_free(request);
     }
+    end_reading(channel);
     if (channel->worker != NULL)
         fry_ucp.ucp_worker_destroy(channel->worker);
 

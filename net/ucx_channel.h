@@ -16,7 +16,8 @@ typedef struct fry_ucx_channel fry_ucx_channel;
 
 /* A kind of UCX context: what its channels may cross by. */
 typedef enum fry_ucx_kind {
-    FRY_UCX_LOCAL, /* shared memory, of this host */
+    FRY_UCX_POSIX, /* shared memory of this host */
+    FRY_UCX_SYSV,  /* the same, where that can't be had */
     FRY_UCX_NET,   /* networks */
     FRY_UCX_KINDS,
 } fry_ucx_kind;
@@ -60,9 +61,14 @@ struct fry_ucx_channel {
     ucp_ep_h endpoint;
     fry_ucx_parcel *free_parcels;
     fry_ucx_parcels *chunks;
+    fry_pull *waiting; /* pulls that have not begun, in order; linked by private_ */
+    fry_pull *last_waiting;
+    size_t reading; /* pulls that have begun */
+    size_t reading_bytes;
     void *arriving;           /* token of the arrival that is being told of just now */
     bool arriving_is_dropped; /* meanwhile */
     fry_ucx_channel_state state;
+    bool reads_itself;       /* pulls are reads of the peer's memory, and don't need the peer */
     ucs_status_t arm_status; /* what arm was refused with, told of by progress */
     char description[FRY_UCX_DESCRIPTION_BYTES];
 };

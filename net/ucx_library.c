@@ -18,6 +18,7 @@ static struct {
     pthread_once_t once;
     bool is_here;
     bool is_ours;
+    unsigned minor;
     char text[TEXT_BYTES];
 } library = {.once = PTHREAD_ONCE_INIT};
 
@@ -76,6 +77,7 @@ static void load_library(void)
         return;
     }
     (void)snprintf(library.text, TEXT_BYTES, "UCX %u.%u.%u", major, minor, release);
+    library.minor = minor;
     library.is_here = true;
 }
 
@@ -84,6 +86,11 @@ ferry_status fry_ucx_load(const char **text_p)
     (void)pthread_once(&library.once, load_library);
     *text_p = library.text;
     return library.is_here ? FERRY_OK : FERRY_E_UNSUPPORTED;
+}
+
+unsigned fry_ucx_minor(void)
+{
+    return library.minor;
 }
 
 bool fry_ucx_is_ours(void)

@@ -57,6 +57,9 @@ extern fry_ucx_functions fry_ucp;
  */
 ferry_status fry_ucx_load(const char **text_p);
 
+/* The second number of its version; once it is loaded. */
+unsigned fry_ucx_minor(void);
+
 /* Whether it was this library that brought UCX into the process; once it is loaded. */
 bool fry_ucx_is_ours(void);
 
