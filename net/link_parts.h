@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What net/link*.c share. link.c keeps members and their states, link_line.c sockets on which a
- * hello is said, link_port.c the port that others call and what is logged of who is refused,
- * link_endpoint.c the text that says where a port is.
+ * What net/link*.c share. link.c keeps members and their states, link_hear.c decides what is to
+ * become of a hello, link_line.c has the sockets on which one is said, link_port.c the port that
+ * others call and what is logged of who is refused, link_endpoint.c the text that says where a port
+ * is.
  */
 #ifndef FRY_NET_LINK_PARTS_H
 #define FRY_NET_LINK_PARTS_H
@@ -151,7 +152,35 @@ void fry_line_close(fry_line *line);
 /* It is a member's from here, no stranger's. */
 void fry_line_adopt(fry_line *line, fry_link_peer *link);
 
-/* ---- link.c, called by lines ---- */
+/* ---- link.c ---- */
+
+/* The one place where a link's state changes. Timers belong to states, so the old one's ends. */
+void fry_link_set_state(fry_link_peer *link, fry_link_state state);
+
+/* Until when a lane is wanted, by the link's timer. */
+void fry_link_set_deadline(fry_link_peer *link);
+
+void fry_link_set_fault(fry_link_peer *link, ferry_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Gives back what was opened for a lane that will not be. */
+void fry_link_undo_lane(fry_link_peer *link);
+
+void fry_link_drop_line(fry_link_peer *link, fry_hello_reason reason);
+
+/* The fault is set. is_final: calling again would be of no use. The link may be gone after it. */
+void fry_link_call_failed(fry_link_peer *link, fry_hello_reason reason, bool is_final);
+
+/* Whether the process is as it says, and is watched from here on, as far as it can be. */
+bool fry_link_watch_process(fry_link_peer *link, const fry_hello *hello);
+
+/* ---- link_hear.c ---- */
+
+/* A member's lane to itself: one channel, both of whose ends are here. The link may be gone. */
+void fry_link_connect_self(fry_link_peer *link);
+
+/* A timer's: those who wait, oldest first, for something has changed. */
+void fry_link_settle_strangers(fry_timer *timer);
 
 /* Something came of what was read. False: the line may be closed and freed. */
 bool fry_link_hear(fry_line *line, fry_hello_event event);
