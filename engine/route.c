@@ -208,8 +208,7 @@ static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel
     route->lane = lane;
     route->channel = channel;
     route_set_state(route, FRY_ROUTE_ARRIVED);
-    route->watch =
-        (fry_watch){.fd = channel->event_fd, .fn = descriptor_is_readable, .arg = route};
+    route->watch = (fry_watch){.fd = channel->event_fd, .fn = descriptor_is_readable, .arg = route};
     if (fry_route_peer(route) == NULL) {
         fry_fault fault = fault_of(route, FERRY_E_NO_MEMORY, "can't be talked to without memory");
         fry_route_end(route, FERRY_E_NO_MEMORY, &fault);
