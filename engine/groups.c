@@ -229,8 +229,12 @@ static bool make_tables(ferry_group *group)
     group->rank = fry_group_rank(group->net);
     group->routes = fry_alloc(memory, group->size * sizeof *group->routes, _Alignof(fry_route));
     group->news = fry_alloc(memory, group->size * sizeof *group->news, _Alignof(fry_member_news));
-    if (group->routes == NULL || group->news == NULL)
+    if (group->routes == NULL || group->news == NULL) {
+        free_tables(group);
+        group->routes = NULL;
+        group->news = NULL;
         return false;
+    }
     for (uint32_t i = 0; i < group->size; i++) {
         init_route(group, i);
         describe(group, i, &group->news[i].info);
@@ -355,6 +359,8 @@ void fry_group_end(ferry_group *group, ferry_status status)
 
 static void end_routes(ferry_group *group)
 {
+    if (group->links != NULL)
+        fry_links_leave(group->links); /* the other ends of lanes are told so */
     fry_fault fault = {.status = group->end_status, .rank = group->rank};
     (void)snprintf(fault.message, sizeof fault.message, "this member leaves job %s",
                    group->options.job);
