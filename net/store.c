@@ -14,6 +14,7 @@
 
 static const fry_store_ops *const implementations[] = {
     &fry_store_mem,
+    &fry_store_file,
 };
 
 ferry_status fry_store_error(const fry_memory *memory, ferry_status status, fry_error **error_p,
