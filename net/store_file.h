@@ -29,6 +29,7 @@ struct file_lease {
     uint64_t id;
     int64_t ends_ns; /* as it was read last */
     int64_t seen_ns; /* when that was first read, on our clock */
+    int64_t read_ns; /* when it was read last */
     int64_t ttl_ns;
     bool is_other_clock;
 };
