@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define DEADLINES_APART_NS INT64_C(100000000)
+
 /* The newest start of a rank; NULL: never seen. */
 static const fry_presence *newest_of(const fry_group *group, uint32_t rank)
 {
@@ -110,6 +112,14 @@ void fry_group_name_absentees(const fry_group *group, const bool *is_absent, uin
         (void)snprintf(text + l.bytes, text_bytes - l.bytes, " and %" PRIu32 " more", l.more);
 }
 
+/* Others have the same deadline, and may have given up just before. */
+static bool was_there(const fry_group *group, const fry_presence *presence)
+{
+    return presence->state == FRY_PRESENCE_HERE ||
+           (presence->state == FRY_PRESENCE_GONE && group->deadline_ns != 0 &&
+            presence->info.last_seen_ns >= group->deadline_ns - DEADLINES_APART_NS);
+}
+
 /* Those who came without a rank and went again. */
 static void name_gone(const fry_group *group, char *text, size_t text_bytes)
 {
@@ -120,7 +130,7 @@ static void name_gone(const fry_group *group, char *text, size_t text_bytes)
          p = fry_group_presence_next(group, p)) {
         char seen[40], piece[160];
 
-        if (p->state == FRY_PRESENCE_HERE || p->rank >= 0 || p->size != group->record.size ||
+        if (was_there(group, p) || p->rank >= 0 || p->size != group->record.size ||
             p->info.last_seen_ns == 0 || fry_group_is_named(group, p->id))
             continue;
         say_seen(group, p, seen, sizeof seen);
@@ -144,7 +154,7 @@ static uint32_t find_absent(fry_group *group, bool *is_absent, uint32_t *unranke
         is_absent[rank] = true;
     for (fry_presence *p = fry_group_presence_first(group); p != NULL;
          p = fry_group_presence_next(group, p)) {
-        if (p->state != FRY_PRESENCE_HERE || p->is_bad || p->size != group->record.size ||
+        if (!was_there(group, p) || p->is_bad || p->size != group->record.size ||
             fry_group_is_named(group, p->id))
             continue;
         if (p->rank < 0)
@@ -169,7 +179,7 @@ void fry_group_name_join_absentees(fry_group *group, char *text, size_t text_byt
 
         for (fry_presence *p = fry_group_presence_first(group); p != NULL;
              p = fry_group_presence_next(group, p))
-            count += p->state == FRY_PRESENCE_HERE && p->size == size;
+            count += was_there(group, p) && p->size == size;
         name_gone(group, names, sizeof names);
         (void)snprintf(text, text_bytes,
                        size == 0 ? "only %" PRIu32 " came of at least %" PRIu32 "%s"

@@ -24,6 +24,28 @@ uint64_t rig_random(group_rig *rig, uint64_t below)
     return below > 0 ? (z ^ (z >> 31)) % below : 0;
 }
 
+typedef struct rig_corpse {
+    struct rig_corpse *next;
+    fry_reactor *reactor;
+    fry_group *group;
+} rig_corpse;
+
+static fry_reactor *open_reactor(group_rig *rig)
+{
+    fry_reactor *reactor = calloc(1, sizeof *reactor);
+
+    RIG_CHECK(reactor != NULL);
+    RIG_CHECK(fry_reactor_open(reactor, &rig->memory, &rig->log, &rig->clock) == FERRY_OK);
+    return reactor;
+}
+
+static void close_reactor(fry_reactor *reactor)
+{
+    RIG_CHECK(fry_reactor_next_ns(reactor) == INT64_MAX);
+    fry_reactor_close(reactor);
+    free(reactor);
+}
+
 static void open_with(group_rig *rig, size_t count, const ferry_clock *clock)
 {
     static unsigned number;
@@ -38,10 +60,12 @@ static void open_with(group_rig *rig, size_t count, const ferry_clock *clock)
     rig->count = count;
     rig->members = calloc(count, sizeof *rig->members);
     RIG_CHECK(rig->members != NULL);
+    fry_error *error = NULL;
+    rig->keeper = open_reactor(rig);
+    RIG_CHECK(fry_store_open(rig->keeper, rig->uri, NULL, &rig->store, &error) == FERRY_OK);
     for (size_t i = 0; i < count; i++) {
         rig->members[i].rig = rig;
-        RIG_CHECK(fry_reactor_open(&rig->members[i].reactor, &rig->memory, &rig->log,
-                                   &rig->clock) == FERRY_OK);
+        rig->members[i].reactor = open_reactor(rig);
     }
 }
 
@@ -63,18 +87,26 @@ void rig_open_on(group_rig *rig, size_t count, const char *uri)
 void rig_close(group_rig *rig)
 {
     for (size_t i = 0; i < rig->count; i++)
-        rig_kill(rig, i);
-    for (size_t i = 0; i < rig->count; i++) {
-        RIG_CHECK(fry_reactor_next_ns(&rig->members[i].reactor) == INT64_MAX);
-        fry_reactor_close(&rig->members[i].reactor);
+        rig_shut(rig, i);
+    for (size_t i = 0; i < rig->count; i++)
+        close_reactor(rig->members[i].reactor);
+    while (rig->corpses != NULL) {
+        rig_corpse *corpse = rig->corpses;
+
+        rig->corpses = corpse->next;
+        fry_group_close(corpse->group);
+        close_reactor(corpse->reactor);
+        free(corpse);
     }
+    fry_store_close(rig->store);
+    close_reactor(rig->keeper);
     free(rig->members);
     RIG_CHECK(failing_allocator_live_bytes(&rig->allocator) == 0);
 }
 
 fry_group_options rig_options(group_rig *rig, size_t index, uint32_t size, int32_t rank)
 {
-    return (fry_group_options){.reactor = &rig->members[index].reactor,
+    return (fry_group_options){.reactor = rig->members[index].reactor,
                                .store = rig->uri,
                                .job = "job",
                                .size = size,
@@ -128,7 +160,7 @@ void rig_join(group_rig *rig, size_t index, const fry_group_options *options)
     RIG_CHECK(member->group == NULL);
     if (o.start_id == 0)
         o.start_id = ++rig->start_ids;
-    o.reactor = &member->reactor;
+    o.reactor = member->reactor;
     member->is_joined = member->is_fenced = member->has_left = member->is_stopped = false;
     member->history_count = 0;
     member->message[0] = '\0';
@@ -165,10 +197,23 @@ void rig_join_all(group_rig *rig, size_t first, size_t end, bool is_any)
     }
 }
 
-void rig_kill(group_rig *rig, size_t index)
+void rig_shut(group_rig *rig, size_t index)
 {
     fry_group_close(rig->members[index].group);
     rig->members[index].group = NULL;
+}
+
+void rig_kill(group_rig *rig, size_t index)
+{
+    rig_member *member = &rig->members[index];
+    rig_corpse *corpse = calloc(1, sizeof *corpse);
+
+    RIG_CHECK(corpse != NULL);
+    *corpse =
+        (rig_corpse){.next = rig->corpses, .reactor = member->reactor, .group = member->group};
+    rig->corpses = corpse;
+    member->group = NULL;
+    member->reactor = open_reactor(rig);
 }
 
 static void left(void *arg)
@@ -191,7 +236,7 @@ void rig_leave(group_rig *rig, size_t index)
     fry_group_leave(member->group, left, member);
     RIG_CHECK(!member->has_left);
     RIG_CHECK(rig_until(rig, has_left, member, 10 * RIG_SECOND_NS));
-    rig_kill(rig, index);
+    rig_shut(rig, index);
 }
 
 size_t rig_turn(group_rig *rig)
@@ -206,7 +251,7 @@ size_t rig_turn(group_rig *rig)
     }
     for (size_t i = 0; i < rig->count; i++) {
         if (!rig->members[order[i]].is_stopped)
-            ran += fry_reactor_run(&rig->members[order[i]].reactor, 0);
+            ran += fry_reactor_run(rig->members[order[i]].reactor, 0);
     }
     return ran;
 }
@@ -227,7 +272,7 @@ static int64_t next_ns(const group_rig *rig)
     int64_t next = INT64_MAX;
 
     for (size_t i = 0; i < rig->count; i++) {
-        const int64_t own = fry_reactor_next_ns(&rig->members[i].reactor);
+        const int64_t own = fry_reactor_next_ns(rig->members[i].reactor);
 
         if (!rig->members[i].is_stopped && own < next)
             next = own;
@@ -263,7 +308,7 @@ static void rest(group_rig *rig)
     struct pollfd fds[RIG_MEMBERS_MAX];
 
     for (size_t i = 0; i < rig->count; i++)
-        fds[i] = (struct pollfd){.fd = rig->members[i].reactor.poller.epoll_fd, .events = POLLIN};
+        fds[i] = (struct pollfd){.fd = rig->members[i].reactor->poller.epoll_fd, .events = POLLIN};
     (void)poll(fds, (nfds_t)rig->count, 100);
 }
 

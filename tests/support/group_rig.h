@@ -38,7 +38,7 @@ typedef struct rig_news {
 
 typedef struct rig_member {
     group_rig *rig;
-    fry_reactor reactor;
+    fry_reactor *reactor;
     fry_group *group; /* NULL: not open */
     bool is_stopped;
     bool is_joined, is_fenced, has_left; /* told */
@@ -60,6 +60,9 @@ struct group_rig {
     rig_member *members;
     size_t count;
     bool is_real; /* the clock is; time is not stepped */
+    struct rig_corpse *corpses;
+    fry_reactor *keeper; /* has the store open all the time */
+    fry_store *store;
 };
 
 void rig_open(group_rig *rig, size_t count, uint64_t seed);
@@ -81,8 +84,13 @@ void rig_join(group_rig *rig, size_t index, const fry_group_options *options);
 /* The same, for those in [first, end), of ranks that are their indices (or any), and waits. */
 void rig_join_all(group_rig *rig, size_t first, size_t end, bool is_any);
 
-/* Closes it without a word. */
+/* Never runs it again: what it has in the store ends with its lease. */
 void rig_kill(group_rig *rig, size_t index);
+
+/* Closes it without a word. */
+void rig_shut(group_rig *rig, size_t index);
+
+/* Leaves, waits until that is known, closes. */
 void rig_leave(group_rig *rig, size_t index);
 
 /* Runs all that are not stopped, once each; how much ran. */
