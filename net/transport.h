@@ -16,7 +16,9 @@
 #include "base/memory.h"
 #include "base/native_error.h"
 
+#include <ferry/status.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #define FRY_HEADER_BYTES_MAX 256 /* of a message, beside its data */
 #define FRY_ADDRESS_BYTES_MAX 4096
