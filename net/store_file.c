@@ -70,9 +70,12 @@ static int64_t end_of(const file_lease *known)
  */
 static int64_t look_of(const file_lease *known)
 {
-    const int64_t end_ns = end_of(known), soon_ns = known->read_ns + known->ttl_ns / 4;
+    const int64_t often_ns = known->read_ns + known->ttl_ns / 4;
+    int64_t next_ns = end_of(known);
 
-    return known->is_other_clock && soon_ns < end_ns ? soon_ns : end_ns;
+    if (known->is_other_clock && often_ns < next_ns)
+        next_ns = often_ns;
+    return known->again_ns != 0 && known->again_ns < next_ns ? known->again_ns : next_ns;
 }
 
 /* Without memory it is read anew each time; then only one of another clock lasts too long. */
@@ -89,6 +92,7 @@ static file_lease *note_lease(file_store *self, const fry_disk_lease *read)
         RB_INSERT(file_leases, &self->leases, known);
     }
     known->read_ns = fry_reactor_now_ns(self->base.reactor);
+    known->again_ns = 0;
     if (known->ends_ns != read->ends_ns)
         known->seen_ns = known->read_ns;
     known->ends_ns = read->ends_ns;
@@ -134,6 +138,14 @@ bool fry_file_key_is_over(file_store *self, uint64_t id)
         known->ends_ns > fry_reactor_now_ns(self->base.reactor))
         return !fry_disk_lease_exists(&self->disk, id);
     return fry_file_lease_is_over(self, id);
+}
+
+void fry_file_look_again(file_store *self, uint64_t id)
+{
+    file_lease *known = find_lease(self, id);
+
+    if (known != NULL)
+        known->again_ns = fry_reactor_now_ns(self->base.reactor) + SOON_NS;
 }
 
 int64_t fry_file_next_end_ns(file_store *self)
@@ -478,8 +490,10 @@ static void run_requests(file_store *self)
         }
         self->busy = 0;
     }
-    if (first_request(self) != NULL)
+    if (request != NULL && first_request(self) != NULL)
         fry_store_timer_soon(&self->base, &self->turn);
+    else
+        self->busy = 0; /* who waited for a lock was cancelled */
 }
 
 static void take_turn(fry_timer *timer)

@@ -393,6 +393,10 @@ Test(net_store_faults, a_removed_folder_is_a_loss_not_a_deletion)
     store_rig_pass(&rig, SECOND_NS);
     CHECK(store_get(client, "a", NULL) == FERRY_E_STORE && seen.is_lost);
     CHECK(fry_reactor_next_ns(&client->reactor) == INT64_MAX); /* nothing to wait for */
+    static store_seen late;
+    store_seen_start(&late, client, "");
+    store_rig_until(&rig, &late.is_lost);
+    store_seen_free(&late);
     store_seen_free(&seen);
     fry_store_close(client->store);
 }
@@ -539,6 +543,16 @@ Test(net_store_faults, a_lock_that_is_held_holds_up_writers_alone)
     lock_groups(fd, F_UNLCK);
     store_rig_pass(&rig, SECOND_NS);
     CHECK(waits.is_done && waits.status == FERRY_OK);
+    /* One that is cancelled while it waits leaves the way to those that come later. */
+    lock_groups(fd, F_WRLCK);
+    store_ask_init(&late, client, FRY_STORE_PUT, "a");
+    fry_store_submit(client->store, &late.request);
+    store_rig_settle(&rig);
+    fry_store_cancel(&late.request);
+    store_rig_pass(&rig, SECOND_NS);
+    CHECK(!late.is_done && store_get(client, "a", NULL) == FERRY_E_NOT_FOUND);
+    lock_groups(fd, F_UNLCK);
+    CHECK(put(client, "a", "x", 1) == FERRY_OK);
     store_held_close(&held);
     (void)close(fd);
     store_rig_close(&rig);
