@@ -169,6 +169,7 @@ static void meet_ghost(fry_peer_lane *lane, fry_record *record, fry_message *gho
     fry_fault_of_ghost(ghost, &fault);
     uint64_t op = ghost->op;
     lane->peer->receive_count--;
+    fry_list_take(ghost); /* its end is this function's */
     reject(lane, record, op, &fault);
     fry_message_make_quiet(ghost);
 }
