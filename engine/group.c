@@ -72,6 +72,7 @@ static void request_is_done(fry_group_request *request, ferry_status status, fry
 {
     fry_errand *errand = request->arg;
     errand->is_on = false;
+    fry_group_refresh(errand->group);
     fry_errand_end(errand, status, error != NULL ? fry_error_retain(error) : NULL, value,
                    value_bytes, version);
 }
