@@ -290,9 +290,12 @@ void ferry_group_release(ferry_group *group)
 {
     if (group == NULL || fry_engine_check(group->engine) != FERRY_OK)
         return;
+    ferry_engine *engine = group->engine;
     group->release.sort = FRY_ERRAND_RELEASE;
     group->release.group = group;
-    fry_members_push(fry_load_acquire(&group->engine->members), &group->release);
+    fry_engine_retain(engine); /* after a shutdown the push frees the group, and that the engine */
+    fry_members_push(fry_load_acquire(&engine->members), &group->release);
+    fry_engine_unretain(engine, 1);
 }
 
 /* ---- asking ---- */

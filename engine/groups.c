@@ -396,7 +396,8 @@ static void close_net(ferry_group *group)
             fry_link_remove(group->routes[i].link);
         group->routes[i].link = NULL;
     }
-    fry_links_close(group->links);
+    if (group->links != NULL)
+        fry_links_close(group->links);
     group->links = NULL;
     fry_group *net = group->net;
     group->net = NULL;
@@ -404,7 +405,7 @@ static void close_net(ferry_group *group)
     for (fry_errand *errand = group->errands; errand != NULL; errand = errand->next) {
         bool is_dropped = errand->is_on;
         errand->is_on = false;
-        if (is_dropped)
+        if (is_dropped || errand->sort == FRY_ERRAND_JOIN)
             fry_errand_end(errand, FERRY_E_CANCELLED, NULL, NULL, 0, 0);
         else if (errand->sort == FRY_ERRAND_LEAVE)
             fry_errand_end(errand, FERRY_OK, NULL, NULL, 0, 0);
