@@ -109,9 +109,9 @@ static fry_dump_reason reason_of(const fry_node *node)
     case FRY_NODE_ISSUED:
         return reason_issued(node);
     case FRY_NODE_RESOLVED:
-        return node->kind == FERRY_OP_CALL     ? FRY_DUMP_FUNCTION
-               : fry_node_is_message(node)     ? FRY_DUMP_MEMBER
-                                               : FRY_DUMP_DEVICE;
+        return node->kind == FERRY_OP_CALL ? FRY_DUMP_FUNCTION
+               : fry_node_is_message(node) ? FRY_DUMP_MEMBER
+                                           : FRY_DUMP_DEVICE;
     case FRY_NODE_QUIET:
         return node->holding != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_LOOP;
     }
@@ -167,7 +167,7 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
         record->size_bytes = node->op.define.row_bytes * node->op.define.count;
     if (record->is_message) {
         record->size_bytes = node->op.message.size_bytes;
-        record->tag = node->op.message.tag;
+        record->tag = node->tag;
         record->rank = node->op.message.rank;
     }
     if (node->kind == FERRY_OP_COPY && node->lane != NULL)

@@ -93,7 +93,8 @@ void fry_errand_end(fry_errand *errand, ferry_status status, fry_error *error, c
         }
     }
     if (status != FERRY_OK && error == NULL) {
-        fry_error_facts facts = {.status = status, .op = ferry_future_id((ferry_future *)(void *)errand->promise)};
+        fry_error_facts facts = {.status = status,
+                                 .op = ferry_future_id((ferry_future *)(void *)errand->promise)};
         error = fry_error_create(&engine->memory, &facts, NULL);
     }
     if (fry_promise_end_with(errand->promise, status, error, kept) != FERRY_OK && kept != NULL)
@@ -174,8 +175,9 @@ static bool is_name(const char *name, size_t bytes_max, const char *more)
         return false;
     for (size_t i = 0; i < length; i++) {
         char c = name[i];
-        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                        strchr("._-", c) != NULL || strchr(more, c) != NULL;
+        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                        (c >= '0' && c <= '9') || strchr("._-", c) != NULL ||
+                        strchr(more, c) != NULL;
         if (!is_plain)
             return false;
     }
@@ -213,7 +215,8 @@ static const char *join_complaint(const ferry_group_options *options)
         return "a lease of less than 2 s is refused";
     if (options->deadline_ns < 0)
         return "a negative deadline is refused";
-    if (!is_text(options->network, TEXT_BYTES_MAX) || !is_text(options->store_user, TEXT_BYTES_MAX) ||
+    if (!is_text(options->network, TEXT_BYTES_MAX) ||
+        !is_text(options->store_user, TEXT_BYTES_MAX) ||
         !is_text(options->store_password, TEXT_BYTES_MAX) ||
         !is_text(options->store_ca_path, TEXT_BYTES_MAX) ||
         !is_text(options->store_certificate_path, TEXT_BYTES_MAX) ||
@@ -324,7 +327,8 @@ static ferry_status check_deadline(ferry_group *group, int64_t deadline_ns)
 {
     ferry_status status = check_group(group);
     if (status == FERRY_OK && deadline_ns < 0)
-        status = fry_request_refuse(group->engine, FERRY_E_INVALID, "a negative deadline is refused");
+        status =
+            fry_request_refuse(group->engine, FERRY_E_INVALID, "a negative deadline is refused");
     return status;
 }
 

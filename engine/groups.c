@@ -50,11 +50,10 @@ ferry_group *fry_group_create(fry_members *members, const ferry_group_options *o
     if (group == NULL)
         return NULL;
     const ferry_group_options *o = options;
-    group->text_bytes = text_bytes(o->store) + text_bytes(o->job) + text_bytes(o->place) +
-                        text_bytes(o->network) + text_bytes(o->store_user) +
-                        text_bytes(o->store_password) + text_bytes(o->store_ca_path) +
-                        text_bytes(o->store_certificate_path) + text_bytes(o->store_key_path) +
-                        o->secret_bytes;
+    group->text_bytes =
+        text_bytes(o->store) + text_bytes(o->job) + text_bytes(o->place) + text_bytes(o->network) +
+        text_bytes(o->store_user) + text_bytes(o->store_password) + text_bytes(o->store_ca_path) +
+        text_bytes(o->store_certificate_path) + text_bytes(o->store_key_path) + o->secret_bytes;
     group->text = fry_alloc_raw(&engine->memory, group->text_bytes, 1);
     if (group->text == NULL) {
         fry_free(&engine->memory, group, sizeof *group);
@@ -228,11 +227,14 @@ static bool make_tables(ferry_group *group)
     const fry_memory *memory = &group->engine->memory;
     group->size = fry_group_size(group->net);
     group->rank = fry_group_rank(group->net);
-    group->routes =
-        fry_alloc(memory, group->size * sizeof *group->routes, _Alignof(fry_route));
+    group->routes = fry_alloc(memory, group->size * sizeof *group->routes, _Alignof(fry_route));
     group->news = fry_alloc(memory, group->size * sizeof *group->news, _Alignof(fry_member_news));
-    if (group->routes == NULL || group->news == NULL)
+    if (group->routes == NULL || group->news == NULL) {
+        free_tables(group);
+        group->routes = NULL;
+        group->news = NULL;
         return false;
+    }
     for (uint32_t i = 0; i < group->size; i++) {
         init_route(group, i);
         describe(group, i, &group->news[i].info);
@@ -301,24 +303,24 @@ static ferry_status open_net(ferry_group *group, fry_error **error_p)
         fry_links_open(&links, &fry_route_link_events, &group->links, endpoint, error_p);
     if (status != FERRY_OK)
         return status;
-    fry_group_options net = {
-        .reactor = &group->members->reactor,
-        .store = options->store,
-        .store_options = {.user = options->store_user,
-                          .password = options->store_password,
-                          .ca_path = options->store_ca_path,
-                          .certificate_path = options->store_certificate_path,
-                          .key_path = options->store_key_path},
-        .job = options->job,
-        .size = options->size,
-        .size_min = options->size_min,
-        .rank = options->rank,
-        .device_count = options->device_count != 0 ? options->device_count
-                                                   : fry_device_count(group->engine),
-        .place = options->place,
-        .endpoint = endpoint,
-        .lease_ns = options->lease_ns,
-        .deadline_ns = options->deadline_ns};
+    fry_group_options net = {.reactor = &group->members->reactor,
+                             .store = options->store,
+                             .store_options = {.user = options->store_user,
+                                               .password = options->store_password,
+                                               .ca_path = options->store_ca_path,
+                                               .certificate_path = options->store_certificate_path,
+                                               .key_path = options->store_key_path},
+                             .job = options->job,
+                             .size = options->size,
+                             .size_min = options->size_min,
+                             .rank = options->rank,
+                             .device_count = options->device_count != 0
+                                                 ? options->device_count
+                                                 : fry_device_count(group->engine),
+                             .place = options->place,
+                             .endpoint = endpoint,
+                             .lease_ns = options->lease_ns,
+                             .deadline_ns = options->deadline_ns};
     return fry_group_open(&net, &events, group, &group->net, error_p);
 }
 
@@ -357,6 +359,8 @@ void fry_group_end(ferry_group *group, ferry_status status)
 
 static void end_routes(ferry_group *group)
 {
+    if (group->links != NULL)
+        fry_links_leave(group->links); /* the other ends of lanes are told so */
     fry_fault fault = {.status = group->end_status, .rank = group->rank};
     (void)snprintf(fault.message, sizeof fault.message, "this member leaves job %s",
                    group->options.job);

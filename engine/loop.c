@@ -260,8 +260,8 @@ bool fry_arm(ferry_engine *engine)
     } else if (idle && engine->clock.is_real) {
         timer_ns = sooner(timer_ns, grace_ns);
         fry_poller_set_timer(&engine->poller, timer_ns == INT64_MAX ? 0 : timer_ns);
-    } else if (idle && sooner(timer_ns, fry_members_next_ns(engine)) <=
-                           fry_clock_now_ns(&engine->clock)) {
+    } else if (idle &&
+               sooner(timer_ns, fry_members_next_ns(engine)) <= fry_clock_now_ns(&engine->clock)) {
         idle = false;
     } else if (idle) {
         /* Nobody can say when a user's clock will have got there; the devices don't go by it. */

@@ -41,12 +41,12 @@
 #include <poll.h>
 #include <sys/epoll.h>
 
-#define TICKS_PER_LOOK 256    /* of a busy loop, at the reactor */
-#define GRACE_MIN_NS 50000    /* how long the loop leaves channels to who looks: grows to the next */
-#define GRACE_MAX_NS 500000   /* */
-#define BUSY_SPIN_NS 20000    /* how long the loop looks at what is under way and does not move */
-#define ROUNDS_PER_LOOK 8     /* of progress in one holding of the baton */
-#define ROUTES_PER_LOOK 64    /* a waiting thread looks at in one round */
+#define TICKS_PER_LOOK 256  /* of a busy loop, at the reactor */
+#define GRACE_MIN_NS 50000  /* how long the loop leaves channels to who looks: grows to the next */
+#define GRACE_MAX_NS 500000 /* */
+#define BUSY_SPIN_NS 20000  /* how long the loop looks at what is under way and does not move */
+#define ROUNDS_PER_LOOK 8   /* of progress in one holding of the baton */
+#define ROUTES_PER_LOOK 64  /* a waiting thread looks at in one round */
 
 /* ---- making ---- */
 
@@ -209,7 +209,8 @@ size_t fry_members_finish(fry_members *members, bool with_callbacks)
 /* Somebody waits for what comes, and lets it come. */
 static bool is_looked_at(fry_members *members, int64_t now_ns)
 {
-    bool must_arm = fry_load_seq_cst(&members->must_arm) != 0 && fry_exchange(&members->must_arm, 0);
+    bool must_arm =
+        fry_load_seq_cst(&members->must_arm) != 0 && fry_exchange(&members->must_arm, 0);
     uint64_t looks = fry_load_relaxed(&members->looks);
     if (fry_load_seq_cst(&members->watchers) == 0) {
         if (must_arm) {
@@ -281,8 +282,9 @@ bool fry_members_arm(fry_turn *turn, fry_members *members)
         return true;
     members->turn = turn;
     int64_t now_ns = fry_clock_monotonic_ns();
-    return is_looked_at(members, now_ns) || (arm_routes(members, now_ns) &&
-           members->asks.first == NULL && members->faulted.first == NULL);
+    return is_looked_at(members, now_ns) ||
+           (arm_routes(members, now_ns) && members->asks.first == NULL &&
+            members->faulted.first == NULL);
 }
 
 int64_t fry_members_grace_ns(fry_members *members, bool has_looked)

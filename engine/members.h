@@ -67,10 +67,10 @@ struct fry_route {
     fry_peer_options peer_options;
 
     /* Baton. */
-    fry_route *polled_next;              /* is_polled */
+    fry_route *polled_next;               /* is_polled */
     fry_route *open_next, *open_previous; /* open != 0 */
-    uint64_t open;                       /* transfers that the peer has */
-    bool is_up;                          /* attached */
+    uint64_t open;                        /* transfers that the peer has */
+    bool is_up;                           /* attached */
     bool is_polled; /* in members->polled: attached, and its descriptor tells nothing */
     bool is_asking; /* in members->asks */
     bool wants_lane, has_failed;
@@ -79,16 +79,16 @@ struct fry_route {
 
     /* The role. */
     uint8_t state;
-    bool is_ordered;  /* in members->orders */
-    bool is_finishing; /* in members->finishing */
-    bool has_event;   /* its descriptor became readable */
-    bool is_wanted;   /* something is open, and there is no lane */
-    bool is_over;     /* the link is of an incarnation that is */
-    bool is_watched;  /* its descriptor is */
+    bool is_ordered;    /* in members->orders */
+    bool is_finishing;  /* in members->finishing */
+    bool has_event;     /* its descriptor became readable */
+    bool is_wanted;     /* something is open, and there is no lane */
+    bool is_over;       /* the link is of an incarnation that is */
+    bool is_watched;    /* its descriptor is */
     int32_t end_status; /* FERRY_OK, or the lane and all that is open fails with it */
     fry_fault end_fault;
     fry_link order_link, finish_link;
-    fry_link_peer *link; /* NULL: the member is not here */
+    fry_link_peer *link;  /* NULL: the member is not here */
     uint64_t incarnation; /* of the link's */
     fry_peer_lane *lane;
     fry_channel *channel;
@@ -142,9 +142,10 @@ struct fry_errand {
     ferry_group *group;
     size_t size_bytes; /* of this block */
     ferry_promise *promise;
-    ferry_waiter waiter; /* of the promise's future: ends the request if the user does, frees this */
-    bool is_on;          /* the request is net/group.h's */
-    fry_errand *next;    /* of its group's */
+    ferry_waiter
+        waiter;       /* of the promise's future: ends the request if the user does, frees this */
+    bool is_on;       /* the request is net/group.h's */
+    fry_errand *next; /* of its group's */
     fry_group_request request; /* its value or members, and its name, stand behind this */
 };
 
@@ -165,8 +166,8 @@ typedef struct fry_member_news {
 
 struct ferry_group {
     ferry_engine *engine;
-    uint32_t life;        /* fry_group_life; atomic, written by the role's holder */
-    int32_t rank;         /* final once HERE, as size and routes */
+    uint32_t life; /* fry_group_life; atomic, written by the role's holder */
+    int32_t rank;  /* final once HERE, as size and routes */
     uint32_t size;
     fry_route *routes;
     pthread_mutex_t lock; /* news[].info; nobody waits with it */
@@ -181,12 +182,12 @@ struct ferry_group {
     ferry_group *next;
     fry_group *net;
     fry_links *links;
-    fry_errand *join;   /* the join that has yet to resolve */
+    fry_errand *join; /* the join that has yet to resolve */
     fry_errand *errands;
     bool is_handle_gone;
     bool has_ended_routes, is_telling_store, has_left; /* LEAVING: how far */
-    bool has_none_open; /* LEAVING: the peers have nothing of it */
-    bool is_quiet;      /* OVER: nor does any operation that has yet to enter */
+    bool has_none_open;                                /* LEAVING: the peers have nothing of it */
+    bool is_quiet;           /* OVER: nor does any operation that has yet to enter */
     ferry_status end_status; /* LEAVING: what its operations fail with */
     int64_t refreshed_ns;    /* when `news` heard of all members last */
 
@@ -237,7 +238,7 @@ struct fry_members {
     /* The role. */
     fry_watch watch;
     bool is_watched;
-    bool is_due;    /* the reactor's descriptor was readable */
+    bool is_due; /* the reactor's descriptor was readable */
     bool has_seen_closing;
     bool has_steps; /* a group has something to go on with */
     uint32_t ticks; /* since the reactor was looked at */
@@ -256,14 +257,14 @@ struct fry_members {
     fry_queue faulted;
 
     /* Hints, and who looks: atomic. */
-    uint32_t has_open;    /* a route is: threads that wait may look */
-    uint32_t has_polled;  /* a route's descriptor tells nothing */
-    uint32_t has_orders;  /* something is due with the baton */
-    uint32_t must_arm;    /* who looked has parked */
+    uint32_t has_open;      /* a route is: threads that wait may look */
+    uint32_t has_polled;    /* a route's descriptor tells nothing */
+    uint32_t has_orders;    /* something is due with the baton */
+    uint32_t must_arm;      /* who looked has parked */
     uint32_t has_callbacks; /* on_member is owed calls */
-    uint32_t watchers;    /* waiting threads that look */
-    uint64_t looks;       /* how often they came */
-    int64_t next_ns;      /* when the reactor's first timer is due */
+    uint32_t watchers;      /* waiting threads that look */
+    uint64_t looks;         /* how often they came */
+    int64_t next_ns;        /* when the reactor's first timer is due */
 } __attribute__((aligned(64)));
 
 /* members.c. The engine's, made if need be; NULL sets *status_p. Any thread. */

@@ -73,8 +73,7 @@ static void fail_by_fault(fry_turn *turn, fry_node *node, const fry_route *route
                              .op = is_cause ? fault->op : node->future.id,
                              .label = is_cause ? NULL : node->label,
                              .rank_plus_1 = rank + 1};
-    const char *text =
-        fault->message[0] != '\0' ? fault->message : ferry_status_text(facts.status);
+    const char *text = fault->message[0] != '\0' ? fault->message : ferry_status_text(facts.status);
     if (engine->flight_records != 0)
         engine->flight_due = node->future.id;
     fry_error *error =
@@ -163,8 +162,8 @@ void fry_message_enter(fry_turn *turn, fry_node *node)
 {
     fry_transfer *transfer = node->op.message.transfer;
     fry_route *route = transfer->route;
-    ferry_status status = turn->engine->stop_graph ? FERRY_E_SHUTDOWN
-                                                   : fry_group_takes(route->group);
+    ferry_status status =
+        turn->engine->stop_graph ? FERRY_E_SHUTDOWN : fry_group_takes(route->group);
     route->group->members->turn = turn;
     transfer->message.op = node->future.id;
     fry_route_opened(route);
@@ -244,8 +243,7 @@ static ferry_status check(ferry_engine *engine, const ferry_group *group, ferry_
 static fry_transfer *take(const fry_request *request, ferry_status *status_p)
 {
     fry_pool *pool = &request->engine->transfers;
-    fry_transfer *transfer =
-        fry_pool_take_or_grow(pool, &request->context->transfers, status_p);
+    fry_transfer *transfer = fry_pool_take_or_grow(pool, &request->context->transfers, status_p);
     if (transfer == NULL && *status_p == FERRY_E_AGAIN)
         fry_pool_refused(pool, 1);
     return transfer;
@@ -266,7 +264,8 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
     node->op.message.buffer = span->buffer;
     node->op.message.offset = span->offset_bytes;
     node->op.message.size_bytes = span->size_bytes;
-    node->op.message.tag = tag;
+    node->tag = tag;
+    node->lane = NULL;
     node->op.message.rank = route->rank;
     if (span->size_bytes != 0)
         fry_node_init_spans(node);
@@ -310,9 +309,9 @@ static ferry_future *submit(ferry_op_kind kind, ferry_group *group, ferry_peer p
     ferry_engine *engine = group->engine;
     fry_request request;
     ferry_status status = fry_request_open(&request, engine, options);
-    fry_node *node = status == FERRY_OK ? fry_request_message(&request, kind, group, peer, tag,
-                                                              &span, &status)
-                                        : NULL;
+    fry_node *node = status == FERRY_OK
+                         ? fry_request_message(&request, kind, group, peer, tag, &span, &status)
+                         : NULL;
     if (node == NULL) {
         fry_row_span written = {.first = span, .row_count = 1};
         return fry_request_refuse_writes(&request, engine, status,

@@ -112,7 +112,6 @@ typedef struct fry_message_op {
     struct fry_transfer *transfer; /* what the peer has of it; NULL: nothing any more */
     ferry_buffer *buffer;
     size_t offset, size_bytes;
-    uint64_t tag;
     uint32_t rank; /* the other end */
 } fry_message_op;
 
@@ -171,7 +170,7 @@ struct fry_node {
         uint8_t in_batch; /* copy, call, nop: fry_in_batch */
     };
     union {
-        uint8_t begun;    /* call: fry_call_begun, by compare-and-swap */
+        uint8_t begun;     /* call: fry_call_begun, by compare-and-swap */
         uint8_t has_value; /* promise */
         uint8_t has_rows; /* definition: several. Copy: on a side at least; what it reads, then what
                              it writes are the first two of its uses */
@@ -195,9 +194,12 @@ struct fry_node {
     fry_reader *reads;    /* its entries as a reader */
     fry_use *uses;        /* spans of calls and nops, and more of a copy's */
 
-    fry_lane *lane;    /* copies: the stream it goes on, final once ISSUED; events, or NULL: where
-                          it is recorded; definitions: where what they wait for stands, or NULL */
-    uint64_t sequence; /* of those: place in that stream once issued, else 0 */
+    fry_lane *lane; /* copies: the stream it goes on, final once ISSUED; events, or NULL: where
+                       it is recorded; definitions: where what they wait for stands, or NULL */
+    union {
+        uint64_t sequence; /* of those: place in that stream once issued, else 0 */
+        uint64_t tag;      /* messages */
+    };
     union {
         fry_copy_op copy;
         fry_rows define;

@@ -479,7 +479,8 @@ ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine
         poison_refused(engine, context, rows_of(dst), status);
     for (size_t i = 0; i < request->options.access_count; i++) {
         const ferry_access *access = &request->options.accesses[i];
-        if ((access->mode & FERRY_WRITE) != 0 && fry_request_check_span(engine, &access->span) == FERRY_OK)
+        if ((access->mode & FERRY_WRITE) != 0 &&
+            fry_request_check_span(engine, &access->span) == FERRY_OK)
             poison_refused(engine, context, row_of(access->span), status);
     }
     return fry_refused(engine, status);

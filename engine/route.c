@@ -208,8 +208,7 @@ static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel
     route->lane = lane;
     route->channel = channel;
     route_set_state(route, FRY_ROUTE_ARRIVED);
-    route->watch =
-        (fry_watch){.fd = channel->event_fd, .fn = descriptor_is_readable, .arg = route};
+    route->watch = (fry_watch){.fd = channel->event_fd, .fn = descriptor_is_readable, .arg = route};
     if (fry_route_peer(route) == NULL) {
         fry_fault fault = fault_of(route, FERRY_E_NO_MEMORY, "can't be talked to without memory");
         fry_route_end(route, FERRY_E_NO_MEMORY, &fault);
@@ -245,6 +244,13 @@ static void link_died(fry_link_peer *link)
         fry_group_report_death(route->group->net, route->rank, route->incarnation);
 }
 
+/* The channel may not show it, or not yet. */
+static void link_ended(fry_link_peer *link, const fry_fault *fault)
+{
+    fry_route_end(fry_link_arg(link), fault->status != FERRY_OK ? fault->status : FERRY_E_PEER,
+                  fault);
+}
+
 static const fry_peer_options *link_peer_options(fry_link_peer *link)
 {
     const fry_route *route = fry_link_arg(link);
@@ -255,6 +261,7 @@ const fry_link_events fry_route_link_events = {
     .connected = link_connected,
     .failed = link_failed,
     .died = link_died,
+    .ended = link_ended,
     .peer_options = link_peer_options,
 };
 

@@ -251,6 +251,9 @@ void fry_store_lease_gone(fry_store_lease *lease, fry_lease_event event, const c
 /* REFUSED in the loop's next round, after which lease_close is not called; as fail_soon. */
 void fry_store_lease_refuse_soon(fry_store_lease *lease, const char *why);
 
+/* Whether it is a key as above says. Any thread. */
+bool fry_store_is_key(const char *key);
+
 /* Makes the loop look soon at a timer that has been set to now. */
 void fry_store_timer_soon(fry_store *store, fry_timer *timer);
 
@@ -258,6 +261,6 @@ void fry_store_timer_soon(fry_store *store, fry_timer *timer);
 ferry_status fry_store_error(const fry_memory *memory, ferry_status status, fry_error **error_p,
                              const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-extern const fry_store_ops fry_store_mem, fry_store_file, fry_store_etcd;
+extern const fry_store_ops fry_store_mem, fry_store_file, fry_store_etcd, fry_store_etcd_tls;
 
 #endif

@@ -15,9 +15,9 @@
 
 #define FRY_ETCD_ENDPOINTS_MAX 16
 #define FRY_ETCD_ENDPOINT_BYTES 288
-#define FRY_ETCD_ANSWER_BYTES ((size_t)1 << 20)     /* of most answers */
+#define FRY_ETCD_ANSWER_BYTES ((size_t)1 << 20)      /* of most answers */
 #define FRY_ETCD_PAGE_ANSWER_BYTES ((size_t)8 << 20) /* of a page of a list, and a watch's line */
-#define FRY_ETCD_PATIENCE_MS 4000                   /* with an attempt */
+#define FRY_ETCD_PATIENCE_MS 4000                    /* with an attempt */
 
 typedef struct fry_etcd fry_etcd;
 typedef struct fry_etcd_call fry_etcd_call;
@@ -82,7 +82,7 @@ typedef struct fry_etcd_endpoint {
 } fry_etcd_endpoint;
 
 typedef enum fry_etcd_login {
-    FRY_ETCD_LOGIN_NONE,  /* no user, or etcd wants none */
+    FRY_ETCD_LOGIN_NONE, /* no user, or etcd wants none */
     FRY_ETCD_LOGIN_WANTED,
     FRY_ETCD_LOGIN_ASKED,
     FRY_ETCD_LOGIN_DONE,
@@ -98,7 +98,7 @@ struct fry_etcd {
     const fry_memory *memory;
     fry_etcd_endpoint endpoints[FRY_ETCD_ENDPOINTS_MAX];
     unsigned endpoint_count, endpoint;
-    uint64_t revision;       /* the highest heard of */
+    uint64_t revision;     /* the highest heard of */
     uint64_t random_state; /* of delays; never 0 */
     char *ca_path, *certificate_path, *key_path;
 
@@ -117,12 +117,12 @@ struct fry_etcd {
     TAILQ_HEAD(, fry_etcd_request) queued; /* requests that wait for a turn */
     unsigned running_requests;
     TAILQ_HEAD(, fry_etcd_watch) watches;
-    fry_timer watch_timer; /* while a watch lacks memory */
+    fry_timer watch_timer;               /* while a watch lacks memory */
     TAILQ_HEAD(, fry_etcd_lease) leases; /* those being given up too */
 
     fry_etcd_call probe;
     fry_timer probe_timer; /* while there are watches */
-    int64_t heard_ns; /* when `endpoint` last answered */
+    int64_t heard_ns;      /* when `endpoint` last answered */
 };
 
 /* ---- store_etcd_http.c ---- */
@@ -177,6 +177,9 @@ void fry_etcd_revision_is(fry_etcd *etcd, uint64_t revision);
 void fry_etcd_call_was_garbled(fry_etcd_call *call);
 
 uint64_t fry_etcd_random(fry_etcd *etcd);
+
+/* Has the endpoint asked for a sign of life in time, while there are watches. */
+void fry_etcd_probe(fry_etcd *etcd);
 
 /* ---- store_etcd_request.c ---- */
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokens. With a user the first call waits until one has been had by user and password; etcd forgets
- * tokens (after five minutes of rest, and when it starts anew), which the next call is refused for:
- * then that one and all that come wait for a new one. A token is of no account to any other call.
+ * Tokens. With a user the first call waits until one has been had by user and password; etcd
+ * forgets tokens (after five minutes of rest, and when it starts anew), which the next call is
+ * refused for: then that one and all that come wait for a new one. A token is of no account to any
+ * other call.
  */
 #include "net/store_etcd.h"
 

@@ -3,12 +3,12 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #define CURL_FILE "libcurl.so.4"
-#define CURL_OLDEST                                                                                \
-    0x074400 /* 7.68: its multi interface may be called from fewer callbacks before */
+#define CURL_OLDEST 0x075800 /* before, what is sent by TLS may raise SIGPIPE */
 #define TEXT_BYTES 256
 
 fry_curl_functions fry_curl;
@@ -68,7 +68,7 @@ static void load(void)
     }
     const curl_version_info_data *version = fry_curl.curl_version_info(CURLVERSION_NOW);
     if (version->version_num < CURL_OLDEST) {
-        (void)snprintf(curl.why, TEXT_BYTES, "%s is %s, and 7.68 or later is needed", CURL_FILE,
+        (void)snprintf(curl.why, TEXT_BYTES, "%s is %s, and 7.88 or later is needed", CURL_FILE,
                        version->version);
         return;
     }

@@ -126,8 +126,8 @@ void fry_etcd_call_fail(fry_etcd_call *call, fry_etcd_outcome outcome, int code,
 /* What libcurl says went wrong; what won't be better the next time is STRANGE. */
 static fry_etcd_outcome judge_failure(fry_etcd_call *call, CURLcode code)
 {
-    const char *text = call->curl_text[0] != '\0' ? call->curl_text
-                                                  : fry_curl.curl_easy_strerror(code);
+    const char *text =
+        call->curl_text[0] != '\0' ? call->curl_text : fry_curl.curl_easy_strerror(code);
 
     if (call->is_without_memory) {
         (void)snprintf(call->text, sizeof call->text, "no memory for the answer");
@@ -138,7 +138,7 @@ static fry_etcd_outcome judge_failure(fry_etcd_call *call, CURLcode code)
                        call->answer_max);
         return FRY_ETCD_STRANGE;
     }
-    (void)snprintf(call->text, sizeof call->text, "%s", text);
+    (void)snprintf(call->text, sizeof call->text, "%.*s", FRY_ETCD_TEXT_BYTES - 1, text);
     switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CONNECT_ERROR:
@@ -187,14 +187,24 @@ static void judge(fry_etcd_call *call, CURLcode code)
     } else {
         call->outcome = judge_refusal(call, status);
     }
-    if (call->outcome == FRY_ETCD_REFUSED && fry_etcd_login_again(call)) {
+    if (call->outcome == FRY_ETCD_REFUSED && fry_etcd_login_again(call))
         call->outcome = FRY_ETCD_UNSENT;
-        return;
-    }
+}
+
+/* An endpoint that fails takes streams with it, so the call itself is off libcurl's hands before.
+ */
+static void end(fry_etcd_call *call, CURLcode code)
+{
+    judge(call, code);
+    set_state(call, FRY_ETCD_CALL_IS_OVER);
+    make_ready(call);
     if (call->outcome == FRY_ETCD_ANSWERED || call->outcome == FRY_ETCD_REFUSED)
         fry_etcd_endpoint_answered(call->etcd, call->endpoint);
-    else if (!call->is_without_memory && !(call->is_too_long && call->is_page))
-        fry_etcd_endpoint_failed(call->etcd, call->endpoint, call->text);
+    if (call->outcome == FRY_ETCD_UNKNOWN || call->outcome == FRY_ETCD_STRANGE ||
+        (call->outcome == FRY_ETCD_UNSENT && call->code == 0)) {
+        if (!call->is_without_memory && !(call->is_too_long && call->is_page))
+            fry_etcd_endpoint_failed(call->etcd, call->endpoint, call->text);
+    }
 }
 
 static void collect(fry_etcd *etcd)
@@ -209,10 +219,7 @@ static void collect(fry_etcd *etcd)
         if (message->msg != CURLMSG_DONE)
             continue;
         (void)fry_curl.curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &owner);
-        fry_etcd_call *call = (fry_etcd_call *)(void *)owner;
-        judge(call, code);
-        set_state(call, FRY_ETCD_CALL_IS_OVER);
-        make_ready(call);
+        end((fry_etcd_call *)(void *)owner, code);
     }
 }
 
@@ -335,8 +342,8 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void 
         socket = fry_alloc(etcd->memory, sizeof *socket, _Alignof(fry_etcd_socket));
         if (socket == NULL)
             return -1;
-        *socket = (fry_etcd_socket){
-            .watch = {.fd = fd, .fn = socket_is_ready, .arg = socket}, .etcd = etcd};
+        *socket = (fry_etcd_socket){.watch = {.fd = fd, .fn = socket_is_ready, .arg = socket},
+                                    .etcd = etcd};
         TAILQ_INSERT_TAIL(&etcd->sockets, socket, entry);
         (void)fry_curl.curl_multi_assign(etcd->multi, fd, socket);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All keys with a prefix, page by page, so that no answer is large. Every page is of the revision of
- * the first, so together they are one moment of the store; that it was compacted meanwhile is a
+ * All keys with a prefix, page by page, so that no answer is large. Every page is of the revision
+ * of the first, so together they are one moment of the store; that it was compacted meanwhile is a
  * failure, and whoever asked begins anew.
  */
 #include "net/store_etcd.h"
@@ -46,8 +46,7 @@ static void take_page(fry_etcd *etcd, fry_etcd_list *list)
     fry_etcd_call *call = &list->call;
     fry_etcd_page page;
 
-    const fry_etcd_read read =
-        fry_etcd_read_page(memory, call->answer, call->answer_bytes, &page);
+    const fry_etcd_read read = fry_etcd_read_page(memory, call->answer, call->answer_bytes, &page);
     fry_etcd_call_release(call);
     if (read != FRY_ETCD_READ) {
         if (read == FRY_ETCD_GARBLED)

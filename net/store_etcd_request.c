@@ -8,8 +8,8 @@
  * value and lease, it takes that for its own. Should another have put the very same without a lease
  * (a lease is one store's), both hear FERRY_OK: who must know who won says in the value who it is.
  * A number of its own for each attempt would have to be kept in etcd beside the key, seen by every
- * watch and to be cleared away by somebody; that was not worth it. A DELETE finds nothing, and takes
- * that for its own work.
+ * watch and to be cleared away by somebody; that was not worth it. A DELETE finds nothing, and
+ * takes that for its own work.
  *
  * A DELETE of whatever is there has nothing to compare, so it is not repeated as it is: it looks,
  * and then deletes the key as of its creation. One that was created since it was begun stays.
@@ -100,7 +100,7 @@ static void finish_one(fry_etcd_request *mine, ferry_status status, const fry_st
 
 static void finish_written(fry_etcd_request *mine, uint64_t version)
 {
-    const fry_store_entry entry = {.key = mine->request->key, .value = "", .version = version};
+    const fry_store_entry entry = {.key = mine->request->key, .version = version};
 
     finish_one(mine, FERRY_OK, &entry, NULL);
 }
@@ -213,8 +213,7 @@ static void take_verdict(fry_etcd_request *mine)
 {
     const fry_memory *memory = mine->etcd->memory;
     fry_etcd_verdict verdict;
-    const bool is_plain_delete =
-        strcmp(mine->call.path, "/v3/kv/deleterange") == 0;
+    const bool is_plain_delete = strcmp(mine->call.path, "/v3/kv/deleterange") == 0;
 
     if (!was_read(mine, fry_etcd_read_verdict(memory, mine->call.answer, mine->call.answer_bytes,
                                               &verdict)))
@@ -251,8 +250,8 @@ static void take_entry(fry_etcd_request *mine)
     const fry_memory *memory = mine->etcd->memory;
     fry_etcd_page page;
 
-    if (!was_read(mine, fry_etcd_read_page(memory, mine->call.answer, mine->call.answer_bytes,
-                                           &page)))
+    if (!was_read(mine,
+                  fry_etcd_read_page(memory, mine->call.answer, mine->call.answer_bytes, &page)))
         return;
     fry_etcd_revision_is(mine->etcd, page.revision);
     const fry_etcd_kv *found = page.count > 0 ? &page.kvs[0] : NULL;

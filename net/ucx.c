@@ -13,6 +13,7 @@
 
 #define VALUE_BYTES 32
 #define NAME_BYTES 64
+#define MINOR_WITH_MENDED_TCP 18 /* at the latest: it was tried */
 #define NS_PER_S INT64_C(1000000000)
 
 /* Messages of at most this are as fast when they carry their data as when that is pulled. */
@@ -47,8 +48,19 @@ static const setting local_settings[] = {
 
 static const setting net_settings[] = {
     {NULL, "TLS", "tcp,ib"},
+    /* UCX's own sends a message now and then, which wakes both ends and, if there is no answer,
+     * keeps TCP's from telling. */
+    {NULL, "KEEPALIVE_INTERVAL", "inf"},
     /* connect() would wait for who does not answer. */
     {"TCP_", "CONN_NB", "y"},
+};
+
+/* Before 1.18 or so. */
+static const setting old_net_settings[] = {
+    /* A message that is sent from where it lies, and breaks off as the connection does, is
+     * completed twice, and UCX aborts the process. Pulled data goes another way (TCP_PUT_ENABLE).
+     */
+    {NULL, "ZCOPY_THRESH", "inf"},
 };
 
 static ucs_status_t apply_one(ucp_config_t *config, const setting *setting)
@@ -79,16 +91,14 @@ static ucs_status_t apply(ucp_config_t *config, const setting *settings, size_t 
 
 static ucs_status_t apply_options(const fry_ucx *ucx, ucp_config_t *config)
 {
-    char keepalive[VALUE_BYTES];
     char seconds[VALUE_BYTES];
     char cache[VALUE_BYTES];
-    int64_t whole_s = ucx->keepalive_ns / (3 * NS_PER_S);
-    (void)snprintf(keepalive, sizeof keepalive, "%" PRId64 "us", ucx->keepalive_ns / 1000);
+    int64_t whole_s =
+        ucx->keepalive_ns / (3 * NS_PER_S); /* of silence, and after each of 2 tries */
     (void)snprintf(seconds, sizeof seconds, "%" PRId64 "s", whole_s > 1 ? whole_s : 1);
     (void)snprintf(cache, sizeof cache, "%zu", ucx->registration_cache_bytes);
     const setting settings[] = {
         {NULL, "NET_DEVICES", ucx->net_devices != NULL ? ucx->net_devices : "all"},
-        {NULL, "KEEPALIVE_INTERVAL", keepalive},
         {"TCP_", "KEEPIDLE", seconds},
         {"TCP_", "KEEPINTVL", seconds},
         {"TCP_", "KEEPCNT", "2"},
@@ -105,6 +115,8 @@ static ucs_status_t configure(const fry_ucx *ucx, fry_ucx_kind kind, ucp_config_
         (void)fry_ucp.ucp_config_modify(config, "LOG_LEVEL", "fatal");
     if (kind == FRY_UCX_NET) {
         ucs_status_t status = APPLY(config, net_settings);
+        if (status == UCS_OK && fry_ucx_minor() < MINOR_WITH_MENDED_TCP)
+            status = APPLY(config, old_net_settings);
         return status == UCS_OK ? apply_options(ucx, config) : status;
     }
     ucs_status_t status =
@@ -216,6 +228,13 @@ static ucs_status_t start_worker(fry_ucx_channel *channel, void *address, size_t
     status = fry_ucp.ucp_worker_get_efd(channel->worker, &channel->public_.event_fd);
     if (status != UCS_OK)
         return status;
+    if (channel->public_.path == FRY_PATH_NET) {
+        *call = "a descriptor to sleep on";
+        if (fry_ucx_watch_open(&channel->watch, channel->public_.event_fd,
+                               channel->ucx->keepalive_ns) != FERRY_OK)
+            return UCS_ERR_IO_ERROR;
+        channel->public_.event_fd = channel->watch.event_fd;
+    }
     *call = "ucp_worker_get_address";
     ucp_address_t *worker_address;
     size_t length;

@@ -127,6 +127,7 @@ static fry_post_result channel_post(fry_channel *public_, fry_post *post)
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
     if (channel->state != FRY_UCX_CHANNEL_CONNECTED)
         return FRY_POST_FAILED;
+    channel->watch.has_sent = true;
     if (post->header_bytes + post->size_bytes > FRY_UCX_SHORT_BYTES || post->is_pulled)
         return post_later(channel, post);
 
@@ -229,6 +230,7 @@ static void channel_pull(fry_channel *public_, fry_pull *pull)
 {
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
     pull->private_ = NULL;
+    channel->watch.has_sent = true;
     if (channel->waiting == NULL)
         channel->waiting = pull;
     else
@@ -256,6 +258,8 @@ static size_t channel_progress(fry_channel *public_)
         channel->arm_status = UCS_OK;
     }
     size_t count = fry_ucp.ucp_worker_progress(channel->worker);
+    if (!fry_ucx_watch_is_well(&channel->watch))
+        fail(channel, UCS_ERR_ENDPOINT_TIMEOUT, "the network");
     if (channel->waiting != NULL)
         begin_waiting(channel);
     return count;
@@ -265,8 +269,10 @@ static bool channel_arm(fry_channel *public_)
 {
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
     ucs_status_t status = fry_ucp.ucp_worker_arm(channel->worker);
-    if (status == UCS_OK)
+    if (status == UCS_OK) {
+        fry_ucx_watch_arm(&channel->watch);
         return true;
+    }
     if (status == UCS_ERR_BUSY)
         return false;
     /* It can't be slept on any more. Progress is due, to tell; once told there is nothing due. */
@@ -308,6 +314,7 @@ static void channel_destroy(fry_channel *public_)
     end_reading(channel);
     if (channel->worker != NULL)
         fry_ucp.ucp_worker_destroy(channel->worker);
+    fry_ucx_watch_close(&channel->watch);
 
     const fry_memory *memory = channel->ucx->memory;
     for (fry_ucx_parcels *chunk = channel->chunks, *next; chunk != NULL; chunk = next) {

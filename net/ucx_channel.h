@@ -5,6 +5,7 @@
 
 #include "net/transport.h"
 #include "net/ucx_library.h"
+#include "net/ucx_watch.h"
 
 #include <sys/types.h>
 
@@ -59,6 +60,7 @@ struct fry_ucx_channel {
     fry_ucx *ucx;
     ucp_worker_h worker;
     ucp_ep_h endpoint;
+    fry_ucx_watch watch; /* FRY_PATH_NET */
     fry_ucx_parcel *free_parcels;
     fry_ucx_parcels *chunks;
     fry_pull *waiting; /* pulls that have not begun, in order; linked by private_ */

@@ -4,7 +4,12 @@
 
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 TestSuite(net_ucx_ends, .timeout = 50);
 
@@ -32,6 +37,17 @@ static unsigned char *make_data(size_t size_bytes, uint64_t seed)
     return data;
 }
 
+/* Does its part until the other one has come to a `meet`. */
+static void meet_at_work(end *end)
+{
+    struct pollfd sleepers[2] = {{.fd = end->socket, .events = POLLIN},
+                                 {.fd = end->channel->event_fd, .events = POLLIN}};
+    while (poll(sleepers, 1, 0) == 0)
+        if (end->channel->ops->progress(end->channel) == 0 && end->channel->ops->arm(end->channel))
+            (void)poll(sleepers, 2, -1);
+    meet(end);
+}
+
 /* ---- destroyed while it is at a memory ---- */
 
 static void send_large(end *end, void *arg)
@@ -40,13 +56,7 @@ static void send_large(end *end, void *arg)
     unsigned char *data = make_data(LARGE_BYTES, 5);
     note note = {1, 5, LARGE_BYTES};
     EXPECT(end_post(end, &note, data, true) == FRY_POST_BEGUN);
-    /* To the end: the other one goes away without a word, or says that it has finished. */
-    struct pollfd sleepers[2] = {{.fd = end->socket, .events = POLLIN},
-                                 {.fd = end->channel->event_fd, .events = POLLIN}};
-    while (poll(sleepers, 1, 0) == 0)
-        if (end->channel->ops->progress(end->channel) == 0 && end->channel->ops->arm(end->channel))
-            (void)poll(sleepers, 2, -1);
-    meet(end);
+    meet_at_work(end);
     end_close(end);
     free(data);
 }
@@ -334,6 +344,88 @@ Test(net_ucx_ends, shared_memory_it_is)
     cr_assert_null(strstr(text, "posix"));
     end_close(&end);
 }
+
+/* ---- where one process may not read another's memory ---- */
+
+static void forbid_reading(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+static void pull_messages(end *end, void *arg)
+{
+    forbid_reading();
+    open_way(end, arg);
+    WAIT_UNTIL(end, end->held_count == 1);
+    unsigned char *data = make_data(LARGE_BYTES, 9);
+    end_pull(end, end->held[0].token, data, LARGE_BYTES);
+    WAIT_UNTIL(end, end->pulled == 1);
+    EXPECT(is_filled(data, LARGE_BYTES, 4));
+    meet(end);
+    free(data);
+    end_close(end);
+}
+
+Test(net_ucx_ends, without_reading_bytes_come_as_messages)
+{
+    end end;
+    split(&end, pull_messages, (void *)(uintptr_t)&shared_way);
+    forbid_reading();
+    open_way(&end, &shared_way);
+    char text[64];
+    fry_ucx_channel_describe(end.channel, text, sizeof text);
+    cr_assert_str_eq(text, "posix");
+    unsigned char *data = make_data(LARGE_BYTES, 4);
+    note note = {1, 4, LARGE_BYTES};
+    cr_assert_eq(end_post(&end, &note, data, true), FRY_POST_BEGUN);
+    WAIT_UNTIL(&end, end.done == 1);
+    meet(&end);
+    end_close(&end);
+    free(data);
+    cr_assert(join(&end));
+}
+
+/* Destroyed while the sender has to do its part, and does not. */
+static void pull_and_leave(end *end, void *arg)
+{
+    forbid_reading();
+    open_way(end, arg);
+    WAIT_UNTIL(end, end->held_count == 1);
+    meet(end);
+    unsigned char *data = make_data(LARGE_BYTES, 9);
+    end_pull(end, end->held[0].token, data, LARGE_BYTES);
+    for (int i = 0; i < 100; i++)
+        (void)end->channel->ops->progress(end->channel);
+    EXPECT(end->pulled == 0);
+    end_close(end);
+    free(data);
+}
+
+Test(net_ucx_ends, without_reading_destroy_waits_for_nobody)
+{
+    end end;
+    split(&end, pull_and_leave, (void *)(uintptr_t)&shared_way);
+    forbid_reading();
+    open_way(&end, &shared_way);
+    unsigned char *data = make_data(LARGE_BYTES, 4);
+    note note = {1, 4, LARGE_BYTES};
+    cr_assert_eq(end_post(&end, &note, data, true), FRY_POST_BEGUN);
+    meet_at_work(&end);
+    cr_assert(join(&end));
+    end_close(&end);
+    free(data);
+}
+
+/* ---- what the program keeps ---- */
 
 /* UCX takes signals, a stack for them, and prints to stdout; none of it is to be seen. */
 Test(net_ucx_ends, the_program_keeps_its_signals)
