@@ -426,7 +426,11 @@ ferry_status fry_links_open(const fry_links_options *options, const fry_link_eve
     }
     links->reactor = options->reactor;
     links->events = events;
+    links->lease_ns = options->lease_ns;
+    links->registration_cache_bytes = options->registration_cache_bytes;
     links->opener = options->opener;
+    if (links->opener == NULL)
+        fry_link_use_ucx(links);
     links->port.fd = -1;
     links->settle_timer = (fry_timer){.fn = fry_link_settle_strangers, .arg = links};
     (void)snprintf(links->job, sizeof(links->job), "%s", options->job);
@@ -482,6 +486,7 @@ void fry_links_close(fry_links *links)
         fry_line_end(links->strangers, FRY_HELLO_LEFT);
     fry_link_port_close(links);
     fry_timer_stop(links->reactor, &links->settle_timer);
+    fry_link_close_ucx(links);
     sodium_memzero(links->psk, sizeof(links->psk));
     fry_free(memory, links, sizeof(*links));
 }

@@ -21,7 +21,7 @@ typedef struct fry_links fry_links;
 typedef struct fry_link_peer fry_link_peer;
 
 /*
- * What opens lanes and their channels for links: fry_lane_opener_ucx (net/link_lane.c), or a test's
+ * What opens lanes and their channels for links: net/link_lane.c over UCX, or a test's
  * own. The loop.
  */
 typedef struct fry_lane_opener {
@@ -61,7 +61,8 @@ typedef struct fry_link_events {
     /* A lane is there: the engine attaches it, with the baton. The channel and the lane are the
      * engine's from here; it gives the channel back by fry_link_end, from anywhere but here. */
     void (*connected)(fry_link_peer *link, fry_peer_lane *lane, fry_channel *channel);
-    /* No lane can be had now: refused, unreachable until the deadline. Wanting it again tries
+    /* No lane can be had now: FERRY_E_PEER, refused or unreachable until the deadline;
+     * FERRY_E_DEAD, it has ended or left; FERRY_E_UNSUPPORTED, no UCX. Wanting it again tries
      * again. */
     void (*failed)(fry_link_peer *link, const fry_fault *fault);
     /* The member's process on this host has ended (pidfd). At most once an incarnation. */

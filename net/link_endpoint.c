@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
-#include <net/if.h>
+#include <linux/if.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>

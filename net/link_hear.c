@@ -107,7 +107,7 @@ static bool open_agreed(fry_link_peer *link)
     if (is_open)
         fry_hello_address(hello, address, address_bytes);
     else
-        fry_link_call_failed(link, FRY_HELLO_NO_CHANNEL, false);
+        fry_link_call_failed(link, FRY_HELLO_NO_CHANNEL, link->fault.status == FERRY_E_UNSUPPORTED);
     return is_open;
 }
 

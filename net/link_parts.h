@@ -19,6 +19,7 @@
 #define FRY_LINK_NEWS_NS INT64_C(3000000000)  /* that a caller waits for the store's news of it */
 #define FRY_LINK_PLACE_BYTES 64               /* text of an address and port */
 #define FRY_LINK_REFUSALS 16
+#define FRY_LINK_DEVICE_BYTES 64
 
 typedef struct fry_line fry_line;
 
@@ -79,6 +80,10 @@ struct fry_links {
     fry_reactor *reactor;
     const fry_link_events *events;
     const fry_lane_opener *opener;
+    fry_lane_opener own_opener; /* UCX's, if no other was given */
+    fry_ucx *ucx;               /* once the first lane was opened */
+    int64_t lease_ns;
+    size_t registration_cache_bytes;
     char job[FRY_HELLO_JOB_BYTES + 1];
     uint8_t psk[FRY_NOISE_KEY_BYTES];
     bool has_own, is_leaving;
@@ -125,6 +130,11 @@ socklen_t fry_link_place_size(const fry_link_place *place);
 void fry_link_place_text(const fry_link_place *place, char text[FRY_LINK_PLACE_BYTES]);
 void fry_link_write_endpoint(const fry_link_endpoint *endpoint, char text[FRY_ENDPOINT_BYTES]);
 bool fry_link_read_endpoint(const char *text, fry_link_endpoint *endpoint);
+
+/* ---- link_lane.c ---- */
+
+void fry_link_use_ucx(fry_links *links);
+void fry_link_close_ucx(fry_links *links);
 
 /* ---- link_port.c ---- */
 

@@ -88,7 +88,7 @@ bool fry_disk_key_of_name(const char *name, char to[FRY_STORE_KEY_BYTES + 1])
         to[i] = name[i] == '+' ? '/' : name[i];
     }
     to[i] = '\0';
-    return i > 0;
+    return fry_store_is_key(to);
 }
 
 ferry_status fry_disk_names(fry_disk *disk, int folder_fd, fry_disk_name_fn fn, void *arg)

@@ -67,11 +67,15 @@ static uint64_t number_of_clock(bool is_real)
 static ferry_status open_folder(fry_disk *disk, int at, const char *name, mode_t mode, int flags,
                                 int *fd_p)
 {
-    const bool is_made = mkdirat(at, name, mode) == 0;
+    bool is_made = false;
 
-    if (!is_made && errno != EEXIST)
-        return fry_disk_failed(disk, "cannot make the store's folder");
     *fd_p = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
+    if (*fd_p < 0 && errno == ENOENT) {
+        is_made = mkdirat(at, name, mode) == 0;
+        if (!is_made && errno != EEXIST)
+            return fry_disk_failed(disk, "cannot make the store's folder");
+        *fd_p = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
+    }
     if (*fd_p < 0)
         return fry_disk_failed(disk, "cannot open the store's folder");
     if (is_made)

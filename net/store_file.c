@@ -64,6 +64,20 @@ static int64_t end_of(const file_lease *known)
                                  : known->ends_ns;
 }
 
+/*
+ * When it is to be read next. One of another clock is looked at more often than it is kept alive,
+ * or its last change is seen late.
+ */
+static int64_t look_of(const file_lease *known)
+{
+    const int64_t often_ns = known->read_ns + known->ttl_ns / 4;
+    int64_t next_ns = end_of(known);
+
+    if (known->is_other_clock && often_ns < next_ns)
+        next_ns = often_ns;
+    return known->again_ns != 0 && known->again_ns < next_ns ? known->again_ns : next_ns;
+}
+
 /* Without memory it is read anew each time; then only one of another clock lasts too long. */
 static file_lease *note_lease(file_store *self, const fry_disk_lease *read)
 {
@@ -77,8 +91,10 @@ static file_lease *note_lease(file_store *self, const fry_disk_lease *read)
         known->ends_ns = ~read->ends_ns;
         RB_INSERT(file_leases, &self->leases, known);
     }
+    known->read_ns = fry_reactor_now_ns(self->base.reactor);
+    known->again_ns = 0;
     if (known->ends_ns != read->ends_ns)
-        known->seen_ns = fry_reactor_now_ns(self->base.reactor);
+        known->seen_ns = known->read_ns;
     known->ends_ns = read->ends_ns;
     known->ttl_ns = read->ttl_ns;
     known->is_other_clock = read->is_other_clock;
@@ -124,6 +140,14 @@ bool fry_file_key_is_over(file_store *self, uint64_t id)
     return fry_file_lease_is_over(self, id);
 }
 
+void fry_file_look_again(file_store *self, uint64_t id)
+{
+    file_lease *known = find_lease(self, id);
+
+    if (known != NULL)
+        known->again_ns = fry_reactor_now_ns(self->base.reactor) + SOON_NS;
+}
+
 int64_t fry_file_next_end_ns(file_store *self)
 {
     const int64_t now_ns = fry_reactor_now_ns(self->base.reactor);
@@ -131,7 +155,7 @@ int64_t fry_file_next_end_ns(file_store *self)
     file_lease *known;
 
     RB_FOREACH(known, file_leases, &self->leases)
-    next_ns = end_of(known) < next_ns ? end_of(known) : next_ns;
+    next_ns = look_of(known) < next_ns ? look_of(known) : next_ns;
     return next_ns > now_ns + SOON_NS ? next_ns : now_ns + SOON_NS;
 }
 
@@ -143,7 +167,7 @@ void fry_file_look_at_leases(file_store *self)
     /* Those that end within a third, too: who keeps one alive does it each third. */
     RB_FOREACH_SAFE(known, file_leases, &self->leases, next)
     {
-        if (end_of(known) - known->ttl_ns / 3 <= now_ns)
+        if (look_of(known) - known->ttl_ns / 3 <= now_ns)
             (void)fry_file_lease_is_over(self, known->id);
     }
 }
@@ -466,8 +490,10 @@ static void run_requests(file_store *self)
         }
         self->busy = 0;
     }
-    if (first_request(self) != NULL)
+    if (request != NULL && first_request(self) != NULL)
         fry_store_timer_soon(&self->base, &self->turn);
+    else
+        self->busy = 0; /* who waited for a lock was cancelled */
 }
 
 static void take_turn(fry_timer *timer)

@@ -27,8 +27,10 @@ struct file_key {
 struct file_lease {
     RB_ENTRY(file_lease) entry;
     uint64_t id;
-    int64_t ends_ns; /* as it was read last */
-    int64_t seen_ns; /* when that was first read, on our clock */
+    int64_t ends_ns;  /* as it was read last */
+    int64_t seen_ns;  /* when that was first read, on our clock */
+    int64_t read_ns;  /* when it was read last */
+    int64_t again_ns; /* when to read it again, whatever is known; 0: no need */
     int64_t ttl_ns;
     bool is_other_clock;
 };
@@ -55,6 +57,9 @@ typedef struct file_store {
 /* Ends a lease that is over; false also where it can't be said. */
 bool fry_file_lease_is_over(void *self, uint64_t id);
 bool fry_file_key_is_over(file_store *self, uint64_t lease);
+
+/* Has a lease that is not over by now looked at again in a moment. */
+void fry_file_look_again(file_store *self, uint64_t lease);
 void fry_file_read_leases(file_store *self);
 void fry_file_forget_leases(file_store *self);
 void fry_file_look_at_leases(file_store *self);

@@ -204,9 +204,12 @@ static bool lease_event(file_store *self, const struct inotify_event *event)
     if (id == 0)
         return true;
     /* New: when it ends is to be known. Closed: by a holder that died, most likely. */
-    if (!fry_file_lease_is_over(self, id))
-        return true;
-    return look_at_keys_of(self, id);
+    if (fry_file_lease_is_over(self, id))
+        return look_at_keys_of(self, id);
+    /* The kernel tells of a close before it frees the locks. */
+    if ((event->mask & IN_CLOSE_WRITE) != 0)
+        fry_file_look_again(self, id);
+    return true;
 }
 
 /* False: what there is is not known any more. */
@@ -388,6 +391,8 @@ void fry_file_run_watches(file_store *self)
         scan(self);
     if (self->needs_scan && !self->is_lost)
         fry_store_timer_soon(&self->base, &self->turn);
+    if (self->is_lost)
+        tell_all(self, FRY_STORE_IS_LOST); /* those that came since, too */
     if (self->base.watches != NULL)
         plan(self);
 }
