@@ -53,6 +53,8 @@ static const setting net_settings[] = {
     {NULL, "KEEPALIVE_INTERVAL", "inf"},
     /* connect() would wait for who does not answer. */
     {"TCP_", "CONN_NB", "y"},
+    /* What is not pulled is copied into buffers of this size, each of which is a system call. */
+    {"TCP_", "TX_SEG_SIZE", "64k"},
 };
 
 /* Before 1.18 or so. */
