@@ -72,6 +72,7 @@ fry_group_roster *fry_group_roster_read(const fry_memory *memory, const char *te
 typedef struct fry_group_verdict {
     uint64_t life;
     uint64_t number; /* of the round; 0: none has ended yet */
+    uint64_t passed; /* the newest that ended with FERRY_OK */
     ferry_status status;
     uint32_t rank; /* who ended it, or whose death did */
     bool has_left; /* FERRY_E_DEAD: that one left */
