@@ -368,7 +368,7 @@ bool fry_link_is_local(const fry_link_peer *link)
 {
     const uint8_t *own = link->links->own.host;
 
-    return link->rank == link->links->own.rank ||
+    return (link->links->has_own && link->rank == link->links->own.rank) ||
            (link->has_endpoint && !sodium_is_zero(own, FRY_HOST_BYTES) &&
             memcmp(link->endpoint.host, own, FRY_HOST_BYTES) == 0);
 }
