@@ -8,12 +8,12 @@
 #include "tests/support/net_self.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #define SECOND_NS INT64_C(1000000000)
 #define COUNT 400
 #define DEADLINE_NS (8 * SECOND_NS)
-#define ATTEMPTS 100
 
 static void open_ways(net_self *self, net_traffic ways[2], ferry_tag tag, int64_t deadline_ns)
 {
@@ -62,49 +62,15 @@ static void run_cut(net_self *self, int64_t deadline_from_now_ns)
     close_ways(ways);
 }
 
-/*
- * One message each way, until it comes through. The two ends count their attempts by themselves, so
- * each has a tag that says which direction, and rank 1 answers what came.
- */
-static void run_probe(net_self *self)
-{
-    char text[64];
-    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-        net_traffic probe = {.self = self,
-                             .peer = self->rank == 0,
-                             .tag = 50,
-                             .is_send = self->rank == 0,
-                             .count = 1,
-                             .size_bytes = 4096,
-                             .seed = 3,
-                             .deadline_ns = net_self_deadline(SECOND_NS)};
-        net_tally tally = {0};
-        net_traffic_open(&probe);
-        net_traffic_submit(&probe, 0, 1);
-        net_traffic_tally(&probe, &tally);
-        net_traffic_quiet(&probe);
-        net_traffic_check(&probe);
-        net_traffic_close(&probe);
-        if (tally.good == 1) {
-            net_say("through attempt=%d", attempt);
-            return;
-        }
-        if (tally.status != FERRY_E_DEADLINE) { /* at once: the lane is being made anew */
-            const struct timespec rest = {.tv_nsec = 50000000};
-            (void)nanosleep(&rest, NULL);
-        }
-        (void)snprintf(text, sizeof(text), "%s", ferry_status_name(tally.status));
-    }
-    net_self_fail("nothing comes through any more: %s", text);
-}
-
 static int member(int argc, char **argv)
 {
     net_self self;
     net_self_join(&self, argc, argv);
     run_cut(&self, net_argument_number(argc, argv, "transfer_ms", 30000) * 1000000);
-    if (*net_await("then") == 'p')
-        run_probe(&self);
+    if (strcmp(net_await("then"), "probe") == 0) {
+        net_self_probe(&self, self.rank == 0, 50);
+        net_say("through");
+    }
     (void)net_await("end");
     net_self_end(&self);
     net_say("ended at=%lld", (long long)net_now_ns());

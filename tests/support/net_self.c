@@ -5,10 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define END_NS INT64_C(20000000000)
 #define MILLISECOND_NS INT64_C(1000000)
+#define PROBE_NS (1000 * MILLISECOND_NS)
+#define PROBES_MAX 60
 
 _Noreturn void net_self_fail(const char *format, ...)
 {
@@ -51,17 +54,38 @@ ferry_member_info net_self_await_member(net_self *self, uint32_t rank, ferry_mem
     return member;
 }
 
+static void note_line(void *arg, ferry_log_level level, const char *line)
+{
+    net_self *self = arg;
+    if (level > FERRY_LOG_WARNING)
+        return;
+    fprintf(stderr, "  ferry in process %d: %s\n", (int)getpid(), line);
+    pthread_mutex_lock(&self->mutex);
+    self->warnings++;
+    pthread_mutex_unlock(&self->mutex);
+}
+
+size_t net_self_warnings(net_self *self)
+{
+    pthread_mutex_lock(&self->mutex);
+    size_t warnings = self->warnings;
+    pthread_mutex_unlock(&self->mutex);
+    return warnings;
+}
+
 static void make_engine(net_self *self)
 {
+    *self = (net_self){0};
+    pthread_mutex_init(&self->mutex, NULL);
+    pthread_cond_init(&self->changed, NULL);
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
     options.host_devices = 1;
     options.host_workers = 1;
+    options.log = note_line;
+    options.log_arg = self;
     ferry_error *error = NULL;
     if (ferry_engine_create(&options, &self->engine, &error) != FERRY_OK)
         net_self_fail("no engine: %s", error->message);
-    *self = (net_self){.engine = self->engine};
-    pthread_mutex_init(&self->mutex, NULL);
-    pthread_cond_init(&self->changed, NULL);
 }
 
 ferry_future *net_self_begin(net_self *self, int argc, char **argv)
@@ -282,4 +306,32 @@ void net_traffic_close(net_traffic *traffic)
     traffic->futures = NULL;
     traffic->buffer = NULL;
     traffic->before = NULL;
+}
+
+void net_self_probe(net_self *self, uint32_t peer, ferry_tag tag)
+{
+    net_tally tally = {0};
+    for (int attempt = 0; attempt < PROBES_MAX; attempt++) {
+        net_traffic probe = {.self = self,
+                             .peer = peer,
+                             .tag = tag,
+                             .is_send = self->rank < peer,
+                             .count = 1,
+                             .size_bytes = 4096,
+                             .seed = (uint32_t)tag,
+                             .deadline_ns = net_self_deadline(PROBE_NS)};
+        tally = (net_tally){0};
+        net_traffic_open(&probe);
+        net_traffic_submit(&probe, 0, 1);
+        net_traffic_tally(&probe, &tally);
+        net_traffic_quiet(&probe);
+        net_traffic_check(&probe);
+        net_traffic_close(&probe);
+        if (tally.good == 1)
+            return;
+        /* One that fails at once is not tried again at once. */
+        const struct timespec rest = {.tv_nsec = 50 * MILLISECOND_NS};
+        (void)nanosleep(&rest, NULL);
+    }
+    net_self_fail("nothing comes through to rank %u: %s", (unsigned)peer, tally.message);
 }

@@ -16,9 +16,10 @@ typedef struct net_self {
     ferry_engine *engine;
     ferry_group *group;
     uint32_t rank;
-    pthread_mutex_t mutex; /* for the next two */
+    pthread_mutex_t mutex; /* for what follows */
     pthread_cond_t changed;
     ferry_member_info members[16]; /* as on_member told them */
+    size_t warnings;               /* that ferry has logged */
 } net_self;
 
 _Noreturn void net_self_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -49,6 +50,14 @@ ferry_member_info net_self_await_member(net_self *self, uint32_t rank, ferry_mem
                                         uint64_t above);
 
 int64_t net_self_deadline(int64_t from_now_ns);
+
+size_t net_self_warnings(net_self *self);
+
+/*
+ * One message from the lower rank to the higher, tried anew until one comes through; both ends call
+ * it. Each attempt has a deadline of a second, as the other end may not be there yet.
+ */
+void net_self_probe(net_self *self, uint32_t peer, ferry_tag tag);
 
 /* ---- many messages of one direction, each in a slot of its own ---- */
 

@@ -606,13 +606,18 @@ Test(net_store_faults, what_a_power_cut_tears_goes_at_the_next_boot)
     const uint64_t version = store_put(&rig.clients[0], "whole", "value", NULL);
     (void)store_put(&rig.clients[0], "cut", "a longer value", NULL);
     CHECK(truncate(path_of("keys/cut"), 60) == 0);
+    (void)store_put(&rig.clients[0], "block", "a block that never came", NULL);
+    const int block = open(path_of("keys/block"), O_WRONLY | O_CLOEXEC);
+    CHECK(pwrite(block, zeros, 8, 70) == 8);
+    (void)close(block);
+    CHECK(store_get(&rig.clients[0], "block", NULL) == FERRY_E_STORE);
     write_file("keys/empty", "", 0);
     write_file("keys/zeros", zeros, sizeof zeros);
     write_file("keys/foreign", "not the store's", 15);
     CHECK(store_get(&rig.clients[0], "cut", NULL) == FERRY_E_STORE);
     fry_store_close(rig.clients[0].store);
     open_rig(1); /* in the same boot nobody but a stranger tears files */
-    CHECK(count_files("keys") == 5);
+    CHECK(count_files("keys") == 6);
     fry_store_close(rig.clients[0].store);
     const int fd = open(path_of("state"), O_RDWR | O_CLOEXEC);
     const uint64_t versions[FRY_DISK_GROUPS] = {0};
