@@ -72,6 +72,7 @@ static void request_is_done(fry_group_request *request, ferry_status status, fry
 {
     fry_errand *errand = request->arg;
     errand->is_on = false;
+    fry_group_refresh(errand->group);
     fry_errand_end(errand, status, error != NULL ? fry_error_retain(error) : NULL, value,
                    value_bytes, version);
 }
@@ -289,9 +290,12 @@ void ferry_group_release(ferry_group *group)
 {
     if (group == NULL || fry_engine_check(group->engine) != FERRY_OK)
         return;
+    ferry_engine *engine = group->engine;
     group->release.sort = FRY_ERRAND_RELEASE;
     group->release.group = group;
-    fry_members_push(fry_load_acquire(&group->engine->members), &group->release);
+    fry_engine_retain(engine); /* after a shutdown the push frees the group, and that the engine */
+    fry_members_push(fry_load_acquire(&engine->members), &group->release);
+    fry_engine_unretain(engine, 1);
 }
 
 /* ---- asking ---- */

@@ -62,6 +62,7 @@ ferry_group *fry_group_create(fry_members *members, const ferry_group_options *o
     group->engine = engine;
     group->members = members;
     group->rank = FERRY_RANK_ANY;
+    group->stop_step = UINT64_MAX;
     group->options = *o;
     char *at = group->text;
     group->options.store = keep(&at, o->store);
@@ -124,11 +125,14 @@ static void describe(const ferry_group *group, uint32_t rank, ferry_member_info 
     info->pid = member->pid;
 }
 
-/* What ferry_group_member answers; leases are renewed without anybody being told. */
-static void refresh(ferry_group *group)
+/* Leases are renewed without anybody being told. */
+void fry_group_refresh(ferry_group *group)
 {
+    if (group->net == NULL || group->news == NULL)
+        return;
+    fry_store_release(&group->stop_step, fry_group_stop_step(group->net));
     int64_t now_ns = fry_reactor_now_ns(&group->members->reactor);
-    if (group->net == NULL || group->news == NULL || now_ns - group->refreshed_ns < REFRESH_NS)
+    if (now_ns - group->refreshed_ns < REFRESH_NS)
         return;
     group->refreshed_ns = now_ns;
     (void)pthread_mutex_lock(&group->lock);
@@ -392,7 +396,8 @@ static void close_net(ferry_group *group)
             fry_link_remove(group->routes[i].link);
         group->routes[i].link = NULL;
     }
-    fry_links_close(group->links);
+    if (group->links != NULL)
+        fry_links_close(group->links);
     group->links = NULL;
     fry_group *net = group->net;
     group->net = NULL;
@@ -400,7 +405,7 @@ static void close_net(ferry_group *group)
     for (fry_errand *errand = group->errands; errand != NULL; errand = errand->next) {
         bool is_dropped = errand->is_on;
         errand->is_on = false;
-        if (is_dropped)
+        if (is_dropped || errand->sort == FRY_ERRAND_JOIN)
             fry_errand_end(errand, FERRY_E_CANCELLED, NULL, NULL, 0, 0);
         else if (errand->sort == FRY_ERRAND_LEAVE)
             fry_errand_end(errand, FERRY_OK, NULL, NULL, 0, 0);
@@ -453,7 +458,7 @@ size_t fry_groups_step(fry_members *members)
             fry_group_end(group, FERRY_E_SHUTDOWN);
         while (fry_load_relaxed(&group->life) == FRY_GROUP_LEAVING && leave(group))
             done++;
-        refresh(group);
+        fry_group_refresh(group);
         bool is_over = fry_load_relaxed(&group->life) == FRY_GROUP_OVER;
         if (is_over)
             answer_late(group);
@@ -501,6 +506,13 @@ int32_t ferry_group_rank(const ferry_group *group)
 uint32_t ferry_group_size(const ferry_group *group)
 {
     return ferry_group_rank(group) != FERRY_RANK_ANY ? group->size : 0;
+}
+
+uint64_t ferry_group_stop_step(const ferry_group *group)
+{
+    if (group == NULL || fry_engine_check(group->engine) != FERRY_OK)
+        return UINT64_MAX;
+    return fry_load_acquire(&group->stop_step);
 }
 
 /* FERRY_OK: the tables are there. */

@@ -169,6 +169,7 @@ struct ferry_group {
     uint32_t life; /* fry_group_life; atomic, written by the role's holder */
     int32_t rank;  /* final once HERE, as size and routes */
     uint32_t size;
+    uint64_t stop_step; /* atomic */
     fry_route *routes;
     pthread_mutex_t lock; /* news[].info; nobody waits with it */
     fry_member_news *news;
@@ -203,6 +204,9 @@ void fry_group_begin(fry_members *members, ferry_group *group, bool is_over);
 
 /* And to leave, if it has not. */
 void fry_group_end(ferry_group *group, ferry_status status);
+
+/* Takes what net/group.h knows of its members and of the step to stop after, for any thread. */
+void fry_group_refresh(ferry_group *group);
 
 /* The join's future has resolved. */
 void fry_group_join_is_over(ferry_group *group);

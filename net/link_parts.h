@@ -91,6 +91,8 @@ struct fry_links {
     fry_link_place place; /* the port's */
     fry_watch port;
     bool is_port_watched;
+    bool has_rested;
+    int64_t rested_ns;
     fry_timer port_timer;   /* accepts again */
     fry_timer settle_timer; /* looks again at callers that wait */
     fry_link_peer *peers;

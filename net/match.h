@@ -42,6 +42,8 @@ typedef struct fry_reason {
     uint64_t op;
 } fry_reason;
 
+#define FRY_SMALL_BYTES 32 /* of data that a record has room for itself */
+
 typedef struct fry_chunk fry_chunk;
 typedef struct fry_record fry_record;
 
@@ -57,8 +59,11 @@ struct fry_record {
     fry_message *receive;        /* who has it; NULL: nobody yet */
     fry_record *next, *previous; /* of the unexpected of its tag; or of what it waits in */
     void *token;                 /* to be pulled or dropped, or NULL */
-    fry_chunk *data;             /* its data, or its fault */
-    fry_reason reason;           /* POISON */
+    fry_chunk *data;             /* its data, or its fault; NULL: there is none, or it is here: */
+    union {
+        fry_reason reason; /* POISON */
+        uint8_t small[FRY_SMALL_BYTES];
+    };
 };
 
 /* Of one tag. */

@@ -128,6 +128,8 @@ bool fry_peer_enter(fry_peer *peer, fry_message *message)
 
 void fry_peer_ready(fry_message *message)
 {
+    if (fry_unlikely(message->flags & FRY_MESSAGE_OLD))
+        return; /* from within fry_peer_detach, which will come to it */
     message->state = FRY_MESSAGE_READY;
     if (message->is_send)
         fry_send_start(message);
@@ -189,17 +191,22 @@ void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel)
     fry_sends_start_waiting(peer);
 }
 
+/* After all answers that can be given. If there is no control for it the other end hears by the
+ * channel's end. */
+static void say_bye(fry_peer_lane *lane)
+{
+    fry_wire_header header = {.kind = FRY_WIRE_BYE, .number = lane->send_number};
+    fry_lane_answer(lane);
+    (void)fry_lane_send(lane, &header);
+}
+
 void fry_peer_bye(fry_peer *peer)
 {
     fry_peer_lane *lane = peer->lane;
     if (lane == NULL || lane->state != FRY_LANE_ATTACHED)
         return;
-    fry_lane_answer(lane);
-    if (lane->state != FRY_LANE_ATTACHED)
-        return;
-    fry_wire_header header = {.kind = FRY_WIRE_BYE, .number = lane->send_number};
     lane->state = FRY_LANE_LEAVING;
-    (void)fry_lane_send(lane, &header);
+    say_bye(lane);
 }
 
 /* All that is open is of a lane that is over from now on. */
@@ -225,9 +232,15 @@ fry_peer_lane *fry_peer_detach(fry_peer *peer, ferry_status status, const fry_fa
                                fry_channel **channel_p)
 {
     fry_peer_lane *lane = peer->lane;
-    fry_peer_bye(peer);
-    if (lane != NULL)
+    if (lane != NULL) {
+        fry_lane_state old = lane->state;
+        lane->state = fry_lane_is_live(lane) ? FRY_LANE_ENDING : FRY_LANE_OVER;
+        if (old == FRY_LANE_ATTACHED)
+            say_bye(lane);
+        else
+            fry_lane_answer(lane);
         lane->state = FRY_LANE_OVER;
+    }
     if (channel_p != NULL)
         *channel_p = lane != NULL ? lane->channel : NULL;
     make_old(peer);

@@ -33,9 +33,9 @@ void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_native_er
             copy_text(fault->message + at + 2, sizeof(fault->message) - at - 2, error->message);
         }
     }
-    bool is_attached = lane->state != FRY_LANE_NEW;
+    bool is_told = lane->state == FRY_LANE_ATTACHED || lane->state == FRY_LANE_LEAVING;
     lane->state = FRY_LANE_FAILED;
-    if (!is_attached)
+    if (!is_told)
         return;
     fry_peer *peer = lane->peer;
     fault->rank = peer->options.rank;

@@ -144,6 +144,11 @@ bool fry_lane_store(fry_peer_lane *lane, fry_record *record, const void *data, s
 {
     fry_chunk **end = &record->data;
     const uint8_t *from = data;
+    if (size_bytes <= FRY_SMALL_BYTES) {
+        if (size_bytes > 0)
+            memcpy(record->small, from, size_bytes);
+        return true;
+    }
     while (size_bytes > 0) {
         fry_chunk *chunk = take_chunk(lane);
         if (chunk == NULL)
@@ -162,6 +167,11 @@ bool fry_lane_store(fry_peer_lane *lane, fry_record *record, const void *data, s
 void fry_lane_load(const fry_record *record, void *memory, size_t size_bytes)
 {
     uint8_t *to = memory;
+    if (record->data == NULL) {
+        if (size_bytes > 0)
+            memcpy(to, record->small, size_bytes);
+        return;
+    }
     for (const fry_chunk *chunk = record->data; size_bytes > 0; chunk = chunk->next) {
         size_t part = size_bytes < sizeof(chunk->bytes) ? size_bytes : sizeof(chunk->bytes);
         memcpy(to, chunk->bytes, part);

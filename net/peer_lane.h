@@ -73,6 +73,7 @@ typedef enum fry_lane_state {
     FRY_LANE_NEW = 0,
     FRY_LANE_ATTACHED,
     FRY_LANE_LEAVING, /* said BYE: launches nothing more */
+    FRY_LANE_ENDING,  /* is being detached, and sends what it owes */
     FRY_LANE_FAILED,  /* to be detached */
     FRY_LANE_OVER,    /* was detached */
 } fry_lane_state;
@@ -175,7 +176,7 @@ static inline void fry_list_take(fry_message *message)
 
 static inline bool fry_lane_is_live(const fry_peer_lane *lane)
 {
-    return lane->state == FRY_LANE_ATTACHED || lane->state == FRY_LANE_LEAVING;
+    return lane->state >= FRY_LANE_ATTACHED && lane->state <= FRY_LANE_ENDING;
 }
 
 static inline bool fry_lane_has_slot(const fry_peer_lane *lane)

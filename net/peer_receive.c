@@ -169,6 +169,7 @@ static void meet_ghost(fry_peer_lane *lane, fry_record *record, fry_message *gho
     fry_fault_of_ghost(ghost, &fault);
     uint64_t op = ghost->op;
     lane->peer->receive_count--;
+    fry_list_take(ghost); /* its end is this function's */
     reject(lane, record, op, &fault);
     fry_message_make_quiet(ghost);
 }
@@ -221,7 +222,6 @@ static fry_record *keep(fry_peer_lane *lane, const fry_wire_header *header,
     bool is_kept = true;
     if (header->kind == FRY_WIRE_PULLED) {
         record->token = arrival->token;
-        lane->by_slot[header->slot] = record;
     } else if (header->kind == FRY_WIRE_EAGER) {
         is_kept = fry_lane_store(lane, record, arrival->data, arrival->size_bytes);
     } else if (header->kind != FRY_WIRE_BYE) {
@@ -236,8 +236,11 @@ static fry_record *keep(fry_peer_lane *lane, const fry_wire_header *header,
     return NULL;
 }
 
-/* A message launched before is not to be pulled any more, if it is not being so. Between the two
- * the slot was its own: the launcher frees it after the answer, which has not been given. */
+/*
+ * A message launched before is not to be pulled any more, if it is not being so. What by_slot has
+ * is that message: the launcher gives the slot to another only after this one's answer, so launches
+ * it after the recall, and by_slot knows nothing of what waits in the stash for its turn.
+ */
 static void recall(fry_peer_lane *lane, uint32_t slot, const fry_reason *reason)
 {
     fry_record *record = lane->by_slot[slot];
@@ -267,6 +270,8 @@ static void process(fry_peer_lane *lane, fry_record *record)
         fry_lane_fail(lane, FERRY_E_DEAD, NULL, "the member left");
         return;
     }
+    if (record->token != NULL)
+        lane->by_slot[record->slot] = record;
     fry_message *message = fry_match_find(receives, record->tag, record->ahead);
     if (message == NULL) {
         if (!fry_match_keep(receives, record))

@@ -134,8 +134,9 @@ static void launch(fry_peer_lane *lane, fry_message *message)
     post_is_over(message);
 }
 
-/* What stands for a message that failed. Its text is counted as a message of the window, of which
- * it takes one chunk; where that is full it goes without. There are a slot and a control. */
+/* What stands for a message that failed, which the caller makes quiet after it. Its text is counted
+ * as a message of the window, of which it takes one chunk; where that is full it goes without.
+ * There are a slot and a control. */
 static void launch_poison(fry_peer_lane *lane, fry_message *message, const fry_fault *fault)
 {
     fry_wire_header header = {.kind = FRY_WIRE_POISON, .tag = message->tag, .op = message->op};
@@ -148,6 +149,7 @@ static void launch_poison(fry_peer_lane *lane, fry_message *message, const fry_f
     set_slot(lane, header.slot, NULL, is_in_window, 0);
     header.number = lane->send_number++;
     header.ahead = fry_match_launch(&lane->peer->sends, message);
+    fry_list_take(message); /* nobody else ends it */
     (void)fry_lane_send(lane, &header);
 }
 

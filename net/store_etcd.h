@@ -17,7 +17,7 @@
 #define FRY_ETCD_ENDPOINT_BYTES 288
 #define FRY_ETCD_ANSWER_BYTES ((size_t)1 << 20)      /* of most answers */
 #define FRY_ETCD_PAGE_ANSWER_BYTES ((size_t)8 << 20) /* of a page of a list, and a watch's line */
-#define FRY_ETCD_PATIENCE_MS 4000                    /* with an attempt */
+#define FRY_ETCD_PATIENCE_MS 3000                    /* with an attempt */
 
 typedef struct fry_etcd fry_etcd;
 typedef struct fry_etcd_call fry_etcd_call;
@@ -219,7 +219,7 @@ void fry_etcd_list_cancel(fry_etcd_list *list);
 void fry_etcd_watch_start(fry_store *store, fry_store_watch *watch);
 void fry_etcd_watch_stop(fry_store_watch *watch);
 
-/* Streams from this endpoint are not to be relied on any more. */
+/* Watches that rely on this endpoint take another. */
 void fry_etcd_watches_break(fry_etcd *etcd, unsigned endpoint);
 
 /* Lists anew what has been silent for long while the store went on. */

@@ -323,7 +323,10 @@ static void forget_socket(fry_etcd_socket *socket)
     fry_free(etcd->memory, socket, sizeof *socket);
 }
 
-/* -1 has libcurl give the transfer up. */
+/*
+ * Always 0: another answer ends all of libcurl's work for good. A socket that can't be watched for
+ * want of memory is one that nothing comes from, until its attempt has taken too long.
+ */
 static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *mine)
 {
     fry_etcd *etcd = arg;
@@ -341,7 +344,7 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void 
     } else {
         socket = fry_alloc(etcd->memory, sizeof *socket, _Alignof(fry_etcd_socket));
         if (socket == NULL)
-            return -1;
+            return 0;
         *socket = (fry_etcd_socket){.watch = {.fd = fd, .fn = socket_is_ready, .arg = socket},
                                     .etcd = etcd};
         TAILQ_INSERT_TAIL(&etcd->sockets, socket, entry);
@@ -354,7 +357,6 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void 
     if (fry_poller_add(&etcd->reactor->poller, &socket->watch, events) != FERRY_OK) {
         (void)fry_curl.curl_multi_assign(etcd->multi, fd, NULL);
         forget_socket(socket);
-        return -1;
     }
     return 0;
 }

@@ -224,32 +224,33 @@ fry_etcd_read fry_etcd_read_page(const fry_memory *memory, const char *text, siz
 
 /* ---- changes ---- */
 
-static fry_etcd_read read_found(const fry_memory *memory, const json_t *root, fry_etcd_kv *found)
+static fry_etcd_read read_response(const fry_memory *memory, const json_t *response,
+                                   fry_etcd_verdict *verdict)
 {
-    const json_t *responses, *range, *kvs;
+    const json_t *range, *deletion, *kvs;
 
-    if (!read_array(root, "responses", &responses))
-        return FRY_ETCD_GARBLED;
-    const json_t *first = json_array_get(responses, 0);
-    if (first == NULL)
-        return FRY_ETCD_READ;
-    if (!read_object(first, "response_range", &range) || !read_array(range, "kvs", &kvs))
+    if (!read_object(response, "response_range", &range) || !read_array(range, "kvs", &kvs) ||
+        !read_object(response, "response_delete_range", &deletion) ||
+        (deletion != NULL && !read_number(deletion, "deleted", &verdict->deleted)))
         return FRY_ETCD_GARBLED;
     const json_t *kv = json_array_get(kvs, 0);
-    return kv != NULL ? read_kv(memory, kv, found) : FRY_ETCD_READ;
+    return kv != NULL ? read_kv(memory, kv, &verdict->found) : FRY_ETCD_READ;
 }
 
 fry_etcd_read fry_etcd_read_verdict(const fry_memory *memory, const char *text, size_t bytes,
                                     fry_etcd_verdict *verdict)
 {
     fry_etcd_read read = FRY_ETCD_GARBLED;
+    const json_t *responses;
     json_t *root = parse(text, bytes);
 
     *verdict = (fry_etcd_verdict){0};
+    /* A txn of ours has one response always, and a header. */
     if (root != NULL && read_header(root, &verdict->revision) && verdict->revision != 0 &&
         read_flag(root, "succeeded", &verdict->has_succeeded) &&
-        read_number(root, "deleted", &verdict->deleted))
-        read = read_found(memory, root, &verdict->found);
+        read_array(root, "responses", &responses) && json_array_size(responses) == 1 &&
+        json_is_object(json_array_get(responses, 0)))
+        read = read_response(memory, json_array_get(responses, 0), verdict);
     json_decref(root);
     return read;
 }
@@ -512,23 +513,26 @@ static json_t *make_change(const fry_etcd_change *change)
     return NULL;
 }
 
-char *fry_etcd_write_change(const fry_etcd_change *change)
-{
-    return dump(make_change(change));
-}
-
 char *fry_etcd_write_txn(const fry_etcd_change *change)
 {
+    static const struct {
+        const char *target, *result, *field;
+        uint64_t more;
+    } conditions[] = {
+        [FRY_ETCD_IF_CREATED_AT] = {"CREATE", "EQUAL", "create_revision", 0},
+        [FRY_ETCD_IF_CHANGED_AT] = {"MOD", "EQUAL", "mod_revision", 0},
+        [FRY_ETCD_IF_NOT_CHANGED_AFTER] = {"MOD", "LESS", "mod_revision", 1},
+    };
+    const __typeof__(conditions[0]) *is = &conditions[change->condition];
     const size_t key_bytes = strlen(change->key);
 
     /* An object that could not be made is NULL, and json_pack gives NULL for that as well. */
-    return dump(
-        json_pack("{s:[{s:o,s:s,s:s,s:o}],s:[{s:o}],s:[{s:{s:o}}]}", "compare", "key",
-                  base64(change->key, key_bytes), "target", change->is_by_create ? "CREATE" : "MOD",
-                  "result", "EQUAL", change->is_by_create ? "create_revision" : "mod_revision",
-                  number(change->revision), "success",
-                  change->is_deletion ? "request_delete_range" : "request_put", make_change(change),
-                  "failure", "request_range", "key", base64(change->key, key_bytes)));
+    return dump(json_pack("{s:[{s:o,s:s,s:s,s:o}],s:[{s:o}],s:[{s:{s:o}}]}", "compare", "key",
+                          base64(change->key, key_bytes), "target", is->target, "result",
+                          is->result, is->field, number(change->revision + is->more), "success",
+                          change->is_deletion ? "request_delete_range" : "request_put",
+                          make_change(change), "failure", "request_range", "key",
+                          base64(change->key, key_bytes)));
 }
 
 char *fry_etcd_write_watch(const char *prefix, uint64_t from_revision)

@@ -56,7 +56,7 @@ typedef struct fry_etcd_page {
 typedef struct fry_etcd_verdict {
     uint64_t revision;
     bool has_succeeded;
-    uint64_t deleted; /* of a plain delete */
+    uint64_t deleted; /* by the first response */
     fry_etcd_kv found;
 } fry_etcd_verdict;
 
@@ -82,7 +82,7 @@ fry_etcd_read fry_etcd_read_page(const fry_memory *memory, const char *text, siz
                                  fry_etcd_page *page);
 void fry_etcd_page_release(const fry_memory *memory, fry_etcd_page *page);
 
-/* Of put, delete and txn; `found` is what the range of the first response gave. */
+/* Of a txn; `found` is what the range of the first response gave. */
 fry_etcd_read fry_etcd_read_verdict(const fry_memory *memory, const char *text, size_t bytes,
                                     fry_etcd_verdict *verdict);
 
@@ -115,20 +115,24 @@ typedef struct fry_etcd_range {
 
 char *fry_etcd_write_range(const fry_etcd_range *range);
 
+/* What a change depends on. Of a key that is not there both revisions are 0. */
+typedef enum fry_etcd_condition {
+    FRY_ETCD_IF_CREATED_AT,
+    FRY_ETCD_IF_CHANGED_AT,
+    FRY_ETCD_IF_NOT_CHANGED_AFTER,
+} fry_etcd_condition;
+
 typedef struct fry_etcd_change {
     const char *key;
     const void *value; /* NULL with is_deletion */
     size_t value_bytes;
     uint64_t lease; /* 0: none */
     bool is_deletion;
-    bool is_by_create; /* compares the revision it was created at, 0: it is absent; else changed */
+    fry_etcd_condition condition;
     uint64_t revision;
 } fry_etcd_change;
 
-/* Makes a change whatever is there, by kv/put or kv/deleterange. */
-char *fry_etcd_write_change(const fry_etcd_change *change);
-
-/* Makes a change if what is there is of `revision`, else gives what is there, by kv/txn. */
+/* A change on its condition, else what is there, by kv/txn. */
 char *fry_etcd_write_txn(const fry_etcd_change *change);
 
 char *fry_etcd_write_watch(const char *prefix, uint64_t from_revision);

@@ -2,17 +2,25 @@
 /*
  * Requests. An attempt that failed is made again, at the next endpoint, until the deadline.
  *
- * An attempt whose answer was lost may have been carried out, or be yet. CREATE, SWAP and DELETE of
- * a version are transactions that compare first and else give what is there: to repeat one is to
- * look, in one step, so it never happens twice. If it finds what it would have put, with the same
- * value and lease, it takes that for its own. Should another have put the very same without a lease
- * (a lease is one store's), both hear FERRY_OK: who must know who won says in the value who it is.
- * A number of its own for each attempt would have to be kept in etcd beside the key, seen by every
- * watch and to be cleared away by somebody; that was not worth it. A DELETE finds nothing, and
- * takes that for its own work.
+ * An attempt whose answer was lost may have been carried out, or be yet, when whoever stood still
+ * goes on. So all that changes anything is a transaction that compares first and else gives what is
+ * there: to repeat one is to look, in one step, and only one of its attempts can take effect.
  *
- * A DELETE of whatever is there has nothing to compare, so it is not repeated as it is: it looks,
- * and then deletes the key as of its creation. One that was created since it was begun stays.
+ *  CREATE  the key is not there
+ *  SWAP, DELETE of a version  the key is of that version, which it will never be again
+ *  PUT, DELETE of anything  the key was not changed since the request began; if it was, then since
+ *          that answer, and so on. Without that a late first attempt would undo what was put after
+ *          the second
+ *
+ * What stands there with the same value and lease as was to be put is taken for the request's own,
+ * if an answer was lost. Should another have put the very same without a lease (a lease is one
+ * store's), both hear FERRY_OK: who must know who won says in the value who it is. A number of its
+ * own for each attempt would have to be kept in etcd beside the key, seen by every watch and to be
+ * cleared away by somebody; that was not worth it. For a DELETE "not there", or created since, is
+ * its own work.
+ *
+ * What is left: a first attempt at a CREATE or PUT that comes that late, after the second was
+ * answered and the key deleted again, brings it back. With a lease that has ended it can't.
  */
 #include "net/store_etcd.h"
 
@@ -26,12 +34,11 @@ struct fry_etcd_request {
     fry_etcd *etcd;
     fry_store_request *request;
     TAILQ_ENTRY(fry_etcd_request) entry; /* while it is queued */
-    bool is_queued, is_uncertain, is_looking;
+    bool is_queued, is_uncertain;
     unsigned failures, strange;
     uint64_t lease;
-    uint64_t begun_revision;   /* no key of a later creation was there when it began */
-    uint64_t created_revision; /* of what a DELETE of anything is to delete; 0: anything */
-    fry_timer timer;           /* of the next attempt */
+    uint64_t known_revision; /* what PUT and DELETE find changed later they have not seen */
+    fry_timer timer;         /* of the next attempt */
     fry_etcd_call call;
     fry_etcd_list list;
     fry_etcd_kv *kvs;
@@ -187,62 +194,68 @@ static bool is_own(const fry_etcd_request *mine, const fry_etcd_kv *found)
             memcmp(found->entry.value, request->value, request->value_bytes) == 0);
 }
 
-/* The comparison said no, and `found` is why. */
-static void was_other(fry_etcd_request *mine, const fry_etcd_kv *found)
+/* Somebody changed the key since it was last known how far etcd is. */
+static void attempt_later(fry_etcd_request *mine, uint64_t revision)
+{
+    const bool is_news = revision > mine->known_revision;
+
+    mine->known_revision = revision;
+    if (is_news)
+        attempt(mine);
+    else
+        try_again(mine);
+}
+
+/* The condition was not met, as nothing is there. */
+static void was_absent(fry_etcd_request *mine)
+{
+    const fry_store_request *request = mine->request;
+
+    if (request->verb == FRY_STORE_CREATE || request->verb == FRY_STORE_PUT ||
+        (request->verb == FRY_STORE_DELETE && request->version == 0))
+        try_again(mine); /* of those that is no answer: what is absent meets the condition */
+    else if (mine->request->verb == FRY_STORE_DELETE && mine->is_uncertain)
+        finish_one(mine, FERRY_OK, NULL, NULL);
+    else
+        finish_one(mine, FERRY_E_NOT_FOUND, NULL, NULL);
+}
+
+/* The condition was not met, and `found` is why. */
+static void was_other(fry_etcd_request *mine, const fry_etcd_kv *found, uint64_t revision)
 {
     const bool is_deletion = mine->request->verb == FRY_STORE_DELETE;
 
-    if (found->entry.key == NULL) {
-        if (is_deletion && mine->is_uncertain)
-            finish_one(mine, FERRY_OK, NULL, NULL);
-        else if (mine->request->verb == FRY_STORE_CREATE)
-            try_again(mine); /* there, says the comparison; not there, says the range: no etcd */
-        else
-            finish_one(mine, FERRY_E_NOT_FOUND, NULL, NULL);
-    } else if (!is_deletion && is_own(mine, found)) {
+    if (found->entry.key == NULL)
+        was_absent(mine);
+    else if (!is_deletion && is_own(mine, found))
         finish_written(mine, found->entry.version);
-    } else if (mine->created_revision != 0) {
-        /* Somebody else deleted it, and it was created anew. */
+    else if (is_deletion && mine->request->version == 0 && mine->is_uncertain &&
+             mine->known_revision != 0 && found->create_revision > mine->known_revision)
         finish_one(mine, FERRY_OK, NULL, NULL);
-    } else {
+    else if (mine->request->verb == FRY_STORE_PUT || (is_deletion && mine->request->version == 0))
+        attempt_later(mine, revision);
+    else
         finish_one(mine, FERRY_E_CHANGED, &found->entry, NULL);
-    }
 }
 
 static void take_verdict(fry_etcd_request *mine)
 {
     const fry_memory *memory = mine->etcd->memory;
     fry_etcd_verdict verdict;
-    const bool is_plain_delete = strcmp(mine->call.path, "/v3/kv/deleterange") == 0;
 
     if (!was_read(mine, fry_etcd_read_verdict(memory, mine->call.answer, mine->call.answer_bytes,
                                               &verdict)))
         return;
     fry_etcd_revision_is(mine->etcd, verdict.revision);
-    if (is_plain_delete && verdict.deleted == 0)
-        finish_one(mine, FERRY_E_NOT_FOUND, NULL, NULL);
-    else if (mine->request->verb == FRY_STORE_PUT)
+    if (!verdict.has_succeeded)
+        was_other(mine, &verdict.found, verdict.revision);
+    else if (mine->request->verb != FRY_STORE_DELETE)
         finish_written(mine, verdict.revision);
-    else if (!is_plain_delete && !verdict.has_succeeded)
-        was_other(mine, &verdict.found);
-    else if (mine->request->verb == FRY_STORE_DELETE)
+    else if (verdict.deleted > 0 || mine->is_uncertain)
         finish_one(mine, FERRY_OK, NULL, NULL);
     else
-        finish_written(mine, verdict.revision);
+        finish_one(mine, FERRY_E_NOT_FOUND, NULL, NULL);
     fry_etcd_kv_release(memory, &verdict.found);
-}
-
-static void take_look(fry_etcd_request *mine, const fry_etcd_kv *found)
-{
-    mine->is_looking = false;
-    if (found == NULL) {
-        finish_one(mine, mine->is_uncertain ? FERRY_OK : FERRY_E_NOT_FOUND, NULL, NULL);
-    } else if (mine->is_uncertain && found->create_revision > mine->begun_revision) {
-        finish_one(mine, FERRY_OK, NULL, NULL);
-    } else {
-        mine->created_revision = found->create_revision;
-        attempt(mine);
-    }
 }
 
 static void take_entry(fry_etcd_request *mine)
@@ -257,8 +270,6 @@ static void take_entry(fry_etcd_request *mine)
     const fry_etcd_kv *found = page.count > 0 ? &page.kvs[0] : NULL;
     if (page.foreign > 0)
         fail(mine, FERRY_E_STORE, "what is there is no value of ferry's");
-    else if (mine->request->verb == FRY_STORE_DELETE)
-        take_look(mine, found);
     else if (found != NULL)
         finish_one(mine, FERRY_OK, &found->entry, NULL);
     else
@@ -272,7 +283,7 @@ static void call_is_over(fry_etcd_call *call)
 
     if (call->outcome != FRY_ETCD_ANSWERED)
         was_not_answered(mine, call);
-    else if (strcmp(call->path, "/v3/kv/range") == 0)
+    else if (mine->request->verb == FRY_STORE_GET)
         take_entry(mine);
     else
         take_verdict(mine);
@@ -355,61 +366,60 @@ static void post(fry_etcd_request *mine, const char *path, char *body)
     fry_etcd_call_start(mine->etcd, &mine->call, body);
 }
 
-static void look(fry_etcd_request *mine)
+static void ask_for_entry(fry_etcd_request *mine)
 {
     const char *key = mine->request->key;
+    const fry_etcd_range range = {.key = key, .key_bytes = strlen(key)};
 
-    post(mine, "/v3/kv/range",
-         fry_etcd_write_range(&(fry_etcd_range){.key = key, .key_bytes = strlen(key)}));
+    post(mine, "/v3/kv/range", fry_etcd_write_range(&range));
 }
 
-static void attempt_deletion(fry_etcd_request *mine)
+static void ask_for_list(fry_etcd_request *mine)
 {
-    const fry_etcd_change change = {
-        .key = mine->request->key,
-        .is_deletion = true,
-        .is_by_create = mine->created_revision != 0,
-        .revision = mine->created_revision != 0 ? mine->created_revision : mine->request->version,
-    };
+    const char *prefix = mine->request->key;
 
-    if (change.revision != 0)
-        post(mine, "/v3/kv/txn", fry_etcd_write_txn(&change));
-    else if (mine->is_uncertain || mine->begun_revision == 0)
-        look(mine);
-    else
-        post(mine, "/v3/kv/deleterange", fry_etcd_write_change(&change));
+    mine->list.fn = list_has_come;
+    mine->list.arg = mine;
+    fry_etcd_list_start(mine->etcd, &mine->list, prefix != NULL ? prefix : "");
 }
 
-static void attempt(fry_etcd_request *mine)
+static void ask_for_change(fry_etcd_request *mine)
 {
     const fry_store_request *request = mine->request;
-    const fry_etcd_change change = {
+    fry_etcd_change change = {
         .key = request->key,
         .value = request->value,
         .value_bytes = request->value_bytes,
         .lease = mine->lease,
-        .is_by_create = request->verb == FRY_STORE_CREATE,
-        .revision = request->verb == FRY_STORE_SWAP ? request->version : 0,
+        .is_deletion = request->verb == FRY_STORE_DELETE,
     };
 
-    switch (request->verb) {
+    if (request->verb == FRY_STORE_CREATE) {
+        change.condition = FRY_ETCD_IF_CREATED_AT; /* revision 0 */
+    } else if (request->verb == FRY_STORE_SWAP || (change.is_deletion && request->version != 0)) {
+        change.condition = FRY_ETCD_IF_CHANGED_AT;
+        change.revision = request->version;
+    } else {
+        change.condition = FRY_ETCD_IF_NOT_CHANGED_AFTER;
+        change.revision = mine->known_revision;
+    }
+    post(mine, "/v3/kv/txn", fry_etcd_write_txn(&change));
+}
+
+static void attempt(fry_etcd_request *mine)
+{
+    switch (mine->request->verb) {
     case FRY_STORE_GET:
-        look(mine);
-        break;
-    case FRY_STORE_PUT:
-        post(mine, "/v3/kv/put", fry_etcd_write_change(&change));
-        break;
-    case FRY_STORE_CREATE:
-    case FRY_STORE_SWAP:
-        post(mine, "/v3/kv/txn", fry_etcd_write_txn(&change));
-        break;
-    case FRY_STORE_DELETE:
-        attempt_deletion(mine);
+        ask_for_entry(mine);
         break;
     case FRY_STORE_LIST:
-        mine->list.fn = list_has_come;
-        mine->list.arg = mine;
-        fry_etcd_list_start(mine->etcd, &mine->list, request->key != NULL ? request->key : "");
+        ask_for_list(mine);
+        break;
+    case FRY_STORE_PUT:
+    case FRY_STORE_CREATE:
+    case FRY_STORE_SWAP:
+    case FRY_STORE_DELETE:
+        ask_for_change(mine);
         break;
     }
 }
@@ -422,7 +432,7 @@ static void pump(fry_etcd *etcd)
         TAILQ_REMOVE(&etcd->queued, mine, entry);
         mine->is_queued = false;
         etcd->running_requests++;
-        mine->begun_revision = etcd->revision;
+        mine->known_revision = etcd->revision;
         attempt(mine);
     }
 }

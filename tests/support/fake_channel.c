@@ -299,14 +299,20 @@ static void fake_destroy(fry_channel *channel)
     assert(end_->is_open);
     end_->is_open = false;
     cut(end_->wire);
-    /* Nothing touches either end's memory for this one any more. */
+    /* What the other end has the token of stays its own; the rest goes. */
     for (parcel *p = end_->wire->parcels, *next; p != NULL; p = next) {
         next = p->next;
-        bool is_mine = p->from == end_->index;
-        bool is_to_me = to_of(end_->wire, p) == end_->index;
-        if (p->state == PARCEL_PULLING || p->state == PARCEL_ARRIVED ||
-            (is_mine && p->state != PARCEL_PULLED) || is_to_me)
+        bool is_to_other = to_of(end_->wire, p) != end_->index;
+        if (is_to_other && (p->state == PARCEL_ARRIVED || p->state == PARCEL_PULLING)) {
+            if (p->copy == NULL) {
+                p->copy = get_memory(p->size_bytes);
+                memcpy(p->copy, p->data, p->size_bytes);
+                p->data = p->copy;
+            }
+            p->post = NULL;
+        } else {
             remove_parcel(end_->wire, p);
+        }
     }
 }
 

@@ -168,6 +168,7 @@ void rig_join(group_rig *rig, size_t index, const fry_group_options *options)
     if (status != FERRY_OK)
         (void)fprintf(stderr, "%s\n", error->public_.message);
     RIG_CHECK(status == FERRY_OK);
+    member->faulty = faulty_store_put(member->group->store);
 }
 
 static bool all_joined(void *arg)

@@ -9,6 +9,7 @@
 
 #include "net/group_state.h"
 #include "tests/support/failing_allocator.h"
+#include "tests/support/faulty_store.h"
 #include "tests/support/stepped_clock.h"
 
 #include <stdio.h>
@@ -40,6 +41,7 @@ typedef struct rig_member {
     group_rig *rig;
     fry_reactor *reactor;
     fry_group *group; /* NULL: not open */
+    faulty_store *faulty;
     bool is_stopped;
     bool is_joined, is_fenced, has_left; /* told */
     ferry_status status;                 /* of the join */

@@ -130,11 +130,13 @@ Test(net_store_etcd_lost, a_delete_that_happened_is_not_repeated)
 
     /* Of anything: what is created after it happened stays, however often it has to ask. */
     (void)store_put(client, "key", "first", NULL);
-    tcp_relay_drop(relay, "/v3/kv/deleterange", 1);
-    tcp_relay_hold(relay, "/v3/kv/range");
+    tcp_relay_drop(relay, "/v3/kv/txn", 1);
     store_ask_init(&ask, client, FRY_STORE_DELETE, "key");
     fry_store_submit(client->store, &ask.request);
-    while (tcp_relay_held(relay) == 0)
+    while (tcp_relay_dropped(relay) < 2)
+        store_rig_turn(&rig);
+    tcp_relay_hold(relay, "/v3/kv/txn");
+    while (tcp_relay_held(relay) == 0 && !ask.is_done)
         store_rig_turn(&rig);
     (void)store_put(other, "key", "second", NULL);
     tcp_relay_release(relay);
@@ -151,7 +153,7 @@ Test(net_store_etcd_lost, a_delete_that_did_not_happen_is_made_good)
     store_ask ask;
 
     (void)store_put(client, "key", "value", NULL);
-    tcp_relay_hold(relay, "/v3/kv/deleterange");
+    tcp_relay_hold(relay, "/v3/kv/txn");
     store_ask_init(&ask, client, FRY_STORE_DELETE, "key");
     fry_store_submit(client->store, &ask.request);
     while (tcp_relay_held(relay) == 0)

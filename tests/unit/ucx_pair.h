@@ -11,11 +11,13 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,15 +51,26 @@ typedef struct held {
     size_t size_bytes;
 } held;
 
+/* A post or pull that has begun. What is destroyed in its midst is never done. */
+typedef struct begun {
+    LIST_ENTRY(begun) entry;
+    union {
+        fry_post post;
+        fry_pull pull;
+    };
+} begun;
+
 /* One end of a channel. */
 typedef struct end {
     fry_memory memory;
     fry_log log;
     fry_ucx *ucx;
     fry_channel *channel;
-    int socket; /* to the other end's process */
-    pid_t pid;  /* of the other end; 0 in the child */
+    int64_t keepalive_ns; /* 0: KEEPALIVE_NS */
+    int socket;           /* to the other end's process */
+    pid_t pid;            /* of the other end; 0 in the child */
 
+    LIST_HEAD(, begun) begun;
     uint64_t arrived; /* messages, with all their data if they brought it */
     uint64_t brought_bytes;
     note last;
@@ -88,6 +101,22 @@ static inline bool is_filled(const unsigned char *data, size_t size_bytes, uint6
     return true;
 }
 
+#define begun_of(pointer, member) ((begun *)((char *)(pointer)-offsetof(begun, member)))
+
+static inline begun *begin(end *end)
+{
+    begun *begun = calloc(1, sizeof *begun);
+    EXPECT(begun != NULL);
+    LIST_INSERT_HEAD(&end->begun, begun, entry);
+    return begun;
+}
+
+static inline void forget(begun *begun)
+{
+    LIST_REMOVE(begun, entry);
+    free(begun);
+}
+
 static void end_pull_done(fry_pull *pull, ferry_status status, const fry_native_error *error)
 {
     end *end = pull->arg;
@@ -96,13 +125,12 @@ static void end_pull_done(fry_pull *pull, ferry_status status, const fry_native_
         end->pulled++;
     else
         end->pulled_badly++;
-    free(pull);
+    forget(begun_of(pull, pull));
 }
 
 static inline void end_pull(end *end, void *token, void *memory, size_t size_bytes)
 {
-    fry_pull *pull = calloc(1, sizeof *pull);
-    EXPECT(pull != NULL);
+    fry_pull *pull = &begin(end)->pull;
     pull->token = token;
     pull->memory = memory;
     pull->size_bytes = size_bytes;
@@ -153,14 +181,13 @@ static void end_post_done(fry_post *post, ferry_status status, const fry_native_
         end->done++;
     else
         end->done_badly++;
-    free(post);
+    forget(begun_of(post, post));
 }
 
 /* The data stays in place until the post is done. */
 static inline fry_post_result end_post(end *end, const note *note, const void *data, bool is_pulled)
 {
-    fry_post *post = calloc(1, sizeof *post);
-    EXPECT(post != NULL);
+    fry_post *post = &begin(end)->post;
     struct note header = *note; /* the channel copies it */
     post->header = &header;
     post->header_bytes = sizeof header;
@@ -174,7 +201,7 @@ static inline fry_post_result end_post(end *end, const note *note, const void *d
     if (result == FRY_POST_DONE)
         end->done++;
     if (result != FRY_POST_BEGUN)
-        free(post);
+        forget(begun_of(post, post));
     return result;
 }
 
@@ -223,7 +250,7 @@ static inline void end_open(end *end, const char *net_devices)
         .memory = &end->memory,
         .log = &end->log,
         .net_devices = net_devices,
-        .keepalive_ns = KEEPALIVE_NS,
+        .keepalive_ns = end->keepalive_ns > 0 ? end->keepalive_ns : KEEPALIVE_NS,
         .registration_cache_bytes = (size_t)1 << 30,
     };
     const char *why = NULL;
@@ -248,6 +275,8 @@ static inline void end_destroy(end *end)
     if (end->channel != NULL)
         end->channel->ops->destroy(end->channel);
     end->channel = NULL;
+    while (!LIST_EMPTY(&end->begun))
+        forget(LIST_FIRST(&end->begun));
 }
 
 static inline void end_close(end *end)
