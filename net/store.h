@@ -262,6 +262,6 @@ void fry_store_timer_soon(fry_store *store, fry_timer *timer);
 ferry_status fry_store_error(const fry_memory *memory, ferry_status status, fry_error **error_p,
                              const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-extern const fry_store_ops fry_store_mem, fry_store_file, fry_store_etcd;
+extern const fry_store_ops fry_store_mem, fry_store_file, fry_store_etcd, fry_store_etcd_tls;
 
 #endif
