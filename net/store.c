@@ -14,9 +14,9 @@
 
 static const fry_store_ops *const implementations[] = {
     &fry_store_mem,
+    &fry_store_file,
     &fry_store_etcd,
     &fry_store_etcd_tls,
-    &fry_store_file,
 };
 
 ferry_status fry_store_error(const fry_memory *memory, ferry_status status, fry_error **error_p,

@@ -184,6 +184,8 @@ static ferry_status next_version(fry_disk *disk, int64_t group, uint64_t than, u
     if (pread(disk->state_fd, &version, sizeof version, at) != sizeof version)
         return fry_disk_failed(disk, "cannot read the store's state");
     version = (version > than ? version : than) + 1;
+    if (version == 0)
+        return fry_disk_refused(disk, FERRY_E_STORE, "the store's versions have run out");
     if (pwrite(disk->state_fd, &version, sizeof version, at) != sizeof version)
         return fry_disk_failed(disk, "cannot write the store's state");
     *version_p = version;

@@ -29,7 +29,9 @@
 #include <ferry/engine.h>
 #include <ferry/event.h>
 #include <ferry/future.h>
+#include <ferry/group.h>
 #include <ferry/info.h>
+#include <ferry/message.h>
 #include <ferry/op.h>
 #include <ferry/status.h>
 #include <ferry/trace.h>

@@ -169,7 +169,7 @@ FERRY_API ferry_executor *ferry_executor_inline(void);
  * An operation of a batch; zero what its kind has no use for.
  */
 typedef struct ferry_op {
-    ferry_op_kind kind;              /* FERRY_OP_COPY, FERRY_OP_CALL or FERRY_OP_NOP */
+    ferry_op_kind kind;              /* FERRY_OP_COPY, _CALL, _NOP, _SEND or _RECV */
     ferry_span dst;                  /* copy: where to; with row_count above 1 the first row */
     ferry_span src;                  /* copy: where from; likewise */
     size_t row_count;                /* copy: as in ferry_copy_rows; 0 or 1: plain */
@@ -179,6 +179,10 @@ typedef struct ferry_op {
     ferry_call_fn fn;                /* call */
     void *arg;                       /* call */
     const ferry_op_options *options; /* of this operation alone; NULL: none */
+    ferry_group *group;              /* send, recv: message.h. A send's span is src, a recv's dst */
+    ferry_tag tag;                   /* send, recv */
+    ferry_peer peer;                 /* send, recv */
+    uint32_t reserved;               /* zero */
 } ferry_op;
 
 /*

@@ -45,7 +45,9 @@ typedef enum ferry_trace_what { FERRY_TRACE_MAP(FERRY_TRACE_ENUM_) } ferry_trace
     X(FERRY_OP_ISSUED, 9, "issued")                                                                \
     X(FERRY_OP_QUIET, 10, "quiet")                                                                 \
     X(FERRY_OP_BATCH, 11, "batch")                                                                 \
-    X(FERRY_OP_EVENT, 12, "event")
+    X(FERRY_OP_EVENT, 12, "event")                                                                 \
+    X(FERRY_OP_SEND, 13, "send")                                                                   \
+    X(FERRY_OP_RECV, 14, "recv")
 
 #define FERRY_OP_KIND_ENUM_(name, value, text) name = (value),
 /* What an operation is. */

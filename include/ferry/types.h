@@ -14,6 +14,11 @@ typedef struct ferry_promise ferry_promise;   /* resolves a future from outside 
 typedef struct ferry_executor ferry_executor; /* where functions and callbacks run */
 typedef struct ferry_task ferry_task;         /* one run of a function, handed to an executor */
 
+typedef struct ferry_group ferry_group; /* the processes of one job, this one among them */
+
+typedef uint32_t ferry_peer; /* a member of a group, by its rank */
+typedef uint64_t ferry_tag;  /* what a receive tells messages of one member apart by */
+
 /* A range of a buffer, passed by value; it holds no reference. */
 typedef struct ferry_span {
     ferry_buffer *buffer;
