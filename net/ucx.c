@@ -28,6 +28,13 @@ typedef struct setting {
 
 /* ---- all that is set of UCX; the rest is its own default, or the program's UCX_* ---- */
 
+/* Or UCX rewrites mmap, munmap, madvise and more of the C library's code in the running process, to
+ * learn when registered memory goes. Shared memory and TCP register nothing. */
+#define WITHOUT_HOOKS                                                                              \
+    {                                                                                              \
+        NULL, "RCACHE_ENABLE", "n"                                                                 \
+    }
+
 static const setting posix_settings[] = {
     /* One kind of segments for a channel, not both: each takes memory, used or not. Posix ones take
      * descriptors and room in /dev/shm, System V ones are few on a machine (kernel.shmmni). */
@@ -44,10 +51,10 @@ static const setting sysv_settings[] = {
 static const setting local_settings[] = {
     /* The receiver reads; without CMA the sender's bytes come as messages. Never a put. */
     {NULL, "RNDV_SCHEME", "get_zcopy"},
+    WITHOUT_HOOKS,
 };
 
 static const setting net_settings[] = {
-    {NULL, "TLS", "tcp,ib"},
     /* UCX's own sends a message now and then, which wakes both ends and, if there is no answer,
      * keeps TCP's from telling. */
     {NULL, "KEEPALIVE_INTERVAL", "inf"},
@@ -55,6 +62,16 @@ static const setting net_settings[] = {
     {"TCP_", "CONN_NB", "y"},
     /* What is not pulled is copied into buffers of this size, each of which is a system call. */
     {"TCP_", "TX_SEG_SIZE", "64k"},
+};
+
+static const setting tcp_settings[] = {
+    {NULL, "TLS", "tcp"},
+    WITHOUT_HOOKS,
+};
+
+/* Where there are such devices. Not tried. */
+static const setting infiniband_settings[] = {
+    {NULL, "TLS", "tcp,ib"},
 };
 
 /* Before 1.18 or so. */
@@ -104,9 +121,10 @@ static ucs_status_t apply_options(const fry_ucx *ucx, ucp_config_t *config)
         {"TCP_", "KEEPIDLE", seconds},
         {"TCP_", "KEEPINTVL", seconds},
         {"TCP_", "KEEPCNT", "2"},
-        {"IB_", "RCACHE_MAX_SIZE", cache},
     };
-    return APPLY(config, settings);
+    const setting infiniband[] = {{"IB_", "RCACHE_MAX_SIZE", cache}};
+    ucs_status_t status = APPLY(config, settings);
+    return status == UCS_OK && fry_ucx_has_infiniband() ? APPLY(config, infiniband) : status;
 }
 
 static ucs_status_t configure(const fry_ucx *ucx, fry_ucx_kind kind, ucp_config_t *config)
@@ -116,7 +134,10 @@ static ucs_status_t configure(const fry_ucx *ucx, fry_ucx_kind kind, ucp_config_
     if (fry_ucx_is_ours() && getenv("UCX_LOG_LEVEL") == NULL)
         (void)fry_ucp.ucp_config_modify(config, "LOG_LEVEL", "fatal");
     if (kind == FRY_UCX_NET) {
-        ucs_status_t status = APPLY(config, net_settings);
+        ucs_status_t status = fry_ucx_has_infiniband() ? APPLY(config, infiniband_settings)
+                                                       : APPLY(config, tcp_settings);
+        if (status == UCS_OK)
+            status = APPLY(config, net_settings);
         if (status == UCS_OK && fry_ucx_minor() < MINOR_WITH_MENDED_TCP)
             status = APPLY(config, old_net_settings);
         return status == UCS_OK ? apply_options(ucx, config) : status;
