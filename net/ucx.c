@@ -5,7 +5,6 @@
 #include "net/ucx_channel.h"
 #include "net/ucx_guard.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,6 @@
 #define VALUE_BYTES 32
 #define NAME_BYTES 64
 #define MINOR_WITH_MENDED_TCP 18 /* at the latest: it was tried */
-#define NS_PER_S INT64_C(1000000000)
 
 /* Messages of at most this are as fast when they carry their data as when that is pulled. */
 #define LOCAL_EAGER_BYTES 8192
@@ -28,8 +26,8 @@ typedef struct setting {
 
 /* ---- all that is set of UCX; the rest is its own default, or the program's UCX_* ---- */
 
-/* Or UCX rewrites mmap, munmap, madvise and more of the C library's code in the running process, to
- * learn when registered memory goes. Shared memory and TCP register nothing. */
+/* Shared memory and TCP register no memory; looking out for when it goes changes the C library's
+ * code in the running process (see ucx_library.c). */
 #define WITHOUT_HOOKS                                                                              \
     {                                                                                              \
         NULL, "RCACHE_ENABLE", "n"                                                                 \
@@ -55,9 +53,6 @@ static const setting local_settings[] = {
 };
 
 static const setting net_settings[] = {
-    /* UCX's own sends a message now and then, which wakes both ends and, if there is no answer,
-     * keeps TCP's from telling. */
-    {NULL, "KEEPALIVE_INTERVAL", "inf"},
     /* connect() would wait for who does not answer. */
     {"TCP_", "CONN_NB", "y"},
     /* What is not pulled is copied into buffers of this size, each of which is a system call. */
@@ -66,6 +61,9 @@ static const setting net_settings[] = {
 
 static const setting tcp_settings[] = {
     {NULL, "TLS", "tcp"},
+    /* UCX's own sends a message now and then, which wakes both ends and, if there is no answer,
+     * keeps TCP's from telling. */
+    {NULL, "KEEPALIVE_INTERVAL", "inf"},
     WITHOUT_HOOKS,
 };
 
@@ -77,8 +75,7 @@ static const setting infiniband_settings[] = {
 /* Before 1.18 or so. */
 static const setting old_net_settings[] = {
     /* A message that is sent from where it lies, and breaks off as the connection does, is
-     * completed twice, and UCX aborts the process. Pulled data goes another way (TCP_PUT_ENABLE).
-     */
+     * completed twice, and UCX aborts the process. So it is copied first, pulled data too. */
     {NULL, "ZCOPY_THRESH", "inf"},
 };
 
@@ -112,17 +109,20 @@ static ucs_status_t apply_options(const fry_ucx *ucx, ucp_config_t *config)
 {
     char seconds[VALUE_BYTES];
     char cache[VALUE_BYTES];
-    int64_t whole_s =
-        ucx->keepalive_ns / (3 * NS_PER_S); /* of silence, and after each of 2 tries */
-    (void)snprintf(seconds, sizeof seconds, "%" PRId64 "s", whole_s > 1 ? whole_s : 1);
+    char tries[VALUE_BYTES];
+    (void)snprintf(seconds, sizeof seconds, "%ds", fry_ucx_keepalive_s(ucx->keepalive_ns));
+    (void)snprintf(tries, sizeof tries, "%d", FRY_UCX_KEEPALIVE_TRIES);
     (void)snprintf(cache, sizeof cache, "%zu", ucx->registration_cache_bytes);
     const setting settings[] = {
         {NULL, "NET_DEVICES", ucx->net_devices != NULL ? ucx->net_devices : "all"},
         {"TCP_", "KEEPIDLE", seconds},
         {"TCP_", "KEEPINTVL", seconds},
-        {"TCP_", "KEEPCNT", "2"},
+        {"TCP_", "KEEPCNT", tries},
     };
-    const setting infiniband[] = {{"IB_", "RCACHE_MAX_SIZE", cache}};
+    const setting infiniband[] = {
+        {"IB_", "RCACHE_MAX_SIZE", cache},
+        {NULL, "KEEPALIVE_INTERVAL", seconds},
+    };
     ucs_status_t status = APPLY(config, settings);
     return status == UCS_OK && fry_ucx_has_infiniband() ? APPLY(config, infiniband) : status;
 }
