@@ -12,6 +12,7 @@
 
 #define VALUE_BYTES 32
 #define NAME_BYTES 64
+#define MINOR_THAT_NEEDS_CACHE 14
 #define MINOR_WITH_MENDED_TCP 18 /* at the latest: it was tried */
 
 /* Messages of at most this are as fast when they carry their data as when that is pulled. */
@@ -25,13 +26,6 @@ typedef struct setting {
 } setting;
 
 /* ---- all that is set of UCX; the rest is its own default, or the program's UCX_* ---- */
-
-/* Shared memory and TCP register no memory; looking out for when it goes changes the C library's
- * code in the running process (see ucx_library.c). */
-#define WITHOUT_HOOKS                                                                              \
-    {                                                                                              \
-        NULL, "RCACHE_ENABLE", "n"                                                                 \
-    }
 
 static const setting posix_settings[] = {
     /* One kind of segments for a channel, not both: each takes memory, used or not. Posix ones take
@@ -49,7 +43,6 @@ static const setting sysv_settings[] = {
 static const setting local_settings[] = {
     /* The receiver reads; without CMA the sender's bytes come as messages. Never a put. */
     {NULL, "RNDV_SCHEME", "get_zcopy"},
-    WITHOUT_HOOKS,
 };
 
 static const setting net_settings[] = {
@@ -64,12 +57,19 @@ static const setting tcp_settings[] = {
     /* UCX's own sends a message now and then, which wakes both ends and, if there is no answer,
      * keeps TCP's from telling. */
     {NULL, "KEEPALIVE_INTERVAL", "inf"},
-    WITHOUT_HOOKS,
 };
 
 /* Where there are such devices. Not tried. */
 static const setting infiniband_settings[] = {
     {NULL, "TLS", "tcp,ib"},
+};
+
+/* On one host, and before 1.14 between hosts without InfiniBand. */
+static const setting unregistered_settings[] = {
+    /* Shared memory and TCP register no memory; looking out for when it goes changes the C
+     * library's code in the running process (see ucx_library.c). Later versions can't do without:
+     * endpoints that fail dereference the cache. */
+    {NULL, "RCACHE_ENABLE", "n"},
 };
 
 /* Before 1.18 or so. */
@@ -105,7 +105,7 @@ static ucs_status_t apply(ucp_config_t *config, const setting *settings, size_t 
 
 #define APPLY(config, settings) apply((config), (settings), sizeof(settings) / sizeof *(settings))
 
-static ucs_status_t apply_options(const fry_ucx *ucx, ucp_config_t *config)
+static ucs_status_t apply_options(const fry_ucx *ucx, bool has_infiniband, ucp_config_t *config)
 {
     char seconds[VALUE_BYTES];
     char cache[VALUE_BYTES];
@@ -124,7 +124,18 @@ static ucs_status_t apply_options(const fry_ucx *ucx, ucp_config_t *config)
         {NULL, "KEEPALIVE_INTERVAL", seconds},
     };
     ucs_status_t status = APPLY(config, settings);
-    return status == UCS_OK && fry_ucx_has_infiniband() ? APPLY(config, infiniband) : status;
+    return status == UCS_OK && has_infiniband ? APPLY(config, infiniband) : status;
+}
+
+static ucs_status_t configure_net(const fry_ucx *ucx, bool has_infiniband, ucp_config_t *config)
+{
+    ucs_status_t status =
+        has_infiniband ? APPLY(config, infiniband_settings) : APPLY(config, tcp_settings);
+    if (status == UCS_OK)
+        status = APPLY(config, net_settings);
+    if (status == UCS_OK && fry_ucx_minor() < MINOR_WITH_MENDED_TCP)
+        status = APPLY(config, old_net_settings);
+    return status == UCS_OK ? apply_options(ucx, has_infiniband, config) : status;
 }
 
 static ucs_status_t configure(const fry_ucx *ucx, fry_ucx_kind kind, ucp_config_t *config)
@@ -133,17 +144,15 @@ static ucs_status_t configure(const fry_ucx *ucx, fry_ucx_kind kind, ucp_config_
      * that has UCX anyway, or sets its level, keeps what it has. */
     if (fry_ucx_is_ours() && getenv("UCX_LOG_LEVEL") == NULL)
         (void)fry_ucp.ucp_config_modify(config, "LOG_LEVEL", "fatal");
-    if (kind == FRY_UCX_NET) {
-        ucs_status_t status = fry_ucx_has_infiniband() ? APPLY(config, infiniband_settings)
-                                                       : APPLY(config, tcp_settings);
-        if (status == UCS_OK)
-            status = APPLY(config, net_settings);
-        if (status == UCS_OK && fry_ucx_minor() < MINOR_WITH_MENDED_TCP)
-            status = APPLY(config, old_net_settings);
-        return status == UCS_OK ? apply_options(ucx, config) : status;
-    }
-    ucs_status_t status =
-        kind == FRY_UCX_POSIX ? APPLY(config, posix_settings) : APPLY(config, sysv_settings);
+    bool has_infiniband = kind == FRY_UCX_NET && fry_ucx_has_infiniband();
+    ucs_status_t status = UCS_OK;
+    if (kind != FRY_UCX_NET || (fry_ucx_minor() < MINOR_THAT_NEEDS_CACHE && !has_infiniband))
+        status = APPLY(config, unregistered_settings);
+    if (status != UCS_OK)
+        return status;
+    if (kind == FRY_UCX_NET)
+        return configure_net(ucx, has_infiniband, config);
+    status = kind == FRY_UCX_POSIX ? APPLY(config, posix_settings) : APPLY(config, sysv_settings);
     return status == UCS_OK ? APPLY(config, local_settings) : status;
 }
 
