@@ -50,10 +50,13 @@ struct fry_message {
     uint8_t state; /* fry_message_state */
     uint8_t flags;
     fry_peer *peer;
-    uint64_t other_op;                      /* the other end's, once known: 0 before */
-    fry_message *next, *previous;           /* of its tag, or of those that wait for room */
+    uint64_t other_op;                      /* the other end's; 0: not known */
+    fry_message *next, *previous;           /* of its tag: not launched, or without a message */
     fry_message *open_next, *open_previous; /* all of the peer's */
     union {
+        struct {
+            fry_message *next, *previous;
+        } waiting; /* for a lane or for room: before it is launched */
         fry_post post;
         fry_pull pull;
     };
@@ -135,6 +138,10 @@ void fry_peer_ready(fry_message *message);
  * resolved (the event is not called); `quiet` comes, perhaps from within.
  */
 void fry_peer_withdraw(fry_message *message, const fry_fault *fault);
+
+/* Tells the other end that this member leaves, as fry_peer_detach does too: whose progress is due
+ * still may tell it earlier so. Nothing is launched any more. */
+void fry_peer_bye(fry_peer *peer);
 
 /* Lets the channel progress and sends what is due: acknowledgements, what waited for room. Returns
  * how much there was. */

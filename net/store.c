@@ -14,6 +14,9 @@
 
 static const fry_store_ops *const implementations[] = {
     &fry_store_mem,
+    &fry_store_file,
+    &fry_store_etcd,
+    &fry_store_etcd_tls,
 };
 
 ferry_status fry_store_error(const fry_memory *memory, ferry_status status, fry_error **error_p,
@@ -107,7 +110,7 @@ static bool is_key_byte(char byte)
            (byte >= '0' && byte <= '9') || byte == '.' || byte == '_' || byte == '-';
 }
 
-static bool is_key(const char *key)
+bool fry_store_is_key(const char *key)
 {
     size_t bytes = 0, part_bytes = 0, dots = 0;
 
@@ -156,7 +159,7 @@ static const char *fault_of(const fry_store *store, const fry_store_request *req
     default:
         return "there is no such verb";
     }
-    if (!is_key(request->key))
+    if (!fry_store_is_key(request->key))
         return "the key is too long, or has bytes or parts that keys don't have";
     if (request->verb == FRY_STORE_GET || request->verb == FRY_STORE_DELETE)
         return NULL;

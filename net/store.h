@@ -94,7 +94,8 @@ typedef enum fry_store_event {
     FRY_STORE_IS_HEALTHY, /* after a loss, and only then: what the watch has told is what there is,
                              or was a second ago */
     FRY_STORE_IS_LOST,    /* the store can't be reached: it is not known what there is. When it can,
-                             what changed meanwhile is told, then FRY_STORE_IS_HEALTHY */
+                             what changed meanwhile is told, then FRY_STORE_IS_HEALTHY. Lost
+                             before it was listed, a watch may be told the same twice */
 } fry_store_event;
 
 /*
@@ -251,6 +252,9 @@ void fry_store_lease_gone(fry_store_lease *lease, fry_lease_event event, const c
 /* REFUSED in the loop's next round, after which lease_close is not called; as fail_soon. */
 void fry_store_lease_refuse_soon(fry_store_lease *lease, const char *why);
 
+/* Whether it is a key as above says. Any thread. */
+bool fry_store_is_key(const char *key);
+
 /* Makes the loop look soon at a timer that has been set to now. */
 void fry_store_timer_soon(fry_store *store, fry_timer *timer);
 
@@ -258,6 +262,6 @@ void fry_store_timer_soon(fry_store *store, fry_timer *timer);
 ferry_status fry_store_error(const fry_memory *memory, ferry_status status, fry_error **error_p,
                              const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-extern const fry_store_ops fry_store_mem, fry_store_file, fry_store_etcd;
+extern const fry_store_ops fry_store_mem, fry_store_file, fry_store_etcd, fry_store_etcd_tls;
 
 #endif

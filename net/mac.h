@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What keeps control messages between hosts from being forged or repeated: SipHash-2-4 with the
+ * lane's key of that direction (fry_lane_session, which hello agreed on) over a counter and the
+ * bytes. Each side counts from 0 for each direction and never sends the counter: a message that was
+ * lost, moved or repeated has another number than the receiver's. 64 bits: a forger who may try a
+ * million times a second, each of which ends the lane, is not a threat.
+ *
+ * Any thread. Allocates nothing; some 20 ns for a header.
+ */
+#ifndef FRY_NET_MAC_H
+#define FRY_NET_MAC_H
+
+#include "net/transport.h"
+
+#include <endian.h>
+#include <sodium.h>
+#include <string.h>
+
+#define FRY_MAC_BYTES crypto_shorthash_BYTES
+#define FRY_MAC_KEY_BYTES crypto_shorthash_KEYBYTES
+
+/* header_bytes: at most FRY_HEADER_BYTES_MAX. */
+static inline void fry_mac_write(const uint8_t key[FRY_MAC_KEY_BYTES], uint64_t counter,
+                                 const void *header, size_t header_bytes,
+                                 uint8_t mac[FRY_MAC_BYTES])
+{
+    uint8_t text[sizeof(counter) + FRY_HEADER_BYTES_MAX];
+    const uint64_t number = htole64(counter);
+
+    memcpy(text, &number, sizeof(number));
+    memcpy(text + sizeof(number), header, header_bytes);
+    (void)crypto_shorthash(mac, text, sizeof(number) + header_bytes, key);
+}
+
+/* In constant time. False too for a header that is longer than any. */
+static inline bool fry_mac_check(const uint8_t key[FRY_MAC_KEY_BYTES], uint64_t counter,
+                                 const void *header, size_t header_bytes,
+                                 const uint8_t mac[FRY_MAC_BYTES])
+{
+    uint8_t right[FRY_MAC_BYTES];
+
+    if (header_bytes > FRY_HEADER_BYTES_MAX)
+        return false;
+    fry_mac_write(key, counter, header, header_bytes, right);
+    return sodium_memcmp(right, mac, sizeof(right)) == 0;
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Matching: the k-th send of a tag meets the k-th receive, whatever order they get ready in and
+ * messages arrive in, with nothing kept of a tag of which nothing is open.
+ *
+ * The rule. The sender lists a tag's sends in program order until they are launched; a launch says
+ * how many are `ahead` of it in that list. The receiver sees launches in the order in which they
+ * were made (net/peer_receive.c), and gives each the ahead-th *place* of its tag, from 0, that no
+ * message has yet: those of receives that were entered, and behind them those of receives still to
+ * come, without end.
+ *
+ * Why it is right. Say that before a launch the receives that have a message are those whose
+ * numbers within the tag are the numbers of the sends launched before. Let send k be launched now:
+ * `ahead` is the count of j < k not launched, so by that assumption the count of places before the
+ * k-th that have no message; and the k-th has none, as k was not launched before. So it gets the
+ * k-th place, and the assumption holds again. It holds at first, when there is neither. When a
+ * receive is entered does not matter, only how many were before it: a place that a message has
+ * taken ahead of its receive is the receive's when it comes, as places are handed out in order.
+ * What failed or was withdrawn keeps its place (a ghost, net/peer_lane.h), and is launched, or has
+ * its message, like any other.
+ *
+ * Why nothing stays. Places without end need no memory: those past the receives entered so far, of
+ * which no message has taken one, are all alike. An unexpected message notes how many free ones are
+ * between it and the one before it (`gap`). When no receive waits and no message is unexpected,
+ * or no send is unlaunched, the tag's entry is as that of a tag never heard of, and goes. (One such
+ * entry stays for a while, for who uses one tag again and again.)
+ *
+ * Tables are open-addressed, half full at most, and grow by doubling: so they allocate as long as
+ * more tags are open at once than ever before, and then no more. The hash's factor is random, so
+ * that nobody outside can choose tags that meet.
+ */
+#ifndef FRY_NET_MATCH_H
+#define FRY_NET_MATCH_H
+
+#include "net/peer.h"
+
+/* Why a message has no data, as far as it is kept without its text. */
+typedef struct fry_reason {
+    ferry_status status;
+    int32_t rank;
+    int64_t native_code;
+    uint64_t op;
+} fry_reason;
+
+#define FRY_SMALL_BYTES 32 /* of data that a record has room for itself */
+
+typedef struct fry_chunk fry_chunk;
+typedef struct fry_record fry_record;
+
+/* A message that came, kept until its receive is there and ready. The lane's. */
+struct fry_record {
+    ferry_tag tag;
+    uint64_t op;
+    uint64_t size_bytes;
+    uint32_t number, slot;       /* as its header has them */
+    uint32_t ahead;              /* until it is matched */
+    uint32_t gap;                /* unexpected: free places between it and the one before it */
+    uint8_t kind;                /* fry_wire_kind */
+    fry_message *receive;        /* who has it; NULL: nobody yet */
+    fry_record *next, *previous; /* of the unexpected of its tag; or of what it waits in */
+    void *token;                 /* to be pulled or dropped, or NULL */
+    fry_chunk *data;             /* its data, or its fault; NULL: there is none, or it is here: */
+    union {
+        fry_reason reason; /* POISON */
+        uint8_t small[FRY_SMALL_BYTES];
+    };
+};
+
+/* Of one tag. */
+typedef struct fry_tag_entry {
+    ferry_tag tag;
+    fry_message *first, *last; /* sends not launched; or receives that no message has been given */
+    fry_record *unexpected_first, *unexpected_last;
+    uint64_t gaps;  /* sum over the unexpected */
+    uint32_t count; /* from first to last */
+    bool is_used;
+} fry_tag_entry;
+
+typedef struct fry_match {
+    fry_tag_entry *entries;
+    uint32_t mask;  /* capacity less one */
+    uint32_t shift; /* of the hash */
+    uint32_t used;
+    uint32_t last;  /* the entry that was looked up last */
+    uint32_t empty; /* one that nothing is open of; FRY_MATCH_NONE: there is none */
+    uint64_t factor;
+    const fry_memory *memory;
+} fry_match;
+
+#define FRY_MATCH_NONE UINT32_MAX
+
+/* False: no memory. */
+bool fry_match_open(fry_match *match, const fry_memory *memory);
+void fry_match_close(fry_match *match);
+
+/* Forgets everything; keeps its memory. */
+void fry_match_clear(fry_match *match);
+
+/* Sends: at the end of its tag's list. False: no memory. */
+bool fry_match_enter_send(fry_match *sends, fry_message *message);
+
+/* Sends: takes it out of the list; returns how many are ahead of it. */
+uint32_t fry_match_launch(fry_match *sends, fry_message *message);
+
+/* Receives: its place is a message's that has come, which is given, or it waits for one. False: no
+ * memory. */
+bool fry_match_enter_receive(fry_match *receives, fry_message *message, fry_record **record_p);
+
+/* Receives: whose the place is; NULL: nobody's yet. */
+fry_message *fry_match_peek(fry_match *receives, ferry_tag tag, uint32_t ahead);
+
+/* Receives: right after that, it has its message from now on. */
+void fry_match_take(fry_match *receives, fry_message *message);
+
+/* Receives: both. NULL: keep the message. */
+fry_message *fry_match_find(fry_match *receives, ferry_tag tag, uint32_t ahead);
+
+/* Receives: what fry_match_find gave NULL for, right after it. False: no memory. */
+bool fry_match_keep(fry_match *receives, fry_record *record);
+
+/* Either: another stands for it from now on, with its tag. */
+void fry_match_replace(fry_match *match, fry_message *message, fry_message *other);
+
+#endif

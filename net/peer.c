@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/peer_lane.h"
+
+#include "base/lf.h"
+
+#include <string.h>
+
+/* ---- opening ---- */
+
+fry_peer *fry_peer_open(const fry_peer_options *options)
+{
+    fry_peer *peer = fry_alloc(options->memory, sizeof(*peer), FRY_CACHE_LINE);
+    if (peer == NULL)
+        return NULL;
+    peer->options = *options;
+    fry_list_init(&peer->open);
+    fry_list_init(&peer->old);
+    if (!fry_match_open(&peer->sends, options->memory))
+        goto without_sends;
+    if (!fry_match_open(&peer->receives, options->memory))
+        goto without_receives;
+    return peer;
+
+without_receives:
+    fry_match_close(&peer->sends);
+without_sends:
+    fry_free(options->memory, peer, sizeof(*peer));
+    return NULL;
+}
+
+void fry_peer_close(fry_peer *peer)
+{
+    if (peer == NULL)
+        return;
+    fry_match_close(&peer->receives);
+    fry_match_close(&peer->sends);
+    fry_free(peer->options.memory, peer, sizeof(*peer));
+}
+
+void *fry_peer_arg(const fry_peer *peer)
+{
+    return peer->options.arg;
+}
+
+int32_t fry_peer_rank(const fry_peer *peer)
+{
+    return peer->options.rank;
+}
+
+/* ---- messages ---- */
+
+void fry_message_make_quiet(fry_message *message)
+{
+    fry_peer *peer = message->peer;
+    fry_list_take(message);
+    if (fry_unlikely(message->flags & FRY_MESSAGE_GHOST)) {
+        fry_free(peer->options.memory, message, sizeof(fry_ghost));
+        return;
+    }
+    peer->open_count--;
+    message->state = FRY_MESSAGE_QUIET;
+    peer->options.events->quiet(message);
+}
+
+void fry_message_finish(fry_message *message, ferry_status status, const fry_fault *fault)
+{
+    fry_peer *peer = message->peer;
+    bool is_under_way = message->state == FRY_MESSAGE_UNDER_WAY;
+    message->state = FRY_MESSAGE_ENDED;
+    peer->options.events->resolved(message, status, fault);
+    if (!is_under_way)
+        fry_message_make_quiet(message);
+}
+
+fry_message *fry_message_leave_ghost(fry_message *message, fry_match *match, const fry_fault *fault)
+{
+    fry_peer *peer = message->peer;
+    fry_ghost *ghost = fry_alloc(peer->options.memory, sizeof(*ghost), _Alignof(fry_ghost));
+    message->state = FRY_MESSAGE_ENDED;
+    if (ghost == NULL) {
+        message->flags |= FRY_MESSAGE_BARE;
+        message->number = (uint32_t)(fault != NULL ? fault->status : FERRY_E_CANCELLED);
+        return message;
+    }
+    fry_fault_for_other(peer, fault, &ghost->fault);
+    ghost->message = (fry_message){
+        .tag = message->tag,
+        .op = message->op,
+        .is_send = message->is_send,
+        .state = FRY_MESSAGE_ENDED,
+        .flags = FRY_MESSAGE_GHOST,
+        .peer = peer,
+    };
+    fry_match_replace(match, message, &ghost->message);
+    fry_list_add(&peer->open, &ghost->message);
+    return &ghost->message;
+}
+
+bool fry_peer_enter(fry_peer *peer, fry_message *message)
+{
+    uint32_t *count = message->is_send ? &peer->send_count : &peer->receive_count;
+    fry_record *record = NULL;
+    if (fry_unlikely(*count >= peer->options.unexpected_max))
+        return false;
+    if (message->is_send ? !fry_match_enter_send(&peer->sends, message)
+                         : !fry_match_enter_receive(&peer->receives, message, &record))
+        return false;
+    ++*count;
+    message->state = FRY_MESSAGE_ENTERED;
+    message->flags = 0;
+    message->peer = peer;
+    message->other_op = 0;
+    message->private_ = NULL;
+    fry_list_add(&peer->open, message);
+    peer->open_count++;
+    if (record != NULL) {
+        message->flags = FRY_MESSAGE_TAKEN;
+        message->private_ = record;
+        message->other_op = record->op;
+        record->receive = message;
+    }
+    if (fry_unlikely(peer->lane == NULL && !peer->has_wanted)) {
+        peer->has_wanted = true;
+        peer->options.events->wants_lane(peer);
+    }
+    return true;
+}
+
+void fry_peer_ready(fry_message *message)
+{
+    if (fry_unlikely(message->flags & FRY_MESSAGE_OLD))
+        return; /* from within fry_peer_detach, which will come to it */
+    message->state = FRY_MESSAGE_READY;
+    if (message->is_send)
+        fry_send_start(message);
+    else
+        fry_receive_ready(message);
+}
+
+void fry_peer_withdraw(fry_message *message, const fry_fault *fault)
+{
+    if (message->flags & FRY_MESSAGE_OLD) {
+        /* From within fry_peer_detach, which has not come to it yet. */
+        bool is_under_way = message->state == FRY_MESSAGE_UNDER_WAY;
+        message->state = FRY_MESSAGE_ENDED;
+        if (!is_under_way) {
+            fry_message_make_quiet(message);
+            return;
+        }
+        fry_peer_lane *lane = message->private_;
+        fry_list_take(message);
+        fry_list_add(&lane->ended, message);
+    } else if (message->is_send) {
+        fry_send_withdraw(message, fault);
+    } else {
+        fry_receive_withdraw(message, fault);
+    }
+}
+
+/* ---- the lane ---- */
+
+static void channel_failed(void *arg, const fry_native_error *error)
+{
+    fry_lane_fail(arg, FERRY_E_PEER, error, "the connection is lost");
+}
+
+const fry_channel_events fry_peer_channel_events = {
+    .arrived = fry_lane_arrived,
+    .failed = channel_failed,
+};
+
+void *fry_peer_channel_arg(fry_peer_lane *lane)
+{
+    return lane;
+}
+
+void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel)
+{
+    lane->peer = peer;
+    lane->channel = channel;
+    lane->eager_bytes_max =
+        channel->eager_bytes_max < UINT32_MAX ? (uint32_t)channel->eager_bytes_max : UINT32_MAX;
+    peer->lane = lane;
+    peer->has_wanted = false;
+    if (lane->state == FRY_LANE_FAILED) {
+        lane->fault.rank = peer->options.rank;
+        peer->options.events->lane_failed(peer, &lane->fault);
+        return;
+    }
+    lane->state = FRY_LANE_ATTACHED;
+    fry_sends_start_waiting(peer);
+}
+
+/* After all answers that can be given. If there is no control for it the other end hears by the
+ * channel's end. */
+static void say_bye(fry_peer_lane *lane)
+{
+    fry_wire_header header = {.kind = FRY_WIRE_BYE, .number = lane->send_number};
+    fry_lane_answer(lane);
+    (void)fry_lane_send(lane, &header);
+}
+
+void fry_peer_bye(fry_peer *peer)
+{
+    fry_peer_lane *lane = peer->lane;
+    if (lane == NULL || lane->state != FRY_LANE_ATTACHED)
+        return;
+    lane->state = FRY_LANE_LEAVING;
+    say_bye(lane);
+}
+
+/* All that is open is of a lane that is over from now on. */
+static void make_old(fry_peer *peer)
+{
+    while (peer->open.open_next != &peer->open) {
+        fry_message *message = peer->open.open_next;
+        fry_list_take(message);
+        message->flags |= FRY_MESSAGE_OLD;
+        fry_list_add(&peer->old, message);
+    }
+    fry_match_clear(&peer->sends);
+    fry_match_clear(&peer->receives);
+    peer->waiting_first = NULL;
+    peer->waiting_last = NULL;
+    peer->send_count = 0;
+    peer->receive_count = 0;
+    peer->has_wanted = false;
+    peer->lane = NULL;
+}
+
+fry_peer_lane *fry_peer_detach(fry_peer *peer, ferry_status status, const fry_fault *fault,
+                               fry_channel **channel_p)
+{
+    fry_peer_lane *lane = peer->lane;
+    if (lane != NULL) {
+        fry_lane_state old = lane->state;
+        lane->state = fry_lane_is_live(lane) ? FRY_LANE_ENDING : FRY_LANE_OVER;
+        if (old == FRY_LANE_ATTACHED)
+            say_bye(lane);
+        else
+            fry_lane_answer(lane);
+        lane->state = FRY_LANE_OVER;
+    }
+    if (channel_p != NULL)
+        *channel_p = lane != NULL ? lane->channel : NULL;
+    make_old(peer);
+    while (peer->old.open_next != &peer->old) {
+        fry_message *message = peer->old.open_next;
+        if (message->flags & (FRY_MESSAGE_GHOST | FRY_MESSAGE_BARE)) {
+            fry_message_make_quiet(message);
+            continue;
+        }
+        /* What was withdrawn or resolved, and is not quiet, is under way. */
+        bool is_ended = message->state == FRY_MESSAGE_ENDED;
+        fry_list_take(message);
+        if (is_ended || message->state == FRY_MESSAGE_UNDER_WAY)
+            fry_list_add(&lane->ended, message);
+        if (!is_ended)
+            fry_message_finish(message, status, fault);
+    }
+    return lane;
+}
+
+void fry_peer_destroyed(fry_peer *peer, fry_peer_lane *lane)
+{
+    (void)peer;
+    while (lane != NULL && lane->ended.open_next != &lane->ended)
+        fry_message_make_quiet(lane->ended.open_next);
+}
+
+/* ---- progress ---- */
+
+/*
+ * When answers go. What one turn of progress received is answered, if nothing else, by the next
+ * turn: between the two the engine runs what had waited for it, and a message that this sends takes
+ * the answer along. So a ping-pong has no message but its own, and who has nothing to send answers
+ * one turn later, a turn that is not slept before: fry_peer_is_busy. With many due they go at once,
+ * so that a stream of messages is answered in batches well before its window is full.
+ */
+size_t fry_peer_progress(fry_peer *peer)
+{
+    fry_peer_lane *lane = peer->lane;
+    if (lane == NULL || !fry_lane_is_live(lane))
+        return 0;
+    bool is_overdue = lane->run_count > 0;
+    size_t count = lane->channel->ops->progress(lane->channel);
+    if (!fry_lane_is_live(lane))
+        return count;
+    if (fry_unlikely(lane->recalls > 0 && lane->state == FRY_LANE_ATTACHED))
+        fry_sends_recall(lane);
+    if (fry_unlikely(peer->waiting_first != NULL))
+        fry_sends_start_waiting(peer);
+    if (fry_lane_is_live(lane) &&
+        (is_overdue || lane->unsent >= lane->batch || fry_unlikely(lane->refusals_first != NULL))) {
+        count += lane->run_count;
+        fry_lane_answer(lane);
+    }
+    return count;
+}
+
+bool fry_peer_is_busy(const fry_peer *peer)
+{
+    const fry_peer_lane *lane = peer->lane;
+    return lane != NULL && fry_lane_is_live(lane) &&
+           (lane->run_count > 0 || lane->posting > 0 || lane->pulling > 0 ||
+            lane->refusals_first != NULL ||
+            (lane->recalls > 0 && lane->state == FRY_LANE_ATTACHED));
+}
+
+bool fry_peer_is_open(const fry_peer *peer)
+{
+    return peer->open_count > 0;
+}
+
+bool fry_peer_arm(fry_peer *peer)
+{
+    fry_peer_lane *lane = peer->lane;
+    if (lane == NULL || !fry_lane_is_live(lane))
+        return true;
+    fry_lane_answer(lane);
+    return !fry_lane_is_live(lane) || lane->channel->ops->arm(lane->channel);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/peer_lane.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void copy_text(char *to, size_t to_bytes, const char *from)
+{
+    size_t bytes = strnlen(from, to_bytes - 1);
+    memcpy(to, from, bytes);
+    to[bytes] = 0;
+}
+
+void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_native_error *error,
+                   const char *format, ...)
+{
+    if (!fry_lane_is_live(lane) && lane->state != FRY_LANE_NEW)
+        return;
+    fry_fault *fault = &lane->fault;
+    *fault = (fry_fault){.status = status, .rank = -1};
+    va_list arguments;
+    va_start(arguments, format);
+    int used = vsnprintf(fault->message, sizeof(fault->message), format, arguments);
+    va_end(arguments);
+    if (error != NULL && error->domain != NULL) {
+        fault->native_code = error->code;
+        copy_text(fault->domain, sizeof(fault->domain), error->domain);
+        size_t at = used > 0 ? (size_t)used : 0;
+        if (error->message[0] != 0 && at + 3 < sizeof(fault->message)) {
+            memcpy(fault->message + at, ": ", 2);
+            copy_text(fault->message + at + 2, sizeof(fault->message) - at - 2, error->message);
+        }
+    }
+    bool is_told = lane->state == FRY_LANE_ATTACHED || lane->state == FRY_LANE_LEAVING;
+    lane->state = FRY_LANE_FAILED;
+    if (!is_told)
+        return;
+    fry_peer *peer = lane->peer;
+    fault->rank = peer->options.rank;
+    if (status != FERRY_E_DEAD)
+        fry_log_line(peer->options.log, FERRY_LOG_WARNING, "the lane to rank %" PRId32 " fails: %s",
+                     fault->rank, fault->message);
+    peer->options.events->lane_failed(peer, fault);
+}
+
+void fry_fault_for_other(const fry_peer *peer, const fry_fault *fault, fry_fault *told)
+{
+    if (fault != NULL)
+        *told = *fault;
+    else
+        *told = (fry_fault){.status = FERRY_E_CANCELLED, .rank = -1};
+    if (told->status >= FERRY_OK)
+        told->status = FERRY_E_FAILED;
+    if (told->rank < 0)
+        told->rank = peer->options.own_rank;
+}
+
+void fry_fault_of_reason(const fry_reason *reason, fry_fault *fault)
+{
+    fault->status = reason->status;
+    fault->rank = reason->rank;
+    fault->native_code = reason->native_code;
+    fault->op = reason->op;
+    fault->domain[0] = 0;
+    fault->message[0] = 0;
+}
+
+void fry_reason_of_fault(const fry_fault *fault, fry_reason *reason)
+{
+    *reason = (fry_reason){
+        .status = fault->status,
+        .rank = fault->rank,
+        .native_code = fault->native_code,
+        .op = fault->op,
+    };
+}
+
+void fry_fault_of_lengths(const fry_peer *peer, uint64_t send_bytes, uint64_t receive_bytes,
+                          uint64_t other_op, fry_fault *fault)
+{
+    *fault = (fry_fault){.status = FERRY_E_LENGTH, .rank = peer->options.rank, .op = other_op};
+    snprintf(fault->message, sizeof(fault->message),
+             "the send has %" PRIu64 " bytes, its receive %" PRIu64, send_bytes, receive_bytes);
+}
+
+void fry_fault_of_ghost(const fry_message *message, fry_fault *fault)
+{
+    if (message->flags & FRY_MESSAGE_GHOST) {
+        *fault = ((const fry_ghost *)message)->fault;
+        return;
+    }
+    *fault = (fry_fault){.status = (ferry_status)(int32_t)message->number,
+                         .rank = message->peer->options.own_rank,
+                         .op = message->op};
+}

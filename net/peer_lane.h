@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a peer and its lane are made of; for net/peer*.c and their tests.
+ *
+ * A *launch* takes the next number of the lane's direction and, if it is a message, a *slot*: an
+ * index that the launcher chooses, and that the other end names when it acknowledges. Slots bound
+ * everything: there are as many as unexpected_max, a message keeps its until it is acknowledged, so
+ * the other end never owes more answers than that, nor keeps more records. Beside that, data sent
+ * with its message is counted against the window until it is acknowledged, and the receiver has
+ * room for the whole window set aside, in chunks of one size, so that no pattern of sizes can
+ * fragment it: b bytes take at most b / chunk + 1 chunks.
+ *
+ *  - A message that finds the window full is launched for being pulled: no window, however small,
+ *    holds anything up.
+ *  - A message that finds no slot waits. Entered sends are bounded by the same number, so that
+ *    comes only where the two ends' bounds differ, or after a lane's change.
+ *
+ * Why nobody waits for ever. An arrival never waits: it is given to its place, kept in memory that
+ * was set aside, or refused. What answers it owes are posted when progress is made, at the latest
+ * when it is armed; they need no slot and no window, only one of a few posts of their own, which
+ * come back as the channel gets rid of them. So two ends that only send first, with any window,
+ * have all their sends launched and kept, and are free to receive.
+ */
+#ifndef FRY_NET_PEER_LANE_H
+#define FRY_NET_PEER_LANE_H
+
+#include "net/match.h"
+#include "net/wire.h"
+
+#define FRY_LANE_CONTROLS 64 /* control headers that may be under way */
+#define FRY_CHUNK_BYTES 1024
+#define FRY_NO_SLOT UINT32_MAX
+
+/* fry_message.flags. */
+enum {
+    FRY_MESSAGE_GHOST = 1,   /* stands for one that was withdrawn; the peer's memory */
+    FRY_MESSAGE_BARE = 2,    /* withdrawn, and there was no memory for a ghost: stands for itself */
+    FRY_MESSAGE_WAITS = 4,   /* a send: it is in the peer's list of those that wait */
+    FRY_MESSAGE_TAKEN = 8,   /* a receive: private_ is the record of its message */
+    FRY_MESSAGE_PULLED = 16, /* a send: its data stays until it is pulled */
+    FRY_MESSAGE_LOST = 32,   /* a receive whose pull failed: it waits for the end of the lane */
+    FRY_MESSAGE_OLD = 64,    /* of a lane that is over */
+};
+
+/* In place of a message that is withdrawn before it is launched, or before a message came for it:
+ * holds its place, and the fault that the other end is told. */
+typedef struct fry_ghost {
+    fry_message message; /* first */
+    fry_fault fault;
+} fry_ghost;
+
+struct fry_chunk {
+    fry_chunk *next;
+    uint8_t bytes[FRY_CHUNK_BYTES - sizeof(void *)];
+};
+
+_Static_assert(sizeof(fry_fault) <= sizeof(((fry_chunk *)0)->bytes), "a fault takes one chunk");
+
+typedef struct fry_lane_slot {
+    fry_message *message; /* NULL: withdrawn, or a poison */
+    uint32_t window_bytes;
+    bool is_used, is_in_window;
+    int32_t recall; /* a status: the other end has yet to be told that it was withdrawn */
+    uint64_t recalled_op;
+} fry_lane_slot;
+
+typedef struct fry_control {
+    fry_post post;
+    struct fry_control *next;
+} fry_control;
+
+typedef enum fry_lane_state {
+    FRY_LANE_NEW = 0,
+    FRY_LANE_ATTACHED,
+    FRY_LANE_LEAVING, /* said BYE: launches nothing more */
+    FRY_LANE_ENDING,  /* is being detached, and sends what it owes */
+    FRY_LANE_FAILED,  /* to be detached */
+    FRY_LANE_OVER,    /* was detached */
+} fry_lane_state;
+
+struct fry_peer_lane {
+    fry_peer *peer; /* NULL until attached */
+    fry_channel *channel;
+    fry_lane_state state;
+    bool is_keyed;
+
+    /* Launching. */
+    uint32_t send_number; /* the next */
+    uint32_t slot_count;  /* how many there may be; the other end's too */
+    uint32_t slots_used, slots_fresh;
+    uint32_t free_first, free_count; /* a ring of slots that were given back, in that order */
+    uint32_t *free_slots;
+    fry_lane_slot *slots;
+    uint32_t eager_bytes_max;
+    uint32_t window_messages_used;
+    uint64_t window_bytes_used;
+    uint32_t posting; /* data on its way, but what is to be pulled */
+    uint32_t recalls; /* slots with one */
+
+    /* Acknowledging: runs of slots in a ring. */
+    fry_wire_run *runs;
+    uint32_t ring_mask; /* of free_slots and runs */
+    uint32_t run_first, run_count;
+    uint32_t unsent; /* acknowledgements in the runs */
+    uint32_t batch;  /* so many don't wait for company */
+
+    /* Receiving. */
+    uint32_t receive_number; /* the next */
+    uint32_t owed;           /* messages that came and were not answered */
+    uint32_t stashed;
+    uint32_t stash_mask;
+    fry_record **stash;   /* by number: came before its turn */
+    fry_record **by_slot; /* what may be pulled still */
+    fry_record *records, *records_free;
+    uint32_t records_fresh, record_count;
+    fry_chunk *chunks, *chunks_free;
+    size_t chunks_fresh, chunk_count;
+    uint32_t pulling;
+
+    fry_control controls[FRY_LANE_CONTROLS];
+    fry_control *controls_free;
+    uint32_t controls_used;
+    fry_record *refusals_first, *refusals_last; /* wait for a control */
+
+    fry_message ended; /* list: withdrawn or resolved, its memory may be touched; after detach */
+
+    /* Between hosts. */
+    uint64_t headers_sent;
+    uint64_t headers_end;   /* one past the highest count that came */
+    uint64_t *headers_seen; /* bits of the last ones before that */
+    uint64_t headers_mask;
+
+    fry_lane_session session;
+    const fry_memory *memory;
+    fry_fault fault; /* it failed before it was attached */
+};
+
+struct fry_peer {
+    fry_peer_lane *lane;
+    fry_match sends, receives;
+    fry_message *waiting_first, *waiting_last;
+    uint32_t send_count;    /* entered, and the other end has not answered */
+    uint32_t receive_count; /* entered, and not ended */
+    size_t open_count;      /* messages that are not quiet */
+    bool has_wanted;
+    fry_message open; /* list of all, and of ghosts */
+    fry_message old;  /* list: being resolved by fry_peer_detach */
+    fry_peer_options options;
+};
+
+/* ---- lists of messages, circular ---- */
+
+static inline void fry_list_init(fry_message *list)
+{
+    list->open_next = list;
+    list->open_previous = list;
+}
+
+static inline void fry_list_add(fry_message *list, fry_message *message)
+{
+    message->open_next = list;
+    message->open_previous = list->open_previous;
+    list->open_previous->open_next = message;
+    list->open_previous = message;
+}
+
+/* It may be taken out again: that changes nothing. */
+static inline void fry_list_take(fry_message *message)
+{
+    message->open_next->open_previous = message->open_previous;
+    message->open_previous->open_next = message->open_next;
+    fry_list_init(message);
+}
+
+/* ---- net/peer_lane.c: memory, control headers, answers ---- */
+
+static inline bool fry_lane_is_live(const fry_peer_lane *lane)
+{
+    return lane->state >= FRY_LANE_ATTACHED && lane->state <= FRY_LANE_ENDING;
+}
+
+static inline bool fry_lane_has_slot(const fry_peer_lane *lane)
+{
+    return lane->slots_used < lane->slot_count;
+}
+
+/* There is one. */
+static inline uint32_t fry_lane_take_slot(fry_peer_lane *lane)
+{
+    lane->slots_used++;
+    if (lane->free_count == 0)
+        return lane->slots_fresh++;
+    uint32_t slot = lane->free_slots[lane->free_first];
+    lane->free_first = (lane->free_first + 1) & lane->ring_mask;
+    lane->free_count--;
+    return slot;
+}
+
+static inline void fry_lane_give_slot(fry_peer_lane *lane, uint32_t slot)
+{
+    lane->free_slots[(lane->free_first + lane->free_count) & lane->ring_mask] = slot;
+    lane->free_count++;
+    lane->slots_used--;
+}
+
+/* NULL: there is none, which only a peer that breaks the rules brings about. */
+fry_record *fry_lane_take_record(fry_peer_lane *lane);
+
+/* With its data; not its token. */
+void fry_lane_give_record(fry_peer_lane *lane, fry_record *record);
+
+/* False: there is no room, and likewise. */
+bool fry_lane_store(fry_peer_lane *lane, fry_record *record, const void *data, size_t size_bytes);
+void fry_lane_load(const fry_record *record, void *memory, size_t size_bytes);
+
+/* Posts a body of at most FRY_WIRE_BODY_BYTES_MAX, in room for FRY_HEADER_BYTES_MAX. */
+fry_post_result fry_lane_post(fry_peer_lane *lane, fry_post *post, uint8_t *header, size_t bytes);
+
+/* A control header, or a poison. False: too many are under way. */
+bool fry_lane_send(fry_peer_lane *lane, const fry_wire_header *header);
+
+/* A message is received: its answer goes with others. */
+void fry_lane_acknowledge(fry_peer_lane *lane, uint32_t slot);
+
+/* The oldest run to be acknowledged, for a header that goes anyway; count 0: there is none. */
+static inline fry_wire_run fry_lane_take_run(fry_peer_lane *lane)
+{
+    if (lane->run_count == 0)
+        return (fry_wire_run){0, 0};
+    fry_wire_run run = lane->runs[lane->run_first];
+    lane->run_first = (lane->run_first + 1) & lane->ring_mask;
+    lane->run_count--;
+    lane->unsent -= run.count;
+    lane->owed -= run.count;
+    return run;
+}
+
+/* A message is refused: NACK with a fault, or LENGTH with the receive's size. */
+void fry_lane_refuse(fry_peer_lane *lane, const fry_wire_header *header);
+
+/* All answers that are due, as far as they can be posted. */
+void fry_lane_answer(fry_peer_lane *lane);
+
+/* Whether a keyed header is genuine, and new; takes its trailer off *bytes. */
+bool fry_lane_accept(fry_peer_lane *lane, const uint8_t *header, size_t *bytes);
+
+/* ---- net/peer_fault.c ---- */
+
+/* It fails, and is to be detached. */
+void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_native_error *error,
+                   const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* What the other end is told: it names this member where it says "here". */
+void fry_fault_for_other(const fry_peer *peer, const fry_fault *fault, fry_fault *told);
+void fry_fault_of_reason(const fry_reason *reason, fry_fault *fault);
+void fry_reason_of_fault(const fry_fault *fault, fry_reason *reason);
+
+/* The two ends' sizes differ. */
+void fry_fault_of_lengths(const fry_peer *peer, uint64_t send_bytes, uint64_t receive_bytes,
+                          uint64_t other_op, fry_fault *fault);
+
+/* What a ghost, or a bare message, holds. */
+void fry_fault_of_ghost(const fry_message *message, fry_fault *fault);
+
+/* ---- net/peer.c ---- */
+
+/* Nobody touches its memory any more. Frees a ghost. */
+void fry_message_make_quiet(fry_message *message);
+
+/*
+ * It is withdrawn, and another stands in its place in its tag's list: a ghost, or without memory
+ * for one itself, which is quiet late. Returns which.
+ */
+fry_message *fry_message_leave_ghost(fry_message *message, fry_match *match,
+                                     const fry_fault *fault);
+
+/* It is over, with its event; and quiet, unless it is under way. */
+void fry_message_finish(fry_message *message, ferry_status status, const fry_fault *fault);
+
+/* ---- net/peer_send.c ---- */
+
+/* Launches it if it can be, or has it wait. */
+void fry_send_start(fry_message *message);
+void fry_send_withdraw(fry_message *message, const fry_fault *fault);
+void fry_sends_start_waiting(fry_peer *peer);
+void fry_send_stop_waiting(fry_message *message);
+void fry_sends_recall(fry_peer_lane *lane);
+
+/* False: there is nothing in such a slot. */
+bool fry_send_acknowledged(fry_peer_lane *lane, uint32_t slot);
+bool fry_sends_acknowledged(fry_peer_lane *lane, fry_wire_run run);
+bool fry_send_refused(fry_peer_lane *lane, const fry_wire_header *header);
+
+/* ---- net/peer_receive.c ---- */
+
+void fry_receive_ready(fry_message *message);
+void fry_receive_withdraw(fry_message *message, const fry_fault *fault);
+void fry_lane_arrived(void *arg, const fry_arrival *arrival);
+
+#endif

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Receives: what comes over the lane, in the order in which it was launched.
+ *
+ * The channel may reorder, so a launch that comes before its turn is stashed, with its data: it was
+ * counted against the window, so there is room. Then it is given its place (net/match.h). If its
+ * receive is there and ready, the bytes go to it at once, or are pulled; if not, a record keeps
+ * what there is: data that came, or the token of data that did not.
+ *
+ * Each message is answered once, with the slot that it named: when the bytes are in place, or when
+ * it is known that they will not be. An answer ends what the other end may want of the message,
+ * except that a pull goes on (its post is done then). Before an event is called, and before the
+ * channel is (which may fail within the call, and with it all that is open), a receive that is
+ * about to end is ENDED, so nobody else ends it.
+ *
+ * A receive withdrawn while it is pulled is refused at once and quiet when the pull is done: nobody
+ * can call it back (the transport's cancel does nothing then), so that is when the memory is free.
+ *
+ * What a broken or hostile peer can do. Each header is checked in itself (net/wire.c), and what it
+ * names here: a number comes once, and from within those that may be under way; no slot is out of
+ * bounds; no more messages are unanswered, and no more data is kept, than was agreed; an answer
+ * names a slot that waits for one; data is as long as its header says. Whatever fails that fails
+ * the lane. What passes can have one of the peer's own messages end wrongly, or cost the time to
+ * walk lists that are as long as the bounds say; it can write nowhere but to a receive, of the
+ * receive's size.
+ */
+#include "net/peer_lane.h"
+
+#include "base/lf.h"
+
+#include <string.h>
+
+static void broke_rules(fry_peer_lane *lane, const char *what)
+{
+    fry_lane_fail(lane, FERRY_E_PEER, NULL, "what came from it can't be: %s", what);
+}
+
+/* ---- the end of a receive ---- */
+
+/* From here on it is this function's caller who ends it. */
+static inline void begin_end(fry_message *message)
+{
+    message->flags &= (uint8_t)~FRY_MESSAGE_TAKEN;
+    message->state = FRY_MESSAGE_ENDED;
+    message->peer->receive_count--;
+}
+
+static void drop(fry_peer_lane *lane, void *token)
+{
+    if (token != NULL && fry_lane_is_live(lane))
+        lane->channel->ops->drop(lane->channel, token);
+}
+
+static void refuse(fry_peer_lane *lane, uint32_t slot, uint64_t op, const fry_fault *fault)
+{
+    fry_wire_header header = {.kind = FRY_WIRE_NACK, .slot = slot, .op = op};
+    fry_fault_for_other(lane->peer, fault, &header.fault);
+    fry_lane_refuse(lane, &header);
+}
+
+/* Its receive was withdrawn: the message is of no use. */
+static void reject(fry_peer_lane *lane, fry_record *record, uint64_t op, const fry_fault *fault)
+{
+    uint32_t slot = record->slot;
+    void *token = record->token;
+    bool is_poison = record->kind == FRY_WIRE_POISON;
+    fry_lane_give_record(lane, record);
+    if (is_poison)
+        fry_lane_acknowledge(lane, slot);
+    else
+        refuse(lane, slot, op, fault);
+    drop(lane, token);
+}
+
+/* ---- a message and its receive ---- */
+
+static void pull_done(fry_pull *pull, ferry_status status, const fry_native_error *error)
+{
+    fry_message *message = pull->arg;
+    fry_peer_lane *lane = message->private_;
+    lane->pulling--;
+#ifdef FRY_PLANT_QUIET_EARLY
+    if (message->state == FRY_MESSAGE_QUIET)
+        return;
+#endif
+    if (message->state == FRY_MESSAGE_ENDED) {
+        fry_message_make_quiet(message);
+    } else if (status == FERRY_OK) {
+        begin_end(message);
+        fry_lane_acknowledge(lane, (uint32_t)message->number);
+        fry_message_finish(message, FERRY_OK, NULL);
+    } else {
+        message->flags |= FRY_MESSAGE_LOST;
+        message->state = FRY_MESSAGE_READY;
+    }
+    if (status != FERRY_OK)
+        fry_lane_fail(lane, FERRY_E_PEER, error, "data could not be fetched");
+}
+
+static void start_pull(fry_peer_lane *lane, fry_record *record, fry_message *message)
+{
+    message->flags &= (uint8_t)~FRY_MESSAGE_TAKEN;
+    message->state = FRY_MESSAGE_UNDER_WAY;
+    message->number = record->slot;
+    message->private_ = lane;
+    message->pull = (fry_pull){
+        .token = record->token,
+        .memory = message->memory,
+        .size_bytes = message->size_bytes,
+        .done = pull_done,
+        .arg = message,
+    };
+    fry_lane_give_record(lane, record);
+    lane->pulling++;
+    lane->channel->ops->pull(lane->channel, &message->pull);
+}
+
+static void fail_by_poison(fry_peer_lane *lane, fry_record *record, fry_message *message)
+{
+    fry_fault fault;
+    if (record->data != NULL)
+        fry_lane_load(record, &fault, sizeof(fault));
+    else
+        fry_fault_of_reason(&record->reason, &fault);
+    begin_end(message);
+    fry_lane_acknowledge(lane, record->slot);
+    fry_lane_give_record(lane, record);
+    fry_message_finish(message, FERRY_E_DEPENDENCY, &fault);
+}
+
+static void fail_by_length(fry_peer_lane *lane, fry_record *record, fry_message *message)
+{
+    fry_wire_header header = {.kind = FRY_WIRE_LENGTH,
+                              .slot = record->slot,
+                              .op = message->op,
+                              .size_bytes = message->size_bytes};
+    fry_fault fault;
+    fry_fault_of_lengths(lane->peer, record->size_bytes, message->size_bytes, record->op, &fault);
+    void *token = record->token;
+    begin_end(message);
+    fry_lane_give_record(lane, record);
+    fry_lane_refuse(lane, &header);
+    drop(lane, token);
+    fry_message_finish(message, FERRY_E_LENGTH, &fault);
+}
+
+/* The receive has the message: what can be done now is. */
+static void settle(fry_peer_lane *lane, fry_record *record, fry_message *message)
+{
+    message->other_op = record->op;
+    if (record->kind == FRY_WIRE_POISON) {
+        fail_by_poison(lane, record, message);
+    } else if (record->size_bytes != message->size_bytes) {
+        fail_by_length(lane, record, message);
+    } else if (message->state != FRY_MESSAGE_READY) {
+        message->flags |= FRY_MESSAGE_TAKEN;
+        message->private_ = record;
+        record->receive = message;
+    } else if (record->token != NULL) {
+        start_pull(lane, record, message);
+    } else {
+        fry_lane_load(record, message->memory, message->size_bytes);
+        begin_end(message);
+        fry_lane_acknowledge(lane, record->slot);
+        fry_lane_give_record(lane, record);
+        fry_message_finish(message, FERRY_OK, NULL);
+    }
+}
+
+static void meet_ghost(fry_peer_lane *lane, fry_record *record, fry_message *ghost)
+{
+    fry_fault fault;
+    fry_fault_of_ghost(ghost, &fault);
+    uint64_t op = ghost->op;
+    lane->peer->receive_count--;
+    fry_list_take(ghost); /* its end is this function's */
+    reject(lane, record, op, &fault);
+    fry_message_make_quiet(ghost);
+}
+
+void fry_receive_ready(fry_message *message)
+{
+    if (!(message->flags & FRY_MESSAGE_TAKEN))
+        return;
+    fry_peer_lane *lane = message->peer->lane;
+    if (fry_lane_is_live(lane))
+        settle(lane, message->private_, message);
+}
+
+void fry_receive_withdraw(fry_message *message, const fry_fault *fault)
+{
+    fry_peer *peer = message->peer;
+    if (message->flags & FRY_MESSAGE_TAKEN) {
+        begin_end(message);
+        reject(peer->lane, message->private_, message->op, fault);
+        fry_message_make_quiet(message);
+    } else if (message->flags & FRY_MESSAGE_LOST) {
+        begin_end(message);
+        fry_message_make_quiet(message);
+    } else if (message->state == FRY_MESSAGE_UNDER_WAY) {
+        begin_end(message);
+        refuse(message->private_, (uint32_t)message->number, message->op, fault);
+#ifdef FRY_PLANT_QUIET_EARLY
+        /* A fault put there on purpose: tests/planted builds it and must see it. */
+        if (message->state == FRY_MESSAGE_ENDED)
+            fry_message_make_quiet(message);
+#endif
+    } else if (fry_message_leave_ghost(message, &peer->receives, fault) != message) {
+        fry_message_make_quiet(message);
+    }
+}
+
+/* ---- launches, in order ---- */
+
+/* NULL: the lane fails. */
+static fry_record *keep(fry_peer_lane *lane, const fry_wire_header *header,
+                        const fry_arrival *arrival)
+{
+    fry_record *record = fry_lane_take_record(lane);
+    if (record == NULL) {
+        broke_rules(lane, "more messages than agreed");
+        return NULL;
+    }
+    record->kind = header->kind;
+    record->tag = header->tag;
+    record->op = header->op;
+    record->size_bytes = header->size_bytes;
+    record->number = header->number;
+    record->slot = header->slot;
+    record->ahead = header->ahead;
+    bool is_kept = true;
+    if (header->kind == FRY_WIRE_PULLED) {
+        record->token = arrival->token;
+#ifdef FRY_PLANT_RECALL_EARLY
+        /* A fault put there on purpose: tests/planted builds it and must see it. */
+        lane->by_slot[header->slot] = record;
+#endif
+    } else if (header->kind == FRY_WIRE_EAGER) {
+        is_kept = fry_lane_store(lane, record, arrival->data, arrival->size_bytes);
+    } else if (header->kind != FRY_WIRE_BYE) {
+        fry_reason_of_fault(&header->fault, &record->reason);
+        if (header->kind == FRY_WIRE_POISON &&
+            (header->fault.message[0] != 0 || header->fault.domain[0] != 0))
+            is_kept = fry_lane_store(lane, record, &header->fault, sizeof(header->fault));
+    }
+    if (is_kept)
+        return record;
+    broke_rules(lane, "more data than agreed");
+    return NULL;
+}
+
+/*
+ * A message launched before is not to be pulled any more, if it is not being so. What by_slot has
+ * is that message: the launcher gives the slot to another only after this one's answer, so launches
+ * it after the recall, and by_slot knows nothing of what waits in the stash for its turn.
+ */
+static void recall(fry_peer_lane *lane, uint32_t slot, const fry_reason *reason)
+{
+    fry_record *record = lane->by_slot[slot];
+    if (record == NULL)
+        return;
+    void *token = record->token;
+    lane->by_slot[slot] = NULL;
+    record->token = NULL;
+    record->kind = FRY_WIRE_POISON;
+    record->reason = *reason;
+    drop(lane, token);
+    if (record->receive != NULL && fry_lane_is_live(lane))
+        settle(lane, record, record->receive);
+}
+
+static void process(fry_peer_lane *lane, fry_record *record)
+{
+    fry_match *receives = &lane->peer->receives;
+    if (record->kind == FRY_WIRE_RECALL) {
+        fry_reason reason = record->reason;
+        uint32_t slot = record->slot;
+        fry_lane_give_record(lane, record);
+        recall(lane, slot, &reason);
+        return;
+    }
+    if (record->kind == FRY_WIRE_BYE) {
+        fry_lane_fail(lane, FERRY_E_DEAD, NULL, "the member left");
+        return;
+    }
+    if (record->token != NULL)
+        lane->by_slot[record->slot] = record;
+    fry_message *message = fry_match_find(receives, record->tag, record->ahead);
+    if (message == NULL) {
+        if (!fry_match_keep(receives, record))
+            fry_lane_fail(lane, FERRY_E_NO_MEMORY, NULL, "no memory for an unexpected message");
+    } else if (message->flags & (FRY_MESSAGE_GHOST | FRY_MESSAGE_BARE)) {
+        meet_ghost(lane, record, message);
+    } else {
+        settle(lane, record, message);
+    }
+}
+
+/* Its turn: most of what comes is data whose receive is ready. */
+static void process_now(fry_peer_lane *lane, const fry_wire_header *header,
+                        const fry_arrival *arrival)
+{
+    if (fry_likely(header->kind == FRY_WIRE_EAGER)) {
+        fry_message *message = fry_match_peek(&lane->peer->receives, header->tag, header->ahead);
+        if (fry_likely(message != NULL && message->state == FRY_MESSAGE_READY &&
+                       message->size_bytes == header->size_bytes)) {
+            fry_match_take(&lane->peer->receives, message);
+            if (message->size_bytes > 0)
+                memcpy(message->memory, arrival->data, message->size_bytes);
+            message->other_op = header->op;
+            begin_end(message);
+            fry_lane_acknowledge(lane, header->slot);
+            fry_message_finish(message, FERRY_OK, NULL);
+            return;
+        }
+    }
+    fry_record *record = keep(lane, header, arrival);
+    if (record != NULL)
+        process(lane, record);
+}
+
+static void process_stashed(fry_peer_lane *lane)
+{
+    while (lane->stashed > 0 && fry_lane_is_live(lane)) {
+        fry_record **place = &lane->stash[lane->receive_number & lane->stash_mask];
+        fry_record *record = *place;
+        if (record == NULL)
+            return;
+        *place = NULL;
+        lane->stashed--;
+        lane->receive_number++;
+        process(lane, record);
+    }
+}
+
+static void launch_arrived(fry_peer_lane *lane, const fry_wire_header *header,
+                           const fry_arrival *arrival)
+{
+    uint32_t early = header->number - lane->receive_number;
+    if (fry_likely(early == 0)) {
+        lane->receive_number++;
+        process_now(lane, header, arrival);
+        if (fry_unlikely(lane->stashed > 0))
+            process_stashed(lane);
+        return;
+    }
+    if (early > lane->stash_mask || lane->stash[header->number & lane->stash_mask] != NULL) {
+        broke_rules(lane, "a number that is not next");
+        return;
+    }
+    fry_record *record = keep(lane, header, arrival);
+    if (record == NULL)
+        return;
+    lane->stash[header->number & lane->stash_mask] = record;
+    lane->stashed++;
+}
+
+/* ---- headers ---- */
+
+/* Whether there is with the header what it says. */
+static inline bool is_whole(const fry_wire_header *header, const fry_arrival *arrival)
+{
+    if (fry_likely(header->kind == FRY_WIRE_EAGER))
+        return arrival->token == NULL && arrival->size_bytes == header->size_bytes &&
+               (arrival->data != NULL || header->size_bytes == 0);
+    if (header->kind == FRY_WIRE_PULLED)
+        return arrival->token != NULL && arrival->size_bytes == header->size_bytes &&
+               header->size_bytes > 0;
+    return arrival->token == NULL && arrival->size_bytes == 0;
+}
+
+static void message_arrived(fry_peer_lane *lane, const fry_wire_header *header,
+                            const fry_arrival *arrival)
+{
+    if (header->acked.count > 0) {
+        if (!fry_sends_acknowledged(lane, header->acked)) {
+            broke_rules(lane, "an answer to nothing");
+            return;
+        }
+        if (!fry_lane_is_live(lane))
+            return;
+    }
+    if (fry_unlikely(header->slot >= lane->slot_count || lane->owed >= lane->slot_count)) {
+        broke_rules(lane, "more messages than agreed");
+        return;
+    }
+    lane->owed++;
+    launch_arrived(lane, header, arrival);
+}
+
+static void control_arrived(fry_peer_lane *lane, const fry_wire_header *header,
+                            const fry_arrival *arrival)
+{
+    bool is_good = true;
+    switch (header->kind) {
+    case FRY_WIRE_RECALL:
+        is_good = header->slot < lane->slot_count;
+        if (is_good)
+            launch_arrived(lane, header, arrival);
+        break;
+    case FRY_WIRE_BYE:
+        launch_arrived(lane, header, arrival);
+        break;
+    case FRY_WIRE_ACK:
+        for (uint32_t i = 0; i < header->run_count && is_good && fry_lane_is_live(lane); i++)
+            is_good = fry_sends_acknowledged(lane, header->runs[i]);
+        break;
+    default: /* FRY_WIRE_NACK, FRY_WIRE_LENGTH */
+        is_good = fry_send_refused(lane, header);
+        break;
+    }
+    if (!is_good)
+        broke_rules(lane, "an answer to nothing");
+}
+
+void fry_lane_arrived(void *arg, const fry_arrival *arrival)
+{
+    fry_peer_lane *lane = arg;
+    const uint8_t *bytes = arrival->header;
+    size_t size = arrival->header_bytes;
+    fry_wire_header header;
+    if (fry_unlikely(!fry_lane_is_live(lane)))
+        return; /* its token goes with the channel */
+    if (fry_unlikely(lane->is_keyed && !fry_lane_accept(lane, bytes, &size))) {
+        broke_rules(lane, "a header that is forged or repeated");
+        return;
+    }
+    if (fry_likely(size == FRY_WIRE_MESSAGE_BYTES && bytes[0] == FRY_WIRE_EAGER && bytes[1] == 0))
+        fry_wire_unpack_message(bytes, &header);
+    else if (!fry_wire_unpack(bytes, size, &header)) {
+        broke_rules(lane, "a header of no kind");
+        return;
+    }
+    if (fry_unlikely(!is_whole(&header, arrival)))
+        broke_rules(lane, "data that its header does not tell of");
+    else if (header.kind <= FRY_WIRE_POISON)
+        message_arrived(lane, &header, arrival);
+    else
+        control_arrived(lane, &header, arrival);
+}

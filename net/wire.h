@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Headers as they cross between peers: little-endian, packed, of a fixed layout for each kind. All
+ * that can be checked without knowing the lane is checked here; what names something of the lane
+ * (numbers, slots) is checked by who looks it up.
+ *
+ *      EAGER PULLED POISON   ACK            NACK           LENGTH     RECALL         BYE
+ *   0  kind                  kind           kind           kind       kind           kind
+ *   1  0                     runs           0              0          0              0
+ *   2  acked, 16 bit         0, 16 bit      0, 16 bit      0, 16 bit  0, 16 bit      0, 16 bit
+ *   4  number                0              slot           slot       number         number
+ *   8  tag, 64 bit           runs: first,   op, 64 bit     op         slot
+ *  16  op, 64 bit            32 bit, and    fault          size
+ *  24  size, 64 bit          count, 16 bit                            fault, at 12
+ *  32  slot
+ *  36  ahead
+ *  40  first acked
+ *  44  (POISON: fault)
+ *
+ * fault: status, rank, code (64 bit), op (64 bit), bytes of domain and of message (8 bit each), the
+ * two texts. Between hosts each header ends with its count (32 bit, counting all headers of that
+ * direction from 0) and a SipHash of what is before it (64 bit, net/mac.h).
+ */
+#ifndef FRY_NET_WIRE_H
+#define FRY_NET_WIRE_H
+
+#include "net/peer.h"
+
+#include <endian.h>
+#include <string.h>
+
+#define FRY_WIRE_MESSAGE_BYTES 44
+#define FRY_WIRE_TRAILER_BYTES 12 /* where headers are keyed */
+#define FRY_WIRE_BODY_BYTES_MAX (FRY_HEADER_BYTES_MAX - FRY_WIRE_TRAILER_BYTES)
+#define FRY_WIRE_RUN_BYTES 6
+#define FRY_WIRE_RUNS_MAX ((FRY_WIRE_BODY_BYTES_MAX - 8) / FRY_WIRE_RUN_BYTES)
+#define FRY_WIRE_RUN_COUNT_MAX UINT16_MAX
+
+/* What a header is; never 0, so that zeroes are none. */
+typedef enum fry_wire_kind {
+    FRY_WIRE_EAGER = 1, /* a message, its data with it */
+    FRY_WIRE_PULLED,    /* a message whose data stays at the sender until it is pulled */
+    FRY_WIRE_POISON,    /* what stands for a message that failed before it was launched */
+    FRY_WIRE_RECALL,    /* a message launched before was withdrawn: pull it no more */
+    FRY_WIRE_BYE,       /* this member leaves; nothing comes after it */
+    FRY_WIRE_ACK,       /* messages were received */
+    FRY_WIRE_NACK,      /* the receive of a message failed */
+    FRY_WIRE_LENGTH,    /* the receive of a message is of another size */
+    FRY_WIRE_KINDS,
+} fry_wire_kind;
+
+/* Consecutive slots of the one who launched. */
+typedef struct fry_wire_run {
+    uint32_t first;
+    uint32_t count; /* 0: none; at most FRY_WIRE_RUN_COUNT_MAX */
+} fry_wire_run;
+
+typedef struct fry_wire_header {
+    uint8_t kind;    /* fry_wire_kind */
+    uint32_t number; /* of the launch; its lower half */
+    uint32_t slot;   /* the launcher's, which acknowledgements name */
+    uint32_t ahead;  /* entered before it for that tag and not launched yet */
+    ferry_tag tag;
+    uint64_t op;
+    uint64_t size_bytes;
+    fry_wire_run acked; /* with messages */
+    uint32_t run_count; /* ACK */
+    fry_wire_run runs[FRY_WIRE_RUNS_MAX];
+    fry_fault fault; /* POISON, RECALL, NACK */
+} fry_wire_header;
+
+static inline void fry_wire_put16(uint8_t *to, uint16_t value)
+{
+    value = htole16(value);
+    memcpy(to, &value, sizeof(value));
+}
+
+static inline void fry_wire_put32(uint8_t *to, uint32_t value)
+{
+    value = htole32(value);
+    memcpy(to, &value, sizeof(value));
+}
+
+static inline void fry_wire_put64(uint8_t *to, uint64_t value)
+{
+    value = htole64(value);
+    memcpy(to, &value, sizeof(value));
+}
+
+static inline uint16_t fry_wire_get16(const uint8_t *from)
+{
+    uint16_t value;
+    memcpy(&value, from, sizeof(value));
+    return le16toh(value);
+}
+
+static inline uint32_t fry_wire_get32(const uint8_t *from)
+{
+    uint32_t value;
+    memcpy(&value, from, sizeof(value));
+    return le32toh(value);
+}
+
+static inline uint64_t fry_wire_get64(const uint8_t *from)
+{
+    uint64_t value;
+    memcpy(&value, from, sizeof(value));
+    return le64toh(value);
+}
+
+/* The part that messages share, FRY_WIRE_MESSAGE_BYTES. */
+static inline void fry_wire_pack_message(uint8_t *to, const fry_wire_header *header)
+{
+    to[0] = header->kind;
+    to[1] = 0;
+    fry_wire_put16(to + 2, (uint16_t)header->acked.count);
+    fry_wire_put32(to + 4, header->number);
+    fry_wire_put64(to + 8, header->tag);
+    fry_wire_put64(to + 16, header->op);
+    fry_wire_put64(to + 24, header->size_bytes);
+    fry_wire_put32(to + 32, header->slot);
+    fry_wire_put32(to + 36, header->ahead);
+    fry_wire_put32(to + 40, header->acked.first);
+}
+
+static inline void fry_wire_unpack_message(const uint8_t *from, fry_wire_header *header)
+{
+    header->kind = from[0];
+    header->acked.count = fry_wire_get16(from + 2);
+    header->number = fry_wire_get32(from + 4);
+    header->tag = fry_wire_get64(from + 8);
+    header->op = fry_wire_get64(from + 16);
+    header->size_bytes = fry_wire_get64(from + 24);
+    header->slot = fry_wire_get32(from + 32);
+    header->ahead = fry_wire_get32(from + 36);
+    header->acked.first = fry_wire_get32(from + 40);
+}
+
+/*
+ * Any header but EAGER and PULLED, which the inline function packs, into FRY_WIRE_BODY_BYTES_MAX.
+ * Texts that are too long are cut. Returns the bytes.
+ */
+size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header);
+
+/*
+ * Any header, without what a keyed one ends with. False: it is none. What it does not hold is left
+ * as it was, but for texts, which always end, and hold nothing but printable bytes.
+ */
+bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header);
+
+#endif

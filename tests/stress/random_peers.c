@@ -1,0 +1,682 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * random_peers [SEEDS [FIRST]]: two peers, or one that talks to itself, run programs of sends and
+ * receives over a channel that reorders, is late and breaks. Entered in program order, they get
+ * ready, and are withdrawn, in any order. What must hold:
+ *
+ *  - the k-th send of a tag meets the k-th receive: bytes, lengths and failures say so;
+ *  - each resolves once, unless it was withdrawn, and is quiet once, after that;
+ *  - a receive's memory is untouched before it is ready and after it is quiet, and so is what is
+ *    around it; a send's is not looked at after it is quiet;
+ *  - in the end nothing is kept: no tag, no slot, no answer owed, no record, no byte.
+ */
+#include "net/peer_lane.h"
+#include "tests/support/failing_allocator.h"
+#include "tests/support/fake_channel.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define SEEDS 500 /* there is one thread */
+#elif defined(__SANITIZE_ADDRESS__)
+#define SEEDS 2000
+#else
+#define SEEDS 10000
+#endif
+
+enum { OPS_MAX = 64, TAGS = 3, GENERATIONS_MAX = 4, TURNS_MAX = 200000 };
+#define GUARD_BYTES 16
+#define UNTOUCHED 0xa5
+#define AFTER_QUIET 0x5a
+
+typedef struct side side;
+
+typedef struct op {
+    fry_message message; /* first */
+    side *side_;
+    uint8_t *room; /* with guards */
+    uint8_t fill;  /* a send's bytes begin with it */
+    int generation;
+    uint32_t order; /* among those of its side, direction, tag and generation */
+    bool is_entered, is_ready, is_withdrawn, was_launched;
+    int resolved, quiet;
+    ferry_status status, cause;
+    uint64_t cause_op;
+} op;
+
+struct side {
+    struct run *run;
+    int index;
+    fry_peer *peer;
+    fry_peer_lane *lane, *dead_lane;
+    fry_channel *channel, *dead_channel;
+    int generation;
+    op *ops[2 * OPS_MAX];
+    size_t op_count, entered;
+    bool is_to_detach, wants_lane;
+};
+
+typedef struct run {
+    uint64_t seed, random;
+    failing_allocator allocator;
+    fry_memory memory;
+    fry_log log;
+    fake_wire *wire;
+    side sides[2];
+    int side_count;
+    bool may_fail, may_withdraw, is_short, calls_back;
+    int failed_generations;
+    fry_lane_session session;
+    fry_peer_options options;
+    fake_wire_options wire_options;
+} run;
+
+static run the_run;
+
+static void complain(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+static void complain(const char *format, ...)
+{
+    va_list arguments;
+    fprintf(stderr, "random_peers: seed %llu: ", (unsigned long long)the_run.seed);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    exit(EXIT_FAILURE);
+}
+
+#define expect(condition, ...)                                                                     \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            complain(__VA_ARGS__);                                                                 \
+    } while (0)
+
+static uint32_t pick(uint32_t below)
+{
+    run *r = &the_run;
+    r->random ^= r->random << 13;
+    r->random ^= r->random >> 7;
+    r->random ^= r->random << 17;
+    return (uint32_t)((r->random >> 20) % below);
+}
+
+/* In some runs, one time in so many, the next allocation fails; 0: it does not. */
+static void run_short(uint32_t one_in)
+{
+    if (the_run.is_short)
+        failing_allocator_arm(&the_run.allocator, one_in > 0 && pick(one_in) == 0, false);
+}
+
+/* ---- operations ---- */
+
+static op *make_op(side *side_, bool is_send, uint64_t tag, size_t size_bytes, uint64_t id)
+{
+    op *o = calloc(1, sizeof(*o));
+    uint8_t *room = malloc(size_bytes + (size_t)2 * GUARD_BYTES);
+    expect(o != NULL && room != NULL, "no memory");
+    memset(room, UNTOUCHED, size_bytes + (size_t)2 * GUARD_BYTES);
+    o->room = room;
+    o->side_ = side_;
+    o->fill = (uint8_t)id;
+    if (is_send)
+        for (size_t i = 0; i < size_bytes; i++)
+            room[GUARD_BYTES + i] = (uint8_t)(id + i * 7);
+    o->message.owner = o;
+    o->message.memory = size_bytes > 0 ? room + GUARD_BYTES : NULL;
+    o->message.size_bytes = size_bytes;
+    o->message.tag = tag;
+    o->message.op = id;
+    o->message.is_send = is_send;
+    return o;
+}
+
+static void expect_filled(const op *o, uint8_t with, const char *when)
+{
+    for (size_t i = 0; i < o->message.size_bytes; i++)
+        expect(o->room[GUARD_BYTES + i] == with, "op %llu: memory was written to %s",
+               (unsigned long long)o->message.op, when);
+}
+
+static void expect_guards(const op *o)
+{
+    const uint8_t *behind = o->room + GUARD_BYTES + o->message.size_bytes;
+    for (size_t i = 0; i < GUARD_BYTES; i++)
+        expect(o->room[i] == UNTOUCHED && behind[i] == UNTOUCHED,
+               "op %llu: written beside its memory", (unsigned long long)o->message.op);
+}
+
+static void fill(op *o, uint8_t with)
+{
+    memset(o->room + GUARD_BYTES, with, o->message.size_bytes);
+}
+
+static bool is_live(const op *o)
+{
+    return o->is_entered && o->resolved == 0 && !o->is_withdrawn;
+}
+
+static void make_ready(op *o)
+{
+    if (!is_live(o) || o->is_ready)
+        return;
+    if (!o->message.is_send)
+        expect_filled(o, UNTOUCHED, "before it was ready");
+    o->is_ready = true;
+    fry_peer_ready(&o->message);
+}
+
+static void withdraw(op *o)
+{
+    if (!is_live(o))
+        return;
+    o->is_withdrawn = true;
+    o->was_launched = o->message.is_send && o->message.state > FRY_MESSAGE_READY;
+    if (!o->message.is_send && !o->is_ready)
+        expect_filled(o, UNTOUCHED, "before it was ready");
+    fry_fault fault = {.status = FERRY_E_CANCELLED, .rank = -1, .op = o->message.op};
+    if (pick(2))
+        strcpy(fault.message, "the test withdrew it");
+    run_short(2);
+    fry_peer_withdraw(&o->message, &fault);
+    run_short(0);
+}
+
+static void do_anything(side *side_)
+{
+    if (side_->entered == 0)
+        return;
+    op *o = side_->ops[pick((uint32_t)side_->entered)];
+    if (the_run.may_withdraw && pick(8) == 0)
+        withdraw(o);
+    else
+        make_ready(o);
+}
+
+/* ---- events ---- */
+
+static void on_resolved(fry_message *message, ferry_status status, const fry_fault *fault)
+{
+    op *o = message->owner;
+    expect(o->resolved++ == 0 && !o->is_withdrawn && o->quiet == 0, "op %llu resolves again",
+           (unsigned long long)message->op);
+    expect((fault == NULL) == (status == FERRY_OK), "a fault that does not fit");
+    o->status = status;
+    if (fault != NULL) {
+        o->cause = fault->status;
+        o->cause_op = fault->op;
+    }
+    if (!message->is_send && !o->is_ready)
+        expect(status != FERRY_OK, "a receive is done before it is ready");
+    if (the_run.calls_back && pick(4) == 0)
+        do_anything(o->side_);
+}
+
+static void on_quiet(fry_message *message)
+{
+    op *o = message->owner;
+    expect(o->quiet++ == 0, "op %llu is quiet again", (unsigned long long)message->op);
+    expect(o->resolved == 1 || o->is_withdrawn, "quiet before resolved");
+    expect_guards(o);
+    if (!message->is_send && o->status == FERRY_OK && o->resolved == 1) {
+        /* Its bytes are looked at now: later they are others. */
+        o->fill = message->size_bytes > 0 ? o->room[GUARD_BYTES] : 0;
+        for (size_t i = 0; i < message->size_bytes; i++)
+            expect(o->room[GUARD_BYTES + i] == (uint8_t)(o->fill + i * 7),
+                   "op %llu: these are not one send's bytes", (unsigned long long)message->op);
+    }
+    if (!message->is_send && !o->is_ready)
+        expect_filled(o, UNTOUCHED, "though it was never ready");
+    fill(o, AFTER_QUIET);
+    if (the_run.calls_back && pick(4) == 0)
+        do_anything(o->side_);
+}
+
+static void on_wants_lane(fry_peer *peer)
+{
+    side *side_ = fry_peer_arg(peer);
+    expect(!side_->wants_lane && side_->lane == NULL, "a lane is wanted twice");
+    side_->wants_lane = true;
+}
+
+static void detach(side *side_, ferry_status status)
+{
+    fry_fault fault = {.status = status, .rank = 1 - side_->index, .message = "over"};
+    side_->is_to_detach = false;
+    side_->wants_lane = false;
+    side_->generation++;
+    fry_peer_lane *lane = fry_peer_detach(side_->peer, status, &fault, &side_->dead_channel);
+    expect(lane == side_->lane, "another lane was attached");
+    side_->dead_lane = lane;
+    side_->lane = NULL;
+    side_->channel = NULL;
+}
+
+static void on_lane_failed(fry_peer *peer, const fry_fault *fault)
+{
+    side *side_ = fry_peer_arg(peer);
+    expect(the_run.may_fail, "the lane failed: %s", fault->message);
+    expect(fault->status == FERRY_E_PEER || fault->status == FERRY_E_DEAD ||
+               (the_run.is_short && fault->status == FERRY_E_NO_MEMORY),
+           "an odd failure");
+    expect(strstr(fault->message, "can't be") == NULL, "a rule was broken: %s", fault->message);
+    if (pick(2))
+        detach(side_, FERRY_E_PEER);
+    else
+        side_->is_to_detach = true;
+}
+
+static const fry_peer_events events = {
+    .resolved = on_resolved,
+    .quiet = on_quiet,
+    .wants_lane = on_wants_lane,
+    .lane_failed = on_lane_failed,
+};
+
+/* ---- lanes ---- */
+
+static void connect_sides(run *r)
+{
+    r->wire_options.seed = r->random;
+    r->wire = fake_wire_open(&r->wire_options);
+    for (int i = 0; i < r->side_count; i++) {
+        side *side_ = &r->sides[i];
+        fry_lane_session session = r->session;
+        memset(session.send_key, 1 + i, sizeof(session.send_key));
+        memset(session.receive_key, r->side_count == 1 ? 1 : 2 - i, sizeof(session.receive_key));
+        side_->lane = fry_peer_lane_open(&r->options, &session);
+        expect(side_->lane != NULL, "no lane");
+        side_->channel =
+            fake_wire_end(r->wire, i, &fry_peer_channel_events, fry_peer_channel_arg(side_->lane));
+    }
+    for (int i = 0; i < r->side_count; i++) {
+        side *side_ = &r->sides[i];
+        side_->wants_lane = false;
+        fry_peer_attach(side_->peer, side_->lane, side_->channel);
+    }
+    if (r->may_fail && pick(4) == 0)
+        fake_wire_cut_at_post(r->wire, 1 + pick(60));
+}
+
+static void destroy_dead(side *side_)
+{
+    if (side_->dead_lane == NULL)
+        return;
+    side_->dead_channel->ops->destroy(side_->dead_channel);
+    fry_peer_destroyed(side_->peer, side_->dead_lane);
+    fry_peer_lane_close(side_->dead_lane);
+    side_->dead_lane = NULL;
+}
+
+/* Where the lane is over at both ends there may be another. */
+static void mend(run *r)
+{
+    for (int i = 0; i < r->side_count; i++) {
+        side *side_ = &r->sides[i];
+        if (side_->is_to_detach && pick(3) == 0)
+            detach(side_, FERRY_E_PEER);
+        if (side_->dead_lane != NULL && pick(3) == 0)
+            destroy_dead(side_);
+    }
+    for (int i = 0; i < r->side_count; i++)
+        if (r->wire == NULL || r->sides[i].lane != NULL || r->sides[i].dead_lane != NULL)
+            return;
+    fake_wire_close(r->wire);
+    r->wire = NULL;
+    if (++r->failed_generations >= GENERATIONS_MAX - 1)
+        r->may_fail = false;
+}
+
+/* ---- the program ---- */
+
+static size_t pick_size(const run *r)
+{
+    switch (pick(4)) {
+    case 0:
+        return 0;
+    case 1:
+        return 1 + pick(32);
+    case 2:
+        return r->wire_options.eager_bytes_max + pick(3);
+    default:
+        return 1 + pick(4096);
+    }
+}
+
+static void write_program(run *r)
+{
+    uint32_t pairs = 1 + pick(OPS_MAX - 1);
+    uint32_t tags = pick(4) == 0 ? OPS_MAX : 1 + pick(TAGS);
+    for (uint32_t i = 0; i < pairs; i++) {
+        side *from = &r->sides[pick((uint32_t)r->side_count)];
+        side *to = r->side_count == 1 ? from : &r->sides[1 - from->index];
+        uint64_t tag = pick(tags) * UINT64_C(0x123456789abcdef);
+        size_t size_bytes = pick_size(r);
+        size_t other_bytes = pick(16) == 0 ? pick_size(r) : size_bytes;
+        from->ops[from->op_count++] = make_op(from, true, tag, size_bytes, 1 + 2 * (uint64_t)i);
+        to->ops[to->op_count++] = make_op(to, false, tag, other_bytes, 2 + 2 * (uint64_t)i);
+    }
+    /* The two programs submit in orders of their own, but for those of one tag and direction, which
+     * are told apart by their order alone. */
+    for (int s = 0; s < r->side_count; s++) {
+        side *side_ = &r->sides[s];
+        uint32_t swaps = pick(2) ? (uint32_t)side_->op_count * 4 : 0;
+        for (uint32_t i = 0; i + 1 < side_->op_count && swaps > 0; swaps--) {
+            i = pick((uint32_t)side_->op_count - 1);
+            op *o = side_->ops[i];
+            op *after = side_->ops[i + 1];
+            if (o->message.tag == after->message.tag &&
+                o->message.is_send == after->message.is_send)
+                continue;
+            side_->ops[i] = after;
+            side_->ops[i + 1] = o;
+        }
+    }
+}
+
+static void enter_next(side *side_)
+{
+    if (side_->entered == side_->op_count)
+        return;
+    op *o = side_->ops[side_->entered];
+    o->generation = side_->generation;
+    for (size_t i = 0; i < side_->entered; i++) {
+        const op *other = side_->ops[i];
+        o->order += other->message.tag == o->message.tag &&
+                    other->message.is_send == o->message.is_send &&
+                    other->generation == o->generation;
+    }
+    run_short(4);
+    bool has_entered = fry_peer_enter(side_->peer, &o->message);
+    run_short(0);
+    expect(has_entered || the_run.is_short, "too many");
+    if (!has_entered) {
+        o->order = 0;
+        return;
+    }
+    o->is_entered = true;
+    side_->entered++;
+    if (pick(2))
+        make_ready(o);
+}
+
+static void take_step(run *r)
+{
+    side *side_ = &r->sides[pick((uint32_t)r->side_count)];
+    if (r->wire == NULL && pick(4) == 0)
+        connect_sides(r);
+    switch (pick(6)) {
+    case 0:
+        enter_next(side_);
+        break;
+    case 1:
+    case 2:
+        do_anything(side_);
+        break;
+    default:
+        run_short(r->may_fail ? 4 : 0);
+        (void)fry_peer_progress(side_->peer);
+        run_short(0);
+        break;
+    }
+    if (r->may_fail && r->wire != NULL && pick(150) == 0) {
+        if (pick(2))
+            fake_wire_cut(r->wire);
+        else if (side_->lane != NULL)
+            detach(side_, FERRY_E_DEAD);
+    }
+    mend(r);
+}
+
+static bool is_all_done(const run *r)
+{
+    for (int i = 0; i < r->side_count; i++) {
+        const side *side_ = &r->sides[i];
+        if (side_->entered < side_->op_count || side_->dead_lane != NULL)
+            return false;
+        for (size_t j = 0; j < side_->entered; j++)
+            if (!side_->ops[j]->is_ready && is_live(side_->ops[j]))
+                return false;
+    }
+    return r->wire != NULL;
+}
+
+/* Until nothing happens any more. */
+static void run_out(run *r)
+{
+    for (uint32_t turn = 0, idle = 0; idle < 64; turn++) {
+        expect(turn < TURNS_MAX, "it does not come to rest");
+        bool is_at_rest = true;
+        for (int i = 0; i < r->side_count; i++) {
+            side *side_ = &r->sides[i];
+            if (fry_peer_progress(side_->peer) > 0 || !fry_peer_arm(side_->peer) ||
+                fry_peer_is_busy(side_->peer))
+                is_at_rest = false;
+        }
+        mend(r);
+        if (r->wire == NULL) {
+            connect_sides(r);
+            is_at_rest = false;
+        }
+        idle = is_at_rest ? idle + 1 : 0;
+    }
+}
+
+/* ---- what must have come out ---- */
+
+static op *find_partner(run *r, const op *o)
+{
+    side *other = r->side_count == 1 ? o->side_ : &r->sides[1 - o->side_->index];
+    for (size_t i = 0; i < other->entered; i++) {
+        op *candidate = other->ops[i];
+        if (candidate->message.is_send != o->message.is_send &&
+            candidate->message.tag == o->message.tag && candidate->order == o->order &&
+            candidate->generation == o->generation)
+            return candidate;
+    }
+    return NULL;
+}
+
+static void check_bytes(const op *send, const op *receive)
+{
+    expect(send->message.size_bytes == receive->message.size_bytes, "lengths differ, unseen");
+    if (receive->message.size_bytes > 0)
+        expect(receive->fill == (uint8_t)send->message.op, "op %llu got the bytes of another send",
+               (unsigned long long)receive->message.op);
+}
+
+static void check_withdrawn(const op *send, const op *receive)
+{
+    if (!receive->is_withdrawn && !send->was_launched) {
+        expect(receive->status == FERRY_E_DEPENDENCY && receive->cause == FERRY_E_CANCELLED &&
+                   receive->cause_op == send->message.op,
+               "a poison did not arrive: %d", receive->status);
+    } else if (!receive->is_withdrawn) {
+        expect(receive->status == FERRY_OK || receive->status == FERRY_E_DEPENDENCY ||
+                   receive->status == FERRY_E_LENGTH,
+               "a withdrawn send's receive: %d", receive->status);
+    } else if (!send->is_withdrawn) {
+        expect(send->status == FERRY_E_DEPENDENCY && send->cause == FERRY_E_CANCELLED &&
+                   send->cause_op == receive->message.op,
+               "a refusal did not arrive: %d", send->status);
+    }
+}
+
+static void check_pair(const op *send, const op *receive, bool is_whole)
+{
+    if (receive->resolved && receive->status == FERRY_OK)
+        check_bytes(send, receive);
+    if (send->resolved && send->status == FERRY_OK && !receive->is_withdrawn)
+        expect(receive->resolved && receive->status == FERRY_OK, "a send says what is not so");
+    if (!is_whole)
+        return;
+    expect(send->quiet && receive->quiet, "op %llu and %llu are not over",
+           (unsigned long long)send->message.op, (unsigned long long)receive->message.op);
+    if (send->is_withdrawn || receive->is_withdrawn) {
+        check_withdrawn(send, receive);
+        return;
+    }
+    ferry_status expected =
+        send->message.size_bytes == receive->message.size_bytes ? FERRY_OK : FERRY_E_LENGTH;
+    expect(send->status == expected && receive->status == expected, "%d and %d, not %d",
+           send->status, receive->status, expected);
+}
+
+static void check_all(run *r)
+{
+    for (int i = 0; i < r->side_count; i++) {
+        for (size_t j = 0; j < r->sides[i].entered; j++) {
+            op *o = r->sides[i].ops[j];
+            op *partner = find_partner(r, o);
+            if (partner == NULL) {
+                expect(o->generation != r->failed_generations || r->failed_generations > 0,
+                       "op %llu has no partner", (unsigned long long)o->message.op);
+                expect(o->resolved == 0 || o->status != FERRY_OK, "op %llu: done with nobody",
+                       (unsigned long long)o->message.op);
+            } else if (o->message.is_send) {
+                bool is_last = o->generation == r->failed_generations;
+                check_pair(o, partner, is_last);
+            }
+        }
+    }
+}
+
+static uint32_t count_chunks(const fry_peer_lane *lane)
+{
+    uint32_t count = 0;
+    for (const fry_chunk *chunk = lane->chunks_free; chunk != NULL; chunk = chunk->next)
+        count++;
+    return count;
+}
+
+static uint32_t count_records(const fry_peer_lane *lane)
+{
+    uint32_t count = 0;
+    for (const fry_record *record = lane->records_free; record != NULL; record = record->next)
+        count++;
+    return count;
+}
+
+/* Every send met its receive: nothing is kept. */
+static void check_nothing_stays(const side *side_)
+{
+    const fry_peer_lane *lane = side_->lane;
+    expect(!fry_peer_is_open(side_->peer), "something is open");
+    expect(side_->peer->sends.used <= 1 && side_->peer->receives.used <= 1, "a tag stays");
+    expect(side_->peer->send_count == 0 && side_->peer->receive_count == 0, "a count stays");
+    expect(lane->slots_used == 0 && lane->owed == 0 && lane->run_count == 0, "an answer is owed");
+    expect(lane->window_messages_used == 0 && lane->window_bytes_used == 0, "the window shrank");
+    expect(count_chunks(lane) == lane->chunks_fresh, "a chunk is lost");
+    expect(count_records(lane) == lane->records_fresh, "a record is lost");
+    expect(lane->controls_used == 0 && lane->posting == 0 && lane->pulling == 0 &&
+               lane->recalls == 0 && lane->stashed == 0,
+           "something is under way");
+}
+
+/* ---- a seed ---- */
+
+static void open_run(run *r, uint64_t seed)
+{
+    *r = (run){.seed = seed, .random = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15)};
+    failing_allocator_init(&r->allocator);
+    ferry_allocator interface = failing_allocator_interface(&r->allocator);
+    fry_memory_init(&r->memory, &interface);
+    fry_log_init(&r->log, NULL, NULL);
+    r->log.max_level = FERRY_LOG_ERROR;
+    r->side_count = pick(8) == 0 ? 1 : 2;
+    r->may_fail = pick(4) == 0;
+    r->may_withdraw = pick(2) == 0;
+    r->calls_back = pick(3) == 0;
+    r->is_short = pick(4) == 0;
+    static const uint32_t windows[] = {0, 1, 1, 2, 8, 1024};
+    static const uint32_t unexpected[] = {1, 2, 5, 64, 64, 64};
+    static const size_t eager[] = {0, 64, 1016, 4096};
+    r->wire_options = (fake_wire_options){
+        .eager_bytes_max = eager[pick(4)],
+        .is_self = r->side_count == 1,
+        .reorder = pick(2) ? pick(20) : 0,
+        .is_late = pick(3) > 0,
+    };
+    r->session = (fry_lane_session){
+        .is_keyed = pick(4) == 0,
+        .window_messages = windows[pick(6)],
+        .unexpected_max = unexpected[pick(6)],
+        .window_bytes = pick(2) ? 1 << 20 : pick(6000),
+    };
+    if (r->may_fail) /* then some have no partner, and must not be in the others' way */
+        r->session.unexpected_max = 2 * OPS_MAX;
+    r->options = (fry_peer_options){
+        .memory = &r->memory,
+        .log = &r->log,
+        .unexpected_max = 2 * OPS_MAX,
+        .window_messages = r->session.window_messages,
+        .window_bytes = (size_t)r->session.window_bytes,
+        .events = &events,
+    };
+    for (int i = 0; i < r->side_count; i++) {
+        side *side_ = &r->sides[i];
+        fry_peer_options options = r->options;
+        options.rank = r->side_count == 1 ? 0 : 1 - i;
+        options.own_rank = i;
+        options.arg = side_;
+        side_->run = r;
+        side_->index = i;
+        side_->peer = fry_peer_open(&options);
+        expect(side_->peer != NULL, "no peer");
+    }
+}
+
+static void close_run(run *r)
+{
+    r->may_fail = true;
+    r->calls_back = false;
+    failing_allocator_arm(&r->allocator, 0, false);
+    for (int i = 0; i < r->side_count; i++) {
+        side *side_ = &r->sides[i];
+        if (side_->lane != NULL)
+            detach(side_, FERRY_E_SHUTDOWN);
+        destroy_dead(side_);
+        fry_peer_close(side_->peer);
+        for (size_t j = 0; j < side_->op_count; j++) {
+            op *o = side_->ops[j];
+            expect(o->quiet == 1 && o->resolved + o->is_withdrawn == 1, "op %llu is not over",
+                   (unsigned long long)o->message.op);
+            expect_filled(o, AFTER_QUIET, "after it was quiet");
+            expect_guards(o);
+            free(o->room);
+            free(o);
+        }
+    }
+    fake_wire_close(r->wire);
+    expect(failing_allocator_live_bytes(&r->allocator) == 0, "memory is lost");
+}
+
+static void run_seed(uint64_t seed)
+{
+    run *r = &the_run;
+    open_run(r, seed);
+    write_program(r);
+    for (uint32_t turn = 0; !is_all_done(r); turn++) {
+        expect(turn < TURNS_MAX, "the program does not end");
+        take_step(r);
+    }
+    r->may_withdraw = false;
+    run_out(r);
+    check_all(r);
+    if (r->failed_generations == 0)
+        for (int i = 0; i < r->side_count; i++)
+            check_nothing_stays(&r->sides[i]);
+    close_run(r);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : SEEDS;
+    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
+    for (uint64_t seed = first; seed < first + seeds; seed++)
+        run_seed(seed);
+    printf("random_peers: %llu seeds\n", (unsigned long long)seeds);
+    return EXIT_SUCCESS;
+}
