@@ -16,6 +16,10 @@
  * Where the host is dead, or late itself, others act: each waits a little longer the more stand
  * before it, so that mostly one does.
  *
+ * An outcome may be overwritten by the next round's before all have been told of it. So the key
+ * also says which round was the newest to be passed: who waits in round n when n + 1 has failed
+ * knows whether n was passed, since none is passed without it after that.
+ *
  * No round is passed without a member. It ends with FERRY_OK only if an arrival of each member was
  * seen that names this very number and the incarnation that holds the rank: an older arrival names
  * an older number, one of a dead start another incarnation.
@@ -482,6 +486,9 @@ void fry_round_end(fry_round *round, ferry_status status, uint32_t rank, uint64_
     const size_t room_bytes = VERDICT_TEXT_BYTES(group->view_count);
     const fry_group_verdict verdict = {.life = group->roster->life,
                                        .number = round->number,
+                                       .passed = status == FERRY_OK     ? round->number
+                                                 : number_of(round) > 0 ? round->verdict.passed
+                                                                        : 0,
                                        .status = status,
                                        .rank = rank,
                                        .has_left = status == FERRY_E_DEAD &&
@@ -585,15 +592,47 @@ static void finish_alive(fry_round *round)
     fry_free(group->memory, ranks, bytes);
 }
 
+/* ---- the first call's turn ---- */
+
+/* A call late for a round that ended without it. */
+static void finish_behind(fry_round *round)
+{
+    fry_group *group = round->group;
+    const uint64_t number = number_of(round);
+    const bool is_new = !round->has_called && group->incarnation > group->roster->formed;
+
+    round->has_called = true;
+    if (is_new || round->verdict.passed > round->own) {
+        round->own = number;
+        finish(round->first, FERRY_E_CHANGED,
+               fry_group_error(group, FERRY_E_CHANGED, -1,
+                               "barrier %s: others have passed it %" PRIu64
+                               " times before this member was started anew",
+                               user_name(round), number),
+               NULL, 0);
+        return;
+    }
+    round->own++;
+    finish(round->first, round->verdict.status, error_of(round), NULL, 0);
+}
+
 /* The round of the first call has ended. */
 static void resolve(fry_round *round)
 {
     const ferry_status status = round->verdict.status;
+    bool has_passed;
 
     switch (round->kind) {
     case FRY_ROUND_BARRIER:
+        has_passed = round->verdict.passed == round->number;
+        if (round->verdict.passed > round->number) {
+            /* Another start has this member's place, and was there. */
+            finish_behind(round);
+            return;
+        }
         round->own = round->number;
-        finish(round->first, status, error_of(round), NULL, 0);
+        finish(round->first, has_passed ? FERRY_OK : status, has_passed ? NULL : error_of(round),
+               NULL, 0);
         break;
     case FRY_ROUND_ALIVE:
         /* One that ended without this member, just before it came, is not its own. */
@@ -610,30 +649,6 @@ static void resolve(fry_round *round)
         finish(round->first, FERRY_OK, NULL, NULL, 0);
         break;
     }
-}
-
-/* ---- the first call's turn ---- */
-
-/* A call late for a round that ended without it. */
-static void finish_behind(fry_round *round)
-{
-    fry_group *group = round->group;
-    const uint64_t number = number_of(round);
-    const bool is_new = !round->has_called && group->incarnation > group->roster->formed;
-
-    round->has_called = true;
-    if (is_new || round->verdict.status == FERRY_OK) {
-        round->own = number;
-        finish(round->first, FERRY_E_CHANGED,
-               fry_group_error(group, FERRY_E_CHANGED, -1,
-                               "barrier %s: others have passed it %" PRIu64
-                               " times before this member was started anew",
-                               user_name(round), number),
-               NULL, 0);
-        return;
-    }
-    round->own++;
-    finish(round->first, round->verdict.status, error_of(round), NULL, 0);
 }
 
 /* False: it has its answer. */

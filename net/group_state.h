@@ -24,6 +24,7 @@
 #define FRY_NET_GROUP_STATE_H
 
 #include "net/group.h"
+#include "net/group_seal.h"
 #include "net/group_text.h"
 
 #include <bsd/sys/tree.h>
@@ -183,6 +184,7 @@ struct fry_group {
     char prefix[FRY_GROUP_JOB_BYTES + 16]; /* "ferry/JOB/group/" */
     fry_group_record record;               /* what this member says of itself */
     uint64_t place;                        /* hash; 0 none */
+    fry_group_seal seal;
     int64_t lease_ns, deadline_ns;
     uint64_t id;
     uint64_t own_version; /* of its record */

@@ -149,9 +149,16 @@ static fry_etcd_outcome judge_failure(fry_etcd_call *call, CURLcode code)
     case CURLE_WEIRD_SERVER_REPLY:
     case CURLE_BAD_CONTENT_ENCODING:
         return FRY_ETCD_STRANGE;
+    case CURLE_RECV_ERROR:
+        /* TLS 1.3 refuses a client's certificate only when that has been sent, and all behind it.
+         */
+        if (call->head_bytes == 0 && strstr(text, " alert ") != NULL)
+            return FRY_ETCD_STRANGE;
+        break;
     default:
-        return call->body_sent > 0 ? FRY_ETCD_UNKNOWN : FRY_ETCD_UNSENT;
+        break;
     }
+    return call->body_sent > 0 ? FRY_ETCD_UNKNOWN : FRY_ETCD_UNSENT;
 }
 
 static fry_etcd_outcome judge_refusal(fry_etcd_call *call, long status)
