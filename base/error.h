@@ -8,7 +8,7 @@
 #include <ferry/status.h>
 #include <stdint.h>
 
-#define FRY_ERROR_MESSAGE_BYTES 192
+#define FRY_ERROR_MESSAGE_BYTES 512 /* room to name absentees by rank */
 
 typedef struct fry_error {
     ferry_error public_; /* first: a ferry_error * is a fry_error * */

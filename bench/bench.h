@@ -28,6 +28,14 @@ void bench_loops(bool is_quick);
 void bench_dump(bool is_quick);
 void bench_libuv(bool is_quick); /* only where libuv is */
 void bench_soak(bool is_quick);
+void bench_p2p_lat(bool is_quick);
+void bench_p2p_bw(bool is_quick);
+void bench_p2p_rate(bool is_quick);
+void bench_p2p_overlap(bool is_quick);
+void bench_p2p_order(bool is_quick);
+void bench_join(bool is_quick);
+void bench_barrier(bool is_quick);
+void bench_members_idle(bool is_quick);
 
 /* CLOCK_MONOTONIC. */
 int64_t bench_now_ns(void);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ferry_bench: measures ferry beside its rivals and physical limits. */
 #include "bench/bench.h"
+#include "bench/member.h"
 #include "bench/table.h"
 
 #include <argp.h>
@@ -13,11 +14,17 @@ typedef struct bench_case {
 } bench_case;
 
 static const bench_case cases[] = {
-    {"graph", bench_graph},   {"submit", bench_submit},   {"wake", bench_wake},
-    {"copy", bench_copy},     {"overlap", bench_overlap}, {"scale", bench_scale},
-    {"memory", bench_memory}, {"idle", bench_idle},       {"trace", bench_trace},
-    {"svg", bench_svg},       {"loops", bench_loops},     {"dump", bench_dump},
-    {"batch", bench_batch},   {"soak", bench_soak},
+    {"graph", bench_graph},         {"submit", bench_submit},
+    {"wake", bench_wake},           {"copy", bench_copy},
+    {"overlap", bench_overlap},     {"scale", bench_scale},
+    {"memory", bench_memory},       {"idle", bench_idle},
+    {"trace", bench_trace},         {"svg", bench_svg},
+    {"loops", bench_loops},         {"dump", bench_dump},
+    {"batch", bench_batch},         {"soak", bench_soak},
+    {"p2p-lat", bench_p2p_lat},     {"p2p-bw", bench_p2p_bw},
+    {"p2p-rate", bench_p2p_rate},   {"p2p-overlap", bench_p2p_overlap},
+    {"p2p-order", bench_p2p_order}, {"join", bench_join},
+    {"barrier", bench_barrier},     {"members-idle", bench_members_idle},
 #ifdef FERRY_BENCH_LIBUV
     {"libuv", bench_libuv},
 #endif
@@ -90,13 +97,16 @@ static const struct argp parser = {
     .doc =
         "Measures ferry; where there is a rival or a physical limit, in the same run.\v"
         "CASE is graph, submit, batch, wake, copy, overlap, scale, memory, idle, trace, svg, "
-        "loops, dump, soak, libuv (where it is) or all. Figures are medians; p99 looks at the bad "
+        "loops, dump, soak, libuv (where it is), p2p-lat, p2p-bw, p2p-rate, p2p-overlap, "
+        "p2p-order, join, barrier, members-idle or all. Figures are medians; p99 looks at the bad "
         "side.\n\"table FILE\" reads what --json printed, \"-\" from stdin, and prints ferry "
         "beside each rival and each limit, as Markdown.",
 };
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], BENCH_MEMBER) == 0)
+        return bench_member_main(argc - 1, argv + 1);
     command_line line = {0};
     error_t error = argp_parse(&parser, argc, argv, 0, NULL, &line);
     if (error != 0)

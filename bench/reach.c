@@ -41,6 +41,22 @@ const bench_reach bench_reaches[] = {
     {.key = {"soak", "growth", "rss_bytes", ""}, .limit = 1 << 20},
     {.key = {"soak", "steady", "heap_calls", ""}, .limit = 0},
     {.key = {"dump", "submit-beside-dump", "latency_ns", ""}, .is_p99 = true, .limit = 1e6},
+
+    /* Two processes, beside raw UCX; groups of many. */
+    {.key = {"p2p-lat", "8B-shm-over", "latency_ns", ""},
+     .limit = 400,
+     .ferry_case = "8B-shm",
+     .rival_case = "8B-shm"},
+    {.key = {"p2p-lat", "8B-tcp", "ratio", "?*"}, .limit = 1.1},
+    {.key = {"p2p-bw", "*", "ratio", "?*"}, .is_least = true, .limit = 0.97},
+    {.key = {"p2p-rate", "8B-each", "records_per_s", ""}, .is_least = true, .limit = 4e6},
+    {.key = {"p2p-rate", "8B-batch", "ratio", "?*"}, .is_least = true, .limit = 0.6},
+    {.key = {"p2p-overlap", "64MiB", "ratio", "control"}, .limit = 1.05},
+    {.key = {"p2p-order", "*", "ratio", "?*"}, .limit = 1.2},
+    {.key = {"join", "file-64", "duration_ns", ""}, .limit = 1e9},
+    {.key = {"join", "etcd-64", "duration_ns", ""}, .limit = 2e9},
+    {.key = {"barrier", "*", "ratio", "?*"}, .limit = 3},
+    {.key = {"members-idle", "*", "cpu_share", ""}, .limit = 0.001},
 };
 
 const size_t bench_reach_count = sizeof bench_reaches / sizeof bench_reaches[0];

@@ -194,6 +194,9 @@ static fry_node *node_of(const ferry_op *op, fry_request *request, ferry_status 
         return fry_request_call(request, op->executor, op->fn, op->arg, status_p);
     if (op->kind == FERRY_OP_NOP)
         return fry_request_node(request, FERRY_OP_NOP, status_p);
+    if (op->kind == FERRY_OP_SEND || op->kind == FERRY_OP_RECV)
+        return fry_request_message(request, op->kind, op->group, op->peer, op->tag,
+                                   op->kind == FERRY_OP_SEND ? &op->src : &op->dst, status_p);
     *status_p = fry_request_refuse(request->engine, FERRY_E_INVALID,
                                    "an operation of a kind that a batch has not is refused");
     return NULL;
@@ -239,7 +242,10 @@ static ferry_future *refuse_op(batch *self, size_t index, ferry_status status)
         return fry_refused(engine, status);
     fry_row_span dst = dst_of(op), src = src_of(op);
     bool writes =
-        op->kind == FERRY_OP_COPY && fry_request_check_rows(engine, &dst, &src) == FERRY_OK;
+        op->kind == FERRY_OP_RECV ||
+        (op->kind == FERRY_OP_COPY && fry_request_check_rows(engine, &dst, &src) == FERRY_OK);
+    if (op->kind == FERRY_OP_RECV)
+        dst.row_count = 1;
     return fry_request_refuse_writes(request, engine, status, writes ? &dst : NULL);
 }
 

@@ -81,6 +81,8 @@ static fry_dump_reason reason_ready(const fry_node *node)
 
 static fry_dump_reason reason_issued(const fry_node *node)
 {
+    if (fry_node_is_message(node))
+        return FRY_DUMP_MEMBER;
     bool fires = node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_EVENT;
     if (fires && (node->flags & FRY_NODE_FIRED) == 0)
         return FRY_DUMP_DEVICE;
@@ -107,7 +109,9 @@ static fry_dump_reason reason_of(const fry_node *node)
     case FRY_NODE_ISSUED:
         return reason_issued(node);
     case FRY_NODE_RESOLVED:
-        return node->kind == FERRY_OP_CALL ? FRY_DUMP_FUNCTION : FRY_DUMP_DEVICE;
+        return node->kind == FERRY_OP_CALL ? FRY_DUMP_FUNCTION
+               : fry_node_is_message(node) ? FRY_DUMP_MEMBER
+                                           : FRY_DUMP_DEVICE;
     case FRY_NODE_QUIET:
         return node->holding != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_LOOP;
     }
@@ -148,7 +152,9 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
         .priority = (int8_t)fry_node_priority(node),
         .state = node->state,
         .reason = (uint8_t)reason_of(node),
-        .has_size = node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_DEFINE,
+        .is_message = fry_node_is_message(node),
+        .has_size = node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_DEFINE ||
+                    fry_node_is_message(node),
         .has_deadline = (node->flags & FRY_NODE_HAS_DEADLINE) != 0,
         .is_failing = (node->flags & FRY_NODE_FAILING) != 0,
         .is_cancel_requested = fry_load_relaxed(&node->requested) != 0,
@@ -159,6 +165,11 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
         record->size_bytes = node->op.copy.size_bytes;
     else if (node->kind == FERRY_OP_DEFINE)
         record->size_bytes = node->op.define.row_bytes * node->op.define.count;
+    if (record->is_message) {
+        record->size_bytes = node->op.message.size_bytes;
+        record->tag = node->tag;
+        record->rank = node->op.message.rank;
+    }
     if (node->kind == FERRY_OP_COPY && node->lane != NULL)
         record->lane = node->lane->stream->index;
     record->batch = batch_of(node);

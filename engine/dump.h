@@ -32,6 +32,7 @@ typedef enum fry_dump_reason {
     FRY_DUMP_LOOP,       /* the loop's turn, or anybody's who works on the graph */
     FRY_DUMP_EXECUTOR,   /* the user's has its task, or will */
     FRY_DUMP_FUNCTION,   /* it has begun */
+    FRY_DUMP_MEMBER,     /* the other end of a message, or the lane to it */
     FRY_DUMP_OUTSIDE,    /* a promise is the user's to resolve */
 } fry_dump_reason;
 
@@ -60,6 +61,9 @@ typedef struct fry_dump_node {
     uint8_t reason; /* fry_dump_reason */
     uint8_t wait_count;
     bool has_label, has_size, has_deadline;
+    bool is_message; /* tag and rank say which */
+    uint32_t rank;
+    uint64_t tag;
     bool is_failing, is_cancel_requested, has_fired, is_refused_write;
     fry_dump_wait waits[FRY_DUMP_WAITS];
     char label[FRY_DUMP_LABEL_BYTES];

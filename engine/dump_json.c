@@ -69,6 +69,7 @@ static void begin(fry_dump *dump)
     print_pool(text, "uses", &engine->uses, false);
     print_pool(text, "segments", &engine->segments, false);
     print_pool(text, "readers", &engine->readers, false);
+    print_pool(text, "transfers", &engine->transfers, false);
     print_pool(text, "reserve", &engine->reserve, false);
     fry_text_print(text,
                    "},\n\"tasks\":{\"posted\":%" PRIu64 ",\"misrun\":%" PRIu64 "},\n"
@@ -136,13 +137,19 @@ static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
     print_number(text, "age_ns", node->age_ns);
     if (node->has_size)
         print_number(text, "size_bytes", (int64_t)node->size_bytes);
+    if (node->is_message) {
+        print_number(text, "peer", (int64_t)node->rank);
+        fry_text_print(text, ",\"tag\":%" PRIu64, node->tag);
+    }
     if (node->device != FRY_DUMP_NO_DEVICE)
         print_string(text, "device", fry_dump_device_name(dump->engine, node->device));
     if (node->status != FERRY_PENDING)
         print_string(text, "status", ferry_status_name((ferry_status)node->status));
     if (node->state == FRY_NODE_RESOLVED)
         print_string(text, "not_quiet",
-                     node->reason == FRY_DUMP_FUNCTION ? "function" : "hardware");
+                     node->reason == FRY_DUMP_FUNCTION ? "function"
+                     : node->is_message                ? "member"
+                                                       : "hardware");
     print_string(text, "waits_for", fry_dump_reason_name(node->reason));
     print_waits(text, node);
     if (node->batch != 0)

@@ -30,7 +30,7 @@
  * embedded_roles.pml checks 1 to 4, and that each planted mistake is found.
  */
 #include "base/futex.h"
-#include "engine/graph.h"
+#include "engine/members.h"
 
 #include <poll.h>
 
@@ -85,7 +85,9 @@ static void nudge(ferry_engine *engine, const fry_baton *given)
 
 static bool callbacks_are_due(const ferry_engine *engine)
 {
-    return engine->due.first != NULL || fry_has_callbacks(engine);
+    const fry_members *members = fry_load_acquire(&engine->members);
+    return engine->due.first != NULL || fry_has_callbacks(engine) ||
+           (members != NULL && fry_load_relaxed(&members->has_callbacks) != 0);
 }
 
 /* Somebody sleeps: the next wake is written again, or it comes now. After the stop there is none to
@@ -215,6 +217,8 @@ int64_t ferry_engine_timeout_ns(const ferry_engine *given)
     bool work = fry_graph_has_work(engine) || !fry_ready_queue_is_empty(&engine->calls);
     int64_t timer_ns = fry_next_timer_ns(engine);
     (void)fry_turn_end(&turn, 1);
+    int64_t members_ns = fry_members_next_ns(engine);
+    timer_ns = members_ns < timer_ns ? members_ns : timer_ns;
     if (work || fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0 ||
         fry_load_acquire(&engine->requests.top) != NULL ||
         fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS) ||

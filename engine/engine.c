@@ -11,6 +11,7 @@
  * reference already counted.
  */
 #include "engine/dump.h"
+#include "engine/members.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -74,8 +75,10 @@ static void engine_free(ferry_engine *engine)
     fry_pool_close(&engine->uses);
     fry_pool_close(&engine->segments);
     fry_pool_close(&engine->readers);
+    fry_pool_close(&engine->transfers);
     fry_pool_close(&engine->reserve);
     fry_pool_close(&engine->writables);
+    fry_members_free(engine);
     fry_tasks_close(engine);
     fry_error_release(engine->loss);
     fry_devices_detach(engine);
@@ -231,10 +234,11 @@ static void open_pools(ferry_engine *engine, const ferry_engine_options *options
     fry_pool_open(&engine->uses, memory, sizeof(fry_use), options->max_accesses);
     fry_pool_open(&engine->segments, memory, FRY_SEGMENT_BYTES, options->max_accesses);
     fry_pool_open(&engine->readers, memory, FRY_READER_BYTES, options->max_accesses);
+    fry_pool_open(&engine->transfers, memory, sizeof(fry_transfer), options->max_nodes);
     fry_pool_open(&engine->reserve, memory, sizeof(fry_node), RESERVE_NODES);
     fry_pool_open(&engine->writables, memory, sizeof(fry_node), WRITABLE_NODES);
     fry_pool_news news = {fry_room_has_come, engine};
-    engine->nodes.news = engine->edges.news = engine->uses.news = news;
+    engine->nodes.news = engine->edges.news = engine->uses.news = engine->transfers.news = news;
     fry_pools_add_cache(engine); /* role_context's */
 }
 
@@ -245,6 +249,7 @@ void fry_pools_add_cache(ferry_engine *engine)
     fry_pool_add_cache(&engine->uses);
     fry_pool_add_cache(&engine->segments);
     fry_pool_add_cache(&engine->readers);
+    fry_pool_add_cache(&engine->transfers);
 }
 
 /* The reserves must be there when memory is not; what has an exact bound, before two threads want

@@ -45,7 +45,7 @@ typedef struct fry_context {
     struct fry_context *next; /* all of the engine's, or idle ones */
     struct fry_context *next_idle;
     struct ferry_engine *engine;
-    fry_pool_cache nodes, edges, uses, segments, readers;
+    fry_pool_cache nodes, edges, uses, segments, readers, transfers;
     fry_trace_ring *ring;      /* where its thread records; NULL: nowhere */
     fry_trace_ring *next_ring; /* a larger one it is to go on in, or the same; NULL: none */
     fry_trace_ring *past_ring; /* the one it went on from; readers may still have it */
@@ -211,10 +211,12 @@ struct ferry_engine {
     fry_eventcount role_free; /* for the thread that shuts down */
     struct fry_embedded_waiter *embedded_waiters;
     struct fry_attachment *attachment; /* attached: the watchers in the user's loop */
+    struct fry_members *members;       /* NULL: nobody has joined a group. Set once, released */
 
     /* Cold. */
     int64_t references __attribute__((aligned(64))); /* see engine.c */
     fry_pool nodes, edges, uses, segments, readers;
+    fry_pool transfers;            /* what peers have of messages */
     fry_pool reserve;              /* nodes that stand for writes that were refused */
     fry_pool writables;            /* nodes that tell of room: see writable.c */
     fry_node *writable;            /* the promise of room that all share, or one cancelled */
@@ -414,6 +416,9 @@ ferry_executor *fry_executor_for(const ferry_engine *engine, ferry_executor *exe
  */
 #define FRY_OPTIONS_BYTES_MAX 4096
 ferry_status fry_options_read(void *options, size_t size_bytes, const void *given);
+
+/* info.c: hands a struct to a caller whose version of it may be shorter or longer. */
+ferry_status fry_struct_hand_out(void *to, const void *from, size_t size_bytes);
 
 /* refuse.c: futures that failed at submit. */
 void fry_refused_init(ferry_engine *engine);

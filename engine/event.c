@@ -167,8 +167,10 @@ static ferry_status find_event(const ferry_future *future, const fry_device *dev
     if (state == FRY_NODE_QUIET)
         return FERRY_OK;
     if (node->kind != FERRY_OP_COPY && node->kind != FERRY_OP_EVENT)
-        return fry_future_is_resolved(future) && node->kind != FERRY_OP_CALL ? FERRY_OK
-                                                                             : FERRY_E_UNSUPPORTED;
+        return fry_future_is_resolved(future) && node->kind != FERRY_OP_CALL &&
+                       !fry_node_is_message(node)
+                   ? FERRY_OK
+                   : FERRY_E_UNSUPPORTED;
     if (state < FRY_NODE_ISSUED)
         return FERRY_E_NOT_ISSUED;
     if (node->lane == NULL || node->sequence == 0)

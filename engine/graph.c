@@ -203,6 +203,8 @@ static void give_spans(fry_turn *turn, fry_node *node)
         fry_buffer_unretain(node->op.copy.src);
     } else if (held && node->kind == FERRY_OP_DEFINE) {
         fry_buffer_unretain(node->op.define.buffer);
+    } else if (held && fry_node_is_message(node)) {
+        fry_buffer_unretain(node->op.message.buffer);
     }
     while (node->uses != NULL) {
         fry_use *use = node->uses;
@@ -314,7 +316,7 @@ static bool is_under_way(fry_node *node)
         uint8_t not_begun = FRY_CALL_NOT_BEGUN;
         return !fry_cas(&node->begun, &not_begun, FRY_CALL_NEVER);
     }
-    return node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_EVENT;
+    return node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_EVENT || fry_node_is_message(node);
 }
 
 void fry_graph_fail(fry_turn *turn, fry_node *node, ferry_status status, fry_error *error,
@@ -336,6 +338,8 @@ void fry_graph_fail(fry_turn *turn, fry_node *node, ferry_status status, fry_err
         drop_data_edges(node);
     resolve_status(turn, node, status);
     fire_resolved(turn, node);
+    if (fry_unlikely(fry_node_is_message(node)))
+        fry_message_failed(turn, node, under_way); /* under way it may be gone after this */
     if (!under_way)
         become_quiet(turn, node);
 }
@@ -519,6 +523,8 @@ static void hold_buffers(fry_node *node)
         fry_buffer_retain(node->op.copy.src);
     } else if (node->kind == FERRY_OP_DEFINE) {
         fry_buffer_retain(node->op.define.buffer);
+    } else if (fry_node_is_message(node)) {
+        fry_buffer_retain(node->op.message.buffer);
     }
     for (const fry_use *use = node->uses; use != NULL; use = use->next)
         fry_buffer_retain(use->buffer);
@@ -586,6 +592,7 @@ static bool reserve_spans(fry_turn *turn, fry_node *node, bool *has_room_p)
 static bool may_stay(const fry_node *node)
 {
     return node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_CALL ||
+           fry_node_is_message(node) ||
            (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) != 0;
 }
 
@@ -626,6 +633,8 @@ static bool enter(fry_turn *turn, fry_node *node)
         fry_batch_enter(node);
     else
         node->holding = 1;
+    if (fry_unlikely(fry_node_is_message(node)))
+        fry_message_enter(turn, node);
     if (node->edges != NULL)
         connect_after(turn, node);
     if (has_room)
@@ -698,6 +707,8 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
             return;
         if (node->kind == FERRY_OP_COPY && node->op.copy.size_bytes != 0) {
             fry_lane_issue(turn, node);
+        } else if (fry_node_is_message(node)) {
+            fry_message_issue(turn, node);
         } else if (node->kind == FERRY_OP_CALL) {
             node->flags |= FRY_NODE_QUEUED;
             fry_ready_queue_push(&turn->engine->calls, &node->link, fry_node_priority(node));

@@ -187,6 +187,21 @@ bool fry_lane_define(fry_node *node);
 /* task.c: READY functions become ISSUED; gives them as a list for fry_hand_out_calls. */
 fry_link *fry_calls_issue(fry_turn *turn, bool with_callbacks);
 
+/* message.c: sends and receives. */
+
+/* Takes its place in program order; or its refusal says why not. */
+void fry_message_enter(fry_turn *turn, fry_node *node);
+
+/* Nothing holds it any more. */
+void fry_message_issue(fry_turn *turn, fry_node *node);
+
+/* Its future has failed: the other end is told. Under way: it becomes quiet later, perhaps from
+ * within. */
+void fry_message_failed(fry_turn *turn, fry_node *node, bool is_under_way);
+
+/* Of a node that was never submitted: gives its slot back. */
+void fry_message_discard(ferry_engine *engine, fry_context *context, fry_node *node);
+
 /* batch.c: a batch's own node, which counts the operations of it that have yet to resolve. */
 
 /* A node that is in_batch has been resolved. */
@@ -288,6 +303,12 @@ void fry_writable_enters(ferry_engine *engine);
 /* promise.c: resolves it in the calling thread; FERRY_E_BUSY if it has resolved. */
 ferry_status fry_promise_end(ferry_promise *promise, ferry_status status, const char *domain,
                              const char *message);
+
+/* The same with an error of the caller's, which is taken, and a value (NULL: none), which is if the
+ * answer is FERRY_OK: memory of the engine's. */
+ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, fry_error *error,
+                                  fry_value *value);
+void fry_value_free(ferry_engine *engine, fry_value *value);
 
 /* buffer.c */
 struct fry_segment_tree {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public face of futures: poll, wait, cancel, references, errors, waiters. */
-#include "engine/graph.h"
+#include "engine/members.h"
 
 #define HELP_BUDGET 4096
+#define LOOKS_PER_CLOCK 16 /* at what comes from other members */
 
 ferry_status ferry_future_poll(const ferry_future *future)
 {
@@ -56,6 +57,47 @@ static bool look(ferry_engine *engine)
     return done != 0;
 }
 
+/* Whether what is waited for may come from another member, for which the loop need not be woken. */
+static bool may_come(const ferry_engine *engine)
+{
+    const fry_members *members = fry_load_acquire(&engine->members);
+    return fry_unlikely(members != NULL) && (fry_load_relaxed(&members->has_open) != 0 ||
+                                             fry_load_relaxed(&members->has_polled) != 0);
+}
+
+/* Looks until nothing has come for as long as a thread spins. The loop leaves channels alone
+ * meanwhile: members.c. Returns whether something came. */
+static bool watch_members(ferry_engine *engine, const ferry_future *future, int64_t end_ns)
+{
+    fry_members *members = fry_load_acquire(&engine->members);
+    int64_t now_ns = fry_clock_monotonic_ns(), idle_ns = now_ns;
+    bool has_come = false;
+    (void)fry_fetch_add(&members->watchers, 1);
+    do {
+        for (int i = 0; i < LOOKS_PER_CLOCK && !fry_future_is_resolved(future); i++) {
+            if (fry_members_look(engine, future)) {
+                has_come = true;
+                idle_ns = now_ns;
+            }
+        }
+        now_ns = fry_clock_monotonic_ns();
+    } while (!fry_future_is_resolved(future) && now_ns - idle_ns < engine->wait_spin_ns &&
+             now_ns < end_ns && fry_load_relaxed(&engine->work_left) == 0);
+    (void)fry_fetch_sub(&members->watchers, 1);
+    return has_come;
+}
+
+/* The thread is about to sleep: what is polled is the loop's from now on. */
+static void watch_no_more(ferry_engine *engine)
+{
+    fry_members *members = fry_load_acquire(&engine->members);
+    if (fry_likely(members == NULL) || fry_load_relaxed(&members->has_polled) == 0)
+        return;
+    fry_store_seq_cst(&members->must_arm, 1);
+    fry_fence(); /* pairs with the one in fry_arm */
+    fry_wake(engine);
+}
+
 static ferry_status wait_threaded(ferry_engine *engine, ferry_future *future, int64_t timeout_ns)
 {
     int64_t start_ns = fry_clock_monotonic_ns();
@@ -66,10 +108,17 @@ static ferry_status wait_threaded(ferry_engine *engine, ferry_future *future, in
             return FERRY_PENDING;
         if (help(engine) || look(engine)) {
             idle_from_ns = fry_clock_monotonic_ns() - start_ns;
+        } else if (passed_ns - idle_from_ns < engine->wait_spin_ns && may_come(engine)) {
+            int64_t end_ns = timeout_ns < 0 || timeout_ns > INT64_MAX - start_ns
+                                 ? INT64_MAX
+                                 : start_ns + timeout_ns;
+            if (watch_members(engine, future, end_ns))
+                idle_from_ns = fry_clock_monotonic_ns() - start_ns;
         } else if (passed_ns - idle_from_ns < engine->wait_spin_ns) {
             for (int i = 0; i < 32 && !fry_future_is_resolved(future); i++)
                 fry_pause();
         } else if (fry_future_prepare_park(future, &key)) {
+            watch_no_more(engine);
             fry_future_commit_park(future, key, timeout_ns < 0 ? -1 : timeout_ns - passed_ns);
         }
         passed_ns = fry_clock_monotonic_ns() - start_ns;

@@ -68,6 +68,15 @@ static fry_use *accesses_of(fry_node *node, fry_use local[2])
         local[0].row_count = rows->count;
         return local;
     }
+    if (fry_node_is_message(node)) {
+        const fry_message_op *message = &node->op.message;
+        if (message->size_bytes == 0)
+            return node->uses;
+        set_span(&local[0], message->buffer, message->offset, message->size_bytes,
+                 node->kind == FERRY_OP_SEND ? FERRY_READ : FERRY_WRITE);
+        local[0].next = node->uses;
+        return local;
+    }
     const fry_copy_op *copy = &node->op.copy;
     if (node->kind != FERRY_OP_COPY || copy->size_bytes == 0 || node->has_rows)
         return node->uses; /* empty segments would stand in others' places in the tree */

@@ -97,8 +97,7 @@ const char *ferry_capability_text(ferry_capability capability)
     return "?";
 }
 
-/* Hands a struct to a caller whose version of it may be shorter or longer. */
-static ferry_status hand_out(void *to, const void *from, size_t size_bytes)
+ferry_status fry_struct_hand_out(void *to, const void *from, size_t size_bytes)
 {
     size_t wanted_bytes;
     memcpy(&wanted_bytes, to, sizeof wanted_bytes);
@@ -139,7 +138,7 @@ ferry_status ferry_device_describe(ferry_device *device, ferry_device_info *info
                                .peers = facts.peers,
                                .lowest_priority = facts.lowest_priority,
                                .highest_priority = facts.highest_priority};
-    return hand_out(info, &found, sizeof found);
+    return fry_struct_hand_out(info, &found, sizeof found);
 }
 
 const char *ferry_device_lacks(ferry_device *device, ferry_capability capability)
@@ -167,7 +166,7 @@ ferry_status ferry_engine_limits(const ferry_engine *engine, ferry_engine_option
         return status;
     if (options == NULL)
         return FERRY_E_INVALID;
-    return hand_out(options, &engine->options, sizeof engine->options);
+    return fry_struct_hand_out(options, &engine->options, sizeof engine->options);
 }
 
 /* ---- environment ---- */

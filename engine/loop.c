@@ -17,6 +17,7 @@
  * after that look, and so finds the role free or with a holder that has yet to look. stopped.pml.
  */
 #include "engine/dump.h"
+#include "engine/members.h"
 
 void fry_wake_write(ferry_engine *engine)
 {
@@ -29,7 +30,9 @@ static bool is_left_over(const ferry_engine *engine)
 {
     if (fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0)
         return true;
+    const fry_members *members = fry_load_acquire(&engine->members);
     bool for_the_graph =
+        (members != NULL && fry_members_have_work(members)) ||
         !fry_stack_is_empty(&engine->requests) || !fry_stack_is_empty(&engine->frees) ||
         !fry_stack_is_empty(&engine->inbox) || fry_load_relaxed(&engine->work_left) != 0 ||
         fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS);
@@ -133,12 +136,17 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
     fry_turn turn;
     fry_link *calls = NULL, *frees = NULL;
     bool flight_is_due = false, watchdog_is_due = false;
+    fry_members *members = fry_load_acquire(&engine->members); /* pairs with fry_members_get */
+    if (fry_unlikely(members != NULL))
+        done += fry_members_run(members);
     if (fry_turn_begin(&turn, engine, role_context(engine), true)) {
         engine->starved = false;
         if (fry_unlikely(fry_load_acquire(&engine->closing) != 0 && !engine->stop_graph))
             stop_graph(&turn);
         done += cancel_requested(&turn);
         done += fry_lanes_poll(&turn);
+        if (fry_unlikely(members != NULL))
+            done += fry_members_turn(&turn, members);
         if (engine->deadlines != NULL)
             done += fry_deadlines_expire(&turn, fry_clock_now_ns(&engine->clock));
         done += fry_graph_work(&turn, budget);
@@ -153,6 +161,8 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
     }
     if (calls != NULL)
         fry_hand_out_calls(engine, calls);
+    if (fry_unlikely(members != NULL))
+        done += fry_members_finish(members, with_callbacks);
     size_t freed = frees != NULL ? fry_buffers_free(engine, frees) : 0;
     done += freed;
     if (fry_unlikely(flight_is_due))
@@ -205,6 +215,11 @@ bool fry_loop_is_needed(const ferry_engine *engine)
            !fry_ready_queue_is_empty(&engine->calls) || fry_load_relaxed(&engine->closing) != 0;
 }
 
+static int64_t sooner(int64_t left_ns, int64_t right_ns)
+{
+    return left_ns < right_ns ? left_ns : right_ns;
+}
+
 bool fry_arm(ferry_engine *engine)
 {
     if (fry_unlikely(fry_load_relaxed(&engine->asleep) == FRY_STOPPED))
@@ -212,33 +227,47 @@ bool fry_arm(ferry_engine *engine)
     fry_store_seq_cst(&engine->asleep, FRY_ASLEEP);
     fry_fence(); /* pairs with the barrier before fry_wake */
     fry_turn turn;
+    fry_members *members = fry_load_acquire(&engine->members);
     bool idle = false, looked = false, watches = false;
-    int64_t timer_ns = INT64_MAX;
+    int64_t timer_ns = INT64_MAX, grace_ns = INT64_MAX;
     if (fry_turn_begin(&turn, engine, role_context(engine), true)) {
         looked = true;
         idle = is_idle_locked(engine) && fry_lanes_poll(&turn) == 0 && !may_stop_locked(engine);
+        if (fry_unlikely(members != NULL))
+            idle = idle && fry_members_arm(&turn, members);
         timer_ns = fry_next_timer_ns(engine);
         watches = engine->next_look_ns != INT64_MAX;
         (void)fry_turn_end(&turn, 1);
     } else {
         /* A waiting thread is at the graph; it wakes the loop if it leaves anything. */
-        idle = fry_load_seq_cst(&engine->helpers) != 0 && fry_load_seq_cst(&engine->closing) == 0;
+        bool is_looked_at = members != NULL && fry_load_seq_cst(&members->watchers) != 0;
+        idle = (fry_load_seq_cst(&engine->helpers) != 0 || is_looked_at) &&
+               fry_load_seq_cst(&engine->closing) == 0;
+        idle = idle && (members == NULL || !fry_members_have_work(members));
     }
+    if (fry_unlikely(members != NULL) && idle)
+        grace_ns = fry_members_grace_ns(members, looked);
     idle = idle && fry_load_seq_cst(&engine->requests.top) == NULL &&
            fry_load_seq_cst(&engine->frees.top) == NULL &&
            fry_load_seq_cst(&engine->inbox.top) == NULL &&
            !fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS) &&
            fry_load_seq_cst(&engine->room_came) == 0;
     if (idle && !looked) {
-        /* The timer stands as it was: new deadlines wake the loop. */
+        /* The timer stands as it was, or comes sooner: new deadlines wake the loop. */
+        if (grace_ns != INT64_MAX &&
+            (engine->poller.timer_ns == 0 || engine->poller.timer_ns > grace_ns))
+            fry_poller_set_timer(&engine->poller, grace_ns);
     } else if (idle && engine->clock.is_real) {
+        timer_ns = sooner(timer_ns, grace_ns);
         fry_poller_set_timer(&engine->poller, timer_ns == INT64_MAX ? 0 : timer_ns);
-    } else if (idle && timer_ns <= fry_clock_now_ns(&engine->clock)) {
+    } else if (idle &&
+               sooner(timer_ns, fry_members_next_ns(engine)) <= fry_clock_now_ns(&engine->clock)) {
         idle = false;
     } else if (idle) {
         /* Nobody can say when a user's clock will have got there; the devices don't go by it. */
-        fry_poller_set_timer(&engine->poller,
-                             watches ? fry_clock_monotonic_ns() + FRY_LOOK_STEP_MAX_NS : 0);
+        timer_ns = watches ? fry_clock_monotonic_ns() + FRY_LOOK_STEP_MAX_NS : INT64_MAX;
+        timer_ns = sooner(timer_ns, grace_ns);
+        fry_poller_set_timer(&engine->poller, timer_ns == INT64_MAX ? 0 : timer_ns);
     }
     if (!idle)
         fry_disarm(engine);
@@ -264,6 +293,9 @@ static bool nothing_left(ferry_engine *engine)
         return false;
     bool nothing = is_idle_locked(engine) && engine->stop_graph && may_stop_locked(engine);
     (void)fry_turn_end(&turn, 1);
+    const fry_members *members = fry_load_acquire(&engine->members);
+    if (members != NULL && !fry_members_are_over(members))
+        return false;
     return nothing && engine->due.first == NULL && !fry_has_callbacks(engine) &&
            fry_load_seq_cst(&engine->requests.top) == NULL &&
            fry_load_seq_cst(&engine->frees.top) == NULL;

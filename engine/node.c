@@ -127,6 +127,8 @@ ferry_status fry_node_add_use(ferry_engine *engine, fry_context *context, fry_no
 
 static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node)
 {
+    if (fry_unlikely(node->kind == FERRY_OP_PROMISE) && node->has_value)
+        fry_value_free(engine, node->op.promise.value);
     if (fry_unlikely(node->future.error != 0))
         fry_future_drop_error(&node->future);
     if (fry_likely((node->flags & FRY_NODE_RESERVE) == 0 && context != NULL)) {
@@ -143,6 +145,8 @@ static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node
 
 void fry_node_discard(ferry_engine *engine, fry_context *context, fry_node *node)
 {
+    if (fry_node_is_message(node) && node->op.message.transfer != NULL)
+        fry_message_discard(engine, context, node);
     while (node->edges != NULL) {
         fry_edge *edge = node->edges;
         node->edges = edge->sibling;

@@ -30,7 +30,7 @@ typedef enum fry_node_state {
     FRY_NODE_READY,   /* nothing holds it; waits for room in its stream or for the loop. A copy that
                          found no parked stream is held again, by edges, and stays READY */
     FRY_NODE_ISSUED,  /* stands in its stream, or its function was handed out; a definition: so does
-                         what it waits for */
+                         what it waits for. A message: its peer may touch its memory */
     FRY_NODE_RESOLVED, /* its future has a status; hardware may still be at its memory */
     FRY_NODE_QUIET,    /* nobody touches its memory any more */
 } fry_node_state;
@@ -105,6 +105,23 @@ typedef struct fry_call {
     fry_error *error; /* why it failed, made by the thread that ran it */
 } fry_call;
 
+struct fry_transfer;
+
+/* A send or a receive. */
+typedef struct fry_message_op {
+    struct fry_transfer *transfer; /* what the peer has of it; NULL: nothing any more */
+    ferry_buffer *buffer;
+    size_t offset, size_bytes;
+    uint32_t rank; /* the other end */
+} fry_message_op;
+
+/* What a promise's future came with. */
+typedef struct fry_value {
+    size_t size_bytes;
+    uint64_t version;
+    char bytes[]; /* and a zero byte */
+} fry_value;
+
 /* fry_node.begun of a call. */
 enum fry_call_begun {
     FRY_CALL_NOT_BEGUN = 0,
@@ -153,7 +170,8 @@ struct fry_node {
         uint8_t in_batch; /* copy, call, nop: fry_in_batch */
     };
     union {
-        uint8_t begun;    /* call: fry_call_begun, by compare-and-swap */
+        uint8_t begun;     /* call: fry_call_begun, by compare-and-swap */
+        uint8_t has_value; /* promise */
         uint8_t has_rows; /* definition: several. Copy: on a side at least; what it reads, then what
                              it writes are the first two of its uses */
     };
@@ -176,15 +194,20 @@ struct fry_node {
     fry_reader *reads;    /* its entries as a reader */
     fry_use *uses;        /* spans of calls and nops, and more of a copy's */
 
-    fry_lane *lane;    /* copies: the stream it goes on, final once ISSUED; events, or NULL: where
-                          it is recorded; definitions: where what they wait for stands, or NULL */
-    uint64_t sequence; /* of those: place in that stream once issued, else 0 */
+    fry_lane *lane; /* copies: the stream it goes on, final once ISSUED; events, or NULL: where
+                       it is recorded; definitions: where what they wait for stands, or NULL */
+    union {
+        uint64_t sequence; /* of those: place in that stream once issued, else 0 */
+        uint64_t tag;      /* messages */
+    };
     union {
         fry_copy_op copy;
         fry_rows define;
         fry_call call;
+        fry_message_op message;
         struct {
             fry_error *refusal_error; /* of a cancel that came first; there if refusal says so */
+            fry_value *value;         /* has_value; goes with the node */
         } promise;
         struct {
             uint32_t settled; /* of its operations, how many don't count themselves off */
@@ -215,6 +238,11 @@ static inline ferry_priority fry_node_priority(const fry_node *node)
     return (node->flags & FRY_NODE_HIGH) != 0  ? FERRY_PRIORITY_HIGH
            : (node->flags & FRY_NODE_LOW) != 0 ? FERRY_PRIORITY_LOW
                                                : FERRY_PRIORITY_NORMAL;
+}
+
+static inline bool fry_node_is_message(const fry_node *node)
+{
+    return node->kind == FERRY_OP_SEND || node->kind == FERRY_OP_RECV;
 }
 
 /* A copy that touches more than what it reads and writes. */

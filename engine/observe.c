@@ -57,7 +57,9 @@ static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what wh
         .when_ns = when_ns,
         .op = node->future.id,
         .flow = node->future.id,
-        .size_bytes = node->kind == FERRY_OP_COPY ? node->op.copy.size_bytes : 0,
+        .size_bytes = node->kind == FERRY_OP_COPY ? node->op.copy.size_bytes
+                      : fry_node_is_message(node) ? node->op.message.size_bytes
+                                                  : 0,
         .waited_for = waited_for,
         .label = node->label,
         .status = what == FERRY_TRACE_RESOLVED ? fry_future_status(&node->future) : FERRY_PENDING,

@@ -15,7 +15,7 @@ ferry_status fry_request_refuse(ferry_engine *engine, ferry_status status, const
     return status;
 }
 
-static ferry_status check_span(ferry_engine *engine, const ferry_span *span)
+ferry_status fry_request_check_span(ferry_engine *engine, const ferry_span *span)
 {
     const ferry_buffer *buffer = span->buffer;
     if (buffer == NULL)
@@ -33,7 +33,7 @@ static ferry_status check_span(ferry_engine *engine, const ferry_span *span)
 static ferry_status check_rows(ferry_engine *engine, const fry_row_span *rows)
 {
     ferry_span first = rows->first;
-    ferry_status status = check_span(engine, &first);
+    ferry_status status = fry_request_check_span(engine, &first);
     if (status != FERRY_OK || rows->row_count <= 1 || first.size_bytes == 0)
         return status;
     if (rows->pitch_bytes < first.size_bytes)
@@ -205,7 +205,7 @@ static ferry_status add_accesses(const fry_request *request, fry_node *node)
     ferry_status status = FERRY_OK;
     for (size_t i = 0; status == FERRY_OK && i < request->options.access_count; i++) {
         const ferry_access *access = &request->options.accesses[i];
-        status = check_span(engine, &access->span);
+        status = fry_request_check_span(engine, &access->span);
         if (status != FERRY_OK)
             return status;
         if (access->mode < FERRY_READ || access->mode > FERRY_READ_WRITE)
@@ -271,9 +271,9 @@ static ferry_status refuse_backends(ferry_engine *engine)
 static inline ferry_status check_copy(ferry_engine *engine, const ferry_span *dst,
                                       const ferry_span *src)
 {
-    ferry_status status = check_span(engine, dst);
+    ferry_status status = fry_request_check_span(engine, dst);
     if (fry_likely(status == FERRY_OK))
-        status = check_span(engine, src);
+        status = fry_request_check_span(engine, src);
     if (fry_unlikely(status != FERRY_OK))
         return status;
     if (dst->size_bytes != src->size_bytes)
@@ -479,7 +479,8 @@ ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine
         poison_refused(engine, context, rows_of(dst), status);
     for (size_t i = 0; i < request->options.access_count; i++) {
         const ferry_access *access = &request->options.accesses[i];
-        if ((access->mode & FERRY_WRITE) != 0 && check_span(engine, &access->span) == FERRY_OK)
+        if ((access->mode & FERRY_WRITE) != 0 &&
+            fry_request_check_span(engine, &access->span) == FERRY_OK)
             poison_refused(engine, context, row_of(access->span), status);
     }
     return fry_refused(engine, status);
@@ -545,7 +546,7 @@ ferry_status ferry_buffer_define(ferry_span span, ferry_future *future)
     fry_request request;
     ferry_status status = fry_request_open(&request, engine, NULL);
     if (status == FERRY_OK)
-        status = check_span(engine, &span);
+        status = fry_request_check_span(engine, &span);
     if (status == FERRY_OK && span.size_bytes == 0)
         status = fry_request_refuse(engine, FERRY_E_INVALID, "defining no bytes is refused");
     if (status != FERRY_OK)

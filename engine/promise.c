@@ -45,16 +45,33 @@ ferry_status fry_promise_end(ferry_promise *promise, ferry_status status, const 
 {
     ferry_future *future = future_of(promise);
     ferry_engine *engine = fry_engine_of(future);
-    fry_node *node = fry_node_of(future);
     fry_error *error = NULL;
     if (status != FERRY_OK) {
         fry_error_facts facts = {.status = status, .domain = domain, .op = future->id};
         error = message != NULL ? fry_error_create(&engine->memory, &facts, "%s", message)
                                 : fry_error_create(&engine->memory, &facts, NULL);
     }
+    return fry_promise_end_with(promise, status, error, NULL);
+}
+
+void fry_value_free(ferry_engine *engine, fry_value *value)
+{
+    fry_free(&engine->memory, value, sizeof *value + value->size_bytes + 1);
+}
+
+ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, fry_error *error,
+                                  fry_value *value)
+{
+    ferry_future *future = future_of(promise);
+    ferry_engine *engine = fry_engine_of(future);
+    fry_node *node = fry_node_of(future);
     if (!fry_future_claim(future, status)) {
         fry_error_release(error);
         return FERRY_E_BUSY;
+    }
+    if (value != NULL) { /* shown by the seal */
+        node->op.promise.value = value;
+        node->has_value = 1;
     }
     fry_future_set_error(future, error, false);
     fry_future_seal(future);

@@ -45,6 +45,9 @@ ferry_status fry_request_check_copy(ferry_engine *engine, const ferry_span *dst,
 ferry_status fry_request_check_rows(ferry_engine *engine, const fry_row_span *dst,
                                     const fry_row_span *src);
 
+/* What is wrong with a span, if anything. */
+ferry_status fry_request_check_span(ferry_engine *engine, const ferry_span *span);
+
 /* The node with all that the options say; NULL sets *status_p, and nothing is left behind. */
 fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, ferry_status *status_p);
 
@@ -55,6 +58,11 @@ fry_node *fry_request_copy_rows(fry_request *request, const fry_row_span *dst,
                                 const fry_row_span *src, ferry_status *status_p);
 fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry_call_fn fn,
                            void *arg, ferry_status *status_p);
+
+/* message.c: the same, of a send or a receive. */
+fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_group *group,
+                              ferry_peer peer, ferry_tag tag, const ferry_span *span,
+                              ferry_status *status_p);
 
 /* One more edge into the new node. */
 ferry_status fry_request_add_after(fry_request *request, fry_node *node, ferry_future *future,

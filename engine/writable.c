@@ -42,6 +42,7 @@ static void stop_wanting(ferry_engine *engine)
     fry_pool_rest(&engine->nodes);
     fry_pool_rest(&engine->edges);
     fry_pool_rest(&engine->uses);
+    fry_pool_rest(&engine->transfers);
 }
 
 static void forget_refusals(ferry_engine *engine)
@@ -50,6 +51,7 @@ static void forget_refusals(ferry_engine *engine)
     fry_pool_forget_refusals(&engine->nodes);
     fry_pool_forget_refusals(&engine->edges);
     fry_pool_forget_refusals(&engine->uses);
+    fry_pool_forget_refusals(&engine->transfers);
 }
 
 /* Any thread, with the baton or without; under a pool's hands. */
@@ -125,7 +127,7 @@ void fry_room_after_turn(ferry_engine *engine)
 /* With room_lock: room anywhere is room; refused somewhere and nowhere room is no room. */
 static fry_pool_room look(ferry_engine *engine)
 {
-    fry_pool *const pools[] = {&engine->nodes, &engine->edges, &engine->uses};
+    fry_pool *const pools[] = {&engine->nodes, &engine->edges, &engine->uses, &engine->transfers};
     (void)fry_exchange(&engine->room_wanted, 1); /* pairs with the baton's give in fry_turn_end */
     fry_pool_room found = look_at_load(engine);
     for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) {

@@ -48,6 +48,8 @@ fry_error *fry_future_error_get(ferry_future *future, const fry_memory *memory, 
         .label = label,
         .cause = error_of(word),
     };
+    if (facts.cause != NULL) /* whoever it began at */
+        facts.rank_plus_1 = facts.cause->public_.rank + 1;
     fry_error *own = facts.cause != NULL ? fry_error_create(memory, &facts, "%s: %s",
                                                             ferry_status_text(facts.status),
                                                             facts.cause->public_.message)

@@ -22,6 +22,8 @@ typedef struct fry_group_options {
     const char *store;
     fry_store_options store_options;
     const char *job;
+    const void *secret; /* NULL: none; used during the call alone */
+    size_t secret_bytes;
     uint32_t size, size_min;
     int32_t rank;
     uint32_t device_count;
@@ -29,6 +31,8 @@ typedef struct fry_group_options {
     const char *endpoint; /* published in the member's record */
     int64_t lease_ns;
     int64_t deadline_ns;
+    uint64_t start_id; /* names this start, for tests; 0: chosen, by time. Who began earlier has the
+                          smaller one, and goes first */
 } fry_group_options;
 
 typedef struct fry_group_member {

@@ -20,9 +20,33 @@
 typedef struct fry_links fry_links;
 typedef struct fry_link_peer fry_link_peer;
 
+/*
+ * What opens lanes and their channels for links: net/link_lane.c over UCX, or a test's
+ * own. The loop.
+ */
+typedef struct fry_lane_opener {
+    void *arg;
+    /*
+     * A lane (fry_peer_lane_open) and a channel for its events, not connected yet, and where the
+     * other end's is to connect to: *address_bytes is the room, then the length. FERRY_OK, or what
+     * it fails with and *error; then nothing is open. `options` are the peer's (fry_link_events).
+     */
+    ferry_status (*open)(void *arg, fry_channel_path path, const fry_peer_options *options,
+                         const fry_lane_session *session, fry_peer_lane **lane_p,
+                         fry_channel **channel_p, void *address, size_t *address_bytes,
+                         fry_native_error *error);
+    ferry_status (*connect)(void *arg, fry_channel *channel, const void *address,
+                            size_t address_bytes, fry_native_error *error);
+    /* Of a lane that was opened here: the channel was destroyed. */
+    void (*close_lane)(void *arg, fry_peer_lane *lane);
+    void (*describe)(void *arg, const fry_channel *channel, char *text, size_t text_bytes);
+} fry_lane_opener;
+
 typedef struct fry_links_options {
     fry_reactor *reactor;
-    const char *network; /* interface or address; NULL: this host alone */
+    const char *network;           /* interface or address; NULL: this host alone */
+    const fry_lane_opener *opener; /* borrowed; NULL: UCX, looked for when a lane is first wanted */
+    bool is_net_only; /* not by shared memory, also on one host: for tests and measurements */
     const char *job;
     const void *secret; /* NULL: none */
     size_t secret_bytes;
@@ -35,13 +59,19 @@ typedef struct fry_links_options {
 /* From the loop, not from within the call that asked. */
 typedef struct fry_link_events {
     /* A lane is there: the engine attaches it, with the baton. The channel and the lane are the
-     * engine's from here; it gives the channel back by fry_link_end. */
+     * engine's from here; it gives the channel back by fry_link_end, from anywhere but here. */
     void (*connected)(fry_link_peer *link, fry_peer_lane *lane, fry_channel *channel);
-    /* No lane can be had now: refused, unreachable until the deadline. Wanting it again tries
+    /* No lane can be had now: FERRY_E_PEER, refused or unreachable until the deadline;
+     * FERRY_E_DEAD, it has ended or left; FERRY_E_UNSUPPORTED, no UCX. Wanting it again tries
      * again. */
     void (*failed)(fry_link_peer *link, const fry_fault *fault);
     /* The member's process on this host has ended (pidfd). At most once an incarnation. */
     void (*died)(fry_link_peer *link);
+    /* The other end has ended the lane, or has gone: FERRY_E_DEAD if it left, else FERRY_E_PEER.
+     * The engine detaches the lane and calls fry_link_end. Once a lane, unless that came first.
+     * What the other end said over the channel before it ended it is told first, as far as the
+     * two can be compared. */
+    void (*ended)(fry_link_peer *link, const fry_fault *fault);
     /* What fry_peer_lane_open wants of this peer. */
     const fry_peer_options *(*peer_options)(fry_link_peer *link);
 } fry_link_events;
@@ -54,8 +84,12 @@ typedef struct fry_link_events {
 ferry_status fry_links_open(const fry_links_options *options, const fry_link_events *events,
                             fry_links **links_p, char *endpoint, fry_error **error_p);
 
-/* Who this member is, once it knows: until then every hello is refused. */
+/* Who this member is, once it knows: until then hellos wait, those that wait too long are refused.
+ */
 void fry_links_set_own(fry_links *links, uint32_t rank, uint64_t incarnation);
+
+/* This member leaves: no hello is answered any more, and ends of lanes say so. */
+void fry_links_leave(fry_links *links);
 
 /* Closes what has no lane any more; links whose lanes have not ended are a fault of the caller's.
  */
@@ -63,7 +97,9 @@ void fry_links_close(fry_links *links);
 
 /*
  * A member to talk to, of one incarnation, at an endpoint from its record (untrusted text:
- * checked). A hello that comes from a rank and incarnation that was not added is refused. NULL: no
+ * checked). A hello that comes from a rank and incarnation that was not added waits some seconds
+ * for it (the peer may have heard of this member first) and is refused then. An endpoint that can't
+ * be read is told when a lane is wanted. Its own rank: a lane to itself, without a hello. NULL: no
  * memory.
  */
 fry_link_peer *fry_link_add(fry_links *links, uint32_t rank, uint64_t incarnation,
@@ -71,7 +107,8 @@ fry_link_peer *fry_link_add(fry_links *links, uint32_t rank, uint64_t incarnatio
 void *fry_link_arg(const fry_link_peer *link);
 uint32_t fry_link_rank(const fry_link_peer *link);
 
-/* A lane is wanted: `connected` or `failed` follows, by deadline_ns at the latest. */
+/* A lane is wanted: `connected` or `failed` follows, by deadline_ns (on the reactor's clock; 0:
+ * none) at the latest. The other end may want one first: then `connected` comes without this. */
 void fry_link_want(fry_link_peer *link, int64_t deadline_ns);
 
 /* The engine has detached the lane: destroys the channel, within the call. The lane is the engine's

@@ -22,8 +22,10 @@
 
 #define FRY_STORE_KEY_BYTES 255
 #define FRY_STORE_VALUE_BYTES ((size_t)256 * 1024)
-#define FRY_STORE_ENTRIES_MAX 65536 /* that a list gives, or a watch follows */
+#define FRY_STORE_ENTRIES_MAX 65536                     /* that a list gives, or a watch follows */
+#define FRY_STORE_LIST_BYTES ((size_t)64 * 1024 * 1024) /* of values that a list gives */
 #define FRY_STORE_LEASE_MIN_NS INT64_C(2000000000)
+#define FRY_STORE_LEASE_MAX_NS (INT64_C(86400) * 1000000000)
 
 typedef struct fry_store fry_store;
 typedef struct fry_store_request fry_store_request;
@@ -38,7 +40,8 @@ typedef enum fry_store_verb {
     FRY_STORE_SWAP, /* sets it if its version is `version`; else FERRY_E_CHANGED with the entry that
                        is there, or FERRY_E_NOT_FOUND */
     FRY_STORE_DELETE, /* `version` 0: whatever it is; else as SWAP. FERRY_E_NOT_FOUND */
-    FRY_STORE_LIST,   /* all entries whose keys begin with `key` (NULL: all), by key; none is OK */
+    FRY_STORE_LIST,   /* all entries whose keys begin with `key` (NULL: all), by key; none is OK.
+                         Not of one moment: each is what it was at some moment of the request */
 } fry_store_verb;
 
 /* Valid during the call it is given to. */
@@ -51,11 +54,11 @@ typedef struct fry_store_entry {
 
 /*
  * Other statuses: FERRY_E_DEADLINE (it may have happened all the same, or happen yet),
- * FERRY_E_STORE (refused, unreachable for good, not a store; `why` says more), FERRY_E_INVALID,
- * FERRY_E_NO_MEMORY. A store that can't be reached now is tried again until the deadline. An
- * attempt whose answer was lost is not blindly repeated: CREATE, SWAP and DELETE look first whether
- * the change they find is their own.
- *  why  one sentence, or NULL
+ * FERRY_E_STORE (refused, full, unreachable for good, not a store, a lease that has ended; `why`
+ * says more), FERRY_E_INVALID (a key, value, version or lease that can't be; one that was not
+ * granted), FERRY_E_NO_MEMORY. A store that can't be reached now is tried again until the deadline.
+ * An attempt whose answer was lost is not blindly repeated: CREATE, SWAP and DELETE look first
+ * whether the change they find is their own. why  one sentence, or NULL
  */
 typedef void (*fry_store_done_fn)(fry_store_request *request, ferry_status status,
                                   const fry_store_entry *entries, size_t count, const char *why);
@@ -67,14 +70,18 @@ struct fry_store_request {
     size_t value_bytes;
     uint64_t version;       /* SWAP, DELETE */
     fry_store_lease *lease; /* PUT, CREATE, SWAP: the key goes with it; NULL: it stays. A SWAP or
-                               PUT without one takes the key out of the lease it had */
+                               PUT without one takes the key out of the lease it had. Looked at
+                               during fry_store_submit alone */
     int64_t deadline_ns;    /* on the reactor's clock; 0: none */
     fry_store_done_fn done;
     void *arg;
     /* The store's. */
     fry_store *store;
     fry_store_request *next, *previous;
-    fry_timer timer;
+    fry_timer timer; /* the deadline's, or a verdict's that is given soon */
+    ferry_status verdict;
+    const char *verdict_why;
+    bool is_on;
     void *private_;
     uint64_t private_number;
 };
@@ -82,16 +89,20 @@ struct fry_store_request {
 typedef enum fry_store_event {
     FRY_STORE_IS_PUT,     /* new, or changed: the entry */
     FRY_STORE_IS_DELETED, /* by a delete or by the end of its lease: key and last version known */
-    FRY_STORE_IS_LISTED,  /* once, when all that was there at the start has been told */
-    FRY_STORE_IS_HEALTHY, /* what the watch has told is what there is, or was a second ago */
+    FRY_STORE_IS_LISTED,  /* once, when all that was there at the start has been told; it is
+                             healthy from then on */
+    FRY_STORE_IS_HEALTHY, /* after a loss, and only then: what the watch has told is what there is,
+                             or was a second ago */
     FRY_STORE_IS_LOST,    /* the store can't be reached: it is not known what there is. When it can,
-                             what changed meanwhile is told, then FRY_STORE_IS_HEALTHY */
+                             what changed meanwhile is told, then FRY_STORE_IS_HEALTHY. Lost
+                             before it was listed, a watch may be told the same twice */
 } fry_store_event;
 
 /*
  * Told in the order of the store's changes of each key; changes in quick succession may be told as
- * one. A deletion is only ever told of what the store was seen not to have: never for want of
- * contact.
+ * one, also those of a key that goes and comes back. A deletion is only ever told of what the store
+ * was seen not to have: never for want of contact. It may be of a key that was not told before,
+ * whose coming and going became one.
  */
 typedef void (*fry_store_watch_fn)(fry_store_watch *watch, fry_store_event event,
                                    const fry_store_entry *entry);
@@ -104,7 +115,8 @@ struct fry_store_watch {
     fry_store *store;
     fry_store_watch *next, *previous;
     void *private_;
-    bool is_lost, is_listed;
+    uint64_t private_numbers[2];
+    bool is_on, is_lost, is_listed;
 };
 
 typedef enum fry_lease_event {
@@ -117,7 +129,7 @@ typedef void (*fry_store_lease_fn)(fry_store_lease *lease, fry_lease_event event
 
 /* Kept alive by the store every third of its time, until it is closed. */
 struct fry_store_lease {
-    int64_t ttl_ns;      /* at least FRY_STORE_LEASE_MIN_NS; etcd rounds it up to seconds */
+    int64_t ttl_ns; /* FRY_STORE_LEASE_MIN_NS to _MAX_NS, else refused; etcd rounds up to seconds */
     int64_t deadline_ns; /* of being granted; 0: none */
     fry_store_lease_fn fn;
     void *arg;
@@ -127,7 +139,8 @@ struct fry_store_lease {
     fry_timer timer;
     uint64_t id;
     int64_t ends_ns; /* as far as is known; on the reactor's clock */
-    bool is_granted;
+    const char *refusal;
+    bool is_on, is_granted;
     void *private_;
 };
 
@@ -148,7 +161,8 @@ ferry_status fry_store_open(fry_reactor *reactor, const char *uri, const fry_sto
                             fry_store **store_p, fry_error **error_p);
 
 /*
- * No request, watch or lease may be on. Asks nobody and waits for nothing; NULL is allowed.
+ * No request, watch or lease may be on, and none of the store's callbacks running. Asks nobody and
+ * waits for nothing; NULL is allowed.
  */
 void fry_store_close(fry_store *store);
 
@@ -175,7 +189,14 @@ void fry_store_lease_open(fry_store *store, fry_store_lease *lease);
  */
 void fry_store_lease_close(fry_store_lease *lease);
 
-/* What an implementation gives; store.c checks what comes in and keeps the lists. */
+/*
+ * What an implementation gives. What store.c has checked and put on its lists comes in; none of
+ * these calls back at once. Its store begins with a fry_store that net/store.c fills in.
+ *  submit      begins it; ends with fry_store_finish, unless cancel comes first
+ *  cancel      of a request whose submit has been called, for a cancel or a deadline: forgets it
+ *  lease_open  ends with fry_store_lease_granted or _gone, unless lease_close comes first
+ *  lease_close of one that is on, granted or not
+ */
 typedef struct fry_store_ops {
     const char *scheme; /* "file:" */
     ferry_status (*open)(fry_reactor *reactor, const char *uri, const fry_store_options *options,
@@ -194,11 +215,53 @@ struct fry_store {
     const fry_store_ops *ops;
     fry_reactor *reactor;
     char *name;
-    fry_store_request *requests;
-    fry_store_watch *watches;
-    fry_store_lease *leases;
+    size_t name_bytes;
+    fry_store_request *requests, *last_request; /* in the order of their submits */
+    fry_store_watch *watches, *next_watch, *told_watch;
+    fry_store_lease *leases, *next_lease;
 };
 
-extern const fry_store_ops fry_store_mem, fry_store_file, fry_store_etcd;
+/*
+ * For implementations. What they call back may begin and end requests, watches and leases of the
+ * store; whoever goes through a list meanwhile takes the next from `next_watch` or `next_lease`,
+ * which store.c keeps right:
+ *     for (w = store->watches; w != NULL; w = store->next_watch) {
+ *         store->next_watch = w->next;
+ */
+
+/* Ends a request and calls its done; not from within a call of the user's. */
+void fry_store_finish(fry_store_request *request, ferry_status status,
+                      const fry_store_entry *entries, size_t count, const char *why);
+
+/* The same from the loop's next round, also from within submit; `why` lives for ever. */
+void fry_store_fail_soon(fry_store_request *request, ferry_status status, const char *why);
+
+/*
+ * Tells a watch what is news to it: LISTED once, LOST and HEALTHY in turns. False: it was stopped
+ * meanwhile, and may be gone.
+ */
+bool fry_store_tell(fry_store_watch *watch, fry_store_event event, const fry_store_entry *entry);
+
+/* Before this the implementation stops lease->timer, the deadline's till now, or makes it its own.
+ */
+void fry_store_lease_granted(fry_store_lease *lease);
+
+/* REFUSED or ENDED: off. What is in lease->private_ is the implementation's to free before. */
+void fry_store_lease_gone(fry_store_lease *lease, fry_lease_event event, const char *why);
+
+/* REFUSED in the loop's next round, after which lease_close is not called; as fail_soon. */
+void fry_store_lease_refuse_soon(fry_store_lease *lease, const char *why);
+
+/* Whether it is a key as above says. Any thread. */
+bool fry_store_is_key(const char *key);
+
+/* Makes the loop look soon at a timer that has been set to now. */
+void fry_store_timer_soon(fry_store *store, fry_timer *timer);
+
+/* An error of FERRY_E_STORE and others for opening: *error_p is set, `status` is given back. */
+ferry_status fry_store_error(const fry_memory *memory, ferry_status status, fry_error **error_p,
+                             const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+extern const fry_store_ops fry_store_mem, fry_store_file, fry_store_etcd, fry_store_etcd_tls;
 
 #endif

@@ -2,6 +2,7 @@
 /* The command-line tool `ferry`: finds the command and hands it the rest of the line. */
 #include "tools/demo_pipeline.h"
 #include "tools/info_command.h"
+#include "tools/perf_command.h"
 #include "tools/trace_command.h"
 
 #include <argp.h>
@@ -23,6 +24,7 @@ typedef struct command {
 static const command commands[] = {
     {"ferry demo pipeline", {"demo", "pipeline"}, demo_pipeline_run},
     {"ferry info", {"info", NULL}, info_command_run},
+    {"ferry perf", {"perf", NULL}, perf_command_run},
     {"ferry trace", {"trace", NULL}, trace_command_run},
 };
 
@@ -37,6 +39,7 @@ static const char documentation[] =
     "Commands:\n"
     "  demo pipeline    overlap copying and computing in a pipeline, and measure it\n"
     "  info             tell what ferry has and can do on this machine\n"
+    "  perf             measure messages between two members of a group\n"
     "  trace FILE       draw a trace that ferry wrote as a timeline, and sum it up\n"
     "\n"
     "`ferry COMMAND --help' tells the options of a command.";

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Groups' functions, in the caller's thread: each that gives a future is an errand, a promise and
+ * what it is about in one block, which goes to the loop by a stack. There net/group.h is asked, and
+ * answers by resolving the promise. A waiter on the promise's future hears of every end, also of a
+ * user's cancel and the shutdown's: it ends the request if that is still on, and frees the errand.
+ * So that is the one place where errands with a promise end.
+ */
+#include "engine/members.h"
+#include "engine/request.h"
+
+#define NAME_BYTES_MAX 64
+#define KEY_BYTES_MAX 128
+#define VALUE_BYTES_MAX ((size_t)64 * 1024)
+#define STORE_BYTES_MAX 4096
+#define TEXT_BYTES_MAX 4096
+
+ferry_status fry_group_takes(const ferry_group *group)
+{
+    switch ((fry_group_life)fry_load_acquire(&group->life)) {
+    case FRY_GROUP_HERE:
+        return FERRY_OK;
+    case FRY_GROUP_FENCED:
+        return FERRY_E_FENCED;
+    case FRY_GROUP_JOINING:
+        return FERRY_E_INVALID;
+    case FRY_GROUP_LEAVING:
+    case FRY_GROUP_OVER:
+        break;
+    }
+    return FERRY_E_DEAD;
+}
+
+/* ---- errands ---- */
+
+static void errand_unlist(fry_errand *errand)
+{
+    for (fry_errand **at = &errand->group->errands; *at != NULL; at = &(*at)->next) {
+        if (*at == errand) {
+            *at = errand->next;
+            break;
+        }
+    }
+}
+
+static void errand_free(fry_errand *errand)
+{
+    ferry_engine *engine = errand->group->engine;
+    ferry_promise *promise = errand->promise;
+    fry_free(&engine->memory, errand, errand->size_bytes);
+    ferry_promise_release(promise);
+}
+
+/* On the loop: its future has resolved, by whomever. */
+static void errand_is_over(ferry_waiter *waiter, ferry_future *future, ferry_status status)
+{
+    (void)future, (void)status;
+    fry_errand *errand = FRY_CONTAINER(waiter, fry_errand, waiter);
+    ferry_group *group = errand->group;
+    if (errand->is_on)
+        fry_group_cancel(&errand->request);
+    errand_unlist(errand);
+    if (group->join == errand) {
+        group->join = NULL;
+        fry_group_join_is_over(group);
+    }
+    group->members->has_steps = true; /* it may have been all that kept the group */
+    errand_free(errand);
+}
+
+static void request_is_done(fry_group_request *request, ferry_status status, fry_error *error,
+                            const void *value, size_t value_bytes, uint64_t version)
+{
+    fry_errand *errand = request->arg;
+    errand->is_on = false;
+    fry_group_refresh(errand->group);
+    fry_errand_end(errand, status, error != NULL ? fry_error_retain(error) : NULL, value,
+                   value_bytes, version);
+}
+
+void fry_errand_end(fry_errand *errand, ferry_status status, fry_error *error, const void *value,
+                    size_t value_bytes, uint64_t version)
+{
+    ferry_engine *engine = errand->group->engine;
+    fry_value *kept = NULL;
+    if (status == FERRY_OK && (value != NULL || version != 0)) {
+        kept = fry_alloc_raw(&engine->memory, sizeof *kept + value_bytes + 1, _Alignof(fry_value));
+        if (kept == NULL) {
+            status = FERRY_E_NO_MEMORY;
+        } else {
+            *kept = (fry_value){.size_bytes = value_bytes, .version = version};
+            if (value_bytes != 0)
+                memcpy(kept->bytes, value, value_bytes);
+            kept->bytes[value_bytes] = '\0';
+        }
+    }
+    if (status != FERRY_OK && error == NULL) {
+        fry_error_facts facts = {.status = status,
+                                 .op = ferry_future_id((ferry_future *)(void *)errand->promise)};
+        error = fry_error_create(&engine->memory, &facts, NULL);
+    }
+    if (fry_promise_end_with(errand->promise, status, error, kept) != FERRY_OK && kept != NULL)
+        fry_value_free(engine, kept); /* it was cancelled meanwhile */
+}
+
+void fry_errand_begin(fry_members *members, fry_errand *errand)
+{
+    ferry_group *group = errand->group;
+    if (errand->sort == FRY_ERRAND_RELEASE) {
+        fry_group_end(group, FERRY_E_CANCELLED);
+        group->is_handle_gone = true;
+        return;
+    }
+    errand->next = group->errands;
+    group->errands = errand;
+    errand->waiter = (ferry_waiter)FERRY_WAITER_INIT(errand_is_over, NULL);
+    errand->waiter.executor = ferry_executor_inline();
+    ferry_future *future = (ferry_future *)(void *)errand->promise;
+    bool is_over = fry_future_is_resolved(future);
+    if (!is_over && errand->sort == FRY_ERRAND_JOIN)
+        group->join = errand;
+    (void)ferry_future_on_ready(future, &errand->waiter); /* the loop calls it, not this */
+    if (errand->sort == FRY_ERRAND_JOIN) {
+        fry_group_begin(members, group, is_over);
+    } else if (is_over) {
+        return;
+    } else if (errand->sort == FRY_ERRAND_LEAVE) {
+        fry_group_end(group, FERRY_E_CANCELLED);
+    } else {
+        ferry_status status = fry_group_takes(group);
+        if (status != FERRY_OK) {
+            fry_errand_end(errand, status, NULL, NULL, 0, 0);
+            return;
+        }
+        errand->is_on = true;
+        errand->request.done = request_is_done;
+        errand->request.arg = errand;
+        fry_group_submit(group->net, &errand->request);
+    }
+}
+
+/* A block with room for so many bytes, and its promise; or NULL. */
+static fry_errand *errand_create(ferry_group *group, fry_errand_sort sort, size_t room_bytes,
+                                 ferry_status *status_p)
+{
+    ferry_engine *engine = group->engine;
+    size_t size_bytes = sizeof(fry_errand) + room_bytes;
+    fry_errand *errand = fry_alloc(&engine->memory, size_bytes, _Alignof(fry_errand));
+    *status_p = FERRY_E_NO_MEMORY;
+    if (errand == NULL)
+        return NULL;
+    errand->sort = sort;
+    errand->group = group;
+    errand->size_bytes = size_bytes;
+    *status_p = ferry_promise_create(engine, &errand->promise);
+    if (*status_p == FERRY_OK)
+        return errand;
+    fry_free(&engine->memory, errand, size_bytes);
+    return NULL;
+}
+
+/* Hands it over, and gives the user's reference. */
+static ferry_future *errand_submit(fry_errand *errand)
+{
+    fry_members *members = fry_load_acquire(&errand->group->engine->members);
+    ferry_future *future = ferry_future_retain((ferry_future *)(void *)errand->promise);
+    fry_members_push(members, errand);
+    return future;
+}
+
+/* ---- joining, leaving ---- */
+
+static bool is_name(const char *name, size_t bytes_max, const char *more)
+{
+    size_t length = name != NULL ? strnlen(name, bytes_max + 1) : 0;
+    if (length == 0 || length > bytes_max)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        char c = name[i];
+        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                        (c >= '0' && c <= '9') || strchr("._-", c) != NULL ||
+                        strchr(more, c) != NULL;
+        if (!is_plain)
+            return false;
+    }
+    return true;
+}
+
+static bool is_text(const char *text, size_t bytes_max)
+{
+    return text == NULL || strnlen(text, bytes_max + 1) <= bytes_max;
+}
+
+static const char *join_complaint(const ferry_group_options *options)
+{
+    if (options->store == NULL || options->store[0] == '\0' ||
+        !is_text(options->store, STORE_BYTES_MAX))
+        return "a join without a store, or with an endless one, is refused";
+    if (!is_name(options->job, NAME_BYTES_MAX, ""))
+        return "a job's name is 1 to 64 of A-Z a-z 0-9 . _ -: the join is refused";
+    if (options->place != NULL && !is_name(options->place, KEY_BYTES_MAX, ""))
+        return "a place is 1 to 128 of A-Z a-z 0-9 . _ -: the join is refused";
+    if (options->size > FERRY_GROUP_SIZE_MAX || options->size_min > FERRY_GROUP_SIZE_MAX)
+        return "a group of more than 4096 is refused";
+    if (options->size == 0 && options->size_min == 0)
+        return "a join without size is refused if it has no size_min";
+    if (options->size == 0 && options->deadline_ns == 0)
+        return "a join of whoever is there by its deadline is refused without a deadline";
+    if (options->rank < FERRY_RANK_ANY || options->rank >= FERRY_GROUP_SIZE_MAX ||
+        (options->size != 0 && options->rank >= (int64_t)options->size))
+        return "a join with a rank that is not below the size is refused";
+    if (options->secret != NULL && (options->secret_bytes < 16 || options->secret_bytes > 1024))
+        return "a secret has 16 to 1024 bytes: the join is refused";
+    if (options->secret == NULL && options->secret_bytes != 0)
+        return "a secret at no address is refused";
+    if (options->lease_ns < FRY_STORE_LEASE_MIN_NS)
+        return "a lease of less than 2 s is refused";
+    if (options->deadline_ns < 0)
+        return "a negative deadline is refused";
+    if (!is_text(options->network, TEXT_BYTES_MAX) ||
+        !is_text(options->store_user, TEXT_BYTES_MAX) ||
+        !is_text(options->store_password, TEXT_BYTES_MAX) ||
+        !is_text(options->store_ca_path, TEXT_BYTES_MAX) ||
+        !is_text(options->store_certificate_path, TEXT_BYTES_MAX) ||
+        !is_text(options->store_key_path, TEXT_BYTES_MAX))
+        return "a join with an endless text is refused";
+    if (options->window_messages == 0 || options->window_bytes == 0 || options->unexpected_max == 0)
+        return "a join without window_messages, window_bytes or unexpected_max is refused";
+    return NULL;
+}
+
+ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group_options *given,
+                               ferry_group **group_p)
+{
+    if (group_p != NULL)
+        *group_p = NULL;
+    ferry_status status = fry_engine_check_open(engine);
+    if (status != FERRY_OK)
+        return fry_refused(engine, status);
+    ferry_group_options options;
+    const char *why = NULL;
+    if (given == NULL || group_p == NULL)
+        why = "a join without options, or without room for the group, is refused";
+    else if (fry_options_read(&options, sizeof options, given) != FERRY_OK)
+        why = "group options of a size that can't be are refused";
+    else
+        why = join_complaint(&options);
+    if (why != NULL)
+        return fry_refused(engine, fry_request_refuse(engine, FERRY_E_INVALID, why));
+    fry_members *members = fry_members_get(engine, &status);
+    ferry_group *group = members != NULL ? fry_group_create(members, &options) : NULL;
+    if (group == NULL)
+        return fry_refused(engine, members != NULL ? FERRY_E_NO_MEMORY : status);
+    fry_errand *errand = errand_create(group, FRY_ERRAND_JOIN, 0, &status);
+    if (errand == NULL) {
+        fry_group_free(group);
+        return fry_refused(engine, status);
+    }
+    *group_p = group;
+    return errand_submit(errand);
+}
+
+/* Whether something may be asked of the group now. */
+static ferry_status check_group(ferry_group *group)
+{
+    if (group == NULL)
+        return FERRY_E_INVALID;
+    ferry_status status = fry_engine_check_open(group->engine);
+    if (status != FERRY_OK)
+        return status;
+    status = fry_group_takes(group);
+    if (status == FERRY_E_INVALID)
+        (void)fry_request_refuse(group->engine, status, "a group that was not joined is of no use");
+    return status;
+}
+
+static ferry_future *refuse(const ferry_group *group, ferry_status status)
+{
+    return fry_refused(group != NULL ? group->engine : NULL, status);
+}
+
+ferry_future *ferry_group_leave(ferry_group *group)
+{
+    ferry_status status = group != NULL ? fry_engine_check_open(group->engine) : FERRY_E_INVALID;
+    fry_errand *errand =
+        status == FERRY_OK ? errand_create(group, FRY_ERRAND_LEAVE, 0, &status) : NULL;
+    return errand != NULL ? errand_submit(errand) : refuse(group, status);
+}
+
+void ferry_group_release(ferry_group *group)
+{
+    if (group == NULL || fry_engine_check(group->engine) != FERRY_OK)
+        return;
+    ferry_engine *engine = group->engine;
+    group->release.sort = FRY_ERRAND_RELEASE;
+    group->release.group = group;
+    fry_engine_retain(engine); /* after a shutdown the push frees the group, and that the engine */
+    fry_members_push(fry_load_acquire(&engine->members), &group->release);
+    fry_engine_unretain(engine, 1);
+}
+
+/* ---- asking ---- */
+
+static ferry_future *request(ferry_group *group, fry_group_verb verb, const char *name,
+                             const void *value, size_t value_bytes, const fry_group_request *rest)
+{
+    ferry_status status = FERRY_OK;
+    size_t name_bytes = name != NULL ? strlen(name) + 1 : 0;
+    size_t aligned_bytes = (value_bytes + 7) & ~(size_t)7;
+    fry_errand *errand =
+        errand_create(group, FRY_ERRAND_REQUEST, aligned_bytes + name_bytes, &status);
+    if (errand == NULL)
+        return refuse(group, status);
+    fry_group_request *asked = &errand->request;
+    *asked = *rest;
+    asked->verb = verb;
+    char *room = (char *)(errand + 1);
+    if (value_bytes != 0)
+        memcpy(room, value, value_bytes);
+    if (verb == FRY_GROUP_BARRIER) {
+        asked->members = value_bytes != 0 ? (const uint32_t *)(const void *)room : NULL;
+    } else {
+        asked->value = room;
+        asked->value_bytes = value_bytes;
+    }
+    if (name != NULL)
+        asked->name = memcpy(room + aligned_bytes, name, name_bytes);
+    return errand_submit(errand);
+}
+
+static ferry_status check_deadline(ferry_group *group, int64_t deadline_ns)
+{
+    ferry_status status = check_group(group);
+    if (status == FERRY_OK && deadline_ns < 0)
+        status =
+            fry_request_refuse(group->engine, FERRY_E_INVALID, "a negative deadline is refused");
+    return status;
+}
+
+static ferry_status check_key(ferry_group *group, const char *key, int64_t deadline_ns)
+{
+    ferry_status status = check_deadline(group, deadline_ns);
+    if (status == FERRY_OK && !is_name(key, KEY_BYTES_MAX, "/"))
+        status = fry_request_refuse(group->engine, FERRY_E_INVALID,
+                                    "a key is 1 to 128 of A-Z a-z 0-9 . _ - /: it is refused");
+    return status;
+}
+
+ferry_future *ferry_group_alive(ferry_group *group, int64_t deadline_ns)
+{
+    ferry_status status = check_deadline(group, deadline_ns);
+    fry_group_request rest = {.deadline_ns = deadline_ns};
+    return status == FERRY_OK ? request(group, FRY_GROUP_ALIVE, NULL, NULL, 0, &rest)
+                              : refuse(group, status);
+}
+
+static ferry_status check_barrier(ferry_group *group, const char *name,
+                                  const ferry_barrier_options *options)
+{
+    ferry_status status = check_deadline(group, options->deadline_ns);
+    const char *why = NULL;
+    if (status != FERRY_OK)
+        return status;
+    if (!is_name(name, NAME_BYTES_MAX, ""))
+        why = "a barrier's name is 1 to 64 of A-Z a-z 0-9 . _ -: it is refused";
+    else if ((options->members == NULL) != (options->member_count == 0) ||
+             options->member_count > FERRY_GROUP_SIZE_MAX || options->reserved != 0)
+        why = "a barrier's options are out of their limits";
+    bool has_own = options->members == NULL;
+    for (uint32_t i = 0; why == NULL && i < options->member_count; i++) {
+        has_own |= options->members[i] == (uint32_t)group->rank;
+        if (options->members[i] >= group->size)
+            why = "a barrier with a rank that is not in the group is refused";
+        for (uint32_t j = 0; why == NULL && j < i; j++)
+            why = options->members[j] == options->members[i]
+                      ? "a barrier that names a rank twice is refused"
+                      : NULL;
+    }
+    if (why == NULL && !has_own)
+        why = "a barrier that does not name its caller is refused";
+    return why == NULL ? FERRY_OK : fry_request_refuse(group->engine, FERRY_E_INVALID, why);
+}
+
+ferry_future *ferry_barrier(ferry_group *group, const char *name,
+                            const ferry_barrier_options *given)
+{
+    ferry_barrier_options options;
+    ferry_status status = check_group(group);
+    if (status == FERRY_OK && fry_options_read(&options, sizeof options, given) != FERRY_OK)
+        status = fry_request_refuse(group->engine, FERRY_E_INVALID,
+                                    "barrier options of a size that can't be are refused");
+    if (status == FERRY_OK)
+        status = check_barrier(group, name, &options);
+    if (status != FERRY_OK)
+        return refuse(group, status);
+    fry_group_request rest = {.deadline_ns = options.deadline_ns,
+                              .member_count = options.member_count};
+    return request(group, FRY_GROUP_BARRIER, name, options.members,
+                   options.member_count * sizeof *options.members, &rest);
+}
+
+ferry_future *ferry_group_set(ferry_group *group, const char *key, const void *data,
+                              size_t size_bytes, int64_t deadline_ns)
+{
+    ferry_status status = check_key(group, key, deadline_ns);
+    if (status == FERRY_OK && ((data == NULL && size_bytes != 0) || size_bytes > VALUE_BYTES_MAX))
+        status = fry_request_refuse(group->engine, FERRY_E_INVALID,
+                                    "a value of more than 64 KiB, or at no address, is refused");
+    fry_group_request rest = {.deadline_ns = deadline_ns};
+    return status == FERRY_OK ? request(group, FRY_GROUP_SET, key, data, size_bytes, &rest)
+                              : refuse(group, status);
+}
+
+static ferry_future *ask_key(ferry_group *group, fry_group_verb verb, const char *key,
+                             uint64_t seen, int64_t deadline_ns)
+{
+    ferry_status status = check_key(group, key, deadline_ns);
+    fry_group_request rest = {.deadline_ns = deadline_ns, .version = seen};
+    return status == FERRY_OK ? request(group, verb, key, NULL, 0, &rest) : refuse(group, status);
+}
+
+ferry_future *ferry_group_get(ferry_group *group, const char *key, int64_t deadline_ns)
+{
+    return ask_key(group, FRY_GROUP_GET, key, 0, deadline_ns);
+}
+
+ferry_future *ferry_group_try_get(ferry_group *group, const char *key, int64_t deadline_ns)
+{
+    return ask_key(group, FRY_GROUP_TRY_GET, key, 0, deadline_ns);
+}
+
+ferry_future *ferry_group_watch(ferry_group *group, const char *key, uint64_t seen,
+                                int64_t deadline_ns)
+{
+    return ask_key(group, FRY_GROUP_WATCH, key, seen, deadline_ns);
+}
+
+ferry_future *ferry_group_give_notice(ferry_group *group)
+{
+    ferry_status status = check_group(group);
+    fry_group_request rest = {0};
+    return status == FERRY_OK ? request(group, FRY_GROUP_NOTICE, NULL, NULL, 0, &rest)
+                              : refuse(group, status);
+}
+
+ferry_future *ferry_group_step(ferry_group *group, uint64_t step, int64_t deadline_ns)
+{
+    ferry_status status = check_deadline(group, deadline_ns);
+    fry_group_request rest = {.deadline_ns = deadline_ns, .step = step};
+    return status == FERRY_OK ? request(group, FRY_GROUP_STEP, NULL, NULL, 0, &rest)
+                              : refuse(group, status);
+}
+
+ferry_status ferry_future_value(const ferry_future *future, ferry_value *value)
+{
+    if (future == NULL || value == NULL)
+        return FERRY_E_INVALID;
+    if (future->owner == NULL || fry_future_is_static(future) || !fry_future_is_resolved(future) ||
+        fry_future_status(future) != FERRY_OK)
+        return FERRY_E_NOT_FOUND;
+    const fry_node *node = (const fry_node *)future;
+    if (node->kind != FERRY_OP_PROMISE || !node->has_value)
+        return FERRY_E_NOT_FOUND;
+    const fry_value *kept = node->op.promise.value;
+    *value = (ferry_value){
+        .data = kept->bytes, .size_bytes = kept->size_bytes, .version = kept->version};
+    return FERRY_OK;
+}

@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Groups' lives, on the loop.
+ *
+ *     JOINING ── joined ──► HERE ── fenced ──► FENCED
+ *        │                   │                    │   left, released, shut down
+ *        └──── cancelled ────┴──► LEAVING ◄───────┘
+ *                                   │  routes end; the store is told; links and net/group go
+ *                                   ▼
+ *                                  OVER, until the handle is given back
+ *
+ * A group's memory goes when its handle is back, and no operation may name one of its routes any
+ * more: those the peers had are gone (`open`), and those that were submitted have entered, for
+ * which the loop waits until it sees inbox and backlog empty with the baton. An operation that
+ * enters when the group takes none is refused, and forgets its route.
+ */
+#include "engine/members.h"
+
+#include <stdio.h>
+
+#define REFRESH_NS 100000000 /* how old what a group tells of its members' leases may be */
+
+static void group_set_life(ferry_group *group, fry_group_life life)
+{
+    fry_store_release(&group->life, life); /* pairs with fry_group_takes */
+    group->members->has_steps = true;
+}
+
+/* ---- making ---- */
+
+static const char *keep(char **at, const char *text)
+{
+    if (text == NULL)
+        return NULL;
+    size_t size_bytes = strlen(text) + 1;
+    char *kept = memcpy(*at, text, size_bytes);
+    *at += size_bytes;
+    return kept;
+}
+
+static size_t text_bytes(const char *text)
+{
+    return text != NULL ? strlen(text) + 1 : 0;
+}
+
+ferry_group *fry_group_create(fry_members *members, const ferry_group_options *options)
+{
+    ferry_engine *engine = members->engine;
+    ferry_group *group = fry_alloc(&engine->memory, sizeof *group, _Alignof(ferry_group));
+    if (group == NULL)
+        return NULL;
+    const ferry_group_options *o = options;
+    group->text_bytes =
+        text_bytes(o->store) + text_bytes(o->job) + text_bytes(o->place) + text_bytes(o->network) +
+        text_bytes(o->store_user) + text_bytes(o->store_password) + text_bytes(o->store_ca_path) +
+        text_bytes(o->store_certificate_path) + text_bytes(o->store_key_path) + o->secret_bytes;
+    group->text = fry_alloc_raw(&engine->memory, group->text_bytes, 1);
+    if (group->text == NULL) {
+        fry_free(&engine->memory, group, sizeof *group);
+        return NULL;
+    }
+    group->engine = engine;
+    group->members = members;
+    group->rank = FERRY_RANK_ANY;
+    group->stop_step = UINT64_MAX;
+    group->options = *o;
+    char *at = group->text;
+    group->options.store = keep(&at, o->store);
+    group->options.job = keep(&at, o->job);
+    group->options.place = keep(&at, o->place);
+    group->options.network = keep(&at, o->network);
+    group->options.store_user = keep(&at, o->store_user);
+    group->options.store_password = keep(&at, o->store_password);
+    group->options.store_ca_path = keep(&at, o->store_ca_path);
+    group->options.store_certificate_path = keep(&at, o->store_certificate_path);
+    group->options.store_key_path = keep(&at, o->store_key_path);
+    if (o->secret != NULL)
+        group->options.secret = memcpy(at, o->secret, o->secret_bytes);
+    (void)pthread_mutex_init(&group->lock, NULL);
+    fry_engine_retain(engine);
+    return group;
+}
+
+static void free_tables(ferry_group *group)
+{
+    const fry_memory *memory = &group->engine->memory;
+    if (group->routes != NULL) {
+        for (uint32_t i = 0; i < group->size; i++)
+            fry_peer_close(group->routes[i].peer);
+        fry_free(memory, group->routes, group->size * sizeof *group->routes);
+    }
+    if (group->news != NULL)
+        fry_free(memory, group->news, group->size * sizeof *group->news);
+}
+
+void fry_group_free(ferry_group *group)
+{
+    ferry_engine *engine = group->engine;
+    free_tables(group);
+    (void)pthread_mutex_destroy(&group->lock);
+    explicit_bzero(group->text, group->text_bytes); /* the secret is there, and a password */
+    fry_free(&engine->memory, group->text, group->text_bytes);
+    fry_free(&engine->memory, group, sizeof *group);
+    fry_engine_unretain(engine, 1);
+}
+
+/* ---- members ---- */
+
+static void describe(const ferry_group *group, uint32_t rank, ferry_member_info *info)
+{
+    const fry_group_member *member = fry_group_member_at(group->net, rank);
+    if (member == NULL)
+        return;
+    const fry_route *route = &group->routes[rank];
+    info->struct_size = sizeof *info;
+    info->state = member->state;
+    info->rank = rank;
+    info->incarnation = member->incarnation;
+    info->last_seen_ns = member->last_seen_ns;
+    info->device_count = member->device_count;
+    info->first_device = member->first_device;
+    if (route->link != NULL)
+        info->is_on_this_host = fry_link_is_local(route->link);
+    (void)snprintf(info->host, sizeof info->host, "%s", member->host);
+    info->pid = member->pid;
+}
+
+/* Leases are renewed without anybody being told. */
+void fry_group_refresh(ferry_group *group)
+{
+    if (group->net == NULL || group->news == NULL)
+        return;
+    fry_store_release(&group->stop_step, fry_group_stop_step(group->net));
+    int64_t now_ns = fry_reactor_now_ns(&group->members->reactor);
+    if (now_ns - group->refreshed_ns < REFRESH_NS)
+        return;
+    group->refreshed_ns = now_ns;
+    (void)pthread_mutex_lock(&group->lock);
+    for (uint32_t i = 0; i < group->size; i++) {
+        const fry_group_member *member = fry_group_member_at(group->net, i);
+        if (member != NULL)
+            group->news[i].info.last_seen_ns = member->last_seen_ns;
+    }
+    (void)pthread_mutex_unlock(&group->lock);
+}
+
+static void net_changed(void *arg, uint32_t rank)
+{
+    ferry_group *group = arg;
+    if (fry_load_relaxed(&group->life) != FRY_GROUP_HERE || rank >= group->size)
+        return;
+    fry_route_sync(&group->routes[rank]);
+    fry_member_news *news = &group->news[rank];
+    (void)pthread_mutex_lock(&group->lock);
+    describe(group, rank, &news->info);
+    (void)pthread_mutex_unlock(&group->lock);
+    if (group->options.on_member == NULL)
+        return;
+    news->has_changed = news->info.state == FERRY_MEMBER_HERE;
+    if (!news->has_changed) {
+        news->ended = news->info;
+        news->has_ended = true;
+    }
+    fry_store_relaxed(&group->members->has_callbacks, 1);
+}
+
+static void tell(const ferry_group *group, fry_member_news *news)
+{
+    ferry_member_info ended = news->ended, info = news->info;
+    bool has_ended = news->has_ended, has_changed = news->has_changed;
+    news->has_ended = news->has_changed = false;
+    if (has_ended)
+        group->options.on_member(group->options.on_member_arg, (ferry_group *)(uintptr_t)group,
+                                 &ended);
+    if (has_changed)
+        group->options.on_member(group->options.on_member_arg, (ferry_group *)(uintptr_t)group,
+                                 &info);
+}
+
+size_t fry_groups_tell(fry_members *members)
+{
+    if (members->orders.first != NULL || members->finishing.first != NULL)
+        return 0; /* what the dead left open fails first */
+    ferry_engine *outer = fry_callback_engine;
+    fry_callback_engine = members->engine;
+    size_t done = 0;
+    fry_store_relaxed(&members->has_callbacks, 0);
+    for (ferry_group *group = members->groups; group != NULL; group = group->next) {
+        for (uint32_t i = 0; group->news != NULL && i < group->size; i++) {
+            fry_member_news *news = &group->news[i];
+            if (group->is_handle_gone || !(news->has_ended || news->has_changed))
+                continue;
+            tell(group, news);
+            done++;
+        }
+    }
+    fry_callback_engine = outer;
+    return done;
+}
+
+/* ---- joining ---- */
+
+static void join_fails(ferry_group *group, ferry_status status, fry_error *error)
+{
+    if (group->join != NULL)
+        fry_errand_end(group->join, status, error, NULL, 0, 0);
+    else
+        fry_error_release(error);
+    fry_group_end(group, status);
+}
+
+static void init_route(ferry_group *group, uint32_t rank)
+{
+    const ferry_group_options *options = &group->options;
+    fry_route *route = &group->routes[rank];
+    route->group = group;
+    route->rank = rank;
+    route->peer_options = (fry_peer_options){.memory = &group->engine->memory,
+                                             .log = &group->engine->log,
+                                             .rank = (int32_t)rank,
+                                             .own_rank = group->rank,
+                                             .window_messages = options->window_messages,
+                                             .unexpected_max = options->unexpected_max,
+                                             .window_bytes = options->window_bytes,
+                                             .events = &fry_message_events,
+                                             .arg = route};
+}
+
+static bool make_tables(ferry_group *group)
+{
+    const fry_memory *memory = &group->engine->memory;
+    group->size = fry_group_size(group->net);
+    group->rank = fry_group_rank(group->net);
+    group->routes = fry_alloc(memory, group->size * sizeof *group->routes, _Alignof(fry_route));
+    group->news = fry_alloc(memory, group->size * sizeof *group->news, _Alignof(fry_member_news));
+    if (group->routes == NULL || group->news == NULL) {
+        free_tables(group);
+        group->routes = NULL;
+        group->news = NULL;
+        return false;
+    }
+    for (uint32_t i = 0; i < group->size; i++) {
+        init_route(group, i);
+        describe(group, i, &group->news[i].info);
+    }
+    return true;
+}
+
+static void net_joined(void *arg, ferry_status status, fry_error *error)
+{
+    ferry_group *group = arg;
+    if (fry_load_relaxed(&group->life) != FRY_GROUP_JOINING)
+        return;
+    if (status != FERRY_OK) {
+        join_fails(group, status, error != NULL ? fry_error_retain(error) : NULL);
+        return;
+    }
+    if (!make_tables(group)) {
+        join_fails(group, FERRY_E_NO_MEMORY, NULL);
+        return;
+    }
+    fry_links_set_own(group->links, (uint32_t)group->rank, fry_group_incarnation(group->net));
+    group_set_life(group, FRY_GROUP_HERE);
+    for (uint32_t i = 0; i < group->size; i++) {
+        fry_route_sync(&group->routes[i]);
+        describe(group, i, &group->news[i].info);
+    }
+    if (group->join != NULL)
+        fry_errand_end(group->join, FERRY_OK, NULL, NULL, 0, 0);
+}
+
+static void net_fenced(void *arg, fry_error *error)
+{
+    ferry_group *group = arg;
+    const char *why = error != NULL ? error->public_.message : "this member was declared dead";
+    fry_log_line(&group->engine->log, FERRY_LOG_ERROR, "job %s: %s", group->options.job, why);
+    if (fry_load_relaxed(&group->life) == FRY_GROUP_JOINING) {
+        join_fails(group, FERRY_E_FENCED, error != NULL ? fry_error_retain(error) : NULL);
+        return;
+    }
+    if (fry_load_relaxed(&group->life) != FRY_GROUP_HERE)
+        return;
+    group_set_life(group, FRY_GROUP_FENCED);
+    fry_fault fault = {.status = FERRY_E_FENCED, .rank = group->rank};
+    (void)snprintf(fault.message, sizeof fault.message, "%s", why);
+    for (uint32_t i = 0; i < group->size; i++)
+        fry_route_end(&group->routes[i], FERRY_E_FENCED, &fault);
+}
+
+static ferry_status open_net(ferry_group *group, fry_error **error_p)
+{
+    static const fry_group_events events = {
+        .joined = net_joined, .changed = net_changed, .fenced = net_fenced};
+    const ferry_group_options *options = &group->options;
+    char endpoint[FRY_ENDPOINT_BYTES];
+    fry_links_options links = {.reactor = &group->members->reactor,
+                               .network = options->network,
+                               .job = options->job,
+                               .secret = options->secret,
+                               .secret_bytes = options->secret_bytes,
+                               .lease_ns = options->lease_ns,
+                               .window_messages = options->window_messages,
+                               .unexpected_max = options->unexpected_max,
+                               .window_bytes = options->window_bytes,
+                               .registration_cache_bytes = options->registration_cache_bytes};
+    ferry_status status =
+        fry_links_open(&links, &fry_route_link_events, &group->links, endpoint, error_p);
+    if (status != FERRY_OK)
+        return status;
+    fry_group_options net = {.reactor = &group->members->reactor,
+                             .secret = options->secret,
+                             .secret_bytes = options->secret_bytes,
+                             .store = options->store,
+                             .store_options = {.user = options->store_user,
+                                               .password = options->store_password,
+                                               .ca_path = options->store_ca_path,
+                                               .certificate_path = options->store_certificate_path,
+                                               .key_path = options->store_key_path},
+                             .job = options->job,
+                             .size = options->size,
+                             .size_min = options->size_min,
+                             .rank = options->rank,
+                             .device_count = options->device_count != 0
+                                                 ? options->device_count
+                                                 : fry_device_count(group->engine),
+                             .place = options->place,
+                             .endpoint = endpoint,
+                             .lease_ns = options->lease_ns,
+                             .deadline_ns = options->deadline_ns};
+    return fry_group_open(&net, &events, group, &group->net, error_p);
+}
+
+void fry_group_begin(fry_members *members, ferry_group *group, bool is_over)
+{
+    group->next = members->groups;
+    members->groups = group;
+    members->has_steps = true;
+    if (is_over || fry_load_relaxed(&members->engine->closing) != 0) {
+        fry_group_end(group, FERRY_E_SHUTDOWN);
+        return;
+    }
+    fry_error *error = NULL;
+    ferry_status status = open_net(group, &error);
+    if (status != FERRY_OK)
+        join_fails(group, status, error);
+}
+
+void fry_group_join_is_over(ferry_group *group)
+{
+    if (fry_load_relaxed(&group->life) == FRY_GROUP_JOINING)
+        fry_group_end(group, FERRY_E_CANCELLED);
+}
+
+/* ---- leaving ---- */
+
+void fry_group_end(ferry_group *group, ferry_status status)
+{
+    uint32_t life = fry_load_relaxed(&group->life);
+    group->members->has_steps = true;
+    if (life == FRY_GROUP_LEAVING || life == FRY_GROUP_OVER)
+        return;
+    group->end_status = status;
+    group_set_life(group, FRY_GROUP_LEAVING);
+}
+
+static void end_routes(ferry_group *group)
+{
+    if (group->links != NULL)
+        fry_links_leave(group->links); /* the other ends of lanes are told so */
+    fry_fault fault = {.status = group->end_status, .rank = group->rank};
+    (void)snprintf(fault.message, sizeof fault.message, "this member leaves job %s",
+                   group->options.job);
+    for (uint32_t i = 0; group->routes != NULL && i < group->size; i++)
+        fry_route_end(&group->routes[i], group->end_status, &fault);
+}
+
+static bool routes_are_over(const ferry_group *group)
+{
+    for (uint32_t i = 0; group->routes != NULL && i < group->size; i++) {
+        if (!fry_route_is_over(&group->routes[i]))
+            return false;
+    }
+    return true;
+}
+
+static void net_left(void *arg)
+{
+    ferry_group *group = arg;
+    group->has_left = true;
+    group->members->has_steps = true;
+}
+
+/* Links and net/group go; what is left is memory. */
+static void close_net(ferry_group *group)
+{
+    for (uint32_t i = 0; group->routes != NULL && i < group->size; i++) {
+        if (group->routes[i].link != NULL)
+            fry_link_remove(group->routes[i].link);
+        group->routes[i].link = NULL;
+    }
+    if (group->links != NULL)
+        fry_links_close(group->links);
+    group->links = NULL;
+    fry_group *net = group->net;
+    group->net = NULL;
+    fry_group_close(net);
+    for (fry_errand *errand = group->errands; errand != NULL; errand = errand->next) {
+        bool is_dropped = errand->is_on;
+        errand->is_on = false;
+        if (is_dropped || errand->sort == FRY_ERRAND_JOIN)
+            fry_errand_end(errand, FERRY_E_CANCELLED, NULL, NULL, 0, 0);
+        else if (errand->sort == FRY_ERRAND_LEAVE)
+            fry_errand_end(errand, FERRY_OK, NULL, NULL, 0, 0);
+    }
+}
+
+/* One step of leaving. False: something has yet to happen. */
+static bool leave(ferry_group *group)
+{
+    if (!group->has_ended_routes) {
+        group->has_ended_routes = true;
+        end_routes(group);
+        return true;
+    }
+    if (!routes_are_over(group) || !group->has_none_open)
+        return false;
+    if (!group->is_telling_store) {
+        group->is_telling_store = true;
+        if (group->net != NULL)
+            fry_group_leave(group->net, net_left, group);
+        else
+            group->has_left = true;
+        return true;
+    }
+    if (!group->has_left)
+        return false;
+    close_net(group);
+    group_set_life(group, FRY_GROUP_OVER);
+    return true;
+}
+
+/* Who asked to leave after it was over. */
+static void answer_late(ferry_group *group)
+{
+    for (fry_errand *errand = group->errands; errand != NULL; errand = errand->next) {
+        ferry_future *future = (ferry_future *)(void *)errand->promise;
+        if (errand->sort == FRY_ERRAND_LEAVE && !fry_future_is_resolved(future))
+            fry_errand_end(errand, FERRY_OK, NULL, NULL, 0, 0);
+    }
+}
+
+size_t fry_groups_step(fry_members *members)
+{
+    size_t done = 0;
+    bool is_closing = fry_load_relaxed(&members->engine->closing) != 0;
+    members->has_steps = false;
+    for (ferry_group **at = &members->groups; *at != NULL;) {
+        ferry_group *group = *at;
+        if (is_closing)
+            fry_group_end(group, FERRY_E_SHUTDOWN);
+        while (fry_load_relaxed(&group->life) == FRY_GROUP_LEAVING && leave(group))
+            done++;
+        fry_group_refresh(group);
+        bool is_over = fry_load_relaxed(&group->life) == FRY_GROUP_OVER;
+        if (is_over)
+            answer_late(group);
+        if (is_over && group->is_handle_gone && group->is_quiet && group->errands == NULL) {
+            *at = group->next;
+            fry_group_free(group);
+            done++;
+        } else {
+            at = &group->next;
+        }
+    }
+    if (done == 0)
+        members->has_steps = false;
+    return done;
+}
+
+void fry_groups_look(fry_turn *turn, fry_members *members)
+{
+    ferry_engine *engine = turn->engine;
+    for (ferry_group *group = members->groups; group != NULL; group = group->next) {
+        uint32_t life = fry_load_relaxed(&group->life);
+        if (life == FRY_GROUP_LEAVING && group->has_ended_routes && !group->has_none_open &&
+            group->open == 0) {
+            group->has_none_open = true;
+            members->has_steps = true;
+        } else if (life == FRY_GROUP_OVER && group->is_handle_gone && !group->is_quiet &&
+                   group->open == 0 && engine->backlog.first == NULL &&
+                   fry_stack_is_empty(&engine->inbox)) {
+            group->is_quiet = true;
+            members->has_steps = true;
+        }
+    }
+}
+
+/* ---- asking what is known; any thread ---- */
+
+int32_t ferry_group_rank(const ferry_group *group)
+{
+    if (group == NULL || fry_engine_check(group->engine) != FERRY_OK ||
+        fry_group_takes(group) == FERRY_E_INVALID || group->routes == NULL)
+        return FERRY_RANK_ANY;
+    return group->rank;
+}
+
+uint32_t ferry_group_size(const ferry_group *group)
+{
+    return ferry_group_rank(group) != FERRY_RANK_ANY ? group->size : 0;
+}
+
+uint64_t ferry_group_stop_step(const ferry_group *group)
+{
+    if (group == NULL || fry_engine_check(group->engine) != FERRY_OK)
+        return UINT64_MAX;
+    return fry_load_acquire(&group->stop_step);
+}
+
+/* FERRY_OK: the tables are there. */
+static ferry_status check_asked(const ferry_group *group, const void *to)
+{
+    if (group == NULL || to == NULL)
+        return FERRY_E_INVALID;
+    ferry_status status = fry_engine_check(group->engine);
+    if (status == FERRY_OK && ferry_group_rank(group) == FERRY_RANK_ANY)
+        status = FERRY_E_NOT_FOUND;
+    return status;
+}
+
+ferry_status ferry_group_member(const ferry_group *group, ferry_peer rank, ferry_member_info *info)
+{
+    ferry_status status = check_asked(group, info);
+    if (status != FERRY_OK)
+        return status;
+    if (rank >= group->size)
+        return FERRY_E_NOT_FOUND;
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&group->lock;
+    (void)pthread_mutex_lock(lock);
+    ferry_member_info found = group->news[rank].info;
+    (void)pthread_mutex_unlock(lock);
+    return fry_struct_hand_out(info, &found, sizeof found);
+}
+
+ferry_status ferry_group_device(const ferry_group *group, uint32_t device, ferry_peer *rank_p,
+                                uint32_t *index_p)
+{
+    ferry_status status = check_asked(group, rank_p);
+    if (status != FERRY_OK || index_p == NULL)
+        return status != FERRY_OK ? status : FERRY_E_INVALID;
+    status = FERRY_E_NOT_FOUND;
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&group->lock;
+    (void)pthread_mutex_lock(lock);
+    for (uint32_t i = 0; i < group->size && status != FERRY_OK; i++) {
+        const ferry_member_info *info = &group->news[i].info;
+        if (device < info->first_device || device - info->first_device >= info->device_count)
+            continue;
+        *rank_p = i;
+        *index_p = device - info->first_device;
+        status = FERRY_OK;
+    }
+    (void)pthread_mutex_unlock(lock);
+    return status;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What members need of the engine's loop, and of whoever has the baton.
+ *
+ * Two domains. Stores, groups, hellos, and making and unmaking channels run in a reactor, which is
+ * run by a tick, with the role and without the baton, when its descriptor was readable (the
+ * engine's poller watches it), and now and then while the loop is too busy to sleep. Bytes move
+ * with the baton, whoever has it. A tick of the loop's has both in turn, and for a while together,
+ * so what crosses needs no lock: what the baton's holder wants of the loop stands in `asks`, what
+ * the loop wants done with the baton in `orders`, and both are looked at by the tick that has role
+ * and baton. What callers want comes by a stack (errands), as cancels do.
+ *
+ * The sleep. Errands are pushed and the loop woken like cancels (loop.c, loop_sleep.pml). `asks`
+ * and `faulted` are looked at with the baton, and who adds to them wakes the loop at the end of his
+ * turn. The reactor's descriptor is level-triggered in the engine's poller: with anything to run
+ * the sleep ends at once.
+ *
+ * Channels. Each that is attached is polled, or armed: then its descriptor becomes readable when
+ * something comes, for the reactor to see, and from then on it is polled. Before it sleeps the loop
+ * lets all that are polled progress until nothing comes, then arms them (fry_members_arm). So of an
+ * armed channel nothing is missed: what came before the arming made it fail, what comes after makes
+ * the descriptor readable, and it stays so until the next arming, whoever lets the channel progress
+ * meanwhile. A launch that leaves something under way makes the route polled, and wakes the loop.
+ *
+ * Waiting threads look themselves while they spin (fry_members_look), and meanwhile the loop leaves
+ * channels alone: arming one makes the sender of the next bytes pay for a system call, and the loop
+ * would take the baton from under the one who waits. So as long as somebody looks, or did a moment
+ * ago, the loop sleeps without arming, but with a timer (grace): when it finds that nobody came to
+ * look since, it arms. Who looked and is about to park says so (must_arm) and wakes the loop:
+ *
+ *     parker   watchers -= 1; must_arm = 1; barrier; polled? wake if asleep
+ *     loop     asleep = yes; barrier; watchers, must_arm; arm, or set the timer; sleep
+ *
+ * The same two barriers as with any work: either the loop sees that nobody looks, and arms, or the
+ * parker sees it asleep. Who returns because his future has resolved leaves it to the timer: at
+ * most GRACE_MAX_NS in which what comes waits, once, and none of it for who waits again. With no
+ * thread that looks there is no timer.
+ */
+#include "engine/members.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+
+#define TICKS_PER_LOOK 256  /* of a busy loop, at the reactor */
+#define GRACE_MIN_NS 50000  /* how long the loop leaves channels to who looks: grows to the next */
+#define GRACE_MAX_NS 500000 /* */
+#define BUSY_SPIN_NS 20000  /* how long the loop looks at what is under way and does not move */
+#define ROUNDS_PER_LOOK 8   /* of progress in one holding of the baton */
+#define ROUTES_PER_LOOK 64  /* a waiting thread looks at in one round */
+
+/* ---- making ---- */
+
+static void reactor_is_readable(fry_watch *watch, uint32_t events)
+{
+    (void)events;
+    fry_members *members = watch->arg;
+    members->is_due = true;
+}
+
+static fry_members *make(ferry_engine *engine, ferry_status *status_p)
+{
+    *status_p = FERRY_E_NO_MEMORY;
+    fry_members *members = fry_alloc(&engine->memory, sizeof *members, _Alignof(fry_members));
+    if (members == NULL)
+        return NULL;
+    if (fry_pool_is_exact(&engine->transfers) &&
+        fry_pool_fill(&engine->transfers, engine->transfers.limit) != FERRY_OK)
+        goto err;
+    *status_p = fry_reactor_open(&members->reactor, &engine->memory, &engine->log, &engine->clock);
+    if (*status_p != FERRY_OK)
+        goto err;
+    members->engine = engine;
+    members->next_ns = INT64_MAX;
+    members->grace_ns = GRACE_MIN_NS;
+    members->watch = (fry_watch){
+        .fd = members->reactor.poller.epoll_fd, .fn = reactor_is_readable, .arg = members};
+    return members;
+
+err:
+    fry_free(&engine->memory, members, sizeof *members);
+    return NULL;
+}
+
+fry_members *fry_members_get(ferry_engine *engine, ferry_status *status_p)
+{
+    fry_members *members = fry_load_acquire(&engine->members);
+    if (members != NULL)
+        return members;
+    (void)pthread_mutex_lock(&engine->opening);
+    members = fry_load_acquire(&engine->members);
+    if (members == NULL && (members = make(engine, status_p)) != NULL)
+        fry_store_release(&engine->members, members); /* pairs with the ticks' loads */
+    (void)pthread_mutex_unlock(&engine->opening);
+    return members;
+}
+
+void fry_members_free(ferry_engine *engine)
+{
+    fry_members *members = engine->members;
+    if (members == NULL)
+        return;
+    fry_reactor_close(&members->reactor);
+    fry_free(&engine->memory, members, sizeof *members);
+}
+
+void fry_members_push(fry_members *members, fry_errand *errand)
+{
+    fry_stack_push(&members->errands, &errand->link);
+    fry_wake(members->engine);
+}
+
+void fry_members_order(fry_route *route)
+{
+    fry_members *members = route->group->members;
+    if (route->is_ordered)
+        return;
+    route->is_ordered = true;
+    fry_queue_push(&members->orders, &route->order_link);
+    fry_store_relaxed(&members->has_orders, 1);
+}
+
+/* ---- a tick ---- */
+
+static size_t run_reactor(fry_members *members)
+{
+    members->is_due = false;
+    members->ticks = 0;
+    size_t done = fry_reactor_run(&members->reactor, 0);
+    fry_store_relaxed(&members->next_ns, fry_reactor_next_ns(&members->reactor));
+    if (done != 0)
+        members->has_steps = true;
+    return done;
+}
+
+static bool reactor_is_due(fry_members *members)
+{
+    if (members->is_due || ++members->ticks >= TICKS_PER_LOOK)
+        return true;
+    return !members->engine->clock.is_real && members->next_ns != INT64_MAX &&
+           members->next_ns <= fry_clock_now_ns(&members->engine->clock);
+}
+
+size_t fry_members_run(fry_members *members)
+{
+    ferry_engine *engine = members->engine;
+    size_t done = 0;
+    if (fry_unlikely(!members->is_watched)) {
+        members->is_watched = true;
+        if (fry_poller_add(&engine->poller, &members->watch, EPOLLIN) != FERRY_OK)
+            fry_log_line(&engine->log, FERRY_LOG_ERROR,
+                         "the poller takes no more descriptors: groups are slow");
+    }
+    if (fry_unlikely(fry_load_relaxed(&members->errands.top) != NULL)) {
+        fry_link *item = fry_stack_take_all(&members->errands);
+        while (item != NULL) {
+            fry_errand *errand = FRY_CONTAINER(item, fry_errand, link);
+            item = item->next;
+            fry_errand_begin(members, errand);
+            done++;
+        }
+        members->is_due = members->has_steps = true;
+    }
+    if (fry_unlikely(fry_load_relaxed(&engine->closing) != 0) && !members->has_seen_closing)
+        members->has_seen_closing = members->has_steps = true;
+    if (reactor_is_due(members))
+        done += run_reactor(members);
+    if (members->has_steps)
+        done += fry_groups_step(members);
+    return done;
+}
+
+/* Lets what is polled progress. */
+static size_t poll_routes(fry_turn *turn, fry_members *members)
+{
+    size_t done = 0;
+    members->turn = turn;
+    for (fry_route *route = members->polled; route != NULL; route = route->polled_next)
+        done += fry_peer_progress(route->peer);
+    return done;
+}
+
+size_t fry_members_turn(fry_turn *turn, fry_members *members)
+{
+    members->turn = turn;
+    size_t done = fry_routes_step(turn, members);
+    if (members->polled != NULL)
+        done += poll_routes(turn, members);
+    if (members->faulted.first != NULL)
+        done += fry_transfers_fail(turn, members);
+    if (members->groups != NULL)
+        fry_groups_look(turn, members);
+    return done;
+}
+
+size_t fry_members_finish(fry_members *members, bool with_callbacks)
+{
+    size_t done = 0;
+    if (members->finishing.first != NULL)
+        done += fry_routes_finish(members);
+    if (members->has_steps)
+        done += fry_groups_step(members);
+    if (with_callbacks && fry_load_relaxed(&members->has_callbacks) != 0)
+        done += fry_groups_tell(members);
+    return done;
+}
+
+/* ---- sleeping ---- */
+
+/* Somebody waits for what comes, and lets it come. */
+static bool is_looked_at(fry_members *members, int64_t now_ns)
+{
+    bool must_arm =
+        fry_load_seq_cst(&members->must_arm) != 0 && fry_exchange(&members->must_arm, 0);
+    uint64_t looks = fry_load_relaxed(&members->looks);
+    if (fry_load_seq_cst(&members->watchers) == 0) {
+        if (must_arm) {
+            members->grace_end_ns = 0;
+        } else if (now_ns < members->grace_end_ns) {
+            return true;
+        } else if (looks != members->looks_seen) {
+            goto looked_at;
+        }
+        members->looks_seen = looks;
+        members->grace_ns = GRACE_MIN_NS;
+        return false;
+    }
+    if (now_ns < members->grace_end_ns)
+        return true;
+looked_at:
+    members->looks_seen = looks;
+    members->grace_end_ns = now_ns + members->grace_ns;
+    members->grace_ns = members->grace_ns < GRACE_MAX_NS / 2 ? 2 * members->grace_ns : GRACE_MAX_NS;
+    return true;
+}
+
+/* Something is under way that is about to end. */
+static bool is_soon(fry_members *members, int64_t now_ns)
+{
+    if (members->busy_since_ns == 0)
+        members->busy_since_ns = now_ns;
+    return now_ns - members->busy_since_ns < BUSY_SPIN_NS;
+}
+
+/* False: something has come, or is about to. */
+static bool arm_routes(fry_members *members, int64_t now_ns)
+{
+    bool is_idle = true;
+    for (fry_route **at = &members->polled; *at != NULL;) {
+        fry_route *route = *at;
+        if (fry_peer_progress(route->peer) != 0) {
+            members->busy_since_ns = 0;
+            is_idle = false;
+        } else if ((fry_peer_is_busy(route->peer) && is_soon(members, now_ns)) ||
+                   !fry_peer_arm(route->peer)) {
+            is_idle = false;
+        } else {
+            *at = route->polled_next;
+            route->is_polled = false;
+            continue;
+        }
+        at = &route->polled_next;
+    }
+    fry_store_relaxed(&members->has_polled, members->polled != NULL);
+    if (is_idle)
+        members->busy_since_ns = 0;
+    return is_idle;
+}
+
+bool fry_members_have_work(const fry_members *members)
+{
+    return fry_load_seq_cst(&members->errands.top) != NULL ||
+           fry_load_relaxed(&members->has_orders) != 0;
+}
+
+bool fry_members_arm(fry_turn *turn, fry_members *members)
+{
+    if (fry_members_have_work(members) || members->is_due || members->has_steps ||
+        members->finishing.first != NULL || members->asks.first != NULL ||
+        members->faulted.first != NULL)
+        return false;
+    if (members->polled == NULL)
+        return true;
+    members->turn = turn;
+    int64_t now_ns = fry_clock_monotonic_ns();
+    return is_looked_at(members, now_ns) ||
+           (arm_routes(members, now_ns) && members->asks.first == NULL &&
+            members->faulted.first == NULL);
+}
+
+int64_t fry_members_grace_ns(fry_members *members, bool has_looked)
+{
+    if (has_looked && fry_load_relaxed(&members->has_polled) == 0)
+        return INT64_MAX;
+    int64_t now_ns = fry_clock_monotonic_ns();
+    return members->grace_end_ns > now_ns ? members->grace_end_ns : now_ns + GRACE_MIN_NS;
+}
+
+int64_t fry_members_next_ns(const ferry_engine *engine)
+{
+    const fry_members *members = fry_load_acquire(&engine->members);
+    return members != NULL ? fry_load_relaxed(&members->next_ns) : INT64_MAX;
+}
+
+bool fry_members_are_over(const fry_members *members)
+{
+    for (const ferry_group *group = members->groups; group != NULL; group = group->next) {
+        if (fry_load_relaxed(&group->life) != FRY_GROUP_OVER || group->is_handle_gone)
+            return false;
+    }
+    return members->orders.first == NULL && members->finishing.first == NULL &&
+           fry_load_seq_cst(&members->errands.top) == NULL;
+}
+
+/* ---- waiting threads ---- */
+
+/* One round. Those with something open first, armed or not: it may be what is waited for. */
+static size_t look_once(fry_members *members)
+{
+    size_t done = 0, count = 0;
+    fry_route *next;
+    for (fry_route *route = members->open; route != NULL && count < ROUTES_PER_LOOK;
+         route = next, count++) {
+        next = route->open_next; /* it may have nothing open after this */
+        if (route->is_up)
+            done += fry_peer_progress(route->peer);
+    }
+    for (fry_route *route = members->polled; route != NULL && count < ROUTES_PER_LOOK;
+         route = route->polled_next, count++) {
+        if (route->open == 0)
+            done += fry_peer_progress(route->peer);
+    }
+    return done;
+}
+
+bool fry_members_look(ferry_engine *engine, const ferry_future *future)
+{
+    fry_members *members = fry_load_acquire(&engine->members);
+    fry_context *context = fry_context_get(engine);
+    fry_turn turn;
+    fry_store_relaxed(&members->looks, fry_load_relaxed(&members->looks) + 1); /* a hint */
+    if (context == NULL || !fry_turn_begin(&turn, engine, context, false))
+        return false;
+    members->turn = &turn;
+    size_t done = 0;
+    for (int i = 0; i < ROUNDS_PER_LOOK && done == 0; i++) {
+        done = look_once(members);
+        if (fry_load_relaxed(&engine->inbox.top) != NULL || fry_future_is_resolved(future))
+            break;
+    }
+    done += fry_turn_end(&turn, engine->submit_budget);
+    return done != 0;
+}

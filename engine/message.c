@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages: sends and receives as operations of the graph, over peers (net/peer.h).
+ *
+ * A node takes its place among those of its tag as it enters, so in program order, and is ready
+ * when nothing holds it: then its memory may be touched. It resolves with FERRY_OK when the peer
+ * has said so and is done with it; it fails when the peer says why, or when the graph does, and
+ * then the other end is told the root of it.
+ *
+ * What a peer keeps of a message is a slot of its own (fry_transfer), since the peer may have to
+ * keep it when the node is long gone: one that failed before it was ready is quiet at once, for
+ * nobody was at its memory, but the other end has yet to hear of it. One that was ready is quiet
+ * when the peer is done with it.
+ *
+ * Errors take memory, so who is not the loop leaves to the loop what a peer says has failed, with
+ * the fault in the slot (members->faulted).
+ */
+#include "engine/members.h"
+#include "engine/request.h"
+
+#include <stdio.h>
+
+/* ---- slots ---- */
+
+static void give(fry_turn *turn, fry_transfer *transfer)
+{
+    fry_pool_give(&turn->engine->transfers, &turn->context->transfers, transfer);
+}
+
+/* From now on the node knows nothing of it. */
+static void part(fry_transfer *transfer)
+{
+    transfer->node->op.message.transfer = NULL;
+    transfer->node = NULL;
+}
+
+/* ---- faults ---- */
+
+/* An error keeps its domain's address, so what came from elsewhere becomes one of these. */
+static const char *domain_of(const fry_fault *fault)
+{
+    static const char *const known[] = {"user", "ucx", "errno", "cuda", "store", "hello"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(fault->domain, known[i]) == 0)
+            return known[i];
+    }
+    return fault->domain[0] == '\0' ? NULL : "member";
+}
+
+/* What the other end is told: the root of the node's failure. */
+static void describe(const fry_node *node, fry_fault *fault)
+{
+    const ferry_error *root = &fry_future_root_error(&node->future)->public_;
+    *fault = (fry_fault){.status = root->status,
+                         .rank = root->rank,
+                         .op = root->op != 0 ? root->op : node->future.id,
+                         .native_code = root->native_code};
+    if (strcmp(root->domain, "ferry") != 0)
+        (void)snprintf(fault->domain, sizeof fault->domain, "%s", root->domain);
+    (void)snprintf(fault->message, sizeof fault->message, "%s", root->message);
+}
+
+/* On the loop: as the peer said. */
+static void fail_by_fault(fry_turn *turn, fry_node *node, const fry_route *route,
+                          ferry_status status, const fry_fault *fault)
+{
+    ferry_engine *engine = turn->engine;
+    bool is_cause = status == FERRY_E_DEPENDENCY;
+    int32_t rank = fault->rank >= 0 ? fault->rank : (int32_t)route->rank;
+    fry_error_facts facts = {.status = is_cause ? fault->status : status,
+                             .domain = domain_of(fault),
+                             .native_code = fault->native_code,
+                             .op = is_cause ? fault->op : node->future.id,
+                             .label = is_cause ? NULL : node->label,
+                             .rank_plus_1 = rank + 1};
+    const char *text = fault->message[0] != '\0' ? fault->message : ferry_status_text(facts.status);
+    if (engine->flight_records != 0)
+        engine->flight_due = node->future.id;
+    fry_error *error =
+        fry_error_create(&engine->memory, &facts, "%s with member %u: %s",
+                         node->kind == FERRY_OP_SEND ? "send" : "receive", route->rank, text);
+    fry_graph_fail(turn, node, status, error, is_cause);
+}
+
+size_t fry_transfers_fail(fry_turn *turn, fry_members *members)
+{
+    size_t done = 0;
+    fry_link *item;
+    members->turn = turn;
+    while ((item = fry_queue_pop(&members->faulted)) != NULL) {
+        fry_transfer *transfer = FRY_CONTAINER(item, fry_transfer, link);
+        fry_node *node = transfer->node;
+        transfer->flags &= (uint8_t)~FRY_TRANSFER_FAULTED;
+        bool is_quiet = (transfer->flags & FRY_TRANSFER_QUIET) != 0;
+        if (node != NULL && is_quiet) {
+            part(transfer);
+            if (node->state == FRY_NODE_ISSUED)
+                node->flags |= FRY_NODE_FIRED; /* nobody is at its memory */
+        }
+        if (node != NULL && node->state < FRY_NODE_RESOLVED)
+            fail_by_fault(turn, node, transfer->route, (ferry_status)transfer->status,
+                          &transfer->fault);
+        else if (node != NULL && is_quiet)
+            fry_graph_complete(turn, node);
+        if (is_quiet)
+            give(turn, transfer);
+        done++;
+    }
+    return done;
+}
+
+/* ---- what peers tell ---- */
+
+static void message_resolved(fry_message *message, ferry_status status, const fry_fault *fault)
+{
+    fry_transfer *transfer = (fry_transfer *)(void *)message;
+    fry_members *members = transfer->route->group->members;
+    fry_node *node = transfer->node;
+    fry_turn *turn = members->turn;
+    transfer->flags |= FRY_TRANSFER_RESOLVED;
+    if (status == FERRY_OK || node == NULL || node->state >= FRY_NODE_RESOLVED)
+        return; /* done when it is quiet, usually at once */
+    if (turn->is_loop) {
+        fail_by_fault(turn, node, transfer->route, status, fault);
+        return;
+    }
+    transfer->status = status;
+    transfer->fault = *fault;
+    transfer->flags |= FRY_TRANSFER_FAULTED;
+    fry_queue_push(&members->faulted, &transfer->link);
+    turn->wake = true;
+}
+
+static void message_quiet(fry_message *message)
+{
+    fry_transfer *transfer = (fry_transfer *)(void *)message;
+    fry_turn *turn = transfer->route->group->members->turn;
+    fry_node *node = transfer->node;
+    transfer->flags |= FRY_TRANSFER_QUIET;
+    fry_route_closed(transfer->route);
+    if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0)
+        return; /* the loop has yet to fail its node */
+    if (node != NULL)
+        part(transfer);
+    give(turn, transfer);
+    if (node == NULL)
+        return;
+    fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
+    fry_graph_complete(turn, node);
+}
+
+const fry_peer_events fry_message_events = {
+    .resolved = message_resolved,
+    .quiet = message_quiet,
+    .wants_lane = fry_route_wants_lane,
+    .lane_failed = fry_route_lane_failed,
+};
+
+/* ---- what the graph does ---- */
+
+void fry_message_enter(fry_turn *turn, fry_node *node)
+{
+    fry_transfer *transfer = node->op.message.transfer;
+    fry_route *route = transfer->route;
+    ferry_status status =
+        turn->engine->stop_graph ? FERRY_E_SHUTDOWN : fry_group_takes(route->group);
+    route->group->members->turn = turn;
+    transfer->message.op = node->future.id;
+    fry_route_opened(route);
+    if (status == FERRY_OK && fry_peer_enter(route->peer, &transfer->message)) {
+        transfer->flags |= FRY_TRANSFER_ENTERED;
+        return;
+    }
+    fry_route_closed(route);
+    part(transfer);
+    give(turn, transfer);
+    if (node->refusal == FERRY_OK)
+        node->refusal = (int16_t)(status == FERRY_OK ? FERRY_E_AGAIN : status);
+}
+
+void fry_message_issue(fry_turn *turn, fry_node *node)
+{
+    fry_transfer *transfer = node->op.message.transfer;
+    if ((transfer->flags & FRY_TRANSFER_RESOLVED) != 0)
+        return; /* its lane is gone; the loop will fail it */
+    fry_route *route = transfer->route;
+    route->group->members->turn = turn;
+    fry_graph_issued(turn, node);
+    fry_peer_ready(&transfer->message);
+    fry_route_launched(turn, route);
+}
+
+void fry_message_failed(fry_turn *turn, fry_node *node, bool is_under_way)
+{
+    fry_transfer *transfer = node->op.message.transfer;
+    if (transfer == NULL)
+        return;
+    if (!is_under_way)
+        part(transfer);
+    if ((transfer->flags & FRY_TRANSFER_RESOLVED) != 0)
+        return;
+    transfer->flags |= FRY_TRANSFER_RESOLVED;
+    fry_route *route = transfer->route;
+    fry_fault fault;
+    describe(node, &fault);
+    route->group->members->turn = turn;
+    fry_peer_withdraw(&transfer->message, &fault);
+    fry_route_launched(turn, route);
+}
+
+/* ---- submitting ---- */
+
+static ferry_status check_span(ferry_engine *engine, const ferry_span *span)
+{
+    ferry_status status = fry_request_check_span(engine, span);
+    if (status == FERRY_OK && span->buffer->device->host_lane == NULL)
+        status = fry_request_refuse(engine, FERRY_E_UNSUPPORTED,
+                                    "a message from or to memory of a device that is no host's is "
+                                    "refused: take it through a host buffer");
+    return status;
+}
+
+static ferry_status check(ferry_engine *engine, const ferry_group *group, ferry_peer peer,
+                          const ferry_span *span)
+{
+    if (group == NULL)
+        return fry_request_refuse(engine, FERRY_E_INVALID, "a message of no group is refused");
+    if (group->engine != engine)
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "a message of another engine's group is refused");
+    uint32_t life = fry_load_acquire(&group->life);
+    if (life == FRY_GROUP_JOINING || group->routes == NULL)
+        return fry_request_refuse(engine, FERRY_E_INVALID,
+                                  "a message of a group that was not joined is refused");
+    if (life != FRY_GROUP_HERE)
+        return fry_group_takes(group);
+    if (peer >= group->size)
+        return fry_request_refuse(engine, FERRY_E_NOT_FOUND,
+                                  "a message with a rank that is not in the group is refused");
+    return check_span(engine, span);
+}
+
+static fry_transfer *take(const fry_request *request, ferry_status *status_p)
+{
+    fry_pool *pool = &request->engine->transfers;
+    fry_transfer *transfer = fry_pool_take_or_grow(pool, &request->context->transfers, status_p);
+    if (transfer == NULL && *status_p == FERRY_E_AGAIN)
+        fry_pool_refused(pool, 1);
+    return transfer;
+}
+
+static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry_tag tag,
+                 const ferry_span *span)
+{
+    memset(transfer, 0, __builtin_offsetof(fry_transfer, fault));
+    transfer->node = node;
+    transfer->route = route;
+    transfer->message.owner = transfer;
+    transfer->message.memory = (char *)span->buffer->data + span->offset_bytes;
+    transfer->message.size_bytes = span->size_bytes;
+    transfer->message.tag = tag;
+    transfer->message.is_send = node->kind == FERRY_OP_SEND;
+    node->op.message.transfer = transfer;
+    node->op.message.buffer = span->buffer;
+    node->op.message.offset = span->offset_bytes;
+    node->op.message.size_bytes = span->size_bytes;
+    node->tag = tag;
+    node->lane = NULL;
+    node->op.message.rank = route->rank;
+    if (span->size_bytes != 0)
+        fry_node_init_spans(node);
+}
+
+fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_group *group,
+                              ferry_peer peer, ferry_tag tag, const ferry_span *span,
+                              ferry_status *status_p)
+{
+    ferry_status status = check(request->engine, group, peer, span);
+    fry_route *route = NULL;
+    if (status == FERRY_OK) {
+        route = &group->routes[peer];
+        if (fry_route_peer(route) == NULL)
+            status = FERRY_E_NO_MEMORY;
+    }
+    fry_node *node = status == FERRY_OK ? fry_request_node(request, kind, &status) : NULL;
+    if (node != NULL)
+        node->op.message.transfer = NULL;
+    fry_transfer *transfer = node != NULL ? take(request, &status) : NULL;
+    *status_p = status;
+    if (transfer != NULL) {
+        init(transfer, node, route, tag, span);
+        return node;
+    }
+    if (node != NULL)
+        fry_node_discard(request->engine, request->context, node);
+    return NULL;
+}
+
+void fry_message_discard(ferry_engine *engine, fry_context *context, fry_node *node)
+{
+    fry_pool_give(&engine->transfers, &context->transfers, node->op.message.transfer);
+}
+
+static ferry_future *submit(ferry_op_kind kind, ferry_group *group, ferry_peer peer, ferry_tag tag,
+                            ferry_span span, const ferry_op_options *options)
+{
+    if (group == NULL)
+        return fry_refused(NULL, FERRY_E_INVALID);
+    ferry_engine *engine = group->engine;
+    fry_request request;
+    ferry_status status = fry_request_open(&request, engine, options);
+    fry_node *node = status == FERRY_OK
+                         ? fry_request_message(&request, kind, group, peer, tag, &span, &status)
+                         : NULL;
+    if (node == NULL) {
+        fry_row_span written = {.first = span, .row_count = 1};
+        return fry_request_refuse_writes(&request, engine, status,
+                                         kind == FERRY_OP_RECV ? &written : NULL);
+    }
+    return fry_request_submit(&request, node);
+}
+
+ferry_future *ferry_send(ferry_group *group, ferry_peer peer, ferry_tag tag, ferry_span span,
+                         const ferry_op_options *options)
+{
+    return submit(FERRY_OP_SEND, group, peer, tag, span, options);
+}
+
+ferry_future *ferry_recv(ferry_group *group, ferry_peer peer, ferry_tag tag, ferry_span span,
+                         const ferry_op_options *options)
+{
+    return submit(FERRY_OP_RECV, group, peer, tag, span, options);
+}

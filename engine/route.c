@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Routes: the lives of lanes to other members.
+ *
+ *     IDLE ── wanted ──► WANTED ── connected ──► ARRIVED ── baton ──► UP
+ *      ▲                   │ failed: all that is open fails            │ failed, dead, left
+ *      │                   ▼                                           ▼ baton: detached
+ *      └──── TOLD ◄── baton: quiet ── ENDED ◄── channel destroyed ── ENDING
+ *
+ * What is open is the peer's, and fails by fry_peer_detach whatever the state; what enters after
+ * that is of the next lane. A channel that the other end opened arrives in IDLE too. The link is
+ * that of one incarnation: if the member is another by now it goes when its lane has.
+ */
+#include "engine/members.h"
+
+#include <stdio.h>
+#include <sys/epoll.h>
+
+#define HELLO_TIMEOUT_NS INT64_C(10000000000)
+
+static void route_set_state(fry_route *route, fry_route_state state)
+{
+    route->state = (uint8_t)state;
+}
+
+static fry_members *members_of(const fry_route *route)
+{
+    return route->group->members;
+}
+
+/* ---- the peer ---- */
+
+fry_peer *fry_route_peer(fry_route *route)
+{
+    fry_peer *peer = fry_load_acquire(&route->peer);
+    if (fry_likely(peer != NULL))
+        return peer;
+    fry_peer *made = fry_peer_open(&route->peer_options);
+    if (made == NULL)
+        return NULL;
+    if (fry_cas(&route->peer, &peer, made))
+        return made;
+    fry_peer_close(made); /* another thread was quicker */
+    return peer;
+}
+
+/* ---- what the baton's holder keeps ---- */
+
+static void poll_from_now(fry_route *route)
+{
+    fry_members *members = members_of(route);
+    if (route->is_polled || !route->is_up)
+        return;
+    route->is_polled = true;
+    route->polled_next = members->polled;
+    members->polled = route;
+    fry_store_relaxed(&members->has_polled, 1);
+}
+
+static void poll_no_more(fry_route *route)
+{
+    fry_members *members = members_of(route);
+    if (!route->is_polled)
+        return;
+    fry_route **at = &members->polled;
+    while (*at != route)
+        at = &(*at)->polled_next;
+    *at = route->polled_next;
+    route->is_polled = false;
+    fry_store_relaxed(&members->has_polled, members->polled != NULL);
+}
+
+void fry_route_opened(fry_route *route)
+{
+    fry_members *members = members_of(route);
+    route->group->open++;
+    if (route->open++ != 0)
+        return;
+    route->open_previous = NULL;
+    route->open_next = members->open;
+    if (members->open != NULL)
+        members->open->open_previous = route;
+    members->open = route;
+    fry_store_relaxed(&members->has_open, 1);
+}
+
+void fry_route_closed(fry_route *route)
+{
+    fry_members *members = members_of(route);
+    route->group->open--;
+    if (--route->open != 0)
+        return;
+    if (route->open_previous != NULL)
+        route->open_previous->open_next = route->open_next;
+    else
+        members->open = route->open_next;
+    if (route->open_next != NULL)
+        route->open_next->open_previous = route->open_previous;
+    fry_store_relaxed(&members->has_open, members->open != NULL);
+}
+
+void fry_route_launched(fry_turn *turn, fry_route *route)
+{
+    if (!route->is_up || route->is_polled || !fry_peer_is_busy(route->peer))
+        return;
+    poll_from_now(route);
+    turn->wake = true;
+}
+
+/* ---- what the peer tells, with the baton ---- */
+
+static void ask(fry_route *route)
+{
+    fry_members *members = members_of(route);
+    members->turn->wake = true;
+    if (route->is_asking)
+        return;
+    route->is_asking = true;
+    fry_queue_push(&members->asks, &route->ask_link);
+}
+
+void fry_route_wants_lane(fry_peer *peer)
+{
+    fry_route *route = fry_peer_arg(peer);
+    route->wants_lane = true;
+    ask(route);
+}
+
+void fry_route_lane_failed(fry_peer *peer, const fry_fault *fault)
+{
+    fry_route *route = fry_peer_arg(peer);
+    route->has_failed = true;
+    route->lane_fault = *fault;
+    ask(route);
+}
+
+/* ---- with the role ---- */
+
+static void finish_later(fry_route *route)
+{
+    fry_members *members = members_of(route);
+    if (route->is_finishing)
+        return;
+    route->is_finishing = true;
+    fry_queue_push(&members->finishing, &route->finish_link);
+}
+
+void fry_route_end(fry_route *route, ferry_status status, const fry_fault *fault)
+{
+    if (route->end_status == FERRY_OK) { /* else the first says why */
+        route->end_status = status;
+        route->end_fault = *fault;
+    }
+    fry_members_order(route);
+}
+
+bool fry_route_is_over(const fry_route *route)
+{
+    return route->state == FRY_ROUTE_IDLE && !route->is_ordered && !route->is_finishing &&
+           route->end_status == FERRY_OK;
+}
+
+static fry_fault fault_of(const fry_route *route, ferry_status status, const char *what)
+{
+    fry_fault fault = {.status = status, .rank = (int32_t)route->rank};
+    (void)snprintf(fault.message, sizeof fault.message, "member %u %s", route->rank, what);
+    return fault;
+}
+
+/* Why there can be no lane to a member that is not here. */
+static void end_absent(fry_route *route)
+{
+    const fry_group_member *member =
+        route->group->net != NULL ? fry_group_member_at(route->group->net, route->rank) : NULL;
+    bool has_left = member != NULL && member->state == FERRY_MEMBER_LEFT;
+    fry_fault fault = fault_of(route, FERRY_E_DEAD, has_left ? "has left" : "has died");
+    fry_route_end(route, FERRY_E_DEAD, &fault);
+}
+
+static void want(fry_route *route)
+{
+    route->is_wanted = false;
+    if (route->state != FRY_ROUTE_IDLE)
+        return;
+    if (route->link == NULL || fry_load_relaxed(&route->group->life) != FRY_GROUP_HERE) {
+        end_absent(route);
+        return;
+    }
+    route_set_state(route, FRY_ROUTE_WANTED);
+    int64_t now_ns = fry_reactor_now_ns(&members_of(route)->reactor);
+    fry_link_want(route->link, now_ns + HELLO_TIMEOUT_NS + route->group->options.lease_ns);
+}
+
+/* ---- what links tell: the role, without the baton ---- */
+
+static void descriptor_is_readable(fry_watch *watch, uint32_t events)
+{
+    (void)events;
+    fry_route *route = watch->arg;
+    route->has_event = true;
+    fry_members_order(route);
+}
+
+static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel *channel)
+{
+    fry_route *route = fry_link_arg(link);
+    fry_members *members = members_of(route);
+    route->lane = lane;
+    route->channel = channel;
+    route_set_state(route, FRY_ROUTE_ARRIVED);
+    route->watch = (fry_watch){.fd = channel->event_fd, .fn = descriptor_is_readable, .arg = route};
+    if (fry_route_peer(route) == NULL) {
+        fry_fault fault = fault_of(route, FERRY_E_NO_MEMORY, "can't be talked to without memory");
+        fry_route_end(route, FERRY_E_NO_MEMORY, &fault);
+    } else if (fry_poller_add(&members->reactor.poller, &route->watch, EPOLLIN | EPOLLET) !=
+               FERRY_OK) {
+        fry_fault fault = fault_of(route, FERRY_E_SYSTEM, "has a channel that can't be watched");
+        fry_route_end(route, FERRY_E_SYSTEM, &fault);
+    } else {
+        route->is_watched = true;
+    }
+    if (fry_load_relaxed(&route->group->life) != FRY_GROUP_HERE) {
+        fry_fault fault = fault_of(route, FERRY_E_CANCELLED, "is left: this one leaves the group");
+        fry_route_end(route, FERRY_E_CANCELLED, &fault);
+    }
+    fry_members_order(route);
+}
+
+static void link_failed(fry_link_peer *link, const fry_fault *fault)
+{
+    fry_route *route = fry_link_arg(link);
+    if (route->state == FRY_ROUTE_WANTED)
+        route_set_state(route, FRY_ROUTE_IDLE);
+    fry_route_end(route, fault->status != FERRY_OK ? fault->status : FERRY_E_PEER, fault);
+}
+
+/* The store will tell as well; bytes need not wait for it. */
+static void link_died(fry_link_peer *link)
+{
+    fry_route *route = fry_link_arg(link);
+    fry_fault fault = fault_of(route, FERRY_E_DEAD, "has died: its process ended");
+    fry_route_end(route, FERRY_E_DEAD, &fault);
+    if (route->group->net != NULL)
+        fry_group_report_death(route->group->net, route->rank, route->incarnation);
+}
+
+/* The channel may not show it, or not yet. */
+static void link_ended(fry_link_peer *link, const fry_fault *fault)
+{
+    fry_route_end(fry_link_arg(link), fault->status != FERRY_OK ? fault->status : FERRY_E_PEER,
+                  fault);
+}
+
+static const fry_peer_options *link_peer_options(fry_link_peer *link)
+{
+    const fry_route *route = fry_link_arg(link);
+    return &route->peer_options;
+}
+
+const fry_link_events fry_route_link_events = {
+    .connected = link_connected,
+    .failed = link_failed,
+    .died = link_died,
+    .ended = link_ended,
+    .peer_options = link_peer_options,
+};
+
+static void remove_link(fry_route *route)
+{
+    fry_link_remove(route->link);
+    route->link = NULL;
+    route->is_over = false;
+    if (route->state == FRY_ROUTE_WANTED)
+        route_set_state(route, FRY_ROUTE_IDLE);
+}
+
+void fry_route_sync(fry_route *route)
+{
+    ferry_group *group = route->group;
+    uint32_t life = fry_load_relaxed(&group->life);
+    const fry_group_member *member =
+        group->net != NULL ? fry_group_member_at(group->net, route->rank) : NULL;
+    bool is_here = member != NULL && member->state == FERRY_MEMBER_HERE && life == FRY_GROUP_HERE;
+    if (route->link != NULL && (!is_here || member->incarnation != route->incarnation)) {
+        if (life == FRY_GROUP_HERE && !route->is_over)
+            end_absent(route); /* also of a restart: what was open was the old one's */
+        route->is_over = true;
+        if (route->state != FRY_ROUTE_IDLE && route->state != FRY_ROUTE_WANTED)
+            return; /* its lane goes first */
+        remove_link(route);
+    }
+    if (route->link != NULL || !is_here)
+        return;
+    route->incarnation = member->incarnation;
+    route->link =
+        fry_link_add(group->links, route->rank, member->incarnation, member->endpoint, route);
+    if (route->link == NULL)
+        fry_log_line(&group->engine->log, FERRY_LOG_ERROR, "no memory for a link to member %u",
+                     route->rank);
+}
+
+/* ---- with role and baton ---- */
+
+static void detach(fry_turn *turn, fry_route *route)
+{
+    fry_members *members = members_of(route);
+    ferry_status status = (ferry_status)route->end_status;
+    fry_channel *channel = NULL;
+    route->end_status = FERRY_OK;
+    route->has_failed = false;
+    members->turn = turn;
+    if (route->peer != NULL) {
+        (void)fry_peer_detach(route->peer, status, &route->end_fault, &channel);
+        poll_no_more(route);
+        route->is_up = false;
+    }
+    if (route->state == FRY_ROUTE_UP || route->state == FRY_ROUTE_ARRIVED) {
+        route_set_state(route, FRY_ROUTE_ENDING);
+        finish_later(route);
+    } else if (route->state == FRY_ROUTE_WANTED || route->is_over) {
+        finish_later(route);
+    }
+}
+
+static void step(fry_turn *turn, fry_route *route)
+{
+    fry_members *members = members_of(route);
+    members->turn = turn;
+    if (route->has_event) {
+        route->has_event = false;
+        poll_from_now(route);
+    }
+    if (route->has_failed && route->end_status == FERRY_OK) {
+        bool is_dead = route->lane_fault.status == FERRY_E_DEAD;
+        route->end_status = is_dead ? FERRY_E_DEAD : FERRY_E_PEER;
+        route->end_fault = route->lane_fault;
+    }
+    route->has_failed = false;
+    if (route->end_status != FERRY_OK)
+        detach(turn, route);
+    if (route->state == FRY_ROUTE_ARRIVED) {
+        route_set_state(route, FRY_ROUTE_UP);
+        route->is_up = true;
+        poll_from_now(route);
+        fry_peer_attach(route->peer, route->lane, route->channel);
+    } else if (route->state == FRY_ROUTE_ENDED) {
+        fry_peer_destroyed(route->peer, route->lane);
+        route_set_state(route, FRY_ROUTE_TOLD);
+        finish_later(route);
+    }
+    if (route->wants_lane) {
+        route->wants_lane = false;
+        route->is_wanted = true;
+        finish_later(route);
+    }
+}
+
+size_t fry_routes_step(fry_turn *turn, fry_members *members)
+{
+    size_t done = 0;
+    fry_link *item;
+    while ((item = fry_queue_pop(&members->asks)) != NULL) {
+        fry_route *route = FRY_CONTAINER(item, fry_route, ask_link);
+        route->is_asking = false;
+        step(turn, route);
+        done++;
+    }
+    if (members->orders.first == NULL)
+        return done;
+    fry_store_relaxed(&members->has_orders, 0);
+    fry_queue orders = members->orders;
+    members->orders = (fry_queue){0};
+    while ((item = fry_queue_pop(&orders)) != NULL) {
+        fry_route *route = FRY_CONTAINER(item, fry_route, order_link);
+        route->is_ordered = false;
+        step(turn, route);
+        done++;
+    }
+    return done;
+}
+
+/* ---- without the baton again ---- */
+
+static void destroy_channel(fry_route *route)
+{
+    if (route->is_watched)
+        fry_poller_remove(&members_of(route)->reactor.poller, &route->watch);
+    route->is_watched = false;
+    fry_link_end(route->link, route->channel);
+    route->channel = NULL;
+    route_set_state(route, FRY_ROUTE_ENDED);
+    fry_members_order(route);
+}
+
+static void finish(fry_route *route)
+{
+    if (route->state == FRY_ROUTE_ENDING) {
+        destroy_channel(route);
+    } else if (route->state == FRY_ROUTE_TOLD) {
+        fry_peer_lane_close(route->lane);
+        route->lane = NULL;
+        route_set_state(route, FRY_ROUTE_IDLE);
+    }
+    if (route->state == FRY_ROUTE_IDLE || route->state == FRY_ROUTE_WANTED)
+        fry_route_sync(route);
+    if (route->is_wanted && route->state == FRY_ROUTE_IDLE)
+        want(route);
+    members_of(route)->has_steps = true;
+}
+
+size_t fry_routes_finish(fry_members *members)
+{
+    size_t done = 0;
+    fry_queue finishing = members->finishing;
+    members->finishing = (fry_queue){0};
+    fry_link *item;
+    while ((item = fry_queue_pop(&finishing)) != NULL) {
+        fry_route *route = FRY_CONTAINER(item, fry_route, finish_link);
+        route->is_finishing = false;
+        finish(route);
+        done++;
+    }
+    return done;
+}

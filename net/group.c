@@ -1,0 +1,696 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A group's life: opening, what the store tells of the lease and the own record, leaving, being
+ * fenced, closing; requests, and the group's own operations. What stands in the store, and when
+ * conclusions are drawn, says group_state.h.
+ *
+ * Fencing. All that a member writes for others to rely on (its record, its arrivals) stands in its
+ * lease, so a member that was stopped until the lease ran out can't write any of it any more: the
+ * store refuses. What decides (roster, rounds) is changed by SWAP alone, so what a stopped member
+ * sends late is refused unless nothing has been decided since, and then it is as good as in time.
+ */
+#include "net/group_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+int64_t fry_group_now_ns(const fry_group *group)
+{
+    return fry_reactor_now_ns(group->reactor);
+}
+
+bool fry_group_is_over(const fry_group *group)
+{
+    return group->state >= FRY_GROUP_LEAVING;
+}
+
+/* Timers don't end the wait of a loop on a user's clock. */
+static void set_timer_now(fry_group *group, fry_timer *timer)
+{
+    fry_timer_set(group->reactor, timer, 0);
+    if (!group->reactor->clock->is_real)
+        fry_poller_wake(&group->reactor->poller);
+}
+
+void fry_group_tell_later(fry_group *group)
+{
+    if (!group->work.is_on)
+        set_timer_now(group, &group->work);
+}
+
+/* ---- the group's own operations ---- */
+
+static void op_unlink(fry_group_op *op)
+{
+    if (op->previous != NULL)
+        op->previous->next = op->next;
+    else
+        op->group->ops = op->next;
+    if (op->next != NULL)
+        op->next->previous = op->previous;
+}
+
+static void op_done(fry_store_request *request, ferry_status status, const fry_store_entry *entries,
+                    size_t count, const char *why)
+{
+    fry_group_op *op = (fry_group_op *)(void *)request;
+    fry_group *group = op->group;
+
+    fry_group_store_in(group);
+    op_unlink(op);
+    op->fn(op, status, entries, count, why);
+    fry_free(group->memory, op, op->bytes);
+    fry_group_store_out(group);
+}
+
+fry_group_op *fry_group_op_start(fry_group *group, fry_store_verb verb, const char *key,
+                                 const void *value, size_t value_bytes, uint64_t version,
+                                 fry_store_lease *lease, int64_t deadline_ns, fry_group_op_fn fn,
+                                 void *arg)
+{
+    const size_t bytes = sizeof(fry_group_op) + value_bytes + 1;
+    const bool is_written =
+        verb == FRY_STORE_PUT || verb == FRY_STORE_CREATE || verb == FRY_STORE_SWAP;
+    fry_group_op *op = fry_alloc(group->memory, bytes, _Alignof(fry_group_op));
+
+    if (op == NULL)
+        return NULL;
+    op->group = group;
+    op->fn = fn;
+    op->arg = arg;
+    op->bytes = bytes;
+    (void)snprintf(op->key, sizeof op->key, "%s", key);
+    if (value_bytes > 0)
+        memcpy(op->value, value, value_bytes);
+    op->request = (fry_store_request){.verb = verb,
+                                      .key = op->key,
+                                      .value = is_written ? op->value : NULL,
+                                      .value_bytes = is_written ? value_bytes : 0,
+                                      .version = version,
+                                      .lease = lease,
+                                      .deadline_ns = deadline_ns,
+                                      .done = op_done};
+    op->next = group->ops;
+    if (op->next != NULL)
+        op->next->previous = op;
+    group->ops = op;
+    fry_store_submit(group->store, &op->request);
+    return op;
+}
+
+void fry_group_op_drop(fry_group_op *op)
+{
+    fry_store_cancel(&op->request);
+    op_unlink(op);
+    fry_free(op->group->memory, op, op->bytes);
+}
+
+void fry_group_refused(fry_group *group, const fry_group_op *op, ferry_status status,
+                       const char *why)
+{
+    group->retry_ns = fry_group_now_ns(group) + FRY_GROUP_SLACK_NS;
+    fry_log_line(group->reactor->log, FERRY_LOG_ERROR, "job %s: %s in %s: %s", group->job, op->key,
+                 fry_store_name(group->store), why != NULL ? why : ferry_status_text(status));
+}
+
+bool fry_group_may_ask(fry_group *group)
+{
+    if (fry_group_now_ns(group) >= group->retry_ns)
+        return true;
+    fry_timer_set(group->reactor, &group->retry_timer, group->retry_ns);
+    return false;
+}
+
+/* ---- requests ---- */
+
+static void request_unlink(fry_group_request *request)
+{
+    fry_group *group = request->group;
+
+    if (request->previous != NULL)
+        request->previous->next = request->next;
+    else
+        group->requests = request->next;
+    if (request->next != NULL)
+        request->next->previous = request->previous;
+    group->request_count--;
+    fry_timer_stop(group->reactor, &request->timer);
+    request->group = NULL;
+}
+
+void fry_group_finish(fry_group_request *request, ferry_status status, fry_error *error,
+                      const void *value, size_t value_bytes, uint64_t version)
+{
+    if (error == NULL && status != FERRY_OK)
+        error = fry_error_static(status);
+    request_unlink(request);
+    request->done(request, status, error, value, value_bytes, version);
+    fry_error_release(error);
+}
+
+static void finish_now(fry_timer *timer)
+{
+    fry_group_request *request = timer->arg;
+
+    fry_group_finish(request, (ferry_status)(intptr_t)request->private_, NULL, NULL, 0, 0);
+}
+
+void fry_group_finish_soon(fry_group_request *request, ferry_status status)
+{
+    request->private_ = (void *)(intptr_t)status;
+    request->timer.fn = finish_now;
+    request->timer.arg = request;
+    set_timer_now(request->group, &request->timer);
+}
+
+static bool is_finishing(const fry_group_request *request)
+{
+    return request->timer.is_on && request->timer.fn == finish_now;
+}
+
+static bool is_of_values(fry_group_verb verb)
+{
+    return verb == FRY_GROUP_SET || verb == FRY_GROUP_GET || verb == FRY_GROUP_TRY_GET ||
+           verb == FRY_GROUP_WATCH;
+}
+
+/* What it has under way; it stays in the list. */
+static void request_stop(fry_group_request *request)
+{
+    if (is_finishing(request))
+        return;
+    if (is_of_values(request->verb))
+        fry_values_cancel(request);
+    else
+        fry_rounds_cancel(request);
+}
+
+void fry_group_submit(fry_group *group, fry_group_request *request)
+{
+    request->group = group;
+    request->previous = NULL;
+    request->next = group->requests;
+    request->private_ = NULL;
+    request->timer = (fry_timer){.arg = request};
+    if (request->next != NULL)
+        request->next->previous = request;
+    group->requests = request;
+    group->request_count++;
+    if (group->state == FRY_GROUP_FENCED)
+        fry_group_finish_soon(request, FERRY_E_FENCED);
+    else if (fry_group_is_over(group))
+        fry_group_finish_soon(request, FERRY_E_CANCELLED);
+    else if (group->request_count > FRY_GROUP_REQUESTS_MAX)
+        fry_group_finish_soon(request, FERRY_E_AGAIN);
+    else if (group->state != FRY_GROUP_JOINED)
+        fry_group_finish_soon(request, FERRY_E_INVALID);
+    else if (is_of_values(request->verb))
+        fry_values_submit(request);
+    else
+        fry_rounds_submit(request);
+}
+
+void fry_group_cancel(fry_group_request *request)
+{
+    if (request->group == NULL)
+        return;
+    request_stop(request);
+    request_unlink(request);
+}
+
+/* All that are on; `done` may close the group. */
+static void finish_all(fry_group *group, ferry_status status)
+{
+    for (fry_group_request *request = group->requests; request != NULL; request = request->next) {
+        request_stop(request);
+        fry_group_finish_soon(request, status);
+    }
+}
+
+/* ---- the ends ---- */
+
+/* Nothing comes from the store any more. */
+static void end_all(fry_group *group)
+{
+    while (group->ops != NULL)
+        fry_group_op_drop(group->ops);
+    group->roster_op = NULL;
+    group->list_op = NULL;
+    if (group->is_watched)
+        fry_store_watch_stop(&group->watch);
+    fry_meet_stop(group);
+    if (group->is_leased)
+        fry_store_lease_close(&group->lease);
+    group->is_watched = group->is_leased = false;
+    fry_timer_stop(group->reactor, &group->retry_timer);
+    fry_timer_stop(group->reactor, &group->join_timer);
+    fry_timer_stop(group->reactor, &group->block_timer);
+    fry_timer_stop(group->reactor, &group->look_timer);
+}
+
+void fry_group_join_failed(fry_group *group, fry_error *error)
+{
+    const ferry_status status = error->public_.status;
+
+    finish_all(group, status);
+    end_all(group);
+    group->state = status == FERRY_E_FENCED ? FRY_GROUP_FENCED : FRY_GROUP_OVER;
+    group->is_joined_told = true;
+    group->events.joined(group->arg, status, error);
+    fry_error_release(error);
+}
+
+void fry_group_fence(fry_group *group, fry_error *error)
+{
+    if (!group->is_joined_told) {
+        fry_group_join_failed(group, error);
+        return;
+    }
+    finish_all(group, FERRY_E_FENCED);
+    end_all(group);
+    group->state = FRY_GROUP_FENCED;
+    group->is_fenced_told = true;
+    group->events.fenced(group->arg, error);
+    fry_error_release(error);
+}
+
+static void free_all(fry_group *group)
+{
+    fry_rounds_forget(group);
+    fry_group_forget_members(group);
+    fry_free(group->memory, group->record_text, FRY_GROUP_MEMBER_TEXT_BYTES);
+    fry_group_seal_wipe(&group->seal);
+    fry_free(group->memory, group, sizeof *group);
+}
+
+void fry_group_store_in(fry_group *group)
+{
+    group->store_depth++;
+}
+
+void fry_group_store_out(fry_group *group)
+{
+    group->store_depth--;
+    if (group->state == FRY_GROUP_CLOSED)
+        fry_group_tell_later(group);
+}
+
+void fry_group_close(fry_group *group)
+{
+    if (group == NULL)
+        return;
+    while (group->requests != NULL) {
+        fry_group_request *request = group->requests;
+
+        request_stop(request);
+        request_unlink(request);
+    }
+    end_all(group);
+    group->state = FRY_GROUP_CLOSED;
+    if (group->store_depth > 0)
+        return; /* the rest when the store's callback has returned */
+    fry_store_close(group->store);
+    group->store = NULL;
+    fry_timer_stop(group->reactor, &group->work);
+    if (!group->is_working)
+        free_all(group);
+}
+
+/* ---- leaving ---- */
+
+static void left_known(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                       size_t count, const char *why)
+{
+    fry_group *group = op->group;
+
+    (void)status, (void)entries, (void)count, (void)why;
+    group->state = FRY_GROUP_OVER;
+    fry_group_tell_later(group);
+}
+
+/* What this member says of itself, and the key at which it stands. */
+static size_t own_text(const fry_group *group, char *key, size_t key_bytes, char *text)
+{
+    (void)snprintf(key, key_bytes, "%smember/" FRY_GROUP_ID_FORMAT, group->prefix, group->id);
+    return fry_group_seal_close(&group->seal, key, text,
+                                fry_group_record_write(&group->record, text));
+}
+
+void fry_group_leave(fry_group *group, void (*left)(void *arg), void *arg)
+{
+    const bool is_over = fry_group_is_over(group);
+    char key[FRY_STORE_KEY_BYTES + 1];
+    char text[FRY_GROUP_MEMBER_TEXT_BYTES];
+
+    group->left = left;
+    group->left_arg = arg;
+    if (is_over) {
+        fry_group_tell_later(group);
+        return;
+    }
+    finish_all(group, FERRY_E_CANCELLED);
+    if (group->is_watched)
+        fry_store_watch_stop(&group->watch);
+    group->is_watched = false;
+    group->is_joined_told = true; /* or never will be */
+    group->state = FRY_GROUP_OVER;
+    if (group->rank >= 0 && group->is_registered) {
+        /* Without the lease, so that the word stays: others may look only later. */
+        group->record.has_left = true;
+        const size_t bytes = own_text(group, key, sizeof key, text);
+        if (fry_group_op_start(group, FRY_STORE_SWAP, key, text, bytes, group->own_version, NULL,
+                               fry_group_now_ns(group) + FRY_GROUP_SLACK_NS, left_known,
+                               group) != NULL)
+            group->state = FRY_GROUP_LEAVING;
+    }
+    fry_group_tell_later(group);
+}
+
+/* ---- what is due ---- */
+
+static void check_own(fry_group *group)
+{
+    const fry_presence *own = group->is_registered ? fry_group_presence(group, group->id) : NULL;
+
+    if (group->refusal == FERRY_E_FENCED)
+        fry_group_fence(group, fry_group_error(group, FERRY_E_FENCED, -1,
+                                               "this member was declared dead: its lease in %s "
+                                               "has ended: %s",
+                                               fry_store_name(group->store), group->why));
+    else if (group->refusal != FERRY_OK && !group->is_joined_told)
+        fry_group_join_failed(group, fry_group_error(group, group->refusal, -1, "%s: %s",
+                                                     fry_store_name(group->store), group->why));
+    else if (own != NULL && own->state == FRY_PRESENCE_GONE)
+        fry_group_fence(group, fry_group_error(group, FERRY_E_FENCED, -1,
+                                               "this member was declared dead: its record in %s is "
+                                               "gone",
+                                               fry_store_name(group->store)));
+    else if (group->rank >= 0 && group->roster != NULL &&
+             ((uint32_t)group->rank >= group->roster->size ||
+              group->roster->slots[group->rank].id != group->id))
+        fry_group_fence(group, fry_group_error(group, FERRY_E_FENCED, -1,
+                                               "this member was declared dead: another start has "
+                                               "its rank %" PRId32 " now",
+                                               group->rank));
+}
+
+static void work(fry_timer *timer)
+{
+    fry_group *group = timer->arg;
+
+    if (group->state == FRY_GROUP_CLOSED) {
+        if (group->store != NULL)
+            fry_store_close(group->store);
+        free_all(group);
+        return;
+    }
+    group->is_working = true;
+    if (!fry_group_is_over(group))
+        check_own(group);
+    if (!fry_group_is_over(group))
+        fry_group_consider_join(group);
+    if (!fry_group_is_over(group))
+        fry_group_tell_members(group);
+    if (!fry_group_is_over(group))
+        fry_group_admit(group);
+    if (!fry_group_is_over(group))
+        fry_rounds_consider(group);
+    if (group->state == FRY_GROUP_OVER || group->state == FRY_GROUP_FENCED) {
+        void (*left)(void *arg) = group->left;
+
+        end_all(group);
+        group->left = NULL;
+        if (left != NULL)
+            left(group->left_arg);
+    }
+    group->is_working = false;
+    if (group->state == FRY_GROUP_CLOSED)
+        free_all(group);
+}
+
+/* ---- registering ---- */
+
+static uint64_t new_id(void)
+{
+    struct timespec now;
+    uint32_t random = 0;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)getrandom(&random, sizeof random, GRND_NONBLOCK);
+    /* Milliseconds, then what tells apart those of one; the store says if it does not. */
+    return ((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000) << 20 |
+           (random & 0xfffff);
+}
+
+static void refuse(fry_group *group, ferry_status status, const char *why)
+{
+    group->refusal = status;
+    (void)snprintf(group->why, sizeof group->why, "%s", why);
+    fry_group_tell_later(group);
+}
+
+static void store_refused(fry_group *group, ferry_status status, const char *why)
+{
+    if (status == FERRY_E_DEADLINE) {
+        group->is_deadline_over = true;
+        fry_group_tell_later(group);
+        return;
+    }
+    refuse(group, status == FERRY_E_NO_MEMORY ? status : FERRY_E_STORE,
+           why != NULL ? why : ferry_status_text(status));
+}
+
+static void registered(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                       size_t count, const char *why);
+
+static void write_record(fry_group *group)
+{
+    char key[FRY_STORE_KEY_BYTES + 1];
+
+    (void)snprintf(key, sizeof key, "%smember/" FRY_GROUP_ID_FORMAT, group->prefix, group->id);
+    if (fry_group_op_start(group, FRY_STORE_CREATE, key, group->record_text,
+                           group->record_text_bytes, 0, &group->lease, group->deadline_ns,
+                           registered, NULL) == NULL)
+        store_refused(group, FERRY_E_NO_MEMORY, NULL);
+}
+
+static void registered(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                       size_t count, const char *why)
+{
+    fry_group *group = op->group;
+
+    if (status == FERRY_E_CHANGED) {
+        /* Another start has this id. */
+        group->id = new_id();
+        write_record(group);
+        return;
+    }
+    if (status != FERRY_OK || count != 1) {
+        store_refused(group, status, why);
+        return;
+    }
+    group->is_registered = true;
+    group->own_version = entries[0].version;
+    group->state = FRY_GROUP_WAITING;
+    fry_group_tell_later(group);
+}
+
+static void leased(fry_store_lease *lease, fry_lease_event event, const char *why)
+{
+    fry_group *group = lease->arg;
+
+    fry_group_store_in(group);
+    switch (event) {
+    case FRY_LEASE_GRANTED:
+        write_record(group);
+        break;
+    case FRY_LEASE_REFUSED:
+        group->is_leased = false;
+        store_refused(group,
+                      group->deadline_ns != 0 && fry_group_now_ns(group) >= group->deadline_ns
+                          ? FERRY_E_DEADLINE
+                          : FERRY_E_STORE,
+                      why);
+        break;
+    case FRY_LEASE_ENDED:
+        group->is_leased = false;
+        refuse(group, FERRY_E_FENCED, why != NULL ? why : "it ran out");
+        break;
+    }
+    fry_group_store_out(group);
+}
+
+/* ---- opening ---- */
+
+static void timer_due(fry_timer *timer)
+{
+    fry_group *group = timer->arg;
+
+    if (timer == &group->join_timer)
+        group->is_deadline_over = true;
+    else if (timer == &group->block_timer)
+        group->is_block_over = true;
+    else if (timer == &group->look_timer)
+        group->is_list_wanted = true;
+    fry_group_tell_later(group);
+}
+
+static const char *fault_of(const fry_group_options *options)
+{
+    if (options->store == NULL)
+        return "no store is named";
+    if (!fry_group_is_name(options->job, FRY_GROUP_JOB_BYTES, false))
+        return "a job's name is 1 to 64 of A-Z a-z 0-9 . _ -, not dots alone";
+    if (options->size > FERRY_GROUP_SIZE_MAX || options->size_min > FERRY_GROUP_SIZE_MAX)
+        return "a group has at most 4096 members";
+    if (options->size == 0 && options->deadline_ns == 0)
+        return "a group of whoever is there by the deadline needs one";
+    if (options->rank < FERRY_RANK_ANY ||
+        (options->rank >= 0 && (uint32_t)options->rank >= options->size))
+        return options->size == 0 ? "ranks are assigned where the size is not given"
+                                  : "the rank is not below the size";
+    if (options->device_count > FRY_GROUP_DEVICES_MAX)
+        return "a member names at most 65535 devices";
+    if (options->lease_ns < FRY_STORE_LEASE_MIN_NS || options->lease_ns > INT64_C(3600000000000))
+        return "a lease is of 2 s to an hour";
+    if (options->endpoint != NULL && strlen(options->endpoint) >= FRY_GROUP_RECORD_BYTES)
+        return "the endpoint is too long";
+    if (options->place == NULL)
+        return NULL;
+    if (options->place[0] == '\0' || strlen(options->place) > FRY_GROUP_PLACE_BYTES ||
+        strcmp(options->place, "-") == 0)
+        return "a place is named by 1 to 64 characters";
+    for (const char *c = options->place; *c != '\0'; c++) {
+        if (*c < 0x21 || *c > 0x7e)
+            return "a place is named by printable ASCII without spaces";
+    }
+    return NULL;
+}
+
+static void describe_own(fry_group *group, const fry_group_options *options)
+{
+    fry_group_record *record = &group->record;
+
+    *record = (fry_group_record){.rank = options->rank,
+                                 .size = options->size,
+                                 .size_min = options->size_min > 0 ? options->size_min : 1,
+                                 .device_count = options->device_count,
+                                 .lease_ns = options->lease_ns};
+    (void)snprintf(record->place, sizeof record->place, "%s",
+                   options->place != NULL ? options->place : "");
+    (void)snprintf(record->endpoint, sizeof record->endpoint, "%s",
+                   options->endpoint != NULL ? options->endpoint : "");
+    fry_group_own_process(record);
+    if (options->place != NULL)
+        group->place = fry_group_hash(options->place, strlen(options->place));
+}
+
+static void begin(fry_group *group, const fry_group_options *options)
+{
+    char key[FRY_STORE_KEY_BYTES + 1];
+
+    (void)snprintf(group->job, sizeof group->job, "%s", options->job);
+    (void)snprintf(group->prefix, sizeof group->prefix, "ferry/%s/group/", options->job);
+    group->lease_ns = options->lease_ns;
+    group->deadline_ns = options->deadline_ns;
+    group->id = options->start_id != 0 ? options->start_id : new_id();
+    group->rank = FERRY_RANK_ANY;
+    group->stop_step = UINT64_MAX;
+    group->work = (fry_timer){.fn = work, .arg = group};
+    group->join_timer = (fry_timer){.fn = timer_due, .arg = group};
+    group->block_timer = (fry_timer){.fn = timer_due, .arg = group};
+    group->look_timer = (fry_timer){.fn = timer_due, .arg = group};
+    group->retry_timer = (fry_timer){.fn = timer_due, .arg = group};
+    describe_own(group, options);
+    group->record_text_bytes = own_text(group, key, sizeof key, group->record_text);
+    group->watch =
+        (fry_store_watch){.prefix = group->prefix, .fn = fry_group_member_told, .arg = group};
+    group->is_watched = true;
+    fry_store_watch_start(group->store, &group->watch);
+    group->lease = (fry_store_lease){.ttl_ns = options->lease_ns,
+                                     .deadline_ns = options->deadline_ns,
+                                     .fn = leased,
+                                     .arg = group};
+    group->is_leased = true;
+    fry_store_lease_open(group->store, &group->lease);
+    if (group->deadline_ns != 0)
+        fry_timer_set(group->reactor, &group->join_timer, group->deadline_ns);
+}
+
+ferry_status fry_group_open(const fry_group_options *options, const fry_group_events *events,
+                            void *arg, fry_group **group_p, fry_error **error_p)
+{
+    fry_reactor *reactor = options->reactor;
+    const fry_memory *memory = reactor->memory;
+    const char *fault = fault_of(options);
+    ferry_status status;
+
+    *group_p = NULL;
+    *error_p = NULL;
+    if (fault != NULL) {
+        *error_p =
+            fry_error_create(memory, &(fry_error_facts){.status = FERRY_E_INVALID}, "%s", fault);
+        return FERRY_E_INVALID;
+    }
+    fry_group *group = fry_alloc(memory, sizeof *group, _Alignof(fry_group));
+    if (group == NULL)
+        goto no_memory;
+    group->reactor = reactor;
+    group->memory = memory;
+    group->events = *events;
+    group->arg = arg;
+    if (!fry_group_seal_init(&group->seal, options->job, options->secret, options->secret_bytes)) {
+        status = FERRY_E_SYSTEM;
+        *error_p = fry_error_create(memory, &(fry_error_facts){.status = status},
+                                    "libsodium finds no source of random numbers");
+        goto no_seal;
+    }
+    group->record_text = fry_alloc(memory, FRY_GROUP_MEMBER_TEXT_BYTES, 1);
+    if (group->record_text == NULL) {
+        status = FERRY_E_NO_MEMORY;
+        *error_p = fry_error_static(status);
+        goto no_text;
+    }
+    status =
+        fry_store_open(reactor, options->store, &options->store_options, &group->store, error_p);
+    if (status != FERRY_OK)
+        goto no_store;
+    begin(group, options);
+    *group_p = group;
+    return FERRY_OK;
+
+no_store:
+    fry_free(memory, group->record_text, FRY_GROUP_MEMBER_TEXT_BYTES);
+no_text:
+    fry_group_seal_wipe(&group->seal);
+no_seal:
+    fry_free(memory, group, sizeof *group);
+    return status;
+no_memory:
+    *error_p = fry_error_static(FERRY_E_NO_MEMORY);
+    return FERRY_E_NO_MEMORY;
+}
+
+/* ---- looking ---- */
+
+int32_t fry_group_rank(const fry_group *group)
+{
+    return group->rank;
+}
+
+uint64_t fry_group_incarnation(const fry_group *group)
+{
+    return group->incarnation;
+}
+
+uint32_t fry_group_size(const fry_group *group)
+{
+    return group->view_count;
+}
+
+uint64_t fry_group_stop_step(const fry_group *group)
+{
+    return group->stop_step;
+}

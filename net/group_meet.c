@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where rounds meet. A member keeps one key for each host it has come to, with a line for each
+ * round that it waits in; a new text replaces the old, one write at a time. So keys don't pile up,
+ * whatever the names, and the write that a round costs is the same for one as for many that come
+ * together. The key stands in the member's lease. A line that is done stays until the next text,
+ * and names a number that has passed.
+ *
+ * The host follows meet/ITS RANK/ from the first round that it has a call for: earlier ones can't
+ * be complete. It looks at the lines whenever something was told.
+ *
+ * Members that disagree about who belongs to a barrier may look to different hosts, each waiting
+ * for the other. So a host whose rounds are still open a second after the last arrival reads what
+ * all have written for all hosts, once, and so does whoever's deadline passes; who finds a line
+ * for the same round of the same name with other members ends it with FERRY_E_INVALID.
+ */
+#include "net/group_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINES_MAX 1024 /* rounds of one host that a member is in at once */
+
+/* ---- writing ---- */
+
+static fry_round_host *host_record(fry_group *group, uint32_t rank)
+{
+    fry_round_host *host = group->hosts;
+
+    while (host != NULL && host->rank != rank)
+        host = host->next;
+    if (host != NULL)
+        return host;
+    host = fry_alloc(group->memory, sizeof *host, _Alignof(fry_round_host));
+    if (host == NULL)
+        return NULL;
+    host->group = group;
+    host->rank = rank;
+    host->next = group->hosts;
+    group->hosts = host;
+    return host;
+}
+
+void fry_meet_publish(fry_round *round)
+{
+    if (round->host == UINT32_MAX)
+        return; /* it has not been looked at yet */
+    fry_round_host *host = host_record(round->group, round->host);
+    if (host != NULL)
+        host->is_due = true;
+    else
+        round->host = UINT32_MAX; /* again at the next look */
+}
+
+static void published(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                      size_t count, const char *why)
+{
+    fry_round_host *host = op->arg;
+
+    (void)entries, (void)count;
+    host->op = NULL;
+    if (status != FERRY_OK) {
+        host->is_due = true;
+        fry_group_refused(op->group, op, status, why);
+    }
+    if (host->is_due)
+        fry_group_tell_later(op->group);
+}
+
+static bool has_line(const fry_round *round, uint32_t host)
+{
+    return round->is_open && round->host == host && round->first->request != NULL;
+}
+
+/* A host that is ending the round itself need not say that it has come. */
+static bool is_worth_a_line(const fry_round *round, const fry_round_host *host)
+{
+    return has_line(round, host->rank) &&
+           (host->rank != (uint32_t)host->group->rank || round->op == NULL);
+}
+
+static void write_lines(fry_round_host *host)
+{
+    fry_group *group = host->group;
+    char key[FRY_STORE_KEY_BYTES + 1];
+    size_t lines = 0, bytes = 0;
+
+    for (fry_round *round = group->active_rounds; round != NULL; round = round->active_next)
+        lines += is_worth_a_line(round, host);
+    if (lines > LINES_MAX)
+        lines = LINES_MAX; /* the rest when these are done */
+    const size_t room_bytes = lines * FRY_GROUP_LINE_TEXT_BYTES;
+    if (lines == 0) {
+        host->is_due = false;
+        return;
+    }
+    char *text = fry_alloc_raw(group->memory, room_bytes, 1);
+    if (text == NULL)
+        return;
+    for (fry_round *round = group->active_rounds; round != NULL && lines > 0;
+         round = round->active_next) {
+        if (!is_worth_a_line(round, host))
+            continue;
+        fry_group_arrival arrival = {.number = round->number,
+                                     .incarnation = group->incarnation,
+                                     .set = round->first->set,
+                                     .value = round->first->value};
+        memcpy(arrival.name, round->name, sizeof arrival.name);
+        bytes += fry_group_arrival_write(&arrival, text + bytes);
+        lines--;
+    }
+    (void)snprintf(key, sizeof key, "ferry/%s/meet/%" PRIu32 "/%" PRId32, group->job, host->rank,
+                   group->rank);
+    host->op = fry_group_op_start(group, FRY_STORE_PUT, key, text, bytes, 0, &group->lease, 0,
+                                  published, host);
+    host->is_due = host->op == NULL;
+    fry_free(group->memory, text, room_bytes);
+}
+
+void fry_meet_flush(fry_group *group)
+{
+    for (fry_round_host *host = group->hosts; host != NULL; host = host->next) {
+        if (host->is_due && host->op == NULL && group->is_leased && fry_group_may_ask(group))
+            write_lines(host);
+    }
+}
+
+/* ---- reading ---- */
+
+typedef enum coming {
+    HAS_NOT_COME,
+    HAS_COME,
+    HAS_COME_AS_OTHERS, /* names other members */
+} coming;
+
+/* What a rank's text says of the round that is open. */
+static coming look_for(const fry_round *round, uint32_t rank, const char *text, size_t text_bytes,
+                       uint64_t *value_p)
+{
+    const fry_group *group = round->group;
+    const char *at = text, *end = text + text_bytes;
+    fry_group_arrival arrival;
+
+    for (int lines = 0; at < end && lines < LINES_MAX; lines++) {
+        if (!fry_group_arrival_next(&at, end, &arrival))
+            return HAS_NOT_COME;
+        if (strcmp(arrival.name, round->name) != 0 || arrival.number != round->number ||
+            arrival.incarnation != group->views[rank].incarnation)
+            continue;
+        if (arrival.set != round->first->set)
+            return HAS_COME_AS_OTHERS;
+        *value_p = arrival.value;
+        return HAS_COME;
+    }
+    return HAS_NOT_COME;
+}
+
+bool fry_meet_is_mentioned(const fry_group *group, const char *name)
+{
+    fry_group_arrival arrival;
+
+    for (uint32_t rank = 0; group->arrivals != NULL && rank < group->view_count; rank++) {
+        const char *at = group->arrivals[rank];
+
+        if (at == NULL)
+            continue;
+        const char *end = at + strlen(at);
+        while (at < end && fry_group_arrival_next(&at, end, &arrival)) {
+            if (strcmp(arrival.name, name) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool read_rank(const char *text, uint32_t size, uint32_t *rank_p, const char **end_p)
+{
+    char *end;
+    const unsigned long rank = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : size;
+
+    if (rank >= size)
+        return false;
+    *rank_p = (uint32_t)rank;
+    *end_p = end;
+    return true;
+}
+
+static void arrival_free(fry_group *group, uint32_t rank)
+{
+    char *text = group->arrivals[rank];
+
+    if (text != NULL)
+        fry_free(group->memory, text, strlen(text) + 1);
+    group->arrivals[rank] = NULL;
+}
+
+static void note_arrival(fry_group *group, uint32_t rank, const fry_store_entry *entry)
+{
+    char *text = NULL;
+
+    /* A text with a zero in it is none of a member's. */
+    if (entry != NULL && strlen(entry->value) == entry->value_bytes) {
+        text = fry_alloc_raw(group->memory, entry->value_bytes + 1, 1);
+        if (text == NULL)
+            return;
+        memcpy(text, entry->value, entry->value_bytes + 1);
+    }
+    arrival_free(group, rank);
+    group->arrivals[rank] = text;
+}
+
+static void meet_told(fry_store_watch *watch, fry_store_event event, const fry_store_entry *entry)
+{
+    fry_group *group = watch->arg;
+    const char *end;
+    uint32_t rank;
+
+    fry_group_store_in(group);
+    switch (event) {
+    case FRY_STORE_IS_PUT:
+    case FRY_STORE_IS_DELETED:
+        if (read_rank(entry->key + strlen(group->meet_prefix), group->view_count, &rank, &end) &&
+            *end == '\0')
+            note_arrival(group, rank, event == FRY_STORE_IS_PUT ? entry : NULL);
+        if (event == FRY_STORE_IS_PUT)
+            fry_timer_set(group->reactor, &group->meet_timer,
+                          fry_group_now_ns(group) + FRY_GROUP_SLACK_NS);
+        break;
+    case FRY_STORE_IS_LISTED:
+        group->is_meet_listed = true;
+        break;
+    case FRY_STORE_IS_HEALTHY:
+        group->is_meet_lost = false;
+        break;
+    case FRY_STORE_IS_LOST:
+        group->is_meet_lost = true;
+        break;
+    }
+    fry_group_tell_later(group);
+    fry_group_store_out(group);
+}
+
+/* ---- what all have written ---- */
+
+static size_t find_entry(const fry_group *group, const fry_store_entry *entries, size_t count,
+                         size_t first, uint32_t *rank_p)
+{
+    char prefix[FRY_GROUP_JOB_BYTES + 32];
+    const int bytes = snprintf(prefix, sizeof prefix, "ferry/%s/meet/", group->job);
+    uint32_t host;
+    const char *end;
+
+    for (size_t i = first; i < count; i++) {
+        if (strncmp(entries[i].key, prefix, (size_t)bytes) == 0 &&
+            read_rank(entries[i].key + bytes, group->view_count, &host, &end) && *end == '/' &&
+            read_rank(end + 1, group->view_count, rank_p, &end) && *end == '\0')
+            return i;
+    }
+    return count;
+}
+
+/* Who names other members for this round; UINT32_MAX: nobody. has_come may be NULL. */
+static uint32_t compare(const fry_round *round, const fry_store_entry *entries, size_t count,
+                        bool *has_come)
+{
+    uint32_t rank = 0, other = UINT32_MAX;
+    uint64_t value;
+
+    for (size_t i = find_entry(round->group, entries, count, 0, &rank); i < count;
+         i = find_entry(round->group, entries, count, i + 1, &rank)) {
+        switch (look_for(round, rank, entries[i].value, entries[i].value_bytes, &value)) {
+        case HAS_COME:
+            if (has_come != NULL)
+                has_come[rank] = true;
+            break;
+        case HAS_COME_AS_OTHERS:
+            other = rank;
+            break;
+        case HAS_NOT_COME:
+            break;
+        }
+    }
+    return other;
+}
+
+static fry_group_op *list_all(fry_group *group, int64_t deadline_ns, fry_group_op_fn fn, void *arg)
+{
+    char key[FRY_STORE_KEY_BYTES + 1];
+
+    (void)snprintf(key, sizeof key, "ferry/%s/meet/", group->job);
+    return fry_group_op_start(group, FRY_STORE_LIST, key, NULL, 0, 0, NULL, deadline_ns, fn, arg);
+}
+
+static void compared(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                     size_t count, const char *why)
+{
+    fry_group *group = op->group;
+
+    (void)why;
+    group->meet_op = NULL;
+    if (status != FERRY_OK || group->state != FRY_GROUP_JOINED || group->roster == NULL)
+        return;
+    for (fry_round *round = group->active_rounds; round != NULL; round = round->active_next) {
+        if (round->kind != FRY_ROUND_BARRIER || !has_line(round, (uint32_t)group->rank))
+            continue;
+        const uint32_t other = compare(round, entries, count, NULL);
+        if (other != UINT32_MAX)
+            fry_round_end(round, FERRY_E_INVALID, other, 0, "-");
+    }
+}
+
+static void compare_due(fry_timer *timer)
+{
+    fry_group *group = timer->arg;
+    bool is_open = false;
+
+    for (fry_round *round = group->active_rounds; round != NULL; round = round->active_next)
+        is_open |= round->kind == FRY_ROUND_BARRIER && has_line(round, (uint32_t)group->rank);
+    if (is_open && group->meet_op == NULL && !group->is_lost)
+        group->meet_op = list_all(group, 0, compared, NULL);
+}
+
+/* ---- hosting ---- */
+
+static void start_hosting(fry_group *group)
+{
+    if (group->arrivals == NULL)
+        group->arrivals =
+            fry_alloc(group->memory, group->view_count * sizeof *group->arrivals, _Alignof(char *));
+    if (group->arrivals == NULL)
+        return;
+    (void)snprintf(group->meet_prefix, sizeof group->meet_prefix, "ferry/%s/meet/%" PRId32 "/",
+                   group->job, group->rank);
+    group->meet_timer = (fry_timer){.fn = compare_due, .arg = group};
+    group->meet_watch =
+        (fry_store_watch){.prefix = group->meet_prefix, .fn = meet_told, .arg = group};
+    group->is_hosting = true;
+    fry_store_watch_start(group->store, &group->meet_watch);
+    fry_timer_set(group->reactor, &group->meet_timer, fry_group_now_ns(group) + FRY_GROUP_SLACK_NS);
+}
+
+/* Ends the round if everybody is in has_come. True: it did. */
+static bool end_if_complete(fry_round *round, const bool *has_come, uint64_t value)
+{
+    fry_group *group = round->group;
+    const size_t room_bytes = FRY_GROUP_SET_TEXT_BYTES(group->view_count);
+
+    for (uint32_t rank = 0; rank < group->view_count; rank++) {
+        if (fry_round_is_for(round, round->first, rank) && !has_come[rank])
+            return false;
+    }
+    char *ranks = fry_alloc_raw(group->memory, room_bytes, 1);
+    if (ranks == NULL)
+        return false;
+    if (round->kind == FRY_ROUND_BARRIER ||
+        !fry_group_set_write(has_come, group->view_count, ranks, room_bytes))
+        (void)snprintf(ranks, room_bytes, "-");
+    fry_round_end(round, FERRY_OK, (uint32_t)group->rank, value, ranks);
+    fry_free(group->memory, ranks, room_bytes);
+    return true;
+}
+
+void fry_meet_host(fry_round *round)
+{
+    fry_group *group = round->group;
+    const uint32_t size = group->view_count;
+    uint64_t value = round->first->value;
+
+    if (!group->is_hosting)
+        start_hosting(group);
+    if (group->arrivals == NULL || round->op != NULL)
+        return;
+    bool *has_come = fry_alloc(group->memory, size, 1);
+    if (has_come == NULL)
+        return;
+    has_come[group->rank] = true;
+    for (uint32_t rank = 0; rank < size && round->op == NULL; rank++) {
+        const char *text = group->arrivals[rank];
+        uint64_t its_value = 0;
+
+        if (text == NULL || rank == (uint32_t)group->rank)
+            continue;
+        switch (look_for(round, rank, text, strlen(text), &its_value)) {
+        case HAS_COME:
+            /* A member that is not alive any more has no say, in rounds of the living. */
+            has_come[rank] = fry_round_is_for(round, round->first, rank);
+            if (has_come[rank] && its_value > value)
+                value = its_value;
+            break;
+        case HAS_COME_AS_OTHERS:
+            fry_round_end(round, FERRY_E_INVALID, rank, 0, "-");
+            break;
+        case HAS_NOT_COME:
+            break;
+        }
+    }
+    if (round->op == NULL)
+        (void)end_if_complete(round, has_come, value);
+    fry_free(group->memory, has_come, size);
+}
+
+/* ---- deadlines ---- */
+
+static void end_late(fry_round *round, bool *has_come)
+{
+    fry_group *group = round->group;
+    const size_t room_bytes = FRY_GROUP_SET_TEXT_BYTES(group->view_count);
+
+    has_come[group->rank] = true;
+    if (round->kind == FRY_ROUND_BARRIER && end_if_complete(round, has_come, 0))
+        return; /* the host is slow, no more */
+    for (uint32_t rank = 0; rank < group->view_count; rank++)
+        has_come[rank] = fry_round_is_for(round, round->first, rank) && !has_come[rank];
+    char *ranks = fry_alloc_raw(group->memory, room_bytes, 1);
+    if (ranks == NULL)
+        return;
+    (void)fry_group_set_write(has_come, group->view_count, ranks, room_bytes);
+    if (round->kind == FRY_ROUND_STOP)
+        fry_round_stop_late(round, has_come);
+    else
+        fry_round_end(round, FERRY_E_DEADLINE, (uint32_t)group->rank, 0, ranks);
+    fry_free(group->memory, ranks, room_bytes);
+}
+
+static void asked_late(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                       size_t count, const char *why)
+{
+    fry_round *round = op->arg;
+    fry_group *group = op->group;
+
+    (void)why;
+    fry_group_tell_later(group);
+    if (round == NULL)
+        return; /* it has ended meanwhile */
+    round->op = NULL;
+    if (status != FERRY_OK || group->state != FRY_GROUP_JOINED || !round->is_open)
+        return; /* given up in time by who waits */
+    bool *has_come = fry_alloc(group->memory, group->view_count, 1);
+    if (has_come == NULL)
+        return;
+    const uint32_t other = compare(round, entries, count, has_come);
+    if (other != UINT32_MAX)
+        fry_round_end(round, FERRY_E_INVALID, other, 0, "-");
+    else
+        end_late(round, has_come);
+    fry_free(group->memory, has_come, group->view_count);
+}
+
+void fry_meet_late(fry_round *round)
+{
+    fry_group *group = round->group;
+
+    if (round->op == NULL && fry_group_may_ask(group))
+        round->op =
+            list_all(group, round->first->deadline_ns + FRY_GROUP_SLACK_NS / 2, asked_late, round);
+}
+
+void fry_meet_stop(fry_group *group)
+{
+    if (group->is_hosting)
+        fry_store_watch_stop(&group->meet_watch);
+    group->is_hosting = false;
+    fry_timer_stop(group->reactor, &group->meet_timer);
+}
+
+void fry_meet_forget(fry_group *group)
+{
+    while (group->hosts != NULL) {
+        fry_round_host *host = group->hosts;
+
+        group->hosts = host->next;
+        fry_free(group->memory, host, sizeof *host);
+    }
+    for (uint32_t rank = 0; group->arrivals != NULL && rank < group->view_count; rank++)
+        arrival_free(group, rank);
+    fry_free(group->memory, group->arrivals, group->view_count * sizeof *group->arrivals);
+}

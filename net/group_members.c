@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who is there. Three things are known of a group: records of starts (presences), which come and go
+ * with their leases; the roster, which names the start that holds each rank; and what this member
+ * has told of each rank (views).
+ *
+ * One history. A rank's holder changes only by the roster, which changes only by SWAP: so the
+ * holders of a rank are one sequence, with incarnations that grow, and every member sees a
+ * subsequence of it that ends alike. A holder is HERE while its record is there; the record is
+ * never made again, so what follows is DEAD (gone) or LEFT (it says so, without a lease, so that
+ * who looks late reads it too) for good. A view tells the end of a holder before it tells the next.
+ *
+ * Absence. That a record was told to be deleted, or was not in a list that began after the roster
+ * naming it was read, proves that its member has ended: it was there before the roster that names
+ * it, and does not come back. That it merely has not been told yet proves nothing, since keys are
+ * told in no order between them. A list is asked for at once by who would act on it, by others
+ * after a tenth of a second, in which the watch tells nearly always.
+ *
+ * Nobody dies while the store is out of reach: it tells of no deletion then.
+ */
+#include "net/group_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static int by_id(fry_presence *left, fry_presence *right)
+{
+    return left->id < right->id ? -1 : left->id > right->id;
+}
+
+RB_GENERATE_INTERNAL(fry_presences, fry_presence, entry, by_id, static __attribute__((unused)))
+
+static const fry_group_member nobody = {.state = FERRY_MEMBER_ABSENT};
+
+/* bsd's macros want a tree that they could change. */
+static fry_presences *tree_of(const fry_group *group)
+{
+    return (fry_presences *)(uintptr_t)&group->presences;
+}
+
+fry_presence *fry_group_presence(const fry_group *group, uint64_t id)
+{
+    fry_presence key = {.id = id};
+
+    return RB_FIND(fry_presences, tree_of(group), &key);
+}
+
+fry_presence *fry_group_presence_first(const fry_group *group)
+{
+    return RB_MIN(fry_presences, tree_of(group));
+}
+
+fry_presence *fry_group_presence_next(const fry_group *group, fry_presence *presence)
+{
+    (void)group;
+    return RB_NEXT(fry_presences, tree_of(group), presence);
+}
+
+static void presence_free(fry_group *group, fry_presence *presence)
+{
+    RB_REMOVE(fry_presences, &group->presences, presence);
+    group->presence_count--;
+    fry_free(group->memory, presence, sizeof *presence);
+}
+
+bool fry_group_is_named(const fry_group *group, uint64_t id)
+{
+    for (uint32_t rank = 0; group->roster != NULL && rank < group->roster->size; rank++) {
+        if (group->roster->slots[rank].id == id)
+            return true;
+    }
+    for (uint32_t rank = 0; rank < group->view_count; rank++) {
+        if (group->views[rank].id == id)
+            return true;
+    }
+    return false;
+}
+
+/* Once joined nobody asks for those that never had a rank. */
+static void forget_gone(fry_group *group)
+{
+    fry_presence *next = NULL;
+
+    for (fry_presence *p = fry_group_presence_first(group); p != NULL; p = next) {
+        next = fry_group_presence_next(group, p);
+        if (p->state == FRY_PRESENCE_GONE && !fry_group_is_named(group, p->id))
+            presence_free(group, p);
+    }
+}
+
+static fry_presence *presence_make(fry_group *group, uint64_t id)
+{
+    if (group->presence_count >= FRY_GROUP_PRESENCES_MAX)
+        forget_gone(group);
+    if (group->presence_count >= FRY_GROUP_PRESENCES_MAX)
+        return NULL;
+    fry_presence *presence = fry_alloc(group->memory, sizeof *presence, _Alignof(fry_presence));
+    if (presence == NULL)
+        return NULL;
+    presence->id = id;
+    presence->news = ++group->news;
+    RB_INSERT(fry_presences, &group->presences, presence);
+    group->presence_count++;
+    return presence;
+}
+
+static void presence_fill(fry_presence *presence, const fry_group_record *record)
+{
+    presence->rank = record->rank;
+    presence->size = record->size;
+    presence->size_min = record->size_min;
+    presence->lease_ns = record->lease_ns;
+    presence->pid_started = record->pid_started;
+    presence->kernel = record->kernel;
+    memcpy(presence->place, record->place, sizeof presence->place);
+    presence->info.device_count = record->device_count;
+    presence->info.pid = record->pid;
+    memcpy(presence->info.endpoint, record->endpoint, sizeof presence->info.endpoint);
+    memcpy(presence->info.host, record->host, sizeof presence->info.host);
+}
+
+static void note_gone(fry_group *group, fry_presence *presence)
+{
+    if (presence->state == FRY_PRESENCE_HERE) {
+        presence->state = FRY_PRESENCE_GONE;
+        presence->info.last_seen_ns = fry_group_now_ns(group);
+    } else if (presence->state == FRY_PRESENCE_LEFT && !fry_group_is_named(group, presence->id)) {
+        presence_free(group, presence); /* its word has been cleared away */
+    }
+}
+
+static void note_record(fry_group *group, uint64_t id, const fry_store_entry *entry)
+{
+    fry_presence *presence = fry_group_presence(group, id);
+    fry_group_record record;
+    size_t value_bytes = entry->value_bytes;
+
+    if (presence == NULL)
+        presence = presence_make(group, id);
+    if (presence == NULL) {
+        fry_log_line(group->reactor->log, FERRY_LOG_ERROR,
+                     "job %s: a member's record was dropped: %s", group->job,
+                     ferry_status_text(FERRY_E_NO_MEMORY));
+        return;
+    }
+    presence->is_listed = true;
+    if (presence->state == FRY_PRESENCE_GONE || entry->version <= presence->version)
+        return;
+    presence->version = entry->version;
+    const bool is_proven =
+        fry_group_seal_open(&group->seal, entry->key, entry->value, &value_bytes);
+    if (!is_proven || !fry_group_record_read(entry->value, value_bytes, &record)) {
+        if (!presence->is_bad)
+            fry_log_line(group->reactor->log, FERRY_LOG_WARNING,
+                         "job %s: what stands at %s in %s is %s: not looked at", group->job,
+                         entry->key, fry_store_name(group->store),
+                         is_proven ? "no member's record" : "not proven with this job's secret");
+        presence->is_bad = true;
+        return;
+    }
+    presence->is_bad = false;
+    presence->info.last_seen_ns = fry_group_now_ns(group);
+    if (record.has_left) {
+        presence->state = FRY_PRESENCE_LEFT;
+        presence->news = ++group->news;
+    }
+    presence_fill(presence, &record);
+}
+
+/* ---- the roster ---- */
+
+/* Of others, who have another secret: to be a member of theirs can't be, and what they write
+ * changes nothing here. */
+static void note_unproven_roster(fry_group *group, uint64_t version)
+{
+    group->roster_version = version;
+    fry_log_line(group->reactor->log, FERRY_LOG_WARNING,
+                 "job %s: the roster in %s is not proven with this job's secret: not looked at",
+                 group->job, fry_store_name(group->store));
+    if (group->is_joined_told)
+        return;
+    group->refusal = FERRY_E_INVALID;
+    (void)snprintf(group->why, sizeof group->why,
+                   "the job is others', who have another secret than this member");
+    fry_group_tell_later(group);
+}
+
+void fry_group_note_roster(fry_group *group, const void *text, size_t text_bytes, uint64_t version)
+{
+    char key[FRY_STORE_KEY_BYTES + 1];
+    bool is_text_bad = false;
+    fry_group_roster *roster = NULL;
+
+    if (version != 0 && version <= group->roster_version)
+        return;
+    (void)snprintf(key, sizeof key, "%sroster", group->prefix);
+    if (version != 0 && !fry_group_seal_open(&group->seal, key, text, &text_bytes)) {
+        note_unproven_roster(group, version);
+        return;
+    }
+    if (version != 0)
+        roster = fry_group_roster_read(group->memory, text, text_bytes, &is_text_bad);
+    if (version != 0 && roster == NULL && !is_text_bad) {
+        fry_log_line(group->reactor->log, FERRY_LOG_ERROR, "job %s: no memory for its roster",
+                     group->job);
+        return; /* the old one goes on to count; a SWAP of it will be refused */
+    }
+    if (is_text_bad)
+        fry_log_line(group->reactor->log, FERRY_LOG_WARNING,
+                     "job %s: what stands for its roster in %s is none", group->job,
+                     fry_store_name(group->store));
+    if (group->roster != NULL)
+        fry_free(group->memory, group->roster, FRY_GROUP_ROSTER_BYTES(group->roster->size));
+    group->roster = roster;
+    group->roster_version = version;
+    if (roster != NULL)
+        roster->version = version;
+}
+
+fry_group_holder fry_group_holder_of(const fry_group *group, const fry_group_slot *slot)
+{
+    const fry_presence *presence = fry_group_presence(group, slot->id);
+
+    if (presence == NULL || presence->is_bad)
+        return group->roster != NULL && group->listed_roster_version >= group->roster->version
+                   ? FRY_HOLDER_ENDED
+                   : FRY_HOLDER_UNKNOWN;
+    return presence->state == FRY_PRESENCE_HERE ? FRY_HOLDER_HERE : FRY_HOLDER_ENDED;
+}
+
+/* ---- what the store tells ---- */
+
+/* The rest of a key behind a prefix, or NULL. */
+static const char *behind(const char *key, const char *prefix)
+{
+    const size_t bytes = strlen(prefix);
+
+    return strncmp(key, prefix, bytes) == 0 ? key + bytes : NULL;
+}
+
+static void note_entry(fry_group *group, const fry_store_entry *entry, bool is_deleted)
+{
+    const char *name = behind(entry->key, group->prefix);
+    const char *rest;
+    uint64_t id;
+
+    if (name == NULL)
+        return;
+    if ((rest = behind(name, "member/")) != NULL && fry_group_id_read(rest, &id)) {
+        fry_presence *presence = fry_group_presence(group, id);
+
+        if (!is_deleted)
+            note_record(group, id, entry);
+        else if (presence != NULL)
+            note_gone(group, presence);
+    } else if (strcmp(name, "roster") == 0) {
+        if (!is_deleted)
+            fry_group_note_roster(group, entry->value, entry->value_bytes, entry->version);
+        else if (group->roster_version != 0)
+            fry_group_note_roster(group, NULL, 0, 0);
+    } else if (strcmp(name, "notice") == 0) {
+        if (!is_deleted)
+            fry_rounds_notice_told(group, entry);
+    } else if ((rest = behind(name, "round/")) != NULL) {
+        fry_rounds_told(group, rest, entry, is_deleted);
+    }
+}
+
+void fry_group_member_told(fry_store_watch *watch, fry_store_event event,
+                           const fry_store_entry *entry)
+{
+    fry_group *group = watch->arg;
+
+    fry_group_store_in(group);
+    switch (event) {
+    case FRY_STORE_IS_PUT:
+    case FRY_STORE_IS_DELETED:
+        note_entry(group, entry, event == FRY_STORE_IS_DELETED);
+        break;
+    case FRY_STORE_IS_LISTED:
+        group->is_listed = true;
+        break;
+    case FRY_STORE_IS_HEALTHY:
+        group->is_lost = false;
+        break;
+    case FRY_STORE_IS_LOST:
+        group->is_lost = true;
+        group->lost_since_ns = fry_group_now_ns(group);
+        break;
+    }
+    fry_group_tell_later(group);
+    fry_group_store_out(group);
+}
+
+/* ---- lists ---- */
+
+/* What was known when a list began. */
+typedef struct list_begun {
+    uint64_t roster_version, news;
+} list_begun;
+
+static void listed(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                   size_t count, const char *why)
+{
+    fry_group *group = op->group;
+    const list_begun *begun = (const list_begun *)(const void *)op->value;
+    fry_presence *next = NULL;
+
+    group->list_op = NULL;
+    fry_group_tell_later(group);
+    if (status != FERRY_OK) {
+        fry_group_refused(group, op, status, why); /* who still wants it asks again */
+        return;
+    }
+    for (fry_presence *p = fry_group_presence_first(group); p != NULL;
+         p = fry_group_presence_next(group, p))
+        p->is_listed = false;
+    for (size_t i = 0; i < count; i++)
+        note_entry(group, &entries[i], false);
+    for (fry_presence *p = fry_group_presence_first(group); p != NULL; p = next) {
+        next = fry_group_presence_next(group, p);
+        /* What was told by the watch since the list began may be newer than it. */
+        if (!p->is_listed && p->news <= begun->news)
+            note_gone(group, p);
+    }
+    group->listed_roster_version = begun->roster_version;
+}
+
+static void list_now(fry_group *group)
+{
+    char key[FRY_STORE_KEY_BYTES + 1];
+    const list_begun begun = {group->roster_version, group->news};
+
+    if (group->list_op != NULL || group->is_lost || !fry_group_may_ask(group))
+        return;
+    group->is_list_wanted = false;
+    fry_timer_stop(group->reactor, &group->look_timer);
+    (void)snprintf(key, sizeof key, "%smember/", group->prefix);
+    group->list_op = fry_group_op_start(group, FRY_STORE_LIST, key, &begun, sizeof begun, 0, NULL,
+                                        0, listed, NULL);
+}
+
+void fry_group_want_list(fry_group *group, bool now)
+{
+    if (now || group->is_list_wanted)
+        list_now(group);
+    else if (!group->look_timer.is_on && group->list_op == NULL)
+        fry_timer_set(group->reactor, &group->look_timer,
+                      fry_group_now_ns(group) + FRY_GROUP_LOOK_AFTER_NS);
+}
+
+/* ---- telling ---- */
+
+const fry_group_member *fry_group_member_at(const fry_group *group, uint32_t rank)
+{
+    if (rank >= group->view_count)
+        return NULL;
+    fry_presence *presence = group->views[rank].presence;
+    if (presence == NULL || group->views[rank].told == FERRY_MEMBER_ABSENT)
+        return &nobody;
+    /* The store vouches for who is here, as long as it can be asked. */
+    if (presence->info.state == FERRY_MEMBER_HERE)
+        presence->info.last_seen_ns =
+            group->is_lost ? group->lost_since_ns : fry_group_now_ns(group);
+    return &presence->info;
+}
+
+bool fry_group_rank_is_here(const fry_group *group, uint32_t rank)
+{
+    return rank < group->view_count && group->views[rank].told == FERRY_MEMBER_HERE;
+}
+
+static void tell(fry_group *group, uint32_t rank, ferry_member_state state)
+{
+    fry_group_view *view = &group->views[rank];
+
+    view->told = state;
+    view->presence->info.state = state;
+    view->presence->info.incarnation = view->incarnation;
+    if (group->state == FRY_GROUP_JOINED)
+        group->events.changed(group->arg, rank);
+}
+
+static ferry_member_state state_of(const fry_presence *presence)
+{
+    switch (presence->is_bad ? FRY_PRESENCE_GONE : presence->state) {
+    case FRY_PRESENCE_HERE:
+        return FERRY_MEMBER_HERE;
+    case FRY_PRESENCE_LEFT:
+        return FERRY_MEMBER_LEFT;
+    case FRY_PRESENCE_GONE:
+        break;
+    }
+    return FERRY_MEMBER_DEAD;
+}
+
+/* A holder that had ended before its record was ever seen here. */
+static fry_presence *unseen(fry_group *group, uint64_t id)
+{
+    fry_presence *presence = presence_make(group, id);
+
+    if (presence != NULL)
+        presence->state = FRY_PRESENCE_GONE;
+    return presence;
+}
+
+static void tell_rank(fry_group *group, uint32_t rank)
+{
+    fry_group_view *view = &group->views[rank];
+    const fry_group_slot *slot = &group->roster->slots[rank];
+
+    if (view->id != slot->id) {
+        fry_presence *before = view->presence;
+
+        if (view->told == FERRY_MEMBER_HERE)
+            tell(group, rank,
+                 before->state == FRY_PRESENCE_LEFT ? FERRY_MEMBER_LEFT : FERRY_MEMBER_DEAD);
+        if (fry_group_is_over(group))
+            return;
+        if (fry_group_holder_of(group, slot) == FRY_HOLDER_UNKNOWN) {
+            fry_group_want_list(group, false);
+            return;
+        }
+        fry_presence *presence = fry_group_presence(group, slot->id);
+        if (presence == NULL)
+            presence = unseen(group, slot->id);
+        if (presence == NULL)
+            return;
+        *view = (fry_group_view){
+            .id = slot->id, .incarnation = slot->incarnation, .presence = presence};
+        presence->info.first_device = slot->first_device;
+        if (presence->info.device_count > slot->device_count)
+            presence->info.device_count = slot->device_count;
+        if (before != NULL && before->state == FRY_PRESENCE_GONE &&
+            !fry_group_is_named(group, before->id))
+            presence_free(group, before);
+    }
+    const ferry_member_state state = state_of(view->presence);
+    if (view->told != state && (view->told == FERRY_MEMBER_ABSENT || state != FERRY_MEMBER_HERE))
+        tell(group, rank, state);
+}
+
+void fry_group_tell_members(fry_group *group)
+{
+    uint32_t known = 0;
+
+    if (group->state < FRY_GROUP_PLACED || group->roster == NULL)
+        return;
+    for (uint32_t rank = 0; rank < group->view_count; rank++) {
+        tell_rank(group, rank);
+        if (fry_group_is_over(group))
+            return;
+        known += group->views[rank].told != FERRY_MEMBER_ABSENT;
+    }
+    if (group->state != FRY_GROUP_PLACED || known < group->view_count)
+        return;
+    group->state = FRY_GROUP_JOINED;
+    group->is_joined_told = true;
+    fry_timer_stop(group->reactor, &group->join_timer);
+    fry_timer_stop(group->reactor, &group->look_timer);
+    forget_gone(group);
+    group->events.joined(group->arg, FERRY_OK, NULL);
+}
+
+/* ---- deaths that the kernel tells ---- */
+
+static void deleted(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                    size_t count, const char *why)
+{
+    fry_presence *presence = fry_group_presence(op->group, *(uint64_t *)(void *)op->value);
+
+    (void)entries, (void)count, (void)why;
+    if (presence == NULL)
+        return;
+    presence->is_being_deleted = false;
+    if (status == FERRY_OK || status == FERRY_E_NOT_FOUND)
+        note_gone(op->group, presence);
+    fry_group_tell_later(op->group);
+}
+
+void fry_group_delete_presence(fry_group *group, fry_presence *presence)
+{
+    char key[FRY_STORE_KEY_BYTES + 1];
+
+    if (presence->is_being_deleted)
+        return;
+    (void)snprintf(key, sizeof key, "%smember/" FRY_GROUP_ID_FORMAT, group->prefix, presence->id);
+    presence->is_being_deleted =
+        fry_group_op_start(group, FRY_STORE_DELETE, key, &presence->id, sizeof presence->id,
+                           presence->version, NULL, 0, deleted, NULL) != NULL;
+}
+
+void fry_group_report_death(fry_group *group, uint32_t rank, uint64_t incarnation)
+{
+    if (fry_group_is_over(group) || rank >= group->view_count)
+        return;
+    fry_group_view *view = &group->views[rank];
+    if (view->incarnation == incarnation && view->presence != NULL &&
+        view->presence->state == FRY_PRESENCE_HERE)
+        fry_group_delete_presence(group, view->presence);
+}
+
+void fry_group_forget_members(fry_group *group)
+{
+    while (group->presence_count > 0)
+        presence_free(group, fry_group_presence_first(group));
+    if (group->roster != NULL)
+        fry_free(group->memory, group->roster, FRY_GROUP_ROSTER_BYTES(group->roster->size));
+    fry_free(group->memory, group->views, group->view_count * sizeof *group->views);
+}

@@ -1,0 +1,987 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rounds: what members do together. A barrier's calls are rounds of its name, numbered from 1 in
+ * each life of the group; "alive" and "stop" are rounds of all members that live.
+ *
+ * A round in two round trips. Whoever comes writes so where the round's host looks (group_meet.c):
+ * the lowest rank of its members, or of those that live. The host, once all have come, ends the
+ * round: it writes its outcome to the round's key, which everybody follows. So a barrier of n
+ * members is n writes at once, one more, and 2 n messages; nobody reads what all wrote but the
+ * host.
+ *
+ * One outcome. Whoever has a reason to end a round (all came; a deadline; a member is dead; a
+ * cancel) does it by SWAP of that key, from the outcome of the round before it. One of them
+ * succeeds; the others are answered with what that one wrote. Nobody resolves a call by anything
+ * else. So all that came to a round have one outcome of it, whoever dies, or is stopped, whenever.
+ * Where the host is dead, or late itself, others act: each waits a little longer the more stand
+ * before it, so that mostly one does.
+ *
+ * An outcome may be overwritten by the next round's before all have been told of it. So the key
+ * also says which round was the newest to be passed: who waits in round n when n + 1 has failed
+ * knows whether n was passed, since none is passed without it after that.
+ *
+ * No round is passed without a member. It ends with FERRY_OK only if an arrival of each member was
+ * seen that names this very number and the incarnation that holds the rank: an older arrival names
+ * an older number, one of a dead start another incarnation.
+ *
+ * In step. `own` counts the rounds of a name that this member's calls were for. A call when the
+ * key's number is above that is late for a round that ended without it: it has that one's outcome,
+ * and counts. A start that came to the group later than others has not called for the rounds before
+ * it: its first call is told FERRY_E_CHANGED and takes the key's number for its own. A call
+ * cancelled or out of time before its turn stays in the line without its caller, and ends its
+ * round when its turn comes.
+ *
+ * Names are forgotten. A key stays when its barrier is done, or a restarted member would not know
+ * of it. A host keeps the last 512 names that it ended rounds of; of older ones it deletes the key,
+ * if the last outcome was FERRY_OK and nobody's arrival names it any more (who has not seen the
+ * outcome yet still has its arrival there). All members are in step then, and begin again from 1.
+ *
+ * The model of this is group_barrier.pml.
+ */
+#include "net/group_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUNDS_MAX 65536
+#define VERDICT_TEXT_BYTES(size) (256 + FRY_GROUP_SET_TEXT_BYTES(size))
+
+static int by_name(fry_round *left, fry_round *right)
+{
+    return strcmp(left->name, right->name);
+}
+
+RB_GENERATE_INTERNAL(fry_rounds, fry_round, entry, by_name, static __attribute__((unused)))
+
+/* ---- rounds known ---- */
+
+static fry_round *find(fry_group *group, const char *name)
+{
+    fry_round key;
+
+    (void)snprintf(key.name, sizeof key.name, "%s", name);
+    return RB_FIND(fry_rounds, &group->rounds, &key);
+}
+
+static void timer_due(fry_timer *timer)
+{
+    const fry_round *round = timer->arg;
+
+    fry_group_tell_later(round->group);
+}
+
+static fry_round *find_or_make(fry_group *group, fry_round_kind kind, const char *name)
+{
+    fry_round *round = find(group, name);
+
+    if (round != NULL || group->round_count >= ROUNDS_MAX)
+        return round;
+    round = fry_alloc(group->memory, sizeof *round, _Alignof(fry_round));
+    if (round == NULL)
+        return NULL;
+    round->group = group;
+    round->kind = kind;
+    round->timer = (fry_timer){.fn = timer_due, .arg = round};
+    (void)snprintf(round->name, sizeof round->name, "%s", name);
+    RB_INSERT(fry_rounds, &group->rounds, round);
+    group->round_count++;
+    return round;
+}
+
+static void round_free(fry_round *round)
+{
+    fry_group *group = round->group;
+
+    fry_timer_stop(group->reactor, &round->timer);
+    RB_REMOVE(fry_rounds, &group->rounds, round);
+    group->round_count--;
+    if (round->is_own)
+        group->own_round_count--;
+    fry_free(group->memory, round->ranks, round->ranks_room_bytes);
+    fry_free(group->memory, round, sizeof *round);
+}
+
+static void set_own(fry_round *round, bool is_own)
+{
+    if (round->is_own != is_own)
+        round->group->own_round_count += is_own ? 1U : UINT32_MAX;
+    round->is_own = is_own;
+}
+
+static const char *user_name(const fry_round *round)
+{
+    return round->kind == FRY_ROUND_BARRIER ? round->name + 2 : round->name;
+}
+
+/* The newest round that has ended in this life of the group. */
+static uint64_t number_of(const fry_round *round)
+{
+    const fry_group *group = round->group;
+
+    return group->roster != NULL && round->version != 0 &&
+                   round->verdict.life == group->roster->life
+               ? round->verdict.number
+               : 0;
+}
+
+/* ---- calls ---- */
+
+bool fry_round_is_for(const fry_round *round, const fry_round_call *call, uint32_t rank)
+{
+    uint32_t first = 0, end = call->member_count;
+
+    if (round->kind != FRY_ROUND_BARRIER)
+        return fry_group_rank_is_here(round->group, rank);
+    if (end == 0)
+        return true;
+    while (first < end) {
+        const uint32_t middle = first + (end - first) / 2;
+
+        if (call->members[middle] == rank)
+            return true;
+        if (call->members[middle] < rank)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return false;
+}
+
+static void call_free(fry_round_call *call)
+{
+    fry_free(call->round->group->memory, call,
+             sizeof *call + call->member_count * sizeof call->members[0]);
+}
+
+static void append(fry_round *round, fry_round_call *call)
+{
+    fry_group *group = round->group;
+
+    call->round = round;
+    if (round->first == NULL) {
+        round->first = round->last = call;
+        round->active_next = group->active_rounds;
+        round->active_previous = NULL;
+        if (round->active_next != NULL)
+            round->active_next->active_previous = round;
+        group->active_rounds = round;
+    } else {
+        round->last->next = call;
+        round->last = call;
+    }
+}
+
+/* Takes a call out; the first one's round is open no more. */
+static void take_out(fry_round_call *call)
+{
+    fry_round *round = call->round;
+    fry_round_call **link = &round->first, *before = NULL;
+
+    if (call == round->first) {
+        round->is_open = false;
+        round->act_ns = 0;
+        fry_timer_stop(round->group->reactor, &round->timer);
+        if (round->op != NULL)
+            round->op->arg = NULL; /* its answer is news, and no more */
+        round->op = NULL;
+    }
+    while (*link != call) {
+        before = *link;
+        link = &before->next;
+    }
+    *link = call->next;
+    if (round->last == call)
+        round->last = before;
+    if (round->first != NULL)
+        return;
+    if (round->active_previous != NULL)
+        round->active_previous->active_next = round->active_next;
+    else
+        round->group->active_rounds = round->active_next;
+    if (round->active_next != NULL)
+        round->active_next->active_previous = round->active_previous;
+}
+
+/* The caller has its answer; takes the error. The round may be gone after it, or the group over. */
+static void finish(fry_round_call *call, ferry_status status, fry_error *error, const void *value,
+                   size_t value_bytes)
+{
+    fry_group_request *request = call->request;
+
+    take_out(call);
+    call_free(call);
+    if (request == NULL) {
+        fry_error_release(error);
+        return;
+    }
+    request->private_ = NULL;
+    fry_group_finish(request, status, error, value, value_bytes, 0);
+}
+
+static void deadline_over(fry_timer *timer)
+{
+    fry_group_request *request = timer->arg;
+    fry_round_call *call = request->private_;
+
+    call->is_late = true;
+    fry_group_tell_later(request->group);
+}
+
+static int by_rank(const void *left, const void *right)
+{
+    const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+
+    return a < b ? -1 : a > b;
+}
+
+/* Sorted, each once; false: one is none, or this member is not among them. */
+static bool fill_members(const fry_group *group, fry_round_call *call, const uint32_t *members)
+{
+    uint32_t count = 0;
+    bool is_in = call->member_count == 0;
+    uint8_t bytes[4];
+    uint64_t hash = call->member_count == 0 ? group->view_count : 0;
+
+    for (uint32_t i = 0; i < call->member_count; i++) {
+        call->members[i] = members[i];
+        is_in |= members[i] == (uint32_t)group->rank;
+    }
+    qsort(call->members, call->member_count, sizeof call->members[0], by_rank);
+    for (uint32_t i = 0; i < call->member_count; i++) {
+        if (call->members[i] >= group->view_count)
+            return false;
+        count += i == 0 || call->members[i] != call->members[i - 1];
+    }
+    if (count != call->member_count)
+        return false; /* one is named twice */
+    if (count == group->view_count)
+        hash = count; /* all of them: as if none were named */
+    for (uint32_t i = 0; count < group->view_count && i < count; i++) {
+        for (int b = 0; b < 4; b++)
+            bytes[b] = (uint8_t)(call->members[i] >> (8 * b));
+        const uint64_t both[2] = {hash, fry_group_hash(bytes, sizeof bytes)};
+        uint8_t pair[16];
+        for (int b = 0; b < 16; b++)
+            pair[b] = (uint8_t)(both[b / 8] >> (8 * (b % 8)));
+        hash = fry_group_hash(pair, sizeof pair);
+    }
+    call->set = hash;
+    return is_in;
+}
+
+static void give_notice(fry_group_request *request);
+
+static bool has_notice(const fry_group *group)
+{
+    return group->roster != NULL && group->notice_life == group->roster->life;
+}
+
+void fry_rounds_submit(fry_group_request *request)
+{
+    fry_group *group = request->group;
+    const bool is_barrier = request->verb == FRY_GROUP_BARRIER;
+    const uint32_t count = is_barrier && request->members != NULL ? request->member_count : 0;
+    char name[FRY_GROUP_NAME_BYTES + 3];
+
+    if (request->verb == FRY_GROUP_NOTICE) {
+        give_notice(request);
+        return;
+    }
+    if (request->verb == FRY_GROUP_STEP && (!has_notice(group) || group->stop_step != UINT64_MAX)) {
+        fry_group_finish_soon(request, FERRY_OK);
+        return;
+    }
+    if (is_barrier && (!fry_group_is_name(request->name, FRY_GROUP_NAME_BYTES, false) ||
+                       (request->members != NULL && count == 0) || count > group->view_count)) {
+        fry_group_finish_soon(request, FERRY_E_INVALID);
+        return;
+    }
+    fry_round_call *call = fry_alloc(group->memory, sizeof *call + count * sizeof call->members[0],
+                                     _Alignof(uint64_t));
+    if (call == NULL) {
+        fry_group_finish_soon(request, FERRY_E_NO_MEMORY);
+        return;
+    }
+    (void)snprintf(name, sizeof name, "%s%s", is_barrier ? "b/" : "",
+                   is_barrier                         ? request->name
+                   : request->verb == FRY_GROUP_ALIVE ? "alive"
+                                                      : "stop");
+    call->member_count = count;
+    fry_round *round = find_or_make(group,
+                                    is_barrier                         ? FRY_ROUND_BARRIER
+                                    : request->verb == FRY_GROUP_ALIVE ? FRY_ROUND_ALIVE
+                                                                       : FRY_ROUND_STOP,
+                                    name);
+    const bool is_valid = !is_barrier || fill_members(group, call, request->members);
+    if (round == NULL || !is_valid) {
+        fry_free(group->memory, call, sizeof *call + count * sizeof call->members[0]);
+        fry_group_finish_soon(request, is_valid ? FERRY_E_NO_MEMORY : FERRY_E_INVALID);
+        return;
+    }
+    call->request = request;
+    call->value = request->step;
+    call->deadline_ns = request->deadline_ns;
+    request->private_ = call;
+    append(round, call);
+    request->timer.fn = deadline_over;
+    if (request->deadline_ns != 0)
+        fry_timer_set(group->reactor, &request->timer, request->deadline_ns);
+    fry_group_tell_later(group);
+}
+
+/* The caller is gone; its place in line stays, to end the round when its turn comes. */
+static void leave_place(fry_round_call *call, ferry_status status)
+{
+    call->request->private_ = NULL;
+    call->request = NULL;
+    call->status = status;
+    call->is_late = false;
+    fry_group_tell_later(call->round->group);
+}
+
+void fry_rounds_cancel(fry_group_request *request)
+{
+    if (request->private_ == NULL)
+        return;
+    if (request->verb == FRY_GROUP_NOTICE) {
+        fry_group_op *op = request->private_;
+
+        op->arg = NULL;
+        request->private_ = NULL;
+        return;
+    }
+    fry_round_call *call = request->private_;
+    if (call->round->kind == FRY_ROUND_BARRIER) {
+        leave_place(call, FERRY_E_CANCELLED);
+        return;
+    }
+    fry_group_tell_later(request->group);
+    take_out(call);
+    call_free(call);
+    request->private_ = NULL;
+}
+
+/* ---- what the store tells ---- */
+
+static void note_stop(fry_group *group, const fry_round *round)
+{
+    if (round->kind == FRY_ROUND_STOP && number_of(round) > 0 && round->verdict.status == FERRY_OK)
+        group->stop_step = round->verdict.value;
+}
+
+static void apply(fry_round *round, const fry_group_verdict *verdict, uint64_t version)
+{
+    fry_group *group = round->group;
+
+    if (verdict->ranks_bytes + 1 > round->ranks_room_bytes) {
+        char *ranks = fry_alloc_raw(group->memory, verdict->ranks_bytes + 1, 1);
+
+        if (ranks == NULL)
+            return; /* as if it had not been told yet; a SWAP will be refused, and tell it again */
+        fry_free(group->memory, round->ranks, round->ranks_room_bytes);
+        round->ranks = ranks;
+        round->ranks_room_bytes = verdict->ranks_bytes + 1;
+    }
+    const uint64_t before = number_of(round);
+    memcpy(round->ranks, verdict->ranks, verdict->ranks_bytes);
+    round->ranks[verdict->ranks_bytes] = '\0';
+    round->verdict = *verdict;
+    round->verdict.ranks = round->ranks;
+    round->version = round->version_seen = version;
+    if (number_of(round) < before) {
+        /* Forgotten, and begun again, told as one. */
+        round->own = 0;
+        if (round->is_open)
+            round->number = 1;
+    }
+    note_stop(group, round);
+}
+
+static void note_text(fry_round *round, const void *text, size_t text_bytes, uint64_t version)
+{
+    fry_group_verdict verdict;
+
+    if (version <= round->version_seen)
+        return;
+    if (!fry_group_verdict_read(text, text_bytes, &verdict)) {
+        fry_log_line(round->group->reactor->log, FERRY_LOG_WARNING,
+                     "job %s: what stands for the last round of %s is none", round->group->job,
+                     round->name);
+        verdict = (fry_group_verdict){.ranks = ""};
+    }
+    apply(round, &verdict, version);
+}
+
+static void note_deleted(fry_round *round, uint64_t version)
+{
+    if (version < round->version_seen)
+        return;
+    round->version = 0;
+    round->verdict = (fry_group_verdict){.ranks = ""};
+    round->own = 0;
+    set_own(round, false);
+    if (round->is_open) {
+        round->number = 1;
+        fry_meet_publish(round);
+    }
+    if (round->first == NULL && round->op == NULL)
+        round_free(round);
+}
+
+void fry_rounds_told(fry_group *group, const char *name, const fry_store_entry *entry,
+                     bool is_deleted)
+{
+    const bool is_barrier = strncmp(name, "b/", 2) == 0;
+    fry_round *round;
+
+    if (is_barrier ? !fry_group_is_name(name + 2, FRY_GROUP_NAME_BYTES, false)
+                   : strcmp(name, "alive") != 0 && strcmp(name, "stop") != 0)
+        return;
+    if (is_deleted) {
+        round = find(group, name);
+        if (round != NULL)
+            note_deleted(round, entry->version);
+        return;
+    }
+    round = find_or_make(group,
+                         is_barrier                   ? FRY_ROUND_BARRIER
+                         : strcmp(name, "alive") == 0 ? FRY_ROUND_ALIVE
+                                                      : FRY_ROUND_STOP,
+                         name);
+    if (round != NULL)
+        note_text(round, entry->value, entry->value_bytes, entry->version);
+}
+
+/* ---- ending a round ---- */
+
+static void ended(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                  size_t count, const char *why)
+{
+    fry_group *group = op->group;
+    fry_round *round = op->arg != NULL ? op->arg : find(group, strstr(op->key, "round/") + 6);
+
+    if (round == NULL)
+        return;
+    if (round->op == op)
+        round->op = NULL;
+    if (status == FERRY_OK && count == 1) {
+        note_text(round, op->request.value, op->request.value_bytes, entries[0].version);
+        set_own(round, true);
+    } else if (status == FERRY_E_CHANGED && count == 1) {
+        note_text(round, entries[0].value, entries[0].value_bytes, entries[0].version);
+    } else if (status == FERRY_E_NOT_FOUND) {
+        note_deleted(round, round->version_seen);
+    } else {
+        fry_group_refused(group, op, status, why);
+    }
+    fry_group_tell_later(group);
+}
+
+void fry_round_end(fry_round *round, ferry_status status, uint32_t rank, uint64_t value,
+                   const char *ranks)
+{
+    fry_group *group = round->group;
+    const size_t room_bytes = VERDICT_TEXT_BYTES(group->view_count);
+    const fry_group_verdict verdict = {.life = group->roster->life,
+                                       .number = round->number,
+                                       .passed = status == FERRY_OK     ? round->number
+                                                 : number_of(round) > 0 ? round->verdict.passed
+                                                                        : 0,
+                                       .status = status,
+                                       .rank = rank,
+                                       .has_left = status == FERRY_E_DEAD &&
+                                                   group->views[rank].told == FERRY_MEMBER_LEFT,
+                                       .set = round->first->set,
+                                       .value = value,
+                                       .ranks = ranks,
+                                       .ranks_bytes = strlen(ranks)};
+    char key[FRY_STORE_KEY_BYTES + 1];
+
+    if (round->op != NULL || !fry_group_may_ask(group))
+        return;
+    char *text = fry_alloc_raw(group->memory, room_bytes, 1);
+    if (text == NULL)
+        return;
+    const size_t bytes = fry_group_verdict_write(&verdict, text, room_bytes);
+    (void)snprintf(key, sizeof key, "%sround/%s", group->prefix, round->name);
+    round->op = fry_group_op_start(group, round->version == 0 ? FRY_STORE_CREATE : FRY_STORE_SWAP,
+                                   key, text, bytes, round->version, NULL, 0, ended, round);
+    fry_free(group->memory, text, room_bytes);
+}
+
+/* ---- what a verdict says to a caller ---- */
+
+static void say_absent(const fry_round *round, char *text, size_t text_bytes)
+{
+    fry_group *group = round->group;
+    bool *is_absent = fry_alloc(group->memory, group->view_count, 1);
+
+    (void)snprintf(text, text_bytes, "it is not known who did not come");
+    if (is_absent != NULL && fry_group_set_read(round->verdict.ranks, round->verdict.ranks_bytes,
+                                                is_absent, group->view_count))
+        fry_group_name_absentees(group, is_absent, group->view_count, text, text_bytes);
+    fry_free(group->memory, is_absent, group->view_count);
+}
+
+static fry_error *error_of(const fry_round *round)
+{
+    fry_group *group = round->group;
+    const fry_group_verdict *v = &round->verdict;
+    const char *what = round->kind == FRY_ROUND_BARRIER ? "barrier" : "the round of the living,";
+    char text[FRY_ERROR_MESSAGE_BYTES];
+
+    switch (v->status) {
+    case FERRY_E_DEADLINE:
+        say_absent(round, text, sizeof text - 128);
+        return fry_group_error(group, v->status, -1,
+                               "%s %s: deadline of rank %" PRIu32 " passed, did not come: %s", what,
+                               user_name(round), v->rank, text);
+    case FERRY_E_DEAD:
+        return fry_group_error(group, v->status, (int32_t)v->rank, "%s %s: rank %" PRIu32 " %s",
+                               what, user_name(round), v->rank,
+                               v->has_left ? "has left" : "has died");
+    case FERRY_E_CANCELLED:
+        return fry_group_error(group, v->status, (int32_t)v->rank,
+                               "%s %s: rank %" PRIu32 " cancelled it", what, user_name(round),
+                               v->rank);
+    case FERRY_E_INVALID:
+        return fry_group_error(group, v->status, (int32_t)v->rank,
+                               "%s %s: rank %" PRIu32 " names other members than others", what,
+                               user_name(round), v->rank);
+    default:
+        return NULL;
+    }
+}
+
+static bool is_in_verdict(const fry_round *round, uint32_t rank)
+{
+    const fry_group *group = round->group;
+    bool *is_in = fry_alloc(group->memory, group->view_count, 1);
+    bool is = is_in != NULL &&
+              fry_group_set_read(round->verdict.ranks, round->verdict.ranks_bytes, is_in,
+                                 group->view_count) &&
+              is_in[rank];
+
+    fry_free(group->memory, is_in, group->view_count);
+    return is;
+}
+
+/* The living, as the answer says. */
+static void finish_alive(fry_round *round)
+{
+    fry_group *group = round->group;
+    const size_t bytes = group->view_count * sizeof(uint32_t);
+    bool *is_in = fry_alloc(group->memory, group->view_count, 1);
+    uint32_t *ranks = fry_alloc(group->memory, bytes, _Alignof(uint32_t));
+    uint32_t count = 0;
+
+    if (is_in == NULL || ranks == NULL) {
+        finish(round->first, FERRY_E_NO_MEMORY, NULL, NULL, 0);
+    } else {
+        (void)fry_group_set_read(round->verdict.ranks, round->verdict.ranks_bytes, is_in,
+                                 group->view_count);
+        for (uint32_t rank = 0; rank < group->view_count; rank++) {
+            if (is_in[rank])
+                ranks[count++] = rank;
+        }
+        finish(round->first, FERRY_OK, NULL, ranks, count * sizeof *ranks);
+    }
+    fry_free(group->memory, is_in, group->view_count);
+    fry_free(group->memory, ranks, bytes);
+}
+
+/* ---- the first call's turn ---- */
+
+/* A call late for a round that ended without it. */
+static void finish_behind(fry_round *round)
+{
+    fry_group *group = round->group;
+    const uint64_t number = number_of(round);
+    const bool is_new = !round->has_called && group->incarnation > group->roster->formed;
+
+    round->has_called = true;
+    if (is_new || round->verdict.passed > round->own) {
+        round->own = number;
+        finish(round->first, FERRY_E_CHANGED,
+               fry_group_error(group, FERRY_E_CHANGED, -1,
+                               "barrier %s: others have passed it %" PRIu64
+                               " times before this member was started anew",
+                               user_name(round), number),
+               NULL, 0);
+        return;
+    }
+    round->own++;
+    finish(round->first, round->verdict.status, error_of(round), NULL, 0);
+}
+
+/* The round of the first call has ended. */
+static void resolve(fry_round *round)
+{
+    const ferry_status status = round->verdict.status;
+    bool has_passed;
+
+    switch (round->kind) {
+    case FRY_ROUND_BARRIER:
+        has_passed = round->verdict.passed == round->number;
+        if (round->verdict.passed > round->number) {
+            /* Another start has this member's place, and was there. */
+            finish_behind(round);
+            return;
+        }
+        round->own = round->number;
+        finish(round->first, has_passed ? FERRY_OK : status, has_passed ? NULL : error_of(round),
+               NULL, 0);
+        break;
+    case FRY_ROUND_ALIVE:
+        /* One that ended without this member, just before it came, is not its own. */
+        if (is_in_verdict(round, (uint32_t)round->group->rank) != (status == FERRY_OK)) {
+            round->number = number_of(round) + 1;
+            fry_meet_publish(round);
+        } else if (status == FERRY_OK) {
+            finish_alive(round);
+        } else {
+            finish(round->first, status, error_of(round), NULL, 0);
+        }
+        break;
+    case FRY_ROUND_STOP:
+        finish(round->first, FERRY_OK, NULL, NULL, 0);
+        break;
+    }
+}
+
+/* False: it has its answer. */
+static bool open_first(fry_round *round)
+{
+    const uint64_t number = number_of(round);
+
+    if (round->kind == FRY_ROUND_BARRIER) {
+        if (number > 0 && round->verdict.set != round->first->set) {
+            finish(round->first, FERRY_E_INVALID,
+                   fry_group_error(round->group, FERRY_E_INVALID, -1,
+                                   "barrier %s has met before, as other members", user_name(round)),
+                   NULL, 0);
+            return false;
+        }
+        if (round->own < number) {
+            finish_behind(round);
+            return false;
+        }
+    } else if (round->kind == FRY_ROUND_STOP && round->group->stop_step != UINT64_MAX) {
+        finish(round->first, FERRY_OK, NULL, NULL, 0);
+        return false;
+    }
+    round->has_called = true;
+    round->is_open = true;
+    round->number = number + 1;
+    round->host = UINT32_MAX;
+    return true;
+}
+
+static uint32_t host_of(const fry_round *round)
+{
+    const fry_group *group = round->group;
+
+    for (uint32_t rank = 0; rank < group->view_count; rank++) {
+        if (fry_round_is_for(round, round->first, rank))
+            return rank;
+    }
+    return (uint32_t)group->rank;
+}
+
+/* Whether it is this member's turn to act: those who live and stand before it go first. */
+static bool is_turn_to_act(fry_round *round)
+{
+    fry_group *group = round->group;
+    const int64_t now_ns = fry_group_now_ns(group);
+    int64_t aside_ns = 0;
+
+    if (round->act_ns == 0) {
+        for (uint32_t rank = 0; rank < (uint32_t)group->rank; rank++) {
+            if (fry_round_is_for(round, round->first, rank) && fry_group_rank_is_here(group, rank))
+                aside_ns += FRY_GROUP_STEP_ASIDE_NS;
+        }
+        round->act_ns =
+            now_ns +
+            (aside_ns < FRY_GROUP_STEP_ASIDE_MAX_NS ? aside_ns : FRY_GROUP_STEP_ASIDE_MAX_NS);
+    }
+    if (now_ns >= round->act_ns)
+        return true;
+    fry_timer_set(group->reactor, &round->timer, round->act_ns);
+    return false;
+}
+
+/* A member of the barrier that will not come; UINT32_MAX: none. */
+static uint32_t find_dead(const fry_round *round)
+{
+    const fry_group *group = round->group;
+
+    for (uint32_t rank = 0; round->kind == FRY_ROUND_BARRIER && rank < group->view_count; rank++) {
+        if ((group->views[rank].told == FERRY_MEMBER_DEAD ||
+             group->views[rank].told == FERRY_MEMBER_LEFT) &&
+            fry_round_is_for(round, round->first, rank))
+            return rank;
+    }
+    return UINT32_MAX;
+}
+
+void fry_round_stop_late(fry_round *round, const bool *is_absent)
+{
+    fry_group *group = round->group;
+    char text[FRY_ERROR_MESSAGE_BYTES - 128];
+
+    fry_group_name_absentees(group, is_absent, group->view_count, text, sizeof text);
+    finish(round->first, FERRY_E_DEADLINE,
+           fry_group_error(group, FERRY_E_DEADLINE, -1,
+                           "the step to stop after was not agreed upon in time, did not come: %s",
+                           text),
+           NULL, 0);
+}
+
+/* The store has not answered in time: the caller goes, its place stays. */
+static void give_up(fry_round *round)
+{
+    fry_group *group = round->group;
+    fry_round_call *call = round->first;
+    fry_group_request *request = call->request;
+    fry_error *error = fry_group_error(group, FERRY_E_DEADLINE, -1,
+                                       "%s %s: its deadline passed, and %s does not answer who "
+                                       "has come",
+                                       round->kind == FRY_ROUND_BARRIER ? "barrier" : "round",
+                                       user_name(round), fry_store_name(group->store));
+
+    if (round->kind != FRY_ROUND_BARRIER) {
+        finish(call, FERRY_E_DEADLINE, error, NULL, 0);
+        return;
+    }
+    leave_place(call, FERRY_E_DEADLINE);
+    fry_group_finish(request, FERRY_E_DEADLINE, error, NULL, 0, 0);
+}
+
+/* What is to be done about an open round. */
+static void see_to(fry_round *round)
+{
+    fry_group *group = round->group;
+    const fry_round_call *call = round->first;
+    const uint32_t host = host_of(round);
+    uint32_t dead;
+
+    if (host != round->host) {
+        round->host = host;
+        fry_meet_publish(round);
+    }
+    if (call->request == NULL) {
+        fry_round_end(round, call->status, (uint32_t)group->rank, 0, "-");
+        return;
+    }
+    if (host == (uint32_t)group->rank)
+        fry_meet_host(round);
+    if (round->op != NULL && !call->is_late)
+        return;
+    dead = find_dead(round);
+    if (dead != UINT32_MAX) {
+        if (is_turn_to_act(round))
+            fry_round_end(round, FERRY_E_DEAD, dead, 0, "-");
+    } else if (!call->is_late) {
+        round->act_ns = 0;
+    }
+    if (!call->is_late)
+        return;
+    if (fry_group_now_ns(group) >= call->deadline_ns + FRY_GROUP_SLACK_NS) {
+        give_up(round);
+        return;
+    }
+    if (dead == UINT32_MAX && is_turn_to_act(round))
+        fry_meet_late(round);
+    if (!round->timer.is_on)
+        fry_timer_set(group->reactor, &round->timer, call->deadline_ns + FRY_GROUP_SLACK_NS);
+}
+
+/* Calls behind the first whose deadline has passed don't wait for their turn. */
+static void finish_late(fry_round *round)
+{
+    for (fry_round_call *call = round->first->next; call != NULL; call = call->next) {
+        fry_group_request *request = call->request;
+
+        if (!call->is_late)
+            continue;
+        fry_error *error = fry_group_error(
+            round->group, FERRY_E_DEADLINE, -1,
+            "%s: its deadline passed behind an earlier call of this member's", user_name(round));
+        fry_group_tell_later(round->group);
+        if (round->kind != FRY_ROUND_BARRIER) {
+            finish(call, FERRY_E_DEADLINE, error, NULL, 0);
+            return;
+        }
+        leave_place(call, FERRY_E_DEADLINE);
+        fry_group_finish(request, FERRY_E_DEADLINE, error, NULL, 0, 0);
+        return; /* the caller may have changed the line; `work` comes again */
+    }
+}
+
+static void consider(fry_round *round)
+{
+    fry_group *group = round->group;
+
+    while (round->first != NULL && !fry_group_is_over(group)) {
+        if (!round->is_open && !open_first(round))
+            continue;
+        if (number_of(round) >= round->number) {
+            resolve(round);
+            continue;
+        }
+        see_to(round);
+        if (round->is_open && !fry_group_is_over(group))
+            finish_late(round);
+        return;
+    }
+}
+
+/* ---- forgetting names ---- */
+
+static void forgotten(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                      size_t count, const char *why)
+{
+    fry_round *round = find(op->group, strstr(op->key, "round/") + 6);
+
+    (void)entries, (void)count, (void)why;
+    if (round != NULL && (status == FERRY_OK || status == FERRY_E_NOT_FOUND))
+        note_deleted(round, round->version_seen);
+    fry_group_tell_later(op->group);
+}
+
+static bool is_forgettable(const fry_round *round)
+{
+    const bool is_of_life = number_of(round) > 0;
+
+    return round->kind == FRY_ROUND_BARRIER && round->is_own && round->version != 0 &&
+           round->first == NULL && (!is_of_life || round->verdict.status == FERRY_OK) &&
+           !fry_meet_is_mentioned(round->group, round->name);
+}
+
+static void forget_oldest(fry_group *group)
+{
+    fry_round *oldest = NULL, *round;
+    char key[FRY_STORE_KEY_BYTES + 1];
+
+    RB_FOREACH(round, fry_rounds, &group->rounds)
+    {
+        /* Those of earlier lives are nobody's: the first rank sees to them. */
+        if (group->rank == 0 && round->version != 0 && number_of(round) == 0)
+            set_own(round, true);
+        if (is_forgettable(round) && (oldest == NULL || round->version < oldest->version))
+            oldest = round;
+    }
+    if (oldest == NULL)
+        return;
+    set_own(oldest, false);
+    (void)snprintf(key, sizeof key, "%sround/%s", group->prefix, oldest->name);
+    (void)fry_group_op_start(group, FRY_STORE_DELETE, key, NULL, 0, oldest->version, NULL, 0,
+                             forgotten, NULL);
+}
+
+void fry_rounds_consider(fry_group *group)
+{
+    fry_round *next = NULL;
+
+    if (group->state != FRY_GROUP_JOINED)
+        return;
+    if (group->roster != NULL) {
+        fry_round *stop = find(group, "stop");
+
+        if (stop != NULL)
+            note_stop(group, stop);
+    }
+    for (fry_round *round = group->active_rounds; round != NULL; round = next) {
+        next = round->active_next;
+        consider(round);
+        if (fry_group_is_over(group))
+            return;
+    }
+    fry_meet_flush(group);
+    if (group->own_round_count > FRY_GROUP_ROUNDS_KEPT)
+        forget_oldest(group);
+}
+
+/* ---- notices ---- */
+
+void fry_rounds_notice_told(fry_group *group, const fry_store_entry *entry)
+{
+    uint64_t life;
+    uint32_t rank;
+
+    if (fry_group_notice_read(entry->value, entry->value_bytes, &life, &rank)) {
+        group->notice_life = life;
+        group->notice_rank = rank;
+    }
+}
+
+static void noticed(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                    size_t count, const char *why)
+{
+    fry_group *group = op->group;
+    fry_group_request *request = op->arg;
+    const uint64_t life = group->roster != NULL ? group->roster->life : 0;
+
+    if (request != NULL)
+        request->private_ = NULL;
+    if (status == FERRY_E_CHANGED && count == 1) {
+        fry_rounds_notice_told(group, &entries[0]);
+        if (group->notice_life != life) {
+            /* An earlier life's. */
+            fry_group_op *again = fry_group_op_start(
+                group, FRY_STORE_SWAP, op->key, op->request.value, op->request.value_bytes,
+                entries[0].version, NULL, op->request.deadline_ns, noticed, request);
+
+            if (request != NULL && again != NULL)
+                request->private_ = again;
+            if (again != NULL)
+                return;
+            status = FERRY_E_NO_MEMORY;
+        } else {
+            status = FERRY_OK; /* somebody has given it already */
+        }
+    } else if (status == FERRY_OK) {
+        group->notice_life = life;
+    }
+    fry_group_tell_later(group);
+    if (request != NULL)
+        fry_group_finish(request, status,
+                         status == FERRY_OK
+                             ? NULL
+                             : fry_group_error(group, status, -1, "giving notice to job %s: %s",
+                                               group->job,
+                                               why != NULL ? why : ferry_status_text(status)),
+                         NULL, 0, 0);
+}
+
+static void give_notice(fry_group_request *request)
+{
+    fry_group *group = request->group;
+    char key[FRY_STORE_KEY_BYTES + 1], text[128];
+    const size_t bytes = fry_group_notice_write(group->roster != NULL ? group->roster->life : 0,
+                                                (uint32_t)group->rank, text, sizeof text);
+
+    (void)snprintf(key, sizeof key, "%snotice", group->prefix);
+    request->private_ = fry_group_op_start(group, FRY_STORE_CREATE, key, text, bytes, 0, NULL,
+                                           request->deadline_ns, noticed, request);
+    if (request->private_ == NULL)
+        fry_group_finish_soon(request, FERRY_E_NO_MEMORY);
+}
+
+void fry_rounds_forget(fry_group *group)
+{
+    fry_round *round;
+
+    while ((round = RB_MIN(fry_rounds, &group->rounds)) != NULL) {
+        while (round->first != NULL) {
+            fry_round_call *call = round->first;
+
+            take_out(call);
+            call_free(call);
+        }
+        round_free(round);
+    }
+    fry_meet_forget(group);
+}

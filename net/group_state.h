@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of a group share. The map of the keys, all below "ferry/JOB/":
+ *
+ *   group/roster        who has which rank; changed by SWAP alone (group_text.h)
+ *   group/member/ID     a start of a member, ID being its own: in its lease while it lives; without
+ *                       one and "left" when it has said goodbye. Never made twice, so once gone it
+ *                       is gone for good
+ *   group/notice        somebody was told to go
+ *   group/round/NAME    how the newest round of a barrier ended ("b/..."), or of "alive", or the
+ *                       agreement on the step to stop at ("stop"); changed by SWAP alone
+ *   meet/RANK/RANK      the rounds of which the first rank is the host, that the second has come
+ *                       to; in that one's lease, one key however many rounds there are
+ *   value/KEY           the users'
+ *
+ * Every member follows group/ by one watch; who hosts a round that is open follows its meet/ too.
+ *
+ * What the watch tells is only noted. What follows from it is drawn in `work`, which a timer that
+ * is due at once runs soon, from all that is known by then: so a burst of news costs one pass, and
+ * what a pass finds does not depend on the order in which keys were told (only each key's own
+ * order is promised). Users' callbacks are called from `work`, or from an answer of the store's.
+ */
+#ifndef FRY_NET_GROUP_STATE_H
+#define FRY_NET_GROUP_STATE_H
+
+#include "net/group.h"
+#include "net/group_seal.h"
+#include "net/group_text.h"
+
+#include <bsd/sys/tree.h>
+
+#define FRY_GROUP_PRESENCES_MAX (4 * FERRY_GROUP_SIZE_MAX)
+#define FRY_GROUP_REQUESTS_MAX 65536
+#define FRY_GROUP_ROUNDS_KEPT 512 /* names of barriers in the store, by each host */
+
+/* fry_group_tell_later() after now, at most, for what waits for one message of the store's. */
+#define FRY_GROUP_SLACK_NS INT64_C(1000000000)
+#define FRY_GROUP_STEP_ASIDE_NS INT64_C(3000000)       /* for each who may act before this one */
+#define FRY_GROUP_STEP_ASIDE_MAX_NS INT64_C(200000000) /* */
+#define FRY_GROUP_LOOK_AFTER_NS INT64_C(100000000)     /* before what is missing is asked for */
+
+typedef struct fry_presence fry_presence;
+typedef struct fry_group_op fry_group_op;
+typedef struct fry_round fry_round;
+typedef struct fry_round_call fry_round_call;
+typedef struct fry_round_host fry_round_host;
+
+typedef enum fry_group_state {
+    FRY_GROUP_OPENING = 0, /* the lease is being had, the record written */
+    FRY_GROUP_WAITING,     /* registered; has no rank yet */
+    FRY_GROUP_PLACED,      /* has a rank; does not know all others yet */
+    FRY_GROUP_JOINED,
+    FRY_GROUP_LEAVING,
+    FRY_GROUP_OVER,   /* left, or the join failed */
+    FRY_GROUP_FENCED, /* */
+    FRY_GROUP_CLOSED,
+} fry_group_state;
+
+typedef enum fry_presence_state {
+    FRY_PRESENCE_HERE = 0,
+    FRY_PRESENCE_LEFT,
+    FRY_PRESENCE_GONE, /* its key is not there any more: it will not come back */
+} fry_presence_state;
+
+/* A start of a member, by its record. */
+struct fry_presence {
+    RB_ENTRY(fry_presence) entry;
+    uint64_t id;
+    uint64_t version;
+    fry_presence_state state;
+    bool is_bad;           /* the record is not one */
+    bool is_being_deleted; /* its process has ended */
+    bool is_listed;        /* was in the newest list */
+    int32_t rank;          /* it asked for */
+    uint32_t size, size_min;
+    int64_t lease_ns;
+    uint64_t news; /* counts up with each that is heard of first */
+    uint64_t pid_started, kernel;
+    char place[FRY_GROUP_PLACE_BYTES + 1];
+    fry_group_member info;
+};
+
+typedef struct fry_presences {
+    fry_presence *rbh_root;
+} fry_presences;
+
+/* What has been told of a rank. */
+typedef struct fry_group_view {
+    uint64_t id;
+    uint64_t incarnation;
+    fry_presence *presence;  /* NULL: not known */
+    ferry_member_state told; /* ABSENT: nothing of this id */
+} fry_group_view;
+
+/* A request to the store that is the group's own. */
+typedef void (*fry_group_op_fn)(fry_group_op *op, ferry_status status,
+                                const fry_store_entry *entries, size_t count, const char *why);
+struct fry_group_op {
+    fry_store_request request; /* first */
+    fry_group *group;
+    fry_group_op_fn fn;
+    void *arg;
+    fry_group_op *next, *previous;
+    size_t bytes; /* of all this */
+    char key[FRY_STORE_KEY_BYTES + 1];
+    _Alignas(uint64_t) char value[];
+};
+
+/* What rounds are for. */
+typedef enum fry_round_kind {
+    FRY_ROUND_BARRIER,
+    FRY_ROUND_ALIVE, /* the set of the living */
+    FRY_ROUND_STOP,  /* the step to stop at */
+} fry_round_kind;
+
+/* A call of this member's that waits, or nobody's any more that has yet to end its round. */
+struct fry_round_call {
+    fry_round_call *next;
+    fry_round *round;
+    fry_group_request *request; /* NULL: nobody waits */
+    ferry_status status;        /* then: what to end the round with */
+    bool is_late;               /* its deadline has passed */
+    uint64_t value;             /* the step */
+    uint64_t set;               /* hash of the members */
+    int64_t deadline_ns;
+    uint32_t member_count; /* 0: all, or all that live */
+    uint32_t members[];    /* ascending */
+};
+
+/* A barrier's name, or one of the other two. */
+struct fry_round {
+    RB_ENTRY(fry_round) entry;
+    fry_round *active_next, *active_previous; /* of those with calls */
+    fry_group *group;
+    fry_round_kind kind;
+    char name[FRY_GROUP_NAME_BYTES + 3]; /* its key's end: "b/NAME", "alive", "stop" */
+    /* What the store has. */
+    uint64_t version; /* 0: nothing */
+    uint64_t version_seen;
+    fry_group_verdict verdict; /* its ranks: `ranks` */
+    char *ranks;
+    size_t ranks_room_bytes;
+    bool is_own; /* this member wrote it, or sees to its end */
+    /* What this member has had. */
+    uint64_t own; /* rounds of the barrier that it has come to, or was told of */
+    bool has_called;
+    fry_round_call *first, *last;
+    /* The first call's. */
+    bool is_open;
+    uint64_t number; /* of the round it is for */
+    uint32_t host;
+    int64_t act_ns; /* when to act in others' stead; 0: no reason */
+    fry_timer timer;
+    fry_group_op *op; /* that ends the round, or asks who has come */
+};
+
+typedef struct fry_rounds {
+    fry_round *rbh_root;
+} fry_rounds;
+
+/* One whom arrivals are written for. */
+struct fry_round_host {
+    fry_round_host *next;
+    fry_group *group;
+    uint32_t rank;
+    bool is_due, is_failed;
+    fry_group_op *op;
+};
+
+struct fry_group {
+    fry_reactor *reactor;
+    const fry_memory *memory;
+    fry_store *store;
+    fry_group_events events;
+    void *arg;
+
+    fry_group_state state;
+    unsigned store_depth; /* in callbacks of the store's: it can't be closed there */
+    bool is_working;      /* in `work`: can't be freed there */
+    bool is_joined_told, is_fenced_told;
+    fry_timer work;
+
+    char job[FRY_GROUP_JOB_BYTES + 1];
+    char prefix[FRY_GROUP_JOB_BYTES + 16]; /* "ferry/JOB/group/" */
+    fry_group_record record;               /* what this member says of itself */
+    uint64_t place;                        /* hash; 0 none */
+    fry_group_seal seal;
+    int64_t lease_ns, deadline_ns;
+    uint64_t id;
+    uint64_t own_version; /* of its record */
+    fry_store_lease lease;
+    fry_store_watch watch;
+    bool is_leased, is_watched, is_listed, is_lost, is_registered;
+    int64_t lost_since_ns;
+    char *record_text; /* as it was written */
+    size_t record_text_bytes;
+    void (*left)(void *arg);
+    void *left_arg;
+
+    /* Members. */
+    fry_presences presences;
+    uint32_t presence_count;
+    uint64_t news;
+    fry_group_roster *roster; /* as the store has it; NULL: none */
+    uint64_t roster_version;  /* 0: there is no key */
+    int32_t rank;
+    uint64_t incarnation;
+    uint32_t view_count;
+    fry_group_view *views;
+    fry_group_op *roster_op, *list_op;
+    bool is_list_wanted;
+    uint64_t listed_roster_version; /* of the roster when the newest list began that has ended */
+    fry_timer join_timer, block_timer, look_timer, retry_timer;
+    int64_t retry_ns; /* after a refusal of the store's */
+    bool is_deadline_over;
+    uint64_t blocked_by; /* id; 0: nobody */
+    bool is_block_over, has_looked;
+    uint64_t words_news;  /* those who had left at the last change of the roster, and before */
+    ferry_status refusal; /* the store's, of the lease or the record */
+    char why[160];
+
+    /* Rounds. */
+    fry_rounds rounds; /* of all names known */
+    uint32_t round_count, own_round_count;
+    fry_round *active_rounds;
+    fry_round_host *hosts;
+    fry_timer meet_timer;
+    fry_group_op *meet_op; /* compares what all say */
+    fry_store_watch meet_watch;
+    char meet_prefix[FRY_GROUP_JOB_BYTES + 32];
+    bool is_hosting, is_meet_listed, is_meet_lost;
+    char **arrivals;      /* texts by rank, as the store has them; NULL: not hosting yet */
+    uint64_t notice_life; /* 0: no notice */
+    uint32_t notice_rank;
+    uint64_t stop_step;
+
+    fry_group_request *requests; /* all that are on */
+    uint32_t request_count;
+    fry_group_op *ops; /* all that are on */
+};
+
+/* ---- group.c ---- */
+
+/* Has `work` run soon. */
+void fry_group_tell_later(fry_group *group);
+
+bool fry_group_is_over(const fry_group *group); /* nothing is to be done any more */
+
+int64_t fry_group_now_ns(const fry_group *group);
+
+/* NULL: no memory; `fn` is not called. For other verbs than those that write, value is the caller's
+ * own: a copy that fn finds in op->value. */
+fry_group_op *fry_group_op_start(fry_group *group, fry_store_verb verb, const char *key,
+                                 const void *value, size_t value_bytes, uint64_t version,
+                                 fry_store_lease *lease, int64_t deadline_ns, fry_group_op_fn fn,
+                                 void *arg);
+/* fn is not called. */
+void fry_group_op_drop(fry_group_op *op);
+
+/* The store did not do it, and will be asked again in a second: logs why. */
+void fry_group_refused(fry_group *group, const fry_group_op *op, ferry_status status,
+                       const char *why);
+/* False: not now; `work` runs again when it may be asked. */
+bool fry_group_may_ask(fry_group *group);
+
+/* An error about `rank` (-1: none); the caller's. */
+#define fry_group_error(group, status_, rank_, ...)                                                \
+    fry_error_create((group)->memory,                                                              \
+                     &(fry_error_facts){.status = (status_), .rank_plus_1 = (rank_) + 1},          \
+                     __VA_ARGS__)
+
+/* Takes a request off and calls `done`; takes the error, which may be NULL: the status's. */
+void fry_group_finish(fry_group_request *request, ferry_status status, fry_error *error,
+                      const void *value, size_t value_bytes, uint64_t version);
+
+/* The same, soon: from anywhere. */
+void fry_group_finish_soon(fry_group_request *request, ferry_status status);
+
+/* The join ends without; takes the error. From `work`. */
+void fry_group_join_failed(fry_group *group, fry_error *error);
+
+/* This member has lost its place; takes the error. From `work`. */
+void fry_group_fence(fry_group *group, fry_error *error);
+
+/* In and out of a callback of the store's. */
+void fry_group_store_in(fry_group *group);
+void fry_group_store_out(fry_group *group);
+
+/* ---- group_members.c ---- */
+
+void fry_group_member_told(fry_store_watch *watch, fry_store_event event,
+                           const fry_store_entry *entry);
+fry_presence *fry_group_presence(const fry_group *group, uint64_t id); /* NULL: not known */
+bool fry_group_is_named(const fry_group *group, uint64_t id); /* by the roster, or by a view */
+fry_presence *fry_group_presence_first(const fry_group *group);
+fry_presence *fry_group_presence_next(const fry_group *group, fry_presence *presence);
+
+/* A roster that was read or written; version 0: there is none. */
+void fry_group_note_roster(fry_group *group, const void *text, size_t text_bytes, uint64_t version);
+
+/* Whether the one that a slot names is here, gone, or not known. */
+typedef enum fry_group_holder {
+    FRY_HOLDER_UNKNOWN,
+    FRY_HOLDER_HERE,
+    FRY_HOLDER_ENDED,
+} fry_group_holder;
+fry_group_holder fry_group_holder_of(const fry_group *group, const fry_group_slot *slot);
+
+/* Lists the members, soon, so that none of the roster's is unknown. */
+void fry_group_want_list(fry_group *group, bool now);
+
+/* Tells what has changed since it was last told. */
+void fry_group_tell_members(fry_group *group);
+
+/* Deletes a record whose member is known to have ended. */
+void fry_group_delete_presence(fry_group *group, fry_presence *presence);
+void fry_group_forget_members(fry_group *group); /* frees */
+
+/* Of the views: true if it is HERE as far as was told. */
+bool fry_group_rank_is_here(const fry_group *group, uint32_t rank);
+
+/* ---- group_join.c ---- */
+
+/* What this member can do to get its rank, or to let others in. */
+void fry_group_consider_join(fry_group *group);
+void fry_group_admit(fry_group *group);
+
+/* ---- group_absent.c ---- */
+
+/* Names ranks and when they were last seen, as far as there is room. */
+void fry_group_name_absentees(const fry_group *group, const bool *is_absent, uint32_t size,
+                              char *text, size_t text_bytes);
+/* Who has not come to join. */
+void fry_group_name_join_absentees(fry_group *group, char *text, size_t text_bytes);
+
+/* ---- group_kernel.c ---- */
+
+/* Whose processes this one is among, and since when it runs. */
+void fry_group_own_process(fry_group_record *record);
+
+typedef enum fry_process_state {
+    FRY_PROCESS_UNKNOWN, /* another host's, or this very process */
+    FRY_PROCESS_RUNS,
+    FRY_PROCESS_ENDED,
+} fry_process_state;
+fry_process_state fry_group_process_of(const fry_group *group, const fry_presence *presence);
+
+/* ---- group_rounds.c ---- */
+
+void fry_rounds_submit(fry_group_request *request); /* BARRIER, ALIVE, STEP, NOTICE */
+void fry_rounds_cancel(fry_group_request *request);
+void fry_rounds_told(fry_group *group, const char *name, const fry_store_entry *entry,
+                     bool is_deleted);
+void fry_rounds_notice_told(fry_group *group, const fry_store_entry *entry);
+void fry_rounds_consider(fry_group *group);
+void fry_rounds_forget(fry_group *group); /* frees */
+
+/* Whether a member is among those that a call is for. */
+bool fry_round_is_for(const fry_round *round, const fry_round_call *call, uint32_t rank);
+
+/* Ends the round that the first call is for, in the store. ranks: as a set, "-" none. */
+void fry_round_end(fry_round *round, ferry_status status, uint32_t rank, uint64_t value,
+                   const char *ranks);
+
+/* The first call's deadline has passed, of a round of which nobody ends for that. From an answer
+ * of the store's. */
+void fry_round_stop_late(fry_round *round, const bool *is_absent);
+
+/* ---- group_meet.c ---- */
+
+/* The first call's arrival is to be written, or written anew. */
+void fry_meet_publish(fry_round *round);
+void fry_meet_flush(fry_group *group);
+
+/* Sees to the rounds that this member hosts: ends one that all have come to. */
+void fry_meet_host(fry_round *round);
+
+/* The deadline of the first call has passed: asks who has come, and ends the round. */
+void fry_meet_late(fry_round *round);
+
+/* Some rank's arrival at a round of that name stands here (of one that this member hosts). */
+bool fry_meet_is_mentioned(const fry_group *group, const char *name);
+void fry_meet_stop(fry_group *group);
+void fry_meet_forget(fry_group *group); /* frees */
+
+/* ---- group_values.c ---- */
+
+void fry_values_submit(fry_group_request *request); /* SET, GET, TRY_GET, WATCH */
+void fry_values_cancel(fry_group_request *request);
+
+#endif

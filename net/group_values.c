@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Users' values: a key of theirs is a key of the store's. A get asks once, and only if that finds
+ * nothing follows the key, whose list at the start closes the gap between the two.
+ */
+#include "net/group_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define KEY_BYTES 128
+#define VALUE_BYTES ((size_t)64 * 1024)
+
+typedef struct value_call {
+    fry_group_request *request;
+    fry_store_watch watch;
+    bool is_asking, is_watching;
+    char key[FRY_STORE_KEY_BYTES + 1];
+} value_call;
+
+static void call_free(value_call *call)
+{
+    const fry_memory *memory = call->request->group->memory;
+
+    if (call->is_watching)
+        fry_store_watch_stop(&call->watch);
+    if (call->is_asking)
+        fry_store_cancel(&call->request->store);
+    call->request->private_ = NULL;
+    fry_free(memory, call, sizeof *call);
+}
+
+void fry_values_cancel(fry_group_request *request)
+{
+    if (request->private_ != NULL)
+        call_free(request->private_);
+}
+
+static void end(value_call *call, ferry_status status, fry_error *error,
+                const fry_store_entry *entry)
+{
+    fry_group_request *request = call->request;
+    fry_group *group = request->group;
+
+    call_free(call);
+    fry_group_store_in(group);
+    if (entry != NULL)
+        fry_group_finish(request, status, error, entry->value, entry->value_bytes, entry->version);
+    else
+        fry_group_finish(request, status, error, NULL, 0, 0);
+    fry_group_store_out(group);
+}
+
+static void deadline_over(fry_timer *timer)
+{
+    fry_group_request *request = timer->arg;
+    fry_group *group = request->group;
+
+    end(request->private_, FERRY_E_DEADLINE,
+        fry_group_error(group, FERRY_E_DEADLINE, -1, "value %s of job %s did not come in time%s",
+                        request->name, group->job,
+                        group->is_lost ? ": its store can't be reached" : ""),
+        NULL);
+}
+
+static void told(fry_store_watch *watch, fry_store_event event, const fry_store_entry *entry)
+{
+    value_call *call = watch->arg;
+
+    /* The prefix is that of longer keys too. */
+    if (event == FRY_STORE_IS_PUT && strcmp(entry->key, call->key) == 0 &&
+        entry->version > call->request->version)
+        end(call, FERRY_OK, NULL, entry);
+}
+
+static void follow(value_call *call)
+{
+    fry_group_request *request = call->request;
+    fry_group *group = request->group;
+
+    if (request->deadline_ns != 0) {
+        request->timer.fn = deadline_over;
+        fry_timer_set(group->reactor, &request->timer, request->deadline_ns);
+    }
+    call->watch = (fry_store_watch){.prefix = call->key, .fn = told, .arg = call};
+    call->is_watching = true;
+    fry_store_watch_start(group->store, &call->watch);
+}
+
+static bool is_news(const fry_group_request *request, ferry_status status,
+                    const fry_store_entry *entries, size_t count)
+{
+    return status == FERRY_OK && count == 1 &&
+           (request->verb != FRY_GROUP_WATCH || entries[0].version > request->version);
+}
+
+static void asked(fry_store_request *store, ferry_status status, const fry_store_entry *entries,
+                  size_t count, const char *why)
+{
+    value_call *call = store->arg;
+    fry_group_request *request = call->request;
+
+    call->is_asking = false;
+    if (request->verb == FRY_GROUP_SET && status == FERRY_OK && count == 1) {
+        const fry_store_entry version_only = {.version = entries[0].version};
+
+        end(call, FERRY_OK, NULL, &version_only);
+    } else if (request->verb != FRY_GROUP_SET && is_news(request, status, entries, count)) {
+        end(call, FERRY_OK, NULL, &entries[0]);
+    } else if ((status == FERRY_OK || status == FERRY_E_NOT_FOUND) &&
+               (request->verb == FRY_GROUP_GET || request->verb == FRY_GROUP_WATCH)) {
+        if (request->verb == FRY_GROUP_GET)
+            request->version = 0;
+        follow(call);
+    } else {
+        fry_group *group = request->group;
+
+        end(call, status,
+            fry_group_error(group, status, -1, "value %s of job %s: %s", request->name, group->job,
+                            why != NULL ? why : ferry_status_text(status)),
+            NULL);
+    }
+}
+
+void fry_values_submit(fry_group_request *request)
+{
+    fry_group *group = request->group;
+
+    if (!fry_group_is_name(request->name, KEY_BYTES, true) ||
+        (request->verb == FRY_GROUP_SET && request->value_bytes > VALUE_BYTES)) {
+        fry_group_finish_soon(request, FERRY_E_INVALID);
+        return;
+    }
+    value_call *call = fry_alloc(group->memory, sizeof *call, _Alignof(value_call));
+    if (call == NULL) {
+        fry_group_finish_soon(request, FERRY_E_NO_MEMORY);
+        return;
+    }
+    call->request = request;
+    request->private_ = call;
+    (void)snprintf(call->key, sizeof call->key, "ferry/%s/value/%s", group->job, request->name);
+    request->store = (fry_store_request){
+        .verb = request->verb == FRY_GROUP_SET ? FRY_STORE_PUT : FRY_STORE_GET,
+        .key = call->key,
+        .value = request->verb == FRY_GROUP_SET ? request->value : NULL,
+        .value_bytes = request->verb == FRY_GROUP_SET ? request->value_bytes : 0,
+        .deadline_ns = request->deadline_ns,
+        .done = asked,
+        .arg = call};
+    call->is_asking = true;
+    fry_store_submit(group->store, &request->store);
+}

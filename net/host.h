@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which host and which process this is, as another process can check it. The loop; may read /proc.
+ */
+#ifndef FRY_NET_HOST_H
+#define FRY_NET_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FRY_HOST_BYTES 16
+
+/*
+ * The same for processes that can share memory and watch each other, and for no others: of one boot
+ * of one kernel, one user, one net, pid, ipc and user namespace, and with one /dev/shm. Zeros: it
+ * can't be told.
+ */
+void fry_host_identify(uint8_t host[FRY_HOST_BYTES]);
+
+/* When a process was started, in the kernel's ticks since it booted; 0: it is not there, or can't
+ * be seen. */
+uint64_t fry_process_started(int64_t pid);
+
+typedef enum fry_process_result {
+    FRY_PROCESS_IS_OWN,  /* this very process: there is nothing to watch */
+    FRY_PROCESS_WATCHED, /* *fd_p: readable once it has ended */
+    FRY_PROCESS_GONE,    /* it has ended; whoever has its number now is another */
+    FRY_PROCESS_UNKNOWN, /* the system refuses: errno */
+} fry_process_result;
+
+/* Watches a process that says of itself that it has this number and was started then. */
+fry_process_result fry_process_watch(int64_t pid, uint64_t started, int *fd_p);
+
+/* Whether this kernel, and what it is run in, lets processes be watched at all. */
+bool fry_process_can_watch(void);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lines: sockets on which a hello is said. A line reads no more than the hello wants at a time, so
+ * nothing is ever left over, and whoever waits for a decision is not read. What a line gives goes
+ * to link.c, which may close it; then nothing here touches it any more.
+ */
+#include "net/link_parts.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define PIECES_AT_ONCE 32 /* that are read before others have a turn */
+
+static void line_is_due(fry_timer *timer)
+{
+    fry_link_line_timeout(timer->arg);
+}
+
+static void set_watch(fry_line *line, uint32_t events)
+{
+    if (line->watched == events)
+        return;
+    if (line->watched != 0)
+        fry_poller_remove(&line->links->reactor->poller, &line->watch);
+    line->watched = 0;
+    if (fry_poller_add(&line->links->reactor->poller, &line->watch, events) == FERRY_OK)
+        line->watched = events;
+    /* else nothing is heard of it any more, and its timer, or the lane's end, closes it */
+}
+
+static void send_out(fry_line *line)
+{
+    while (line->hello.out_bytes > 0) {
+        const ssize_t count = send(line->watch.fd, line->hello.out, line->hello.out_bytes,
+                                   MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (count >= 0) {
+            fry_hello_took(&line->hello, (size_t)count);
+        } else if (errno != EINTR) {
+            /* Later, or never: reading says why, after what the other end said at last. */
+            if (errno != EAGAIN && errno != EWOULDBLOCK)
+                fry_hello_took(&line->hello, line->hello.out_bytes);
+            return;
+        }
+    }
+}
+
+void fry_line_settle(fry_line *line)
+{
+    uint32_t events = EPOLLRDHUP;
+
+    if (line->state == FRY_LINE_CONNECTING) {
+        set_watch(line, EPOLLOUT);
+        return;
+    }
+    send_out(line);
+    if (fry_hello_wants(&line->hello) > 0)
+        events |= EPOLLIN;
+    if (line->hello.out_bytes > 0)
+        events |= EPOLLOUT;
+    set_watch(line, events);
+}
+
+/* False: it could not, and the line is gone. */
+static bool finish_connect(fry_line *line)
+{
+    int error = 0;
+    socklen_t size = sizeof(error);
+
+    if (getsockopt(line->watch.fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+        error = errno;
+    if (error != 0) {
+        fry_link_lose(line, strerror(error));
+        return false;
+    }
+    line->state = FRY_LINE_TALKING;
+    return true;
+}
+
+/* False: the line may be gone. */
+static bool read_in(fry_line *line)
+{
+    for (int i = 0; i < PIECES_AT_ONCE; i++) {
+        uint8_t bytes[FRY_HELLO_FRAME_BYTES_MAX];
+        const size_t wants = fry_hello_wants(&line->hello);
+        if (wants == 0)
+            return true;
+        const ssize_t count = recv(line->watch.fd, bytes, wants, MSG_DONTWAIT);
+        if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+            return true;
+        if (count <= 0) {
+            fry_link_lose(line, count == 0 ? "the other end closed it" : strerror(errno));
+            return false;
+        }
+        const fry_hello_event event = fry_hello_feed(&line->hello, bytes, (size_t)count);
+        if (event != FRY_HELLO_MORE && !fry_link_hear(line, event))
+            return false;
+    }
+    return true;
+}
+
+static void line_is_ready(fry_watch *watch, uint32_t events)
+{
+    fry_line *line = watch->arg;
+
+    if (line->state == FRY_LINE_CONNECTING && !finish_connect(line))
+        return;
+    if (!read_in(line))
+        return;
+    if (fry_hello_wants(&line->hello) == 0 && (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
+        fry_link_lose(line, "the other end closed it");
+        return;
+    }
+    fry_line_settle(line);
+}
+
+static fry_line *line_create(fry_links *links, int fd, const fry_link_place *other)
+{
+    const int on = 1;
+    fry_line *line = fry_alloc(links->reactor->memory, sizeof(*line), _Alignof(fry_line));
+
+    if (line == NULL) {
+        (void)close(fd);
+        errno = ENOMEM;
+        return NULL;
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    line->links = links;
+    line->number = ++links->line_count;
+    line->watch = (fry_watch){.fd = fd, .fn = line_is_ready, .arg = line};
+    line->timer = (fry_timer){.fn = line_is_due, .arg = line};
+    fry_link_place_text(other, line->address);
+    fry_timer_set(links->reactor, &line->timer,
+                  fry_reactor_now_ns(links->reactor) + FRY_LINK_HELLO_NS);
+    return line;
+}
+
+fry_line *fry_line_answer(fry_links *links, int fd, const fry_link_place *from)
+{
+    fry_line *line = line_create(links, fd, from);
+
+    if (line == NULL)
+        return NULL;
+    line->state = FRY_LINE_TALKING;
+    line->previous = links->last_stranger;
+    if (links->last_stranger != NULL)
+        links->last_stranger->next = line;
+    else
+        links->strangers = line;
+    links->last_stranger = line;
+    links->stranger_count++;
+    fry_hello_await(&line->hello, links->psk);
+    fry_line_settle(line);
+    if (line->watched == 0) {
+        fry_line_close(line);
+        return NULL;
+    }
+    return line;
+}
+
+fry_line *fry_line_call(fry_links *links, fry_link_peer *link)
+{
+    fry_link_place *place = &link->endpoint.place;
+    fry_hello_greeting greeting = {
+        .rank = links->own.rank,
+        .incarnation = links->own.incarnation,
+        .to_rank = link->rank,
+        .to_incarnation = link->incarnation,
+    };
+    const int fd = socket(place->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return NULL;
+    if (connect(fd, &place->any, fry_link_place_size(place)) != 0 && errno != EINPROGRESS) {
+        const int error = errno;
+        (void)close(fd);
+        errno = error;
+        return NULL;
+    }
+    fry_line *line = line_create(links, fd, place);
+    if (line == NULL)
+        return NULL;
+    line->state = FRY_LINE_CONNECTING;
+    line->link = link;
+    memcpy(greeting.job, links->job, sizeof(greeting.job));
+    fry_hello_call(&line->hello, links->psk, &greeting);
+    fry_line_settle(line);
+    if (line->watched == 0) {
+        const int error = errno;
+        fry_line_close(line);
+        errno = error;
+        return NULL;
+    }
+    return line;
+}
+
+static void leave_strangers(fry_line *line)
+{
+    fry_links *links = line->links;
+
+    if (line->previous != NULL)
+        line->previous->next = line->next;
+    else
+        links->strangers = line->next;
+    if (line->next != NULL)
+        line->next->previous = line->previous;
+    else
+        links->last_stranger = line->previous;
+    line->next = line->previous = NULL;
+    links->stranger_count--;
+}
+
+void fry_line_adopt(fry_line *line, fry_link_peer *link)
+{
+    leave_strangers(line);
+    line->link = link;
+    line->state = FRY_LINE_TALKING;
+    fry_timer_set(line->links->reactor, &line->timer,
+                  fry_reactor_now_ns(line->links->reactor) + FRY_LINK_HELLO_NS);
+}
+
+void fry_line_end(fry_line *line, fry_hello_reason reason)
+{
+    if (line->state != FRY_LINE_CONNECTING) {
+        fry_hello_end(&line->hello, reason);
+        send_out(line);
+    }
+    fry_line_close(line);
+}
+
+void fry_line_close(fry_line *line)
+{
+    fry_links *links = line->links;
+
+    if (line->link == NULL)
+        leave_strangers(line);
+    fry_timer_stop(links->reactor, &line->timer);
+    if (line->watched != 0)
+        fry_poller_remove(&links->reactor->poller, &line->watch);
+    (void)close(line->watch.fd);
+    fry_hello_close(&line->hello);
+    fry_free(links->reactor->memory, line, sizeof(*line));
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What net/link*.c share. link.c keeps members and their states, link_hear.c decides what is to
+ * become of a hello, link_line.c has the sockets on which one is said, link_port.c the port that
+ * others call and what is logged of who is refused, link_endpoint.c the text that says where a port
+ * is.
+ */
+#ifndef FRY_NET_LINK_PARTS_H
+#define FRY_NET_LINK_PARTS_H
+
+#include "net/hello.h"
+#include "net/link.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#define FRY_LINK_STRANGERS_MAX 128            /* who called and is not a member's lane yet */
+#define FRY_LINK_HELLO_NS INT64_C(5000000000) /* of a hello, from its first byte */
+#define FRY_LINK_NEWS_NS INT64_C(3000000000)  /* that a caller waits for the store's news of it */
+#define FRY_LINK_PLACE_BYTES 64               /* text of an address and port */
+#define FRY_LINK_REFUSALS 16
+#define FRY_LINK_DEVICE_BYTES 64
+
+typedef struct fry_line fry_line;
+
+/* An address of a port; of either family. */
+typedef union fry_link_place {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+} fry_link_place;
+
+typedef struct fry_link_endpoint {
+    fry_link_place place;
+    uint8_t host[FRY_HOST_BYTES];
+} fry_link_endpoint;
+
+typedef enum fry_link_state {
+    FRY_LINK_IDLE = 0,  /* no lane, and none is wanted */
+    FRY_LINK_WAITING,   /* one is wanted; the next call is at the timer */
+    FRY_LINK_CALLING,   /* this end's hello is under way */
+    FRY_LINK_ANSWERING, /* the other's is, which has proven itself */
+    FRY_LINK_CONNECTED, /* the lane is the engine's */
+    FRY_LINK_ENDING,    /* so it is, and the other end has ended it: told at the timer */
+    FRY_LINK_ENDED,     /* and the engine was told */
+} fry_link_state;
+
+struct fry_link_peer {
+    fry_links *links;
+    fry_link_peer *next, *previous;
+    void *arg;
+    uint32_t rank;
+    uint64_t incarnation;
+    fry_link_endpoint endpoint;
+    bool has_endpoint;
+    fry_link_state state;
+    bool is_wanted, has_died;
+    int64_t deadline_ns;  /* of the want; 0: none */
+    int64_t next_call_ns; /* WAITING */
+    int64_t backoff_ns;
+    fry_timer timer;
+    fry_line *line;       /* CALLING and on, until it is lost */
+    fry_peer_lane *lane;  /* opened; NULL again once given away */
+    fry_channel *channel; /* likewise */
+    fry_channel *live;    /* the engine's, to be described; until fry_link_end */
+    fry_channel_path path;
+    uint64_t lanes;    /* that came to be */
+    fry_watch process; /* fd -1: not watched */
+    fry_fault fault;   /* of the last call, or why the lane has ended */
+};
+
+typedef struct fry_link_refusal {
+    char address[FRY_LINK_PLACE_BYTES];
+    const char *reason;
+    int64_t logged_ns;
+    uint64_t unlogged;
+} fry_link_refusal;
+
+struct fry_links {
+    fry_reactor *reactor;
+    const fry_link_events *events;
+    const fry_lane_opener *opener;
+    fry_lane_opener own_opener; /* UCX's, if no other was given */
+    fry_ucx *ucx;               /* once the first lane was opened */
+    int64_t lease_ns;
+    size_t registration_cache_bytes;
+    char job[FRY_HELLO_JOB_BYTES + 1];
+    uint8_t psk[FRY_NOISE_KEY_BYTES];
+    bool has_own, is_leaving;
+    fry_hello_offer own;  /* of this member, but for `lanes` */
+    fry_link_place place; /* the port's */
+    fry_watch port;
+    bool is_port_watched;
+    bool has_rested;
+    int64_t rested_ns;
+    fry_timer port_timer;   /* accepts again */
+    fry_timer settle_timer; /* looks again at callers that wait */
+    fry_link_peer *peers;
+    fry_line *strangers, *last_stranger; /* oldest first */
+    size_t stranger_count;
+    uint64_t line_count;
+    fry_link_refusal refusals[FRY_LINK_REFUSALS];
+    int64_t refusals_since_ns;
+    uint32_t refusals_logged;
+};
+
+typedef enum fry_line_state {
+    FRY_LINE_CONNECTING, /* this end called */
+    FRY_LINE_TALKING,
+    FRY_LINE_WAITS, /* greeted or offered, and this member can't say yet */
+} fry_line_state;
+
+/* A socket on which a hello is said, and which stays beside the lane that came of it. */
+struct fry_line {
+    fry_links *links;
+    fry_link_peer *link;       /* NULL: a stranger's */
+    fry_line *next, *previous; /* strangers */
+    fry_line_state state;
+    uint64_t number; /* later ones have higher */
+    fry_watch watch;
+    uint32_t watched; /* events; 0: the poller does not have it */
+    fry_timer timer;
+    char address[FRY_LINK_PLACE_BYTES]; /* of the other end */
+    fry_hello hello;
+};
+
+/* ---- link_endpoint.c ---- */
+
+/* The address that a network's name means: NULL and "lo" are loopback. *why is static. */
+ferry_status fry_link_find_network(const char *network, fry_link_place *place, const char **why);
+socklen_t fry_link_place_size(const fry_link_place *place);
+void fry_link_place_text(const fry_link_place *place, char text[FRY_LINK_PLACE_BYTES]);
+void fry_link_write_endpoint(const fry_link_endpoint *endpoint, char text[FRY_ENDPOINT_BYTES]);
+bool fry_link_read_endpoint(const char *text, fry_link_endpoint *endpoint);
+
+/* ---- link_lane.c ---- */
+
+void fry_link_use_ucx(fry_links *links);
+void fry_link_close_ucx(fry_links *links);
+
+/* ---- link_port.c ---- */
+
+ferry_status fry_link_port_open(fry_links *links, fry_error **error_p);
+void fry_link_port_close(fry_links *links);
+
+/* One line for the log of somebody who gets nothing; at most so many. `detail` may be "". */
+void fry_link_refuse(fry_links *links, const char *address, const char *reason, const char *detail);
+
+/* ---- link_line.c ---- */
+
+/* Takes the socket. NULL: no memory or no room in the poller; the socket is closed. */
+fry_line *fry_line_answer(fry_links *links, int fd, const fry_link_place *from);
+
+/* Calls a member. NULL: errno. */
+fry_line *fry_line_call(fry_links *links, fry_link_peer *link);
+
+/* Sends what can be sent, and watches for what comes next. */
+void fry_line_settle(fry_line *line);
+
+/* Says why, as far as the hello has come so far, and closes. */
+void fry_line_end(fry_line *line, fry_hello_reason reason);
+void fry_line_close(fry_line *line);
+
+/* It is a member's from here, no stranger's. */
+void fry_line_adopt(fry_line *line, fry_link_peer *link);
+
+/* ---- link.c ---- */
+
+/* The one place where a link's state changes. Timers belong to states, so the old one's ends. */
+void fry_link_set_state(fry_link_peer *link, fry_link_state state);
+
+/* Until when a lane is wanted, by the link's timer. */
+void fry_link_set_deadline(fry_link_peer *link);
+
+void fry_link_set_fault(fry_link_peer *link, ferry_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Gives back what was opened for a lane that will not be. */
+void fry_link_undo_lane(fry_link_peer *link);
+
+void fry_link_drop_line(fry_link_peer *link, fry_hello_reason reason);
+
+/* The fault is set. is_final: calling again would be of no use. The link may be gone after it. */
+void fry_link_call_failed(fry_link_peer *link, fry_hello_reason reason, bool is_final);
+
+/* Whether the process is as it says, and is watched from here on, as far as it can be. */
+bool fry_link_watch_process(fry_link_peer *link, const fry_hello *hello);
+
+/* ---- link_hear.c ---- */
+
+/* A member's lane to itself: one channel, both of whose ends are here. The link may be gone. */
+void fry_link_connect_self(fry_link_peer *link);
+
+/* A timer's: those who wait, oldest first, for something has changed. */
+void fry_link_settle_strangers(fry_timer *timer);
+
+/* Something came of what was read. False: the line may be closed and freed. */
+bool fry_link_hear(fry_line *line, fry_hello_event event);
+
+/* The socket is of no use any more; `why` in a few words. The line is closed and freed. */
+void fry_link_lose(fry_line *line, const char *why);
+
+/* Its time is over; likewise. */
+void fry_link_line_timeout(fry_line *line);
+
+#endif

@@ -1,0 +1,631 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys. A file of keys/ is written whole in temporary/ and then renamed or linked, so readers take
+ * no lock and never see half of one, whenever its writer is killed.
+ *
+ * Writers of one key take turns by a lock on one byte of `state`, of 64 by the key's hash: a writer
+ * that is stopped while it holds one, which nobody can take from it, holds up few keys. The kernel
+ * frees the locks of the dead. They are open file description locks: several stores of a process
+ * are as apart as processes are. Under its lock each group of keys has a counter that is moved on
+ * before a version of it can be seen, so no version is ever given twice.
+ *
+ * Nothing is flushed to the disk. All members run on this machine and read each other's files
+ * through its memory: the death of any process loses nothing. What a power cut loses is a meeting
+ * place of members that it killed, too. What it leaves torn is told from what is whole by its
+ * checksum, and taken away by the first who opens the folder after the boot. A flush would cost a
+ * join milliseconds for each key, one after the other.
+ */
+#include "net/store_disk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LEFTOVER_AGE_S 60
+
+static const char key_magic[8] = "ferrykey";
+
+typedef struct key_header {
+    char magic[8];
+    uint32_t format, key_bytes;
+    uint64_t value_bytes, version, lease;
+    uint64_t body_hash; /* of key and value */
+    uint64_t hash;      /* of what stands before */
+} key_header;
+
+_Static_assert(sizeof(key_header) == 56, "files have no padding");
+
+uint64_t fry_disk_hash(const void *bytes, size_t count)
+{
+    static const unsigned char key[crypto_shorthash_KEYBYTES] = "ferry's store v1";
+    uint64_t hash;
+
+    _Static_assert(crypto_shorthash_BYTES == sizeof hash, "SipHash-2-4");
+    (void)crypto_shorthash((unsigned char *)&hash, bytes, count, key);
+    return hash;
+}
+
+/* Keeps what errno says as the reason; the status that it comes to. */
+ferry_status fry_disk_failed(fry_disk *disk, const char *what)
+{
+    char text[64];
+    const int code = errno;
+
+    (void)snprintf(disk->why, sizeof disk->why, "%s: %s", what,
+                   strerror_r(code, text, sizeof text));
+    return code == ENOMEM ? FERRY_E_NO_MEMORY : FERRY_E_STORE;
+}
+
+ferry_status fry_disk_refused(fry_disk *disk, ferry_status status, const char *why)
+{
+    (void)snprintf(disk->why, sizeof disk->why, "%s", why);
+    return status;
+}
+
+ferry_status fry_disk_gone(fry_disk *disk)
+{
+    return fry_disk_refused(disk, FERRY_E_STORE, "the store's folder was removed");
+}
+
+/* --- Names --- */
+
+void fry_disk_name_of_key(const char *key, char to[FRY_STORE_KEY_BYTES + 1])
+{
+    size_t i = 0;
+
+    for (; key[i] != '\0' && i < FRY_STORE_KEY_BYTES; i++)
+        to[i] = key[i] == '/' ? '+' : key[i];
+    to[i] = '\0';
+}
+
+bool fry_disk_key_of_name(const char *name, char to[FRY_STORE_KEY_BYTES + 1])
+{
+    size_t i = 0;
+
+    for (; name[i] != '\0'; i++) {
+        if (i >= FRY_STORE_KEY_BYTES || name[i] == '/')
+            return false;
+        to[i] = name[i] == '+' ? '/' : name[i];
+    }
+    to[i] = '\0';
+    return fry_store_is_key(to);
+}
+
+ferry_status fry_disk_names(fry_disk *disk, int folder_fd, fry_disk_name_fn fn, void *arg)
+{
+    const int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = fd >= 0 ? fdopendir(fd) : NULL;
+    char key[FRY_DISK_NAME_BYTES];
+    bool goes_on = true;
+
+    if (folder == NULL) {
+        const ferry_status status = fry_disk_failed(disk, "cannot read the store's folder");
+
+        if (fd >= 0)
+            (void)close(fd);
+        return status;
+    }
+    errno = 0;
+    for (const struct dirent *entry; goes_on && (entry = readdir(folder)) != NULL;) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (folder_fd != disk->keys_fd)
+            goes_on = fn(arg, entry->d_name);
+        else if (fry_disk_key_of_name(entry->d_name, key))
+            goes_on = fn(arg, key);
+        errno = 0;
+    }
+    const ferry_status status =
+        errno != 0 ? fry_disk_failed(disk, "cannot read the store's folder") : FERRY_OK;
+    (void)closedir(folder);
+    return status;
+}
+
+/* --- Locks --- */
+
+ferry_status fry_disk_lock_byte(fry_disk *disk, int fd, int64_t at)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
+
+    while (fcntl(fd, F_OFD_SETLK, &lock) != 0) {
+        if (errno == EAGAIN || errno == EACCES)
+            return FERRY_E_BUSY;
+        if (errno != EINTR)
+            return fry_disk_failed(disk, "cannot lock the store");
+    }
+    return FERRY_OK;
+}
+
+void fry_disk_unlock_byte(int fd, int64_t at)
+{
+    struct flock lock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
+
+    (void)fcntl(fd, F_OFD_SETLK, &lock);
+}
+
+bool fry_disk_is_whole(const fry_disk *disk)
+{
+    const int fds[] = {disk->state_fd, disk->keys_fd, disk->leases_fd};
+    struct stat about;
+
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
+        if (fstat(fds[i], &about) != 0 || about.st_nlink == 0)
+            return false;
+    }
+    return true;
+}
+
+static int64_t group_of(const char *key)
+{
+    return (int64_t)(fry_disk_hash(key, strlen(key)) % FRY_DISK_GROUPS);
+}
+
+static ferry_status lock_group(fry_disk *disk, int64_t group)
+{
+    const ferry_status status = fry_disk_lock_byte(disk, disk->state_fd, group);
+
+    if (status != FERRY_OK || fry_disk_is_whole(disk))
+        return status;
+    fry_disk_unlock_byte(disk->state_fd, group);
+    return fry_disk_gone(disk);
+}
+
+/* The next version of a group that is locked, after `than`. */
+static ferry_status next_version(fry_disk *disk, int64_t group, uint64_t than, uint64_t *version_p)
+{
+    const off_t at = (off_t)(offsetof(fry_disk_state, versions) + (size_t)group * sizeof(uint64_t));
+    uint64_t version;
+
+    if (pread(disk->state_fd, &version, sizeof version, at) != sizeof version)
+        return fry_disk_failed(disk, "cannot read the store's state");
+    version = (version > than ? version : than) + 1;
+    if (pwrite(disk->state_fd, &version, sizeof version, at) != sizeof version)
+        return fry_disk_failed(disk, "cannot write the store's state");
+    *version_p = version;
+    return FERRY_OK;
+}
+
+/* --- Reading --- */
+
+static ferry_status make_room(fry_disk *disk, size_t bytes)
+{
+    if (disk->buffer_bytes >= bytes)
+        return FERRY_OK;
+    char *buffer = fry_alloc_raw(disk->memory, bytes, 16);
+    if (buffer == NULL)
+        return fry_disk_refused(disk, FERRY_E_NO_MEMORY, "no memory for a value");
+    fry_free(disk->memory, disk->buffer, disk->buffer_bytes);
+    disk->buffer = buffer;
+    disk->buffer_bytes = bytes;
+    return FERRY_OK;
+}
+
+/* A file that is no key's, and was never: not touched, not told of in lists. */
+static ferry_status foreign(fry_disk *disk, const char *name)
+{
+    (void)snprintf(disk->why, sizeof disk->why, "keys/%.100s is not a file of the store's", name);
+    return FERRY_E_UNSUPPORTED;
+}
+
+/* Not following links, not waiting for whoever should open a fifo's other end. */
+static int open_to_read(int folder_fd, const char *name)
+{
+    return openat(folder_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+static bool is_sound(const key_header *header, const char *name, size_t file_bytes)
+{
+    return memcmp(header->magic, key_magic, sizeof key_magic) == 0 &&
+           header->format == FRY_DISK_FORMAT &&
+           header->hash == fry_disk_hash(header, offsetof(key_header, hash)) &&
+           header->key_bytes == strlen(name) && header->value_bytes <= FRY_STORE_VALUE_BYTES &&
+           sizeof *header + header->key_bytes + header->value_bytes == file_bytes;
+}
+
+static ferry_status read_whole(fry_disk *disk, int fd, size_t bytes)
+{
+    size_t done = 0;
+
+    while (done < bytes) {
+        const ssize_t got = pread(fd, disk->buffer + done, bytes - done, (off_t)done);
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fry_disk_failed(disk, "cannot read a key");
+        if (got == 0)
+            break;
+        done += (size_t)got;
+    }
+    memset(disk->buffer + done, 0, bytes - done + 1);
+    return FERRY_OK;
+}
+
+static ferry_status read_open(fry_disk *disk, int fd, const char *key, const char *name,
+                              fry_disk_key *to)
+{
+    struct stat about;
+    key_header header;
+
+    if (fstat(fd, &about) != 0)
+        return fry_disk_failed(disk, "cannot read a key");
+    if (!S_ISREG(about.st_mode) || about.st_size < (off_t)sizeof header ||
+        about.st_size > (off_t)(sizeof header + FRY_STORE_KEY_BYTES + FRY_STORE_VALUE_BYTES))
+        return foreign(disk, name);
+    const size_t bytes = (size_t)about.st_size;
+    ferry_status status = make_room(disk, bytes + 1);
+    if (status == FERRY_OK)
+        status = read_whole(disk, fd, bytes);
+    if (status != FERRY_OK)
+        return status;
+    memcpy(&header, disk->buffer, sizeof header);
+    if (!is_sound(&header, name, bytes) ||
+        memcmp(disk->buffer + sizeof header, key, header.key_bytes) != 0 ||
+        header.body_hash != fry_disk_hash(disk->buffer + sizeof header, bytes - sizeof header))
+        return foreign(disk, name);
+    *to = (fry_disk_key){
+        .entry = {.key = key,
+                  .value = disk->buffer + sizeof header + header.key_bytes,
+                  .value_bytes = header.value_bytes,
+                  .version = header.version},
+        .lease = header.lease,
+    };
+    return FERRY_OK;
+}
+
+/* FERRY_E_UNSUPPORTED: what has the name is not the store's. */
+static ferry_status read_key(fry_disk *disk, const char *key, fry_disk_key *to)
+{
+    char name[FRY_DISK_NAME_BYTES];
+
+    fry_disk_name_of_key(key, name);
+    const int fd = open_to_read(disk->keys_fd, name);
+    if (fd < 0 && errno == ENOENT)
+        return FERRY_E_NOT_FOUND;
+    if (fd < 0 && (errno == ELOOP || errno == ENXIO)) /* a link; a socket or a device */
+        return foreign(disk, name);
+    if (fd < 0)
+        return fry_disk_failed(disk, "cannot open a key");
+    const ferry_status status = read_open(disk, fd, key, name, to);
+    (void)close(fd);
+    return status;
+}
+
+ferry_status fry_disk_read(fry_disk *disk, const char *key, fry_disk_key *to)
+{
+    const ferry_status status = read_key(disk, key, to);
+
+    /* Nothing in a folder that was removed is not the same as nothing. */
+    if (status == FERRY_E_NOT_FOUND && !fry_disk_is_whole(disk))
+        return fry_disk_gone(disk);
+    return status;
+}
+
+/* --- Writing --- */
+
+ferry_status fry_disk_write_all(fry_disk *disk, int fd, const void *bytes, size_t count, size_t at)
+{
+    for (size_t done = 0; done < count;) {
+        const ssize_t put =
+            pwrite(fd, (const char *)bytes + done, count - done, (off_t)(at + done));
+
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0) {
+            errno = put == 0 ? ENOSPC : errno;
+            return fry_disk_failed(disk, "cannot write to the store");
+        }
+        done += (size_t)put;
+    }
+    return FERRY_OK;
+}
+
+ferry_status fry_disk_make_temporary(fry_disk *disk, char name[FRY_DISK_NAME_BYTES], int *fd_p)
+{
+    (void)snprintf(name, FRY_DISK_NAME_BYTES, "%016llx-%llu", (unsigned long long)disk->nonce,
+                   (unsigned long long)++disk->written);
+    const int fd = openat(disk->temporary_fd, name,
+                          O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, disk->file_mode);
+    if (fd < 0)
+        return fry_disk_is_whole(disk) ? fry_disk_failed(disk, "cannot write to the store")
+                                       : fry_disk_gone(disk);
+    (void)fchmod(fd, disk->file_mode); /* whatever the umask says */
+    (void)fry_disk_lock_byte(disk, fd, 0);
+    *fd_p = fd;
+    return FERRY_OK;
+}
+
+static void hash_header(key_header *header)
+{
+    header->hash = fry_disk_hash(header, offsetof(key_header, hash));
+}
+
+/* Writes all but the version, before any lock is taken. */
+static ferry_status write_body(fry_disk *disk, int fd, const fry_disk_change *change,
+                               key_header *header)
+{
+    const size_t key_bytes = strlen(change->key);
+    const size_t bytes = sizeof *header + key_bytes + change->value_bytes;
+    ferry_status status = make_room(disk, bytes + 1);
+
+    if (status != FERRY_OK)
+        return status;
+    char *body = disk->buffer + sizeof *header;
+    memcpy(body, change->key, key_bytes);
+    if (change->value_bytes > 0)
+        memcpy(body + key_bytes, change->value, change->value_bytes);
+    *header = (key_header){
+        .format = FRY_DISK_FORMAT,
+        .key_bytes = (uint32_t)key_bytes,
+        .value_bytes = change->value_bytes,
+        .lease = change->lease,
+        .body_hash = fry_disk_hash(body, key_bytes + change->value_bytes),
+    };
+    memcpy(header->magic, key_magic, sizeof key_magic);
+    memcpy(disk->buffer, header, sizeof *header);
+    return fry_disk_write_all(disk, fd, disk->buffer, bytes, 0);
+}
+
+/* What is there, as far as verbs go: FERRY_E_NOT_FOUND also for a key whose lease is over. */
+static ferry_status read_live(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
+{
+    const ferry_status status = read_key(disk, change->key, to);
+
+    if (status == FERRY_E_UNSUPPORTED)
+        return FERRY_E_STORE;
+    if (status == FERRY_OK && to->lease != 0 && change->is_over(change->arg, to->lease))
+        return FERRY_E_NOT_FOUND;
+    return status;
+}
+
+/* Whether the verb finds what it wants; FERRY_OK: it may go on. */
+static ferry_status check(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
+{
+    *to = (fry_disk_key){.lease = 0};
+    const ferry_status status = read_live(disk, change, to);
+    const bool is_there = status == FERRY_OK;
+
+    if (!is_there && status != FERRY_E_NOT_FOUND)
+        return status;
+    switch (change->verb) {
+    case FRY_STORE_CREATE:
+        return is_there ? FERRY_E_CHANGED : FERRY_OK;
+    case FRY_STORE_SWAP:
+    case FRY_STORE_DELETE:
+        if (!is_there)
+            return FERRY_E_NOT_FOUND;
+        return change->version != 0 && to->entry.version != change->version ? FERRY_E_CHANGED
+                                                                            : FERRY_OK;
+    default:
+        return FERRY_OK;
+    }
+}
+
+static bool holds_lease(const fry_disk_change *change)
+{
+    struct stat about;
+
+    return change->lease == 0 || (change->lease_left_ns > 0 &&
+                                  fstat(change->lease_fd, &about) == 0 && about.st_nlink > 0);
+}
+
+/*
+ * Makes a whole temporary file the key's. A creation is a link: it fails where there is something,
+ * even if locks should not work. What may be there is a key whose lease is over.
+ */
+static ferry_status publish(fry_disk *disk, const fry_disk_change *change, const char *temporary,
+                            uint64_t over)
+{
+    char name[FRY_DISK_NAME_BYTES];
+
+    fry_disk_name_of_key(change->key, name);
+    if (change->verb != FRY_STORE_CREATE) {
+        if (renameat(disk->temporary_fd, temporary, disk->keys_fd, name) != 0)
+            return fry_disk_failed(disk, "cannot rename into the store");
+        return FERRY_OK;
+    }
+    if (over != 0)
+        (void)unlinkat(disk->keys_fd, name, 0);
+    if (linkat(disk->temporary_fd, temporary, disk->keys_fd, name, 0) != 0)
+        return fry_disk_failed(disk, "cannot link into the store");
+    return FERRY_OK;
+}
+
+/* With the group locked. */
+static ferry_status set_key(fry_disk *disk, const fry_disk_change *change, int64_t group, int fd,
+                            const char *temporary, key_header *header, fry_disk_key *to)
+{
+    ferry_status status = check(disk, change, to);
+
+    if (status != FERRY_OK)
+        return status;
+    if (!holds_lease(change))
+        return fry_disk_refused(disk, FERRY_E_STORE, "the lease has ended");
+    status = next_version(disk, group, to->entry.version, &header->version);
+    if (status != FERRY_OK)
+        return status;
+    hash_header(header);
+    status = fry_disk_write_all(disk, fd, header, sizeof *header, 0);
+    if (status == FERRY_OK)
+        status = publish(disk, change, temporary, to->lease);
+    *to = (fry_disk_key){.entry = {.key = change->key, .version = header->version},
+                         .lease = change->lease};
+    return status;
+}
+
+static ferry_status write_key(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
+{
+    const int64_t group = group_of(change->key);
+    char temporary[FRY_DISK_NAME_BYTES];
+    key_header header;
+    int fd = -1;
+
+    ferry_status status = fry_disk_make_temporary(disk, temporary, &fd);
+    if (status != FERRY_OK)
+        return status;
+    status = write_body(disk, fd, change, &header);
+    if (status == FERRY_OK)
+        status = lock_group(disk, group);
+    if (status == FERRY_OK) {
+        status = set_key(disk, change, group, fd, temporary, &header, to);
+        fry_disk_unlock_byte(disk->state_fd, group);
+    }
+    if (status != FERRY_OK || change->verb == FRY_STORE_CREATE)
+        (void)unlinkat(disk->temporary_fd, temporary, 0);
+    (void)close(fd);
+    return status;
+}
+
+static ferry_status delete_key(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
+{
+    const int64_t group = group_of(change->key);
+    char name[FRY_DISK_NAME_BYTES];
+    ferry_status status = lock_group(disk, group);
+
+    if (status != FERRY_OK)
+        return status;
+    status = check(disk, change, to);
+    fry_disk_name_of_key(change->key, name);
+    if (status == FERRY_OK && unlinkat(disk->keys_fd, name, 0) != 0)
+        status = fry_disk_failed(disk, "cannot delete a key");
+    fry_disk_unlock_byte(disk->state_fd, group);
+    return status;
+}
+
+ferry_status fry_disk_change_key(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
+{
+    /* What can be said without writing is: of many that create one key most only read. */
+    const ferry_status status = check(disk, change, to);
+
+    if (status != FERRY_OK)
+        return status == FERRY_E_NOT_FOUND && !fry_disk_is_whole(disk) ? fry_disk_gone(disk)
+                                                                       : status;
+    return change->verb == FRY_STORE_DELETE ? delete_key(disk, change, to)
+                                            : write_key(disk, change, to);
+}
+
+/* --- Tidying --- */
+
+/* The lease that a file is of; false: it is none of the store's. */
+static bool read_header(const fry_disk *disk, const char *name, uint64_t *lease_p, bool *is_torn_p)
+{
+    key_header header;
+    struct stat about;
+    bool is_key = false;
+    const int fd = open_to_read(disk->keys_fd, name);
+
+    *is_torn_p = false;
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode)) {
+        is_key = pread(fd, &header, sizeof header, 0) == sizeof header &&
+                 is_sound(&header, name, (size_t)about.st_size);
+        *is_torn_p = !is_key;
+    }
+    (void)close(fd);
+    *lease_p = is_key ? header.lease : 0;
+    return is_key;
+}
+
+void fry_disk_sweep(fry_disk *disk, const char *key, uint64_t lease)
+{
+    const int64_t group = group_of(key);
+    char name[FRY_DISK_NAME_BYTES];
+    uint64_t found;
+    bool is_torn;
+
+    fry_disk_name_of_key(key, name);
+    if (!read_header(disk, name, &found, &is_torn) || found != lease)
+        return;
+    if (lock_group(disk, group) != FERRY_OK)
+        return;
+    if (read_header(disk, name, &found, &is_torn) && found == lease)
+        (void)unlinkat(disk->keys_fd, name, 0);
+    fry_disk_unlock_byte(disk->state_fd, group);
+}
+
+typedef struct sweep {
+    fry_disk *disk;
+    uint64_t lease;
+} sweep;
+
+static bool sweep_one(void *arg, const char *key)
+{
+    const sweep *self = arg;
+    char name[FRY_DISK_NAME_BYTES];
+    uint64_t found;
+    bool is_torn;
+
+    fry_disk_name_of_key(key, name);
+    if (!read_header(self->disk, name, &found, &is_torn) || found == 0)
+        return true;
+    if (self->lease != 0 ? found == self->lease : !fry_disk_lease_exists(self->disk, found))
+        fry_disk_sweep(self->disk, key, found);
+    return true;
+}
+
+void fry_disk_sweep_all(fry_disk *disk, uint64_t lease)
+{
+    sweep self = {disk, lease};
+
+    (void)fry_disk_names(disk, disk->keys_fd, sweep_one, &self);
+}
+
+static bool tidy_temporary(void *arg, const char *name)
+{
+    fry_disk *disk = arg;
+    struct stat about;
+    struct timespec now;
+    const int fd =
+        openat(disk->temporary_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+    if (fd < 0)
+        return true;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    /* A young one may be made just now, and not be locked yet. */
+    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
+        (about.st_mtime + LEFTOVER_AGE_S < now.tv_sec || about.st_mtime > now.tv_sec + 1) &&
+        fry_disk_lock_byte(disk, fd, 0) == FERRY_OK)
+        (void)unlinkat(disk->temporary_fd, name, 0);
+    (void)close(fd);
+    return true;
+}
+
+void fry_disk_tidy(fry_disk *disk)
+{
+    (void)fry_disk_names(disk, disk->temporary_fd, tidy_temporary, disk);
+    fry_disk_sweep_all(disk, 0);
+}
+
+/* What a power cut makes of a file that was not on the disk yet: nothing, or zeros. */
+static bool remove_torn(void *arg, const char *key)
+{
+    static const char zeros[sizeof key_magic];
+    fry_disk *disk = arg;
+    fry_disk_key read;
+    char name[FRY_DISK_NAME_BYTES], magic[sizeof key_magic] = "";
+    struct stat about;
+
+    if (fry_disk_read(disk, key, &read) != FERRY_E_UNSUPPORTED)
+        return true;
+    fry_disk_name_of_key(key, name);
+    const int fd = open_to_read(disk->keys_fd, name);
+    if (fd < 0)
+        return true;
+    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
+        pread(fd, magic, sizeof magic, 0) >= 0 &&
+        (memcmp(magic, zeros, sizeof magic) == 0 || memcmp(magic, key_magic, sizeof magic) == 0))
+        (void)unlinkat(disk->keys_fd, name, 0);
+    (void)close(fd);
+    return true;
+}
+
+void fry_disk_remove_torn(fry_disk *disk)
+{
+    (void)fry_disk_names(disk, disk->keys_fd, remove_torn, disk);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tokens. With a user the first call waits until one has been had by user and password; etcd
+ * forgets tokens (after five minutes of rest, and when it starts anew), which the next call is
+ * refused for: then that one and all that come wait for a new one. A token is of no account to any
+ * other call.
+ */
+#include "net/store_etcd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void fail_waiting(fry_etcd *etcd, const fry_etcd_call *login)
+{
+    fry_etcd_call *call;
+
+    while ((call = TAILQ_FIRST(&etcd->waiting)) != NULL)
+        fry_etcd_call_fail(call, login->outcome, login->code, login->text);
+}
+
+static void run_waiting(fry_etcd *etcd)
+{
+    fry_etcd_call *call;
+
+    while ((call = TAILQ_FIRST(&etcd->waiting)) != NULL)
+        fry_etcd_call_run(call);
+}
+
+static void take_token(fry_etcd *etcd, fry_etcd_call *login)
+{
+    if (fry_etcd_read_token(login->answer, login->answer_bytes, etcd->token) != FRY_ETCD_READ) {
+        fry_etcd_call_was_garbled(login);
+        etcd->login = FRY_ETCD_LOGIN_WANTED;
+        fail_waiting(etcd, login);
+        return;
+    }
+    etcd->login = FRY_ETCD_LOGIN_DONE;
+    etcd->token_serial++;
+    run_waiting(etcd);
+}
+
+static void login_is_over(fry_etcd_call *login)
+{
+    fry_etcd *etcd = login->arg;
+
+    switch (login->outcome) {
+    case FRY_ETCD_ANSWERED:
+        take_token(etcd, login);
+        break;
+    case FRY_ETCD_REFUSED:
+        if (strstr(login->text, "authentication is not enabled") != NULL) {
+            fry_log_line(etcd->reactor->log, FERRY_LOG_WARNING,
+                         "store: etcd asks nobody for a password; user and password are not used");
+            etcd->login = FRY_ETCD_LOGIN_NONE;
+            run_waiting(etcd);
+            break;
+        }
+        fry_log_line(etcd->reactor->log, FERRY_LOG_ERROR, "store: etcd refuses user '%.64s': %s",
+                     etcd->user, login->text);
+        etcd->login = FRY_ETCD_LOGIN_WANTED;
+        fail_waiting(etcd, login);
+        break;
+    case FRY_ETCD_UNKNOWN: /* of a login that is nothing */
+        login->outcome = FRY_ETCD_UNSENT;
+        /* fall through */
+    case FRY_ETCD_UNSENT:
+    case FRY_ETCD_STRANGE:
+        etcd->login = FRY_ETCD_LOGIN_WANTED;
+        fail_waiting(etcd, login);
+        break;
+    }
+    fry_etcd_call_release(login);
+}
+
+bool fry_etcd_login_allows(fry_etcd *etcd)
+{
+    if (etcd->login == FRY_ETCD_LOGIN_WANTED) {
+        etcd->login = FRY_ETCD_LOGIN_ASKED;
+        etcd->login_call.fn = login_is_over;
+        etcd->login_call.arg = etcd;
+        etcd->login_call.path = "/v3/auth/authenticate";
+        etcd->login_call.is_login = true;
+        etcd->login_call.answer_max = FRY_ETCD_ANSWER_BYTES;
+        fry_etcd_call_start(etcd, &etcd->login_call,
+                            fry_etcd_write_login(etcd->user, etcd->password));
+    }
+    return etcd->login == FRY_ETCD_LOGIN_NONE || etcd->login == FRY_ETCD_LOGIN_DONE;
+}
+
+/* etcd 3.4 says of a token of before a change to users "revision of auth store is old". */
+bool fry_etcd_login_again(fry_etcd_call *call)
+{
+    fry_etcd *etcd = call->etcd;
+
+    if (etcd->user == NULL || call->is_login)
+        return false;
+    if (call->code != FRY_ETCD_CODE_UNAUTHENTICATED &&
+        strstr(call->text, "invalid auth token") == NULL &&
+        strstr(call->text, "auth store is old") == NULL &&
+        strstr(call->text, "user name is empty") == NULL)
+        return false;
+    /* Another call's refusal may have had a new one asked for already. */
+    if (call->token_serial == etcd->token_serial && etcd->login != FRY_ETCD_LOGIN_ASKED)
+        etcd->login = FRY_ETCD_LOGIN_WANTED;
+    return true;
+}

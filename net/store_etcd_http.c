@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls by libcurl's multi interface on the reactor. libcurl must not be called from within its own
+ * callbacks, so those only note things, and owners are told from `ready` after it has returned.
+ *
+ * libcurl repeats a request by itself where a connection that it had kept turns out to be closed.
+ * That is right only as long as nothing of the body has been sent: so bodies are read through a
+ * function, and it gets none that winds back. Then what it can't know to be harmless is an error,
+ * and whoever asked decides.
+ */
+#include "net/store_etcd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define NS_PER_MS INT64_C(1000000)
+#define CONNECT_MS 1500L
+#define HEAD_BYTES_MAX ((size_t)64 * 1024)
+#define FIRST_ROOM ((size_t)1024)
+#define HTTP_OK 200
+#define HTTP_UNAUTHORIZED 401
+#define HTTP_SERVER 500
+
+typedef struct fry_etcd_socket {
+    fry_watch watch;
+    fry_etcd *etcd;
+    TAILQ_ENTRY(fry_etcd_socket) entry;
+} fry_etcd_socket;
+
+/* ---- telling owners ---- */
+
+static void make_ready(fry_etcd_call *call)
+{
+    if (call->is_ready)
+        return;
+    call->is_ready = true;
+    TAILQ_INSERT_TAIL(&call->etcd->ready, call, entry);
+}
+
+static void leave_list(fry_etcd_call *call)
+{
+    fry_etcd *etcd = call->etcd;
+
+    if (call->is_ready)
+        TAILQ_REMOVE(&etcd->ready, call, entry);
+    else if (call->state == FRY_ETCD_CALL_WAITS)
+        TAILQ_REMOVE(&etcd->waiting, call, entry);
+    call->is_ready = false;
+}
+
+static void tell_ready(fry_etcd *etcd)
+{
+    fry_etcd_call *call;
+
+    while ((call = TAILQ_FIRST(&etcd->ready)) != NULL) {
+        leave_list(call);
+        call->fn(call);
+    }
+}
+
+static void ready_is_due(fry_timer *timer)
+{
+    tell_ready(timer->arg);
+}
+
+static void tell_soon(fry_etcd *etcd)
+{
+    fry_store_timer_soon(&etcd->base, &etcd->ready_timer);
+}
+
+/* ---- the end of a call ---- */
+
+static void give_back(fry_etcd_call *call)
+{
+    if (call->easy != NULL) {
+        if (call->state == FRY_ETCD_CALL_RUNS)
+            (void)fry_curl.curl_multi_remove_handle(call->etcd->multi, call->easy);
+        fry_curl.curl_easy_cleanup(call->easy);
+    }
+    call->easy = NULL;
+    fry_curl.curl_slist_free_all(call->headers);
+    call->headers = NULL;
+    if (call->body != NULL)
+        explicit_bzero(call->body, call->body_bytes); /* it may have been a password */
+    free(call->body);
+    call->body = NULL;
+}
+
+/* Owns a call's state: what it held goes when it neither runs nor waits any more. */
+static void set_state(fry_etcd_call *call, fry_etcd_call_state state)
+{
+    if (state == FRY_ETCD_CALL_OFF || state == FRY_ETCD_CALL_IS_OVER)
+        give_back(call);
+    call->state = state;
+}
+
+void fry_etcd_call_release(fry_etcd_call *call)
+{
+    fry_free(call->etcd->memory, call->answer, call->answer_room);
+    call->answer = NULL;
+    call->answer_bytes = call->answer_room = call->taken_bytes = call->scanned_bytes = 0;
+}
+
+void fry_etcd_call_cancel(fry_etcd_call *call)
+{
+    if (call->state == FRY_ETCD_CALL_OFF)
+        return;
+    leave_list(call);
+    set_state(call, FRY_ETCD_CALL_OFF);
+    fry_etcd_call_release(call);
+}
+
+void fry_etcd_call_fail(fry_etcd_call *call, fry_etcd_outcome outcome, int code, const char *text)
+{
+    leave_list(call);
+    set_state(call, FRY_ETCD_CALL_IS_OVER);
+    call->outcome = outcome;
+    call->code = code;
+    (void)snprintf(call->text, sizeof call->text, "%s", text);
+    make_ready(call);
+    tell_soon(call->etcd);
+}
+
+/* What libcurl says went wrong; what won't be better the next time is STRANGE. */
+static fry_etcd_outcome judge_failure(fry_etcd_call *call, CURLcode code)
+{
+    const char *text =
+        call->curl_text[0] != '\0' ? call->curl_text : fry_curl.curl_easy_strerror(code);
+
+    if (call->is_without_memory) {
+        (void)snprintf(call->text, sizeof call->text, "no memory for the answer");
+        return FRY_ETCD_UNKNOWN;
+    }
+    if (call->is_too_long) {
+        (void)snprintf(call->text, sizeof call->text, "the answer is longer than %zu bytes",
+                       call->answer_max);
+        return FRY_ETCD_STRANGE;
+    }
+    (void)snprintf(call->text, sizeof call->text, "%.*s", FRY_ETCD_TEXT_BYTES - 1, text);
+    switch (code) {
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CONNECT_ERROR:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_BAD_CONTENT_ENCODING:
+        return FRY_ETCD_STRANGE;
+    case CURLE_RECV_ERROR:
+        /* TLS 1.3 refuses a client's certificate only when that has been sent, and all behind it.
+         */
+        if (call->head_bytes == 0 && strstr(text, " alert ") != NULL)
+            return FRY_ETCD_STRANGE;
+        break;
+    default:
+        break;
+    }
+    return call->body_sent > 0 ? FRY_ETCD_UNKNOWN : FRY_ETCD_UNSENT;
+}
+
+static fry_etcd_outcome judge_refusal(fry_etcd_call *call, long status)
+{
+    if (fry_etcd_read_error(call->answer, call->answer_bytes, &call->code, call->text) !=
+        FRY_ETCD_READ) {
+        (void)snprintf(call->text, sizeof call->text, "HTTP status %ld, and no word of etcd's",
+                       status);
+        return status >= HTTP_SERVER ? FRY_ETCD_UNKNOWN : FRY_ETCD_STRANGE;
+    }
+    switch (call->code) {
+    case FRY_ETCD_CODE_CANCELED: /* the gateway's words for an etcd that ends or has no leader */
+    case FRY_ETCD_CODE_UNKNOWN:
+    case FRY_ETCD_CODE_DEADLINE:
+    case FRY_ETCD_CODE_INTERNAL:
+    case FRY_ETCD_CODE_UNAVAILABLE:
+        return FRY_ETCD_UNKNOWN;
+    default:
+        return FRY_ETCD_REFUSED;
+    }
+}
+
+static void judge(fry_etcd_call *call, CURLcode code)
+{
+    long status = 0;
+
+    (void)fry_curl.curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+    call->code = 0;
+    if (code != CURLE_OK) {
+        call->outcome = judge_failure(call, code);
+    } else if (status == HTTP_OK) {
+        call->outcome = FRY_ETCD_ANSWERED;
+    } else {
+        call->outcome = judge_refusal(call, status);
+    }
+    if (call->outcome == FRY_ETCD_REFUSED && fry_etcd_login_again(call))
+        call->outcome = FRY_ETCD_UNSENT;
+}
+
+/* An endpoint that fails takes streams with it, so the call itself is off libcurl's hands before.
+ */
+static void end(fry_etcd_call *call, CURLcode code)
+{
+    judge(call, code);
+    set_state(call, FRY_ETCD_CALL_IS_OVER);
+    make_ready(call);
+    if (call->outcome == FRY_ETCD_ANSWERED || call->outcome == FRY_ETCD_REFUSED)
+        fry_etcd_endpoint_answered(call->etcd, call->endpoint);
+    if (call->outcome == FRY_ETCD_UNKNOWN || call->outcome == FRY_ETCD_STRANGE ||
+        (call->outcome == FRY_ETCD_UNSENT && call->code == 0)) {
+        if (!call->is_without_memory && !(call->is_too_long && call->is_page))
+            fry_etcd_endpoint_failed(call->etcd, call->endpoint, call->text);
+    }
+}
+
+static void collect(fry_etcd *etcd)
+{
+    CURLMsg *message;
+    int left;
+
+    while ((message = fry_curl.curl_multi_info_read(etcd->multi, &left)) != NULL) {
+        const CURLcode code = message->data.result;
+        char *owner = NULL;
+
+        if (message->msg != CURLMSG_DONE)
+            continue;
+        (void)fry_curl.curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &owner);
+        end((fry_etcd_call *)(void *)owner, code);
+    }
+}
+
+static void act(fry_etcd *etcd, curl_socket_t fd, int events)
+{
+    int running;
+
+    (void)fry_curl.curl_multi_socket_action(etcd->multi, fd, events, &running);
+    collect(etcd);
+    tell_ready(etcd);
+}
+
+/* ---- what libcurl calls ---- */
+
+static size_t take_answer(char *bytes, size_t one, size_t count, void *arg)
+{
+    fry_etcd_call *call = arg;
+    const size_t needed = call->answer_bytes + count + 1;
+
+    (void)one;
+    if (needed - 1 > call->answer_max) {
+        call->is_too_long = true;
+        return 0;
+    }
+    if (needed > call->answer_room) {
+        size_t room = call->answer_room > 0 ? call->answer_room : FIRST_ROOM;
+
+        while (room < needed)
+            room *= 2;
+        char *larger = fry_alloc_raw(call->etcd->memory, room, 1);
+        if (larger == NULL) {
+            call->is_without_memory = true;
+            return 0;
+        }
+        if (call->answer_bytes > 0)
+            memcpy(larger, call->answer, call->answer_bytes);
+        fry_free(call->etcd->memory, call->answer, call->answer_room);
+        call->answer = larger;
+        call->answer_room = room;
+    }
+    memcpy(call->answer + call->answer_bytes, bytes, count);
+    call->answer_bytes += count;
+    call->answer[call->answer_bytes] = '\0';
+    if (call->is_stream)
+        make_ready(call);
+    return count;
+}
+
+/* Only counts: a server that never ends its head would be kept in memory by libcurl. */
+static size_t take_head(char *bytes, size_t one, size_t count, void *arg)
+{
+    fry_etcd_call *call = arg;
+
+    (void)bytes;
+    (void)one;
+    call->head_bytes += count;
+    call->is_too_long = call->head_bytes > HEAD_BYTES_MAX;
+    return call->is_too_long ? 0 : count;
+}
+
+static size_t give_body(char *bytes, size_t one, size_t count, void *arg)
+{
+    fry_etcd_call *call = arg;
+    const size_t left = call->body_bytes - call->body_sent;
+    const size_t room = one * count;
+    const size_t size = left < room ? left : room;
+
+    memcpy(bytes, call->body + call->body_sent, size);
+    call->body_sent += size;
+    return size;
+}
+
+static int refuse_to_wind_back(void *arg, curl_off_t offset, int origin)
+{
+    (void)arg;
+    (void)offset;
+    (void)origin;
+    return CURL_SEEKFUNC_FAIL;
+}
+
+static void socket_is_ready(fry_watch *watch, uint32_t events)
+{
+    const fry_etcd_socket *socket = watch->arg;
+    int mask = 0;
+
+    if ((events & EPOLLIN) != 0)
+        mask |= CURL_CSELECT_IN;
+    if ((events & EPOLLOUT) != 0)
+        mask |= CURL_CSELECT_OUT;
+    if ((events & (EPOLLERR | EPOLLHUP)) != 0)
+        mask |= CURL_CSELECT_ERR;
+    act(socket->etcd, watch->fd, mask);
+}
+
+static void forget_socket(fry_etcd_socket *socket)
+{
+    fry_etcd *etcd = socket->etcd;
+
+    fry_poller_remove(&etcd->reactor->poller, &socket->watch);
+    TAILQ_REMOVE(&etcd->sockets, socket, entry);
+    fry_free(etcd->memory, socket, sizeof *socket);
+}
+
+/*
+ * Always 0: another answer ends all of libcurl's work for good. A socket that can't be watched for
+ * want of memory is one that nothing comes from, until its attempt has taken too long.
+ */
+static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *mine)
+{
+    fry_etcd *etcd = arg;
+    fry_etcd_socket *socket = mine;
+    uint32_t events = 0;
+
+    (void)easy;
+    if (what == CURL_POLL_REMOVE) {
+        if (socket != NULL)
+            forget_socket(socket);
+        return 0;
+    }
+    if (socket != NULL) {
+        fry_poller_remove(&etcd->reactor->poller, &socket->watch);
+    } else {
+        socket = fry_alloc(etcd->memory, sizeof *socket, _Alignof(fry_etcd_socket));
+        if (socket == NULL)
+            return 0;
+        *socket = (fry_etcd_socket){.watch = {.fd = fd, .fn = socket_is_ready, .arg = socket},
+                                    .etcd = etcd};
+        TAILQ_INSERT_TAIL(&etcd->sockets, socket, entry);
+        (void)fry_curl.curl_multi_assign(etcd->multi, fd, socket);
+    }
+    if (what == CURL_POLL_IN || what == CURL_POLL_INOUT)
+        events |= EPOLLIN;
+    if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
+        events |= EPOLLOUT;
+    if (fry_poller_add(&etcd->reactor->poller, &socket->watch, events) != FERRY_OK) {
+        (void)fry_curl.curl_multi_assign(etcd->multi, fd, NULL);
+        forget_socket(socket);
+    }
+    return 0;
+}
+
+static int set_timer(CURLM *multi, long timeout_ms, void *arg)
+{
+    fry_etcd *etcd = arg;
+
+    (void)multi;
+    if (timeout_ms < 0)
+        fry_timer_stop(etcd->reactor, &etcd->curl_timer);
+    else if (timeout_ms == 0)
+        fry_store_timer_soon(&etcd->base, &etcd->curl_timer);
+    else
+        fry_timer_set(etcd->reactor, &etcd->curl_timer,
+                      fry_reactor_now_ns(etcd->reactor) + timeout_ms * NS_PER_MS);
+    return 0;
+}
+
+static void timer_is_due(fry_timer *timer)
+{
+    act(timer->arg, CURL_SOCKET_TIMEOUT, 0);
+}
+
+/* ---- starting ---- */
+
+static bool add_header(fry_etcd_call *call, const char *line)
+{
+    struct curl_slist *longer = fry_curl.curl_slist_append(call->headers, line);
+
+    if (longer != NULL)
+        call->headers = longer;
+    return longer != NULL;
+}
+
+/* A leaderless etcd says so instead of making us wait: hasleader, as its own client has it. */
+static bool make_headers(fry_etcd_call *call)
+{
+    const fry_etcd *etcd = call->etcd;
+    char line[FRY_ETCD_TOKEN_BYTES + 32];
+
+    if (!add_header(call, "Content-Type: application/json") || !add_header(call, "Expect:") ||
+        !add_header(call, "Grpc-Metadata-hasleader: true"))
+        return false;
+    if (call->is_login || etcd->login != FRY_ETCD_LOGIN_DONE)
+        return true;
+    (void)snprintf(line, sizeof line, "Authorization: %s", etcd->token);
+    return add_header(call, line);
+}
+
+static bool set_tls(const fry_etcd *etcd, CURL *easy)
+{
+    __typeof__(&curl_easy_setopt) set = fry_curl.curl_easy_setopt;
+
+    return (etcd->ca_path == NULL || set(easy, CURLOPT_CAINFO, etcd->ca_path) == CURLE_OK) &&
+           (etcd->certificate_path == NULL ||
+            (set(easy, CURLOPT_SSLCERT, etcd->certificate_path) == CURLE_OK &&
+             set(easy, CURLOPT_SSLKEY, etcd->key_path) == CURLE_OK));
+}
+
+/* Options that only fail without memory, or in a libcurl that was built without them. */
+static bool set_options(fry_etcd_call *call)
+{
+    __typeof__(&curl_easy_setopt) set = fry_curl.curl_easy_setopt;
+    const fry_etcd *etcd = call->etcd;
+    char url[FRY_ETCD_ENDPOINT_BYTES + 64];
+    CURL *easy = call->easy;
+    const long patience_ms = call->patience_ms != 0 ? call->patience_ms : FRY_ETCD_PATIENCE_MS;
+
+    (void)snprintf(url, sizeof url, "%s%s", etcd->endpoints[call->endpoint].url, call->path);
+    (void)set(easy, CURLOPT_NOSIGNAL, 1L);
+    (void)set(easy, CURLOPT_QUICK_EXIT, 1L); /* never waits for a name server */
+    (void)set(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    (void)set(easy, CURLOPT_CONNECTTIMEOUT_MS, patience_ms < CONNECT_MS ? patience_ms : CONNECT_MS);
+    (void)set(easy, CURLOPT_TIMEOUT_MS, call->is_stream ? 0L : patience_ms);
+    (void)set(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    (void)set(easy, CURLOPT_TCP_KEEPIDLE, 10L);
+    (void)set(easy, CURLOPT_TCP_KEEPINTVL, 5L);
+    (void)set(easy, CURLOPT_POST, 1L);
+    (void)set(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body_bytes);
+    (void)set(easy, CURLOPT_READFUNCTION, give_body);
+    (void)set(easy, CURLOPT_READDATA, call);
+    (void)set(easy, CURLOPT_SEEKFUNCTION, refuse_to_wind_back);
+    (void)set(easy, CURLOPT_WRITEFUNCTION, take_answer);
+    (void)set(easy, CURLOPT_WRITEDATA, call);
+    (void)set(easy, CURLOPT_HEADERFUNCTION, take_head);
+    (void)set(easy, CURLOPT_HEADERDATA, call);
+    (void)set(easy, CURLOPT_PRIVATE, call);
+    (void)set(easy, CURLOPT_ERRORBUFFER, call->curl_text);
+    (void)set(easy, CURLOPT_HTTPHEADER, call->headers);
+    return set(easy, CURLOPT_PROXY, "") == CURLE_OK && set(easy, CURLOPT_URL, url) == CURLE_OK &&
+           set_tls(etcd, easy);
+}
+
+void fry_etcd_call_run(fry_etcd_call *call)
+{
+    fry_etcd *etcd = call->etcd;
+
+    leave_list(call);
+    call->endpoint = etcd->endpoint;
+    call->token_serial = etcd->token_serial;
+    call->easy = fry_curl.curl_easy_init();
+    if (call->easy == NULL || !make_headers(call) || !set_options(call) ||
+        fry_curl.curl_multi_add_handle(etcd->multi, call->easy) != CURLM_OK) {
+        fry_etcd_call_fail(call, FRY_ETCD_UNSENT, 0, "no memory for a call");
+        return;
+    }
+    set_state(call, FRY_ETCD_CALL_RUNS);
+}
+
+void fry_etcd_call_start(fry_etcd *etcd, fry_etcd_call *call, char *body)
+{
+    call->etcd = etcd;
+    fry_etcd_call_cancel(call);
+    fry_etcd_call_release(call);
+    call->body = body;
+    call->body_bytes = body != NULL ? strlen(body) : 0;
+    call->body_sent = call->head_bytes = 0;
+    call->is_too_long = call->is_without_memory = false;
+    call->text[0] = call->curl_text[0] = '\0';
+    if (body == NULL) {
+        fry_etcd_call_fail(call, FRY_ETCD_UNSENT, 0, "no memory for a request");
+        return;
+    }
+    if (call->is_login || fry_etcd_login_allows(etcd)) {
+        fry_etcd_call_run(call);
+        return;
+    }
+    set_state(call, FRY_ETCD_CALL_WAITS);
+    TAILQ_INSERT_TAIL(&etcd->waiting, call, entry);
+}
+
+const char *fry_etcd_call_line(fry_etcd_call *call, size_t *bytes_p)
+{
+    const char *end = NULL;
+
+    if (call->answer_bytes > call->scanned_bytes)
+        end = memchr(call->answer + call->scanned_bytes, '\n',
+                     call->answer_bytes - call->scanned_bytes);
+    if (end != NULL) {
+        const char *line = call->answer + call->taken_bytes;
+
+        *bytes_p = (size_t)(end - line);
+        call->taken_bytes += *bytes_p + 1;
+        call->scanned_bytes = call->taken_bytes;
+        return line;
+    }
+    /* What is left moves to the front once for all lines that were taken. */
+    call->answer_bytes -= call->taken_bytes;
+    if (call->taken_bytes > 0 && call->answer_bytes > 0)
+        memmove(call->answer, call->answer + call->taken_bytes, call->answer_bytes);
+    call->taken_bytes = 0;
+    call->scanned_bytes = call->answer_bytes;
+    return NULL;
+}
+
+/* ---- all of it ---- */
+
+ferry_status fry_etcd_http_open(fry_etcd *etcd)
+{
+    __typeof__(&curl_multi_setopt) set = fry_curl.curl_multi_setopt;
+
+    TAILQ_INIT(&etcd->ready);
+    TAILQ_INIT(&etcd->waiting);
+    TAILQ_INIT(&etcd->sockets);
+    etcd->curl_timer = (fry_timer){.fn = timer_is_due, .arg = etcd};
+    etcd->ready_timer = (fry_timer){.fn = ready_is_due, .arg = etcd};
+    etcd->multi = fry_curl.curl_multi_init();
+    if (etcd->multi == NULL)
+        return FERRY_E_NO_MEMORY;
+    (void)set(etcd->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
+    (void)set(etcd->multi, CURLMOPT_SOCKETDATA, etcd);
+    (void)set(etcd->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+    (void)set(etcd->multi, CURLMOPT_TIMERDATA, etcd);
+    return FERRY_OK;
+}
+
+void fry_etcd_http_close(fry_etcd *etcd)
+{
+    fry_etcd_socket *socket;
+
+    (void)fry_curl.curl_multi_cleanup(etcd->multi);
+    /* libcurl has told of each that it closed; what it left is ours to forget. */
+    while ((socket = TAILQ_FIRST(&etcd->sockets)) != NULL)
+        forget_socket(socket);
+    fry_timer_stop(etcd->reactor, &etcd->curl_timer);
+    fry_timer_stop(etcd->reactor, &etcd->ready_timer);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is said to etcd's JSON gateway, and what it answers. Numbers of 64 bits are strings there,
+ * keys and values base64, and what is zero, false or empty is left out. No answer is trusted: what
+ * is of the wrong type, out of range or too large is FRY_ETCD_GARBLED. No state; any thread.
+ */
+#ifndef FRY_NET_STORE_ETCD_JSON_H
+#define FRY_NET_STORE_ETCD_JSON_H
+
+#include "net/store.h"
+
+#define FRY_ETCD_TEXT_BYTES 160
+#define FRY_ETCD_TOKEN_BYTES 4096   /* with the ending zero; JSON web tokens are long */
+#define FRY_ETCD_RAW_KEY_BYTES 4096 /* of a key that others put there, to go on behind it */
+#define FRY_ETCD_EVENTS_MAX 65536   /* in one line of a watch */
+
+/* Numbers of gRPC that etcd's errors come with. */
+typedef enum fry_etcd_code {
+    FRY_ETCD_CODE_CANCELED = 1,
+    FRY_ETCD_CODE_UNKNOWN = 2,
+    FRY_ETCD_CODE_INVALID = 3,
+    FRY_ETCD_CODE_DEADLINE = 4,
+    FRY_ETCD_CODE_NOT_FOUND = 5,
+    FRY_ETCD_CODE_EXHAUSTED = 8,
+    FRY_ETCD_CODE_PRECONDITION = 9,
+    FRY_ETCD_CODE_OUT_OF_RANGE = 11, /* the revision has been compacted */
+    FRY_ETCD_CODE_INTERNAL = 13,
+    FRY_ETCD_CODE_UNAVAILABLE = 14,
+    FRY_ETCD_CODE_UNAUTHENTICATED = 16,
+} fry_etcd_code;
+
+typedef enum fry_etcd_read {
+    FRY_ETCD_READ,
+    FRY_ETCD_GARBLED,   /* not what etcd answers */
+    FRY_ETCD_FOREIGN,   /* a key or value that no store of ferry's takes */
+    FRY_ETCD_NO_MEMORY, /* nothing is left allocated */
+} fry_etcd_read;
+
+/* One key; its key and value are one block of memory. */
+typedef struct fry_etcd_kv {
+    fry_store_entry entry; /* key NULL: there is none; its version is etcd's mod_revision */
+    uint64_t create_revision, changes, lease; /* changes: etcd's version, 1 when it was created */
+    size_t block_bytes;
+} fry_etcd_kv;
+
+typedef struct fry_etcd_page {
+    uint64_t revision;
+    bool has_more;
+    size_t count, foreign; /* `foreign` others were left out */
+    size_t capacity;
+    fry_etcd_kv *kvs;
+    uint8_t *last_key; /* of all that came, to go on behind it; a zero byte follows */
+    size_t last_key_bytes;
+} fry_etcd_page;
+
+typedef struct fry_etcd_verdict {
+    uint64_t revision;
+    bool has_succeeded;
+    uint64_t deleted; /* by the first response */
+    fry_etcd_kv found;
+} fry_etcd_verdict;
+
+typedef struct fry_etcd_event {
+    bool is_deletion;
+    fry_etcd_kv kv;
+} fry_etcd_event;
+
+/* A line of a watch. */
+typedef struct fry_etcd_news {
+    uint64_t revision;
+    bool is_created, is_canceled;
+    uint64_t compact_revision; /* of one that was cancelled for that; 0: for something else */
+    int code;                  /* of an error in place of news; 0: none */
+    char text[FRY_ETCD_TEXT_BYTES];
+    size_t count, capacity;
+    fry_etcd_event *events;
+} fry_etcd_news;
+
+/* ---- answers ---- */
+
+fry_etcd_read fry_etcd_read_page(const fry_memory *memory, const char *text, size_t bytes,
+                                 fry_etcd_page *page);
+void fry_etcd_page_release(const fry_memory *memory, fry_etcd_page *page);
+
+/* Of a txn; `found` is what the range of the first response gave. */
+fry_etcd_read fry_etcd_read_verdict(const fry_memory *memory, const char *text, size_t bytes,
+                                    fry_etcd_verdict *verdict);
+
+fry_etcd_read fry_etcd_read_news(const fry_memory *memory, const char *text, size_t bytes,
+                                 fry_etcd_news *news);
+void fry_etcd_news_release(const fry_memory *memory, fry_etcd_news *news);
+
+void fry_etcd_kv_release(const fry_memory *memory, fry_etcd_kv *kv);
+
+/* Of grant and keepalive. ttl_s is 0 where the lease is gone. */
+fry_etcd_read fry_etcd_read_lease(const char *text, size_t bytes, uint64_t *id_p, int64_t *ttl_s_p);
+
+/* `token` has FRY_ETCD_TOKEN_BYTES. */
+fry_etcd_read fry_etcd_read_token(const char *text, size_t bytes, char *token);
+
+/* The error that a refusal has as its body; FRY_ETCD_GARBLED: it is none of etcd's. */
+fry_etcd_read fry_etcd_read_error(const char *text, size_t bytes, int *code_p,
+                                  char message[FRY_ETCD_TEXT_BYTES]);
+
+/* ---- requests: texts to be freed by free(), NULL: no memory ---- */
+
+typedef struct fry_etcd_range {
+    const void *key;
+    size_t key_bytes;
+    const char *prefix; /* not NULL: all keys that begin with it, from `key` on, or the first */
+    uint64_t revision;  /* 0: now */
+    uint64_t limit;     /* 0: none */
+    bool is_count_only;
+} fry_etcd_range;
+
+char *fry_etcd_write_range(const fry_etcd_range *range);
+
+/* What a change depends on. Of a key that is not there both revisions are 0. */
+typedef enum fry_etcd_condition {
+    FRY_ETCD_IF_CREATED_AT,
+    FRY_ETCD_IF_CHANGED_AT,
+    FRY_ETCD_IF_NOT_CHANGED_AFTER,
+} fry_etcd_condition;
+
+typedef struct fry_etcd_change {
+    const char *key;
+    const void *value; /* NULL with is_deletion */
+    size_t value_bytes;
+    uint64_t lease; /* 0: none */
+    bool is_deletion;
+    fry_etcd_condition condition;
+    uint64_t revision;
+} fry_etcd_change;
+
+/* A change on its condition, else what is there, by kv/txn. */
+char *fry_etcd_write_txn(const fry_etcd_change *change);
+
+char *fry_etcd_write_watch(const char *prefix, uint64_t from_revision);
+char *fry_etcd_write_lease(uint64_t id, int64_t ttl_s); /* ttl_s 0: without one */
+char *fry_etcd_write_login(const char *user, const char *password);
+
+#endif

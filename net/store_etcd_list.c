@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All keys with a prefix, page by page, so that no answer is large. Every page is of the revision
+ * of the first, so together they are one moment of the store; that it was compacted meanwhile is a
+ * failure, and whoever asked begins anew.
+ */
+#include "net/store_etcd.h"
+
+#include <string.h>
+
+#define PAGE_LIMIT 512
+#define PAGE_LIMIT_FACTOR 8
+#define PAGE_PATIENCE_MS 6000
+
+static void ask(fry_etcd *etcd, fry_etcd_list *list)
+{
+    const fry_etcd_range range = {
+        .key = list->last_key,
+        .key_bytes = list->last_key_bytes + 1, /* with a zero byte: the next key there can be */
+        .prefix = list->prefix,
+        .revision = list->revision,
+        .limit = list->limit,
+    };
+
+    fry_etcd_call_start(etcd, &list->call, fry_etcd_write_range(&range));
+}
+
+void fry_etcd_list_cancel(fry_etcd_list *list)
+{
+    if (list->call.etcd == NULL)
+        return;
+    fry_etcd_call_cancel(&list->call);
+    fry_free(list->call.etcd->memory, list->last_key, FRY_ETCD_RAW_KEY_BYTES);
+    list->last_key = NULL;
+}
+
+static void tell_failure(fry_etcd_list *list)
+{
+    fry_etcd_call_release(&list->call);
+    (void)list->fn(list, FRY_ETCD_LIST_FAILED, NULL);
+}
+
+static void take_page(fry_etcd *etcd, fry_etcd_list *list)
+{
+    const fry_memory *memory = etcd->memory;
+    fry_etcd_call *call = &list->call;
+    fry_etcd_page page;
+
+    const fry_etcd_read read = fry_etcd_read_page(memory, call->answer, call->answer_bytes, &page);
+    fry_etcd_call_release(call);
+    if (read != FRY_ETCD_READ) {
+        if (read == FRY_ETCD_GARBLED)
+            fry_etcd_call_was_garbled(call);
+        else
+            call->outcome = FRY_ETCD_UNSENT;
+        tell_failure(list);
+        return;
+    }
+    fry_etcd_revision_is(etcd, page.revision);
+    if (list->revision == 0)
+        list->revision = page.revision;
+    fry_free(memory, list->last_key, FRY_ETCD_RAW_KEY_BYTES);
+    list->last_key = page.last_key;
+    list->last_key_bytes = page.last_key_bytes;
+    page.last_key = NULL;
+    if (page.foreign > 0)
+        fry_log_line(etcd->reactor->log, FERRY_LOG_DEBUG,
+                     "store: %zu keys or values below '%s' are not ferry's", page.foreign,
+                     list->prefix);
+    const bool has_more = page.has_more;
+    if (list->fn(list, FRY_ETCD_LIST_PAGE, &page) && has_more)
+        ask(etcd, list);
+    fry_etcd_page_release(memory, &page);
+}
+
+static void page_is_over(fry_etcd_call *call)
+{
+    fry_etcd_list *list = call->arg;
+
+    if (call->outcome == FRY_ETCD_ANSWERED) {
+        take_page(call->etcd, list);
+    } else if (call->is_too_long && list->limit > 1) {
+        list->limit /= PAGE_LIMIT_FACTOR;
+        ask(call->etcd, list);
+    } else {
+        if (call->is_too_long)
+            fry_etcd_call_was_garbled(call);
+        tell_failure(list);
+    }
+}
+
+void fry_etcd_list_start(fry_etcd *etcd, fry_etcd_list *list, const char *prefix)
+{
+    fry_etcd_list_cancel(list);
+    list->prefix = prefix;
+    list->revision = 0;
+    list->limit = PAGE_LIMIT;
+    list->call.fn = page_is_over;
+    list->call.arg = list;
+    list->call.path = "/v3/kv/range";
+    list->call.is_page = true;
+    list->call.answer_max = FRY_ETCD_PAGE_ANSWER_BYTES;
+    list->call.patience_ms = PAGE_PATIENCE_MS;
+    ask(etcd, list);
+}

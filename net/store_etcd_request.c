@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests. An attempt that failed is made again, at the next endpoint, until the deadline.
+ *
+ * An attempt whose answer was lost may have been carried out, or be yet, when whoever stood still
+ * goes on. So all that changes anything is a transaction that compares first and else gives what is
+ * there: to repeat one is to look, in one step, and only one of its attempts can take effect.
+ *
+ *  CREATE  the key is not there
+ *  SWAP, DELETE of a version  the key is of that version, which it will never be again
+ *  PUT, DELETE of anything  the key was not changed since the request began; if it was, then since
+ *          that answer, and so on. Without that a late first attempt would undo what was put after
+ *          the second
+ *
+ * What stands there with the same value and lease as was to be put is taken for the request's own,
+ * if an answer was lost. Should another have put the very same without a lease (a lease is one
+ * store's), both hear FERRY_OK: who must know who won says in the value who it is. A number of its
+ * own for each attempt would have to be kept in etcd beside the key, seen by every watch and to be
+ * cleared away by somebody; that was not worth it. For a DELETE "not there", or created since, is
+ * its own work.
+ *
+ * What is left: a first attempt at a CREATE or PUT that comes that late, after the second was
+ * answered and the key deleted again, brings it back. With a lease that has ended it can't.
+ */
+#include "net/store_etcd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define RUNNING_MAX 16 /* each has a connection of its own */
+#define KVS_FIRST ((size_t)16)
+
+struct fry_etcd_request {
+    fry_etcd *etcd;
+    fry_store_request *request;
+    TAILQ_ENTRY(fry_etcd_request) entry; /* while it is queued */
+    bool is_queued, is_uncertain;
+    unsigned failures, strange;
+    uint64_t lease;
+    uint64_t known_revision; /* what PUT and DELETE find changed later they have not seen */
+    fry_timer timer;         /* of the next attempt */
+    fry_etcd_call call;
+    fry_etcd_list list;
+    fry_etcd_kv *kvs;
+    size_t kvs_count, kvs_room, value_bytes;
+};
+
+static void pump(fry_etcd *etcd);
+
+/* ---- the end ---- */
+
+static void drop_kvs(fry_etcd_request *mine)
+{
+    for (size_t i = 0; i < mine->kvs_count; i++)
+        fry_etcd_kv_release(mine->etcd->memory, &mine->kvs[i]);
+    fry_free(mine->etcd->memory, mine->kvs, mine->kvs_room * sizeof *mine->kvs);
+    mine->kvs = NULL;
+    mine->kvs_count = mine->kvs_room = mine->value_bytes = 0;
+}
+
+static void stop(fry_etcd_request *mine)
+{
+    fry_etcd *etcd = mine->etcd;
+
+    fry_etcd_call_cancel(&mine->call);
+    fry_etcd_list_cancel(&mine->list);
+    fry_timer_stop(etcd->reactor, &mine->timer);
+    if (mine->is_queued)
+        TAILQ_REMOVE(&etcd->queued, mine, entry);
+    else
+        etcd->running_requests--;
+    mine->is_queued = false;
+    mine->request->private_ = NULL;
+}
+
+static void dispose(fry_etcd_request *mine)
+{
+    drop_kvs(mine);
+    fry_free(mine->etcd->memory, mine, sizeof *mine);
+}
+
+static void finish(fry_etcd_request *mine, ferry_status status, const fry_store_entry *entries,
+                   size_t count, const char *why)
+{
+    fry_etcd *etcd = mine->etcd;
+
+    stop(mine);
+    fry_store_finish(mine->request, status, entries, count, why);
+    dispose(mine);
+    pump(etcd);
+}
+
+static void fail(fry_etcd_request *mine, ferry_status status, const char *text)
+{
+    char why[FRY_ETCD_TEXT_BYTES];
+
+    (void)snprintf(why, sizeof why, "%s", text);
+    finish(mine, status, NULL, 0, why);
+}
+
+/* With what is there, or was written: the entry, whose memory is the verdict's or the caller's. */
+static void finish_one(fry_etcd_request *mine, ferry_status status, const fry_store_entry *entry,
+                       const char *why)
+{
+    finish(mine, status, entry, entry != NULL ? 1 : 0, why);
+}
+
+static void finish_written(fry_etcd_request *mine, uint64_t version)
+{
+    const fry_store_entry entry = {.key = mine->request->key, .version = version};
+
+    finish_one(mine, FERRY_OK, &entry, NULL);
+}
+
+/* ---- attempts ---- */
+
+static void attempt(fry_etcd_request *mine);
+
+static void retry_is_due(fry_timer *timer)
+{
+    attempt(timer->arg);
+}
+
+static void try_again(fry_etcd_request *mine)
+{
+    fry_etcd *etcd = mine->etcd;
+
+    mine->failures++;
+    fry_timer_set(etcd->reactor, &mine->timer,
+                  fry_reactor_now_ns(etcd->reactor) + fry_etcd_delay_ns(etcd, mine->failures));
+}
+
+/* A call, the request's or its list's, that gave no answer. */
+static void was_not_answered(fry_etcd_request *mine, const fry_etcd_call *call)
+{
+    switch (call->outcome) {
+    case FRY_ETCD_REFUSED:
+        /* "too many requests" passes; that its disk is full is not worth waiting for. */
+        if ((call->code == FRY_ETCD_CODE_EXHAUSTED && strstr(call->text, "space") == NULL) ||
+            (call->code == FRY_ETCD_CODE_OUT_OF_RANGE && mine->request->verb == FRY_STORE_LIST)) {
+            try_again(mine);
+            return;
+        }
+        fail(mine, FERRY_E_STORE, call->text);
+        return;
+    case FRY_ETCD_STRANGE:
+        mine->is_uncertain = mine->is_uncertain || call->body_sent > 0;
+        if (++mine->strange >= mine->etcd->endpoint_count) {
+            fail(mine, FERRY_E_STORE, call->text);
+            return;
+        }
+        try_again(mine);
+        return;
+    case FRY_ETCD_UNKNOWN:
+        mine->is_uncertain = true;
+        try_again(mine);
+        return;
+    case FRY_ETCD_UNSENT:
+    case FRY_ETCD_ANSWERED:
+        try_again(mine);
+        return;
+    }
+}
+
+/* Whether an answer could be read; if not it has been seen to. */
+static bool was_read(fry_etcd_request *mine, fry_etcd_read read)
+{
+    switch (read) {
+    case FRY_ETCD_READ:
+        return true;
+    case FRY_ETCD_FOREIGN:
+        fail(mine, FERRY_E_STORE, "what is there is no value of ferry's");
+        return false;
+    case FRY_ETCD_NO_MEMORY:
+        fail(mine, FERRY_E_NO_MEMORY, "no memory for what the store answered");
+        return false;
+    case FRY_ETCD_GARBLED:
+        break;
+    }
+    fry_etcd_call_was_garbled(&mine->call);
+    was_not_answered(mine, &mine->call);
+    return false;
+}
+
+/* ---- answers ---- */
+
+static bool is_own(const fry_etcd_request *mine, const fry_etcd_kv *found)
+{
+    const fry_store_request *request = mine->request;
+
+    return mine->is_uncertain && found->lease == mine->lease &&
+           found->entry.value_bytes == request->value_bytes &&
+           (request->value_bytes == 0 ||
+            memcmp(found->entry.value, request->value, request->value_bytes) == 0);
+}
+
+/* Somebody changed the key since it was last known how far etcd is. */
+static void attempt_later(fry_etcd_request *mine, uint64_t revision)
+{
+    const bool is_news = revision > mine->known_revision;
+
+    mine->known_revision = revision;
+    if (is_news)
+        attempt(mine);
+    else
+        try_again(mine);
+}
+
+/* The condition was not met, as nothing is there. */
+static void was_absent(fry_etcd_request *mine)
+{
+    const fry_store_request *request = mine->request;
+
+    if (request->verb == FRY_STORE_CREATE || request->verb == FRY_STORE_PUT ||
+        (request->verb == FRY_STORE_DELETE && request->version == 0))
+        try_again(mine); /* of those that is no answer: what is absent meets the condition */
+    else if (mine->request->verb == FRY_STORE_DELETE && mine->is_uncertain)
+        finish_one(mine, FERRY_OK, NULL, NULL);
+    else
+        finish_one(mine, FERRY_E_NOT_FOUND, NULL, NULL);
+}
+
+/* The condition was not met, and `found` is why. */
+static void was_other(fry_etcd_request *mine, const fry_etcd_kv *found, uint64_t revision)
+{
+    const bool is_deletion = mine->request->verb == FRY_STORE_DELETE;
+
+    if (found->entry.key == NULL)
+        was_absent(mine);
+    else if (!is_deletion && is_own(mine, found))
+        finish_written(mine, found->entry.version);
+    else if (is_deletion && mine->request->version == 0 && mine->is_uncertain &&
+             mine->known_revision != 0 && found->create_revision > mine->known_revision)
+        finish_one(mine, FERRY_OK, NULL, NULL);
+    else if (mine->request->verb == FRY_STORE_PUT || (is_deletion && mine->request->version == 0))
+        attempt_later(mine, revision);
+    else
+        finish_one(mine, FERRY_E_CHANGED, &found->entry, NULL);
+}
+
+static void take_verdict(fry_etcd_request *mine)
+{
+    const fry_memory *memory = mine->etcd->memory;
+    fry_etcd_verdict verdict;
+
+    if (!was_read(mine, fry_etcd_read_verdict(memory, mine->call.answer, mine->call.answer_bytes,
+                                              &verdict)))
+        return;
+    fry_etcd_revision_is(mine->etcd, verdict.revision);
+    if (!verdict.has_succeeded)
+        was_other(mine, &verdict.found, verdict.revision);
+    else if (mine->request->verb != FRY_STORE_DELETE)
+        finish_written(mine, verdict.revision);
+    else if (verdict.deleted > 0 || mine->is_uncertain)
+        finish_one(mine, FERRY_OK, NULL, NULL);
+    else
+        finish_one(mine, FERRY_E_NOT_FOUND, NULL, NULL);
+    fry_etcd_kv_release(memory, &verdict.found);
+}
+
+static void take_entry(fry_etcd_request *mine)
+{
+    const fry_memory *memory = mine->etcd->memory;
+    fry_etcd_page page;
+
+    if (!was_read(mine,
+                  fry_etcd_read_page(memory, mine->call.answer, mine->call.answer_bytes, &page)))
+        return;
+    fry_etcd_revision_is(mine->etcd, page.revision);
+    const fry_etcd_kv *found = page.count > 0 ? &page.kvs[0] : NULL;
+    if (page.foreign > 0)
+        fail(mine, FERRY_E_STORE, "what is there is no value of ferry's");
+    else if (found != NULL)
+        finish_one(mine, FERRY_OK, &found->entry, NULL);
+    else
+        finish_one(mine, FERRY_E_NOT_FOUND, NULL, NULL);
+    fry_etcd_page_release(memory, &page);
+}
+
+static void call_is_over(fry_etcd_call *call)
+{
+    fry_etcd_request *mine = call->arg;
+
+    if (call->outcome != FRY_ETCD_ANSWERED)
+        was_not_answered(mine, call);
+    else if (mine->request->verb == FRY_STORE_GET)
+        take_entry(mine);
+    else
+        take_verdict(mine);
+}
+
+/* ---- lists ---- */
+
+static bool keep(fry_etcd_request *mine, fry_etcd_kv *kv)
+{
+    if (mine->kvs_count == mine->kvs_room) {
+        const fry_memory *memory = mine->etcd->memory;
+        const size_t room = mine->kvs_room > 0 ? mine->kvs_room * 2 : KVS_FIRST;
+        fry_etcd_kv *larger = fry_alloc_raw(memory, room * sizeof *larger, _Alignof(fry_etcd_kv));
+
+        if (larger == NULL)
+            return false;
+        if (mine->kvs_count > 0)
+            memcpy(larger, mine->kvs, mine->kvs_count * sizeof *larger);
+        fry_free(memory, mine->kvs, mine->kvs_room * sizeof *mine->kvs);
+        mine->kvs = larger;
+        mine->kvs_room = room;
+    }
+    mine->value_bytes += kv->entry.value_bytes;
+    mine->kvs[mine->kvs_count++] = *kv;
+    *kv = (fry_etcd_kv){0}; /* ours now */
+    return true;
+}
+
+static void finish_list(fry_etcd_request *mine)
+{
+    const fry_memory *memory = mine->etcd->memory;
+    const size_t count = mine->kvs_count;
+    const size_t bytes = count * sizeof(fry_store_entry);
+    fry_store_entry *entries = fry_alloc_raw(memory, bytes, _Alignof(fry_store_entry));
+
+    if (entries == NULL && count > 0) {
+        fail(mine, FERRY_E_NO_MEMORY, "no memory for the list");
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        entries[i] = mine->kvs[i].entry;
+    finish(mine, FERRY_OK, entries, count, NULL);
+    fry_free(memory, entries, bytes);
+}
+
+static bool list_has_come(fry_etcd_list *list, fry_etcd_list_event event, fry_etcd_page *page)
+{
+    fry_etcd_request *mine = list->arg;
+
+    if (event == FRY_ETCD_LIST_FAILED) {
+        drop_kvs(mine);
+        was_not_answered(mine, &list->call);
+        return false;
+    }
+    for (size_t i = 0; i < page->count; i++) {
+        if (mine->kvs_count == FRY_STORE_ENTRIES_MAX ||
+            mine->value_bytes + page->kvs[i].entry.value_bytes > FRY_STORE_LIST_BYTES) {
+            fail(mine, FERRY_E_STORE, "there are more entries, or bytes, than a list may have");
+            return false;
+        }
+        if (!keep(mine, &page->kvs[i])) {
+            fail(mine, FERRY_E_NO_MEMORY, "no memory for the list");
+            return false;
+        }
+    }
+    if (page->has_more)
+        return true;
+    finish_list(mine);
+    return false;
+}
+
+/* ---- asking ---- */
+
+static void post(fry_etcd_request *mine, const char *path, char *body)
+{
+    mine->call.fn = call_is_over;
+    mine->call.arg = mine;
+    mine->call.path = path;
+    mine->call.answer_max = FRY_ETCD_ANSWER_BYTES;
+    fry_etcd_call_start(mine->etcd, &mine->call, body);
+}
+
+static void ask_for_entry(fry_etcd_request *mine)
+{
+    const char *key = mine->request->key;
+    const fry_etcd_range range = {.key = key, .key_bytes = strlen(key)};
+
+    post(mine, "/v3/kv/range", fry_etcd_write_range(&range));
+}
+
+static void ask_for_list(fry_etcd_request *mine)
+{
+    const char *prefix = mine->request->key;
+
+    mine->list.fn = list_has_come;
+    mine->list.arg = mine;
+    fry_etcd_list_start(mine->etcd, &mine->list, prefix != NULL ? prefix : "");
+}
+
+static void ask_for_change(fry_etcd_request *mine)
+{
+    const fry_store_request *request = mine->request;
+    fry_etcd_change change = {
+        .key = request->key,
+        .value = request->value,
+        .value_bytes = request->value_bytes,
+        .lease = mine->lease,
+        .is_deletion = request->verb == FRY_STORE_DELETE,
+    };
+
+    if (request->verb == FRY_STORE_CREATE) {
+        change.condition = FRY_ETCD_IF_CREATED_AT; /* revision 0 */
+    } else if (request->verb == FRY_STORE_SWAP || (change.is_deletion && request->version != 0)) {
+        change.condition = FRY_ETCD_IF_CHANGED_AT;
+        change.revision = request->version;
+    } else {
+        change.condition = FRY_ETCD_IF_NOT_CHANGED_AFTER;
+        change.revision = mine->known_revision;
+    }
+    post(mine, "/v3/kv/txn", fry_etcd_write_txn(&change));
+}
+
+static void attempt(fry_etcd_request *mine)
+{
+    switch (mine->request->verb) {
+    case FRY_STORE_GET:
+        ask_for_entry(mine);
+        break;
+    case FRY_STORE_LIST:
+        ask_for_list(mine);
+        break;
+    case FRY_STORE_PUT:
+    case FRY_STORE_CREATE:
+    case FRY_STORE_SWAP:
+    case FRY_STORE_DELETE:
+        ask_for_change(mine);
+        break;
+    }
+}
+
+static void pump(fry_etcd *etcd)
+{
+    fry_etcd_request *mine;
+
+    while (etcd->running_requests < RUNNING_MAX && (mine = TAILQ_FIRST(&etcd->queued)) != NULL) {
+        TAILQ_REMOVE(&etcd->queued, mine, entry);
+        mine->is_queued = false;
+        etcd->running_requests++;
+        mine->known_revision = etcd->revision;
+        attempt(mine);
+    }
+}
+
+void fry_etcd_submit(fry_store *store, fry_store_request *request)
+{
+    fry_etcd *etcd = (fry_etcd *)store;
+    fry_etcd_request *mine = fry_alloc(etcd->memory, sizeof *mine, _Alignof(fry_etcd_request));
+
+    if (mine == NULL) {
+        fry_store_fail_soon(request, FERRY_E_NO_MEMORY, "no memory for a request");
+        return;
+    }
+    mine->etcd = etcd;
+    mine->request = request;
+    mine->lease = request->lease != NULL ? request->lease->id : 0;
+    mine->timer = (fry_timer){.fn = retry_is_due, .arg = mine};
+    mine->is_queued = true;
+    request->private_ = mine;
+    TAILQ_INSERT_TAIL(&etcd->queued, mine, entry);
+    pump(etcd);
+}
+
+void fry_etcd_cancel(fry_store_request *request)
+{
+    fry_etcd_request *mine = request->private_;
+    fry_etcd *etcd = mine->etcd;
+
+    stop(mine);
+    dispose(mine);
+    pump(etcd);
+}

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Watches: a list, then a stream of what changed since. What has been told is kept (keys and
+ * versions), so that after a loss the list is compared with it and only differences are told. A
+ * stream is never taken up in its middle: whatever ends it, there is a list first.
+ *
+ * A stream says nothing as long as nothing happens. That its endpoint lives is known by the answers
+ * to other calls (a lease is kept alive by the same endpoint; where there is none, a probe asks);
+ * that its etcd is no minority, by `hasleader`, which has etcd end the stream then. A stream that
+ * has been silent while the store's revision grew may have nothing to say, or be forgotten: every
+ * half minute it is listed again.
+ */
+#include "net/store_etcd.h"
+
+#include <string.h>
+
+#define NS_PER_MS INT64_C(1000000)
+#define LOST_AFTER_NS (INT64_C(1000) * NS_PER_MS)
+#define CREATED_WITHIN_NS (INT64_C(4000) * NS_PER_MS)
+#define SILENT_NS (INT64_C(30000) * NS_PER_MS)
+#define MEMORY_RETRY_NS (INT64_C(100) * NS_PER_MS)
+
+typedef enum watch_state {
+    WATCH_WAITS,   /* for its next attempt */
+    WATCH_LISTS,   /* pages come */
+    WATCH_OPENS,   /* the stream is asked for */
+    WATCH_FOLLOWS, /* the stream is there */
+    WATCH_STOPPED, /* its owner is gone; freed by whoever tells just now */
+} watch_state;
+
+typedef struct known_key {
+    RB_ENTRY(known_key) entry;
+    uint64_t version, round;
+    size_t block_bytes;
+    char key[];
+} known_key;
+
+typedef struct known_keys {
+    known_key *rbh_root;
+} known_keys;
+
+static int by_key(known_key *left, known_key *right)
+{
+    return strcmp(left->key, right->key);
+}
+
+RB_GENERATE_INTERNAL(known_keys, known_key, entry, by_key, static __attribute__((unused)))
+
+struct fry_etcd_watch {
+    fry_etcd *etcd;
+    fry_store_watch *watch;
+    TAILQ_ENTRY(fry_etcd_watch) entry;
+    watch_state state;
+    bool is_telling;
+    unsigned failures;
+    uint64_t revision; /* up to which it knows */
+    uint64_t round;    /* of lists; keys of an older one have gone */
+    int64_t heard_ns;
+    fry_timer timer;      /* WAITS: the next attempt. OPENS: too late */
+    fry_timer lost_timer; /* since it knows nothing for certain */
+    fry_etcd_list list;
+    fry_etcd_call stream;
+    known_keys known;
+    size_t known_count;
+};
+
+/* ---- what is known ---- */
+
+/* bsd's macros compare keys of whole elements, so a search takes one of its own. */
+static known_key *find(fry_etcd_watch *mine, const char *key)
+{
+    known_key *at = mine->known.rbh_root;
+
+    while (at != NULL) {
+        const int order = strcmp(key, at->key);
+
+        if (order == 0)
+            return at;
+        at = order < 0 ? RB_LEFT(at, entry) : RB_RIGHT(at, entry);
+    }
+    return NULL;
+}
+
+static known_key *learn(fry_etcd_watch *mine, const char *key)
+{
+    const size_t block_bytes = sizeof(known_key) + strlen(key) + 1;
+
+    if (mine->known_count == FRY_STORE_ENTRIES_MAX) {
+        fry_log_line(mine->etcd->reactor->log, FERRY_LOG_ERROR,
+                     "store: more than %d keys begin with '%s': they can't be watched",
+                     FRY_STORE_ENTRIES_MAX, mine->watch->prefix);
+        return NULL;
+    }
+    known_key *known = fry_alloc(mine->etcd->memory, block_bytes, _Alignof(known_key));
+    if (known == NULL)
+        return NULL;
+    known->block_bytes = block_bytes;
+    memcpy(known->key, key, block_bytes - sizeof(known_key));
+    RB_INSERT(known_keys, &mine->known, known);
+    mine->known_count++;
+    return known;
+}
+
+static void forget(fry_etcd_watch *mine, known_key *known)
+{
+    RB_REMOVE(known_keys, &mine->known, known);
+    mine->known_count--;
+    fry_free(mine->etcd->memory, known, known->block_bytes);
+}
+
+static void dispose(fry_etcd_watch *mine)
+{
+    known_key *known;
+
+    while ((known = RB_MIN(known_keys, &mine->known)) != NULL)
+        forget(mine, known);
+    fry_free(mine->etcd->memory, mine, sizeof *mine);
+}
+
+/* ---- telling ---- */
+
+/* False: the watch was stopped by who was told. Nothing of it may be touched then but `mine`. */
+static bool tell(fry_etcd_watch *mine, fry_store_event event, const fry_store_entry *entry)
+{
+    const bool was_telling = mine->is_telling;
+
+    mine->is_telling = true;
+    fry_store_tell(mine->watch, event, entry);
+    mine->is_telling = was_telling;
+    return mine->state != WATCH_STOPPED;
+}
+
+/* At the end of whatever tells: frees one that was stopped meanwhile. False: it was. */
+static bool told(fry_etcd_watch *mine)
+{
+    if (mine->state != WATCH_STOPPED)
+        return true;
+    dispose(mine);
+    return false;
+}
+
+typedef enum note_result {
+    NOTE_GOOD,
+    NOTE_STOPPED,
+    NOTE_NO_ROOM, /* no memory, or more keys than there may be */
+} note_result;
+
+static note_result note_put(fry_etcd_watch *mine, const fry_store_entry *entry)
+{
+    known_key *known = find(mine, entry->key);
+
+    if (known == NULL)
+        known = learn(mine, entry->key);
+    if (known == NULL)
+        return NOTE_NO_ROOM;
+    known->round = mine->round;
+    if (known->version >= entry->version)
+        return NOTE_GOOD;
+    known->version = entry->version;
+    return tell(mine, FRY_STORE_IS_PUT, entry) ? NOTE_GOOD : NOTE_STOPPED;
+}
+
+static note_result note_deletion(fry_etcd_watch *mine, known_key *known)
+{
+    char key[FRY_STORE_KEY_BYTES + 1];
+    const fry_store_entry entry = {.key = key, .version = known->version};
+
+    memcpy(key, known->key, known->block_bytes - sizeof(known_key));
+    forget(mine, known);
+    return tell(mine, FRY_STORE_IS_DELETED, &entry) ? NOTE_GOOD : NOTE_STOPPED;
+}
+
+/* ---- attempts ---- */
+
+static void begin(fry_etcd_watch *mine);
+
+static void set_state(fry_etcd_watch *mine, watch_state state)
+{
+    fry_timer_stop(mine->etcd->reactor, &mine->timer);
+    mine->state = state;
+}
+
+/* What there is is not known from now on; a moment of that is not worth a word. */
+static void doubt(fry_etcd_watch *mine)
+{
+    fry_reactor *reactor = mine->etcd->reactor;
+
+    if (!mine->lost_timer.is_on && !mine->watch->is_lost)
+        fry_timer_set(reactor, &mine->lost_timer, fry_reactor_now_ns(reactor) + LOST_AFTER_NS);
+}
+
+/* Once for each failure: that of an endpoint is told by several. */
+static void wait_for_next(fry_etcd_watch *mine)
+{
+    fry_reactor *reactor = mine->etcd->reactor;
+
+    if (mine->state == WATCH_WAITS)
+        return;
+    fry_etcd_list_cancel(&mine->list);
+    fry_etcd_call_cancel(&mine->stream);
+    doubt(mine);
+    set_state(mine, WATCH_WAITS);
+    fry_timer_set(reactor, &mine->timer,
+                  fry_reactor_now_ns(reactor) + fry_etcd_delay_ns(mine->etcd, ++mine->failures));
+}
+
+static void timer_is_due(fry_timer *timer)
+{
+    fry_etcd_watch *mine = timer->arg;
+
+    if (mine->state == WATCH_OPENS) {
+        fry_etcd_endpoint_failed(mine->etcd, mine->stream.endpoint, "a watch is not answered");
+        wait_for_next(mine);
+        return;
+    }
+    begin(mine);
+}
+
+static void lost_is_due(fry_timer *timer)
+{
+    fry_etcd_watch *mine = timer->arg;
+
+    fry_log_line(mine->etcd->reactor->log, FERRY_LOG_WARNING,
+                 "store: what there is below '%s' is not known: etcd can't be reached",
+                 mine->watch->prefix);
+    (void)tell(mine, FRY_STORE_IS_LOST, NULL);
+    (void)told(mine);
+}
+
+static bool is_known_again(fry_etcd_watch *mine)
+{
+    fry_timer_stop(mine->etcd->reactor, &mine->lost_timer);
+    mine->failures = 0;
+    if (!mine->watch->is_lost)
+        return true;
+    fry_log_line(mine->etcd->reactor->log, FERRY_LOG_WARNING,
+                 "store: what there is below '%s' is known again", mine->watch->prefix);
+    return tell(mine, FRY_STORE_IS_HEALTHY, NULL);
+}
+
+/* ---- the stream ---- */
+
+static note_result note_event(fry_etcd_watch *mine, const fry_etcd_event *event)
+{
+    known_key *known;
+
+    if (!event->is_deletion)
+        return note_put(mine, &event->kv.entry);
+    known = find(mine, event->kv.entry.key);
+    if (known == NULL || known->version > event->kv.entry.version)
+        return NOTE_GOOD;
+    return note_deletion(mine, known);
+}
+
+/* False: the stream is over, or the watch. */
+static bool take_news(fry_etcd_watch *mine, const fry_etcd_news *news)
+{
+    fry_reactor *reactor = mine->etcd->reactor;
+
+    if (news->code != 0 || news->is_canceled) {
+        fry_log_line(reactor->log, FERRY_LOG_INFO, "store: etcd ends a watch: %s",
+                     news->compact_revision != 0 ? "compacted" : news->text);
+        wait_for_next(mine);
+        return false;
+    }
+    mine->heard_ns = fry_reactor_now_ns(reactor);
+    if (news->revision > mine->revision)
+        mine->revision = news->revision;
+    fry_etcd_revision_is(mine->etcd, news->revision);
+    if (mine->state == WATCH_OPENS && news->is_created) {
+        set_state(mine, WATCH_FOLLOWS);
+        if (!is_known_again(mine))
+            return false;
+    }
+    for (size_t i = 0; i < news->count; i++) {
+        const note_result result = note_event(mine, &news->events[i]);
+
+        if (result == NOTE_NO_ROOM)
+            wait_for_next(mine);
+        if (result != NOTE_GOOD)
+            return false;
+        /* Who was told may have caused a call that failed and took the endpoint away. */
+        if (mine->state != WATCH_FOLLOWS && mine->state != WATCH_OPENS)
+            return false;
+    }
+    return true;
+}
+
+static bool take_line(fry_etcd_watch *mine, const char *line, size_t bytes)
+{
+    const fry_memory *memory = mine->etcd->memory;
+    fry_etcd_news news;
+    const fry_etcd_read read = fry_etcd_read_news(memory, line, bytes, &news);
+
+    if (read != FRY_ETCD_READ) {
+        if (read == FRY_ETCD_GARBLED)
+            fry_etcd_call_was_garbled(&mine->stream);
+        wait_for_next(mine);
+        return false;
+    }
+    const bool goes_on = take_news(mine, &news);
+    fry_etcd_news_release(memory, &news);
+    return goes_on;
+}
+
+static void stream_has_come(fry_etcd_call *stream)
+{
+    fry_etcd_watch *mine = stream->arg;
+    const char *line;
+    size_t bytes;
+    bool goes_on = true;
+
+    mine->is_telling = true;
+    if (stream->state != FRY_ETCD_CALL_IS_OVER || stream->outcome == FRY_ETCD_ANSWERED) {
+        while (goes_on && (line = fry_etcd_call_line(stream, &bytes)) != NULL)
+            goes_on = bytes == 0 || take_line(mine, line, bytes);
+    }
+    mine->is_telling = false;
+    if (!told(mine) || !goes_on)
+        return;
+    if (stream->state == FRY_ETCD_CALL_IS_OVER)
+        wait_for_next(mine);
+}
+
+static void open_stream(fry_etcd_watch *mine)
+{
+    fry_reactor *reactor = mine->etcd->reactor;
+
+    set_state(mine, WATCH_OPENS);
+    fry_timer_set(reactor, &mine->timer, fry_reactor_now_ns(reactor) + CREATED_WITHIN_NS);
+    mine->heard_ns = fry_reactor_now_ns(reactor);
+    mine->stream.fn = stream_has_come;
+    mine->stream.arg = mine;
+    mine->stream.path = "/v3/watch";
+    mine->stream.is_stream = true;
+    mine->stream.answer_max = FRY_ETCD_PAGE_ANSWER_BYTES;
+    fry_etcd_call_start(mine->etcd, &mine->stream,
+                        fry_etcd_write_watch(mine->watch->prefix, mine->revision + 1));
+}
+
+/* ---- the list ---- */
+
+static note_result note_absent(fry_etcd_watch *mine)
+{
+    known_key *known = RB_MIN(known_keys, &mine->known);
+
+    while (known != NULL) {
+        known_key *next = RB_NEXT(known_keys, &mine->known, known);
+
+        if (known->round != mine->round && note_deletion(mine, known) == NOTE_STOPPED)
+            return NOTE_STOPPED;
+        known = next;
+    }
+    return NOTE_GOOD;
+}
+
+static note_result take_page(fry_etcd_watch *mine, const fry_etcd_page *page)
+{
+    note_result result = NOTE_GOOD;
+
+    for (size_t i = 0; i < page->count && result == NOTE_GOOD; i++)
+        result = note_put(mine, &page->kvs[i].entry);
+    if (result == NOTE_GOOD && !page->has_more)
+        result = note_absent(mine);
+    if (result == NOTE_GOOD && !page->has_more && !tell(mine, FRY_STORE_IS_LISTED, NULL))
+        result = NOTE_STOPPED;
+    return result;
+}
+
+static bool list_has_come(fry_etcd_list *list, fry_etcd_list_event event, fry_etcd_page *page)
+{
+    fry_etcd_watch *mine = list->arg;
+
+    if (event == FRY_ETCD_LIST_FAILED) {
+        wait_for_next(mine);
+        return false;
+    }
+    mine->is_telling = true;
+    const note_result result = take_page(mine, page);
+    mine->is_telling = false;
+    if (!told(mine))
+        return false;
+    if (result == NOTE_NO_ROOM) {
+        wait_for_next(mine);
+        return false;
+    }
+    /* Who was told may have caused a call that failed and took the endpoint away. */
+    if (mine->state != WATCH_LISTS)
+        return false;
+    if (page->has_more)
+        return true;
+    mine->revision = list->revision;
+    open_stream(mine);
+    return false;
+}
+
+static void begin(fry_etcd_watch *mine)
+{
+    fry_etcd_call_cancel(&mine->stream);
+    set_state(mine, WATCH_LISTS);
+    mine->round++;
+    mine->list.fn = list_has_come;
+    mine->list.arg = mine;
+    fry_etcd_list_start(mine->etcd, &mine->list, mine->watch->prefix);
+}
+
+/* ---- all of them ---- */
+
+void fry_etcd_watches_break(fry_etcd *etcd, unsigned endpoint)
+{
+    fry_etcd_watch *mine;
+
+    TAILQ_FOREACH(mine, &etcd->watches, entry)
+    {
+        if ((mine->state == WATCH_FOLLOWS || mine->state == WATCH_OPENS) &&
+            mine->stream.endpoint == endpoint)
+            wait_for_next(mine);
+    }
+}
+
+void fry_etcd_watches_check(fry_etcd *etcd)
+{
+    const int64_t now_ns = fry_reactor_now_ns(etcd->reactor);
+    fry_etcd_watch *mine;
+
+    TAILQ_FOREACH(mine, &etcd->watches, entry)
+    {
+        if (mine->state == WATCH_FOLLOWS && mine->revision < etcd->revision &&
+            now_ns - mine->heard_ns >= SILENT_NS)
+            begin(mine);
+    }
+}
+
+static bool start(fry_etcd *etcd, fry_store_watch *watch)
+{
+    fry_etcd_watch *mine = fry_alloc(etcd->memory, sizeof *mine, _Alignof(fry_etcd_watch));
+
+    if (mine == NULL)
+        return false;
+    mine->etcd = etcd;
+    mine->watch = watch;
+    mine->timer = (fry_timer){.fn = timer_is_due, .arg = mine};
+    mine->lost_timer = (fry_timer){.fn = lost_is_due, .arg = mine};
+    watch->private_ = mine;
+    TAILQ_INSERT_TAIL(&etcd->watches, mine, entry);
+    doubt(mine);
+    begin(mine);
+    fry_etcd_probe(etcd);
+    return true;
+}
+
+/* Those that found no memory try again; a watch can't be refused. */
+static void watch_timer_is_due(fry_timer *timer)
+{
+    fry_etcd *etcd = timer->arg;
+    bool is_good = true;
+
+    for (fry_store_watch *watch = etcd->base.watches; watch != NULL; watch = watch->next)
+        is_good = (watch->private_ != NULL || start(etcd, watch)) && is_good;
+    if (!is_good)
+        fry_timer_set(etcd->reactor, timer, fry_reactor_now_ns(etcd->reactor) + MEMORY_RETRY_NS);
+}
+
+void fry_etcd_watch_start(fry_store *store, fry_store_watch *watch)
+{
+    fry_etcd *etcd = (fry_etcd *)store;
+
+    if (start(etcd, watch))
+        return;
+    etcd->watch_timer.fn = watch_timer_is_due;
+    etcd->watch_timer.arg = etcd;
+    fry_timer_set(etcd->reactor, &etcd->watch_timer,
+                  fry_reactor_now_ns(etcd->reactor) + MEMORY_RETRY_NS);
+}
+
+void fry_etcd_watch_stop(fry_store_watch *watch)
+{
+    fry_etcd_watch *mine = watch->private_;
+
+    if (mine == NULL)
+        return;
+    watch->private_ = NULL;
+    fry_etcd_list_cancel(&mine->list);
+    fry_etcd_call_cancel(&mine->stream);
+    fry_timer_stop(mine->etcd->reactor, &mine->lost_timer);
+    set_state(mine, WATCH_STOPPED);
+    TAILQ_REMOVE(&mine->etcd->watches, mine, entry);
+    if (!mine->is_telling)
+        dispose(mine);
+}

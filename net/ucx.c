@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* UCX contexts, and opening and connecting channels. */
+#include "net/transport.h"
+
+#include "net/ucx_channel.h"
+#include "net/ucx_guard.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VALUE_BYTES 32
+#define NAME_BYTES 64
+#define MINOR_WITH_MENDED_TCP 18 /* at the latest: it was tried */
+#define NS_PER_S INT64_C(1000000000)
+
+/* Messages of at most this are as fast when they carry their data as when that is pulled. */
+#define LOCAL_EAGER_BYTES 8192
+#define NET_EAGER_BYTES 65536
+
+typedef struct setting {
+    const char *transport; /* whose it is: "TCP_"; NULL: UCX's own */
+    const char *name;
+    const char *value;
+} setting;
+
+/* ---- all that is set of UCX; the rest is its own default, or the program's UCX_* ---- */
+
+static const setting posix_settings[] = {
+    /* One kind of segments for a channel, not both: each takes memory, used or not. Posix ones take
+     * descriptors and room in /dev/shm, System V ones are few on a machine (kernel.shmmni). */
+    {NULL, "TLS", "posix,cma"},
+    /* 64 buffers of 8 KiB wait in the queue for senders to fill them; UCX makes 512 at once. */
+    {"", "MM_RX_BUFS_GROW", "64"},
+};
+
+static const setting sysv_settings[] = {
+    {NULL, "TLS", "sysv,cma"},
+    {"", "MM_RX_BUFS_GROW", "64"},
+};
+
+static const setting local_settings[] = {
+    /* The receiver reads; without CMA the sender's bytes come as messages. Never a put. */
+    {NULL, "RNDV_SCHEME", "get_zcopy"},
+};
+
+static const setting net_settings[] = {
+    {NULL, "TLS", "tcp,ib"},
+    /* UCX's own sends a message now and then, which wakes both ends and, if there is no answer,
+     * keeps TCP's from telling. */
+    {NULL, "KEEPALIVE_INTERVAL", "inf"},
+    /* connect() would wait for who does not answer. */
+    {"TCP_", "CONN_NB", "y"},
+    /* What is not pulled is copied into buffers of this size, each of which is a system call. */
+    {"TCP_", "TX_SEG_SIZE", "64k"},
+};
+
+/* Before 1.18 or so. */
+static const setting old_net_settings[] = {
+    /* A message that is sent from where it lies, and breaks off as the connection does, is
+     * completed twice, and UCX aborts the process. Pulled data goes another way (TCP_PUT_ENABLE).
+     */
+    {NULL, "ZCOPY_THRESH", "inf"},
+};
+
+static ucs_status_t apply_one(ucp_config_t *config, const setting *setting)
+{
+    if (setting->transport == NULL)
+        return fry_ucp.ucp_config_modify(config, setting->name, setting->value);
+    /* Up to 1.13 a transport's own is named without the transport, and nobody says that a name is
+     * not known but a warning at the first worker; from 1.15 on it is named with it. */
+    ucs_status_t status = UCS_OK;
+    if (fry_ucx_minor() <= 14)
+        status = fry_ucp.ucp_config_modify(config, setting->name, setting->value);
+    if (fry_ucx_minor() < 14 || status != UCS_OK)
+        return status;
+    char name[NAME_BYTES];
+    (void)snprintf(name, sizeof name, "%s%s", setting->transport, setting->name);
+    return fry_ucp.ucp_config_modify(config, name, setting->value);
+}
+
+static ucs_status_t apply(ucp_config_t *config, const setting *settings, size_t count)
+{
+    ucs_status_t status = UCS_OK;
+    for (size_t i = 0; i < count && status == UCS_OK; i++)
+        status = apply_one(config, &settings[i]);
+    return status;
+}
+
+#define APPLY(config, settings) apply((config), (settings), sizeof(settings) / sizeof *(settings))
+
+static ucs_status_t apply_options(const fry_ucx *ucx, ucp_config_t *config)
+{
+    char seconds[VALUE_BYTES];
+    char cache[VALUE_BYTES];
+    int64_t whole_s =
+        ucx->keepalive_ns / (3 * NS_PER_S); /* of silence, and after each of 2 tries */
+    (void)snprintf(seconds, sizeof seconds, "%" PRId64 "s", whole_s > 1 ? whole_s : 1);
+    (void)snprintf(cache, sizeof cache, "%zu", ucx->registration_cache_bytes);
+    const setting settings[] = {
+        {NULL, "NET_DEVICES", ucx->net_devices != NULL ? ucx->net_devices : "all"},
+        {"TCP_", "KEEPIDLE", seconds},
+        {"TCP_", "KEEPINTVL", seconds},
+        {"TCP_", "KEEPCNT", "2"},
+        {"IB_", "RCACHE_MAX_SIZE", cache},
+    };
+    return APPLY(config, settings);
+}
+
+static ucs_status_t configure(const fry_ucx *ucx, fry_ucx_kind kind, ucp_config_t *config)
+{
+    /* UCX prints what it has to say to stdout. What kills a channel is told as an error; a program
+     * that has UCX anyway, or sets its level, keeps what it has. */
+    if (fry_ucx_is_ours() && getenv("UCX_LOG_LEVEL") == NULL)
+        (void)fry_ucp.ucp_config_modify(config, "LOG_LEVEL", "fatal");
+    if (kind == FRY_UCX_NET) {
+        ucs_status_t status = APPLY(config, net_settings);
+        if (status == UCS_OK && fry_ucx_minor() < MINOR_WITH_MENDED_TCP)
+            status = APPLY(config, old_net_settings);
+        return status == UCS_OK ? apply_options(ucx, config) : status;
+    }
+    ucs_status_t status =
+        kind == FRY_UCX_POSIX ? APPLY(config, posix_settings) : APPLY(config, sysv_settings);
+    return status == UCS_OK ? APPLY(config, local_settings) : status;
+}
+
+static ucs_status_t make_context(fry_ucx *ucx, fry_ucx_kind kind, const char **call)
+{
+    ucp_config_t *config;
+    *call = "ucp_config_read";
+    ucs_status_t status = fry_ucp.ucp_config_read(NULL, NULL, &config);
+    if (status != UCS_OK)
+        return status;
+    *call = "ucp_config_modify";
+    status = configure(ucx, kind, config);
+    if (status == UCS_OK) {
+        /* Workers are one thread's at a time, but the loop makes one while another works. */
+        ucp_params_t params = {
+            .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED |
+                          UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
+            .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+            .mt_workers_shared = 1,
+            .estimated_num_eps = 1,
+        };
+        *call = "ucp_init";
+        status = fry_ucp.ucp_init_version(FRY_UCX_MAJOR, FRY_UCX_MINOR, &params, config,
+                                          &ucx->contexts[kind]);
+    }
+    fry_ucp.ucp_config_release(config);
+    return status;
+}
+
+ferry_status fry_ucx_open(const fry_ucx_options *options, fry_ucx **ucx_p, const char **why)
+{
+    ferry_status status = fry_ucx_load(why);
+    if (status != FERRY_OK)
+        return status;
+    fry_ucx *ucx = fry_alloc(options->memory, sizeof *ucx, _Alignof(fry_ucx));
+    if (ucx == NULL)
+        goto no_memory;
+    ucx->memory = options->memory;
+    ucx->log = options->log;
+    ucx->keepalive_ns = options->keepalive_ns;
+    ucx->registration_cache_bytes = options->registration_cache_bytes;
+    ucx->pid = getpid();
+    if (options->net_devices != NULL) {
+        ucx->net_devices_bytes = strlen(options->net_devices) + 1;
+        ucx->net_devices = fry_alloc_raw(ucx->memory, ucx->net_devices_bytes, 1);
+        if (ucx->net_devices == NULL)
+            goto no_memory;
+        memcpy(ucx->net_devices, options->net_devices, ucx->net_devices_bytes);
+    }
+    *ucx_p = ucx;
+    return FERRY_OK;
+
+no_memory:
+    fry_free(options->memory, ucx, sizeof *ucx);
+    *why = "out of memory";
+    return FERRY_E_SYSTEM;
+}
+
+void fry_ucx_close(fry_ucx *ucx)
+{
+    if (ucx->pid == getpid()) {
+        for (int kind = 0; kind < FRY_UCX_KINDS; kind++)
+            if (ucx->contexts[kind] != NULL)
+                fry_ucp.ucp_cleanup(ucx->contexts[kind]);
+    }
+    fry_free(ucx->memory, ucx->net_devices, ucx->net_devices_bytes);
+    fry_free(ucx->memory, ucx, sizeof *ucx);
+}
+
+/* ---- channels ---- */
+
+static ucs_status_t make_worker(fry_ucx_channel *channel, fry_ucx_kind kind, const char **call)
+{
+    fry_ucx *ucx = channel->ucx;
+    ucs_status_t status = UCS_OK;
+    if (ucx->contexts[kind] == NULL)
+        status = make_context(ucx, kind, call);
+    if (status != UCS_OK)
+        return status;
+    ucp_worker_params_t params = {
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS,
+        .thread_mode = UCS_THREAD_MODE_SERIALIZED,
+        .flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK,
+    };
+    *call = "ucp_worker_create";
+    return fry_ucp.ucp_worker_create(ucx->contexts[kind], &params, &channel->worker);
+}
+
+static ucs_status_t start_worker(fry_ucx_channel *channel, void *address, size_t *address_bytes,
+                                 const char **call)
+{
+    ucp_am_handler_param_t handler = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = FRY_UCX_MESSAGE_ID,
+        .flags = UCP_AM_FLAG_WHOLE_MSG,
+        .cb = fry_ucx_channel_receive,
+        .arg = channel,
+    };
+    *call = "ucp_worker_set_am_recv_handler";
+    ucs_status_t status = fry_ucp.ucp_worker_set_am_recv_handler(channel->worker, &handler);
+    if (status != UCS_OK)
+        return status;
+    *call = "ucp_worker_get_efd";
+    status = fry_ucp.ucp_worker_get_efd(channel->worker, &channel->public_.event_fd);
+    if (status != UCS_OK)
+        return status;
+    if (channel->public_.path == FRY_PATH_NET) {
+        *call = "a descriptor to sleep on";
+        if (fry_ucx_watch_open(&channel->watch, channel->public_.event_fd,
+                               channel->ucx->keepalive_ns) != FERRY_OK)
+            return UCS_ERR_IO_ERROR;
+        channel->public_.event_fd = channel->watch.event_fd;
+    }
+    *call = "ucp_worker_get_address";
+    ucp_address_t *worker_address;
+    size_t length;
+    status = fry_ucp.ucp_worker_get_address(channel->worker, &worker_address, &length);
+    if (status != UCS_OK)
+        return status;
+    if (length <= FRY_ADDRESS_BYTES_MAX) {
+        memcpy(address, worker_address, length);
+        *address_bytes = length;
+    } else {
+        status = UCS_ERR_EXCEEDS_LIMIT;
+    }
+    fry_ucp.ucp_worker_release_address(channel->worker, worker_address);
+    return status;
+}
+
+ferry_status fry_ucx_channel_open(fry_ucx *ucx, fry_channel_path path,
+                                  const fry_channel_events *events, void *events_arg,
+                                  fry_channel **channel_p, void *address, size_t *address_bytes,
+                                  fry_native_error *error)
+{
+    fry_ucx_channel *channel = fry_alloc(ucx->memory, sizeof *channel, _Alignof(fry_ucx_channel));
+    if (channel == NULL)
+        return FERRY_E_NO_MEMORY;
+    channel->ucx = ucx;
+    channel->public_ = (fry_channel){
+        .ops = &fry_ucx_channel_ops,
+        .path = path,
+        .event_fd = -1,
+        .eager_bytes_max = path == FRY_PATH_NET ? NET_EAGER_BYTES : LOCAL_EAGER_BYTES,
+        .events = events,
+        .events_arg = events_arg,
+    };
+    if (!fry_ucx_channel_add_parcels(channel)) {
+        fry_free(ucx->memory, channel, sizeof *channel);
+        return FERRY_E_NO_MEMORY;
+    }
+
+    const char *call = NULL;
+    fry_ucx_guard guard;
+    fry_ucx_guard_enter(&guard);
+    ucs_status_t status =
+        make_worker(channel, path == FRY_PATH_NET ? FRY_UCX_NET : FRY_UCX_POSIX, &call);
+    if (status != UCS_OK && path != FRY_PATH_NET)
+        status = make_worker(channel, FRY_UCX_SYSV, &call);
+    if (status == UCS_OK)
+        status = start_worker(channel, address, address_bytes, &call);
+    fry_ucx_guard_leave(&guard);
+    if (status != UCS_OK) {
+        fry_ucx_tell(error, status, call);
+        channel->public_.ops->destroy(&channel->public_);
+        return status == UCS_ERR_NO_MEMORY ? FERRY_E_NO_MEMORY : FERRY_E_PEER;
+    }
+    *channel_p = &channel->public_;
+    return FERRY_OK;
+}
+
+/* "posix, cma": the transports of the endpoint's lanes, as UCX prints them. */
+static void describe(fry_ucx_channel *channel)
+{
+    char *text = NULL;
+    size_t text_bytes = 0;
+    FILE *stream = open_memstream(&text, &text_bytes);
+    if (stream == NULL)
+        return;
+    fry_ucp.ucp_ep_print_info(channel->endpoint, stream);
+    (void)fclose(stream);
+    size_t length = 0;
+    /* A line: "#                 lane[0]:  1:posix/memory md[1]   ..." */
+    for (const char *at = text; at != NULL && (at = strstr(at, " lane[")) != NULL;) {
+        at += strlen(" lane[");
+        const char *name = strchr(at, ':');
+        name = name != NULL ? strchr(name + 1, ':') : NULL;
+        if (name == NULL)
+            break;
+        size_t name_length = strcspn(++name, "/ \n");
+        char word[FRY_UCX_DESCRIPTION_BYTES];
+        (void)snprintf(word, sizeof word, "%.*s", (int)name_length, name);
+        if (strstr(channel->description, word) != NULL)
+            continue;
+        int added = snprintf(channel->description + length, FRY_UCX_DESCRIPTION_BYTES - length,
+                             "%s%s", length > 0 ? ", " : "", word);
+        if (added < 0 || length + (size_t)added >= FRY_UCX_DESCRIPTION_BYTES)
+            break;
+        length += (size_t)added;
+    }
+    free(text);
+}
+
+ferry_status fry_ucx_channel_connect(fry_channel *public_, const void *address,
+                                     size_t address_bytes, fry_native_error *error)
+{
+    (void)address_bytes;
+    fry_ucx_channel *channel = (fry_ucx_channel *)public_;
+    ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .address = address,
+        .err_mode =
+            public_->path == FRY_PATH_NET ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE,
+        .err_handler.cb = fry_ucx_channel_broken,
+        .err_handler.arg = channel,
+    };
+    fry_ucx_guard guard;
+    fry_ucx_guard_enter(&guard);
+    ucs_status_t status = fry_ucp.ucp_ep_create(channel->worker, &params, &channel->endpoint);
+    fry_ucx_guard_leave(&guard);
+    if (status != UCS_OK) {
+        channel->endpoint = NULL;
+        fry_ucx_tell(error, status, "ucp_ep_create");
+        return status == UCS_ERR_NO_MEMORY ? FERRY_E_NO_MEMORY : FERRY_E_PEER;
+    }
+    describe(channel);
+    channel->reads_itself = strstr(channel->description, "cma") != NULL;
+    fry_ucx_channel_set_state(channel, FRY_UCX_CHANNEL_CONNECTED);
+    return FERRY_OK;
+}
+
+void fry_ucx_channel_describe(const fry_channel *public_, char *text, size_t text_bytes)
+{
+    const fry_ucx_channel *channel = (const fry_ucx_channel *)public_;
+    (void)snprintf(text, text_bytes, "%s", channel->description);
+}

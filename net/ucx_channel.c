@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A channel at work.
+ *
+ * Order. UCX's active messages may overtake one another (a short one goes past a queue of longer
+ * ones), so a channel promises no order; the peers number what they launch.
+ *
+ * Quiet. A pull is UCX's rendezvous in the way that only the receiver moves: within a host it reads
+ * the sender's memory (process_vm_readv), and where that is forbidden the sender's bytes come as
+ * messages that the receiver's progress copies. Nobody writes another process's memory. What of it
+ * may still be at a memory ends with the worker, which has no thread that touches user memory and
+ * whose end asks the peer nothing.
+ */
+#include "net/ucx_channel.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define PARCELS_FIRST 32
+/* On one host pulls begin while less than this is on its way. UCX does them one after the other
+ * anyway, and destroy has to wait for those that have begun. */
+#define READING_BYTES_MAX ((size_t)4 << 20)
+
+void fry_ucx_channel_set_state(fry_ucx_channel *channel, fry_ucx_channel_state state)
+{
+    if (state > channel->state)
+        channel->state = state;
+}
+
+/* Tells of the failure, the first time. */
+static void fail(fry_ucx_channel *channel, ucs_status_t status, const char *call)
+{
+    if (channel->state >= FRY_UCX_CHANNEL_FAILED)
+        return;
+    fry_ucx_channel_set_state(channel, FRY_UCX_CHANNEL_FAILED);
+    fry_native_error error;
+    fry_ucx_tell(&error, status, call);
+    channel->public_.events->failed(channel->public_.events_arg, &error);
+}
+
+void fry_ucx_channel_broken(void *arg, ucp_ep_h endpoint, ucs_status_t status)
+{
+    (void)endpoint;
+    fail(arg, status, "the endpoint");
+}
+
+/* ---- sending ---- */
+
+bool fry_ucx_channel_add_parcels(fry_ucx_channel *channel)
+{
+    uint32_t count = channel->chunks != NULL ? channel->chunks->count * 2 : PARCELS_FIRST;
+    fry_ucx_parcels *chunk =
+        fry_alloc_raw(channel->ucx->memory, sizeof *chunk + count * sizeof *chunk->parcels,
+                      _Alignof(fry_ucx_parcels));
+    if (chunk == NULL)
+        return false;
+    chunk->count = count;
+    chunk->next = channel->chunks;
+    channel->chunks = chunk;
+    for (uint32_t i = 0; i < count; i++) {
+        chunk->parcels[i].next = channel->free_parcels;
+        channel->free_parcels = &chunk->parcels[i];
+    }
+    return true;
+}
+
+static void give_parcel(fry_ucx_channel *channel, fry_ucx_parcel *parcel)
+{
+    parcel->next = channel->free_parcels;
+    channel->free_parcels = parcel;
+}
+
+static void sent(void *request, ucs_status_t status, void *arg)
+{
+    fry_post *post = arg;
+    fry_ucx_parcel *parcel = post->private_;
+    fry_ucx_channel *channel = parcel->channel;
+    fry_ucp.ucp_request_free(request);
+    if (channel->state == FRY_UCX_CHANNEL_ENDED)
+        return;
+    give_parcel(channel, parcel);
+    if (status == UCS_OK) {
+        post->done(post, FERRY_OK, NULL);
+        return;
+    }
+    fail(channel, status, "a send");
+    fry_native_error error;
+    fry_ucx_tell(&error, status, "a send");
+    post->done(post, FERRY_E_PEER, &error);
+}
+
+/* What can't leave at once, or is to be pulled. */
+static fry_post_result post_later(fry_ucx_channel *channel, fry_post *post)
+{
+    if (channel->free_parcels == NULL && !fry_ucx_channel_add_parcels(channel)) {
+        fail(channel, UCS_ERR_NO_MEMORY, "a send");
+        return FRY_POST_FAILED;
+    }
+    fry_ucx_parcel *parcel = channel->free_parcels;
+    channel->free_parcels = parcel->next;
+    parcel->channel = channel;
+    memcpy(parcel->header, post->header, post->header_bytes);
+    post->private_ = parcel;
+    bool is_pulled = post->is_pulled && post->size_bytes > 0;
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+        .flags = is_pulled ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER,
+        .cb.send = sent,
+        .user_data = post,
+        .memory_type = UCS_MEMORY_TYPE_HOST,
+    };
+    ucs_status_ptr_t request =
+        fry_ucp.ucp_am_send_nbx(channel->endpoint, FRY_UCX_MESSAGE_ID, parcel->header,
+                                post->header_bytes, post->data, post->size_bytes, &param);
+    if (UCS_PTR_IS_PTR(request))
+        return FRY_POST_BEGUN;
+    give_parcel(channel, parcel);
+    if (request == NULL)
+        return FRY_POST_DONE;
+    fail(channel, UCS_PTR_STATUS(request), "a send");
+    return FRY_POST_FAILED;
+}
+
+static fry_post_result channel_post(fry_channel *public_, fry_post *post)
+{
+    fry_ucx_channel *channel = (fry_ucx_channel *)public_;
+    if (channel->state != FRY_UCX_CHANNEL_CONNECTED)
+        return FRY_POST_FAILED;
+    channel->watch.has_sent = true;
+    if (post->header_bytes + post->size_bytes > FRY_UCX_SHORT_BYTES || post->is_pulled)
+        return post_later(channel, post);
+
+    /* Goes into the peer's queue straight from here, or not at all. */
+    static const ucp_request_param_t at_once = {.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL};
+    ucs_status_ptr_t request =
+        fry_ucp.ucp_am_send_nbx(channel->endpoint, FRY_UCX_MESSAGE_ID, post->header,
+                                post->header_bytes, post->data, post->size_bytes, &at_once);
+    if (request == NULL)
+        return FRY_POST_DONE;
+    if (UCS_PTR_STATUS(request) == UCS_ERR_NO_RESOURCE)
+        return post_later(channel, post);
+    fail(channel, UCS_PTR_STATUS(request), "a send");
+    return FRY_POST_FAILED;
+}
+
+/* ---- receiving ---- */
+
+ucs_status_t fry_ucx_channel_receive(void *arg, const void *header, size_t header_bytes, void *data,
+                                     size_t size_bytes, const ucp_am_recv_param_t *param)
+{
+    fry_ucx_channel *channel = arg;
+    if (channel->state >= FRY_UCX_CHANNEL_FAILED)
+        return UCS_OK;
+    bool is_pulled = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+    fry_arrival arrival = {
+        .header = header,
+        .header_bytes = header_bytes,
+        .data = is_pulled || size_bytes == 0 ? NULL : data,
+        .size_bytes = size_bytes,
+        .token = is_pulled ? data : NULL,
+    };
+    channel->arriving = arrival.token;
+    channel->arriving_is_dropped = false;
+    channel->public_.events->arrived(channel->public_.events_arg, &arrival);
+    channel->arriving = NULL;
+    /* In progress: UCX keeps the token, which it does too if a pull has begun. */
+    return is_pulled && !channel->arriving_is_dropped ? UCS_INPROGRESS : UCS_OK;
+}
+
+static void end_pull(fry_ucx_channel *channel, fry_pull *pull, ucs_status_t status)
+{
+    if (status == UCS_OK) {
+        pull->done(pull, FERRY_OK, NULL);
+        return;
+    }
+    fail(channel, status, "a pull");
+    fry_native_error error;
+    fry_ucx_tell(&error, status, "a pull");
+    pull->done(pull, FERRY_E_PEER, &error);
+}
+
+static void pulled(void *request, ucs_status_t status, size_t size_bytes, void *arg)
+{
+    (void)size_bytes;
+    fry_pull *pull = arg;
+    fry_ucx_channel *channel = pull->private_;
+    fry_ucp.ucp_request_free(request);
+    channel->reading--;
+    channel->reading_bytes -= pull->size_bytes;
+    if (channel->state != FRY_UCX_CHANNEL_ENDED)
+        end_pull(channel, pull, status);
+}
+
+static void begin_pull(fry_ucx_channel *channel, fry_pull *pull)
+{
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+        .cb.recv_am = pulled,
+        .user_data = pull,
+        .memory_type = UCS_MEMORY_TYPE_HOST,
+    };
+    pull->private_ = channel;
+    ucs_status_ptr_t request = fry_ucp.ucp_am_recv_data_nbx(channel->worker, pull->token,
+                                                            pull->memory, pull->size_bytes, &param);
+    if (UCS_PTR_IS_PTR(request)) {
+        channel->reading++;
+        channel->reading_bytes += pull->size_bytes;
+    } else {
+        end_pull(channel, pull, UCS_PTR_STATUS(request));
+    }
+}
+
+/* One after the other, until enough are on their way. A done may call pull. */
+static void begin_waiting(fry_ucx_channel *channel)
+{
+    while (channel->waiting != NULL &&
+           (!channel->reads_itself || channel->reading_bytes < READING_BYTES_MAX)) {
+        fry_pull *pull = channel->waiting;
+        channel->waiting = pull->private_;
+        if (channel->state == FRY_UCX_CHANNEL_CONNECTED)
+            begin_pull(channel, pull);
+        else
+            end_pull(channel, pull, UCS_ERR_CONNECTION_RESET);
+    }
+}
+
+static void channel_pull(fry_channel *public_, fry_pull *pull)
+{
+    fry_ucx_channel *channel = (fry_ucx_channel *)public_;
+    pull->private_ = NULL;
+    channel->watch.has_sent = true;
+    if (channel->waiting == NULL)
+        channel->waiting = pull;
+    else
+        channel->last_waiting->private_ = pull;
+    channel->last_waiting = pull;
+    begin_waiting(channel);
+}
+
+static void channel_drop(fry_channel *public_, void *token)
+{
+    fry_ucx_channel *channel = (fry_ucx_channel *)public_;
+    if (token == channel->arriving)
+        channel->arriving_is_dropped = true; /* UCX drops it when it learns that we keep nothing */
+    else if (channel->state == FRY_UCX_CHANNEL_CONNECTED)
+        fry_ucp.ucp_am_data_release(channel->worker, token);
+}
+
+/* ---- time ---- */
+
+static size_t channel_progress(fry_channel *public_)
+{
+    fry_ucx_channel *channel = (fry_ucx_channel *)public_;
+    if (channel->arm_status != UCS_OK) {
+        fail(channel, channel->arm_status, "ucp_worker_arm");
+        channel->arm_status = UCS_OK;
+    }
+    size_t count = fry_ucp.ucp_worker_progress(channel->worker);
+    if (!fry_ucx_watch_is_well(&channel->watch))
+        fail(channel, UCS_ERR_ENDPOINT_TIMEOUT, "the network");
+    if (channel->waiting != NULL)
+        begin_waiting(channel);
+    return count;
+}
+
+static bool channel_arm(fry_channel *public_)
+{
+    fry_ucx_channel *channel = (fry_ucx_channel *)public_;
+    ucs_status_t status = fry_ucp.ucp_worker_arm(channel->worker);
+    if (status == UCS_OK) {
+        fry_ucx_watch_arm(&channel->watch);
+        return true;
+    }
+    if (status == UCS_ERR_BUSY)
+        return false;
+    /* It can't be slept on any more. Progress is due, to tell; once told there is nothing due. */
+    if (channel->state >= FRY_UCX_CHANNEL_FAILED)
+        return true;
+    channel->arm_status = status;
+    return false;
+}
+
+/*
+ * Ends the reads of the peer's memory that have begun: UCX can't take them back, and does not stand
+ * a worker's end in the midst of one. They need nothing of the peer, who may be stopped; where it
+ * is dead they fail at once.
+ */
+static void end_reading(const fry_ucx_channel *channel)
+{
+    while (channel->reads_itself && channel->reading > 0)
+        if (fry_ucp.ucp_worker_progress(channel->worker) == 0 &&
+            fry_ucp.ucp_worker_arm(channel->worker) == UCS_OK)
+            break; /* nothing is under way */
+}
+
+static void channel_destroy(fry_channel *public_)
+{
+    fry_ucx_channel *channel = (fry_ucx_channel *)public_;
+    /* A child's copy: the descriptors and the memory are shared with the parent, whose they are. */
+    if (getpid() != channel->ucx->pid)
+        return;
+    fry_ucx_channel_set_state(channel, FRY_UCX_CHANNEL_ENDED);
+    if (channel->endpoint != NULL && channel->public_.path == FRY_PATH_NET) {
+        /* Ends what is under way here and now; on one host UCX refuses it, and the worker's end
+         * does it. */
+        ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                     .flags = UCP_EP_CLOSE_FLAG_FORCE};
+        ucs_status_ptr_t request = fry_ucp.ucp_ep_close_nbx(channel->endpoint, &param);
+        if (UCS_PTR_IS_PTR(request))
+            fry_ucp.ucp_request_free(request);
+    }
+    end_reading(channel);
+    if (channel->worker != NULL)
+        fry_ucp.ucp_worker_destroy(channel->worker);
+    fry_ucx_watch_close(&channel->watch);
+
+    const fry_memory *memory = channel->ucx->memory;
+    for (fry_ucx_parcels *chunk = channel->chunks, *next; chunk != NULL; chunk = next) {
+        next = chunk->next;
+        fry_free(memory, chunk, sizeof *chunk + chunk->count * sizeof *chunk->parcels);
+    }
+    fry_free(memory, channel, sizeof *channel);
+}
+
+const fry_channel_ops fry_ucx_channel_ops = {
+    .post = channel_post,
+    .pull = channel_pull,
+    .drop = channel_drop,
+    .progress = channel_progress,
+    .arm = channel_arm,
+    .destroy = channel_destroy,
+};

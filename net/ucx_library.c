@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/ucx_library.h"
+
+#include "net/ucx_guard.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LIBRARY_FILE "libucp.so.0"
+#define CORE_FILE "libucs.so.0"
+#define TEXT_BYTES 256
+
+fry_ucx_functions fry_ucp;
+
+static struct {
+    pthread_once_t once;
+    bool is_here;
+    bool is_ours;
+    unsigned minor;
+    char text[TEXT_BYTES];
+} library = {.once = PTHREAD_ONCE_INIT};
+
+static const struct {
+    const char *name;
+    size_t offset;
+} functions[] = {
+#define FUNCTION(name) {#name, offsetof(fry_ucx_functions, name)},
+    FRY_UCX_FUNCTION_MAP(FUNCTION)
+#undef FUNCTION
+};
+
+static bool find_functions(void *file)
+{
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        void *address = dlsym(file, functions[i].name);
+        if (address == NULL) {
+            (void)snprintf(library.text, TEXT_BYTES, "no UCX: %s lacks %s", LIBRARY_FILE,
+                           functions[i].name);
+            return false;
+        }
+        memcpy((char *)&fry_ucp + functions[i].offset, &address, sizeof address);
+    }
+    return true;
+}
+
+/* Stays open: its threads and modules outlive whoever uses it. */
+static void load_library(void)
+{
+    void *core = dlopen(CORE_FILE, RTLD_NOW | RTLD_NOLOAD);
+    library.is_ours = core == NULL;
+    if (core != NULL)
+        (void)dlclose(core);
+
+    fry_ucx_guard guard;
+    fry_ucx_guard_enter(&guard);
+    void *file = dlopen(LIBRARY_FILE, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    fry_ucx_guard_leave(&guard);
+    if (file == NULL) {
+        const char *why = dlerror();
+        (void)snprintf(library.text, TEXT_BYTES, "no UCX: %s",
+                       why != NULL ? why : LIBRARY_FILE " can't be opened");
+        return;
+    }
+    if (!find_functions(file))
+        return;
+    unsigned major = 0;
+    unsigned minor = 0;
+    unsigned release = 0;
+    fry_ucp.ucp_get_version(&major, &minor, &release);
+    if (major != FRY_UCX_MAJOR || minor < FRY_UCX_MINOR) {
+        (void)snprintf(library.text, TEXT_BYTES,
+                       "no UCX: %s is of UCX %u.%u.%u, and %d.%d or a later %d is needed",
+                       LIBRARY_FILE, major, minor, release, FRY_UCX_MAJOR, FRY_UCX_MINOR,
+                       FRY_UCX_MAJOR);
+        return;
+    }
+    (void)snprintf(library.text, TEXT_BYTES, "UCX %u.%u.%u", major, minor, release);
+    library.minor = minor;
+    library.is_here = true;
+}
+
+ferry_status fry_ucx_load(const char **text_p)
+{
+    (void)pthread_once(&library.once, load_library);
+    *text_p = library.text;
+    return library.is_here ? FERRY_OK : FERRY_E_UNSUPPORTED;
+}
+
+unsigned fry_ucx_minor(void)
+{
+    return library.minor;
+}
+
+bool fry_ucx_is_ours(void)
+{
+    return library.is_ours;
+}
+
+void fry_ucx_tell(fry_native_error *error, ucs_status_t status, const char *call)
+{
+    if (error == NULL)
+        return;
+    error->domain = "ucx";
+    error->code = status;
+    (void)snprintf(error->message, sizeof error->message, "%s: %s", call,
+                   fry_ucp.ucs_status_string(status));
+}

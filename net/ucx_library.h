@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * UCX's functions, found at run time: who never talks to another process does not load UCX, whose
+ * constructors take signal handlers, a signal stack and some megabytes.
+ */
+#ifndef FRY_NET_UCX_LIBRARY_H
+#define FRY_NET_UCX_LIBRARY_H
+
+#include "base/native_error.h"
+
+#include <ferry/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <ucp/api/ucp.h>
+
+/* What of UCX's interface is used is in 1.13, the oldest that was tried. */
+#define FRY_UCX_MAJOR 1
+#define FRY_UCX_MINOR 13
+
+#define FRY_UCX_FUNCTION_MAP(X)                                                                    \
+    X(ucp_get_version)                                                                             \
+    X(ucp_get_version_string)                                                                      \
+    X(ucs_status_string)                                                                           \
+    X(ucp_config_read)                                                                             \
+    X(ucp_config_modify)                                                                           \
+    X(ucp_config_release)                                                                          \
+    X(ucp_init_version)                                                                            \
+    X(ucp_cleanup)                                                                                 \
+    X(ucp_worker_create)                                                                           \
+    X(ucp_worker_destroy)                                                                          \
+    X(ucp_worker_get_address)                                                                      \
+    X(ucp_worker_release_address)                                                                  \
+    X(ucp_worker_get_efd)                                                                          \
+    X(ucp_worker_set_am_recv_handler)                                                              \
+    X(ucp_worker_progress)                                                                         \
+    X(ucp_worker_arm)                                                                              \
+    X(ucp_ep_create)                                                                               \
+    X(ucp_ep_close_nbx)                                                                            \
+    X(ucp_ep_print_info)                                                                           \
+    X(ucp_am_send_nbx)                                                                             \
+    X(ucp_am_recv_data_nbx)                                                                        \
+    X(ucp_am_data_release)                                                                         \
+    X(ucp_request_free)
+
+#define FRY_UCX_FIELD_(name) __typeof__(&name) name;
+typedef struct fry_ucx_functions {
+    FRY_UCX_FUNCTION_MAP(FRY_UCX_FIELD_)
+} fry_ucx_functions;
+#undef FRY_UCX_FIELD_
+
+/* Filled in once fry_ucx_load has succeeded. */
+extern fry_ucx_functions fry_ucp;
+
+/*
+ * Finds UCX, once a process. FERRY_OK, or FERRY_E_UNSUPPORTED; *text_p says why not, else which it
+ * is; it lives as long as the process. Any thread.
+ */
+ferry_status fry_ucx_load(const char **text_p);
+
+/* The second number of its version; once it is loaded. */
+unsigned fry_ucx_minor(void);
+
+/* Whether it was this library that brought UCX into the process; once it is loaded. */
+bool fry_ucx_is_ours(void);
+
+/* "ucp_init: No such device". call: static; error may be NULL. */
+void fry_ucx_tell(fry_native_error *error, ucs_status_t status, const char *call);
+
+#endif

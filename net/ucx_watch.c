@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/ucx_watch.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define LOOKS_A_KEEPALIVE 4
+#define LOOK_NS_MIN (INT64_C(100) * 1000 * 1000)
+#define NS_PER_S INT64_C(1000000000)
+#define DEPTH_MAX 3 /* of epoll descriptors that watch one another; UCX's are two deep */
+#define INFO_BYTES 8192
+
+/* What is under way on a channel's connections. */
+typedef struct traffic {
+    bool is_under_way;
+    bool is_repeated; /* sent again, and no answer yet */
+} traffic;
+
+static int64_t now_ns(void)
+{
+    return fry_clock_monotonic_ns();
+}
+
+ferry_status fry_ucx_watch_open(fry_ucx_watch *watch, int worker_fd, int64_t keepalive_ns)
+{
+    *watch = (fry_ucx_watch){
+        .event_fd = -1, .worker_fd = worker_fd, .timer_fd = -1, .keepalive_ns = keepalive_ns};
+    struct epoll_event event = {.events = EPOLLIN};
+    watch->event_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (watch->event_fd < 0)
+        goto refused;
+    watch->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (watch->timer_fd < 0 ||
+        epoll_ctl(watch->event_fd, EPOLL_CTL_ADD, watch->timer_fd, &event) != 0 ||
+        epoll_ctl(watch->event_fd, EPOLL_CTL_ADD, worker_fd, &event) != 0)
+        goto refused;
+    return FERRY_OK;
+
+refused:
+    fry_ucx_watch_close(watch);
+    return FERRY_E_SYSTEM;
+}
+
+void fry_ucx_watch_close(fry_ucx_watch *watch)
+{
+    int error = errno;
+    if (watch->timer_fd > 0)
+        (void)close(watch->timer_fd);
+    if (watch->event_fd > 0)
+        (void)close(watch->event_fd);
+    watch->timer_fd = -1;
+    watch->event_fd = -1;
+    errno = error;
+}
+
+/* Also takes the timer's event back. 0: off. */
+static void set_timer(fry_ucx_watch *watch, int64_t when_ns)
+{
+    const struct itimerspec when = {
+        .it_value = {.tv_sec = when_ns / NS_PER_S, .tv_nsec = when_ns % NS_PER_S}};
+    (void)timerfd_settime(watch->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    watch->look_ns = when_ns;
+}
+
+static void set_look(fry_ucx_watch *watch, int64_t from_ns)
+{
+    int64_t interval_ns = watch->keepalive_ns / LOOKS_A_KEEPALIVE;
+    set_timer(watch, from_ns + (interval_ns > LOOK_NS_MIN ? interval_ns : LOOK_NS_MIN));
+}
+
+static void look_at_socket(int fd, traffic *traffic)
+{
+    int protocol = 0;
+    int listens = 0;
+    struct tcp_info info;
+    memset(&info, 0, sizeof info);
+    socklen_t length = sizeof protocol;
+    if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length) != 0 || protocol != IPPROTO_TCP)
+        return;
+    length = sizeof listens;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens)
+        return;
+    length = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
+        return;
+    traffic->is_under_way |= info.tcpi_unacked > 0 || info.tcpi_notsent_bytes > 0;
+    traffic->is_repeated |= info.tcpi_retransmits > 0;
+}
+
+/* Lines "tfd:       15 events: ..." name what an epoll descriptor watches. */
+static void look_below(int fd, int depth, traffic *traffic)
+{
+    char path[48];
+    char info[INFO_BYTES];
+    (void)snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return;
+    ssize_t length = read(file, info, sizeof info - 1);
+    (void)close(file);
+    info[length > 0 ? length : 0] = '\0';
+    for (const char *at = info; (at = strstr(at, "tfd:")) != NULL;) {
+        at += strlen("tfd:");
+        int watched = (int)strtol(at, NULL, 10);
+        look_at_socket(watched, traffic);
+        if (depth < DEPTH_MAX)
+            look_below(watched, depth + 1, traffic);
+    }
+}
+
+void fry_ucx_watch_arm(fry_ucx_watch *watch)
+{
+    if (watch->has_sent && watch->look_ns == 0)
+        set_look(watch, now_ns());
+}
+
+bool fry_ucx_watch_is_well(fry_ucx_watch *watch)
+{
+    if (watch->look_ns == 0)
+        return true;
+    int64_t now = now_ns();
+    if (now < watch->look_ns)
+        return true;
+    traffic traffic = {false, false};
+    look_below(watch->worker_fd, 1, &traffic);
+    if (!traffic.is_repeated)
+        watch->stuck_ns = 0;
+    else if (watch->stuck_ns == 0)
+        watch->stuck_ns = now;
+    /* What is sent from now on sets the timer again. */
+    watch->has_sent = traffic.is_under_way;
+    if (traffic.is_under_way)
+        set_look(watch, now);
+    else
+        set_timer(watch, 0);
+    return watch->stuck_ns == 0 || now - watch->stuck_ns < watch->keepalive_ns;
+}

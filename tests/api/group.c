@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups: engines of one process that meet in a mem: store. */
+#include "tests/support/member_test.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+TestSuite(group, .timeout = HANG_S);
+
+static void assert_value(ferry_future *future, const char *text)
+{
+    ferry_value value;
+    ASSERT_STATUS(ferry_future_value(future, &value), FERRY_OK);
+    cr_assert_eq(value.size_bytes, strlen(text));
+    cr_assert_str_eq((const char *)value.data, text);
+    cr_assert_neq(value.version, 0);
+}
+
+static void assert_joined(test_member *members, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        cr_assert_eq(ferry_group_rank(members[i].group), (int32_t)i);
+        cr_assert_eq(ferry_group_size(members[i].group), count);
+        for (uint32_t rank = 0; rank < count; rank++) {
+            ferry_member_info info = FERRY_MEMBER_INFO_INIT;
+            ASSERT_STATUS(ferry_group_member(members[i].group, rank, &info), FERRY_OK);
+            cr_assert_eq(info.state, FERRY_MEMBER_HERE);
+            cr_assert_eq(info.rank, rank);
+            cr_assert_neq(info.incarnation, 0);
+            cr_assert_eq(info.device_count, TEST_DEVICES);
+            cr_assert(info.is_on_this_host);
+            cr_assert_eq(info.pid, getpid());
+        }
+        ferry_member_info none = FERRY_MEMBER_INFO_INIT;
+        ASSERT_STATUS(ferry_group_member(members[i].group, count, &none), FERRY_E_NOT_FOUND);
+    }
+}
+
+Test(group, is_joined_by_engines_with_threads)
+{
+    test_member members[3];
+    test_members_open(members, 3, FERRY_LOOP_THREAD);
+    assert_joined(members, 3);
+    test_members_close(members, 3);
+}
+
+Test(group, is_joined_by_embedded_engines)
+{
+    test_member members[3];
+    test_members_open(members, 3, FERRY_LOOP_EMBEDDED);
+    assert_joined(members, 3);
+    test_members_close(members, 3);
+}
+
+Test(group, gives_ranks_to_who_names_none)
+{
+    test_member members[3];
+    ferry_future *joins[3];
+    bool is_taken[3] = {false};
+    for (size_t i = 0; i < 3; i++) {
+        test_member_open(&members[i], FERRY_LOOP_THREAD);
+        ferry_group_options options = test_group_options(3, FERRY_RANK_ANY);
+        joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        ASSERT_STATUS(test_await(members, 3, joins[i]), FERRY_OK);
+        int32_t rank = ferry_group_rank(members[i].group);
+        cr_assert(rank >= 0 && rank < 3 && !is_taken[rank]);
+        is_taken[rank] = true;
+    }
+    test_members_close(members, 3);
+}
+
+Test(group, knows_whose_a_device_is)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    uint32_t seen = 0;
+    for (uint32_t device = 0; device < 2 * TEST_DEVICES; device++) {
+        ferry_peer rank;
+        uint32_t index;
+        ASSERT_STATUS(ferry_group_device(members[0].group, device, &rank, &index), FERRY_OK);
+        cr_assert_lt(index, TEST_DEVICES);
+        seen += rank;
+    }
+    cr_assert_eq(seen, TEST_DEVICES);
+    ferry_peer rank;
+    uint32_t index;
+    ASSERT_STATUS(ferry_group_device(members[0].group, 2 * TEST_DEVICES, &rank, &index),
+                  FERRY_E_NOT_FOUND);
+    test_members_close(members, 2);
+}
+
+Test(group, names_all_who_did_not_come)
+{
+    test_member member;
+    test_member_open(&member, FERRY_LOOP_THREAD);
+    ferry_group_options options = test_group_options(4, 1);
+    options.deadline_ns = test_in_ns(200000000);
+    ferry_future *join = ferry_group_join(member.te.engine, &options, &member.group);
+    cr_assert_not_null(member.group);
+    ASSERT_STATUS(ferry_future_wait(join, -1), FERRY_E_DEADLINE);
+    const char *message = ferry_future_error(join)->message;
+    cr_assert(strchr(message, '0') != NULL && strchr(message, '2') != NULL &&
+                  strchr(message, '3') != NULL,
+              "%s", message);
+    ferry_future_release(join);
+    cr_assert_eq(ferry_group_rank(member.group), FERRY_RANK_ANY);
+    cr_assert_eq(ferry_group_size(member.group), 0);
+    test_members_close(&member, 1);
+}
+
+Test(group, is_not_joined_after_a_cancel)
+{
+    test_member member;
+    test_member_open(&member, FERRY_LOOP_THREAD);
+    for (int i = 0; i < 20; i++) {
+        ferry_group_options options = test_group_options(2, 0);
+        ferry_future *join = ferry_group_join(member.te.engine, &options, &member.group);
+        if (i % 2 == 0)
+            (void)ferry_future_wait(join, 2000000);
+        ASSERT_STATUS(ferry_future_cancel(join), FERRY_OK);
+        ASSERT_STATUS(test_await(&member, 1, join), FERRY_E_CANCELLED);
+        ferry_group_release(member.group);
+    }
+    test_engine_close(&member.te);
+}
+
+static ferry_status join_with(test_member *member, const ferry_group_options *options)
+{
+    int lines = atomic_load(&member->te.log_lines);
+    ferry_group *group = (ferry_group *)member;
+    ferry_status status = status_of(ferry_group_join(member->te.engine, options, &group));
+    cr_assert_null(group);
+    cr_assert_gt(atomic_load(&member->te.log_lines), lines, "no line says why");
+    return status;
+}
+
+Test(group, refuses_options_that_cant_be)
+{
+    test_member member;
+    test_member_open(&member, FERRY_LOOP_THREAD);
+    const ferry_group_options good = test_group_options(2, 0);
+    char long_name[200];
+    memset(long_name, 'x', sizeof long_name);
+    long_name[199] = '\0';
+#define REFUSED(field, value)                                                                      \
+    do {                                                                                           \
+        ferry_group_options options_ = good;                                                       \
+        options_.field = (value);                                                                  \
+        ASSERT_STATUS(join_with(&member, &options_), FERRY_E_INVALID);                             \
+    } while (0)
+    REFUSED(struct_size, 3);
+    REFUSED(store, NULL);
+    REFUSED(store, "");
+    REFUSED(job, NULL);
+    REFUSED(job, "");
+    REFUSED(job, "a/b");
+    REFUSED(job, long_name);
+    REFUSED(place, "");
+    REFUSED(place, "a b");
+    REFUSED(place, long_name);
+    REFUSED(size, FERRY_GROUP_SIZE_MAX + 1);
+    REFUSED(size_min, FERRY_GROUP_SIZE_MAX + 1);
+    REFUSED(size, 0); /* without size_min */
+    REFUSED(rank, -2);
+    REFUSED(rank, 2);
+    REFUSED(rank, FERRY_GROUP_SIZE_MAX);
+    REFUSED(secret, "short");
+    REFUSED(secret_bytes, 16);
+    REFUSED(lease_ns, 1999999999);
+    REFUSED(lease_ns, 0);
+    REFUSED(deadline_ns, -1);
+    REFUSED(window_messages, 0);
+    REFUSED(window_bytes, 0);
+    REFUSED(unexpected_max, 0);
+#undef REFUSED
+    ASSERT_STATUS(join_with(&member, NULL), FERRY_E_INVALID);
+    ferry_group *group;
+    ASSERT_STATUS(status_of(ferry_group_join(NULL, &good, &group)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_group_join(member.te.engine, &good, NULL)), FERRY_E_INVALID);
+    ferry_group_options none = good;
+    none.store = "nothing:x";
+    ferry_status status = test_await(&member, 1, ferry_group_join(member.te.engine, &none, &group));
+    cr_assert(status == FERRY_E_INVALID || status == FERRY_E_STORE, "%s",
+              ferry_status_name(status));
+    ferry_group_release(group);
+    ferry_group_release(NULL);
+    test_engine_close(&member.te);
+}
+
+Test(group, refuses_what_cant_be_asked)
+{
+    test_member member;
+    test_members_open(&member, 1, FERRY_LOOP_THREAD);
+    ferry_group *group = member.group;
+    ferry_peer twice[] = {0, 0}, absent[] = {0, 1};
+    ferry_barrier_options barrier = FERRY_BARRIER_OPTIONS_INIT;
+    char key[140];
+    memset(key, 'k', sizeof key);
+    key[139] = '\0';
+    ferry_future *refused[] = {
+        ferry_group_get(group, NULL, 0),
+        ferry_group_get(group, "", 0),
+        ferry_group_get(group, "a b", 0),
+        ferry_group_get(group, key, 0),
+        ferry_group_try_get(group, "k", -1),
+        ferry_group_watch(group, NULL, 0, 0),
+        ferry_group_set(group, "k", NULL, 1, 0),
+        ferry_group_set(group, "k", key, 65537, 0),
+        ferry_group_alive(group, -1),
+        ferry_group_step(group, 1, -1),
+        ferry_barrier(group, NULL, NULL),
+        ferry_barrier(group, "a/b", NULL),
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        ASSERT_STATUS(status_of(refused[i]), FERRY_E_INVALID);
+    barrier.members = twice;
+    barrier.member_count = 2;
+    ASSERT_STATUS(status_of(ferry_barrier(group, "b", &barrier)), FERRY_E_INVALID);
+    barrier.members = absent;
+    ASSERT_STATUS(status_of(ferry_barrier(group, "b", &barrier)), FERRY_E_INVALID);
+    barrier.members = NULL;
+    ASSERT_STATUS(status_of(ferry_barrier(group, "b", &barrier)), FERRY_E_INVALID);
+    barrier.member_count = 0;
+    barrier.deadline_ns = -1;
+    ASSERT_STATUS(status_of(ferry_barrier(group, "b", &barrier)), FERRY_E_INVALID);
+    barrier.deadline_ns = 0;
+    barrier.reserved = 1;
+    ASSERT_STATUS(status_of(ferry_barrier(group, "b", &barrier)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_group_get(NULL, "k", 0)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_group_leave(NULL)), FERRY_E_INVALID);
+    ferry_value value;
+    ASSERT_STATUS(ferry_future_value(NULL, &value), FERRY_E_INVALID);
+    ferry_member_info info = FERRY_MEMBER_INFO_INIT;
+    ASSERT_STATUS(ferry_group_member(NULL, 0, &info), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_group_member(group, 0, NULL), FERRY_E_INVALID);
+    cr_assert_eq(ferry_group_rank(NULL), FERRY_RANK_ANY);
+    cr_assert_eq(ferry_group_size(NULL), 0);
+    cr_assert_eq(ferry_group_stop_step(NULL), UINT64_MAX);
+    test_members_close(&member, 1);
+}
+
+Test(group, that_was_not_joined_takes_nothing)
+{
+    test_member member;
+    test_member_open(&member, FERRY_LOOP_THREAD);
+    ferry_group_options options = test_group_options(2, 0);
+    ferry_future *join = ferry_group_join(member.te.engine, &options, &member.group);
+    ferry_buffer *buffer = test_buffer(&member.te, 0, 8, 0);
+    ASSERT_STATUS(status_of(ferry_group_get(member.group, "k", 0)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_barrier(member.group, "b", NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_send(member.group, 0, 0, ferry_buffer_span(buffer), NULL)),
+                  FERRY_E_INVALID);
+    ASSERT_STATUS(test_await(&member, 1, ferry_group_leave(member.group)), FERRY_OK);
+    ASSERT_STATUS(test_await(&member, 1, join), FERRY_E_CANCELLED);
+    ASSERT_STATUS(status_of(ferry_group_get(member.group, "k", 0)), FERRY_E_DEAD);
+    ferry_buffer_release(buffer);
+    test_members_close(&member, 1);
+}
+
+Test(group, keeps_values_that_all_see)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    ferry_future *waits = ferry_group_get(members[1].group, "a/key", 0);
+    ASSERT_STATUS(test_await(members, 2, ferry_group_try_get(members[0].group, "a/key", 0)),
+                  FERRY_E_NOT_FOUND);
+    ASSERT_STATUS(test_await(members, 2, ferry_group_set(members[0].group, "a/key", "one", 3, 0)),
+                  FERRY_OK);
+    ASSERT_STATUS(ferry_future_wait(waits, -1), FERRY_OK);
+    assert_value(waits, "one");
+    ferry_value seen;
+    ASSERT_STATUS(ferry_future_value(waits, &seen), FERRY_OK);
+    ferry_future *watch = ferry_group_watch(members[1].group, "a/key", seen.version, 0);
+    ASSERT_STATUS(test_await(members, 2, ferry_group_set(members[0].group, "a/key", "", 0, 0)),
+                  FERRY_OK);
+    ASSERT_STATUS(ferry_future_wait(watch, -1), FERRY_OK);
+    assert_value(watch, "");
+    ferry_future *nop = ferry_nop(members[0].te.engine, NULL);
+    ASSERT_STATUS(ferry_future_value(nop, &seen), FERRY_E_NOT_FOUND);
+    ferry_future_release(nop);
+    ferry_future *pending = ferry_group_get(members[0].group, "never", 0);
+    ASSERT_STATUS(ferry_future_value(pending, &seen), FERRY_E_NOT_FOUND);
+    ASSERT_STATUS(ferry_future_cancel(pending), FERRY_OK);
+    ASSERT_STATUS(test_await(members, 2, pending), FERRY_E_CANCELLED);
+    pending = ferry_group_get(members[0].group, "never", test_in_ns(1000000));
+    ASSERT_STATUS(test_await(members, 2, pending), FERRY_E_DEADLINE);
+    /* A value outlives group and engine. */
+    ferry_group_release(members[0].group);
+    ferry_group_release(members[1].group);
+    test_engine_close(&members[0].te);
+    ASSERT_STATUS(ferry_engine_shutdown(members[1].te.engine, -1), FERRY_OK);
+    ferry_engine_release(members[1].te.engine);
+    assert_value(waits, "one");
+    ferry_future_release(waits);
+    ferry_future_release(watch);
+    cr_assert_eq(failing_allocator_live_bytes(&members[1].te.memory), 0);
+}
+
+Test(group, has_barriers)
+{
+    test_member members[3];
+    test_members_open(members, 3, FERRY_LOOP_THREAD);
+    for (int round = 0; round < 5; round++) {
+        ferry_future *futures[3];
+        for (size_t i = 0; i < 3; i++)
+            futures[i] = ferry_barrier(members[i].group, "b", NULL);
+        for (size_t i = 0; i < 3; i++)
+            ASSERT_STATUS(test_await(members, 3, futures[i]), FERRY_OK);
+    }
+    ferry_barrier_options options = FERRY_BARRIER_OPTIONS_INIT;
+    options.deadline_ns = test_in_ns(100000000);
+    ferry_future *alone = ferry_barrier(members[1].group, "alone", &options);
+    ASSERT_STATUS(ferry_future_wait(alone, -1), FERRY_E_DEADLINE);
+    const char *message = ferry_future_error(alone)->message;
+    cr_assert(strchr(message, '0') != NULL && strchr(message, '2') != NULL, "%s", message);
+    ferry_future_release(alone);
+    test_members_close(members, 3);
+}
+
+Test(group, agrees_on_who_is_alive)
+{
+    test_member members[3];
+    test_members_open(members, 3, FERRY_LOOP_THREAD);
+    ferry_future *futures[3];
+    for (size_t i = 0; i < 3; i++)
+        futures[i] = ferry_group_alive(members[i].group, 0);
+    for (size_t i = 0; i < 3; i++) {
+        ASSERT_STATUS(ferry_future_wait(futures[i], -1), FERRY_OK);
+        ferry_value value;
+        ASSERT_STATUS(ferry_future_value(futures[i], &value), FERRY_OK);
+        cr_assert_eq(value.size_bytes, 3 * sizeof(ferry_peer));
+        for (uint32_t rank = 0; rank < 3; rank++)
+            cr_assert_eq(((const ferry_peer *)value.data)[rank], rank);
+        ferry_future_release(futures[i]);
+    }
+    test_members_close(members, 3);
+}
+
+Test(group, agrees_on_a_step_to_stop_at)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    cr_assert_eq(ferry_group_stop_step(members[0].group), UINT64_MAX);
+    for (uint64_t step = 1; step < 4; step++) {
+        for (size_t i = 0; i < 2; i++)
+            ASSERT_STATUS(test_await(members, 2, ferry_group_step(members[i].group, step, 0)),
+                          FERRY_OK);
+    }
+    ASSERT_STATUS(test_await(members, 2, ferry_group_give_notice(members[1].group)), FERRY_OK);
+    uint64_t step = 4, stop = UINT64_MAX;
+    for (; stop == UINT64_MAX || step <= stop; step++) {
+        ferry_future *steps[2];
+        for (size_t i = 0; i < 2; i++)
+            steps[i] = ferry_group_step(members[i].group, step, 0);
+        for (size_t i = 0; i < 2; i++)
+            ASSERT_STATUS(test_await(members, 2, steps[i]), FERRY_OK);
+        stop = ferry_group_stop_step(members[0].group);
+        cr_assert_lt(step, 1000);
+    }
+    cr_assert_eq(ferry_group_stop_step(members[1].group), stop);
+    test_members_close(members, 2);
+}
+
+/* ---- who comes and goes ---- */
+
+typedef struct member_log {
+    _Atomic uint32_t left, calls;
+    ferry_future *pending; /* waiting for it within a callback is refused */
+    _Atomic int32_t waited;
+} member_log;
+
+static void note_member(void *arg, ferry_group *group, const ferry_member_info *member)
+{
+    member_log *log = arg;
+    cr_assert_not_null(group);
+    if (log->pending != NULL)
+        atomic_store(&log->waited, ferry_future_wait(log->pending, -1));
+    if (member->state == FERRY_MEMBER_LEFT)
+        atomic_fetch_or(&log->left, (uint32_t)1 << member->rank);
+    atomic_fetch_add(&log->calls, 1);
+}
+
+static void open_with_log(test_member members[3], member_log *log, ferry_loop_mode loop)
+{
+    ferry_future *joins[3];
+    for (int32_t i = 0; i < 3; i++) {
+        test_member_open(&members[i], i == 0 ? loop : FERRY_LOOP_THREAD);
+        ferry_group_options options = test_group_options(3, i);
+        if (i == 0) {
+            options.on_member = note_member;
+            options.on_member_arg = log;
+        }
+        joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
+    }
+    for (int32_t i = 0; i < 3; i++)
+        ASSERT_STATUS(test_await(members, 3, joins[i]), FERRY_OK);
+}
+
+static void await_left(test_member *members, member_log *log, uint32_t left)
+{
+    while (atomic_load(&log->left) != left) {
+        test_members_move(members, 3);
+        (void)sched_yield();
+    }
+}
+
+Test(group, tells_who_leaves_and_who_is_released)
+{
+    test_member members[3];
+    member_log log = {0};
+    open_with_log(members, &log, FERRY_LOOP_THREAD);
+    log.pending = ferry_group_get(members[0].group, "never", 0);
+    ASSERT_STATUS(test_await(members, 3, ferry_group_leave(members[1].group)), FERRY_OK);
+    ASSERT_STATUS(test_await(members, 3, ferry_group_leave(members[1].group)), FERRY_OK);
+    await_left(members, &log, 1 << 1);
+    cr_assert_eq(atomic_load(&log.waited), FERRY_E_DEADLOCK);
+    ferry_group_release(members[2].group);
+    members[2].group = NULL;
+    await_left(members, &log, 1 << 1 | 1 << 2);
+    ferry_member_info info = FERRY_MEMBER_INFO_INIT;
+    ASSERT_STATUS(ferry_group_member(members[0].group, 2, &info), FERRY_OK);
+    cr_assert_eq(info.state, FERRY_MEMBER_LEFT);
+    ASSERT_STATUS(status_of(ferry_barrier(members[1].group, "b", NULL)), FERRY_E_DEAD);
+    ASSERT_STATUS(ferry_future_cancel(log.pending), FERRY_OK);
+    ASSERT_STATUS(test_await(members, 3, log.pending), FERRY_E_CANCELLED);
+    test_members_close(members, 3);
+}
+
+Test(group, tells_an_embedded_engine_in_its_progress)
+{
+    test_member members[3];
+    member_log log = {0};
+    open_with_log(members, &log, FERRY_LOOP_EMBEDDED);
+    ferry_group_release(members[2].group);
+    members[2].group = NULL;
+    await_left(members, &log, 1 << 2);
+    test_members_close(members, 3);
+}
+
+Test(group, handles_outlive_the_engine)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    ferry_future *pending = ferry_group_get(members[0].group, "never", 0);
+    ferry_future *barrier = ferry_barrier(members[0].group, "b", NULL);
+    for (size_t i = 0; i < 2; i++)
+        ASSERT_STATUS(ferry_engine_shutdown(members[i].te.engine, -1), FERRY_OK);
+    ferry_status status = status_of(pending);
+    cr_assert(status == FERRY_E_SHUTDOWN || status == FERRY_E_CANCELLED, "%s",
+              ferry_status_name(status));
+    status = status_of(barrier);
+    cr_assert(status == FERRY_E_SHUTDOWN || status == FERRY_E_CANCELLED, "%s",
+              ferry_status_name(status));
+    for (size_t i = 0; i < 2; i++) {
+        ASSERT_STATUS(status_of(ferry_group_get(members[i].group, "k", 0)), FERRY_E_SHUTDOWN);
+        ASSERT_STATUS(status_of(ferry_group_leave(members[i].group)), FERRY_E_SHUTDOWN);
+        ferry_engine_release(members[i].te.engine);
+        cr_assert_eq(ferry_group_size(members[i].group), 2);
+        ferry_group_release(members[i].group);
+        cr_assert_eq(failing_allocator_live_bytes(&members[i].te.memory), 0);
+    }
+}
+
+Test(group, is_shut_down_while_it_joins)
+{
+    for (int i = 0; i < 20; i++) {
+        test_member member;
+        test_member_open(&member, i % 2 == 0 ? FERRY_LOOP_THREAD : FERRY_LOOP_EMBEDDED);
+        ferry_group_options options = test_group_options(2, 0);
+        ferry_future *join = ferry_group_join(member.te.engine, &options, &member.group);
+        if (i % 4 < 2)
+            (void)ferry_future_wait(join, 2000000);
+        ASSERT_STATUS(ferry_engine_shutdown(member.te.engine, -1), FERRY_OK);
+        ferry_status status = status_of(join);
+        cr_assert(status == FERRY_E_SHUTDOWN || status == FERRY_E_CANCELLED, "%s",
+                  ferry_status_name(status));
+        ferry_group_release(member.group);
+        test_engine_close(&member.te);
+    }
+}
+
+Test(group, is_the_parents_after_a_fork)
+{
+    test_member member;
+    test_members_open(&member, 1, FERRY_LOOP_THREAD);
+    ferry_buffer *buffer = test_buffer(&member.te, 0, 8, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        ferry_span span = ferry_buffer_span(buffer);
+        ferry_member_info info = FERRY_MEMBER_INFO_INIT;
+        bool good = status_of(ferry_group_get(member.group, "k", 0)) == FERRY_E_FORKED &&
+                    status_of(ferry_barrier(member.group, "b", NULL)) == FERRY_E_FORKED &&
+                    status_of(ferry_send(member.group, 0, 0, span, NULL)) == FERRY_E_FORKED &&
+                    status_of(ferry_group_leave(member.group)) == FERRY_E_FORKED &&
+                    ferry_group_member(member.group, 0, &info) == FERRY_E_FORKED &&
+                    ferry_group_rank(member.group) == FERRY_RANK_ANY;
+        ferry_group_release(member.group);
+        _exit(good ? 0 : 1);
+    }
+    int status = -1;
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%d", status);
+    ferry_buffer_release(buffer);
+    test_members_close(&member, 1);
+}

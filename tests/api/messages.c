@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages between members: two engines of one process, over real channels. */
+#include "tests/support/member_test.h"
+
+#include <stdlib.h>
+
+TestSuite(messages, .timeout = HANG_S);
+
+enum { SIZE = 4096, TAGS = 200 };
+
+static ferry_future *send_to(test_member *members, size_t from, size_t to, ferry_tag tag,
+                             ferry_span span)
+{
+    return ferry_send(members[from].group, (ferry_peer)to, tag, span, NULL);
+}
+
+static ferry_future *recv_from(test_member *members, size_t at, size_t from, ferry_tag tag,
+                               ferry_span span)
+{
+    return ferry_recv(members[at].group, (ferry_peer)from, tag, span, NULL);
+}
+
+static void assert_exchange(test_member *members, size_t from, size_t to, size_t size_bytes,
+                            bool recv_first)
+{
+    ferry_buffer *source = test_buffer(&members[from].te, 0, size_bytes + 1, 7);
+    ferry_buffer *sink = test_buffer(&members[to].te, 1, size_bytes + 1, 1);
+    ferry_span out = span_of(source, 0, size_bytes), in = span_of(sink, 0, size_bytes);
+    ferry_future *recv = recv_first ? recv_from(members, to, from, 5, in) : NULL;
+    ferry_future *send = send_to(members, from, to, 5, out);
+    if (!recv_first)
+        recv = recv_from(members, to, from, 5, in);
+    size_t count = from == to ? 1 : 2;
+    ASSERT_STATUS(test_await(members, count, recv), FERRY_OK);
+    ASSERT_STATUS(test_await(members, count, send), FERRY_OK);
+    cr_assert(is_filled(sink, 0, size_bytes, 7));
+    cr_assert(is_filled(sink, size_bytes, 1, 1));
+    ferry_buffer_release(source);
+    ferry_buffer_release(sink);
+}
+
+static const size_t sizes[] = {0, 1, 8, 100, 4096, 8193, 65536, 1 << 20};
+
+Test(messages, of_many_sizes_whichever_end_is_first)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        assert_exchange(members, 0, 1, sizes[i], true);
+        assert_exchange(members, 1, 0, sizes[i], false);
+    }
+    test_members_close(members, 2);
+}
+
+Test(messages, to_oneself)
+{
+    test_member member[1];
+    test_members_open(member, 1, FERRY_LOOP_THREAD);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        assert_exchange(member, 0, 0, sizes[i], i % 2 == 0);
+    }
+    test_members_close(member, 1);
+}
+
+Test(messages, of_64_mib)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    assert_exchange(members, 0, 1, (size_t)64 << 20, true);
+    test_members_close(members, 2);
+}
+
+Test(messages, in_embedded_engines)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_EMBEDDED);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        assert_exchange(members, 0, 1, sizes[i], i % 2 == 0);
+    test_members_close(members, 2);
+}
+
+Test(messages, between_an_embedded_engine_and_one_with_a_thread)
+{
+    test_member members[2];
+    test_member_open(&members[0], FERRY_LOOP_THREAD);
+    test_member_open(&members[1], FERRY_LOOP_EMBEDDED);
+    test_members_join(members, 2);
+    assert_exchange(members, 0, 1, SIZE, true);
+    assert_exchange(members, 1, 0, SIZE, false);
+    test_members_close(members, 2);
+}
+
+Test(messages, one_tags_meet_in_order_whatever_is_ready_first)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    ferry_buffer *source = test_buffer(&members[0].te, 0, SIZE, 0);
+    ferry_buffer *sink = test_buffer(&members[1].te, 0, SIZE, 0);
+    unsigned char *bytes = ferry_buffer_data(source);
+    for (size_t i = 0; i < 4; i++)
+        bytes[i] = (unsigned char)(i + 1);
+    ferry_promise *promises[4];
+    ferry_future *sends[4], *recvs[4];
+    for (size_t i = 0; i < 4; i++) {
+        promises[i] = test_promise(&members[0].te);
+        ferry_future *after = ferry_promise_future(promises[i]);
+        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+        options.after = &after;
+        options.after_count = 1;
+        sends[i] = ferry_send(members[0].group, 1, 9, span_of(source, i, 1), &options);
+        recvs[i] = recv_from(members, 1, 0, 9, span_of(sink, i, 1));
+        ferry_future_release(after);
+    }
+    static const size_t order[] = {2, 0, 3, 1};
+    for (size_t i = 0; i < 4; i++) {
+        size_t at = order[i];
+        keep_promise(promises[at], FERRY_OK);
+        ASSERT_STATUS(test_await(members, 2, recvs[at]), FERRY_OK);
+        ASSERT_STATUS(test_await(members, 2, sends[at]), FERRY_OK);
+        cr_assert(is_filled(sink, at, 1, (int)at + 1));
+    }
+    ferry_buffer_release(source);
+    ferry_buffer_release(sink);
+    test_members_close(members, 2);
+}
+
+Test(messages, of_many_tags_in_another_order)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    ferry_buffer *source = test_buffer(&members[0].te, 0, TAGS, 0);
+    ferry_buffer *sink = test_buffer(&members[1].te, 0, TAGS, 0);
+    unsigned char *bytes = ferry_buffer_data(source);
+    ferry_future *sends[TAGS], *recvs[TAGS];
+    for (size_t i = 0; i < TAGS; i++) {
+        bytes[i] = (unsigned char)i;
+        sends[i] = send_to(members, 0, 1, i, span_of(source, i, 1));
+    }
+    for (size_t i = 0; i < TAGS; i++) {
+        size_t tag = i * 77 % TAGS; /* no common factor */
+        recvs[tag] = recv_from(members, 1, 0, tag, span_of(sink, tag, 1));
+    }
+    for (size_t i = 0; i < TAGS; i++) {
+        ASSERT_STATUS(test_await(members, 2, sends[i]), FERRY_OK);
+        ASSERT_STATUS(test_await(members, 2, recvs[i]), FERRY_OK);
+    }
+    cr_assert_arr_eq(ferry_buffer_data(sink), bytes, TAGS);
+    ferry_buffer_release(source);
+    ferry_buffer_release(sink);
+    test_members_close(members, 2);
+}
+
+Test(messages, in_a_batch)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    ferry_buffer *source = test_buffer(&members[0].te, 0, SIZE, 3);
+    ferry_buffer *sink = test_buffer(&members[1].te, 0, SIZE, 0);
+    ferry_op sends[64], recvs[64];
+    for (size_t i = 0; i < 64; i++) {
+        sends[i] = (ferry_op){.kind = FERRY_OP_SEND,
+                              .src = span_of(source, i * 64, 64),
+                              .group = members[0].group,
+                              .tag = i % 3,
+                              .peer = 1};
+        recvs[i] = (ferry_op){.kind = FERRY_OP_RECV,
+                              .dst = span_of(sink, i * 64, 64),
+                              .group = members[1].group,
+                              .tag = i % 3,
+                              .peer = 0};
+    }
+    ferry_future *each[64];
+    ferry_future *sent = ferry_batch(members[0].te.engine, sends, sizeof sends[0], 64, NULL, NULL);
+    ferry_future *received =
+        ferry_batch(members[1].te.engine, recvs, sizeof recvs[0], 64, each, NULL);
+    ASSERT_STATUS(test_await(members, 2, sent), FERRY_OK);
+    ASSERT_STATUS(test_await(members, 2, received), FERRY_OK);
+    for (size_t i = 0; i < 64; i++)
+        ASSERT_STATUS(status_of(each[i]), FERRY_OK);
+    cr_assert(is_filled(sink, 0, SIZE, 3));
+    ferry_buffer_release(source);
+    ferry_buffer_release(sink);
+    test_members_close(members, 2);
+}
+
+/* A copy, a send, a receive there, and a copy of that: ordered by what they touch. */
+Test(messages, are_ordered_by_what_they_touch)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    enum { LARGE = 1 << 20 };
+    ferry_buffer *first = test_buffer(&members[0].te, 0, LARGE, 11);
+    ferry_buffer *second = test_buffer(&members[0].te, 1, LARGE, 0);
+    ferry_buffer *third = test_buffer(&members[1].te, 0, LARGE, 0);
+    ferry_buffer *fourth = test_buffer(&members[1].te, 1, LARGE, 0);
+    ferry_future *futures[] = {
+        recv_from(members, 1, 0, 1, ferry_buffer_span(third)),
+        ferry_copy(members[1].te.engine, ferry_buffer_span(fourth), ferry_buffer_span(third), NULL),
+        ferry_copy(members[0].te.engine, ferry_buffer_span(second), ferry_buffer_span(first), NULL),
+        send_to(members, 0, 1, 1, ferry_buffer_span(second)),
+        ferry_copy(members[0].te.engine, span_of(second, 0, 10), span_of(first, 10, 10), NULL),
+    };
+    for (size_t i = 0; i < 5; i++)
+        ASSERT_STATUS(test_await(members, 2, futures[i]), FERRY_OK);
+    cr_assert(is_filled(fourth, 0, LARGE, 11));
+    ferry_buffer_release(first);
+    ferry_buffer_release(second);
+    ferry_buffer_release(third);
+    ferry_buffer_release(fourth);
+    test_members_close(members, 2);
+}
+
+Test(messages, of_two_lengths_fail_at_both_ends)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    ferry_buffer *source = test_buffer(&members[0].te, 0, SIZE, 3);
+    ferry_buffer *sink = test_buffer(&members[1].te, 0, SIZE, 0);
+    ferry_future *send = send_to(members, 0, 1, 1, span_of(source, 0, 100));
+    ferry_future *recv = recv_from(members, 1, 0, 1, span_of(sink, 0, 200));
+    ASSERT_STATUS(ferry_future_wait(send, -1), FERRY_E_LENGTH);
+    ASSERT_STATUS(ferry_future_wait(recv, -1), FERRY_E_LENGTH);
+    const ferry_error *error = ferry_future_error(recv);
+    cr_assert_not_null(strstr(error->message, "100"), "%s", error->message);
+    cr_assert_not_null(strstr(error->message, "200"), "%s", error->message);
+    cr_assert_eq(error->rank, 0);
+    cr_assert_eq(ferry_future_error(send)->rank, 1);
+    /* What it would have written is poisoned. */
+    ferry_future *copy =
+        ferry_copy(members[1].te.engine, span_of(sink, 1000, 10), span_of(sink, 0, 10), NULL);
+    ASSERT_STATUS(test_await(members, 2, copy), FERRY_E_DEPENDENCY);
+    /* And the tag goes on. */
+    ferry_future_release(send);
+    ferry_future_release(recv);
+    assert_exchange(members, 0, 1, SIZE, true);
+    ferry_buffer_release(source);
+    ferry_buffer_release(sink);
+    test_members_close(members, 2);
+}
+
+Test(messages, carry_the_first_cause_across)
+{
+    test_member members[3];
+    test_members_open(members, 3, FERRY_LOOP_THREAD);
+    ferry_buffer *buffers[3];
+    for (size_t i = 0; i < 3; i++)
+        buffers[i] = test_buffer(&members[i].te, 0, SIZE, 0);
+    ferry_promise *promise = test_promise(&members[0].te);
+    ferry_future *after = ferry_promise_future(promise);
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.after = &after;
+    options.after_count = 1;
+    ferry_span whole[3];
+    for (size_t i = 0; i < 3; i++)
+        whole[i] = ferry_buffer_span(buffers[i]);
+    ferry_future *first = ferry_send(members[0].group, 1, 1, whole[0], &options);
+    ferry_future *second = recv_from(members, 1, 0, 1, whole[1]);
+    ferry_future *third = send_to(members, 1, 2, 2, whole[1]); /* what the second received */
+    ferry_future *fourth = recv_from(members, 2, 1, 2, whole[2]);
+    ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_E_FAILED, "the disk is full"), FERRY_OK);
+    ferry_promise_release(promise);
+    ASSERT_STATUS(ferry_future_wait(fourth, -1), FERRY_E_DEPENDENCY);
+    const ferry_error *error = ferry_future_error(fourth);
+    cr_assert_not_null(error->cause);
+    cr_assert_eq(error->cause->status, FERRY_E_FAILED);
+    cr_assert_eq(error->cause->rank, 0, "%d", error->cause->rank);
+    cr_assert_eq(error->cause->op, ferry_future_id(after));
+    cr_assert_not_null(strstr(error->cause->message, "the disk is full"), "%s",
+                       error->cause->message);
+    cr_assert_str_eq(error->cause->domain, "user");
+    ASSERT_STATUS(test_await(members, 3, first), FERRY_E_DEPENDENCY);
+    ASSERT_STATUS(test_await(members, 3, second), FERRY_E_DEPENDENCY);
+    ASSERT_STATUS(test_await(members, 3, third), FERRY_E_DEPENDENCY);
+    ferry_future_release(after);
+    ferry_future_release(fourth);
+    for (size_t i = 0; i < 3; i++)
+        ferry_buffer_release(buffers[i]);
+    test_members_close(members, 3);
+}
+
+/* Cancelled before its dependency resolves, while it waits for the other end. */
+Test(messages, cancelled_at_either_end_fail_at_the_other)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    ferry_buffer *source = test_buffer(&members[0].te, 0, SIZE, 3);
+    ferry_buffer *sink = test_buffer(&members[1].te, 0, SIZE, 0);
+    for (int is_large = 0; is_large < 2; is_large++) {
+        ferry_span out = span_of(source, 0, is_large ? SIZE : 8);
+        ferry_span in = span_of(sink, 0, is_large ? SIZE : 8);
+        ferry_future *recv = recv_from(members, 1, 0, 1, in);
+        ASSERT_STATUS(ferry_future_cancel(recv), FERRY_OK);
+        ASSERT_STATUS(ferry_future_wait(recv, -1), FERRY_E_CANCELLED);
+        ferry_future *quiet = ferry_future_quiet(recv);
+        ASSERT_STATUS(test_await(members, 2, quiet), FERRY_OK);
+        ferry_future *send = send_to(members, 0, 1, 1, out);
+        ASSERT_STATUS(ferry_future_wait(send, -1), FERRY_E_DEPENDENCY);
+        cr_assert_eq(ferry_future_error(send)->cause->status, FERRY_E_CANCELLED);
+        cr_assert_eq(ferry_future_error(send)->cause->rank, 1);
+        cr_assert_eq(ferry_future_error(send)->cause->op, ferry_future_id(recv));
+        ferry_future_release(recv);
+        ferry_future_release(send);
+
+        ferry_promise *promise = test_promise(&members[0].te);
+        ferry_future *after = ferry_promise_future(promise);
+        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+        options.after = &after;
+        options.after_count = 1;
+        send = ferry_send(members[0].group, 1, 1, out, &options);
+        recv = recv_from(members, 1, 0, 1, in);
+        ASSERT_STATUS(ferry_future_cancel(send), FERRY_OK);
+        ASSERT_STATUS(ferry_future_wait(recv, -1), FERRY_E_DEPENDENCY);
+        cr_assert_eq(ferry_future_error(recv)->cause->status, FERRY_E_CANCELLED);
+        cr_assert_eq(ferry_future_error(recv)->cause->rank, 0);
+        ASSERT_STATUS(test_await(members, 2, send), FERRY_E_CANCELLED);
+        keep_promise(promise, FERRY_OK);
+        ferry_future_release(after);
+        ferry_future_release(recv);
+    }
+    assert_exchange(members, 0, 1, SIZE, false);
+    ferry_buffer_release(source);
+    ferry_buffer_release(sink);
+    test_members_close(members, 2);
+}
+
+Test(messages, have_deadlines)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    ferry_buffer *sink = test_buffer(&members[1].te, 0, SIZE, 0);
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.deadline_ns = test_in_ns(20000000);
+    ferry_future *recv = ferry_recv(members[1].group, 0, 1, ferry_buffer_span(sink), &options);
+    ASSERT_STATUS(test_await(members, 2, recv), FERRY_E_DEADLINE);
+    ferry_buffer_release(sink);
+    test_members_close(members, 2);
+}
+
+Test(messages, that_cant_be_are_refused_with_a_line)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    ferry_buffer *own = test_buffer(&members[0].te, 0, SIZE, 0);
+    ferry_buffer *others = test_buffer(&members[1].te, 0, SIZE, 0);
+    ferry_span span = ferry_buffer_span(own);
+    ferry_op_options bad = FERRY_OP_OPTIONS_INIT;
+    bad.deadline_ns = -1;
+    const struct {
+        ferry_peer peer;
+        ferry_span span;
+        const ferry_op_options *options;
+        ferry_status expected;
+    } cases[] = {
+        {2, span, NULL, FERRY_E_NOT_FOUND},
+        {UINT32_MAX, span, NULL, FERRY_E_NOT_FOUND},
+        {1, {NULL, 0, 8}, NULL, FERRY_E_INVALID},
+        {1, {own, 1, SIZE}, NULL, FERRY_E_INVALID},
+        {1, ferry_buffer_span(others), NULL, FERRY_E_INVALID},
+        {1, span, &bad, FERRY_E_INVALID},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int sends = 0; sends < 2; sends++) {
+            int lines = atomic_load(&members[0].te.log_lines);
+            ferry_future *future = sends ? ferry_send(members[0].group, cases[i].peer, 1,
+                                                      cases[i].span, cases[i].options)
+                                         : ferry_recv(members[0].group, cases[i].peer, 1,
+                                                      cases[i].span, cases[i].options);
+            ASSERT_STATUS(status_of(future), cases[i].expected);
+            cr_assert_gt(atomic_load(&members[0].te.log_lines), lines, "case %zu", i);
+        }
+    }
+    ASSERT_STATUS(status_of(ferry_send(NULL, 0, 0, span, NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_recv(NULL, 0, 0, span, NULL)), FERRY_E_INVALID);
+    ferry_buffer_release(own);
+    ferry_buffer_release(others);
+    test_members_close(members, 2);
+}
+
+/* Everything of a member that leaves fails at the other ends too, and none of it hangs. */
+Test(messages, of_a_member_that_leaves_fail_with_its_rank)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    assert_exchange(members, 0, 1, SIZE, true); /* there is a lane */
+    ferry_buffer *sink = test_buffer(&members[0].te, 0, SIZE, 0);
+    ferry_buffer *own = test_buffer(&members[1].te, 0, SIZE, 0);
+    ferry_future *recv = recv_from(members, 0, 1, 1, ferry_buffer_span(sink));
+    ferry_future *theirs = recv_from(members, 1, 0, 2, ferry_buffer_span(own));
+    ASSERT_STATUS(test_await(members, 2, ferry_group_leave(members[1].group)), FERRY_OK);
+    ASSERT_STATUS(test_await(members, 2, theirs), FERRY_E_CANCELLED);
+    ASSERT_STATUS(ferry_future_wait(recv, -1), FERRY_E_DEAD);
+    cr_assert_eq(ferry_future_error(recv)->rank, 1);
+    cr_assert_not_null(strstr(ferry_future_error(recv)->message, "member 1"), "%s",
+                       ferry_future_error(recv)->message);
+    ferry_future_release(recv);
+    recv = recv_from(members, 0, 1, 1, ferry_buffer_span(sink));
+    ASSERT_STATUS(test_await(members, 2, recv), FERRY_E_DEAD);
+    recv = recv_from(members, 1, 0, 1, ferry_buffer_span(own));
+    ASSERT_STATUS(test_await(members, 2, recv), FERRY_E_DEAD);
+    ferry_buffer_release(sink);
+    ferry_buffer_release(own);
+    test_members_close(members, 2);
+}
+
+/* Sends and receives in every state when an engine is shut down. */
+Test(messages, in_flight_end_with_a_shutdown)
+{
+    for (int round = 0; round < 4; round++) {
+        test_member members[2];
+        test_members_open(members, 2, FERRY_LOOP_THREAD);
+        enum { LARGE = 4 << 20, COUNT = 16 };
+        ferry_buffer *source = test_buffer(&members[0].te, 0, LARGE, 3);
+        ferry_buffer *sink = test_buffer(&members[1].te, 0, LARGE, 0);
+        ferry_promise *promise = test_promise(&members[0].te);
+        ferry_future *after = ferry_promise_future(promise), *futures[2 * COUNT];
+        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+        options.after = &after;
+        options.after_count = 1;
+        for (size_t i = 0; i < COUNT; i++) {
+            size_t part = LARGE / COUNT;
+            futures[2 * i] = ferry_send(members[0].group, 1, i, span_of(source, i * part, part),
+                                        i % 3 == 0 ? &options : NULL);
+            futures[2 * i + 1] =
+                recv_from(members, 1, 0, i % 5 == 0 ? 99 : i, span_of(sink, i * part, part));
+        }
+        int first = round % 2;
+        ASSERT_STATUS(ferry_engine_shutdown(members[first].te.engine, -1), FERRY_OK);
+        for (size_t i = 0; i < COUNT; i++) {
+            ferry_status status = ferry_future_wait(futures[2 * i + (size_t)first], 0);
+            cr_assert_neq(status, FERRY_PENDING);
+        }
+        ASSERT_STATUS(ferry_engine_shutdown(members[1 - first].te.engine, -1), FERRY_OK);
+        for (size_t i = 0; i < 2 * COUNT; i++)
+            cr_assert_neq(status_of(futures[i]), FERRY_PENDING);
+        (void)ferry_promise_resolve(promise, FERRY_OK, NULL);
+        ferry_promise_release(promise);
+        ferry_future_release(after);
+        ferry_buffer_release(source);
+        ferry_buffer_release(sink);
+        test_members_close(members, 2);
+    }
+}
+
+Test(messages, ping_and_pong)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    ferry_buffer *buffers[2];
+    for (size_t i = 0; i < 2; i++)
+        buffers[i] = test_buffer(&members[i].te, 0, 8, 0);
+    for (int round = 0; round < 2000; round++) {
+        for (size_t from = 0; from < 2; from++) {
+            ferry_future *recv =
+                recv_from(members, 1 - from, from, 1, ferry_buffer_span(buffers[1 - from]));
+            ferry_future *send =
+                send_to(members, from, 1 - from, 1, ferry_buffer_span(buffers[from]));
+            ASSERT_STATUS(test_await(members, 2, recv), FERRY_OK);
+            ASSERT_STATUS(test_await(members, 2, send), FERRY_OK);
+        }
+    }
+    for (size_t i = 0; i < 2; i++)
+        ferry_buffer_release(buffers[i]);
+    test_members_close(members, 2);
+}

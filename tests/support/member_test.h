@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Members for tests of the public API: several engines in one process that meet in a mem: store.
+ * For Criterion programs.
+ */
+#ifndef FERRY_TESTS_MEMBER_TEST_H
+#define FERRY_TESTS_MEMBER_TEST_H
+
+#include "tests/support/api_test.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#define MEMBERS_MAX 8
+#define TEST_LEASE_NS 20000000000 /* longer than any test: nobody is dead for want of a core */
+
+typedef struct test_member {
+    test_engine te;
+    ferry_group *group;
+    ferry_loop_mode loop;
+} test_member;
+
+static inline int64_t test_in_ns(int64_t left_ns)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + left_ns;
+}
+
+static inline ferry_group_options test_group_options(uint32_t size, int32_t rank)
+{
+    ferry_group_options options = FERRY_GROUP_OPTIONS_INIT;
+    options.store = "mem:test";
+    options.job = "job";
+    options.size = size;
+    options.rank = rank;
+    options.lease_ns = TEST_LEASE_NS;
+    options.deadline_ns = test_in_ns(30000000000);
+    return options;
+}
+
+/* An engine with real time, also where it is embedded: leases go by it. */
+static inline void test_member_open(test_member *member, ferry_loop_mode loop)
+{
+    ferry_engine_options options = test_engine_options(&member->te, loop);
+    options.clock = NULL;
+    test_engine_create(&member->te, &options);
+    member->group = NULL;
+    member->loop = loop;
+}
+
+/* Embedded engines of a test move only here. */
+static inline void test_members_move(test_member *members, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (members[i].loop == FERRY_LOOP_EMBEDDED)
+            (void)ferry_engine_progress(members[i].te.engine, 0);
+    }
+}
+
+/* Gives the future back. */
+static inline ferry_status test_await(test_member *members, size_t count, ferry_future *future)
+{
+    ferry_status status;
+    while ((status = ferry_future_wait(future, 1000000)) == FERRY_PENDING)
+        test_members_move(members, count);
+    ferry_future_release(future);
+    return status;
+}
+
+static inline void test_members_join(test_member *members, uint32_t count)
+{
+    ferry_future *joins[MEMBERS_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        ferry_group_options options = test_group_options(count, (int32_t)i);
+        joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        ASSERT_STATUS(test_await(members, count, joins[i]), FERRY_OK);
+}
+
+/* Engines that have joined one group, ranks in order. */
+static inline void test_members_open(test_member *members, uint32_t count, ferry_loop_mode loop)
+{
+    cr_assert_leq(count, MEMBERS_MAX);
+    for (uint32_t i = 0; i < count; i++)
+        test_member_open(&members[i], loop);
+    test_members_join(members, count);
+}
+
+/* Groups go with their engines; all other handles are back by now, so all memory goes too. */
+static inline void test_members_close(test_member *members, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        ferry_group_release(members[i].group);
+    for (uint32_t i = 0; i < count; i++)
+        test_engine_close(&members[i].te);
+}
+
+#endif

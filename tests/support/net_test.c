@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/net_test.h"
+
+#include "tests/support/net_hosts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_BYTES 4096
+#define ARGUMENTS_MAX 32
+#define BEAT_NS 5000000
+#define FROM_TEST_FD 3 /* in a member */
+#define TO_TEST_FD 4
+
+struct net_member {
+    pid_t pid; /* 0: has ended */
+    int to_fd;
+    FILE *from;
+    char name[64];
+    char line[LINE_BYTES];
+    char told[128]; /* last, for the watchdog */
+};
+
+static const char *program_name;
+static const char *case_name = "";
+static net_member members[NET_MEMBERS_MAX];
+static size_t member_count;
+static char folder[64];
+static int reaper_fd = -1;            /* closed by the kernel if the test is killed */
+static _Atomic(const char *) waiting; /* what for */
+static _Atomic int64_t limit_ns;
+static _Atomic int64_t late_ns;
+
+int64_t net_now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- ends ---- */
+
+static void kill_members(void)
+{
+    for (size_t i = 0; i < member_count; i++) {
+        if (members[i].pid > 0)
+            (void)kill(members[i].pid, SIGKILL);
+    }
+}
+
+static _Noreturn void end_case(int status)
+{
+    kill_members();
+    (void)fflush(stdout);
+    (void)fflush(stderr);
+    /* Other threads are still about; the folder goes by its reaper. */
+    _exit(status);
+}
+
+_Noreturn void net_fail(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s %s: ", program_name, case_name);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    end_case(1);
+}
+
+_Noreturn void net_skip(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    printf("%s %s: skipped: ", program_name, case_name);
+    vprintf(format, arguments);
+    putchar('\n');
+    va_end(arguments);
+    end_case(NET_SKIP_STATUS);
+}
+
+/* ---- the folder ---- */
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *walk)
+{
+    (void)status, (void)kind, (void)walk;
+    return remove(path);
+}
+
+static _Noreturn void reap_folder(int fd)
+{
+    char byte;
+    (void)setsid();
+    (void)dup2(fd, 0);
+    closefrom(1);
+    while (read(0, &byte, 1) < 0 && errno == EINTR)
+        continue;
+    /* Members that were killed with the test may write their last. */
+    const struct timespec rest = {.tv_nsec = 50000000};
+    for (int i = 0; i < 100 && nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0; i++)
+        (void)nanosleep(&rest, NULL);
+    _exit(0);
+}
+
+const char *net_folder(void)
+{
+    if (folder[0])
+        return folder;
+    int ends[2];
+    (void)snprintf(folder, sizeof(folder), "/tmp/ferry-net-XXXXXX");
+    if (!mkdtemp(folder) || pipe2(ends, O_CLOEXEC) != 0)
+        net_fail("cannot make a folder: %s", strerror(errno));
+    pid_t reaper = fork();
+    if (reaper == 0) {
+        (void)close(ends[1]);
+        reap_folder(ends[0]);
+    }
+    (void)close(ends[0]);
+    reaper_fd = ends[1];
+    return folder;
+}
+
+/* ---- the watchdog, and how late the machine is ---- */
+
+static void show_thread(pid_t pid, const char *thread)
+{
+    static const char *const names[] = {"comm", "wchan", "syscall"};
+    fprintf(stderr, "    thread %s:", thread);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char path[PATH_MAX];
+        char text[160];
+        (void)snprintf(path, sizeof(path), "/proc/%d/task/%s/%s", (int)pid, thread, names[i]);
+        FILE *file = fopen(path, "re");
+        if (file && fgets(text, sizeof(text), file))
+            fprintf(stderr, " %.*s", (int)strcspn(text, "\n"), text);
+        if (file)
+            (void)fclose(file);
+    }
+    fputc('\n', stderr);
+}
+
+/* With a debugger where each thread stands, else what the kernel says. */
+static void show_member(const net_member *member)
+{
+    fprintf(stderr, "  %s, process %d, last told \"%s\"\n", member->name, (int)member->pid,
+            member->told);
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)member->pid);
+    DIR *threads = opendir(path);
+    for (const struct dirent *entry; threads && (entry = readdir(threads));) {
+        if (entry->d_name[0] != '.')
+            show_thread(member->pid, entry->d_name);
+    }
+    if (threads)
+        (void)closedir(threads);
+    char command[256];
+    (void)snprintf(command, sizeof(command),
+                   "command -v gdb >/dev/null && timeout 10 gdb -p %d -batch -ex 'thread apply all "
+                   "bt 12' 2>/dev/null | grep '^\\(#\\|Thread\\)' >&2",
+                   (int)member->pid);
+    (void)!system(command);
+}
+
+static void bark(void)
+{
+    const char *what = atomic_load(&waiting);
+    fprintf(stderr, "%s %s: nothing for too long; waiting for %s\n", program_name, case_name,
+            what ? what : "nobody");
+    for (size_t i = 0; i < member_count; i++) {
+        if (members[i].pid > 0)
+            show_member(&members[i]);
+    }
+    end_case(1);
+}
+
+static void *watch(void *arg)
+{
+    (void)arg;
+    const struct timespec rest = {.tv_nsec = BEAT_NS};
+    for (;;) {
+        int64_t begin_ns = net_now_ns();
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &rest, NULL);
+        int64_t end_ns = net_now_ns();
+        atomic_fetch_add(&late_ns, end_ns - begin_ns - BEAT_NS);
+        if (end_ns > atomic_load(&limit_ns))
+            bark();
+    }
+    return NULL;
+}
+
+int64_t net_late_ns(void)
+{
+    return atomic_load(&late_ns);
+}
+
+net_stopwatch net_stopwatch_start(void)
+{
+    return (net_stopwatch){net_now_ns(), net_late_ns()};
+}
+
+void net_stopwatch_check(const net_stopwatch *watch, int64_t end_ns, int64_t bound_ns,
+                         const char *what)
+{
+    int64_t took_ns = end_ns - watch->begin_ns;
+    /* Each late waking may stand for several on the way, in several processes. */
+    int64_t allowed_ns = bound_ns + 4 * (net_late_ns() - watch->late_ns);
+    if (took_ns > allowed_ns)
+        net_fail("%s took %.3f s; it may take %.3f s, with what the machine was late %.3f s", what,
+                 (double)took_ns / 1e9, (double)bound_ns / 1e9, (double)allowed_ns / 1e9);
+    printf("%s %s: %s took %.3f s (bound %.3f s)\n", program_name, case_name, what,
+           (double)took_ns / 1e9, (double)bound_ns / 1e9);
+}
+
+/* ---- members ---- */
+
+static _Noreturn void become_member(int host, const int *ends, char **arguments)
+{
+    /* The parent may have died before this. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() == 1)
+        _exit(1);
+    if (host != NET_HERE && net_host_enter((unsigned)host) != 0) {
+        perror("entering a host");
+        _exit(1);
+    }
+    /* Out of the way of the numbers that are their places. */
+    int from = fcntl(ends[0], F_DUPFD, 10);
+    int to = fcntl(ends[1], F_DUPFD, 10);
+    if (dup2(from, FROM_TEST_FD) < 0 || dup2(to, TO_TEST_FD) < 0)
+        _exit(1);
+    closefrom(TO_TEST_FD + 1);
+    execv("/proc/self/exe", arguments);
+    _exit(127);
+}
+
+net_member *net_start(int host, const char *role, ...)
+{
+    NET_CHECK(member_count < NET_MEMBERS_MAX, "too many members");
+    net_member *member = &members[member_count++];
+    char *arguments[ARGUMENTS_MAX + 3] = {(char *)program_name, "--role", (char *)role};
+    size_t count = 3;
+    va_list list;
+    va_start(list, role);
+    for (char *argument; (argument = va_arg(list, char *));) {
+        NET_CHECK(count < ARGUMENTS_MAX + 2, "too many arguments");
+        arguments[count++] = argument;
+    }
+    va_end(list);
+    (void)snprintf(member->name, sizeof(member->name), "member %zu (%s)", member_count - 1, role);
+    int to[2];
+    int from[2];
+    if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0)
+        net_fail("cannot make pipes: %s", strerror(errno));
+    (void)fflush(stdout);
+    member->pid = fork();
+    if (member->pid < 0)
+        net_fail("cannot start a member: %s", strerror(errno));
+    if (member->pid == 0)
+        become_member(host, (const int[]){to[0], from[1]}, arguments);
+    (void)close(to[0]);
+    (void)close(from[1]);
+    member->to_fd = to[1];
+    member->from = fdopen(from[0], "r");
+    NET_CHECK(member->from, "cannot open a pipe");
+    return member;
+}
+
+void net_tell(net_member *member, const char *format, ...)
+{
+    char line[LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(line, sizeof(line) - 1, format, arguments);
+    va_end(arguments);
+    NET_CHECK(size >= 0 && size < (int)sizeof(line) - 1, "a line too long");
+    (void)snprintf(member->told, sizeof(member->told), "%.100s", line);
+    line[size++] = '\n';
+    if (write(member->to_fd, line, (size_t)size) != size)
+        net_fail("%s does not listen when told %s", member->name, member->told);
+}
+
+static void say_end(const net_member *member, char *text, size_t text_bytes)
+{
+    int status = 0;
+    (void)waitpid(member->pid, &status, 0);
+    if (WIFSIGNALED(status))
+        (void)snprintf(text, text_bytes, "was ended by signal %d", WTERMSIG(status));
+    else
+        (void)snprintf(text, text_bytes, "ended with status %d", WEXITSTATUS(status));
+}
+
+const char *net_hear(net_member *member, const char *word)
+{
+    char what[160];
+    (void)snprintf(what, sizeof(what), "\"%.60s\" of %s", word, member->name);
+    atomic_store(&waiting, what);
+    char *line = NULL;
+    do
+        line = fgets(member->line, sizeof(member->line), member->from);
+    while (!line && errno == EINTR && !feof(member->from));
+    atomic_store(&waiting, NULL);
+    if (!line) {
+        char end[64];
+        say_end(member, end, sizeof(end));
+        member->pid = 0;
+        net_fail("%s %s; \"%s\" was expected", member->name, end, word);
+    }
+    line[strcspn(line, "\n")] = '\0';
+    size_t length = strlen(word);
+    if (strncmp(line, word, length) != 0 || (line[length] != ' ' && line[length] != '\0'))
+        net_fail("%s says \"%s\"; \"%s\" was expected", member->name, line, word);
+    return line + length + (line[length] == ' ');
+}
+
+int64_t net_number(const char *text, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = text; (at = strstr(at, name)); at += length) {
+        if ((at == text || at[-1] == ' ') && at[length] == '=')
+            return strtoll(at + length + 1, NULL, 10);
+    }
+    net_fail("no %s= in \"%s\"", name, text);
+}
+
+void net_signal(net_member *member, int number)
+{
+    NET_CHECK(kill(member->pid, number) == 0, "%s can't be signalled", member->name);
+}
+
+static int wait_for_end(net_member *member)
+{
+    char what[100];
+    int status = 0;
+    (void)snprintf(what, sizeof(what), "the end of %s", member->name);
+    atomic_store(&waiting, what);
+    while (waitpid(member->pid, &status, 0) < 0)
+        NET_CHECK(errno == EINTR, "%s can't be waited for", member->name);
+    atomic_store(&waiting, NULL);
+    member->pid = 0;
+    (void)close(member->to_fd);
+    (void)fclose(member->from);
+    return status;
+}
+
+void net_end(net_member *member)
+{
+    int status = wait_for_end(member);
+    if (WIFSIGNALED(status))
+        net_fail("%s was ended by signal %d", member->name, WTERMSIG(status));
+    NET_CHECK(WEXITSTATUS(status) == 0, "%s ended with status %d", member->name,
+              WEXITSTATUS(status));
+}
+
+void net_end_by(net_member *member, int number)
+{
+    int status = wait_for_end(member);
+    NET_CHECK(WIFSIGNALED(status) && WTERMSIG(status) == number,
+              "%s ended with %d, not by signal %d", member->name, status, number);
+}
+
+pid_t net_pid(const net_member *member)
+{
+    return member->pid;
+}
+
+/* ---- in a member ---- */
+
+void net_say(const char *format, ...)
+{
+    char line[LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vsnprintf(line, sizeof(line) - 1, format, arguments);
+    va_end(arguments);
+    if (size < 0)
+        size = 0;
+    if (size > (int)sizeof(line) - 2)
+        size = (int)sizeof(line) - 2;
+    for (int i = 0; i < size; i++) {
+        if (line[i] == '\n')
+            line[i] = ' ';
+    }
+    line[size++] = '\n';
+    if (write(TO_TEST_FD, line, (size_t)size) != size)
+        _exit(1); /* the test is gone */
+}
+
+const char *net_await(const char *word)
+{
+    static char line[LINE_BYTES];
+    size_t size = 0;
+    /* Byte by byte: nothing of the next line is taken. */
+    while (size < sizeof(line) - 1) {
+        ssize_t got = read(FROM_TEST_FD, line + size, 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            _exit(1);
+        if (line[size] == '\n')
+            break;
+        size++;
+    }
+    line[size] = '\0';
+    size_t length = strlen(word);
+    if (strncmp(line, word, length) != 0 || (line[length] != ' ' && line[length] != '\0')) {
+        fprintf(stderr, "a member is told \"%s\"; \"%s\" was expected\n", line, word);
+        _exit(1);
+    }
+    return line + length + (line[length] == ' ');
+}
+
+const char *net_argument(int argc, char **argv, const char *name)
+{
+    size_t length = strlen(name);
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], name, length) == 0 && argv[i][length] == '=')
+            return argv[i] + length + 1;
+    }
+    return NULL;
+}
+
+int64_t net_argument_number(int argc, char **argv, const char *name, int64_t otherwise)
+{
+    const char *text = net_argument(argc, argv, name);
+    return text ? strtoll(text, NULL, 10) : otherwise;
+}
+
+/* ---- main ---- */
+
+static _Noreturn void run_case(const net_case *chosen)
+{
+    pthread_t watchdog;
+    case_name = chosen->name;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    atomic_store(&limit_ns, net_now_ns() + (int64_t)chosen->limit_s * 1000000000);
+    (void)net_folder(); /* its reaper is made while there is one thread */
+    if (pthread_create(&watchdog, NULL, watch, NULL) != 0)
+        net_fail("cannot start the watchdog");
+    chosen->run();
+    end_case(0);
+}
+
+/* A case has namespaces, members and a folder of its own, so it has a process of its own. */
+static int fork_case(const net_case *chosen)
+{
+    int status = 0;
+    (void)fflush(stdout);
+    pid_t child = fork();
+    if (child == 0)
+        run_case(chosen);
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+    int result = child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    printf("%s %s: %s\n", program_name, chosen->name,
+           result == 0                 ? "passed"
+           : result == NET_SKIP_STATUS ? "skipped"
+                                       : "FAILED");
+    return result;
+}
+
+static int run_role(int argc, char **argv, const net_role *roles, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(roles[i].name, argv[0]) == 0)
+            return roles[i].run(argc, argv);
+    }
+    fprintf(stderr, "no role %s\n", argv[0]);
+    return 1;
+}
+
+int net_test_main(int argc, char **argv, const net_role *roles, size_t role_count,
+                  const net_case *cases, size_t case_count)
+{
+    program_name = program_invocation_short_name;
+    if (argc > 2 && strcmp(argv[1], "--role") == 0)
+        return run_role(argc - 2, argv + 2, roles, role_count);
+    int failed = 0;
+    int passed = 0;
+    for (size_t i = 0; i < case_count; i++) {
+        bool is_chosen = argc < 2;
+        for (int k = 1; k < argc; k++)
+            is_chosen |= strcmp(argv[k], cases[i].name) == 0;
+        if (!is_chosen)
+            continue;
+        int result = fork_case(&cases[i]);
+        passed += result == 0;
+        failed += result != 0 && result != NET_SKIP_STATUS;
+    }
+    return failed > 0 ? 1 : passed > 0 ? 0 : NET_SKIP_STATUS;
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Members with links and without anything else: fake lanes and channels that know who is at their
+ * other end, what was told of each link, and every line of the log. On a stepped clock; one thread
+ * runs all of them until what a test waits for is so.
+ */
+#ifndef FERRY_TESTS_LINK_RIG_H
+#define FERRY_TESTS_LINK_RIG_H
+
+#include "net/link_parts.h"
+#include "tests/support/stepped_clock.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RIG_LOG_BYTES 65536
+#define RIG_MEMBERS 16
+#define RIG_TURNS 1000000 /* without what is waited for, until a test fails */
+
+typedef struct rig_member rig_member;
+
+/* A fake channel. */
+typedef struct rig_channel {
+    fry_channel channel;
+    rig_member *member;
+    uint64_t id, other; /* other: 0 until connected */
+    fry_lane_session session;
+} rig_channel;
+
+struct rig_member {
+    fry_reactor reactor;
+    fry_reactor *runs_on; /* it, or another's */
+    fry_memory memory;
+    fry_log log;
+    fry_clock clock;
+    fry_links *links;
+    fry_lane_opener opener;
+    fry_peer_options peer;
+    char endpoint[FRY_ENDPOINT_BYTES];
+    uint32_t rank;
+    uint64_t incarnation;
+    /* Its one link, and what was told of it. */
+    fry_link_peer *link;
+    rig_channel *channel; /* the lane's; NULL: none */
+    fry_peer_lane *lane;
+    int connected, failed, died, ended;
+    fry_fault fault; /* the last */
+    int open_channels, open_lanes, opened;
+    int fails_to_open, fails_to_connect; /* so many times */
+    char lines[RIG_LOG_BYTES];           /* of the log */
+    size_t lines_length;
+};
+
+typedef struct rig_options {
+    const char *job, *secret, *network;
+    bool is_net_only;
+    rig_member *with;                 /* on its reactor; NULL: on one of its own */
+    const ferry_allocator *allocator; /* NULL: the C library's */
+} rig_options;
+
+static const rig_options rig_usual = {.job = "job", .secret = "a secret that all know"};
+static stepped_clock rig_time;
+static rig_member *rig_members[RIG_MEMBERS];
+static uint64_t rig_channel_count;
+
+/* ---- fake lanes ---- */
+
+static void rig_destroy(fry_channel *channel)
+{
+    rig_channel *self = (rig_channel *)(void *)channel;
+
+    self->member->open_channels--;
+    free(self);
+}
+
+static const fry_channel_ops rig_channel_ops = {.destroy = rig_destroy};
+
+static ferry_status rig_open_lane(void *arg, fry_channel_path path, const fry_peer_options *options,
+                                  const fry_lane_session *session, fry_peer_lane **lane_p,
+                                  fry_channel **channel_p, void *address, size_t *address_bytes,
+                                  fry_native_error *error)
+{
+    rig_member *member = arg;
+
+    cr_assert_eq(options, &member->peer);
+    if (member->fails_to_open > 0) {
+        member->fails_to_open--;
+        *error = (fry_native_error){.domain = "rig", .code = 7, .message = "it does not open"};
+        return FERRY_E_PEER;
+    }
+    rig_channel *channel = calloc(1, sizeof(*channel));
+    cr_assert_not_null(channel);
+    channel->channel = (fry_channel){.ops = &rig_channel_ops, .path = path, .event_fd = -1};
+    channel->member = member;
+    channel->id = ++rig_channel_count;
+    channel->session = *session;
+    *lane_p = malloc(1);
+    *channel_p = &channel->channel;
+    cr_assert_geq(*address_bytes, sizeof(channel->id));
+    memcpy(address, &channel->id, sizeof(channel->id));
+    *address_bytes = sizeof(channel->id);
+    member->open_channels++;
+    member->open_lanes++;
+    member->opened++;
+    return FERRY_OK;
+}
+
+static ferry_status rig_connect_lane(void *arg, fry_channel *channel, const void *address,
+                                     size_t address_bytes, fry_native_error *error)
+{
+    rig_member *member = arg;
+    rig_channel *self = (rig_channel *)(void *)channel;
+
+    if (member->fails_to_connect > 0) {
+        member->fails_to_connect--;
+        *error = (fry_native_error){.domain = "rig", .message = "it does not connect"};
+        return FERRY_E_PEER;
+    }
+    cr_assert_eq(address_bytes, sizeof(self->other));
+    memcpy(&self->other, address, sizeof(self->other));
+    return FERRY_OK;
+}
+
+static void rig_close_lane(void *arg, fry_peer_lane *lane)
+{
+    rig_member *member = arg;
+
+    member->open_lanes--;
+    free(lane);
+}
+
+static void rig_describe(void *arg, const fry_channel *channel, char *text, size_t text_bytes)
+{
+    (void)arg;
+    (void)channel;
+    (void)snprintf(text, text_bytes, "rig");
+}
+
+/* ---- what is told ---- */
+
+static void rig_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel *channel)
+{
+    rig_member *member = fry_link_arg(link);
+
+    cr_assert_null(member->channel);
+    member->channel = (rig_channel *)(void *)channel;
+    member->lane = lane;
+    cr_assert_neq(member->channel->other, 0);
+    member->connected++;
+}
+
+static void rig_failed(fry_link_peer *link, const fry_fault *fault)
+{
+    rig_member *member = fry_link_arg(link);
+
+    cr_assert_null(member->channel);
+    member->fault = *fault;
+    member->failed++;
+}
+
+static void rig_died(fry_link_peer *link)
+{
+    rig_member *member = fry_link_arg(link);
+
+    member->died++;
+}
+
+static void rig_ended(fry_link_peer *link, const fry_fault *fault)
+{
+    rig_member *member = fry_link_arg(link);
+
+    cr_assert_not_null(member->channel);
+    member->fault = *fault;
+    member->ended++;
+}
+
+static const fry_peer_options *rig_peer_options(fry_link_peer *link)
+{
+    rig_member *member = fry_link_arg(link);
+
+    return &member->peer;
+}
+
+static const fry_link_events rig_events = {
+    .connected = rig_connected,
+    .failed = rig_failed,
+    .died = rig_died,
+    .ended = rig_ended,
+    .peer_options = rig_peer_options,
+};
+
+static void rig_log(void *arg, ferry_log_level level, const char *line)
+{
+    rig_member *member = arg;
+    const size_t length = strlen(line);
+
+    (void)level;
+    cr_assert_lt(member->lines_length + length + 2, sizeof(member->lines), "too much is logged");
+    memcpy(member->lines + member->lines_length, line, length);
+    member->lines_length += length;
+    member->lines[member->lines_length++] = '\n';
+}
+
+/* How often a text is in what was logged. */
+static inline int rig_logged(const rig_member *member, const char *text)
+{
+    int count = 0;
+
+    for (const char *at = member->lines; (at = strstr(at, text)) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* ---- members ---- */
+
+static inline void rig_init(rig_member *member, const rig_options *options)
+{
+    static bool has_time;
+    const ferry_clock clock = stepped_clock_interface(&rig_time);
+    fry_error *error = NULL;
+
+    if (!has_time)
+        stepped_clock_init(&rig_time, 1000);
+    has_time = true;
+    memset(member, 0, sizeof(*member));
+    fry_memory_init(&member->memory, options->allocator);
+    fry_log_init(&member->log, rig_log, member);
+    fry_clock_init(&member->clock, &clock);
+    member->runs_on = options->with != NULL ? options->with->runs_on : &member->reactor;
+    if (options->with == NULL)
+        cr_assert_eq(
+            fry_reactor_open(&member->reactor, &member->memory, &member->log, &member->clock),
+            FERRY_OK);
+    member->opener = (fry_lane_opener){.arg = member,
+                                       .open = rig_open_lane,
+                                       .connect = rig_connect_lane,
+                                       .close_lane = rig_close_lane,
+                                       .describe = rig_describe};
+    const fry_links_options all = {
+        .reactor = member->runs_on,
+        .opener = &member->opener,
+        .network = options->network,
+        .is_net_only = options->is_net_only,
+        .job = options->job,
+        .secret = options->secret,
+        .secret_bytes = options->secret != NULL ? strlen(options->secret) : 0,
+        .window_messages = 16,
+        .unexpected_max = 32,
+        .window_bytes = 4096,
+    };
+    cr_assert_eq(fry_links_open(&all, &rig_events, &member->links, member->endpoint, &error),
+                 FERRY_OK);
+    for (size_t i = 0; i < RIG_MEMBERS; i++) {
+        if (rig_members[i] == NULL) {
+            rig_members[i] = member;
+            return;
+        }
+    }
+    cr_assert_fail("too many members");
+}
+
+/* A member of rank and incarnation with a port of its own; it knows nobody. */
+static inline void rig_open(rig_member *member, uint32_t rank, uint64_t incarnation,
+                            const rig_options *options)
+{
+    rig_init(member, options);
+    member->rank = rank;
+    member->incarnation = incarnation;
+    fry_links_set_own(member->links, rank, incarnation);
+}
+
+/* Its one link, to another as that says of itself. */
+static inline void rig_meet(rig_member *member, const rig_member *other)
+{
+    member->link =
+        fry_link_add(member->links, other->rank, other->incarnation, other->endpoint, member);
+    cr_assert_not_null(member->link);
+}
+
+/* Ends the lane as an engine does. */
+static inline void rig_end_lane(rig_member *member)
+{
+    fry_peer_lane *lane = member->lane;
+    fry_channel *channel = &member->channel->channel;
+
+    member->channel = NULL;
+    fry_link_end(member->link, channel);
+    rig_close_lane(member, lane);
+}
+
+static inline void rig_close(rig_member *member)
+{
+    if (member->channel != NULL)
+        rig_end_lane(member);
+    fry_links_close(member->links);
+    if (member->runs_on == &member->reactor)
+        fry_reactor_close(&member->reactor);
+    cr_assert_eq(member->open_channels, 0);
+    cr_assert_eq(member->open_lanes, 0);
+    for (size_t i = 0; i < RIG_MEMBERS; i++) {
+        if (rig_members[i] == member)
+            rig_members[i] = NULL;
+    }
+}
+
+/* Lets each that is open run once; returns how much ran. */
+static inline size_t rig_turn(void)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < RIG_MEMBERS; i++) {
+        if (rig_members[i] != NULL && rig_members[i]->runs_on == &rig_members[i]->reactor)
+            count += fry_reactor_run(&rig_members[i]->reactor, 0);
+    }
+    if (count == 0)
+        (void)sched_yield();
+    return count;
+}
+
+/* When nothing is to be expected: until nothing happened for so many turns. */
+static inline void rig_rest(void)
+{
+    for (int quiet = 0; quiet < 20; quiet++) {
+        if (rig_turn() > 0)
+            quiet = 0;
+    }
+}
+
+static inline void rig_step_ns(int64_t ns)
+{
+    stepped_clock_step(&rig_time, ns);
+}
+
+static inline int64_t rig_now_ns(void)
+{
+    return rig_time.now_ns;
+}
+
+/* Lets them run until the condition holds. */
+#define RIG_UNTIL(condition)                                                                       \
+    do {                                                                                           \
+        int rig_left = RIG_TURNS;                                                                  \
+        while (!(condition)) {                                                                     \
+            (void)rig_turn();                                                                      \
+            cr_assert(rig_left-- > 0, "never: %s", #condition);                                    \
+        }                                                                                          \
+    } while (0)
+
+/* A socket to a member's port, that does not block. */
+static inline int rig_dial(const rig_member *member)
+{
+    fry_link_endpoint endpoint;
+
+    cr_assert(fry_link_read_endpoint(member->endpoint, &endpoint));
+    const int fd = socket(endpoint.place.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(connect(fd, &endpoint.place.any, fry_link_place_size(&endpoint.place)), 0);
+    return fd;
+}
+
+/* Descriptors that this process has open. */
+static inline size_t rig_count_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    size_t count = 0;
+
+    cr_assert_not_null(folder);
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count;
+}
+
+#endif

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Links whose lanes are real ones, over UCX, in one process: bytes cross on each path. */
+#include "net/link.h"
+
+#include <criterion/criterion.h>
+#include <ifaddrs.h>
+#include <linux/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define ROUNDS_MAX 10000000
+
+typedef struct member {
+    fry_reactor reactor;
+    fry_memory memory;
+    fry_log log;
+    fry_clock clock;
+    fry_links *links;
+    fry_link_peer *link;
+    fry_peer *peer;
+    fry_peer_options options;
+    fry_peer_lane *lane;
+    fry_channel *channel;
+    char endpoint[FRY_ENDPOINT_BYTES];
+    int failed, ended, lane_failed, resolved_well, resolved_badly, quiet;
+    fry_fault fault;
+} member;
+
+static void resolved(fry_message *message, ferry_status status, const fry_fault *fault)
+{
+    member *self = message->owner;
+
+    (void)fault;
+    if (status == FERRY_OK)
+        self->resolved_well++;
+    else
+        self->resolved_badly++;
+}
+
+static void quiet(fry_message *message)
+{
+    member *self = message->owner;
+
+    self->quiet++;
+}
+
+static void wants_lane(fry_peer *peer)
+{
+    member *self = fry_peer_arg(peer);
+
+    fry_link_want(self->link, 0);
+}
+
+/* Over the channel, behind all else: before the link tells of it. */
+static void lane_failed(fry_peer *peer, const fry_fault *fault)
+{
+    member *self = fry_peer_arg(peer);
+
+    self->lane_failed++;
+    self->fault = *fault;
+}
+
+static const fry_peer_events peer_events = {
+    .resolved = resolved, .quiet = quiet, .wants_lane = wants_lane, .lane_failed = lane_failed};
+
+static void connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel *channel)
+{
+    member *self = fry_link_arg(link);
+
+    self->lane = lane;
+    self->channel = channel;
+    fry_peer_attach(self->peer, lane, channel);
+}
+
+static void failed(fry_link_peer *link, const fry_fault *fault)
+{
+    member *self = fry_link_arg(link);
+
+    self->failed++;
+    self->fault = *fault;
+}
+
+static void died(fry_link_peer *link)
+{
+    (void)link;
+    cr_assert_fail("nobody did");
+}
+
+static void ended(fry_link_peer *link, const fry_fault *fault)
+{
+    member *self = fry_link_arg(link);
+
+    self->ended++;
+    self->fault = *fault;
+}
+
+static const fry_peer_options *peer_options(fry_link_peer *link)
+{
+    const member *self = fry_link_arg(link);
+
+    return &self->options;
+}
+
+static const fry_link_events link_events = {.connected = connected,
+                                            .failed = failed,
+                                            .died = died,
+                                            .ended = ended,
+                                            .peer_options = peer_options};
+
+static void open_member(member *self, uint32_t rank, const char *network, bool is_net_only)
+{
+    fry_error *error = NULL;
+
+    memset(self, 0, sizeof(*self));
+    fry_memory_init(&self->memory, NULL);
+    fry_log_init(&self->log, NULL, NULL);
+    fry_clock_init(&self->clock, NULL);
+    cr_assert_eq(fry_reactor_open(&self->reactor, &self->memory, &self->log, &self->clock),
+                 FERRY_OK);
+    const fry_links_options options = {
+        .reactor = &self->reactor,
+        .network = network,
+        .is_net_only = is_net_only,
+        .job = "job",
+        .secret = "what all members know",
+        .secret_bytes = 21,
+        .lease_ns = INT64_C(5000000000),
+        .window_messages = 64,
+        .unexpected_max = 256,
+        .window_bytes = 65536,
+        .registration_cache_bytes = 1 << 20,
+    };
+    cr_assert_eq(fry_links_open(&options, &link_events, &self->links, self->endpoint, &error),
+                 FERRY_OK);
+    fry_links_set_own(self->links, rank, 1);
+    self->options = (fry_peer_options){.memory = &self->memory,
+                                       .log = &self->log,
+                                       .own_rank = (int32_t)rank,
+                                       .window_messages = 64,
+                                       .unexpected_max = 256,
+                                       .window_bytes = 65536,
+                                       .events = &peer_events,
+                                       .arg = self};
+}
+
+static void meet(member *self, const member *other, uint32_t rank)
+{
+    self->options.rank = (int32_t)rank;
+    self->peer = fry_peer_open(&self->options);
+    cr_assert_not_null(self->peer);
+    self->link = fry_link_add(self->links, rank, 1, other->endpoint, self);
+    cr_assert_not_null(self->link);
+}
+
+static void end_lane(member *self)
+{
+    const fry_fault fault = {.status = FERRY_E_DEAD, .rank = self->options.rank};
+    fry_channel *channel = NULL;
+    fry_peer_lane *lane = fry_peer_detach(self->peer, FERRY_E_DEAD, &fault, &channel);
+
+    cr_assert_eq(lane, self->lane);
+    fry_link_end(self->link, channel);
+    fry_peer_destroyed(self->peer, lane);
+    fry_peer_lane_close(lane);
+    self->lane = NULL;
+}
+
+static void close_member(member *self)
+{
+    if (self->lane != NULL)
+        end_lane(self);
+    fry_links_close(self->links);
+    fry_peer_close(self->peer);
+    fry_reactor_close(&self->reactor);
+}
+
+static void turn(member *self)
+{
+    (void)fry_reactor_run(&self->reactor, 0);
+    (void)fry_peer_progress(self->peer);
+}
+
+#define UNTIL(condition, one, two)                                                                 \
+    do {                                                                                           \
+        int left = ROUNDS_MAX;                                                                     \
+        while (!(condition)) {                                                                     \
+            turn(one);                                                                             \
+            turn(two);                                                                             \
+            cr_assert(left-- > 0, "never: %s", #condition);                                        \
+            cr_assert_eq((one)->failed + (two)->failed, 0, "%s%s", (one)->fault.message,           \
+                         (two)->fault.message);                                                    \
+        }                                                                                          \
+    } while (0)
+
+static void submit(fry_message *message, member *self, bool is_send, void *memory, size_t size)
+{
+    *message = (fry_message){
+        .owner = self, .memory = memory, .size_bytes = size, .tag = 9, .is_send = is_send};
+    cr_assert(fry_peer_enter(self->peer, message));
+    fry_peer_ready(message);
+}
+
+/* The lane comes because a message wants it. */
+static void exchange(member *one, member *two, size_t size, const char *name)
+{
+    fry_message messages[2];
+    char text[256];
+    unsigned char *from = malloc(size), *to = calloc(1, size);
+
+    cr_assert(from != NULL && to != NULL);
+    memset(from, 0x5a, size);
+    const int before = one->quiet + (two != one ? two->quiet : 0);
+    submit(&messages[0], one, true, from, size);
+    submit(&messages[1], two, false, to, size);
+    UNTIL(one->quiet + (two != one ? two->quiet : 0) == before + 2, one, two);
+    cr_assert_eq(one->resolved_badly + two->resolved_badly, 0);
+    cr_assert_arr_eq(from, to, size);
+    fry_link_describe(one->link, text, sizeof(text));
+    cr_assert_eq(strncmp(text, name, strlen(name)), 0, "%s", text);
+    free(from);
+    free(to);
+}
+
+static void between_two(const char *network, bool is_net_only, const char *name)
+{
+    static member one, two;
+
+    open_member(&one, 0, network, is_net_only);
+    open_member(&two, 1, network, false);
+    meet(&one, &two, 1);
+    meet(&two, &one, 0);
+    for (int i = 0; i < 3; i++) {
+        exchange(&one, &two, 8, name);
+        exchange(&two, &one, 1 << 20, name);
+        end_lane(&one);
+        UNTIL(two.lane_failed == i + 1, &one, &two);
+        cr_assert_eq(two.fault.status, FERRY_E_DEAD, "%s", two.fault.message);
+        cr_assert_eq(two.ended, 0);
+        end_lane(&two);
+    }
+    close_member(&one);
+    close_member(&two);
+}
+
+Test(net_link_lanes, shared_memory)
+{
+    between_two(NULL, false, "shared memory: ");
+}
+
+Test(net_link_lanes, network)
+{
+    between_two(NULL, true, "network: ");
+}
+
+/* By its name, where there is one that is not loopback. */
+Test(net_link_lanes, an_interface)
+{
+    struct ifaddrs *all = NULL;
+    char name[IFNAMSIZ] = "";
+
+    cr_assert_eq(getifaddrs(&all), 0);
+    for (const struct ifaddrs *one = all; one != NULL; one = one->ifa_next) {
+        if ((one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_RUNNING) != 0 &&
+            (one->ifa_flags & IFF_LOOPBACK) == 0 && one->ifa_addr != NULL &&
+            one->ifa_addr->sa_family == AF_INET)
+            (void)snprintf(name, sizeof(name), "%s", one->ifa_name);
+    }
+    freeifaddrs(all);
+    if (name[0] == 0)
+        cr_skip_test("no interface but loopback");
+    between_two(name, true, "network: ");
+    between_two(name, false, "shared memory: ");
+}
+
+Test(net_link_lanes, itself)
+{
+    static member one;
+
+    open_member(&one, 0, NULL, false);
+    meet(&one, &one, 0);
+    exchange(&one, &one, 8, "itself");
+    exchange(&one, &one, 1 << 20, "itself");
+    close_member(&one);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A member that is a process of its own, and is killed. */
+#include "tests/unit/link_rig.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+static rig_member low, high;
+
+/* Swaps endpoints with the other process, and who this is. */
+static void introduce(int fd, rig_member *self, rig_member *other)
+{
+    cr_assert_eq(send(fd, self->endpoint, FRY_ENDPOINT_BYTES, 0), FRY_ENDPOINT_BYTES);
+    cr_assert_eq(recv(fd, other->endpoint, FRY_ENDPOINT_BYTES, MSG_WAITALL), FRY_ENDPOINT_BYTES);
+}
+
+/* Is killed. */
+static void live(int fd, pid_t parent)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    rig_open(&high, 5, 20, &rig_usual);
+    low.rank = 2;
+    low.incarnation = 10;
+    introduce(fd, &high, &low);
+    rig_meet(&high, &low);
+    for (;;) {
+        (void)fry_reactor_run(&high.reactor, 1000000);
+        if (high.ended > 0 && high.channel != NULL)
+            rig_end_lane(&high);
+        rig_step_ns(1000000);
+    }
+}
+
+static pid_t start(int *fd_p)
+{
+    int fds[2];
+
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    const pid_t parent = getpid(), pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        close(fds[0]);
+        live(fds[1], parent);
+    }
+    close(fds[1]);
+    *fd_p = fds[0];
+    rig_open(&low, 2, 10, &rig_usual);
+    high.rank = 5;
+    high.incarnation = 20;
+    introduce(fds[0], &low, &high);
+    rig_meet(&low, &high);
+    return pid;
+}
+
+static void stop(pid_t pid)
+{
+    cr_assert_eq(kill(pid, SIGKILL), 0);
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+}
+
+Test(net_link_process, killed_with_a_lane)
+{
+    int fd = -1;
+    const pid_t pid = start(&fd);
+
+    fry_link_want(low.link, 0);
+    RIG_UNTIL(low.channel != NULL);
+    cr_assert(fry_link_is_local(low.link));
+    cr_assert_eq(low.channel->channel.path, FRY_PATH_SHARED);
+    stop(pid);
+    RIG_UNTIL(low.died == 1);
+    rig_step_ns(INT64_C(10000000000));
+    rig_rest();
+    cr_assert_eq(low.ended, 0, "died says more");
+    cr_assert_eq(low.died, 1);
+    rig_end_lane(&low);
+    fry_link_want(low.link, 0);
+    RIG_UNTIL(low.failed == 1);
+    cr_assert_eq(low.fault.status, FERRY_E_DEAD);
+    cr_assert_eq(low.fault.rank, 5);
+    rig_close(&low);
+    close(fd);
+}
+
+Test(net_link_process, killed_after_its_lane)
+{
+    int fd = -1;
+    const pid_t pid = start(&fd);
+
+    fry_link_want(low.link, 0);
+    RIG_UNTIL(low.channel != NULL);
+    rig_end_lane(&low);
+    rig_rest();
+    cr_assert_eq(low.died, 0);
+    stop(pid);
+    RIG_UNTIL(low.died == 1);
+    rig_close(&low);
+    close(fd);
+}
+
+/* Its port has gone with it, and nobody has looked at the process before. */
+Test(net_link_process, killed_before)
+{
+    int fd = -1;
+    const pid_t pid = start(&fd);
+
+    stop(pid);
+    fry_link_want(low.link, rig_now_ns() + INT64_C(20000000));
+    rig_rest();
+    rig_step_ns(INT64_C(20000000));
+    RIG_UNTIL(low.failed == 1);
+    cr_assert_eq(low.died, 0);
+    cr_assert_eq(low.fault.status, FERRY_E_PEER);
+    rig_close(&low);
+    close(fd);
+}
+
+/* Stopped: nothing is told of it, whatever the time; then it goes on. */
+Test(net_link_process, stopped)
+{
+    int fd = -1;
+    const pid_t pid = start(&fd);
+
+    fry_link_want(low.link, 0);
+    RIG_UNTIL(low.channel != NULL);
+    cr_assert_eq(kill(pid, SIGSTOP), 0);
+    rig_step_ns(INT64_C(100000000000));
+    rig_rest();
+    cr_assert_eq(low.ended + low.died + low.failed, 0);
+    rig_end_lane(&low);
+    cr_assert_eq(kill(pid, SIGCONT), 0);
+    for (int turn = 0; low.channel == NULL; turn++) {
+        if (low.link->state == FRY_LINK_IDLE)
+            fry_link_want(low.link, 0);
+        rig_rest();
+        rig_step_ns(INT64_C(10000000));
+        cr_assert_lt(turn, 100000);
+    }
+    stop(pid);
+    RIG_UNTIL(low.died == 1);
+    rig_close(&low);
+    close(fd);
+}
+
+Test(net_link_process, numbers_that_come_again)
+{
+    int fd = -1;
+    const pid_t pid = fork();
+
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            (void)pause();
+    }
+    const uint64_t started = fry_process_started(pid);
+    cr_assert_gt(started, 0);
+    cr_assert_eq(fry_process_watch(pid, started + 1, &fd), FRY_PROCESS_GONE);
+    cr_assert_eq(fry_process_watch(pid, started, &fd), FRY_PROCESS_WATCHED);
+    close(fd);
+    cr_assert_eq(kill(pid, SIGKILL), 0);
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+    cr_assert_eq(fry_process_watch(pid, started, &fd), FRY_PROCESS_GONE);
+    cr_assert_eq(fry_process_watch(getpid(), fry_process_started(getpid()), &fd),
+                 FRY_PROCESS_IS_OWN);
+    cr_assert_eq(fry_process_started(0x3fffffff), 0);
+}

@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How channels over UCX end, and what they leave alone: memory, descriptors, signals, files. */
+#include "tests/unit/ucx_pair.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+TestSuite(net_ucx_ends, .timeout = 50);
+
+typedef struct way {
+    fry_channel_path path;
+    const char *net_devices;
+} way;
+
+static const way shared_way = {FRY_PATH_SHARED, NULL};
+static const way net_way = {FRY_PATH_NET, "lo"};
+
+static void open_way(end *end, const way *way)
+{
+    end_open(end, way->net_devices);
+    end_connect(end, way->path);
+}
+
+#define LARGE_BYTES ((size_t)64 << 20)
+
+static unsigned char *make_data(size_t size_bytes, uint64_t seed)
+{
+    unsigned char *data = malloc(size_bytes);
+    EXPECT(data != NULL);
+    fill(data, size_bytes, seed);
+    return data;
+}
+
+/* Does its part until the other one has come to a `meet`. */
+static void meet_at_work(end *end)
+{
+    struct pollfd sleepers[2] = {{.fd = end->socket, .events = POLLIN},
+                                 {.fd = end->channel->event_fd, .events = POLLIN}};
+    while (poll(sleepers, 1, 0) == 0)
+        if (end->channel->ops->progress(end->channel) == 0 && end->channel->ops->arm(end->channel))
+            (void)poll(sleepers, 2, -1);
+    meet(end);
+}
+
+/* ---- destroyed while it is at a memory ---- */
+
+static void send_large(end *end, void *arg)
+{
+    open_way(end, arg);
+    unsigned char *data = make_data(LARGE_BYTES, 5);
+    note note = {1, 5, LARGE_BYTES};
+    EXPECT(end_post(end, &note, data, true) == FRY_POST_BEGUN);
+    meet_at_work(end);
+    end_close(end);
+    free(data);
+}
+
+static void destroy_in_flight(const way *way)
+{
+    end end;
+    split(&end, send_large, (void *)(uintptr_t)way);
+    open_way(&end, way);
+    unsigned char *data = make_data(LARGE_BYTES, 9);
+    WAIT_UNTIL(&end, end.held_count == 1);
+    end_pull(&end, end.held[0].token, data, LARGE_BYTES);
+    /* Far enough for bytes to have come, and not all of them. */
+    const unsigned char before = data[4096];
+    while (data[4096] == before && end.pulled == 0)
+        (void)end.channel->ops->progress(end.channel);
+    cr_assert_eq(end.pulled, 0, "it was too quick to be caught");
+    /* Its own end as a sender is in flight as well. */
+    unsigned char *more = make_data(LARGE_BYTES, 6);
+    note note = {2, 6, LARGE_BYTES};
+    cr_assert_eq(end_post(&end, &note, more, true), FRY_POST_BEGUN);
+    end_destroy(&end);
+    cr_assert_eq(end.pulled + end.pulled_badly, 0, "destroy calls nobody");
+    cr_assert_eq(end.done + end.done_badly, 0);
+
+    memset(data, 0xa5, LARGE_BYTES);
+    meet(&end); /* the sender did all it ever would */
+    for (size_t i = 0; i < LARGE_BYTES; i++)
+        if (data[i] != 0xa5)
+            cr_assert_fail("byte %zu was written after destroy", i);
+    cr_assert(join(&end));
+    end_close(&end);
+    free(more);
+    free(data);
+}
+
+Test(net_ucx_ends, destroyed_in_flight_over_shared_memory)
+{
+    destroy_in_flight(&shared_way);
+}
+
+Test(net_ucx_ends, destroyed_in_flight_over_tcp)
+{
+    destroy_in_flight(&net_way);
+}
+
+/* ---- the other process ends, or stops ---- */
+
+/* Sends and pulls for ever. */
+static void be_busy(end *end, void *arg)
+{
+    open_way(end, arg);
+    static unsigned char data[1 << 20];
+    static unsigned char into[1 << 20];
+    end->pulls = true;
+    end->into = into;
+    for (uint64_t posted = 0;;) {
+        note note = {posted, posted, sizeof data};
+        if (posted < end->done + 4 && end_post(end, &note, data, true) != FRY_POST_FAILED)
+            posted++;
+        (void)end->channel->ops->progress(end->channel);
+    }
+}
+
+typedef enum fate { KILLED, STOPPED } fate;
+
+/* Busy both ways, and then the other one is no more; or is, and does nothing. */
+static void outlive(const way *way, fate fate)
+{
+    end end;
+    split(&end, be_busy, (void *)(uintptr_t)way);
+    open_way(&end, way);
+    unsigned char *data = make_data(1 << 20, 1);
+    unsigned char *into = make_data(1 << 20, 2);
+    end.pulls = true;
+    end.into = into;
+    uint64_t posted = 0;
+    while (end.pulled < 100 || end.done < 100) {
+        note note = {posted, 1, 1 << 20};
+        if (posted < end.done + 4) {
+            cr_assert(end_post(&end, &note, data, true) != FRY_POST_FAILED);
+            posted++;
+        }
+        (void)end.channel->ops->progress(end.channel);
+    }
+    if (fate == KILLED)
+        kill_other(&end);
+    else
+        cr_assert_eq(kill(end.pid, SIGSTOP), 0);
+    for (int i = 0; i < 8; i++) {
+        note note = {posted, 1, 1 << 20};
+        (void)end_post(&end, &note, data, true);
+        note.size_bytes = 100;
+        (void)end_post(&end, &note, data, false);
+        (void)end.channel->ops->progress(end.channel);
+    }
+    if (fate == KILLED && way->path == FRY_PATH_NET) {
+        while (end.failed == 0)
+            EXPECT(end_turn(&end, -1));
+        cr_assert_str_eq(end.error.domain, "ucx");
+    }
+    end_destroy(&end);
+    memset(into, 0xa5, 1 << 20);
+    if (fate == STOPPED) {
+        cr_assert_eq(kill(end.pid, SIGCONT), 0);
+        kill_other(&end);
+    }
+    for (size_t i = 0; i < 1 << 20; i++)
+        if (into[i] != 0xa5)
+            cr_assert_fail("byte %zu was written after destroy", i);
+    end_close(&end);
+    free(data);
+    free(into);
+}
+
+Test(net_ucx_ends, peer_killed_on_shared_memory)
+{
+    outlive(&shared_way, KILLED);
+}
+
+Test(net_ucx_ends, peer_killed_on_tcp)
+{
+    outlive(&net_way, KILLED);
+}
+
+Test(net_ucx_ends, peer_stopped_on_shared_memory)
+{
+    outlive(&shared_way, STOPPED);
+}
+
+Test(net_ucx_ends, peer_stopped_on_tcp)
+{
+    outlive(&net_way, STOPPED);
+}
+
+/* ---- the network goes ---- */
+
+/* A network of this process's and its children's own, with a loopback; false: not allowed. */
+static bool have_own_network(void)
+{
+    return unshare(CLONE_NEWNET) == 0;
+}
+
+static void set_loopback(bool is_up)
+{
+    struct ifreq request = {.ifr_name = "lo"};
+    int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    EXPECT(any >= 0 && ioctl(any, SIOCGIFFLAGS, &request) == 0);
+    request.ifr_flags = (short)(is_up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+    EXPECT(ioctl(any, SIOCSIFFLAGS, &request) == 0);
+    (void)close(any);
+}
+
+static void answer_until_it_fails(end *end, void *arg)
+{
+    end->keepalive_ns = *(const int64_t *)arg;
+    open_way(end, &net_way);
+    static unsigned char into[100000];
+    end->pulls = true;
+    end->into = into;
+    while (end->failed == 0)
+        EXPECT(end_turn(end, -1));
+    end_close(end);
+}
+
+/* Both ends are told, whether something was under way or not. */
+static void cut_network(int64_t keepalive_ns, bool is_at_work)
+{
+    if (!have_own_network())
+        cr_skip_test("a network namespace takes root");
+    set_loopback(true);
+    end end;
+    split(&end, answer_until_it_fails, &keepalive_ns);
+    end.keepalive_ns = keepalive_ns;
+    open_way(&end, &net_way);
+    static unsigned char data[100000];
+    note note = {1, 1, sizeof data};
+    cr_assert_eq(end_post(&end, &note, data, true), FRY_POST_BEGUN);
+    WAIT_UNTIL(&end, end.done == 1);
+    (void)end_turn(&end, 0);
+    set_loopback(false);
+    if (is_at_work)
+        (void)end_post(&end, &note, data, true);
+    while (end.failed == 0)
+        EXPECT(end_turn(&end, -1));
+    cr_assert(!is_at_work || strstr(end.error.message, "the network") != NULL, "%s",
+              end.error.message);
+    end_close(&end);
+    if (is_at_work)
+        kill_other(&end); /* it is silent, and has time */
+    else
+        cr_assert(join(&end));
+}
+
+Test(net_ucx_ends, network_cut_at_work)
+{
+    cut_network(500000000, true);
+}
+
+Test(net_ucx_ends, network_cut_in_silence)
+{
+    cut_network(1, false);
+}
+
+/* A cut that ends in time is nothing. */
+Test(net_ucx_ends, network_cut_and_mended)
+{
+    if (!have_own_network())
+        cr_skip_test("a network namespace takes root");
+    set_loopback(true);
+    end end;
+    int64_t keepalive_ns = INT64_C(20000000000);
+    split(&end, answer_until_it_fails, &keepalive_ns);
+    end.keepalive_ns = keepalive_ns;
+    open_way(&end, &net_way);
+    static unsigned char data[100000];
+    note note = {1, 1, sizeof data};
+    cr_assert_eq(end_post(&end, &note, data, true), FRY_POST_BEGUN);
+    WAIT_UNTIL(&end, end.done == 1);
+    set_loopback(false);
+    cr_assert_eq(end_post(&end, &note, data, true), FRY_POST_BEGUN);
+    for (int i = 0; i < 100; i++)
+        (void)end.channel->ops->progress(end.channel);
+    set_loopback(true);
+    WAIT_UNTIL(&end, end.done == 2);
+    end_close(&end);
+    cr_assert(join(&end));
+}
+
+/* A connection to who does not answer holds nobody up, and can be destroyed. */
+Test(net_ucx_ends, nobody_is_there)
+{
+    for (int i = 0; i < 2; i++) {
+        const way *way = i == 0 ? &shared_way : &net_way;
+        end end;
+        memset(&end, 0, sizeof end);
+        int sockets[2];
+        cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
+        end.socket = sockets[0];
+        end_open(&end, way->net_devices);
+        /* The address of a channel that is gone. */
+        char address[FRY_ADDRESS_BYTES_MAX];
+        size_t address_bytes;
+        fry_native_error error;
+        fry_channel *gone;
+        cr_assert_eq(fry_ucx_channel_open(end.ucx, way->path, &end_events, &end, &gone, address,
+                                          &address_bytes, &error),
+                     FERRY_OK);
+        gone->ops->destroy(gone);
+        char mine[FRY_ADDRESS_BYTES_MAX];
+        cr_assert_eq(fry_ucx_channel_open(end.ucx, way->path, &end_events, &end, &end.channel, mine,
+                                          &address_bytes, &error),
+                     FERRY_OK);
+        if (fry_ucx_channel_connect(end.channel, address, address_bytes, &error) == FERRY_OK) {
+            static unsigned char data[100000];
+            note note = {1, 1, sizeof data};
+            (void)end_post(&end, &note, data, true);
+            if (way->path == FRY_PATH_NET)
+                while (end.failed == 0)
+                    EXPECT(end_turn(&end, -1));
+        } else {
+            cr_assert_str_eq(error.domain, "ucx");
+        }
+        end_close(&end);
+        (void)close(sockets[0]);
+        (void)close(sockets[1]);
+    }
+}
+
+/* ---- several at once, to oneself, and after a fork ---- */
+
+/* Both ends of a channel in one process. */
+static void open_self(end *end, fry_channel_path path)
+{
+    char address[FRY_ADDRESS_BYTES_MAX];
+    size_t address_bytes;
+    fry_native_error error;
+    EXPECT(fry_ucx_channel_open(end->ucx, path, &end_events, end, &end->channel, address,
+                                &address_bytes, &error) == FERRY_OK);
+    EXPECT(fry_ucx_channel_connect(end->channel, address, address_bytes, &error) == FERRY_OK);
+}
+
+static void talk_to_self(end *end)
+{
+    static unsigned char data[100000];
+    static unsigned char into[100000];
+    end->pulls = true;
+    end->into = into;
+    uint64_t arrived = end->arrived;
+    uint64_t done = end->done;
+    uint64_t pulled = end->pulled;
+    for (uint64_t i = 0; i < 20; i++) {
+        note note = {i, 3, i % 2 == 0 ? 100000 : i * 10};
+        fill(data, note.size_bytes, note.seed);
+        EXPECT(end_post(end, &note, data, i % 2 == 0) != FRY_POST_FAILED);
+        WAIT_UNTIL(end, end->arrived == arrived + i + 1 && end->done == done + i + 1 &&
+                            end->pulled == pulled + i / 2 + 1);
+        EXPECT(i % 2 != 0 || is_filled(into, note.size_bytes, note.seed));
+    }
+}
+
+Test(net_ucx_ends, several_channels_to_oneself)
+{
+    enum { UCXS = 2, CHANNELS = 3 };
+    static end ends[UCXS][CHANNELS];
+    for (int u = 0; u < UCXS; u++) {
+        end_open(&ends[u][0], "lo");
+        for (int c = 0; c < CHANNELS; c++) {
+            ends[u][c].ucx = ends[u][0].ucx;
+            open_self(&ends[u][c], c == 0   ? FRY_PATH_SELF
+                                   : c == 1 ? FRY_PATH_SHARED
+                                            : FRY_PATH_NET);
+        }
+    }
+    for (int round = 0; round < 3; round++)
+        for (int c = 0; c < CHANNELS; c++)
+            for (int u = 0; u < UCXS; u++)
+                talk_to_self(&ends[u][c]);
+    /* One's end is not another's. */
+    end_destroy(&ends[0][1]);
+    talk_to_self(&ends[0][0]);
+    talk_to_self(&ends[1][1]);
+    for (int u = 0; u < UCXS; u++) {
+        for (int c = CHANNELS; c-- > 1;)
+            end_destroy(&ends[u][c]);
+        end_close(&ends[u][0]);
+    }
+}
+
+Test(net_ucx_ends, a_child_touches_nothing)
+{
+    end end;
+    memset(&end, 0, sizeof end);
+    end_open(&end, "lo");
+    open_self(&end, FRY_PATH_SHARED);
+    talk_to_self(&end);
+    pid_t pid = fork();
+    cr_assert(pid >= 0);
+    if (pid == 0) {
+        end_close(&end);
+        _exit(0);
+    }
+    int status;
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    talk_to_self(&end);
+    end_close(&end);
+}
+
+/* ---- what is there, and what is left ---- */
+
+static bool maps_have(const char *word)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    EXPECT(maps != NULL);
+    char line[512];
+    bool found = false;
+    while (fgets(line, sizeof line, maps) != NULL)
+        found |= strstr(line, word) != NULL;
+    (void)fclose(maps);
+    return found;
+}
+
+Test(net_ucx_ends, shared_memory_it_is)
+{
+    end end;
+    memset(&end, 0, sizeof end);
+    end_open(&end, "lo");
+    open_self(&end, FRY_PATH_SHARED);
+    char text[64];
+    fry_ucx_channel_describe(end.channel, text, sizeof text);
+    cr_assert(strstr(text, "posix") != NULL || strstr(text, "sysv") != NULL, "%s", text);
+    cr_assert_null(strstr(text, "tcp"));
+    cr_assert(maps_have("ucx_shm_posix") || maps_have("SYSV"));
+    end_destroy(&end);
+    open_self(&end, FRY_PATH_NET);
+    fry_ucx_channel_describe(end.channel, text, sizeof text);
+    cr_assert_not_null(strstr(text, "tcp"), "%s", text);
+    cr_assert_null(strstr(text, "posix"));
+    end_close(&end);
+}
+
+/* ---- where one process may not read another's memory ---- */
+
+static void forbid_reading(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+static void pull_messages(end *end, void *arg)
+{
+    forbid_reading();
+    open_way(end, arg);
+    WAIT_UNTIL(end, end->held_count == 1);
+    unsigned char *data = make_data(LARGE_BYTES, 9);
+    end_pull(end, end->held[0].token, data, LARGE_BYTES);
+    WAIT_UNTIL(end, end->pulled == 1);
+    EXPECT(is_filled(data, LARGE_BYTES, 4));
+    meet(end);
+    free(data);
+    end_close(end);
+}
+
+Test(net_ucx_ends, without_reading_bytes_come_as_messages)
+{
+    end end;
+    split(&end, pull_messages, (void *)(uintptr_t)&shared_way);
+    forbid_reading();
+    open_way(&end, &shared_way);
+    char text[64];
+    fry_ucx_channel_describe(end.channel, text, sizeof text);
+    cr_assert_str_eq(text, "posix");
+    unsigned char *data = make_data(LARGE_BYTES, 4);
+    note note = {1, 4, LARGE_BYTES};
+    cr_assert_eq(end_post(&end, &note, data, true), FRY_POST_BEGUN);
+    WAIT_UNTIL(&end, end.done == 1);
+    meet(&end);
+    end_close(&end);
+    free(data);
+    cr_assert(join(&end));
+}
+
+/* Destroyed while the sender has to do its part, and does not. */
+static void pull_and_leave(end *end, void *arg)
+{
+    forbid_reading();
+    open_way(end, arg);
+    WAIT_UNTIL(end, end->held_count == 1);
+    meet(end);
+    unsigned char *data = make_data(LARGE_BYTES, 9);
+    end_pull(end, end->held[0].token, data, LARGE_BYTES);
+    for (int i = 0; i < 100; i++)
+        (void)end->channel->ops->progress(end->channel);
+    EXPECT(end->pulled == 0);
+    end_close(end);
+    free(data);
+}
+
+Test(net_ucx_ends, without_reading_destroy_waits_for_nobody)
+{
+    end end;
+    split(&end, pull_and_leave, (void *)(uintptr_t)&shared_way);
+    forbid_reading();
+    open_way(&end, &shared_way);
+    unsigned char *data = make_data(LARGE_BYTES, 4);
+    note note = {1, 4, LARGE_BYTES};
+    cr_assert_eq(end_post(&end, &note, data, true), FRY_POST_BEGUN);
+    meet_at_work(&end);
+    cr_assert(join(&end));
+    end_close(&end);
+    free(data);
+}
+
+/* ---- what the program keeps ---- */
+
+/* UCX takes signals, a stack for them, and prints to stdout; none of it is to be seen. */
+Test(net_ucx_ends, the_program_keeps_its_signals)
+{
+    static char stack_memory[1 << 16];
+    const stack_t stack = {.ss_sp = stack_memory, .ss_size = sizeof stack_memory};
+    cr_assert_eq(sigaltstack(&stack, NULL), 0);
+    struct sigaction before[_NSIG];
+    memset(before, 0, sizeof before);
+    for (int number = 1; number < _NSIG; number++)
+        (void)sigaction(number, NULL, &before[number]);
+    sigset_t mask_before;
+    (void)sigprocmask(SIG_SETMASK, NULL, &mask_before);
+    (void)fflush(stdout);
+    int screen = dup(STDOUT_FILENO);
+    int sheet = memfd_create("stdout", 0);
+    cr_assert(screen >= 0 && sheet >= 0 && dup2(sheet, STDOUT_FILENO) >= 0);
+
+    end end;
+    memset(&end, 0, sizeof end);
+    end_open(&end, "lo");
+    for (int i = 0; i < 2; i++) {
+        open_self(&end, i == 0 ? FRY_PATH_SHARED : FRY_PATH_NET);
+        static unsigned char data[100000];
+        note note = {1, 1, sizeof data};
+        cr_assert_eq(end_post(&end, &note, data, true), FRY_POST_BEGUN);
+        WAIT_UNTIL(&end, end.held_count == 1);
+        end_destroy(&end); /* with it in flight, of which UCX would warn */
+        end.held_count = 0;
+    }
+
+    for (int number = 1; number < _NSIG; number++) {
+        struct sigaction after;
+        if (sigaction(number, NULL, &after) != 0)
+            continue;
+        cr_assert_eq(after.sa_handler, before[number].sa_handler, "signal %d", number);
+        const int flags = ~0x04000000; /* but SA_RESTORER, the C library's own */
+        cr_assert_eq(after.sa_flags & flags, before[number].sa_flags & flags, "signal %d", number);
+    }
+    stack_t stack_after;
+    cr_assert_eq(sigaltstack(NULL, &stack_after), 0);
+    cr_assert_eq(stack_after.ss_sp, stack.ss_sp);
+    sigset_t mask_after;
+    (void)sigprocmask(SIG_SETMASK, NULL, &mask_after);
+    cr_assert_eq(memcmp(&mask_after, &mask_before, sizeof mask_after), 0);
+    end_close(&end);
+    (void)fflush(stdout);
+    off_t printed = lseek(sheet, 0, SEEK_END);
+    (void)dup2(screen, STDOUT_FILENO);
+    cr_assert_eq(printed, 0, "%lld bytes were printed", (long long)printed);
+}
+
+static size_t count_entries(const char *folder)
+{
+    DIR *entries = opendir(folder);
+    EXPECT(entries != NULL);
+    size_t count = 0;
+    while (readdir(entries) != NULL)
+        count++;
+    (void)closedir(entries);
+    return count;
+}
+
+Test(net_ucx_ends, descriptors_are_given_back)
+{
+    end end;
+    memset(&end, 0, sizeof end);
+    end_open(&end, "lo");
+    size_t before = 0;
+    for (int round = 0; round < 100; round++) {
+        if (round == 10)
+            before = count_entries("/proc/self/fd");
+        open_self(&end, round % 2 == 0 ? FRY_PATH_SHARED : FRY_PATH_NET);
+        if (round % 4 < 2)
+            talk_to_self(&end);
+        end_destroy(&end);
+    }
+    cr_assert_eq(count_entries("/proc/self/fd"), before);
+    end_close(&end);
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/perf_end.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECOND_NS 1e9
+#define SPIN_NS 1000000000 /* as long as an engine may */
+#define LEAVE_NS INT64_C(5000000000)
+#define SECRET_LEAST_BYTES 16
+#define SECRET_MOST_BYTES 1024
+
+static int fail(const perf_end *end, const char *doing, const char *why)
+{
+    fprintf(stderr, "ferry: rank %d: %s: %s\n", end->rank, doing, why);
+    return EXIT_FAILURE;
+}
+
+static int fail_error(const perf_end *end, const char *doing, ferry_status status,
+                      const ferry_error *error)
+{
+    fprintf(stderr, "ferry: rank %d: %s: %s (%s)\n", end->rank, doing,
+            error ? error->message : ferry_status_text(status), ferry_status_name(status));
+    if (error && error->cause)
+        fprintf(stderr, "ferry: because of: %s (%s)\n", error->cause->message,
+                ferry_status_name(error->cause->status));
+    return EXIT_FAILURE;
+}
+
+/* ---- interrupts ---- */
+
+/* Everything that is under way fails, so the thread that waits for it comes back by itself. */
+static void *watch_signals(void *arg)
+{
+    perf_end *end = arg;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGUSR2); /* the end itself: no more is wanted */
+    for (;;) {
+        int number = 0;
+        if (sigwait(&set, &number) != 0 || number == SIGUSR2)
+            return NULL;
+        pthread_mutex_lock(&end->mutex);
+        end->interrupt = number;
+        if (end->joining)
+            (void)ferry_future_cancel(end->joining);
+        else if (end->group)
+            ferry_future_release(ferry_group_leave(end->group));
+        pthread_mutex_unlock(&end->mutex);
+    }
+}
+
+static int start_signals(perf_end *end)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    int error = pthread_create(&end->signals, NULL, watch_signals, end);
+    if (error)
+        return fail(end, "starting a thread", strerror(error));
+    end->has_signals = true;
+    return 0;
+}
+
+static int interrupted(perf_end *end)
+{
+    pthread_mutex_lock(&end->mutex);
+    int number = end->interrupt;
+    pthread_mutex_unlock(&end->mutex);
+    return number;
+}
+
+/* ---- waiting ---- */
+
+static int fail_future(perf_end *end, ferry_future *future, const char *doing)
+{
+    ferry_status status = ferry_future_poll(future);
+    int number = interrupted(end);
+    if (number) {
+        fprintf(stderr, "ferry: rank %d: interrupted\n", end->rank);
+        return 128 + number;
+    }
+    ferry_member_info member = FERRY_MEMBER_INFO_INIT;
+    if ((status == FERRY_E_DEAD || status == FERRY_E_PEER) && end->group &&
+        ferry_group_member(end->group, end->other, &member) == FERRY_OK)
+        fprintf(stderr, "ferry: rank %d: the other end, rank %u (process %lld on %s), %s\n",
+                end->rank, (unsigned)end->other, (long long)member.pid, member.host,
+                status == FERRY_E_DEAD ? "has died or left" : "can't be reached any more");
+    return fail_error(end, doing, status, ferry_future_error(future));
+}
+
+int perf_end_finish(perf_end *end, ferry_future *future, const char *doing)
+{
+    ferry_status status = ferry_future_poll(future);
+    if (status == FERRY_PENDING)
+        status = ferry_future_wait(future, -1);
+    int result = status == FERRY_OK ? 0 : fail_future(end, future, doing);
+    ferry_future_release(future);
+    return result;
+}
+
+/* ---- opening ---- */
+
+static int read_secret(perf_end *end, unsigned char *secret, size_t *size_p)
+{
+    const char *path = end->options->secret_path;
+    FILE *file = fopen(path, "rbe");
+    if (!file)
+        return fail(end, path, strerror(errno));
+    *size_p = fread(secret, 1, SECRET_MOST_BYTES + 1, file);
+    int error = ferror(file) ? errno : 0;
+    (void)fclose(file);
+    if (error)
+        return fail(end, path, strerror(error));
+    if (*size_p < SECRET_LEAST_BYTES || *size_p > SECRET_MOST_BYTES)
+        return fail(end, path, "a secret is 16 to 1024 bytes");
+    return 0;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int join(perf_end *end)
+{
+    const perf_options *options = end->options;
+    unsigned char secret[SECRET_MOST_BYTES + 1];
+    ferry_group_options group = FERRY_GROUP_OPTIONS_INIT;
+    group.store = options->store;
+    group.job = options->job;
+    group.size = 2;
+    group.rank = end->rank;
+    group.device_count = 1;
+    group.network = options->network;
+    group.lease_ns = (int64_t)(options->lease_s * SECOND_NS);
+    group.deadline_ns = now_ns() + (int64_t)(options->join_s * SECOND_NS);
+    if (options->secret_path) {
+        int result = read_secret(end, secret, &group.secret_bytes);
+        if (result)
+            return result;
+        group.secret = secret;
+    }
+    ferry_group *joined = NULL;
+    ferry_future *future = ferry_group_join(end->engine, &group, &joined);
+    pthread_mutex_lock(&end->mutex);
+    end->joining = future;
+    bool is_late = end->interrupt != 0;
+    pthread_mutex_unlock(&end->mutex);
+    if (is_late)
+        (void)ferry_future_cancel(future);
+    (void)ferry_future_wait(future, -1);
+    pthread_mutex_lock(&end->mutex);
+    end->joining = NULL;
+    end->group = joined;
+    pthread_mutex_unlock(&end->mutex);
+    return perf_end_finish(end, future, "joining");
+}
+
+static int pin(const perf_end *end)
+{
+    int cpu = end->options->cpus[end->rank];
+    if (cpu < 0)
+        return 0;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpu, &set);
+    return sched_setaffinity(0, sizeof(set), &set) == 0 ? 0 : fail(end, "--cpus", strerror(errno));
+}
+
+static int make_engine(perf_end *end)
+{
+    const perf_options *options = end->options;
+    ferry_engine_options engine = FERRY_ENGINE_OPTIONS_INIT;
+    engine.loop = options->has_thread ? FERRY_LOOP_THREAD : FERRY_LOOP_EMBEDDED;
+    engine.host_devices = 1;
+    engine.host_workers = 1;
+    if (options->wait == PERF_WAIT_POLL)
+        engine.wait_spin_ns = SPIN_NS;
+    ferry_error *error = NULL;
+    ferry_status status = ferry_engine_create(&engine, &end->engine, &error);
+    int result = status == FERRY_OK ? 0 : fail_error(end, "creating an engine", status, error);
+    ferry_error_release(error);
+    if (!result)
+        end->device = ferry_device_at(end->engine, 0);
+    return result;
+}
+
+int perf_end_open(perf_end *end, const perf_options *options, int rank)
+{
+    *end = (perf_end){.options = options, .rank = rank, .other = rank == 0};
+    pthread_mutex_init(&end->mutex, NULL);
+    end->futures = calloc(2 * (size_t)PERF_WINDOW_MAX, sizeof(ferry_future *));
+    int result = end->futures ? 0 : fail(end, "starting", "out of memory");
+    if (!result)
+        result = start_signals(end);
+    if (!result)
+        result = make_engine(end);
+    if (!result) /* after the engine, whose threads may run anywhere */
+        result = pin(end);
+    if (!result)
+        result = join(end);
+    return result;
+}
+
+static void leave(perf_end *end)
+{
+    ferry_future *left = ferry_group_leave(end->group);
+    (void)ferry_future_wait(left, LEAVE_NS);
+    ferry_future_release(left);
+    ferry_group_release(end->group);
+}
+
+int perf_end_close(perf_end *end, int result)
+{
+    if (end->has_signals) {
+        pthread_kill(end->signals, SIGUSR2);
+        pthread_join(end->signals, NULL);
+    }
+    if (end->group)
+        leave(end);
+    for (size_t i = 0; end->futures && i < 2 * (size_t)PERF_WINDOW_MAX; i++)
+        ferry_future_release(end->futures[i]);
+    ferry_buffer_release(end->out.buffer);
+    ferry_buffer_release(end->in.buffer);
+    if (end->engine) {
+        ferry_status status = ferry_engine_shutdown(end->engine, LEAVE_NS);
+        if (status != FERRY_OK && !result)
+            result = fail_error(end, "shutting down", status, NULL);
+    }
+    ferry_engine_release(end->engine);
+    free(end->futures);
+    pthread_mutex_destroy(&end->mutex);
+    return result;
+}
+
+/* ---- messages ---- */
+
+int perf_end_room(perf_end *end, perf_area *area, size_t size_bytes)
+{
+    if (area->capacity_bytes >= size_bytes)
+        return 0;
+    ferry_buffer_release(area->buffer);
+    *area = (perf_area){0};
+    ferry_status status = ferry_buffer_alloc(end->device, size_bytes, &area->buffer);
+    if (status != FERRY_OK)
+        return fail_error(end, "allocating memory for messages", status, NULL);
+    area->bytes = ferry_buffer_data(area->buffer);
+    area->capacity_bytes = size_bytes;
+    memset(area->bytes, 0, size_bytes);
+    return 0;
+}
+
+ferry_span perf_end_span(const perf_area *area, size_t offset_bytes, size_t size_bytes)
+{
+    return (ferry_span){area->buffer, offset_bytes, size_bytes};
+}
+
+ferry_future *perf_end_send(perf_end *end, ferry_tag tag, ferry_span span)
+{
+    return ferry_send(end->group, end->other, tag, span, NULL);
+}
+
+ferry_future *perf_end_recv(perf_end *end, ferry_tag tag, ferry_span span)
+{
+    return ferry_recv(end->group, end->other, tag, span, NULL);
+}

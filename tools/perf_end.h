@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One end of `ferry perf`: an engine that has joined, and memory to send from and receive into.
+ *
+ * Functions return 0, or the exit status after a message on stderr.
+ */
+#ifndef PERF_END_H
+#define PERF_END_H
+
+#include "tools/perf_options.h"
+
+#include <ferry/ferry.h>
+#include <pthread.h>
+#include <signal.h>
+
+/* What the two ends tell each other, and what they measure with. */
+#define PERF_TAG_STEP 1
+#define PERF_TAG_READY 2
+#define PERF_TAG_DATA 3
+
+typedef struct perf_area {
+    ferry_buffer *buffer;
+    unsigned char *bytes;
+    size_t capacity_bytes;
+} perf_area;
+
+typedef struct perf_end {
+    const perf_options *options;
+    int rank;
+    ferry_peer other;
+    ferry_engine *engine;
+    ferry_device *device;
+    ferry_group *group;
+    ferry_future **futures; /* two rings of PERF_WINDOW_MAX: sends, receives */
+    perf_area out, in;
+    pthread_t signals; /* waits for SIGINT and SIGTERM */
+    bool has_signals;
+    pthread_mutex_t mutex; /* for the next two */
+    ferry_future *joining; /* what an interrupt cancels; NULL: it leaves the group */
+    int interrupt;         /* the signal; 0: none */
+} perf_end;
+
+/* SIGINT and SIGTERM are to be blocked. The end is to be closed either way. */
+int perf_end_open(perf_end *end, const perf_options *options, int rank);
+
+/* Leaves the group, so that the other end hears of it. Returns the result, or what now failed. */
+int perf_end_close(perf_end *end, int result);
+
+/* Memory of at least so many bytes, with its pages there; what was in it may be gone. */
+int perf_end_room(perf_end *end, perf_area *area, size_t size_bytes);
+
+ferry_span perf_end_span(const perf_area *area, size_t offset_bytes, size_t size_bytes);
+
+ferry_future *perf_end_send(perf_end *end, ferry_tag tag, ferry_span span);
+ferry_future *perf_end_recv(perf_end *end, ferry_tag tag, ferry_span span);
+
+/* Waits for a future as the options say, and gives it back. `doing`: for the message. */
+int perf_end_finish(perf_end *end, ferry_future *future, const char *doing);
+
+#endif

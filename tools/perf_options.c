@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/perf_options.h"
+
+#include <argp.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const perf_test_names[PERF_TEST_COUNT] = {"lat", "bw", "rate", "bi"};
+
+static const char documentation[] =
+    "Measures messages between two members: latency, bandwidth, message rate, and bandwidth both "
+    "ways at once. Rank 0 chooses what is measured and prints it; rank 1 does as it is told, and "
+    "takes no options but those of the group and of waiting. With --local both are started here.\v"
+    "SIZES are sizes or ranges, with commas: 8,4K or 8:1G, which goes up by powers of two, or "
+    "8:1G:4 by powers of four. K, M and G are powers of 1024.\n\n"
+    "lat: half a round trip of one message. bw: one direction, from the first send to when the "
+    "other end has acknowledged the last. rate: the same, in messages. bi: both directions, summed "
+    "up. A message is counted when its future is FERRY_OK, that is when it was received.\n\n"
+    "Figures with --check are lower: making and looking at the bytes is in the time.\n\n"
+    "Exit status: 0 done, 1 something failed or bytes differ, 2 bad options, 128 and the signal's "
+    "number when interrupted.";
+
+enum {
+    KEY_LOCAL = 0x100,
+    KEY_JOB,
+    KEY_NETWORK,
+    KEY_SECRET,
+    KEY_JOIN,
+    KEY_LEASE,
+    KEY_TIME,
+    KEY_BATCH,
+    KEY_CHECK,
+    KEY_LOOP,
+};
+
+/* Short names as ucx_perftest has them; long ones that nixlbench has are aliases. */
+static const struct argp_option option_list[] = {
+    {NULL, 0, NULL, 0, "Who meets:", 1},
+    {"local", KEY_LOCAL, NULL, 0, "Start both ends here; they meet in a folder of their own", 1},
+    {"store", 'S', "URI", 0, "Where the ends meet: file:DIR or etcd://HOST:PORT[,HOST:PORT...]", 1},
+    {"rank", 'r', "0|1", 0, "Which end this is", 1},
+    {"job", KEY_JOB, "NAME", 0, "Name of the job in the store (default perf)", 1},
+    {"network", KEY_NETWORK, "NAME", 0,
+     "Address or interface that the other end's host reaches (default: this host alone)", 1},
+    {"secret", KEY_SECRET, "FILE", 0, "File whose bytes are the job's secret (default: none)", 1},
+    {"join-time", KEY_JOIN, "SECONDS", 0, "How long to wait for the other end (default 60)", 1},
+    {"lease", KEY_LEASE, "SECONDS", 0,
+     "Not heard of for so long, an end on another host is dead (default 5)", 1},
+    {NULL, 0, NULL, 0, "What is measured:", 2},
+    {"test", 't', "TESTS", 0, "lat, bw, rate, bi, or several with commas (default: all)", 2},
+    {"size", 's', "SIZES", 0, "Sizes of messages (default 8:1G:8; rate 8,64,512)", 2},
+    {"iterations", 'n', "N", 0, "Messages a line (default: as many as fit the time)", 2},
+    {"num_iter", 0, NULL, OPTION_ALIAS, NULL, 2},
+    {"warmup", 'w', "N", 0, "Messages before those (default: some)", 2},
+    {"warmup_iter", 0, NULL, OPTION_ALIAS, NULL, 2},
+    {"outstanding", 'O', "N", 0,
+     "Messages under way at once (default 64, rate 256; fewer of large ones)", 2},
+    {"time", KEY_TIME, "SECONDS", 0, "All measuring together (default 25)", 2},
+    {"batch", KEY_BATCH, NULL, 0,
+     "Submit as many messages as may be under way as two batches, one future each", 2},
+    {"check", KEY_CHECK, NULL, 0, "Send bytes that tell, and look at each that comes", 2},
+    {"check_consistency", 0, NULL, OPTION_ALIAS, NULL, 2},
+    {NULL, 0, NULL, 0, "How:", 3},
+    {"wait", 'E', "poll|sleep", 0,
+     "Whether a thread that waits looks all the time, or sleeps (default poll)", 3},
+    {"loop", KEY_LOOP, "embedded|thread", 0,
+     "Whether the thread that waits makes the progress alone (default), or beside the engine's own",
+     3},
+    {"cpus", 'c', "CPU[,CPU]", 0, "CPU of rank 0's main thread, and of rank 1's (default: any)", 3},
+    {"json", 'j', NULL, 0, "Print a JSON object a line", 3},
+    {0},
+};
+
+static double parse_seconds(const struct argp_state *state, const char *name, const char *text)
+{
+    char *end = NULL;
+    double seconds = strtod(text, &end);
+    if (end == text || *end != '\0' || !(seconds >= 0.001 && seconds <= PERF_SECONDS_MAX))
+        argp_error(state, "--%s is '%s'; it must be seconds from 0.001 to %d", name, text,
+                   PERF_SECONDS_MAX);
+    return seconds;
+}
+
+static uint64_t parse_number(const struct argp_state *state, const char *name, const char *text,
+                             uint64_t least, uint64_t most)
+{
+    char *end = NULL;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (!isdigit((unsigned char)*text) || *end != '\0' || errno || number < least || number > most)
+        argp_error(state, "--%s is '%s'; it must be a number from %llu to %llu", name, text,
+                   (unsigned long long)least, (unsigned long long)most);
+    return number;
+}
+
+/* One size at *text, which is moved behind it; 0: it is none. */
+static size_t take_size(const char **text)
+{
+    char *end = NULL;
+    errno = 0;
+    if (!isdigit((unsigned char)**text))
+        return 0;
+    unsigned long long size = strtoull(*text, &end, 10);
+    unsigned shift = 0;
+    switch (*end) {
+    case 'G':
+    case 'g':
+        shift += 10;
+        /* fall through */
+    case 'M':
+    case 'm':
+        shift += 10;
+        /* fall through */
+    case 'K':
+    case 'k':
+        shift += 10;
+        end++;
+        break;
+    default:
+        break;
+    }
+    *text = end;
+    if (errno || size > PERF_SIZE_MAX_BYTES >> shift)
+        return 0;
+    return (size_t)size << shift;
+}
+
+static void add_size(perf_options *options, const struct argp_state *state, size_t size)
+{
+    if (options->size_count == PERF_SIZES_MAX)
+        argp_error(state, "--size names more than %d sizes", PERF_SIZES_MAX);
+    else
+        options->sizes[options->size_count++] = size;
+}
+
+static void parse_sizes(perf_options *options, const struct argp_state *state, const char *text)
+{
+    const char *at = text;
+    bool is_right = true;
+    options->size_count = 0;
+    do {
+        size_t first = take_size(&at);
+        size_t last = first;
+        size_t factor = 2;
+        if (*at == ':') {
+            at++;
+            last = take_size(&at);
+        }
+        if (*at == ':') {
+            at++;
+            factor = take_size(&at);
+        }
+        is_right = first > 0 && last >= first && factor >= 2 && (*at == ',' || *at == '\0');
+        for (size_t size = first; is_right && size <= last; size *= factor) {
+            add_size(options, state, size);
+            if (size > last / factor)
+                break;
+        }
+    } while (is_right && *at++ == ',');
+    if (!is_right)
+        argp_error(state, "--size is '%s'; it must be like 8,64K or 8:1G or 8:1G:4, up to 16G",
+                   text);
+}
+
+static void parse_tests(perf_options *options, const struct argp_state *state, const char *text)
+{
+    memset(options->tests, 0, sizeof(options->tests));
+    while (*text) {
+        size_t length = strcspn(text, ",");
+        size_t i = 0;
+        while (i < PERF_TEST_COUNT && (strlen(perf_test_names[i]) != length ||
+                                       strncmp(perf_test_names[i], text, length) != 0))
+            i++;
+        if (i == PERF_TEST_COUNT) {
+            argp_error(state, "there is no test '%.*s'; there are: lat, bw, rate, bi", (int)length,
+                       text);
+            return;
+        }
+        options->tests[i] = true;
+        text += length + (text[length] == ',');
+    }
+}
+
+static void parse_cpus(perf_options *options, const struct argp_state *state, const char *text)
+{
+    char *end = NULL;
+    long first = strtol(text, &end, 10);
+    long second = -1;
+    if (end != text && *end == ',') {
+        text = end + 1;
+        second = strtol(text, &end, 10);
+    }
+    if (end == text || *end != '\0' || first < 0 || first > 4095 || second > 4095)
+        argp_error(state, "--cpus must be one CPU's number, or two with a comma");
+    options->cpus[0] = (int)first;
+    options->cpus[1] = (int)second;
+}
+
+static bool choose(const struct argp_state *state, const char *name, const char *text,
+                   const char *yes, const char *no)
+{
+    if (strcmp(text, yes) != 0 && strcmp(text, no) != 0)
+        argp_error(state, "--%s is '%s'; it must be %s or %s", name, text, yes, no);
+    return strcmp(text, yes) == 0;
+}
+
+static error_t parse_measure(int key, char *argument, struct argp_state *state)
+{
+    perf_options *options = state->input;
+    switch (key) {
+    case 't':
+        parse_tests(options, state, argument);
+        return 0;
+    case 's':
+        parse_sizes(options, state, argument);
+        return 0;
+    case 'n':
+        options->iterations = parse_number(state, "iterations", argument, 1, PERF_COUNT_MAX);
+        return 0;
+    case 'w':
+        options->warmup = parse_number(state, "warmup", argument, 0, PERF_COUNT_MAX);
+        return 0;
+    case 'O':
+        options->window =
+            (uint32_t)parse_number(state, "outstanding", argument, 1, PERF_WINDOW_MAX);
+        return 0;
+    case KEY_TIME:
+        options->time_s = parse_seconds(state, "time", argument);
+        return 0;
+    case KEY_BATCH:
+        options->is_batch = true;
+        return 0;
+    case KEY_CHECK:
+        options->is_checked = true;
+        return 0;
+    case 'E':
+        options->wait =
+            choose(state, "wait", argument, "poll", "sleep") ? PERF_WAIT_POLL : PERF_WAIT_SLEEP;
+        return 0;
+    case KEY_LOOP:
+        options->has_thread = choose(state, "loop", argument, "thread", "embedded");
+        return 0;
+    case 'c':
+        parse_cpus(options, state, argument);
+        return 0;
+    case 'j':
+        options->is_json = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void check(const perf_options *options, const struct argp_state *state)
+{
+    if (options->is_local && (options->store || options->rank >= 0))
+        argp_error(state, "--local starts both ends: it takes neither --store nor --rank");
+    else if (!options->is_local && (!options->store || options->rank < 0))
+        argp_error(state, "either --local, or --store and --rank");
+}
+
+static error_t parse_option(int key, char *argument, struct argp_state *state)
+{
+    perf_options *options = state->input;
+    switch (key) {
+    case KEY_LOCAL:
+        options->is_local = true;
+        return 0;
+    case 'S':
+        options->store = argument;
+        return 0;
+    case 'r':
+        options->rank = (int)parse_number(state, "rank", argument, 0, 1);
+        return 0;
+    case KEY_JOB:
+        options->job = argument;
+        return 0;
+    case KEY_NETWORK:
+        options->network = argument;
+        return 0;
+    case KEY_SECRET:
+        options->secret_path = argument;
+        return 0;
+    case KEY_JOIN:
+        options->join_s = parse_seconds(state, "join-time", argument);
+        return 0;
+    case KEY_LEASE:
+        options->lease_s = parse_seconds(state, "lease", argument);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "unexpected argument '%s'", argument);
+        return EINVAL;
+    case ARGP_KEY_SUCCESS:
+        check(options, state);
+        return 0;
+    default:
+        return parse_measure(key, argument, state);
+    }
+}
+
+void perf_options_parse(perf_options *options, int argc, char **argv)
+{
+    static const struct argp parser = {
+        .options = option_list, .parser = parse_option, .doc = documentation};
+    *options = (perf_options){
+        .job = "perf",
+        .rank = -1,
+        .join_s = 60,
+        .lease_s = 5,
+        .tests = {true, true, true, true},
+        .warmup = UINT64_MAX,
+        .time_s = 25,
+        .cpus = {-1, -1},
+    };
+    argp_err_exit_status = PERF_EXIT_USAGE;
+    if (argp_parse(&parser, argc, argv, 0, NULL, options) != 0)
+        exit(PERF_EXIT_USAGE);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options of `ferry perf`. */
+#ifndef PERF_OPTIONS_H
+#define PERF_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Exit status for a command line that can't be run. */
+#define PERF_EXIT_USAGE 2
+
+#define PERF_SIZES_MAX 64
+#define PERF_SIZE_MAX_BYTES ((size_t)1 << 34)
+#define PERF_COUNT_MAX ((uint64_t)1 << 32)
+#define PERF_WINDOW_MAX 4096
+#define PERF_SECONDS_MAX 86400
+
+/* What is measured. On the wire, so numbers stay. */
+typedef enum perf_test {
+    PERF_LAT = 0,  /* one message there, one back */
+    PERF_BW = 1,   /* many under way, one direction */
+    PERF_RATE = 2, /* the same, counted as messages */
+    PERF_BI = 3,   /* many under way, both directions */
+} perf_test;
+
+#define PERF_TEST_COUNT 4
+
+/* "lat", "bw", "rate", "bi". */
+extern const char *const perf_test_names[PERF_TEST_COUNT];
+
+typedef enum perf_wait {
+    PERF_WAIT_POLL = 0, /* looks all the time */
+    PERF_WAIT_SLEEP,    /* looks for a moment, then sleeps */
+} perf_wait;
+
+typedef struct perf_options {
+    bool is_local;     /* both ends are started here */
+    const char *store; /* NULL: local */
+    const char *job;
+    int rank; /* 0 drives and prints, 1 does as it is told */
+    const char *network;
+    const char *secret_path; /* NULL: no secret */
+    double join_s;           /* how long the other end is waited for */
+    double lease_s;
+    bool tests[PERF_TEST_COUNT];
+    size_t sizes[PERF_SIZES_MAX]; /* in bytes, in the order they are measured */
+    size_t size_count;            /* 0: the default ones */
+    uint64_t iterations;          /* 0: as many as fit the time */
+    uint64_t warmup;              /* UINT64_MAX: some */
+    uint32_t window;              /* messages under way; 0: the test's default */
+    double time_s;                /* of all measuring together, where `iterations` is 0 */
+    bool is_batch;                /* messages are submitted as batches */
+    bool is_checked;              /* the bytes are looked at */
+    bool has_thread;              /* an engine with a loop thread of its own; else embedded */
+    perf_wait wait;
+    int cpus[2]; /* of each rank's main thread; -1: any */
+    bool is_json;
+} perf_options;
+
+/*
+ * Parses the command line; argv[0] is the command as shown in messages. Does not return on --help
+ * (exit 0) or on a mistake (message on stderr, exit PERF_EXIT_USAGE).
+ */
+void perf_options_parse(perf_options *options, int argc, char **argv);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/perf_run.h"
+
+#include "tools/perf_stream.h"
+#include "tools/progress_bar.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What slots of all messages under way take together, where they are more than two. */
+#define SLOTS_BYTES ((size_t)64 << 20)
+/* A share of a line's time to find out how many messages fill the rest. */
+#define PROBE_SHARE 0.15
+#define PROBE_FIRST 4
+#define PROBE_GROWTH 8
+
+typedef struct driver {
+    perf_end *end;
+    ferry_buffer *control; /* a step, and a byte that says ready */
+    perf_samples samples;
+    progress_bar bar;
+    double line_s; /* time for each line */
+    uint32_t number;
+} driver;
+
+static int make_control(perf_end *end, ferry_buffer **buffer_p)
+{
+    ferry_status status = ferry_buffer_alloc(end->device, 2 * sizeof(perf_step), buffer_p);
+    if (status == FERRY_OK)
+        return 0;
+    fprintf(stderr, "ferry: allocating a buffer: %s\n", ferry_status_text(status));
+    return EXIT_FAILURE;
+}
+
+static ferry_span step_span(ferry_buffer *control)
+{
+    return (ferry_span){control, 0, sizeof(perf_step)};
+}
+
+static ferry_span ready_span(ferry_buffer *control)
+{
+    return (ferry_span){control, sizeof(perf_step), 1};
+}
+
+/* ---- rank 0 ---- */
+
+static int tell(driver *driver, const perf_step *step)
+{
+    perf_end *end = driver->end;
+    memcpy(ferry_buffer_data(driver->control), step, sizeof(*step));
+    return perf_end_finish(end, perf_end_send(end, PERF_TAG_STEP, step_span(driver->control)),
+                           "telling the other end what to do");
+}
+
+static int run_step(driver *driver, perf_step *step, perf_samples *samples, double *seconds_p)
+{
+    perf_end *end = driver->end;
+    step->number = driver->number++;
+    int result = tell(driver, step);
+    if (!result)
+        result = perf_stream_prepare(end, step);
+    if (!result)
+        result =
+            perf_end_finish(end, perf_end_recv(end, PERF_TAG_READY, ready_span(driver->control)),
+                            "waiting for the other end");
+    return result ? result : perf_stream_run(end, step, samples, seconds_p);
+}
+
+/* Grows a step until it has taken a part of the line's time, which warms up too. */
+static int probe(driver *driver, perf_step *step, double *message_s_p)
+{
+    perf_samples none = {0};
+    double seconds = 0;
+    step->iterations = PROBE_FIRST;
+    for (;;) {
+        int result = run_step(driver, step, &none, &seconds);
+        if (result)
+            return result;
+        *message_s_p = seconds / (double)step->iterations;
+        if (seconds * PROBE_GROWTH > driver->line_s * PROBE_SHARE * 2 ||
+            step->iterations > PERF_COUNT_MAX / PROBE_GROWTH)
+            return 0;
+        step->iterations *= PROBE_GROWTH;
+    }
+}
+
+static int warm_up(driver *driver, perf_step *step, uint64_t *iterations_p)
+{
+    const perf_options *options = driver->end->options;
+    perf_samples none = {0};
+    double seconds = 0;
+    int result = 0;
+    *iterations_p = options->iterations;
+    if (options->warmup != UINT64_MAX && options->warmup > 0) {
+        step->iterations = options->warmup;
+        result = run_step(driver, step, &none, &seconds);
+    }
+    if (!result && (options->iterations == 0 || options->warmup == UINT64_MAX)) {
+        if (options->iterations > 0) { /* a few are enough */
+            step->iterations = options->iterations < 100 ? 1 : options->iterations / 20;
+            return run_step(driver, step, &none, &seconds);
+        }
+        double message_s = 0;
+        result = probe(driver, step, &message_s);
+        double count = driver->line_s * (1 - PROBE_SHARE) / (message_s > 1e-9 ? message_s : 1e-9);
+        *iterations_p = count < 2 ? 2 : count > 1e9 ? (uint64_t)1e9 : (uint64_t)count;
+    }
+    return result;
+}
+
+static uint32_t window_of(const perf_options *options, perf_test test, size_t size_bytes)
+{
+    if (test == PERF_LAT)
+        return 1;
+    size_t window = options->window ? options->window : test == PERF_RATE ? 256 : 64;
+    size_t room = SLOTS_BYTES / size_bytes;
+    if (window > room)
+        window = room > 2 ? room : window < 2 ? window : 2;
+    if (window > 1 && size_bytes > (size_t)1 << 29) /* two of a GiB at either end are too many */
+        window = 1;
+    return (uint32_t)window;
+}
+
+static int compare(const void *left, const void *right)
+{
+    double a = *(const double *)left;
+    double b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static void sum_up(perf_samples *samples, perf_line *line)
+{
+    if (samples->count == 0)
+        return;
+    qsort(samples->values_s, samples->count, sizeof(double), compare);
+    line->latency_s[0] = samples->values_s[0];
+    line->latency_s[1] = samples->values_s[samples->count / 2];
+    line->latency_s[2] = samples->values_s[samples->count * 99 / 100];
+}
+
+static int run_line(driver *driver, perf_test test, size_t size_bytes)
+{
+    const perf_options *options = driver->end->options;
+    char name[32];
+    (void)snprintf(name, sizeof(name), "%s %zu B", perf_test_names[test], size_bytes);
+    progress_bar_show(&driver->bar, name);
+    perf_step step = {.version = PERF_STEP_VERSION,
+                      .test = test,
+                      .size_bytes = size_bytes,
+                      .window = window_of(options, test, size_bytes),
+                      .is_checked = options->is_checked,
+                      .is_batch = options->is_batch};
+    uint64_t iterations = 0;
+    int result = warm_up(driver, &step, &iterations);
+    if (result)
+        return result;
+    step.iterations = iterations;
+    driver->samples.count = 0;
+    perf_line line = {
+        .test = test, .size_bytes = size_bytes, .iterations = iterations, .window = step.window};
+    result = run_step(driver, &step, &driver->samples, &line.seconds);
+    sum_up(&driver->samples, &line);
+    progress_bar_advance(&driver->bar);
+    if (!result && driver->bar.shown && isatty(STDOUT_FILENO) == 1)
+        fputs("\r\033[K", stderr); /* the line goes where the bar is */
+    return result ? result : perf_report_line(options, &line);
+}
+
+static size_t default_sizes(perf_test test, size_t *sizes)
+{
+    size_t last = test == PERF_RATE ? 512 : (size_t)1 << 30;
+    size_t count = 0;
+    for (size_t size = 8; size <= last; size *= 8)
+        sizes[count++] = size;
+    return count;
+}
+
+/* The sizes of a test, and how many. */
+static size_t sizes_of(const perf_options *options, perf_test test, size_t *sizes)
+{
+    if (!options->tests[test])
+        return 0;
+    if (options->size_count == 0)
+        return default_sizes(test, sizes);
+    memcpy(sizes, options->sizes, options->size_count * sizeof(*sizes));
+    return options->size_count;
+}
+
+static int run_all(driver *driver)
+{
+    const perf_options *options = driver->end->options;
+    size_t sizes[PERF_SIZES_MAX];
+    size_t lines = 0;
+    for (int test = 0; test < PERF_TEST_COUNT; test++)
+        lines += sizes_of(options, (perf_test)test, sizes);
+    driver->line_s = options->time_s / (double)lines;
+    progress_bar_begin(&driver->bar, lines);
+    int result = perf_report_begin(driver->end);
+    for (int test = 0; test < PERF_TEST_COUNT; test++) {
+        size_t count = sizes_of(options, (perf_test)test, sizes);
+        for (size_t i = 0; i < count && !result; i++)
+            result = run_line(driver, (perf_test)test, sizes[i]);
+    }
+    progress_bar_end(&driver->bar);
+    return result;
+}
+
+int perf_run_driver(perf_end *end)
+{
+    static const perf_step last = {.version = PERF_STEP_VERSION};
+    driver driver = {.end = end};
+    driver.samples.values_s = calloc(PERF_SAMPLES_MAX + 1, sizeof(double));
+    if (!driver.samples.values_s) {
+        fputs("ferry: out of memory\n", stderr);
+        return EXIT_FAILURE;
+    }
+    int result = make_control(end, &driver.control);
+    if (!result)
+        result = run_all(&driver);
+    if (!result)
+        result = tell(&driver, &last);
+    ferry_buffer_release(driver.control);
+    free(driver.samples.values_s);
+    return result;
+}
+
+/* ---- rank 1 ---- */
+
+static bool is_possible(const perf_step *step)
+{
+    return step->version == PERF_STEP_VERSION && step->test < PERF_TEST_COUNT &&
+           step->size_bytes > 0 && step->size_bytes <= PERF_SIZE_MAX_BYTES && step->window > 0 &&
+           step->window <= PERF_WINDOW_MAX &&
+           step->size_bytes <= PERF_SIZE_MAX_BYTES / step->window;
+}
+
+static int follow(perf_end *end, ferry_buffer *control, bool *is_last_p)
+{
+    perf_step step;
+    int result = perf_end_finish(end, perf_end_recv(end, PERF_TAG_STEP, step_span(control)),
+                                 "waiting for what to do");
+    if (result)
+        return result;
+    memcpy(&step, ferry_buffer_data(control), sizeof(step));
+    *is_last_p = step.version == PERF_STEP_VERSION && step.iterations == 0;
+    if (*is_last_p)
+        return 0;
+    if (!is_possible(&step)) {
+        fprintf(stderr,
+                "ferry: rank %d: the other end wants what can't be; is it another "
+                "version of ferry?\n",
+                end->rank);
+        return EXIT_FAILURE;
+    }
+    result = perf_stream_prepare(end, &step);
+    if (!result)
+        result = perf_end_finish(end, perf_end_send(end, PERF_TAG_READY, ready_span(control)),
+                                 "telling the other end to begin");
+    perf_samples none = {0};
+    double seconds = 0;
+    return result ? result : perf_stream_run(end, &step, &none, &seconds);
+}
+
+int perf_run_follower(perf_end *end)
+{
+    ferry_buffer *control = NULL;
+    int result = make_control(end, &control);
+    for (bool is_last = false; !is_last && !result;)
+        result = follow(end, control, &is_last);
+    ferry_buffer_release(control);
+    return result;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/perf_stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double now_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* ---- bytes that tell which message of which step they are ---- */
+
+static uint64_t word_of(uint32_t step, uint64_t message, int rank, size_t index)
+{
+    uint64_t word = ((uint64_t)step << 33 ^ message << 1 ^ (uint64_t)rank) + index;
+    return word * UINT64_C(0x9e3779b97f4a7c15) ^ word >> 29;
+}
+
+static void fill(unsigned char *bytes, size_t size_bytes, uint32_t step, uint64_t message, int rank)
+{
+    for (size_t at = 0; at < size_bytes; at += sizeof(uint64_t)) {
+        uint64_t word = word_of(step, message, rank, at);
+        size_t rest = size_bytes - at;
+        memcpy(bytes + at, &word, rest < sizeof(word) ? rest : sizeof(word));
+    }
+}
+
+/* The first byte that is wrong; size_bytes: none. */
+static size_t find_wrong(const unsigned char *bytes, size_t size_bytes, uint32_t step,
+                         uint64_t message, int rank)
+{
+    for (size_t at = 0; at < size_bytes; at += sizeof(uint64_t)) {
+        uint64_t word = word_of(step, message, rank, at);
+        size_t rest = size_bytes - at;
+        if (memcmp(bytes + at, &word, rest < sizeof(word) ? rest : sizeof(word)) != 0)
+            return at;
+    }
+    return size_bytes;
+}
+
+/* ---- one direction of a step, at one end ---- */
+
+typedef struct stream {
+    perf_end *end;
+    const perf_step *step;
+    bool is_send;
+    perf_area *area;
+    ferry_future **ring; /* of what is under way, by slot */
+    uint64_t begun;      /* messages, or batches of them */
+    uint64_t ended;
+} stream;
+
+static ferry_span slot_span(const stream *stream, uint64_t message)
+{
+    size_t size = stream->step->size_bytes;
+    return perf_end_span(stream->area, (size_t)(message % stream->step->window) * size, size);
+}
+
+static void prepare(const stream *stream, uint64_t message)
+{
+    ferry_span span = slot_span(stream, message);
+    if (stream->is_send && stream->step->is_checked)
+        fill(stream->area->bytes + span.offset_bytes, span.size_bytes, stream->step->number,
+             message, stream->end->rank);
+}
+
+static int check(const stream *stream, uint64_t message)
+{
+    if (stream->is_send || !stream->step->is_checked)
+        return 0;
+    ferry_span span = slot_span(stream, message);
+    size_t wrong = find_wrong(stream->area->bytes + span.offset_bytes, span.size_bytes,
+                              stream->step->number, message, (int)stream->end->other);
+    if (wrong == span.size_bytes)
+        return 0;
+    fprintf(stderr, "ferry: rank %d: message %llu of %zu bytes differs near byte %zu\n",
+            stream->end->rank, (unsigned long long)message, span.size_bytes, wrong);
+    return EXIT_FAILURE;
+}
+
+static int finish(const stream *stream, ferry_future **future_p)
+{
+    ferry_future *future = *future_p;
+    *future_p = NULL;
+    return perf_end_finish(stream->end, future, stream->is_send ? "sending" : "receiving");
+}
+
+static void begin_one(stream *stream)
+{
+    uint64_t message = stream->begun++;
+    prepare(stream, message);
+    ferry_span span = slot_span(stream, message);
+    stream->ring[message % stream->step->window] =
+        stream->is_send ? perf_end_send(stream->end, PERF_TAG_DATA, span)
+                        : perf_end_recv(stream->end, PERF_TAG_DATA, span);
+}
+
+static int end_one(stream *stream)
+{
+    uint64_t message = stream->ended++;
+    int result = finish(stream, &stream->ring[message % stream->step->window]);
+    return result ? result : check(stream, message);
+}
+
+/* Keeps the window full; with two directions, a message of each in turn. */
+static int run_singly(stream *streams, size_t count)
+{
+    const perf_step *step = streams[0].step;
+    int result = 0;
+    while (streams[0].ended < step->iterations && !result) {
+        for (size_t i = 0; i < count && !result; i++) {
+            stream *stream = &streams[i];
+            if (stream->begun == step->iterations || stream->begun - stream->ended == step->window)
+                result = end_one(stream);
+            if (stream->begun < step->iterations && !result)
+                begin_one(stream);
+        }
+    }
+    /* The other direction may have one left. */
+    for (size_t i = 1; i < count; i++) {
+        while (streams[i].ended < streams[i].begun && !result)
+            result = end_one(&streams[i]);
+    }
+    return result;
+}
+
+/* ---- the same by batches: half a window each, two under way ---- */
+
+static uint64_t batch_messages(const perf_step *step)
+{
+    return step->window / 2;
+}
+
+static uint64_t batch_end(const perf_step *step, uint64_t batch)
+{
+    uint64_t end = (batch + 1) * batch_messages(step);
+    return end < step->iterations ? end : step->iterations;
+}
+
+static void begin_batch(stream *stream, ferry_op *ops)
+{
+    perf_end *end = stream->end;
+    uint64_t batch = stream->begun++;
+    uint64_t first = batch * batch_messages(stream->step);
+    uint64_t last = batch_end(stream->step, batch);
+    for (uint64_t message = first; message < last; message++) {
+        prepare(stream, message);
+        ferry_op op = {.kind = stream->is_send ? FERRY_OP_SEND : FERRY_OP_RECV,
+                       .group = end->group,
+                       .tag = PERF_TAG_DATA,
+                       .peer = end->other};
+        *(stream->is_send ? &op.src : &op.dst) = slot_span(stream, message);
+        ops[message - first] = op;
+    }
+    stream->ring[batch % 2] =
+        ferry_batch(end->engine, ops, sizeof(*ops), (size_t)(last - first), NULL, NULL);
+}
+
+static int end_batch(stream *stream)
+{
+    uint64_t batch = stream->ended++;
+    int result = finish(stream, &stream->ring[batch % 2]);
+    uint64_t last = batch_end(stream->step, batch);
+    for (uint64_t message = batch * batch_messages(stream->step); message < last && !result;
+         message++)
+        result = check(stream, message);
+    return result;
+}
+
+static int run_batches(stream *streams, size_t count)
+{
+    const perf_step *step = streams[0].step;
+    uint64_t batches = (step->iterations + batch_messages(step) - 1) / batch_messages(step);
+    ferry_op *ops = calloc(step->window, sizeof(*ops));
+    if (!ops) {
+        fputs("ferry: out of memory\n", stderr);
+        return EXIT_FAILURE;
+    }
+    int result = 0;
+    while (streams[count - 1].ended < batches && !result) {
+        for (size_t i = 0; i < count && !result; i++) {
+            stream *stream = &streams[i];
+            if (stream->ended < batches &&
+                (stream->begun == batches || stream->begun - stream->ended == 2))
+                result = end_batch(stream);
+            if (stream->begun < batches && !result)
+                begin_batch(stream, ops);
+        }
+    }
+    free(ops);
+    return result;
+}
+
+/* ---- there and back ---- */
+
+static int run_turns(perf_end *end, const perf_step *step, perf_samples *samples)
+{
+    stream streams[] = {
+        {.end = end, .step = step, .is_send = true, .area = &end->out, .ring = end->futures},
+        {.end = end, .step = step, .area = &end->in, .ring = end->futures + PERF_WINDOW_MAX},
+    };
+    stream *out = &streams[0];
+    stream *in = &streams[1];
+    uint64_t stride = step->iterations / PERF_SAMPLES_MAX + 1;
+    int result = 0;
+    double before_s = now_s();
+    for (uint64_t i = 0; i < step->iterations && !result; i++) {
+        begin_one(in);
+        if (end->rank == 0)
+            begin_one(out);
+        result = end_one(in);
+        if (end->rank != 0)
+            begin_one(out);
+        if (!result)
+            result = end_one(out);
+        if (samples->values_s && i % stride == 0) {
+            double after_s = now_s();
+            samples->values_s[samples->count++] = (after_s - before_s) / 2;
+            before_s = after_s;
+        } else if (samples->values_s && (i + 1) % stride == 0) {
+            before_s = now_s();
+        }
+    }
+    return result;
+}
+
+static int run_streams(perf_end *end, const perf_step *step)
+{
+    stream streams[2];
+    size_t count = 0;
+    if (step->test == PERF_BI || end->rank != 0)
+        streams[count++] = (stream){
+            .end = end, .step = step, .area = &end->in, .ring = end->futures + PERF_WINDOW_MAX};
+    if (step->test == PERF_BI || end->rank == 0)
+        streams[count++] = (stream){
+            .end = end, .step = step, .is_send = true, .area = &end->out, .ring = end->futures};
+    return step->is_batch && step->window >= 2 ? run_batches(streams, count)
+                                               : run_singly(streams, count);
+}
+
+int perf_stream_prepare(perf_end *end, const perf_step *step)
+{
+    size_t bytes = step->size_bytes * step->window;
+    int result = 0;
+    if (step->test == PERF_LAT || step->test == PERF_BI || end->rank == 0)
+        result = perf_end_room(end, &end->out, bytes);
+    if (!result && (step->test == PERF_LAT || step->test == PERF_BI || end->rank != 0))
+        result = perf_end_room(end, &end->in, bytes);
+    return result;
+}
+
+int perf_stream_run(perf_end *end, const perf_step *step, perf_samples *samples, double *seconds_p)
+{
+    double begin_s = now_s();
+    int result = step->test == PERF_LAT ? run_turns(end, step, samples) : run_streams(end, step);
+    *seconds_p = now_s() - begin_s;
+    return result;
+}
