@@ -45,7 +45,7 @@ Test(net_store_etcd, a_list_of_large_values, .init = start, .fini = stop, .timeo
     cr_assert_not_null(value);
     memset(value, 'x', FRY_STORE_VALUE_BYTES);
     for (int i = 0; i < LARGE_KEYS; i++) {
-        char key[16];
+        char key[32];
 
         (void)snprintf(key, sizeof key, "large/%02d", i);
         store_ask_init(&ask, &rig.clients[0], FRY_STORE_CREATE, key);
