@@ -80,7 +80,6 @@ void fry_link_refuse(fry_links *links, const char *address, const char *reason, 
 
 /* ---- the port ---- */
 
-/* True: there is room for one more. */
 static void make_room(fry_links *links)
 {
     fry_line *victim = links->strangers;
@@ -99,13 +98,16 @@ static void make_room(fry_links *links)
 
 static void rest(fry_links *links, int error)
 {
-    fry_log_line(links->reactor->log, FERRY_LOG_ERROR,
-                 "hellos can't be answered now: %s; looking again in %d ms", strerror(error),
-                 (int)(ACCEPT_AGAIN_NS / 1000000));
+    const int64_t now_ns = fry_reactor_now_ns(links->reactor);
+
+    if (!links->has_rested || now_ns - links->rested_ns >= REFUSAL_AGAIN_NS)
+        fry_log_line(links->reactor->log, FERRY_LOG_ERROR, "hellos can't be answered now: %s",
+                     strerror(error));
+    links->has_rested = true;
+    links->rested_ns = now_ns;
     fry_poller_remove(&links->reactor->poller, &links->port);
     links->is_port_watched = false;
-    fry_timer_set(links->reactor, &links->port_timer,
-                  fry_reactor_now_ns(links->reactor) + ACCEPT_AGAIN_NS);
+    fry_timer_set(links->reactor, &links->port_timer, now_ns + ACCEPT_AGAIN_NS);
 }
 
 static void port_is_readable(fry_watch *watch, uint32_t events)

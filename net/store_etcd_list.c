@@ -10,7 +10,7 @@
 
 #define PAGE_LIMIT 512
 #define PAGE_LIMIT_FACTOR 8
-#define PAGE_PATIENCE_MS 10000
+#define PAGE_PATIENCE_MS 6000
 
 static void ask(fry_etcd *etcd, fry_etcd_list *list)
 {

@@ -189,10 +189,13 @@ static void doubt(fry_etcd_watch *mine)
         fry_timer_set(reactor, &mine->lost_timer, fry_reactor_now_ns(reactor) + LOST_AFTER_NS);
 }
 
+/* Once for each failure: that of an endpoint is told by several. */
 static void wait_for_next(fry_etcd_watch *mine)
 {
     fry_reactor *reactor = mine->etcd->reactor;
 
+    if (mine->state == WATCH_WAITS)
+        return;
     fry_etcd_list_cancel(&mine->list);
     fry_etcd_call_cancel(&mine->stream);
     doubt(mine);

@@ -19,11 +19,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #define REQUESTS_PER_TURN 64
 #define BUSY_MIN_NS INT64_C(500000)
-#define BUSY_DOUBLINGS_MAX 7      /* 64 ms */
-#define SOON_NS INT64_C(20000000) /* when somebody else is ending a lease just now */
+#define BUSY_DOUBLINGS_MAX 7 /* 64 ms */
+#define PASSES_MAX 3
+#define STAMP_NS INT64_C(20000000) /* two changes may have one stamp: a tick of the kernel */
+#define SOON_NS INT64_C(20000000)  /* when somebody else is ending a lease just now */
 
 /* --- Leases of others --- */
 
@@ -78,12 +82,17 @@ static int64_t look_of(const file_lease *known)
     return known->again_ns != 0 && known->again_ns < next_ns ? known->again_ns : next_ns;
 }
 
-/* Without memory it is read anew each time; then only one of another clock lasts too long. */
+/*
+ * NULL: it is not kept, and read anew each time: one of our clock while nothing is watched, when
+ * nobody would forget it either. Without memory one of another clock lasts too long.
+ */
 static file_lease *note_lease(file_store *self, const fry_disk_lease *read)
 {
     file_lease *known = find_lease(self, read->id);
 
     if (known == NULL) {
+        if (self->base.watches == NULL && !read->is_other_clock)
+            return NULL;
         known = fry_alloc(self->disk.memory, sizeof *known, _Alignof(file_lease));
         if (known == NULL)
             return NULL;
@@ -379,20 +388,63 @@ static int by_key(const void *left, const void *right)
     return strcmp(((const file_name *)left)->key, ((const file_name *)right)->key);
 }
 
+/* Names that more than one pass has found once, in order. */
+static void sort_names(listing *list)
+{
+    size_t kept = 0;
+
+    if (list->count == 0)
+        return;
+    qsort(list->names, list->count, sizeof *list->names, by_key);
+    for (size_t i = 1; i < list->count; i++) {
+        if (strcmp(list->names[kept].key, list->names[i].key) != 0)
+            list->names[++kept] = list->names[i];
+        else
+            fry_free(list->self->disk.memory, list->names[i].key, list->names[i].bytes);
+    }
+    list->count = kept + 1;
+}
+
+/* Whether nothing was put into the folder or taken out since `before`, as far as stamps tell. */
+static bool is_quiet(const file_store *self, const struct timespec *before)
+{
+    struct timespec now;
+    struct stat about;
+
+    if (fstat(self->disk.keys_fd, &about) != 0 || clock_gettime(CLOCK_REALTIME_COARSE, &now) != 0)
+        return true;
+    const int64_t age_ns = (now.tv_sec - about.st_mtim.tv_sec) * INT64_C(1000000000) +
+                           (now.tv_nsec - about.st_mtim.tv_nsec);
+    return age_ns > STAMP_NS && before->tv_sec == about.st_mtim.tv_sec &&
+           before->tv_nsec == about.st_mtim.tv_nsec;
+}
+
+/*
+ * A name that is renamed over while its folder is read may not be found at all (btrfs and tmpfs
+ * give it a new place, perhaps behind us): of a folder that changes all that several passes find
+ * is taken. Whether a name has a key is seen when it is read.
+ */
 ferry_status fry_file_names(file_store *self, const char *prefix, file_name **names_p,
                             size_t *count_p, size_t *room_p)
 {
     listing list = {.self = self, .prefix = prefix, .has_memory = true};
-    ferry_status status = fry_disk_names(&self->disk, self->disk.keys_fd, add_name, &list);
+    ferry_status status = FERRY_OK;
+    bool is_settled = false;
 
+    for (int pass = 0; status == FERRY_OK && pass < PASSES_MAX && !is_settled; pass++) {
+        struct stat before = {0};
+
+        (void)fstat(self->disk.keys_fd, &before);
+        status = fry_disk_names(&self->disk, self->disk.keys_fd, add_name, &list);
+        is_settled = is_quiet(self, &before.st_mtim) || !list.has_memory;
+        sort_names(&list);
+    }
     if (status == FERRY_OK && !fry_disk_is_whole(&self->disk))
-        status = fry_disk_refused(&self->disk, FERRY_E_STORE, "the store's folder was removed");
+        status = fry_disk_gone(&self->disk);
     if (status == FERRY_OK && !list.has_memory)
         status = fry_disk_refused(&self->disk, FERRY_E_NO_MEMORY, "no memory for a list");
     if (status == FERRY_OK && list.count > FRY_STORE_ENTRIES_MAX)
         status = fry_disk_refused(&self->disk, FERRY_E_STORE, "the store has too many keys");
-    if (list.count > 0)
-        qsort(list.names, list.count, sizeof *list.names, by_key);
     *names_p = list.names;
     *count_p = list.count;
     *room_p = list.room;

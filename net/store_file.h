@@ -51,7 +51,7 @@ typedef struct file_store {
     file_leases leases;
     uint64_t scan;
     unsigned busy; /* times that a lock was taken, in a row */
-    bool needs_scan, needs_sweep, is_lost, is_removed;
+    bool needs_scan, needs_sweep, is_lost, is_removed, has_said_polls;
 } file_store;
 
 /* Ends a lease that is over; false also where it can't be said. */

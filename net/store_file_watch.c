@@ -285,7 +285,10 @@ static void start_inotify(file_store *self)
 {
     if (self->events.fd >= 0)
         return;
+    int code;
+
     self->events.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    code = errno;
     if (self->events.fd < 0)
         goto err_init;
     self->keys_watch = add_watch(self, self->disk.keys_fd, KEY_EVENTS);
@@ -297,12 +300,15 @@ static void start_inotify(file_store *self)
     return;
 
 err_watch:
+    code = errno;
     (void)close(self->events.fd);
     self->events.fd = -1;
 err_init:
-    fry_log_line(self->base.reactor->log, FERRY_LOG_DEBUG,
-                 "store %s: no inotify (%s), it is looked at twice a second", self->base.name,
-                 strerror(errno));
+    if (!self->has_said_polls)
+        fry_log_line(self->base.reactor->log, FERRY_LOG_WARNING,
+                     "store %s: no inotify (%s), it is looked at twice a second", self->base.name,
+                     strerror(code));
+    self->has_said_polls = true;
 }
 
 /* --- Scans --- */

@@ -31,7 +31,7 @@ typedef enum fry_channel_path {
     FRY_PATH_SELF,   /* to this very member */
     FRY_PATH_SHARED, /* processes of one host: shared memory. No failure of the peer is seen here: a
                         pidfd tells, and then the channel is destroyed */
-    FRY_PATH_NET,    /* hosts: failure of the peer is told, keepalive_ns at the latest */
+    FRY_PATH_NET,    /* hosts: failure of the peer is told */
 } fry_channel_path;
 
 /* Something to be sent. The caller's memory until `done`. */
@@ -123,7 +123,9 @@ typedef struct fry_ucx_options {
     const fry_log *log;
     const char
         *net_devices;     /* UCX_NET_DEVICES for other hosts: "eth0"; NULL: all but what is down */
-    int64_t keepalive_ns; /* FRY_PATH_NET */
+    /* FRY_PATH_NET: a network that does not answer for so long, and a second, has failed; where
+     * nothing is under way TCP tells, which counts whole seconds, and 3 of them at least. */
+    int64_t keepalive_ns;
     size_t registration_cache_bytes;
 } fry_ucx_options;
 

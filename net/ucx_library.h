@@ -57,6 +57,9 @@ unsigned fry_ucx_minor(void);
 /* Whether it was this library that brought UCX into the process; once it is loaded. */
 bool fry_ucx_is_ours(void);
 
+/* Whether there are such devices: over them memory is registered. */
+bool fry_ucx_has_infiniband(void);
+
 /* "ucp_init: No such device". call: static; error may be NULL. */
 void fry_ucx_tell(fry_native_error *error, ucs_status_t status, const char *call);
 

@@ -3,7 +3,9 @@
  * Stores under many hands. A plain program, so that it runs under ThreadSanitizer. Exit 0: all of
  * it held.
  *   members   64 clients of one folder create a key each, watch all and list all
+ *   joining   processes of one folder do the same at once, each on its own
  *   counters  8 processes count numbers up by swaps: the sum is that of all steps
+ *   lists     a list never lacks a key that is put anew while it is made
  *   killed    writers are killed at any moment: readers only ever see whole values of growing
  *             versions, locks are free again, leftovers go
  *   holders   a holder of a lease that is killed loses its keys at once; one that is stopped
@@ -28,16 +30,20 @@
 #define COUNTS 40
 #define KILLS 15
 #define ROUNDS 5
+#define JOINING 8
 #else
 #define COUNTS 150
 #define KILLS 120
 #define ROUNDS 30
+#define JOINING 64
 #endif
 #define HANG_S 170
 #define MEMBERS 64
 #define COUNTERS 8
 #define WRITERS 4
 #define KEYS 6
+#define LISTED 20
+#define LISTS 300
 #define THREADS 4
 #define CHECK STORE_CHECK
 
@@ -145,6 +151,68 @@ static void members(void)
                  (double)(listed_ns - seen_ns) / 1e6);
 }
 
+/* --- joining --- */
+
+static int go[2], ready[2], joined[2];
+
+static void join(size_t number)
+{
+    static store_rig rig;
+    static store_seen seen;
+    store_held held;
+    char key[32], byte = 0;
+
+    CHECK(write(ready[1], &byte, 1) == 1);
+    (void)close(go[1]);
+    CHECK(read(go[0], &byte, 1) == 0); /* closed: all at once */
+    open_rig(&rig, 1);
+    store_seen_start(&seen, &rig.clients[0], "member/");
+    store_held_open(&held, &rig.clients[0]);
+    (void)snprintf(key, sizeof key, "member/%zu", number);
+    (void)store_put(&rig.clients[0], key, "here", &held.lease);
+    while (seen.puts < JOINING)
+        store_rig_turn(&rig);
+    CHECK(seen.puts == JOINING && seen.deletes == 0 && seen.lost == 0);
+    CHECK(write(joined[1], &byte, 1) == 1);
+    store_rig_until(&rig, &held.is_over); /* till it is killed */
+}
+
+static void wait_for(int fd, size_t count)
+{
+    char byte;
+
+    for (size_t i = 0; i < count; i++)
+        CHECK(read(fd, &byte, 1) == 1);
+}
+
+static void joining(void)
+{
+    static pid_t children[JOINING];
+    static store_rig rig;
+    store_ask list;
+
+    set_uri("joining");
+    CHECK(pipe2(go, O_CLOEXEC) == 0 && pipe2(ready, O_CLOEXEC) == 0);
+    CHECK(pipe2(joined, O_CLOEXEC) == 0);
+    for (size_t i = 0; i < JOINING; i++)
+        children[i] = start(join, i);
+    wait_for(ready[0], JOINING);
+    const int64_t start_ns = fry_clock_monotonic_ns();
+    (void)close(go[1]);
+    wait_for(joined[0], JOINING);
+    const int64_t joined_ns = fry_clock_monotonic_ns();
+    for (size_t i = 0; i < JOINING; i++)
+        CHECK(kill(children[i], SIGKILL) == 0);
+    for (size_t i = 0; i < JOINING; i++)
+        CHECK(WIFSIGNALED(end_of(children[i])));
+    open_rig(&rig, 1); /* whoever comes next finds nobody, although no lease has run out */
+    CHECK(store_ask_with(&rig.clients[0], FRY_STORE_LIST, "", NULL, 0, &list) == FERRY_OK);
+    CHECK(list.count == 0);
+    store_rig_close(&rig);
+    (void)printf("joining: %d processes, all seen by all after %.1f ms\n", JOINING,
+                 (double)(joined_ns - start_ns) / 1e6);
+}
+
 /* --- counters --- */
 
 static void count_up(size_t number)
@@ -175,8 +243,7 @@ static void count_up(size_t number)
             store_ask_free(&set);
         }
     }
-    rig.prefix[0] = '\0'; /* what is there stays */
-    fry_store_close(client->store);
+    store_rig_leave(&rig);
 }
 
 static void counters(void)
@@ -192,7 +259,7 @@ static void counters(void)
         CHECK(end_of(children[i]) == 0);
     open_rig(&rig, 1);
     for (int i = 0; i < 3; i++) {
-        char key[16];
+        char key[32];
         store_ask get;
 
         (void)snprintf(key, sizeof key, "n%d", i);
@@ -203,6 +270,42 @@ static void counters(void)
     CHECK(sum == (unsigned long)COUNTERS * COUNTS);
     store_rig_close(&rig);
     (void)printf("counters: %lu steps of %d processes, none lost\n", sum, COUNTERS);
+}
+
+/* --- lists --- */
+
+static void put_on(size_t number)
+{
+    static store_rig rig;
+
+    (void)number;
+    open_rig(&rig, 1);
+    for (size_t i = 0;; i++) {
+        char key[32];
+
+        (void)snprintf(key, sizeof key, "k%zu", i % LISTED);
+        (void)store_put(&rig.clients[0], key, "value", NULL);
+    }
+}
+
+static void lists(void)
+{
+    static store_rig rig;
+    store_ask list;
+    size_t complete = 0;
+
+    set_uri("lists");
+    open_rig(&rig, 1);
+    const pid_t putter = start(put_on, 0);
+    while (complete < LISTS) {
+        CHECK(store_ask_with(&rig.clients[0], FRY_STORE_LIST, "", NULL, 0, &list) == FERRY_OK);
+        CHECK(list.count == LISTED || complete == 0); /* it begins, too */
+        complete += list.count == LISTED;
+        store_ask_free(&list);
+    }
+    CHECK(kill(putter, SIGKILL) == 0 && WIFSIGNALED(end_of(putter)));
+    store_rig_close(&rig);
+    (void)printf("lists: %d of %d keys each\n", LISTS, LISTED);
 }
 
 /* --- killed --- */
@@ -242,7 +345,7 @@ static void write_on(size_t number)
     for (;;) {
         static const fry_store_verb verbs[] = {FRY_STORE_PUT, FRY_STORE_CREATE, FRY_STORE_DELETE};
         store_ask ask;
-        char key[16];
+        char key[32];
 
         (void)snprintf(key, sizeof key, "k%d", (int)(next_random(&random) % KEYS));
         store_ask_init(&ask, &rig.clients[0], verbs[next_random(&random) % 3], key);
@@ -302,7 +405,7 @@ static void killed(void)
 
         while (fry_clock_monotonic_ns() < until_ns) {
             store_ask get;
-            char key[16];
+            char key[32];
 
             (void)snprintf(key, sizeof key, "k%d", (int)(next_random(&random) % KEYS));
             const ferry_status status = store_get(&rig.clients[1], key, &get);
@@ -319,7 +422,7 @@ static void killed(void)
     }
     /* What they held is free, and the watch comes to know what there is. */
     for (int i = 0; i < KEYS; i++) {
-        char key[16];
+        char key[32];
 
         (void)snprintf(key, sizeof key, "k%d", i);
         store_seen_until(&seen, key, store_put(&rig.clients[1], key, "a", NULL));
@@ -342,7 +445,7 @@ static void hold(size_t number)
 {
     static store_rig rig;
     static store_held held;
-    char key[16];
+    char key[32];
 
     open_rig(&rig, 1);
     store_held_open(&held, &rig.clients[0]);
@@ -394,7 +497,7 @@ static void *share(void *arg)
         store_rig *rig = calloc(1, sizeof *rig);
         store_seen *seen = calloc(1, sizeof *seen);
         store_held held;
-        char key[16];
+        char key[32];
         uint64_t version = 0;
 
         store_rig_open(rig, &shared, 1);
@@ -439,7 +542,9 @@ int main(void)
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     temporary_folder_make(folder);
     members();
+    joining();
     counters();
+    lists();
     killed();
     holders();
     threads();

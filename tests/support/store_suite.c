@@ -270,7 +270,7 @@ void store_suite_of_two_creates_one_wins(const store_place *place)
 {
     store_rig rig;
     static store_ask asks[2][RACE_KEYS];
-    char key[16];
+    char key[32];
 
     store_rig_open(&rig, place, 2);
     for (size_t i = 0; i < RACE_KEYS; i++) {

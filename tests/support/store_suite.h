@@ -100,6 +100,9 @@ void store_rig_open(store_rig *rig, const store_place *place, size_t count);
 /* Closes them; nothing may be left of their memory. */
 void store_rig_close(store_rig *rig);
 
+/* The same, but what is in the store stays there. */
+void store_rig_leave(store_rig *rig);
+
 /* How many entries a case makes that makes many. */
 size_t store_rig_most(const store_rig *rig);
 

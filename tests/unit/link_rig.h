@@ -34,6 +34,7 @@ typedef struct rig_channel {
 
 struct rig_member {
     fry_reactor reactor;
+    fry_reactor *runs_on; /* it, or another's */
     fry_memory memory;
     fry_log log;
     fry_clock clock;
@@ -58,6 +59,8 @@ struct rig_member {
 typedef struct rig_options {
     const char *job, *secret, *network;
     bool is_net_only;
+    rig_member *with;                 /* on its reactor; NULL: on one of its own */
+    const ferry_allocator *allocator; /* NULL: the C library's */
 } rig_options;
 
 static const rig_options rig_usual = {.job = "job", .secret = "a secret that all know"};
@@ -225,18 +228,21 @@ static inline void rig_init(rig_member *member, const rig_options *options)
         stepped_clock_init(&rig_time, 1000);
     has_time = true;
     memset(member, 0, sizeof(*member));
-    fry_memory_init(&member->memory, NULL);
+    fry_memory_init(&member->memory, options->allocator);
     fry_log_init(&member->log, rig_log, member);
     fry_clock_init(&member->clock, &clock);
-    cr_assert_eq(fry_reactor_open(&member->reactor, &member->memory, &member->log, &member->clock),
-                 FERRY_OK);
+    member->runs_on = options->with != NULL ? options->with->runs_on : &member->reactor;
+    if (options->with == NULL)
+        cr_assert_eq(
+            fry_reactor_open(&member->reactor, &member->memory, &member->log, &member->clock),
+            FERRY_OK);
     member->opener = (fry_lane_opener){.arg = member,
                                        .open = rig_open_lane,
                                        .connect = rig_connect_lane,
                                        .close_lane = rig_close_lane,
                                        .describe = rig_describe};
     const fry_links_options all = {
-        .reactor = &member->reactor,
+        .reactor = member->runs_on,
         .opener = &member->opener,
         .network = options->network,
         .is_net_only = options->is_net_only,
@@ -292,7 +298,8 @@ static inline void rig_close(rig_member *member)
     if (member->channel != NULL)
         rig_end_lane(member);
     fry_links_close(member->links);
-    fry_reactor_close(&member->reactor);
+    if (member->runs_on == &member->reactor)
+        fry_reactor_close(&member->reactor);
     cr_assert_eq(member->open_channels, 0);
     cr_assert_eq(member->open_lanes, 0);
     for (size_t i = 0; i < RIG_MEMBERS; i++) {
@@ -307,7 +314,7 @@ static inline size_t rig_turn(void)
     size_t count = 0;
 
     for (size_t i = 0; i < RIG_MEMBERS; i++) {
-        if (rig_members[i] != NULL)
+        if (rig_members[i] != NULL && rig_members[i]->runs_on == &rig_members[i]->reactor)
             count += fry_reactor_run(&rig_members[i]->reactor, 0);
     }
     if (count == 0)

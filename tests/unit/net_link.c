@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links between members in one process over real sockets: who calls, what comes of it, what ends.
  */
+#include "tests/support/failing_allocator.h"
 #include "tests/unit/link_rig.h"
 
 static rig_member low, high;
@@ -253,7 +254,7 @@ Test(net_link, nobody_there)
 
 Test(net_link, networks)
 {
-    static const char *const good[] = {NULL, "lo", "127.0.0.1", "127.0.0.2"};
+    static const char *const good[] = {NULL, "lo", "127.0.0.1", "127.0.0.2", "::1"};
     static const char *const bad[] = {"no such",      "0.0.0.0", "::",       "fe80::1",
                                       "198.51.100.7", "",        "256.1.1.1"};
     fry_error *error = NULL;
@@ -261,6 +262,9 @@ Test(net_link, networks)
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         rig_options options = rig_usual;
         options.network = good[i];
+        if (options.network != NULL && options.network[0] == ':' &&
+            access("/proc/net/if_inet6", F_OK) != 0)
+            continue; /* a kernel without it */
         rig_open(&low, 2, 10, &options);
         rig_open(&high, 5, 20, &rig_usual);
         rig_meet(&low, &high);
@@ -325,4 +329,74 @@ Test(net_link, forgotten_at_any_moment)
         cr_assert_eq(low.open_channels + high.open_channels, 0);
         close_both();
     }
+}
+
+/* Two groups of one engine share its reactor. */
+Test(net_link, on_one_reactor)
+{
+    rig_options options = rig_usual;
+
+    rig_open(&low, 2, 10, &rig_usual);
+    options.with = &low;
+    rig_open(&high, 5, 20, &options);
+    rig_meet(&low, &high);
+    rig_meet(&high, &low);
+    for (int i = 0; i < 20; i++) {
+        fry_link_want(low.link, 0);
+        if (i % 2 != 0)
+            fry_link_want(high.link, 0);
+        RIG_UNTIL(are_connected());
+        assert_one_lane();
+        rig_end_lane(&low);
+        rig_end_lane(&high);
+    }
+    rig_close(&high);
+    rig_close(&low);
+}
+
+/* Whichever allocation fails once: a lane comes all the same, for it is tried again. */
+Test(net_link, memory_that_fails_once)
+{
+    failing_allocator failing;
+    uint64_t failures = 1;
+
+    for (uint64_t nth = 1; failures > 0; nth++) {
+        rig_options options = rig_usual;
+        failing_allocator_init(&failing);
+        const ferry_allocator allocator = failing_allocator_interface(&failing);
+        options.allocator = &allocator;
+        rig_open(&low, 2, 10, &options);
+        rig_open(&high, 5, 20, &rig_usual);
+        rig_meet(&low, &high);
+        rig_meet(&high, &low);
+        failing_allocator_arm(&failing, nth, false);
+        for (int i = 0; i < 4; i++) {
+            fry_link_want(i % 2 == 0 ? low.link : high.link, 0);
+            for (int turn = 0; !are_connected(); turn++) {
+                rig_rest();
+                rig_step_ns(INT64_C(10000000));
+                cr_assert_lt(turn, 1000);
+            }
+            rig_end_lane(&low);
+            rig_end_lane(&high);
+        }
+        failures = failing_allocator_failures(&failing);
+        close_both();
+        cr_assert_eq(failing_allocator_live_bytes(&failing), 0);
+    }
+    /* And at the start. */
+    fry_error *error = NULL;
+    fry_links *links = NULL;
+    char endpoint[FRY_ENDPOINT_BYTES];
+    rig_options options = rig_usual;
+    failing_allocator_init(&failing);
+    const ferry_allocator allocator = failing_allocator_interface(&failing);
+    options.allocator = &allocator;
+    rig_open(&low, 2, 10, &options);
+    failing_allocator_arm(&failing, 1, true);
+    const fry_links_options plain = {.reactor = &low.reactor, .job = "job"};
+    cr_assert_eq(fry_links_open(&plain, &rig_events, &links, endpoint, &error), FERRY_E_NO_MEMORY);
+    fry_error_release(error);
+    cr_assert_null(fry_link_add(low.links, 3, 1, low.endpoint, &low));
+    rig_close(&low);
 }

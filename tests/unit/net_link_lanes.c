@@ -3,8 +3,12 @@
 #include "net/link.h"
 
 #include <criterion/criterion.h>
+#include <ifaddrs.h>
+#include <linux/if.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define ROUNDS_MAX 10000000
 
@@ -105,7 +109,7 @@ static const fry_link_events link_events = {.connected = connected,
                                             .ended = ended,
                                             .peer_options = peer_options};
 
-static void open_member(member *self, uint32_t rank, bool is_net_only)
+static void open_member(member *self, uint32_t rank, const char *network, bool is_net_only)
 {
     fry_error *error = NULL;
 
@@ -117,6 +121,7 @@ static void open_member(member *self, uint32_t rank, bool is_net_only)
                  FERRY_OK);
     const fry_links_options options = {
         .reactor = &self->reactor,
+        .network = network,
         .is_net_only = is_net_only,
         .job = "job",
         .secret = "what all members know",
@@ -218,12 +223,12 @@ static void exchange(member *one, member *two, size_t size, const char *name)
     free(to);
 }
 
-static void between_two(bool is_net_only, const char *name)
+static void between_two(const char *network, bool is_net_only, const char *name)
 {
     static member one, two;
 
-    open_member(&one, 0, is_net_only);
-    open_member(&two, 1, false);
+    open_member(&one, 0, network, is_net_only);
+    open_member(&two, 1, network, false);
     meet(&one, &two, 1);
     meet(&two, &one, 0);
     for (int i = 0; i < 3; i++) {
@@ -241,19 +246,39 @@ static void between_two(bool is_net_only, const char *name)
 
 Test(net_link_lanes, shared_memory)
 {
-    between_two(false, "shared memory: ");
+    between_two(NULL, false, "shared memory: ");
 }
 
 Test(net_link_lanes, network)
 {
-    between_two(true, "network: ");
+    between_two(NULL, true, "network: ");
+}
+
+/* By its name, where there is one that is not loopback. */
+Test(net_link_lanes, an_interface)
+{
+    struct ifaddrs *all = NULL;
+    char name[IFNAMSIZ] = "";
+
+    cr_assert_eq(getifaddrs(&all), 0);
+    for (const struct ifaddrs *one = all; one != NULL; one = one->ifa_next) {
+        if ((one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_RUNNING) != 0 &&
+            (one->ifa_flags & IFF_LOOPBACK) == 0 && one->ifa_addr != NULL &&
+            one->ifa_addr->sa_family == AF_INET)
+            (void)snprintf(name, sizeof(name), "%s", one->ifa_name);
+    }
+    freeifaddrs(all);
+    if (name[0] == 0)
+        cr_skip_test("no interface but loopback");
+    between_two(name, true, "network: ");
+    between_two(name, false, "shared memory: ");
 }
 
 Test(net_link_lanes, itself)
 {
     static member one;
 
-    open_member(&one, 0, false);
+    open_member(&one, 0, NULL, false);
     meet(&one, &one, 0);
     exchange(&one, &one, 8, "itself");
     exchange(&one, &one, 1 << 20, "itself");

@@ -8,6 +8,8 @@
 
 #define CHECK STORE_CHECK
 
+TestSuite(net_store, .timeout = 60);
+
 static store_rig rig;
 static store_seen seen;
 
@@ -74,9 +76,9 @@ Test(net_store, spaces_are_apart_and_end_with_their_last_user)
     store_rig_open(&second, &place, 1);
     (void)strcpy(second.prefix, "p/");
     CHECK(store_get(&second.clients[0], "a", NULL) == FERRY_OK);
-    fry_store_close(first.clients[0].store); /* its keys stay while the other is there */
+    store_rig_leave(&first); /* its keys stay while the other is there */
     CHECK(store_get(&second.clients[0], "a", NULL) == FERRY_OK);
-    fry_store_close(second.clients[0].store);
+    store_rig_leave(&second);
     store_rig_open(&second, &place, 1);
     (void)strcpy(second.prefix, "p/");
     CHECK(store_get(&second.clients[0], "a", NULL) == FERRY_E_NOT_FOUND);
@@ -87,7 +89,7 @@ Test(net_store, spaces_are_apart_and_end_with_their_last_user)
 Test(net_store, what_is_deleted_is_forgotten_once_all_have_heard)
 {
     static const store_place place = {.uri = "mem:tombs", .is_stepped = true};
-    char key[16];
+    char key[32];
 
     store_rig_open(&rig, &place, 2);
     store_seen_start(&seen, &rig.clients[1], "stays");
@@ -104,6 +106,59 @@ Test(net_store, what_is_deleted_is_forgotten_once_all_have_heard)
     CHECK(seen.puts == 1 && seen.deletes == 0);
     store_seen_free(&seen);
     store_rig_close(&rig);
+}
+
+Test(net_store, it_has_room_for_so_many_keys_and_no_more)
+{
+    static const store_place place = {.uri = "mem:many", .is_stepped = true};
+    fry_reactor *reactor;
+    store_ask ask;
+    char key[32];
+
+    store_rig_open(&rig, &place, 1);
+    store_client *client = &rig.clients[0];
+    reactor = &client->reactor;
+    for (size_t i = 0; i < FRY_STORE_ENTRIES_MAX; i++) {
+        (void)snprintf(key, sizeof key, "k%zu", i);
+        store_ask_init(&ask, client, FRY_STORE_PUT, key);
+        fry_store_submit(client->store, &ask.request);
+        while (!ask.is_done)
+            (void)fry_reactor_run(reactor, 0);
+        CHECK(ask.status == FERRY_OK);
+        store_ask_free(&ask);
+    }
+    CHECK(store_try(client, FRY_STORE_CREATE, "one more", "", 0) == FERRY_E_INVALID);
+    CHECK(store_try(client, FRY_STORE_CREATE, "one-more", "", 0) == FERRY_E_STORE);
+    CHECK(store_put(client, "k7", "that is there", NULL) != 0);
+    CHECK(store_ask_with(client, FRY_STORE_LIST, "", NULL, 0, &ask) == FERRY_OK);
+    CHECK(ask.count == FRY_STORE_ENTRIES_MAX);
+    store_ask_free(&ask);
+    CHECK(store_delete(client, "k0") == FERRY_OK);
+    CHECK(store_try(client, FRY_STORE_CREATE, "one-more", "", 0) == FERRY_OK);
+    store_rig_leave(&rig);
+}
+
+Test(net_store, a_list_has_so_many_bytes_and_no_more)
+{
+    static const store_place place = {.uri = "mem:bytes", .is_stepped = true};
+    static char value[FRY_STORE_VALUE_BYTES];
+    const size_t count = FRY_STORE_LIST_BYTES / sizeof value;
+    store_ask ask;
+    char key[32];
+
+    store_rig_open(&rig, &place, 1);
+    for (size_t i = 0; i <= count; i++) {
+        (void)snprintf(key, sizeof key, "k%zu", i);
+        store_ask_init(&ask, &rig.clients[0], FRY_STORE_PUT, key);
+        ask.request.value = value;
+        ask.request.value_bytes = sizeof value;
+        CHECK(store_ask_run(&rig.clients[0], &ask) == FERRY_OK);
+        store_ask_free(&ask);
+    }
+    CHECK(store_try(&rig.clients[0], FRY_STORE_LIST, "", NULL, 0) == FERRY_E_STORE);
+    CHECK(store_delete(&rig.clients[0], "k0") == FERRY_OK);
+    CHECK(store_try(&rig.clients[0], FRY_STORE_LIST, "", NULL, 0) == FERRY_OK);
+    store_rig_leave(&rig);
 }
 
 /* --- Without memory --- */
@@ -155,7 +210,7 @@ static uint64_t do_all(const store_place *place, uint64_t nth)
     return failed;
 }
 
-Test(net_store, lack_of_memory_is_a_status, .timeout = 60)
+Test(net_store, lack_of_memory_is_a_status)
 {
     static const store_place mem = {.uri = "mem:memory", .is_stepped = true};
     static char folder[TEMPORARY_FOLDER_BYTES], uri[TEMPORARY_FOLDER_BYTES + 8];

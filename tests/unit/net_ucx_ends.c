@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <stddef.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -190,6 +192,100 @@ Test(net_ucx_ends, peer_stopped_on_shared_memory)
 Test(net_ucx_ends, peer_stopped_on_tcp)
 {
     outlive(&net_way, STOPPED);
+}
+
+/* ---- the network goes ---- */
+
+/* A network of this process's and its children's own, with a loopback; false: not allowed. */
+static bool have_own_network(void)
+{
+    return unshare(CLONE_NEWNET) == 0;
+}
+
+static void set_loopback(bool is_up)
+{
+    struct ifreq request = {.ifr_name = "lo"};
+    int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    EXPECT(any >= 0 && ioctl(any, SIOCGIFFLAGS, &request) == 0);
+    request.ifr_flags = (short)(is_up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
+    EXPECT(ioctl(any, SIOCSIFFLAGS, &request) == 0);
+    (void)close(any);
+}
+
+static void answer_until_it_fails(end *end, void *arg)
+{
+    end->keepalive_ns = *(const int64_t *)arg;
+    open_way(end, &net_way);
+    static unsigned char into[100000];
+    end->pulls = true;
+    end->into = into;
+    while (end->failed == 0)
+        EXPECT(end_turn(end, -1));
+    end_close(end);
+}
+
+/* Both ends are told, whether something was under way or not. */
+static void cut_network(int64_t keepalive_ns, bool is_at_work)
+{
+    if (!have_own_network())
+        cr_skip_test("a network namespace takes root");
+    set_loopback(true);
+    end end;
+    split(&end, answer_until_it_fails, &keepalive_ns);
+    end.keepalive_ns = keepalive_ns;
+    open_way(&end, &net_way);
+    static unsigned char data[100000];
+    note note = {1, 1, sizeof data};
+    cr_assert_eq(end_post(&end, &note, data, true), FRY_POST_BEGUN);
+    WAIT_UNTIL(&end, end.done == 1);
+    (void)end_turn(&end, 0);
+    set_loopback(false);
+    if (is_at_work)
+        (void)end_post(&end, &note, data, true);
+    while (end.failed == 0)
+        EXPECT(end_turn(&end, -1));
+    cr_assert(!is_at_work || strstr(end.error.message, "the network") != NULL, "%s",
+              end.error.message);
+    end_close(&end);
+    if (is_at_work)
+        kill_other(&end); /* it is silent, and has time */
+    else
+        cr_assert(join(&end));
+}
+
+Test(net_ucx_ends, network_cut_at_work)
+{
+    cut_network(500000000, true);
+}
+
+Test(net_ucx_ends, network_cut_in_silence)
+{
+    cut_network(1, false);
+}
+
+/* A cut that ends in time is nothing. */
+Test(net_ucx_ends, network_cut_and_mended)
+{
+    if (!have_own_network())
+        cr_skip_test("a network namespace takes root");
+    set_loopback(true);
+    end end;
+    int64_t keepalive_ns = INT64_C(20000000000);
+    split(&end, answer_until_it_fails, &keepalive_ns);
+    end.keepalive_ns = keepalive_ns;
+    open_way(&end, &net_way);
+    static unsigned char data[100000];
+    note note = {1, 1, sizeof data};
+    cr_assert_eq(end_post(&end, &note, data, true), FRY_POST_BEGUN);
+    WAIT_UNTIL(&end, end.done == 1);
+    set_loopback(false);
+    cr_assert_eq(end_post(&end, &note, data, true), FRY_POST_BEGUN);
+    for (int i = 0; i < 100; i++)
+        (void)end.channel->ops->progress(end.channel);
+    set_loopback(true);
+    WAIT_UNTIL(&end, end.done == 2);
+    end_close(&end);
+    cr_assert(join(&end));
 }
 
 /* A connection to who does not answer holds nobody up, and can be destroyed. */
@@ -427,12 +523,19 @@ Test(net_ucx_ends, without_reading_destroy_waits_for_nobody)
 
 /* ---- what the program keeps ---- */
 
-/* UCX takes signals, a stack for them, and prints to stdout; none of it is to be seen. */
+/* UCX takes signals, a stack for them, rewrites the C library where memory is mapped, and prints to
+ * stdout; none of it is to be seen. */
 Test(net_ucx_ends, the_program_keeps_its_signals)
 {
     static char stack_memory[1 << 16];
     const stack_t stack = {.ss_sp = stack_memory, .ss_size = sizeof stack_memory};
     cr_assert_eq(sigaltstack(&stack, NULL), 0);
+    enum { CODES = 4, CODE_BYTES = 16 };
+    const uintptr_t codes[CODES] = {(uintptr_t)mmap, (uintptr_t)munmap, (uintptr_t)madvise,
+                                    (uintptr_t)sbrk};
+    unsigned char code[CODES][CODE_BYTES];
+    for (size_t i = 0; i < CODES; i++)
+        memcpy(code[i], (const void *)codes[i], CODE_BYTES);
     struct sigaction before[_NSIG];
     memset(before, 0, sizeof before);
     for (int number = 1; number < _NSIG; number++)
@@ -476,6 +579,8 @@ Test(net_ucx_ends, the_program_keeps_its_signals)
     off_t printed = lseek(sheet, 0, SEEK_END);
     (void)dup2(screen, STDOUT_FILENO);
     cr_assert_eq(printed, 0, "%lld bytes were printed", (long long)printed);
+    for (size_t i = 0; i < CODES; i++)
+        cr_assert_eq(memcmp(code[i], (const void *)codes[i], CODE_BYTES), 0, "%zu", i);
 }
 
 static size_t count_entries(const char *folder)

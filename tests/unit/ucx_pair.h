@@ -66,8 +66,9 @@ typedef struct end {
     fry_log log;
     fry_ucx *ucx;
     fry_channel *channel;
-    int socket; /* to the other end's process */
-    pid_t pid;  /* of the other end; 0 in the child */
+    int64_t keepalive_ns; /* 0: KEEPALIVE_NS */
+    int socket;           /* to the other end's process */
+    pid_t pid;            /* of the other end; 0 in the child */
 
     LIST_HEAD(, begun) begun;
     uint64_t arrived; /* messages, with all their data if they brought it */
@@ -249,7 +250,7 @@ static inline void end_open(end *end, const char *net_devices)
         .memory = &end->memory,
         .log = &end->log,
         .net_devices = net_devices,
-        .keepalive_ns = KEEPALIVE_NS,
+        .keepalive_ns = end->keepalive_ns > 0 ? end->keepalive_ns : KEEPALIVE_NS,
         .registration_cache_bytes = (size_t)1 << 30,
     };
     const char *why = NULL;
