@@ -64,6 +64,7 @@ static void errand_is_over(ferry_waiter *waiter, ferry_future *future, ferry_sta
         group->join = NULL;
         fry_group_join_is_over(group);
     }
+    group->members->has_steps = true; /* it may have been all that kept the group */
     errand_free(errand);
 }
 

@@ -308,6 +308,8 @@ static ferry_status open_net(ferry_group *group, fry_error **error_p)
     if (status != FERRY_OK)
         return status;
     fry_group_options net = {.reactor = &group->members->reactor,
+                             .secret = options->secret,
+                             .secret_bytes = options->secret_bytes,
                              .store = options->store,
                              .store_options = {.user = options->store_user,
                                                .password = options->store_password,

@@ -304,7 +304,7 @@ int64_t fry_members_next_ns(const ferry_engine *engine)
 bool fry_members_are_over(const fry_members *members)
 {
     for (const ferry_group *group = members->groups; group != NULL; group = group->next) {
-        if (fry_load_relaxed(&group->life) != FRY_GROUP_OVER)
+        if (fry_load_relaxed(&group->life) != FRY_GROUP_OVER || group->is_handle_gone)
             return false;
     }
     return members->orders.first == NULL && members->finishing.first == NULL &&

@@ -165,7 +165,7 @@ void fry_group_finish_soon(fry_group_request *request, ferry_status status)
     set_timer_now(request->group, &request->timer);
 }
 
-static bool is_finishing(const fry_group_request *request)
+bool fry_group_is_finishing(const fry_group_request *request)
 {
     return request->timer.is_on && request->timer.fn == finish_now;
 }
@@ -179,7 +179,7 @@ static bool is_of_values(fry_group_verb verb)
 /* What it has under way; it stays in the list. */
 static void request_stop(fry_group_request *request)
 {
-    if (is_finishing(request))
+    if (fry_group_is_finishing(request))
         return;
     if (is_of_values(request->verb))
         fry_values_cancel(request);
@@ -281,6 +281,7 @@ static void free_all(fry_group *group)
     fry_rounds_forget(group);
     fry_group_forget_members(group);
     fry_free(group->memory, group->record_text, FRY_GROUP_MEMBER_TEXT_BYTES);
+    fry_group_seal_wipe(&group->seal);
     fry_free(group->memory, group, sizeof *group);
 }
 
@@ -329,6 +330,14 @@ static void left_known(fry_group_op *op, ferry_status status, const fry_store_en
     fry_group_tell_later(group);
 }
 
+/* What this member says of itself, and the key at which it stands. */
+static size_t own_text(const fry_group *group, char *key, size_t key_bytes, char *text)
+{
+    (void)snprintf(key, key_bytes, "%smember/" FRY_GROUP_ID_FORMAT, group->prefix, group->id);
+    return fry_group_seal_close(&group->seal, key, text,
+                                fry_group_record_write(&group->record, text));
+}
+
 void fry_group_leave(fry_group *group, void (*left)(void *arg), void *arg)
 {
     const bool is_over = fry_group_is_over(group);
@@ -350,8 +359,7 @@ void fry_group_leave(fry_group *group, void (*left)(void *arg), void *arg)
     if (group->rank >= 0 && group->is_registered) {
         /* Without the lease, so that the word stays: others may look only later. */
         group->record.has_left = true;
-        const size_t bytes = fry_group_record_write(&group->record, text);
-        (void)snprintf(key, sizeof key, "%smember/" FRY_GROUP_ID_FORMAT, group->prefix, group->id);
+        const size_t bytes = own_text(group, key, sizeof key, text);
         if (fry_group_op_start(group, FRY_STORE_SWAP, key, text, bytes, group->own_version, NULL,
                                fry_group_now_ns(group) + FRY_GROUP_SLACK_NS, left_known,
                                group) != NULL)
@@ -577,11 +585,12 @@ static void describe_own(fry_group *group, const fry_group_options *options)
     fry_group_own_process(record);
     if (options->place != NULL)
         group->place = fry_group_hash(options->place, strlen(options->place));
-    group->record_text_bytes = fry_group_record_write(record, group->record_text);
 }
 
 static void begin(fry_group *group, const fry_group_options *options)
 {
+    char key[FRY_STORE_KEY_BYTES + 1];
+
     (void)snprintf(group->job, sizeof group->job, "%s", options->job);
     (void)snprintf(group->prefix, sizeof group->prefix, "ferry/%s/group/", options->job);
     group->lease_ns = options->lease_ns;
@@ -595,6 +604,7 @@ static void begin(fry_group *group, const fry_group_options *options)
     group->look_timer = (fry_timer){.fn = timer_due, .arg = group};
     group->retry_timer = (fry_timer){.fn = timer_due, .arg = group};
     describe_own(group, options);
+    group->record_text_bytes = own_text(group, key, sizeof key, group->record_text);
     group->watch =
         (fry_store_watch){.prefix = group->prefix, .fn = fry_group_member_told, .arg = group};
     group->is_watched = true;
@@ -631,9 +641,18 @@ ferry_status fry_group_open(const fry_group_options *options, const fry_group_ev
     group->memory = memory;
     group->events = *events;
     group->arg = arg;
+    if (!fry_group_seal_init(&group->seal, options->job, options->secret, options->secret_bytes)) {
+        status = FERRY_E_SYSTEM;
+        *error_p = fry_error_create(memory, &(fry_error_facts){.status = status},
+                                    "libsodium finds no source of random numbers");
+        goto no_seal;
+    }
     group->record_text = fry_alloc(memory, FRY_GROUP_MEMBER_TEXT_BYTES, 1);
-    if (group->record_text == NULL)
+    if (group->record_text == NULL) {
+        status = FERRY_E_NO_MEMORY;
+        *error_p = fry_error_static(status);
         goto no_text;
+    }
     status =
         fry_store_open(reactor, options->store, &options->store_options, &group->store, error_p);
     if (status != FERRY_OK)
@@ -644,10 +663,11 @@ ferry_status fry_group_open(const fry_group_options *options, const fry_group_ev
 
 no_store:
     fry_free(memory, group->record_text, FRY_GROUP_MEMBER_TEXT_BYTES);
+no_text:
+    fry_group_seal_wipe(&group->seal);
+no_seal:
     fry_free(memory, group, sizeof *group);
     return status;
-no_text:
-    fry_free(memory, group, sizeof *group);
 no_memory:
     *error_p = fry_error_static(FERRY_E_NO_MEMORY);
     return FERRY_E_NO_MEMORY;

@@ -22,6 +22,8 @@ typedef struct fry_group_options {
     const char *store;
     fry_store_options store_options;
     const char *job;
+    const void *secret; /* NULL: none; used during the call alone */
+    size_t secret_bytes;
     uint32_t size, size_min;
     int32_t rank;
     uint32_t device_count;

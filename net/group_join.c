@@ -120,9 +120,10 @@ static void write_roster(fry_group *group, fry_group_roster *roster)
     char *text = fry_group_may_ask(group) ? fry_alloc_raw(group->memory, bytes_max, 1) : NULL;
 
     if (text != NULL) {
-        const size_t bytes = fry_group_roster_write(roster, text);
+        size_t bytes = fry_group_roster_write(roster, text);
 
         (void)snprintf(key, sizeof key, "%sroster", group->prefix);
+        bytes = fry_group_seal_close(&group->seal, key, text, bytes);
         group->roster_op = fry_group_op_start(
             group, group->roster_version == 0 ? FRY_STORE_CREATE : FRY_STORE_SWAP, key, text, bytes,
             group->roster_version, NULL, 0, roster_written, NULL);

@@ -134,6 +134,7 @@ static void note_record(fry_group *group, uint64_t id, const fry_store_entry *en
 {
     fry_presence *presence = fry_group_presence(group, id);
     fry_group_record record;
+    size_t value_bytes = entry->value_bytes;
 
     if (presence == NULL)
         presence = presence_make(group, id);
@@ -147,11 +148,14 @@ static void note_record(fry_group *group, uint64_t id, const fry_store_entry *en
     if (presence->state == FRY_PRESENCE_GONE || entry->version <= presence->version)
         return;
     presence->version = entry->version;
-    if (!fry_group_record_read(entry->value, entry->value_bytes, &record)) {
+    const bool is_proven =
+        fry_group_seal_open(&group->seal, entry->key, entry->value, &value_bytes);
+    if (!is_proven || !fry_group_record_read(entry->value, value_bytes, &record)) {
         if (!presence->is_bad)
             fry_log_line(group->reactor->log, FERRY_LOG_WARNING,
-                         "job %s: what stands at %s in %s is no member's record: not looked at",
-                         group->job, entry->key, fry_store_name(group->store));
+                         "job %s: what stands at %s in %s is %s: not looked at", group->job,
+                         entry->key, fry_store_name(group->store),
+                         is_proven ? "no member's record" : "not proven with this job's secret");
         presence->is_bad = true;
         return;
     }
@@ -166,13 +170,35 @@ static void note_record(fry_group *group, uint64_t id, const fry_store_entry *en
 
 /* ---- the roster ---- */
 
+/* Of others, who have another secret: to be a member of theirs can't be, and what they write
+ * changes nothing here. */
+static void note_unproven_roster(fry_group *group, uint64_t version)
+{
+    group->roster_version = version;
+    fry_log_line(group->reactor->log, FERRY_LOG_WARNING,
+                 "job %s: the roster in %s is not proven with this job's secret: not looked at",
+                 group->job, fry_store_name(group->store));
+    if (group->is_joined_told)
+        return;
+    group->refusal = FERRY_E_INVALID;
+    (void)snprintf(group->why, sizeof group->why,
+                   "the job is others', who have another secret than this member");
+    fry_group_tell_later(group);
+}
+
 void fry_group_note_roster(fry_group *group, const void *text, size_t text_bytes, uint64_t version)
 {
+    char key[FRY_STORE_KEY_BYTES + 1];
     bool is_text_bad = false;
     fry_group_roster *roster = NULL;
 
     if (version != 0 && version <= group->roster_version)
         return;
+    (void)snprintf(key, sizeof key, "%sroster", group->prefix);
+    if (version != 0 && !fry_group_seal_open(&group->seal, key, text, &text_bytes)) {
+        note_unproven_roster(group, version);
+        return;
+    }
     if (version != 0)
         roster = fry_group_roster_read(group->memory, text, text_bytes, &is_text_bad);
     if (version != 0 && roster == NULL && !is_text_bad) {
@@ -235,7 +261,7 @@ static void note_entry(fry_group *group, const fry_store_entry *entry, bool is_d
             fry_group_note_roster(group, NULL, 0, 0);
     } else if (strcmp(name, "notice") == 0) {
         if (!is_deleted)
-            fry_rounds_notice_told(group, entry);
+            fry_stop_notice_told(group, entry);
     } else if ((rest = behind(name, "round/")) != NULL) {
         fry_rounds_told(group, rest, entry, is_deleted);
     }

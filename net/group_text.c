@@ -225,13 +225,13 @@ fry_group_roster *fry_group_roster_read(const fry_memory *memory, const char *te
 
 size_t fry_group_verdict_write(const fry_group_verdict *verdict, char *text, size_t text_bytes)
 {
-    const int length =
-        snprintf(text, text_bytes,
-                 "ferry round 1\nlife %" PRIu64 " round %" PRIu64 "\nstatus %d rank %" PRIu32
-                 " %s\nset %016" PRIx64 " value %" PRIu64 "\nranks %.*s\n",
-                 verdict->life, verdict->number, -(int)verdict->status, verdict->rank,
-                 verdict->has_left ? "left" : "-", verdict->set, verdict->value,
-                 (int)verdict->ranks_bytes, verdict->ranks);
+    const int length = snprintf(
+        text, text_bytes,
+        "ferry round 1\nlife %" PRIu64 " round %" PRIu64 " passed %" PRIu64
+        "\nstatus %d rank %" PRIu32 " %s\nset %016" PRIx64 " value %" PRIu64 "\nranks %.*s\n",
+        verdict->life, verdict->number, verdict->passed, -(int)verdict->status, verdict->rank,
+        verdict->has_left ? "left" : "-", verdict->set, verdict->value, (int)verdict->ranks_bytes,
+        verdict->ranks);
 
     return (size_t)length < text_bytes ? (size_t)length : text_bytes - 1;
 }
@@ -251,6 +251,8 @@ bool fry_group_verdict_read(const char *text, size_t text_bytes, fry_group_verdi
     verdict->life = number(&r, UINT64_MAX - 1);
     expect(&r, " round ");
     verdict->number = number(&r, UINT64_MAX - 1);
+    expect(&r, " passed ");
+    verdict->passed = number(&r, verdict->number);
     expect(&r, "\nstatus ");
     verdict->status = (ferry_status)(-(int)number(&r, 1000));
     expect(&r, " rank ");

@@ -14,10 +14,10 @@
 #define FRY_GROUP_PLACE_BYTES 64
 #define FRY_GROUP_NAME_BYTES 64 /* of a barrier */
 #define FRY_GROUP_DEVICES_MAX 65535
-#define FRY_GROUP_MEMBER_TEXT_BYTES 2048 /* at most, of a member's record */
-#define FRY_GROUP_ROSTER_TEXT_BYTES(size) (160 + (size_t)(size)*72)
-#define FRY_GROUP_SET_TEXT_BYTES(size) (2 + (size_t)(size)*6) /* ranks as "0-3,7" */
-#define FRY_GROUP_LINE_TEXT_BYTES 192                         /* of an arrival */
+#define FRY_GROUP_MEMBER_TEXT_BYTES 2048 /* at most, of a member's record with its proof */
+#define FRY_GROUP_ROSTER_TEXT_BYTES(size) (200 + (size_t)(size)*72) /* likewise */
+#define FRY_GROUP_SET_TEXT_BYTES(size) (2 + (size_t)(size)*6)       /* ranks as "0-3,7" */
+#define FRY_GROUP_LINE_TEXT_BYTES 192                               /* of an arrival */
 
 /* What a member says of itself. */
 typedef struct fry_group_record {
@@ -72,6 +72,7 @@ fry_group_roster *fry_group_roster_read(const fry_memory *memory, const char *te
 typedef struct fry_group_verdict {
     uint64_t life;
     uint64_t number; /* of the round; 0: none has ended yet */
+    uint64_t passed; /* the newest that ended with FERRY_OK */
     ferry_status status;
     uint32_t rank; /* who ended it, or whose death did */
     bool has_left; /* FERRY_E_DEAD: that one left */

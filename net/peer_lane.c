@@ -231,6 +231,12 @@ bool fry_lane_send(fry_peer_lane *lane, const fry_wire_header *header)
 
 void fry_lane_acknowledge(fry_peer_lane *lane, uint32_t slot)
 {
+#ifdef FRY_PLANT_LOSE_ANSWER
+    /* A fault put there on purpose: tests/planted builds it and must see it. */
+    static uint32_t planted;
+    if (++planted % 64 == 0)
+        return;
+#endif
     lane->unsent++;
     if (lane->run_count > 0) {
         fry_wire_run *run = &lane->runs[(lane->run_first + lane->run_count - 1) & lane->ring_mask];

@@ -79,6 +79,10 @@ static void pull_done(fry_pull *pull, ferry_status status, const fry_native_erro
     fry_message *message = pull->arg;
     fry_peer_lane *lane = message->private_;
     lane->pulling--;
+#ifdef FRY_PLANT_QUIET_EARLY
+    if (message->state == FRY_MESSAGE_QUIET)
+        return;
+#endif
     if (message->state == FRY_MESSAGE_ENDED) {
         fry_message_make_quiet(message);
     } else if (status == FERRY_OK) {
@@ -196,6 +200,11 @@ void fry_receive_withdraw(fry_message *message, const fry_fault *fault)
     } else if (message->state == FRY_MESSAGE_UNDER_WAY) {
         begin_end(message);
         refuse(message->private_, (uint32_t)message->number, message->op, fault);
+#ifdef FRY_PLANT_QUIET_EARLY
+        /* A fault put there on purpose: tests/planted builds it and must see it. */
+        if (message->state == FRY_MESSAGE_ENDED)
+            fry_message_make_quiet(message);
+#endif
     } else if (fry_message_leave_ghost(message, &peer->receives, fault) != message) {
         fry_message_make_quiet(message);
     }
@@ -222,6 +231,10 @@ static fry_record *keep(fry_peer_lane *lane, const fry_wire_header *header,
     bool is_kept = true;
     if (header->kind == FRY_WIRE_PULLED) {
         record->token = arrival->token;
+#ifdef FRY_PLANT_RECALL_EARLY
+        /* A fault put there on purpose: tests/planted builds it and must see it. */
+        lane->by_slot[header->slot] = record;
+#endif
     } else if (header->kind == FRY_WIRE_EAGER) {
         is_kept = fry_lane_store(lane, record, arrival->data, arrival->size_bytes);
     } else if (header->kind != FRY_WIRE_BYE) {

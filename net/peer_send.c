@@ -112,6 +112,9 @@ static void launch(fry_peer_lane *lane, fry_message *message)
     header.size_bytes = size_bytes;
     header.slot = slot;
     header.ahead = fry_match_launch(&lane->peer->sends, message);
+#ifdef FRY_PLANT_IGNORE_AHEAD
+    header.ahead = 0; /* a fault put there on purpose: tests/planted builds it and must see it */
+#endif
     uint8_t bytes[FRY_HEADER_BYTES_MAX];
     fry_wire_pack_message(bytes, &header);
 

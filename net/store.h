@@ -94,7 +94,8 @@ typedef enum fry_store_event {
     FRY_STORE_IS_HEALTHY, /* after a loss, and only then: what the watch has told is what there is,
                              or was a second ago */
     FRY_STORE_IS_LOST,    /* the store can't be reached: it is not known what there is. When it can,
-                             what changed meanwhile is told, then FRY_STORE_IS_HEALTHY */
+                             what changed meanwhile is told, then FRY_STORE_IS_HEALTHY. Lost
+                             before it was listed, a watch may be told the same twice */
 } fry_store_event;
 
 /*

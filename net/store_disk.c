@@ -67,6 +67,11 @@ ferry_status fry_disk_refused(fry_disk *disk, ferry_status status, const char *w
     return status;
 }
 
+ferry_status fry_disk_gone(fry_disk *disk)
+{
+    return fry_disk_refused(disk, FERRY_E_STORE, "the store's folder was removed");
+}
+
 /* --- Names --- */
 
 void fry_disk_name_of_key(const char *key, char to[FRY_STORE_KEY_BYTES + 1])
@@ -145,9 +150,14 @@ void fry_disk_unlock_byte(int fd, int64_t at)
 
 bool fry_disk_is_whole(const fry_disk *disk)
 {
+    const int fds[] = {disk->state_fd, disk->keys_fd, disk->leases_fd};
     struct stat about;
 
-    return fstat(disk->state_fd, &about) == 0 && about.st_nlink > 0;
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
+        if (fstat(fds[i], &about) != 0 || about.st_nlink == 0)
+            return false;
+    }
+    return true;
 }
 
 static int64_t group_of(const char *key)
@@ -162,7 +172,7 @@ static ferry_status lock_group(fry_disk *disk, int64_t group)
     if (status != FERRY_OK || fry_disk_is_whole(disk))
         return status;
     fry_disk_unlock_byte(disk->state_fd, group);
-    return fry_disk_refused(disk, FERRY_E_STORE, "the store's folder was removed");
+    return fry_disk_gone(disk);
 }
 
 /* The next version of a group that is locked, after `than`. */
@@ -174,6 +184,8 @@ static ferry_status next_version(fry_disk *disk, int64_t group, uint64_t than, u
     if (pread(disk->state_fd, &version, sizeof version, at) != sizeof version)
         return fry_disk_failed(disk, "cannot read the store's state");
     version = (version > than ? version : than) + 1;
+    if (version == 0)
+        return fry_disk_refused(disk, FERRY_E_STORE, "the store's versions have run out");
     if (pwrite(disk->state_fd, &version, sizeof version, at) != sizeof version)
         return fry_disk_failed(disk, "cannot write the store's state");
     *version_p = version;
@@ -292,7 +304,7 @@ ferry_status fry_disk_read(fry_disk *disk, const char *key, fry_disk_key *to)
 
     /* Nothing in a folder that was removed is not the same as nothing. */
     if (status == FERRY_E_NOT_FOUND && !fry_disk_is_whole(disk))
-        return fry_disk_refused(disk, FERRY_E_STORE, "the store's folder was removed");
+        return fry_disk_gone(disk);
     return status;
 }
 
@@ -322,9 +334,8 @@ ferry_status fry_disk_make_temporary(fry_disk *disk, char name[FRY_DISK_NAME_BYT
     const int fd = openat(disk->temporary_fd, name,
                           O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, disk->file_mode);
     if (fd < 0)
-        return fry_disk_is_whole(disk)
-                   ? fry_disk_failed(disk, "cannot write to the store")
-                   : fry_disk_refused(disk, FERRY_E_STORE, "the store's folder was removed");
+        return fry_disk_is_whole(disk) ? fry_disk_failed(disk, "cannot write to the store")
+                                       : fry_disk_gone(disk);
     (void)fchmod(fd, disk->file_mode); /* whatever the umask says */
     (void)fry_disk_lock_byte(disk, fd, 0);
     *fd_p = fd;
@@ -494,9 +505,8 @@ ferry_status fry_disk_change_key(fry_disk *disk, const fry_disk_change *change, 
     const ferry_status status = check(disk, change, to);
 
     if (status != FERRY_OK)
-        return status == FERRY_E_NOT_FOUND && !fry_disk_is_whole(disk)
-                   ? fry_disk_refused(disk, FERRY_E_STORE, "the store's folder was removed")
-                   : status;
+        return status == FERRY_E_NOT_FOUND && !fry_disk_is_whole(disk) ? fry_disk_gone(disk)
+                                                                       : status;
     return change->verb == FRY_STORE_DELETE ? delete_key(disk, change, to)
                                             : write_key(disk, change, to);
 }

@@ -138,6 +138,7 @@ typedef struct fry_disk_state {
 /* Keep in disk->why what went wrong, the first by errno, and give the status for it. */
 ferry_status fry_disk_failed(fry_disk *disk, const char *what);
 ferry_status fry_disk_refused(fry_disk *disk, ferry_status status, const char *why);
+ferry_status fry_disk_gone(fry_disk *disk);
 
 /* FERRY_E_BUSY: somebody has it. */
 ferry_status fry_disk_lock_byte(fry_disk *disk, int fd, int64_t at);

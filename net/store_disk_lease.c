@@ -171,7 +171,7 @@ ferry_status fry_disk_lease_read(fry_disk *disk, uint64_t id, fry_disk_lease *to
     const int fd = open_lease(disk, id, O_RDONLY);
 
     if (fd < 0 && errno == ENOENT)
-        return FERRY_E_NOT_FOUND;
+        return fry_disk_is_whole(disk) ? FERRY_E_NOT_FOUND : fry_disk_gone(disk);
     if (fd < 0)
         return fry_disk_failed(disk, "cannot open a lease");
     const ferry_status status = read_open_lease(disk, fd, id, to);
@@ -185,7 +185,8 @@ bool fry_disk_lease_exists(fry_disk *disk, uint64_t id)
     struct stat about;
 
     name_of(id, name);
-    return fstatat(disk->leases_fd, name, &about, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+    return fstatat(disk->leases_fd, name, &about, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT ||
+           !fry_disk_is_whole(disk); /* then it is not known */
 }
 
 ferry_status fry_disk_lease_end(fry_disk *disk, const fry_disk_lease *seen)

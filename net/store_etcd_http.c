@@ -60,11 +60,6 @@ static void tell_ready(fry_etcd *etcd)
     }
 }
 
-static void ready_is_due(fry_timer *timer)
-{
-    tell_ready(timer->arg);
-}
-
 static void tell_soon(fry_etcd *etcd)
 {
     fry_store_timer_soon(&etcd->base, &etcd->ready_timer);
@@ -75,8 +70,10 @@ static void tell_soon(fry_etcd *etcd)
 static void give_back(fry_etcd_call *call)
 {
     if (call->easy != NULL) {
-        if (call->state == FRY_ETCD_CALL_RUNS)
+        if (call->state == FRY_ETCD_CALL_RUNS) {
             (void)fry_curl.curl_multi_remove_handle(call->etcd->multi, call->easy);
+            LIST_REMOVE(call, running);
+        }
         fry_curl.curl_easy_cleanup(call->easy);
     }
     call->easy = NULL;
@@ -93,6 +90,8 @@ static void set_state(fry_etcd_call *call, fry_etcd_call_state state)
 {
     if (state == FRY_ETCD_CALL_OFF || state == FRY_ETCD_CALL_IS_OVER)
         give_back(call);
+    else if (state == FRY_ETCD_CALL_RUNS)
+        LIST_INSERT_HEAD(&call->etcd->running, call, running);
     call->state = state;
 }
 
@@ -123,6 +122,25 @@ void fry_etcd_call_fail(fry_etcd_call *call, fry_etcd_outcome outcome, int code,
     tell_soon(call->etcd);
 }
 
+/* Those that nothing would come for any more. */
+static void end_blind(fry_etcd *etcd)
+{
+    fry_etcd_call *call, *next;
+
+    for (call = LIST_FIRST(&etcd->running); call != NULL; call = next) {
+        next = LIST_NEXT(call, running);
+        if (call->is_blind)
+            fry_etcd_call_fail(call, call->body_sent > 0 ? FRY_ETCD_UNKNOWN : FRY_ETCD_UNSENT, 0,
+                               "no memory to watch a connection");
+    }
+}
+
+static void ready_is_due(fry_timer *timer)
+{
+    end_blind(timer->arg);
+    tell_ready(timer->arg);
+}
+
 /* What libcurl says went wrong; what won't be better the next time is STRANGE. */
 static fry_etcd_outcome judge_failure(fry_etcd_call *call, CURLcode code)
 {
@@ -149,9 +167,16 @@ static fry_etcd_outcome judge_failure(fry_etcd_call *call, CURLcode code)
     case CURLE_WEIRD_SERVER_REPLY:
     case CURLE_BAD_CONTENT_ENCODING:
         return FRY_ETCD_STRANGE;
+    case CURLE_RECV_ERROR:
+        /* TLS 1.3 refuses a client's certificate only when that has been sent, and all behind it.
+         */
+        if (call->head_bytes == 0 && strstr(text, " alert ") != NULL)
+            return FRY_ETCD_STRANGE;
+        break;
     default:
-        return call->body_sent > 0 ? FRY_ETCD_UNKNOWN : FRY_ETCD_UNSENT;
+        break;
     }
+    return call->body_sent > 0 ? FRY_ETCD_UNKNOWN : FRY_ETCD_UNSENT;
 }
 
 static fry_etcd_outcome judge_refusal(fry_etcd_call *call, long status)
@@ -323,9 +348,19 @@ static void forget_socket(fry_etcd_socket *socket)
     fry_free(etcd->memory, socket, sizeof *socket);
 }
 
+static void is_blind(fry_etcd *etcd, CURL *easy)
+{
+    char *owner = NULL;
+
+    (void)fry_curl.curl_easy_getinfo(easy, CURLINFO_PRIVATE, &owner);
+    if (owner != NULL)
+        ((fry_etcd_call *)(void *)owner)->is_blind = true;
+    tell_soon(etcd);
+}
+
 /*
- * Always 0: another answer ends all of libcurl's work for good. A socket that can't be watched for
- * want of memory is one that nothing comes from, until its attempt has taken too long.
+ * Always 0: another answer ends all of libcurl's work for good. An attempt whose socket can't be
+ * watched, for want of memory or of descriptors, is ended here, soon.
  */
 static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *mine)
 {
@@ -333,7 +368,6 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void 
     fry_etcd_socket *socket = mine;
     uint32_t events = 0;
 
-    (void)easy;
     if (what == CURL_POLL_REMOVE) {
         if (socket != NULL)
             forget_socket(socket);
@@ -343,8 +377,10 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void 
         fry_poller_remove(&etcd->reactor->poller, &socket->watch);
     } else {
         socket = fry_alloc(etcd->memory, sizeof *socket, _Alignof(fry_etcd_socket));
-        if (socket == NULL)
+        if (socket == NULL) {
+            is_blind(etcd, easy);
             return 0;
+        }
         *socket = (fry_etcd_socket){.watch = {.fd = fd, .fn = socket_is_ready, .arg = socket},
                                     .etcd = etcd};
         TAILQ_INSERT_TAIL(&etcd->sockets, socket, entry);
@@ -357,6 +393,7 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void 
     if (fry_poller_add(&etcd->reactor->poller, &socket->watch, events) != FERRY_OK) {
         (void)fry_curl.curl_multi_assign(etcd->multi, fd, NULL);
         forget_socket(socket);
+        is_blind(etcd, easy);
     }
     return 0;
 }
@@ -475,7 +512,7 @@ void fry_etcd_call_start(fry_etcd *etcd, fry_etcd_call *call, char *body)
     call->body = body;
     call->body_bytes = body != NULL ? strlen(body) : 0;
     call->body_sent = call->head_bytes = 0;
-    call->is_too_long = call->is_without_memory = false;
+    call->is_too_long = call->is_without_memory = call->is_blind = false;
     call->text[0] = call->curl_text[0] = '\0';
     if (body == NULL) {
         fry_etcd_call_fail(call, FRY_ETCD_UNSENT, 0, "no memory for a request");
@@ -522,6 +559,7 @@ ferry_status fry_etcd_http_open(fry_etcd *etcd)
     TAILQ_INIT(&etcd->ready);
     TAILQ_INIT(&etcd->waiting);
     TAILQ_INIT(&etcd->sockets);
+    LIST_INIT(&etcd->running);
     etcd->curl_timer = (fry_timer){.fn = timer_is_due, .arg = etcd};
     etcd->ready_timer = (fry_timer){.fn = ready_is_due, .arg = etcd};
     etcd->multi = fry_curl.curl_multi_init();

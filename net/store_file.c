@@ -440,7 +440,7 @@ ferry_status fry_file_names(file_store *self, const char *prefix, file_name **na
         sort_names(&list);
     }
     if (status == FERRY_OK && !fry_disk_is_whole(&self->disk))
-        status = fry_disk_refused(&self->disk, FERRY_E_STORE, "the store's folder was removed");
+        status = fry_disk_gone(&self->disk);
     if (status == FERRY_OK && !list.has_memory)
         status = fry_disk_refused(&self->disk, FERRY_E_NO_MEMORY, "no memory for a list");
     if (status == FERRY_OK && list.count > FRY_STORE_ENTRIES_MAX)

@@ -181,8 +181,7 @@ Test(group, refuses_options_that_cant_be)
     ASSERT_STATUS(status_of(ferry_group_join(member.te.engine, &good, NULL)), FERRY_E_INVALID);
     ferry_group_options none = good;
     none.store = "nothing:x";
-    ferry_status status =
-        test_await(&member, 1, ferry_group_join(member.te.engine, &none, &group));
+    ferry_status status = test_await(&member, 1, ferry_group_join(member.te.engine, &none, &group));
     cr_assert(status == FERRY_E_INVALID || status == FERRY_E_STORE, "%s",
               ferry_status_name(status));
     ferry_group_release(group);
@@ -491,13 +490,12 @@ Test(group, is_the_parents_after_a_fork)
     if (child == 0) {
         ferry_span span = ferry_buffer_span(buffer);
         ferry_member_info info = FERRY_MEMBER_INFO_INIT;
-        bool good =
-            status_of(ferry_group_get(member.group, "k", 0)) == FERRY_E_FORKED &&
-            status_of(ferry_barrier(member.group, "b", NULL)) == FERRY_E_FORKED &&
-            status_of(ferry_send(member.group, 0, 0, span, NULL)) == FERRY_E_FORKED &&
-            status_of(ferry_group_leave(member.group)) == FERRY_E_FORKED &&
-            ferry_group_member(member.group, 0, &info) == FERRY_E_FORKED &&
-            ferry_group_rank(member.group) == FERRY_RANK_ANY;
+        bool good = status_of(ferry_group_get(member.group, "k", 0)) == FERRY_E_FORKED &&
+                    status_of(ferry_barrier(member.group, "b", NULL)) == FERRY_E_FORKED &&
+                    status_of(ferry_send(member.group, 0, 0, span, NULL)) == FERRY_E_FORKED &&
+                    status_of(ferry_group_leave(member.group)) == FERRY_E_FORKED &&
+                    ferry_group_member(member.group, 0, &info) == FERRY_E_FORKED &&
+                    ferry_group_rank(member.group) == FERRY_RANK_ANY;
         ferry_group_release(member.group);
         _exit(good ? 0 : 1);
     }

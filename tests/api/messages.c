@@ -170,8 +170,7 @@ Test(messages, in_a_batch)
                               .peer = 0};
     }
     ferry_future *each[64];
-    ferry_future *sent =
-        ferry_batch(members[0].te.engine, sends, sizeof sends[0], 64, NULL, NULL);
+    ferry_future *sent = ferry_batch(members[0].te.engine, sends, sizeof sends[0], 64, NULL, NULL);
     ferry_future *received =
         ferry_batch(members[1].te.engine, recvs, sizeof recvs[0], 64, each, NULL);
     ASSERT_STATUS(test_await(members, 2, sent), FERRY_OK);
@@ -227,8 +226,8 @@ Test(messages, of_two_lengths_fail_at_both_ends)
     cr_assert_eq(error->rank, 0);
     cr_assert_eq(ferry_future_error(send)->rank, 1);
     /* What it would have written is poisoned. */
-    ferry_future *copy = ferry_copy(members[1].te.engine, span_of(sink, 1000, 10),
-                                    span_of(sink, 0, 10), NULL);
+    ferry_future *copy =
+        ferry_copy(members[1].te.engine, span_of(sink, 1000, 10), span_of(sink, 0, 10), NULL);
     ASSERT_STATUS(test_await(members, 2, copy), FERRY_E_DEPENDENCY);
     /* And the tag goes on. */
     ferry_future_release(send);
@@ -362,11 +361,10 @@ Test(messages, that_cant_be_are_refused_with_a_line)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         for (int sends = 0; sends < 2; sends++) {
             int lines = atomic_load(&members[0].te.log_lines);
-            ferry_future *future =
-                sends ? ferry_send(members[0].group, cases[i].peer, 1, cases[i].span,
-                                   cases[i].options)
-                      : ferry_recv(members[0].group, cases[i].peer, 1, cases[i].span,
-                                   cases[i].options);
+            ferry_future *future = sends ? ferry_send(members[0].group, cases[i].peer, 1,
+                                                      cases[i].span, cases[i].options)
+                                         : ferry_recv(members[0].group, cases[i].peer, 1,
+                                                      cases[i].span, cases[i].options);
             ASSERT_STATUS(status_of(future), cases[i].expected);
             cr_assert_gt(atomic_load(&members[0].te.log_lines), lines, "case %zu", i);
         }
@@ -454,8 +452,8 @@ Test(messages, ping_and_pong)
         for (size_t from = 0; from < 2; from++) {
             ferry_future *recv =
                 recv_from(members, 1 - from, from, 1, ferry_buffer_span(buffers[1 - from]));
-            ferry_future *send = send_to(members, from, 1 - from, 1,
-                                         ferry_buffer_span(buffers[from]));
+            ferry_future *send =
+                send_to(members, from, 1 - from, 1, ferry_buffer_span(buffers[from]));
             ASSERT_STATUS(test_await(members, 2, recv), FERRY_OK);
             ASSERT_STATUS(test_await(members, 2, send), FERRY_OK);
         }

@@ -122,12 +122,14 @@ static void answer_watch(const bad_server *server, connection *c)
 
 static void answer(const bad_server *server, connection *c, bool is_watch)
 {
+    static const char garbage[] = "\x00\xff\x13\x37 no server at all\r\n\r\n\r\n";
+
     switch (server->manner) {
     case BAD_CLOSES:
         end(c);
         break;
     case BAD_GARBAGE:
-        say(c->fd, "\x00\xff\x13\x37 no server at all\r\n\r\n\r\n", 30);
+        say(c->fd, garbage, sizeof garbage - 1);
         end(c);
         break;
     case BAD_ENDLESS_HEAD:

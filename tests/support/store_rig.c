@@ -299,7 +299,9 @@ static void note_entry(store_seen *seen, fry_store_event event, const fry_store_
         return;
     }
     seen->puts++;
-    STORE_CHECK(entry->version > known->version); /* nothing twice, nothing backwards */
+    /* Nothing backwards, and nothing twice but for a loss in the midst of the list. */
+    STORE_CHECK(entry->version > known->version ||
+                (seen->lost > 0 && entry->version == known->version));
     STORE_CHECK(((const char *)entry->value)[entry->value_bytes] == '\0');
     known->version = entry->version;
     known->is_there = true;

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every allocation of a member's fails in turn, once and then for ever: each call answers with a
+ * clear status, every future resolves, shutting down does not hang, and not a byte is left.
+ */
+#include "tests/support/member_test.h"
+
+TestSuite(member_sweep, .timeout = 3 * HANG_S);
+
+enum { SIZE = 20000, FUTURES_MAX = 32, RUNS_MAX = 1500 };
+#define PATIENCE_NS 60000000 /* of what may wait for something that was not to be had */
+
+typedef struct scenario {
+    test_member member;
+    ferry_future *futures[FUTURES_MAX];
+    size_t count;
+} scenario;
+
+static void keep(scenario *s, ferry_future *future)
+{
+    cr_assert_not_null(future);
+    cr_assert_lt(s->count, FUTURES_MAX);
+    s->futures[s->count++] = future;
+}
+
+static void keep_all_waiting(scenario *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        (void)ferry_future_retain(s->futures[i]);
+        ferry_status status = test_await(&s->member, 1, s->futures[i]);
+        cr_assert_neq(status, FERRY_PENDING);
+        if (status != FERRY_OK)
+            cr_assert_not_null(ferry_future_error(s->futures[i])->message);
+        ferry_future_release(s->futures[i]);
+    }
+    s->count = 0;
+}
+
+static void exchange(scenario *s, ferry_buffer *source, ferry_buffer *sink)
+{
+    ferry_group *group = s->member.group;
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.deadline_ns = test_in_ns(PATIENCE_NS);
+    for (ferry_tag tag = 0; tag < 3; tag++) {
+        size_t size = tag == 0 ? 8 : SIZE;
+        keep(s, ferry_send(group, 0, tag, span_of(source, 0, size), &options));
+        keep(s, ferry_recv(group, 0, tag, span_of(sink, 0, size), &options));
+    }
+    ferry_op ops[2] = {
+        {.kind = FERRY_OP_RECV, .dst = ferry_buffer_span(sink), .group = group, .tag = 9},
+        {.kind = FERRY_OP_SEND, .src = ferry_buffer_span(source), .group = group, .tag = 9}};
+    keep(s, ferry_batch(s->member.te.engine, ops, sizeof ops[0], 2, NULL, &options));
+    keep(s, ferry_recv(group, 0, 77, ferry_buffer_span(sink), &options)); /* nobody sends */
+    (void)ferry_future_cancel(s->futures[s->count - 1]);
+}
+
+static void use(scenario *s)
+{
+    ferry_group_options options = test_group_options(1, 0);
+    options.deadline_ns = test_in_ns(PATIENCE_NS);
+    keep(s, ferry_group_join(s->member.te.engine, &options, &s->member.group));
+    ferry_status status = ferry_future_wait(s->futures[0], 0);
+    while (status == FERRY_PENDING) {
+        test_members_move(&s->member, 1);
+        status = ferry_future_wait(s->futures[0], 1000000);
+    }
+    ferry_buffer *buffers[2] = {NULL, NULL};
+    bool has_buffers = true;
+    for (size_t i = 0; i < 2; i++)
+        has_buffers &=
+            ferry_buffer_alloc(test_device(s->member.te.engine, i), SIZE, &buffers[i]) == FERRY_OK;
+    if (status == FERRY_OK && has_buffers) {
+        exchange(s, buffers[0], buffers[1]);
+        int64_t end_ns = test_in_ns(PATIENCE_NS);
+        keep(s, ferry_group_set(s->member.group, "k", "v", 1, end_ns));
+        keep(s, ferry_group_get(s->member.group, "k", end_ns));
+        keep(s, ferry_group_alive(s->member.group, end_ns));
+        ferry_barrier_options barrier = FERRY_BARRIER_OPTIONS_INIT;
+        barrier.deadline_ns = end_ns;
+        keep(s, ferry_barrier(s->member.group, "b", &barrier));
+        keep_all_waiting(s);
+        keep(s, ferry_group_leave(s->member.group));
+    }
+    keep_all_waiting(s);
+    for (size_t i = 0; i < 2; i++) {
+        if (buffers[i] != NULL)
+            ferry_buffer_release(buffers[i]);
+    }
+    ferry_group_release(s->member.group);
+}
+
+/* Whether something was made to fail. The engine itself has a sweep of its own. */
+static bool run(ferry_loop_mode loop, uint64_t nth, bool persistent)
+{
+    static scenario s;
+    memset(&s, 0, sizeof s);
+    test_member_open(&s.member, loop);
+    failing_allocator *memory = &s.member.te.memory;
+    failing_allocator_arm(memory, nth, persistent);
+    use(&s);
+    ASSERT_STATUS(ferry_engine_shutdown(s.member.te.engine, -1), FERRY_OK);
+    bool has_failed = failing_allocator_failures(memory) != 0;
+    ferry_engine_release(s.member.te.engine);
+    cr_assert_eq(failing_allocator_live_bytes(memory), 0, "%lld bytes left, allocation %llu",
+                 (long long)failing_allocator_live_bytes(memory), (unsigned long long)nth);
+    return has_failed;
+}
+
+static void sweep(ferry_loop_mode loop, bool persistent)
+{
+    uint64_t nth = 1;
+    for (; run(loop, nth, persistent); nth++)
+        cr_assert_lt(nth, RUNS_MAX);
+    cr_assert_gt(nth, 20, "it got as far as messages");
+}
+
+Test(member_sweep, each_allocation_fails_once)
+{
+    sweep(FERRY_LOOP_THREAD, false);
+}
+
+Test(member_sweep, all_allocations_fail_from_one_on)
+{
+    sweep(FERRY_LOOP_THREAD, true);
+}
+
+Test(member_sweep, each_allocation_fails_once_embedded)
+{
+    sweep(FERRY_LOOP_EMBEDDED, false);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a member may send another: any headers, with any data, to a peer that has sends and receives
+ * open in several states. Whatever comes, each of them resolves once and is quiet once, in the end,
+ * and a header that is taken for one is packed into the same bytes again.
+ *
+ * The bytes are arrivals, each of three bytes (how long the header is, how much data there is in
+ * units of 16 bytes, whether it is to be pulled) and its header.
+ */
+#include "net/peer_lane.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPS = 12, OP_BYTES = 64, DATA_BYTES_MAX = 255 * 16 };
+
+static fry_message messages[OPS];
+static int resolved[OPS], quiet[OPS], withdrawn[OPS];
+static uint8_t memories[OPS][OP_BYTES];
+static size_t tokens_open;
+
+static void expect(bool is_so, const char *what)
+{
+    if (is_so)
+        return;
+    fprintf(stderr, "wire: %s\n", what);
+    abort();
+}
+
+/* ---- a channel to nobody ---- */
+
+static fry_post_result nobody_post(fry_channel *channel, fry_post *post)
+{
+    (void)channel;
+    return post->is_pulled && post->size_bytes > 0 ? FRY_POST_BEGUN : FRY_POST_DONE;
+}
+
+static void nobody_pull(fry_channel *channel, fry_pull *pull)
+{
+    (void)channel;
+    tokens_open--;
+    memset(pull->memory, 1, pull->size_bytes);
+    pull->done(pull, FERRY_OK, NULL);
+}
+
+static void nobody_drop(fry_channel *channel, void *token)
+{
+    (void)channel;
+    expect(token != NULL, "no token is dropped");
+    tokens_open--;
+}
+
+static size_t nobody_progress(fry_channel *channel)
+{
+    (void)channel;
+    return 0;
+}
+
+static bool nobody_arm(fry_channel *channel)
+{
+    (void)channel;
+    return true;
+}
+
+static const fry_channel_ops nobody = {.post = nobody_post,
+                                       .pull = nobody_pull,
+                                       .drop = nobody_drop,
+                                       .progress = nobody_progress,
+                                       .arm = nobody_arm};
+
+/* ---- the peer ---- */
+
+static void on_resolved(fry_message *message, ferry_status status, const fry_fault *fault)
+{
+    size_t i = (size_t)(message - messages);
+    expect(++resolved[i] == 1 && quiet[i] == 0 && !withdrawn[i], "resolved twice");
+    expect((status == FERRY_OK) == (fault == NULL), "a fault that does not fit");
+    if (fault != NULL)
+        expect(memchr(fault->message, 0, sizeof(fault->message)) != NULL, "a text without end");
+}
+
+static void on_quiet(fry_message *message)
+{
+    size_t i = (size_t)(message - messages);
+    expect(++quiet[i] == 1 && resolved[i] + withdrawn[i] == 1, "quiet at the wrong time");
+}
+
+static void on_wants_lane(fry_peer *peer)
+{
+    (void)peer;
+}
+
+static void on_lane_failed(fry_peer *peer, const fry_fault *fault)
+{
+    (void)peer;
+    expect(fault->status != FERRY_OK, "failed, and well");
+}
+
+static const fry_peer_events events = {on_resolved, on_quiet, on_wants_lane, on_lane_failed};
+
+/* Receives of tags 1 and 2, sends of others: of each some are ready, or withdrawn. */
+static void open_messages(fry_peer *peer)
+{
+    memset(resolved, 0, sizeof(resolved));
+    memset(quiet, 0, sizeof(quiet));
+    memset(withdrawn, 0, sizeof(withdrawn));
+    for (size_t i = 0; i < OPS; i++) {
+        messages[i] = (fry_message){.memory = memories[i],
+                                    .size_bytes = i % 3 == 2 ? OP_BYTES : 16,
+                                    .tag = 1 + i % 2,
+                                    .op = 100 + i,
+                                    .is_send = i >= OPS / 2};
+        expect(fry_peer_enter(peer, &messages[i]), "not entered");
+        if (i % 6 == 5) {
+            withdrawn[i] = 1;
+            fry_peer_withdraw(&messages[i], NULL);
+        } else if (i % 6 != 4) {
+            fry_peer_ready(&messages[i]);
+        }
+    }
+}
+
+static void expect_packed_again(const uint8_t *bytes, size_t size)
+{
+    fry_wire_header header;
+    uint8_t again[FRY_HEADER_BYTES_MAX];
+    if (!fry_wire_unpack(bytes, size, &header))
+        return;
+    size_t packed = FRY_WIRE_MESSAGE_BYTES;
+    if (header.kind == FRY_WIRE_EAGER || header.kind == FRY_WIRE_PULLED)
+        fry_wire_pack_message(again, &header);
+    else
+        packed = fry_wire_pack(again, &header);
+    expect(packed == size, "packed into another length");
+    if (header.kind != FRY_WIRE_POISON && header.kind != FRY_WIRE_RECALL &&
+        header.kind != FRY_WIRE_NACK) /* those have texts */
+        expect(memcmp(bytes, again, size) == 0, "packed into other bytes");
+}
+
+static void arrive(fry_peer_lane *lane, const uint8_t *header, size_t header_bytes,
+                   size_t data_bytes, bool is_pulled)
+{
+    uint8_t *copy = malloc(header_bytes + data_bytes + 1);
+    expect(copy != NULL, "no memory");
+    memcpy(copy, header, header_bytes);
+    memset(copy + header_bytes, 7, data_bytes);
+    fry_arrival arrival = {.header = copy,
+                           .header_bytes = header_bytes,
+                           .data = data_bytes > 0 && !is_pulled ? copy + header_bytes : NULL,
+                           .size_bytes = data_bytes,
+                           .token = is_pulled ? &tokens_open : NULL};
+    tokens_open += is_pulled;
+    fry_peer_channel_events.arrived(fry_peer_channel_arg(lane), &arrival);
+    free(copy);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fry_memory memory;
+    fry_memory_init(&memory, NULL);
+    const fry_log log = {.max_level = FERRY_LOG_ERROR};
+    fry_peer_options options = {
+        .memory = &memory, .log = &log, .rank = 1, .unexpected_max = OPS, .events = &events};
+    fry_lane_session session = {.window_messages = 4, .window_bytes = 2048, .unexpected_max = 8};
+    fry_peer *peer = fry_peer_open(&options);
+    fry_peer_lane *lane = fry_peer_lane_open(&options, &session);
+    expect(peer != NULL && lane != NULL, "no memory");
+    fry_channel channel = {.ops = &nobody, .eager_bytes_max = 32};
+    tokens_open = 0;
+    fry_peer_attach(peer, lane, &channel);
+    open_messages(peer);
+    while (size >= 3) {
+        size_t header_bytes = data[0];
+        size_t data_bytes = (size_t)data[1] * 16;
+        bool is_pulled = data[2] & 1;
+        data += 3;
+        size -= 3;
+        if (header_bytes > size)
+            header_bytes = size;
+        expect_packed_again(data, header_bytes);
+        arrive(lane, data, header_bytes, data_bytes, is_pulled);
+        (void)fry_peer_progress(peer);
+        data += header_bytes;
+        size -= header_bytes;
+    }
+    const fry_fault fault = {.status = FERRY_E_DEAD};
+    (void)fry_peer_detach(peer, FERRY_E_DEAD, &fault, NULL);
+    fry_peer_destroyed(peer, lane);
+    for (size_t i = 0; i < OPS; i++)
+        expect(quiet[i] == 1 && resolved[i] + withdrawn[i] == 1, "not over");
+    fry_peer_lane_close(lane);
+    fry_peer_close(peer);
+    return 0;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Headers of peers: what is packed is unpacked again, and what is not a header is refused. */
+#include "net/wire.h"
+
+#include <criterion/criterion.h>
+
+TestSuite(net_wire, .timeout = 60);
+
+/* Packed by either function. */
+static size_t pack(uint8_t *to, const fry_wire_header *header)
+{
+    if (header->kind != FRY_WIRE_EAGER && header->kind != FRY_WIRE_PULLED)
+        return fry_wire_pack(to, header);
+    fry_wire_pack_message(to, header);
+    return FRY_WIRE_MESSAGE_BYTES;
+}
+
+static fry_wire_header make(uint8_t kind)
+{
+    fry_wire_header header = {
+        .kind = kind,
+        .number = 0xfffffffe,
+        .slot = 0x89abcdef,
+        .ahead = 0x1234567,
+        .tag = UINT64_C(0xfedcba9876543210),
+        .op = UINT64_C(0x0123456789abcdef),
+        .size_bytes = kind == FRY_WIRE_POISON ? 0 : UINT64_C(0x1122334455667788),
+        .acked = {7, 65535},
+        .run_count = 3,
+        .runs = {{0, 1}, {UINT32_MAX, 65535}, {5, 6}},
+        .fault = {.status = FERRY_E_DEADLINE,
+                  .rank = 12,
+                  .op = UINT64_C(0xa0b0c0d0e0f00010),
+                  .native_code = -5,
+                  .domain = "cuda",
+                  .message = "too late"},
+    };
+    return header;
+}
+
+/* Fills what it does not set with something else. */
+static bool unpack(const uint8_t *from, size_t bytes, fry_wire_header *header)
+{
+    memset(header, 0x77, sizeof(*header));
+    /* A copy of the exact size, so that reading behind it is seen. */
+    uint8_t *copy = malloc(bytes > 0 ? bytes : 1);
+    memcpy(copy, from, bytes);
+    bool is_good = fry_wire_unpack(copy, bytes, header);
+    free(copy);
+    return is_good;
+}
+
+static void expect_same_fault(const fry_fault *a, const fry_fault *b)
+{
+    cr_expect_eq(a->status, b->status);
+    cr_expect_eq(a->rank, b->rank);
+    cr_expect_eq(a->op, b->op);
+    cr_expect_eq(a->native_code, b->native_code);
+    cr_expect_str_eq(a->domain, b->domain);
+    cr_expect_str_eq(a->message, b->message);
+}
+
+Test(net_wire, messages_come_back_as_they_were)
+{
+    static const uint8_t kinds[] = {FRY_WIRE_EAGER, FRY_WIRE_PULLED, FRY_WIRE_POISON};
+    for (size_t i = 0; i < sizeof(kinds); i++) {
+        fry_wire_header header = make(kinds[i]);
+        fry_wire_header other;
+        uint8_t bytes[FRY_HEADER_BYTES_MAX];
+        cr_assert(unpack(bytes, pack(bytes, &header), &other));
+        cr_expect_eq(other.kind, header.kind);
+        cr_expect_eq(other.number, header.number);
+        cr_expect_eq(other.slot, header.slot);
+        cr_expect_eq(other.ahead, header.ahead);
+        cr_expect_eq(other.tag, header.tag);
+        cr_expect_eq(other.op, header.op);
+        cr_expect_eq(other.size_bytes, header.size_bytes);
+        cr_expect_eq(other.acked.first, 7);
+        cr_expect_eq(other.acked.count, 65535);
+        if (kinds[i] == FRY_WIRE_POISON)
+            expect_same_fault(&other.fault, &header.fault);
+    }
+}
+
+Test(net_wire, control_comes_back_as_it_was)
+{
+    for (uint8_t kind = FRY_WIRE_RECALL; kind < FRY_WIRE_KINDS; kind++) {
+        fry_wire_header header = make(kind);
+        fry_wire_header other;
+        uint8_t bytes[FRY_HEADER_BYTES_MAX];
+        cr_assert(unpack(bytes, pack(bytes, &header), &other), "kind %d", kind);
+        cr_expect_eq(other.kind, kind);
+        if (kind == FRY_WIRE_RECALL || kind == FRY_WIRE_BYE)
+            cr_expect_eq(other.number, header.number);
+        if (kind == FRY_WIRE_RECALL || kind == FRY_WIRE_NACK || kind == FRY_WIRE_LENGTH)
+            cr_expect_eq(other.slot, header.slot);
+        if (kind == FRY_WIRE_NACK || kind == FRY_WIRE_LENGTH)
+            cr_expect_eq(other.op, header.op);
+        if (kind == FRY_WIRE_RECALL || kind == FRY_WIRE_NACK)
+            expect_same_fault(&other.fault, &header.fault);
+        if (kind == FRY_WIRE_LENGTH)
+            cr_expect_eq(other.size_bytes, header.size_bytes);
+        if (kind == FRY_WIRE_ACK) {
+            cr_expect_eq(other.run_count, 3);
+            for (size_t i = 0; i < 3; i++) {
+                cr_expect_eq(other.runs[i].first, header.runs[i].first);
+                cr_expect_eq(other.runs[i].count, header.runs[i].count);
+            }
+        }
+    }
+}
+
+Test(net_wire, little_endian_as_documented)
+{
+    fry_wire_header header = make(FRY_WIRE_EAGER);
+    uint8_t bytes[FRY_WIRE_MESSAGE_BYTES];
+    static const uint8_t expected[FRY_WIRE_MESSAGE_BYTES] = {
+        1,    0,    0xff, 0xff, 0xfe, 0xff, 0xff, 0xff, 0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc,
+        0xfe, 0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33,
+        0x22, 0x11, 0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01, 7,    0,    0,    0};
+    fry_wire_pack_message(bytes, &header);
+    cr_assert_arr_eq(bytes, expected, sizeof(expected));
+}
+
+Test(net_wire, any_other_length_is_refused)
+{
+    for (uint8_t kind = FRY_WIRE_EAGER; kind < FRY_WIRE_KINDS; kind++) {
+        fry_wire_header header = make(kind);
+        fry_wire_header other;
+        uint8_t bytes[FRY_HEADER_BYTES_MAX + 1] = {0};
+        size_t right = pack(bytes, &header);
+        for (size_t size = 0; size <= FRY_HEADER_BYTES_MAX; size++)
+            cr_expect_eq(unpack(bytes, size, &other), size == right, "kind %d of %zu", kind, size);
+    }
+}
+
+Test(net_wire, what_must_be_zero_is)
+{
+    for (unsigned kind = 0; kind < 256; kind++) {
+        fry_wire_header header = make((uint8_t)kind);
+        fry_wire_header other;
+        uint8_t bytes[FRY_HEADER_BYTES_MAX] = {0};
+        if (kind < FRY_WIRE_EAGER || kind >= FRY_WIRE_KINDS) {
+            bytes[0] = (uint8_t)kind;
+            for (size_t size = 0; size < 64; size++)
+                cr_expect_not(unpack(bytes, size, &other));
+            continue;
+        }
+        size_t size = pack(bytes, &header);
+        if (kind != FRY_WIRE_ACK) {
+            bytes[1] = 1;
+            cr_expect_not(unpack(bytes, size, &other), "kind %u", kind);
+            bytes[1] = 0;
+        }
+        if (kind > FRY_WIRE_POISON) {
+            bytes[3] = 1;
+            cr_expect_not(unpack(bytes, size, &other), "kind %u", kind);
+        }
+    }
+}
+
+Test(net_wire, runs_are_whole)
+{
+    fry_wire_header header = make(FRY_WIRE_ACK);
+    fry_wire_header other;
+    uint8_t bytes[FRY_HEADER_BYTES_MAX];
+    header.run_count = FRY_WIRE_RUNS_MAX;
+    for (size_t i = 0; i < FRY_WIRE_RUNS_MAX; i++)
+        header.runs[i] = (fry_wire_run){(uint32_t)i, 1};
+    size_t size = pack(bytes, &header);
+    cr_assert_leq(size, FRY_WIRE_BODY_BYTES_MAX);
+    cr_assert(unpack(bytes, size, &other));
+    cr_expect_eq(other.runs[FRY_WIRE_RUNS_MAX - 1].first, FRY_WIRE_RUNS_MAX - 1);
+    bytes[1] = FRY_WIRE_RUNS_MAX + 1;
+    cr_expect_not(unpack(bytes, size, &other));
+    bytes[1] = 0;
+    cr_expect_not(unpack(bytes, 8, &other), "no runs");
+    header.run_count = 1;
+    header.runs[0].count = 0;
+    cr_expect_not(unpack(bytes, pack(bytes, &header), &other), "an empty run");
+}
+
+Test(net_wire, long_texts_are_cut_and_end)
+{
+    static const uint8_t kinds[] = {FRY_WIRE_POISON, FRY_WIRE_RECALL, FRY_WIRE_NACK};
+    for (size_t i = 0; i < sizeof(kinds); i++) {
+        fry_wire_header header = make(kinds[i]);
+        fry_wire_header other;
+        uint8_t bytes[FRY_HEADER_BYTES_MAX];
+        memset(header.fault.message, 'm', sizeof(header.fault.message)); /* without an end */
+        memset(header.fault.domain, 'd', sizeof(header.fault.domain));
+        size_t size = pack(bytes, &header);
+        cr_assert_leq(size, FRY_WIRE_BODY_BYTES_MAX);
+        cr_assert(unpack(bytes, size, &other));
+        cr_expect_eq(strlen(other.fault.domain), sizeof(other.fault.domain) - 1);
+        cr_expect_geq(strlen(other.fault.message), 140);
+        cr_expect_lt(strlen(other.fault.message), sizeof(other.fault.message));
+    }
+}
+
+Test(net_wire, faults_are_errors_of_somebody_in_printable_words)
+{
+    fry_wire_header header = make(FRY_WIRE_NACK);
+    fry_wire_header other;
+    uint8_t bytes[FRY_HEADER_BYTES_MAX];
+    header.fault.status = FERRY_OK;
+    cr_expect_not(unpack(bytes, pack(bytes, &header), &other), "a success");
+    header.fault.status = FERRY_PENDING;
+    cr_expect_not(unpack(bytes, pack(bytes, &header), &other), "not an error");
+    header = make(FRY_WIRE_NACK);
+    header.fault.rank = -1;
+    cr_expect_not(unpack(bytes, pack(bytes, &header), &other), "of nobody");
+    header = make(FRY_WIRE_NACK);
+    strcpy(header.fault.message, "a\x1b[31m\n\x80z");
+    cr_assert(unpack(bytes, pack(bytes, &header), &other));
+    cr_expect_str_eq(other.fault.message, "a?[31m??z");
+}
+
+Test(net_wire, a_poison_has_no_data)
+{
+    fry_wire_header header = make(FRY_WIRE_POISON);
+    fry_wire_header other;
+    uint8_t bytes[FRY_HEADER_BYTES_MAX];
+    header.size_bytes = 1;
+    cr_expect_not(unpack(bytes, pack(bytes, &header), &other));
+}
