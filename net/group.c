@@ -165,7 +165,7 @@ void fry_group_finish_soon(fry_group_request *request, ferry_status status)
     set_timer_now(request->group, &request->timer);
 }
 
-static bool is_finishing(const fry_group_request *request)
+bool fry_group_is_finishing(const fry_group_request *request)
 {
     return request->timer.is_on && request->timer.fn == finish_now;
 }
@@ -179,7 +179,7 @@ static bool is_of_values(fry_group_verb verb)
 /* What it has under way; it stays in the list. */
 static void request_stop(fry_group_request *request)
 {
-    if (is_finishing(request))
+    if (fry_group_is_finishing(request))
         return;
     if (is_of_values(request->verb))
         fry_values_cancel(request);

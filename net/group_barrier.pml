@@ -11,8 +11,9 @@
  *            writes in the lease is refused from then on; but it runs on until it is told, some
  *            time. A new start of it may come, with nothing remembered but what it reads then.
  *
- * Of the key that says how the newest round ended, and of arrivals, a member has a copy that is
- * brought up to date at any time: late, and not with every value. SWAP is one step, on the store.
+ * A member is told of the key that says how the newest round ended at any time: late, and not of
+ * every value; so is the host of arrivals, of which it has a copy (of one; the other is looked at in
+ * place, to keep this small). SWAP is one step, on the store.
  *
  * Holds: a round has one outcome for all that came to it; none is released before all have come,
  * and only to who has come (an old start
@@ -61,116 +62,96 @@ inline tell_outcome(value)
     outcome[own] = value
 }
 
-inline look()
+/* The call ends with what the key says now. */
+inline resolve()
 {
-    seen = number;
-    how_seen = how;
-    passed_seen = passed
+    if
+#ifndef NOT_TOLD_CHANGED
+    :: number > own && (passed > own + 1 || (!has_come && (is_new || passed > own))) ->
+        own = number /* FERRY_E_CHANGED: another start was there, or the one before this */
+    :: else ->
+#else
+    :: true ->
+#endif
+        own++;
+        if
+#ifndef NEWEST_FOR_ITS_OWN
+        :: passed == own -> tell_outcome(RELEASED)
+        :: passed != own -> tell_outcome(FAILED)
+#else
+        :: true -> tell_outcome(how)
+#endif
+        fi
+    fi;
+    has_come = 0;
+    is_new = 0
 }
 
+/* SWAP; what it answers is told like the rest. */
 inline end_round(value)
 {
-    atomic {
-        if
+    if
 #ifdef BLIND_WRITE
-        :: true ->
+    :: true ->
 #else
-        :: number == own ->
+    :: number == own ->
 #endif
-            number = own + 1;
-            how = value;
-            if
-            :: value == RELEASED -> passed = own + 1
-            :: else
-            fi
+        number = own + 1;
+        how = value;
+        passed = (value == RELEASED -> own + 1 : passed)
 #ifndef BLIND_WRITE
-        :: else
+    :: else
 #endif
-        fi;
-        look()
-    }
+    fi
 }
 
 #ifdef ANY_NUMBER
-#define HAS_COME(who) (copy[who] != 0)
+#define HAS_COME(where) ((where) != 0)
 #else
-#define HAS_COME(who) (copy[who] == own + 1)
+#define HAS_COME(where) ((where) == own + 1)
 #endif
 
 proctype member(byte me; bit is_new)
 {
-    byte own, seen, how_seen, passed_seen, born;
-    byte copy[3];
-    bit has_come, knows_dead;
+    byte own, copy;
+    bit has_come, born = is_new;
 
-    born = is_new;
     {
-        atomic { look() };
         do
-        :: own == ROUNDS -> break
-        :: else ->
-            has_come = 0;
-            if
-#ifndef NOT_TOLD_CHANGED
-            :: seen > own && (is_new || passed_seen > own) ->
-                own = seen; /* FERRY_E_CHANGED: others passed it without this start */
-                is_new = 0
-#endif
-            :: else ->
-                is_new = 0;
-                if
-                :: seen > own /* it ended without this one */
-                :: else ->
-                    atomic {
-                        if
-                        :: me != MORTAL || (start == born && !is_gone) -> arrival[me] = own + 1
-                        :: else
-                        fi;
-                        came[own + 1] = came[own + 1] | (1 << me);
-                        has_come = 1
-                    };
-                    do
-                    :: seen > own -> break
-                    :: atomic { seen <= own && number != seen -> look() }
-                    :: atomic { me == 0 && copy[1] != arrival[1] -> copy[1] = arrival[1] }
-                    :: atomic { me == 0 && copy[2] != arrival[2] -> copy[2] = arrival[2] }
-                    :: me == 0 && seen <= own && HAS_COME(1) && HAS_COME(2) -> end_round(RELEASED)
+        :: own >= ROUNDS -> break
+        :: atomic { own < ROUNDS && number > own -> resolve() }
+        :: atomic { /* a call; what may have ended has not been told yet */
+               own < ROUNDS && !has_come && (!is_new || number == 0) ->
+               if
+               :: me != MORTAL || (start == born && !is_gone) -> arrival[me] = own + 1
+               :: else
+               fi;
+               came[own + 1] = came[own + 1] | (1 << me);
+               has_come = 1;
+               is_new = 0
+           }
+        :: atomic { me == 0 && has_come && copy != arrival[1] -> copy = arrival[1] }
+        :: atomic { me == 0 && has_come && HAS_COME(copy) && HAS_COME(arrival[2]) ->
+               end_round(RELEASED) }
 #ifdef DEATH
 #ifdef HOST_ALONE_ENDS
-                    :: me == 0 && seen <= own && is_gone -> end_round(FAILED)
+        :: atomic { me == 0 && has_come && is_gone -> end_round(FAILED) }
 #else
-                    :: me != MORTAL && seen <= own && is_gone -> end_round(FAILED)
+        :: atomic { me != MORTAL && has_come && is_gone -> end_round(FAILED) }
 #endif
 #endif
 #ifdef DEADLINE
-                    :: atomic { seen <= own && !is_late -> is_late = 1 };
+        :: atomic { has_come && !is_late ->
+               is_late = 1;
 #ifdef OUTCOME_OF_ITS_OWN
-                        own++;
-                        tell_outcome(FAILED);
-                        own--;
-                        seen = own + 1;
-                        how_seen = FAILED;
-                        break
+               own++;
+               tell_outcome(FAILED);
+               has_come = 0
 #else
-                        end_round(FAILED)
+               end_round(FAILED)
 #endif
+           }
 #endif
-                    od
-                fi;
-                atomic {
-                    own++;
-                    if
-#ifndef NEWEST_FOR_ITS_OWN
-                    :: seen > own && passed_seen == own -> tell_outcome(RELEASED)
-                    :: seen > own && passed_seen > own -> own = seen /* FERRY_E_CHANGED, too */
-                    :: seen > own && passed_seen < own -> tell_outcome(FAILED)
-                    :: seen == own -> tell_outcome(how_seen)
-#else
-                    :: true -> tell_outcome(how_seen)
-#endif
-                    fi
-                }
-            fi
         od
     } unless { me == MORTAL && born == 0 && is_told }
 }

@@ -71,7 +71,8 @@ static void published(fry_group_op *op, ferry_status status, const fry_store_ent
 
 static bool has_line(const fry_round *round, uint32_t host)
 {
-    return round->is_open && round->host == host && round->first->request != NULL;
+    return round->is_open && round->host == host &&
+           (round->first->request != NULL || round->kind == FRY_ROUND_STOP);
 }
 
 /* A host that is ending the round itself need not say that it has come. */
@@ -285,7 +286,7 @@ static uint32_t compare(const fry_round *round, const fry_store_entry *entries, 
     return other;
 }
 
-static fry_group_op *list_all(fry_group *group, int64_t deadline_ns, fry_group_op_fn fn, void *arg)
+fry_group_op *fry_meet_list(fry_group *group, int64_t deadline_ns, fry_group_op_fn fn, void *arg)
 {
     char key[FRY_STORE_KEY_BYTES + 1];
 
@@ -319,7 +320,7 @@ static void compare_due(fry_timer *timer)
     for (fry_round *round = group->active_rounds; round != NULL; round = round->active_next)
         is_open |= round->kind == FRY_ROUND_BARRIER && has_line(round, (uint32_t)group->rank);
     if (is_open && group->meet_op == NULL && !group->is_lost)
-        group->meet_op = list_all(group, 0, compared, NULL);
+        group->meet_op = fry_meet_list(group, 0, compared, NULL);
 }
 
 /* ---- hosting ---- */
@@ -417,10 +418,7 @@ static void end_late(fry_round *round, bool *has_come)
     if (ranks == NULL)
         return;
     (void)fry_group_set_write(has_come, group->view_count, ranks, room_bytes);
-    if (round->kind == FRY_ROUND_STOP)
-        fry_round_stop_late(round, has_come);
-    else
-        fry_round_end(round, FERRY_E_DEADLINE, (uint32_t)group->rank, 0, ranks);
+    fry_round_end(round, FERRY_E_DEADLINE, (uint32_t)group->rank, 0, ranks);
     fry_free(group->memory, ranks, room_bytes);
 }
 
@@ -448,13 +446,27 @@ static void asked_late(fry_group_op *op, ferry_status status, const fry_store_en
     fry_free(group->memory, has_come, group->view_count);
 }
 
+bool fry_meet_absentees(const fry_round *round, const fry_store_entry *entries, size_t count,
+                        bool *is_absent)
+{
+    const fry_group *group = round->group;
+
+    if (!round->is_open)
+        return false;
+    (void)compare(round, entries, count, is_absent);
+    is_absent[group->rank] = true;
+    for (uint32_t rank = 0; rank < group->view_count; rank++)
+        is_absent[rank] = fry_round_is_for(round, round->first, rank) && !is_absent[rank];
+    return true;
+}
+
 void fry_meet_late(fry_round *round)
 {
     fry_group *group = round->group;
 
     if (round->op == NULL && fry_group_may_ask(group))
         round->op =
-            list_all(group, round->first->deadline_ns + FRY_GROUP_SLACK_NS / 2, asked_late, round);
+            fry_meet_list(group, round->first->deadline_ns + FRY_GROUP_LATE_NS, asked_late, round);
 }
 
 void fry_meet_stop(fry_group *group)

@@ -261,7 +261,7 @@ static void note_entry(fry_group *group, const fry_store_entry *entry, bool is_d
             fry_group_note_roster(group, NULL, 0, 0);
     } else if (strcmp(name, "notice") == 0) {
         if (!is_deleted)
-            fry_rounds_notice_told(group, entry);
+            fry_stop_notice_told(group, entry);
     } else if ((rest = behind(name, "round/")) != NULL) {
         fry_rounds_told(group, rest, entry, is_deleted);
     }

@@ -45,87 +45,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS_MAX 65536
-#define VERDICT_TEXT_BYTES(size) (256 + FRY_GROUP_SET_TEXT_BYTES(size))
-
-static int by_name(fry_round *left, fry_round *right)
-{
-    return strcmp(left->name, right->name);
-}
-
-RB_GENERATE_INTERNAL(fry_rounds, fry_round, entry, by_name, static __attribute__((unused)))
-
-/* ---- rounds known ---- */
-
-static fry_round *find(fry_group *group, const char *name)
-{
-    fry_round key;
-
-    (void)snprintf(key.name, sizeof key.name, "%s", name);
-    return RB_FIND(fry_rounds, &group->rounds, &key);
-}
-
-static void timer_due(fry_timer *timer)
-{
-    const fry_round *round = timer->arg;
-
-    fry_group_tell_later(round->group);
-}
-
-static fry_round *find_or_make(fry_group *group, fry_round_kind kind, const char *name)
-{
-    fry_round *round = find(group, name);
-
-    if (round != NULL || group->round_count >= ROUNDS_MAX)
-        return round;
-    round = fry_alloc(group->memory, sizeof *round, _Alignof(fry_round));
-    if (round == NULL)
-        return NULL;
-    round->group = group;
-    round->kind = kind;
-    round->timer = (fry_timer){.fn = timer_due, .arg = round};
-    (void)snprintf(round->name, sizeof round->name, "%s", name);
-    RB_INSERT(fry_rounds, &group->rounds, round);
-    group->round_count++;
-    return round;
-}
-
-static void round_free(fry_round *round)
-{
-    fry_group *group = round->group;
-
-    fry_timer_stop(group->reactor, &round->timer);
-    RB_REMOVE(fry_rounds, &group->rounds, round);
-    group->round_count--;
-    if (round->is_own)
-        group->own_round_count--;
-    fry_free(group->memory, round->ranks, round->ranks_room_bytes);
-    fry_free(group->memory, round, sizeof *round);
-}
-
-static void set_own(fry_round *round, bool is_own)
-{
-    if (round->is_own != is_own)
-        round->group->own_round_count += is_own ? 1U : UINT32_MAX;
-    round->is_own = is_own;
-}
-
-static const char *user_name(const fry_round *round)
-{
-    return round->kind == FRY_ROUND_BARRIER ? round->name + 2 : round->name;
-}
-
-/* The newest round that has ended in this life of the group. */
-static uint64_t number_of(const fry_round *round)
-{
-    const fry_group *group = round->group;
-
-    return group->roster != NULL && round->version != 0 &&
-                   round->verdict.life == group->roster->life
-               ? round->verdict.number
-               : 0;
-}
-
 /* ---- calls ---- */
 
 bool fry_round_is_for(const fry_round *round, const fry_round_call *call, uint32_t rank)
@@ -271,13 +190,6 @@ static bool fill_members(const fry_group *group, fry_round_call *call, const uin
     return is_in;
 }
 
-static void give_notice(fry_group_request *request);
-
-static bool has_notice(const fry_group *group)
-{
-    return group->roster != NULL && group->notice_life == group->roster->life;
-}
-
 void fry_rounds_submit(fry_group_request *request)
 {
     fry_group *group = request->group;
@@ -285,12 +197,8 @@ void fry_rounds_submit(fry_group_request *request)
     const uint32_t count = is_barrier && request->members != NULL ? request->member_count : 0;
     char name[FRY_GROUP_NAME_BYTES + 3];
 
-    if (request->verb == FRY_GROUP_NOTICE) {
-        give_notice(request);
-        return;
-    }
-    if (request->verb == FRY_GROUP_STEP && (!has_notice(group) || group->stop_step != UINT64_MAX)) {
-        fry_group_finish_soon(request, FERRY_OK);
+    if (request->verb == FRY_GROUP_NOTICE || request->verb == FRY_GROUP_STEP) {
+        (request->verb == FRY_GROUP_STEP ? fry_stop_step : fry_stop_give_notice)(request);
         return;
     }
     if (is_barrier && (!fry_group_is_name(request->name, FRY_GROUP_NAME_BYTES, false) ||
@@ -305,15 +213,10 @@ void fry_rounds_submit(fry_group_request *request)
         return;
     }
     (void)snprintf(name, sizeof name, "%s%s", is_barrier ? "b/" : "",
-                   is_barrier                         ? request->name
-                   : request->verb == FRY_GROUP_ALIVE ? "alive"
-                                                      : "stop");
+                   is_barrier ? request->name : "alive");
     call->member_count = count;
-    fry_round *round = find_or_make(group,
-                                    is_barrier                         ? FRY_ROUND_BARRIER
-                                    : request->verb == FRY_GROUP_ALIVE ? FRY_ROUND_ALIVE
-                                                                       : FRY_ROUND_STOP,
-                                    name);
+    fry_round *round =
+        fry_round_make(group, is_barrier ? FRY_ROUND_BARRIER : FRY_ROUND_ALIVE, name);
     const bool is_valid = !is_barrier || fill_members(group, call, request->members);
     if (round == NULL || !is_valid) {
         fry_free(group->memory, call, sizeof *call + count * sizeof call->members[0]);
@@ -321,7 +224,6 @@ void fry_rounds_submit(fry_group_request *request)
         return;
     }
     call->request = request;
-    call->value = request->step;
     call->deadline_ns = request->deadline_ns;
     request->private_ = call;
     append(round, call);
@@ -329,6 +231,18 @@ void fry_rounds_submit(fry_group_request *request)
     if (request->deadline_ns != 0)
         fry_timer_set(group->reactor, &request->timer, request->deadline_ns);
     fry_group_tell_later(group);
+}
+
+void fry_rounds_come_to_stop(fry_group *group, uint64_t step_begun)
+{
+    fry_round *round = fry_round_make(group, FRY_ROUND_STOP, "stop");
+    fry_round_call *call =
+        round != NULL ? fry_alloc(group->memory, sizeof *call, _Alignof(fry_round_call)) : NULL;
+
+    if (call == NULL)
+        return; /* again at the next look */
+    call->value = step_begun;
+    append(round, call);
 }
 
 /* The caller is gone; its place in line stays, to end the round when its turn comes. */
@@ -345,11 +259,8 @@ void fry_rounds_cancel(fry_group_request *request)
 {
     if (request->private_ == NULL)
         return;
-    if (request->verb == FRY_GROUP_NOTICE) {
-        fry_group_op *op = request->private_;
-
-        op->arg = NULL;
-        request->private_ = NULL;
+    if (request->verb == FRY_GROUP_NOTICE || request->verb == FRY_GROUP_STEP) {
+        fry_stop_cancel(request);
         return;
     }
     fry_round_call *call = request->private_;
@@ -361,154 +272,6 @@ void fry_rounds_cancel(fry_group_request *request)
     take_out(call);
     call_free(call);
     request->private_ = NULL;
-}
-
-/* ---- what the store tells ---- */
-
-static void note_stop(fry_group *group, const fry_round *round)
-{
-    if (round->kind == FRY_ROUND_STOP && number_of(round) > 0 && round->verdict.status == FERRY_OK)
-        group->stop_step = round->verdict.value;
-}
-
-static void apply(fry_round *round, const fry_group_verdict *verdict, uint64_t version)
-{
-    fry_group *group = round->group;
-
-    if (verdict->ranks_bytes + 1 > round->ranks_room_bytes) {
-        char *ranks = fry_alloc_raw(group->memory, verdict->ranks_bytes + 1, 1);
-
-        if (ranks == NULL)
-            return; /* as if it had not been told yet; a SWAP will be refused, and tell it again */
-        fry_free(group->memory, round->ranks, round->ranks_room_bytes);
-        round->ranks = ranks;
-        round->ranks_room_bytes = verdict->ranks_bytes + 1;
-    }
-    const uint64_t before = number_of(round);
-    memcpy(round->ranks, verdict->ranks, verdict->ranks_bytes);
-    round->ranks[verdict->ranks_bytes] = '\0';
-    round->verdict = *verdict;
-    round->verdict.ranks = round->ranks;
-    round->version = round->version_seen = version;
-    if (number_of(round) < before) {
-        /* Forgotten, and begun again, told as one. */
-        round->own = 0;
-        if (round->is_open)
-            round->number = 1;
-    }
-    note_stop(group, round);
-}
-
-static void note_text(fry_round *round, const void *text, size_t text_bytes, uint64_t version)
-{
-    fry_group_verdict verdict;
-
-    if (version <= round->version_seen)
-        return;
-    if (!fry_group_verdict_read(text, text_bytes, &verdict)) {
-        fry_log_line(round->group->reactor->log, FERRY_LOG_WARNING,
-                     "job %s: what stands for the last round of %s is none", round->group->job,
-                     round->name);
-        verdict = (fry_group_verdict){.ranks = ""};
-    }
-    apply(round, &verdict, version);
-}
-
-static void note_deleted(fry_round *round, uint64_t version)
-{
-    if (version < round->version_seen)
-        return;
-    round->version = 0;
-    round->verdict = (fry_group_verdict){.ranks = ""};
-    round->own = 0;
-    set_own(round, false);
-    if (round->is_open) {
-        round->number = 1;
-        fry_meet_publish(round);
-    }
-    if (round->first == NULL && round->op == NULL)
-        round_free(round);
-}
-
-void fry_rounds_told(fry_group *group, const char *name, const fry_store_entry *entry,
-                     bool is_deleted)
-{
-    const bool is_barrier = strncmp(name, "b/", 2) == 0;
-    fry_round *round;
-
-    if (is_barrier ? !fry_group_is_name(name + 2, FRY_GROUP_NAME_BYTES, false)
-                   : strcmp(name, "alive") != 0 && strcmp(name, "stop") != 0)
-        return;
-    if (is_deleted) {
-        round = find(group, name);
-        if (round != NULL)
-            note_deleted(round, entry->version);
-        return;
-    }
-    round = find_or_make(group,
-                         is_barrier                   ? FRY_ROUND_BARRIER
-                         : strcmp(name, "alive") == 0 ? FRY_ROUND_ALIVE
-                                                      : FRY_ROUND_STOP,
-                         name);
-    if (round != NULL)
-        note_text(round, entry->value, entry->value_bytes, entry->version);
-}
-
-/* ---- ending a round ---- */
-
-static void ended(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
-                  size_t count, const char *why)
-{
-    fry_group *group = op->group;
-    fry_round *round = op->arg != NULL ? op->arg : find(group, strstr(op->key, "round/") + 6);
-
-    if (round == NULL)
-        return;
-    if (round->op == op)
-        round->op = NULL;
-    if (status == FERRY_OK && count == 1) {
-        note_text(round, op->request.value, op->request.value_bytes, entries[0].version);
-        set_own(round, true);
-    } else if (status == FERRY_E_CHANGED && count == 1) {
-        note_text(round, entries[0].value, entries[0].value_bytes, entries[0].version);
-    } else if (status == FERRY_E_NOT_FOUND) {
-        note_deleted(round, round->version_seen);
-    } else {
-        fry_group_refused(group, op, status, why);
-    }
-    fry_group_tell_later(group);
-}
-
-void fry_round_end(fry_round *round, ferry_status status, uint32_t rank, uint64_t value,
-                   const char *ranks)
-{
-    fry_group *group = round->group;
-    const size_t room_bytes = VERDICT_TEXT_BYTES(group->view_count);
-    const fry_group_verdict verdict = {.life = group->roster->life,
-                                       .number = round->number,
-                                       .passed = status == FERRY_OK     ? round->number
-                                                 : number_of(round) > 0 ? round->verdict.passed
-                                                                        : 0,
-                                       .status = status,
-                                       .rank = rank,
-                                       .has_left = status == FERRY_E_DEAD &&
-                                                   group->views[rank].told == FERRY_MEMBER_LEFT,
-                                       .set = round->first->set,
-                                       .value = value,
-                                       .ranks = ranks,
-                                       .ranks_bytes = strlen(ranks)};
-    char key[FRY_STORE_KEY_BYTES + 1];
-
-    if (round->op != NULL || !fry_group_may_ask(group))
-        return;
-    char *text = fry_alloc_raw(group->memory, room_bytes, 1);
-    if (text == NULL)
-        return;
-    const size_t bytes = fry_group_verdict_write(&verdict, text, room_bytes);
-    (void)snprintf(key, sizeof key, "%sround/%s", group->prefix, round->name);
-    round->op = fry_group_op_start(group, round->version == 0 ? FRY_STORE_CREATE : FRY_STORE_SWAP,
-                                   key, text, bytes, round->version, NULL, 0, ended, round);
-    fry_free(group->memory, text, room_bytes);
 }
 
 /* ---- what a verdict says to a caller ---- */
@@ -537,19 +300,19 @@ static fry_error *error_of(const fry_round *round)
         say_absent(round, text, sizeof text - 128);
         return fry_group_error(group, v->status, -1,
                                "%s %s: deadline of rank %" PRIu32 " passed, did not come: %s", what,
-                               user_name(round), v->rank, text);
+                               fry_round_user_name(round), v->rank, text);
     case FERRY_E_DEAD:
         return fry_group_error(group, v->status, (int32_t)v->rank, "%s %s: rank %" PRIu32 " %s",
-                               what, user_name(round), v->rank,
+                               what, fry_round_user_name(round), v->rank,
                                v->has_left ? "has left" : "has died");
     case FERRY_E_CANCELLED:
         return fry_group_error(group, v->status, (int32_t)v->rank,
-                               "%s %s: rank %" PRIu32 " cancelled it", what, user_name(round),
-                               v->rank);
+                               "%s %s: rank %" PRIu32 " cancelled it", what,
+                               fry_round_user_name(round), v->rank);
     case FERRY_E_INVALID:
         return fry_group_error(group, v->status, (int32_t)v->rank,
                                "%s %s: rank %" PRIu32 " names other members than others", what,
-                               user_name(round), v->rank);
+                               fry_round_user_name(round), v->rank);
     default:
         return NULL;
     }
@@ -598,7 +361,7 @@ static void finish_alive(fry_round *round)
 static void finish_behind(fry_round *round)
 {
     fry_group *group = round->group;
-    const uint64_t number = number_of(round);
+    const uint64_t number = fry_round_number(round);
     const bool is_new = !round->has_called && group->incarnation > group->roster->formed;
 
     round->has_called = true;
@@ -608,7 +371,7 @@ static void finish_behind(fry_round *round)
                fry_group_error(group, FERRY_E_CHANGED, -1,
                                "barrier %s: others have passed it %" PRIu64
                                " times before this member was started anew",
-                               user_name(round), number),
+                               fry_round_user_name(round), number),
                NULL, 0);
         return;
     }
@@ -637,7 +400,7 @@ static void resolve(fry_round *round)
     case FRY_ROUND_ALIVE:
         /* One that ended without this member, just before it came, is not its own. */
         if (is_in_verdict(round, (uint32_t)round->group->rank) != (status == FERRY_OK)) {
-            round->number = number_of(round) + 1;
+            round->number = fry_round_number(round) + 1;
             fry_meet_publish(round);
         } else if (status == FERRY_OK) {
             finish_alive(round);
@@ -654,13 +417,14 @@ static void resolve(fry_round *round)
 /* False: it has its answer. */
 static bool open_first(fry_round *round)
 {
-    const uint64_t number = number_of(round);
+    const uint64_t number = fry_round_number(round);
 
     if (round->kind == FRY_ROUND_BARRIER) {
         if (number > 0 && round->verdict.set != round->first->set) {
             finish(round->first, FERRY_E_INVALID,
                    fry_group_error(round->group, FERRY_E_INVALID, -1,
-                                   "barrier %s has met before, as other members", user_name(round)),
+                                   "barrier %s has met before, as other members",
+                                   fry_round_user_name(round)),
                    NULL, 0);
             return false;
         }
@@ -668,9 +432,6 @@ static bool open_first(fry_round *round)
             finish_behind(round);
             return false;
         }
-    } else if (round->kind == FRY_ROUND_STOP && round->group->stop_step != UINT64_MAX) {
-        finish(round->first, FERRY_OK, NULL, NULL, 0);
-        return false;
     }
     round->has_called = true;
     round->is_open = true;
@@ -726,19 +487,6 @@ static uint32_t find_dead(const fry_round *round)
     return UINT32_MAX;
 }
 
-void fry_round_stop_late(fry_round *round, const bool *is_absent)
-{
-    fry_group *group = round->group;
-    char text[FRY_ERROR_MESSAGE_BYTES - 128];
-
-    fry_group_name_absentees(group, is_absent, group->view_count, text, sizeof text);
-    finish(round->first, FERRY_E_DEADLINE,
-           fry_group_error(group, FERRY_E_DEADLINE, -1,
-                           "the step to stop after was not agreed upon in time, did not come: %s",
-                           text),
-           NULL, 0);
-}
-
 /* The store has not answered in time: the caller goes, its place stays. */
 static void give_up(fry_round *round)
 {
@@ -749,7 +497,7 @@ static void give_up(fry_round *round)
                                        "%s %s: its deadline passed, and %s does not answer who "
                                        "has come",
                                        round->kind == FRY_ROUND_BARRIER ? "barrier" : "round",
-                                       user_name(round), fry_store_name(group->store));
+                                       fry_round_user_name(round), fry_store_name(group->store));
 
     if (round->kind != FRY_ROUND_BARRIER) {
         finish(call, FERRY_E_DEADLINE, error, NULL, 0);
@@ -771,7 +519,7 @@ static void see_to(fry_round *round)
         round->host = host;
         fry_meet_publish(round);
     }
-    if (call->request == NULL) {
+    if (call->request == NULL && round->kind != FRY_ROUND_STOP) {
         fry_round_end(round, call->status, (uint32_t)group->rank, 0, "-");
         return;
     }
@@ -788,14 +536,14 @@ static void see_to(fry_round *round)
     }
     if (!call->is_late)
         return;
-    if (fry_group_now_ns(group) >= call->deadline_ns + FRY_GROUP_SLACK_NS) {
+    if (group->is_lost || fry_group_now_ns(group) >= call->deadline_ns + FRY_GROUP_LATE_NS) {
         give_up(round);
         return;
     }
     if (dead == UINT32_MAX && is_turn_to_act(round))
         fry_meet_late(round);
     if (!round->timer.is_on)
-        fry_timer_set(group->reactor, &round->timer, call->deadline_ns + FRY_GROUP_SLACK_NS);
+        fry_timer_set(group->reactor, &round->timer, call->deadline_ns + FRY_GROUP_LATE_NS);
 }
 
 /* Calls behind the first whose deadline has passed don't wait for their turn. */
@@ -806,9 +554,10 @@ static void finish_late(fry_round *round)
 
         if (!call->is_late)
             continue;
-        fry_error *error = fry_group_error(
-            round->group, FERRY_E_DEADLINE, -1,
-            "%s: its deadline passed behind an earlier call of this member's", user_name(round));
+        fry_error *error =
+            fry_group_error(round->group, FERRY_E_DEADLINE, -1,
+                            "%s: its deadline passed behind an earlier call of this member's",
+                            fry_round_user_name(round));
         fry_group_tell_later(round->group);
         if (round->kind != FRY_ROUND_BARRIER) {
             finish(call, FERRY_E_DEADLINE, error, NULL, 0);
@@ -827,7 +576,7 @@ static void consider(fry_round *round)
     while (round->first != NULL && !fry_group_is_over(group)) {
         if (!round->is_open && !open_first(round))
             continue;
-        if (number_of(round) >= round->number) {
+        if (fry_round_number(round) >= round->number) {
             resolve(round);
             continue;
         }
@@ -838,61 +587,13 @@ static void consider(fry_round *round)
     }
 }
 
-/* ---- forgetting names ---- */
-
-static void forgotten(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
-                      size_t count, const char *why)
-{
-    fry_round *round = find(op->group, strstr(op->key, "round/") + 6);
-
-    (void)entries, (void)count, (void)why;
-    if (round != NULL && (status == FERRY_OK || status == FERRY_E_NOT_FOUND))
-        note_deleted(round, round->version_seen);
-    fry_group_tell_later(op->group);
-}
-
-static bool is_forgettable(const fry_round *round)
-{
-    const bool is_of_life = number_of(round) > 0;
-
-    return round->kind == FRY_ROUND_BARRIER && round->is_own && round->version != 0 &&
-           round->first == NULL && (!is_of_life || round->verdict.status == FERRY_OK) &&
-           !fry_meet_is_mentioned(round->group, round->name);
-}
-
-static void forget_oldest(fry_group *group)
-{
-    fry_round *oldest = NULL, *round;
-    char key[FRY_STORE_KEY_BYTES + 1];
-
-    RB_FOREACH(round, fry_rounds, &group->rounds)
-    {
-        /* Those of earlier lives are nobody's: the first rank sees to them. */
-        if (group->rank == 0 && round->version != 0 && number_of(round) == 0)
-            set_own(round, true);
-        if (is_forgettable(round) && (oldest == NULL || round->version < oldest->version))
-            oldest = round;
-    }
-    if (oldest == NULL)
-        return;
-    set_own(oldest, false);
-    (void)snprintf(key, sizeof key, "%sround/%s", group->prefix, oldest->name);
-    (void)fry_group_op_start(group, FRY_STORE_DELETE, key, NULL, 0, oldest->version, NULL, 0,
-                             forgotten, NULL);
-}
-
 void fry_rounds_consider(fry_group *group)
 {
     fry_round *next = NULL;
 
     if (group->state != FRY_GROUP_JOINED)
         return;
-    if (group->roster != NULL) {
-        fry_round *stop = find(group, "stop");
-
-        if (stop != NULL)
-            note_stop(group, stop);
-    }
+    fry_stop_consider(group);
     for (fry_round *round = group->active_rounds; round != NULL; round = next) {
         next = round->active_next;
         consider(round);
@@ -901,87 +602,17 @@ void fry_rounds_consider(fry_group *group)
     }
     fry_meet_flush(group);
     if (group->own_round_count > FRY_GROUP_ROUNDS_KEPT)
-        forget_oldest(group);
-}
-
-/* ---- notices ---- */
-
-void fry_rounds_notice_told(fry_group *group, const fry_store_entry *entry)
-{
-    uint64_t life;
-    uint32_t rank;
-
-    if (fry_group_notice_read(entry->value, entry->value_bytes, &life, &rank)) {
-        group->notice_life = life;
-        group->notice_rank = rank;
-    }
-}
-
-static void noticed(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
-                    size_t count, const char *why)
-{
-    fry_group *group = op->group;
-    fry_group_request *request = op->arg;
-    const uint64_t life = group->roster != NULL ? group->roster->life : 0;
-
-    if (request != NULL)
-        request->private_ = NULL;
-    if (status == FERRY_E_CHANGED && count == 1) {
-        fry_rounds_notice_told(group, &entries[0]);
-        if (group->notice_life != life) {
-            /* An earlier life's. */
-            fry_group_op *again = fry_group_op_start(
-                group, FRY_STORE_SWAP, op->key, op->request.value, op->request.value_bytes,
-                entries[0].version, NULL, op->request.deadline_ns, noticed, request);
-
-            if (request != NULL && again != NULL)
-                request->private_ = again;
-            if (again != NULL)
-                return;
-            status = FERRY_E_NO_MEMORY;
-        } else {
-            status = FERRY_OK; /* somebody has given it already */
-        }
-    } else if (status == FERRY_OK) {
-        group->notice_life = life;
-    }
-    fry_group_tell_later(group);
-    if (request != NULL)
-        fry_group_finish(request, status,
-                         status == FERRY_OK
-                             ? NULL
-                             : fry_group_error(group, status, -1, "giving notice to job %s: %s",
-                                               group->job,
-                                               why != NULL ? why : ferry_status_text(status)),
-                         NULL, 0, 0);
-}
-
-static void give_notice(fry_group_request *request)
-{
-    fry_group *group = request->group;
-    char key[FRY_STORE_KEY_BYTES + 1], text[128];
-    const size_t bytes = fry_group_notice_write(group->roster != NULL ? group->roster->life : 0,
-                                                (uint32_t)group->rank, text, sizeof text);
-
-    (void)snprintf(key, sizeof key, "%snotice", group->prefix);
-    request->private_ = fry_group_op_start(group, FRY_STORE_CREATE, key, text, bytes, 0, NULL,
-                                           request->deadline_ns, noticed, request);
-    if (request->private_ == NULL)
-        fry_group_finish_soon(request, FERRY_E_NO_MEMORY);
+        fry_rounds_forget_oldest(group);
 }
 
 void fry_rounds_forget(fry_group *group)
 {
-    fry_round *round;
+    while (group->active_rounds != NULL) {
+        fry_round_call *call = group->active_rounds->first;
 
-    while ((round = RB_MIN(fry_rounds, &group->rounds)) != NULL) {
-        while (round->first != NULL) {
-            fry_round_call *call = round->first;
-
-            take_out(call);
-            call_free(call);
-        }
-        round_free(round);
+        take_out(call);
+        call_free(call);
     }
+    fry_rounds_free_all(group);
     fry_meet_forget(group);
 }

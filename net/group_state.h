@@ -35,9 +35,10 @@
 
 /* fry_group_tell_later() after now, at most, for what waits for one message of the store's. */
 #define FRY_GROUP_SLACK_NS INT64_C(1000000000)
-#define FRY_GROUP_STEP_ASIDE_NS INT64_C(3000000)       /* for each who may act before this one */
-#define FRY_GROUP_STEP_ASIDE_MAX_NS INT64_C(200000000) /* */
-#define FRY_GROUP_LOOK_AFTER_NS INT64_C(100000000)     /* before what is missing is asked for */
+#define FRY_GROUP_STEP_ASIDE_NS INT64_C(1000000)      /* for each who may act before this one */
+#define FRY_GROUP_STEP_ASIDE_MAX_NS INT64_C(50000000) /* */
+#define FRY_GROUP_LATE_NS INT64_C(150000000) /* after a deadline, for the store to say who came */
+#define FRY_GROUP_LOOK_AFTER_NS INT64_C(100000000) /* before what is missing is asked for */
 
 typedef struct fry_presence fry_presence;
 typedef struct fry_group_op fry_group_op;
@@ -117,7 +118,7 @@ typedef enum fry_round_kind {
 struct fry_round_call {
     fry_round_call *next;
     fry_round *round;
-    fry_group_request *request; /* NULL: nobody waits */
+    fry_group_request *request; /* NULL: nobody waits, or the group itself does ("stop") */
     ferry_status status;        /* then: what to end the round with */
     bool is_late;               /* its deadline has passed */
     uint64_t value;             /* the step */
@@ -232,7 +233,7 @@ struct fry_group {
     char **arrivals;      /* texts by rank, as the store has them; NULL: not hosting yet */
     uint64_t notice_life; /* 0: no notice */
     uint32_t notice_rank;
-    uint64_t stop_step;
+    uint64_t stop_step, step_begun;
 
     fry_group_request *requests; /* all that are on */
     uint32_t request_count;
@@ -281,6 +282,8 @@ void fry_group_join_failed(fry_group *group, fry_error *error);
 
 /* This member has lost its place; takes the error. From `work`. */
 void fry_group_fence(fry_group *group, fry_error *error);
+
+bool fry_group_is_finishing(const fry_group_request *request);
 
 /* In and out of a callback of the store's. */
 void fry_group_store_in(fry_group *group);
@@ -351,7 +354,6 @@ void fry_rounds_submit(fry_group_request *request); /* BARRIER, ALIVE, STEP, NOT
 void fry_rounds_cancel(fry_group_request *request);
 void fry_rounds_told(fry_group *group, const char *name, const fry_store_entry *entry,
                      bool is_deleted);
-void fry_rounds_notice_told(fry_group *group, const fry_store_entry *entry);
 void fry_rounds_consider(fry_group *group);
 void fry_rounds_forget(fry_group *group); /* frees */
 
@@ -362,9 +364,28 @@ bool fry_round_is_for(const fry_round *round, const fry_round_call *call, uint32
 void fry_round_end(fry_round *round, ferry_status status, uint32_t rank, uint64_t value,
                    const char *ranks);
 
-/* The first call's deadline has passed, of a round of which nobody ends for that. From an answer
- * of the store's. */
-void fry_round_stop_late(fry_round *round, const bool *is_absent);
+/* This member takes part in the agreement on the step to stop after. */
+void fry_rounds_come_to_stop(fry_group *group, uint64_t step_begun);
+
+/* ---- group_outcomes.c ---- */
+
+fry_round *fry_round_find(fry_group *group, const char *name); /* NULL: not known */
+fry_round *fry_round_make(fry_group *group, fry_round_kind kind, const char *name);
+void fry_round_free(fry_round *round);
+const char *fry_round_user_name(const fry_round *round);
+/* The newest round that has ended in this life of the group; 0: none. */
+uint64_t fry_round_number(const fry_round *round);
+void fry_rounds_forget_oldest(fry_group *group);
+void fry_rounds_free_all(fry_group *group);
+
+/* ---- group_stop.c ---- */
+
+bool fry_stop_is_noticed(const fry_group *group);
+void fry_stop_step(fry_group_request *request);
+void fry_stop_give_notice(fry_group_request *request);
+void fry_stop_cancel(fry_group_request *request);
+void fry_stop_notice_told(fry_group *group, const fry_store_entry *entry);
+void fry_stop_consider(fry_group *group);
 
 /* ---- group_meet.c ---- */
 
@@ -377,6 +398,12 @@ void fry_meet_host(fry_round *round);
 
 /* The deadline of the first call has passed: asks who has come, and ends the round. */
 void fry_meet_late(fry_round *round);
+
+/* Lists what all have written; NULL: no memory. */
+fry_group_op *fry_meet_list(fry_group *group, int64_t deadline_ns, fry_group_op_fn fn, void *arg);
+/* Who has not come to the open round, by such a list. False: it is not open. */
+bool fry_meet_absentees(const fry_round *round, const fry_store_entry *entries, size_t count,
+                        bool *is_absent);
 
 /* Some rank's arrival at a round of that name stands here (of one that this member hosts). */
 bool fry_meet_is_mentioned(const fry_group *group, const char *name);

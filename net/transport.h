@@ -110,6 +110,12 @@ struct fry_channel {
 
 /* ---- channels over UCX: net/ucx.c ---- */
 
+/*
+ * Finds UCX, once a process. FERRY_OK, or FERRY_E_UNSUPPORTED; *text_p says why not, else which it
+ * is; it lives as long as the process. Any thread.
+ */
+ferry_status fry_ucx_load(const char **text_p);
+
 typedef struct fry_ucx fry_ucx;
 
 typedef struct fry_ucx_options {

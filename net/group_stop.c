@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stopping together. A notice is a key that the watch tells all of; until it does, a step costs
+ * nothing. From then on a member begins no step, and its group, whatever the program is at, comes
+ * to the one round "stop" with the last step that was begun. The round's value is the greatest of
+ * those: nobody has begun a later one, and who has begun an earlier one goes on up to it, so all
+ * stop after the same step. Members whose steps need one another (a collective) don't wait for each
+ * other here: who is in the midst of a step that others have yet to begin has come all the same.
+ *
+ * The round is of those that live, so a death in the midst leaves it to the others. It is the last
+ * of its life: the step does not change any more.
+ */
+#include "net/group_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NAMING_NS INT64_C(100000000) /* for the store to say who has come */
+
+bool fry_stop_is_noticed(const fry_group *group)
+{
+    return group->roster != NULL && group->notice_life == group->roster->life;
+}
+
+/* ---- steps ---- */
+
+static bool is_waiting_step(const fry_group_request *request)
+{
+    return request->verb == FRY_GROUP_STEP && !fry_group_is_finishing(request);
+}
+
+static void finish_late(fry_group_request *request, const bool *is_absent)
+{
+    fry_group *group = request->group;
+    char text[FRY_ERROR_MESSAGE_BYTES - 128] = "who did not come is not known";
+
+    if (is_absent != NULL)
+        fry_group_name_absentees(group, is_absent, group->view_count, text, sizeof text);
+    fry_group_finish(request, FERRY_E_DEADLINE,
+                     fry_group_error(group, FERRY_E_DEADLINE, -1,
+                                     "the step to stop after was not agreed upon in time, did not "
+                                     "come: %s",
+                                     text),
+                     NULL, 0, 0);
+}
+
+static void listed(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                   size_t count, const char *why)
+{
+    fry_group_request *request = op->arg;
+    fry_group *group = op->group;
+    const fry_round *round = fry_round_find(group, "stop");
+    bool *is_absent = fry_alloc(group->memory, group->view_count, 1);
+
+    (void)why;
+    if (request == NULL) {
+        fry_free(group->memory, is_absent, group->view_count);
+        return;
+    }
+    request->private_ = NULL;
+    const bool is_known = status == FERRY_OK && is_absent != NULL && round != NULL &&
+                          fry_meet_absentees(round, entries, count, is_absent);
+    finish_late(request, is_known ? is_absent : NULL);
+    fry_free(group->memory, is_absent, group->view_count);
+}
+
+static void deadline_over(fry_timer *timer)
+{
+    fry_group_request *request = timer->arg;
+    fry_group *group = request->group;
+
+    request->private_ =
+        group->is_lost ? NULL
+                       : fry_meet_list(group, fry_group_now_ns(group) + NAMING_NS, listed, request);
+    if (request->private_ == NULL)
+        finish_late(request, NULL);
+}
+
+void fry_stop_step(fry_group_request *request)
+{
+    fry_group *group = request->group;
+
+    if (!fry_stop_is_noticed(group) || group->stop_step != UINT64_MAX) {
+        if (group->stop_step == UINT64_MAX && request->step > group->step_begun)
+            group->step_begun = request->step;
+        fry_group_finish_soon(request, FERRY_OK);
+        return;
+    }
+    request->timer.fn = deadline_over;
+    if (request->deadline_ns != 0)
+        fry_timer_set(group->reactor, &request->timer, request->deadline_ns);
+}
+
+void fry_stop_cancel(fry_group_request *request)
+{
+    fry_group_op *op = request->private_;
+
+    if (op != NULL)
+        op->arg = NULL;
+    request->private_ = NULL;
+}
+
+void fry_stop_consider(fry_group *group)
+{
+    fry_round *round = fry_round_find(group, "stop");
+
+    if (round != NULL && fry_round_number(round) > 0 && round->verdict.status == FERRY_OK)
+        group->stop_step = round->verdict.value;
+    if (group->stop_step == UINT64_MAX) {
+        if (fry_stop_is_noticed(group) && (round == NULL || round->first == NULL))
+            fry_rounds_come_to_stop(group, group->step_begun);
+        return;
+    }
+    for (fry_group_request *request = group->requests; request != NULL; request = request->next) {
+        if (is_waiting_step(request)) {
+            fry_stop_cancel(request);
+            fry_group_finish_soon(request, FERRY_OK);
+        }
+    }
+}
+
+/* ---- notices ---- */
+
+void fry_stop_notice_told(fry_group *group, const fry_store_entry *entry)
+{
+    uint64_t life;
+    uint32_t rank;
+
+    if (fry_group_notice_read(entry->value, entry->value_bytes, &life, &rank)) {
+        group->notice_life = life;
+        group->notice_rank = rank;
+    }
+}
+
+static void noticed(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                    size_t count, const char *why)
+{
+    fry_group *group = op->group;
+    fry_group_request *request = op->arg;
+    const uint64_t life = group->roster != NULL ? group->roster->life : 0;
+
+    if (request != NULL)
+        request->private_ = NULL;
+    if (status == FERRY_E_CHANGED && count == 1) {
+        fry_stop_notice_told(group, &entries[0]);
+        if (group->notice_life != life) {
+            /* An earlier life's. */
+            fry_group_op *again = fry_group_op_start(
+                group, FRY_STORE_SWAP, op->key, op->request.value, op->request.value_bytes,
+                entries[0].version, NULL, op->request.deadline_ns, noticed, request);
+
+            if (request != NULL && again != NULL)
+                request->private_ = again;
+            if (again != NULL)
+                return;
+            status = FERRY_E_NO_MEMORY;
+        } else {
+            status = FERRY_OK; /* somebody has given it already */
+        }
+    } else if (status == FERRY_OK) {
+        group->notice_life = life;
+    }
+    fry_group_tell_later(group);
+    if (request != NULL)
+        fry_group_finish(request, status,
+                         status == FERRY_OK
+                             ? NULL
+                             : fry_group_error(group, status, -1, "giving notice to job %s: %s",
+                                               group->job,
+                                               why != NULL ? why : ferry_status_text(status)),
+                         NULL, 0, 0);
+}
+
+void fry_stop_give_notice(fry_group_request *request)
+{
+    fry_group *group = request->group;
+    char key[FRY_STORE_KEY_BYTES + 1], text[128];
+    const size_t bytes = fry_group_notice_write(group->roster != NULL ? group->roster->life : 0,
+                                                (uint32_t)group->rank, text, sizeof text);
+
+    (void)snprintf(key, sizeof key, "%snotice", group->prefix);
+    request->private_ = fry_group_op_start(group, FRY_STORE_CREATE, key, text, bytes, 0, NULL,
+                                           request->deadline_ns, noticed, request);
+    if (request->private_ == NULL)
+        fry_group_finish_soon(request, FERRY_E_NO_MEMORY);
+}
