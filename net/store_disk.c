@@ -502,7 +502,7 @@ static ferry_status delete_key(fry_disk *disk, const fry_disk_change *change, fr
 ferry_status fry_disk_change_key(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
 {
     /* What can be said without writing is: of many that create one key most only read. */
-    const ferry_status status = check(disk, change, to);
+    const ferry_status status = change->verb != FRY_STORE_PUT ? check(disk, change, to) : FERRY_OK;
 
     if (status != FERRY_OK)
         return status == FERRY_E_NOT_FOUND && !fry_disk_is_whole(disk) ? fry_disk_gone(disk)
