@@ -79,7 +79,8 @@ typedef TAILQ_HEAD(fry_etcd_calls, fry_etcd_call) fry_etcd_calls;
 
 typedef struct fry_etcd_endpoint {
     char url[FRY_ETCD_ENDPOINT_BYTES];
-    bool is_down; /* as the log has been told */
+    bool is_down, is_told; /* told: in the log */
+    int64_t told_ns;       /* when, at last */
 } fry_etcd_endpoint;
 
 typedef enum fry_etcd_login {

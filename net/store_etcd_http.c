@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #define NS_PER_MS INT64_C(1000000)
 #define CONNECT_MS 1500L
@@ -398,6 +399,14 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void 
     return 0;
 }
 
+/* libcurl's own sockets would be handed on to what the program executes. */
+static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)arg;
+    (void)purpose;
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
 static int set_timer(CURLM *multi, long timeout_ms, void *arg)
 {
     fry_etcd *etcd = arg;
@@ -469,6 +478,7 @@ static bool set_options(fry_etcd_call *call)
     (void)set(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     (void)set(easy, CURLOPT_CONNECTTIMEOUT_MS, patience_ms < CONNECT_MS ? patience_ms : CONNECT_MS);
     (void)set(easy, CURLOPT_TIMEOUT_MS, call->is_stream ? 0L : patience_ms);
+    (void)set(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     (void)set(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     (void)set(easy, CURLOPT_TCP_KEEPIDLE, 10L);
     (void)set(easy, CURLOPT_TCP_KEEPINTVL, 5L);

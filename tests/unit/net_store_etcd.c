@@ -4,8 +4,11 @@
 #include "tests/support/store_suite.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 static etcd_cluster *cluster;
 static store_place place;
@@ -85,5 +88,36 @@ Test(net_store_etcd, keys_of_others_are_passed_over, .init = start, .fini = stop
     cr_assert_eq(store_ask_run(&rig.clients[0], &ask), FERRY_OK);
     cr_assert_eq(ask.count, 1);
     store_ask_free(&ask);
+    store_rig_close(&rig);
+}
+
+#define DESCRIPTORS 256
+
+static bool is_connection(int fd)
+{
+    struct sockaddr_in address;
+    socklen_t size = sizeof address;
+
+    return getpeername(fd, (struct sockaddr *)&address, &size) == 0 &&
+           address.sin_family == AF_INET;
+}
+
+Test(net_store_etcd, connections_end_at_exec, .init = start, .fini = stop, .timeout = 60)
+{
+    bool was_there[DESCRIPTORS];
+    unsigned count = 0;
+    store_rig rig;
+
+    for (int fd = 0; fd < DESCRIPTORS; fd++)
+        was_there[fd] = is_connection(fd);
+    store_rig_open(&rig, &place, 1);
+    (void)store_put(&rig.clients[0], "key", "value", NULL);
+    for (int fd = 0; fd < DESCRIPTORS; fd++) {
+        if (was_there[fd] || !is_connection(fd))
+            continue;
+        cr_assert((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+        count++;
+    }
+    cr_assert_gt(count, 0);
     store_rig_close(&rig);
 }
