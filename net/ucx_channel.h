@@ -58,6 +58,7 @@ typedef enum fry_ucx_channel_state {
 struct fry_ucx_channel {
     fry_channel public_; /* first: a fry_channel * is a fry_ucx_channel * */
     fry_ucx *ucx;
+    ucp_context_h own_context; /* NULL: it shares one */
     ucp_worker_h worker;
     ucp_ep_h endpoint;
     fry_ucx_watch watch; /* FRY_PATH_NET */
