@@ -156,7 +156,8 @@ static ucs_status_t configure(const fry_ucx *ucx, fry_ucx_kind kind, ucp_config_
     return status == UCS_OK ? APPLY(config, local_settings) : status;
 }
 
-static ucs_status_t make_context(fry_ucx *ucx, fry_ucx_kind kind, const char **call)
+static ucs_status_t make_context(const fry_ucx *ucx, fry_ucx_kind kind, ucp_context_h *context,
+                                 const char **call)
 {
     ucp_config_t *config;
     *call = "ucp_config_read";
@@ -175,8 +176,7 @@ static ucs_status_t make_context(fry_ucx *ucx, fry_ucx_kind kind, const char **c
             .estimated_num_eps = 1,
         };
         *call = "ucp_init";
-        status = fry_ucp.ucp_init_version(FRY_UCX_MAJOR, FRY_UCX_MINOR, &params, config,
-                                          &ucx->contexts[kind]);
+        status = fry_ucp.ucp_init_version(FRY_UCX_MAJOR, FRY_UCX_MINOR, &params, config, context);
     }
     fry_ucp.ucp_config_release(config);
     return status;
@@ -227,18 +227,23 @@ void fry_ucx_close(fry_ucx *ucx)
 static ucs_status_t make_worker(fry_ucx_channel *channel, fry_ucx_kind kind, const char **call)
 {
     fry_ucx *ucx = channel->ucx;
-    ucs_status_t status = UCS_OK;
-    if (ucx->contexts[kind] == NULL)
-        status = make_context(ucx, kind, call);
-    if (status != UCS_OK)
-        return status;
+    ucp_context_h *context = &ucx->contexts[kind];
+    /* From 1.14 on the cache of registrations, which is a context's, may tell a worker that is no
+     * more of what it shared with another. */
+    if (kind == FRY_UCX_NET && fry_ucx_minor() >= MINOR_THAT_NEEDS_CACHE)
+        context = &channel->own_context;
+    if (*context == NULL) {
+        ucs_status_t status = make_context(ucx, kind, context, call);
+        if (status != UCS_OK)
+            return status;
+    }
     ucp_worker_params_t params = {
         .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS,
         .thread_mode = UCS_THREAD_MODE_SERIALIZED,
         .flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK,
     };
     *call = "ucp_worker_create";
-    return fry_ucp.ucp_worker_create(ucx->contexts[kind], &params, &channel->worker);
+    return fry_ucp.ucp_worker_create(*context, &params, &channel->worker);
 }
 
 static ucs_status_t start_worker(fry_ucx_channel *channel, void *address, size_t *address_bytes,

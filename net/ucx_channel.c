@@ -316,6 +316,8 @@ static void channel_destroy(fry_channel *public_)
     end_reading(channel);
     if (channel->worker != NULL)
         fry_ucp.ucp_worker_destroy(channel->worker);
+    if (channel->own_context != NULL)
+        fry_ucp.ucp_cleanup(channel->own_context);
     fry_ucx_watch_close(&channel->watch);
 
     const fry_memory *memory = channel->ucx->memory;

@@ -6,8 +6,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/filter.h>
+#include <linux/if.h>
 #include <linux/seccomp.h>
-#include <net/if.h>
+
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
