@@ -115,6 +115,18 @@ void fry_group_refused(fry_group *group, const fry_group_op *op, ferry_status st
                  fry_store_name(group->store), why != NULL ? why : ferry_status_text(status));
 }
 
+void fry_group_lacks_memory(fry_group *group)
+{
+    group->retry_ns = fry_group_now_ns(group) + FRY_GROUP_SLACK_NS;
+    fry_timer_set(group->reactor, &group->retry_timer, group->retry_ns);
+}
+
+void fry_group_lost_news(fry_group *group)
+{
+    group->has_lost_news = true;
+    fry_group_lacks_memory(group);
+}
+
 bool fry_group_may_ask(fry_group *group)
 {
     if (fry_group_now_ns(group) >= group->retry_ns)
@@ -396,6 +408,17 @@ static void check_own(fry_group *group)
                                                group->rank));
 }
 
+/* A watch that begins anew tells all that is there; what is gone a list shows. */
+static void hear_again(fry_group *group)
+{
+    if (!group->has_lost_news || !group->is_watched || !fry_group_may_ask(group))
+        return;
+    group->has_lost_news = false;
+    fry_store_watch_stop(&group->watch);
+    fry_store_watch_start(group->store, &group->watch);
+    fry_group_list_now(group);
+}
+
 static void work(fry_timer *timer)
 {
     fry_group *group = timer->arg;
@@ -407,6 +430,8 @@ static void work(fry_timer *timer)
         return;
     }
     group->is_working = true;
+    if (!fry_group_is_over(group))
+        hear_again(group);
     if (!fry_group_is_over(group))
         check_own(group);
     if (!fry_group_is_over(group))

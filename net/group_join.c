@@ -129,6 +129,8 @@ static void write_roster(fry_group *group, fry_group_roster *roster)
             group->roster_version, NULL, 0, roster_written, NULL);
         fry_free(group->memory, text, bytes_max);
     }
+    if (group->roster_op == NULL && fry_group_may_ask(group))
+        fry_group_lacks_memory(group);
     fry_free(group->memory, roster, FRY_GROUP_ROSTER_BYTES(roster->size));
 }
 
@@ -139,6 +141,8 @@ static fry_group_roster *roster_make(fry_group *group, uint32_t size)
 
     if (roster != NULL)
         roster->size = size;
+    else
+        fry_group_lacks_memory(group);
     return roster;
 }
 
@@ -344,6 +348,8 @@ static void form_of(fry_group *group, uint32_t size_max, uint32_t size_min)
         draw_up(group, &p, size_max);
         if (p.count >= size_min)
             form(group, &p, p.count);
+    } else {
+        fry_group_lacks_memory(group);
     }
     fry_free(group->memory, p.chosen, bytes);
     fry_free(group->memory, p.any, bytes);

@@ -50,8 +50,10 @@ void fry_meet_publish(fry_round *round)
     fry_round_host *host = host_record(round->group, round->host);
     if (host != NULL)
         host->is_due = true;
-    else
+    else {
         round->host = UINT32_MAX; /* again at the next look */
+        fry_group_lacks_memory(round->group);
+    }
 }
 
 static void published(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
@@ -98,8 +100,10 @@ static void write_lines(fry_round_host *host)
         return;
     }
     char *text = fry_alloc_raw(group->memory, room_bytes, 1);
-    if (text == NULL)
+    if (text == NULL) {
+        fry_group_lacks_memory(group);
         return;
+    }
     for (fry_round *round = group->active_rounds; round != NULL && lines > 0;
          round = round->active_next) {
         if (!is_worth_a_line(round, host))
@@ -117,6 +121,8 @@ static void write_lines(fry_round_host *host)
     host->op = fry_group_op_start(group, FRY_STORE_PUT, key, text, bytes, 0, &group->lease, 0,
                                   published, host);
     host->is_due = host->op == NULL;
+    if (host->is_due)
+        fry_group_lacks_memory(group);
     fry_free(group->memory, text, room_bytes);
 }
 
@@ -204,8 +210,11 @@ static void note_arrival(fry_group *group, uint32_t rank, const fry_store_entry 
     /* A text with a zero in it is none of a member's. */
     if (entry != NULL && strlen(entry->value) == entry->value_bytes) {
         text = fry_alloc_raw(group->memory, entry->value_bytes + 1, 1);
-        if (text == NULL)
+        if (text == NULL) {
+            group->has_lost_arrivals = true;
+            fry_group_lacks_memory(group);
             return;
+        }
         memcpy(text, entry->value, entry->value_bytes + 1);
     }
     arrival_free(group, rank);
@@ -330,8 +339,10 @@ static void start_hosting(fry_group *group)
     if (group->arrivals == NULL)
         group->arrivals =
             fry_alloc(group->memory, group->view_count * sizeof *group->arrivals, _Alignof(char *));
-    if (group->arrivals == NULL)
+    if (group->arrivals == NULL) {
+        fry_group_lacks_memory(group);
         return;
+    }
     (void)snprintf(group->meet_prefix, sizeof group->meet_prefix, "ferry/%s/meet/%" PRId32 "/",
                    group->job, group->rank);
     group->meet_timer = (fry_timer){.fn = compare_due, .arg = group};
@@ -353,8 +364,10 @@ static bool end_if_complete(fry_round *round, const bool *has_come, uint64_t val
             return false;
     }
     char *ranks = fry_alloc_raw(group->memory, room_bytes, 1);
-    if (ranks == NULL)
+    if (ranks == NULL) {
+        fry_group_lacks_memory(group);
         return false;
+    }
     if (round->kind == FRY_ROUND_BARRIER ||
         !fry_group_set_write(has_come, group->view_count, ranks, room_bytes))
         (void)snprintf(ranks, room_bytes, "-");
@@ -369,13 +382,19 @@ void fry_meet_host(fry_round *round)
     const uint32_t size = group->view_count;
     uint64_t value = round->first->value;
 
+    if (group->has_lost_arrivals && fry_group_may_ask(group)) {
+        group->has_lost_arrivals = false;
+        fry_meet_stop(group); /* begun again, the watch tells all that is there */
+    }
     if (!group->is_hosting)
         start_hosting(group);
     if (group->arrivals == NULL || round->op != NULL)
         return;
     bool *has_come = fry_alloc(group->memory, size, 1);
-    if (has_come == NULL)
+    if (has_come == NULL) {
+        fry_group_lacks_memory(group);
         return;
+    }
     has_come[group->rank] = true;
     for (uint32_t rank = 0; rank < size && round->op == NULL; rank++) {
         const char *text = group->arrivals[rank];

@@ -142,6 +142,7 @@ static void note_record(fry_group *group, uint64_t id, const fry_store_entry *en
         fry_log_line(group->reactor->log, FERRY_LOG_ERROR,
                      "job %s: a member's record was dropped: %s", group->job,
                      ferry_status_text(FERRY_E_NO_MEMORY));
+        fry_group_lost_news(group);
         return;
     }
     presence->is_listed = true;
@@ -204,6 +205,7 @@ void fry_group_note_roster(fry_group *group, const void *text, size_t text_bytes
     if (version != 0 && roster == NULL && !is_text_bad) {
         fry_log_line(group->reactor->log, FERRY_LOG_ERROR, "job %s: no memory for its roster",
                      group->job);
+        fry_group_lost_news(group);
         return; /* the old one goes on to count; a SWAP of it will be refused */
     }
     if (is_text_bad)
@@ -327,7 +329,7 @@ static void listed(fry_group_op *op, ferry_status status, const fry_store_entry 
     group->listed_roster_version = begun->roster_version;
 }
 
-static void list_now(fry_group *group)
+void fry_group_list_now(fry_group *group)
 {
     char key[FRY_STORE_KEY_BYTES + 1];
     const list_begun begun = {group->roster_version, group->news};
@@ -339,12 +341,14 @@ static void list_now(fry_group *group)
     (void)snprintf(key, sizeof key, "%smember/", group->prefix);
     group->list_op = fry_group_op_start(group, FRY_STORE_LIST, key, &begun, sizeof begun, 0, NULL,
                                         0, listed, NULL);
+    if (group->list_op == NULL)
+        fry_group_lacks_memory(group);
 }
 
 void fry_group_want_list(fry_group *group, bool now)
 {
     if (now || group->is_list_wanted)
-        list_now(group);
+        fry_group_list_now(group);
     else if (!group->look_timer.is_on && group->list_op == NULL)
         fry_timer_set(group->reactor, &group->look_timer,
                       fry_group_now_ns(group) + FRY_GROUP_LOOK_AFTER_NS);
@@ -425,8 +429,10 @@ static void tell_rank(fry_group *group, uint32_t rank)
         fry_presence *presence = fry_group_presence(group, slot->id);
         if (presence == NULL)
             presence = unseen(group, slot->id);
-        if (presence == NULL)
+        if (presence == NULL) {
+            fry_group_lacks_memory(group);
             return;
+        }
         *view = (fry_group_view){
             .id = slot->id, .incarnation = slot->incarnation, .presence = presence};
         presence->info.first_device = slot->first_device;
@@ -489,6 +495,8 @@ void fry_group_delete_presence(fry_group *group, fry_presence *presence)
     presence->is_being_deleted =
         fry_group_op_start(group, FRY_STORE_DELETE, key, &presence->id, sizeof presence->id,
                            presence->version, NULL, 0, deleted, NULL) != NULL;
+    if (!presence->is_being_deleted)
+        fry_group_lacks_memory(group);
 }
 
 void fry_group_report_death(fry_group *group, uint32_t rank, uint64_t incarnation)

@@ -99,8 +99,10 @@ static void apply(fry_round *round, const fry_group_verdict *verdict, uint64_t v
     if (verdict->ranks_bytes + 1 > round->ranks_room_bytes) {
         char *ranks = fry_alloc_raw(group->memory, verdict->ranks_bytes + 1, 1);
 
-        if (ranks == NULL)
-            return; /* as if it had not been told yet; a SWAP will be refused, and tell it again */
+        if (ranks == NULL) {
+            fry_group_lost_news(group);
+            return;
+        }
         fry_free(group->memory, round->ranks, round->ranks_room_bytes);
         round->ranks = ranks;
         round->ranks_room_bytes = verdict->ranks_bytes + 1;
@@ -172,6 +174,8 @@ void fry_rounds_told(fry_group *group, const char *name, const fry_store_entry *
                            name);
     if (round != NULL)
         note_text(round, entry->value, entry->value_bytes, entry->version);
+    else if (group->round_count < ROUNDS_MAX)
+        fry_group_lost_news(group);
 }
 
 /* ---- ending a round ---- */
@@ -223,12 +227,16 @@ void fry_round_end(fry_round *round, ferry_status status, uint32_t rank, uint64_
     if (round->op != NULL || !fry_group_may_ask(group))
         return;
     char *text = fry_alloc_raw(group->memory, room_bytes, 1);
-    if (text == NULL)
+    if (text == NULL) {
+        fry_group_lacks_memory(group);
         return;
+    }
     const size_t bytes = fry_group_verdict_write(&verdict, text, room_bytes);
     (void)snprintf(key, sizeof key, "%sround/%s", group->prefix, round->name);
     round->op = fry_group_op_start(group, round->version == 0 ? FRY_STORE_CREATE : FRY_STORE_SWAP,
                                    key, text, bytes, round->version, NULL, 0, ended, round);
+    if (round->op == NULL)
+        fry_group_lacks_memory(group);
     fry_free(group->memory, text, room_bytes);
 }
 

@@ -239,8 +239,10 @@ void fry_rounds_come_to_stop(fry_group *group, uint64_t step_begun)
     fry_round_call *call =
         round != NULL ? fry_alloc(group->memory, sizeof *call, _Alignof(fry_round_call)) : NULL;
 
-    if (call == NULL)
-        return; /* again at the next look */
+    if (call == NULL) {
+        fry_group_lacks_memory(group);
+        return;
+    }
     call->value = step_begun;
     append(round, call);
 }

@@ -209,7 +209,7 @@ struct fry_group {
     uint32_t view_count;
     fry_group_view *views;
     fry_group_op *roster_op, *list_op;
-    bool is_list_wanted;
+    bool is_list_wanted, has_lost_news;
     uint64_t listed_roster_version; /* of the roster when the newest list began that has ended */
     fry_timer join_timer, block_timer, look_timer, retry_timer;
     int64_t retry_ns; /* after a refusal of the store's */
@@ -229,7 +229,7 @@ struct fry_group {
     fry_group_op *meet_op; /* compares what all say */
     fry_store_watch meet_watch;
     char meet_prefix[FRY_GROUP_JOB_BYTES + 32];
-    bool is_hosting, is_meet_listed, is_meet_lost;
+    bool is_hosting, is_meet_listed, is_meet_lost, has_lost_arrivals;
     char **arrivals;      /* texts by rank, as the store has them; NULL: not hosting yet */
     uint64_t notice_life; /* 0: no notice */
     uint32_t notice_rank;
@@ -261,6 +261,10 @@ void fry_group_op_drop(fry_group_op *op);
 /* The store did not do it, and will be asked again in a second: logs why. */
 void fry_group_refused(fry_group *group, const fry_group_op *op, ferry_status status,
                        const char *why);
+/* Something was left for want of memory: `work` runs again in a second. */
+void fry_group_lacks_memory(fry_group *group);
+/* And what was left is news of the watch's: it will be told anew. */
+void fry_group_lost_news(fry_group *group);
 /* False: not now; `work` runs again when it may be asked. */
 bool fry_group_may_ask(fry_group *group);
 
@@ -311,6 +315,8 @@ fry_group_holder fry_group_holder_of(const fry_group *group, const fry_group_slo
 
 /* Lists the members, soon, so that none of the roster's is unknown. */
 void fry_group_want_list(fry_group *group, bool now);
+/* The same at once, whatever is known. */
+void fry_group_list_now(fry_group *group);
 
 /* Tells what has changed since it was last told. */
 void fry_group_tell_members(fry_group *group);

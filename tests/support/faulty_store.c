@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The store's ops are replaced by these, which call the real ones. A request that is held back is
- * in a list of its own, and the real store does not know it; a watch's function is replaced by one
- * that may keep events until there is contact again.
+ * in a list of its own, and the real store does not know it (a lease that it names has to be
+ * granted still when it is given on: it is refused else, as a store would); a watch's function is
+ * replaced by one that may keep events until there is contact again.
  */
 #include "tests/support/faulty_store.h"
 
@@ -75,12 +76,42 @@ static void unhold(held *h)
     free(h);
 }
 
+/* The real store finds its requests in the store's list: one that is held back is not in it. */
+static void unlink_request(fry_store_request *request)
+{
+    fry_store *store = request->store;
+
+    if (request->previous != NULL)
+        request->previous->next = request->next;
+    else
+        store->requests = request->next;
+    if (request->next != NULL)
+        request->next->previous = request->previous;
+    else
+        store->last_request = request->previous;
+    request->next = request->previous = NULL;
+}
+
+static void link_request(fry_store_request *request)
+{
+    fry_store *store = request->store;
+
+    request->next = NULL;
+    request->previous = store->last_request;
+    if (store->last_request != NULL)
+        store->last_request->next = request;
+    else
+        store->requests = request;
+    store->last_request = request;
+}
+
 static void give_on(held *h)
 {
     faulty_store *faulty = h->faulty;
     fry_store_request *request = h->request;
 
     unhold(h);
+    link_request(request);
     faulty->real->submit(faulty->store, request);
 }
 
@@ -98,6 +129,7 @@ static void hold(faulty_store *faulty, fry_store_request *request, int64_t ns)
     held **end = &faulty->held;
 
     need(h != NULL, "no memory");
+    unlink_request(request);
     while (*end != NULL)
         end = &(*end)->next;
     *h = (held){.link = end, .faulty = faulty, .request = request};
@@ -131,6 +163,7 @@ static void faulty_cancel(fry_store_request *request)
     for (held *h = faulty->held; h != NULL; h = h->next) {
         if (h->request == request) {
             unhold(h);
+            link_request(request);
             return;
         }
     }

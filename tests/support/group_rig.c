@@ -151,11 +151,11 @@ static void fenced(void *arg, fry_error *error)
 
 static const fry_group_events events = {.joined = joined, .changed = changed, .fenced = fenced};
 
-void rig_join(group_rig *rig, size_t index, const fry_group_options *options)
+ferry_status rig_try_join(group_rig *rig, size_t index, const fry_group_options *options,
+                          fry_error **error_p)
 {
     rig_member *member = &rig->members[index];
     fry_group_options o = *options;
-    fry_error *error = NULL;
 
     RIG_CHECK(member->group == NULL);
     if (o.start_id == 0)
@@ -164,11 +164,20 @@ void rig_join(group_rig *rig, size_t index, const fry_group_options *options)
     member->is_joined = member->is_fenced = member->has_left = member->is_stopped = false;
     member->history_count = 0;
     member->message[0] = '\0';
-    const ferry_status status = fry_group_open(&o, &events, member, &member->group, &error);
+    const ferry_status status = fry_group_open(&o, &events, member, &member->group, error_p);
+    if (status == FERRY_OK)
+        member->faulty = faulty_store_put(member->group->store);
+    return status;
+}
+
+void rig_join(group_rig *rig, size_t index, const fry_group_options *options)
+{
+    fry_error *error = NULL;
+    const ferry_status status = rig_try_join(rig, index, options, &error);
+
     if (status != FERRY_OK)
         (void)fprintf(stderr, "%s\n", error->public_.message);
     RIG_CHECK(status == FERRY_OK);
-    member->faulty = faulty_store_put(member->group->store);
 }
 
 static bool all_joined(void *arg)

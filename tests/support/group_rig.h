@@ -83,6 +83,10 @@ fry_group_options rig_options(group_rig *rig, size_t index, uint32_t size, int32
 /* Begins to join; the member must not be open. */
 void rig_join(group_rig *rig, size_t index, const fry_group_options *options);
 
+/* Without insisting that it begins. */
+ferry_status rig_try_join(group_rig *rig, size_t index, const fry_group_options *options,
+                          fry_error **error_p);
+
 /* The same, for those in [first, end), of ranks that are their indices (or any), and waits. */
 void rig_join_all(group_rig *rig, size_t first, size_t end, bool is_any);
 

@@ -435,3 +435,93 @@ Test(net_group, sizes_that_differ, .timeout = 60)
     cr_assert_eq(rig.members[1].status, FERRY_E_INVALID);
     rig_close(&rig);
 }
+
+/* ---- without the store, without memory ---- */
+
+Test(net_group, the_store_is_lost_and_comes_back, .timeout = 60)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        group_rig rig;
+        rig_ask asks[3], get;
+
+        rig_open(&rig, 4, seed);
+        rig_join_all(&rig, 0, 3, false);
+        for (size_t i = 0; i < 3; i++)
+            faulty_store_lose(rig.members[i].faulty, true);
+        for (size_t i = 0; i < 3; i++)
+            rig_barrier(&rig, i, &asks[i], "x", 5 * RIG_SECOND_NS);
+        rig_ask_begin(&rig, 0, &get, FRY_GROUP_GET, "key");
+        get.request.deadline_ns = fry_clock_now_ns(&rig.clock) + 5 * RIG_SECOND_NS;
+        fry_group_submit(rig.members[0].group, &get.request);
+        fry_group_options options = rig_options(&rig, 3, 3, 1);
+        options.deadline_ns = fry_clock_now_ns(&rig.clock) + 5 * RIG_SECOND_NS;
+        rig_join(&rig, 3, &options);
+        faulty_store_lose(rig.members[3].faulty, true);
+        rig_pass(&rig, 5 * RIG_SECOND_NS - 1);
+        for (size_t i = 0; i < 3; i++)
+            cr_assert(!asks[i].is_done);
+        rig_pass(&rig, 1);
+        for (size_t i = 0; i < 3; i++) {
+            cr_assert(asks[i].is_done);
+            cr_assert_eq(asks[i].status, FERRY_E_DEADLINE);
+            cr_assert(strstr(asks[i].message, "does not answer") != NULL, "%s", asks[i].message);
+        }
+        cr_assert(get.is_done && get.status == FERRY_E_DEADLINE);
+        cr_assert(rig.members[3].is_joined);
+        cr_assert_eq(rig.members[3].status, FERRY_E_DEADLINE);
+        cr_assert(strstr(rig.members[3].message, "did not answer") != NULL);
+        rig_pass(&rig, 20 * RIG_SECOND_NS);
+        for (uint32_t rank = 0; rank < 3; rank++)
+            cr_assert(every_one(&rig, 3, FERRY_MEMBER_HERE, rank));
+        for (size_t i = 0; i < 3; i++)
+            faulty_store_lose(rig.members[i].faulty, false);
+        rig_settle(&rig);
+        for (size_t i = 0; i < 3; i++) {
+            cr_assert_eq(rig.members[i].history_count, 0);
+            rig_barrier(&rig, i, &asks[i], "new", 0);
+        }
+        for (size_t i = 0; i < 3; i++)
+            cr_assert_eq(rig_answer(&rig, &asks[i]), FERRY_OK);
+        rig_close(&rig);
+    }
+}
+
+Test(net_group, memory_that_is_missing_hangs_nobody, .timeout = 100)
+{
+    for (size_t n = 1; n < 400; n++) {
+        group_rig rig;
+        rig_ask asks[3];
+        fry_error *error = NULL;
+
+        rig_open(&rig, 3, 1);
+        failing_allocator_arm(&rig.allocator, n, n % 2 == 0);
+        for (size_t i = 0; i < 3; i++) {
+            fry_group_options options = rig_options(&rig, i, 3, (int32_t)i);
+
+            options.start_id = i + 1;
+            options.deadline_ns = fry_clock_now_ns(&rig.clock) + 10 * RIG_SECOND_NS;
+            if (rig_try_join(&rig, i, &options, &error) != FERRY_OK)
+                fry_error_release(error);
+        }
+        rig_pass(&rig, 12 * RIG_SECOND_NS);
+        for (size_t i = 0; i < 3; i++) {
+            rig_member *m = &rig.members[i];
+
+            if (m->group == NULL)
+                continue;
+            cr_assert(m->is_joined, "%zu: no answer", n);
+            asks[i].is_done = false;
+            if (m->status == FERRY_OK)
+                rig_barrier(&rig, i, &asks[i], "x", 5 * RIG_SECOND_NS);
+            else
+                asks[i].is_done = true;
+        }
+        rig_pass(&rig, 6 * RIG_SECOND_NS);
+        for (size_t i = 0; i < 3; i++) {
+            if (rig.members[i].group != NULL)
+                cr_assert(asks[i].is_done, "%zu: no answer to the barrier", n);
+        }
+        failing_allocator_arm(&rig.allocator, 0, false);
+        rig_close(&rig);
+    }
+}
