@@ -122,7 +122,7 @@ typedef struct fry_ucx_options {
     const fry_memory *memory;
     const fry_log *log;
     const char
-        *net_devices;     /* UCX_NET_DEVICES for other hosts: "eth0"; NULL: all but what is down */
+        *net_devices; /* UCX_NET_DEVICES for other hosts: "eth0"; NULL: all but what is down */
     /* FRY_PATH_NET: a network that does not answer for so long, and a second, has failed; where
      * nothing is under way TCP tells, which counts whole seconds, and 3 of them at least. */
     int64_t keepalive_ns;
