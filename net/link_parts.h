@@ -119,6 +119,7 @@ struct fry_line {
     fry_line *next, *previous; /* strangers */
     fry_line_state state;
     uint64_t number; /* later ones have higher */
+    int64_t since_ns;
     fry_watch watch;
     uint32_t watched; /* events; 0: the poller does not have it */
     fry_timer timer;
