@@ -55,9 +55,8 @@ typedef struct ferry_group_options {
     uint32_t size_min;  /* size 0: at least 1 */
     int32_t rank;       /* FERRY_RANK_ANY: assigned */
     uint32_t device_count; /* devices that this member names; 0: those the engine has now */
-    const char
-        *place;         /* stays the same when this member is started anew, so that it gets its rank
-                           again: "node7.gpu3"; NULL: a restart with FERRY_RANK_ANY is a new member */
+    const char *place;  /* stays the same when this member is started anew, so that it gets its rank
+                           again: "node7.gpu3"; NULL: who starts anew with any rank is another */
     const void *secret; /* of the job: who has another is refused. NULL: none; anybody who reaches
                            this member's port or the store may join */
     size_t secret_bytes; /* 16 to 1024 */
