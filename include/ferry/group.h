@@ -58,11 +58,10 @@ typedef struct ferry_group_options {
     uint32_t size_min; /* size 0: at least 1 */
     int32_t rank;      /* FERRY_RANK_ANY: assigned, by place, then host */
     uint32_t device_count; /* devices that this member names; 0: those the engine has now */
-    const char
-        *place;         /* stays the same when this member is started anew, so that it gets its rank
-                           again: "node7.gpu3"; NULL: a restart with FERRY_RANK_ANY is a new member */
-    const void *secret; /* of the job: who has another is refused. NULL: none; anybody who reaches
-                           this member's port or the store may join */
+    const char *place; /* the same when this member is started anew, so that it gets its rank again:
+                          "node7.gpu3"; NULL: a restart with FERRY_RANK_ANY is a new member */
+    const void *secret;  /* of the job: who has another is refused. NULL: none; anybody who reaches
+                            this member's port or the store may join */
     size_t secret_bytes; /* 16 to 1024 */
     int64_t lease_ns;    /* who is not heard of so long is dead; at least 2 s */
     int64_t deadline_ns; /* of joining: absolute, on the engine's clock; 0 none */
