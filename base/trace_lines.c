@@ -33,6 +33,7 @@ typedef struct story {
     const char *label;
     uint64_t size_bytes;
     uint64_t waited_for;
+    uint64_t flow; /* RESOLVED is known: joins the two ends of a message */
     uint64_t lost; /* how many records of the engine were, when this was last heard of */
     int32_t status;
     uint16_t device, stream, kind, row;
@@ -382,6 +383,24 @@ static char *put_arrow(char *at, fry_trace_lines *lines, const story *of)
     return fry_json_literal(at, "},\n");
 }
 
+/* The two ends have one number, in whatever processes, and nothing else has: files of several
+ * processes laid together show messages as arrows. */
+static char *put_message(char *at, const fry_trace_lines *lines, const story *of)
+{
+    bool is_send = of->kind == FERRY_OP_SEND;
+    if ((!is_send && of->kind != FERRY_OP_RECV) || of->status != FERRY_OK)
+        return at;
+    at = is_send ? fry_json_literal(at, "{\"name\":\"message\",\"cat\":\"ferry\",\"ph\":\"s\"")
+                 : fry_json_literal(
+                       at, "{\"name\":\"message\",\"cat\":\"ferry\",\"ph\":\"f\",\"bp\":\"e\"");
+    at = fry_json_literal(at, ",\"id\":");
+    at = fry_json_unsigned(at, of->flow);
+    at = put_place(at, lines, of->row,
+                   is_send && knows(of, FERRY_TRACE_ISSUED) ? moment_ns(of, FERRY_TRACE_ISSUED)
+                                                            : of->end_ns);
+    return fry_json_literal(at, "},\n");
+}
+
 static void write_story(fry_trace_lines *lines, fry_trace_file *file, story *of, int64_t end_ns)
 {
     place(lines, file, of, end_ns);
@@ -389,6 +408,7 @@ static void write_story(fry_trace_lines *lines, fry_trace_file *file, story *of,
     at = put_slice(at, lines, of);
     at = put_wait(at, lines, of, end_ns);
     at = put_arrow(at, lines, of);
+    at = put_message(at, lines, of);
     fry_trace_file_add(file, at);
     of->state = STORY_WRITTEN;
     lines->live--;
@@ -453,6 +473,7 @@ void fry_trace_lines_take(fry_trace_lines *lines, fry_trace_file *file,
         place(lines, file, of, record->when_ns);
     } else if (what == FERRY_TRACE_RESOLVED) {
         of->status = record->status;
+        of->flow = record->flow;
         if (!may_be_at_work(of))
             write_story(lines, file, of, record->when_ns);
     } else if (what == FERRY_TRACE_QUIET) {

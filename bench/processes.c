@@ -45,7 +45,9 @@ static _Noreturn void become(const bench_command *command, pid_t parent, int inp
         (void)putenv((char *)command->set);
     if (dup2(input_fd, STDIN_FILENO) < 0 || dup2(output_fd, STDOUT_FILENO) < 0)
         _exit(1);
-    if (command->link_fd >= 0 && command->link_fd != LINK_FD && dup2(command->link_fd, LINK_FD) < 0)
+    if (command->link_fd == LINK_FD)
+        (void)fcntl(LINK_FD, F_SETFD, 0); /* which dup2 to itself would not do */
+    else if (command->link_fd >= 0 && dup2(command->link_fd, LINK_FD) < 0)
         _exit(1);
     closefrom(command->link_fd >= 0 ? LINK_FD + 1 : LINK_FD);
     execv(command->arguments[0], (char *const *)command->arguments);

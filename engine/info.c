@@ -3,6 +3,7 @@
 #include "base/environment.h"
 #include "engine/engine.h"
 #include "gpu/module.h"
+#include "net/transport.h"
 
 #include <ferry/info.h>
 
@@ -41,10 +42,14 @@ size_t ferry_backend_count(void)
     return 6;
 }
 
-/* A backend that comes in a module. */
-static ferry_backend_info module_info(const char *name)
+/* A backend that is found at run time. */
+static ferry_backend_info find_backend(const char *name)
 {
     ferry_backend_info info = {.name = name};
+    if (strcmp(name, "ucx") == 0) {
+        info.is_here = fry_ucx_load(&info.reason) == FERRY_OK;
+        return info;
+    }
     const fry_backend_ops *ops = fry_module_find(name, &info.reason);
     if (ops != NULL)
         info.device_count = ops->probe(&info.reason);
@@ -57,8 +62,8 @@ ferry_backend_info ferry_backend_at(size_t index)
     const ferry_backend_info backends[] = {
         {"host", true, "devices in the memory of this process, copied by worker threads", 0},
         {"cuda", false, NULL, 0},
-        {"nccl", false, "this version of ferry has no transfers between processes", 0},
-        {"ucx", false, "this version of ferry has no transfers between processes", 0},
+        {"nccl", false, "this version of ferry has no transfers by NCCL", 0},
+        {"ucx", false, NULL, 0},
         {"libev", true, "engines can be attached to the user's libev loop", 0},
         {"nvtx", fry_nvtx_is_built,
          fry_nvtx_is_built ? "operations are NVTX ranges where a tool is injected"
@@ -68,7 +73,7 @@ ferry_backend_info ferry_backend_at(size_t index)
     _Static_assert(sizeof backends / sizeof backends[0] == 6, "ferry_backend_count");
     if (index >= 6)
         return (ferry_backend_info){0};
-    return backends[index].reason != NULL ? backends[index] : module_info(backends[index].name);
+    return backends[index].reason != NULL ? backends[index] : find_backend(backends[index].name);
 }
 
 /* ---- devices ---- */

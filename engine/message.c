@@ -34,6 +34,12 @@ static void part(fry_transfer *transfer)
     transfer->node = NULL;
 }
 
+/* One number for both ends, in all processes of the group: the sender's rank and operation. */
+static uint64_t flow_of(uint32_t sender, uint64_t op)
+{
+    return ((uint64_t)sender + 1) << 40 | (op & (((uint64_t)1 << 40) - 1));
+}
+
 /* ---- faults ---- */
 
 /* An error keeps its domain's address, so what came from elsewhere becomes one of these. */
@@ -137,6 +143,8 @@ static void message_quiet(fry_message *message)
     fry_turn *turn = transfer->route->group->members->turn;
     fry_node *node = transfer->node;
     transfer->flags |= FRY_TRANSFER_QUIET;
+    if (node != NULL && node->kind == FERRY_OP_RECV && message->other_op != 0)
+        node->flow = flow_of(transfer->route->rank, message->other_op);
     fry_route_closed(transfer->route);
     if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0)
         return; /* the loop has yet to fail its node */
@@ -265,7 +273,9 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
     node->op.message.offset = span->offset_bytes;
     node->op.message.size_bytes = span->size_bytes;
     node->tag = tag;
-    node->lane = NULL;
+    node->flow = node->kind == FERRY_OP_SEND
+                     ? flow_of((uint32_t)route->group->rank, node->future.id)
+                     : node->future.id; /* until it is known whose */
     node->op.message.rank = route->rank;
     if (span->size_bytes != 0)
         fry_node_init_spans(node);

@@ -194,8 +194,11 @@ struct fry_node {
     fry_reader *reads;    /* its entries as a reader */
     fry_use *uses;        /* spans of calls and nops, and more of a copy's */
 
-    fry_lane *lane; /* copies: the stream it goes on, final once ISSUED; events, or NULL: where
-                       it is recorded; definitions: where what they wait for stands, or NULL */
+    union {
+        uint64_t flow;  /* messages: joins the two ends in traces */
+        fry_lane *lane; /* copies: the stream it goes on, final once ISSUED; events, or NULL: where
+                           it is recorded; definitions: where what they wait for stands, or NULL */
+    };
     union {
         uint64_t sequence; /* of those: place in that stream once issued, else 0 */
         uint64_t tag;      /* messages */

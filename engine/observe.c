@@ -56,7 +56,7 @@ static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what wh
     ferry_trace_record record = {
         .when_ns = when_ns,
         .op = node->future.id,
-        .flow = node->future.id,
+        .flow = fry_node_is_message(node) ? node->flow : node->future.id,
         .size_bytes = node->kind == FERRY_OP_COPY ? node->op.copy.size_bytes
                       : fry_node_is_message(node) ? node->op.message.size_bytes
                                                   : 0,

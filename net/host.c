@@ -17,7 +17,10 @@
 #include <unistd.h>
 
 #define BOOT_ID_BYTES 36
-#define START_TIME_FIELD 22 /* of /proc/PID/stat (proc(5)) */
+#define STATE_FIELD 3 /* of /proc/PID/stat (proc(5)) */
+#define FLAGS_FIELD 9
+#define START_TIME_FIELD 22
+#define FLAG_EXITING 0x4 /* the kernel's PF_EXITING, since its first versions */
 
 /* Up to size - 1 bytes and a zero; 0: nothing. */
 static size_t read_text(const char *path, char *text, size_t size)
@@ -58,18 +61,51 @@ void fry_host_identify(uint8_t host[FRY_HOST_BYTES])
     (void)crypto_generichash_final(&state, host, FRY_HOST_BYTES);
 }
 
-uint64_t fry_process_started(int64_t pid)
+/* Its state, flags and start; false: it is not there, or can't be seen. */
+static bool read_process(int64_t pid, char *state, unsigned *flags, uint64_t *started)
 {
     char path[64], text[1024];
 
     (void)snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
     if (read_text(path, text, sizeof(text)) == 0)
-        return 0;
+        return false;
     /* The second field is a name of any letters, in brackets. */
     const char *at = strrchr(text, ')');
-    for (int field = 2; at != NULL && field < START_TIME_FIELD; field++)
+    for (int field = 2; at != NULL && field < START_TIME_FIELD; field++) {
         at = strchr(at + 1, ' ');
-    return at != NULL ? strtoull(at + 1, NULL, 10) : 0;
+        if (at != NULL && field + 1 == STATE_FIELD)
+            *state = at[1];
+        if (at != NULL && field + 1 == FLAGS_FIELD)
+            *flags = (unsigned)strtoul(at + 1, NULL, 10);
+    }
+    if (at != NULL)
+        *started = strtoull(at + 1, NULL, 10);
+    return at != NULL;
+}
+
+uint64_t fry_process_started(int64_t pid)
+{
+    char state = 0;
+    unsigned flags = 0;
+    uint64_t started = 0;
+
+    return read_process(pid, &state, &flags, &started) ? started : 0;
+}
+
+bool fry_process_is_ending(int64_t pid, uint64_t started)
+{
+    char state = 0;
+    unsigned flags = 0;
+    uint64_t found = 0;
+
+    /*
+     * These are the first thread's. Files are closed by the last thread that has them, each after
+     * it let go of the memory: so where they are closed by dying, the first thread is dying. It
+     * proves nothing of one whose first thread ended while others run on; but somebody would have
+     * to cut its sockets too.
+     */
+    return !read_process(pid, &state, &flags, &found) || found != started || state == 'Z' ||
+           state == 'X' || (flags & FLAG_EXITING) != 0;
 }
 
 static int open_pid(int64_t pid)

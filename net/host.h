@@ -30,6 +30,13 @@ typedef enum fry_process_result {
 /* Watches a process that says of itself that it has this number and was started then. */
 fry_process_result fry_process_watch(int64_t pid, uint64_t started, int *fd_p);
 
+/*
+ * Whether that process has ended, or is about to: it was told to exit, or was killed, and none of
+ * its threads runs its program any more. Some time before the descriptor says so, if the machine is
+ * busy. Only after its sockets were seen closed: until then threads of it may run.
+ */
+bool fry_process_is_ending(int64_t pid, uint64_t started);
+
 /* Whether this kernel, and what it is run in, lets processes be watched at all. */
 bool fry_process_can_watch(void);
 

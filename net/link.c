@@ -146,11 +146,8 @@ static void forget_process(fry_link_peer *link)
     link->process.fd = -1;
 }
 
-static void process_has_ended(fry_watch *watch, uint32_t events)
+void fry_link_process_ended(fry_link_peer *link)
 {
-    fry_link_peer *link = watch->arg;
-
-    (void)events;
     forget_process(link);
     link->has_died = true;
     fry_link_drop_line(link, FRY_HELLO_TOO_LATE);
@@ -175,6 +172,12 @@ static void process_has_ended(fry_watch *watch, uint32_t events)
     link->links->events->died(link);
 }
 
+static void process_is_readable(fry_watch *watch, uint32_t events)
+{
+    (void)events;
+    fry_link_process_ended(watch->arg);
+}
+
 /* Whether the process is as it says, and is watched from here on, as far as it can be. */
 bool fry_link_watch_process(fry_link_peer *link, const fry_hello *hello)
 {
@@ -190,6 +193,8 @@ bool fry_link_watch_process(fry_link_peer *link, const fry_hello *hello)
         return true;
     case FRY_PROCESS_WATCHED:
         link->process.fd = fd;
+        link->pid = hello->other.pid;
+        link->started = hello->other.started;
         if (fry_poller_add(&link->links->reactor->poller, &link->process, EPOLLIN) == FERRY_OK)
             return true;
         (void)close(fd);
@@ -290,7 +295,7 @@ fry_link_peer *fry_link_add(fry_links *links, uint32_t rank, uint64_t incarnatio
     link->incarnation = incarnation;
     link->has_endpoint = fry_link_read_endpoint(endpoint, &link->endpoint);
     link->timer = (fry_timer){.fn = link_is_due, .arg = link};
-    link->process = (fry_watch){.fd = -1, .fn = process_has_ended, .arg = link};
+    link->process = (fry_watch){.fd = -1, .fn = process_is_readable, .arg = link};
     link->next = links->peers;
     if (links->peers != NULL)
         links->peers->previous = link;

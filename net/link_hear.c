@@ -438,6 +438,10 @@ void fry_link_lose(fry_line *line, const char *why)
         fry_line_close(line);
         return;
     }
+    if (link->process.fd >= 0 && fry_process_is_ending(link->pid, link->started)) {
+        fry_link_process_ended(link);
+        return;
+    }
     if (link->state == FRY_LINK_CONNECTED) {
         fry_link_set_fault(link, FERRY_E_PEER, "member %u at %s went without a word: %s",
                            link->rank, line->address, why);

@@ -132,8 +132,8 @@ static fry_line *line_create(fry_links *links, int fd, const fry_link_place *oth
     line->watch = (fry_watch){.fd = fd, .fn = line_is_ready, .arg = line};
     line->timer = (fry_timer){.fn = line_is_due, .arg = line};
     fry_link_place_text(other, line->address);
-    fry_timer_set(links->reactor, &line->timer,
-                  fry_reactor_now_ns(links->reactor) + FRY_LINK_HELLO_NS);
+    line->since_ns = fry_reactor_now_ns(links->reactor);
+    fry_timer_set(links->reactor, &line->timer, line->since_ns + FRY_LINK_HELLO_NS);
     return line;
 }
 

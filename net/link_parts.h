@@ -66,7 +66,9 @@ struct fry_link_peer {
     fry_channel_path path;
     uint64_t lanes;    /* that came to be */
     fry_watch process; /* fd -1: not watched */
-    fry_fault fault;   /* of the last call, or why the lane has ended */
+    int64_t pid;       /* of that */
+    uint64_t started;
+    fry_fault fault; /* of the last call, or why the lane has ended */
 };
 
 typedef struct fry_link_refusal {
@@ -117,6 +119,7 @@ struct fry_line {
     fry_line *next, *previous; /* strangers */
     fry_line_state state;
     uint64_t number; /* later ones have higher */
+    int64_t since_ns;
     fry_watch watch;
     uint32_t watched; /* events; 0: the poller does not have it */
     fry_timer timer;
@@ -182,6 +185,9 @@ void fry_link_drop_line(fry_link_peer *link, fry_hello_reason reason);
 
 /* The fault is set. is_final: calling again would be of no use. The link may be gone after it. */
 void fry_link_call_failed(fry_link_peer *link, fry_hello_reason reason, bool is_final);
+
+/* Its process has gone, or is going: `died` is told. The link may be gone after it. */
+void fry_link_process_ended(fry_link_peer *link);
 
 /* Whether the process is as it says, and is watched from here on, as far as it can be. */
 bool fry_link_watch_process(fry_link_peer *link, const fry_hello *hello);

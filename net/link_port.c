@@ -2,8 +2,9 @@
 /*
  * The port that others call. Who calls is a stranger until it has proven itself and is a member
  * with a link (fry_line_adopt); there is room for some. Is it full, the oldest of those that have
- * not shown that they know the secret goes, else the oldest: silence costs a place for as long as
- * nobody else wants it.
+ * not shown that they know the secret goes: silence costs a place for as long as nobody else wants
+ * it. If all have shown it, as when very many members call at the same moment, callers wait in the
+ * kernel for a while; then the oldest goes.
  *
  * Where accepting fails for want of descriptors or memory the port stays readable, so it is not
  * watched for a while: no spinning.
@@ -15,7 +16,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define ACCEPTS_AT_ONCE 64
+#define ACCEPTS_AT_ONCE 16 /* fewer than lines that are read at once: none goes unheard */
+#define KNOWN_STAYS_NS INT64_C(1000000000) /* who has shown that it knows the secret */
+#define FULL_AGAIN_NS INT64_C(10000000)
 #define ACCEPT_AGAIN_NS INT64_C(100000000)
 #define REFUSAL_AGAIN_NS INT64_C(60000000000) /* the same reason from the same address */
 #define REFUSALS_TIME_NS INT64_C(10000000000) /* in which at most so many are logged at all */
@@ -80,23 +83,36 @@ void fry_link_refuse(fry_links *links, const char *address, const char *reason, 
 
 /* ---- the port ---- */
 
-static void make_room(fry_links *links)
+/* False: nobody is to go for one more, now. */
+static bool make_room(fry_links *links)
 {
+    const int64_t old_ns = fry_reactor_now_ns(links->reactor) - KNOWN_STAYS_NS;
     fry_line *victim = links->strangers;
 
     if (links->stranger_count < FRY_LINK_STRANGERS_MAX)
-        return;
-    for (fry_line *line = links->strangers; line != NULL; line = line->next) {
+        return true;
+    for (fry_line *line = victim; line != NULL; line = line->next) {
         if (line->hello.state == FRY_HELLO_AWAITS_FIRST) {
             victim = line;
             break;
         }
     }
+    if (victim->hello.state != FRY_HELLO_AWAITS_FIRST && victim->since_ns > old_ns)
+        return false;
     fry_link_refuse(links, victim->address, "too many hellos at once, and this is the oldest", "");
     fry_line_end(victim, FRY_HELLO_TOO_MANY);
+    return true;
 }
 
-static void rest(fry_links *links, int error)
+/* Callers wait in the kernel meanwhile. */
+static void rest(fry_links *links, int64_t rest_ns)
+{
+    fry_poller_remove(&links->reactor->poller, &links->port);
+    links->is_port_watched = false;
+    fry_timer_set(links->reactor, &links->port_timer, fry_reactor_now_ns(links->reactor) + rest_ns);
+}
+
+static void rest_without(fry_links *links, int error)
 {
     const int64_t now_ns = fry_reactor_now_ns(links->reactor);
 
@@ -105,9 +121,7 @@ static void rest(fry_links *links, int error)
                      strerror(error));
     links->has_rested = true;
     links->rested_ns = now_ns;
-    fry_poller_remove(&links->reactor->poller, &links->port);
-    links->is_port_watched = false;
-    fry_timer_set(links->reactor, &links->port_timer, now_ns + ACCEPT_AGAIN_NS);
+    rest(links, ACCEPT_AGAIN_NS);
 }
 
 static void port_is_readable(fry_watch *watch, uint32_t events)
@@ -116,16 +130,21 @@ static void port_is_readable(fry_watch *watch, uint32_t events)
 
     (void)events;
     for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
+        if (i > 0 && links->stranger_count == FRY_LINK_STRANGERS_MAX)
+            return; /* perhaps for nobody; else it is readable still */
+        if (!make_room(links)) {
+            rest(links, FULL_AGAIN_NS);
+            return;
+        }
         fry_link_place from = {0};
         socklen_t size = sizeof(from);
         const int fd = accept4(watch->fd, &from.any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            make_room(links);
             (void)fry_line_answer(links, fd, &from);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            rest(links, errno);
+            rest_without(links, errno);
             return;
         } /* else that caller is gone already, as accept(2) has it */
     }

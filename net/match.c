@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/match.h"
 
-#include "base/lf.h"
-
 #include <sodium.h>
 #include <string.h>
 
@@ -56,22 +54,12 @@ static uint32_t home_of(const fry_match *match, ferry_tag tag)
 }
 
 /* The tag's entry, or the free one where it belongs. */
-static uint32_t look_up(const fry_match *match, ferry_tag tag)
+uint32_t fry_match_look_up(const fry_match *match, ferry_tag tag)
 {
     uint32_t at = home_of(match, tag);
     while (match->entries[at].is_used && match->entries[at].tag != tag)
         at = (at + 1) & match->mask;
     return at;
-}
-
-static inline fry_tag_entry *find(fry_match *match, ferry_tag tag)
-{
-    fry_tag_entry *entry = &match->entries[match->last];
-    if (fry_likely(entry->is_used && entry->tag == tag))
-        return entry;
-    match->last = look_up(match, tag);
-    entry = &match->entries[match->last];
-    return entry->is_used ? entry : NULL;
 }
 
 /* Closes the hole that it leaves: each entry stays between its home and the next free one. */
@@ -94,20 +82,10 @@ static void remove_entry(fry_match *match, uint32_t hole)
     match->used--;
 }
 
-static bool is_empty(const fry_tag_entry *entry)
+void fry_match_drop_entry(fry_match *match, uint32_t at)
 {
-    return entry->first == NULL && entry->unexpected_first == NULL;
-}
-
-/* What became empty: it stays until the next does. */
-static void note_empty(fry_match *match, fry_tag_entry *entry)
-{
-    uint32_t at = (uint32_t)(entry - match->entries);
-    uint32_t old = match->empty;
-    match->empty = at;
-    if (fry_likely(old == FRY_MATCH_NONE || old == at || !is_empty(&match->entries[old])))
-        return;
-    remove_entry(match, old);
+    if (fry_match_is_empty(&match->entries[at]))
+        remove_entry(match, at);
 }
 
 static bool grow(fry_match *match)
@@ -116,89 +94,39 @@ static bool grow(fry_match *match)
     if (old.mask >= UINT32_MAX / 4 || !set_table(match, 65 - old.shift))
         return false;
     for (uint32_t i = 0; i <= old.mask; i++) {
-        if (!old.entries[i].is_used || is_empty(&old.entries[i]))
+        if (!old.entries[i].is_used || fry_match_is_empty(&old.entries[i]))
             continue;
-        match->entries[look_up(match, old.entries[i].tag)] = old.entries[i];
+        match->entries[fry_match_look_up(match, old.entries[i].tag)] = old.entries[i];
         match->used++;
     }
     fry_free(old.memory, old.entries, table_bytes(&old));
     return true;
 }
 
-/* NULL: no memory. */
-static inline fry_tag_entry *find_or_add(fry_match *match, ferry_tag tag)
+fry_tag_entry *fry_match_add(fry_match *match, ferry_tag tag)
 {
-    fry_tag_entry *entry = find(match, tag);
-    if (fry_likely(entry != NULL))
-        return entry;
-    if (fry_unlikely(match->used > match->mask / 2)) {
+    if (match->used > match->mask / 2) {
         if (!grow(match))
             return NULL;
-        match->last = look_up(match, tag);
+        match->last = fry_match_look_up(match, tag);
     }
-    entry = &match->entries[match->last];
+    fry_tag_entry *entry = &match->entries[match->last];
     *entry = (fry_tag_entry){.tag = tag, .is_used = true};
     match->used++;
     return entry;
 }
 
-static inline void append(fry_tag_entry *entry, fry_message *message)
-{
-    message->next = NULL;
-    message->previous = entry->last;
-    if (entry->last != NULL)
-        entry->last->next = message;
-    else
-        entry->first = message;
-    entry->last = message;
-    entry->count++;
-}
-
-static inline void take_out(fry_match *match, fry_tag_entry *entry, fry_message *message)
-{
-    if (message->previous != NULL)
-        message->previous->next = message->next;
-    else
-        entry->first = message->next;
-    if (message->next != NULL)
-        message->next->previous = message->previous;
-    else
-        entry->last = message->previous;
-    entry->count--;
-    if (is_empty(entry))
-        note_empty(match, entry);
-}
-
-bool fry_match_enter_send(fry_match *sends, fry_message *message)
-{
-    fry_tag_entry *entry = find_or_add(sends, message->tag);
-    if (fry_unlikely(entry == NULL))
-        return false;
-    append(entry, message);
-    return true;
-}
-
-uint32_t fry_match_launch(fry_match *sends, fry_message *message)
-{
-    fry_tag_entry *entry = find(sends, message->tag);
-    uint32_t ahead = 0;
-    for (const fry_message *other = message->previous; other != NULL; other = other->previous)
-        ahead++;
-    take_out(sends, entry, message);
-    return ahead;
-}
-
 bool fry_match_enter_receive(fry_match *receives, fry_message *message, fry_record **record_p)
 {
-    fry_tag_entry *entry = find_or_add(receives, message->tag);
+    fry_tag_entry *entry = fry_match_find_or_add(receives, message->tag);
     *record_p = NULL;
     if (fry_unlikely(entry == NULL))
         return false;
     fry_record *record = entry->unexpected_first;
     if (record == NULL) {
-        append(entry, message);
+        fry_match_append(entry, message);
     } else if (record->gap > 0) {
-        append(entry, message);
+        fry_match_append(entry, message);
 #ifndef FRY_PLANT_KEEP_GAP /* a fault put there on purpose: tests/planted must see it */
         record->gap--;
         entry->gaps--;
@@ -209,29 +137,11 @@ bool fry_match_enter_receive(fry_match *receives, fry_message *message, fry_reco
             record->next->previous = NULL;
         else
             entry->unexpected_last = NULL;
-        if (is_empty(entry))
-            note_empty(receives, entry);
+        if (fry_match_is_empty(entry))
+            fry_match_note_empty(receives, entry);
         *record_p = record;
     }
     return true;
-}
-
-fry_message *fry_match_peek(fry_match *receives, ferry_tag tag, uint32_t ahead)
-{
-    fry_tag_entry *entry = find(receives, tag);
-    if (entry == NULL || ahead >= entry->count)
-        return NULL;
-    fry_message *message = entry->first;
-    while (fry_unlikely(ahead > 0)) {
-        message = message->next;
-        ahead--;
-    }
-    return message;
-}
-
-void fry_match_take(fry_match *receives, fry_message *message)
-{
-    take_out(receives, &receives->entries[receives->last], message);
 }
 
 fry_message *fry_match_find(fry_match *receives, ferry_tag tag, uint32_t ahead)
@@ -244,7 +154,7 @@ fry_message *fry_match_find(fry_match *receives, ferry_tag tag, uint32_t ahead)
 
 bool fry_match_keep(fry_match *receives, fry_record *record)
 {
-    fry_tag_entry *entry = find_or_add(receives, record->tag);
+    fry_tag_entry *entry = fry_match_find_or_add(receives, record->tag);
     if (entry == NULL)
         return false;
     /* The free place to take, of those behind the receives entered so far. */
@@ -278,7 +188,7 @@ bool fry_match_keep(fry_match *receives, fry_record *record)
 
 void fry_match_replace(fry_match *match, fry_message *message, fry_message *other)
 {
-    fry_tag_entry *entry = find(match, message->tag);
+    fry_tag_entry *entry = fry_match_entry(match, message->tag);
     other->next = message->next;
     other->previous = message->previous;
     if (other->previous != NULL)

@@ -32,6 +32,7 @@
 #ifndef FRY_NET_MATCH_H
 #define FRY_NET_MATCH_H
 
+#include "base/lf.h"
 #include "net/peer.h"
 
 /* Why a message has no data, as far as it is kept without its text. */
@@ -96,23 +97,11 @@ void fry_match_close(fry_match *match);
 /* Forgets everything; keeps its memory. */
 void fry_match_clear(fry_match *match);
 
-/* Sends: at the end of its tag's list. False: no memory. */
-bool fry_match_enter_send(fry_match *sends, fry_message *message);
-
-/* Sends: takes it out of the list; returns how many are ahead of it. */
-uint32_t fry_match_launch(fry_match *sends, fry_message *message);
-
 /* Receives: its place is a message's that has come, which is given, or it waits for one. False: no
  * memory. */
 bool fry_match_enter_receive(fry_match *receives, fry_message *message, fry_record **record_p);
 
-/* Receives: whose the place is; NULL: nobody's yet. */
-fry_message *fry_match_peek(fry_match *receives, ferry_tag tag, uint32_t ahead);
-
-/* Receives: right after that, it has its message from now on. */
-void fry_match_take(fry_match *receives, fry_message *message);
-
-/* Receives: both. NULL: keep the message. */
+/* Receives: fry_match_peek and fry_match_take. NULL: keep the message. */
 fry_message *fry_match_find(fry_match *receives, ferry_tag tag, uint32_t ahead);
 
 /* Receives: what fry_match_find gave NULL for, right after it. False: no memory. */
@@ -120,5 +109,113 @@ bool fry_match_keep(fry_match *receives, fry_record *record);
 
 /* Either: another stands for it from now on, with its tag. */
 void fry_match_replace(fry_match *match, fry_message *message, fry_message *other);
+
+/* ---- what every message passes, inlined ---- */
+
+/* For those below: the tag's entry, or the free one where it belongs; a new one where
+ * fry_match_entry found none, NULL without memory; the end of one if it is still empty. */
+uint32_t fry_match_look_up(const fry_match *match, ferry_tag tag);
+fry_tag_entry *fry_match_add(fry_match *match, ferry_tag tag);
+void fry_match_drop_entry(fry_match *match, uint32_t at);
+
+/* NULL: nothing of the tag is open. */
+static inline fry_tag_entry *fry_match_entry(fry_match *match, ferry_tag tag)
+{
+    fry_tag_entry *entry = &match->entries[match->last];
+    if (fry_likely(entry->is_used && entry->tag == tag))
+        return entry;
+    match->last = fry_match_look_up(match, tag);
+    entry = &match->entries[match->last];
+    return entry->is_used ? entry : NULL;
+}
+
+static inline bool fry_match_is_empty(const fry_tag_entry *entry)
+{
+    return entry->first == NULL && entry->unexpected_first == NULL;
+}
+
+/* What became empty stays until the next does. */
+static inline void fry_match_note_empty(fry_match *match, const fry_tag_entry *entry)
+{
+    uint32_t old = match->empty;
+    match->empty = (uint32_t)(entry - match->entries);
+    if (fry_unlikely(old != match->empty && old != FRY_MATCH_NONE))
+        fry_match_drop_entry(match, old);
+}
+
+/* NULL: no memory. */
+static inline fry_tag_entry *fry_match_find_or_add(fry_match *match, ferry_tag tag)
+{
+    fry_tag_entry *entry = fry_match_entry(match, tag);
+    return fry_likely(entry != NULL) ? entry : fry_match_add(match, tag);
+}
+
+static inline void fry_match_append(fry_tag_entry *entry, fry_message *message)
+{
+    message->next = NULL;
+    message->previous = entry->last;
+    if (entry->last != NULL)
+        entry->last->next = message;
+    else
+        entry->first = message;
+    entry->last = message;
+    entry->count++;
+}
+
+static inline void fry_match_take_out(fry_match *match, fry_tag_entry *entry, fry_message *message)
+{
+    if (message->previous != NULL)
+        message->previous->next = message->next;
+    else
+        entry->first = message->next;
+    if (message->next != NULL)
+        message->next->previous = message->previous;
+    else
+        entry->last = message->previous;
+    entry->count--;
+    if (fry_match_is_empty(entry))
+        fry_match_note_empty(match, entry);
+}
+
+/* Sends: at the end of its tag's list. False: no memory. */
+static inline bool fry_match_enter_send(fry_match *sends, fry_message *message)
+{
+    fry_tag_entry *entry = fry_match_find_or_add(sends, message->tag);
+    if (fry_unlikely(entry == NULL))
+        return false;
+    fry_match_append(entry, message);
+    return true;
+}
+
+/* Sends: takes it out of the list; returns how many are ahead of it. */
+static inline uint32_t fry_match_launch(fry_match *sends, fry_message *message)
+{
+    fry_tag_entry *entry = fry_match_entry(sends, message->tag);
+    uint32_t ahead = 0;
+    for (const fry_message *other = message->previous; other != NULL; other = other->previous)
+        ahead++;
+    fry_match_take_out(sends, entry, message);
+    return ahead;
+}
+
+/* Receives: whose the place is; NULL: nobody's yet. */
+static inline fry_message *fry_match_peek(fry_match *receives, ferry_tag tag, uint32_t ahead)
+{
+    fry_tag_entry *entry = fry_match_entry(receives, tag);
+    if (entry == NULL || ahead >= entry->count)
+        return NULL;
+    fry_message *message = entry->first;
+    while (fry_unlikely(ahead > 0)) {
+        message = message->next;
+        ahead--;
+    }
+    return message;
+}
+
+/* Receives: right after that, it has its message from now on. */
+static inline void fry_match_take(fry_match *receives, fry_message *message)
+{
+    fry_match_take_out(receives, &receives->entries[receives->last], message);
+}
 
 #endif

@@ -49,29 +49,6 @@ int32_t fry_peer_rank(const fry_peer *peer)
 
 /* ---- messages ---- */
 
-void fry_message_make_quiet(fry_message *message)
-{
-    fry_peer *peer = message->peer;
-    fry_list_take(message);
-    if (fry_unlikely(message->flags & FRY_MESSAGE_GHOST)) {
-        fry_free(peer->options.memory, message, sizeof(fry_ghost));
-        return;
-    }
-    peer->open_count--;
-    message->state = FRY_MESSAGE_QUIET;
-    peer->options.events->quiet(message);
-}
-
-void fry_message_finish(fry_message *message, ferry_status status, const fry_fault *fault)
-{
-    fry_peer *peer = message->peer;
-    bool is_under_way = message->state == FRY_MESSAGE_UNDER_WAY;
-    message->state = FRY_MESSAGE_ENDED;
-    peer->options.events->resolved(message, status, fault);
-    if (!is_under_way)
-        fry_message_make_quiet(message);
-}
-
 fry_message *fry_message_leave_ghost(fry_message *message, fry_match *match, const fry_fault *fault)
 {
     fry_peer *peer = message->peer;

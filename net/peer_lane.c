@@ -182,17 +182,12 @@ void fry_lane_load(const fry_record *record, void *memory, size_t size_bytes)
 
 /* ---- headers out ---- */
 
-fry_post_result fry_lane_post(fry_peer_lane *lane, fry_post *post, uint8_t *header, size_t bytes)
+size_t fry_lane_seal(fry_peer_lane *lane, uint8_t *header, size_t bytes)
 {
-    if (fry_unlikely(lane->is_keyed)) {
-        uint64_t count = lane->headers_sent++;
-        fry_wire_put32(header + bytes, (uint32_t)count);
-        fry_mac_write(lane->session.send_key, count, header, bytes, header + bytes + 4);
-        bytes += FRY_WIRE_TRAILER_BYTES;
-    }
-    post->header = header;
-    post->header_bytes = bytes;
-    return lane->channel->ops->post(lane->channel, post);
+    uint64_t count = lane->headers_sent++;
+    fry_wire_put32(header + bytes, (uint32_t)count);
+    fry_mac_write(lane->session.send_key, count, header, bytes, header + bytes + 4);
+    return bytes + FRY_WIRE_TRAILER_BYTES;
 }
 
 static void give_control(fry_peer_lane *lane, fry_control *control)

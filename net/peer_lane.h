@@ -213,8 +213,19 @@ void fry_lane_give_record(fry_peer_lane *lane, fry_record *record);
 bool fry_lane_store(fry_peer_lane *lane, fry_record *record, const void *data, size_t size_bytes);
 void fry_lane_load(const fry_record *record, void *memory, size_t size_bytes);
 
+/* Has a keyed header end with its count and hash; returns the bytes. */
+size_t fry_lane_seal(fry_peer_lane *lane, uint8_t *header, size_t bytes);
+
 /* Posts a body of at most FRY_WIRE_BODY_BYTES_MAX, in room for FRY_HEADER_BYTES_MAX. */
-fry_post_result fry_lane_post(fry_peer_lane *lane, fry_post *post, uint8_t *header, size_t bytes);
+static inline fry_post_result fry_lane_post(fry_peer_lane *lane, fry_post *post, uint8_t *header,
+                                            size_t bytes)
+{
+    if (fry_unlikely(lane->is_keyed))
+        bytes = fry_lane_seal(lane, header, bytes);
+    post->header = header;
+    post->header_bytes = bytes;
+    return lane->channel->ops->post(lane->channel, post);
+}
 
 /* A control header, or a poison. False: too many are under way. */
 bool fry_lane_send(fry_peer_lane *lane, const fry_wire_header *header);
@@ -265,7 +276,18 @@ void fry_fault_of_ghost(const fry_message *message, fry_fault *fault);
 /* ---- net/peer.c ---- */
 
 /* Nobody touches its memory any more. Frees a ghost. */
-void fry_message_make_quiet(fry_message *message);
+static inline void fry_message_make_quiet(fry_message *message)
+{
+    fry_peer *peer = message->peer;
+    fry_list_take(message);
+    if (fry_unlikely(message->flags & FRY_MESSAGE_GHOST)) {
+        fry_free(peer->options.memory, message, sizeof(fry_ghost));
+        return;
+    }
+    peer->open_count--;
+    message->state = FRY_MESSAGE_QUIET;
+    peer->options.events->quiet(message);
+}
 
 /*
  * It is withdrawn, and another stands in its place in its tag's list: a ghost, or without memory
@@ -275,7 +297,15 @@ fry_message *fry_message_leave_ghost(fry_message *message, fry_match *match,
                                      const fry_fault *fault);
 
 /* It is over, with its event; and quiet, unless it is under way. */
-void fry_message_finish(fry_message *message, ferry_status status, const fry_fault *fault);
+static inline void fry_message_finish(fry_message *message, ferry_status status,
+                                      const fry_fault *fault)
+{
+    bool is_under_way = message->state == FRY_MESSAGE_UNDER_WAY;
+    message->state = FRY_MESSAGE_ENDED;
+    message->peer->options.events->resolved(message, status, fault);
+    if (!is_under_way)
+        fry_message_make_quiet(message);
+}
 
 /* ---- net/peer_send.c ---- */
 

@@ -81,12 +81,12 @@ static inline bool fits_window(const fry_peer_lane *lane, size_t size_bytes)
 static void set_slot(fry_peer_lane *lane, uint32_t slot, fry_message *message, bool is_in_window,
                      size_t window_bytes)
 {
-    lane->slots[slot] = (fry_lane_slot){
-        .message = message,
-        .window_bytes = (uint32_t)window_bytes,
-        .is_used = true,
-        .is_in_window = is_in_window,
-    };
+    fry_lane_slot *entry = &lane->slots[slot];
+    entry->message = message;
+    entry->window_bytes = (uint32_t)window_bytes;
+    entry->is_used = true;
+    entry->is_in_window = is_in_window;
+    entry->recall = 0;
     lane->window_messages_used += is_in_window;
     lane->window_bytes_used += window_bytes;
 }

@@ -44,14 +44,25 @@ int64_t fry_reactor_next_ns(const fry_reactor *reactor)
     return first != NULL ? first->when_ns : INT64_MAX;
 }
 
+/*
+ * Has the wait end when the first timer is due. While the loop runs that is left to its end. What
+ * is due already ends it by a wake, for the price of a write: a kernel timer that is set to the
+ * past costs an interrupt.
+ */
 static void set_kernel_timer(fry_reactor *reactor)
 {
     const int64_t next_ns = fry_reactor_next_ns(reactor);
 
-    if (!reactor->clock->is_real)
+    if (reactor->is_running || !reactor->clock->is_real)
         return;
-    /* A kernel timer that is off is 0, so a timer for that moment is for the one after. */
-    fry_poller_set_timer(&reactor->poller, next_ns == INT64_MAX ? 0 : next_ns != 0 ? next_ns : 1);
+    if (next_ns == INT64_MAX) {
+        fry_poller_set_timer(&reactor->poller, 0);
+    } else if (next_ns > fry_reactor_now_ns(reactor)) {
+        fry_poller_set_timer(&reactor->poller, next_ns);
+    } else if (!reactor->is_woken) {
+        reactor->is_woken = true;
+        fry_poller_wake(&reactor->poller);
+    }
 }
 
 void fry_timer_set(fry_reactor *reactor, fry_timer *timer, int64_t when_ns)
@@ -118,13 +129,18 @@ static size_t run_timers(fry_reactor *reactor)
         timer->fn(timer);
         done++;
     }
-    set_kernel_timer(reactor);
     return done;
 }
 
 size_t fry_reactor_run(fry_reactor *reactor, int64_t timeout_ns)
 {
+    reactor->is_running = true;
+    reactor->is_woken = false;
     const int count = fry_poller_wait(&reactor->poller, timeout_ns);
-
-    return (size_t)(count > 0 ? count : 0) + run_jobs(reactor) + run_timers(reactor);
+    size_t done = (size_t)(count > 0 ? count : 0);
+    done += run_jobs(reactor);
+    done += run_timers(reactor);
+    reactor->is_running = false;
+    set_kernel_timer(reactor);
+    return done;
 }

@@ -52,6 +52,8 @@ typedef struct fry_reactor {
     const fry_clock *clock;
     fry_timers timers;
     uint64_t timer_order;
+    bool is_running; /* callbacks are being called */
+    bool is_woken;   /* since the last run, for a timer that is due */
     fry_stack jobs;
 } fry_reactor;
 

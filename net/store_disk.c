@@ -184,6 +184,8 @@ static ferry_status next_version(fry_disk *disk, int64_t group, uint64_t than, u
     if (pread(disk->state_fd, &version, sizeof version, at) != sizeof version)
         return fry_disk_failed(disk, "cannot read the store's state");
     version = (version > than ? version : than) + 1;
+    if (version == 0)
+        return fry_disk_refused(disk, FERRY_E_STORE, "the store's versions have run out");
     if (pwrite(disk->state_fd, &version, sizeof version, at) != sizeof version)
         return fry_disk_failed(disk, "cannot write the store's state");
     *version_p = version;
@@ -500,7 +502,7 @@ static ferry_status delete_key(fry_disk *disk, const fry_disk_change *change, fr
 ferry_status fry_disk_change_key(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
 {
     /* What can be said without writing is: of many that create one key most only read. */
-    const ferry_status status = check(disk, change, to);
+    const ferry_status status = change->verb != FRY_STORE_PUT ? check(disk, change, to) : FERRY_OK;
 
     if (status != FERRY_OK)
         return status == FERRY_E_NOT_FOUND && !fry_disk_is_whole(disk) ? fry_disk_gone(disk)

@@ -15,6 +15,7 @@
 #define NS_PER_MS INT64_C(1000000)
 #define PROBE_NS (INT64_C(2000) * NS_PER_MS)
 #define PROBE_PATIENCE_MS 2000
+#define TOLD_NS (INT64_C(10000) * NS_PER_MS)
 #define DELAY_FIRST_NS (INT64_C(50) * NS_PER_MS)
 #define DELAY_DOUBLINGS_MAX 4 /* so at most 0.8 s, and a quarter more */
 #define DEFAULT_PORT "2379"
@@ -49,22 +50,34 @@ void fry_etcd_revision_is(fry_etcd *etcd, uint64_t revision)
 
 void fry_etcd_endpoint_answered(fry_etcd *etcd, unsigned endpoint)
 {
+    fry_etcd_endpoint *it = &etcd->endpoints[endpoint];
+
     if (endpoint == etcd->endpoint)
         etcd->heard_ns = fry_reactor_now_ns(etcd->reactor);
-    if (!etcd->endpoints[endpoint].is_down)
+    it->is_down = false;
+    if (it->is_told)
+        fry_log_line(etcd->reactor->log, FERRY_LOG_WARNING, "store: %s answers again", it->url);
+    it->is_told = false;
+}
+
+/* One that answers and fails in turns is told of now and then. */
+static void note_failure(fry_etcd *etcd, fry_etcd_endpoint *it, const char *why)
+{
+    const int64_t now_ns = fry_reactor_now_ns(etcd->reactor);
+
+    if (it->is_down)
         return;
-    etcd->endpoints[endpoint].is_down = false;
-    fry_log_line(etcd->reactor->log, FERRY_LOG_WARNING, "store: %s answers again",
-                 etcd->endpoints[endpoint].url);
+    it->is_down = true;
+    if (it->told_ns != 0 && now_ns - it->told_ns < TOLD_NS)
+        return;
+    it->is_told = true;
+    it->told_ns = now_ns;
+    fry_log_line(etcd->reactor->log, FERRY_LOG_WARNING, "store: %s: %s", it->url, why);
 }
 
 void fry_etcd_endpoint_failed(fry_etcd *etcd, unsigned endpoint, const char *why)
 {
-    if (!etcd->endpoints[endpoint].is_down) {
-        etcd->endpoints[endpoint].is_down = true;
-        fry_log_line(etcd->reactor->log, FERRY_LOG_WARNING, "store: %s: %s",
-                     etcd->endpoints[endpoint].url, why);
-    }
+    note_failure(etcd, &etcd->endpoints[endpoint], why);
     if (endpoint != etcd->endpoint || etcd->endpoint_count == 1)
         return;
     etcd->endpoint = (endpoint + 1) % etcd->endpoint_count;

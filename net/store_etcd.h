@@ -16,7 +16,7 @@
 #define FRY_ETCD_ENDPOINTS_MAX 16
 #define FRY_ETCD_ENDPOINT_BYTES 288
 #define FRY_ETCD_ANSWER_BYTES ((size_t)1 << 20)      /* of most answers */
-#define FRY_ETCD_PAGE_ANSWER_BYTES ((size_t)8 << 20) /* of a page of a list, and a watch's line */
+#define FRY_ETCD_PAGE_ANSWER_BYTES ((size_t)4 << 20) /* of a page of a list, and a watch's line */
 #define FRY_ETCD_PATIENCE_MS 3000                    /* with an attempt */
 
 typedef struct fry_etcd fry_etcd;
@@ -64,7 +64,8 @@ struct fry_etcd_call {
 
     fry_etcd *etcd; /* private, as what follows */
     TAILQ_ENTRY(fry_etcd_call) entry;
-    bool is_ready;
+    LIST_ENTRY(fry_etcd_call) running; /* while it RUNS */
+    bool is_ready, is_blind;           /* blind: a socket of its is not watched */
     char *body;
     size_t body_bytes, body_sent, head_bytes;
     bool is_too_long, is_without_memory;
@@ -78,7 +79,8 @@ typedef TAILQ_HEAD(fry_etcd_calls, fry_etcd_call) fry_etcd_calls;
 
 typedef struct fry_etcd_endpoint {
     char url[FRY_ETCD_ENDPOINT_BYTES];
-    bool is_down; /* as the log has been told */
+    bool is_down, is_told; /* told: in the log */
+    int64_t told_ns;       /* when, at last */
 } fry_etcd_endpoint;
 
 typedef enum fry_etcd_login {
@@ -106,6 +108,7 @@ struct fry_etcd {
     fry_timer curl_timer, ready_timer;
     fry_etcd_calls ready;   /* to be told of */
     fry_etcd_calls waiting; /* for a token */
+    LIST_HEAD(, fry_etcd_call) running;
     TAILQ_HEAD(, fry_etcd_socket) sockets;
 
     fry_etcd_login login;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #define NS_PER_MS INT64_C(1000000)
 #define CONNECT_MS 1500L
@@ -60,11 +61,6 @@ static void tell_ready(fry_etcd *etcd)
     }
 }
 
-static void ready_is_due(fry_timer *timer)
-{
-    tell_ready(timer->arg);
-}
-
 static void tell_soon(fry_etcd *etcd)
 {
     fry_store_timer_soon(&etcd->base, &etcd->ready_timer);
@@ -75,8 +71,10 @@ static void tell_soon(fry_etcd *etcd)
 static void give_back(fry_etcd_call *call)
 {
     if (call->easy != NULL) {
-        if (call->state == FRY_ETCD_CALL_RUNS)
+        if (call->state == FRY_ETCD_CALL_RUNS) {
             (void)fry_curl.curl_multi_remove_handle(call->etcd->multi, call->easy);
+            LIST_REMOVE(call, running);
+        }
         fry_curl.curl_easy_cleanup(call->easy);
     }
     call->easy = NULL;
@@ -93,6 +91,8 @@ static void set_state(fry_etcd_call *call, fry_etcd_call_state state)
 {
     if (state == FRY_ETCD_CALL_OFF || state == FRY_ETCD_CALL_IS_OVER)
         give_back(call);
+    else if (state == FRY_ETCD_CALL_RUNS)
+        LIST_INSERT_HEAD(&call->etcd->running, call, running);
     call->state = state;
 }
 
@@ -121,6 +121,25 @@ void fry_etcd_call_fail(fry_etcd_call *call, fry_etcd_outcome outcome, int code,
     (void)snprintf(call->text, sizeof call->text, "%s", text);
     make_ready(call);
     tell_soon(call->etcd);
+}
+
+/* Those that nothing would come for any more. */
+static void end_blind(fry_etcd *etcd)
+{
+    fry_etcd_call *call, *next;
+
+    for (call = LIST_FIRST(&etcd->running); call != NULL; call = next) {
+        next = LIST_NEXT(call, running);
+        if (call->is_blind)
+            fry_etcd_call_fail(call, call->body_sent > 0 ? FRY_ETCD_UNKNOWN : FRY_ETCD_UNSENT, 0,
+                               "no memory to watch a connection");
+    }
+}
+
+static void ready_is_due(fry_timer *timer)
+{
+    end_blind(timer->arg);
+    tell_ready(timer->arg);
 }
 
 /* What libcurl says went wrong; what won't be better the next time is STRANGE. */
@@ -330,9 +349,19 @@ static void forget_socket(fry_etcd_socket *socket)
     fry_free(etcd->memory, socket, sizeof *socket);
 }
 
+static void is_blind(fry_etcd *etcd, CURL *easy)
+{
+    char *owner = NULL;
+
+    (void)fry_curl.curl_easy_getinfo(easy, CURLINFO_PRIVATE, &owner);
+    if (owner != NULL)
+        ((fry_etcd_call *)(void *)owner)->is_blind = true;
+    tell_soon(etcd);
+}
+
 /*
- * Always 0: another answer ends all of libcurl's work for good. A socket that can't be watched for
- * want of memory is one that nothing comes from, until its attempt has taken too long.
+ * Always 0: another answer ends all of libcurl's work for good. An attempt whose socket can't be
+ * watched, for want of memory or of descriptors, is ended here, soon.
  */
 static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *mine)
 {
@@ -340,7 +369,6 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void 
     fry_etcd_socket *socket = mine;
     uint32_t events = 0;
 
-    (void)easy;
     if (what == CURL_POLL_REMOVE) {
         if (socket != NULL)
             forget_socket(socket);
@@ -350,8 +378,10 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void 
         fry_poller_remove(&etcd->reactor->poller, &socket->watch);
     } else {
         socket = fry_alloc(etcd->memory, sizeof *socket, _Alignof(fry_etcd_socket));
-        if (socket == NULL)
+        if (socket == NULL) {
+            is_blind(etcd, easy);
             return 0;
+        }
         *socket = (fry_etcd_socket){.watch = {.fd = fd, .fn = socket_is_ready, .arg = socket},
                                     .etcd = etcd};
         TAILQ_INSERT_TAIL(&etcd->sockets, socket, entry);
@@ -364,8 +394,17 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void 
     if (fry_poller_add(&etcd->reactor->poller, &socket->watch, events) != FERRY_OK) {
         (void)fry_curl.curl_multi_assign(etcd->multi, fd, NULL);
         forget_socket(socket);
+        is_blind(etcd, easy);
     }
     return 0;
+}
+
+/* libcurl's own sockets would be handed on to what the program executes. */
+static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)arg;
+    (void)purpose;
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
 static int set_timer(CURLM *multi, long timeout_ms, void *arg)
@@ -439,6 +478,7 @@ static bool set_options(fry_etcd_call *call)
     (void)set(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     (void)set(easy, CURLOPT_CONNECTTIMEOUT_MS, patience_ms < CONNECT_MS ? patience_ms : CONNECT_MS);
     (void)set(easy, CURLOPT_TIMEOUT_MS, call->is_stream ? 0L : patience_ms);
+    (void)set(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     (void)set(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     (void)set(easy, CURLOPT_TCP_KEEPIDLE, 10L);
     (void)set(easy, CURLOPT_TCP_KEEPINTVL, 5L);
@@ -482,7 +522,7 @@ void fry_etcd_call_start(fry_etcd *etcd, fry_etcd_call *call, char *body)
     call->body = body;
     call->body_bytes = body != NULL ? strlen(body) : 0;
     call->body_sent = call->head_bytes = 0;
-    call->is_too_long = call->is_without_memory = false;
+    call->is_too_long = call->is_without_memory = call->is_blind = false;
     call->text[0] = call->curl_text[0] = '\0';
     if (body == NULL) {
         fry_etcd_call_fail(call, FRY_ETCD_UNSENT, 0, "no memory for a request");
@@ -529,6 +569,7 @@ ferry_status fry_etcd_http_open(fry_etcd *etcd)
     TAILQ_INIT(&etcd->ready);
     TAILQ_INIT(&etcd->waiting);
     TAILQ_INIT(&etcd->sockets);
+    LIST_INIT(&etcd->running);
     etcd->curl_timer = (fry_timer){.fn = timer_is_due, .arg = etcd};
     etcd->ready_timer = (fry_timer){.fn = ready_is_due, .arg = etcd};
     etcd->multi = fry_curl.curl_multi_init();

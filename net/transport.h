@@ -110,13 +110,19 @@ struct fry_channel {
 
 /* ---- channels over UCX: net/ucx.c ---- */
 
+/*
+ * Finds UCX, once a process. FERRY_OK, or FERRY_E_UNSUPPORTED; *text_p says why not, else which it
+ * is; it lives as long as the process. Any thread.
+ */
+ferry_status fry_ucx_load(const char **text_p);
+
 typedef struct fry_ucx fry_ucx;
 
 typedef struct fry_ucx_options {
     const fry_memory *memory;
     const fry_log *log;
     const char
-        *net_devices;     /* UCX_NET_DEVICES for other hosts: "eth0"; NULL: all but what is down */
+        *net_devices; /* UCX_NET_DEVICES for other hosts: "eth0"; NULL: all but what is down */
     /* FRY_PATH_NET: a network that does not answer for so long, and a second, has failed; where
      * nothing is under way TCP tells, which counts whole seconds, and 3 of them at least. */
     int64_t keepalive_ns;

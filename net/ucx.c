@@ -5,7 +5,6 @@
 #include "net/ucx_channel.h"
 #include "net/ucx_guard.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +12,8 @@
 
 #define VALUE_BYTES 32
 #define NAME_BYTES 64
+#define MINOR_THAT_NEEDS_CACHE 14
 #define MINOR_WITH_MENDED_TCP 18 /* at the latest: it was tried */
-#define NS_PER_S INT64_C(1000000000)
 
 /* Messages of at most this are as fast when they carry their data as when that is pulled. */
 #define LOCAL_EAGER_BYTES 8192
@@ -47,21 +46,36 @@ static const setting local_settings[] = {
 };
 
 static const setting net_settings[] = {
-    {NULL, "TLS", "tcp,ib"},
-    /* UCX's own sends a message now and then, which wakes both ends and, if there is no answer,
-     * keeps TCP's from telling. */
-    {NULL, "KEEPALIVE_INTERVAL", "inf"},
     /* connect() would wait for who does not answer. */
     {"TCP_", "CONN_NB", "y"},
     /* What is not pulled is copied into buffers of this size, each of which is a system call. */
     {"TCP_", "TX_SEG_SIZE", "64k"},
 };
 
+static const setting tcp_settings[] = {
+    {NULL, "TLS", "tcp"},
+    /* UCX's own sends a message now and then, which wakes both ends and, if there is no answer,
+     * keeps TCP's from telling. */
+    {NULL, "KEEPALIVE_INTERVAL", "inf"},
+};
+
+/* Where there are such devices. Not tried. */
+static const setting infiniband_settings[] = {
+    {NULL, "TLS", "tcp,ib"},
+};
+
+/* On one host, and before 1.14 between hosts without InfiniBand. */
+static const setting unregistered_settings[] = {
+    /* Shared memory and TCP register no memory; looking out for when it goes changes the C
+     * library's code in the running process (see ucx_library.c). Later versions can't do without:
+     * endpoints that fail dereference the cache. */
+    {NULL, "RCACHE_ENABLE", "n"},
+};
+
 /* Before 1.18 or so. */
 static const setting old_net_settings[] = {
     /* A message that is sent from where it lies, and breaks off as the connection does, is
-     * completed twice, and UCX aborts the process. Pulled data goes another way (TCP_PUT_ENABLE).
-     */
+     * completed twice, and UCX aborts the process. So it is copied first, pulled data too. */
     {NULL, "ZCOPY_THRESH", "inf"},
 };
 
@@ -91,22 +105,37 @@ static ucs_status_t apply(ucp_config_t *config, const setting *settings, size_t 
 
 #define APPLY(config, settings) apply((config), (settings), sizeof(settings) / sizeof *(settings))
 
-static ucs_status_t apply_options(const fry_ucx *ucx, ucp_config_t *config)
+static ucs_status_t apply_options(const fry_ucx *ucx, bool has_infiniband, ucp_config_t *config)
 {
     char seconds[VALUE_BYTES];
     char cache[VALUE_BYTES];
-    int64_t whole_s =
-        ucx->keepalive_ns / (3 * NS_PER_S); /* of silence, and after each of 2 tries */
-    (void)snprintf(seconds, sizeof seconds, "%" PRId64 "s", whole_s > 1 ? whole_s : 1);
+    char tries[VALUE_BYTES];
+    (void)snprintf(seconds, sizeof seconds, "%ds", fry_ucx_keepalive_s(ucx->keepalive_ns));
+    (void)snprintf(tries, sizeof tries, "%d", FRY_UCX_KEEPALIVE_TRIES);
     (void)snprintf(cache, sizeof cache, "%zu", ucx->registration_cache_bytes);
     const setting settings[] = {
         {NULL, "NET_DEVICES", ucx->net_devices != NULL ? ucx->net_devices : "all"},
         {"TCP_", "KEEPIDLE", seconds},
         {"TCP_", "KEEPINTVL", seconds},
-        {"TCP_", "KEEPCNT", "2"},
-        {"IB_", "RCACHE_MAX_SIZE", cache},
+        {"TCP_", "KEEPCNT", tries},
     };
-    return APPLY(config, settings);
+    const setting infiniband[] = {
+        {"IB_", "RCACHE_MAX_SIZE", cache},
+        {NULL, "KEEPALIVE_INTERVAL", seconds},
+    };
+    ucs_status_t status = APPLY(config, settings);
+    return status == UCS_OK && has_infiniband ? APPLY(config, infiniband) : status;
+}
+
+static ucs_status_t configure_net(const fry_ucx *ucx, bool has_infiniband, ucp_config_t *config)
+{
+    ucs_status_t status =
+        has_infiniband ? APPLY(config, infiniband_settings) : APPLY(config, tcp_settings);
+    if (status == UCS_OK)
+        status = APPLY(config, net_settings);
+    if (status == UCS_OK && fry_ucx_minor() < MINOR_WITH_MENDED_TCP)
+        status = APPLY(config, old_net_settings);
+    return status == UCS_OK ? apply_options(ucx, has_infiniband, config) : status;
 }
 
 static ucs_status_t configure(const fry_ucx *ucx, fry_ucx_kind kind, ucp_config_t *config)
@@ -115,18 +144,20 @@ static ucs_status_t configure(const fry_ucx *ucx, fry_ucx_kind kind, ucp_config_
      * that has UCX anyway, or sets its level, keeps what it has. */
     if (fry_ucx_is_ours() && getenv("UCX_LOG_LEVEL") == NULL)
         (void)fry_ucp.ucp_config_modify(config, "LOG_LEVEL", "fatal");
-    if (kind == FRY_UCX_NET) {
-        ucs_status_t status = APPLY(config, net_settings);
-        if (status == UCS_OK && fry_ucx_minor() < MINOR_WITH_MENDED_TCP)
-            status = APPLY(config, old_net_settings);
-        return status == UCS_OK ? apply_options(ucx, config) : status;
-    }
-    ucs_status_t status =
-        kind == FRY_UCX_POSIX ? APPLY(config, posix_settings) : APPLY(config, sysv_settings);
+    bool has_infiniband = kind == FRY_UCX_NET && fry_ucx_has_infiniband();
+    ucs_status_t status = UCS_OK;
+    if (kind != FRY_UCX_NET || (fry_ucx_minor() < MINOR_THAT_NEEDS_CACHE && !has_infiniband))
+        status = APPLY(config, unregistered_settings);
+    if (status != UCS_OK)
+        return status;
+    if (kind == FRY_UCX_NET)
+        return configure_net(ucx, has_infiniband, config);
+    status = kind == FRY_UCX_POSIX ? APPLY(config, posix_settings) : APPLY(config, sysv_settings);
     return status == UCS_OK ? APPLY(config, local_settings) : status;
 }
 
-static ucs_status_t make_context(fry_ucx *ucx, fry_ucx_kind kind, const char **call)
+static ucs_status_t make_context(const fry_ucx *ucx, fry_ucx_kind kind, ucp_context_h *context,
+                                 const char **call)
 {
     ucp_config_t *config;
     *call = "ucp_config_read";
@@ -145,8 +176,7 @@ static ucs_status_t make_context(fry_ucx *ucx, fry_ucx_kind kind, const char **c
             .estimated_num_eps = 1,
         };
         *call = "ucp_init";
-        status = fry_ucp.ucp_init_version(FRY_UCX_MAJOR, FRY_UCX_MINOR, &params, config,
-                                          &ucx->contexts[kind]);
+        status = fry_ucp.ucp_init_version(FRY_UCX_MAJOR, FRY_UCX_MINOR, &params, config, context);
     }
     fry_ucp.ucp_config_release(config);
     return status;
@@ -197,18 +227,23 @@ void fry_ucx_close(fry_ucx *ucx)
 static ucs_status_t make_worker(fry_ucx_channel *channel, fry_ucx_kind kind, const char **call)
 {
     fry_ucx *ucx = channel->ucx;
-    ucs_status_t status = UCS_OK;
-    if (ucx->contexts[kind] == NULL)
-        status = make_context(ucx, kind, call);
-    if (status != UCS_OK)
-        return status;
+    ucp_context_h *context = &ucx->contexts[kind];
+    /* From 1.14 on the cache of registrations, which is a context's, may tell a worker that is no
+     * more of what it shared with another. */
+    if (kind == FRY_UCX_NET && fry_ucx_minor() >= MINOR_THAT_NEEDS_CACHE)
+        context = &channel->own_context;
+    if (*context == NULL) {
+        ucs_status_t status = make_context(ucx, kind, context, call);
+        if (status != UCS_OK)
+            return status;
+    }
     ucp_worker_params_t params = {
         .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS,
         .thread_mode = UCS_THREAD_MODE_SERIALIZED,
         .flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK,
     };
     *call = "ucp_worker_create";
-    return fry_ucp.ucp_worker_create(ucx->contexts[kind], &params, &channel->worker);
+    return fry_ucp.ucp_worker_create(*context, &params, &channel->worker);
 }
 
 static ucs_status_t start_worker(fry_ucx_channel *channel, void *address, size_t *address_bytes,

@@ -258,6 +258,8 @@ static size_t channel_progress(fry_channel *public_)
         channel->arm_status = UCS_OK;
     }
     size_t count = fry_ucp.ucp_worker_progress(channel->worker);
+    if (count > 0)
+        channel->watch.has_sent = true; /* answers, by itself */
     if (!fry_ucx_watch_is_well(&channel->watch))
         fail(channel, UCS_ERR_ENDPOINT_TIMEOUT, "the network");
     if (channel->waiting != NULL)
@@ -314,6 +316,8 @@ static void channel_destroy(fry_channel *public_)
     end_reading(channel);
     if (channel->worker != NULL)
         fry_ucp.ucp_worker_destroy(channel->worker);
+    if (channel->own_context != NULL)
+        fry_ucp.ucp_cleanup(channel->own_context);
     fry_ucx_watch_close(&channel->watch);
 
     const fry_memory *memory = channel->ucx->memory;

@@ -9,8 +9,10 @@
 
 #include <sys/types.h>
 
-#define FRY_UCX_MESSAGE_ID 0    /* of all that a channel sends */
-#define FRY_UCX_SHORT_BYTES 256 /* header and data that are worth a try at once */
+#define FRY_UCX_MESSAGE_ID 0 /* of all that a channel sends */
+/* Header and data that are worth a try at once: what fits into an entry of a shared queue, beside
+ * UCX's own header. TCP takes more, but is not quicker for it. */
+#define FRY_UCX_SHORT_BYTES 92
 #define FRY_UCX_DESCRIPTION_BYTES 64
 
 typedef struct fry_ucx_channel fry_ucx_channel;
@@ -58,6 +60,7 @@ typedef enum fry_ucx_channel_state {
 struct fry_ucx_channel {
     fry_channel public_; /* first: a fry_channel * is a fry_ucx_channel * */
     fry_ucx *ucx;
+    ucp_context_h own_context; /* NULL: it shares one */
     ucp_worker_h worker;
     ucp_ep_h endpoint;
     fry_ucx_watch watch; /* FRY_PATH_NET */

@@ -3,6 +3,7 @@
 
 #include "net/ucx_guard.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 
 #define LIBRARY_FILE "libucp.so.0"
 #define CORE_FILE "libucs.so.0"
+#define MEMORY_FILE "libucm.so.0"
 #define TEXT_BYTES 256
 
 fry_ucx_functions fry_ucp;
@@ -45,6 +47,48 @@ static bool find_functions(void *file)
     return true;
 }
 
+/* How the options of UCX's memory events begin, in all versions so far. */
+typedef struct memory_options {
+    int log_level;
+    int enable_events;
+} memory_options;
+
+/*
+ * Before UCX's constructors run: one of them rewrites the code of mmap, munmap, madvise and more,
+ * to learn when registered memory goes, though threads of the program may be in them. Nothing is
+ * registered without InfiniBand. Its options come from the environment, which is not ours to write
+ * to beside other threads; so the part that would do it is started first, with events off, and is
+ * not started again.
+ */
+static void keep_memory_calls(void)
+{
+    /* Some of what it calls is in the rest of UCX. */
+    void *file = dlopen(MEMORY_FILE, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    if (file == NULL)
+        return;
+    memory_options *options = dlsym(file, "ucm_global_opts");
+    ucs_status_t (*start)(int events) = NULL;
+    void *address = dlsym(file, "ucm_test_external_events");
+    memcpy(&start, &address, sizeof address);
+    if (options == NULL || start == NULL || options->enable_events != 1)
+        return;
+    options->enable_events = 0;
+    (void)start(0);
+    options->enable_events = 1; /* for who registers memory after all */
+}
+
+bool fry_ucx_has_infiniband(void)
+{
+    DIR *devices = opendir("/sys/class/infiniband");
+    bool is_here = false;
+    const struct dirent *device;
+    while (devices != NULL && !is_here && (device = readdir(devices)) != NULL)
+        is_here = device->d_name[0] != '.';
+    if (devices != NULL)
+        (void)closedir(devices);
+    return is_here;
+}
+
 /* Stays open: its threads and modules outlive whoever uses it. */
 static void load_library(void)
 {
@@ -55,6 +99,8 @@ static void load_library(void)
 
     fry_ucx_guard guard;
     fry_ucx_guard_enter(&guard);
+    if (library.is_ours && !fry_ucx_has_infiniband())
+        keep_memory_calls();
     void *file = dlopen(LIBRARY_FILE, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     fry_ucx_guard_leave(&guard);
     if (file == NULL) {

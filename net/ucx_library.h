@@ -6,7 +6,7 @@
 #ifndef FRY_NET_UCX_LIBRARY_H
 #define FRY_NET_UCX_LIBRARY_H
 
-#include "base/native_error.h"
+#include "net/transport.h"
 
 #include <ferry/status.h>
 #include <stdbool.h>
@@ -51,17 +51,14 @@ typedef struct fry_ucx_functions {
 /* Filled in once fry_ucx_load has succeeded. */
 extern fry_ucx_functions fry_ucp;
 
-/*
- * Finds UCX, once a process. FERRY_OK, or FERRY_E_UNSUPPORTED; *text_p says why not, else which it
- * is; it lives as long as the process. Any thread.
- */
-ferry_status fry_ucx_load(const char **text_p);
-
 /* The second number of its version; once it is loaded. */
 unsigned fry_ucx_minor(void);
 
 /* Whether it was this library that brought UCX into the process; once it is loaded. */
 bool fry_ucx_is_ours(void);
+
+/* Whether there are such devices: over them memory is registered. */
+bool fry_ucx_has_infiniband(void);
 
 /* "ucp_init: No such device". call: static; error may be NULL. */
 void fry_ucx_tell(fry_native_error *error, ucs_status_t status, const char *call);

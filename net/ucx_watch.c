@@ -79,7 +79,23 @@ static void set_look(fry_ucx_watch *watch, int64_t from_ns)
     set_timer(watch, from_ns + (interval_ns > LOOK_NS_MIN ? interval_ns : LOOK_NS_MIN));
 }
 
-static void look_at_socket(int fd, traffic *traffic)
+/* UCX asks for TCP's keepalive where it connects, and not where it accepts. */
+static void keep_alive(int fd, int64_t keepalive_ns)
+{
+    int is_on = 0;
+    socklen_t length = sizeof is_on;
+    if (getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &is_on, &length) != 0 || is_on)
+        return;
+    is_on = 1;
+    int tries = FRY_UCX_KEEPALIVE_TRIES;
+    int seconds = fry_ucx_keepalive_s(keepalive_ns);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &is_on, sizeof is_on);
+}
+
+static void look_at_socket(int fd, int64_t keepalive_ns, traffic *traffic)
 {
     int protocol = 0;
     int listens = 0;
@@ -91,6 +107,7 @@ static void look_at_socket(int fd, traffic *traffic)
     length = sizeof listens;
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || listens)
         return;
+    keep_alive(fd, keepalive_ns);
     length = sizeof info;
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
         return;
@@ -99,7 +116,7 @@ static void look_at_socket(int fd, traffic *traffic)
 }
 
 /* Lines "tfd:       15 events: ..." name what an epoll descriptor watches. */
-static void look_below(int fd, int depth, traffic *traffic)
+static void look_below(int fd, int depth, int64_t keepalive_ns, traffic *traffic)
 {
     char path[48];
     char info[INFO_BYTES];
@@ -113,10 +130,16 @@ static void look_below(int fd, int depth, traffic *traffic)
     for (const char *at = info; (at = strstr(at, "tfd:")) != NULL;) {
         at += strlen("tfd:");
         int watched = (int)strtol(at, NULL, 10);
-        look_at_socket(watched, traffic);
+        look_at_socket(watched, keepalive_ns, traffic);
         if (depth < DEPTH_MAX)
-            look_below(watched, depth + 1, traffic);
+            look_below(watched, depth + 1, keepalive_ns, traffic);
     }
+}
+
+int fry_ucx_keepalive_s(int64_t keepalive_ns)
+{
+    int64_t seconds = keepalive_ns / ((1 + FRY_UCX_KEEPALIVE_TRIES) * NS_PER_S);
+    return seconds < 1 ? 1 : seconds > INT16_MAX ? INT16_MAX : (int)seconds;
 }
 
 void fry_ucx_watch_arm(fry_ucx_watch *watch)
@@ -133,7 +156,7 @@ bool fry_ucx_watch_is_well(fry_ucx_watch *watch)
     if (now < watch->look_ns)
         return true;
     traffic traffic = {false, false};
-    look_below(watch->worker_fd, 1, &traffic);
+    look_below(watch->worker_fd, 1, watch->keepalive_ns, &traffic);
     if (!traffic.is_repeated)
         watch->stuck_ns = 0;
     else if (watch->stuck_ns == 0)

@@ -32,6 +32,10 @@ typedef struct fry_ucx_watch {
     bool has_sent;    /* something may be under way */
 } fry_ucx_watch;
 
+/* TCP's keepalive: a first try after so much silence, and further ones as far apart. */
+#define FRY_UCX_KEEPALIVE_TRIES 2
+int fry_ucx_keepalive_s(int64_t keepalive_ns);
+
 /* worker_fd: borrowed. FERRY_OK, or FERRY_E_SYSTEM with errno set. */
 ferry_status fry_ucx_watch_open(fry_ucx_watch *watch, int worker_fd, int64_t keepalive_ns);
 

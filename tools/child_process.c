@@ -16,7 +16,7 @@
 /* How long others go on after one has failed: longer than their own goodbyes take. */
 #define GRACE_S 15
 
-static int start(child_process *child)
+static int start(child_process *child, const sigset_t *mask)
 {
     pid_t parent = getpid();
     (void)fflush(stdout);
@@ -32,6 +32,7 @@ static int start(child_process *child)
     /* It dies with the parent, who may be gone already. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(EXIT_FAILURE);
+    sigprocmask(SIG_SETMASK, mask, NULL);
     int result = child->run(child->arg);
     exit(result);
 }
@@ -108,7 +109,7 @@ int children_run(child_process *children, int count)
     sigprocmask(SIG_BLOCK, &signals, &before);
     int result = 0;
     for (int i = 0; i < count && !result; i++)
-        result = start(&children[i]);
+        result = start(&children[i], &before);
     if (result)
         tell_all(children, count, SIGTERM);
     int watched = watch(children, count, &signals);

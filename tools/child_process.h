@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Commands that run as several processes: the parent starts and watches them, and has no engine.
- * SIGINT and SIGTERM are to be blocked in the caller; its only thread starts the children.
+ * Commands that run as several processes: the parent starts and watches them, and has no engine and
+ * no other thread. Children have the signal mask that the parent came with.
  */
 #ifndef CHILD_PROCESS_H
 #define CHILD_PROCESS_H
@@ -13,7 +13,7 @@
 typedef struct child_process {
     int (*run)(void *arg); /* in the child; its exit status */
     void *arg;
-    char name[32]; /* for messages */
+    char name[64]; /* for messages */
     pid_t pid;     /* out; 0: not running */
     int result;    /* out: exit status, or 128 and the signal that ended it */
 } child_process;

@@ -16,6 +16,11 @@ static ferry_future *submit_step(demo_plan *plan, demo_executor *executor, demo_
 {
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.label = step->label;
+    const demo_part *part = &plan->part;
+    if (step->kind == DEMO_STEP_SEND)
+        return ferry_send(part->group, (ferry_peer)part->rank + 1, DEMO_TAG, step->in, &options);
+    if (step->kind == DEMO_STEP_RECV)
+        return ferry_recv(part->group, (ferry_peer)part->rank - 1, DEMO_TAG, step->out, &options);
     if (step->kind != DEMO_STEP_LAYER)
         return ferry_copy(plan->engine, step->out, step->in, &options);
     const ferry_access accesses[] = {

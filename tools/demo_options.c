@@ -28,6 +28,11 @@ static const struct argp_option option_list[] = {
      0},
     {"stages", 's', "N", 0, "Stages, each on a device of its own " LIMITS(1, DEMO_STAGES_MAX) "4)",
      0},
+    {"processes", 'p', "N", 0,
+     "Processes that have the stages between them: those of one are on devices of an engine of its "
+     "own, and activations go from one to the next as messages (1 to the number of stages; default "
+     "1)",
+     0},
     {"layers", 'l', "N", 0, "Layers of each stage " LIMITS(1, DEMO_LAYERS_MAX) "3)", 0},
     {"micro-batches", 'm', "N", 0,
      "Micro-batches of a round " LIMITS(1, DEMO_MICRO_BATCHES_MAX) "20)", 0},
@@ -74,7 +79,13 @@ static void check(const struct argp_state *state, const demo_options *options)
     if (runs > DEMO_LAYER_RUNS_MAX)
         argp_error(state, "stages x layers x micro-batches is %zu; it must be at most %d", runs,
                    DEMO_LAYER_RUNS_MAX);
-    size_t needed_bytes = demo_options_memory_bytes(options, options->rows ? options->rows : 1);
+    if (options->processes > options->stages)
+        argp_error(state, "--processes is %zu; it must be at most --stages, %zu",
+                   options->processes, options->stages);
+    if (options->processes > 1 && (options->is_cuda || options->trace_path))
+        argp_error(state, "--%s takes one process", options->is_cuda ? "device cuda" : "trace");
+    size_t needed_bytes =
+        options->processes * demo_options_memory_bytes(options, options->rows ? options->rows : 1);
     if (needed_bytes > DEMO_MEMORY_MAX_BYTES)
         argp_error(state, "these sizes need %zu MiB of memory; the limit is %zu MiB",
                    needed_bytes >> 20, DEMO_MEMORY_MAX_BYTES >> 20);
@@ -91,6 +102,9 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         return 0;
     case 's':
         options->stages = parse_number(state, "stages", argument, DEMO_STAGES_MAX);
+        return 0;
+    case 'p':
+        options->processes = parse_number(state, "processes", argument, DEMO_STAGES_MAX);
         return 0;
     case 'l':
         options->layers = parse_number(state, "layers", argument, DEMO_LAYERS_MAX);
@@ -133,6 +147,7 @@ void demo_options_parse(demo_options *options, int argc, char **argv)
     static const struct argp parser = {
         .options = option_list, .parser = parse_option, .doc = documentation};
     *options = (demo_options){
+        .processes = 1,
         .stages = 4,
         .layers = 3,
         .micro_batches = 20,

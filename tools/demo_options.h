@@ -19,7 +19,8 @@
 #define DEMO_MEMORY_MAX_BYTES ((size_t)4 << 30)
 
 typedef struct demo_options {
-    bool is_cuda; /* on GPUs, not on host devices */
+    bool is_cuda;     /* on GPUs, not on host devices */
+    size_t processes; /* that have the stages between them; 1: this one */
     size_t stages;
     size_t layers; /* of each stage */
     size_t micro_batches;

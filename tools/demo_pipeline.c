@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/demo_pipeline.h"
 
+#include "tools/child_process.h"
 #include "tools/demo_bare.h"
 #include "tools/demo_ferry.h"
 #include "tools/demo_gpu.h"
@@ -79,13 +80,21 @@ static int run_way(demo_rounds *rounds, demo_way way, double *seconds_p)
     demo_plan *plan = rounds->plan;
     progress_bar_show(&rounds->bar, ways[way].name);
     /* Two bare threads without an order have none; streams and events by hand have. */
-    bool has_output =
-        way == DEMO_WAY_SERIAL || way == DEMO_WAY_FERRY || (way == DEMO_WAY_CONTROL && plan->cuda);
+    bool is_whole = plan->part.count == 0;
+    bool has_output = (way == DEMO_WAY_SERIAL && is_whole) || way == DEMO_WAY_FERRY ||
+                      (way == DEMO_WAY_CONTROL && plan->cuda);
     int result = has_output ? demo_plan_poison(plan) : demo_plan_prime(plan);
+    if (!result)
+        result = demo_part_meet(&plan->part);
+    double begin_s = demo_now_s();
     if (!result && way == DEMO_WAY_FERRY)
         result = run_ferry(rounds, seconds_p);
     else if (!result)
         result = (plan->cuda ? ways[way].on_gpus : ways[way].on_hosts)(plan, seconds_p);
+    if (!result && plan->part.count > 0) { /* it is over when all are done */
+        result = demo_part_meet(&plan->part);
+        *seconds_p = demo_now_s() - begin_s;
+    }
     if (has_output && !result && !demo_plan_verify(plan))
         rounds->is_verified = false;
     progress_bar_advance(&rounds->bar);
@@ -121,6 +130,7 @@ static int measure(demo_plan *plan, demo_executor *executor, demo_result *outcom
     for (size_t way = 0; way < DEMO_WAY_COUNT; way++)
         rounds.samples_s[way] = samples_s + way * count;
     progress_bar_begin(&rounds.bar, (count + 1) * DEMO_WAY_COUNT);
+    rounds.bar.shown = rounds.bar.shown && demo_part_is_last(&plan->part);
     int result = run_rounds(&rounds);
     progress_bar_end(&rounds.bar);
     if (!result) {
@@ -175,8 +185,51 @@ static int run_plan(demo_plan *plan)
     demo_executor_stop(&executor);
     if (result)
         return result;
-    result = demo_report_print(plan, &outcome);
+    if (demo_part_is_last(&plan->part))
+        result = demo_report_print(plan, &outcome);
     return result || !outcome.is_verified ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+typedef struct demo_process {
+    const demo_options *options;
+    demo_part part;
+    const unsigned char *bytes; /* of the input */
+    size_t byte_count;
+} demo_process;
+
+static int run_part(void *arg)
+{
+    const demo_process *process = arg;
+    demo_plan plan;
+    int result =
+        demo_plan_make(&plan, process->options, process->part, process->bytes, process->byte_count);
+    if (!result)
+        result = run_plan(&plan);
+    demo_plan_release(&plan);
+    return result;
+}
+
+/* This process starts the others and watches. */
+static int run_processes(const demo_process *whole)
+{
+    char folder[CHILD_FOLDER_BYTES];
+    char store[CHILD_FOLDER_BYTES + 8];
+    demo_process parts[DEMO_STAGES_MAX];
+    child_process children[DEMO_STAGES_MAX];
+    size_t count = whole->options->processes;
+    if (child_folder_make(folder) != 0)
+        return EXIT_FAILURE;
+    (void)snprintf(store, sizeof(store), "file:%s", folder);
+    for (size_t i = 0; i < count; i++) {
+        parts[i] = *whole;
+        parts[i].part = demo_part_of(whole->options, i, store);
+        children[i] = (child_process){.run = run_part, .arg = &parts[i]};
+        (void)snprintf(children[i].name, sizeof(children[i].name), "process %zu of %zu", i + 1,
+                       count);
+    }
+    int result = children_run(children, (int)count);
+    child_folder_remove(folder);
+    return result;
 }
 
 int demo_pipeline_run(int argc, char **argv)
@@ -188,11 +241,11 @@ int demo_pipeline_run(int argc, char **argv)
     int result = read_input(&options, &bytes, &byte_count);
     if (result)
         return result;
-    demo_plan plan;
-    result = demo_plan_make(&plan, &options, bytes, byte_count);
+    demo_process whole = {.options = &options,
+                          .part = demo_part_whole(&options),
+                          .bytes = bytes,
+                          .byte_count = byte_count};
+    result = options.processes > 1 ? run_processes(&whole) : run_part(&whole);
     free(bytes);
-    if (!result)
-        result = run_plan(&plan);
-    demo_plan_release(&plan);
     return result;
 }

@@ -51,7 +51,7 @@ static int allocate_handles(demo_plan *plan)
 {
     demo_buffers *buffers = &plan->buffers;
     size_t pairs = plan->options.stages * 2;
-    size_t count = plan->layer_count + 4 * pairs + 2;
+    size_t count = plan->layer_count + 4 * pairs + 3;
     buffers->all = calloc(count, sizeof(ferry_buffer *));
     buffers->masters = calloc(count, sizeof(ferry_buffer *));
     plan->places = calloc(plan->options.stages, sizeof(ferry_device *));
@@ -121,6 +121,8 @@ static int make_activations(demo_plan *plan, const unsigned char *bytes, size_t 
     if (!result)
         result = allocate(plan, plan->home, all_bytes, &buffers->output);
     if (!result)
+        result = allocate(plan, plan->home, size_bytes, &buffers->aside);
+    if (!result)
         result = allocate_pairs(plan, size_bytes, buffers->in);
     if (!result)
         result = allocate_pairs(plan, size_bytes, buffers->hidden);
@@ -186,9 +188,14 @@ static void add_layer(demo_plan *plan, size_t stage, size_t layer, size_t micro_
     const demo_step from_host = {.kind = DEMO_STEP_FROM_HOST, .stage = stage, .tick = tick};
     const demo_step to_host = {.kind = DEMO_STEP_TO_HOST, .stage = stage, .tick = tick};
     const demo_step across = {.kind = DEMO_STEP_ACROSS, .stage = stage, .tick = tick};
+    const demo_step send = {.kind = DEMO_STEP_SEND, .stage = stage, .tick = tick};
+    const demo_step recv = {.kind = DEMO_STEP_RECV, .stage = stage, .tick = tick};
+    ferry_span aside = ferry_buffer_span(buffers->aside);
     if (layer == 0 && stage == 0)
         add_copy(plan, from_host, "input", micro_batch + 1, stage_in,
                  micro_batch_span(plan, buffers->input, micro_batch));
+    else if (layer == 0 && stage == plan->part.first)
+        add_copy(plan, recv, "receive", micro_batch + 1, stage_in, aside);
     else if (layer == 0)
         add_copy(plan, across, "activations", micro_batch + 1, stage_in,
                  ferry_buffer_span(buffers->out[turn - 2]));
@@ -217,19 +224,22 @@ static void add_layer(demo_plan *plan, size_t stage, size_t layer, size_t micro_
     if (is_last && stage + 1 == options->stages)
         add_copy(plan, to_host, "output", micro_batch + 1,
                  micro_batch_span(plan, buffers->output, micro_batch), stage_out);
+    else if (is_last && stage + 1 == plan->part.end)
+        add_copy(plan, send, "send", micro_batch + 1, aside, stage_out);
 }
 
 static int make_steps(demo_plan *plan)
 {
     const demo_options *options = &plan->options;
-    size_t count = options->micro_batches * (2 * plan->layer_count + options->stages + 1);
+    const demo_part *part = &plan->part;
+    size_t count = options->micro_batches * (2 * plan->layer_count + options->stages + 2);
     plan->steps = calloc(count, sizeof(demo_step));
     if (!plan->steps)
         return fail_memory();
     plan->tick_count = options->micro_batches + options->stages - 1;
     for (size_t tick = 0; tick < plan->tick_count; tick++) {
         for (size_t layer = 0; layer < options->layers; layer++) {
-            for (size_t stage = 0; stage < options->stages && stage <= tick; stage++) {
+            for (size_t stage = part->first; stage < part->end && stage <= tick; stage++) {
                 if (tick - stage < options->micro_batches)
                     add_layer(plan, stage, layer, tick - stage);
             }
@@ -252,32 +262,44 @@ static int make_expected(demo_plan *plan)
     return result;
 }
 
-int demo_plan_make(demo_plan *plan, const demo_options *options, const unsigned char *bytes,
-                   size_t byte_count)
+/* One process finds them, or all would find others. */
+static int choose_rows(demo_plan *plan)
 {
-    *plan = (demo_plan){.options = *options, .layer_count = options->stages * options->layers};
+    size_t *rows_p = &plan->options.rows;
+    int result = plan->part.rank == 0 ? demo_calibrate_rows(plan, rows_p) : 0;
+    return result ? result : demo_part_share_rows(&plan->part, rows_p);
+}
+
+int demo_plan_make(demo_plan *plan, const demo_options *options, demo_part part,
+                   const unsigned char *bytes, size_t byte_count)
+{
+    *plan = (demo_plan){
+        .options = *options, .part = part, .layer_count = options->stages * options->layers};
     int result = allocate_handles(plan);
     if (!result && options->is_cuda)
         result = demo_cuda_open(options->stages, &plan->cuda);
     if (!result)
         result = make_engine(plan);
     if (!result)
+        result = demo_part_join(&plan->part, plan->engine);
+    if (!result)
         result = make_weights(plan);
     if (!result && options->rows == 0)
-        result = demo_calibrate_rows(plan, &plan->options.rows);
+        result = choose_rows(plan);
     if (!result)
         result = make_activations(plan, bytes, byte_count);
     if (!result)
         result = define_sources(plan);
     if (!result)
         result = make_steps(plan);
-    if (!result)
+    if (!result && demo_part_is_last(&plan->part))
         result = make_expected(plan);
     return result;
 }
 
 void demo_plan_release(demo_plan *plan)
 {
+    demo_part_leave(&plan->part);
     for (size_t i = 0; i < plan->buffers.count; i++)
         ferry_buffer_release(plan->buffers.all[i]);
     ferry_engine_release(plan->engine);
@@ -372,6 +394,8 @@ int demo_plan_prime(demo_plan *plan)
 
 bool demo_plan_verify(const demo_plan *plan)
 {
+    if (!demo_part_is_last(&plan->part))
+        return true;
     return memcmp(ferry_buffer_data(plan->buffers.output), plan->expected,
                   ferry_buffer_size_bytes(plan->buffers.output)) == 0;
 }

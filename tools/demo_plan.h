@@ -13,6 +13,7 @@
 
 #include "tools/demo_cuda.h"
 #include "tools/demo_options.h"
+#include "tools/demo_part.h"
 
 #include <ferry/ferry.h>
 
@@ -24,6 +25,8 @@ typedef enum demo_step_kind {
     DEMO_STEP_FROM_HOST, /* copies, this and the next two */
     DEMO_STEP_TO_HOST,
     DEMO_STEP_ACROSS, /* from the stage before */
+    DEMO_STEP_SEND,   /* to the next stage, which another process has; alone it is a copy aside */
+    DEMO_STEP_RECV,   /* from the stage before, likewise */
 } demo_step_kind;
 
 typedef struct demo_step {
@@ -46,12 +49,14 @@ typedef struct demo_buffers {
     ferry_buffer **in; /* two a stage */
     ferry_buffer **hidden;
     ferry_buffer **out;
-    ferry_buffer **all; /* every buffer once: what is released */
+    ferry_buffer *aside; /* stands for another process where there is none */
+    ferry_buffer **all;  /* every buffer once: what is released */
     size_t count;
 } demo_buffers;
 
 typedef struct demo_plan {
     demo_options options; /* with the rows that are used */
+    demo_part part;       /* that this process has */
     size_t layer_count;   /* of all stages */
     size_t tick_count;
     ferry_engine *engine;
@@ -69,11 +74,12 @@ typedef struct demo_plan {
 
 /*
  * Makes the engine, the weights and the steps, chooses the rows if the options leave them open, and
- * fills the input from a file's bytes. Returns 0, or the exit status after a message on stderr; the
+ * fills the input from a file's bytes. Of several processes each has its part, and waits for the
+ * others. Returns 0, or the exit status after a message on stderr; the
  * plan is to be released either way.
  */
-int demo_plan_make(demo_plan *plan, const demo_options *options, const unsigned char *bytes,
-                   size_t byte_count);
+int demo_plan_make(demo_plan *plan, const demo_options *options, demo_part part,
+                   const unsigned char *bytes, size_t byte_count);
 
 /* Takes everything back. The engine is shut down if it is still running. */
 void demo_plan_release(demo_plan *plan);

@@ -37,6 +37,10 @@ static void print_table(const demo_plan *plan, const demo_result *result)
            options->rows, options->input_path);
     if (plan->cuda)
         printf("on %s\n", demo_cuda_gpus(plan->cuda));
+    if (options->processes > 1)
+        printf("by %zu processes; figures of steps are the last one's, times are until all were "
+               "done, with a barrier\n",
+               options->processes);
     printf("a round: %zu layer runs, %zu copies of %.1f MiB in all; medians of %zu rounds\n\n",
            plan->layer_step_count, plan->step_count - plan->layer_step_count,
            (double)plan->copy_bytes / (1 << 20), options->rounds);
@@ -68,12 +72,13 @@ static void print_table(const demo_plan *plan, const demo_result *result)
 static int print_json(const demo_plan *plan, const demo_result *result)
 {
     const double *way_s = result->way_s;
-    json_t *object = json_pack(
-        "{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "device",
-        plan->cuda ? demo_cuda_gpus(plan->cuda) : "host", "compute_s", way_s[DEMO_WAY_COMPUTE],
-        "copy_s", way_s[DEMO_WAY_COPY], "serial_s", way_s[DEMO_WAY_SERIAL], "control_s",
-        way_s[DEMO_WAY_CONTROL], "ideal_s", ideal_s(result), "ferry_s", way_s[DEMO_WAY_FERRY],
-        "efficiency", efficiency(result), "verified", (int)result->is_verified);
+    json_t *object = json_pack("{s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "device",
+                               plan->cuda ? demo_cuda_gpus(plan->cuda) : "host", "processes",
+                               (int)plan->options.processes, "compute_s", way_s[DEMO_WAY_COMPUTE],
+                               "copy_s", way_s[DEMO_WAY_COPY], "serial_s", way_s[DEMO_WAY_SERIAL],
+                               "control_s", way_s[DEMO_WAY_CONTROL], "ideal_s", ideal_s(result),
+                               "ferry_s", way_s[DEMO_WAY_FERRY], "efficiency", efficiency(result),
+                               "verified", (int)result->is_verified);
     int error = !object || json_dumpf(object, stdout, JSON_REAL_PRECISION(FIGURE_DIGITS)) != 0;
     json_decref(object);
     if (!error)

@@ -65,9 +65,8 @@ static const struct argp_option option_list[] = {
     {NULL, 0, NULL, 0, "How:", 3},
     {"wait", 'E', "poll|sleep", 0,
      "Whether a thread that waits looks all the time, or sleeps (default poll)", 3},
-    {"loop", KEY_LOOP, "embedded|thread", 0,
-     "Whether the thread that waits makes the progress alone (default), or beside the engine's own",
-     3},
+    {"loop", KEY_LOOP, "thread|embedded", 0,
+     "Whether the engine has a thread of its own (default), or the one that waits does it all", 3},
     {"cpus", 'c', "CPU[,CPU]", 0, "CPU of rank 0's main thread, and of rank 1's (default: any)", 3},
     {"json", 'j', NULL, 0, "Print a JSON object a line", 3},
     {0},
@@ -312,6 +311,7 @@ void perf_options_parse(perf_options *options, int argc, char **argv)
         .tests = {true, true, true, true},
         .warmup = UINT64_MAX,
         .time_s = 25,
+        .has_thread = true,
         .cpus = {-1, -1},
     };
     argp_err_exit_status = PERF_EXIT_USAGE;

@@ -58,7 +58,9 @@ typedef enum ferry_op_kind { FERRY_OP_KIND_MAP(FERRY_OP_KIND_ENUM_) } ferry_op_k
 typedef struct ferry_trace_record {
     int64_t when_ns;     /* on the engine's clock */
     uint64_t op;         /* ferry_future_id */
-    uint64_t flow;       /* joins the two ends of a transfer; today the op itself */
+    uint64_t flow;       /* joins the two ends of a transfer: of a send, and once it is resolved of
+                            its receive, (rank of the sender + 1) << 40 and the send's op; of all
+                            else the op itself */
     uint64_t size_bytes; /* bytes moved, 0 if none */
     uint64_t waited_for; /* op that held a READY one last; 0: none, or another record */
     const char *label;   /* the operation's label, or NULL; the pointer given at submit */
@@ -132,8 +134,10 @@ FERRY_API size_t ferry_engine_flight_records(ferry_engine *engine, ferry_trace_r
  *   {"name":"wait","ph":"b"/"e","id":,...}   from submitted to ready, if that is at least 1 us
  *   {"name":"released","ph":"s"/"f","id":,...}   an arrow from the last operation that held it, if
  *                    that one ended first
- *   at the end: what has not ended, with "status":"FERRY_PENDING" (and "may_have_ended":true if
- *   records were dropped since), then
+ *   {"name":"message","ph":"s"/"f","id":,...}   the ends of a message that succeeded: the send's
+ *                    where it was issued, the receive's where it ended; id is the record's flow,
+ * the same in the files of both processes at the end: what has not ended, with
+ * "status":"FERRY_PENDING" (and "may_have_ended":true if records were dropped since), then
  *   {"name":"ferry_end","ph":"M","args":{"records":,"dropped":,"unwritten":,"version":}}
  *                    records taken and dropped; operations whose line was given up, for there were
  *                    more than 65536 between

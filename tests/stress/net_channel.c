@@ -144,7 +144,7 @@ static void *work(void *arg)
             return NULL;
         /* Others may take what it wakes for; so not for ever. */
         if (may_sleep)
-            (void)poll(&sleeper, 1, 20);
+            (void)poll(&sleeper, 1, 1);
     }
 }
 

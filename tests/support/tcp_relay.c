@@ -19,8 +19,9 @@
 #define TEXT_BYTES 64
 
 typedef struct pair {
-    int client, server; /* -1: free */
-    bool is_named;      /* its last request has the text whose answers are dropped */
+    int client, server;    /* -1: free */
+    bool is_named;         /* its last request has the text whose answers are dropped */
+    char path[TEXT_BYTES]; /* of its last request, and what else stands in that line */
     char *held;
     size_t held_bytes;
 } pair;
@@ -31,7 +32,7 @@ struct tcp_relay {
     pthread_t thread;
     pthread_mutex_t lock; /* what follows */
     bool is_stopping, is_cut, is_released;
-    char drop_text[TEXT_BYTES], hold_text[TEXT_BYTES];
+    char drop_text[TEXT_BYTES], hold_text[TEXT_BYTES], mute_text[TEXT_BYTES];
     unsigned to_drop, dropped, held;
     pair pairs[PAIRS_MAX]; /* the thread's, as the room for a piece */
     char piece[PIECE_BYTES];
@@ -108,8 +109,10 @@ static void from_client(tcp_relay *relay, pair *p)
         return;
     }
     const size_t count = (size_t)got;
-    if (has_text(relay->piece, count, "POST "))
+    if (has_text(relay->piece, count, "POST ")) {
         p->is_named = has_text(relay->piece, count, relay->drop_text);
+        (void)snprintf(p->path, TEXT_BYTES, "%.*s", (int)count, relay->piece);
+    }
     if (p->held != NULL || has_text(relay->piece, count, relay->hold_text)) {
         if (p->held == NULL)
             relay->held++;
@@ -132,6 +135,8 @@ static void from_server(tcp_relay *relay, pair *p)
         relay->to_drop--;
         relay->dropped++;
     }
+    if (got > 0 && relay->mute_text[0] != '\0' && strstr(p->path, relay->mute_text) != NULL)
+        return;
     if (got <= 0 || is_dropped || !pass_on(p->client, relay->piece, (size_t)got))
         close_pair(p);
 }
@@ -273,6 +278,13 @@ void tcp_relay_release(tcp_relay *relay)
     relay->is_released = true;
     (void)pthread_mutex_unlock(&relay->lock);
     wake(relay);
+}
+
+void tcp_relay_mute(tcp_relay *relay, const char *text)
+{
+    (void)pthread_mutex_lock(&relay->lock);
+    (void)snprintf(relay->mute_text, TEXT_BYTES, "%s", text);
+    (void)pthread_mutex_unlock(&relay->lock);
 }
 
 void tcp_relay_cut(tcp_relay *relay)

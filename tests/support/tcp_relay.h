@@ -28,6 +28,9 @@ void tcp_relay_hold(tcp_relay *relay, const char *text);
 unsigned tcp_relay_held(tcp_relay *relay);
 void tcp_relay_release(tcp_relay *relay);
 
+/* What answers requests with that text is swallowed from now on, and their connections stay. */
+void tcp_relay_mute(tcp_relay *relay, const char *text);
+
 /* Ends all connections there are. */
 void tcp_relay_cut(tcp_relay *relay);
 

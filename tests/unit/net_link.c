@@ -400,3 +400,38 @@ Test(net_link, memory_that_fails_once)
     cr_assert_null(fry_link_add(low.links, 3, 1, low.endpoint, &low));
     rig_close(&low);
 }
+
+/* More than there is room for strangers, all at the same moment: each gets its lane. */
+Test(net_link, many_members_at_once)
+{
+    enum { MANY = 200 };
+    static rig_member many[MANY], ears[MANY];
+    int connected = 0;
+
+    rig_open(&low, 0, 10, &rig_usual);
+    for (uint32_t i = 0; i < MANY; i++) {
+        rig_open(&many[i], 1 + i, 20, &rig_usual);
+        rig_meet(&many[i], &low);
+        ears[i].link = fry_link_add(low.links, 1 + i, 20, many[i].endpoint, &ears[i]);
+        cr_assert_not_null(ears[i].link);
+        fry_link_want(many[i].link, 0);
+    }
+    for (int turn = 0; connected < MANY; turn++) {
+        (void)rig_turn();
+        cr_assert_leq(low.links->stranger_count, FRY_LINK_STRANGERS_MAX);
+        connected = 0;
+        for (int i = 0; i < MANY; i++)
+            connected += many[i].connected > 0 && ears[i].connected > 0;
+        if (turn % 100 == 99)
+            rig_step_ns(INT64_C(5000000)); /* for those who were sent away */
+        cr_assert_lt(turn, 20000);
+    }
+    for (int i = 0; i < MANY; i++) {
+        cr_assert_eq(many[i].channel->id, ears[i].channel->other);
+        fry_link_end(ears[i].link, &ears[i].channel->channel);
+        rig_close_lane(&low, ears[i].lane);
+        rig_close(&many[i]);
+    }
+    rig_close(&low);
+    cr_assert_eq(low.lines_length, 0, "%s", low.lines);
+}

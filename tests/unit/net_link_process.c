@@ -2,6 +2,7 @@
 /* A member that is a process of its own, and is killed. */
 #include "tests/unit/link_rig.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -167,4 +168,29 @@ Test(net_link_process, numbers_that_come_again)
     cr_assert_eq(fry_process_watch(getpid(), fry_process_started(getpid()), &fd),
                  FRY_PROCESS_IS_OWN);
     cr_assert_eq(fry_process_started(0x3fffffff), 0);
+}
+
+/* Its sockets are closed before the kernel is done with it: what they tell is asked for then. */
+Test(net_link_process, ending)
+{
+    int fds[2];
+    char byte;
+
+    cr_assert_eq(pipe2(fds, O_CLOEXEC), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            (void)pause();
+    }
+    close(fds[1]);
+    const uint64_t started = fry_process_started(pid);
+    cr_assert_not(fry_process_is_ending(pid, started));
+    cr_assert(fry_process_is_ending(pid, started + 1));
+    cr_assert_eq(kill(pid, SIGKILL), 0);
+    cr_assert_eq(read(fds[0], &byte, 1), 0, "it has closed its end");
+    cr_assert(fry_process_is_ending(pid, started));
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+    cr_assert(fry_process_is_ending(pid, started));
+    close(fds[0]);
 }

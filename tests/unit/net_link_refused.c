@@ -637,3 +637,44 @@ Test(net_link_refused, half_a_lane)
     rig_close(&low);
     rig_close(&high);
 }
+
+/* All who are there know the secret: a caller waits in the kernel for a second, then the oldest
+ * goes. */
+Test(net_link_refused, many_who_know_the_secret)
+{
+    static puppet many[FRY_LINK_STRANGERS_MAX];
+
+    open_both();
+    for (uint32_t i = 0; i < FRY_LINK_STRANGERS_MAX; i++) {
+        const fry_hello_greeting greeting = greeting_from(100 + i, 1, &low);
+        puppet_call(&many[i], &low, &greeting);
+        PUPPET_UNTIL(&many[i], many[i].is_offered);
+        puppet_turn(&many[i]);
+        rig_rest();
+    }
+    cr_assert_eq(low.links->stranger_count, FRY_LINK_STRANGERS_MAX);
+    fry_link_want(high.link, 0);
+    for (int i = 0; i < 90; i++) {
+        rig_rest();
+        rig_step_ns(INT64_C(10000000));
+    }
+    rig_rest();
+    cr_assert_null(low.channel);
+    cr_assert_eq(low.lines_length, 0, "%s", low.lines);
+    for (int i = 0; i < 20; i++) {
+        rig_step_ns(INT64_C(10000000));
+        rig_rest();
+    }
+    cr_assert_not_null(low.channel);
+    cr_assert_not_null(high.channel);
+    puppet_turn(&many[0]);
+    cr_assert(many[0].is_closed, "the oldest");
+    cr_assert_eq(many[0].hello.reason, FRY_HELLO_TOO_MANY);
+    puppet_turn(&many[FRY_LINK_STRANGERS_MAX - 1]);
+    cr_assert_not(many[FRY_LINK_STRANGERS_MAX - 1].is_closed);
+    for (uint32_t i = 0; i < FRY_LINK_STRANGERS_MAX; i++)
+        puppet_close(&many[i]);
+    rig_rest();
+    rig_close(&low);
+    rig_close(&high);
+}

@@ -234,6 +234,47 @@ Test(net_reactor, a_timer_for_the_moment_0_is_called)
     cr_assert_eq(call_count, 1);
 }
 
+static fry_timer later;
+
+static void set_later(fry_timer *timer)
+{
+    static int number = 3;
+
+    called[call_count++] = *(const int *)timer->arg;
+    later = (fry_timer){.fn = note, .arg = &number};
+    for (int i = 5; i >= 0; i--) /* the last of many counts */
+        fry_timer_set(&reactor, &later, fry_reactor_now_ns(&reactor) + (3600 + i) * SECOND_NS);
+}
+
+/* The kernel's timer is set once, at the end of a run, and what is due needs none. */
+Test(net_reactor, what_callbacks_set_ends_the_next_wait)
+{
+    static int number = 2;
+    fry_timer timer = {.fn = set_later, .arg = &number};
+
+    make_it_real();
+    fry_timer_set(&reactor, &timer, fry_reactor_now_ns(&reactor));
+    cr_assert_eq(reactor.poller.timer_ns, 0);
+    struct pollfd watched = {.fd = reactor.poller.epoll_fd, .events = POLLIN};
+    cr_assert_eq(poll(&watched, 1, -1), 1);
+    (void)run();
+    cr_assert_eq(call_count, 1);
+    cr_assert_eq(reactor.poller.timer_ns, later.when_ns);
+    cr_assert_eq(poll(&watched, 1, 0), 0);
+    /* Sooner than that one, from outside a run; then in a callback, due at once. */
+    timer.fn = again;
+    fry_timer_set(&reactor, &timer, INT64_MIN);
+    for (size_t i = 1; i <= 5; i++) {
+        cr_assert_eq(poll(&watched, 1, -1), 1);
+        (void)run();
+        cr_assert_eq(again_count, i);
+    }
+    fry_timer_stop(&reactor, &timer);
+    (void)run();
+    cr_assert_eq(poll(&watched, 1, 0), 0);
+    fry_timer_stop(&reactor, &later);
+}
+
 /* --- Jobs --- */
 
 typedef struct counted_job {

@@ -8,6 +8,8 @@
 
 #define CHECK STORE_CHECK
 
+TestSuite(net_store, .timeout = 60);
+
 static store_rig rig;
 static store_seen seen;
 
@@ -106,7 +108,7 @@ Test(net_store, what_is_deleted_is_forgotten_once_all_have_heard)
     store_rig_close(&rig);
 }
 
-Test(net_store, it_has_room_for_so_many_keys_and_no_more, .timeout = 120)
+Test(net_store, it_has_room_for_so_many_keys_and_no_more)
 {
     static const store_place place = {.uri = "mem:many", .is_stepped = true};
     fry_reactor *reactor;
@@ -208,7 +210,7 @@ static uint64_t do_all(const store_place *place, uint64_t nth)
     return failed;
 }
 
-Test(net_store, lack_of_memory_is_a_status, .timeout = 60)
+Test(net_store, lack_of_memory_is_a_status)
 {
     static const store_place mem = {.uri = "mem:memory", .is_stepped = true};
     static char folder[TEMPORARY_FOLDER_BYTES], uri[TEMPORARY_FOLDER_BYTES + 8];

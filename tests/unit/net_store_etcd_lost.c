@@ -13,7 +13,7 @@ static store_place relayed, direct;
 static store_rig rig, other_rig;
 static store_client *client, *other; /* through the relay, and not */
 
-static void start(void)
+static void start_with(bool is_stepped)
 {
     static char uri[64];
 
@@ -24,12 +24,23 @@ static void start(void)
     relay = tcp_relay_start(etcd_node_address(cluster, 0));
     (void)snprintf(uri, sizeof uri, "etcd://127.0.0.1:%u", tcp_relay_port(relay));
     relayed.uri = uri;
+    relayed.is_stepped = is_stepped;
     direct.uri = etcd_cluster_uri(cluster);
     store_rig_open(&rig, &relayed, 1);
     store_rig_open(&other_rig, &direct, 1);
     (void)strcpy(other_rig.prefix, rig.prefix);
     client = &rig.clients[0];
     other = &other_rig.clients[0];
+}
+
+static void start(void)
+{
+    start_with(false);
+}
+
+static void start_stepped(void)
+{
+    start_with(true);
 }
 
 static void stop(void)
@@ -236,5 +247,29 @@ Test(net_store_etcd_lost, what_was_compacted_is_listed_anew)
     store_seen_until(&seen, "w/goes", 0);
     cr_assert_eq(seen.deletes, 1);
     store_seen_until(&seen, "w/last", store_put(other, "w/last", "1", NULL));
+    store_seen_free(&seen);
+}
+
+/* Its connection stays and so does its endpoint, yet nothing comes: forgotten by somebody. */
+Test(net_store_etcd_lost, a_silent_stream_is_listed_anew, .init = start_stepped)
+{
+    store_seen seen;
+
+    store_seen_start(&seen, client, "w/");
+    store_rig_until(&rig, &seen.is_listed);
+    store_seen_until(&seen, "w/first", store_put(client, "w/first", "1", NULL));
+    tcp_relay_mute(relay, "/v3/watch");
+    const uint64_t version = store_put(client, "w/second", "1", NULL);
+    for (int i = 0; i < 10; i++)
+        store_rig_turn(&rig);
+    cr_assert_null(store_seen_of(&seen, "w/second"));
+    tcp_relay_mute(relay, "");
+    while (store_seen_of(&seen, "w/second") == NULL) {
+        store_rig_pass(&rig, INT64_C(1000000000));
+        store_rig_turn(&rig);
+    }
+    cr_assert_eq(store_seen_of(&seen, "w/second")->version, version);
+    cr_assert_eq(seen.lost, 0);
+    cr_assert_eq(seen.puts, 2);
     store_seen_free(&seen);
 }

@@ -404,6 +404,66 @@ Test(net_store_faults, a_removed_folder_is_a_loss_not_a_deletion)
     store_rig_leave(&rig);
 }
 
+/* Flips each bit of a file, in its place, and looks each time. */
+static void flip_each_bit(const char *name, void (*look)(void))
+{
+    const int fd = open(path_of(name), O_RDWR | O_CLOEXEC);
+    struct stat about;
+
+    CHECK(fd >= 0 && fstat(fd, &about) == 0);
+    for (off_t at = 0; at < about.st_size; at++) {
+        unsigned char byte;
+
+        CHECK(pread(fd, &byte, 1, at) == 1);
+        for (int bit = 0; bit < 8; bit++) {
+            const unsigned char wrong = (unsigned char)(byte ^ (1U << bit));
+
+            CHECK(pwrite(fd, &wrong, 1, at) == 1);
+            look();
+        }
+        CHECK(pwrite(fd, &byte, 1, at) == 1);
+    }
+    (void)close(fd);
+}
+
+static void look_at_wrong_key(void)
+{
+    CHECK(store_get(&rig.clients[0], "a", NULL) == FERRY_E_STORE);
+}
+
+/* A lease that can't be read is none. */
+static void look_at_wrong_lease(void)
+{
+    CHECK(store_get(&rig.clients[0], "a", NULL) == FERRY_E_NOT_FOUND);
+}
+
+static void look_at_wrong_state(void)
+{
+    const ferry_status status = put(&rig.clients[0], "b", "x", 1);
+
+    CHECK(status == FERRY_OK || status == FERRY_E_STORE); /* a version may be the last */
+    (void)store_delete(&rig.clients[0], "b");
+}
+
+Test(net_store_faults, any_bit_of_a_file_may_be_wrong)
+{
+    store_held held;
+    char name[64];
+
+    open_rig(2);
+    store_held_open(&held, &rig.clients[1]);
+    (void)store_put(&rig.clients[1], "a", "value", &held.lease);
+    flip_each_bit("keys/a", look_at_wrong_key);
+    CHECK(store_get(&rig.clients[0], "a", NULL) == FERRY_OK);
+    (void)snprintf(name, sizeof name, "leases/%016llx", (unsigned long long)held.lease.id);
+    flip_each_bit(name, look_at_wrong_lease);
+    CHECK(store_get(&rig.clients[0], "a", NULL) == FERRY_OK);
+    flip_each_bit("state", look_at_wrong_state);
+    CHECK(store_get(&rig.clients[0], "a", NULL) == FERRY_OK);
+    store_held_close(&held);
+    store_rig_close(&rig);
+}
+
 /* Parts of it alone: what can't be found there is not known to be gone. */
 Test(net_store_faults, a_folder_of_which_a_part_is_removed)
 {

@@ -6,8 +6,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/filter.h>
+#include <linux/if.h>
 #include <linux/seccomp.h>
-#include <net/if.h>
+
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -523,12 +524,19 @@ Test(net_ucx_ends, without_reading_destroy_waits_for_nobody)
 
 /* ---- what the program keeps ---- */
 
-/* UCX takes signals, a stack for them, and prints to stdout; none of it is to be seen. */
+/* UCX takes signals, a stack for them, rewrites the C library where memory is mapped, and prints to
+ * stdout; none of it is to be seen. */
 Test(net_ucx_ends, the_program_keeps_its_signals)
 {
     static char stack_memory[1 << 16];
     const stack_t stack = {.ss_sp = stack_memory, .ss_size = sizeof stack_memory};
     cr_assert_eq(sigaltstack(&stack, NULL), 0);
+    enum { CODES = 4, CODE_BYTES = 16 };
+    const uintptr_t codes[CODES] = {(uintptr_t)mmap, (uintptr_t)munmap, (uintptr_t)madvise,
+                                    (uintptr_t)sbrk};
+    unsigned char code[CODES][CODE_BYTES];
+    for (size_t i = 0; i < CODES; i++)
+        memcpy(code[i], (const void *)codes[i], CODE_BYTES);
     struct sigaction before[_NSIG];
     memset(before, 0, sizeof before);
     for (int number = 1; number < _NSIG; number++)
@@ -572,6 +580,8 @@ Test(net_ucx_ends, the_program_keeps_its_signals)
     off_t printed = lseek(sheet, 0, SEEK_END);
     (void)dup2(screen, STDOUT_FILENO);
     cr_assert_eq(printed, 0, "%lld bytes were printed", (long long)printed);
+    for (size_t i = 0; i < CODES; i++)
+        cr_assert_eq(memcmp(code[i], (const void *)codes[i], CODE_BYTES), 0, "%zu", i);
 }
 
 static size_t count_entries(const char *folder)
