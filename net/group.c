@@ -250,6 +250,7 @@ static void end_all(fry_group *group)
         fry_group_op_drop(group->ops);
     group->roster_op = NULL;
     group->list_op = NULL;
+    fry_rounds_end(group);
     if (group->is_watched)
         fry_store_watch_stop(&group->watch);
     fry_meet_stop(group);

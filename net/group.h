@@ -73,8 +73,12 @@ void fry_group_report_death(fry_group *group, uint32_t rank, uint64_t incarnatio
  */
 void fry_group_leave(fry_group *group, void (*left)(void *arg), void *arg);
 
-/* Nothing is told any more; requests that are on are dropped. Without a leave the place stays until
- * the lease has run out. NULL is allowed. */
+/*
+ * Nothing is told any more; requests that are on are dropped. Without a leave others see it DEAD:
+ * at once if the store can be reached, else when the lease has run out. May be called from an event
+ * or an answer; called from an answer, some of it is done in the reactor's next run. NULL is
+ * allowed.
+ */
 void fry_group_close(fry_group *group);
 
 typedef enum fry_group_verb {
@@ -85,7 +89,7 @@ typedef enum fry_group_verb {
     FRY_GROUP_WATCH,   /* waits for a version above `version` */
     FRY_GROUP_ALIVE,   /* value: ranks as uint32_t */
     FRY_GROUP_NOTICE,  /* gives notice */
-    FRY_GROUP_STEP,    /* `step` is about to begin */
+    FRY_GROUP_STEP,    /* `step` is about to begin: if it is not above the stop step then */
 } fry_group_verb;
 
 typedef struct fry_group_request fry_group_request;

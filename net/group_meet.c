@@ -496,6 +496,13 @@ void fry_meet_stop(fry_group *group)
     fry_timer_stop(group->reactor, &group->meet_timer);
 }
 
+void fry_meet_end(fry_group *group)
+{
+    group->meet_op = NULL;
+    for (fry_round_host *host = group->hosts; host != NULL; host = host->next)
+        host->op = NULL;
+}
+
 void fry_meet_forget(fry_group *group)
 {
     while (group->hosts != NULL) {

@@ -607,6 +607,15 @@ void fry_rounds_consider(fry_group *group)
         fry_rounds_forget_oldest(group);
 }
 
+void fry_rounds_end(fry_group *group)
+{
+    for (fry_round *round = group->active_rounds; round != NULL; round = round->active_next) {
+        round->op = NULL;
+        fry_timer_stop(group->reactor, &round->timer);
+    }
+    fry_meet_end(group);
+}
+
 void fry_rounds_forget(fry_group *group)
 {
     while (group->active_rounds != NULL) {

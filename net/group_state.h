@@ -361,6 +361,7 @@ void fry_rounds_cancel(fry_group_request *request);
 void fry_rounds_told(fry_group *group, const char *name, const fry_store_entry *entry,
                      bool is_deleted);
 void fry_rounds_consider(fry_group *group);
+void fry_rounds_end(fry_group *group);    /* its operations were dropped */
 void fry_rounds_forget(fry_group *group); /* frees */
 
 /* Whether a member is among those that a call is for. */
@@ -414,6 +415,7 @@ bool fry_meet_absentees(const fry_round *round, const fry_store_entry *entries, 
 /* Some rank's arrival at a round of that name stands here (of one that this member hosts). */
 bool fry_meet_is_mentioned(const fry_group *group, const char *name);
 void fry_meet_stop(fry_group *group);
+void fry_meet_end(fry_group *group);
 void fry_meet_forget(fry_group *group); /* frees */
 
 /* ---- group_values.c ---- */

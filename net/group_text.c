@@ -352,7 +352,11 @@ bool fry_group_set_read(const char *text, size_t text_bytes, bool *is_in, uint32
         for (uint64_t rank = first; rank <= last && !r.is_bad; rank++)
             is_in[rank] = true;
         next = last + 1;
-    } while (!r.is_bad && r.at < r.end && *r.at++ == ',');
+        if (!r.is_bad && r.at < r.end)
+            expect(&r, ",");
+        else
+            break;
+    } while (!r.is_bad);
     return is_read(&r);
 }
 

@@ -28,7 +28,9 @@ typedef struct ferry_member_info {
     ferry_member_state state;
     ferry_peer rank;
     uint64_t incarnation;  /* of its newest start: grows by each; 0: never seen */
-    int64_t last_seen_ns;  /* CLOCK_MONOTONIC of this process; 0: never */
+    int64_t last_seen_ns;  /* CLOCK_MONOTONIC of this process; 0: never. As the store shows it:
+                              of who is here now, or when the store was lost; of others, when their
+                              end was told, which is up to lease_ns and a second late */
     uint32_t device_count; /* that it named at join */
     uint32_t first_device; /* their ids in the group: first_device + index. The same for as long as
                               the group lives, also when the member restarts */
@@ -51,14 +53,15 @@ typedef struct ferry_group_options {
     const char *store;  /* where to meet: "mem:NAME", "file:DIR", "etcd://host:port[,host:port...]",
                            or "etcds://..." for TLS */
     const char *job;    /* who names the same job there meets: 1 to 64 of A-Z a-z 0-9 . _ - */
-    uint32_t size;      /* members; 0: whoever is there by deadline_ns, at least size_min */
-    uint32_t size_min;  /* size 0: at least 1 */
-    int32_t rank;       /* FERRY_RANK_ANY: assigned */
+    uint32_t size;     /* members; 0: whoever is there by deadline_ns (of whoever has the first), at
+                          least size_min; ranks are assigned then, and who comes late is refused */
+    uint32_t size_min; /* size 0: at least 1 */
+    int32_t rank;      /* FERRY_RANK_ANY: assigned, by place, then host */
     uint32_t device_count; /* devices that this member names; 0: those the engine has now */
-    const char *place;  /* stays the same when this member is started anew, so that it gets its rank
-                           again: "node7.gpu3"; NULL: who starts anew with any rank is another */
-    const void *secret; /* of the job: who has another is refused. NULL: none; anybody who reaches
-                           this member's port or the store may join */
+    const char *place; /* the same when this member is started anew, so that it gets its rank again:
+                          "node7.gpu3"; NULL: a restart with FERRY_RANK_ANY is a new member */
+    const void *secret;  /* of the job: who has another is refused. NULL: none; anybody who reaches
+                            this member's port or the store may join */
     size_t secret_bytes; /* 16 to 1024 */
     int64_t lease_ns;    /* who is not heard of so long is dead; at least 2 s */
     int64_t deadline_ns; /* of joining: absolute, on the engine's clock; 0 none */
@@ -95,8 +98,16 @@ typedef struct ferry_group_options {
  * if the future failed at once), and is of use when the future is FERRY_OK; it is the caller's to
  * release either way. Fails with FERRY_E_INVALID, FERRY_E_DEADLINE (the message names every
  * absentee by rank and when it was last seen), FERRY_E_FENCED (rank or place is another live
- * member's), FERRY_E_STORE, FERRY_E_UNSUPPORTED (no UCX, no libcurl, a network file system),
- * FERRY_E_SYSTEM, FERRY_E_CANCELLED, FERRY_E_SHUTDOWN, FERRY_E_NO_MEMORY, FERRY_E_FORKED.
+ * member's, or all ranks are taken), FERRY_E_STORE, FERRY_E_UNSUPPORTED (no UCX, no libcurl, a
+ * network file system), FERRY_E_SYSTEM, FERRY_E_CANCELLED, FERRY_E_SHUTDOWN, FERRY_E_NO_MEMORY,
+ * FERRY_E_FORKED.
+ *
+ * A member started anew with its rank or place joins the group that still lives, and does not wait
+ * for others that have died; members that live let it in. Where all have died or left, a new group
+ * is formed, of as many as the size says. Either waits until the former start's lease has run out,
+ * unless it has left, or the kernel says that its process on this host has ended. Who finds rank or
+ * place taken waits as long, and a second, before it is refused; at once if the other's process
+ * runs on this host. A start may name fewer devices than its rank began with, not more.
  */
 FERRY_API ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group_options *options,
                                          ferry_group **group_p);
@@ -138,7 +149,8 @@ FERRY_API ferry_status ferry_future_value(const ferry_future *future, ferry_valu
 /*
  * Which members are alive, agreed upon: all that take part get the same answer, as one of a series
  * of rounds. Value: an array of ferry_peer, ascending. Every live member has to ask; who does not
- * by `deadline_ns` (absolute; 0 none) has FERRY_E_DEADLINE name it.
+ * by `deadline_ns` (absolute; 0 none) has FERRY_E_DEADLINE name it, for all that asked. Who dies
+ * meanwhile is left out.
  */
 FERRY_API ferry_future *ferry_group_alive(ferry_group *group, int64_t deadline_ns);
 
@@ -163,7 +175,10 @@ typedef struct ferry_barrier_options {
  * names the absentees by rank and when they were last seen), FERRY_E_DEAD (a member died or left
  * that the barrier waits for; the error's rank), FERRY_E_CANCELLED (by this member or by another
  * that had come; the error's rank), FERRY_E_INVALID (others named other members), FERRY_E_STORE,
- * FERRY_E_FENCED, FERRY_E_SHUTDOWN.
+ * FERRY_E_FENCED, FERRY_E_SHUTDOWN. All that came have the same outcome, but for who is not
+ * answered by the store at its deadline, up to 0.15 s after it. Others' disagreement about the
+ * members is found after about a second. A job remembers the last 512 names for each lowest rank of
+ * a barrier's; of older ones a member started anew is told nothing.
  */
 FERRY_API ferry_future *ferry_barrier(ferry_group *group, const char *name,
                                       const ferry_barrier_options *options);
@@ -185,9 +200,12 @@ FERRY_API ferry_future *ferry_group_watch(ferry_group *group, const char *key, u
 /*
  * Preemption. Any member that is told to go (a SIGTERM from its scheduler) gives notice; then all
  * agree on one step after which to stop, so that everybody saves the same state. Before each step a
- * member calls ferry_group_step with its number, which grows: the future resolves at once while
- * there is no notice, else when the members have agreed. Then ferry_group_stop_step says after
- * which step to stop, or UINT64_MAX: no notice. No member is asked to stop at a step it has passed.
+ * member calls ferry_group_step with its number, which grows from 1: the future resolves at once
+ * while there is no notice (and asks nobody), else when the members have agreed, which needs no
+ * step of theirs, only that they live. Then ferry_group_stop_step says after which step to stop, or
+ * UINT64_MAX: no notice. If that is below the step, the step must not be run. The step agreed upon
+ * is the latest that any member had begun, so nobody has passed it; it stays for the group's life.
+ * A step that was refused (FERRY_E_DEADLINE) must not be run either.
  */
 FERRY_API ferry_future *ferry_group_give_notice(ferry_group *group);
 FERRY_API ferry_future *ferry_group_step(ferry_group *group, uint64_t step, int64_t deadline_ns);

@@ -525,3 +525,24 @@ Test(net_group, memory_that_is_missing_hangs_nobody, .timeout = 100)
         rig_close(&rig);
     }
 }
+
+Test(net_group, a_death_that_the_kernel_tells, .timeout = 60)
+{
+    group_rig rig;
+
+    rig_open(&rig, 3, 1);
+    rig_join_all(&rig, 0, 3, false);
+    rig_kill(&rig, 2);
+    fry_group_report_death(rig.members[0].group, 2, 7); /* nobody's */
+    rig_settle(&rig);
+    cr_assert(every_one(&rig, 2, FERRY_MEMBER_HERE, 2));
+    fry_group_report_death(rig.members[0].group, 2, 1);
+    fry_group_report_death(rig.members[1].group, 2, 1);
+    rig_settle(&rig);
+    cr_assert(every_one(&rig, 2, FERRY_MEMBER_DEAD, 2));
+    join_again(&rig, 2, 3, 2);
+    rig_settle(&rig);
+    cr_assert_eq(rig.members[2].status, FERRY_OK);
+    cr_assert_eq(fry_group_incarnation(rig.members[2].group), 2);
+    rig_close(&rig);
+}
