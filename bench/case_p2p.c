@@ -88,6 +88,7 @@ static const char *run_ferry(const task *task)
     (void)snprintf(numbers[1], sizeof numbers[1], "%zu", task->n);
     (void)snprintf(numbers[2], sizeof numbers[2], "%zu", task->window);
     for (int rank = 0; rank < 2; rank++) {
+        commands[rank].cpu = -1; /* it has two threads, and a machine may have two CPUs */
         const char *arguments[] = {tool_path,
                                    "perf",
                                    "--json",
