@@ -88,6 +88,7 @@ static const char *run_ferry(const task *task)
     (void)snprintf(numbers[1], sizeof numbers[1], "%zu", task->n);
     (void)snprintf(numbers[2], sizeof numbers[2], "%zu", task->window);
     for (int rank = 0; rank < 2; rank++) {
+        commands[rank].cpu = -1; /* it has two threads, and a machine may have two CPUs */
         const char *arguments[] = {tool_path,
                                    "perf",
                                    "--json",
@@ -225,7 +226,7 @@ void bench_p2p_bw(bool is_quick)
             task task = {.test = "bw",
                          .path = (enum path)path,
                          .size_bytes = sizes[i],
-                         .n = ((size_t)2 << 30) / sizes[i],
+                         .n = ((size_t)1 << 30) / sizes[i],
                          .window = window > 64 ? 64 : window};
             measure(&task, "bytes_per_s", 1, is_quick ? 2 : 3, &figures);
             bench_size_name(size, sizeof size, sizes[i]);
@@ -245,7 +246,7 @@ void bench_p2p_rate(bool is_quick)
                            .share.larger_is_better = true};
         task task = {.test = "rate",
                      .size_bytes = 8,
-                     .n = 2000000,
+                     .n = 1000000,
                      .window = 256,
                      .is_batch = is_batch != 0};
         measure(&task, "messages_per_s", 1, is_quick ? 2 : 5, &figures);

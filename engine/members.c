@@ -16,7 +16,10 @@
  * the sleep ends at once.
  *
  * Channels. Each that is attached is polled, or armed: then its descriptor becomes readable when
- * something comes, for the reactor to see, and from then on it is polled. Before it sleeps the loop
+ * something comes, for the engine's poller to see, and from then on it is polled. (Not for the
+ * reactor's: UCX's descriptors are pollers that contain pollers, and the kernel takes five levels
+ * of them, a user's loop included, for a loop. One that can't be watched even so is looked at every
+ * millisecond.) Before it sleeps the loop
  * lets all that are polled progress until nothing comes, then arms them (fry_members_arm). So of an
  * armed channel nothing is missed: what came before the arming made it fail, what comes after makes
  * the descriptor readable, and it stays so until the next arming, whoever lets the channel progress
@@ -45,6 +48,7 @@
 #define GRACE_MIN_NS 50000  /* how long the loop leaves channels to who looks: grows to the next */
 #define GRACE_MAX_NS 500000 /* */
 #define BUSY_SPIN_NS 20000  /* how long the loop looks at what is under way and does not move */
+#define LOOK_NS 1000000     /* how long the loop sleeps with a channel that can't be watched */
 #define ROUNDS_PER_LOOK 8   /* of progress in one holding of the baton */
 #define ROUTES_PER_LOOK 64  /* a waiting thread looks at in one round */
 
@@ -124,7 +128,6 @@ void fry_members_order(fry_route *route)
 static size_t run_reactor(fry_members *members)
 {
     members->is_due = false;
-    members->ticks = 0;
     size_t done = fry_reactor_run(&members->reactor, 0);
     fry_store_relaxed(&members->next_ns, fry_reactor_next_ns(&members->reactor));
     if (done != 0)
@@ -134,7 +137,12 @@ static size_t run_reactor(fry_members *members)
 
 static bool reactor_is_due(fry_members *members)
 {
-    if (members->is_due || ++members->ticks >= TICKS_PER_LOOK)
+    if (!members->is_due && ++members->ticks >= TICKS_PER_LOOK) {
+        members->ticks = 0;
+        /* As before a sleep; what else it takes are wakes, which a loop that is awake needs not. */
+        (void)fry_poller_wait(&members->engine->poller, 0);
+    }
+    if (members->is_due)
         return true;
     return !members->engine->clock.is_real && members->next_ns != INT64_MAX &&
            members->next_ns <= fry_clock_now_ns(&members->engine->clock);
@@ -245,11 +253,14 @@ static bool is_soon(fry_members *members, int64_t now_ns)
 static bool arm_routes(fry_members *members, int64_t now_ns)
 {
     bool is_idle = true;
+    members->has_unwatched = false;
     for (fry_route **at = &members->polled; *at != NULL;) {
         fry_route *route = *at;
         if (fry_peer_progress(route->peer) != 0) {
             members->busy_since_ns = 0;
             is_idle = false;
+        } else if (!route->is_watched) {
+            members->has_unwatched = true;
         } else if ((fry_peer_is_busy(route->peer) && is_soon(members, now_ns)) ||
                    !fry_peer_arm(route->peer)) {
             is_idle = false;
@@ -292,6 +303,8 @@ int64_t fry_members_grace_ns(fry_members *members, bool has_looked)
     if (has_looked && fry_load_relaxed(&members->has_polled) == 0)
         return INT64_MAX;
     int64_t now_ns = fry_clock_monotonic_ns();
+    if (has_looked && members->grace_end_ns <= now_ns && members->has_unwatched)
+        return now_ns + LOOK_NS;
     return members->grace_end_ns > now_ns ? members->grace_end_ns : now_ns + GRACE_MIN_NS;
 }
 

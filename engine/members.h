@@ -252,6 +252,7 @@ struct fry_members {
     uint64_t looks_seen;
     int64_t grace_ns, grace_end_ns;
     int64_t busy_since_ns;
+    bool has_unwatched; /* of those that are polled */
 
     /* Baton. */
     fry_turn *turn; /* whose peers' events these are */

@@ -212,13 +212,15 @@ static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel
     if (fry_route_peer(route) == NULL) {
         fry_fault fault = fault_of(route, FERRY_E_NO_MEMORY, "can't be talked to without memory");
         fry_route_end(route, FERRY_E_NO_MEMORY, &fault);
-    } else if (fry_poller_add(&members->reactor.poller, &route->watch, EPOLLIN | EPOLLET) !=
-               FERRY_OK) {
-        fry_fault fault = fault_of(route, FERRY_E_SYSTEM, "has a channel that can't be watched");
-        fry_route_end(route, FERRY_E_SYSTEM, &fault);
     } else {
-        route->is_watched = true;
+        route->is_watched =
+            fry_poller_add(&members->engine->poller, &route->watch, EPOLLIN | EPOLLET) == FERRY_OK;
     }
+    if (!route->is_watched && route->end_status == FERRY_OK)
+        fry_log_line(&members->engine->log, FERRY_LOG_INFO,
+                     "the channel to member %u can't be watched by a loop nested so deep: it is "
+                     "looked at every millisecond",
+                     route->rank);
     if (fry_load_relaxed(&route->group->life) != FRY_GROUP_HERE) {
         fry_fault fault = fault_of(route, FERRY_E_CANCELLED, "is left: this one leaves the group");
         fry_route_end(route, FERRY_E_CANCELLED, &fault);
@@ -384,7 +386,7 @@ size_t fry_routes_step(fry_turn *turn, fry_members *members)
 static void destroy_channel(fry_route *route)
 {
     if (route->is_watched)
-        fry_poller_remove(&members_of(route)->reactor.poller, &route->watch);
+        fry_poller_remove(&members_of(route)->engine->poller, &route->watch);
     route->is_watched = false;
     fry_link_end(route->link, route->channel);
     route->channel = NULL;

@@ -20,9 +20,8 @@
 #define FRY_NOISE_PUBLIC_BYTES 32
 #define FRY_NOISE_TAG_BYTES 16
 #define FRY_NOISE_HASH_BYTES 64
-#define FRY_NOISE_HANDSHAKE_BYTES                                                                  \
-    (FRY_NOISE_PUBLIC_BYTES + FRY_NOISE_TAG_BYTES) /* over payload                                 \
-                                                    */
+/* What a handshake message has beside its payload. */
+#define FRY_NOISE_HANDSHAKE_BYTES (FRY_NOISE_PUBLIC_BYTES + FRY_NOISE_TAG_BYTES)
 
 /* A key of one direction and how often it was used. */
 typedef struct fry_noise_cipher {

@@ -3,7 +3,7 @@
 
 #include "base/lf.h"
 
-#include <string.h>
+#define TURNS_MAX 8 /* that an answer waits for others */
 
 /* ---- opening ---- */
 
@@ -248,18 +248,26 @@ void fry_peer_destroyed(fry_peer *peer, fry_peer_lane *lane)
 /* ---- progress ---- */
 
 /*
- * When answers go. What one turn of progress received is answered, if nothing else, by the next
- * turn: between the two the engine runs what had waited for it, and a message that this sends takes
- * the answer along. So a ping-pong has no message but its own, and who has nothing to send answers
- * one turn later, a turn that is not slept before: fry_peer_is_busy. With many due they go at once,
- * so that a stream of messages is answered in batches well before its window is full.
+ * When answers go. What one turn of progress received is answered, if by nothing else, in the next
+ * turn that finds nothing: between the two the engine runs what had waited for it, and a message
+ * that this sends takes the answer along. So a ping-pong has no message but its own, and who has
+ * nothing to send answers one turn later, a turn that is not slept before: fry_peer_is_busy. While
+ * each turn finds something more is to be answered soon, so answers gather, for TURNS_MAX turns at
+ * most; with many due they go at once, well before the other end's window is full.
  */
+static bool is_answer_due(fry_peer_lane *lane, bool was_due, size_t count)
+{
+    if (lane->unsent >= lane->batch || fry_unlikely(lane->refusals_first != NULL))
+        return true;
+    return was_due && (count == 0 || ++lane->turns >= TURNS_MAX);
+}
+
 size_t fry_peer_progress(fry_peer *peer)
 {
     fry_peer_lane *lane = peer->lane;
     if (lane == NULL || !fry_lane_is_live(lane))
         return 0;
-    bool is_overdue = lane->run_count > 0;
+    bool was_due = lane->run_count > 0;
     size_t count = lane->channel->ops->progress(lane->channel);
     if (!fry_lane_is_live(lane))
         return count;
@@ -267,8 +275,8 @@ size_t fry_peer_progress(fry_peer *peer)
         fry_sends_recall(lane);
     if (fry_unlikely(peer->waiting_first != NULL))
         fry_sends_start_waiting(peer);
-    if (fry_lane_is_live(lane) &&
-        (is_overdue || lane->unsent >= lane->batch || fry_unlikely(lane->refusals_first != NULL))) {
+    if (fry_lane_is_live(lane) && is_answer_due(lane, was_due, count)) {
+        lane->turns = 0;
         count += lane->run_count;
         fry_lane_answer(lane);
     }

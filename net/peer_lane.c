@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define SLOTS_MAX (1U << 24)
+#define BATCH_MAX 64         /* answers */
 #define RECORDS_MAX_FACTOR 3 /* for each slot a message and two recalls, at most: recall() */
 #define HEADERS_LATE_MIN 1024
 
@@ -64,9 +65,8 @@ fry_peer_lane *fry_peer_lane_open(const fry_peer_options *options, const fry_lan
                         session->window_messages + 1;
     lane->headers_mask = (uint64_t)power_of_2_from(slots) * 4 + HEADERS_LATE_MIN;
     lane->headers_mask = (uint64_t)power_of_2_from((uint32_t)lane->headers_mask) - 1;
-    lane->batch = session->window_messages / 4 > 0 ? session->window_messages / 4 : 1;
-    if (lane->batch > slots / 4)
-        lane->batch = slots / 4 > 0 ? slots / 4 : 1;
+    uint32_t narrower = slots < session->window_messages ? slots : session->window_messages;
+    lane->batch = narrower / 4 < 1 ? 1 : narrower / 4 > BATCH_MAX ? BATCH_MAX : narrower / 4;
     fry_list_init(&lane->ended);
     for (size_t i = 0; i < FRY_LANE_CONTROLS; i++) {
         lane->controls[i].next = lane->controls_free;

@@ -103,6 +103,7 @@ struct fry_peer_lane {
     uint32_t run_first, run_count;
     uint32_t unsent; /* acknowledgements in the runs */
     uint32_t batch;  /* so many don't wait for company */
+    uint32_t turns;  /* of progress that some have waited */
 
     /* Receiving. */
     uint32_t receive_number; /* the next */

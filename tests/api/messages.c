@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between members: two engines of one process, over real channels. */
+#include "tests/support/dump_test.h"
 #include "tests/support/member_test.h"
 
+#include <ev.h>
 #include <stdlib.h>
 
 TestSuite(messages, .timeout = HANG_S);
@@ -461,4 +463,131 @@ Test(messages, ping_and_pong)
     for (size_t i = 0; i < 2; i++)
         ferry_buffer_release(buffers[i]);
     test_members_close(members, 2);
+}
+
+/* Nothing is written once the cancelled receive is quiet, whatever was under way. */
+Test(messages, cancelled_under_way_leave_memory_alone_once_quiet)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    enum { LARGE = 32 << 20 };
+    ferry_buffer *source = test_buffer(&members[0].te, 0, LARGE, 3);
+    ferry_buffer *sink = test_buffer(&members[1].te, 0, LARGE, 0);
+    for (int round = 0; round < 12; round++) {
+        ferry_future *send = send_to(members, 0, 1, 1, ferry_buffer_span(source));
+        ferry_future *recv = recv_from(members, 1, 0, 1, ferry_buffer_span(sink));
+        for (int i = 0; i < round * 20; i++)
+            (void)sched_yield();
+        ferry_future *cancelled = round % 2 == 0 ? recv : send;
+        ASSERT_STATUS(ferry_future_cancel(cancelled), FERRY_OK);
+        ferry_status status = ferry_future_wait(cancelled, -1);
+        cr_assert(status == FERRY_OK || status == FERRY_E_CANCELLED, "%s",
+                  ferry_status_name(status));
+        cr_assert_neq(ferry_future_wait(recv, -1), FERRY_PENDING);
+        cr_assert_neq(ferry_future_wait(send, -1), FERRY_PENDING);
+        ASSERT_STATUS(test_await(members, 2, ferry_future_quiet(recv)), FERRY_OK);
+        memset(ferry_buffer_data(sink), 99, LARGE);
+        ASSERT_STATUS(test_await(members, 2, ferry_future_quiet(send)), FERRY_OK);
+        cr_assert(is_filled(sink, 0, LARGE, 99));
+        ferry_future_release(send);
+        ferry_future_release(recv);
+    }
+    assert_exchange(members, 0, 1, SIZE, true);
+    ferry_buffer_release(source);
+    ferry_buffer_release(sink);
+    test_members_close(members, 2);
+}
+
+/* What was open fails; the newcomer of the same rank is talked to over a lane of its own. */
+Test(messages, go_on_with_a_member_that_was_started_anew)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    ferry_buffer *sink = test_buffer(&members[0].te, 0, SIZE, 0);
+    for (int round = 0; round < 3; round++) {
+        assert_exchange(members, 0, 1, SIZE, true);
+        ferry_member_info before = FERRY_MEMBER_INFO_INIT, after = FERRY_MEMBER_INFO_INIT;
+        ASSERT_STATUS(ferry_group_member(members[0].group, 1, &before), FERRY_OK);
+        ferry_future *recv = recv_from(members, 0, 1, 1, ferry_buffer_span(sink));
+        ferry_group_release(members[1].group);
+        test_engine_close(&members[1].te);
+        ASSERT_STATUS(test_await(members, 1, recv), FERRY_E_DEAD);
+        test_member_open(&members[1], FERRY_LOOP_THREAD);
+        ferry_group_options options = test_group_options(2, 1);
+        ferry_future *join = ferry_group_join(members[1].te.engine, &options, &members[1].group);
+        ASSERT_STATUS(test_await(members, 2, join), FERRY_OK);
+        do {
+            (void)sched_yield();
+            ASSERT_STATUS(ferry_group_member(members[0].group, 1, &after), FERRY_OK);
+        } while (after.state != FERRY_MEMBER_HERE || after.incarnation == before.incarnation);
+        cr_assert_gt(after.incarnation, before.incarnation);
+    }
+    assert_exchange(members, 0, 1, SIZE, true);
+    assert_exchange(members, 1, 0, SIZE, false);
+    ferry_buffer_release(sink);
+    test_members_close(members, 2);
+}
+
+Test(messages, show_in_dumps)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    ferry_buffer *sink = test_buffer(&members[0].te, 0, SIZE, 0);
+    ferry_future *recv = recv_from(members, 0, 1, 4711, ferry_buffer_span(sink));
+    ferry_future *issued = ferry_future_issued(recv);
+    ASSERT_STATUS(test_await(members, 2, issued), FERRY_OK);
+    json_t *whole = dump_json(members[0].te.engine);
+    const json_t *nodes = json_object_get(whole, "nodes");
+    cr_assert_eq(json_array_size(nodes), 1);
+    const json_t *node = json_array_get(nodes, 0);
+    cr_assert_str_eq(json_string_value(json_object_get(node, "kind")), "recv");
+    cr_assert_str_eq(json_string_value(json_object_get(node, "waits_for")), "member");
+    cr_assert_eq(dump_number(node, "size_bytes"), SIZE);
+    cr_assert_eq(dump_number(node, "peer"), 1);
+    cr_assert_eq(dump_number(node, "tag"), 4711);
+    json_decref(whole);
+    ASSERT_STATUS(ferry_future_cancel(recv), FERRY_OK);
+    ASSERT_STATUS(test_await(members, 2, recv), FERRY_E_CANCELLED);
+    ferry_buffer_release(sink);
+    test_members_close(members, 2);
+}
+
+/* ---- attached to a libev loop ---- */
+
+Test(messages, in_an_engine_attached_to_libev)
+{
+    test_member members[2];
+    struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+    cr_assert_not_null(loop);
+    ferry_engine_options options = test_engine_options(&members[0].te, FERRY_LOOP_ATTACHED);
+    options.ev_loop = loop;
+    test_engine_create(&members[0].te, &options);
+    members[0].loop = FERRY_LOOP_ATTACHED;
+    test_member_open(&members[1], FERRY_LOOP_THREAD);
+    ferry_future *joins[2];
+    for (int32_t i = 0; i < 2; i++) {
+        ferry_group_options group = test_group_options(2, i);
+        joins[i] = ferry_group_join(members[i].te.engine, &group, &members[i].group);
+    }
+    while (ferry_future_poll(joins[0]) == FERRY_PENDING)
+        (void)ev_run(loop, EVRUN_ONCE);
+    ASSERT_STATUS(status_of(joins[0]), FERRY_OK);
+    ASSERT_STATUS(test_await(members, 2, joins[1]), FERRY_OK);
+    ferry_buffer *own = test_buffer(&members[0].te, 0, SIZE, 0);
+    ferry_buffer *others = test_buffer(&members[1].te, 0, SIZE, 5);
+    for (int round = 0; round < 50; round++) {
+        ferry_future *recv = recv_from(members, 0, 1, 1, ferry_buffer_span(own));
+        ferry_future *send = send_to(members, 1, 0, 1, ferry_buffer_span(others));
+        while (ferry_future_poll(recv) == FERRY_PENDING)
+            (void)ev_run(loop, EVRUN_ONCE); /* it sleeps until something comes */
+        ASSERT_STATUS(status_of(recv), FERRY_OK);
+        while (ferry_future_poll(send) == FERRY_PENDING)
+            (void)ev_run(loop, EVRUN_NOWAIT);
+        ASSERT_STATUS(status_of(send), FERRY_OK);
+    }
+    cr_assert(is_filled(own, 0, SIZE, 5));
+    ferry_buffer_release(own);
+    ferry_buffer_release(others);
+    test_members_close(members, 2);
+    ev_loop_destroy(loop);
 }

@@ -229,6 +229,26 @@ Test(net_peer, answers_do_not_wait_for_company)
     pair_close(p);
 }
 
+/* A stream is answered in batches, though each turn finds one message alone. */
+Test(net_peer, answers_gather_while_messages_come)
+{
+    pair *p = pair_init();
+    p->session.window_messages = 256;
+    pair_open(p);
+    pair_op *sends[160];
+    for (int i = 0; i < 160; i++) {
+        (void)pair_receive(p, 1, 1, 8);
+        sends[i] = pair_send(p, 0, 1, 8);
+        (void)fry_peer_progress(p->ends[1].peer);
+    }
+    cr_expect_leq(fake_wire_count(p->wire).posts, 160 + 160 / 8);
+    (void)fry_peer_progress(p->ends[1].peer);
+    (void)fry_peer_progress(p->ends[0].peer);
+    for (int i = 0; i < 160; i++)
+        expect_over(sends[i], FERRY_OK);
+    pair_close(p);
+}
+
 Test(net_peer, steady_state_allocates_nothing)
 {
     pair *p = pair_open(pair_init());

@@ -251,7 +251,8 @@ Test(net_store_etcd_lost, what_was_compacted_is_listed_anew)
 }
 
 /* Its connection stays and so does its endpoint, yet nothing comes: forgotten by somebody. */
-Test(net_store_etcd_lost, a_silent_stream_is_listed_anew, .init = start_stepped)
+Test(net_store_etcd_silent, a_silent_stream_is_listed_anew, .init = start_stepped, .fini = stop,
+     .timeout = 60)
 {
     store_seen seen;
 
