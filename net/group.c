@@ -284,7 +284,6 @@ void fry_group_fence(fry_group *group, fry_error *error)
     finish_all(group, FERRY_E_FENCED);
     end_all(group);
     group->state = FRY_GROUP_FENCED;
-    group->is_fenced_told = true;
     group->events.fenced(group->arg, error);
     fry_error_release(error);
 }
@@ -609,8 +608,6 @@ static void describe_own(fry_group *group, const fry_group_options *options)
     (void)snprintf(record->endpoint, sizeof record->endpoint, "%s",
                    options->endpoint != NULL ? options->endpoint : "");
     fry_group_own_process(record);
-    if (options->place != NULL)
-        group->place = fry_group_hash(options->place, strlen(options->place));
 }
 
 static void begin(fry_group *group, const fry_group_options *options)

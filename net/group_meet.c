@@ -239,14 +239,9 @@ static void meet_told(fry_store_watch *watch, fry_store_event event, const fry_s
                           fry_group_now_ns(group) + FRY_GROUP_SLACK_NS);
         break;
     case FRY_STORE_IS_LISTED:
-        group->is_meet_listed = true;
-        break;
     case FRY_STORE_IS_HEALTHY:
-        group->is_meet_lost = false;
-        break;
     case FRY_STORE_IS_LOST:
-        group->is_meet_lost = true;
-        break;
+        break; /* the group's own watch says that */
     }
     fry_group_tell_later(group);
     fry_group_store_out(group);

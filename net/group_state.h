@@ -33,7 +33,7 @@
 #define FRY_GROUP_REQUESTS_MAX 65536
 #define FRY_GROUP_ROUNDS_KEPT 512 /* names of barriers in the store, by each host */
 
-/* fry_group_tell_later() after now, at most, for what waits for one message of the store's. */
+/* For what waits for one more message of the store's. */
 #define FRY_GROUP_SLACK_NS INT64_C(1000000000)
 #define FRY_GROUP_STEP_ASIDE_NS INT64_C(1000000)      /* for each who may act before this one */
 #define FRY_GROUP_STEP_ASIDE_MAX_NS INT64_C(50000000) /* */
@@ -178,13 +178,12 @@ struct fry_group {
     fry_group_state state;
     unsigned store_depth; /* in callbacks of the store's: it can't be closed there */
     bool is_working;      /* in `work`: can't be freed there */
-    bool is_joined_told, is_fenced_told;
+    bool is_joined_told;
     fry_timer work;
 
     char job[FRY_GROUP_JOB_BYTES + 1];
     char prefix[FRY_GROUP_JOB_BYTES + 16]; /* "ferry/JOB/group/" */
     fry_group_record record;               /* what this member says of itself */
-    uint64_t place;                        /* hash; 0 none */
     fry_group_seal seal;
     int64_t lease_ns, deadline_ns;
     uint64_t id;
@@ -229,7 +228,7 @@ struct fry_group {
     fry_group_op *meet_op; /* compares what all say */
     fry_store_watch meet_watch;
     char meet_prefix[FRY_GROUP_JOB_BYTES + 32];
-    bool is_hosting, is_meet_listed, is_meet_lost, has_lost_arrivals;
+    bool is_hosting, has_lost_arrivals;
     char **arrivals;      /* texts by rank, as the store has them; NULL: not hosting yet */
     uint64_t notice_life; /* 0: no notice */
     uint32_t notice_rank;

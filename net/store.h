@@ -58,7 +58,9 @@ typedef struct fry_store_entry {
  * says more), FERRY_E_INVALID (a key, value, version or lease that can't be; one that was not
  * granted), FERRY_E_NO_MEMORY. A store that can't be reached now is tried again until the deadline.
  * An attempt whose answer was lost is not blindly repeated: CREATE, SWAP and DELETE look first
- * whether the change they find is their own. why  one sentence, or NULL
+ * whether the change they find is their own: in etcd, by value and lease, so of two who create the
+ * very same without a lease both may hear FERRY_OK. Who must know who won says in the value who it
+ * is. why  one sentence, or NULL
  */
 typedef void (*fry_store_done_fn)(fry_store_request *request, ferry_status status,
                                   const fry_store_entry *entries, size_t count, const char *why);

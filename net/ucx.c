@@ -269,13 +269,12 @@ static ucs_status_t start_worker(fry_ucx_channel *channel, void *address, size_t
     status = fry_ucp.ucp_worker_get_efd(channel->worker, &channel->public_.event_fd);
     if (status != UCS_OK)
         return status;
-    if (channel->public_.path == FRY_PATH_NET) {
-        *call = "a descriptor to sleep on";
-        if (fry_ucx_watch_open(&channel->watch, channel->public_.event_fd,
-                               channel->ucx->keepalive_ns) != FERRY_OK)
-            return UCS_ERR_IO_ERROR;
-        channel->public_.event_fd = channel->watch.event_fd;
-    }
+    *call = "a descriptor to sleep on";
+    if (fry_ucx_watch_open(&channel->watch, channel->public_.event_fd,
+                           channel->public_.path == FRY_PATH_NET ? channel->ucx->keepalive_ns
+                                                                 : 0) != FERRY_OK)
+        return UCS_ERR_IO_ERROR;
+    channel->public_.event_fd = channel->watch.event_fd;
     *call = "ucp_worker_get_address";
     ucp_address_t *worker_address;
     size_t length;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define PARCELS_FIRST 32
+#define FRUITLESS_MAX 500
 /* On one host pulls begin while less than this is on its way. UCX does them one after the other
  * anyway, and destroy has to wait for those that have begun. */
 #define READING_BYTES_MAX ((size_t)4 << 20)
@@ -258,8 +259,10 @@ static size_t channel_progress(fry_channel *public_)
         channel->arm_status = UCS_OK;
     }
     size_t count = fry_ucp.ucp_worker_progress(channel->worker);
-    if (count > 0)
+    if (count > 0) {
         channel->watch.has_sent = true; /* answers, by itself */
+        channel->fruitless = 0;
+    }
     if (!fry_ucx_watch_is_well(&channel->watch))
         fail(channel, UCS_ERR_ENDPOINT_TIMEOUT, "the network");
     if (channel->waiting != NULL)
@@ -275,8 +278,14 @@ static bool channel_arm(fry_channel *public_)
         fry_ucx_watch_arm(&channel->watch);
         return true;
     }
-    if (status == UCS_ERR_BUSY)
-        return false;
+    if (status == UCS_ERR_BUSY) {
+        /* So it says too as long as the peer takes nothing and its queue is full. A peer that is
+         * stopped, or computes, is not to cost a core here. */
+        if (++channel->fruitless < FRUITLESS_MAX)
+            return false;
+        fry_ucx_watch_doze(&channel->watch);
+        return true;
+    }
     /* It can't be slept on any more. Progress is due, to tell; once told there is nothing due. */
     if (channel->state >= FRY_UCX_CHANNEL_FAILED)
         return true;

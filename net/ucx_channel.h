@@ -63,7 +63,8 @@ struct fry_ucx_channel {
     ucp_context_h own_context; /* NULL: it shares one */
     ucp_worker_h worker;
     ucp_ep_h endpoint;
-    fry_ucx_watch watch; /* FRY_PATH_NET */
+    fry_ucx_watch watch;
+    uint32_t fruitless; /* times that arm was refused since there was progress */
     fry_ucx_parcel *free_parcels;
     fry_ucx_parcels *chunks;
     fry_pull *waiting; /* pulls that have not begun, in order; linked by private_ */

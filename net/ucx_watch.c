@@ -17,6 +17,7 @@
 
 #define LOOKS_A_KEEPALIVE 4
 #define LOOK_NS_MIN (INT64_C(100) * 1000 * 1000)
+#define DOZE_NS (INT64_C(1000) * 1000)
 #define NS_PER_S INT64_C(1000000000)
 #define DEPTH_MAX 3 /* of epoll descriptors that watch one another; UCX's are two deep */
 #define INFO_BYTES 8192
@@ -35,7 +36,12 @@ static int64_t now_ns(void)
 ferry_status fry_ucx_watch_open(fry_ucx_watch *watch, int worker_fd, int64_t keepalive_ns)
 {
     *watch = (fry_ucx_watch){
-        .event_fd = -1, .worker_fd = worker_fd, .timer_fd = -1, .keepalive_ns = keepalive_ns};
+        .event_fd = -1,
+        .worker_fd = worker_fd,
+        .timer_fd = -1,
+        .keepalive_ns = keepalive_ns,
+        .has_network = keepalive_ns > 0,
+    };
     struct epoll_event event = {.events = EPOLLIN};
     watch->event_fd = epoll_create1(EPOLL_CLOEXEC);
     if (watch->event_fd < 0)
@@ -144,8 +150,15 @@ int fry_ucx_keepalive_s(int64_t keepalive_ns)
 
 void fry_ucx_watch_arm(fry_ucx_watch *watch)
 {
-    if (watch->has_sent && watch->look_ns == 0)
+    if (watch->has_network && watch->has_sent && watch->look_ns == 0)
         set_look(watch, now_ns());
+}
+
+void fry_ucx_watch_doze(fry_ucx_watch *watch)
+{
+    int64_t soon_ns = now_ns() + DOZE_NS;
+    if (watch->look_ns == 0 || watch->look_ns > soon_ns)
+        set_timer(watch, soon_ns);
 }
 
 bool fry_ucx_watch_is_well(fry_ucx_watch *watch)
@@ -155,6 +168,10 @@ bool fry_ucx_watch_is_well(fry_ucx_watch *watch)
     int64_t now = now_ns();
     if (now < watch->look_ns)
         return true;
+    if (!watch->has_network) {
+        set_timer(watch, 0);
+        return true;
+    }
     traffic traffic = {false, false};
     look_below(watch->worker_fd, 1, watch->keepalive_ns, &traffic);
     if (!traffic.is_repeated)

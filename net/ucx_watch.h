@@ -29,6 +29,7 @@ typedef struct fry_ucx_watch {
     int64_t keepalive_ns;
     int64_t look_ns;  /* when next; 0: not before something is sent */
     int64_t stuck_ns; /* since when a connection has no answer; 0: none is so */
+    bool has_network; /* there are connections to look at */
     bool has_sent;    /* something may be under way */
 } fry_ucx_watch;
 
@@ -36,7 +37,8 @@ typedef struct fry_ucx_watch {
 #define FRY_UCX_KEEPALIVE_TRIES 2
 int fry_ucx_keepalive_s(int64_t keepalive_ns);
 
-/* worker_fd: borrowed. FERRY_OK, or FERRY_E_SYSTEM with errno set. */
+/* worker_fd: borrowed. keepalive_ns 0: there is no network. FERRY_OK, or FERRY_E_SYSTEM with errno
+ * set. */
 ferry_status fry_ucx_watch_open(fry_ucx_watch *watch, int worker_fd, int64_t keepalive_ns);
 
 /* A closed one, or a zeroed one, may be closed. */
@@ -44,6 +46,9 @@ void fry_ucx_watch_close(fry_ucx_watch *watch);
 
 /* Before sleeping. */
 void fry_ucx_watch_arm(fry_ucx_watch *watch);
+
+/* Has event_fd become readable in a moment, whatever comes. */
+void fry_ucx_watch_doze(fry_ucx_watch *watch);
 
 /* Looks if it is time to. False: the network has gone. */
 bool fry_ucx_watch_is_well(fry_ucx_watch *watch);

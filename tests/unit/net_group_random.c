@@ -12,7 +12,7 @@
 
 #define SIZE 5
 #define SEEDS 60
-#define ACTIONS 300
+#define ACTIONS 400
 #define CALLS_MAX 4000
 #define ROUNDS_MAX 2000
 #define LIVES_MAX 64
@@ -41,6 +41,7 @@ struct world {
     uint64_t holders[SIZE][1024]; /* who had a rank in an incarnation, by start */
     uint64_t starts[SIZE];        /* of who is open */
     uint64_t start_count;
+    size_t outcome_count[2];
 };
 
 static const char *const names[] = {"x", "y"};
@@ -66,6 +67,7 @@ static void call_done(fry_group_request *request, ferry_status status, fry_error
     cr_assert(round != NULL && round->own < ROUNDS_MAX && group->roster->life < LIVES_MAX);
     uint8_t *outcome = &w->lives[group->roster->life].outcome[c->name][round->own];
     const uint8_t own = status == FERRY_OK ? 1 : 2;
+    w->outcome_count[own - 1]++;
     cr_assert(*outcome == 0 || *outcome == own, "seed %d: %s %d ended in two ways", (int)w->seed,
               names[c->name], (int)round->own);
     *outcome = own;
@@ -117,26 +119,39 @@ static void start(world *w, size_t index)
 
     w->starts[index] = ++w->start_count;
     rig_join(&w->rig, index, &options);
-    if (rig_random(&w->rig, 2) == 0)
+    if (rig_random(&w->rig, 4) == 0)
         faulty_store_delay(w->rig.members[index].faulty, RIG_SECOND_NS / 20,
                            rig_random(&w->rig, 1U << 30));
 }
 
-static void begin_call(world *w, size_t index)
+static void begin_call(world *w, size_t index, int name)
 {
     if (w->call_count == CALLS_MAX)
         return;
     call *c = &w->calls[w->call_count++];
 
-    *c = (call){.world = w, .index = index, .name = (int)rig_random(&w->rig, 2)};
+    *c = (call){.world = w, .index = index, .name = name};
     c->request.verb = FRY_GROUP_BARRIER;
     c->request.name = names[c->name];
     c->request.done = call_done;
     c->request.arg = c;
-    if (rig_random(&w->rig, 3) == 0)
+    if (rig_random(&w->rig, 6) == 0)
         c->request.deadline_ns =
             fry_clock_now_ns(&w->rig.clock) + (int64_t)rig_random(&w->rig, 4) * RIG_SECOND_NS + 1;
     fry_group_submit(w->rig.members[index].group, &c->request);
+}
+
+static void call_all(world *w, int name)
+{
+    for (size_t i = 0; i < SIZE; i++) {
+        const rig_member *m = &w->rig.members[i];
+
+        if (m->group != NULL && m->is_joined && m->status == FERRY_OK && !m->is_fenced &&
+            !m->is_stopped && m->group->request_count < 3 && rig_random(&w->rig, 40) != 0)
+            begin_call(w, i, name);
+    }
+    if (rig_random(&w->rig, 2) == 0)
+        rig_settle(&w->rig);
 }
 
 static void act(world *w)
@@ -154,7 +169,7 @@ static void act(world *w)
         rig_shut(rig, i);
         return;
     }
-    switch (rig_random(rig, 24)) {
+    switch (rig_random(rig, 80)) {
     case 0:
         rig_kill(rig, i);
         break;
@@ -186,9 +201,15 @@ static void act(world *w)
     case 7:
         rig_pass(rig, (int64_t)rig_random(rig, 2000) * (RIG_SECOND_NS / 1000));
         break;
-    default:
+    case 8:
+    case 9:
+    case 10:
+    case 11:
         if (is_in && !m->is_stopped)
-            begin_call(w, i);
+            begin_call(w, i, (int)rig_random(rig, 2));
+        break;
+    default:
+        call_all(w, (int)rig_random(rig, 2));
         break;
     }
 }
@@ -244,7 +265,8 @@ static void describe(world *w, size_t index)
     }
 }
 
-static void live(uint64_t seed)
+/* How many rounds' outcomes of either sort calls had are added to `outcomes`. */
+static void live(uint64_t seed, size_t outcomes[2])
 {
     world *w = calloc(1, sizeof *w);
     rig_ask asks[SIZE];
@@ -281,6 +303,8 @@ static void live(uint64_t seed)
         cr_assert_eq(rig_answer(&w->rig, &asks[i]), FERRY_OK, "seed %d: %s", (int)seed,
                      asks[i].message);
     rig_close(&w->rig);
+    outcomes[0] += w->outcome_count[0];
+    outcomes[1] += w->outcome_count[1];
     free(w->calls);
     free(w->lives);
     free(w);
@@ -289,11 +313,15 @@ static void live(uint64_t seed)
 Test(net_group_random, lives, .timeout = 120)
 {
     const char *one = getenv("GROUP_SEED");
+    size_t outcomes[2] = {0, 0};
 
     if (one != NULL) {
-        live(strtoull(one, NULL, 10));
+        live(strtoull(one, NULL, 10), outcomes);
         return;
     }
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
-        live(seed);
+        live(seed, outcomes);
+    /* It is worth something only if rounds end in both ways. */
+    cr_assert(outcomes[0] > 10 * SEEDS && outcomes[1] > 10 * SEEDS, "%zu passed, %zu failed",
+              outcomes[0], outcomes[1]);
 }

@@ -194,6 +194,34 @@ Test(net_group_rounds, a_death_fails_it, .timeout = 60)
     }
 }
 
+Test(net_group_rounds, two_outcomes_told_as_one, .timeout = 60)
+{
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        group_rig rig;
+        rig_ask asks[3], more[3];
+
+        rig_open(&rig, 3, seed);
+        rig_join_all(&rig, 0, 3, false);
+        rig_barrier(&rig, 2, &asks[2], "x", 0);
+        rig_barrier(&rig, 2, &more[2], "x", 0);
+        rig_settle(&rig);
+        rig.members[2].is_stopped = true;
+        for (size_t i = 0; i < 2; i++)
+            rig_barrier(&rig, i, &asks[i], "x", 0);
+        for (size_t i = 0; i < 2; i++)
+            cr_assert_eq(rig_answer(&rig, &asks[i]), FERRY_OK);
+        for (size_t i = 0; i < 2; i++)
+            rig_barrier(&rig, i, &more[i], "x", RIG_SECOND_NS);
+        for (size_t i = 0; i < 2; i++)
+            cr_assert_eq(rig_answer(&rig, &more[i]), FERRY_E_DEADLINE);
+        rig.members[2].is_stopped = false;
+        cr_assert_eq(rig_answer(&rig, &asks[2]), FERRY_OK, "%s", asks[2].message);
+        cr_assert_eq(rig_answer(&rig, &more[2]), FERRY_E_DEADLINE);
+        meet(&rig, 0, 3, "x", FERRY_OK);
+        rig_close(&rig);
+    }
+}
+
 Test(net_group_rounds, cancelled_by_one_for_all, .timeout = 60)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {

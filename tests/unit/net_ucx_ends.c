@@ -195,6 +195,52 @@ Test(net_ucx_ends, peer_stopped_on_tcp)
     outlive(&net_way, STOPPED);
 }
 
+#define FLOOD 500
+
+static void take_all(end *end, void *arg)
+{
+    open_way(end, &shared_way);
+    WAIT_UNTIL(end, end->arrived == 1);
+    EXPECT(end_post(end, &end->last, arg, false) != FRY_POST_FAILED);
+    meet(end);
+    WAIT_UNTIL(end, end->arrived == 1 + FLOOD);
+    meet(end);
+    end_close(end);
+}
+
+/* Whose queue is full, and who takes nothing: there is no progress, and no need to try all the
+ * time. */
+Test(net_ucx_ends, stopped_peer_costs_no_core)
+{
+    static unsigned char data[100];
+    fill(data, sizeof data, 7);
+    end end;
+    split(&end, take_all, data);
+    open_way(&end, &shared_way);
+    note first = {0, 7, sizeof data};
+    cr_assert(end_post(&end, &first, data, false) != FRY_POST_FAILED);
+    WAIT_UNTIL(&end, end.done == 1 && end.arrived == 1);
+    meet(&end);
+    cr_assert_eq(kill(end.pid, SIGSTOP), 0);
+    for (uint64_t i = 0; i < FLOOD; i++) {
+        note note = {i, 7, sizeof data};
+        cr_assert(end_post(&end, &note, data, false) != FRY_POST_FAILED);
+    }
+    for (int i = 0; i < 3; i++) {
+        while (!end.channel->ops->arm(end.channel))
+            (void)end.channel->ops->progress(end.channel);
+        struct pollfd sleeper = {.fd = end.channel->event_fd, .events = POLLIN};
+        cr_assert_eq(poll(&sleeper, 1, -1), 1);
+        (void)end.channel->ops->progress(end.channel);
+    }
+    cr_assert(end.done < FLOOD);
+    cr_assert_eq(kill(end.pid, SIGCONT), 0);
+    WAIT_UNTIL(&end, end.done == 1 + FLOOD);
+    meet(&end);
+    end_close(&end);
+    cr_assert(join(&end));
+}
+
 /* ---- the network goes ---- */
 
 /* A network of this process's and its children's own, with a loopback; false: not allowed. */
