@@ -57,7 +57,7 @@ static const struct argp_option option_list[] = {
     {"warmup_iter", 0, NULL, OPTION_ALIAS, NULL, 2},
     {"outstanding", 'O', "N", 0,
      "Messages under way at once (default 64, rate 256; fewer of large ones)", 2},
-    {"time", KEY_TIME, "SECONDS", 0, "All measuring together (default 20)", 2},
+    {"time", KEY_TIME, "SECONDS", 0, "All measuring together (default 15)", 2},
     {"batch", KEY_BATCH, NULL, 0,
      "Submit as many messages as may be under way as two batches, one future each", 2},
     {"check", KEY_CHECK, NULL, 0, "Send bytes that tell, and look at each that comes", 2},
@@ -310,7 +310,7 @@ void perf_options_parse(perf_options *options, int argc, char **argv)
         .lease_s = 5,
         .tests = {true, true, true, true},
         .warmup = UINT64_MAX,
-        .time_s = 20,
+        .time_s = 15,
         .has_thread = true,
         .cpus = {-1, -1},
     };
