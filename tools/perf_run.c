@@ -7,21 +7,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What slots of all messages under way take together, where they are more than two. */
 #define SLOTS_BYTES ((size_t)64 << 20)
 /* A share of a line's time to find out how many messages fill the rest. */
 #define PROBE_SHARE 0.15
-#define PROBE_FIRST 4
+/* Of an even share of the time, what a line has at least; how late it may be until it has not. */
+#define LEAST_SHARE 0.2
+#define LATE_SHARE 0.25
+#define PROBE_FIRST 4 /* one, if they are large */
+#define PROBE_LARGE_BYTES ((size_t)8 << 20)
 #define PROBE_GROWTH 8
+
+static double now_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
 
 typedef struct driver {
     perf_end *end;
     ferry_buffer *control; /* a step, and a byte that says ready */
     perf_samples samples;
     progress_bar bar;
-    double line_s; /* time for each line */
+    double end_s;  /* when all of it should be done */
+    size_t lines;  /* yet to be measured */
+    double line_s; /* time for this one */
+    double least_s;
     uint32_t number;
 } driver;
 
@@ -73,7 +88,7 @@ static int probe(driver *driver, perf_step *step, double *message_s_p)
 {
     perf_samples none = {0};
     double seconds = 0;
-    step->iterations = PROBE_FIRST;
+    step->iterations = step->size_bytes < PROBE_LARGE_BYTES ? PROBE_FIRST : 1;
     for (;;) {
         int result = run_step(driver, step, &none, &seconds);
         if (result)
@@ -102,10 +117,11 @@ static int warm_up(driver *driver, perf_step *step, uint64_t *iterations_p)
             step->iterations = options->iterations < 100 ? 1 : options->iterations / 20;
             return run_step(driver, step, &none, &seconds);
         }
-        double message_s = 0;
-        result = probe(driver, step, &message_s);
+        double message_s = 1e9;
+        if (driver->line_s > 0) /* else one has to do */
+            result = probe(driver, step, &message_s);
         double count = driver->line_s * (1 - PROBE_SHARE) / (message_s > 1e-9 ? message_s : 1e-9);
-        *iterations_p = count < 2 ? 2 : count > 1e9 ? (uint64_t)1e9 : (uint64_t)count;
+        *iterations_p = count < 1 ? 1 : count > 1e9 ? (uint64_t)1e9 : (uint64_t)count;
     }
     return result;
 }
@@ -140,12 +156,26 @@ static void sum_up(perf_samples *samples, perf_line *line)
     line->latency_s[2] = samples->values_s[samples->count * 99 / 100];
 }
 
+/*
+ * Large messages take more than their share, so the others have what is left, but some of it in any
+ * case; when much more than all of the time is gone, each line is one message.
+ */
+static double line_time_s(driver *driver)
+{
+    double time_s = driver->end->options->time_s;
+    double left_s = driver->end_s - now_s();
+    double share_s = left_s / (double)driver->lines--;
+    double least_s = left_s > -LATE_SHARE * time_s ? driver->least_s : 0;
+    return share_s > least_s ? share_s : least_s;
+}
+
 static int run_line(driver *driver, perf_test test, size_t size_bytes)
 {
     const perf_options *options = driver->end->options;
     char name[32];
     (void)snprintf(name, sizeof(name), "%s %zu B", perf_test_names[test], size_bytes);
     progress_bar_show(&driver->bar, name);
+    driver->line_s = line_time_s(driver);
     perf_step step = {.version = PERF_STEP_VERSION,
                       .test = test,
                       .size_bytes = size_bytes,
@@ -170,7 +200,11 @@ static int run_line(driver *driver, perf_test test, size_t size_bytes)
 
 static size_t default_sizes(perf_test test, size_t *sizes)
 {
-    size_t last = test == PERF_RATE ? 512 : (size_t)1 << 30;
+    static const size_t lasts[] = {[PERF_LAT] = (size_t)1 << 21,
+                                   [PERF_RATE] = 512,
+                                   [PERF_BW] = (size_t)1 << 30,
+                                   [PERF_BI] = (size_t)1 << 30};
+    size_t last = lasts[test];
     size_t count = 0;
     for (size_t size = 8; size <= last; size *= 8)
         sizes[count++] = size;
@@ -195,7 +229,9 @@ static int run_all(driver *driver)
     size_t lines = 0;
     for (int test = 0; test < PERF_TEST_COUNT; test++)
         lines += sizes_of(options, (perf_test)test, sizes);
-    driver->line_s = options->time_s / (double)lines;
+    driver->lines = lines;
+    driver->least_s = LEAST_SHARE * options->time_s / (double)lines;
+    driver->end_s = now_s() + options->time_s;
     progress_bar_begin(&driver->bar, lines);
     int result = perf_report_begin(driver->end);
     for (int test = 0; test < PERF_TEST_COUNT; test++) {
