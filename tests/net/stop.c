@@ -68,7 +68,7 @@ static void rest(int64_t duration_ns)
 
 static net_member *start(int rank, const char *lease, bool has_hosts)
 {
-    char store[128];
+    char store[512];
     char number[16];
     (void)snprintf(store, sizeof(store), "store=file:%s/store", net_folder());
     (void)snprintf(number, sizeof(number), "rank=%d", rank);
