@@ -214,28 +214,23 @@ size_t fry_members_finish(fry_members *members, bool with_callbacks)
 
 /* ---- sleeping ---- */
 
-/* Somebody waits for what comes, and lets it come. */
+/* Somebody waits for what comes, and lets it come; or did a moment ago. */
 static bool is_looked_at(fry_members *members, int64_t now_ns)
 {
     bool must_arm =
-        fry_load_seq_cst(&members->must_arm) != 0 && fry_exchange(&members->must_arm, 0);
+        fry_load_seq_cst(&members->must_arm) != 0 && fry_exchange(&members->must_arm, 0) != 0;
+    bool is_watched = fry_load_seq_cst(&members->watchers) != 0;
     uint64_t looks = fry_load_relaxed(&members->looks);
-    if (fry_load_seq_cst(&members->watchers) == 0) {
-        if (must_arm) {
-            members->grace_end_ns = 0;
-        } else if (now_ns < members->grace_end_ns) {
-            return true;
-        } else if (looks != members->looks_seen) {
-            goto looked_at;
-        }
-        members->looks_seen = looks;
+    if (must_arm && !is_watched)
+        members->grace_end_ns = 0;
+    else if (now_ns < members->grace_end_ns)
+        return true;
+    bool has_looked = is_watched || (!must_arm && looks != members->looks_seen);
+    members->looks_seen = looks;
+    if (!has_looked) {
         members->grace_ns = GRACE_MIN_NS;
         return false;
     }
-    if (now_ns < members->grace_end_ns)
-        return true;
-looked_at:
-    members->looks_seen = looks;
     members->grace_end_ns = now_ns + members->grace_ns;
     members->grace_ns = members->grace_ns < GRACE_MAX_NS / 2 ? 2 * members->grace_ns : GRACE_MAX_NS;
     return true;
