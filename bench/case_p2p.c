@@ -88,7 +88,9 @@ static const char *run_ferry(const task *task)
     (void)snprintf(numbers[1], sizeof numbers[1], "%zu", task->n);
     (void)snprintf(numbers[2], sizeof numbers[2], "%zu", task->window);
     for (int rank = 0; rank < 2; rank++) {
-        commands[rank].cpu = -1; /* it has two threads, and a machine may have two CPUs */
+        /* One thread a process where that can do it all; with two, each may be anywhere. */
+        if (task->path == PATH_TCP)
+            commands[rank].cpu = -1;
         const char *arguments[] = {tool_path,
                                    "perf",
                                    "--json",
@@ -106,6 +108,8 @@ static const char *run_ferry(const task *task)
                                    numbers[1],
                                    "-O",
                                    numbers[2],
+                                   "--loop",
+                                   task->path == PATH_TCP ? "thread" : "embedded",
                                    task->is_batch ? "--batch" : NULL};
         memcpy(commands[rank].arguments, arguments, sizeof arguments);
     }
