@@ -300,10 +300,18 @@ static bool channel_arm(fry_channel *public_)
  */
 static void end_reading(const fry_ucx_channel *channel)
 {
-    while (channel->reads_itself && channel->reading > 0)
-        if (fry_ucp.ucp_worker_progress(channel->worker) == 0 &&
-            fry_ucp.ucp_worker_arm(channel->worker) == UCS_OK)
+    unsigned fruitless = 0;
+    /* What is being read moves with each progress. A worker whose peer takes nothing more, its
+     * queue being full, never says that it can sleep, though nothing moves: that is not waited for.
+     */
+    while (channel->reads_itself && channel->reading > 0 && fruitless < FRUITLESS_MAX) {
+        if (fry_ucp.ucp_worker_progress(channel->worker) != 0)
+            fruitless = 0;
+        else if (fry_ucp.ucp_worker_arm(channel->worker) == UCS_OK)
             break; /* nothing is under way */
+        else
+            fruitless++;
+    }
 }
 
 static void channel_destroy(fry_channel *public_)
