@@ -292,6 +292,9 @@ static void test_loss(void)
     ferry_future *struck = gpu_copy(&at.ge, gpu, host, NULL);
     ferry_future *dependent = gpu_copy(&at.ge, far, other, struck); /* the other GPU waits */
     ferry_future *beside = gpu_copy(&at.ge, far, host, NULL);
+    /* Another thread may have the baton just now; what the device gets only once it is lost is
+     * refused, and quiet. */
+    CHECK_STATUS(gpu_end(ferry_future_issued(struck)), FERRY_OK);
     CHECK(EMU(emu_lose_device)(0, CUDA_ERROR_ECC_UNCORRECTABLE) == CUDA_SUCCESS);
     EMU(emu_release)();
     CHECK_STATUS(ferry_future_wait(struck, -1), FERRY_E_DEVICE);

@@ -175,6 +175,8 @@ static void with_hung_copies(ferry_completion completion)
     open_scene(&self, FERRY_LOOP_THREAD, completion);
     EMU(emu_hold)();
     submit_some(&self, NULL);
+    /* Or the shutdown might come before all of them, and find nothing that hangs. */
+    CHECK_STATUS(gpu_end(ferry_future_issued(self.futures[0])), FERRY_OK);
     self.ge.last_line[0] = '\0';
     CHECK_STATUS(ferry_engine_shutdown(self.ge.engine, 5000000), FERRY_E_DEADLINE);
     CHECK(strstr(self.ge.last_line, "shutdown") != NULL);
