@@ -23,11 +23,7 @@
 #define SMALL 256
 #define SLICES 16
 #define CASES_MAX 4000
-#if defined(__SANITIZE_THREAD__)
-#define STEP 4
-#else
-#define STEP 2 /* from one nth call to the next */
-#endif
+#define STEP 2              /* from one nth call to the next */
 #define HELD_NS 20000000000 /* an operation takes milliseconds */
 
 /* ---- the table ---- */
@@ -519,9 +515,7 @@ static bool is_wanted(size_t call, size_t result)
         return results[result] == CUDA_ERROR_ILLEGAL_ADDRESS;
     if (strcmp(calls[call].name, MEMORY) == 0)
         return results[result] == CUDA_ERROR_OUT_OF_MEMORY;
-#if defined(__SANITIZE_THREAD__)
-    return call % (2 * RESULT_COUNT) == result; /* of every other one */
-#elif defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__)
     return call % RESULT_COUNT == result;
 #else
     return gpu_count() == 2 || call % RESULT_COUNT == result;

@@ -46,16 +46,6 @@ static ferry_span slice(ferry_buffer *buffer, size_t i)
     return (ferry_span){buffer, i * SLICE, SLICE};
 }
 
-static ferry_future *quiet_future(scene *of)
-{
-    ferry_promise *promise;
-    CHECK_STATUS(ferry_promise_create(of->ge.engine, &promise), FERRY_OK);
-    ferry_future *future = ferry_promise_future(promise);
-    CHECK_STATUS(ferry_promise_resolve(promise, FERRY_OK, NULL), FERRY_OK);
-    ferry_promise_release(promise);
-    return future;
-}
-
 /* One more is among what is waited for. */
 static void add(scene *of, ferry_future **all, ferry_future *one)
 {
@@ -77,8 +67,8 @@ static void *submit(void *arg)
     ferry_op_options held = FERRY_OP_OPTIONS_INIT;
     held.after = &of->event;
     held.after_count = 1;
-    self->behind = quiet_future(of);
-    self->beside = quiet_future(of);
+    self->behind = ferry_nop(of->ge.engine, NULL);
+    self->beside = ferry_nop(of->ge.engine, NULL);
     for (size_t i = 0; i < COPIES; i++) {
         ferry_engine *engine = of->ge.engine;
         ferry_future_release(
