@@ -273,6 +273,7 @@ static size_t channel_progress(fry_channel *public_)
 static bool channel_arm(fry_channel *public_)
 {
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
+    fry_ucx_watch_wake(&channel->watch);
     ucs_status_t status = fry_ucp.ucp_worker_arm(channel->worker);
     if (status == UCS_OK) {
         fry_ucx_watch_arm(&channel->watch);

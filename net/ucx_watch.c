@@ -70,19 +70,22 @@ void fry_ucx_watch_close(fry_ucx_watch *watch)
     errno = error;
 }
 
-/* Also takes the timer's event back. 0: off. */
-static void set_timer(fry_ucx_watch *watch, int64_t when_ns)
+/* To whichever is first. One that is over already tells at once. */
+static void set_timer(const fry_ucx_watch *watch)
 {
+    int64_t when_ns = watch->look_ns;
+    if (watch->doze_ns != 0 && (when_ns == 0 || watch->doze_ns < when_ns))
+        when_ns = watch->doze_ns;
     const struct itimerspec when = {
         .it_value = {.tv_sec = when_ns / NS_PER_S, .tv_nsec = when_ns % NS_PER_S}};
     (void)timerfd_settime(watch->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
-    watch->look_ns = when_ns;
 }
 
 static void set_look(fry_ucx_watch *watch, int64_t from_ns)
 {
     int64_t interval_ns = watch->keepalive_ns / LOOKS_A_KEEPALIVE;
-    set_timer(watch, from_ns + (interval_ns > LOOK_NS_MIN ? interval_ns : LOOK_NS_MIN));
+    watch->look_ns = from_ns + (interval_ns > LOOK_NS_MIN ? interval_ns : LOOK_NS_MIN);
+    set_timer(watch);
 }
 
 /* UCX asks for TCP's keepalive where it connects, and not where it accepts. */
@@ -156,9 +159,16 @@ void fry_ucx_watch_arm(fry_ucx_watch *watch)
 
 void fry_ucx_watch_doze(fry_ucx_watch *watch)
 {
-    int64_t soon_ns = now_ns() + DOZE_NS;
-    if (watch->look_ns == 0 || watch->look_ns > soon_ns)
-        set_timer(watch, soon_ns);
+    watch->doze_ns = now_ns() + DOZE_NS;
+    set_timer(watch);
+}
+
+void fry_ucx_watch_wake(fry_ucx_watch *watch)
+{
+    if (watch->doze_ns == 0)
+        return;
+    watch->doze_ns = 0;
+    set_timer(watch);
 }
 
 bool fry_ucx_watch_is_well(fry_ucx_watch *watch)
@@ -168,10 +178,6 @@ bool fry_ucx_watch_is_well(fry_ucx_watch *watch)
     int64_t now = now_ns();
     if (now < watch->look_ns)
         return true;
-    if (!watch->has_network) {
-        set_timer(watch, 0);
-        return true;
-    }
     traffic traffic = {false, false};
     look_below(watch->worker_fd, 1, watch->keepalive_ns, &traffic);
     if (!traffic.is_repeated)
@@ -180,9 +186,10 @@ bool fry_ucx_watch_is_well(fry_ucx_watch *watch)
         watch->stuck_ns = now;
     /* What is sent from now on sets the timer again. */
     watch->has_sent = traffic.is_under_way;
+    watch->look_ns = 0;
     if (traffic.is_under_way)
         set_look(watch, now);
     else
-        set_timer(watch, 0);
+        set_timer(watch);
     return watch->stuck_ns == 0 || now - watch->stuck_ns < watch->keepalive_ns;
 }

@@ -28,6 +28,7 @@ typedef struct fry_ucx_watch {
     int timer_fd;
     int64_t keepalive_ns;
     int64_t look_ns;  /* when next; 0: not before something is sent */
+    int64_t doze_ns;  /* until when it dozes; 0: it does not */
     int64_t stuck_ns; /* since when a connection has no answer; 0: none is so */
     bool has_network; /* there are connections to look at */
     bool has_sent;    /* something may be under way */
@@ -47,8 +48,14 @@ void fry_ucx_watch_close(fry_ucx_watch *watch);
 /* Before sleeping. */
 void fry_ucx_watch_arm(fry_ucx_watch *watch);
 
-/* Has event_fd become readable in a moment, whatever comes. */
+/*
+ * Has event_fd become readable in a moment, whatever comes, and stay so until fry_ucx_watch_wake:
+ * nothing else will wake who sleeps on it, and others who look meanwhile are not to take that away.
+ */
 void fry_ucx_watch_doze(fry_ucx_watch *watch);
+
+/* Who sleeps on event_fd is awake. */
+void fry_ucx_watch_wake(fry_ucx_watch *watch);
 
 /* Looks if it is time to. False: the network has gone. */
 bool fry_ucx_watch_is_well(fry_ucx_watch *watch);
