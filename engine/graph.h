@@ -25,6 +25,7 @@ typedef struct fry_turn {
     fry_context *context; /* the holding thread's */
     bool is_loop;         /* may take memory from the system, make errors, hand out functions */
     bool wake;            /* something is left that the loop must see */
+    bool gathers;         /* what enters next is a send: small ones leave together */
     fry_need need;        /* once a node has found no room: what it takes at most */
     fry_lack lack;        /* and what of it was not there */
 } fry_turn;
@@ -194,6 +195,9 @@ void fry_message_enter(fry_turn *turn, fry_node *node);
 
 /* Nothing holds it any more. */
 void fry_message_issue(fry_turn *turn, fry_node *node);
+
+/* Sends that were gathered leave; before the baton is given back. */
+void fry_messages_flush(fry_turn *turn);
 
 /* Its future has failed: the other end is told. Under way: it becomes quiet later, perhaps from
  * within. */

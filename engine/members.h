@@ -74,6 +74,8 @@ struct fry_route {
     bool is_polled; /* in members->polled: attached, and its descriptor tells nothing */
     bool is_asking; /* in members->asks */
     bool wants_lane, has_failed;
+    bool has_gathered; /* in members->gathered */
+    fry_route *gathered_next;
     fry_link ask_link;
     fry_fault lane_fault; /* has_failed */
 
@@ -258,6 +260,7 @@ struct fry_members {
     fry_turn *turn; /* whose peers' events these are */
     fry_route *polled;
     fry_route *open;
+    fry_route *gathered; /* with sends that this turn has to post before it ends */
     fry_queue asks;
     fry_queue faulted;
 

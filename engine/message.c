@@ -186,6 +186,28 @@ void fry_message_enter(fry_turn *turn, fry_node *node)
         node->refusal = (int16_t)(status == FERRY_OK ? FERRY_E_AGAIN : status);
 }
 
+/* What the turn does next is likely another send: then this one waits for it, to go with it. */
+static bool is_send_next(const fry_turn *turn)
+{
+    const fry_link *next = turn->engine->ready.first;
+    if (next == NULL)
+        next = turn->engine->backlog.first;
+    return turn->gathers ||
+           (next != NULL && FRY_CONTAINER(next, fry_node, link)->kind == FERRY_OP_SEND);
+}
+
+/* Not for longer than this turn lasts, whatever comes: fry_messages_flush. */
+static void gather(fry_turn *turn, fry_route *route, fry_message *message)
+{
+    fry_members *members = route->group->members;
+    if (!fry_peer_gather(message) || route->has_gathered)
+        return;
+    route->has_gathered = true;
+    route->gathered_next = members->gathered;
+    members->gathered = route;
+    turn->engine->has_errands = true;
+}
+
 void fry_message_issue(fry_turn *turn, fry_node *node)
 {
     fry_transfer *transfer = node->op.message.transfer;
@@ -194,8 +216,24 @@ void fry_message_issue(fry_turn *turn, fry_node *node)
     fry_route *route = transfer->route;
     route->group->members->turn = turn;
     fry_graph_issued(turn, node);
-    fry_peer_ready(&transfer->message);
+    if (is_send_next(turn))
+        gather(turn, route, &transfer->message);
+    else
+        fry_peer_ready(&transfer->message);
     fry_route_launched(turn, route);
+}
+
+void fry_messages_flush(fry_turn *turn)
+{
+    fry_members *members = turn->engine->members;
+    members->turn = turn;
+    while (members->gathered != NULL) {
+        fry_route *route = members->gathered;
+        members->gathered = route->gathered_next;
+        route->has_gathered = false;
+        fry_peer_flush(route->peer);
+        fry_route_launched(turn, route);
+    }
 }
 
 void fry_message_failed(fry_turn *turn, fry_node *node, bool is_under_way)

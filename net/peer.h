@@ -74,7 +74,7 @@ typedef struct fry_peer_events {
      * failed. */
     void (*wants_lane)(fry_peer *peer);
     /* The channel failed, or the other end broke the rules; called once for a channel. The engine
-     * calls fry_peer_detach, now or later. */
+     * calls fry_peer_detach, later: not from within. */
     void (*lane_failed)(fry_peer *peer, const fry_fault *fault);
 } fry_peer_events;
 
@@ -132,6 +132,13 @@ bool fry_peer_enter(fry_peer *peer, fry_message *message);
 
 /* What it depends on has resolved. */
 void fry_peer_ready(fry_message *message);
+
+/*
+ * The same, where more are about to be: small sends are gathered, to go as one. True: the caller
+ * calls fry_peer_flush before he gives the baton back, and does nothing else that takes long.
+ */
+bool fry_peer_gather(fry_message *message);
+void fry_peer_flush(fry_peer *peer);
 
 /*
  * It failed or was cancelled, entered but not ended: the other end is told the fault. It counts as
