@@ -321,18 +321,12 @@ static inline void need_of(const fry_use *use, fry_need *need)
 }
 
 /*
- * The same for one of many rows, or the only one, where nothing else of its node touches its bytes:
- * exactly what it takes. Other rows may cut a segment that it stands in too, but outside of it.
+ * The same for one of many rows, where nothing else of its node touches its bytes: exactly what it
+ * takes. Other rows may cut a segment that it stands in too, but outside of it.
  */
 static void need_of_row(const fry_use *row, fry_need *need)
 {
     bool writes = (row->mode & FERRY_WRITE) != 0;
-    if (gap_behind_newest(row) != NULL) {
-        need->spans++;
-        need->segments++;
-        need->readers += !writes;
-        return;
-    }
     size_t at = row->begin;
     uint64_t gaps = 0;
     fry_segment *segment = segment_from(row->buffer, row->begin);
@@ -417,8 +411,9 @@ ferry_status fry_hazard_reserve(fry_turn *turn, fry_node *node)
         need_of_rows(node, use, &turn->need);
         use = NULL;
     }
-    if (use != NULL && use->next == NULL) {
-        need_of_row(use, &turn->need);
+    if (use != NULL && use->next == NULL && gap_behind_newest(use) != NULL) {
+        /* All that its node touches: exactly what enter_gap takes. */
+        turn->need = (fry_need){.spans = 1, .segments = 1, .readers = use->mode == FERRY_READ};
         use = NULL;
     }
     for (; use != NULL; use = use->next)
