@@ -608,6 +608,22 @@ static void enter_event(fry_turn *turn, fry_node *node)
         fry_graph_fail(turn, node, (ferry_status)node->refusal, NULL, false);
 }
 
+/* Nothing holds the message, and nothing but its peer can keep it from starting. */
+static inline bool may_start(const fry_turn *turn, const fry_node *node)
+{
+    return node->holding == 1 && node->refusal == FERRY_OK && !turn->engine->stop_graph &&
+           (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) == 0;
+}
+
+static void start_message(fry_turn *turn, fry_node *node)
+{
+    node->holding = 0;
+    stamp(turn, node);
+    fry_trace(turn->engine, node, FERRY_TRACE_READY, 0);
+    if (fry_unlikely(!fry_message_start(turn, node)))
+        fry_graph_fail(turn, node, (ferry_status)node->refusal, NULL, false);
+}
+
 /* A new node takes its place in program order. */
 static bool enter(fry_turn *turn, fry_node *node)
 {
@@ -633,12 +649,17 @@ static bool enter(fry_turn *turn, fry_node *node)
         fry_batch_enter(node);
     else
         node->holding = 1;
-    if (fry_unlikely(fry_node_is_message(node)))
-        fry_message_enter(turn, node);
     if (node->edges != NULL)
         connect_after(turn, node);
     if (has_room)
         fry_hazard_enter(turn, node);
+    if (fry_node_is_message(node)) {
+        if (may_start(turn, node)) {
+            start_message(turn, node);
+            return true;
+        }
+        fry_message_enter(turn, node);
+    }
     if ((node->flags & FRY_NODE_HAS_DEADLINE) != 0) {
         fry_deadline_add(engine, node);
         turn->wake |= engine->deadlines == node;

@@ -196,6 +196,10 @@ void fry_message_enter(fry_turn *turn, fry_node *node);
 /* Nothing holds it any more. */
 void fry_message_issue(fry_turn *turn, fry_node *node);
 
+/* Both at once, of one that nothing holds as it enters; then it may be gone. False: its refusal
+ * says why not. */
+bool fry_message_start(fry_turn *turn, fry_node *node);
+
 /* Sends that were gathered leave; before the baton is given back. */
 void fry_messages_flush(fry_turn *turn);
 
