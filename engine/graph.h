@@ -347,6 +347,7 @@ struct ferry_buffer {
         refused; /* any thread: a write was refused and nothing could be put in the inbox for it */
     /* Baton. */
     struct fry_segment_tree segments; /* what is being touched or is poisoned; else absent */
+    fry_segment *newest;              /* of those, the one that entered last; NULL: it is gone */
     fry_error *wide_poison;           /* the whole buffer is, for want of memory */
     ferry_buffer *poisoned_next, *poisoned_previous; /* is_listed: in engine->poisoned */
     bool is_listed;

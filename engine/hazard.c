@@ -133,8 +133,37 @@ static void written_unlink(fry_segment *segment)
     segment->writer = NULL;
 }
 
-static fry_segment *segment_insert(fry_turn *turn, ferry_buffer *buffer, size_t begin, size_t end,
-                                   fry_node *writer, fry_error *poison)
+/*
+ * The segment behind which a span goes that nobody is at: the one that entered last, as with slices
+ * of a buffer that are used one after the other. NULL: look for it.
+ */
+static fry_segment *gap_behind_newest(const fry_use *use)
+{
+    fry_segment *newest = use->buffer->newest;
+    if (newest == NULL || newest->end > use->begin)
+        return NULL;
+    const fry_segment *next = segment_next(newest);
+    return next == NULL || next->begin >= use->end ? newest : NULL;
+}
+
+/* What RB_INSERT does once it has found where. */
+static void tree_insert_behind(struct fry_segment_tree *tree, fry_segment *previous,
+                               fry_segment *segment)
+{
+    bool is_right = RB_RIGHT(previous, entry) == NULL;
+    fry_segment *parent = is_right ? previous : segment_next(previous);
+    RB_SET(segment, parent, entry);
+    if (is_right)
+        RB_RIGHT(parent, entry) = segment;
+    else
+        RB_LEFT(parent, entry) = segment;
+    fry_segment_tree_RB_INSERT_COLOR(tree, segment);
+}
+
+/* `previous`: the one before it, or NULL to look for where it belongs. */
+static fry_segment *segment_insert_behind(fry_turn *turn, fry_segment *previous,
+                                          ferry_buffer *buffer, size_t begin, size_t end,
+                                          fry_node *writer, fry_error *poison)
 {
     fry_segment *segment = fry_pool_take(&turn->engine->segments, &turn->context->segments);
     segment->buffer = buffer;
@@ -144,8 +173,18 @@ static fry_segment *segment_insert(fry_turn *turn, ferry_buffer *buffer, size_t 
     segment->readers = NULL;
     written_link(segment, writer);
     fry_load_add(turn->engine, writer != NULL);
-    (void)fry_segment_tree_RB_INSERT(&buffer->segments, segment);
+    if (previous != NULL)
+        tree_insert_behind(&buffer->segments, previous, segment);
+    else
+        (void)fry_segment_tree_RB_INSERT(&buffer->segments, segment);
+    buffer->newest = segment;
     return segment;
+}
+
+static fry_segment *segment_insert(fry_turn *turn, ferry_buffer *buffer, size_t begin, size_t end,
+                                   fry_node *writer, fry_error *poison)
+{
+    return segment_insert_behind(turn, NULL, buffer, begin, end, writer, poison);
 }
 
 static void reader_insert(fry_turn *turn, fry_segment *segment, fry_node *node)
@@ -191,6 +230,8 @@ static void segment_remove(fry_turn *turn, fry_segment *segment)
     fry_load_add(turn->engine, -(int64_t)(segment->writer != NULL));
     written_unlink(segment);
     fry_error_release(segment->poison);
+    if (segment->buffer->newest == segment)
+        segment->buffer->newest = NULL;
     (void)fry_segment_tree_RB_REMOVE(&segment->buffer->segments, segment);
     fry_pool_give(&turn->engine->segments, &turn->context->segments, segment);
 }
@@ -280,12 +321,18 @@ static inline void need_of(const fry_use *use, fry_need *need)
 }
 
 /*
- * The same for one of many rows, where nothing else of its node touches its bytes: exactly what it
- * takes. Other rows may cut a segment that it stands in too, but outside of it.
+ * The same for one of many rows, or the only one, where nothing else of its node touches its bytes:
+ * exactly what it takes. Other rows may cut a segment that it stands in too, but outside of it.
  */
 static void need_of_row(const fry_use *row, fry_need *need)
 {
     bool writes = (row->mode & FERRY_WRITE) != 0;
+    if (gap_behind_newest(row) != NULL) {
+        need->spans++;
+        need->segments++;
+        need->readers += !writes;
+        return;
+    }
     size_t at = row->begin;
     uint64_t gaps = 0;
     fry_segment *segment = segment_from(row->buffer, row->begin);
@@ -329,6 +376,10 @@ static void need_of_rows(const fry_node *node, const fry_use *uses, fry_need *ne
 ferry_status fry_hazard_stock(ferry_engine *engine, fry_context *context, const fry_need *need,
                               bool may_grow, fry_lack *lack)
 {
+    if (fry_likely(fry_pool_cache_has(&context->segments, need->segments) &&
+                   fry_pool_cache_has(&context->readers, need->readers) &&
+                   fry_pool_cache_has(&context->edges, need->edges)))
+        return FERRY_OK;
     const fry_pool_cache *last = &context->segments;
     ferry_status status =
         fry_pool_reserve(&engine->segments, &context->segments, need->segments, may_grow);
@@ -349,9 +400,12 @@ ferry_status fry_hazard_stock(ferry_engine *engine, fry_context *context, const 
 
 void fry_hazard_unstock(ferry_engine *engine, fry_context *context)
 {
-    fry_pool_unreserve(&engine->segments, &context->segments);
-    fry_pool_unreserve(&engine->readers, &context->readers);
-    fry_pool_unreserve(&engine->edges, &context->edges);
+    if (context->segments.reserved != NULL)
+        fry_pool_unreserve(&engine->segments, &context->segments);
+    if (context->readers.reserved != NULL)
+        fry_pool_unreserve(&engine->readers, &context->readers);
+    if (context->edges.reserved != NULL)
+        fry_pool_unreserve(&engine->edges, &context->edges);
 }
 
 ferry_status fry_hazard_reserve(fry_turn *turn, fry_node *node)
@@ -361,6 +415,10 @@ ferry_status fry_hazard_reserve(fry_turn *turn, fry_node *node)
     const fry_use *use = accesses_of(node, local);
     if (fry_unlikely(node->has_rows)) {
         need_of_rows(node, use, &turn->need);
+        use = NULL;
+    }
+    if (use != NULL && use->next == NULL) {
+        need_of_row(use, &turn->need);
         use = NULL;
     }
     for (; use != NULL; use = use->next)
@@ -513,12 +571,15 @@ static void take_refusal(ferry_buffer *buffer)
 /* Nobody is at any byte of it, as with disjoint slices: one look says so. */
 static bool enter_gap(fry_turn *turn, fry_node *node, const fry_use *use)
 {
-    const fry_segment *first = segment_from(use->buffer, use->begin);
-    if (first != NULL && first->begin < use->end)
-        return false;
+    fry_segment *previous = gap_behind_newest(use);
+    if (previous == NULL) {
+        const fry_segment *first = segment_from(use->buffer, use->begin);
+        if (first != NULL && first->begin < use->end)
+            return false;
+    }
     bool writes = (use->mode & FERRY_WRITE) != 0;
-    fry_segment *segment =
-        segment_insert(turn, use->buffer, use->begin, use->end, writes ? node : NULL, NULL);
+    fry_segment *segment = segment_insert_behind(turn, previous, use->buffer, use->begin, use->end,
+                                                 writes ? node : NULL, NULL);
     if (!writes)
         reader_insert(turn, segment, node);
     return true;
