@@ -409,11 +409,51 @@ void fry_message_discard(ferry_engine *engine, fry_context *context, fry_node *n
     fry_pool_give(&engine->transfers, &context->transfers, node->op.message.transfer);
 }
 
+static inline bool is_plain_span(const ferry_engine *engine, const ferry_span *span)
+{
+    const ferry_buffer *buffer = span->buffer;
+    return buffer != NULL && buffer->engine == engine && span->offset_bytes <= buffer->size_bytes &&
+           span->size_bytes <= buffer->size_bytes - span->offset_bytes &&
+           buffer->device->host_lane != NULL;
+}
+
+/* As nearly all are: without options, and with nothing wrong. NULL: nothing was done; the long way
+ * does it, or says why not. */
+static inline ferry_future *submit_plain(ferry_op_kind kind, ferry_group *group, ferry_peer peer,
+                                         ferry_tag tag, const ferry_span *span)
+{
+    ferry_engine *engine = group->engine;
+    if (fry_unlikely(fry_engine_check_open(engine) != FERRY_OK ||
+                     fry_load_acquire(&group->life) != FRY_GROUP_HERE || peer >= group->size ||
+                     fry_load_acquire(&group->routes[peer].peer) == NULL ||
+                     !is_plain_span(engine, span)))
+        return NULL;
+    fry_context *context = fry_context_get(engine);
+    if (fry_unlikely(context == NULL))
+        return NULL;
+    fry_transfer *transfer = fry_pool_take(&engine->transfers, &context->transfers);
+    if (fry_unlikely(transfer == NULL))
+        return NULL;
+    ferry_status status;
+    fry_node *node = fry_node_create(engine, context, kind, &status);
+    if (fry_unlikely(node == NULL)) {
+        fry_pool_give(&engine->transfers, &context->transfers, transfer);
+        return NULL;
+    }
+    init(transfer, node, &group->routes[peer], tag, span);
+    fry_trace(engine, node, FERRY_TRACE_SUBMITTED, 0);
+    fry_turn_submit(engine, context, node);
+    return &node->future;
+}
+
 static ferry_future *submit(ferry_op_kind kind, ferry_group *group, ferry_peer peer, ferry_tag tag,
                             ferry_span span, const ferry_op_options *options)
 {
     if (group == NULL)
         return fry_refused(NULL, FERRY_E_INVALID);
+    ferry_future *future = options == NULL ? submit_plain(kind, group, peer, tag, &span) : NULL;
+    if (fry_likely(future != NULL))
+        return future;
     ferry_engine *engine = group->engine;
     fry_request request;
     ferry_status status = fry_request_open(&request, engine, options);
