@@ -126,6 +126,11 @@ void fry_route_closed(fry_route *route);
 /* Baton: something was launched, which progress may have to end. */
 void fry_route_launched(fry_turn *turn, fry_route *route);
 
+/* Baton, not the loop's: lets the route progress, armed or not. If anything had come it is the
+ * loop's to poll and arm from now on: what the descriptor had to tell may have been taken from it,
+ * and answers wait to be sent. Returns how much had. */
+size_t fry_route_look(fry_turn *turn, fry_route *route);
+
 extern const fry_link_events fry_route_link_events;
 
 /* ---- groups ---- */
