@@ -24,13 +24,14 @@
  * millisecond.) Before it sleeps the loop lets all that are polled progress until nothing comes,
  * then arms them (fry_members_arm): first the channel, then the poller. So of an armed channel
  * nothing is missed: what came before the channel's arming made it fail, what comes after makes the
- * descriptor readable, and it stays so until the next arming, unless another lets the channel
- * progress and takes it; and the poller, asked anew, tells of a descriptor that is readable by then
- * too. Events are taken and the poller is asked anew with the role, and nothing is armed while an
- * event that was taken waits to be seen to (fry_members_arm looks at has_orders). So either the
- * poller will tell, or the route is polled, or is about to be. An event of an armed route that a
- * launch has made polled, or that another looks at, wakes the loop for nothing, once. A launch that
- * leaves something under way makes the route polled, and wakes the loop.
+ * descriptor readable, and the poller, asked anew, tells of one that is readable by then too.
+ * Events are taken and the poller is asked anew with the role, and nothing is armed while an event
+ * that was taken waits to be seen to (fry_members_arm looks at has_orders): so either the poller
+ * will tell, or the route is polled, or is about to be. A launch that leaves something under way
+ * makes the route polled, and wakes the loop. So does a waiting thread's look at an armed channel
+ * that finds something (fry_route_look): a descriptor of TCP's is readable only until somebody has
+ * taken what came, often before the poller has looked at it, and what was received is yet to be
+ * answered. What the poller then still tells of that arming wakes the loop for nothing, once.
  *
  * Waiting threads look themselves while they spin (fry_members_look), and meanwhile the loop leaves
  * channels alone: arming one makes the sender of the next bytes pay for a system call, and the loop
@@ -46,7 +47,7 @@
  * most GRACE_MAX_NS in which what comes waits, once, and none of it for who waits again. With no
  * thread that looks there is no timer. Who looks has the baton most of the time, so that the loop
  * does not get it is as good as a look (fry_members_grace_ns): else it would wake all the time, on
- * a CPU that those who look want.
+ * a CPU that those who look want. members_sleep.pml checks all this.
  */
 #include "engine/members.h"
 
@@ -340,7 +341,7 @@ bool fry_members_are_over(const fry_members *members)
 
 /* One round. Those with something open first, armed or not: it may be what is waited for. Each
  * once: a turn more, which finds nothing, would have the answer to what came go by itself. */
-static size_t look_once(fry_members *members)
+static size_t look_once(fry_turn *turn, fry_members *members)
 {
     size_t done = 0, count = 0;
     uint32_t round = ++members->look_round;
@@ -349,32 +350,39 @@ static size_t look_once(fry_members *members)
          route = next, count++) {
         next = route->open_next; /* it may have nothing open after this */
         route->look_round = round;
-        if (route->is_up)
-            done += fry_peer_progress(route->peer);
+        done += fry_route_look(turn, route);
     }
     for (fry_route *route = members->polled; route != NULL && count < ROUTES_PER_LOOK;
          route = route->polled_next, count++) {
         if (route->look_round != round)
-            done += fry_peer_progress(route->peer);
+            done += fry_route_look(turn, route);
     }
     return done;
 }
 
-bool fry_members_look(ferry_engine *engine, const ferry_future *future)
+bool fry_members_look_on(ferry_engine *engine, const ferry_future *future)
 {
     fry_members *members = fry_load_acquire(&engine->members);
+    if (members == NULL)
+        return false;
     fry_context *context = fry_context_get(engine);
     fry_turn turn;
-    fry_store_relaxed(&members->looks, fry_load_relaxed(&members->looks) + 1); /* a hint */
     if (context == NULL || !fry_turn_begin(&turn, engine, context, false))
         return false;
     members->turn = &turn;
     size_t done = 0;
     for (int i = 0; i < ROUNDS_PER_LOOK && done == 0; i++) {
-        done = look_once(members);
+        done = look_once(&turn, members);
         if (fry_load_relaxed(&engine->inbox.top) != NULL || fry_future_is_resolved(future))
             break;
     }
     done += fry_turn_end(&turn, engine->submit_budget);
     return done != 0;
+}
+
+bool fry_members_look(ferry_engine *engine, const ferry_future *future)
+{
+    fry_members *members = fry_load_acquire(&engine->members);
+    fry_store_relaxed(&members->looks, fry_load_relaxed(&members->looks) + 1); /* a hint */
+    return fry_members_look_on(engine, future);
 }
