@@ -74,7 +74,7 @@ typedef struct fry_peer_events {
      * failed. */
     void (*wants_lane)(fry_peer *peer);
     /* The channel failed, or the other end broke the rules; called once for a channel. The engine
-     * calls fry_peer_detach, later: not from within. */
+     * calls fry_peer_detach, now or later. */
     void (*lane_failed)(fry_peer *peer, const fry_fault *fault);
 } fry_peer_events;
 

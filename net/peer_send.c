@@ -164,7 +164,7 @@ static void launch_poison(fry_peer_lane *lane, fry_message *message, const fry_f
         header.fault.message[0] = header.fault.domain[0] = 0;
     header.slot = fry_lane_take_slot(lane);
     set_slot(lane, header.slot, NULL, is_in_window, 0);
-    header.number = fry_lane_next_number(lane);
+    header.number = lane->send_number++;
     header.ahead = fry_match_launch(&lane->peer->sends, message);
     fry_list_take(message); /* nobody else ends it */
     (void)fry_lane_send(lane, &header);
@@ -188,13 +188,15 @@ static bool can_gather(const fry_peer_lane *lane, const fry_message *message)
     return fry_bundle_takes(lane, size_bytes) && (size_bytes == 0 || fits_window(lane, size_bytes));
 }
 
-/* False: it can't be, as posting what was gathered has ended the lane. */
+/* False: it can't be, as posting what was gathered has failed the lane. */
 static bool start(fry_peer *peer, fry_message *message, bool gathers)
 {
     fry_peer_lane *lane = peer->lane;
     bool joins = (gathers || lane->bundle != NULL) && can_gather(lane, message);
     if (lane->bundle != NULL && (!joins || fry_bundle_is_full(lane, message->size_bytes))) {
         fry_bundle_post(lane);
+        if (peer->lane != lane)
+            return true; /* it was detached, and the message is over */
         if (!can_launch(peer))
             return false;
         joins = gathers && can_gather(lane, message);
@@ -262,7 +264,7 @@ void fry_sends_recall(fry_peer_lane *lane)
         if (lane->controls_free == NULL)
             return;
         fry_wire_header header = {
-            .kind = FRY_WIRE_RECALL, .number = fry_lane_next_number(lane), .slot = i};
+            .kind = FRY_WIRE_RECALL, .number = lane->send_number++, .slot = i};
         header.fault.status = (ferry_status)slot->recall;
         header.fault.rank = lane->peer->options.own_rank;
         header.fault.op = slot->recalled_op;
