@@ -599,6 +599,104 @@ static void enter_use(fry_turn *turn, fry_node *node, const fry_use *use)
         enter_read(turn, node, use);
 }
 
+/* ---- messages alone at their bytes ---- */
+
+/* Where in the tree a span belongs that nobody is at. False: somebody is. */
+static bool find_gap(ferry_buffer *buffer, size_t begin, size_t end, fry_segment **parent_p,
+                     fry_segment ***at_p)
+{
+    fry_segment *parent = NULL;
+    fry_segment **at = &buffer->segments.rbh_root;
+    while (*at != NULL) {
+        parent = *at;
+        if (end <= parent->begin)
+            at = &RB_LEFT(parent, entry);
+        else if (begin >= parent->end)
+            at = &RB_RIGHT(parent, entry);
+        else
+            return false;
+    }
+    *parent_p = parent;
+    *at_p = at;
+    return true;
+}
+
+bool fry_hazard_enter_alone(fry_turn *turn, fry_node *node)
+{
+    const fry_message_op *message = &node->op.message;
+    ferry_buffer *buffer = message->buffer;
+    bool reads = node->kind == FERRY_OP_SEND;
+    size_t begin = message->offset, end = begin + message->size_bytes;
+    fry_segment *parent, **at;
+    if (fry_unlikely(node->uses != NULL || buffer->wide_poison != NULL ||
+                     fry_load_acquire(&buffer->refused) != FERRY_OK ||
+                     !find_gap(buffer, begin, end, &parent, &at)))
+        return false;
+    fry_segment *segment = fry_pool_take(&turn->engine->segments, &turn->context->segments);
+    if (fry_unlikely(segment == NULL))
+        return false;
+    fry_reader *reader = NULL;
+    if (reads) {
+        reader = fry_pool_take(&turn->engine->readers, &turn->context->readers);
+        if (fry_unlikely(reader == NULL)) {
+            fry_pool_give(&turn->engine->segments, &turn->context->segments, segment);
+            return false;
+        }
+        reader->node = node;
+        reader->segment = segment;
+        reader->next = reader->previous = NULL;
+        reader->node_next = reader->node_previous = NULL;
+        node->reads = reader;
+    } else {
+        node->written = segment;
+    }
+    segment->buffer = buffer;
+    segment->begin = begin;
+    segment->end = end;
+    segment->writer = reads ? NULL : node;
+    segment->writer_next = segment->writer_previous = NULL;
+    segment->poison = NULL;
+    segment->readers = reader;
+    RB_SET(segment, parent, entry);
+    *at = segment;
+    fry_segment_tree_RB_INSERT_COLOR(&buffer->segments, segment);
+    buffer->newest = segment;
+    fry_load_add(turn->engine, 1);
+    return true;
+}
+
+/* Whether one segment is all that the node is listed in, which says nothing else. */
+static inline fry_segment *lone_segment(const fry_node *node)
+{
+    const fry_reader *reader = node->reads;
+    fry_segment *segment = node->written;
+    if (reader != NULL)
+        return segment == NULL && reader->node_next == NULL && reader->next == NULL &&
+                       reader->previous == NULL && reader->segment->writer == NULL &&
+                       reader->segment->poison == NULL
+                   ? reader->segment
+                   : NULL;
+    return segment != NULL && segment->writer_next == NULL && segment->readers == NULL &&
+                   segment->poison == NULL
+               ? segment
+               : NULL;
+}
+
+/* Of a node that was well: out of the one list there is. */
+static void leave_alone(fry_turn *turn, fry_node *node, fry_segment *segment)
+{
+    ferry_buffer *buffer = segment->buffer;
+    if (node->reads != NULL)
+        fry_pool_give(&turn->engine->readers, &turn->context->readers, node->reads);
+    node->reads = NULL;
+    node->written = NULL;
+    if (buffer->newest == segment)
+        buffer->newest = NULL;
+    fry_load_add(turn->engine, -1);
+    (void)fry_segment_tree_RB_REMOVE(&buffer->segments, segment);
+    fry_pool_give(&turn->engine->segments, &turn->context->segments, segment);
+}
+
 static void enter_rows(fry_turn *turn, fry_node *node, const fry_use *use)
 {
     fry_use row = *use;
@@ -634,12 +732,17 @@ void fry_hazard_enter(fry_turn *turn, fry_node *node)
 
 void fry_hazard_leave(fry_turn *turn, fry_node *node)
 {
+    fry_segment *lone = lone_segment(node);
+    bool failed = fry_future_status(&node->future) != FERRY_OK;
+    if (fry_likely(lone != NULL && !failed)) {
+        leave_alone(turn, node, lone);
+        return;
+    }
     while (node->reads != NULL) {
         fry_segment *segment = node->reads->segment;
         reader_remove(turn, node->reads);
         segment_tidy(turn, segment);
     }
-    bool failed = fry_future_status(&node->future) != FERRY_OK;
     while (node->written != NULL) {
         fry_segment *segment = node->written;
         fry_load_add(turn->engine, -1);

@@ -340,12 +340,13 @@ static size_t look_once(fry_members *members)
     return done;
 }
 
-bool fry_members_look(ferry_engine *engine, const ferry_future *future)
+bool fry_members_look_on(ferry_engine *engine, const ferry_future *future)
 {
     fry_members *members = fry_load_acquire(&engine->members);
+    if (members == NULL)
+        return false;
     fry_context *context = fry_context_get(engine);
     fry_turn turn;
-    fry_store_relaxed(&members->looks, fry_load_relaxed(&members->looks) + 1); /* a hint */
     if (context == NULL || !fry_turn_begin(&turn, engine, context, false))
         return false;
     members->turn = &turn;
@@ -357,4 +358,11 @@ bool fry_members_look(ferry_engine *engine, const ferry_future *future)
     }
     done += fry_turn_end(&turn, engine->submit_budget);
     return done != 0;
+}
+
+bool fry_members_look(ferry_engine *engine, const ferry_future *future)
+{
+    fry_members *members = fry_load_acquire(&engine->members);
+    fry_store_relaxed(&members->looks, fry_load_relaxed(&members->looks) + 1); /* a hint */
+    return fry_members_look_on(engine, future);
 }

@@ -309,4 +309,7 @@ bool fry_members_are_over(const fry_members *members);
 /* handle.c: a waiting thread looks for what has come. Returns whether something has. */
 bool fry_members_look(ferry_engine *engine, const ferry_future *future);
 
+/* The same of one that is the loop meanwhile, so that nobody need leave the channels to it. */
+bool fry_members_look_on(ferry_engine *engine, const ferry_future *future);
+
 #endif

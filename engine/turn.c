@@ -36,8 +36,11 @@ static inline size_t work_off(fry_turn *turn, size_t budget)
     ferry_engine *engine = turn->engine;
     size_t done = 0;
     for (;;) {
-        done += fry_graph_work(turn, budget - done);
         bool work_left = fry_graph_has_work(engine);
+        if (work_left) {
+            done += fry_graph_work(turn, budget - done);
+            work_left = fry_graph_has_work(engine);
+        }
         if (fry_unlikely(work_left != (fry_load_relaxed(&engine->work_left) != 0)))
             fry_store_relaxed(&engine->work_left, work_left);
         bool wake = turn->wake || work_left;

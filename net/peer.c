@@ -84,12 +84,8 @@ bool fry_peer_enter(fry_peer *peer, fry_message *message)
         return false;
     ++*count;
     message->state = FRY_MESSAGE_ENTERED;
-    message->flags = 0;
-    message->peer = peer;
-    message->other_op = 0;
     message->private_ = NULL;
-    fry_list_add(&peer->open, message);
-    peer->open_count++;
+    fry_peer_add_open(peer, message);
     if (record != NULL) {
         message->flags = FRY_MESSAGE_TAKEN;
         message->private_ = record;

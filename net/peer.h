@@ -70,6 +70,8 @@ typedef struct fry_peer_events {
     void (*resolved)(fry_message *message, ferry_status status, const fry_fault *fault);
     /* Once, after `resolved`: nobody touches the memory any more. */
     void (*quiet)(fry_message *message);
+    /* In place of both, where it is well and quiet at once. NULL: both are called. */
+    void (*done)(fry_message *message);
     /* Something is open and there is no channel: the loop should see to one. Once until attached or
      * failed. */
     void (*wants_lane)(fry_peer *peer);
@@ -132,6 +134,14 @@ bool fry_peer_enter(fry_peer *peer, fry_message *message);
 
 /* What it depends on has resolved. */
 void fry_peer_ready(fry_message *message);
+
+/*
+ * Enters a send that is ready, and launches it, in place of both of these; where
+ * fry_peer_can_send has just said that this can be done at once: there is a lane, and room, and
+ * nothing that is to go before it.
+ */
+bool fry_peer_can_send(const fry_peer *peer);
+void fry_peer_send(fry_peer *peer, fry_message *message);
 
 /*
  * The same, where more are about to be: small sends are gathered, to go as one. True: the caller

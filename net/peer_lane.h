@@ -194,6 +194,16 @@ static inline void fry_list_take(fry_message *message)
     fry_list_init(message);
 }
 
+/* One that enters. */
+static inline void fry_peer_add_open(fry_peer *peer, fry_message *message)
+{
+    message->flags = 0;
+    message->peer = peer;
+    message->other_op = 0;
+    fry_list_add(&peer->open, message);
+    peer->open_count++;
+}
+
 /* ---- net/peer_lane.c: memory, control headers, answers ---- */
 
 static inline bool fry_lane_is_live(const fry_peer_lane *lane)
@@ -350,9 +360,17 @@ fry_message *fry_message_leave_ghost(fry_message *message, fry_match *match,
 static inline void fry_message_finish(fry_message *message, ferry_status status,
                                       const fry_fault *fault)
 {
+    const fry_peer_events *events = message->peer->options.events;
     bool is_under_way = message->state == FRY_MESSAGE_UNDER_WAY;
+    if (fry_likely(status == FERRY_OK && !is_under_way && events->done != NULL)) {
+        fry_list_take(message);
+        message->peer->open_count--;
+        message->state = FRY_MESSAGE_QUIET;
+        events->done(message);
+        return;
+    }
     message->state = FRY_MESSAGE_ENDED;
-    message->peer->options.events->resolved(message, status, fault);
+    events->resolved(message, status, fault);
     if (!is_under_way)
         fry_message_make_quiet(message);
 }

@@ -93,7 +93,8 @@ static void set_slot(fry_peer_lane *lane, uint32_t slot, fry_message *message, b
 
 /* Takes a slot for the message, which there is, a number, and its share of the window; what else
  * its header says. Returns whether its data is to be pulled. */
-static inline bool take_launch(fry_peer_lane *lane, fry_message *message, fry_wire_header *header)
+static inline bool take_launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead,
+                               fry_wire_header *header)
 {
     size_t size_bytes = message->size_bytes;
     uint32_t slot = fry_lane_take_slot(lane);
@@ -105,7 +106,7 @@ static inline bool take_launch(fry_peer_lane *lane, fry_message *message, fry_wi
     header->op = message->op;
     header->size_bytes = size_bytes;
     header->slot = slot;
-    header->ahead = fry_match_launch(&lane->peer->sends, message);
+    header->ahead = ahead;
 #ifdef FRY_PLANT_IGNORE_AHEAD
     header->ahead = 0; /* a fault put there on purpose: tests/planted builds it and must see it */
 #endif
@@ -116,10 +117,10 @@ static inline bool take_launch(fry_peer_lane *lane, fry_message *message, fry_wi
 
 /* There is a slot, and nothing is gathered. All is in order before the channel is called, which may
  * call back. */
-static void launch(fry_peer_lane *lane, fry_message *message)
+static void launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
 {
     fry_wire_header header;
-    bool is_pulled = take_launch(lane, message, &header);
+    bool is_pulled = take_launch(lane, message, ahead, &header);
     header.kind = is_pulled ? FRY_WIRE_PULLED : FRY_WIRE_EAGER;
     header.acked = fry_lane_take_run(lane);
     uint8_t bytes[FRY_HEADER_BYTES_MAX];
@@ -146,7 +147,7 @@ static void launch(fry_peer_lane *lane, fry_message *message)
 static void gather(fry_peer_lane *lane, fry_message *message)
 {
     fry_wire_header header;
-    (void)take_launch(lane, message, &header);
+    (void)take_launch(lane, message, fry_match_launch(&lane->peer->sends, message), &header);
     fry_bundle_add(lane, &header, message->memory);
     message->state = FRY_MESSAGE_DELIVERED;
 }
@@ -204,8 +205,23 @@ static bool start(fry_peer *peer, fry_message *message, bool gathers)
     if (joins)
         gather(lane, message);
     else
-        launch(lane, message);
+        launch(lane, message, fry_match_launch(&peer->sends, message));
     return true;
+}
+
+bool fry_peer_can_send(const fry_peer *peer)
+{
+    return peer->waiting_first == NULL && can_launch(peer) && peer->lane->bundle == NULL &&
+           peer->send_count < peer->options.unexpected_max;
+}
+
+/* It never stands in its tag's list: all that do are ahead of it. */
+void fry_peer_send(fry_peer *peer, fry_message *message)
+{
+    const fry_tag_entry *entry = fry_match_entry(&peer->sends, message->tag);
+    peer->send_count++;
+    fry_peer_add_open(peer, message);
+    launch(peer->lane, message, entry != NULL ? entry->count : 0);
 }
 
 void fry_send_start(fry_message *message, bool gathers)
