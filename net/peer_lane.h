@@ -36,7 +36,8 @@
 #define FRY_NO_SLOT UINT32_MAX
 #define FRY_LANE_BUNDLES 4 /* that may be gathered or under way */
 #define FRY_BUNDLE_MESSAGE_BYTES 512
-#define FRY_BUNDLE_BYTES 8000 /* table and data: with UCX's header in one piece of its buffers */
+#define FRY_BUNDLE_MESSAGES 64 /* the other end begins with them while more are gathered */
+#define FRY_BUNDLE_BYTES 8000  /* table and data: with UCX's header in one piece of its buffers */
 
 /* fry_message.flags. */
 enum {
@@ -300,26 +301,19 @@ static inline bool fry_bundle_takes(const fry_peer_lane *lane, size_t size_bytes
            (lane->bundle != NULL || lane->bundles_free != NULL);
 }
 
-/* What was gathered must be posted before such a message can join. */
+/* What was gathered must be posted before such a message can be. */
 bool fry_bundle_is_full(const fry_peer_lane *lane, size_t size_bytes);
 
-/* A launch whose number is the one behind the last's. Its data is copied. */
+/* A launch; its number is the one behind the last's. Its data is copied. */
 void fry_bundle_add(fry_peer_lane *lane, const fry_wire_header *header, const void *data);
 
-/* Posts what was gathered, if anything was. The lane may fail. */
+/* Posts what was gathered. The lane may fail, and be detached. */
 void fry_bundle_post(fry_peer_lane *lane);
 
 static inline void fry_bundle_flush(fry_peer_lane *lane)
 {
     if (fry_unlikely(lane->bundle != NULL))
         fry_bundle_post(lane);
-}
-
-/* Of all that takes a number but is not gathered: what was gathered goes before it. */
-static inline uint32_t fry_lane_next_number(fry_peer_lane *lane)
-{
-    fry_bundle_flush(lane);
-    return lane->send_number++;
 }
 
 /* ---- net/peer_fault.c ---- */

@@ -165,7 +165,10 @@ static void make_ready(op *o)
     if (!o->message.is_send)
         expect_filled(o, UNTOUCHED, "before it was ready");
     o->is_ready = true;
-    fry_peer_ready(&o->message);
+    if (pick(2))
+        (void)fry_peer_gather(&o->message); /* until the next progress */
+    else
+        fry_peer_ready(&o->message);
 }
 
 static void withdraw(op *o)
