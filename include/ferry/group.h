@@ -115,6 +115,8 @@ FERRY_API ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group
 /*
  * Leaves: operations of this member that are under way fail with FERRY_E_CANCELLED, others see it
  * LEFT. Resolves when all of that is quiet and the store knows, or its lease is left to run out.
+ * What others sent and this one received may yet fail there, with FERRY_E_DEAD, if this one leaves
+ * before they have heard so: a barrier before leaving avoids that.
  */
 FERRY_API ferry_future *ferry_group_leave(ferry_group *group);
 
