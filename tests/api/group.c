@@ -172,7 +172,12 @@ Test(group, refuses_options_that_cant_be)
     REFUSED(lease_ns, 0);
     REFUSED(deadline_ns, -1);
     REFUSED(window_messages, 0);
+    REFUSED(window_messages, UINT32_MAX);
     REFUSED(window_bytes, 0);
+    REFUSED(window_bytes, SIZE_MAX);
+    REFUSED(unexpected_max, (1 << 24) + 1);
+    REFUSED(lease_ns, INT64_C(3600000000001));
+    REFUSED(device_count, 65536);
     REFUSED(unexpected_max, 0);
 #undef REFUSED
     ASSERT_STATUS(join_with(&member, NULL), FERRY_E_INVALID);
