@@ -382,6 +382,14 @@ static bool copy_at_once(batch *self, fry_turn *turn, size_t index, size_t *byte
     return true;
 }
 
+/* The next to enter is a send: then small ones leave together. */
+static inline bool is_send_behind(const batch *self)
+{
+    size_t next = self->submitted + 1;
+    return next < self->entry_count && self->entries[next].node != NULL &&
+           self->entries[next].node->kind == FERRY_OP_SEND;
+}
+
 /* Enters what can be in one turn. False: others are before it. */
 static bool enter_entries(batch *self)
 {
@@ -405,10 +413,12 @@ static bool enter_entries(batch *self)
                 entry->node->op.copy.size_bytes <= engine->inline_copy_bytes)
                 bytes += entry->node->op.copy.size_bytes;
             close_account(self, entry);
+            turn.gathers = is_send_behind(self);
             has_room = fry_turn_enter(&turn, entry->node);
         }
         self->submitted++;
     }
+    turn.gathers = false;
     if (fry_likely(has_room))
         (void)fry_turn_end(&turn, engine->submit_budget + self->submitted - first);
     else

@@ -19,11 +19,13 @@
  * something comes, for the engine's poller to see, and from then on it is polled. (Not for the
  * reactor's: UCX's descriptors are pollers that contain pollers, and the kernel takes five levels
  * of them, a user's loop included, for a loop. One that can't be watched even so is looked at every
- * millisecond.) Before it sleeps the loop
- * lets all that are polled progress until nothing comes, then arms them (fry_members_arm). So of an
- * armed channel nothing is missed: what came before the arming made it fail, what comes after makes
- * the descriptor readable, and it stays so until the next arming, whoever lets the channel progress
- * meanwhile. A launch that leaves something under way makes the route polled, and wakes the loop.
+ * millisecond.) Before it sleeps the loop lets all that are polled progress until nothing comes,
+ * then arms them (fry_members_arm). So of an armed channel nothing is missed: what came before the
+ * arming made it fail, what comes after makes the descriptor readable. A launch that leaves
+ * something under way makes the route polled, and wakes the loop. So does a waiting thread's look
+ * at an armed channel that finds something (fry_route_look): a descriptor of TCP's is readable only
+ * until somebody has taken what came, often before the poller has looked at it, and what was
+ * received is yet to be answered.
  *
  * Waiting threads look themselves while they spin (fry_members_look), and meanwhile the loop leaves
  * channels alone: arming one makes the sender of the next bytes pay for a system call, and the loop
@@ -37,7 +39,7 @@
  * The same two barriers as with any work: either the loop sees that nobody looks, and arms, or the
  * parker sees it asleep. Who returns because his future has resolved leaves it to the timer: at
  * most GRACE_MAX_NS in which what comes waits, once, and none of it for who waits again. With no
- * thread that looks there is no timer.
+ * thread that looks there is no timer. members_sleep.pml checks all this.
  */
 #include "engine/members.h"
 
@@ -322,39 +324,46 @@ bool fry_members_are_over(const fry_members *members)
 /* ---- waiting threads ---- */
 
 /* One round. Those with something open first, armed or not: it may be what is waited for. */
-static size_t look_once(fry_members *members)
+static size_t look_once(fry_turn *turn, fry_members *members)
 {
     size_t done = 0, count = 0;
     fry_route *next;
     for (fry_route *route = members->open; route != NULL && count < ROUTES_PER_LOOK;
          route = next, count++) {
         next = route->open_next; /* it may have nothing open after this */
-        if (route->is_up)
-            done += fry_peer_progress(route->peer);
+        done += fry_route_look(turn, route);
     }
     for (fry_route *route = members->polled; route != NULL && count < ROUTES_PER_LOOK;
          route = route->polled_next, count++) {
         if (route->open == 0)
-            done += fry_peer_progress(route->peer);
+            done += fry_route_look(turn, route);
     }
     return done;
 }
 
-bool fry_members_look(ferry_engine *engine, const ferry_future *future)
+bool fry_members_look_on(ferry_engine *engine, const ferry_future *future)
 {
     fry_members *members = fry_load_acquire(&engine->members);
+    if (members == NULL)
+        return false;
     fry_context *context = fry_context_get(engine);
     fry_turn turn;
-    fry_store_relaxed(&members->looks, fry_load_relaxed(&members->looks) + 1); /* a hint */
     if (context == NULL || !fry_turn_begin(&turn, engine, context, false))
         return false;
     members->turn = &turn;
     size_t done = 0;
     for (int i = 0; i < ROUNDS_PER_LOOK && done == 0; i++) {
-        done = look_once(members);
+        done = look_once(&turn, members);
         if (fry_load_relaxed(&engine->inbox.top) != NULL || fry_future_is_resolved(future))
             break;
     }
     done += fry_turn_end(&turn, engine->submit_budget);
     return done != 0;
+}
+
+bool fry_members_look(ferry_engine *engine, const ferry_future *future)
+{
+    fry_members *members = fry_load_acquire(&engine->members);
+    fry_store_relaxed(&members->looks, fry_load_relaxed(&members->looks) + 1); /* a hint */
+    return fry_members_look_on(engine, future);
 }

@@ -74,6 +74,8 @@ struct fry_route {
     bool is_polled; /* in members->polled: attached, and its descriptor tells nothing */
     bool is_asking; /* in members->asks */
     bool wants_lane, has_failed;
+    bool has_gathered; /* in members->gathered */
+    fry_route *gathered_next;
     fry_link ask_link;
     fry_fault lane_fault; /* has_failed */
 
@@ -123,6 +125,11 @@ void fry_route_closed(fry_route *route);
 
 /* Baton: something was launched, which progress may have to end. */
 void fry_route_launched(fry_turn *turn, fry_route *route);
+
+/* Baton, not the loop's: lets the route progress, armed or not. If anything had come it is the
+ * loop's to poll and arm from now on: what the descriptor had to tell may have been taken from it,
+ * and answers wait to be sent. Returns how much had. */
+size_t fry_route_look(fry_turn *turn, fry_route *route);
 
 extern const fry_link_events fry_route_link_events;
 
@@ -258,6 +265,7 @@ struct fry_members {
     fry_turn *turn; /* whose peers' events these are */
     fry_route *polled;
     fry_route *open;
+    fry_route *gathered; /* with sends that this turn has to post before it ends */
     fry_queue asks;
     fry_queue faulted;
 
@@ -305,5 +313,8 @@ bool fry_members_are_over(const fry_members *members);
 
 /* handle.c: a waiting thread looks for what has come. Returns whether something has. */
 bool fry_members_look(ferry_engine *engine, const ferry_future *future);
+
+/* The same of one that is the loop meanwhile, so that nobody need leave the channels to it. */
+bool fry_members_look_on(ferry_engine *engine, const ferry_future *future);
 
 #endif

@@ -108,6 +108,18 @@ void fry_route_launched(fry_turn *turn, fry_route *route)
     turn->wake = true;
 }
 
+size_t fry_route_look(fry_turn *turn, fry_route *route)
+{
+    if (!route->is_up)
+        return 0;
+    size_t done = fry_peer_progress(route->peer);
+    if (done != 0 && !route->is_polled) {
+        poll_from_now(route);
+        turn->wake = true;
+    }
+    return done;
+}
+
 /* ---- what the peer tells, with the baton ---- */
 
 static void ask(fry_route *route)

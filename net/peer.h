@@ -70,11 +70,13 @@ typedef struct fry_peer_events {
     void (*resolved)(fry_message *message, ferry_status status, const fry_fault *fault);
     /* Once, after `resolved`: nobody touches the memory any more. */
     void (*quiet)(fry_message *message);
+    /* In place of both, where it is well and quiet at once. NULL: both are called. */
+    void (*done)(fry_message *message);
     /* Something is open and there is no channel: the loop should see to one. Once until attached or
      * failed. */
     void (*wants_lane)(fry_peer *peer);
     /* The channel failed, or the other end broke the rules; called once for a channel. The engine
-     * calls fry_peer_detach, now or later. */
+     * calls fry_peer_detach, later: not from within. */
     void (*lane_failed)(fry_peer *peer, const fry_fault *fault);
 } fry_peer_events;
 
@@ -132,6 +134,21 @@ bool fry_peer_enter(fry_peer *peer, fry_message *message);
 
 /* What it depends on has resolved. */
 void fry_peer_ready(fry_message *message);
+
+/*
+ * Enters a send that is ready, and launches it, in place of both of these; where
+ * fry_peer_can_send has just said that this can be done at once: there is a lane, and room, and
+ * nothing that is to go before it.
+ */
+bool fry_peer_can_send(const fry_peer *peer);
+void fry_peer_send(fry_peer *peer, fry_message *message);
+
+/*
+ * The same, where more are about to be: small sends are gathered, to go as one. True: the caller
+ * calls fry_peer_flush before he gives the baton back, and does nothing else that takes long.
+ */
+bool fry_peer_gather(fry_message *message);
+void fry_peer_flush(fry_peer *peer);
 
 /*
  * It failed or was cancelled, entered but not ended: the other end is told the fault. It counts as

@@ -98,7 +98,10 @@ static void on_lane_failed(fry_peer *peer, const fry_fault *fault)
     expect(fault->status != FERRY_OK, "failed, and well");
 }
 
-static const fry_peer_events events = {on_resolved, on_quiet, on_wants_lane, on_lane_failed};
+static const fry_peer_events events = {.resolved = on_resolved,
+                                       .quiet = on_quiet,
+                                       .wants_lane = on_wants_lane,
+                                       .lane_failed = on_lane_failed};
 
 /* Receives of tags 1 and 2, sends of others: of each some are ready, or withdrawn. */
 static void open_messages(fry_peer *peer)
