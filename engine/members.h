@@ -70,6 +70,7 @@ struct fry_route {
     fry_route *polled_next;               /* is_polled */
     fry_route *open_next, *open_previous; /* open != 0 */
     uint64_t open;                        /* transfers that the peer has */
+    uint32_t look_round;                  /* when a waiting thread looked last */
     bool is_up;                           /* attached */
     bool is_polled; /* in members->polled: attached, and its descriptor tells nothing */
     bool is_asking; /* in members->asks */
@@ -110,6 +111,10 @@ void fry_route_sync(fry_route *route);
 void fry_route_wants_lane(fry_peer *peer);
 void fry_route_lane_failed(fry_peer *peer, const fry_fault *fault);
 
+/* The role and the baton; it is watched. True: the next that comes makes its descriptor wake the
+ * loop, once. False: something has come. */
+bool fry_route_arm(fry_route *route);
+
 /* Nothing of it is left but memory. */
 bool fry_route_is_over(const fry_route *route);
 
@@ -125,6 +130,11 @@ void fry_route_closed(fry_route *route);
 
 /* Baton: something was launched, which progress may have to end. */
 void fry_route_launched(fry_turn *turn, fry_route *route);
+
+/* Baton, not the loop's: lets the route progress, armed or not. If anything had come it is the
+ * loop's to poll and arm from now on: what the descriptor had to tell may have been taken from it,
+ * and answers wait to be sent. Returns how much had. */
+size_t fry_route_look(fry_turn *turn, fry_route *route);
 
 extern const fry_link_events fry_route_link_events;
 
@@ -260,6 +270,7 @@ struct fry_members {
     fry_turn *turn; /* whose peers' events these are */
     fry_route *polled;
     fry_route *open;
+    uint32_t look_round;
     fry_route *gathered; /* with sends that this turn has to post before it ends */
     fry_queue asks;
     fry_queue faulted;

@@ -107,6 +107,18 @@ void fry_route_launched(fry_turn *turn, fry_route *route)
     turn->wake = true;
 }
 
+size_t fry_route_look(fry_turn *turn, fry_route *route)
+{
+    if (!route->is_up)
+        return 0;
+    size_t done = fry_peer_progress(route->peer);
+    if (done != 0 && !route->is_polled) {
+        poll_from_now(route);
+        turn->wake = true;
+    }
+    return done;
+}
+
 /* ---- what the peer tells, with the baton ---- */
 
 static void ask(fry_route *route)
@@ -152,6 +164,13 @@ void fry_route_end(fry_route *route, ferry_status status, const fry_fault *fault
         route->end_fault = *fault;
     }
     fry_members_order(route);
+}
+
+bool fry_route_arm(fry_route *route)
+{
+    return fry_peer_arm(route->peer) &&
+           fry_poller_change(&members_of(route)->engine->poller, &route->watch,
+                             EPOLLIN | EPOLLONESHOT) == FERRY_OK;
 }
 
 bool fry_route_is_over(const fry_route *route)
@@ -213,8 +232,8 @@ static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel
         fry_fault fault = fault_of(route, FERRY_E_NO_MEMORY, "can't be talked to without memory");
         fry_route_end(route, FERRY_E_NO_MEMORY, &fault);
     } else {
-        route->is_watched =
-            fry_poller_add(&members->engine->poller, &route->watch, EPOLLIN | EPOLLET) == FERRY_OK;
+        /* For nothing, until it is armed. */
+        route->is_watched = fry_poller_add(&members->engine->poller, &route->watch, 0) == FERRY_OK;
     }
     if (!route->is_watched && route->end_status == FERRY_OK)
         fry_log_line(&members->engine->log, FERRY_LOG_INFO,

@@ -175,6 +175,7 @@ static bool wait_for_end(fry_group *group, fry_presence *holder, int64_t lease_n
                                    what, group->job, holder->info.pid));
         return true;
     case FRY_PROCESS_UNKNOWN:
+    case FRY_PROCESS_ENDING:
         break;
     }
     if (group->blocked_by != id) {

@@ -622,6 +622,8 @@ const char *fry_hello_reason_text(fry_hello_reason reason)
         return "there is no path that both can go";
     case FRY_HELLO_NO_PROCESS:
         return "the process it says it is is not there";
+    case FRY_HELLO_NOT_WATCHED:
+        return "the process can't be watched from here, perhaps for want of descriptors";
     case FRY_HELLO_NO_CHANNEL:
         return "a channel could not be opened or connected";
     case FRY_HELLO_NOT_AGREED:

@@ -43,6 +43,7 @@ typedef enum fry_hello_reason {
     FRY_HELLO_NO_CHANNEL,   /* a channel could not be opened, or not connected */
     FRY_HELLO_NOT_AGREED,   /* the ends came to different results */
     FRY_HELLO_TOO_MANY,     /* hellos at once */
+    FRY_HELLO_NOT_WATCHED,  /* this end lacks what it takes to watch the other's process */
     FRY_HELLO_TOO_LATE,     /* its deadline passed, or it is not wanted any more */
     FRY_HELLO_REASON_END,
 } fry_hello_reason;

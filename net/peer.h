@@ -70,14 +70,14 @@ typedef struct fry_peer_events {
     void (*resolved)(fry_message *message, ferry_status status, const fry_fault *fault);
     /* Once, after `resolved`: nobody touches the memory any more. */
     void (*quiet)(fry_message *message);
-    /* In place of both, where it is well and quiet at once. NULL: both are called. */
-    void (*done)(fry_message *message);
     /* Something is open and there is no channel: the loop should see to one. Once until attached or
      * failed. */
     void (*wants_lane)(fry_peer *peer);
     /* The channel failed, or the other end broke the rules; called once for a channel. The engine
      * calls fry_peer_detach, now or later. */
     void (*lane_failed)(fry_peer *peer, const fry_fault *fault);
+    /* In place of `resolved` and `quiet`, where it is well and quiet at once. NULL: both are called. */
+    void (*done)(fry_message *message);
 } fry_peer_events;
 
 typedef struct fry_peer_options {

@@ -92,9 +92,10 @@ typedef struct fry_channel_ops {
     void (*drop)(fry_channel *channel, void *token);
     /* Lets come what has come. Returns how much there was. */
     size_t (*progress)(fry_channel *channel);
-    /* True: from now on `event_fd` becomes readable when something comes, and stays so until the
-     * next arm, whoever makes progress meanwhile; until then none is needed. False: there is
-     * something, make progress. */
+    /* True: from now on `event_fd` becomes readable when something comes, or something that waits
+     * can go; until then no progress is needed. If other progress finds something meanwhile, the
+     * descriptor may not tell of it, nor of what comes after: arm again before sleeping. False:
+     * there is something, make progress. */
     bool (*arm)(fry_channel *channel);
     /* Ends it: after this nothing of it is at any memory, and no done is called. The loop. */
     void (*destroy)(fry_channel *channel);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/net_self.h"
 
+#include <ev.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +74,18 @@ size_t net_self_warnings(net_self *self)
     return warnings;
 }
 
-static void make_engine(net_self *self)
+static ferry_loop_mode loop_of(net_self *self, const char *name)
+{
+    if (name && strcmp(name, "embedded") == 0)
+        return FERRY_LOOP_EMBEDDED;
+    if (!name || strcmp(name, "attached") != 0)
+        return FERRY_LOOP_THREAD;
+    self->ev_loop = ev_loop_new(EVFLAG_AUTO);
+    NET_SELF_CHECK(self->ev_loop, "no libev loop");
+    return FERRY_LOOP_ATTACHED;
+}
+
+static void make_engine(net_self *self, int argc, char **argv)
 {
     *self = (net_self){0};
     pthread_mutex_init(&self->mutex, NULL);
@@ -83,6 +95,9 @@ static void make_engine(net_self *self)
     options.host_workers = 1;
     options.log = note_line;
     options.log_arg = self;
+    options.loop = loop_of(self, net_argument(argc, argv, "loop"));
+    options.ev_loop = self->ev_loop;
+    options.wait_spin_ns = net_argument_number(argc, argv, "wait_spin_us", 0) * 1000;
     ferry_error *error = NULL;
     if (ferry_engine_create(&options, &self->engine, &error) != FERRY_OK)
         net_self_fail("no engine: %s", error->message);
@@ -90,7 +105,7 @@ static void make_engine(net_self *self)
 
 ferry_future *net_self_begin(net_self *self, int argc, char **argv)
 {
-    make_engine(self);
+    make_engine(self, argc, argv);
     ferry_group_options options = FERRY_GROUP_OPTIONS_INIT;
     options.store = net_argument(argc, argv, "store");
     options.job = net_argument(argc, argv, "job");
@@ -161,6 +176,8 @@ void net_self_end(net_self *self)
     ferry_status status = ferry_engine_shutdown(self->engine, END_NS);
     NET_SELF_CHECK(status == FERRY_OK, "shutting down: %s", ferry_status_name(status));
     ferry_engine_release(self->engine);
+    if (self->ev_loop)
+        ev_loop_destroy(self->ev_loop);
 }
 
 /* ---- traffic ---- */

@@ -20,6 +20,7 @@ typedef struct net_self {
     pthread_cond_t changed;
     ferry_member_info members[16]; /* as on_member told them */
     size_t warnings;               /* that ferry has logged */
+    struct ev_loop *ev_loop;       /* loop=attached: the engine's */
 } net_self;
 
 _Noreturn void net_self_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -31,8 +32,9 @@ _Noreturn void net_self_fail(const char *format, ...) __attribute__((format(prin
     } while (0)
 
 /*
- * An engine with a thread of its own, and the future of joining. Arguments: store, job, size, rank,
- * lease_ms, deadline_ms (from now), network, secret, place, window_bytes.
+ * An engine, and the future of joining. Arguments: store, job, size, rank, lease_ms, deadline_ms
+ * (from now), network, secret, place, window_bytes, wait_spin_us, loop ("embedded" or "attached";
+ * else it has a thread of its own).
  */
 ferry_future *net_self_begin(net_self *self, int argc, char **argv);
 

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop's sleep with channels, with Spin (tests/model/run engine/members_sleep.pml).
+ *
+ *  loop       engine/members.c and loop.c: a tick lets what is polled progress; fry_arm, with the
+ *             baton (is_looked_at, arm_routes) or without; the poller
+ *  looker     a thread in ferry_future_wait: looks, whether the channel is armed or not
+ *             (watch_members, fry_route_look), goes when its message has come, or parks
+ *             (watch_no_more)
+ *  launcher   a thread that sends (fry_route_launched); the other end's queue may be full
+ *  peer       the other end: sends, and now and then takes what had filled its queue
+ *
+ * One channel. SHARED is one of UCX's shared memory: armed, the first that comes makes the descriptor
+ * readable, and it stays so until the next arming; nothing tells that a full queue has room again,
+ * so what refuses to be armed for that is a doze, a timer which makes it readable. NETWORK is one
+ * of TCP: readable as long as something is there, told anew with each that comes, and no longer when
+ * somebody has taken it. Either is watched edge-triggered, so a descriptor that is not readable any
+ * more when the poller looks tells nothing.
+ *
+ * What was received is to be answered: by the next progress that finds nothing, or as the channel is
+ * armed. Times are left out: a timer that is set may expire at any moment.
+ *
+ * Holds: nothing that has come, no answer and nothing that waited for room is left with everybody
+ * asleep. The loop of the model ends only when there is none of it. Steps are sequentially consistent
+ * here: who publishes and who looks are parted by full barriers (the baton's give, the swap of
+ * watchers, the fences about asleep and must_arm), and what store buffers do to a sleep is
+ * loop_sleep.pml's matter.
+ */
+/* correct: SHARED */
+/* correct: NETWORK */
+/* broken: NETWORK+LOOK_LEAVES_IT_ARMED invalid end state */
+/* broken: NETWORK+LOOK_WITHOUT_WAKE invalid end state */
+/* broken: SHARED+DOZE_TAKEN_BACK invalid end state */
+/* broken: SHARED+FULL_WITHOUT_DOZE invalid end state */
+/* broken: SHARED+LAUNCH_WITHOUT_WAKE invalid end state */
+/* broken: SHARED+GRACE_WITHOUT_TIMER invalid end state */
+/* broken: SHARED+BATON_TAKEN_WITHOUT_TIMER invalid end state */
+/* broken: SHARED+ARM_WITHOUT_LOOK invalid end state */
+
+#define MESSAGES 2
+
+bit baton;
+bit asleep;
+bit wake_event; /* the eventfd stands on the poller's list */
+bit timer;      /* of the poller */
+bit grace;      /* has not lapsed */
+
+byte queue;  /* has come, and was not taken */
+bit armed;   /* SHARED: the next that comes makes it readable */
+bit signalled;  /* SHARED: it is */
+bit edge;    /* its descriptor stands on the poller's list */
+bit doze;    /* its timer is set */
+bit doze_is_over;
+bit queue_is_full;    /* the other end's queue */
+bit posted;  /* something waits for room there */
+bit room;    /* NETWORK: the descriptor says that there is room */
+bit owed;    /* an answer is */
+
+bit polled = 1; /* as it is attached */
+bit event; /* the poller told of the descriptor; the loop has yet to poll it */
+bit must_arm;
+bit watchers;
+bit looks; /* since the loop looked last */
+byte received;
+bit looker_is_done, launcher_is_done, peer_is_done;
+bit finished;
+
+#ifdef SHARED
+#define READABLE (signalled || doze_is_over)
+#else
+#define READABLE (queue > 0 || (room && posted))
+#endif
+
+#define ALL_DONE                                                                                   \
+    (looker_is_done && launcher_is_done && peer_is_done && queue == 0 && !owed && !posted &&       \
+     received == MESSAGES)
+
+/* fry_wake: one compare-and-swap decides who writes. */
+inline wake()
+{
+    d_step {
+        if
+        :: asleep ->
+            asleep = 0;
+            wake_event = 1
+        :: else
+        fi
+    }
+}
+
+/* Sends what is owed: it goes, or waits for room. */
+inline answer()
+{
+    if
+    :: owed && queue_is_full -> posted = 1
+    :: else
+    fi;
+    owed = 0
+}
+
+/* fry_peer_progress, with the baton. */
+inline progress(found)
+{
+    d_step {
+        found = 0;
+        if
+        :: posted && !queue_is_full ->
+            posted = 0;
+            room = 0;
+            found = 1
+        :: else
+        fi;
+        if
+        :: queue > 0 ->
+            queue--;
+            received++;
+            owed = 1;
+            found = 1
+        :: queue == 0 && owed ->
+            answer();
+            found = 1
+        :: else
+        fi;
+#ifdef DOZE_TAKEN_BACK
+        if
+        :: doze_is_over ->
+            doze_is_over = 0
+        :: else
+        fi
+#endif
+    }
+}
+
+/* fry_peer_arm, with the baton. */
+inline arm(is_armed)
+{
+    d_step {
+        answer();
+        doze = 0;
+        doze_is_over = 0;
+        is_armed = 1;
+#ifdef SHARED
+        if
+#ifndef ARM_WITHOUT_LOOK
+        :: queue > 0 -> is_armed = 0
+        :: queue == 0 && posted ->
+#else
+        :: posted ->
+#endif
+#ifdef FULL_WITHOUT_DOZE
+            armed = 1
+#else
+            doze = 1
+#endif
+        :: else ->
+            armed = 1;
+            signalled = 0
+        fi
+#endif
+    }
+}
+
+/* is_looked_at and arm_routes, with the baton. */
+inline arm_polled()
+{
+    d_step {
+        must = must_arm;
+        must_arm = 0
+    };
+    d_step {
+        is_watched = watchers;
+        if
+        :: must && !is_watched -> grace = 0
+        :: else
+        fi
+    };
+    if
+    :: grace -> is_watched = 1
+    :: d_step {
+           true ->
+           is_watched = is_watched || (!must && looks);
+           looks = 0;
+           grace = is_watched
+       }
+    fi;
+    must = 0;
+    if
+    :: is_watched ->
+        is_watched = 0;
+#ifndef GRACE_WITHOUT_TIMER
+        timer = 1
+#endif
+    :: else ->
+        progress(found);
+        d_step {
+            if
+            :: found -> idle = 0
+            :: else -> arm(idle)
+            fi;
+            polled = !idle;
+            found = 0
+        }
+    fi
+}
+
+proctype loop()
+{
+    bit idle, found, must, is_watched;
+    do
+    :: /* fry_tick */
+       if
+       :: atomic { !baton -> baton = 1 };
+           d_step {
+               polled = polled || event;
+               event = 0
+           };
+           if
+           :: polled -> progress(found)
+           :: else
+           fi;
+           d_step {
+               found = 0;
+               baton = 0
+           }
+       :: baton
+       fi;
+       /* fry_arm */
+       asleep = 1;
+       if
+       :: atomic { !baton -> baton = 1; timer = 0; idle = !event };
+           if
+           :: idle && polled -> arm_polled()
+           :: else
+           fi;
+           baton = 0
+       :: d_step {
+              baton -> /* a waiting thread may be at it */
+              idle = watchers && !event;
+#ifndef BATON_TAKEN_WITHOUT_TIMER
+              timer = timer || idle
+#endif
+          }
+       fi;
+       if
+       :: idle -> /* the poller */
+           do
+           :: atomic { wake_event -> wake_event = 0; break }
+           :: atomic { edge && READABLE -> edge = 0; event = 1; break }
+           :: atomic { edge && !READABLE -> edge = 0 }
+           :: atomic { timer -> timer = 0; grace = 0; break }
+           :: atomic { ALL_DONE -> finished = 1; break }
+           od
+       :: else
+       fi;
+       atomic {
+           asleep = 0;
+           idle = 0;
+           if
+           :: finished -> break
+           :: else
+           fi
+       }
+    od
+}
+
+proctype looker()
+{
+    byte wanted = 1;
+    bit found, must_wake;
+    do
+    :: wanted <= MESSAGES ->
+        watchers = 1;
+        do
+        :: received >= wanted -> break
+        :: received < wanted && !baton -> /* fry_members_look */
+            looks = 1;
+            if
+            :: atomic { !baton -> baton = 1 };
+                progress(found);
+                d_step {
+#ifndef LOOK_LEAVES_IT_ARMED
+#ifndef LOOK_WITHOUT_WAKE
+                    must_wake = found && !polled;
+#endif
+                    polled = polled || found;
+#endif
+                    found = 0;
+                    baton = 0
+                };
+                if
+                :: must_wake -> must_wake = 0; wake()
+                :: else
+                fi
+            :: baton
+            fi
+        :: true -> break /* has spun for long enough */
+        od;
+        watchers = 0;
+        if
+        :: received < wanted ->
+            if
+            :: polled -> /* watch_no_more */
+                must_arm = 1;
+                wake()
+            :: else
+            fi;
+            received >= wanted /* parked */
+        :: else
+        fi;
+        wanted++
+    :: else -> break
+    od;
+    looker_is_done = 1
+}
+
+proctype launcher()
+{
+    bit must_wake;
+    atomic { !baton -> baton = 1 };
+    d_step {
+        if
+        :: queue_is_full ->
+            posted = 1;
+            must_wake = !polled;
+            polled = 1
+        :: else
+        fi;
+        baton = 0
+    };
+#ifndef LAUNCH_WITHOUT_WAKE
+    if
+    :: must_wake -> must_wake = 0; wake()
+    :: else
+    fi;
+#endif
+    launcher_is_done = 1
+}
+
+proctype peer()
+{
+    byte sent;
+    bit has_filled;
+    do
+    :: atomic {
+           sent < MESSAGES ->
+           sent++;
+           queue++;
+#ifdef SHARED
+           if
+           :: armed ->
+               armed = 0;
+               signalled = 1;
+               edge = 1
+           :: else
+           fi
+#else
+           edge = 1
+#endif
+       }
+    :: atomic { !queue_is_full && !has_filled -> queue_is_full = 1; has_filled = 1 }
+    :: atomic {
+           queue_is_full ->
+           queue_is_full = 0;
+#ifdef NETWORK
+           if
+           :: posted ->
+               room = 1;
+               edge = 1
+           :: else
+           fi
+#endif
+       }
+    :: sent == MESSAGES && !queue_is_full -> break
+    od;
+    peer_is_done = 1
+}
+
+/* The kernel's: the doze's timer expires. */
+proctype clock()
+{
+end:
+    do
+    :: atomic {
+           doze ->
+           doze = 0;
+           doze_is_over = 1;
+           edge = 1
+       }
+    od
+}
+
+init {
+    atomic {
+        run loop();
+        run looker();
+        run launcher();
+        run peer();
+        run clock()
+    }
+}
