@@ -76,7 +76,8 @@ typedef struct fry_peer_events {
     /* The channel failed, or the other end broke the rules; called once for a channel. The engine
      * calls fry_peer_detach, now or later. */
     void (*lane_failed)(fry_peer *peer, const fry_fault *fault);
-    /* In place of `resolved` and `quiet`, where it is well and quiet at once. NULL: both are called. */
+    /* In place of `resolved` and `quiet`, where it is well and quiet at once. NULL: both are
+     * called. */
     void (*done)(fry_message *message);
 } fry_peer_events;
 
