@@ -165,6 +165,14 @@ ferry_status fry_poller_add(fry_poller *poller, fry_watch *watch, uint32_t event
     return FERRY_OK;
 }
 
+ferry_status fry_poller_change(fry_poller *poller, fry_watch *watch, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = watch};
+    if (epoll_ctl(poller->epoll_fd, EPOLL_CTL_MOD, watch->fd, &event) != 0)
+        return FERRY_E_SYSTEM;
+    return FERRY_OK;
+}
+
 void fry_poller_remove(fry_poller *poller, fry_watch *watch)
 {
     (void)epoll_ctl(poller->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);

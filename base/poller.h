@@ -70,6 +70,14 @@ int fry_poller_wait(fry_poller *poller, int64_t timeout_ns);
  * FERRY_E_SYSTEM with errno set.
  */
 ferry_status fry_poller_add(fry_poller *poller, fry_watch *watch, uint32_t events);
+
+/*
+ * Watches it, which is watched already, for these events from now on; what is ready now is told as
+ * if it came just now. With EPOLLONESHOT it is told of once, and then no more until the next call;
+ * with 0 it is not. Loop only. FERRY_OK, or FERRY_E_SYSTEM with errno set.
+ */
+ferry_status fry_poller_change(fry_poller *poller, fry_watch *watch, uint32_t events);
+
 /* From here on watch->fn is not called. Call it before closing the descriptor. Loop only. */
 void fry_poller_remove(fry_poller *poller, fry_watch *watch);
 

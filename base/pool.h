@@ -142,6 +142,12 @@ void fry_pool_give_magazine(fry_pool *pool, fry_pool_cache *cache, void *slot);
 ferry_status fry_pool_reserve(fry_pool *pool, fry_pool_cache *cache, uint64_t count, bool may_grow);
 void fry_pool_unreserve(fry_pool *pool, fry_pool_cache *cache);
 
+/* Whether the next `count` fry_pool_take succeed as it is. False: perhaps. */
+static inline bool fry_pool_cache_has(const fry_pool_cache *cache, uint64_t count)
+{
+    return count == 0 || (cache->loaded != NULL && cache->loaded->count + 1 >= count);
+}
+
 /* Gives all of a cache back, when its thread ends. */
 void fry_pool_flush(fry_pool *pool, fry_pool_cache *cache);
 

@@ -30,6 +30,7 @@ typedef struct task {
     size_t n;
     size_t window;
     bool is_batch;
+    bool has_thread; /* ferry's loop is a thread beside the one that waits */
 } task;
 
 static char ucx_path[PATH_MAX];
@@ -88,8 +89,8 @@ static const char *run_ferry(const task *task)
     (void)snprintf(numbers[1], sizeof numbers[1], "%zu", task->n);
     (void)snprintf(numbers[2], sizeof numbers[2], "%zu", task->window);
     for (int rank = 0; rank < 2; rank++) {
-        /* One thread a process where that can do it all; with two, each may be anywhere. */
-        if (task->path == PATH_TCP)
+        /* One thread a process, as UCX has; with two, each may be anywhere. */
+        if (task->has_thread)
             commands[rank].cpu = -1;
         const char *arguments[] = {tool_path,
                                    "perf",
@@ -109,7 +110,7 @@ static const char *run_ferry(const task *task)
                                    "-O",
                                    numbers[2],
                                    "--loop",
-                                   task->path == PATH_TCP ? "thread" : "embedded",
+                                   task->has_thread ? "thread" : "embedded",
                                    task->is_batch ? "--batch" : NULL};
         memcpy(commands[rank].arguments, arguments, sizeof arguments);
     }
@@ -189,28 +190,34 @@ static void report(const char *bench, const char *shape, const char *metric, con
     bench_report((bench_key){bench, shape, "ratio", "raw UCX"}, &figures->share);
 }
 
+static void measure_lat(path path, bool has_thread, bool is_quick)
+{
+    if (!is_path_here(path))
+        return;
+    char shape[32];
+    figures figures = {0};
+    task task = {
+        .test = "lat", .path = path, .size_bytes = 8, .window = 1, .has_thread = has_thread};
+    task.n = path == PATH_SHM ? 200000 : 50000;
+    measure(&task, "latency_median_us", 1e3, is_quick ? 2 : 5, &figures);
+    (void)snprintf(shape, sizeof shape, "8B-%s%s", path_names[path], has_thread ? "-thread" : "");
+    report("p2p-lat", shape, "latency_ns", &figures);
+    if (path == PATH_SHM && figures.ucx.count > 0) {
+        bench_samples over = {0};
+        for (size_t i = 0; i < figures.ucx.count; i++)
+            bench_samples_add(&over, figures.ferry.values[i] - figures.ucx.values[i]);
+        bench_report((bench_key){"p2p-lat", "8B-shm-over", "latency_ns", ""}, &over);
+        bench_samples_free(&over);
+    }
+    free_figures(&figures);
+}
+
 void bench_p2p_lat(bool is_quick)
 {
     find_programs();
-    for (int path = PATH_SHM; path <= PATH_TCP; path++) {
-        if (!is_path_here((enum path)path))
-            continue;
-        char shape[32];
-        figures figures = {0};
-        task task = {.test = "lat", .path = (enum path)path, .size_bytes = 8, .window = 1};
-        task.n = path == PATH_SHM ? 200000 : 20000;
-        measure(&task, "latency_median_us", 1e3, is_quick ? 2 : 5, &figures);
-        (void)snprintf(shape, sizeof shape, "8B-%s", path_names[path]);
-        report("p2p-lat", shape, "latency_ns", &figures);
-        if (path == PATH_SHM && figures.ucx.count > 0) {
-            bench_samples over = {0};
-            for (size_t i = 0; i < figures.ucx.count; i++)
-                bench_samples_add(&over, figures.ferry.values[i] - figures.ucx.values[i]);
-            bench_report((bench_key){"p2p-lat", "8B-shm-over", "latency_ns", ""}, &over);
-            bench_samples_free(&over);
-        }
-        free_figures(&figures);
-    }
+    measure_lat(PATH_SHM, false, is_quick);
+    measure_lat(PATH_TCP, false, is_quick);
+    measure_lat(PATH_TCP, true, is_quick);
 }
 
 void bench_p2p_bw(bool is_quick)

@@ -37,6 +37,8 @@
 #define SHUTDOWN_LOOK_NS 1000000000 /* how long a shutdown without a timeout sleeps at once */
 
 #define ARM_PAUSES 256 /* how long arming looks for the role, a few microseconds */
+#define MOMENT_TICKS 8 /* of a thread that begins to wait */
+#define MOMENT_LOOKS 8 /* after each, at what comes from other members */
 
 typedef struct fry_embedded_waiter {
     struct fry_embedded_waiter *next;
@@ -346,8 +348,43 @@ static bool wait_once(ferry_engine *engine, ferry_future *future, int64_t left_n
     return worked;
 }
 
+/* Somebody wants the role, or parks until it is given. */
+static bool role_is_wanted(const ferry_engine *engine)
+{
+    return fry_load_relaxed(&engine->arm_wanted) != 0 ||
+           fry_load_relaxed(&engine->embedded_waiters) != NULL;
+}
+
+/*
+ * Most of what is waited for is there at once, or comes in a microsecond or two: the seat, the
+ * clock, and a giving of the role for each tick would take as long. So a waiting thread first is
+ * the loop for a moment, which it leaves once, and has slept over nothing: its wakes need not be
+ * fetched from the poller if none was written.
+ */
+static void wait_a_moment(ferry_engine *engine, const ferry_future *future)
+{
+    if (engine->wait_spin_ns == 0 || !fry_baton_take(&engine->role))
+        return;
+    if (fry_load_relaxed(&engine->wake_written) != 0)
+        take_wakes(engine);
+    else
+        fry_disarm(engine);
+    size_t done = 0;
+    for (int i = 0; i < MOMENT_TICKS && done < FRY_TICK_BUDGET; i++) {
+        done += fry_tick(engine, FRY_TICK_BUDGET, false);
+        for (int j = 0; j < MOMENT_LOOKS && !fry_future_is_resolved(future); j++)
+            done += fry_members_look_on(engine, future);
+        if (fry_future_is_resolved(future) || role_is_wanted(engine))
+            break;
+    }
+    role_leave(engine);
+}
+
 ferry_status fry_embedded_wait(ferry_engine *engine, ferry_future *future, int64_t timeout_ns)
 {
+    wait_a_moment(engine, future);
+    if (fry_future_is_resolved(future))
+        return fry_future_status(future);
     int64_t start_ns = fry_clock_monotonic_ns();
     int64_t passed_ns = 0, idle_from_ns = 0;
     bool has_seat = false, slept = true; /* there may be wakes that nobody has taken */

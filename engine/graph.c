@@ -513,35 +513,6 @@ static void enter_promise(fry_turn *turn, fry_node *node)
         fry_graph_fail(turn, node, FERRY_E_SHUTDOWN, NULL, false);
 }
 
-static void hold_buffers(fry_node *node)
-{
-    if ((node->flags & (FRY_NODE_HELD_BUFFERS | FRY_NODE_HAS_SPANS)) != FRY_NODE_HAS_SPANS)
-        return;
-    node->flags |= FRY_NODE_HELD_BUFFERS;
-    if (node->kind == FERRY_OP_COPY) {
-        fry_buffer_retain(node->op.copy.dst);
-        fry_buffer_retain(node->op.copy.src);
-    } else if (node->kind == FERRY_OP_DEFINE) {
-        fry_buffer_retain(node->op.define.buffer);
-    } else if (fry_node_is_message(node)) {
-        fry_buffer_retain(node->op.message.buffer);
-    }
-    for (const fry_use *use = node->uses; use != NULL; use = use->next)
-        fry_buffer_retain(use->buffer);
-}
-
-/* What the node will need to stay valid once its submit call has returned. */
-void fry_graph_share(fry_node *node)
-{
-    node->flags &= (uint16_t)~FRY_NODE_UNSHARED;
-    hold_buffers(node);
-    if (node->edges == NULL || (node->flags & FRY_NODE_HELD_AFTER) != 0)
-        return; /* a batch holds them from the start */
-    node->flags |= FRY_NODE_HELD_AFTER;
-    for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling)
-        (void)fry_fetch_add(&edge->from->future.references, 1);
-}
-
 /* Nobody else touches its buffers. */
 static bool may_copy_at_once(const fry_turn *turn, const fry_copy_op *copy)
 {
@@ -608,6 +579,22 @@ static void enter_event(fry_turn *turn, fry_node *node)
         fry_graph_fail(turn, node, (ferry_status)node->refusal, NULL, false);
 }
 
+/* Nothing holds the message, and nothing but its peer can keep it from starting. */
+static inline bool may_start(const fry_turn *turn, const fry_node *node)
+{
+    return node->holding == 1 && node->refusal == FERRY_OK && !turn->engine->stop_graph &&
+           (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) == 0;
+}
+
+static void start_message(fry_turn *turn, fry_node *node)
+{
+    node->holding = 0;
+    stamp(turn, node);
+    fry_trace(turn->engine, node, FERRY_TRACE_READY, 0);
+    if (fry_unlikely(!fry_message_start(turn, node)))
+        fry_graph_fail(turn, node, (ferry_status)node->refusal, NULL, false);
+}
+
 /* A new node takes its place in program order. */
 static bool enter(fry_turn *turn, fry_node *node)
 {
@@ -616,9 +603,10 @@ static bool enter(fry_turn *turn, fry_node *node)
     if ((node->flags & FRY_NODE_HAS_SPANS) != 0) {
         if (copy_at_once(turn, node))
             return true;
-        if (!reserve_spans(turn, node, &has_room))
+        bool is_listed = fry_node_is_message(node) && fry_hazard_enter_alone(turn, node);
+        if (!is_listed && !reserve_spans(turn, node, &has_room))
             return false;
-        hold_buffers(node);
+        fry_node_hold_buffers(node);
     }
     bool is_first = engine->live_first == NULL;
     live_add(engine, node);
@@ -633,12 +621,17 @@ static bool enter(fry_turn *turn, fry_node *node)
         fry_batch_enter(node);
     else
         node->holding = 1;
-    if (fry_unlikely(fry_node_is_message(node)))
-        fry_message_enter(turn, node);
     if (node->edges != NULL)
         connect_after(turn, node);
     if (has_room)
         fry_hazard_enter(turn, node);
+    if (fry_node_is_message(node)) {
+        if (may_start(turn, node)) {
+            start_message(turn, node);
+            return true;
+        }
+        fry_message_enter(turn, node);
+    }
     if ((node->flags & FRY_NODE_HAS_DEADLINE) != 0) {
         fry_deadline_add(engine, node);
         turn->wake |= engine->deadlines == node;
@@ -772,10 +765,4 @@ size_t fry_graph_work(fry_turn *turn, size_t budget)
         }
     }
     return done;
-}
-
-bool fry_graph_has_work(const ferry_engine *engine)
-{
-    return engine->failing.first != NULL || engine->ready.first != NULL ||
-           engine->backlog.first != NULL || !fry_stack_is_empty(&engine->inbox);
 }

@@ -25,6 +25,7 @@ typedef struct fry_turn {
     fry_context *context; /* the holding thread's */
     bool is_loop;         /* may take memory from the system, make errors, hand out functions */
     bool wake;            /* something is left that the loop must see */
+    bool gathers;         /* what enters next is a send: small ones leave together */
     fry_need need;        /* once a node has found no room: what it takes at most */
     fry_lack lack;        /* and what of it was not there */
 } fry_turn;
@@ -80,7 +81,11 @@ static inline void fry_load_add(ferry_engine *engine, int64_t count)
 }
 
 /* Whether the graph has something to do that needs no event. */
-bool fry_graph_has_work(const ferry_engine *engine);
+static inline bool fry_graph_has_work(const ferry_engine *engine)
+{
+    return engine->failing.first != NULL || engine->ready.first != NULL ||
+           engine->backlog.first != NULL || !fry_stack_is_empty(&engine->inbox);
+}
 
 /* One thing less holds the node. */
 void fry_graph_let_go(fry_turn *turn, fry_node *node, const fry_node *from);
@@ -90,9 +95,6 @@ void fry_graph_let_go(fry_turn *turn, fry_node *node, const fry_node *from);
  * it leaves no trace in the graph and needs no node. True: done.
  */
 bool fry_graph_copy_at_once(const fry_turn *turn, const fry_lane *lane, const fry_copy_op *copy);
-
-/* Takes the references a node needs once its submit call has returned. Before it is pushed. */
-void fry_graph_share(fry_node *node);
 
 /* hazard.c: what the buffers' access lists say. */
 
@@ -112,6 +114,12 @@ void fry_hazard_unstock(ferry_engine *engine, fry_context *context);
 
 /* Orders the node after what touches its spans, and puts it into their lists. Reserved before. */
 void fry_hazard_enter(fry_turn *turn, fry_node *node);
+
+/*
+ * In place of both, of a message that touches no more than its span, some bytes: lists it if nobody
+ * is at them and there is room. False: nothing was done.
+ */
+bool fry_hazard_enter_alone(fry_turn *turn, fry_node *node);
 
 /* Takes the node out of the lists; spans it failed to write stay poisoned. */
 void fry_hazard_leave(fry_turn *turn, fry_node *node);
@@ -195,6 +203,13 @@ void fry_message_enter(fry_turn *turn, fry_node *node);
 /* Nothing holds it any more. */
 void fry_message_issue(fry_turn *turn, fry_node *node);
 
+/* Both at once, of one that nothing holds as it enters; then it may be gone. False: its refusal
+ * says why not. */
+bool fry_message_start(fry_turn *turn, fry_node *node);
+
+/* Sends that were gathered leave; before the baton is given back. */
+void fry_messages_flush(fry_turn *turn);
+
 /* Its future has failed: the other end is told. Under way: it becomes quiet later, perhaps from
  * within. */
 void fry_message_failed(fry_turn *turn, fry_node *node, bool is_under_way);
@@ -274,11 +289,25 @@ ferry_status fry_node_add_edge(ferry_engine *engine, fry_context *context, fry_n
                                fry_node *from, fry_edge_nature nature);
 
 /* Says that the node touches memory. */
-void fry_node_init_spans(fry_node *node);
+static inline void fry_node_init_spans(fry_node *node)
+{
+    if ((node->flags & FRY_NODE_HAS_SPANS) == 0) {
+        node->flags |= FRY_NODE_HAS_SPANS;
+        node->written = NULL;
+        node->reads = NULL;
+        node->uses = NULL;
+    }
+}
 
 /* Adds what it touches to a new node, ahead of what was added before. */
 ferry_status fry_node_add_use(ferry_engine *engine, fry_context *context, fry_node *node,
                               const fry_rows *rows, ferry_access_mode mode);
+
+/* Takes the references to buffers that it has as long as it is in the graph. */
+void fry_node_hold_buffers(fry_node *node);
+
+/* Takes the references a node needs once its submit call has returned. Before it is pushed. */
+void fry_graph_share(fry_node *node);
 
 /* Before it was submitted: takes everything back. */
 void fry_node_discard(ferry_engine *engine, fry_context *context, fry_node *node);
@@ -339,6 +368,7 @@ struct ferry_buffer {
         refused; /* any thread: a write was refused and nothing could be put in the inbox for it */
     /* Baton. */
     struct fry_segment_tree segments; /* what is being touched or is poisoned; else absent */
+    fry_segment *newest;              /* of those, the one that entered last; NULL: it is gone */
     fry_error *wide_poison;           /* the whole buffer is, for want of memory */
     ferry_buffer *poisoned_next, *poisoned_previous; /* is_listed: in engine->poisoned */
     bool is_listed;

@@ -133,8 +133,37 @@ static void written_unlink(fry_segment *segment)
     segment->writer = NULL;
 }
 
-static fry_segment *segment_insert(fry_turn *turn, ferry_buffer *buffer, size_t begin, size_t end,
-                                   fry_node *writer, fry_error *poison)
+/*
+ * The segment behind which a span goes that nobody is at: the one that entered last, as with slices
+ * of a buffer that are used one after the other. NULL: look for it.
+ */
+static fry_segment *gap_behind_newest(const fry_use *use)
+{
+    fry_segment *newest = use->buffer->newest;
+    if (newest == NULL || newest->end > use->begin)
+        return NULL;
+    const fry_segment *next = segment_next(newest);
+    return next == NULL || next->begin >= use->end ? newest : NULL;
+}
+
+/* What RB_INSERT does once it has found where. */
+static void tree_insert_behind(struct fry_segment_tree *tree, fry_segment *previous,
+                               fry_segment *segment)
+{
+    bool is_right = RB_RIGHT(previous, entry) == NULL;
+    fry_segment *parent = is_right ? previous : segment_next(previous);
+    RB_SET(segment, parent, entry);
+    if (is_right)
+        RB_RIGHT(parent, entry) = segment;
+    else
+        RB_LEFT(parent, entry) = segment;
+    fry_segment_tree_RB_INSERT_COLOR(tree, segment);
+}
+
+/* `previous`: the one before it, or NULL to look for where it belongs. */
+static fry_segment *segment_insert_behind(fry_turn *turn, fry_segment *previous,
+                                          ferry_buffer *buffer, size_t begin, size_t end,
+                                          fry_node *writer, fry_error *poison)
 {
     fry_segment *segment = fry_pool_take(&turn->engine->segments, &turn->context->segments);
     segment->buffer = buffer;
@@ -144,8 +173,18 @@ static fry_segment *segment_insert(fry_turn *turn, ferry_buffer *buffer, size_t 
     segment->readers = NULL;
     written_link(segment, writer);
     fry_load_add(turn->engine, writer != NULL);
-    (void)fry_segment_tree_RB_INSERT(&buffer->segments, segment);
+    if (previous != NULL)
+        tree_insert_behind(&buffer->segments, previous, segment);
+    else
+        (void)fry_segment_tree_RB_INSERT(&buffer->segments, segment);
+    buffer->newest = segment;
     return segment;
+}
+
+static fry_segment *segment_insert(fry_turn *turn, ferry_buffer *buffer, size_t begin, size_t end,
+                                   fry_node *writer, fry_error *poison)
+{
+    return segment_insert_behind(turn, NULL, buffer, begin, end, writer, poison);
 }
 
 static void reader_insert(fry_turn *turn, fry_segment *segment, fry_node *node)
@@ -191,6 +230,8 @@ static void segment_remove(fry_turn *turn, fry_segment *segment)
     fry_load_add(turn->engine, -(int64_t)(segment->writer != NULL));
     written_unlink(segment);
     fry_error_release(segment->poison);
+    if (segment->buffer->newest == segment)
+        segment->buffer->newest = NULL;
     (void)fry_segment_tree_RB_REMOVE(&segment->buffer->segments, segment);
     fry_pool_give(&turn->engine->segments, &turn->context->segments, segment);
 }
@@ -329,6 +370,10 @@ static void need_of_rows(const fry_node *node, const fry_use *uses, fry_need *ne
 ferry_status fry_hazard_stock(ferry_engine *engine, fry_context *context, const fry_need *need,
                               bool may_grow, fry_lack *lack)
 {
+    if (fry_likely(fry_pool_cache_has(&context->segments, need->segments) &&
+                   fry_pool_cache_has(&context->readers, need->readers) &&
+                   fry_pool_cache_has(&context->edges, need->edges)))
+        return FERRY_OK;
     const fry_pool_cache *last = &context->segments;
     ferry_status status =
         fry_pool_reserve(&engine->segments, &context->segments, need->segments, may_grow);
@@ -349,9 +394,12 @@ ferry_status fry_hazard_stock(ferry_engine *engine, fry_context *context, const 
 
 void fry_hazard_unstock(ferry_engine *engine, fry_context *context)
 {
-    fry_pool_unreserve(&engine->segments, &context->segments);
-    fry_pool_unreserve(&engine->readers, &context->readers);
-    fry_pool_unreserve(&engine->edges, &context->edges);
+    if (context->segments.reserved != NULL)
+        fry_pool_unreserve(&engine->segments, &context->segments);
+    if (context->readers.reserved != NULL)
+        fry_pool_unreserve(&engine->readers, &context->readers);
+    if (context->edges.reserved != NULL)
+        fry_pool_unreserve(&engine->edges, &context->edges);
 }
 
 ferry_status fry_hazard_reserve(fry_turn *turn, fry_node *node)
@@ -361,6 +409,11 @@ ferry_status fry_hazard_reserve(fry_turn *turn, fry_node *node)
     const fry_use *use = accesses_of(node, local);
     if (fry_unlikely(node->has_rows)) {
         need_of_rows(node, use, &turn->need);
+        use = NULL;
+    }
+    if (use != NULL && use->next == NULL && gap_behind_newest(use) != NULL) {
+        /* All that its node touches: exactly what enter_gap takes. */
+        turn->need = (fry_need){.spans = 1, .segments = 1, .readers = use->mode == FERRY_READ};
         use = NULL;
     }
     for (; use != NULL; use = use->next)
@@ -513,12 +566,15 @@ static void take_refusal(ferry_buffer *buffer)
 /* Nobody is at any byte of it, as with disjoint slices: one look says so. */
 static bool enter_gap(fry_turn *turn, fry_node *node, const fry_use *use)
 {
-    const fry_segment *first = segment_from(use->buffer, use->begin);
-    if (first != NULL && first->begin < use->end)
-        return false;
+    fry_segment *previous = gap_behind_newest(use);
+    if (previous == NULL) {
+        const fry_segment *first = segment_from(use->buffer, use->begin);
+        if (first != NULL && first->begin < use->end)
+            return false;
+    }
     bool writes = (use->mode & FERRY_WRITE) != 0;
-    fry_segment *segment =
-        segment_insert(turn, use->buffer, use->begin, use->end, writes ? node : NULL, NULL);
+    fry_segment *segment = segment_insert_behind(turn, previous, use->buffer, use->begin, use->end,
+                                                 writes ? node : NULL, NULL);
     if (!writes)
         reader_insert(turn, segment, node);
     return true;
@@ -541,6 +597,104 @@ static void enter_use(fry_turn *turn, fry_node *node, const fry_use *use)
         enter_write(turn, node, use);
     else
         enter_read(turn, node, use);
+}
+
+/* ---- messages alone at their bytes ---- */
+
+/* Where in the tree a span belongs that nobody is at. False: somebody is. */
+static bool find_gap(ferry_buffer *buffer, size_t begin, size_t end, fry_segment **parent_p,
+                     fry_segment ***at_p)
+{
+    fry_segment *parent = NULL;
+    fry_segment **at = &buffer->segments.rbh_root;
+    while (*at != NULL) {
+        parent = *at;
+        if (end <= parent->begin)
+            at = &RB_LEFT(parent, entry);
+        else if (begin >= parent->end)
+            at = &RB_RIGHT(parent, entry);
+        else
+            return false;
+    }
+    *parent_p = parent;
+    *at_p = at;
+    return true;
+}
+
+bool fry_hazard_enter_alone(fry_turn *turn, fry_node *node)
+{
+    const fry_message_op *message = &node->op.message;
+    ferry_buffer *buffer = message->buffer;
+    bool reads = node->kind == FERRY_OP_SEND;
+    size_t begin = message->offset, end = begin + message->size_bytes;
+    fry_segment *parent, **at;
+    if (fry_unlikely(node->uses != NULL || buffer->wide_poison != NULL ||
+                     fry_load_acquire(&buffer->refused) != FERRY_OK ||
+                     !find_gap(buffer, begin, end, &parent, &at)))
+        return false;
+    fry_segment *segment = fry_pool_take(&turn->engine->segments, &turn->context->segments);
+    if (fry_unlikely(segment == NULL))
+        return false;
+    fry_reader *reader = NULL;
+    if (reads) {
+        reader = fry_pool_take(&turn->engine->readers, &turn->context->readers);
+        if (fry_unlikely(reader == NULL)) {
+            fry_pool_give(&turn->engine->segments, &turn->context->segments, segment);
+            return false;
+        }
+        reader->node = node;
+        reader->segment = segment;
+        reader->next = reader->previous = NULL;
+        reader->node_next = reader->node_previous = NULL;
+        node->reads = reader;
+    } else {
+        node->written = segment;
+    }
+    segment->buffer = buffer;
+    segment->begin = begin;
+    segment->end = end;
+    segment->writer = reads ? NULL : node;
+    segment->writer_next = segment->writer_previous = NULL;
+    segment->poison = NULL;
+    segment->readers = reader;
+    RB_SET(segment, parent, entry);
+    *at = segment;
+    fry_segment_tree_RB_INSERT_COLOR(&buffer->segments, segment);
+    buffer->newest = segment;
+    fry_load_add(turn->engine, 1);
+    return true;
+}
+
+/* Whether one segment is all that the node is listed in, which says nothing else. */
+static inline fry_segment *lone_segment(const fry_node *node)
+{
+    const fry_reader *reader = node->reads;
+    fry_segment *segment = node->written;
+    if (reader != NULL)
+        return segment == NULL && reader->node_next == NULL && reader->next == NULL &&
+                       reader->previous == NULL && reader->segment->writer == NULL &&
+                       reader->segment->poison == NULL
+                   ? reader->segment
+                   : NULL;
+    return segment != NULL && segment->writer_next == NULL && segment->readers == NULL &&
+                   segment->poison == NULL
+               ? segment
+               : NULL;
+}
+
+/* Of a node that was well: out of the one list there is. */
+static void leave_alone(fry_turn *turn, fry_node *node, fry_segment *segment)
+{
+    ferry_buffer *buffer = segment->buffer;
+    if (node->reads != NULL)
+        fry_pool_give(&turn->engine->readers, &turn->context->readers, node->reads);
+    node->reads = NULL;
+    node->written = NULL;
+    if (buffer->newest == segment)
+        buffer->newest = NULL;
+    fry_load_add(turn->engine, -1);
+    (void)fry_segment_tree_RB_REMOVE(&buffer->segments, segment);
+    fry_pool_give(&turn->engine->segments, &turn->context->segments, segment);
 }
 
 static void enter_rows(fry_turn *turn, fry_node *node, const fry_use *use)
@@ -578,12 +732,17 @@ void fry_hazard_enter(fry_turn *turn, fry_node *node)
 
 void fry_hazard_leave(fry_turn *turn, fry_node *node)
 {
+    fry_segment *lone = lone_segment(node);
+    bool failed = fry_future_status(&node->future) != FERRY_OK;
+    if (fry_likely(lone != NULL && !failed)) {
+        leave_alone(turn, node, lone);
+        return;
+    }
     while (node->reads != NULL) {
         fry_segment *segment = node->reads->segment;
         reader_remove(turn, node->reads);
         segment_tidy(turn, segment);
     }
-    bool failed = fry_future_status(&node->future) != FERRY_OK;
     while (node->written != NULL) {
         fry_segment *segment = node->written;
         fry_load_add(turn->engine, -1);

@@ -16,16 +16,22 @@
  * the sleep ends at once.
  *
  * Channels. Each that is attached is polled, or armed: then its descriptor becomes readable when
- * something comes, for the engine's poller to see, and from then on it is polled. (Not for the
+ * something comes, for the engine's poller to see, and from then on it is polled. The poller tells
+ * of it once an arming (EPOLLONESHOT) and not at all before the first: over TCP the kernel makes it
+ * readable with every packet, and that would wake the loop beside a thread that looks. (Not for the
  * reactor's: UCX's descriptors are pollers that contain pollers, and the kernel takes five levels
  * of them, a user's loop included, for a loop. One that can't be watched even so is looked at every
  * millisecond.) Before it sleeps the loop lets all that are polled progress until nothing comes,
- * then arms them (fry_members_arm). So of an armed channel nothing is missed: what came before the
- * arming made it fail, what comes after makes the descriptor readable. A launch that leaves
- * something under way makes the route polled, and wakes the loop. So does a waiting thread's look
- * at an armed channel that finds something (fry_route_look): a descriptor of TCP's is readable only
- * until somebody has taken what came, often before the poller has looked at it, and what was
- * received is yet to be answered.
+ * then arms them (fry_members_arm): first the channel, then the poller. So of an armed channel
+ * nothing is missed: what came before the channel's arming made it fail, what comes after makes the
+ * descriptor readable, and the poller, asked anew, tells of one that is readable by then too.
+ * Events are taken and the poller is asked anew with the role, and nothing is armed while an event
+ * that was taken waits to be seen to (fry_members_arm looks at has_orders): so either the poller
+ * will tell, or the route is polled, or is about to be. A launch that leaves something under way
+ * makes the route polled, and wakes the loop. So does a waiting thread's look at an armed channel
+ * that finds something (fry_route_look): a descriptor of TCP's is readable only until somebody has
+ * taken what came, often before the poller has looked at it, and what was received is yet to be
+ * answered. What the poller then still tells of that arming wakes the loop for nothing, once.
  *
  * Waiting threads look themselves while they spin (fry_members_look), and meanwhile the loop leaves
  * channels alone: arming one makes the sender of the next bytes pay for a system call, and the loop
@@ -39,7 +45,9 @@
  * The same two barriers as with any work: either the loop sees that nobody looks, and arms, or the
  * parker sees it asleep. Who returns because his future has resolved leaves it to the timer: at
  * most GRACE_MAX_NS in which what comes waits, once, and none of it for who waits again. With no
- * thread that looks there is no timer. members_sleep.pml checks all this.
+ * thread that looks there is no timer. Who looks has the baton most of the time, so that the loop
+ * does not get it is as good as a look (fry_members_grace_ns): else it would wake all the time, on
+ * a CPU that those who look want. members_sleep.pml checks all this.
  */
 #include "engine/members.h"
 
@@ -216,6 +224,12 @@ size_t fry_members_finish(fry_members *members, bool with_callbacks)
 
 /* ---- sleeping ---- */
 
+static void leave_to_looker(fry_members *members, int64_t now_ns)
+{
+    members->grace_end_ns = now_ns + members->grace_ns;
+    members->grace_ns = members->grace_ns < GRACE_MAX_NS / 2 ? 2 * members->grace_ns : GRACE_MAX_NS;
+}
+
 /* Somebody waits for what comes, and lets it come; or did a moment ago. */
 static bool is_looked_at(fry_members *members, int64_t now_ns)
 {
@@ -233,8 +247,7 @@ static bool is_looked_at(fry_members *members, int64_t now_ns)
         members->grace_ns = GRACE_MIN_NS;
         return false;
     }
-    members->grace_end_ns = now_ns + members->grace_ns;
-    members->grace_ns = members->grace_ns < GRACE_MAX_NS / 2 ? 2 * members->grace_ns : GRACE_MAX_NS;
+    leave_to_looker(members, now_ns);
     return true;
 }
 
@@ -259,7 +272,7 @@ static bool arm_routes(fry_members *members, int64_t now_ns)
         } else if (!route->is_watched) {
             members->has_unwatched = true;
         } else if ((fry_peer_is_busy(route->peer) && is_soon(members, now_ns)) ||
-                   !fry_peer_arm(route->peer)) {
+                   !fry_route_arm(route)) {
             is_idle = false;
         } else {
             *at = route->polled_next;
@@ -302,6 +315,9 @@ int64_t fry_members_grace_ns(fry_members *members, bool has_looked)
     int64_t now_ns = fry_clock_monotonic_ns();
     if (has_looked && members->grace_end_ns <= now_ns && members->has_unwatched)
         return now_ns + LOOK_NS;
+    /* Who looks has the baton most of the time: that the loop found it taken says that he does. */
+    if (!has_looked && members->grace_end_ns <= now_ns && fry_load_relaxed(&members->watchers) != 0)
+        leave_to_looker(members, now_ns);
     return members->grace_end_ns > now_ns ? members->grace_end_ns : now_ns + GRACE_MIN_NS;
 }
 
@@ -323,30 +339,34 @@ bool fry_members_are_over(const fry_members *members)
 
 /* ---- waiting threads ---- */
 
-/* One round. Those with something open first, armed or not: it may be what is waited for. */
+/* One round. Those with something open first, armed or not: it may be what is waited for. Each
+ * once: a turn more, which finds nothing, would have the answer to what came go by itself. */
 static size_t look_once(fry_turn *turn, fry_members *members)
 {
     size_t done = 0, count = 0;
+    uint32_t round = ++members->look_round;
     fry_route *next;
     for (fry_route *route = members->open; route != NULL && count < ROUTES_PER_LOOK;
          route = next, count++) {
         next = route->open_next; /* it may have nothing open after this */
+        route->look_round = round;
         done += fry_route_look(turn, route);
     }
     for (fry_route *route = members->polled; route != NULL && count < ROUTES_PER_LOOK;
          route = route->polled_next, count++) {
-        if (route->open == 0)
+        if (route->look_round != round)
             done += fry_route_look(turn, route);
     }
     return done;
 }
 
-bool fry_members_look(ferry_engine *engine, const ferry_future *future)
+bool fry_members_look_on(ferry_engine *engine, const ferry_future *future)
 {
     fry_members *members = fry_load_acquire(&engine->members);
+    if (members == NULL)
+        return false;
     fry_context *context = fry_context_get(engine);
     fry_turn turn;
-    fry_store_relaxed(&members->looks, fry_load_relaxed(&members->looks) + 1); /* a hint */
     if (context == NULL || !fry_turn_begin(&turn, engine, context, false))
         return false;
     members->turn = &turn;
@@ -358,4 +378,11 @@ bool fry_members_look(ferry_engine *engine, const ferry_future *future)
     }
     done += fry_turn_end(&turn, engine->submit_budget);
     return done != 0;
+}
+
+bool fry_members_look(ferry_engine *engine, const ferry_future *future)
+{
+    fry_members *members = fry_load_acquire(&engine->members);
+    fry_store_relaxed(&members->looks, fry_load_relaxed(&members->looks) + 1); /* a hint */
+    return fry_members_look_on(engine, future);
 }

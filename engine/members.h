@@ -70,10 +70,13 @@ struct fry_route {
     fry_route *polled_next;               /* is_polled */
     fry_route *open_next, *open_previous; /* open != 0 */
     uint64_t open;                        /* transfers that the peer has */
+    uint32_t look_round;                  /* when a waiting thread looked last */
     bool is_up;                           /* attached */
     bool is_polled; /* in members->polled: attached, and its descriptor tells nothing */
     bool is_asking; /* in members->asks */
     bool wants_lane, has_failed;
+    bool has_gathered; /* in members->gathered */
+    fry_route *gathered_next;
     fry_link ask_link;
     fry_fault lane_fault; /* has_failed */
 
@@ -108,6 +111,10 @@ void fry_route_sync(fry_route *route);
 /* message.c tells the peer: baton. */
 void fry_route_wants_lane(fry_peer *peer);
 void fry_route_lane_failed(fry_peer *peer, const fry_fault *fault);
+
+/* The role and the baton; it is watched. True: the next that comes makes its descriptor wake the
+ * loop, once. False: something has come. */
+bool fry_route_arm(fry_route *route);
 
 /* Nothing of it is left but memory. */
 bool fry_route_is_over(const fry_route *route);
@@ -264,6 +271,8 @@ struct fry_members {
     fry_turn *turn; /* whose peers' events these are */
     fry_route *polled;
     fry_route *open;
+    uint32_t look_round;
+    fry_route *gathered; /* with sends that this turn has to post before it ends */
     fry_queue asks;
     fry_queue faulted;
 
@@ -311,5 +320,8 @@ bool fry_members_are_over(const fry_members *members);
 
 /* handle.c: a waiting thread looks for what has come. Returns whether something has. */
 bool fry_members_look(ferry_engine *engine, const ferry_future *future);
+
+/* The same of one that is the loop meanwhile, so that nobody need leave the channels to it. */
+bool fry_members_look_on(ferry_engine *engine, const ferry_future *future);
 
 #endif

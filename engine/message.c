@@ -157,14 +157,43 @@ static void message_quiet(fry_message *message)
     fry_graph_complete(turn, node);
 }
 
+/* Both at once, and well. */
+static void message_done(fry_message *message)
+{
+    fry_transfer *transfer = (fry_transfer *)(void *)message;
+    fry_route *route = transfer->route;
+    fry_turn *turn = route->group->members->turn;
+    fry_node *node = transfer->node;
+    if (node != NULL && !message->is_send)
+        node->flow = flow_of(route->rank, message->other_op);
+    fry_route_closed(route);
+    give(turn, transfer);
+    if (fry_unlikely(node == NULL))
+        return;
+    node->op.message.transfer = NULL;
+    fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
+    fry_graph_complete(turn, node);
+}
+
 const fry_peer_events fry_message_events = {
     .resolved = message_resolved,
     .quiet = message_quiet,
+    .done = message_done,
     .wants_lane = fry_route_wants_lane,
     .lane_failed = fry_route_lane_failed,
 };
 
 /* ---- what the graph does ---- */
+
+/* It goes to nobody. */
+static void refuse(fry_turn *turn, fry_node *node, ferry_status status)
+{
+    fry_transfer *transfer = node->op.message.transfer;
+    part(transfer);
+    give(turn, transfer);
+    if (node->refusal == FERRY_OK)
+        node->refusal = (int16_t)status;
+}
 
 void fry_message_enter(fry_turn *turn, fry_node *node)
 {
@@ -180,10 +209,30 @@ void fry_message_enter(fry_turn *turn, fry_node *node)
         return;
     }
     fry_route_closed(route);
-    part(transfer);
-    give(turn, transfer);
-    if (node->refusal == FERRY_OK)
-        node->refusal = (int16_t)(status == FERRY_OK ? FERRY_E_AGAIN : status);
+    refuse(turn, node, status == FERRY_OK ? FERRY_E_AGAIN : status);
+}
+
+/* What the turn does next is likely another send: then this one waits for it, to go with it. */
+static bool is_send_next(const fry_turn *turn)
+{
+    const fry_link *next = turn->engine->ready.first;
+    if (next == NULL)
+        next = turn->engine->backlog.first;
+    return turn->gathers ||
+           (next != NULL && FRY_CONTAINER(next, fry_node, link)->kind == FERRY_OP_SEND);
+}
+
+/* Its peer has gathered; not for longer than this turn lasts, whatever comes: fry_messages_flush.
+ */
+static void note_gathered(fry_turn *turn, fry_route *route)
+{
+    fry_members *members = route->group->members;
+    if (route->has_gathered)
+        return;
+    route->has_gathered = true;
+    route->gathered_next = members->gathered;
+    members->gathered = route;
+    turn->engine->has_errands = true;
 }
 
 void fry_message_issue(fry_turn *turn, fry_node *node)
@@ -194,8 +243,61 @@ void fry_message_issue(fry_turn *turn, fry_node *node)
     fry_route *route = transfer->route;
     route->group->members->turn = turn;
     fry_graph_issued(turn, node);
-    fry_peer_ready(&transfer->message);
+    if (!is_send_next(turn))
+        fry_peer_ready(&transfer->message);
+    else if (fry_peer_gather(&transfer->message))
+        note_gathered(turn, route);
     fry_route_launched(turn, route);
+}
+
+bool fry_message_start(fry_turn *turn, fry_node *node)
+{
+    fry_transfer *transfer = node->op.message.transfer;
+    fry_message *message = &transfer->message;
+    fry_route *route = transfer->route;
+    fry_peer *peer = route->peer;
+    ferry_status status = fry_group_takes(route->group);
+    route->group->members->turn = turn;
+    message->op = node->future.id;
+    if (fry_unlikely(status != FERRY_OK)) {
+        refuse(turn, node, status);
+        return false;
+    }
+    bool gathers = message->is_send && is_send_next(turn);
+    if (message->is_send && fry_peer_can_send(peer, message, gathers)) {
+        transfer->flags = FRY_TRANSFER_ENTERED;
+        fry_route_opened(route);
+        fry_graph_issued(turn, node);
+        fry_peer_send(peer, message, gathers);
+        if (gathers)
+            note_gathered(turn, route);
+        else
+            fry_route_launched(turn, route);
+        return true;
+    }
+    fry_route_opened(route);
+    if (fry_unlikely(!fry_peer_enter(peer, message))) {
+        fry_route_closed(route);
+        refuse(turn, node, FERRY_E_AGAIN);
+        return false;
+    }
+    transfer->flags = FRY_TRANSFER_ENTERED;
+    fry_store_relaxed(&node->state, FRY_NODE_READY);
+    fry_message_issue(turn, node);
+    return true;
+}
+
+void fry_messages_flush(fry_turn *turn)
+{
+    fry_members *members = turn->engine->members;
+    members->turn = turn;
+    while (members->gathered != NULL) {
+        fry_route *route = members->gathered;
+        members->gathered = route->gathered_next;
+        route->has_gathered = false;
+        fry_peer_flush(route->peer);
+        fry_route_launched(turn, route);
+    }
 }
 
 void fry_message_failed(fry_turn *turn, fry_node *node, bool is_under_way)
@@ -260,7 +362,8 @@ static fry_transfer *take(const fry_request *request, ferry_status *status_p)
 static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry_tag tag,
                  const ferry_span *span)
 {
-    memset(transfer, 0, __builtin_offsetof(fry_transfer, fault));
+    /* What else there is of it is set as it enters, and before it is looked at. */
+    transfer->flags = 0;
     transfer->node = node;
     transfer->route = route;
     transfer->message.owner = transfer;
@@ -311,11 +414,61 @@ void fry_message_discard(ferry_engine *engine, fry_context *context, fry_node *n
     fry_pool_give(&engine->transfers, &context->transfers, node->op.message.transfer);
 }
 
+static inline bool is_plain_span(const ferry_engine *engine, const ferry_span *span)
+{
+    const ferry_buffer *buffer = span->buffer;
+    return buffer != NULL && buffer->engine == engine && span->offset_bytes <= buffer->size_bytes &&
+           span->size_bytes <= buffer->size_bytes - span->offset_bytes &&
+           buffer->device->host_lane != NULL;
+}
+
+fry_node *fry_request_plain_message(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
+                                    ferry_group *group, ferry_peer peer, ferry_tag tag,
+                                    const ferry_span *span)
+{
+    if (fry_unlikely(group == NULL || group->engine != engine ||
+                     fry_load_acquire(&group->life) != FRY_GROUP_HERE || peer >= group->size ||
+                     fry_load_acquire(&group->routes[peer].peer) == NULL ||
+                     !is_plain_span(engine, span)))
+        return NULL;
+    fry_transfer *transfer = fry_pool_take(&engine->transfers, &context->transfers);
+    if (fry_unlikely(transfer == NULL))
+        return NULL;
+    ferry_status status;
+    fry_node *node = fry_node_create(engine, context, kind, &status);
+    if (fry_unlikely(node == NULL)) {
+        fry_pool_give(&engine->transfers, &context->transfers, transfer);
+        return NULL;
+    }
+    init(transfer, node, &group->routes[peer], tag, span);
+    return node;
+}
+
+static inline ferry_future *submit_plain(ferry_op_kind kind, ferry_group *group, ferry_peer peer,
+                                         ferry_tag tag, const ferry_span *span)
+{
+    ferry_engine *engine = group->engine;
+    if (fry_unlikely(fry_engine_check_open(engine) != FERRY_OK))
+        return NULL;
+    fry_context *context = fry_context_get(engine);
+    if (fry_unlikely(context == NULL))
+        return NULL;
+    fry_node *node = fry_request_plain_message(engine, context, kind, group, peer, tag, span);
+    if (fry_unlikely(node == NULL))
+        return NULL;
+    fry_trace(engine, node, FERRY_TRACE_SUBMITTED, 0);
+    fry_turn_submit(engine, context, node);
+    return &node->future;
+}
+
 static ferry_future *submit(ferry_op_kind kind, ferry_group *group, ferry_peer peer, ferry_tag tag,
                             ferry_span span, const ferry_op_options *options)
 {
     if (group == NULL)
         return fry_refused(NULL, FERRY_E_INVALID);
+    ferry_future *future = options == NULL ? submit_plain(kind, group, peer, tag, &span) : NULL;
+    if (fry_likely(future != NULL))
+        return future;
     ferry_engine *engine = group->engine;
     fry_request request;
     ferry_status status = fry_request_open(&request, engine, options);

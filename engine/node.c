@@ -23,16 +23,6 @@ static void node_init(ferry_engine *engine, fry_context *context, fry_node *node
     fry_future_init(&node->future, &engine->owner, 2, next_id(engine, context));
 }
 
-void fry_node_init_spans(fry_node *node)
-{
-    if ((node->flags & FRY_NODE_HAS_SPANS) == 0) {
-        node->flags |= FRY_NODE_HAS_SPANS;
-        node->written = NULL;
-        node->reads = NULL;
-        node->uses = NULL;
-    }
-}
-
 fry_node *fry_node_create(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
                           ferry_status *status_p)
 {
@@ -82,6 +72,35 @@ fry_node *fry_node_create_reserve(ferry_engine *engine, fry_context *context)
 fry_node *fry_node_create_writable(ferry_engine *engine, fry_context *context)
 {
     return create_from(&engine->writables, engine, context, FERRY_OP_PROMISE);
+}
+
+void fry_node_hold_buffers(fry_node *node)
+{
+    if ((node->flags & (FRY_NODE_HELD_BUFFERS | FRY_NODE_HAS_SPANS)) != FRY_NODE_HAS_SPANS)
+        return;
+    node->flags |= FRY_NODE_HELD_BUFFERS;
+    if (node->kind == FERRY_OP_COPY) {
+        fry_buffer_retain(node->op.copy.dst);
+        fry_buffer_retain(node->op.copy.src);
+    } else if (node->kind == FERRY_OP_DEFINE) {
+        fry_buffer_retain(node->op.define.buffer);
+    } else if (fry_node_is_message(node)) {
+        fry_buffer_retain(node->op.message.buffer);
+    }
+    for (const fry_use *use = node->uses; use != NULL; use = use->next)
+        fry_buffer_retain(use->buffer);
+}
+
+/* What the node will need to stay valid once its submit call has returned. */
+void fry_graph_share(fry_node *node)
+{
+    node->flags &= (uint16_t)~FRY_NODE_UNSHARED;
+    fry_node_hold_buffers(node);
+    if (node->edges == NULL || (node->flags & FRY_NODE_HELD_AFTER) != 0)
+        return; /* a batch holds them from the start */
+    node->flags |= FRY_NODE_HELD_AFTER;
+    for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling)
+        (void)fry_fetch_add(&edge->from->future.references, 1);
 }
 
 /* Of a node with that flag. */

@@ -6,9 +6,11 @@
 #include "base/futex.h"
 #include "engine/graph.h"
 
+#include <sched.h>
 #include <signal.h>
 
 #define BACK_OFF_PAUSES 64
+#define BACK_OFFS_BEFORE_YIELD 4
 
 static void spin(ferry_engine *engine)
 {
@@ -22,29 +24,39 @@ static void spin(ferry_engine *engine)
     } while (fry_clock_monotonic_ns() < end_ns && fry_load_relaxed(&engine->closing) == 0);
 }
 
-/* Another thread works on the graph, with its nodes in its cache. Looks away for a while: who
- * watches the baton takes it in the middle, and everything moves to this core. */
-static void back_off(void)
+/*
+ * Another thread works on the graph, with its nodes in its cache. Looks away for a while: who
+ * watches the baton takes it in the middle, and everything moves to this core. It may also be a
+ * thread that has the baton and not a CPU: this one's, then, which it would not get back before the
+ * scheduler's slice is over.
+ */
+static void back_off(int times)
 {
     for (int i = 0; i < BACK_OFF_PAUSES; i++)
         fry_pause();
+    if (times >= BACK_OFFS_BEFORE_YIELD)
+        (void)sched_yield();
 }
 
 static void *loop_thread(void *arg)
 {
     ferry_engine *engine = arg;
     (void)fry_baton_take(&engine->role); /* for good */
-    for (;;) {
-        if (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
+    for (int times = 0;;) {
+        if (fry_tick(engine, FRY_TICK_BUDGET, true) != 0) {
+            times = 0;
             continue;
+        }
         if (fry_unlikely(fry_load_relaxed(&engine->closing) != 0) && fry_loop_try_stop(engine))
             break;
         if (engine->spin_ns != 0)
             spin(engine);
-        if (fry_arm(engine) && engine->due.first == NULL && !fry_has_callbacks(engine))
+        if (fry_arm(engine) && engine->due.first == NULL && !fry_has_callbacks(engine)) {
             (void)fry_poller_wait(&engine->poller, -1);
-        else
-            back_off();
+            times = 0;
+        } else {
+            back_off(times++);
+        }
         fry_disarm(engine);
     }
     fry_baton_give(&engine->role);

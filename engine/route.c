@@ -17,6 +17,7 @@
 #include <sys/epoll.h>
 
 #define HELLO_TIMEOUT_NS INT64_C(10000000000)
+#define LAST_ROUNDS_MAX 4096 /* of progress, for what a member that has gone had said before */
 
 static void route_set_state(fry_route *route, fry_route_state state)
 {
@@ -166,6 +167,13 @@ void fry_route_end(fry_route *route, ferry_status status, const fry_fault *fault
     fry_members_order(route);
 }
 
+bool fry_route_arm(fry_route *route)
+{
+    return fry_peer_arm(route->peer) &&
+           fry_poller_change(&members_of(route)->engine->poller, &route->watch,
+                             EPOLLIN | EPOLLONESHOT) == FERRY_OK;
+}
+
 bool fry_route_is_over(const fry_route *route)
 {
     return route->state == FRY_ROUTE_IDLE && !route->is_ordered && !route->is_finishing &&
@@ -225,8 +233,8 @@ static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel
         fry_fault fault = fault_of(route, FERRY_E_NO_MEMORY, "can't be talked to without memory");
         fry_route_end(route, FERRY_E_NO_MEMORY, &fault);
     } else {
-        route->is_watched =
-            fry_poller_add(&members->engine->poller, &route->watch, EPOLLIN | EPOLLET) == FERRY_OK;
+        /* For nothing, until it is armed. */
+        route->is_watched = fry_poller_add(&members->engine->poller, &route->watch, 0) == FERRY_OK;
     }
     if (!route->is_watched && route->end_status == FERRY_OK)
         fry_log_line(&members->engine->log, FERRY_LOG_INFO,
@@ -315,14 +323,26 @@ void fry_route_sync(fry_route *route)
 
 /* ---- with role and baton ---- */
 
+/*
+ * What a member said before it went is in the channel, though the store, or the kernel, was quicker
+ * to say that it has gone: the answers to what it received, above all.
+ */
+static void hear_last_words(fry_route *route)
+{
+    for (int i = 0; i < LAST_ROUNDS_MAX && fry_peer_progress(route->peer) != 0; i++)
+        continue;
+}
+
 static void detach(fry_turn *turn, fry_route *route)
 {
     fry_members *members = members_of(route);
     ferry_status status = (ferry_status)route->end_status;
     fry_channel *channel = NULL;
     route->end_status = FERRY_OK;
-    route->has_failed = false;
     members->turn = turn;
+    if (route->is_up && status == FERRY_E_DEAD)
+        hear_last_words(route);
+    route->has_failed = false;
     if (route->peer != NULL) {
         (void)fry_peer_detach(route->peer, status, &route->end_fault, &channel);
         poll_no_more(route);

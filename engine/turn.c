@@ -16,16 +16,19 @@ bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, 
     turn->context = context;
     turn->is_loop = is_loop;
     turn->wake = false;
+    turn->gathers = false;
     return true;
 }
 
 /* What is seldom due at the end of a turn. Returns whether the loop is to be woken. */
-static bool run_errands(const fry_turn *turn)
+static bool run_errands(fry_turn *turn)
 {
     ferry_engine *engine = turn->engine;
     fry_lanes_flush(engine);
+    if (engine->members != NULL)
+        fry_messages_flush(turn);
     engine->has_errands = engine->stop_graph;
-    return engine->stop_graph && !turn->is_loop;
+    return turn->wake || (engine->stop_graph && !turn->is_loop);
 }
 
 static inline size_t work_off(fry_turn *turn, size_t budget)
@@ -33,8 +36,11 @@ static inline size_t work_off(fry_turn *turn, size_t budget)
     ferry_engine *engine = turn->engine;
     size_t done = 0;
     for (;;) {
-        done += fry_graph_work(turn, budget - done);
         bool work_left = fry_graph_has_work(engine);
+        if (work_left) {
+            done += fry_graph_work(turn, budget - done);
+            work_left = fry_graph_has_work(engine);
+        }
         if (fry_unlikely(work_left != (fry_load_relaxed(&engine->work_left) != 0)))
             fry_store_relaxed(&engine->work_left, work_left);
         bool wake = turn->wake || work_left;

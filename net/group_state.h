@@ -26,6 +26,7 @@
 #include "net/group.h"
 #include "net/group_seal.h"
 #include "net/group_text.h"
+#include "net/host.h"
 
 #include <bsd/sys/tree.h>
 
@@ -346,11 +347,7 @@ void fry_group_name_join_absentees(fry_group *group, char *text, size_t text_byt
 /* Whose processes this one is among, and since when it runs. */
 void fry_group_own_process(fry_group_record *record);
 
-typedef enum fry_process_state {
-    FRY_PROCESS_UNKNOWN, /* another host's, or this very process */
-    FRY_PROCESS_RUNS,
-    FRY_PROCESS_ENDED,
-} fry_process_state;
+/* UNKNOWN also of another host's, and of this very process's. */
 fry_process_state fry_group_process_of(const fry_group *group, const fry_presence *presence);
 
 /* ---- group_rounds.c ---- */

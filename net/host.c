@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #define BOOT_ID_BYTES 36
 #define STATE_FIELD 3 /* of /proc/PID/stat (proc(5)) */
 #define FLAGS_FIELD 9
+#define THREADS_FIELD 20
 #define START_TIME_FIELD 22
 #define FLAG_EXITING 0x4 /* the kernel's PF_EXITING, since its first versions */
 
@@ -61,11 +63,19 @@ void fry_host_identify(uint8_t host[FRY_HOST_BYTES])
     (void)crypto_generichash_final(&state, host, FRY_HOST_BYTES);
 }
 
-/* Its state, flags and start; false: it is not there, or can't be seen. */
-static bool read_process(int64_t pid, char *state, unsigned *flags, uint64_t *started)
+typedef struct process {
+    char state;
+    unsigned flags;
+    long threads;
+    uint64_t started;
+} process;
+
+/* False: it is not there, or can't be seen. */
+static bool read_process(int64_t pid, process *found)
 {
     char path[64], text[1024];
 
+    *found = (process){0};
     (void)snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
     if (read_text(path, text, sizeof(text)) == 0)
         return false;
@@ -73,39 +83,55 @@ static bool read_process(int64_t pid, char *state, unsigned *flags, uint64_t *st
     const char *at = strrchr(text, ')');
     for (int field = 2; at != NULL && field < START_TIME_FIELD; field++) {
         at = strchr(at + 1, ' ');
-        if (at != NULL && field + 1 == STATE_FIELD)
-            *state = at[1];
-        if (at != NULL && field + 1 == FLAGS_FIELD)
-            *flags = (unsigned)strtoul(at + 1, NULL, 10);
+        if (at == NULL)
+            return false;
+        if (field + 1 == STATE_FIELD)
+            found->state = at[1];
+        else if (field + 1 == FLAGS_FIELD)
+            found->flags = (unsigned)strtoul(at + 1, NULL, 10);
+        else if (field + 1 == THREADS_FIELD)
+            found->threads = strtol(at + 1, NULL, 10);
+        else if (field + 1 == START_TIME_FIELD)
+            found->started = strtoull(at + 1, NULL, 10);
     }
-    if (at != NULL)
-        *started = strtoull(at + 1, NULL, 10);
-    return at != NULL;
+    return found->started != 0;
 }
 
 uint64_t fry_process_started(int64_t pid)
 {
-    char state = 0;
-    unsigned flags = 0;
-    uint64_t started = 0;
+    process found;
 
-    return read_process(pid, &state, &flags, &started) ? started : 0;
+    return read_process(pid, &found) ? found.started : 0;
+}
+
+/*
+ * Reading takes a descriptor, and some mounts of /proc hide others' processes: so only the kernel's
+ * word that there is no such process counts as its end.
+ */
+fry_process_state fry_process_look(int64_t pid, uint64_t started)
+{
+    process found;
+
+    if (!read_process(pid, &found))
+        return kill((pid_t)pid, 0) != 0 && errno == ESRCH ? FRY_PROCESS_ENDED : FRY_PROCESS_UNKNOWN;
+    if (found.started != started)
+        return FRY_PROCESS_ENDED;
+    /* State and flags are the first thread's, which stays until the others have ended. */
+    const bool is_first_over = found.state == 'Z' || found.state == 'X';
+    if (is_first_over && found.threads <= 1)
+        return FRY_PROCESS_ENDED;
+    return is_first_over || (found.flags & FLAG_EXITING) != 0 ? FRY_PROCESS_ENDING
+                                                              : FRY_PROCESS_RUNS;
 }
 
 bool fry_process_is_ending(int64_t pid, uint64_t started)
 {
-    char state = 0;
-    unsigned flags = 0;
-    uint64_t found = 0;
-
     /*
-     * These are the first thread's. Files are closed by the last thread that has them, each after
-     * it let go of the memory: so where they are closed by dying, the first thread is dying. It
-     * proves nothing of one whose first thread ended while others run on; but somebody would have
-     * to cut its sockets too.
+     * Files are closed by the last thread that has them, each after it let go of the memory: so
+     * where they are closed by dying, the first thread is dying. It proves nothing of one whose
+     * first thread ended while others run on; but somebody would have to cut its sockets too.
      */
-    return !read_process(pid, &state, &flags, &found) || found != started || state == 'Z' ||
-           state == 'X' || (flags & FLAG_EXITING) != 0;
+    return fry_process_look(pid, started) >= FRY_PROCESS_ENDING;
 }
 
 static int open_pid(int64_t pid)
@@ -115,22 +141,26 @@ static int open_pid(int64_t pid)
 
 fry_process_result fry_process_watch(int64_t pid, uint64_t started, int *fd_p)
 {
-    if (pid == getpid())
-        return fry_process_started(pid) == started ? FRY_PROCESS_IS_OWN : FRY_PROCESS_GONE;
+    if (pid == getpid()) /* nobody else of this host has that number now */
+        return fry_process_look(pid, started) == FRY_PROCESS_ENDED ? FRY_PROCESS_GONE
+                                                                   : FRY_PROCESS_IS_OWN;
     const int fd = open_pid(pid);
     if (fd < 0)
-        return errno == ESRCH ? FRY_PROCESS_GONE : FRY_PROCESS_UNKNOWN;
+        return errno == ESRCH ? FRY_PROCESS_GONE : FRY_PROCESS_UNWATCHED;
     /*
      * Looked at once the descriptor is there: if who has the number now was started when the
      * sender was, it is the sender, and so is whom the descriptor is of, since a number goes to
      * another only after its owner has ended, and then the two would differ.
      */
-    if (fry_process_started(pid) != started) {
-        (void)close(fd);
-        return FRY_PROCESS_GONE;
+    const fry_process_state state = fry_process_look(pid, started);
+    const int error = errno;
+    if (state == FRY_PROCESS_RUNS || state == FRY_PROCESS_ENDING) {
+        *fd_p = fd;
+        return FRY_PROCESS_WATCHED;
     }
-    *fd_p = fd;
-    return FRY_PROCESS_WATCHED;
+    (void)close(fd);
+    errno = error;
+    return state == FRY_PROCESS_ENDED ? FRY_PROCESS_GONE : FRY_PROCESS_UNWATCHED;
 }
 
 bool fry_process_can_watch(void)

@@ -20,11 +20,21 @@ void fry_host_identify(uint8_t host[FRY_HOST_BYTES]);
  * be seen. */
 uint64_t fry_process_started(int64_t pid);
 
+typedef enum fry_process_state {
+    FRY_PROCESS_UNKNOWN, /* it may be there, and can't be looked at */
+    FRY_PROCESS_RUNS,
+    FRY_PROCESS_ENDING, /* its first thread is, or has ended and others have not */
+    FRY_PROCESS_ENDED,  /* also if nobody has waited for it; whoever has its number is another */
+} fry_process_state;
+
+/* How the process that was started then is doing. */
+fry_process_state fry_process_look(int64_t pid, uint64_t started);
+
 typedef enum fry_process_result {
-    FRY_PROCESS_IS_OWN,  /* this very process: there is nothing to watch */
-    FRY_PROCESS_WATCHED, /* *fd_p: readable once it has ended */
-    FRY_PROCESS_GONE,    /* it has ended; whoever has its number now is another */
-    FRY_PROCESS_UNKNOWN, /* the system refuses: errno */
+    FRY_PROCESS_IS_OWN,    /* this very process: there is nothing to watch */
+    FRY_PROCESS_WATCHED,   /* *fd_p: readable once it has ended */
+    FRY_PROCESS_GONE,      /* it has ended; whoever has its number now is another */
+    FRY_PROCESS_UNWATCHED, /* the system refuses: errno */
 } fry_process_result;
 
 /* Watches a process that says of itself that it has this number and was started then. */

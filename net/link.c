@@ -178,8 +178,8 @@ static void process_is_readable(fry_watch *watch, uint32_t events)
     fry_link_process_ended(watch->arg);
 }
 
-/* Whether the process is as it says, and is watched from here on, as far as it can be. */
-bool fry_link_watch_process(fry_link_peer *link, const fry_hello *hello)
+/* The process is as it says, and is watched from here on, as far as it can be: 0; or why not. */
+fry_hello_reason fry_link_watch_process(fry_link_peer *link, const fry_hello *hello)
 {
     const bool is_one_host =
         sodium_memcmp(hello->own.host, hello->other.host, FRY_HOST_BYTES) == 0 &&
@@ -187,26 +187,26 @@ bool fry_link_watch_process(fry_link_peer *link, const fry_hello *hello)
     int fd = -1;
 
     if (!is_one_host || link->process.fd >= 0)
-        return true;
+        return 0;
     switch (fry_process_watch(hello->other.pid, hello->other.started, &fd)) {
     case FRY_PROCESS_IS_OWN:
-        return true;
+        return 0;
     case FRY_PROCESS_WATCHED:
         link->process.fd = fd;
         link->pid = hello->other.pid;
         link->started = hello->other.started;
         if (fry_poller_add(&link->links->reactor->poller, &link->process, EPOLLIN) == FERRY_OK)
-            return true;
+            return 0;
         (void)close(fd);
         link->process.fd = -1;
         break;
     case FRY_PROCESS_GONE:
-        return false;
-    case FRY_PROCESS_UNKNOWN:
+        return FRY_HELLO_NO_PROCESS;
+    case FRY_PROCESS_UNWATCHED:
         break;
     }
     /* Over the network its death is seen by other means. */
-    return hello->agreement.path != FRY_PATH_SHARED;
+    return hello->agreement.path == FRY_PATH_SHARED ? FRY_HELLO_NOT_WATCHED : 0;
 }
 
 /* ---- a link's time ---- */

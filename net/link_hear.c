@@ -111,6 +111,22 @@ static bool open_agreed(fry_link_peer *link)
     return is_open;
 }
 
+/* Calling again would be of no use. */
+static bool is_final(fry_hello_reason reason)
+{
+    switch (reason) {
+    case FRY_HELLO_LEFT:
+    case FRY_HELLO_OTHER_JOB:
+    case FRY_HELLO_OTHER_MEMBER:
+    case FRY_HELLO_OLD_START:
+    case FRY_HELLO_NO_PATH:
+    case FRY_HELLO_NO_PROCESS:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* Both offers are there. `opens`: also this end's channel. False: the link may be gone. */
 static bool agree(fry_link_peer *link, bool opens)
 {
@@ -118,14 +134,14 @@ static bool agree(fry_link_peer *link, bool opens)
     fry_hello_reason reason = FRY_HELLO_NO_PATH;
 
     if (fry_hello_agree(&line->hello)) {
-        if (fry_link_watch_process(link, &line->hello))
+        reason = fry_link_watch_process(link, &line->hello);
+        if (reason == 0)
             return !opens || open_agreed(link);
-        reason = FRY_HELLO_NO_PROCESS;
     }
     fry_link_refuse(link->links, line->address, fry_hello_reason_text(reason), "");
     fry_link_set_fault(link, FERRY_E_PEER, "hello with member %u at %s: %s", link->rank,
                        line->address, fry_hello_reason_text(reason));
-    fry_link_call_failed(link, reason, true);
+    fry_link_call_failed(link, reason, is_final(reason));
     return false;
 }
 
@@ -355,21 +371,6 @@ static bool hear_address(fry_link_peer *link)
         return true;
     tell_connected(link);
     return false;
-}
-
-static bool is_final(fry_hello_reason reason)
-{
-    switch (reason) {
-    case FRY_HELLO_LEFT:
-    case FRY_HELLO_OTHER_JOB:
-    case FRY_HELLO_OTHER_MEMBER:
-    case FRY_HELLO_OLD_START:
-    case FRY_HELLO_NO_PATH:
-    case FRY_HELLO_NO_PROCESS:
-        return true;
-    default:
-        return false;
-    }
 }
 
 /* Always false. */

@@ -191,7 +191,7 @@ void fry_link_call_failed(fry_link_peer *link, fry_hello_reason reason, bool is_
 void fry_link_process_ended(fry_link_peer *link);
 
 /* Whether the process is as it says, and is watched from here on, as far as it can be. */
-bool fry_link_watch_process(fry_link_peer *link, const fry_hello *hello);
+fry_hello_reason fry_link_watch_process(fry_link_peer *link, const fry_hello *hello);
 
 /* ---- link_hear.c ---- */
 

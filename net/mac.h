@@ -33,6 +33,36 @@ static inline void fry_mac_write(const uint8_t key[FRY_MAC_KEY_BYTES], uint64_t 
     (void)crypto_shorthash(mac, text, sizeof(number) + header_bytes, key);
 }
 
+/*
+ * The same for the table of a bundle (net/wire.h), which goes as data beside a header that holds
+ * this: the header's counter, with all its bits the other way round. No counter comes so far, so a
+ * table's hash is never that of a header.
+ */
+#define FRY_MAC_TABLE_BYTES_MAX 2048
+
+static inline void fry_mac_write_table(const uint8_t key[FRY_MAC_KEY_BYTES], uint64_t counter,
+                                       const void *table, size_t table_bytes,
+                                       uint8_t mac[FRY_MAC_BYTES])
+{
+    uint8_t text[sizeof(counter) + FRY_MAC_TABLE_BYTES_MAX];
+    const uint64_t number = htole64(~counter);
+
+    memcpy(text, &number, sizeof(number));
+    memcpy(text + sizeof(number), table, table_bytes);
+    (void)crypto_shorthash(mac, text, sizeof(number) + table_bytes, key);
+}
+
+/* In constant time; table_bytes: at most FRY_MAC_TABLE_BYTES_MAX. */
+static inline bool fry_mac_check_table(const uint8_t key[FRY_MAC_KEY_BYTES], uint64_t counter,
+                                       const void *table, size_t table_bytes,
+                                       const uint8_t mac[FRY_MAC_BYTES])
+{
+    uint8_t right[FRY_MAC_BYTES];
+
+    fry_mac_write_table(key, counter, table, table_bytes, right);
+    return sodium_memcmp(right, mac, sizeof(right)) == 0;
+}
+
 /* In constant time. False too for a header that is longer than any. */
 static inline bool fry_mac_check(const uint8_t key[FRY_MAC_KEY_BYTES], uint64_t counter,
                                  const void *header, size_t header_bytes,

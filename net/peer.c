@@ -84,12 +84,8 @@ bool fry_peer_enter(fry_peer *peer, fry_message *message)
         return false;
     ++*count;
     message->state = FRY_MESSAGE_ENTERED;
-    message->flags = 0;
-    message->peer = peer;
-    message->other_op = 0;
     message->private_ = NULL;
-    fry_list_add(&peer->open, message);
-    peer->open_count++;
+    fry_peer_add_open(peer, message);
     if (record != NULL) {
         message->flags = FRY_MESSAGE_TAKEN;
         message->private_ = record;
@@ -107,11 +103,32 @@ void fry_peer_ready(fry_message *message)
 {
     if (fry_unlikely(message->flags & FRY_MESSAGE_OLD))
         return; /* from within fry_peer_detach, which will come to it */
+    fry_peer *peer = message->peer;
     message->state = FRY_MESSAGE_READY;
-    if (message->is_send)
-        fry_send_start(message);
-    else
+    if (message->is_send) {
+        fry_send_start(message, false); /* it may be gone after this */
+        fry_peer_flush(peer);
+    } else {
         fry_receive_ready(message);
+    }
+}
+
+bool fry_peer_gather(fry_message *message)
+{
+    fry_peer *peer = message->peer;
+    if (!message->is_send || fry_unlikely(message->flags & FRY_MESSAGE_OLD)) {
+        fry_peer_ready(message);
+        return false;
+    }
+    message->state = FRY_MESSAGE_READY;
+    fry_send_start(message, true);
+    return peer->lane != NULL && peer->lane->bundle != NULL;
+}
+
+void fry_peer_flush(fry_peer *peer)
+{
+    if (peer->lane != NULL)
+        fry_bundle_flush(peer->lane);
 }
 
 void fry_peer_withdraw(fry_message *message, const fry_fault *fault)
@@ -172,6 +189,7 @@ void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel)
  * channel's end. */
 static void say_bye(fry_peer_lane *lane)
 {
+    fry_bundle_flush(lane);
     fry_wire_header header = {.kind = FRY_WIRE_BYE, .number = lane->send_number};
     fry_lane_answer(lane);
     (void)fry_lane_send(lane, &header);
@@ -267,6 +285,9 @@ size_t fry_peer_progress(fry_peer *peer)
     fry_peer_lane *lane = peer->lane;
     if (lane == NULL || !fry_lane_is_live(lane))
         return 0;
+    fry_bundle_flush(lane);
+    if (fry_unlikely(!fry_lane_is_live(lane)))
+        return 1;
     bool was_due = lane->run_count > 0;
     size_t count = lane->channel->ops->progress(lane->channel);
     if (!fry_lane_is_live(lane))
@@ -302,6 +323,7 @@ bool fry_peer_arm(fry_peer *peer)
     fry_peer_lane *lane = peer->lane;
     if (lane == NULL || !fry_lane_is_live(lane))
         return true;
+    fry_bundle_flush(lane);
     fry_lane_answer(lane);
     return !fry_lane_is_live(lane) || lane->channel->ops->arm(lane->channel);
 }

@@ -36,14 +36,16 @@ static bool allocate(fry_peer_lane *lane)
     lane->slots = fry_alloc_raw(memory, lane->slot_count * sizeof(fry_lane_slot), FRY_CACHE_LINE);
     lane->records = fry_alloc_raw(memory, lane->record_count * sizeof(fry_record), FRY_CACHE_LINE);
     lane->chunks = fry_alloc_raw(memory, lane->chunk_count * sizeof(fry_chunk), FRY_CACHE_LINE);
+    lane->bundles = fry_alloc_raw(memory, FRY_LANE_BUNDLES * sizeof(fry_bundle), FRY_CACHE_LINE);
     lane->stash =
         fry_alloc(memory, ((size_t)lane->stash_mask + 1) * sizeof(fry_record *), FRY_CACHE_LINE);
     lane->by_slot = fry_alloc(memory, lane->slot_count * sizeof(fry_record *), FRY_CACHE_LINE);
     if (lane->is_keyed)
         lane->headers_seen = fry_alloc(memory, headers_bytes(lane), FRY_CACHE_LINE);
     return lane->free_slots != NULL && lane->runs != NULL && lane->slots != NULL &&
-           lane->records != NULL && lane->chunks != NULL && lane->stash != NULL &&
-           lane->by_slot != NULL && (!lane->is_keyed || lane->headers_seen != NULL);
+           lane->records != NULL && lane->chunks != NULL && lane->bundles != NULL &&
+           lane->stash != NULL && lane->by_slot != NULL &&
+           (!lane->is_keyed || lane->headers_seen != NULL);
 }
 
 fry_peer_lane *fry_peer_lane_open(const fry_peer_options *options, const fry_lane_session *session)
@@ -76,6 +78,7 @@ fry_peer_lane *fry_peer_lane_open(const fry_peer_options *options, const fry_lan
         fry_peer_lane_close(lane);
         return NULL;
     }
+    fry_bundles_init(lane);
     return lane;
 }
 
@@ -88,6 +91,7 @@ void fry_peer_lane_close(fry_peer_lane *lane)
     fry_free(memory, lane->headers_seen, headers_bytes(lane));
     fry_free(memory, lane->by_slot, lane->slot_count * sizeof(fry_record *));
     fry_free(memory, lane->stash, ((size_t)lane->stash_mask + 1) * sizeof(fry_record *));
+    fry_free(memory, lane->bundles, FRY_LANE_BUNDLES * sizeof(fry_bundle));
     fry_free(memory, lane->chunks, lane->chunk_count * sizeof(fry_chunk));
     fry_free(memory, lane->records, lane->record_count * sizeof(fry_record));
     fry_free(memory, lane->slots, lane->slot_count * sizeof(fry_lane_slot));
@@ -315,7 +319,7 @@ void fry_lane_answer(fry_peer_lane *lane)
  * Counts may come late, as channels may reorder: by so many headers as may be under way at once,
  * more or less. What is later than that is refused, which fails the lane and nothing else.
  */
-bool fry_lane_accept(fry_peer_lane *lane, const uint8_t *header, size_t *bytes)
+bool fry_lane_accept(fry_peer_lane *lane, const uint8_t *header, size_t *bytes, uint64_t *count_p)
 {
     if (*bytes < FRY_WIRE_TRAILER_BYTES)
         return false;
@@ -344,5 +348,6 @@ bool fry_lane_accept(fry_peer_lane *lane, const uint8_t *header, size_t *bytes)
     }
     *word |= bit;
     *bytes = body;
+    *count_p = count;
     return true;
 }

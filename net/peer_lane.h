@@ -20,6 +20,10 @@
  * when it is armed; they need no slot and no window, only one of a few posts of their own, which
  * come back as the channel gets rid of them. So two ends that only send first, with any window,
  * have all their sends launched and kept, and are free to receive.
+ *
+ * Gathering. Small messages that are launched one right after the other can go as one message of
+ * the channel (net/peer_bundle.c): who launches says that more are to come. To everything but the
+ * channel each of them is a launch of its own.
  */
 #ifndef FRY_NET_PEER_LANE_H
 #define FRY_NET_PEER_LANE_H
@@ -30,6 +34,10 @@
 #define FRY_LANE_CONTROLS 64 /* control headers that may be under way */
 #define FRY_CHUNK_BYTES 1024
 #define FRY_NO_SLOT UINT32_MAX
+#define FRY_LANE_BUNDLES 4 /* that may be gathered or under way */
+#define FRY_BUNDLE_MESSAGE_BYTES 512
+#define FRY_BUNDLE_MESSAGES 64 /* the other end begins with them while more are gathered */
+#define FRY_BUNDLE_BYTES 8000  /* table and data: with UCX's header in one piece of its buffers */
 
 /* fry_message.flags. */
 enum {
@@ -68,6 +76,17 @@ typedef struct fry_control {
     fry_post post;
     struct fry_control *next;
 } fry_control;
+
+/* Messages that are launched and have yet to be posted, all at once: net/peer_bundle.c. */
+typedef struct fry_bundle {
+    fry_post post;
+    struct fry_bundle *next;
+    fry_wire_header first; /* as a message */
+    uint32_t message_count, series_count;
+    size_t data_bytes;
+    fry_wire_series series[FRY_WIRE_SERIES_MAX];
+    uint8_t bytes[FRY_WIRE_TABLE_BYTES_MAX + FRY_BUNDLE_BYTES]; /* room for the table, then data */
+} fry_bundle;
 
 typedef enum fry_lane_state {
     FRY_LANE_NEW = 0,
@@ -123,6 +142,9 @@ struct fry_peer_lane {
     uint32_t controls_used;
     fry_record *refusals_first, *refusals_last; /* wait for a control */
 
+    fry_bundle *bundles, *bundles_free;
+    fry_bundle *bundle; /* that is being gathered, or NULL */
+
     fry_message ended; /* list: withdrawn or resolved, its memory may be touched; after detach */
 
     /* Between hosts. */
@@ -171,6 +193,16 @@ static inline void fry_list_take(fry_message *message)
     message->open_next->open_previous = message->open_previous;
     message->open_previous->open_next = message->open_next;
     fry_list_init(message);
+}
+
+/* One that enters. */
+static inline void fry_peer_add_open(fry_peer *peer, fry_message *message)
+{
+    message->flags = 0;
+    message->peer = peer;
+    message->other_op = 0;
+    fry_list_add(&peer->open, message);
+    peer->open_count++;
 }
 
 /* ---- net/peer_lane.c: memory, control headers, answers ---- */
@@ -253,8 +285,36 @@ void fry_lane_refuse(fry_peer_lane *lane, const fry_wire_header *header);
 /* All answers that are due, as far as they can be posted. */
 void fry_lane_answer(fry_peer_lane *lane);
 
-/* Whether a keyed header is genuine, and new; takes its trailer off *bytes. */
-bool fry_lane_accept(fry_peer_lane *lane, const uint8_t *header, size_t *bytes);
+/* Whether a keyed header is genuine, and new; takes its trailer off *bytes, and says its count. */
+bool fry_lane_accept(fry_peer_lane *lane, const uint8_t *header, size_t *bytes, uint64_t *count_p);
+
+/* ---- net/peer_bundle.c ---- */
+
+void fry_bundles_init(fry_peer_lane *lane);
+
+/* Whether a launch of so much data may be gathered at all: then it fits, with what is gathered or
+ * once that was posted. */
+static inline bool fry_bundle_takes(const fry_peer_lane *lane, size_t size_bytes)
+{
+    return size_bytes <= FRY_BUNDLE_MESSAGE_BYTES &&
+           FRY_WIRE_SERIES_BYTES + size_bytes <= lane->eager_bytes_max &&
+           (lane->bundle != NULL || lane->bundles_free != NULL);
+}
+
+/* What was gathered must be posted before such a message can be. */
+bool fry_bundle_is_full(const fry_peer_lane *lane, size_t size_bytes);
+
+/* A launch; its number is the one behind the last's. Its data is copied. */
+void fry_bundle_add(fry_peer_lane *lane, const fry_wire_header *header, const void *data);
+
+/* Posts what was gathered. The lane may fail, and be detached. */
+void fry_bundle_post(fry_peer_lane *lane);
+
+static inline void fry_bundle_flush(fry_peer_lane *lane)
+{
+    if (fry_unlikely(lane->bundle != NULL))
+        fry_bundle_post(lane);
+}
 
 /* ---- net/peer_fault.c ---- */
 
@@ -301,17 +361,25 @@ fry_message *fry_message_leave_ghost(fry_message *message, fry_match *match,
 static inline void fry_message_finish(fry_message *message, ferry_status status,
                                       const fry_fault *fault)
 {
+    const fry_peer_events *events = message->peer->options.events;
     bool is_under_way = message->state == FRY_MESSAGE_UNDER_WAY;
+    if (fry_likely(status == FERRY_OK && !is_under_way && events->done != NULL)) {
+        fry_list_take(message);
+        message->peer->open_count--;
+        message->state = FRY_MESSAGE_QUIET;
+        events->done(message);
+        return;
+    }
     message->state = FRY_MESSAGE_ENDED;
-    message->peer->options.events->resolved(message, status, fault);
+    events->resolved(message, status, fault);
     if (!is_under_way)
         fry_message_make_quiet(message);
 }
 
 /* ---- net/peer_send.c ---- */
 
-/* Launches it if it can be, or has it wait. */
-void fry_send_start(fry_message *message);
+/* Launches it if it can be, or has it wait. gathers: others come before the lane is flushed. */
+void fry_send_start(fry_message *message, bool gathers);
 void fry_send_withdraw(fry_message *message, const fry_fault *fault);
 void fry_sends_start_waiting(fry_peer *peer);
 void fry_send_stop_waiting(fry_message *message);

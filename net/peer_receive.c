@@ -27,6 +27,7 @@
 #include "net/peer_lane.h"
 
 #include "base/lf.h"
+#include "net/mac.h"
 
 #include <string.h>
 
@@ -363,6 +364,9 @@ static inline bool is_whole(const fry_wire_header *header, const fry_arrival *ar
     if (fry_likely(header->kind == FRY_WIRE_EAGER))
         return arrival->token == NULL && arrival->size_bytes == header->size_bytes &&
                (arrival->data != NULL || header->size_bytes == 0);
+    if (header->kind == FRY_WIRE_BUNDLE)
+        return arrival->token == NULL && arrival->data != NULL &&
+               arrival->size_bytes >= header->series_count * (size_t)FRY_WIRE_SERIES_BYTES;
     if (header->kind == FRY_WIRE_PULLED)
         return arrival->token != NULL && arrival->size_bytes == header->size_bytes &&
                header->size_bytes > 0;
@@ -386,6 +390,79 @@ static void message_arrived(fry_peer_lane *lane, const fry_wire_header *header,
     }
     lane->owed++;
     launch_arrived(lane, header, arrival);
+}
+
+/* Whether the table of a bundle is one, of no more messages than agreed, and there is the data of
+ * which it tells. */
+static bool is_bundle_right(fry_peer_lane *lane, const fry_wire_header *header,
+                            const fry_arrival *arrival)
+{
+    size_t table_bytes = header->series_count * (size_t)FRY_WIRE_SERIES_BYTES;
+    const uint8_t *table = arrival->data;
+    uint64_t data_bytes = 0, messages = 0;
+    bool is_agreed = true;
+    for (uint32_t i = 0; i < header->series_count; i++) {
+        fry_wire_series series;
+        if (!fry_wire_unpack_series(table + i * FRY_WIRE_SERIES_BYTES, &series)) {
+            broke_rules(lane, "a table of no kind");
+            return false;
+        }
+        data_bytes += (uint64_t)series.size_bytes * series.count;
+        messages += series.count;
+        is_agreed = is_agreed && series.slot < lane->slot_count &&
+                    series.count <= lane->slot_count - series.slot;
+    }
+    if (data_bytes != arrival->size_bytes - table_bytes) {
+        broke_rules(lane, "data that its table does not tell of");
+        return false;
+    }
+    if (!is_agreed || messages + lane->owed > lane->slot_count) {
+        broke_rules(lane, "more messages than agreed");
+        return false;
+    }
+    return true;
+}
+
+static void series_arrived(fry_peer_lane *lane, fry_wire_header *header,
+                           const fry_wire_series *series, const uint8_t *data)
+{
+    fry_arrival arrival = {.size_bytes = series->size_bytes};
+    header->tag = series->tag;
+    header->ahead = series->ahead;
+    header->size_bytes = series->size_bytes;
+    for (uint32_t i = 0; i < series->count && fry_lane_is_live(lane); i++) {
+        header->op = series->op + i;
+        header->slot = series->slot + i;
+        arrival.data = series->size_bytes > 0 ? data : NULL;
+        data += series->size_bytes;
+        lane->owed++;
+        launch_arrived(lane, header, &arrival);
+        header->number++;
+    }
+}
+
+/* As if its messages had come one by one. */
+static void bundle_arrived(fry_peer_lane *lane, fry_wire_header *header, const fry_arrival *arrival)
+{
+    if (header->acked.count > 0) {
+        if (!fry_sends_acknowledged(lane, header->acked)) {
+            broke_rules(lane, "an answer to nothing");
+            return;
+        }
+        if (!fry_lane_is_live(lane))
+            return;
+    }
+    if (!is_bundle_right(lane, header, arrival))
+        return;
+    const uint8_t *table = arrival->data;
+    const uint8_t *data = table + header->series_count * (size_t)FRY_WIRE_SERIES_BYTES;
+    header->kind = FRY_WIRE_EAGER;
+    for (uint32_t i = 0; i < header->series_count && fry_lane_is_live(lane); i++) {
+        fry_wire_series series;
+        (void)fry_wire_unpack_series(table + i * FRY_WIRE_SERIES_BYTES, &series);
+        series_arrived(lane, header, &series, data);
+        data += (size_t)series.size_bytes * series.count;
+    }
 }
 
 static void control_arrived(fry_peer_lane *lane, const fry_wire_header *header,
@@ -413,6 +490,24 @@ static void control_arrived(fry_peer_lane *lane, const fry_wire_header *header,
         broke_rules(lane, "an answer to nothing");
 }
 
+/* Header and, if it is a bundle's, table; takes off *bytes what keyed ones end with. */
+static bool is_genuine(fry_peer_lane *lane, const fry_arrival *arrival, size_t *bytes)
+{
+    const uint8_t *header = arrival->header;
+    uint64_t count;
+    if (!fry_lane_accept(lane, header, bytes, &count))
+        return false;
+    if (*bytes == 0 || header[0] != FRY_WIRE_BUNDLE)
+        return true;
+    size_t table_bytes = header[1] * (size_t)FRY_WIRE_SERIES_BYTES;
+    if (*bytes < FRY_MAC_BYTES || table_bytes > FRY_MAC_TABLE_BYTES_MAX || arrival->data == NULL ||
+        table_bytes > arrival->size_bytes)
+        return false;
+    *bytes -= FRY_MAC_BYTES;
+    return fry_mac_check_table(lane->session.receive_key, count, arrival->data, table_bytes,
+                               header + *bytes);
+}
+
 void fry_lane_arrived(void *arg, const fry_arrival *arrival)
 {
     fry_peer_lane *lane = arg;
@@ -421,7 +516,7 @@ void fry_lane_arrived(void *arg, const fry_arrival *arrival)
     fry_wire_header header;
     if (fry_unlikely(!fry_lane_is_live(lane)))
         return; /* its token goes with the channel */
-    if (fry_unlikely(lane->is_keyed && !fry_lane_accept(lane, bytes, &size))) {
+    if (fry_unlikely(lane->is_keyed && !is_genuine(lane, arrival, &size))) {
         broke_rules(lane, "a header that is forged or repeated");
         return;
     }
@@ -435,6 +530,8 @@ void fry_lane_arrived(void *arg, const fry_arrival *arrival)
         broke_rules(lane, "data that its header does not tell of");
     else if (header.kind <= FRY_WIRE_POISON)
         message_arrived(lane, &header, arrival);
+    else if (header.kind == FRY_WIRE_BUNDLE)
+        bundle_arrived(lane, &header, arrival);
     else
         control_arrived(lane, &header, arrival);
 }

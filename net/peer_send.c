@@ -91,38 +91,44 @@ static void set_slot(fry_peer_lane *lane, uint32_t slot, fry_message *message, b
     lane->window_bytes_used += window_bytes;
 }
 
-/* There is a slot. All is in order before the channel is called, which may call back. */
-static void launch(fry_peer_lane *lane, fry_message *message)
+/* Takes a slot for the message, which there is, a number, and its share of the window; what else
+ * its header says. Returns whether its data is to be pulled. */
+static inline bool take_launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead,
+                               fry_wire_header *header)
 {
     size_t size_bytes = message->size_bytes;
     uint32_t slot = fry_lane_take_slot(lane);
-    bool is_in_window = false;
-    bool is_pulled = false;
-    if (size_bytes > 0) {
-        is_in_window = size_bytes <= lane->eager_bytes_max && fits_window(lane, size_bytes);
-        is_pulled = !is_in_window;
-    }
+    bool is_in_window =
+        size_bytes > 0 && size_bytes <= lane->eager_bytes_max && fits_window(lane, size_bytes);
     set_slot(lane, slot, message, is_in_window, is_in_window ? size_bytes : 0);
+    header->number = lane->send_number++;
+    header->tag = message->tag;
+    header->op = message->op;
+    header->size_bytes = size_bytes;
+    header->slot = slot;
+    header->ahead = ahead;
+#ifdef FRY_PLANT_IGNORE_AHEAD
+    header->ahead = 0; /* a fault put there on purpose: tests/planted builds it and must see it */
+#endif
+    message->number = slot;
+    message->private_ = lane;
+    return size_bytes > 0 && !is_in_window;
+}
+
+/* There is a slot, and nothing is gathered. All is in order before the channel is called, which may
+ * call back. */
+static void launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
+{
     fry_wire_header header;
+    bool is_pulled = take_launch(lane, message, ahead, &header);
     header.kind = is_pulled ? FRY_WIRE_PULLED : FRY_WIRE_EAGER;
     header.acked = fry_lane_take_run(lane);
-    header.number = lane->send_number++;
-    header.tag = message->tag;
-    header.op = message->op;
-    header.size_bytes = size_bytes;
-    header.slot = slot;
-    header.ahead = fry_match_launch(&lane->peer->sends, message);
-#ifdef FRY_PLANT_IGNORE_AHEAD
-    header.ahead = 0; /* a fault put there on purpose: tests/planted builds it and must see it */
-#endif
     uint8_t bytes[FRY_HEADER_BYTES_MAX];
     fry_wire_pack_message(bytes, &header);
 
     message->state = FRY_MESSAGE_UNDER_WAY;
-    message->number = slot;
-    message->private_ = lane;
     message->post.data = message->memory;
-    message->post.size_bytes = size_bytes;
+    message->post.size_bytes = message->size_bytes;
     message->post.is_pulled = is_pulled;
     message->post.done = post_done;
     message->post.arg = message;
@@ -135,6 +141,15 @@ static void launch(fry_peer_lane *lane, fry_message *message)
     if (!is_pulled)
         lane->posting--;
     post_is_over(message);
+}
+
+/* There are a slot, room in the window and in what is gathered. */
+static void gather(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
+{
+    fry_wire_header header;
+    (void)take_launch(lane, message, ahead, &header);
+    fry_bundle_add(lane, &header, message->memory);
+    message->state = FRY_MESSAGE_DELIVERED;
 }
 
 /* What stands for a message that failed, which the caller makes quiet after it. Its text is counted
@@ -167,12 +182,62 @@ static inline bool can_launch_poison(const fry_peer *peer)
     return can_launch(peer) && peer->lane->controls_free != NULL;
 }
 
-void fry_send_start(fry_message *message)
+/* Whether it can be launched with others. Then, and only then, is there room for it. */
+static bool can_gather(const fry_peer_lane *lane, const fry_message *message)
+{
+    size_t size_bytes = message->size_bytes;
+    return fry_bundle_takes(lane, size_bytes) && (size_bytes == 0 || fits_window(lane, size_bytes));
+}
+
+/* False: it can't be, as posting what was gathered has failed the lane. */
+static bool start(fry_peer *peer, fry_message *message, bool gathers)
+{
+    fry_peer_lane *lane = peer->lane;
+    bool joins = (gathers || lane->bundle != NULL) && can_gather(lane, message);
+    if (lane->bundle != NULL && (!joins || fry_bundle_is_full(lane, message->size_bytes))) {
+        fry_bundle_post(lane);
+        if (peer->lane != lane)
+            return true; /* it was detached, and the message is over */
+        if (!can_launch(peer))
+            return false;
+        joins = gathers && can_gather(lane, message);
+    }
+    uint32_t ahead = fry_match_launch(&peer->sends, message);
+    if (joins)
+        gather(lane, message, ahead);
+    else
+        launch(lane, message, ahead);
+    return true;
+}
+
+bool fry_peer_can_send(const fry_peer *peer, const fry_message *message, bool gathers)
+{
+    if (peer->waiting_first != NULL || !can_launch(peer) ||
+        peer->send_count >= peer->options.unexpected_max)
+        return false;
+    const fry_peer_lane *lane = peer->lane;
+    return gathers ? can_gather(lane, message) && !fry_bundle_is_full(lane, message->size_bytes)
+                   : lane->bundle == NULL;
+}
+
+/* It never stands in its tag's list: all that do are ahead of it. */
+void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers)
+{
+    const fry_tag_entry *entry = fry_match_entry(&peer->sends, message->tag);
+    uint32_t ahead = entry != NULL ? entry->count : 0;
+    peer->send_count++;
+    fry_peer_add_open(peer, message);
+    if (gathers)
+        gather(peer->lane, message, ahead);
+    else
+        launch(peer->lane, message, ahead);
+}
+
+void fry_send_start(fry_message *message, bool gathers)
 {
     fry_peer *peer = message->peer;
-    if (fry_likely(peer->waiting_first == NULL && can_launch(peer)))
-        launch(peer->lane, message);
-    else
+    if (fry_unlikely(peer->waiting_first != NULL || !can_launch(peer) ||
+                     !start(peer, message, gathers)))
         wait(message);
 }
 
@@ -189,10 +254,12 @@ void fry_sends_start_waiting(fry_peer *peer)
             fry_fault_of_ghost(message, &fault);
             launch_poison(peer->lane, message, &fault);
             fry_message_make_quiet(message);
-        } else {
-            launch(peer->lane, message);
+        } else if (!start(peer, message, peer->waiting_first != NULL)) {
+            wait(message);
         }
     }
+    if (peer->lane != NULL)
+        fry_bundle_flush(peer->lane);
 }
 
 /* ---- withdrawing ---- */

@@ -18,10 +18,10 @@
 /*
  * Messages of at most this are quicker when they carry their data than when it is pulled, counting
  * a copy out of where they arrive. Within a host the two are even between 16 and 32 KiB. Over TCP
- * carrying wins as long as the message is one of UCX's segments (TX_SEG_SIZE), headers included.
+ * carrying wins as long as the message is one of UCX's segments, headers included.
  */
 #define LOCAL_EAGER_BYTES 16384
-#define NET_EAGER_BYTES (65536 - 512)
+#define NET_EAGER_BYTES 131072
 
 typedef struct setting {
     const char *transport; /* whose it is: "TCP_"; NULL: UCX's own */
@@ -52,8 +52,11 @@ static const setting local_settings[] = {
 static const setting net_settings[] = {
     /* connect() would wait for who does not answer. */
     {"TCP_", "CONN_NB", "y"},
-    /* What is not pulled is copied into buffers of this size, each of which is a system call. */
-    {"TCP_", "TX_SEG_SIZE", "64k"},
+    /* What is sent is copied into buffers of this size, each of which is a system call, and arrives
+     * in some of twice the other. With NET_EAGER_BYTES and some room for headers; 256 KiB, which is
+     * out of the cache, is slower than this or half of it. */
+    {"TCP_", "TX_SEG_SIZE", "132k"},
+    {"TCP_", "RX_SEG_SIZE", "132k"},
 };
 
 static const setting tcp_settings[] = {

@@ -66,6 +66,12 @@ size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
         fry_wire_put64(to + 8, header->op);
         fry_wire_put64(to + 16, header->size_bytes);
         return LENGTH_BYTES;
+    case FRY_WIRE_BUNDLE:
+        to[1] = (uint8_t)header->series_count;
+        fry_wire_put16(to + 2, (uint16_t)header->acked.count);
+        fry_wire_put32(to + 4, header->number);
+        fry_wire_put32(to + 8, header->acked.first);
+        return FRY_WIRE_BUNDLE_BYTES;
     default: /* FRY_WIRE_BYE */
         fry_wire_put32(to + 4, header->number);
         return CONTROL_BYTES;
@@ -130,6 +136,39 @@ static bool unpack_message(const uint8_t *from, size_t bytes, fry_wire_header *h
     return bytes == FRY_WIRE_MESSAGE_BYTES;
 }
 
+static bool unpack_bundle(const uint8_t *from, size_t bytes, fry_wire_header *header)
+{
+    if (bytes != FRY_WIRE_BUNDLE_BYTES || from[1] == 0 || from[1] > FRY_WIRE_SERIES_MAX)
+        return false;
+    header->series_count = from[1];
+    header->acked.count = fry_wire_get16(from + 2);
+    header->number = fry_wire_get32(from + 4);
+    header->acked.first = fry_wire_get32(from + 8);
+    return true;
+}
+
+void fry_wire_pack_series(uint8_t *to, const fry_wire_series *series)
+{
+    fry_wire_put64(to, series->tag);
+    fry_wire_put64(to + 8, series->op);
+    fry_wire_put32(to + 16, series->slot);
+    fry_wire_put32(to + 20, series->ahead);
+    fry_wire_put32(to + 24, series->size_bytes);
+    fry_wire_put16(to + 28, (uint16_t)series->count);
+    fry_wire_put16(to + 30, 0);
+}
+
+bool fry_wire_unpack_series(const uint8_t *from, fry_wire_series *series)
+{
+    series->tag = fry_wire_get64(from);
+    series->op = fry_wire_get64(from + 8);
+    series->slot = fry_wire_get32(from + 16);
+    series->ahead = fry_wire_get32(from + 20);
+    series->size_bytes = fry_wire_get32(from + 24);
+    series->count = fry_wire_get16(from + 28);
+    return series->count > 0 && fry_wire_get16(from + 30) == 0;
+}
+
 bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header)
 {
     if (bytes < CONTROL_BYTES || bytes > FRY_WIRE_BODY_BYTES_MAX)
@@ -137,6 +176,8 @@ bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header)
     header->kind = from[0];
     if (header->kind >= FRY_WIRE_EAGER && header->kind <= FRY_WIRE_POISON)
         return unpack_message(from, bytes, header);
+    if (header->kind == FRY_WIRE_BUNDLE)
+        return unpack_bundle(from, bytes, header);
     if (fry_wire_get16(from + 2) != 0 || (from[1] != 0 && header->kind != FRY_WIRE_ACK))
         return false;
     switch (header->kind) {

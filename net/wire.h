@@ -17,9 +17,19 @@
  *  40  first acked
  *  44  (POISON: fault)
  *
+ * BUNDLE stands for several launches, of small messages with their data: kind, series (8 bit),
+ * acked (16 bit), number of the first, first acked; so much is its header. Its data begins with the
+ * table of the series, and what their messages hold follows, one after the other. A series is of
+ * messages launched one after the other that are alike; of the i-th, op and slot are i more than
+ * the first's.
+ *
+ *   0  tag, 64 bit    16  slot         24  size          30  0, 16 bit
+ *   8  op, 64 bit     20  ahead        28  count, 16 bit
+ *
  * fault: status, rank, code (64 bit), op (64 bit), bytes of domain and of message (8 bit each), the
  * two texts. Between hosts each header ends with its count (32 bit, counting all headers of that
- * direction from 0) and a SipHash of what is before it (64 bit, net/mac.h).
+ * direction from 0) and a SipHash of what is before it (64 bit, net/mac.h). There a BUNDLE's has a
+ * SipHash of its table before that.
  */
 #ifndef FRY_NET_WIRE_H
 #define FRY_NET_WIRE_H
@@ -35,6 +45,11 @@
 #define FRY_WIRE_RUN_BYTES 6
 #define FRY_WIRE_RUNS_MAX ((FRY_WIRE_BODY_BYTES_MAX - 8) / FRY_WIRE_RUN_BYTES)
 #define FRY_WIRE_RUN_COUNT_MAX UINT16_MAX
+#define FRY_WIRE_BUNDLE_BYTES 12
+#define FRY_WIRE_SERIES_BYTES 32
+#define FRY_WIRE_SERIES_MAX 64
+#define FRY_WIRE_SERIES_COUNT_MAX UINT16_MAX /* messages */
+#define FRY_WIRE_TABLE_BYTES_MAX (FRY_WIRE_SERIES_MAX * FRY_WIRE_SERIES_BYTES)
 
 /* What a header is; never 0, so that zeroes are none. */
 typedef enum fry_wire_kind {
@@ -46,6 +61,7 @@ typedef enum fry_wire_kind {
     FRY_WIRE_ACK,       /* messages were received */
     FRY_WIRE_NACK,      /* the receive of a message failed */
     FRY_WIRE_LENGTH,    /* the receive of a message is of another size */
+    FRY_WIRE_BUNDLE,    /* many messages, their data with them */
     FRY_WIRE_KINDS,
 } fry_wire_kind;
 
@@ -55,6 +71,15 @@ typedef struct fry_wire_run {
     uint32_t count; /* 0: none; at most FRY_WIRE_RUN_COUNT_MAX */
 } fry_wire_run;
 
+/* Messages of a BUNDLE that are alike. */
+typedef struct fry_wire_series {
+    ferry_tag tag;
+    uint64_t op;
+    uint32_t slot, ahead;
+    uint32_t size_bytes; /* of each */
+    uint32_t count;      /* at most FRY_WIRE_SERIES_COUNT_MAX */
+} fry_wire_series;
+
 typedef struct fry_wire_header {
     uint8_t kind;    /* fry_wire_kind */
     uint32_t number; /* of the launch; its lower half */
@@ -63,8 +88,9 @@ typedef struct fry_wire_header {
     ferry_tag tag;
     uint64_t op;
     uint64_t size_bytes;
-    fry_wire_run acked; /* with messages */
-    uint32_t run_count; /* ACK */
+    fry_wire_run acked;    /* with messages */
+    uint32_t series_count; /* BUNDLE */
+    uint32_t run_count;    /* ACK */
     fry_wire_run runs[FRY_WIRE_RUNS_MAX];
     fry_fault fault; /* POISON, RECALL, NACK */
 } fry_wire_header;
@@ -147,5 +173,9 @@ size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header);
  * as it was, but for texts, which always end, and hold nothing but printable bytes.
  */
 bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header);
+
+/* One of a BUNDLE's table, FRY_WIRE_SERIES_BYTES. False: it is none. */
+void fry_wire_pack_series(uint8_t *to, const fry_wire_series *series);
+bool fry_wire_unpack_series(const uint8_t *from, fry_wire_series *series);
 
 #endif

@@ -404,6 +404,43 @@ Test(messages, of_a_member_that_leaves_fail_with_its_rank)
     test_members_close(members, 2);
 }
 
+/* The store's news that it left may come before its answers, which are there all the same. */
+static void leave_after_receiving(ferry_loop_mode senders)
+{
+    enum { COUNT = 32 }; /* whose answers fit into what a channel holds */
+    test_member members[2];
+    ferry_future *sends[COUNT], *recvs[COUNT];
+    test_member_open(&members[0], FERRY_LOOP_THREAD);
+    test_member_open(&members[1], senders);
+    test_members_join(members, 2);
+    assert_exchange(members, 1, 0, SIZE, true); /* there is a lane */
+    ferry_buffer *source = test_buffer(&members[1].te, 0, COUNT, 3);
+    ferry_buffer *sink = test_buffer(&members[0].te, 0, COUNT, 0);
+    for (size_t i = 0; i < COUNT; i++)
+        sends[i] = send_to(members, 1, 0, i, span_of(source, i, 1));
+    for (int i = 0; i < 100; i++)
+        test_members_move(members, 2);
+    for (size_t i = 0; i < COUNT; i++)
+        recvs[i] = recv_from(members, 0, 1, i, span_of(sink, i, 1));
+    /* An embedded sender does not move meanwhile. */
+    for (size_t i = 0; i < COUNT; i++)
+        ASSERT_STATUS(test_await(members, 1, recvs[i]), FERRY_OK);
+    ASSERT_STATUS(test_await(members, 1, ferry_group_leave(members[0].group)), FERRY_OK);
+    for (size_t i = 0; i < COUNT; i++)
+        ASSERT_STATUS(test_await(members, 2, sends[i]), FERRY_OK);
+
+    ferry_buffer_release(source);
+    ferry_buffer_release(sink);
+    test_members_close(members, 2);
+}
+
+Test(messages, received_by_one_who_leaves_were_sent)
+{
+    leave_after_receiving(FERRY_LOOP_EMBEDDED);
+    for (int round = 0; round < 20; round++)
+        leave_after_receiving(FERRY_LOOP_THREAD);
+}
+
 /* Sends and receives in every state when an engine is shut down. */
 Test(messages, in_flight_end_with_a_shutdown)
 {

@@ -490,6 +490,8 @@ bool fake_wire_look(fake_wire *wire, int to_end, size_t index, fake_sight *sight
         return false;
     *sight = (fake_sight){.header = parcel_->header,
                           .header_bytes = &parcel_->header_bytes,
+                          .data = parcel_->copy,
+                          .size_bytes_p = &parcel_->size_bytes,
                           .size_bytes = parcel_->size_bytes,
                           .is_pulled = parcel_->is_pulled};
     return true;

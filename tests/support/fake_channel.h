@@ -52,6 +52,8 @@ void fake_wire_inject(fake_wire *wire, int end, const void *header, size_t heade
 typedef struct fake_sight {
     uint8_t *header;
     size_t *header_bytes;
+    uint8_t *data; /* its copy; NULL: there is none */
+    size_t *size_bytes_p;
     size_t size_bytes;
     bool is_pulled;
 } fake_sight;

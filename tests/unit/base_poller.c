@@ -315,6 +315,30 @@ Test(base_poller, a_watch_is_called_while_it_is_added)
     piped_watch_close(&piped);
 }
 
+Test(base_poller, a_watch_for_one_event_is_called_once_each_time_it_is_asked_for)
+{
+    piped_watch piped;
+    piped_watch_open(&piped);
+    cr_assert_eq(fry_poller_change(&poller, &piped.watch, 0), FERRY_OK);
+    piped_watch_poke(&piped);
+    cr_assert_eq(fry_poller_wait(&poller, 0), 0);
+    cr_assert_not(outside_sees_it());
+    for (int i = 1; i <= 2; i++) {
+        /* It is readable already. */
+        cr_assert_eq(fry_poller_change(&poller, &piped.watch, EPOLLIN | EPOLLONESHOT), FERRY_OK);
+        cr_assert(outside_sees_it());
+        cr_assert_eq(fry_poller_wait(&poller, LONG_NS), 1);
+        cr_assert_eq(piped.calls, i);
+        cr_assert_not(outside_sees_it());
+        piped_watch_poke(&piped);
+        cr_assert_eq(fry_poller_wait(&poller, 0), 0);
+        cr_assert_eq(piped.calls, i);
+    }
+    fry_poller_remove(&poller, &piped.watch);
+    cr_assert_eq(fry_poller_change(&poller, &piped.watch, EPOLLIN), FERRY_E_SYSTEM);
+    piped_watch_close(&piped);
+}
+
 Test(base_poller, a_hang_up_is_told)
 {
     piped_watch piped;

@@ -3,8 +3,11 @@
 #include "tests/unit/link_rig.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -168,6 +171,71 @@ Test(net_link_process, numbers_that_come_again)
     cr_assert_eq(fry_process_watch(getpid(), fry_process_started(getpid()), &fd),
                  FRY_PROCESS_IS_OWN);
     cr_assert_eq(fry_process_started(0x3fffffff), 0);
+}
+
+/* Who can't be looked at has not ended: /proc takes a descriptor. */
+Test(net_link_process, that_can_t_be_looked_at)
+{
+    int fd = -1;
+    struct rlimit limit;
+    const pid_t pid = fork();
+
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            (void)pause();
+    }
+    const uint64_t started = fry_process_started(pid);
+    cr_assert_eq(fry_process_look(pid, started), FRY_PROCESS_RUNS);
+    const int next = dup(0); /* what the next descriptor would be */
+    close(next);
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const struct rlimit none = {(rlim_t)next, limit.rlim_max};
+    const struct rlimit one = {(rlim_t)next + 1, limit.rlim_max};
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    cr_expect_eq(fry_process_look(pid, started), FRY_PROCESS_UNKNOWN);
+    cr_expect_not(fry_process_is_ending(pid, started));
+    cr_expect_eq(fry_process_watch(pid, started, &fd), FRY_PROCESS_UNWATCHED);
+    cr_expect_eq(fry_process_watch(getpid(), 1, &fd), FRY_PROCESS_IS_OWN);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &one), 0); /* one for the pidfd, none for /proc */
+    cr_expect_eq(fry_process_watch(pid, started, &fd), FRY_PROCESS_UNWATCHED);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    cr_assert_eq(kill(pid, SIGKILL), 0);
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+    cr_expect_eq(fry_process_look(pid, started), FRY_PROCESS_ENDED);
+    cr_expect_eq(fry_process_watch(pid, started, &fd), FRY_PROCESS_GONE);
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void *run_on(void *arg)
+{
+    (void)arg;
+    for (;;)
+        (void)pause();
+    return NULL;
+}
+
+/* A program's first thread may end while others go on: the kernel calls it a zombie. */
+Test(net_link_process, whose_first_thread_has_ended)
+{
+    const pid_t pid = fork();
+
+    if (pid == 0) {
+        pthread_t thread;
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (pthread_create(&thread, NULL, run_on, NULL) != 0)
+            _exit(1);
+        pthread_exit(NULL);
+    }
+    const uint64_t started = fry_process_started(pid);
+    while (fry_process_look(pid, started) == FRY_PROCESS_RUNS)
+        (void)sched_yield();
+    cr_expect_eq(fry_process_look(pid, started), FRY_PROCESS_ENDING);
+    cr_assert_eq(kill(pid, SIGKILL), 0);
+    siginfo_t info;
+    cr_assert_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    cr_expect_eq(fry_process_look(pid, started), FRY_PROCESS_ENDED);
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
 }
 
 /* Its sockets are closed before the kernel is done with it: what they tell is asked for then. */

@@ -26,6 +26,7 @@ static fry_wire_header make(uint8_t kind)
         .op = UINT64_C(0x0123456789abcdef),
         .size_bytes = kind == FRY_WIRE_POISON ? 0 : UINT64_C(0x1122334455667788),
         .acked = {7, 65535},
+        .series_count = FRY_WIRE_SERIES_MAX,
         .run_count = 3,
         .runs = {{0, 1}, {UINT32_MAX, 65535}, {5, 6}},
         .fault = {.status = FERRY_E_DEADLINE,
@@ -90,7 +91,7 @@ Test(net_wire, control_comes_back_as_it_was)
         uint8_t bytes[FRY_HEADER_BYTES_MAX];
         cr_assert(unpack(bytes, pack(bytes, &header), &other), "kind %d", kind);
         cr_expect_eq(other.kind, kind);
-        if (kind == FRY_WIRE_RECALL || kind == FRY_WIRE_BYE)
+        if (kind == FRY_WIRE_RECALL || kind == FRY_WIRE_BYE || kind == FRY_WIRE_BUNDLE)
             cr_expect_eq(other.number, header.number);
         if (kind == FRY_WIRE_RECALL || kind == FRY_WIRE_NACK || kind == FRY_WIRE_LENGTH)
             cr_expect_eq(other.slot, header.slot);
@@ -100,6 +101,11 @@ Test(net_wire, control_comes_back_as_it_was)
             expect_same_fault(&other.fault, &header.fault);
         if (kind == FRY_WIRE_LENGTH)
             cr_expect_eq(other.size_bytes, header.size_bytes);
+        if (kind == FRY_WIRE_BUNDLE) {
+            cr_expect_eq(other.series_count, FRY_WIRE_SERIES_MAX);
+            cr_expect_eq(other.acked.first, 7);
+            cr_expect_eq(other.acked.count, 65535);
+        }
         if (kind == FRY_WIRE_ACK) {
             cr_expect_eq(other.run_count, 3);
             for (size_t i = 0; i < 3; i++) {
@@ -147,16 +153,53 @@ Test(net_wire, what_must_be_zero_is)
             continue;
         }
         size_t size = pack(bytes, &header);
-        if (kind != FRY_WIRE_ACK) {
+        if (kind != FRY_WIRE_ACK && kind != FRY_WIRE_BUNDLE) {
             bytes[1] = 1;
             cr_expect_not(unpack(bytes, size, &other), "kind %u", kind);
             bytes[1] = 0;
         }
-        if (kind > FRY_WIRE_POISON) {
+        if (kind > FRY_WIRE_POISON && kind != FRY_WIRE_BUNDLE) {
             bytes[3] = 1;
             cr_expect_not(unpack(bytes, size, &other), "kind %u", kind);
         }
     }
+}
+
+Test(net_wire, a_bundle_has_as_many_series_as_it_may)
+{
+    fry_wire_header header = make(FRY_WIRE_BUNDLE);
+    fry_wire_header other;
+    uint8_t bytes[FRY_HEADER_BYTES_MAX];
+    size_t size = pack(bytes, &header);
+    bytes[1] = FRY_WIRE_SERIES_MAX + 1;
+    cr_expect_not(unpack(bytes, size, &other));
+    bytes[1] = 0;
+    cr_expect_not(unpack(bytes, size, &other));
+}
+
+Test(net_wire, series_come_back_as_they_were)
+{
+    const fry_wire_series series = {.tag = UINT64_C(0xfedcba9876543210),
+                                    .op = UINT64_C(0x0123456789abcdef),
+                                    .slot = 0x89abcdef,
+                                    .ahead = 0x1234567,
+                                    .size_bytes = 0xfffffff1,
+                                    .count = FRY_WIRE_SERIES_COUNT_MAX};
+    fry_wire_series other;
+    uint8_t bytes[FRY_WIRE_SERIES_BYTES];
+    fry_wire_pack_series(bytes, &series);
+    cr_assert(fry_wire_unpack_series(bytes, &other));
+    cr_expect_eq(other.tag, series.tag);
+    cr_expect_eq(other.op, series.op);
+    cr_expect_eq(other.slot, series.slot);
+    cr_expect_eq(other.ahead, series.ahead);
+    cr_expect_eq(other.size_bytes, series.size_bytes);
+    cr_expect_eq(other.count, series.count);
+    bytes[31] = 1;
+    cr_expect_not(fry_wire_unpack_series(bytes, &other), "what must be zero");
+    bytes[31] = 0;
+    bytes[28] = bytes[29] = 0;
+    cr_expect_not(fry_wire_unpack_series(bytes, &other), "of no messages");
 }
 
 Test(net_wire, runs_are_whole)
