@@ -348,12 +348,9 @@ static void detach(fry_turn *turn, fry_route *route)
         poll_no_more(route);
         route->is_up = false;
     }
-    if (route->state == FRY_ROUTE_UP || route->state == FRY_ROUTE_ARRIVED) {
+    if (route->state == FRY_ROUTE_UP || route->state == FRY_ROUTE_ARRIVED)
         route_set_state(route, FRY_ROUTE_ENDING);
-        finish_later(route);
-    } else if (route->state == FRY_ROUTE_WANTED || route->is_over) {
-        finish_later(route);
-    }
+    finish_later(route); /* in any state: a group that leaves waits for the last route to be over */
 }
 
 static void step(fry_turn *turn, fry_route *route)
@@ -365,9 +362,13 @@ static void step(fry_turn *turn, fry_route *route)
         poll_from_now(route);
     }
     if (route->has_failed && route->end_status == FERRY_OK) {
-        bool is_dead = route->lane_fault.status == FERRY_E_DEAD;
-        route->end_status = is_dead ? FERRY_E_DEAD : FERRY_E_PEER;
-        route->end_fault = route->lane_fault;
+        if (route->lane_fault.status == FERRY_E_DEAD) {
+            route->end_status = FERRY_E_DEAD;
+            route->end_fault = route->lane_fault;
+        } else { /* it may have left, and what it said of that may have been lost with the rest */
+            route->is_lost = true;
+            finish_later(route);
+        }
     }
     route->has_failed = false;
     if (route->end_status != FERRY_OK)
@@ -428,6 +429,9 @@ static void destroy_channel(fry_route *route)
 
 static void finish(fry_route *route)
 {
+    if (route->is_lost && route->state == FRY_ROUTE_UP)
+        fry_link_lost(route->link, &route->lane_fault);
+    route->is_lost = false;
     if (route->state == FRY_ROUTE_ENDING) {
         destroy_channel(route);
     } else if (route->state == FRY_ROUTE_TOLD) {
