@@ -254,7 +254,7 @@ bool fry_message_start(fry_turn *turn, fry_node *node)
     fry_transfer *transfer = node->op.message.transfer;
     fry_message *message = &transfer->message;
     fry_route *route = transfer->route;
-    fry_peer *peer = route->peer;
+    fry_peer *peer = fry_load_relaxed(&route->peer); /* who submitted has acquired it */
     ferry_status status = fry_group_takes(route->group);
     route->group->members->turn = turn;
     message->op = node->future.id;
