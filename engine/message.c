@@ -204,7 +204,7 @@ void fry_message_enter(fry_turn *turn, fry_node *node)
     route->group->members->turn = turn;
     transfer->message.op = node->future.id;
     fry_route_opened(route);
-    if (status == FERRY_OK && fry_peer_enter(route->peer, &transfer->message)) {
+    if (status == FERRY_OK && fry_peer_enter(fry_load_relaxed(&route->peer), &transfer->message)) {
         transfer->flags |= FRY_TRANSFER_ENTERED;
         return;
     }

@@ -330,7 +330,7 @@ static void detach(fry_turn *turn, fry_route *route)
     route->end_status = FERRY_OK;
     route->has_failed = false;
     members->turn = turn;
-    if (route->peer != NULL) {
+    if (fry_load_acquire(&route->peer) != NULL) { /* somebody may be making it */
         (void)fry_peer_detach(route->peer, status, &route->end_fault, &channel);
         poll_no_more(route);
         route->is_up = false;
