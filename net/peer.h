@@ -137,19 +137,19 @@ bool fry_peer_enter(fry_peer *peer, fry_message *message);
 void fry_peer_ready(fry_message *message);
 
 /*
- * Enters a send that is ready, and launches it, in place of both of these; where
- * fry_peer_can_send has just said that this can be done at once: there is a lane, and room, and
- * nothing that is to go before it.
- */
-bool fry_peer_can_send(const fry_peer *peer);
-void fry_peer_send(fry_peer *peer, fry_message *message);
-
-/*
  * The same, where more are about to be: small sends are gathered, to go as one. True: the caller
  * calls fry_peer_flush before he gives the baton back, and does nothing else that takes long.
  */
 bool fry_peer_gather(fry_message *message);
 void fry_peer_flush(fry_peer *peer);
+
+/*
+ * Enters a send that is ready, and launches it or, if it gathers, gathers it, in place of both;
+ * where fry_peer_can_send has just said that this can be done at once: there is a lane, and room,
+ * and nothing that is to go before it.
+ */
+bool fry_peer_can_send(const fry_peer *peer, const fry_message *message, bool gathers);
+void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers);
 
 /*
  * It failed or was cancelled, entered but not ended: the other end is told the fault. It counts as

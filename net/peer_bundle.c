@@ -29,6 +29,7 @@
 #include <string.h>
 
 _Static_assert(FRY_WIRE_TABLE_BYTES_MAX <= FRY_MAC_TABLE_BYTES_MAX, "a table can be hashed");
+_Static_assert(FRY_BUNDLE_MESSAGES <= FRY_WIRE_SERIES_MAX, "a series for each is enough");
 _Static_assert(FRY_WIRE_SERIES_BYTES + FRY_BUNDLE_MESSAGE_BYTES <= FRY_BUNDLE_BYTES,
                "a message fits");
 
@@ -61,7 +62,7 @@ bool fry_bundle_is_full(const fry_peer_lane *lane, size_t size_bytes)
     size_t bytes = (bundle->series_count + (size_t)1) * FRY_WIRE_SERIES_BYTES + bundle->data_bytes +
                    size_bytes;
     return bundle->first.number + bundle->message_count != lane->send_number ||
-           bundle->series_count == FRY_WIRE_SERIES_MAX || bytes > FRY_BUNDLE_BYTES ||
+           bundle->message_count == FRY_BUNDLE_MESSAGES || bytes > FRY_BUNDLE_BYTES ||
            bytes > lane->eager_bytes_max;
 }
 

@@ -36,7 +36,8 @@
 #define FRY_NO_SLOT UINT32_MAX
 #define FRY_LANE_BUNDLES 4 /* that may be gathered or under way */
 #define FRY_BUNDLE_MESSAGE_BYTES 512
-#define FRY_BUNDLE_BYTES 8000 /* table and data: with UCX's header in one piece of its buffers */
+#define FRY_BUNDLE_MESSAGES 64 /* the other end begins with them while more are gathered */
+#define FRY_BUNDLE_BYTES 8000  /* table and data: with UCX's header in one piece of its buffers */
 
 /* fry_message.flags. */
 enum {

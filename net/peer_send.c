@@ -149,10 +149,10 @@ static void launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
 }
 
 /* There are a slot, room in the window and in what is gathered. */
-static void gather(fry_peer_lane *lane, fry_message *message)
+static void gather(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
 {
     fry_wire_header header;
-    (void)take_launch(lane, message, fry_match_launch(&lane->peer->sends, message), &header);
+    (void)take_launch(lane, message, ahead, &header);
     fry_bundle_add(lane, &header, message->memory);
     message->state = FRY_MESSAGE_DELIVERED;
 }
@@ -207,26 +207,35 @@ static bool start(fry_peer *peer, fry_message *message, bool gathers)
             return false;
         joins = gathers && can_gather(lane, message);
     }
+    uint32_t ahead = fry_match_launch(&peer->sends, message);
     if (joins)
-        gather(lane, message);
+        gather(lane, message, ahead);
     else
-        launch(lane, message, fry_match_launch(&peer->sends, message));
+        launch(lane, message, ahead);
     return true;
 }
 
-bool fry_peer_can_send(const fry_peer *peer)
+bool fry_peer_can_send(const fry_peer *peer, const fry_message *message, bool gathers)
 {
-    return peer->waiting_first == NULL && can_launch(peer) && peer->lane->bundle == NULL &&
-           peer->send_count < peer->options.unexpected_max;
+    if (peer->waiting_first != NULL || !can_launch(peer) ||
+        peer->send_count >= peer->options.unexpected_max)
+        return false;
+    const fry_peer_lane *lane = peer->lane;
+    return gathers ? can_gather(lane, message) && !fry_bundle_is_full(lane, message->size_bytes)
+                   : lane->bundle == NULL;
 }
 
 /* It never stands in its tag's list: all that do are ahead of it. */
-void fry_peer_send(fry_peer *peer, fry_message *message)
+void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers)
 {
     const fry_tag_entry *entry = fry_match_entry(&peer->sends, message->tag);
+    uint32_t ahead = entry != NULL ? entry->count : 0;
     peer->send_count++;
     fry_peer_add_open(peer, message);
-    launch(peer->lane, message, entry != NULL ? entry->count : 0);
+    if (gathers)
+        gather(peer->lane, message, ahead);
+    else
+        launch(peer->lane, message, ahead);
 }
 
 void fry_send_start(fry_message *message, bool gathers)

@@ -396,11 +396,12 @@ static void enter_next(side *side_)
                     other->message.is_send == o->message.is_send &&
                     other->generation == o->generation;
     }
-    if (o->message.is_send && pick(2) && fry_peer_can_send(side_->peer)) {
+    bool gathers = pick(2); /* until the next progress */
+    if (o->message.is_send && pick(2) && fry_peer_can_send(side_->peer, &o->message, gathers)) {
         o->is_entered = true;
         o->is_ready = true;
         side_->entered++;
-        fry_peer_send(side_->peer, &o->message);
+        fry_peer_send(side_->peer, &o->message, gathers);
         return;
     }
     run_short(4);

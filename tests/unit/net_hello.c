@@ -678,4 +678,15 @@ Test(net_hello, macs)
     cr_assert_not(fry_mac_check(keys[0], 7, header, sizeof(header) + 1, mac), "too long");
     header[200] ^= 4;
     cr_assert_not(fry_mac_check(keys[0], 7, header, sizeof(header), mac), "changed");
+
+    uint8_t table[FRY_MAC_TABLE_BYTES_MAX];
+    randombytes_buf(table, sizeof(table));
+    fry_mac_write_table(keys[0], 7, table, sizeof(table), mac);
+    cr_assert(fry_mac_check_table(keys[0], 7, table, sizeof(table), mac));
+    cr_assert_not(fry_mac_check_table(keys[0], 8, table, sizeof(table), mac), "another header's");
+    cr_assert_not(fry_mac_check_table(keys[1], 7, table, sizeof(table), mac), "reflected");
+    cr_assert_not(fry_mac_check_table(keys[0], 7, table, sizeof(table) - 32, mac), "cut");
+    /* As long as a header may be, and under its number: still no header. */
+    fry_mac_write_table(keys[0], 7, table, 32, mac);
+    cr_assert_not(fry_mac_check(keys[0], 7, table, 32, mac), "taken for a header");
 }
