@@ -204,7 +204,7 @@ void fry_message_enter(fry_turn *turn, fry_node *node)
     route->group->members->turn = turn;
     transfer->message.op = node->future.id;
     fry_route_opened(route);
-    if (status == FERRY_OK && fry_peer_enter(route->peer, &transfer->message)) {
+    if (status == FERRY_OK && fry_peer_enter(fry_load_relaxed(&route->peer), &transfer->message)) {
         transfer->flags |= FRY_TRANSFER_ENTERED;
         return;
     }
@@ -255,7 +255,7 @@ bool fry_message_start(fry_turn *turn, fry_node *node)
     fry_transfer *transfer = node->op.message.transfer;
     fry_message *message = &transfer->message;
     fry_route *route = transfer->route;
-    fry_peer *peer = route->peer;
+    fry_peer *peer = fry_load_relaxed(&route->peer); /* who submitted has acquired it */
     ferry_status status = fry_group_takes(route->group);
     route->group->members->turn = turn;
     message->op = node->future.id;

@@ -343,7 +343,7 @@ static void detach(fry_turn *turn, fry_route *route)
     if (route->is_up && status == FERRY_E_DEAD)
         hear_last_words(route);
     route->has_failed = false;
-    if (route->peer != NULL) {
+    if (fry_load_acquire(&route->peer) != NULL) { /* somebody may be making it */
         (void)fry_peer_detach(route->peer, status, &route->end_fault, &channel);
         poll_no_more(route);
         route->is_up = false;
