@@ -102,8 +102,10 @@ struct fry_peer_lane {
     fry_channel *channel;
     fry_lane_state state;
     bool is_keyed;
+    bool has_short; /* FRY_WIRE_SHORT is used, both ways */
 
     /* Launching. */
+    uint64_t op_sent;     /* of the last message that was not gathered; one that comes is near it */
     uint32_t send_number; /* the next */
     uint32_t slot_count;  /* how many there may be; the other end's too */
     uint32_t slots_used, slots_fresh;
@@ -125,6 +127,7 @@ struct fry_peer_lane {
     uint32_t turns;  /* of progress that some have waited */
 
     /* Receiving. */
+    uint64_t op_received;    /* likewise */
     uint32_t receive_number; /* the next */
     uint32_t owed;           /* messages that came and were not answered */
     uint32_t stashed;

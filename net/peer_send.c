@@ -124,7 +124,12 @@ static void launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
     header.kind = is_pulled ? FRY_WIRE_PULLED : FRY_WIRE_EAGER;
     header.acked = fry_lane_take_run(lane);
     uint8_t bytes[FRY_HEADER_BYTES_MAX];
-    fry_wire_pack_message(bytes, &header);
+    size_t header_bytes = FRY_WIRE_MESSAGE_BYTES;
+    if (fry_likely(lane->has_short && fry_wire_can_be_short(&header, lane->op_sent)))
+        header_bytes = fry_wire_pack_short(bytes, &header);
+    else
+        fry_wire_pack_message(bytes, &header);
+    lane->op_sent = header.op;
 
     message->state = FRY_MESSAGE_UNDER_WAY;
     message->post.data = message->memory;
@@ -136,7 +141,7 @@ static void launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
         message->flags |= FRY_MESSAGE_PULLED;
     else
         lane->posting++;
-    if (fry_lane_post(lane, &message->post, bytes, FRY_WIRE_MESSAGE_BYTES) != FRY_POST_DONE)
+    if (fry_lane_post(lane, &message->post, bytes, header_bytes) != FRY_POST_DONE)
         return;
     if (!is_pulled)
         lane->posting--;

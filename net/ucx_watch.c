@@ -19,6 +19,7 @@
 #define LOOK_NS_MIN (INT64_C(100) * 1000 * 1000)
 #define DOZE_NS (INT64_C(1000) * 1000)
 #define NS_PER_S INT64_C(1000000000)
+#define SKIPS 31
 #define DEPTH_MAX 3 /* of epoll descriptors that watch one another; UCX's are two deep */
 #define INFO_BYTES 8192
 
@@ -153,12 +154,14 @@ int fry_ucx_keepalive_s(int64_t keepalive_ns)
 
 void fry_ucx_watch_arm(fry_ucx_watch *watch)
 {
+    watch->skips = 0; /* who wakes may have been woken to look */
     if (watch->has_network && watch->has_sent && watch->look_ns == 0)
         set_look(watch, now_ns());
 }
 
 void fry_ucx_watch_doze(fry_ucx_watch *watch)
 {
+    watch->skips = 0;
     watch->doze_ns = now_ns() + DOZE_NS;
     set_timer(watch);
 }
@@ -175,6 +178,12 @@ bool fry_ucx_watch_is_well(fry_ucx_watch *watch)
 {
     if (watch->look_ns == 0)
         return true;
+    /* Reading the clock takes a tenth of the time of a progress that finds nothing. */
+    if (watch->skips > 0) {
+        watch->skips--;
+        return true;
+    }
+    watch->skips = SKIPS;
     int64_t now = now_ns();
     if (now < watch->look_ns)
         return true;

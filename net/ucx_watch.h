@@ -28,6 +28,7 @@ typedef struct fry_ucx_watch {
     int timer_fd;
     int64_t keepalive_ns;
     int64_t look_ns;  /* when next; 0: not before something is sent */
+    uint32_t skips;   /* progress without reading the clock, before the next time that it is read */
     int64_t doze_ns;  /* until when it dozes; 0: it does not */
     int64_t stuck_ns; /* since when a connection has no answer; 0: none is so */
     bool has_network; /* there are connections to look at */

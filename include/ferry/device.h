@@ -80,9 +80,10 @@ FERRY_API const char *ferry_device_name(const ferry_device *device);
 
 /*
  * Allocates memory on a device; its contents are undefined but may be read. On a host device it is
- * aligned to 64 bytes, from 64 KiB on to 4096. On a GPU it comes from a stream-ordered pool and is
- * aligned to 256; free memory is given back without waiting for the GPU, so release the buffer only
- * when your own kernels are done with it.
+ * aligned to 64 bytes, from 64 KiB on to 4096, from 2 MiB on to 2 MiB, and then the kernel is asked
+ * for huge pages. On a GPU it comes from a stream-ordered pool and is aligned to 256; free memory
+ * is given back without waiting for the GPU, so release the buffer only when your own kernels are
+ * done with it.
  *  size_bytes  at least 1
  *  buffer_p    receives the buffer, set only on success; release it with ferry_buffer_release
  * May block in the allocator. Returns FERRY_OK; FERRY_E_INVALID for a NULL or a size of 0 or above

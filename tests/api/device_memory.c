@@ -3,6 +3,10 @@
  * GPUs go. The GPUs are a fake module's, and their memory is this process's. */
 #include "tests/support/device_test.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
 enum { SIZE = 4096, PINNED_STREAM = 0, STAGED_STREAM = 1, OWN_STREAM = 2 };
 
 TestSuite(device_memory, .timeout = HANG_S);
@@ -54,6 +58,40 @@ Test(device_memory, a_gpu_has_two_kinds)
     ferry_buffer_release(second);
     device_test_close(&t);
     cr_assert_eq(t.fake->frees, 2);
+}
+
+/* Of the mapping that an address is in, the letters that /proc/self/smaps has for its flags. */
+static void find_flags(const void *memory, char *flags, size_t flags_bytes)
+{
+    char line[512];
+    uintptr_t begin = 0, end = 0;
+    bool is_here = false;
+    FILE *file = fopen("/proc/self/smaps", "re");
+    flags[0] = '\0';
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &begin, &end) == 2)
+            is_here = (uintptr_t)memory >= begin && (uintptr_t)memory < end;
+        else if (is_here && strncmp(line, "VmFlags:", 8) == 0)
+            (void)snprintf(flags, flags_bytes, "%s", line + 8);
+    }
+    if (file != NULL)
+        (void)fclose(file);
+}
+
+Test(device_memory, a_hosts_large_memory_is_to_be_of_huge_pages)
+{
+    device_test t;
+    device_test_open(&t, FERRY_LOOP_EMBEDDED);
+    ferry_buffer *buffer = NULL;
+    ferry_device *host = ferry_device_find(t.engine, "host:0");
+    ASSERT_STATUS(ferry_buffer_alloc(host, (size_t)8 << 20, &buffer), FERRY_OK);
+    char flags[512];
+    find_flags(ferry_buffer_data(buffer), flags, sizeof flags);
+    /* Where the kernel can't, or does not say, there is nothing to see. */
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) == 0 && flags[0] != '\0')
+        cr_assert(strstr(flags, " hg") != NULL, "flags:%s", flags);
+    ferry_buffer_release(buffer);
+    device_test_close(&t);
 }
 
 Test(device_memory, pinned_memory_is_a_hosts_and_asked_of_a_gpu)

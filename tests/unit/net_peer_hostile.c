@@ -34,6 +34,8 @@ static void inject(pair *p, const fry_wire_header *header, size_t data_bytes, bo
     size_t size = FRY_WIRE_MESSAGE_BYTES;
     if (header->kind == FRY_WIRE_EAGER || header->kind == FRY_WIRE_PULLED)
         fry_wire_pack_message(bytes, header);
+    else if (header->kind == FRY_WIRE_SHORT)
+        size = fry_wire_pack_short(bytes, header);
     else
         size = fry_wire_pack(bytes, header);
     fake_wire_inject(p->wire, 0, bytes, size, NULL, data_bytes, is_pulled);
@@ -133,6 +135,41 @@ Test(net_peer_hostile, each_field_of_a_message)
         inject(p, &header, 16, is_pulled);
         expect_taken(p, "far ahead");
     }
+}
+
+Test(net_peer_hostile, each_field_of_a_short_one)
+{
+    pair *p = open_victim();
+    fry_wire_header header = next_message(FRY_WIRE_SHORT);
+    inject(p, &header, 16, false);
+    expect_over(&p->ops[1], FERRY_OK);
+    expect_taken(p, "good");
+
+    static const uint32_t numbers[] = {0, 1 + 16, 0x7fffff, 0x800000, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        p = open_victim();
+        header = next_message(FRY_WIRE_SHORT);
+        header.number = numbers[i];
+        inject(p, &header, 16, false);
+        expect_refused(p, "a number that is not next");
+    }
+
+    p = open_victim();
+    header = next_message(FRY_WIRE_SHORT);
+    header.slot = 4;
+    inject(p, &header, 16, false);
+    expect_refused(p, "a slot out of bounds");
+
+    p = open_victim();
+    header = next_message(FRY_WIRE_SHORT);
+    inject(p, &header, 16, true);
+    expect_refused(p, "to be pulled");
+
+    p = open_victim();
+    header = next_message(FRY_WIRE_SHORT);
+    header.acked = (fry_wire_run){1, 1};
+    inject(p, &header, 16, false);
+    expect_refused(p, "an answer to what was not sent");
 }
 
 Test(net_peer_hostile, an_empty_message_is_not_pulled)
@@ -446,6 +483,21 @@ Test(net_peer_hostile, short_and_unkeyed_ones_are_refused)
         *sight.header_bytes = size;
         expect_forged(p, 1, "a short one");
     }
+}
+
+Test(net_peer_hostile, keyed_lanes_have_no_short_ones)
+{
+    fry_wire_header header = next_message(FRY_WIRE_SHORT);
+    uint8_t bytes[FRY_HEADER_BYTES_MAX];
+    size_t size = fry_wire_pack_short(bytes, &header);
+    pair *p = open_keyed();
+    fry_wire_put32(bytes + size, 0);
+    fry_mac_write(p->ends[0].lane->session.receive_key, 0, bytes, size, bytes + size + 4);
+    fake_wire_inject(p->wire, 0, bytes, size + FRY_WIRE_TRAILER_BYTES, NULL, 16, false);
+    (void)fry_peer_progress(p->ends[0].peer);
+    cr_expect_eq(p->ends[0].failed, 1);
+    cr_expect(strstr(p->ends[0].failure.message, "of no kind") != NULL);
+    pair_close(p);
 }
 
 static void send_bundle(pair *p)
