@@ -23,6 +23,7 @@
 #define TEXT_BYTES 65536
 #define LINK_FD 3
 #define LIMIT_S 90
+#define REMOVE_TRIES 50
 #define ETCD_READY_MS 20000
 
 /* ---- processes ---- */
@@ -174,17 +175,46 @@ void bench_find_program(char *path, size_t path_bytes, const char *name)
         path[0] = '\0';
 }
 
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *walk)
+{
+    (void)status, (void)kind, (void)walk;
+    return remove(path);
+}
+
+/*
+ * Has a process of its own remove the folder when this one has ended, however: the pipe has no
+ * writer any more then. What was started here is killed with this process, but may write for a
+ * moment more.
+ */
+static void remove_at_end(const char *folder)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return;
+    pid_t pid = fork();
+    if (pid == 0) {
+        char byte;
+        (void)setsid(); /* an interrupt from the terminal is not for it */
+        for (int fd = 0; fd <= 2; fd++)
+            (void)close(fd);
+        (void)close(ends[1]);
+        while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
+            continue;
+        for (int i = 0; i < REMOVE_TRIES && access(folder, F_OK) == 0; i++) {
+            (void)nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+            (void)poll(NULL, 0, 10);
+        }
+        _exit(0);
+    }
+    (void)close(ends[0]); /* the other is open as long as this process is */
+}
+
 void bench_folder_make(char folder[BENCH_FOLDER_BYTES])
 {
     (void)snprintf(folder, BENCH_FOLDER_BYTES, "/tmp/ferry-bench-XXXXXX");
     if (mkdtemp(folder) == NULL)
         bench_fail("cannot make a folder: %s", strerror(errno));
-}
-
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *walk)
-{
-    (void)status, (void)kind, (void)walk;
-    return remove(path);
+    remove_at_end(folder);
 }
 
 void bench_folder_remove(const char *folder)
@@ -236,6 +266,7 @@ bool bench_etcd_start(bench_etcd *etcd)
     (void)snprintf(etcd->folder, sizeof etcd->folder, "/dev/shm/ferry-bench-XXXXXX");
     if (mkdtemp(etcd->folder) == NULL)
         bench_fail("cannot make a folder: %s", strerror(errno));
+    remove_at_end(etcd->folder);
     uint16_t port = free_port(&fds[0]);
     uint16_t peer_port = free_port(&fds[1]);
     (void)close(fds[0]);

@@ -2,6 +2,7 @@
 #include "tools/child_process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -117,21 +118,47 @@ int children_run(child_process *children, int count)
     return result ? result : watched;
 }
 
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *walk)
+{
+    (void)status, (void)kind, (void)walk;
+    return remove(path);
+}
+
+/*
+ * Has a process of its own remove the folder when this one and its children have ended, however.
+ * The pipe has no writer any more then.
+ */
+static void remove_at_end(const char *folder)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return;
+    pid_t pid = fork();
+    if (pid == 0) {
+        char byte;
+        (void)setsid(); /* an interrupt from the terminal is not for it */
+        for (int fd = 0; fd <= 2; fd++)
+            (void)close(fd);
+        (void)close(ends[1]);
+        while (read(ends[0], &byte, 1) < 0 && errno == EINTR)
+            continue;
+        (void)nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        _exit(0);
+    }
+    (void)close(ends[0]); /* the other is open as long as this process is */
+}
+
 int child_folder_make(char folder[CHILD_FOLDER_BYTES])
 {
     const char *parent = getenv("TMPDIR");
     int length = snprintf(folder, CHILD_FOLDER_BYTES, "%s/ferry-XXXXXX",
                           parent && *parent ? parent : "/tmp");
-    if (length < CHILD_FOLDER_BYTES && mkdtemp(folder))
+    if (length < CHILD_FOLDER_BYTES && mkdtemp(folder)) {
+        remove_at_end(folder);
         return 0;
+    }
     fprintf(stderr, "ferry: making a folder: %s\n", strerror(errno));
     return EXIT_FAILURE;
-}
-
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *walk)
-{
-    (void)status, (void)kind, (void)walk;
-    return remove(path);
 }
 
 void child_folder_remove(const char *folder)
