@@ -49,14 +49,34 @@ static fry_error *root_of(fry_error *cause)
     return cause;
 }
 
+static size_t text_size(const char *format, va_list arguments)
+{
+    va_list copy;
+    if (format == NULL)
+        return 0;
+    va_copy(copy, arguments);
+    int length = vsnprintf(NULL, 0, format, copy);
+    va_end(copy);
+    if (length <= 0)
+        return 0;
+    return length < FRY_ERROR_MESSAGE_BYTES ? (size_t)length + 1 : FRY_ERROR_MESSAGE_BYTES;
+}
+
 fry_error *fry_error_create(const fry_memory *memory, const fry_error_facts *facts,
                             const char *format, ...)
 {
-    fry_error *error = fry_alloc(memory, sizeof *error, _Alignof(fry_error));
+    va_list arguments;
+    va_start(arguments, format);
+    size_t text_bytes = text_size(format, arguments);
+    fry_error *error = fry_alloc(memory, sizeof *error + text_bytes, _Alignof(fry_error));
+    if (error != NULL && text_bytes != 0)
+        (void)vsnprintf(error->text, text_bytes, format, arguments);
+    va_end(arguments);
     if (error == NULL)
         return fry_error_static(facts->status);
     error->references = 1;
     error->memory = *memory;
+    error->text_bytes = text_bytes;
     fry_error *root = fry_error_retain(root_of(facts->cause));
     error->public_ = (ferry_error){
         .status = facts->status,
@@ -65,17 +85,9 @@ fry_error *fry_error_create(const fry_memory *memory, const fry_error_facts *fac
         .native_code = facts->native_code,
         .op = facts->op,
         .label = facts->label,
-        .message = ferry_status_text(facts->status),
+        .message = text_bytes != 0 ? error->text : ferry_status_text(facts->status),
         .cause = root != NULL ? &root->public_ : NULL,
     };
-    if (format != NULL) {
-        va_list arguments;
-        va_start(arguments, format);
-        int length = vsnprintf(error->text, sizeof error->text, format, arguments);
-        va_end(arguments);
-        if (length > 0)
-            error->public_.message = error->text;
-    }
     return error;
 }
 
@@ -95,7 +107,7 @@ void fry_error_release(fry_error *error)
         return;
     fry_error *root = (fry_error *)error->public_.cause;
     fry_memory memory = error->memory;
-    fry_free(&memory, error, sizeof *error);
+    fry_free(&memory, error, sizeof *error + error->text_bytes);
     fry_error_release(root);
 }
 

@@ -8,13 +8,14 @@
 #include <ferry/status.h>
 #include <stdint.h>
 
-#define FRY_ERROR_MESSAGE_BYTES 512 /* room to name absentees by rank */
+#define FRY_ERROR_MESSAGE_BYTES 8192 /* at most: room to name absentees by rank */
 
 typedef struct fry_error {
     ferry_error public_; /* first: a ferry_error * is a fry_error * */
     uint32_t references; /* atomic; static errors: UINT32_MAX, never counted */
     fry_memory memory;   /* where it came from */
-    char text[FRY_ERROR_MESSAGE_BYTES];
+    size_t text_bytes;   /* with its zero; 0: the message is static */
+    char text[];
 } fry_error;
 
 /* What an error says; zero and NULL where there is nothing to say. */
@@ -25,7 +26,7 @@ typedef struct fry_error_facts {
     uint64_t op;
     const char *label;
     int32_t rank_plus_1; /* member it is about; 0: this process */
-    fry_error *cause; /* retained; if it has a cause itself, that root is taken instead */
+    fry_error *cause;    /* retained; if it has a cause itself, that root is taken instead */
 } fry_error_facts;
 
 /*

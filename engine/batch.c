@@ -50,6 +50,7 @@ typedef struct batch {
     uint32_t settled; /* operations that don't count themselves off */
     ferry_status refused;
     bool is_traced; /* each operation has records to make, and so needs a node */
+    bool is_plain;  /* its options say nothing of its operations */
     size_t next;    /* the first operation that is not staged */
     size_t entry_count, submitted;
     batch_entry entries[STAGE_OPS + 1];
@@ -202,11 +203,23 @@ static fry_node *node_of(const ferry_op *op, fry_request *request, ferry_status 
     return NULL;
 }
 
+/* NULL: it is none, or something about it needs a look. */
+static inline fry_node *plain_message_of(const batch *self, const ferry_op *op)
+{
+    bool is_send = op->kind == FERRY_OP_SEND;
+    if (!self->is_plain || op->options != NULL || (!is_send && op->kind != FERRY_OP_RECV))
+        return NULL;
+    return fry_request_plain_message(self->request.engine, self->request.context, op->kind,
+                                     op->group, op->peer, op->tag, is_send ? &op->src : &op->dst);
+}
+
 static ferry_status make_node(batch *self, size_t index, const ferry_op *op, fry_request *request,
                               fry_node **node_p)
 {
     ferry_status status = FERRY_OK;
-    fry_node *node = node_of(op, request, &status);
+    fry_node *node = plain_message_of(self, op);
+    if (node == NULL)
+        node = node_of(op, request, &status);
     if (node == NULL)
         return status;
     status = join(self, node);
@@ -496,6 +509,9 @@ ferry_future *ferry_batch(ferry_engine *engine, const ferry_op *ops, size_t op_s
     if (status != FERRY_OK)
         return refuse_all(&self, engine, status);
     self.is_traced = fry_load_relaxed(&engine->tracing) != 0;
+    const ferry_op_options *shared = &self.request.options;
+    self.is_plain = shared->after_count == 0 && shared->deadline_ns == 0 && shared->label == NULL &&
+                    shared->priority == FERRY_PRIORITY_NORMAL;
     submit(&self);
     return &self.node->future;
 }

@@ -216,9 +216,10 @@ struct ferry_engine {
     /* Cold. */
     int64_t references __attribute__((aligned(64))); /* see engine.c */
     fry_pool nodes, edges, uses, segments, readers;
-    fry_pool transfers;            /* what peers have of messages */
-    fry_pool reserve;              /* nodes that stand for writes that were refused */
-    fry_pool writables;            /* nodes that tell of room: see writable.c */
+    fry_pool transfers;                        /* what peers have of messages */
+    const struct fry_lane_opener *lane_opener; /* a test's, set before it joins; NULL: UCX's */
+    fry_pool reserve;                          /* nodes that stand for writes that were refused */
+    fry_pool writables;                        /* nodes that tell of room: see writable.c */
     fry_node *writable;            /* the promise of room that all share, or one cancelled */
     int64_t load_target;           /* atomic: what `load` must fall to for one that was refused */
     pthread_mutex_t room_lock;     /* who looks for room, and `writable` */

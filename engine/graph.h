@@ -369,6 +369,7 @@ struct ferry_buffer {
     /* Baton. */
     struct fry_segment_tree segments; /* what is being touched or is poisoned; else absent */
     fry_segment *newest;              /* of those, the one that entered last; NULL: it is gone */
+    size_t newest_gap_end;            /* nobody is at what is behind that up to here; 0: unknown */
     fry_error *wide_poison;           /* the whole buffer is, for want of memory */
     ferry_buffer *poisoned_next, *poisoned_previous; /* is_listed: in engine->poisoned */
     bool is_listed;

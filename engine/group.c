@@ -8,6 +8,8 @@
  */
 #include "engine/members.h"
 #include "engine/request.h"
+#include "net/group_text.h"
+#include "net/hello.h"
 
 #define NAME_BYTES_MAX 64
 #define KEY_BYTES_MAX 128
@@ -198,8 +200,8 @@ static const char *join_complaint(const ferry_group_options *options)
         return "a join without a store, or with an endless one, is refused";
     if (!is_name(options->job, NAME_BYTES_MAX, ""))
         return "a job's name is 1 to 64 of A-Z a-z 0-9 . _ -: the join is refused";
-    if (options->place != NULL && !is_name(options->place, KEY_BYTES_MAX, ""))
-        return "a place is 1 to 128 of A-Z a-z 0-9 . _ -: the join is refused";
+    if (options->place != NULL && !is_name(options->place, FRY_GROUP_PLACE_BYTES, ""))
+        return "a place is 1 to 64 of A-Z a-z 0-9 . _ -: the join is refused";
     if (options->size > FERRY_GROUP_SIZE_MAX || options->size_min > FERRY_GROUP_SIZE_MAX)
         return "a group of more than 4096 is refused";
     if (options->size == 0 && options->size_min == 0)
@@ -213,8 +215,10 @@ static const char *join_complaint(const ferry_group_options *options)
         return "a secret has 16 to 1024 bytes: the join is refused";
     if (options->secret == NULL && options->secret_bytes != 0)
         return "a secret at no address is refused";
-    if (options->lease_ns < FRY_STORE_LEASE_MIN_NS)
-        return "a lease of less than 2 s is refused";
+    if (options->device_count > FRY_GROUP_DEVICES_MAX)
+        return "a member names at most 65535 devices: the join is refused";
+    if (options->lease_ns < FRY_STORE_LEASE_MIN_NS || options->lease_ns > FRY_GROUP_LEASE_MAX_NS)
+        return "a lease is of 2 s to an hour: the join is refused";
     if (options->deadline_ns < 0)
         return "a negative deadline is refused";
     if (!is_text(options->network, TEXT_BYTES_MAX) ||
@@ -224,8 +228,11 @@ static const char *join_complaint(const ferry_group_options *options)
         !is_text(options->store_certificate_path, TEXT_BYTES_MAX) ||
         !is_text(options->store_key_path, TEXT_BYTES_MAX))
         return "a join with an endless text is refused";
-    if (options->window_messages == 0 || options->window_bytes == 0 || options->unexpected_max == 0)
-        return "a join without window_messages, window_bytes or unexpected_max is refused";
+    if (options->window_messages == 0 || options->window_messages > FRY_HELLO_MESSAGES_MAX ||
+        options->unexpected_max == 0 || options->unexpected_max > FRY_HELLO_MESSAGES_MAX)
+        return "window_messages and unexpected_max are 1 to 2^24: the join is refused";
+    if (options->window_bytes == 0 || options->window_bytes > FRY_HELLO_WINDOW_BYTES_MAX)
+        return "window_bytes is 1 to 2^40: the join is refused";
     return NULL;
 }
 

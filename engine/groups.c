@@ -295,6 +295,7 @@ static ferry_status open_net(ferry_group *group, fry_error **error_p)
     char endpoint[FRY_ENDPOINT_BYTES];
     fry_links_options links = {.reactor = &group->members->reactor,
                                .network = options->network,
+                               .opener = group->engine->lane_opener,
                                .job = options->job,
                                .secret = options->secret,
                                .secret_bytes = options->secret_bytes,

@@ -178,6 +178,7 @@ static fry_segment *segment_insert_behind(fry_turn *turn, fry_segment *previous,
     else
         (void)fry_segment_tree_RB_INSERT(&buffer->segments, segment);
     buffer->newest = segment;
+    buffer->newest_gap_end = 0;
     return segment;
 }
 
@@ -601,23 +602,38 @@ static void enter_use(fry_turn *turn, fry_node *node, const fry_use *use)
 
 /* ---- messages alone at their bytes ---- */
 
-/* Where in the tree a span belongs that nobody is at. False: somebody is. */
-static bool find_gap(ferry_buffer *buffer, size_t begin, size_t end, fry_segment **parent_p,
-                     fry_segment ***at_p)
+/*
+ * Puts a segment into the tree, by its span, if nobody is at that. Spans used one after the other
+ * go behind the last: whatever entered since would be the newest, and what has left makes gaps
+ * larger, so what was free behind it still is.
+ */
+static bool enter_gap_of(ferry_buffer *buffer, fry_segment *segment)
 {
-    fry_segment *parent = NULL;
-    fry_segment **at = &buffer->segments.rbh_root;
+    size_t begin = segment->begin, end = segment->end;
+    fry_segment *newest = buffer->newest;
+    if (newest != NULL && newest->end <= begin && end <= buffer->newest_gap_end) {
+        tree_insert_behind(&buffer->segments, newest, segment);
+        buffer->newest = segment;
+        return true;
+    }
+    fry_segment *parent = NULL, **at = &buffer->segments.rbh_root;
+    size_t gap_end = SIZE_MAX;
     while (*at != NULL) {
         parent = *at;
-        if (end <= parent->begin)
+        if (end <= parent->begin) {
+            gap_end = parent->begin;
             at = &RB_LEFT(parent, entry);
-        else if (begin >= parent->end)
+        } else if (begin >= parent->end) {
             at = &RB_RIGHT(parent, entry);
-        else
+        } else {
             return false;
+        }
     }
-    *parent_p = parent;
-    *at_p = at;
+    RB_SET(segment, parent, entry);
+    *at = segment;
+    fry_segment_tree_RB_INSERT_COLOR(&buffer->segments, segment);
+    buffer->newest = segment;
+    buffer->newest_gap_end = gap_end;
     return true;
 }
 
@@ -626,43 +642,40 @@ bool fry_hazard_enter_alone(fry_turn *turn, fry_node *node)
     const fry_message_op *message = &node->op.message;
     ferry_buffer *buffer = message->buffer;
     bool reads = node->kind == FERRY_OP_SEND;
-    size_t begin = message->offset, end = begin + message->size_bytes;
-    fry_segment *parent, **at;
     if (fry_unlikely(node->uses != NULL || buffer->wide_poison != NULL ||
-                     fry_load_acquire(&buffer->refused) != FERRY_OK ||
-                     !find_gap(buffer, begin, end, &parent, &at)))
+                     fry_load_acquire(&buffer->refused) != FERRY_OK))
         return false;
     fry_segment *segment = fry_pool_take(&turn->engine->segments, &turn->context->segments);
     if (fry_unlikely(segment == NULL))
         return false;
     fry_reader *reader = NULL;
-    if (reads) {
-        reader = fry_pool_take(&turn->engine->readers, &turn->context->readers);
-        if (fry_unlikely(reader == NULL)) {
-            fry_pool_give(&turn->engine->segments, &turn->context->segments, segment);
-            return false;
-        }
-        reader->node = node;
-        reader->segment = segment;
-        reader->next = reader->previous = NULL;
-        reader->node_next = reader->node_previous = NULL;
-        node->reads = reader;
-    } else {
-        node->written = segment;
-    }
+    if (reads && fry_unlikely((reader = fry_pool_take(&turn->engine->readers,
+                                                      &turn->context->readers)) == NULL))
+        goto without_reader;
+    segment->begin = message->offset;
+    segment->end = message->offset + message->size_bytes;
+    if (!enter_gap_of(buffer, segment))
+        goto not_alone;
     segment->buffer = buffer;
-    segment->begin = begin;
-    segment->end = end;
     segment->writer = reads ? NULL : node;
     segment->writer_next = segment->writer_previous = NULL;
     segment->poison = NULL;
     segment->readers = reader;
-    RB_SET(segment, parent, entry);
-    *at = segment;
-    fry_segment_tree_RB_INSERT_COLOR(&buffer->segments, segment);
-    buffer->newest = segment;
+    if (reads) {
+        *reader = (fry_reader){.node = node, .segment = segment};
+        node->reads = reader;
+    } else {
+        node->written = segment;
+    }
     fry_load_add(turn->engine, 1);
     return true;
+
+not_alone:
+    if (reads)
+        fry_pool_give(&turn->engine->readers, &turn->context->readers, reader);
+without_reader:
+    fry_pool_give(&turn->engine->segments, &turn->context->segments, segment);
+    return false;
 }
 
 /* Whether one segment is all that the node is listed in, which says nothing else. */

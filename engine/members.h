@@ -87,6 +87,7 @@ struct fry_route {
     bool has_event;     /* its descriptor became readable */
     bool is_wanted;     /* something is open, and there is no lane */
     bool is_over;       /* the link is of an incarnation that is */
+    bool is_lost;       /* the channel has failed; the link is to be told */
     bool is_watched;    /* its descriptor is */
     int32_t end_status; /* FERRY_OK, or the lane and all that is open fails with it */
     fry_fault end_fault;

@@ -14,8 +14,9 @@
  * readable, and it stays so until the next arming; nothing tells that a full queue has room again,
  * so what refuses to be armed for that is a doze, a timer which makes it readable. NETWORK is one
  * of TCP: readable as long as something is there, told anew with each that comes, and no longer when
- * somebody has taken it. Either is watched edge-triggered, so a descriptor that is not readable any
- * more when the poller looks tells nothing.
+ * somebody has taken it. Either is watched for one event at a time, from the moment the channel was
+ * armed, and if it is readable then that is one; a descriptor that is not readable any more when the
+ * poller looks tells nothing.
  *
  * What was received is to be answered: by the next progress that finds nothing, or as the channel is
  * armed. Times are left out: a timer that is set may expire at any moment.
@@ -36,6 +37,7 @@
 /* broken: SHARED+GRACE_WITHOUT_TIMER invalid end state */
 /* broken: SHARED+BATON_TAKEN_WITHOUT_TIMER invalid end state */
 /* broken: SHARED+ARM_WITHOUT_LOOK invalid end state */
+/* broken: SHARED+ARM_WITHOUT_POLLER invalid end state */
 
 #define MESSAGES 2
 
@@ -48,7 +50,8 @@ bit grace;      /* has not lapsed */
 byte queue;  /* has come, and was not taken */
 bit armed;   /* SHARED: the next that comes makes it readable */
 bit signalled;  /* SHARED: it is */
-bit edge;    /* its descriptor stands on the poller's list */
+bit watched; /* the poller watches the descriptor for an event */
+bit edge;    /* which stands on the poller's list */
 bit doze;    /* its timer is set */
 bit doze_is_over;
 bit queue_is_full;    /* the other end's queue */
@@ -131,7 +134,7 @@ inline progress(found)
     }
 }
 
-/* fry_peer_arm, with the baton. */
+/* fry_route_arm, with the baton. */
 inline arm(is_armed)
 {
     d_step {
@@ -155,6 +158,14 @@ inline arm(is_armed)
         :: else ->
             armed = 1;
             signalled = 0
+        fi;
+#endif
+#ifndef ARM_WITHOUT_POLLER
+        if
+        :: is_armed ->
+            watched = 1;
+            edge = READABLE
+        :: else
         fi
 #endif
     }
@@ -245,7 +256,7 @@ proctype loop()
        :: idle -> /* the poller */
            do
            :: atomic { wake_event -> wake_event = 0; break }
-           :: atomic { edge && READABLE -> edge = 0; event = 1; break }
+           :: atomic { edge && READABLE -> edge = 0; watched = 0; event = 1; break }
            :: atomic { edge && !READABLE -> edge = 0 }
            :: atomic { timer -> timer = 0; grace = 0; break }
            :: atomic { ALL_DONE -> finished = 1; break }
@@ -350,11 +361,11 @@ proctype peer()
            :: armed ->
                armed = 0;
                signalled = 1;
-               edge = 1
+               edge = edge || watched
            :: else
            fi
 #else
-           edge = 1
+           edge = edge || watched
 #endif
        }
     :: atomic { !queue_is_full && !has_filled -> queue_is_full = 1; has_filled = 1 }
@@ -365,7 +376,7 @@ proctype peer()
            if
            :: posted ->
                room = 1;
-               edge = 1
+               edge = edge || watched
            :: else
            fi
 #endif
@@ -384,7 +395,7 @@ end:
            doze ->
            doze = 0;
            doze_is_over = 1;
-           edge = 1
+           edge = edge || watched
        }
     od
 }

@@ -222,11 +222,12 @@ static bool is_send_next(const fry_turn *turn)
            (next != NULL && FRY_CONTAINER(next, fry_node, link)->kind == FERRY_OP_SEND);
 }
 
-/* Not for longer than this turn lasts, whatever comes: fry_messages_flush. */
-static void gather(fry_turn *turn, fry_route *route, fry_message *message)
+/* Its peer has gathered; not for longer than this turn lasts, whatever comes: fry_messages_flush.
+ */
+static void note_gathered(fry_turn *turn, fry_route *route)
 {
     fry_members *members = route->group->members;
-    if (!fry_peer_gather(message) || route->has_gathered)
+    if (route->has_gathered)
         return;
     route->has_gathered = true;
     route->gathered_next = members->gathered;
@@ -242,10 +243,10 @@ void fry_message_issue(fry_turn *turn, fry_node *node)
     fry_route *route = transfer->route;
     route->group->members->turn = turn;
     fry_graph_issued(turn, node);
-    if (is_send_next(turn))
-        gather(turn, route, &transfer->message);
-    else
+    if (!is_send_next(turn))
         fry_peer_ready(&transfer->message);
+    else if (fry_peer_gather(&transfer->message))
+        note_gathered(turn, route);
     fry_route_launched(turn, route);
 }
 
@@ -262,12 +263,16 @@ bool fry_message_start(fry_turn *turn, fry_node *node)
         refuse(turn, node, status);
         return false;
     }
-    if (message->is_send && !is_send_next(turn) && fry_peer_can_send(peer)) {
+    bool gathers = message->is_send && is_send_next(turn);
+    if (message->is_send && fry_peer_can_send(peer, message, gathers)) {
         transfer->flags = FRY_TRANSFER_ENTERED;
         fry_route_opened(route);
         fry_graph_issued(turn, node);
-        fry_peer_send(peer, message);
-        fry_route_launched(turn, route);
+        fry_peer_send(peer, message, gathers);
+        if (gathers)
+            note_gathered(turn, route);
+        else
+            fry_route_launched(turn, route);
         return true;
     }
     fry_route_opened(route);
@@ -417,19 +422,14 @@ static inline bool is_plain_span(const ferry_engine *engine, const ferry_span *s
            buffer->device->host_lane != NULL;
 }
 
-/* As nearly all are: without options, and with nothing wrong. NULL: nothing was done; the long way
- * does it, or says why not. */
-static inline ferry_future *submit_plain(ferry_op_kind kind, ferry_group *group, ferry_peer peer,
-                                         ferry_tag tag, const ferry_span *span)
+fry_node *fry_request_plain_message(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
+                                    ferry_group *group, ferry_peer peer, ferry_tag tag,
+                                    const ferry_span *span)
 {
-    ferry_engine *engine = group->engine;
-    if (fry_unlikely(fry_engine_check_open(engine) != FERRY_OK ||
+    if (fry_unlikely(group == NULL || group->engine != engine ||
                      fry_load_acquire(&group->life) != FRY_GROUP_HERE || peer >= group->size ||
                      fry_load_acquire(&group->routes[peer].peer) == NULL ||
                      !is_plain_span(engine, span)))
-        return NULL;
-    fry_context *context = fry_context_get(engine);
-    if (fry_unlikely(context == NULL))
         return NULL;
     fry_transfer *transfer = fry_pool_take(&engine->transfers, &context->transfers);
     if (fry_unlikely(transfer == NULL))
@@ -441,6 +441,21 @@ static inline ferry_future *submit_plain(ferry_op_kind kind, ferry_group *group,
         return NULL;
     }
     init(transfer, node, &group->routes[peer], tag, span);
+    return node;
+}
+
+static inline ferry_future *submit_plain(ferry_op_kind kind, ferry_group *group, ferry_peer peer,
+                                         ferry_tag tag, const ferry_span *span)
+{
+    ferry_engine *engine = group->engine;
+    if (fry_unlikely(fry_engine_check_open(engine) != FERRY_OK))
+        return NULL;
+    fry_context *context = fry_context_get(engine);
+    if (fry_unlikely(context == NULL))
+        return NULL;
+    fry_node *node = fry_request_plain_message(engine, context, kind, group, peer, tag, span);
+    if (fry_unlikely(node == NULL))
+        return NULL;
     fry_trace(engine, node, FERRY_TRACE_SUBMITTED, 0);
     fry_turn_submit(engine, context, node);
     return &node->future;

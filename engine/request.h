@@ -64,6 +64,12 @@ fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_gr
                               ferry_peer peer, ferry_tag tag, const ferry_span *span,
                               ferry_status *status_p);
 
+/* As nearly all are: without options, and with nothing wrong. NULL: nothing was done; the function
+ * above does it, or says why not. */
+fry_node *fry_request_plain_message(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
+                                    ferry_group *group, ferry_peer peer, ferry_tag tag,
+                                    const ferry_span *span);
+
 /* One more edge into the new node. */
 ferry_status fry_request_add_after(fry_request *request, fry_node *node, ferry_future *future,
                                    fry_edge_nature nature);

@@ -17,6 +17,7 @@
 #include <sys/epoll.h>
 
 #define HELLO_TIMEOUT_NS INT64_C(10000000000)
+#define LAST_ROUNDS_MAX 4096 /* of progress, for what a member that has gone had said before */
 
 static void route_set_state(fry_route *route, fry_route_state state)
 {
@@ -322,25 +323,34 @@ void fry_route_sync(fry_route *route)
 
 /* ---- with role and baton ---- */
 
+/*
+ * What a member said before it went is in the channel, though the store, or the kernel, was quicker
+ * to say that it has gone: the answers to what it received, above all.
+ */
+static void hear_last_words(fry_route *route)
+{
+    for (int i = 0; i < LAST_ROUNDS_MAX && fry_peer_progress(route->peer) != 0; i++)
+        continue;
+}
+
 static void detach(fry_turn *turn, fry_route *route)
 {
     fry_members *members = members_of(route);
     ferry_status status = (ferry_status)route->end_status;
     fry_channel *channel = NULL;
     route->end_status = FERRY_OK;
-    route->has_failed = false;
     members->turn = turn;
+    if (route->is_up && status == FERRY_E_DEAD)
+        hear_last_words(route);
+    route->has_failed = false;
     if (route->peer != NULL) {
         (void)fry_peer_detach(route->peer, status, &route->end_fault, &channel);
         poll_no_more(route);
         route->is_up = false;
     }
-    if (route->state == FRY_ROUTE_UP || route->state == FRY_ROUTE_ARRIVED) {
+    if (route->state == FRY_ROUTE_UP || route->state == FRY_ROUTE_ARRIVED)
         route_set_state(route, FRY_ROUTE_ENDING);
-        finish_later(route);
-    } else if (route->state == FRY_ROUTE_WANTED || route->is_over) {
-        finish_later(route);
-    }
+    finish_later(route); /* in any state: a group that leaves waits for the last route to be over */
 }
 
 static void step(fry_turn *turn, fry_route *route)
@@ -352,9 +362,13 @@ static void step(fry_turn *turn, fry_route *route)
         poll_from_now(route);
     }
     if (route->has_failed && route->end_status == FERRY_OK) {
-        bool is_dead = route->lane_fault.status == FERRY_E_DEAD;
-        route->end_status = is_dead ? FERRY_E_DEAD : FERRY_E_PEER;
-        route->end_fault = route->lane_fault;
+        if (route->lane_fault.status == FERRY_E_DEAD) {
+            route->end_status = FERRY_E_DEAD;
+            route->end_fault = route->lane_fault;
+        } else { /* it may have left, and what it said of that may have been lost with the rest */
+            route->is_lost = true;
+            finish_later(route);
+        }
     }
     route->has_failed = false;
     if (route->end_status != FERRY_OK)
@@ -374,6 +388,8 @@ static void step(fry_turn *turn, fry_route *route)
         route->is_wanted = true;
         finish_later(route);
     }
+    if (fry_load_relaxed(&route->group->life) == FRY_GROUP_LEAVING)
+        members->has_steps = true; /* it may have been all that kept the group */
 }
 
 size_t fry_routes_step(fry_turn *turn, fry_members *members)
@@ -415,6 +431,9 @@ static void destroy_channel(fry_route *route)
 
 static void finish(fry_route *route)
 {
+    if (route->is_lost && route->state == FRY_ROUTE_UP)
+        fry_link_lost(route->link, &route->lane_fault);
+    route->is_lost = false;
     if (route->state == FRY_ROUTE_ENDING) {
         destroy_channel(route);
     } else if (route->state == FRY_ROUTE_TOLD) {

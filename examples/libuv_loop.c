@@ -5,6 +5,7 @@
  * timer beside it starts a transfer every few milliseconds: numbers are copied to another device,
  * added up in the pool, and their sum comes to a callback in the loop's thread.
  */
+#define _DEFAULT_SOURCE /* what uv.h needs of the system, also with -std=c11 */
 #include <ferry/ferry.h>
 #include <pthread.h>
 #include <stdio.h>

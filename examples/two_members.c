@@ -5,8 +5,8 @@
  * from the memory that each operation touches, here and over there. On several hosts nothing
  * changes but the store ("etcd://host:2379"), the network and a secret in the options.
  */
+#define _DEFAULT_SOURCE /* mkdtemp, also with -std=c11 */
 #include <ferry/ferry.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

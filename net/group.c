@@ -578,7 +578,7 @@ static const char *fault_of(const fry_group_options *options)
                                   : "the rank is not below the size";
     if (options->device_count > FRY_GROUP_DEVICES_MAX)
         return "a member names at most 65535 devices";
-    if (options->lease_ns < FRY_STORE_LEASE_MIN_NS || options->lease_ns > INT64_C(3600000000000))
+    if (options->lease_ns < FRY_STORE_LEASE_MIN_NS || options->lease_ns > FRY_GROUP_LEASE_MAX_NS)
         return "a lease is of 2 s to an hour";
     if (options->endpoint != NULL && strlen(options->endpoint) >= FRY_GROUP_RECORD_BYTES)
         return "the endpoint is too long";

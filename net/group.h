@@ -13,6 +13,7 @@
 
 #include <ferry/group.h>
 
+#define FRY_GROUP_LEASE_MAX_NS INT64_C(3600000000000)
 #define FRY_GROUP_RECORD_BYTES 512 /* what a member publishes of itself beside: its endpoint */
 
 typedef struct fry_group fry_group;

@@ -327,11 +327,13 @@ static uint32_t own_turn(const fry_group *group, uint32_t *count_p, uint32_t *si
 
 static void join_deadline(fry_group *group)
 {
+    const char *trouble = fry_store_trouble(group->store);
     char absent[FRY_ERROR_MESSAGE_BYTES];
 
     if (!group->is_registered || group->is_lost || !group->is_listed)
-        (void)snprintf(absent, sizeof absent, "%s did not answer in time",
-                       fry_store_name(group->store));
+        (void)snprintf(absent, sizeof absent, "%s did not answer in time%s%s",
+                       fry_store_name(group->store), trouble != NULL ? ": " : "",
+                       trouble != NULL ? trouble : "");
     else
         fry_group_name_join_absentees(group, absent, sizeof absent);
     fry_group_join_failed(group, fry_group_error(group, FERRY_E_DEADLINE, -1, "joining job %s: %s",

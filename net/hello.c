@@ -53,8 +53,6 @@
 
 #define PREAMBLE_BYTES 8
 #define LENGTH_BYTES 2
-#define MESSAGES_MAX (1u << 24) /* of a window, or of messages that wait */
-#define WINDOW_BYTES_MAX ((uint64_t)1 << 40)
 
 static const uint8_t magic[PREAMBLE_BYTES - 2] = {'f', 'e', 'r', 'r', 'y', '~'};
 
@@ -174,8 +172,9 @@ static bool read_offer(const uint8_t *at, fry_hello_offer *offer)
     offer->window_bytes = get(&at, 8);
     return offer->rank < FERRY_GROUP_SIZE_MAX && offer->lanes < UINT64_MAX / 2 && offer->pid > 0 &&
            offer->pid <= INT32_MAX && offer->window_messages > 0 &&
-           offer->window_messages <= MESSAGES_MAX && offer->unexpected_max > 0 &&
-           offer->unexpected_max <= MESSAGES_MAX && offer->window_bytes <= WINDOW_BYTES_MAX;
+           offer->window_messages <= FRY_HELLO_MESSAGES_MAX && offer->unexpected_max > 0 &&
+           offer->unexpected_max <= FRY_HELLO_MESSAGES_MAX &&
+           offer->window_bytes <= FRY_HELLO_WINDOW_BYTES_MAX;
 }
 
 static uint8_t *write_agreement(uint8_t *at, const fry_hello_agreement *agreement)

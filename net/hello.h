@@ -16,10 +16,12 @@
 
 #include <ferry/group.h>
 
-#define FRY_HELLO_VERSION 1
+#define FRY_HELLO_VERSION 2
 #define FRY_HELLO_JOB_BYTES 64
 
 /* The largest sealed message, an address, with all that is around it. */
+#define FRY_HELLO_MESSAGES_MAX (1u << 24) /* of a window, or of messages that wait */
+#define FRY_HELLO_WINDOW_BYTES_MAX ((uint64_t)1 << 40)
 #define FRY_HELLO_FRAME_BYTES_MAX (FRY_ADDRESS_BYTES_MAX + 64)
 #define FRY_HELLO_OUT_BYTES (2 * FRY_HELLO_FRAME_BYTES_MAX)
 

@@ -111,6 +111,12 @@ uint32_t fry_link_rank(const fry_link_peer *link);
  * none) at the latest. The other end may want one first: then `connected` comes without this. */
 void fry_link_want(fry_link_peer *link, int64_t deadline_ns);
 
+/*
+ * The lane's channel has failed: `ended` follows, unless `died` does, with what the other end says
+ * of it within a moment, as one that leaves says so after its channel has gone; else with `fault`.
+ */
+void fry_link_lost(fry_link_peer *link, const fry_fault *fault);
+
 /* The engine has detached the lane: destroys the channel, within the call. The lane is the engine's
  * to close after it. A new lane may be wanted then. */
 void fry_link_end(fry_link_peer *link, fry_channel *channel);

@@ -243,6 +243,17 @@ static void end_lane(fry_link_peer *link, int64_t grace_ns)
                   fry_reactor_now_ns(link->links->reactor) + grace_ns);
 }
 
+void fry_link_lost(fry_link_peer *link, const fry_fault *fault)
+{
+    if (link->state != FRY_LINK_CONNECTED)
+        return; /* the other end's word came first, and is told, or was */
+    link->fault = *fault;
+    fry_link_set_state(link, FRY_LINK_ENDING);
+    fry_timer_set(link->links->reactor, &link->timer,
+                  fry_reactor_now_ns(link->links->reactor) +
+                      (link->line != NULL ? END_GRACE_NS : 0));
+}
+
 /* A member with a lane calls: either had its end, or does not know the lane. */
 static bool hear_again(fry_link_peer *link, fry_line *line)
 {
@@ -372,10 +383,14 @@ static bool hear_end(fry_line *line)
         fry_line_close(line);
         return false;
     }
-    fry_link_set_fault(link, reason == FRY_HELLO_LEFT ? FERRY_E_DEAD : FERRY_E_PEER,
-                       "member %u at %s says: %s", link->rank, line->address,
-                       fry_hello_reason_text(reason));
-    if (link->state == FRY_LINK_CONNECTED)
+    const bool is_lost = link->state == FRY_LINK_ENDING;
+    if (!is_lost || reason == FRY_HELLO_LEFT)
+        fry_link_set_fault(link, reason == FRY_HELLO_LEFT ? FERRY_E_DEAD : FERRY_E_PEER,
+                           "member %u at %s says: %s", link->rank, line->address,
+                           fry_hello_reason_text(reason));
+    if (is_lost)
+        end_lane(link, 0);
+    else if (link->state == FRY_LINK_CONNECTED)
         end_lane(link, END_GRACE_NS);
     else
         fry_link_call_failed(link, reason, is_final(reason));
@@ -395,6 +410,10 @@ static bool hear_failure(fry_line *line)
     fry_link_refuse(line->links, line->address, fry_hello_failure_text(failure), detail);
     if (link == NULL) {
         fry_line_end(line, FRY_HELLO_NOT_AGREED);
+        return false;
+    }
+    if (link->state == FRY_LINK_ENDING) {
+        end_lane(link, 0);
         return false;
     }
     fry_link_set_fault(link, FERRY_E_PEER, "hello with member %u at %s: %s%s%s", link->rank,
@@ -441,6 +460,10 @@ void fry_link_lose(fry_line *line, const char *why)
     }
     if (link->process.fd >= 0 && fry_process_is_ending(link->pid, link->started)) {
         fry_link_process_ended(link);
+        return;
+    }
+    if (link->state == FRY_LINK_ENDING) { /* no word comes any more */
+        end_lane(link, link->process.fd >= 0 ? END_GRACE_NS : 0);
         return;
     }
     if (link->state == FRY_LINK_CONNECTED) {

@@ -41,8 +41,9 @@ typedef enum fry_link_state {
     FRY_LINK_CALLING,   /* this end's hello is under way */
     FRY_LINK_ANSWERING, /* the other's is, which has proven itself */
     FRY_LINK_CONNECTED, /* the lane is the engine's */
-    FRY_LINK_ENDING,    /* so it is, and the other end has ended it: told at the timer */
-    FRY_LINK_ENDED,     /* and the engine was told */
+    FRY_LINK_ENDING, /* so it is, and the other end has ended it, or the channel has failed: told at
+                        the timer */
+    FRY_LINK_ENDED,  /* and the engine was told */
 } fry_link_state;
 
 struct fry_link_peer {

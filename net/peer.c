@@ -103,13 +103,14 @@ void fry_peer_ready(fry_message *message)
 {
     if (fry_unlikely(message->flags & FRY_MESSAGE_OLD))
         return; /* from within fry_peer_detach, which will come to it */
+    fry_peer *peer = message->peer;
     message->state = FRY_MESSAGE_READY;
-    if (!message->is_send) {
+    if (message->is_send) {
+        fry_send_start(message, false); /* it may be gone after this */
+        fry_peer_flush(peer);
+    } else {
         fry_receive_ready(message);
-        return;
     }
-    fry_send_start(message, false);
-    fry_peer_flush(message->peer);
 }
 
 bool fry_peer_gather(fry_message *message)
@@ -285,6 +286,8 @@ size_t fry_peer_progress(fry_peer *peer)
     if (lane == NULL || !fry_lane_is_live(lane))
         return 0;
     fry_bundle_flush(lane);
+    if (fry_unlikely(!fry_lane_is_live(lane)))
+        return 1;
     bool was_due = lane->run_count > 0;
     size_t count = lane->channel->ops->progress(lane->channel);
     if (!fry_lane_is_live(lane))

@@ -70,14 +70,15 @@ typedef struct fry_peer_events {
     void (*resolved)(fry_message *message, ferry_status status, const fry_fault *fault);
     /* Once, after `resolved`: nobody touches the memory any more. */
     void (*quiet)(fry_message *message);
-    /* In place of both, where it is well and quiet at once. NULL: both are called. */
-    void (*done)(fry_message *message);
     /* Something is open and there is no channel: the loop should see to one. Once until attached or
      * failed. */
     void (*wants_lane)(fry_peer *peer);
     /* The channel failed, or the other end broke the rules; called once for a channel. The engine
-     * calls fry_peer_detach, later: not from within. */
+     * calls fry_peer_detach, now or later. */
     void (*lane_failed)(fry_peer *peer, const fry_fault *fault);
+    /* In place of `resolved` and `quiet`, where it is well and quiet at once. NULL: both are
+     * called. */
+    void (*done)(fry_message *message);
 } fry_peer_events;
 
 typedef struct fry_peer_options {
@@ -136,19 +137,19 @@ bool fry_peer_enter(fry_peer *peer, fry_message *message);
 void fry_peer_ready(fry_message *message);
 
 /*
- * Enters a send that is ready, and launches it, in place of both of these; where
- * fry_peer_can_send has just said that this can be done at once: there is a lane, and room, and
- * nothing that is to go before it.
- */
-bool fry_peer_can_send(const fry_peer *peer);
-void fry_peer_send(fry_peer *peer, fry_message *message);
-
-/*
  * The same, where more are about to be: small sends are gathered, to go as one. True: the caller
  * calls fry_peer_flush before he gives the baton back, and does nothing else that takes long.
  */
 bool fry_peer_gather(fry_message *message);
 void fry_peer_flush(fry_peer *peer);
+
+/*
+ * Enters a send that is ready, and launches it or, if it gathers, gathers it, in place of both;
+ * where fry_peer_can_send has just said that this can be done at once: there is a lane, and room,
+ * and nothing that is to go before it.
+ */
+bool fry_peer_can_send(const fry_peer *peer, const fry_message *message, bool gathers);
+void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers);
 
 /*
  * It failed or was cancelled, entered but not ended: the other end is told the fault. It counts as

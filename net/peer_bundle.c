@@ -8,13 +8,14 @@
  * know of a message that has left, and a bundle has no life of its own but a buffer's.
  *
  * Nothing is forgotten, and nothing waits for long. Whoever gathers owes fry_peer_flush before he
- * gives the baton back (engine/members.c keeps the list of those), so no other thread ever finds a
- * bundle gathered, and the time is that of launching what comes between. Besides, all that takes a
- * number and is not gathered posts first what is (fry_lane_next_number), so the channel is given
- * launches in the order of their numbers; so does a BYE, and progress, and arming.
+ * gives the baton back (fry_messages_flush, at the end of each turn that gathered), so no other
+ * thread ever finds a bundle gathered, and the time is that of launching what comes between.
+ * Besides, a message that can't join what is gathered has that posted first, as have a BYE,
+ * progress and arming. What is no message (a poison, a recall) does not wait for it: the receiver
+ * puts it in order. The numbers within a bundle are consecutive, so it is full after that.
  *
- * The numbers within a bundle are consecutive for that reason. One message alone goes as if it had
- * not been gathered. When all buffers are under way messages go one by one.
+ * One message alone goes as if it had not been gathered. When all buffers are under way messages go
+ * one by one.
  *
  * Between hosts the header ends with a hash of the table under the header's count, before the
  * header's own: so what is said of each message is guarded as in a header of its own, and the data
@@ -28,6 +29,7 @@
 #include <string.h>
 
 _Static_assert(FRY_WIRE_TABLE_BYTES_MAX <= FRY_MAC_TABLE_BYTES_MAX, "a table can be hashed");
+_Static_assert(FRY_BUNDLE_MESSAGES <= FRY_WIRE_SERIES_MAX, "a series for each is enough");
 _Static_assert(FRY_WIRE_SERIES_BYTES + FRY_BUNDLE_MESSAGE_BYTES <= FRY_BUNDLE_BYTES,
                "a message fits");
 
@@ -59,7 +61,8 @@ bool fry_bundle_is_full(const fry_peer_lane *lane, size_t size_bytes)
         return false;
     size_t bytes = (bundle->series_count + (size_t)1) * FRY_WIRE_SERIES_BYTES + bundle->data_bytes +
                    size_bytes;
-    return bundle->series_count == FRY_WIRE_SERIES_MAX || bytes > FRY_BUNDLE_BYTES ||
+    return bundle->first.number + bundle->message_count != lane->send_number ||
+           bundle->message_count == FRY_BUNDLE_MESSAGES || bytes > FRY_BUNDLE_BYTES ||
            bytes > lane->eager_bytes_max;
 }
 

@@ -60,6 +60,7 @@ fry_peer_lane *fry_peer_lane_open(const fry_peer_options *options, const fry_lan
     lane->session = *session;
     lane->is_keyed = session->is_keyed;
     lane->slot_count = slots;
+    lane->has_short = !lane->is_keyed && slots <= FRY_WIRE_SHORT_SLOTS_MAX;
     lane->ring_mask = power_of_2_from(slots) - 1;
     lane->stash_mask = power_of_2_from(slots) * 4 - 1;
     lane->record_count = RECORDS_MAX_FACTOR * slots + 1;

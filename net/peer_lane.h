@@ -36,7 +36,8 @@
 #define FRY_NO_SLOT UINT32_MAX
 #define FRY_LANE_BUNDLES 4 /* that may be gathered or under way */
 #define FRY_BUNDLE_MESSAGE_BYTES 512
-#define FRY_BUNDLE_BYTES 8000 /* table and data: with UCX's header in one piece of its buffers */
+#define FRY_BUNDLE_MESSAGES 64 /* the other end begins with them while more are gathered */
+#define FRY_BUNDLE_BYTES 8000  /* table and data: with UCX's header in one piece of its buffers */
 
 /* fry_message.flags. */
 enum {
@@ -101,8 +102,10 @@ struct fry_peer_lane {
     fry_channel *channel;
     fry_lane_state state;
     bool is_keyed;
+    bool has_short; /* FRY_WIRE_SHORT is used, both ways */
 
     /* Launching. */
+    uint64_t op_sent;     /* of the last message that was not gathered; one that comes is near it */
     uint32_t send_number; /* the next */
     uint32_t slot_count;  /* how many there may be; the other end's too */
     uint32_t slots_used, slots_fresh;
@@ -124,6 +127,7 @@ struct fry_peer_lane {
     uint32_t turns;  /* of progress that some have waited */
 
     /* Receiving. */
+    uint64_t op_received;    /* likewise */
     uint32_t receive_number; /* the next */
     uint32_t owed;           /* messages that came and were not answered */
     uint32_t stashed;
@@ -300,26 +304,19 @@ static inline bool fry_bundle_takes(const fry_peer_lane *lane, size_t size_bytes
            (lane->bundle != NULL || lane->bundles_free != NULL);
 }
 
-/* What was gathered must be posted before such a message can join. */
+/* What was gathered must be posted before such a message can be. */
 bool fry_bundle_is_full(const fry_peer_lane *lane, size_t size_bytes);
 
-/* A launch whose number is the one behind the last's. Its data is copied. */
+/* A launch; its number is the one behind the last's. Its data is copied. */
 void fry_bundle_add(fry_peer_lane *lane, const fry_wire_header *header, const void *data);
 
-/* Posts what was gathered, if anything was. The lane may fail. */
+/* Posts what was gathered. The lane may fail, and be detached. */
 void fry_bundle_post(fry_peer_lane *lane);
 
 static inline void fry_bundle_flush(fry_peer_lane *lane)
 {
     if (fry_unlikely(lane->bundle != NULL))
         fry_bundle_post(lane);
-}
-
-/* Of all that takes a number but is not gathered: what was gathered goes before it. */
-static inline uint32_t fry_lane_next_number(fry_peer_lane *lane)
-{
-    fry_bundle_flush(lane);
-    return lane->send_number++;
 }
 
 /* ---- net/peer_fault.c ---- */

@@ -508,10 +508,28 @@ static bool is_genuine(fry_peer_lane *lane, const fry_arrival *arrival, size_t *
                                header + *bytes);
 }
 
+static inline bool unpack(fry_peer_lane *lane, const fry_arrival *arrival, size_t bytes,
+                          fry_wire_header *header)
+{
+    const uint8_t *from = arrival->header;
+    bool is_right = true;
+    if (fry_likely(lane->has_short && bytes > 0 && from[0] == FRY_WIRE_SHORT)) {
+        is_right =
+            fry_wire_unpack_short(from, bytes, lane->receive_number, lane->op_received, header);
+        header->size_bytes = arrival->size_bytes;
+    } else if (bytes == FRY_WIRE_MESSAGE_BYTES && from[0] == FRY_WIRE_EAGER && from[1] == 0) {
+        fry_wire_unpack_message(from, header);
+    } else {
+        is_right = fry_wire_unpack(from, bytes, header);
+    }
+    if (is_right && header->kind <= FRY_WIRE_PULLED)
+        lane->op_received = header->op;
+    return is_right;
+}
+
 void fry_lane_arrived(void *arg, const fry_arrival *arrival)
 {
     fry_peer_lane *lane = arg;
-    const uint8_t *bytes = arrival->header;
     size_t size = arrival->header_bytes;
     fry_wire_header header;
     if (fry_unlikely(!fry_lane_is_live(lane)))
@@ -520,9 +538,7 @@ void fry_lane_arrived(void *arg, const fry_arrival *arrival)
         broke_rules(lane, "a header that is forged or repeated");
         return;
     }
-    if (fry_likely(size == FRY_WIRE_MESSAGE_BYTES && bytes[0] == FRY_WIRE_EAGER && bytes[1] == 0))
-        fry_wire_unpack_message(bytes, &header);
-    else if (!fry_wire_unpack(bytes, size, &header)) {
+    if (fry_unlikely(!unpack(lane, arrival, size, &header))) {
         broke_rules(lane, "a header of no kind");
         return;
     }

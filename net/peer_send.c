@@ -124,7 +124,12 @@ static void launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
     header.kind = is_pulled ? FRY_WIRE_PULLED : FRY_WIRE_EAGER;
     header.acked = fry_lane_take_run(lane);
     uint8_t bytes[FRY_HEADER_BYTES_MAX];
-    fry_wire_pack_message(bytes, &header);
+    size_t header_bytes = FRY_WIRE_MESSAGE_BYTES;
+    if (fry_likely(lane->has_short && fry_wire_can_be_short(&header, lane->op_sent)))
+        header_bytes = fry_wire_pack_short(bytes, &header);
+    else
+        fry_wire_pack_message(bytes, &header);
+    lane->op_sent = header.op;
 
     message->state = FRY_MESSAGE_UNDER_WAY;
     message->post.data = message->memory;
@@ -136,7 +141,7 @@ static void launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
         message->flags |= FRY_MESSAGE_PULLED;
     else
         lane->posting++;
-    if (fry_lane_post(lane, &message->post, bytes, FRY_WIRE_MESSAGE_BYTES) != FRY_POST_DONE)
+    if (fry_lane_post(lane, &message->post, bytes, header_bytes) != FRY_POST_DONE)
         return;
     if (!is_pulled)
         lane->posting--;
@@ -144,10 +149,10 @@ static void launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
 }
 
 /* There are a slot, room in the window and in what is gathered. */
-static void gather(fry_peer_lane *lane, fry_message *message)
+static void gather(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
 {
     fry_wire_header header;
-    (void)take_launch(lane, message, fry_match_launch(&lane->peer->sends, message), &header);
+    (void)take_launch(lane, message, ahead, &header);
     fry_bundle_add(lane, &header, message->memory);
     message->state = FRY_MESSAGE_DELIVERED;
 }
@@ -165,7 +170,7 @@ static void launch_poison(fry_peer_lane *lane, fry_message *message, const fry_f
         header.fault.message[0] = header.fault.domain[0] = 0;
     header.slot = fry_lane_take_slot(lane);
     set_slot(lane, header.slot, NULL, is_in_window, 0);
-    header.number = fry_lane_next_number(lane);
+    header.number = lane->send_number++;
     header.ahead = fry_match_launch(&lane->peer->sends, message);
     fry_list_take(message); /* nobody else ends it */
     (void)fry_lane_send(lane, &header);
@@ -189,37 +194,48 @@ static bool can_gather(const fry_peer_lane *lane, const fry_message *message)
     return fry_bundle_takes(lane, size_bytes) && (size_bytes == 0 || fits_window(lane, size_bytes));
 }
 
-/* False: it can't be, as posting what was gathered has ended the lane. */
+/* False: it can't be, as posting what was gathered has failed the lane. */
 static bool start(fry_peer *peer, fry_message *message, bool gathers)
 {
     fry_peer_lane *lane = peer->lane;
     bool joins = (gathers || lane->bundle != NULL) && can_gather(lane, message);
     if (lane->bundle != NULL && (!joins || fry_bundle_is_full(lane, message->size_bytes))) {
         fry_bundle_post(lane);
+        if (peer->lane != lane)
+            return true; /* it was detached, and the message is over */
         if (!can_launch(peer))
             return false;
         joins = gathers && can_gather(lane, message);
     }
+    uint32_t ahead = fry_match_launch(&peer->sends, message);
     if (joins)
-        gather(lane, message);
+        gather(lane, message, ahead);
     else
-        launch(lane, message, fry_match_launch(&peer->sends, message));
+        launch(lane, message, ahead);
     return true;
 }
 
-bool fry_peer_can_send(const fry_peer *peer)
+bool fry_peer_can_send(const fry_peer *peer, const fry_message *message, bool gathers)
 {
-    return peer->waiting_first == NULL && can_launch(peer) && peer->lane->bundle == NULL &&
-           peer->send_count < peer->options.unexpected_max;
+    if (peer->waiting_first != NULL || !can_launch(peer) ||
+        peer->send_count >= peer->options.unexpected_max)
+        return false;
+    const fry_peer_lane *lane = peer->lane;
+    return gathers ? can_gather(lane, message) && !fry_bundle_is_full(lane, message->size_bytes)
+                   : lane->bundle == NULL;
 }
 
 /* It never stands in its tag's list: all that do are ahead of it. */
-void fry_peer_send(fry_peer *peer, fry_message *message)
+void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers)
 {
     const fry_tag_entry *entry = fry_match_entry(&peer->sends, message->tag);
+    uint32_t ahead = entry != NULL ? entry->count : 0;
     peer->send_count++;
     fry_peer_add_open(peer, message);
-    launch(peer->lane, message, entry != NULL ? entry->count : 0);
+    if (gathers)
+        gather(peer->lane, message, ahead);
+    else
+        launch(peer->lane, message, ahead);
 }
 
 void fry_send_start(fry_message *message, bool gathers)
@@ -278,7 +294,7 @@ void fry_sends_recall(fry_peer_lane *lane)
         if (lane->controls_free == NULL)
             return;
         fry_wire_header header = {
-            .kind = FRY_WIRE_RECALL, .number = fry_lane_next_number(lane), .slot = i};
+            .kind = FRY_WIRE_RECALL, .number = lane->send_number++, .slot = i};
         header.fault.status = (ferry_status)slot->recall;
         header.fault.rank = lane->peer->options.own_rank;
         header.fault.op = slot->recalled_op;

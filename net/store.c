@@ -96,6 +96,16 @@ const char *fry_store_name(const fry_store *store)
     return store->name;
 }
 
+const char *fry_store_trouble(const fry_store *store)
+{
+    return store->trouble[0] != '\0' ? store->trouble : NULL;
+}
+
+void fry_store_set_trouble(fry_store *store, const char *why)
+{
+    (void)snprintf(store->trouble, sizeof store->trouble, "%s", why != NULL ? why : "");
+}
+
 void fry_store_timer_soon(fry_store *store, fry_timer *timer)
 {
     fry_timer_set(store->reactor, timer, fry_reactor_now_ns(store->reactor));

@@ -171,6 +171,10 @@ void fry_store_close(fry_store *store);
 /* The URI without a password, for messages. */
 const char *fry_store_name(const fry_store *store);
 
+/* What was heard last of why it can't be reached; NULL: nothing, or it can. Until the next event.
+ */
+const char *fry_store_trouble(const fry_store *store);
+
 /* Begins a request; `done` is called exactly once, unless it is cancelled. */
 void fry_store_submit(fry_store *store, fry_store_request *request);
 
@@ -213,11 +217,14 @@ typedef struct fry_store_ops {
 } fry_store_ops;
 
 /* First in each implementation's own struct. */
+#define FRY_STORE_TROUBLE_BYTES 160
+
 struct fry_store {
     const fry_store_ops *ops;
     fry_reactor *reactor;
     char *name;
     size_t name_bytes;
+    char trouble[FRY_STORE_TROUBLE_BYTES];
     fry_store_request *requests, *last_request; /* in the order of their submits */
     fry_store_watch *watches, *next_watch, *told_watch;
     fry_store_lease *leases, *next_lease;
@@ -230,6 +237,9 @@ struct fry_store {
  *     for (w = store->watches; w != NULL; w = store->next_watch) {
  *         store->next_watch = w->next;
  */
+
+/* Why it can't be reached; NULL: it can, again. */
+void fry_store_set_trouble(fry_store *store, const char *why);
 
 /* Ends a request and calls its done; not from within a call of the user's. */
 void fry_store_finish(fry_store_request *request, ferry_status status,

@@ -58,12 +58,14 @@ ferry_status fry_disk_failed(fry_disk *disk, const char *what)
 
     (void)snprintf(disk->why, sizeof disk->why, "%s: %s", what,
                    strerror_r(code, text, sizeof text));
+    disk->code = code;
     return code == ENOMEM ? FERRY_E_NO_MEMORY : FERRY_E_STORE;
 }
 
 ferry_status fry_disk_refused(fry_disk *disk, ferry_status status, const char *why)
 {
     (void)snprintf(disk->why, sizeof disk->why, "%s", why);
+    disk->code = 0;
     return status;
 }
 

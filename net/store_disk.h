@@ -32,6 +32,7 @@ typedef struct fry_disk {
     char *buffer;  /* the last file read whole */
     size_t buffer_bytes;
     char why[FRY_DISK_WHY_BYTES]; /* of the last failure */
+    int code;                     /* its errno; 0: the system did not refuse it */
 } fry_disk;
 
 /* A key's file as it was read; `entry` is valid until the next read. */

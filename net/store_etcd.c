@@ -55,6 +55,7 @@ void fry_etcd_endpoint_answered(fry_etcd *etcd, unsigned endpoint)
     if (endpoint == etcd->endpoint)
         etcd->heard_ns = fry_reactor_now_ns(etcd->reactor);
     it->is_down = false;
+    fry_store_set_trouble(&etcd->base, NULL);
     if (it->is_told)
         fry_log_line(etcd->reactor->log, FERRY_LOG_WARNING, "store: %s answers again", it->url);
     it->is_told = false;
@@ -78,6 +79,7 @@ static void note_failure(fry_etcd *etcd, fry_etcd_endpoint *it, const char *why)
 void fry_etcd_endpoint_failed(fry_etcd *etcd, unsigned endpoint, const char *why)
 {
     note_failure(etcd, &etcd->endpoints[endpoint], why);
+    fry_store_set_trouble(&etcd->base, why);
     if (endpoint != etcd->endpoint || etcd->endpoint_count == 1)
         return;
     etcd->endpoint = (endpoint + 1) % etcd->endpoint_count;

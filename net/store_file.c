@@ -617,7 +617,10 @@ static ferry_status open_store(fry_reactor *reactor, const char *uri,
         return fry_store_error(memory, FERRY_E_NO_MEMORY, error_p, "no memory for a store");
     const ferry_status status = fry_disk_open(&self->disk, memory, folder, reactor->clock->is_real);
     if (status != FERRY_OK) {
-        (void)fry_store_error(memory, status, error_p, "%.80s: %s", folder, self->disk.why);
+        const fry_error_facts facts = {.status = status,
+                                       .domain = self->disk.code != 0 ? "errno" : NULL,
+                                       .native_code = self->disk.code};
+        *error_p = fry_error_create(memory, &facts, "%s: %s", folder, self->disk.why);
         fry_free(memory, self, sizeof *self);
         return status;
     }

@@ -2,6 +2,7 @@
 /* UCX contexts, and opening and connecting channels. */
 #include "net/transport.h"
 
+#include "base/lf.h"
 #include "net/ucx_channel.h"
 #include "net/ucx_guard.h"
 
@@ -192,11 +193,27 @@ static ucs_status_t make_context(const fry_ucx *ucx, fry_ucx_kind kind, ucp_cont
     return status;
 }
 
+/*
+ * UCX's locks and its thread don't survive a fork: what a thread of the parent's held at that
+ * moment is held in the child for ever. So the first process to use it is the only one.
+ */
+static bool claim(void)
+{
+    static uint32_t user; /* atomic */
+    const uint32_t own = (uint32_t)getpid();
+    uint32_t found = 0;
+    return fry_cas(&user, &found, own) || found == own;
+}
+
 ferry_status fry_ucx_open(const fry_ucx_options *options, fry_ucx **ucx_p, const char **why)
 {
     ferry_status status = fry_ucx_load(why);
     if (status != FERRY_OK)
         return status;
+    if (!claim()) {
+        *why = "no UCX in the child of a fork whose parent has used it: exec, or fork before";
+        return FERRY_E_UNSUPPORTED;
+    }
     fry_ucx *ucx = fry_alloc(options->memory, sizeof *ucx, _Alignof(fry_ucx));
     if (ucx == NULL)
         goto no_memory;

@@ -26,6 +26,16 @@
  *   0  tag, 64 bit    16  slot         24  size          30  0, 16 bit
  *   8  op, 64 bit     20  ahead        28  count, 16 bit
  *
+ * SHORT is an EAGER in few bytes, where headers are not keyed: with up to 24 bytes of header and
+ * data a message takes one cache line of an entry in UCX's shared queue, and a second costs a third
+ * of the way more. `ahead` is 0, the size is that of the data. Of number and op it has the lower
+ * ends, which those near by complete: the receiver's next number, from which it is less than 2^23
+ * away, and the op of the message that came before, within 2^30. Of the tag it has what is not
+ * zero.
+ *
+ *   0  kind            2  slot, 16 bit           6  number, 24 bit     13  tag, 0 to 8 bytes
+ *   1  acked, 8 bit    4  first acked, 16 bit    9  op, 32 bit
+ *
  * fault: status, rank, code (64 bit), op (64 bit), bytes of domain and of message (8 bit each), the
  * two texts. Between hosts each header ends with its count (32 bit, counting all headers of that
  * direction from 0) and a SipHash of what is before it (64 bit, net/mac.h). There a BUNDLE's has a
@@ -40,6 +50,9 @@
 #include <string.h>
 
 #define FRY_WIRE_MESSAGE_BYTES 44
+#define FRY_WIRE_SHORT_BYTES 13 /* and the tag's */
+#define FRY_WIRE_SHORT_SLOTS_MAX 65536
+#define FRY_WIRE_SHORT_OP_AWAY (UINT64_C(1) << 30)
 #define FRY_WIRE_TRAILER_BYTES 12 /* where headers are keyed */
 #define FRY_WIRE_BODY_BYTES_MAX (FRY_HEADER_BYTES_MAX - FRY_WIRE_TRAILER_BYTES)
 #define FRY_WIRE_RUN_BYTES 6
@@ -63,6 +76,7 @@ typedef enum fry_wire_kind {
     FRY_WIRE_LENGTH,    /* the receive of a message is of another size */
     FRY_WIRE_BUNDLE,    /* many messages, their data with them */
     FRY_WIRE_KINDS,
+    FRY_WIRE_SHORT = FRY_WIRE_KINDS, /* an EAGER; not for fry_wire_pack and fry_wire_unpack */
 } fry_wire_kind;
 
 /* Consecutive slots of the one who launched. */
@@ -160,6 +174,50 @@ static inline void fry_wire_unpack_message(const uint8_t *from, fry_wire_header 
     header->slot = fry_wire_get32(from + 32);
     header->ahead = fry_wire_get32(from + 36);
     header->acked.first = fry_wire_get32(from + 40);
+}
+
+/* Whether it can be SHORT, of a lane with FRY_WIRE_SHORT_SLOTS_MAX slots at most. */
+static inline bool fry_wire_can_be_short(const fry_wire_header *header, uint64_t op_before)
+{
+    return header->kind == FRY_WIRE_EAGER && header->ahead == 0 &&
+           header->acked.count <= UINT8_MAX &&
+           header->op - op_before + FRY_WIRE_SHORT_OP_AWAY < 2 * FRY_WIRE_SHORT_OP_AWAY;
+}
+
+/* Into room for FRY_WIRE_SHORT_BYTES and 8 more. Returns the bytes. */
+static inline size_t fry_wire_pack_short(uint8_t *to, const fry_wire_header *header)
+{
+    to[0] = FRY_WIRE_SHORT;
+    to[1] = (uint8_t)header->acked.count;
+    fry_wire_put16(to + 2, (uint16_t)header->slot);
+    fry_wire_put16(to + 4, (uint16_t)header->acked.first);
+    fry_wire_put32(to + 6, header->number); /* of which the next field takes a byte */
+    fry_wire_put32(to + 9, (uint32_t)header->op);
+    fry_wire_put64(to + FRY_WIRE_SHORT_BYTES, header->tag);
+    unsigned bits = header->tag != 0 ? 64 - (unsigned)__builtin_clzll(header->tag) : 0;
+    return FRY_WIRE_SHORT_BYTES + (bits + 7) / 8;
+}
+
+/* As an EAGER, but for the size. False: it is none. */
+static inline bool fry_wire_unpack_short(const uint8_t *from, size_t bytes, uint32_t next_number,
+                                         uint64_t op_before, fry_wire_header *header)
+{
+    if (bytes < FRY_WIRE_SHORT_BYTES || bytes > FRY_WIRE_SHORT_BYTES + sizeof(ferry_tag))
+        return false;
+    uint32_t low = from[6] | (uint32_t)from[7] << 8 | (uint32_t)from[8] << 16;
+    uint32_t away = (low - next_number) & 0xffffff;
+    header->kind = FRY_WIRE_EAGER;
+    header->acked.count = from[1];
+    header->slot = fry_wire_get16(from + 2);
+    header->acked.first = fry_wire_get16(from + 4);
+    header->number = next_number + away - (away >= 0x800000 ? 0x1000000 : 0);
+    header->op =
+        op_before + (uint64_t)(int64_t)(int32_t)(fry_wire_get32(from + 9) - (uint32_t)op_before);
+    header->ahead = 0;
+    header->tag = 0;
+    for (size_t i = FRY_WIRE_SHORT_BYTES; i < bytes; i++)
+        header->tag |= (ferry_tag)from[i] << 8 * (i - FRY_WIRE_SHORT_BYTES);
+    return true;
 }
 
 /*

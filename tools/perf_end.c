@@ -14,6 +14,7 @@
 #define LEAVE_NS INT64_C(5000000000)
 #define SECRET_LEAST_BYTES 16
 #define SECRET_MOST_BYTES 1024
+#define PASSWORD_BYTES 256
 
 static int fail(const perf_end *end, const char *doing, const char *why)
 {
@@ -125,6 +126,41 @@ static int read_secret(perf_end *end, unsigned char *secret, size_t *size_p)
     return 0;
 }
 
+/* The first line of the file. */
+static int read_password(perf_end *end, char password[PASSWORD_BYTES])
+{
+    const char *path = end->options->password_path;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return fail(end, path, strerror(errno));
+    password[0] = '\0';
+    bool is_read = fgets(password, PASSWORD_BYTES, file) != NULL;
+    int error = ferror(file) ? errno : 0;
+    (void)fclose(file);
+    if (error)
+        return fail(end, path, strerror(error));
+    size_t length = strcspn(password, "\r\n");
+    if (!is_read || length == 0 || length == PASSWORD_BYTES - 1)
+        return fail(end, path, "a password is a line of 1 to 254 bytes");
+    password[length] = '\0';
+    return 0;
+}
+
+/* What of the store is not in its URI: a command line can be read by everybody. */
+static int set_store(perf_end *end, ferry_group_options *group, char password[PASSWORD_BYTES])
+{
+    const perf_options *options = end->options;
+    group->store = options->store;
+    group->store_user = options->user;
+    group->store_ca_path = options->ca_path;
+    group->store_certificate_path = options->certificate_path;
+    group->store_key_path = options->key_path;
+    if (!options->password_path)
+        return 0;
+    group->store_password = password;
+    return read_password(end, password);
+}
+
 static int64_t now_ns(void)
 {
     struct timespec now;
@@ -136,8 +172,11 @@ static int join(perf_end *end)
 {
     const perf_options *options = end->options;
     unsigned char secret[SECRET_MOST_BYTES + 1];
+    char password[PASSWORD_BYTES];
     ferry_group_options group = FERRY_GROUP_OPTIONS_INIT;
-    group.store = options->store;
+    int result = set_store(end, &group, password);
+    if (result)
+        return result;
     group.job = options->job;
     group.size = 2;
     group.rank = end->rank;
@@ -146,13 +185,15 @@ static int join(perf_end *end)
     group.lease_ns = (int64_t)(options->lease_s * SECOND_NS);
     group.deadline_ns = now_ns() + (int64_t)(options->join_s * SECOND_NS);
     if (options->secret_path) {
-        int result = read_secret(end, secret, &group.secret_bytes);
+        result = read_secret(end, secret, &group.secret_bytes);
         if (result)
             return result;
         group.secret = secret;
     }
     ferry_group *joined = NULL;
     ferry_future *future = ferry_group_join(end->engine, &group, &joined);
+    explicit_bzero(password, sizeof(password)); /* ferry has a copy of its own */
+    explicit_bzero(secret, sizeof(secret));
     pthread_mutex_lock(&end->mutex);
     end->joining = future;
     bool is_late = end->interrupt != 0;

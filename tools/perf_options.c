@@ -27,6 +27,11 @@ enum {
     KEY_JOB,
     KEY_NETWORK,
     KEY_SECRET,
+    KEY_USER,
+    KEY_PASSWORD,
+    KEY_CA,
+    KEY_CERTIFICATE,
+    KEY_KEY,
     KEY_JOIN,
     KEY_LEASE,
     KEY_TIME,
@@ -39,12 +44,18 @@ enum {
 static const struct argp_option option_list[] = {
     {NULL, 0, NULL, 0, "Who meets:", 1},
     {"local", KEY_LOCAL, NULL, 0, "Start both ends here; they meet in a folder of their own", 1},
-    {"store", 'S', "URI", 0, "Where the ends meet: file:DIR or etcd://HOST:PORT[,HOST:PORT...]", 1},
+    {"store", 'S', "URI", 0,
+     "Where the ends meet: file:DIR, etcd://HOST:PORT[,HOST:PORT...], or etcds: with TLS", 1},
     {"rank", 'r', "0|1", 0, "Which end this is", 1},
     {"job", KEY_JOB, "NAME", 0, "Name of the job in the store (default perf)", 1},
     {"network", KEY_NETWORK, "NAME", 0,
      "Address or interface that the other end's host reaches (default: this host alone)", 1},
     {"secret", KEY_SECRET, "FILE", 0, "File whose bytes are the job's secret (default: none)", 1},
+    {"user", KEY_USER, "NAME", 0, "User of the etcd", 1},
+    {"password", KEY_PASSWORD, "FILE", 0, "File whose first line is the user's password", 1},
+    {"ca", KEY_CA, "FILE", 0, "etcds: certificates of who is trusted (default: the system's)", 1},
+    {"certificate", KEY_CERTIFICATE, "FILE", 0, "etcds: this end's own certificate", 1},
+    {"key", KEY_KEY, "FILE", 0, "etcds: and its key", 1},
     {"join-time", KEY_JOIN, "SECONDS", 0, "How long to wait for the other end (default 60)", 1},
     {"lease", KEY_LEASE, "SECONDS", 0,
      "Not heard of for so long, an end on another host is dead (default 5)", 1},
@@ -252,8 +263,36 @@ static error_t parse_measure(int key, char *argument, struct argp_state *state)
     }
 }
 
+static error_t parse_store(int key, char *argument, struct argp_state *state)
+{
+    perf_options *options = state->input;
+    switch (key) {
+    case KEY_USER:
+        options->user = argument;
+        return 0;
+    case KEY_PASSWORD:
+        options->password_path = argument;
+        return 0;
+    case KEY_CA:
+        options->ca_path = argument;
+        return 0;
+    case KEY_CERTIFICATE:
+        options->certificate_path = argument;
+        return 0;
+    case KEY_KEY:
+        options->key_path = argument;
+        return 0;
+    default:
+        return parse_measure(key, argument, state);
+    }
+}
+
 static void check(const perf_options *options, const struct argp_state *state)
 {
+    if (!options->user != !options->password_path)
+        argp_error(state, "--user and --password go together");
+    if (!options->certificate_path != !options->key_path)
+        argp_error(state, "--certificate and --key go together");
     if (options->is_local && (options->store || options->rank >= 0))
         argp_error(state, "--local starts both ends: it takes neither --store nor --rank");
     else if (!options->is_local && (!options->store || options->rank < 0))
@@ -295,7 +334,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
         check(options, state);
         return 0;
     default:
-        return parse_measure(key, argument, state);
+        return parse_store(key, argument, state);
     }
 }
 

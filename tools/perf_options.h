@@ -41,7 +41,9 @@ typedef struct perf_options {
     int rank; /* 0 drives and prints, 1 does as it is told */
     const char *network;
     const char *secret_path; /* NULL: no secret */
-    double join_s;           /* how long the other end is waited for */
+    const char *user;        /* of an etcd; NULL: none, as the rest */
+    const char *password_path, *ca_path, *certificate_path, *key_path;
+    double join_s; /* how long the other end is waited for */
     double lease_s;
     bool tests[PERF_TEST_COUNT];
     size_t sizes[PERF_SIZES_MAX]; /* in bytes, in the order they are measured */

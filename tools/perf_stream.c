@@ -198,6 +198,8 @@ static int run_batches(stream *streams, size_t count)
 
 /* ---- there and back ---- */
 
+/* Each end has its receive there while its own message is on the way: the one after a message is
+ * posted behind that, and before its answer is waited for, which comes with the other's message. */
 static int run_turns(perf_end *end, const perf_step *step, perf_samples *samples)
 {
     stream streams[] = {
@@ -209,15 +211,21 @@ static int run_turns(perf_end *end, const perf_step *step, perf_samples *samples
     uint64_t stride = step->iterations / PERF_SAMPLES_MAX + 1;
     int result = 0;
     double before_s = now_s();
-    for (uint64_t i = 0; i < step->iterations && !result; i++) {
+    if (end->rank != 0)
         begin_one(in);
-        if (end->rank == 0)
+    for (uint64_t i = 0; i < step->iterations && !result; i++) {
+        if (end->rank == 0) {
             begin_one(out);
+            begin_one(in);
+        }
         result = end_one(in);
-        if (end->rank != 0)
-            begin_one(out);
-        if (!result)
+        if (out->ended < out->begun && !result)
             result = end_one(out);
+        if (end->rank != 0 && !result) {
+            begin_one(out);
+            if (in->begun < step->iterations)
+                begin_one(in);
+        }
         if (samples->values_s && i % stride == 0) {
             double after_s = now_s();
             samples->values_s[samples->count++] = (after_s - before_s) / 2;
@@ -226,7 +234,7 @@ static int run_turns(perf_end *end, const perf_step *step, perf_samples *samples
             before_s = now_s();
         }
     }
-    return result;
+    return out->ended < out->begun && !result ? end_one(out) : result;
 }
 
 static int run_streams(perf_end *end, const perf_step *step)

@@ -59,11 +59,12 @@ typedef struct ferry_group_options {
     int32_t rank;      /* FERRY_RANK_ANY: assigned, by place, then host */
     uint32_t device_count; /* devices that this member names; 0: those the engine has now */
     const char *place; /* the same when this member is started anew, so that it gets its rank again:
-                          "node7.gpu3"; NULL: a restart with FERRY_RANK_ANY is a new member */
+                          "node7.gpu3", 1 to 64 of A-Z a-z 0-9 . _ -; NULL: a restart with
+                          FERRY_RANK_ANY is a new member */
     const void *secret;  /* of the job: who has another is refused. NULL: none; anybody who reaches
                             this member's port or the store may join */
     size_t secret_bytes; /* 16 to 1024 */
-    int64_t lease_ns;    /* who is not heard of so long is dead; at least 2 s */
+    int64_t lease_ns;    /* who is not heard of so long is dead; 2 s to an hour */
     int64_t deadline_ns; /* of joining: absolute, on the engine's clock; 0 none */
     const char *network; /* address or interface on which members of other hosts reach this one;
                             NULL: "lo", this host alone. A trusted network: docs/security.md */
@@ -72,7 +73,7 @@ typedef struct ferry_group_options {
     const char *store_certificate_path, *store_key_path; /* etcds: this client's; NULL: none */
     ferry_member_fn on_member;                           /* NULL: nobody is told */
     void *on_member_arg;
-    /* Bounds of each pair of members. */
+    /* Bounds of each pair of members; docs/limits.md has theirs. */
     uint32_t window_messages; /* that may be under way and not yet received, each way */
     size_t window_bytes;      /* of data sent before its receive was there, each way */
     uint32_t unexpected_max;  /* messages that wait for their receive, or the other way round */
@@ -90,7 +91,9 @@ typedef struct ferry_group_options {
  * Functions that give a future give one reference, never NULL, as operations do (op.h): what can't
  * be begun is a future that has already failed. They may be called from any thread, also in a
  * callback, wait for nothing, and have deadlines of their own; cancelling one ends it here, and
- * what others see of it may have happened.
+ * what others see of it may have happened. Of a group that has not been joined yet they fail with
+ * FERRY_E_INVALID, of one that was left, or whose join failed, with FERRY_E_DEAD, of one that lost
+ * its place with FERRY_E_FENCED, and with FERRY_E_AGAIN past 65536 that a group has under way.
  */
 
 /*
@@ -115,6 +118,8 @@ FERRY_API ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group
 /*
  * Leaves: operations of this member that are under way fail with FERRY_E_CANCELLED, others see it
  * LEFT. Resolves when all of that is quiet and the store knows, or its lease is left to run out.
+ * What others sent and this one received may yet fail there, with FERRY_E_DEAD, if this one leaves
+ * before they have heard so: a barrier before leaving avoids that.
  */
 FERRY_API ferry_future *ferry_group_leave(ferry_group *group);
 

@@ -2,6 +2,7 @@
 /* Groups: engines of one process that meet in a mem: store. */
 #include "tests/support/member_test.h"
 
+#include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -110,6 +111,38 @@ Test(group, names_all_who_did_not_come)
     test_members_close(&member, 1);
 }
 
+Test(group, says_why_a_store_does_not_answer)
+{
+    test_member member;
+    test_member_open(&member, FERRY_LOOP_THREAD);
+    ferry_group_options options = test_group_options(2, 0);
+    options.store = "etcd://127.0.0.1:1"; /* nobody is there */
+    options.deadline_ns = test_in_ns(300000000);
+    ferry_future *join = ferry_group_join(member.te.engine, &options, &member.group);
+    ASSERT_STATUS(ferry_future_wait(join, -1), FERRY_E_DEADLINE);
+    const char *message = ferry_future_error(join)->message;
+    cr_assert_not_null(strstr(message, "etcd://127.0.0.1:1"), "%s", message);
+    cr_assert_not_null(strstr(message, "connect"), "%s", message);
+    ferry_future_release(join);
+    test_members_close(&member, 1);
+}
+
+Test(group, says_why_a_folder_is_no_store)
+{
+    test_member member;
+    test_member_open(&member, FERRY_LOOP_THREAD);
+    ferry_group_options options = test_group_options(2, 0);
+    options.store = "file:/nonexistent/folder";
+    ferry_future *join = ferry_group_join(member.te.engine, &options, &member.group);
+    ASSERT_STATUS(ferry_future_wait(join, -1), FERRY_E_STORE);
+    const ferry_error *error = ferry_future_error(join);
+    cr_assert_str_eq(error->domain, "errno");
+    cr_assert_eq(error->native_code, ENOENT);
+    cr_assert_not_null(strstr(error->message, "/nonexistent/folder"), "%s", error->message);
+    ferry_future_release(join);
+    test_members_close(&member, 1);
+}
+
 Test(group, is_not_joined_after_a_cancel)
 {
     test_member member;
@@ -172,7 +205,12 @@ Test(group, refuses_options_that_cant_be)
     REFUSED(lease_ns, 0);
     REFUSED(deadline_ns, -1);
     REFUSED(window_messages, 0);
+    REFUSED(window_messages, UINT32_MAX);
     REFUSED(window_bytes, 0);
+    REFUSED(window_bytes, SIZE_MAX);
+    REFUSED(unexpected_max, (1 << 24) + 1);
+    REFUSED(lease_ns, INT64_C(3600000000001));
+    REFUSED(device_count, 65536);
     REFUSED(unexpected_max, 0);
 #undef REFUSED
     ASSERT_STATUS(join_with(&member, NULL), FERRY_E_INVALID);

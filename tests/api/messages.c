@@ -185,6 +185,71 @@ Test(messages, in_a_batch)
     test_members_close(members, 2);
 }
 
+/* What is submitted together crosses together, yet one of another length fails alone. */
+static void each_of_a_batch_for_itself(ferry_loop_mode loop, bool behind_a_promise)
+{
+    enum { COUNT = 300, BYTES = 8, WRONG = 77 };
+    test_member members[2];
+    test_members_open(members, 2, loop);
+    ferry_buffer *source = test_buffer(&members[0].te, 0, COUNT * BYTES, 3);
+    ferry_buffer *sink = test_buffer(&members[1].te, 0, COUNT * BYTES, 0);
+    ferry_promise *promise = test_promise(&members[0].te);
+    ferry_future *gate = ferry_promise_future(promise);
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.after = &gate;
+    options.after_count = behind_a_promise;
+    ferry_op sends[COUNT], recvs[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        sends[i] = (ferry_op){.kind = FERRY_OP_SEND,
+                              .src = span_of(source, i * BYTES, BYTES),
+                              .group = members[0].group,
+                              .tag = i % 100 == 99,
+                              .peer = 1};
+        recvs[i] = (ferry_op){.kind = FERRY_OP_RECV,
+                              .dst = span_of(sink, i * BYTES, i == WRONG ? BYTES - 1 : BYTES),
+                              .group = members[1].group,
+                              .tag = i % 100 == 99,
+                              .peer = 0};
+    }
+    ferry_future *sent[COUNT], *received[COUNT];
+    ferry_future *all_received =
+        ferry_batch(members[1].te.engine, recvs, sizeof recvs[0], COUNT, received, NULL);
+    ferry_future *all_sent =
+        ferry_batch(members[0].te.engine, sends, sizeof sends[0], COUNT, sent, &options);
+    keep_promise(promise, FERRY_OK);
+    ferry_future_release(gate);
+    ASSERT_STATUS(test_await(members, 2, all_sent), FERRY_E_DEPENDENCY);
+    ASSERT_STATUS(test_await(members, 2, all_received), FERRY_E_DEPENDENCY);
+    for (size_t i = 0; i < COUNT; i++) {
+        ferry_status expected = i == WRONG ? FERRY_E_LENGTH : FERRY_OK;
+        ASSERT_STATUS(test_await(members, 2, sent[i]), expected);
+        ASSERT_STATUS(test_await(members, 2, received[i]), expected);
+        if (i != WRONG)
+            cr_expect_arr_eq((char *)ferry_buffer_data(sink) + i * BYTES,
+                             (char *)ferry_buffer_data(source) + i * BYTES, BYTES);
+    }
+    ferry_buffer_release(source);
+    ferry_buffer_release(sink);
+    test_members_close(members, 2);
+}
+
+Test(messages, each_of_a_batch_for_itself)
+{
+    each_of_a_batch_for_itself(FERRY_LOOP_THREAD, false);
+}
+
+Test(messages, each_of_a_batch_for_itself_embedded)
+{
+    each_of_a_batch_for_itself(FERRY_LOOP_EMBEDDED, false);
+}
+
+/* A promise's end makes all of them ready at once. */
+Test(messages, each_of_many_that_become_ready_together)
+{
+    each_of_a_batch_for_itself(FERRY_LOOP_THREAD, true);
+    each_of_a_batch_for_itself(FERRY_LOOP_EMBEDDED, true);
+}
+
 /* A copy, a send, a receive there, and a copy of that: ordered by what they touch. */
 Test(messages, are_ordered_by_what_they_touch)
 {
@@ -402,6 +467,43 @@ Test(messages, of_a_member_that_leaves_fail_with_its_rank)
     ferry_buffer_release(sink);
     ferry_buffer_release(own);
     test_members_close(members, 2);
+}
+
+/* The store's news that it left may come before its answers, which are there all the same. */
+static void leave_after_receiving(ferry_loop_mode senders)
+{
+    enum { COUNT = 32 }; /* whose answers fit into what a channel holds */
+    test_member members[2];
+    ferry_future *sends[COUNT], *recvs[COUNT];
+    test_member_open(&members[0], FERRY_LOOP_THREAD);
+    test_member_open(&members[1], senders);
+    test_members_join(members, 2);
+    assert_exchange(members, 1, 0, SIZE, true); /* there is a lane */
+    ferry_buffer *source = test_buffer(&members[1].te, 0, COUNT, 3);
+    ferry_buffer *sink = test_buffer(&members[0].te, 0, COUNT, 0);
+    for (size_t i = 0; i < COUNT; i++)
+        sends[i] = send_to(members, 1, 0, i, span_of(source, i, 1));
+    for (int i = 0; i < 100; i++)
+        test_members_move(members, 2);
+    for (size_t i = 0; i < COUNT; i++)
+        recvs[i] = recv_from(members, 0, 1, i, span_of(sink, i, 1));
+    /* An embedded sender does not move meanwhile. */
+    for (size_t i = 0; i < COUNT; i++)
+        ASSERT_STATUS(test_await(members, 1, recvs[i]), FERRY_OK);
+    ASSERT_STATUS(test_await(members, 1, ferry_group_leave(members[0].group)), FERRY_OK);
+    for (size_t i = 0; i < COUNT; i++)
+        ASSERT_STATUS(test_await(members, 2, sends[i]), FERRY_OK);
+
+    ferry_buffer_release(source);
+    ferry_buffer_release(sink);
+    test_members_close(members, 2);
+}
+
+Test(messages, received_by_one_who_leaves_were_sent)
+{
+    leave_after_receiving(FERRY_LOOP_EMBEDDED);
+    for (int round = 0; round < 20; round++)
+        leave_after_receiving(FERRY_LOOP_THREAD);
 }
 
 /* Sends and receives in every state when an engine is shut down. */

@@ -5,7 +5,7 @@
  * and a header that is taken for one is packed into the same bytes again.
  *
  * The bytes are arrivals, each of three bytes (how long the header is, how much data there is in
- * units of 16 bytes, whether it is to be pulled) and its header.
+ * units of 16 bytes, and flags), its header, and what the data begins with if FLAG_GIVEN says so.
  */
 #include "net/peer_lane.h"
 #include "tests/fuzz/fuzz.h"
@@ -15,6 +15,7 @@
 #include <string.h>
 
 enum { OPS = 12, OP_BYTES = 64, DATA_BYTES_MAX = 255 * 16 };
+enum { FLAG_PULLED = 1, FLAG_GIVEN = 2 };
 
 static fry_message messages[OPS];
 static int resolved[OPS], quiet[OPS], withdrawn[OPS];
@@ -142,13 +143,24 @@ static void expect_packed_again(const uint8_t *bytes, size_t size)
         expect(memcmp(bytes, again, size) == 0, "packed into other bytes");
 }
 
+static void expect_series_packed_again(const uint8_t *bytes, size_t size)
+{
+    fry_wire_series series;
+    uint8_t again[FRY_WIRE_SERIES_BYTES];
+    if (size < sizeof(again) || !fry_wire_unpack_series(bytes, &series))
+        return;
+    fry_wire_pack_series(again, &series);
+    expect(memcmp(bytes, again, sizeof(again)) == 0, "a series packed into other bytes");
+}
+
 static void arrive(fry_peer_lane *lane, const uint8_t *header, size_t header_bytes,
-                   size_t data_bytes, bool is_pulled)
+                   const uint8_t *given, size_t given_bytes, size_t data_bytes, bool is_pulled)
 {
     uint8_t *copy = malloc(header_bytes + data_bytes + 1);
     expect(copy != NULL, "no memory");
     memcpy(copy, header, header_bytes);
     memset(copy + header_bytes, 7, data_bytes);
+    memcpy(copy + header_bytes, given, given_bytes);
     fry_arrival arrival = {.header = copy,
                            .header_bytes = header_bytes,
                            .data = data_bytes > 0 && !is_pulled ? copy + header_bytes : NULL,
@@ -177,16 +189,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (size >= 3) {
         size_t header_bytes = data[0];
         size_t data_bytes = (size_t)data[1] * 16;
-        bool is_pulled = data[2] & 1;
+        bool is_pulled = data[2] & FLAG_PULLED;
+        bool is_given = data[2] & FLAG_GIVEN;
         data += 3;
         size -= 3;
         if (header_bytes > size)
             header_bytes = size;
         expect_packed_again(data, header_bytes);
-        arrive(lane, data, header_bytes, data_bytes, is_pulled);
+        const uint8_t *given = data + header_bytes;
+        size_t left = size - header_bytes;
+        size_t given_bytes = !is_given ? 0 : data_bytes < left ? data_bytes : left;
+        expect_series_packed_again(given, given_bytes);
+        arrive(lane, data, header_bytes, given, given_bytes, data_bytes, is_pulled);
         (void)fry_peer_progress(peer);
-        data += header_bytes;
-        size -= header_bytes;
+        data += header_bytes + given_bytes;
+        size -= header_bytes + given_bytes;
     }
     const fry_fault fault = {.status = FERRY_E_DEAD};
     (void)fry_peer_detach(peer, FERRY_E_DEAD, &fault, NULL);

@@ -223,6 +223,7 @@ static void exchange(void)
 
 typedef struct stormer {
     member *own;
+    ferry_buffer *buffer; /* there before the engine may be shut down */
     ferry_peer other;
     uint64_t random;
 } stormer;
@@ -277,7 +278,7 @@ static ferry_future *anything(stormer *self, ferry_buffer *buffer)
 static void *run_stormer(void *arg)
 {
     stormer *self = arg;
-    ferry_buffer *buffer = buffer_of(self->own, STORM_BYTES);
+    ferry_buffer *buffer = self->buffer;
     enum { KEPT = 16 };
     ferry_future *kept[KEPT] = {NULL};
     for (uint32_t i = 0; i < STORM_OPS; i++) {
@@ -315,6 +316,7 @@ static void storm(uint64_t seed)
     stormer stormers[2 * STORMERS];
     for (uint32_t i = 0; i < 2 * STORMERS; i++) {
         stormers[i] = (stormer){.own = &members[i % 2],
+                                .buffer = buffer_of(&members[i % 2], STORM_BYTES),
                                 .other = below(&seed, 5) == 0 ? i % 2 : 1 - i % 2,
                                 .random = seed + i};
         CHECK(pthread_create(&threads[i], NULL, run_stormer, &stormers[i]) == 0);

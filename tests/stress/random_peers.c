@@ -165,7 +165,10 @@ static void make_ready(op *o)
     if (!o->message.is_send)
         expect_filled(o, UNTOUCHED, "before it was ready");
     o->is_ready = true;
-    fry_peer_ready(&o->message);
+    if (pick(2))
+        (void)fry_peer_gather(&o->message); /* until the next progress */
+    else
+        fry_peer_ready(&o->message);
 }
 
 static void withdraw(op *o)
@@ -268,11 +271,16 @@ static void on_lane_failed(fry_peer *peer, const fry_fault *fault)
         side_->is_to_detach = true;
 }
 
-static const fry_peer_events events = {
-    .resolved = on_resolved,
-    .quiet = on_quiet,
-    .wants_lane = on_wants_lane,
-    .lane_failed = on_lane_failed,
+static void on_done(fry_message *message)
+{
+    on_resolved(message, FERRY_OK, NULL);
+    on_quiet(message);
+}
+
+/* With the last, and without. */
+static const fry_peer_events events[2] = {
+    {on_resolved, on_quiet, on_wants_lane, on_lane_failed, NULL},
+    {on_resolved, on_quiet, on_wants_lane, on_lane_failed, on_done},
 };
 
 /* ---- lanes ---- */
@@ -387,6 +395,14 @@ static void enter_next(side *side_)
         o->order += other->message.tag == o->message.tag &&
                     other->message.is_send == o->message.is_send &&
                     other->generation == o->generation;
+    }
+    bool gathers = pick(2); /* until the next progress */
+    if (o->message.is_send && pick(2) && fry_peer_can_send(side_->peer, &o->message, gathers)) {
+        o->is_entered = true;
+        o->is_ready = true;
+        side_->entered++;
+        fry_peer_send(side_->peer, &o->message, gathers);
+        return;
     }
     run_short(4);
     bool has_entered = fry_peer_enter(side_->peer, &o->message);
@@ -613,7 +629,7 @@ static void open_run(run *r, uint64_t seed)
         .unexpected_max = 2 * OPS_MAX,
         .window_messages = r->session.window_messages,
         .window_bytes = (size_t)r->session.window_bytes,
-        .events = &events,
+        .events = &events[pick(2)],
     };
     for (int i = 0; i < r->side_count; i++) {
         side *side_ = &r->sides[i];

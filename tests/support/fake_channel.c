@@ -2,9 +2,12 @@
 #include "tests/support/fake_channel.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 typedef enum parcel_state {
     PARCEL_POSTED,  /* its data is the sender's */
@@ -42,7 +45,9 @@ struct fake_wire {
     end ends[2];
     parcel *parcels; /* the oldest first */
     uint32_t cut_at_post;
+    unsigned holds;
     fake_wire_counts counts;
+    pthread_mutex_t mutex; /* recursive: what an end tells may call it */
 };
 
 static uint64_t next_random(fake_wire *wire)
@@ -54,9 +59,9 @@ static uint64_t next_random(fake_wire *wire)
 }
 
 /* Whether something that may take several turns happens in this one. */
-static bool is_time(fake_wire *wire)
+static bool is_time(fake_wire *wire, unsigned hold)
 {
-    return !wire->options.is_late || next_random(wire) % 3 == 0;
+    return (wire->holds & hold) == 0 && (!wire->options.is_late || next_random(wire) % 3 == 0);
 }
 
 static int to_of(const fake_wire *wire, const parcel *parcel_)
@@ -145,7 +150,7 @@ static fry_post_result fake_post(fry_channel *channel, fry_post *post)
         parcel_->state = PARCEL_SENT;
         return FRY_POST_BEGUN;
     }
-    if (!is_time(wire))
+    if (!is_time(wire, FAKE_HOLD_POSTS))
         return FRY_POST_BEGUN;
     send_parcel(parcel_);
     parcel_->post = NULL;
@@ -171,7 +176,7 @@ static void fake_pull(fry_channel *channel, fry_pull *pull)
     end_->wire->counts.pulls++;
     parcel_->state = PARCEL_PULLING;
     parcel_->pull = pull;
-    if (!end_->is_cut && is_time(end_->wire))
+    if (!end_->is_cut && is_time(end_->wire, FAKE_HOLD_PULLS))
         finish_pull(end_->wire, parcel_, true);
 }
 
@@ -226,21 +231,22 @@ static bool step_one(end *end_)
 {
     fake_wire *wire = end_->wire;
     for (parcel *p = wire->parcels; p != NULL; p = p->next) {
-        if (p->from == end_->index && p->state == PARCEL_POSTED && is_time(wire)) {
+        if (p->from == end_->index && p->state == PARCEL_POSTED && is_time(wire, FAKE_HOLD_POSTS)) {
             fry_post *post = p->post;
             send_parcel(p);
             p->post = NULL;
             post->done(post, FERRY_OK, NULL);
             return true;
         }
-        if (p->from == end_->index && p->state == PARCEL_PULLED && is_time(wire)) {
+        if (p->from == end_->index && p->state == PARCEL_PULLED && is_time(wire, 0)) {
             fry_post *post = p->post;
             remove_parcel(wire, p);
             if (post != NULL)
                 post->done(post, FERRY_OK, NULL);
             return true;
         }
-        if (to_of(wire, p) == end_->index && p->state == PARCEL_PULLING && is_time(wire)) {
+        if (to_of(wire, p) == end_->index && p->state == PARCEL_PULLING &&
+            is_time(wire, FAKE_HOLD_PULLS)) {
             finish_pull(wire, p, true);
             return true;
         }
@@ -269,7 +275,7 @@ static size_t fake_progress(fry_channel *channel)
     size_t count = 0;
     while (!end_->is_cut && step_one(end_))
         count++;
-    while (!end_->is_cut && is_time(wire) && deliver_one(end_))
+    while (!end_->is_cut && is_time(wire, FAKE_HOLD_ARRIVALS) && deliver_one(end_))
         count++;
     while (!end_->is_cut && step_one(end_))
         count++;
@@ -316,13 +322,75 @@ static void fake_destroy(fry_channel *channel)
     }
 }
 
+/* ---- one thread at a time, of either end's ---- */
+
+static fake_wire *lock(fry_channel *channel)
+{
+    fake_wire *wire = ((end *)channel)->wire;
+    (void)pthread_mutex_lock(&wire->mutex);
+    return wire;
+}
+
+static void unlock(fake_wire *wire)
+{
+    (void)pthread_mutex_unlock(&wire->mutex);
+}
+
+static fry_post_result locked_post(fry_channel *channel, fry_post *post)
+{
+    fake_wire *wire = lock(channel);
+    fry_post_result result = fake_post(channel, post);
+    unlock(wire);
+    return result;
+}
+
+static void locked_pull(fry_channel *channel, fry_pull *pull)
+{
+    fake_wire *wire = lock(channel);
+    fake_pull(channel, pull);
+    unlock(wire);
+}
+
+static void locked_drop(fry_channel *channel, void *token)
+{
+    fake_wire *wire = lock(channel);
+    fake_drop(channel, token);
+    unlock(wire);
+}
+
+static size_t locked_progress(fry_channel *channel)
+{
+    fake_wire *wire = lock(channel);
+    size_t count = fake_progress(channel);
+    unlock(wire);
+    return count;
+}
+
+static bool locked_arm(fry_channel *channel)
+{
+    fake_wire *wire = lock(channel);
+    bool is_armed = fake_arm(channel);
+    unlock(wire);
+    return is_armed;
+}
+
+static void locked_destroy(fry_channel *channel)
+{
+    fake_wire *wire = lock(channel);
+    fake_destroy(channel);
+    if (channel->event_fd >= 0)
+        (void)close(channel->event_fd);
+    channel->event_fd = -1;
+    unlock(wire);
+}
+
 static const fry_channel_ops fake_ops = {
-    .post = fake_post,
-    .pull = fake_pull,
-    .drop = fake_drop,
-    .progress = fake_progress,
-    .arm = fake_arm,
-    .destroy = fake_destroy,
+    .post = locked_post,
+    .pull = locked_pull,
+    .drop = locked_drop,
+    .progress = locked_progress,
+    .arm = locked_arm,
+    .destroy = locked_destroy,
 };
 
 /* ---- the wire ---- */
@@ -334,6 +402,11 @@ fake_wire *fake_wire_open(const fake_wire_options *options)
     wire->random = options->seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
     for (int i = 0; i < 2; i++)
         wire->ends[i] = (end){.wire = wire, .index = i};
+    pthread_mutexattr_t recursive;
+    (void)pthread_mutexattr_init(&recursive);
+    (void)pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    (void)pthread_mutex_init(&wire->mutex, &recursive);
+    (void)pthread_mutexattr_destroy(&recursive);
     return wire;
 }
 
@@ -341,6 +414,7 @@ void fake_wire_close(fake_wire *wire)
 {
     while (wire->parcels != NULL)
         remove_parcel(wire, wire->parcels);
+    (void)pthread_mutex_destroy(&wire->mutex);
     free(wire);
 }
 
@@ -352,7 +426,7 @@ fry_channel *fake_wire_end(fake_wire *wire, int index, const fry_channel_events 
     end_->channel = (fry_channel){
         .ops = &fake_ops,
         .path = wire->options.is_self ? FRY_PATH_SELF : FRY_PATH_SHARED,
-        .event_fd = -1,
+        .event_fd = wire->options.has_event ? eventfd(0, EFD_CLOEXEC) : -1,
         .eager_bytes_max = wire->options.eager_bytes_max,
         .events = events,
         .events_arg = events_arg,
@@ -360,9 +434,18 @@ fry_channel *fake_wire_end(fake_wire *wire, int index, const fry_channel_events 
     return &end_->channel;
 }
 
+void fake_wire_hold(fake_wire *wire, unsigned holds)
+{
+    (void)pthread_mutex_lock(&wire->mutex);
+    wire->holds = holds;
+    unlock(wire);
+}
+
 void fake_wire_cut(fake_wire *wire)
 {
+    (void)pthread_mutex_lock(&wire->mutex);
     cut(wire);
+    unlock(wire);
 }
 
 void fake_wire_cut_at_post(fake_wire *wire, uint32_t nth)
@@ -407,6 +490,8 @@ bool fake_wire_look(fake_wire *wire, int to_end, size_t index, fake_sight *sight
         return false;
     *sight = (fake_sight){.header = parcel_->header,
                           .header_bytes = &parcel_->header_bytes,
+                          .data = parcel_->copy,
+                          .size_bytes_p = &parcel_->size_bytes,
                           .size_bytes = parcel_->size_bytes,
                           .is_pulled = parcel_->is_pulled};
     return true;

@@ -17,9 +17,10 @@ typedef struct fake_wire_options {
     bool is_self;     /* end 0 alone */
     uint32_t reorder; /* arrivals may overtake so many */
     bool is_late;     /* posts, pulls and arrivals take several turns */
+    bool has_event;   /* each end has a descriptor, which never tells anything */
 } fake_wire_options;
 
-/* Exits if there is no memory. */
+/* Exits if there is no memory. Any thread may call what the ends are, one at a time. */
 fake_wire *fake_wire_open(const fake_wire_options *options);
 
 /* What the ends were is destroyed. */
@@ -27,6 +28,14 @@ void fake_wire_close(fake_wire *wire);
 
 fry_channel *fake_wire_end(fake_wire *wire, int end, const fry_channel_events *events,
                            void *events_arg);
+
+/* What does not happen until it is let go again. */
+enum fake_wire_hold {
+    FAKE_HOLD_POSTS = 1 << 0,    /* data stays the sender's */
+    FAKE_HOLD_ARRIVALS = 1 << 1, /* nothing comes */
+    FAKE_HOLD_PULLS = 1 << 2,    /* pulls don't end */
+};
+void fake_wire_hold(fake_wire *wire, unsigned holds);
 
 /* Both ends are told at their next turn; what is under way stays so until they are destroyed. */
 void fake_wire_cut(fake_wire *wire);
@@ -43,6 +52,8 @@ void fake_wire_inject(fake_wire *wire, int end, const void *header, size_t heade
 typedef struct fake_sight {
     uint8_t *header;
     size_t *header_bytes;
+    uint8_t *data; /* its copy; NULL: there is none */
+    size_t *size_bytes_p;
     size_t size_bytes;
     bool is_pulled;
 } fake_sight;

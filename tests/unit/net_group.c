@@ -419,6 +419,31 @@ Test(net_group, absentees_are_named, .timeout = 60)
     rig_close(&rig);
 }
 
+/* Each has its own word, however many. */
+Test(net_group, many_absentees_are_named, .timeout = 60)
+{
+    group_rig rig;
+    const size_t half = RIG_MEMBERS_MAX / 2;
+    char name[32];
+
+    rig_open(&rig, half, 1);
+    for (size_t i = 0; i < half; i++) {
+        fry_group_options options = rig_options(&rig, i, RIG_MEMBERS_MAX, (int32_t)(2 * i));
+
+        options.deadline_ns = fry_clock_now_ns(&rig.clock) + 5 * RIG_SECOND_NS;
+        rig_join(&rig, i, &options);
+    }
+    rig_settle(&rig);
+    rig_pass(&rig, 6 * RIG_SECOND_NS);
+    cr_assert_eq(rig.members[0].status, FERRY_E_DEADLINE);
+    for (size_t i = 0; i < half; i++) {
+        (void)snprintf(name, sizeof name, "rank %zu never", 2 * i + 1);
+        cr_expect_not_null(strstr(rig.members[0].message, name), "%s: %s", name,
+                           rig.members[0].message);
+    }
+    rig_close(&rig);
+}
+
 Test(net_group, sizes_that_differ, .timeout = 60)
 {
     group_rig rig;

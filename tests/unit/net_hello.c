@@ -421,13 +421,13 @@ Test(net_hello, another_version)
     cr_assert_eq(answerer.hello.failure, FRY_HELLO_OTHER_VERSION);
     cr_assert_eq(answerer.hello.other_version, 9);
     cr_assert_eq(back.sent, 8, "the version is named, and nothing more");
-    back.bytes[7] = 2;
+    back.bytes[7] = 3;
     cr_assert_eq(caller.hello.state, FRY_HELLO_AWAITS_SECOND);
 
     set_ends(key, key);
     flush(&caller);
     memcpy(back.bytes, forth.bytes, 8);
-    back.bytes[7] = 2;
+    back.bytes[7] = 3;
     back.sent = 8;
     forth.cut = 0;
     talk(false);
@@ -446,7 +446,7 @@ Test(net_hello, garbage)
 
         randombytes_buf(bytes, sizeof(bytes));
         if (i % 2 == 0)
-            memcpy(bytes, "ferry~\0\1", 8);
+            memcpy(bytes, "ferry~\0\2", 8);
         if (i % 4 == 0)
             memcpy(bytes + 8, "\0\210", 2);
         fry_hello_await(&hello, key);
@@ -678,4 +678,15 @@ Test(net_hello, macs)
     cr_assert_not(fry_mac_check(keys[0], 7, header, sizeof(header) + 1, mac), "too long");
     header[200] ^= 4;
     cr_assert_not(fry_mac_check(keys[0], 7, header, sizeof(header), mac), "changed");
+
+    uint8_t table[FRY_MAC_TABLE_BYTES_MAX];
+    randombytes_buf(table, sizeof(table));
+    fry_mac_write_table(keys[0], 7, table, sizeof(table), mac);
+    cr_assert(fry_mac_check_table(keys[0], 7, table, sizeof(table), mac));
+    cr_assert_not(fry_mac_check_table(keys[0], 8, table, sizeof(table), mac), "another header's");
+    cr_assert_not(fry_mac_check_table(keys[1], 7, table, sizeof(table), mac), "reflected");
+    cr_assert_not(fry_mac_check_table(keys[0], 7, table, sizeof(table) - 32, mac), "cut");
+    /* As long as a header may be, and under its number: still no header. */
+    fry_mac_write_table(keys[0], 7, table, 32, mac);
+    cr_assert_not(fry_mac_check(keys[0], 7, table, 32, mac), "taken for a header");
 }

@@ -302,17 +302,17 @@ Test(net_link_refused, its_own_words)
 
 Test(net_link_refused, another_version)
 {
-    uint8_t bytes[16] = "ferry~\0\2", got[16];
+    uint8_t bytes[16] = "ferry~\0\3", got[16];
 
     open_both();
     const int fd = rig_dial(&low);
     cr_assert_eq(send(fd, bytes, 8, 0), 8);
     rig_rest();
     cr_assert_eq(recv(fd, got, sizeof(got), 0), 8, "what it speaks itself, and nothing more");
-    cr_assert_arr_eq(got, "ferry~\0\1", 8);
+    cr_assert_arr_eq(got, "ferry~\0\2", 8);
     cr_assert_leq(recv(fd, got, sizeof(got), 0), 0);
     close(fd);
-    assert_refused("another version of the protocol: it speaks 2, this one 1");
+    assert_refused("another version of the protocol: it speaks 3, this one 2");
 }
 
 Test(net_link_refused, another_protocol)
@@ -415,9 +415,9 @@ Test(net_link_refused, a_million_bytes_of_garbage)
             randombytes_buf(bytes, sizeof(bytes));
             /* Some get as far as they can. */
             if (i % 3 == 1)
-                memcpy(bytes, "ferry~\0\1", 8);
+                memcpy(bytes, "ferry~\0\2", 8);
             if (i % 3 == 2)
-                memcpy(bytes, "ferry~\0\1\0\210", 10);
+                memcpy(bytes, "ferry~\0\2\0\210", 10);
             const ssize_t count = send(fds[i], bytes, sizeof(bytes), MSG_NOSIGNAL);
             cr_assert_gt(count, 0);
             sent += (size_t)count;

@@ -34,6 +34,8 @@ static void inject(pair *p, const fry_wire_header *header, size_t data_bytes, bo
     size_t size = FRY_WIRE_MESSAGE_BYTES;
     if (header->kind == FRY_WIRE_EAGER || header->kind == FRY_WIRE_PULLED)
         fry_wire_pack_message(bytes, header);
+    else if (header->kind == FRY_WIRE_SHORT)
+        size = fry_wire_pack_short(bytes, header);
     else
         size = fry_wire_pack(bytes, header);
     fake_wire_inject(p->wire, 0, bytes, size, NULL, data_bytes, is_pulled);
@@ -133,6 +135,41 @@ Test(net_peer_hostile, each_field_of_a_message)
         inject(p, &header, 16, is_pulled);
         expect_taken(p, "far ahead");
     }
+}
+
+Test(net_peer_hostile, each_field_of_a_short_one)
+{
+    pair *p = open_victim();
+    fry_wire_header header = next_message(FRY_WIRE_SHORT);
+    inject(p, &header, 16, false);
+    expect_over(&p->ops[1], FERRY_OK);
+    expect_taken(p, "good");
+
+    static const uint32_t numbers[] = {0, 1 + 16, 0x7fffff, 0x800000, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        p = open_victim();
+        header = next_message(FRY_WIRE_SHORT);
+        header.number = numbers[i];
+        inject(p, &header, 16, false);
+        expect_refused(p, "a number that is not next");
+    }
+
+    p = open_victim();
+    header = next_message(FRY_WIRE_SHORT);
+    header.slot = 4;
+    inject(p, &header, 16, false);
+    expect_refused(p, "a slot out of bounds");
+
+    p = open_victim();
+    header = next_message(FRY_WIRE_SHORT);
+    inject(p, &header, 16, true);
+    expect_refused(p, "to be pulled");
+
+    p = open_victim();
+    header = next_message(FRY_WIRE_SHORT);
+    header.acked = (fry_wire_run){1, 1};
+    inject(p, &header, 16, false);
+    expect_refused(p, "an answer to what was not sent");
 }
 
 Test(net_peer_hostile, an_empty_message_is_not_pulled)
@@ -278,6 +315,120 @@ Test(net_peer_hostile, an_early_answer_frees_nothing_too_early)
     pair_close(p);
 }
 
+/* ---- bundles ---- */
+
+/* Two receives of tag 1 for what comes, beside the victim's. */
+static fry_wire_series next_series(void)
+{
+    return (fry_wire_series){.tag = 1, .op = 5, .slot = 1, .size_bytes = 16, .count = 1};
+}
+
+static void inject_bundle(pair *p, const fry_wire_series *series, uint32_t count,
+                          size_t series_there, size_t data_bytes)
+{
+    uint8_t header_bytes[FRY_HEADER_BYTES_MAX];
+    uint8_t data[8192] = {0};
+    fry_wire_header header = {.kind = FRY_WIRE_BUNDLE, .number = 1, .series_count = count};
+    size_t size = fry_wire_pack(header_bytes, &header);
+    for (size_t i = 0; i < series_there; i++)
+        fry_wire_pack_series(data + i * FRY_WIRE_SERIES_BYTES, &series[i]);
+    memset(data + series_there * FRY_WIRE_SERIES_BYTES, 9, data_bytes);
+    fake_wire_inject(p->wire, 0, header_bytes, size, data,
+                     series_there * FRY_WIRE_SERIES_BYTES + data_bytes, false);
+    (void)fry_peer_progress(p->ends[0].peer);
+}
+
+Test(net_peer_hostile, a_good_bundle_is_taken)
+{
+    pair *p = open_victim();
+    fry_wire_series series[] = {next_series(), next_series()};
+    series[1].slot = 2;
+    series[1].tag = 77;
+    inject_bundle(p, series, 2, 2, 32);
+    expect_over(&p->ops[1], FERRY_OK);
+    cr_expect_eq(p->ops[1].bytes[15], 9);
+    expect_taken(p, "a good bundle");
+}
+
+Test(net_peer_hostile, a_bundle_cut_anywhere)
+{
+    fry_wire_series series[] = {next_series(), next_series()};
+    for (size_t there = 0; there < 2; there++) {
+        pair *p = open_victim();
+        inject_bundle(p, series, 2, there, 0);
+        expect_refused(p, "a table cut short");
+    }
+    for (size_t bytes = 0; bytes < 40; bytes++) {
+        pair *p = open_victim();
+        series[1].slot = 2;
+        series[1].tag = 77;
+        inject_bundle(p, series, 2, 2, bytes);
+        if (bytes == 32)
+            expect_taken(p, "whole");
+        else
+            expect_refused(p, "data cut short, or too much");
+    }
+}
+
+Test(net_peer_hostile, a_bundle_whose_table_lies)
+{
+    static const struct {
+        uint32_t slot, count, size_bytes;
+        size_t data_bytes;
+        const char *what;
+    } lies[] = {
+        {4, 1, 16, 16, "a slot out of bounds"},
+        {UINT32_MAX, 1, 16, 16, "a slot far out of bounds"},
+        {3, 2, 16, 32, "a series that runs out of bounds"},
+        {0, 4, 1, 4, "more messages than may be unanswered"},
+        {1, UINT16_MAX, 0, 0, "very many, of no bytes"},
+        {1, UINT16_MAX, UINT32_MAX, 64, "more bytes than there can be"},
+        {1, 2, 0x80000000, 0, "bytes that overflow to none"},
+        {1, 0, 16, 0, "no messages"},
+        {1, 1, 15, 16, "less than there is"},
+    };
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        pair *p = open_victim();
+        fry_wire_series series = next_series();
+        series.slot = lies[i].slot;
+        series.count = lies[i].count;
+        series.size_bytes = lies[i].size_bytes;
+        inject_bundle(p, &series, 1, 1, lies[i].data_bytes);
+        expect_refused(p, lies[i].what);
+    }
+}
+
+Test(net_peer_hostile, a_bundle_of_too_much_data)
+{
+    pair *p = open_victim();
+    const fry_wire_series series = {.tag = 50, .slot = 1, .size_bytes = 2100, .count = 3};
+    inject_bundle(p, &series, 1, 1, 6300);
+    expect_refused(p, "more data than the window");
+}
+
+Test(net_peer_hostile, an_answer_in_a_bundle_to_nothing)
+{
+    for (uint32_t first = 0; first < 2; first++) {
+        pair *p = open_victim();
+        uint8_t bytes[FRY_HEADER_BYTES_MAX];
+        uint8_t data[FRY_WIRE_SERIES_BYTES + 16] = {0};
+        fry_wire_series series = next_series();
+        fry_wire_header header = {
+            .kind = FRY_WIRE_BUNDLE, .number = 1, .series_count = 1, .acked = {first, 1}};
+        fry_wire_pack_series(data, &series);
+        fake_wire_inject(p->wire, 0, bytes, fry_wire_pack(bytes, &header), data, sizeof(data),
+                         false);
+        (void)fry_peer_progress(p->ends[0].peer);
+        if (first == 0) {
+            expect_over(&p->ops[0], FERRY_OK);
+            expect_over(&p->ops[1], FERRY_OK);
+            expect_taken(p, "an answer to what waits for one");
+        } else {
+            expect_refused(p, "an answer to nothing");
+        }
+    }
+}
+
 /* ---- between hosts ---- */
 
 static pair *open_keyed(void)
@@ -332,6 +483,73 @@ Test(net_peer_hostile, short_and_unkeyed_ones_are_refused)
         *sight.header_bytes = size;
         expect_forged(p, 1, "a short one");
     }
+}
+
+Test(net_peer_hostile, keyed_lanes_have_no_short_ones)
+{
+    fry_wire_header header = next_message(FRY_WIRE_SHORT);
+    uint8_t bytes[FRY_HEADER_BYTES_MAX];
+    size_t size = fry_wire_pack_short(bytes, &header);
+    pair *p = open_keyed();
+    fry_wire_put32(bytes + size, 0);
+    fry_mac_write(p->ends[0].lane->session.receive_key, 0, bytes, size, bytes + size + 4);
+    fake_wire_inject(p->wire, 0, bytes, size + FRY_WIRE_TRAILER_BYTES, NULL, 16, false);
+    (void)fry_peer_progress(p->ends[0].peer);
+    cr_expect_eq(p->ends[0].failed, 1);
+    cr_expect(strstr(p->ends[0].failure.message, "of no kind") != NULL);
+    pair_close(p);
+}
+
+static void send_bundle(pair *p)
+{
+    (void)pair_gather(p, 0, 1, 8);
+    (void)pair_gather(p, 0, 2, 8);
+    (void)pair_gather(p, 0, 2, 8);
+    fry_peer_flush(p->ends[0].peer);
+}
+
+/* Header, hash and table; not the data, which is as that of any message. */
+Test(net_peer_hostile, each_bit_of_a_bundle_is_sealed)
+{
+    enum { TABLE_BYTES = 2 * FRY_WIRE_SERIES_BYTES };
+    enum { HEADER_BYTES = FRY_WIRE_BUNDLE_BYTES + FRY_MAC_BYTES + FRY_WIRE_TRAILER_BYTES };
+    for (size_t bit = 0; bit < (HEADER_BYTES + TABLE_BYTES) * 8; bit++) {
+        pair *p = open_keyed();
+        send_bundle(p);
+        fake_sight sight;
+        cr_assert(fake_wire_look(p->wire, 1, 0, &sight));
+        cr_assert_eq(*sight.header_bytes, HEADER_BYTES);
+        cr_assert_eq(sight.size_bytes, TABLE_BYTES + 24);
+        uint8_t *byte =
+            bit / 8 < HEADER_BYTES ? &sight.header[bit / 8] : &sight.data[bit / 8 - HEADER_BYTES];
+        *byte ^= (uint8_t)(1 << bit % 8);
+        expect_forged(p, 1, "a bit");
+    }
+}
+
+Test(net_peer_hostile, short_keyed_bundles_are_refused)
+{
+    for (size_t size = 0; size < 2 * FRY_WIRE_SERIES_BYTES; size++) {
+        pair *p = open_keyed();
+        send_bundle(p);
+        fake_sight sight;
+        cr_assert(fake_wire_look(p->wire, 1, 0, &sight));
+        *sight.size_bytes_p = size;
+        expect_forged(p, 1, "a short one");
+    }
+}
+
+/* The table of another bundle, as genuine, is no table of this. */
+Test(net_peer_hostile, tables_are_sealed_to_their_headers)
+{
+    pair *p = open_keyed();
+    send_bundle(p);
+    send_bundle(p);
+    fake_sight first, second;
+    cr_assert(fake_wire_look(p->wire, 1, 0, &first));
+    cr_assert(fake_wire_look(p->wire, 1, 1, &second));
+    memcpy(first.data, second.data, first.size_bytes);
+    expect_forged(p, 1, "another's table");
 }
 
 Test(net_peer_hostile, nothing_arrives_twice)

@@ -492,6 +492,26 @@ Test(net_ucx_ends, a_child_touches_nothing)
     end_close(&end);
 }
 
+/* Whatever a thread of the parent's held of UCX is held in the child for ever. */
+Test(net_ucx_ends, a_child_has_no_ucx_of_its_own)
+{
+    end end = {0};
+    int status = -1;
+    end_open(&end, NULL);
+    pid_t pid = fork();
+    EXPECT(pid >= 0);
+    if (pid == 0) {
+        fry_ucx_options options = {.memory = &end.memory, .log = &end.log};
+        const char *why = NULL;
+        fry_ucx *ucx = NULL;
+        ferry_status found = fry_ucx_open(&options, &ucx, &why);
+        _exit(found == FERRY_E_UNSUPPORTED && strstr(why, "fork") != NULL ? 0 : 1);
+    }
+    EXPECT(waitpid(pid, &status, 0) == pid);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    fry_ucx_close(end.ucx);
+}
+
 /* ---- what is there, and what is left ---- */
 
 static bool maps_have(const char *word)

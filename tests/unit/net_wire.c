@@ -26,6 +26,7 @@ static fry_wire_header make(uint8_t kind)
         .op = UINT64_C(0x0123456789abcdef),
         .size_bytes = kind == FRY_WIRE_POISON ? 0 : UINT64_C(0x1122334455667788),
         .acked = {7, 65535},
+        .series_count = FRY_WIRE_SERIES_MAX,
         .run_count = 3,
         .runs = {{0, 1}, {UINT32_MAX, 65535}, {5, 6}},
         .fault = {.status = FERRY_E_DEADLINE,
@@ -90,7 +91,7 @@ Test(net_wire, control_comes_back_as_it_was)
         uint8_t bytes[FRY_HEADER_BYTES_MAX];
         cr_assert(unpack(bytes, pack(bytes, &header), &other), "kind %d", kind);
         cr_expect_eq(other.kind, kind);
-        if (kind == FRY_WIRE_RECALL || kind == FRY_WIRE_BYE)
+        if (kind == FRY_WIRE_RECALL || kind == FRY_WIRE_BYE || kind == FRY_WIRE_BUNDLE)
             cr_expect_eq(other.number, header.number);
         if (kind == FRY_WIRE_RECALL || kind == FRY_WIRE_NACK || kind == FRY_WIRE_LENGTH)
             cr_expect_eq(other.slot, header.slot);
@@ -100,6 +101,11 @@ Test(net_wire, control_comes_back_as_it_was)
             expect_same_fault(&other.fault, &header.fault);
         if (kind == FRY_WIRE_LENGTH)
             cr_expect_eq(other.size_bytes, header.size_bytes);
+        if (kind == FRY_WIRE_BUNDLE) {
+            cr_expect_eq(other.series_count, FRY_WIRE_SERIES_MAX);
+            cr_expect_eq(other.acked.first, 7);
+            cr_expect_eq(other.acked.count, 65535);
+        }
         if (kind == FRY_WIRE_ACK) {
             cr_expect_eq(other.run_count, 3);
             for (size_t i = 0; i < 3; i++) {
@@ -120,6 +126,82 @@ Test(net_wire, little_endian_as_documented)
         0x22, 0x11, 0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0x01, 7,    0,    0,    0};
     fry_wire_pack_message(bytes, &header);
     cr_assert_arr_eq(bytes, expected, sizeof(expected));
+}
+
+/* Packs and unpacks it as one who expects that number next, and whose last op was `op_before`. */
+static bool pass_short(const fry_wire_header *header, uint32_t next_number, uint64_t op_before,
+                       fry_wire_header *other)
+{
+    uint8_t bytes[FRY_HEADER_BYTES_MAX];
+    size_t size = fry_wire_pack_short(bytes, header);
+    uint8_t *copy = malloc(size);
+    memcpy(copy, bytes, size);
+    memset(other, 0x77, sizeof(*other));
+    bool is_good = fry_wire_unpack_short(copy, size, next_number, op_before, other);
+    free(copy);
+    return is_good;
+}
+
+Test(net_wire, short_ones_come_back_as_they_were)
+{
+    static const uint32_t numbers[][2] = {{0, 0},
+                                          {5, 0xfffffff0},
+                                          {0xfffffff0, 5},
+                                          {0x1000000, 0x1000000 - 0x7fffff},
+                                          {77, 0x800000}};
+    static const uint64_t ops[][2] = {{1, 0},
+                                      {0, 1},
+                                      {UINT64_C(0x1ffffffff), UINT64_C(0x200000010)},
+                                      {UINT64_C(0x200000010), UINT64_C(0x1ffffffff)},
+                                      {FRY_WIRE_SHORT_OP_AWAY - 1, 0}};
+    static const ferry_tag tags[] = {
+        0, 1, 255, 256, UINT64_C(0xff00000000), UINT64_C(0xfedcba9876543210), UINT64_MAX};
+    for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
+        const uint32_t *number = numbers[i % 5];
+        const uint64_t *op = ops[i % 5];
+        fry_wire_header header = {.kind = FRY_WIRE_EAGER,
+                                  .number = number[0],
+                                  .slot = i % 2 ? UINT16_MAX : 3,
+                                  .tag = tags[i],
+                                  .op = op[0],
+                                  .acked = {i % 2 ? 4 : UINT16_MAX, i % 2 ? UINT8_MAX : 0}};
+        fry_wire_header other;
+        cr_assert(fry_wire_can_be_short(&header, op[1]));
+        cr_assert(pass_short(&header, number[1], op[1], &other));
+        cr_expect_eq(other.kind, FRY_WIRE_EAGER);
+        cr_expect_eq(other.number, header.number, "%zu: %#x", i, other.number);
+        cr_expect_eq(other.slot, header.slot);
+        cr_expect_eq(other.ahead, 0);
+        cr_expect_eq(other.tag, header.tag);
+        cr_expect_eq(other.op, header.op);
+        cr_expect_eq(other.acked.first, header.acked.first);
+        cr_expect_eq(other.acked.count, header.acked.count);
+    }
+}
+
+Test(net_wire, what_does_not_fit_is_not_short)
+{
+    const fry_wire_header good = {.kind = FRY_WIRE_EAGER, .op = 7};
+    cr_expect(fry_wire_can_be_short(&good, 7));
+    cr_expect_not(fry_wire_can_be_short(&good, 7 + FRY_WIRE_SHORT_OP_AWAY + 1));
+    fry_wire_header header = good;
+    header.op = 7 + FRY_WIRE_SHORT_OP_AWAY;
+    cr_expect_not(fry_wire_can_be_short(&header, 7));
+    header = good;
+    header.ahead = 1;
+    cr_expect_not(fry_wire_can_be_short(&header, 7));
+    header = good;
+    header.acked.count = UINT8_MAX + 1;
+    cr_expect_not(fry_wire_can_be_short(&header, 7));
+    header = good;
+    header.kind = FRY_WIRE_PULLED;
+    cr_expect_not(fry_wire_can_be_short(&header, 7));
+    uint8_t bytes[FRY_HEADER_BYTES_MAX] = {FRY_WIRE_SHORT};
+    for (size_t size = 0; size < FRY_WIRE_SHORT_BYTES; size++)
+        cr_expect_not(fry_wire_unpack_short(bytes, size, 0, 0, &header));
+    cr_expect(fry_wire_unpack_short(bytes, FRY_WIRE_SHORT_BYTES + 8, 0, 0, &header));
+    cr_expect_not(fry_wire_unpack_short(bytes, FRY_WIRE_SHORT_BYTES + 9, 0, 0, &header));
+    cr_expect_not(fry_wire_unpack(bytes, FRY_WIRE_SHORT_BYTES, &header), "without its lane");
 }
 
 Test(net_wire, any_other_length_is_refused)
@@ -147,16 +229,53 @@ Test(net_wire, what_must_be_zero_is)
             continue;
         }
         size_t size = pack(bytes, &header);
-        if (kind != FRY_WIRE_ACK) {
+        if (kind != FRY_WIRE_ACK && kind != FRY_WIRE_BUNDLE) {
             bytes[1] = 1;
             cr_expect_not(unpack(bytes, size, &other), "kind %u", kind);
             bytes[1] = 0;
         }
-        if (kind > FRY_WIRE_POISON) {
+        if (kind > FRY_WIRE_POISON && kind != FRY_WIRE_BUNDLE) {
             bytes[3] = 1;
             cr_expect_not(unpack(bytes, size, &other), "kind %u", kind);
         }
     }
+}
+
+Test(net_wire, a_bundle_has_as_many_series_as_it_may)
+{
+    fry_wire_header header = make(FRY_WIRE_BUNDLE);
+    fry_wire_header other;
+    uint8_t bytes[FRY_HEADER_BYTES_MAX];
+    size_t size = pack(bytes, &header);
+    bytes[1] = FRY_WIRE_SERIES_MAX + 1;
+    cr_expect_not(unpack(bytes, size, &other));
+    bytes[1] = 0;
+    cr_expect_not(unpack(bytes, size, &other));
+}
+
+Test(net_wire, series_come_back_as_they_were)
+{
+    const fry_wire_series series = {.tag = UINT64_C(0xfedcba9876543210),
+                                    .op = UINT64_C(0x0123456789abcdef),
+                                    .slot = 0x89abcdef,
+                                    .ahead = 0x1234567,
+                                    .size_bytes = 0xfffffff1,
+                                    .count = FRY_WIRE_SERIES_COUNT_MAX};
+    fry_wire_series other;
+    uint8_t bytes[FRY_WIRE_SERIES_BYTES];
+    fry_wire_pack_series(bytes, &series);
+    cr_assert(fry_wire_unpack_series(bytes, &other));
+    cr_expect_eq(other.tag, series.tag);
+    cr_expect_eq(other.op, series.op);
+    cr_expect_eq(other.slot, series.slot);
+    cr_expect_eq(other.ahead, series.ahead);
+    cr_expect_eq(other.size_bytes, series.size_bytes);
+    cr_expect_eq(other.count, series.count);
+    bytes[31] = 1;
+    cr_expect_not(fry_wire_unpack_series(bytes, &other), "what must be zero");
+    bytes[31] = 0;
+    bytes[28] = bytes[29] = 0;
+    cr_expect_not(fry_wire_unpack_series(bytes, &other), "of no messages");
 }
 
 Test(net_wire, runs_are_whole)

@@ -207,6 +207,14 @@ static inline pair_op *pair_receive(pair *p, int end, ferry_tag tag, size_t size
     return op;
 }
 
+/* Gathered, until it is flushed or progress is made. */
+static inline pair_op *pair_gather(pair *p, int end, ferry_tag tag, size_t size_bytes)
+{
+    pair_op *op = pair_enter(p, end, true, tag, size_bytes);
+    cr_expect(fry_peer_gather(&op->message));
+    return op;
+}
+
 static inline void pair_withdraw(pair_op *op)
 {
     const fry_fault fault = {.status = FERRY_E_DEADLINE,

@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages as operations of the graph, over fake lanes: every end that one can have, in every state
+ * that it can be in. Two engines that move, and whose time passes, only as the test has it; the
+ * wire between them can be held and cut.
+ */
+#include "engine/members.h"
+#include "tests/support/fake_channel.h"
+#include "tests/support/member_test.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+TestSuite(engine_messages, .timeout = HANG_S);
+
+enum { SMALL = 64, LARGE = 65536, EAGER_MAX = 4096, WIRES_MAX = 8, STILL = 64 };
+
+#define DEADLINE_NS INT64_C(5000000000)
+
+/* ---- lanes ---- */
+
+typedef struct rig {
+    test_member members[2];
+    fake_wire *wires[WIRES_MAX]; /* the last is the one in use */
+    size_t wire_count;
+    bool is_half_open; /* one end of the last is */
+    fake_wire_options options;
+    fry_lane_opener opener;
+    ferry_buffer *own, *other;
+} rig;
+
+/* Both ends of a lane are opened one after the other: a test has one hello at a time. */
+static ferry_status open_lane(void *arg, fry_channel_path path, const fry_peer_options *options,
+                              const fry_lane_session *session, fry_peer_lane **lane_p,
+                              fry_channel **channel_p, void *address, size_t *address_bytes,
+                              fry_native_error *error)
+{
+    rig *r = arg;
+    (void)path, (void)error;
+    *lane_p = fry_peer_lane_open(options, session);
+    if (*lane_p == NULL)
+        return FERRY_E_NO_MEMORY;
+    if (!r->is_half_open) {
+        cr_assert_lt(r->wire_count, WIRES_MAX);
+        r->wires[r->wire_count++] = fake_wire_open(&r->options);
+    }
+    *channel_p = fake_wire_end(r->wires[r->wire_count - 1], r->is_half_open,
+                               &fry_peer_channel_events, fry_peer_channel_arg(*lane_p));
+    r->is_half_open = !r->is_half_open;
+    memset(address, 0, 8);
+    *address_bytes = 8;
+    return FERRY_OK;
+}
+
+static ferry_status connect_lane(void *arg, fry_channel *channel, const void *address,
+                                 size_t address_bytes, fry_native_error *error)
+{
+    (void)arg, (void)channel, (void)address, (void)address_bytes, (void)error;
+    return FERRY_OK;
+}
+
+static void close_lane(void *arg, fry_peer_lane *lane)
+{
+    (void)arg;
+    fry_peer_lane_close(lane);
+}
+
+static void describe_lane(void *arg, const fry_channel *channel, char *text, size_t text_bytes)
+{
+    (void)arg, (void)channel;
+    (void)snprintf(text, text_bytes, "fake");
+}
+
+static fake_wire *wire_of(rig *r)
+{
+    cr_assert_gt(r->wire_count, 0);
+    return r->wires[r->wire_count - 1];
+}
+
+/* ---- two engines ---- */
+
+/* Each once; time passes as long as neither has anything to do, if it is the test's. */
+static void turn(rig *r)
+{
+    int64_t done = r->members[0].loop == FERRY_LOOP_THREAD;
+    for (size_t i = 0; i < 2; i++) {
+        if (r->members[i].loop == FERRY_LOOP_EMBEDDED)
+            done += ferry_engine_progress(r->members[i].te.engine, 0);
+    }
+    if (done == 0) {
+        for (size_t i = 0; i < 2; i++)
+            stepped_clock_step(&r->members[i].te.time, 1000000);
+    }
+}
+
+/* Until what can happen without the test has. */
+static void run_still(rig *r)
+{
+    for (int i = 0; i < STILL; i++)
+        turn(r);
+}
+
+static ferry_status end_of(rig *r, ferry_future *future)
+{
+    while (ferry_future_poll(future) == FERRY_PENDING)
+        turn(r);
+    return ferry_future_poll(future);
+}
+
+static void assert_quiet(rig *r, ferry_future *future)
+{
+    ferry_future *quiet = ferry_future_quiet(future);
+    ASSERT_STATUS(end_of(r, quiet), FERRY_OK);
+    ferry_future_release(quiet);
+}
+
+static void rig_open(rig *r, ferry_loop_mode own_loop, uint32_t nodes_max, uint32_t unexpected_max)
+{
+    ferry_future *joins[2];
+    r->options.eager_bytes_max = EAGER_MAX;
+    r->opener = (fry_lane_opener){.arg = r,
+                                  .open = open_lane,
+                                  .connect = connect_lane,
+                                  .close_lane = close_lane,
+                                  .describe = describe_lane};
+    for (uint32_t i = 0; i < 2; i++) {
+        test_member *member = &r->members[i];
+        member->loop = i == 0 ? own_loop : FERRY_LOOP_EMBEDDED;
+        ferry_engine_options options = test_engine_options(&member->te, member->loop);
+        options.max_nodes = i == 0 ? nodes_max : 0;
+        options.wait_spin_ns = INT64_C(1000000000) * HANG_S;
+        test_engine_create(&member->te, &options);
+        member->te.engine->lane_opener = &r->opener;
+        ferry_group_options group = test_group_options(2, (int32_t)i);
+        group.deadline_ns = 0;
+        if (unexpected_max != 0)
+            group.unexpected_max = unexpected_max;
+        joins[i] = ferry_group_join(member->te.engine, &group, &member->group);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        ASSERT_STATUS(end_of(r, joins[i]), FERRY_OK);
+        ferry_future_release(joins[i]);
+    }
+    r->own = test_buffer(&r->members[0].te, 0, LARGE, 1);
+    r->other = test_buffer(&r->members[1].te, 0, LARGE, 2);
+}
+
+static void rig_close(rig *r)
+{
+    for (size_t i = 0; i < r->wire_count; i++)
+        fake_wire_hold(r->wires[i], 0);
+    ferry_buffer_release(r->own);
+    ferry_buffer_release(r->other);
+    test_members_close(r->members, 2);
+    for (size_t i = 0; i < r->wire_count; i++)
+        fake_wire_close(r->wires[i]);
+}
+
+static ferry_future *message(rig *r, size_t at, bool is_send, size_t size_bytes,
+                             const ferry_op_options *options)
+{
+    ferry_span span = span_of(at == 0 ? r->own : r->other, 0, size_bytes);
+    return (is_send ? ferry_send : ferry_recv)(r->members[at].group, (ferry_peer)(1 - at), 7, span,
+                                               options);
+}
+
+/* A lane is there from now on, over which everything has been said. */
+static void make_lane(rig *r)
+{
+    ferry_future *send = message(r, 0, true, SMALL, NULL);
+    run_still(r);
+    ferry_future *recv = message(r, 1, false, SMALL, NULL);
+    ASSERT_STATUS(end_of(r, recv), FERRY_OK);
+    ASSERT_STATUS(end_of(r, send), FERRY_OK);
+    cr_assert(is_filled(r->other, 0, SMALL, 1));
+    memset(ferry_buffer_data(r->other), 2, LARGE);
+    ferry_future_release(recv);
+    ferry_future_release(send);
+    run_still(r);
+}
+
+/* ---- states and ends ---- */
+
+typedef enum state {
+    SEND_HELD,      /* waits for a promise */
+    SEND_LANELESS,  /* ready, and there is no lane yet */
+    SEND_POSTED,    /* its memory is being read */
+    SEND_ANNOUNCED, /* is to be pulled */
+    SEND_PULLED,    /* is being pulled */
+    SEND_DELIVERED, /* has left; there is no receive yet */
+    RECV_HELD,
+    RECV_LANELESS,
+    RECV_POSTED,     /* waits for a message */
+    RECV_TAKEN_HELD, /* its message is there; waits for a promise */
+    RECV_PULLING,    /* its memory is being written */
+    STATES,
+} state;
+
+typedef enum end {
+    CANCEL,
+    DEADLINE,
+    POISON,    /* what it depends on fails */
+    LANE_LOST, /* */
+    OTHER_LEAVES,
+    OWN_LEAVES,
+    SHUTDOWN,
+    ENDS,
+} end;
+
+static bool is_send(state state)
+{
+    return state < RECV_HELD;
+}
+
+static bool is_held(state state)
+{
+    return state == SEND_HELD || state == RECV_HELD || state == RECV_TAKEN_HELD;
+}
+
+typedef struct reached {
+    ferry_future *own, *other; /* other: NULL, it has yet to be submitted */
+    ferry_promise *promise;    /* is_held */
+} reached;
+
+static size_t size_of(state state)
+{
+    bool is_large = state == SEND_ANNOUNCED || state == SEND_PULLED || state == RECV_PULLING;
+    return is_large ? LARGE : SMALL;
+}
+
+/* Brings a message of engine 0's into the state. */
+static reached reach(rig *r, state state, bool has_deadline)
+{
+    reached at = {NULL, NULL, NULL};
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    ferry_future *after = NULL;
+    if (is_held(state)) {
+        at.promise = test_promise(&r->members[0].te);
+        after = ferry_promise_future(at.promise);
+        options.after = &after;
+        options.after_count = 1;
+    }
+    bool is_laneless = state == SEND_LANELESS || state == RECV_LANELESS;
+    if (!is_laneless)
+        make_lane(r);
+    if (state == SEND_POSTED)
+        fake_wire_hold(wire_of(r), FAKE_HOLD_POSTS);
+    if (state == SEND_PULLED || state == RECV_PULLING)
+        fake_wire_hold(wire_of(r), FAKE_HOLD_PULLS);
+    if (has_deadline)
+        options.deadline_ns = r->members[0].te.time.now_ns + DEADLINE_NS;
+    at.own = message(r, 0, is_send(state), size_of(state), &options);
+    ferry_future_release(after);
+    if (state == SEND_PULLED || state == RECV_PULLING || state == RECV_TAKEN_HELD)
+        at.other = message(r, 1, !is_send(state), size_of(state), NULL);
+    if (!is_laneless)
+        run_still(r);
+    cr_assert_eq(ferry_future_poll(at.own), FERRY_PENDING);
+    return at;
+}
+
+static void make_end(rig *r, const reached *at, end end)
+{
+    ferry_future *left = NULL;
+    switch (end) {
+    case CANCEL:
+        ASSERT_STATUS(ferry_future_cancel(at->own), FERRY_OK);
+        break;
+    case DEADLINE:
+        stepped_clock_step(&r->members[0].te.time, DEADLINE_NS);
+        break;
+    case POISON:
+        ASSERT_STATUS(ferry_promise_resolve(at->promise, FERRY_E_FAILED, NULL), FERRY_OK);
+        break;
+    case LANE_LOST:
+        fake_wire_cut(wire_of(r));
+        break;
+    case OTHER_LEAVES:
+    case OWN_LEAVES:
+        left = ferry_group_leave(r->members[end == OTHER_LEAVES].group);
+        ASSERT_STATUS(end_of(r, left), FERRY_OK);
+        ferry_future_release(left);
+        break;
+    default:
+        ASSERT_STATUS(ferry_engine_shutdown(r->members[0].te.engine, -1), FERRY_OK);
+    }
+}
+
+/* What both ends come to. */
+typedef struct outcome {
+    ferry_status own, own_cause, other, other_cause;
+} outcome;
+
+static outcome expected(state state, end end)
+{
+    /* Its data has gone, or is being fetched and can't be called back. */
+    bool is_sent = state == SEND_POSTED || state == SEND_PULLED || state == SEND_DELIVERED;
+    ferry_status own = end == CANCEL ? FERRY_E_CANCELLED : FERRY_E_DEADLINE;
+    switch (end) {
+    case CANCEL:
+    case DEADLINE:
+        if (is_sent)
+            return (outcome){own, FERRY_OK, FERRY_OK, FERRY_OK};
+        return (outcome){own, FERRY_OK, FERRY_E_DEPENDENCY, own};
+    case POISON:
+        return (outcome){FERRY_E_DEPENDENCY, FERRY_E_FAILED, FERRY_E_DEPENDENCY, FERRY_E_FAILED};
+    case LANE_LOST:
+        return (outcome){FERRY_E_PEER, FERRY_OK, FERRY_E_PEER, FERRY_OK};
+    case OTHER_LEAVES:
+        return (outcome){FERRY_E_DEAD, FERRY_OK, FERRY_E_CANCELLED, FERRY_OK};
+    case OWN_LEAVES:
+        return (outcome){FERRY_E_CANCELLED, FERRY_OK, FERRY_E_DEAD, FERRY_OK};
+    default:
+        return (outcome){FERRY_E_SHUTDOWN, FERRY_OK, FERRY_E_DEAD, FERRY_OK};
+    }
+}
+
+static const ferry_error *cause_of(ferry_future *future)
+{
+    const ferry_error *error = ferry_future_error(future);
+    return error != NULL ? error->cause : NULL;
+}
+
+static void assert_outcome(ferry_future *future, ferry_status status, ferry_status cause,
+                           int32_t cause_rank)
+{
+    ASSERT_STATUS(ferry_future_poll(future), status);
+    const ferry_error *found = cause_of(future);
+    ASSERT_STATUS(found != NULL ? found->status : FERRY_OK, cause);
+    if (found != NULL)
+        cr_assert_eq(found->rank, cause_rank, "rank %d", found->rank);
+}
+
+/* Memory of a receive that did not come about: nothing is written once it is quiet. */
+static void assert_untouched_from_now(rig *r)
+{
+    memset(ferry_buffer_data(r->own), 9, LARGE);
+    run_still(r);
+    cr_assert(is_filled(r->own, 0, LARGE, 9));
+}
+
+static void end_other(rig *r, const reached *at, state state, const outcome *outcome)
+{
+    (void)end_of(r, at->other);
+    assert_outcome(at->other, outcome->other, outcome->other_cause, 0);
+    if (outcome->other == FERRY_OK && is_send(state))
+        cr_assert(is_filled(r->other, 0, size_of(state), 1));
+    assert_quiet(r, at->other);
+    ferry_future_release(at->other);
+}
+
+static void try_end(state state, end end)
+{
+    rig r = {0};
+    rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 0);
+    reached at = reach(&r, state, end == DEADLINE);
+    outcome outcome = expected(state, end);
+    make_end(&r, &at, end);
+    (void)end_of(&r, at.own);
+    assert_outcome(at.own, outcome.own, outcome.own_cause, -1);
+    bool is_of_lane = end == LANE_LOST || end == OTHER_LEAVES;
+    cr_assert(!is_of_lane || ferry_future_error(at.own)->rank == 1);
+    if (r.wire_count != 0)
+        fake_wire_hold(wire_of(&r), 0);
+    if (end != SHUTDOWN) {
+        assert_quiet(&r, at.own);
+        if (!is_send(state))
+            assert_untouched_from_now(&r);
+    }
+    /* Who comes later is told too, while there is somebody who has not forgotten. */
+    if (at.other == NULL && end <= POISON)
+        at.other = message(&r, 1, !is_send(state), size_of(state), NULL);
+    if (at.other != NULL)
+        end_other(&r, &at, state, &outcome);
+    if (at.promise != NULL && end != POISON)
+        (void)ferry_promise_resolve(at.promise, FERRY_OK, NULL);
+    ferry_promise_release(at.promise);
+    ferry_future_release(at.own);
+    rig_close(&r);
+}
+
+static void try_ends(end end)
+{
+    for (state state = 0; state < STATES; state++) {
+        bool is_laneless = state == SEND_LANELESS || state == RECV_LANELESS;
+        if ((end == POISON && !is_held(state)) || (end == LANE_LOST && is_laneless))
+            continue;
+        try_end(state, end);
+    }
+}
+
+Test(engine_messages, are_cancelled_in_every_state)
+{
+    try_ends(CANCEL);
+}
+
+Test(engine_messages, have_deadlines_in_every_state)
+{
+    try_ends(DEADLINE);
+}
+
+Test(engine_messages, are_poisoned_while_they_are_held)
+{
+    try_ends(POISON);
+}
+
+Test(engine_messages, lose_their_lane_in_every_state)
+{
+    try_ends(LANE_LOST);
+}
+
+/* The word that it leaves was under way over the lane, and is lost with it. */
+Test(engine_messages, are_left_by_the_other_end_in_every_state)
+{
+    try_ends(OTHER_LEAVES);
+}
+
+Test(engine_messages, are_left_by_this_end_in_every_state)
+{
+    try_ends(OWN_LEAVES);
+}
+
+Test(engine_messages, are_shut_down_in_every_state)
+{
+    try_ends(SHUTDOWN);
+}
+
+/* ---- no room ---- */
+
+Test(engine_messages, past_what_may_be_unexpected_are_refused)
+{
+    rig r = {0};
+    ferry_future *futures[3];
+    rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 2);
+    make_lane(&r);
+    for (int is_send = 1; is_send >= 0; is_send--) { /* a refused receive poisons its span */
+        for (size_t i = 0; i < 3; i++)
+            futures[i] = message(&r, 0, is_send, SMALL, NULL);
+        ASSERT_STATUS(end_of(&r, futures[2]), FERRY_E_AGAIN);
+        assert_quiet(&r, futures[2]);
+        ferry_future_release(futures[2]);
+        for (size_t i = 0; i < 2; i++) {
+            ferry_future *other = message(&r, 1, !is_send, SMALL, NULL);
+            ASSERT_STATUS(end_of(&r, other), FERRY_OK);
+            ASSERT_STATUS(end_of(&r, futures[i]), FERRY_OK);
+            ferry_future_release(other);
+            ferry_future_release(futures[i]);
+        }
+    }
+    rig_close(&r);
+}
+
+Test(engine_messages, past_the_engines_nodes_are_refused)
+{
+    enum { NODES = 32 };
+    rig r = {0};
+    ferry_future *futures[NODES + 1];
+    rig_open(&r, FERRY_LOOP_EMBEDDED, NODES, 0);
+    make_lane(&r);
+    size_t count = 0;
+    do {
+        cr_assert_leq(count, NODES);
+        futures[count] = message(&r, 0, false, SMALL, NULL);
+    } while (ferry_future_poll(futures[count++]) == FERRY_PENDING);
+    ASSERT_STATUS(ferry_future_poll(futures[count - 1]), FERRY_E_AGAIN);
+    for (size_t i = 0; i < count; i++) {
+        (void)ferry_future_cancel(futures[i]);
+        (void)end_of(&r, futures[i]);
+        ferry_future_release(futures[i]);
+    }
+    run_still(&r);
+    rig_close(&r);
+}
+
+/* ---- ends that are seen by who is not the loop ---- */
+
+/* A message of another length is there already: the submitter finds that out, with the baton. */
+static void submit_wrong_length(rig *r, ferry_future **own_p, ferry_future **other_p)
+{
+    make_lane(r);
+    *other_p = message(r, 1, true, SMALL, NULL);
+    run_still(r);
+    *own_p = message(r, 0, false, 2 * SMALL, NULL);
+    ASSERT_STATUS(ferry_future_poll(*own_p), FERRY_PENDING);
+    cr_assert_not_null(r->members[0].te.engine->members->faulted.first);
+}
+
+static void end_wrong_length(rig *r, ferry_future *own, ferry_future *other, ferry_status status)
+{
+    ASSERT_STATUS(end_of(r, own), status);
+    assert_quiet(r, own);
+    ASSERT_STATUS(end_of(r, other), FERRY_E_LENGTH);
+    cr_assert_not_null(strstr(ferry_future_error(other)->message, "64"));
+    cr_assert_not_null(strstr(ferry_future_error(other)->message, "128"));
+    ferry_future_release(own);
+    ferry_future_release(other);
+    rig_close(r);
+}
+
+Test(engine_messages, that_a_submitter_finds_failed_are_failed_by_the_loop)
+{
+    rig r = {0};
+    ferry_future *own, *other;
+    rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 0);
+    submit_wrong_length(&r, &own, &other);
+    end_wrong_length(&r, own, other, FERRY_E_LENGTH);
+}
+
+Test(engine_messages, that_are_cancelled_before_the_loop_could_fail_them)
+{
+    rig r = {0};
+    ferry_future *own, *other;
+    rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 0);
+    submit_wrong_length(&r, &own, &other);
+    ASSERT_STATUS(ferry_future_cancel(own), FERRY_OK);
+    end_wrong_length(&r, own, other, FERRY_E_CANCELLED);
+}
+
+Test(engine_messages, that_lose_their_lane_before_the_loop_could_fail_them)
+{
+    rig r = {0};
+    ferry_future *own, *other;
+    rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 0);
+    submit_wrong_length(&r, &own, &other);
+    fake_wire_cut(wire_of(&r));
+    ASSERT_STATUS(end_of(&r, own), FERRY_E_LENGTH);
+    assert_quiet(&r, own);
+    ASSERT_STATUS(end_of(&r, other), FERRY_E_PEER);
+    ferry_future_release(own);
+    ferry_future_release(other);
+    rig_close(&r);
+}
+
+/* ---- a thread that looks ---- */
+
+static void *wait_for(void *arg)
+{
+    return ferry_future_wait(arg, -1) == FERRY_OK ? arg : NULL;
+}
+
+static bool is_polled(rig *r)
+{
+    return fry_load_seq_cst(&r->members[0].te.engine->members->has_polled) != 0;
+}
+
+/*
+ * The channel is armed and the loop asleep. A waiting thread takes what comes, before the loop's
+ * poller has seen the descriptor, which then tells nothing; and goes its way. What it took is
+ * answered, by the loop.
+ */
+Test(engine_messages, taken_by_a_waiting_thread_from_an_armed_channel_are_answered)
+{
+    rig r = {.options = {.has_event = true}};
+    rig_open(&r, FERRY_LOOP_THREAD, 0, 0);
+    for (int i = 0; i < 8; i++) { /* the first makes the lane */
+        ferry_future *recv = message(&r, 0, false, SMALL, NULL);
+        while (is_polled(&r))
+            (void)sched_yield();
+        pthread_t thread;
+        void *waited = NULL;
+        cr_assert_eq(pthread_create(&thread, NULL, wait_for, recv), 0);
+        ferry_future *send = message(&r, 1, true, SMALL, NULL);
+        while (ferry_future_poll(recv) == FERRY_PENDING)
+            turn(&r);
+        cr_assert_eq(pthread_join(thread, &waited), 0);
+        cr_assert_eq(waited, recv);
+        ASSERT_STATUS(end_of(&r, send), FERRY_OK);
+        ferry_future_release(send);
+        ferry_future_release(recv);
+    }
+    rig_close(&r);
+}
