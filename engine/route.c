@@ -388,8 +388,6 @@ static void step(fry_turn *turn, fry_route *route)
         route->is_wanted = true;
         finish_later(route);
     }
-    if (fry_load_relaxed(&route->group->life) == FRY_GROUP_LEAVING)
-        members->has_steps = true; /* it may have been all that kept the group */
 }
 
 size_t fry_routes_step(fry_turn *turn, fry_members *members)

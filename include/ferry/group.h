@@ -91,9 +91,9 @@ typedef struct ferry_group_options {
  * Functions that give a future give one reference, never NULL, as operations do (op.h): what can't
  * be begun is a future that has already failed. They may be called from any thread, also in a
  * callback, wait for nothing, and have deadlines of their own; cancelling one ends it here, and
- * what others see of it may have happened. Of a group that has not been joined yet they fail with
- * FERRY_E_INVALID, of one that was left, or whose join failed, with FERRY_E_DEAD, of one that lost
- * its place with FERRY_E_FENCED, and with FERRY_E_AGAIN past 65536 that a group has under way.
+ * what others see of it may have happened. Of a group that has not been joined they fail with
+ * FERRY_E_INVALID, of one that was left or has ended with FERRY_E_DEAD, of one that lost its place
+ * with FERRY_E_FENCED; with FERRY_E_AGAIN past 65536 that a group has under way.
  */
 
 /*

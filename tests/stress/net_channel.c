@@ -216,26 +216,47 @@ static void trade_second(end *end, void *arg)
     trade(&station);
 }
 
+static void sleep_by_turns(const way *way)
+{
+    static end end;
+    split(&end, sleep_second, (void *)(uintptr_t)way);
+    sleep_in_turn(&end, way, true);
+    EXPECT(join(&end));
+    (void)printf("%s: %d rounds asleep\n", way->name, ROUNDS);
+}
+
+static void trade_both_ways(const way *way)
+{
+    static station station;
+    split(&station.end, trade_second, (void *)(uintptr_t)way);
+    station.way = way;
+    station.random = 1;
+    trade(&station);
+    EXPECT(join(&station.end));
+    (void)printf("%s: %d messages each way\n", way->name, MESSAGES);
+}
+
+/* In a process that has not used UCX before: the child of one that has may not. */
+static void run_apart(void (*part)(const way *), const way *way)
+{
+    int status = 0;
+    pid_t pid = fork();
+    EXPECT(pid >= 0);
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        part(way);
+        (void)fflush(stdout);
+        _exit(0);
+    }
+    EXPECT(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 int main(void)
 {
     (void)alarm(LIMIT_S);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        void *way = (void *)(uintptr_t)&ways[i];
-        static end end;
-        split(&end, sleep_second, way);
-        sleep_in_turn(&end, way, true);
-        EXPECT(join(&end));
-        (void)printf("%s: %d rounds asleep\n", ways[i].name, ROUNDS);
-
-        static station station;
-        memset(&station, 0, sizeof station);
-        split(&station.end, trade_second, way);
-        station.way = way;
-        station.random = 1;
-        trade(&station);
-        EXPECT(join(&station.end));
-        (void)printf("%s: %d messages each way\n", ways[i].name, MESSAGES);
-        (void)fflush(stdout);
+        run_apart(sleep_by_turns, &ways[i]);
+        run_apart(trade_both_ways, &ways[i]);
     }
     return 0;
 }
