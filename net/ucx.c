@@ -84,9 +84,8 @@ static const setting unregistered_settings[] = {
 static const setting old_net_settings[] = {
     /* A message that is sent from where it lies, and breaks off as the connection does, is
      * completed twice, and UCX aborts the process: where the rest of one can't be sent
-     * uct_tcp_ep_sendv has the endpoint completed, which completes it too, and completes it again.
-     * Whoever sends so meets that. So it is copied first, pulled data too, which costs the sender
-     * some of its time and hardly any bandwidth. */
+     * uct_tcp_ep_sendv has the endpoint purged, which completes it, and completes it again. So it
+     * is copied first, pulled data too, which costs the sender some of its time. */
     {NULL, "ZCOPY_THRESH", "inf"},
 };
 
