@@ -83,7 +83,9 @@ static const setting unregistered_settings[] = {
 /* Before 1.18 or so. */
 static const setting old_net_settings[] = {
     /* A message that is sent from where it lies, and breaks off as the connection does, is
-     * completed twice, and UCX aborts the process. So it is copied first, pulled data too. */
+     * completed twice, and UCX aborts the process: where the rest of one can't be sent
+     * uct_tcp_ep_sendv has the endpoint purged, which completes it, and completes it again. So it
+     * is copied first, pulled data too, which costs the sender some of its time. */
     {NULL, "ZCOPY_THRESH", "inf"},
 };
 
