@@ -128,7 +128,7 @@ static fry_post_result channel_post(fry_channel *public_, fry_post *post)
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
     if (channel->state != FRY_UCX_CHANNEL_CONNECTED)
         return FRY_POST_FAILED;
-    channel->watch.has_sent = true;
+    fry_ucx_watch_sent(&channel->watch);
     if (post->header_bytes + post->size_bytes > FRY_UCX_SHORT_BYTES || post->is_pulled)
         return post_later(channel, post);
 
@@ -231,7 +231,7 @@ static void channel_pull(fry_channel *public_, fry_pull *pull)
 {
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
     pull->private_ = NULL;
-    channel->watch.has_sent = true;
+    fry_ucx_watch_sent(&channel->watch);
     if (channel->waiting == NULL)
         channel->waiting = pull;
     else
@@ -261,6 +261,7 @@ static size_t channel_progress(fry_channel *public_)
     size_t count = fry_ucp.ucp_worker_progress(channel->worker);
     if (count > 0) {
         channel->watch.has_sent = true; /* answers, by itself */
+        channel->watch.is_armed = false;
         channel->fruitless = 0;
     }
     if (!fry_ucx_watch_is_well(&channel->watch))

@@ -152,8 +152,15 @@ int fry_ucx_keepalive_s(int64_t keepalive_ns)
     return seconds < 1 ? 1 : seconds > INT16_MAX ? INT16_MAX : (int)seconds;
 }
 
+void fry_ucx_watch_set_look(fry_ucx_watch *watch)
+{
+    if (watch->has_network && watch->look_ns == 0)
+        set_look(watch, now_ns());
+}
+
 void fry_ucx_watch_arm(fry_ucx_watch *watch)
 {
+    watch->is_armed = true;
     watch->skips = 0; /* who wakes may have been woken to look */
     if (watch->has_network && watch->has_sent && watch->look_ns == 0)
         set_look(watch, now_ns());

@@ -33,6 +33,7 @@ typedef struct fry_ucx_watch {
     int64_t stuck_ns; /* since when a connection has no answer; 0: none is so */
     bool has_network; /* there are connections to look at */
     bool has_sent;    /* something may be under way */
+    bool is_armed;    /* and nothing has come since: nobody may arm again before something does */
 } fry_ucx_watch;
 
 /* TCP's keepalive: a first try after so much silence, and further ones as far apart. */
@@ -48,6 +49,15 @@ void fry_ucx_watch_close(fry_ucx_watch *watch);
 
 /* Before sleeping. */
 void fry_ucx_watch_arm(fry_ucx_watch *watch);
+
+/* Something is sent. Inline: it is on every message's way. */
+void fry_ucx_watch_set_look(fry_ucx_watch *watch);
+static inline void fry_ucx_watch_sent(fry_ucx_watch *watch)
+{
+    if (!watch->has_sent && watch->is_armed)
+        fry_ucx_watch_set_look(watch);
+    watch->has_sent = true;
+}
 
 /*
  * Has event_fd become readable in a moment, whatever comes, and stay so until fry_ucx_watch_wake:
