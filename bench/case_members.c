@@ -99,7 +99,7 @@ static void run_idle(const meeting *meeting)
 {
     bench_process members[2];
     char line[32];
-    int seconds = meeting->is_quick ? 3 : 20;
+    int seconds = meeting->is_quick ? 3 : 60;
     bench_members_pair(members, meeting->uri, WINDOW);
     (void)bench_members_do(members, 2, "touch", "took_us");
     (void)snprintf(line, sizeof line, "idle %d", seconds);
