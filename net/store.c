@@ -358,12 +358,6 @@ void fry_store_lease_gone(fry_store_lease *lease, fry_lease_event event, const c
     lease->fn(lease, event, why);
 }
 
-void fry_store_lease_granted(fry_store_lease *lease)
-{
-    lease->is_granted = true;
-    lease->fn(lease, FRY_LEASE_GRANTED, NULL);
-}
-
 static void refusal_is_due(fry_timer *timer)
 {
     fry_store_lease *lease = timer->arg;
@@ -377,6 +371,15 @@ static void granting_is_due(fry_timer *timer)
 
     lease->store->ops->lease_close(lease);
     fry_store_lease_gone(lease, FRY_LEASE_REFUSED, "the store did not grant it in time");
+}
+
+void fry_store_lease_granted(fry_store_lease *lease)
+{
+    /* The deadline was of this, and would end the lease. */
+    if (lease->timer.fn == granting_is_due)
+        fry_timer_stop(lease->store->reactor, &lease->timer);
+    lease->is_granted = true;
+    lease->fn(lease, FRY_LEASE_GRANTED, NULL);
 }
 
 void fry_store_lease_refuse_soon(fry_store_lease *lease, const char *why)

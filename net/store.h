@@ -254,8 +254,7 @@ void fry_store_fail_soon(fry_store_request *request, ferry_status status, const 
  */
 bool fry_store_tell(fry_store_watch *watch, fry_store_event event, const fry_store_entry *entry);
 
-/* Before this the implementation stops lease->timer, the deadline's till now, or makes it its own.
- */
+/* The deadline's timer stops, unless the implementation has made lease->timer its own before. */
 void fry_store_lease_granted(fry_store_lease *lease);
 
 /* REFUSED or ENDED: off. What is in lease->private_ is the implementation's to free before. */

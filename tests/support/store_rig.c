@@ -406,7 +406,14 @@ static void lease_is_told(fry_store_lease *lease, fry_lease_event event, const c
 
 void store_held_open(store_held *held, store_client *client)
 {
-    *held = (store_held){.lease = {.ttl_ns = STORE_TTL_NS, .fn = lease_is_told, .arg = held}};
+    store_held_open_by(held, client, 0);
+}
+
+void store_held_open_by(store_held *held, store_client *client, int64_t deadline_ns)
+{
+    *held = (store_held){
+        .lease = {
+            .ttl_ns = STORE_TTL_NS, .deadline_ns = deadline_ns, .fn = lease_is_told, .arg = held}};
     fry_store_lease_open(client->store, &held->lease);
     STORE_CHECK(!held->is_granted);
     store_rig_until(client->rig, &held->is_granted);

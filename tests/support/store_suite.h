@@ -185,6 +185,9 @@ typedef struct store_held {
 } store_held;
 
 void store_held_open(store_held *held, store_client *client); /* and waits for it */
+
+/* The same, by a deadline on the rig's clock; 0: none. */
+void store_held_open_by(store_held *held, store_client *client, int64_t deadline_ns);
 void store_held_close(store_held *held);
 
 #endif

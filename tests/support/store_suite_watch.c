@@ -179,7 +179,8 @@ void store_suite_lease_keeps_its_keys_while_kept_alive(const store_place *place)
 
     store_rig_open(&rig, place, 2);
     store_seen_start(&seen, &rig.clients[1], "");
-    store_held_open(&held, &rig.clients[0]);
+    /* Until when it is to be granted says nothing of how long it lasts. */
+    store_held_open_by(&held, &rig.clients[0], fry_clock_now_ns(&rig.clock) + 2 * STORE_TTL_NS);
     STORE_CHECK(held.lease.is_granted && held.lease.id != 0);
     const uint64_t version = store_put(&rig.clients[0], "a", "mine", &held.lease);
     store_rig_pass(&rig, 2 * STORE_TTL_NS + SECOND_NS);
