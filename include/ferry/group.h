@@ -109,8 +109,8 @@ typedef struct ferry_group_options {
  * for others that have died; members that live let it in. Where all have died or left, a new group
  * is formed, of as many as the size says. Either waits until the former start's lease has run out,
  * unless it has left, or the kernel says that its process on this host has ended. Who finds rank or
- * place taken waits as long, and a second, before it is refused; at once if the other's process
- * runs on this host. A start may name fewer devices than its rank began with, not more.
+ * place taken waits as long, and a second, before it is refused; at once if another process of
+ * this host has it. A start may name fewer devices than its rank began with, not more.
  */
 FERRY_API ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group_options *options,
                                          ferry_group **group_p);
