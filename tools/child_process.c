@@ -136,7 +136,8 @@ static void remove_at_end(const char *folder)
     pid_t pid = fork();
     if (pid == 0) {
         char byte;
-        (void)setsid(); /* an interrupt from the terminal is not for it */
+        (void)setsid();                           /* an interrupt from the terminal is not for it */
+        (void)prctl(PR_SET_NAME, "ferry-folder"); /* for whoever looks for the others */
         for (int fd = 0; fd <= 2; fd++)
             (void)close(fd);
         (void)close(ends[1]);
