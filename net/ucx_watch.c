@@ -166,8 +166,18 @@ void fry_ucx_watch_arm(fry_ucx_watch *watch)
         set_look(watch, now_ns());
 }
 
+/* UCX's descriptor may stay readable as long as it can't be armed: then it would end a doze at
+ * once. */
+static void watch_worker(const fry_ucx_watch *watch, bool is_watched)
+{
+    struct epoll_event event = {.events = is_watched ? EPOLLIN : 0};
+    (void)epoll_ctl(watch->event_fd, EPOLL_CTL_MOD, watch->worker_fd, &event);
+}
+
 void fry_ucx_watch_doze(fry_ucx_watch *watch)
 {
+    if (watch->doze_ns == 0)
+        watch_worker(watch, false);
     watch->skips = 0;
     watch->doze_ns = now_ns() + DOZE_NS;
     set_timer(watch);
@@ -178,6 +188,7 @@ void fry_ucx_watch_wake(fry_ucx_watch *watch)
     if (watch->doze_ns == 0)
         return;
     watch->doze_ns = 0;
+    watch_worker(watch, true);
     set_timer(watch);
 }
 
