@@ -33,4 +33,25 @@ static inline int64_t fry_clock_coarse_ns(const fry_clock *clock)
 /* CLOCK_MONOTONIC whatever the engine's clock is: for spins and waits of real threads. */
 int64_t fry_clock_monotonic_ns(void);
 
+/* Ends of waits by that clock; FRY_NEVER_NS: without one. */
+#define FRY_NEVER_NS INT64_MAX
+
+/* Of a timeout that begins now; negative: for ever. */
+static inline int64_t fry_clock_end_ns(int64_t timeout_ns)
+{
+    int64_t end_ns;
+    if (timeout_ns < 0 || __builtin_add_overflow(fry_clock_monotonic_ns(), timeout_ns, &end_ns))
+        return FRY_NEVER_NS;
+    return end_ns;
+}
+
+/* What is left until then, at least 0; -1: for ever. */
+static inline int64_t fry_clock_left_ns(int64_t end_ns)
+{
+    if (end_ns == FRY_NEVER_NS)
+        return -1;
+    int64_t left_ns = end_ns - fry_clock_monotonic_ns();
+    return left_ns > 0 ? left_ns : 0;
+}
+
 #endif

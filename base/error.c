@@ -7,35 +7,46 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define STATIC_REFERENCES UINT32_MAX
-
 static const char default_domain[] = "ferry";
 
-#define STATIC_ERROR(status_, text_)                                                               \
-    {                                                                                              \
-        .references = STATIC_REFERENCES,                                                           \
-        .public_ = {                                                                               \
-            .status = (status_),                                                                   \
-            .rank = -1,                                                                            \
-            .domain = default_domain,                                                              \
-            .message = (text_),                                                                    \
-        },                                                                                         \
+/*
+ * Errors of users' own numbers, one each, in the order in which they were first asked for: without
+ * memory, and for good. All that a number changes in its error is the number, so whoever swaps it
+ * in for 0 has made the error, and nobody ever sees half of one. Scanned from the start, so that a
+ * number always has the same error.
+ */
+static fry_error numbers[FRY_ERROR_NUMBERS] = {
+    [0 ... FRY_ERROR_NUMBERS -
+     1] = {.references = FRY_ERROR_UNCOUNTED,
+           .public_ = {.status = FERRY_OK,
+                       .rank = -1,
+                       .domain = "user",
+                       .message = "the user's function or promise reported a failure"}}};
+
+static fry_error *error_of_number(ferry_status number)
+{
+    for (size_t i = 0; i < FRY_ERROR_NUMBERS; i++) {
+        ferry_status seen = FERRY_OK;
+        if (fry_load_relaxed(&numbers[i].public_.status) == number ||
+            fry_cas(&numbers[i].public_.status, &seen, number) || seen == number)
+            return &numbers[i];
     }
+    return fry_error_static(FERRY_E_FAILED); /* whose status callers take over */
+}
 
 fry_error *fry_error_static(ferry_status status)
 {
     /* Never written: retain and release leave a static error alone. */
 #define STATIC_CASE(name, value, text)                                                             \
     case name: {                                                                                   \
-        static fry_error error = STATIC_ERROR(name, text);                                         \
+        static fry_error error = FRY_ERROR_STATIC(name, text);                                     \
         return &error;                                                                             \
     }
     switch (status) {
         FERRY_STATUS_MAP(STATIC_CASE)
     }
 #undef STATIC_CASE
-    /* A user's number: a failure we can't name. */
-    return fry_error_static(FERRY_E_FAILED);
+    return error_of_number(status);
 }
 
 /*
@@ -91,16 +102,21 @@ fry_error *fry_error_create(const fry_memory *memory, const fry_error_facts *fac
     return error;
 }
 
+bool fry_error_is_static(const fry_error *error)
+{
+    return fry_load_relaxed(&error->references) == FRY_ERROR_UNCOUNTED;
+}
+
 fry_error *fry_error_retain(fry_error *error)
 {
-    if (error != NULL && fry_load_relaxed(&error->references) != STATIC_REFERENCES)
+    if (error != NULL && !fry_error_is_static(error))
         (void)fry_fetch_add(&error->references, 1);
     return error;
 }
 
 void fry_error_release(fry_error *error)
 {
-    if (error == NULL || fry_load_relaxed(&error->references) == STATIC_REFERENCES)
+    if (error == NULL || fry_error_is_static(error))
         return;
     /* A full barrier: what other holders read is read before the memory goes. */
     if (fry_fetch_sub(&error->references, 1) != 1)

@@ -6,17 +6,27 @@
 #include "base/memory.h"
 
 #include <ferry/status.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define FRY_ERROR_MESSAGE_BYTES 8192 /* at most: room to name absentees by rank */
 
 typedef struct fry_error {
     ferry_error public_; /* first: a ferry_error * is a fry_error * */
-    uint32_t references; /* atomic; static errors: UINT32_MAX, never counted */
+    uint32_t references; /* atomic; static errors: FRY_ERROR_UNCOUNTED */
     fry_memory memory;   /* where it came from */
     size_t text_bytes;   /* with its zero; 0: the message is static */
     char text[];
 } fry_error;
+
+#define FRY_ERROR_UNCOUNTED UINT32_MAX
+
+/* Initialises a static error, which says a status and a sentence. */
+#define FRY_ERROR_STATIC(status_, text_)                                                           \
+    {                                                                                              \
+        .public_ = {.status = (status_), .rank = -1, .domain = "ferry", .message = (text_)},       \
+        .references = FRY_ERROR_UNCOUNTED,                                                         \
+    }
 
 /* What an error says; zero and NULL where there is nothing to say. */
 typedef struct fry_error_facts {
@@ -38,10 +48,15 @@ fry_error *fry_error_create(const fry_memory *memory, const fry_error_facts *fac
                             const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /*
- * The static error of a status, with no op and no message but the status's text. FERRY_E_FAILED's
- * for a number that is no status.
+ * The static error of a status, with no op and no message but the status's text. A user's own
+ * number has one as well, the first FRY_ERROR_NUMBERS that this process asks for; further ones have
+ * FERRY_E_FAILED's, so who makes an error takes the status that it says.
  */
+#define FRY_ERROR_NUMBERS 256
 fry_error *fry_error_static(ferry_status status);
+
+/* It was not made for whoever has it. */
+bool fry_error_is_static(const fry_error *error);
 
 /* NULL is allowed and gives NULL. */
 fry_error *fry_error_retain(fry_error *error);

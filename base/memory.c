@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/memory.h"
 
+#include "base/lf.h"
+
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* What malloc promises without being asked. */
 #define MALLOC_ALIGN_BYTES _Alignof(max_align_t)
+
+/* Smaller tables are blocks like others: a mapping is whole pages, and a process may have 65,530.
+ * Aligned blocks of some ten pages that come and go make malloc's heap grow several times over:
+ * what is cut off at their ends lies in a thread's cache and keeps the rest from being joined. */
+#define MAPPED_BYTES_MIN ((size_t)32 * 1024)
+
+#ifdef __SANITIZE_ADDRESS__
+#define MAPS_TABLES false /* AddressSanitizer sees what is beyond a block, not beyond a mapping */
+#else
+#define MAPS_TABLES true
+#endif
 
 static void *library_alloc(void *arg, size_t size_bytes, size_t align_bytes)
 {
@@ -48,4 +62,27 @@ void fry_free(const fry_memory *memory, void *pointer, size_t size_bytes)
 {
     if (pointer != NULL)
         memory->allocator.free(memory->allocator.arg, pointer, size_bytes);
+}
+
+static bool is_mapped(const fry_memory *memory, size_t size_bytes)
+{
+    return MAPS_TABLES && memory->allocator.alloc == library_alloc &&
+           size_bytes >= MAPPED_BYTES_MIN;
+}
+
+void *fry_alloc_table(const fry_memory *memory, size_t size_bytes, bool is_zeroed)
+{
+    if (!is_mapped(memory, size_bytes))
+        return (is_zeroed ? fry_alloc : fry_alloc_raw)(memory, size_bytes, FRY_CACHE_LINE);
+    void *pointer =
+        mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return pointer != MAP_FAILED ? pointer : NULL;
+}
+
+void fry_free_table(const fry_memory *memory, void *pointer, size_t size_bytes)
+{
+    if (!is_mapped(memory, size_bytes))
+        fry_free(memory, pointer, size_bytes);
+    else if (pointer != NULL)
+        (void)munmap(pointer, size_bytes);
 }

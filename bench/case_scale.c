@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * scale: the cost of a node must not grow with how many there have been (`total-`), with how many
- * are alive (`live-`), nor with how many slices of one buffer are outstanding (`slices-`).
+ * are alive (`live-`), nor with how many slices of one buffer are outstanding (`slices-`), and
+ * hardly with how many accesses overlap (`overlaps-`): of ten times as many each may cost the ratio
+ * of the logarithms more.
  */
 #include "bench/bench.h"
 
@@ -14,6 +16,8 @@
 #define SLICES 10000
 #define SLICES_A_GATE 10
 #define GATES (SLICES / SLICES_A_GATE)
+#define OVERLAPS_FEW 1000
+#define OVERLAPS_MANY 10000
 
 /* A chain with the newest LIVE_MAX nodes kept alive by their handles. */
 static double total_ns(ferry_engine *engine, ferry_future **window, size_t nodes)
@@ -173,9 +177,119 @@ static void run_slices(bool is_quick)
     bench_engine_close(slices.engine);
 }
 
+typedef ferry_access access_fn(ferry_buffer *buffer, size_t i, size_t n);
+
+static ferry_access access_of(ferry_buffer *buffer, size_t begin, size_t end,
+                              ferry_access_mode mode)
+{
+    return (ferry_access){{buffer, begin * SLICE_BYTES, (end - begin) * SLICE_BYTES}, mode};
+}
+
+static ferry_access growing(ferry_buffer *buffer, size_t i, size_t n)
+{
+    (void)n;
+    return access_of(buffer, 0, i + 1, FERRY_READ);
+}
+
+static ferry_access reads_then_writes(ferry_buffer *buffer, size_t i, size_t n)
+{
+    return i < n / 2 ? access_of(buffer, 0, n, FERRY_READ)
+                     : access_of(buffer, i - n / 2, i - n / 2 + 1, FERRY_WRITE);
+}
+
+static ferry_access writes_then_reads(ferry_buffer *buffer, size_t i, size_t n)
+{
+    return i < n / 2 ? access_of(buffer, i, i + 1, FERRY_WRITE)
+                     : access_of(buffer, 0, n, FERRY_READ);
+}
+
+static ferry_access staircase(ferry_buffer *buffer, size_t i, size_t n)
+{
+    return i < n / 2 ? access_of(buffer, 0, i + 1, FERRY_READ)
+                     : access_of(buffer, n - 1 - i, n - i, FERRY_WRITE);
+}
+
+/* The same for each n; the mode and the span are no function of each other. */
+static ferry_access random_spans(ferry_buffer *buffer, size_t i, size_t n)
+{
+    uint64_t bits = (i + 1) * 0x9e3779b97f4a7c15u;
+    bits = (bits ^ (bits >> 29)) * 0xbf58476d1ce4e5b9u;
+    size_t left = (bits >> 8) % n, right = (bits >> 36) % n;
+    return access_of(buffer, left < right ? left : right, (left < right ? right : left) + 1,
+                     (bits >> 5) % 2 == 0 ? FERRY_READ : FERRY_WRITE);
+}
+
+/* From the first submit until all have resolved, for each of them. */
+static double overlaps_ns(ferry_engine *engine, ferry_buffer *buffer, ferry_future **slots,
+                          access_fn *access, size_t n)
+{
+    bench_gate gate = bench_gate_create(engine);
+    int64_t start_ns = bench_now_ns();
+    for (size_t i = 0; i < n; i++) {
+        ferry_access one = access(buffer, i, n);
+        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+        options.after = &gate.future;
+        options.after_count = 1;
+        options.accesses = &one;
+        options.access_count = 1;
+        slots[i] = ferry_nop(engine, &options);
+    }
+    bench_gate_open(&gate);
+    for (size_t i = 0; i < n; i++)
+        bench_finish(slots[i]);
+    int64_t end_ns = bench_now_ns();
+    bench_gate_release(&gate);
+    return (double)(end_ns - start_ns) / (double)n;
+}
+
+static void run_overlaps(bool is_quick)
+{
+    static const struct {
+        const char *name;
+        access_fn *access;
+    } patterns[] = {{"growing", growing},
+                    {"reads-then-writes", reads_then_writes},
+                    {"writes-then-reads", writes_then_reads},
+                    {"staircase", staircase},
+                    {"random", random_spans}};
+    ferry_engine *engine = bench_engine_open(NULL);
+    ferry_buffer *buffer =
+        bench_buffer(engine, "host:0", ((size_t)OVERLAPS_MANY + 1) * SLICE_BYTES, 0);
+    ferry_future **slots = bench_alloc(OVERLAPS_MANY * sizeof(*slots));
+    for (size_t p = 0; p < sizeof patterns / sizeof patterns[0]; p++) {
+        bench_samples few = {0}, many = {0}, ratio = {0};
+        for (int round = -1; round < (is_quick ? 5 : 21); round++) {
+            double few_ns = 0, many_ns;
+            for (int k = 0; k < OVERLAPS_MANY / OVERLAPS_FEW; k++)
+                few_ns += overlaps_ns(engine, buffer, slots, patterns[p].access, OVERLAPS_FEW);
+            few_ns /= OVERLAPS_MANY / OVERLAPS_FEW;
+            many_ns = overlaps_ns(engine, buffer, slots, patterns[p].access, OVERLAPS_MANY);
+            if (round < 0)
+                continue; /* warm-up */
+            bench_samples_add(&few, few_ns);
+            bench_samples_add(&many, many_ns);
+            bench_samples_add(&ratio, many_ns / few_ns);
+        }
+        char name[48];
+        (void)snprintf(name, sizeof name, "overlaps-%s-%d", patterns[p].name, OVERLAPS_FEW);
+        bench_report((bench_key){"scale", name, "ns_per_node", ""}, &few);
+        (void)snprintf(name, sizeof name, "overlaps-%s-%d", patterns[p].name, OVERLAPS_MANY);
+        bench_report((bench_key){"scale", name, "ns_per_node", ""}, &many);
+        (void)snprintf(name, sizeof name, "overlaps-%s", patterns[p].name);
+        bench_report((bench_key){"scale", name, "ratio", ""}, &ratio);
+        bench_samples_free(&few);
+        bench_samples_free(&many);
+        bench_samples_free(&ratio);
+    }
+    free(slots);
+    ferry_buffer_release(buffer);
+    bench_engine_close(engine);
+}
+
 void bench_scale(bool is_quick)
 {
     run_totals(is_quick);
     run_live(is_quick);
     run_slices(is_quick);
+    run_overlaps(is_quick);
 }

@@ -16,7 +16,9 @@ typedef struct fry_attachment {
     struct ev_loop *loop;
     struct ev_io io;
     struct ev_prepare prepare;
-    pthread_t thread;   /* that the loop runs in, as far as it has been seen */
+    struct ev_prepare first; /* never started: pending from the start, so ev_run calls it first */
+    pthread_t thread;        /* is_seen: that the loop runs in, as of its last round */
+    uint32_t is_seen;
     uint32_t detached;  /* futex: 1 when the watchers are out of the loop */
     uint32_t is_wanted; /* a thread waits in fry_detach */
 } fry_attachment;
@@ -29,6 +31,7 @@ static void take_out(fry_attachment *attachment)
     ev_io_stop(attachment->loop, &attachment->io);
     ev_ref(attachment->loop);
     ev_prepare_stop(attachment->loop, &attachment->prepare);
+    (void)ev_clear_pending(attachment->loop, &attachment->first);
     fry_store_seq_cst(&attachment->detached, 1);
     fry_futex_wake(&attachment->detached, INT32_MAX);
 }
@@ -37,7 +40,7 @@ static void take_out(fry_attachment *attachment)
 static void make_progress(fry_attachment *attachment)
 {
     for (int i = 0; i < ROUNDS_BEFORE_SLEEP; i++) {
-        if (fry_embedded_progress(attachment->engine, 0) <= 0)
+        if (fry_embedded_progress(attachment->engine, 0, (uintptr_t)attachment) <= 0)
             break;
     }
 }
@@ -52,21 +55,33 @@ static void engine_is_due(struct ev_loop *loop, ev_io *io, int events)
         make_progress(attachment);
 }
 
+static void see_thread(fry_attachment *attachment)
+{
+    fry_store_relaxed(&attachment->thread, pthread_self());
+    fry_store_release(&attachment->is_seen, 1);
+}
+
+static void loop_has_begun(struct ev_loop *loop, ev_prepare *first, int revents)
+{
+    (void)loop, (void)revents;
+    see_thread(first->data);
+}
+
 static void loop_will_sleep(struct ev_loop *loop, ev_prepare *prepare, int revents)
 {
     (void)loop, (void)revents;
     fry_attachment *attachment = prepare->data;
     ferry_engine *engine = attachment->engine;
-    fry_store_relaxed(&attachment->thread, pthread_self());
+    see_thread(attachment);
     if (fry_load_acquire(&attachment->is_wanted) != 0) {
         take_out(attachment);
         return;
     }
-    if (fry_load_relaxed(&engine->user_armed) != 0 &&
+    if (fry_load_relaxed(&engine->armed_by) != FRY_NOBODY_ARMED &&
         fry_load_relaxed(&engine->asleep) == FRY_ASLEEP)
         return; /* armed since an earlier round, and nothing has happened */
     make_progress(attachment);
-    if (fry_embedded_arm(engine) != FERRY_OK)
+    if (fry_embedded_arm(engine, (uintptr_t)attachment) != FERRY_OK)
         fry_poller_wake(&engine->user_poller); /* the loop must not sleep: it is readable at once */
 }
 
@@ -83,35 +98,40 @@ ferry_status fry_attach(ferry_engine *engine, struct ev_loop *loop, const char *
         return FERRY_E_NO_MEMORY;
     attachment->engine = engine;
     attachment->loop = loop;
-    attachment->thread = pthread_self();
     ev_io_init(&attachment->io, engine_is_due, engine->user_poller.epoll_fd, EV_READ);
     ev_prepare_init(&attachment->prepare, loop_will_sleep);
-    attachment->io.data = attachment->prepare.data = attachment;
+    ev_prepare_init(&attachment->first, loop_has_begun);
+    ev_set_priority(&attachment->first, EV_MAXPRI);
+    attachment->io.data = attachment->prepare.data = attachment->first.data = attachment;
     ev_io_start(loop, &attachment->io);
     ev_prepare_start(loop, &attachment->prepare);
     ev_unref(loop); /* the two count as one */
+    ev_feed_event(loop, &attachment->first, EV_PREPARE);
     engine->attachment = attachment;
     return FERRY_OK;
 }
 
-bool fry_detach(ferry_engine *engine, int64_t timeout_ns)
+/* In a callback of its. Not known, it is another thread that has just begun: whose it is must not
+ * be guessed, for libev is in the midst of what a take_out changes. */
+static bool is_the_loops_thread(fry_attachment *attachment)
+{
+    return fry_load_acquire(&attachment->is_seen) != 0 &&
+           pthread_equal(fry_load_relaxed(&attachment->thread), pthread_self());
+}
+
+bool fry_detach(ferry_engine *engine, int64_t end_ns)
 {
     fry_attachment *attachment = engine->attachment;
-    if (ev_depth(attachment->loop) == 0 ||
-        pthread_equal(fry_load_relaxed(&attachment->thread), pthread_self())) {
+    if (ev_depth(attachment->loop) == 0 || is_the_loops_thread(attachment)) {
         take_out(attachment);
         return true;
     }
     fry_store_seq_cst(&attachment->is_wanted, 1);
     fry_poller_wake(&engine->user_poller);
-    int64_t start_ns = fry_clock_monotonic_ns();
     while (fry_load_acquire(&attachment->detached) == 0) {
-        int64_t left_ns = -1;
-        if (timeout_ns >= 0) {
-            left_ns = timeout_ns - (fry_clock_monotonic_ns() - start_ns);
-            if (left_ns <= 0)
-                return false;
-        }
+        int64_t left_ns = fry_clock_left_ns(end_ns);
+        if (left_ns == 0)
+            return false;
         fry_futex_wait(&attachment->detached, 0, left_ns);
     }
     return true;

@@ -16,18 +16,14 @@
  * submitted, and is refused only if there is still none. By then nothing before it is staged any
  * more, so what poisons its spans takes the right place in program order.
  *
- * The batch's own node counts its operations in `holding`: one for each, taken off when that one
- * resolves, by whoever has the baton. It is made first, so that the others can point to it, and
- * enters last; only then what the submitter alone knows (how many never counted, whether one was
- * refused) is put in its account, so nobody needs an atomic. A failure that comes before makes it
- * fail as it enters. The count is never given up: also a batch that failed or was cancelled stays
- * in the graph until the last of its operations has resolved, so their pointers to it are always
- * good.
+ * The batch's own node is made first, so that the others can point to it, and enters last; only
+ * then what the submitter alone knows (how many never counted, whether one was refused) is put in
+ * its account, so nobody needs an atomic: batch_node.c.
  *
- * There is no room in a node for one more pointer, so it stands where something else would: without
- * each[] that is the link of a cancel's request, since nobody has a handle to cancel it by; with
- * each[] its place among the deadlines. An operation that has both handle and deadline has an edge
- * to the batch instead, as with ferry_future_all, which holds a reference to it until it enters.
+ * There is no room in a node for one more pointer, so the one to its batch stands where something
+ * else would: without each[] that is the link of a cancel's request, since nobody has a handle to
+ * cancel it by; with each[] its place among the deadlines. An operation that has both handle and
+ * deadline has an edge to the batch instead, which holds a reference to it until it enters.
  */
 #include "engine/request.h"
 
@@ -47,84 +43,62 @@ typedef struct batch {
     size_t op_size_bytes, count;
     ferry_future **each;
     fry_node *node;
-    uint32_t settled; /* operations that don't count themselves off */
-    ferry_status refused;
-    bool is_traced; /* each operation has records to make, and so needs a node */
-    bool is_plain;  /* its options say nothing of its operations */
-    size_t next;    /* the first operation that is not staged */
+    uint32_t settled;    /* operations that don't count themselves off */
+    fry_refusal refused; /* why the first of those was that were refused */
+    bool is_traced;      /* each operation has records to make, and so needs a node */
+    bool is_plain;       /* its options say nothing of its operations */
+    size_t next;         /* the first operation that is not staged */
     size_t entry_count, submitted;
     batch_entry entries[STAGE_OPS + 1];
 } batch;
 
 /* ---- the batch's node ---- */
 
-void fry_batch_member_ended(fry_turn *turn, fry_node *member)
+static fry_refusal create_own_node(batch *self)
 {
-    fry_node *own =
-        member->in_batch == FRY_IN_BATCH_HELD ? member->batch_of_held : member->batch_of_unheld;
-    member->in_batch = FRY_IN_NO_BATCH;
-    if (fry_future_status(&member->future) != FERRY_OK) {
-        fry_error *root = fry_future_root_error(&member->future);
-        if (own->state != FRY_NODE_NEW) {
-            fry_graph_note_failure(turn, own, root);
-        } else if (own->refusal == FERRY_OK) {
-            own->refusal = FERRY_E_DEPENDENCY;
-            fry_future_set_error(&own->future, fry_error_retain(root), true);
-        }
-    }
-    fry_graph_let_go(turn, own, member);
-}
-
-void fry_batch_enter(fry_node *own)
-{
-    own->holding -= own->op.batch.settled;
-    if (own->op.batch.refused != FERRY_OK && own->refusal == FERRY_OK) {
-        own->refusal = FERRY_E_DEPENDENCY;
-        fry_future_set_error(&own->future, fry_error_static((ferry_status)own->op.batch.refused),
-                             true);
-    }
-}
-
-static ferry_status create_own_node(batch *self)
-{
-    ferry_status status = FERRY_OK;
+    fry_refusal why = FRY_TAKEN;
     fry_request request = self->request;
     if (self->count != 0) /* else it stands for the operation that there is not */
         request.options = (ferry_op_options){.label = self->request.options.label};
-    fry_node *node = fry_request_node(&request, FERRY_OP_BATCH, &status);
+    fry_node *node = fry_request_node(&request, FERRY_OP_BATCH, &why);
     if (node == NULL)
-        return status;
+        return why;
     node->holding = 1 + (uint32_t)self->count;
+    node->op.batch.cancel = NULL;
+    node->op.batch.count = (uint32_t)self->count;
     node->op.batch.settled = 0;
-    node->op.batch.refused = FERRY_OK;
+    node->op.batch.unquiet = 0;
+    node->op.batch.has_failed = false;
+    node->op.batch.refused = FRY_TAKEN;
     self->node = node;
-    return FERRY_OK;
+    return FRY_TAKEN;
 }
 
 /* Has the new node tell the batch of its end. */
-static ferry_status join(batch *self, fry_node *node)
+static fry_refusal join(batch *self, fry_node *node)
 {
     if (self->each == NULL) {
         node->future.references = 1; /* its life; there is no handle */
         node->in_batch = FRY_IN_BATCH_UNHELD;
         node->batch_of_unheld = self->node;
-        return FERRY_OK;
+        return FRY_TAKEN;
     }
     if ((node->flags & FRY_NODE_HAS_DEADLINE) == 0) {
         node->in_batch = FRY_IN_BATCH_HELD;
         node->batch_of_held = self->node;
-        return FERRY_OK;
+        return FRY_TAKEN;
     }
-    ferry_status status = fry_node_add_edge(self->request.engine, self->request.context, self->node,
-                                            node, FRY_EDGE_AFTER);
-    if (status == FERRY_E_AGAIN)
+    fry_refusal why = fry_node_add_edge(self->request.engine, self->request.context, self->node,
+                                        node, FRY_EDGE_MEMBER);
+    if (why == FRY_REFUSED_MAX_EDGES)
         fry_edges_refused(self->request.engine, 1, 1);
-    if (status != FERRY_OK)
-        return status;
+    if (why != FRY_TAKEN)
+        return why;
+    node->in_batch = FRY_IN_BATCH_BY_EDGE;
     self->node->flags |= FRY_NODE_HELD_AFTER;
     node->future.references++;
     self->settled++;
-    return FERRY_OK;
+    return FRY_TAKEN;
 }
 
 /* ---- reading operations ---- */
@@ -152,25 +126,25 @@ static bool has_tail(const batch *self, size_t index)
 }
 
 /* Its own options with what the batch's add; made in `own` if it has any. */
-static ferry_status request_of(batch *self, const ferry_op *op, fry_request *own,
-                               fry_request **request_p)
+static fry_refusal request_of(batch *self, const ferry_op *op, fry_request *own,
+                              fry_request **request_p)
 {
     const ferry_op_options *shared = &self->request.options;
     *request_p = &self->request;
     if (op->options == NULL)
-        return FERRY_OK;
+        return FRY_TAKEN;
     own->engine = self->request.engine;
     own->context = self->request.context;
     own->shared = shared;
     *request_p = own;
-    ferry_status status = fry_request_options(own, own->engine, op->options);
+    fry_refusal why = fry_request_options(own, own->engine, op->options);
     if (own->options.deadline_ns == 0)
         own->options.deadline_ns = shared->deadline_ns;
     if (own->options.label == NULL)
         own->options.label = shared->label;
     if (own->options.priority == FERRY_PRIORITY_NORMAL)
         own->options.priority = shared->priority;
-    return status;
+    return why;
 }
 
 static fry_row_span dst_of(const ferry_op *op)
@@ -183,23 +157,22 @@ static fry_row_span src_of(const ferry_op *op)
     return (fry_row_span){op->src, op->src_pitch_bytes, op->row_count <= 1 ? 1 : op->row_count};
 }
 
-static fry_node *node_of(const ferry_op *op, fry_request *request, ferry_status *status_p)
+static fry_node *node_of(const ferry_op *op, fry_request *request, fry_refusal *why_p)
 {
     if (op->kind == FERRY_OP_COPY && op->row_count <= 1)
-        return fry_request_copy(request, &op->dst, &op->src, status_p);
+        return fry_request_copy(request, &op->dst, &op->src, why_p);
     if (op->kind == FERRY_OP_COPY) {
         fry_row_span dst = dst_of(op), src = src_of(op);
-        return fry_request_copy_rows(request, &dst, &src, status_p);
+        return fry_request_copy_rows(request, &dst, &src, why_p);
     }
     if (op->kind == FERRY_OP_CALL)
-        return fry_request_call(request, op->executor, op->fn, op->arg, status_p);
+        return fry_request_call(request, op->executor, op->fn, op->arg, why_p);
     if (op->kind == FERRY_OP_NOP)
-        return fry_request_node(request, FERRY_OP_NOP, status_p);
+        return fry_request_node(request, FERRY_OP_NOP, why_p);
     if (op->kind == FERRY_OP_SEND || op->kind == FERRY_OP_RECV)
         return fry_request_message(request, op->kind, op->group, op->peer, op->tag,
-                                   op->kind == FERRY_OP_SEND ? &op->src : &op->dst, status_p);
-    *status_p = fry_request_refuse(request->engine, FERRY_E_INVALID,
-                                   "an operation of a kind that a batch has not is refused");
+                                   op->kind == FERRY_OP_SEND ? &op->src : &op->dst, why_p);
+    *why_p = fry_refuse(request->engine, FRY_REFUSED_BATCH_OP_KIND);
     return NULL;
 }
 
@@ -213,73 +186,68 @@ static inline fry_node *plain_message_of(const batch *self, const ferry_op *op)
                                      op->group, op->peer, op->tag, is_send ? &op->src : &op->dst);
 }
 
-static ferry_status make_node(batch *self, size_t index, const ferry_op *op, fry_request *request,
-                              fry_node **node_p)
+static fry_refusal make_node(batch *self, size_t index, const ferry_op *op, fry_request *request,
+                             fry_node **node_p)
 {
-    ferry_status status = FERRY_OK;
+    fry_refusal why = FRY_TAKEN;
     fry_node *node = plain_message_of(self, op);
     if (node == NULL)
-        node = node_of(op, request, &status);
+        node = node_of(op, request, &why);
     if (node == NULL)
-        return status;
-    status = join(self, node);
-    if (status != FERRY_OK) {
+        return why;
+    why = join(self, node);
+    if (why != FRY_TAKEN) {
         fry_node_discard(request->engine, request->context, node);
-        return status;
+        return why;
     }
     if (self->each != NULL)
         self->each[index] = &node->future;
+    fry_request_share_large(request, node);
     fry_trace(request->engine, node, FERRY_TRACE_SUBMITTED, 0);
     *node_p = node;
-    return FERRY_OK;
+    return FRY_TAKEN;
 }
 
 /* ---- refusing ---- */
 
-/* It is right; there is no room for it. */
-static bool is_want(ferry_status status)
-{
-    return status == FERRY_E_AGAIN || status == FERRY_E_NO_MEMORY;
-}
-
 /* With nothing staged before it, if it is for want of room. */
-static ferry_future *refuse_op(batch *self, size_t index, ferry_status status)
+static ferry_future *refuse_op(batch *self, size_t index, fry_refusal why)
 {
     ferry_engine *engine = self->request.engine;
-    if (!is_want(status))
-        return fry_refused(engine, status);
+    if (!fry_refusal_is_want(why))
+        return fry_refused(engine, why);
     ferry_op local;
     const ferry_op *op = op_at(self, index, &local);
     fry_request own, *request;
-    if (request_of(self, op, &own, &request) != FERRY_OK)
-        return fry_refused(engine, status);
+    if (request_of(self, op, &own, &request) != FRY_TAKEN)
+        return fry_refused(engine, why);
     fry_row_span dst = dst_of(op), src = src_of(op);
     bool writes =
         op->kind == FERRY_OP_RECV ||
-        (op->kind == FERRY_OP_COPY && fry_request_check_rows(engine, &dst, &src) == FERRY_OK);
+        (op->kind == FERRY_OP_COPY && fry_request_check_rows(engine, &dst, &src) == FRY_TAKEN);
     if (op->kind == FERRY_OP_RECV)
         dst.row_count = 1;
-    return fry_request_refuse_writes(request, engine, status, writes ? &dst : NULL);
+    return fry_request_refuse_writes(request, engine, why, writes ? &dst : NULL);
 }
 
-static void settle_refused(batch *self, size_t index, ferry_status status)
+static void settle_refused(batch *self, size_t index, fry_refusal why)
 {
-    ferry_future *future = refuse_op(self, index, status);
+    ferry_future *future = refuse_op(self, index, why);
     if (self->each != NULL)
         self->each[index] = future;
     else
         ferry_future_release(future);
     self->settled++;
-    if (self->refused == FERRY_OK)
-        self->refused = status;
+    if (self->refused == FRY_TAKEN)
+        self->refused = why;
 }
 
-static ferry_future *refuse_all(batch *self, ferry_engine *engine, ferry_status status)
+static ferry_future *refuse_all(batch *self, ferry_engine *engine, fry_refusal why)
 {
     self->request.engine = engine;
-    for (size_t i = 0; i < self->count && (self->each != NULL || is_want(status)); i++)
-        settle_refused(self, i, status);
-    return fry_refused(engine, status);
+    for (size_t i = 0; i < self->count && (self->each != NULL || fry_refusal_is_want(why)); i++)
+        settle_refused(self, i, why);
+    return fry_refused(engine, why);
 }
 
 /* ---- staging ---- */
@@ -297,18 +265,17 @@ static bool may_do_at_once(const batch *self, const ferry_op *op, const fry_requ
            self->request.options.after_count == 0 && !self->is_traced;
 }
 
-static ferry_status stage_op(batch *self, size_t index, fry_node **node_p)
+static fry_refusal stage_op(batch *self, size_t index, fry_node **node_p)
 {
     ferry_op local;
     const ferry_op *op = op_at(self, index, &local);
     fry_request own, *request;
     *node_p = NULL;
     if (fry_unlikely(has_tail(self, index)))
-        return fry_request_refuse(self->request.engine, FERRY_E_INVALID,
-                                  "an operation of a later version is refused");
-    ferry_status status = request_of(self, op, &own, &request);
-    if (status != FERRY_OK)
-        return status;
+        return fry_refuse(self->request.engine, FRY_REFUSED_BATCH_OP_TAIL);
+    fry_refusal why = request_of(self, op, &own, &request);
+    if (why != FRY_TAKEN)
+        return why;
     if (may_do_at_once(self, op, request))
         return fry_request_check_copy(request->engine, &op->dst, &op->src);
     return make_node(self, index, op, request, node_p);
@@ -320,13 +287,13 @@ static bool stage(batch *self)
     self->entry_count = self->submitted = 0;
     for (; self->next < self->count && self->entry_count < STAGE_OPS; self->next++) {
         fry_node *node;
-        ferry_status status = stage_op(self, self->next, &node);
-        if (fry_likely(status == FERRY_OK))
+        fry_refusal why = stage_op(self, self->next, &node);
+        if (fry_likely(why == FRY_TAKEN))
             self->entries[self->entry_count++] = (batch_entry){self->next, node};
-        else if (self->entry_count != 0 && is_want(status))
+        else if (self->entry_count != 0 && fry_refusal_is_want(why))
             return false; /* there may be room once these are submitted */
         else
-            settle_refused(self, self->next, status);
+            settle_refused(self, self->next, why);
     }
     if (self->next < self->count)
         return false;
@@ -345,13 +312,13 @@ static void make_missing_nodes(batch *self)
         ferry_op local;
         const ferry_op *op = op_at(self, entry->op, &local);
         fry_request own, *request;
-        ferry_status status = request_of(self, op, &own, &request);
-        if (status == FERRY_OK)
-            status = make_node(self, entry->op, op, request, &entry->node);
-        if (status == FERRY_OK)
+        fry_refusal why = request_of(self, op, &own, &request);
+        if (why == FRY_TAKEN)
+            why = make_node(self, entry->op, op, request, &entry->node);
+        if (why == FRY_TAKEN)
             continue;
         if (i == self->submitted) {
-            settle_refused(self, entry->op, status);
+            settle_refused(self, entry->op, why);
             self->submitted++;
         }
         return;
@@ -365,7 +332,7 @@ static void close_account(batch *self, const batch_entry *entry)
 {
     if (entry->op == self->count) {
         self->node->op.batch.settled = self->settled;
-        self->node->op.batch.refused = self->refused;
+        self->node->op.batch.refused = (int32_t)self->refused;
     }
 }
 
@@ -412,10 +379,10 @@ static bool enter_entries(batch *self)
         return false;
     if (fry_unlikely(!fry_turn_is_next(&turn)))
         (void)fry_graph_work(&turn, engine->submit_budget);
-    bool is_next = fry_turn_is_next(&turn), has_room = true, lacks_node = false;
+    bool is_next = fry_turn_is_next(&turn), is_in = true, lacks_node = false;
+    const fry_node *node = NULL;
     size_t first = self->submitted, bytes = 0;
-    while (is_next && has_room && self->submitted < self->entry_count &&
-           bytes < HOLDING_COPY_BYTES) {
+    while (is_next && is_in && self->submitted < self->entry_count && bytes < HOLDING_COPY_BYTES) {
         const batch_entry *entry = &self->entries[self->submitted];
         if (entry->node == NULL) {
             lacks_node = !copy_at_once(self, &turn, entry->op, &bytes);
@@ -427,15 +394,16 @@ static bool enter_entries(batch *self)
                 bytes += entry->node->op.copy.size_bytes;
             close_account(self, entry);
             turn.gathers = is_send_behind(self);
-            has_room = fry_turn_enter(&turn, entry->node);
+            node = entry->node;
+            is_in = fry_turn_enter(&turn, entry->node);
         }
         self->submitted++;
     }
     turn.gathers = false;
-    if (fry_likely(has_room))
+    if (fry_likely(is_in))
         (void)fry_turn_end(&turn, engine->submit_budget + self->submitted - first);
     else
-        fry_turn_end_without_room(&turn);
+        fry_turn_end_unfinished(&turn, node);
     if (lacks_node)
         make_missing_nodes(self);
     return is_next;
@@ -476,18 +444,15 @@ static void submit(batch *self)
     } while (!is_last);
 }
 
-static ferry_status check(const batch *self, ferry_engine *engine)
+static fry_refusal check(const batch *self)
 {
-    const char *why = NULL;
     if (self->ops == NULL && self->count != 0)
-        why = "a batch of operations at no address is refused";
-    else if (self->count > FRY_BATCH_COUNT_MAX)
-        why = "a batch of too many operations is refused";
-    else if (self->op_size_bytes < sizeof(ferry_op_kind) || self->op_size_bytes > OP_BYTES_MAX)
-        why = "a batch of operations of a size that can't be is refused";
-    else if (self->request.options.access_count != 0)
-        why = "accesses of a batch are refused: they are its operations'";
-    return why == NULL ? FERRY_OK : fry_request_refuse(engine, FERRY_E_INVALID, why);
+        return FRY_REFUSED_BATCH_ARRAY;
+    if (self->count > FRY_BATCH_COUNT_MAX)
+        return FRY_REFUSED_BATCH_COUNT;
+    if (self->op_size_bytes < sizeof(ferry_op_kind) || self->op_size_bytes > OP_BYTES_MAX)
+        return FRY_REFUSED_BATCH_OP_SIZE;
+    return self->request.options.access_count != 0 ? FRY_REFUSED_BATCH_ACCESSES : FRY_TAKEN;
 }
 
 ferry_future *ferry_batch(ferry_engine *engine, const ferry_op *ops, size_t op_size_bytes,
@@ -499,15 +464,15 @@ ferry_future *ferry_batch(ferry_engine *engine, const ferry_op *ops, size_t op_s
     self.op_size_bytes = op_size_bytes;
     self.count = count;
     self.each = each;
-    ferry_status status = fry_request_open(&self.request, engine, options);
-    if (status == FERRY_OK || status == FERRY_E_NO_MEMORY) {
-        ferry_status checked = check(&self, engine);
-        status = checked != FERRY_OK ? checked : status;
+    fry_refusal why = fry_request_open(&self.request, engine, options);
+    if (why == FRY_TAKEN || why == FRY_REFUSED_NO_MEMORY) {
+        fry_refusal wrong = check(&self);
+        why = wrong != FRY_TAKEN ? fry_refuse(engine, wrong) : why;
     }
-    if (status == FERRY_OK)
-        status = create_own_node(&self);
-    if (status != FERRY_OK)
-        return refuse_all(&self, engine, status);
+    if (why == FRY_TAKEN)
+        why = create_own_node(&self);
+    if (why != FRY_TAKEN)
+        return refuse_all(&self, engine, why);
     self.is_traced = fry_load_relaxed(&engine->tracing) != 0;
     const ferry_op_options *shared = &self.request.options;
     self.is_plain = shared->after_count == 0 && shared->deadline_ns == 0 && shared->label == NULL &&

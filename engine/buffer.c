@@ -182,16 +182,28 @@ void ferry_buffer_release(ferry_buffer *buffer)
     fry_engine_unretain(engine, 1);
 }
 
-void fry_buffers_forget(fry_turn *turn, fry_link *buffers)
+fry_link *fry_buffers_forget(fry_turn *turn, size_t budget)
 {
-    for (; buffers != NULL; buffers = buffers->next)
-        fry_hazard_close(turn, FRY_CONTAINER(buffers, ferry_buffer, free_link));
+    ferry_engine *engine = turn->engine;
+    fry_link *first = engine->frees_left, *last = NULL;
+    if (first == NULL)
+        first = fry_stack_take_all(&engine->frees);
+    fry_link *next = first;
+    for (size_t count = 0; count < budget && next != NULL; count++) {
+        fry_hazard_close(turn, FRY_CONTAINER(next, ferry_buffer, free_link));
+        last = next;
+        next = next->next;
+    }
+    if (last != NULL)
+        last->next = NULL;
+    fry_store_relaxed(&engine->frees_left, next);
+    return first;
 }
 
 size_t fry_buffers_free(ferry_engine *engine, fry_link *buffers)
 {
-    ferry_engine *outer = fry_callback_engine;
-    fry_callback_engine = engine; /* free_fn is a callback like any other */
+    fry_callback_frame frame;
+    fry_callbacks_begin(&frame, engine); /* free_fn is a callback like any other */
     size_t count = 0;
     while (buffers != NULL) {
         ferry_buffer *buffer = FRY_CONTAINER(buffers, ferry_buffer, free_link);
@@ -205,8 +217,15 @@ size_t fry_buffers_free(ferry_engine *engine, fry_link *buffers)
         }
         fry_free(&engine->memory, buffer, sizeof *buffer);
         count++;
+        if (fry_gives_up(engine))
+            break;
     }
-    fry_callback_engine = outer;
+    while (buffers != NULL) { /* for another tick */
+        fry_link *next = buffers->next;
+        fry_stack_push(&engine->frees, buffers);
+        buffers = next;
+    }
+    fry_callbacks_end(&frame);
     return count;
 }
 
@@ -227,5 +246,6 @@ ferry_device *ferry_buffer_device(const ferry_buffer *buffer)
 
 ferry_span ferry_buffer_span(ferry_buffer *buffer)
 {
-    return (ferry_span){buffer, 0, ferry_buffer_size_bytes(buffer)};
+    /* Empty spans are nobody's business, so one of no buffer must not be empty to be refused. */
+    return (ferry_span){buffer, 0, buffer != NULL ? buffer->size_bytes : SIZE_MAX};
 }

@@ -5,34 +5,44 @@
 ferry_future *ferry_engine_drain(ferry_engine *engine)
 {
     fry_request request;
-    ferry_status status = fry_request_open(&request, engine, NULL);
-    fry_node *node =
-        status == FERRY_OK ? fry_request_node(&request, FERRY_OP_DRAIN, &status) : NULL;
-    return node != NULL ? fry_request_submit(&request, node) : fry_refused(engine, status);
+    fry_refusal why = fry_request_open(&request, engine, NULL);
+    fry_node *node = why == FRY_TAKEN ? fry_request_node(&request, FERRY_OP_DRAIN, &why) : NULL;
+    return node != NULL ? fry_request_submit(&request, node) : fry_refused(engine, why);
+}
+
+static fry_refusal check(const ferry_engine *engine, ferry_op_kind kind,
+                         ferry_future *const *futures, size_t count)
+{
+    if (futures == NULL && count != 0)
+        return FRY_REFUSED_COMBINE_ARRAY;
+    if (count > engine->after_count_max)
+        return FRY_REFUSED_COMBINE_COUNT;
+    return kind == FERRY_OP_ANY && count == 0 ? FRY_REFUSED_ANY_COUNT : FRY_TAKEN;
 }
 
 static ferry_future *combine(ferry_engine *engine, ferry_op_kind kind, fry_edge_nature nature,
                              ferry_future *const *futures, size_t count)
 {
     fry_request request;
-    ferry_status status = fry_request_open(&request, engine, NULL);
-    if (status == FERRY_OK && ((futures == NULL && count != 0) || count > engine->after_count_max ||
-                               (kind == FERRY_OP_ANY && count == 0)))
-        status = fry_request_refuse(engine, FERRY_E_INVALID,
-                                    "combining no or too many futures is refused");
-    if (status != FERRY_OK)
-        return fry_refused(engine, status);
-    fry_node *node = fry_request_node(&request, kind, &status);
+    fry_refusal why = fry_request_open(&request, engine, NULL);
+    if (why != FRY_TAKEN)
+        return fry_refused(engine, why);
+    why = check(engine, kind, futures, count);
+    if (why != FRY_TAKEN)
+        return fry_refused(engine, fry_refuse(engine, why));
+    fry_node *node = fry_request_node(&request, kind, &why);
     if (node == NULL)
-        return fry_refused(engine, status);
-    for (size_t i = 0; status == FERRY_OK && i < count; i++)
-        status = fry_request_add_after(&request, node, futures[i], nature);
-    if (status == FERRY_OK)
+        return fry_refused(engine, why);
+    for (size_t i = 0; why == FRY_TAKEN && i < count; i++)
+        why = fry_request_add_after(&request, node, futures[i], nature);
+    if (why == FRY_TAKEN) {
+        request.options.after_count = count; /* so large is the node */
         return fry_request_submit(&request, node);
-    if (status == FERRY_E_AGAIN)
+    }
+    if (why == FRY_REFUSED_MAX_EDGES)
         fry_request_lacks_edges(&request, node, futures, count, nature);
     fry_node_discard(engine, request.context, node);
-    return fry_refused(engine, status);
+    return fry_refused(engine, why);
 }
 
 ferry_future *ferry_future_all(ferry_engine *engine, ferry_future *const *futures, size_t count)
@@ -48,16 +58,19 @@ ferry_future *ferry_future_any(ferry_engine *engine, ferry_future *const *future
 /* A future of another moment of the same operation. */
 static ferry_future *view(ferry_future *future, ferry_op_kind kind, fry_edge_nature nature)
 {
-    if (future == NULL || future->owner == NULL)
-        return fry_refused(NULL, future == NULL           ? FERRY_E_INVALID
-                                 : kind == FERRY_OP_QUIET ? FERRY_OK
-                                                          : fry_future_status(future));
+    if (future == NULL)
+        return fry_refused(NULL, FRY_REFUSED_FUTURE_NULL);
+    bool is_static = fry_future_is_static(future);
+    fry_refusal of_static =
+        is_static && kind != FERRY_OP_QUIET ? fry_refusal_of(future) : FRY_TAKEN;
     ferry_engine *engine = fry_engine_of(future);
-    ferry_status status = fry_engine_check(engine);
-    if (status != FERRY_OK)
-        return fry_refused(engine, status);
-    if (fry_future_is_static(future) && kind == FERRY_OP_QUIET)
-        return fry_refused(engine, FERRY_OK);
+    if (engine == NULL)
+        return fry_refused(NULL, of_static);
+    fry_refusal why = fry_engine_refusal(engine);
+    if (why != FRY_TAKEN)
+        return fry_refused(engine, why);
+    if (is_static && kind == FERRY_OP_QUIET)
+        return fry_refused(engine, of_static);
     return combine(engine, kind, nature, &future, 1);
 }
 

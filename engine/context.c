@@ -33,6 +33,7 @@ static void context_leave(fry_context_slot *slot)
         fry_pool_flush(&engine->uses, &context->uses);
         fry_pool_flush(&engine->segments, &context->segments);
         fry_pool_flush(&engine->readers, &context->readers);
+        fry_pool_flush(&engine->joins, &context->joins);
         fry_pool_flush(&engine->transfers, &context->transfers);
         (void)pthread_mutex_lock(&engine->cold);
         context->next_idle = engine->idle_contexts;

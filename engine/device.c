@@ -235,7 +235,7 @@ static ferry_status device_get(ferry_engine *engine, const char *name,
                       strncmp(name, "host:", 5) == 0
                           ? "this engine has fewer host devices (host_devices)"
                           : "ferry has no backend of that name");
-    if (fry_callback_engine == engine)
+    if (fry_is_in_callback(engine))
         return refuse(why, FERRY_E_DEADLOCK, "no device is opened in a callback");
     static const ferry_device_options defaults = FERRY_DEVICE_OPTIONS_INIT;
     (void)pthread_mutex_lock(&engine->opening);
@@ -275,7 +275,7 @@ ferry_status ferry_device_open(ferry_engine *engine, const char *name,
     }
     if (name == NULL || device_p == NULL) {
         status = refuse(&why, FERRY_E_INVALID, "name or device_p is null");
-    } else if (fry_callback_engine == engine) {
+    } else if (fry_is_in_callback(engine)) {
         status = refuse(&why, FERRY_E_DEADLOCK, "no device is opened in a callback");
     } else if (fry_options_read(&options, sizeof options, given) != FERRY_OK) {
         status = refuse(&why, FERRY_E_INVALID, "struct_size can't be that of device options");

@@ -11,6 +11,7 @@
  * One dump at a time owns the cursors: who has taken engine->dumping.
  */
 #include "engine/dump.h"
+#include "engine/join.h"
 
 #include <sched.h>
 #include <time.h>
@@ -109,9 +110,10 @@ static fry_dump_reason reason_of(const fry_node *node)
     case FRY_NODE_ISSUED:
         return reason_issued(node);
     case FRY_NODE_RESOLVED:
-        return node->kind == FERRY_OP_CALL ? FRY_DUMP_FUNCTION
-               : fry_node_is_message(node) ? FRY_DUMP_MEMBER
-                                           : FRY_DUMP_DEVICE;
+        return fry_node_is_of_others(node)   ? FRY_DUMP_OPERATIONS
+               : node->kind == FERRY_OP_CALL ? FRY_DUMP_FUNCTION
+               : fry_node_is_message(node)   ? FRY_DUMP_MEMBER
+                                             : FRY_DUMP_DEVICE;
     case FRY_NODE_QUIET:
         return node->holding != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_LOOP;
     }
@@ -127,15 +129,6 @@ static uint16_t device_of(const fry_node *node)
     if (node->kind == FERRY_OP_DEFINE)
         return node->op.define.buffer->device->device->index;
     return FRY_DUMP_NO_DEVICE;
-}
-
-/* A batch stays until the last that it counts has been resolved. */
-static uint64_t batch_of(const fry_node *node)
-{
-    if (node->kind == FERRY_OP_PROMISE || node->in_batch == FRY_IN_NO_BATCH)
-        return 0;
-    return node->in_batch == FRY_IN_BATCH_HELD ? node->batch_of_held->future.id
-                                               : node->batch_of_unheld->future.id;
 }
 
 static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
@@ -172,9 +165,12 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
     }
     if (node->kind == FERRY_OP_COPY && node->lane != NULL)
         record->lane = node->lane->stream->index;
-    record->batch = batch_of(node);
-    if (node->kind == FERRY_OP_BATCH)
-        record->more = node->holding; /* less the edges that will be listed */
+    const fry_node *batch = fry_batch_of(node); /* which stays until its operations are quiet */
+    record->batch = batch != NULL ? batch->future.id : 0;
+    if (node->kind == FERRY_OP_BATCH) {                 /* less the edges that will be listed */
+        bool is_walked = node->op.batch.cancel != NULL; /* which holds it as one more would */
+        record->more = node->holding + node->op.batch.unquiet - is_walked;
+    }
     if (record->has_deadline)
         record->deadline_in_ns = node->deadline_ns - fry_clock_now_ns(&dump->engine->clock);
     if (node->state == FRY_NODE_READY && record->has_deadline && record->deadline_in_ns <= 0)
@@ -195,13 +191,18 @@ static bool copy_waits(fry_dump_node *record, const fry_edge **edge_p, size_t *l
         if (edge->state == FRY_EDGE_LOOSE)
             continue;                                     /* its predecessor may be gone */
         bool is_counted = record->kind == FERRY_OP_BATCH; /* in `more` already */
-        if (record->wait_count == FRY_DUMP_WAITS) {
+        const fry_node *from = edge->from;
+        if (fry_node_is_join(from)) {
+            record->more += fry_join_pending(from) - 1;
+            from = fry_join_member(from);
+        }
+        if (record->wait_count == FRY_DUMP_WAITS || from == NULL) {
             record->more += !is_counted;
             continue;
         }
         record->more -= is_counted;
         record->waits[record->wait_count++] =
-            (fry_dump_wait){.op = edge->from->future.id,
+            (fry_dump_wait){.op = from->future.id,
                             .nature = edge->nature,
                             .is_on_device = edge->state == FRY_EDGE_ON_DEVICE};
     }

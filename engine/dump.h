@@ -37,7 +37,7 @@ typedef enum fry_dump_reason {
 } fry_dump_reason;
 
 /* Nature of what holds a drain, beside fry_edge_nature. */
-#define FRY_DUMP_BEFORE (FRY_EDGE_QUIET + 1)
+#define FRY_DUMP_BEFORE (FRY_EDGE_MEMBER + 1)
 
 typedef struct fry_dump_wait {
     uint64_t op;

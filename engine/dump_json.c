@@ -147,9 +147,10 @@ static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
         print_string(text, "status", ferry_status_name((ferry_status)node->status));
     if (node->state == FRY_NODE_RESOLVED)
         print_string(text, "not_quiet",
-                     node->reason == FRY_DUMP_FUNCTION ? "function"
-                     : node->is_message                ? "member"
-                                                       : "hardware");
+                     node->reason == FRY_DUMP_FUNCTION     ? "function"
+                     : node->reason == FRY_DUMP_OPERATIONS ? "operations"
+                     : node->is_message                    ? "member"
+                                                           : "hardware");
     print_string(text, "waits_for", fry_dump_reason_name(node->reason));
     print_waits(text, node);
     if (node->batch != 0)

@@ -20,10 +20,13 @@ void fry_edge_attach(fry_turn *turn, fry_edge *edge)
             fry_graph_note_failure(turn, to, fry_future_root_error(&from->future));
         if (resolved && (from->flags & FRY_NODE_RETIRED) != 0)
             return;
-        if (resolved && (edge->nature == FRY_EDGE_AFTER || !failed))
+        if (resolved && !failed)
             return;
-        if (resolved)
-            edge->nature = FRY_EDGE_ORDER; /* it may still be writing what `to` names */
+        if (resolved && edge->nature == FRY_EDGE_AFTER &&
+            (to->kind != FERRY_OP_ALL || from->state == FRY_NODE_QUIET))
+            return;
+        if (resolved) /* it may still be writing: what `to` names, or what `to` is made of */
+            edge->nature = to->kind == FERRY_OP_ALL ? FRY_EDGE_QUIET : FRY_EDGE_ORDER;
         break;
     case FRY_EDGE_ORDER:
         if ((from->flags & FRY_NODE_RETIRED) != 0)
@@ -51,14 +54,30 @@ void fry_edge_attach(fry_turn *turn, fry_edge *edge)
         if (from->state == FRY_NODE_QUIET)
             return;
         break;
+    case FRY_EDGE_MEMBER:
+        if (failed)
+            fry_batch_note_failure(turn, to, fry_future_root_error(&from->future));
+        if (resolved && from->state != FRY_NODE_QUIET)
+            fry_batch_counts_late(to, from);
+        if (resolved && fry_unlikely(from->is_stuck))
+            fry_graph_share_stuck(turn, to, from);
+        if (resolved)
+            return;
+        fry_edge_link_first(edge);
+        fry_edge_hold(edge);
+        return;
     }
+    if (fry_node_has_many_successors(from) && edge->nature <= FRY_EDGE_ORDER &&
+        !fry_join_is_between(to) && to->kind != FERRY_OP_ALL)
+        edge->from = from = fry_join_between(turn, from);
     fry_edge_link(edge);
     if (edge->nature <= FRY_EDGE_ORDER &&
         fry_lane_can_overtake(from, to, (fry_edge_nature)edge->nature))
         fry_edge_move_to_device(edge);
     else
         fry_edge_hold(edge);
-    if (fry_unlikely(from->is_stuck) && resolved && edge->nature == FRY_EDGE_ORDER)
+    if (fry_unlikely(from->is_stuck) && from->state >= FRY_NODE_RESOLVED &&
+        (edge->nature == FRY_EDGE_ORDER || to->kind == FERRY_OP_ALL))
         fry_graph_share_stuck(turn, to, from);
 }
 

@@ -3,18 +3,35 @@
 #ifndef FRY_ENGINE_EDGE_H
 #define FRY_ENGINE_EDGE_H
 
-#include "engine/graph.h"
+#include "engine/join.h"
 
 static inline void fry_edge_link(fry_edge *edge)
 {
     fry_node *from = edge->from;
     edge->next = NULL;
     edge->previous = from->successors_last;
-    if (edge->previous != NULL)
+    edge->rank = 0;
+    if (edge->previous != NULL) {
         edge->previous->next = edge;
-    else
+        edge->rank = edge->previous->rank + 1;
+    } else {
         from->successors_first = edge;
+    }
     from->successors_last = edge;
+}
+
+/* Ahead of all others: fry_batch_of looks for it there. */
+static inline void fry_edge_link_first(fry_edge *edge)
+{
+    fry_node *from = edge->from;
+    edge->rank = 0;
+    edge->previous = NULL;
+    edge->next = from->successors_first;
+    if (edge->next != NULL)
+        edge->next->previous = edge;
+    else
+        from->successors_last = edge;
+    from->successors_first = edge;
 }
 
 static inline void fry_edge_unlink(fry_edge *edge)
@@ -42,13 +59,39 @@ static inline bool fry_edge_carries_failure(const fry_edge *edge)
     return edge->nature == FRY_EDGE_AFTER || edge->nature == FRY_EDGE_READ;
 }
 
+/* The successor is gone, or does not wait for it any more. */
+static inline void fry_edge_abandon(fry_edge *edge)
+{
+    fry_node *from = edge->from;
+    fry_edge_unlink(edge);
+    if (fry_node_is_join(from) && from->successors_first == NULL)
+        fry_join_release(from);
+}
+
 /*
- * On the device it is a status edge, counted in `unconfirmed`. A definition has no operation that
- * would fire behind what it waits for, so to it every edge is one.
+ * On the device it is a status edge, counted in `unconfirmed`. A definition or a join has no
+ * operation that would fire behind what it waits for, so to those every edge is one.
  */
 static inline bool fry_edge_is_counted(const fry_edge *edge)
 {
-    return fry_edge_carries_failure(edge) || edge->to->kind == FERRY_OP_DEFINE;
+    return fry_edge_carries_failure(edge) || edge->to->kind == FERRY_OP_DEFINE ||
+           fry_node_is_join(edge->to);
+}
+
+/* Other streams than `lane` that an issued node stands on. */
+static inline uint8_t fry_stands_elsewhere(const fry_node *from, const fry_lane *lane)
+{
+    if (fry_likely(!fry_node_is_join(from)))
+        return from->lane != lane;
+    uint8_t count = 0;
+    for (size_t i = 0; i < from->stand_count; i++)
+        count = (uint8_t)(count + (fry_node_stand(from, i).lane != lane));
+    return count;
+}
+
+static inline void fry_device_waits_add(fry_node *to, uint32_t count)
+{
+    to->device_waits = (to->device_waits + count) & 0x7f;
 }
 
 /* The successor's device waits from now on; the edge stays to carry status, or the order if the
@@ -57,20 +100,23 @@ static inline void fry_edge_move_to_device(fry_edge *edge)
 {
     fry_node *to = edge->to;
     edge->state = FRY_EDGE_ON_DEVICE;
-    if (to->kind == FERRY_OP_DEFINE && to->lane == NULL)
-        to->lane = edge->from->lane;
-    if (edge->from->lane != to->lane)
-        to->device_waits++;
     if (fry_edge_is_counted(edge))
         to->unconfirmed++;
+    if (fry_node_is_join(to)) {
+        fry_join_stand(to, edge->from);
+        return;
+    }
+    if (to->kind == FERRY_OP_DEFINE && to->lane == NULL)
+        to->lane = edge->from->lane;
+    fry_device_waits_add(to, fry_stands_elsewhere(edge->from, to->lane));
 }
 
 /* The graph waits in place of the device, which the successor has not been issued to. */
 static inline void fry_edge_take_from_device(fry_edge *edge)
 {
     fry_node *to = edge->to;
-    if (edge->from->lane != to->lane)
-        to->device_waits--;
+    if (!fry_node_is_join(to))
+        fry_device_waits_add(to, 0u - fry_stands_elsewhere(edge->from, to->lane));
     if (fry_edge_is_counted(edge))
         to->unconfirmed--;
     fry_edge_hold(edge);

@@ -12,23 +12,31 @@
  *
  * 1. No wake is lost between the two. There is one word that says whether the next wake is written
  *    (engine->asleep) and whoever has the role may clear it for its tick. So who leaves the role
- *    looks whether anybody sleeps or armed (user_armed, sleepers; both set with the role) and then
- *    arms again, or, if there is work, wakes the poller, whose readers both come. So while anybody
- *    sleeps and nobody has the role, either the next wake is written or the poller is readable.
+ *    looks whether anybody sleeps or armed (armed_by, sleepers) and then arms again, or wakes the
+ *    poller if there is work, whose readers both come. So while anybody sleeps and nobody has the
+ *    role, either the next wake is written or the poller is readable.
  *    A sleeper's own event, its future resolved by a thread that found `asleep` cleared, is told by
  *    waiter_fired, which the leaving thread reads after it has armed (rearm). A waiting thread that
  *    takes the role again at once leaves all this to its last leaving, which comes before it sleeps
  *    or returns, or to whoever had the role then.
- * 2. Arming waits for nobody. Who finds the role taken says so (arm_wanted), tries once more and
- *    goes to sleep; the holder looks at it after giving the role back and, if it is set, takes the
- *    role again to arm in the other's place: the argument of base/baton.h.
+ *    The user's loop may be several threads, one after the other or at once. An arm is over when
+ *    its thread makes progress, or is told not to sleep, and not before: another's progress takes
+ *    wakes off the descriptor that the sleeper may not have seen yet, and so arms again for it.
+ *    armed_by names that thread, if it is one. Of several nobody counts who has come back, so from
+ *    then on every round arms: right, and slower.
+ * 2. Arming waits for nobody. It names its thread in armed_by first, so that whoever leaves the
+ *    role from then on sees to it. Who finds the role taken says so (arm_wanted), tries once more
+ *    and goes to sleep; the holder looks at it after giving the role back and, if it is set, takes
+ *    the role again to arm in the other's place: the argument of base/baton.h.
  * 3. Callbacks run in the user's loop alone. Who leaves the role with callbacks due while it sleeps
- *    wakes user_poller, which no other thread reads.
+ *    wakes user_poller, which no waiting thread reads; once, until progress has taken that
+ *    (user_woken).
  * 4. Parked threads wait for the seat or the role. Who gives one back looks at their list after;
- * they list themselves and mark the future parked, then look whether what they want is free, then
- *    sleep. The nudge clears the mark and wakes.
+ *    they list themselves and mark the future parked, then look whether what they want is free,
+ *    then sleep. The nudge clears the mark and wakes.
  * embedded_roles.pml checks 1 to 4, and that each planted mistake is found.
  */
+#include "base/back_off.h"
 #include "base/futex.h"
 #include "engine/members.h"
 
@@ -37,6 +45,7 @@
 #define SHUTDOWN_LOOK_NS 1000000000 /* how long a shutdown without a timeout sleeps at once */
 
 #define ARM_PAUSES 256 /* how long arming looks for the role, a few microseconds */
+#define LOOK_TICKS 64  /* of a shutdown that was given no time */
 #define MOMENT_TICKS 8 /* of a thread that begins to wait */
 #define MOMENT_LOOKS 8 /* after each, at what comes from other members */
 
@@ -88,7 +97,7 @@ static void nudge(ferry_engine *engine, const fry_baton *given)
 static bool callbacks_are_due(const ferry_engine *engine)
 {
     const fry_members *members = fry_load_acquire(&engine->members);
-    return engine->due.first != NULL || fry_has_callbacks(engine) ||
+    return fry_is_due(engine) || fry_has_callbacks(engine) ||
            (members != NULL && fry_load_relaxed(&members->has_callbacks) != 0);
 }
 
@@ -105,8 +114,9 @@ static void rearm(ferry_engine *engine)
 
 static void wake_user_for_callbacks(ferry_engine *engine)
 {
-    if (fry_load_relaxed(&engine->user_armed) != 0 && callbacks_are_due(engine)) {
-        fry_store_relaxed(&engine->user_armed, 0);
+    if (fry_load_relaxed(&engine->armed_by) != FRY_NOBODY_ARMED && !engine->user_woken &&
+        callbacks_are_due(engine)) {
+        engine->user_woken = true;
         fry_poller_wake(&engine->user_poller);
     }
 }
@@ -116,13 +126,12 @@ static void wake_user_for_callbacks(ferry_engine *engine)
 static void role_give(ferry_engine *engine, bool comes_back)
 {
     do {
-        if (fry_load_relaxed(&engine->arm_wanted) != 0) {
+        if (fry_load_acquire(&engine->arm_wanted) != 0)
             fry_store_relaxed(&engine->arm_wanted, 0);
-            fry_store_relaxed(&engine->user_armed, 1);
+        bool is_armed = fry_load_relaxed(&engine->armed_by) != FRY_NOBODY_ARMED;
+        if (is_armed)
             engine->user_poller_is_due = true;
-        }
-        if (!comes_back && (fry_load_relaxed(&engine->user_armed) != 0 ||
-                            fry_load_relaxed(&engine->sleepers) != 0))
+        if (!comes_back && (is_armed || fry_load_relaxed(&engine->sleepers) != 0))
             rearm(engine);
         wake_user_for_callbacks(engine);
         fry_baton_give(&engine->role);
@@ -138,18 +147,47 @@ static void role_leave(ferry_engine *engine)
     role_give(engine, false);
 }
 
+bool fry_role_borrow(ferry_engine *engine)
+{
+    return (engine->embedded || fry_load_seq_cst(&engine->asleep) == FRY_STOPPED) &&
+           fry_baton_take(&engine->role);
+}
+
+void fry_role_return(ferry_engine *engine)
+{
+    role_leave(engine);
+}
+
 /* ---- the user's loop ---- */
 
-int64_t fry_embedded_progress(ferry_engine *engine, size_t budget)
+/* The calling thread sleeps from now on, or is about to. */
+static void announce(ferry_engine *engine, uintptr_t sleeper)
 {
-    if (fry_callback_engine == engine)
+    uintptr_t by = FRY_NOBODY_ARMED;
+    if (!fry_cas(&engine->armed_by, &by, sleeper) && by != sleeper)
+        fry_store_seq_cst(&engine->armed_by, FRY_SEVERAL_ARMED);
+}
+
+/* It does not. With the role. */
+static void withdraw(ferry_engine *engine, uintptr_t sleeper)
+{
+    uintptr_t by = sleeper;
+    if (fry_load_relaxed(&engine->armed_by) == sleeper)
+        (void)fry_cas(&engine->armed_by, &by, FRY_NOBODY_ARMED); /* or there are several by now */
+}
+
+int64_t fry_embedded_progress(ferry_engine *engine, size_t budget, uintptr_t sleeper)
+{
+    if (fry_is_in_callback(engine))
         return FERRY_E_DEADLOCK;
     if (!fry_baton_take(&engine->role))
         return FERRY_E_BUSY;
-    fry_store_relaxed(&engine->user_armed, 0);
+    withdraw(engine, sleeper);
     fry_disarm(engine);
-    if (engine->user_poller_is_due)
+    if (engine->user_poller_is_due) {
+        engine->user_woken = false;
         (void)fry_poller_wait(&engine->user_poller, 0);
+    }
     engine->user_poller_is_due = false;
     size_t done = fry_tick(engine, budget == 0 ? FRY_TICK_BUDGET : budget, true);
     role_leave(engine);
@@ -168,10 +206,11 @@ static bool take_role_soon(ferry_engine *engine)
     return false;
 }
 
-ferry_status fry_embedded_arm(ferry_engine *engine)
+ferry_status fry_embedded_arm(ferry_engine *engine, uintptr_t sleeper)
 {
-    if (fry_callback_engine == engine)
+    if (fry_is_in_callback(engine))
         return FERRY_E_DEADLOCK;
+    announce(engine, sleeper);
     if (!take_role_soon(engine)) {
         fry_store_seq_cst(&engine->arm_wanted, 1);
         if (!fry_baton_take(&engine->role))
@@ -181,10 +220,17 @@ ferry_status fry_embedded_arm(ferry_engine *engine)
     /* One that has stopped has nothing more to wake for. */
     bool armed = fry_load_relaxed(&engine->asleep) == FRY_STOPPED ||
                  (fry_arm(engine) && !callbacks_are_due(engine));
-    fry_store_relaxed(&engine->user_armed, armed);
+    if (!armed)
+        withdraw(engine, sleeper);
     engine->user_poller_is_due = true;
     role_leave(engine);
     return armed ? FERRY_OK : FERRY_E_BUSY;
+}
+
+/* A word of the calling thread's own, while it lives. */
+static uintptr_t this_thread(void)
+{
+    return (uintptr_t)&fry_context_recent;
 }
 
 int64_t ferry_engine_progress(ferry_engine *engine, size_t budget)
@@ -194,7 +240,7 @@ int64_t ferry_engine_progress(ferry_engine *engine, size_t budget)
         return status;
     if (!engine->embedded || engine->attachment != NULL)
         return FERRY_E_INVALID;
-    return fry_embedded_progress(engine, budget);
+    return fry_embedded_progress(engine, budget, this_thread());
 }
 
 ferry_status ferry_engine_arm(ferry_engine *engine)
@@ -204,13 +250,13 @@ ferry_status ferry_engine_arm(ferry_engine *engine)
         return status;
     if (!engine->embedded || engine->attachment != NULL)
         return FERRY_E_INVALID;
-    return fry_embedded_arm(engine);
+    return fry_embedded_arm(engine, this_thread());
 }
 
 int64_t ferry_engine_timeout_ns(const ferry_engine *given)
 {
     ferry_engine *engine = (ferry_engine *)(uintptr_t)given; /* only its baton is written */
-    if (fry_engine_check(engine) != FERRY_OK || !engine->embedded || fry_callback_engine == engine)
+    if (fry_engine_check(engine) != FERRY_OK || !engine->embedded || fry_is_in_callback(engine))
         return -1;
     fry_context *context = fry_context_get(engine);
     fry_turn turn;
@@ -222,7 +268,7 @@ int64_t ferry_engine_timeout_ns(const ferry_engine *given)
     int64_t members_ns = fry_members_next_ns(engine);
     timer_ns = members_ns < timer_ns ? members_ns : timer_ns;
     if (work || fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0 ||
-        fry_load_acquire(&engine->requests.top) != NULL ||
+        fry_load_acquire(&engine->requests.top) != NULL || fry_has_frees(engine) ||
         fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS) ||
         fry_load_acquire(&engine->room_came) != 0)
         return 0;
@@ -283,12 +329,6 @@ static void take_wakes(ferry_engine *engine)
 
 /* ---- waiting ---- */
 
-void fry_waiter_is_embedded(ferry_waiter *waiter, ferry_future *future, ferry_status status)
-{
-    (void)waiter, (void)future,
-        (void)status; /* never called: fry_fire_waiter knows it by address */
-}
-
 /* With the seat and the role, which is left: until there is work or another thread resolves it. */
 static void seat_sleep(ferry_engine *engine, ferry_future *future, int64_t timeout_ns)
 {
@@ -301,8 +341,8 @@ static void seat_sleep(ferry_engine *engine, ferry_future *future, int64_t timeo
     }
     poller_sleep(engine, &waiter, timeout_ns);
     if (!fry_future_remove_waiter(future, &waiter)) {
-        while (fry_load_acquire(&waiter.private_.state) != 0) /* about to be fired */
-            fry_pause();
+        for (unsigned tries = 0; fry_load_acquire(&waiter.private_.state) != 0; tries++)
+            fry_back_off(tries); /* about to be fired */
     }
     fry_store_relaxed(&engine->waiter_fired, 0);
 }
@@ -422,41 +462,53 @@ static void wait_for_role(ferry_engine *engine, int64_t timeout_ns)
         fry_eventcount_commit(&engine->role_free, key, timeout_ns);
 }
 
-static bool progress_until_stopped(ferry_engine *engine, int64_t timeout_ns)
+/*
+ * With the role: ticks until there is nothing to do, or the time is over, which callbacks that
+ * submit again would never let come. `is_look`: a bounded number of ticks, whatever time they take.
+ */
+static bool tick_until_idle(ferry_engine *engine, int64_t end_ns, bool is_look)
 {
-    int64_t start_ns = fry_clock_monotonic_ns();
+    bool is_idle = false, is_over = false;
+    if (!is_look)
+        engine->give_up_ns = end_ns;
+    for (int i = 0; !is_idle && !is_over; i++) {
+        is_idle = fry_tick(engine, FRY_TICK_BUDGET, true) == 0;
+        is_over = is_look ? i >= LOOK_TICKS : fry_clock_left_ns(end_ns) == 0;
+    }
+    return is_idle;
+}
+
+static bool progress_until_stopped(ferry_engine *engine, int64_t end_ns, bool is_look)
+{
     for (;;) {
-        int64_t left_ns =
-            timeout_ns < 0 ? SHUTDOWN_LOOK_NS : timeout_ns - (fry_clock_monotonic_ns() - start_ns);
+        int64_t left_ns = fry_clock_left_ns(end_ns);
         if (!fry_baton_take(&engine->role)) {
-            if (left_ns <= 0)
+            if (left_ns == 0)
                 return false;
-            wait_for_role(engine, left_ns);
+            wait_for_role(engine, left_ns < 0 ? SHUTDOWN_LOOK_NS : left_ns);
             continue;
         }
         take_wakes(engine);
-        while (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
-            continue;
+        bool is_idle = tick_until_idle(engine, end_ns, is_look);
         bool stopped = fry_loop_try_stop(engine);
-        if (!stopped && left_ns > 0 && !callbacks_are_due(engine)) {
-            poller_sleep(engine, NULL, left_ns);
+        engine->give_up_ns = FRY_NEVER_NS;
+        left_ns = fry_clock_left_ns(end_ns);
+        if (!stopped && left_ns != 0 && is_idle && !callbacks_are_due(engine)) {
+            poller_sleep(engine, NULL, left_ns < 0 ? SHUTDOWN_LOOK_NS : left_ns);
             continue;
         }
         if (stopped)
             fry_store_seq_cst(&engine->stopped, 1);
         role_leave(engine);
-        if (stopped || left_ns <= 0)
+        if (stopped || left_ns == 0)
             return stopped;
     }
 }
 
-bool fry_embedded_end(ferry_engine *engine, int64_t timeout_ns)
+bool fry_embedded_end(ferry_engine *engine, int64_t end_ns, bool is_look)
 {
-    int64_t start_ns = fry_clock_monotonic_ns();
     if (fry_load_relaxed(&engine->asleep) != FRY_STOPPED &&
-        !progress_until_stopped(engine, timeout_ns))
+        !progress_until_stopped(engine, end_ns, is_look))
         return false;
-    int64_t left_ns = timeout_ns < 0 ? -1 : timeout_ns - (fry_clock_monotonic_ns() - start_ns);
-    return engine->attachment == NULL ||
-           fry_detach(engine, left_ns < 0 && timeout_ns >= 0 ? 0 : left_ns);
+    return engine->attachment == NULL || fry_detach(engine, end_ns);
 }

@@ -3,8 +3,10 @@
  * Who sleeps beside whom without a thread of ferry's own, with Spin (tests/model/run
  * engine/embedded_roles.pml).
  *
- *  user       the user's loop: ferry_engine_progress, ferry_engine_arm, sleep on user_poller
- *  waiting    a thread in ferry_future_wait, with the seat: ticks, sleeps on the poller
+ *  user       a thread that is the user's loop: ferry_engine_progress, ferry_engine_arm, sleep on
+ *             user_poller. TWO_LOOPS: there are two, which call in any order, or not at all, so
+ *             one is also a thread that makes progress, or arms, once beside a loop that sleeps
+ *  waiting    WAITS: a thread in ferry_future_wait, with the seat: ticks, sleeps on the poller
  *             (poller_sleep), or parks for the role (park), all of engine/embedded.c
  *  publisher  any thread that leaves work for the graph; each piece makes a callback due
  *  resolver   a thread that resolves the future which `waiting` waits for (fry_fire_waiter); or the
@@ -12,24 +14,38 @@
  *
  * `inner` is the poller's readiness: it stays until somebody has taken it (take_wakes, or
  * fry_embedded_progress through user_poller). Holds: nobody sleeps over what is his. All work is
- * done, the waiting thread returns, and all callbacks have run in the user's loop, unless that made no
- * further calls; anything else is an invalid end state. Steps are sequentially consistent here: what store buffers do to the sleep
- * is loop_sleep.pml's matter, and every word in question is passed by full barriers.
+ * done, the waiting thread returns, and all callbacks have run in the user's loop, unless both its
+ * threads made no further calls; anything else is an invalid end state. Steps are sequentially
+ * consistent here: what store buffers do to the sleep is loop_sleep.pml's matter, and every word in
+ * question is passed by full barriers.
  */
-/* broken: LEAVE_WITHOUT_REARM invalid end state */
-/* broken: WANTED_NOT_LOOKED_AT invalid end state */
-/* broken: CALLBACKS_LEFT_ALONE invalid end state */
-/* broken: FIRED_NOT_LOOKED_AT invalid end state */
-/* broken: NUDGE_BEFORE_GIVE invalid end state */
-/* broken: RETURN_WITHOUT_LEAVE invalid end state */
+/* correct: WAITS */
+/* correct: TWO_LOOPS */
+/* broken: WAITS+LEAVE_WITHOUT_REARM invalid end state */
+/* broken: WAITS+WANTED_NOT_LOOKED_AT invalid end state */
+/* broken: WAITS+CALLBACKS_LEFT_ALONE invalid end state */
+/* broken: WAITS+FIRED_NOT_LOOKED_AT invalid end state */
+/* broken: WAITS+NUDGE_BEFORE_GIVE invalid end state */
+/* broken: WAITS+RETURN_WITHOUT_LEAVE invalid end state */
+/* broken: TWO_LOOPS+LEAVE_WITHOUT_REARM invalid end state */
+/* broken: TWO_LOOPS+CALLBACKS_LEFT_ALONE invalid end state */
+/* broken: TWO_LOOPS+PROGRESS_ENDS_ALL_ARMS invalid end state */
+/* broken: TWO_LOOPS+BUSY_ENDS_ALL_ARMS invalid end state */
+/* broken: TWO_LOOPS+LAST_ARM_ALONE invalid end state */
+/* broken: TWO_LOOPS+WOKEN_FOR_GOOD invalid end state */
 
 #define PIECES 1
+
+/* armed_by; the users are 1 and 2 */
+#define NOBODY 0
+#define SEVERAL 3
 
 bit role;
 bit asleep;
 bit inner;
 bit user_event;
-bit user_armed;
+byte armed_by;
+bit user_woken; /* user_event was set, and not taken since */
 bit user_poller_is_due;
 bit arm_wanted;
 bit sleepers;
@@ -142,39 +158,21 @@ inline rearm(armed)
 
 inline nudge()
 {
-    if
-    :: listed -> parked = 0
-    :: else
-    fi
-}
-
-/* role_leave of the user's thread: callbacks have run, and nobody but it sets arm_wanted. */
-inline user_leave(armed)
-{
-#ifndef LEAVE_WITHOUT_REARM
-    if
-    :: user_armed || sleepers -> rearm(armed)
-    :: else
-    fi;
-#endif
-#ifdef NUDGE_BEFORE_GIVE
-    nudge();
-    role = 0
-#else
-    role = 0;
-    nudge()
-#endif
+    parked = parked && !listed
 }
 
 inline take_over_wanted()
 {
-    if
-    :: arm_wanted ->
-        arm_wanted = 0;
-        user_armed = 1;
-        user_poller_is_due = 1
-    :: else
-    fi
+    atomic {
+        if
+        :: arm_wanted -> arm_wanted = 0
+        :: else
+        fi;
+        if
+        :: armed_by != NOBODY -> user_poller_is_due = 1
+        :: else
+        fi
+    }
 }
 
 inline wake_user_for_callbacks()
@@ -182,8 +180,8 @@ inline wake_user_for_callbacks()
 #ifndef CALLBACKS_LEFT_ALONE
     d_step {
         if
-        :: user_armed && due > 0 ->
-            user_armed = 0;
+        :: armed_by != NOBODY && due > 0 && !user_woken ->
+            user_woken = 1;
             user_event = 1
         :: else
         fi
@@ -196,7 +194,13 @@ inline wake_user_for_callbacks()
 /* Gives the role, then looks. Goes round as long as it takes it again. */
 inline give_and_look()
 {
+#ifdef NUDGE_BEFORE_GIVE
+    nudge();
     role = 0;
+#else
+    role = 0;
+    nudge();
+#endif
     if
 #ifndef WANTED_NOT_LOOKED_AT
     :: arm_wanted ->
@@ -211,8 +215,8 @@ inline give_and_look()
     fi
 }
 
-/* role_give of the waiting thread: it comes back, or it does not. */
-inline waiting_comes_back()
+/* role_give: its thread comes back, or it does not. */
+inline comes_back()
 {
     do
     :: take_over_wanted();
@@ -221,13 +225,13 @@ inline waiting_comes_back()
     od
 }
 
-inline waiting_leave(armed)
+inline leave(armed)
 {
     do
     :: take_over_wanted();
 #ifndef LEAVE_WITHOUT_REARM
        if
-       :: user_armed || sleepers -> rearm(armed)
+       :: armed_by != NOBODY || sleepers -> rearm(armed)
        :: else
        fi;
 #endif
@@ -236,52 +240,118 @@ inline waiting_leave(armed)
     od
 }
 
-proctype user()
+/* Says that it sleeps, before it has the role. */
+inline announce(me)
+{
+    atomic {
+        if
+        :: armed_by == NOBODY -> armed_by = me
+#ifdef LAST_ARM_ALONE
+        :: else -> armed_by = me
+#else
+        :: armed_by == me
+        :: else -> armed_by = SEVERAL
+#endif
+        fi
+    }
+}
+
+/* It is awake. */
+inline withdraw(me)
+{
+    atomic {
+        if
+        :: armed_by == me -> armed_by = NOBODY
+        :: else
+        fi
+    }
+}
+
+/* ferry_engine_progress. */
+inline progress(me)
+{
+    if
+    :: atomic { !role -> role = 1 };
+#ifdef PROGRESS_ENDS_ALL_ARMS
+        armed_by = NOBODY;
+#else
+        withdraw(me);
+#endif
+        asleep = 0;
+        if
+        :: user_poller_is_due ->
+            d_step {
+                user_poller_is_due = 0;
+#ifndef WOKEN_FOR_GOOD
+                user_woken = 0;
+#endif
+                user_event = 0;
+                inner = 0
+            }
+        :: else
+        fi;
+        tick(worked);
+        if
+        :: due = 0 /* callbacks, with the role: all that are due */
+#ifdef TWO_LOOPS
+        :: true /* or as many as the budget has room for, here none */
+#endif
+        fi;
+        leave(armed);
+        armed = 0; /* fewer states */
+        worked = 0
+    :: role
+    fi
+}
+
+/* ferry_engine_arm. */
+inline arm_to_sleep(me)
+{
+    sleeps = 0;
+    announce(me);
+    if
+    :: atomic { !role -> role = 1 }
+    :: role ->
+        arm_wanted = 1;
+        if
+        :: atomic { !role -> role = 1 }; arm_wanted = 0
+        :: role -> sleeps = 1
+        fi
+    fi;
+    if
+    :: sleeps
+    :: else ->
+        arm(armed);
+        if
+        :: armed && due == 0 -> sleeps = 1
+#ifdef BUSY_ENDS_ALL_ARMS
+        :: else -> armed_by = NOBODY
+#else
+        :: else -> withdraw(me)
+#endif
+        fi;
+        user_poller_is_due = 1;
+        leave(armed);
+        armed = 0
+    fi
+}
+
+proctype user(byte me)
 {
     bit armed, worked, sleeps;
     do
-    :: break /* it makes no further calls; it has not armed since */
+    :: break /* it makes no further calls */
+#ifdef TWO_LOOPS
+    :: progress(me)
     ::
-       /* ferry_engine_progress, until there is nothing */
-       if
-       :: atomic { !role -> role = 1 };
-           user_armed = 0;
-           asleep = 0;
-           if
-           :: user_poller_is_due -> user_poller_is_due = 0; user_event = 0; inner = 0
-           :: else
-           fi;
-           tick(worked);
-           due = 0; /* callbacks: all that are due, with the role */
-           user_leave(armed)
-       :: role
-       fi;
-       /* ferry_engine_arm */
-       sleeps = 0;
-       if
-       :: atomic { !role -> role = 1 }
-       :: role ->
-           arm_wanted = 1;
-           if
-           :: atomic { !role -> role = 1 }; arm_wanted = 0
-           :: role -> sleeps = 1
-           fi
-       fi;
-       if
-       :: sleeps
-       :: else ->
-           arm(armed);
-           if
-           :: armed && due == 0 -> user_armed = 1; sleeps = 1
-           :: else -> user_armed = 0
-           fi;
-           user_poller_is_due = 1;
-           user_leave(armed)
-       fi;
+#else
+    :: progress(me);
+#endif
+       arm_to_sleep(me);
        if
        :: sleeps ->
            if
-           :: inner || user_event
+           :: atomic { inner || user_event -> sleeps = 0 }
            :: atomic { ALL_DONE -> break }
            fi
        :: else
@@ -289,6 +359,7 @@ proctype user()
     od
 }
 
+#ifdef WAITS
 proctype waiting()
 {
     bit armed, worked, slept, may_sleep;
@@ -296,10 +367,14 @@ proctype waiting()
     do
     :: resolved -> break
     :: else ->
-        if
-        :: may_sleep = 0 /* it spins for a while */
-        :: may_sleep = 1
-        fi;
+        atomic {
+            armed = 0;
+            worked = 0;
+            if
+            :: may_sleep = 0 /* it spins for a while */
+            :: may_sleep = 1
+            fi
+        };
         if
         :: atomic { !role -> role = 1 };
             if
@@ -309,7 +384,7 @@ proctype waiting()
             tick(worked);
             slept = !worked && may_sleep;
             if
-            :: !slept -> waiting_comes_back()
+            :: !slept -> comes_back()
             :: else ->
                 /* seat_sleep */
                 waiter_fired = 0;
@@ -321,15 +396,15 @@ proctype waiting()
                     fi
                 };
                 if
-                :: !waiter_listed -> waiting_leave(armed)
+                :: !waiter_listed -> leave(armed)
                 :: else ->
                     arm(armed);
                     if
-                    :: !armed -> waiting_leave(armed)
+                    :: !armed -> leave(armed)
                     :: else ->
                         sleepers = 1;
                         worked = !waiter_state; /* fired before it was known to sleep */
-                        waiting_leave(armed);
+                        leave(armed);
                         if
                         :: worked
                         :: else -> inner
@@ -370,12 +445,14 @@ proctype waiting()
     od;
 #ifndef RETURN_WITHOUT_LEAVE
     if
-    :: atomic { !role -> role = 1 }; waiting_leave(armed)
+    :: atomic { !role -> role = 1 }; leave(armed)
     :: role
     fi;
 #endif
     waiting_is_done = 1
 }
+
+#endif
 
 proctype publisher()
 {
@@ -387,6 +464,7 @@ proctype publisher()
     od
 }
 
+#ifdef WAITS
 proctype resolver()
 {
     if
@@ -404,15 +482,24 @@ proctype resolver()
     resolver_is_done = 1
 }
 
+#endif
+
 init {
     atomic {
+        run user(1);
+        run publisher();
+#ifdef TWO_LOOPS
+        run user(2);
+        waiting_is_done = 1;
+        resolver_is_done = 1;
+#endif
+#ifdef WAITS
         if
         :: by_tick = 0
         :: by_tick = 1
         fi;
-        run user();
         run waiting();
-        run publisher();
         run resolver()
+#endif
     }
 }

@@ -9,11 +9,24 @@
  * handle goes; then the bias is taken off and what was detached is put on, and whoever brings the
  * sum to zero frees the engine. It can't be zero before, and nobody counts up after but from a
  * reference already counted.
+ *
+ * Beside the release. Calls that are given no engine, but something of it that keeps its memory
+ * (ferry_future_quiet, ferry_buffer_define, ferry_group_get), may submit while another thread
+ * releases it. One may have found the engine open, and then come to the graph when the release has
+ * passed. What it brings is refused as it enters (stop_graph), and detaches all the same:
+ * `detached` would never be put on for it. So the release reads `detached` and sets is_released in
+ * one holding of the baton, and whoever detaches a node, with the baton too, looks: before that it
+ * counts there, after it counts at once (fry_node_drop_life). Either way each node is counted once,
+ * and before its handle is anybody's to release. The sum can't come to zero under such a call: what
+ * the call was given counts in it until the call has returned. The same is true of who works off
+ * what another left in the inbox: he is in such a call, or is the release itself, which has its
+ * bias until it has looked. There is no other thread by then. released.pml checks it. The price is
+ * a look at a flag beside the count.
  */
+#include "base/back_off.h"
 #include "engine/dump.h"
 #include "engine/members.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -32,11 +45,13 @@
 #define SUBMIT_BUDGET_DEFAULT 64
 #define SUBMIT_BUDGET_MAX ((uint32_t)1 << 16)
 #define RESERVE_NODES 64
+#define JOINS_MIN 1024 /* so many of them there may be, whatever the bound of accesses is */
 #define WRITABLE_NODES 16
 #define EDGES_MIN 16
 #define ACCESSES_MIN 16
 #define AFTER_COUNT_MAX ((size_t)1 << 20)
 #define RELEASE_TIMEOUT_NS 5000000000
+#define WORKERS_GRACE_NS 1000000000
 
 uint64_t fry_fork_generation;
 fry_host_gate fry_test_host_gate;
@@ -75,6 +90,7 @@ static void engine_free(ferry_engine *engine)
     fry_pool_close(&engine->uses);
     fry_pool_close(&engine->segments);
     fry_pool_close(&engine->readers);
+    fry_pool_close(&engine->joins);
     fry_pool_close(&engine->transfers);
     fry_pool_close(&engine->reserve);
     fry_pool_close(&engine->writables);
@@ -222,7 +238,7 @@ static ferry_status open_devices(ferry_engine *engine, const ferry_engine_option
             device->host_lane = &device->lanes[0];
     }
     if (status != FERRY_OK)
-        (void)fry_host_stop(engine->host);
+        (void)fry_host_stop(engine->host, FRY_NEVER_NS);
     return status;
 }
 
@@ -234,6 +250,8 @@ static void open_pools(ferry_engine *engine, const ferry_engine_options *options
     fry_pool_open(&engine->uses, memory, sizeof(fry_use), options->max_accesses);
     fry_pool_open(&engine->segments, memory, FRY_SEGMENT_BYTES, options->max_accesses);
     fry_pool_open(&engine->readers, memory, FRY_READER_BYTES, options->max_accesses);
+    fry_pool_open(&engine->joins, memory, sizeof(fry_node),
+                  options->max_accesses > JOINS_MIN ? options->max_accesses : JOINS_MIN);
     fry_pool_open(&engine->transfers, memory, sizeof(fry_transfer), options->max_nodes);
     fry_pool_open(&engine->reserve, memory, sizeof(fry_node), RESERVE_NODES);
     fry_pool_open(&engine->writables, memory, sizeof(fry_node), WRITABLE_NODES);
@@ -249,6 +267,7 @@ void fry_pools_add_cache(ferry_engine *engine)
     fry_pool_add_cache(&engine->uses);
     fry_pool_add_cache(&engine->segments);
     fry_pool_add_cache(&engine->readers);
+    fry_pool_add_cache(&engine->joins);
     fry_pool_add_cache(&engine->transfers);
 }
 
@@ -308,6 +327,7 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     fry_clock_init(&engine->clock, options->clock);
     fry_log_init(&engine->log, options->log, options->log_arg);
     fry_refused_init(engine);
+    fry_refused_mark_init(engine);
     engine->nvtx = fry_nvtx_create(&engine->memory);
     if (engine->nvtx != NULL)
         engine->tracing |= FRY_SINK_NVTX;
@@ -315,6 +335,7 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->poller = engine->user_poller = (fry_poller)FRY_POLLER_CLOSED;
     engine->load_target = FRY_LOAD_NOT_REFUSED;
     engine->next_look_ns = INT64_MAX;
+    engine->give_up_ns = FRY_NEVER_NS;
     limit_operations(engine, options);
     open_pools(engine, options);
 }
@@ -388,7 +409,7 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     return FERRY_OK;
 
 err_host:
-    (void)fry_host_stop(engine->host);
+    (void)fry_host_stop(engine->host, FRY_NEVER_NS);
 err_engine:
     engine_free(engine);
 err:
@@ -416,6 +437,12 @@ static void log_what_is_left(ferry_engine *engine)
     if (oldest != NULL && oldest->state < FRY_NODE_QUIET)
         (void)fry_dump_copy_label(label, oldest->label);
     (void)fry_turn_end(&turn, 0);
+    if (count == 0) {
+        fry_log_line(&engine->log, FERRY_LOG_ERROR,
+                     "shutdown timed out: no operation is left, but the loop has not stopped yet: "
+                     "another thread is in it, or callbacks, calls, promises or groups are left");
+        return;
+    }
     fry_log_line(&engine->log, FERRY_LOG_ERROR,
                  "shutdown timed out: %zu operations are not quiet, the oldest is %llu %s", count,
                  (unsigned long long)id, label);
@@ -426,7 +453,7 @@ ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns)
     ferry_status status = fry_engine_check(engine);
     if (status != FERRY_OK)
         return status;
-    if (fry_callback_engine == engine) {
+    if (fry_is_in_callback(engine)) {
         fry_log_line(&engine->log, FERRY_LOG_WARNING,
                      "shutting an engine down in its own callback is refused");
         return FERRY_E_DEADLOCK;
@@ -435,19 +462,26 @@ ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns)
         return FERRY_E_BUSY;
     if (engine->ended)
         goto done;
-    int64_t end_ns = INT64_MAX;
-    if (timeout_ns >= 0 && __builtin_add_overflow(fry_clock_monotonic_ns(), timeout_ns, &end_ns))
-        end_ns = INT64_MAX;
+    int64_t end_ns = fry_clock_end_ns(timeout_ns);
     fry_store_seq_cst(&engine->closing, 1);
     fry_wake(engine);
-    bool stopped = engine->embedded ? fry_embedded_end(engine, timeout_ns)
-                                    : fry_own_thread_end(engine, timeout_ns);
+    bool stopped = engine->embedded ? fry_embedded_end(engine, end_ns, timeout_ns == 0)
+                                    : fry_own_thread_end(engine, end_ns);
     if (!stopped) {
         log_what_is_left(engine);
         status = FERRY_E_DEADLINE;
         goto done;
     }
-    (void)fry_host_stop(engine->host); /* nothing is issued any more */
+    /* Nothing is issued any more. Those who copied need no more than a core to come to their end,
+     * for which no timeout is too short; unless one is at a callback that came after the stop. */
+    int64_t workers_end_ns = fry_clock_end_ns(WORKERS_GRACE_NS);
+    workers_end_ns = end_ns > workers_end_ns ? end_ns : workers_end_ns;
+    if (fry_host_stop(engine->host, workers_end_ns) != FERRY_OK) {
+        fry_log_line(&engine->log, FERRY_LOG_ERROR,
+                     "shutdown timed out: a thread that copies is still at work");
+        status = FERRY_E_DEADLINE;
+        goto done;
+    }
     if (!fry_backends_stop(engine, end_ns)) {
         status = FERRY_E_DEADLINE;
         goto done;
@@ -458,34 +492,56 @@ done:
     return status;
 }
 
+/* Another thread has it for some moments, unless it is in a callback of the user's. */
+static bool take_until(fry_baton *baton, int64_t end_ns)
+{
+    for (unsigned tries = 0; !fry_baton_take(baton); tries++) {
+        if (fry_clock_left_ns(end_ns) == 0)
+            return false;
+        fry_back_off(tries);
+    }
+    return true;
+}
+
 /* The handle goes, and with it the right to post to its executor: waits for who is just doing so.
  */
-static void forget_executor(ferry_engine *engine)
+static bool forget_executor(ferry_engine *engine, int64_t end_ns)
 {
     if (engine->executor == NULL)
-        return;
+        return true;
     fry_store_relaxed(&engine->executor, NULL);
-    while (!fry_baton_take(&engine->role)) /* whoever has it next sees the store */
-        (void)sched_yield();
+    if (!take_until(&engine->role, end_ns)) /* whoever has it next sees the store */
+        return false;
     fry_baton_give(&engine->role);
     fry_wake_now(engine); /* what came meanwhile */
+    return true;
 }
 
 void ferry_engine_release(ferry_engine *engine)
 {
     if (engine == NULL || fry_engine_check(engine) != FERRY_OK)
         return;
+    int64_t end_ns = fry_clock_end_ns(RELEASE_TIMEOUT_NS);
     ferry_status status = ferry_engine_shutdown(engine, RELEASE_TIMEOUT_NS);
     if (status != FERRY_OK) {
         fry_log_line(&engine->log, FERRY_LOG_ERROR, "an engine that did not shut down is leaked");
         return;
     }
-    fry_trace_writer_detach(engine);
-    forget_executor(engine);
+    if (!fry_trace_writer_detach(engine, end_ns)) {
+        fry_log_line(&engine->log, FERRY_LOG_ERROR,
+                     "an engine whose records the trace file does not take is leaked");
+        return;
+    }
+    bool is_left = forget_executor(engine, end_ns);
     fry_room_close(engine);
-    while (!fry_baton_take(&engine->baton))
-        fry_pause(); /* a straggler's submit that was refused is just leaving */
+    /* The baton: a straggler's submit that was refused is just leaving. */
+    if (!is_left || !take_until(&engine->baton, end_ns)) {
+        fry_log_line(&engine->log, FERRY_LOG_ERROR,
+                     "an engine that another thread is still at work in is leaked");
+        return;
+    }
     int64_t detached = engine->detached;
+    engine->is_released = true;
     fry_baton_give(&engine->baton);
     fry_wake(engine); /* what another thread could not do meanwhile, wanting the baton */
     fry_engine_unretain(engine, FRY_REFERENCE_BIAS - detached);

@@ -17,9 +17,11 @@
 #include "base/poller.h"
 #include "base/pool.h"
 #include "base/trace.h"
+#include "engine/entering.h"
 #include "engine/look.h"
 #include "engine/node.h"
 #include "engine/ready_queue.h"
+#include "engine/refusal.h"
 #include "engine/task.h"
 #include "engine/trace_writer.h"
 #include "gpu/host.h"
@@ -37,15 +39,12 @@
 #define FRY_LOAD_NOT_REFUSED (-1)
 #define FRY_LOAD_HOPELESS (-2) /* refused with nothing ahead that could end */
 
-#define FRY_STATUS_COUNT_(name, value, text) +1
-enum { FRY_STATUS_COUNT = 0 FERRY_STATUS_MAP(FRY_STATUS_COUNT_) };
-
 /* What a thread keeps of an engine: caches of free slots and its trace ring. */
 typedef struct fry_context {
     struct fry_context *next; /* all of the engine's, or idle ones */
     struct fry_context *next_idle;
     struct ferry_engine *engine;
-    fry_pool_cache nodes, edges, uses, segments, readers, transfers;
+    fry_pool_cache nodes, edges, uses, segments, readers, joins, transfers;
     fry_trace_ring *ring;      /* where its thread records; NULL: nowhere */
     fry_trace_ring *next_ring; /* a larger one it is to go on in, or the same; NULL: none */
     fry_trace_ring *past_ring; /* the one it went on from; readers may still have it */
@@ -149,9 +148,11 @@ struct ferry_engine {
     fry_queue backlog __attribute__((aligned(64))); /* taken from the inbox, not looked at yet */
     fry_queue ready;
     fry_queue failing;
-    fry_ready_queue calls;            /* functions to hand out, on the loop */
+    fry_entering entering; /* how far the one has come that is at the head of the backlog */
+    fry_ready_queue calls; /* functions to hand out, on the loop */
     fry_node *live_first, *live_last; /* operations that are not retired, in program order */
     fry_node *dump_node;              /* of either list: what the dump copies next */
+    fry_node *cancel_at;              /* of live ones: where the walk of `cancelling` goes on */
     int64_t stamp_ns;                 /* the coarse clock, when somebody looked last */
     fry_node *deadlines;              /* root of the heap */
     fry_lane *busy;                   /* lanes with something in flight */
@@ -159,16 +160,22 @@ struct ferry_engine {
     fry_error *loss;      /* of the first operation that a lost device took along, or NULL */
     int64_t next_look_ns; /* until then the loop may sleep as far as polled lanes go; INT64_MAX: it
                              watches none */
-    int64_t detached;     /* nodes that only users' handles keep */
+    int64_t detached;     /* nodes that only users' handles keep, as far as `references` has not
+                             heard of them */
+    bool is_released;     /* the handle is back: it hears of each at once. See engine.c */
     int64_t load;         /* atomic, written with the baton: what the graph holds. See writable.c */
     bool starved;         /* a pool ran dry: the loop must refill it */
     bool stop_graph;      /* closing has been seen by the graph: everything is being cancelled */
+    uint64_t inbox_takes; /* how often it was taken to the backlog, which was empty then */
     bool has_errands;     /* that, or lanes are unflushed: a turn's end sees to it */
     bool watchdog_wants_timer; /* what enters now and stays must have the loop set its timer */
     uint8_t stamps_left;       /* how many that enter need not look at the clock */
     uint8_t stamps_spared;     /* how many need not in a row, as things go */
     fry_node *promises;        /* promises that are not resolved; same links, same order */
     fry_node *promises_last;
+    fry_link *refused_noted; /* buffers that the mark's next turn poisons */
+    fry_queue cancelled; /* batches whose operations are to be cancelled; by their request_link */
+    const fry_node *cancelling; /* the first of those, once it has begun */
     const fry_edge *dump_edge;  /* into dump_node: the next that the dump looks at */
     ferry_buffer *poisoned;     /* buffers that hold poison, or did */
     ferry_buffer *dump_buffer;  /* of those: what the dump copies next */
@@ -188,21 +195,27 @@ struct ferry_engine {
     fry_stack requests __attribute__((aligned(64))); /* nodes to cancel */
     fry_stack fired;                                 /* waiters whose future has resolved */
     fry_stack frees;                                 /* buffers to free on the loop */
-    fry_baton role;                                  /* being the loop */
-    uint32_t room_came;     /* there may be room for what was refused: look */
-    uint32_t outside_calls; /* threads that are at a device without the baton: see event.c */
-    fry_queue due;          /* waiters to call, oldest first; loop's role */
-    uint32_t has_due;       /* there are some, for others to see */
+    fry_link *frees_left;       /* taken off it, for further ticks; atomic, written with the role */
+    fry_baton role;             /* being the loop */
+    uint32_t joins_wanted;      /* a thread found no slot for a join: see join.h */
+    uint32_t room_came;         /* there may be room for what was refused: look */
+    uint32_t outside_calls;     /* threads that are at a device without the baton: see event.c */
+    fry_waiter_list due_inline; /* waiters to call, oldest first, ahead of `due`; loop's role */
+    fry_waiter_list due;        /* waiters to call or to post, likewise */
+    uint32_t has_due;           /* there are some, for others to see */
+    int64_t give_up_ns;         /* a shutdown makes progress, and its time is over then: see
+                                   fry_gives_up; else FRY_NEVER_NS. The loop's role */
     fry_tasks tasks;
     uint64_t
         flight_due; /* with the baton, on the loop: the op whose failure the recorder tells of */
     pthread_t thread;
 
     /* Without a thread of its own: who sleeps, and on what. See embedded.c. */
-    fry_poller user_poller; /* what the user's loop watches; the loop's role */
-    fry_watch poller_watch; /* the poller is one of its descriptors */
-    uint32_t user_armed; /* the user's loop sleeps, or is about to; written by the role's holder */
+    fry_poller user_poller;   /* what the user's loop watches; the loop's role */
+    fry_watch poller_watch;   /* the poller is one of its descriptors */
+    uintptr_t armed_by;       /* whose arms are in force: sleeps on user_poller, or is about to */
     bool user_poller_is_due;  /* there may be something to take from it; the loop's role */
+    bool user_woken;          /* it was written for callbacks, and not taken since; likewise */
     uint32_t arm_wanted;      /* the user's loop sleeps, and could not get the role to arm */
     uint32_t sleepers;        /* waiting threads that sleep on the poller */
     uint32_t wake_written;    /* a hint: the poller may be readable */
@@ -216,10 +229,15 @@ struct ferry_engine {
     /* Cold. */
     int64_t references __attribute__((aligned(64))); /* see engine.c */
     fry_pool nodes, edges, uses, segments, readers;
+    fry_pool joins;                            /* see join.h */
     fry_pool transfers;                        /* what peers have of messages */
     const struct fry_lane_opener *lane_opener; /* a test's, set before it joins; NULL: UCX's */
     fry_pool reserve;                          /* nodes that stand for writes that were refused */
-    fry_pool writables;                        /* nodes that tell of room: see writable.c */
+    fry_stack refused_buffers;                 /* barred: see refused_writes.c */
+    uint32_t mark_is_pushed;                   /* the mark is in the inbox, or on its way */
+    uint32_t mark_refused;         /* an operation was refused for naming a barred buffer */
+    fry_node mark;                 /* stands in the inbox for them */
+    fry_pool writables;            /* nodes that tell of room: see writable.c */
     fry_node *writable;            /* the promise of room that all share, or one cancelled */
     int64_t load_target;           /* atomic: what `load` must fall to for one that was refused */
     pthread_mutex_t room_lock;     /* who looks for room, and `writable` */
@@ -241,7 +259,7 @@ struct ferry_engine {
     fry_baton dumping;        /* being the one that dumps */
     uint32_t stopped;         /* futex: 1 when everything is quiet and the loop has ended */
     bool ended;               /* shut down to the end */
-    ferry_future refused[FRY_STATUS_COUNT]; /* what failed at submit, one a status */
+    ferry_future refused[FRY_REFUSALS]; /* what failed at submit, one a reason */
 };
 
 static inline ferry_engine *fry_engine_of(const ferry_future *future)
@@ -272,6 +290,24 @@ static inline ferry_status fry_engine_check_open(const ferry_engine *engine)
     if (fry_unlikely(status == FERRY_OK && fry_load_relaxed(&engine->closing)))
         status = FERRY_E_SHUTDOWN;
     return status;
+}
+
+/* The same as reasons, for those who give a future. */
+static inline fry_refusal fry_engine_refusal(const ferry_engine *engine)
+{
+    if (fry_unlikely(engine == NULL))
+        return FRY_REFUSED_ENGINE_NULL;
+    if (fry_unlikely(engine->fork_generation != fry_load_relaxed(&fry_fork_generation)))
+        return FRY_REFUSED_FORKED;
+    return FRY_TAKEN;
+}
+
+static inline fry_refusal fry_engine_refusal_open(const ferry_engine *engine)
+{
+    fry_refusal why = fry_engine_refusal(engine);
+    if (fry_unlikely(why == FRY_TAKEN && fry_load_relaxed(&engine->closing)))
+        why = FRY_REFUSED_SHUTDOWN;
+    return why;
 }
 
 /* How many devices there are to be seen: acquire, so all there is of them is there. Any thread. */
@@ -331,8 +367,36 @@ static inline fry_context *fry_context_get(ferry_engine *engine)
     return fry_context_find(engine);
 }
 
-/* The calling thread is in a callback or a function that this engine's loop runs; else NULL. */
-extern _Thread_local ferry_engine *fry_callback_engine;
+/*
+ * task.c: where the calling thread runs callbacks and functions of an engine's, which it does with
+ * that engine's role; NULL: nowhere. One may make progress for another engine inside.
+ */
+typedef struct fry_callback_frame {
+    ferry_engine *engine;
+    struct fry_callback_frame *outer;
+} fry_callback_frame;
+
+extern _Thread_local fry_callback_frame *fry_callback_frames;
+
+static inline void fry_callbacks_begin(fry_callback_frame *frame, ferry_engine *engine)
+{
+    *frame = (fry_callback_frame){.engine = engine, .outer = fry_callback_frames};
+    fry_callback_frames = frame;
+}
+
+static inline void fry_callbacks_end(const fry_callback_frame *frame)
+{
+    fry_callback_frames = frame->outer;
+}
+
+/* The calling thread is in a callback or a function that this engine's loop runs. */
+static inline bool fry_is_in_callback(const ferry_engine *engine)
+{
+    const fry_callback_frame *frame = fry_callback_frames;
+    while (fry_unlikely(frame != NULL) && frame->engine != engine)
+        frame = frame->outer;
+    return frame != NULL;
+}
 
 /* loop.c: the loop's work and its sleep. */
 void fry_wake_now(ferry_engine *engine);
@@ -363,55 +427,103 @@ void fry_disarm(ferry_engine *engine);
 /* When the loop must look again at the latest: INT64_MAX never. */
 int64_t fry_next_timer_ns(ferry_engine *engine);
 
+/*
+ * After each callback of a tick: the tick is a shutdown's whose time is over, so what is left is
+ * left to another.
+ */
+static inline bool fry_gives_up(const ferry_engine *engine)
+{
+    return fry_unlikely(engine->give_up_ns != FRY_NEVER_NS) &&
+           fry_clock_monotonic_ns() >= engine->give_up_ns;
+}
+
 /* When closing and everything is quiet: from now on whoever has work for the loop does it himself.
  */
 bool fry_loop_try_stop(ferry_engine *engine);
 
-/* own_thread.c. The end waits until everything is quiet; false if it was not in time. */
+/* own_thread.c. The end waits until everything is quiet; false if it was not by end_ns
+ * (CLOCK_MONOTONIC; FRY_NEVER_NS), as in the ends below. */
 ferry_status fry_own_thread_start(ferry_engine *engine);
-bool fry_own_thread_end(ferry_engine *engine, int64_t timeout_ns);
+bool fry_own_thread_end(ferry_engine *engine, int64_t end_ns);
 
 /* embedded.c: the user's threads are the loop. */
 ferry_status fry_embedded_open(ferry_engine *engine);
 void fry_embedded_close(ferry_engine *engine);
 
-/* Makes progress until everything is quiet; false if it was not in time. */
-bool fry_embedded_end(ferry_engine *engine, int64_t timeout_ns);
+/* Makes progress until everything is quiet; `is_look`: as far as it goes without waiting. */
+bool fry_embedded_end(ferry_engine *engine, int64_t end_ns, bool is_look);
 
 /* The waiting thread is the loop while it waits. */
 ferry_status fry_embedded_wait(ferry_engine *engine, ferry_future *future, int64_t timeout_ns);
 
-/* A round of the user's loop: how much was done, or a negative status. */
-int64_t fry_embedded_progress(ferry_engine *engine, size_t budget);
+/*
+ * The role for a moment, for a thread that is no loop; after the stop in any mode, before it where
+ * there is no thread that has it for good. False: another has it. Return gives it back, and sees to
+ * those who sleep.
+ */
+bool fry_role_borrow(ferry_engine *engine);
+void fry_role_return(ferry_engine *engine);
+
+/* ferry_engine.armed_by: a word of the one thread's, or one of these. */
+#define FRY_NOBODY_ARMED 0
+#define FRY_SEVERAL_ARMED 1
+
+/* A round of the user's loop: how much was done, or a negative status. `sleeper` is who arms, as in
+ * armed_by: what it armed is over. */
+int64_t fry_embedded_progress(ferry_engine *engine, size_t budget, uintptr_t sleeper);
 
 /* FERRY_OK: the user's loop may sleep on user_poller; FERRY_E_BUSY: there is work. */
-ferry_status fry_embedded_arm(ferry_engine *engine);
+ferry_status fry_embedded_arm(ferry_engine *engine, uintptr_t sleeper);
 
 /* attach.c: the user's loop is libev's. *why_p says what is wrong if it is not FERRY_OK. */
 ferry_status fry_attach(ferry_engine *engine, struct ev_loop *loop, const char **why_p);
 
 /* Takes the watchers out of the user's loop; false if its thread did not come by in time. */
-bool fry_detach(ferry_engine *engine, int64_t timeout_ns);
+bool fry_detach(ferry_engine *engine, int64_t end_ns);
 void fry_attachment_free(ferry_engine *engine);
 
-/* task.c: callbacks and functions. */
+/* task.c: functions. */
 void fry_hand_out_calls(ferry_engine *engine, fry_link *calls);
+
+/* waiter.c: callbacks. */
 size_t fry_run_callbacks(ferry_engine *engine, size_t budget);
-bool fry_has_callbacks(const ferry_engine *engine);
 void fry_fire_waiter(fry_future_owner *owner, ferry_waiter *waiter);
 
-/* handle.c: takes the waiter out of ferry's hands and calls it. */
+/* Any thread: some have been fired, or could be posted. */
+bool fry_has_callbacks(const ferry_engine *engine);
+
+/* Buffers that nobody uses any more are to be freed. */
+static inline bool fry_has_frees(const ferry_engine *engine)
+{
+    return !fry_stack_is_empty(&engine->frees) || fry_load_relaxed(&engine->frees_left) != NULL;
+}
+
+/* The loop's role: some wait for their turn. */
+static inline bool fry_is_due(const ferry_engine *engine)
+{
+    return engine->due.first != NULL || engine->due_inline.first != NULL;
+}
+
+/* Takes the waiter out of ferry's hands and calls it. */
 void fry_waiter_call(ferry_waiter *waiter);
 
 /* fn of a waiter that only brings the thread that waits in embedded mode out of its sleep. */
 void fry_waiter_is_embedded(ferry_waiter *waiter, ferry_future *future, ferry_status status);
 
-/* Whether it is a mark, NULL, or can be posted to. The other logs, and gives FERRY_E_INVALID. */
+/* Whether it is a mark, NULL, or can be posted to. The other logs. */
 bool fry_executor_is_whole(const ferry_executor *executor);
-ferry_status fry_executor_check(ferry_engine *engine, const ferry_executor *executor);
+fry_refusal fry_executor_check(ferry_engine *engine, const ferry_executor *executor);
+
+/* task.c: marks, never posted to. */
+extern ferry_executor fry_inline_executor, fry_loop_executor;
 
 /* Where what names this executor (NULL: none) runs: NULL is the loop. */
-ferry_executor *fry_executor_for(const ferry_engine *engine, ferry_executor *executor);
+static inline ferry_executor *fry_executor_for(const ferry_engine *engine, ferry_executor *executor)
+{
+    if (executor == NULL)
+        executor = fry_load_relaxed(&engine->executor);
+    return executor != &fry_loop_executor ? executor : NULL;
+}
 
 /* Reads an options struct of the caller's version into ours; FERRY_E_INVALID if its size can't be.
  */
@@ -424,8 +536,14 @@ ferry_status fry_struct_hand_out(void *to, const void *from, size_t size_bytes);
 /* refuse.c: futures that failed at submit. */
 void fry_refused_init(ferry_engine *engine);
 
-/* A reference to the static future of a status; engine may be NULL. */
-ferry_future *fry_refused(ferry_engine *engine, ferry_status status);
+/* Logs why, and gives it back. */
+fry_refusal fry_refuse(ferry_engine *engine, fry_refusal why);
+
+/* A reference to the static future of a reason; engine may be NULL. */
+ferry_future *fry_refused(ferry_engine *engine, fry_refusal why);
+
+/* The reason of a static future. */
+fry_refusal fry_refusal_of(const ferry_future *future);
 
 /* writable.c: room for what was refused with FERRY_E_AGAIN. */
 
@@ -441,8 +559,8 @@ size_t fry_room_look(ferry_engine *engine);
 /* The engine gives its handle back. */
 void fry_room_close(ferry_engine *engine);
 
-/* observe.c */
-void fry_trace_pump(ferry_engine *engine);
+/* observe.c: shows the hooks what was recorded. False: not all that there is by now. */
+bool fry_trace_pump(ferry_engine *engine);
 /* Logs the newest records, because of the operation in flight_due. The role's holder. */
 void fry_flight_dump(ferry_engine *engine);
 /*

@@ -74,11 +74,37 @@ static ferry_future *submit_failed(fry_request *request, fry_node *node,
                              .domain = error->domain,
                              .native_code = error->code,
                              .op = node->future.id};
-    fry_future_set_error(&node->future,
-                         fry_error_create(&request->engine->memory, &facts, "%s", error->message),
-                         false);
-    node->refusal = FERRY_E_DEVICE;
+    fry_node_refuse(node, FERRY_E_DEVICE,
+                    fry_error_create(&request->engine->memory, &facts, "%s", error->message),
+                    false);
     return fry_request_submit(request, node);
+}
+
+static fry_refusal check_source(const ferry_device *device, const outside_source *source)
+{
+    if (source->is_wrapped && source->native_event == NULL)
+        return fry_refuse(device->engine, FRY_REFUSED_EVENT_NULL);
+    if (device->device->ops->event_record == NULL)
+        return fry_refuse(device->engine, FRY_REFUSED_EVENT_DEVICE);
+    return FRY_TAKEN;
+}
+
+/* What the device says; with FERRY_E_DEVICE there is a future that has the driver's words. */
+static fry_refusal event_refusal(ferry_status status)
+{
+    switch (status) {
+    case FERRY_OK:
+    case FERRY_E_DEVICE:
+        return FRY_TAKEN;
+    case FERRY_E_CAPTURE:
+        return FRY_REFUSED_EVENT_CAPTURE;
+    case FERRY_E_AGAIN:
+        return FRY_REFUSED_EVENT_AGAIN;
+    case FERRY_E_NO_MEMORY:
+        return FRY_REFUSED_NO_MEMORY;
+    default:
+        return FRY_REFUSED_EVENT_INVALID;
+    }
 }
 
 /* The node is made first, for an event that is recorded can't be taken back. */
@@ -86,19 +112,16 @@ static ferry_future *event_future(ferry_device *device, const outside_source *so
 {
     ferry_engine *engine = device != NULL ? device->engine : NULL;
     fry_request request;
-    ferry_status status = fry_request_open(&request, engine, NULL);
-    if (status == FERRY_OK && source->is_wrapped && source->native_event == NULL)
-        status = fry_request_refuse(engine, FERRY_E_INVALID, "wrapping a null event is refused");
-    if (status == FERRY_OK && device->device->ops->event_record == NULL)
-        status = fry_request_refuse(engine, FERRY_E_UNSUPPORTED,
-                                    "an event of a device without native streams is refused");
-    fry_node *node =
-        status == FERRY_OK ? fry_request_node(&request, FERRY_OP_EVENT, &status) : NULL;
+    fry_refusal why =
+        device != NULL ? fry_request_open(&request, engine, NULL) : FRY_REFUSED_DEVICE_NULL;
+    if (why == FRY_TAKEN)
+        why = check_source(device, source);
+    fry_node *node = why == FRY_TAKEN ? fry_request_node(&request, FERRY_OP_EVENT, &why) : NULL;
     if (node == NULL)
-        return fry_refused(engine, status);
+        return fry_refused(engine, why);
     node->lane = NULL;
     node->sequence = 0;
-    status = FERRY_E_SHUTDOWN;
+    why = FRY_REFUSED_SHUTDOWN;
     if (!outside_begin(engine))
         goto err_node;
     fry_event event = {NULL, 0};
@@ -106,11 +129,12 @@ static ferry_future *event_future(ferry_device *device, const outside_source *so
     error.domain = NULL;
     error.code = 0;
     error.message[0] = '\0';
-    status = call_device(device->device, source, &event, &error);
+    ferry_status status = call_device(device->device, source, &event, &error);
     if (status != FERRY_OK)
         say_why(device, source->is_wrapped ? "an event can't be wrapped" : "no event is recorded",
                 status, &error);
-    if (status != FERRY_OK && status != FERRY_E_DEVICE)
+    why = event_refusal(status);
+    if (why != FRY_TAKEN)
         goto err_outside;
 
     ferry_future *future;
@@ -131,7 +155,7 @@ err_outside:
     outside_end(engine);
 err_node:
     fry_node_discard(engine, request.context, node);
-    return fry_refused(engine, status);
+    return fry_refused(engine, why);
 }
 
 ferry_future *ferry_event_record(ferry_device *device, void *native_stream)
@@ -168,13 +192,15 @@ static ferry_status find_event(const ferry_future *future, const fry_device *dev
         return FERRY_OK;
     if (node->kind != FERRY_OP_COPY && node->kind != FERRY_OP_EVENT)
         return fry_future_is_resolved(future) && node->kind != FERRY_OP_CALL &&
-                       !fry_node_is_message(node)
+                       !fry_node_is_message(node) && !fry_node_is_of_others(node)
                    ? FERRY_OK
                    : FERRY_E_UNSUPPORTED;
     if (state < FRY_NODE_ISSUED)
         return FERRY_E_NOT_ISSUED;
+    /* It never stood in a stream, and is over. Its status comes a moment after its state, and
+     * whoever hears FERRY_OK must see how it ended: those before it may be at its memory yet. */
     if (node->lane == NULL || node->sequence == 0)
-        return FERRY_OK; /* it never stood in a stream */
+        return fry_future_is_resolved(future) ? FERRY_OK : FERRY_E_NOT_ISSUED;
     fry_stream *stream = node->lane->stream;
     if (stream->device->ops != device->ops)
         return FERRY_E_UNSUPPORTED;
@@ -203,9 +229,9 @@ static ferry_status try_stream_wait(const ferry_future *future, fry_device *devi
 static bool hurry(ferry_engine *engine, const ferry_future *future, int64_t *end_ns)
 {
     uint8_t state = fry_load_acquire(&fry_node_of(future)->state);
-    /* NEW: in the inbox. ISSUED: about to be flushed. Otherwise it waits for something. */
-    if (state != FRY_NODE_NEW && state != FRY_NODE_ISSUED)
-        return false;
+    /* NEW: in the inbox. ISSUED: about to be flushed. Later: about to have a status. */
+    if (state == FRY_NODE_WAITING || state == FRY_NODE_READY)
+        return false; /* it waits for something */
     if (*end_ns == 0)
         *end_ns = fry_clock_monotonic_ns() + HURRY_NS;
     else if (fry_clock_monotonic_ns() >= *end_ns)
@@ -229,12 +255,10 @@ ferry_status ferry_future_stream_wait(ferry_future *future, ferry_device *device
     if (status != FERRY_OK)
         return status;
     if (future->owner != NULL && future->owner != &engine->owner)
-        return fry_request_refuse(engine, FERRY_E_INVALID,
-                                  "a stream of another engine's device can't wait for this");
+        return fry_refusal_status(fry_refuse(engine, FRY_REFUSED_WAIT_ENGINE));
     fry_device *of = device->device;
     if (of->ops->stream_wait == NULL)
-        return fry_request_refuse(engine, FERRY_E_UNSUPPORTED,
-                                  "this device has no native streams that could wait");
+        return fry_refusal_status(fry_refuse(engine, FRY_REFUSED_EVENT_DEVICE));
     fry_event event;
     status = find_event(future, of, &event);
     if (status != FERRY_E_NOT_ISSUED && event.stream == NULL)

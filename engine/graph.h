@@ -8,31 +8,65 @@
 
 #include "engine/engine.h"
 
-/* Room in the pools that entering a node takes. */
+/* Room in the pools that a step of entering a node takes at most. */
 typedef struct fry_need {
-    uint64_t segments, readers, edges;
-    uint64_t spans; /* that it touches */
+    uint64_t segments, readers, edges, joins;
 } fry_need;
 
 /* What of it was not there, of the one sort of slots that was looked for last. */
 typedef struct fry_lack {
     uint64_t count;
-    bool is_of_edges;
+    bool is_of_edges, is_of_joins;
 } fry_lack;
+
+/* Elementary steps of the graph's work (an edge that fires, an entry of a list) under one holding
+ * of the baton, from which on it is given back: some hundred microseconds. */
+#ifndef FRY_HOLDING_STEPS /* tests make holdings shorter */
+#define FRY_HOLDING_STEPS 4096
+#endif
 
 typedef struct fry_turn {
     ferry_engine *engine;
     fry_context *context; /* the holding thread's */
     bool is_loop;         /* may take memory from the system, make errors, hand out functions */
     bool wake;            /* something is left that the loop must see */
+    bool goes_on;         /* the thread sees to what is left itself: nobody is woken for that */
     bool gathers;         /* what enters next is a send: small ones leave together */
-    fry_need need;        /* once a node has found no room: what it takes at most */
+    uint32_t steps;       /* done under this holding: FRY_HOLDING_STEPS */
+    fry_need need;        /* once a node has found no room: what its next step takes at most */
     fry_lack lack;        /* and what of it was not there */
 } fry_turn;
 
-/* Takes an item of the inbox: a new node, or one to which something happened outside. False: the
- * pools ran dry, nothing was done, only the loop can go on. */
-bool fry_graph_arrive(fry_turn *turn, fry_node *node);
+/* How a node has arrived. */
+typedef enum fry_entry {
+    FRY_ARRIVED,
+    FRY_ARRIVING, /* it is large: more of it is due, before anything behind it */
+    FRY_NO_ROOM,  /* the pools ran dry; only the loop can go on, or who sees to room first */
+} fry_entry;
+
+/* enter.c: takes an item of the inbox, a new node, or one to which something happened outside. */
+fry_entry fry_graph_arrive(fry_turn *turn, fry_node *node);
+
+/* A node whose turn to fail has come while it enters will fail once it is in. */
+void fry_graph_fails_entering(ferry_engine *engine, fry_node *node);
+
+/* With room for a join and two edges: an open join for edges into the node that enters beyond
+ * FRY_DEGREE_MAX; the node itself if there is none. */
+fry_node *fry_entering_gatherer(fry_turn *turn, fry_node *node, fry_edge_nature nature);
+
+/* graph.c */
+
+/* Moves a node's state: this alone does, and only forward. */
+void fry_graph_set_state(fry_turn *turn, fry_node *node, fry_node_state state);
+
+/* Of a node that enters, and was refused before: fry_node_refuse has set status and error. */
+void fry_graph_fail_refused(fry_turn *turn, fry_node *node);
+
+/* Of a node that is about to enter, and to fail: it waits for nothing but that. */
+void fry_graph_drop_edges(fry_node *node);
+
+/* A promise was resolved outside. */
+void fry_graph_promise_ended(fry_turn *turn, fry_node *node);
 
 /* Does up to `budget` pieces of work that need nothing but the baton. Returns how many. */
 size_t fry_graph_work(fry_turn *turn, size_t budget);
@@ -42,7 +76,8 @@ void fry_graph_connect(fry_turn *turn, fry_node *from, fry_node *to, fry_edge_na
 
 /*
  * Fails an unresolved node now. `error` is its own (caused: the first cause's), one reference given
- * away, or NULL to leave what is set. Nothing happens if a promise was resolved outside.
+ * away, or NULL: one that names it is made when somebody asks. Nothing happens if a promise was
+ * resolved outside.
  */
 void fry_graph_fail(fry_turn *turn, fry_node *node, ferry_status status, fry_error *error,
                     bool caused);
@@ -99,12 +134,6 @@ bool fry_graph_copy_at_once(const fry_turn *turn, const fry_lane *lane, const fr
 /* hazard.c: what the buffers' access lists say. */
 
 /*
- * Makes sure that entering `node` needs no more memory. FERRY_E_AGAIN or FERRY_E_NO_MEMORY if there
- * is none (to be had without the system).
- */
-ferry_status fry_hazard_reserve(fry_turn *turn, fry_node *node);
-
-/*
  * Sees to room in a thread's caches; may_grow: also from the system. If it fails nothing is set
  * aside, and *lack says what was not there. fry_hazard_unstock gives back what was not taken.
  */
@@ -112,20 +141,37 @@ ferry_status fry_hazard_stock(ferry_engine *engine, fry_context *context, const 
                               bool may_grow, fry_lack *lack);
 void fry_hazard_unstock(ferry_engine *engine, fry_context *context);
 
-/* Orders the node after what touches its spans, and puts it into their lists. Reserved before. */
-void fry_hazard_enter(fry_turn *turn, fry_node *node);
+/*
+ * Orders the node after what touches its spans, and puts it into their lists, as engine->entering
+ * says how far that has come. False: that says why not all of it is in.
+ */
+bool fry_hazard_enter(fry_turn *turn, fry_node *node);
 
 /*
- * In place of both, of a message that touches no more than its span, some bytes: lists it if nobody
+ * The same of all its accesses, if they can't meet, hardly anybody is where they are, and there is
+ * room: as nearly always. So many edges lead to it. False: fry_hazard_enter does the rest.
+ */
+bool fry_hazard_enter_at_once(fry_turn *turn, fry_node *node, uint32_t edge_count);
+
+/* The node is refused with what is listed of it: the buffers that it writes are poisoned as a
+ * whole. False: not all yet. */
+bool fry_hazard_refuse(fry_turn *turn, fry_node *node);
+
+/*
+ * In place of that, of a message that touches no more than its span, some bytes: lists it if nobody
  * is at them and there is room. False: nothing was done.
  */
 bool fry_hazard_enter_alone(fry_turn *turn, fry_node *node);
 
-/* Takes the node out of the lists; spans it failed to write stay poisoned. */
-void fry_hazard_leave(fry_turn *turn, fry_node *node);
+/* Takes the node out of the lists; spans it failed to write stay poisoned. At most *steps_p
+ * entries, which it takes off. False: there are more. */
+bool fry_hazard_leave(fry_turn *turn, fry_node *node, uint32_t *steps_p);
 
-/* There was no memory to list the node: its written buffers are poisoned as a whole. */
-void fry_hazard_poison_wide(fry_node *node, ferry_status status);
+/* The same of a join that stands for others in the lists. */
+bool fry_hazard_join_leave(fry_turn *turn, fry_node *join, uint32_t *steps_p);
+
+/* The buffer is poisoned as a whole, as `why` says. */
+void fry_hazard_poison_buffer(ferry_buffer *buffer, fry_error *why);
 
 /* Drops what a buffer that nobody uses any more still lists: poison. */
 void fry_hazard_close(fry_turn *turn, ferry_buffer *buffer);
@@ -197,15 +243,15 @@ fry_link *fry_calls_issue(fry_turn *turn, bool with_callbacks);
 
 /* message.c: sends and receives. */
 
-/* Takes its place in program order; or its refusal says why not. */
+/* Takes its place in program order; or its refusal says why not, or the loop will fail it. */
 void fry_message_enter(fry_turn *turn, fry_node *node);
 
 /* Nothing holds it any more. */
 void fry_message_issue(fry_turn *turn, fry_node *node);
 
-/* Both at once, of one that nothing holds as it enters; then it may be gone. False: its refusal
- * says why not. */
-bool fry_message_start(fry_turn *turn, fry_node *node);
+/* Both at once, of one that nothing holds as it enters; then it may be gone, or the loop will fail
+ * it. */
+void fry_message_start(fry_turn *turn, fry_node *node);
 
 /* Sends that were gathered leave; before the baton is given back. */
 void fry_messages_flush(fry_turn *turn);
@@ -217,13 +263,36 @@ void fry_message_failed(fry_turn *turn, fry_node *node, bool is_under_way);
 /* Of a node that was never submitted: gives its slot back. */
 void fry_message_discard(ferry_engine *engine, fry_context *context, fry_node *node);
 
-/* batch.c: a batch's own node, which counts the operations of it that have yet to resolve. */
+/* batch_node.c: a batch's own node, and its operations as far as they have to do with it. */
 
-/* A node that is in_batch has been resolved. */
-void fry_batch_member_ended(fry_turn *turn, fry_node *member);
+/* The batch that counts the node; NULL: none, or it has not entered yet. */
+fry_node *fry_batch_of(const fry_node *node);
+
+/* A node that is in_batch has been resolved, and perhaps is still under way; then it was quiet. */
+void fry_batch_member_ended(fry_turn *turn, fry_node *member, bool is_under_way);
+void fry_batch_member_quiet(fry_turn *turn, fry_node *member);
+
+/* One of its operations has failed, or will not be quiet: so does the batch, with this as cause. */
+void fry_batch_note_failure(fry_turn *turn, fry_node *batch, fry_error *root);
+
+/* What fails it is kept: it has yet to enter, or its operations are being cancelled first. It must
+ * not stand in the failing queue then. */
+bool fry_batch_fails_later(const fry_node *batch);
+
+/* One that is counted by an edge had failed and was under way as the batch entered. */
+void fry_batch_counts_late(fry_node *batch, fry_node *member);
 
 /* The batch's node enters, behind all its operations. */
 void fry_batch_enter(fry_node *batch);
+
+/* All of it is in: a cancel that came before begins. */
+void fry_batch_entered(fry_turn *turn, fry_node *batch);
+
+/* On the loop: its operations are to be cancelled, and then itself. */
+void fry_batch_cancel(fry_turn *turn, fry_node *batch);
+
+/* On the loop: goes on cancelling, for less than a millisecond. Returns how much was done. */
+size_t fry_batches_cancel(fry_turn *turn);
 
 /* deadline.c: a heap of nodes by deadline. */
 void fry_deadline_add(ferry_engine *engine, fry_node *node);
@@ -259,17 +328,17 @@ static inline bool fry_turn_is_next(const fry_turn *turn)
 
 /*
  * Enters a new node in whose place nobody else is (fry_turn_is_next). It may be gone afterwards if
- * nobody holds a reference. False: there was no room; it waits in the backlog, and the turn is to
- * be ended with fry_turn_end_without_room.
+ * nobody holds a reference. False: there was no room, or it is too large to enter at once; it waits
+ * in the backlog, and the turn is to be ended with fry_turn_end_unfinished.
  */
 bool fry_turn_enter(fry_turn *turn, fry_node *node);
-void fry_turn_end_without_room(fry_turn *turn);
+void fry_turn_end_unfinished(fry_turn *turn, const fry_node *node);
 
 /* node.c: making and unmaking nodes. */
 
-/* A new node with one reference for the user and one for its life; NULL sets *status_p. */
+/* A new node with one reference for the user and one for its life; NULL sets *why_p. */
 fry_node *fry_node_create(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
-                          ferry_status *status_p);
+                          fry_refusal *why_p);
 
 /*
  * Makes a slot of the pool the future of an operation that succeeded without a node, and gives the
@@ -277,37 +346,68 @@ fry_node *fry_node_create(ferry_engine *engine, fry_context *context, ferry_op_k
  */
 ferry_future *fry_node_init_done(fry_turn *turn, fry_node *slot, ferry_op_kind kind);
 
-/* One of the few set aside to stand for refused writes, a definition; NULL if all are in use. */
+/* One of the few set aside to stand for refused writes, a definition; NULL if all are in use. The
+ * context may be NULL. */
 fry_node *fry_node_create_reserve(ferry_engine *engine, fry_context *context);
 
 /* A promise, one of the few set aside to tell of room; NULL if all are in use. */
 fry_node *fry_node_create_writable(ferry_engine *engine, fry_context *context);
 
-/* Adds a loose edge after `from` to a new node. FERRY_E_AGAIN: the caller notes how many it lacks,
- * of this and of uses. */
-ferry_status fry_node_add_edge(ferry_engine *engine, fry_context *context, fry_node *node,
-                               fry_node *from, fry_edge_nature nature);
+/* Adds a loose edge after `from` to a new node. FRY_REFUSED_MAX_EDGES: the caller notes how many it
+ * lacks; FRY_REFUSED_MAX_ACCESSES: likewise, of uses. */
+fry_refusal fry_node_add_edge(ferry_engine *engine, fry_context *context, fry_node *node,
+                              fry_node *from, fry_edge_nature nature);
+
+/* refused_writes.c: what is not written since there was no room is not valid from now on. The rows
+ * were checked; context NULL: there is no memory for one. */
+void fry_refused_write(ferry_engine *engine, fry_context *context, const fry_rows *rows,
+                       fry_refusal why);
+void fry_refused_mark_init(ferry_engine *engine);
+
+/* With the baton: the mark comes out of the inbox. */
+void fry_refused_mark_arrives(fry_turn *turn);
 
 /* Says that the node touches memory. */
 static inline void fry_node_init_spans(fry_node *node)
 {
     if ((node->flags & FRY_NODE_HAS_SPANS) == 0) {
         node->flags |= FRY_NODE_HAS_SPANS;
-        node->written = NULL;
+        node->listed = NULL;
         node->reads = NULL;
         node->uses = NULL;
     }
 }
 
+/* A definition of rows, or of a span. Where what it waits for stands on a device is found out as it
+ * enters. */
+static inline void fry_node_init_define(fry_node *node, const fry_rows *rows)
+{
+    node->op.define = *rows;
+    node->has_rows = rows->count > 1;
+    node->lane = NULL;
+    node->sequence = 0;
+    fry_node_init_spans(node);
+}
+
 /* Adds what it touches to a new node, ahead of what was added before. */
-ferry_status fry_node_add_use(ferry_engine *engine, fry_context *context, fry_node *node,
-                              const fry_rows *rows, ferry_access_mode mode);
+fry_refusal fry_node_add_use(ferry_engine *engine, fry_context *context, fry_node *node,
+                             const fry_rows *rows, ferry_access_mode mode);
 
 /* Takes the references to buffers that it has as long as it is in the graph. */
 void fry_node_hold_buffers(fry_node *node);
 
 /* Takes the references a node needs once its submit call has returned. Before it is pushed. */
 void fry_graph_share(fry_node *node);
+
+/* The same of a node that is half-way into the graph, with the baton. */
+void fry_graph_share_entering(const ferry_engine *engine, fry_node *node);
+
+/*
+ * A node that has yet to enter, or just does, will fail with this status and error (NULL: one that
+ * names it is made when somebody asks; is_cause: that is another's), which is taken. What came
+ * first stays.
+ */
+void fry_node_refuse(fry_node *node, ferry_status status, fry_error *error, bool is_cause);
 
 /* Before it was submitted: takes everything back. */
 void fry_node_discard(ferry_engine *engine, fry_context *context, fry_node *node);
@@ -323,13 +423,19 @@ void fry_node_released(ferry_future *future);
 /* At submit: so many edges in all, of which `missing` were not there. */
 void fry_edges_refused(ferry_engine *engine, uint64_t needed, uint64_t missing);
 
-/* As it entered; with the baton. */
-void fry_entry_refused(ferry_engine *engine, const fry_need *need, const fry_lack *lack);
+/* For naming a barred buffer. Gives the reason. */
+fry_refusal fry_refused_barred(ferry_engine *engine);
+
+/* As it entered, with so many edges into it; with the baton. */
+void fry_entry_refused(ferry_engine *engine, uint64_t edges, const fry_lack *lack);
 
 /* The promise of room enters, which is none of the load that was noted. */
 void fry_writable_enters(ferry_engine *engine);
 
-/* promise.c: resolves it in the calling thread; FERRY_E_BUSY if it has resolved. */
+/* promise.c: of an engine that takes operations. Why not, or it is made. */
+fry_refusal fry_promise_make(ferry_engine *engine, ferry_promise **promise_p);
+
+/* Resolves it in the calling thread; FERRY_E_BUSY if it has resolved. */
 ferry_status fry_promise_end(ferry_promise *promise, ferry_status status, const char *domain,
                              const char *message);
 
@@ -340,7 +446,13 @@ ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, f
 void fry_value_free(ferry_engine *engine, fry_value *value);
 
 /* buffer.c */
-struct fry_segment_tree {
+struct fry_pieces {
+    fry_segment *rbh_root;
+};
+struct fry_reads {
+    fry_segment *rbh_root;
+};
+struct fry_spans {
     fry_segment *rbh_root;
 };
 
@@ -365,12 +477,18 @@ struct ferry_buffer {
     void *free_arg;
     fry_link free_link;
     int32_t
-        refused; /* any thread: a write was refused and nothing could be put in the inbox for it */
-    /* Baton. */
-    struct fry_segment_tree segments; /* what is being touched or is poisoned; else absent */
-    fry_segment *newest;              /* of those, the one that entered last; NULL: it is gone */
-    size_t newest_gap_end;            /* nobody is at what is behind that up to here; 0: unknown */
-    fry_error *wide_poison;           /* the whole buffer is, for want of memory */
+        refused; /* any thread: fry_refusal of a write that has yet to take its place, for which
+                    nothing could be put in the inbox: nobody else may name the buffer meanwhile */
+    fry_link refused_link; /* engine->refused_buffers, or refused_noted */
+    /* Baton. What is being touched, and what is poisoned; else absent: see hazard.c. */
+    struct fry_pieces pieces;
+    fry_segment *newest;   /* of those, the one that entered last; NULL: it is gone */
+    size_t newest_gap_end; /* nobody is at what is behind that up to here; 0: unknown */
+    struct fry_reads reads;
+    fry_layer *layers;
+    struct fry_spans poisons;
+    fry_error *wide_poison;                          /* the whole buffer is, for want of memory */
+    bool has_more;                                   /* than pieces: any of the four */
     ferry_buffer *poisoned_next, *poisoned_previous; /* is_listed: in engine->poisoned */
     bool is_listed;
 };
@@ -383,15 +501,28 @@ static inline void fry_buffer_retain(ferry_buffer *buffer)
 /* At zero it goes to the loop to be freed; the caller wakes it. */
 void fry_buffer_unretain(ferry_buffer *buffer);
 
-/* What unused buffers still list; with the baton. Then their memory; on the loop, without it. */
-void fry_buffers_forget(fry_turn *turn, fry_link *buffers);
+/* Unused buffers, at most so many: what they still list; with the baton. Then their memory; on the
+ * loop, without it. */
+fry_link *fry_buffers_forget(fry_turn *turn, size_t budget);
 size_t fry_buffers_free(ferry_engine *engine, fry_link *buffers);
+
+/* After any of those has begun or ceased to be. */
+static inline void fry_buffer_look(ferry_buffer *buffer)
+{
+    buffer->has_more = buffer->reads.rbh_root != NULL || buffer->layers != NULL ||
+                       buffer->poisons.rbh_root != NULL || buffer->wide_poison != NULL;
+}
 
 /* Nothing of the buffer is touched or poisoned. */
 static inline bool fry_buffer_is_idle(const ferry_buffer *buffer)
 {
-    return buffer->segments.rbh_root == NULL && buffer->wide_poison == NULL &&
-           fry_load_relaxed(&buffer->refused) == FERRY_OK;
+    return buffer->pieces.rbh_root == NULL && !buffer->has_more;
+}
+
+/* At submit: see refused_writes.c. */
+static inline bool fry_buffer_is_barred(const ferry_buffer *buffer)
+{
+    return fry_unlikely(fry_load_acquire(&buffer->refused) != FRY_TAKEN);
 }
 
 /* The same where one of them is a GPU's; may ask its driver, so not with the baton. */

@@ -33,16 +33,40 @@ ferry_status fry_group_takes(const ferry_group *group)
     return FERRY_E_DEAD;
 }
 
+fry_refusal fry_group_refusal(const ferry_group *group)
+{
+    switch (fry_group_takes(group)) {
+    case FERRY_OK:
+        return FRY_TAKEN;
+    case FERRY_E_FENCED:
+        return FRY_REFUSED_GROUP_FENCED;
+    case FERRY_E_INVALID:
+        return FRY_REFUSED_GROUP_NOT_JOINED;
+    default:
+        return FRY_REFUSED_GROUP_DEAD;
+    }
+}
+
 /* ---- errands ---- */
+
+static void errand_list(fry_errand *errand)
+{
+    ferry_group *group = errand->group;
+    errand->next = group->errands;
+    errand->previous = NULL;
+    if (group->errands != NULL)
+        group->errands->previous = errand;
+    group->errands = errand;
+}
 
 static void errand_unlist(fry_errand *errand)
 {
-    for (fry_errand **at = &errand->group->errands; *at != NULL; at = &(*at)->next) {
-        if (*at == errand) {
-            *at = errand->next;
-            break;
-        }
-    }
+    if (errand->next != NULL)
+        errand->next->previous = errand->previous;
+    if (errand->previous != NULL)
+        errand->previous->next = errand->next;
+    else
+        errand->group->errands = errand->next;
 }
 
 static void errand_free(fry_errand *errand)
@@ -109,12 +133,11 @@ void fry_errand_begin(fry_members *members, fry_errand *errand)
 {
     ferry_group *group = errand->group;
     if (errand->sort == FRY_ERRAND_RELEASE) {
-        fry_group_end(group, FERRY_E_CANCELLED);
+        fry_group_leave_in_order(group);
         group->is_handle_gone = true;
         return;
     }
-    errand->next = group->errands;
-    group->errands = errand;
+    errand_list(errand);
     errand->waiter = (ferry_waiter)FERRY_WAITER_INIT(errand_is_over, NULL);
     errand->waiter.executor = ferry_executor_inline();
     ferry_future *future = (ferry_future *)(void *)errand->promise;
@@ -127,7 +150,7 @@ void fry_errand_begin(fry_members *members, fry_errand *errand)
     } else if (is_over) {
         return;
     } else if (errand->sort == FRY_ERRAND_LEAVE) {
-        fry_group_end(group, FERRY_E_CANCELLED);
+        fry_group_leave_in_order(group);
     } else {
         ferry_status status = fry_group_takes(group);
         if (status != FERRY_OK) {
@@ -143,19 +166,19 @@ void fry_errand_begin(fry_members *members, fry_errand *errand)
 
 /* A block with room for so many bytes, and its promise; or NULL. */
 static fry_errand *errand_create(ferry_group *group, fry_errand_sort sort, size_t room_bytes,
-                                 ferry_status *status_p)
+                                 fry_refusal *why_p)
 {
     ferry_engine *engine = group->engine;
     size_t size_bytes = sizeof(fry_errand) + room_bytes;
     fry_errand *errand = fry_alloc(&engine->memory, size_bytes, _Alignof(fry_errand));
-    *status_p = FERRY_E_NO_MEMORY;
+    *why_p = FRY_REFUSED_NO_MEMORY;
     if (errand == NULL)
         return NULL;
     errand->sort = sort;
     errand->group = group;
     errand->size_bytes = size_bytes;
-    *status_p = ferry_promise_create(engine, &errand->promise);
-    if (*status_p == FERRY_OK)
+    *why_p = fry_promise_make(engine, &errand->promise);
+    if (*why_p == FRY_TAKEN)
         return errand;
     fry_free(&engine->memory, errand, size_bytes);
     return NULL;
@@ -193,47 +216,76 @@ static bool is_text(const char *text, size_t bytes_max)
     return text == NULL || strnlen(text, bytes_max + 1) <= bytes_max;
 }
 
-static const char *join_complaint(const ferry_group_options *options)
+/* Zero is the default of what can't be zero; a rank is 0 or FERRY_RANK_ANY, and says so. */
+static void fill_defaults(ferry_group_options *options)
+{
+    static const ferry_group_options defaults = FERRY_GROUP_OPTIONS_INIT;
+    if (options->size_min == 0)
+        options->size_min = 1;
+    if (options->lease_ns == 0)
+        options->lease_ns = defaults.lease_ns;
+    if (options->window_messages == 0)
+        options->window_messages = defaults.window_messages;
+    if (options->window_bytes == 0)
+        options->window_bytes = defaults.window_bytes;
+    if (options->unexpected_max == 0)
+        options->unexpected_max = defaults.unexpected_max;
+    if (options->registration_cache_bytes == 0)
+        options->registration_cache_bytes = defaults.registration_cache_bytes;
+}
+
+static fry_refusal check_meeting(const ferry_group_options *options)
 {
     if (options->store == NULL || options->store[0] == '\0' ||
         !is_text(options->store, STORE_BYTES_MAX))
-        return "a join without a store, or with an endless one, is refused";
+        return FRY_REFUSED_JOIN_STORE;
     if (!is_name(options->job, NAME_BYTES_MAX, ""))
-        return "a job's name is 1 to 64 of A-Z a-z 0-9 . _ -: the join is refused";
+        return FRY_REFUSED_JOIN_JOB;
     if (options->place != NULL && !is_name(options->place, FRY_GROUP_PLACE_BYTES, ""))
-        return "a place is 1 to 64 of A-Z a-z 0-9 . _ -: the join is refused";
+        return FRY_REFUSED_JOIN_PLACE;
     if (options->size > FERRY_GROUP_SIZE_MAX || options->size_min > FERRY_GROUP_SIZE_MAX)
-        return "a group of more than 4096 is refused";
-    if (options->size == 0 && options->size_min == 0)
-        return "a join without size is refused if it has no size_min";
+        return FRY_REFUSED_JOIN_SIZE_MAX;
     if (options->size == 0 && options->deadline_ns == 0)
-        return "a join of whoever is there by its deadline is refused without a deadline";
+        return FRY_REFUSED_JOIN_SIZE_DEADLINE;
     if (options->rank < FERRY_RANK_ANY || options->rank >= FERRY_GROUP_SIZE_MAX ||
         (options->size != 0 && options->rank >= (int64_t)options->size))
-        return "a join with a rank that is not below the size is refused";
+        return FRY_REFUSED_JOIN_RANK;
+    if (options->size == 0 && options->rank != FERRY_RANK_ANY)
+        return FRY_REFUSED_JOIN_RANK_OF_ANY;
+    return FRY_TAKEN;
+}
+
+static bool are_texts(const ferry_group_options *options)
+{
+    return is_text(options->network, TEXT_BYTES_MAX) &&
+           is_text(options->store_user, TEXT_BYTES_MAX) &&
+           is_text(options->store_password, TEXT_BYTES_MAX) &&
+           is_text(options->store_ca_path, TEXT_BYTES_MAX) &&
+           is_text(options->store_certificate_path, TEXT_BYTES_MAX) &&
+           is_text(options->store_key_path, TEXT_BYTES_MAX);
+}
+
+static fry_refusal check_join(const ferry_group_options *options)
+{
+    fry_refusal why = check_meeting(options);
+    if (why != FRY_TAKEN)
+        return why;
     if (options->secret != NULL && (options->secret_bytes < 16 || options->secret_bytes > 1024))
-        return "a secret has 16 to 1024 bytes: the join is refused";
+        return FRY_REFUSED_JOIN_SECRET_SIZE;
     if (options->secret == NULL && options->secret_bytes != 0)
-        return "a secret at no address is refused";
+        return FRY_REFUSED_JOIN_SECRET_NULL;
     if (options->device_count > FRY_GROUP_DEVICES_MAX)
-        return "a member names at most 65535 devices: the join is refused";
+        return FRY_REFUSED_JOIN_DEVICES;
     if (options->lease_ns < FRY_STORE_LEASE_MIN_NS || options->lease_ns > FRY_GROUP_LEASE_MAX_NS)
-        return "a lease is of 2 s to an hour: the join is refused";
-    if (options->deadline_ns < 0)
-        return "a negative deadline is refused";
-    if (!is_text(options->network, TEXT_BYTES_MAX) ||
-        !is_text(options->store_user, TEXT_BYTES_MAX) ||
-        !is_text(options->store_password, TEXT_BYTES_MAX) ||
-        !is_text(options->store_ca_path, TEXT_BYTES_MAX) ||
-        !is_text(options->store_certificate_path, TEXT_BYTES_MAX) ||
-        !is_text(options->store_key_path, TEXT_BYTES_MAX))
-        return "a join with an endless text is refused";
-    if (options->window_messages == 0 || options->window_messages > FRY_HELLO_MESSAGES_MAX ||
-        options->unexpected_max == 0 || options->unexpected_max > FRY_HELLO_MESSAGES_MAX)
-        return "window_messages and unexpected_max are 1 to 2^24: the join is refused";
-    if (options->window_bytes == 0 || options->window_bytes > FRY_HELLO_WINDOW_BYTES_MAX)
-        return "window_bytes is 1 to 2^40: the join is refused";
-    return NULL;
+        return FRY_REFUSED_JOIN_LEASE;
+    if (!are_texts(options))
+        return FRY_REFUSED_JOIN_TEXT;
+    if (options->window_messages > FRY_HELLO_MESSAGES_MAX ||
+        options->unexpected_max > FRY_HELLO_MESSAGES_MAX)
+        return FRY_REFUSED_JOIN_MESSAGES;
+    if (options->window_bytes > FRY_HELLO_WINDOW_BYTES_MAX)
+        return FRY_REFUSED_JOIN_WINDOW;
+    return FRY_TAKEN;
 }
 
 ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group_options *given,
@@ -241,57 +293,64 @@ ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group_options *
 {
     if (group_p != NULL)
         *group_p = NULL;
-    ferry_status status = fry_engine_check_open(engine);
-    if (status != FERRY_OK)
-        return fry_refused(engine, status);
+    fry_refusal why = fry_engine_refusal_open(engine);
+    if (why != FRY_TAKEN)
+        return fry_refused(engine, why);
     ferry_group_options options;
-    const char *why = NULL;
     if (given == NULL || group_p == NULL)
-        why = "a join without options, or without room for the group, is refused";
+        why = FRY_REFUSED_JOIN_NULL;
     else if (fry_options_read(&options, sizeof options, given) != FERRY_OK)
-        why = "group options of a size that can't be are refused";
-    else
-        why = join_complaint(&options);
-    if (why != NULL)
-        return fry_refused(engine, fry_request_refuse(engine, FERRY_E_INVALID, why));
+        why = FRY_REFUSED_JOIN_SIZE_OF;
+    if (why == FRY_TAKEN) {
+        fill_defaults(&options);
+        why = check_join(&options);
+    }
+    if (why != FRY_TAKEN)
+        return fry_refused(engine, fry_refuse(engine, why));
+    if (options.deadline_ns < 0)
+        return fry_refused(engine, FRY_REFUSED_DEADLINE);
+    ferry_status status = FERRY_OK;
     fry_members *members = fry_members_get(engine, &status);
-    ferry_group *group = members != NULL ? fry_group_create(members, &options) : NULL;
+    if (members == NULL)
+        return fry_refused(engine, status == FERRY_E_NO_MEMORY ? FRY_REFUSED_NO_MEMORY
+                                                               : FRY_REFUSED_JOIN_SYSTEM);
+    ferry_group *group = fry_group_create(members, &options);
     if (group == NULL)
-        return fry_refused(engine, members != NULL ? FERRY_E_NO_MEMORY : status);
-    fry_errand *errand = errand_create(group, FRY_ERRAND_JOIN, 0, &status);
+        return fry_refused(engine, FRY_REFUSED_NO_MEMORY);
+    fry_errand *errand = errand_create(group, FRY_ERRAND_JOIN, 0, &why);
     if (errand == NULL) {
         fry_group_free(group);
-        return fry_refused(engine, status);
+        return fry_refused(engine, why);
     }
     *group_p = group;
     return errand_submit(errand);
 }
 
-/* Whether something may be asked of the group now. */
-static ferry_status check_group(ferry_group *group)
+/* Whether something may be asked of the group's engine now. */
+static fry_refusal check_engine(const ferry_group *group)
 {
-    if (group == NULL)
-        return FERRY_E_INVALID;
-    ferry_status status = fry_engine_check_open(group->engine);
-    if (status != FERRY_OK)
-        return status;
-    status = fry_group_takes(group);
-    if (status == FERRY_E_INVALID)
-        (void)fry_request_refuse(group->engine, status, "a group that was not joined is of no use");
-    return status;
+    return group != NULL ? fry_engine_refusal_open(group->engine) : FRY_REFUSED_GROUP_NULL;
 }
 
-static ferry_future *refuse(const ferry_group *group, ferry_status status)
+/* And of the group. */
+static fry_refusal check_group(ferry_group *group)
 {
-    return fry_refused(group != NULL ? group->engine : NULL, status);
+    fry_refusal why = check_engine(group);
+    if (why == FRY_TAKEN)
+        why = fry_group_refusal(group);
+    return why == FRY_REFUSED_GROUP_NOT_JOINED ? fry_refuse(group->engine, why) : why;
+}
+
+static ferry_future *refuse(const ferry_group *group, fry_refusal why)
+{
+    return fry_refused(group != NULL ? group->engine : NULL, why);
 }
 
 ferry_future *ferry_group_leave(ferry_group *group)
 {
-    ferry_status status = group != NULL ? fry_engine_check_open(group->engine) : FERRY_E_INVALID;
-    fry_errand *errand =
-        status == FERRY_OK ? errand_create(group, FRY_ERRAND_LEAVE, 0, &status) : NULL;
-    return errand != NULL ? errand_submit(errand) : refuse(group, status);
+    fry_refusal why = check_engine(group);
+    fry_errand *errand = why == FRY_TAKEN ? errand_create(group, FRY_ERRAND_LEAVE, 0, &why) : NULL;
+    return errand != NULL ? errand_submit(errand) : refuse(group, why);
 }
 
 void ferry_group_release(ferry_group *group)
@@ -311,13 +370,12 @@ void ferry_group_release(ferry_group *group)
 static ferry_future *request(ferry_group *group, fry_group_verb verb, const char *name,
                              const void *value, size_t value_bytes, const fry_group_request *rest)
 {
-    ferry_status status = FERRY_OK;
+    fry_refusal why;
     size_t name_bytes = name != NULL ? strlen(name) + 1 : 0;
     size_t aligned_bytes = (value_bytes + 7) & ~(size_t)7;
-    fry_errand *errand =
-        errand_create(group, FRY_ERRAND_REQUEST, aligned_bytes + name_bytes, &status);
+    fry_errand *errand = errand_create(group, FRY_ERRAND_REQUEST, aligned_bytes + name_bytes, &why);
     if (errand == NULL)
-        return refuse(group, status);
+        return refuse(group, why);
     fry_group_request *asked = &errand->request;
     *asked = *rest;
     asked->verb = verb;
@@ -335,71 +393,66 @@ static ferry_future *request(ferry_group *group, fry_group_verb verb, const char
     return errand_submit(errand);
 }
 
-static ferry_status check_deadline(ferry_group *group, int64_t deadline_ns)
+/* Nobody is asked whether a time before all times has passed. */
+static fry_refusal check_deadline(ferry_group *group, int64_t deadline_ns)
 {
-    ferry_status status = check_group(group);
-    if (status == FERRY_OK && deadline_ns < 0)
-        status =
-            fry_request_refuse(group->engine, FERRY_E_INVALID, "a negative deadline is refused");
-    return status;
+    fry_refusal why = check_group(group);
+    return why == FRY_TAKEN && deadline_ns < 0 ? FRY_REFUSED_DEADLINE : why;
 }
 
-static ferry_status check_key(ferry_group *group, const char *key, int64_t deadline_ns)
+static fry_refusal check_key(ferry_group *group, const char *key, int64_t deadline_ns)
 {
-    ferry_status status = check_deadline(group, deadline_ns);
-    if (status == FERRY_OK && !is_name(key, KEY_BYTES_MAX, "/"))
-        status = fry_request_refuse(group->engine, FERRY_E_INVALID,
-                                    "a key is 1 to 128 of A-Z a-z 0-9 . _ - /: it is refused");
-    return status;
+    fry_refusal why = check_deadline(group, deadline_ns);
+    if (why == FRY_TAKEN && !is_name(key, KEY_BYTES_MAX, "/"))
+        why = fry_refuse(group->engine, FRY_REFUSED_KEY);
+    return why;
 }
 
 ferry_future *ferry_group_alive(ferry_group *group, int64_t deadline_ns)
 {
-    ferry_status status = check_deadline(group, deadline_ns);
+    fry_refusal why = check_deadline(group, deadline_ns);
     fry_group_request rest = {.deadline_ns = deadline_ns};
-    return status == FERRY_OK ? request(group, FRY_GROUP_ALIVE, NULL, NULL, 0, &rest)
-                              : refuse(group, status);
+    return why == FRY_TAKEN ? request(group, FRY_GROUP_ALIVE, NULL, NULL, 0, &rest)
+                            : refuse(group, why);
 }
 
-static ferry_status check_barrier(ferry_group *group, const char *name,
-                                  const ferry_barrier_options *options)
+static fry_refusal check_barrier(const ferry_group *group, const char *name,
+                                 const ferry_barrier_options *options)
 {
-    ferry_status status = check_deadline(group, options->deadline_ns);
-    const char *why = NULL;
-    if (status != FERRY_OK)
-        return status;
     if (!is_name(name, NAME_BYTES_MAX, ""))
-        why = "a barrier's name is 1 to 64 of A-Z a-z 0-9 . _ -: it is refused";
-    else if ((options->members == NULL) != (options->member_count == 0) ||
-             options->member_count > FERRY_GROUP_SIZE_MAX || options->reserved != 0)
-        why = "a barrier's options are out of their limits";
+        return FRY_REFUSED_BARRIER_NAME;
+    if ((options->members == NULL) != (options->member_count == 0) ||
+        options->member_count > FERRY_GROUP_SIZE_MAX)
+        return FRY_REFUSED_BARRIER_MEMBERS;
+    if (options->reserved != 0)
+        return FRY_REFUSED_BARRIER_RESERVED;
     bool has_own = options->members == NULL;
-    for (uint32_t i = 0; why == NULL && i < options->member_count; i++) {
+    for (uint32_t i = 0; i < options->member_count; i++) {
         has_own |= options->members[i] == (uint32_t)group->rank;
         if (options->members[i] >= group->size)
-            why = "a barrier with a rank that is not in the group is refused";
-        for (uint32_t j = 0; why == NULL && j < i; j++)
-            why = options->members[j] == options->members[i]
-                      ? "a barrier that names a rank twice is refused"
-                      : NULL;
+            return FRY_REFUSED_BARRIER_RANK;
+        for (uint32_t j = 0; j < i; j++) {
+            if (options->members[j] == options->members[i])
+                return FRY_REFUSED_BARRIER_TWICE;
+        }
     }
-    if (why == NULL && !has_own)
-        why = "a barrier that does not name its caller is refused";
-    return why == NULL ? FERRY_OK : fry_request_refuse(group->engine, FERRY_E_INVALID, why);
+    return has_own ? FRY_TAKEN : FRY_REFUSED_BARRIER_OWN;
 }
 
 ferry_future *ferry_barrier(ferry_group *group, const char *name,
                             const ferry_barrier_options *given)
 {
     ferry_barrier_options options;
-    ferry_status status = check_group(group);
-    if (status == FERRY_OK && fry_options_read(&options, sizeof options, given) != FERRY_OK)
-        status = fry_request_refuse(group->engine, FERRY_E_INVALID,
-                                    "barrier options of a size that can't be are refused");
-    if (status == FERRY_OK)
-        status = check_barrier(group, name, &options);
-    if (status != FERRY_OK)
-        return refuse(group, status);
+    fry_refusal why = check_group(group);
+    if (why != FRY_TAKEN)
+        return refuse(group, why);
+    why = fry_options_read(&options, sizeof options, given) == FERRY_OK
+              ? check_barrier(group, name, &options)
+              : FRY_REFUSED_BARRIER_SIZE_OF;
+    if (why != FRY_TAKEN)
+        return refuse(group, fry_refuse(group->engine, why));
+    if (options.deadline_ns < 0)
+        return refuse(group, FRY_REFUSED_DEADLINE);
     fry_group_request rest = {.deadline_ns = options.deadline_ns,
                               .member_count = options.member_count};
     return request(group, FRY_GROUP_BARRIER, name, options.members,
@@ -409,21 +462,22 @@ ferry_future *ferry_barrier(ferry_group *group, const char *name,
 ferry_future *ferry_group_set(ferry_group *group, const char *key, const void *data,
                               size_t size_bytes, int64_t deadline_ns)
 {
-    ferry_status status = check_key(group, key, deadline_ns);
-    if (status == FERRY_OK && ((data == NULL && size_bytes != 0) || size_bytes > VALUE_BYTES_MAX))
-        status = fry_request_refuse(group->engine, FERRY_E_INVALID,
-                                    "a value of more than 64 KiB, or at no address, is refused");
+    fry_refusal why = check_key(group, key, deadline_ns);
+    if (why == FRY_TAKEN && size_bytes > VALUE_BYTES_MAX)
+        why = fry_refuse(group->engine, FRY_REFUSED_VALUE_SIZE);
+    if (why == FRY_TAKEN && data == NULL && size_bytes != 0)
+        why = fry_refuse(group->engine, FRY_REFUSED_VALUE_NULL);
     fry_group_request rest = {.deadline_ns = deadline_ns};
-    return status == FERRY_OK ? request(group, FRY_GROUP_SET, key, data, size_bytes, &rest)
-                              : refuse(group, status);
+    return why == FRY_TAKEN ? request(group, FRY_GROUP_SET, key, data, size_bytes, &rest)
+                            : refuse(group, why);
 }
 
 static ferry_future *ask_key(ferry_group *group, fry_group_verb verb, const char *key,
                              uint64_t seen, int64_t deadline_ns)
 {
-    ferry_status status = check_key(group, key, deadline_ns);
+    fry_refusal why = check_key(group, key, deadline_ns);
     fry_group_request rest = {.deadline_ns = deadline_ns, .version = seen};
-    return status == FERRY_OK ? request(group, verb, key, NULL, 0, &rest) : refuse(group, status);
+    return why == FRY_TAKEN ? request(group, verb, key, NULL, 0, &rest) : refuse(group, why);
 }
 
 ferry_future *ferry_group_get(ferry_group *group, const char *key, int64_t deadline_ns)
@@ -444,18 +498,18 @@ ferry_future *ferry_group_watch(ferry_group *group, const char *key, uint64_t se
 
 ferry_future *ferry_group_give_notice(ferry_group *group)
 {
-    ferry_status status = check_group(group);
+    fry_refusal why = check_group(group);
     fry_group_request rest = {0};
-    return status == FERRY_OK ? request(group, FRY_GROUP_NOTICE, NULL, NULL, 0, &rest)
-                              : refuse(group, status);
+    return why == FRY_TAKEN ? request(group, FRY_GROUP_NOTICE, NULL, NULL, 0, &rest)
+                            : refuse(group, why);
 }
 
 ferry_future *ferry_group_step(ferry_group *group, uint64_t step, int64_t deadline_ns)
 {
-    ferry_status status = check_deadline(group, deadline_ns);
+    fry_refusal why = check_deadline(group, deadline_ns);
     fry_group_request rest = {.deadline_ns = deadline_ns, .step = step};
-    return status == FERRY_OK ? request(group, FRY_GROUP_STEP, NULL, NULL, 0, &rest)
-                              : refuse(group, status);
+    return why == FRY_TAKEN ? request(group, FRY_GROUP_STEP, NULL, NULL, 0, &rest)
+                            : refuse(group, why);
 }
 
 ferry_status ferry_future_value(const ferry_future *future, ferry_value *value)

@@ -5,9 +5,25 @@
  *     JOINING ── joined ──► HERE ── fenced ──► FENCED
  *        │                   │                    │   left, released, shut down
  *        └──── cancelled ────┴──► LEAVING ◄───────┘
- *                                   │  routes end; the store is told; links and net/group go
+ *                                   │  in the steps below
  *                                   ▼
  *                                  OVER, until the handle is given back
+ *
+ * Leaving takes steps (fry_group_leaving), of which those with the baton are fry_groups_look's:
+ *
+ *  ENTERS   What was submitted before it enters the graph. When the errand is seen all of that
+ *           has entered, or is in the inbox or the backlog; and the inbox is taken only while the
+ *           backlog is empty. So all has entered once the backlog was empty after that taking.
+ *  LINGERS  Nothing is taken any more; receives fail, and what one sends to oneself. Lanes go on,
+ *           and new ones come to be, until each send has ended, as its receive was there or its
+ *           receiver is dead; or until linger_ns is over, when what is left fails.
+ *  PARTS    Each lane tells its other end what that has yet to hear (fry_peer_part).
+ *  ENDS     Routes end: channels are destroyed.
+ *  TELLS    The store is told; then links and net/group go.
+ *
+ * A shutdown begins with PARTS, and gives it a moment; a fenced member with ENDS. A death ends its
+ * route in each of these steps, and with that ends what waits for it. Who asks to leave again, or
+ * gives the handle back, changes nothing about it.
  *
  * A group's memory goes when its handle is back, and no operation may name one of its routes any
  * more: those the peers had are gone (`open`), and those that were submitted have entered, for
@@ -19,11 +35,30 @@
 #include <stdio.h>
 
 #define REFRESH_NS 100000000 /* how old what a group tells of its members' leases may be */
+#define PART_NS 200000000    /* for parting, at least, however long it has lingered */
 
 static void group_set_life(ferry_group *group, fry_group_life life)
 {
     fry_store_release(&group->life, life); /* pairs with fry_group_takes */
     group->members->has_steps = true;
+}
+
+static void set_leaving(ferry_group *group, fry_group_leaving leaving)
+{
+    fry_store_relaxed(&group->leaving, (uint8_t)leaving);
+    group->is_late = group->has_timer = false;
+    group->members->has_steps = true;
+    fry_store_relaxed(&group->members->has_looks, 1);
+}
+
+static void leaving_is_late(fry_timer *timer)
+{
+    ferry_group *group = timer->arg;
+    if (!group->has_timer)
+        return; /* it was the last step's, and this one has yet to set it */
+    group->is_late = true;
+    group->members->has_steps = true;
+    fry_store_relaxed(&group->members->has_looks, 1);
 }
 
 /* ---- making ---- */
@@ -61,6 +96,7 @@ ferry_group *fry_group_create(fry_members *members, const ferry_group_options *o
     }
     group->engine = engine;
     group->members = members;
+    group->timer = (fry_timer){.fn = leaving_is_late, .arg = group};
     group->rank = FERRY_RANK_ANY;
     group->stop_step = UINT64_MAX;
     group->options = *o;
@@ -147,9 +183,11 @@ void fry_group_refresh(ferry_group *group)
 static void net_changed(void *arg, uint32_t rank)
 {
     ferry_group *group = arg;
-    if (fry_load_relaxed(&group->life) != FRY_GROUP_HERE || rank >= group->size)
+    if (!fry_group_has_lanes(group) || rank >= group->size)
         return;
     fry_route_sync(&group->routes[rank]);
+    if (fry_load_relaxed(&group->life) != FRY_GROUP_HERE)
+        return;
     fry_member_news *news = &group->news[rank];
     (void)pthread_mutex_lock(&group->lock);
     describe(group, rank, &news->info);
@@ -181,8 +219,8 @@ size_t fry_groups_tell(fry_members *members)
 {
     if (members->orders.first != NULL || members->finishing.first != NULL)
         return 0; /* what the dead left open fails first */
-    ferry_engine *outer = fry_callback_engine;
-    fry_callback_engine = members->engine;
+    fry_callback_frame frame;
+    fry_callbacks_begin(&frame, members->engine);
     size_t done = 0;
     fry_store_relaxed(&members->has_callbacks, 0);
     for (ferry_group *group = members->groups; group != NULL; group = group->next) {
@@ -190,11 +228,15 @@ size_t fry_groups_tell(fry_members *members)
             fry_member_news *news = &group->news[i];
             if (group->is_handle_gone || !(news->has_ended || news->has_changed))
                 continue;
+            if (done > 0 && fry_gives_up(members->engine)) {
+                fry_store_relaxed(&members->has_callbacks, 1); /* for another tick */
+                break;
+            }
             tell(group, news);
             done++;
         }
     }
-    fry_callback_engine = outer;
+    fry_callbacks_end(&frame);
     return done;
 }
 
@@ -259,7 +301,7 @@ static void net_joined(void *arg, ferry_status status, fry_error *error)
         join_fails(group, FERRY_E_NO_MEMORY, NULL);
         return;
     }
-    fry_links_set_own(group->links, (uint32_t)group->rank, fry_group_incarnation(group->net));
+    fry_links_set_own(group->links, (uint32_t)group->rank, fry_group_start(group->net));
     group_set_life(group, FRY_GROUP_HERE);
     for (uint32_t i = 0; i < group->size; i++) {
         fry_route_sync(&group->routes[i]);
@@ -278,13 +320,18 @@ static void net_fenced(void *arg, fry_error *error)
         join_fails(group, FERRY_E_FENCED, error != NULL ? fry_error_retain(error) : NULL);
         return;
     }
-    if (fry_load_relaxed(&group->life) != FRY_GROUP_HERE)
+    if (fry_load_relaxed(&group->life) == FRY_GROUP_HERE)
+        group_set_life(group, FRY_GROUP_FENCED);
+    else if (group->leaving == FRY_LEAVING_LINGERS || group->leaving == FRY_LEAVING_PARTS)
+        set_leaving(group, FRY_LEAVING_ENDS);
+    else
         return;
-    group_set_life(group, FRY_GROUP_FENCED);
     fry_fault fault = {.status = FERRY_E_FENCED, .rank = group->rank};
     (void)snprintf(fault.message, sizeof fault.message, "%s", why);
     for (uint32_t i = 0; i < group->size; i++)
         fry_route_end(&group->routes[i], FERRY_E_FENCED, &fault);
+    if (group->leaving == FRY_LEAVING_ENTERS)
+        fry_group_end(group, FERRY_E_FENCED);
 }
 
 static ferry_status open_net(ferry_group *group, fry_error **error_p)
@@ -354,23 +401,62 @@ void fry_group_join_is_over(ferry_group *group)
 
 /* ---- leaving ---- */
 
+bool fry_group_keeps_lanes(const ferry_group *group)
+{
+    uint32_t life = fry_load_relaxed(&group->life);
+    return life == FRY_GROUP_HERE ||
+           (life == FRY_GROUP_LEAVING && group->leaving == FRY_LEAVING_LINGERS);
+}
+
+bool fry_group_has_lanes(const ferry_group *group)
+{
+    return fry_group_keeps_lanes(group) || group->leaving == FRY_LEAVING_PARTS;
+}
+
 void fry_group_end(ferry_group *group, ferry_status status)
 {
     uint32_t life = fry_load_relaxed(&group->life);
     group->members->has_steps = true;
-    if (life == FRY_GROUP_LEAVING || life == FRY_GROUP_OVER)
+    if (group->leaving == FRY_LEAVING_PARTS && group->linger_until_ns != 0) {
+        group->linger_until_ns = 0; /* no longer than that takes by itself, from now on */
+        group->has_timer = false;
+        return;
+    }
+    if (life == FRY_GROUP_OVER ||
+        (life == FRY_GROUP_LEAVING && group->leaving > FRY_LEAVING_LINGERS))
         return;
     group->end_status = status;
+    group->linger_until_ns = 0;
+    set_leaving(group, life == FRY_GROUP_HERE || life == FRY_GROUP_LEAVING ? FRY_LEAVING_PARTS
+                                                                           : FRY_LEAVING_ENDS);
     group_set_life(group, FRY_GROUP_LEAVING);
+}
+
+void fry_group_leave_in_order(ferry_group *group)
+{
+    if (group->leaving != FRY_LEAVING_NOT)
+        return; /* it goes on as it began: a handle may be given back meanwhile */
+    if (fry_load_relaxed(&group->life) != FRY_GROUP_HERE) {
+        fry_group_end(group, FERRY_E_CANCELLED);
+        return;
+    }
+    group->end_status = FERRY_E_CANCELLED;
+    set_leaving(group, FRY_LEAVING_ENTERS);
+}
+
+static fry_fault fault_of_leaving(const ferry_group *group)
+{
+    fry_fault fault = {.status = group->end_status, .rank = group->rank};
+    (void)snprintf(fault.message, sizeof fault.message, "this member leaves job %s",
+                   group->options.job);
+    return fault;
 }
 
 static void end_routes(ferry_group *group)
 {
     if (group->links != NULL)
         fry_links_leave(group->links); /* the other ends of lanes are told so */
-    fry_fault fault = {.status = group->end_status, .rank = group->rank};
-    (void)snprintf(fault.message, sizeof fault.message, "this member leaves job %s",
-                   group->options.job);
+    fry_fault fault = fault_of_leaving(group);
     for (uint32_t i = 0; group->routes != NULL && i < group->size; i++)
         fry_route_end(&group->routes[i], group->end_status, &fault);
 }
@@ -415,29 +501,56 @@ static void close_net(ferry_group *group)
     }
 }
 
-/* One step of leaving. False: something has yet to happen. */
+/* What waits for others is late in the end. */
+static void set_timer(ferry_group *group)
+{
+    fry_reactor *reactor = &group->members->reactor;
+    const ferry_engine *engine = group->engine;
+    int64_t until_ns = group->linger_until_ns;
+    bool is_parting = group->leaving == FRY_LEAVING_PARTS;
+    /* A user's clock may stand still, and the shutdown is not to. */
+    if (!engine->clock.is_real && fry_load_relaxed(&engine->closing) != 0)
+        leaving_is_late(&group->timer);
+    if (is_parting && until_ns < fry_reactor_now_ns(reactor) + PART_NS)
+        until_ns = fry_reactor_now_ns(reactor) + PART_NS;
+    if (until_ns != INT64_MAX)
+        fry_timer_set(reactor, &group->timer, until_ns);
+}
+
+/* One step of leaving without the baton. False: something has yet to happen. */
 static bool leave(ferry_group *group)
 {
-    if (!group->has_ended_routes) {
-        group->has_ended_routes = true;
-        end_routes(group);
-        return true;
-    }
-    if (!routes_are_over(group) || !group->has_none_open)
-        return false;
-    if (!group->is_telling_store) {
-        group->is_telling_store = true;
+    switch ((fry_group_leaving)group->leaving) {
+    case FRY_LEAVING_ENDS:
+        if (!group->has_ended_routes) {
+            group->has_ended_routes = true;
+            fry_timer_stop(&group->members->reactor, &group->timer);
+            end_routes(group);
+        }
+        if (!routes_are_over(group) || !group->has_none_open)
+            return false;
+        set_leaving(group, FRY_LEAVING_TELLS);
         if (group->net != NULL)
             fry_group_leave(group->net, net_left, group);
         else
             group->has_left = true;
         return true;
-    }
-    if (!group->has_left)
+    case FRY_LEAVING_TELLS:
+        if (!group->has_left)
+            return false;
+        close_net(group);
+        group_set_life(group, FRY_GROUP_OVER);
+        return true;
+    case FRY_LEAVING_LINGERS:
+    case FRY_LEAVING_PARTS:
+        if (!group->has_timer) {
+            group->has_timer = true;
+            set_timer(group);
+        }
         return false;
-    close_net(group);
-    group_set_life(group, FRY_GROUP_OVER);
-    return true;
+    default:
+        return false;
+    }
 }
 
 /* Who asked to leave after it was over. */
@@ -478,18 +591,91 @@ size_t fry_groups_step(fry_members *members)
     return done;
 }
 
+/* ---- leaving, with the baton ---- */
+
+/* All that was submitted before has entered. */
+static bool has_entered(const fry_turn *turn, ferry_group *group)
+{
+    const ferry_engine *engine = turn->engine;
+    bool is_empty = fry_stack_is_empty(&engine->inbox);
+    if (!group->has_seen_inbox) {
+        group->has_seen_inbox = true;
+        group->takes_awaited = engine->inbox_takes + (is_empty ? 0 : 1);
+    }
+    return engine->inbox_takes > group->takes_awaited ||
+           (engine->inbox_takes == group->takes_awaited && engine->backlog.first == NULL);
+}
+
+/* What nobody else can bring to its end any more, or, if it is late, all. */
+static void stop_messages(ferry_group *group, bool with_sends)
+{
+    fry_fault fault = fault_of_leaving(group);
+    for (uint32_t i = 0; i < group->size; i++) {
+        fry_route *route = &group->routes[i];
+        fry_peer *peer = fry_route_made_peer(route);
+        if (peer == NULL)
+            continue;
+        fry_peer_stop(peer, with_sends || (int32_t)i == group->rank, group->end_status, &fault);
+        fry_route_launched(group->members->turn, route); /* it says so to the other end */
+    }
+}
+
+static void begin_to_linger(ferry_group *group)
+{
+    int64_t linger_ns =
+        group->options.linger_ns != 0 ? group->options.linger_ns : group->options.lease_ns;
+    int64_t now_ns = fry_reactor_now_ns(&group->members->reactor);
+    group->linger_until_ns =
+        linger_ns < 0 || linger_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + linger_ns;
+    set_leaving(group, FRY_LEAVING_LINGERS);
+    group_set_life(group, FRY_GROUP_LEAVING);
+    stop_messages(group, false);
+}
+
+/* True: no lane has anything left to tell, but for what nobody takes. */
+static bool have_parted(ferry_group *group)
+{
+    bool have = true;
+    for (uint32_t i = 0; group->routes != NULL && i < group->size; i++) {
+        fry_route *route = &group->routes[i];
+        if (route->is_up && (int32_t)i != group->rank &&
+            !fry_peer_part(fry_route_made_peer(route))) {
+            have = false;
+            fry_route_poll(route);
+        }
+    }
+    return have || group->is_late;
+}
+
+static void look_at_leaving(const fry_turn *turn, ferry_group *group)
+{
+    if (group->leaving == FRY_LEAVING_ENTERS && has_entered(turn, group))
+        begin_to_linger(group);
+    if (group->leaving == FRY_LEAVING_LINGERS && group->is_late)
+        stop_messages(group, true);
+    if (group->leaving == FRY_LEAVING_LINGERS && (group->open == 0 || group->is_late))
+        set_leaving(group, FRY_LEAVING_PARTS);
+    if (group->leaving == FRY_LEAVING_PARTS && have_parted(group))
+        set_leaving(group, FRY_LEAVING_ENDS);
+    if (group->has_ended_routes && !group->has_none_open && group->open == 0) {
+        group->has_none_open = true;
+        group->members->has_steps = true;
+    }
+}
+
 void fry_groups_look(fry_turn *turn, fry_members *members)
 {
     ferry_engine *engine = turn->engine;
+    members->turn = turn;
+    fry_store_relaxed(&members->has_looks, 0);
     for (ferry_group *group = members->groups; group != NULL; group = group->next) {
-        uint32_t life = fry_load_relaxed(&group->life);
-        if (life == FRY_GROUP_LEAVING && group->has_ended_routes && !group->has_none_open &&
-            group->open == 0) {
-            group->has_none_open = true;
-            members->has_steps = true;
-        } else if (life == FRY_GROUP_OVER && group->is_handle_gone && !group->is_quiet &&
-                   group->open == 0 && engine->backlog.first == NULL &&
-                   fry_stack_is_empty(&engine->inbox)) {
+        if (group->leaving != FRY_LEAVING_NOT)
+            look_at_leaving(turn, group);
+        if (group->leaving == FRY_LEAVING_ENTERS)
+            fry_store_relaxed(&members->has_looks, 1);
+        if (fry_load_relaxed(&group->life) == FRY_GROUP_OVER && group->is_handle_gone &&
+            !group->is_quiet && group->open == 0 && engine->backlog.first == NULL &&
+            fry_stack_is_empty(&engine->inbox)) {
             group->is_quiet = true;
             members->has_steps = true;
         }

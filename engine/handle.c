@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public face of futures: poll, wait, cancel, references, errors, waiters. */
+/* The public face of futures: poll, wait, cancel, references, errors. */
 #include "engine/members.h"
 
 #define HELP_BUDGET 4096
@@ -14,9 +14,9 @@ ferry_status ferry_future_poll(const ferry_future *future)
 
 /*
  * Does the graph's work that somebody left instead of idling: it may well be what is waited for,
- * and it is in this core's cache. Meanwhile the loop may sleep though it could not look at the
- * graph (fry_arm), so whoever stops helping leaves it a wake if there is anything it would have
- * seen.
+ * and it is in this core's cache, so it goes on over several holdings of the baton. Meanwhile the
+ * loop may sleep though it could not look at the graph (fry_arm), so whoever stops helping leaves
+ * it a wake if there is anything it would have seen.
  */
 static bool help(ferry_engine *engine)
 {
@@ -24,12 +24,16 @@ static bool help(ferry_engine *engine)
         return false;
     fry_context *context = fry_context_get(engine);
     fry_turn turn;
-    size_t done = 0;
+    size_t done = 0, some = 1;
     if (context == NULL)
         return false;
     (void)fry_fetch_add(&engine->helpers, 1);
-    if (fry_turn_begin(&turn, engine, context, false))
-        done = fry_turn_end(&turn, HELP_BUDGET);
+    while (some != 0 && done < HELP_BUDGET && fry_load_relaxed(&engine->work_left) != 0 &&
+           fry_turn_begin(&turn, engine, context, false)) {
+        turn.goes_on = true;
+        some = fry_turn_end(&turn, HELP_BUDGET - done);
+        done += some;
+    }
     (void)fry_fetch_sub(&engine->helpers, 1); /* pairs with the look in fry_arm */
     if (fry_turn_begin(&turn, engine, context, false)) {
         turn.wake = fry_loop_is_needed(engine);
@@ -138,20 +142,36 @@ ferry_status ferry_future_wait(ferry_future *future, int64_t timeout_ns)
         return status;
     if (timeout_ns == 0)
         return FERRY_PENDING;
-    if (fry_callback_engine == engine) {
+    if (fry_is_in_callback(engine)) {
         fry_log_line(&engine->log, FERRY_LOG_WARNING,
                      "waiting in a callback of the engine that must resolve it is refused");
         return FERRY_E_DEADLOCK;
     }
-    return engine->embedded ? fry_embedded_wait(engine, future, timeout_ns)
-                            : wait_threaded(engine, future, timeout_ns);
+    /* Whoever waits does the engine's work, and may be listed as a waiter on its own stack: it must
+     * not be taken out of that by pthread_cancel. */
+    int cancel_state;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    status = engine->embedded ? fry_embedded_wait(engine, future, timeout_ns)
+                              : wait_threaded(engine, future, timeout_ns);
+    (void)pthread_setcancelstate(cancel_state, NULL);
+    return status;
+}
+
+/* A batch that has failed early goes on. Its kind stays as it is; a static one is no node. */
+static bool may_still_be_cancelled(const ferry_future *future)
+{
+    if (!fry_future_is_resolved(future))
+        return true;
+    return fry_future_status(future) != FERRY_OK && future->owner != NULL &&
+           !fry_future_is_static(future) && fry_node_of(future)->kind == FERRY_OP_BATCH &&
+           fry_load_acquire(&fry_node_of(future)->state) != FRY_NODE_QUIET;
 }
 
 ferry_status ferry_future_cancel(ferry_future *future)
 {
     if (future == NULL)
         return FERRY_E_INVALID;
-    if (fry_future_is_resolved(future))
+    if (!may_still_be_cancelled(future))
         return FERRY_OK;
     ferry_engine *engine = fry_engine_of(future);
     ferry_status status = fry_engine_check(engine);
@@ -200,8 +220,8 @@ const ferry_error *ferry_future_error(ferry_future *future)
 {
     if (future == NULL || !fry_future_is_resolved(future) || fry_future_status(future) == FERRY_OK)
         return NULL;
-    if (future->owner == NULL || fry_future_is_static(future))
-        return &fry_error_static(fry_future_status(future))->public_;
+    if (fry_future_is_static(future))
+        return &fry_refusal_error(fry_refusal_of(future))->public_;
     const ferry_engine *engine = fry_engine_of(future);
     /* A child of fork leaves the parent's allocator alone: another thread may have been inside. */
     const fry_memory *memory = fry_engine_check(engine) == FERRY_OK ? &engine->memory : NULL;
@@ -211,68 +231,4 @@ const ferry_error *ferry_future_error(ferry_future *future)
 uint64_t ferry_future_id(const ferry_future *future)
 {
     return future != NULL ? future->id : 0;
-}
-
-/* ---- waiters ---- */
-
-enum fry_waiter_state {
-    FRY_WAITER_IDLE = 0,
-    FRY_WAITER_LISTED, /* from on_ready until its callback begins, or it is removed */
-};
-
-/* Out of ferry's hands first: in its callback it may be registered anew, or freed. */
-void fry_waiter_call(ferry_waiter *waiter)
-{
-    ferry_future *future = waiter->private_.future;
-    ferry_ready_fn fn = waiter->fn;
-    fry_store_release(&waiter->private_.state, FRY_WAITER_IDLE);
-    fn(waiter, future, fry_future_status(future));
-    ferry_future_release(future);
-}
-
-ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter *waiter)
-{
-    if (future == NULL || waiter == NULL || waiter->fn == NULL)
-        return FERRY_E_INVALID;
-    ferry_engine *engine = fry_engine_of(future);
-    if (engine != NULL) {
-        ferry_status status = fry_engine_check(engine);
-        if (status == FERRY_OK)
-            status = fry_executor_check(engine, waiter->executor);
-        if (status != FERRY_OK)
-            return status;
-    }
-    uint32_t idle = FRY_WAITER_IDLE;
-    if (!fry_cas(&waiter->private_.state, &idle, FRY_WAITER_LISTED))
-        return FERRY_E_INVALID;
-    waiter->private_.future = ferry_future_retain(future);
-    if (engine == NULL) {
-        fry_waiter_call(waiter);
-        return FERRY_OK;
-    }
-    if (!fry_future_add_waiter(future, waiter)) {
-        fry_engine_retain(engine); /* the callback may drop the last other reference */
-        fry_fire_waiter(&engine->owner, waiter);
-        fry_wake(engine);
-        fry_engine_unretain(engine, 1);
-    }
-    return FERRY_OK;
-}
-
-bool ferry_waiter_remove(ferry_waiter *waiter)
-{
-    if (waiter == NULL || fry_load_acquire(&waiter->private_.state) != FRY_WAITER_LISTED)
-        return false;
-    ferry_future *future = waiter->private_.future;
-    ferry_engine *engine = fry_engine_of(future);
-    if (fry_engine_check(engine) != FERRY_OK)
-        return false;
-    bool removed = fry_future_remove_waiter(future, waiter);
-    if (removed)
-        fry_store_release(&waiter->private_.state, FRY_WAITER_IDLE);
-    if (fry_has_callbacks(engine))
-        fry_wake(engine); /* putting the others back has fired them */
-    if (removed)
-        ferry_future_release(future);
-    return removed;
 }

@@ -403,7 +403,13 @@ static size_t lane_poll(fry_turn *turn, fry_lane *lane)
         lane->fired = stream->device->ops->fired(stream, &status, &native);
         for (; item != NULL; item = lane->issued.first, count++) {
             fry_node *node = FRY_CONTAINER(item, fry_node, link);
-            if (node->sequence > lane->fired || !head_has_fired(turn, lane, node))
+            if (node->sequence > lane->fired)
+                break;
+            if (fry_unlikely(turn->steps >= FRY_HOLDING_STEPS)) {
+                turn->wake = true; /* the baton has been held for long */
+                break;
+            }
+            if (!head_has_fired(turn, lane, node))
                 break;
         }
         if (count != 0 && stream->is_polled)

@@ -17,6 +17,7 @@
  * after that look, and so finds the role free or with a holder that has yet to look. stopped.pml.
  */
 #include "engine/dump.h"
+#include "engine/join.h"
 #include "engine/members.h"
 
 void fry_wake_write(ferry_engine *engine)
@@ -31,11 +32,11 @@ static bool is_left_over(const ferry_engine *engine)
     if (fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0)
         return true;
     const fry_members *members = fry_load_acquire(&engine->members);
-    bool for_the_graph =
-        (members != NULL && fry_members_have_work(members)) ||
-        !fry_stack_is_empty(&engine->requests) || !fry_stack_is_empty(&engine->frees) ||
-        !fry_stack_is_empty(&engine->inbox) || fry_load_relaxed(&engine->work_left) != 0 ||
-        fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS);
+    bool for_the_graph = (members != NULL && fry_members_have_work(members)) ||
+                         !fry_stack_is_empty(&engine->requests) || fry_has_frees(engine) ||
+                         !fry_stack_is_empty(&engine->inbox) ||
+                         fry_load_relaxed(&engine->work_left) != 0 ||
+                         fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS);
     return for_the_graph && fry_load_seq_cst(&engine->baton.taken) == 0;
 }
 
@@ -71,6 +72,23 @@ static fry_context *role_context(ferry_engine *engine)
 
 /* ---- a tick ---- */
 
+/* What is still in the inbox fails as it enters. A promise's error is not ours to set before it is
+ * claimed, so it waits beside. */
+static void cancel(fry_turn *turn, fry_node *node)
+{
+    fry_error_facts facts = {
+        .status = FERRY_E_CANCELLED, .op = node->future.id, .label = node->label};
+    fry_error *error = fry_error_create(&turn->engine->memory, &facts, NULL);
+    if (node->state != FRY_NODE_NEW) {
+        fry_graph_fail(turn, node, FERRY_E_CANCELLED, error, false);
+    } else if (node->kind == FERRY_OP_PROMISE) {
+        node->op.promise.refusal_error = error; /* once: `requested` */
+        node->refusal = FERRY_E_CANCELLED;
+    } else {
+        fry_node_refuse(node, FERRY_E_CANCELLED, error, false);
+    }
+}
+
 static size_t cancel_requested(fry_turn *turn)
 {
     ferry_engine *engine = turn->engine;
@@ -83,25 +101,10 @@ static size_t cancel_requested(fry_turn *turn)
         item = item->next;
         count++;
         fry_trace(engine, node, FERRY_TRACE_CANCEL, 0);
-        if (node->state < FRY_NODE_RESOLVED) {
-            fry_error_facts facts = {
-                .status = FERRY_E_CANCELLED, .op = node->future.id, .label = node->label};
-            fry_error *error = fry_error_create(&engine->memory, &facts, NULL);
-            if (node->state != FRY_NODE_NEW) {
-                fry_graph_fail(turn, node, FERRY_E_CANCELLED, error, false);
-            } else {
-                /* Still in the inbox: it fails as it enters. A promise's error is not ours to set
-                 * before it is claimed, so it waits beside. */
-                if (node->refusal != FERRY_OK)
-                    fry_error_release(error);
-                else if (node->kind == FERRY_OP_PROMISE)
-                    node->op.promise.refusal_error = error;
-                else
-                    fry_future_set_error(&node->future, error, false);
-                if (node->refusal == FERRY_OK)
-                    node->refusal = FERRY_E_CANCELLED;
-            }
-        }
+        if (node->kind == FERRY_OP_BATCH && node->op.batch.count != 0)
+            fry_batch_cancel(turn, node);
+        else if (node->state < FRY_NODE_RESOLVED)
+            cancel(turn, node);
         ferry_future_release(&node->future);
     }
     return count;
@@ -144,6 +147,7 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
         if (fry_unlikely(fry_load_acquire(&engine->closing) != 0 && !engine->stop_graph))
             stop_graph(&turn);
         done += cancel_requested(&turn);
+        done += fry_batches_cancel(&turn);
         done += fry_lanes_poll(&turn);
         if (fry_unlikely(members != NULL))
             done += fry_members_turn(&turn, members);
@@ -151,10 +155,8 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
             done += fry_deadlines_expire(&turn, fry_clock_now_ns(&engine->clock));
         done += fry_graph_work(&turn, budget);
         calls = fry_calls_issue(&turn, with_callbacks);
-        if (fry_load_relaxed(&engine->frees.top) != NULL) {
-            frees = fry_stack_take_all(&engine->frees);
-            fry_buffers_forget(&turn, frees);
-        }
+        if (fry_has_frees(engine))
+            frees = fry_buffers_forget(&turn, budget);
         flight_is_due = engine->flight_due != 0;
         watchdog_is_due = fry_watchdog_is_due(engine);
         done += fry_turn_end(&turn, budget) + (calls != NULL);
@@ -169,10 +171,12 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
         fry_flight_dump(engine);
     if (fry_unlikely(watchdog_is_due))
         fry_watchdog_bark(engine);
+    if (fry_unlikely(fry_load_relaxed(&engine->joins_wanted) != 0))
+        fry_joins_stock(engine);
     if (fry_unlikely(fry_load_relaxed(&engine->room_came) != 0))
         done += fry_room_look(engine);
     if (fry_unlikely(fry_load_relaxed(&engine->has_hooks) != 0))
-        fry_trace_pump(engine);
+        done += !fry_trace_pump(engine);
     if (with_callbacks)
         done += fry_run_callbacks(engine, budget);
     done += fry_tasks_stock(engine);
@@ -196,16 +200,20 @@ int64_t fry_next_timer_ns(ferry_engine *engine)
 
 static bool is_idle_locked(ferry_engine *engine)
 {
-    return !fry_graph_has_work(engine) && fry_ready_queue_is_empty(&engine->calls);
+    return !fry_graph_has_work(engine) && engine->cancelled.first == NULL &&
+           fry_ready_queue_is_empty(&engine->calls);
 }
 
-/* With the baton: closing was asked for, and the graph has not heard or has nothing left, and
- * nobody is at a device any more. */
+/* With the baton: closing was asked for, and the graph has not heard or has nothing left, nobody is
+ * at a device any more, and all groups have ended. What has yet to end them wakes the loop. */
 static bool may_stop_locked(const ferry_engine *engine)
 {
-    return fry_load_seq_cst(&engine->closing) != 0 &&
-           (!engine->stop_graph || (engine->live_first == NULL && engine->promises == NULL &&
-                                    fry_load_seq_cst(&engine->outside_calls) == 0));
+    if (fry_likely(fry_load_seq_cst(&engine->closing) == 0))
+        return false;
+    const fry_members *members = fry_load_acquire(&engine->members);
+    return !engine->stop_graph || (engine->live_first == NULL && engine->promises == NULL &&
+                                   fry_load_seq_cst(&engine->outside_calls) == 0 &&
+                                   (members == NULL || fry_members_are_over(members)));
 }
 
 /* With the baton: whether the loop would have something to do, or to watch for. */
@@ -247,8 +255,7 @@ bool fry_arm(ferry_engine *engine)
     }
     if (fry_unlikely(members != NULL) && idle)
         grace_ns = fry_members_grace_ns(members, looked);
-    idle = idle && fry_load_seq_cst(&engine->requests.top) == NULL &&
-           fry_load_seq_cst(&engine->frees.top) == NULL &&
+    idle = idle && fry_load_seq_cst(&engine->requests.top) == NULL && !fry_has_frees(engine) &&
            fry_load_seq_cst(&engine->inbox.top) == NULL &&
            !fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS) &&
            fry_load_seq_cst(&engine->room_came) == 0;
@@ -264,7 +271,10 @@ bool fry_arm(ferry_engine *engine)
                sooner(timer_ns, fry_members_next_ns(engine)) <= fry_clock_now_ns(&engine->clock)) {
         idle = false;
     } else if (idle) {
-        /* Nobody can say when a user's clock will have got there; the devices don't go by it. */
+        /* Nobody can say when a user's clock will have got there; the devices don't go by it, and
+         * a shutdown shall not hang by it. */
+        watches = watches || (fry_load_relaxed(&engine->closing) != 0 &&
+                              fry_members_next_ns(engine) != INT64_MAX);
         timer_ns = watches ? fry_clock_monotonic_ns() + FRY_LOOK_STEP_MAX_NS : INT64_MAX;
         timer_ns = sooner(timer_ns, grace_ns);
         fry_poller_set_timer(&engine->poller, timer_ns == INT64_MAX ? 0 : timer_ns);
@@ -293,12 +303,8 @@ static bool nothing_left(ferry_engine *engine)
         return false;
     bool nothing = is_idle_locked(engine) && engine->stop_graph && may_stop_locked(engine);
     (void)fry_turn_end(&turn, 1);
-    const fry_members *members = fry_load_acquire(&engine->members);
-    if (members != NULL && !fry_members_are_over(members))
-        return false;
-    return nothing && engine->due.first == NULL && !fry_has_callbacks(engine) &&
-           fry_load_seq_cst(&engine->requests.top) == NULL &&
-           fry_load_seq_cst(&engine->frees.top) == NULL;
+    return nothing && !fry_is_due(engine) && !fry_has_callbacks(engine) &&
+           fry_load_seq_cst(&engine->requests.top) == NULL && !fry_has_frees(engine);
 }
 
 bool fry_loop_try_stop(ferry_engine *engine)
@@ -308,8 +314,7 @@ bool fry_loop_try_stop(ferry_engine *engine)
     if (fry_unlikely(fry_load_relaxed(&engine->has_hooks) != 0)) {
         /* Another thread may have recorded an end since the tick looked. Whoever did has given the
          * baton back by now, and nothing that is left can record another. */
-        fry_trace_pump(engine);
-        if (!nothing_left(engine)) /* what the hooks did */
+        if (!fry_trace_pump(engine) || !nothing_left(engine)) /* what the hooks did */
             return false;
     }
     fry_store_seq_cst(&engine->asleep, FRY_STOPPED);

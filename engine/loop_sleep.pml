@@ -5,6 +5,9 @@
  *  loop    loop_thread of engine/loop.c: fry_tick until there is nothing; fry_arm, which says that
  *          it is asleep and then looks again; the poller (the edge-triggered eventfd of
  *          base/poller.c); fry_disarm
+ *  visitor VISITED: a thread that makes progress once while another, which armed, sleeps
+ *          (fry_embedded_progress, rearm): it takes the wake, and arms for that one again. Who works
+ *          or arms has the role, which is passed by full barriers
  *  waker   any thread that publishes work for the loop: a full barrier, fry_wake (engine/engine.h)
  *          with its load, fry_wake_now (engine/loop.c) with the swap that decides who writes the
  *          eventfd
@@ -21,12 +24,16 @@
  * found by the formula. Loads that pass each other (Arm, POWER) are not modelled.
  */
 /* liveness: yes */
+/* correct: ALONE */
+/* correct: VISITED */
 /* broken: LOOK_BEFORE_ASLEEP invalid end state */
 /* broken: ASLEEP_RELAXED invalid end state */
 /* broken: WAKER_WITHOUT_FENCE invalid end state */
 /* broken: WAKER_WITHOUT_WRITE invalid end state */
 /* broken: LOOP_WITHOUT_LOOK invalid end state */
 /* broken: EVENT_STAYS acceptance cycle */
+/* broken: VISITED+VISITOR_LEAVES_AWAKE invalid end state */
+/* broken: VISITED+VISITOR_ARMS_AND_GOES invalid end state */
 
 #define WAKERS 2
 #define ROUNDS 2
@@ -39,6 +46,7 @@ bit event;              /* the eventfd stands on epoll's ready list */
 bit buffered[WAKERS + 1];
 byte buffered_value[WAKERS + 1];
 bit finished;
+bit role;
 
 ltl all_is_consumed { <> finished }
 
@@ -116,7 +124,8 @@ proctype loop()
     bit found;
     bit had_other_event;
     do
-    :: work(); /* fry_tick */
+    :: atomic { !role -> role = 1 };
+       work(); /* fry_tick */
 #ifdef LOOK_BEFORE_ASLEEP
        look(found);
        set_asleep();
@@ -128,6 +137,8 @@ proctype loop()
        look(found);
 #endif
 #endif
+       fence(LOOP);
+       role = 0;
        if
        :: found
        :: else -> /* the poller */
@@ -141,9 +152,38 @@ proctype loop()
            :: atomic { ALL_CONSUMED -> finished = 1; break }
            fi
        fi;
-       store(LOOP, 0) /* fry_disarm */
+       atomic { !role -> role = 1 };
+       store(LOOP, 0); /* fry_disarm */
+       fence(LOOP);
+       role = 0
     od
 }
+
+#ifdef VISITED
+proctype visitor()
+{
+    byte waker_i;
+    bit found;
+    atomic { !role -> role = 1 };
+    store(LOOP, 0); /* fry_disarm */
+    event = 0;      /* fry_poller_wait */
+    work();
+#ifndef VISITOR_LEAVES_AWAKE
+    set_asleep(); /* rearm */
+    look(found);
+    if
+    :: found ->
+        store(LOOP, 0);
+#ifndef VISITOR_ARMS_AND_GOES
+        event = 1
+#endif
+    :: else
+    fi;
+#endif
+    fence(LOOP);
+    role = 0
+}
+#endif
 
 proctype waker(byte me)
 {
@@ -180,6 +220,9 @@ proctype waker(byte me)
 init {
     atomic {
         run loop();
+#ifdef VISITED
+        run visitor();
+#endif
         run waker(0);
         run waker(1);
         run buffer(0);

@@ -28,10 +28,12 @@
  * Events are taken and the poller is asked anew with the role, and nothing is armed while an event
  * that was taken waits to be seen to (fry_members_arm looks at has_orders): so either the poller
  * will tell, or the route is polled, or is about to be. A launch that leaves something under way
- * makes the route polled, and wakes the loop. So does a waiting thread's look at an armed channel
- * that finds something (fry_route_look): a descriptor of TCP's is readable only until somebody has
- * taken what came, often before the poller has looked at it, and what was received is yet to be
- * answered. What the poller then still tells of that arming wakes the loop for nothing, once.
+ * makes the route polled, and wakes the loop: also what it only announces, refuses or recalls may
+ * find the other end's queue full, and nothing tells when that has room again. A waiting thread's
+ * look at an armed channel that finds something does the same (fry_route_look): a descriptor of
+ * TCP's is readable only until somebody has taken what came, often before the poller has looked at
+ * it, and what was received is yet to be answered. What the poller then still tells of that arming
+ * wakes the loop for nothing, once.
  *
  * Waiting threads look themselves while they spin (fry_members_look), and meanwhile the loop leaves
  * channels alone: arming one makes the sender of the next bytes pay for a system call, and the loop
@@ -135,11 +137,18 @@ void fry_members_order(fry_route *route)
 
 /* ---- a tick ---- */
 
+/* After whatever may have set a timer of the reactor's: nobody else tells of it by a user's clock.
+ */
+static void note_timers(fry_members *members)
+{
+    fry_store_relaxed(&members->next_ns, fry_reactor_next_ns(&members->reactor));
+}
+
 static size_t run_reactor(fry_members *members)
 {
     members->is_due = false;
     size_t done = fry_reactor_run(&members->reactor, 0);
-    fry_store_relaxed(&members->next_ns, fry_reactor_next_ns(&members->reactor));
+    note_timers(members);
     if (done != 0)
         members->has_steps = true;
     return done;
@@ -182,8 +191,10 @@ size_t fry_members_run(fry_members *members)
         members->has_seen_closing = members->has_steps = true;
     if (reactor_is_due(members))
         done += run_reactor(members);
-    if (members->has_steps)
+    if (members->has_steps) {
         done += fry_groups_step(members);
+        note_timers(members);
+    }
     return done;
 }
 
@@ -193,7 +204,7 @@ static size_t poll_routes(fry_turn *turn, fry_members *members)
     size_t done = 0;
     members->turn = turn;
     for (fry_route *route = members->polled; route != NULL; route = route->polled_next)
-        done += fry_peer_progress(route->peer);
+        done += fry_peer_progress(fry_route_made_peer(route));
     return done;
 }
 
@@ -213,10 +224,11 @@ size_t fry_members_turn(fry_turn *turn, fry_members *members)
 size_t fry_members_finish(fry_members *members, bool with_callbacks)
 {
     size_t done = 0;
-    if (members->finishing.first != NULL)
+    if (members->finishing.first != NULL || members->has_steps) {
         done += fry_routes_finish(members);
-    if (members->has_steps)
         done += fry_groups_step(members);
+        note_timers(members);
+    }
     if (with_callbacks && fry_load_relaxed(&members->has_callbacks) != 0)
         done += fry_groups_tell(members);
     return done;
@@ -266,12 +278,12 @@ static bool arm_routes(fry_members *members, int64_t now_ns)
     members->has_unwatched = false;
     for (fry_route **at = &members->polled; *at != NULL;) {
         fry_route *route = *at;
-        if (fry_peer_progress(route->peer) != 0) {
+        if (fry_peer_progress(fry_route_made_peer(route)) != 0) {
             members->busy_since_ns = 0;
             is_idle = false;
         } else if (!route->is_watched) {
             members->has_unwatched = true;
-        } else if ((fry_peer_is_busy(route->peer) && is_soon(members, now_ns)) ||
+        } else if ((fry_peer_is_busy(fry_route_made_peer(route)) && is_soon(members, now_ns)) ||
                    !fry_route_arm(route)) {
             is_idle = false;
         } else {
@@ -290,7 +302,8 @@ static bool arm_routes(fry_members *members, int64_t now_ns)
 bool fry_members_have_work(const fry_members *members)
 {
     return fry_load_seq_cst(&members->errands.top) != NULL ||
-           fry_load_relaxed(&members->has_orders) != 0;
+           fry_load_relaxed(&members->has_orders) != 0 ||
+           fry_load_relaxed(&members->has_looks) != 0;
 }
 
 bool fry_members_arm(fry_turn *turn, fry_members *members)

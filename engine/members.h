@@ -23,16 +23,17 @@ typedef struct fry_errand fry_errand;
 /* ---- messages ---- */
 
 enum fry_transfer_flags {
-    FRY_TRANSFER_ENTERED = 1 << 0,  /* the peer has it */
-    FRY_TRANSFER_RESOLVED = 1 << 1, /* the peer said how it ended, or was told */
-    FRY_TRANSFER_QUIET = 1 << 2,    /* the peer is done with it */
-    FRY_TRANSFER_FAULTED = 1 << 3,  /* in members->faulted: the loop will fail its node */
+    FRY_TRANSFER_ENTERED = 1 << 0,   /* the peer has it */
+    FRY_TRANSFER_RESOLVED = 1 << 1,  /* the peer said how it ended, or was told */
+    FRY_TRANSFER_QUIET = 1 << 2,     /* the peer is done with it */
+    FRY_TRANSFER_FAULTED = 1 << 3,   /* in members->faulted: the loop will fail its node */
+    FRY_TRANSFER_UNTOUCHED = 1 << 4, /* FAULTED: the peer keeps it, and not its memory */
 };
 
 /* What a send or recv has beside its node, from a pool; until the peer is done with it. */
 struct fry_transfer {
     fry_message message; /* first */
-    fry_node *node;      /* NULL: that has failed before its memory was touched, and is quiet */
+    fry_node *node;      /* NULL: that has failed, and nobody touches its memory any more */
     fry_route *route;
     fry_link link; /* FAULTED */
     uint8_t flags;
@@ -92,8 +93,8 @@ struct fry_route {
     int32_t end_status; /* FERRY_OK, or the lane and all that is open fails with it */
     fry_fault end_fault;
     fry_link order_link, finish_link;
-    fry_link_peer *link;  /* NULL: the member is not here */
-    uint64_t incarnation; /* of the link's */
+    fry_link_peer *link; /* NULL: the member is not here */
+    uint64_t start;      /* of the member that the link leads to */
     fry_peer_lane *lane;
     fry_channel *channel;
     fry_watch watch;
@@ -101,6 +102,13 @@ struct fry_route {
 
 /* The peer, made by the first who wants it; NULL: no memory. Any thread, not with the baton. */
 fry_peer *fry_route_peer(fry_route *route);
+
+/* NULL: nobody has made it yet. Atomic also where it is known to be there: another thread may still
+ * try to make one, in vain. */
+static inline fry_peer *fry_route_made_peer(const fry_route *route)
+{
+    return fry_load_acquire(&route->peer);
+}
 
 /* The role. Ends the lane, if there is one, and all that is open. */
 void fry_route_end(fry_route *route, ferry_status status, const fry_fault *fault);
@@ -111,6 +119,7 @@ void fry_route_sync(fry_route *route);
 /* message.c tells the peer: baton. */
 void fry_route_wants_lane(fry_peer *peer);
 void fry_route_lane_failed(fry_peer *peer, const fry_fault *fault);
+void fry_route_parted(fry_peer *peer);
 
 /* The role and the baton; it is watched. True: the next that comes makes its descriptor wake the
  * loop, once. False: something has come. */
@@ -128,6 +137,9 @@ size_t fry_routes_finish(fry_members *members);
 /* Baton: a transfer more, or less, is open. */
 void fry_route_opened(fry_route *route);
 void fry_route_closed(fry_route *route);
+
+/* Baton: it is looked at from now on, until it can be slept on again. */
+void fry_route_poll(fry_route *route);
 
 /* Baton: something was launched, which progress may have to end. */
 void fry_route_launched(fry_turn *turn, fry_route *route);
@@ -156,11 +168,21 @@ struct fry_errand {
     size_t size_bytes; /* of this block */
     ferry_promise *promise;
     ferry_waiter
-        waiter;       /* of the promise's future: ends the request if the user does, frees this */
-    bool is_on;       /* the request is net/group.h's */
-    fry_errand *next; /* of its group's */
-    fry_group_request request; /* its value or members, and its name, stand behind this */
+        waiter; /* of the promise's future: ends the request if the user does, frees this */
+    bool is_on; /* the request is net/group.h's */
+    fry_errand *next, *previous; /* of its group's: there may be a million, so it leaves at once */
+    fry_group_request request;   /* its value or members, and its name, stand behind this */
 };
+
+/* How far a group has come with leaving; the role, and the first three the baton too. */
+typedef enum fry_group_leaving {
+    FRY_LEAVING_NOT = 0,
+    FRY_LEAVING_ENTERS,  /* HERE: what was submitted before is to enter the graph yet */
+    FRY_LEAVING_LINGERS, /* no more is taken; others may receive yet what was sent */
+    FRY_LEAVING_PARTS,   /* lanes tell their other ends all that these need to know */
+    FRY_LEAVING_ENDS,    /* routes end */
+    FRY_LEAVING_TELLS,   /* the store is told */
+} fry_group_leaving;
 
 typedef enum fry_group_life {
     FRY_GROUP_JOINING = 0, /* */
@@ -199,8 +221,15 @@ struct ferry_group {
     fry_errand *join; /* the join that has yet to resolve */
     fry_errand *errands;
     bool is_handle_gone;
-    bool has_ended_routes, is_telling_store, has_left; /* LEAVING: how far */
-    bool has_none_open;                                /* LEAVING: the peers have nothing of it */
+    uint8_t leaving;         /* fry_group_leaving; atomic, written by the role's holder */
+    bool has_ended_routes;   /* FRY_LEAVING_ENDS: they have been told to */
+    bool has_none_open;      /* likewise: the peers have nothing of it */
+    bool has_left;           /* FRY_LEAVING_TELLS: the store knows */
+    bool has_timer, is_late; /* the step's; it is over */
+    bool has_seen_inbox;     /* FRY_LEAVING_ENTERS */
+    uint64_t takes_awaited;  /* likewise: of the inbox, by when all has entered */
+    int64_t linger_until_ns; /* INT64_MAX: for ever */
+    fry_timer timer;
     bool is_quiet;           /* OVER: nor does any operation that has yet to enter */
     ferry_status end_status; /* LEAVING: what its operations fail with */
     int64_t refreshed_ns;    /* when `news` heard of all members last */
@@ -215,8 +244,15 @@ void fry_group_free(ferry_group *group);
 /* The role, without the baton. Begins to join; is_over: the future was cancelled already. */
 void fry_group_begin(fry_members *members, ferry_group *group, bool is_over);
 
-/* And to leave, if it has not. */
+/* And to leave, if it has not: in order, or at once, and then operations fail with the status. */
+void fry_group_leave_in_order(ferry_group *group);
 void fry_group_end(ferry_group *group, ferry_status status);
+
+/* Whether it has lanes to members, and makes more if they are wanted. The role. */
+bool fry_group_keeps_lanes(const ferry_group *group);
+
+/* Or has those that it had, until they have parted: a death ends them. The role. */
+bool fry_group_has_lanes(const ferry_group *group);
 
 /* Takes what net/group.h knows of its members and of the step to stop after, for any thread. */
 void fry_group_refresh(ferry_group *group);
@@ -226,6 +262,9 @@ void fry_group_join_is_over(ferry_group *group);
 
 /* Whether the group takes operations: FERRY_OK, or what they fail with. Any thread. */
 ferry_status fry_group_takes(const ferry_group *group);
+
+/* The same as a reason. */
+fry_refusal fry_group_refusal(const ferry_group *group);
 
 /* The role, without the baton. Returns how much was done. */
 size_t fry_groups_step(fry_members *members);
@@ -282,6 +321,7 @@ struct fry_members {
     uint32_t has_orders;    /* something is due with the baton */
     uint32_t must_arm;      /* who looked has parked */
     uint32_t has_callbacks; /* on_member is owed calls */
+    uint32_t has_looks;     /* a group that leaves is to be looked at with the baton */
     uint32_t watchers;      /* waiting threads that look */
     uint64_t looks;         /* how often they came */
     int64_t next_ns;        /* when the reactor's first timer is due */

@@ -7,7 +7,8 @@
  *  looker     a thread in ferry_future_wait: looks, whether the channel is armed or not
  *             (watch_members, fry_route_look), goes when its message has come, or parks
  *             (watch_no_more)
- *  launcher   a thread that sends (fry_route_launched); the other end's queue may be full
+ *  launcher   a thread that sends, cancels or refuses (fry_route_launched); the other end's queue
+ *             may be full, and whatever waits for it then counts: fry_peer_is_busy
  *  peer       the other end: sends, and now and then takes what had filled its queue
  *
  * One channel. SHARED is one of UCX's shared memory: armed, the first that comes makes the descriptor
@@ -34,6 +35,7 @@
 /* broken: SHARED+DOZE_TAKEN_BACK invalid end state */
 /* broken: SHARED+FULL_WITHOUT_DOZE invalid end state */
 /* broken: SHARED+LAUNCH_WITHOUT_WAKE invalid end state */
+/* broken: SHARED+LAUNCH_WITHOUT_POLL invalid end state */
 /* broken: SHARED+GRACE_WITHOUT_TIMER invalid end state */
 /* broken: SHARED+BATON_TAKEN_WITHOUT_TIMER invalid end state */
 /* broken: SHARED+ARM_WITHOUT_LOOK invalid end state */
@@ -332,8 +334,10 @@ proctype launcher()
         if
         :: queue_is_full ->
             posted = 1;
+#ifndef LAUNCH_WITHOUT_POLL
             must_wake = !polled;
             polled = 1
+#endif
         :: else
         fi;
         baton = 0

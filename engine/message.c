@@ -10,7 +10,7 @@
  * What a peer keeps of a message is a slot of its own (fry_transfer), since the peer may have to
  * keep it when the node is long gone: one that failed before it was ready is quiet at once, for
  * nobody was at its memory, but the other end has yet to hear of it. One that was ready is quiet
- * when the peer is done with it.
+ * when the peer is done with it, or with its memory.
  *
  * Errors take memory, so who is not the loop leaves to the loop what a peer says has failed, with
  * the fault in the slot (members->faulted).
@@ -98,7 +98,8 @@ size_t fry_transfers_fail(fry_turn *turn, fry_members *members)
         fry_node *node = transfer->node;
         transfer->flags &= (uint8_t)~FRY_TRANSFER_FAULTED;
         bool is_quiet = (transfer->flags & FRY_TRANSFER_QUIET) != 0;
-        if (node != NULL && is_quiet) {
+        bool is_untouched = is_quiet || (transfer->flags & FRY_TRANSFER_UNTOUCHED) != 0;
+        if (node != NULL && is_untouched) {
             part(transfer);
             if (node->state == FRY_NODE_ISSUED)
                 node->flags |= FRY_NODE_FIRED; /* nobody is at its memory */
@@ -106,7 +107,7 @@ size_t fry_transfers_fail(fry_turn *turn, fry_members *members)
         if (node != NULL && node->state < FRY_NODE_RESOLVED)
             fail_by_fault(turn, node, transfer->route, (ferry_status)transfer->status,
                           &transfer->fault);
-        else if (node != NULL && is_quiet)
+        else if (node != NULL && is_untouched)
             fry_graph_complete(turn, node);
         if (is_quiet)
             give(turn, transfer);
@@ -157,6 +158,23 @@ static void message_quiet(fry_message *message)
     fry_graph_complete(turn, node);
 }
 
+/* The slot is the peer's for longer than that. */
+static void message_untouched(fry_message *message)
+{
+    fry_transfer *transfer = (fry_transfer *)(void *)message;
+    fry_turn *turn = transfer->route->group->members->turn;
+    fry_node *node = transfer->node;
+    if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0) {
+        transfer->flags |= FRY_TRANSFER_UNTOUCHED; /* the loop has yet to fail its node */
+        return;
+    }
+    if (node == NULL)
+        return;
+    part(transfer);
+    fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
+    fry_graph_complete(turn, node);
+}
+
 /* Both at once, and well. */
 static void message_done(fry_message *message)
 {
@@ -178,38 +196,55 @@ static void message_done(fry_message *message)
 const fry_peer_events fry_message_events = {
     .resolved = message_resolved,
     .quiet = message_quiet,
+    .untouched = message_untouched,
     .done = message_done,
     .wants_lane = fry_route_wants_lane,
     .lane_failed = fry_route_lane_failed,
+    .parted = fry_route_parted,
 };
 
 /* ---- what the graph does ---- */
 
-/* It goes to nobody. */
-static void refuse(fry_turn *turn, fry_node *node, ferry_status status)
+/* As the engine stops: it goes to nobody. */
+static void refuse(fry_turn *turn, fry_node *node)
 {
     fry_transfer *transfer = node->op.message.transfer;
     part(transfer);
     give(turn, transfer);
-    if (node->refusal == FERRY_OK)
-        node->refusal = (int16_t)status;
+    fry_node_refuse(node, FERRY_E_SHUTDOWN, NULL, false);
+}
+
+/* It goes to nobody, either. The loop makes the error. */
+static void leave_refused(fry_turn *turn, fry_transfer *transfer, fry_refusal why)
+{
+    fry_members *members = transfer->route->group->members;
+    const ferry_error *error = &fry_refusal_error(why)->public_;
+    transfer->status = error->status;
+    transfer->fault = (fry_fault){.status = error->status, .rank = -1};
+    (void)snprintf(transfer->fault.message, sizeof transfer->fault.message, "%s", error->message);
+    transfer->flags = FRY_TRANSFER_RESOLVED | FRY_TRANSFER_QUIET | FRY_TRANSFER_FAULTED;
+    fry_queue_push(&members->faulted, &transfer->link);
+    turn->wake = true;
 }
 
 void fry_message_enter(fry_turn *turn, fry_node *node)
 {
     fry_transfer *transfer = node->op.message.transfer;
     fry_route *route = transfer->route;
-    ferry_status status =
-        turn->engine->stop_graph ? FERRY_E_SHUTDOWN : fry_group_takes(route->group);
+    if (fry_unlikely(turn->engine->stop_graph)) {
+        refuse(turn, node);
+        return;
+    }
+    fry_refusal why = fry_group_refusal(route->group);
     route->group->members->turn = turn;
     transfer->message.op = node->future.id;
     fry_route_opened(route);
-    if (status == FERRY_OK && fry_peer_enter(fry_load_relaxed(&route->peer), &transfer->message)) {
+    if (why == FRY_TAKEN && fry_peer_enter(fry_route_made_peer(route), &transfer->message)) {
         transfer->flags |= FRY_TRANSFER_ENTERED;
         return;
     }
     fry_route_closed(route);
-    refuse(turn, node, status == FERRY_OK ? FERRY_E_AGAIN : status);
+    leave_refused(turn, transfer, why == FRY_TAKEN ? FRY_REFUSED_UNEXPECTED_MAX : why);
 }
 
 /* What the turn does next is likely another send: then this one waits for it, to go with it. */
@@ -250,18 +285,18 @@ void fry_message_issue(fry_turn *turn, fry_node *node)
     fry_route_launched(turn, route);
 }
 
-bool fry_message_start(fry_turn *turn, fry_node *node)
+void fry_message_start(fry_turn *turn, fry_node *node)
 {
     fry_transfer *transfer = node->op.message.transfer;
     fry_message *message = &transfer->message;
     fry_route *route = transfer->route;
-    fry_peer *peer = fry_load_relaxed(&route->peer); /* who submitted has acquired it */
-    ferry_status status = fry_group_takes(route->group);
+    fry_peer *peer = fry_route_made_peer(route); /* who submitted has acquired it */
+    fry_refusal why = fry_group_refusal(route->group);
     route->group->members->turn = turn;
     message->op = node->future.id;
-    if (fry_unlikely(status != FERRY_OK)) {
-        refuse(turn, node, status);
-        return false;
+    if (fry_unlikely(why != FRY_TAKEN)) {
+        leave_refused(turn, transfer, why);
+        return;
     }
     bool gathers = message->is_send && is_send_next(turn);
     if (message->is_send && fry_peer_can_send(peer, message, gathers)) {
@@ -273,18 +308,17 @@ bool fry_message_start(fry_turn *turn, fry_node *node)
             note_gathered(turn, route);
         else
             fry_route_launched(turn, route);
-        return true;
+        return;
     }
     fry_route_opened(route);
     if (fry_unlikely(!fry_peer_enter(peer, message))) {
         fry_route_closed(route);
-        refuse(turn, node, FERRY_E_AGAIN);
-        return false;
+        leave_refused(turn, transfer, FRY_REFUSED_UNEXPECTED_MAX);
+        return;
     }
     transfer->flags = FRY_TRANSFER_ENTERED;
     fry_store_relaxed(&node->state, FRY_NODE_READY);
     fry_message_issue(turn, node);
-    return true;
 }
 
 void fry_messages_flush(fry_turn *turn)
@@ -295,7 +329,7 @@ void fry_messages_flush(fry_turn *turn)
         fry_route *route = members->gathered;
         members->gathered = route->gathered_next;
         route->has_gathered = false;
-        fry_peer_flush(route->peer);
+        fry_peer_flush(fry_route_made_peer(route));
         fry_route_launched(turn, route);
     }
 }
@@ -320,42 +354,42 @@ void fry_message_failed(fry_turn *turn, fry_node *node, bool is_under_way)
 
 /* ---- submitting ---- */
 
-static ferry_status check_span(ferry_engine *engine, const ferry_span *span)
+static fry_refusal check_span(ferry_engine *engine, const ferry_span *span)
 {
-    ferry_status status = fry_request_check_span(engine, span);
-    if (status == FERRY_OK && span->buffer->device->host_lane == NULL)
-        status = fry_request_refuse(engine, FERRY_E_UNSUPPORTED,
-                                    "a message from or to memory of a device that is no host's is "
-                                    "refused: take it through a host buffer");
-    return status;
+    if (span->size_bytes == 0)
+        return FRY_TAKEN;
+    fry_refusal why = fry_request_check_span(engine, span);
+    if (why == FRY_TAKEN && span->buffer->device->host_lane == NULL)
+        why = fry_refuse(engine, FRY_REFUSED_MESSAGE_DEVICE);
+    return why;
 }
 
-static ferry_status check(ferry_engine *engine, const ferry_group *group, ferry_peer peer,
-                          const ferry_span *span)
+static fry_refusal check(ferry_engine *engine, const ferry_group *group, ferry_peer peer,
+                         const ferry_span *span)
 {
     if (group == NULL)
-        return fry_request_refuse(engine, FERRY_E_INVALID, "a message of no group is refused");
+        return fry_refuse(engine, FRY_REFUSED_GROUP_NULL);
     if (group->engine != engine)
-        return fry_request_refuse(engine, FERRY_E_INVALID,
-                                  "a message of another engine's group is refused");
-    uint32_t life = fry_load_acquire(&group->life);
-    if (life == FRY_GROUP_JOINING || group->routes == NULL)
-        return fry_request_refuse(engine, FERRY_E_INVALID,
-                                  "a message of a group that was not joined is refused");
-    if (life != FRY_GROUP_HERE)
-        return fry_group_takes(group);
+        return fry_refuse(engine, FRY_REFUSED_GROUP_ENGINE);
+    fry_refusal why = fry_group_refusal(group);
+    if (why == FRY_REFUSED_GROUP_NOT_JOINED || (why == FRY_TAKEN && group->routes == NULL))
+        return fry_refuse(engine, FRY_REFUSED_GROUP_NOT_JOINED);
+    if (why != FRY_TAKEN)
+        return why;
     if (peer >= group->size)
-        return fry_request_refuse(engine, FERRY_E_NOT_FOUND,
-                                  "a message with a rank that is not in the group is refused");
+        return fry_refuse(engine, FRY_REFUSED_MESSAGE_RANK);
     return check_span(engine, span);
 }
 
-static fry_transfer *take(const fry_request *request, ferry_status *status_p)
+static fry_transfer *take(const fry_request *request, fry_refusal *why_p)
 {
     fry_pool *pool = &request->engine->transfers;
-    fry_transfer *transfer = fry_pool_take_or_grow(pool, &request->context->transfers, status_p);
-    if (transfer == NULL && *status_p == FERRY_E_AGAIN)
+    ferry_status status = FERRY_OK;
+    fry_transfer *transfer = fry_pool_take_or_grow(pool, &request->context->transfers, &status);
+    if (transfer == NULL && status == FERRY_E_AGAIN)
         fry_pool_refused(pool, 1);
+    if (transfer == NULL)
+        *why_p = fry_refusal_of_want(status, FRY_REFUSED_MAX_NODES);
     return transfer;
 }
 
@@ -367,12 +401,13 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
     transfer->node = node;
     transfer->route = route;
     transfer->message.owner = transfer;
-    transfer->message.memory = (char *)span->buffer->data + span->offset_bytes;
+    transfer->message.memory =
+        span->size_bytes != 0 ? (char *)span->buffer->data + span->offset_bytes : NULL;
     transfer->message.size_bytes = span->size_bytes;
     transfer->message.tag = tag;
     transfer->message.is_send = node->kind == FERRY_OP_SEND;
     node->op.message.transfer = transfer;
-    node->op.message.buffer = span->buffer;
+    node->op.message.buffer = span->size_bytes != 0 ? span->buffer : NULL;
     node->op.message.offset = span->offset_bytes;
     node->op.message.size_bytes = span->size_bytes;
     node->tag = tag;
@@ -386,20 +421,18 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
 
 fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_group *group,
                               ferry_peer peer, ferry_tag tag, const ferry_span *span,
-                              ferry_status *status_p)
+                              fry_refusal *why_p)
 {
-    ferry_status status = check(request->engine, group, peer, span);
+    fry_refusal why = check(request->engine, group, peer, span);
     fry_route *route = NULL;
-    if (status == FERRY_OK) {
+    if (why == FRY_TAKEN) {
         route = &group->routes[peer];
         if (fry_route_peer(route) == NULL)
-            status = FERRY_E_NO_MEMORY;
+            why = FRY_REFUSED_NO_MEMORY;
     }
-    fry_node *node = status == FERRY_OK ? fry_request_node(request, kind, &status) : NULL;
-    if (node != NULL)
-        node->op.message.transfer = NULL;
-    fry_transfer *transfer = node != NULL ? take(request, &status) : NULL;
-    *status_p = status;
+    fry_node *node = why == FRY_TAKEN ? fry_request_node(request, kind, &why) : NULL;
+    fry_transfer *transfer = node != NULL ? take(request, &why) : NULL;
+    *why_p = why;
     if (transfer != NULL) {
         init(transfer, node, route, tag, span);
         return node;
@@ -419,7 +452,7 @@ static inline bool is_plain_span(const ferry_engine *engine, const ferry_span *s
     const ferry_buffer *buffer = span->buffer;
     return buffer != NULL && buffer->engine == engine && span->offset_bytes <= buffer->size_bytes &&
            span->size_bytes <= buffer->size_bytes - span->offset_bytes &&
-           buffer->device->host_lane != NULL;
+           buffer->device->host_lane != NULL && !fry_buffer_is_barred(buffer);
 }
 
 fry_node *fry_request_plain_message(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
@@ -428,14 +461,14 @@ fry_node *fry_request_plain_message(ferry_engine *engine, fry_context *context, 
 {
     if (fry_unlikely(group == NULL || group->engine != engine ||
                      fry_load_acquire(&group->life) != FRY_GROUP_HERE || peer >= group->size ||
-                     fry_load_acquire(&group->routes[peer].peer) == NULL ||
+                     fry_route_made_peer(&group->routes[peer]) == NULL ||
                      !is_plain_span(engine, span)))
         return NULL;
     fry_transfer *transfer = fry_pool_take(&engine->transfers, &context->transfers);
     if (fry_unlikely(transfer == NULL))
         return NULL;
-    ferry_status status;
-    fry_node *node = fry_node_create(engine, context, kind, &status);
+    fry_refusal why;
+    fry_node *node = fry_node_create(engine, context, kind, &why);
     if (fry_unlikely(node == NULL)) {
         fry_pool_give(&engine->transfers, &context->transfers, transfer);
         return NULL;
@@ -465,19 +498,19 @@ static ferry_future *submit(ferry_op_kind kind, ferry_group *group, ferry_peer p
                             ferry_span span, const ferry_op_options *options)
 {
     if (group == NULL)
-        return fry_refused(NULL, FERRY_E_INVALID);
+        return fry_refused(NULL, FRY_REFUSED_GROUP_NULL);
     ferry_future *future = options == NULL ? submit_plain(kind, group, peer, tag, &span) : NULL;
     if (fry_likely(future != NULL))
         return future;
     ferry_engine *engine = group->engine;
     fry_request request;
-    ferry_status status = fry_request_open(&request, engine, options);
-    fry_node *node = status == FERRY_OK
-                         ? fry_request_message(&request, kind, group, peer, tag, &span, &status)
+    fry_refusal why = fry_request_open(&request, engine, options);
+    fry_node *node = why == FRY_TAKEN
+                         ? fry_request_message(&request, kind, group, peer, tag, &span, &why)
                          : NULL;
     if (node == NULL) {
         fry_row_span written = {.first = span, .row_count = 1};
-        return fry_request_refuse_writes(&request, engine, status,
+        return fry_request_refuse_writes(&request, engine, why,
                                          kind == FERRY_OP_RECV ? &written : NULL);
     }
     return fry_request_submit(&request, node);

@@ -6,6 +6,8 @@
 
 static uint64_t next_id(ferry_engine *engine, fry_context *context)
 {
+    if (fry_unlikely(context == NULL))
+        return fry_fetch_add(&engine->next_id, 1) + 1;
     if (fry_unlikely(context->next_id == context->last_id)) {
         context->next_id = fry_fetch_add(&engine->next_id, ID_BLOCK) + 1;
         context->last_id = context->next_id + ID_BLOCK;
@@ -24,12 +26,14 @@ static void node_init(ferry_engine *engine, fry_context *context, fry_node *node
 }
 
 fry_node *fry_node_create(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
-                          ferry_status *status_p)
+                          fry_refusal *why_p)
 {
-    fry_node *node = fry_pool_take_or_grow(&engine->nodes, &context->nodes, status_p);
+    ferry_status status = FERRY_OK;
+    fry_node *node = fry_pool_take_or_grow(&engine->nodes, &context->nodes, &status);
     if (fry_unlikely(node == NULL)) {
-        if (*status_p == FERRY_E_AGAIN)
+        if (status == FERRY_E_AGAIN)
             fry_pool_refused(&engine->nodes, 1);
+        *why_p = fry_refusal_of_want(status, FRY_REFUSED_MAX_NODES);
         return NULL;
     }
     node_init(engine, context, node, kind);
@@ -47,7 +51,7 @@ ferry_future *fry_node_init_done(fry_turn *turn, fry_node *slot, ferry_op_kind k
     slot->flags = FRY_NODE_FIRED | FRY_NODE_WAS_ISSUED | FRY_NODE_RETIRED | FRY_NODE_DETACHED;
     slot->holding = 0;
     slot->edges = NULL;
-    turn->engine->detached++;
+    turn->engine->detached++; /* a batch is given its engine, so that is not released */
     return &slot->future;
 }
 
@@ -79,16 +83,26 @@ void fry_node_hold_buffers(fry_node *node)
     if ((node->flags & (FRY_NODE_HELD_BUFFERS | FRY_NODE_HAS_SPANS)) != FRY_NODE_HAS_SPANS)
         return;
     node->flags |= FRY_NODE_HELD_BUFFERS;
-    if (node->kind == FERRY_OP_COPY) {
+    if (node->kind == FERRY_OP_COPY && node->op.copy.size_bytes != 0) {
         fry_buffer_retain(node->op.copy.dst);
         fry_buffer_retain(node->op.copy.src);
     } else if (node->kind == FERRY_OP_DEFINE) {
         fry_buffer_retain(node->op.define.buffer);
-    } else if (fry_node_is_message(node)) {
+    } else if (fry_node_is_message(node) && node->op.message.size_bytes != 0) {
         fry_buffer_retain(node->op.message.buffer);
     }
     for (const fry_use *use = node->uses; use != NULL; use = use->next)
         fry_buffer_retain(use->buffer);
+}
+
+/* Their predecessors' futures, until the edges are attached. A batch holds them from the start. */
+static void hold_after(fry_node *node, const fry_edge *edge)
+{
+    if (edge == NULL || (node->flags & FRY_NODE_HELD_AFTER) != 0)
+        return;
+    node->flags |= FRY_NODE_HELD_AFTER;
+    for (; edge != NULL; edge = edge->sibling)
+        (void)fry_fetch_add(&edge->from->future.references, 1);
 }
 
 /* What the node will need to stay valid once its submit call has returned. */
@@ -96,11 +110,14 @@ void fry_graph_share(fry_node *node)
 {
     node->flags &= (uint16_t)~FRY_NODE_UNSHARED;
     fry_node_hold_buffers(node);
-    if (node->edges == NULL || (node->flags & FRY_NODE_HELD_AFTER) != 0)
-        return; /* a batch holds them from the start */
-    node->flags |= FRY_NODE_HELD_AFTER;
-    for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling)
-        (void)fry_fetch_add(&edge->from->future.references, 1);
+    hold_after(node, node->edges);
+}
+
+void fry_graph_share_entering(const ferry_engine *engine, fry_node *node)
+{
+    node->flags &= (uint16_t)~FRY_NODE_UNSHARED;
+    fry_node_hold_buffers(node);
+    hold_after(node, engine->entering.edge);
 }
 
 /* Of a node with that flag. */
@@ -109,29 +126,29 @@ static fry_pool *reserve_of(ferry_engine *engine, const fry_node *node)
     return node->kind == FERRY_OP_PROMISE ? &engine->writables : &engine->reserve;
 }
 
-ferry_status fry_node_add_edge(ferry_engine *engine, fry_context *context, fry_node *node,
-                               fry_node *from, fry_edge_nature nature)
+fry_refusal fry_node_add_edge(ferry_engine *engine, fry_context *context, fry_node *node,
+                              fry_node *from, fry_edge_nature nature)
 {
     ferry_status status = FERRY_OK;
     fry_edge *edge = fry_pool_take_or_grow(&engine->edges, &context->edges, &status);
     if (fry_unlikely(edge == NULL))
-        return status;
+        return fry_refusal_of_want(status, FRY_REFUSED_MAX_EDGES);
     edge->from = from;
     edge->to = node;
     edge->sibling = node->edges;
     edge->nature = (uint8_t)nature;
     edge->state = FRY_EDGE_LOOSE;
     node->edges = edge;
-    return FERRY_OK;
+    return FRY_TAKEN;
 }
 
-ferry_status fry_node_add_use(ferry_engine *engine, fry_context *context, fry_node *node,
-                              const fry_rows *rows, ferry_access_mode mode)
+fry_refusal fry_node_add_use(ferry_engine *engine, fry_context *context, fry_node *node,
+                             const fry_rows *rows, ferry_access_mode mode)
 {
     ferry_status status = FERRY_OK;
     fry_use *use = fry_pool_take_or_grow(&engine->uses, &context->uses, &status);
     if (use == NULL)
-        return status;
+        return fry_refusal_of_want(status, FRY_REFUSED_MAX_ACCESSES);
     fry_node_init_spans(node);
     *use = (fry_use){.next = node->uses,
                      .buffer = rows->buffer,
@@ -141,7 +158,17 @@ ferry_status fry_node_add_use(ferry_engine *engine, fry_context *context, fry_no
                      .row_count = rows->count,
                      .mode = mode};
     node->uses = use;
-    return FERRY_OK;
+    return FRY_TAKEN;
+}
+
+void fry_node_refuse(fry_node *node, ferry_status status, fry_error *error, bool is_cause)
+{
+    if (node->refusal != FERRY_OK) {
+        fry_error_release(error);
+        return;
+    }
+    node->refusal = (int16_t)status;
+    fry_future_set_error(&node->future, error, is_cause);
 }
 
 static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node)
@@ -152,6 +179,10 @@ static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node
         fry_future_drop_error(&node->future);
     if (fry_likely((node->flags & FRY_NODE_RESERVE) == 0 && context != NULL)) {
         fry_pool_give(&engine->nodes, &context->nodes, node);
+        return;
+    }
+    if (node->kind == FRY_OP_JOIN) {
+        fry_pool_give(&engine->joins, &context->joins, node);
         return;
     }
     /* No cache to put it in. */
@@ -179,6 +210,25 @@ void fry_node_discard(ferry_engine *engine, fry_context *context, fry_node *node
     give_slot(engine, context, node);
 }
 
+/* Gives the life's reference up. True: there was no other any more. */
+static inline bool drop_reference(fry_node *node)
+{
+    if ((node->flags & FRY_NODE_UNSHARED) == 0)
+        return fry_fetch_sub(&node->future.references, 1) == 1;
+    node->future.references--;
+    return false;
+}
+
+/* The engine's handle is back, and what detaches counts at once: see engine.c. */
+static __attribute__((cold, noinline)) void drop_life_late(fry_turn *turn, fry_node *node)
+{
+    fry_engine_retain(turn->engine);
+    if (drop_reference(node)) {
+        give_slot(turn->engine, turn->context, node);
+        fry_engine_unretain(turn->engine, 1); /* not the last: the caller's handle is another */
+    }
+}
+
 /*
  * A node whose user's handles outlive it is counted in engine->detached, so that the engine's
  * memory stays until the last of them is released; one that goes with its life costs no atomic at
@@ -187,16 +237,17 @@ void fry_node_discard(ferry_engine *engine, fry_context *context, fry_node *node
 void fry_node_drop_life(fry_turn *turn, fry_node *node)
 {
     ferry_engine *engine = turn->engine;
-    uint32_t references = fry_load_acquire(&node->future.references);
-    if (references == 1) {
+    if (fry_load_acquire(&node->future.references) == 1) {
         give_slot(engine, turn->context, node);
         return;
     }
     node->flags |= FRY_NODE_DETACHED;
+    if (fry_unlikely(engine->is_released)) {
+        drop_life_late(turn, node);
+        return;
+    }
     engine->detached++;
-    if ((node->flags & FRY_NODE_UNSHARED) != 0) {
-        node->future.references = references - 1;
-    } else if (fry_fetch_sub(&node->future.references, 1) == 1) {
+    if (fry_unlikely(drop_reference(node))) {
         engine->detached--;
         give_slot(engine, turn->context, node);
     }

@@ -21,7 +21,11 @@ typedef struct fry_edge fry_edge;
 typedef struct fry_use fry_use;
 typedef struct fry_segment fry_segment;
 typedef struct fry_reader fry_reader;
+typedef struct fry_layer fry_layer;
 typedef struct fry_lane fry_lane;
+
+/* Beyond ferry_op_kind: a node of ferry's own that stands for others. See join.h. */
+#define FRY_OP_JOIN 255
 
 /* A node's life; graph_set_state alone moves it, and only forward. */
 typedef enum fry_node_state {
@@ -48,9 +52,9 @@ enum fry_node_flags {
     FRY_NODE_HAS_DEADLINE = 1 << 9, /* until it is resolved; in the heap once it has entered */
     FRY_NODE_SATISFIED = 1 << 10,   /* any: one was resolved when it entered */
     FRY_NODE_DETACHED = 1 << 12,    /* out of the graph, but users hold handles */
-    FRY_NODE_RESERVE = 1 << 11,     /* from the small pool that stands for refused writes */
-    FRY_NODE_WAS_ISSUED = 1 << 13,  /* it was, and may since have failed */
-    FRY_NODE_HIGH = 1 << 14,        /* its priority; neither: normal */
+    FRY_NODE_RESERVE = 1 << 11, /* not of the pool of nodes: a join, or one of the few set aside */
+    FRY_NODE_WAS_ISSUED = 1 << 13, /* it was, and may since have failed */
+    FRY_NODE_HIGH = 1 << 14,       /* its priority; neither: normal */
     FRY_NODE_LOW = 1 << 15,
 };
 
@@ -62,7 +66,9 @@ typedef enum fry_edge_nature {
     FRY_EDGE_ORDER, /* write after read or write: until retired; carries nothing */
     FRY_EDGE_ANY,   /* until resolved, either way, and one is enough */
     FRY_EDGE_ISSUED, /* until issued; carries failure before that */
-    FRY_EDGE_QUIET,  /* until quiet; carries nothing */
+    FRY_EDGE_QUIET,  /* until quiet; carries nothing. To an `all` that has failed too */
+    FRY_EDGE_MEMBER, /* an operation to its batch: until resolved, either way; carries failure.
+                        First in its predecessor's list */
 } fry_edge_nature;
 
 typedef enum fry_edge_state {
@@ -78,6 +84,7 @@ struct fry_edge {
     fry_edge *sibling; /* next of to->edges */
     uint8_t nature;
     uint8_t state;
+    uint32_t rank; /* so many were put into from's list before it, since that was empty */
 };
 
 /* Rows of one size in a buffer, each of which begins pitch_bytes after the one before. */
@@ -122,6 +129,21 @@ typedef struct fry_value {
     char bytes[]; /* and a zero byte */
 } fry_value;
 
+/* How far on a stream. */
+typedef struct fry_stand {
+    fry_lane *lane;
+    uint64_t sequence;
+} fry_stand;
+
+#define FRY_JOIN_STANDS 3
+
+/* What a join has in place of what operations have. */
+typedef struct fry_join {
+    fry_edge edge;                         /* its first */
+    fry_stand others[FRY_JOIN_STANDS - 1]; /* with (lane, sequence): where its members stand */
+    fry_segment *cached_at;                /* it is the sum there: sum.h */
+} fry_join;
+
 /* fry_node.begun of a call. */
 enum fry_call_begun {
     FRY_CALL_NOT_BEGUN = 0,
@@ -129,11 +151,13 @@ enum fry_call_begun {
     FRY_CALL_NEVER, /* a cancel came first */
 };
 
-/* fry_node.in_batch, until it is resolved: where it has the batch that counts it. */
+/* fry_node.in_batch, until it is quiet: where it has the batch that counts it. */
 enum fry_in_batch {
     FRY_IN_NO_BATCH = 0,
-    FRY_IN_BATCH_HELD,   /* users hold handles */
-    FRY_IN_BATCH_UNHELD, /* nobody does, so nobody asks for a cancel */
+    FRY_IN_BATCH_HELD,    /* users hold handles */
+    FRY_IN_BATCH_UNHELD,  /* nobody does, so nobody asks for a cancel */
+    FRY_IN_BATCH_BY_EDGE, /* handles and a deadline: an edge leads there, once the batch has entered
+                           */
 };
 
 typedef struct fry_copy_op {
@@ -167,11 +191,12 @@ struct fry_node {
     uint8_t is_stuck : 1; /* it will not be quiet, or not retire: a lost device may be at memory */
     union {
         uint8_t outside;  /* promise: fry_outside */
-        uint8_t in_batch; /* copy, call, nop: fry_in_batch */
+        uint8_t in_batch; /* all others: fry_in_batch */
     };
     union {
-        uint8_t begun;     /* call: fry_call_begun, by compare-and-swap */
-        uint8_t has_value; /* promise */
+        uint8_t begun;      /* call: fry_call_begun, by compare-and-swap */
+        uint8_t has_value;  /* promise */
+        uint8_t is_between; /* join: its one member has too many successors */
         uint8_t has_rows; /* definition: several. Copy: on a side at least; what it reads, then what
                              it writes are the first two of its uses */
     };
@@ -181,42 +206,57 @@ struct fry_node {
     union {
         fry_link request_link;     /* requests stack */
         fry_node *batch_of_unheld; /* FRY_IN_BATCH_UNHELD */
-    };
-
-    union {
-        struct { /* HAS_DEADLINE */
-            int64_t deadline_ns;
-            fry_node *heap_child, *heap_next, *heap_previous; /* deadlines: a pairing heap */
+        struct {                   /* joins */
+            uint16_t member_count; /* edges that were added */
+            uint8_t stand_count;   /* lanes that its members stand on */
         };
-        fry_node *batch_of_held; /* FRY_IN_BATCH_HELD, and then never HAS_DEADLINE */
     };
-    fry_segment *written; /* HAS_SPANS; so are the next two. Segments whose last writer it is */
-    fry_reader *reads;    /* its entries as a reader */
-    fry_use *uses;        /* spans of calls and nops, and more of a copy's */
-
+    fry_segment *listed; /* HAS_SPANS; so are reads and uses. Segments that name it */
     union {
         uint64_t flow;  /* messages: joins the two ends in traces */
         fry_lane *lane; /* copies: the stream it goes on, final once ISSUED; events, or NULL: where
-                           it is recorded; definitions: where what they wait for stands, or NULL */
+                           it is recorded; definitions, joins: where what they wait for stands, or
+                           NULL */
     };
     union {
         uint64_t sequence; /* of those: place in that stream once issued, else 0 */
         uint64_t tag;      /* messages */
     };
+
     union {
-        fry_copy_op copy;
-        fry_rows define;
-        fry_call call;
-        fry_message_op message;
         struct {
-            fry_error *refusal_error; /* of a cancel that came first; there if refusal says so */
-            fry_value *value;         /* has_value; goes with the node */
-        } promise;
-        struct {
-            uint32_t settled; /* of its operations, how many don't count themselves off */
-            int32_t refused;  /* with this the first of those was that failed; or FERRY_OK */
-        } batch;
-    } op;
+            union {
+                struct { /* HAS_DEADLINE */
+                    int64_t deadline_ns;
+                    fry_node *heap_child, *heap_next, *heap_previous; /* a pairing heap */
+                };
+                fry_node *batch_of_held; /* FRY_IN_BATCH_HELD, and then not HAS_DEADLINE */
+            };
+            fry_reader *reads; /* pieces that it reads */
+            fry_use *uses;     /* spans of calls and nops, and more of a copy's */
+            union {
+                fry_copy_op copy;
+                fry_rows define;
+                fry_call call;
+                fry_message_op message;
+                struct {
+                    fry_error *refusal_error; /* of a cancel that came first, if refusal says so */
+                    fry_value *value;         /* has_value; goes with the node */
+                } promise;
+                struct {
+                    fry_error *cancel; /* it was cancelled: why its operations are; NULL: it was
+                                          not */
+                    uint32_t count;    /* of its operations */
+                    uint32_t settled;  /* of those, how many don't count themselves off */
+                    uint32_t unquiet;  /* how many have failed, and are not quiet yet */
+                    bool has_failed;   /* one of them has */
+                    int32_t refused;   /* fry_refusal of the first that was refused; FRY_TAKEN: none
+                                          was */
+                } batch;
+            } op;
+        };
+        fry_join join;
+    };
 };
 _Static_assert(__builtin_offsetof(struct fry_node, request_link) == 128, "two lines for a nop");
 /* The pool keeps the last word of a slot for itself. */
@@ -243,9 +283,33 @@ static inline ferry_priority fry_node_priority(const fry_node *node)
                                                : FERRY_PRIORITY_NORMAL;
 }
 
+/* Where what is issued to a device stands there; a join on several lanes. */
+static inline size_t fry_node_stand_count(const fry_node *node)
+{
+    return fry_unlikely(node->kind == FRY_OP_JOIN) ? node->stand_count : 1;
+}
+
+static inline fry_stand fry_node_stand(const fry_node *node, size_t index)
+{
+    return fry_likely(index == 0) ? (fry_stand){node->lane, node->sequence}
+                                  : node->join.others[index - 1];
+}
+
 static inline bool fry_node_is_message(const fry_node *node)
 {
     return node->kind == FERRY_OP_SEND || node->kind == FERRY_OP_RECV;
+}
+
+/* Made of others, and not quiet before they are: it stays RESOLVED until then. */
+static inline bool fry_node_is_of_others(const fry_node *node)
+{
+    return node->kind == FERRY_OP_BATCH || node->kind == FERRY_OP_ALL;
+}
+
+/* Of such a one: something of it may be under way. */
+static inline bool fry_node_awaits_others(const fry_node *node)
+{
+    return node->holding != 0 || (node->kind == FERRY_OP_BATCH && node->op.batch.unquiet != 0);
 }
 
 /* A copy that touches more than what it reads and writes. */

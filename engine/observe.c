@@ -40,6 +40,8 @@ static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what wh
                  uint64_t waited_for, int64_t when_ns)
 {
     uint32_t sinks = fry_load_relaxed(&engine->tracing);
+    if (node->kind == FRY_OP_JOIN)
+        return;
     if (fry_unlikely((sinks & FRY_SINK_NVTX) != 0))
         nvtx_emit(engine, node, what);
     if ((sinks & SINKS_WITH_RINGS) == 0)
@@ -147,38 +149,51 @@ out:
     return status;
 }
 
-/* One batch of a ring; the hooks run without the lock, so that they may call ferry. */
-static void pump_ring(ferry_engine *engine, fry_context *context)
+#define HOOK_BATCH 64
+
+/*
+ * What the ring has by now, and no more: hooks that submit make records. They run without the lock,
+ * so that they may call ferry. False: there is more, or there may be.
+ */
+static bool pump_ring(ferry_engine *engine, fry_context *context)
 {
-    ferry_trace_record records[64];
+    ferry_trace_record records[HOOK_BATCH];
+    const fry_trace_ring *first = fry_load_acquire(&context->ring);
+    uint64_t end = first != NULL ? fry_load_acquire(&first->head) : 0;
+    size_t batch = engine->give_up_ns == FRY_NEVER_NS ? HOOK_BATCH : 1;
     for (;;) {
         uint64_t lost = 0;
         (void)pthread_mutex_lock(&engine->cold);
         ferry_trace_hooks hooks = engine->hooks;
         const fry_trace_ring *ring = fry_load_acquire(&context->ring);
         size_t count = ring != NULL && hooks.record != NULL
-                           ? fry_trace_ring_read(ring, &context->ring_cursor, records, 64, &lost)
+                           ? fry_trace_ring_read(ring, &context->ring_cursor, records, batch, &lost)
                            : 0;
+        uint64_t cursor = context->ring_cursor; /* under the lock: new hooks set it */
         (void)pthread_mutex_unlock(&engine->cold);
         if (lost != 0 && hooks.lost != NULL)
             hooks.lost(hooks.arg, lost);
         for (size_t i = 0; i < count; i++)
             hooks.record(hooks.arg, &records[i]);
-        if (count < 64)
-            return;
+        if (count < batch)
+            return true;
+        if (cursor >= end || fry_gives_up(engine))
+            return false;
     }
 }
 
-void fry_trace_pump(ferry_engine *engine)
+bool fry_trace_pump(ferry_engine *engine)
 {
-    ferry_engine *outer = fry_callback_engine;
-    fry_callback_engine = engine;
+    bool is_all = true;
+    fry_callback_frame frame;
+    fry_callbacks_begin(&frame, engine);
     (void)pthread_mutex_lock(&engine->cold);
     fry_context *context = engine->contexts; /* new ones are put in front, none is taken out */
     (void)pthread_mutex_unlock(&engine->cold);
-    for (; context != NULL; context = context->next)
-        pump_ring(engine, context);
-    fry_callback_engine = outer;
+    for (; context != NULL && (is_all || !fry_gives_up(engine)); context = context->next)
+        is_all = pump_ring(engine, context) && is_all;
+    fry_callbacks_end(&frame);
+    return is_all;
 }
 
 static int compare_when(const void *left, const void *right)

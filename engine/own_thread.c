@@ -51,7 +51,7 @@ static void *loop_thread(void *arg)
             break;
         if (engine->spin_ns != 0)
             spin(engine);
-        if (fry_arm(engine) && engine->due.first == NULL && !fry_has_callbacks(engine)) {
+        if (fry_arm(engine) && !fry_is_due(engine) && !fry_has_callbacks(engine)) {
             (void)fry_poller_wait(&engine->poller, -1);
             times = 0;
         } else {
@@ -80,20 +80,16 @@ ferry_status fry_own_thread_start(ferry_engine *engine)
     return FERRY_OK;
 }
 
-bool fry_own_thread_end(ferry_engine *engine, int64_t timeout_ns)
+bool fry_own_thread_end(ferry_engine *engine, int64_t end_ns)
 {
-    int64_t start_ns = fry_clock_monotonic_ns();
     while (fry_load_acquire(&engine->stopped) == 0) {
-        int64_t left_ns = -1;
-        if (timeout_ns >= 0) {
-            left_ns = timeout_ns - (fry_clock_monotonic_ns() - start_ns);
-            if (left_ns <= 0)
-                return false;
-        }
+        int64_t left_ns = fry_clock_left_ns(end_ns);
+        if (left_ns == 0)
+            return false;
         fry_futex_wait(&engine->stopped, 0, left_ns);
     }
     if (engine->has_thread)
-        (void)pthread_join(engine->thread, NULL);
+        (void)pthread_join(engine->thread, NULL); /* it runs nobody's code any more */
     engine->has_thread = false;
     return true;
 }

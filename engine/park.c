@@ -42,7 +42,7 @@
 static bool is_on_device(const fry_node *from)
 {
     return from->kind == FERRY_OP_COPY || from->kind == FERRY_OP_EVENT ||
-           (from->kind == FERRY_OP_DEFINE && from->lane != NULL);
+           ((from->kind == FERRY_OP_DEFINE || fry_node_is_join(from)) && from->lane != NULL);
 }
 
 static bool has_parked_lanes(const fry_lane *main)
@@ -51,44 +51,55 @@ static bool has_parked_lanes(const fry_lane *main)
     return ops->parked_stream != NULL && ops->parked_stream(main->stream, 0) != NULL;
 }
 
+/* See fry_lane_define. */
+static bool can_define_behind(const fry_node *from, const fry_node *to, fry_edge_nature nature)
+{
+    uint8_t elsewhere = fry_stands_elsewhere(from, to->lane != NULL ? to->lane : from->lane);
+    return elsewhere == 0 || (nature == FRY_EDGE_ORDER && to->lane != NULL &&
+                              to->lane->stream->kind == FRY_STREAM_OUTSIDE &&
+                              to->device_waits + elsewhere < FRY_STREAM_WAITS);
+}
+
 bool fry_lane_can_overtake(const fry_node *from, const fry_node *to, fry_edge_nature nature)
 {
     if (from->state != FRY_NODE_ISSUED || !is_on_device(from) || to->unconfirmed == UINT16_MAX)
         return false;
-    const fry_lane *lane = from->lane;
-    if (to->kind == FERRY_OP_DEFINE) { /* see fry_lane_define */
+    if (to->kind == FERRY_OP_DEFINE || fry_node_is_join(to)) {
         if (from->kind == FERRY_OP_DEFINE && from->device_waits != 0)
             return false;
-        return to->lane == NULL || to->lane == lane ||
-               (nature == FRY_EDGE_ORDER && to->lane->stream->kind == FRY_STREAM_OUTSIDE &&
-                to->device_waits < FRY_STREAM_WAITS - 1);
+        return fry_node_is_join(to) ? fry_join_can_stand(to, from)
+                                    : can_define_behind(from, to, nature);
     }
     if (to->kind != FERRY_OP_COPY || to->lane == NULL)
         return false;
-    if (lane == to->lane)
-        return true;
     fry_stream *stream = to->lane->stream;
-    return to->device_waits < FRY_STREAM_WAITS - 1 &&
-           stream->device->ops->can_wait(stream, lane->stream) &&
-           (lane->stream->kind == FRY_STREAM_MAIN || has_parked_lanes(to->lane));
+    uint8_t waits = to->device_waits;
+    for (size_t i = 0; i < fry_node_stand_count(from); i++) {
+        const fry_lane *lane = fry_node_stand(from, i).lane;
+        if (lane == to->lane)
+            continue;
+        if (++waits >= FRY_STREAM_WAITS || !stream->device->ops->can_wait(stream, lane->stream) ||
+            (lane->stream->kind != FRY_STREAM_MAIN && !has_parked_lanes(to->lane)))
+            return false;
+    }
+    return true;
 }
 
-/* An edge is on the device and its predecessor has yet to fire there. */
-static bool is_waited_for(const fry_edge *edge)
+/* It has yet to fire there. */
+static bool is_waited_for(fry_stand stand)
 {
-    return edge->state == FRY_EDGE_ON_DEVICE && edge->from->sequence > edge->from->lane->fired;
+    return stand.sequence > stand.lane->fired;
 }
 
-/* The outside event behind which this edge's predecessor stands; no lane: none. */
-static fry_outside_event outside_of(const fry_edge *edge)
+/* The outside event behind which what stands there is; no lane: none. */
+static fry_outside_event outside_of(fry_stand stand)
 {
-    fry_lane *lane = edge->from->lane;
-    uint64_t sequence = edge->from->sequence;
-    switch ((fry_stream_kind)lane->stream->kind) {
+    switch ((fry_stream_kind)stand.lane->stream->kind) {
     case FRY_STREAM_OUTSIDE:
-        return (fry_outside_event){lane, sequence};
+        return (fry_outside_event){stand.lane, stand.sequence};
     case FRY_STREAM_PARKED:
-        return (fry_outside_event){lane->outside.lane, lane->behind[sequence % FRY_STREAM_DEPTH]};
+        return (fry_outside_event){stand.lane->outside.lane,
+                                   stand.lane->behind[stand.sequence % FRY_STREAM_DEPTH]};
     case FRY_STREAM_MAIN:
     case FRY_STREAM_SPARE:
         break;
@@ -109,11 +120,11 @@ static void add_wait(fry_waits *waits, fry_stream *stream, uint64_t sequence)
         waits->events[at].sequence = sequence;
 }
 
-/* Waits for what that edge's predecessor is. False: rule 3, or there are too many. */
-static bool add_event(const fry_lane *main, const fry_edge *edge, fry_waits *waits)
+/* Waits for what stands there. False: rule 3, or there are too many. */
+static bool add_event(const fry_lane *main, fry_stand stand, fry_waits *waits)
 {
-    fry_stream *stream = main->stream, *other = edge->from->lane->stream;
-    fry_outside_event outside = outside_of(edge);
+    fry_stream *stream = main->stream, *other = stand.lane->stream;
+    fry_outside_event outside = outside_of(stand);
     if (fry_unlikely(outside.lane != NULL)) {
         if (waits->outside.lane == NULL)
             waits->outside = outside;
@@ -125,20 +136,31 @@ static bool add_event(const fry_lane *main, const fry_edge *edge, fry_waits *wai
     if (waits->count == FRY_STREAM_WAITS ||
         (stream != other && !stream->device->ops->can_wait(stream, other)))
         return false;
-    add_wait(waits, other, edge->from->sequence);
+    add_wait(waits, other, stand.sequence);
     return true;
 }
 
-/* The same for all that the edge stands for: a definition is as far as what it stands behind is,
- * which may be on several lanes. */
+/* What the edge's predecessor is behind of, where that has yet to fire. */
+static bool add_stands(const fry_lane *main, const fry_edge *edge, fry_waits *waits)
+{
+    for (size_t i = 0; i < fry_node_stand_count(edge->from); i++) {
+        fry_stand stand = fry_node_stand(edge->from, i);
+        if (is_waited_for(stand) && !add_event(main, stand, waits))
+            return false;
+    }
+    return true;
+}
+
+/* The same for all that an edge on the device stands for: a definition is as far as what it stands
+ * behind is, which may be on several lanes. */
 static bool add_edge(const fry_lane *main, const fry_edge *edge, fry_waits *waits)
 {
-    if (is_waited_for(edge) && !add_event(main, edge, waits))
+    if (!add_stands(main, edge, waits))
         return false;
-    if (fry_likely(edge->state != FRY_EDGE_ON_DEVICE || edge->from->kind != FERRY_OP_DEFINE))
+    if (fry_likely(edge->from->kind != FERRY_OP_DEFINE))
         return true;
     for (const fry_edge *into = edge->from->edges; into != NULL; into = into->sibling) {
-        if (is_waited_for(into) && !add_event(main, into, waits))
+        if (into->state == FRY_EDGE_ON_DEVICE && !add_stands(main, into, waits))
             return false;
     }
     return true;
@@ -176,14 +198,26 @@ static fry_lane *park(const ferry_engine *engine, const fry_lane *main, fry_outs
     return empty;
 }
 
+static bool stands_outside(const fry_edge *edge)
+{
+    for (size_t i = 0; i < fry_node_stand_count(edge->from); i++) {
+        fry_stand stand = fry_node_stand(edge->from, i);
+        if (is_waited_for(stand) && outside_of(stand).lane != NULL)
+            return true;
+    }
+    return false;
+}
+
 static bool is_outside(const fry_edge *edge)
 {
-    if (is_waited_for(edge) && outside_of(edge).lane != NULL)
+    if (edge->state != FRY_EDGE_ON_DEVICE)
+        return false;
+    if (stands_outside(edge))
         return true;
-    if (edge->state != FRY_EDGE_ON_DEVICE || edge->from->kind != FERRY_OP_DEFINE)
+    if (edge->from->kind != FERRY_OP_DEFINE)
         return false;
     const fry_edge *into = edge->from->edges;
-    while (into != NULL && !(is_waited_for(into) && outside_of(into).lane != NULL))
+    while (into != NULL && !(into->state == FRY_EDGE_ON_DEVICE && stands_outside(into)))
         into = into->sibling;
     return into != NULL;
 }
@@ -230,9 +264,13 @@ bool fry_lane_define(fry_node *node)
 {
     uint64_t sequence = 0;
     for (const fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
-        if (edge->state == FRY_EDGE_ON_DEVICE && edge->from->lane == node->lane &&
-            edge->from->sequence > sequence)
-            sequence = edge->from->sequence;
+        if (edge->state != FRY_EDGE_ON_DEVICE)
+            continue;
+        for (size_t i = 0; i < fry_node_stand_count(edge->from); i++) {
+            fry_stand stand = fry_node_stand(edge->from, i);
+            if (stand.lane == node->lane && stand.sequence > sequence)
+                sequence = stand.sequence;
+        }
     }
     node->sequence = sequence;
     return node->unconfirmed != 0;

@@ -13,31 +13,36 @@ static ferry_future *future_of(ferry_promise *promise)
     return (ferry_future *)(void *)promise;
 }
 
+fry_refusal fry_promise_make(ferry_engine *engine, ferry_promise **promise_p)
+{
+    fry_refusal why = FRY_REFUSED_NO_MEMORY;
+    fry_context *context = fry_context_get(engine);
+    fry_node *node =
+        context != NULL ? fry_node_create(engine, context, FERRY_OP_PROMISE, &why) : NULL;
+    if (node == NULL)
+        return why;
+    fry_trace(engine, node, FERRY_TRACE_SUBMITTED, 0);
+    fry_turn_submit(engine, context, node);
+    *promise_p = (ferry_promise *)(void *)node;
+    return FRY_TAKEN;
+}
+
 ferry_status ferry_promise_create(ferry_engine *engine, ferry_promise **promise_p)
 {
     ferry_status status = fry_engine_check_open(engine);
     if (status != FERRY_OK || promise_p == NULL)
         return status != FERRY_OK ? status : FERRY_E_INVALID;
-    fry_context *context = fry_context_get(engine);
-    if (context == NULL)
-        return FERRY_E_NO_MEMORY;
-    fry_node *node = fry_node_create(engine, context, FERRY_OP_PROMISE, &status);
-    if (node == NULL)
-        return status;
-    fry_trace(engine, node, FERRY_TRACE_SUBMITTED, 0);
-    fry_turn_submit(engine, context, node);
-    *promise_p = (ferry_promise *)(void *)node;
-    return FERRY_OK;
+    fry_refusal why = fry_promise_make(engine, promise_p);
+    return why == FRY_TAKEN ? FERRY_OK : fry_refusal_status(why);
 }
 
 ferry_future *ferry_promise_future(ferry_promise *promise)
 {
     if (promise == NULL)
-        return fry_refused(NULL, FERRY_E_INVALID);
+        return fry_refused(NULL, FRY_REFUSED_PROMISE_NULL);
     ferry_engine *engine = fry_engine_of(future_of(promise));
-    ferry_status status = fry_engine_check(engine);
-    return status == FERRY_OK ? ferry_future_retain(future_of(promise))
-                              : fry_refused(engine, status);
+    fry_refusal why = fry_engine_refusal(engine);
+    return why == FRY_TAKEN ? ferry_future_retain(future_of(promise)) : fry_refused(engine, why);
 }
 
 ferry_status fry_promise_end(ferry_promise *promise, ferry_status status, const char *domain,
@@ -65,6 +70,8 @@ ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, f
     ferry_future *future = future_of(promise);
     ferry_engine *engine = fry_engine_of(future);
     fry_node *node = fry_node_of(future);
+    if (error != NULL)
+        status = error->public_.status; /* they never differ */
     if (!fry_future_claim(future, status)) {
         fry_error_release(error);
         return FERRY_E_BUSY;
@@ -73,7 +80,8 @@ ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, f
         node->op.promise.value = value;
         node->has_value = 1;
     }
-    fry_future_set_error(future, error, false);
+    if (error != NULL)
+        fry_future_set_error(future, error, false);
     fry_future_seal(future);
     fry_context *context = fry_context_get(engine);
     if (fry_exchange(&node->outside, FRY_OUTSIDE_RESOLVED) == FRY_OUTSIDE_ENTERED)

@@ -1,33 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Futures of what could not be submitted: one a status in each engine, resolved from the start, and
- * one a status for callers without an engine. They need no memory, so saying "no memory" never
+ * Futures of what could not be submitted: one a reason in each engine, resolved from the start, and
+ * one a reason for callers without an engine. They need no memory, so saying "no memory" never
  * fails. A reference to an engine's is a reference to the engine itself.
  */
 #include "engine/engine.h"
 
-#define REFUSED_(name, value, text)                                                                \
-    {.waiters = FRY_SEALED, .references = FRY_FUTURE_STATIC, .status = (name)},
+#define FUTURE_(name_, status_, text_)                                                             \
+    {.waiters = FRY_SEALED, .references = FRY_FUTURE_STATIC, .status = (status_)},
+#define ERROR_(name_, status_, text_) FRY_ERROR_STATIC(status_, text_),
 
-static ferry_future refused_without_engine[] = {FERRY_STATUS_MAP(REFUSED_)};
+static ferry_future refused_without_engine[] = {FRY_REFUSAL_MAP(FUTURE_)};
+static fry_error errors[] = {FRY_REFUSAL_MAP(ERROR_)}; /* never written */
+
+ferry_status fry_refusal_status(fry_refusal why)
+{
+    return errors[why].public_.status;
+}
+
+fry_error *fry_refusal_error(fry_refusal why)
+{
+    return &errors[why];
+}
 
 void fry_refused_init(ferry_engine *engine)
 {
-    for (size_t i = 0; i < FRY_STATUS_COUNT; i++) {
+    for (size_t i = 0; i < FRY_REFUSALS; i++) {
         engine->refused[i] = refused_without_engine[i];
         engine->refused[i].owner = &engine->owner;
     }
 }
 
-ferry_future *fry_refused(ferry_engine *engine, ferry_status status)
+fry_refusal fry_refuse(ferry_engine *engine, fry_refusal why)
 {
-    ferry_future *refused = refused_without_engine;
-    if (engine != NULL && status != FERRY_E_FORKED) {
-        fry_engine_retain(engine);
-        refused = engine->refused;
-    }
-    size_t i = 0;
-    while (refused[i].status != (int32_t)status)
-        i++;
-    return &refused[i];
+    fry_log_line(&engine->log, FERRY_LOG_WARNING, "refused: %s", errors[why].public_.message);
+    return why;
+}
+
+ferry_future *fry_refused(ferry_engine *engine, fry_refusal why)
+{
+    if (engine == NULL || why == FRY_REFUSED_FORKED)
+        return &refused_without_engine[why];
+    fry_engine_retain(engine);
+    return &engine->refused[why];
+}
+
+fry_refusal fry_refusal_of(const ferry_future *future)
+{
+    const ferry_engine *engine = fry_engine_of(future);
+    return (fry_refusal)(future - (engine != NULL ? engine->refused : refused_without_engine));
 }

@@ -25,44 +25,41 @@ typedef struct fry_row_span {
     size_t row_count;
 } fry_row_span;
 
-/* Logs why, and gives the status back. */
-ferry_status fry_request_refuse(ferry_engine *engine, ferry_status status, const char *why);
-
 /*
  * Sees whether the engine takes operations and reads the options (NULL: all default). The options
  * come first: without memory for a context they still say what would have been written.
  */
-ferry_status fry_request_open(fry_request *request, ferry_engine *engine,
-                              const ferry_op_options *options);
+fry_refusal fry_request_open(fry_request *request, ferry_engine *engine,
+                             const ferry_op_options *options);
 
 /* Reads the options of the caller's version into the request's. */
-ferry_status fry_request_options(fry_request *request, ferry_engine *engine,
-                                 const ferry_op_options *options);
+fry_refusal fry_request_options(fry_request *request, ferry_engine *engine,
+                                const ferry_op_options *options);
 
 /* What is wrong with a copy, if anything. */
-ferry_status fry_request_check_copy(ferry_engine *engine, const ferry_span *dst,
-                                    const ferry_span *src);
-ferry_status fry_request_check_rows(ferry_engine *engine, const fry_row_span *dst,
-                                    const fry_row_span *src);
+fry_refusal fry_request_check_copy(ferry_engine *engine, const ferry_span *dst,
+                                   const ferry_span *src);
+fry_refusal fry_request_check_rows(ferry_engine *engine, const fry_row_span *dst,
+                                   const fry_row_span *src);
 
 /* What is wrong with a span, if anything. */
-ferry_status fry_request_check_span(ferry_engine *engine, const ferry_span *span);
+fry_refusal fry_request_check_span(ferry_engine *engine, const ferry_span *span);
 
-/* The node with all that the options say; NULL sets *status_p, and nothing is left behind. */
-fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, ferry_status *status_p);
+/* The node with all that the options say; NULL sets *why_p, and nothing is left behind. */
+fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, fry_refusal *why_p);
 
 /* The same, of a copy, which is checked first, and of a call. */
 fry_node *fry_request_copy(fry_request *request, const ferry_span *dst, const ferry_span *src,
-                           ferry_status *status_p);
+                           fry_refusal *why_p);
 fry_node *fry_request_copy_rows(fry_request *request, const fry_row_span *dst,
-                                const fry_row_span *src, ferry_status *status_p);
+                                const fry_row_span *src, fry_refusal *why_p);
 fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry_call_fn fn,
-                           void *arg, ferry_status *status_p);
+                           void *arg, fry_refusal *why_p);
 
 /* message.c: the same, of a send or a receive. */
 fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_group *group,
                               ferry_peer peer, ferry_tag tag, const ferry_span *span,
-                              ferry_status *status_p);
+                              fry_refusal *why_p);
 
 /* As nearly all are: without options, and with nothing wrong. NULL: nothing was done; the function
  * above does it, or says why not. */
@@ -71,13 +68,16 @@ fry_node *fry_request_plain_message(ferry_engine *engine, fry_context *context, 
                                     const ferry_span *span);
 
 /* One more edge into the new node. */
-ferry_status fry_request_add_after(fry_request *request, fry_node *node, ferry_future *future,
-                                   fry_edge_nature nature);
+fry_refusal fry_request_add_after(fry_request *request, fry_node *node, ferry_future *future,
+                                  fry_edge_nature nature);
 
 /* The bound of edges came in the midst of a list that the node was to wait for: notes what another
  * try takes. */
 void fry_request_lacks_edges(const fry_request *request, const fry_node *node,
                              ferry_future *const *futures, size_t count, fry_edge_nature nature);
+
+/* A large node takes the references that it may need before anybody has the baton for it. */
+void fry_request_share_large(const fry_request *request, fry_node *node);
 
 /* Submits the node, and gives the user's reference to its future. */
 ferry_future *fry_request_submit(fry_request *request, fry_node *node);
@@ -87,6 +87,6 @@ ferry_future *fry_request_submit(fry_request *request, fry_node *node);
  * have written is not valid from now on: `dst` (NULL: none) and what the request's options say.
  */
 ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine *engine,
-                                        ferry_status status, const fry_row_span *dst);
+                                        fry_refusal why, const fry_row_span *dst);
 
 #endif

@@ -8,8 +8,10 @@
  *      └──── TOLD ◄── baton: quiet ── ENDED ◄── channel destroyed ── ENDING
  *
  * What is open is the peer's, and fails by fry_peer_detach whatever the state; what enters after
- * that is of the next lane. A channel that the other end opened arrives in IDLE too. The link is
- * that of one incarnation: if the member is another by now it goes when its lane has.
+ * that is of the next lane. A channel that the other end opened arrives in IDLE too, and in no
+ * later state: the next lane comes when the link was told that this one is over, as that takes the
+ * baton, for which the loop may have to wait. The link is that of one incarnation: if the member is
+ * another by now it goes when its lane has.
  */
 #include "engine/members.h"
 
@@ -47,7 +49,14 @@ fry_peer *fry_route_peer(fry_route *route)
 
 /* ---- what the baton's holder keeps ---- */
 
-static void poll_from_now(fry_route *route)
+/* A group that leaves may have come further. */
+static void look_soon(fry_members *members)
+{
+    fry_store_relaxed(&members->has_looks, 1);
+    members->turn->wake = true;
+}
+
+void fry_route_poll(fry_route *route)
 {
     fry_members *members = members_of(route);
     if (route->is_polled || !route->is_up)
@@ -88,7 +97,9 @@ void fry_route_opened(fry_route *route)
 void fry_route_closed(fry_route *route)
 {
     fry_members *members = members_of(route);
-    route->group->open--;
+    if (fry_unlikely(--route->group->open == 0 &&
+                     fry_load_relaxed(&route->group->leaving) != FRY_LEAVING_NOT))
+        look_soon(members);
     if (--route->open != 0)
         return;
     if (route->open_previous != NULL)
@@ -102,9 +113,9 @@ void fry_route_closed(fry_route *route)
 
 void fry_route_launched(fry_turn *turn, fry_route *route)
 {
-    if (!route->is_up || route->is_polled || !fry_peer_is_busy(route->peer))
+    if (!route->is_up || route->is_polled || !fry_peer_is_busy(fry_route_made_peer(route)))
         return;
-    poll_from_now(route);
+    fry_route_poll(route);
     turn->wake = true;
 }
 
@@ -112,9 +123,9 @@ size_t fry_route_look(fry_turn *turn, fry_route *route)
 {
     if (!route->is_up)
         return 0;
-    size_t done = fry_peer_progress(route->peer);
+    size_t done = fry_peer_progress(fry_route_made_peer(route));
     if (done != 0 && !route->is_polled) {
-        poll_from_now(route);
+        fry_route_poll(route);
         turn->wake = true;
     }
     return done;
@@ -147,6 +158,11 @@ void fry_route_lane_failed(fry_peer *peer, const fry_fault *fault)
     ask(route);
 }
 
+void fry_route_parted(fry_peer *peer)
+{
+    look_soon(members_of(fry_peer_arg(peer)));
+}
+
 /* ---- with the role ---- */
 
 static void finish_later(fry_route *route)
@@ -169,7 +185,7 @@ void fry_route_end(fry_route *route, ferry_status status, const fry_fault *fault
 
 bool fry_route_arm(fry_route *route)
 {
-    return fry_peer_arm(route->peer) &&
+    return fry_peer_arm(fry_route_made_peer(route)) &&
            fry_poller_change(&members_of(route)->engine->poller, &route->watch,
                              EPOLLIN | EPOLLONESHOT) == FERRY_OK;
 }
@@ -202,7 +218,7 @@ static void want(fry_route *route)
     route->is_wanted = false;
     if (route->state != FRY_ROUTE_IDLE)
         return;
-    if (route->link == NULL || fry_load_relaxed(&route->group->life) != FRY_GROUP_HERE) {
+    if (route->link == NULL || !fry_group_keeps_lanes(route->group)) {
         end_absent(route);
         return;
     }
@@ -241,7 +257,7 @@ static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel
                      "the channel to member %u can't be watched by a loop nested so deep: it is "
                      "looked at every millisecond",
                      route->rank);
-    if (fry_load_relaxed(&route->group->life) != FRY_GROUP_HERE) {
+    if (!fry_group_keeps_lanes(route->group)) {
         fry_fault fault = fault_of(route, FERRY_E_CANCELLED, "is left: this one leaves the group");
         fry_route_end(route, FERRY_E_CANCELLED, &fault);
     }
@@ -263,7 +279,7 @@ static void link_died(fry_link_peer *link)
     fry_fault fault = fault_of(route, FERRY_E_DEAD, "has died: its process ended");
     fry_route_end(route, FERRY_E_DEAD, &fault);
     if (route->group->net != NULL)
-        fry_group_report_death(route->group->net, route->rank, route->incarnation);
+        fry_group_report_death(route->group->net, route->rank, route->start);
 }
 
 /* The channel may not show it, or not yet. */
@@ -299,23 +315,23 @@ static void remove_link(fry_route *route)
 void fry_route_sync(fry_route *route)
 {
     ferry_group *group = route->group;
-    uint32_t life = fry_load_relaxed(&group->life);
+    bool keeps_lanes = fry_group_keeps_lanes(group);
     const fry_group_member *member =
         group->net != NULL ? fry_group_member_at(group->net, route->rank) : NULL;
-    bool is_here = member != NULL && member->state == FERRY_MEMBER_HERE && life == FRY_GROUP_HERE;
-    if (route->link != NULL && (!is_here || member->incarnation != route->incarnation)) {
-        if (life == FRY_GROUP_HERE && !route->is_over)
+    bool is_here = member != NULL && member->state == FERRY_MEMBER_HERE;
+    bool is_absent = !is_here || member->start != route->start;
+    if (route->link != NULL && (!keeps_lanes || is_absent)) {
+        if (is_absent && !route->is_over && fry_group_has_lanes(group))
             end_absent(route); /* also of a restart: what was open was the old one's */
-        route->is_over = true;
+        route->is_over = is_absent;
         if (route->state != FRY_ROUTE_IDLE && route->state != FRY_ROUTE_WANTED)
             return; /* its lane goes first */
         remove_link(route);
     }
-    if (route->link != NULL || !is_here)
+    if (route->link != NULL || !is_here || !keeps_lanes)
         return;
-    route->incarnation = member->incarnation;
-    route->link =
-        fry_link_add(group->links, route->rank, member->incarnation, member->endpoint, route);
+    route->start = member->start;
+    route->link = fry_link_add(group->links, route->rank, member->start, member->endpoint, route);
     if (route->link == NULL)
         fry_log_line(&group->engine->log, FERRY_LOG_ERROR, "no memory for a link to member %u",
                      route->rank);
@@ -329,7 +345,7 @@ void fry_route_sync(fry_route *route)
  */
 static void hear_last_words(fry_route *route)
 {
-    for (int i = 0; i < LAST_ROUNDS_MAX && fry_peer_progress(route->peer) != 0; i++)
+    for (int i = 0; i < LAST_ROUNDS_MAX && fry_peer_progress(fry_route_made_peer(route)) != 0; i++)
         continue;
 }
 
@@ -343,8 +359,9 @@ static void detach(fry_turn *turn, fry_route *route)
     if (route->is_up && status == FERRY_E_DEAD)
         hear_last_words(route);
     route->has_failed = false;
-    if (fry_load_acquire(&route->peer) != NULL) { /* somebody may be making it */
-        (void)fry_peer_detach(route->peer, status, &route->end_fault, &channel);
+    fry_peer *peer = fry_route_made_peer(route);
+    if (peer != NULL) { /* else somebody may be making it */
+        (void)fry_peer_detach(peer, status, &route->end_fault, &channel);
         poll_no_more(route);
         route->is_up = false;
     }
@@ -359,7 +376,7 @@ static void step(fry_turn *turn, fry_route *route)
     members->turn = turn;
     if (route->has_event) {
         route->has_event = false;
-        poll_from_now(route);
+        fry_route_poll(route);
     }
     if (route->has_failed && route->end_status == FERRY_OK) {
         if (route->lane_fault.status == FERRY_E_DEAD) {
@@ -376,10 +393,10 @@ static void step(fry_turn *turn, fry_route *route)
     if (route->state == FRY_ROUTE_ARRIVED) {
         route_set_state(route, FRY_ROUTE_UP);
         route->is_up = true;
-        poll_from_now(route);
-        fry_peer_attach(route->peer, route->lane, route->channel);
+        fry_route_poll(route);
+        fry_peer_attach(fry_route_made_peer(route), route->lane, route->channel);
     } else if (route->state == FRY_ROUTE_ENDED) {
-        fry_peer_destroyed(route->peer, route->lane);
+        fry_peer_destroyed(fry_route_made_peer(route), route->lane);
         route_set_state(route, FRY_ROUTE_TOLD);
         finish_later(route);
     }
@@ -438,6 +455,7 @@ static void finish(fry_route *route)
         fry_peer_lane_close(route->lane);
         route->lane = NULL;
         route_set_state(route, FRY_ROUTE_IDLE);
+        fry_link_over(route->link);
     }
     if (route->state == FRY_ROUTE_IDLE || route->state == FRY_ROUTE_WANTED)
         fry_route_sync(route);

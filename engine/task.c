@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Callbacks and functions: everything of the user's that ferry runs. All of it starts here, on the
- * loop, with the baton released; executors take it from there.
+ * Functions, and executors: everything of the user's that ferry runs starts on the loop, with the
+ * baton released; executors take it from there.
  */
 #include "engine/graph.h"
 
-_Thread_local ferry_engine *fry_callback_engine;
+_Thread_local fry_callback_frame *fry_callback_frames;
 
-/* Marks, never posted to. */
-static ferry_executor inline_executor = {.struct_size = sizeof inline_executor};
-static ferry_executor loop_executor = {.struct_size = sizeof loop_executor};
+ferry_executor fry_inline_executor = {.struct_size = sizeof fry_inline_executor};
+ferry_executor fry_loop_executor = {.struct_size = sizeof fry_loop_executor};
 
 ferry_executor *ferry_executor_inline(void)
 {
-    return &inline_executor;
+    return &fry_inline_executor;
 }
 
 ferry_executor *ferry_executor_loop(void)
 {
-    return &loop_executor;
+    return &fry_loop_executor;
 }
 
 bool fry_executor_is_whole(const ferry_executor *executor)
 {
-    if (executor == NULL || executor == &inline_executor || executor == &loop_executor)
+    if (executor == NULL || executor == &fry_inline_executor || executor == &fry_loop_executor)
         return true;
     if (fry_likely(executor->struct_size == sizeof *executor))
         return executor->post != NULL;
@@ -31,20 +30,11 @@ bool fry_executor_is_whole(const ferry_executor *executor)
     return fry_options_read(&whole, sizeof whole, executor) == FERRY_OK && whole.post != NULL;
 }
 
-ferry_status fry_executor_check(ferry_engine *engine, const ferry_executor *executor)
+fry_refusal fry_executor_check(ferry_engine *engine, const ferry_executor *executor)
 {
     if (fry_likely(fry_executor_is_whole(executor)))
-        return FERRY_OK;
-    fry_log_line(&engine->log, FERRY_LOG_WARNING,
-                 "an executor of another size, or one that can't be posted to, is refused");
-    return FERRY_E_INVALID;
-}
-
-ferry_executor *fry_executor_for(const ferry_engine *engine, ferry_executor *executor)
-{
-    if (executor == NULL)
-        executor = fry_load_relaxed(&engine->executor);
-    return executor != &loop_executor ? executor : NULL;
+        return FRY_TAKEN;
+    return fry_refuse(engine, FRY_REFUSED_EXECUTOR);
 }
 
 /* ---- functions ---- */
@@ -72,8 +62,10 @@ static void call_run(fry_node *node)
         int result = node->op.call.fn(node->op.call.arg);
         bool is_status = result <= 0 && result >= INT16_MIN;
         node->refusal = (int16_t)(is_status ? result : FERRY_E_FAILED);
-        if (result != FERRY_OK)
+        if (result != FERRY_OK) {
             node->op.call.error = call_error(node, result);
+            node->refusal = (int16_t)node->op.call.error->public_.status;
+        }
         fry_turn_push(engine, fry_context_get(engine), node);
     }
     ferry_future_release(&node->future);
@@ -92,8 +84,8 @@ void ferry_task_run(ferry_task *task)
 
 void fry_hand_out_calls(ferry_engine *engine, fry_link *calls)
 {
-    ferry_engine *outer = fry_callback_engine;
-    fry_callback_engine = engine;
+    fry_callback_frame frame;
+    fry_callbacks_begin(&frame, engine);
     while (calls != NULL) {
         fry_node *node = FRY_CONTAINER(calls, fry_node, link);
         calls = calls->next; /* running it uses the link again */
@@ -103,7 +95,7 @@ void fry_hand_out_calls(ferry_engine *engine, fry_link *calls)
         else
             fry_task_post(call->executor, call->task, FRY_TASK_CALL, node, node->future.id);
     }
-    fry_callback_engine = outer;
+    fry_callbacks_end(&frame);
 }
 
 static bool is_to_run(const fry_node *node)
@@ -176,104 +168,4 @@ fry_link *fry_calls_issue(fry_turn *turn, bool with_callbacks)
         issue_call(turn, node, &issued);
     }
     return issued.first;
-}
-
-/* ---- callbacks ---- */
-
-void fry_fire_waiter(fry_future_owner *owner, ferry_waiter *waiter)
-{
-    ferry_engine *engine = (ferry_engine *)owner;
-    if (fry_unlikely(waiter->fn == fry_waiter_is_embedded)) {
-        fry_store_relaxed(&engine->waiter_fired, 1);
-        fry_store_release(&waiter->private_.state, 0); /* its thread may return now */
-        fry_fence();
-        if (fry_load_relaxed(&engine->asleep) != FRY_AWAKE)
-            (void)fry_wake_sleeper(engine); /* not fry_wake: this may be under the baton */
-        return;
-    }
-    fry_stack_push(&engine->fired, (fry_link *)(void *)&waiter->private_.next);
-}
-
-static ferry_waiter *waiter_of(fry_link *link)
-{
-    return FRY_CONTAINER(link, ferry_waiter, private_.next);
-}
-
-bool fry_has_callbacks(const ferry_engine *engine)
-{
-    return fry_load_seq_cst(&engine->fired.top) != NULL ||
-           fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_WAITERS);
-}
-
-static void post_waiter(ferry_executor *executor, fry_task *task, ferry_waiter *waiter)
-{
-    fry_task_post(executor, task, FRY_TASK_WAITER, waiter, waiter->private_.future->id);
-}
-
-/* Those that have waited longest for a task, as far as there are any. */
-static size_t post_waiting(ferry_engine *engine, size_t budget)
-{
-    fry_tasks *tasks = &engine->tasks;
-    size_t count = 0;
-    for (; count < budget && tasks->waiters.first != NULL; count++) {
-        ferry_waiter *waiter = waiter_of(tasks->waiters.first);
-        ferry_executor *executor = fry_executor_for(engine, waiter->executor);
-        fry_task *task = executor != NULL ? fry_task_take_or_grow(engine) : NULL;
-        if (executor != NULL && task == NULL)
-            break;
-        (void)fry_queue_pop(&tasks->waiters); /* before it is posted, and its memory is reused */
-        if (executor == NULL)
-            fry_waiter_call(waiter); /* the engine's executor has gone with its handle */
-        else
-            post_waiter(executor, task, waiter);
-    }
-    return count;
-}
-
-/* Has the callback called where it wants to be. */
-static void dispatch(ferry_engine *engine, ferry_waiter *waiter)
-{
-    ferry_executor *executor = fry_executor_for(engine, waiter->executor);
-    if (executor == NULL || executor == &inline_executor) {
-        fry_waiter_call(waiter);
-        return;
-    }
-    fry_task *task = NULL;
-    if (engine->tasks.waiters.first == NULL) /* else it comes after those */
-        task = fry_task_take_or_grow(engine);
-    if (task != NULL)
-        post_waiter(executor, task, waiter);
-    else
-        fry_queue_push(&engine->tasks.waiters, (fry_link *)(void *)&waiter->private_.next);
-}
-
-/* Inline ones go first; the others wait their turn in `due`. The role's holder. */
-size_t fry_run_callbacks(ferry_engine *engine, size_t budget)
-{
-    ferry_engine *outer = fry_callback_engine;
-    fry_callback_engine = engine;
-    size_t count = 0;
-    fry_link *fired = NULL;
-    if (fry_load_relaxed(&engine->fired.top) != NULL)
-        fired = fry_stack_take_all(&engine->fired);
-    while (fired != NULL) {
-        ferry_waiter *waiter = waiter_of(fired);
-        fired = fired->next;
-        if (fry_executor_for(engine, waiter->executor) == &inline_executor) {
-            fry_waiter_call(waiter);
-            count++;
-        } else {
-            fry_queue_push(&engine->due, (fry_link *)(void *)&waiter->private_.next);
-        }
-    }
-    if (fry_unlikely(engine->tasks.waiters.first != NULL && count < budget))
-        count += post_waiting(engine, budget - count);
-    fry_link *item;
-    while (count < budget && (item = fry_queue_pop(&engine->due)) != NULL) {
-        dispatch(engine, waiter_of(item));
-        count++;
-    }
-    fry_store_relaxed(&engine->has_due, engine->due.first != NULL);
-    fry_callback_engine = outer;
-    return count;
 }

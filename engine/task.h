@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/stack.h"
 #include "engine/ready_queue.h"
+#include "engine/waiter.h"
 
 #include <ferry/op.h>
 
@@ -14,6 +15,7 @@ enum fry_task_state {
     FRY_TASK_IDLE = 0, /* free, or being filled in; the loop's */
     FRY_TASK_POSTED,   /* the executor has it: whoever runs it first moves it on */
     FRY_TASK_RUN,      /* it has begun to run, and is on its way back to the loop */
+    FRY_TASK_REVOKED,  /* posted, and what it stood for was taken back: running it does nothing */
 };
 
 typedef enum fry_task_kind {
@@ -56,9 +58,9 @@ typedef struct fry_tasks {
     /* The loop's role. */
     fry_queue free __attribute__((aligned(64))); /* the one that was run first is used first */
     uint32_t free_count;
-    uint32_t made;         /* how many there are, of engine->max_tasks */
-    fry_ready_queue calls; /* READY calls that wait for a task; with the baton too */
-    fry_queue waiters;     /* fired waiters likewise; oldest first */
+    uint32_t made;           /* how many there are, of engine->max_tasks */
+    fry_ready_queue calls;   /* READY calls that wait for a task; with the baton too */
+    fry_waiter_list waiters; /* fired waiters likewise; oldest first */
     bool odd_goes_to_calls;
 } fry_tasks;
 
@@ -81,6 +83,10 @@ fry_task *fry_task_take_or_grow(ferry_engine *engine);
 /* Hands a task that was taken to the executor. It may have been run before this returns. */
 void fry_task_post(ferry_executor *executor, fry_task *task, fry_task_kind kind, void *subject,
                    uint64_t op);
+
+/* The loop's role: takes back the waiter that a task was posted for. False: it has begun to run,
+ * and the task may be posted for another by now. */
+bool fry_task_revoke(fry_task *task, const void *waiter);
 
 /*
  * Any thread: what is to be run now. False: nothing, it is not there to be run (which is counted

@@ -19,8 +19,14 @@
  * the one that is counted. Each post is still run once, and as many misruns are counted as there
  * were runs too many.
  *
+ * Taken back. Who has the role may revoke a task that is posted for a waiter, by the move from
+ * POSTED to REVOKED: either that comes first, and the run does nothing, which is no misrun, or the
+ * move to RUN does, and then the waiter is called. The task may have been posted for another since:
+ * `subject` says for whom, which with the role nobody else writes.
+ *
  * Who owns it. IDLE: the holder of the loop's role, that fills it in. POSTED: nobody; its fields
- * are written before the move to POSTED (release) and read after the move from it (acquire). RUN:
+ * are written before the move to POSTED (release) and read after the move from it (acquire), and
+ * likewise REVOKED. RUN:
  * the one who moved it, until it has pushed it on `run`; then the loop again, that takes all of
  * `run` at once. It is pushed before the function or callback runs: a function that waits for
  * another that waits for a task does not wait for ever.
@@ -47,6 +53,12 @@ static enum fry_task_state state_of(uint64_t word)
     return (enum fry_task_state)(word & STATE_MASK);
 }
 
+/* An executor has it and has not begun to run it. */
+static bool is_posted(uint64_t word)
+{
+    return state_of(word) == FRY_TASK_POSTED || state_of(word) == FRY_TASK_REVOKED;
+}
+
 static fry_task_kind kind_of(uint64_t word)
 {
     return (fry_task_kind)(word >> KIND_SHIFT & 1);
@@ -61,7 +73,7 @@ static uintptr_t tag_of(uint64_t word)
  * is open to: the others have an owner. */
 static bool task_move(fry_task *task, uint64_t from, uint64_t to)
 {
-    if (state_of(from) == FRY_TASK_POSTED)
+    if (is_posted(from))
         return fry_cas(&task->word, &from, to);
     fry_store_release(&task->word, to);
     return true;
@@ -210,6 +222,33 @@ static void note_misrun(ferry_engine *engine, const fry_task *task, uintptr_t ta
                      (unsigned long long)count);
 }
 
+/*
+ * What it stood for keeps the engine's memory no more, so the task does until it is run. POSTED for
+ * this subject can't change but by being run, as it takes the role to post. For another: it has
+ * begun for this one, whose thread has yet to say so, and was free again for the next.
+ */
+bool fry_task_revoke(fry_task *task, const void *waiter)
+{
+    ferry_engine *engine = task->engine;
+    uint64_t word = fry_load_acquire(&task->word);
+    if (state_of(word) != FRY_TASK_POSTED || task->subject != waiter)
+        return false;
+    fry_engine_retain(engine);
+    if (task_move(task, word, (word & ~STATE_MASK) | FRY_TASK_REVOKED))
+        return true;
+    fry_engine_unretain(engine, 1); /* not the last: the caller's handle is another */
+    return false;
+}
+
+/* Nothing is to be run; but the task is free from now on. */
+static void end_revoked(ferry_engine *engine, fry_task *task)
+{
+    fry_stack_push(&engine->tasks.run, &task->link); /* full barrier: see above */
+    if (fry_unlikely(fry_load_seq_cst(&engine->tasks.wanted) != 0))
+        fry_wake(engine);
+    fry_engine_unretain(engine, 1); /* fry_task_revoke's */
+}
+
 bool fry_task_begin(ferry_task *given, fry_task_begun *begun)
 {
     uintptr_t tag = (uintptr_t)given & TAG_MASK;
@@ -217,10 +256,16 @@ bool fry_task_begin(ferry_task *given, fry_task_begun *begun)
     ferry_engine *engine = task->engine;
     if (fry_unlikely(fry_engine_check(engine) != FERRY_OK))
         return false; /* a child of fork: the parent runs it */
-    uint64_t word = fry_load_acquire(&task->word);
-    if (tag_of(word) != tag || state_of(word) != FRY_TASK_POSTED ||
-        !task_move(task, word, (word & ~STATE_MASK) | FRY_TASK_RUN)) {
-        note_misrun(engine, task, tag);
+    uint64_t word;
+    do { /* once more if it is revoked just now */
+        word = fry_load_acquire(&task->word);
+        if (tag_of(word) != tag || !is_posted(word)) {
+            note_misrun(engine, task, tag);
+            return false;
+        }
+    } while (!task_move(task, word, (word & ~STATE_MASK) | FRY_TASK_RUN));
+    if (state_of(word) == FRY_TASK_REVOKED) {
+        end_revoked(engine, task);
         return false;
     }
     *begun = (fry_task_begun){.subject = task->subject, .kind = kind_of(word)};
@@ -234,12 +279,13 @@ bool fry_task_begin(ferry_task *given, fry_task_begun *begun)
 
 /* The same word before and after: then `op` is of that post. A writer of `op` has seen the task
  * come back, so whoever reads what it wrote sees that the word has moved. */
-static bool task_is_posted(const fry_task *task, fry_task_kind *kind, uint64_t *op)
+static bool task_is_posted(const fry_task *task, fry_task_kind *kind, uint64_t *op, bool *stands)
 {
     uint64_t word = fry_load_acquire(&task->word);
-    if (state_of(word) != FRY_TASK_POSTED)
+    if (!is_posted(word))
         return false;
     *kind = kind_of(word);
+    *stands = state_of(word) == FRY_TASK_POSTED;
     *op = fry_load_acquire(&task->op);
     return fry_load_acquire(&task->word) == word;
 }
@@ -252,10 +298,11 @@ uint64_t fry_tasks_posted(const fry_tasks *tasks, fry_task_fn each, void *arg)
         for (uint32_t i = 0; i < chunk->count; i++) {
             fry_task_kind kind;
             uint64_t op;
-            if (!task_is_posted(&chunk->tasks[i], &kind, &op))
+            bool stands; /* for something still */
+            if (!task_is_posted(&chunk->tasks[i], &kind, &op, &stands))
                 continue;
             count++;
-            if (each != NULL)
+            if (each != NULL && stands)
                 each(arg, kind, op);
         }
     }

@@ -591,7 +591,7 @@ static void open_by_environment(void)
         say(FERRY_LOG_WARNING, "of FERRY_TRACE is not opened: there is another", EBUSY);
 }
 
-/* The process exits, or the library is unloaded. Not in a child that fork was not seen to make. */
+/* The process exits. Not in a child that fork was not seen to make. */
 static __attribute__((destructor)) void close_at_exit(void)
 {
     if (the.file.fd >= 0 && the.process == (int32_t)getpid())
@@ -612,17 +612,21 @@ void fry_trace_writer_attach(ferry_engine *engine)
     (void)pthread_mutex_unlock(&the.lock);
 }
 
-void fry_trace_writer_detach(ferry_engine *engine)
+bool fry_trace_writer_detach(ferry_engine *engine, int64_t end_ns)
 {
+    struct timespec end = {.tv_sec = end_ns / 1000000000, .tv_nsec = end_ns % 1000000000};
+    int failed = 0;
     (void)pthread_mutex_lock(&the.lock);
     fry_store_release(&engine->file_seat.is_leaving, 1);
     if (the.is_running)
         ask();
-    while (the.is_running && engine->file_seat.is_listed)
-        (void)pthread_cond_wait(&the.changed, &the.lock);
-    if (engine->file_seat.is_listed)
+    while (the.is_running && engine->file_seat.is_listed && failed != ETIMEDOUT)
+        failed = pthread_cond_clockwait(&the.changed, &the.lock, CLOCK_MONOTONIC, &end);
+    bool is_out = !(the.is_running && engine->file_seat.is_listed);
+    if (is_out && engine->file_seat.is_listed)
         unlist(engine);
     (void)pthread_mutex_unlock(&the.lock);
+    return is_out;
 }
 
 void fry_trace_writer_forked(void)

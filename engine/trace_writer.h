@@ -71,8 +71,9 @@ typedef struct fry_trace_seat {
  */
 void fry_trace_writer_attach(ferry_engine *engine);
 
-/* Waits until what the engine recorded is in the file. Nothing it records later is. */
-void fry_trace_writer_detach(ferry_engine *engine);
+/* Waits until what the engine recorded is in the file; nothing it records later is. False: it was
+ * not by end_ns (CLOCK_MONOTONIC), so the thread may still read its rings. */
+bool fry_trace_writer_detach(ferry_engine *engine, int64_t end_ns);
 
 /* In a child of fork: the file is the parent's. */
 void fry_trace_writer_forked(void);

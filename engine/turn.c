@@ -5,7 +5,7 @@
  * everything is done (its budget is spent, the pools are dry, functions wait to be handed out) says
  * so after it has given the baton back, by which time the loop can take it.
  */
-#include "engine/graph.h"
+#include "engine/join.h"
 
 bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, bool is_loop)
 {
@@ -15,8 +15,8 @@ bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, 
     turn->engine = engine;
     turn->context = context;
     turn->is_loop = is_loop;
-    turn->wake = false;
-    turn->gathers = false;
+    turn->wake = turn->goes_on = turn->gathers = false;
+    turn->steps = 0;
     return true;
 }
 
@@ -31,6 +31,19 @@ static bool run_errands(fry_turn *turn)
     return turn->wake || (engine->stop_graph && !turn->is_loop);
 }
 
+/* tests/unit/engine_overlaps counts what is done under a holding, in a build of its own. */
+#ifdef FRY_COUNT_STEPS
+uint64_t fry_steps_in_all, fry_steps_at_most;
+static void count_steps(const fry_turn *turn)
+{
+    fry_steps_in_all += turn->steps;
+    if (fry_steps_at_most < turn->steps)
+        fry_steps_at_most = turn->steps;
+}
+#else
+#define count_steps(turn) ((void)0)
+#endif
+
 static inline size_t work_off(fry_turn *turn, size_t budget)
 {
     ferry_engine *engine = turn->engine;
@@ -43,26 +56,30 @@ static inline size_t work_off(fry_turn *turn, size_t budget)
         }
         if (fry_unlikely(work_left != (fry_load_relaxed(&engine->work_left) != 0)))
             fry_store_relaxed(&engine->work_left, work_left);
-        bool wake = turn->wake || work_left;
+        bool wake = turn->wake || (work_left && !turn->goes_on);
         if (fry_unlikely(engine->has_errands))
             wake = run_errands(turn) || wake;
         if (!turn->is_loop) /* the loop sees to the rest itself, before it sleeps */
-            wake =
-                wake || fry_has_callbacks(engine) || fry_load_relaxed(&engine->frees.top) != NULL;
+            wake = wake || fry_has_callbacks(engine) || fry_has_frees(engine);
         bool spent = done >= budget || engine->starved;
+        count_steps(turn);
         fry_baton_give(&engine->baton);
-        if (wake)
+        if (wake) {
             fry_wake(engine);
+            if (fry_load_relaxed(&engine->joins_wanted) != 0)
+                fry_joins_stock(engine);
+        }
         if (fry_likely(fry_stack_is_empty(&engine->inbox)))
             return done;
         /* Pushed since, by a thread that found the baton taken. */
-        if (spent) {
+        if (spent || turn->steps >= FRY_HOLDING_STEPS) {
             fry_wake(engine);
             return done;
         }
         if (!fry_baton_take(&engine->baton))
             return done;
         turn->wake = false;
+        turn->steps = 0;
     }
 }
 
@@ -91,14 +108,17 @@ void fry_turn_push(ferry_engine *engine, fry_context *context, fry_node *node)
 }
 
 /* Entered at once, the node needs no references of its own on what the caller holds during the
- * call. */
+ * call. A large one is, as far as one holding may go: then nobody is woken for it. */
 static inline bool enter_now(fry_turn *turn, fry_node *node)
 {
     bool is_kept = node->future.references > 1; /* by the caller; nobody else knows it yet */
     if (fry_likely(is_kept))
         node->flags |= FRY_NODE_UNSHARED;
-    if (!fry_graph_arrive(turn, node)) {
-        fry_graph_share(node);
+    fry_entry entry = fry_graph_arrive(turn, node);
+    while (fry_unlikely(entry == FRY_ARRIVING) && turn->steps < FRY_HOLDING_STEPS)
+        entry = fry_graph_arrive(turn, node);
+    if (fry_unlikely(entry != FRY_ARRIVED)) {
+        fry_graph_share_entering(turn->engine, node);
         fry_queue_push(&turn->engine->backlog, &node->link);
         return false;
     }
@@ -112,43 +132,67 @@ bool fry_turn_enter(fry_turn *turn, fry_node *node)
     return enter_now(turn, node);
 }
 
+/* Goes on with the large operation at the head of the backlog, as long as this holding may. */
+static fry_entry enter_more(fry_turn *turn)
+{
+    ferry_engine *engine = turn->engine;
+    fry_entry entry = FRY_ARRIVING;
+    while (entry == FRY_ARRIVING && turn->steps < FRY_HOLDING_STEPS) {
+        fry_link *item = engine->backlog.first, *next = item->next;
+        engine->backlog.first = next; /* arriving may queue it elsewhere */
+        entry = fry_graph_arrive(turn, FRY_CONTAINER(item, fry_node, link));
+        if (entry != FRY_ARRIVED)
+            engine->backlog.first = item;
+    }
+    return entry;
+}
+
 /*
+ * The calling thread's operation has not entered as a whole. If it is large, the thread goes on
+ * with it, and gives the baton back now and then, unless somebody else is at it meanwhile.
+ *
  * Nothing may be taken from the system with the baton but by the loop, so a submitter that found no
  * room gives the baton back, sees to the room, and goes on. What then still finds none is the
  * loop's, which may refuse it.
  */
-void fry_turn_end_without_room(fry_turn *turn)
+void fry_turn_end_unfinished(fry_turn *turn, const fry_node *node)
 {
     ferry_engine *engine = turn->engine;
     fry_context *context = turn->context;
-    fry_need need = turn->need;
-    fry_lack lack;
-    (void)fry_turn_end(turn, 0);
-    if (fry_hazard_stock(engine, context, &need, true, &lack) == FERRY_OK &&
-        fry_turn_begin(turn, engine, context, false)) {
+    for (;;) {
+        fry_need need = turn->need;
+        fry_lack lack;
+        (void)fry_turn_end(turn, 0);
+        if (fry_hazard_stock(engine, context, &need, true, &lack) != FERRY_OK ||
+            !fry_turn_begin(turn, engine, context, false)) {
+            fry_wake(engine);
+            break;
+        }
         engine->starved = false;
-        (void)fry_turn_end(turn, engine->submit_budget);
-    } else {
-        fry_wake(engine);
+        /* Only compared: another may have entered it meanwhile, and its slot may be anybody's. */
+        if (engine->entering.node != node || enter_more(turn) == FRY_ARRIVED) {
+            (void)fry_turn_end(turn, engine->submit_budget);
+            break;
+        }
     }
-    fry_hazard_unstock(engine, context); /* another may have entered the node meanwhile */
+    fry_hazard_unstock(engine, context);
 }
 
 void fry_turn_submit(ferry_engine *engine, fry_context *context, fry_node *node)
 {
     fry_turn turn;
     if (fry_turn_begin(&turn, engine, context, false)) {
-        bool has_room = true;
+        bool is_in = true;
         if (fry_likely(fry_turn_is_next(&turn))) {
-            has_room = enter_now(&turn, node);
+            is_in = enter_now(&turn, node);
         } else {
             fry_graph_share(node);
             fry_stack_push(&engine->inbox, &node->link);
         }
-        if (fry_likely(has_room))
+        if (fry_likely(is_in))
             (void)fry_turn_end(&turn, engine->submit_budget);
         else
-            fry_turn_end_without_room(&turn);
+            fry_turn_end_unfinished(&turn, node);
         return;
     }
     fry_graph_share(node);

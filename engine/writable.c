@@ -2,13 +2,15 @@
 /*
  * ferry_engine_writable: when is a submit that was refused with FERRY_E_AGAIN worth another try?
  *
- * Two kinds of refusal.
+ * Three kinds of refusal.
  *   at submit    a pool of nodes, edges or uses had too few slots. How many it would have taken
  *                stands in that pool (fry_pool_refused), and base/pool.h tells when they are there
- *   at entering  the access lists had no room for the most it could take. That depends on what the
- *                lists hold, and falls as what is ahead of the node ends: no one pool tells it. So
- *                engine->load counts, with the baton, what the graph holds (operations, promises,
- *                writers and readers of segments), and the refused one notes what it must fall to
+ *   at entering  the access lists had no room for its next step. Slots come back as what is ahead
+ *                of the node ends, from several pools. So engine->load counts, with the baton, what
+ *                the graph holds (operations, promises, who is at segments), and the refused one
+ *                notes what it must fall to
+ *   barred       it names a buffer in which a refused write has yet to take its place: until the
+ *                engine's mark has had its turn (refused_writes.c)
  * An operation refused for its edges notes the load too: edges are for predecessors that have not
  * resolved, so it may need none by the time they have.
  *
@@ -48,6 +50,7 @@ static void stop_wanting(ferry_engine *engine)
 static void forget_refusals(ferry_engine *engine)
 {
     fry_store_relaxed(&engine->load_target, FRY_LOAD_NOT_REFUSED);
+    fry_store_relaxed(&engine->mark_refused, 0);
     fry_pool_forget_refusals(&engine->nodes);
     fry_pool_forget_refusals(&engine->edges);
     fry_pool_forget_refusals(&engine->uses);
@@ -85,18 +88,16 @@ void fry_edges_refused(ferry_engine *engine, uint64_t needed, uint64_t missing)
         note_target(engine, target_of(load, missing));
 }
 
-void fry_entry_refused(ferry_engine *engine, const fry_need *need, const fry_lack *lack)
+void fry_entry_refused(ferry_engine *engine, uint64_t edges, const fry_lack *lack)
 {
-    /* One thing less that the graph holds is one more free, and two less to reserve at most for
-     * each span of the node that it lies in. */
-    uint64_t fall = lack->count / (3 * need->spans);
+    /* One thing less that the graph holds is one more free. */
     int64_t load = fry_load_relaxed(&engine->load);
     if (load == 0)
         note_target(engine, FRY_LOAD_HOPELESS); /* nothing is ahead of it that could end */
     else
-        note_target(engine, target_of(load, fall > 0 ? fall : 1));
+        note_target(engine, target_of(load, lack->count > 0 ? lack->count : 1));
     if (lack->is_of_edges) /* one node may give many back */
-        fry_pool_refused(&engine->edges, need->edges);
+        fry_pool_refused(&engine->edges, edges + lack->count);
 }
 
 /* Should it be cancelled, the target is one too high for the next: that is a try too early. */
@@ -115,10 +116,23 @@ static fry_pool_room look_at_load(ferry_engine *engine)
     return fry_load_seq_cst(&engine->load) > target ? FRY_POOL_NO_ROOM : FRY_POOL_ROOM;
 }
 
+fry_refusal fry_refused_barred(ferry_engine *engine)
+{
+    fry_store_seq_cst(&engine->mark_refused, 1);
+    return FRY_REFUSED_BARRED;
+}
+
+/* Buffers are barred until the mark has had its turn. */
+static fry_pool_room look_at_mark(ferry_engine *engine)
+{
+    if (fry_load_seq_cst(&engine->mark_refused) == 0)
+        return FRY_POOL_NOT_REFUSED;
+    return fry_load_seq_cst(&engine->mark_is_pushed) != 0 ? FRY_POOL_NO_ROOM : FRY_POOL_ROOM;
+}
+
 void fry_room_after_turn(ferry_engine *engine)
 {
-    int64_t target = fry_load_seq_cst(&engine->load_target);
-    if (target != FRY_LOAD_NOT_REFUSED && fry_load_seq_cst(&engine->load) <= target)
+    if (look_at_load(engine) == FRY_POOL_ROOM || look_at_mark(engine) == FRY_POOL_ROOM)
         fry_room_has_come(engine);
 }
 
@@ -129,7 +143,9 @@ static fry_pool_room look(ferry_engine *engine)
 {
     fry_pool *const pools[] = {&engine->nodes, &engine->edges, &engine->uses, &engine->transfers};
     (void)fry_exchange(&engine->room_wanted, 1); /* pairs with the baton's give in fry_turn_end */
-    fry_pool_room found = look_at_load(engine);
+    fry_pool_room found = look_at_load(engine), mark = look_at_mark(engine);
+    if (mark == FRY_POOL_ROOM || found == FRY_POOL_NOT_REFUSED)
+        found = mark;
     for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) {
         fry_pool_room room = fry_pool_look(pools[i]);
         if (room == FRY_POOL_ROOM || found == FRY_POOL_NOT_REFUSED)
@@ -199,12 +215,12 @@ static fry_node *pending_writable(ferry_engine *engine, fry_context *context, fr
 
 ferry_future *ferry_engine_writable(ferry_engine *engine)
 {
-    ferry_status status = fry_engine_check_open(engine);
-    if (status != FERRY_OK)
-        return fry_refused(engine, status);
+    fry_refusal why = fry_engine_refusal_open(engine);
+    if (why != FRY_TAKEN)
+        return fry_refused(engine, why);
     fry_context *context = fry_context_get(engine);
     if (context == NULL)
-        return fry_refused(engine, FERRY_E_NO_MEMORY);
+        return fry_refused(engine, FRY_REFUSED_NO_MEMORY);
     fry_node *node = NULL, *made = NULL, *old = NULL, *ready = NULL;
     (void)pthread_mutex_lock(&engine->room_lock);
     fry_pool_room found = look(engine);
@@ -213,7 +229,7 @@ ferry_future *ferry_engine_writable(ferry_engine *engine)
     else if ((node = pending_writable(engine, context, &made, &old)) != NULL)
         (void)ferry_future_retain(&node->future);
     else
-        status = FERRY_E_AGAIN;
+        why = FRY_REFUSED_WRITABLES;
     (void)pthread_mutex_unlock(&engine->room_lock);
 
     if (made != NULL) {
@@ -223,7 +239,7 @@ ferry_future *ferry_engine_writable(ferry_engine *engine)
     if (old != NULL)
         ferry_future_release(&old->future);
     resolve_writable(ready);
-    return node != NULL ? &node->future : fry_refused(engine, status);
+    return node != NULL ? &node->future : fry_refused(engine, why);
 }
 
 void fry_room_close(ferry_engine *engine)

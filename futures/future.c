@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "futures/futures.h"
 
+#include "base/back_off.h"
 #include "base/futex.h"
 
 #include <stdint.h>
@@ -73,11 +74,11 @@ bool fry_future_add_waiter(ferry_future *future, ferry_waiter *waiter)
 static bool detach_list(ferry_future *future, ferry_waiter **list_p)
 {
     uintptr_t word = fry_load_acquire(&future->waiters);
-    for (;;) {
+    for (unsigned tries = 0;; tries++) {
         if (word == FRY_SEALED)
             return false;
         if ((word & FRY_REMOVING) != 0) {
-            fry_pause();
+            fry_back_off(tries);
             word = fry_load_acquire(&future->waiters);
         } else if (fry_cas_weak(&future->waiters, &word, (word & FRY_PARKED) | FRY_REMOVING)) {
             *list_p = waiters_of(word);

@@ -59,6 +59,10 @@ static inline bool fry_future_is_static(const ferry_future *future)
  * both when somebody asks, so that failing a million nodes allocates nothing.
  */
 #define FRY_ERROR_IS_CAUSE ((uintptr_t)1)
+/* It was asked for an error of its own when there was no memory: it answers with the static one of
+ * its status, from then on. */
+#define FRY_ERROR_IS_BARE ((uintptr_t)2)
+#define FRY_ERROR_FLAGS (FRY_ERROR_IS_CAUSE | FRY_ERROR_IS_BARE)
 
 /* Pending, with that many references. */
 static inline void fry_future_init(ferry_future *future, fry_future_owner *owner,
@@ -107,8 +111,9 @@ void fry_future_set_error(ferry_future *future, fry_error *error, bool is_cause)
 fry_error *fry_future_root_error(const ferry_future *future);
 
 /*
- * The resolved future's own error, made now if need be; NULL on success. Lives as long as it. One
- * that only has the status if it would have to be made and there is no memory, or `memory` is NULL.
+ * The resolved future's own error, made now if need be; NULL on success. Lives as long as it, and
+ * is the same for all who ask. One that only has the status if it would have to be made and there
+ * is no memory, or `memory` is NULL.
  */
 fry_error *fry_future_error_get(ferry_future *future, const fry_memory *memory, const char *label);
 

@@ -23,7 +23,9 @@
  */
 #include "gpu/host.h"
 
+#include "base/clock.h"
 #include "base/eventcount.h"
+#include "base/futex.h"
 #include "gpu/host_copy.h"
 #include "gpu/host_stream.h"
 
@@ -62,6 +64,7 @@ typedef struct worker {
 struct fry_host {
     fry_eventcount idle; /* where workers sleep */
     uint32_t stopping;   /* atomic */
+    uint32_t at_work;    /* futex: workers that have not come to their end */
 
     /* Read only once it is open, but for the workers' own words. */
     fry_memory memory __attribute__((aligned(FRY_CACHE_LINE)));
@@ -144,6 +147,8 @@ static void *worker_main(void *arg)
         uint32_t key = fry_eventcount_prepare(&host->idle);
         if (fry_load_relaxed(&host->stopping) != 0) {
             fry_eventcount_cancel(&host->idle);
+            if (fry_fetch_sub(&host->at_work, 1) == 1)
+                fry_futex_wake(&host->at_work, INT_MAX); /* who stops it joins before it goes */
             return NULL;
         }
         if (any_runnable(host))
@@ -167,6 +172,7 @@ static bool start_worker(fry_host *host)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (refused != 0)
         return false;
+    (void)fry_fetch_add(&host->at_work, 1);
 
     char name[16];
     (void)snprintf(name, sizeof name, "ferry-host-%u", index % MAX_WORKERS);
@@ -175,14 +181,23 @@ static bool start_worker(fry_host *host)
     return true;
 }
 
-static void end_workers(fry_host *host)
+/* One may be in a callback of the user's, which came after the loop had stopped. */
+static bool end_workers(fry_host *host, int64_t end_ns)
 {
     fry_store_relaxed(&host->stopping, 1);
     fry_eventcount_notify(&host->idle, INT_MAX);
+    uint32_t at_work;
+    while ((at_work = fry_load_acquire(&host->at_work)) != 0) {
+        int64_t left_ns = fry_clock_left_ns(end_ns);
+        if (left_ns == 0)
+            return false;
+        fry_futex_wait(&host->at_work, at_work, left_ns);
+    }
     while (host->running_count > 0) {
         (void)pthread_join(host->workers[host->running_count - 1].thread, NULL);
         host->running_count--;
     }
+    return true;
 }
 
 /* --- the device operations --- */
@@ -351,7 +366,7 @@ ferry_status fry_host_open(const fry_memory *memory, const fry_host_options *opt
     return FERRY_OK;
 
 err_workers:
-    end_workers(host);
+    (void)end_workers(host, FRY_NEVER_NS);
     fry_free(memory, host->streams, streams_bytes(host));
 err_host:
     fry_free(memory, host, sizeof *host);
@@ -363,14 +378,13 @@ fry_device *fry_host_device(fry_host *host, size_t index)
     return &host->devices[index].device;
 }
 
-ferry_status fry_host_stop(fry_host *host)
+ferry_status fry_host_stop(fry_host *host, int64_t end_ns)
 {
     for (uint32_t i = 0; i < host->options.device_count; i++) {
         if (!fry_host_stream_is_empty(&host->streams[i]))
             return FERRY_E_BUSY;
     }
-    end_workers(host);
-    return FERRY_OK;
+    return end_workers(host, end_ns) ? FERRY_OK : FERRY_E_DEADLINE;
 }
 
 void fry_host_destroy(fry_host *host)

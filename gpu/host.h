@@ -42,9 +42,11 @@ fry_device *fry_host_device(fry_host *host, size_t index);
 
 /*
  * Ends the workers. FERRY_OK; FERRY_E_BUSY if something issued has not fired yet (then nothing
- * happens). Blocks until the threads are gone. Afterwards only memory_free may be called.
+ * happens); FERRY_E_DEADLINE if one was not through by end_ns (CLOCK_MONOTONIC; FRY_NEVER_NS), and
+ * then it is to be called again. Blocks until the threads are gone. Afterwards only memory_free may
+ * be called.
  */
-ferry_status fry_host_stop(fry_host *host);
+ferry_status fry_host_stop(fry_host *host, int64_t end_ns);
 
 /* Frees it; stopped before. NULL is allowed. Buffers' memory is not its own. */
 void fry_host_destroy(fry_host *host);

@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A group's life: opening, what the store tells of the lease and the own record, leaving, being
- * fenced, closing; requests, and the group's own operations. What stands in the store, and when
- * conclusions are drawn, says group_state.h.
+ * A group's life: opening, leaving, being fenced, closing; requests, and the group's own
+ * operations. What stands in the store, and when conclusions are drawn, says group_state.h.
  *
  * Fencing. All that a member writes for others to rely on (its record, its arrivals) stands in its
  * lease, so a member that was stopped until the lease ran out can't write any of it any more: the
- * store refuses. What decides (roster, rounds) is changed by SWAP alone, so what a stopped member
- * sends late is refused unless nothing has been decided since, and then it is as good as in time.
+ * store refuses. What decides (roster, rounds) is changed by SWAP, and only while the writer's
+ * record stands in its lease: so what a stopped member sends late is refused. Back in a new lease
+ * (group_stand.c) it may write again, unless the roster says that it is dead: then it is fenced.
  */
 #include "net/group_state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 int64_t fry_group_now_ns(const fry_group *group)
 {
     return fry_reactor_now_ns(group->reactor);
+}
+
+uint64_t fry_group_start_of(uint64_t id, uint64_t incarnation)
+{
+    return incarnation << 16 | (fry_group_hash(&id, sizeof id) & 0xffff);
 }
 
 bool fry_group_is_over(const fry_group *group)
@@ -38,6 +42,12 @@ void fry_group_tell_later(fry_group *group)
 {
     if (!group->work.is_on)
         set_timer_now(group, &group->work);
+}
+
+void fry_group_again_at(fry_group *group, int64_t when_ns)
+{
+    if (group->again_ns == 0 || when_ns < group->again_ns)
+        group->again_ns = when_ns;
 }
 
 /* ---- the group's own operations ---- */
@@ -60,15 +70,20 @@ static void op_done(fry_store_request *request, ferry_status status, const fry_s
 
     fry_group_store_in(group);
     op_unlink(op);
+    if (op->past != group->past) {
+        status = FERRY_E_FENCED; /* of a store that is no more */
+        count = 0;
+        why = NULL;
+    }
     op->fn(op, status, entries, count, why);
     fry_free(group->memory, op, op->bytes);
     fry_group_store_out(group);
 }
 
-fry_group_op *fry_group_op_start(fry_group *group, fry_store_verb verb, const char *key,
-                                 const void *value, size_t value_bytes, uint64_t version,
-                                 fry_store_lease *lease, int64_t deadline_ns, fry_group_op_fn fn,
-                                 void *arg)
+static fry_group_op *op_make(fry_group *group, fry_store_verb verb, const char *key,
+                             const void *value, size_t value_bytes, uint64_t version,
+                             fry_store_lease *lease, int64_t deadline_ns, fry_group_op_fn fn,
+                             void *arg)
 {
     const size_t bytes = sizeof(fry_group_op) + value_bytes + 1;
     const bool is_written =
@@ -78,6 +93,7 @@ fry_group_op *fry_group_op_start(fry_group *group, fry_store_verb verb, const ch
     if (op == NULL)
         return NULL;
     op->group = group;
+    op->past = group->past;
     op->fn = fn;
     op->arg = arg;
     op->bytes = bytes;
@@ -96,6 +112,33 @@ fry_group_op *fry_group_op_start(fry_group *group, fry_store_verb verb, const ch
     if (op->next != NULL)
         op->next->previous = op;
     group->ops = op;
+    return op;
+}
+
+fry_group_op *fry_group_op_start(fry_group *group, fry_store_verb verb, const char *key,
+                                 const void *value, size_t value_bytes, uint64_t version,
+                                 fry_store_lease *lease, int64_t deadline_ns, fry_group_op_fn fn,
+                                 void *arg)
+{
+    fry_group_op *op =
+        op_make(group, verb, key, value, value_bytes, version, lease, deadline_ns, fn, arg);
+
+    if (op != NULL)
+        fry_store_submit(group->store, &op->request);
+    return op;
+}
+
+fry_group_op *fry_group_decide(fry_group *group, const char *key, const void *value,
+                               size_t value_bytes, uint64_t version, fry_group_op_fn fn, void *arg)
+{
+    if (!fry_group_stands(group))
+        return NULL;
+    fry_group_op *op = op_make(group, version == 0 ? FRY_STORE_CREATE : FRY_STORE_SWAP, key, value,
+                               value_bytes, version, NULL, 0, fn, arg);
+    if (op == NULL)
+        return NULL;
+    op->request.guard_key = group->own_key;
+    op->request.guard_lease = &group->lease;
     fry_store_submit(group->store, &op->request);
     return op;
 }
@@ -110,9 +153,18 @@ void fry_group_op_drop(fry_group_op *op)
 void fry_group_refused(fry_group *group, const fry_group_op *op, ferry_status status,
                        const char *why)
 {
-    group->retry_ns = fry_group_now_ns(group) + FRY_GROUP_SLACK_NS;
-    fry_log_line(group->reactor->log, FERRY_LOG_ERROR, "job %s: %s in %s: %s", group->job, op->key,
-                 fry_store_name(group->store), why != NULL ? why : ferry_status_text(status));
+    const int64_t now_ns = fry_group_now_ns(group);
+
+    if (status == FERRY_E_FENCED) {
+        group->is_standing_in_doubt = true;
+        return;
+    }
+    group->unwell_ns = now_ns;
+    group->retry_ns = now_ns + FRY_GROUP_SLACK_NS;
+    if (!group->is_lost)
+        fry_log_line(group->reactor->log, FERRY_LOG_ERROR, "job %s: %s in %s: %s", group->job,
+                     op->key, fry_store_name(group->store),
+                     why != NULL ? why : ferry_status_text(status));
 }
 
 void fry_group_lacks_memory(fry_group *group)
@@ -132,6 +184,20 @@ bool fry_group_may_ask(fry_group *group)
     if (fry_group_now_ns(group) >= group->retry_ns)
         return true;
     fry_timer_set(group->reactor, &group->retry_timer, group->retry_ns);
+    return false;
+}
+
+bool fry_group_may_restore(fry_group *group, bool is_own)
+{
+    int64_t when_ns = group->healthy_ns;
+
+    if (!fry_group_stands(group) || group->is_lost || !fry_group_may_ask(group))
+        return false;
+    if (!is_own)
+        when_ns += FRY_GROUP_LOOK_AFTER_NS + group->rank * FRY_GROUP_STEP_ASIDE_NS;
+    if (fry_group_now_ns(group) >= when_ns)
+        return true;
+    fry_group_again_at(group, when_ns);
     return false;
 }
 
@@ -250,17 +316,20 @@ static void end_all(fry_group *group)
         fry_group_op_drop(group->ops);
     group->roster_op = NULL;
     group->list_op = NULL;
+    group->own_op = group->settle_op = NULL;
     fry_rounds_end(group);
     if (group->is_watched)
         fry_store_watch_stop(&group->watch);
     fry_meet_stop(group);
     if (group->is_leased)
         fry_store_lease_close(&group->lease);
-    group->is_watched = group->is_leased = false;
+    group->is_watched = group->is_leased = group->is_registered = false;
     fry_timer_stop(group->reactor, &group->retry_timer);
     fry_timer_stop(group->reactor, &group->join_timer);
     fry_timer_stop(group->reactor, &group->block_timer);
     fry_timer_stop(group->reactor, &group->look_timer);
+    fry_timer_stop(group->reactor, &group->again_timer);
+    fry_timer_stop(group->reactor, &group->aside_timer);
 }
 
 void fry_group_join_failed(fry_group *group, fry_error *error)
@@ -292,6 +361,7 @@ static void free_all(fry_group *group)
 {
     fry_rounds_forget(group);
     fry_group_forget_members(group);
+    fry_group_forget_roster(group);
     fry_free(group->memory, group->record_text, FRY_GROUP_MEMBER_TEXT_BYTES);
     fry_group_seal_wipe(&group->seal);
     fry_free(group->memory, group, sizeof *group);
@@ -342,18 +412,9 @@ static void left_known(fry_group_op *op, ferry_status status, const fry_store_en
     fry_group_tell_later(group);
 }
 
-/* What this member says of itself, and the key at which it stands. */
-static size_t own_text(const fry_group *group, char *key, size_t key_bytes, char *text)
-{
-    (void)snprintf(key, key_bytes, "%smember/" FRY_GROUP_ID_FORMAT, group->prefix, group->id);
-    return fry_group_seal_close(&group->seal, key, text,
-                                fry_group_record_write(&group->record, text));
-}
-
 void fry_group_leave(fry_group *group, void (*left)(void *arg), void *arg)
 {
     const bool is_over = fry_group_is_over(group);
-    char key[FRY_STORE_KEY_BYTES + 1];
     char text[FRY_GROUP_MEMBER_TEXT_BYTES];
 
     group->left = left;
@@ -370,11 +431,11 @@ void fry_group_leave(fry_group *group, void (*left)(void *arg), void *arg)
     group->state = FRY_GROUP_OVER;
     if (group->rank >= 0 && group->is_registered) {
         /* Without the lease, so that the word stays: others may look only later. */
-        group->record.has_left = true;
-        const size_t bytes = own_text(group, key, sizeof key, text);
-        if (fry_group_op_start(group, FRY_STORE_SWAP, key, text, bytes, group->own_version, NULL,
-                               fry_group_now_ns(group) + FRY_GROUP_SLACK_NS, left_known,
-                               group) != NULL)
+        group->record.state = FRY_RECORD_LEFT;
+        const size_t bytes = fry_group_own_text(group, text);
+        if (fry_group_op_start(
+                group, FRY_STORE_SWAP, group->own_key, text, bytes, group->own_version, NULL,
+                fry_group_now_ns(group) + FRY_GROUP_SLACK_NS, left_known, group) != NULL)
             group->state = FRY_GROUP_LEAVING;
     }
     fry_group_tell_later(group);
@@ -382,30 +443,36 @@ void fry_group_leave(fry_group *group, void (*left)(void *arg), void *arg)
 
 /* ---- what is due ---- */
 
+/* Whether the roster names this member for its rank, and says that it lives. */
+static bool has_place(const fry_group *group)
+{
+    const fry_group_roster *roster = group->roster;
+
+    return group->rank < 0 || roster == NULL ||
+           ((uint32_t)group->rank < roster->size && roster->slots[group->rank].id == group->id &&
+            !roster->slots[group->rank].is_dead);
+}
+
+static const char *why_no_place(const fry_group *group)
+{
+    const fry_group_roster *roster = group->roster;
+
+    if ((uint32_t)group->rank < roster->size && roster->slots[group->rank].id == group->id)
+        return "its record was not there for longer than its lease";
+    return roster->lineage != group->lineage
+               ? "another group of the job was formed in a store that had lost this one"
+               : "another start has its rank now";
+}
+
 static void check_own(fry_group *group)
 {
-    const fry_presence *own = group->is_registered ? fry_group_presence(group, group->id) : NULL;
-
-    if (group->refusal == FERRY_E_FENCED)
-        fry_group_fence(group, fry_group_error(group, FERRY_E_FENCED, -1,
-                                               "this member was declared dead: its lease in %s "
-                                               "has ended: %s",
-                                               fry_store_name(group->store), group->why));
-    else if (group->refusal != FERRY_OK && !group->is_joined_told)
+    if (group->refusal != FERRY_OK && !group->is_joined_told)
         fry_group_join_failed(group, fry_group_error(group, group->refusal, -1, "%s: %s",
                                                      fry_store_name(group->store), group->why));
-    else if (own != NULL && own->state == FRY_PRESENCE_GONE)
+    else if (!has_place(group))
         fry_group_fence(group, fry_group_error(group, FERRY_E_FENCED, -1,
-                                               "this member was declared dead: its record in %s is "
-                                               "gone",
-                                               fry_store_name(group->store)));
-    else if (group->rank >= 0 && group->roster != NULL &&
-             ((uint32_t)group->rank >= group->roster->size ||
-              group->roster->slots[group->rank].id != group->id))
-        fry_group_fence(group, fry_group_error(group, FERRY_E_FENCED, -1,
-                                               "this member was declared dead: another start has "
-                                               "its rank %" PRId32 " now",
-                                               group->rank));
+                                               "rank %" PRId32 " of job %s was declared dead: %s",
+                                               group->rank, group->job, why_no_place(group)));
 }
 
 /* A watch that begins anew tells all that is there; what is gone a list shows. */
@@ -430,6 +497,7 @@ static void work(fry_timer *timer)
         return;
     }
     group->is_working = true;
+    group->again_ns = 0;
     if (!fry_group_is_over(group))
         hear_again(group);
     if (!fry_group_is_over(group))
@@ -437,11 +505,15 @@ static void work(fry_timer *timer)
     if (!fry_group_is_over(group))
         fry_group_consider_join(group);
     if (!fry_group_is_over(group))
+        fry_group_keep_standing(group);
+    if (!fry_group_is_over(group))
         fry_group_tell_members(group);
     if (!fry_group_is_over(group))
-        fry_group_admit(group);
+        fry_group_keep_roster(group);
     if (!fry_group_is_over(group))
         fry_rounds_consider(group);
+    if (!fry_group_is_over(group) && group->again_ns != 0)
+        fry_timer_set(group->reactor, &group->again_timer, group->again_ns);
     if (group->state == FRY_GROUP_OVER || group->state == FRY_GROUP_FENCED) {
         void (*left)(void *arg) = group->left;
 
@@ -453,98 +525,6 @@ static void work(fry_timer *timer)
     group->is_working = false;
     if (group->state == FRY_GROUP_CLOSED)
         free_all(group);
-}
-
-/* ---- registering ---- */
-
-static uint64_t new_id(void)
-{
-    struct timespec now;
-    uint32_t random = 0;
-
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    (void)getrandom(&random, sizeof random, GRND_NONBLOCK);
-    /* Milliseconds, then what tells apart those of one; the store says if it does not. */
-    return ((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000) << 20 |
-           (random & 0xfffff);
-}
-
-static void refuse(fry_group *group, ferry_status status, const char *why)
-{
-    group->refusal = status;
-    (void)snprintf(group->why, sizeof group->why, "%s", why);
-    fry_group_tell_later(group);
-}
-
-static void store_refused(fry_group *group, ferry_status status, const char *why)
-{
-    if (status == FERRY_E_DEADLINE) {
-        group->is_deadline_over = true;
-        fry_group_tell_later(group);
-        return;
-    }
-    refuse(group, status == FERRY_E_NO_MEMORY ? status : FERRY_E_STORE,
-           why != NULL ? why : ferry_status_text(status));
-}
-
-static void registered(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
-                       size_t count, const char *why);
-
-static void write_record(fry_group *group)
-{
-    char key[FRY_STORE_KEY_BYTES + 1];
-
-    (void)snprintf(key, sizeof key, "%smember/" FRY_GROUP_ID_FORMAT, group->prefix, group->id);
-    if (fry_group_op_start(group, FRY_STORE_CREATE, key, group->record_text,
-                           group->record_text_bytes, 0, &group->lease, group->deadline_ns,
-                           registered, NULL) == NULL)
-        store_refused(group, FERRY_E_NO_MEMORY, NULL);
-}
-
-static void registered(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
-                       size_t count, const char *why)
-{
-    fry_group *group = op->group;
-
-    if (status == FERRY_E_CHANGED) {
-        /* Another start has this id. */
-        group->id = new_id();
-        write_record(group);
-        return;
-    }
-    if (status != FERRY_OK || count != 1) {
-        store_refused(group, status, why);
-        return;
-    }
-    group->is_registered = true;
-    group->own_version = entries[0].version;
-    group->state = FRY_GROUP_WAITING;
-    fry_group_tell_later(group);
-}
-
-static void leased(fry_store_lease *lease, fry_lease_event event, const char *why)
-{
-    fry_group *group = lease->arg;
-
-    fry_group_store_in(group);
-    switch (event) {
-    case FRY_LEASE_GRANTED:
-        write_record(group);
-        break;
-    case FRY_LEASE_REFUSED:
-        group->is_leased = false;
-        store_refused(group,
-                      group->deadline_ns != 0 && fry_group_now_ns(group) >= group->deadline_ns
-                          ? FERRY_E_DEADLINE
-                          : FERRY_E_STORE,
-                      why);
-        break;
-    case FRY_LEASE_ENDED:
-        group->is_leased = false;
-        refuse(group, FERRY_E_FENCED, why != NULL ? why : "it ran out");
-        break;
-    }
-    fry_group_store_out(group);
 }
 
 /* ---- opening ---- */
@@ -612,13 +592,11 @@ static void describe_own(fry_group *group, const fry_group_options *options)
 
 static void begin(fry_group *group, const fry_group_options *options)
 {
-    char key[FRY_STORE_KEY_BYTES + 1];
-
     (void)snprintf(group->job, sizeof group->job, "%s", options->job);
     (void)snprintf(group->prefix, sizeof group->prefix, "ferry/%s/group/", options->job);
     group->lease_ns = options->lease_ns;
     group->deadline_ns = options->deadline_ns;
-    group->id = options->start_id != 0 ? options->start_id : new_id();
+    group->id = options->start_id;
     group->rank = FERRY_RANK_ANY;
     group->stop_step = UINT64_MAX;
     group->work = (fry_timer){.fn = work, .arg = group};
@@ -626,18 +604,14 @@ static void begin(fry_group *group, const fry_group_options *options)
     group->block_timer = (fry_timer){.fn = timer_due, .arg = group};
     group->look_timer = (fry_timer){.fn = timer_due, .arg = group};
     group->retry_timer = (fry_timer){.fn = timer_due, .arg = group};
+    group->again_timer = (fry_timer){.fn = timer_due, .arg = group};
+    group->aside_timer = (fry_timer){.fn = timer_due, .arg = group};
     describe_own(group, options);
-    group->record_text_bytes = own_text(group, key, sizeof key, group->record_text);
     group->watch =
         (fry_store_watch){.prefix = group->prefix, .fn = fry_group_member_told, .arg = group};
     group->is_watched = true;
     fry_store_watch_start(group->store, &group->watch);
-    group->lease = (fry_store_lease){.ttl_ns = options->lease_ns,
-                                     .deadline_ns = options->deadline_ns,
-                                     .fn = leased,
-                                     .arg = group};
-    group->is_leased = true;
-    fry_store_lease_open(group->store, &group->lease);
+    fry_group_register(group);
     if (group->deadline_ns != 0)
         fry_timer_set(group->reactor, &group->join_timer, group->deadline_ns);
 }
@@ -706,6 +680,11 @@ int32_t fry_group_rank(const fry_group *group)
 uint64_t fry_group_incarnation(const fry_group *group)
 {
     return group->incarnation;
+}
+
+uint64_t fry_group_start(const fry_group *group)
+{
+    return fry_group_start_of(group->id, group->incarnation);
 }
 
 uint32_t fry_group_size(const fry_group *group)

@@ -39,6 +39,8 @@ typedef struct fry_group_options {
 typedef struct fry_group_member {
     ferry_member_state state;
     uint64_t incarnation;
+    uint64_t start;       /* no other start has it, also where a store was emptied, and one was
+                             given the same incarnation; grows with the incarnation */
     int64_t last_seen_ns; /* on the reactor's clock; 0: never */
     uint32_t device_count, first_device;
     char endpoint[FRY_GROUP_RECORD_BYTES]; /* untrusted, without control characters */
@@ -52,7 +54,7 @@ typedef struct fry_group_events {
     /* A member's state or incarnation has changed; after `joined`. Of a restart: the new
      * incarnation HERE, after DEAD or LEFT was told of the old one. */
     void (*changed)(void *arg, uint32_t rank);
-    /* This member lost its place (declared dead, lease ended): everything of it fails with
+    /* This member lost its place (declared dead, or another has it): everything of it fails with
      * FERRY_E_FENCED from here on. Once. */
     void (*fenced)(void *arg, fry_error *error);
 } fry_group_events;
@@ -62,11 +64,12 @@ ferry_status fry_group_open(const fry_group_options *options, const fry_group_ev
 
 int32_t fry_group_rank(const fry_group *group);
 uint64_t fry_group_incarnation(const fry_group *group);
+uint64_t fry_group_start(const fry_group *group); /* as a member's */
 uint32_t fry_group_size(const fry_group *group);
 const fry_group_member *fry_group_member_at(const fry_group *group, uint32_t rank); /* NULL: none */
 
-/* The kernel says that a member of this host has ended: others are told by deleting its record. */
-void fry_group_report_death(fry_group *group, uint32_t rank, uint64_t incarnation);
+/* The kernel says that a member of this host has ended: others are told by the roster. */
+void fry_group_report_death(fry_group *group, uint32_t rank, uint64_t start);
 
 /*
  * Gives up the place; all requests that are on end with FERRY_E_CANCELLED; `left` once when the
@@ -88,7 +91,7 @@ typedef enum fry_group_verb {
     FRY_GROUP_GET,     /* waits until it is there */
     FRY_GROUP_TRY_GET, /* */
     FRY_GROUP_WATCH,   /* waits for a version above `version` */
-    FRY_GROUP_ALIVE,   /* value: ranks as uint32_t */
+    FRY_GROUP_ALIVE,   /* value: ranks as uint32_t; version: of the round */
     FRY_GROUP_NOTICE,  /* gives notice */
     FRY_GROUP_STEP,    /* `step` is about to begin: if it is not above the stop step then */
 } fry_group_verb;

@@ -116,7 +116,7 @@ void fry_group_name_absentees(const fry_group *group, const bool *is_absent, uin
 static bool was_there(const fry_group *group, const fry_presence *presence)
 {
     return presence->state == FRY_PRESENCE_HERE ||
-           (presence->state == FRY_PRESENCE_GONE && group->deadline_ns != 0 &&
+           (presence->state == FRY_PRESENCE_MISSING && group->deadline_ns != 0 &&
             presence->info.last_seen_ns >= group->deadline_ns - DEADLINES_APART_NS);
 }
 

@@ -17,18 +17,25 @@
  * mix. (On one host it goes at once: the kernel says that the processes of those records have
  * ended, and the candidates delete them.)
  *
- * Why this is safe. A SWAP of the roster names the version it was drawn up from. Whoever it puts
- * in place of a holder saw that the holder had ended, which is for good (group_members.c). So no
- * two starts that are here have one rank, and two lives are never both alive: a new one names the
- * version of the old roster, and whoever was admitted to the old one since has changed that.
+ * Why this is safe. A SWAP of the roster names the version it was drawn up from. Whom it puts
+ * in place of a holder, it marks that holder dead by that, if it was not yet (group_roster.c), or
+ * the holder had said that it left: both for good. So no two starts that have not been told
+ * otherwise have one rank, and two lives are never both alive: a new one names the version of the
+ * old roster, and whoever was admitted to the old one since has changed that.
  *
  * Refusing. Who wants a rank or a place of one who is here waits: that one may be its own former
  * start, whose lease has yet to run out. After that lease and a second it gives up, fenced; at once
  * if the kernel says that the other's process runs. Of two candidates for one rank the one that
- * began first has it. Nobody else needs to write for that: everybody refuses itself.
+ * began first has it. Nobody else needs to write for that: everybody refuses itself. Who wants
+ * any rank, and comes with no place that the roster knows, is nobody's former start: if all are
+ * here it is late, and is told so at once.
  *
- * Incarnations are numbers of the roster: each change that names new holders takes the next. The
- * roster is never deleted, so they never go back, also between lives.
+ * Incarnations are numbers of the roster: each change that names new holders takes the next. They
+ * go on from life to life.
+ *
+ * Without a past. In a store that was emptied a candidate finds no roster. It may form a group all
+ * the same, of candidates alone: members of the life before write in their new records that they
+ * are back, and are none. Theirs is the roster if they write it first.
  */
 #include "net/group_state.h"
 
@@ -36,6 +43,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define WORDS_PER_CHANGE 16
 
@@ -48,7 +56,8 @@ typedef struct plan {
 /* Neither gone nor in the roster. */
 static bool is_candidate(const fry_group *group, const fry_presence *presence)
 {
-    if (presence->state != FRY_PRESENCE_HERE || presence->is_bad)
+    if (presence->state != FRY_PRESENCE_HERE || presence->is_bad || presence->is_back ||
+        presence->has_ended)
         return false;
     for (uint32_t rank = 0; group->roster != NULL && rank < group->roster->size; rank++) {
         if (group->roster->slots[rank].id == presence->id)
@@ -76,7 +85,7 @@ static void cleared(fry_group_op *op, ferry_status status, const fry_store_entry
  * only such as were there at the change before this one, some at a time: by now everybody has been
  * told that they left, not just that they are gone.
  */
-static void clear_words(fry_group *group)
+void fry_group_clear_words(fry_group *group)
 {
     const bool is_new_life = group->roster->formed == group->roster->starts;
     char key[FRY_STORE_KEY_BYTES + 1];
@@ -93,111 +102,60 @@ static void clear_words(fry_group *group)
     group->words_news = group->news;
 }
 
-static void roster_written(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
-                           size_t count, const char *why)
-{
-    fry_group *group = op->group;
-
-    group->roster_op = NULL;
-    fry_group_tell_later(group);
-    if (status == FERRY_OK && count == 1) {
-        fry_group_note_roster(group, op->request.value, op->request.value_bytes,
-                              entries[0].version);
-        if (group->roster != NULL)
-            clear_words(group);
-    } else if (status == FERRY_E_CHANGED && count == 1)
-        fry_group_note_roster(group, entries[0].value, entries[0].value_bytes, entries[0].version);
-    else if (status == FERRY_E_NOT_FOUND)
-        fry_group_note_roster(group, NULL, 0, 0);
-    else
-        fry_group_refused(group, op, status, why);
-}
-
-static void write_roster(fry_group *group, fry_group_roster *roster)
-{
-    char key[FRY_STORE_KEY_BYTES + 1];
-    const size_t bytes_max = FRY_GROUP_ROSTER_TEXT_BYTES(roster->size);
-    char *text = fry_group_may_ask(group) ? fry_alloc_raw(group->memory, bytes_max, 1) : NULL;
-
-    if (text != NULL) {
-        size_t bytes = fry_group_roster_write(roster, text);
-
-        (void)snprintf(key, sizeof key, "%sroster", group->prefix);
-        bytes = fry_group_seal_close(&group->seal, key, text, bytes);
-        group->roster_op = fry_group_op_start(
-            group, group->roster_version == 0 ? FRY_STORE_CREATE : FRY_STORE_SWAP, key, text, bytes,
-            group->roster_version, NULL, 0, roster_written, NULL);
-        fry_free(group->memory, text, bytes_max);
-    }
-    if (group->roster_op == NULL && fry_group_may_ask(group))
-        fry_group_lacks_memory(group);
-    fry_free(group->memory, roster, FRY_GROUP_ROSTER_BYTES(roster->size));
-}
-
-static fry_group_roster *roster_make(fry_group *group, uint32_t size)
-{
-    fry_group_roster *roster =
-        fry_alloc(group->memory, FRY_GROUP_ROSTER_BYTES(size), _Alignof(fry_group_roster));
-
-    if (roster != NULL)
-        roster->size = size;
-    else
-        fry_group_lacks_memory(group);
-    return roster;
-}
-
 static void fill_slot(fry_group_slot *slot, const fry_presence *presence, uint64_t incarnation)
 {
     slot->id = presence->id;
     slot->incarnation = incarnation;
+    slot->is_dead = false;
     slot->place = place_of(presence);
+    slot->process = presence->process;
 }
 
 /* ---- being in the way of one another ---- */
 
-/*
- * Somebody has what this member wants: `holder`, or everybody (NULL). True: it has given up, or is
- * over.
- */
-static bool wait_for_end(fry_group *group, fry_presence *holder, int64_t lease_ns, const char *what)
+/* A wait in which the store was away does not count: leases may have been given more time. */
+static bool is_wait_over(fry_group *group, fry_presence *holder)
 {
-    const uint64_t id = holder != NULL ? holder->id : UINT64_MAX;
+    const int64_t now_ns = fry_group_now_ns(group);
+    const int64_t since_ns = group->is_leased && !group->is_lost
+                                 ? fry_store_lease_steady_ns(&group->lease, false)
+                                 : INT64_MAX;
 
-    switch (holder != NULL ? fry_group_process_of(group, holder) : FRY_PROCESS_UNKNOWN) {
+    if (group->blocked_by != holder->id || since_ns > group->blocked_ns ||
+        group->healthy_ns > group->blocked_ns) {
+        group->blocked_by = holder->id;
+        group->blocked_ns = now_ns;
+        group->is_block_over = false;
+        fry_timer_set(group->reactor, &group->block_timer,
+                      now_ns + holder->lease_ns + FRY_GROUP_SLACK_NS);
+    }
+    return group->is_block_over && !group->is_lost;
+}
+
+/* Somebody has what this member wants. */
+static void wait_for_end(fry_group *group, fry_presence *holder, const char *what)
+{
+    switch (fry_group_process_of(group, &holder->process)) {
     case FRY_PROCESS_ENDED:
         fry_group_delete_presence(group, holder);
-        return false;
+        return;
     case FRY_PROCESS_RUNS:
         fry_group_join_failed(
             group, fry_group_error(group, FERRY_E_FENCED, -1,
                                    "%s of job %s is another live member's: process %" PRId64
                                    " of this host",
                                    what, group->job, holder->info.pid));
-        return true;
+        return;
     case FRY_PROCESS_UNKNOWN:
     case FRY_PROCESS_ENDING:
         break;
     }
-    if (group->blocked_by != id) {
-        group->blocked_by = id;
-        group->is_block_over = false;
-        fry_timer_set(group->reactor, &group->block_timer,
-                      fry_group_now_ns(group) + lease_ns + FRY_GROUP_SLACK_NS);
-    }
-    if (!group->is_block_over || group->is_lost)
-        return false;
-    if (holder != NULL)
+    if (is_wait_over(group, holder))
         fry_group_join_failed(
             group, fry_group_error(group, FERRY_E_FENCED, -1,
                                    "%s of job %s is another live member's: process "
                                    "%" PRId64 " on %s",
                                    what, group->job, holder->info.pid, holder->info.host));
-    else
-        fry_group_join_failed(group, fry_group_error(group, FERRY_E_FENCED, -1,
-                                                     "job %s is complete: all its %" PRIu32
-                                                     " members are alive, and this one came late",
-                                                     group->job, group->roster->size));
-    return true;
 }
 
 static void not_blocked(fry_group *group)
@@ -282,9 +240,17 @@ static fry_presence *own_rival(fry_group *group)
     return NULL;
 }
 
+static uint64_t new_lineage(void)
+{
+    uint64_t lineage = 0;
+
+    (void)getrandom(&lineage, sizeof lineage, GRND_NONBLOCK);
+    return lineage;
+}
+
 static void form(fry_group *group, plan *p, uint32_t size)
 {
-    fry_group_roster *roster = roster_make(group, size);
+    fry_group_roster *roster = fry_group_roster_make(group, size);
     uint32_t next = 0;
 
     if (roster == NULL)
@@ -294,6 +260,7 @@ static void form(fry_group *group, plan *p, uint32_t size)
         if (p->chosen[rank] == NULL)
             p->chosen[rank] = p->any[next++];
     }
+    roster->lineage = group->roster != NULL ? group->roster->lineage : new_lineage();
     roster->life = group->roster != NULL ? group->roster->life + 1 : 1;
     roster->starts = group->roster != NULL ? group->roster->starts + 1 : 1;
     roster->formed = roster->starts;
@@ -301,8 +268,10 @@ static void form(fry_group *group, plan *p, uint32_t size)
     for (uint32_t rank = 0; rank < size; rank++) {
         fill_slot(&roster->slots[rank], p->chosen[rank], roster->starts);
         roster->slots[rank].device_count = p->chosen[rank]->info.device_count;
+        if (p->chosen[rank]->lease_ns > roster->lease_ns)
+            roster->lease_ns = p->chosen[rank]->lease_ns;
     }
-    write_roster(group, roster);
+    fry_group_write_roster(group, roster);
 }
 
 /* How many candidates stand before this one; UINT32_MAX: it is none. */
@@ -325,6 +294,22 @@ static uint32_t own_turn(const fry_group *group, uint32_t *count_p, uint32_t *si
     return turn;
 }
 
+/* It was waiting for the end of another, which may have been its own former start. */
+static bool say_who_blocks(const fry_group *group, char *text, size_t text_bytes)
+{
+    const fry_presence *holder =
+        group->blocked_by != 0 ? fry_group_presence(group, group->blocked_by) : NULL;
+
+    if (holder == NULL)
+        return false;
+    (void)snprintf(text, text_bytes,
+                   "its %s is still held by process %" PRId64
+                   " on %s, whose lease of %.1f s has not run out",
+                   group->record.rank >= 0 ? "rank" : "place", holder->info.pid, holder->info.host,
+                   (double)holder->lease_ns / 1e9);
+    return true;
+}
+
 static void join_deadline(fry_group *group)
 {
     const char *trouble = fry_store_trouble(group->store);
@@ -334,7 +319,7 @@ static void join_deadline(fry_group *group)
         (void)snprintf(absent, sizeof absent, "%s did not answer in time%s%s",
                        fry_store_name(group->store), trouble != NULL ? ": " : "",
                        trouble != NULL ? trouble : "");
-    else
+    else if (!say_who_blocks(group, absent, sizeof absent))
         fry_group_name_join_absentees(group, absent, sizeof absent);
     fry_group_join_failed(group, fry_group_error(group, FERRY_E_DEADLINE, -1, "joining job %s: %s",
                                                  group->job, absent));
@@ -391,8 +376,7 @@ static void form_if_complete(fry_group *group, uint32_t turn, uint32_t count)
     if (rival == NULL)
         not_blocked(group);
     else
-        (void)wait_for_end(group, rival, rival->lease_ns,
-                           group->record.rank >= 0 ? "the rank" : "the place");
+        wait_for_end(group, rival, group->record.rank >= 0 ? "the rank" : "the place");
 }
 
 static void consider_forming(fry_group *group)
@@ -451,19 +435,6 @@ static const char *fault_with(const fry_group *group, const fry_group_slot *slot
     return NULL;
 }
 
-static int64_t longest_lease_ns(const fry_group *group)
-{
-    int64_t lease_ns = group->lease_ns;
-
-    for (uint32_t rank = 0; rank < group->roster->size; rank++) {
-        const fry_presence *holder = fry_group_presence(group, group->roster->slots[rank].id);
-
-        if (holder != NULL && holder->lease_ns > lease_ns)
-            lease_ns = holder->lease_ns;
-    }
-    return lease_ns;
-}
-
 /* The kernel may know more than the store of those who are said to be here. */
 static void look_at_processes(fry_group *group)
 {
@@ -471,9 +442,41 @@ static void look_at_processes(fry_group *group)
         fry_presence *holder = fry_group_presence(group, group->roster->slots[rank].id);
 
         if (holder != NULL && holder->state == FRY_PRESENCE_HERE &&
-            fry_group_process_of(group, holder) == FRY_PROCESS_ENDED)
+            fry_group_process_of(group, &holder->process) == FRY_PROCESS_ENDED)
             fry_group_delete_presence(group, holder);
     }
+}
+
+/* No rank is free for this member, or none that it could have. */
+static void find_no_rank(fry_group *group)
+{
+    uint32_t ended = 0;
+
+    for (uint32_t rank = 0; rank < group->roster->size; rank++) {
+        switch (fry_group_holder_of(group, &group->roster->slots[rank])) {
+        case FRY_HOLDER_UNKNOWN:
+            fry_group_want_list(group, false);
+            return;
+        case FRY_HOLDER_MISSING:
+            return; /* it may yet leave its rank to another */
+        case FRY_HOLDER_HERE:
+            break;
+        case FRY_HOLDER_ENDED:
+            ended++;
+            break;
+        }
+    }
+    fry_group_join_failed(
+        group, ended > 0
+                   ? fry_group_error(group, FERRY_E_INVALID, -1,
+                                     "job %s is a group of %" PRIu32 " members already: this one "
+                                     "names more devices than the ranks began with that are free",
+                                     group->job, group->roster->size)
+                   : fry_group_error(group, FERRY_E_FENCED, -1,
+                                     "this member came late: the group of job %s was formed with "
+                                     "%" PRIu32 " members before, and all of them are alive; a "
+                                     "start with the rank or place of one that ends is let in",
+                                     group->job, group->roster->size));
 }
 
 static void consider_joining_life(fry_group *group, uint64_t first_id)
@@ -491,20 +494,20 @@ static void consider_joining_life(fry_group *group, uint64_t first_id)
                                                      group->job, group->roster->size, fault));
         return;
     }
-    if (first_id == group->id && !group->has_looked) {
+    if ((first_id == group->id || slot == NULL) && !group->has_looked) {
         group->has_looked = true;
         look_at_processes(group);
     }
     if (slot == NULL) {
-        (void)wait_for_end(group, NULL, longest_lease_ns(group), "");
+        not_blocked(group);
+        find_no_rank(group);
         return;
     }
     fry_presence *holder = fry_group_presence(group, slot->id);
-    if (fry_group_holder_of(group, slot) != FRY_HOLDER_HERE || holder == NULL)
+    if (holder == NULL || fry_group_holder_of(group, slot) != FRY_HOLDER_HERE)
         not_blocked(group); /* a member of that life will see */
     else
-        (void)wait_for_end(group, holder, holder->lease_ns,
-                           group->record.rank >= 0 ? "the rank" : "the place");
+        wait_for_end(group, holder, group->record.rank >= 0 ? "the rank" : "the place");
 }
 
 static void place_own(fry_group *group, uint32_t rank)
@@ -520,6 +523,7 @@ static void place_own(fry_group *group, uint32_t rank)
     group->view_count = roster->size;
     group->rank = (int32_t)rank;
     group->incarnation = roster->slots[rank].incarnation;
+    group->lineage = roster->lineage;
     group->state = FRY_GROUP_PLACED;
     not_blocked(group);
     fry_timer_stop(group->reactor, &group->join_timer);
@@ -538,7 +542,7 @@ static fry_group_holder life_of(fry_group *group)
 
         if (holder == FRY_HOLDER_HERE)
             return holder;
-        if (holder == FRY_HOLDER_UNKNOWN)
+        if (holder == FRY_HOLDER_UNKNOWN || newest == FRY_HOLDER_ENDED)
             newest = holder;
     }
     return newest;
@@ -564,6 +568,8 @@ void fry_group_consider_join(fry_group *group)
         case FRY_HOLDER_UNKNOWN:
             fry_group_want_list(group, first_id == group->id);
             break;
+        case FRY_HOLDER_MISSING:
+            break; /* they may be back */
         case FRY_HOLDER_HERE:
             consider_joining_life(group, first_id);
             break;
@@ -579,57 +585,67 @@ void fry_group_consider_join(fry_group *group)
 
 /* ---- letting others in ---- */
 
-static bool is_admitter(const fry_group *group)
+static bool is_compatible_with_life(const fry_group *group, const fry_presence *candidate)
 {
-    if (group->state != FRY_GROUP_JOINED || group->roster == NULL || group->is_lost ||
-        group->roster_op != NULL)
-        return false;
-    for (uint32_t rank = 0; rank < (uint32_t)group->rank; rank++) {
-        if (fry_group_holder_of(group, &group->roster->slots[rank]) == FRY_HOLDER_HERE)
-            return false;
-    }
-    return true;
+    return is_candidate(group, candidate) &&
+           (candidate->size == 0 ||
+            (candidate->size == group->roster->size && !group->roster->is_open));
 }
 
-/* A change of the roster that lets in who can be; NULL: nobody can. */
-static fry_group_roster *with_candidates(fry_group *group)
+bool fry_group_has_candidates(const fry_group *group)
 {
-    fry_group_roster *roster = NULL;
+    for (fry_presence *c = fry_group_presence_first(group); c != NULL;
+         c = fry_group_presence_next(group, c)) {
+        if (is_compatible_with_life(group, c))
+            return true;
+    }
+    return false;
+}
+
+/* A dead start's record goes first, so that it is not taken for a candidate's. */
+static bool is_free(fry_group *group, const fry_group_slot *slot)
+{
+    const fry_presence *holder = fry_group_presence(group, slot->id);
+
+    return fry_group_holder_of(group, slot) == FRY_HOLDER_ENDED &&
+           (holder == NULL || holder->state != FRY_PRESENCE_HERE);
+}
+
+bool fry_group_admit(fry_group *group, fry_group_roster *roster)
+{
+    const uint64_t starts = roster->starts;
 
     for (fry_presence *c = fry_group_presence_first(group); c != NULL;
          c = fry_group_presence_next(group, c)) {
-        if (!is_candidate(group, c) ||
-            (c->size != 0 && (c->size != group->roster->size || group->roster->is_open)))
+        if (!is_compatible_with_life(group, c))
             continue;
-        if (roster == NULL) {
-            roster = roster_make(group, group->roster->size);
-            if (roster == NULL)
-                return NULL;
-            memcpy(roster, group->roster, FRY_GROUP_ROSTER_BYTES(roster->size));
-        }
         /* A slot that this very change has given away has a holder who is here. */
         fry_group_slot *slot = slot_for(group, roster, c);
-        if (slot == NULL || slot->device_count < c->info.device_count ||
-            fry_group_holder_of(group, slot) != FRY_HOLDER_ENDED ||
+        if (slot == NULL || slot->device_count < c->info.device_count || !is_free(group, slot) ||
             (c->rank >= 0 && c->rank != slot - roster->slots))
             continue;
         const uint64_t place = slot->place;
-        fill_slot(slot, c, group->roster->starts + 1);
+        fill_slot(slot, c, starts + 1);
         if (slot->place == 0)
             slot->place = place;
-        roster->starts = group->roster->starts + 1;
+        if (c->lease_ns > roster->lease_ns)
+            roster->lease_ns = c->lease_ns;
+        roster->starts = starts + 1;
     }
-    if (roster == NULL || roster->starts > group->roster->starts)
-        return roster;
-    fry_free(group->memory, roster, FRY_GROUP_ROSTER_BYTES(roster->size));
-    return NULL;
+    return roster->starts > starts;
 }
 
-void fry_group_admit(fry_group *group)
+/* ---- refusals of the store's ---- */
+
+void fry_group_join_refused(fry_group *group, ferry_status status, const char *why)
 {
-    if (!is_admitter(group))
+    fry_group_tell_later(group);
+    if (status == FERRY_E_DEADLINE) {
+        group->is_deadline_over = true;
         return;
-    fry_group_roster *roster = with_candidates(group);
-    if (roster != NULL)
-        write_roster(group, roster);
+    }
+    group->refusal =
+        status == FERRY_E_NO_MEMORY || status == FERRY_E_INVALID ? status : FERRY_E_STORE;
+    (void)snprintf(group->why, sizeof group->why, "%s",
+                   why != NULL ? why : ferry_status_text(status));
 }

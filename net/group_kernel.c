@@ -27,10 +27,11 @@ static size_t read_file(const char *path, char *text, size_t text_bytes)
 
 void fry_group_own_process(fry_group_record *record)
 {
+    fry_group_process *process = &record->process;
     char text[128];
     struct stat namespace_;
 
-    record->pid = getpid();
+    process->pid = getpid();
     if (gethostname(record->host, sizeof record->host) != 0)
         record->host[0] = '\0';
     record->host[sizeof record->host - 1] = '\0';
@@ -41,22 +42,22 @@ void fry_group_own_process(fry_group_record *record)
     const size_t bytes = read_file("/proc/sys/kernel/random/boot_id", text, sizeof text / 2);
     if (bytes == 0 || stat("/proc/self/ns/pid", &namespace_) != 0)
         return;
-    record->pid_started = fry_process_started(record->pid);
-    if (record->pid_started == 0)
+    process->started = fry_process_started(process->pid);
+    if (process->started == 0)
         return;
     const int more = snprintf(text + bytes, sizeof text - bytes, "%ju:%ju",
                               (uintmax_t)namespace_.st_dev, (uintmax_t)namespace_.st_ino);
-    record->kernel = fry_group_hash(text, bytes + (size_t)more);
+    process->kernel = fry_group_hash(text, bytes + (size_t)more);
 }
 
-fry_process_state fry_group_process_of(const fry_group *group, const fry_presence *presence)
+fry_process_state fry_group_process_of(const fry_group *group, const fry_group_process *process)
 {
-    const fry_group_record *own = &group->record;
+    const fry_group_process *own = &group->record.process;
 
-    if (own->kernel == 0 || presence->kernel != own->kernel || presence->pid_started == 0 ||
-        presence->info.pid <= 0)
+    if (own->kernel == 0 || process->kernel != own->kernel || process->started == 0 ||
+        process->pid <= 0)
         return FRY_PROCESS_UNKNOWN;
-    if (presence->info.pid == own->pid && presence->pid_started == own->pid_started)
+    if (process->pid == own->pid && process->started == own->started)
         return FRY_PROCESS_UNKNOWN; /* this process runs; that says nothing of a group in it */
-    return fry_process_look(presence->info.pid, presence->pid_started);
+    return fry_process_look(process->pid, process->started);
 }

@@ -56,6 +56,13 @@ void fry_meet_publish(fry_round *round)
     }
 }
 
+void fry_meet_publish_all(fry_group *group)
+{
+    for (fry_round_host *host = group->hosts; host != NULL; host = host->next)
+        host->is_due = true;
+    fry_group_tell_later(group);
+}
+
 static void published(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
                       size_t count, const char *why)
 {
@@ -129,7 +136,7 @@ static void write_lines(fry_round_host *host)
 void fry_meet_flush(fry_group *group)
 {
     for (fry_round_host *host = group->hosts; host != NULL; host = host->next) {
-        if (host->is_due && host->op == NULL && group->is_leased && fry_group_may_ask(group))
+        if (host->is_due && host->op == NULL && fry_group_stands(group) && fry_group_may_ask(group))
             write_lines(host);
     }
 }
@@ -241,6 +248,7 @@ static void meet_told(fry_store_watch *watch, fry_store_event event, const fry_s
     case FRY_STORE_IS_LISTED:
     case FRY_STORE_IS_HEALTHY:
     case FRY_STORE_IS_LOST:
+    case FRY_STORE_IS_ANOTHER:
         break; /* the group's own watch says that */
     }
     fry_group_tell_later(group);

@@ -6,17 +6,18 @@
  *
  * One history. A rank's holder changes only by the roster, which changes only by SWAP: so the
  * holders of a rank are one sequence, with incarnations that grow, and every member sees a
- * subsequence of it that ends alike. A holder is HERE while its record is there; the record is
- * never made again, so what follows is DEAD (gone) or LEFT (it says so, without a lease, so that
- * who looks late reads it too) for good. A view tells the end of a holder before it tells the next.
+ * subsequence of it that ends alike. A holder is HERE until it has said that it LEFT, in its
+ * record, without a lease, so that who looks late reads it too; or until the roster says that it is
+ * DEAD, or names another. Both are for good. A view tells the end of a holder before it tells the
+ * next.
  *
  * Absence. That a record was told to be deleted, or was not in a list that began after the roster
- * naming it was read, proves that its member has ended: it was there before the roster that names
- * it, and does not come back. That it merely has not been told yet proves nothing, since keys are
- * told in no order between them. A list is asked for at once by who would act on it, by others
- * after a tenth of a second, in which the watch tells nearly always.
+ * naming it was read, says that it is not there now: its start is missing, which is less than an
+ * end (group_roster.c). That it merely has not been told yet says nothing, since keys are told in
+ * no order between them. A list is asked for at once by who would act on it, by others after a
+ * tenth of a second, in which the watch tells nearly always.
  *
- * Nobody dies while the store is out of reach: it tells of no deletion then.
+ * Nobody goes missing while the store is out of reach: it tells of no deletion then.
  */
 #include "net/group_state.h"
 
@@ -78,13 +79,13 @@ bool fry_group_is_named(const fry_group *group, uint64_t id)
 }
 
 /* Once joined nobody asks for those that never had a rank. */
-static void forget_gone(fry_group *group)
+static void forget_missing(fry_group *group)
 {
     fry_presence *next = NULL;
 
     for (fry_presence *p = fry_group_presence_first(group); p != NULL; p = next) {
         next = fry_group_presence_next(group, p);
-        if (p->state == FRY_PRESENCE_GONE && !fry_group_is_named(group, p->id))
+        if (p->state == FRY_PRESENCE_MISSING && !fry_group_is_named(group, p->id))
             presence_free(group, p);
     }
 }
@@ -92,7 +93,7 @@ static void forget_gone(fry_group *group)
 static fry_presence *presence_make(fry_group *group, uint64_t id)
 {
     if (group->presence_count >= FRY_GROUP_PRESENCES_MAX)
-        forget_gone(group);
+        forget_missing(group);
     if (group->presence_count >= FRY_GROUP_PRESENCES_MAX)
         return NULL;
     fry_presence *presence = fry_alloc(group->memory, sizeof *presence, _Alignof(fry_presence));
@@ -111,23 +112,52 @@ static void presence_fill(fry_presence *presence, const fry_group_record *record
     presence->size = record->size;
     presence->size_min = record->size_min;
     presence->lease_ns = record->lease_ns;
-    presence->pid_started = record->pid_started;
-    presence->kernel = record->kernel;
+    presence->is_busy = record->state == FRY_RECORD_BUSY;
+    presence->is_back = record->state == FRY_RECORD_BACK || presence->is_busy;
+    presence->process = record->process;
     memcpy(presence->place, record->place, sizeof presence->place);
     presence->info.device_count = record->device_count;
-    presence->info.pid = record->pid;
+    presence->info.pid = record->process.pid;
     memcpy(presence->info.endpoint, record->endpoint, sizeof presence->info.endpoint);
     memcpy(presence->info.host, record->host, sizeof presence->info.host);
 }
 
-static void note_gone(fry_group *group, fry_presence *presence)
+static void note_missing(fry_group *group, fry_presence *presence)
 {
-    if (presence->state == FRY_PRESENCE_HERE) {
-        presence->state = FRY_PRESENCE_GONE;
-        presence->info.last_seen_ns = fry_group_now_ns(group);
-    } else if (presence->state == FRY_PRESENCE_LEFT && !fry_group_is_named(group, presence->id)) {
+    if (presence->state == FRY_PRESENCE_LEFT && !fry_group_is_named(group, presence->id)) {
         presence_free(group, presence); /* its word has been cleared away */
+        return;
     }
+    if (presence->state != FRY_PRESENCE_HERE)
+        return;
+    presence->state = FRY_PRESENCE_MISSING;
+    presence->was_here = true;
+    presence->has_looked = false;
+    presence->missing_ns = presence->info.last_seen_ns = fry_group_now_ns(group);
+}
+
+fry_presence *fry_group_presence_missing(fry_group *group, uint64_t id)
+{
+    fry_presence *presence = presence_make(group, id);
+
+    if (presence != NULL)
+        presence->missing_ns = fry_group_now_ns(group);
+    return presence;
+}
+
+/* What stands at a member's key is no record, or another's: as good as nothing. */
+static void note_bad_record(fry_group *group, fry_presence *presence, const char *key,
+                            bool is_proven)
+{
+    if (!presence->is_bad)
+        fry_log_line(group->reactor->log, FERRY_LOG_WARNING,
+                     "job %s: what stands at %s in %s is %s: not looked at", group->job, key,
+                     fry_store_name(group->store),
+                     is_proven ? "no member's record" : "not proven with this job's secret");
+    presence->is_bad = true;
+    note_missing(group, presence);
+    if (presence->missing_ns == 0)
+        presence->missing_ns = fry_group_now_ns(group);
 }
 
 static void note_record(fry_group *group, uint64_t id, const fry_store_entry *entry)
@@ -146,89 +176,24 @@ static void note_record(fry_group *group, uint64_t id, const fry_store_entry *en
         return;
     }
     presence->is_listed = true;
-    if (presence->state == FRY_PRESENCE_GONE || entry->version <= presence->version)
+    if (entry->version <= presence->version)
         return;
     presence->version = entry->version;
     const bool is_proven =
         fry_group_seal_open(&group->seal, entry->key, entry->value, &value_bytes);
     if (!is_proven || !fry_group_record_read(entry->value, value_bytes, &record)) {
-        if (!presence->is_bad)
-            fry_log_line(group->reactor->log, FERRY_LOG_WARNING,
-                         "job %s: what stands at %s in %s is %s: not looked at", group->job,
-                         entry->key, fry_store_name(group->store),
-                         is_proven ? "no member's record" : "not proven with this job's secret");
-        presence->is_bad = true;
+        note_bad_record(group, presence, entry->key, is_proven);
         return;
     }
     presence->is_bad = false;
     presence->info.last_seen_ns = fry_group_now_ns(group);
-    if (record.has_left) {
+    if (presence->state != FRY_PRESENCE_LEFT)
+        presence->state = FRY_PRESENCE_HERE;
+    if (record.state == FRY_RECORD_LEFT) {
         presence->state = FRY_PRESENCE_LEFT;
         presence->news = ++group->news;
     }
     presence_fill(presence, &record);
-}
-
-/* ---- the roster ---- */
-
-/* Of others, who have another secret: to be a member of theirs can't be, and what they write
- * changes nothing here. */
-static void note_unproven_roster(fry_group *group, uint64_t version)
-{
-    group->roster_version = version;
-    fry_log_line(group->reactor->log, FERRY_LOG_WARNING,
-                 "job %s: the roster in %s is not proven with this job's secret: not looked at",
-                 group->job, fry_store_name(group->store));
-    if (group->is_joined_told)
-        return;
-    group->refusal = FERRY_E_INVALID;
-    (void)snprintf(group->why, sizeof group->why,
-                   "the job is others', who have another secret than this member");
-    fry_group_tell_later(group);
-}
-
-void fry_group_note_roster(fry_group *group, const void *text, size_t text_bytes, uint64_t version)
-{
-    char key[FRY_STORE_KEY_BYTES + 1];
-    bool is_text_bad = false;
-    fry_group_roster *roster = NULL;
-
-    if (version != 0 && version <= group->roster_version)
-        return;
-    (void)snprintf(key, sizeof key, "%sroster", group->prefix);
-    if (version != 0 && !fry_group_seal_open(&group->seal, key, text, &text_bytes)) {
-        note_unproven_roster(group, version);
-        return;
-    }
-    if (version != 0)
-        roster = fry_group_roster_read(group->memory, text, text_bytes, &is_text_bad);
-    if (version != 0 && roster == NULL && !is_text_bad) {
-        fry_log_line(group->reactor->log, FERRY_LOG_ERROR, "job %s: no memory for its roster",
-                     group->job);
-        fry_group_lost_news(group);
-        return; /* the old one goes on to count; a SWAP of it will be refused */
-    }
-    if (is_text_bad)
-        fry_log_line(group->reactor->log, FERRY_LOG_WARNING,
-                     "job %s: what stands for its roster in %s is none", group->job,
-                     fry_store_name(group->store));
-    if (group->roster != NULL)
-        fry_free(group->memory, group->roster, FRY_GROUP_ROSTER_BYTES(group->roster->size));
-    group->roster = roster;
-    group->roster_version = version;
-    if (roster != NULL)
-        roster->version = version;
-}
-
-fry_group_holder fry_group_holder_of(const fry_group *group, const fry_group_slot *slot)
-{
-    const fry_presence *presence = fry_group_presence(group, slot->id);
-
-    if (presence == NULL || presence->is_bad)
-        return group->roster != NULL && group->listed_roster_version >= group->roster->version
-                   ? FRY_HOLDER_ENDED
-                   : FRY_HOLDER_UNKNOWN;
-    return presence->state == FRY_PRESENCE_HERE ? FRY_HOLDER_HERE : FRY_HOLDER_ENDED;
 }
 
 /* ---- what the store tells ---- */
@@ -255,18 +220,29 @@ static void note_entry(fry_group *group, const fry_store_entry *entry, bool is_d
         if (!is_deleted)
             note_record(group, id, entry);
         else if (presence != NULL)
-            note_gone(group, presence);
+            note_missing(group, presence);
     } else if (strcmp(name, "roster") == 0) {
         if (!is_deleted)
             fry_group_note_roster(group, entry->value, entry->value_bytes, entry->version);
         else if (group->roster_version != 0)
-            fry_group_note_roster(group, NULL, 0, 0);
+            fry_group_roster_is_gone(group);
     } else if (strcmp(name, "notice") == 0) {
         if (!is_deleted)
             fry_stop_notice_told(group, entry);
     } else if ((rest = behind(name, "round/")) != NULL) {
         fry_rounds_told(group, rest, entry, is_deleted);
     }
+}
+
+/* News that came while the store could not be heard may have been told as one. */
+static void note_healthy(fry_group *group)
+{
+    const fry_presence *own = fry_group_presence(group, group->id);
+
+    group->is_lost = false;
+    group->healthy_ns = fry_group_now_ns(group);
+    if (group->is_registered && (own == NULL || own->state == FRY_PRESENCE_MISSING))
+        group->is_standing_in_doubt = true;
 }
 
 void fry_group_member_told(fry_store_watch *watch, fry_store_event event,
@@ -281,14 +257,19 @@ void fry_group_member_told(fry_store_watch *watch, fry_store_event event,
         note_entry(group, entry, event == FRY_STORE_IS_DELETED);
         break;
     case FRY_STORE_IS_LISTED:
+        if (!group->is_listed)
+            group->healthy_ns = fry_group_now_ns(group);
         group->is_listed = true;
         break;
     case FRY_STORE_IS_HEALTHY:
-        group->is_lost = false;
+        note_healthy(group);
         break;
     case FRY_STORE_IS_LOST:
         group->is_lost = true;
         group->lost_since_ns = fry_group_now_ns(group);
+        break;
+    case FRY_STORE_IS_ANOTHER:
+        fry_group_note_another_store(group);
         break;
     }
     fry_group_tell_later(group);
@@ -324,7 +305,7 @@ static void listed(fry_group_op *op, ferry_status status, const fry_store_entry 
         next = fry_group_presence_next(group, p);
         /* What was told by the watch since the list began may be newer than it. */
         if (!p->is_listed && p->news <= begun->news)
-            note_gone(group, p);
+            note_missing(group, p);
     }
     group->listed_roster_version = begun->roster_version;
 }
@@ -364,7 +345,7 @@ const fry_group_member *fry_group_member_at(const fry_group *group, uint32_t ran
     if (presence == NULL || group->views[rank].told == FERRY_MEMBER_ABSENT)
         return &nobody;
     /* The store vouches for who is here, as long as it can be asked. */
-    if (presence->info.state == FERRY_MEMBER_HERE)
+    if (presence->info.state == FERRY_MEMBER_HERE && presence->state == FRY_PRESENCE_HERE)
         presence->info.last_seen_ns =
             group->is_lost ? group->lost_since_ns : fry_group_now_ns(group);
     return &presence->info;
@@ -382,31 +363,51 @@ static void tell(fry_group *group, uint32_t rank, ferry_member_state state)
     view->told = state;
     view->presence->info.state = state;
     view->presence->info.incarnation = view->incarnation;
+    view->presence->info.start = fry_group_start_of(view->id, view->incarnation);
     if (group->state == FRY_GROUP_JOINED)
         group->events.changed(group->arg, rank);
 }
 
-static ferry_member_state state_of(const fry_presence *presence)
+/* How the holder of a rank is doing, as all are told; ABSENT: that is not known yet. */
+static ferry_member_state state_of(const fry_presence *presence, const fry_group_slot *slot)
 {
-    switch (presence->is_bad ? FRY_PRESENCE_GONE : presence->state) {
-    case FRY_PRESENCE_HERE:
-        return FERRY_MEMBER_HERE;
-    case FRY_PRESENCE_LEFT:
+    if (presence->state == FRY_PRESENCE_LEFT)
         return FERRY_MEMBER_LEFT;
-    case FRY_PRESENCE_GONE:
-        break;
-    }
-    return FERRY_MEMBER_DEAD;
+    if (slot->is_dead)
+        return FERRY_MEMBER_DEAD;
+    /* One that is missing, and was never seen, has no endpoint yet: it will be back, or be dead. */
+    return presence->state == FRY_PRESENCE_HERE || presence->info.last_seen_ns != 0
+               ? FERRY_MEMBER_HERE
+               : FERRY_MEMBER_ABSENT;
 }
 
-/* A holder that had ended before its record was ever seen here. */
-static fry_presence *unseen(fry_group *group, uint64_t id)
+/* The one that the roster names now. False: it is not known yet. */
+static bool take_holder(fry_group *group, uint32_t rank)
 {
-    fry_presence *presence = presence_make(group, id);
+    fry_group_view *view = &group->views[rank];
+    const fry_group_slot *slot = &group->roster->slots[rank];
+    fry_presence *before = view->presence, *presence = fry_group_presence(group, slot->id);
 
-    if (presence != NULL)
-        presence->state = FRY_PRESENCE_GONE;
-    return presence;
+    if (presence == NULL && slot->is_dead)
+        presence = fry_group_presence_missing(group, slot->id);
+    else if (presence == NULL && fry_group_holder_of(group, slot) == FRY_HOLDER_UNKNOWN) {
+        fry_group_want_list(group, false);
+        return false;
+    } else if (presence == NULL)
+        presence = fry_group_presence(group, slot->id);
+    if (presence == NULL) {
+        fry_group_lacks_memory(group);
+        return false;
+    }
+    *view =
+        (fry_group_view){.id = slot->id, .incarnation = slot->incarnation, .presence = presence};
+    presence->info.first_device = slot->first_device;
+    if (presence->info.device_count > slot->device_count)
+        presence->info.device_count = slot->device_count;
+    if (before != NULL && before->state == FRY_PRESENCE_MISSING &&
+        !fry_group_is_named(group, before->id))
+        presence_free(group, before);
+    return true;
 }
 
 static void tell_rank(fry_group *group, uint32_t rank)
@@ -415,35 +416,16 @@ static void tell_rank(fry_group *group, uint32_t rank)
     const fry_group_slot *slot = &group->roster->slots[rank];
 
     if (view->id != slot->id) {
-        fry_presence *before = view->presence;
-
         if (view->told == FERRY_MEMBER_HERE)
             tell(group, rank,
-                 before->state == FRY_PRESENCE_LEFT ? FERRY_MEMBER_LEFT : FERRY_MEMBER_DEAD);
-        if (fry_group_is_over(group))
+                 view->presence->state == FRY_PRESENCE_LEFT ? FERRY_MEMBER_LEFT
+                                                            : FERRY_MEMBER_DEAD);
+        if (fry_group_is_over(group) || !take_holder(group, rank))
             return;
-        if (fry_group_holder_of(group, slot) == FRY_HOLDER_UNKNOWN) {
-            fry_group_want_list(group, false);
-            return;
-        }
-        fry_presence *presence = fry_group_presence(group, slot->id);
-        if (presence == NULL)
-            presence = unseen(group, slot->id);
-        if (presence == NULL) {
-            fry_group_lacks_memory(group);
-            return;
-        }
-        *view = (fry_group_view){
-            .id = slot->id, .incarnation = slot->incarnation, .presence = presence};
-        presence->info.first_device = slot->first_device;
-        if (presence->info.device_count > slot->device_count)
-            presence->info.device_count = slot->device_count;
-        if (before != NULL && before->state == FRY_PRESENCE_GONE &&
-            !fry_group_is_named(group, before->id))
-            presence_free(group, before);
     }
-    const ferry_member_state state = state_of(view->presence);
-    if (view->told != state && (view->told == FERRY_MEMBER_ABSENT || state != FERRY_MEMBER_HERE))
+    const ferry_member_state state = state_of(view->presence, slot);
+    if (view->told == FERRY_MEMBER_ABSENT ? state != FERRY_MEMBER_ABSENT
+                                          : view->told == FERRY_MEMBER_HERE && state != view->told)
         tell(group, rank, state);
 }
 
@@ -465,7 +447,7 @@ void fry_group_tell_members(fry_group *group)
     group->is_joined_told = true;
     fry_timer_stop(group->reactor, &group->join_timer);
     fry_timer_stop(group->reactor, &group->look_timer);
-    forget_gone(group);
+    forget_missing(group);
     group->events.joined(group->arg, FERRY_OK, NULL);
 }
 
@@ -481,7 +463,7 @@ static void deleted(fry_group_op *op, ferry_status status, const fry_store_entry
         return;
     presence->is_being_deleted = false;
     if (status == FERRY_OK || status == FERRY_E_NOT_FOUND)
-        note_gone(op->group, presence);
+        note_missing(op->group, presence);
     fry_group_tell_later(op->group);
 }
 
@@ -489,6 +471,7 @@ void fry_group_delete_presence(fry_group *group, fry_presence *presence)
 {
     char key[FRY_STORE_KEY_BYTES + 1];
 
+    presence->has_ended = true;
     if (presence->is_being_deleted)
         return;
     (void)snprintf(key, sizeof key, "%smember/" FRY_GROUP_ID_FORMAT, group->prefix, presence->id);
@@ -499,21 +482,22 @@ void fry_group_delete_presence(fry_group *group, fry_presence *presence)
         fry_group_lacks_memory(group);
 }
 
-void fry_group_report_death(fry_group *group, uint32_t rank, uint64_t incarnation)
+void fry_group_report_death(fry_group *group, uint32_t rank, uint64_t start)
 {
     if (fry_group_is_over(group) || rank >= group->view_count)
         return;
     fry_group_view *view = &group->views[rank];
-    if (view->incarnation == incarnation && view->presence != NULL &&
-        view->presence->state == FRY_PRESENCE_HERE)
+    if (fry_group_start_of(view->id, view->incarnation) != start || view->presence == NULL)
+        return;
+    view->presence->has_ended = true;
+    if (view->presence->state == FRY_PRESENCE_HERE)
         fry_group_delete_presence(group, view->presence);
+    fry_group_tell_later(group);
 }
 
 void fry_group_forget_members(fry_group *group)
 {
     while (group->presence_count > 0)
         presence_free(group, fry_group_presence_first(group));
-    if (group->roster != NULL)
-        fry_free(group->memory, group->roster, FRY_GROUP_ROSTER_BYTES(group->roster->size));
     fry_free(group->memory, group->views, group->view_count * sizeof *group->views);
 }

@@ -63,6 +63,8 @@ void fry_round_free(fry_round *round)
     group->round_count--;
     if (round->is_own)
         group->own_round_count--;
+    if (round->is_lost)
+        group->lost_round_count--;
     fry_free(group->memory, round->ranks, round->ranks_room_bytes);
     fry_free(group->memory, round, sizeof *round);
 }
@@ -72,6 +74,13 @@ static void set_own(fry_round *round, bool is_own)
     if (round->is_own != is_own)
         round->group->own_round_count += is_own ? 1U : UINT32_MAX;
     round->is_own = is_own;
+}
+
+static void set_lost(fry_round *round, bool is_lost)
+{
+    if (round->is_lost != is_lost)
+        round->group->lost_round_count += is_lost ? 1U : UINT32_MAX;
+    round->is_lost = is_lost;
 }
 
 const char *fry_round_user_name(const fry_round *round)
@@ -84,7 +93,7 @@ uint64_t fry_round_number(const fry_round *round)
 {
     const fry_group *group = round->group;
 
-    return group->roster != NULL && round->version != 0 &&
+    return group->roster != NULL && (round->version != 0 || round->is_lost) &&
                    round->verdict.life == group->roster->life
                ? round->verdict.number
                : 0;
@@ -92,33 +101,57 @@ uint64_t fry_round_number(const fry_round *round)
 
 /* ---- what the store tells ---- */
 
-static void apply(fry_round *round, const fry_group_verdict *verdict, uint64_t version)
+/* False: no memory. */
+static bool set_verdict(fry_round *round, const fry_group_verdict *verdict)
 {
     fry_group *group = round->group;
 
     if (verdict->ranks_bytes + 1 > round->ranks_room_bytes) {
         char *ranks = fry_alloc_raw(group->memory, verdict->ranks_bytes + 1, 1);
 
-        if (ranks == NULL) {
-            fry_group_lost_news(group);
-            return;
-        }
+        if (ranks == NULL)
+            return false;
         fry_free(group->memory, round->ranks, round->ranks_room_bytes);
         round->ranks = ranks;
         round->ranks_room_bytes = verdict->ranks_bytes + 1;
     }
-    const uint64_t before = fry_round_number(round);
     memcpy(round->ranks, verdict->ranks, verdict->ranks_bytes);
     round->ranks[verdict->ranks_bytes] = '\0';
     round->verdict = *verdict;
     round->verdict.ranks = round->ranks;
+    return true;
+}
+
+static void apply(fry_round *round, const fry_group_verdict *verdict, uint64_t version)
+{
+    const uint64_t before = fry_round_number(round);
+
+    if (!set_verdict(round, verdict)) {
+        fry_group_lost_news(round->group);
+        return;
+    }
     round->version = round->version_seen = version;
+    set_lost(round, false);
     if (fry_round_number(round) < before) {
         /* Forgotten, and begun again, told as one. */
         round->own = 0;
         if (round->is_open)
             round->number = 1;
     }
+}
+
+/* Of a store that has lost the round: what this member knows of it may be newer than what others
+ * have written again. */
+static bool knows_better(const fry_round *round, const fry_group_verdict *verdict)
+{
+    const uint64_t number = fry_round_number(round);
+
+    if (!round->is_lost || number == 0)
+        return false;
+    if (verdict->life != round->verdict.life)
+        return verdict->life < round->verdict.life;
+    return verdict->number < number ||
+           (verdict->number == number && verdict->passed < round->verdict.passed);
 }
 
 static void note_text(fry_round *round, const void *text, size_t text_bytes, uint64_t version)
@@ -133,7 +166,10 @@ static void note_text(fry_round *round, const void *text, size_t text_bytes, uin
                      round->name);
         verdict = (fry_group_verdict){.ranks = ""};
     }
-    apply(round, &verdict, version);
+    if (knows_better(round, &verdict))
+        round->version = round->version_seen = version;
+    else
+        apply(round, &verdict, version);
 }
 
 static void note_deleted(fry_round *round, uint64_t version)
@@ -141,6 +177,8 @@ static void note_deleted(fry_round *round, uint64_t version)
     if (version < round->version_seen)
         return;
     round->version = 0;
+    if (round->is_lost)
+        return; /* it was not forgotten, and is to be there again */
     round->verdict = (fry_group_verdict){.ranks = ""};
     round->own = 0;
     set_own(round, false);
@@ -204,11 +242,31 @@ static void ended(fry_group_op *op, ferry_status status, const fry_store_entry *
     fry_group_tell_later(group);
 }
 
-void fry_round_end(fry_round *round, ferry_status status, uint32_t rank, uint64_t value,
-                   const char *ranks)
+static void write_verdict(fry_round *round, const fry_group_verdict *verdict)
 {
     fry_group *group = round->group;
     const size_t room_bytes = VERDICT_TEXT_BYTES(group->view_count);
+    char key[FRY_STORE_KEY_BYTES + 1];
+
+    if (round->op != NULL || !fry_group_stands(group) || !fry_group_may_ask(group))
+        return;
+    char *text = fry_alloc_raw(group->memory, room_bytes, 1);
+    if (text == NULL) {
+        fry_group_lacks_memory(group);
+        return;
+    }
+    const size_t bytes = fry_group_verdict_write(verdict, text, room_bytes);
+    (void)snprintf(key, sizeof key, "%sround/%s", group->prefix, round->name);
+    round->op = fry_group_decide(group, key, text, bytes, round->version, ended, round);
+    if (round->op == NULL)
+        fry_group_lacks_memory(group);
+    fry_free(group->memory, text, room_bytes);
+}
+
+void fry_round_end(fry_round *round, ferry_status status, uint32_t rank, uint64_t value,
+                   const char *ranks)
+{
+    const fry_group *group = round->group;
     const fry_group_verdict verdict = {
         .life = group->roster->life,
         .number = round->number,
@@ -222,22 +280,74 @@ void fry_round_end(fry_round *round, ferry_status status, uint32_t rank, uint64_
         .value = value,
         .ranks = ranks,
         .ranks_bytes = strlen(ranks)};
-    char key[FRY_STORE_KEY_BYTES + 1];
 
-    if (round->op != NULL || !fry_group_may_ask(group))
-        return;
-    char *text = fry_alloc_raw(group->memory, room_bytes, 1);
-    if (text == NULL) {
-        fry_group_lacks_memory(group);
-        return;
+    write_verdict(round, &verdict);
+}
+
+/* ---- a store that has lost them ---- */
+
+/*
+ * Rounds go on from their numbers, in which all members are in step: so a key that the store has
+ * lost is written again by who knows it, whoever ended the round before others, and who knows of a
+ * later round writes that in place of an earlier one. A round that is open was not ended as far as
+ * this member knows, but may have been for others, and nothing in the store says so any more. So it
+ * ends here as FERRY_E_STORE, which is no answer of the round's but that there is none to be had,
+ * and is written so for those who have yet to come to it. Who had come can't pass it any more, and
+ * nobody passes it without them; so it was passed before that, or never will be.
+ *
+ * The agreement on a step to stop after has no callers, and ends the same however often it is
+ * begun: it goes on.
+ */
+static void lose(fry_round *round)
+{
+    fry_group *group = round->group;
+    const uint64_t number = fry_round_number(round);
+    const fry_group_verdict none = {.life = group->roster->life,
+                                    .number = round->number,
+                                    .passed = number > 0 ? round->verdict.passed : 0,
+                                    .status = FERRY_E_STORE,
+                                    .rank = (uint32_t)group->rank,
+                                    .set = round->first != NULL ? round->first->set : 0,
+                                    .ranks = "-",
+                                    .ranks_bytes = 1};
+
+    if (round->op != NULL)
+        round->op->arg = NULL;
+    round->op = NULL;
+    round->version = round->version_seen = 0;
+    if (round->is_open && round->kind != FRY_ROUND_STOP && number < round->number) {
+        set_lost(round, true);
+        if (!set_verdict(round, &none))
+            fry_group_lacks_memory(group); /* it goes on as if it had just begun */
+    } else {
+        set_lost(round, number > 0);
     }
-    const size_t bytes = fry_group_verdict_write(&verdict, text, room_bytes);
-    (void)snprintf(key, sizeof key, "%sround/%s", group->prefix, round->name);
-    round->op = fry_group_op_start(group, round->version == 0 ? FRY_STORE_CREATE : FRY_STORE_SWAP,
-                                   key, text, bytes, round->version, NULL, 0, ended, round);
-    if (round->op == NULL)
-        fry_group_lacks_memory(group);
-    fry_free(group->memory, text, room_bytes);
+}
+
+void fry_rounds_are_lost(fry_group *group)
+{
+    fry_round *round;
+
+    RB_FOREACH(round, fry_rounds, &group->rounds)
+    {
+        if (group->rank >= 0 && group->roster != NULL)
+            lose(round);
+        else /* who has no part in them yet is told anew */
+            round->version = round->version_seen = 0;
+    }
+}
+
+void fry_rounds_restore(fry_group *group)
+{
+    fry_round *round;
+
+    if (group->lost_round_count == 0)
+        return;
+    RB_FOREACH(round, fry_rounds, &group->rounds)
+    {
+        if (round->is_lost && round->op == NULL && fry_group_may_restore(group, round->is_own))
+            write_verdict(round, &round->verdict);
+    }
 }
 
 /* ---- forgetting names ---- */

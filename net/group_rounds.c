@@ -128,6 +128,7 @@ static void finish(fry_round_call *call, ferry_status status, fry_error *error, 
                    size_t value_bytes)
 {
     fry_group_request *request = call->request;
+    const uint64_t version = value != NULL ? call->round->version : 0; /* of the living */
 
     take_out(call);
     call_free(call);
@@ -136,7 +137,7 @@ static void finish(fry_round_call *call, ferry_status status, fry_error *error, 
         return;
     }
     request->private_ = NULL;
-    fry_group_finish(request, status, error, value, value_bytes, 0);
+    fry_group_finish(request, status, error, value, value_bytes, version);
 }
 
 static void deadline_over(fry_timer *timer)
@@ -315,6 +316,11 @@ static fry_error *error_of(const fry_round *round)
         return fry_group_error(group, v->status, (int32_t)v->rank,
                                "%s %s: rank %" PRIu32 " names other members than others", what,
                                fry_round_user_name(round), v->rank);
+    case FERRY_E_STORE:
+        return fry_group_error(group, v->status, -1,
+                               "%s %s: %s was emptied or replaced meanwhile, and how it ended for "
+                               "others is not known",
+                               what, fry_round_user_name(round), fry_store_name(group->store));
     default:
         return NULL;
     }
@@ -571,11 +577,24 @@ static void finish_late(fry_round *round)
     }
 }
 
+/* No round begins yet; those who can't wait any longer are told that the store does not say. */
+static void wait_to_be_settled(fry_round *round)
+{
+    if (round->first->is_late)
+        give_up(round);
+    else
+        finish_late(round);
+}
+
 static void consider(fry_round *round)
 {
     fry_group *group = round->group;
 
     while (round->first != NULL && !fry_group_is_over(group)) {
+        if (!round->is_open && round->kind != FRY_ROUND_STOP && !fry_group_is_settled(group)) {
+            wait_to_be_settled(round);
+            return;
+        }
         if (!round->is_open && !open_first(round))
             continue;
         if (fry_round_number(round) >= round->number) {
@@ -603,6 +622,8 @@ void fry_rounds_consider(fry_group *group)
             return;
     }
     fry_meet_flush(group);
+    fry_rounds_restore(group);
+    fry_stop_restore(group);
     if (group->own_round_count > FRY_GROUP_ROUNDS_KEPT)
         fry_rounds_forget_oldest(group);
 }

@@ -4,8 +4,8 @@
  *
  *   group/roster        who has which rank; changed by SWAP alone (group_text.h)
  *   group/member/ID     a start of a member, ID being its own: in its lease while it lives; without
- *                       one and "left" when it has said goodbye. Never made twice, so once gone it
- *                       is gone for good
+ *                       one and "left" when it has said goodbye. Made anew, in a new lease, by a
+ *                       member whose lease ran out though it lives (group_stand.c)
  *   group/notice        somebody was told to go
  *   group/round/NAME    how the newest round of a barrier ended ("b/..."), or of "alive", or the
  *                       agreement on the step to stop at ("stop"); changed by SWAP alone
@@ -59,9 +59,9 @@ typedef enum fry_group_state {
 } fry_group_state;
 
 typedef enum fry_presence_state {
-    FRY_PRESENCE_HERE = 0,
-    FRY_PRESENCE_LEFT,
-    FRY_PRESENCE_GONE, /* its key is not there any more: it will not come back */
+    FRY_PRESENCE_MISSING = 0, /* its key is not there: it has ended, or will be back */
+    FRY_PRESENCE_HERE,
+    FRY_PRESENCE_LEFT, /* for good */
 } fry_presence_state;
 
 /* A start of a member, by its record. */
@@ -71,13 +71,18 @@ struct fry_presence {
     uint64_t version;
     fry_presence_state state;
     bool is_bad;           /* the record is not one */
+    bool is_back, is_busy; /* its record says that it had a rank before; and has to restore */
     bool is_being_deleted; /* its process has ended */
     bool is_listed;        /* was in the newest list */
+    bool has_ended;        /* the kernel says so: for good */
+    bool has_looked;       /* the kernel was asked since it is missing */
+    bool was_here;         /* MISSING: its key was seen to go */
+    int64_t missing_ns;    /* MISSING: since when, as was told */
     int32_t rank;          /* it asked for */
     uint32_t size, size_min;
     int64_t lease_ns;
     uint64_t news; /* counts up with each that is heard of first */
-    uint64_t pid_started, kernel;
+    fry_group_process process;
     char place[FRY_GROUP_PLACE_BYTES + 1];
     fry_group_member info;
 };
@@ -103,7 +108,8 @@ struct fry_group_op {
     fry_group_op_fn fn;
     void *arg;
     fry_group_op *next, *previous;
-    size_t bytes; /* of all this */
+    size_t bytes;  /* of all this */
+    uint64_t past; /* of the store, when it began */
     char key[FRY_STORE_KEY_BYTES + 1];
     _Alignas(uint64_t) char value[];
 };
@@ -142,7 +148,8 @@ struct fry_round {
     fry_group_verdict verdict; /* its ranks: `ranks` */
     char *ranks;
     size_t ranks_room_bytes;
-    bool is_own; /* this member wrote it, or sees to its end */
+    bool is_own;  /* this member wrote it, or sees to its end */
+    bool is_lost; /* the store has lost it: what this member knows of it is to be there again */
     /* What this member has had. */
     uint64_t own; /* rounds of the barrier that it has come to, or was told of */
     bool has_called;
@@ -188,11 +195,24 @@ struct fry_group {
     fry_group_seal seal;
     int64_t lease_ns, deadline_ns;
     uint64_t id;
-    uint64_t own_version; /* of its record */
+    char own_key[FRY_STORE_KEY_BYTES + 1]; /* of its record */
+    uint64_t own_version;
     fry_store_lease lease;
     fry_store_watch watch;
-    bool is_leased, is_watched, is_listed, is_lost, is_registered;
+    fry_group_op *own_op;      /* writes the record, or looks at it */
+    unsigned round_trips;      /* that were measured for the lease's sake */
+    bool is_leased;            /* it has a lease, or is about to */
+    bool is_registered;        /* the record stands in it, as far as is known */
+    bool has_registered;       /* it has, once */
+    bool has_been_refused;     /* the first record */
+    bool is_standing_in_doubt; /* it is to be looked at */
+    bool is_watched, is_listed, is_lost;
     int64_t lost_since_ns;
+    int64_t healthy_ns; /* since when the watch knows what there is */
+    int64_t unwell_ns;  /* when the store last refused what it should not have */
+    uint64_t past;      /* counts how often the store has lost its past */
+    bool is_settled;    /* all that it has lost is there again */
+    fry_group_op *settle_op;
     char *record_text; /* as it was written */
     size_t record_text_bytes;
     void (*left)(void *arg);
@@ -202,19 +222,24 @@ struct fry_group {
     fry_presences presences;
     uint32_t presence_count;
     uint64_t news;
-    fry_group_roster *roster; /* as the store has it; NULL: none */
-    uint64_t roster_version;  /* 0: there is no key */
+    fry_group_roster *roster; /* as the store has it, or had it; NULL: none */
+    uint64_t roster_version;  /* 0: there is no key, as far as is known */
+    bool is_roster_behind;    /* the store's is older than what this member knows */
     int32_t rank;
-    uint64_t incarnation;
+    uint64_t incarnation, lineage;
     uint32_t view_count;
     fry_group_view *views;
     fry_group_op *roster_op, *list_op;
     bool is_list_wanted, has_lost_news;
     uint64_t listed_roster_version; /* of the roster when the newest list began that has ended */
     fry_timer join_timer, block_timer, look_timer, retry_timer;
-    int64_t retry_ns; /* after a refusal of the store's */
+    fry_timer again_timer, aside_timer;
+    int64_t again_ns;     /* when `work` is to run again by this pass; 0: for nothing */
+    int64_t aside_end_ns; /* until when others go first to change the roster; 0: no need to wait */
+    int64_t retry_ns;     /* after a refusal of the store's */
     bool is_deadline_over;
     uint64_t blocked_by; /* id; 0: nobody */
+    int64_t blocked_ns;  /* since when */
     bool is_block_over, has_looked;
     uint64_t words_news;  /* those who had left at the last change of the roster, and before */
     ferry_status refusal; /* the store's, of the lease or the record */
@@ -222,7 +247,7 @@ struct fry_group {
 
     /* Rounds. */
     fry_rounds rounds; /* of all names known */
-    uint32_t round_count, own_round_count;
+    uint32_t round_count, own_round_count, lost_round_count;
     fry_round *active_rounds;
     fry_round_host *hosts;
     fry_timer meet_timer;
@@ -233,6 +258,7 @@ struct fry_group {
     char **arrivals;      /* texts by rank, as the store has them; NULL: not hosting yet */
     uint64_t notice_life; /* 0: no notice */
     uint32_t notice_rank;
+    bool is_notice_lost, is_restoring_notice; /* with the store: it is to be there again */
     uint64_t stop_step, step_begun;
 
     fry_group_request *requests; /* all that are on */
@@ -245,9 +271,15 @@ struct fry_group {
 /* Has `work` run soon. */
 void fry_group_tell_later(fry_group *group);
 
+/* From `work`: has it run then, at the latest. */
+void fry_group_again_at(fry_group *group, int64_t when_ns);
+
 bool fry_group_is_over(const fry_group *group); /* nothing is to be done any more */
 
 int64_t fry_group_now_ns(const fry_group *group);
+
+/* What names a start, by its id and incarnation. */
+uint64_t fry_group_start_of(uint64_t id, uint64_t incarnation);
 
 /* NULL: no memory; `fn` is not called. For other verbs than those that write, value is the caller's
  * own: a copy that fn finds in op->value. */
@@ -255,10 +287,18 @@ fry_group_op *fry_group_op_start(fry_group *group, fry_store_verb verb, const ch
                                  const void *value, size_t value_bytes, uint64_t version,
                                  fry_store_lease *lease, int64_t deadline_ns, fry_group_op_fn fn,
                                  void *arg);
+/*
+ * A change of a key that decides for all: CREATE if version is 0, else SWAP. It is made only if
+ * this member's record stands in its lease at that moment. NULL: no memory, or it does not stand as
+ * far as is known; `work` runs again when it does.
+ */
+fry_group_op *fry_group_decide(fry_group *group, const char *key, const void *value,
+                               size_t value_bytes, uint64_t version, fry_group_op_fn fn, void *arg);
 /* fn is not called. */
 void fry_group_op_drop(fry_group_op *op);
 
-/* The store did not do it, and will be asked again in a second: logs why. */
+/* The store did not do it, and will be asked again in a second: logs why. If it was for this
+ * member's standing, that is looked at. */
 void fry_group_refused(fry_group *group, const fry_group_op *op, ferry_status status,
                        const char *why);
 /* Something was left for want of memory: `work` runs again in a second. */
@@ -267,6 +307,8 @@ void fry_group_lacks_memory(fry_group *group);
 void fry_group_lost_news(fry_group *group);
 /* False: not now; `work` runs again when it may be asked. */
 bool fry_group_may_ask(fry_group *group);
+/* Whether it is this member's turn to write again what the store has lost: `is_own` goes first. */
+bool fry_group_may_restore(fry_group *group, bool is_own);
 
 /* An error about `rank` (-1: none); the caller's. */
 #define fry_group_error(group, status_, rank_, ...)                                                \
@@ -302,17 +344,6 @@ bool fry_group_is_named(const fry_group *group, uint64_t id); /* by the roster, 
 fry_presence *fry_group_presence_first(const fry_group *group);
 fry_presence *fry_group_presence_next(const fry_group *group, fry_presence *presence);
 
-/* A roster that was read or written; version 0: there is none. */
-void fry_group_note_roster(fry_group *group, const void *text, size_t text_bytes, uint64_t version);
-
-/* Whether the one that a slot names is here, gone, or not known. */
-typedef enum fry_group_holder {
-    FRY_HOLDER_UNKNOWN,
-    FRY_HOLDER_HERE,
-    FRY_HOLDER_ENDED,
-} fry_group_holder;
-fry_group_holder fry_group_holder_of(const fry_group *group, const fry_group_slot *slot);
-
 /* Lists the members, soon, so that none of the roster's is unknown. */
 void fry_group_want_list(fry_group *group, bool now);
 /* The same at once, whatever is known. */
@@ -325,14 +356,78 @@ void fry_group_tell_members(fry_group *group);
 void fry_group_delete_presence(fry_group *group, fry_presence *presence);
 void fry_group_forget_members(fry_group *group); /* frees */
 
+/* NULL: no memory. Of one that is missing, and was never seen. */
+fry_presence *fry_group_presence_missing(fry_group *group, uint64_t id);
+
 /* Of the views: true if it is HERE as far as was told. */
 bool fry_group_rank_is_here(const fry_group *group, uint32_t rank);
+
+/* ---- group_roster.c ---- */
+
+/* A roster that was read or written; version 0: there is none. */
+void fry_group_note_roster(fry_group *group, const void *text, size_t text_bytes, uint64_t version);
+void fry_group_forget_roster(fry_group *group);
+void fry_group_roster_is_gone(fry_group *group); /* its key was deleted */
+
+/* How the start is doing that a slot names. */
+typedef enum fry_group_holder {
+    FRY_HOLDER_UNKNOWN, /* its record has not been told of, and may be there */
+    FRY_HOLDER_HERE,
+    FRY_HOLDER_MISSING, /* and not to be judged yet; `work` runs again when it may be */
+    FRY_HOLDER_ENDED,
+} fry_group_holder;
+fry_group_holder fry_group_holder_of(fry_group *group, const fry_group_slot *slot);
+
+/* A new one, or one as the group's is but for what is to change. NULL: no memory, which is seen to.
+ */
+fry_group_roster *fry_group_roster_make(fry_group *group, uint32_t size);
+fry_group_roster *fry_group_roster_copy(fry_group *group);
+
+/* Writes it in place of the one that is known; takes it. */
+void fry_group_write_roster(fry_group *group, fry_group_roster *roster);
+
+/* Brings the store's roster to what this member knows: of deaths, of those that can be let in, or
+ * all of it, if the store has lost it. */
+void fry_group_keep_roster(fry_group *group);
+
+/* ---- group_stand.c ---- */
+
+/* Whether the record stands in the lease, as far as is known: else nothing can be decided, and
+ * `work` runs again when it does. */
+bool fry_group_stands(const fry_group *group);
+
+/* Takes a lease and writes the record; the same again when they were lost. */
+void fry_group_register(fry_group *group);
+void fry_group_keep_standing(fry_group *group);
+size_t fry_group_own_text(fry_group *group, char *text);
+
+/* ---- group_settle.c ---- */
+
+/* Whether this member has yet to write again what the store has lost. */
+bool fry_group_has_to_restore(const fry_group *group);
+
+/* Whether rounds can begin; if not `work` runs again when they may. Of one that has joined. */
+bool fry_group_is_settled(fry_group *group);
+
+/* The store has lost its past, as the watch says, or as is seen by what it has. */
+void fry_group_note_another_store(fry_group *group);
 
 /* ---- group_join.c ---- */
 
 /* What this member can do to get its rank, or to let others in. */
 void fry_group_consider_join(fry_group *group);
-void fry_group_admit(fry_group *group);
+
+/* Whether any start wants a rank that the roster could give it. */
+bool fry_group_has_candidates(const fry_group *group);
+
+/* Puts into the roster who can be let in; true: somebody. It is the group's own but for changes. */
+bool fry_group_admit(fry_group *group, fry_group_roster *roster);
+
+/* Those who left and have no rank any more are cleared away, once the roster was written. */
+void fry_group_clear_words(fry_group *group);
+
+/* What the store says of a lease or a record that it refuses, before there is one. */
+void fry_group_join_refused(fry_group *group, ferry_status status, const char *why);
 
 /* ---- group_absent.c ---- */
 
@@ -348,7 +443,7 @@ void fry_group_name_join_absentees(fry_group *group, char *text, size_t text_byt
 void fry_group_own_process(fry_group_record *record);
 
 /* UNKNOWN also of another host's, and of this very process's. */
-fry_process_state fry_group_process_of(const fry_group *group, const fry_presence *presence);
+fry_process_state fry_group_process_of(const fry_group *group, const fry_group_process *process);
 
 /* ---- group_rounds.c ---- */
 
@@ -359,6 +454,9 @@ void fry_rounds_told(fry_group *group, const char *name, const fry_store_entry *
 void fry_rounds_consider(fry_group *group);
 void fry_rounds_end(fry_group *group);    /* its operations were dropped */
 void fry_rounds_forget(fry_group *group); /* frees */
+
+/* The store has lost its past: what is under way ends with FERRY_E_STORE. */
+void fry_rounds_are_lost(fry_group *group);
 
 /* Whether a member is among those that a call is for. */
 bool fry_round_is_for(const fry_round *round, const fry_round_call *call, uint32_t rank);
@@ -378,6 +476,8 @@ void fry_round_free(fry_round *round);
 const char *fry_round_user_name(const fry_round *round);
 /* The newest round that has ended in this life of the group; 0: none. */
 uint64_t fry_round_number(const fry_round *round);
+/* Writes again what the store has lost; its `work` runs again when there is more to do. */
+void fry_rounds_restore(fry_group *group);
 void fry_rounds_forget_oldest(fry_group *group);
 void fry_rounds_free_all(fry_group *group);
 
@@ -389,11 +489,13 @@ void fry_stop_give_notice(fry_group_request *request);
 void fry_stop_cancel(fry_group_request *request);
 void fry_stop_notice_told(fry_group *group, const fry_store_entry *entry);
 void fry_stop_consider(fry_group *group);
+void fry_stop_restore(fry_group *group);
 
 /* ---- group_meet.c ---- */
 
 /* The first call's arrival is to be written, or written anew. */
 void fry_meet_publish(fry_round *round);
+void fry_meet_publish_all(fry_group *group); /* what was written is gone */
 void fry_meet_flush(fry_group *group);
 
 /* Sees to the rounds that this member hosts: ends one that all have come to. */

@@ -130,7 +130,27 @@ void fry_stop_notice_told(fry_group *group, const fry_store_entry *entry)
     if (fry_group_notice_read(entry->value, entry->value_bytes, &life, &rank)) {
         group->notice_life = life;
         group->notice_rank = rank;
+        group->is_notice_lost = false;
     }
+}
+
+static void noticed(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                    size_t count, const char *why);
+
+static bool give(fry_group *group, fry_group_request *request, int64_t deadline_ns,
+                 uint64_t version)
+{
+    const uint64_t life = group->roster != NULL ? group->roster->life : 0;
+    char key[FRY_STORE_KEY_BYTES + 1], text[128];
+    const size_t bytes = fry_group_notice_write(life, (uint32_t)group->rank, text, sizeof text);
+
+    (void)snprintf(key, sizeof key, "%snotice", group->prefix);
+    fry_group_op *op =
+        fry_group_op_start(group, version == 0 ? FRY_STORE_CREATE : FRY_STORE_SWAP, key, text,
+                           bytes, version, NULL, deadline_ns, noticed, request);
+    if (op != NULL && request != NULL)
+        request->private_ = op;
+    return op != NULL;
 }
 
 static void noticed(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
@@ -139,25 +159,21 @@ static void noticed(fry_group_op *op, ferry_status status, const fry_store_entry
     fry_group *group = op->group;
     fry_group_request *request = op->arg;
     const uint64_t life = group->roster != NULL ? group->roster->life : 0;
+    uint64_t version = 0;
 
     if (request != NULL)
         request->private_ = NULL;
     if (status == FERRY_E_CHANGED && count == 1) {
         fry_stop_notice_told(group, &entries[0]);
-        if (group->notice_life != life) {
-            /* An earlier life's. */
-            fry_group_op *again = fry_group_op_start(
-                group, FRY_STORE_SWAP, op->key, op->request.value, op->request.value_bytes,
-                entries[0].version, NULL, op->request.deadline_ns, noticed, request);
-
-            if (request != NULL && again != NULL)
-                request->private_ = again;
-            if (again != NULL)
-                return;
-            status = FERRY_E_NO_MEMORY;
-        } else {
-            status = FERRY_OK; /* somebody has given it already */
-        }
+        version = entries[0].version;
+    }
+    /* An earlier life's is in the way; or the store is another meanwhile. */
+    if (status == FERRY_E_FENCED || (status == FERRY_E_CHANGED && group->notice_life != life)) {
+        if (give(group, request, op->request.deadline_ns, version))
+            return;
+        status = FERRY_E_NO_MEMORY;
+    } else if (status == FERRY_E_CHANGED) {
+        status = FERRY_OK; /* somebody has given it already */
     } else if (status == FERRY_OK) {
         group->notice_life = life;
     }
@@ -172,16 +188,41 @@ static void noticed(fry_group_op *op, ferry_status status, const fry_store_entry
                          NULL, 0, 0);
 }
 
+static void restored(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
+                     size_t count, const char *why)
+{
+    fry_group *group = op->group;
+
+    if (status == FERRY_OK || status == FERRY_E_CHANGED) {
+        group->is_notice_lost = false;
+        if (count == 1 && status == FERRY_E_CHANGED)
+            fry_stop_notice_told(group, &entries[0]);
+    } else {
+        fry_group_refused(group, op, status, why);
+    }
+    group->is_restoring_notice = false;
+    fry_group_tell_later(group);
+}
+
+/* Those who have not heard of it yet are to. */
+void fry_stop_restore(fry_group *group)
+{
+    char key[FRY_STORE_KEY_BYTES + 1], text[128];
+
+    if (!group->is_notice_lost || group->is_restoring_notice || !fry_stop_is_noticed(group) ||
+        !fry_group_may_restore(group, group->notice_rank == (uint32_t)group->rank))
+        return;
+    const size_t bytes =
+        fry_group_notice_write(group->notice_life, group->notice_rank, text, sizeof text);
+    (void)snprintf(key, sizeof key, "%snotice", group->prefix);
+    group->is_restoring_notice =
+        fry_group_decide(group, key, text, bytes, 0, restored, NULL) != NULL;
+    if (!group->is_restoring_notice)
+        fry_group_lacks_memory(group);
+}
+
 void fry_stop_give_notice(fry_group_request *request)
 {
-    fry_group *group = request->group;
-    char key[FRY_STORE_KEY_BYTES + 1], text[128];
-    const size_t bytes = fry_group_notice_write(group->roster != NULL ? group->roster->life : 0,
-                                                (uint32_t)group->rank, text, sizeof text);
-
-    (void)snprintf(key, sizeof key, "%snotice", group->prefix);
-    request->private_ = fry_group_op_start(group, FRY_STORE_CREATE, key, text, bytes, 0, NULL,
-                                           request->deadline_ns, noticed, request);
-    if (request->private_ == NULL)
+    if (!give(request->group, request, request->deadline_ns, 0))
         fry_group_finish_soon(request, FERRY_E_NO_MEMORY);
 }

@@ -101,16 +101,47 @@ static const char *or_dash(const char *text)
 
 /* ---- members ---- */
 
+static const char *const record_states[] = {[FRY_RECORD_HERE] = "here",
+                                            [FRY_RECORD_BACK] = "back",
+                                            [FRY_RECORD_BUSY] = "busy",
+                                            [FRY_RECORD_LEFT] = "left"};
+
+/* One of a few words of the same length. */
+static size_t word(reader *r, const char *const *words, size_t count)
+{
+    const size_t bytes = strlen(words[0]);
+
+    for (size_t i = 0; i < count && !r->is_bad && (size_t)(r->end - r->at) >= bytes; i++) {
+        if (memcmp(r->at, words[i], bytes) == 0) {
+            r->at += bytes;
+            return i;
+        }
+    }
+    r->is_bad = true;
+    return 0;
+}
+
+static void read_process(reader *r, fry_group_process *process)
+{
+    process->pid = (int64_t)number(r, INT32_MAX);
+    expect(r, " ");
+    process->started = number(r, UINT64_MAX);
+    expect(r, " ");
+    process->kernel = hex(r);
+}
+
+#define PROCESS_FORMAT "%" PRId64 " %" PRIu64 " %016" PRIx64
+
 size_t fry_group_record_write(const fry_group_record *record, char *text)
 {
     return (size_t)snprintf(
         text, FRY_GROUP_MEMBER_TEXT_BYTES,
-        "ferry member 1\nstate %s\nrank %" PRIu32 "\nsize %" PRIu32 " %" PRIu32 "\ndevices %" PRIu32
-        "\nlease %" PRId64 "\nprocess %" PRId64 " %" PRIu64 " %016" PRIx64
-        "\nplace %s\nhost %s\nendpoint %s\n",
-        record->has_left ? "left" : "here", (uint32_t)(record->rank + 1), record->size,
-        record->size_min, record->device_count, record->lease_ns, record->pid, record->pid_started,
-        record->kernel, or_dash(record->place), or_dash(record->host), or_dash(record->endpoint));
+        "ferry member 2\nstate %s\nrank %" PRIu32 "\nsize %" PRIu32 " %" PRIu32 "\ndevices %" PRIu32
+        "\nlease %" PRId64 "\nprocess " PROCESS_FORMAT "\nplace %s\nhost %s\nendpoint %s\n",
+        record_states[record->state], (uint32_t)(record->rank + 1), record->size, record->size_min,
+        record->device_count, record->lease_ns, record->process.pid, record->process.started,
+        record->process.kernel, or_dash(record->place), or_dash(record->host),
+        or_dash(record->endpoint));
 }
 
 bool fry_group_record_read(const char *text, size_t text_bytes, fry_group_record *record)
@@ -118,9 +149,9 @@ bool fry_group_record_read(const char *text, size_t text_bytes, fry_group_record
     reader r = reader_of(text, text_bytes);
 
     *record = (fry_group_record){.rank = FERRY_RANK_ANY};
-    expect(&r, "ferry member 1\nstate ");
-    record->has_left = !r.is_bad && r.end - r.at > 4 && memcmp(r.at, "left", 4) == 0;
-    expect(&r, record->has_left ? "left" : "here");
+    expect(&r, "ferry member 2\nstate ");
+    record->state =
+        (fry_record_state)word(&r, record_states, sizeof record_states / sizeof *record_states);
     expect(&r, "\nrank ");
     record->rank = (int32_t)number(&r, FERRY_GROUP_SIZE_MAX) - 1;
     expect(&r, "\nsize ");
@@ -130,13 +161,9 @@ bool fry_group_record_read(const char *text, size_t text_bytes, fry_group_record
     expect(&r, "\ndevices ");
     record->device_count = (uint32_t)number(&r, FRY_GROUP_DEVICES_MAX);
     expect(&r, "\nlease ");
-    record->lease_ns = (int64_t)number(&r, INT64_C(3600000000000));
+    record->lease_ns = (int64_t)number(&r, FRY_GROUP_LEASE_MAX_NS);
     expect(&r, "\nprocess ");
-    record->pid = (int64_t)number(&r, INT32_MAX);
-    expect(&r, " ");
-    record->pid_started = number(&r, UINT64_MAX);
-    expect(&r, " ");
-    record->kernel = hex(&r);
+    read_process(&r, &record->process);
     expect(&r, "\nplace ");
     line(&r, record->place, sizeof record->place);
     expect(&r, "host ");
@@ -148,21 +175,26 @@ bool fry_group_record_read(const char *text, size_t text_bytes, fry_group_record
 
 /* ---- the roster ---- */
 
+static const char *const slot_states[] = {"here", "dead"};
+
 size_t fry_group_roster_write(const fry_group_roster *roster, char *text)
 {
     const size_t bytes = FRY_GROUP_ROSTER_TEXT_BYTES(roster->size);
-    size_t at = (size_t)snprintf(text, bytes,
-                                 "ferry roster 1\nlife %" PRIu64 "\nstarts %" PRIu64 " %" PRIu64
-                                 "\nsize %s %" PRIu32 "\n",
-                                 roster->life, roster->starts, roster->formed,
-                                 roster->is_open ? "open" : "fixed", roster->size);
+    size_t at = (size_t)snprintf(
+        text, bytes,
+        "ferry roster 2\nlineage %016" PRIx64 " life %" PRIu64 "\nstarts %" PRIu64 " %" PRIu64
+        " restores %" PRIu64 "\nlease %" PRId64 "\nsize %s %" PRIu32 "\n",
+        roster->lineage, roster->life, roster->starts, roster->formed, roster->restores,
+        roster->lease_ns, roster->is_open ? "open" : "fixed", roster->size);
 
     for (uint32_t rank = 0; rank < roster->size; rank++) {
         const fry_group_slot *slot = &roster->slots[rank];
 
-        at += (size_t)snprintf(text + at, bytes - at,
-                               "%016" PRIx64 " %" PRIu64 " %016" PRIx64 " %" PRIu32 "\n", slot->id,
-                               slot->incarnation, slot->place, slot->device_count);
+        at += (size_t)snprintf(
+            text + at, bytes - at,
+            "%016" PRIx64 " %" PRIu64 " %s %016" PRIx64 " %" PRIu32 " " PROCESS_FORMAT "\n",
+            slot->id, slot->incarnation, slot_states[slot->is_dead], slot->place,
+            slot->device_count, slot->process.pid, slot->process.started, slot->process.kernel);
     }
     return at;
 }
@@ -178,11 +210,15 @@ static void read_slots(reader *r, fry_group_roster *roster)
         expect(r, " ");
         slot->incarnation = number(r, roster->starts);
         expect(r, " ");
+        slot->is_dead = word(r, slot_states, 2) == 1;
+        expect(r, " ");
         slot->place = hex(r);
         expect(r, " ");
         slot->device_count = (uint32_t)number(r, FRY_GROUP_DEVICES_MAX);
         slot->first_device = first;
         first += slot->device_count;
+        expect(r, " ");
+        read_process(r, &slot->process);
         expect(r, "\n");
     }
 }
@@ -193,12 +229,18 @@ fry_group_roster *fry_group_roster_read(const fry_memory *memory, const char *te
     reader r = reader_of(text, text_bytes);
     fry_group_roster head = {0};
 
-    expect(&r, "ferry roster 1\nlife ");
+    expect(&r, "ferry roster 2\nlineage ");
+    head.lineage = hex(&r);
+    expect(&r, " life ");
     head.life = number(&r, UINT64_MAX - 1);
     expect(&r, "\nstarts ");
-    head.starts = number(&r, UINT64_MAX - 1);
+    head.starts = number(&r, FRY_GROUP_STARTS_MAX);
     expect(&r, " ");
     head.formed = number(&r, head.starts);
+    expect(&r, " restores ");
+    head.restores = number(&r, UINT32_MAX);
+    expect(&r, "\nlease ");
+    head.lease_ns = (int64_t)number(&r, FRY_GROUP_LEASE_MAX_NS);
     expect(&r, "\nsize ");
     head.is_open = !r.is_bad && r.at < r.end && *r.at == 'o';
     expect(&r, head.is_open ? "open " : "fixed ");
@@ -221,6 +263,36 @@ fry_group_roster *fry_group_roster_read(const fry_memory *memory, const char *te
     return roster;
 }
 
+static bool is_newer(const fry_group_slot *slot, const fry_group_slot *than)
+{
+    return slot->incarnation > than->incarnation ||
+           (slot->incarnation == than->incarnation && slot->is_dead && !than->is_dead);
+}
+
+bool fry_group_roster_merge(fry_group_roster *into, const fry_group_roster *from)
+{
+    bool has_taken = false;
+
+    for (uint32_t rank = 0; rank < into->size && rank < from->size; rank++) {
+        const uint32_t first_device = into->slots[rank].first_device;
+
+        if (!is_newer(&from->slots[rank], &into->slots[rank]))
+            continue;
+        into->slots[rank] = from->slots[rank];
+        into->slots[rank].first_device = first_device;
+        has_taken = true;
+    }
+    if (from->restores > into->restores) {
+        into->restores = from->restores;
+        has_taken = true;
+    }
+    if (has_taken && from->starts > into->starts)
+        into->starts = from->starts;
+    if (has_taken && from->lease_ns > into->lease_ns)
+        into->lease_ns = from->lease_ns;
+    return has_taken;
+}
+
 /* ---- rounds ---- */
 
 size_t fry_group_verdict_write(const fry_group_verdict *verdict, char *text, size_t text_bytes)
@@ -239,7 +311,7 @@ size_t fry_group_verdict_write(const fry_group_verdict *verdict, char *text, siz
 static bool is_verdict_status(ferry_status status)
 {
     return status == FERRY_OK || status == FERRY_E_DEADLINE || status == FERRY_E_DEAD ||
-           status == FERRY_E_CANCELLED || status == FERRY_E_INVALID;
+           status == FERRY_E_CANCELLED || status == FERRY_E_INVALID || status == FERRY_E_STORE;
 }
 
 bool fry_group_verdict_read(const char *text, size_t text_bytes, fry_group_verdict *verdict)

@@ -14,21 +14,36 @@
 #define FRY_GROUP_PLACE_BYTES 64
 #define FRY_GROUP_NAME_BYTES 64 /* of a barrier */
 #define FRY_GROUP_DEVICES_MAX 65535
+#define FRY_GROUP_STARTS_MAX (((uint64_t)1 << 47) - 1)
 #define FRY_GROUP_MEMBER_TEXT_BYTES 2048 /* at most, of a member's record with its proof */
-#define FRY_GROUP_ROSTER_TEXT_BYTES(size) (200 + (size_t)(size)*72) /* likewise */
-#define FRY_GROUP_SET_TEXT_BYTES(size) (2 + (size_t)(size)*6)       /* ranks as "0-3,7" */
-#define FRY_GROUP_LINE_TEXT_BYTES 192                               /* of an arrival */
+#define FRY_GROUP_ROSTER_TEXT_BYTES(size) (256 + (size_t)(size)*120) /* likewise */
+#define FRY_GROUP_SET_TEXT_BYTES(size) (2 + (size_t)(size)*6)        /* ranks as "0-3,7" */
+#define FRY_GROUP_LINE_TEXT_BYTES 192                                /* of an arrival */
+
+/* By which the kernel knows a process. */
+typedef struct fry_group_process {
+    int64_t pid;
+    uint64_t started; /* as the kernel counts; 0: not known */
+    uint64_t kernel;  /* whose processes its pid is among */
+} fry_group_process;
+
+/* What a member's record is there for. */
+typedef enum fry_record_state {
+    FRY_RECORD_HERE, /* it wants a rank, or has it */
+    FRY_RECORD_BACK, /* it had a rank when its first record was lost: never to be taken for one that
+                        wants a rank */
+    FRY_RECORD_BUSY, /* likewise; and it has yet to write again what the store has lost */
+    FRY_RECORD_LEFT, /* it said goodbye */
+} fry_record_state;
 
 /* What a member says of itself. */
 typedef struct fry_group_record {
-    bool has_left;
+    fry_record_state state;
     int32_t rank; /* it asked for */
     uint32_t size, size_min;
     uint32_t device_count;
     int64_t lease_ns;
-    int64_t pid;
-    uint64_t pid_started; /* as the kernel counts; 0: not known */
-    uint64_t kernel;      /* whose processes its pid is among */
+    fry_group_process process;
     char place[FRY_GROUP_PLACE_BYTES + 1];
     char host[64];
     char endpoint[FRY_GROUP_RECORD_BYTES];
@@ -42,16 +57,21 @@ bool fry_group_record_read(const char *text, size_t text_bytes, fry_group_record
 typedef struct fry_group_slot {
     uint64_t id; /* of the member's start */
     uint64_t incarnation;
+    bool is_dead;   /* it was agreed that it is, and so it is for good */
     uint64_t place; /* its hash; 0: none */
     uint32_t device_count, first_device;
+    fry_group_process process;
 } fry_group_slot;
 
 /* Who has which rank: the one key that says so. */
 typedef struct fry_group_roster {
     uint64_t version;
-    uint64_t life;   /* counts up whenever a group is formed of new */
-    uint64_t starts; /* the newest incarnation there is */
-    uint64_t formed; /* the incarnation of those who formed this life */
+    uint64_t lineage;  /* of all lives that know of one another: chosen at random by the first */
+    uint64_t life;     /* counts up whenever a group is formed of new */
+    uint64_t starts;   /* the newest incarnation there is */
+    uint64_t formed;   /* the incarnation of those who formed this life */
+    uint64_t restores; /* how often it was written again, as the store had lost it */
+    int64_t lease_ns;  /* the longest that a holder had */
     uint32_t size;
     bool is_open; /* formed of whoever was there */
     fry_group_slot slots[];
@@ -67,6 +87,13 @@ size_t fry_group_roster_write(const fry_group_roster *roster, char *text);
  * no memory. */
 fry_group_roster *fry_group_roster_read(const fry_memory *memory, const char *text,
                                         size_t text_bytes, bool *is_text_bad);
+
+/*
+ * What is to be said of a rank only grows: incarnations, and that one is dead. So of two rosters of
+ * one lineage the later life counts, and of one life of each rank what is newer; `into`, which is
+ * of the same lineage, life and size, takes that from `from`. True: it had something to take.
+ */
+bool fry_group_roster_merge(fry_group_roster *into, const fry_group_roster *from);
 
 /* How a round of a barrier, or of the living, or the agreement on a step, ended. */
 typedef struct fry_group_verdict {

@@ -67,6 +67,8 @@ static void told(fry_store_watch *watch, fry_store_event event, const fry_store_
 {
     value_call *call = watch->arg;
 
+    if (event == FRY_STORE_IS_ANOTHER)
+        call->request->version = 0; /* what was seen was seen elsewhere */
     /* The prefix is that of longer keys too. */
     if (event == FRY_STORE_IS_PUT && strcmp(entry->key, call->key) == 0 &&
         entry->version > call->request->version)

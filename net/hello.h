@@ -16,7 +16,7 @@
 
 #include <ferry/group.h>
 
-#define FRY_HELLO_VERSION 2
+#define FRY_HELLO_VERSION 3
 #define FRY_HELLO_JOB_BYTES 64
 
 /* The largest sealed message, an address, with all that is around it. */

@@ -3,8 +3,8 @@
  * Links: which member has a lane, who calls whom, and what is told of it.
  *
  *     IDLE ──► WAITING ──► CALLING ──┐
- *       │         ▲           │      ├──► CONNECTED ──► ENDING ──► ENDED ──► IDLE
- *       │         └── failed ─┘      │         └── fry_link_end ──────────────▲
+ *       │         ▲           │      ├──► CONNECTED ──► ENDING ──► ENDED ── fry_link_over ──► IDLE
+ *       │         └── failed ─┘      │         └── fry_link_end ────▲
  *       └─────────────────────► ANSWERING
  *
  * Both call at once. The lower rank's call counts: it refuses the other's, which gives up its own
@@ -336,7 +336,7 @@ void fry_link_want(fry_link_peer *link, int64_t deadline_ns)
         link->backoff_ns = BACKOFF_MIN_NS;
         fry_link_set_deadline(link);
         break;
-    default: /* by fry_link_end */
+    default: /* by fry_link_over */
         break;
     }
 }
@@ -346,6 +346,11 @@ void fry_link_end(fry_link_peer *link, fry_channel *channel)
     channel->ops->destroy(channel);
     link->live = NULL;
     fry_link_drop_line(link, link->links->is_leaving ? FRY_HELLO_LEFT : FRY_HELLO_LANE_ENDED);
+    fry_link_set_state(link, FRY_LINK_ENDED);
+}
+
+void fry_link_over(fry_link_peer *link)
+{
     fry_link_set_state(link, FRY_LINK_IDLE);
     if (link->is_wanted)
         begin_calls(link);

@@ -59,7 +59,8 @@ typedef struct fry_links_options {
 /* From the loop, not from within the call that asked. */
 typedef struct fry_link_events {
     /* A lane is there: the engine attaches it, with the baton. The channel and the lane are the
-     * engine's from here; it gives the channel back by fry_link_end, from anywhere but here. */
+     * engine's from here; it gives the channel back by fry_link_end, from anywhere but here. The
+     * next comes after fry_link_over. */
     void (*connected)(fry_link_peer *link, fry_peer_lane *lane, fry_channel *channel);
     /* No lane can be had now: FERRY_E_PEER, refused or unreachable until the deadline;
      * FERRY_E_DEAD, it has ended or left; FERRY_E_UNSUPPORTED, no UCX. Wanting it again tries
@@ -118,8 +119,11 @@ void fry_link_want(fry_link_peer *link, int64_t deadline_ns);
 void fry_link_lost(fry_link_peer *link, const fry_fault *fault);
 
 /* The engine has detached the lane: destroys the channel, within the call. The lane is the engine's
- * to close after it. A new lane may be wanted then. */
+ * to close after it. */
 void fry_link_end(fry_link_peer *link, fry_channel *channel);
+
+/* It has closed the lane. Not before that does the next one come, whoever calls. */
+void fry_link_over(fry_link_peer *link);
 
 /* Forgets the member; a hello under way is ended. No lane is there. */
 void fry_link_remove(fry_link_peer *link);

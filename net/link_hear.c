@@ -269,7 +269,7 @@ static bool hear_again(fry_link_peer *link, fry_line *line)
                            link->rank);
         end_lane(link, 0);
     }
-    return true; /* it waits for fry_link_end */
+    return true; /* it waits for fry_link_over */
 }
 
 /* The caller has proven itself. False: the line may be gone. */

@@ -43,7 +43,7 @@ typedef enum fry_link_state {
     FRY_LINK_CONNECTED, /* the lane is the engine's */
     FRY_LINK_ENDING, /* so it is, and the other end has ended it, or the channel has failed: told at
                         the timer */
-    FRY_LINK_ENDED,  /* and the engine was told */
+    FRY_LINK_ENDED,  /* and the engine was told, or has ended it itself; until fry_link_over */
 } fry_link_state;
 
 struct fry_link_peer {

@@ -186,6 +186,20 @@ bool fry_match_keep(fry_match *receives, fry_record *record)
     return true;
 }
 
+fry_record *fry_match_take_unexpected(fry_match *receives)
+{
+    fry_record *taken = NULL;
+    for (uint32_t i = 0; i <= receives->mask; i++) {
+        fry_tag_entry *entry = &receives->entries[i];
+        if (!entry->is_used || entry->unexpected_last == NULL)
+            continue;
+        entry->unexpected_last->next = taken;
+        taken = entry->unexpected_first;
+    }
+    fry_match_clear(receives);
+    return taken;
+}
+
 void fry_match_replace(fry_match *match, fry_message *message, fry_message *other)
 {
     fry_tag_entry *entry = fry_match_entry(match, message->tag);

@@ -107,6 +107,9 @@ fry_message *fry_match_find(fry_match *receives, ferry_tag tag, uint32_t ahead);
 /* Receives: what fry_match_find gave NULL for, right after it. False: no memory. */
 bool fry_match_keep(fry_match *receives, fry_record *record);
 
+/* Receives: gives all messages that wait for one, linked by `next`, and forgets everything. */
+fry_record *fry_match_take_unexpected(fry_match *receives);
+
 /* Either: another stands for it from now on, with its tag. */
 void fry_match_replace(fry_match *match, fry_message *message, fry_message *other);
 

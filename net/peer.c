@@ -151,6 +151,62 @@ void fry_peer_withdraw(fry_message *message, const fry_fault *fault)
     }
 }
 
+/* It is in a list of the caller's, out of which what an event brings about may take others. */
+static void stop(fry_message *message, ferry_status status, const fry_fault *fault)
+{
+    fry_peer *peer = message->peer;
+    fry_fault told;
+    fry_fault_of_leaving(peer, &told);
+    fry_list_take(message);
+    fry_list_add(&peer->open, message);
+    if (message->state >= FRY_MESSAGE_ENDED)
+        return; /* by such an event, and it waits to be quiet */
+    peer->options.events->resolved(message, status, fault);
+    fry_peer_withdraw(message, &told);
+}
+
+/*
+ * No message gets a receive any more: those that come are turned away. So the ghosts and the bare
+ * receives that kept a place for one are over, and from here on a receive leaves none.
+ */
+static void stop_receiving(fry_peer *peer)
+{
+    fry_message places;
+    peer->has_stopped = true;
+    fry_receives_stop(peer);
+    fry_list_init(&places);
+    for (fry_message *message = peer->open.open_next, *next; message != &peer->open;
+         message = next) {
+        next = message->open_next;
+        if (message->is_send || !(message->flags & (FRY_MESSAGE_GHOST | FRY_MESSAGE_BARE)))
+            continue;
+        fry_list_take(message);
+        fry_list_add(&places, message);
+    }
+    while (places.open_next != &places) {
+        peer->receive_count--;
+        fry_message_make_quiet(places.open_next);
+    }
+}
+
+void fry_peer_stop(fry_peer *peer, bool with_sends, ferry_status status, const fry_fault *fault)
+{
+    fry_message stopped;
+    if (!peer->has_stopped)
+        stop_receiving(peer);
+    fry_list_init(&stopped);
+    for (fry_message *message = peer->open.open_next, *next; message != &peer->open;
+         message = next) {
+        next = message->open_next;
+        if (message->state >= FRY_MESSAGE_ENDED || (message->is_send && !with_sends))
+            continue;
+        fry_list_take(message);
+        fry_list_add(&stopped, message);
+    }
+    while (stopped.open_next != &stopped)
+        stop(stopped.open_next, status, fault);
+}
+
 /* ---- the lane ---- */
 
 static void channel_failed(void *arg, const fry_native_error *error)
@@ -190,18 +246,46 @@ void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel)
 static void say_bye(fry_peer_lane *lane)
 {
     fry_bundle_flush(lane);
-    fry_wire_header header = {.kind = FRY_WIRE_BYE, .number = lane->send_number};
     fry_lane_answer(lane);
+    if (!fry_lane_is_live(lane) || lane->controls_free == NULL)
+        return;
+    const fry_wire_header header = {
+        .kind = FRY_WIRE_BYE, .number = lane->send_number, .answers = lane->answers_posted};
+    lane->is_bye_said = true;
     (void)fry_lane_send(lane, &header);
 }
 
-void fry_peer_bye(fry_peer *peer)
+/* Whether what the other end needs of this one is where it finds it, also if the channel ends. */
+static bool has_parted(const fry_peer_lane *lane)
+{
+    if (lane->channel->path == FRY_PATH_NET)
+        return lane->has_farewell;
+    return lane->controls_used == 0 && lane->posting == 0;
+}
+
+static void try_to_part(fry_peer_lane *lane)
+{
+    if (lane->state == FRY_LANE_ATTACHED) {
+        fry_bundle_flush(lane);
+        fry_sends_recall(lane);
+        if (lane->state == FRY_LANE_ATTACHED && lane->recalls == 0)
+            lane->state = FRY_LANE_LEAVING;
+    }
+    if (lane->state != FRY_LANE_LEAVING || lane->is_bye_said)
+        return;
+    fry_lane_answer(lane);
+    if (lane->state == FRY_LANE_LEAVING && !fry_lane_owes_answers(lane))
+        say_bye(lane);
+}
+
+bool fry_peer_part(fry_peer *peer)
 {
     fry_peer_lane *lane = peer->lane;
-    if (lane == NULL || lane->state != FRY_LANE_ATTACHED)
-        return;
-    lane->state = FRY_LANE_LEAVING;
-    say_bye(lane);
+    if (lane == NULL || !fry_lane_is_live(lane))
+        return true;
+    try_to_part(lane);
+    lane->is_parting = fry_lane_is_live(lane) && !(lane->is_bye_said && has_parted(lane));
+    return !lane->is_parting;
 }
 
 /* All that is open is of a lane that is over from now on. */
@@ -230,7 +314,7 @@ fry_peer_lane *fry_peer_detach(fry_peer *peer, ferry_status status, const fry_fa
     if (lane != NULL) {
         fry_lane_state old = lane->state;
         lane->state = fry_lane_is_live(lane) ? FRY_LANE_ENDING : FRY_LANE_OVER;
-        if (old == FRY_LANE_ATTACHED)
+        if (old == FRY_LANE_ATTACHED || (old == FRY_LANE_LEAVING && !lane->is_bye_said))
             say_bye(lane);
         else
             fry_lane_answer(lane);
@@ -294,6 +378,8 @@ size_t fry_peer_progress(fry_peer *peer)
         return count;
     if (fry_unlikely(lane->recalls > 0 && lane->state == FRY_LANE_ATTACHED))
         fry_sends_recall(lane);
+    if (fry_unlikely(lane->has_bye)) /* it waits for a control */
+        fry_lane_hear_bye(lane);
     if (fry_unlikely(peer->waiting_first != NULL))
         fry_sends_start_waiting(peer);
     if (fry_lane_is_live(lane) && is_answer_due(lane, was_due, count)) {
@@ -301,6 +387,8 @@ size_t fry_peer_progress(fry_peer *peer)
         count += lane->run_count;
         fry_lane_answer(lane);
     }
+    if (fry_unlikely(lane->is_parting) && count > 0)
+        peer->options.events->parted(peer);
     return count;
 }
 
@@ -309,7 +397,7 @@ bool fry_peer_is_busy(const fry_peer *peer)
     const fry_peer_lane *lane = peer->lane;
     return lane != NULL && fry_lane_is_live(lane) &&
            (lane->run_count > 0 || lane->posting > 0 || lane->pulling > 0 ||
-            lane->refusals_first != NULL ||
+            lane->controls_used > 0 || lane->channel->leaving > 0 || lane->refusals_first != NULL ||
             (lane->recalls > 0 && lane->state == FRY_LANE_ATTACHED));
 }
 

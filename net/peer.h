@@ -66,9 +66,10 @@ struct fry_message {
 
 typedef struct fry_peer_events {
     /* Once, with FERRY_OK or why not; fault is NULL with FERRY_OK, else valid during the call. A
-     * cause at the other end is status FERRY_E_DEPENDENCY with the cause as fault. */
+     * cause at the other end is status FERRY_E_DEPENDENCY with the cause as fault, but that it
+     * leaves, which is FERRY_E_DEAD. */
     void (*resolved)(fry_message *message, ferry_status status, const fry_fault *fault);
-    /* Once, after `resolved`: nobody touches the memory any more. */
+    /* Once, after `resolved`: nobody touches the memory any more, nor the message. */
     void (*quiet)(fry_message *message);
     /* Something is open and there is no channel: the loop should see to one. Once until attached or
      * failed. */
@@ -79,6 +80,12 @@ typedef struct fry_peer_events {
     /* In place of `resolved` and `quiet`, where it is well and quiet at once. NULL: both are
      * called. */
     void (*done)(fry_message *message);
+    /* fry_peer_part would say something else now. */
+    void (*parted)(fry_peer *peer);
+    /* Before `quiet`, at most once: nobody touches the memory any more, but the peer keeps the
+     * message. It was withdrawn, and there was no memory for anything else that could stand in its
+     * place until the other end's has come, or the other end was told. NULL: not called. */
+    void (*untouched)(fry_message *message);
 } fry_peer_events;
 
 typedef struct fry_peer_options {
@@ -153,13 +160,21 @@ void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers);
 
 /*
  * It failed or was cancelled, entered but not ended: the other end is told the fault. It counts as
- * resolved (the event is not called); `quiet` comes, perhaps from within.
+ * resolved (the event is not called); `quiet` comes, perhaps from within, as may `untouched`.
  */
 void fry_peer_withdraw(fry_message *message, const fry_fault *fault);
 
-/* Tells the other end that this member leaves, as fry_peer_detach does too: whose progress is due
- * still may tell it earlier so. Nothing is launched any more. */
-void fry_peer_bye(fry_peer *peer);
+/* This member leaves. Whatever is open fails here, with its event, and there with FERRY_E_DEAD;
+ * sends too, or receives alone. No receive is entered any more, and what comes is refused. */
+void fry_peer_stop(fry_peer *peer, bool with_sends, ferry_status status, const fry_fault *fault);
+
+/*
+ * This member leaves: nothing is launched any more. Tells the other end so, after every answer that
+ * it is owed. True: the other end has all that it needs of this one, and the lane can be ended, or
+ * there is none. False: call again, at the latest when `parted` is called; in the end who waits
+ * for that has to give up.
+ */
+bool fry_peer_part(fry_peer *peer);
 
 /* Lets the channel progress and sends what is due: acknowledgements, what waited for room. Returns
  * how much there was. */

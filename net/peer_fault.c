@@ -85,6 +85,18 @@ void fry_fault_of_lengths(const fry_peer *peer, uint64_t send_bytes, uint64_t re
              "the send has %" PRIu64 " bytes, its receive %" PRIu64, send_bytes, receive_bytes);
 }
 
+void fry_fault_of_leaving(const fry_peer *peer, fry_fault *fault)
+{
+    *fault = (fry_fault){.status = FERRY_E_DEAD, .rank = peer->options.own_rank};
+    (void)snprintf(fault->message, sizeof(fault->message), "the member left");
+}
+
+ferry_status fry_status_of_fault(const fry_peer *peer, const fry_fault *fault)
+{
+    bool is_leaving = fault->status == FERRY_E_DEAD || fault->status == FERRY_E_SHUTDOWN;
+    return is_leaving && fault->rank == peer->options.rank ? FERRY_E_DEAD : FERRY_E_DEPENDENCY;
+}
+
 void fry_fault_of_ghost(const fry_message *message, fry_fault *fault)
 {
     if (message->flags & FRY_MESSAGE_GHOST) {

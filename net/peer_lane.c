@@ -31,17 +31,17 @@ static bool allocate(fry_peer_lane *lane)
     const fry_memory *memory = lane->memory;
     size_t ring = (size_t)lane->ring_mask + 1;
     /* What is not zeroed is not touched before it is used. */
-    lane->free_slots = fry_alloc_raw(memory, ring * sizeof(uint32_t), FRY_CACHE_LINE);
-    lane->runs = fry_alloc_raw(memory, ring * sizeof(fry_wire_run), FRY_CACHE_LINE);
-    lane->slots = fry_alloc_raw(memory, lane->slot_count * sizeof(fry_lane_slot), FRY_CACHE_LINE);
-    lane->records = fry_alloc_raw(memory, lane->record_count * sizeof(fry_record), FRY_CACHE_LINE);
-    lane->chunks = fry_alloc_raw(memory, lane->chunk_count * sizeof(fry_chunk), FRY_CACHE_LINE);
-    lane->bundles = fry_alloc_raw(memory, FRY_LANE_BUNDLES * sizeof(fry_bundle), FRY_CACHE_LINE);
+    lane->free_slots = fry_alloc_table(memory, ring * sizeof(uint32_t), false);
+    lane->runs = fry_alloc_table(memory, ring * sizeof(fry_wire_run), false);
+    lane->slots = fry_alloc_table(memory, lane->slot_count * sizeof(fry_lane_slot), false);
+    lane->records = fry_alloc_table(memory, lane->record_count * sizeof(fry_record), false);
+    lane->chunks = fry_alloc_table(memory, lane->chunk_count * sizeof(fry_chunk), false);
+    lane->bundles = fry_alloc_table(memory, FRY_LANE_BUNDLES * sizeof(fry_bundle), false);
     lane->stash =
-        fry_alloc(memory, ((size_t)lane->stash_mask + 1) * sizeof(fry_record *), FRY_CACHE_LINE);
-    lane->by_slot = fry_alloc(memory, lane->slot_count * sizeof(fry_record *), FRY_CACHE_LINE);
+        fry_alloc_table(memory, ((size_t)lane->stash_mask + 1) * sizeof(fry_record *), true);
+    lane->by_slot = fry_alloc_table(memory, lane->slot_count * sizeof(fry_record *), true);
     if (lane->is_keyed)
-        lane->headers_seen = fry_alloc(memory, headers_bytes(lane), FRY_CACHE_LINE);
+        lane->headers_seen = fry_alloc_table(memory, headers_bytes(lane), true);
     return lane->free_slots != NULL && lane->runs != NULL && lane->slots != NULL &&
            lane->records != NULL && lane->chunks != NULL && lane->bundles != NULL &&
            lane->stash != NULL && lane->by_slot != NULL &&
@@ -89,15 +89,15 @@ void fry_peer_lane_close(fry_peer_lane *lane)
         return;
     const fry_memory *memory = lane->memory;
     size_t ring = (size_t)lane->ring_mask + 1;
-    fry_free(memory, lane->headers_seen, headers_bytes(lane));
-    fry_free(memory, lane->by_slot, lane->slot_count * sizeof(fry_record *));
-    fry_free(memory, lane->stash, ((size_t)lane->stash_mask + 1) * sizeof(fry_record *));
-    fry_free(memory, lane->bundles, FRY_LANE_BUNDLES * sizeof(fry_bundle));
-    fry_free(memory, lane->chunks, lane->chunk_count * sizeof(fry_chunk));
-    fry_free(memory, lane->records, lane->record_count * sizeof(fry_record));
-    fry_free(memory, lane->slots, lane->slot_count * sizeof(fry_lane_slot));
-    fry_free(memory, lane->runs, ring * sizeof(fry_wire_run));
-    fry_free(memory, lane->free_slots, ring * sizeof(uint32_t));
+    fry_free_table(memory, lane->headers_seen, headers_bytes(lane));
+    fry_free_table(memory, lane->by_slot, lane->slot_count * sizeof(fry_record *));
+    fry_free_table(memory, lane->stash, ((size_t)lane->stash_mask + 1) * sizeof(fry_record *));
+    fry_free_table(memory, lane->bundles, FRY_LANE_BUNDLES * sizeof(fry_bundle));
+    fry_free_table(memory, lane->chunks, lane->chunk_count * sizeof(fry_chunk));
+    fry_free_table(memory, lane->records, lane->record_count * sizeof(fry_record));
+    fry_free_table(memory, lane->slots, lane->slot_count * sizeof(fry_lane_slot));
+    fry_free_table(memory, lane->runs, ring * sizeof(fry_wire_run));
+    fry_free_table(memory, lane->free_slots, ring * sizeof(uint32_t));
     explicit_bzero(&lane->session, sizeof(lane->session)); /* the keys */
     fry_free(memory, lane, sizeof(*lane));
 }
@@ -244,6 +244,8 @@ void fry_lane_acknowledge(fry_peer_lane *lane, uint32_t slot)
             run->count++;
             return;
         }
+    } else {
+        lane->run_first = 0; /* few are under way: few lines of the ring are used */
     }
     /* There is room: no more is owed than there are slots. */
     lane->runs[(lane->run_first + lane->run_count) & lane->ring_mask] = (fry_wire_run){slot, 1};
@@ -254,6 +256,7 @@ void fry_lane_refuse(fry_peer_lane *lane, const fry_wire_header *header)
 {
     if (lane->refusals_first == NULL && fry_lane_send(lane, header)) {
         lane->owed--;
+        lane->answers_posted++;
         return;
     }
     /* It waits, without its text. */
@@ -306,6 +309,7 @@ void fry_lane_answer(fry_peer_lane *lane)
         if (record->next == NULL)
             lane->refusals_last = NULL;
         lane->owed--;
+        lane->answers_posted++;
         fry_lane_give_record(lane, record);
     }
     while (lane->run_count > 0 && fry_lane_is_live(lane)) {

@@ -21,6 +21,15 @@
  * come back as the channel gets rid of them. So two ends that only send first, with any window,
  * have all their sends launched and kept, and are free to receive.
  *
+ * Leaving. Who leaves says BYE, its last launch, when it has posted every answer that it owed; and
+ * how many answers that makes, for the channel may bring them later. The other end acts on it when
+ * it has heard as many: then what it sent is received and known to be, or never will be, and it
+ * says so by having it fail. After BYE nothing is answered, or those would be counted: what comes
+ * then is not received. Between hosts the other end says FAREWELL, and the one who leaves keeps the
+ * channel until then, for what a network has under way goes with its sockets. On one host what was
+ * posted lies in the other end's memory, and there is nothing to wait for but that it has been.
+ * net/peer_leave.pml.
+ *
  * Gathering. Small messages that are launched one right after the other can go as one message of
  * the channel (net/peer_bundle.c): who launches says that more are to come. To everything but the
  * channel each of them is a launch of its own.
@@ -42,7 +51,8 @@
 /* fry_message.flags. */
 enum {
     FRY_MESSAGE_GHOST = 1,   /* stands for one that was withdrawn; the peer's memory */
-    FRY_MESSAGE_BARE = 2,    /* withdrawn, and there was no memory for a ghost: stands for itself */
+    FRY_MESSAGE_BARE = 2,    /* withdrawn, and there was no memory for a ghost: stands for itself,
+                              * and only its memory is free (fry_peer_events.untouched) */
     FRY_MESSAGE_WAITS = 4,   /* a send: it is in the peer's list of those that wait */
     FRY_MESSAGE_TAKEN = 8,   /* a receive: private_ is the record of its message */
     FRY_MESSAGE_PULLED = 16, /* a send: its data stays until it is pulled */
@@ -91,7 +101,7 @@ typedef struct fry_bundle {
 typedef enum fry_lane_state {
     FRY_LANE_NEW = 0,
     FRY_LANE_ATTACHED,
-    FRY_LANE_LEAVING, /* said BYE: launches nothing more */
+    FRY_LANE_LEAVING, /* launches nothing more but BYE, and answers what it owes */
     FRY_LANE_ENDING,  /* is being detached, and sends what it owes */
     FRY_LANE_FAILED,  /* to be detached */
     FRY_LANE_OVER,    /* was detached */
@@ -110,6 +120,7 @@ struct fry_peer_lane {
     uint32_t slot_count;  /* how many there may be; the other end's too */
     uint32_t slots_used, slots_fresh;
     uint32_t free_first, free_count; /* a ring of slots that were given back, in that order */
+    uint32_t free_mask;
     uint32_t *free_slots;
     fry_lane_slot *slots;
     uint32_t eager_bytes_max;
@@ -120,11 +131,19 @@ struct fry_peer_lane {
 
     /* Acknowledging: runs of slots in a ring. */
     fry_wire_run *runs;
-    uint32_t ring_mask; /* of free_slots and runs */
+    uint32_t ring_mask; /* of runs; free_slots has as much room */
     uint32_t run_first, run_count;
     uint32_t unsent; /* acknowledgements in the runs */
     uint32_t batch;  /* so many don't wait for company */
-    uint32_t turns;  /* of progress that some have waited */
+    uint32_t answers_posted;
+    uint32_t turns; /* of progress that some have waited */
+
+    /* Leaving. */
+    bool is_parting; /* fry_peer_part has to be called again */
+    bool is_bye_said, has_farewell;
+    bool has_bye; /* the other's has come, and waits for answers that it tells of */
+    uint32_t bye_answers;
+    uint32_t answers_heard;
 
     /* Receiving. */
     uint64_t op_received;    /* likewise */
@@ -169,6 +188,7 @@ struct fry_peer {
     uint32_t receive_count; /* entered, and not ended */
     size_t open_count;      /* messages that are not quiet */
     bool has_wanted;
+    bool has_stopped; /* it receives no more */
     fry_message open; /* list of all, and of ghosts */
     fry_message old;  /* list: being resolved by fry_peer_detach */
     fry_peer_options options;
@@ -224,17 +244,22 @@ static inline bool fry_lane_has_slot(const fry_peer_lane *lane)
 static inline uint32_t fry_lane_take_slot(fry_peer_lane *lane)
 {
     lane->slots_used++;
-    if (lane->free_count == 0)
+    if (lane->free_count == 0) {
+        /* The ring is empty, and grows with how many there are to be given back: a lane touches no
+         * more of it than it needs. By one at a time, so that the mask is always whole. */
+        lane->free_first = 0;
+        lane->free_mask |= lane->slots_fresh;
         return lane->slots_fresh++;
+    }
     uint32_t slot = lane->free_slots[lane->free_first];
-    lane->free_first = (lane->free_first + 1) & lane->ring_mask;
+    lane->free_first = (lane->free_first + 1) & lane->free_mask;
     lane->free_count--;
     return slot;
 }
 
 static inline void fry_lane_give_slot(fry_peer_lane *lane, uint32_t slot)
 {
-    lane->free_slots[(lane->free_first + lane->free_count) & lane->ring_mask] = slot;
+    lane->free_slots[(lane->free_first + lane->free_count) & lane->free_mask] = slot;
     lane->free_count++;
     lane->slots_used--;
 }
@@ -279,6 +304,7 @@ static inline fry_wire_run fry_lane_take_run(fry_peer_lane *lane)
     lane->run_count--;
     lane->unsent -= run.count;
     lane->owed -= run.count;
+    lane->answers_posted += run.count;
     return run;
 }
 
@@ -287,6 +313,11 @@ void fry_lane_refuse(fry_peer_lane *lane, const fry_wire_header *header);
 
 /* All answers that are due, as far as they can be posted. */
 void fry_lane_answer(fry_peer_lane *lane);
+
+static inline bool fry_lane_owes_answers(const fry_peer_lane *lane)
+{
+    return lane->run_count > 0 || lane->refusals_first != NULL;
+}
 
 /* Whether a keyed header is genuine, and new; takes its trailer off *bytes, and says its count. */
 bool fry_lane_accept(fry_peer_lane *lane, const uint8_t *header, size_t *bytes, uint64_t *count_p);
@@ -334,6 +365,13 @@ void fry_reason_of_fault(const fry_fault *fault, fry_reason *reason);
 void fry_fault_of_lengths(const fry_peer *peer, uint64_t send_bytes, uint64_t receive_bytes,
                           uint64_t other_op, fry_fault *fault);
 
+/* This member leaves: what those hear with whom it will not talk any more. */
+void fry_fault_of_leaving(const fry_peer *peer, fry_fault *fault);
+
+/* What an operation fails with whose other end failed by that: a dependency, or that the member
+ * leaves, in order or by its engine's shutdown. */
+ferry_status fry_status_of_fault(const fry_peer *peer, const fry_fault *fault);
+
 /* What a ghost, or a bare message, holds. */
 void fry_fault_of_ghost(const fry_message *message, fry_fault *fault);
 
@@ -355,10 +393,20 @@ static inline void fry_message_make_quiet(fry_message *message)
 
 /*
  * It is withdrawn, and another stands in its place in its tag's list: a ghost, or without memory
- * for one itself, which is quiet late. Returns which.
+ * for one itself. Returns which. The caller calls fry_message_be_replaced when he is done with it.
  */
 fry_message *fry_message_leave_ghost(fry_message *message, fry_match *match,
                                      const fry_fault *fault);
+
+/* The message's memory is free from now on, and if it left a ghost the message too. */
+static inline void fry_message_be_replaced(fry_message *message, const fry_message *ghost)
+{
+    const fry_peer_events *events = message->peer->options.events;
+    if (ghost != message)
+        fry_message_make_quiet(message);
+    else if (events->untouched != NULL)
+        events->untouched(message);
+}
 
 /* It is over, with its event; and quiet, unless it is under way. */
 static inline void fry_message_finish(fry_message *message, ferry_status status,
@@ -397,6 +445,12 @@ bool fry_send_refused(fry_peer_lane *lane, const fry_wire_header *header);
 
 void fry_receive_ready(fry_message *message);
 void fry_receive_withdraw(fry_message *message, const fry_fault *fault);
+
+/* What has come and has no receive gets none any more; no receive has a place any more. */
+void fry_receives_stop(fry_peer *peer);
+
+/* The other's BYE has come: it counts once all that it had said has. */
+void fry_lane_hear_bye(fry_peer_lane *lane);
 void fry_lane_arrived(void *arg, const fry_arrival *arrival);
 
 #endif

@@ -126,7 +126,7 @@ static void fail_by_poison(fry_peer_lane *lane, fry_record *record, fry_message 
     begin_end(message);
     fry_lane_acknowledge(lane, record->slot);
     fry_lane_give_record(lane, record);
-    fry_message_finish(message, FERRY_E_DEPENDENCY, &fault);
+    fry_message_finish(message, fry_status_of_fault(lane->peer, &fault), &fault);
 }
 
 static void fail_by_length(fry_peer_lane *lane, fry_record *record, fry_message *message)
@@ -206,8 +206,12 @@ void fry_receive_withdraw(fry_message *message, const fry_fault *fault)
         if (message->state == FRY_MESSAGE_ENDED)
             fry_message_make_quiet(message);
 #endif
-    } else if (fry_message_leave_ghost(message, &peer->receives, fault) != message) {
-        fry_message_make_quiet(message);
+    } else if (peer->has_stopped) {
+        begin_end(message);
+        fry_message_make_quiet(message); /* nothing comes for it: it needs no ghost */
+    } else {
+        const fry_message *ghost = fry_message_leave_ghost(message, &peer->receives, fault);
+        fry_message_be_replaced(message, ghost);
     }
 }
 
@@ -238,7 +242,9 @@ static fry_record *keep(fry_peer_lane *lane, const fry_wire_header *header,
 #endif
     } else if (header->kind == FRY_WIRE_EAGER) {
         is_kept = fry_lane_store(lane, record, arrival->data, arrival->size_bytes);
-    } else if (header->kind != FRY_WIRE_BYE) {
+    } else if (header->kind == FRY_WIRE_BYE) {
+        record->size_bytes = header->answers;
+    } else {
         fry_reason_of_fault(&header->fault, &record->reason);
         if (header->kind == FRY_WIRE_POISON &&
             (header->fault.message[0] != 0 || header->fault.domain[0] != 0))
@@ -270,6 +276,50 @@ static void recall(fry_peer_lane *lane, uint32_t slot, const fry_reason *reason)
         settle(lane, record, record->receive);
 }
 
+/*
+ * Who leaves too waits for the other's FAREWELL, or for its answers to be where the other finds
+ * them; the lane ends then.
+ */
+void fry_lane_hear_bye(fry_peer_lane *lane)
+{
+    bool is_net = lane->channel->path == FRY_PATH_NET;
+    if ((int32_t)(lane->answers_heard - lane->bye_answers) < 0 ||
+        (is_net && lane->controls_free == NULL))
+        return;
+    lane->has_bye = false;
+    if (is_net) {
+        fry_wire_header header = {.kind = FRY_WIRE_FAREWELL};
+        (void)fry_lane_send(lane, &header);
+    }
+    if (lane->state == FRY_LANE_ATTACHED)
+        fry_lane_fail(lane, FERRY_E_DEAD, NULL, "the member left");
+}
+
+/* After BYE not even that is said: it was the last. */
+static void turn_away(fry_peer_lane *lane, fry_record *record)
+{
+    fry_fault fault;
+    if (!lane->is_bye_said) {
+        fry_fault_of_leaving(lane->peer, &fault);
+        reject(lane, record, 0, &fault);
+        return;
+    }
+    void *token = record->token;
+    fry_lane_give_record(lane, record);
+    drop(lane, token);
+}
+
+void fry_receives_stop(fry_peer *peer)
+{
+    fry_peer_lane *lane = peer->lane; /* without one nothing has come */
+    fry_record *record = fry_match_take_unexpected(&peer->receives);
+    while (record != NULL) {
+        fry_record *next = record->next;
+        turn_away(lane, record);
+        record = next;
+    }
+}
+
 static void process(fry_peer_lane *lane, fry_record *record)
 {
     fry_match *receives = &lane->peer->receives;
@@ -281,7 +331,14 @@ static void process(fry_peer_lane *lane, fry_record *record)
         return;
     }
     if (record->kind == FRY_WIRE_BYE) {
-        fry_lane_fail(lane, FERRY_E_DEAD, NULL, "the member left");
+        lane->has_bye = true;
+        lane->bye_answers = (uint32_t)record->size_bytes;
+        fry_lane_give_record(lane, record);
+        fry_lane_hear_bye(lane);
+        return;
+    }
+    if (fry_unlikely(lane->peer->has_stopped)) {
+        turn_away(lane, record);
         return;
     }
     if (record->token != NULL)
@@ -478,6 +535,10 @@ static void control_arrived(fry_peer_lane *lane, const fry_wire_header *header,
     case FRY_WIRE_BYE:
         launch_arrived(lane, header, arrival);
         break;
+    case FRY_WIRE_FAREWELL:
+        is_good = lane->is_bye_said && !lane->has_farewell;
+        lane->has_farewell = is_good;
+        break;
     case FRY_WIRE_ACK:
         for (uint32_t i = 0; i < header->run_count && is_good && fry_lane_is_live(lane); i++)
             is_good = fry_sends_acknowledged(lane, header->runs[i]);
@@ -550,4 +611,6 @@ void fry_lane_arrived(void *arg, const fry_arrival *arrival)
         bundle_arrived(lane, &header, arrival);
     else
         control_arrived(lane, &header, arrival);
+    if (fry_unlikely(lane->has_bye && fry_lane_is_live(lane)))
+        fry_lane_hear_bye(lane);
 }

@@ -281,8 +281,7 @@ static void withdraw_unlaunched(fry_message *message, const fry_fault *fault)
     }
     fry_message *ghost = fry_message_leave_ghost(message, &peer->sends, fault);
     wait(ghost);
-    if (ghost != message)
-        fry_message_make_quiet(message);
+    fry_message_be_replaced(message, ghost);
 }
 
 void fry_sends_recall(fry_peer_lane *lane)
@@ -344,6 +343,7 @@ static inline fry_message *end_slot(fry_peer_lane *lane, uint32_t number)
         lane->recalls--;
     slot->is_used = false;
     slot->recall = 0;
+    lane->answers_heard++;
     lane->peer->send_count--;
     fry_lane_give_slot(lane, number);
     return message;
@@ -388,7 +388,8 @@ bool fry_send_refused(fry_peer_lane *lane, const fry_wire_header *header)
                              &fault);
         fry_message_finish(message, FERRY_E_LENGTH, &fault);
     } else {
-        fry_message_finish(message, FERRY_E_DEPENDENCY, &header->fault);
+        fry_message_finish(message, fry_status_of_fault(lane->peer, &header->fault),
+                           &header->fault);
     }
     return true;
 }

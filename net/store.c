@@ -6,6 +6,7 @@
  */
 #include "net/store.h"
 
+#include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -114,6 +115,16 @@ void fry_store_timer_soon(fry_store *store, fry_timer *timer)
         fry_poller_wake(&store->reactor->poller);
 }
 
+uint64_t fry_store_hash(const void *bytes, size_t count)
+{
+    static const unsigned char key[crypto_shorthash_KEYBYTES] = "ferry's store v1";
+    uint64_t hash;
+
+    _Static_assert(crypto_shorthash_BYTES == sizeof hash, "SipHash-2-4");
+    (void)crypto_shorthash((unsigned char *)&hash, bytes, count, key);
+    return hash;
+}
+
 static bool is_key_byte(char byte)
 {
     return (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') ||
@@ -179,6 +190,13 @@ static const char *fault_of(const fry_store *store, const fry_store_request *req
         return "there is no value";
     if (lease != NULL && (!lease->is_granted || lease->store != store))
         return "the lease is not granted, or is over";
+    if (request->guard_key == NULL)
+        return NULL;
+    if (request->verb == FRY_STORE_PUT || !fry_store_is_key(request->guard_key))
+        return "a guard is a key, and not of this verb";
+    lease = request->guard_lease;
+    if (lease == NULL || !lease->is_granted || lease->store != store)
+        return "the guard's lease is not granted, or is over";
     return NULL;
 }
 
@@ -246,6 +264,7 @@ void fry_store_submit(fry_store *store, fry_store_request *request)
     request->is_on = true;
     request->private_ = NULL;
     request->private_number = 0;
+    request->guard_id = fault == NULL && request->guard_key != NULL ? request->guard_lease->id : 0;
     if (fault != NULL) {
         fry_store_fail_soon(request, FERRY_E_INVALID, fault);
         return;
@@ -321,6 +340,7 @@ static bool notes_event(fry_store_watch *watch, fry_store_event event)
         return was_lost;
     case FRY_STORE_IS_PUT:
     case FRY_STORE_IS_DELETED:
+    case FRY_STORE_IS_ANOTHER:
         break;
     }
     return true;
@@ -336,11 +356,14 @@ bool fry_store_tell(fry_store_watch *watch, fry_store_event event, const fry_sto
     return store->told_watch == watch;
 }
 
+/* --- Leases --- */
+
 static void take_lease_off(fry_store_lease *lease)
 {
     fry_store *store = lease->store;
 
     fry_timer_stop(store->reactor, &lease->timer);
+    fry_timer_stop(store->reactor, &lease->late_timer);
     if (lease->previous != NULL)
         lease->previous->next = lease->next;
     else
@@ -379,8 +402,94 @@ void fry_store_lease_granted(fry_store_lease *lease)
     if (lease->timer.fn == granting_is_due)
         fry_timer_stop(lease->store->reactor, &lease->timer);
     lease->is_granted = true;
+    lease->renewed_ns = lease->steady_ns = lease->there_ns =
+        fry_reactor_now_ns(lease->store->reactor);
     lease->fn(lease, FRY_LEASE_GRANTED, NULL);
 }
+
+/* --- What a lease's renewals say of the store --- */
+
+static int64_t too_long_ns(const fry_store_lease *lease)
+{
+    return lease->ttl_ns / FRY_STORE_ROUND_TRIPS_PER_LEASE;
+}
+
+/* Once, until it was fine in between: it is told before the lease runs out. */
+static void say_slow(fry_store_lease *lease)
+{
+    const int64_t took_ns = fry_reactor_now_ns(lease->store->reactor) - lease->asked_ns;
+
+    if (lease->is_slow)
+        return;
+    lease->is_slow = true;
+    fry_log_line(lease->store->reactor->log, FERRY_LOG_WARNING,
+                 "store: %s is slow: the renewal of a lease of %.1f s was not answered in %.1f s. "
+                 "One that answers in more than a quarter of a lease loses it sooner or later: "
+                 "set lease_ns to four times of what it takes, or more",
+                 lease->store->name, (double)lease->ttl_ns / 1e9, (double)took_ns / 1e9);
+}
+
+static void late_is_due(fry_timer *timer)
+{
+    say_slow(timer->arg);
+}
+
+void fry_store_lease_asks(fry_store_lease *lease)
+{
+    const int64_t now_ns = fry_reactor_now_ns(lease->store->reactor);
+
+    if (lease->asked_ns == 0)
+        lease->asked_ns = now_ns;
+    if (!lease->is_slow && !lease->late_timer.is_on)
+        fry_timer_set(lease->store->reactor, &lease->late_timer, now_ns + too_long_ns(lease));
+}
+
+void fry_store_lease_not_renewed(fry_store_lease *lease)
+{
+    fry_timer_stop(lease->store->reactor, &lease->late_timer);
+}
+
+void fry_store_lease_renewed(fry_store_lease *lease, int64_t asked_ns)
+{
+    const int64_t now_ns = fry_reactor_now_ns(lease->store->reactor);
+    const int64_t apart_ns = now_ns - lease->renewed_ns;
+
+    /* It was there at some moment since the asking before, and at some moment since this one. */
+    if (apart_ns > lease->ttl_ns / 2)
+        lease->steady_ns = now_ns;
+    if (apart_ns > lease->ttl_ns / 4 * 3)
+        lease->there_ns = now_ns;
+    lease->renewed_ns = asked_ns;
+    fry_timer_stop(lease->store->reactor, &lease->late_timer);
+    if (now_ns - asked_ns > too_long_ns(lease))
+        say_slow(lease);
+    else if (now_ns - asked_ns <= too_long_ns(lease) / 2)
+        lease->is_slow = false;
+    lease->asked_ns = 0;
+}
+
+int64_t fry_store_lease_steady_ns(const fry_store_lease *lease, bool is_strict)
+{
+    const int64_t apart_ns = fry_reactor_now_ns(lease->store->reactor) - lease->renewed_ns;
+
+    if (!lease->is_on || !lease->is_granted ||
+        apart_ns > (is_strict ? lease->ttl_ns / 2 : lease->ttl_ns / 4 * 3))
+        return INT64_MAX;
+    return is_strict ? lease->steady_ns : lease->there_ns;
+}
+
+int64_t fry_store_round_trip_ns(const fry_store *store)
+{
+    return store->round_trip_ns;
+}
+
+void fry_store_answered_in(fry_store *store, int64_t round_trip_ns)
+{
+    if (store->round_trip_ns == 0 || round_trip_ns < store->round_trip_ns)
+        store->round_trip_ns = round_trip_ns;
+}
+
+/* --- Taking them --- */
 
 void fry_store_lease_refuse_soon(fry_store_lease *lease, const char *why)
 {
@@ -398,6 +507,9 @@ void fry_store_lease_open(fry_store *store, fry_store_lease *lease)
         lease->next->previous = lease;
     store->leases = lease;
     lease->timer = (fry_timer){.fn = granting_is_due, .arg = lease};
+    lease->late_timer = (fry_timer){.fn = late_is_due, .arg = lease};
+    lease->asked_ns = 0;
+    lease->is_slow = false;
     lease->id = 0;
     lease->ends_ns = 0;
     lease->refusal = NULL;

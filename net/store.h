@@ -12,7 +12,9 @@
  * Keys are 1 to FRY_STORE_KEY_BYTES bytes of A-Z a-z 0-9 . _ - / without an empty part, or one of
  * dots alone. Values are any bytes, at most FRY_STORE_VALUE_BYTES. A version is a number that grows
  * with every change of a key, never the same for two values of it in the life of a store; it is
- * never 0. A store tells of other processes' changes within a second or so, most often at once.
+ * never 0. A store that was emptied, restored from a copy or replaced begins another life: its
+ * watches say so (FRY_STORE_IS_ANOTHER). A store tells of other processes' changes within a second
+ * or so, most often at once.
  */
 #ifndef FRY_NET_STORE_H
 #define FRY_NET_STORE_H
@@ -21,7 +23,7 @@
 #include "net/reactor.h"
 
 #define FRY_STORE_KEY_BYTES 255
-#define FRY_STORE_VALUE_BYTES ((size_t)256 * 1024)
+#define FRY_STORE_VALUE_BYTES ((size_t)512 * 1024)
 #define FRY_STORE_ENTRIES_MAX 65536                     /* that a list gives, or a watch follows */
 #define FRY_STORE_LIST_BYTES ((size_t)64 * 1024 * 1024) /* of values that a list gives */
 #define FRY_STORE_LEASE_MIN_NS INT64_C(2000000000)
@@ -55,12 +57,12 @@ typedef struct fry_store_entry {
 /*
  * Other statuses: FERRY_E_DEADLINE (it may have happened all the same, or happen yet),
  * FERRY_E_STORE (refused, full, unreachable for good, not a store, a lease that has ended; `why`
- * says more), FERRY_E_INVALID (a key, value, version or lease that can't be; one that was not
- * granted), FERRY_E_NO_MEMORY. A store that can't be reached now is tried again until the deadline.
- * An attempt whose answer was lost is not blindly repeated: CREATE, SWAP and DELETE look first
- * whether the change they find is their own: in etcd, by value and lease, so of two who create the
- * very same without a lease both may hear FERRY_OK. Who must know who won says in the value who it
- * is. why  one sentence, or NULL
+ * says more), FERRY_E_FENCED (its guard does not stand), FERRY_E_INVALID (a key, value, version or
+ * lease that can't be; one that was not granted), FERRY_E_NO_MEMORY. A store that can't be reached
+ * now is tried again until the deadline. An attempt whose answer was lost is not blindly repeated:
+ * CREATE, SWAP and DELETE look first whether the change they find is their own: in etcd, by value
+ * and lease, so of two who create the very same without a lease both may hear FERRY_OK. Who must
+ * know who won says in the value who it is. why  one sentence, or NULL
  */
 typedef void (*fry_store_done_fn)(fry_store_request *request, ferry_status status,
                                   const fry_store_entry *entries, size_t count, const char *why);
@@ -74,7 +76,12 @@ struct fry_store_request {
     fry_store_lease *lease; /* PUT, CREATE, SWAP: the key goes with it; NULL: it stays. A SWAP or
                                PUT without one takes the key out of the lease it had. Looked at
                                during fry_store_submit alone */
-    int64_t deadline_ns;    /* on the reactor's clock; 0: none */
+    /* CREATE, SWAP: made only if this key stands in this lease at that moment, else it ends with
+     * FERRY_E_FENCED. So what is asked by somebody whose lease is over, or reaches the store only
+     * in its next life, changes nothing. NULL: always. The lease as above */
+    const char *guard_key;
+    fry_store_lease *guard_lease;
+    int64_t deadline_ns; /* on the reactor's clock; 0: none */
     fry_store_done_fn done;
     void *arg;
     /* The store's. */
@@ -84,6 +91,7 @@ struct fry_store_request {
     ferry_status verdict;
     const char *verdict_why;
     bool is_on;
+    uint64_t guard_id; /* of its lease */
     void *private_;
     uint64_t private_number;
 };
@@ -98,6 +106,10 @@ typedef enum fry_store_event {
     FRY_STORE_IS_LOST,    /* the store can't be reached: it is not known what there is. When it can,
                              what changed meanwhile is told, then FRY_STORE_IS_HEALTHY. Lost
                              before it was listed, a watch may be told the same twice */
+    FRY_STORE_IS_ANOTHER, /* the store has lost its past: it was emptied, restored from a copy, or
+                             another is in its place. Versions told before say nothing any more. All
+                             that is there is told anew, then what was told before and is not
+                             there is told to be deleted */
 } fry_store_event;
 
 /*
@@ -129,7 +141,10 @@ typedef enum fry_lease_event {
 
 typedef void (*fry_store_lease_fn)(fry_store_lease *lease, fry_lease_event event, const char *why);
 
-/* Kept alive by the store every third of its time, until it is closed. */
+/*
+ * Kept alive by the store every third of its time, until it is closed. What comes of that is also
+ * what is known of the store itself: that it was there for this holder, and so for others.
+ */
 struct fry_store_lease {
     int64_t ttl_ns; /* FRY_STORE_LEASE_MIN_NS to _MAX_NS, else refused; etcd rounds up to seconds */
     int64_t deadline_ns; /* of being granted; 0: none */
@@ -144,6 +159,11 @@ struct fry_store_lease {
     const char *refusal;
     bool is_on, is_granted;
     void *private_;
+    fry_timer late_timer;        /* while a renewal is not answered: when that takes too long */
+    int64_t asked_ns;            /* the first renewal that is not answered; 0: none */
+    int64_t renewed_ns;          /* when the last that was answered was asked for */
+    int64_t steady_ns, there_ns; /* see fry_store_lease_steady_ns */
+    bool is_slow;                /* told */
 };
 
 typedef struct fry_store_options {
@@ -175,6 +195,9 @@ const char *fry_store_name(const fry_store *store);
  */
 const char *fry_store_trouble(const fry_store *store);
 
+/* The shortest time in which it has answered; 0: nothing has been answered, or at once. */
+int64_t fry_store_round_trip_ns(const fry_store *store);
+
 /* Begins a request; `done` is called exactly once, unless it is cancelled. */
 void fry_store_submit(fry_store *store, fry_store_request *request);
 
@@ -194,6 +217,20 @@ void fry_store_lease_open(fry_store *store, fry_store_lease *lease);
  * any more.
  */
 void fry_store_lease_close(fry_store_lease *lease);
+
+/*
+ * Since when the store has been there, by what came of this lease's renewals; INT64_MAX: it is not
+ * known to be there now. Strictly: no two moments at which it was there are half a lease apart, so
+ * whoever could reach it and asked each third of a lease as long, or longer, has kept that one.
+ * Else they are three quarters of a lease apart at most: it was there, though perhaps slow.
+ */
+int64_t fry_store_lease_steady_ns(const fry_store_lease *lease, bool is_strict);
+
+/*
+ * A store that takes longer than this for an answer is too slow for a lease: renewals of each third
+ * come too late as soon as one of them is lost.
+ */
+#define FRY_STORE_ROUND_TRIPS_PER_LEASE 4
 
 /*
  * What an implementation gives. What store.c has checked and put on its lists comes in; none of
@@ -225,6 +262,7 @@ struct fry_store {
     char *name;
     size_t name_bytes;
     char trouble[FRY_STORE_TROUBLE_BYTES];
+    int64_t round_trip_ns;                      /* the shortest; 0: none */
     fry_store_request *requests, *last_request; /* in the order of their submits */
     fry_store_watch *watches, *next_watch, *told_watch;
     fry_store_lease *leases, *next_lease;
@@ -254,14 +292,25 @@ void fry_store_fail_soon(fry_store_request *request, ferry_status status, const 
  */
 bool fry_store_tell(fry_store_watch *watch, fry_store_event event, const fry_store_entry *entry);
 
+/* A request to the store itself was answered in that time, without what came before its sending. */
+void fry_store_answered_in(fry_store *store, int64_t round_trip_ns);
+
 /* The deadline's timer stops, unless the implementation has made lease->timer its own before. */
 void fry_store_lease_granted(fry_store_lease *lease);
+
+/* A renewal is asked for now; was answered, that was asked for at asked_ns; has failed. */
+void fry_store_lease_asks(fry_store_lease *lease);
+void fry_store_lease_renewed(fry_store_lease *lease, int64_t asked_ns);
+void fry_store_lease_not_renewed(fry_store_lease *lease);
 
 /* REFUSED or ENDED: off. What is in lease->private_ is the implementation's to free before. */
 void fry_store_lease_gone(fry_store_lease *lease, fry_lease_event event, const char *why);
 
 /* REFUSED in the loop's next round, after which lease_close is not called; as fail_soon. */
 void fry_store_lease_refuse_soon(fry_store_lease *lease, const char *why);
+
+/* 64 bits that stand for some bytes. Any thread. */
+uint64_t fry_store_hash(const void *bytes, size_t count);
 
 /* Whether it is a key as above says. Any thread. */
 bool fry_store_is_key(const char *key);

@@ -40,16 +40,6 @@ typedef struct key_header {
 
 _Static_assert(sizeof(key_header) == 56, "files have no padding");
 
-uint64_t fry_disk_hash(const void *bytes, size_t count)
-{
-    static const unsigned char key[crypto_shorthash_KEYBYTES] = "ferry's store v1";
-    uint64_t hash;
-
-    _Static_assert(crypto_shorthash_BYTES == sizeof hash, "SipHash-2-4");
-    (void)crypto_shorthash((unsigned char *)&hash, bytes, count, key);
-    return hash;
-}
-
 /* Keeps what errno says as the reason; the status that it comes to. */
 ferry_status fry_disk_failed(fry_disk *disk, const char *what)
 {
@@ -71,7 +61,7 @@ ferry_status fry_disk_refused(fry_disk *disk, ferry_status status, const char *w
 
 ferry_status fry_disk_gone(fry_disk *disk)
 {
-    return fry_disk_refused(disk, FERRY_E_STORE, "the store's folder was removed");
+    return fry_disk_refused(disk, FERRY_E_STORE, "the store's folder was removed or moved");
 }
 
 /* --- Names --- */
@@ -152,19 +142,22 @@ void fry_disk_unlock_byte(int fd, int64_t at)
 
 bool fry_disk_is_whole(const fry_disk *disk)
 {
-    const int fds[] = {disk->state_fd, disk->keys_fd, disk->leases_fd};
-    struct stat about;
+    const int fds[] = {disk->state_fd, disk->keys_fd, disk->leases_fd, disk->folder_fd};
+    struct stat about = {0}, named;
 
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
         if (fstat(fds[i], &about) != 0 || about.st_nlink == 0)
             return false;
     }
-    return true;
+    /* `about` is the folder's. That it can't be looked at says nothing. */
+    if (stat(disk->path, &named) != 0)
+        return errno != ENOENT && errno != ENOTDIR;
+    return named.st_dev == about.st_dev && named.st_ino == about.st_ino;
 }
 
 static int64_t group_of(const char *key)
 {
-    return (int64_t)(fry_disk_hash(key, strlen(key)) % FRY_DISK_GROUPS);
+    return (int64_t)(fry_store_hash(key, strlen(key)) % FRY_DISK_GROUPS);
 }
 
 static ferry_status lock_group(fry_disk *disk, int64_t group)
@@ -226,7 +219,7 @@ static bool is_sound(const key_header *header, const char *name, size_t file_byt
 {
     return memcmp(header->magic, key_magic, sizeof key_magic) == 0 &&
            header->format == FRY_DISK_FORMAT &&
-           header->hash == fry_disk_hash(header, offsetof(key_header, hash)) &&
+           header->hash == fry_store_hash(header, offsetof(key_header, hash)) &&
            header->key_bytes == strlen(name) && header->value_bytes <= FRY_STORE_VALUE_BYTES &&
            sizeof *header + header->key_bytes + header->value_bytes == file_bytes;
 }
@@ -270,7 +263,7 @@ static ferry_status read_open(fry_disk *disk, int fd, const char *key, const cha
     memcpy(&header, disk->buffer, sizeof header);
     if (!is_sound(&header, name, bytes) ||
         memcmp(disk->buffer + sizeof header, key, header.key_bytes) != 0 ||
-        header.body_hash != fry_disk_hash(disk->buffer + sizeof header, bytes - sizeof header))
+        header.body_hash != fry_store_hash(disk->buffer + sizeof header, bytes - sizeof header))
         return foreign(disk, name);
     *to = (fry_disk_key){
         .entry = {.key = key,
@@ -346,7 +339,7 @@ ferry_status fry_disk_make_temporary(fry_disk *disk, char name[FRY_DISK_NAME_BYT
 
 static void hash_header(key_header *header)
 {
-    header->hash = fry_disk_hash(header, offsetof(key_header, hash));
+    header->hash = fry_store_hash(header, offsetof(key_header, hash));
 }
 
 /* Writes all but the version, before any lock is taken. */
@@ -368,7 +361,7 @@ static ferry_status write_body(fry_disk *disk, int fd, const fry_disk_change *ch
         .key_bytes = (uint32_t)key_bytes,
         .value_bytes = change->value_bytes,
         .lease = change->lease,
-        .body_hash = fry_disk_hash(body, key_bytes + change->value_bytes),
+        .body_hash = fry_store_hash(body, key_bytes + change->value_bytes),
     };
     memcpy(header->magic, key_magic, sizeof key_magic);
     memcpy(disk->buffer, header, sizeof *header);
@@ -410,12 +403,45 @@ static ferry_status check(fry_disk *disk, const fry_disk_change *change, fry_dis
     }
 }
 
-static bool holds_lease(const fry_disk_change *change)
+/* The lease that a file is of; false: it is none of the store's. */
+static bool read_header(const fry_disk *disk, const char *name, uint64_t *lease_p, bool *is_torn_p)
+{
+    key_header header;
+    struct stat about;
+    bool is_key = false;
+    const int fd = open_to_read(disk->keys_fd, name);
+
+    *is_torn_p = false;
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode)) {
+        is_key = pread(fd, &header, sizeof header, 0) == sizeof header &&
+                 is_sound(&header, name, (size_t)about.st_size);
+        *is_torn_p = !is_key;
+    }
+    (void)close(fd);
+    *lease_p = is_key ? header.lease : 0;
+    return is_key;
+}
+
+static bool is_held(int lease_fd, int64_t left_ns)
 {
     struct stat about;
 
-    return change->lease == 0 || (change->lease_left_ns > 0 &&
-                                  fstat(change->lease_fd, &about) == 0 && about.st_nlink > 0);
+    return left_ns > 0 && fstat(lease_fd, &about) == 0 && about.st_nlink > 0;
+}
+
+static bool guard_stands(const fry_disk *disk, const fry_disk_change *change)
+{
+    char name[FRY_DISK_NAME_BYTES];
+    uint64_t lease;
+    bool is_torn;
+
+    if (change->guard_key == NULL)
+        return true;
+    fry_disk_name_of_key(change->guard_key, name);
+    return is_held(change->guard_fd, change->guard_left_ns) &&
+           read_header(disk, name, &lease, &is_torn) && lease == change->guard_lease;
 }
 
 /*
@@ -448,7 +474,9 @@ static ferry_status set_key(fry_disk *disk, const fry_disk_change *change, int64
 
     if (status != FERRY_OK)
         return status;
-    if (!holds_lease(change))
+    if (!guard_stands(disk, change))
+        return FERRY_E_FENCED;
+    if (change->lease != 0 && !is_held(change->lease_fd, change->lease_left_ns))
         return fry_disk_refused(disk, FERRY_E_STORE, "the lease has ended");
     status = next_version(disk, group, to->entry.version, &header->version);
     if (status != FERRY_OK)
@@ -514,27 +542,6 @@ ferry_status fry_disk_change_key(fry_disk *disk, const fry_disk_change *change, 
 }
 
 /* --- Tidying --- */
-
-/* The lease that a file is of; false: it is none of the store's. */
-static bool read_header(const fry_disk *disk, const char *name, uint64_t *lease_p, bool *is_torn_p)
-{
-    key_header header;
-    struct stat about;
-    bool is_key = false;
-    const int fd = open_to_read(disk->keys_fd, name);
-
-    *is_torn_p = false;
-    if (fd < 0)
-        return false;
-    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode)) {
-        is_key = pread(fd, &header, sizeof header, 0) == sizeof header &&
-                 is_sound(&header, name, (size_t)about.st_size);
-        *is_torn_p = !is_key;
-    }
-    (void)close(fd);
-    *lease_p = is_key ? header.lease : 0;
-    return is_key;
-}
 
 void fry_disk_sweep(fry_disk *disk, const char *key, uint64_t lease)
 {

@@ -23,6 +23,8 @@
 
 typedef struct fry_disk {
     const fry_memory *memory;
+    char *path; /* of the folder, from the root, as it was when it was opened */
+    size_t path_bytes;
     int folder_fd, keys_fd, leases_fd, temporary_fd, state_fd;
     uint32_t file_mode;
     uint64_t clock;   /* what ends_ns of leases counts by: equal numbers, equal clocks */
@@ -58,6 +60,10 @@ typedef struct fry_disk_change {
     uint64_t lease;        /* 0: none */
     int lease_fd;          /* that it is held by */
     int64_t lease_left_ns; /* until it ends */
+    const char *guard_key; /* NULL: none. It must be of this lease, which must not have ended */
+    uint64_t guard_lease;
+    int guard_fd;
+    int64_t guard_left_ns;
     /* Whether a lease that a file names is over: whoever asks may know more than the disk. */
     bool (*is_over)(void *arg, uint64_t lease);
     void *arg;
@@ -66,17 +72,20 @@ typedef struct fry_disk_change {
 /* Whether a file system, by statfs's f_type, is one of a network, or may be. */
 bool fry_disk_is_remote(uint64_t type);
 
-/* FERRY_OK, _E_UNSUPPORTED, _E_STORE, _E_NO_MEMORY; then disk->why says more. */
+/*
+ * Makes the folder if it is not there and may be made (its parts are made in any case). FERRY_OK,
+ * _E_UNSUPPORTED, _E_STORE, _E_NO_MEMORY; then disk->why says more.
+ */
 ferry_status fry_disk_open(fry_disk *disk, const fry_memory *memory, const char *folder,
-                           bool is_real_clock);
+                           bool is_real_clock, bool may_make);
 void fry_disk_close(fry_disk *disk);
 
 /* FERRY_OK, _E_NOT_FOUND, _E_STORE, _E_NO_MEMORY. */
 ferry_status fry_disk_read(fry_disk *disk, const char *key, fry_disk_key *to);
 
 /*
- * As the verbs of a store; on FERRY_E_CHANGED and on success *to is what is there, on success
- * without its value. FERRY_E_BUSY: try again.
+ * As the verbs of a store, or FERRY_E_FENCED by its guard; on FERRY_E_CHANGED and on success *to is
+ * what is there, on success without its value. FERRY_E_BUSY: try again.
  */
 ferry_status fry_disk_change_key(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to);
 
@@ -123,7 +132,10 @@ bool fry_disk_key_of_name(const char *name, char to[FRY_STORE_KEY_BYTES + 1]);
 /* Takes away what a power cut has torn. */
 void fry_disk_remove_torn(fry_disk *disk);
 
-/* Whether the folder is still the one that was opened, and not removed. */
+/*
+ * Whether the folder and its parts are still those that were opened: not removed, nor moved away so
+ * that whoever opens the store now has another.
+ */
 bool fry_disk_is_whole(const fry_disk *disk);
 
 /* --- Of net/store_disk*.c among themselves --- */
@@ -151,6 +163,5 @@ void fry_disk_unlock_byte(int fd, int64_t at);
  */
 ferry_status fry_disk_make_temporary(fry_disk *disk, char name[FRY_DISK_NAME_BYTES], int *fd_p);
 ferry_status fry_disk_write_all(fry_disk *disk, int fd, const void *bytes, size_t count, size_t at);
-uint64_t fry_disk_hash(const void *bytes, size_t count);
 
 #endif

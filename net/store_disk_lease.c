@@ -84,7 +84,7 @@ ferry_status fry_disk_lease_make(fry_disk *disk, int64_t ttl_ns, int64_t ends_ns
     } while (file.id == 0);
     memcpy(file.magic, lease_magic, sizeof lease_magic);
     memcpy(file.boot, disk->boot, sizeof file.boot);
-    file.hash = fry_disk_hash(&file, offsetof(lease_file, hash));
+    file.hash = fry_store_hash(&file, offsetof(lease_file, hash));
     name_of(file.id, name);
     ferry_status status = fry_disk_make_temporary(disk, temporary, &fd);
     if (status != FERRY_OK)
@@ -145,7 +145,7 @@ static ferry_status read_open_lease(fry_disk *disk, int fd, uint64_t id, fry_dis
     }
     if (!is_whole || memcmp(file.magic, lease_magic, sizeof lease_magic) != 0 ||
         file.format != FRY_DISK_FORMAT || file.id != id ||
-        file.hash != fry_disk_hash(&file, offsetof(lease_file, hash)))
+        file.hash != fry_store_hash(&file, offsetof(lease_file, hash)))
         return fry_disk_refused(disk, FERRY_E_UNSUPPORTED, "a file is no lease");
     *to = (fry_disk_lease){
         .id = id,

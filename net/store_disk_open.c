@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
@@ -65,12 +67,12 @@ static uint64_t number_of_clock(bool is_real)
 }
 
 static ferry_status open_folder(fry_disk *disk, int at, const char *name, mode_t mode, int flags,
-                                int *fd_p)
+                                bool may_make, int *fd_p)
 {
     bool is_made = false;
 
     *fd_p = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
-    if (*fd_p < 0 && errno == ENOENT) {
+    if (*fd_p < 0 && errno == ENOENT && may_make) {
         is_made = mkdirat(at, name, mode) == 0;
         if (!is_made && errno != EEXIST)
             return fry_disk_failed(disk, "cannot make the store's folder");
@@ -80,6 +82,23 @@ static ferry_status open_folder(fry_disk *disk, int at, const char *name, mode_t
         return fry_disk_failed(disk, "cannot open the store's folder");
     if (is_made)
         (void)fchmod(*fd_p, mode); /* whatever the umask says */
+    return FERRY_OK;
+}
+
+/* The program may go to another folder, or the name be a link that is changed. */
+static ferry_status keep_path(fry_disk *disk, const char *folder)
+{
+    char link[64], path[PATH_MAX];
+
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", disk->folder_fd);
+    const ssize_t bytes = readlink(link, path, sizeof path - 1);
+    path[bytes > 0 ? bytes : 0] = '\0';
+    const char *kept = path[0] == '/' ? path : folder; /* without /proc it is as it was given */
+    disk->path_bytes = strlen(kept) + 1;
+    disk->path = fry_alloc_raw(disk->memory, disk->path_bytes, 1);
+    if (disk->path == NULL)
+        return fry_disk_refused(disk, FERRY_E_NO_MEMORY, "no memory for a store");
+    memcpy(disk->path, kept, disk->path_bytes);
     return FERRY_OK;
 }
 
@@ -145,7 +164,7 @@ static void begin_boot(fry_disk *disk, const fry_disk_state *state)
 }
 
 ferry_status fry_disk_open(fry_disk *disk, const fry_memory *memory, const char *folder,
-                           bool is_real_clock)
+                           bool is_real_clock, bool may_make)
 {
     struct statfs system;
     struct stat about;
@@ -161,7 +180,9 @@ ferry_status fry_disk_open(fry_disk *disk, const fry_memory *memory, const char 
     read_boot(disk);
     if (getrandom(&disk->nonce, sizeof disk->nonce, 0) != sizeof disk->nonce)
         return fry_disk_failed(disk, "no random number");
-    ferry_status status = open_folder(disk, AT_FDCWD, folder, 0700, 0, &disk->folder_fd);
+    ferry_status status = open_folder(disk, AT_FDCWD, folder, 0700, 0, may_make, &disk->folder_fd);
+    if (status == FERRY_OK)
+        status = keep_path(disk, folder);
     if (status != FERRY_OK)
         goto err;
     status = FERRY_E_STORE;
@@ -185,7 +206,8 @@ ferry_status fry_disk_open(fry_disk *disk, const fry_memory *memory, const char 
     } const parts[] = {
         {"keys", &disk->keys_fd}, {"leases", &disk->leases_fd}, {"temporary", &disk->temporary_fd}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        status = open_folder(disk, disk->folder_fd, parts[i].name, mode, O_NOFOLLOW, parts[i].fd_p);
+        status = open_folder(disk, disk->folder_fd, parts[i].name, mode, O_NOFOLLOW, true,
+                             parts[i].fd_p);
         if (status != FERRY_OK)
             goto err;
     }
@@ -209,6 +231,8 @@ void fry_disk_close(fry_disk *disk)
         if (fds[i] >= 0)
             (void)close(fds[i]);
     }
+    fry_free(disk->memory, disk->path, disk->path_bytes);
+    disk->path = NULL;
     fry_free(disk->memory, disk->buffer, disk->buffer_bytes);
     disk->buffer = NULL;
     disk->buffer_bytes = 0;

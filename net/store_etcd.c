@@ -7,6 +7,7 @@
  */
 #include "net/store_etcd.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,6 @@
 
 #define NS_PER_MS INT64_C(1000000)
 #define PROBE_NS (INT64_C(2000) * NS_PER_MS)
-#define PROBE_PATIENCE_MS 2000
 #define TOLD_NS (INT64_C(10000) * NS_PER_MS)
 #define DELAY_FIRST_NS (INT64_C(50) * NS_PER_MS)
 #define DELAY_DOUBLINGS_MAX 4 /* so at most 0.8 s, and a quarter more */
@@ -46,6 +46,15 @@ void fry_etcd_revision_is(fry_etcd *etcd, uint64_t revision)
 {
     if (revision > etcd->revision)
         etcd->revision = revision;
+}
+
+void fry_etcd_is_another(fry_etcd *etcd, uint64_t revision)
+{
+    fry_log_line(etcd->reactor->log, FERRY_LOG_WARNING,
+                 "store: %s has lost its past: it was at revision %" PRIu64 ", and is at %" PRIu64,
+                 etcd->base.name, etcd->revision, revision);
+    etcd->revision = revision;
+    etcd->life++;
 }
 
 void fry_etcd_endpoint_answered(fry_etcd *etcd, unsigned endpoint)
@@ -100,10 +109,12 @@ static void probe_is_over(fry_etcd_call *call)
 {
     fry_etcd *etcd = call->arg;
     fry_etcd_page page;
+    bool is_another = false;
 
     if (call->outcome == FRY_ETCD_ANSWERED) {
         if (fry_etcd_read_page(etcd->memory, call->answer, call->answer_bytes, &page) ==
             FRY_ETCD_READ) {
+            is_another = page.revision < etcd->probe_revision;
             fry_etcd_revision_is(etcd, page.revision);
             fry_etcd_page_release(etcd->memory, &page);
         } else {
@@ -111,7 +122,8 @@ static void probe_is_over(fry_etcd_call *call)
         }
     }
     fry_etcd_call_release(call);
-    if (call->outcome != FRY_ETCD_ANSWERED && call->outcome != FRY_ETCD_REFUSED)
+    /* Their lists will find it out. */
+    if (is_another || (call->outcome != FRY_ETCD_ANSWERED && call->outcome != FRY_ETCD_REFUSED))
         fry_etcd_watches_break(etcd, call->endpoint);
     fry_etcd_probe(etcd);
 }
@@ -123,11 +135,12 @@ static void ask_probe(fry_etcd *etcd)
     const char *key = *prefix != '\0' ? prefix : "ferry";
     const fry_etcd_range range = {.key = key, .key_bytes = strlen(key), .is_count_only = true};
 
+    etcd->probe_revision = etcd->revision;
     etcd->probe.fn = probe_is_over;
     etcd->probe.arg = etcd;
     etcd->probe.path = "/v3/kv/range";
     etcd->probe.answer_max = FRY_ETCD_ANSWER_BYTES;
-    etcd->probe.patience_ms = PROBE_PATIENCE_MS;
+    etcd->probe.patience_ms = FRY_ETCD_PATIENCE_MS;
     fry_etcd_call_start(etcd, &etcd->probe, fry_etcd_write_range(&range));
 }
 

@@ -100,7 +100,8 @@ struct fry_etcd {
     const fry_memory *memory;
     fry_etcd_endpoint endpoints[FRY_ETCD_ENDPOINTS_MAX];
     unsigned endpoint_count, endpoint;
-    uint64_t revision;     /* the highest heard of */
+    uint64_t revision;     /* the highest heard of, in this life of the store */
+    uint64_t life;         /* counts how often the store was found to have lost its past */
     uint64_t random_state; /* of delays; never 0 */
     char *ca_path, *certificate_path, *key_path;
 
@@ -124,8 +125,9 @@ struct fry_etcd {
     TAILQ_HEAD(, fry_etcd_lease) leases; /* those being given up too */
 
     fry_etcd_call probe;
-    fry_timer probe_timer; /* while there are watches */
-    int64_t heard_ns;      /* when `endpoint` last answered */
+    uint64_t probe_revision; /* heard of before it was asked */
+    fry_timer probe_timer;   /* while there are watches */
+    int64_t heard_ns;        /* when `endpoint` last answered */
 };
 
 /* ---- store_etcd_http.c ---- */
@@ -176,6 +178,13 @@ int64_t fry_etcd_delay_ns(fry_etcd *etcd, unsigned failures);
 /* Notes the store's revision as an answer has it. */
 void fry_etcd_revision_is(fry_etcd *etcd, uint64_t revision);
 
+/*
+ * The store has lost its past: it is at `revision` now. That is found by an answer of a lower
+ * revision than was heard of before it was asked for, which can't be as long as a quorum remembers;
+ * or by a key that is of an older version than was told, or of the same with another value.
+ */
+void fry_etcd_is_another(fry_etcd *etcd, uint64_t revision);
+
 /* An answer that can't be read: counts as STRANGE. */
 void fry_etcd_call_was_garbled(fry_etcd_call *call);
 
@@ -207,7 +216,8 @@ struct fry_etcd_list {
     fry_etcd_list_fn fn;
     void *arg;
     const char *prefix;
-    uint64_t revision; /* of all pages; 0 until the first */
+    uint64_t revision;             /* of all pages; 0 until the first */
+    uint64_t heard_revision, life; /* before it was asked for */
     uint64_t limit;
     uint8_t *last_key; /* FRY_ETCD_RAW_KEY_BYTES, where the next page begins; NULL: the first */
     size_t last_key_bytes;

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #define NS_PER_MS INT64_C(1000000)
+#define NS_PER_US INT64_C(1000)
 #define CONNECT_MS 1500L
 #define HEAD_BYTES_MAX ((size_t)64 * 1024)
 #define FIRST_ROOM ((size_t)1024)
@@ -217,11 +218,27 @@ static void judge(fry_etcd_call *call, CURLcode code)
         call->outcome = FRY_ETCD_UNSENT;
 }
 
+/* Without making the connection, and without a wait for one: what etcd and the way to it take. */
+static void note_round_trip(const fry_etcd_call *call)
+{
+    curl_off_t before_us = 0, all_us = 0;
+
+    if (call->is_stream || call->is_login ||
+        fry_curl.curl_easy_getinfo(call->easy, CURLINFO_PRETRANSFER_TIME_T, &before_us) !=
+            CURLE_OK ||
+        fry_curl.curl_easy_getinfo(call->easy, CURLINFO_TOTAL_TIME_T, &all_us) != CURLE_OK ||
+        all_us <= before_us)
+        return;
+    fry_store_answered_in(&call->etcd->base, (int64_t)(all_us - before_us) * NS_PER_US);
+}
+
 /* An endpoint that fails takes streams with it, so the call itself is off libcurl's hands before.
  */
 static void end(fry_etcd_call *call, CURLcode code)
 {
     judge(call, code);
+    if (call->outcome == FRY_ETCD_ANSWERED || call->outcome == FRY_ETCD_REFUSED)
+        note_round_trip(call);
     set_state(call, FRY_ETCD_CALL_IS_OVER);
     make_ready(call);
     if (call->outcome == FRY_ETCD_ANSWERED || call->outcome == FRY_ETCD_REFUSED)

@@ -237,6 +237,19 @@ static fry_etcd_read read_response(const fry_memory *memory, const json_t *respo
     return kv != NULL ? read_kv(memory, kv, &verdict->found) : FRY_ETCD_READ;
 }
 
+static bool read_guard(const json_t *response, uint64_t *lease_p)
+{
+    const json_t *range, *kvs;
+
+    if (response == NULL)
+        return true;
+    if (!json_is_object(response) || !read_object(response, "response_range", &range) ||
+        !read_array(range, "kvs", &kvs))
+        return false;
+    const json_t *kv = json_array_get(kvs, 0);
+    return kv == NULL || (json_is_object(kv) && read_number(kv, "lease", lease_p));
+}
+
 fry_etcd_read fry_etcd_read_verdict(const fry_memory *memory, const char *text, size_t bytes,
                                     fry_etcd_verdict *verdict)
 {
@@ -245,11 +258,12 @@ fry_etcd_read fry_etcd_read_verdict(const fry_memory *memory, const char *text, 
     json_t *root = parse(text, bytes);
 
     *verdict = (fry_etcd_verdict){0};
-    /* A txn of ours has one response always, and a header. */
+    /* A txn of ours has one response, or a second that looks at its guard, and a header. */
     if (root != NULL && read_header(root, &verdict->revision) && verdict->revision != 0 &&
         read_flag(root, "succeeded", &verdict->has_succeeded) &&
-        read_array(root, "responses", &responses) && json_array_size(responses) == 1 &&
-        json_is_object(json_array_get(responses, 0)))
+        read_array(root, "responses", &responses) && json_array_size(responses) >= 1 &&
+        json_array_size(responses) <= 2 && json_is_object(json_array_get(responses, 0)) &&
+        read_guard(json_array_get(responses, 1), &verdict->guard_lease))
         read = read_response(memory, json_array_get(responses, 0), verdict);
     json_decref(root);
     return read;
@@ -513,6 +527,25 @@ static json_t *make_change(const fry_etcd_change *change)
     return NULL;
 }
 
+/* Takes the transaction; NULL: no memory. */
+static json_t *with_guard(json_t *root, const fry_etcd_change *change)
+{
+    if (root == NULL || change->guard_key == NULL)
+        return root;
+    const size_t key_bytes = strlen(change->guard_key);
+    json_t *compare =
+        json_pack("{s:o,s:s,s:s,s:o}", "key", base64(change->guard_key, key_bytes), "target",
+                  "LEASE", "result", "EQUAL", "lease", number(change->guard_lease));
+    json_t *look = json_pack("{s:{s:o,s:b}}", "request_range", "key",
+                             base64(change->guard_key, key_bytes), "keys_only", 1);
+
+    if (json_array_append_new(json_object_get(root, "compare"), compare) == 0 &&
+        json_array_append_new(json_object_get(root, "failure"), look) == 0)
+        return root;
+    json_decref(root);
+    return NULL;
+}
+
 char *fry_etcd_write_txn(const fry_etcd_change *change)
 {
     static const struct {
@@ -527,12 +560,13 @@ char *fry_etcd_write_txn(const fry_etcd_change *change)
     const size_t key_bytes = strlen(change->key);
 
     /* An object that could not be made is NULL, and json_pack gives NULL for that as well. */
-    return dump(json_pack("{s:[{s:o,s:s,s:s,s:o}],s:[{s:o}],s:[{s:{s:o}}]}", "compare", "key",
-                          base64(change->key, key_bytes), "target", is->target, "result",
-                          is->result, is->field, number(change->revision + is->more), "success",
-                          change->is_deletion ? "request_delete_range" : "request_put",
-                          make_change(change), "failure", "request_range", "key",
-                          base64(change->key, key_bytes)));
+    return dump(with_guard(
+        json_pack("{s:[{s:o,s:s,s:s,s:o}],s:[{s:o}],s:[{s:{s:o}}]}", "compare", "key",
+                  base64(change->key, key_bytes), "target", is->target, "result", is->result,
+                  is->field, number(change->revision + is->more), "success",
+                  change->is_deletion ? "request_delete_range" : "request_put", make_change(change),
+                  "failure", "request_range", "key", base64(change->key, key_bytes)),
+        change));
 }
 
 char *fry_etcd_write_watch(const char *prefix, uint64_t from_revision)

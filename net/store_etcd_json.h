@@ -58,6 +58,7 @@ typedef struct fry_etcd_verdict {
     bool has_succeeded;
     uint64_t deleted; /* by the first response */
     fry_etcd_kv found;
+    uint64_t guard_lease; /* that the guard of a refused change stands in; 0: none, or it is gone */
 } fry_etcd_verdict;
 
 typedef struct fry_etcd_event {
@@ -130,9 +131,11 @@ typedef struct fry_etcd_change {
     bool is_deletion;
     fry_etcd_condition condition;
     uint64_t revision;
+    const char *guard_key; /* NULL: none. And it must stand in this lease */
+    uint64_t guard_lease;
 } fry_etcd_change;
 
-/* A change on its condition, else what is there, by kv/txn. */
+/* A change on its conditions, else what is there, by kv/txn. */
 char *fry_etcd_write_txn(const fry_etcd_change *change);
 
 char *fry_etcd_write_watch(const char *prefix, uint64_t from_revision);

@@ -17,6 +17,7 @@
 #define NS_PER_S INT64_C(1000000000)
 #define KEEPS_PER_TTL 3
 #define PATIENCE_MIN_MS 500
+#define PATIENCE_DOUBLINGS_MAX 2
 
 typedef enum fry_etcd_lease_state {
     LEASE_ASKED, /* being granted */
@@ -68,13 +69,22 @@ static void ask(fry_etcd_lease *mine)
     static const char *const paths[] = {[LEASE_ASKED] = "/v3/lease/grant",
                                         [LEASE_KEPT] = "/v3/lease/keepalive",
                                         [LEASE_LEFT] = "/v3/lease/revoke"};
-    const int64_t third_ms = mine->ttl_s * 1000 / KEEPS_PER_TTL;
+    /* When all endpoints have had their turn. */
+    const unsigned rounds = mine->failures / mine->etcd->endpoint_count;
+    const unsigned doublings = rounds < PATIENCE_DOUBLINGS_MAX ? rounds : PATIENCE_DOUBLINGS_MAX;
+    int64_t third_ms = mine->ttl_s * 1000 / KEEPS_PER_TTL;
 
     mine->sent_ns = fry_reactor_now_ns(mine->etcd->reactor);
     mine->call.path = paths[mine->state];
     mine->call.patience_ms = FRY_ETCD_PATIENCE_MS;
+    if (third_ms < PATIENCE_MIN_MS)
+        third_ms = PATIENCE_MIN_MS;
+    /* Another may answer sooner; or all are slow, and none ever would in a third. */
+    third_ms <<= doublings;
     if (mine->state == LEASE_KEPT && third_ms < FRY_ETCD_PATIENCE_MS)
-        mine->call.patience_ms = third_ms > PATIENCE_MIN_MS ? (long)third_ms : PATIENCE_MIN_MS;
+        mine->call.patience_ms = (long)third_ms;
+    if (mine->state == LEASE_KEPT)
+        fry_store_lease_asks(mine->lease);
     fry_etcd_call_start(
         mine->etcd, &mine->call,
         fry_etcd_write_lease(mine->id, mine->state == LEASE_ASKED ? mine->ttl_s : 0));
@@ -96,6 +106,8 @@ static void try_again(fry_etcd_lease *mine)
     const int64_t most_ns = mine->ttl_s * NS_PER_S / (KEEPS_PER_TTL * 2);
     const int64_t delay_ns = fry_etcd_delay_ns(mine->etcd, ++mine->failures);
 
+    if (mine->state == LEASE_KEPT)
+        fry_store_lease_not_renewed(mine->lease);
     if (mine->state == LEASE_LEFT && now_ns >= mine->ends_ns)
         dispose(mine); /* it runs out by itself now, if it has not */
     else
@@ -155,6 +167,7 @@ static void take_answer(fry_etcd_lease *mine)
         is_granted(mine, ttl_s);
     } else {
         lives(mine, ttl_s);
+        fry_store_lease_renewed(mine->lease, mine->sent_ns);
     }
 }
 

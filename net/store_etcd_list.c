@@ -56,9 +56,13 @@ static void take_page(fry_etcd *etcd, fry_etcd_list *list)
         tell_failure(list);
         return;
     }
-    fry_etcd_revision_is(etcd, page.revision);
-    if (list->revision == 0)
+    if (list->revision == 0) {
+        /* Unless another list has found that out since this one was asked for. */
+        if (page.revision < list->heard_revision && list->life == etcd->life)
+            fry_etcd_is_another(etcd, page.revision);
         list->revision = page.revision;
+    }
+    fry_etcd_revision_is(etcd, page.revision);
     fry_free(memory, list->last_key, FRY_ETCD_RAW_KEY_BYTES);
     list->last_key = page.last_key;
     list->last_key_bytes = page.last_key_bytes;
@@ -94,6 +98,8 @@ void fry_etcd_list_start(fry_etcd *etcd, fry_etcd_list *list, const char *prefix
     fry_etcd_list_cancel(list);
     list->prefix = prefix;
     list->revision = 0;
+    list->heard_revision = etcd->revision;
+    list->life = etcd->life;
     list->limit = PAGE_LIMIT;
     list->call.fn = page_is_over;
     list->call.arg = list;

@@ -220,15 +220,19 @@ static void was_absent(fry_etcd_request *mine)
         finish_one(mine, FERRY_E_NOT_FOUND, NULL, NULL);
 }
 
-/* The condition was not met, and `found` is why. */
-static void was_other(fry_etcd_request *mine, const fry_etcd_kv *found, uint64_t revision)
+/* A condition was not met; what was found is why. */
+static void was_other(fry_etcd_request *mine, const fry_etcd_verdict *verdict)
 {
+    const fry_etcd_kv *found = &verdict->found;
+    const uint64_t revision = verdict->revision, guard_lease = verdict->guard_lease;
     const bool is_deletion = mine->request->verb == FRY_STORE_DELETE;
 
-    if (found->entry.key == NULL)
-        was_absent(mine);
-    else if (!is_deletion && is_own(mine, found))
+    if (found->entry.key != NULL && !is_deletion && is_own(mine, found))
         finish_written(mine, found->entry.version);
+    else if (mine->request->guard_key != NULL && guard_lease != mine->request->guard_id)
+        finish_one(mine, FERRY_E_FENCED, NULL, "its own lease is over");
+    else if (found->entry.key == NULL)
+        was_absent(mine);
     else if (is_deletion && mine->request->version == 0 && mine->is_uncertain &&
              mine->known_revision != 0 && found->create_revision > mine->known_revision)
         finish_one(mine, FERRY_OK, NULL, NULL);
@@ -248,7 +252,7 @@ static void take_verdict(fry_etcd_request *mine)
         return;
     fry_etcd_revision_is(mine->etcd, verdict.revision);
     if (!verdict.has_succeeded)
-        was_other(mine, &verdict.found, verdict.revision);
+        was_other(mine, &verdict);
     else if (mine->request->verb != FRY_STORE_DELETE)
         finish_written(mine, verdict.revision);
     else if (verdict.deleted > 0 || mine->is_uncertain)
@@ -392,6 +396,8 @@ static void ask_for_change(fry_etcd_request *mine)
         .value_bytes = request->value_bytes,
         .lease = mine->lease,
         .is_deletion = request->verb == FRY_STORE_DELETE,
+        .guard_key = request->guard_key,
+        .guard_lease = request->guard_id,
     };
 
     if (request->verb == FRY_STORE_CREATE) {

@@ -16,6 +16,7 @@
 
 #define NS_PER_MS INT64_C(1000000)
 #define LOST_AFTER_NS (INT64_C(1000) * NS_PER_MS)
+#define LOST_AFTER_TRIPS 4 /* and so many: to connect, to list, to follow */
 #define CREATED_WITHIN_NS (INT64_C(4000) * NS_PER_MS)
 #define SILENT_NS (INT64_C(30000) * NS_PER_MS)
 #define MEMORY_RETRY_NS (INT64_C(100) * NS_PER_MS)
@@ -31,6 +32,7 @@ typedef enum watch_state {
 typedef struct known_key {
     RB_ENTRY(known_key) entry;
     uint64_t version, round;
+    uint64_t hash; /* of the value; versions of another life may be the same */
     size_t block_bytes;
     char key[];
 } known_key;
@@ -54,6 +56,7 @@ struct fry_etcd_watch {
     bool is_telling;
     unsigned failures;
     uint64_t revision; /* up to which it knows */
+    uint64_t life;     /* of the store, that it has told of */
     uint64_t round;    /* of lists; keys of an older one have gone */
     int64_t heard_ns;
     fry_timer timer;      /* WAITS: the next attempt. OPENS: too late */
@@ -143,10 +146,13 @@ typedef enum note_result {
     NOTE_GOOD,
     NOTE_STOPPED,
     NOTE_NO_ROOM, /* no memory, or more keys than there may be */
+    NOTE_ANOTHER, /* a list has what can't be in the store that was told of */
 } note_result;
 
+/* In a stream what is not newer is known; in a list it is, or the store is another. */
 static note_result note_put(fry_etcd_watch *mine, const fry_store_entry *entry)
 {
+    const uint64_t hash = fry_store_hash(entry->value, entry->value_bytes);
     known_key *known = find(mine, entry->key);
 
     if (known == NULL)
@@ -155,9 +161,26 @@ static note_result note_put(fry_etcd_watch *mine, const fry_store_entry *entry)
         return NOTE_NO_ROOM;
     known->round = mine->round;
     if (known->version >= entry->version)
-        return NOTE_GOOD;
+        return mine->state == WATCH_LISTS &&
+                       (known->version > entry->version || known->hash != hash)
+                   ? NOTE_ANOTHER
+                   : NOTE_GOOD;
     known->version = entry->version;
+    known->hash = hash;
     return tell(mine, FRY_STORE_IS_PUT, entry) ? NOTE_GOOD : NOTE_STOPPED;
+}
+
+/* Tells of the store's other lives: what was told is told anew, or to be deleted. */
+static note_result note_life(fry_etcd_watch *mine)
+{
+    known_key *known;
+
+    if (mine->life == mine->etcd->life)
+        return NOTE_GOOD;
+    mine->life = mine->etcd->life;
+    RB_FOREACH(known, known_keys, &mine->known)
+    known->version = 0;
+    return tell(mine, FRY_STORE_IS_ANOTHER, NULL) ? NOTE_GOOD : NOTE_STOPPED;
 }
 
 static note_result note_deletion(fry_etcd_watch *mine, known_key *known)
@@ -186,7 +209,9 @@ static void doubt(fry_etcd_watch *mine)
     fry_reactor *reactor = mine->etcd->reactor;
 
     if (!mine->lost_timer.is_on && !mine->watch->is_lost)
-        fry_timer_set(reactor, &mine->lost_timer, fry_reactor_now_ns(reactor) + LOST_AFTER_NS);
+        fry_timer_set(reactor, &mine->lost_timer,
+                      fry_reactor_now_ns(reactor) + LOST_AFTER_NS +
+                          LOST_AFTER_TRIPS * fry_store_round_trip_ns(&mine->etcd->base));
 }
 
 /* Once for each failure: that of an endpoint is told by several. */
@@ -356,7 +381,7 @@ static note_result note_absent(fry_etcd_watch *mine)
 
 static note_result take_page(fry_etcd_watch *mine, const fry_etcd_page *page)
 {
-    note_result result = NOTE_GOOD;
+    note_result result = note_life(mine);
 
     for (size_t i = 0; i < page->count && result == NOTE_GOOD; i++)
         result = note_put(mine, &page->kvs[i].entry);
@@ -382,6 +407,11 @@ static bool list_has_come(fry_etcd_list *list, fry_etcd_list_event event, fry_et
         return false;
     if (result == NOTE_NO_ROOM) {
         wait_for_next(mine);
+        return false;
+    }
+    if (result == NOTE_ANOTHER) {
+        fry_etcd_is_another(mine->etcd, list->revision);
+        begin(mine);
         return false;
     }
     /* Who was told may have caused a call that failed and took the endpoint away. */
@@ -439,6 +469,7 @@ static bool start(fry_etcd *etcd, fry_store_watch *watch)
         return false;
     mine->etcd = etcd;
     mine->watch = watch;
+    mine->life = etcd->life;
     mine->timer = (fry_timer){.fn = timer_is_due, .arg = mine};
     mine->lost_timer = (fry_timer){.fn = lost_is_due, .arg = mine};
     watch->private_ = mine;

@@ -10,6 +10,10 @@
  * inotify's queue ran over, when there is no inotify to be had (a user may have 128), or after an
  * error, the whole folder is gone through and compared with what is known.
  *
+ * A folder that is removed, or moved away, is no store any more: whoever opens it by its name has
+ * another. So it is lost, and what has that name is taken as soon as it is there; after some time
+ * it is made again. It is a store without a past then, even if it should be the same.
+ *
  * Leases that hold keys are known by the end that was read last. When the first of them may be over
  * it is read again, with all others that are nearly so, which have mostly been extended: a client
  * at rest wakes up about once in the time of a lease. Whoever finds one over ends it.
@@ -204,6 +208,19 @@ static void lease_has_ended(file_store *self, fry_store_lease *lease)
     fry_store_lease_gone(lease, FRY_LEASE_ENDED, "it was not kept alive in time");
 }
 
+void fry_file_end_leases(file_store *self, const char *why)
+{
+    fry_store *base = &self->base;
+
+    for (fry_store_lease *lease = base->leases; lease != NULL; lease = base->next_lease) {
+        base->next_lease = lease->next;
+        if (lease->private_ == NULL)
+            continue;
+        free_own(self, lease);
+        fry_store_lease_gone(lease, FRY_LEASE_ENDED, why);
+    }
+}
+
 static void keep_alive(fry_timer *timer)
 {
     fry_store_lease *lease = timer->arg;
@@ -213,6 +230,13 @@ static void keep_alive(fry_timer *timer)
     ferry_status status = FERRY_E_NOT_FOUND;
     int64_t next_in_ns = lease->ttl_ns / 12; /* after an error there is time for some tries */
 
+    fry_store_lease_asks(lease);
+    if (!fry_disk_is_whole(&self->disk)) {
+        fry_file_lose(self); /* the lease goes when it is known what is there instead */
+        fry_store_lease_not_renewed(lease);
+        fry_timer_set(self->base.reactor, timer, now_ns + next_in_ns);
+        return;
+    }
     if (now_ns < lease->ends_ns)
         status = fry_disk_lease_extend(&self->disk, own->fd, now_ns + lease->ttl_ns);
     if (status == FERRY_E_NOT_FOUND) {
@@ -221,6 +245,7 @@ static void keep_alive(fry_timer *timer)
     }
     if (status == FERRY_OK) {
         lease->ends_ns = now_ns + lease->ttl_ns;
+        fry_store_lease_renewed(lease, now_ns);
         next_in_ns = lease->ttl_ns / 3;
     } else if (status == FERRY_E_BUSY) {
         next_in_ns = SOON_NS;
@@ -231,8 +256,14 @@ static void keep_alive(fry_timer *timer)
 static void make_lease(file_store *self, fry_store_lease *lease)
 {
     const int64_t now_ns = fry_reactor_now_ns(self->base.reactor);
-    own_lease *own = fry_alloc(self->disk.memory, sizeof *own, _Alignof(own_lease));
+    own_lease *own = NULL;
 
+    if (self->is_removed) {
+        (void)fry_disk_gone(&self->disk);
+        fry_store_lease_gone(lease, FRY_LEASE_REFUSED, self->disk.why);
+        return;
+    }
+    own = fry_alloc(self->disk.memory, sizeof *own, _Alignof(own_lease));
     if (own == NULL) {
         fry_store_lease_gone(lease, FRY_LEASE_REFUSED, "no memory for a lease");
         return;
@@ -317,7 +348,11 @@ static bool finish_change(file_store *self, fry_store_request *request)
             return true;
         }
     }
+    const int64_t now_ns = fry_reactor_now_ns(self->base.reactor);
+    const fry_store_lease *guard =
+        request->guard_key != NULL ? own_lease_of(self, request->guard_id) : NULL;
     const own_lease *own = lease != NULL ? lease->private_ : NULL;
+    const own_lease *own_guard = guard != NULL ? guard->private_ : NULL;
     const fry_disk_change change = {
         .verb = request->verb,
         .key = request->key,
@@ -328,8 +363,11 @@ static bool finish_change(file_store *self, fry_store_request *request)
                        : 0,
         .lease = request->private_number,
         .lease_fd = own != NULL ? own->fd : -1,
-        .lease_left_ns =
-            lease != NULL ? lease->ends_ns - fry_reactor_now_ns(self->base.reactor) : 0,
+        .lease_left_ns = lease != NULL ? lease->ends_ns - now_ns : 0,
+        .guard_key = request->guard_key,
+        .guard_lease = request->guard_id,
+        .guard_fd = own_guard != NULL ? own_guard->fd : -1,
+        .guard_left_ns = guard != NULL ? guard->ends_ns - now_ns : 0,
         .is_over = fry_file_lease_is_over,
         .arg = self,
     };
@@ -527,7 +565,10 @@ static void run_requests(file_store *self)
     fry_store_request *request = NULL;
 
     for (size_t i = 0; i < REQUESTS_PER_TURN && (request = first_request(self)) != NULL; i++) {
-        if (request->verb == FRY_STORE_GET) {
+        if (self->is_removed) {
+            (void)fry_disk_gone(&self->disk);
+            fry_store_finish(request, FERRY_E_STORE, NULL, 0, self->disk.why);
+        } else if (request->verb == FRY_STORE_GET) {
             finish_get(self, request);
         } else if (request->verb == FRY_STORE_LIST) {
             finish_list(self, request);
@@ -552,6 +593,9 @@ static void take_turn(fry_timer *timer)
 {
     file_store *self = timer->arg;
 
+    if (!self->is_removed && !fry_disk_is_whole(&self->disk))
+        fry_file_lose(self);
+    (void)fry_file_take_again(self);
     make_leases(self);
     run_requests(self);
     if (self->needs_sweep) {
@@ -615,7 +659,8 @@ static ferry_status open_store(fry_reactor *reactor, const char *uri,
     file_store *self = fry_alloc(memory, sizeof *self, _Alignof(file_store));
     if (self == NULL)
         return fry_store_error(memory, FERRY_E_NO_MEMORY, error_p, "no memory for a store");
-    const ferry_status status = fry_disk_open(&self->disk, memory, folder, reactor->clock->is_real);
+    const ferry_status status =
+        fry_disk_open(&self->disk, memory, folder, reactor->clock->is_real, true);
     if (status != FERRY_OK) {
         const fry_error_facts facts = {.status = status,
                                        .domain = self->disk.code != 0 ? "errno" : NULL,

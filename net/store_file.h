@@ -50,7 +50,9 @@ typedef struct file_store {
     file_keys keys;
     file_leases leases;
     uint64_t scan;
-    unsigned busy; /* times that a lock was taken, in a row */
+    unsigned busy;      /* times that a lock was taken, in a row */
+    int64_t removed_ns; /* when the folder was seen to be no more */
+    int64_t again_ns;   /* is_removed: when to look for it again */
     bool needs_scan, needs_sweep, is_lost, is_removed, has_said_polls;
 } file_store;
 
@@ -69,6 +71,15 @@ int64_t fry_file_next_end_ns(file_store *self);
 ferry_status fry_file_names(file_store *self, const char *prefix, file_name **names_p,
                             size_t *count_p, size_t *room_p);
 void fry_file_free_names(file_store *self, file_name *names, size_t count, size_t room);
+
+/* What can't be read, or not be there, is not known, until a scan has gone through. */
+void fry_file_lose(file_store *self);
+
+/* Takes what is at the folder's name now, if it is time. False: the store has no folder. */
+bool fry_file_take_again(file_store *self);
+
+/* Its own leases are no more: tells their holders. */
+void fry_file_end_leases(file_store *self, const char *why);
 
 void fry_file_init_watching(file_store *self);
 void fry_file_stop_watching(file_store *self);

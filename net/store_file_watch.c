@@ -9,9 +9,10 @@
 #include <sys/inotify.h>
 
 #define EVENT_BYTES 16384
-#define READS_PER_EVENT 16         /* then the loop gets its turn */
-#define POLL_NS INT64_C(500000000) /* without inotify, or while the folder can't be read */
-#define LOOK_AHEAD 64              /* events, for one of the same name */
+#define READS_PER_EVENT 16                /* then the loop gets its turn */
+#define POLL_NS INT64_C(500000000)        /* without inotify, or while the folder can't be read */
+#define MAKE_AFTER_NS INT64_C(2000000000) /* a folder that is gone for so long is made again */
+#define LOOK_AHEAD 64                     /* events, for one of the same name */
 
 #define KEY_EVENTS                                                                                 \
     (IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_ONLYDIR)
@@ -102,12 +103,23 @@ static void tell_all(file_store *self, fry_store_event event)
     }
 }
 
-/* Something could not be read: what there is is not known, until a scan has gone through. */
-static void lose(file_store *self)
+static void plan(file_store *self);
+
+void fry_file_lose(file_store *self)
 {
+    const bool was_removed = self->is_removed;
+
     self->is_lost = self->needs_scan = true;
-    self->is_removed = !fry_disk_is_whole(&self->disk);
+    self->is_removed = was_removed || !fry_disk_is_whole(&self->disk);
+    if (self->is_removed && !was_removed) {
+        fry_log_line(self->base.reactor->log, FERRY_LOG_WARNING, "store %s: its folder is gone",
+                     self->base.name);
+        self->removed_ns = fry_reactor_now_ns(self->base.reactor);
+        self->again_ns = self->removed_ns + POLL_NS;
+    }
     tell_all(self, FRY_STORE_IS_LOST);
+    if (self->base.watches != NULL)
+        plan(self);
 }
 
 /* --- Looking at one key --- */
@@ -243,7 +255,7 @@ static bool read_events(file_store *self)
         if (event->len > 0 && comes_again(at, end, event))
             continue;
         if (!key_or_lease_event(self, event)) {
-            lose(self);
+            fry_file_lose(self);
             return false;
         }
         if (self->events.fd < 0) /* a callback has stopped the last watch */
@@ -358,7 +370,7 @@ static void scan(file_store *self)
     fry_file_read_leases(self);
     if (!look_at_all(self)) {
         set_states(self, WATCH_SCANNED, WATCH_NEW);
-        lose(self);
+        fry_file_lose(self);
         return;
     }
     /* A folder that changes while it is read may hide what was there all the time. */
@@ -383,7 +395,7 @@ static void plan(file_store *self)
         next_ns = now_ns + POLL_NS < next_ns ? now_ns + POLL_NS : next_ns;
     else if (RB_EMPTY(&self->leases))
         next_ns = INT64_MAX;
-    if (self->is_removed || next_ns == INT64_MAX)
+    if (next_ns == INT64_MAX)
         fry_timer_stop(reactor, &self->look);
     else
         fry_timer_set(reactor, &self->look, next_ns);
@@ -407,12 +419,47 @@ static void look_is_due(fry_timer *timer)
 {
     file_store *self = timer->arg;
 
-    fry_file_look_at_leases(self);
-    if (self->is_lost || self->events.fd < 0) {
-        self->is_lost = false;
-        self->needs_scan = true;
+    if (fry_file_take_again(self)) {
+        fry_file_look_at_leases(self);
+        if (self->is_lost || self->events.fd < 0) {
+            self->is_lost = false;
+            self->needs_scan = true;
+        }
     }
     fry_file_run_watches(self);
+}
+
+bool fry_file_take_again(file_store *self)
+{
+    fry_reactor *reactor = self->base.reactor;
+    const int64_t now_ns = fry_reactor_now_ns(reactor);
+    fry_disk fresh;
+    file_key *known;
+
+    if (!self->is_removed)
+        return true;
+    if (now_ns < self->again_ns)
+        return false;
+    self->again_ns = now_ns + POLL_NS;
+    if (fry_disk_open(&fresh, self->disk.memory, self->disk.path, reactor->clock->is_real,
+                      now_ns - self->removed_ns >= MAKE_AFTER_NS) != FERRY_OK) {
+        fry_store_set_trouble(&self->base, fresh.why);
+        return false;
+    }
+    fry_log_line(reactor->log, FERRY_LOG_WARNING, "store %s: its folder is there again",
+                 self->base.name);
+    fry_store_set_trouble(&self->base, NULL);
+    stop_inotify(self);
+    fry_file_forget_leases(self);
+    fry_disk_close(&self->disk);
+    self->disk = fresh;
+    self->is_removed = self->is_lost = false;
+    self->needs_scan = true;
+    RB_FOREACH(known, file_keys, &self->keys)
+    known->version = 0;
+    tell_all(self, FRY_STORE_IS_ANOTHER);
+    fry_file_end_leases(self, "the store's folder was removed or moved");
+    return true;
 }
 
 void fry_file_init_watching(file_store *self)

@@ -21,6 +21,16 @@
 
 /* --- Requests --- */
 
+static bool guard_stands(mem_space *in, const fry_store_request *request)
+{
+    if (request->guard_key == NULL)
+        return true;
+    const mem_slot *guard = fry_space_find(in, request->guard_key);
+    const mem_lease *held = fry_space_lease(in, request->guard_id);
+
+    return guard != NULL && held != NULL && held->state != LEASE_ENDED && guard->lease == held->id;
+}
+
 /* What a request that sets or deletes comes to; *out_p is a reference that the caller releases. */
 static ferry_status change(mem_space *in, fry_store_request *request, fry_record **to_p,
                            mem_slot **spare_p, fry_record **out_p, const char **why_p)
@@ -31,6 +41,8 @@ static ferry_status change(mem_space *in, fry_store_request *request, fry_record
                              request->verb != FRY_STORE_CREATE;
     const uint64_t lease = request->private_number;
 
+    if (!guard_stands(in, request))
+        return FERRY_E_FENCED;
     if (lease != 0) {
         const mem_lease *held = fry_space_lease(in, lease);
 
@@ -255,13 +267,16 @@ static void keep_alive(fry_timer *timer)
     (void)pthread_mutex_lock(&fry_space_lock);
     fry_space_expire(self->space, NULL);
     const bool is_over = held->state == LEASE_ENDED;
+    fry_store_lease_asks(lease);
     if (!is_over)
         held->ends_ns = lease->ends_ns = now_ns + lease->ttl_ns;
     (void)pthread_mutex_unlock(&fry_space_lock);
-    if (is_over)
+    if (is_over) {
         lease_has_ended(lease);
-    else
-        fry_timer_set(self->base.reactor, timer, now_ns + lease->ttl_ns / 3);
+        return;
+    }
+    fry_store_lease_renewed(lease, now_ns);
+    fry_timer_set(self->base.reactor, timer, now_ns + lease->ttl_ns / 3);
 }
 
 static void run_lease(mem_store *self, fry_store_lease *lease)

@@ -44,7 +44,7 @@ struct fry_post {
     /*
      * The data has left, or will not: the memory is not touched any more. FERRY_OK,
      * FERRY_E_PEER (with what the transport said). Not called when `post` itself gives
-     * FRY_POST_DONE.
+     * FRY_POST_DONE, nor perhaps where the channel fails: then it is over with the channel.
      */
     void (*done)(fry_post *post, ferry_status status, const fry_native_error *error);
     void *arg;
@@ -62,8 +62,8 @@ struct fry_pull {
     void *token; /* of the arrival */
     void *memory;
     size_t size_bytes; /* all of it */
-    /* The bytes are there and nothing touches the memory any more, or not, and likewise. May be
-     * called from within fry_channel_ops.pull. */
+    /* The bytes are there and nothing touches the memory any more, or not, and likewise, or
+     * perhaps never. May be called from within fry_channel_ops.pull. */
     void (*done)(fry_pull *pull, ferry_status status, const fry_native_error *error);
     void *arg;
     void *private_; /* the channel's */
@@ -80,8 +80,9 @@ typedef struct fry_arrival {
 
 typedef struct fry_channel_events {
     void (*arrived)(void *arg, const fry_arrival *arrival);
-    /* Nothing comes or goes any more; called once. What was posted or pulled may still be at its
-     * memory until the channel is destroyed, which is the caller's to see to. */
+    /* Nothing comes or goes any more; called once, after what had come. What was posted or pulled
+     * may still be at its memory until the channel is destroyed, which is the caller's to see to.
+     */
     void (*failed)(void *arg, const fry_native_error *error);
 } fry_channel_events;
 
@@ -106,6 +107,9 @@ struct fry_channel {
     fry_channel_path path;
     int event_fd;
     size_t eager_bytes_max; /* posts of at most this need not be pulled */
+    /* Headers of posts that are to be pulled, and words about pulls, which have yet to leave and
+     * which no `done` tells of: progress has them leave. The channel's. */
+    uint32_t leaving;
     const fry_channel_events *events;
     void *events_arg;
 };

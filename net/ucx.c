@@ -35,18 +35,19 @@ typedef struct setting {
 static const setting posix_settings[] = {
     /* One kind of segments for a channel, not both: each takes memory, used or not. Posix ones take
      * descriptors and room in /dev/shm, System V ones are few on a machine (kernel.shmmni). */
-    {NULL, "TLS", "posix,cma"},
+    {NULL, "TLS", "posix"},
     /* 64 buffers of 8 KiB wait in the queue for senders to fill them; UCX makes 512 at once. */
     {"", "MM_RX_BUFS_GROW", "64"},
 };
 
 static const setting sysv_settings[] = {
-    {NULL, "TLS", "sysv,cma"},
+    {NULL, "TLS", "sysv"},
     {"", "MM_RX_BUFS_GROW", "64"},
 };
 
 static const setting local_settings[] = {
-    /* The receiver reads; without CMA the sender's bytes come as messages. Never a put. */
+    /* Large messages are read by ferry itself (net/ucx_offer.c), not by UCX's "cma", and where that
+     * can't be, the sender's bytes come as messages. Never a put. */
     {NULL, "RNDV_SCHEME", "get_zcopy"},
 };
 
@@ -58,6 +59,10 @@ static const setting net_settings[] = {
      * out of the cache, is slower than this or half of it. */
     {"TCP_", "TX_SEG_SIZE", "132k"},
     {"TCP_", "RX_SEG_SIZE", "132k"},
+    /* Such buffers are in use two or three at a time; UCX makes eight of each sort at once, 3 MiB a
+     * channel. They come from malloc, which may keep what was touched of them. */
+    {"TCP_", "TX_BUFS_GROW", "1"},
+    {"TCP_", "RX_BUFS_GROW", "1"},
 };
 
 static const setting tcp_settings[] = {
@@ -272,19 +277,10 @@ static ucs_status_t make_worker(fry_ucx_channel *channel, fry_ucx_kind kind, con
     return fry_ucp.ucp_worker_create(*context, &params, &channel->worker);
 }
 
-static ucs_status_t start_worker(fry_ucx_channel *channel, void *address, size_t *address_bytes,
-                                 const char **call)
+static ucs_status_t start_worker(fry_ucx_channel *channel, const char **call)
 {
-    ucp_am_handler_param_t handler = {
-        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
-                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
-        .id = FRY_UCX_MESSAGE_ID,
-        .flags = UCP_AM_FLAG_WHOLE_MSG,
-        .cb = fry_ucx_channel_receive,
-        .arg = channel,
-    };
     *call = "ucp_worker_set_am_recv_handler";
-    ucs_status_t status = fry_ucp.ucp_worker_set_am_recv_handler(channel->worker, &handler);
+    ucs_status_t status = fry_ucx_channel_listen(channel, FRY_UCX_MESSAGE, fry_ucx_channel_receive);
     if (status != UCS_OK)
         return status;
     *call = "ucp_worker_get_efd";
@@ -297,15 +293,35 @@ static ucs_status_t start_worker(fry_ucx_channel *channel, void *address, size_t
                                                                  : 0) != FERRY_OK)
         return UCS_ERR_IO_ERROR;
     channel->public_.event_fd = channel->watch.event_fd;
-    *call = "ucp_worker_get_address";
+    return UCS_OK;
+}
+
+/*
+ * What the other end connects to: UCX's own address, on one host behind the mark's place. There
+ * both ends have the same byte order.
+ */
+static ucs_status_t write_address(fry_ucx_channel *channel, void *address, size_t *address_bytes,
+                                  const char **call)
+{
+    fry_ucx_mark_place place;
     ucp_address_t *worker_address;
     size_t length;
-    status = fry_ucp.ucp_worker_get_address(channel->worker, &worker_address, &length);
+    size_t place_bytes = 0;
+    if (channel->public_.path != FRY_PATH_NET) {
+        *call = "a mark";
+        ucs_status_t status = fry_ucx_offers_open(channel, &place);
+        if (status != UCS_OK)
+            return status;
+        place_bytes = sizeof place;
+        memcpy(address, &place, place_bytes);
+    }
+    *call = "ucp_worker_get_address";
+    ucs_status_t status = fry_ucp.ucp_worker_get_address(channel->worker, &worker_address, &length);
     if (status != UCS_OK)
         return status;
-    if (length <= FRY_ADDRESS_BYTES_MAX) {
-        memcpy(address, worker_address, length);
-        *address_bytes = length;
+    if (length <= FRY_ADDRESS_BYTES_MAX - place_bytes) {
+        memcpy((char *)address + place_bytes, worker_address, length);
+        *address_bytes = place_bytes + length;
     } else {
         status = UCS_ERR_EXCEEDS_LIMIT;
     }
@@ -343,7 +359,9 @@ ferry_status fry_ucx_channel_open(fry_ucx *ucx, fry_channel_path path,
     if (status != UCS_OK && path != FRY_PATH_NET)
         status = make_worker(channel, FRY_UCX_SYSV, &call);
     if (status == UCS_OK)
-        status = start_worker(channel, address, address_bytes, &call);
+        status = start_worker(channel, &call);
+    if (status == UCS_OK)
+        status = write_address(channel, address, address_bytes, &call);
     fry_ucx_guard_leave(&guard);
     if (status != UCS_OK) {
         fry_ucx_tell(error, status, call);
@@ -354,7 +372,8 @@ ferry_status fry_ucx_channel_open(fry_ucx *ucx, fry_channel_path path,
     return FERRY_OK;
 }
 
-/* "posix, cma": the transports of the endpoint's lanes, as UCX prints them. */
+/* "posix": the transports of the endpoint's lanes, as UCX prints them; and "cma", if large messages
+ * are read out of the other's memory. */
 static void describe(fry_ucx_channel *channel)
 {
     char *text = NULL;
@@ -384,13 +403,32 @@ static void describe(fry_ucx_channel *channel)
         length += (size_t)added;
     }
     free(text);
+    if (channel->reads_other)
+        (void)snprintf(channel->description + length, FRY_UCX_DESCRIPTION_BYTES - length, ", cma");
+}
+
+/* Takes the mark's place off what write_address wrote. False: it is too short. */
+static bool read_place(fry_ucx_channel *channel, const void **address, size_t address_bytes)
+{
+    fry_ucx_mark_place place;
+    if (channel->public_.path == FRY_PATH_NET)
+        return address_bytes > 0;
+    if (address_bytes <= sizeof place)
+        return false;
+    memcpy(&place, *address, sizeof place);
+    *address = (const char *)*address + sizeof place;
+    fry_ucx_offers_connect(channel, &place);
+    return true;
 }
 
 ferry_status fry_ucx_channel_connect(fry_channel *public_, const void *address,
                                      size_t address_bytes, fry_native_error *error)
 {
-    (void)address_bytes;
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
+    if (!read_place(channel, &address, address_bytes)) {
+        fry_ucx_tell(error, UCS_ERR_INVALID_ADDR, "the other end's address");
+        return FERRY_E_PEER;
+    }
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER,
@@ -410,7 +448,6 @@ ferry_status fry_ucx_channel_connect(fry_channel *public_, const void *address,
         return status == UCS_ERR_NO_MEMORY ? FERRY_E_NO_MEMORY : FERRY_E_PEER;
     }
     describe(channel);
-    channel->reads_itself = strstr(channel->description, "cma") != NULL;
     fry_ucx_channel_set_state(channel, FRY_UCX_CHANNEL_CONNECTED);
     return FERRY_OK;
 }

@@ -5,11 +5,12 @@
  * Order. UCX's active messages may overtake one another (a short one goes past a queue of longer
  * ones), so a channel promises no order; the peers number what they launch.
  *
- * Quiet. A pull is UCX's rendezvous in the way that only the receiver moves: within a host it reads
- * the sender's memory (process_vm_readv), and where that is forbidden the sender's bytes come as
- * messages that the receiver's progress copies. Nobody writes another process's memory. What of it
- * may still be at a memory ends with the worker, which has no thread that touches user memory and
- * whose end asks the peer nothing.
+ * Quiet. Between hosts a pull is UCX's rendezvous, in which the sender's worker sends the bytes and
+ * the receiver's puts them where they belong; within a host the receiver reads the sender's memory
+ * (net/ucx_offer.c). Nobody writes another process's memory. What of it may still be at a memory of
+ * this process's ends with the worker, which has no thread that touches user memory and whose end
+ * asks the peer nothing; the peer may still read, and finds that it must not use it
+ * (net/ucx_mark.h).
  */
 #include "net/ucx_channel.h"
 
@@ -18,9 +19,7 @@
 
 #define PARCELS_FIRST 32
 #define FRUITLESS_MAX 500
-/* On one host pulls begin while less than this is on its way. UCX does them one after the other
- * anyway, and destroy has to wait for those that have begun. */
-#define READING_BYTES_MAX ((size_t)4 << 20)
+#define BROKEN_ROUNDS_MAX 4096 /* of progress, for what a member that has gone had sent before */
 
 void fry_ucx_channel_set_state(fry_ucx_channel *channel, fry_ucx_channel_state state)
 {
@@ -28,48 +27,94 @@ void fry_ucx_channel_set_state(fry_ucx_channel *channel, fry_ucx_channel_state s
         channel->state = state;
 }
 
-/* Tells of the failure, the first time. */
-static void fail(fry_ucx_channel *channel, ucs_status_t status, const char *call)
+static void tell_failed(fry_ucx_channel *channel, ucs_status_t status, const char *call)
 {
-    if (channel->state >= FRY_UCX_CHANNEL_FAILED)
-        return;
     fry_ucx_channel_set_state(channel, FRY_UCX_CHANNEL_FAILED);
     fry_native_error error;
     fry_ucx_tell(&error, status, call);
     channel->public_.events->failed(channel->public_.events_arg, &error);
 }
 
+/*
+ * On one host what the other end has sent lies in this process's memory, and is there still when
+ * that end has gone: who sends to it then is refused, and is to hear first what it had said.
+ */
+void fry_ucx_channel_fail(fry_ucx_channel *channel, ucs_status_t status, const char *call)
+{
+    if (channel->state >= FRY_UCX_CHANNEL_BROKEN)
+        return;
+    if (channel->public_.path == FRY_PATH_NET) {
+        tell_failed(channel, status, call);
+        return;
+    }
+    fry_ucx_channel_set_state(channel, FRY_UCX_CHANNEL_BROKEN);
+    channel->broken_status = status;
+    channel->broken_call = call;
+}
+
 void fry_ucx_channel_broken(void *arg, ucp_ep_h endpoint, ucs_status_t status)
 {
     (void)endpoint;
-    fail(arg, status, "the endpoint");
+    fry_ucx_channel_fail(arg, status, "the endpoint");
 }
 
-/* ---- sending ---- */
-
-bool fry_ucx_channel_add_parcels(fry_ucx_channel *channel)
-{
-    uint32_t count = channel->chunks != NULL ? channel->chunks->count * 2 : PARCELS_FIRST;
-    fry_ucx_parcels *chunk =
-        fry_alloc_raw(channel->ucx->memory, sizeof *chunk + count * sizeof *chunk->parcels,
-                      _Alignof(fry_ucx_parcels));
-    if (chunk == NULL)
-        return false;
-    chunk->count = count;
-    chunk->next = channel->chunks;
-    channel->chunks = chunk;
-    for (uint32_t i = 0; i < count; i++) {
-        chunk->parcels[i].next = channel->free_parcels;
-        channel->free_parcels = &chunk->parcels[i];
-    }
-    return true;
-}
+/* ---- parcels ---- */
 
 static void give_parcel(fry_ucx_channel *channel, fry_ucx_parcel *parcel)
 {
     parcel->next = channel->free_parcels;
     channel->free_parcels = parcel;
 }
+
+bool fry_ucx_channel_add_parcels(fry_ucx_channel *channel)
+{
+    const fry_ucx_parcels *last = channel->chunks;
+    uint32_t count = last != NULL ? last->count * 2 : PARCELS_FIRST;
+    fry_ucx_parcels *chunk =
+        fry_alloc_raw(channel->ucx->memory, sizeof *chunk + count * sizeof *chunk->parcels,
+                      _Alignof(fry_ucx_parcels));
+    if (chunk == NULL)
+        return false;
+    chunk->first = last != NULL ? last->first + last->count : 0;
+    chunk->count = count;
+    chunk->next = channel->chunks;
+    channel->chunks = chunk;
+    for (uint32_t i = 0; i < count; i++) {
+        fry_ucx_parcel *parcel = &chunk->parcels[i];
+        parcel->channel = channel;
+        parcel->index = chunk->first + i;
+        parcel->uses = 0;
+        parcel->state = FRY_UCX_PARCEL_FREE;
+        parcel->is_leaving = false;
+        give_parcel(channel, parcel);
+    }
+    return true;
+}
+
+fry_ucx_parcel *fry_ucx_parcel_take(fry_ucx_channel *channel, fry_ucx_parcel_state state)
+{
+    if (channel->free_parcels == NULL && !fry_ucx_channel_add_parcels(channel))
+        return NULL;
+    fry_ucx_parcel *parcel = channel->free_parcels;
+    channel->free_parcels = parcel->next;
+    parcel->next = NULL;
+    parcel->state = (uint8_t)state;
+    return parcel;
+}
+
+void fry_ucx_parcel_set_state(fry_ucx_parcel *parcel, fry_ucx_parcel_state state)
+{
+    if (state == FRY_UCX_PARCEL_FREE) {
+        parcel->uses++;
+        if (parcel->is_leaving)
+            state = FRY_UCX_PARCEL_LEAVES; /* and is free once it has left */
+        else
+            give_parcel(parcel->channel, parcel);
+    }
+    parcel->state = (uint8_t)state;
+}
+
+/* ---- sending ---- */
 
 static void sent(void *request, ucs_status_t status, void *arg)
 {
@@ -79,12 +124,14 @@ static void sent(void *request, ucs_status_t status, void *arg)
     fry_ucp.ucp_request_free(request);
     if (channel->state == FRY_UCX_CHANNEL_ENDED)
         return;
-    give_parcel(channel, parcel);
+    fry_ucx_parcel_set_state(parcel, FRY_UCX_PARCEL_FREE);
     if (status == UCS_OK) {
         post->done(post, FERRY_OK, NULL);
         return;
     }
-    fail(channel, status, "a send");
+    fry_ucx_channel_fail(channel, status, "a send");
+    if (channel->public_.path != FRY_PATH_NET)
+        return; /* it is over with the channel, which may have more to tell before */
     fry_native_error error;
     fry_ucx_tell(&error, status, "a send");
     post->done(post, FERRY_E_PEER, &error);
@@ -93,13 +140,11 @@ static void sent(void *request, ucs_status_t status, void *arg)
 /* What can't leave at once, or is to be pulled. */
 static fry_post_result post_later(fry_ucx_channel *channel, fry_post *post)
 {
-    if (channel->free_parcels == NULL && !fry_ucx_channel_add_parcels(channel)) {
-        fail(channel, UCS_ERR_NO_MEMORY, "a send");
+    fry_ucx_parcel *parcel = fry_ucx_parcel_take(channel, FRY_UCX_PARCEL_LEAVES);
+    if (parcel == NULL) {
+        fry_ucx_channel_fail(channel, UCS_ERR_NO_MEMORY, "a send");
         return FRY_POST_FAILED;
     }
-    fry_ucx_parcel *parcel = channel->free_parcels;
-    channel->free_parcels = parcel->next;
-    parcel->channel = channel;
     memcpy(parcel->header, post->header, post->header_bytes);
     post->private_ = parcel;
     bool is_pulled = post->is_pulled && post->size_bytes > 0;
@@ -112,14 +157,14 @@ static fry_post_result post_later(fry_ucx_channel *channel, fry_post *post)
         .memory_type = UCS_MEMORY_TYPE_HOST,
     };
     ucs_status_ptr_t request =
-        fry_ucp.ucp_am_send_nbx(channel->endpoint, FRY_UCX_MESSAGE_ID, parcel->header,
+        fry_ucp.ucp_am_send_nbx(channel->endpoint, FRY_UCX_MESSAGE, parcel->header,
                                 post->header_bytes, post->data, post->size_bytes, &param);
     if (UCS_PTR_IS_PTR(request))
         return FRY_POST_BEGUN;
-    give_parcel(channel, parcel);
+    fry_ucx_parcel_set_state(parcel, FRY_UCX_PARCEL_FREE);
     if (request == NULL)
         return FRY_POST_DONE;
-    fail(channel, UCS_PTR_STATUS(request), "a send");
+    fry_ucx_channel_fail(channel, UCS_PTR_STATUS(request), "a send");
     return FRY_POST_FAILED;
 }
 
@@ -129,23 +174,39 @@ static fry_post_result channel_post(fry_channel *public_, fry_post *post)
     if (channel->state != FRY_UCX_CHANNEL_CONNECTED)
         return FRY_POST_FAILED;
     fry_ucx_watch_sent(&channel->watch);
+    if (post->is_pulled && post->size_bytes > 0 && channel->public_.path != FRY_PATH_NET)
+        return fry_ucx_offers_post(channel, post);
     if (post->header_bytes + post->size_bytes > FRY_UCX_SHORT_BYTES || post->is_pulled)
         return post_later(channel, post);
 
     /* Goes into the peer's queue straight from here, or not at all. */
     static const ucp_request_param_t at_once = {.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL};
     ucs_status_ptr_t request =
-        fry_ucp.ucp_am_send_nbx(channel->endpoint, FRY_UCX_MESSAGE_ID, post->header,
+        fry_ucp.ucp_am_send_nbx(channel->endpoint, FRY_UCX_MESSAGE, post->header,
                                 post->header_bytes, post->data, post->size_bytes, &at_once);
     if (request == NULL)
         return FRY_POST_DONE;
     if (UCS_PTR_STATUS(request) == UCS_ERR_NO_RESOURCE)
         return post_later(channel, post);
-    fail(channel, UCS_PTR_STATUS(request), "a send");
+    fry_ucx_channel_fail(channel, UCS_PTR_STATUS(request), "a send");
     return FRY_POST_FAILED;
 }
 
 /* ---- receiving ---- */
+
+ucs_status_t fry_ucx_channel_listen(fry_ucx_channel *channel, fry_ucx_id id,
+                                    ucp_am_recv_callback_t heard)
+{
+    const ucp_am_handler_param_t handler = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = id,
+        .flags = UCP_AM_FLAG_WHOLE_MSG,
+        .cb = heard,
+        .arg = channel,
+    };
+    return fry_ucp.ucp_worker_set_am_recv_handler(channel->worker, &handler);
+}
 
 ucs_status_t fry_ucx_channel_receive(void *arg, const void *header, size_t header_bytes, void *data,
                                      size_t size_bytes, const ucp_am_recv_param_t *param)
@@ -175,7 +236,7 @@ static void end_pull(fry_ucx_channel *channel, fry_pull *pull, ucs_status_t stat
         pull->done(pull, FERRY_OK, NULL);
         return;
     }
-    fail(channel, status, "a pull");
+    fry_ucx_channel_fail(channel, status, "a pull");
     fry_native_error error;
     fry_ucx_tell(&error, status, "a pull");
     pull->done(pull, FERRY_E_PEER, &error);
@@ -187,14 +248,18 @@ static void pulled(void *request, ucs_status_t status, size_t size_bytes, void *
     fry_pull *pull = arg;
     fry_ucx_channel *channel = pull->private_;
     fry_ucp.ucp_request_free(request);
-    channel->reading--;
-    channel->reading_bytes -= pull->size_bytes;
     if (channel->state != FRY_UCX_CHANNEL_ENDED)
         end_pull(channel, pull, status);
 }
 
-static void begin_pull(fry_ucx_channel *channel, fry_pull *pull)
+static void channel_pull(fry_channel *public_, fry_pull *pull)
 {
+    fry_ucx_channel *channel = (fry_ucx_channel *)public_;
+    fry_ucx_watch_sent(&channel->watch);
+    if (public_->path != FRY_PATH_NET) {
+        fry_ucx_offers_pull(channel, pull);
+        return;
+    }
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                         UCP_OP_ATTR_FIELD_MEMORY_TYPE,
@@ -205,45 +270,16 @@ static void begin_pull(fry_ucx_channel *channel, fry_pull *pull)
     pull->private_ = channel;
     ucs_status_ptr_t request = fry_ucp.ucp_am_recv_data_nbx(channel->worker, pull->token,
                                                             pull->memory, pull->size_bytes, &param);
-    if (UCS_PTR_IS_PTR(request)) {
-        channel->reading++;
-        channel->reading_bytes += pull->size_bytes;
-    } else {
+    if (!UCS_PTR_IS_PTR(request))
         end_pull(channel, pull, UCS_PTR_STATUS(request));
-    }
-}
-
-/* One after the other, until enough are on their way. A done may call pull. */
-static void begin_waiting(fry_ucx_channel *channel)
-{
-    while (channel->waiting != NULL &&
-           (!channel->reads_itself || channel->reading_bytes < READING_BYTES_MAX)) {
-        fry_pull *pull = channel->waiting;
-        channel->waiting = pull->private_;
-        if (channel->state == FRY_UCX_CHANNEL_CONNECTED)
-            begin_pull(channel, pull);
-        else
-            end_pull(channel, pull, UCS_ERR_CONNECTION_RESET);
-    }
-}
-
-static void channel_pull(fry_channel *public_, fry_pull *pull)
-{
-    fry_ucx_channel *channel = (fry_ucx_channel *)public_;
-    pull->private_ = NULL;
-    fry_ucx_watch_sent(&channel->watch);
-    if (channel->waiting == NULL)
-        channel->waiting = pull;
-    else
-        channel->last_waiting->private_ = pull;
-    channel->last_waiting = pull;
-    begin_waiting(channel);
 }
 
 static void channel_drop(fry_channel *public_, void *token)
 {
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
-    if (token == channel->arriving)
+    if (public_->path != FRY_PATH_NET)
+        fry_ucx_offers_drop(channel, token);
+    else if (token == channel->arriving)
         channel->arriving_is_dropped = true; /* UCX drops it when it learns that we keep nothing */
     else if (channel->state == FRY_UCX_CHANNEL_CONNECTED)
         fry_ucp.ucp_am_data_release(channel->worker, token);
@@ -255,7 +291,7 @@ static size_t channel_progress(fry_channel *public_)
 {
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
     if (channel->arm_status != UCS_OK) {
-        fail(channel, channel->arm_status, "ucp_worker_arm");
+        fry_ucx_channel_fail(channel, channel->arm_status, "ucp_worker_arm");
         channel->arm_status = UCS_OK;
     }
     size_t count = fry_ucp.ucp_worker_progress(channel->worker);
@@ -265,16 +301,22 @@ static size_t channel_progress(fry_channel *public_)
         channel->fruitless = 0;
     }
     if (!fry_ucx_watch_is_well(&channel->watch))
-        fail(channel, UCS_ERR_ENDPOINT_TIMEOUT, "the network");
-    if (channel->waiting != NULL)
-        begin_waiting(channel);
-    return count;
+        fry_ucx_channel_fail(channel, UCS_ERR_ENDPOINT_TIMEOUT, "the network");
+    if (channel->state == FRY_UCX_CHANNEL_BROKEN &&
+        (count == 0 || ++channel->broken_rounds >= BROKEN_ROUNDS_MAX)) {
+        tell_failed(channel, channel->broken_status, channel->broken_call);
+        return count + 1;
+    }
+    return count + fry_ucx_offers_progress(channel);
 }
 
 static bool channel_arm(fry_channel *public_)
 {
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
     fry_ucx_watch_wake(&channel->watch);
+    if (channel->state == FRY_UCX_CHANNEL_BROKEN ||
+        (channel->to_read != NULL && channel->state == FRY_UCX_CHANNEL_CONNECTED))
+        return false;
     ucs_status_t status = fry_ucp.ucp_worker_arm(channel->worker);
     if (status == UCS_OK) {
         fry_ucx_watch_arm(&channel->watch);
@@ -295,27 +337,6 @@ static bool channel_arm(fry_channel *public_)
     return false;
 }
 
-/*
- * Ends the reads of the peer's memory that have begun: UCX can't take them back, and does not stand
- * a worker's end in the midst of one. They need nothing of the peer, who may be stopped; where it
- * is dead they fail at once.
- */
-static void end_reading(const fry_ucx_channel *channel)
-{
-    unsigned fruitless = 0;
-    /* What is being read moves with each progress. A worker whose peer takes nothing more, its
-     * queue being full, never says that it can sleep, though nothing moves: that is not waited for.
-     */
-    while (channel->reads_itself && channel->reading > 0 && fruitless < FRUITLESS_MAX) {
-        if (fry_ucp.ucp_worker_progress(channel->worker) != 0)
-            fruitless = 0;
-        else if (fry_ucp.ucp_worker_arm(channel->worker) == UCS_OK)
-            break; /* nothing is under way */
-        else
-            fruitless++;
-    }
-}
-
 static void channel_destroy(fry_channel *public_)
 {
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
@@ -323,6 +344,7 @@ static void channel_destroy(fry_channel *public_)
     if (getpid() != channel->ucx->pid)
         return;
     fry_ucx_channel_set_state(channel, FRY_UCX_CHANNEL_ENDED);
+    fry_ucx_mark_wipe(&channel->mark); /* before anybody can take what was offered for quiet */
     if (channel->endpoint != NULL && channel->public_.path == FRY_PATH_NET) {
         /* Ends what is under way here and now; on one host UCX refuses it, and the worker's end
          * does it. */
@@ -332,7 +354,6 @@ static void channel_destroy(fry_channel *public_)
         if (UCS_PTR_IS_PTR(request))
             fry_ucp.ucp_request_free(request);
     }
-    end_reading(channel);
     if (channel->worker != NULL)
         fry_ucp.ucp_worker_destroy(channel->worker);
     if (channel->own_context != NULL)

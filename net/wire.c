@@ -8,6 +8,7 @@
 #define NACK_BYTES 16
 #define LENGTH_BYTES 24
 #define RECALL_BYTES 12
+#define BYE_BYTES 12
 
 static size_t put_text(uint8_t *to, const char *text, size_t text_bytes, size_t room)
 {
@@ -72,8 +73,11 @@ size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
         fry_wire_put32(to + 4, header->number);
         fry_wire_put32(to + 8, header->acked.first);
         return FRY_WIRE_BUNDLE_BYTES;
-    default: /* FRY_WIRE_BYE */
+    case FRY_WIRE_BYE:
         fry_wire_put32(to + 4, header->number);
+        fry_wire_put32(to + 8, header->answers);
+        return BYE_BYTES;
+    default: /* FRY_WIRE_FAREWELL */
         return CONTROL_BYTES;
     }
 }
@@ -203,8 +207,13 @@ bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header)
         header->size_bytes = fry_wire_get64(from + 16);
         return true;
     case FRY_WIRE_BYE:
+        if (bytes != BYE_BYTES)
+            return false;
         header->number = fry_wire_get32(from + 4);
-        return bytes == CONTROL_BYTES;
+        header->answers = fry_wire_get32(from + 8);
+        return true;
+    case FRY_WIRE_FAREWELL:
+        return bytes == CONTROL_BYTES && fry_wire_get32(from + 4) == 0;
     default:
         return false;
     }

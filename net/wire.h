@@ -9,13 +9,15 @@
  *   1  0                     runs           0              0          0              0
  *   2  acked, 16 bit         0, 16 bit      0, 16 bit      0, 16 bit  0, 16 bit      0, 16 bit
  *   4  number                0              slot           slot       number         number
- *   8  tag, 64 bit           runs: first,   op, 64 bit     op         slot
+ *   8  tag, 64 bit           runs: first,   op, 64 bit     op         slot           answers
  *  16  op, 64 bit            32 bit, and    fault          size
  *  24  size, 64 bit          count, 16 bit                            fault, at 12
  *  32  slot
  *  36  ahead
  *  40  first acked
  *  44  (POISON: fault)
+ *
+ * FAREWELL is its kind and seven zero bytes.
  *
  * BUNDLE stands for several launches, of small messages with their data: kind, series (8 bit),
  * acked (16 bit), number of the first, first acked; so much is its header. Its data begins with the
@@ -70,11 +72,12 @@ typedef enum fry_wire_kind {
     FRY_WIRE_PULLED,    /* a message whose data stays at the sender until it is pulled */
     FRY_WIRE_POISON,    /* what stands for a message that failed before it was launched */
     FRY_WIRE_RECALL,    /* a message launched before was withdrawn: pull it no more */
-    FRY_WIRE_BYE,       /* this member leaves; nothing comes after it */
+    FRY_WIRE_BYE,       /* this member leaves; no launch comes after it */
     FRY_WIRE_ACK,       /* messages were received */
     FRY_WIRE_NACK,      /* the receive of a message failed */
     FRY_WIRE_LENGTH,    /* the receive of a message is of another size */
     FRY_WIRE_BUNDLE,    /* many messages, their data with them */
+    FRY_WIRE_FAREWELL,  /* the other's BYE was heard, and all that it had said before */
     FRY_WIRE_KINDS,
     FRY_WIRE_SHORT = FRY_WIRE_KINDS, /* an EAGER; not for fry_wire_pack and fry_wire_unpack */
 } fry_wire_kind;
@@ -103,6 +106,7 @@ typedef struct fry_wire_header {
     uint64_t op;
     uint64_t size_bytes;
     fry_wire_run acked;    /* with messages */
+    uint32_t answers;      /* BYE: messages that it has answered, since the lane began */
     uint32_t series_count; /* BUNDLE */
     uint32_t run_count;    /* ACK */
     fry_wire_run runs[FRY_WIRE_RUNS_MAX];

@@ -23,7 +23,7 @@ extern "C" {
 FERRY_API ferry_device *ferry_device_find(ferry_engine *engine, const char *name);
 
 /* How a GPU's progress is watched. */
-typedef enum ferry_completion {
+typedef enum ferry_completion FERRY_INT_ENUM {
     FERRY_COMPLETION_DEFAULT = 0, /* words, where the driver can */
     FERRY_COMPLETION_WORDS = 1,   /* streams write numbers to host memory, which ferry reads; the
                                      driver is asked only for what stays long */
@@ -45,10 +45,7 @@ typedef struct ferry_device_options {
                                     to 1 GiB */
 } ferry_device_options;
 
-#define FERRY_DEVICE_OPTIONS_INIT                                                                  \
-    {                                                                                              \
-        .struct_size = sizeof(ferry_device_options)                                                \
-    }
+#define FERRY_DEVICE_OPTIONS_INIT FERRY_SIZED_INIT(ferry_device_options)
 
 /*
  * Opens a device, or finds it if it is open: what its options then leave at zero may be as it is.
@@ -93,7 +90,7 @@ FERRY_API ferry_status ferry_buffer_alloc(ferry_device *device, size_t size_byte
                                           ferry_buffer **buffer_p);
 
 /* Kinds of memory, beside the plain sort that ferry_buffer_alloc gives. */
-typedef enum ferry_memory {
+typedef enum ferry_memory FERRY_INT_ENUM {
     FERRY_MEMORY_DEFAULT = 0, /* what ferry_buffer_alloc gives */
     FERRY_MEMORY_PINNED = 1,  /* on a host device: page-locked, so that all GPUs of the engine copy
                                  straight from and to it; a GPU must be open */
@@ -149,7 +146,10 @@ FERRY_API size_t ferry_buffer_size_bytes(const ferry_buffer *buffer);
 /* The device it is on; NULL for NULL. */
 FERRY_API ferry_device *ferry_buffer_device(const ferry_buffer *buffer);
 
-/* The span that covers all of a buffer; for NULL one that every operation refuses. */
+/*
+ * The span that covers all of a buffer; for NULL one that every operation refuses (it is not empty:
+ * an empty one would be ignored).
+ */
 FERRY_API ferry_span ferry_buffer_span(ferry_buffer *buffer);
 
 /*
@@ -162,6 +162,11 @@ FERRY_API ferry_span ferry_buffer_span(ferry_buffer *buffer);
  * Returns FERRY_OK; FERRY_E_INVALID for a span that is none and a future of another engine;
  * FERRY_E_NO_MEMORY or FERRY_E_AGAIN, and then the span is poisoned; FERRY_E_SHUTDOWN;
  * FERRY_E_FORKED.
+ *
+ * It has no future of its own, and it can fail after it was FERRY_OK: with `future`; with
+ * FERRY_E_SHUTDOWN; and, like an operation, for want of room or memory to list it as it takes its
+ * place, with FERRY_E_AGAIN or FERRY_E_NO_MEMORY: then its whole buffer is poisoned. Later readers
+ * tell, with that as cause.
  */
 FERRY_API ferry_status ferry_buffer_define(ferry_span span, ferry_future *future);
 

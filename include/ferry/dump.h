@@ -12,7 +12,7 @@ extern "C" {
 #endif
 
 /* Forms of a dump. */
-typedef enum ferry_dump_format {
+typedef enum ferry_dump_format FERRY_INT_ENUM {
     FERRY_DUMP_JSON = 0, /* one JSON object, described below */
     FERRY_DUMP_DOT = 1,  /* the operations and their edges as a digraph, for graphviz */
 } ferry_dump_format;
@@ -63,12 +63,14 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *                   future is, and it is not quiet), "quiet" (it is, and what it was ordered
  *                   behind is not: who comes later must still wait)
  *      "status"     of its future, if that is resolved: "FERRY_E_CANCELLED"
- *      "not_quiet"  "hardware" or "function": what is still at work though it is resolved
+ *      "not_quiet"  "hardware", "function", "member" or, of a batch or an `all`, "operations": what
+ *                   is still at work though it is resolved
  *      "waits_for"  "operations" (see "waits"), "stream" (room in it), "device" (that it fires),
  *                   "loop", "executor" (that it runs the task), "function" (that it returns),
  *                   "outside" (that the promise is resolved)
  *      "waits"      operations it waits for: "op", "nature" ("after", "read", "order", "any",
- *                   "issued", "quiet"; of a drain "before": the oldest of all before it),
+ *                   "issued", "quiet", of a batch "member", of a drain "before": the oldest of
+ *                   all before it),
  *                   "where" ("host", or "device" if its stream waits); at most 8, "more" says
  *                   how many others hold it; a batch is held by its operations, most of which
  *                   "more" counts

@@ -14,7 +14,7 @@ extern "C" {
 struct ev_loop; /* libev's */
 
 /* Who runs the engine's loop. */
-typedef enum ferry_loop_mode {
+typedef enum ferry_loop_mode FERRY_INT_ENUM {
     FERRY_LOOP_THREAD = 0,   /* a thread of the engine's own, which blocks all signals (default) */
     FERRY_LOOP_EMBEDDED = 1, /* the user, by ferry_engine_progress; there is no loop thread */
     FERRY_LOOP_ATTACHED = 2, /* the user's libev loop, which ferry_engine_options.ev_loop names */
@@ -46,7 +46,7 @@ typedef struct ferry_clock {
 } ferry_clock;
 
 /* Levels of log lines. */
-typedef enum ferry_log_level {
+typedef enum ferry_log_level FERRY_INT_ENUM {
     FERRY_LOG_ERROR = 0,
     FERRY_LOG_WARNING = 1,
     FERRY_LOG_INFO = 2,
@@ -114,10 +114,7 @@ typedef struct ferry_engine_options {
     void *log_arg;    /* handed to log */
 } ferry_engine_options;
 
-#define FERRY_ENGINE_OPTIONS_INIT                                                                  \
-    {                                                                                              \
-        .struct_size = sizeof(ferry_engine_options)                                                \
-    }
+#define FERRY_ENGINE_OPTIONS_INIT FERRY_SIZED_INIT(ferry_engine_options)
 
 /*
  * Makes an engine.
@@ -139,31 +136,44 @@ FERRY_API ferry_status ferry_engine_create(const ferry_engine_options *options,
  * Ends all activity: refuses new operations with FERRY_E_SHUTDOWN, fails with it what has not
  * resolved, promises too, waits until all of it is quiet (a function of ferry_call that has begun
  * comes to its end first), runs or posts the callbacks that are due, and ends the engine's threads.
+ * Other members of its groups are told what they have yet to hear of what was received, for which
+ * it waits 0.2 s at most; to have delivered what was sent, leave them before (group.h).
  * It does not wait for tasks that an executor of the user's has yet to run; those must still be
  * run, and callbacks that wait for one of them (max_tasks) are then posted by who runs it. Futures,
  * promises and buffers stay valid handles until released; what callbacks they cause from now on run
  * in the calling thread (ferry.h).
- *  timeout_ns  how long to wait for quiet; negative: for ever; 0: looks once
- * Blocks. In embedded and attached mode the caller makes the progress and runs the callbacks. In
- * attached mode, from another thread than the libev loop's while that runs, it waits for that
- * thread to come by and give the watchers up; a loop that does not run must not begin to meanwhile.
+ * Any call may be under way beside it in other threads, or begin: what submits is refused from some
+ * moment on, and what was submitted before that fails as everything does.
+ *  timeout_ns  how long to wait for quiet; negative: for ever; 0: does once what needs no waiting
+ * Blocks. In embedded and attached mode the caller makes the progress and runs the callbacks: one
+ * that has begun when the time is over comes to its end, and the others are left to the next call.
+ * So callbacks that submit again whenever they fail, for ever, keep it from succeeding, not from
+ * returning. In attached mode, from another thread than the libev loop's while that runs, it waits
+ * for that thread to come by and give the watchers up, which must stay in ev_run for that; a loop
+ * that does not run must not begin to meanwhile.
  * Returns FERRY_OK, also when it had been shut down before; FERRY_E_DEADLINE if something was not
- * quiet in time (logged; new operations stay refused; call again to wait longer); FERRY_E_DEADLOCK
- * from a callback of this engine; FERRY_E_BUSY if another thread is shutting it down;
- * FERRY_E_INVALID for NULL; FERRY_E_FORKED.
+ * quiet, or callbacks were still due, in time (logged; new operations stay refused; call again to
+ * wait longer); FERRY_E_DEADLOCK from a callback of this engine; FERRY_E_BUSY if another thread is
+ * shutting it down; FERRY_E_INVALID for NULL; FERRY_E_FORKED.
  */
 FERRY_API ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns);
 
 /*
  * Gives the caller's reference back; NULL is allowed. No call that is given this engine or one of
- * its devices may follow or be under way. An engine that was not shut down is shut down first, with
- * a timeout of five seconds; may block for it. If that does not succeed (something is not quiet,
- * the call comes from a callback, another thread is shutting it down) it is logged, and the engine
- * is leaked on purpose with all its memory: nothing is freed under a device. Otherwise its memory
- * goes when the last future, promise and buffer of it has been released too and the last task of an
- * executor's has been run, by the thread that does so. The engine's own executor is not used any
- * more: callbacks that name none run in the thread that causes them. With a trace file open it
- * waits until what the engine recorded is in it. In a fork's child it does nothing.
+ * its devices may follow or be under way. Calls that are given something else of it (a future, a
+ * promise, a buffer, a span, a waiter, a group, a task) may, in any thread, as long as their caller
+ * holds that: ferry_future_quiet, ferry_buffer_define, ferry_send and the like then fail with
+ * FERRY_E_SHUTDOWN, and the others do what they always do. An engine that was not shut down is shut
+ * down first, with a timeout of five seconds; may block for it. If that does not succeed (something
+ * is not quiet, the call comes from a callback, another thread is shutting it down) it is logged,
+ * and the engine is leaked on purpose with all its memory: nothing is freed under a device.
+ * Otherwise its memory goes when the last future, promise and buffer of it has been released too
+ * and the last task of an executor's has been run, by the thread that does so. The engine's own
+ * executor is not used any more: callbacks that name none run in the thread that causes them. With
+ * a trace file open it waits until what the engine recorded is in it, or the five seconds are over,
+ * and then the engine is leaked; as it is if another thread is all that time in a callback of it
+ * that came after the shutdown, and it has an executor of its own. In a fork's child it does
+ * nothing.
  */
 FERRY_API void ferry_engine_release(ferry_engine *engine);
 
@@ -214,11 +224,13 @@ FERRY_API int ferry_engine_fd(const ferry_engine *engine);
 FERRY_API int64_t ferry_engine_progress(ferry_engine *engine, size_t budget);
 
 /*
- * Embedded mode: says that the caller is about to sleep on ferry_engine_fd. Any thread; waits for
- * nobody. FERRY_OK: sleep, the descriptor will wake you, also if another thread is making progress
- * now and leaves something; FERRY_E_BUSY: there is work, call ferry_engine_progress before you try
- * again; FERRY_E_DEADLOCK in a callback of this engine; FERRY_E_INVALID: NULL, or not in embedded
- * mode; FERRY_E_FORKED.
+ * Embedded mode: says that the calling thread is about to sleep on ferry_engine_fd. Any thread;
+ * waits for nobody. FERRY_OK: sleep, the descriptor will wake you, also if another thread is making
+ * progress now and leaves something. That lasts until this thread makes progress or arms again:
+ * what other threads do does not end it. They may take the work, and the wake with it, and then you
+ * sleep on. FERRY_E_BUSY: there is work, call ferry_engine_progress before you try again;
+ * FERRY_E_DEADLOCK in a callback of this engine; FERRY_E_INVALID: NULL, or not in embedded mode;
+ * FERRY_E_FORKED.
  */
 FERRY_API ferry_status ferry_engine_arm(ferry_engine *engine);
 

@@ -56,16 +56,19 @@ FERRY_API ferry_future *ferry_event_wrap(ferry_device *device, void *native_even
  * Makes the program's stream wait, on the device, for an operation: what is launched on it from now
  * on begins after it. It carries no failure: if the operation fails, the stream goes on, and only
  * the future tells. The operation stays ferry's: cancelled on its way it may never have written.
- *  future         a copy of a device with native streams, or an event; any future that has resolved
- *                 (nothing is waited for but what is not quiet)
+ *  future         a copy of a device with native streams, or an event; any other once it is quiet,
+ *                 as nearly all are that have resolved: then there is nothing to wait for
  *  device         whose stream it is; it need not be the operation's
  *  native_stream  NULL: the legacy default stream of the device; borrowed during the call
- * Returns FERRY_OK; FERRY_E_NOT_ISSUED: it does not stand in a stream yet: it waits for something
- * on the host, for room in its stream, or, seldom, for a thread that works on the graph (which this
- * call gives a tenth of a millisecond). Wait for ferry_future_issued, or chain on it, and call
- * again; FERRY_E_UNSUPPORTED: no device can wait for this, wait for it on the host;
- * FERRY_E_INVALID; FERRY_E_CAPTURE; FERRY_E_DEVICE (logged with the driver's number);
- * FERRY_E_SHUTDOWN for what is not over once the shutdown began; FERRY_E_FORKED.
+ * Returns FERRY_OK: the stream waits, or there is nothing to wait for, as the operation is over.
+ * How it ended ferry_future_poll can then tell: one that failed before it began has waited for
+ * nobody, so operations before it may still be at its memory;
+ * FERRY_E_NOT_ISSUED: it does not stand in a stream yet: it waits for something on the host, for
+ * room in its stream, or, seldom, for a thread that works on the graph (which this call gives a
+ * tenth of a millisecond). Wait for ferry_future_issued, or chain on it, and call again;
+ * FERRY_E_UNSUPPORTED: no device can wait for this, wait for it on the host; FERRY_E_INVALID;
+ * FERRY_E_CAPTURE; FERRY_E_DEVICE (logged with the driver's number); FERRY_E_SHUTDOWN for what is
+ * not over once the shutdown began; FERRY_E_FORKED.
  */
 FERRY_API ferry_status ferry_future_stream_wait(ferry_future *future, ferry_device *device,
                                                 void *native_stream);

@@ -25,16 +25,22 @@ FERRY_API ferry_status ferry_future_poll(const ferry_future *future);
  * embedded mode it is the loop while it waits: it runs functions, free_fn and hooks, and leaves
  * waiters to the next ferry_engine_progress. Returns the future's status; FERRY_PENDING on timeout;
  * FERRY_E_DEADLOCK in a callback of the future's engine (unless already resolved, or timeout_ns is
- * 0); FERRY_E_INVALID for NULL; FERRY_E_FORKED (unless already resolved).
+ * 0); FERRY_E_INVALID for NULL; FERRY_E_FORKED (unless already resolved). A pthread_cancel of the
+ * thread takes effect after it has returned.
  */
 FERRY_API ferry_status ferry_future_wait(ferry_future *future, int64_t timeout_ns);
 
 /*
  * Asks for the operation to stop. A request, carried out by the loop: the future still resolves
  * once, with FERRY_E_CANCELLED or with what came first. Resolved does not mean quiet: a copy that
- * is under way stops at the next few MiB, a function runs to its end. Of ferry_future_all, _any,
- * _issued, _quiet, a batch and a drain only they themselves are cancelled; a promise's future
- * resolves.
+ * is under way stops at the next few MiB, a function runs to its end.
+ *
+ * With a batch all its operations that have not resolved are cancelled, the newest first; the
+ * errors of their futures name the batch's cancel as cause. The batch's future resolves when they
+ * have: who sees it cancelled knows that none of them begins any more. One that has failed already
+ * may be cancelled too, which stops those of its operations that go on. The loop does it in pieces
+ * of less than a millisecond. Of ferry_future_all, _any, _issued, _quiet and a drain only they
+ * themselves are cancelled; a promise's future resolves.
  * Returns FERRY_OK (also if already resolved), FERRY_E_INVALID for NULL, FERRY_E_FORKED.
  */
 FERRY_API ferry_status ferry_future_cancel(ferry_future *future);
@@ -49,9 +55,10 @@ FERRY_API ferry_future *ferry_future_retain(ferry_future *future);
 FERRY_API void ferry_future_release(ferry_future *future);
 
 /*
- * Why it failed; NULL while pending, on success, and for NULL. Borrowed until the future's last
- * reference is released. Made when first asked for: without memory for it, or first in a fork's
- * child, one that only has the status.
+ * Why it failed; NULL while pending, on success, and for NULL. Its status is the future's. Borrowed
+ * until the future's last reference is released. Made when first asked for: without memory for it,
+ * or first in a fork's child, one that only has the status. Whoever asks, and whenever, gets the
+ * same one.
  */
 FERRY_API const ferry_error *ferry_future_error(ferry_future *future);
 
@@ -80,16 +87,27 @@ struct ferry_waiter {
     ferry_executor *executor; /* NULL: the engine's, by default the loop; borrowed until its task
                                  has begun to run */
     struct {
-        struct ferry_waiter *next;
+        struct ferry_waiter *next, *previous;
         ferry_future *future;
         uint32_t state;
     } private_;
 };
 
+#ifdef __cplusplus
+extern "C++" inline ferry_waiter ferry_waiter_init(ferry_ready_fn fn, void *arg)
+{
+    ferry_waiter waiter = ferry_waiter();
+    waiter.fn = fn;
+    waiter.arg = arg;
+    return waiter;
+}
+#define FERRY_WAITER_INIT(fn_, arg_) ferry_waiter_init((fn_), (arg_))
+#else
 #define FERRY_WAITER_INIT(fn_, arg_)                                                               \
     {                                                                                              \
         .fn = (fn_), .arg = (arg_)                                                                 \
     }
+#endif
 
 /*
  * Has waiter->fn called once when the future has resolved, also if it already has. Not inside this
@@ -103,16 +121,25 @@ FERRY_API ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter 
 
 /*
  * Takes a waiter back. True: its fn will not be called and the memory is the caller's again. False:
- * the future had resolved, the callback has run, is running or will run; or the waiter was never
- * registered, or this is a fork's child. The caller holds a reference to the future and keeps the
- * waiter in place meanwhile.
+ * the callback has run, is running, or can't be kept from it any more; or the waiter was never
+ * registered, or this is a fork's child. When it can't:
+ *  on the loop (in a callback, a function, free_fn, hook or post of the engine, or of another
+ * engine that was made to run inside one): only when it has begun. One that is due, waits for a
+ * task or was posted is taken back; an executor must run the task of a posted one all the same, and
+ * that does nothing. So who destroys what a callback would go on with does so on the loop
+ *  elsewhere: also when the future has resolved; but in embedded and attached mode, and after the
+ *    shutdown, it is as on the loop if no other thread is at callbacks or makes progress just now
+ * The caller holds a reference to the future and keeps the waiter in place meanwhile. May wait a
+ * moment for another thread that resolves the future, or takes another waiter back, just now; for
+ * no callback.
  */
 FERRY_API bool ferry_waiter_remove(ferry_waiter *waiter);
 
 /*
  * Resolves when all have resolved: FERRY_OK if all succeeded; as soon as one failed, with
- * FERRY_E_DEPENDENCY and that one's root as cause. The array and futures are borrowed; count 0
- * resolves at once.
+ * FERRY_E_DEPENDENCY and that one's root as cause. It is quiet (ferry_future_quiet) when all are,
+ * and uses one of max_nodes until then. The array and futures are borrowed; count 0 resolves at
+ * once.
  *  futures  all of `engine`, none NULL
  *  count    at most 2^20, and a quarter of max_edges
  * Never NULL; one reference for the caller. Fails at once: FERRY_E_INVALID, FERRY_E_NO_MEMORY,
@@ -138,10 +165,16 @@ FERRY_API ferry_future *ferry_future_any(ferry_engine *engine, ferry_future *con
 FERRY_API ferry_future *ferry_future_issued(ferry_future *future);
 
 /*
- * A future that resolves FERRY_OK when the operation is quiet, whatever its status: neither ferry
- * nor a device will touch its memory again. A reference of its own; never NULL. Fails otherwise
- * like ferry_future_all (but never with FERRY_E_DEPENDENCY), FERRY_E_SHUTDOWN at once after the
- * shutdown began: ask before, or take a shutdown that succeeded for the answer.
+ * A future that resolves FERRY_OK when what `future` stands for is quiet, whatever its status:
+ * neither ferry nor a device nor another member will touch that memory again. That is
+ *  - of an operation: the memory that it reads and writes;
+ *  - of a batch: that of all its operations, and of ferry_future_all: what all the futures stand
+ *    for that it was given; also if it failed as soon as one of them did, or was cancelled;
+ *  - of ferry_future_any, _issued, _quiet, a drain and a promise: none. They are quiet as soon as
+ *    they have resolved, which says nothing of what they were made of.
+ * A reference of its own; never NULL. Fails otherwise like ferry_future_all (but never with
+ * FERRY_E_DEPENDENCY), FERRY_E_SHUTDOWN at once after the shutdown began: ask before, or take a
+ * shutdown that succeeded for the answer.
  */
 FERRY_API ferry_future *ferry_future_quiet(ferry_future *future);
 
@@ -160,9 +193,13 @@ FERRY_API ferry_status ferry_promise_create(ferry_engine *engine, ferry_promise 
 FERRY_API ferry_future *ferry_promise_future(ferry_promise *promise);
 
 /*
- * Resolves the promise's future, exactly once, in the calling thread: visible to ferry_future_poll
- * on return. What waits for it starts here or on the loop; callbacks never run in here.
- *  status   FERRY_OK or a negative status, also a number of the user's own
+ * Resolves the promise's future, exactly once, in the calling thread: after FERRY_OK the status is
+ * visible to ferry_future_poll. Where another thread came first the answer says so, and this call
+ * does not wait for that thread: the future is resolved by then or in a moment. What waits for it
+ * starts here or on the loop; callbacks never run in here.
+ *  status   FERRY_OK or a negative status, also a number of the user's own. Without memory for an
+ *           error that says it there is room for 256 such numbers in a process; with a further one
+ *           the future then fails with FERRY_E_FAILED
  *  message  copied, cut at about 200 bytes; NULL none; of use with a failure only
  * Returns FERRY_OK; FERRY_E_INVALID if it was already resolved (nothing changes), for a positive
  * status, or for NULL; FERRY_E_CANCELLED or FERRY_E_SHUTDOWN if ferry_future_cancel or the shutdown

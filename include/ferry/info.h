@@ -57,7 +57,9 @@ FERRY_API ferry_backend_info ferry_backend_at(size_t index);
 
 #define FERRY_CAPABILITY_ENUM_(name, value, word, text) name = (value),
 /* What a device can do; a set of them is their sum. */
-typedef enum ferry_capability { FERRY_CAPABILITY_MAP(FERRY_CAPABILITY_ENUM_) } ferry_capability;
+typedef enum ferry_capability FERRY_INT_ENUM {
+    FERRY_CAPABILITY_MAP(FERRY_CAPABILITY_ENUM_)
+} ferry_capability;
 #undef FERRY_CAPABILITY_ENUM_
 
 /* Name of a capability ("copy-rows") and one line about it; "?" if unknown. Static strings. */
@@ -84,10 +86,7 @@ typedef struct ferry_device_info {
     int32_t highest_priority;     /* both 0: there is one priority */
 } ferry_device_info;
 
-#define FERRY_DEVICE_INFO_INIT                                                                     \
-    {                                                                                              \
-        .struct_size = sizeof(ferry_device_info)                                                   \
-    }
+#define FERRY_DEVICE_INFO_INIT FERRY_SIZED_INIT(ferry_device_info)
 
 /*
  * Tells what a device is.

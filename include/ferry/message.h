@@ -20,7 +20,8 @@ extern "C" {
  *
  * - group: joined; of the same engine as the span.
  * - peer: a rank; the own one too, a member may send to itself.
- * - span: of a host device of the engine's, also page-locked memory. Zero bytes is a message too.
+ * - span: of a host device of the engine's, also page-locked memory. Zero bytes is a message too,
+ * of whatever buffer or of none.
  *
  * A send resolves when its receive was there and has the bytes; `quiet` when nobody touches the
  * memory any more: usually the same moment. After a cancel or deadline of a receive, nothing is
@@ -34,7 +35,7 @@ extern "C" {
  * - FERRY_E_AGAIN: also past unexpected_max of the group's options;
  * - FERRY_E_LENGTH, at both ends: their spans differ in size;
  * - FERRY_E_PEER: the lane failed, or could not be had;
- * - FERRY_E_DEAD: the member died or left; without a rank, this one has;
+ * - FERRY_E_DEAD: the member died or left, or shut its engine down; without a rank, this one has;
  * - FERRY_E_FENCED: this member lost its place;
  * - FERRY_E_DEPENDENCY: also if the other end's operation failed or was cancelled before it began;
  *   the cause names that, with its rank and op.

@@ -20,7 +20,7 @@ extern "C" {
  * functions for the loop to hand them out or for a task (max_tasks). What stands in a stream, or
  * was posted, is not overtaken.
  */
-typedef enum ferry_priority {
+typedef enum ferry_priority FERRY_INT_ENUM {
     FERRY_PRIORITY_NORMAL = 0, /* the default */
     FERRY_PRIORITY_HIGH = 1,
     FERRY_PRIORITY_LOW = -1,
@@ -35,22 +35,20 @@ typedef struct ferry_op_options {
                                      the same engine, none NULL */
     size_t after_count;           /* how many; at most 2^20, and a quarter of max_edges */
     int64_t deadline_ns;          /* absolute, on the engine's clock: from then on the loop fails it
-                                     with FERRY_E_DEADLINE if it has not resolved; 0 none */
+                                     with FERRY_E_DEADLINE if it has not resolved. 0 none; a
+                                     negative one is a time like others, and has mostly passed */
     const char *label;            /* for errors, traces and dumps, or NULL; kept, not copied: a
                                      literal, or alive until the operation is quiet and as long as
                                      the future, errors that name it and trace records */
     const ferry_access *accesses; /* spans the operation touches, beside a copy's own two */
     size_t access_count;          /* how many; at most 2^16, and 2 less than an eighth of
                                      max_accesses and a quarter of max_edges. Spans of zero bytes
-                                     are ignored */
+                                     are ignored, of whatever buffer or of none */
     ferry_priority priority;      /* which of several READY ones is next */
     uint32_t reserved;            /* zero */
 } ferry_op_options;
 
-#define FERRY_OP_OPTIONS_INIT                                                                      \
-    {                                                                                              \
-        .struct_size = sizeof(ferry_op_options)                                                    \
-    }
+#define FERRY_OP_OPTIONS_INIT FERRY_SIZED_INIT(ferry_op_options)
 
 /*
  * Every function below may be called from any thread, also in a callback, and waits for nothing;
@@ -60,12 +58,15 @@ typedef struct ferry_op_options {
  * of calls needs one check, at its end. Releasing never cancels.
  *
  * Fails at once: FERRY_E_INVALID (NULL, handles of another engine, spans outside their buffer,
- * options of a wrong size or out of their limits; the log says which), FERRY_E_NO_MEMORY,
- * FERRY_E_AGAIN (a limit of the engine is reached: ferry_engine_writable), FERRY_E_SHUTDOWN,
- * FERRY_E_FORKED. What FERRY_E_NO_MEMORY and FERRY_E_AGAIN keep from being written is poisoned, in
- * program order; where there is no room even to list it, its whole buffer is. Fails later:
- * FERRY_E_CANCELLED, FERRY_E_DEADLINE, FERRY_E_DEPENDENCY (the cause says who), FERRY_E_SHUTDOWN,
- * FERRY_E_NO_MEMORY and FERRY_E_AGAIN (no room to list its accesses), and what each function adds.
+ * options of a wrong size or out of their limits), FERRY_E_NO_MEMORY, FERRY_E_AGAIN (a limit of the
+ * engine is reached: ferry_engine_writable), FERRY_E_SHUTDOWN, FERRY_E_FORKED. The message of the
+ * future's error says what is wrong, or which limit it is; what is wrong is logged as well. What
+ * FERRY_E_NO_MEMORY and FERRY_E_AGAIN keep from being written is poisoned, in program order: who
+ * was submitted before is not touched by it, who comes later fails. Where there is no room even to
+ * list it, its whole buffer is poisoned, and until the loop has come by operations that name the
+ * buffer are refused with FERRY_E_AGAIN. Fails later: FERRY_E_CANCELLED, FERRY_E_DEADLINE,
+ * FERRY_E_DEPENDENCY (the cause says who), FERRY_E_SHUTDOWN, FERRY_E_NO_MEMORY and FERRY_E_AGAIN
+ * (no room to list its accesses), and what each function adds.
  *
  * Operations of one thread are in program order; order between threads is the order in which their
  * calls happened to come.
@@ -73,8 +74,9 @@ typedef struct ferry_op_options {
 
 /*
  * Copies src to dst, which have the same size and don't overlap. Ordered by itself after whatever
- * writes src, and whatever writes or reads dst. Zero bytes resolves when after[] has. The buffers
- * may be released at once; ferry holds them until the copy is quiet.
+ * writes src, and whatever writes or reads dst. Zero bytes resolves when after[] has; of what
+ * buffers they would be is not looked at. The buffers may be released at once; ferry holds them
+ * until the copy is quiet.
  * Adds: FERRY_E_UNSUPPORTED at once, between devices of two backends of which neither is the
  * host's; FERRY_E_DEVICE, which host devices never give.
  */
@@ -151,9 +153,10 @@ struct ferry_executor {
 
 /*
  * Runs the task: the function of a call or of a waiter, in the calling thread, then tells the
- * engine. Exactly once a task, on any thread, also when the engine has been shut down or released
- * meanwhile. The task is gone as soon as it has begun to run. After the shutdown it may post what
- * waited for a task. NULL is allowed; in a fork's child it does nothing.
+ * engine; nothing if that was cancelled or taken back meanwhile. Exactly once a task, on any
+ * thread, also when the engine has been shut down or released meanwhile. The task is gone as soon
+ * as it has begun to run. After the shutdown it may post what waited for a task. NULL is allowed;
+ * in a fork's child it does nothing.
  */
 FERRY_API void ferry_task_run(ferry_task *task);
 
@@ -201,9 +204,10 @@ typedef struct ferry_op {
  *                 deadline, label and priority are of those that set none. Accesses are refused
  * Returns a future with a reference for the caller, never NULL, which resolves like
  * ferry_future_all of the operations: FERRY_OK when all have succeeded; as soon as one failed, with
- * FERRY_E_DEPENDENCY and the root of that failure as cause. Cancelling it cancels only itself: the
- * operations go on. So when it is FERRY_OK they are all quiet; otherwise each[] or
- * ferry_engine_drain tells when they are. No operation: as soon as after[] has resolved.
+ * FERRY_E_DEPENDENCY and the root of that failure as cause; the other operations go on.
+ * ferry_future_cancel on it cancels all of them that have not resolved, also when it has failed
+ * itself. When it is FERRY_OK they are all quiet; otherwise ferry_future_quiet of it tells when
+ * they are. No operation: as soon as after[] has resolved.
  *
  * It fails at once, and then nothing was submitted and each[] holds futures that failed in the same
  * way, with FERRY_E_INVALID (also for accesses in `options`, and a count or op_size_bytes that

@@ -35,7 +35,7 @@ extern "C" {
     X(FERRY_E_FAILED, -36, "the user's function or promise reported a failure")                    \
     X(FERRY_E_LENGTH, -37, "the two ends of a transfer name different lengths")                    \
     X(FERRY_E_PEER, -64, "the lane to the other member failed")                                    \
-    X(FERRY_E_DEAD, -65, "a member has died or left")                                      \
+    X(FERRY_E_DEAD, -65, "a member has died or left")                                              \
     X(FERRY_E_DEVICE, -96, "the device reported an error")                                         \
     X(FERRY_E_SHUTDOWN, -128, "the engine is shutting down or shut down")                          \
     X(FERRY_E_SYSTEM, -129, "the operating system refused something the engine needs")             \
@@ -44,7 +44,7 @@ extern "C" {
 
 #define FERRY_STATUS_ENUM_(name, value, text) name = (value),
 /* Result of a call or operation. Zero is success, positive is "not yet", negative an error. */
-typedef enum ferry_status { FERRY_STATUS_MAP(FERRY_STATUS_ENUM_) } ferry_status;
+typedef enum ferry_status FERRY_INT_ENUM { FERRY_STATUS_MAP(FERRY_STATUS_ENUM_) } ferry_status;
 #undef FERRY_STATUS_ENUM_
 
 /*

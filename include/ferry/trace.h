@@ -30,7 +30,9 @@ extern "C" {
  * FIRED is told of copies and events, CANCEL of a request the loop has taken up. An event of the
  * program's is never READY.
  */
-typedef enum ferry_trace_what { FERRY_TRACE_MAP(FERRY_TRACE_ENUM_) } ferry_trace_what;
+typedef enum ferry_trace_what FERRY_INT_ENUM {
+    FERRY_TRACE_MAP(FERRY_TRACE_ENUM_)
+} ferry_trace_what;
 #undef FERRY_TRACE_ENUM_
 
 #define FERRY_OP_KIND_MAP(X)                                                                       \
@@ -51,7 +53,7 @@ typedef enum ferry_trace_what { FERRY_TRACE_MAP(FERRY_TRACE_ENUM_) } ferry_trace
 
 #define FERRY_OP_KIND_ENUM_(name, value, text) name = (value),
 /* What an operation is. */
-typedef enum ferry_op_kind { FERRY_OP_KIND_MAP(FERRY_OP_KIND_ENUM_) } ferry_op_kind;
+typedef enum ferry_op_kind FERRY_INT_ENUM { FERRY_OP_KIND_MAP(FERRY_OP_KIND_ENUM_) } ferry_op_kind;
 #undef FERRY_OP_KIND_ENUM_
 
 /* 64 bytes, one cache line. */

@@ -3,6 +3,7 @@
 #ifndef FERRY_TYPES_H
 #define FERRY_TYPES_H
 
+#include <ferry/export.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,7 +31,7 @@ typedef struct ferry_span {
  * How an operation touches a span. A span whose last writer failed is poisoned until it is wholly
  * overwritten or defined anew: readers of it fail with that writer's failure as cause.
  */
-typedef enum ferry_access_mode {
+typedef enum ferry_access_mode FERRY_INT_ENUM {
     FERRY_READ = 1,       /* reads it: ordered after its last writer, whose failure it shares */
     FERRY_WRITE = 2,      /* overwrites all of it: ordered after its writers and readers */
     FERRY_READ_WRITE = 3, /* both: shares the last writer's failure */

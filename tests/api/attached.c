@@ -310,6 +310,75 @@ Test(attached, another_watcher_may_shut_down_and_release)
     ev_loop_destroy(self.loop);
 }
 
+/* The loop's thread is in the first callback of its first round, which the engine's own watcher
+ * comes after: it has not been seen there yet, and is not the one that made the engine. */
+typedef struct early {
+    attached_engine attached;
+    ev_prepare prepare;
+    pthread_barrier_t entered, may_leave;
+    ferry_status status;
+} early;
+
+static void *run_loop(void *arg)
+{
+    early *self = arg;
+    ev_run(self->attached.loop, 0);
+    return NULL;
+}
+
+static void early_start(early *self, pthread_t *thread,
+                        void (*callback)(struct ev_loop *, ev_prepare *, int))
+{
+    attached_open(&self->attached);
+    cr_assert_eq(pthread_barrier_init(&self->entered, NULL, 2), 0);
+    cr_assert_eq(pthread_barrier_init(&self->may_leave, NULL, 2), 0);
+    ev_prepare_init(&self->prepare, callback);
+    ev_set_priority(&self->prepare, EV_MAXPRI);
+    self->prepare.data = self;
+    ev_prepare_start(self->attached.loop, &self->prepare);
+    cr_assert_eq(pthread_create(thread, NULL, run_loop, self), 0);
+}
+
+static void stay_in_callback(struct ev_loop *loop, ev_prepare *prepare, int events)
+{
+    (void)events;
+    early *self = prepare->data;
+    ev_prepare_stop(loop, prepare);
+    (void)pthread_barrier_wait(&self->entered);
+    (void)pthread_barrier_wait(&self->may_leave);
+}
+
+Test(attached, a_shutdown_elsewhere_waits_while_the_loop_is_in_its_first_callback)
+{
+    early self;
+    pthread_t thread;
+    early_start(&self, &thread, stay_in_callback);
+    (void)pthread_barrier_wait(&self.entered);
+    ASSERT_STATUS(ferry_engine_shutdown(self.attached.te.engine, 0), FERRY_E_DEADLINE);
+    (void)pthread_barrier_wait(&self.may_leave);
+    ASSERT_STATUS(ferry_engine_shutdown(self.attached.te.engine, -1), FERRY_OK);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    attached_close(&self.attached);
+}
+
+static void shutdown_in_first_callback(struct ev_loop *loop, ev_prepare *prepare, int events)
+{
+    (void)events;
+    early *self = prepare->data;
+    ev_prepare_stop(loop, prepare);
+    self->status = ferry_engine_shutdown(self->attached.te.engine, -1);
+}
+
+Test(attached, the_loops_first_callback_may_shut_down)
+{
+    early self;
+    pthread_t thread;
+    early_start(&self, &thread, shutdown_in_first_callback);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    ASSERT_STATUS(self.status, FERRY_OK);
+    attached_close(&self.attached);
+}
+
 Test(attached, two_engines_share_a_loop)
 {
     attached_engine self, other;

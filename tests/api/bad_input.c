@@ -150,7 +150,6 @@ Test(bad_input, spans_outside_their_buffer_are_refused)
         size_t offset_bytes, size_bytes;
     } spans[] = {{0, 101},
                  {100, 1},
-                 {101, 0},
                  {1, SIZE_MAX},
                  {SIZE_MAX, 1},
                  {SIZE_MAX, SIZE_MAX},
@@ -171,6 +170,69 @@ Test(bad_input, spans_outside_their_buffer_are_refused)
     cr_assert(is_filled(buffer, 0, 100, 1));
     ferry_buffer_release(buffer);
     ferry_buffer_release(other);
+    test_engine_close(&te);
+}
+
+/* Wherever they lie, of whatever buffer or of none: in accesses and as what is copied. */
+Test(bad_input, empty_spans_are_ignored)
+{
+    test_engine te, other;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    test_engine_open(&other, FERRY_LOOP_EMBEDDED);
+    ferry_buffer *buffer = test_buffer(&te, 0, 100, 1), *theirs = test_buffer(&other, 0, 100, 2);
+    const ferry_span spans[] = {{NULL, 0, 0},     {NULL, 7, 0},          {buffer, 100, 0},
+                                {buffer, 101, 0}, {buffer, SIZE_MAX, 0}, {theirs, 3, 0}};
+    enum { SPANS = sizeof spans / sizeof spans[0] };
+    ferry_access accesses[SPANS + 1];
+    for (size_t i = 0; i < SPANS; i++)
+        accesses[i] = (ferry_access){spans[i], i % 2 == 0 ? FERRY_WRITE : (ferry_access_mode)9};
+    accesses[SPANS] = (ferry_access){ferry_buffer_span(buffer), FERRY_READ_WRITE};
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.accesses = accesses;
+    options.access_count = SPANS + 1;
+    _Atomic int calls = 0;
+    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_OK);
+    ferry_future *call = ferry_call(te.engine, NULL, count_call, &calls, &options);
+    settle(&te);
+    ASSERT_STATUS(status_of(call), FERRY_OK);
+    cr_assert_eq(calls, 1);
+    for (size_t i = 0; i < SPANS; i++) {
+        ferry_span to = spans[i], from = spans[(i + 1) % SPANS];
+        ferry_op op = {.kind = FERRY_OP_COPY, .dst = to, .src = from};
+        const ferry_op_options *with[] = {NULL, &options};
+        for (size_t k = 0; k < 2; k++) {
+            ASSERT_STATUS(status_of(ferry_copy(te.engine, to, from, with[k])), FERRY_OK);
+            ASSERT_STATUS(status_of(ferry_copy_rows(te.engine, to, 0, from, 9, 5, with[k])),
+                          FERRY_OK);
+            op.options = with[k];
+            ASSERT_STATUS(status_of(ferry_batch(te.engine, &op, sizeof op, 1, NULL, NULL)),
+                          FERRY_OK);
+        }
+        ASSERT_STATUS(ferry_buffer_define(to, NULL), FERRY_E_INVALID);
+    }
+    ferry_span none = {NULL, 0, 5};
+    ASSERT_STATUS(status_of(ferry_copy_rows(te.engine, none, 0, none, 0, 0, NULL)), FERRY_OK);
+    cr_assert(is_filled(buffer, 0, 100, 1));
+    ferry_buffer_release(buffer);
+    ferry_buffer_release(theirs);
+    settle(&other);
+    test_engine_close(&other);
+    test_engine_close(&te);
+}
+
+/* What ferry_buffer_span makes of no buffer is not empty: a buffer that could not be had is no
+ * reason to do nothing. */
+Test(bad_input, the_span_of_no_buffer_is_refused)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_span none = ferry_buffer_span(NULL);
+    ASSERT_STATUS(status_of(ferry_copy(te.engine, none, none, NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_copy_rows(te.engine, none, 0, none, 0, 2, NULL)),
+                  FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(call_on(&te, NULL, fail_call, NULL, none, FERRY_READ)),
+                  FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_buffer_define(none, NULL), FERRY_E_INVALID);
     test_engine_close(&te);
 }
 

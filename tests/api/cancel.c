@@ -357,15 +357,85 @@ Test(cancel, a_deadline_is_not_early)
     fixture_close(&f);
 }
 
-Test(cancel, a_negative_deadline_is_refused)
+/* It is a time like others, which has passed by any clock that starts at 0. */
+Test(cancel, a_negative_deadline_has_passed)
 {
+    static const int64_t deadlines_ns[] = {-1, INT64_MIN / 2, INT64_MIN};
     fixture f;
     fixture_open(&f, true);
+    ferry_buffer *src = test_buffer(&f.te, 0, 64, 1), *dst = test_buffer(&f.te, 1, 64, 2);
     ferry_future *nop = ferry_nop(f.te.engine, NULL);
-    ASSERT_STATUS(status_of(held_until(&f.te, nop, -1)), FERRY_E_INVALID);
+    for (size_t i = 0; i < 3; i++) {
+        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+        options.deadline_ns = deadlines_ns[i];
+        ferry_op op = {.kind = FERRY_OP_NOP};
+        ferry_future *futures[] = {
+            held_until(&f.te, nop, deadlines_ns[i]),
+            ferry_copy(f.te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), &options),
+            ferry_call(f.te.engine, NULL, count_call, &f.calls, &options),
+            ferry_batch(f.te.engine, NULL, sizeof op, 0, NULL, &options),
+        };
+        ferry_future *batch = ferry_batch(f.te.engine, &op, sizeof op, 1, NULL, &options);
+        ferry_future *reader =
+            ferry_copy(f.te.engine, ferry_buffer_span(src), ferry_buffer_span(dst), NULL);
+        cr_assert_eq(ferry_engine_timeout_ns(f.te.engine), 0);
+        settle(&f.te);
+        for (size_t k = 0; k < 4; k++)
+            ASSERT_STATUS(status_of(futures[k]), FERRY_E_DEADLINE);
+        ASSERT_STATUS(ferry_future_error(batch)->cause->status, FERRY_E_DEADLINE);
+        ASSERT_STATUS(ferry_future_error(reader)->cause->status, FERRY_E_DEADLINE);
+        ASSERT_STATUS(status_of(batch), FERRY_E_DEPENDENCY);
+        ASSERT_STATUS(status_of(reader), FERRY_E_DEPENDENCY);
+        cr_assert(is_filled(dst, 0, 64, 2));
+        ASSERT_STATUS(ferry_buffer_define(ferry_buffer_span(dst), NULL), FERRY_OK);
+        ASSERT_STATUS(ferry_buffer_define(ferry_buffer_span(src), NULL), FERRY_OK);
+    }
+    cr_assert_eq(f.calls, 0);
     ASSERT_STATUS(status_of(held_until(&f.te, nop, INT64_MAX)), FERRY_OK);
     ferry_future_release(nop);
+    ferry_buffer_release(src);
+    ferry_buffer_release(dst);
     fixture_close(&f);
+}
+
+/* A clock of the user's may be below 0, and then such a deadline may be to come. */
+Test(cancel, a_clock_may_begin_below_zero)
+{
+    test_engine te;
+    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
+    stepped_clock_init(&te.time, -1000);
+    test_engine_create(&te, &options);
+    ferry_promise *promise = test_promise(&te);
+    ferry_future *after = ferry_promise_future(promise);
+    ferry_future *early = held_until(&te, after, -2000), *late = held_until(&te, after, -500);
+    settle(&te);
+    ASSERT_STATUS(status_of(early), FERRY_E_DEADLINE);
+    ASSERT_STATUS(ferry_future_poll(late), FERRY_PENDING);
+    cr_assert_eq(ferry_engine_timeout_ns(te.engine), 500);
+    stepped_clock_step(&te.time, 500);
+    settle(&te);
+    ASSERT_STATUS(status_of(late), FERRY_E_DEADLINE);
+    keep_promise(promise, FERRY_OK);
+    ferry_future_release(after);
+    settle(&te);
+    test_engine_close(&te);
+}
+
+/* The loop sleeps by a timer, which takes no such time. */
+Test(cancel, the_loops_thread_finds_negative_deadlines)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_THREAD);
+    ferry_promise *promise = test_promise(&te);
+    ferry_future *after = ferry_promise_future(promise);
+    for (int i = 0; i < 100; i++) {
+        ferry_future *late = held_until(&te, after, i % 2 == 0 ? -1 : INT64_MIN);
+        ASSERT_STATUS(ferry_future_wait(late, -1), FERRY_E_DEADLINE);
+        ferry_future_release(late);
+    }
+    keep_promise(promise, FERRY_OK);
+    ferry_future_release(after);
+    test_engine_close(&te);
 }
 
 Test(cancel, the_loops_thread_keeps_deadlines)

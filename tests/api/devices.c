@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding and opening devices: every refusal, and what it says. The GPUs are a fake module's. */
 #include "tests/support/device_test.h"
+#include "tests/support/patience.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -448,7 +449,7 @@ static int child_of(device_test *t)
 {
     ferry_device *device = NULL;
     ferry_error *error = NULL;
-    (void)alarm(HANG_S / 2);
+    (void)alarm(HANG_S / 2 * PATIENCE);
     CHECK(ferry_device_open(t->engine, "cuda:0", NULL, &device, &error) == FERRY_E_FORKED);
     CHECK(device == NULL && error != NULL && error->status == FERRY_E_FORKED);
     ferry_error_release(error);

@@ -202,6 +202,46 @@ Test(embedded, a_budget_bounds_the_callbacks_and_the_rest_is_due)
     test_engine_close(&te);
 }
 
+static void count_free(void *arg, void *memory, size_t size_bytes)
+{
+    (void)memory, (void)size_bytes;
+    ++*(size_t *)arg;
+}
+
+/* Buffers that were given back count for the budget, and callbacks need not wait for all of them.
+ */
+Test(embedded, a_budget_bounds_the_buffers_that_are_freed)
+{
+    enum { BUFFERS = 1000, BUDGET = 10, DEFAULT_BUDGET = 256 };
+    static char memory[BUFFERS];
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    size_t freed = 0;
+    for (size_t i = 0; i < BUFFERS; i++) {
+        ferry_buffer *buffer = NULL;
+        ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(te.engine, 0), &memory[i], 1, count_free,
+                                        &freed, &buffer),
+                      FERRY_OK);
+        ferry_buffer_release(buffer);
+    }
+    ferry_future *done = ferry_nop(te.engine, NULL);
+    counted_waiter waiter;
+    counted_waiter_init(&waiter, NULL);
+    ASSERT_STATUS(ferry_future_on_ready(done, &waiter.waiter), FERRY_OK);
+    size_t before = freed; /* by the calls above */
+    cr_assert_gt(ferry_engine_progress(te.engine, BUDGET), 0);
+    cr_assert_leq(freed, before + BUDGET);
+    cr_assert_eq(waiter.calls, 1);
+    cr_assert_gt(ferry_engine_progress(te.engine, 0), 0);
+    cr_assert_leq(freed, before + BUDGET + DEFAULT_BUDGET);
+    cr_assert_eq(ferry_engine_timeout_ns(te.engine), 0);
+    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_E_BUSY);
+    ferry_future_release(done);
+    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
+    cr_assert_eq(freed, BUFFERS);
+    test_engine_close(&te);
+}
+
 Test(embedded, a_wait_makes_progress_and_leaves_callbacks_to_the_next_progress)
 {
     test_engine te;
@@ -523,5 +563,112 @@ Test(embedded, who_armed_meanwhile_is_woken_for_what_is_left)
     cr_assert(is_readable(&te));
     run_loop_until_called(&te, &waiter);
     ferry_future_release(nop);
+    test_engine_close(&te);
+}
+
+/* ---- another thread beside one that sleeps ---- */
+
+static void *make_progress(elsewhere *self)
+{
+    (void)ferry_engine_progress(self->te->engine, 0);
+    return NULL;
+}
+
+static void *make_little_progress(elsewhere *self)
+{
+    cr_assert_eq(ferry_engine_progress(self->te->engine, 1), 1);
+    return NULL;
+}
+
+static void *arm_and_stay(elsewhere *self)
+{
+    ASSERT_STATUS(ferry_engine_arm(self->te->engine), FERRY_OK);
+    return NULL;
+}
+
+static void *arm_beside_work(elsewhere *self)
+{
+    ASSERT_STATUS(ferry_engine_arm(self->te->engine), FERRY_E_BUSY);
+    return NULL;
+}
+
+/* The calling thread sleeps, as far as ferry knows: work wakes it. */
+static void assert_is_woken(test_engine *te, elsewhere *self)
+{
+    cr_assert_not(is_readable(te));
+    do_elsewhere(self, submit_call);
+    cr_assert(is_readable(te));
+    ferry_future_release(self->future);
+}
+
+Test(embedded, another_threads_progress_ends_no_arm)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    elsewhere self = {.te = &te};
+    arm(&te);
+    for (int i = 0; i < 3; i++) {
+        do_elsewhere(&self, make_progress); /* and takes what there is to be woken for */
+        assert_is_woken(&te, &self);
+    }
+    test_engine_close(&te);
+}
+
+Test(embedded, another_threads_arm_ends_no_arm)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    elsewhere self = {.te = &te};
+    arm(&te);
+    for (int i = 0; i < 3; i++) {
+        do_elsewhere(&self, arm_and_stay);
+        assert_is_woken(&te, &self);
+        do_elsewhere(&self, arm_beside_work);
+        cr_assert(is_readable(&te));
+        do_elsewhere(&self, make_progress);
+        assert_is_woken(&te, &self);
+        do_elsewhere(&self, make_progress);
+    }
+    test_engine_close(&te);
+}
+
+/* The other thread may never come again. */
+Test(embedded, who_sleeps_is_woken_for_what_another_threads_progress_left)
+{
+    enum { CALLBACKS = 3 };
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    elsewhere self = {.te = &te};
+    ferry_future *nop = ferry_nop(te.engine, NULL);
+    counted_waiter waiters[CALLBACKS];
+    arm(&te);
+    for (int i = 0; i < CALLBACKS; i++) {
+        counted_waiter_init(&waiters[i], NULL);
+        ASSERT_STATUS(ferry_future_on_ready(nop, &waiters[i].waiter), FERRY_OK);
+    }
+    do_elsewhere(&self, make_little_progress);
+    cr_assert(is_readable(&te));
+    do_elsewhere(&self, make_little_progress);
+    cr_assert(is_readable(&te));
+    do_elsewhere(&self, make_little_progress);
+    do_elsewhere(&self, make_progress); /* nothing is left, and so it is not readable */
+    assert_is_woken(&te, &self);
+    for (int i = 0; i < CALLBACKS; i++)
+        cr_assert_eq(waiters[i].calls, 1);
+    ferry_future_release(nop);
+    test_engine_close(&te);
+}
+
+/* It is awake, so nothing need be written for it. */
+Test(embedded, a_threads_own_progress_ends_its_arm)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    elsewhere self = {.te = &te};
+    arm(&te);
+    (void)ferry_engine_progress(te.engine, 0);
+    do_elsewhere(&self, submit_call);
+    cr_assert_not(is_readable(&te));
+    ferry_future_release(self.future);
     test_engine_close(&te);
 }

@@ -175,8 +175,8 @@ Test(errors, without_memory_they_are_static_and_say_the_status)
     cr_assert_eq(error->op, 0);
     ASSERT_STATUS(later->status, FERRY_E_DEPENDENCY);
     failing_allocator_arm(&te.memory, 0, false);
-    cr_assert_eq(ferry_future_error(last)->op, ferry_future_id(last), "now there is memory");
-    ASSERT_STATUS(ferry_future_error(last)->cause->status, FERRY_E_CANCELLED);
+    cr_assert_eq(ferry_future_error(nop), error, "what it said once it says for ever");
+    cr_assert_eq(ferry_future_error(last), later);
     keep_promise(promise, FERRY_OK);
     settle(&te);
     ferry_future_release(nop);
@@ -239,10 +239,13 @@ static void try_in_free(void *arg, void *memory, size_t size_bytes)
     free(memory);
 }
 
+/* In the first of several records: by the others' time the futures may have been given back. */
 static void try_in_record(void *arg, const ferry_trace_record *record)
 {
+    inside *self = arg;
     (void)record;
-    try_what_is_refused(arg);
+    if (atomic_load(&self->times) == 0)
+        try_what_is_refused(self);
 }
 
 static void try_in_post(ferry_executor *executor, ferry_task *task)

@@ -2,6 +2,7 @@
 /* A child made by fork has the handles and none of the threads: every call says so or does nothing.
  */
 #include "tests/support/api_test.h"
+#include "tests/support/patience.h"
 
 #include <stdio.h>
 #include <sys/wait.h>
@@ -13,9 +14,9 @@ TestSuite(fork, .timeout = HANG_S);
  * malloc sees to its locks at a fork; AddressSanitizer does not (GCC 12; LLVM does since 18), and a
  * lock that a starting thread of the parent held is never given back in the child. So under it a
  * child may neither allocate nor start a thread; stress/fork_own_engine.c does both where no other
- * thread is left.
+ * thread is left. ThreadSanitizer ends a child of a program with threads that starts one.
  */
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CHILD_MAY_ALLOCATE false
 #else
 #define CHILD_MAY_ALLOCATE true
@@ -141,7 +142,7 @@ static int check_own_engine(void)
 
 static int child(family *f)
 {
-    (void)alarm(HANG_S / 2); /* nobody else would end one that hangs */
+    (void)alarm(HANG_S / 2 * PATIENCE); /* nobody else would end one that hangs */
     uint64_t allocations = failing_allocator_calls(&f->te.memory);
     int64_t live_bytes = failing_allocator_live_bytes(&f->te.memory);
     int failed = check_engine(f);

@@ -49,6 +49,59 @@ Test(futures, a_wait_that_gives_up_leaves_the_operation_embedded)
     wait_gives_up(FERRY_LOOP_EMBEDDED);
 }
 
+typedef struct doomed {
+    ferry_future *future;
+    _Atomic int is_cancelled;
+    _Atomic int came_back;
+} doomed;
+
+static void *wait_when_cancelled(void *arg)
+{
+    doomed *self = arg;
+    int old;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+    while (atomic_load(&self->is_cancelled) == 0)
+        (void)sched_yield();
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old); /* which is no cancellation point */
+    ferry_status status = ferry_future_wait(self->future, 1000000);
+    atomic_store(&self->came_back, status == FERRY_PENDING ? 1 : -1);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* It would leave what it does for the engine, and what stands on its stack. */
+static void wait_outlasts_pthread_cancel(ferry_loop_mode loop)
+{
+    test_engine te;
+    test_engine_open(&te, loop);
+    ferry_promise *promise = test_promise(&te);
+    ferry_future *nop = nop_after_promise(&te, promise);
+    settle(&te);
+    doomed self = {.future = nop};
+    pthread_t thread;
+    void *result = NULL;
+    cr_assert_eq(pthread_create(&thread, NULL, wait_when_cancelled, &self), 0);
+    cr_assert_eq(pthread_cancel(thread), 0);
+    atomic_store(&self.is_cancelled, 1);
+    cr_assert_eq(pthread_join(thread, &result), 0);
+    cr_assert_eq(atomic_load(&self.came_back), 1);
+    cr_assert_eq(result, PTHREAD_CANCELED, "and then it ends");
+    keep_promise(promise, FERRY_OK);
+    ASSERT_STATUS(ferry_future_wait(nop, -1), FERRY_OK);
+    ferry_future_release(nop);
+    test_engine_close(&te);
+}
+
+Test(futures, a_wait_outlasts_pthread_cancel)
+{
+    wait_outlasts_pthread_cancel(FERRY_LOOP_THREAD);
+}
+
+Test(futures, a_wait_outlasts_pthread_cancel_embedded)
+{
+    wait_outlasts_pthread_cancel(FERRY_LOOP_EMBEDDED);
+}
+
 typedef struct waiting {
     ferry_future *future;
     ferry_status status;
@@ -175,10 +228,24 @@ Test(futures, remove_before_the_resolve_is_true_and_nothing_is_called)
     test_engine_close(&te);
 }
 
+static ferry_status keep_the_loop(void *arg)
+{
+    pthread_barrier_t *turn = arg;
+    (void)pthread_barrier_wait(turn);
+    (void)pthread_barrier_wait(turn);
+    return FERRY_OK;
+}
+
+/* Off the loop, which is another thread's and has not come to it. tests/api/take_back.c is about
+ * the loop. */
 Test(futures, remove_after_the_resolve_is_false_and_the_callback_comes)
 {
     test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    test_engine_open(&te, FERRY_LOOP_THREAD);
+    pthread_barrier_t turn;
+    cr_assert_eq(pthread_barrier_init(&turn, NULL, 2), 0);
+    ferry_future_release(ferry_call(te.engine, NULL, keep_the_loop, &turn, NULL));
+    (void)pthread_barrier_wait(&turn);
     ferry_promise *promise = test_promise(&te);
     ferry_future *future = ferry_promise_future(promise);
     counted_waiter waiter;
@@ -187,7 +254,8 @@ Test(futures, remove_after_the_resolve_is_false_and_the_callback_comes)
     keep_promise(promise, FERRY_OK);
     cr_assert_not(ferry_waiter_remove(&waiter.waiter));
     cr_assert_eq(waiter.calls, 0);
-    settle(&te);
+    (void)pthread_barrier_wait(&turn);
+    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK); /* it runs what is due */
     cr_assert_eq(waiter.calls, 1);
     cr_assert_not(ferry_waiter_remove(&waiter.waiter), "it has been called");
     ferry_future_release(future);

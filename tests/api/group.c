@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups: engines of one process that meet in a mem: store. */
 #include "tests/support/member_test.h"
+#include "tests/support/place.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +41,7 @@ static void assert_joined(test_member *members, uint32_t count)
 
 Test(group, is_joined_by_engines_with_threads)
 {
+    PLACE_NEEDS(place_lacks_this_host);
     test_member members[3];
     test_members_open(members, 3, FERRY_LOOP_THREAD);
     assert_joined(members, 3);
@@ -47,6 +50,7 @@ Test(group, is_joined_by_engines_with_threads)
 
 Test(group, is_joined_by_embedded_engines)
 {
+    PLACE_NEEDS(place_lacks_this_host);
     test_member members[3];
     test_members_open(members, 3, FERRY_LOOP_EMBEDDED);
     assert_joined(members, 3);
@@ -195,26 +199,25 @@ Test(group, refuses_options_that_cant_be)
     REFUSED(place, long_name);
     REFUSED(size, FERRY_GROUP_SIZE_MAX + 1);
     REFUSED(size_min, FERRY_GROUP_SIZE_MAX + 1);
-    REFUSED(size, 0); /* without size_min */
+    REFUSED(size, 0); /* with a rank */
     REFUSED(rank, -2);
     REFUSED(rank, 2);
     REFUSED(rank, FERRY_GROUP_SIZE_MAX);
     REFUSED(secret, "short");
     REFUSED(secret_bytes, 16);
     REFUSED(lease_ns, 1999999999);
-    REFUSED(lease_ns, 0);
-    REFUSED(deadline_ns, -1);
-    REFUSED(window_messages, 0);
     REFUSED(window_messages, UINT32_MAX);
-    REFUSED(window_bytes, 0);
     REFUSED(window_bytes, SIZE_MAX);
     REFUSED(unexpected_max, (1 << 24) + 1);
     REFUSED(lease_ns, INT64_C(3600000000001));
     REFUSED(device_count, 65536);
-    REFUSED(unexpected_max, 0);
 #undef REFUSED
     ASSERT_STATUS(join_with(&member, NULL), FERRY_E_INVALID);
     ferry_group *group;
+    ferry_group_options late = good;
+    late.deadline_ns = -1;
+    ASSERT_STATUS(status_of(ferry_group_join(member.te.engine, &late, &group)), FERRY_E_DEADLINE);
+    cr_assert_null(group);
     ASSERT_STATUS(status_of(ferry_group_join(NULL, &good, &group)), FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_group_join(member.te.engine, &good, NULL)), FERRY_E_INVALID);
     ferry_group_options none = good;
@@ -225,6 +228,63 @@ Test(group, refuses_options_that_cant_be)
     ferry_group_release(group);
     ferry_group_release(NULL);
     test_engine_close(&member.te);
+}
+
+/* What can't be zero has its default; the rank is 0. */
+Test(group, zero_is_the_default)
+{
+    test_member members[2];
+    ferry_future *joins[2];
+    for (int i = 0; i < 2; i++) {
+        test_member_open(&members[i], FERRY_LOOP_THREAD);
+        ferry_group_options options = {.struct_size = sizeof options,
+                                       .store = "mem:test",
+                                       .job = "job",
+                                       .size = 2,
+                                       .rank = i,
+                                       .deadline_ns = test_in_ns(30000000000)};
+        joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
+    }
+    for (int i = 0; i < 2; i++) {
+        ASSERT_STATUS(test_await(members, 2, joins[i]), FERRY_OK);
+        cr_assert_eq(ferry_group_rank(members[i].group), i);
+    }
+    test_members_close(members, 2);
+}
+
+static void assert_fails(ferry_future *future, ferry_status status, const char *words)
+{
+    ASSERT_STATUS(ferry_future_wait(future, -1), status);
+    const ferry_error *error = ferry_future_error(future);
+    cr_assert(error != NULL && strstr(error->message, words) != NULL, "%s",
+              error != NULL ? error->message : "no error");
+    ferry_future_release(future);
+}
+
+/* A group that has been formed: who comes late is told so, and not that its deadline passed. */
+Test(group, who_comes_late_is_told)
+{
+    test_member members[3];
+    ferry_future *joins[3];
+    ferry_group_options options = {.struct_size = sizeof options,
+                                   .store = "mem:test",
+                                   .job = "kv",
+                                   .rank = FERRY_RANK_ANY,
+                                   .deadline_ns = test_in_ns(INT64_C(300000000) * PATIENCE)};
+    for (int i = 0; i < 3; i++) {
+        test_member_open(&members[i], FERRY_LOOP_THREAD);
+        if (i == 2)
+            options.deadline_ns = test_in_ns(3600 * INT64_C(1000000000));
+        joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
+        if (i == 1)
+            ASSERT_STATUS(ferry_future_wait(joins[i], -1), FERRY_OK);
+    }
+    ASSERT_STATUS(ferry_future_wait(joins[0], -1), FERRY_OK);
+    assert_fails(joins[2], FERRY_E_FENCED,
+                 "this member came late: the group of job kv was formed with 2 members before");
+    ferry_future_release(joins[0]);
+    ferry_future_release(joins[1]);
+    test_members_close(members, 3);
 }
 
 Test(group, refuses_what_cant_be_asked)
@@ -242,17 +302,21 @@ Test(group, refuses_what_cant_be_asked)
         ferry_group_get(group, "", 0),
         ferry_group_get(group, "a b", 0),
         ferry_group_get(group, key, 0),
-        ferry_group_try_get(group, "k", -1),
         ferry_group_watch(group, NULL, 0, 0),
         ferry_group_set(group, "k", NULL, 1, 0),
         ferry_group_set(group, "k", key, 65537, 0),
-        ferry_group_alive(group, -1),
-        ferry_group_step(group, 1, -1),
         ferry_barrier(group, NULL, NULL),
         ferry_barrier(group, "a/b", NULL),
     };
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         ASSERT_STATUS(status_of(refused[i]), FERRY_E_INVALID);
+    ferry_future *late[] = {
+        ferry_group_try_get(group, "k", -1),
+        ferry_group_alive(group, -1),
+        ferry_group_step(group, 1, -1),
+    };
+    for (size_t i = 0; i < sizeof late / sizeof late[0]; i++)
+        ASSERT_STATUS(status_of(late[i]), FERRY_E_DEADLINE);
     barrier.members = twice;
     barrier.member_count = 2;
     ASSERT_STATUS(status_of(ferry_barrier(group, "b", &barrier)), FERRY_E_INVALID);
@@ -262,7 +326,7 @@ Test(group, refuses_what_cant_be_asked)
     ASSERT_STATUS(status_of(ferry_barrier(group, "b", &barrier)), FERRY_E_INVALID);
     barrier.member_count = 0;
     barrier.deadline_ns = -1;
-    ASSERT_STATUS(status_of(ferry_barrier(group, "b", &barrier)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_barrier(group, "b", &barrier)), FERRY_E_DEADLINE);
     barrier.deadline_ns = 0;
     barrier.reserved = 1;
     ASSERT_STATUS(status_of(ferry_barrier(group, "b", &barrier)), FERRY_E_INVALID);
@@ -348,7 +412,7 @@ Test(group, has_barriers)
             ASSERT_STATUS(test_await(members, 3, futures[i]), FERRY_OK);
     }
     ferry_barrier_options options = FERRY_BARRIER_OPTIONS_INIT;
-    options.deadline_ns = test_in_ns(100000000);
+    options.deadline_ns = test_in_ns(INT64_C(100000000) * PATIENCE);
     ferry_future *alone = ferry_barrier(members[1].group, "alone", &options);
     ASSERT_STATUS(ferry_future_wait(alone, -1), FERRY_E_DEADLINE);
     const char *message = ferry_future_error(alone)->message;
@@ -361,18 +425,24 @@ Test(group, agrees_on_who_is_alive)
 {
     test_member members[3];
     test_members_open(members, 3, FERRY_LOOP_THREAD);
-    ferry_future *futures[3];
-    for (size_t i = 0; i < 3; i++)
-        futures[i] = ferry_group_alive(members[i].group, 0);
-    for (size_t i = 0; i < 3; i++) {
+    ferry_future *futures[6];
+    uint64_t versions[2] = {0};
+    for (size_t i = 0; i < 6; i++)
+        futures[i] = ferry_group_alive(members[i % 3].group, 0);
+    for (size_t i = 0; i < 6; i++) {
         ASSERT_STATUS(ferry_future_wait(futures[i], -1), FERRY_OK);
         ferry_value value;
         ASSERT_STATUS(ferry_future_value(futures[i], &value), FERRY_OK);
+        uint64_t *version = &versions[i / 3];
+        if (*version == 0)
+            *version = value.version;
+        cr_assert_eq(value.version, *version, "it is one round's");
         cr_assert_eq(value.size_bytes, 3 * sizeof(ferry_peer));
         for (uint32_t rank = 0; rank < 3; rank++)
             cr_assert_eq(((const ferry_peer *)value.data)[rank], rank);
         ferry_future_release(futures[i]);
     }
+    cr_assert_gt(versions[1], versions[0]);
     test_members_close(members, 3);
 }
 
@@ -541,5 +611,55 @@ Test(group, is_the_parents_after_a_fork)
     cr_assert_eq(waitpid(child, &status, 0), child);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%d", status);
     ferry_buffer_release(buffer);
+    test_members_close(&member, 1);
+}
+
+/* ---- many requests ---- */
+
+enum { OLDEST = 500 };
+
+static int64_t thread_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* What the loop takes for the end of the oldest of so many requests. */
+static int64_t ends_oldest_in_ns(test_member *member, size_t count)
+{
+    ferry_future **asked = calloc(count, sizeof(ferry_future *));
+    cr_assert_not_null(asked);
+    for (size_t i = 0; i < count; i++)
+        asked[i] = ferry_group_get(member->group, "never-set", 0);
+    while (ferry_engine_progress(member->te.engine, 0) > 0)
+        continue;
+    for (size_t i = 0; i < OLDEST; i++)
+        (void)ferry_future_cancel(asked[i]);
+    int64_t before_ns = thread_ns();
+    while (ferry_engine_progress(member->te.engine, 0) > 0)
+        continue;
+    int64_t took_ns = thread_ns() - before_ns;
+    for (size_t i = 0; i < count; i++) {
+        ASSERT_STATUS(ferry_future_poll(asked[i]), i < OLDEST ? FERRY_E_CANCELLED : FERRY_PENDING);
+        (void)ferry_future_cancel(asked[i]);
+        ferry_future_release(asked[i]);
+    }
+    while (ferry_engine_progress(member->te.engine, 0) > 0)
+        continue;
+    free(asked);
+    return took_ns;
+}
+
+/* Else a loop with many of them does nothing else. The CPU's time, in the same run. */
+Test(group, ends_a_request_as_soon_beside_many_others)
+{
+    test_member member;
+    test_member_open(&member, FERRY_LOOP_EMBEDDED);
+    test_members_join(&member, 1);
+    int64_t beside_few_ns = ends_oldest_in_ns(&member, 1000);
+    int64_t beside_many_ns = ends_oldest_in_ns(&member, 60000);
+    cr_assert_lt(beside_many_ns, 12 * beside_few_ns, "%lld ns beside few, %lld beside many",
+                 (long long)beside_few_ns, (long long)beside_many_ns);
     test_members_close(&member, 1);
 }

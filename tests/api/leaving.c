@@ -48,7 +48,7 @@ static int live(const char *store, int32_t rank)
     ferry_future_release(joined);
     int failure = exchange(engine, group, rank);
     ferry_group_release(group);
-    if (ferry_engine_shutdown(engine, 5000000000) != FERRY_OK && failure == 0)
+    if (ferry_engine_shutdown(engine, -1) != FERRY_OK && failure == 0)
         failure = FAILED_SHUTDOWN;
     ferry_engine_release(engine);
     return failure;

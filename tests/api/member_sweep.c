@@ -8,10 +8,17 @@
 TestSuite(member_sweep, .timeout = 3 * HANG_S);
 
 enum { SIZE = 20000, FUTURES_MAX = 32, RUNS_MAX = 1500 };
-#define PATIENCE_NS 60000000 /* of what may wait for something that was not to be had */
+
+/* How a run came out. */
+typedef enum outcome {
+    FAILED,   /* an allocation was made to fail */
+    TOO_SLOW, /* none was, and yet it was not done by its deadlines */
+    WHOLE,    /* none was: the sweep has had them all */
+} outcome;
 
 typedef struct scenario {
     test_member member;
+    int64_t patience_ns; /* with what may wait for something that was not to be had */
     ferry_future *futures[FUTURES_MAX];
     size_t count;
 } scenario;
@@ -40,7 +47,7 @@ static void exchange(scenario *s, ferry_buffer *source, ferry_buffer *sink)
 {
     ferry_group *group = s->member.group;
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.deadline_ns = test_in_ns(PATIENCE_NS);
+    options.deadline_ns = test_in_ns(s->patience_ns);
     for (ferry_tag tag = 0; tag < 3; tag++) {
         size_t size = tag == 0 ? 8 : SIZE;
         keep(s, ferry_send(group, 0, tag, span_of(source, 0, size), &options));
@@ -58,7 +65,7 @@ static void exchange(scenario *s, ferry_buffer *source, ferry_buffer *sink)
 static bool use(scenario *s)
 {
     ferry_group_options options = test_group_options(1, 0);
-    options.deadline_ns = test_in_ns(PATIENCE_NS);
+    options.deadline_ns = test_in_ns(s->patience_ns);
     keep(s, ferry_group_join(s->member.te.engine, &options, &s->member.group));
     ferry_status status = ferry_future_wait(s->futures[0], 0);
     while (status == FERRY_PENDING) {
@@ -72,7 +79,7 @@ static bool use(scenario *s)
             ferry_buffer_alloc(test_device(s->member.te.engine, i), SIZE, &buffers[i]) == FERRY_OK;
     if (status == FERRY_OK && has_buffers) {
         exchange(s, buffers[0], buffers[1]);
-        int64_t end_ns = test_in_ns(PATIENCE_NS);
+        int64_t end_ns = test_in_ns(s->patience_ns);
         keep(s, ferry_group_set(s->member.group, "k", "v", 1, end_ns));
         keep(s, ferry_group_get(s->member.group, "k", end_ns));
         keep(s, ferry_group_alive(s->member.group, end_ns));
@@ -91,12 +98,12 @@ static bool use(scenario *s)
     return status == FERRY_OK && has_buffers;
 }
 
-/* Whether something was made to fail, or might have been. The engine itself has a sweep of its own.
- */
-static bool run(ferry_loop_mode loop, uint64_t nth, bool persistent)
+/* The engine itself has a sweep of its own. */
+static outcome run(ferry_loop_mode loop, uint64_t nth, bool persistent, int64_t patience_ns)
 {
     static scenario s;
     memset(&s, 0, sizeof s);
+    s.patience_ns = patience_ns;
     test_member_open(&s.member, loop);
     failing_allocator *memory = &s.member.te.memory;
     failing_allocator_arm(memory, nth, persistent);
@@ -106,14 +113,19 @@ static bool run(ferry_loop_mode loop, uint64_t nth, bool persistent)
     ferry_engine_release(s.member.te.engine);
     cr_assert_eq(failing_allocator_live_bytes(memory), 0, "%lld bytes left, allocation %llu",
                  (long long)failing_allocator_live_bytes(memory), (unsigned long long)nth);
-    return has_failed || !is_whole;
+    return has_failed ? FAILED : is_whole ? WHOLE : TOO_SLOW;
 }
 
 static void sweep(ferry_loop_mode loop, bool persistent)
 {
     uint64_t nth = 1;
-    for (; run(loop, nth, persistent); nth++)
-        cr_assert_lt(nth, RUNS_MAX);
+    int64_t patience_ns = 60000000;
+    for (outcome came; (came = run(loop, nth, persistent, patience_ns)) != WHOLE;) {
+        if (came == TOO_SLOW)
+            patience_ns *= 2;
+        else
+            cr_assert_lt(++nth, RUNS_MAX);
+    }
     cr_assert_gt(nth, 20, "it got as far as messages");
 }
 

@@ -2,11 +2,17 @@
 /* Messages between members: two engines of one process, over real channels. */
 #include "tests/support/dump_test.h"
 #include "tests/support/member_test.h"
+#include "tests/support/place.h"
 
 #include <ev.h>
 #include <stdlib.h>
 
-TestSuite(messages, .timeout = HANG_S);
+static void need_channels(void)
+{
+    PLACE_NEEDS(place_lacks_ucx);
+}
+
+TestSuite(messages, .init = need_channels, .timeout = HANG_S);
 
 enum { SIZE = 4096, TAGS = 200 };
 
@@ -51,6 +57,26 @@ Test(messages, of_many_sizes_whichever_end_is_first)
         assert_exchange(members, 0, 1, sizes[i], true);
         assert_exchange(members, 1, 0, sizes[i], false);
     }
+    test_members_close(members, 2);
+}
+
+/* A message of no bytes is of no buffer either. */
+Test(messages, of_nothing_name_no_buffer)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    ferry_buffer *buffer = test_buffer(&members[0].te, 0, 8, 1);
+    ferry_access access = {ferry_buffer_span(buffer), FERRY_READ_WRITE};
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.accesses = &access;
+    for (size_t with_access = 0; with_access < 2; with_access++) {
+        options.access_count = with_access;
+        ferry_future *recv = recv_from(members, 1, 0, 5, (ferry_span){NULL, 0, 0});
+        ferry_future *send = ferry_send(members[0].group, 1, 5, (ferry_span){NULL, 9, 0}, &options);
+        ASSERT_STATUS(test_await(members, 2, send), FERRY_OK);
+        ASSERT_STATUS(test_await(members, 2, recv), FERRY_OK);
+    }
+    ferry_buffer_release(buffer);
     test_members_close(members, 2);
 }
 
@@ -390,6 +416,50 @@ Test(messages, cancelled_at_either_end_fail_at_the_other)
     test_members_close(members, 2);
 }
 
+/*
+ * A receive that nobody sends to is over as soon as it is cancelled, also where there is no memory
+ * to keep its place with; and its member can leave, though it would linger for ever.
+ */
+static void cancel_and_leave(uint32_t count, bool has_memory)
+{
+    test_member members[2];
+    ferry_future *joins[2];
+    for (uint32_t i = 0; i < count; i++) {
+        test_member_open(&members[i], FERRY_LOOP_THREAD);
+        ferry_group_options options = test_group_options(count, (int32_t)i);
+        options.linger_ns = -1;
+        joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        ASSERT_STATUS(test_await(members, count, joins[i]), FERRY_OK);
+    assert_exchange(members, 0, count - 1, 8, true); /* there is a lane */
+    failing_allocator *memory = &members[count - 1].te.memory;
+    ferry_buffer *sink = test_buffer(&members[count - 1].te, 0, SIZE, 0);
+    ferry_future *recv = recv_from(members, count - 1, 0, 1, span_of(sink, 0, 8));
+    ferry_future *left = recv_from(members, count - 1, 0, 1, span_of(sink, 8, 8));
+    ferry_future *quiet = ferry_future_quiet(recv), *left_quiet = ferry_future_quiet(left);
+    assert_exchange(members, 0, count - 1, 8, true); /* they have entered */
+    failing_allocator_arm(memory, has_memory ? 0 : 1, true);
+    ASSERT_STATUS(ferry_future_cancel(recv), FERRY_OK);
+    ASSERT_STATUS(test_await(members, count, recv), FERRY_E_CANCELLED);
+    ASSERT_STATUS(test_await(members, count, quiet), FERRY_OK);
+    failing_allocator_arm(memory, 0, false);
+    ferry_future *leave = ferry_group_leave(members[count - 1].group);
+    ASSERT_STATUS(test_await(members, count, left), FERRY_E_CANCELLED);
+    ASSERT_STATUS(test_await(members, count, left_quiet), FERRY_OK);
+    ASSERT_STATUS(test_await(members, count, leave), FERRY_OK);
+    ferry_buffer_release(sink);
+    test_members_close(members, count);
+}
+
+Test(messages, cancelled_hold_nothing_up)
+{
+    for (uint32_t count = 1; count <= 2; count++) {
+        cancel_and_leave(count, true);
+        cancel_and_leave(count, false);
+    }
+}
+
 Test(messages, have_deadlines)
 {
     test_member members[2];
@@ -411,7 +481,7 @@ Test(messages, that_cant_be_are_refused_with_a_line)
     ferry_buffer *others = test_buffer(&members[1].te, 0, SIZE, 0);
     ferry_span span = ferry_buffer_span(own);
     ferry_op_options bad = FERRY_OP_OPTIONS_INIT;
-    bad.deadline_ns = -1;
+    bad.reserved = 1;
     const struct {
         ferry_peer peer;
         ferry_span span;
@@ -444,6 +514,31 @@ Test(messages, that_cant_be_are_refused_with_a_line)
 }
 
 /* Everything of a member that leaves fails at the other ends too, and none of it hangs. */
+/* What it has taken by then goes back, and nothing that it has not. */
+Test(messages, refused_for_what_they_wait_for_leave_others_alone)
+{
+    test_member members[2];
+    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    ferry_buffer *buffer = test_buffer(&members[0].te, 0, SIZE, 7);
+    ferry_future *elsewhere = ferry_nop(members[1].te.engine, NULL);
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.after = &elsewhere;
+    options.after_count = 1;
+    for (ferry_tag tag = 0; tag < 8; tag++) {
+        ferry_span span = span_of(buffer, 8 * tag, 8);
+        ferry_future *refused = ferry_send(members[0].group, 0, tag, span, &options);
+        ASSERT_STATUS(ferry_future_poll(refused), FERRY_E_INVALID);
+        ferry_future_release(refused);
+        ferry_future *send = send_to(members, 0, 0, tag, span);
+        ferry_future *recv = recv_from(members, 0, 0, tag, span_of(buffer, SIZE - 8, 8));
+        ASSERT_STATUS(test_await(members, 1, send), FERRY_OK);
+        ASSERT_STATUS(test_await(members, 1, recv), FERRY_OK);
+    }
+    ferry_future_release(elsewhere);
+    ferry_buffer_release(buffer);
+    test_members_close(members, 2);
+}
+
 Test(messages, of_a_member_that_leaves_fail_with_its_rank)
 {
     test_member members[2];

@@ -507,6 +507,7 @@ static void fixture_open_logged(fixture *f)
 
 static void assert_refused(ferry_future *future, const char *why)
 {
+    cr_assert_not_null(strstr(ferry_future_error(future)->message, why));
     ASSERT_STATUS(status_of(future), FERRY_E_INVALID);
     cr_assert_not_null(strstr(log_line, why), "it says: %s", log_line);
     log_line[0] = '\0';
@@ -518,19 +519,19 @@ Test(rows, bad_ones_are_refused_and_the_log_says_why)
         size_t offset_bytes, size_bytes, pitch_bytes, count;
         const char *why;
     } cases[] = {
-        {0, 5, 4, 2, "a pitch smaller than its row"},
-        {0, 5, 0, 2, "a pitch smaller than its row"},
-        {0, BYTES + 1, BYTES + 1, 1, "a span outside its buffer"},
-        {0, 10, 10, LINES + 1, "the last is outside its buffer"},
-        {1, 10, 10, LINES, "the last is outside its buffer"},
-        {0, 4, 11, LINES, "the last is outside its buffer"},
-        {0, 1, BYTES, 2, "the last is outside its buffer"},
-        {0, 1, SIZE_MAX, 2, "the last is outside its buffer"},
-        {0, 1, 2, SIZE_MAX / 2 + 1, "the last is outside its buffer"},
-        {0, 1, 2, SIZE_MAX / 2 + 2, "overflow"},
-        {0, 1, SIZE_MAX, 3, "overflow"},
-        {0, 1, SIZE_MAX, SIZE_MAX, "overflow"},
-        {0, 1, 1, SIZE_MAX, "the last is outside its buffer"},
+        {0, 5, 4, 2, "a pitch is smaller than its rows"},
+        {0, 5, 0, 2, "a pitch is smaller than its rows"},
+        {0, BYTES + 1, BYTES + 1, 1, "a span reaches past the end"},
+        {0, 10, 10, LINES + 1, "the last row reaches past the end"},
+        {1, 10, 10, LINES, "the last row reaches past the end"},
+        {0, 4, 11, LINES, "the last row reaches past the end"},
+        {0, 1, BYTES, 2, "the last row reaches past the end"},
+        {0, 1, SIZE_MAX, 2, "the last row reaches past the end"},
+        {0, 1, 2, SIZE_MAX / 2 + 1, "the last row reaches past the end"},
+        {0, 1, 2, SIZE_MAX / 2 + 2, "more than a size_t holds"},
+        {0, 1, SIZE_MAX, 3, "more than a size_t holds"},
+        {0, 1, SIZE_MAX, SIZE_MAX, "more than a size_t holds"},
+        {0, 1, 1, SIZE_MAX, "the last row reaches past the end"},
     };
     fixture f;
     fixture_open_logged(&f);
@@ -548,10 +549,10 @@ Test(rows, bad_ones_are_refused_and_the_log_says_why)
     }
     assert_refused(
         ferry_copy_rows(f.te.engine, span_of(f.matrix, 0, 2), 4, span_of(large, 0, 3), 4, 2, NULL),
-        "rows of two sizes");
+        "differ in size");
     assert_refused(ferry_copy_rows(f.te.engine, span_of(f.matrix, 0, 2), 4,
                                    (ferry_span){NULL, 0, 2}, 4, 2, NULL),
-                   "without a buffer");
+                   "has no buffer");
     assert_columns_poisoned(&f, 0, 0);
     cr_assert(is_filled(f.matrix, 0, BYTES, 1));
     ferry_buffer_release(large);
@@ -594,7 +595,7 @@ Test(rows, that_overlap_are_refused_byte_for_byte)
     }
     cr_assert_gt(refused, 1000);
     cr_assert_gt(accepted, 1000);
-    cr_assert_not_null(strstr(log_line, "overlapping rows"));
+    cr_assert_not_null(strstr(log_line, "dst and src overlap"));
     fixture_close(&f);
 }
 
@@ -633,10 +634,10 @@ Test(rows, as_many_as_the_header_allows_work)
 
     assert_refused(
         ferry_copy_rows(te.engine, span_of(dst, 0, 1), 3, span_of(src, 0, 1), 1, MANY + 1, NULL),
-        "more than 65536 rows");
+        "row_count is above 65536");
     assert_refused(
         ferry_copy_rows(te.engine, span_of(dst, 0, 1), 1, span_of(src, 0, 1), 2, MANY + 1, NULL),
-        "more than 65536 rows");
+        "row_count is above 65536");
     /* Without gaps they are one span, however many they are. */
     copy = ferry_copy_rows(te.engine, span_of(dst, 0, 1), 1, span_of(src, 0, 1), 1, 3 * MANY, NULL);
     ASSERT_STATUS(ferry_future_wait(copy, -1), FERRY_OK);

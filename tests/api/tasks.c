@@ -68,7 +68,7 @@ Test(tasks, calls_wait_their_turn_when_the_bound_is_reached)
         settle(&f.te);
         ASSERT_STATUS(status_of(calls[i]), FERRY_OK);
         cr_assert_eq(f.calls, i + 1);
-        cr_assert_eq(manual_waiting(&f.executor), i < MANY - 2 ? 2 : MANY - 1 - i);
+        cr_assert_eq(manual_waiting(&f.executor), (size_t)(i < MANY - 2 ? 2 : MANY - 1 - i));
     }
     ASSERT_STATUS(status_of(issued), FERRY_OK);
     test_engine_close(&f.te);
@@ -593,5 +593,49 @@ Test(tasks, a_callback_registered_while_another_thread_stands_for_the_loop_is_ca
         manual_run_one(&f.executor);
     cr_assert_eq(posted[THERE].counted.calls, 1);
     ferry_future_release(self.future);
+    test_engine_close(&f.te);
+}
+
+/* An executor that, as it is given a task, takes back a waiter whose own has begun to run. */
+typedef struct taking_back {
+    manual_executor manual; /* first */
+    placed *waiter;         /* or NULL */
+    bool was_taken_back;
+} taking_back;
+
+static void take_back_and_keep(ferry_executor *executor, ferry_task *task)
+{
+    taking_back *self = (taking_back *)(void *)executor;
+    if (self->waiter != NULL)
+        self->was_taken_back = ferry_waiter_remove(&self->waiter->counted.waiter);
+    manual_post(executor, task);
+}
+
+/*
+ * Who runs a task after the shutdown stands for the loop within that run: another callback gets the
+ * same task, before the first is called.
+ */
+Test(tasks, one_that_has_begun_is_not_taken_back_by_its_next_use)
+{
+    static placed first, next;
+    static taking_back executor;
+    fixture f;
+    fixture_open(&f, FERRY_LOOP_EMBEDDED, 1);
+    manual_executor_init(&executor.manual);
+    executor.manual.executor.post = take_back_and_keep;
+    ferry_future *nop = ferry_nop(f.te.engine, NULL);
+    place(&first, &executor.manual.executor, nop);
+    place(&next, &executor.manual.executor, nop);
+    settle(&f.te);
+    ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, -1), FERRY_OK);
+    cr_assert_eq(manual_waiting(&executor.manual), 1);
+    executor.waiter = &first;
+    manual_run_one(&executor.manual);
+    cr_assert_eq(manual_waiting(&executor.manual), 1);
+    cr_assert(!executor.was_taken_back);
+    cr_assert_eq(first.counted.calls, 1);
+    manual_run_one(&executor.manual);
+    cr_assert_eq(next.counted.calls, 1);
+    ferry_future_release(nop);
     test_engine_close(&f.te);
 }

@@ -117,7 +117,7 @@ Test(trace_file, a_small_program)
     cr_assert_str_eq(trace_text(slice, "device"), "host:2");
     cr_assert_eq(trace_number(slice, "stream"), 2);
     cr_assert_eq(trace_number(slice, "bytes"), BIG);
-    cr_assert_eq(trace_number(slice, "waited_for"), promise_op);
+    cr_assert_eq(trace_number(slice, "waited_for"), (int64_t)promise_op);
     cr_assert_str_eq(trace_text(slice, "status"), "FERRY_OK");
     cr_assert_eq(trace_number(slice, "pid"), getpid());
     cr_assert_eq(trace_time_ns(slice, "submitted"), START_NS);
@@ -310,7 +310,7 @@ Test(trace_file, no_memory_for_rings)
     ASSERT_STATUS(ferry_trace_open(path), FERRY_OK);
     uint64_t made = make_nops(&te, 2);
     close_and_read();
-    cr_assert_eq(trace_end_number(&document, "records"), made);
+    cr_assert_eq(trace_end_number(&document, "records"), (int64_t)made);
     test_engine_close(&te);
 }
 
@@ -334,7 +334,7 @@ Test(trace_file, a_thread_without_a_ring_is_counted)
     cr_assert_eq(failing_allocator_failures(&te.memory), 1);
     test_engine_close(&te);
     close_and_read();
-    cr_assert_eq(trace_end_number(&document, "records"), made);
+    cr_assert_eq(trace_end_number(&document, "records"), (int64_t)made);
     cr_assert_eq(trace_end_number(&document, "dropped"), 5);
 }
 
@@ -419,7 +419,7 @@ Test(trace_file, beside_hooks_and_a_small_flight_recorder)
     ASSERT_STATUS(ferry_engine_trace(te.engine, NULL), FERRY_OK);
     made += make_nops(&te, 10);
     close_and_read();
-    cr_assert_eq(trace_end_number(&document, "records"), made);
+    cr_assert_eq(trace_end_number(&document, "records"), (int64_t)made);
     cr_assert_eq(trace_end_number(&document, "dropped"), 0);
     (void)make_nops(&te, 100);
     cr_assert_geq(ferry_engine_flight_records(te.engine, records, 4 * SMALL_RING), SMALL_RING - 1);
@@ -575,8 +575,8 @@ Test(trace_file, a_childs_work_is_not_in_the_parents_file)
         if (ferry_trace_open("/dev/null") != FERRY_E_FORKED ||
             ferry_trace_close() != FERRY_E_FORKED)
             _exit(20);
-#if defined(__SANITIZE_ADDRESS__)
-        _exit(0); /* its allocator may hang in the child of a program with threads: see fork.c */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+        _exit(0); /* they don't bear threads in the child of a program with threads: see fork.c */
 #endif
         traced_program(path, true, exit);
     }
@@ -587,6 +587,6 @@ Test(trace_file, a_childs_work_is_not_in_the_parents_file)
     test_engine_close(&te);
     close_and_read();
     cr_assert_eq(trace_document_count(&document, "X"), 14);
-    cr_assert_eq(trace_end_number(&document, "records"), made);
+    cr_assert_eq(trace_end_number(&document, "records"), (int64_t)made);
     cr_assert_eq(engine_of(json_array_get(document.objects, 1)), 1);
 }

@@ -15,6 +15,7 @@
  * Each case runs in a process of its own. Needs the emulator, and says so where it is not.
  */
 #include "tests/gpu/program.h"
+#include "tests/support/stacks.h"
 
 #include <sys/wait.h>
 
@@ -147,8 +148,22 @@ static void note_failure(program *self, unsigned at, ferry_status status, const 
         strstr(error->message, "cu") == NULL) {
         (void)fprintf(stderr, "it says: %s %lld: %s\n", error->domain,
                       (long long)error->native_code, error->message);
-        CHECK(!"the error names the driver's");
+        CHECK(false && "the error names the driver's");
     }
+}
+
+static void write_out(void *arg, const char *text, size_t size_bytes)
+{
+    (void)arg;
+    (void)fwrite(text, 1, size_bytes, stderr);
+}
+
+/* What hangs, seen from both sides: the operations ferry has, and where its threads stand. */
+static void show_hung(const program *self)
+{
+    (void)ferry_engine_dump(self->ge.engine, FERRY_DUMP_JSON, write_out, NULL);
+    stacks_show(getpid());
+    gpu_hung(0);
 }
 
 /* Whether it succeeded; gives the future back. */
@@ -156,7 +171,7 @@ static bool look_at(program *self, unsigned at, ferry_future *future)
 {
     ferry_status status = ferry_future_wait(future, HELD_NS);
     if (status == FERRY_PENDING)
-        gpu_hung(0);
+        show_hung(self);
     if (status != FERRY_OK) {
         const ferry_error *error = ferry_future_error(future);
         CHECK(error != NULL);
@@ -389,7 +404,7 @@ static bool end(program *self, bool may_leave, const emu_counters *before)
                       (long long)(after.live_pools - before->live_pools),
                       (long long)(after.live_device_bytes - before->live_device_bytes),
                       (long long)(after.live_pinned_bytes - before->live_pinned_bytes));
-        CHECK(!"nothing is left");
+        CHECK(false && "nothing is left");
     }
     return true;
 }

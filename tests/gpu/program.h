@@ -8,6 +8,7 @@
 
 #include "tests/emu/emu.h"
 #include "tests/support/failing_allocator.h"
+#include "tests/support/patience.h"
 #include "tests/support/user_gpu.h"
 
 #include <cuda_runtime_api.h>
@@ -171,7 +172,7 @@ static inline void gpu_watch(const char *doing, unsigned seconds)
 {
     gpu_doing = doing;
     (void)signal(SIGALRM, gpu_hung);
-    (void)alarm(seconds);
+    (void)alarm(seconds * PATIENCE);
 }
 
 #endif

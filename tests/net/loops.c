@@ -5,6 +5,7 @@
  */
 #include "tests/support/net_hosts.h"
 #include "tests/support/net_self.h"
+#include "tests/support/patience.h"
 
 #include <ev.h>
 #include <poll.h>
@@ -16,7 +17,7 @@
 #define REST_NS 5000000 /* in which a loop finds that there is nothing, and sleeps */
 #define LONG_RESTS 2    /* in which also what looks after the network comes to rest */
 #define LONG_REST_NS INT64_C(2200000000)
-#define ANSWER_NS INT64_C(10000000000)
+#define ANSWER_NS (INT64_C(10000000000) * PATIENCE)
 
 /* ---- the user's loop ---- */
 

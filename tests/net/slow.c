@@ -70,9 +70,9 @@ static void lossy(void)
 {
     net_hosts_open(2, NET_CABLE_VETH);
     for (unsigned i = 0; i < 2; i++)
-        net_host_run(i, "nft add table inet t;"
-                        "nft 'add chain inet t c { type filter hook input priority 0; }';"
-                        "nft add rule inet t c iif eth0 numgen random mod 100 '<' 3 drop");
+        net_host_need(i, "nft add table inet t;"
+                         "nft 'add chain inet t c { type filter hook input priority 0; }';"
+                         "nft add rule inet t c iif eth0 numgen random mod 100 '<' 3 drop");
     (void)run();
 }
 
@@ -81,7 +81,7 @@ static void narrow(void)
 {
     net_hosts_open(2, NET_CABLE_VETH);
     for (unsigned i = 0; i < 2; i++)
-        net_hub_run("tc qdisc add dev up%u root tbf rate 20mbit burst 32kbit latency 50ms", i);
+        net_host_need(i, "tc qdisc add dev eth0 root tbf rate 20mbit burst 32kbit latency 50ms");
     int64_t took_ns = run();
     NET_CHECK(took_ns > SECOND_NS / 2, "the cable was not narrow");
 }

@@ -17,36 +17,16 @@
 
 #define GARBAGE_BYTES 1000000
 #define COUNT 100
+#define SIZE_BYTES 4096
 #define SILENT 50
 #define SECRET "secret=0123456789abcdef"
-
-static void exchange(net_self *self, ferry_tag tag)
-{
-    net_traffic ways[2];
-    for (uint32_t i = 0; i < 2; i++) {
-        ways[i] = (net_traffic){.self = self,
-                                .peer = self->rank == 0,
-                                .tag = tag + i,
-                                .is_send = i == self->rank,
-                                .count = COUNT,
-                                .size_bytes = 4096,
-                                .seed = (uint32_t)(tag + i)};
-        net_traffic_open(&ways[i]);
-        net_traffic_submit(&ways[i], 0, COUNT);
-    }
-    for (size_t i = 0; i < 2; i++) {
-        net_traffic_await(&ways[i], 0, COUNT);
-        net_traffic_check(&ways[i]);
-        net_traffic_close(&ways[i]);
-    }
-}
 
 static int member(int argc, char **argv)
 {
     net_self self;
     net_self_join(&self, argc, argv);
     for (ferry_tag tag = 10; strcmp(net_await("do"), "exchange") == 0; tag += 10) {
-        exchange(&self, tag);
+        net_self_exchange(&self, tag, COUNT, SIZE_BYTES);
         net_say("exchanged warnings=%zu", net_self_warnings(&self));
     }
     net_self_end(&self);

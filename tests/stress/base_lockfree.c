@@ -11,6 +11,7 @@
 #include "base/poller.h"
 #include "base/pool.h"
 #include "base/trace.h"
+#include "tests/support/patience.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOST_NS INT64_C(10000000000)
+#define LOST_NS (INT64_C(10000000000) * PATIENCE)
 #define EFFORT (FRY_TSAN ? 1 : 10) /* ThreadSanitizer takes about that much longer */
 
 #define CHECK(condition)                                                                           \

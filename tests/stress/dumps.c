@@ -5,6 +5,7 @@
  * under ThreadSanitizer. Exit 0: every dump came whole, nothing hung, nothing leaked.
  */
 #include "tests/support/failing_allocator.h"
+#include "tests/support/patience.h"
 
 #include <ferry/ferry.h>
 #include <pthread.h>
@@ -299,7 +300,7 @@ static void run_round(int round)
 int main(void)
 {
     (void)signal(SIGALRM, hung);
-    (void)alarm(HANG_S * (ROUNDS > 4 ? 1 : 3));
+    (void)alarm(HANG_S * (ROUNDS > 4 ? 1 : 3) * PATIENCE);
     for (int round = 0; round < ROUNDS; round++)
         run_round(round);
     printf("dumps: %lu dumps, %lu refused, %lu lines of the watchdog\n", atomic_load(&run.dumps),

@@ -6,14 +6,17 @@
  * Many of a plan's promises are events of the program's own streams, and many copies are after
  * another one. Such an event fires only after a copy that has nothing to do with it, submitted when
  * much already waits for the event: so whatever keeps that copy behind it hangs, and is caught.
- * Some seeds have devices that refuse or fail single copies. Embedded plans run in one thread, by a
- * clock that stands still between steps: a seed repeats exactly. The others have the loop's thread
- * and one for the devices.
+ * Some seeds have devices that refuse or fail single copies. In others a device is lost somewhere
+ * in the midst, and found again at the end: which operations that hits is not the oracle's to say,
+ * but all must resolve, name a failure that happened, and be quiet in the end. Embedded plans run
+ * in one thread, by a clock that stands still between steps: a seed repeats exactly. The others
+ * have the loop's thread and one for the devices.
  */
 #include "engine/engine.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/graph_oracle.h"
+#include "tests/support/patience.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/stepped_clock.h"
 
@@ -39,6 +42,8 @@
 #define START_NS 1000000000
 #define EVENTS_MAX (2 * PLAN_OPS_MAX)
 #define IDLE_ROUNDS 200 /* in one thread: so often nothing can go on before it hangs */
+#define TAKE_BACK_ROUNDS 30
+#define LOSES_EACH 5 /* so many seeds */
 
 typedef struct live_op {
     ferry_future *future; /* NULL: none */
@@ -67,6 +72,9 @@ typedef struct run_state {
     live_op ops[PLAN_OPS_MAX];
     uint64_t random;
     bool is_mixed; /* some devices are hosts */
+    bool loses;    /* a device, before this step */
+    uint32_t lost_gpu, lost_at;
+    bool is_lost;
     failing_allocator allocator;
     stepped_clock time;
     ferry_engine *engine;
@@ -78,6 +86,7 @@ typedef struct run_state {
     uint32_t event_count;
     ferry_buffer *buffers[PLAN_BUFFERS_MAX];
     unsigned char *memory[PLAN_BUFFERS_MAX];
+    bool is_mine[PLAN_BUFFERS_MAX]; /* private, taken back: it holds what the program wrote */
     ferry_buffer *scratch[GPUS][2];
     pthread_t thread; /* the devices', unless it is embedded */
     atomic_bool is_over;
@@ -86,7 +95,8 @@ typedef struct run_state {
 static run_state run;
 static graph_oracle oracle;
 static struct {
-    uint64_t ops, succeeded, dependency, cancelled, deadline, device, shut_down, events, parked;
+    uint64_t ops, succeeded, dependency, cancelled, deadline, device, shut_down, events, parked,
+        taken_back;
 } totals;
 
 static volatile sig_atomic_t current_op;
@@ -102,8 +112,16 @@ static void hung(int signal)
     _exit(1);
 }
 
+static void write_out(void *arg, const char *text, size_t size_bytes)
+{
+    (void)arg;
+    (void)fwrite(text, 1, size_bytes, stderr);
+}
+
 static void fail(uint32_t op, const char *why)
 {
+    if (run.engine != NULL)
+        (void)ferry_engine_dump(run.engine, FERRY_DUMP_JSON, write_out, NULL);
     for (uint32_t i = 0; i <= op && i < run.plan.op_count; i++) {
         random_plan_print_op(&run.plan, i);
         (void)fprintf(stderr, "    %s%s, id %llu\n", run.ops[i].event != 0 ? "event, " : "",
@@ -153,11 +171,13 @@ static ferry_future *record_event(uint32_t index)
 {
     outside_event *event = &run.events[run.event_count];
     event->gpu = (uint32_t)below(GPUS);
+    if (run.is_lost && event->gpu == run.lost_gpu)
+        event->gpu = (event->gpu + 1) % GPUS; /* one that a lost device refuses is never quiet */
     event->stream = (uint32_t)below(STREAMS);
     user_stream *stream = &run.streams[event->gpu][event->stream];
     void *native = fake_user_stream(run.gpus[event->gpu], event->stream);
     ferry_future *future = ferry_event_record(run.devices[event->gpu], native);
-    CHECK(index, ferry_future_poll(future) >= 0);
+    CHECK(index, ferry_future_poll(future) >= 0 || run.loses);
     stream->events[stream->count++] = run.event_count++;
     totals.events++;
     return future;
@@ -180,11 +200,19 @@ static bool has_threads(void)
     return !run.plan.is_embedded || run.is_mixed;
 }
 
+static ferry_status do_nothing(void *arg)
+{
+    (void)arg;
+    return FERRY_OK;
+}
+
 /* The devices do something, then the engine. Returns whether anything happened, or still may. */
 static bool advance(void)
 {
     if (!run.plan.is_embedded) {
         (void)sched_yield();
+        if (run.loses) /* the loop sleeps beside a lost device, and need not see that it is back */
+            ferry_future_release(ferry_call(run.engine, NULL, do_nothing, NULL, NULL));
         release_events();
         return true;
     }
@@ -392,6 +420,36 @@ static void end_promise(uint32_t index)
     live->promise = NULL;
 }
 
+/* If the batch is not quiet soon the step is left out: it may wait for what comes later. */
+static void take_back(uint32_t index, bool cancels)
+{
+    ferry_future *batch = run.ops[index].future;
+    uint32_t buffer = run.plan.ops[index].private_buffer;
+    if (cancels)
+        CHECK(index, ferry_future_cancel(batch) == FERRY_OK);
+    ferry_future *quiet = ferry_future_quiet(batch);
+    for (int i = 0; i < TAKE_BACK_ROUNDS && is_pending(quiet); i++)
+        (void)advance();
+    ferry_status status = ferry_future_poll(quiet);
+    ferry_future_release(quiet);
+    if (status != FERRY_OK)
+        return;
+    for (uint32_t at = 0; at < run.plan.buffers[buffer].size_bytes; at++)
+        run.memory[buffer][at] = random_plan_mine(&run.plan, buffer, at);
+    run.is_mine[buffer] = true;
+    totals.taken_back++;
+}
+
+/* Nothing of ferry's has been there since. */
+static void check_taken_back(void)
+{
+    for (uint32_t i = run.plan.buffer_count; i < run.plan.buffer_count + run.plan.private_count;
+         i++) {
+        for (uint32_t at = 0; run.is_mine[i] && at < run.plan.buffers[i].size_bytes; at++)
+            CHECK(run.plan.op_count, run.memory[i][at] == random_plan_mine(&run.plan, i, at));
+    }
+}
+
 static void do_step(const plan_step *step)
 {
     current_op = (sig_atomic_t)step->op;
@@ -401,6 +459,8 @@ static void do_step(const plan_step *step)
         end_promise(step->op);
     else if (step->action == PLAN_CANCEL && run.ops[step->op].future != NULL)
         CHECK(step->op, ferry_future_cancel(run.ops[step->op].future) == FERRY_OK);
+    else if (step->action == PLAN_TAKE_BACK)
+        take_back(step->op, step->extra_ns != 0);
     else if (step->action == PLAN_WAIT && run.plan.is_embedded)
         stepped_clock_step(&run.time, (int64_t)below(20000));
     else if (step->action == PLAN_WAIT && run.ops[step->op].future != NULL)
@@ -445,7 +505,7 @@ static void open_engine(void)
         fake_options gpu = {.name = name,
                             .parked_count = below(5),
                             .outside_count = STREAMS,
-                            .is_polled = !run.plan.is_embedded || below(2) == 0};
+                            .is_polled = run.loses || !run.plan.is_embedded || below(2) == 0};
         run.gpus[i] = fake_world_add(run.world, &gpu);
         CHECK(0, run.gpus[i] != NULL);
         CHECK(0, fry_device_attach(run.engine, fake_backend(run.gpus[i]), &run.devices[i]) ==
@@ -458,7 +518,7 @@ static void open_engine(void)
 
 static void open_buffers(void)
 {
-    for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
+    for (uint32_t i = 0; i < run.plan.buffer_count + run.plan.private_count; i++) {
         const plan_buffer *planned = &run.plan.buffers[i];
         bool is_host = run.is_mixed && planned->device % 2 == 0;
         ferry_device *device = is_host ? ferry_device_at(run.engine, planned->device)
@@ -482,6 +542,10 @@ static bool has_blind_ops(void)
 
 static void script_faults(void)
 {
+    if (run.loses) {
+        run.lost_gpu = (uint32_t)below(GPUS);
+        run.lost_at = (uint32_t)below(run.plan.step_count);
+    }
     if (run.plan.seed % 8 != 0 || has_blind_ops())
         return;
     run.plan.copies_may_fail = true;
@@ -489,6 +553,12 @@ static void script_faults(void)
         fake_refuse_copy(run.gpus[i], below(20));
         fake_strike_copy(run.gpus[i], below(20));
     }
+}
+
+static void lose(bool is_lost)
+{
+    run.is_lost = is_lost;
+    fake_lose(run.gpus[run.lost_gpu], is_lost);
 }
 
 /* ---- ending ---- */
@@ -570,10 +640,29 @@ static void count_statuses(void)
     }
 }
 
+/* What an operation names as its cause has failed itself, and in that way; or it is a batch that
+ * was cancelled, which may have failed before that. */
+static void check_causes(void)
+{
+    for (uint32_t i = 0; i < run.plan.op_count; i++) {
+        const plan_outcome *seen = &run.outcomes[i];
+        CHECK(i, seen->error_status == seen->status && seen->runs <= 1);
+        for (uint32_t j = 0; seen->cause_op != 0 && j < run.plan.op_count; j++) {
+            if (run.outcomes[j].id == seen->cause_op && run.plan.ops[j].kind != PLAN_BATCH)
+                CHECK(i, run.outcomes[j].status == seen->cause_status);
+        }
+    }
+}
+
 static void check_results(void)
 {
     if (fake_complaint(run.world) != NULL)
         fail(run.plan.op_count, fake_complaint(run.world));
+    if (run.loses) {
+        check_causes();
+        return;
+    }
+    check_taken_back();
     if (!graph_oracle_check_outcomes(&oracle, &run.plan, run.outcomes))
         fail(oracle.op, oracle.why);
     for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
@@ -584,7 +673,7 @@ static void check_results(void)
 
 static void close_engine(void)
 {
-    for (uint32_t i = 0; i < run.plan.buffer_count; i++)
+    for (uint32_t i = 0; i < PLAN_BUFFERS_MAX; i++)
         ferry_buffer_release(run.buffers[i]);
     for (uint32_t i = 0; i < GPUS; i++) {
         ferry_buffer_release(run.scratch[i][0]);
@@ -599,18 +688,24 @@ static void run_seed(uint64_t seed)
 {
     memset(&run, 0, sizeof run);
     current_seed = seed;
-    (void)alarm(HANG_S);
+    (void)alarm(HANG_S * PATIENCE);
     random_plan_make(&run.plan, seed, 0);
     run.plan.max_nodes = 0; /* nothing is refused here */
     run.random = seed * 0x9e3779b97f4a7c15 + 1;
     run.is_mixed = below(3) == 0;
+    run.loses = seed % LOSES_EACH == 0;
     open_engine();
     open_buffers();
     script_faults();
     if (!run.plan.is_embedded)
         CHECK(0, pthread_create(&run.thread, NULL, devices_run, NULL) == 0);
-    for (uint32_t i = 0; i < run.plan.step_count; i++)
+    for (uint32_t i = 0; i < run.plan.step_count; i++) {
+        if (run.loses && i == run.lost_at)
+            lose(true);
         do_step(&run.plan.steps[i]);
+    }
+    if (run.loses)
+        lose(false);
     if (run.plan.is_cut_short) {
         release_all_events();
     } else {
@@ -648,13 +743,14 @@ int main(int argc, char **argv)
     (void)alarm(0);
     (void)printf(
         "%llu seeds, %llu ops, %llu events, %llu parked copies: %llu ok, %llu dependency, "
-        "%llu cancelled, %llu deadline, %llu device, %llu shut down; %llu bytes compared\n",
+        "%llu cancelled, %llu deadline, %llu device, %llu shut down; %llu batches taken back; "
+        "%llu bytes compared\n",
         (unsigned long long)count, (unsigned long long)totals.ops,
         (unsigned long long)totals.events, (unsigned long long)totals.parked,
         (unsigned long long)totals.succeeded, (unsigned long long)totals.dependency,
         (unsigned long long)totals.cancelled, (unsigned long long)totals.deadline,
         (unsigned long long)totals.device, (unsigned long long)totals.shut_down,
-        (unsigned long long)oracle.bytes_compared);
+        (unsigned long long)totals.taken_back, (unsigned long long)oracle.bytes_compared);
     graph_oracle_destroy(&oracle);
     return 0;
 }

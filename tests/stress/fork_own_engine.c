@@ -5,6 +5,8 @@
  * whose own locks a fork from among threads may leave taken; api/fork.c forks from among threads.
  * Exit 0: all hold.
  */
+#include "tests/support/patience.h"
+
 #include <ferry/ferry.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +70,7 @@ static void release(generation *self)
 
 static void lead(generation *generations, size_t born)
 {
-    (void)alarm(HANG_S); /* a child does not inherit it */
+    (void)alarm(HANG_S * PATIENCE); /* a child does not inherit it */
     for (size_t i = 0; i < born; i++)
         check_is_anothers(&generations[i]);
     live(&generations[born]);

@@ -10,12 +10,13 @@
 #include "base/eventcount.h"
 #include "gpu/host.h"
 #include "gpu/host_copy.h"
+#include "tests/support/patience.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LOST_NS INT64_C(10000000000)
+#define LOST_NS (INT64_C(10000000000) * PATIENCE)
 #define SECONDS_A_CASE (FRY_TSAN ? 1.8 : 0.7)
 #define SECONDS_PING 0.5
 
@@ -227,7 +228,7 @@ static void open_world(world *w, uint32_t workers)
 
 static void close_world(world *w)
 {
-    CHECK(fry_host_stop(w->host) == FERRY_OK);
+    CHECK(fry_host_stop(w->host, FRY_NEVER_NS) == FERRY_OK);
     for (size_t i = 0; i < DEVICES; i++) {
         fry_device *device = fry_host_device(w->host, i);
         device->ops->memory_free(device, w->memory[i], DEVICE_BYTES, FRY_MEMORY_DEFAULT);

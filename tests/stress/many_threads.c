@@ -9,6 +9,7 @@
  *   embedded  threads that wait on an embedded engine, with and without one that makes progress
  */
 #include "tests/support/failing_allocator.h"
+#include "tests/support/patience.h"
 #include "tests/support/test_device.h"
 #include "tests/support/thread_executor.h"
 
@@ -745,7 +746,7 @@ static void run_embedded(bool with_progress)
 int main(void)
 {
     CHECK(signal(SIGALRM, hung) != SIG_ERR);
-    (void)alarm(HANG_S);
+    (void)alarm(HANG_S * PATIENCE);
     CHECK(thread_executor_start(&own_thread));
     for (uint64_t round = 0; round < ROUNDS; round++)
         run_storm(round);

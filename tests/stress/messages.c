@@ -9,6 +9,7 @@
  *             and barriers go on; then one engine is shut down in the midst of it, and the other
  */
 #include "tests/support/failing_allocator.h"
+#include "tests/support/patience.h"
 
 #include <ferry/ferry.h>
 #include <pthread.h>
@@ -332,7 +333,7 @@ static void storm(uint64_t seed)
 int main(void)
 {
     (void)signal(SIGALRM, hung);
-    (void)alarm(HANG_S);
+    (void)alarm(HANG_S * PATIENCE);
 #if defined(__SANITIZE_THREAD__)
     /* UCX's hooks in madvise take locks in threads that ThreadSanitizer has taken leave of. */
     (void)setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);

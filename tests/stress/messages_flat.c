@@ -6,6 +6,7 @@
  * has memory of its own, which it may take as it likes. A plain program. Exit 0: nothing was taken.
  */
 #include "tests/support/failing_allocator.h"
+#include "tests/support/patience.h"
 
 #include <errno.h>
 #include <ferry/ferry.h>
@@ -229,7 +230,7 @@ int main(void)
     uint64_t messages = 0;
     int failed = 0;
     (void)signal(SIGALRM, hung);
-    (void)alarm(HANG_S);
+    (void)alarm(HANG_S * PATIENCE);
     open_members(members);
     for (size_t round = 0; round < WARM_ROUNDS; round++) {
         for (size_t sort = 0; sort < SORTS; sort++)

@@ -9,6 +9,7 @@
  * ThreadSanitizer sees ferry's own accesses here, and none of UCX's, which is not built with it: so
  * that the baton alone keeps a channel to one thread at a time, not that UCX's workers are apart.
  */
+#include "tests/support/patience.h"
 #include "tests/unit/ucx_pair.h"
 
 #include <pthread.h>
@@ -253,8 +254,12 @@ static void run_apart(void (*part)(const way *), const way *way)
 
 int main(void)
 {
-    (void)alarm(LIMIT_S);
+    (void)alarm(LIMIT_S * PATIENCE);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (ways[i].path == FRY_PATH_NET && access("/sys/class/net", F_OK) != 0) {
+            (void)printf("%s: left out, as UCX finds no network without /sys\n", ways[i].name);
+            continue;
+        }
         run_apart(sleep_by_turns, &ways[i]);
         run_apart(trade_both_ways, &ways[i]);
     }

@@ -13,6 +13,7 @@
  *   threads   threads that share a mem: store, each with a reactor of its own, come and go
  */
 #include "base/lf.h"
+#include "tests/support/patience.h"
 #include "tests/support/store_suite.h"
 #include "tests/support/temporary_folder.h"
 
@@ -76,7 +77,7 @@ static pid_t start(void (*fn)(size_t number), size_t number)
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
-    (void)alarm(HANG_S);
+    (void)alarm(HANG_S * PATIENCE);
     fn(number);
     _exit(0);
 }
@@ -538,7 +539,7 @@ static void threads(void)
 int main(void)
 {
     (void)signal(SIGALRM, hung);
-    (void)alarm(HANG_S);
+    (void)alarm(HANG_S * PATIENCE);
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     temporary_folder_make(folder);
     members();

@@ -10,6 +10,7 @@
 #include "tests/support/failing_allocator.h"
 #include "tests/support/graph_oracle.h"
 #include "tests/support/outside_work.h"
+#include "tests/support/patience.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/test_device.h"
 #include "tests/support/thread_executor.h"
@@ -47,6 +48,8 @@ typedef struct live_op {
     atomic_uint fired;    /* how often it was called */
     atomic_uint runs;     /* how often the function was called */
     atomic_uint too_soon; /* it ran before what it is after */
+    bool is_over;         /* its batch was seen to be cancelled: it does not begin any more */
+    uint32_t runs_then;   /* is_over: how often its function had been called */
 } live_op;
 
 typedef struct run_state {
@@ -62,7 +65,9 @@ typedef struct run_state {
     failing_allocator allocator;
     uint32_t collected; /* ops before this one have been */
     uint32_t refused_writes;
-    bool is_stopped; /* too many were refused: nothing more is submitted */
+    bool is_stopped;                         /* too many were refused: nothing more is submitted */
+    atomic_bool was_tried[PLAN_BUFFERS_MAX]; /* private: to take it back */
+    bool is_mine[PLAN_BUFFERS_MAX]; /* private, taken back: it holds what the program wrote */
 } run_state;
 
 static run_state run;
@@ -70,7 +75,7 @@ static graph_oracle oracle;
 static thread_executor own_thread;
 static outside_work outside;
 static struct {
-    uint64_t ops, succeeded, dependency, cancelled, deadline, refused, shut_down;
+    uint64_t ops, succeeded, dependency, cancelled, deadline, refused, shut_down, taken_back;
 } totals;
 
 /* ---- failing ---- */
@@ -132,11 +137,23 @@ static bool keeps_order(uint32_t op)
            !run.plan.is_cut_short;
 }
 
+/* While the program tries to take its memory back, if it does so within a moment. */
+static void stay_under_way(uint32_t index)
+{
+    const plan_op *op = &run.plan.ops[index];
+    for (int i = 0; op->executor == PLAN_OWN_THREAD && i < 500 &&
+                    !atomic_load(&run.was_tried[op->private_buffer]);
+         i++)
+        (void)sched_yield();
+}
+
 static ferry_status call_function(void *arg)
 {
     live_op *op = arg;
     if (keeps_order(op->index))
         look_at_after(op);
+    if (run.plan.ops[op->index].is_taken_back)
+        stay_under_way(op->index);
     random_plan_transform(&run.plan, op->index, run.memory);
     atomic_fetch_add(&op->runs, 1);
     return run.plan.ops[op->index].result;
@@ -450,6 +467,46 @@ static void wait_a_little(const plan_step *step)
         (void)ferry_future_wait(run.ops[step->op].future, step->extra_ns);
 }
 
+/* The functions of a cancelled batch that run on the loop: others may have begun unseen. */
+static void note_runs(uint32_t index)
+{
+    for (uint32_t i = index - run.plan.ops[index].member_count; i < index; i++) {
+        run.ops[i].is_over = run.plan.ops[i].executor != PLAN_OWN_THREAD;
+        run.ops[i].runs_then = atomic_load(&run.ops[i].runs);
+    }
+}
+
+/* If the batch is not quiet soon the step is left out: it may wait for what comes later. */
+static void take_back(uint32_t index, bool cancels)
+{
+    ferry_future *batch = run.ops[index].future;
+    uint32_t buffer = run.plan.ops[index].private_buffer;
+    if (batch == NULL)
+        return;
+    if (cancels)
+        CHECK(index, ferry_future_cancel(batch) == FERRY_OK);
+    if (cancels && ferry_future_wait(batch, 20000000) == FERRY_E_CANCELLED)
+        note_runs(index);
+    ferry_future *quiet = ferry_future_quiet(batch);
+    ferry_status status = ferry_future_wait(quiet, cancels ? 20000000 : 200000);
+    ferry_future_release(quiet);
+    for (uint32_t at = 0; status == FERRY_OK && at < run.plan.buffers[buffer].size_bytes; at++)
+        run.memory[buffer][at] = random_plan_mine(&run.plan, buffer, at);
+    run.is_mine[buffer] = status == FERRY_OK;
+    totals.taken_back += status == FERRY_OK;
+    atomic_store(&run.was_tried[buffer], true);
+}
+
+/* Nothing of ferry's has been there since. */
+static void check_taken_back(void)
+{
+    for (uint32_t i = run.plan.buffer_count; i < run.plan.buffer_count + run.plan.private_count;
+         i++) {
+        for (uint32_t at = 0; run.is_mine[i] && at < run.plan.buffers[i].size_bytes; at++)
+            CHECK(run.plan.op_count, run.memory[i][at] == random_plan_mine(&run.plan, i, at));
+    }
+}
+
 static void do_step(const plan_step *step)
 {
     current_op = (sig_atomic_t)step->op;
@@ -473,6 +530,9 @@ static void do_step(const plan_step *step)
     case PLAN_OPEN_GATE:
         outside_open_gate(&outside, step->op);
         break;
+    case PLAN_TAKE_BACK:
+        take_back(step->op, step->extra_ns != 0);
+        break;
     case PLAN_PROGRESS:
         if (run.plan.is_embedded)
             (void)ferry_engine_progress(run.engine, (size_t)step->extra_ns);
@@ -486,7 +546,7 @@ static void do_step(const plan_step *step)
 
 static void open_buffers(void)
 {
-    for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
+    for (uint32_t i = 0; i < run.plan.buffer_count + run.plan.private_count; i++) {
         const plan_buffer *planned = &run.plan.buffers[i];
         ferry_device *device = planned->place == PLAN_ON_DEVICE
                                    ? run.devices[planned->device]
@@ -600,6 +660,7 @@ static void check_handles(void)
         CHECK(i, has_resolved(i));
         CHECK(i, atomic_load(&live->fired) == live->is_waited);
         CHECK(i, atomic_load(&live->too_soon) == 0);
+        CHECK(i, !live->is_over || atomic_load(&live->runs) == live->runs_then);
         collect(i);
         run.outcomes[i].runs = atomic_load(&live->runs);
         if (run.plan.ops[i].kind == PLAN_OUTSIDE_READ)
@@ -609,6 +670,7 @@ static void check_handles(void)
 
 static void check_results(void)
 {
+    check_taken_back();
     if (!graph_oracle_check_outcomes(&oracle, &run.plan, run.outcomes))
         fail(oracle.op, oracle.why);
     for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
@@ -623,7 +685,7 @@ static void close_engine(void)
         ferry_engine_release(run.engine);
     for (uint32_t i = 0; i < run.plan.op_count; i++)
         ferry_promise_release(run.ops[i].promise);
-    for (uint32_t i = 0; i < run.plan.buffer_count; i++)
+    for (uint32_t i = 0; i < PLAN_BUFFERS_MAX; i++)
         ferry_buffer_release(run.buffers[i]);
     for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
         CHECK(i, atomic_load(&run.freed[i]) == run.plan.buffers[i].is_wrapped);
@@ -668,7 +730,7 @@ static void run_seed(uint64_t seed)
 {
     memset(&run, 0, sizeof run);
     current_seed = seed;
-    (void)alarm(HANG_S);
+    (void)alarm(HANG_S * PATIENCE);
     random_plan_make(&run.plan, seed, (uint32_t)test_gpu_count());
     if (run.plan.gpu_count != 0)
         outside_work_begin(&outside);
@@ -710,12 +772,12 @@ int main(int argc, char **argv)
     (void)alarm(0);
     thread_executor_stop(&own_thread);
     (void)printf("%llu seeds, %llu ops: %llu ok, %llu dependency, %llu cancelled, %llu deadline, "
-                 "%llu refused, %llu shut down; %llu bytes compared\n",
+                 "%llu refused, %llu shut down; %llu batches taken back; %llu bytes compared\n",
                  (unsigned long long)count, (unsigned long long)totals.ops,
                  (unsigned long long)totals.succeeded, (unsigned long long)totals.dependency,
                  (unsigned long long)totals.cancelled, (unsigned long long)totals.deadline,
                  (unsigned long long)totals.refused, (unsigned long long)totals.shut_down,
-                 (unsigned long long)oracle.bytes_compared);
+                 (unsigned long long)totals.taken_back, (unsigned long long)oracle.bytes_compared);
     if (gpu_count != 0)
         (void)printf("outside: %lu events, %lu writes at once, %lu gated, %lu reads, %lu reads "
                      "refused\n",

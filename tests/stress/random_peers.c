@@ -277,10 +277,16 @@ static void on_done(fry_message *message)
     on_quiet(message);
 }
 
-/* With the last, and without. */
+static void on_parted(fry_peer *peer)
+{
+    (void)peer;
+    expect(false, "it parts, and was not asked to");
+}
+
+/* With `done`, and without. */
 static const fry_peer_events events[2] = {
-    {on_resolved, on_quiet, on_wants_lane, on_lane_failed, NULL},
-    {on_resolved, on_quiet, on_wants_lane, on_lane_failed, on_done},
+    {on_resolved, on_quiet, on_wants_lane, on_lane_failed, NULL, on_parted, NULL},
+    {on_resolved, on_quiet, on_wants_lane, on_lane_failed, on_done, on_parted, NULL},
 };
 
 /* ---- lanes ---- */

@@ -11,6 +11,7 @@
  */
 #include "engine/engine.h"
 #include "tests/support/failing_allocator.h"
+#include "tests/support/patience.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -423,7 +424,7 @@ static void run_tasks(ferry_loop_mode loop, uint32_t max_tasks)
 int main(void)
 {
     CHECK(signal(SIGALRM, hung) != SIG_ERR);
-    (void)alarm(HANG_S);
+    (void)alarm(HANG_S * PATIENCE);
     run_afterwards();
     run_twice();
     static const uint32_t bounds[] = {1, 8, 200, 65536};

@@ -8,6 +8,7 @@
  *          and go; each file keeps its rules, and has all of an engine that lived while it was open
  */
 #include "engine/trace_writer.h"
+#include "tests/support/patience.h"
 #include "tests/support/trace_document.h"
 
 #include <ferry/ferry.h>
@@ -230,7 +231,7 @@ static void run_storm(void)
 int main(void)
 {
     CHECK(signal(SIGALRM, hung) != SIG_ERR);
-    (void)alarm(HANG_S);
+    (void)alarm(HANG_S * PATIENCE);
     int fd = mkstemp(path);
     CHECK(fd >= 0);
     (void)close(fd);

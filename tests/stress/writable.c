@@ -10,6 +10,7 @@
  * Each with the engine's own thread and embedded, to the end and with a shutdown in the midst.
  */
 #include "tests/support/failing_allocator.h"
+#include "tests/support/patience.h"
 #include "tests/support/test_device.h"
 
 #include <ferry/ferry.h>
@@ -176,7 +177,10 @@ static void wait_until_writable(submitter *self)
     release_kept(self);
     ferry_future *writable = ferry_engine_writable(run.engine);
     ferry_status status = ferry_future_wait(writable, -1);
-    CHECK(status == FERRY_OK || status == FERRY_E_CANCELLED || status == FERRY_E_SHUTDOWN);
+    bool is_known = status == FERRY_OK || status == FERRY_E_CANCELLED || status == FERRY_E_SHUTDOWN;
+    if (!is_known)
+        (void)fprintf(stderr, "writable: %s\n", ferry_future_error(writable)->message);
+    CHECK(is_known);
     ferry_future_release(writable);
 }
 
@@ -329,7 +333,7 @@ int main(void)
     unsigned long refusals = 0; /* how many a run meets is its threads' luck */
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         for (int how = 0; how < 6; how++) {
-            (void)alarm(HANG_S);
+            (void)alarm(HANG_S * PATIENCE);
             refusals +=
                 run_shape(&shapes[i], how % 2 == 0 ? FERRY_LOOP_THREAD : FERRY_LOOP_EMBEDDED,
                           how / 2 == 1, ++seed);

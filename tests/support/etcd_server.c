@@ -427,6 +427,42 @@ bool etcd_node_restart(etcd_cluster *cluster, unsigned node)
     return false;
 }
 
+bool etcd_cluster_restart(etcd_cluster *cluster)
+{
+    bool is_good = false;
+
+    for (int i = 0; i < ATTEMPTS && !is_good; i++) {
+        is_good = true;
+        for (unsigned node = 0; node < cluster->count; node++)
+            is_good =
+                (cluster->nodes[node].pid != 0 || start_node(cluster, node, false)) && is_good;
+        for (unsigned node = 0; node < cluster->count; node++)
+            is_good = wait_for_health(cluster, node) && is_good;
+    }
+    return is_good;
+}
+
+bool etcd_cluster_empty(etcd_cluster *cluster)
+{
+    bool is_good = false;
+
+    for (int i = 0; i < ATTEMPTS && !is_good; i++) {
+        for (unsigned node = 0; node < cluster->count; node++)
+            etcd_node_kill(cluster, node);
+        is_good = true;
+        for (unsigned node = 0; node < cluster->count; node++) {
+            char data[PATH_BYTES + 16];
+
+            (void)snprintf(data, sizeof data, "%s/n%u", cluster->folder, node);
+            remove_folder(data);
+            is_good = is_good && start_node(cluster, node, true);
+        }
+        for (unsigned node = 0; node < cluster->count; node++)
+            is_good = is_good && wait_for_health(cluster, node);
+    }
+    return is_good;
+}
+
 static void change_pause(etcd_node *node, bool is_paused)
 {
     siginfo_t info;

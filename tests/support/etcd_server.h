@@ -43,6 +43,13 @@ void etcd_node_kill(etcd_cluster *cluster, unsigned node);
 /* Starts a killed node again, with its data and ports; waits until it is healthy. */
 bool etcd_node_restart(etcd_cluster *cluster, unsigned node);
 
+/* Starts all that are killed, together, as each waits for the others' votes. */
+bool etcd_cluster_restart(etcd_cluster *cluster);
+
+/* Kills all, and starts them again without what they had, as a new cluster; false: they don't
+ * start. */
+bool etcd_cluster_empty(etcd_cluster *cluster);
+
 /* SIGSTOP and SIGCONT, and waits until the kernel says so. */
 void etcd_node_pause(etcd_cluster *cluster, unsigned node);
 void etcd_node_resume(etcd_cluster *cluster, unsigned node);

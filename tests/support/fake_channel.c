@@ -37,6 +37,7 @@ typedef struct end {
     fake_wire *wire;
     int index;
     bool is_open, is_cut, is_told;
+    bool is_left; /* the other one is destroyed */
 } end;
 
 struct fake_wire {
@@ -269,7 +270,8 @@ static size_t fake_progress(fry_channel *channel)
     assert(end_->is_open);
     if (end_->is_cut) {
         haunt(end_);
-        tell_cut(end_);
+        if (!end_->is_left || wire->options.is_net || end_->is_told || !deliver_one(end_))
+            tell_cut(end_);
         return 1;
     }
     size_t count = 0;
@@ -305,6 +307,7 @@ static void fake_destroy(fry_channel *channel)
     assert(end_->is_open);
     end_->is_open = false;
     cut(end_->wire);
+    end_->wire->ends[1 - end_->index].is_left = true;
     /* What the other end has the token of stays its own; the rest goes. */
     for (parcel *p = end_->wire->parcels, *next; p != NULL; p = next) {
         next = p->next;
@@ -316,7 +319,8 @@ static void fake_destroy(fry_channel *channel)
                 p->data = p->copy;
             }
             p->post = NULL;
-        } else {
+        } else if (!is_to_other || p->state != PARCEL_SENT || p->is_pulled ||
+                   end_->wire->options.is_net) {
             remove_parcel(end_->wire, p);
         }
     }
@@ -425,7 +429,9 @@ fry_channel *fake_wire_end(fake_wire *wire, int index, const fry_channel_events 
     end_->is_open = true;
     end_->channel = (fry_channel){
         .ops = &fake_ops,
-        .path = wire->options.is_self ? FRY_PATH_SELF : FRY_PATH_SHARED,
+        .path = wire->options.is_self  ? FRY_PATH_SELF
+                : wire->options.is_net ? FRY_PATH_NET
+                                       : FRY_PATH_SHARED,
         .event_fd = wire->options.has_event ? eventfd(0, EFD_CLOEXEC) : -1,
         .eager_bytes_max = wire->options.eager_bytes_max,
         .events = events,

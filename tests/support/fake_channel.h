@@ -18,6 +18,8 @@ typedef struct fake_wire_options {
     uint32_t reorder; /* arrivals may overtake so many */
     bool is_late;     /* posts, pulls and arrivals take several turns */
     bool has_event;   /* each end has a descriptor, which never tells anything */
+    bool is_net; /* what has left an end that is destroyed may be lost, as between hosts; else it
+                    still arrives, before the other end is told */
 } fake_wire_options;
 
 /* Exits if there is no memory. Any thread may call what the ends are, one at a time. */

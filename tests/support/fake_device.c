@@ -724,6 +724,10 @@ void fake_lose(fake_device *device, bool is_lost)
 {
     lock(device->world);
     device->is_lost = is_lost;
+    for (size_t i = 0; i < device->stream_count && !is_lost; i++) {
+        fake_fry_stream *stream = &device->streams[i];
+        stream->flushed = stream->stream.issued; /* nobody flushes a lost one */
+    }
     unlock(device->world);
 }
 

@@ -100,7 +100,7 @@ void fake_strike_copy(fake_device *device, uint64_t after);
 /* The next event can't be recorded; FERRY_OK: it can. */
 void fake_refuse_event(fake_device *device, ferry_status status);
 
-/* Nothing of it will be known to fire, until it is found again. */
+/* Nothing of it will be known to fire, until it is found again; then all that it was given runs. */
 void fake_lose(fake_device *device, bool is_lost);
 
 /* Its streams say that they are full, until something of theirs has fired. */

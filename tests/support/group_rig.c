@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/group_rig.h"
 
+#include "tests/support/faulty_space.h"
+
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
 #define TURNS_MAX 1000000
 
-static void no_log(void *arg, ferry_log_level level, const char *line)
+static void note_line(void *arg, ferry_log_level level, const char *line)
 {
-    (void)arg;
+    group_rig *rig = arg;
+
+    if (rig->log_word != NULL && strstr(line, rig->log_word) != NULL) {
+        rig->log_count++;
+        (void)snprintf(rig->log_line, sizeof rig->log_line, "%s", line);
+    }
     if (getenv("GROUP_RIG_LOG") != NULL)
         (void)fprintf(stderr, "%d %s\n", (int)level, line);
 }
@@ -53,7 +60,7 @@ static void open_with(group_rig *rig, size_t count, const ferry_clock *clock)
     failing_allocator_init(&rig->allocator);
     const ferry_allocator allocator = failing_allocator_interface(&rig->allocator);
     fry_memory_init(&rig->memory, &allocator);
-    fry_log_init(&rig->log, no_log, NULL);
+    fry_log_init(&rig->log, note_line, rig);
     fry_clock_init(&rig->clock, clock);
     if (rig->uri[0] == '\0')
         (void)snprintf(rig->uri, sizeof rig->uri, "mem:rig-%d-%u", (int)getpid(), ++number);
@@ -165,8 +172,11 @@ ferry_status rig_try_join(group_rig *rig, size_t index, const fry_group_options 
     member->history_count = 0;
     member->message[0] = '\0';
     const ferry_status status = fry_group_open(&o, &events, member, &member->group, error_p);
-    if (status == FERRY_OK)
-        member->faulty = faulty_store_put(member->group->store);
+    if (status != FERRY_OK)
+        return status;
+    member->faulty = faulty_store_put(member->group->store);
+    faulty_store_slow(member->faulty, rig->way_ns);
+    faulty_store_cut(member->faulty, rig->is_store_stopped);
     return status;
 }
 
@@ -339,6 +349,53 @@ bool rig_until(group_rig *rig, bool (*is_so)(void *arg), void *arg, int64_t limi
             step_towards(rig, end_ns);
     }
     return true;
+}
+
+/* ---- the store ---- */
+
+static void cut_all(group_rig *rig, bool is_cut)
+{
+    for (size_t i = 0; i < rig->count; i++) {
+        if (rig->members[i].group != NULL)
+            faulty_store_cut(rig->members[i].faulty, is_cut);
+    }
+}
+
+void rig_store_stop(group_rig *rig, rig_back back)
+{
+    rig->is_store_stopped = true;
+    cut_all(rig, true);
+    if (back == RIG_BACK_WITH_LEASES)
+        faulty_space_freeze(rig->uri);
+}
+
+void rig_store_go_on(group_rig *rig, rig_back back)
+{
+    if (back == RIG_BACK_WITH_LEASES)
+        faulty_space_thaw(rig->uri);
+    if (back == RIG_BACK_EMPTIED)
+        faulty_space_empty(rig->uri);
+    rig->is_store_stopped = false;
+    cut_all(rig, false);
+}
+
+static void stranger_is_done(fry_store_request *request, ferry_status status,
+                             const fry_store_entry *entries, size_t count, const char *why)
+{
+    (void)entries, (void)count, (void)why;
+    *(ferry_status *)request->arg = status;
+}
+
+ferry_status rig_ask_store(group_rig *rig, fry_store_request *request)
+{
+    ferry_status status = FERRY_PENDING;
+
+    request->done = stranger_is_done;
+    request->arg = &status;
+    fry_store_submit(rig->store, request);
+    while (status == FERRY_PENDING)
+        (void)fry_reactor_run(rig->keeper, 0);
+    return status;
 }
 
 /* ---- requests ---- */

@@ -62,6 +62,11 @@ struct group_rig {
     rig_member *members;
     size_t count;
     bool is_real; /* the clock is; time is not stepped */
+    bool is_store_stopped;
+    int64_t way_ns;       /* to the store and back, of those that join from now on */
+    const char *log_word; /* lines of the log with this are counted */
+    size_t log_count;
+    char log_line[512]; /* the last of them */
     struct rig_corpse *corpses;
     fry_reactor *keeper; /* has the store open all the time */
     fry_store *store;
@@ -111,6 +116,21 @@ void rig_pass(group_rig *rig, int64_t ns);
 /* Until it says true; lets time go by where nothing else happens, up to limit_ns. False: it did
  * not. */
 bool rig_until(group_rig *rig, bool (*is_so)(void *arg), void *arg, int64_t limit_ns);
+
+/* What a store has still got when it is back. */
+typedef enum rig_back {
+    RIG_BACK_WITH_LEASES,    /* all of it, and leases begin anew */
+    RIG_BACK_WITHOUT_LEASES, /* they ran out while nobody could renew them, if there was time */
+    RIG_BACK_EMPTIED,
+    RIG_BACKS
+} rig_back;
+
+/* The store stands still for all that are open; and goes on. */
+void rig_store_stop(group_rig *rig, rig_back back);
+void rig_store_go_on(group_rig *rig, rig_back back);
+
+/* Something that a stranger asks of the store, at once. */
+ferry_status rig_ask_store(group_rig *rig, fry_store_request *request);
 
 /* A request and its answer. */
 typedef struct rig_ask {

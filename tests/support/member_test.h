@@ -7,12 +7,14 @@
 #define FERRY_TESTS_MEMBER_TEST_H
 
 #include "tests/support/api_test.h"
+#include "tests/support/patience.h"
 
 #include <stdio.h>
 #include <time.h>
 
 #define MEMBERS_MAX 8
-#define TEST_LEASE_NS 20000000000 /* longer than any test: nobody is dead for want of a core */
+/* Longer than any test: nobody is dead for want of a core. */
+#define TEST_LEASE_NS (INT64_C(20000000000) * PATIENCE)
 
 typedef struct test_member {
     test_engine te;
@@ -35,7 +37,7 @@ static inline ferry_group_options test_group_options(uint32_t size, int32_t rank
     options.size = size;
     options.rank = rank;
     options.lease_ns = TEST_LEASE_NS;
-    options.deadline_ns = test_in_ns(30000000000);
+    options.deadline_ns = test_in_ns(INT64_C(30000000000) * PATIENCE);
     return options;
 }
 

@@ -2,6 +2,7 @@
 #include "tests/support/net_hosts.h"
 
 #include "tests/support/net_test.h"
+#include "tests/support/own_mounts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,20 +30,40 @@ static int host_fds[NET_HOSTS_MAX];
 
 /* ---- namespaces ---- */
 
+/* In a child, which then ends. The steps of net_hosts_open and net_host_enter, one by one. */
+static int try_hosts(void)
+{
+    if (unshare(CLONE_NEWNET) != 0)
+        return 1;
+    if (own_mounts() != 0 || mount("sysfs", "/sys", "sysfs", 0, NULL) != 0)
+        return 2;
+    return system("ip link add up type veth peer name down >/dev/null 2>&1 && "
+                  "ip link add hub type bridge >/dev/null 2>&1 && "
+                  "ip link set lo up >/dev/null 2>&1") == 0
+               ? 0
+               : 3;
+}
+
 const char *net_hosts_absent(void)
 {
+    static const char *const reasons[] = {
+        NULL, "network namespaces are not allowed here", "a /sys of its own is not allowed here",
+        "this kernel, or this place, has no veth or bridge for ip"};
     if (geteuid() != 0)
         return "network namespaces take root";
     if (access("/sbin/ip", X_OK) != 0 && access("/usr/sbin/ip", X_OK) != 0 &&
         access("/bin/ip", X_OK) != 0)
         return "ip is not installed (Debian's iproute2)";
+    if (access("/proc/self/ns/net", F_OK) != 0)
+        return "no /proc";
     pid_t child = fork();
     if (child == 0)
-        _exit(unshare(CLONE_NEWNET) == 0 ? 0 : 1);
-    int status = 1;
+        _exit(try_hosts());
+    int status = 1 << 8;
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         continue;
-    return status == 0 ? NULL : "network namespaces are not allowed here";
+    return WIFEXITED(status) && WEXITSTATUS(status) <= 3 ? reasons[WEXITSTATUS(status)]
+                                                         : "trying it ended a process";
 }
 
 static int own_namespace(void)
@@ -66,7 +87,8 @@ static void make_namespace(int *fd_p)
     *fd_p = own_namespace();
 }
 
-static void run_in(int fd, const char *format, va_list arguments)
+/* end: net_fail or net_skip, if the command fails. */
+static void run_in(int fd, void (*end)(const char *, ...), const char *format, va_list arguments)
 {
     char command[COMMAND_BYTES];
     if (vsnprintf(command, sizeof(command), format, arguments) >= (int)sizeof(command))
@@ -85,14 +107,22 @@ static void run_in(int fd, const char *format, va_list arguments)
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         continue;
     if (status != 0)
-        net_fail("failed with %d: %s", status, command);
+        end("failed with %d: %s", status, command);
 }
 
 void net_host_run(unsigned host, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    run_in(host_fds[host], format, arguments);
+    run_in(host_fds[host], net_fail, format, arguments);
+    va_end(arguments);
+}
+
+void net_host_need(unsigned host, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    run_in(host_fds[host], net_skip, format, arguments);
     va_end(arguments);
 }
 
@@ -100,18 +130,16 @@ void net_hub_run(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    run_in(hub_fd, format, arguments);
+    run_in(hub_fd, net_fail, format, arguments);
     va_end(arguments);
 }
 
 int net_host_enter(unsigned host)
 {
     /* What UCX and others look up in /sys is of the namespace it was mounted in. */
-    if (setns(host_fds[host], CLONE_NEWNET) != 0 || unshare(CLONE_NEWNS) != 0 ||
-        mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0 ||
-        mount("sysfs", "/sys", "sysfs", 0, NULL) != 0)
-        return -1;
-    return 0;
+    return setns(host_fds[host], CLONE_NEWNET) == 0 && own_mounts() == 0
+               ? mount("sysfs", "/sys", "sysfs", 0, NULL)
+               : -1;
 }
 
 /* ---- a relay instead of the kernel's hub ---- */

@@ -34,6 +34,9 @@ int net_host_enter(unsigned host);
 void net_host_run(unsigned host, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void net_hub_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The same of what not every place can do: the case is skipped if the status is not 0. */
+void net_host_need(unsigned host, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* NET_CABLE_VETH: takes a host's cable out of the hub, or puts it back. */
 void net_host_plug(unsigned host, bool is_plugged);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/net_self.h"
 
+#include "tests/support/patience.h"
+
 #include <ev.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define END_NS INT64_C(20000000000)
+#define END_NS (INT64_C(20000000000) * PATIENCE)
 #define MILLISECOND_NS INT64_C(1000000)
 #define PROBE_NS (1000 * MILLISECOND_NS)
 #define PROBES_MAX 60
@@ -40,6 +42,7 @@ static void note_member(void *arg, ferry_group *group, const ferry_member_info *
         return;
     pthread_mutex_lock(&self->mutex);
     self->members[member->rank] = *member;
+    self->news++;
     pthread_cond_broadcast(&self->changed);
     pthread_mutex_unlock(&self->mutex);
 }
@@ -60,9 +63,11 @@ static void note_line(void *arg, ferry_log_level level, const char *line)
     net_self *self = arg;
     if (level > FERRY_LOG_WARNING)
         return;
-    fprintf(stderr, "  ferry in process %d: %s\n", (int)getpid(), line);
+    if (!self->is_silent)
+        fprintf(stderr, "  ferry in process %d: %s\n", (int)getpid(), line);
     pthread_mutex_lock(&self->mutex);
     self->warnings++;
+    self->slow_lines += strstr(line, " is slow: ") != NULL;
     pthread_mutex_unlock(&self->mutex);
 }
 
@@ -72,6 +77,22 @@ size_t net_self_warnings(net_self *self)
     size_t warnings = self->warnings;
     pthread_mutex_unlock(&self->mutex);
     return warnings;
+}
+
+size_t net_self_slow_lines(net_self *self)
+{
+    pthread_mutex_lock(&self->mutex);
+    size_t slow_lines = self->slow_lines;
+    pthread_mutex_unlock(&self->mutex);
+    return slow_lines;
+}
+
+size_t net_self_news(net_self *self)
+{
+    pthread_mutex_lock(&self->mutex);
+    size_t news = self->news;
+    pthread_mutex_unlock(&self->mutex);
+    return news;
 }
 
 static ferry_loop_mode loop_of(net_self *self, const char *name)
@@ -85,9 +106,9 @@ static ferry_loop_mode loop_of(net_self *self, const char *name)
     return FERRY_LOOP_ATTACHED;
 }
 
-static void make_engine(net_self *self, int argc, char **argv)
+void net_self_open(net_self *self, int argc, char **argv)
 {
-    *self = (net_self){0};
+    *self = (net_self){.is_silent = net_argument(argc, argv, "silent") != NULL};
     pthread_mutex_init(&self->mutex, NULL);
     pthread_cond_init(&self->changed, NULL);
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
@@ -105,7 +126,12 @@ static void make_engine(net_self *self, int argc, char **argv)
 
 ferry_future *net_self_begin(net_self *self, int argc, char **argv)
 {
-    make_engine(self, argc, argv);
+    net_self_open(self, argc, argv);
+    return net_self_begin_join(self, argc, argv);
+}
+
+ferry_future *net_self_begin_join(net_self *self, int argc, char **argv)
+{
     ferry_group_options options = FERRY_GROUP_OPTIONS_INIT;
     options.store = net_argument(argc, argv, "store");
     options.job = net_argument(argc, argv, "job");
@@ -121,6 +147,11 @@ ferry_future *net_self_begin(net_self *self, int argc, char **argv)
     options.secret_bytes = options.secret ? strlen(options.secret) : 0;
     options.window_bytes =
         (size_t)net_argument_number(argc, argv, "window_bytes", (int64_t)options.window_bytes);
+    options.linger_ns = net_argument_number(argc, argv, "linger_ms", 0) * MILLISECOND_NS;
+    options.window_messages =
+        (uint32_t)net_argument_number(argc, argv, "window_messages", options.window_messages);
+    options.unexpected_max =
+        (uint32_t)net_argument_number(argc, argv, "unexpected_max", options.unexpected_max);
     options.deadline_ns =
         net_self_deadline(net_argument_number(argc, argv, "deadline_ms", 30000) * MILLISECOND_NS);
     options.on_member = note_member;
@@ -323,6 +354,27 @@ void net_traffic_close(net_traffic *traffic)
     traffic->futures = NULL;
     traffic->buffer = NULL;
     traffic->before = NULL;
+}
+
+void net_self_exchange(net_self *self, ferry_tag tag, size_t count, size_t size_bytes)
+{
+    net_traffic ways[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        ways[i] = (net_traffic){.self = self,
+                                .peer = self->rank == 0,
+                                .tag = tag + i,
+                                .is_send = i == self->rank,
+                                .count = count,
+                                .size_bytes = size_bytes,
+                                .seed = (uint32_t)(tag + i)};
+        net_traffic_open(&ways[i]);
+        net_traffic_submit(&ways[i], 0, count);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        net_traffic_await(&ways[i], 0, count);
+        net_traffic_check(&ways[i]);
+        net_traffic_close(&ways[i]);
+    }
 }
 
 void net_self_probe(net_self *self, uint32_t peer, ferry_tag tag)

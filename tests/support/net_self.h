@@ -20,6 +20,9 @@ typedef struct net_self {
     pthread_cond_t changed;
     ferry_member_info members[16]; /* as on_member told them */
     size_t warnings;               /* that ferry has logged */
+    size_t news;                   /* how often on_member was called */
+    size_t slow_lines;             /* those that call the store slow */
+    bool is_silent;                /* they are not shown */
     struct ev_loop *ev_loop;       /* loop=attached: the engine's */
 } net_self;
 
@@ -33,10 +36,15 @@ _Noreturn void net_self_fail(const char *format, ...) __attribute__((format(prin
 
 /*
  * An engine, and the future of joining. Arguments: store, job, size, rank, lease_ms, deadline_ms
- * (from now), network, secret, place, window_bytes, wait_spin_us, loop ("embedded" or "attached";
- * else it has a thread of its own).
+ * (from now), network, secret, place, window_bytes, window_messages, unexpected_max, linger_ms,
+ * wait_spin_us, loop ("embedded" or "attached"; else it has a thread of its own), silent (its log
+ * is not shown).
  */
 ferry_future *net_self_begin(net_self *self, int argc, char **argv);
+
+/* One after the other; joining can be done again when the group that it made has been released. */
+void net_self_open(net_self *self, int argc, char **argv);
+ferry_future *net_self_begin_join(net_self *self, int argc, char **argv);
 
 /* The same, and joined; says "joined rank=R incarnation=I". */
 void net_self_join(net_self *self, int argc, char **argv);
@@ -54,6 +62,8 @@ ferry_member_info net_self_await_member(net_self *self, uint32_t rank, ferry_mem
 int64_t net_self_deadline(int64_t from_now_ns);
 
 size_t net_self_warnings(net_self *self);
+size_t net_self_slow_lines(net_self *self);
+size_t net_self_news(net_self *self);
 
 /*
  * One message from the lower rank to the higher, tried anew until one comes through; both ends call
@@ -102,6 +112,9 @@ void net_traffic_quiet(net_traffic *traffic);
 /* Received bytes are those that were sent; memory of what failed is as net_traffic_quiet saw it. */
 void net_traffic_check(const net_traffic *traffic);
 void net_traffic_close(net_traffic *traffic);
+
+/* Ranks 0 and 1 send each other so many messages, with tags `tag` and the next, and check them. */
+void net_self_exchange(net_self *self, ferry_tag tag, size_t count, size_t size_bytes);
 
 /* "good=N failed=N first=N unnamed=N at=NS status=NAME message": for net_say. */
 const char *net_tally_text(const net_tally *tally);

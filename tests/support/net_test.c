@@ -2,12 +2,13 @@
 #include "tests/support/net_test.h"
 
 #include "tests/support/net_hosts.h"
+#include "tests/support/patience.h"
+#include "tests/support/stacks.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -23,14 +24,15 @@
 #define LINE_BYTES 4096
 #define ARGUMENTS_MAX 32
 #define BEAT_NS 5000000
-#define FROM_TEST_FD 3 /* in a member */
+#define FROM_TEST_FD NET_WORDS_FD /* in a member */
 #define TO_TEST_FD 4
 
 struct net_member {
     pid_t pid; /* 0: has ended */
-    int to_fd;
-    FILE *from;
+    int to_fd, from_fd;
     char name[64];
+    char input[LINE_BYTES]; /* heard, and not yet given as a line */
+    size_t input_bytes;
     char line[LINE_BYTES];
     char told[128]; /* last, for the watchdog */
 };
@@ -136,43 +138,11 @@ const char *net_folder(void)
 
 /* ---- the watchdog, and how late the machine is ---- */
 
-static void show_thread(pid_t pid, const char *thread)
-{
-    static const char *const names[] = {"comm", "wchan", "syscall"};
-    fprintf(stderr, "    thread %s:", thread);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        char path[PATH_MAX];
-        char text[160];
-        (void)snprintf(path, sizeof(path), "/proc/%d/task/%s/%s", (int)pid, thread, names[i]);
-        FILE *file = fopen(path, "re");
-        if (file && fgets(text, sizeof(text), file))
-            fprintf(stderr, " %.*s", (int)strcspn(text, "\n"), text);
-        if (file)
-            (void)fclose(file);
-    }
-    fputc('\n', stderr);
-}
-
-/* With a debugger where each thread stands, else what the kernel says. */
-static void show_member(const net_member *member)
+void net_show(const net_member *member)
 {
     fprintf(stderr, "  %s, process %d, last told \"%s\"\n", member->name, (int)member->pid,
             member->told);
-    char path[64];
-    (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)member->pid);
-    DIR *threads = opendir(path);
-    for (const struct dirent *entry; threads && (entry = readdir(threads));) {
-        if (entry->d_name[0] != '.')
-            show_thread(member->pid, entry->d_name);
-    }
-    if (threads)
-        (void)closedir(threads);
-    char command[256];
-    (void)snprintf(command, sizeof(command),
-                   "command -v gdb >/dev/null && timeout 10 gdb -p %d -batch -ex 'thread apply all "
-                   "bt 12' 2>/dev/null | grep '^\\(#\\|Thread\\)' >&2",
-                   (int)member->pid);
-    (void)!system(command);
+    stacks_show(member->pid);
 }
 
 static void bark(void)
@@ -182,7 +152,7 @@ static void bark(void)
             what ? what : "nobody");
     for (size_t i = 0; i < member_count; i++) {
         if (members[i].pid > 0)
-            show_member(&members[i]);
+            net_show(&members[i]);
     }
     end_case(1);
 }
@@ -246,10 +216,21 @@ static _Noreturn void become_member(int host, const int *ends, char **arguments)
     _exit(127);
 }
 
+/* One of a member that has ended, or one more. */
+static net_member *find_place(void)
+{
+    size_t i = 0;
+    while (i < member_count && members[i].pid != 0)
+        i++;
+    NET_CHECK(i < NET_MEMBERS_MAX, "too many members");
+    member_count += i == member_count;
+    return &members[i];
+}
+
 net_member *net_start(int host, const char *role, ...)
 {
-    NET_CHECK(member_count < NET_MEMBERS_MAX, "too many members");
-    net_member *member = &members[member_count++];
+    static size_t starts;
+    net_member *member = find_place();
     char *arguments[ARGUMENTS_MAX + 3] = {(char *)program_name, "--role", (char *)role};
     size_t count = 3;
     va_list list;
@@ -259,7 +240,7 @@ net_member *net_start(int host, const char *role, ...)
         arguments[count++] = argument;
     }
     va_end(list);
-    (void)snprintf(member->name, sizeof(member->name), "member %zu (%s)", member_count - 1, role);
+    (void)snprintf(member->name, sizeof(member->name), "member %zu (%s)", starts++, role);
     int to[2];
     int from[2];
     if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0)
@@ -273,8 +254,8 @@ net_member *net_start(int host, const char *role, ...)
     (void)close(to[0]);
     (void)close(from[1]);
     member->to_fd = to[1];
-    member->from = fdopen(from[0], "r");
-    NET_CHECK(member->from, "cannot open a pipe");
+    member->from_fd = from[0];
+    member->input_bytes = 0;
     return member;
 }
 
@@ -292,33 +273,82 @@ void net_tell(net_member *member, const char *format, ...)
         net_fail("%s does not listen when told %s", member->name, member->told);
 }
 
-static void say_end(const net_member *member, char *text, size_t text_bytes)
+static void say_end(net_member *member, char *text, size_t text_bytes)
 {
-    int status = 0;
-    (void)waitpid(member->pid, &status, 0);
+    int status = net_end_status(member);
     if (WIFSIGNALED(status))
         (void)snprintf(text, text_bytes, "was ended by signal %d", WTERMSIG(status));
     else
         (void)snprintf(text, text_bytes, "ended with status %d", WEXITSTATUS(status));
 }
 
+/* A whole line of what has come, without its end; NULL: there is none. */
+static const char *take_line(net_member *member)
+{
+    const char *end = memchr(member->input, '\n', member->input_bytes);
+    if (!end && member->input_bytes < sizeof(member->input))
+        return NULL;
+    size_t length = end ? (size_t)(end - member->input) : member->input_bytes - 1;
+    memcpy(member->line, member->input, length);
+    member->line[length] = '\0';
+    member->input_bytes -= length + 1;
+    memmove(member->input, member->input + length + 1, member->input_bytes);
+    return member->line;
+}
+
+/* Waits until something comes. False: its end. */
+static bool read_more(net_member *member)
+{
+    ssize_t got;
+    do
+        got = read(member->from_fd, member->input + member->input_bytes,
+                   sizeof(member->input) - member->input_bytes);
+    while (got < 0 && errno == EINTR);
+    member->input_bytes += got > 0 ? (size_t)got : 0;
+    return got > 0;
+}
+
+net_news net_listen(net_member *const *from, size_t count, int64_t timeout_ns, size_t *which_p,
+                    const char **line_p)
+{
+    struct pollfd polls[NET_MEMBERS_MAX];
+    NET_CHECK(count <= NET_MEMBERS_MAX, "too many members");
+    for (size_t i = 0; i < count; i++) {
+        polls[i] = (struct pollfd){.fd = from[i] ? from[i]->from_fd : -1, .events = POLLIN};
+        *which_p = i;
+        if (from[i] && (*line_p = take_line(from[i])))
+            return NET_LINE;
+    }
+    const struct timespec timeout = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+    if (ppoll(polls, count, &timeout, NULL) <= 0)
+        return NET_NOTHING;
+    for (size_t i = 0; i < count; i++) {
+        if (polls[i].revents == 0)
+            continue;
+        *which_p = i;
+        if (!read_more(from[i]))
+            return NET_ENDED;
+        if ((*line_p = take_line(from[i])))
+            return NET_LINE;
+    }
+    return NET_NOTHING;
+}
+
 const char *net_hear(net_member *member, const char *word)
 {
     char what[160];
+    const char *line;
     (void)snprintf(what, sizeof(what), "\"%.60s\" of %s", word, member->name);
     atomic_store(&waiting, what);
-    char *line = NULL;
-    do
-        line = fgets(member->line, sizeof(member->line), member->from);
-    while (!line && errno == EINTR && !feof(member->from));
+    bool is_there = true;
+    while (!(line = take_line(member)) && is_there)
+        is_there = read_more(member);
     atomic_store(&waiting, NULL);
     if (!line) {
         char end[64];
         say_end(member, end, sizeof(end));
-        member->pid = 0;
         net_fail("%s %s; \"%s\" was expected", member->name, end, word);
     }
-    line[strcspn(line, "\n")] = '\0';
     size_t length = strlen(word);
     if (strncmp(line, word, length) != 0 || (line[length] != ' ' && line[length] != '\0'))
         net_fail("%s says \"%s\"; \"%s\" was expected", member->name, line, word);
@@ -337,10 +367,14 @@ int64_t net_number(const char *text, const char *name)
 
 void net_signal(net_member *member, int number)
 {
+    siginfo_t info;
     NET_CHECK(kill(member->pid, number) == 0, "%s can't be signalled", member->name);
+    while (number == SIGSTOP &&
+           waitid(P_PID, (id_t)member->pid, &info, WSTOPPED | WEXITED | WNOWAIT) != 0)
+        NET_CHECK(errno == EINTR, "%s can't be waited for", member->name);
 }
 
-static int wait_for_end(net_member *member)
+int net_end_status(net_member *member)
 {
     char what[100];
     int status = 0;
@@ -351,13 +385,13 @@ static int wait_for_end(net_member *member)
     atomic_store(&waiting, NULL);
     member->pid = 0;
     (void)close(member->to_fd);
-    (void)fclose(member->from);
+    (void)close(member->from_fd);
     return status;
 }
 
 void net_end(net_member *member)
 {
-    int status = wait_for_end(member);
+    int status = net_end_status(member);
     if (WIFSIGNALED(status))
         net_fail("%s was ended by signal %d", member->name, WTERMSIG(status));
     NET_CHECK(WEXITSTATUS(status) == 0, "%s ended with status %d", member->name,
@@ -366,7 +400,7 @@ void net_end(net_member *member)
 
 void net_end_by(net_member *member, int number)
 {
-    int status = wait_for_end(member);
+    int status = net_end_status(member);
     NET_CHECK(WIFSIGNALED(status) && WTERMSIG(status) == number,
               "%s ended with %d, not by signal %d", member->name, status, number);
 }
@@ -422,6 +456,12 @@ const char *net_await(const char *word)
     return line + length + (line[length] == ' ');
 }
 
+bool net_is_told(void)
+{
+    struct pollfd from = {.fd = FROM_TEST_FD, .events = POLLIN};
+    return poll(&from, 1, 0) > 0;
+}
+
 const char *net_argument(int argc, char **argv, const char *name)
 {
     size_t length = strlen(name);
@@ -446,7 +486,7 @@ static _Noreturn void run_case(const net_case *chosen)
     case_name = chosen->name;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)signal(SIGPIPE, SIG_IGN);
-    atomic_store(&limit_ns, net_now_ns() + (int64_t)chosen->limit_s * 1000000000);
+    atomic_store(&limit_ns, net_now_ns() + (int64_t)chosen->limit_s * PATIENCE * 1000000000);
     (void)net_folder(); /* its reaper is made while there is one thread */
     if (pthread_create(&watchdog, NULL, watch, NULL) != 0)
         net_fail("cannot start the watchdog");

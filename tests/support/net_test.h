@@ -16,8 +16,8 @@
 #include <sys/types.h>
 
 #define NET_SKIP_STATUS 77
-#define NET_MEMBERS_MAX 80
-#define NET_HERE (-1) /* no host of its own: the test's namespace */
+#define NET_MEMBERS_MAX 80 /* at once */
+#define NET_HERE (-1)      /* no host of its own: the test's namespace */
 
 /* What a member does; its exit status. argv[0] is the role's name. */
 typedef struct net_role {
@@ -28,7 +28,7 @@ typedef struct net_role {
 typedef struct net_case {
     const char *name;
     void (*run)(void);
-    int limit_s; /* for all of it */
+    int limit_s; /* for all of it, on a machine with nothing else to do */
 } net_case;
 
 /* main() of a test: all cases one after the other, each in a process of its own, or those named. */
@@ -66,14 +66,30 @@ void net_tell(net_member *member, const char *format, ...) __attribute__((format
  */
 const char *net_hear(net_member *member, const char *word);
 
+/*
+ * What comes first of any of these (NULL ones are passed over): a line, which is valid until the
+ * next call for that member, or its end, which net_end_status says more of.
+ */
+typedef enum net_news { NET_NOTHING, NET_LINE, NET_ENDED } net_news;
+net_news net_listen(net_member *const *from, size_t count, int64_t timeout_ns, size_t *which_p,
+                    const char **line_p);
+
 /* A number in what was heard: after "name=". Fails if there is none. */
 int64_t net_number(const char *text, const char *name);
 
+/* After SIGSTOP it stands still when this returns: on a busy machine threads go on for a while. */
 void net_signal(net_member *member, int number);
 
 /* Waits for its end, which must be by exit status 0, or by the signal. */
 void net_end(net_member *member);
 void net_end_by(net_member *member, int number);
+
+/* The same, and whatever it is: as waitpid tells it. The handle is another member's after this. */
+int net_end_status(net_member *member);
+
+/* Says on stderr where the member's threads stand: what the kernel says, and a debugger if there is
+ * one. */
+void net_show(const net_member *member);
 
 pid_t net_pid(const net_member *member);
 
@@ -97,8 +113,13 @@ void net_stopwatch_check(const net_stopwatch *watch, int64_t end_ns, int64_t bou
 /* Says a line to the test. */
 void net_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+#define NET_WORDS_FD 3 /* readable when there is a line of the test's */
+
 /* Waits for the test's next line, which must begin with a word; the rest of it. */
 const char *net_await(const char *word);
+
+/* Whether there is one; or the test is gone, which net_await ends the process for. */
+bool net_is_told(void);
 
 /* "name=value" among a role's arguments: the value, or NULL. */
 const char *net_argument(int argc, char **argv, const char *name);

@@ -28,7 +28,7 @@ static bool chance(random_plan *plan, uint32_t percent)
 
 static void make_buffers(random_plan *plan)
 {
-    plan->buffer_count = 2 + below(plan, PLAN_BUFFERS_MAX - 1);
+    plan->buffer_count = 2 + below(plan, PLAN_SHARED_MAX - 1);
     bool has_large = chance(plan, 8);
     bool is_mixed = plan->gpu_count != 0 && chance(plan, 60);
     for (uint32_t i = 0; i < plan->buffer_count; i++) {
@@ -43,6 +43,15 @@ static void make_buffers(random_plan *plan)
         buffer->is_wrapped = buffer->place != PLAN_PINNED && chance(plan, 40);
         buffer->is_released_early = chance(plan, 50);
     }
+}
+
+/* A buffer for one batch alone. */
+static uint32_t add_private_buffer(random_plan *plan)
+{
+    uint32_t index = plan->buffer_count + plan->private_count++;
+    plan->buffers[index].size_bytes = chance(plan, 50) ? 200 : 20000;
+    plan->buffers[index].device = below(plan, plan->device_count);
+    return index;
 }
 
 static void make_engine(random_plan *plan)
@@ -359,6 +368,29 @@ static void make_outside(random_plan *plan, uint32_t index)
 
 /* ---- batches ---- */
 
+/* What it writes it writes to the batch's own buffer, where nobody else is. One without a future
+ * reads nothing there: what became of those before it is not known. */
+static void make_private(random_plan *plan, plan_op *op, const plan_op *batch)
+{
+    uint32_t size = plan->buffers[batch->private_buffer].size_bytes;
+    op->private_buffer = batch->private_buffer;
+    op->is_taken_back = true;
+    if (op->kind == PLAN_COPY) {
+        op->row_count = 1;
+        if (op->src.size > size)
+            op->src.size = size;
+        op->dst = span_of_size(plan, batch->private_buffer, op->src.size);
+    }
+    for (uint32_t i = 0; i < op->access_count; i++) {
+        plan_access *access = &op->accesses[i];
+        if ((access->mode & FERRY_WRITE) == 0)
+            continue;
+        access->span = span_of_size(plan, batch->private_buffer, random_size(plan, size));
+        if (op->is_blind)
+            access->mode = FERRY_WRITE;
+    }
+}
+
 static void make_member(random_plan *plan, uint32_t index, uint32_t first, uint32_t batch_index)
 {
     plan_op *op = &plan->ops[index];
@@ -373,6 +405,14 @@ static void make_member(random_plan *plan, uint32_t index, uint32_t first, uint3
         make_copy_spans(plan, op);
     if (op->kind != PLAN_COPY || chance(plan, 10))
         make_accesses(plan, op, 2);
+    if (batch->is_taken_back && chance(plan, 30)) { /* it may be under way then */
+        op->kind = PLAN_CALL;
+        op->executor = PLAN_OWN_THREAD;
+        op->access_count = 1;
+        op->accesses[0] = (plan_access){random_span(plan), FERRY_WRITE};
+    }
+    if (batch->is_taken_back)
+        make_private(plan, op, batch);
     if (op->kind == PLAN_CALL && chance(plan, 7))
         op->result = random_failure(plan);
     add_after_before(plan, op, first, chance(plan, 30) ? 1 + below(plan, 2) : 0);
@@ -404,7 +444,12 @@ static uint32_t make_batch(random_plan *plan, uint32_t first)
     batch->member_count = count;
     batch->priority = random_priority(plan);
     batch->is_blind = !plan->is_cut_short && plan->max_nodes == 0 && chance(plan, 40);
-    add_after_before(plan, batch, first, chance(plan, 30) ? 1 + below(plan, 2) : 0);
+    if (!plan->is_cut_short && plan->private_count < PLAN_PRIVATE_MAX && chance(plan, 30)) {
+        batch->is_taken_back = true;
+        batch->private_buffer = add_private_buffer(plan);
+    }
+    bool waits = chance(plan, batch->is_taken_back ? 50 : 30);
+    add_after_before(plan, batch, first, waits ? 1 + below(plan, 2) : 0);
     if (!batch->is_blind && chance(plan, 50))
         make_deadline(plan, batch);
     for (uint32_t i = first; i < index; i++)
@@ -422,7 +467,32 @@ static void add_step(random_plan *plan, plan_action action, uint32_t op, int64_t
     plan->steps[plan->step_count++] = (plan_step){action, op, extra_ns};
 }
 
-/* Promises, and gates. */
+/* Who reads outside relies on the event alone to keep writers away; and what becomes of an op
+ * without a future must follow from the plan. */
+static bool may_be_cancelled(const random_plan *plan, uint32_t index)
+{
+    const plan_op *op = &plan->ops[index];
+    if (op->kind == PLAN_OUTSIDE_READ)
+        return false;
+    return op->member_count == 0 || !plan->ops[index - 1].is_blind || op->is_taken_back;
+}
+
+/* A batch's ops with it. */
+static void mark_cancelled(random_plan *plan, uint32_t index)
+{
+    for (uint32_t i = index - plan->ops[index].member_count; i <= index; i++)
+        plan->ops[i].is_cancelled = true;
+}
+
+static void take_back(random_plan *plan, uint32_t index)
+{
+    bool cancels = chance(plan, 70);
+    if (cancels)
+        mark_cancelled(plan, index);
+    add_step(plan, PLAN_TAKE_BACK, index, cancels);
+}
+
+/* Promises, gates, and batches to be taken back. */
 typedef struct open_ops {
     uint32_t ops[PLAN_OPS_MAX];
     uint32_t count;
@@ -431,11 +501,15 @@ typedef struct open_ops {
 static void end_some(random_plan *plan, open_ops *open, plan_action action)
 {
     uint32_t index = below(plan, open->count);
-    add_step(plan, action, open->ops[index], 0);
+    if (action == PLAN_TAKE_BACK)
+        take_back(plan, open->ops[index]);
+    else
+        add_step(plan, action, open->ops[index], 0);
     open->ops[index] = open->ops[--open->count];
 }
 
-static void make_steps(random_plan *plan, uint32_t submitted, open_ops *open, open_ops *gates)
+static void make_steps(random_plan *plan, uint32_t submitted, open_ops *open, open_ops *gates,
+                       open_ops *batches)
 {
     uint32_t target;
     if (plan->ops[submitted].kind == PLAN_PROMISE)
@@ -446,10 +520,13 @@ static void make_steps(random_plan *plan, uint32_t submitted, open_ops *open, op
         end_some(plan, open, PLAN_END_PROMISE);
     if (gates->count > 0 && (chance(plan, 15) || gates->count > 5))
         end_some(plan, gates, PLAN_OPEN_GATE);
-    /* Who reads outside relies on the event alone to keep writers away. */
+    if (plan->ops[submitted].kind == PLAN_BATCH && plan->ops[submitted].is_taken_back)
+        batches->ops[batches->count++] = submitted;
+    if (batches->count > 0 && chance(plan, 50))
+        end_some(plan, batches, PLAN_TAKE_BACK);
     if (chance(plan, 4) && pick_earlier(plan, submitted + 1, &target) &&
-        plan->ops[target].kind != PLAN_OUTSIDE_READ) {
-        plan->ops[target].is_cancelled = true;
+        may_be_cancelled(plan, target)) {
+        mark_cancelled(plan, target);
         add_step(plan, PLAN_CANCEL, target, 0);
     }
     if (chance(plan, 5) && pick_earlier(plan, submitted + 1, &target))
@@ -469,7 +546,7 @@ void random_plan_make(random_plan *plan, uint64_t seed, uint32_t gpu_count)
     make_engine(plan);
     make_buffers(plan);
     plan->op_count = 10 + below(plan, chance(plan, 30) ? PLAN_OPS_MAX - 10 : 60);
-    open_ops open = {.count = 0}, gates = {.count = 0};
+    open_ops open = {.count = 0}, gates = {.count = 0}, batches = {.count = 0};
     for (uint32_t i = 0, last; i < plan->op_count; i = last + 1) {
         last = i;
         if (gpu_count != 0 && chance(plan, i > 0 && is_readable(plan, i) ? 40 : 14))
@@ -480,8 +557,10 @@ void random_plan_make(random_plan *plan, uint64_t seed, uint32_t gpu_count)
             make_op(plan, i);
         add_step(plan, PLAN_SUBMIT, last, 0);
         for (uint32_t made = i; made <= last; made++)
-            make_steps(plan, made, &open, &gates);
+            make_steps(plan, made, &open, &gates, &batches);
     }
+    while (batches.count > 0)
+        end_some(plan, &batches, PLAN_TAKE_BACK);
     while (open.count > 0 && !(plan->is_cut_short && chance(plan, 20)))
         end_some(plan, &open, PLAN_END_PROMISE);
 }
@@ -496,6 +575,11 @@ unsigned char random_plan_initial(const random_plan *plan, uint32_t buffer, uint
 unsigned char random_plan_outside(const random_plan *plan, uint32_t op, uint32_t at)
 {
     return (unsigned char)mix(plan->seed ^ ((uint64_t)(op + 1) << 40) ^ at);
+}
+
+unsigned char random_plan_mine(const random_plan *plan, uint32_t buffer, uint32_t at)
+{
+    return (unsigned char)~random_plan_initial(plan, buffer, at);
 }
 
 static uint64_t hash_of_reads(const plan_op *op, unsigned char *const *memory)
@@ -564,7 +648,8 @@ void random_plan_print_op(const random_plan *plan, uint32_t index)
         (void)fprintf(stderr, " after:%u", op->after[i]);
     if (op->batch != 0)
         (void)fprintf(stderr, " in:%u%s", op->batch, op->is_blind ? " blind" : "");
-    (void)fprintf(stderr, "%s%s%s\n", op->is_cancelled ? " cancelled" : "",
+    (void)fprintf(stderr, "%s%s%s%s\n", op->is_cancelled ? " cancelled" : "",
+                  op->is_taken_back ? " private" : "",
                   op->deadline != PLAN_NO_DEADLINE ? " deadline" : "",
                   op->result != FERRY_OK ? " fails" : "");
 }

@@ -12,10 +12,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PLAN_BUFFERS_MAX 5
+#define PLAN_SHARED_MAX 5  /* buffers that any op may name */
+#define PLAN_PRIVATE_MAX 2 /* behind those: of a batch that the program takes back */
+#define PLAN_BUFFERS_MAX (PLAN_SHARED_MAX + PLAN_PRIVATE_MAX)
 #define PLAN_DEVICES_MAX 5
 #define PLAN_OPS_MAX 192
-#define PLAN_STEPS_MAX (PLAN_OPS_MAX * 7) /* six with each op, and the end of each promise */
+#define PLAN_STEPS_MAX (PLAN_OPS_MAX * 8) /* seven with each op, and the end of each promise */
 #define PLAN_AFTER_MAX 4
 #define PLAN_ACCESSES_MAX 4
 #define PLAN_BATCH_MAX 8
@@ -95,6 +97,8 @@ typedef struct plan_op {
     uint32_t gpu, stream;     /* of the program: event, outside write and read */
     bool is_gated;            /* event: its stream waits for a step that opens the gate */
     bool is_tried_at_once;    /* outside write: if nobody is at the span it needs no gate */
+    bool is_taken_back;       /* batch: its operations write a private buffer, and nothing else */
+    uint32_t private_buffer;  /* batch and the ops in it, is_taken_back */
 } plan_op;
 
 typedef enum plan_action {
@@ -105,6 +109,8 @@ typedef enum plan_action {
     PLAN_WAIT,      /* for the op, for extra_ns */
     PLAN_PROGRESS,  /* embedded: with budget extra_ns; else let others run */
     PLAN_OPEN_GATE, /* of the event */
+    PLAN_TAKE_BACK, /* once the batch is quiet its private buffer is the program's, which writes it;
+                       with extra_ns it is cancelled first */
 } plan_action;
 
 typedef struct plan_step {
@@ -145,7 +151,8 @@ typedef struct random_plan {
     bool copies_may_fail;  /* their devices refuse some, or fail at them */
     bool is_executor_lifo; /* the thread runs the newest task first */
     bool is_engine_first;  /* released before futures and buffers */
-    uint32_t buffer_count;
+    uint32_t buffer_count; /* shared ones; the private ones come behind */
+    uint32_t private_count;
     plan_buffer buffers[PLAN_BUFFERS_MAX];
     uint32_t op_count;
     plan_op ops[PLAN_OPS_MAX];
@@ -161,6 +168,9 @@ unsigned char random_plan_initial(const random_plan *plan, uint32_t buffer, uint
 
 /* What the program's copy writes at byte `at` of an outside write's span. */
 unsigned char random_plan_outside(const random_plan *plan, uint32_t op, uint32_t at);
+
+/* What the program writes at byte `at` of a private buffer that it has taken back. */
+unsigned char random_plan_mine(const random_plan *plan, uint32_t buffer, uint32_t at);
 
 /*
  * What a call's function does to memory, given each buffer's first byte: from what it reads follows

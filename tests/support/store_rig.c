@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/patience.h"
 #include "tests/support/store_suite.h"
 
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
-#define HANG_NS INT64_C(30000000000)
+#define HANG_NS (INT64_C(30000000000) * PATIENCE)
 #define TURN_MS 20
 #define STEP_NS INT64_C(50000000)
 
@@ -228,6 +229,25 @@ ferry_status store_try(store_client *client, fry_store_verb verb, const char *ke
     return status;
 }
 
+ferry_status store_try_guarded(store_client *client, fry_store_verb verb, const char *key,
+                               const char *value, uint64_t version, const char *guard,
+                               fry_store_lease *lease)
+{
+    char whole[FRY_STORE_KEY_BYTES + 2];
+    store_ask ask;
+
+    (void)snprintf(whole, sizeof whole, "%s%s", client->rig->prefix, guard);
+    store_ask_init(&ask, client, verb, key);
+    ask.request.value = value;
+    ask.request.value_bytes = strlen(value);
+    ask.request.version = version;
+    ask.request.guard_key = whole;
+    ask.request.guard_lease = lease;
+    const ferry_status status = store_ask_run(client, &ask);
+    store_ask_free(&ask);
+    return status;
+}
+
 bool store_has_value(const store_ask *ask, const char *value)
 {
     return ask->count == 1 && ask->entry.value_bytes == strlen(value) &&
@@ -260,6 +280,19 @@ uint64_t store_put(store_client *client, const char *key, const char *value, fry
     const uint64_t version = ask.entry.version;
     store_ask_free(&ask);
     return version;
+}
+
+ferry_status store_put_bytes(store_client *client, const char *key, const void *value,
+                             size_t value_bytes)
+{
+    store_ask ask;
+
+    store_ask_init(&ask, client, FRY_STORE_PUT, key);
+    ask.request.value = value;
+    ask.request.value_bytes = value_bytes;
+    const ferry_status status = store_ask_run(client, &ask);
+    store_ask_free(&ask);
+    return status;
 }
 
 ferry_status store_delete(store_client *client, const char *key)
@@ -332,6 +365,11 @@ static void is_told(fry_store_watch *watch, fry_store_event event, const fry_sto
         STORE_CHECK(!seen->is_lost);
         seen->is_lost = true;
         seen->lost++;
+        break;
+    case FRY_STORE_IS_ANOTHER:
+        seen->another++;
+        for (size_t i = 0; i < seen->known_count; i++)
+            seen->known[i].version = 0;
         break;
     }
     if (seen->on_event != NULL)

@@ -48,6 +48,8 @@ typedef struct store_place {
     X(lease_of_a_stopped_holder_ends)                                                              \
     X(lease_ends_for_those_who_only_ask)                                                           \
     X(key_leaves_its_lease)                                                                        \
+    X(change_needs_its_guard)                                                                      \
+    X(guard_of_a_lease_that_ends)                                                                  \
     X(lease_that_cannot_be)                                                                        \
     X(lease_closed_at_once)                                                                        \
     X(done_is_not_called_by_submit)                                                                \
@@ -144,9 +146,16 @@ ferry_status store_try(store_client *client, fry_store_verb verb, const char *ke
                        const char *value, uint64_t version);
 bool store_has_value(const store_ask *ask, const char *value);
 
+/* The same where a key has to stand in a lease. */
+ferry_status store_try_guarded(store_client *client, fry_store_verb verb, const char *key,
+                               const char *value, uint64_t version, const char *guard,
+                               fry_store_lease *lease);
+
 ferry_status store_get(store_client *client, const char *key, store_ask *ask);
 uint64_t store_put(store_client *client, const char *key, const char *value,
                    fry_store_lease *lease); /* the version */
+ferry_status store_put_bytes(store_client *client, const char *key, const void *value,
+                             size_t value_bytes);
 ferry_status store_delete(store_client *client, const char *key);
 
 /* A watch and what it has told. */
@@ -162,7 +171,7 @@ typedef struct store_seen {
     fry_store_watch watch;
     store_client *client;
     bool is_listed, is_lost;
-    size_t events, listed, healthy, lost, puts, deletes, before_listed;
+    size_t events, listed, healthy, lost, another, puts, deletes, before_listed;
     store_known *known;
     size_t known_count;
     void (*on_event)(struct store_seen *seen, fry_store_event event, const fry_store_entry *entry);

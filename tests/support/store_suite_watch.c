@@ -319,6 +319,90 @@ void store_suite_key_leaves_its_lease(const store_place *place)
     store_rig_close(&rig);
 }
 
+/* Also where the change itself could be made: who has lost its standing changes nothing. */
+void store_suite_change_needs_its_guard(const store_place *place)
+{
+    store_rig rig;
+    store_held held, other;
+
+    store_rig_open(&rig, place, 2);
+    store_client *client = &rig.clients[0];
+    store_held_open(&held, client);
+    store_held_open(&other, &rig.clients[1]);
+    (void)store_put(client, "guard", "stands", &held.lease);
+    (void)store_put(client, "free", "stands", NULL);
+    (void)store_put(&rig.clients[1], "theirs", "stands", &other.lease);
+    STORE_CHECK(store_try_guarded(client, FRY_STORE_CREATE, "a", "1", 0, "guard", &held.lease) ==
+                FERRY_OK);
+    STORE_CHECK(store_try_guarded(client, FRY_STORE_CREATE, "a", "2", 0, "guard", &held.lease) ==
+                FERRY_E_CHANGED);
+    uint64_t version = store_put(client, "b", "1", NULL);
+    STORE_CHECK(store_try_guarded(client, FRY_STORE_SWAP, "b", "2", version, "guard",
+                                  &held.lease) == FERRY_OK);
+    STORE_CHECK(store_try_guarded(client, FRY_STORE_SWAP, "b", "3", version, "guard",
+                                  &held.lease) == FERRY_E_CHANGED);
+    STORE_CHECK(store_try_guarded(client, FRY_STORE_SWAP, "none", "3", version, "guard",
+                                  &held.lease) == FERRY_E_NOT_FOUND);
+    static const char *const others[] = {"free", "theirs", "nothing"};
+    version = store_put(client, "c", "1", NULL);
+    for (size_t i = 0; i < 3; i++) {
+        STORE_CHECK(store_try_guarded(client, FRY_STORE_CREATE, "d", "1", 0, others[i],
+                                      &held.lease) == FERRY_E_FENCED);
+        STORE_CHECK(store_try_guarded(client, FRY_STORE_SWAP, "c", "2", version, others[i],
+                                      &held.lease) == FERRY_E_FENCED);
+    }
+    STORE_CHECK(store_try_guarded(client, FRY_STORE_PUT, "c", "2", 0, "guard", &held.lease) ==
+                FERRY_E_INVALID);
+    STORE_CHECK(store_try_guarded(client, FRY_STORE_CREATE, "d", "2", 0, "guard", &other.lease) ==
+                FERRY_E_INVALID); /* of another store */
+    STORE_CHECK(store_try_guarded(client, FRY_STORE_CREATE, "d", "2", 0, "a//b", &held.lease) ==
+                FERRY_E_INVALID);
+    STORE_CHECK(store_get(client, "d", NULL) == FERRY_E_NOT_FOUND);
+    STORE_CHECK(store_delete(client, "guard") == FERRY_OK);
+    STORE_CHECK(store_try_guarded(client, FRY_STORE_SWAP, "c", "2", version, "guard",
+                                  &held.lease) == FERRY_E_FENCED);
+    store_held_close(&held);
+    STORE_CHECK(store_try_guarded(client, FRY_STORE_SWAP, "c", "2", version, "guard",
+                                  &held.lease) == FERRY_E_INVALID);
+    store_held_close(&other);
+    store_rig_close(&rig);
+}
+
+/* Asked for in time, and late: its holder was stopped, and does not know yet that it is over. */
+void store_suite_guard_of_a_lease_that_ends(const store_place *place)
+{
+    store_rig rig;
+    store_held held;
+    store_ask ask;
+    char guard[FRY_STORE_KEY_BYTES + 2];
+
+    store_rig_open(&rig, place, 2);
+    store_client *client = &rig.clients[0], *other = &rig.clients[1];
+    store_held_open(&held, client);
+    (void)store_put(client, "guard", "stands", &held.lease);
+    const uint64_t version = store_put(client, "a", "1", NULL);
+    client->is_stopped = true;
+    do
+        store_rig_pass(&rig, STORE_TTL_NS / 4);
+    while (store_get(other, "guard", NULL) != FERRY_E_NOT_FOUND);
+    (void)snprintf(guard, sizeof guard, "%sguard", rig.prefix);
+    store_ask_init(&ask, client, FRY_STORE_SWAP, "a");
+    ask.request.value = "late";
+    ask.request.value_bytes = 4;
+    ask.request.version = version;
+    ask.request.guard_key = guard;
+    ask.request.guard_lease = &held.lease;
+    fry_store_submit(client->store, &ask.request);
+    client->is_stopped = false;
+    store_rig_until(&rig, &ask.is_done);
+    STORE_CHECK(ask.status == FERRY_E_FENCED);
+    store_ask_free(&ask);
+    store_rig_until(&rig, &held.is_over);
+    STORE_CHECK(store_get(other, "a", &ask) == FERRY_OK && store_has_value(&ask, "1"));
+    store_ask_free(&ask);
+    store_rig_close(&rig);
+}
+
 static void refused(fry_store_lease *lease, fry_lease_event event, const char *why)
 {
     STORE_CHECK(event == FRY_LEASE_REFUSED && why != NULL && !lease->is_on);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PAIRS_MAX 64
@@ -24,6 +25,7 @@ typedef struct pair {
     char path[TEXT_BYTES]; /* of its last request, and what else stands in that line */
     char *held;
     size_t held_bytes;
+    int64_t due_ns; /* of what is held; 0: until the release */
 } pair;
 
 struct tcp_relay {
@@ -34,6 +36,7 @@ struct tcp_relay {
     bool is_stopping, is_cut, is_released;
     char drop_text[TEXT_BYTES], hold_text[TEXT_BYTES], mute_text[TEXT_BYTES];
     unsigned to_drop, dropped, held;
+    int64_t way_ns;
     pair pairs[PAIRS_MAX]; /* the thread's, as the room for a piece */
     char piece[PIECE_BYTES];
 };
@@ -51,12 +54,14 @@ static void wake(tcp_relay *relay)
     (void)eventfd_write(relay->wake_fd, 1);
 }
 
-static void close_pair(pair *p)
+static void close_pair(tcp_relay *relay, pair *p)
 {
     if (p->client >= 0)
         (void)close(p->client);
     if (p->server >= 0)
         (void)close(p->server);
+    if (p->held != NULL)
+        relay->held--;
     free(p->held);
     *p = (pair){.client = -1, .server = -1};
 }
@@ -76,7 +81,7 @@ static void take_connection(tcp_relay *relay)
             continue;
         *p = (pair){.client = client, .server = server};
         if (connect(server, (const struct sockaddr *)&address, sizeof address) != 0)
-            close_pair(p);
+            close_pair(relay, p);
         return;
     }
     must(false, "tcp_relay: too many connections");
@@ -100,12 +105,52 @@ static bool has_text(const char *bytes, size_t count, const char *text)
     return *text != '\0' && memmem(bytes, count, text, strlen(text)) != NULL;
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void let_go(tcp_relay *relay, pair *p)
+{
+    const bool is_good = pass_on(p->server, p->held, p->held_bytes);
+
+    free(p->held);
+    p->held = NULL;
+    p->held_bytes = 0;
+    relay->held--;
+    if (!is_good)
+        close_pair(relay, p);
+}
+
+/* What is due is let go. How long until the next is, in ms; -1: none. */
+static int let_go_what_is_due(tcp_relay *relay)
+{
+    const int64_t now = now_ns();
+    int wait_ms = -1;
+
+    for (size_t i = 0; i < PAIRS_MAX; i++) {
+        pair *p = &relay->pairs[i];
+
+        if (p->held == NULL || p->due_ns == 0)
+            continue;
+        const int64_t left_ms = (p->due_ns - now + 999999) / 1000000;
+        if (left_ms <= 0)
+            let_go(relay, p);
+        else if (wait_ms < 0 || left_ms < wait_ms)
+            wait_ms = (int)left_ms;
+    }
+    return wait_ms;
+}
+
 static void from_client(tcp_relay *relay, pair *p)
 {
     const ssize_t got = recv(p->client, relay->piece, PIECE_BYTES, 0);
 
     if (got <= 0) {
-        close_pair(p);
+        close_pair(relay, p);
         return;
     }
     const size_t count = (size_t)got;
@@ -113,9 +158,12 @@ static void from_client(tcp_relay *relay, pair *p)
         p->is_named = has_text(relay->piece, count, relay->drop_text);
         (void)snprintf(p->path, TEXT_BYTES, "%.*s", (int)count, relay->piece);
     }
-    if (p->held != NULL || has_text(relay->piece, count, relay->hold_text)) {
-        if (p->held == NULL)
+    const bool is_named = has_text(relay->piece, count, relay->hold_text);
+    if (p->held != NULL || is_named || relay->way_ns > 0) {
+        if (p->held == NULL) {
             relay->held++;
+            p->due_ns = is_named ? 0 : now_ns() + relay->way_ns;
+        }
         p->held = realloc(p->held, p->held_bytes + count);
         must(p->held != NULL, "tcp_relay");
         memcpy(p->held + p->held_bytes, relay->piece, count);
@@ -123,7 +171,7 @@ static void from_client(tcp_relay *relay, pair *p)
         return;
     }
     if (!pass_on(p->server, relay->piece, count))
-        close_pair(p);
+        close_pair(relay, p);
 }
 
 static void from_server(tcp_relay *relay, pair *p)
@@ -138,7 +186,7 @@ static void from_server(tcp_relay *relay, pair *p)
     if (got > 0 && relay->mute_text[0] != '\0' && strstr(p->path, relay->mute_text) != NULL)
         return;
     if (got <= 0 || is_dropped || !pass_on(p->client, relay->piece, (size_t)got))
-        close_pair(p);
+        close_pair(relay, p);
 }
 
 static void obey(tcp_relay *relay)
@@ -150,16 +198,9 @@ static void obey(tcp_relay *relay)
         pair *p = &relay->pairs[i];
 
         if (p->client >= 0 && relay->is_cut)
-            close_pair(p);
-        if (p->held == NULL || !relay->is_released)
-            continue;
-        const bool is_good = pass_on(p->server, p->held, p->held_bytes);
-        free(p->held);
-        p->held = NULL;
-        p->held_bytes = 0;
-        relay->held--;
-        if (!is_good)
-            close_pair(p);
+            close_pair(relay, p);
+        if (p->held != NULL && relay->is_released)
+            let_go(relay, p);
     }
     relay->is_cut = relay->is_released = false;
 }
@@ -171,6 +212,7 @@ static void *run(void *arg)
 
     (void)pthread_mutex_lock(&relay->lock);
     while (!relay->is_stopping) {
+        const int wait_ms = let_go_what_is_due(relay);
         fds[0] = (struct pollfd){.fd = relay->wake_fd, .events = POLLIN};
         fds[1] = (struct pollfd){.fd = relay->listen_fd, .events = POLLIN};
         for (size_t i = 0; i < PAIRS_MAX; i++) {
@@ -178,7 +220,7 @@ static void *run(void *arg)
             fds[3 + 2 * i] = (struct pollfd){.fd = relay->pairs[i].server, .events = POLLIN};
         }
         (void)pthread_mutex_unlock(&relay->lock);
-        (void)poll(fds, sizeof fds / sizeof *fds, -1);
+        (void)poll(fds, sizeof fds / sizeof *fds, wait_ms);
         (void)pthread_mutex_lock(&relay->lock);
         for (size_t i = 0; i < PAIRS_MAX; i++) {
             pair *p = &relay->pairs[i];
@@ -228,7 +270,7 @@ void tcp_relay_stop(tcp_relay *relay)
     wake(relay);
     (void)pthread_join(relay->thread, NULL);
     for (size_t i = 0; i < PAIRS_MAX; i++)
-        close_pair(&relay->pairs[i]);
+        close_pair(relay, &relay->pairs[i]);
     (void)close(relay->listen_fd);
     (void)close(relay->wake_fd);
     (void)pthread_mutex_destroy(&relay->lock);
@@ -238,6 +280,13 @@ void tcp_relay_stop(tcp_relay *relay)
 uint16_t tcp_relay_port(const tcp_relay *relay)
 {
     return relay->port;
+}
+
+void tcp_relay_slow(tcp_relay *relay, int64_t way_ns)
+{
+    (void)pthread_mutex_lock(&relay->lock);
+    relay->way_ns = way_ns;
+    (void)pthread_mutex_unlock(&relay->lock);
 }
 
 void tcp_relay_drop(tcp_relay *relay, const char *text, unsigned count)

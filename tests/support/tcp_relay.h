@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stands between a client and an HTTP server on loopback, on a thread of its own, and loses or
- * holds what a test names: requests by a text in them ("/v3/kv/txn"), which come in one piece. Any
- * thread.
+ * holds what a test names: requests by a text in them ("/v3/kv/txn"), which come in one piece; or
+ * is slow. Any thread.
  */
 #ifndef FERRY_TESTS_TCP_RELAY_H
 #define FERRY_TESTS_TCP_RELAY_H
@@ -27,6 +27,9 @@ unsigned tcp_relay_dropped(tcp_relay *relay);
 void tcp_relay_hold(tcp_relay *relay, const char *text);
 unsigned tcp_relay_held(tcp_relay *relay);
 void tcp_relay_release(tcp_relay *relay);
+
+/* From now on requests reach the server after so long. 0: at once. */
+void tcp_relay_slow(tcp_relay *relay, int64_t way_ns);
 
 /* What answers requests with that text is swallowed from now on, and their connections stay. */
 void tcp_relay_mute(tcp_relay *relay, const char *text);

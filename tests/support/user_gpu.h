@@ -33,7 +33,7 @@ void user_gpu_wait_flag(user_gpu *gpu, size_t index, const uint32_t *flag, uint3
 void user_gpu_copy(user_gpu *gpu, size_t index, void *dst, const void *src, size_t size_bytes);
 
 /*
- * A kernel that copies once the flag is 1; on the emulator alone. It does not tell what it touches:
+ * Copies once the flag is 1. On the emulator it is one kernel, which does not tell what it touches:
  * that the memory is free then is an order which the emulator can't see.
  */
 void user_gpu_copy_behind(user_gpu *gpu, size_t index, const uint32_t *flag, void *dst,

@@ -140,7 +140,60 @@ Test(base_error, static_errors_are_one_a_status_and_never_counted)
     FERRY_STATUS_MAP(CHECK_STATIC)
 #undef CHECK_STATIC
     cr_assert_neq(fry_error_static(FERRY_E_AGAIN), fry_error_static(FERRY_E_INVALID));
-    cr_assert_eq(fry_error_static((ferry_status)-777), fry_error_static(FERRY_E_FAILED));
+    nothing_lives();
+}
+
+/* As many as there is room for; further ones are a failure without a number. */
+Test(base_error, users_numbers_have_static_errors_too)
+{
+    fry_error *first = fry_error_static((ferry_status)-777);
+    for (int i = 0; i < FRY_ERROR_NUMBERS + 10; i++) {
+        const fry_error *error = fry_error_static((ferry_status)(-777 - i));
+        bool has_room = i < FRY_ERROR_NUMBERS;
+        cr_assert_eq(error->public_.status, has_room ? -777 - i : FERRY_E_FAILED);
+        cr_assert_str_eq(error->public_.domain, has_room ? "user" : "ferry");
+        cr_assert_eq(error, fry_error_static((ferry_status)(-777 - i)));
+        cr_assert(fry_error_is_static(error));
+    }
+    cr_assert_eq(fry_error_static((ferry_status)-777), first);
+    cr_assert_eq(fry_error_static((ferry_status)INT32_MIN), fry_error_static(FERRY_E_FAILED));
+    nothing_lives();
+}
+
+typedef struct asker {
+    pthread_barrier_t *all_here;
+    const fry_error *errors[100];
+} asker;
+
+static void *ask_for_numbers(void *arg)
+{
+    asker *self = arg;
+    (void)pthread_barrier_wait(self->all_here);
+    for (int i = 0; i < 100; i++)
+        self->errors[i] = fry_error_static((ferry_status)(-1000 - i));
+    return NULL;
+}
+
+/* Whoever is first. */
+Test(base_error, users_numbers_have_one_error_each_for_all_threads)
+{
+    enum { ASKERS = 4 };
+    asker askers[ASKERS];
+    pthread_t threads[ASKERS];
+    pthread_barrier_t all_here;
+    (void)pthread_barrier_init(&all_here, NULL, ASKERS);
+    for (int i = 0; i < ASKERS; i++) {
+        askers[i].all_here = &all_here;
+        cr_assert_eq(pthread_create(&threads[i], NULL, ask_for_numbers, &askers[i]), 0);
+    }
+    for (int i = 0; i < ASKERS; i++)
+        cr_assert_eq(pthread_join(threads[i], NULL), 0);
+    for (int k = 0; k < 100; k++) {
+        for (int i = 0; i < ASKERS; i++) {
+            cr_assert_eq(askers[i].errors[k], askers[0].errors[k]);
+            cr_assert_eq(askers[i].errors[k]->public_.status, -1000 - k);
+        }
+    }
     nothing_lives();
 }
 

@@ -4,7 +4,7 @@
  * where there is no room for what they list.
  */
 #include "engine/graph.h"
-#include "tests/support/api_test.h"
+#include "tests/support/held_call.h"
 
 TestSuite(engine_batch, .timeout = HANG_S);
 
@@ -162,24 +162,174 @@ Test(engine_batch, it_waits_behind_what_is_in_the_inbox)
     fixture_close(&f);
 }
 
+/* All of the batch goes to the inbox, behind that future; the test has the baton afterwards. */
+static ferry_future *submit_to_inbox(fixture *f, bool with_each, int64_t deadline_ns,
+                                     ferry_future *after)
+{
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.deadline_ns = deadline_ns;
+    options.after = &after;
+    options.after_count = 1;
+    cr_assert(fry_baton_take(&f->te.engine->baton));
+    return submit(f, with_each, &options);
+}
+
+/* A cancel of the batch comes to all of it, once it has entered. */
+static void is_cancelled_in_the_inbox(bool with_each, int64_t deadline_ns)
+{
+    static fixture f;
+    fixture_open(&f);
+    ferry_promise *promise = test_promise(&f.te);
+    ferry_future *after = ferry_promise_future(promise);
+    ferry_future *all = submit_to_inbox(&f, with_each, deadline_ns, after);
+    ASSERT_STATUS(ferry_future_cancel(all), FERRY_OK);
+    fry_baton_give(&f.te.engine->baton);
+    settle(&f.te);
+    ferry_future *quiet = ferry_future_quiet(all);
+    ASSERT_STATUS(status_of(quiet), FERRY_OK);
+    ASSERT_STATUS(ferry_future_error(all)->status, FERRY_E_CANCELLED);
+    ASSERT_STATUS(status_of(all), FERRY_E_CANCELLED);
+    keep_promise(promise, FERRY_OK);
+    settle(&f.te);
+    for (size_t i = 0; with_each && i < MANY; i++)
+        ASSERT_STATUS(ferry_future_poll(f.each[i]), FERRY_E_CANCELLED);
+    cr_assert_eq(f.clock, 0);
+    cr_assert(is_filled(f.dst, 0, (size_t)MANY * SLICE, 0));
+    if (with_each)
+        release_each(&f);
+    ferry_future_release(after);
+    fixture_close(&f);
+}
+
 Test(engine_batch, cancels_reach_it_in_the_inbox)
+{
+    is_cancelled_in_the_inbox(false, 0);
+    is_cancelled_in_the_inbox(true, 0);
+    is_cancelled_in_the_inbox(false, START_NS + 1000);
+    is_cancelled_in_the_inbox(true, START_NS + 1000);
+}
+
+/* The batch itself enters in pieces, as each of its operations has a handle and a deadline. */
+static void is_cancelled_half_way(bool is_half_way)
+{
+    static fixture f;
+    fixture_open(&f);
+    ferry_promise *promise = test_promise(&f.te);
+    ferry_future *after = ferry_promise_future(promise);
+    ferry_future *all = submit_to_inbox(&f, true, START_NS + 1000, after);
+    if (!is_half_way)
+        ASSERT_STATUS(ferry_future_cancel(all), FERRY_OK);
+    fry_baton_give(&f.te.engine->baton);
+    const fry_node *own = fry_node_of(all);
+    while (f.te.engine->entering.node != own) {
+        cr_assert_eq(own->state, FRY_NODE_NEW);
+        (void)ferry_engine_progress(f.te.engine, 1);
+    }
+    if (is_half_way)
+        ASSERT_STATUS(ferry_future_cancel(all), FERRY_OK);
+    while (ferry_future_poll(all) == FERRY_PENDING)
+        (void)ferry_engine_progress(f.te.engine, 1);
+    ASSERT_STATUS(ferry_future_poll(all), FERRY_E_CANCELLED);
+    cr_assert_null(f.te.engine->entering.node);
+    settle(&f.te);
+    for (size_t i = 0; i < MANY; i++)
+        ASSERT_STATUS(ferry_future_poll(f.each[i]), FERRY_E_CANCELLED);
+    ferry_future *quiet = ferry_future_quiet(all);
+    settle(&f.te);
+    ASSERT_STATUS(status_of(quiet), FERRY_OK);
+    keep_promise(promise, FERRY_OK);
+    settle(&f.te);
+    cr_assert_eq(f.clock, 0);
+    release_each(&f);
+    ferry_future_release(all);
+    ferry_future_release(after);
+    fixture_close(&f);
+}
+
+Test(engine_batch, cancels_reach_it_half_way_in)
+{
+    is_cancelled_half_way(false);
+    is_cancelled_half_way(true);
+}
+
+Test(engine_batch, a_cancel_of_one_in_the_inbox_fails_it_alone)
 {
     static fixture f;
     fixture_open(&f);
     cr_assert(fry_baton_take(&f.te.engine->baton));
-    ferry_future *all = submit(&f, true, NULL), *other = submit(&f, false, NULL);
+    ferry_future *all = submit(&f, true, NULL);
     ASSERT_STATUS(ferry_future_cancel(f.each[300]), FERRY_OK);
-    ASSERT_STATUS(ferry_future_cancel(other), FERRY_OK);
     fry_baton_give(&f.te.engine->baton);
     settle(&f.te);
     ASSERT_STATUS(ferry_future_poll(all), FERRY_E_DEPENDENCY);
     cr_assert_eq(ferry_future_error(all)->cause->op, ferry_future_id(f.each[300]));
-    ASSERT_STATUS(status_of(other), FERRY_E_CANCELLED);
     for (size_t i = 0; i < MANY; i++)
         ASSERT_STATUS(ferry_future_poll(f.each[i]), i == 300 ? FERRY_E_CANCELLED : FERRY_OK);
     ferry_future_release(all);
     release_each(&f);
     fixture_close(&f);
+}
+
+/*
+ * Half of it has entered, and one of those is under way past its deadline, when the other half does
+ * with the batch itself: which is not quiet before that one. And cancelled meanwhile, or not.
+ */
+static void one_fails_under_way_before_it_enters(bool with_each, bool is_cancelled)
+{
+    static fixture f;
+    static thread_executor executor;
+    held_call held;
+    fixture_open(&f);
+    cr_assert(thread_executor_start(&executor));
+    held_call_init(&held, span_of(f.src, 0, 1), 5);
+    ferry_op_options options = f.options, other = f.options;
+    ferry_access elsewhere = {span_of(f.src, 1, 1), FERRY_READ_WRITE};
+    options.deadline_ns = START_NS + 100;
+    other.accesses = &elsewhere;
+    for (size_t i = 1; i < MANY; i += 2)
+        f.ops[i].options = &other;
+    f.ops[1] = (ferry_op){.kind = FERRY_OP_CALL,
+                          .executor = &executor.executor,
+                          .fn = held_call_run,
+                          .arg = &held,
+                          .options = &options};
+    cr_assert(fry_baton_take(&f.te.engine->baton));
+    ferry_future *all = submit(&f, with_each, NULL);
+    fry_baton_give(&f.te.engine->baton);
+    const fry_node *own = fry_node_of(all);
+    for (int i = 0; i < 4; i++)
+        (void)ferry_engine_progress(f.te.engine, 8);
+    held_call_await(&held);
+    cr_assert_eq(own->state, FRY_NODE_NEW);
+    if (is_cancelled)
+        ASSERT_STATUS(ferry_future_cancel(all), FERRY_OK);
+    stepped_clock_step(&f.te.time, 100);
+    (void)ferry_engine_progress(f.te.engine, 8);
+    cr_assert_eq(own->state, FRY_NODE_NEW);
+    settle(&f.te);
+    ASSERT_STATUS(ferry_future_poll(all), is_cancelled ? FERRY_E_CANCELLED : FERRY_E_DEPENDENCY);
+    ferry_future *quiet = ferry_future_quiet(all);
+    settle(&f.te);
+    ASSERT_STATUS(ferry_future_poll(quiet), FERRY_PENDING);
+    held_call_let_go(&held);
+    ASSERT_STATUS(ferry_future_wait(quiet, -1), FERRY_OK);
+    cr_assert(is_filled(f.src, 0, 1, 5));
+    if (with_each) {
+        ASSERT_STATUS(ferry_future_poll(f.each[1]), FERRY_E_DEADLINE);
+        release_each(&f);
+    }
+    ferry_future_release(quiet);
+    ferry_future_release(all);
+    thread_executor_stop(&executor);
+    fixture_close(&f);
+}
+
+Test(engine_batch, it_counts_those_that_are_under_way_as_it_enters)
+{
+    one_fails_under_way_before_it_enters(false, false);
+    one_fails_under_way_before_it_enters(true, false);
+    one_fails_under_way_before_it_enters(false, true);
+    one_fails_under_way_before_it_enters(true, true);
 }
 
 /* The shutdown comes while it is still there. */

@@ -479,6 +479,164 @@ Test(engine_device_errors, what_depends_on_a_device_that_is_well_fails_when_that
     fake_engine_close(&f);
 }
 
+/* What stands for several, of which one is lost, never gets quiet either; who may only write once
+ * it is fails. In turn: a batch without each[], one with it, one with deadlines too, and an `all`;
+ * each before and after it has failed for another reason. */
+static ferry_future *stand_for(const fake_engine *f, int how, ferry_buffer *dst, ferry_buffer *src,
+                               ferry_future *beside, ferry_future **copy_p)
+{
+    ferry_op_options waits = FERRY_OP_OPTIONS_INIT, has_deadline = FERRY_OP_OPTIONS_INIT;
+    waits.after = &beside;
+    waits.after_count = 1;
+    has_deadline.deadline_ns = INT64_MAX;
+    ferry_future *each[2] = {NULL, NULL}, *future;
+    if (how < 3) {
+        ferry_op ops[2] = {{.kind = FERRY_OP_COPY,
+                            .dst = ferry_buffer_span(dst),
+                            .src = ferry_buffer_span(src),
+                            .options = how == 2 ? &has_deadline : NULL},
+                           {.kind = FERRY_OP_NOP, .options = &waits}};
+        future = ferry_batch(f->te.engine, ops, sizeof ops[0], 2, how == 0 ? NULL : each, NULL);
+        ferry_future_release(each[1]);
+    } else {
+        each[0] = gpu_copy(f, dst, src);
+        ferry_future *const both[2] = {each[0], beside};
+        future = ferry_future_all(f->te.engine, both, 2);
+    }
+    *copy_p = each[0];
+    return future;
+}
+
+Test(engine_device_errors, what_stands_for_a_lost_copy_among_others_is_never_quiet)
+{
+    for (int how = 0; how < 8; how++) {
+        fake_engine f;
+        fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
+        ferry_buffer *src = gpu_buffer(&f, 0, 1), *dst = gpu_buffer(&f, 0, 2);
+        ferry_buffer *defined = test_buffer(&f.te, 0, GPU_SIZE, 3);
+        ferry_buffer *host = test_buffer(&f.te, 1, GPU_SIZE, 4);
+        ferry_promise *promise = test_promise(&f.te);
+        ferry_future *beside = ferry_promise_future(promise), *copy;
+        fake_hold(fake_stream(f.gpus[0], FAKE_WITHIN), true);
+        ferry_future *future = stand_for(&f, how % 4, dst, src, beside, &copy);
+        ASSERT_STATUS(ferry_buffer_define(ferry_buffer_span(defined), future), FERRY_OK);
+        ferry_future *writer = gpu_copy(&f, defined, host);
+        if (how >= 4)
+            ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_E_FAILED, NULL), FERRY_OK);
+        settle(&f.te);
+        ASSERT_STATUS(ferry_future_poll(writer), FERRY_PENDING);
+        fake_lose(f.gpus[0], true);
+        settle(&f.te);
+        ASSERT_STATUS(ferry_future_poll(future), FERRY_E_DEPENDENCY);
+        ASSERT_STATUS(ferry_future_poll(writer), FERRY_E_DEPENDENCY);
+        cr_assert(!is_quiet(future), "%d", how);
+        ferry_future *late = gpu_copy(&f, defined, host);
+        settle(&f.te);
+        ASSERT_STATUS(status_of(late), FERRY_E_DEPENDENCY);
+        if (how < 4)
+            ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_OK, NULL), FERRY_OK);
+        find_again(&f);
+        cr_assert(is_quiet(future), "%d", how);
+        cr_assert_null(f.te.engine->live_first, "all of them have retired");
+        ferry_promise_release(promise);
+        ferry_future *futures[] = {future, copy, writer, beside};
+        for (size_t i = 0; i < 4; i++)
+            ferry_future_release(futures[i]);
+        ferry_buffer *buffers[] = {src, dst, defined, host};
+        for (size_t i = 0; i < 4; i++)
+            ferry_buffer_release(buffers[i]);
+        fake_engine_close(&f);
+    }
+}
+
+enum batch_kind { BY_HANDLES, WITHOUT_HANDLES, WITH_DEADLINES, CANCELLED, BATCH_KINDS };
+
+enum { PARTS = 8, PART_SIZE = GPU_SIZE / PARTS };
+
+static ferry_future *batch_of_copies(const fake_engine *f, enum batch_kind kind, ferry_buffer *dst,
+                                     ferry_buffer *src, ferry_future **each)
+{
+    ferry_op ops[PARTS];
+    for (size_t i = 0; i < PARTS; i++)
+        ops[i] = (ferry_op){.kind = FERRY_OP_COPY,
+                            .dst = span_of(dst, i * PART_SIZE, PART_SIZE),
+                            .src = span_of(src, i * PART_SIZE, PART_SIZE)};
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.deadline_ns = kind == WITH_DEADLINES ? INT64_MAX / 2 : 0;
+    return ferry_batch(f->te.engine, ops, sizeof ops[0], PARTS,
+                       kind == WITHOUT_HANDLES ? NULL : each, &options);
+}
+
+/* It touches so much that it enters in several steps. */
+static ferry_future *nop_on_bytes(const fake_engine *f, ferry_buffer *buffer)
+{
+    static ferry_access accesses[GPU_SIZE / 2];
+    for (size_t i = 0; i < GPU_SIZE / 2; i++)
+        accesses[i] = (ferry_access){span_of(buffer, 2 * i, 1), FERRY_WRITE};
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.accesses = accesses;
+    options.access_count = GPU_SIZE / 2;
+    return ferry_nop(f->te.engine, &options);
+}
+
+static void check_batch(enum batch_kind kind, const ferry_future *struck, ferry_future *batch,
+                        ferry_future *const *each)
+{
+    bool is_cancelled = kind == CANCELLED && ferry_future_poll(batch) == FERRY_E_CANCELLED;
+    if (!is_cancelled) /* or it had failed before the cancel came to it */
+        check_shares(batch, struck);
+    for (size_t i = 0; i < PARTS && each[i] != NULL; i++) {
+        if (!is_cancelled || ferry_future_poll(each[i]) != FERRY_E_CANCELLED)
+            check_shares(each[i], struck);
+        ferry_future_release(each[i]);
+    }
+    ferry_future_release(batch);
+}
+
+/*
+ * Its operations enter, and learn that they would wait for ever, before the batch itself is in the
+ * graph. What comes next is no part of it.
+ */
+Test(engine_device_errors, a_batch_behind_a_lost_copy_fails_and_nobody_else_does)
+{
+    for (enum batch_kind kind = 0; kind < BATCH_KINDS; kind++) {
+        fake_engine f;
+        fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
+        ferry_buffer *src = gpu_buffer(&f, 0, 1), *dst = gpu_buffer(&f, 0, 2);
+        ferry_buffer *host = test_buffer(&f.te, 0, GPU_SIZE, 3);
+        fake_hold(fake_stream(f.gpus[0], FAKE_WITHIN), true);
+        ferry_future *struck = gpu_copy(&f, dst, src);
+        fake_lose(f.gpus[0], true);
+        settle(&f.te);
+        check_error(struck, "the device is lost");
+
+        bool is_kept = kind == CANCELLED && fry_baton_take(&f.te.engine->baton);
+        ferry_future *each[PARTS] = {NULL};
+        ferry_future *batch = batch_of_copies(&f, kind, dst, host, each);
+        ferry_future *stuck = ferry_future_all(f.te.engine, &batch, 1);
+        if (is_kept) { /* else it has failed by now */
+            ASSERT_STATUS(ferry_future_cancel(batch), FERRY_OK);
+            fry_baton_give(&f.te.engine->baton);
+        }
+        ferry_buffer *fine = test_buffer(&f.te, 0, GPU_SIZE, 4);
+        ferry_future *beside = nop_on_bytes(&f, fine);
+        settle(&f.te);
+        ASSERT_STATUS(status_of(beside), FERRY_OK);
+        ASSERT_STATUS(ferry_future_poll(stuck), FERRY_E_DEPENDENCY);
+        check_batch(kind, struck, batch, each);
+
+        find_again(&f);
+        cr_assert(is_quiet(stuck));
+        cr_assert_null(f.te.engine->live_first, "all of them have retired");
+        ferry_future_release(struck);
+        ferry_future_release(stuck);
+        ferry_buffer *buffers[] = {src, dst, host, fine};
+        for (size_t i = 0; i < 4; i++)
+            ferry_buffer_release(buffers[i]);
+        fake_engine_close(&f);
+    }
+}
+
 /* An event's definition stands past earlier users of its span, one of which is lost. */
 Test(engine_device_errors, a_definition_behind_a_lost_copy_fails_with_its_readers)
 {

@@ -203,7 +203,9 @@ Test(engine_dump, a_buffer_poisoned_as_a_whole_says_so)
     test_engine te;
     test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     ferry_buffer *buffer = test_buffer(&te, 2, 100, 0);
-    buffer->refused = FERRY_E_AGAIN; /* as when no node stood for a refused write */
+    cr_assert(fry_baton_take(&te.engine->baton)); /* as when no node stood for a refused write */
+    fry_hazard_poison_buffer(buffer, fry_refusal_error(FRY_REFUSED_MAX_NODES));
+    fry_baton_give(&te.engine->baton);
     ASSERT_STATUS(ferry_buffer_define(span_of(buffer, 0, 10), NULL), FERRY_OK);
     settle(&te);
     json_t *whole = dump_json(te.engine);

@@ -629,3 +629,58 @@ Test(engine_events, a_shutdown_waits_for_threads_that_record)
     ASSERT_STATUS(ferry_engine_arm(f.te.engine), FERRY_E_BUSY);
     fake_engine_close(&f);
 }
+
+/* Between the two stores that end an operation: whoever hears that there is nothing to wait for
+ * looks how it ended, and would find it pending. */
+Test(engine_events, no_stream_goes_on_before_the_status_of_a_copy_that_failed_is_there)
+{
+    fake_engine f;
+    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
+    ferry_promise *gate = NULL;
+    ASSERT_STATUS(ferry_promise_create(f.te.engine, &gate), FERRY_OK);
+    ferry_future *opened = ferry_promise_future(gate);
+    ferry_buffer *src = gpu_buffer(&f, 0, 1), *dst = gpu_buffer(&f, 0, 2);
+    ferry_future *copy = gpu_copy_after(&f, dst, src, opened);
+    settle(&f.te);
+    ASSERT_STATUS(ferry_future_stream_wait(copy, f.devices[0], NULL), FERRY_E_NOT_ISSUED);
+    fry_node *node = fry_node_of(copy);
+    cr_assert_eq(node->state, FRY_NODE_WAITING);
+    fry_store_release(&node->state, FRY_NODE_RESOLVED);
+    ASSERT_STATUS(ferry_future_stream_wait(copy, f.devices[0], NULL), FERRY_E_NOT_ISSUED);
+    fry_store_release(&node->state, FRY_NODE_WAITING);
+    ASSERT_STATUS(ferry_future_cancel(copy), FERRY_OK);
+    settle(&f.te);
+    ASSERT_STATUS(ferry_future_stream_wait(copy, f.devices[0], NULL), FERRY_OK);
+    ASSERT_STATUS(status_of(copy), FERRY_E_CANCELLED);
+    ASSERT_STATUS(ferry_promise_resolve(gate, FERRY_OK, NULL), FERRY_OK);
+    ferry_promise_release(gate);
+    ferry_future_release(opened);
+    ferry_buffer_release(src);
+    ferry_buffer_release(dst);
+    fake_engine_close(&f);
+}
+
+/* It has failed, and one of its copies still stands in a stream, where no single place tells of all
+ * that it stands for. */
+Test(engine_events, no_stream_waits_for_a_batch_that_is_not_quiet)
+{
+    fake_engine f;
+    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
+    ferry_buffer *src = gpu_buffer(&f, 0, 1), *dst = gpu_buffer(&f, 0, 2);
+    fake_hold(fake_stream(f.gpus[0], FAKE_WITHIN), true);
+    ferry_op ops[2] = {{.kind = FERRY_OP_COPY,
+                        .dst = ferry_buffer_span(dst),
+                        .src = ferry_buffer_span(src)},
+                       {.kind = FERRY_OP_CALL, .fn = fail_call}};
+    ferry_future *batch = ferry_batch(f.te.engine, ops, sizeof ops[0], 2, NULL, NULL);
+    settle(&f.te);
+    ASSERT_STATUS(ferry_future_poll(batch), FERRY_E_DEPENDENCY);
+    ASSERT_STATUS(ferry_future_stream_wait(batch, f.devices[0], NULL), FERRY_E_UNSUPPORTED);
+    fake_hold(fake_stream(f.gpus[0], FAKE_WITHIN), false);
+    run_all(&f);
+    ASSERT_STATUS(ferry_future_stream_wait(batch, f.devices[0], NULL), FERRY_OK);
+    ferry_future_release(batch);
+    ferry_buffer_release(src);
+    ferry_buffer_release(dst);
+    fake_engine_close(&f);
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A lock of ferry's that another thread holds at the fork is free in the child. */
 #include "engine/engine.h"
+#include "tests/support/patience.h"
 
 #include <criterion/criterion.h>
 #include <stdatomic.h>
@@ -39,7 +40,7 @@ Test(engine_fork, the_list_of_engines_can_be_had_in_the_child)
     for (int i = 0; i < FORKS && hung == 0; i++) {
         pid_t pid = fork();
         if (pid == 0) {
-            (void)alarm(HANG_S / 3);
+            (void)alarm(HANG_S / 3 * PATIENCE);
             fry_engine_register(&own);
             _exit(own.next_alive == NULL ? 0 : 1); /* the parent's are not in it */
         }

@@ -21,6 +21,7 @@ enum { SMALL = 64, LARGE = 65536, EAGER_MAX = 4096, WIRES_MAX = 8, STILL = 64 };
 
 typedef struct rig {
     test_member members[2];
+    pthread_mutex_t mutex;       /* two loops may open their ends: of what is below */
     fake_wire *wires[WIRES_MAX]; /* the last is the one in use */
     size_t wire_count;
     bool is_half_open; /* one end of the last is */
@@ -40,6 +41,7 @@ static ferry_status open_lane(void *arg, fry_channel_path path, const fry_peer_o
     *lane_p = fry_peer_lane_open(options, session);
     if (*lane_p == NULL)
         return FERRY_E_NO_MEMORY;
+    (void)pthread_mutex_lock(&r->mutex);
     if (!r->is_half_open) {
         cr_assert_lt(r->wire_count, WIRES_MAX);
         r->wires[r->wire_count++] = fake_wire_open(&r->options);
@@ -47,6 +49,7 @@ static ferry_status open_lane(void *arg, fry_channel_path path, const fry_peer_o
     *channel_p = fake_wire_end(r->wires[r->wire_count - 1], r->is_half_open,
                                &fry_peer_channel_events, fry_peer_channel_arg(*lane_p));
     r->is_half_open = !r->is_half_open;
+    (void)pthread_mutex_unlock(&r->mutex);
     memset(address, 0, 8);
     *address_bytes = 8;
     return FERRY_OK;
@@ -73,8 +76,11 @@ static void describe_lane(void *arg, const fry_channel *channel, char *text, siz
 
 static fake_wire *wire_of(rig *r)
 {
+    (void)pthread_mutex_lock(&r->mutex);
     cr_assert_gt(r->wire_count, 0);
-    return r->wires[r->wire_count - 1];
+    fake_wire *wire = r->wires[r->wire_count - 1];
+    (void)pthread_mutex_unlock(&r->mutex);
+    return wire;
 }
 
 /* ---- two engines ---- */
@@ -93,9 +99,12 @@ static void turn(rig *r)
     }
 }
 
-/* Until what can happen without the test has. */
+/* Until what can happen without the test has: nothing but these turns moves either engine, and a
+ * message takes fewer. */
 static void run_still(rig *r)
 {
+    cr_assert_eq(r->members[0].loop, FERRY_LOOP_EMBEDDED, "a thread moves as it likes");
+    cr_assert_eq(r->members[1].loop, FERRY_LOOP_EMBEDDED);
     for (int i = 0; i < STILL; i++)
         turn(r);
 }
@@ -117,6 +126,7 @@ static void assert_quiet(rig *r, ferry_future *future)
 static void rig_open(rig *r, ferry_loop_mode own_loop, uint32_t nodes_max, uint32_t unexpected_max)
 {
     ferry_future *joins[2];
+    (void)pthread_mutex_init(&r->mutex, NULL);
     r->options.eager_bytes_max = EAGER_MAX;
     r->opener = (fry_lane_opener){.arg = r,
                                   .open = open_lane,
@@ -147,8 +157,10 @@ static void rig_open(rig *r, ferry_loop_mode own_loop, uint32_t nodes_max, uint3
 
 static void rig_close(rig *r)
 {
+    (void)pthread_mutex_lock(&r->mutex);
     for (size_t i = 0; i < r->wire_count; i++)
         fake_wire_hold(r->wires[i], 0);
+    (void)pthread_mutex_unlock(&r->mutex);
     ferry_buffer_release(r->own);
     ferry_buffer_release(r->other);
     test_members_close(r->members, 2);
@@ -198,6 +210,7 @@ typedef enum state {
 
 typedef enum end {
     CANCEL,
+    CANCEL_BATCH, /* that it is in */
     DEADLINE,
     POISON,    /* what it depends on fails */
     LANE_LOST, /* */
@@ -220,6 +233,7 @@ static bool is_held(state state)
 typedef struct reached {
     ferry_future *own, *other; /* other: NULL, it has yet to be submitted */
     ferry_promise *promise;    /* is_held */
+    ferry_future *batch;       /* CANCEL_BATCH */
 } reached;
 
 static size_t size_of(state state)
@@ -228,10 +242,23 @@ static size_t size_of(state state)
     return is_large ? LARGE : SMALL;
 }
 
-/* Brings a message of engine 0's into the state. */
-static reached reach(rig *r, state state, bool has_deadline)
+/* The same, in a batch. */
+static ferry_future *message_in_batch(rig *r, state state, const ferry_op_options *options,
+                                      ferry_future **own_p)
 {
-    reached at = {NULL, NULL, NULL};
+    ferry_op op = {.kind = is_send(state) ? FERRY_OP_SEND : FERRY_OP_RECV,
+                   .options = options,
+                   .group = r->members[0].group,
+                   .peer = 1,
+                   .tag = 7};
+    *(is_send(state) ? &op.src : &op.dst) = span_of(r->own, 0, size_of(state));
+    return ferry_batch(r->members[0].te.engine, &op, sizeof op, 1, own_p, NULL);
+}
+
+/* Brings a message of engine 0's into the state. */
+static reached reach(rig *r, state state, end end)
+{
+    reached at = {NULL, NULL, NULL, NULL};
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     ferry_future *after = NULL;
     if (is_held(state)) {
@@ -247,9 +274,12 @@ static reached reach(rig *r, state state, bool has_deadline)
         fake_wire_hold(wire_of(r), FAKE_HOLD_POSTS);
     if (state == SEND_PULLED || state == RECV_PULLING)
         fake_wire_hold(wire_of(r), FAKE_HOLD_PULLS);
-    if (has_deadline)
+    if (end == DEADLINE)
         options.deadline_ns = r->members[0].te.time.now_ns + DEADLINE_NS;
-    at.own = message(r, 0, is_send(state), size_of(state), &options);
+    if (end == CANCEL_BATCH)
+        at.batch = message_in_batch(r, state, &options, &at.own);
+    else
+        at.own = message(r, 0, is_send(state), size_of(state), &options);
     ferry_future_release(after);
     if (state == SEND_PULLED || state == RECV_PULLING || state == RECV_TAKEN_HELD)
         at.other = message(r, 1, !is_send(state), size_of(state), NULL);
@@ -266,6 +296,9 @@ static void make_end(rig *r, const reached *at, end end)
     case CANCEL:
         ASSERT_STATUS(ferry_future_cancel(at->own), FERRY_OK);
         break;
+    case CANCEL_BATCH:
+        ASSERT_STATUS(ferry_future_cancel(at->batch), FERRY_OK);
+        break;
     case DEADLINE:
         stepped_clock_step(&r->members[0].te.time, DEADLINE_NS);
         break;
@@ -278,7 +311,12 @@ static void make_end(rig *r, const reached *at, end end)
     case OTHER_LEAVES:
     case OWN_LEAVES:
         left = ferry_group_leave(r->members[end == OTHER_LEAVES].group);
-        ASSERT_STATUS(end_of(r, left), FERRY_OK);
+        run_still(r);
+        while (ferry_future_poll(left) == FERRY_PENDING) { /* it lingers, and then parts */
+            stepped_clock_step(&r->members[end == OTHER_LEAVES].te.time, DEADLINE_NS);
+            run_still(r);
+        }
+        ASSERT_STATUS(ferry_future_poll(left), FERRY_OK);
         ferry_future_release(left);
         break;
     default:
@@ -295,13 +333,15 @@ static outcome expected(state state, end end)
 {
     /* Its data has gone, or is being fetched and can't be called back. */
     bool is_sent = state == SEND_POSTED || state == SEND_PULLED || state == SEND_DELIVERED;
-    ferry_status own = end == CANCEL ? FERRY_E_CANCELLED : FERRY_E_DEADLINE;
+    ferry_status own = end == DEADLINE ? FERRY_E_DEADLINE : FERRY_E_CANCELLED;
+    ferry_status cause = end == CANCEL_BATCH ? FERRY_E_CANCELLED : FERRY_OK;
     switch (end) {
     case CANCEL:
+    case CANCEL_BATCH:
     case DEADLINE:
         if (is_sent)
-            return (outcome){own, FERRY_OK, FERRY_OK, FERRY_OK};
-        return (outcome){own, FERRY_OK, FERRY_E_DEPENDENCY, own};
+            return (outcome){own, cause, FERRY_OK, FERRY_OK};
+        return (outcome){own, cause, FERRY_E_DEPENDENCY, own};
     case POISON:
         return (outcome){FERRY_E_DEPENDENCY, FERRY_E_FAILED, FERRY_E_DEPENDENCY, FERRY_E_FAILED};
     case LANE_LOST:
@@ -353,7 +393,7 @@ static void try_end(state state, end end)
 {
     rig r = {0};
     rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 0);
-    reached at = reach(&r, state, end == DEADLINE);
+    reached at = reach(&r, state, end);
     outcome outcome = expected(state, end);
     make_end(&r, &at, end);
     (void)end_of(&r, at.own);
@@ -363,7 +403,7 @@ static void try_end(state state, end end)
     if (r.wire_count != 0)
         fake_wire_hold(wire_of(&r), 0);
     if (end != SHUTDOWN) {
-        assert_quiet(&r, at.own);
+        assert_quiet(&r, at.batch != NULL ? at.batch : at.own);
         if (!is_send(state))
             assert_untouched_from_now(&r);
     }
@@ -375,6 +415,9 @@ static void try_end(state state, end end)
     if (at.promise != NULL && end != POISON)
         (void)ferry_promise_resolve(at.promise, FERRY_OK, NULL);
     ferry_promise_release(at.promise);
+    if (at.batch != NULL)
+        ASSERT_STATUS(ferry_future_poll(at.batch), FERRY_E_CANCELLED);
+    ferry_future_release(at.batch);
     ferry_future_release(at.own);
     rig_close(&r);
 }
@@ -392,6 +435,11 @@ static void try_ends(end end)
 Test(engine_messages, are_cancelled_in_every_state)
 {
     try_ends(CANCEL);
+}
+
+Test(engine_messages, are_cancelled_with_their_batch_in_every_state)
+{
+    try_ends(CANCEL_BATCH);
 }
 
 Test(engine_messages, have_deadlines_in_every_state)
@@ -434,9 +482,20 @@ Test(engine_messages, past_what_may_be_unexpected_are_refused)
     rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 2);
     make_lane(&r);
     for (int is_send = 1; is_send >= 0; is_send--) { /* a refused receive poisons its span */
+        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+        options.label = "one too many";
         for (size_t i = 0; i < 3; i++)
-            futures[i] = message(&r, 0, is_send, SMALL, NULL);
+            futures[i] = message(&r, 0, is_send, SMALL, &options);
+        ferry_future *behind = nop_after(&r.members[0].te, futures[2]);
         ASSERT_STATUS(end_of(&r, futures[2]), FERRY_E_AGAIN);
+        const ferry_error *error = ferry_future_error(futures[2]);
+        ASSERT_STATUS(error->status, FERRY_E_AGAIN);
+        cr_assert_eq(error->op, ferry_future_id(futures[2]));
+        cr_assert_str_eq(error->label, "one too many");
+        cr_assert_not_null(strstr(error->message, "unexpected_max"), "%s", error->message);
+        ASSERT_STATUS(end_of(&r, behind), FERRY_E_DEPENDENCY);
+        cr_assert_eq(ferry_future_error(behind)->cause, error);
+        ferry_future_release(behind);
         assert_quiet(&r, futures[2]);
         ferry_future_release(futures[2]);
         for (size_t i = 0; i < 2; i++) {
@@ -569,4 +628,74 @@ Test(engine_messages, taken_by_a_waiting_thread_from_an_armed_channel_are_answer
         ferry_future_release(recv);
     }
     rig_close(&r);
+}
+
+/* As a loop that sleeps: what is due by the test's clock, and what the poller has. No time passes.
+ */
+static void run_awake(rig *r, int turns)
+{
+    for (int i = 0; i < turns; i++) {
+        for (size_t k = 0; k < 2; k++) {
+            (void)fry_poller_wait(&r->members[k].te.engine->poller, 0);
+            (void)ferry_engine_progress(r->members[k].te.engine, 0);
+        }
+    }
+}
+
+/* The hello that it needs is due at once. */
+Test(engine_messages, without_a_lane_wait_for_no_time_to_pass)
+{
+    rig r = {0};
+    rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 0);
+    run_awake(&r, 10);
+    ferry_future *send = message(&r, 0, true, SMALL, NULL);
+    run_awake(&r, 100);
+    cr_assert_eq(r.wire_count, 1);
+    ferry_future_release(send);
+    rig_close(&r);
+}
+
+/*
+ * The lane of a message that is under way is lost, and the other end calls again at once. Whoever
+ * has the baton keeps it meanwhile, as a thread may that is not scheduled: so the loop has
+ * destroyed the channel and could not tell the peer so yet. The next lane must not come in the way
+ * of that.
+ */
+Test(engine_messages, become_quiet_though_the_next_lane_is_there_at_once)
+{
+    for (state state = SEND_PULLED; state <= RECV_PULLING; state += RECV_PULLING - SEND_PULLED) {
+        rig r = {0};
+        rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 0);
+        reached at = reach(&r, state, false);
+        fry_route *route = &r.members[0].group->routes[1];
+        ferry_engine *engine = r.members[0].te.engine;
+        fake_wire_cut(wire_of(&r));
+        while (route->state != FRY_ROUTE_ENDED)
+            turn(&r);
+
+        fry_turn held;
+        cr_assert(fry_turn_begin(&held, engine, fry_context_get(engine), false));
+        ferry_future *next = message(&r, 1, true, 0, NULL);
+        /* The other end waits 0.2 s, then calls. */
+        for (int i = 0; i < 20; i++) {
+            run_awake(&r, 50);
+            for (size_t k = 0; k < 2; k++)
+                stepped_clock_step(&r.members[k].te.time, 20000000);
+        }
+        cr_assert_eq(route->state, FRY_ROUTE_ENDED);
+        (void)fry_turn_end(&held, 0);
+
+        ferry_future *came = message(&r, 0, false, 0, NULL);
+        ASSERT_STATUS(end_of(&r, came), FERRY_OK);
+        ASSERT_STATUS(end_of(&r, next), FERRY_OK);
+        ASSERT_STATUS(end_of(&r, at.own), FERRY_E_PEER);
+        assert_quiet(&r, at.own);
+        ASSERT_STATUS(end_of(&r, at.other), FERRY_E_PEER);
+        assert_quiet(&r, at.other);
+        ferry_future_release(next);
+        ferry_future_release(came);
+        ferry_future_release(at.own);
+        ferry_future_release(at.other);
+        rig_close(&r);
+    }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Room in the access lists. Entering a node must not run dry half-way, so what fry_hazard_reserve
- * counts has to be enough: here the pools hand out single slots and hold none in store, and whoever
- * takes one more than was counted gets NULL and crashes.
+ * Room in the access lists. No step of entering a node may run dry half-way, so what it sees to
+ * before has to be enough: here the pools hand out single slots and hold none in store, and whoever
+ * takes one more than that gets NULL and crashes.
  */
 #include "engine/graph.h"
 #include "tests/support/api_test.h"
@@ -30,6 +30,7 @@ static void limit_pools(ferry_engine *engine)
     limit_to_one(&engine->segments);
     limit_to_one(&engine->readers);
     limit_to_one(&engine->edges);
+    limit_to_one(&engine->joins);
 }
 
 /* A pool that grows has counted what it makes when it comes here. */
@@ -63,6 +64,7 @@ static void hide_stores(const test_engine *te)
     hide_store(&engine->segments, &context->segments);
     hide_store(&engine->readers, &context->readers);
     hide_store(&engine->edges, &context->edges);
+    hide_store(&engine->joins, &context->joins);
 }
 
 static void open_with_single_slots(test_engine *te, single_slots *slots)
@@ -173,7 +175,7 @@ static void run_seed(unsigned seed)
     test_engine_close(&te);
 }
 
-Test(engine_room, what_is_counted_is_enough_for_any_accesses)
+Test(engine_room, what_a_step_sees_to_is_enough_for_any_accesses)
 {
     for (unsigned seed = 1; seed <= 2000; seed++)
         run_seed(seed);

@@ -94,7 +94,7 @@ static void open_fixture(fixture *f, uint32_t devices, uint32_t workers)
 
 static void close_fixture(fixture *f)
 {
-    cr_assert_eq(fry_host_stop(f->host), FERRY_OK);
+    cr_assert_eq(fry_host_stop(f->host, FRY_NEVER_NS), FERRY_OK);
     fry_host_destroy(f->host);
 }
 
@@ -569,7 +569,7 @@ Test(gpu_host, a_full_stream_and_too_many_waits_are_refused)
     cr_assert_eq(stream->issued, FRY_STREAM_DEPTH);
     cr_assert_eq(sequence, 77);
     wait_held(&f);
-    cr_assert_eq(fry_host_stop(f.host), FERRY_E_BUSY);
+    cr_assert_eq(fry_host_stop(f.host, FRY_NEVER_NS), FERRY_E_BUSY);
     let_go(&f);
     wait_fired_count(&f, FRY_STREAM_DEPTH);
     cr_assert(all_are(dst, SIZE * FRY_STREAM_DEPTH, 1));
@@ -686,7 +686,7 @@ static void failing_open(bool persistent)
         ferry_status status = fry_host_open(&memory, &options, &host);
         if (failing_allocator_failures(&fa) == failures) {
             cr_assert_eq(status, FERRY_OK);
-            cr_assert_eq(fry_host_stop(host), FERRY_OK);
+            cr_assert_eq(fry_host_stop(host, FRY_NEVER_NS), FERRY_OK);
             fry_host_destroy(host);
             break;
         }
@@ -728,8 +728,8 @@ Test(gpu_host, stop_can_be_called_again_and_destroy_takes_null)
 {
     fixture f;
     open_fixture(&f, 1, 2);
-    cr_assert_eq(fry_host_stop(f.host), FERRY_OK);
-    cr_assert_eq(fry_host_stop(f.host), FERRY_OK);
+    cr_assert_eq(fry_host_stop(f.host, FRY_NEVER_NS), FERRY_OK);
+    cr_assert_eq(fry_host_stop(f.host, FRY_NEVER_NS), FERRY_OK);
     fry_device *device = fry_host_device(f.host, 0);
     void *memory = malloc(64);
     device->ops->memory_free(device, memory, 64, FRY_MEMORY_DEFAULT); /* may still be called */

@@ -3,8 +3,10 @@
  * process of its own. */
 #include "gpu/module.h"
 #include "tests/support/fake_module.h"
+#include "tests/support/patience.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -33,9 +35,32 @@ Test(gpu_module, one_that_is_not_there_is_told_with_the_places)
     assert_refused("nowhere", "/nowhere/ferry_cuda.so nor ");
 }
 
-/* The library is this program here, and Criterion starts it by its bare name. */
+/* The library is this program here. */
 Test(gpu_module, without_a_path_it_is_looked_for_beside_the_library)
 {
+    if (!strchr(program_invocation_name, '/'))
+        cr_skip_test("started by its bare name, which is the next test");
+    (void)unsetenv("FERRY_MODULE_PATH");
+    const char *reason = NULL;
+    cr_assert_null(fry_module_find("cuda", &reason));
+    cr_assert_not_null(strstr(reason, "/ferry/ferry_cuda.so is not there"), "%s", reason);
+}
+
+/* The loader then knows no path of it. */
+Test(gpu_module, started_by_its_bare_name_it_has_no_folder)
+{
+    if (strchr(program_invocation_name, '/')) {
+        pid_t child = fork();
+        if (child == 0) {
+            (void)execl("/proc/self/exe", "gpu_module", "-d",
+                        "gpu_module/started_by_its_bare_name_it_has_no_folder", (char *)NULL);
+            _exit(127);
+        }
+        int status;
+        cr_assert_eq(waitpid(child, &status, 0), child);
+        cr_assert_eq(status, 0);
+        return;
+    }
     (void)unsetenv("FERRY_MODULE_PATH");
     const char *reason = NULL;
     cr_assert_null(fry_module_find("cuda", &reason));
@@ -130,7 +155,7 @@ static int in_child(void)
 {
     pid_t child = fork();
     if (child == 0) {
-        (void)alarm(HANG_S / 2);
+        (void)alarm(HANG_S / 2 * PATIENCE);
         const char *reason = "";
         bool is_here = fry_module_find("cuda", &reason) != NULL;
         _exit(is_here ? 1 : strstr(reason, "parent process") != NULL ? 0 : 2);

@@ -54,7 +54,7 @@ static void open_fixture(fixture *f)
 
 static void close_fixture(fixture *f)
 {
-    cr_assert_eq(fry_host_stop(f->host), FERRY_OK);
+    cr_assert_eq(fry_host_stop(f->host, FRY_NEVER_NS), FERRY_OK);
     fry_host_destroy(f->host);
 }
 

@@ -28,7 +28,7 @@ Test(net_group, ranks_as_given, .timeout = 60)
         for (uint32_t i = 0; i < 4; i++) {
             const fry_group *group = rig.members[i].group;
 
-            cr_assert_eq(fry_group_rank(group), i);
+            cr_assert_eq(fry_group_rank(group), (int32_t)i);
             cr_assert_eq(fry_group_size(group), 4);
             cr_assert_eq(fry_group_incarnation(group), 1);
             for (uint32_t rank = 0; rank < 4; rank++) {
@@ -244,25 +244,67 @@ Test(net_group, of_two_that_claim_a_rank_one_gets_it, .timeout = 60)
     }
 }
 
+/* Who is nobody's former start, as it has neither rank nor place, is told at once. */
 Test(net_group, one_too_many, .timeout = 60)
 {
-    group_rig rig;
+    for (uint32_t size = 0; size <= 2; size += 2) {
+        group_rig rig;
 
-    rig_open(&rig, 3, 1);
-    for (size_t i = 0; i < 3; i++)
-        join_again(&rig, i, 2, FERRY_RANK_ANY);
-    rig_pass(&rig, RIG_LEASE_NS + 2 * RIG_SECOND_NS);
-    cr_assert_eq(rig.members[2].status, FERRY_E_FENCED);
-    cr_assert(strstr(rig.members[2].message, "complete") != NULL, "%s", rig.members[2].message);
-    /* A rank is free when one of them goes. */
-    rig_shut(&rig, 2);
-    join_again(&rig, 2, 2, FERRY_RANK_ANY);
-    rig_settle(&rig);
-    const int32_t rank = fry_group_rank(rig.members[0].group);
-    rig_leave(&rig, 0);
-    cr_assert(rig_until(&rig, is_joined, &rig.members[2], RIG_SECOND_NS));
-    cr_assert_eq(fry_group_rank(rig.members[2].group), rank);
-    rig_close(&rig);
+        rig_open(&rig, 3, 1);
+        for (size_t i = 0; i < 3; i++) {
+            fry_group_options options = rig_options(&rig, i, size, FERRY_RANK_ANY);
+
+            if (i == 2)
+                rig_pass(&rig, 4 * RIG_SECOND_NS);
+            options.deadline_ns = fry_clock_now_ns(&rig.clock) + 3 * RIG_SECOND_NS;
+            rig_join(&rig, i, &options);
+        }
+        rig_settle(&rig);
+        cr_assert(rig.members[2].is_joined);
+        cr_assert_eq(rig.members[2].status, FERRY_E_FENCED);
+        cr_assert_str_eq(rig.members[2].message,
+                         "this member came late: the group of job job was formed with 2 members "
+                         "before, and all of them are alive; a start with the rank or place of "
+                         "one that ends is let in");
+        /* A rank is free when one of them goes. */
+        rig_shut(&rig, 2);
+        const int32_t rank = fry_group_rank(rig.members[0].group);
+        rig_leave(&rig, 0);
+        fry_group_options options = rig_options(&rig, 2, size, FERRY_RANK_ANY);
+        options.deadline_ns = fry_clock_now_ns(&rig.clock) + 20 * RIG_SECOND_NS;
+        rig_join(&rig, 2, &options);
+        rig_settle(&rig);
+        cr_assert_eq(rig.members[2].status, FERRY_OK, "%s", rig.members[2].message);
+        cr_assert_eq(fry_group_rank(rig.members[2].group), rank);
+        rig_close(&rig);
+    }
+}
+
+/* One of them may be dead, for all that is known: then it waits until that is known. */
+Test(net_group, one_too_many_while_one_is_missing, .timeout = 60)
+{
+    for (int has_died = 0; has_died < 2; has_died++) {
+        group_rig rig;
+
+        rig_open(&rig, 3, 1);
+        for (size_t i = 0; i < 2; i++)
+            join_again(&rig, i, 2, FERRY_RANK_ANY);
+        rig_settle(&rig);
+        if (has_died)
+            rig_kill(&rig, 0);
+        else
+            rig.members[0].is_stopped = true;
+        rig_pass(&rig, RIG_LEASE_NS);
+        join_again(&rig, 2, 2, FERRY_RANK_ANY);
+        rig_settle(&rig);
+        cr_assert(!rig.members[2].is_joined);
+        rig.members[0].is_stopped = false;
+        rig_pass(&rig, RIG_LEASE_NS);
+        cr_assert(rig.members[2].is_joined);
+        cr_assert_eq(rig.members[2].status, has_died ? FERRY_OK : FERRY_E_FENCED);
+        cr_assert_eq(strncmp(rig.members[2].message, "this member came late", 21) == 0, !has_died);
+        rig_close(&rig);
+    }
 }
 
 Test(net_group, a_job_begun_anew_at_once, .timeout = 60)
@@ -290,7 +332,7 @@ Test(net_group, a_job_begun_anew_at_once, .timeout = 60)
             for (size_t i = 0; i < 4; i++) {
                 cr_assert(rig.members[i].is_joined, "seed %d", (int)seed);
                 cr_assert_eq(rig.members[i].status, FERRY_OK, "%s", rig.members[i].message);
-                cr_assert_eq(fry_group_incarnation(rig.members[i].group), again + 2,
+                cr_assert_eq(fry_group_incarnation(rig.members[i].group), (uint64_t)again + 2,
                              "seed %d again %d member %d: %d", (int)seed, again, (int)i,
                              (int)fry_group_incarnation(rig.members[i].group));
                 cr_assert_eq(rig.members[i].history_count, 0);
@@ -561,8 +603,9 @@ Test(net_group, a_death_that_the_kernel_tells, .timeout = 60)
     fry_group_report_death(rig.members[0].group, 2, 7); /* nobody's */
     rig_settle(&rig);
     cr_assert(every_one(&rig, 2, FERRY_MEMBER_HERE, 2));
-    fry_group_report_death(rig.members[0].group, 2, 1);
-    fry_group_report_death(rig.members[1].group, 2, 1);
+    const uint64_t start = fry_group_member_at(rig.members[0].group, 2)->start;
+    fry_group_report_death(rig.members[0].group, 2, start);
+    fry_group_report_death(rig.members[1].group, 2, start);
     rig_settle(&rig);
     cr_assert(every_one(&rig, 2, FERRY_MEMBER_DEAD, 2));
     join_again(&rig, 2, 3, 2);

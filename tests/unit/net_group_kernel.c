@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel says of other members' processes. */
 #include "net/group_state.h"
+#include "tests/support/place.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -30,27 +31,28 @@ static pid_t start_child(fry_group_record *record)
     cr_assert_eq(read(ends[0], record, sizeof *record), (ssize_t)sizeof *record);
     (void)close(ends[0]);
     (void)close(ends[1]);
-    cr_assert_eq(record->pid, pid);
+    cr_assert_eq(record->process.pid, pid);
     return pid;
 }
 
 Test(net_group_kernel, processes_that_run_and_that_have_ended, .timeout = 60)
 {
+    PLACE_NEEDS(place_lacks_processes);
     static fry_group group;
-    static fry_presence other;
+    static fry_group_process other;
     fry_group_record record;
     const pid_t pid = start_child(&record);
 
     fry_group_own_process(&group.record);
-    cr_assert_neq(group.record.kernel, 0);
-    other.kernel = record.kernel;
-    other.pid_started = record.pid_started;
-    other.info.pid = record.pid;
+    cr_assert_neq(group.record.process.kernel, 0);
+    other.kernel = record.process.kernel;
+    other.started = record.process.started;
+    other.pid = record.process.pid;
     cr_expect_eq(fry_group_process_of(&group, &other), FRY_PROCESS_RUNS);
     /* A number that is used again. */
-    other.pid_started++;
+    other.started++;
     cr_expect_eq(fry_group_process_of(&group, &other), FRY_PROCESS_ENDED);
-    other.pid_started--;
+    other.started--;
     /* Another host's. */
     other.kernel++;
     cr_expect_eq(fry_group_process_of(&group, &other), FRY_PROCESS_UNKNOWN);
@@ -62,7 +64,7 @@ Test(net_group_kernel, processes_that_run_and_that_have_ended, .timeout = 60)
     (void)waitpid(pid, NULL, 0);
     cr_expect_eq(fry_group_process_of(&group, &other), FRY_PROCESS_ENDED);
     /* This very process says nothing of a group that was in it. */
-    other.info.pid = group.record.pid;
-    other.pid_started = group.record.pid_started;
+    other.pid = group.record.process.pid;
+    other.started = group.record.process.started;
     cr_expect_eq(fry_group_process_of(&group, &other), FRY_PROCESS_UNKNOWN);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random lives of a group from a seed: members die, are stopped, leave and come again, lose the
- * store, call barriers, cancel; their reactors run in any order and their requests take their time.
+ * store, call barriers, cancel; the store stands still, and comes back with or without leases, or
+ * emptied; reactors run in any order and requests take their time.
  * What must hold however it goes is checked as it goes, and at the end all are brought together
  * again and must agree.
  */
@@ -16,8 +17,10 @@
 #define CALLS_MAX 4000
 #define ROUNDS_MAX 2000
 #define LIVES_MAX 64
+#define HOLDERS_MAX 4096
 
 typedef struct life_rounds {
+    uint64_t lineage, life, restores;
     uint8_t outcome[2][ROUNDS_MAX]; /* 0: nobody knows; 1: passed; 2: failed */
 } life_rounds;
 
@@ -38,13 +41,33 @@ struct world {
     call *calls;
     size_t call_count;
     life_rounds *lives;
-    uint64_t holders[SIZE][1024]; /* who had a rank in an incarnation, by start */
-    uint64_t starts[SIZE];        /* of who is open */
+    struct {
+        uint32_t rank;
+        uint64_t name, start;
+    } holders[HOLDERS_MAX]; /* who had a rank under what name, by start */
+    size_t holder_count;
+    uint64_t starts[SIZE]; /* of who is open */
+    rig_back back;         /* the store is stopped: how it will be back */
     uint64_t start_count;
     size_t outcome_count[2];
 };
 
 static const char *const names[] = {"x", "y"};
+
+static life_rounds *rounds_of(world *w, const fry_group_roster *roster)
+{
+    life_rounds *rounds = w->lives;
+
+    /* In an emptied store rounds begin anew if all who knew of them are gone by then. */
+    while (rounds->lineage != 0 &&
+           (rounds->lineage != roster->lineage || rounds->life != roster->life ||
+            rounds->restores != roster->restores))
+        cr_assert(++rounds < w->lives + LIVES_MAX);
+    rounds->lineage = roster->lineage;
+    rounds->life = roster->life;
+    rounds->restores = roster->restores;
+    return rounds;
+}
 
 static void call_done(fry_group_request *request, ferry_status status, fry_error *error,
                       const void *value, size_t value_bytes, uint64_t version)
@@ -64,8 +87,8 @@ static void call_done(fry_group_request *request, ferry_status status, fry_error
                            strstr(error->public_.message, "behind an earlier") != NULL)))
         return; /* not the round's outcome */
     const fry_round *round = fry_round_find(group, c->name == 0 ? "b/x" : "b/y");
-    cr_assert(round != NULL && round->own < ROUNDS_MAX && group->roster->life < LIVES_MAX);
-    uint8_t *outcome = &w->lives[group->roster->life].outcome[c->name][round->own];
+    cr_assert(round != NULL && round->own < ROUNDS_MAX);
+    uint8_t *outcome = &rounds_of(w, group->roster)->outcome[c->name][round->own];
     const uint8_t own = status == FERRY_OK ? 1 : 2;
     w->outcome_count[own - 1]++;
     cr_assert(*outcome == 0 || *outcome == own, "seed %d: %s %d ended in two ways", (int)w->seed,
@@ -81,12 +104,19 @@ static void check_holders(world *w)
 
         if (m->group == NULL || m->group->rank < 0)
             continue;
-        const uint64_t incarnation = fry_group_incarnation(m->group);
-        cr_assert(incarnation > 0 && incarnation < 1024);
-        uint64_t *holder = &w->holders[m->group->rank][incarnation];
-        cr_assert(*holder == 0 || *holder == w->starts[i], "seed %d: two are rank %d", (int)w->seed,
-                  (int)i);
-        *holder = w->starts[i];
+        const uint64_t name = fry_group_start(m->group);
+        size_t at = 0;
+
+        while (at < w->holder_count &&
+               (w->holders[at].rank != (uint32_t)m->group->rank || w->holders[at].name != name))
+            at++;
+        cr_assert(at == w->holder_count || w->holders[at].start == w->starts[i],
+                  "seed %d: two are rank %d", (int)w->seed, (int)i);
+        cr_assert(at < HOLDERS_MAX && fry_group_incarnation(m->group) > 0);
+        w->holders[at].rank = (uint32_t)m->group->rank;
+        w->holders[at].name = name;
+        w->holders[at].start = w->starts[i];
+        w->holder_count += at == w->holder_count;
     }
 }
 
@@ -154,6 +184,16 @@ static void call_all(world *w, int name)
         rig_settle(&w->rig);
 }
 
+static void stop_or_go_on(world *w)
+{
+    if (!w->rig.is_store_stopped) {
+        w->back = (rig_back)rig_random(&w->rig, RIG_BACKS);
+        rig_store_stop(&w->rig, w->back);
+    } else {
+        rig_store_go_on(&w->rig, w->back);
+    }
+}
+
 static void act(world *w)
 {
     group_rig *rig = &w->rig;
@@ -169,6 +209,8 @@ static void act(world *w)
         rig_shut(rig, i);
         return;
     }
+    if (rig_random(rig, rig->is_store_stopped ? 10 : 60) == 0)
+        stop_or_go_on(w);
     switch (rig_random(rig, 80)) {
     case 0:
         rig_kill(rig, i);
@@ -290,6 +332,8 @@ static void live(uint64_t seed, size_t outcomes[2])
         if (m->group != NULL)
             faulty_store_lose(m->faulty, false);
     }
+    if (w->rig.is_store_stopped)
+        stop_or_go_on(w);
     const bool have_met = rig_until(&w->rig, all_are_in, w, 100 * RIG_SECOND_NS);
     for (size_t i = 0; i < SIZE && !have_met; i++)
         describe(w, i);

@@ -14,17 +14,16 @@ static void set_up(void)
     fry_memory_init(&memory, NULL);
 }
 
-static const fry_group_record sample = {.rank = 3,
-                                        .size = 64,
-                                        .size_min = 1,
-                                        .device_count = 8,
-                                        .lease_ns = 5000000000,
-                                        .pid = 4711,
-                                        .pid_started = 123456,
-                                        .kernel = 0xfedcba9876543210,
-                                        .place = "node7.gpu3",
-                                        .host = "node7",
-                                        .endpoint = "host=00ff tcp=10.0.0.1:4000"};
+static const fry_group_record sample = {
+    .rank = 3,
+    .size = 64,
+    .size_min = 1,
+    .device_count = 8,
+    .lease_ns = 5000000000,
+    .process = {.pid = 4711, .started = 123456, .kernel = 0xfedcba9876543210},
+    .place = "node7.gpu3",
+    .host = "node7",
+    .endpoint = "host=00ff tcp=10.0.0.1:4000"};
 
 Test(net_group_text, records, .init = set_up)
 {
@@ -33,8 +32,9 @@ Test(net_group_text, records, .init = set_up)
     const size_t bytes = fry_group_record_write(&sample, text);
 
     cr_assert(fry_group_record_read(text, bytes, &record));
-    cr_assert(record.rank == 3 && record.size == 64 && record.pid == 4711 && !record.has_left);
-    cr_assert_eq(record.kernel, sample.kernel);
+    cr_assert(record.rank == 3 && record.size == 64 && record.process.pid == 4711);
+    cr_assert_eq(record.state, FRY_RECORD_HERE);
+    cr_assert_eq(record.process.kernel, sample.process.kernel);
     cr_assert_str_eq(record.place, "node7.gpu3");
     cr_assert_str_eq(record.endpoint, sample.endpoint);
     for (size_t cut = 0; cut < bytes; cut++)
@@ -46,6 +46,13 @@ Test(net_group_text, records, .init = set_up)
         text[at] = '\1';
         cr_assert(!fry_group_record_read(text, bytes, &record), "at %zu", at);
         text[at] = was;
+    }
+    for (fry_record_state state = FRY_RECORD_HERE; state <= FRY_RECORD_LEFT; state++) {
+        fry_group_record other = sample;
+
+        other.state = state;
+        cr_assert(fry_group_record_read(text, fry_group_record_write(&other, text), &record));
+        cr_assert_eq(record.state, state);
     }
 }
 
@@ -84,13 +91,25 @@ Test(net_group_text, rosters, .init = set_up)
     roster->formed = 6;
     roster->size = SIZE;
     for (uint32_t rank = 0; rank < SIZE; rank++)
-        roster->slots[rank] = (fry_group_slot){
-            .id = 100 + rank, .incarnation = 6, .place = rank, .device_count = rank + 1};
+        roster->slots[rank] =
+            (fry_group_slot){.id = 100 + rank,
+                             .incarnation = 6,
+                             .is_dead = rank == 1,
+                             .place = rank,
+                             .device_count = rank + 1,
+                             .process = {.pid = 1000 + rank, .started = 77, .kernel = 5}};
+    roster->lineage = 0x123456789abcdef0;
+    roster->restores = 3;
+    roster->lease_ns = 7000000000;
     const size_t bytes = fry_group_roster_write(roster, text);
     read = fry_group_roster_read(&memory, text, bytes, &is_text_bad);
     cr_assert(read != NULL && !is_text_bad);
     cr_assert(read->life == 2 && read->starts == 7 && read->formed == 6 && read->size == SIZE);
     cr_assert(read->slots[2].id == 102 && read->slots[2].first_device == 3);
+    cr_assert(read->lineage == 0x123456789abcdef0 && read->lease_ns == 7000000000);
+    cr_assert_eq(read->restores, 3);
+    cr_assert(!read->slots[0].is_dead && read->slots[1].is_dead);
+    cr_assert(read->slots[2].process.pid == 1002 && read->slots[2].process.kernel == 5);
     fry_free(&memory, read, FRY_GROUP_ROSTER_BYTES(SIZE));
     for (size_t cut = 0; cut < bytes; cut++) {
         cr_assert_null(fry_group_roster_read(&memory, text, cut, &is_text_bad));
@@ -101,6 +120,67 @@ Test(net_group_text, rosters, .init = set_up)
     cr_assert_null(
         fry_group_roster_read(&memory, text, fry_group_roster_write(roster, text), &is_text_bad));
     free(roster);
+}
+
+/* The largest that can be fits into a value of a store's, with its proof. */
+Test(net_group_text, the_longest_roster, .init = set_up)
+{
+    const size_t bytes = FRY_GROUP_ROSTER_BYTES(FERRY_GROUP_SIZE_MAX);
+    fry_group_roster *roster = calloc(1, bytes), *read;
+    char *text = malloc(FRY_GROUP_ROSTER_TEXT_BYTES(FERRY_GROUP_SIZE_MAX));
+    bool is_text_bad;
+
+    roster->lineage = UINT64_MAX;
+    roster->life = UINT64_MAX - 1;
+    roster->starts = roster->formed = FRY_GROUP_STARTS_MAX;
+    roster->lease_ns = FRY_GROUP_LEASE_MAX_NS;
+    roster->size = FERRY_GROUP_SIZE_MAX;
+    for (uint32_t rank = 0; rank < roster->size; rank++)
+        roster->slots[rank] = (fry_group_slot){
+            .id = UINT64_MAX,
+            .incarnation = FRY_GROUP_STARTS_MAX,
+            .place = UINT64_MAX,
+            .device_count = FRY_GROUP_DEVICES_MAX,
+            .process = {.pid = INT32_MAX, .started = UINT64_MAX, .kernel = UINT64_MAX}};
+    const size_t text_bytes = fry_group_roster_write(roster, text);
+    cr_assert_leq(text_bytes + 64, FRY_STORE_VALUE_BYTES);
+    read = fry_group_roster_read(&memory, text, text_bytes, &is_text_bad);
+    cr_assert(read != NULL && read->slots[4095].process.started == UINT64_MAX);
+    fry_free(&memory, read, bytes);
+    free(roster);
+    free(text);
+}
+
+static fry_group_slot slot_of(uint64_t id, uint64_t incarnation, bool is_dead)
+{
+    return (fry_group_slot){.id = id, .incarnation = incarnation, .is_dead = is_dead};
+}
+
+/* Of each rank the newer counts: a later start, and of one that it is dead. */
+Test(net_group_text, rosters_are_merged, .init = set_up)
+{
+    enum { SIZE = 5 };
+    fry_group_roster *into = calloc(1, FRY_GROUP_ROSTER_BYTES(SIZE));
+    fry_group_roster *from = calloc(1, FRY_GROUP_ROSTER_BYTES(SIZE));
+
+    into->size = from->size = SIZE;
+    into->starts = 5;
+    from->starts = 7;
+    into->slots[0] = slot_of(10, 1, false), from->slots[0] = slot_of(10, 1, false);
+    into->slots[1] = slot_of(11, 1, false), from->slots[1] = slot_of(21, 7, false);
+    into->slots[2] = slot_of(22, 5, false), from->slots[2] = slot_of(12, 1, true);
+    into->slots[3] = slot_of(13, 1, false), from->slots[3] = slot_of(13, 1, true);
+    into->slots[4] = slot_of(14, 1, true), from->slots[4] = slot_of(14, 1, false);
+    cr_assert(fry_group_roster_merge(into, from));
+    cr_assert_eq(into->starts, 7);
+    cr_assert(into->slots[0].id == 10 && !into->slots[0].is_dead);
+    cr_assert(into->slots[1].id == 21 && into->slots[1].incarnation == 7);
+    cr_assert(into->slots[2].id == 22 && !into->slots[2].is_dead);
+    cr_assert(into->slots[3].id == 13 && into->slots[3].is_dead);
+    cr_assert(into->slots[4].id == 14 && into->slots[4].is_dead);
+    cr_assert(!fry_group_roster_merge(into, from));
+    free(into);
+    free(from);
 }
 
 Test(net_group_text, sets, .init = set_up)

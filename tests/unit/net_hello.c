@@ -421,13 +421,13 @@ Test(net_hello, another_version)
     cr_assert_eq(answerer.hello.failure, FRY_HELLO_OTHER_VERSION);
     cr_assert_eq(answerer.hello.other_version, 9);
     cr_assert_eq(back.sent, 8, "the version is named, and nothing more");
-    back.bytes[7] = 3;
+    back.bytes[7] = FRY_HELLO_VERSION + 1;
     cr_assert_eq(caller.hello.state, FRY_HELLO_AWAITS_SECOND);
 
     set_ends(key, key);
     flush(&caller);
     memcpy(back.bytes, forth.bytes, 8);
-    back.bytes[7] = 3;
+    back.bytes[7] = FRY_HELLO_VERSION + 1;
     back.sent = 8;
     forth.cut = 0;
     talk(false);
@@ -446,7 +446,7 @@ Test(net_hello, garbage)
 
         randombytes_buf(bytes, sizeof(bytes));
         if (i % 2 == 0)
-            memcpy(bytes, "ferry~\0\2", 8);
+            memcpy(bytes, (uint8_t[]){'f', 'e', 'r', 'r', 'y', '~', 0, FRY_HELLO_VERSION}, 8);
         if (i % 4 == 0)
             memcpy(bytes + 8, "\0\210", 2);
         fry_hello_await(&hello, key);

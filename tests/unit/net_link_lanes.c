@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links whose lanes are real ones, over UCX, in one process: bytes cross on each path. */
 #include "net/link.h"
+#include "tests/support/patience.h"
+#include "tests/support/place.h"
 
 #include <criterion/criterion.h>
 #include <ifaddrs.h>
 #include <linux/if.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define ROUNDS_MAX 10000000
 
@@ -126,7 +131,7 @@ static void open_member(member *self, uint32_t rank, const char *network, bool i
         .job = "job",
         .secret = "what all members know",
         .secret_bytes = 21,
-        .lease_ns = INT64_C(5000000000),
+        .lease_ns = INT64_C(5000000000) * PATIENCE,
         .window_messages = 64,
         .unexpected_max = 256,
         .window_bytes = 65536,
@@ -164,6 +169,7 @@ static void end_lane(member *self)
     fry_link_end(self->link, channel);
     fry_peer_destroyed(self->peer, lane);
     fry_peer_lane_close(lane);
+    fry_link_over(self->link);
     self->lane = NULL;
 }
 
@@ -246,17 +252,22 @@ static void between_two(const char *network, bool is_net_only, const char *name)
 
 Test(net_link_lanes, shared_memory)
 {
+    PLACE_NEEDS(place_lacks_this_host);
     between_two(NULL, false, "shared memory: ");
 }
 
 Test(net_link_lanes, network)
 {
+    PLACE_NEEDS(place_lacks_this_host);
+    PLACE_NEEDS(place_lacks_ucx_tcp);
     between_two(NULL, true, "network: ");
 }
 
 /* By its name, where there is one that is not loopback. */
 Test(net_link_lanes, an_interface)
 {
+    PLACE_NEEDS(place_lacks_this_host);
+    PLACE_NEEDS(place_lacks_ucx_tcp);
     struct ifaddrs *all = NULL;
     char name[IFNAMSIZ] = "";
 
@@ -274,7 +285,7 @@ Test(net_link_lanes, an_interface)
     between_two(name, false, "shared memory: ");
 }
 
-Test(net_link_lanes, itself)
+static void with_itself(void)
 {
     static member one;
 
@@ -283,4 +294,21 @@ Test(net_link_lanes, itself)
     exchange(&one, &one, 8, "itself");
     exchange(&one, &one, 1 << 20, "itself");
     close_member(&one);
+}
+
+Test(net_link_lanes, itself)
+{
+    PLACE_NEEDS(place_lacks_ucx);
+    with_itself();
+}
+
+/* Where /dev/shm is no more, a lane to oneself is made of other memory. */
+Test(net_link_lanes, itself_without_posix_memory)
+{
+    PLACE_NEEDS(place_lacks_ucx);
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", "/dev", "tmpfs", 0, NULL) != 0)
+        cr_skip_test("mounts of one's own are not allowed here");
+    cr_assert_neq(access("/dev/shm", F_OK), 0);
+    with_itself();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A member that is a process of its own, and is killed. */
+#include "tests/support/place.h"
 #include "tests/unit/link_rig.h"
 
 #include <fcntl.h>
@@ -65,6 +66,13 @@ static void stop(pid_t pid)
     cr_assert_eq(kill(pid, SIGKILL), 0);
     cr_assert_eq(waitpid(pid, NULL, 0), pid);
 }
+
+static void need_processes(void)
+{
+    PLACE_NEEDS(place_lacks_this_host);
+}
+
+TestSuite(net_link_process, .init = need_processes);
 
 Test(net_link_process, killed_with_a_lane)
 {

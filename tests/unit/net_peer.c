@@ -3,6 +3,8 @@
 #include "tests/unit/peer_pair.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 TestSuite(net_peer, .timeout = 60);
 
@@ -488,19 +490,56 @@ Test(net_peer, refusals_wait_for_their_turn)
     }
 }
 
-/* Without memory for a ghost its message stands for itself. */
+static fry_message *untouched[4];
+static size_t untouched_count;
+
+static void note_untouched(fry_message *message)
+{
+    cr_assert_lt(untouched_count, 4);
+    cr_assert_eq(((pair_op *)message)->quiet, 0);
+    untouched[untouched_count++] = message;
+}
+
+/* What a withdrawal has to say may have to wait for room: then nothing but progress sends it. */
+Test(net_peer, who_cannot_say_it_yet_is_busy)
+{
+    pair *p = pair_open(pair_init());
+    (void)pair_send(p, 1, 1, 8);
+    pair_op *receive = pair_enter(p, 0, false, 1, 8);
+    pair_op *send = pair_send(p, 0, 2, 4000);
+    pair_run(p);
+    for (int i = 0; i < 2; i++) {
+        cr_expect_not(fry_peer_is_busy(p->ends[0].peer));
+        fake_wire_hold(p->wire, FAKE_HOLD_POSTS);
+        pair_withdraw(i == 0 ? receive : send); /* a refusal, a recall */
+        cr_expect(fry_peer_is_busy(p->ends[0].peer));
+        fake_wire_hold(p->wire, 0);
+        pair_run(p);
+    }
+    cr_expect_eq(receive->quiet + send->quiet, 2);
+    pair_close(p);
+}
+
+/* Without memory for a ghost its message stands for itself, and the memory it names is free. */
 Test(net_peer, withdrawn_without_memory)
 {
     pair *p = pair_init();
+    fry_peer_events events = pair_events;
+    events.untouched = note_untouched;
     pair_open_peers(p);
-    pair_op *send = pair_enter(p, 0, true, 1, 8);
-    pair_op *other = pair_enter(p, 1, false, 2, 8);
+    for (int i = 0; i < 2; i++)
+        p->ends[i].peer->options.events = &events;
+    pair_op *send = pair_send(p, 0, 1, 8);
+    pair_op *other = pair_receive(p, 1, 2, 8);
     failing_allocator_arm(&p->allocator, 1, true);
     pair_withdraw(send);
     pair_withdraw(other);
     failing_allocator_arm(&p->allocator, 0, false);
     cr_expect_eq(send->quiet, 0);
     cr_expect_eq(other->quiet, 0);
+    cr_assert_eq(untouched_count, 2);
+    cr_expect_eq(untouched[0], &send->message);
+    cr_expect_eq(untouched[1], &other->message);
     pair_op *receive = pair_receive(p, 1, 1, 8);
     pair_op *refused = pair_send(p, 0, 2, 8);
     pair_attach(p);
@@ -553,7 +592,7 @@ Test(net_peer, bye_is_heard_after_what_was_before_it)
         expect_over(answered, FERRY_OK);
         (void)pair_send(p, 0, 1, 8);
         if (is_early)
-            fry_peer_bye(p->ends[0].peer);
+            cr_expect(fry_peer_part(p->ends[0].peer));
         else
             pair_detach(p, 0, FERRY_E_SHUTDOWN);
         while (p->ends[1].failed == 0)
@@ -649,3 +688,57 @@ Test(net_peer, opening_without_memory)
     }
     cr_expect_geq(failing_allocator_failures(&allocator), 10);
 }
+
+/* AddressSanitizer keeps what is freed for a while, ThreadSanitizer has its shadow beside. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* Of the program's own pages. Counted page by page: the counters of /proc/self/statm are late by
+ * what each processor keeps to itself, and code that is run for the first time is resident too. */
+static long resident_kib(void)
+{
+    char line[256];
+    long kib = -1;
+    FILE *file = fopen("/proc/self/smaps_rollup", "re");
+    cr_assert_not_null(file);
+    while (kib < 0 && fgets(line, sizeof line, file) != NULL)
+        (void)sscanf(line, "Anonymous: %ld kB", &kib);
+    (void)fclose(file);
+    cr_assert_geq(kib, 0);
+    return kib;
+}
+
+/* A lane has room for the most that may ever come. Members come and go: what a lane that is open
+ * has not used takes no memory, nor does one that has gone. */
+Test(net_peer, lanes_take_the_memory_that_they_use)
+{
+    fry_memory memory;
+    fry_memory_init(&memory, NULL);
+    fry_peer_options options = {.memory = &memory, .unexpected_max = 65536, .events = &pair_events};
+    fry_lane_session session = {.is_keyed = true,
+                                .window_messages = 1024,
+                                .window_bytes = (size_t)4 << 20,
+                                .unexpected_max = 65536};
+    /* From here on malloc keeps blocks of up to that size for later. */
+    free(malloc((size_t)28 << 20));
+    long before_kib = resident_kib();
+    for (int i = 0; i < 10; i++) {
+        fry_peer_lane *lane = fry_peer_lane_open(&options, &session);
+        cr_assert_not_null(lane);
+        cr_expect_lt(resident_kib() - before_kib, 256, "%ld KiB, unused",
+                     resident_kib() - before_kib);
+        /* A few messages at a time, for long. */
+        for (uint32_t message = 0; message < 200000; message++) {
+            lane->owed++;
+            fry_lane_acknowledge(lane, fry_lane_take_slot(lane));
+            fry_lane_give_slot(lane, fry_lane_take_run(lane).first);
+        }
+        cr_expect_lt(resident_kib() - before_kib, 256, "%ld KiB, used by few at a time",
+                     resident_kib() - before_kib);
+        memset(lane->records, 1, lane->record_count * sizeof(fry_record));
+        memset(lane->chunks, 1, lane->chunk_count * sizeof(fry_chunk));
+        memset(lane->stash, 1, ((size_t)lane->stash_mask + 1) * sizeof(fry_record *));
+        fry_peer_lane_close(lane);
+        cr_expect_lt(resident_kib() - before_kib, 256, "%ld KiB, closed",
+                     resident_kib() - before_kib);
+    }
+}
+#endif

@@ -198,7 +198,7 @@ Test(net_peer_bundle, bye_comes_after_what_was_gathered)
         for (int i = 0; i < 3; i++)
             (void)pair_gather(p, 0, 1, 8);
         if (is_early)
-            fry_peer_bye(p->ends[0].peer);
+            cr_expect(fry_peer_part(p->ends[0].peer));
         else
             pair_detach(p, 0, FERRY_E_SHUTDOWN);
         while (p->ends[1].failed == 0)

@@ -186,6 +186,82 @@ Test(net_store_etcd_faults, a_store_that_is_gone_comes_back, .init = start_one, 
     store_seen_free(&seen);
 }
 
+/* --- a store without its past --- */
+
+static void ask_guarded(store_ask *ask, const char *key, uint64_t version, store_held *held)
+{
+    static char guard[FRY_STORE_KEY_BYTES + 2];
+
+    (void)snprintf(guard, sizeof guard, "%sw/lease", rig.prefix);
+    store_ask_init(ask, client, FRY_STORE_SWAP, key);
+    ask->request.value = "late";
+    ask->request.value_bytes = 4;
+    ask->request.version = version;
+    ask->request.guard_key = guard;
+    ask->request.guard_lease = &held->lease;
+    fry_store_submit(client->store, &ask->request);
+}
+
+/*
+ * Emptied while it is away: versions begin anew, and what has the number that was known may be
+ * another value. All of that is told; a change that was on its way does not take it for the old.
+ */
+static void loses_its_past(void)
+{
+    store_rig other;
+    store_seen seen;
+    store_held held;
+    store_ask late;
+
+    store_held_open(&held, client);
+    (void)store_put(client, "w/lease", "mine", &held.lease);
+    (void)store_put(client, "w/goes", "old", NULL);
+    const uint64_t version = store_put(client, "w/stays", "old", NULL);
+    store_seen_start(&seen, client, "w/");
+    store_rig_until(&rig, &seen.is_listed);
+    cr_assert(etcd_cluster_empty(cluster));
+    ask_guarded(&late, "w/stays", version, &held);
+    /* Somebody is there before, until the number is the same. */
+    store_rig_open(&other, &place, 1);
+    (void)strcpy(other.prefix, rig.prefix);
+    for (uint64_t at = 0; at < version; at = store_put(&other.clients[0], "w/stays", "new", NULL))
+        continue;
+    store_rig_until(&rig, &late.is_done);
+    cr_assert_neq(late.status, FERRY_OK);
+    store_ask_free(&late);
+    store_seen_until(&seen, "w/goes", 0);
+    cr_assert_eq(seen.another, 1);
+    while (store_seen_of(&seen, "w/stays") == NULL ||
+           store_seen_of(&seen, "w/stays")->version != version)
+        store_rig_turn(&rig);
+    cr_assert_str_eq(store_seen_of(&seen, "w/stays")->value, "new");
+    store_rig_until(&rig, &held.is_over);
+    cr_assert_eq(seen.deletes, 2);
+    while (seen.is_lost)
+        store_rig_turn(&rig);
+    store_held_open(&held, client);
+    store_seen_until(&seen, "w/lease", store_put(client, "w/lease", "again", &held.lease));
+    ask_guarded(&late, "w/stays", version, &held);
+    store_rig_until(&rig, &late.is_done);
+    cr_assert_eq(late.status, FERRY_OK);
+    store_ask_free(&late);
+    store_held_close(&held);
+    store_seen_free(&seen);
+    store_rig_leave(&other);
+}
+
+Test(net_store_etcd_faults, one_that_loses_its_past, .init = start_one, .fini = stop,
+     .timeout = 120)
+{
+    loses_its_past();
+}
+
+Test(net_store_etcd_faults, three_that_lose_their_past, .init = start_three, .fini = stop,
+     .timeout = 120)
+{
+    loses_its_past();
+}
+
 /* --- users --- */
 
 static void post(const char *path, const char *body)

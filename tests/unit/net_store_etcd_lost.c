@@ -7,6 +7,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#define WATCHES 8
+
 static etcd_cluster *cluster;
 static tcp_relay *relay;
 static store_place relayed, direct;
@@ -222,6 +224,40 @@ Test(net_store_etcd_lost, a_cut_stream_is_listed_anew)
     cr_assert_eq(seen.lost, 1);
     store_seen_until(&seen, "w/last", store_put(other, "w/last", "1", NULL));
     store_seen_free(&seen);
+}
+
+/* Several watches find out by lists of their own, which were all on their way, that the store has
+ * lost its past: each tells of it once. */
+Test(net_store_etcd_lost, a_lost_past_is_told_once_by_each_watch)
+{
+    store_seen seen[WATCHES];
+    char key[32];
+
+    for (int i = 0; i < WATCHES; i++) {
+        (void)snprintf(key, sizeof key, "w%d/", i);
+        (void)store_put(other, "w0/key", "old", NULL);
+        store_seen_start(&seen[i], client, key);
+        store_rig_until(&rig, &seen[i].is_listed);
+    }
+    (void)store_put(client, "w0/key", "newest", NULL);
+    tcp_relay_hold(relay, "/v3/kv/range");
+    cr_assert(etcd_cluster_empty(cluster));
+    while (tcp_relay_held(relay) < 2) /* else one would have been told before the next asks */
+        store_rig_turn(&rig);
+    tcp_relay_release(relay);
+    for (int i = 0; i < WATCHES; i++) {
+        while (seen[i].another == 0 || seen[i].is_lost)
+            store_rig_turn(&rig);
+    }
+    tcp_relay_cut(relay); /* and they list anew */
+    for (int i = 0; i < WATCHES; i++) {
+        (void)snprintf(key, sizeof key, "w%d/key", i);
+        store_seen_until(&seen[i], key, store_put(other, key, "new", NULL));
+    }
+    for (int i = 0; i < WATCHES; i++) {
+        cr_assert_eq(seen[i].another, 1, "%d: %d times", i, (int)seen[i].another);
+        store_seen_free(&seen[i]);
+    }
 }
 
 /* The stream is asked for from a revision that is gone by then: it ends with compact_revision. */

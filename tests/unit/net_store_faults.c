@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a folder may do to a file: store: full, read-only, gone, strange, torn, locked. */
 #include "net/store_file.h"
+#include "tests/support/own_mounts.h"
 #include "tests/support/store_suite.h"
 #include "tests/support/temporary_folder.h"
 
@@ -10,7 +11,6 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
@@ -70,18 +70,6 @@ static size_t count_files(const char *name)
         count += entry->d_name[0] != '.';
     (void)closedir(open_folder);
     return count;
-}
-
-static ferry_status put(store_client *client, const char *key, const void *value, size_t bytes)
-{
-    store_ask ask;
-
-    store_ask_init(&ask, client, FRY_STORE_PUT, key);
-    ask.request.value = value;
-    ask.request.value_bytes = bytes;
-    const ferry_status status = store_ask_run(client, &ask);
-    store_ask_free(&ask);
-    return status;
 }
 
 /* --- Opening --- */
@@ -192,12 +180,7 @@ Test(net_store_faults, files_have_the_rights_of_the_folder)
 /* A small file system of our own over the folder; false: it can't be had, and why was said. */
 static bool mount_small(void)
 {
-    if (unshare(CLONE_NEWNS) != 0) {
-        cr_skip_test("no namespace for a small file system: %s", strerror(errno));
-        return false;
-    }
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("small", folder, "tmpfs", 0, "size=512k") != 0) {
+    if (own_mounts() != 0 || mount("small", folder, "tmpfs", 0, "size=512k") != 0) {
         cr_skip_test("no small file system: %s", strerror(errno));
         return false;
     }
@@ -222,14 +205,14 @@ Test(net_store_faults, a_full_disk_loses_nothing)
     ferry_status status = FERRY_OK;
     for (; status == FERRY_OK; count++) {
         (void)snprintf(key, sizeof key, "k%zu", count);
-        status = put(&rig.clients[0], key, value, sizeof value);
+        status = store_put_bytes(&rig.clients[0], key, value, sizeof value);
     }
     CHECK(status == FERRY_E_STORE && count > 2 && count < 8);
     store_ask_init(&ask, &rig.clients[0], FRY_STORE_CREATE, "another");
     ask.request.value = value;
     ask.request.value_bytes = sizeof value;
     CHECK(store_ask_run(&rig.clients[0], &ask) == FERRY_E_STORE && ask.count == 0);
-    CHECK(put(&rig.clients[0], "k0", value, sizeof value) == FERRY_E_STORE);
+    CHECK(store_put_bytes(&rig.clients[0], "k0", value, sizeof value) == FERRY_E_STORE);
     CHECK(count_files("temporary") == 0);
     for (size_t i = 0; i + 1 < count; i++) {
         (void)snprintf(key, sizeof key, "k%zu", i);
@@ -242,7 +225,7 @@ Test(net_store_faults, a_full_disk_loses_nothing)
     store_rig_pass(&rig, 2 * STORE_TTL_NS);
     CHECK(!held.is_over && !seen.is_lost && seen.lost == 0 && seen.deletes == 0);
     CHECK(store_delete(&rig.clients[1], "k0") == FERRY_OK);
-    CHECK(put(&rig.clients[0], "again", value, sizeof value) == FERRY_OK);
+    CHECK(store_put_bytes(&rig.clients[0], "again", value, sizeof value) == FERRY_OK);
     store_held_close(&held);
     store_seen_free(&seen);
     store_rig_close(&rig);
@@ -284,8 +267,8 @@ Test(net_store_faults, a_folder_that_may_only_be_read)
     open_rig(1);
     (void)store_put(&rig.clients[0], "a", "value", NULL);
     cr_assert_eq(seteuid(65534), 0);
-    CHECK(put(&rig.clients[0], "a", "new", 3) == FERRY_E_STORE);
-    CHECK(put(&rig.clients[0], "b", "new", 3) == FERRY_E_STORE);
+    CHECK(store_put_bytes(&rig.clients[0], "a", "new", 3) == FERRY_E_STORE);
+    CHECK(store_put_bytes(&rig.clients[0], "b", "new", 3) == FERRY_E_STORE);
     CHECK(store_get(&rig.clients[0], "a", &ask) == FERRY_OK);
     CHECK(store_has_value(&ask, "value"));
     store_ask_free(&ask);
@@ -293,7 +276,7 @@ Test(net_store_faults, a_folder_that_may_only_be_read)
     CHECK(try_to_open(uri, message) == FERRY_E_STORE);
     CHECK(strstr(message, "Permission denied") != NULL);
     cr_assert_eq(seteuid(0), 0);
-    CHECK(put(&rig.clients[0], "a", "new", 3) == FERRY_OK);
+    CHECK(store_put_bytes(&rig.clients[0], "a", "new", 3) == FERRY_OK);
     store_rig_close(&rig);
 }
 
@@ -319,8 +302,8 @@ Test(net_store_faults, a_limit_of_file_sizes)
     (void)signal(SIGXFSZ, SIG_IGN);
     (void)store_put(&rig.clients[0], "a", "old", NULL);
     CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-    CHECK(put(&rig.clients[0], "a", value, sizeof value) == FERRY_E_STORE);
-    CHECK(put(&rig.clients[0], "b", value, sizeof value) == FERRY_E_STORE);
+    CHECK(store_put_bytes(&rig.clients[0], "a", value, sizeof value) == FERRY_E_STORE);
+    CHECK(store_put_bytes(&rig.clients[0], "b", value, sizeof value) == FERRY_E_STORE);
     CHECK(store_get(&rig.clients[0], "a", &ask) == FERRY_OK && store_has_value(&ask, "old"));
     CHECK(count_files("temporary") == 0);
     store_ask_free(&ask);
@@ -357,7 +340,7 @@ Test(net_store_faults, what_is_not_the_stores_is_left_alone)
     store_seen_until(&seen, "a", version);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         CHECK(store_get(&rig.clients[0], names[i], NULL) == FERRY_E_STORE);
-        CHECK(put(&rig.clients[0], names[i], "x", 1) == FERRY_E_STORE);
+        CHECK(store_put_bytes(&rig.clients[0], names[i], "x", 1) == FERRY_E_STORE);
         CHECK(store_try(&rig.clients[0], FRY_STORE_CREATE, names[i], "x", 0) == FERRY_E_STORE);
         CHECK(store_delete(&rig.clients[0], names[i]) == FERRY_E_STORE);
     }
@@ -370,37 +353,6 @@ Test(net_store_faults, what_is_not_the_stores_is_left_alone)
     store_rig_leave(&rig);
     open_rig(1); /* whoever opens it tidies up nothing of that */
     CHECK(count_files("keys") == 7 && count_files("leases") == 2 && count_files("temporary") == 1);
-    store_rig_leave(&rig);
-}
-
-Test(net_store_faults, a_removed_folder_is_a_loss_not_a_deletion)
-{
-    open_rig(1);
-    store_client *client = &rig.clients[0];
-    (void)store_put(client, "a", "value", NULL);
-    store_held held;
-    store_held_open(&held, client);
-    store_seen_start(&seen, client, "");
-    store_rig_until(&rig, &seen.is_listed);
-    CHECK(unlink(path_of("state")) == 0);
-    temporary_folder_remove(folder);
-    store_rig_until(&rig, &seen.is_lost);
-    CHECK(seen.deletes == 0);
-    CHECK(store_get(client, "a", NULL) == FERRY_E_STORE);
-    CHECK(put(client, "a", "x", 1) == FERRY_E_STORE);
-    CHECK(store_delete(client, "a") == FERRY_E_STORE);
-    CHECK(store_try(client, FRY_STORE_LIST, NULL, NULL, 0) == FERRY_E_STORE);
-    store_rig_pass(&rig, STORE_TTL_NS); /* nobody could renew it there */
-    CHECK(held.is_over);
-    CHECK(mkdir(folder, 0700) == 0); /* another's, of the same name */
-    store_rig_pass(&rig, SECOND_NS);
-    CHECK(store_get(client, "a", NULL) == FERRY_E_STORE && seen.is_lost);
-    CHECK(fry_reactor_next_ns(&client->reactor) == INT64_MAX); /* nothing to wait for */
-    static store_seen late;
-    store_seen_start(&late, client, "");
-    store_rig_until(&rig, &late.is_lost);
-    store_seen_free(&late);
-    store_seen_free(&seen);
     store_rig_leave(&rig);
 }
 
@@ -439,7 +391,7 @@ static void look_at_wrong_lease(void)
 
 static void look_at_wrong_state(void)
 {
-    const ferry_status status = put(&rig.clients[0], "b", "x", 1);
+    const ferry_status status = store_put_bytes(&rig.clients[0], "b", "x", 1);
 
     CHECK(status == FERRY_OK || status == FERRY_E_STORE); /* a version may be the last */
     (void)store_delete(&rig.clients[0], "b");
@@ -461,49 +413,6 @@ Test(net_store_faults, any_bit_of_a_file_may_be_wrong)
     flip_each_bit("state", look_at_wrong_state);
     CHECK(store_get(&rig.clients[0], "a", NULL) == FERRY_OK);
     store_held_close(&held);
-    store_rig_close(&rig);
-}
-
-/* Parts of it alone: what can't be found there is not known to be gone. */
-Test(net_store_faults, a_folder_of_which_a_part_is_removed)
-{
-    char moved[TEMPORARY_FOLDER_BYTES + 8];
-
-    open_rig(2);
-    store_client *client = &rig.clients[0];
-    store_held held;
-    store_held_open(&held, client);
-    (void)store_put(client, "a", "value", &held.lease);
-    store_seen_start(&seen, &rig.clients[1], "");
-    store_rig_until(&rig, &seen.is_listed);
-    (void)snprintf(moved, sizeof moved, "%s/moved", folder);
-    CHECK(rename(path_of("keys/a"), moved) == 0); /* so that the folder can go */
-    CHECK(rmdir(path_of("keys")) == 0);
-    store_rig_until(&rig, &seen.is_lost);
-    CHECK(seen.deletes == 0);
-    CHECK(store_get(client, "a", NULL) == FERRY_E_STORE);
-    CHECK(put(client, "a", "x", 1) == FERRY_E_STORE);
-    CHECK(store_try(client, FRY_STORE_LIST, NULL, NULL, 0) == FERRY_E_STORE);
-    CHECK(mkdir(path_of("keys"), 0700) == 0); /* another is not the one */
-    store_rig_pass(&rig, SECOND_NS);
-    CHECK(seen.is_lost && store_get(client, "a", NULL) == FERRY_E_STORE);
-    store_held_close(&held);
-    store_seen_free(&seen);
-    store_rig_leave(&rig);
-}
-
-Test(net_store_faults, a_folder_that_moves_is_the_same)
-{
-    char moved[TEMPORARY_FOLDER_BYTES + 8];
-
-    (void)snprintf(moved, sizeof moved, "%s/moved", folder);
-    (void)snprintf(uri, sizeof uri, "file:%s/x", folder);
-    open_rig(2);
-    CHECK(rename(path_of("x"), moved) == 0);
-    store_seen_start(&seen, &rig.clients[1], "");
-    const uint64_t version = store_put(&rig.clients[0], "a", "value", NULL);
-    store_seen_until(&seen, "a", version);
-    store_seen_free(&seen);
     store_rig_close(&rig);
 }
 
@@ -642,7 +551,7 @@ Test(net_store_faults, a_lock_that_is_held_holds_up_writers_alone)
     store_rig_pass(&rig, SECOND_NS);
     CHECK(!late.is_done && store_get(client, "a", NULL) == FERRY_E_NOT_FOUND);
     lock_groups(fd, F_UNLCK);
-    CHECK(put(client, "a", "x", 1) == FERRY_OK);
+    CHECK(store_put_bytes(client, "a", "x", 1) == FERRY_OK);
     store_held_close(&held);
     (void)close(fd);
     store_rig_close(&rig);
@@ -677,7 +586,7 @@ Test(net_store_faults, leases_of_before_a_boot_are_over)
     fry_disk disk;
 
     fry_memory_init(&memory, NULL);
-    CHECK(fry_disk_open(&disk, &memory, folder, false) == FERRY_OK);
+    CHECK(fry_disk_open(&disk, &memory, folder, false, true) == FERRY_OK);
     (void)strcpy(disk.boot, "the boot before");
     const int fd = put_by_hand(&disk, "a", INT64_MAX / 2);
     open_rig(1);
@@ -730,7 +639,7 @@ Test(net_store_faults, a_lease_of_another_clock_must_stand_still)
     fry_disk disk;
 
     fry_memory_init(&memory, NULL);
-    CHECK(fry_disk_open(&disk, &memory, folder, false) == FERRY_OK);
+    CHECK(fry_disk_open(&disk, &memory, folder, false, true) == FERRY_OK);
     disk.clock = 12345;
     open_rig(2);
     store_seen_start(&seen, &rig.clients[1], "");

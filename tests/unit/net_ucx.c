@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Channels over UCX between two processes, over shared memory and over TCP's loopback. */
+#include "tests/support/place.h"
 #include "tests/unit/ucx_pair.h"
 
 #include <criterion/criterion.h>
@@ -85,11 +86,13 @@ static void send_sizes(const way *way)
 
 Test(net_ucx, sizes_over_shared_memory)
 {
+    PLACE_NEEDS(place_lacks_this_host);
     send_sizes(&ways[0]);
 }
 
 Test(net_ucx, sizes_over_tcp)
 {
+    PLACE_NEEDS(place_lacks_ucx_tcp);
     send_sizes(&ways[1]);
 }
 
@@ -161,10 +164,12 @@ static void send_unexpected(const way *way)
 
 Test(net_ucx, unexpected_over_shared_memory)
 {
+    PLACE_NEEDS(place_lacks_this_host);
     send_unexpected(&ways[0]);
 }
 
 Test(net_ucx, unexpected_over_tcp)
 {
+    PLACE_NEEDS(place_lacks_ucx_tcp);
     send_unexpected(&ways[1]);
 }

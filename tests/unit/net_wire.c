@@ -93,6 +93,8 @@ Test(net_wire, control_comes_back_as_it_was)
         cr_expect_eq(other.kind, kind);
         if (kind == FRY_WIRE_RECALL || kind == FRY_WIRE_BYE || kind == FRY_WIRE_BUNDLE)
             cr_expect_eq(other.number, header.number);
+        if (kind == FRY_WIRE_BYE)
+            cr_expect_eq(other.answers, header.answers);
         if (kind == FRY_WIRE_RECALL || kind == FRY_WIRE_NACK || kind == FRY_WIRE_LENGTH)
             cr_expect_eq(other.slot, header.slot);
         if (kind == FRY_WIRE_NACK || kind == FRY_WIRE_LENGTH)

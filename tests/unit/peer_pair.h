@@ -23,7 +23,7 @@ typedef struct pair_end {
     fry_peer *peer;
     fry_peer_lane *lane;
     fry_channel *channel;
-    int wanted, failed;
+    int wanted, failed, parted;
     fry_fault failure;
 } pair_end;
 
@@ -70,7 +70,13 @@ static inline void pair_lane_failed(fry_peer *peer, const fry_fault *fault)
     end->failure = *fault;
 }
 
+static inline void pair_parted(fry_peer *peer)
+{
+    ((pair_end *)fry_peer_arg(peer))->parted++;
+}
+
 static const fry_peer_events pair_events = {
+    .parted = pair_parted,
     .resolved = pair_resolved,
     .quiet = pair_quiet,
     .wants_lane = pair_wants_lane,

@@ -10,6 +10,7 @@
 #include "net/transport.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -205,10 +206,23 @@ static inline fry_post_result end_post(end *end, const note *note, const void *d
     return result;
 }
 
+/* Makes progress. Whether nothing is left that only progress brings on: what is leaving while the
+ * other end's queue is full wakes nobody when there is room. */
+static inline bool end_may_sleep(end *end)
+{
+    if (end->channel->ops->progress(end->channel) > 0)
+        return false;
+    if (end->channel->leaving > 0) {
+        (void)sched_yield();
+        return false;
+    }
+    return end->channel->ops->arm(end->channel);
+}
+
 /* Makes progress, or sleeps until it can be made. False: nothing came for so long. */
 static inline bool end_turn(end *end, int timeout_ms)
 {
-    if (end->channel->ops->progress(end->channel) > 0 || !end->channel->ops->arm(end->channel))
+    if (!end_may_sleep(end))
         return true;
     struct pollfd sleeper = {.fd = end->channel->event_fd, .events = POLLIN};
     return poll(&sleeper, 1, timeout_ms) != 0;
@@ -240,6 +254,17 @@ static inline void meet(const end *end)
     char word = 'm';
     tell(end, &word, 1);
     EXPECT(hear(end, &word, 1) == 1 && word == 'm');
+}
+
+/* Does its part until the other one has come to a `meet`. */
+static inline void meet_at_work(end *end)
+{
+    struct pollfd sleepers[2] = {{.fd = end->socket, .events = POLLIN},
+                                 {.fd = end->channel->event_fd, .events = POLLIN}};
+    while (poll(sleepers, 1, 0) == 0)
+        if (end_may_sleep(end))
+            (void)poll(sleepers, 2, -1);
+    meet(end);
 }
 
 static inline void end_open(end *end, const char *net_devices)

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arriving: how nodes enter the graph, in program order, and what happens outside comes to them.
+ *
+ * An operation that is large enters in pieces (entering.h). Until it is in, it is NEW to all
+ * others: it is in no list of live operations, nothing of it has started, a cancel is noted and
+ * fails it as it enters, and so does whatever it depends on that fails meanwhile.
+ */
+#include "engine/edge.h"
+#include "engine/live.h"
+
+/* Something happened outside to a node of the graph: a promise was resolved, a function returned.
+ */
+static void arrive_again(fry_turn *turn, fry_node *node)
+{
+    if (fry_unlikely(node == &turn->engine->mark)) {
+        fry_refused_mark_arrives(turn);
+    } else if (node->kind == FERRY_OP_PROMISE) {
+        fry_graph_promise_ended(turn, node);
+    } else if (node->state < FRY_NODE_RESOLVED && node->refusal != FERRY_OK) {
+        node->flags |= FRY_NODE_FIRED;
+        fry_graph_fail(turn, node, (ferry_status)node->refusal, node->op.call.error, false);
+    } else {
+        if (node->refusal != FERRY_OK)
+            fry_error_release(node->op.call.error); /* it failed after it was cancelled */
+        fry_graph_complete(turn, node);
+    }
+}
+
+/* From now on all see it. */
+static inline void enter_live(ferry_engine *engine, fry_node *node)
+{
+    fry_live_add(engine, node);
+    fry_load_add(engine, 1);
+    node->flags |= FRY_NODE_LIVE;
+    fry_store_relaxed(&node->state, FRY_NODE_WAITING);
+}
+
+static void enter_promise(fry_turn *turn, fry_node *node)
+{
+    enter_live(turn->engine, node);
+    if (fry_unlikely((node->flags & FRY_NODE_RESERVE) != 0))
+        fry_writable_enters(turn->engine);
+    fry_live_stamp(turn, node);
+    uint8_t entering = FRY_OUTSIDE_ENTERING;
+    bool entered = fry_cas(&node->outside, &entering, FRY_OUTSIDE_ENTERED);
+    if (entered && node->refusal != FERRY_OK) {
+        fry_graph_fail(turn, node, (ferry_status)node->refusal, node->op.promise.refusal_error,
+                       false);
+        return;
+    }
+    if (node->refusal != FERRY_OK)
+        fry_error_release(node->op.promise.refusal_error);
+    if (!entered)
+        arrive_again(turn, node); /* resolved before it came here */
+    else if (turn->engine->stop_graph)
+        fry_graph_fail(turn, node, FERRY_E_SHUTDOWN, NULL, false);
+}
+
+/* Nobody else touches its buffers. */
+static bool may_copy_at_once(const fry_turn *turn, const fry_copy_op *copy)
+{
+    return !turn->engine->stop_graph && fry_buffer_is_idle(copy->dst) &&
+           fry_buffer_is_idle(copy->src);
+}
+
+bool fry_graph_copy_at_once(const fry_turn *turn, const fry_lane *lane, const fry_copy_op *copy)
+{
+    return may_copy_at_once(turn, copy) && fry_lane_copy_plain_inline(lane, copy);
+}
+
+/* A small copy that nothing holds leaves no trace in the graph. */
+static bool copy_at_once(fry_turn *turn, fry_node *node)
+{
+    if (node->kind != FERRY_OP_COPY || node->edges != NULL ||
+        (node->flags & FRY_NODE_HAS_DEADLINE) != 0 || fry_node_has_more_uses(node) ||
+        node->refusal != FERRY_OK || !may_copy_at_once(turn, &node->op.copy) ||
+        !fry_lane_copy_inline(node))
+        return false;
+    fry_trace(turn->engine, node, FERRY_TRACE_READY, 0);
+    fry_graph_issued(turn, node);
+    fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
+    fry_graph_complete(turn, node);
+    return true;
+}
+
+/* ---- edges of after[] ---- */
+
+fry_node *fry_entering_gatherer(fry_turn *turn, fry_node *node, fry_edge_nature nature)
+{
+    fry_entering *in = &turn->engine->entering;
+    fry_node *gatherer = in->gatherer;
+    if (gatherer != NULL && in->gatherer_nature == nature &&
+        gatherer->member_count < FRY_DEGREE_MAX)
+        return gatherer;
+    if (gatherer != NULL)
+        fry_join_close(turn, gatherer);
+    in->gatherer = gatherer = fry_join_open(turn);
+    if (gatherer == NULL)
+        return node;
+    in->gatherer_nature = (uint8_t)nature;
+    fry_graph_connect(turn, gatherer, node, nature);
+    return gatherer;
+}
+
+/* An edge of after[] beyond FRY_DEGREE_MAX leads to a join. False: there is no room to say so. */
+static bool gather(fry_turn *turn, fry_node *node, fry_edge *edge)
+{
+    static const fry_need need = {.edges = 1, .joins = 1};
+    bool has_room = fry_hazard_stock(turn->engine, turn->context, &need, turn->is_loop,
+                                     &turn->lack) == FERRY_OK;
+    if (!has_room && !turn->is_loop) {
+        turn->need = need;
+        return false;
+    }
+    fry_node *to = node;
+    if (has_room)
+        to = fry_entering_gatherer(turn, node, (fry_edge_nature)edge->nature);
+    if (to != node) {
+        fry_join_adopt(turn, to, edge);
+    } else {
+        edge->sibling = node->edges;
+        node->edges = edge;
+        fry_edge_attach(turn, edge);
+    }
+    return true;
+}
+
+#ifdef FRY_PLANT_DROP_EDGE
+/* A fault put there on purpose: tests/planted builds it and must see it. */
+static bool is_dropped(const fry_edge *edge)
+{
+    static uint32_t planted;
+    return edge->nature == FRY_EDGE_AFTER && ++planted % 16 == 0;
+}
+#else
+#define is_dropped(edge) false
+#endif
+
+static inline fry_edge *connect(fry_turn *turn, fry_node *node, fry_edge *edge)
+{
+    fry_node *from = edge->from; /* a join may come between */
+    if (!is_dropped(edge))
+        fry_edge_attach(turn, edge);
+    if ((node->flags & FRY_NODE_HELD_AFTER) != 0)
+        ferry_future_release(&from->future);
+    return edge->sibling;
+}
+
+/* Attaches edges from this one on, as many as one piece is. Returns the next; NULL: none is left.
+ */
+static fry_edge *connect_some(fry_turn *turn, fry_node *node, fry_edge *edge, uint32_t *count_p)
+{
+    uint32_t count = 0;
+    for (; edge != NULL && count < FRY_ENTERING_STEPS; count++)
+        edge = connect(turn, node, edge);
+    *count_p += count;
+    return edge;
+}
+
+/* What comes from this edge on is not among the node's own. */
+static void end_own_edges(fry_node *node, const fry_edge *next)
+{
+    fry_edge *last = node->edges;
+    while (last->sibling != next)
+        last = last->sibling;
+    last->sibling = NULL;
+}
+
+/* The same of those beyond FRY_DEGREE_MAX. False: there is no room. */
+static bool gather_some(fry_turn *turn, fry_entering *in, fry_node *node)
+{
+    bool held = (node->flags & FRY_NODE_HELD_AFTER) != 0;
+    if (!in->gathers) {
+        in->gathers = true;
+        end_own_edges(node, in->edge);
+    }
+    for (uint32_t i = 0; in->edge != NULL && i < FRY_ENTERING_STEPS; i++) {
+        fry_edge *edge = in->edge, *next = edge->sibling;
+        fry_node *from = edge->from;
+        if (!gather(turn, node, edge))
+            return false;
+        in->edge = next;
+        in->edge_count++;
+        if (held)
+            ferry_future_release(&from->future);
+    }
+    return true;
+}
+
+/* It is made of those that it comes after: it is quiet when they are, which no join says. */
+static bool must_see_all(const fry_node *node)
+{
+    return node->kind == FERRY_OP_ALL || node->kind == FERRY_OP_BATCH;
+}
+
+static bool connect_after(fry_turn *turn, fry_entering *in, fry_node *node)
+{
+    in->stop = FRY_STOP_STEPS;
+    in->steps_left = 0;
+    if (in->edge_count < FRY_DEGREE_MAX || must_see_all(node)) {
+        in->edge = connect_some(turn, node, in->edge, &in->edge_count);
+    } else {
+        if (!gather_some(turn, in, node))
+            in->stop = FRY_STOP_ROOM;
+        fry_hazard_unstock(turn->engine, turn->context);
+    }
+    if (in->edge == NULL)
+        node->flags &= (uint16_t)~FRY_NODE_HELD_AFTER;
+    return in->edge == NULL;
+}
+
+/* ---- operations ---- */
+
+/* Though nothing holds it: it may wait for its stream, for the loop, or for its turn to fail. */
+static bool may_stay(const fry_node *node)
+{
+    return node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_CALL ||
+           fry_node_is_message(node) ||
+           (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) != 0;
+}
+
+/* It stands in its stream whatever becomes of its future: somebody else's work is there, and the
+ * device will write down when that is done. */
+static void enter_event(fry_turn *turn, fry_node *node)
+{
+    enter_live(turn->engine, node);
+    fry_live_stamp(turn, node);
+    fry_lane_enter_event(turn, node);
+    if (fry_unlikely(turn->engine->stop_graph))
+        fry_node_refuse(node, FERRY_E_SHUTDOWN, NULL, false);
+    if (fry_unlikely(node->refusal != FERRY_OK))
+        fry_graph_fail_refused(turn, node);
+}
+
+/* Nothing holds the message, and nothing but its peer can keep it from starting. */
+static inline bool may_start(const fry_turn *turn, const fry_node *node)
+{
+    return node->holding == 1 && node->refusal == FERRY_OK && !turn->engine->stop_graph &&
+           (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) == 0;
+}
+
+static void start_message(fry_turn *turn, fry_node *node)
+{
+    node->holding = 0;
+    fry_live_stamp(turn, node);
+    fry_trace(turn->engine, node, FERRY_TRACE_READY, 0);
+    fry_message_start(turn, node);
+}
+
+/* All of it is in: it takes its place among the live ones, and what does not hold it starts it. */
+static void enter_end(fry_turn *turn, fry_node *node)
+{
+    ferry_engine *engine = turn->engine;
+    bool is_first = engine->live_first == NULL;
+    enter_live(engine, node);
+    if (fry_node_is_message(node)) {
+        if (may_start(turn, node)) {
+            start_message(turn, node);
+            return;
+        }
+        fry_message_enter(turn, node);
+    }
+    if (fry_unlikely(node->kind == FERRY_OP_BATCH))
+        fry_batch_entered(turn, node);
+    if ((node->flags & FRY_NODE_HAS_DEADLINE) != 0) {
+        fry_deadline_add(engine, node);
+        turn->wake |= engine->deadlines == node;
+    }
+    if (fry_unlikely(engine->stop_graph))
+        fry_node_refuse(node, FERRY_E_SHUTDOWN, NULL, false);
+    if (fry_unlikely(node->refusal != FERRY_OK)) {
+        node->holding--;
+        fry_live_stamp(turn, node);
+        fry_graph_fail_refused(turn, node);
+        return;
+    }
+    if (node->kind == FERRY_OP_DRAIN && !is_first) {
+        fry_live_stamp(turn, node);
+        return; /* release_drain lets it go */
+    }
+    if ((node->flags & FRY_NODE_SATISFIED) != 0)
+        node->holding = 1;
+    if (--node->holding != 0 || may_stay(node))
+        fry_live_stamp(turn, node);
+    if (node->holding == 0) {
+        if ((node->flags & FRY_NODE_FAILING) == 0)
+            fry_trace(engine, node, FERRY_TRACE_READY, 0);
+        fry_graph_step(turn, node);
+    }
+}
+
+/* Not all of it is in. What it waits for may end meanwhile, but its link is the backlog's. */
+static fry_entry enter_later(fry_turn *turn, fry_entering *in, fry_node *node)
+{
+    in->node = node;
+    node->flags |= FRY_NODE_QUEUED;
+    turn->steps += FRY_ENTERING_STEPS - in->steps_left;
+    if (in->stop != FRY_STOP_ROOM) {
+        turn->need = (fry_need){0};
+        return FRY_ARRIVING;
+    }
+    turn->engine->starved = true;
+    return FRY_NO_ROOM;
+}
+
+static void entering_ends(fry_turn *turn, fry_entering *in, fry_node *node)
+{
+    if (fry_unlikely(in->gatherer != NULL))
+        fry_join_close(turn, in->gatherer);
+    if (fry_unlikely(in->has_failed))
+        fry_queue_push(&turn->engine->failing, &node->failing_link);
+    in->node = NULL;
+    in->gatherer = NULL;
+    in->has_failed = in->is_refused = in->is_begun = in->gathers = false;
+}
+
+void fry_graph_fails_entering(ferry_engine *engine, fry_node *node)
+{
+    node->flags |= FRY_NODE_FAILING;
+    engine->entering.has_failed = true;
+}
+
+static fry_error *no_room_error(const fry_turn *turn, const fry_node *node, ferry_status status)
+{
+    fry_error_facts facts = {.status = status, .op = node->future.id, .label = node->label};
+    return fry_error_create(&turn->engine->memory, &facts,
+                            status == FERRY_E_AGAIN
+                                ? "the buffers' access lists have no room for it (max_accesses)"
+                                : "there is no memory to list what it touches");
+}
+
+/* Goes on with a node's edges and accesses. */
+static fry_entry enter_some(fry_turn *turn, fry_entering *in, fry_node *node)
+{
+    in->steps_left = FRY_ENTERING_STEPS;
+    node->flags &= (uint16_t)~FRY_NODE_QUEUED;
+    if (in->edge != NULL && !connect_after(turn, in, node))
+        return enter_later(turn, in, node);
+    bool has_accesses = (node->flags & FRY_NODE_HAS_SPANS) != 0 && !in->is_listed;
+    if (has_accesses && !in->is_refused && !fry_hazard_enter(turn, node)) {
+        if (in->stop != FRY_STOP_REFUSED)
+            return enter_later(turn, in, node);
+        if (in->status == FERRY_E_AGAIN)
+            fry_entry_refused(turn->engine, in->edge_count, &turn->lack);
+        fry_node_refuse(node, in->status, no_room_error(turn, node, in->status), false);
+        in->is_refused = true;
+    }
+    if (fry_unlikely(in->is_refused)) {
+        if (!fry_hazard_refuse(turn, node))
+            return enter_later(turn, in, node);
+        if (node->listed == NULL && node->reads == NULL)
+            fry_graph_drop_edges(node); /* nobody will be ordered behind it */
+    }
+    turn->steps += FRY_ENTERING_STEPS - in->steps_left;
+    entering_ends(turn, in, node);
+    return FRY_ARRIVED;
+}
+
+/* The same from the first on. */
+static inline fry_entry enter_begin(fry_turn *turn, fry_entering *in, fry_node *node)
+{
+    bool is_listed = (node->flags & FRY_NODE_HAS_SPANS) == 0;
+    if (!is_listed) {
+        is_listed = fry_node_is_message(node) && fry_hazard_enter_alone(turn, node);
+        fry_node_hold_buffers(node);
+    }
+    if (fry_unlikely(node->kind == FERRY_OP_BATCH))
+        fry_batch_enter(node);
+    else
+        node->holding = 1;
+    uint32_t count = 1;
+    fry_edge *rest = node->edges;
+    if (rest != NULL) {
+        rest = connect(turn, node, rest);
+        if (rest != NULL)
+            rest = connect_some(turn, node, rest, &count);
+        if (fry_likely(rest == NULL))
+            node->flags &= (uint16_t)~FRY_NODE_HELD_AFTER;
+    }
+    if (fry_likely(rest == NULL && (is_listed || fry_hazard_enter_at_once(turn, node, count))))
+        return FRY_ARRIVED;
+    in->edge = rest;
+    in->edge_count = count;
+    in->is_listed = is_listed;
+    if (rest == NULL)
+        return enter_some(turn, in, node);
+    in->stop = FRY_STOP_STEPS;
+    in->steps_left = 0;
+    return enter_later(turn, in, node);
+}
+
+/* A new node takes its place in program order. */
+static fry_entry enter(fry_turn *turn, fry_node *node)
+{
+    fry_entering *in = &turn->engine->entering;
+    bool is_new = fry_likely(in->node == NULL);
+    if (is_new && (node->flags & FRY_NODE_HAS_SPANS) != 0 && copy_at_once(turn, node))
+        return FRY_ARRIVED;
+    if (fry_unlikely(node->kind == FERRY_OP_EVENT) && node->lane != NULL) {
+        enter_event(turn, node);
+        return FRY_ARRIVED;
+    }
+    fry_entry entry = is_new ? enter_begin(turn, in, node) : enter_some(turn, in, node);
+    if (fry_likely(entry == FRY_ARRIVED))
+        enter_end(turn, node);
+    return entry;
+}
+
+fry_entry fry_graph_arrive(fry_turn *turn, fry_node *node)
+{
+    if (node->state != FRY_NODE_NEW)
+        arrive_again(turn, node);
+    else if (node->kind == FERRY_OP_PROMISE)
+        enter_promise(turn, node);
+    else
+        return enter(turn, node);
+    return FRY_ARRIVED;
+}

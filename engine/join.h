@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Joins: nodes of ferry's own that stand for others.
+ *
+ * n readers of one span and then n small writes of it need n * n edges, one from each of the first
+ * to each of the second. A join takes one edge from each of its *members* and gives one to each
+ * successor: n + n. It is as far as the last of its members is:
+ *  - it holds its successors until all members have resolved (edges AFTER, READ) or retired
+ * (ORDER);
+ *  - it fails with the first of them that fails, with the same root, if the edges into it carry
+ *    failure; as any node that fails before it starts it still retires only when all of them have;
+ *  - it is issued when all of them are, on at most FRY_JOIN_STANDS lanes: it stands where they
+ *    stand, and whoever waits for it on a device waits for those (park.c). So a crowd of copies is
+ *    overtaken as each of them would be.
+ * To the graph it is a node like others, so nothing that is true of edges is different. No user
+ * sees it: it is in no list of live nodes, leaves no trace records, and where a dump or a record
+ * names what somebody waited for, one of its members is named in its place.
+ *
+ * It has three uses, which differ in who keeps it: the access lists keep it as the readers of some
+ * bytes (layer.h) or as the writers of some (sum.h); nobody, but those that are ordered behind it,
+ * where a node would have too many edges. *No node has more than some two thousand edges*, in or
+ * out, so that whatever walks over them holds the baton for some ten microseconds:
+ *  - of more than FRY_DEGREE_MAX edges into a node the others lead to joins of as many members;
+ *  - of more than that out of a node, the others lead out of joins with it as the only member.
+ * Edges of the natures ANY, ISSUED and QUIET are counted neither way. FERRY_OP_ALL and batches are
+ * quiet when each of their members is, which a join does not say, so they keep all their edges.
+ *
+ * A join is let go when nobody keeps it and nothing is ordered behind it: as with edges that are
+ * dropped, its members do not matter any more.
+ *
+ * Joins are an economy: without a slot for one the edges are made one by one, so nothing is refused
+ * for want of joins, only slower.
+ */
+#ifndef FRY_ENGINE_JOIN_H
+#define FRY_ENGINE_JOIN_H
+
+#include "engine/graph.h"
+
+#define FRY_DEGREE_MAX 1024
+
+static inline bool fry_node_is_join(const fry_node *node)
+{
+    return fry_unlikely(node->kind == FRY_OP_JOIN);
+}
+
+/* A new one, open: members may be added, and until it is closed it holds its successors. NULL:
+ * there is no slot. */
+fry_node *fry_join_open(fry_turn *turn);
+
+/* Without the baton: sees to slots, as somebody found none (engine->joins_wanted). */
+void fry_joins_stock(ferry_engine *engine);
+
+/* One more member. Takes an edge, reserved before, of all but the first. */
+void fry_join_add(fry_turn *turn, fry_node *join, fry_node *member, fry_edge_nature nature);
+
+/* The same, by an edge that there is, in no list. */
+void fry_join_adopt(fry_turn *turn, fry_node *join, fry_edge *edge);
+
+/* It has all its members. It may be gone as soon as the graph's work goes on. */
+void fry_join_close(fry_turn *turn, fry_node *join);
+
+/*
+ * Whether a member can be added to what was closed: nobody has gone by what it stands for so far,
+ * for all that keeps it is `keeper`, the one segment that lists it.
+ */
+bool fry_join_may_grow(const fry_node *join, const fry_segment *keeper);
+
+/* A join that stands between `from`, which has too many successors, and further ones; `from` itself
+ * if there is no slot. */
+fry_node *fry_join_between(fry_turn *turn, fry_node *from);
+
+static inline bool fry_node_has_many_successors(const fry_node *from)
+{
+    const fry_edge *last = from->successors_last;
+    return fry_unlikely(from->successors_first != NULL && last->rank >= FRY_DEGREE_MAX - 1);
+}
+
+static inline bool fry_join_is_between(const fry_node *node)
+{
+    return fry_node_is_join(node) && node->is_between != 0;
+}
+
+/* Nobody keeps it and nothing is behind it. */
+bool fry_join_is_unused(const fry_node *join);
+
+/* Somebody has let go of it: it goes with the graph's work, if nobody else wants it. */
+void fry_join_release(fry_node *join);
+
+/* It goes. */
+void fry_join_give_edges(fry_turn *turn, fry_node *join);
+
+/* Whether the member, ISSUED, stands where the join can say so. */
+bool fry_join_can_stand(const fry_node *join, const fry_node *member);
+
+/* The join stands where the member does, too. */
+void fry_join_stand(fry_node *join, const fry_node *member);
+
+/* How many of its members have yet to end. A join among them counts as one. */
+static inline uint32_t fry_join_pending(const fry_node *join)
+{
+    uint32_t count = join->holding + join->unconfirmed;
+    return count > 0 ? count : 1; /* it is about to end itself */
+}
+
+/* An operation that the join still stands for: some of its edges are looked at. NULL: none of those
+ * is. */
+const fry_node *fry_join_member(const fry_node *join);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Layers: crowds of readers that a write has been through.
+ *
+ * A layer is a set of *stairs*, spans that don't overlap, each with all who read it as one node: a
+ * reader, or a join of several. Where more than a few reads span an end of a write, what they read
+ * beyond it is nested, since all of it begins there. So it makes a staircase: with the read that
+ * ends last first, each adds itself to the nearest stair, cut where it ends, whose readers read
+ * that part too:
+ *
+ *     reads    |===========|          stairs   |==|
+ *              |==|                            |==|=====|
+ *              |========|                      |==|=====|==|
+ *           write's end                        3   2     1   readers, each a join of the one to its
+ *                                                            right and one more
+ *
+ * That takes a join for each read, at both ends of the write, once; whatever is written within a
+ * stair from then on takes one edge for all of them. Stairs are exact: what a stair stands for
+ * reads every byte of it. Those that a write covers go, those that it covers at an end are cut
+ * there. One that it lies within stays as it is: who comes later is ordered behind the write, which
+ * is ordered behind the stair, so an edge from both says nothing new.
+ *
+ * *How many layers.* New reads are no part of a layer, and each crowd of them becomes one. Two
+ * layers of the same class, the binary logarithm of their number of stairs, can be merged: the
+ * stairs of the smaller are put onto the other's, where they overlap as joins of the two. That
+ * leaves at most as many ends of stairs as both had, so an end rises by a class each time that it
+ * is gone over, or another is gone, and all merging together takes O(n log n) for n ends. So once
+ * there are more than FRY_LAYERS, those that can be merged are; and of layers that cannot, all of
+ * different classes, there are no more than the logarithm of n. A write meets so many, and in each
+ * at most two stairs that it does not take out.
+ */
+#ifndef FRY_ENGINE_LAYER_H
+#define FRY_ENGINE_LAYER_H
+
+#include "engine/segment.h"
+
+#ifndef FRY_LAYERS /* tests have it smaller */
+#define FRY_LAYERS 8
+#endif
+
+struct fry_layer {
+    struct fry_spans stairs;
+    size_t stair_count;
+    ferry_buffer *buffer;
+    fry_layer *next; /* in buffer->layers */
+    fry_layer *into; /* its stairs are being put onto this one's */
+};
+
+/* A new one of the buffer's, without stairs, which goes with its last stair. Takes a segment. */
+fry_layer *fry_layer_open(fry_turn *turn, ferry_buffer *buffer);
+
+/* It is given up if it has no stairs, and is not just being made. */
+void fry_layer_tidy(fry_turn *turn, fry_layer *layer);
+
+/*
+ * Has a reader, or who stands for some, stand for some bytes from `begin` on as well. Returns up to
+ * where it does: `end`, or less. Takes two segments, a join and two edges at most. `begin`: there
+ * is no join, and nothing was done.
+ */
+size_t fry_layer_put(fry_turn *turn, fry_layer *layer, fry_node *node, size_t begin, size_t end);
+
+void fry_layer_remove(fry_turn *turn, fry_segment *stair);
+
+/* The first stair that overlaps the span. */
+fry_segment *fry_layer_first(const fry_layer *layer, size_t begin, size_t end);
+
+/* What a write does to a stair that it overlaps; the layer may go. False: it lies within, and both
+ * stay. */
+bool fry_layer_take(fry_turn *turn, fry_segment *stair, size_t begin, size_t end);
+
+/* A layer that is to be merged into another; NULL: none is. */
+fry_layer *fry_layer_to_merge(ferry_buffer *buffer);
+
+/* Goes on with that by a stair, or a part. Takes as much as fry_layer_put. False: there is no join.
+ */
+bool fry_layer_merge_some(fry_turn *turn, fry_layer *layer);
+
+#endif

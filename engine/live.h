@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lists of what is in the graph: operations that are not retired, and promises that are not
+ * resolved, each in program order, with the time at which they entered. With the baton; inline,
+ * since every operation that is held passes here.
+ */
+#ifndef FRY_ENGINE_LIVE_H
+#define FRY_ENGINE_LIVE_H
+
+#include "engine/graph.h"
+
+static inline void fry_live_remove(ferry_engine *engine, fry_node *node)
+{
+    bool is_promise = node->kind == FERRY_OP_PROMISE;
+    fry_load_add(engine, -1);
+    if (fry_unlikely(engine->dump_node == node)) { /* the dump goes on behind it */
+        engine->dump_node = node->live_next;
+        engine->dump_edge = NULL;
+    }
+    if (fry_unlikely(engine->cancel_at == node))
+        engine->cancel_at = node->live_previous;
+    if (node->live_previous != NULL)
+        node->live_previous->live_next = node->live_next;
+    else
+        *(is_promise ? &engine->promises : &engine->live_first) = node->live_next;
+    if (node->live_next != NULL)
+        node->live_next->live_previous = node->live_previous;
+    else
+        *(is_promise ? &engine->promises_last : &engine->live_last) = node->live_previous;
+}
+
+static inline void fry_live_add(ferry_engine *engine, fry_node *node)
+{
+    bool is_promise = node->kind == FERRY_OP_PROMISE;
+    fry_node **last = is_promise ? &engine->promises_last : &engine->live_last;
+    node->live_next = NULL;
+    node->live_previous = *last;
+    if (*last != NULL)
+        (*last)->live_next = node;
+    else
+        *(is_promise ? &engine->promises : &engine->live_first) = node;
+    *last = node;
+}
+
+/*
+ * A look at the clock is a twentieth of what a held operation costs, so while many come in a tick
+ * of it only some look: at most FRY_STAMPS_SPARED in a row are spared, and when one finds that the
+ * clock has moved they all look again. What a quiet time falls among, with older operations still
+ * there, may so seem to be as old as those before it. Where the watchdog is on that must not be,
+ * and a user's clock is asked each time.
+ */
+static inline void fry_live_look_at_clock(ferry_engine *engine)
+{
+    int64_t now_ns = fry_clock_coarse_ns(&engine->clock);
+    if (now_ns != engine->stamp_ns || !engine->clock.is_real || engine->watchdog_ns != 0)
+        engine->stamps_spared = 0;
+    else if (engine->stamps_spared < FRY_STAMPS_SPARED)
+        engine->stamps_spared = (uint8_t)(2 * engine->stamps_spared + 1);
+    engine->stamps_left = engine->stamps_spared;
+    engine->stamp_ns = now_ns != 0 ? now_ns : 1;
+}
+
+/*
+ * Notes when a node entered that will stay: the dump tells its age, the watchdog watches it. Those
+ * that resolve as they enter are spared the price. The first of its list looks at the clock itself,
+ * so that it has nothing from those that were there before a quiet time.
+ */
+static inline void fry_live_stamp(fry_turn *turn, fry_node *node)
+{
+    ferry_engine *engine = turn->engine;
+    if (engine->stamps_left == 0 || node->live_previous == NULL)
+        fry_live_look_at_clock(engine);
+    else
+        engine->stamps_left--;
+    node->entered_ns = engine->stamp_ns;
+    if (fry_unlikely(engine->watchdog_wants_timer))
+        turn->wake = true;
+}
+
+#endif

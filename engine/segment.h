@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Segments: what a buffer's access lists are made of, spans with who is at them. Four kinds, each
+ * in trees of its own; hazard.c says what for. With the baton.
+ */
+#ifndef FRY_ENGINE_SEGMENT_H
+#define FRY_ENGINE_SEGMENT_H
+
+#include "engine/graph.h"
+
+typedef enum fry_segment_kind {
+    FRY_SEGMENT_PIECE = 0, /* buffer->pieces: has one writer, or a few who read exactly that span */
+    FRY_SEGMENT_POISON,    /* buffer->poisons: its last writer failed */
+    FRY_SEGMENT_READ,      /* buffer->reads: one read of it */
+    FRY_SEGMENT_STAIR,     /* a layer's: all who read it, as a join if they are several */
+} fry_segment_kind;
+
+struct fry_segment {
+    RB_ENTRY(fry_segment) entry;
+    union {
+        ferry_buffer *buffer;
+        fry_layer *layer; /* of a stair */
+    };
+    size_t begin, end;
+    fry_node *node;               /* writer, reader, or who stands for readers; NULL: none */
+    fry_segment *next, *previous; /* in node->listed */
+    union {
+        fry_reader *readers; /* of a piece without a writer */
+        fry_error *poison;   /* the root of the failure */
+        size_t most_end;     /* of a read: the greatest end in its subtree */
+    };
+    fry_node *sum;        /* of a piece: see sum.h */
+    uint8_t kind;         /* fry_segment_kind */
+    uint8_t reader_count; /* of a piece */
+    uint8_t spare;        /* of a piece: see sum.h */
+};
+
+/* One of those who read a piece. */
+struct fry_reader {
+    fry_node *node;
+    fry_segment *piece;
+    fry_reader *next, *previous;           /* in piece->readers */
+    fry_reader *node_next, *node_previous; /* in node->reads */
+};
+_Static_assert(sizeof(fry_segment) <= FRY_SEGMENT_BYTES, "engine.c opens the pool with this size");
+_Static_assert(sizeof(fry_reader) <= FRY_READER_BYTES, "engine.c opens the pool with this size");
+
+/* In the list of those that name it. What the graph holds is one more. */
+static inline void fry_segment_list(fry_turn *turn, fry_segment *segment, fry_node *node)
+{
+    segment->node = node;
+    segment->previous = NULL;
+    segment->next = node->listed;
+    if (segment->next != NULL)
+        segment->next->previous = segment;
+    node->listed = segment;
+    fry_load_add(turn->engine, 1);
+}
+
+static inline void fry_segment_unlist(fry_turn *turn, fry_segment *segment)
+{
+    if (segment->previous != NULL)
+        segment->previous->next = segment->next;
+    else
+        segment->node->listed = segment->next;
+    if (segment->next != NULL)
+        segment->next->previous = segment->previous;
+    segment->node = NULL;
+    fry_load_add(turn->engine, -1);
+}
+
+/* The only one that names its node. */
+static inline bool fry_segment_is_alone(const fry_segment *segment)
+{
+    return segment->node->listed == segment && segment->next == NULL;
+}
+
+/* With room for one; in no tree and no list. */
+static inline fry_segment *fry_segment_take(fry_turn *turn, ferry_buffer *buffer,
+                                            fry_segment_kind kind, size_t begin, size_t end)
+{
+    fry_segment *segment = fry_pool_take(&turn->engine->segments, &turn->context->segments);
+    segment->buffer = buffer;
+    segment->begin = begin;
+    segment->end = end;
+    segment->node = NULL;
+    segment->readers = NULL;
+    segment->sum = NULL;
+    segment->kind = (uint8_t)kind;
+    segment->reader_count = 0;
+    segment->spare = 0;
+    return segment;
+}
+
+/* Out of its tree and lists. */
+static inline void fry_segment_give(fry_turn *turn, fry_segment *segment)
+{
+    fry_pool_give(&turn->engine->segments, &turn->context->segments, segment);
+}
+
+/* ---- trees of spans that don't overlap: poison, layers ---- */
+
+/* The first that ends behind `offset`. */
+fry_segment *fry_spans_from(const struct fry_spans *spans, size_t offset);
+fry_segment *fry_spans_next(fry_segment *segment);
+void fry_spans_insert(struct fry_spans *spans, fry_segment *segment);
+void fry_spans_remove(struct fry_spans *spans, fry_segment *segment);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sums: who writes the pieces of a part of a buffer's tree, as one node.
+ *
+ * A read of a span that k writers are at takes k edges, and n such reads n * k. So a piece may keep
+ * the *sum* of its subtree: who writes any of it, or nobody; if those are several, a join of the
+ * sums of its two sides and its own writer. The pieces within a span are O(log n) such subtrees, as
+ * with any balanced tree, so a read takes as many edges once the sums are there. They are made when
+ * they are wanted, each from the two below, so a piece that has one has them below it too: *above a
+ * piece without a sum there is none*. What changes a subtree, rotations of the tree among it,
+ * forgets the sums from there upwards and can stop at the first piece that has none: as long as
+ * nobody wants sums that is at once. So k new or changed pieces cost O(k log n) to sum up again.
+ *
+ * A sum is as true as the edges that it replaces: what is in a subtree wholly within a read's span
+ * overlaps the read, and whoever leaves the tree takes the sums above along.
+ *
+ * A piece pays for FRY_SUM_SPARE reads with edges of their own before its sum is made, so where one
+ * read follows many writes, which is common, there are no joins, and n reads of n pieces take
+ * O(n log n) edges all the same.
+ */
+#ifndef FRY_ENGINE_SUM_H
+#define FRY_ENGINE_SUM_H
+
+#include "engine/segment.h"
+
+#ifndef FRY_SUM_SPARE /* tests have it smaller */
+#define FRY_SUM_SPARE 2
+#endif
+
+/* The sum of a subtree that nobody writes. */
+extern fry_node fry_sum_of_none;
+
+void fry_sum_forget(fry_segment *piece);
+
+/* What its subtree holds is not what it was. */
+static inline void fry_sum_changed(fry_segment *piece)
+{
+    if (fry_unlikely(piece->sum != NULL))
+        fry_sum_forget(piece);
+}
+
+/*
+ * The root of the largest subtree of which the piece is the first, and that lies before `end`.
+ * NULL: there is none, as others are in front of it in its own.
+ */
+fry_segment *fry_sum_root(fry_segment *piece, size_t end);
+
+/* The piece in this subtree whose sum is to be made next; NULL: the root's is there. */
+fry_segment *fry_sum_missing(fry_segment *root);
+
+/* Makes it. Takes a join and two edges at most. False: there is no join. */
+bool fry_sum_make(fry_turn *turn, fry_segment *piece);
+
+/* The last piece of a subtree. */
+const fry_segment *fry_sum_last(const fry_segment *root);
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waiters: callbacks on futures, from being registered to being called or taken back.
+ *
+ *     IDLE ── on_ready ──► LISTED ── resolved ──► FIRED ── the loop ──► DUE.. ──► called, IDLE
+ *                                                            finds it    │
+ *                                                                        └──► POSTED ──► run, IDLE
+ *
+ * Who may touch it. LISTED: who takes it out of its future's list, by the one exchange that seals
+ * that, or as a remover (futures/future.c). From then to FIRED the one who sealed has it in hand,
+ * for some steps in which nothing is waited for. On engine->fired nobody, until the holder of the
+ * loop's role takes all that is there; DUE.. the holder of the role. POSTED: who moves its task's
+ * word, be it to run it or to revoke it. The memory is the user's again with the store of IDLE,
+ * after which nothing of it is looked at.
+ *
+ * Taking one back. On any thread one that is LISTED, if the future's list can be had before the
+ * seal. With the role, as a callback has it, every one that has not begun: FIRED becomes DUE by
+ * taking what was fired, and what is DUE stands in a list it can be taken out of. One that is
+ * LISTED though its future is sealed is in somebody's hand, who is about to push it: no code of the
+ * user's runs until then, and the seal's holder needs neither the role nor anything that a callback
+ * may hold; so that is waited for. FIRED is stored before the push: after it the waiter may have
+ * been called, and be gone. For a posted one the two moves of the task's word decide.
+ * waiter_remove.pml checks it, and that each planted mistake is found.
+ */
+#include "base/back_off.h"
+#include "engine/graph.h"
+
+/* ---- being fired ---- */
+
+void fry_waiter_is_embedded(ferry_waiter *waiter, ferry_future *future, ferry_status status)
+{
+    (void)waiter, (void)future,
+        (void)status; /* never called: fry_fire_waiter knows it by address */
+}
+
+void fry_fire_waiter(fry_future_owner *owner, ferry_waiter *waiter)
+{
+    ferry_engine *engine = (ferry_engine *)owner;
+    if (fry_unlikely(waiter->fn == fry_waiter_is_embedded)) {
+        fry_store_relaxed(&engine->waiter_fired, 1);
+        fry_store_release(&waiter->private_.state, FRY_WAITER_IDLE); /* its thread may return now */
+        fry_fence();
+        if (fry_load_relaxed(&engine->asleep) != FRY_AWAKE)
+            (void)fry_wake_sleeper(engine); /* not fry_wake: this may be under the baton */
+        return;
+    }
+    fry_store_relaxed(&waiter->private_.state, FRY_WAITER_FIRED); /* shown by the push */
+    fry_stack_push(&engine->fired, (fry_link *)(void *)&waiter->private_.next);
+}
+
+bool fry_has_callbacks(const ferry_engine *engine)
+{
+    return fry_load_seq_cst(&engine->fired.top) != NULL ||
+           fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_WAITERS);
+}
+
+/* ---- on the loop ---- */
+
+static ferry_waiter *waiter_of(fry_link *link)
+{
+    return FRY_CONTAINER(link, ferry_waiter, private_.next);
+}
+
+static fry_waiter_list *list_of(ferry_engine *engine, enum fry_waiter_state state)
+{
+    return state == FRY_WAITER_DUE_INLINE ? &engine->due_inline
+           : state == FRY_WAITER_DUE      ? &engine->due
+                                          : &engine->tasks.waiters;
+}
+
+static void enlist(ferry_engine *engine, ferry_waiter *waiter, enum fry_waiter_state state)
+{
+    fry_store_relaxed(&waiter->private_.state, state);
+    fry_waiter_list_push(list_of(engine, state), waiter);
+}
+
+/* What was fired waits its turn from now on. */
+static void collect(ferry_engine *engine)
+{
+    if (fry_load_relaxed(&engine->fired.top) == NULL)
+        return;
+    fry_link *fired = fry_stack_take_all(&engine->fired);
+    while (fired != NULL) {
+        ferry_waiter *waiter = waiter_of(fired);
+        fired = fired->next;
+        bool is_inline = fry_executor_for(engine, waiter->executor) == &fry_inline_executor;
+        enlist(engine, waiter, is_inline ? FRY_WAITER_DUE_INLINE : FRY_WAITER_DUE);
+    }
+}
+
+/* Out of ferry's hands first: in its callback it may be registered anew, or freed. */
+void fry_waiter_call(ferry_waiter *waiter)
+{
+    ferry_future *future = fry_load_relaxed(&waiter->private_.future);
+    ferry_ready_fn fn = waiter->fn;
+    fry_store_release(&waiter->private_.state, FRY_WAITER_IDLE);
+    fn(waiter, future, fry_future_status(future));
+    ferry_future_release(future);
+}
+
+static void post(ferry_executor *executor, fry_task *task, ferry_waiter *waiter)
+{
+    waiter->private_.previous = (ferry_waiter *)(void *)task;
+    fry_store_relaxed(&waiter->private_.state, FRY_WAITER_POSTED); /* shown with the task */
+    fry_task_post(executor, task, FRY_TASK_WAITER, waiter,
+                  fry_load_relaxed(&waiter->private_.future)->id);
+}
+
+/* Those that have waited longest for a task, as far as there are any. */
+static size_t post_waiting(ferry_engine *engine, size_t budget)
+{
+    fry_waiter_list *waiting = &engine->tasks.waiters;
+    size_t count = 0;
+    while (count < budget && waiting->first != NULL && !(count > 0 && fry_gives_up(engine))) {
+        ferry_executor *executor = fry_executor_for(engine, waiting->first->executor);
+        fry_task *task = executor != NULL ? fry_task_take_or_grow(engine) : NULL;
+        if (executor != NULL && task == NULL)
+            break;
+        ferry_waiter *waiter = fry_waiter_list_pop(waiting);
+        if (executor == NULL)
+            fry_waiter_call(waiter); /* the engine's executor has gone with its handle */
+        else
+            post(executor, task, waiter);
+        count++;
+    }
+    return count;
+}
+
+/* Has the callback called where it wants to be. */
+static void dispatch(ferry_engine *engine, ferry_waiter *waiter)
+{
+    ferry_executor *executor = fry_executor_for(engine, waiter->executor);
+    if (executor == NULL || executor == &fry_inline_executor) {
+        fry_waiter_call(waiter);
+        return;
+    }
+    fry_task *task = NULL;
+    if (engine->tasks.waiters.first == NULL) /* else it comes after those */
+        task = fry_task_take_or_grow(engine);
+    if (task != NULL)
+        post(executor, task, waiter);
+    else
+        enlist(engine, waiter, FRY_WAITER_DUE_FOR_TASK);
+}
+
+/* All that there are by now. */
+static size_t run_inline(ferry_engine *engine)
+{
+    size_t count = 0, there_are = engine->due_inline.count;
+    ferry_waiter *waiter; /* fewer, if callbacks take others back */
+    while (count < there_are && !(count > 0 && fry_gives_up(engine)) &&
+           (waiter = fry_waiter_list_pop(&engine->due_inline)) != NULL) {
+        fry_waiter_call(waiter);
+        count++;
+    }
+    return count;
+}
+
+/* Inline ones go first. The role's holder. A shutdown whose time is over runs one at least. */
+size_t fry_run_callbacks(ferry_engine *engine, size_t budget)
+{
+    fry_callback_frame frame;
+    fry_callbacks_begin(&frame, engine);
+    collect(engine);
+    size_t count = 0;
+    ferry_waiter *waiter;
+    if (engine->due_inline.first != NULL)
+        count = run_inline(engine);
+    if (fry_unlikely(engine->tasks.waiters.first != NULL && count < budget) &&
+        !(count > 0 && fry_gives_up(engine)))
+        count += post_waiting(engine, budget - count);
+    while (count < budget && !(count > 0 && fry_gives_up(engine)) &&
+           (waiter = fry_waiter_list_pop(&engine->due)) != NULL) {
+        dispatch(engine, waiter);
+        count++;
+    }
+    fry_store_relaxed(&engine->has_due, fry_is_due(engine));
+    fry_callbacks_end(&frame);
+    return count;
+}
+
+/* ---- the user's ---- */
+
+ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter *waiter)
+{
+    if (future == NULL || waiter == NULL || waiter->fn == NULL)
+        return FERRY_E_INVALID;
+    ferry_engine *engine = fry_engine_of(future);
+    if (engine != NULL) {
+        ferry_status status = fry_engine_check(engine);
+        if (status == FERRY_OK)
+            status = fry_refusal_status(fry_executor_check(engine, waiter->executor));
+        if (status != FERRY_OK)
+            return status;
+    }
+    uint32_t idle = FRY_WAITER_IDLE;
+    if (!fry_cas(&waiter->private_.state, &idle, FRY_WAITER_LISTED))
+        return FERRY_E_INVALID;
+    fry_store_relaxed(&waiter->private_.future, ferry_future_retain(future));
+    if (engine == NULL) {
+        fry_waiter_call(waiter);
+        return FERRY_OK;
+    }
+    if (!fry_future_add_waiter(future, waiter)) {
+        fry_engine_retain(engine); /* the callback may drop the last other reference */
+        fry_fire_waiter(&engine->owner, waiter);
+        fry_wake(engine);
+        fry_engine_unretain(engine, 1);
+    }
+    return FERRY_OK;
+}
+
+/* Of the future's list, before that is sealed. */
+static bool remove_listed(ferry_waiter *waiter)
+{
+    if (!fry_future_remove_waiter(fry_load_relaxed(&waiter->private_.future), waiter))
+        return false;
+    fry_store_release(&waiter->private_.state, FRY_WAITER_IDLE);
+    return true;
+}
+
+static bool remove_due(ferry_engine *engine, ferry_waiter *waiter, enum fry_waiter_state state)
+{
+    fry_waiter_list_take_out(list_of(engine, state), waiter);
+    fry_store_relaxed(&engine->has_due, fry_is_due(engine));
+    fry_store_release(&waiter->private_.state, FRY_WAITER_IDLE);
+    return true;
+}
+
+/* An executor's thread may be about to call it, after which it may be anything. */
+static bool remove_posted(ferry_waiter *waiter)
+{
+    if (!fry_task_revoke((fry_task *)(void *)waiter->private_.previous, waiter))
+        return false;
+    fry_store_release(&waiter->private_.state, FRY_WAITER_IDLE);
+    return true;
+}
+
+/* With the role: every one that has not begun. */
+static bool remove_with_role(ferry_engine *engine, ferry_waiter *waiter)
+{
+    for (unsigned tries = 0;; tries++) {
+        enum fry_waiter_state state = fry_load_acquire(&waiter->private_.state);
+        switch (state) {
+        case FRY_WAITER_IDLE:
+            return false;
+        case FRY_WAITER_LISTED:
+            if (remove_listed(waiter))
+                return true;
+            break; /* in somebody's hand */
+        case FRY_WAITER_FIRED:
+            collect(engine); /* pushed, or about to be */
+            break;
+        case FRY_WAITER_DUE_INLINE:
+        case FRY_WAITER_DUE:
+        case FRY_WAITER_DUE_FOR_TASK:
+            return remove_due(engine, waiter, state);
+        case FRY_WAITER_POSTED:
+            return remove_posted(waiter);
+        }
+        fry_back_off(tries);
+    }
+}
+
+static bool remove_waiter(ferry_engine *engine, ferry_waiter *waiter)
+{
+    if (fry_is_in_callback(engine))
+        return remove_with_role(engine, waiter);
+    if (fry_load_acquire(&waiter->private_.state) == FRY_WAITER_LISTED && remove_listed(waiter))
+        return true;
+    if (!fry_role_borrow(engine))
+        return false;
+    bool removed = remove_with_role(engine, waiter);
+    fry_role_return(engine);
+    return removed;
+}
+
+bool ferry_waiter_remove(ferry_waiter *waiter)
+{
+    if (waiter == NULL || fry_load_acquire(&waiter->private_.state) == FRY_WAITER_IDLE)
+        return false;
+    ferry_future *future = fry_load_relaxed(&waiter->private_.future);
+    ferry_engine *engine = fry_engine_of(future);
+    if (fry_engine_check(engine) != FERRY_OK)
+        return false;
+    bool removed = remove_waiter(engine, waiter);
+    if (fry_has_callbacks(engine))
+        fry_wake(engine); /* putting the others back has fired them */
+    if (removed)
+        ferry_future_release(future);
+    return removed;
+}

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread's first call on an engine takes memory, whichever call it is. Here each function is the
+ * first call of a new thread while the allocator fails: it answers with a clear status, what it has
+ * to do without memory it does, and what it keeps from being written is not read as if it had been.
+ */
+#include "tests/support/member_test.h"
+
+TestSuite(first_calls, .timeout = HANG_S);
+
+enum { SIZE = 64, NTH_MAX = 5 };
+
+typedef struct stage {
+    test_engine te;
+    ferry_group *group;                /* of groups' functions */
+    ferry_buffer *src, *dst;           /* dst is what is to be written */
+    ferry_promise *promise;            /* unresolved */
+    ferry_future *pending;             /* its future */
+    ferry_future *done, *failed;       /* resolved */
+    ferry_future *waiting;             /* an operation behind the promise */
+    counted_waiter waiter, registered; /* the latter on `pending` */
+    manual_executor executor;          /* has one task */
+    _Atomic int calls;
+    /* What the call gave. */
+    ferry_future *futures[3];
+    ferry_status status; /* FERRY_PENDING: it gives none */
+    ferry_promise *made_promise;
+    ferry_buffer *made_buffer;
+} stage;
+
+static ferry_op_options writing(const stage *s, ferry_access *access)
+{
+    *access = (ferry_access){ferry_buffer_span(s->dst), FERRY_WRITE};
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.accesses = access;
+    options.access_count = 1;
+    return options;
+}
+
+/* ---- operations ---- */
+
+static void do_nop(stage *s)
+{
+    ferry_access access;
+    ferry_op_options options = writing(s, &access);
+    s->futures[0] = ferry_nop(s->te.engine, &options);
+}
+
+static void do_copy(stage *s)
+{
+    s->futures[0] =
+        ferry_copy(s->te.engine, ferry_buffer_span(s->dst), ferry_buffer_span(s->src), NULL);
+}
+
+static void do_rows(stage *s)
+{
+    s->futures[0] = ferry_copy_rows(s->te.engine, span_of(s->dst, 0, 8), 16, span_of(s->src, 0, 8),
+                                    16, 4, NULL);
+}
+
+static void do_call(stage *s)
+{
+    ferry_access access;
+    ferry_op_options options = writing(s, &access);
+    s->futures[0] = ferry_call(s->te.engine, NULL, count_call, &s->calls, &options);
+}
+
+static ferry_op copy_op(const stage *s)
+{
+    return (ferry_op){
+        .kind = FERRY_OP_COPY, .dst = ferry_buffer_span(s->dst), .src = ferry_buffer_span(s->src)};
+}
+
+static void do_batch(stage *s)
+{
+    ferry_op op = copy_op(s);
+    s->futures[0] = ferry_batch(s->te.engine, &op, sizeof op, 1, NULL, NULL);
+}
+
+static void do_batch_with_each(stage *s)
+{
+    ferry_access access;
+    ferry_op_options options = writing(s, &access);
+    ferry_op ops[2] = {copy_op(s), {.kind = FERRY_OP_NOP, .options = &options}};
+    s->futures[2] = ferry_batch(s->te.engine, ops, sizeof ops[0], 2, s->futures, NULL);
+}
+
+static void do_define(stage *s)
+{
+    s->status = ferry_buffer_define(ferry_buffer_span(s->dst), NULL);
+}
+
+static void do_define_by(stage *s)
+{
+    s->status = ferry_buffer_define(ferry_buffer_span(s->dst), s->done);
+}
+
+/* ---- futures and promises ---- */
+
+static void do_all(stage *s)
+{
+    s->futures[0] = ferry_future_all(s->te.engine, &s->pending, 1);
+}
+
+static void do_any(stage *s)
+{
+    s->futures[0] = ferry_future_any(s->te.engine, &s->pending, 1);
+}
+
+static void do_issued(stage *s)
+{
+    s->futures[0] = ferry_future_issued(s->waiting);
+}
+
+static void do_quiet(stage *s)
+{
+    s->futures[0] = ferry_future_quiet(s->waiting);
+}
+
+static void do_drain(stage *s)
+{
+    s->futures[0] = ferry_engine_drain(s->te.engine);
+}
+
+static void do_writable(stage *s)
+{
+    s->futures[0] = ferry_engine_writable(s->te.engine);
+}
+
+static void do_event(stage *s)
+{
+    s->futures[0] = ferry_event_record(ferry_device_at(s->te.engine, 0), NULL);
+}
+
+static void do_promise(stage *s)
+{
+    s->status = ferry_promise_create(s->te.engine, &s->made_promise);
+}
+
+static void do_resolve(stage *s)
+{
+    s->status = ferry_promise_resolve(s->promise, FERRY_E_FAILED, "a message");
+    ASSERT_STATUS(s->status, FERRY_OK);
+    ASSERT_STATUS(ferry_future_poll(s->pending), FERRY_E_FAILED);
+}
+
+static void do_break_promise(stage *s)
+{
+    ferry_promise_release(s->promise);
+    s->promise = NULL;
+    ASSERT_STATUS(ferry_future_poll(s->pending), FERRY_E_BROKEN_PROMISE);
+}
+
+static void do_wait(stage *s)
+{
+    ASSERT_STATUS(ferry_future_wait(s->pending, 1000000), FERRY_PENDING);
+    ASSERT_STATUS(ferry_future_wait(s->done, -1), FERRY_OK);
+}
+
+static void do_cancel(stage *s)
+{
+    s->status = ferry_future_cancel(s->waiting);
+    ASSERT_STATUS(s->status, FERRY_OK);
+}
+
+static void do_error(stage *s)
+{
+    const ferry_error *error = ferry_future_error(s->failed);
+    ASSERT_STATUS(error->status, FERRY_E_DEPENDENCY);
+}
+
+static void do_on_ready(stage *s)
+{
+    s->status = ferry_future_on_ready(s->pending, &s->waiter.waiter);
+    ASSERT_STATUS(s->status, FERRY_OK);
+    ASSERT_STATUS(ferry_future_on_ready(s->done, &s->registered.waiter), FERRY_E_INVALID);
+}
+
+static void do_remove(stage *s)
+{
+    cr_assert(ferry_waiter_remove(&s->registered.waiter));
+}
+
+static void do_release(stage *s)
+{
+    ferry_future_release(ferry_future_retain(s->done));
+    ferry_future_release(s->failed);
+    s->failed = NULL;
+}
+
+static void do_run_task(stage *s)
+{
+    manual_run_one(&s->executor);
+}
+
+/* ---- memory, devices, the engine ---- */
+
+static void do_alloc(stage *s)
+{
+    s->status = ferry_buffer_alloc(ferry_device_at(s->te.engine, 0), SIZE, &s->made_buffer);
+}
+
+static void do_wrap(stage *s)
+{
+    static char bytes[SIZE];
+    s->status = ferry_buffer_wrap(ferry_device_at(s->te.engine, 0), bytes, SIZE, NULL, NULL,
+                                  &s->made_buffer);
+}
+
+static void do_release_buffer(stage *s)
+{
+    ferry_buffer_release(s->src);
+    s->src = NULL;
+}
+
+static void do_find(stage *s)
+{
+    cr_assert_not_null(ferry_device_find(s->te.engine, "host:0"));
+    cr_assert_null(ferry_device_find(s->te.engine, "host:99"));
+}
+
+static void forget_text(void *arg, const char *text, size_t size_bytes)
+{
+    (void)arg, (void)text, (void)size_bytes;
+}
+
+static void do_dump(stage *s)
+{
+    s->status = ferry_engine_dump(s->te.engine, FERRY_DUMP_JSON, forget_text, NULL);
+}
+
+static void do_progress(stage *s)
+{
+    cr_assert_geq(ferry_engine_progress(s->te.engine, 0), FERRY_E_INVALID);
+    (void)ferry_engine_arm(s->te.engine);
+    (void)ferry_engine_timeout_ns(s->te.engine);
+}
+
+static void do_shutdown(stage *s)
+{
+    s->status = ferry_engine_shutdown(s->te.engine, -1);
+    ASSERT_STATUS(s->status, FERRY_OK);
+}
+
+/* ---- groups ---- */
+
+static void do_alive(stage *s)
+{
+    s->futures[0] = ferry_group_alive(s->group, 0);
+}
+
+static void do_set_and_get(stage *s)
+{
+    s->futures[0] = ferry_group_set(s->group, "key", "value", 5, 0);
+    s->futures[1] = ferry_group_try_get(s->group, "key", 0);
+    s->futures[2] = ferry_group_get(s->group, "none", test_in_ns(50000000));
+}
+
+static void do_watch(stage *s)
+{
+    s->futures[0] = ferry_group_watch(s->group, "key", 0, test_in_ns(100000000));
+}
+
+static void do_barrier(stage *s)
+{
+    s->futures[0] = ferry_barrier(s->group, "name", NULL);
+}
+
+static void do_notice(stage *s)
+{
+    s->futures[0] = ferry_group_give_notice(s->group);
+    s->futures[1] = ferry_group_step(s->group, 1, 0);
+}
+
+static void do_leave(stage *s)
+{
+    s->futures[0] = ferry_group_leave(s->group);
+}
+
+static void do_messages(stage *s)
+{
+    s->futures[0] = ferry_recv(s->group, 0, 1, ferry_buffer_span(s->dst), NULL);
+    s->futures[1] = ferry_send(s->group, 0, 1, ferry_buffer_span(s->src), NULL);
+    for (int i = 0; i < 2; i++) {
+        if (ferry_future_poll(s->futures[i]) != FERRY_PENDING)
+            (void)ferry_future_cancel(s->futures[1 - i]); /* it would wait for this one */
+    }
+}
+
+/* ---- the table ---- */
+
+enum { WRITES = 1 /* dst, as futures[0] or the status says */, GROUP = 2 };
+
+typedef struct first_call {
+    const char *name;
+    void (*run)(stage *s);
+    unsigned flags;
+} first_call;
+
+static const first_call all_calls[] = {
+    {"nop", do_nop, WRITES},
+    {"copy", do_copy, WRITES},
+    {"copy_rows", do_rows, WRITES},
+    {"call", do_call, WRITES},
+    {"batch", do_batch, WRITES},
+    {"batch with each", do_batch_with_each, WRITES},
+    {"buffer_define", do_define, WRITES},
+    {"buffer_define by a future", do_define_by, WRITES},
+    {"future_all", do_all, 0},
+    {"future_any", do_any, 0},
+    {"future_issued", do_issued, 0},
+    {"future_quiet", do_quiet, 0},
+    {"engine_drain", do_drain, 0},
+    {"engine_writable", do_writable, 0},
+    {"event_record", do_event, 0},
+    {"promise_create", do_promise, 0},
+    {"promise_resolve", do_resolve, 0},
+    {"promise_release", do_break_promise, 0},
+    {"future_wait", do_wait, 0},
+    {"future_cancel", do_cancel, 0},
+    {"future_error", do_error, 0},
+    {"future_on_ready", do_on_ready, 0},
+    {"waiter_remove", do_remove, 0},
+    {"future_release", do_release, 0},
+    {"task_run", do_run_task, 0},
+    {"buffer_alloc", do_alloc, 0},
+    {"buffer_wrap", do_wrap, 0},
+    {"buffer_release", do_release_buffer, 0},
+    {"device_find", do_find, 0},
+    {"engine_dump", do_dump, 0},
+    {"engine_progress", do_progress, 0},
+    {"engine_shutdown", do_shutdown, 0},
+    {"group_alive", do_alive, GROUP},
+    {"group_set, _get", do_set_and_get, GROUP},
+    {"group_watch", do_watch, GROUP},
+    {"barrier", do_barrier, GROUP},
+    {"group_give_notice, _step", do_notice, GROUP},
+    {"group_leave", do_leave, GROUP},
+    {"send, recv", do_messages, WRITES | GROUP},
+};
+enum { CALLS = sizeof all_calls / sizeof all_calls[0] };
+
+/* ---- a run ---- */
+
+static void join(stage *s)
+{
+    ferry_group_options options = test_group_options(1, 0);
+    ferry_future *future = ferry_group_join(s->te.engine, &options, &s->group);
+    while (ferry_future_wait(future, 1000000) == FERRY_PENDING)
+        continue;
+    ASSERT_STATUS(ferry_future_poll(future), FERRY_OK);
+    ferry_future_release(future);
+}
+
+static void stage_open(stage *s, ferry_loop_mode loop, bool needs_group)
+{
+    memset(s, 0, sizeof *s);
+    ferry_engine_options options = test_engine_options(&s->te, loop);
+    options.clock = NULL;
+    test_engine_create(&s->te, &options);
+    s->src = test_buffer(&s->te, 0, SIZE, 1);
+    s->dst = test_buffer(&s->te, 1, SIZE, 2);
+    s->promise = test_promise(&s->te);
+    s->pending = ferry_promise_future(s->promise);
+    s->done = ferry_nop(s->te.engine, NULL);
+    ferry_future *refused = ferry_future_any(s->te.engine, NULL, 0);
+    s->failed = nop_after(&s->te, refused);
+    ferry_future_release(refused);
+    s->waiting = nop_after(&s->te, s->pending);
+    manual_executor_init(&s->executor);
+    ferry_future_release(
+        ferry_call(s->te.engine, &s->executor.executor, count_call, &s->calls, NULL));
+    counted_waiter_init(&s->waiter, NULL);
+    counted_waiter_init(&s->registered, NULL);
+    ASSERT_STATUS(ferry_future_on_ready(s->pending, &s->registered.waiter), FERRY_OK);
+    while (manual_waiting(&s->executor) == 0 || ferry_future_poll(s->failed) == FERRY_PENDING) {
+        if (loop == FERRY_LOOP_EMBEDDED)
+            settle(&s->te);
+        else
+            (void)sched_yield();
+    }
+    if (needs_group)
+        join(s);
+    s->status = FERRY_PENDING;
+}
+
+static bool is_want(ferry_status status)
+{
+    return status == FERRY_E_NO_MEMORY || status == FERRY_E_AGAIN;
+}
+
+/* What the call gave resolves, with a status that says what became of it. */
+static ferry_status look_at(stage *s, ferry_future *future, const char *name)
+{
+    while (ferry_future_wait(future, 1000000) == FERRY_PENDING) {
+        while (manual_waiting(&s->executor) != 0)
+            manual_run_one(&s->executor);
+        if (s->promise != NULL)
+            (void)ferry_promise_resolve(s->promise, FERRY_OK, NULL);
+    }
+    ferry_status status = ferry_future_poll(future);
+    const ferry_error *error = ferry_future_error(future);
+    cr_assert_eq(error == NULL, status == FERRY_OK, "%s", name);
+    if (error != NULL)
+        cr_assert_eq(error->status, status, "%s", name);
+    return status;
+}
+
+static void look_at_written(stage *s, ferry_status status, const char *name)
+{
+    ferry_buffer *sink = test_buffer(&s->te, 2, SIZE, 3);
+    ferry_future *reader =
+        ferry_copy(s->te.engine, span_of(sink, 0, 8), span_of(s->dst, 0, 8), NULL);
+    ferry_status read = look_at(s, reader, name);
+    if (status != FERRY_OK)
+        cr_assert_eq(read, FERRY_E_DEPENDENCY, "%s: it was %s, and a later reader is %s", name,
+                     ferry_status_name(status), ferry_status_name(read));
+    ferry_future_release(reader);
+    ferry_buffer_release(sink);
+}
+
+static void stage_close(stage *s)
+{
+    for (int i = 0; i < 3; i++)
+        ferry_future_release(s->futures[i]);
+    ferry_promise_release(s->made_promise);
+    ferry_buffer_release(s->made_buffer);
+    ferry_promise_release(s->promise);
+    ferry_future_release(s->pending);
+    ferry_future_release(s->done);
+    ferry_future_release(s->failed);
+    ferry_future_release(s->waiting);
+    ferry_buffer_release(s->src);
+    ferry_buffer_release(s->dst);
+    ferry_group_release(s->group);
+    while (manual_waiting(&s->executor) != 0)
+        manual_run_one(&s->executor);
+    test_engine_close(&s->te);
+}
+
+typedef struct stranger {
+    const first_call *call;
+    stage *stage;
+} stranger;
+
+static void *stranger_main(void *arg)
+{
+    stranger *self = arg;
+    self->call->run(self->stage);
+    return NULL;
+}
+
+/* Returns whether an allocation was made to fail. */
+static bool run(const first_call *call, ferry_loop_mode loop, uint64_t nth, bool persistent)
+{
+    static stage s;
+    char name[100];
+    (void)snprintf(name, sizeof name, "%s, %s from %d on, %s", call->name,
+                   persistent ? "all" : "one", (int)nth,
+                   loop == FERRY_LOOP_EMBEDDED ? "embedded" : "own thread");
+    stage_open(&s, loop, (call->flags & GROUP) != 0);
+    uint64_t failures = failing_allocator_failures(&s.te.memory);
+    stranger self = {call, &s};
+    pthread_t thread;
+    failing_allocator_arm(&s.te.memory, nth, persistent);
+    cr_assert_eq(pthread_create(&thread, NULL, stranger_main, &self), 0);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    failing_allocator_arm(&s.te.memory, 0, false);
+    failures = failing_allocator_failures(&s.te.memory) - failures;
+    ferry_status status = s.status;
+    cr_assert(status == FERRY_PENDING || status == FERRY_OK || is_want(status), "%s: %s", name,
+              ferry_status_name(status));
+    for (int i = 0; i < 3; i++) {
+        if (s.futures[i] == NULL)
+            continue;
+        ferry_status seen = look_at(&s, s.futures[i], name);
+        status = i == 0 ? seen : status;
+    }
+    if ((call->flags & WRITES) != 0)
+        look_at_written(&s, status, name);
+    stage_close(&s);
+    return failures != 0;
+}
+
+static void sweep(const first_call *call, ferry_loop_mode loop)
+{
+    bool persistent = true, failed = true;
+    for (uint64_t nth = 1; failed && nth <= NTH_MAX; nth++) {
+        failed = run(call, loop, nth, persistent);
+        failed |= run(call, loop, nth, !persistent);
+    }
+}
+
+static void sweep_all(ferry_loop_mode loop, bool needs_group)
+{
+    for (size_t i = 0; i < CALLS; i++) {
+        if (((all_calls[i].flags & GROUP) != 0) == needs_group)
+            sweep(&all_calls[i], loop);
+    }
+}
+
+Test(first_calls, without_memory_embedded)
+{
+    sweep_all(FERRY_LOOP_EMBEDDED, false);
+}
+
+Test(first_calls, without_memory)
+{
+    sweep_all(FERRY_LOOP_THREAD, false);
+}
+
+Test(first_calls, of_groups_without_memory)
+{
+    sweep_all(FERRY_LOOP_THREAD, true);
+}

@@ -1,0 +1,788 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/every_call.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WAIT_NS 20000
+
+#define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
+
+/* Whatever a row says must hold always. */
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static ferry_engine *engine_of(caller *self)
+{
+    return self->scene->engine;
+}
+
+/* A future as operations give them: looked at, and given back. */
+static void drop(ferry_future *future)
+{
+    MUST(future != NULL);
+    (void)ferry_future_poll(future);
+    ferry_future_release(future);
+}
+
+static ferry_span part_of(caller *self, size_t offset_bytes)
+{
+    return (ferry_span){self->buffer, offset_bytes, 64};
+}
+
+static ferry_status do_nothing(void *arg)
+{
+    (void)arg;
+    return FERRY_OK;
+}
+
+static int64_t soon_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + 5000000;
+}
+
+/* The next of the caller's stock; CALL_STOCK: it is used up. */
+static size_t next_of(caller *self)
+{
+    return self->used < CALL_STOCK ? self->used++ : CALL_STOCK;
+}
+
+/* ---- engine.h ---- */
+
+static void call_engine_create(caller *self)
+{
+    ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
+    options.loop =
+        self->scene->loop == FERRY_LOOP_ATTACHED ? FERRY_LOOP_EMBEDDED : self->scene->loop;
+    options.host_devices = 1;
+    options.host_workers = 1;
+    ferry_engine *engine = NULL;
+    MUST(ferry_engine_create(&options, &engine, NULL) == FERRY_OK);
+    ferry_engine_release(engine);
+}
+
+static void call_engine_shutdown(caller *self)
+{
+    ferry_status status = ferry_engine_shutdown(engine_of(self), 0);
+    MUST(status == FERRY_E_DEADLOCK || !self->is_in_callback || status == FERRY_E_FORKED);
+}
+
+static void call_engine_release(caller *self)
+{
+    if (self->scene->loop != FERRY_LOOP_THREAD) {
+        ferry_engine_release(NULL);
+        return;
+    }
+    call_engine_create(self);
+}
+
+static void call_engine_drain(caller *self)
+{
+    drop(ferry_engine_drain(engine_of(self)));
+}
+
+static void call_engine_writable(caller *self)
+{
+    drop(ferry_engine_writable(engine_of(self)));
+}
+
+static void call_engine_fd(caller *self)
+{
+    (void)ferry_engine_fd(engine_of(self));
+}
+
+static void call_engine_progress(caller *self)
+{
+    int64_t done = ferry_engine_progress(engine_of(self), 0);
+    MUST(done < 0 || self->scene->loop == FERRY_LOOP_EMBEDDED);
+    MUST(done < 0 || !self->is_in_callback);
+}
+
+static void call_engine_arm(caller *self)
+{
+    (void)ferry_engine_arm(engine_of(self));
+}
+
+static void call_engine_timeout_ns(caller *self)
+{
+    (void)ferry_engine_timeout_ns(engine_of(self));
+}
+
+/* ---- device.h ---- */
+
+static void call_device_find(caller *self)
+{
+    ferry_device *device = ferry_device_find(engine_of(self), "host:0");
+    MUST(device == self->scene->device || device == NULL);
+}
+
+static void call_device_open(caller *self)
+{
+    ferry_device *device = NULL;
+    (void)ferry_device_open(engine_of(self), "host:0", NULL, &device, NULL);
+}
+
+static void call_device_count(caller *self)
+{
+    (void)ferry_device_count(engine_of(self));
+}
+
+static void call_device_at(caller *self)
+{
+    (void)ferry_device_at(engine_of(self), 0);
+}
+
+static void call_device_name(caller *self)
+{
+    MUST(strcmp(ferry_device_name(self->scene->device), "host:0") == 0);
+}
+
+static void call_buffer_alloc(caller *self)
+{
+    ferry_buffer *buffer = NULL;
+    if (ferry_buffer_alloc(self->scene->device, 64, &buffer) == FERRY_OK)
+        ferry_buffer_release(buffer);
+}
+
+static void call_buffer_alloc_kind(caller *self)
+{
+    ferry_buffer *buffer = NULL;
+    if (ferry_buffer_alloc_kind(self->scene->device, 64, FERRY_MEMORY_DEFAULT, &buffer) == FERRY_OK)
+        ferry_buffer_release(buffer);
+}
+
+static void free_wrapped(void *arg, void *memory, size_t size_bytes)
+{
+    (void)arg, (void)size_bytes;
+    free(memory);
+}
+
+static void call_buffer_wrap(caller *self)
+{
+    ferry_buffer *buffer = NULL;
+    void *memory = malloc(64);
+    if (ferry_buffer_wrap(self->scene->device, memory, 64, free_wrapped, NULL, &buffer) == FERRY_OK)
+        ferry_buffer_release(buffer);
+    else
+        free(memory);
+}
+
+static void call_buffer_release(caller *self)
+{
+    size_t next = next_of(self);
+    if (next == CALL_STOCK)
+        return;
+    ferry_buffer_release(self->buffers[next]);
+    self->buffers[next] = NULL;
+}
+
+static void call_buffer_data(caller *self)
+{
+    MUST(ferry_buffer_data(self->buffer) != NULL);
+}
+
+static void call_buffer_size_bytes(caller *self)
+{
+    MUST(ferry_buffer_size_bytes(self->buffer) == CALL_BUFFER_BYTES);
+}
+
+static void call_buffer_device(caller *self)
+{
+    MUST(ferry_buffer_device(self->buffer) == self->scene->device);
+}
+
+static void call_buffer_span(caller *self)
+{
+    MUST(ferry_buffer_span(self->buffer).size_bytes == CALL_BUFFER_BYTES);
+}
+
+static void call_buffer_define(caller *self)
+{
+    (void)ferry_buffer_define(part_of(self, 0), self->scene->done);
+    (void)ferry_buffer_define(part_of(self, 64), self->scene->pending);
+}
+
+/* ---- op.h ---- */
+
+static void call_copy(caller *self)
+{
+    drop(ferry_copy(engine_of(self), part_of(self, 0), part_of(self, 128), NULL));
+    ferry_span dst = {self->buffer, 0, CALL_BUFFER_BYTES / 2};
+    ferry_span src = {self->buffer, CALL_BUFFER_BYTES / 2, CALL_BUFFER_BYTES / 2};
+    drop(ferry_copy(engine_of(self), dst, src, NULL)); /* larger than what is copied inline */
+}
+
+static void call_copy_rows(caller *self)
+{
+    ferry_span dst = {self->buffer, 0, 16}, src = {self->buffer, 16, 16};
+    drop(ferry_copy_rows(engine_of(self), dst, 32, src, 32, 8, NULL));
+}
+
+static void call_call(caller *self)
+{
+    drop(ferry_call(engine_of(self), NULL, do_nothing, NULL, NULL));
+}
+
+static void call_nop(caller *self)
+{
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.after = &self->scene->pending;
+    options.after_count = 1;
+    options.deadline_ns = soon_ns();
+    drop(ferry_nop(engine_of(self), &options));
+    drop(ferry_nop(engine_of(self), NULL));
+}
+
+static void call_batch(caller *self)
+{
+    ferry_op ops[3] = {{.kind = FERRY_OP_NOP},
+                       {.kind = FERRY_OP_CALL, .fn = do_nothing},
+                       {.kind = FERRY_OP_COPY, .dst = part_of(self, 0), .src = part_of(self, 64)}};
+    ferry_future *each[3];
+    drop(ferry_batch(engine_of(self), ops, sizeof ops[0], 3, each, NULL));
+    for (size_t i = 0; i < 3; i++)
+        drop(each[i]);
+}
+
+static void call_task_run(caller *self)
+{
+    ferry_task_run(call_scene_take_task(self->scene));
+}
+
+static void call_executor_loop(caller *self)
+{
+    (void)self;
+    MUST(ferry_executor_loop() != NULL);
+}
+
+static void call_executor_inline(caller *self)
+{
+    (void)self;
+    MUST(ferry_executor_inline() != NULL);
+}
+
+/* ---- future.h ---- */
+
+static void call_future_poll(caller *self)
+{
+    MUST(ferry_future_poll(self->scene->done) == FERRY_OK);
+    (void)ferry_future_poll(self->scene->pending);
+}
+
+static void call_future_wait(caller *self)
+{
+    MUST(ferry_future_wait(self->scene->done, -1) == FERRY_OK);
+    (void)ferry_future_wait(self->scene->pending, WAIT_NS);
+}
+
+static void call_future_cancel(caller *self)
+{
+    size_t next = next_of(self);
+    if (next < CALL_STOCK)
+        (void)ferry_future_cancel(self->futures[next]);
+    (void)ferry_future_cancel(self->scene->done);
+}
+
+static void call_future_retain(caller *self)
+{
+    ferry_future_release(ferry_future_retain(self->scene->pending));
+    ferry_future_release(ferry_future_retain(self->scene->failed));
+}
+
+static void call_future_release(caller *self)
+{
+    size_t next = next_of(self);
+    if (next == CALL_STOCK)
+        return;
+    ferry_future_release(self->futures[next]);
+    self->futures[next] = NULL;
+}
+
+static void call_future_error(caller *self)
+{
+    MUST(ferry_future_error(self->scene->done) == NULL);
+    MUST(ferry_future_error(self->scene->failed) != NULL);
+    (void)ferry_future_error(self->scene->pending);
+}
+
+static void call_future_id(caller *self)
+{
+    MUST(ferry_future_id(self->scene->done) != 0);
+}
+
+static void count_ready(ferry_waiter *waiter, ferry_future *future, ferry_status status)
+{
+    (void)future, (void)status;
+    caller *self = waiter->arg;
+    atomic_fetch_add(&self->called, 1);
+}
+
+/* On the loop it is taken back, whatever came first; elsewhere it was called, or will be. */
+static void register_and_remove(caller *self, ferry_future *future)
+{
+    unsigned called = atomic_load(&self->called);
+    self->waiter = (ferry_waiter)FERRY_WAITER_INIT(count_ready, self);
+    if (ferry_future_on_ready(future, &self->waiter) != FERRY_OK ||
+        ferry_waiter_remove(&self->waiter))
+        return;
+    if (self->is_in_callback)
+        MUST(atomic_load(&self->called) != called);
+    while (atomic_load(&self->called) == called)
+        (void)sched_yield();
+}
+
+static void call_future_on_ready(caller *self)
+{
+    register_and_remove(self, self->scene->done);
+}
+
+static void call_waiter_remove(caller *self)
+{
+    register_and_remove(self, self->scene->pending);
+}
+
+static void call_future_all(caller *self)
+{
+    ferry_future *both[] = {self->scene->done, self->scene->pending};
+    drop(ferry_future_all(engine_of(self), both, 2));
+}
+
+static void call_future_any(caller *self)
+{
+    ferry_future *both[] = {self->scene->pending, self->scene->failed};
+    drop(ferry_future_any(engine_of(self), both, 2));
+}
+
+static void call_future_issued(caller *self)
+{
+    drop(ferry_future_issued(self->scene->done));
+    drop(ferry_future_issued(self->scene->pending));
+    drop(ferry_future_issued(self->scene->failed));
+}
+
+static void call_future_quiet(caller *self)
+{
+    drop(ferry_future_quiet(self->scene->done));
+    drop(ferry_future_quiet(self->scene->pending));
+    drop(ferry_future_quiet(self->scene->failed));
+}
+
+static void call_promise_create(caller *self)
+{
+    ferry_promise *promise = NULL;
+    if (ferry_promise_create(engine_of(self), &promise) == FERRY_OK)
+        ferry_promise_release(promise);
+}
+
+static void call_promise_future(caller *self)
+{
+    drop(ferry_promise_future(self->scene->holder));
+}
+
+static void call_promise_resolve(caller *self)
+{
+    size_t next = next_of(self);
+    if (next < CALL_STOCK)
+        (void)ferry_promise_resolve(self->promises[next], FERRY_E_FAILED, "as told");
+}
+
+static void call_promise_release(caller *self)
+{
+    size_t next = next_of(self);
+    if (next == CALL_STOCK)
+        return;
+    ferry_promise_release(self->promises[next]);
+    self->promises[next] = NULL;
+}
+
+/* ---- event.h ---- */
+
+static void call_event_record(caller *self)
+{
+    drop(ferry_event_record(self->scene->device, NULL));
+}
+
+static void call_event_wrap(caller *self)
+{
+    drop(ferry_event_wrap(self->scene->device, self, NULL));
+}
+
+static void call_future_stream_wait(caller *self)
+{
+    (void)ferry_future_stream_wait(self->scene->pending, self->scene->device, NULL);
+}
+
+/* ---- group.h, message.h ---- */
+
+static void call_group_join(caller *self)
+{
+    ferry_group_options options = FERRY_GROUP_OPTIONS_INIT;
+    options.store = "mem:every_call";
+    options.job = "nobody-comes";
+    options.size = 2;
+    ferry_group *group = NULL;
+    ferry_future *joined = ferry_group_join(engine_of(self), &options, &group);
+    (void)ferry_future_cancel(joined);
+    drop(joined);
+    ferry_group_release(group);
+}
+
+static void call_group_leave(caller *self)
+{
+    drop(ferry_group_leave(self->scene->group));
+}
+
+/* Once a group, so this is one of no member. */
+static void call_group_release(caller *self)
+{
+    (void)self;
+    ferry_group_release(NULL);
+}
+
+static void call_group_rank(caller *self)
+{
+    (void)ferry_group_rank(self->scene->group);
+}
+
+static void call_group_size(caller *self)
+{
+    (void)ferry_group_size(self->scene->group);
+}
+
+static void call_group_member(caller *self)
+{
+    ferry_member_info info = FERRY_MEMBER_INFO_INIT;
+    (void)ferry_group_member(self->scene->group, 0, &info);
+}
+
+static void call_group_device(caller *self)
+{
+    ferry_peer rank;
+    uint32_t index;
+    (void)ferry_group_device(self->scene->group, 0, &rank, &index);
+}
+
+static void call_future_value(caller *self)
+{
+    ferry_value value;
+    ferry_future *future = self->scene->group != NULL
+                               ? ferry_group_try_get(self->scene->group, "key", soon_ns())
+                               : ferry_future_retain(self->scene->done);
+    (void)ferry_future_value(future, &value);
+    drop(future);
+}
+
+static void call_group_alive(caller *self)
+{
+    drop(ferry_group_alive(self->scene->group, soon_ns()));
+}
+
+static void call_barrier(caller *self)
+{
+    ferry_barrier_options options = FERRY_BARRIER_OPTIONS_INIT;
+    options.deadline_ns = soon_ns();
+    drop(ferry_barrier(self->scene->group, "here", &options));
+}
+
+static void call_group_set(caller *self)
+{
+    drop(ferry_group_set(self->scene->group, "key", "value", 5, soon_ns()));
+}
+
+static void call_group_get(caller *self)
+{
+    drop(ferry_group_get(self->scene->group, "never-set", soon_ns()));
+}
+
+static void call_group_try_get(caller *self)
+{
+    drop(ferry_group_try_get(self->scene->group, "key", soon_ns()));
+}
+
+static void call_group_watch(caller *self)
+{
+    drop(ferry_group_watch(self->scene->group, "key", 1000000000, soon_ns()));
+}
+
+static void call_group_give_notice(caller *self)
+{
+    drop(ferry_group_give_notice(self->scene->group));
+}
+
+static void call_group_step(caller *self)
+{
+    drop(ferry_group_step(self->scene->group, 1, soon_ns()));
+}
+
+static void call_group_stop_step(caller *self)
+{
+    (void)ferry_group_stop_step(self->scene->group);
+}
+
+static void call_send(caller *self)
+{
+    drop(ferry_send(self->scene->group, 0, 1, part_of(self, 0), NULL));
+}
+
+static void call_recv(caller *self)
+{
+    drop(ferry_recv(self->scene->group, 0, 1, part_of(self, 64), NULL));
+}
+
+/* ---- the rest ---- */
+
+static void write_nowhere(void *arg, const char *text, size_t size_bytes)
+{
+    (void)arg, (void)text, (void)size_bytes;
+}
+
+static void call_engine_dump(caller *self)
+{
+    (void)ferry_engine_dump(engine_of(self), FERRY_DUMP_JSON, write_nowhere, NULL);
+}
+
+static void hear_record(void *arg, const ferry_trace_record *record)
+{
+    (void)arg, (void)record;
+}
+
+static void call_engine_trace(caller *self)
+{
+    ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = hear_record};
+    (void)ferry_engine_trace(engine_of(self), &hooks);
+    (void)ferry_engine_trace(engine_of(self), NULL);
+}
+
+static void call_engine_flight_records(caller *self)
+{
+    ferry_trace_record records[4];
+    MUST(ferry_engine_flight_records(engine_of(self), records, 4) <= 4);
+}
+
+static void call_trace_open(caller *self)
+{
+    (void)self;
+    if (ferry_trace_open("/dev/null") == FERRY_OK)
+        (void)ferry_trace_close();
+}
+
+static void call_trace_close(caller *self)
+{
+    (void)self;
+    (void)ferry_trace_close();
+}
+
+static void call_trace_what_name(caller *self)
+{
+    (void)self;
+    MUST(ferry_trace_what_name(FERRY_TRACE_READY) != NULL);
+}
+
+static void call_op_kind_name(caller *self)
+{
+    (void)self;
+    MUST(ferry_op_kind_name(FERRY_OP_NOP) != NULL);
+}
+
+static void call_error_release(caller *self)
+{
+    ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
+    options.loop = (ferry_loop_mode)77;
+    ferry_error *error = NULL;
+    ferry_engine *engine = NULL;
+    (void)self;
+    MUST(ferry_engine_create(&options, &engine, &error) == FERRY_E_INVALID);
+    ferry_error_release(error);
+}
+
+static void call_status_name(caller *self)
+{
+    (void)self;
+    MUST(ferry_status_name(FERRY_E_BUSY) != NULL);
+}
+
+static void call_status_text(caller *self)
+{
+    (void)self;
+    MUST(ferry_status_text(FERRY_E_BUSY) != NULL);
+}
+
+static void call_version(caller *self)
+{
+    (void)self;
+    (void)ferry_version();
+}
+
+static void call_build_text(caller *self)
+{
+    (void)self;
+    MUST(ferry_build_text() != NULL);
+}
+
+static void call_backend_count(caller *self)
+{
+    (void)self;
+    MUST(ferry_backend_count() >= 1);
+}
+
+static void call_backend_at(caller *self)
+{
+    (void)self;
+    MUST(ferry_backend_at(0).name != NULL);
+}
+
+static void call_capability_name(caller *self)
+{
+    (void)self;
+    MUST(ferry_capability_name(FERRY_CAN_COPY_ROWS) != NULL);
+}
+
+static void call_capability_text(caller *self)
+{
+    (void)self;
+    MUST(ferry_capability_text(FERRY_CAN_COPY_ROWS) != NULL);
+}
+
+static void call_device_describe(caller *self)
+{
+    ferry_device_info info = FERRY_DEVICE_INFO_INIT;
+    (void)ferry_device_describe(self->scene->device, &info);
+}
+
+static void call_device_lacks(caller *self)
+{
+    (void)ferry_device_lacks(self->scene->device, FERRY_CAN_COPY_ROWS);
+}
+
+static void call_engine_limits(caller *self)
+{
+    ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
+    (void)ferry_engine_limits(engine_of(self), &options);
+}
+
+static void call_variable_count(caller *self)
+{
+    (void)self;
+    MUST(ferry_variable_count() > 0);
+}
+
+static void call_variable_at(caller *self)
+{
+    (void)self;
+    MUST(ferry_variable_at(0).name != NULL);
+}
+
+/* ---- the table ---- */
+
+#define ENGINE CALL_TAKES_ENGINE
+#define HEAVY CALL_IS_HEAVY
+#define GROUP CALL_NEEDS_GROUP
+#define ROW(name_, traits_)                                                                        \
+    {                                                                                              \
+        .name = "ferry_" #name_, .call = call_##name_, .traits = (traits_)                         \
+    }
+
+const every_call every_calls[] = {
+    ROW(engine_create, HEAVY | CALL_STARTS_THREADS),
+    ROW(engine_shutdown, ENGINE),
+    ROW(engine_release, HEAVY | CALL_STARTS_THREADS),
+    ROW(engine_drain, ENGINE),
+    ROW(engine_writable, ENGINE),
+    ROW(engine_fd, ENGINE),
+    ROW(engine_progress, ENGINE),
+    ROW(engine_arm, ENGINE),
+    ROW(engine_timeout_ns, ENGINE),
+    ROW(engine_dump, ENGINE),
+    ROW(engine_trace, ENGINE),
+    ROW(engine_flight_records, ENGINE),
+    ROW(engine_limits, ENGINE),
+    ROW(device_find, ENGINE),
+    ROW(device_open, ENGINE),
+    ROW(device_count, ENGINE),
+    ROW(device_at, ENGINE),
+    ROW(device_name, ENGINE),
+    ROW(device_describe, ENGINE),
+    ROW(device_lacks, ENGINE),
+    ROW(buffer_alloc, ENGINE),
+    ROW(buffer_alloc_kind, ENGINE),
+    ROW(buffer_wrap, ENGINE),
+    ROW(buffer_release, 0),
+    ROW(buffer_data, 0),
+    ROW(buffer_size_bytes, 0),
+    ROW(buffer_device, 0),
+    ROW(buffer_span, 0),
+    ROW(buffer_define, 0),
+    ROW(copy, ENGINE),
+    ROW(copy_rows, ENGINE),
+    ROW(call, ENGINE),
+    ROW(nop, ENGINE),
+    ROW(batch, ENGINE),
+    ROW(task_run, CALL_IS_OPERATION),
+    ROW(executor_loop, 0),
+    ROW(executor_inline, 0),
+    ROW(future_poll, 0),
+    ROW(future_wait, CALL_IS_OPERATION),
+    ROW(future_cancel, 0),
+    ROW(future_retain, 0),
+    ROW(future_release, 0),
+    ROW(future_error, 0),
+    ROW(future_id, 0),
+    ROW(future_on_ready, CALL_IS_OPERATION),
+    ROW(waiter_remove, CALL_IS_OPERATION),
+    ROW(future_all, ENGINE),
+    ROW(future_any, ENGINE),
+    ROW(future_issued, 0),
+    ROW(future_quiet, 0),
+    ROW(promise_create, ENGINE),
+    ROW(promise_future, 0),
+    ROW(promise_resolve, CALL_IS_OPERATION),
+    ROW(promise_release, CALL_IS_OPERATION),
+    ROW(event_record, ENGINE),
+    ROW(event_wrap, ENGINE),
+    ROW(future_stream_wait, ENGINE),
+    ROW(group_join, ENGINE | HEAVY),
+    ROW(group_leave, GROUP),
+    ROW(group_release, GROUP),
+    ROW(group_rank, GROUP),
+    ROW(group_size, GROUP),
+    ROW(group_member, GROUP),
+    ROW(group_device, GROUP),
+    ROW(future_value, GROUP),
+    ROW(group_alive, GROUP),
+    ROW(barrier, GROUP),
+    ROW(group_set, GROUP),
+    ROW(group_get, GROUP),
+    ROW(group_try_get, GROUP),
+    ROW(group_watch, GROUP),
+    ROW(group_give_notice, GROUP),
+    ROW(group_step, GROUP),
+    ROW(group_stop_step, GROUP),
+    ROW(send, GROUP),
+    ROW(recv, GROUP),
+    ROW(trace_open, HEAVY | CALL_STARTS_THREADS),
+    ROW(trace_close, HEAVY),
+    ROW(trace_what_name, 0),
+    ROW(op_kind_name, 0),
+    ROW(error_release, HEAVY),
+    ROW(status_name, 0),
+    ROW(status_text, 0),
+    ROW(version, 0),
+    ROW(build_text, 0),
+    ROW(backend_count, 0),
+    ROW(backend_at, HEAVY),
+    ROW(capability_name, 0),
+    ROW(capability_text, 0),
+    ROW(variable_count, 0),
+    ROW(variable_at, 0),
+};
+const size_t every_call_count = COUNT_OF(every_calls);
