@@ -1,10 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-# `ferry_bench_gpu`, where CUDA's headers are. It is linked with libcudart.so.13: the emulator's, or
-# without the tests the toolkit's. It has no path to either: the loader's own search decides which
-# CUDA it is. Its path to libferry holds in the build tree and in what script/bundle makes.
+# `ferry_probe` and `ferry_bench_gpu`, where CUDA's headers are. The first opens the driver alone, at
+# run time; the second is linked with libcudart.so.13: the emulator's, or without the tests the
+# toolkit's. They have no path to either: the loader's own search decides which CUDA it is. Their path
+# to libferry holds in the build tree and in what script/bundle makes.
 if(NOT cuda)
     return()
 endif()
+
+file(GLOB probe_sources CONFIGURE_DEPENDS probe*.c)
+add_executable(ferry_probe ferry_probe.c bench.c report.c rivals/cuda_driver.c ${probe_sources})
+set_target_properties(ferry_probe PROPERTIES
+    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/..")
+target_include_directories(ferry_probe PRIVATE ${PROJECT_SOURCE_DIR})
+target_include_directories(ferry_probe SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
+target_link_libraries(ferry_probe PRIVATE ferry::ferry ferry_compile ferry_kernels
+    PkgConfig::JANSSON Threads::Threads m ${CMAKE_DL_LIBS})
+
+if(TARGET emu_cuda)
+    ferry_register_test(bench.probe_smoke LABEL gpu TIMEOUT 120 PROCESSORS 2
+        COMMAND ${PROJECT_SOURCE_DIR}/tests/bench/probe $<TARGET_FILE:ferry_probe>
+            $<TARGET_FILE_DIR:emu_cuda>)
+endif()
+
 if(TARGET emu_cudart)
     set(cudart emu_cudart)
 else()
@@ -19,6 +36,7 @@ else()
 endif()
 
 file(GLOB gpu_sources CONFIGURE_DEPENDS gpu*.c rivals/cuda*.c)
+list(FILTER gpu_sources EXCLUDE REGEX "/rivals/cuda_driver\\.c$") # ferry_probe's
 add_executable(ferry_bench_gpu ferry_bench_gpu.c bench.c reach_find.c report.c table.c ${gpu_sources})
 set_target_properties(ferry_bench_gpu PROPERTIES
     BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/..")
@@ -27,6 +45,13 @@ target_include_directories(ferry_bench_gpu SYSTEM PRIVATE ${CUDA_INCLUDE_DIR})
 target_link_libraries(ferry_bench_gpu PRIVATE
     ferry::ferry ferry_compile ferry_kernels PkgConfig::JANSSON Threads::Threads m ${cudart})
 add_dependencies(ferry_bench_gpu ferry_cuda) # which ferry opens at run time
+
+# What script/gpu preloads into all it runs, to hear where the threads of what hangs stand. Without
+# sanitizers, which would want to be the first to be loaded.
+add_library(ferry_backtraces MODULE preload/backtraces.c)
+set_target_properties(ferry_backtraces PROPERTIES PREFIX "" C_VISIBILITY_PRESET hidden)
+target_compile_options(ferry_backtraces PRIVATE -Wall -Wextra -Wconversion -fno-sanitize=all)
+target_link_libraries(ferry_backtraces PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 
 if(TARGET emu_cudart)
     ferry_register_test(bench.gpu_smoke LABEL gpu TIMEOUT 120 PROCESSORS 2

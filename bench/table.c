@@ -118,7 +118,7 @@ static void add_object(table *table, const json_t *object, const char *path)
         print_members("demo: ", demo);
     else if (json_is_string(json_object_get(object, "suite")))
         add_suite(table, object, path);
-    else
+    else if (!json_is_string(json_object_get(object, "probe"))) /* ferry_probe has its own table */
         add_row(table, object, path);
 }
 
