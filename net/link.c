@@ -122,6 +122,14 @@ static void wait_for_next_call(fry_link_peer *link)
     fry_timer_set(link->links->reactor, &link->timer, when_ns);
 }
 
+void fry_link_wait_longer(fry_link_peer *link)
+{
+    const int64_t lease_ns = link->links->lease_ns;
+
+    if (link->answer_ns <= lease_ns / 2)
+        link->answer_ns *= 2;
+}
+
 /* The fault is set. is_final: calling again would be of no use. The link may be gone after it. */
 void fry_link_call_failed(fry_link_peer *link, fry_hello_reason reason, bool is_final)
 {
@@ -265,8 +273,9 @@ static void link_is_due(fry_timer *timer)
         break;
     case FRY_LINK_CALLING:
     case FRY_LINK_ANSWERING:
-        fry_link_set_fault(link, FERRY_E_PEER, "no lane to member %u in time: its hello had begun",
-                           link->rank);
+        if (link->fault.status == FERRY_OK) /* what an earlier call failed of says more */
+            fry_link_set_fault(link, FERRY_E_PEER,
+                               "no lane to member %u in time: its hello had begun", link->rank);
         fry_link_call_failed(link, FRY_HELLO_TOO_LATE, true);
         break;
     case FRY_LINK_ENDING: {
@@ -318,6 +327,7 @@ static void begin_calls(fry_link_peer *link)
 {
     link->fault = (fry_fault){0};
     link->backoff_ns = 0;
+    link->answer_ns = FRY_LINK_HELLO_NS;
     wait_for_next_call(link);
     link->backoff_ns = BACKOFF_MIN_NS;
 }

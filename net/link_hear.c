@@ -426,15 +426,27 @@ static bool hear_failure(fry_line *line)
     return false;
 }
 
+/* Each step gives time for the next, but for who waits for this member's own news. */
 bool fry_link_hear(fry_line *line, fry_hello_event event)
 {
     switch (event) {
     case FRY_HELLO_GREETED:
-        return hear_greeting(line);
+        if (!hear_greeting(line))
+            return false;
+        fry_line_give_time(line);
+        return true;
     case FRY_HELLO_OFFERED:
-        return line->link != NULL ? hear_answer(line->link) : hear_caller(line);
+        if (line->link == NULL)
+            return hear_caller(line);
+        if (!hear_answer(line->link))
+            return false;
+        fry_line_give_time(line);
+        return true;
     case FRY_HELLO_ADDRESSED:
-        return hear_address(line->link);
+        if (!hear_address(line->link))
+            return false;
+        fry_line_give_time(line);
+        return true;
     case FRY_HELLO_DONE:
         tell_connected(line->link);
         return false;
@@ -497,6 +509,7 @@ void fry_link_line_timeout(fry_line *line)
     } else {
         fry_link_set_fault(link, FERRY_E_PEER, "hello with member %u at %s took too long",
                            link->rank, line->address);
+        fry_link_wait_longer(link);
         fry_link_call_failed(link, FRY_HELLO_TOO_LATE, false);
     }
 }

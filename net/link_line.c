@@ -14,9 +14,25 @@
 
 #define PIECES_AT_ONCE 32 /* that are read before others have a turn */
 
-static void line_is_due(fry_timer *timer)
+static int64_t now_of(const fry_line *line)
 {
-    fry_link_line_timeout(timer->arg);
+    return fry_reactor_now_ns(line->links->reactor);
+}
+
+/* Who was called is a member only once it has answered. */
+static bool is_proven(const fry_line *line)
+{
+    return line->link != NULL && line->state == FRY_LINE_TALKING &&
+           line->hello.state > FRY_HELLO_AWAITS_SECOND;
+}
+
+void fry_line_give_time(fry_line *line)
+{
+    const int64_t lease_ns = line->links->lease_ns;
+    const bool has_lease = is_proven(line) && lease_ns > FRY_LINK_HELLO_NS;
+
+    fry_timer_set(line->links->reactor, &line->timer,
+                  now_of(line) + (has_lease ? lease_ns : FRY_LINK_HELLO_NS));
 }
 
 static void set_watch(fry_line *line, uint32_t events)
@@ -116,6 +132,19 @@ static void line_is_ready(fry_watch *watch, uint32_t events)
     fry_line_settle(line);
 }
 
+/* It may be this end that had no time to read: what is there by now counts. */
+static void line_is_due(fry_timer *timer)
+{
+    fry_line *line = timer->arg;
+
+    if (line->state != FRY_LINE_CONNECTING && !read_in(line))
+        return;
+    if (timer->is_on)
+        fry_line_settle(line);
+    else
+        fry_link_line_timeout(line);
+}
+
 static fry_line *line_create(fry_links *links, int fd, const fry_link_place *other)
 {
     const int on = 1;
@@ -132,8 +161,8 @@ static fry_line *line_create(fry_links *links, int fd, const fry_link_place *oth
     line->watch = (fry_watch){.fd = fd, .fn = line_is_ready, .arg = line};
     line->timer = (fry_timer){.fn = line_is_due, .arg = line};
     fry_link_place_text(other, line->address);
-    line->since_ns = fry_reactor_now_ns(links->reactor);
-    fry_timer_set(links->reactor, &line->timer, line->since_ns + FRY_LINK_HELLO_NS);
+    line->since_ns = now_of(line);
+    fry_line_give_time(line);
     return line;
 }
 
@@ -184,6 +213,7 @@ fry_line *fry_line_call(fry_links *links, fry_link_peer *link)
         return NULL;
     line->state = FRY_LINE_CONNECTING;
     line->link = link;
+    fry_timer_set(links->reactor, &line->timer, line->since_ns + link->answer_ns);
     memcpy(greeting.job, links->job, sizeof(greeting.job));
     fry_hello_call(&line->hello, links->psk, &greeting);
     fry_line_settle(line);
@@ -217,8 +247,7 @@ void fry_line_adopt(fry_line *line, fry_link_peer *link)
     leave_strangers(line);
     line->link = link;
     line->state = FRY_LINE_TALKING;
-    fry_timer_set(line->links->reactor, &line->timer,
-                  fry_reactor_now_ns(line->links->reactor) + FRY_LINK_HELLO_NS);
+    fry_line_give_time(line);
 }
 
 void fry_line_end(fry_line *line, fry_hello_reason reason)

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 
 #define FRY_LINK_STRANGERS_MAX 128            /* who called and is not a member's lane yet */
-#define FRY_LINK_HELLO_NS INT64_C(5000000000) /* of a hello, from its first byte */
+#define FRY_LINK_HELLO_NS INT64_C(5000000000) /* of a step of a hello; see fry_line_give_time */
 #define FRY_LINK_NEWS_NS INT64_C(3000000000)  /* that a caller waits for the store's news of it */
 #define FRY_LINK_PLACE_BYTES 64               /* text of an address and port */
 #define FRY_LINK_REFUSALS 16
@@ -59,6 +59,7 @@ struct fry_link_peer {
     int64_t deadline_ns;  /* of the want; 0: none */
     int64_t next_call_ns; /* WAITING */
     int64_t backoff_ns;
+    int64_t answer_ns; /* that the next call waits for its answer */
     fry_timer timer;
     fry_line *line;       /* CALLING and on, until it is lost */
     fry_peer_lane *lane;  /* opened; NULL again once given away */
@@ -165,6 +166,14 @@ void fry_line_settle(fry_line *line);
 void fry_line_end(fry_line *line, fry_hello_reason reason);
 void fry_line_close(fry_line *line);
 
+/*
+ * From now on it has the time for one more step of its hello. Of a stranger that is 5 seconds. Who
+ * has proven to be a member may stand still for as long as its lease allows, if that is longer: one
+ * end may have taken the lane for good while the other, on a busy machine, has yet to read so, and
+ * to give up then would fail what is under way.
+ */
+void fry_line_give_time(fry_line *line);
+
 /* It is a member's from here, no stranger's. */
 void fry_line_adopt(fry_line *line, fry_link_peer *link);
 
@@ -183,6 +192,9 @@ void fry_link_set_fault(fry_link_peer *link, ferry_status status, const char *fo
 void fry_link_undo_lane(fry_link_peer *link);
 
 void fry_link_drop_line(fry_link_peer *link, fry_hello_reason reason);
+
+/* A call was not answered in time: the next one waits twice as long, up to a lease. */
+void fry_link_wait_longer(fry_link_peer *link);
 
 /* The fault is set. is_final: calling again would be of no use. The link may be gone after it. */
 void fry_link_call_failed(fry_link_peer *link, fry_hello_reason reason, bool is_final);

@@ -25,8 +25,10 @@ static int exchange(ferry_engine *engine, ferry_group *group, int32_t rank)
     };
     int failure = 0;
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        if (ferry_future_wait(ends[i], -1) != FERRY_OK)
+        if (ferry_future_wait(ends[i], -1) != FERRY_OK) {
             failure = FAILED_MESSAGE;
+            (void)fprintf(stderr, "rank %d: %s\n", rank, ferry_future_error(ends[i])->message);
+        }
         ferry_future_release(ends[i]);
     }
     ferry_buffer_release(buffer);

@@ -337,6 +337,46 @@ Test(net_link, forgotten_at_any_moment)
     }
 }
 
+/*
+ * On a machine that is busy with other things a member may stand still at any moment of a hello.
+ * Its lease says for how long it may; and a hello in which each step takes its time may take longer
+ * than any of them. No end gives up what the other one has taken for a lane.
+ */
+static void run_slowly(int turns, int64_t each_ns, int64_t then_ns, int64_t lease_ns)
+{
+    open_both();
+    low.links->lease_ns = high.links->lease_ns = lease_ns;
+    fry_link_want(turns % 2 == 0 ? low.link : high.link, 0);
+    for (int i = 0; i < turns; i++) {
+        (void)fry_reactor_run(i % 3 == 0 ? &low.reactor : &high.reactor, 0);
+        rig_step_ns(each_ns);
+    }
+    rig_step_ns(then_ns);
+    for (int calls = 0; !are_connected(); calls++) {
+        rig_rest();
+        rig_step_ns(INT64_C(10000000)); /* for another call, where none was answered in time */
+        cr_assert_lt(calls, 1000, "%d turns: no lane", turns);
+    }
+    rig_rest();
+    rig_step_ns(INT64_C(300000000));
+    rig_rest();
+    assert_one_lane();
+    cr_assert_eq(low.ended + high.ended, 0, "%d turns: %s", turns, low.fault.message);
+    cr_assert_eq(low.connected + high.connected, 2);
+    rig_end_lane(&low);
+    rig_end_lane(&high);
+    close_both();
+}
+
+Test(net_link, a_slow_machine)
+{
+    PLACE_NEEDS(place_lacks_this_host);
+    for (int turns = 1; turns < 60; turns++) {
+        run_slowly(turns, 0, FRY_LINK_HELLO_NS + 1, INT64_C(60000000000));
+        run_slowly(turns, FRY_LINK_HELLO_NS - 1, 0, FRY_LINK_HELLO_NS);
+    }
+}
+
 /* Two groups of one engine share its reactor. */
 Test(net_link, on_one_reactor)
 {
