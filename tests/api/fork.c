@@ -2,6 +2,7 @@
 /* A child made by fork has the handles and none of the threads: every call says so or does nothing.
  */
 #include "tests/support/api_test.h"
+#include "tests/support/forked_child.h"
 #include "tests/support/patience.h"
 
 #include <stdio.h>
@@ -9,18 +10,6 @@
 #include <unistd.h>
 
 TestSuite(fork, .timeout = HANG_S);
-
-/*
- * malloc sees to its locks at a fork; AddressSanitizer does not (GCC 12; LLVM does since 18), and a
- * lock that a starting thread of the parent held is never given back in the child. So under it a
- * child may neither allocate nor start a thread; stress/fork_own_engine.c does both where no other
- * thread is left. ThreadSanitizer ends a child of a program with threads that starts one.
- */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CHILD_MAY_ALLOCATE false
-#else
-#define CHILD_MAY_ALLOCATE true
-#endif
 
 typedef struct family {
     test_engine te;

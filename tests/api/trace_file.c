@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The trace file: what it says of a known program, and that it does no harm. */
 #include "tests/support/api_test.h"
+#include "tests/support/forked_child.h"
 #include "tests/support/trace_document.h"
 
 #include <dirent.h>
@@ -575,9 +576,8 @@ Test(trace_file, a_childs_work_is_not_in_the_parents_file)
         if (ferry_trace_open("/dev/null") != FERRY_E_FORKED ||
             ferry_trace_close() != FERRY_E_FORKED)
             _exit(20);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-        _exit(0); /* they don't bear threads in the child of a program with threads: see fork.c */
-#endif
+        if (!CHILD_MAY_ALLOCATE)
+            _exit(0);
         traced_program(path, true, exit);
     }
     int status = 0;

@@ -4,6 +4,7 @@
  * refuses and says, and that it leaves the calling thread's device and last error as they were.
  */
 #include "tests/gpu/program.h"
+#include "tests/support/forked_child.h"
 
 #include <sys/wait.h>
 
@@ -248,13 +249,6 @@ static void child_of(gpu_engine *ge)
     CHECK_STATUS(ferry_engine_shutdown(own, -1), FERRY_OK);
     ferry_engine_release(own);
 }
-
-/* Under the sanitizers a child of several threads may neither allocate nor start threads. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CHILD_MAY_ALLOCATE false
-#else
-#define CHILD_MAY_ALLOCATE true
-#endif
 
 static void fork_with_gpus(void)
 {
