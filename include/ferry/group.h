@@ -78,7 +78,8 @@ typedef struct ferry_group_options {
     /* Bounds of each pair of members; docs/limits.md has theirs. 0: the default */
     uint32_t window_messages; /* that may be under way and not yet received, each way */
     size_t window_bytes;      /* of data sent before its receive was there, each way */
-    uint32_t unexpected_max;  /* messages that wait for their receive, or the other way round */
+    uint32_t unexpected_max;  /* messages that wait for their receive, or the other way round; past
+                                 the other end's, if that is smaller, sends wait to be launched */
     size_t registration_cache_bytes; /* memory that UCX may keep registered */
     int64_t linger_ns; /* how long leaving waits for others to receive what was sent to them; 0: as
                           long as lease_ns; negative: for ever */

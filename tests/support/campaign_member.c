@@ -46,6 +46,7 @@
 #define HANG_NS (10 * SECOND_NS) /* of the loop */
 #define LIFE_NS (60 * SECOND_NS) /* of a join, a leave */
 #define CALM_NS (30 * SECOND_NS)
+#define PROBE_SHOWN_NS (10 * SECOND_NS)
 #define SETTLE_NS (2 * SECOND_NS)
 #define REST_NS (200 * MILLISECOND_NS) /* between a join that was refused and the next */
 
@@ -96,7 +97,9 @@ typedef struct member {
     campaign_overdue beat_overdue;
     int64_t beat_run_ns, longest_stall_ns;
     bool is_calm, is_calm_told, is_probing, is_ending;
+    bool is_probe_shown;
     uint64_t calm_number, probe_number;
+    int64_t probe_ns;
     int64_t calm_run_ns, settle_run_ns;
     bool is_calm_late;
 } member;
@@ -510,10 +513,30 @@ static void say_view(member *member, uint64_t number)
         begin_ask(member, ASK_SET, 0, ASK_NS); /* who has lost its place learns it */
 }
 
+static void show_members(const member *member)
+{
+    for (uint32_t i = 0; i < member->size; i++) {
+        ferry_member_info info = FERRY_MEMBER_INFO_INIT;
+        if (ferry_group_member(member->self.group, i, &info) == FERRY_OK)
+            fprintf(stderr, "campaign: rank %u sees rank %u: state %d, incarnation %llu\n",
+                    (unsigned)member->rank, (unsigned)i, (int)info.state,
+                    (unsigned long long)info.incarnation);
+    }
+}
+
 static void end_probe(member *member)
 {
-    if (!member->is_probing || !campaign_traffic_is_quiet(member->traffic))
+    if (!member->is_probing)
         return;
+    if (!campaign_traffic_is_quiet(member->traffic)) {
+        /* While it can be seen what it waits for. */
+        if (!member->is_probe_shown && member->clock.now_ns - member->probe_ns > PROBE_SHOWN_NS) {
+            member->is_probe_shown = true;
+            show(member, "a probe takes long");
+            show_members(member);
+        }
+        return;
+    }
     member->is_probing = false;
     net_say("probed %llu failed=%zu", (unsigned long long)member->probe_number,
             campaign_traffic_probes_failed(member->traffic));
@@ -544,6 +567,8 @@ static void obey(member *member)
         begin_calm(member, number);
     } else if (strcmp(what, "probe") == 0) {
         member->is_probing = true;
+        member->is_probe_shown = false;
+        member->probe_ns = member->clock.now_ns;
         member->probe_number = number;
         if (is_here)
             campaign_traffic_probe(member->traffic, number, &member->clock);
