@@ -75,6 +75,7 @@ static struct {
       DO(cuCtxPopCurrent, &rig.context))                                                           \
     X(cuCtxPopCurrent, "", pop, DO(cuCtxPushCurrent, gpu.context),                                 \
       DO(cuCtxPopCurrent, &rig.context), NONE)                                                     \
+    X(cuCtxGetCurrent, "", current, NONE, DO(cuCtxGetCurrent, &rig.context), NONE)                 \
     X(cuCtxGetDevice, "", device, NONE, DO(cuCtxGetDevice, &rig.integer), NONE)                    \
     X(cuCtxGetStreamPriorityRange, "", range, NONE,                                                \
       DO(cuCtxGetStreamPriorityRange, &rig.lowest, &rig.highest), NONE)                            \

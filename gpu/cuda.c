@@ -31,7 +31,12 @@ bool fry_cuda_is_fatal(fry_cuda_device *device, CUresult result, const char *cal
 {
     if (fry_cuda_is_refusal(result))
         return false;
-    CUresult state = fry_cuda.cuStreamQuery(device->streams[0].native);
+    /* To ask is not allowed in every capture. */
+    fry_cuda_scope scope;
+    CUresult state = fry_cuda_relax(&scope);
+    if (state == CUDA_SUCCESS)
+        state = fry_cuda.cuStreamQuery(device->streams[0].native);
+    fry_cuda_leave(&scope);
     if (state == CUDA_SUCCESS || state == CUDA_ERROR_NOT_READY)
         return false;
     fry_cuda_lose(device, result, call);
@@ -409,7 +414,7 @@ static ferry_status make_streams(fry_cuda_device *device, fry_native_error *erro
         result = fry_cuda_stream_make_native(stream, fry_cuda_priority(device, level));
         if (result != CUDA_SUCCESS)
             return refuse_call(error, result, "cuStreamCreateWithPriority");
-        result = fry_cuda_stream_make_events(stream);
+        result = fry_cuda_stream_make_events(stream, FRY_CUDA_EVENTS_AHEAD);
         if (result != CUDA_SUCCESS)
             return refuse_call(error, result, "cuEventCreate");
     }

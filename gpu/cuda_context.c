@@ -27,6 +27,16 @@ CUresult fry_cuda_enter(fry_cuda_scope *scope, CUcontext context)
     return result;
 }
 
+/* A driver that won't tell which one is current is asked no further question. */
+CUresult fry_cuda_enter_to_issue(fry_cuda_scope *scope, CUcontext context)
+{
+    CUcontext current = NULL;
+    *scope = (fry_cuda_scope){0};
+    if (fry_cuda.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context)
+        return CUDA_SUCCESS;
+    return fry_cuda_enter(scope, context);
+}
+
 void fry_cuda_leave(fry_cuda_scope *scope)
 {
     CUcontext left;

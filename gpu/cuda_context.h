@@ -20,6 +20,14 @@ typedef struct fry_cuda_scope {
  */
 CUresult fry_cuda_enter(fry_cuda_scope *scope, CUcontext context);
 
+/*
+ * The same for calls that only issue: copies, numbers to write, events that are recorded or waited
+ * for. No capture refuses these on a stream that is not captured, or is broken by them, so for a
+ * thread whose current context it is nothing is changed: one call instead of four, beside each
+ * operation.
+ */
+CUresult fry_cuda_enter_to_issue(fry_cuda_scope *scope, CUcontext context);
+
 /* The same without a context, for calls that need none. */
 CUresult fry_cuda_relax(fry_cuda_scope *scope);
 

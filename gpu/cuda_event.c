@@ -19,13 +19,15 @@
 #include "gpu/cuda.h"
 #include "gpu/cuda_spare.h"
 
-/* A scope of the device for a call from outside. */
-static ferry_status enter(fry_cuda_device *device, fry_cuda_scope *scope, fry_native_error *error)
+/* A scope of the device for a call from outside: one that only issues, or any. */
+static ferry_status enter(fry_cuda_device *device, bool is_to_issue, fry_cuda_scope *scope,
+                          fry_native_error *error)
 {
     *scope = (fry_cuda_scope){0};
     if (fry_cuda_lost(device) != CUDA_SUCCESS)
         return fry_cuda_tell_lost(device, error);
-    CUresult result = fry_cuda_enter(scope, device->context);
+    CUresult result = is_to_issue ? fry_cuda_enter_to_issue(scope, device->context)
+                                  : fry_cuda_enter(scope, device->context);
     if (result == CUDA_SUCCESS)
         return FERRY_OK;
     fry_cuda_lose(device, result, "cuCtxPushCurrent");
@@ -249,15 +251,31 @@ static ferry_status record_foreign(fry_cuda_device *device, CUcontext context, C
     if (result == CUDA_SUCCESS)
         result = fry_cuda.cuEventRecord(foreign, native);
     fry_cuda_leave(&scope);
+    if (result == CUDA_SUCCESS) {
+        call = "cuCtxPushCurrent";
+        result = fry_cuda_enter(&scope, device->context); /* it may make a stream */
+        if (result == CUDA_SUCCESS)
+            status = cross_bridge(device, bridge, foreign, event_p, error);
+        fry_cuda_leave(&scope);
+    }
     if (result != CUDA_SUCCESS) {
         fry_baton_give(&bridge->claim);
         status = refuse(device, result, call, error);
-    } else {
-        status = cross_bridge(device, bridge, foreign, event_p, error);
     }
     if (foreign != NULL)
         (void)fry_cuda.cuEventDestroy(foreign); /* the wait is for what was recorded */
     return status;
+}
+
+/* A ring has stood for the stream, which is of the device's context then; numbers come once. */
+static bool is_known(fry_cuda_device *device, uint64_t key)
+{
+    const fry_cuda_stream *rings = fry_cuda_outside(device);
+    for (size_t i = 0; i < FRY_CUDA_OUTSIDE_COUNT; i++) {
+        if (fry_load_relaxed(&rings[i].key) == key)
+            return true;
+    }
+    return false;
 }
 
 static ferry_status record_in_scope(fry_cuda_device *device, CUstream native, fry_event *event_p,
@@ -269,8 +287,9 @@ static ferry_status record_in_scope(fry_cuda_device *device, CUstream native, fr
         status = key_of(device, native, &key, error);
     if (status != FERRY_OK)
         return status;
-    CUcontext context = NULL;
-    CUresult result = fry_cuda.cuStreamGetCtx(native, &context);
+    CUcontext context = device->context;
+    CUresult result =
+        is_known(device, key) ? CUDA_SUCCESS : fry_cuda.cuStreamGetCtx(native, &context);
     if (result != CUDA_SUCCESS)
         return refuse(device, result, "cuStreamGetCtx", error);
     if (context != device->context)
@@ -284,7 +303,7 @@ ferry_status fry_cuda_event_record(fry_device *base, void *native_stream, fry_ev
 {
     fry_cuda_device *device = fry_cuda_device_of(base);
     fry_cuda_scope scope;
-    ferry_status status = enter(device, &scope, error);
+    ferry_status status = enter(device, true, &scope, error);
     if (status == FERRY_OK)
         status = record_in_scope(device, native_stream, event_p, error);
     fry_cuda_leave(&scope);
@@ -324,7 +343,7 @@ ferry_status fry_cuda_event_wrap(fry_device *base, void *native_event, void *nat
 {
     fry_cuda_device *device = fry_cuda_device_of(base);
     fry_cuda_scope scope;
-    ferry_status status = enter(device, &scope, error);
+    ferry_status status = enter(device, false, &scope, error);
     if (status == FERRY_OK)
         status = wrap_in_scope(device, native_event, native_stream, event_p, error);
     fry_cuda_leave(&scope);
@@ -346,7 +365,7 @@ ferry_status fry_cuda_stream_wait(fry_device *base, void *native_stream, fry_eve
     if (fry_load_acquire(&fry_cuda_stream_of(event.stream)->marked) < event.sequence)
         return FERRY_E_NOT_ISSUED;
     fry_cuda_scope scope;
-    ferry_status status = enter(device, &scope, error);
+    ferry_status status = enter(device, true, &scope, error);
     if (status == FERRY_OK)
         status = check_capture(device, native_stream, error);
     CUresult result;

@@ -451,7 +451,8 @@ static CUresult look_at(const fry_event *wait)
     uint64_t mark = fry_cuda_mark_of(stream, wait->sequence);
     if (mark == 0)
         return CUDA_SUCCESS;
-    return fry_cuda.cuEventQuery(fry_cuda_slot_of(stream, mark)->event);
+    CUevent event = fry_cuda_event_of(stream, mark);
+    return event != NULL ? fry_cuda.cuEventQuery(event) : CUDA_ERROR_NOT_READY;
 }
 
 /* The same for such an event; an answer that is none means that its device is lost. */

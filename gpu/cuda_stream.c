@@ -4,7 +4,8 @@
  *
  * Marks. What is issued fires in order, so nobody need know of each operation: a *mark* behind the
  * newest one speaks for all before it. It is made at flush, where others may begin to wait, and
- * earlier behind many bytes, ahead of a wait, or where another stream must wait. It is an event
+ * earlier behind many bytes, ahead of a wait, where another stream must wait, or behind a copy that
+ * goes alone into an idle stream, which is then entered once and not twice. It is an event
  * (others wait for it, and it can be asked about) and then a word: the stream itself writes the low
  * half of the number to pinned memory of the host (cuStreamWriteValue32). Finding what has fired is
  * then one load and no call.
@@ -77,8 +78,13 @@ static fry_cuda_device *device_of(const fry_cuda_stream *stream)
 
 static CUresult make_event(fry_cuda_slot *slot)
 {
-    return slot->event != NULL ? CUDA_SUCCESS
-                               : fry_cuda.cuEventCreate(&slot->event, CU_EVENT_DISABLE_TIMING);
+    CUevent event = NULL;
+    if (fry_load_relaxed(&slot->event) != NULL)
+        return CUDA_SUCCESS;
+    CUresult result = fry_cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+    if (result == CUDA_SUCCESS)
+        fry_store_release(&slot->event, event); /* pairs with fry_cuda_event_of */
+    return result;
 }
 
 ferry_status fry_cuda_stream_make(fry_cuda_stream *stream, bool is_copying)
@@ -100,11 +106,11 @@ CUresult fry_cuda_stream_make_native(fry_cuda_stream *stream, int priority)
                                         &stream->native, CU_STREAM_NON_BLOCKING, priority);
 }
 
-CUresult fry_cuda_stream_make_events(fry_cuda_stream *stream)
+CUresult fry_cuda_stream_make_events(fry_cuda_stream *stream, size_t count)
 {
     CUresult result = CUDA_SUCCESS;
-    for (size_t i = 0; i < FRY_STREAM_DEPTH && result == CUDA_SUCCESS; i++)
-        result = make_event(&stream->slots[i]);
+    for (size_t i = 1; i <= count && result == CUDA_SUCCESS; i++)
+        result = make_event(fry_cuda_slot_of(stream, stream->stream.issued + i));
     return result;
 }
 
@@ -168,12 +174,51 @@ static void update_room(fry_cuda_stream *stream)
     stream->stream.is_full = stream->entries + FRY_CUDA_OPERATION_ENTRIES > FRY_CUDA_QUEUE_ENTRIES;
 }
 
+/* Whose event another mark can have: the newest mark's, or any if nothing is on its way. */
+static fry_cuda_slot *find_lender(fry_cuda_stream *stream)
+{
+    if (stream->marked != stream->fired)
+        return fry_cuda_slot_of(stream, stream->marked);
+    for (size_t i = 0; i < FRY_STREAM_DEPTH; i++) {
+        if (fry_load_relaxed(&stream->slots[i].event) != NULL)
+            return &stream->slots[i];
+    }
+    return NULL;
+}
+
+/*
+ * With the baton: an event for the newest operation's mark. If no more can be made, the newest mark
+ * that there is gives up its own, and the new one speaks for what that spoke for: who waits for
+ * such an operation waits for more than it must. Until the event is recorded anew it stands for the
+ * old mark, which is right for all that are pointed to the new one by then. Only marks of ferry's
+ * own streams: those of an outside one are asked about by others while they are recorded.
+ */
+static CUresult find_event(fry_cuda_stream *stream)
+{
+    uint64_t issued = stream->stream.issued, old = stream->marked;
+    fry_cuda_slot *slot = fry_cuda_slot_of(stream, issued);
+    CUresult result = make_event(slot);
+    if (result == CUDA_SUCCESS || !fry_cuda_is_refusal(result))
+        return result;
+    fry_cuda_slot *lender = find_lender(stream);
+    if (lender == NULL)
+        return result;
+    fry_store_release(&slot->event, lender->event);
+    for (uint64_t i = old; i > stream->fired && fry_cuda_slot_of(stream, i)->mark == old; i--)
+        fry_store_release(&fry_cuda_slot_of(stream, i)->mark, issued);
+    /* Pairs with fry_cuda_event_of: who finds none finds the new mark, or that it has fired. */
+    fry_store_release(&lender->event, (CUevent)NULL);
+    return CUDA_SUCCESS;
+}
+
 /* A mark that can't be made would leave what is before it unknown for ever. */
 static void mark_own(fry_cuda_stream *stream)
 {
     if (fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
         return;
-    CUresult result = fry_cuda_stream_mark(stream, stream->native);
+    CUresult result = find_event(stream);
+    if (result == CUDA_SUCCESS)
+        result = fry_cuda_stream_mark(stream, stream->native);
     if (result != CUDA_SUCCESS) {
         fry_cuda_lose(device_of(stream), result, "cuEventRecord");
         return;
@@ -314,14 +359,17 @@ static CUresult submit_copy(fry_cuda_stream *stream, const fry_copy *copy, const
 bool fry_cuda_stream_wait_for(CUstream native, const fry_event *event, CUresult *result_p)
 {
     const fry_cuda_stream *other = fry_cuda_stream_of(event->stream);
+    CUevent awaited = NULL;
     *result_p = CUDA_SUCCESS;
-    if (fry_cuda_stream_peek(other) >= event->sequence)
-        return true;
-    uint64_t mark = fry_cuda_mark_of(other, event->sequence);
-    if (mark == 0)
-        return true;
-    *result_p = fry_cuda.cuStreamWaitEvent(native, fry_cuda_slot_of(other, mark)->event,
-                                           CU_EVENT_WAIT_DEFAULT);
+    while (awaited == NULL) { /* once more if a later mark has just taken the event over */
+        if (fry_cuda_stream_peek(other) >= event->sequence)
+            return true;
+        uint64_t mark = fry_cuda_mark_of(other, event->sequence);
+        if (mark == 0)
+            return true;
+        awaited = fry_cuda_event_of(other, mark);
+    }
+    *result_p = fry_cuda.cuStreamWaitEvent(native, awaited, CU_EVENT_WAIT_DEFAULT);
     return *result_p == CUDA_SUCCESS;
 }
 
@@ -390,6 +438,12 @@ static CUresult put_waits(fry_cuda_stream *stream, const fry_event **waits, size
 
 /* --- the operations --- */
 
+static void submit_and_mark(fry_cuda_stream *stream)
+{
+    submit(stream);
+    mark_own(stream);
+}
+
 /* In a scope: waits, then the copy. */
 static ferry_status copy_now(fry_cuda_stream *stream, const fry_copy *copy, const fry_event **waits,
                              size_t wait_count, fry_native_error *error)
@@ -421,11 +475,57 @@ static ferry_status copy_now(fry_cuda_stream *stream, const fry_copy *copy, cons
 static ferry_status enter(fry_cuda_stream *stream, fry_cuda_scope *scope, fry_native_error *error)
 {
     fry_cuda_device *device = device_of(stream);
-    CUresult result = fry_cuda_enter(scope, device->context);
+    CUresult result = fry_cuda_enter_to_issue(scope, device->context);
     if (result == CUDA_SUCCESS)
         return FERRY_OK;
+    fry_cuda_leave(scope);
     fry_cuda_lose(device, result, "cuCtxPushCurrent");
     return fry_cuda_tell_lost(device, error);
+}
+
+/*
+ * A small copy that waits for nothing on the device: it is kept back, unless it fills what goes
+ * together. `after`: the newest operation of this stream that it comes behind.
+ */
+static ferry_status copy_together(fry_cuda_stream *stream, const fry_copy *copy, uint64_t after,
+                                  fry_native_error *error)
+{
+    fry_cuda_batch *batch = stream->batch;
+    bool is_behind = after > stream->stream.issued - batch->count;
+    bool is_full = batch->count + 1 == FRY_CUDA_BATCH_COUNT;
+    bool is_much = stream->unmarked_bytes + copy->size_bytes >= FRY_CUDA_MARKED_BYTES;
+    fry_cuda_scope scope = {0};
+    if (is_behind || is_full || is_much) {
+        ferry_status status = enter(stream, &scope, error);
+        if (status != FERRY_OK)
+            return status;
+    }
+    if (is_behind)
+        submit(stream);
+    (void)begin_operation(stream, 1, copy->size_bytes);
+    keep_back(stream, copy);
+    if (is_much)
+        submit_and_mark(stream);
+    else if (is_full)
+        submit(stream);
+    fry_cuda_leave(&scope);
+    return FERRY_OK;
+}
+
+/* Nothing is on its way that the copy's end could be found with, so it has a mark of its own. */
+static ferry_status copy_alone(fry_cuda_stream *stream, const fry_copy *copy,
+                               const fry_event **waits, size_t wait_count, fry_native_error *error)
+{
+    bool was_idle = fry_cuda_stream_peek(stream) == stream->stream.issued;
+    fry_cuda_scope scope;
+    ferry_status status = enter(stream, &scope, error);
+    if (status != FERRY_OK)
+        return status;
+    status = copy_now(stream, copy, waits, wait_count, error);
+    if (status == FERRY_OK && (was_idle || stream->unmarked_bytes >= FRY_CUDA_MARKED_BYTES))
+        mark_own(stream);
+    fry_cuda_leave(&scope);
+    return status;
 }
 
 ferry_status fry_cuda_stream_copy(fry_stream *base, const fry_copy *copy, const fry_event *waits,
@@ -440,33 +540,12 @@ ferry_status fry_cuda_stream_copy(fry_stream *base, const fry_copy *copy, const 
     uint64_t after;
     wait_count = select_waits(stream, waits, wait_count, selected, &after);
 
-    bool is_kept = copy->row_count == 1 && copy->size_bytes <= FRY_CUDA_BATCHED_BYTES &&
-                   wait_count == 0 && fry_cuda.cuMemcpyBatchAsync != NULL;
-    bool is_due = stream->batch->count == FRY_CUDA_BATCH_COUNT ||
-                  stream->unmarked_bytes + copy->size_bytes >= FRY_CUDA_MARKED_BYTES ||
-                  after > base->issued - stream->batch->count;
-    if (is_kept && !is_due) {
-        *sequence_p = begin_operation(stream, 1, copy->size_bytes);
-        keep_back(stream, copy);
-        return FERRY_OK;
-    }
-    fry_cuda_scope scope;
-    ferry_status status = enter(stream, &scope, error);
-    if (status == FERRY_OK && is_kept) {
-        submit(stream);
-        (void)begin_operation(stream, 1, copy->size_bytes);
-        keep_back(stream, copy);
-    } else if (status == FERRY_OK) {
-        status = copy_now(stream, copy, selected, wait_count, error);
-    }
-    if (status == FERRY_OK) {
+    bool is_small = copy->row_count == 1 && copy->size_bytes <= FRY_CUDA_BATCHED_BYTES &&
+                    wait_count == 0 && fry_cuda.cuMemcpyBatchAsync != NULL;
+    ferry_status status = is_small ? copy_together(stream, copy, after, error)
+                                   : copy_alone(stream, copy, selected, wait_count, error);
+    if (status == FERRY_OK)
         *sequence_p = base->issued;
-        if (stream->unmarked_bytes >= FRY_CUDA_MARKED_BYTES) {
-            submit(stream);
-            mark_own(stream);
-        }
-    }
-    fry_cuda_leave(&scope);
     return status;
 }
 
@@ -478,10 +557,9 @@ void fry_cuda_stream_flush(fry_stream *base)
         fry_cuda_dead_by(base) != NULL)
         return;
     fry_cuda_scope scope;
-    if (enter(stream, &scope, NULL) == FERRY_OK) {
-        submit(stream);
-        mark_own(stream);
-    }
+    if (enter(stream, &scope, NULL) != FERRY_OK)
+        return;
+    submit_and_mark(stream);
     fry_cuda_leave(&scope);
 }
 
@@ -541,7 +619,7 @@ static CUresult query_mark(fry_cuda_stream *stream, uint64_t mark)
     const char *call = "cuCtxPushCurrent";
     if (result == CUDA_SUCCESS) {
         call = "cuEventQuery";
-        result = fry_cuda.cuEventQuery(fry_cuda_slot_of(stream, mark)->event);
+        result = fry_cuda.cuEventQuery(fry_cuda_event_of(stream, mark));
     }
     fry_cuda_leave(&scope);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)

@@ -36,11 +36,14 @@ typedef struct fry_cuda_stream fry_cuda_stream;
 /* Past so many bytes in a turn there is a mark at once, so that their end is not found late. */
 #define FRY_CUDA_MARKED_BYTES ((size_t)256 << 10)
 
+/* Events of a stream that are made as it is; the others when they are first needed. */
+#define FRY_CUDA_EVENTS_AHEAD 16
+
 #define FRY_CUDA_WAITED 16 /* streams of which one remembers how far it has waited for them */
 
 typedef struct fry_cuda_slot {
     uint64_t mark;    /* atomic; the operation whose mark covers this one; 0: there is none yet */
-    CUevent event;    /* this operation's own mark; made once, kept for those after it */
+    CUevent event;    /* atomic; this operation's own mark, kept for those after it */
     const char *call; /* that refused it */
     CUresult result;  /* with this; CUDA_SUCCESS: issued */
     uint32_t entries; /* in the driver's queue */
@@ -110,6 +113,12 @@ static inline uint64_t fry_cuda_mark_of(const fry_cuda_stream *stream, uint64_t 
     return mark < sequence ? 0 : mark;
 }
 
+/* The event of a mark; NULL: the mark has fired since, or a later one has taken its event over. */
+static inline CUevent fry_cuda_event_of(const fry_cuda_stream *stream, uint64_t mark)
+{
+    return fry_load_acquire(&fry_cuda_slot_of(stream, mark)->event);
+}
+
 /* Whether the stream is one of these; else it is a staged one, of which its own thread tells. */
 static inline bool fry_cuda_stream_is_native(const fry_stream *stream)
 {
@@ -130,12 +139,11 @@ static inline void fry_cuda_stream_start_at(fry_cuda_stream *stream, uint64_t fi
 
 /*
  * Its slots, and of one that copies what a batch takes: FERRY_OK or FERRY_E_NO_MEMORY. A stream of
- * its own in the driver; all its events, so that none has to be made later: in a scope. What is
- * there already stays.
+ * its own in the driver; so many of its events: in a scope. What is there already stays.
  */
 ferry_status fry_cuda_stream_make(fry_cuda_stream *stream, bool is_copying);
 CUresult fry_cuda_stream_make_native(fry_cuda_stream *stream, int priority);
-CUresult fry_cuda_stream_make_events(fry_cuda_stream *stream);
+CUresult fry_cuda_stream_make_events(fry_cuda_stream *stream, size_t count);
 
 /* Only once it is idle. In a scope, if the context lives. */
 void fry_cuda_stream_unmake(fry_cuda_stream *stream);

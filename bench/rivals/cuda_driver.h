@@ -30,6 +30,7 @@
     X(cuCtxPushCurrent, 4000)                                                                      \
     X(cuCtxPopCurrent, 4000)                                                                       \
     X(cuCtxSetCurrent, 4000)                                                                       \
+    X(cuCtxGetCurrent, 4000)                                                                       \
     X(cuCtxGetDevice, 2000)                                                                        \
     X(cuCtxGetStreamPriorityRange, 5050)                                                           \
     X(cuCtxEnablePeerAccess, 4000)                                                                 \
@@ -46,6 +47,9 @@
     X(cuStreamGetId, 12000)                                                                        \
     X(cuStreamGetCtx, 9020)                                                                        \
     X(cuStreamIsCapturing, 10000)                                                                  \
+    X(cuStreamBeginCapture, 10010)                                                                 \
+    X(cuStreamEndCapture, 10000)                                                                   \
+    X(cuGraphDestroy, 10000)                                                                       \
     X(cuStreamWriteValue32, 11070)                                                                 \
     X(cuEventCreate, 2000)                                                                         \
     X(cuEventDestroy, 4000)                                                                        \

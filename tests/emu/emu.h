@@ -152,6 +152,8 @@ CUresult emu_set_memory_limit(int ordinal, uint64_t size_bytes);
 
 /* How often it was called, also without success; the name as in emu_fail_call. */
 uint64_t emu_call_count(const char *name);
+/* How often any was. */
+uint64_t emu_call_total(void);
 void emu_get_counters(emu_counters *counters);
 /* How much of a kind was caught. */
 uint64_t emu_caught(emu_catch_kind kind);

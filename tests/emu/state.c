@@ -264,6 +264,17 @@ uint64_t emu_call_count(const char *name)
     return count;
 }
 
+uint64_t emu_call_total(void)
+{
+    uint64_t total = 0;
+
+    emu_lock();
+    for (int i = 0; i < EMU_CALL_COUNT; i++)
+        total += emu.calls[i];
+    emu_unlock();
+    return total;
+}
+
 /* ---- Catches -------------------------------------------------------------------------------- */
 
 static const char *const catch_names[EMU_CATCH_KINDS] = {

@@ -60,6 +60,7 @@ static const failing_call calls[] = {
     {"cuDevicePrimaryCtxRelease", UNSEEN},
     {"cuCtxPushCurrent", AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS | UNSEEN | LOSES},
     {"cuCtxPopCurrent", AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS | UNSEEN},
+    {"cuCtxGetCurrent", UNSEEN},
     {"cuCtxGetDevice", AT_OPENING | AT_EVENTS | UNSEEN},
     {"cuCtxGetStreamPriorityRange", AT_OPENING},
     {"cuCtxEnablePeerAccess", AT_OPENING | AT_COPIES | UNSEEN},

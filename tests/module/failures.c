@@ -191,13 +191,50 @@ static void mark_fails(void)
 static void context_fails(void)
 {
     bench self;
+    CUcontext own;
     bench_open(&self, FERRY_COMPLETION_WORDS);
+    OK(cuCtxPopCurrent(&own)); /* a thread that has the context need not enter it */
     OK(emu_fail_call("cuCtxPushCurrent", 1, CUDA_ERROR_CONTEXT_IS_DESTROYED));
     fry_copy copy = {.dst = self.gpu, .src = self.host, .size_bytes = 100 * KIB, .row_count = 1};
     fry_event event;
     GIVES(rig_try_copy(&self.rig, self.in, &copy, NULL, 0, &event), FERRY_E_DEVICE);
     check_lost(&self, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     OK(self.rig.ops->stop(self.rig.backend)); /* nothing was in flight */
+}
+
+/* A driver that does not say which context is current: it is entered. */
+static void context_is_not_told(void)
+{
+    bench self;
+    bench_open(&self, FERRY_COMPLETION_WORDS);
+    uint64_t pushes = rig_calls("cuCtxPushCurrent");
+    OK(emu_fail_call("cuCtxGetCurrent", 2, CUDA_ERROR_UNKNOWN)); /* the rig looks first */
+    fry_event event = copy_at(&self, 1, 100 * KIB);
+    GIVES(rig_calls("cuCtxPushCurrent"), pushes + 1);
+    rig_await(&self.rig, event);
+    bench_close(&self);
+}
+
+/* To ask whether the device lives is no harm to the thread's capture, nor refused because of it. */
+static void record_fails_beside_a_capture(void)
+{
+    bench self;
+    CUstream captured, user;
+    CUgraph graph;
+    fry_event event;
+    bench_open(&self, FERRY_COMPLETION_WORDS);
+    OK(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&user, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(emu_fail_call("cuEventRecord", 1, CUDA_ERROR_UNKNOWN));
+    GIVES(rig_record(&self.rig, self.device, user, &event), FERRY_E_DEVICE);
+    CHECK(strstr(self.rig.logged, "is lost") == NULL);
+    rig_await(&self.rig, copy_at(&self, 1, 100 * KIB));
+    OK(cuStreamEndCapture(captured, &graph));
+    OK(cuGraphDestroy(graph));
+    OK(cuStreamDestroy(captured));
+    OK(cuStreamDestroy(user));
+    bench_close(&self);
 }
 
 /* What waits for a lost device fails, and its own device goes on. */
@@ -683,6 +720,8 @@ static const struct {
     TEST(query_fails),
     TEST(mark_fails),
     TEST(context_fails),
+    TEST(context_is_not_told),
+    TEST(record_fails_beside_a_capture),
     TEST(neighbour_is_lost),
     TEST(neighbour_stands_behind_by_words),
     TEST(neighbour_stands_behind_by_events),

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How often the driver is called, in steady state: each call costs a few hundred nanoseconds of the
+ * submitter or of who has the baton. A figure that is exceeded here is a change for the worse; one
+ * that is no longer reached may be set lower.
+ */
+#include "tests/module/rig.h"
+
+#include <pthread.h>
+
+#define KIB ((size_t)1024)
+#define WARM_UP (2 * FRY_STREAM_DEPTH) /* until each slot has its event */
+#define ROUNDS 8
+
+#define OPEN_CALLS 250
+#define COPY_CALLS 4 /* which context, the copy, a mark's event and word */
+#define COPY_CALLS_ELSEWHERE 8
+/* Which context, whether captured, which stream; a mark's event and word. */
+#define RECORD_CALLS 5
+#define STREAM_WAIT_CALLS 3
+#define BATCH_COPIES 256
+#define BATCH_CALLS 16 /* four batches of 256 KiB */
+
+typedef struct place {
+    rig rig;
+    fry_device *device;
+    char *host, *gpu;
+} place;
+
+static void place_open(place *self)
+{
+    rig_open(&self->rig);
+    uint64_t before = emu_call_total();
+    self->device = rig_device(&self->rig, "cuda:0", FERRY_COMPLETION_WORDS);
+    CHECK(emu_call_total() - before <= OPEN_CALLS);
+    self->host = rig_pinned(2048 * KIB, 1);
+    self->gpu = rig_on_gpu(0, 2048 * KIB, 2);
+}
+
+static void place_close(place *self)
+{
+    rig_free_pinned(self->host);
+    rig_free_on_gpu(self->gpu);
+    rig_close(&self->rig);
+}
+
+static fry_event copy(place *self, fry_cuda_direction direction, size_t size_bytes)
+{
+    char *ends[] = {self->host, self->gpu, self->gpu + 1024 * KIB};
+    char *dst = direction == FRY_CUDA_TO_HOST ? ends[0] : ends[1];
+    char *src = direction == FRY_CUDA_FROM_HOST ? ends[0]
+                : direction == FRY_CUDA_TO_HOST ? ends[1]
+                                                : ends[2];
+    fry_event event =
+        rig_copy(&self->rig, rig_main(self->device, direction), dst, src, size_bytes, NULL, 0);
+    rig_flush(event.stream);
+    return event;
+}
+
+/* The rig looks at the thread's context and capture mode itself, in each of its calls. */
+static uint64_t own_calls(void)
+{
+    return rig_calls("cuCtxGetCurrent") + rig_calls("cuThreadExchangeStreamCaptureMode");
+}
+
+static uint64_t copy_calls(place *self, fry_cuda_direction direction, size_t size_bytes)
+{
+    fry_stream *stream = rig_main(self->device, direction);
+    char *dst = direction == FRY_CUDA_TO_HOST ? self->host : self->gpu;
+    char *src = direction == FRY_CUDA_FROM_HOST ? self->host : self->gpu + 1024 * KIB;
+    fry_copy plain = {.dst = dst, .src = src, .size_bytes = size_bytes, .row_count = 1};
+    fry_native_error error;
+    uint64_t sequence;
+    uint64_t before = emu_call_total();
+    OK(self->device->ops->copy(stream, &plain, NULL, 0, &sequence, &error));
+    self->device->ops->flush(stream);
+    uint64_t calls = emu_call_total() - before;
+    rig_await(&self->rig, (fry_event){stream, sequence});
+    return calls;
+}
+
+static void test_copies(place *self)
+{
+    static const size_t sizes[] = {64, 4 * KIB, 64 * KIB, 128 * KIB, 1024 * KIB};
+    for (int direction = 0; direction < FRY_CUDA_DIRECTIONS; direction++) {
+        for (int i = 0; i < WARM_UP; i++)
+            rig_await(&self->rig, copy(self, (fry_cuda_direction)direction, 64));
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            for (int round = 0; round < ROUNDS; round++)
+                GIVES(copy_calls(self, (fry_cuda_direction)direction, sizes[i]), COPY_CALLS);
+        }
+    }
+}
+
+static void *copy_elsewhere(void *arg)
+{
+    place *self = arg;
+    GIVES(copy_calls(self, FRY_CUDA_FROM_HOST, 128 * KIB), COPY_CALLS_ELSEWHERE);
+    return NULL;
+}
+
+/* A thread that has no context, such as the loop's. */
+static void test_thread(place *self)
+{
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, copy_elsewhere, self) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void test_busy(place *self)
+{
+    emu_hold();
+    fry_event event = copy(self, FRY_CUDA_FROM_HOST, 128 * KIB);
+    uint64_t before = emu_call_total() - own_calls();
+    GIVES(rig_fired(&self->rig, event.stream), event.sequence - 1);
+    GIVES(emu_call_total() - own_calls(), before); /* a look is a load */
+    emu_release();
+    rig_await(&self->rig, event);
+}
+
+static void test_events(place *self)
+{
+    const fry_device_ops *ops = self->device->ops;
+    CUstream user;
+    fry_native_error error;
+    OK(cuStreamCreate(&user, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < WARM_UP + ROUNDS; i++) {
+        fry_event event;
+        uint64_t before = emu_call_total();
+        OK(ops->event_record(self->device, user, &event, &error));
+        uint64_t calls = emu_call_total() - before;
+        rig_entered(event);
+        CHECK(i < WARM_UP || calls <= RECORD_CALLS);
+        rig_await(&self->rig, event);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        emu_hold();
+        fry_event event = copy(self, FRY_CUDA_FROM_HOST, 128 * KIB);
+        uint64_t before = emu_call_total();
+        OK(ops->stream_wait(self->device, user, event, &error));
+        CHECK(emu_call_total() - before <= STREAM_WAIT_CALLS);
+        emu_release();
+        rig_await(&self->rig, event);
+    }
+    (void)emu_settle();
+    OK(cuStreamDestroy(user));
+}
+
+/* What fills a batch goes with it, not alone after it. */
+static void test_batches(place *self)
+{
+    fry_stream *stream = rig_main(self->device, FRY_CUDA_FROM_HOST);
+    fry_native_error error;
+    memset(self->host, 3, BATCH_COPIES * 4 * KIB);
+    uint64_t sequence = 0, singly = rig_calls("cuMemcpyAsync"), before = emu_call_total();
+    for (size_t i = 0; i < BATCH_COPIES; i++) {
+        fry_copy small = {.dst = self->gpu + i * 4 * KIB,
+                          .src = self->host + i * 4 * KIB,
+                          .size_bytes = 4 * KIB,
+                          .row_count = 1};
+        OK(self->device->ops->copy(stream, &small, NULL, 0, &sequence, &error));
+    }
+    self->device->ops->flush(stream);
+    GIVES(emu_call_total() - before, BATCH_CALLS);
+    GIVES(rig_calls("cuMemcpyAsync"), singly);
+    rig_await(&self->rig, (fry_event){stream, sequence});
+    CHECK(rig_is_all(self->gpu, 3, BATCH_COPIES * 4 * KIB));
+}
+
+int main(void)
+{
+    place self;
+    place_open(&self);
+    test_copies(&self);
+    test_thread(&self);
+    test_busy(&self);
+    test_events(&self);
+    test_batches(&self);
+    place_close(&self);
+    return EXIT_SUCCESS;
+}
