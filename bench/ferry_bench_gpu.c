@@ -22,7 +22,7 @@ static const bench_case cases[] = {
     {"gpu-copy", bench_gpu_copy},   {"gpu-event", bench_gpu_event},
     {"gpu-chain", bench_gpu_chain}, {"gpu-batch", bench_gpu_batch},
     {"gpu-poll", bench_gpu_poll},   {"gpu-pipeline", bench_gpu_pipeline},
-    {"gpu-hol", bench_gpu_hol},
+    {"gpu-hol", bench_gpu_hol},     {"gpu-calls", bench_gpu_calls},
 };
 
 #define CASE_COUNT (sizeof cases / sizeof cases[0])
@@ -104,8 +104,9 @@ static const struct argp parser = {
     .parser = parse_option,
     .args_doc = "CASE\ntable FILE\nmachine\nname\nlist",
     .doc = "Measures ferry on GPU 0, each figure beside its rivals in the same run.\v"
-           "CASE is gpu-copy, gpu-event, gpu-chain, gpu-batch, gpu-poll, gpu-pipeline, gpu-hol or "
-           "all; \"list\" prints their names. Figures are medians; p99 looks at the bad side.\n"
+           "CASE is gpu-copy, gpu-event, gpu-chain, gpu-batch, gpu-poll, gpu-pipeline, gpu-hol, "
+           "gpu-calls (counted on the emulator only) or all; \"list\" prints their names. Figures "
+           "are medians; p99 looks at the bad side.\n"
            "\"machine\" prints a line about the GPU, driver and build, to stand above the rows; "
            "\"name\" the GPU's name for the name of a file.\n"
            "\"table FILE\" reads what --json printed, \"-\" from stdin, and prints ferry beside "

@@ -13,6 +13,7 @@
  */
 void bench_gpu_copy(bool is_smoke);
 void bench_gpu_event(bool is_smoke);
+void bench_gpu_calls(bool is_smoke);
 /* Belongs to `gpu-event`. */
 void bench_gpu_event_device(bool is_smoke);
 void bench_gpu_chain(bool is_smoke);

@@ -37,6 +37,8 @@ const probe_claim probe_claims[] = {
      PROBE_RULE_MOST, 1.05},
     {"A word of a second stream behind each costs at most 5 %", "bubble/*MiB-event-teller-ratio",
      PROBE_RULE_MOST, 1.05},
+    {"Copies, events and words are taken beside a capture of the same thread", "capture/*",
+     PROBE_RULE_YES, 0},
     {"The driver knows nothing of memory of malloc and of the stack", "memory/malloc* memory/stack",
      PROBE_RULE_YES, 0},
     {"Memory and events are shared between processes by cuIpc", "ipc/*", PROBE_RULE_YES, 0},

@@ -14,6 +14,7 @@ static const bench_metric metrics[] = {
     {"latency_ns", "ns", "ns", 1},
     {"bytes_per_node", "bytes", "bytes", 1},
     {"heap_calls", "count", "calls", 1},
+    {"driver_calls", "count", "calls", 1},
     {"wakeups", "count", "wake-ups", 1},
     {"rss_bytes", "bytes", "MiB", 1048576},
     {"ratio", "1", "x", 1},

@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 #include <cudaTypedefs.h>
+#include <dlfcn.h>
 #include <ferry_kernels.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +31,17 @@ void cuda_fail(const char *what, int code)
 {
     bench_fail("%s: %s (%s)", what, cudaGetErrorString((cudaError_t)code),
                cudaGetErrorName((cudaError_t)code));
+}
+
+/* tests/emu's driver counts them. */
+bool cuda_driver_calls(uint64_t *count_p)
+{
+    static uint64_t (*total)(void);
+    if (total == NULL)
+        *(void **)&total = dlsym(RTLD_DEFAULT, "emu_call_total");
+    if (total != NULL)
+        *count_p = total();
+    return total != NULL;
 }
 
 /* ---- opening ---- */

@@ -27,6 +27,9 @@ const cuda_facts *cuda_open(void);
 /* Only what tells what there is; makes no context. NULL and why, if there is no GPU. */
 const cuda_facts *cuda_look(const char **reason);
 
+/* Calls to the driver so far, by all threads; false: nobody counts them, for it is a real one. */
+bool cuda_driver_calls(uint64_t *count_p);
+
 /* ---- memory ---- */
 
 void *cuda_memory_alloc(size_t size_bytes); /* the GPU's */
