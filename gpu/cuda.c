@@ -83,11 +83,7 @@ static void cuda_describe(fry_device *base, fry_device_facts *facts)
     fry_cuda_add_capability(facts, FERRY_CAN_USE_HOST_POINTERS,
                             "the CPU can't touch a GPU's memory");
     fry_cuda_add_capability(facts, FERRY_CAN_WRITE_WORDS, device->wordless);
-    fry_cuda_add_capability(
-        facts, FERRY_CAN_BATCH_COPIES,
-        fry_cuda.cuMemcpyBatchAsync != NULL
-            ? NULL
-            : "the driver has no cuMemcpyBatchAsync, which came with CUDA 13.0");
+    fry_cuda_add_capability(facts, FERRY_CAN_BATCH_COPIES, fry_cuda_batchless(device));
     fry_cuda_add_capability(facts, FERRY_CAN_PRIORITIZE,
                             device->highest_priority < device->lowest_priority
                                 ? NULL

@@ -45,6 +45,9 @@ struct fry_cuda_device {
     char model[FRY_CUDA_MODEL_BYTES];
     const char *wordless; /* why it has no words; NULL: it has */
 
+    uint32_t batches_refused; /* baton; in a row, though each of their copies was taken alone */
+    uint32_t has_no_batches;  /* atomic; so many that none is tried any more */
+
     /* The first error after which nothing of the context can be trusted; see fry_cuda_lose. */
     uint32_t lost;         /* atomic; a CUresult */
     const char *lost_call; /* atomic; set just after it */
@@ -131,6 +134,16 @@ void fry_cuda_lose(fry_cuda_device *device, CUresult result, const char *call);
  * else it was only that call. In a scope of the device.
  */
 bool fry_cuda_is_fatal(fry_cuda_device *device, CUresult result, const char *call);
+
+/* NULL, or why small copies are not given to the driver together. Any thread. */
+static inline const char *fry_cuda_batchless(const fry_cuda_device *device)
+{
+    if (fry_cuda.cuMemcpyBatchAsync == NULL)
+        return "the driver has no cuMemcpyBatchAsync, which came with CUDA 13.0";
+    return fry_load_relaxed(&device->has_no_batches) != 0
+               ? "the driver refused batches of copies, each of which it took alone"
+               : NULL;
+}
 
 static inline CUresult fry_cuda_lost(const fry_cuda_device *device)
 {

@@ -52,6 +52,7 @@
 
 #define QUERY_FIRST_NS ((int64_t)1000000)
 #define QUERY_LAST_NS ((int64_t)64000000)
+#define BATCHES_REFUSED_MAX 8 /* in a row */
 #define WORDS_MISSED_MAX                                                                           \
     8 /* events in a row that fired a millisecond or more ahead of a word that did not come */
 
@@ -238,9 +239,11 @@ static void strike(fry_cuda_stream *stream, fry_cuda_slot *slot, CUresult result
     stream->stream.struck++;
 }
 
-static bool submit_together(fry_cuda_stream *stream, fry_cuda_batch *batch)
+/* False: they are still to go, one by one; *result_p is CUDA_SUCCESS if nothing was tried. */
+static bool submit_together(fry_cuda_stream *stream, fry_cuda_batch *batch, CUresult *result_p)
 {
-    if (batch->count < 2 || fry_cuda.cuMemcpyBatchAsync == NULL)
+    *result_p = CUDA_SUCCESS;
+    if (batch->count < 2 || fry_cuda_batchless(device_of(stream)) != NULL)
         return false;
     CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     size_t first = 0;
@@ -248,8 +251,23 @@ static bool submit_together(fry_cuda_stream *stream, fry_cuda_batch *batch)
         fry_cuda.cuMemcpyBatchAsync(batch->dst, batch->src, batch->size_bytes, batch->count,
                                     &attributes, &first, 1, stream->native);
     if (result == CUDA_SUCCESS)
-        return true;
-    return fry_cuda_is_fatal(device_of(stream), result, "cuMemcpyBatchAsync");
+        device_of(stream)->batches_refused = 0;
+    *result_p = result;
+    return result == CUDA_SUCCESS ||
+           fry_cuda_is_fatal(device_of(stream), result, "cuMemcpyBatchAsync");
+}
+
+/* A batch was refused, and none of its copies: each such one costs a call more than none at all. */
+static void count_refusal(fry_cuda_device *device, CUresult result)
+{
+    fry_native_error error;
+    if (++device->batches_refused != BATCHES_REFUSED_MAX)
+        return;
+    fry_store_relaxed(&device->has_no_batches, 1);
+    fry_cuda_tell(&error, result, "cuMemcpyBatchAsync");
+    fry_log_line(device->backend->options.log, FERRY_LOG_WARNING,
+                 "%s: small copies go one by one from now on: %s", device->device.name,
+                 error.message);
 }
 
 /* What is kept back goes to the driver. In a scope. */
@@ -259,7 +277,9 @@ static void submit(fry_cuda_stream *stream)
     if (batch->count == 0)
         return;
     uint64_t sequence = stream->stream.issued - batch->count;
-    if (!submit_together(stream, batch)) {
+    uint64_t struck = stream->stream.struck;
+    CUresult refusal;
+    if (!submit_together(stream, batch, &refusal)) {
         for (size_t i = 0; i < batch->count; i++) {
             CUresult result = fry_cuda.cuMemcpyAsync(batch->dst[i], batch->src[i],
                                                      batch->size_bytes[i], stream->native);
@@ -269,6 +289,8 @@ static void submit(fry_cuda_stream *stream)
             if (fry_cuda_is_fatal(device_of(stream), result, "cuMemcpyAsync"))
                 break;
         }
+        if (refusal != CUDA_SUCCESS && stream->stream.struck == struck)
+            count_refusal(device_of(stream), refusal);
     }
     batch->count = 0;
 }
@@ -541,7 +563,7 @@ ferry_status fry_cuda_stream_copy(fry_stream *base, const fry_copy *copy, const 
     wait_count = select_waits(stream, waits, wait_count, selected, &after);
 
     bool is_small = copy->row_count == 1 && copy->size_bytes <= FRY_CUDA_BATCHED_BYTES &&
-                    wait_count == 0 && fry_cuda.cuMemcpyBatchAsync != NULL;
+                    wait_count == 0 && fry_cuda_batchless(device_of(stream)) == NULL;
     ferry_status status = is_small ? copy_together(stream, copy, after, error)
                                    : copy_alone(stream, copy, selected, wait_count, error);
     if (status == FERRY_OK)

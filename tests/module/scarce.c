@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A driver without memory for more events: what stands in streams still has marks. */
+/* What a driver may come short of: memory for more events, batches. Copies go on without. */
 #include "tests/module/rig.h"
 
 #define COPIES 40
@@ -45,8 +45,40 @@ static void events_are_scarce(uint32_t completion)
     rig_close(&self);
 }
 
+#define PAIRS 10
+
+/* One that refuses all batches is asked no more after some, and the log and the device say so. */
+static void batches_are_refused(void)
+{
+    rig self;
+    rig_open(&self);
+    fry_device *device = rig_device(&self, "cuda:0", FERRY_COMPLETION_WORDS);
+    fry_stream *in = rig_main(device, FRY_CUDA_FROM_HOST);
+    char *host = rig_pinned(2, 3), *gpu = rig_on_gpu(0, 2, 0);
+    for (uint64_t i = 1; i <= PAIRS; i++) {
+        fry_device_facts facts = {0};
+        OK(emu_fail_call("cuMemcpyBatchAsync", 1, CUDA_ERROR_NOT_SUPPORTED));
+        (void)rig_copy(&self, in, gpu, host, 1, NULL, 0);
+        fry_event event = rig_copy(&self, in, gpu + 1, host + 1, 1, NULL, 0);
+        rig_flush(in);
+        rig_await(&self, event);
+        OK(rig_outcome(&self, event));
+        GIVES(rig_calls("cuMemcpyBatchAsync"), i < 8 ? i : 8);
+        GIVES(rig_calls("cuMemcpyAsync"), 2 * i);
+        CHECK((strstr(self.logged, "one by one from now on") != NULL) == (i >= 8));
+        device->ops->describe(device, &facts);
+        CHECK(((facts.capabilities & FERRY_CAN_BATCH_COPIES) == 0) == (i >= 8));
+    }
+    CHECK(rig_is_all(gpu, 3, 2));
+    OK(emu_fail_call("cuMemcpyBatchAsync", 1, CUDA_SUCCESS));
+    rig_free_pinned(host);
+    rig_free_on_gpu(gpu);
+    rig_close(&self);
+}
+
 int main(void)
 {
+    batches_are_refused();
     events_are_scarce(FERRY_COMPLETION_WORDS);
     events_are_scarce(FERRY_COMPLETION_EVENTS);
     return EXIT_SUCCESS;
