@@ -61,6 +61,7 @@ ferry_status fry_disk_refused(fry_disk *disk, ferry_status status, const char *w
 
 ferry_status fry_disk_gone(fry_disk *disk)
 {
+    disk->is_gone = true;
     return fry_disk_refused(disk, FERRY_E_STORE, "the store's folder was removed or moved");
 }
 
@@ -140,19 +141,26 @@ void fry_disk_unlock_byte(int fd, int64_t at)
     (void)fcntl(fd, F_OFD_SETLK, &lock);
 }
 
+bool fry_disk_is_named(const fry_disk *disk)
+{
+    struct stat named;
+
+    /* That it can't be looked at says nothing. */
+    if (stat(disk->path, &named) != 0)
+        return errno != ENOENT && errno != ENOTDIR;
+    return named.st_dev == disk->folder_device && named.st_ino == disk->folder_number;
+}
+
 bool fry_disk_is_whole(const fry_disk *disk)
 {
     const int fds[] = {disk->state_fd, disk->keys_fd, disk->leases_fd, disk->folder_fd};
-    struct stat about = {0}, named;
+    struct stat about;
 
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
         if (fstat(fds[i], &about) != 0 || about.st_nlink == 0)
             return false;
     }
-    /* `about` is the folder's. That it can't be looked at says nothing. */
-    if (stat(disk->path, &named) != 0)
-        return errno != ENOENT && errno != ENOTDIR;
-    return named.st_dev == about.st_dev && named.st_ino == about.st_ino;
+    return fry_disk_is_named(disk);
 }
 
 static int64_t group_of(const char *key)

@@ -26,6 +26,8 @@ typedef struct fry_disk {
     char *path; /* of the folder, from the root, as it was when it was opened */
     size_t path_bytes;
     int folder_fd, keys_fd, leases_fd, temporary_fd, state_fd;
+    uint64_t folder_device, folder_number; /* held by folder_fd, so no other can have them */
+    bool is_gone;                          /* somebody was told so */
     uint32_t file_mode;
     uint64_t clock;   /* what ends_ns of leases counts by: equal numbers, equal clocks */
     uint64_t written; /* temporary files so far */
@@ -137,6 +139,12 @@ void fry_disk_remove_torn(fry_disk *disk);
  * that whoever opens the store now has another.
  */
 bool fry_disk_is_whole(const fry_disk *disk);
+
+/*
+ * The half of it that nothing else tells: that the folder's name means the folder. One system call
+ * where all of it is five; a change looks at all of it under its lock.
+ */
+bool fry_disk_is_named(const fry_disk *disk);
 
 /* --- Of net/store_disk*.c among themselves --- */
 

@@ -200,6 +200,8 @@ ferry_status fry_disk_open(fry_disk *disk, const fry_memory *memory, const char 
     /* Whoever may use the folder may use what is in it. */
     const mode_t mode = about.st_mode & 0777;
     disk->file_mode = about.st_mode & 0666;
+    disk->folder_device = about.st_dev;
+    disk->folder_number = about.st_ino;
     struct {
         const char *name;
         int *fd_p;

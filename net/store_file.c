@@ -593,11 +593,13 @@ static void take_turn(fry_timer *timer)
 {
     file_store *self = timer->arg;
 
-    if (!self->is_removed && !fry_disk_is_whole(&self->disk))
+    if (!self->is_removed && !fry_disk_is_named(&self->disk))
         fry_file_lose(self);
     (void)fry_file_take_again(self);
     make_leases(self);
     run_requests(self);
+    if (!self->is_removed && self->disk.is_gone)
+        fry_file_lose(self);
     if (self->needs_sweep) {
         self->needs_sweep = false;
         fry_disk_sweep_all(&self->disk, 0);

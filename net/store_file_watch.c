@@ -111,6 +111,7 @@ void fry_file_lose(file_store *self)
 
     self->is_lost = self->needs_scan = true;
     self->is_removed = was_removed || !fry_disk_is_whole(&self->disk);
+    self->disk.is_gone = false; /* it is known now */
     if (self->is_removed && !was_removed) {
         fry_log_line(self->base.reactor->log, FERRY_LOG_WARNING, "store %s: its folder is gone",
                      self->base.name);
