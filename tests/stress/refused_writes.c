@@ -25,8 +25,9 @@
 #define ROUNDS 4
 #define HANG_S 180
 #define THREADS 3
-#define KEPT 8 /* futures that a thread keeps, so that nodes run out */
-#define NODES 20
+#define KEPT 8       /* futures that a thread keeps, so that nodes run out */
+#define NODES 20     /* less than all threads keep */
+#define TOGETHER 500 /* steps after which the threads meet: all have something then */
 #define SIZE 64
 #define STAND_INS 63
 
@@ -54,6 +55,7 @@ typedef struct worker {
 static struct {
     ferry_engine *engine;
     worker workers[THREADS];
+    pthread_barrier_t meeting; /* without it each may be over before the next begins */
     atomic_bool is_over;
 } run;
 
@@ -150,6 +152,8 @@ static void *worker_main(void *arg)
     for (int i = 0; i < STEPS; i++) {
         kept *slot = &self->kept[below(self, KEPT)];
         uint32_t dice = below(self, 10);
+        if (i % TOGETHER == 0)
+            (void)pthread_barrier_wait(&run.meeting);
         look_at(self, slot);
         if (dice < 5)
             read_it(self, slot);
@@ -204,6 +208,7 @@ static void run_round(uint64_t round)
     fry_node *stand_ins[STAND_INS];
     for (size_t i = 0; i < STAND_INS; i++)
         CHECK((stand_ins[i] = fry_node_create_reserve(run.engine, context)) != NULL);
+    CHECK(pthread_barrier_init(&run.meeting, NULL, THREADS) == 0);
     pthread_t threads[THREADS], keeper;
     for (size_t i = 0; i < THREADS; i++) {
         run.workers[i] = (worker){.random = (round * THREADS + i + 1) * 0x9e3779b97f4a7c15u,
@@ -216,6 +221,7 @@ static void run_round(uint64_t round)
         CHECK(pthread_join(threads[i], NULL) == 0);
     atomic_store(&run.is_over, true);
     CHECK(pthread_join(keeper, NULL) == 0);
+    CHECK(pthread_barrier_destroy(&run.meeting) == 0);
     for (size_t i = 0; i < THREADS; i++) {
         const worker *self = &run.workers[i];
         totals.well += self->well;
