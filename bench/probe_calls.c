@@ -43,9 +43,12 @@ static struct {
     uint32_t zero;
 } rig;
 
+static char own[BYTES] __attribute__((aligned(4096))); /* to be pinned where it is */
+
 #define DO(name, ...) driver.name(__VA_ARGS__)
 #define NONE CUDA_SUCCESS
 #define PINNED CU_MEMHOSTALLOC_PORTABLE
+#define REGISTERED (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)
 #define EVENT CU_EVENT_DISABLE_TIMING
 #define NEW_STREAM DO(cuStreamCreateWithPriority, &rig.made, CU_STREAM_NON_BLOCKING, gpu.lowest)
 #define NEW_POOLED DO(cuMemAllocFromPoolAsync, &rig.made_memory, BYTES, rig.pool, rig.stream)
@@ -131,6 +134,10 @@ static struct {
       DO(cuMemFreeHost, rig.made_pinned))                                                          \
     X(cuMemFreeHost, "", pinned_end, DO(cuMemHostAlloc, &rig.made_pinned, BYTES, PINNED),          \
       DO(cuMemFreeHost, rig.made_pinned), NONE)                                                    \
+    X(cuMemHostRegister, "", pin, NONE, DO(cuMemHostRegister, own, sizeof own, REGISTERED),        \
+      DO(cuMemHostUnregister, own))                                                                \
+    X(cuMemHostUnregister, "", unpin, DO(cuMemHostRegister, own, sizeof own, REGISTERED),          \
+      DO(cuMemHostUnregister, own), NONE)                                                          \
     X(cuMemHostGetDevicePointer, "", pointer, NONE,                                                \
       DO(cuMemHostGetDevicePointer, &rig.device_words, rig.word, 0), NONE)                         \
     X(cuMemGetInfo, "", info, NONE, DO(cuMemGetInfo, &rig.free_bytes, &rig.total_bytes), NONE)     \

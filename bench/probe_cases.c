@@ -26,6 +26,7 @@ const probe_case probe_cases[] = {
     {"free", "free", probe_free, 10, 0, 0, 0, false},
     {"exit-words", "exit", probe_exit, 6, 0, 0, 0, false},
     {"exit-query", "exit", probe_exit, 6, 0, 0, 1, false},
+    {"exit-own", "exit", probe_exit, 6, 0, 0, 2, false},
     {"visible-same", "visible", probe_visible, 9, 0, 0, 0, false},
     {"visible-teller", "visible", probe_visible, 9, 0, 0, 1, false},
     {"late", "late", probe_late, 6, 0, 0, 0, false},
@@ -44,6 +45,7 @@ const probe_case probe_cases[] = {
     {"name", "name", probe_name, 20, 0, 0, 0, true},
     {"exit-body", "exit", probe_exit_body, 6, 0, 0, 0, true},
     {"exit-body-query", "exit", probe_exit_body, 6, 0, 0, 1, true},
+    {"exit-body-own", "exit", probe_exit_body, 6, 0, 0, 2, true},
     {"ipc-peer", "ipc", probe_ipc_peer, 8, 0, 0, 0, true},
     {"hang", "hang", hang, 2, 0, 0, 0, true},
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exit: a process ends while a thread of it reads pinned words, as ferry's loop does, or asks the
- * driver too. What comes of it is seen by a parent.
+ * exit: a process ends while a thread of it reads pinned words, of the driver's memory, or of its
+ * own that the driver pins, as ferry's loop does; or asks the driver too. What comes of it is seen
+ * by a parent.
  */
 #include "bench/probe.h"
 
@@ -15,6 +16,12 @@
 #define WORDS 1024
 #define CHILD_LIMIT_NS INT64_C(4000000000)
 
+enum { DRIVERS, DRIVERS_AND_QUERY, OWN };
+
+static const char *const shapes[] = {"words", "words-and-query", "own-words"};
+static const char *const bodies[] = {"exit-body", "exit-body-query", "exit-body-own"};
+
+static uint32_t own_words[WORDS] __attribute__((aligned(4096)));
 static uint32_t *words;
 static CUevent asked; /* NULL: the driver is not asked */
 static _Atomic uint64_t turns;
@@ -45,8 +52,13 @@ void probe_exit_body(const probe_case *which)
     if (atexit(linger) != 0)
         bench_fail("cannot register a function");
     probe_gpu_open();
-    words = probe_pinned(WORDS * sizeof *words);
-    if (which->variant != 0) {
+    if (which->variant == OWN) {
+        PROBE_CALL(cuMemHostRegister, own_words, sizeof own_words, CU_MEMHOSTREGISTER_PORTABLE);
+        words = own_words;
+    } else {
+        words = probe_pinned(WORDS * sizeof *words);
+    }
+    if (which->variant == DRIVERS_AND_QUERY) {
         CUstream stream = probe_stream(0);
         asked = probe_event(CU_EVENT_DISABLE_TIMING);
         PROBE_CALL(cuEventRecord, asked, stream);
@@ -62,11 +74,9 @@ void probe_exit(const probe_case *which)
 {
     char how[64];
     int status;
-    const char *body = which->variant != 0 ? "exit-body-query" : "exit-body";
-    const char *shape = which->variant != 0 ? "words-and-query" : "words";
     int64_t begin_ns = bench_now_ns();
-    probe_child child = probe_child_start(probe_case_find(body), false, false);
+    probe_child child = probe_child_start(probe_case_find(bodies[which->variant]), false, false);
     bool is_by_itself = probe_child_end(&child, CHILD_LIMIT_NS, &status, how, sizeof how);
-    probe_row(shape, (double)(bench_now_ns() - begin_ns) / 1e6, "ms",
+    probe_row(shapes[which->variant], (double)(bench_now_ns() - begin_ns) / 1e6, "ms",
               is_by_itself && status == 0 ? PROBE_YES : PROBE_NO, "%s", how);
 }

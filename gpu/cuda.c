@@ -311,25 +311,21 @@ static ferry_status make_words(fry_cuda_device *device, ferry_completion complet
         device->wordless = "it was opened to be asked about events";
         return FERRY_OK;
     }
-    void *words = NULL;
-    device->words_bytes = (size_t)device->stream_count * FRY_CACHE_LINE;
-    CUresult result = fry_cuda.cuMemHostAlloc(&words, device->words_bytes,
-                                              CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    const char *call;
+    CUresult result =
+        fry_cuda_pinned_take(&device->words, (size_t)device->stream_count * FRY_CACHE_LINE, &call);
     if (result != CUDA_SUCCESS)
-        return refuse_call(error, result, "cuMemHostAlloc");
-    memset(words, 0, device->words_bytes);
-    device->words = words;
-    result = fry_cuda.cuMemHostGetDevicePointer(&device->words_address, words, 0);
+        return refuse_call(error, result, call);
+    result = fry_cuda.cuMemHostGetDevicePointer(&device->words_address, device->words.memory, 0);
     return result == CUDA_SUCCESS ? FERRY_OK
                                   : refuse_call(error, result, "cuMemHostGetDevicePointer");
 }
 
 static void free_words(fry_cuda_device *device)
 {
-    if (device->words != NULL && fry_load_relaxed(&device->has_stray_words) == 0 &&
-        fry_cuda_lost(device) == CUDA_SUCCESS)
-        (void)fry_cuda.cuMemFreeHost(device->words);
-    device->words = NULL;
+    if (fry_load_relaxed(&device->has_stray_words) == 0 && fry_cuda_lost(device) == CUDA_SUCCESS)
+        fry_cuda_pinned_give(&device->words);
+    device->words = (fry_cuda_pinned){0};
 }
 
 /* Has the first stream write a number, and sees that it comes. */
@@ -355,7 +351,7 @@ static CUresult try_word(fry_cuda_device *device)
 static ferry_status try_words(fry_cuda_device *device, ferry_completion completion,
                               fry_native_error *error)
 {
-    if (device->words == NULL)
+    if (device->words.memory == NULL)
         return FERRY_OK;
     CUresult result = try_word(device);
     if (result == CUDA_SUCCESS)

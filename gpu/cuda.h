@@ -6,6 +6,7 @@
 #include "gpu/cuda_base.h"
 #include "gpu/cuda_context.h"
 #include "gpu/cuda_memory.h"
+#include "gpu/cuda_pinned.h"
 #include "gpu/cuda_stream.h"
 
 #include <ferry/info.h>
@@ -53,8 +54,7 @@ struct fry_cuda_device {
     const char *lost_call; /* atomic; set just after it */
 
     /* Numbers that streams write: pinned, each on a cache line of its own. */
-    char *words;
-    size_t words_bytes;
+    fry_cuda_pinned words;
     CUdeviceptr words_address;
     uint32_t has_stray_words; /* atomic; one was given up and may yet be written */
 

@@ -64,6 +64,8 @@
     X(cuMemPoolTrimTo, 11020)                                                                      \
     X(cuMemHostAlloc, 2020)                                                                        \
     X(cuMemFreeHost, 2000)                                                                         \
+    X(cuMemHostRegister, 6050)                                                                     \
+    X(cuMemHostUnregister, 4000)                                                                   \
     X(cuMemHostGetDevicePointer, 3020)                                                             \
     X(cuMemGetInfo, 3020)                                                                          \
     X(cuPointerGetAttributes, 7000)

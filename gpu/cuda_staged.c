@@ -339,16 +339,15 @@ static bool has_track(fry_cuda_staged *staged)
 }
 
 /* As much of what the ring is to have as there is. */
-static CUresult make_ring(fry_cuda_staged *staged)
+static CUresult make_ring(fry_cuda_staged *staged, const char **call_p)
 {
     CUresult result;
     size_t bytes = staged->ring_bytes;
     for (;;) {
-        void *memory = NULL;
         bytes -= bytes % FRY_CUDA_RING_ALIGN_BYTES;
-        result = fry_cuda.cuMemHostAlloc(&memory, bytes, CU_MEMHOSTALLOC_PORTABLE);
+        result = fry_cuda_pinned_take(&staged->pinned, bytes, call_p);
         if (result == CUDA_SUCCESS)
-            staged->ring = (fry_cuda_ring){.memory = memory, .size_bytes = bytes};
+            staged->ring = (fry_cuda_ring){.memory = staged->pinned.memory, .size_bytes = bytes};
         if (result != CUDA_ERROR_OUT_OF_MEMORY || bytes / 2 < FRY_CUDA_RING_LEAST_BYTES)
             break;
         bytes /= 2;
@@ -370,13 +369,15 @@ static bool has_ring(fry_cuda_staged *staged)
                      "%s: %zu KiB of pinned memory are left to a GPU that was lost",
                      staged->device->device.name, staged->ring.size_bytes >> 10);
         staged->ring = (fry_cuda_ring){0};
+        staged->pinned = (fry_cuda_pinned){0};
         staged->is_tainted = false;
     }
     if (staged->ring.size_bytes != 0)
         return true;
-    CUresult result = make_ring(staged);
+    const char *call;
+    CUresult result = make_ring(staged, &call);
     if (result != CUDA_SUCCESS)
-        fail_call(staged, staged->current, result, "cuMemHostAlloc");
+        fail_call(staged, staged->current, result, call);
     return result == CUDA_SUCCESS;
 }
 
@@ -697,6 +698,6 @@ void fry_cuda_staged_close(fry_cuda_staged *staged)
     if (staged->ring.size_bytes == 0 || staged->is_tainted || is_lost(staged))
         return;
     if (fry_cuda_enter(&scope, staged->device->context) == CUDA_SUCCESS)
-        (void)fry_cuda.cuMemFreeHost(staged->ring.memory);
+        fry_cuda_pinned_give(&staged->pinned);
     fry_cuda_leave(&scope);
 }

@@ -84,6 +84,7 @@ struct fry_cuda_staged {
     fry_cuda_track *track;                     /* its own; NULL until the first copy, as the ring */
     fry_cuda_track *sources[FRY_CUDA_SOURCES]; /* of other devices */
     size_t ring_bytes;                         /* what the ring is to have */
+    fry_cuda_pinned pinned;                    /* that the ring is in */
     fry_cuda_ring ring;
     uint32_t made, sent, freed; /* pieces, counted for ever: made >= sent >= freed */
     fry_cuda_staged_phase phase;

@@ -64,8 +64,8 @@ void fry_cuda_stream_init(fry_cuda_stream *stream, fry_cuda_device *device, fry_
     stream->stream.device = &device->device;
     stream->stream.kind = (uint8_t)kind;
     stream->stream.is_polled = true;
-    if (device->words != NULL) {
-        stream->word = (uint32_t *)(void *)(device->words + offset);
+    if (device->words.memory != NULL) {
+        stream->word = (uint32_t *)(void *)(device->words.memory + offset);
         stream->word_address = device->words_address + offset;
         stream->is_worded = 1;
     }

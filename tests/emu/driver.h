@@ -375,6 +375,8 @@ CUresult emu_memory_new_on(emu_memory_kind kind, CUcontext context, emu_device *
                            size_t size_bytes, emu_allocation **allocation_p);
 void emu_memory_free(emu_allocation *allocation); /* with the lock */
 void emu_memory_free_all(CUcontext context);      /* with the lock */
+/* The process ends: whoever touches memory of cuMemHostAlloc from now on is ended by a fault. */
+void emu_memory_take_pinned(void);
 
 struct CUmemPoolHandle_st {
     emu_object object;

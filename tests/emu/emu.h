@@ -17,6 +17,9 @@
  *   - synchronous copies when they are done, but between devices at once, as are memsets;
  *   - cuMemFree and cuMemFreeHost when the memory's context has nothing left to do;
  *   - a kernel's first launch, which loads it, likewise, unless a test holds something.
+ * As the process exits the driver goes first, while other threads may still be there: its calls
+ * give CUDA_ERROR_DEINITIALIZED, nothing more is done, and who touches memory of cuMemHostAlloc is
+ * ended by a fault.
  *
  * WHAT IS CAUGHT. One line on stderr, "emu: caught WHAT: details", and abort(); with
  * FERRY_EMU_CATCH=count it is only counted.
@@ -92,9 +95,9 @@ typedef struct emu_counters {
     uint64_t live_pools;        /* those of cuMemPoolCreate */
     uint64_t live_device_bytes; /* allocated, all devices together */
     uint64_t live_device_ranges;
-    uint64_t live_pinned_bytes;
+    uint64_t live_pinned_bytes; /* also what is registered */
     uint64_t live_pinned_ranges;
-    uint64_t live_registered_ranges;
+    uint64_t live_registered_ranges; /* of those */
     uint64_t captured;        /* operations that captures took */
     uint64_t captured_joined; /* of those, on streams that joined a capture */
     uint64_t capture_joins;   /* streams that joined one by waiting for a captured event */

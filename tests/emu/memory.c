@@ -173,6 +173,8 @@ static void count_bytes(const emu_allocation *allocation, bool in)
         pinned_used_bytes += size_bytes;
         break;
     case EMU_MEMORY_REGISTERED:
+        emu.counters.live_pinned_bytes += size_bytes;
+        emu.counters.live_pinned_ranges += one;
         emu.counters.live_registered_ranges += one;
         break;
     }
@@ -263,6 +265,14 @@ void emu_memory_free_all(CUcontext context)
         if (allocation->context == context)
             emu_memory_free(allocation);
     }
+}
+
+void emu_memory_take_pinned(void)
+{
+    const arena *const pinned = &arenas[EMU_DEVICES_MOST];
+
+    if (pinned->start != 0)
+        (void)mprotect((void *)pinned->start, ARENA_BYTES, PROT_NONE);
 }
 
 /* ---- Calls ---------------------------------------------------------------------------------- */

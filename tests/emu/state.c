@@ -8,6 +8,7 @@
 #include <time.h>
 
 #define REMEMBERED_MOST 8192 /* destroyed objects whose use is told from garbage */
+#define ENDING_NS 5000000    /* that the driver's end takes if it was at work */
 
 emu_state emu = {
     .mutex = PTHREAD_MUTEX_INITIALIZER,
@@ -193,6 +194,8 @@ CUresult emu_enter(emu_call call)
         result = CUDA_ERROR_NOT_PERMITTED;
     } else if ((!emu.initialised || emu.forked) && !(calls[call].traits & EMU_CALL_EARLY)) {
         result = CUDA_ERROR_NOT_INITIALIZED;
+    } else if (atomic_load(&emu.stopping) && !emu.forked) {
+        result = CUDA_ERROR_DEINITIALIZED;
     }
     if (result == CUDA_SUCCESS)
         result = emu_script_result(call);
@@ -336,10 +339,45 @@ static void in_child(void)
     emu.stopping = emu.initialised;
 }
 
-/* Threads of streams that are still there do nothing more; the process takes them with it. */
+/* Whether a stream has something that it has not come to. With the lock. */
+static bool is_at_work(void)
+{
+    CUcontext context;
+    CUstream stream;
+
+    LIST_FOREACH(context, &emu.contexts, entry)
+    {
+        LIST_FOREACH(stream, &context->streams, entry)
+        {
+            if (!TAILQ_EMPTY(&stream->queue))
+                return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * The process ends, and the driver before it: calls are refused, nothing more is done, and pinned
+ * memory is gone. Other threads of the program may go on meanwhile, and if something stood in a
+ * stream they get the time to see that. What works just now ends first.
+ */
 __attribute__((destructor)) static void stop(void)
 {
+    bool was_at_work;
+
+    if (emu.forked || !emu.initialised)
+        return;
+    emu_lock();
     atomic_store(&emu.stopping, true);
+    for (int i = 0; i < emu.device_count; i++) {
+        while (emu.devices[i].working > 0)
+            pthread_cond_wait(&emu.quiet, &emu.mutex);
+    }
+    was_at_work = is_at_work();
+    emu_memory_take_pinned();
+    emu_unlock();
+    if (was_at_work)
+        nanosleep(&(struct timespec){.tv_nsec = ENDING_NS}, NULL);
 }
 
 __attribute__((constructor)) static void begin(void)

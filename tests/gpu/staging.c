@@ -406,15 +406,15 @@ static void test_no_pinned(void)
     places_open(&at, NULL);
     ferry_buffer *host = pageable(&at, MIB), *gpu = on_gpu(&at, 0, MIB);
     fill(host, 1);
-    CHECK(EMU(emu_fail_call)("cuMemHostAlloc", 0, CUDA_ERROR_OUT_OF_MEMORY) == CUDA_SUCCESS);
+    CHECK(EMU(emu_fail_call)("cuMemHostRegister", 0, CUDA_ERROR_OUT_OF_MEMORY) == CUDA_SUCCESS);
     ferry_future *refused = gpu_copy(&at.ge, gpu, host, NULL);
     CHECK_STATUS(ferry_future_wait(refused, -1), FERRY_E_NO_MEMORY);
     const ferry_error *error = ferry_future_error(refused);
     CHECK(error->native_code == CUDA_ERROR_OUT_OF_MEMORY);
-    CHECK(strstr(error->message, "cuMemHostAlloc") != NULL);
+    CHECK(strstr(error->message, "cuMemHostRegister") != NULL);
     ferry_future_release(refused);
     CHECK_STATUS(gpu_end(gpu_copy(&at.ge, host, gpu, NULL)), FERRY_E_DEPENDENCY);
-    CHECK(EMU(emu_fail_call)("cuMemHostAlloc", 0, CUDA_SUCCESS) == CUDA_SUCCESS);
+    CHECK(EMU(emu_fail_call)("cuMemHostRegister", 0, CUDA_SUCCESS) == CUDA_SUCCESS);
     fill(host, 1); /* its last writer failed */
     CHECK_STATUS(ferry_buffer_define(ferry_buffer_span(host), NULL), FERRY_OK);
     CHECK_STATUS(gpu_end(gpu_copy(&at.ge, gpu, host, NULL)), FERRY_OK);

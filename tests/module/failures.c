@@ -642,7 +642,7 @@ static void open_fails(void)
         "cuDeviceGetAttribute",
         "cuCtxPushCurrent",
         "cuCtxGetStreamPriorityRange",
-        "cuMemHostAlloc",
+        "cuMemHostRegister",
         "cuMemHostGetDevicePointer",
         "cuStreamCreateWithPriority",
         "cuEventCreate",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a driver may come short of: memory for more events, batches. Copies go on without. */
+/* What a driver may come short of: events, batches, memory of others. Copies go on without. */
+#include "gpu/cuda_staged.h"
 #include "tests/module/rig.h"
 
 #define COPIES 40
@@ -76,10 +77,37 @@ static void batches_are_refused(void)
     rig_close(&self);
 }
 
+/* One that pins no memory but its own. */
+static void nothing_is_registered(void)
+{
+    rig self;
+    rig_open(&self);
+    emu_counters before, now;
+    emu_get_counters(&before);
+    OK(emu_fail_call("cuMemHostRegister", 0, CUDA_ERROR_NOT_SUPPORTED));
+    fry_device *device = rig_device(&self, "cuda:0", FERRY_COMPLETION_WORDS);
+    emu_get_counters(&now);
+    GIVES(now.live_registered_ranges, before.live_registered_ranges);
+    GIVES(now.live_pinned_ranges, before.live_pinned_ranges + 1);
+    char pageable[100] = {3}, *gpu = rig_on_gpu(0, sizeof pageable, 0);
+    fry_stream *in = &fry_cuda_device_of(device)->staged[FRY_CUDA_WAY_IN].stream;
+    fry_event event = rig_copy(&self, in, gpu, pageable, sizeof pageable, NULL, 0);
+    rig_flush(in);
+    rig_await(&self, event);
+    OK(rig_outcome(&self, event));
+    GIVES(gpu[0], 3);
+    OK(emu_fail_call("cuMemHostRegister", 0, CUDA_SUCCESS));
+    rig_free_on_gpu(gpu);
+    rig_close(&self);
+    emu_get_counters(&now);
+    GIVES(now.live_pinned_ranges, before.live_pinned_ranges);
+}
+
 int main(void)
 {
     batches_are_refused();
     events_are_scarce(FERRY_COMPLETION_WORDS);
     events_are_scarce(FERRY_COMPLETION_EVENTS);
+    nothing_is_registered();
     return EXIT_SUCCESS;
 }

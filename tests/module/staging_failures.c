@@ -78,8 +78,8 @@ static fry_event issue(int device, fry_cuda_way way, size_t size_bytes)
 /* --- calls that are refused --- */
 
 static const char *const calls[] = {
-    "cuMemcpyAsync", "cuMemcpy2DAsync",        "cuEventRecord",  "cuStreamCreateWithPriority",
-    "cuEventCreate", "cuPointerGetAttributes", "cuMemHostAlloc",
+    "cuMemcpyAsync", "cuMemcpy2DAsync",        "cuEventRecord",     "cuStreamCreateWithPriority",
+    "cuEventCreate", "cuPointerGetAttributes", "cuMemHostRegister",
 };
 
 /* Ends well or with what the call answered, and the next one well. */
@@ -186,22 +186,22 @@ static void pinned_memory_is_short(void)
     emu_counters before, now;
     /* Some of it is had. */
     emu_get_counters(&before);
-    OK(emu_fail_call("cuMemHostAlloc", 0, CUDA_ERROR_OUT_OF_MEMORY));
+    OK(emu_fail_call("cuMemHostRegister", 0, CUDA_ERROR_OUT_OF_MEMORY));
     fry_event event = issue(0, FRY_CUDA_WAY_IN, SIZE_BYTES);
     rig_await(&bench.rig, event);
     GIVES(rig_outcome(&bench.rig, event), FERRY_E_NO_MEMORY);
     GIVES(bench.rig.error.code, CUDA_ERROR_OUT_OF_MEMORY);
     CHECK(rig_is_all(bench.gpu[0], 0, SIZE_BYTES));
-    uint64_t made = rig_calls("cuMemHostAlloc");
+    uint64_t made = rig_calls("cuMemHostRegister");
     event = issue(0, FRY_CUDA_WAY_IN, SIZE_BYTES); /* each tries anew, down to the least */
     rig_await(&bench.rig, event);
-    CHECK(rig_calls("cuMemHostAlloc") >= made + 6);
+    CHECK(rig_calls("cuMemHostRegister") >= made + 6);
     GIVES(event.stream->struck, 2);
-    OK(emu_fail_call("cuMemHostAlloc", 0, CUDA_SUCCESS));
+    OK(emu_fail_call("cuMemHostRegister", 0, CUDA_SUCCESS));
     emu_get_counters(&now);
     GIVES(now.live_pinned_bytes, before.live_pinned_bytes);
 
-    OK(emu_fail_call("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY));
+    OK(emu_fail_call("cuMemHostRegister", 1, CUDA_ERROR_OUT_OF_MEMORY));
     event = issue(0, FRY_CUDA_WAY_IN, SIZE_BYTES);
     rig_await(&bench.rig, event);
     OK(rig_outcome(&bench.rig, event));
