@@ -219,11 +219,12 @@ static void run_storm(void)
         fry_test_no_membarrier = i % 2 != 0;
         check_one_file();
     }
+    while (atomic_load(&hooked) == 0 || atomic_load(&engines) == 0)
+        sched_yield(); /* on a busy machine the files may be over before these threads begin */
     atomic_store(&over, true);
     for (int i = 0; i < SUBMITTERS + 2; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
     ferry_engine_release(engine);
-    CHECK(atomic_load(&hooked) > 0 && atomic_load(&engines) > 0);
     (void)printf("storm: %d files, %lu copies, %lu engines, %lu records hooked\n", FILES,
                  atomic_load(&submitted), atomic_load(&engines), atomic_load(&hooked));
 }
