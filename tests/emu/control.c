@@ -65,7 +65,7 @@ uint64_t emu_settle(void)
     uint64_t operations;
 
     emu_lock();
-    while (is_any_busy()) {
+    while (is_any_busy() || emu_has_late_words()) {
         emu_unlock();
         sched_yield();
         emu_lock();

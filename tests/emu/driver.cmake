@@ -3,7 +3,7 @@
 
 ferry_emu_program(driver_faults emu_cuda)
 ferry_emu_faults(driver_faults freed copy_after_free past_the_end memset_past_the_end
-    last_row_past_the_end value_after_free double_free free_under_copy copy_behind_free
+    last_row_past_the_end value_after_free late_word double_free free_under_copy copy_behind_free
     free_pool_memory free_under_peer context_under_peer free_host_under_copy unregister_under_copy)
 ferry_emu_faults(driver_faults unordered write_write read_write columns between_rows
     batch_writes_twice batch_reads_what_it_writes memset_beside_copy value_beside_copy peer

@@ -392,6 +392,15 @@ CUmemoryPool emu_pool_new(emu_device *device, const CUmemPoolProps *props); /* w
 /* Counts bytes in or out of a pool. With the lock. */
 void emu_pool_count(CUmemoryPool pool, uint64_t size_bytes, bool in);
 
+/* ---- Words that come late (all with the lock) ----------------------------------------------- */
+
+/* Of words that streams write; see emu_late_words. */
+void emu_words_lag(int64_t late_ns);
+/* True: the word is kept, and comes later. False: it is to be written now. */
+bool emu_word_is_late(CUstream stream, void *memory, uint64_t value, size_t size_bytes);
+bool emu_has_late_words(void);
+void emu_word_write(void *memory, uint64_t value, size_t size_bytes); /* the lock does not matter */
+
 /* ---- The timing model ----------------------------------------------------------------------- */
 
 /* Waits for a copy engine; gives the lock away meanwhile. False: it never will get one. */

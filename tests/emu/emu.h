@@ -58,6 +58,7 @@
  *   FERRY_EMU_SEED=n     operations are delayed at random places, from this seed; 0: they are not
  *   FERRY_EMU_TIMING=1   copies take latency + bytes/bandwidth, and a device has few copy engines,
  *                        for which the priorities of streams decide (timing.c)
+ *   FERRY_EMU_LATE_US=n  emu_late_words, in microseconds
  *   FERRY_EMU_SCRIPT     commands, with `;` between them:
  *     fail NAME NTH RESULT       emu_fail_call
  *     operation NTH RESULT       emu_fail_operation
@@ -98,9 +99,9 @@ typedef struct emu_counters {
     uint64_t live_pinned_bytes; /* also what is registered */
     uint64_t live_pinned_ranges;
     uint64_t live_registered_ranges; /* of those */
-    uint64_t captured;        /* operations that captures took */
-    uint64_t captured_joined; /* of those, on streams that joined a capture */
-    uint64_t capture_joins;   /* streams that joined one by waiting for a captured event */
+    uint64_t captured;               /* operations that captures took */
+    uint64_t captured_joined;        /* of those, on streams that joined a capture */
+    uint64_t capture_joins;          /* streams that joined one by waiting for a captured event */
     uint64_t live_modules, live_graphs; /* graphs and instantiated ones */
 } emu_counters;
 
@@ -143,6 +144,12 @@ CUresult emu_lose_device(int ordinal, CUresult result);
  * on. 0: none.
  */
 void emu_fail_operation(unsigned nth, CUresult result);
+/*
+ * What streams write by cuStreamWriteValue* is seen up to so much later than the stream is done
+ * with it; one of eight words up to four times as much. Of each stream they come in order. 0: at
+ * once. emu_settle waits for them.
+ */
+void emu_late_words(int64_t late_ns);
 /* What is at the head of the stream never completes, nor does what comes behind it. */
 void emu_hang_stream(CUstream stream);
 /* The event never fires, however often it is recorded; what stands behind its records does. */

@@ -113,13 +113,10 @@ static void write_complete(emu_operation *operation)
 {
     const value_data *const data = operation->data;
 
-    if (!emu_check_allocated(operation, operation->stream, true))
+    if (!emu_check_allocated(operation, operation->stream, true) ||
+        emu_word_is_late(operation->stream, (void *)data->memory, data->value, data->value_bytes))
         return;
-    if (data->value_bytes == 4)
-        atomic_store_explicit((_Atomic(uint32_t) *)data->memory, (uint32_t)data->value,
-                              memory_order_release);
-    else
-        atomic_store_explicit((_Atomic(uint64_t) *)data->memory, data->value, memory_order_release);
+    emu_word_write((void *)data->memory, data->value, data->value_bytes);
 }
 
 static bool value_is_there(const value_data *data)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a driver may come short of: events, batches, memory of others. Copies go on without. */
+/* What a driver may come short of: events, batches, memory of others, its words' time. */
 #include "gpu/cuda_staged.h"
 #include "tests/module/rig.h"
 
@@ -77,6 +77,28 @@ static void batches_are_refused(void)
     rig_close(&self);
 }
 
+/* Words that are there some time after their events, and after the stream is done. */
+static void words_are_late(void)
+{
+    rig self;
+    rig_open(&self);
+    emu_late_words(300000);
+    fry_device *device = rig_device(&self, "cuda:0", FERRY_COMPLETION_WORDS);
+    fry_stream *in = rig_main(device, FRY_CUDA_FROM_HOST);
+    char *host = rig_pinned(1, 3), *gpu = rig_on_gpu(0, 1, 0);
+    for (int i = 0; i < COPIES; i++) {
+        fry_event event = rig_copy(&self, in, gpu, host, 1, NULL, 0);
+        rig_flush(in);
+        rig_await(&self, event);
+        OK(rig_outcome(&self, event));
+    }
+    CHECK(strstr(self.logged, "don't arrive") == NULL);
+    rig_free_pinned(host);
+    rig_free_on_gpu(gpu);
+    rig_close(&self);
+    emu_late_words(0);
+}
+
 /* One that pins no memory but its own. */
 static void nothing_is_registered(void)
 {
@@ -109,5 +131,6 @@ int main(void)
     events_are_scarce(FERRY_COMPLETION_WORDS);
     events_are_scarce(FERRY_COMPLETION_EVENTS);
     nothing_is_registered();
+    words_are_late();
     return EXIT_SUCCESS;
 }

@@ -120,6 +120,27 @@ static void value_after_free(bool faulty)
     OK(cuCtxSynchronize());
 }
 
+/* That the stream is done with it does not say that the word is there. */
+static void late_word(bool faulty)
+{
+    void (*late)(int64_t) = EMU(emu_late_words);
+    CUstream stream = NEW_STREAM;
+    volatile uint32_t *word = (volatile uint32_t *)(void *)new_pinned();
+
+    if (late != NULL)
+        late(20000000);
+    for (uint32_t i = 1; i <= 16; i++) {
+        *word = 0;
+        OK(cuStreamWriteValue32(stream, (CUdeviceptr)word, i, 0));
+        OK(cuCtxSynchronize());
+        while (!faulty && *word != i)
+            continue;
+    }
+    OK(cuMemFreeHost((void *)(uintptr_t)word));
+    if (late != NULL)
+        (void)EMU(emu_settle)();
+}
+
 static void double_free(bool faulty)
 {
     CUdeviceptr memory = new_memory(), other = new_memory();
@@ -646,6 +667,7 @@ static const fault faults[] = {
     FAULT(memset_past_the_end),
     FAULT(last_row_past_the_end),
     FAULT(value_after_free),
+    FAULT(late_word),
     FAULT(double_free),
     FAULT(free_under_copy),
     FAULT(copy_behind_free),
