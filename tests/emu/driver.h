@@ -117,6 +117,7 @@ struct CUctx_st {
     _Atomic(CUresult) error; /* sticky; read while copying */
     uint32_t peers;          /* bits of devices whose memory it was given access to */
     CUstream legacy;         /* made with the context */
+    uint64_t locked_by;      /* the thread whose call waits, and all others' with it; 0: none */
     LIST_HEAD(, CUstream_st) streams;
 };
 
@@ -169,6 +170,14 @@ void emu_stream_unlist(CUstream stream);
 void emu_streams_wake(const emu_device *device);
 /* The sticky error of the context or its device. With the lock. */
 CUresult emu_context_error(CUcontext context);
+/*
+ * Around a call that waits: others wait with it, if it is to be so (FERRY_EMU_LOCKS). True: the
+ * caller has it, and gives it back. Give the lock away. With the lock.
+ */
+bool emu_context_take(CUcontext context);
+void emu_context_give(CUcontext context);
+/* Waits until no other thread's call has it. */
+void emu_context_pass(CUcontext context);
 /* Makes `error` sticky to it: nothing of it begins any more, nor counts as pending. With the lock.
  */
 void emu_context_fail(CUcontext context, CUresult error);
@@ -456,6 +465,8 @@ typedef struct emu_state {
     bool held;
     bool engines_held;
     bool timing;
+    bool locks; /* a call that waits holds up others' */
+    pthread_cond_t unlocked;
     uint64_t seed; /* 0: nothing is delayed */
     int device_count;
     emu_device devices[EMU_DEVICES_MOST];

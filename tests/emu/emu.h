@@ -59,6 +59,8 @@
  *   FERRY_EMU_TIMING=1   copies take latency + bytes/bandwidth, and a device has few copy engines,
  *                        for which the priorities of streams decide (timing.c)
  *   FERRY_EMU_LATE_US=n  emu_late_words, in microseconds
+ *   FERRY_EMU_LOCKS=1    while a call waits for room in a stream, or to free memory, other threads'
+ *                        calls that are about the same context wait with it
  *   FERRY_EMU_SCRIPT     commands, with `;` between them:
  *     fail NAME NTH RESULT       emu_fail_call
  *     operation NTH RESULT       emu_fail_operation

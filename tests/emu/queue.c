@@ -132,6 +132,27 @@ CUresult emu_wait_for(CUstream stream, uint64_t sequence, const emu_record *reco
     return result;
 }
 
+void emu_context_pass(CUcontext context)
+{
+    while (context->locked_by != 0 && context->locked_by != emu_thread_number())
+        pthread_cond_wait(&emu.unlocked, &emu.mutex);
+}
+
+bool emu_context_take(CUcontext context)
+{
+    emu_context_pass(context);
+    if (!emu.locks || context->locked_by != 0)
+        return false;
+    context->locked_by = emu_thread_number();
+    return true;
+}
+
+void emu_context_give(CUcontext context)
+{
+    context->locked_by = 0;
+    pthread_cond_broadcast(&emu.unlocked);
+}
+
 CUresult emu_wait_for_context(CUcontext context)
 {
     CUstream stream;
@@ -361,15 +382,18 @@ static CUresult thread_start(CUstream stream)
 static CUresult wait_for_room(CUstream stream)
 {
     CUresult result = emu_context_error(stream->context);
-    bool counted = false;
+    bool counted = false, has_context = false;
 
     while (result == CUDA_SUCCESS && stream->issued - stream->completed >= EMU_STREAM_DEPTH) {
         emu.counters.blocked += !counted;
         counted = true;
+        has_context = has_context || emu_context_take(stream->context);
         result = emu_wait_for(stream, stream->issued - EMU_STREAM_DEPTH + 1, NULL);
         if (stream->object.destroyed)
             result = CUDA_ERROR_INVALID_HANDLE;
     }
+    if (has_context)
+        emu_context_give(stream->context);
     return result;
 }
 

@@ -13,6 +13,7 @@
 emu_state emu = {
     .mutex = PTHREAD_MUTEX_INITIALIZER,
     .quiet = PTHREAD_COND_INITIALIZER,
+    .unlocked = PTHREAD_COND_INITIALIZER,
     .contexts = LIST_HEAD_INITIALIZER(emu.contexts),
     .events = LIST_HEAD_INITIALIZER(emu.events),
 };
@@ -220,6 +221,7 @@ CUresult emu_enter_context(emu_call call, CUcontext *context_p)
         emu_catch(EMU_CATCH_MISUSE, "%s with a context that was destroyed", calls[call].name);
         return emu_leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
     }
+    emu_context_pass(context);
     result = emu_context_error(context);
     if (result != CUDA_SUCCESS)
         return emu_leave(result);
@@ -243,6 +245,10 @@ CUresult emu_enter_stream(emu_call call, CUstream handle, CUstream *stream_p)
     if (result != CUDA_SUCCESS)
         return result;
     result = emu_stream_find(handle, stream_p);
+    if (result == CUDA_SUCCESS && emu.locks) {
+        emu_context_pass((*stream_p)->context);
+        result = emu_stream_find(handle, stream_p); /* the lock was given away */
+    }
     if (result == CUDA_SUCCESS && (*stream_p)->legacy)
         result = emu_capture_touch_legacy((*stream_p)->context);
     return result == CUDA_SUCCESS ? CUDA_SUCCESS : emu_leave(result);
