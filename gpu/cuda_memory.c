@@ -4,10 +4,6 @@
 #include "gpu/cuda.h"
 #include "gpu/cuda_reclaim.h"
 
-/* What a pool keeps for itself of what is free in it: a share of the GPU's memory, at most this. */
-#define POOL_KEEPS_SHARE 16
-#define POOL_KEEPS_MOST_BYTES ((uint64_t)4 << 30)
-
 /* How long somebody who finds no memory waits for what is being freed. */
 #define RECLAIM_WAIT_NS ((int64_t)1000000000)
 
@@ -20,6 +16,12 @@ static void warn(const fry_cuda_device *device, CUresult result, const char *cal
     fry_cuda_tell(&error, result, call);
     fry_log_line(device->backend->options.log, FERRY_LOG_WARNING, "%s: %s", device->device.name,
                  error.message);
+}
+
+uint64_t fry_cuda_memory_keeps_bytes(const fry_cuda_device *device)
+{
+    uint64_t bytes = device->memory.gpu_bytes / FRY_CUDA_KEPT_SHARE;
+    return bytes < FRY_CUDA_KEPT_MOST_BYTES ? bytes : FRY_CUDA_KEPT_MOST_BYTES;
 }
 
 /* --- pools --- */
@@ -38,9 +40,7 @@ static CUresult make_pool(fry_cuda_device *device, const char **call_p)
         memory->pool = NULL;
         return result;
     }
-    cuuint64_t keeps_bytes = memory->gpu_bytes / POOL_KEEPS_SHARE;
-    if (keeps_bytes > POOL_KEEPS_MOST_BYTES)
-        keeps_bytes = POOL_KEEPS_MOST_BYTES;
+    cuuint64_t keeps_bytes = fry_cuda_memory_keeps_bytes(device);
     *call_p = "cuMemPoolSetAttribute";
     result = fry_cuda.cuMemPoolSetAttribute(memory->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
                                             &keeps_bytes);
@@ -210,7 +210,7 @@ static void trim(const fry_cuda_device *device)
 static void make_room(const fry_cuda_device *device)
 {
     const fry_cuda_device *other = fry_load_acquire(&device->backend->devices);
-    (void)fry_cuda_reclaim_wait(device->backend->reclaim, RECLAIM_WAIT_NS);
+    (void)fry_cuda_reclaim_empty(device->backend->reclaim, RECLAIM_WAIT_NS);
     for (; other != NULL; other = other->next) {
         if (other->ordinal == device->ordinal && other->memory.pool != NULL &&
             fry_cuda_lost(other) == CUDA_SUCCESS)
@@ -232,7 +232,11 @@ ferry_status fry_cuda_memory_alloc(fry_device *base, size_t size_bytes, fry_memo
     if (fry_cuda_lost(device) != CUDA_SUCCESS)
         return FERRY_E_DEVICE;
     if (!is_from_pool(device, kind)) {
-        block = fry_cuda_reclaim_expect(reclaim, device, kind == FRY_MEMORY_PINNED);
+        bool is_on_host = kind == FRY_MEMORY_PINNED;
+        *memory_p = fry_cuda_reclaim_reuse(reclaim, device, size_bytes, is_on_host);
+        if (*memory_p != NULL)
+            return FERRY_OK;
+        block = fry_cuda_reclaim_expect(reclaim, device, size_bytes, is_on_host);
         if (block == NULL)
             return FERRY_E_NO_MEMORY;
     }

@@ -17,6 +17,7 @@ typedef struct fry_cuda_memory {
     const char *lacks;  /* static */
     uint64_t peers;     /* atomic. GPUs, by bits, whose memory the context reaches, and reach its */
     uint64_t gpu_bytes; /* all there is on the GPU */
+    uint64_t kept_bytes[2]; /* cuda_reclaim.c's, with its lock: of the GPU's, of the host's */
 } fry_cuda_memory;
 
 /* Makes the pool. In a scope of the device. */
@@ -30,6 +31,9 @@ void fry_cuda_memory_meet(fry_cuda_device *device);
 
 /* Destroys the pool; memory that was not freed stays until the context goes. In a scope. */
 void fry_cuda_memory_close(fry_cuda_device *device);
+
+/* How much of the GPU's memory a pool keeps, and as much again who frees what is of no pool. */
+uint64_t fry_cuda_memory_keeps_bytes(const fry_cuda_device *device);
 
 /* Whether copies between the two need not go through the host. Any thread. */
 bool fry_cuda_memory_reaches(const fry_cuda_device *a, const fry_cuda_device *b);

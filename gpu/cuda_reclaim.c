@@ -10,6 +10,7 @@
 #include <signal.h>
 
 #define BUCKETS 64
+#define LOOKS_MOST 64 /* at kept blocks, for one that fits */
 
 struct fry_cuda_reclaim {
     fry_backend *backend;
@@ -23,6 +24,7 @@ struct fry_cuda_reclaim {
     bool has_thread, is_stopped;
     pthread_t thread;
     fry_cuda_block *buckets[BUCKETS];
+    fry_cuda_block *kept[BUCKETS]; /* by the logarithm of their size */
 };
 
 /* --- freeing --- */
@@ -98,13 +100,22 @@ static fry_cuda_block **bucket_of(fry_cuda_reclaim *reclaim, const void *memory)
 }
 
 fry_cuda_block *fry_cuda_reclaim_expect(fry_cuda_reclaim *reclaim, fry_cuda_device *device,
-                                        bool is_on_host)
+                                        size_t size_bytes, bool is_on_host)
 {
     fry_cuda_block *block =
         fry_alloc(&reclaim->backend->memory, sizeof *block, _Alignof(fry_cuda_block));
     if (block != NULL)
-        *block = (fry_cuda_block){.device = device, .is_on_host = is_on_host};
+        *block =
+            (fry_cuda_block){.device = device, .size_bytes = size_bytes, .is_on_host = is_on_host};
     return block;
+}
+
+/* With the lock. */
+static void note(fry_cuda_reclaim *reclaim, fry_cuda_block *block)
+{
+    fry_cuda_block **bucket = bucket_of(reclaim, block->memory);
+    block->next = *bucket;
+    *bucket = block;
 }
 
 void fry_cuda_reclaim_note(fry_cuda_reclaim *reclaim, fry_cuda_block *block, void *memory)
@@ -115,9 +126,7 @@ void fry_cuda_reclaim_note(fry_cuda_reclaim *reclaim, fry_cuda_block *block, voi
     }
     block->memory = memory;
     (void)pthread_mutex_lock(&reclaim->lock);
-    fry_cuda_block **bucket = bucket_of(reclaim, memory);
-    block->next = *bucket;
-    *bucket = block;
+    note(reclaim, block);
     (void)pthread_mutex_unlock(&reclaim->lock);
 }
 
@@ -133,26 +142,119 @@ static fry_cuda_block *take_block(fry_cuda_reclaim *reclaim, const void *memory)
     return block;
 }
 
+/* --- keeping --- */
+
+/* With the lock: what is kept of the device, of its memory or the host's. */
+static uint64_t *kept_bytes_of(const fry_cuda_block *block)
+{
+    return &block->device->memory.kept_bytes[block->is_on_host];
+}
+
+static fry_cuda_block **kept_at(fry_cuda_reclaim *reclaim, size_t size_bytes)
+{
+    return &reclaim->kept[63 - __builtin_clzll((unsigned long long)size_bytes | 1)];
+}
+
+/* With the lock. Of a lost device nothing is worth keeping. */
+static bool keep(fry_cuda_reclaim *reclaim, fry_cuda_block *block)
+{
+    uint64_t *kept_bytes = kept_bytes_of(block);
+    uint64_t most_bytes =
+        block->is_on_host ? FRY_CUDA_KEPT_HOST_BYTES : fry_cuda_memory_keeps_bytes(block->device);
+    if (reclaim->is_stopped || fry_cuda_lost(block->device) != CUDA_SUCCESS ||
+        block->size_bytes > most_bytes || *kept_bytes > most_bytes - block->size_bytes)
+        return false;
+    fry_cuda_block **kept = kept_at(reclaim, block->size_bytes);
+    block->next = *kept;
+    *kept = block;
+    *kept_bytes += block->size_bytes;
+    return true;
+}
+
+/* With the lock. No more than an eighth of a block is wasted. */
+static fry_cuda_block *take_kept(fry_cuda_block **at, const fry_cuda_device *device,
+                                 size_t size_bytes, bool is_on_host)
+{
+    for (int looks = 0; *at != NULL && looks < LOOKS_MOST; looks++, at = &(*at)->next) {
+        fry_cuda_block *block = *at;
+        if (block->device != device || block->is_on_host != is_on_host ||
+            block->size_bytes < size_bytes ||
+            block->size_bytes - size_bytes > block->size_bytes / 8)
+            continue;
+        *at = block->next;
+        *kept_bytes_of(block) -= block->size_bytes;
+        return block;
+    }
+    return NULL;
+}
+
+void *fry_cuda_reclaim_reuse(fry_cuda_reclaim *reclaim, fry_cuda_device *device, size_t size_bytes,
+                             bool is_on_host)
+{
+    (void)pthread_mutex_lock(&reclaim->lock);
+    fry_cuda_block **at = kept_at(reclaim, size_bytes);
+    fry_cuda_block *block = take_kept(at, device, size_bytes, is_on_host);
+    if (block == NULL && at + 1 < reclaim->kept + BUCKETS)
+        block = take_kept(at + 1, device, size_bytes, is_on_host);
+    if (block != NULL)
+        note(reclaim, block);
+    (void)pthread_mutex_unlock(&reclaim->lock);
+    return block != NULL ? block->memory : NULL;
+}
+
+/* With the lock. False: the caller frees it. */
+static bool leave_to_thread(fry_cuda_reclaim *reclaim, fry_cuda_block *block)
+{
+    if (reclaim->is_stopped || !has_thread(reclaim))
+        return false;
+    (void)fry_fetch_add(&reclaim->pending, 1);
+    fry_stack_push(&reclaim->due, &block->link);
+    return true;
+}
+
 void fry_cuda_reclaim_free(fry_cuda_reclaim *reclaim, void *memory)
 {
     (void)pthread_mutex_lock(&reclaim->lock);
     fry_cuda_block *block = take_block(reclaim, memory);
     assert(block != NULL);
-    bool is_left = !reclaim->is_stopped && has_thread(reclaim);
-    if (is_left) {
-        (void)fry_fetch_add(&reclaim->pending, 1);
-        fry_stack_push(&reclaim->due, &block->link);
-    }
+    bool is_kept = keep(reclaim, block);
+    bool is_left = !is_kept && leave_to_thread(reclaim, block);
     (void)pthread_mutex_unlock(&reclaim->lock);
     if (is_left)
         fry_eventcount_notify(&reclaim->idle, 1);
-    else
+    else if (!is_kept)
         free_block(reclaim, block);
 }
 
-bool fry_cuda_reclaim_wait(fry_cuda_reclaim *reclaim, int64_t timeout_ns)
+/* What is kept goes to the thread, or without one to the driver here. */
+static void let_go(fry_cuda_reclaim *reclaim)
+{
+    fry_cuda_block *own = NULL;
+    (void)pthread_mutex_lock(&reclaim->lock);
+    for (size_t i = 0; i < BUCKETS; i++) {
+        while (reclaim->kept[i] != NULL) {
+            fry_cuda_block *block = reclaim->kept[i];
+            reclaim->kept[i] = block->next;
+            *kept_bytes_of(block) -= block->size_bytes;
+            if (leave_to_thread(reclaim, block))
+                continue;
+            block->next = own;
+            own = block;
+        }
+    }
+    (void)pthread_mutex_unlock(&reclaim->lock);
+    fry_eventcount_notify(&reclaim->idle, 1);
+    while (own != NULL) {
+        fry_cuda_block *next = own->next;
+        free_block(reclaim, own);
+        own = next;
+    }
+}
+
+bool fry_cuda_reclaim_empty(fry_cuda_reclaim *reclaim, int64_t timeout_ns)
 {
     int64_t until_ns = fry_clock_monotonic_ns() + timeout_ns;
+    let_go(reclaim);
     for (;;) {
         uint32_t key = fry_eventcount_prepare(&reclaim->done);
         int64_t left_ns = until_ns - fry_clock_monotonic_ns();
@@ -180,6 +282,7 @@ fry_cuda_reclaim *fry_cuda_reclaim_open(fry_backend *backend)
 
 ferry_status fry_cuda_reclaim_stop(fry_cuda_reclaim *reclaim)
 {
+    let_go(reclaim);
     if (fry_load_seq_cst(&reclaim->pending) != 0)
         return FERRY_E_BUSY;
     (void)pthread_mutex_lock(&reclaim->lock);

@@ -28,6 +28,10 @@ foreach(case hold last_record legacy full calls_fail operation_fails device_lost
         leave counted destroyed_stream context_with_work)
     ferry_emu_test(driver_stepped.${case} COMMAND $<TARGET_FILE:emu_driver_stepped> ${case})
 endforeach()
+foreach(case full_locked free_locked)
+    ferry_emu_test(driver_stepped.${case} COMMAND $<TARGET_FILE:emu_driver_stepped> ${case}
+        ENVIRONMENT "FERRY_EMU_LOCKS=1")
+endforeach()
 # A ; parts commands of the script, and would part the list of variables.
 ferry_emu_test(driver_stepped.script COMMAND env
     "FERRY_EMU_SCRIPT=fail cuMemsetD8Async 3 1\\; operation 2 700"

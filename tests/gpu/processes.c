@@ -121,7 +121,6 @@ static void test_idle(void)
     gpu_watch("being idle", 60);
     open_scene(&self, "cuda:0");
     CHECK_STATUS(gpu_end(copy_about(&self)), FERRY_OK);
-    ferry_buffer_release(gpu_buffer(self.gpu, SIZE, FERRY_MEMORY_PLAIN)); /* for the thread */
     unsigned long before = sleeps_of_ferry(&threads), after = 0;
     int looks = 0;
     for (; looks < LOOKS; looks++) {
@@ -131,7 +130,7 @@ static void test_idle(void)
             break; /* whoever wakes now and then would do so each time */
         before = after;
     }
-    CHECK(after == before && threads >= 4);
+    CHECK(after == before && threads >= 3);
     (void)printf("idle: %zu threads slept for %d ms, after %d ms\n", threads, LOOK_MS,
                  looks * LOOK_MS);
     close_scene(&self);

@@ -117,7 +117,6 @@ static void test_limit(rig *self)
     }
     char *all = get(device, 60 * MIB, FRY_MEMORY_PLAIN);
     put(device, all, 60 * MIB, FRY_MEMORY_PLAIN);
-    UNTIL(live().live_device_bytes == 0);
     OK(emu_set_memory_limit(0, 0));
 }
 
@@ -126,6 +125,41 @@ static CUstream user_stream(void)
     CUstream stream;
     OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     return stream;
+}
+
+/* What is freed is kept, and given out again where it fits: the driver is not asked. */
+static void test_kept(rig *self)
+{
+    fry_device *device = rig_device(self, "cuda:0", 0), *logical = rig_device(self, "cuda:0/1", 0);
+    static const struct {
+        const char *alloc, *free;
+        fry_memory_kind kind;
+        uint64_t keeps_bytes;
+    } kinds[] = {{"cuMemAlloc", "cuMemFree", FRY_MEMORY_PLAIN, FRY_CUDA_KEPT_MOST_BYTES},
+                 {"cuMemHostAlloc", "cuMemFreeHost", FRY_MEMORY_PINNED, FRY_CUDA_KEPT_HOST_BYTES}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        fry_memory_kind kind = kinds[i].kind;
+        char *first = get(device, 8 * MIB, kind), *second = get(device, MIB, kind);
+        uint64_t allocs = rig_calls(kinds[i].alloc);
+        put(device, first, 8 * MIB, kind);
+        put(device, second, MIB, kind);
+        CHECK(get(device, MIB, kind) == second);
+        put(device, second, MIB, kind);
+        CHECK(get(device, 7 * MIB, kind) == first);
+        GIVES(rig_calls(kinds[i].alloc), allocs);
+        char *small = get(device, MIB - MIB / 8 - 1, kind), *large = get(device, MIB + 1, kind);
+        char *others = get(logical, MIB, kind);
+        GIVES(rig_calls(kinds[i].alloc), allocs + 3); /* too large, too small, of another device */
+        put(logical, others, MIB, kind);
+        put(device, large, MIB + 1, kind);
+        put(device, small, MIB - MIB / 8 - 1, kind);
+        put(device, first, 8 * MIB, kind);
+        GIVES(rig_calls(kinds[i].free), 0);
+        /* No more than so much. */
+        char *all = get(device, kinds[i].keeps_bytes, kind);
+        put(device, all, kinds[i].keeps_bytes, kind);
+        UNTIL(rig_calls(kinds[i].free) == 1);
+    }
 }
 
 /* A program's work holds up the driver's frees, and nothing else. */
@@ -141,6 +175,7 @@ static void test_plain(rig *self)
     OK(cuMemsetD8Async((CUdeviceptr)(uintptr_t)used, 5, KIB, stream));
     uint64_t frees = rig_calls("cuMemFree");
     put(device, plain, MIB, FRY_MEMORY_PLAIN);
+    GIVES(self->ops->stop(self->backend), FERRY_E_BUSY);
     UNTIL(rig_calls("cuMemFree") == frees + 1);
     GIVES(live().live_device_bytes, MIB + KIB);
     GIVES(self->ops->stop(self->backend), FERRY_E_BUSY);
@@ -155,7 +190,7 @@ static void test_plain(rig *self)
     char *second = get(device, MIB, FRY_MEMORY_PLAIN);
     put(device, second, MIB, FRY_MEMORY_PLAIN);
     emu_release_stream(stream);
-    UNTIL(live().live_device_bytes == KIB);
+    UNTIL(live().live_device_bytes == MIB + KIB);
     OK(cuStreamDestroy(stream));
     rig_free_on_gpu(used);
     CUcontext left;
@@ -197,7 +232,6 @@ static void test_about_to_be_freed(rig *self)
     plain = get(device, 50 * MIB, FRY_MEMORY_PLAIN);
     OK(pthread_join(thread, NULL));
     put(device, plain, 50 * MIB, FRY_MEMORY_PLAIN);
-    UNTIL(live().live_device_bytes == KIB);
     OK(cuStreamDestroy(held));
     rig_free_on_gpu(used);
     CUcontext left;
@@ -266,7 +300,8 @@ static void test_no_pool(rig *self)
     char *memory = get(device, MIB, FRY_MEMORY_DEFAULT);
     GIVES(rig_calls("cuMemAlloc"), allocs + 1);
     put(device, memory, MIB, FRY_MEMORY_DEFAULT);
-    UNTIL(live().live_device_bytes == 0);
+    CHECK(get(device, MIB, FRY_MEMORY_DEFAULT) == memory);
+    put(device, memory, MIB, FRY_MEMORY_DEFAULT);
     /* One that breaks off half-way leaves nothing. */
     OK(emu_fail_call("cuMemPoolSetAttribute", 1, CUDA_ERROR_NOT_SUPPORTED));
     uint64_t pools = live().live_pools;
@@ -314,7 +349,6 @@ static void test_failures(rig *self)
         {"cuMemHostAlloc", FRY_MEMORY_PINNED},
     };
     fry_device *device = rig_device(self, "cuda:0", 0);
-    uint64_t pinned_bytes = live().live_pinned_bytes;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *memory;
         OK(emu_fail_call(cases[i].name, 1, CUDA_ERROR_INVALID_VALUE));
@@ -324,7 +358,11 @@ static void test_failures(rig *self)
         OK(emu_fail_call(cases[i].name, 1, CUDA_ERROR_OUT_OF_MEMORY)); /* the second try */
         memory = get(device, MIB, cases[i].kind);
         put(device, memory, MIB, cases[i].kind);
-        UNTIL(live().live_device_bytes == 0 && live().live_pinned_bytes == pinned_bytes);
+        OK(emu_fail_call(cases[i].name, 0, CUDA_ERROR_OUT_OF_MEMORY)); /* it is kept, or pooled */
+        memory = cases[i].kind != FRY_MEMORY_DEFAULT ? get(device, MIB, cases[i].kind) : NULL;
+        OK(emu_fail_call(cases[i].name, 0, CUDA_SUCCESS));
+        if (memory != NULL)
+            put(device, memory, MIB, cases[i].kind);
         CHECK(strstr(self->logged, cases[i].name) != NULL);
     }
 }
@@ -365,6 +403,7 @@ static void run(void (*test)(rig *))
     }
 CASE(pool)
 CASE(limit)
+CASE(kept)
 CASE(plain)
 CASE(about_to_be_freed)
 CASE(whose)
@@ -375,10 +414,15 @@ CASE(failures)
 int main(int count, char **arguments)
 {
     static const rig_test tests[] = {
-        {"pool", pool},   {"limit", limit},
-        {"plain", plain}, {"about_to_be_freed", about_to_be_freed},
-        {"whose", whose}, {"no_pool", no_pool},
-        {"peers", peers}, {"failures", failures},
+        {"pool", pool},
+        {"limit", limit},
+        {"kept", kept},
+        {"plain", plain},
+        {"about_to_be_freed", about_to_be_freed},
+        {"whose", whose},
+        {"no_pool", no_pool},
+        {"peers", peers},
+        {"failures", failures},
         {"lost", lost},
     };
     return rig_run_apart(count, arguments, tests, sizeof tests / sizeof *tests);

@@ -121,6 +121,59 @@ static void full(void)
     CHECK(counters().blocked == 1 && is_back);
 }
 
+static _Atomic(bool) is_recorded;
+
+static void *record_elsewhere(void *unused)
+{
+    OK(cuCtxSetCurrent(context));
+    OK(cuEventRecord(event, b));
+    is_recorded = true;
+    return unused;
+}
+
+/* With FERRY_EMU_LOCKS: whoever waits in a call keeps others out of the context. */
+static void locked_by(void *(*wait)(void *), const char *call)
+{
+    pthread_t waits, other;
+
+    CHECK(pthread_create(&waits, NULL, wait, NULL) == 0);
+    while (emu_call_count(call) == 0 || (wait == one_too_many && counters().blocked == 0))
+        sched_yield();
+    CHECK(pthread_create(&other, NULL, record_elsewhere, NULL) == 0);
+    while (emu_call_count("cuEventRecord") == 0)
+        sched_yield();
+    CHECK(!is_recorded && !is_back);
+    emu_release();
+    CHECK(pthread_join(waits, NULL) == 0 && pthread_join(other, NULL) == 0);
+    CHECK(is_recorded && is_back);
+}
+
+static void full_locked(void)
+{
+    emu_hold();
+    for (int i = 0; i < DEPTH; i++)
+        copy_in(a);
+    locked_by(one_too_many, "cuCtxSetCurrent");
+}
+
+static CUdeviceptr to_be_freed;
+
+static void *free_it(void *unused)
+{
+    OK(cuCtxSetCurrent(context));
+    OK(cuMemFree(to_be_freed));
+    is_back = true;
+    return unused;
+}
+
+static void free_locked(void)
+{
+    OK(cuMemAlloc(&to_be_freed, BYTES));
+    emu_hold();
+    copy_in(a);
+    locked_by(free_it, "cuMemFree");
+}
+
 static void calls_fail(void)
 {
     OK(emu_fail_call("cuMemsetD8Async", 2, CUDA_ERROR_OUT_OF_MEMORY));
@@ -330,6 +383,8 @@ static const struct {
     {"last_record", last_record},
     {"legacy", legacy},
     {"full", full},
+    {"full_locked", full_locked},
+    {"free_locked", free_locked},
     {"calls_fail", calls_fail},
     {"operation_fails", operation_fails},
     {"device_lost", device_lost},
