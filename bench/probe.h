@@ -49,6 +49,7 @@ void probe_batch(const probe_case *which);
 void probe_pitch(const probe_case *which);
 void probe_contexts(const probe_case *which);
 void probe_capture(const probe_case *which);
+void probe_current(const probe_case *which);
 void probe_ipc(const probe_case *which);
 void probe_ipc_peer(const probe_case *which);
 

@@ -38,6 +38,7 @@ const probe_case probe_cases[] = {
     {"pitch", "memory", probe_pitch, 8, 0, 0, 0, false},
     {"contexts", "memory", probe_contexts, 5, 0, 0, 0, false},
     {"capture", "capture", probe_capture, 5, 0, 0, 0, false},
+    {"current", "current", probe_current, 5, 0, 0, 0, false},
     {"batch", "batch", probe_batch, 6, 0, 0, 0, false},
     {"calls-idle", "calls", probe_calls, 10, 0, 0, 0, false},
     {"calls-busy", "calls", probe_calls, 10, 0, 0, 1, false},

@@ -42,6 +42,8 @@ const probe_claim probe_claims[] = {
      PROBE_RULE_MOST, 1.05},
     {"Copies, events and words are taken beside a capture of the same thread", "capture/*",
      PROBE_RULE_YES, 0},
+    {"Copies, events and words are taken whatever context is current", "current/*", PROBE_RULE_YES,
+     0},
     {"The driver knows nothing of memory of malloc and of the stack", "memory/malloc* memory/stack",
      PROBE_RULE_YES, 0},
     {"Memory and events are shared between processes by cuIpc", "ipc/*", PROBE_RULE_YES, 0},
