@@ -159,8 +159,8 @@ static CUresult value(emu_call call, const char *name, const value_data *data, C
 {
     CUstream stream;
     emu_operation *operation;
-    const unsigned known =
-        waits ? 3u | CU_STREAM_WAIT_VALUE_FLUSH : (unsigned)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
+    /* NO_MEMORY_BARRIER "is not supported in the v2 API" (cuda.h), which this is. */
+    const unsigned known = waits ? 3u | CU_STREAM_WAIT_VALUE_FLUSH : 0;
     CUresult result = emu_enter_work(call, handle, &stream);
 
     if (result != CUDA_SUCCESS)

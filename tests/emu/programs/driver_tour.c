@@ -452,6 +452,9 @@ static void values(void)
     atomic_store(told, 0);
     OK(cuStreamWaitValue32(stream, (CUdeviceptr)gate, 5, CU_STREAM_WAIT_VALUE_GEQ));
     OK(cuStreamWriteValue32(stream, (CUdeviceptr)told, 9, CU_STREAM_WRITE_VALUE_DEFAULT));
+    GIVES(
+        cuStreamWriteValue32(stream, (CUdeviceptr)told, 8, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER),
+        CUDA_ERROR_INVALID_VALUE);
     GIVES(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
     CHECK(atomic_load(told) == 0);
     atomic_store(gate, 6);
