@@ -30,7 +30,7 @@ typedef struct capturer {
     cudaStream_t stream;
     unsigned char *from, *to, *on_device;
     ferry_buffer *source; /* for this thread's transfers: the other writes to what it has */
-    atomic_uint stage; /* 1: the capture is open; 2: it may end; 3: it has ended */
+    atomic_uint stage;    /* 1: the capture is open; 2: it may end; 3: it has ended */
 } capturer;
 
 /* ---- what ferry does meanwhile ---- */

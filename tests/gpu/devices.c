@@ -171,10 +171,10 @@ static void wrap_memory(void)
     CHECK_STATUS(wrap(host, pinned, SIZE), FERRY_OK);
     CHECK(ge.log_lines == 0);
     CHECK_STATUS(wrap(host, on_gpu, SIZE), FERRY_E_INVALID);
-    CHECK(strstr(ge.last_line, "wrapping a GPU's memory as a host's is refused") != NULL);
+    CHECK(gpu_has_logged(&ge, "wrapping a GPU's memory as a host's is refused"));
     CHECK_STATUS(wrap(host, on_gpu + SIZE - 1, 1), FERRY_E_INVALID);
     CHECK_STATUS(wrap(gpu, plain, SIZE), FERRY_E_INVALID);
-    CHECK(strstr(ge.last_line, "wrapping memory that is not this device's is refused") != NULL);
+    CHECK(gpu_has_logged(&ge, "wrapping memory that is not this device's is refused"));
     CHECK_STATUS(wrap(gpu, pinned, SIZE), FERRY_E_INVALID);
     if (gpu_count() > 1) {
         ferry_device *other = gpu_device(&ge, "cuda:1");

@@ -79,20 +79,44 @@ typedef struct gpu_engine {
     failing_allocator memory;
     ferry_allocator allocator;
     atomic_uint log_lines;
-    char last_line[256]; /* of warnings and errors; looked at when ferry is idle */
+    char log[8192]; /* warnings and errors; with gpu_log_mutex */
+    size_t log_bytes;
     ferry_engine *engine;
 } gpu_engine;
 
+static pthread_mutex_t gpu_log_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* Any thread. What would be too much is forgotten with what was before it. */
 static inline void gpu_log(void *arg, ferry_log_level level, const char *line)
 {
     gpu_engine *self = arg;
-    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    size_t bytes = strlen(line) + 1;
     if (level > FERRY_LOG_WARNING)
         return;
-    (void)pthread_mutex_lock(&mutex);
-    (void)snprintf(self->last_line, sizeof self->last_line, "%s", line);
-    (void)pthread_mutex_unlock(&mutex);
+    (void)pthread_mutex_lock(&gpu_log_mutex);
+    if (bytes >= sizeof self->log - self->log_bytes)
+        self->log_bytes = 0;
+    if (bytes < sizeof self->log)
+        self->log_bytes += (size_t)snprintf(self->log + self->log_bytes, bytes + 1, "%s\n", line);
+    (void)pthread_mutex_unlock(&gpu_log_mutex);
     atomic_fetch_add(&self->log_lines, 1);
+}
+
+static inline void gpu_forget_log(gpu_engine *self)
+{
+    (void)pthread_mutex_lock(&gpu_log_mutex);
+    self->log_bytes = 0;
+    self->log[0] = '\0';
+    (void)pthread_mutex_unlock(&gpu_log_mutex);
+}
+
+/* Since it was forgotten. */
+static inline bool gpu_has_logged(gpu_engine *self, const char *text)
+{
+    (void)pthread_mutex_lock(&gpu_log_mutex);
+    bool has = strstr(self->log, text) != NULL;
+    (void)pthread_mutex_unlock(&gpu_log_mutex);
+    return has;
 }
 
 static inline ferry_engine_options gpu_engine_options(gpu_engine *self)
