@@ -186,6 +186,7 @@ struct ferry_engine {
     /* Who sleeps. */
     uint32_t asleep __attribute__((aligned(64))); /* fry_sleep */
     uint32_t helpers;                             /* waiting threads that work on the graph */
+    bool loop_wanted;     /* baton: a turn of another wanted the loop, which has had none since */
     uint32_t work_left;   /* a hint for them: a turn ended before everything was done */
     uint32_t watched;     /* likewise: polled lanes that something stands in */
     uint32_t room_wanted; /* somebody was refused and asked when to try again: see writable.c */
@@ -421,7 +422,13 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks);
 
 /* The holder of the role is about to sleep. False: there is work. */
 bool fry_arm(ferry_engine *engine);
+
+/* With the baton: whether the loop would have something to do, or to watch for. */
 bool fry_loop_is_needed(const ferry_engine *engine);
+
+/* The thread is one of the engine's helpers no more, and leaves the loop a wake if it is needed. */
+void fry_help_ends(ferry_engine *engine, fry_context *context);
+
 void fry_disarm(ferry_engine *engine);
 
 /* When the loop must look again at the latest: INT64_MAX never. */

@@ -12,6 +12,18 @@ ferry_status ferry_future_poll(const ferry_future *future)
     return fry_future_is_resolved(future) ? fry_future_status(future) : FERRY_PENDING;
 }
 
+void fry_help_ends(ferry_engine *engine, fry_context *context)
+{
+    fry_turn turn;
+    (void)fry_fetch_sub(&engine->helpers, 1); /* pairs with the look in fry_arm */
+    if (fry_turn_begin(&turn, engine, context, false)) {
+        turn.wake = fry_loop_is_needed(engine);
+        (void)fry_turn_end(&turn, 0);
+    } else {
+        fry_wake(engine);
+    }
+}
+
 /*
  * Does the graph's work that somebody left instead of idling: it may well be what is waited for,
  * and it is in this core's cache, so it goes on over several holdings of the baton. Meanwhile the
@@ -34,13 +46,7 @@ static bool help(ferry_engine *engine)
         some = fry_turn_end(&turn, HELP_BUDGET - done);
         done += some;
     }
-    (void)fry_fetch_sub(&engine->helpers, 1); /* pairs with the look in fry_arm */
-    if (fry_turn_begin(&turn, engine, context, false)) {
-        turn.wake = fry_loop_is_needed(engine);
-        (void)fry_turn_end(&turn, 0);
-    } else {
-        fry_wake(engine);
-    }
+    fry_help_ends(engine, context);
     return done != 0;
 }
 

@@ -143,7 +143,7 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
     if (fry_unlikely(members != NULL))
         done += fry_members_run(members);
     if (fry_turn_begin(&turn, engine, role_context(engine), true)) {
-        engine->starved = false;
+        engine->starved = engine->loop_wanted = false;
         if (fry_unlikely(fry_load_acquire(&engine->closing) != 0 && !engine->stop_graph))
             stop_graph(&turn);
         done += cancel_requested(&turn);
@@ -198,9 +198,10 @@ int64_t fry_next_timer_ns(ferry_engine *engine)
     return timer_ns < engine->next_look_ns ? timer_ns : engine->next_look_ns;
 }
 
-static bool is_idle_locked(ferry_engine *engine)
+/* With the baton: a tick would have nothing to do, as far as the graph goes. */
+static bool is_idle_locked(const ferry_engine *engine)
 {
-    return !fry_graph_has_work(engine) && engine->cancelled.first == NULL &&
+    return !engine->loop_wanted && !fry_graph_has_work(engine) && engine->cancelled.first == NULL &&
            fry_ready_queue_is_empty(&engine->calls);
 }
 
@@ -216,11 +217,10 @@ static bool may_stop_locked(const ferry_engine *engine)
                                    (members == NULL || fry_members_are_over(members)));
 }
 
-/* With the baton: whether the loop would have something to do, or to watch for. */
 bool fry_loop_is_needed(const ferry_engine *engine)
 {
-    return engine->busy != NULL || engine->deadlines != NULL ||
-           !fry_ready_queue_is_empty(&engine->calls) || fry_load_relaxed(&engine->closing) != 0;
+    return !is_idle_locked(engine) || engine->busy != NULL || engine->deadlines != NULL ||
+           fry_load_relaxed(&engine->closing) != 0;
 }
 
 static int64_t sooner(int64_t left_ns, int64_t right_ns)
@@ -255,6 +255,9 @@ bool fry_arm(ferry_engine *engine)
     }
     if (fry_unlikely(members != NULL) && idle)
         grace_ns = fry_members_grace_ns(members, looked);
+    /* The watchdog's time may have come while the graph could not be looked at. */
+    if (idle && !looked && engine->watchdog_ns != 0 && engine->poller.timer_ns == 0)
+        grace_ns = sooner(grace_ns, fry_clock_monotonic_ns() + FRY_LOOK_STEP_MAX_NS);
     idle = idle && fry_load_seq_cst(&engine->requests.top) == NULL && !fry_has_frees(engine) &&
            fry_load_seq_cst(&engine->inbox.top) == NULL &&
            !fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS) &&

@@ -59,8 +59,11 @@ static inline size_t work_off(fry_turn *turn, size_t budget)
         bool wake = turn->wake || (work_left && !turn->goes_on);
         if (fry_unlikely(engine->has_errands))
             wake = run_errands(turn) || wake;
-        if (!turn->is_loop) /* the loop sees to the rest itself, before it sleeps */
+        if (!turn->is_loop) { /* the loop sees to the rest itself, before it sleeps */
+            if (fry_unlikely(turn->wake))
+                engine->loop_wanted = true; /* it may be awake, and about to sleep */
             wake = wake || fry_has_callbacks(engine) || fry_has_frees(engine);
+        }
         bool spent = done >= budget || engine->starved;
         count_steps(turn);
         fry_baton_give(&engine->baton);

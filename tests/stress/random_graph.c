@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random programs against an oracle that is plain submit order.
- *   random_graph [COUNT [FIRST]]  runs COUNT seeds from FIRST on; exit 0: all as the oracle says
- * With FERRY_TEST_DEVICES its buffers are on GPUs, or some of them in host memory of both sorts,
- * and among the operations is work of the program's own on streams of its own. A failure names its
- * seed and op; running that seed alone runs the same program again, though its races may end
- * otherwise. One thread submits, so that the order is known.
+ *   random_graph [COUNT [FIRST [TIMES]]]  runs COUNT seeds from FIRST on, each so often; exit 0:
+ * all as the oracle says With FERRY_TEST_DEVICES its buffers are on GPUs, or some of them in host
+ * memory of both sorts, and among the operations is work of the program's own on streams of its
+ * own. A failure names its seed and op; running that seed alone runs the same program again, though
+ * its races may end otherwise: some thousand times find what is rare. One thread submits, so that
+ * the order is known.
  */
 #include "tests/support/failing_allocator.h"
 #include "tests/support/graph_oracle.h"
@@ -758,6 +759,7 @@ int main(int argc, char **argv)
     uint32_t gpu_count = (uint32_t)test_gpu_count();
     uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : gpu_count != 0 ? GPU_SEEDS : SEEDS;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    uint64_t times = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     if (!graph_oracle_init(&oracle) || !thread_executor_start(&own_thread) ||
         signal(SIGALRM, stopped) == SIG_ERR || signal(SIGABRT, stopped) == SIG_ERR) {
         (void)fputs("random_graph: can't start\n", stderr);
@@ -767,13 +769,13 @@ int main(int argc, char **argv)
         (void)fputs("random_graph: there is no CUDA\n", stderr);
         return 2;
     }
-    for (uint64_t seed = first; seed < first + count; seed++)
-        run_seed(seed);
+    for (uint64_t i = 0; i < count * times; i++)
+        run_seed(first + i / times);
     (void)alarm(0);
     thread_executor_stop(&own_thread);
     (void)printf("%llu seeds, %llu ops: %llu ok, %llu dependency, %llu cancelled, %llu deadline, "
                  "%llu refused, %llu shut down; %llu batches taken back; %llu bytes compared\n",
-                 (unsigned long long)count, (unsigned long long)totals.ops,
+                 (unsigned long long)(count * times), (unsigned long long)totals.ops,
                  (unsigned long long)totals.succeeded, (unsigned long long)totals.dependency,
                  (unsigned long long)totals.cancelled, (unsigned long long)totals.deadline,
                  (unsigned long long)totals.refused, (unsigned long long)totals.shut_down,
