@@ -112,14 +112,20 @@ static void deactivate(CUcontext context)
     emu.counters.live_contexts--;
 }
 
+static void context_free(emu_object *object)
+{
+    emu_channels_free((CUcontext)object);
+}
+
 static CUcontext context_new(emu_device *device, unsigned flags)
 {
-    CUcontext context = emu_object_new(EMU_OBJECT_CONTEXT, sizeof *context, NULL);
+    CUcontext context = emu_object_new(EMU_OBJECT_CONTEXT, sizeof *context, context_free);
 
     context->device = device;
     context->flags = flags;
     context->id = ++emu.numbers;
     LIST_INIT(&context->streams);
+    emu_channels_new(context);
     return context;
 }
 

@@ -41,7 +41,7 @@ static bool is_busy(CUstream stream)
         if (!emu_is_complete(wait->stream, wait->sequence, wait->record))
             return false;
     }
-    return true;
+    return emu_channel_lets(head);
 }
 
 static bool is_any_busy(void)

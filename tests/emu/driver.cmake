@@ -32,6 +32,14 @@ foreach(case full_locked free_locked)
     ferry_emu_test(driver_stepped.${case} COMMAND $<TARGET_FILE:emu_driver_stepped> ${case}
         ENVIRONMENT "FERRY_EMU_LOCKS=1")
 endforeach()
+foreach(case queue_shared queue_full)
+    ferry_emu_test(driver_stepped.${case} COMMAND $<TARGET_FILE:emu_driver_stepped> ${case}
+        ENVIRONMENT "FERRY_EMU_QUEUES=1")
+endforeach()
+foreach(case queue_own queue_full_own)
+    ferry_emu_test(driver_stepped.${case} COMMAND $<TARGET_FILE:emu_driver_stepped> ${case}
+        ENVIRONMENT "FERRY_EMU_QUEUES=3")
+endforeach()
 # A ; parts commands of the script, and would part the list of variables.
 ferry_emu_test(driver_stepped.script COMMAND env
     "FERRY_EMU_SCRIPT=fail cuMemsetD8Async 3 1\\; operation 2 700"
@@ -43,3 +51,9 @@ ferry_emu_program(driver_random emu_cuda)
 ferry_emu_test(driver_random COMMAND $<TARGET_FILE:emu_driver_random> 60)
 ferry_emu_test(driver_random.delayed COMMAND $<TARGET_FILE:emu_driver_random> 20
     ENVIRONMENT "FERRY_EMU_SEED=7")
+foreach(queues 1 8)
+    ferry_emu_test(driver_tour.queues.${queues} COMMAND $<TARGET_FILE:emu_driver_tour>
+        ENVIRONMENT "FERRY_EMU_QUEUES=${queues}")
+    ferry_emu_test(driver_random.queues.${queues} COMMAND $<TARGET_FILE:emu_driver_random> 20
+        ENVIRONMENT "FERRY_EMU_QUEUES=${queues};FERRY_EMU_SEED=${queues}")
+endforeach()

@@ -28,7 +28,8 @@
 #include <stdint.h>
 
 #define EMU_DEVICES_MOST 8
-#define EMU_STREAM_DEPTH 1024 /* undone operations of a stream before a call blocks */
+#define EMU_STREAM_DEPTH 1024 /* undone operations of a stream or channel before a call blocks */
+#define EMU_CHANNELS_MOST 32
 #define EMU_PRIORITY_GREATEST (-5)
 #define EMU_STAGED_BYTES_MOST (64 * 1024) /* a pageable source up to this is copied in the call */
 
@@ -37,6 +38,7 @@ typedef struct emu_operation emu_operation;
 typedef struct emu_record emu_record;
 typedef struct emu_clock emu_clock;
 typedef struct emu_allocation emu_allocation;
+typedef struct emu_channel emu_channel;
 
 /* ---- Objects that programs have handles of -------------------------------------------------- */
 
@@ -118,6 +120,8 @@ struct CUctx_st {
     uint32_t peers;          /* bits of devices whose memory it was given access to */
     CUstream legacy;         /* made with the context */
     uint64_t locked_by;      /* the thread whose call waits, and all others' with it; 0: none */
+    emu_channel *channels;   /* for all but copies, then as many for these; NULL: not shared */
+    unsigned stream_count;   /* that were made */
     LIST_HEAD(, CUstream_st) streams;
 };
 
@@ -136,7 +140,9 @@ struct CUstream_st {
     LIST_ENTRY(CUstream_st) entry; /* its context's, until what stands in it is done */
     bool listed;
     CUcontext context;
-    uint64_t id; /* unique in the process */
+    uint64_t id;      /* unique in the process */
+    unsigned number;  /* of its context's streams, which share channels by it */
+    bool copied_last; /* its newest work is a copy */
     unsigned flags;
     int priority;
     uint64_t owner_thread; /* of a per-thread default stream, else 0 */
@@ -219,6 +225,9 @@ typedef enum emu_operation_kind {
 struct emu_operation {
     TAILQ_ENTRY(emu_operation) entry; /* its stream's queue */
     TAILQ_ENTRY(emu_operation) ready; /* an engine's */
+    TAILQ_ENTRY(emu_operation) in_channel;
+    emu_channel *channel; /* that it is in, or NULL */
+    bool has_begun;
     emu_operation_kind kind;
     const char *name; /* of the call, for reports */
     CUstream stream;  /* set by emu_enqueue */
@@ -284,6 +293,24 @@ CUresult emu_wait_for_context(CUcontext context);
 
 /* Whether a kernel that is under way should give up: the device is lost, or the process ends. */
 bool emu_operation_stopped(const emu_operation *operation);
+
+/* ---- Channels (all with the lock) ----------------------------------------------------------- */
+
+/* A context's, if streams are to share them. */
+void emu_channels_new(CUcontext context);
+void emu_channels_free(CUcontext context);
+/* Where the operation goes that the stream is given next; NULL: its stream shares nothing. */
+emu_channel *emu_channel_for(CUstream stream, const emu_operation *operation);
+/* NULL: there is room; else the oldest that has to be done first. */
+emu_operation *emu_channel_full(emu_channel *channel);
+/* It has its stream. */
+void emu_channel_put(emu_channel *channel, emu_operation *operation);
+/* All that was put in before has begun. */
+bool emu_channel_lets(const emu_operation *operation);
+/* It begins, which may let others. Any operation, in a channel or not; also twice. */
+void emu_channel_begin(emu_operation *operation);
+/* It is done, or never will be. The same. */
+void emu_channel_take_out(emu_operation *operation);
 
 /* ---- Events --------------------------------------------------------------------------------- */
 
@@ -466,6 +493,7 @@ typedef struct emu_state {
     bool engines_held;
     bool timing;
     bool locks; /* a call that waits holds up others' */
+    unsigned channel_count; /* of a context, of either sort; 0: streams share none */
     pthread_cond_t unlocked;
     uint64_t seed; /* 0: nothing is delayed */
     int device_count;

@@ -10,8 +10,9 @@
  * pools, copies (plain, two-dimensional, to peers, in batches), memsets, values written and waited
  * for, functions of the program's, kernels by name (kernel.h), captures and graphs. Each stream has
  * a thread that runs its operations in turn; streams run beside each other. At most 1024 operations
- * stand in a stream undone: the next call blocks until there is room, as with CUDA. A context that
- * is destroyed takes what has not begun with it. What a call waits for:
+ * stand in a stream undone, or in a hardware queue where streams share them (FERRY_EMU_QUEUES): the
+ * next call blocks until there is room, as with CUDA. A context that is destroyed takes what has not
+ * begun with it. What a call waits for:
  *   - asynchronous copies from pageable memory return when it is staged, up to 64 KiB; above that,
  *     and into pageable memory, and from host to host, when they are done;
  *   - synchronous copies when they are done, but between devices at once, as are memsets;
@@ -61,6 +62,8 @@
  *   FERRY_EMU_LATE_US=n  emu_late_words, in microseconds
  *   FERRY_EMU_LOCKS=1    while a call waits for room in a stream, or to free memory, other threads'
  *                        calls that are about the same context wait with it
+ *   FERRY_EMU_QUEUES=n   the streams of a context share n hardware queues for copies and n for all
+ *                        else, 1 to 32 (channel.c); 0: each stream has one of its own
  *   FERRY_EMU_SCRIPT     commands, with `;` between them:
  *     fail NAME NTH RESULT       emu_fail_call
  *     operation NTH RESULT       emu_fail_operation
@@ -88,7 +91,7 @@ typedef enum emu_catch_kind {
 
 /* Counted since the process began; `live` and `waiting` as it is now. */
 typedef struct emu_counters {
-    uint64_t blocked;        /* calls that waited for room in a stream */
+    uint64_t blocked;        /* calls that waited for room in a stream or queue */
     uint64_t caught;         /* catches of all kinds */
     uint64_t operations;     /* operations that have completed */
     uint64_t waiting_copies; /* that wait for a copy engine */

@@ -76,6 +76,7 @@ void emu_operation_waits(emu_operation *operation, CUstream stream, uint64_t seq
 void emu_operation_free(emu_operation *operation)
 {
     emu_accesses_unlink(operation);
+    emu_channel_take_out(operation);
     if (operation->release != NULL)
         operation->release(operation);
     for (size_t i = 0; i < operation->wait_count; i++) {
@@ -225,7 +226,7 @@ static bool may_begin(CUstream stream, const emu_operation *operation)
         waiter_link(&stream->awaits, wait->stream, wait->sequence);
         return false;
     }
-    return true;
+    return emu_channel_lets(operation);
 }
 
 /* Now and then gives others the time that this operation would have begun with. */
@@ -296,6 +297,7 @@ static void run_head(CUstream stream, emu_operation *operation)
 {
     CUresult result = operation->fails_with;
 
+    emu_channel_begin(operation);
     if (result == CUDA_SUCCESS && operation->run != NULL &&
         emu_check_allocated(operation, stream, true))
         result = run(stream, operation);
@@ -379,16 +381,34 @@ static CUresult thread_start(CUstream stream)
 
 /* ---- The door into a stream ----------------------------------------------------------------- */
 
-static CUresult wait_for_room(CUstream stream)
+/* Until when the call has to wait for room. False: it need not. */
+static bool room_comes_with(CUstream stream, const emu_operation *operation, emu_wait *until)
+{
+    emu_channel *const channel = emu_channel_for(stream, operation);
+    const emu_operation *oldest;
+
+    if (channel == NULL) {
+        *until = (emu_wait){stream, stream->issued - EMU_STREAM_DEPTH + 1, NULL};
+        return stream->issued - stream->completed >= EMU_STREAM_DEPTH;
+    }
+    oldest = emu_channel_full(channel);
+    if (oldest == NULL)
+        return false;
+    *until = (emu_wait){oldest->stream, oldest->sequence, NULL};
+    return true;
+}
+
+static CUresult wait_for_room(CUstream stream, const emu_operation *operation)
 {
     CUresult result = emu_context_error(stream->context);
     bool counted = false, has_context = false;
+    emu_wait until;
 
-    while (result == CUDA_SUCCESS && stream->issued - stream->completed >= EMU_STREAM_DEPTH) {
+    while (result == CUDA_SUCCESS && room_comes_with(stream, operation, &until)) {
         emu.counters.blocked += !counted;
         counted = true;
         has_context = has_context || emu_context_take(stream->context);
-        result = emu_wait_for(stream, stream->issued - EMU_STREAM_DEPTH + 1, NULL);
+        result = emu_wait_for(until.stream, until.sequence, NULL);
         if (stream->object.destroyed)
             result = CUDA_ERROR_INVALID_HANDLE;
     }
@@ -431,12 +451,13 @@ static void script_operation(emu_operation *operation)
 
 CUresult emu_enqueue(CUstream stream, emu_operation *operation)
 {
+    emu_channel *channel;
     CUresult result;
 
     if (stream->capture != NULL)
         return emu_capture_operation(stream, operation);
     emu_object_hold(stream);
-    result = wait_for_room(stream);
+    result = wait_for_room(stream, operation);
     if (result == CUDA_SUCCESS)
         result = thread_start(stream);
     if (result != CUDA_SUCCESS) {
@@ -461,6 +482,9 @@ CUresult emu_enqueue(CUstream stream, emu_operation *operation)
     emu_check_order(operation);
     emu_accesses_link(operation);
     TAILQ_INSERT_TAIL(&stream->queue, operation, entry);
+    channel = emu_channel_for(stream, operation);
+    if (channel != NULL)
+        emu_channel_put(channel, operation);
     pthread_cond_signal(&stream->work);
     emu_object_drop(stream);
     return CUDA_SUCCESS;

@@ -19,6 +19,7 @@ CUresult emu_stream_create(CUcontext context, unsigned flags, int priority, CUst
     stream->context = context;
     emu_object_hold(context);
     stream->id = ++emu.numbers;
+    stream->number = context->stream_count++;
     stream->flags = flags;
     stream->priority = priority > 0                       ? 0
                        : priority < EMU_PRIORITY_GREATEST ? EMU_PRIORITY_GREATEST

@@ -121,6 +121,100 @@ static void full(void)
     CHECK(counters().blocked == 1 && is_back);
 }
 
+static _Atomic(int) begun;
+static _Atomic(bool) may_end;
+
+static void begin_and_wait(void *unused)
+{
+    (void)unused;
+    begun++;
+    while (!may_end)
+        sched_yield();
+}
+
+static void only_begin(void *unused)
+{
+    (void)unused;
+    begun++;
+}
+
+/* Whether what is put into `b` has to wait for what `a` is held up by: copies, then all else. */
+static void queues(bool are_shared)
+{
+    const CUresult wanted = are_shared ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+
+    emu_hold_stream(a);
+    copy_in(a);
+    OK(cuMemsetD8Async(memory + BYTES, 0, 1, b));
+    emu_settle();
+    GIVES(cuStreamQuery(b), wanted);
+    emu_release_stream(a);
+    OK(cuStreamSynchronize(a));
+    OK(cuStreamSynchronize(b));
+
+    /* An operation that has begun holds up none but those behind it in its stream... */
+    OK(cuLaunchHostFunc(a, begin_and_wait, NULL));
+    OK(cuLaunchHostFunc(b, only_begin, NULL));
+    OK(cuStreamSynchronize(b));
+    while (begun != 2)
+        sched_yield();
+    /* ...but these do, once others come behind them; copies don't stand there. */
+    OK(cuLaunchHostFunc(a, only_begin, NULL));
+    OK(cuMemsetD8Async(memory + BYTES, 0, 1, b));
+    OK(cuStreamSynchronize(b));
+    OK(cuLaunchHostFunc(b, only_begin, NULL));
+    if (!are_shared)
+        OK(cuStreamSynchronize(b));
+    CHECK(begun == (are_shared ? 2 : 3));
+    may_end = true;
+    OK(cuStreamSynchronize(a));
+    OK(cuStreamSynchronize(b));
+    CHECK(begun == 4);
+}
+
+static void queue_shared(void)
+{
+    queues(true);
+}
+
+static void queue_own(void)
+{
+    queues(false);
+}
+
+/* Half of the room is the other stream's. */
+static void queue_full(void)
+{
+    pthread_t thread;
+
+    emu_hold();
+    for (int i = 0; i < DEPTH / 2; i++) {
+        copy_in(a);
+        OK(cuMemsetD8Async(memory + BYTES, 0, 1, b));
+    }
+    CHECK(counters().blocked == 0);
+    CHECK(pthread_create(&thread, NULL, one_too_many, NULL) == 0);
+    while (counters().blocked == 0)
+        sched_yield();
+    CHECK(!is_back);
+    emu_release();
+    CHECK(pthread_join(thread, NULL) == 0);
+    OK(cuCtxSynchronize());
+    CHECK(counters().blocked == 1 && is_back);
+}
+
+static void queue_full_own(void)
+{
+    emu_hold();
+    for (int i = 0; i < DEPTH; i++) {
+        copy_in(a);
+        OK(cuMemsetD8Async(memory + BYTES, 0, 1, b));
+    }
+    CHECK(counters().blocked == 0);
+    emu_release();
+    OK(cuCtxSynchronize());
+}
+
 static _Atomic(bool) is_recorded;
 
 static void *record_elsewhere(void *unused)
@@ -383,6 +477,10 @@ static const struct {
     {"last_record", last_record},
     {"legacy", legacy},
     {"full", full},
+    {"queue_shared", queue_shared},
+    {"queue_own", queue_own},
+    {"queue_full", queue_full},
+    {"queue_full_own", queue_full_own},
     {"full_locked", full_locked},
     {"free_locked", free_locked},
     {"calls_fail", calls_fail},
