@@ -11,8 +11,8 @@
  * for, functions of the program's, kernels by name (kernel.h), captures and graphs. Each stream has
  * a thread that runs its operations in turn; streams run beside each other. At most 1024 operations
  * stand in a stream undone, or in a hardware queue where streams share them (FERRY_EMU_QUEUES): the
- * next call blocks until there is room, as with CUDA. A context that is destroyed takes what has not
- * begun with it. What a call waits for:
+ * next call blocks until there is room, as with CUDA. A context that is destroyed takes what has
+ * not begun with it. What a call waits for:
  *   - asynchronous copies from pageable memory return when it is staged, up to 64 KiB; above that,
  *     and into pageable memory, and from host to host, when they are done;
  *   - synchronous copies when they are done, but between devices at once, as are memsets;
