@@ -3,11 +3,10 @@
 
 #include "base/eventcount.h"
 #include "gpu/cuda.h"
+#include "gpu/cuda_thread.h"
 
 #include <assert.h>
 #include <limits.h>
-#include <pthread.h>
-#include <signal.h>
 
 #define BUCKETS 64
 #define LOOKS_MOST 64 /* at kept blocks, for one that fits */
@@ -76,18 +75,12 @@ static void *reclaim_main(void *arg)
     }
 }
 
-/* With the lock. It takes no signal: those are for the program's own threads. */
+/* With the lock. */
 static bool has_thread(fry_cuda_reclaim *reclaim)
 {
-    if (reclaim->has_thread)
-        return true;
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    reclaim->has_thread = pthread_create(&reclaim->thread, NULL, reclaim_main, reclaim) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (reclaim->has_thread)
-        (void)pthread_setname_np(reclaim->thread, "ferry-cuda-free");
+    if (!reclaim->has_thread)
+        reclaim->has_thread =
+            fry_cuda_thread_start(&reclaim->thread, "ferry-cuda-free", reclaim_main, reclaim);
     return reclaim->has_thread;
 }
 

@@ -17,10 +17,9 @@
 
 #include "base/eventcount.h"
 #include "gpu/cuda_spare.h"
+#include "gpu/cuda_thread.h"
 
 #include <limits.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/prctl.h>
 
 #define DEVICES_MAX 64 /* that an engine opens */
@@ -109,19 +108,6 @@ static void *staging_main(void *arg)
     }
 }
 
-/* A thread that takes no signal: those are for the program's own. */
-static bool start_thread(fry_cuda_staging *staging)
-{
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int refused = pthread_create(&staging->thread, NULL, staging_main, staging);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (refused == 0)
-        (void)pthread_setname_np(staging->thread, "ferry-cuda");
-    return refused == 0;
-}
-
 /* --- what the engine calls --- */
 
 static fry_cuda_staging *staging_of(const fry_cuda_staged *staged)
@@ -164,7 +150,8 @@ ferry_status fry_cuda_staging_copy(fry_stream *stream, const fry_copy *copy, con
     ferry_status status = see_to_events(waits, wait_count, error);
     if (status != FERRY_OK)
         return status;
-    if (!staging->has_thread && !(staging->has_thread = start_thread(staging))) {
+    if (!staging->has_thread && !(staging->has_thread = fry_cuda_thread_start(
+                                      &staging->thread, "ferry-cuda", staging_main, staging))) {
         fry_cuda_tell(error, CUDA_ERROR_OPERATING_SYSTEM, "making a thread");
         return FERRY_E_SYSTEM;
     }
