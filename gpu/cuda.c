@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/cuda.h"
 
+#include "gpu/cuda_apart.h"
 #include "gpu/cuda_event.h"
 #include "gpu/cuda_reclaim.h"
 #include "gpu/cuda_spare.h"
@@ -93,6 +94,7 @@ static void cuda_describe(fry_device *base, fry_device_facts *facts)
                                 ? NULL
                                 : "the driver gives all streams one priority");
     fry_cuda_add_capability(facts, FERRY_CAN_RECORD_EVENTS, NULL);
+    fry_cuda_add_capability(facts, FERRY_CAN_PARK_COPIES, device->parkless);
 }
 
 static fry_stream *cuda_stream_at(fry_device *base, size_t index)
@@ -125,7 +127,7 @@ static fry_stream *cuda_copy_stream(fry_device *dst, fry_device *src, bool is_pa
 static fry_stream *cuda_parked_stream(fry_stream *main, size_t index)
 {
     fry_cuda_device *device = fry_cuda_device_of(main->device);
-    if (!fry_cuda_stream_is_native(main) || index >= device->parked_count)
+    if (!fry_cuda_stream_is_native(main) || index >= device->parked_apart)
         return NULL;
     return &fry_cuda_parked(device)[index].stream;
 }
@@ -458,8 +460,12 @@ static ferry_status furnish(fry_cuda_device *device, const fry_device_request *r
         const char *call;
         result = fry_cuda_memory_open(device, &call);
         if (result == CUDA_SUCCESS)
+            result = fry_cuda_apart_try(device, &call);
+        if (result == CUDA_SUCCESS)
             return FERRY_OK;
         status = refuse_call(error, result, call);
+        fry_cuda_apart_close(device);
+        fry_cuda_memory_close(device);
     }
     unmake_streams(device);
 err_words:
@@ -473,6 +479,7 @@ static void unfurnish(fry_cuda_device *device)
     fry_cuda_scope scope = {0};
     if (fry_cuda_lost(device) == CUDA_SUCCESS)
         (void)fry_cuda_enter(&scope, device->context);
+    fry_cuda_apart_close(device);
     fry_cuda_memory_close(device);
     unmake_streams(device);
     free_words(device);

@@ -58,10 +58,18 @@ struct fry_cuda_device {
     CUdeviceptr words_address;
     uint32_t has_stray_words; /* atomic; one was given up and may yet be written */
 
+    /* cuda_apart.c's: what its trial copies and reads, and why nothing can be parked; NULL: it can.
+     */
+    fry_cuda_pinned trial;
+    CUdeviceptr trial_address;
+    const char *parkless;
+
     /* Directions, parked, outside, bridges, spares of each direction. */
     fry_cuda_stream *streams;
     uint32_t spares_used[FRY_CUDA_DIRECTIONS]; /* atomic */
     uint32_t stream_count, parked_count;
+    uint32_t parked_apart;   /* of the parked, the first ones, which hold up no main stream */
+    uint32_t parked_entries; /* baton; in the driver's queues, of all parked together */
     struct fry_cuda_staged *staged; /* copies of pageable memory, of GPUs that don't reach others;
                                        numbered behind `streams` */
 
@@ -88,7 +96,8 @@ static inline fry_cuda_device *fry_cuda_device_of(const fry_device *device)
  * second. By what is said of it, streams of different priorities don't share: so each sort has one
  * of its own as far as there are any, and the program's streams are mostly at the lowest. What
  * copies goes first, which matters where kernels and it compete; for copies from and to the host
- * cuda.h says that priorities have no effect.
+ * cuda.h says that priorities have no effect. So none of this is relied on: which parked streams
+ * share with main ones is tried (cuda_apart.h).
  */
 typedef enum fry_cuda_level {
     FRY_CUDA_LEVEL_MAIN = 0,

@@ -45,6 +45,7 @@
     X(cuStreamGetCtx, 9020)                                                                        \
     X(cuStreamIsCapturing, 10000)                                                                  \
     X(cuStreamWriteValue32, 11070)                                                                 \
+    X(cuStreamWaitValue32, 11070)                                                                  \
     X(cuEventCreate, 2000)                                                                         \
     X(cuEventDestroy, 4000)                                                                        \
     X(cuEventRecord, 2000)                                                                         \

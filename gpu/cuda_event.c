@@ -132,8 +132,25 @@ static fry_cuda_stream *claim_outside(fry_cuda_device *device, uint64_t key)
     return claim_ring(fry_cuda_outside(device), FRY_CUDA_OUTSIDE_COUNT, key);
 }
 
+/*
+ * What stands on all bridges has one stream's room. Others may be at it, so a thread of each may
+ * put one wait there too many, for which half of the driver's room is left.
+ */
+static bool have_bridges_room(fry_cuda_device *device)
+{
+    const fry_cuda_stream *bridges = fry_cuda_bridges(device);
+    uint64_t waits = 0;
+    for (size_t i = 0; i < FRY_CUDA_BRIDGE_COUNT; i++) {
+        uint64_t fired = fry_cuda_stream_peek(&bridges[i]); /* first: `issued` is not behind it */
+        waits += fry_load_relaxed(&bridges[i].stream.issued) - fired;
+    }
+    return (waits + 1) * (1 + FRY_CUDA_MARK_ENTRIES) <= FRY_CUDA_QUEUE_ENTRIES;
+}
+
 static fry_cuda_stream *claim_bridge(fry_cuda_device *device, uint64_t key)
 {
+    if (!have_bridges_room(device))
+        return NULL;
     return claim_ring(fry_cuda_bridges(device), FRY_CUDA_BRIDGE_COUNT, key);
 }
 

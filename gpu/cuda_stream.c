@@ -170,9 +170,23 @@ CUresult fry_cuda_stream_mark(fry_cuda_stream *stream, CUstream native)
     return CUDA_SUCCESS;
 }
 
-static void update_room(fry_cuda_stream *stream)
+static bool has_no_room(uint32_t entries)
 {
-    stream->stream.is_full = stream->entries + FRY_CUDA_OPERATION_ENTRIES > FRY_CUDA_QUEUE_ENTRIES;
+    return entries + FRY_CUDA_OPERATION_ENTRIES > FRY_CUDA_QUEUE_ENTRIES;
+}
+
+/* So many more stand in the driver's queue, or fewer. All parked streams have one room together. */
+static void add_entries(fry_cuda_stream *stream, uint32_t more)
+{
+    fry_cuda_device *device = device_of(stream);
+    stream->entries += more;
+    if (stream->stream.kind != FRY_STREAM_PARKED) {
+        stream->stream.is_full = has_no_room(stream->entries);
+        return;
+    }
+    device->parked_entries += more;
+    for (fry_cuda_stream *one = fry_cuda_parked(device); one < fry_cuda_outside(device); one++)
+        one->stream.is_full = has_no_room(device->parked_entries);
 }
 
 /* Whose event another mark can have: the newest mark's, or any if nothing is on its way. */
@@ -225,9 +239,8 @@ static void mark_own(fry_cuda_stream *stream)
         return;
     }
     fry_cuda_slot_of(stream, stream->stream.issued)->entries += FRY_CUDA_MARK_ENTRIES;
-    stream->entries += FRY_CUDA_MARK_ENTRIES;
+    add_entries(stream, FRY_CUDA_MARK_ENTRIES);
     stream->unmarked_bytes = 0;
-    update_room(stream);
 }
 
 /* --- handing over --- */
@@ -302,9 +315,8 @@ static uint64_t begin_operation(fry_cuda_stream *stream, size_t entries, size_t 
     fry_store_release(&slot->mark, 0); /* what stood here has fired: see fry_cuda_mark_of */
     slot->result = CUDA_SUCCESS;
     slot->entries = (uint32_t)entries;
-    stream->entries += slot->entries;
     stream->unmarked_bytes += size_bytes;
-    update_room(stream);
+    add_entries(stream, slot->entries);
     return sequence;
 }
 
@@ -700,9 +712,10 @@ static uint64_t ask_if_old(fry_cuda_stream *stream)
 static void advance(fry_cuda_stream *stream, uint64_t fired)
 {
     if (stream->stream.kind != FRY_STREAM_OUTSIDE) {
+        uint32_t fewer = 0;
         for (uint64_t i = stream->fired + 1; i <= fired; i++)
-            stream->entries -= fry_cuda_slot_of(stream, i)->entries;
-        update_room(stream);
+            fewer += fry_cuda_slot_of(stream, i)->entries;
+        add_entries(stream, 0 - fewer);
     }
     stream->query_ns = 0;
     /* Who finds an outside stream idle by it may use its slots for somebody else. */

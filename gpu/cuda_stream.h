@@ -19,7 +19,9 @@ typedef struct fry_cuda_stream fry_cuda_stream;
  * worst sort: a mark, all waits, a copy row by row, a mark. Programs see some 1024 kernels stand in
  * a stream before a launch waits. Half of it: something that is counted as one entry here may be
  * more to the driver (a copy that changes over to another engine), and where there are more streams
- * than hardware queues (CUDA_DEVICE_MAX_CONNECTIONS) two may share one.
+ * than hardware queues (CUDA_DEVICE_MAX_CONNECTIONS) two may share one. What waits for the program
+ * stands there for as long as that likes: so all parked streams of a device have one stream's room
+ * together, and so have all its bridges.
  */
 #define FRY_CUDA_QUEUE_ENTRIES 512
 #define FRY_CUDA_ROWS_SINGLY                                                                       \

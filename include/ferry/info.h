@@ -53,7 +53,9 @@ FERRY_API ferry_backend_info ferry_backend_at(size_t index);
       "memory comes from a pool and goes back without waiting for the device")                     \
     X(FERRY_CAN_PRIORITIZE, 512, "stream-priorities", "streams of several priorities")             \
     X(FERRY_CAN_RECORD_EVENTS, 1024, "native-events",                                              \
-      "the program's own streams can be depended on, and made to wait")
+      "the program's own streams can be depended on, and made to wait")                            \
+    X(FERRY_CAN_PARK_COPIES, 2048, "parked-copies",                                                \
+      "copies behind the program's events wait on the device, and hold up no others")
 
 #define FERRY_CAPABILITY_ENUM_(name, value, word, text) name = (value),
 /* What a device can do; a set of them is their sum. */

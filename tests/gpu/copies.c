@@ -279,6 +279,12 @@ static void test_loss(void)
         (void)printf("no device can be lost here\n");
         return;
     }
+    /* docs/design.md, "Known limits": a spare stream may share a queue with what stands for ever.
+     */
+    if (getenv("FERRY_EMU_QUEUES") != NULL) {
+        (void)printf("no device is lost where streams share queues\n");
+        return;
+    }
     places at;
     places_open(&at);
     ferry_buffer *host = gpu_buffer(at.host, MIB, FERRY_MEMORY_PINNED);

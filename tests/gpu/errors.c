@@ -35,6 +35,7 @@ typedef enum where {
     AT_COPIES = 4,  /* futures of copies, and what depends on them */
     AT_EVENTS = 8,  /* ferry_event_record, _wrap, ferry_future_stream_wait */
     UNSEEN = 16,    /* nobody need see it: there is another way, or nothing is left to tell */
+    IN_LOG = 64,    /* which streams hold up others could not be asked: the log says so */
     LOSES = 32,     /* without it nobody can tell what a device is doing: it counts as lost */
 } where;
 
@@ -58,35 +59,36 @@ static const failing_call calls[] = {
     {"cuDeviceCanAccessPeer", AT_OPENING | AT_COPIES | UNSEEN},
     {"cuDevicePrimaryCtxRetain", AT_OPENING},
     {"cuDevicePrimaryCtxRelease", UNSEEN},
-    {"cuCtxPushCurrent", AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS | UNSEEN | LOSES},
+    {"cuCtxPushCurrent", IN_LOG | AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS | UNSEEN | LOSES},
     {"cuCtxPopCurrent", AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS | UNSEEN},
     {"cuCtxGetCurrent", UNSEEN},
     {"cuCtxGetDevice", AT_OPENING | AT_EVENTS | UNSEEN},
     {"cuCtxGetStreamPriorityRange", AT_OPENING},
     {"cuCtxEnablePeerAccess", AT_OPENING | AT_COPIES | UNSEEN},
     {"cuThreadExchangeStreamCaptureMode",
-     AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS | UNSEEN | LOSES},
+     IN_LOG | AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS | UNSEEN | LOSES},
     {"cuStreamCreateWithPriority", AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS},
     {"cuStreamDestroy", UNSEEN},
     {"cuStreamQuery", AT_COPIES | UNSEEN},
-    {"cuStreamSynchronize", AT_OPENING | AT_MEMORY | AT_COPIES | UNSEEN},
+    {"cuStreamSynchronize", IN_LOG | AT_OPENING | AT_MEMORY | AT_COPIES | UNSEEN},
     {"cuStreamWaitEvent", AT_COPIES | AT_EVENTS | UNSEEN},
     {"cuStreamGetId", AT_EVENTS},
     {"cuStreamGetCtx", AT_EVENTS},
     {"cuStreamIsCapturing", AT_EVENTS},
-    {"cuStreamWriteValue32", AT_OPENING | AT_COPIES | AT_EVENTS | UNSEEN},
+    {"cuStreamWriteValue32", IN_LOG | AT_OPENING | AT_COPIES | AT_EVENTS | UNSEEN},
+    {"cuStreamWaitValue32", AT_OPENING | IN_LOG},
     {"cuEventCreate", AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS},
     {"cuEventDestroy", UNSEEN},
     {"cuEventRecord", AT_COPIES | AT_EVENTS | UNSEEN | LOSES},
     {"cuEventQuery", AT_COPIES | AT_EVENTS | LOSES},
     {"cuEventSynchronize", AT_COPIES | UNSEEN},
-    {"cuMemcpyAsync", AT_COPIES},
+    {"cuMemcpyAsync", AT_OPENING | IN_LOG | AT_COPIES},
     {"cuMemcpy2DAsync", AT_COPIES | UNSEEN},
     {"cuMemcpyBatchAsync", AT_COPIES | UNSEEN},
     {"cuMemcpyPeerAsync", AT_COPIES | UNSEEN},
     {"cuMemAlloc", AT_MEMORY | UNSEEN},
     {"cuMemFree", UNSEEN},
-    {"cuMemAllocFromPoolAsync", AT_MEMORY | UNSEEN},
+    {"cuMemAllocFromPoolAsync", AT_OPENING | IN_LOG | AT_MEMORY | UNSEEN},
     {"cuMemFreeAsync", UNSEEN},
     {"cuMemPoolCreate", AT_OPENING | AT_MEMORY | UNSEEN},
     {"cuMemPoolDestroy", UNSEEN},
@@ -96,13 +98,13 @@ static const failing_call calls[] = {
     {"cuMemPoolTrimTo", AT_MEMORY | UNSEEN},
     {"cuMemHostAlloc", AT_MEMORY | UNSEEN},
     {"cuMemFreeHost", UNSEEN},
-    {"cuMemHostRegister", AT_OPENING | AT_COPIES | UNSEEN},
+    {"cuMemHostRegister", IN_LOG | AT_OPENING | AT_COPIES | UNSEEN},
     {"cuMemHostUnregister", UNSEEN},
-    {"cuMemHostGetDevicePointer", AT_OPENING},
+    {"cuMemHostGetDevicePointer", IN_LOG | AT_OPENING},
     {"cuMemGetInfo", UNSEEN},
     {"cuPointerGetAttributes", AT_MEMORY | AT_COPIES | UNSEEN},
-    {OPERATION, AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS | LOSES},
-    {MEMORY, AT_OPENING | AT_MEMORY | AT_COPIES},
+    {OPERATION, IN_LOG | AT_OPENING | AT_MEMORY | AT_COPIES | AT_EVENTS | LOSES},
+    {MEMORY, IN_LOG | AT_OPENING | AT_MEMORY | AT_COPIES},
 };
 
 #define CALL_COUNT (sizeof calls / sizeof calls[0])
@@ -350,6 +352,8 @@ static uint64_t live(const emu_counters *counters)
 static void run_program(program *self)
 {
     open_all(self);
+    if (gpu_has_logged(&self->ge, "could not be asked"))
+        self->seen |= IN_LOG;
     for (unsigned char round = 0; round < 2; round++) {
         go_round(self, round);
         go_staged(self, (unsigned char)(round + 100));

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The trial. A *gate* is put on a main stream: the stream waits for a number in host memory, and a
+ * copy stands behind that. Then each parked stream is given a copy of the same direction, and a
+ * number to write when it is done. A number that comes while the gate is shut has passed it: that
+ * stream shares no queue with the main one. Whose number does not come is tried again with more
+ * patience, and then counts as one that shares: a slow machine costs a stream its use, never a
+ * hang. The other way round (a parked stream that waits, a main one that should not) needs no trial
+ * of its own, as sharing a queue is mutual. Each direction is tried, since a parked stream takes
+ * copies of any, which have queues of their own.
+ *
+ * Why nothing hangs. While the gate is shut the trial calls the driver, where it may have to wait
+ * for a thread of the program's that is inside a call which waits for all that runs on the GPU (one
+ * that frees memory): that is, for the gate. So the trial is made by a thread of its own, and the
+ * one that opens the device looks after it: a gate that stays shut for GATE_NS is opened from
+ * there, by a store, which nobody can hold up. What has passed by then says nothing, so such a
+ * round is *void*, and is made again; after VOID_MOST of them the trial counts as refused.
+ *
+ * Who reads a number and then finds the round not void knows that the gate was shut: the keeper
+ * says that the round is void before it opens the gate (release), the stream's write comes after
+ * what it saw of the gate, and the trial reads the number with acquire before it asks.
+ */
+#include "gpu/cuda_apart.h"
+
+#include "base/futex.h"
+#include "gpu/cuda_thread.h"
+
+#include <limits.h>
+#include <time.h>
+
+#define GATE_NS ((int64_t)2000000000)
+#define VOID_MOST 3
+#define LOOK_NS 20000
+#define LAST_NUMBER_NS ((int64_t)1000000000) /* after the gate was opened */
+#define LINE_BYTES FRY_CACHE_LINE
+#define COPY_BYTES                                                                                 \
+    ((size_t)16 << 10) /* so much that it is no copy which the driver makes inline                 \
+                        */
+#define ENDED UINT32_MAX
+
+/* For a main stream's gate and the numbers that should pass it: at first, and tried again. */
+static const int64_t patience_ns[] = {5000000, 50000000, 250000000};
+
+typedef struct trial {
+    fry_cuda_device *device;
+    uint32_t state;  /* atomic; of a round 2n + 1 while its gate is shut, else even; or ENDED */
+    uint32_t voided; /* atomic; the round whose gate the keeper opened */
+    uint32_t round;
+    CUdeviceptr gpu;  /* a place for each stream's copy, and another for copies within */
+    uint64_t apart;   /* bits: the parked streams that passed all gates so far */
+    uint64_t touched; /* in this round */
+    bool is_stray;    /* a stream may yet touch the memory */
+    CUresult result;
+    const char *call;
+} trial;
+
+/* --- places --- */
+
+/* The gate's and each stream's number have a line, each stream's copy a place in host memory. */
+static size_t lines_bytes(const fry_cuda_device *device)
+{
+    return (1 + FRY_CUDA_DIRECTIONS + device->parked_count) * LINE_BYTES;
+}
+
+static size_t copies_bytes(const fry_cuda_device *device)
+{
+    return (FRY_CUDA_DIRECTIONS + device->parked_count) * COPY_BYTES;
+}
+
+static uint32_t *gate_of(const fry_cuda_device *device)
+{
+    return (uint32_t *)(void *)device->trial.memory;
+}
+
+static size_t line_of(const trial *self, const fry_cuda_stream *stream)
+{
+    return (1 + (size_t)(stream - self->device->streams)) * LINE_BYTES;
+}
+
+static uint32_t *number_of(const trial *self, const fry_cuda_stream *stream)
+{
+    return (uint32_t *)(void *)(self->device->trial.memory + line_of(self, stream));
+}
+
+/* --- the gate --- */
+
+static void set_state(trial *self, uint32_t state)
+{
+    fry_store_seq_cst(&self->state, state);
+    fry_futex_wake(&self->state, INT_MAX);
+}
+
+static void shut_gate(trial *self)
+{
+    self->round++;
+    set_state(self, 2 * self->round + 1);
+}
+
+static void open_gate(trial *self)
+{
+    fry_store_release(gate_of(self->device), self->round);
+    set_state(self, 2 * self->round + 2);
+}
+
+static bool is_void(trial *self)
+{
+    return fry_load_acquire(&self->voided) == self->round;
+}
+
+/* Until the trial has ended; by the thread that opens the device. */
+static void keep_gate(trial *self)
+{
+    uint32_t state;
+    while ((state = fry_load_acquire(&self->state)) != ENDED) {
+        bool is_shut = state % 2 != 0 && fry_load_relaxed(&self->voided) != state / 2;
+        int64_t until_ns = fry_clock_monotonic_ns() + GATE_NS;
+        fry_futex_wait(&self->state, state, is_shut ? GATE_NS : -1);
+        if (!is_shut || fry_load_acquire(&self->state) != state ||
+            fry_clock_monotonic_ns() < until_ns)
+            continue;
+        fry_store_release(&self->voided, state / 2);
+        fry_store_release(gate_of(self->device), state / 2);
+    }
+}
+
+/* --- a round --- */
+
+static CUresult issue_copy(trial *self, fry_cuda_stream *stream, fry_cuda_direction direction)
+{
+    fry_cuda_device *device = self->device;
+    size_t place = (size_t)(stream - device->streams) * COPY_BYTES;
+    CUdeviceptr host = device->trial_address + lines_bytes(device) + place;
+    CUdeviceptr gpu = self->gpu + place;
+    CUdeviceptr dst = direction == FRY_CUDA_FROM_HOST ? gpu
+                      : direction == FRY_CUDA_TO_HOST ? host
+                                                      : gpu + copies_bytes(device);
+    CUdeviceptr src = direction == FRY_CUDA_FROM_HOST ? host : gpu;
+    self->call = "cuMemcpyAsync";
+    CUresult result = fry_cuda.cuMemcpyAsync(dst, src, COPY_BYTES, stream->native);
+    if (result != CUDA_SUCCESS)
+        return result;
+    self->call = "cuStreamWriteValue32";
+    return fry_cuda.cuStreamWriteValue32(stream->native,
+                                         device->trial_address + line_of(self, stream), self->round,
+                                         CU_STREAM_WRITE_VALUE_DEFAULT);
+}
+
+static CUresult issue(trial *self, fry_cuda_direction direction, uint64_t tried)
+{
+    fry_cuda_device *device = self->device;
+    self->call = "cuStreamWaitValue32";
+    CUresult result =
+        fry_cuda.cuStreamWaitValue32(device->streams[direction].native, device->trial_address,
+                                     self->round, CU_STREAM_WAIT_VALUE_GEQ);
+    if (result == CUDA_SUCCESS)
+        result = issue_copy(self, &device->streams[direction], direction);
+    for (uint32_t i = 0; i < device->parked_count && result == CUDA_SUCCESS; i++) {
+        if ((tried >> i & 1) == 0)
+            continue;
+        self->touched |= (uint64_t)1 << i;
+        result = issue_copy(self, &fry_cuda_parked(device)[i], direction);
+    }
+    return result;
+}
+
+static uint64_t passed(const trial *self)
+{
+    uint64_t bits = 0;
+    for (uint32_t i = 0; i < self->device->parked_count; i++) {
+        if (fry_load_acquire(number_of(self, &fry_cuda_parked(self->device)[i])) == self->round)
+            bits |= (uint64_t)1 << i;
+    }
+    return bits & self->touched;
+}
+
+static void nap(void)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+}
+
+/* Which numbers come in that time. */
+static uint64_t look(const trial *self, int64_t time_ns)
+{
+    const int64_t until_ns = fry_clock_monotonic_ns() + time_ns;
+    uint64_t bits;
+    while ((bits = passed(self)) != self->touched && fry_clock_monotonic_ns() < until_ns)
+        nap();
+    return bits;
+}
+
+static bool main_is_done(const trial *self, fry_cuda_direction direction)
+{
+    const uint32_t *number = number_of(self, &self->device->streams[direction]);
+    const int64_t until_ns = fry_clock_monotonic_ns() + LAST_NUMBER_NS;
+    while (fry_load_acquire(number) != self->round) {
+        if (fry_clock_monotonic_ns() >= until_ns)
+            return false;
+        nap();
+    }
+    return true;
+}
+
+/* With the gate open: nothing of the round touches the memory any more, or it is left behind. */
+static void settle(trial *self, fry_cuda_direction direction, bool is_whole)
+{
+    fry_cuda_device *device = self->device;
+    if (is_whole && main_is_done(self, direction) && look(self, LAST_NUMBER_NS) == self->touched)
+        return;
+    bool is_done = fry_cuda.cuStreamSynchronize(device->streams[direction].native) == CUDA_SUCCESS;
+    for (uint32_t i = 0; i < device->parked_count; i++) {
+        if (self->touched >> i & 1)
+            is_done =
+                fry_cuda.cuStreamSynchronize(fry_cuda_parked(device)[i].native) == CUDA_SUCCESS &&
+                is_done;
+    }
+    self->is_stray = self->is_stray || !is_done || is_whole;
+}
+
+/* *passed_p: who of `tried` was seen to pass. */
+static CUresult try_once(trial *self, fry_cuda_direction direction, uint64_t tried, int64_t time_ns,
+                         uint64_t *passed_p)
+{
+    self->touched = 0;
+    shut_gate(self);
+    CUresult result = issue(self, direction, tried);
+    *passed_p = result == CUDA_SUCCESS ? look(self, time_ns) : 0;
+    if (is_void(self))
+        *passed_p = 0;
+    open_gate(self);
+    settle(self, direction, result == CUDA_SUCCESS);
+    if (result == CUDA_SUCCESS && self->is_stray) {
+        self->call = "a number that cuStreamWriteValue32 was to write";
+        result = CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return result;
+}
+
+/* --- the trial --- */
+
+static CUresult try_direction(trial *self, fry_cuda_direction direction)
+{
+    uint64_t left = self->apart, now;
+    size_t again = 0, voids = 0;
+    while (left != 0 && again < sizeof patience_ns / sizeof *patience_ns) {
+        CUresult result = try_once(self, direction, left, patience_ns[again], &now);
+        if (result != CUDA_SUCCESS)
+            return result;
+        left &= ~now;
+        if (!is_void(self)) {
+            again++;
+        } else if (++voids == VOID_MOST) {
+            self->call = "a trial that calls of other threads held up";
+            return CUDA_ERROR_NOT_READY;
+        }
+    }
+    self->apart &= ~left;
+    return CUDA_SUCCESS;
+}
+
+/* Complete when it returns: nothing else stands in that stream. */
+static CUresult take_memory(trial *self, size_t size_bytes, CUdeviceptr *gpu_p)
+{
+    const fry_cuda_memory *memory = &self->device->memory;
+    if (memory->pool == NULL) {
+        self->call = "cuMemAlloc";
+        return fry_cuda.cuMemAlloc(gpu_p, size_bytes);
+    }
+    self->call = "cuMemAllocFromPoolAsync";
+    CUresult result =
+        fry_cuda.cuMemAllocFromPoolAsync(gpu_p, size_bytes, memory->pool, memory->stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    self->call = "cuStreamSynchronize";
+    return fry_cuda.cuStreamSynchronize(memory->stream);
+}
+
+static void give_memory(const trial *self)
+{
+    const fry_cuda_memory *memory = &self->device->memory;
+    if (self->is_stray)
+        return;
+    if (memory->pool == NULL)
+        (void)fry_cuda.cuMemFree(self->gpu);
+    else
+        (void)fry_cuda.cuMemFreeAsync(self->gpu, memory->stream);
+}
+
+/* In a scope. */
+static CUresult try_all(trial *self)
+{
+    CUresult result = take_memory(self, 2 * copies_bytes(self->device), &self->gpu);
+    for (int i = 0; i < FRY_CUDA_DIRECTIONS && result == CUDA_SUCCESS; i++)
+        result = try_direction(self, (fry_cuda_direction)i);
+    if (self->gpu != 0)
+        give_memory(self);
+    return result;
+}
+
+static void *trial_main(void *arg)
+{
+    trial *self = arg;
+    fry_cuda_scope scope;
+    self->call = "cuCtxPushCurrent";
+    self->result = fry_cuda_enter(&scope, self->device->context);
+    if (self->result == CUDA_SUCCESS)
+        self->result = try_all(self);
+    fry_cuda_leave(&scope);
+    set_state(self, ENDED);
+    return NULL;
+}
+
+static void run(trial *self)
+{
+    fry_cuda_device *device = self->device;
+    self->result = fry_cuda_pinned_take(&device->trial, lines_bytes(device) + copies_bytes(device),
+                                        &self->call);
+    if (self->result != CUDA_SUCCESS)
+        return;
+    self->call = "cuMemHostGetDevicePointer";
+    self->result =
+        fry_cuda.cuMemHostGetDevicePointer(&device->trial_address, device->trial.memory, 0);
+    pthread_t thread;
+    if (self->result == CUDA_SUCCESS &&
+        fry_cuda_thread_start(&thread, "ferry-cuda-try", trial_main, self)) {
+        keep_gate(self);
+        (void)pthread_join(thread, NULL);
+    } else if (self->result == CUDA_SUCCESS) {
+        self->call = "a thread for a trial";
+        self->result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (self->is_stray)
+        device->trial = (fry_cuda_pinned){0};
+}
+
+/* Streams of the driver change places; nothing stands in them. */
+static void put_to_front(fry_cuda_device *device, uint64_t apart)
+{
+    fry_cuda_stream *parked = fry_cuda_parked(device);
+    for (uint32_t i = 0; i < device->parked_count; i++) {
+        if ((apart >> i & 1) == 0)
+            continue;
+        CUstream native = parked[i].native;
+        parked[i].native = parked[device->parked_apart].native;
+        parked[device->parked_apart++].native = native;
+    }
+}
+
+static void tell(fry_cuda_device *device, const trial *self)
+{
+    const fry_log *log = device->backend->options.log;
+    const char *name = device->device.name;
+    if (self->result != CUDA_SUCCESS) {
+        fry_native_error error;
+        fry_cuda_tell(&error, self->result, self->call);
+        device->parkless = "the driver could not be asked which streams hold up others";
+        fry_log_line(log, FERRY_LOG_WARNING,
+                     "%s: which streams hold up others could not be asked, so what comes behind "
+                     "events of the program's waits on the host: %s",
+                     name, error.message);
+    } else if (device->parked_apart == 0) {
+        device->parkless = "each of its parked streams shares a queue of the hardware's with a "
+                           "main one (CUDA_DEVICE_MAX_CONNECTIONS)";
+        fry_log_line(log, FERRY_LOG_WARNING,
+                     "%s: each parked stream shares a queue of the hardware's with another, so "
+                     "what comes behind events of the program's waits on the host; "
+                     "CUDA_DEVICE_MAX_CONNECTIONS=32 gives more queues",
+                     name);
+    } else if (device->parked_apart != device->parked_count) {
+        fry_log_line(log, FERRY_LOG_INFO,
+                     "%s: %u of %u parked streams share a queue of the hardware's with others and "
+                     "are not used",
+                     name, (unsigned)(device->parked_count - device->parked_apart),
+                     (unsigned)device->parked_count);
+    }
+}
+
+CUresult fry_cuda_apart_try(fry_cuda_device *device, const char **call_p)
+{
+    trial self = {.device = device, .apart = UINT64_MAX >> (64 - device->parked_count)};
+    run(&self);
+    if (self.result != CUDA_SUCCESS && self.result != CUDA_ERROR_NOT_READY &&
+        !fry_cuda_is_refusal(self.result)) {
+        *call_p = self.call;
+        return self.result;
+    }
+    if (self.result == CUDA_SUCCESS)
+        put_to_front(device, self.apart);
+    tell(device, &self);
+    return CUDA_SUCCESS;
+}
+
+void fry_cuda_apart_close(fry_cuda_device *device)
+{
+    if (fry_cuda_lost(device) == CUDA_SUCCESS)
+        fry_cuda_pinned_give(&device->trial);
+    device->trial = (fry_cuda_pinned){0};
+}
