@@ -99,13 +99,20 @@ pid_t net_pid(const net_member *member);
  */
 int64_t net_late_ns(void);
 
+#define NET_THREADS_MAX 256 /* of all members together; of more a stopwatch does not know */
+
 /*
  * Fails if more than bound_ns have passed since, but for what the machine was late meanwhile, and
  * for how long members were kept from a CPU: where many programs want one, the kernel lets a single
  * thread wait for seconds, while another of the same program runs all the time.
  */
 typedef struct net_stopwatch {
-    int64_t begin_ns, late_ns, kept_ns;
+    int64_t begin_ns, late_ns;
+    size_t thread_count;
+    struct {
+        int id;
+        int64_t kept_ns; /* from a CPU, when it was started */
+    } threads[NET_THREADS_MAX];
 } net_stopwatch;
 
 net_stopwatch net_stopwatch_start(void);
