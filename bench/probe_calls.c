@@ -96,6 +96,9 @@ static char own[BYTES] __attribute__((aligned(4096))); /* to be pinned where it 
       NONE)                                                                                        \
     X(cuStreamWriteValue32, "", write, NONE,                                                       \
       DO(cuStreamWriteValue32, rig.stream, probe_address(rig.word), 1, 0), NONE)                   \
+    X(cuStreamWaitValue32, "", wait_value, NONE,                                                   \
+      DO(cuStreamWaitValue32, rig.stream, probe_address(rig.word), 0, CU_STREAM_WAIT_VALUE_GEQ),   \
+      NONE)                                                                                        \
     X(cuEventCreate, "", event, NONE, DO(cuEventCreate, &rig.event_made, EVENT),                   \
       DO(cuEventDestroy, rig.event_made))                                                          \
     X(cuEventDestroy, "", event_end, DO(cuEventCreate, &rig.event_made, EVENT),                    \

@@ -51,6 +51,7 @@
     X(cuStreamEndCapture, 10000)                                                                   \
     X(cuGraphDestroy, 10000)                                                                       \
     X(cuStreamWriteValue32, 11070)                                                                 \
+    X(cuStreamWaitValue32, 11070)                                                                  \
     X(cuEventCreate, 2000)                                                                         \
     X(cuEventDestroy, 4000)                                                                        \
     X(cuEventRecord, 2000)                                                                         \
