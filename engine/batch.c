@@ -370,6 +370,14 @@ static inline bool is_send_behind(const batch *self)
            self->entries[next].node->kind == FERRY_OP_SEND;
 }
 
+/* How many bytes may be copied as it enters, by this thread: never for a device that is polled. */
+static size_t bytes_here(const ferry_engine *engine, const fry_node *node)
+{
+    if (node->kind != FERRY_OP_COPY || node->op.copy.size_bytes > engine->inline_copy_bytes)
+        return 0;
+    return node->lane != NULL && node->lane->stream->is_polled ? 0 : node->op.copy.size_bytes;
+}
+
 /* Enters what can be in one turn. False: others are before it. */
 static bool enter_entries(batch *self)
 {
@@ -389,9 +397,7 @@ static bool enter_entries(batch *self)
             if (lacks_node)
                 break;
         } else {
-            if (entry->node->kind == FERRY_OP_COPY &&
-                entry->node->op.copy.size_bytes <= engine->inline_copy_bytes)
-                bytes += entry->node->op.copy.size_bytes;
+            bytes += bytes_here(engine, entry->node);
             close_account(self, entry);
             turn.gathers = is_send_behind(self);
             node = entry->node;

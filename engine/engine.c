@@ -151,7 +151,7 @@ static void options_set_defaults(ferry_engine_options *options)
     set_default_u64(&options->max_edges, (uint64_t)options->max_nodes * 8 + 4096);
     set_default_u64(&options->max_accesses, (uint64_t)options->max_nodes * 8 + 4096);
     set_default_u32(&options->max_tasks, TASKS_DEFAULT);
-    set_default_u32(&options->stream_depth, FRY_STREAM_DEPTH);
+    set_default_u32(&options->stream_depth, FRY_STREAM_DEPTH_MOST);
     set_default_u32(&options->submit_budget, SUBMIT_BUDGET_DEFAULT);
     set_default_u32(&options->trace_records, TRACE_RECORDS_DEFAULT);
 }
@@ -175,8 +175,8 @@ static const char *options_complaint(const ferry_engine_options *options)
         return "max_edges and max_accesses are at most 2^40";
     if (options->max_tasks > TASKS_MAX)
         return "max_tasks is at most 2^24";
-    if (options->stream_depth > FRY_STREAM_DEPTH)
-        return "stream_depth is at most 256";
+    if (options->stream_depth > FRY_STREAM_DEPTH_MOST)
+        return "stream_depth is at most 4096";
     if (options->submit_budget > SUBMIT_BUDGET_MAX)
         return "submit_budget is at most 2^16";
     if (options->trace_records > RECORDS_MAX)

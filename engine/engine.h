@@ -66,14 +66,14 @@ struct fry_lane {
     fry_stream *stream;
     fry_queue issued;        /* nodes, in sequence */
     fry_ready_queue backlog; /* READY nodes that found no room in the stream; not of a parked one */
-    uint32_t in_flight;
-    bool is_busy;          /* in engine->busy */
-    bool is_watched;       /* polled, busy and not lost: counted in engine->watched */
-    bool is_unflushed;     /* in engine->unflushed */
-    bool needs_flush;      /* something was copied since the last */
-    bool is_lost;          /* its device said that it fails; `native` says how */
-    uint64_t failed_until; /* is_lost: what stands here up to this has been failed */
-    uint64_t fired;        /* up to here everything has, as of the last look */
+    uint32_t in_flight, depth; /* how many stand there, and may */
+    bool is_busy;              /* in engine->busy */
+    bool is_watched;           /* polled, busy and not lost: counted in engine->watched */
+    bool is_unflushed;         /* in engine->unflushed */
+    bool needs_flush;          /* something was copied since the last */
+    bool is_lost;              /* its device said that it fails; `native` says how */
+    uint64_t failed_until;     /* is_lost: what stands here up to this has been failed */
+    uint64_t fired;            /* up to here everything has, as of the last look */
     fry_lane *next_busy, *next_unflushed;
     uint64_t *behind;          /* parked: of each that stands here, the latest outside event before
                                   it; by sequence modulo FRY_STREAM_DEPTH */
@@ -134,7 +134,7 @@ struct ferry_engine {
     size_t flight_records, trace_records;
     size_t submit_budget; /* pieces of work a submitting thread does for the graph */
     size_t after_count_max, span_count_max; /* of an operation */
-    uint32_t stream_depth; /* operations that may stand in a stream; at most FRY_STREAM_DEPTH */
+    uint32_t stream_depth; /* operations that may stand in a stream, if it takes so many */
     uint32_t max_tasks;
     ferry_executor *executor; /* where what names none runs; NULL the loop; gone with the handle */
     int64_t watchdog_ns;

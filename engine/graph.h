@@ -189,10 +189,10 @@ void fry_lane_issue(fry_turn *turn, fry_node *node);
 void fry_lane_enter_event(fry_turn *turn, fry_node *node);
 
 /* Whether another copy may be issued there. */
-static inline bool fry_lane_has_room(const ferry_engine *engine, const fry_lane *lane)
+static inline bool fry_lane_has_room(const fry_lane *lane)
 {
-    return lane->in_flight < engine->stream_depth && !lane->stream->is_full &&
-           lane->refused == NULL && !lane->is_lost;
+    return lane->in_flight < lane->depth && !lane->stream->is_full && lane->refused == NULL &&
+           !lane->is_lost;
 }
 
 /* What was copied to stands in its stream from now on: of one lane, and of all. */
@@ -228,7 +228,7 @@ bool fry_lane_can_overtake(const fry_node *from, const fry_node *to, fry_edge_na
  * The lane that a READY copy is to be issued to, and what it waits for there. NULL: its device
  * can't wait for all of that, and edges hold it from now on.
  */
-fry_lane *fry_lane_choose(const ferry_engine *engine, const fry_node *node, fry_waits *waits);
+fry_lane *fry_lane_choose(const fry_node *node, fry_waits *waits);
 
 /* It was issued to a parked lane, in place of `main`. */
 void fry_lane_parked(fry_lane *lane, const fry_lane *main, const fry_waits *waits,

@@ -266,7 +266,7 @@ static void lane_is_lost(fry_turn *turn, fry_lane *lane, const fry_native_error 
 /* In place of a lost device, which copies can only fail by; on the loop. */
 static bool lane_takes(const fry_turn *turn, const fry_lane *lane)
 {
-    return fry_lane_has_room(turn->engine, lane) || (lane->is_lost && turn->is_loop);
+    return fry_lane_has_room(lane) || (lane->is_lost && turn->is_loop);
 }
 
 static void wait_in_backlog(fry_turn *turn, fry_lane *lane, fry_node *node)
@@ -287,7 +287,7 @@ void fry_lane_issue(fry_turn *turn, fry_node *node)
     fry_waits waits;
     waits.count = 0;
     waits.outside.lane = NULL;
-    if (node->edges != NULL && (lane = fry_lane_choose(turn->engine, node, &waits)) == NULL)
+    if (node->edges != NULL && (lane = fry_lane_choose(node, &waits)) == NULL)
         return;
     fry_stream *stream = lane->stream;
     const fry_device_ops *ops = stream->device->ops;
@@ -444,6 +444,15 @@ size_t fry_lanes_poll(fry_turn *turn)
 
 /* ---- devices ---- */
 
+/* As many as the stream takes, and the engine wants there. */
+static uint32_t depth_of(const ferry_engine *engine, const fry_stream *stream)
+{
+    uint32_t depth = fry_stream_depth(stream);
+    if (stream->kind == FRY_STREAM_PARKED && depth > FRY_STREAM_DEPTH)
+        depth = FRY_STREAM_DEPTH; /* fry_lane.behind has so many */
+    return depth < engine->stream_depth ? depth : engine->stream_depth;
+}
+
 /*
  * What stands below the device's place in the table is read by any thread as soon as device_count
  * says so; the store that says it comes last (release), and the table itself never moves.
@@ -466,6 +475,7 @@ ferry_status fry_device_attach(ferry_engine *engine, fry_device *device, ferry_d
         stream->index = (uint16_t)(engine->stream_count + i);
         stream->lane = &lanes[i];
         lanes[i].stream = stream;
+        lanes[i].depth = depth_of(engine, stream);
         if (stream->kind == FRY_STREAM_PARKED) {
             lanes[i].behind = behind;
             behind += FRY_STREAM_DEPTH;

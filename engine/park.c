@@ -180,14 +180,14 @@ static bool collect(const fry_node *node, fry_waits *waits)
 }
 
 /* Rule 2: a lane of that key, or one that has none. */
-static fry_lane *park(const ferry_engine *engine, const fry_lane *main, fry_outside_event outside)
+static fry_lane *park(const fry_lane *main, fry_outside_event outside)
 {
     const fry_device_ops *ops = main->stream->device->ops;
     fry_lane *empty = NULL;
     fry_stream *stream;
     for (size_t i = 0; (stream = ops->parked_stream(main->stream, i)) != NULL; i++) {
         fry_lane *lane = stream->lane;
-        if (!fry_lane_has_room(engine, lane))
+        if (!fry_lane_has_room(lane))
             continue;
         if (lane->outside.lane == outside.lane && lane->main == main &&
             lane->outside.sequence <= outside.sequence)
@@ -230,13 +230,13 @@ static void hold_all_outside(const fry_node *node)
     }
 }
 
-fry_lane *fry_lane_choose(const ferry_engine *engine, const fry_node *node, fry_waits *waits)
+fry_lane *fry_lane_choose(const fry_node *node, fry_waits *waits)
 {
     if (!collect(node, waits))
         return NULL;
     if (fry_likely(waits->outside.lane == NULL))
         return node->lane;
-    fry_lane *lane = park(engine, node->lane, waits->outside);
+    fry_lane *lane = park(node->lane, waits->outside);
     if (lane == NULL)
         hold_all_outside(node);
     return lane;

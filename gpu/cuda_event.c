@@ -17,6 +17,7 @@
 #include "gpu/cuda_event.h"
 
 #include "gpu/cuda.h"
+#include "gpu/cuda_mark.h"
 #include "gpu/cuda_spare.h"
 
 /* A scope of the device for a call from outside: one that only issues, or any. */

@@ -21,10 +21,11 @@
  *
  * Why the low half is enough. A word is only ever written numbers of marks of its own stream, in
  * order, so what stands there is the low half of some mark w, fired <= w <= marked: `fired` came
- * from an earlier look at it, and no mark beyond `marked` has been made. At most FRY_STREAM_DEPTH
- * operations, far less than 2^31, lie between the two, so the difference of the low halves, taken
- * in 32 bits, is the difference, also across their wrap. A difference above marked - fired is none
- * of these: the word is left behind by an event (below), or rubbish, and says nothing.
+ * from an earlier look at it, and no mark beyond `marked` has been made. At most
+ * FRY_STREAM_DEPTH_MOST operations, far less than 2^31, lie between the two, so the difference of
+ * the low halves, taken in 32 bits, is the difference, also across their wrap. A difference above
+ * marked - fired is none of these: the word is left behind by an event (below), or rubbish, and
+ * says nothing.
  *
  * Why it is not enough to look. A device that fails never writes. A head that has stayed for a
  * millisecond is asked about (cuEventQuery of its mark), then after twice that, and so on up to
@@ -46,6 +47,7 @@
  * can see: none depends on another, and who depends on them comes later.
  */
 #include "gpu/cuda.h"
+#include "gpu/cuda_mark.h"
 #include "gpu/cuda_spare.h"
 
 #include <assert.h>
@@ -64,6 +66,7 @@ void fry_cuda_stream_init(fry_cuda_stream *stream, fry_cuda_device *device, fry_
     stream->stream.device = &device->device;
     stream->stream.kind = (uint8_t)kind;
     stream->stream.is_polled = true;
+    stream->stream.depth = kind == FRY_STREAM_MAIN ? FRY_CUDA_MAIN_DEPTH : 0;
     if (device->words.memory != NULL) {
         stream->word = (uint32_t *)(void *)(device->words.memory + offset);
         stream->word_address = device->words_address + offset;
@@ -77,27 +80,22 @@ static fry_cuda_device *device_of(const fry_cuda_stream *stream)
     return fry_cuda_device_of(stream->stream.device);
 }
 
-static CUresult make_event(fry_cuda_slot *slot)
+static size_t slots_bytes(const fry_cuda_stream *stream)
 {
-    CUevent event = NULL;
-    if (fry_load_relaxed(&slot->event) != NULL)
-        return CUDA_SUCCESS;
-    CUresult result = fry_cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
-    if (result == CUDA_SUCCESS)
-        fry_store_release(&slot->event, event); /* pairs with fry_cuda_event_of */
-    return result;
+    return fry_stream_depth(&stream->stream) * sizeof *stream->slots;
 }
 
 ferry_status fry_cuda_stream_make(fry_cuda_stream *stream, bool is_copying)
 {
     const fry_memory *memory = &device_of(stream)->backend->memory;
     if (stream->slots == NULL)
-        stream->slots =
-            fry_alloc(memory, FRY_STREAM_DEPTH * sizeof *stream->slots, _Alignof(fry_cuda_slot));
+        stream->slots = fry_alloc(memory, slots_bytes(stream), _Alignof(fry_cuda_slot));
     if (stream->batch == NULL && is_copying)
         stream->batch = fry_alloc(memory, sizeof *stream->batch, _Alignof(fry_cuda_batch));
-    return stream->slots != NULL && (stream->batch != NULL || !is_copying) ? FERRY_OK
-                                                                           : FERRY_E_NO_MEMORY;
+    if (stream->marks == NULL && is_copying)
+        stream->marks = fry_alloc(memory, sizeof *stream->marks, _Alignof(fry_cuda_marks));
+    bool has_all = !is_copying || (stream->batch != NULL && stream->marks != NULL);
+    return stream->slots != NULL && has_all ? FERRY_OK : FERRY_E_NO_MEMORY;
 }
 
 CUresult fry_cuda_stream_make_native(fry_cuda_stream *stream, int priority)
@@ -111,7 +109,7 @@ CUresult fry_cuda_stream_make_events(fry_cuda_stream *stream, size_t count)
 {
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 1; i <= count && result == CUDA_SUCCESS; i++)
-        result = make_event(fry_cuda_slot_of(stream, stream->stream.issued + i));
+        result = fry_cuda_mark_make_event(fry_cuda_slot_of(stream, stream->stream.issued + i));
     return result;
 }
 
@@ -119,56 +117,22 @@ void fry_cuda_stream_unmake(fry_cuda_stream *stream)
 {
     const fry_memory *memory = &device_of(stream)->backend->memory;
     bool is_alive = fry_cuda_lost(device_of(stream)) == CUDA_SUCCESS;
-    for (size_t i = 0; stream->slots != NULL && i < FRY_STREAM_DEPTH; i++) {
+    for (size_t i = 0; stream->slots != NULL && i < fry_stream_depth(&stream->stream); i++) {
         if (is_alive && stream->slots[i].event != NULL)
             (void)fry_cuda.cuEventDestroy(stream->slots[i].event);
     }
     if (is_alive && stream->native != NULL)
         (void)fry_cuda.cuStreamDestroy(stream->native);
+    fry_free(memory, stream->marks, sizeof *stream->marks);
     fry_free(memory, stream->batch, sizeof *stream->batch);
-    fry_free(memory, stream->slots, FRY_STREAM_DEPTH * sizeof *stream->slots);
+    fry_free(memory, stream->slots, slots_bytes(stream));
     stream->native = NULL;
+    stream->marks = NULL;
     stream->batch = NULL;
     stream->slots = NULL;
 }
 
 /* --- marks --- */
-
-/* From here on events tell, also of what is wrong; the words before were written before them. */
-static void end_words(fry_cuda_stream *stream, CUresult result)
-{
-    fry_native_error error;
-    fry_store_relaxed(&stream->is_worded, 0);
-    fry_cuda_tell(&error, result, "cuStreamWriteValue32");
-    fry_log_line(device_of(stream)->backend->options.log, FERRY_LOG_WARNING,
-                 "%s: the driver is asked about a stream from now on: %s",
-                 stream->stream.device->name, error.message);
-}
-
-CUresult fry_cuda_stream_mark(fry_cuda_stream *stream, CUstream native)
-{
-    uint64_t sequence = stream->stream.issued;
-    fry_cuda_slot *slot = fry_cuda_slot_of(stream, sequence);
-    CUresult result = make_event(slot);
-    if (result == CUDA_SUCCESS)
-        result = fry_cuda.cuEventRecord(slot->event, native);
-    if (result != CUDA_SUCCESS)
-        return result;
-    if (fry_load_relaxed(&stream->is_worded) != 0) {
-        result = fry_cuda.cuStreamWriteValue32(native, stream->word_address, (uint32_t)sequence,
-                                               CU_STREAM_WRITE_VALUE_DEFAULT);
-        if (result == CUDA_SUCCESS)
-            fry_store_relaxed(&stream->worded, sequence);
-        else
-            end_words(stream, result);
-    }
-    uint64_t marked = fry_load_relaxed(&stream->marked);
-    for (uint64_t i = marked + 1; i <= sequence; i++)
-        fry_store_release(&fry_cuda_slot_of(stream, i)->mark, sequence); /* see fry_cuda_mark_of */
-    /* Who reads it may wait for the event, look for the word, read the slots. */
-    fry_store_release(&stream->marked, sequence);
-    return CUDA_SUCCESS;
-}
 
 static bool has_no_room(uint32_t entries)
 {
@@ -189,51 +153,12 @@ static void add_entries(fry_cuda_stream *stream, uint32_t more)
         one->stream.is_full = has_no_room(device->parked_entries);
 }
 
-/* Whose event another mark can have: the newest mark's, or any if nothing is on its way. */
-static fry_cuda_slot *find_lender(fry_cuda_stream *stream)
-{
-    if (stream->marked != stream->fired)
-        return fry_cuda_slot_of(stream, stream->marked);
-    for (size_t i = 0; i < FRY_STREAM_DEPTH; i++) {
-        if (fry_load_relaxed(&stream->slots[i].event) != NULL)
-            return &stream->slots[i];
-    }
-    return NULL;
-}
-
-/*
- * With the baton: an event for the newest operation's mark. If no more can be made, the newest mark
- * that there is gives up its own, and the new one speaks for what that spoke for: who waits for
- * such an operation waits for more than it must. Until the event is recorded anew it stands for the
- * old mark, which is right for all that are pointed to the new one by then. Only marks of ferry's
- * own streams: those of an outside one are asked about by others while they are recorded.
- */
-static CUresult find_event(fry_cuda_stream *stream)
-{
-    uint64_t issued = stream->stream.issued, old = stream->marked;
-    fry_cuda_slot *slot = fry_cuda_slot_of(stream, issued);
-    CUresult result = make_event(slot);
-    if (result == CUDA_SUCCESS || !fry_cuda_is_refusal(result))
-        return result;
-    fry_cuda_slot *lender = find_lender(stream);
-    if (lender == NULL)
-        return result;
-    fry_store_release(&slot->event, lender->event);
-    for (uint64_t i = old; i > stream->fired && fry_cuda_slot_of(stream, i)->mark == old; i--)
-        fry_store_release(&fry_cuda_slot_of(stream, i)->mark, issued);
-    /* Pairs with fry_cuda_event_of: who finds none finds the new mark, or that it has fired. */
-    fry_store_release(&lender->event, (CUevent)NULL);
-    return CUDA_SUCCESS;
-}
-
 /* A mark that can't be made would leave what is before it unknown for ever. */
 static void mark_own(fry_cuda_stream *stream)
 {
     if (fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
         return;
-    CUresult result = find_event(stream);
-    if (result == CUDA_SUCCESS)
-        result = fry_cuda_stream_mark(stream, stream->native);
+    CUresult result = fry_cuda_mark_newest(stream);
     if (result != CUDA_SUCCESS) {
         fry_cuda_lose(device_of(stream), result, "cuEventRecord");
         return;
@@ -252,6 +177,14 @@ static void strike(fry_cuda_stream *stream, fry_cuda_slot *slot, CUresult result
     stream->stream.struck++;
 }
 
+/* The newest ones, which were counted singly as they were kept back, are one entry. */
+static void count_as_one(fry_cuda_stream *stream, size_t count)
+{
+    for (uint64_t i = 1; i < count; i++)
+        fry_cuda_slot_of(stream, stream->stream.issued - i)->entries = 0;
+    add_entries(stream, 1 - (uint32_t)count);
+}
+
 /* False: they are still to go, one by one; *result_p is CUDA_SUCCESS if nothing was tried. */
 static bool submit_together(fry_cuda_stream *stream, fry_cuda_batch *batch, CUresult *result_p)
 {
@@ -265,6 +198,8 @@ static bool submit_together(fry_cuda_stream *stream, fry_cuda_batch *batch, CUre
                                     &attributes, &first, 1, stream->native);
     if (result == CUDA_SUCCESS)
         device_of(stream)->batches_refused = 0;
+    if (result == CUDA_SUCCESS)
+        count_as_one(stream, batch->count);
     *result_p = result;
     return result == CUDA_SUCCESS ||
            fry_cuda_is_fatal(device_of(stream), result, "cuMemcpyBatchAsync");
@@ -527,7 +462,7 @@ static ferry_status copy_together(fry_cuda_stream *stream, const fry_copy *copy,
     fry_cuda_batch *batch = stream->batch;
     bool is_behind = after > stream->stream.issued - batch->count;
     bool is_full = batch->count + 1 == FRY_CUDA_BATCH_COUNT;
-    bool is_much = stream->unmarked_bytes + copy->size_bytes >= FRY_CUDA_MARKED_BYTES;
+    bool is_much = stream->unmarked_bytes + copy->size_bytes >= FRY_CUDA_TOGETHER_BYTES;
     fry_cuda_scope scope = {0};
     if (is_behind || is_full || is_much) {
         ferry_status status = enter(stream, &scope, error);
@@ -569,7 +504,7 @@ ferry_status fry_cuda_stream_copy(fry_stream *base, const fry_copy *copy, const 
     const fry_cuda_device *lost = fry_cuda_dead_by(base);
     if (lost != NULL)
         return fry_cuda_tell_lost(lost, error);
-    assert(!base->is_full && base->issued - stream->fired < FRY_STREAM_DEPTH);
+    assert(!base->is_full && base->issued - stream->fired < fry_stream_depth(base));
     const fry_event *selected[FRY_STREAM_WAITS];
     uint64_t after;
     wait_count = select_waits(stream, waits, wait_count, selected, &after);

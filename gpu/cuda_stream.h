@@ -32,11 +32,24 @@ typedef struct fry_cuda_stream fry_cuda_stream;
     (FRY_STREAM_WAITS - 1 + FRY_CUDA_ROWS_SINGLY + 2 * FRY_CUDA_MARK_ENTRIES)
 
 /* Copies handed over in one call, and what is small enough for one. */
-#define FRY_CUDA_BATCH_COUNT 128
+#define FRY_CUDA_BATCH_COUNT 256
 #define FRY_CUDA_BATCHED_BYTES ((size_t)64 << 10)
 
-/* Past so many bytes in a turn there is a mark at once, so that their end is not found late. */
+/*
+ * Past so many bytes in a turn there is a mark at once, so that their end is not found late; and
+ * past so many of copies that are kept back, which begin only then.
+ */
 #define FRY_CUDA_MARKED_BYTES ((size_t)256 << 10)
+#define FRY_CUDA_TOGETHER_BYTES ((size_t)1 << 20)
+
+/*
+ * Operations that may stand in a main stream. Many small copies are one entry in the driver's
+ * queue, so its bound is far; and where the loop sleeps between two looks there has to be enough to
+ * do.
+ */
+#define FRY_CUDA_MAIN_DEPTH FRY_STREAM_DEPTH_MOST
+
+#define FRY_CUDA_MARKS 512 /* that may hold events: a power of two, more than have room at once */
 
 /* Events of a stream that are made as it is; the others when they are first needed. */
 #define FRY_CUDA_EVENTS_AHEAD 16
@@ -58,11 +71,21 @@ typedef struct fry_cuda_batch {
     size_t size_bytes[FRY_CUDA_BATCH_COUNT];
 } fry_cuda_batch;
 
+/*
+ * The marks that hold an event each, oldest first; a slot that has gone to another operation since
+ * is found out. Who makes a mark takes the event of one that has fired, so few are made.
+ */
+typedef struct fry_cuda_marks {
+    uint32_t first, count;
+    uint64_t sequences[FRY_CUDA_MARKS];
+} fry_cuda_marks;
+
 struct fry_cuda_stream {
     fry_stream stream; /* first */
     CUstream native;   /* NULL: the user's, who is asked of no more once the event is recorded */
     fry_cuda_slot *slots;
     fry_cuda_batch *batch;    /* NULL: nothing is copied on it */
+    fry_cuda_marks *marks;    /* baton; likewise */
     uint32_t *word;           /* where the stream writes the low half of a mark's number */
     CUdeviceptr word_address; /* the same for the GPU */
     uint32_t is_worded;       /* atomic; it does */
@@ -98,7 +121,7 @@ static inline fry_cuda_stream *fry_cuda_stream_of(const fry_stream *stream)
 
 static inline fry_cuda_slot *fry_cuda_slot_of(const fry_cuda_stream *stream, uint64_t sequence)
 {
-    return &stream->slots[sequence % FRY_STREAM_DEPTH];
+    return &stream->slots[sequence & (fry_stream_depth(&stream->stream) - 1)];
 }
 
 /*
@@ -164,12 +187,6 @@ ferry_status fry_cuda_stream_outcome(fry_stream *stream, uint64_t sequence,
  * event up to `marked`. False: *result_p is what the driver answered.
  */
 bool fry_cuda_stream_wait_for(CUstream native, const fry_event *event, CUresult *result_p);
-
-/*
- * Records and writes the number of `issued` on `native`, which is the stream itself or what an
- * outside one stands for. In a scope; by who may write `issued`. What it answers is of the record.
- */
-CUresult fry_cuda_stream_mark(fry_cuda_stream *stream, CUstream native);
 
 /* Up to where it has fired as far as can be seen without the baton and without a call. */
 uint64_t fry_cuda_stream_peek(const fry_cuda_stream *stream);

@@ -24,8 +24,9 @@
 #include <stdint.h>
 
 #define FRY_DEVICE_NAME_BYTES 32
-#define FRY_STREAM_DEPTH 256 /* operations that may stand in a stream at once */
-#define FRY_STREAM_WAITS 9   /* events that may stand in front of one operation */
+#define FRY_STREAM_DEPTH 256       /* operations that may stand in a stream at once... */
+#define FRY_STREAM_DEPTH_MOST 4096 /* ...and in one that says so itself */
+#define FRY_STREAM_WAITS 9         /* events that may stand in front of one operation */
 
 typedef struct fry_device fry_device;
 typedef struct fry_stream fry_stream;
@@ -146,7 +147,7 @@ typedef struct fry_device_ops {
      * FRY_STREAM_WAITS) and, if the stream is no more than a queue of independent copies to its
      * device, behind those of its own that `waits` names: an event of `stream` itself is no wait on
      * the device but says that this copy must come after that one. The caller keeps at most
-     * FRY_STREAM_DEPTH operations unfired in a stream, and issues none while it is_full (which
+     * fry_stream_depth operations unfired in a stream, and issues none while it is_full (which
      * `fired` ends), so there is always room. FERRY_OK sets *sequence_p; FERRY_E_DEVICE,
      * FERRY_E_SYSTEM (a thread could not be made): nothing was issued, *error says why.
      */
@@ -172,13 +173,13 @@ typedef struct fry_device_ops {
 
     /*
      * If stream->struck is not 0: how an operation that has fired, and after which fewer than
-     * FRY_STREAM_DEPTH were issued, has ended. FERRY_E_DEVICE, FERRY_E_NO_MEMORY: it was never
+     * fry_stream_depth were issued, has ended. FERRY_E_DEVICE, FERRY_E_NO_MEMORY: it was never
      * begun or failed, and is not at its memory any more. NULL: nothing is ever struck.
      */
     ferry_status (*outcome)(fry_stream *stream, uint64_t sequence, fry_native_error *error);
 
     /*
-     * When the operation, which has fired and after which fewer than FRY_STREAM_DEPTH were issued,
+     * When the operation, which has fired and after which fewer than fry_stream_depth were issued,
      * began, on the engine's clock; 0: not known.
      */
     int64_t (*begun_ns)(fry_stream *stream, uint64_t sequence);
@@ -225,11 +226,19 @@ struct fry_stream {
     uint8_t kind;    /* fry_stream_kind; of a spare one changed with the baton */
     bool is_polled;  /* nobody tells when something fires: `fired` must be looked at */
     bool is_full;    /* takes no copy until something of it has fired: the driver's own queue, that
-                        would block, is full before FRY_STREAM_DEPTH; written with the baton */
+                        would block, is full before so many; written with the baton */
+    uint16_t depth;  /* operations that may stand in it, a power of two up to FRY_STREAM_DEPTH_MOST;
+                        0: FRY_STREAM_DEPTH, as all but main streams have */
     uint64_t issued; /* sequence number of the newest operation; written with the baton (of an
                         outside stream: by who records) */
     uint64_t struck; /* operations whose outcome was not FERRY_OK; written with the baton */
 };
+
+/* How many operations may stand in the stream. */
+static inline uint32_t fry_stream_depth(const fry_stream *stream)
+{
+    return stream->depth != 0 ? stream->depth : FRY_STREAM_DEPTH;
+}
 
 struct fry_device {
     const fry_device_ops *ops;

@@ -82,7 +82,8 @@ typedef struct ferry_engine_options {
     uint32_t max_tasks;     /* tasks that users' executors have and have not run; more wait their
                                turn on the loop; default 65536, at most 2^24 */
     uint32_t stream_depth;  /* operations that may stand in a stream; the others wait READY, where
-                               a higher priority overtakes; default and at most 256 */
+                               a higher priority overtakes; default and at most 4096, of which a
+                               host's stream takes 256 */
     uint32_t submit_budget; /* pieces of work a submitting thread does for the graph at most;
                                default 64, at most 2^16 */
     uint32_t trace_records; /* records of 64 bytes that hooks and trace files may fall behind for

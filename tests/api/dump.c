@@ -31,7 +31,7 @@ static void check_engine(ferry_loop_mode loop, const char *mode)
     cr_assert_eq(dump_number(limits, "max_edges"), 12096);
     cr_assert_eq(dump_number(limits, "max_accesses"), 12096);
     cr_assert_eq(dump_number(limits, "max_tasks"), 65536);
-    cr_assert_eq(dump_number(limits, "stream_depth"), 256);
+    cr_assert_eq(dump_number(limits, "stream_depth"), 4096);
     cr_assert_eq(dump_number(limits, "submit_budget"), 64);
     cr_assert_eq(dump_number(limits, "watchdog_ns"), 3600000000000);
     const json_t *pools = json_object_get(whole, "pools");

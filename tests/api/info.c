@@ -89,7 +89,7 @@ Test(info, limits_are_what_was_given_and_defaults)
     cr_assert_eq(options.loop, FERRY_LOOP_EMBEDDED);
     cr_assert_eq(options.max_nodes, 1000);
     cr_assert_eq(options.max_edges, 8 * 1000 + 4096);
-    cr_assert_eq(options.stream_depth, 256);
+    cr_assert_eq(options.stream_depth, 4096);
     cr_assert_eq(options.host_workers, 2);
     cr_assert_null(options.allocator);
     cr_assert_null(options.clock);

@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 #define KIB ((size_t)1024)
-#define WARM_UP (2 * FRY_STREAM_DEPTH) /* until each slot has its event */
+#define WARM_UP (2 * FRY_STREAM_DEPTH) /* until no more events are made */
 #define ROUNDS 8
 
 #define OPEN_CALLS 190
@@ -19,7 +19,7 @@
 #define RECORD_CALLS 5
 #define STREAM_WAIT_CALLS 3
 #define BATCH_COPIES 256
-#define BATCH_CALLS 16 /* four batches of 256 KiB */
+#define BATCH_CALLS 4 /* which context, the batch, a mark's event and word */
 
 typedef struct place {
     rig rig;

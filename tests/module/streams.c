@@ -85,13 +85,13 @@ static void test_batches(rig *self)
     GIVES(rig_calls("cuMemcpyBatchAsync"), ++batches);
     rig_flush(stream);
 
-    /* Many bytes: marks without a flush, one a quarter of a mebibyte. */
+    /* Many bytes: a mark without a flush, behind a mebibyte. */
     records = rig_calls("cuEventRecord");
     uint64_t sequence = 0;
     for (size_t i = 0; i < 16; i++)
         sequence =
             rig_copy(self, stream, gpu + (256 + i * 64) * KIB, host, 64 * KIB, NULL, 0).sequence;
-    GIVES(rig_calls("cuEventRecord"), records + 4);
+    GIVES(rig_calls("cuEventRecord"), records + 1);
     emu_release();
     rig_await(self, (fry_event){stream, sequence});
     GIVES(stream->struck, 0);
@@ -101,7 +101,7 @@ static void test_batches(rig *self)
 
     /* More than a batch takes: as many calls as that needs. */
     batches = rig_calls("cuMemcpyBatchAsync");
-    for (size_t i = 0; i < 200; i++)
+    for (size_t i = 0; i < FRY_CUDA_BATCH_COUNT + 20; i++)
         (void)rig_copy(self, stream, gpu + i * KIB, host, KIB, NULL, 0);
     rig_flush(stream);
     GIVES(rig_calls("cuMemcpyBatchAsync"), batches + 2);
@@ -337,6 +337,36 @@ static void test_rows(rig *self)
     rig_free_on_gpu(gpu);
 }
 
+/*
+ * A batch is one entry in the driver's queue: so many small copies stand in a stream at once. Where
+ * the driver refuses batches each of them is one.
+ */
+static void test_depth(rig *self, bool has_batches)
+{
+    fry_device *device = rig_device(self, "cuda:0", 0);
+    fry_stream *stream = rig_main(device, FRY_CUDA_FROM_HOST);
+    char *host = rig_pinned(16, 4), *gpu = rig_on_gpu(0, FRY_CUDA_MAIN_DEPTH, 0);
+    GIVES(fry_stream_depth(stream), FRY_CUDA_MAIN_DEPTH);
+    if (!has_batches)
+        OK(emu_fail_call("cuMemcpyBatchAsync", 0, CUDA_ERROR_NOT_SUPPORTED));
+    emu_hold();
+    size_t count = 0;
+    while (count < FRY_CUDA_MAIN_DEPTH && !stream->is_full)
+        (void)rig_copy(self, stream, gpu + count++, host, 1, NULL, 0);
+    rig_flush(stream);
+    CHECK(has_batches ? count == FRY_CUDA_MAIN_DEPTH : count < FRY_CUDA_QUEUE_ENTRIES);
+    CHECK(has_batches == !stream->is_full);
+    emu_counters counters;
+    emu_get_counters(&counters);
+    GIVES(counters.blocked, 0);
+    emu_release();
+    rig_await(self, (fry_event){stream, stream->issued});
+    CHECK(!stream->is_full && rig_is_all(gpu, 4, count));
+    OK(emu_fail_call("cuMemcpyBatchAsync", 0, CUDA_SUCCESS));
+    rig_free_pinned(host);
+    rig_free_on_gpu(gpu);
+}
+
 /* However it is used, a stream is full before the driver's queue is: no call ever waits. */
 static void test_room(rig *self, bool with_waits, bool with_rows)
 {
@@ -456,6 +486,8 @@ int main(void)
     RUN(test_wrap(&self));
     RUN(test_questions(&self));
     RUN(test_rows(&self));
+    RUN(test_depth(&self, true));
+    RUN(test_depth(&self, false));
     RUN(test_room(&self, false, false));
     RUN(test_room(&self, true, false));
     RUN(test_room(&self, false, true));

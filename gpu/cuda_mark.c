@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/cuda_mark.h"
+
+static fry_cuda_device *device_of(const fry_cuda_stream *stream)
+{
+    return fry_cuda_device_of(stream->stream.device);
+}
+
+CUresult fry_cuda_mark_make_event(fry_cuda_slot *slot)
+{
+    CUevent event = NULL;
+    if (fry_load_relaxed(&slot->event) != NULL)
+        return CUDA_SUCCESS;
+    CUresult result = fry_cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+    if (result == CUDA_SUCCESS)
+        fry_store_release(&slot->event, event); /* pairs with fry_cuda_event_of */
+    return result;
+}
+
+/* --- making a mark --- */
+
+/* From here on events tell, also of what is wrong; the words before were written before them. */
+static void end_words(fry_cuda_stream *stream, CUresult result)
+{
+    fry_native_error error;
+    fry_store_relaxed(&stream->is_worded, 0);
+    fry_cuda_tell(&error, result, "cuStreamWriteValue32");
+    fry_log_line(device_of(stream)->backend->options.log, FERRY_LOG_WARNING,
+                 "%s: the driver is asked about a stream from now on: %s",
+                 stream->stream.device->name, error.message);
+}
+
+CUresult fry_cuda_stream_mark(fry_cuda_stream *stream, CUstream native)
+{
+    uint64_t sequence = stream->stream.issued;
+    fry_cuda_slot *slot = fry_cuda_slot_of(stream, sequence);
+    CUresult result = fry_cuda_mark_make_event(slot);
+    if (result == CUDA_SUCCESS)
+        result = fry_cuda.cuEventRecord(slot->event, native);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (fry_load_relaxed(&stream->is_worded) != 0) {
+        result = fry_cuda.cuStreamWriteValue32(native, stream->word_address, (uint32_t)sequence,
+                                               CU_STREAM_WRITE_VALUE_DEFAULT);
+        if (result == CUDA_SUCCESS)
+            fry_store_relaxed(&stream->worded, sequence);
+        else
+            end_words(stream, result);
+    }
+    uint64_t marked = fry_load_relaxed(&stream->marked);
+    for (uint64_t i = marked + 1; i <= sequence; i++)
+        fry_store_release(&fry_cuda_slot_of(stream, i)->mark, sequence); /* see fry_cuda_mark_of */
+    /* Who reads it may wait for the event, look for the word, read the slots. */
+    fry_store_release(&stream->marked, sequence);
+    return CUDA_SUCCESS;
+}
+
+/* --- events to make it with --- */
+
+/*
+ * The event of a mark that has fired is another's to take: who still means to wait for the old mark
+ * finds none, and that it has fired (the store pairs with fry_cuda_event_of), or has it already and
+ * waits for more than he must, as with a mark that was found late.
+ */
+static void take_fired(fry_cuda_stream *stream, fry_cuda_slot *slot)
+{
+    fry_cuda_marks *marks = stream->marks;
+    while (marks->count > 0 && fry_load_relaxed(&slot->event) == NULL) {
+        uint64_t oldest = marks->sequences[marks->first];
+        fry_cuda_slot *lender = fry_cuda_slot_of(stream, oldest);
+        if (oldest > stream->fired)
+            return;
+        marks->first = (marks->first + 1) % FRY_CUDA_MARKS;
+        marks->count--;
+        if (lender == slot || fry_load_relaxed(&lender->mark) != oldest)
+            continue; /* it is an operation's that came after it */
+        fry_store_release(&slot->event, lender->event);
+        fry_store_release(&lender->event, (CUevent)NULL);
+    }
+}
+
+static void note_mark(fry_cuda_stream *stream)
+{
+    fry_cuda_marks *marks = stream->marks;
+    if (marks->count == FRY_CUDA_MARKS) { /* its event stays with its slot */
+        marks->first = (marks->first + 1) % FRY_CUDA_MARKS;
+        marks->count--;
+    }
+    marks->sequences[(marks->first + marks->count++) % FRY_CUDA_MARKS] = stream->stream.issued;
+}
+
+/* Whose event another mark can have: the newest mark's, or any if nothing is on its way. */
+static fry_cuda_slot *find_lender(fry_cuda_stream *stream)
+{
+    if (stream->marked != stream->fired)
+        return fry_cuda_slot_of(stream, stream->marked);
+    for (size_t i = 0; i < fry_stream_depth(&stream->stream); i++) {
+        if (fry_load_relaxed(&stream->slots[i].event) != NULL)
+            return &stream->slots[i];
+    }
+    return NULL;
+}
+
+/*
+ * With the baton: an event for the newest operation's mark. If no more can be made, the newest mark
+ * that there is gives up its own, and the new one speaks for what that spoke for: who waits for
+ * such an operation waits for more than it must. Until the event is recorded anew it stands for the
+ * old mark, which is right for all that are pointed to the new one by then. Only marks of ferry's
+ * own streams: those of an outside one are asked about by others while they are recorded.
+ */
+static CUresult find_event(fry_cuda_stream *stream)
+{
+    uint64_t issued = stream->stream.issued, old = stream->marked;
+    fry_cuda_slot *slot = fry_cuda_slot_of(stream, issued);
+    take_fired(stream, slot);
+    CUresult result = fry_cuda_mark_make_event(slot);
+    if (result == CUDA_SUCCESS || !fry_cuda_is_refusal(result))
+        return result;
+    fry_cuda_slot *lender = find_lender(stream);
+    if (lender == NULL)
+        return result;
+    fry_store_release(&slot->event, lender->event);
+    for (uint64_t i = old; i > stream->fired && fry_cuda_slot_of(stream, i)->mark == old; i--)
+        fry_store_release(&fry_cuda_slot_of(stream, i)->mark, issued);
+    /* Pairs with fry_cuda_event_of: who finds none finds the new mark, or that it has fired. */
+    fry_store_release(&lender->event, (CUevent)NULL);
+    return CUDA_SUCCESS;
+}
+
+CUresult fry_cuda_mark_newest(fry_cuda_stream *stream)
+{
+    CUresult result = find_event(stream);
+    if (result == CUDA_SUCCESS)
+        result = fry_cuda_stream_mark(stream, stream->native);
+    if (result == CUDA_SUCCESS)
+        note_mark(stream);
+    return result;
+}
