@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The trial. A *gate* is put on a main stream: the stream waits for a number in host memory, and a
- * copy stands behind that. Then each parked stream is given a copy of the same direction, and a
- * number to write when it is done. A number that comes while the gate is shut has passed it: that
- * stream shares no queue with the main one. Whose number does not come is tried again with more
- * patience, and then counts as one that shares: a slow machine costs a stream its use, never a
- * hang. The other way round (a parked stream that waits, a main one that should not) needs no trial
- * of its own, as sharing a queue is mutual. Each direction is tried, since a parked stream takes
- * copies of any, which have queues of their own.
+ * What the driver may load at its first use is used once, and then the trial is made. A *gate* is
+ * put on a main stream: the stream waits for a number in host memory, and a copy stands behind
+ * that. Then each parked stream is given a copy of the same direction, and a number to write when
+ * it is done. A number that comes while the gate is shut has passed it: that stream shares no queue
+ * with the main one. Whose number does not come is tried again with more patience, and then counts
+ * as one that shares: a slow machine costs a stream its use, never a hang. The other way round (a
+ * parked stream that waits, a main one that should not) needs no trial of its own, as sharing a
+ * queue is mutual. Each direction is tried, since a parked stream takes copies of any, which have
+ * queues of their own.
  *
  * Why nothing hangs. While the gate is shut the trial calls the driver, where it may have to wait
  * for a thread of the program's that is inside a call which waits for all that runs on the GPU (one
@@ -235,6 +236,65 @@ static CUresult try_once(trial *self, fry_cuda_direction direction, uint64_t tri
     return result;
 }
 
+/* --- what a driver loads first --- */
+
+static CUresult load_form(trial *self, const char *call, CUresult result)
+{
+    if (result != CUDA_SUCCESS && !fry_cuda_is_refusal(result))
+        self->call = call;
+    return result != CUDA_SUCCESS && fry_cuda_is_refusal(result) ? CUDA_SUCCESS : result;
+}
+
+/*
+ * One copy of each form that ferry makes, in the direction. A driver may load what it has not used
+ * before, for which it waits for all that runs: later that would be with the baton, beside a kernel
+ * of the program's that waits for the program; and in the trial, for the gate. What is refused here
+ * is told of where it matters.
+ */
+static CUresult load_direction(trial *self, fry_cuda_direction direction)
+{
+    CUstream native = self->device->streams[0].native;
+    CUdeviceptr host = self->device->trial_address + lines_bytes(self->device);
+    CUdeviceptr dst = direction == FRY_CUDA_TO_HOST ? host : self->gpu;
+    CUdeviceptr src = direction == FRY_CUDA_FROM_HOST ? host
+                      : direction == FRY_CUDA_TO_HOST ? self->gpu
+                                                      : self->gpu + COPY_BYTES / 2;
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                          .srcDevice = src,
+                          .srcPitch = 2,
+                          .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                          .dstDevice = dst,
+                          .dstPitch = 2,
+                          .WidthInBytes = 1,
+                          .Height = 2};
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    CUdeviceptr dsts[] = {dst, dst + 1}, srcs[] = {src, src + 1};
+    size_t sizes[] = {1, 1}, first = 0;
+    CUresult result =
+        load_form(self, "cuMemcpyAsync", fry_cuda.cuMemcpyAsync(dst, src, COPY_BYTES / 2, native));
+    if (result == CUDA_SUCCESS)
+        result = load_form(self, "cuMemcpy2DAsync", fry_cuda.cuMemcpy2DAsync(&rows, native));
+    if (result == CUDA_SUCCESS && fry_cuda.cuMemcpyBatchAsync != NULL)
+        result = load_form(
+            self, "cuMemcpyBatchAsync",
+            fry_cuda.cuMemcpyBatchAsync(dsts, srcs, sizes, 2, &attributes, &first, 1, native));
+    return result;
+}
+
+/* All of them; nothing of it is left in the stream. */
+static CUresult load_forms(trial *self)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (int i = 0; i < FRY_CUDA_DIRECTIONS && result == CUDA_SUCCESS; i++)
+        result = load_direction(self, (fry_cuda_direction)i);
+    CUresult waited = fry_cuda.cuStreamSynchronize(self->device->streams[0].native);
+    if (waited == CUDA_SUCCESS || result != CUDA_SUCCESS)
+        return result;
+    self->is_stray = true;
+    self->call = "cuStreamSynchronize";
+    return waited;
+}
+
 /* --- the trial --- */
 
 static CUresult try_direction(trial *self, fry_cuda_direction direction)
@@ -289,6 +349,8 @@ static void give_memory(const trial *self)
 static CUresult try_all(trial *self)
 {
     CUresult result = take_memory(self, 2 * copies_bytes(self->device), &self->gpu);
+    if (result == CUDA_SUCCESS)
+        result = load_forms(self);
     for (int i = 0; i < FRY_CUDA_DIRECTIONS && result == CUDA_SUCCESS; i++)
         result = try_direction(self, (fry_cuda_direction)i);
     if (self->gpu != 0)

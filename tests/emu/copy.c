@@ -141,11 +141,39 @@ static void touches(emu_operation *operation, const emu_rows *rows, bool reads, 
 }
 
 /* Issues it; waits for it if `waits`. Ends the public call. */
+/* What is used for the first time may have to be loaded. Gives the lock away. */
+static CUresult load(CUstream stream, const emu_operation *operation)
+{
+    const unsigned form = strstr(operation->name, "2D") != NULL      ? 1
+                          : strstr(operation->name, "Batch") != NULL ? 2
+                                                                     : 0;
+    const emu_direction direction =
+        operation->direction == EMU_TO_PEER ? EMU_ON_DEVICE : operation->direction;
+    const uint32_t bit = (uint32_t)1 << (form * EMU_DIRECTIONS + (unsigned)direction);
+    const bool was_loaded = (stream->context->copies_loaded & bit) != 0;
+    CUresult result;
+
+    stream->context->copies_loaded |= bit;
+    if (!emu.lazy || was_loaded || stream->capture != NULL || emu_context_is_held(stream->context))
+        return CUDA_SUCCESS;
+    emu_object_hold(stream);
+    result = emu_context_drain(stream->context);
+    if (result == CUDA_SUCCESS && stream->object.destroyed)
+        result = CUDA_ERROR_INVALID_HANDLE;
+    emu_object_drop(stream);
+    return result;
+}
+
 static CUresult issue(CUstream stream, emu_operation *operation, bool waits)
 {
     const bool captured = stream->capture != NULL;
-    CUresult result = emu_enqueue(stream, operation);
+    CUresult result = load(stream, operation);
 
+    if (result != CUDA_SUCCESS) {
+        emu_operation_free(operation);
+        return emu_leave(result);
+    }
+    result = emu_enqueue(stream, operation);
     if (result == CUDA_SUCCESS && waits && !captured)
         result = emu_wait_for(stream, stream->issued, NULL);
     return emu_leave(result);

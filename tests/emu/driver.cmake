@@ -32,6 +32,8 @@ foreach(case full_locked free_locked)
     ferry_emu_test(driver_stepped.${case} COMMAND $<TARGET_FILE:emu_driver_stepped> ${case}
         ENVIRONMENT "FERRY_EMU_LOCKS=1")
 endforeach()
+ferry_emu_test(driver_stepped.lazy COMMAND $<TARGET_FILE:emu_driver_stepped> lazy
+    ENVIRONMENT "FERRY_EMU_LAZY=1")
 foreach(case queue_shared queue_full)
     ferry_emu_test(driver_stepped.${case} COMMAND $<TARGET_FILE:emu_driver_stepped> ${case}
         ENVIRONMENT "FERRY_EMU_QUEUES=1")

@@ -122,6 +122,7 @@ struct CUctx_st {
     uint64_t locked_by;      /* the thread whose call waits, and all others' with it; 0: none */
     emu_channel *channels;   /* for all but copies, then as many for these; NULL: not shared */
     unsigned stream_count;   /* that were made */
+    uint32_t copies_loaded;  /* bits: forms and directions that were used before */
     LIST_HEAD(, CUstream_st) streams;
 };
 
@@ -290,6 +291,10 @@ bool emu_is_complete(CUstream stream, uint64_t sequence, const emu_record *recor
 
 /* Waits until all that stands in the context's streams now is complete. With the lock. */
 CUresult emu_wait_for_context(CUcontext context);
+/* The same, and others' calls that are about the context wait with it (FERRY_EMU_LOCKS). */
+CUresult emu_context_drain(CUcontext context);
+/* Whether a test holds what the context has to do: that ends when the test says so. */
+bool emu_context_is_held(CUcontext context);
 
 /* Whether a kernel that is under way should give up: the device is lost, or the process ends. */
 bool emu_operation_stopped(const emu_operation *operation);
@@ -493,6 +498,7 @@ typedef struct emu_state {
     bool engines_held;
     bool timing;
     bool locks; /* a call that waits holds up others' */
+    bool lazy; /* the first copy of a form and direction waits for the context */
     unsigned channel_count; /* of a context, of either sort; 0: streams share none */
     pthread_cond_t unlocked;
     uint64_t seed; /* 0: nothing is delayed */

@@ -64,6 +64,9 @@
  *                        calls that are about the same context wait with it
  *   FERRY_EMU_QUEUES=n   the streams of a context share n hardware queues for copies and n for all
  *                        else, 1 to 32 (channel.c); 0: each stream has one of its own
+ *   FERRY_EMU_LAZY=1     the first copy of a form (plain, rows, batch) and direction (to devices,
+ *                        to hosts, between devices or in one) waits until its context has nothing
+ *                        left to do, unless a test holds something: as a kernel's first launch does
  *   FERRY_EMU_SCRIPT     commands, with `;` between them:
  *     fail NAME NTH RESULT       emu_fail_call
  *     operation NTH RESULT       emu_fail_operation

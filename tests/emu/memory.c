@@ -320,16 +320,6 @@ void emu_catch_pending(const char *name, const emu_allocation *allocation, CUstr
               (unsigned long long)pending->stream->id, (unsigned long long)pending->sequence);
 }
 
-static CUresult wait_to_free(CUcontext context)
-{
-    const bool has_context = emu_context_take(context);
-    const CUresult result = emu_wait_for_context(context);
-
-    if (has_context)
-        emu_context_give(context);
-    return result;
-}
-
 CUresult cuMemFree(CUdeviceptr memory)
 {
     CUcontext context;
@@ -344,7 +334,7 @@ CUresult cuMemFree(CUdeviceptr memory)
     if (allocation->stream != NULL) { /* such memory is freed without waiting for anything */
         emu_catch_pending("cuMemFree of stream-ordered memory", allocation, NULL);
     } else {
-        result = wait_to_free(allocation->context);
+        result = emu_context_drain(allocation->context);
         /* The lock was given away. */
         if (result == CUDA_SUCCESS) {
             allocation = emu_allocation_to_free("cuMemFree", memory, EMU_MEMORY_DEVICE);
@@ -399,7 +389,7 @@ CUresult cuMemFreeHost(void *memory)
     if (allocation == NULL)
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
     emu_catch_pending("cuMemFreeHost", allocation, NULL); /* also what is about to be waited for */
-    result = wait_to_free(allocation->context);
+    result = emu_context_drain(allocation->context);
     if (result == CUDA_SUCCESS) /* the lock was given away */
         allocation = emu_allocation_to_free("cuMemFreeHost", (uintptr_t)memory, EMU_MEMORY_PINNED);
     if (result == CUDA_SUCCESS && allocation == NULL)

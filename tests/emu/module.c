@@ -444,16 +444,6 @@ static bool is_shape(const emu_launch *launch)
            launch->shared_bytes <= SHARED_BYTES_MOST;
 }
 
-/* Whether a test holds what the context has to do: that ends when the test says so. */
-static bool is_held(CUcontext context)
-{
-    CUstream stream;
-    bool is_any = emu.held;
-    LIST_FOREACH(stream, &context->streams, entry)
-    is_any |= stream->held || stream->hung;
-    return is_any;
-}
-
 /*
  * Kernels are loaded lazily: the first launch brings one to the device, which "might require
  * context synchronization" (CUDA's guide, Lazy Loading). Here it always does, so who launches a
@@ -464,7 +454,7 @@ static CUresult load_function(CUfunction function, CUstream stream)
 {
     bool was_loaded = function->is_loaded;
     function->is_loaded = true; /* of a captured one its graph sees to that */
-    if (was_loaded || stream->capture != NULL || is_held(stream->context))
+    if (was_loaded || stream->capture != NULL || emu_context_is_held(stream->context))
         return CUDA_SUCCESS;
     emu_object_hold(function);
     emu_object_hold(stream);

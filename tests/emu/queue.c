@@ -179,6 +179,26 @@ CUresult emu_wait_for_context(CUcontext context)
     return result;
 }
 
+CUresult emu_context_drain(CUcontext context)
+{
+    const bool has_context = emu_context_take(context);
+    const CUresult result = emu_wait_for_context(context);
+
+    if (has_context)
+        emu_context_give(context);
+    return result;
+}
+
+bool emu_context_is_held(CUcontext context)
+{
+    CUstream stream;
+    bool is_any = emu.held;
+
+    LIST_FOREACH(stream, &context->streams, entry)
+    is_any |= stream->held || stream->hung;
+    return is_any;
+}
+
 static void wake_all(CUstream stream)
 {
     emu_waiter *waiter;

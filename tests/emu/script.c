@@ -144,12 +144,13 @@ void emu_script_read(void)
     const char *const script = getenv("FERRY_EMU_SCRIPT");
     const char *const seed = getenv("FERRY_EMU_SEED"), *const timing = getenv("FERRY_EMU_TIMING");
     const char *const late = getenv("FERRY_EMU_LATE_US"), *const locks = getenv("FERRY_EMU_LOCKS");
-    const char *const queues = getenv("FERRY_EMU_QUEUES");
+    const char *const queues = getenv("FERRY_EMU_QUEUES"), *const lazy = getenv("FERRY_EMU_LAZY");
     char *copy, *rest, *text;
 
     emu.seed = seed != NULL ? strtoull(seed, NULL, 10) : 0;
     emu.timing = timing != NULL && strcmp(timing, "1") == 0;
     emu.locks = locks != NULL && strcmp(locks, "1") == 0;
+    emu.lazy = lazy != NULL && strcmp(lazy, "1") == 0;
     emu.channel_count = queues != NULL ? (unsigned)strtoul(queues, NULL, 10) : 0;
     if (emu.channel_count > EMU_CHANNELS_MOST)
         emu.channel_count = EMU_CHANNELS_MOST;

@@ -177,10 +177,12 @@ static const char *const calls[] = {
 
 /*
  * How often each is called before the trial as a device is opened: there a refusal is another
- * test's.
+ * test's, or of a copy that only has the driver load what it needs.
  */
 static unsigned calls_before(const char *name)
 {
+    if (strcmp(name, "cuMemcpyAsync") == 0)
+        return FRY_CUDA_DIRECTIONS;
     return strcmp(name, "cuStreamWriteValue32") == 0 || strcmp(name, "cuStreamSynchronize") == 0 ||
                    strcmp(name, "cuMemHostRegister") == 0 ||
                    strcmp(name, "cuMemHostGetDevicePointer") == 0
@@ -272,9 +274,51 @@ static void others_wait_for_the_gate(void)
     rig_close(&self.rig);
 }
 
+/* --- what is loaded at its first use --- */
+
+/*
+ * With a driver that waits for all that runs when a form of copy is used for the first time: beside
+ * work of the program's that waits for the program ferry's copies go on.
+ */
+static void forms_are_loaded(void)
+{
+    place self;
+    CUstream user;
+    CHECK(setenv("FERRY_EMU_LAZY", "1", 1) == 0);
+    open_with(&self, "0", FERRY_COMPLETION_WORDS);
+    uint32_t *flag = (uint32_t *)(void *)rig_pinned(sizeof *flag, 0);
+    OK(cuStreamCreate(&user, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamWaitValue32(user, (CUdeviceptr)(uintptr_t)flag, 1, CU_STREAM_WAIT_VALUE_EQ));
+    for (int i = 0; i < FRY_CUDA_DIRECTIONS; i++) {
+        fry_stream *stream = rig_main(&self.device->device, (fry_cuda_direction)i);
+        char *dst = i == FRY_CUDA_TO_HOST ? self.host : self.gpu;
+        char *src = i == FRY_CUDA_FROM_HOST ? self.host + 32 * KIB : self.gpu + 32 * KIB;
+        fry_event event = rig_copy(&self.rig, stream, dst, src, KIB, NULL, 0);
+        for (size_t k = 1; k < 3; k++) /* a batch */
+            event = rig_copy(&self.rig, stream, dst + k * KIB, src + k * KIB, KIB, NULL, 0);
+        fry_copy rows = {.dst = dst + 4 * KIB,
+                         .src = src + 4 * KIB,
+                         .size_bytes = 8,
+                         .row_count = 2,
+                         .dst_pitch_bytes = 64,
+                         .src_pitch_bytes = 64};
+        OK(rig_try_copy(&self.rig, stream, &rows, NULL, 0, &event));
+        (void)rig_copy(&self.rig, stream, dst + 8 * KIB, src + 8 * KIB, KIB, NULL, 0);
+        rig_flush(stream);
+        rig_await(&self.rig, (fry_event){stream, stream->issued});
+    }
+    CHECK(*flag == 0);
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    OK(cuStreamSynchronize(user));
+    OK(cuStreamDestroy(user));
+    rig_free_pinned((char *)flag);
+    close_place(&self);
+}
+
 int main(int argc, char **argv)
 {
     static const rig_test tests[] = {
+        {"forms_are_loaded", forms_are_loaded},
         {"with_queues_of_their_own", with_queues_of_their_own},
         {"with_few_queues_by_words", with_few_queues_by_words},
         {"with_few_queues_by_events", with_few_queues_by_events},

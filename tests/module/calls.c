@@ -12,7 +12,7 @@
 #define WARM_UP (2 * FRY_STREAM_DEPTH) /* until no more events are made */
 #define ROUNDS 8
 
-#define OPEN_CALLS 190
+#define OPEN_CALLS 200
 #define COPY_CALLS 4 /* which context, the copy, a mark's event and word */
 #define COPY_CALLS_ELSEWHERE 8
 /* Which context, whether captured, which stream; a mark's event and word. */

@@ -268,6 +268,27 @@ static void free_locked(void)
     locked_by(free_it, "cuMemFree");
 }
 
+/* With FERRY_EMU_LAZY: the first copy of its form and direction waits, the next does not. */
+static void lazy(void)
+{
+    pthread_t thread;
+
+    OK(cuLaunchHostFunc(b, begin_and_wait, NULL));
+    CHECK(pthread_create(&thread, NULL, one_too_many, NULL) == 0);
+    while (emu_call_count("cuMemcpyHtoDAsync") == 0)
+        sched_yield();
+    OK(cuEventRecord(event, a)); /* others' calls go on */
+    CHECK(!is_back);
+    may_end = true;
+    CHECK(pthread_join(thread, NULL) == 0 && is_back);
+    may_end = false;
+    OK(cuLaunchHostFunc(b, begin_and_wait, NULL));
+    copy_in(a);
+    OK(cuStreamSynchronize(a));
+    may_end = true;
+    OK(cuStreamSynchronize(b));
+}
+
 static void calls_fail(void)
 {
     OK(emu_fail_call("cuMemsetD8Async", 2, CUDA_ERROR_OUT_OF_MEMORY));
@@ -483,6 +504,7 @@ static const struct {
     {"queue_full_own", queue_full_own},
     {"full_locked", full_locked},
     {"free_locked", free_locked},
+    {"lazy", lazy},
     {"calls_fail", calls_fail},
     {"operation_fails", operation_fails},
     {"device_lost", device_lost},
