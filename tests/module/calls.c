@@ -13,6 +13,7 @@
 #define ROUNDS 8
 
 #define OPEN_CALLS 200
+#define OPEN_TRIES 200
 #define COPY_CALLS 4 /* which context, the copy, a mark's event and word */
 #define COPY_CALLS_ELSEWHERE 8
 /* Which context, whether captured, which stream; a mark's event and word. */
@@ -43,8 +44,10 @@ static uint64_t open_device(place *self)
  */
 static void place_open(place *self)
 {
-    while (open_device(self) > OPEN_CALLS)
+    for (int tries = 1; open_device(self) > OPEN_CALLS; tries++) {
+        CHECK(tries < OPEN_TRIES);
         rig_close(&self->rig);
+    }
     self->host = rig_pinned(2048 * KIB, 1);
     self->gpu = rig_on_gpu(0, 2048 * KIB, 2);
 }

@@ -69,7 +69,7 @@ static void rest(int64_t duration_ns)
 static net_member *start(int rank, const char *lease, bool has_hosts)
 {
     char store[512];
-    char number[16];
+    char number[24];
     (void)snprintf(store, sizeof(store), "store=file:%s/store", net_folder());
     (void)snprintf(number, sizeof(number), "rank=%d", rank);
     return net_start(has_hosts ? rank : NET_HERE, "member", store, number, lease,
