@@ -290,7 +290,8 @@ static CUresult load_forms(trial *self)
     CUresult waited = fry_cuda.cuStreamSynchronize(self->device->streams[0].native);
     if (waited == CUDA_SUCCESS || result != CUDA_SUCCESS)
         return result;
-    self->is_stray = true;
+    /* Who was refused once may be told when asked again; else it may yet be copied to. */
+    self->is_stray = fry_cuda.cuStreamSynchronize(self->device->streams[0].native) != CUDA_SUCCESS;
     self->call = "cuStreamSynchronize";
     return waited;
 }
