@@ -34,9 +34,7 @@
 #define LOOK_NS 20000
 #define LAST_NUMBER_NS ((int64_t)1000000000) /* after the gate was opened */
 #define LINE_BYTES FRY_CACHE_LINE
-#define COPY_BYTES                                                                                 \
-    ((size_t)16 << 10) /* so much that it is no copy which the driver makes inline                 \
-                        */
+#define COPY_BYTES ((size_t)16 << 10) /* the driver may make a smaller copy without the queue */
 #define ENDED UINT32_MAX
 
 /* For a main stream's gate and the numbers that should pass it: at first, and tried again. */
@@ -318,23 +316,6 @@ static CUresult try_direction(trial *self, fry_cuda_direction direction)
     return CUDA_SUCCESS;
 }
 
-/* Complete when it returns: nothing else stands in that stream. */
-static CUresult take_memory(trial *self, size_t size_bytes, CUdeviceptr *gpu_p)
-{
-    const fry_cuda_memory *memory = &self->device->memory;
-    if (memory->pool == NULL) {
-        self->call = "cuMemAlloc";
-        return fry_cuda.cuMemAlloc(gpu_p, size_bytes);
-    }
-    self->call = "cuMemAllocFromPoolAsync";
-    CUresult result =
-        fry_cuda.cuMemAllocFromPoolAsync(gpu_p, size_bytes, memory->pool, memory->stream);
-    if (result != CUDA_SUCCESS)
-        return result;
-    self->call = "cuStreamSynchronize";
-    return fry_cuda.cuStreamSynchronize(memory->stream);
-}
-
 static void give_memory(const trial *self)
 {
     const fry_cuda_memory *memory = &self->device->memory;
@@ -349,13 +330,16 @@ static void give_memory(const trial *self)
 /* In a scope. */
 static CUresult try_all(trial *self)
 {
-    CUresult result = take_memory(self, 2 * copies_bytes(self->device), &self->gpu);
-    if (result == CUDA_SUCCESS)
-        result = load_forms(self);
+    void *gpu = NULL;
+    CUresult result = fry_cuda_memory_take(self->device, 2 * copies_bytes(self->device),
+                                           FRY_MEMORY_DEFAULT, &gpu, &self->call);
+    if (result != CUDA_SUCCESS)
+        return result;
+    self->gpu = (CUdeviceptr)(uintptr_t)gpu;
+    result = load_forms(self);
     for (int i = 0; i < FRY_CUDA_DIRECTIONS && result == CUDA_SUCCESS; i++)
         result = try_direction(self, (fry_cuda_direction)i);
-    if (self->gpu != 0)
-        give_memory(self);
+    give_memory(self);
     return result;
 }
 

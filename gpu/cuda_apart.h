@@ -14,8 +14,8 @@
  * Tries it on an idle device whose streams and memory are there, and puts the parked streams that
  * hold up none to the front: device->parked_apart of them, 0 if the driver refuses the trial, which
  * device->parkless and the log say. Blocks for some milliseconds; where streams share queues, for
- * up to a second. In a scope. An error is one after which the context is of no use; *call_p
- * (static) then names the call.
+ * up to a second; for some more where other threads wait in the driver meanwhile. In a scope. An
+ * error is one after which the context is of no use; *call_p (static) then names the call.
  */
 CUresult fry_cuda_apart_try(fry_cuda_device *device, const char **call_p);
 

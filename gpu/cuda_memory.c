@@ -175,8 +175,8 @@ static CUresult alloc_from_pool(fry_cuda_device *device, size_t size_bytes, CUde
     return result;
 }
 
-static CUresult alloc_once(fry_cuda_device *device, size_t size_bytes, fry_memory_kind kind,
-                           void **memory_p, const char **call_p)
+CUresult fry_cuda_memory_take(fry_cuda_device *device, size_t size_bytes, fry_memory_kind kind,
+                              void **memory_p, const char **call_p)
 {
     CUresult result;
     if (kind == FRY_MEMORY_PINNED) {
@@ -245,10 +245,10 @@ ferry_status fry_cuda_memory_alloc(fry_device *base, size_t size_bytes, fry_memo
     const char *call = "cuCtxPushCurrent";
     CUresult result = fry_cuda_enter(&scope, device->context);
     if (result == CUDA_SUCCESS) {
-        result = alloc_once(device, size_bytes, kind, &memory, &call);
+        result = fry_cuda_memory_take(device, size_bytes, kind, &memory, &call);
         if (result == CUDA_ERROR_OUT_OF_MEMORY) {
             make_room(device);
-            result = alloc_once(device, size_bytes, kind, &memory, &call);
+            result = fry_cuda_memory_take(device, size_bytes, kind, &memory, &call);
         }
         if (result != CUDA_SUCCESS)
             (void)fry_cuda_is_fatal(device, result, call);

@@ -44,6 +44,13 @@ fry_cuda_device *fry_cuda_memory_owner(fry_backend *backend, const void *memory)
 /* Fills in what of the facts is about memory. */
 void fry_cuda_memory_describe(fry_cuda_device *device, fry_device_facts *facts);
 
+/*
+ * Asks the driver for memory of that kind, once and without any that is kept; any stream may use it
+ * as it returns. In a scope. *call_p: whom, static; *memory_p means nothing unless it succeeds.
+ */
+CUresult fry_cuda_memory_take(fry_cuda_device *device, size_t size_bytes, fry_memory_kind kind,
+                              void **memory_p, const char **call_p);
+
 /* fry_device_ops of the same names. */
 ferry_status fry_cuda_memory_alloc(fry_device *device, size_t size_bytes, fry_memory_kind kind,
                                    void **memory_p);

@@ -196,10 +196,10 @@ static bool submit_together(fry_cuda_stream *stream, fry_cuda_batch *batch, CUre
     CUresult result =
         fry_cuda.cuMemcpyBatchAsync(batch->dst, batch->src, batch->size_bytes, batch->count,
                                     &attributes, &first, 1, stream->native);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         device_of(stream)->batches_refused = 0;
-    if (result == CUDA_SUCCESS)
         count_as_one(stream, batch->count);
+    }
     *result_p = result;
     return result == CUDA_SUCCESS ||
            fry_cuda_is_fatal(device_of(stream), result, "cuMemcpyBatchAsync");

@@ -11,6 +11,7 @@
 
 #define KIB ((size_t)1024)
 #define PARKED 8
+#define TRIES 100 /* a machine that is busy may cost a stream its use, hardly so often */
 
 typedef struct place {
     rig rig;
@@ -102,7 +103,8 @@ static bool holds_up_any(place *self, CUstream parked)
 static void with_queues_of_their_own(void)
 {
     place self;
-    for (;; close_place(&self)) {
+    for (int tries = 1;; close_place(&self), tries++) {
+        CHECK(tries <= TRIES);
         open_with(&self, "0", FERRY_COMPLETION_WORDS);
         CHECK(can_park(&self));
         if (self.device->parked_apart == PARKED)
@@ -130,7 +132,8 @@ static bool is_all_found(place *self)
 static void with_few_queues(uint32_t completion)
 {
     place self;
-    for (;; close_place(&self)) {
+    for (int tries = 1;; close_place(&self), tries++) {
+        CHECK(tries <= TRIES);
         open_with(&self, "8", completion);
         if (is_all_found(&self))
             break;
