@@ -7,6 +7,7 @@
  * open         opening a device
  * copy-*       one copy and its end
  * record       an event recorded on a user's stream
+ * record-wait  the same, and its end, which the driver is asked about
  * copy-wait    a copy of 4 KiB, and a user's stream that waits for it
  * chain        record, a copy behind it, a user's stream that waits for the copy
  * batch        256 copies of 4 KiB, by ferry_batch
@@ -27,6 +28,7 @@ typedef struct calls_bench {
     ferry_device *device;
     ferry_buffer *pinned, *pageable, *near, *far;
     void *before, *behind; /* streams of the user's */
+    ferry_future *event;   /* recorded, whose end is not counted */
     ferry_op ops[SLICES];
     ferry_span dst, src;
 } calls_bench;
@@ -46,6 +48,11 @@ static void do_copy(calls_bench *bench)
 }
 
 static void do_record(calls_bench *bench)
+{
+    bench->event = ferry_event_record(bench->device, bench->before);
+}
+
+static void do_record_and_wait(calls_bench *bench)
 {
     bench_finish(ferry_event_record(bench->device, bench->before));
 }
@@ -82,6 +89,9 @@ static void run(calls_bench *bench, const char *shape, calls_act act, int rounds
         act(bench);
         if (i >= 0)
             bench_samples_add(&samples, (double)(calls_now() - before));
+        if (bench->event != NULL)
+            bench_finish(bench->event);
+        bench->event = NULL;
     }
     cuda_synchronize();
     bench_report((bench_key){"gpu-calls", shape, "driver_calls", ""}, &samples);
@@ -152,6 +162,7 @@ void bench_gpu_calls(bool is_smoke)
     run(&bench, "copy-pageable-4KiB", do_copy, rounds);
     bench.src = (ferry_span){bench.pinned, 0, SLICE_BYTES};
     run(&bench, "record", do_record, rounds);
+    run(&bench, "record-wait", do_record_and_wait, rounds);
     run(&bench, "copy-wait", do_stream_wait, rounds);
     run(&bench, "chain", do_chain, rounds);
     run(&bench, "batch", do_batch, rounds);

@@ -38,7 +38,7 @@ bool fry_cuda_is_fatal(fry_cuda_device *device, CUresult result, const char *cal
         return false;
     /* To ask is not allowed in every capture. */
     fry_cuda_scope scope;
-    CUresult state = fry_cuda_relax(&scope);
+    CUresult state = fry_cuda_enter(&scope, device->context);
     if (state == CUDA_SUCCESS)
         state = fry_cuda.cuStreamQuery(device->streams[0].native);
     fry_cuda_leave(&scope);

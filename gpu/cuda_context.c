@@ -1,13 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/cuda_context.h"
 
+/* The thread had a context when it was last asked, and no call has been refused since. */
+static _Thread_local bool had_context;
+
+/* The thread's innermost scope, if it is put off. */
+static _Thread_local fry_cuda_scope *put_off;
+
+static void open_scope(fry_cuda_scope *scope)
+{
+    *scope =
+        (fry_cuda_scope){.mode = CU_STREAM_CAPTURE_MODE_RELAXED, .is_open = true, .outer = put_off};
+    put_off = NULL;
+}
+
 /*
  * Both calls touch nothing but the thread. Who is refused one of them tries once more: to go on
  * without it would be to lose a device, or what can't be given back, for next to nothing.
  */
-CUresult fry_cuda_relax(fry_cuda_scope *scope)
+static CUresult relax(fry_cuda_scope *scope)
 {
-    *scope = (fry_cuda_scope){.mode = CU_STREAM_CAPTURE_MODE_RELAXED};
     CUresult result = fry_cuda.cuThreadExchangeStreamCaptureMode(&scope->mode);
     if (result != CUDA_SUCCESS && fry_cuda_is_refusal(result))
         result = fry_cuda.cuThreadExchangeStreamCaptureMode(&scope->mode);
@@ -15,9 +27,9 @@ CUresult fry_cuda_relax(fry_cuda_scope *scope)
     return result;
 }
 
-CUresult fry_cuda_enter(fry_cuda_scope *scope, CUcontext context)
+static CUresult enter(fry_cuda_scope *scope, CUcontext context)
 {
-    CUresult result = fry_cuda_relax(scope);
+    CUresult result = scope->has_mode ? CUDA_SUCCESS : relax(scope);
     if (result != CUDA_SUCCESS)
         return result;
     result = fry_cuda.cuCtxPushCurrent(context);
@@ -27,22 +39,87 @@ CUresult fry_cuda_enter(fry_cuda_scope *scope, CUcontext context)
     return result;
 }
 
+CUresult fry_cuda_relax(fry_cuda_scope *scope)
+{
+    open_scope(scope);
+    return relax(scope);
+}
+
+CUresult fry_cuda_enter(fry_cuda_scope *scope, CUcontext context)
+{
+    open_scope(scope);
+    return enter(scope, context);
+}
+
 /* A driver that won't tell which one is current is asked no further question. */
-CUresult fry_cuda_enter_to_issue(fry_cuda_scope *scope, CUcontext context)
+static CUcontext look_at_context(void)
 {
     CUcontext current = NULL;
-    *scope = (fry_cuda_scope){0};
-    if (fry_cuda.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context)
+    if (fry_cuda.cuCtxGetCurrent(&current) != CUDA_SUCCESS)
+        current = NULL;
+    had_context = current != NULL;
+    return current;
+}
+
+static CUresult put_off_or_enter(fry_cuda_scope *scope, CUcontext context)
+{
+    if (!had_context && look_at_context() == NULL)
+        return enter(scope, context);
+    scope->context = context;
+    put_off = scope;
+    return CUDA_SUCCESS;
+}
+
+CUresult fry_cuda_enter_to_issue(fry_cuda_scope *scope, CUcontext context, bool is_named)
+{
+    open_scope(scope);
+    if (is_named)
+        return put_off_or_enter(scope, context);
+    return look_at_context() == context ? CUDA_SUCCESS : enter(scope, context);
+}
+
+CUresult fry_cuda_enter_to_ask(fry_cuda_scope *scope, CUcontext context)
+{
+    open_scope(scope);
+    CUresult result = relax(scope);
+    return result == CUDA_SUCCESS ? put_off_or_enter(scope, context) : result;
+}
+
+CUresult fry_cuda_enter_put_off(void)
+{
+    fry_cuda_scope *scope = put_off;
+    if (scope == NULL)
         return CUDA_SUCCESS;
-    return fry_cuda_enter(scope, context);
+    put_off = NULL;
+    return enter(scope, scope->context);
+}
+
+/*
+ * Which answers those are no document says for each call. A capture of the same thread is among
+ * them: where one refuses a copy whose stream is of another context, it is taken with its own
+ * current and the mode relaxed.
+ */
+bool fry_cuda_lacked_context(CUresult result)
+{
+    bool is_of_capture = result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+                         result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    if (put_off == NULL ||
+        !(is_of_capture || result == CUDA_ERROR_INVALID_CONTEXT ||
+          result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_HANDLE))
+        return false;
+    had_context = false;
+    return fry_cuda_enter_put_off() == CUDA_SUCCESS;
 }
 
 void fry_cuda_leave(fry_cuda_scope *scope)
 {
     CUcontext left;
+    if (!scope->is_open)
+        return;
     if (scope->has_context)
         (void)fry_cuda.cuCtxPopCurrent(&left);
     if (scope->has_mode)
         (void)fry_cuda.cuThreadExchangeStreamCaptureMode(&scope->mode);
+    put_off = scope->outer;
     *scope = (fry_cuda_scope){0};
 }

@@ -20,19 +20,33 @@
 #include "gpu/cuda_mark.h"
 #include "gpu/cuda_spare.h"
 
-/* A scope of the device for a call from outside: one that only issues, or any. */
-static ferry_status enter(fry_cuda_device *device, bool is_to_issue, fry_cuda_scope *scope,
-                          fry_native_error *error)
+/* A scope of the device was entered, or not. */
+static ferry_status entered(fry_cuda_device *device, CUresult result, fry_native_error *error)
 {
-    *scope = (fry_cuda_scope){0};
-    if (fry_cuda_lost(device) != CUDA_SUCCESS)
-        return fry_cuda_tell_lost(device, error);
-    CUresult result = is_to_issue ? fry_cuda_enter_to_issue(scope, device->context)
-                                  : fry_cuda_enter(scope, device->context);
     if (result == CUDA_SUCCESS)
         return FERRY_OK;
     fry_cuda_lose(device, result, "cuCtxPushCurrent");
     return fry_cuda_tell_lost(device, error);
+}
+
+/* A scope for a call from outside that only issues on a stream of the program's. */
+static ferry_status enter_to_issue(fry_cuda_device *device, CUstream native, fry_cuda_scope *scope,
+                                   fry_native_error *error)
+{
+    bool is_named = native != NULL && native != CU_STREAM_LEGACY && native != CU_STREAM_PER_THREAD;
+    *scope = (fry_cuda_scope){0};
+    if (fry_cuda_lost(device) != CUDA_SUCCESS)
+        return fry_cuda_tell_lost(device, error);
+    return entered(device, fry_cuda_enter_to_issue(scope, device->context, is_named), error);
+}
+
+/* One for any call. */
+static ferry_status enter(fry_cuda_device *device, fry_cuda_scope *scope, fry_native_error *error)
+{
+    *scope = (fry_cuda_scope){0};
+    if (fry_cuda_lost(device) != CUDA_SUCCESS)
+        return fry_cuda_tell_lost(device, error);
+    return entered(device, fry_cuda_enter(scope, device->context), error);
 }
 
 static bool is_of_capture(CUresult result)
@@ -63,7 +77,8 @@ static ferry_status refuse(fry_cuda_device *device, CUresult result, const char 
 static ferry_status check_capture(fry_cuda_device *device, CUstream native, fry_native_error *error)
 {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUresult result = fry_cuda.cuStreamIsCapturing(native, &capture);
+    CUresult result;
+    FRY_CUDA_ISSUE(result, fry_cuda.cuStreamIsCapturing(native, &capture));
     if (result != CUDA_SUCCESS)
         return refuse(device, result, "cuStreamIsCapturing", error);
     if (capture == CU_STREAM_CAPTURE_STATUS_NONE)
@@ -79,7 +94,8 @@ static ferry_status key_of(fry_cuda_device *device, CUstream native, uint64_t *k
                            fry_native_error *error)
 {
     unsigned long long id = 0;
-    CUresult result = fry_cuda.cuStreamGetId(native, &id);
+    CUresult result;
+    FRY_CUDA_ISSUE(result, fry_cuda.cuStreamGetId(native, &id));
     if (result != CUDA_SUCCESS)
         return refuse(device, result, "cuStreamGetId", error);
     *key_p = (uint64_t)id + 1;
@@ -96,6 +112,36 @@ static bool has_room(const fry_cuda_stream *ring)
 static bool is_unused(const fry_cuda_stream *ring)
 {
     return fry_cuda_stream_peek(ring) == ring->stream.issued && fry_cuda_stream_has_words(ring);
+}
+
+/* The same, as the driver says it of the newest event: nobody may have looked since. With the
+ * claim. */
+static bool has_gone_idle(const fry_cuda_stream *ring)
+{
+    CUevent newest = fry_cuda_event_of(ring, ring->stream.issued);
+    fry_cuda_scope scope;
+    CUresult result = fry_cuda_enter(&scope, fry_cuda_device_of(ring->stream.device)->context);
+    if (result == CUDA_SUCCESS)
+        result = fry_cuda.cuEventQuery(newest);
+    fry_cuda_leave(&scope);
+    return result == CUDA_SUCCESS;
+}
+
+/* Claims a ring that serves nobody, as far as is known or the driver says, for the key. */
+static fry_cuda_stream *claim_unused(fry_cuda_stream *rings, size_t count, uint64_t key,
+                                     bool is_known_by_driver)
+{
+    for (size_t i = 0; i < count; i++) {
+        fry_cuda_stream *ring = &rings[i];
+        if (!fry_baton_take(&ring->claim))
+            continue;
+        if (has_room(ring) && (is_unused(ring) || (is_known_by_driver && has_gone_idle(ring)))) {
+            fry_store_relaxed(&ring->key, key);
+            return ring;
+        }
+        fry_baton_give(&ring->claim);
+    }
+    return NULL;
 }
 
 /*
@@ -115,17 +161,10 @@ static fry_cuda_stream *claim_ring(fry_cuda_stream *rings, size_t count, uint64_
         if (is_ours)
             return NULL;
     }
-    for (size_t i = 0; i < count; i++) {
-        fry_cuda_stream *ring = &rings[i];
-        if (!fry_baton_take(&ring->claim))
-            continue;
-        if (is_unused(ring) && has_room(ring)) {
-            fry_store_relaxed(&ring->key, key);
-            return ring;
-        }
-        fry_baton_give(&ring->claim);
-    }
-    return NULL;
+    fry_cuda_stream *unused = claim_unused(rings, count, key, false);
+    return unused != NULL || !fry_cuda_stream_is_programs(rings)
+               ? unused
+               : claim_unused(rings, count, key, true);
 }
 
 static fry_cuda_stream *claim_outside(fry_cuda_device *device, uint64_t key)
@@ -306,8 +345,9 @@ static ferry_status record_in_scope(fry_cuda_device *device, CUstream native, fr
     if (status != FERRY_OK)
         return status;
     CUcontext context = device->context;
-    CUresult result =
-        is_known(device, key) ? CUDA_SUCCESS : fry_cuda.cuStreamGetCtx(native, &context);
+    CUresult result = CUDA_SUCCESS;
+    if (!is_known(device, key))
+        FRY_CUDA_ISSUE(result, fry_cuda.cuStreamGetCtx(native, &context));
     if (result != CUDA_SUCCESS)
         return refuse(device, result, "cuStreamGetCtx", error);
     if (context != device->context)
@@ -321,7 +361,7 @@ ferry_status fry_cuda_event_record(fry_device *base, void *native_stream, fry_ev
 {
     fry_cuda_device *device = fry_cuda_device_of(base);
     fry_cuda_scope scope;
-    ferry_status status = enter(device, true, &scope, error);
+    ferry_status status = enter_to_issue(device, native_stream, &scope, error);
     if (status == FERRY_OK)
         status = record_in_scope(device, native_stream, event_p, error);
     fry_cuda_leave(&scope);
@@ -361,7 +401,7 @@ ferry_status fry_cuda_event_wrap(fry_device *base, void *native_event, void *nat
 {
     fry_cuda_device *device = fry_cuda_device_of(base);
     fry_cuda_scope scope;
-    ferry_status status = enter(device, false, &scope, error);
+    ferry_status status = enter(device, &scope, error);
     if (status == FERRY_OK)
         status = wrap_in_scope(device, native_event, native_stream, event_p, error);
     fry_cuda_leave(&scope);
@@ -383,7 +423,7 @@ ferry_status fry_cuda_stream_wait(fry_device *base, void *native_stream, fry_eve
     if (fry_load_acquire(&fry_cuda_stream_of(event.stream)->marked) < event.sequence)
         return FERRY_E_NOT_ISSUED;
     fry_cuda_scope scope;
-    ferry_status status = enter(device, true, &scope, error);
+    ferry_status status = enter_to_issue(device, native_stream, &scope, error);
     if (status == FERRY_OK)
         status = check_capture(device, native_stream, error);
     CUresult result;

@@ -11,7 +11,9 @@ CUresult fry_cuda_mark_make_event(fry_cuda_slot *slot)
     CUevent event = NULL;
     if (fry_load_relaxed(&slot->event) != NULL)
         return CUDA_SUCCESS;
-    CUresult result = fry_cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+    CUresult result = fry_cuda_enter_put_off(); /* it is made in the current context */
+    if (result == CUDA_SUCCESS)
+        result = fry_cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
     if (result == CUDA_SUCCESS)
         fry_store_release(&slot->event, event); /* pairs with fry_cuda_event_of */
     return result;
@@ -36,12 +38,13 @@ CUresult fry_cuda_stream_mark(fry_cuda_stream *stream, CUstream native)
     fry_cuda_slot *slot = fry_cuda_slot_of(stream, sequence);
     CUresult result = fry_cuda_mark_make_event(slot);
     if (result == CUDA_SUCCESS)
-        result = fry_cuda.cuEventRecord(slot->event, native);
+        FRY_CUDA_ISSUE(result, fry_cuda.cuEventRecord(slot->event, native));
     if (result != CUDA_SUCCESS)
         return result;
     if (fry_load_relaxed(&stream->is_worded) != 0) {
-        result = fry_cuda.cuStreamWriteValue32(native, stream->word_address, (uint32_t)sequence,
-                                               CU_STREAM_WRITE_VALUE_DEFAULT);
+        FRY_CUDA_ISSUE(result, fry_cuda.cuStreamWriteValue32(native, stream->word_address,
+                                                             (uint32_t)sequence,
+                                                             CU_STREAM_WRITE_VALUE_DEFAULT));
         if (result == CUDA_SUCCESS)
             fry_store_relaxed(&stream->worded, sequence);
         else

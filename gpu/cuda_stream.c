@@ -38,6 +38,13 @@
  *
  * By events alone, the oldest mark's event is asked about at each look.
  *
+ * The program's streams are given events alone: a number written there, with its fence, would keep
+ * the program's next kernel waiting. While the host alone waits for one, the driver is asked about
+ * it, though not at each look. An event that streams of ferry's wait for has fired once one of
+ * these has gone on; until then it is asked about now and then, as the host may wait for it, too.
+ * (A stream of ferry's own that waits for the event and writes the number would stand in one of the
+ * hardware's few queues for as long as the program likes, and hold up who shares it: cuda_apart.h.)
+ *
  * Batches. Small plain copies that wait for nothing on the device are kept back until the flush, or
  * until something must come behind them; two or more go to cuMemcpyBatchAsync, which runs them in
  * any order. So a copy whose `waits` name a kept one sends those off first: what follows stands
@@ -54,11 +61,20 @@
 
 #define QUERY_FIRST_NS ((int64_t)1000000)
 #define QUERY_LAST_NS ((int64_t)64000000)
-#define BATCHES_REFUSED_MAX 8 /* in a row */
+#define ASK_NS ((int64_t)2000) /* between two questions about an event of the program's... */
+#define ASK_LOOKS 64           /* ...or so many looks, and... */
+#define ASK_RELIED_NS ((int64_t)50000) /* ...if a stream of ferry's waits for it */
+#define BATCHES_REFUSED_MAX 8          /* in a row */
 #define WORDS_MISSED_MAX                                                                           \
     8 /* events in a row that fired a millisecond or more ahead of a word that did not come */
 
 /* --- making --- */
+
+bool fry_cuda_stream_is_programs(const fry_cuda_stream *stream)
+{
+    return stream->stream.kind == FRY_STREAM_OUTSIDE &&
+           stream < fry_cuda_bridges(fry_cuda_device_of(stream->stream.device));
+}
 
 void fry_cuda_stream_init(fry_cuda_stream *stream, fry_cuda_device *device, fry_stream_kind kind)
 {
@@ -70,7 +86,7 @@ void fry_cuda_stream_init(fry_cuda_stream *stream, fry_cuda_device *device, fry_
     if (device->words.memory != NULL) {
         stream->word = (uint32_t *)(void *)(device->words.memory + offset);
         stream->word_address = device->words_address + offset;
-        stream->is_worded = 1;
+        stream->is_worded = !fry_cuda_stream_is_programs(stream);
     }
     fry_cuda_stream_start_at(stream, 1);
 }
@@ -193,9 +209,10 @@ static bool submit_together(fry_cuda_stream *stream, fry_cuda_batch *batch, CUre
         return false;
     CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     size_t first = 0;
-    CUresult result =
-        fry_cuda.cuMemcpyBatchAsync(batch->dst, batch->src, batch->size_bytes, batch->count,
-                                    &attributes, &first, 1, stream->native);
+    CUresult result;
+    FRY_CUDA_ISSUE(result, fry_cuda.cuMemcpyBatchAsync(batch->dst, batch->src, batch->size_bytes,
+                                                       batch->count, &attributes, &first, 1,
+                                                       stream->native));
     if (result == CUDA_SUCCESS) {
         device_of(stream)->batches_refused = 0;
         count_as_one(stream, batch->count);
@@ -229,8 +246,9 @@ static void submit(fry_cuda_stream *stream)
     CUresult refusal;
     if (!submit_together(stream, batch, &refusal)) {
         for (size_t i = 0; i < batch->count; i++) {
-            CUresult result = fry_cuda.cuMemcpyAsync(batch->dst[i], batch->src[i],
-                                                     batch->size_bytes[i], stream->native);
+            CUresult result;
+            FRY_CUDA_ISSUE(result, fry_cuda.cuMemcpyAsync(batch->dst[i], batch->src[i],
+                                                          batch->size_bytes[i], stream->native));
             if (result == CUDA_SUCCESS)
                 continue;
             strike(stream, fry_cuda_slot_of(stream, sequence + 1 + i), result, "cuMemcpyAsync");
@@ -268,10 +286,10 @@ static CUresult submit_rows_singly(fry_cuda_stream *stream, const fry_copy *copy
 {
     size_t row_bytes = fry_copy_row_bytes(copy);
     for (size_t row = 0; row < copy->row_count; row++) {
-        CUresult result =
-            fry_cuda.cuMemcpyAsync((CUdeviceptr)(uintptr_t)copy->dst + row * copy->dst_pitch_bytes,
-                                   (CUdeviceptr)(uintptr_t)copy->src + row * copy->src_pitch_bytes,
-                                   row_bytes, stream->native);
+        CUdeviceptr dst = (CUdeviceptr)(uintptr_t)copy->dst + row * copy->dst_pitch_bytes;
+        CUdeviceptr src = (CUdeviceptr)(uintptr_t)copy->src + row * copy->src_pitch_bytes;
+        CUresult result;
+        FRY_CUDA_ISSUE(result, fry_cuda.cuMemcpyAsync(dst, src, row_bytes, stream->native));
         if (result != CUDA_SUCCESS)
             return result;
         ++*entries_p;
@@ -301,7 +319,7 @@ static CUresult submit_rows(fry_cuda_stream *stream, const fry_copy *copy, const
             .WidthInBytes = fry_copy_row_bytes(copy),
             .Height = copy->row_count,
         };
-        result = fry_cuda.cuMemcpy2DAsync(&rows, stream->native);
+        FRY_CUDA_ISSUE(result, fry_cuda.cuMemcpy2DAsync(&rows, stream->native));
         *entries_p += result == CUDA_SUCCESS;
     }
     if (result != CUDA_ERROR_INVALID_VALUE || copy->row_count > FRY_CUDA_ROWS_SINGLY)
@@ -316,9 +334,10 @@ static CUresult submit_copy(fry_cuda_stream *stream, const fry_copy *copy, const
     if (copy->row_count != 1)
         return submit_rows(stream, copy, call_p, entries_p);
     *call_p = "cuMemcpyAsync";
-    CUresult result =
-        fry_cuda.cuMemcpyAsync((CUdeviceptr)(uintptr_t)copy->dst, (CUdeviceptr)(uintptr_t)copy->src,
-                               copy->size_bytes, stream->native);
+    CUresult result;
+    FRY_CUDA_ISSUE(result, fry_cuda.cuMemcpyAsync((CUdeviceptr)(uintptr_t)copy->dst,
+                                                  (CUdeviceptr)(uintptr_t)copy->src,
+                                                  copy->size_bytes, stream->native));
     *entries_p += result == CUDA_SUCCESS;
     return result;
 }
@@ -338,7 +357,7 @@ bool fry_cuda_stream_wait_for(CUstream native, const fry_event *event, CUresult 
             return true;
         awaited = fry_cuda_event_of(other, mark);
     }
-    *result_p = fry_cuda.cuStreamWaitEvent(native, awaited, CU_EVENT_WAIT_DEFAULT);
+    FRY_CUDA_ISSUE(*result_p, fry_cuda.cuStreamWaitEvent(native, awaited, CU_EVENT_WAIT_DEFAULT));
     return *result_p == CUDA_SUCCESS;
 }
 
@@ -366,6 +385,13 @@ static void note_wait(fry_cuda_stream *stream, const fry_event *event)
     stream->waited[at].stream = event->stream;
     stream->waited[at].sequence = event->sequence;
     stream->waited[at].by = stream->stream.issued + 1;
+    stream->untaught &= ~(1U << at);
+    fry_cuda_stream *other = fry_cuda_stream_of(event->stream);
+    if (!fry_cuda_stream_is_programs(other))
+        return;
+    stream->untaught |= 1U << at;
+    if (other->relied < event->sequence)
+        other->relied = event->sequence;
 }
 
 /* The waits that the device has to be told of; *after_p: the newest of its own that is named. */
@@ -444,7 +470,7 @@ static ferry_status copy_now(fry_cuda_stream *stream, const fry_copy *copy, cons
 static ferry_status enter(fry_cuda_stream *stream, fry_cuda_scope *scope, fry_native_error *error)
 {
     fry_cuda_device *device = device_of(stream);
-    CUresult result = fry_cuda_enter_to_issue(scope, device->context);
+    CUresult result = fry_cuda_enter_to_issue(scope, device->context, true);
     if (result == CUDA_SUCCESS)
         return FERRY_OK;
     fry_cuda_leave(scope);
@@ -581,14 +607,46 @@ static bool head_is_old(fry_cuda_stream *stream)
     return is_old;
 }
 
+/* What a stream of ferry's has waited for has fired once that goes on. */
+static void teach(fry_cuda_stream *stream)
+{
+    for (uint32_t left = stream->untaught; left != 0; left &= left - 1) {
+        size_t at = (size_t)__builtin_ctz(left);
+        if (stream->waited[at].by > stream->fired)
+            continue;
+        stream->untaught &= ~(1U << at);
+        fry_cuda_stream *other = fry_cuda_stream_of(stream->waited[at].stream);
+        if (other->learned < stream->waited[at].sequence)
+            other->learned = stream->waited[at].sequence;
+    }
+}
+
+/*
+ * Whether the program's stream is to be asked about its oldest event now: not at the first look,
+ * since a copy behind it may be about to come, and not at each. By looks as well, so that it is not
+ * forgotten where the engine's clock stands.
+ */
+static bool is_to_be_asked(fry_cuda_stream *stream)
+{
+    bool is_relied_on = stream->fired < stream->relied;
+    int64_t now_ns = fry_clock_now_ns(device_of(stream)->backend->options.clock);
+    stream->unasked_looks++;
+    if (now_ns < stream->ask_ns && (is_relied_on || stream->unasked_looks < ASK_LOOKS))
+        return false;
+    bool is_new = stream->ask_ns == 0;
+    stream->ask_ns = now_ns + (is_relied_on ? ASK_RELIED_NS : ASK_NS);
+    stream->unasked_looks = 0;
+    return !is_new;
+}
+
 static CUresult query_mark(fry_cuda_stream *stream, uint64_t mark)
 {
     fry_cuda_scope scope;
-    CUresult result = fry_cuda_enter(&scope, device_of(stream)->context);
+    CUresult result = fry_cuda_enter_to_ask(&scope, device_of(stream)->context);
     const char *call = "cuCtxPushCurrent";
     if (result == CUDA_SUCCESS) {
         call = "cuEventQuery";
-        result = fry_cuda.cuEventQuery(fry_cuda_event_of(stream, mark));
+        FRY_CUDA_ISSUE(result, fry_cuda.cuEventQuery(fry_cuda_event_of(stream, mark)));
     }
     fry_cuda_leave(&scope);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
@@ -652,9 +710,17 @@ static void advance(fry_cuda_stream *stream, uint64_t fired)
             fewer += fry_cuda_slot_of(stream, i)->entries;
         add_entries(stream, 0 - fewer);
     }
-    stream->query_ns = 0;
+    stream->query_ns = stream->ask_ns = 0;
     /* Who finds an outside stream idle by it may use its slots for somebody else. */
     fry_store_release(&stream->fired, fired);
+    teach(stream);
+}
+
+static uint64_t ask_program(fry_cuda_stream *stream)
+{
+    if (stream->learned > stream->fired)
+        return stream->learned;
+    return is_to_be_asked(stream) ? ask_events(stream) : stream->fired;
 }
 
 uint64_t fry_cuda_stream_fired(fry_stream *base, ferry_status *status_p, fry_native_error *error)
@@ -665,7 +731,9 @@ uint64_t fry_cuda_stream_fired(fry_stream *base, ferry_status *status_p, fry_nat
     if (fired != stream->fired)
         stream->words_missed = 0;
     else if (fry_load_acquire(&stream->marked) != fired && fry_cuda_dead_by(base) == NULL)
-        fired = fry_load_relaxed(&stream->is_worded) != 0 ? ask_if_old(stream) : ask_events(stream);
+        fired = fry_cuda_stream_is_programs(stream)         ? ask_program(stream)
+                : fry_load_relaxed(&stream->is_worded) != 0 ? ask_if_old(stream)
+                                                            : ask_events(stream);
     if (fired != stream->fired)
         advance(stream, fired);
     const fry_cuda_device *lost = fry_cuda_dead_by(base);

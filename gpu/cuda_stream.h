@@ -88,7 +88,7 @@ struct fry_cuda_stream {
     fry_cuda_marks *marks;    /* baton; likewise */
     uint32_t *word;           /* where the stream writes the low half of a mark's number */
     CUdeviceptr word_address; /* the same for the GPU */
-    uint32_t is_worded;       /* atomic; it does */
+    uint32_t is_worded;       /* atomic; it does. Never on a stream of the program's */
 
     uint64_t marked; /* atomic; up to here marks cover what was issued, and others can wait */
     uint64_t worded; /* atomic; the newest mark whose word was or will be written */
@@ -105,7 +105,14 @@ struct fry_cuda_stream {
         uint64_t sequence, by; /* waited for, by this one of its own */
     } waited[FRY_CUDA_WAITED];
     uint32_t waited_next;
+    uint32_t untaught; /* which of these are for the program's streams, that have yet to learn */
     const fry_cuda_device *severed_by; /* atomic; it waits for ever for that one, which is lost */
+
+    /* Baton; of an outside stream of the program's: up to here streams of ferry's wait for it, and
+     * up to here one of these was seen to go on. */
+    uint64_t relied, learned;
+    int64_t ask_ns; /* when it may be asked about its head; 0: the head is new */
+    uint32_t unasked_looks;
 
     /* cuda_event.c: outside streams. */
     fry_baton claim __attribute__((aligned(64))); /* who records has it, until event_entered */
@@ -149,6 +156,10 @@ static inline bool fry_cuda_stream_is_native(const fry_stream *stream)
 {
     return stream->is_polled;
 }
+
+/* Whether events on a stream of the program's stand there; on a bridge they stand on ferry's own.
+ */
+bool fry_cuda_stream_is_programs(const fry_cuda_stream *stream);
 
 /*
  * Makes the stream ready: zeroed before, of a device whose words are there. The first operation is

@@ -25,9 +25,10 @@ FERRY_API ferry_device *ferry_device_find(ferry_engine *engine, const char *name
 /* How a GPU's progress is watched. */
 typedef enum ferry_completion FERRY_INT_ENUM {
     FERRY_COMPLETION_DEFAULT = 0, /* words, where the driver can */
-    FERRY_COMPLETION_WORDS = 1,   /* streams write numbers to host memory, which ferry reads; the
-                                     driver is asked only for what stays long */
-    FERRY_COMPLETION_EVENTS = 2,  /* the driver is asked about an event each time */
+    FERRY_COMPLETION_WORDS = 1,  /* ferry's streams write numbers to host memory, which ferry reads;
+                                    the driver is asked only for what stays long, and for events on
+                                    the program's streams that the host alone waits for */
+    FERRY_COMPLETION_EVENTS = 2, /* the driver is asked about an event each time */
 } ferry_completion;
 
 /* Options of a GPU; make them with FERRY_DEVICE_OPTIONS_INIT. Zero means the default. */

@@ -14,13 +14,13 @@
 
 #define OPEN_CALLS 200
 #define OPEN_TRIES 200
-#define COPY_CALLS 4 /* which context, the copy, a mark's event and word */
+#define COPY_CALLS 3 /* the copy, a mark's event and word */
 #define COPY_CALLS_ELSEWHERE 8
-/* Which context, whether captured, which stream; a mark's event and word. */
-#define RECORD_CALLS 5
-#define STREAM_WAIT_CALLS 3
+#define RECORD_CALLS 3      /* whether it is captured, which stream it is, the event */
+#define STREAM_WAIT_CALLS 2 /* whether it is captured, the wait */
+#define CHAIN_CALLS (RECORD_CALLS + 1 + COPY_CALLS + STREAM_WAIT_CALLS)
 #define BATCH_COPIES 256
-#define BATCH_CALLS 4 /* which context, the batch, a mark's event and word */
+#define BATCH_CALLS 3 /* the batch, a mark's event and word */
 
 typedef struct place {
     rig rig;
@@ -161,6 +161,41 @@ static void test_events(place *self)
     OK(cuStreamDestroy(user));
 }
 
+/*
+ * An event, a copy behind it, the program's stream behind that: all there is until the copy has
+ * fired. Then so has the event, which nobody need ask about.
+ */
+static void test_chain(place *self)
+{
+    const fry_device_ops *ops = self->device->ops;
+    CUstream user;
+    fry_native_error error;
+    OK(cuStreamCreate(&user, CU_STREAM_NON_BLOCKING));
+    fry_stream *parked = rig_parked(self->device, 0);
+    for (int i = 0; i < WARM_UP + ROUNDS; i++) {
+        fry_event recorded;
+        uint64_t sequence, calls = emu_call_total();
+        emu_hold_stream(user);
+        fry_copy plain = {
+            .dst = self->gpu, .src = self->host, .size_bytes = 128 * KIB, .row_count = 1};
+        OK(ops->event_record(self->device, user, &recorded, &error));
+        rig_entered(recorded);
+        OK(ops->copy(parked, &plain, &recorded, 1, &sequence, &error));
+        ops->flush(parked);
+        OK(ops->stream_wait(self->device, user, (fry_event){parked, sequence}, &error));
+        calls = emu_call_total() - calls;
+        GIVES(rig_fired(&self->rig, recorded.stream), recorded.sequence - 1);
+        emu_release_stream(user);
+        rig_await(&self->rig, (fry_event){parked, sequence});
+        uint64_t asked = rig_calls("cuEventQuery");
+        GIVES(rig_fired(&self->rig, recorded.stream), recorded.sequence);
+        GIVES(rig_calls("cuEventQuery"), asked);
+        CHECK(i < WARM_UP || calls <= CHAIN_CALLS);
+    }
+    (void)emu_settle();
+    OK(cuStreamDestroy(user));
+}
+
 /* What fills a batch goes with it, not alone after it. */
 static void test_batches(place *self)
 {
@@ -190,6 +225,7 @@ int main(void)
     test_thread(&self);
     test_busy(&self);
     test_events(&self);
+    test_chain(&self);
     test_batches(&self);
     place_close(&self);
     return EXIT_SUCCESS;

@@ -62,6 +62,73 @@ static void test_record(rig *self, uint32_t completion)
     rig_free_on_gpu(gpu);
 }
 
+/* Nothing but the event comes into the program's stream; the driver is asked about it. */
+static void test_event_alone(rig *self)
+{
+    fry_device *device = rig_device(self, "cuda:0", FERRY_COMPLETION_WORDS);
+    CUstream user = new_stream(0);
+    uint64_t numbers = rig_calls("cuStreamWriteValue32"), waits = rig_calls("cuStreamWaitEvent");
+    emu_hold_stream(user);
+    fry_event event = record(self, device, user);
+    uint64_t asked = rig_calls("cuEventQuery");
+    GIVES(rig_fired(self, event.stream), 0);
+    GIVES(rig_calls("cuEventQuery"), asked); /* a copy behind it may be about to come */
+    stepped_clock_step(&self->stepped, MS / 100);
+    GIVES(rig_fired(self, event.stream), 0);
+    GIVES(rig_fired(self, event.stream), 0);
+    GIVES(rig_calls("cuEventQuery"), asked + 1);
+    emu_release_stream(user);
+    (void)emu_settle();
+    for (int looks = 0; rig_fired(self, event.stream) != 1; looks++)
+        CHECK(looks < 100); /* the clock stands */
+    GIVES(rig_calls("cuStreamWriteValue32"), numbers);
+    GIVES(rig_calls("cuStreamWaitEvent"), waits);
+    OK(cuStreamDestroy(user));
+}
+
+/* A stream of ferry's waits for the event and does not go on: it is asked about now and then. */
+static void test_event_relied_on(rig *self)
+{
+    fry_device *device = rig_device(self, "cuda:0", FERRY_COMPLETION_WORDS);
+    CUstream user = new_stream(0), parked = fry_cuda_stream_of(rig_parked(device, 0))->native;
+    char *host = rig_pinned(2 * KIB, 4), *gpu = rig_on_gpu(0, KIB, 0);
+    emu_hold_stream(user);
+    emu_hold_stream(parked);
+    fry_event first = record(self, device, user);
+    fry_event behind = rig_copy(self, rig_parked(device, 0), host, gpu, KIB, &first, 1);
+    rig_flush(behind.stream);
+    uint64_t asked = rig_calls("cuEventQuery");
+    for (int i = 0; i < 8; i++)
+        GIVES(rig_fired(self, first.stream), 0);
+    GIVES(rig_calls("cuEventQuery"), asked);
+    emu_release_stream(user);
+    OK(cuStreamSynchronize(user));
+    stepped_clock_step(&self->stepped, MS / 10);
+    GIVES(rig_fired(self, first.stream), first.sequence);
+    GIVES(rig_calls("cuEventQuery"), asked + 1);
+
+    /* One that nobody of ferry's waits for comes behind another that somebody does. */
+    emu_hold_stream(user);
+    fry_event second = record(self, device, user), third = record(self, device, user);
+    behind = rig_copy(self, rig_parked(device, 1), host + KIB, gpu, KIB, &second, 1);
+    rig_flush(behind.stream);
+    emu_release_stream(user);
+    rig_await(self, behind);
+    asked = rig_calls("cuEventQuery");
+    GIVES(rig_fired(self, second.stream), second.sequence);
+    GIVES(rig_calls("cuEventQuery"), asked);
+    OK(cuStreamSynchronize(user));
+    GIVES(rig_fired(self, third.stream), second.sequence);
+    stepped_clock_step(&self->stepped, MS / 100);
+    GIVES(rig_fired(self, third.stream), third.sequence);
+    GIVES(rig_calls("cuEventQuery"), asked + 1);
+    emu_release_stream(parked);
+    (void)emu_settle();
+    OK(cuStreamDestroy(user));
+    rig_free_pinned(host);
+    rig_free_on_gpu(gpu);
+}
+
 static void test_rings(rig *self)
 {
     fry_device *device = rig_device(self, "cuda:0", FERRY_COMPLETION_WORDS);
@@ -99,10 +166,12 @@ static void test_rings(rig *self)
     GIVES(record(self, device, streams[FRY_CUDA_OUTSIDE_COUNT]).sequence, 4);
     GIVES(rig_record(self, device, streams[5], &none), FERRY_E_AGAIN); /* its slots are kept */
     (void)emu_settle();
-    for (size_t i = 0; i < 200; i++) {
+    for (size_t i = 0; i < 200 && device->ops->stream_at(device, i) != NULL; i++)
+        (void)rig_fired(self, device->ops->stream_at(device, i));
+    stepped_clock_step(&self->stepped, MS / 100);
+    for (size_t i = 0; i < 200 && device->ops->stream_at(device, i) != NULL; i++) {
         fry_stream *stream = device->ops->stream_at(device, i);
-        if (stream != NULL)
-            GIVES(rig_fired(self, stream), stream->issued);
+        GIVES(rig_fired(self, stream), stream->issued);
     }
     GIVES(record(self, device, streams[5]).sequence, FRY_STREAM_DEPTH + 1);
     (void)emu_settle();
@@ -353,6 +422,8 @@ int main(void)
     } while (0)
     RUN(test_record(&self, FERRY_COMPLETION_WORDS));
     RUN(test_record(&self, FERRY_COMPLETION_EVENTS));
+    RUN(test_event_alone(&self));
+    RUN(test_event_relied_on(&self));
     RUN(test_rings(&self));
     RUN(test_special_streams(&self));
     RUN(test_foreign(&self));

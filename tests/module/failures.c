@@ -552,7 +552,7 @@ static void record_fails(void)
     };
     fry_event event = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        OK(emu_fail_call(cases[i].call, 1, cases[i].code));
+        OK(emu_fail_call(cases[i].call, 0, cases[i].code));
         GIVES(rig_record(one, self.device, user, &event), cases[i].status);
         GIVES(one->error.code, cases[i].code);
         OK(emu_fail_call(cases[i].call, 1, CUDA_SUCCESS));
@@ -590,8 +590,9 @@ static void record_fails(void)
     GIVES(event.sequence, 1);
     fry_event copied = copy_at(&self, 0, KIB);
     rig_flush(self.in);
-    OK(emu_fail_call("cuStreamWaitEvent", 1, CUDA_ERROR_INVALID_HANDLE));
+    OK(emu_fail_call("cuStreamWaitEvent", 0, CUDA_ERROR_INVALID_HANDLE));
     GIVES(rig_stream_wait(one, self.device, user, copied), FERRY_E_INVALID);
+    OK(emu_fail_call("cuStreamWaitEvent", 0, CUDA_SUCCESS));
     emu_release();
     rig_await(one, event);
     rig_await(one, copied);
