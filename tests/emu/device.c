@@ -31,6 +31,13 @@ static void devices_make(void)
     }
 }
 
+static bool has_no_devices(void)
+{
+    const char *const count = getenv("FERRY_EMU_DEVICES");
+
+    return count != NULL && strcmp(count, "0") == 0;
+}
+
 CUresult cuInit(unsigned int flags)
 {
     CUresult result = emu_enter(EMU_CALL_cuInit);
@@ -41,6 +48,8 @@ CUresult cuInit(unsigned int flags)
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
     if (emu.forked)
         return emu_leave(CUDA_ERROR_NOT_INITIALIZED);
+    if (has_no_devices())
+        return emu_leave(CUDA_ERROR_NO_DEVICE);
     if (!emu.initialised) {
         emu.initialised = true;
         devices_make();
@@ -57,7 +66,7 @@ CUresult cuDriverGetVersion(int *version_p)
         return result;
     if (version_p == NULL)
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
-    *version_p = 13000;
+    *version_p = emu.version;
     return emu_leave(CUDA_SUCCESS);
 }
 

@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define EMU_VERSION 13000
 #define EMU_DEVICES_MOST 8
 #define EMU_STREAM_DEPTH 1024 /* undone operations of a stream or channel before a call blocks */
 #define EMU_CHANNELS_MOST 32
@@ -498,6 +499,7 @@ typedef struct emu_state {
     bool engines_held;
     bool timing;
     bool locks; /* a call that waits holds up others' */
+    int version; /* that the driver says it is of: EMU_VERSION or older */
     bool lazy; /* the first copy of a form and direction waits for the context */
     unsigned channel_count; /* of a context, of either sort; 0: streams share none */
     pthread_cond_t unlocked;

@@ -54,7 +54,9 @@
  * captured give CUDA_ERROR_NOT_SUPPORTED.
  *
  * THE ENVIRONMENT, read when the library is loaded, or by cuInit:
- *   FERRY_EMU_DEVICES=n  devices, 1 to 8; 2 if not given
+ *   FERRY_EMU_DEVICES=n  devices, 1 to 8; 2 if not given; 0: cuInit says that there are none
+ *   FERRY_EMU_VERSION=n  the driver is of that version, 13000 or older: 12080 is 12.8. It says so,
+ *                        and functions that came later are not found
  *   FERRY_EMU_CATCH=count  catches are only counted
  *   FERRY_EMU_SEED=n     operations are delayed at random places, from this seed; 0: they are not
  *   FERRY_EMU_TIMING=1   copies take latency + bytes/bandwidth, and a device has few copy engines,

@@ -61,7 +61,7 @@ CUresult cuGetProcAddress(const char *name, void **address_p, int version, cuuin
 
     if (result != CUDA_SUCCESS)
         return result;
-    if (name == NULL || address_p == NULL || version > 13000 ||
+    if (name == NULL || address_p == NULL || version > emu.version ||
         (flags & ~(cuuint64_t)(CU_GET_PROC_ADDRESS_LEGACY_STREAM |
                                CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)))
         return emu_leave(CUDA_ERROR_INVALID_VALUE);

@@ -388,8 +388,10 @@ __attribute__((destructor)) static void stop(void)
 
 __attribute__((constructor)) static void begin(void)
 {
-    const char *const mode = getenv("FERRY_EMU_CATCH");
+    const char *const mode = getenv("FERRY_EMU_CATCH"), *const of = getenv("FERRY_EMU_VERSION");
+    const long version = of != NULL ? strtol(of, NULL, 10) : EMU_VERSION;
 
+    emu.version = version < 1 || version > EMU_VERSION ? EMU_VERSION : (int)version;
     only_count = mode != NULL && strcmp(mode, "count") == 0;
     pthread_atfork(NULL, NULL, in_child);
 }
