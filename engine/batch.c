@@ -350,7 +350,8 @@ static bool copy_at_once(batch *self, fry_turn *turn, size_t index, size_t *byte
     fry_node *slot = NULL;
     if (self->each != NULL && (slot = fry_pool_take(&engine->nodes, &turn->context->nodes)) == NULL)
         return false;
-    if (!fry_graph_copy_at_once(turn, fry_lane_between(op->dst.buffer, op->src.buffer), &copy)) {
+    if (!fry_graph_copy_at_once(
+            turn, fry_lane_between(op->dst.buffer, op->src.buffer, copy.size_bytes), &copy)) {
         if (slot != NULL)
             fry_pool_give(&engine->nodes, &turn->context->nodes, slot);
         return false;

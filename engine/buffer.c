@@ -155,13 +155,16 @@ static bool is_pageable(ferry_buffer *buffer, fry_device *gpu)
     return pages == FRY_PAGES_PAGEABLE;
 }
 
-fry_lane *fry_lane_of_gpu(ferry_buffer *dst, ferry_buffer *src)
+fry_lane *fry_lane_of_gpu(ferry_buffer *dst, ferry_buffer *src, size_t plain_bytes)
 {
     fry_device *to = dst->device->device, *from = src->device->device;
     if (dst->device->host_lane != NULL)
         return from->ops->copy_stream(to, from, is_pageable(dst, from))->lane;
     bool from_pageable = src->device->host_lane != NULL && is_pageable(src, to);
-    return to->ops->copy_stream(to, from, from_pageable)->lane;
+    fry_stream *small = from_pageable && to->ops->small_stream != NULL
+                            ? to->ops->small_stream(to, plain_bytes)
+                            : NULL;
+    return small != NULL ? small->lane : to->ops->copy_stream(to, from, from_pageable)->lane;
 }
 
 void fry_buffer_unretain(ferry_buffer *buffer)

@@ -526,7 +526,7 @@ static inline bool fry_buffer_is_barred(const ferry_buffer *buffer)
 }
 
 /* The same where one of them is a GPU's; may ask its driver, so not with the baton. */
-fry_lane *fry_lane_of_gpu(ferry_buffer *dst, ferry_buffer *src);
+fry_lane *fry_lane_of_gpu(ferry_buffer *dst, ferry_buffer *src, size_t plain_bytes);
 
 static inline bool fry_buffers_are_hosts(const ferry_buffer *dst, const ferry_buffer *src)
 {
@@ -541,12 +541,31 @@ static inline bool fry_buffers_can_copy(const ferry_buffer *dst, const ferry_buf
            strcmp(to->device->ops->backend, from->device->ops->backend) == 0;
 }
 
-/* The lane that copies between two buffers go on, which fry_buffers_can_copy. */
-static inline fry_lane *fry_lane_between(ferry_buffer *dst, ferry_buffer *src)
+/* How large a copy is; of one with rows SIZE_MAX. */
+static inline size_t fry_copy_plain_bytes(const fry_node *node)
+{
+    return node->has_rows ? SIZE_MAX : node->op.copy.size_bytes;
+}
+
+/*
+ * Whether a copy reads its bytes as it is issued: out of pageable memory on a lane that a GPU
+ * works off (fry_device_ops.small_stream). Of memory of GPUs nobody asks for its pages.
+ */
+static inline bool fry_copy_is_read_now(const fry_node *node)
+{
+    return node->lane->stream->is_polled &&
+           fry_load_relaxed(&node->op.copy.src->pages) == FRY_PAGES_PAGEABLE;
+}
+
+/*
+ * The lane that copies between two buffers go on, which fry_buffers_can_copy. plain_bytes: how
+ * large the copy is; of one with rows SIZE_MAX.
+ */
+static inline fry_lane *fry_lane_between(ferry_buffer *dst, ferry_buffer *src, size_t plain_bytes)
 {
     if (fry_likely(fry_buffers_are_hosts(dst, src)))
         return dst->device->host_lane;
-    return fry_lane_of_gpu(dst, src);
+    return fry_lane_of_gpu(dst, src, plain_bytes);
 }
 
 /* observe.c */

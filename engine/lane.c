@@ -282,7 +282,8 @@ static void wait_in_backlog(fry_turn *turn, fry_lane *lane, fry_node *node)
 void fry_lane_issue(fry_turn *turn, fry_node *node)
 {
     if (fry_unlikely(node->lane->is_lost)) /* there may be another by now */
-        node->lane = fry_lane_between(node->op.copy.dst, node->op.copy.src);
+        node->lane =
+            fry_lane_between(node->op.copy.dst, node->op.copy.src, fry_copy_plain_bytes(node));
     fry_lane *main = node->lane, *lane = main;
     fry_waits waits;
     waits.count = 0;
@@ -309,6 +310,7 @@ void fry_lane_issue(fry_turn *turn, fry_node *node)
     }
     fry_native_error native;
     native.domain = NULL;
+    copy.is_read_now = fry_copy_is_read_now(node);
     ferry_status status =
         ops->copy(stream, &copy, waits.events, waits.count, &node->sequence, &native);
     if (fry_unlikely(status != FERRY_OK)) {

@@ -330,7 +330,7 @@ static inline void init_copy(fry_node *node, const ferry_span *dst, const ferry_
     node->lane = NULL;
     if (fry_likely(size_bytes != 0)) {
         fry_node_init_spans(node);
-        node->lane = fry_lane_between(dst->buffer, src->buffer);
+        node->lane = fry_lane_between(dst->buffer, src->buffer, fry_copy_plain_bytes(node));
     } else { /* what they say of an empty span is nothing */
         node->op.copy.dst = node->op.copy.src = NULL;
     }

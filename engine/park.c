@@ -26,6 +26,10 @@
  * latest, by 2, and those have fired when that has. What it waits for on other parked lanes has
  * that key too, and `behind` says how far each of them got: that is part of its own latest.
  *
+ * *What is read as it is issued waits for nothing on its device*, but for what stands before it in
+ * its own lane, which only writes to GPUs (fry_copy_is_read_now): other edges are held on the host,
+ * as by 3.
+ *
  * So if the program makes an event fire only after it has seen some copy finish, that copy is not
  * kept from finishing by the event, unless it was said to come after it.
  *
@@ -73,12 +77,14 @@ bool fry_lane_can_overtake(const fry_node *from, const fry_node *to, fry_edge_na
     if (to->kind != FERRY_OP_COPY || to->lane == NULL)
         return false;
     fry_stream *stream = to->lane->stream;
+    bool is_read_now = fry_copy_is_read_now(to);
     uint8_t waits = to->device_waits;
     for (size_t i = 0; i < fry_node_stand_count(from); i++) {
         const fry_lane *lane = fry_node_stand(from, i).lane;
         if (lane == to->lane)
             continue;
-        if (++waits >= FRY_STREAM_WAITS || !stream->device->ops->can_wait(stream, lane->stream) ||
+        if (is_read_now || ++waits >= FRY_STREAM_WAITS ||
+            !stream->device->ops->can_wait(stream, lane->stream) ||
             (lane->stream->kind != FRY_STREAM_MAIN && !has_parked_lanes(to->lane)))
             return false;
     }
@@ -121,10 +127,12 @@ static void add_wait(fry_waits *waits, fry_stream *stream, uint64_t sequence)
 }
 
 /* Waits for what stands there. False: rule 3, or there are too many. */
-static bool add_event(const fry_lane *main, fry_stand stand, fry_waits *waits)
+static bool add_event(const fry_node *node, fry_stand stand, fry_waits *waits)
 {
-    fry_stream *stream = main->stream, *other = stand.lane->stream;
+    fry_stream *stream = node->lane->stream, *other = stand.lane->stream;
     fry_outside_event outside = outside_of(stand);
+    if (stream != other && fry_unlikely(fry_copy_is_read_now(node)))
+        return false; /* what it reads may yet be written there */
     if (fry_unlikely(outside.lane != NULL)) {
         if (waits->outside.lane == NULL)
             waits->outside = outside;
@@ -141,11 +149,11 @@ static bool add_event(const fry_lane *main, fry_stand stand, fry_waits *waits)
 }
 
 /* What the edge's predecessor is behind of, where that has yet to fire. */
-static bool add_stands(const fry_lane *main, const fry_edge *edge, fry_waits *waits)
+static bool add_stands(const fry_node *node, const fry_edge *edge, fry_waits *waits)
 {
     for (size_t i = 0; i < fry_node_stand_count(edge->from); i++) {
         fry_stand stand = fry_node_stand(edge->from, i);
-        if (is_waited_for(stand) && !add_event(main, stand, waits))
+        if (is_waited_for(stand) && !add_event(node, stand, waits))
             return false;
     }
     return true;
@@ -153,14 +161,14 @@ static bool add_stands(const fry_lane *main, const fry_edge *edge, fry_waits *wa
 
 /* The same for all that an edge on the device stands for: a definition is as far as what it stands
  * behind is, which may be on several lanes. */
-static bool add_edge(const fry_lane *main, const fry_edge *edge, fry_waits *waits)
+static bool add_edge(const fry_node *node, const fry_edge *edge, fry_waits *waits)
 {
-    if (!add_stands(main, edge, waits))
+    if (!add_stands(node, edge, waits))
         return false;
     if (fry_likely(edge->from->kind != FERRY_OP_DEFINE))
         return true;
     for (const fry_edge *into = edge->from->edges; into != NULL; into = into->sibling) {
-        if (into->state == FRY_EDGE_ON_DEVICE && !add_stands(main, into, waits))
+        if (into->state == FRY_EDGE_ON_DEVICE && !add_stands(node, into, waits))
             return false;
     }
     return true;
@@ -171,7 +179,7 @@ static bool collect(const fry_node *node, fry_waits *waits)
 {
     bool is_free = true;
     for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
-        if (edge->state == FRY_EDGE_ON_DEVICE && !add_edge(node->lane, edge, waits)) {
+        if (edge->state == FRY_EDGE_ON_DEVICE && !add_edge(node, edge, waits)) {
             fry_edge_take_from_device(edge);
             is_free = false;
         }

@@ -16,6 +16,7 @@
 
 #define FIRST_WORD_NS ((int64_t)1000000000) /* a driver that takes longer has no words */
 #define FIRST_WORD_LOOK_NS 20000
+#define PAGE_BYTES ((size_t)4096)
 
 /* --- failures --- */
 
@@ -124,6 +125,15 @@ static fry_stream *cuda_copy_stream(fry_device *dst, fry_device *src, bool is_pa
                                              : &to->staged[FRY_CUDA_WAY_PEER].stream;
 }
 
+static fry_stream *cuda_small_stream(fry_device *dst, size_t size_bytes)
+{
+    fry_cuda_device *to = fry_cuda_device_of(dst);
+    if (size_bytes > FRY_CUDA_BOUNCED_BYTES ||
+        to->streams[FRY_CUDA_FROM_HOST].bounce.memory == NULL)
+        return NULL;
+    return fry_cuda_main(to, FRY_CUDA_FROM_HOST);
+}
+
 static fry_stream *cuda_parked_stream(fry_stream *main, size_t index)
 {
     fry_cuda_device *device = fry_cuda_device_of(main->device);
@@ -200,6 +210,7 @@ static const fry_device_ops cuda_ops = {
     .memory_is_off_host = fry_cuda_memory_is_off_host,
     .stream_at = cuda_stream_at,
     .copy_stream = cuda_copy_stream,
+    .small_stream = cuda_small_stream,
     .parked_stream = cuda_parked_stream,
     .copy_inline = cuda_copy_inline,
     .copy = cuda_copy,
@@ -306,6 +317,29 @@ static void give_context(fry_cuda_device *device)
     fry_cuda_leave(&scope);
 }
 
+/* Each on a cache line of its own, and whole pages of them, so that what is behind has its own. */
+static size_t words_bytes(const fry_cuda_device *device)
+{
+    return ((size_t)device->stream_count * FRY_CACHE_LINE + PAGE_BYTES - 1) / PAGE_BYTES *
+           PAGE_BYTES;
+}
+
+/* Behind the words: what small copies from the host go through, of its main stream and its spares.
+ */
+static void share_bounces(fry_cuda_device *device)
+{
+    char *memory = device->words.memory;
+    if (memory == NULL)
+        return;
+    memory += words_bytes(device);
+    device->streams[FRY_CUDA_FROM_HOST].bounce.memory = memory;
+    for (uint32_t i = 0; i < FRY_CUDA_SPARE_COUNT; i++) {
+        memory += FRY_CUDA_BOUNCE_BYTES;
+        fry_cuda_spares(device)[FRY_CUDA_FROM_HOST * FRY_CUDA_SPARE_COUNT + i].bounce.memory =
+            memory;
+    }
+}
+
 /*
  * The words. Whether streams can write them is tried on the first stream: a driver says
  * CUDA_ERROR_NOT_SUPPORTED only then. Without, events tell, unless words were asked for.
@@ -318,8 +352,8 @@ static ferry_status make_words(fry_cuda_device *device, ferry_completion complet
         return FERRY_OK;
     }
     const char *call;
-    CUresult result =
-        fry_cuda_pinned_take(&device->words, (size_t)device->stream_count * FRY_CACHE_LINE, &call);
+    size_t bytes = words_bytes(device) + (size_t)(1 + FRY_CUDA_SPARE_COUNT) * FRY_CUDA_BOUNCE_BYTES;
+    CUresult result = fry_cuda_pinned_take(&device->words, bytes, &call);
     if (result != CUDA_SUCCESS)
         return refuse_call(error, result, call);
     result = fry_cuda.cuMemHostGetDevicePointer(&device->words_address, device->words.memory, 0);
@@ -377,8 +411,10 @@ static ferry_status try_words(fry_cuda_device *device, ferry_completion completi
     bool is_refused = fry_cuda_is_refusal(result) && result != CUDA_ERROR_OUT_OF_MEMORY;
     if (!is_refused || completion == FERRY_COMPLETION_WORDS)
         return refuse_call(error, result, "cuStreamWriteValue32");
-    for (uint32_t i = 0; i < device->stream_count; i++)
+    for (uint32_t i = 0; i < device->stream_count; i++) {
         device->streams[i].is_worded = 0;
+        device->streams[i].bounce.memory = NULL;
+    }
     device->wordless = "the driver does not support cuStreamWriteValue32 on it";
     free_words(device);
     return FERRY_OK;
@@ -403,6 +439,7 @@ static void init_streams(fry_cuda_device *device)
                              : stream < spares  ? FRY_STREAM_OUTSIDE
                                                 : FRY_STREAM_SPARE);
     }
+    share_bounces(device);
 }
 
 /* In a scope. Of spare streams only what takes memory. */

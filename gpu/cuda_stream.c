@@ -161,7 +161,8 @@ static void add_entries(fry_cuda_stream *stream, uint32_t more)
     fry_cuda_device *device = device_of(stream);
     stream->entries += more;
     if (stream->stream.kind != FRY_STREAM_PARKED) {
-        stream->stream.is_full = has_no_room(stream->entries);
+        stream->stream.is_full =
+            has_no_room(stream->entries) || !fry_cuda_bounce_has_room(&stream->bounce);
         return;
     }
     device->parked_entries += more;
@@ -268,6 +269,7 @@ static uint64_t begin_operation(fry_cuda_stream *stream, size_t entries, size_t 
     fry_store_release(&slot->mark, 0); /* what stood here has fired: see fry_cuda_mark_of */
     slot->result = CUDA_SUCCESS;
     slot->entries = (uint32_t)entries;
+    slot->bounced_bytes = 0;
     stream->unmarked_bytes += size_bytes;
     add_entries(stream, slot->entries);
     return sequence;
@@ -535,13 +537,25 @@ ferry_status fry_cuda_stream_copy(fry_stream *base, const fry_copy *copy, const 
     uint64_t after;
     wait_count = select_waits(stream, waits, wait_count, selected, &after);
 
+    fry_copy bounced;
+    uint32_t taken = stream->bounce.taken;
+    if (copy->is_read_now) {
+        assert(wait_count == 0 && copy->size_bytes <= FRY_CUDA_BOUNCED_BYTES);
+        bounced = *copy;
+        bounced.src = fry_cuda_bounce_take(&stream->bounce, copy);
+        copy = &bounced;
+    }
     bool is_small = copy->row_count == 1 && copy->size_bytes <= FRY_CUDA_BATCHED_BYTES &&
                     wait_count == 0 && fry_cuda_batchless(device_of(stream)) == NULL;
     ferry_status status = is_small ? copy_together(stream, copy, after, error)
                                    : copy_alone(stream, copy, selected, wait_count, error);
-    if (status == FERRY_OK)
-        *sequence_p = base->issued;
-    return status;
+    if (status != FERRY_OK) {
+        stream->bounce.taken = taken;
+        return status;
+    }
+    fry_cuda_slot_of(stream, base->issued)->bounced_bytes = stream->bounce.taken - taken;
+    *sequence_p = base->issued;
+    return FERRY_OK;
 }
 
 void fry_cuda_stream_flush(fry_stream *base)
@@ -706,8 +720,10 @@ static void advance(fry_cuda_stream *stream, uint64_t fired)
 {
     if (stream->stream.kind != FRY_STREAM_OUTSIDE) {
         uint32_t fewer = 0;
-        for (uint64_t i = stream->fired + 1; i <= fired; i++)
+        for (uint64_t i = stream->fired + 1; i <= fired; i++) {
             fewer += fry_cuda_slot_of(stream, i)->entries;
+            stream->bounce.given += fry_cuda_slot_of(stream, i)->bounced_bytes;
+        }
         add_entries(stream, 0 - fewer);
     }
     stream->query_ns = stream->ask_ns = 0;

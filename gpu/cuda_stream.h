@@ -7,6 +7,7 @@
 #define FRY_GPU_CUDA_STREAM_H
 
 #include "base/baton.h"
+#include "gpu/cuda_bounce.h"
 #include "gpu/cuda_driver.h"
 
 typedef struct fry_cuda_device fry_cuda_device;
@@ -62,6 +63,7 @@ typedef struct fry_cuda_slot {
     const char *call; /* that refused it */
     CUresult result;  /* with this; CUDA_SUCCESS: issued */
     uint32_t entries; /* in the driver's queue */
+    uint32_t bounced_bytes; /* taken from the stream's bounce */
 } fry_cuda_slot;
 
 /* Plain copies that are issued but have yet to be handed to the driver: the newest ones. */
@@ -99,6 +101,7 @@ struct fry_cuda_stream {
     size_t unmarked_bytes;
     int64_t query_ns; /* when the driver is asked about the head; 0: the head is new */
     int64_t query_interval_ns;
+    fry_cuda_bounce bounce;
     uint32_t words_missed; /* events in a row that fired, and no word came */
     struct {
         const fry_stream *stream;

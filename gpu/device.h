@@ -41,6 +41,8 @@ typedef struct fry_copy {
     size_t size_bytes; /* all rows together */
     size_t row_count;
     size_t dst_pitch_bytes, src_pitch_bytes;
+    bool is_read_now; /* to a stream that small_stream gave: `src` is pageable, and read in the call
+                       */
 } fry_copy;
 
 static inline size_t fry_copy_row_bytes(const fry_copy *copy)
@@ -131,6 +133,13 @@ typedef struct fry_device_ops {
      * is_pageable: one side is host memory that is not page-locked for GPUs.
      */
     fry_stream *(*copy_stream)(fry_device *dst, fry_device *src, bool is_pageable);
+
+    /*
+     * The stream on which a plain copy of so few bytes goes out of pageable memory instead: it is
+     * polled, and reads the bytes as the copy is issued, so nothing that the copy comes after may
+     * then be on its way on another stream. NULL: none. The function NULL: there never is one.
+     */
+    fry_stream *(*small_stream)(fry_device *dst, size_t size_bytes);
 
     /* The parked streams that a copy of a main stream may go on instead, by index; NULL past the
      * last. NULL: there are none. */

@@ -14,7 +14,7 @@
 #include "gpu/device.h"
 
 /* The layout of this file and of gpu/device.h: library and module are of one build. */
-#define FRY_MODULE_VERSION 1
+#define FRY_MODULE_VERSION 2
 
 #define FRY_MODULE_ENTRY "fry_module_entry"
 

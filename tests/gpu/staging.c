@@ -145,10 +145,9 @@ static void test_rows(places *at)
  * A queue through two slots on the GPU, into pageable memory and on into other pageable memory by
  * the host: everything is submitted at once, and comes in program order.
  */
-static void test_slots(places *at)
+static void test_slots(places *at, size_t bytes)
 {
     enum { STEPS = 60 };
-    const size_t bytes = 100 * KIB;
     ferry_buffer *src = pageable(at, STEPS * bytes), *dst = pageable(at, STEPS * bytes);
     ferry_buffer *slots[2] = {on_gpu(at, 0, bytes), on_gpu(at, 1, bytes)};
     ferry_buffer *landing = pageable(at, bytes);
@@ -203,6 +202,44 @@ static void test_mixed(places *at)
 }
 
 /* ---- what waits ---- */
+
+/* Until what a copy comes after has fired its source is the program's to write, however small. */
+static void test_source_written(places *at)
+{
+    user_gpu *user = user_gpu_open(at->ordinals[0]);
+    uint32_t *flag = user_gpu_alloc_pinned(user, sizeof *flag);
+    static const size_t sizes[] = {1, 4 * KIB, 16 * KIB, 16 * KIB + 1, 256 * KIB};
+    ferry_buffer *src = pageable(at, MIB), *dst = pageable(at, MIB), *gpu = on_gpu(at, 0, MIB);
+    fill(src, 3);
+    CHECK_STATUS(gpu_end(gpu_copy(&at->ge, gpu, src, NULL)), FERRY_OK); /* nothing is new then */
+    CHECK_STATUS(gpu_end(gpu_copy(&at->ge, dst, gpu, NULL)), FERRY_OK);
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    user_gpu_wait_flag(user, 0, flag, 1);
+    CHECK_STATUS(gpu_end(ferry_event_record(at->gpus[0], user_gpu_stream(user, 0))), FERRY_OK);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
+        user_gpu_wait_flag(user, 0, flag, 1);
+        ferry_future *event = ferry_event_record(at->gpus[0], user_gpu_stream(user, 0));
+        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+        options.after = &event;
+        options.after_count = 1;
+        ferry_future *copy = ferry_copy(at->ge.engine, (ferry_span){gpu, 0, sizes[i]},
+                                        (ferry_span){src, 0, sizes[i]}, &options);
+        memset(ferry_buffer_data(src), (int)i + 1, sizes[i]);
+        CHECK_STATUS(ferry_future_poll(copy), FERRY_PENDING);
+        __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+        CHECK_STATUS(gpu_end(copy), FERRY_OK);
+        CHECK_STATUS(gpu_end(event), FERRY_OK);
+        CHECK_STATUS(gpu_end(copy_part(at, dst, 0, gpu, 0, sizes[i])), FERRY_OK);
+        CHECK(memcmp(ferry_buffer_data(dst), ferry_buffer_data(src), sizes[i]) == 0);
+    }
+    ferry_buffer_release(src);
+    ferry_buffer_release(dst);
+    ferry_buffer_release(gpu);
+    user_gpu_finish(user);
+    user_gpu_free_pinned(user, flag);
+    user_gpu_close(user);
+}
 
 /* A copy that waits for a program's stream holds up no other. */
 static void test_beside(places *at)
@@ -439,7 +476,8 @@ static void test_unreachable(void)
     CHECK((info.capabilities & FERRY_CAN_COPY_TO_PEERS) == 0 && info.peers == 0);
     CHECK(ferry_device_lacks(at.gpus[0], FERRY_CAN_COPY_TO_PEERS) != NULL);
     test_sizes(&at);
-    test_slots(&at);
+    test_slots(&at, 100 * KIB);
+    test_slots(&at, 3000);
     test_mixed(&at);
     places_close(&at);
 }
@@ -458,9 +496,12 @@ int main(void)
     gpu_watch("rows", 100);
     test_rows(&at);
     gpu_watch("slots", 100);
-    test_slots(&at);
+    test_slots(&at, 100 * KIB);
+    test_slots(&at, 3000);
     gpu_watch("mixed", 100);
     test_mixed(&at);
+    gpu_watch("source written", 100);
+    test_source_written(&at);
     gpu_watch("beside", 100);
     test_beside(&at);
     gpu_watch("cancel", 100);
