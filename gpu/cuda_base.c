@@ -69,6 +69,11 @@ void fry_futex_wake(const uint32_t *word, int32_t count)
     library->futex_wake(word, count);
 }
 
+fry_module_thread *fry_cuda_thread(void)
+{
+    return library->thread();
+}
+
 void fry_eventcount_commit(fry_eventcount *eventcount, uint32_t key, int64_t timeout_ns)
 {
     if (fry_load_acquire(&eventcount->epoch) == key)

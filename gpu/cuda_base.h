@@ -11,4 +11,7 @@
 /* Before anything else; the table lives as long as the process. */
 void fry_cuda_base_init(const fry_module_host *host);
 
+/* The calling thread's. */
+fry_module_thread *fry_cuda_thread(void);
+
 #endif

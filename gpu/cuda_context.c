@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/cuda_context.h"
 
-/* The thread had a context when it was last asked, and no call has been refused since. */
-static _Thread_local bool had_context;
+#include "gpu/cuda_base.h"
 
-/* The thread's innermost scope, if it is put off. */
-static _Thread_local fry_cuda_scope *put_off;
-
+/*
+ * Of a thread: `had_context`: it had one when it was last asked, and no call has been refused
+ * since. `scope`: its innermost one, if that is put off.
+ */
 static void open_scope(fry_cuda_scope *scope)
 {
-    *scope =
-        (fry_cuda_scope){.mode = CU_STREAM_CAPTURE_MODE_RELAXED, .is_open = true, .outer = put_off};
-    put_off = NULL;
+    fry_module_thread *thread = fry_cuda_thread();
+    *scope = (fry_cuda_scope){
+        .mode = CU_STREAM_CAPTURE_MODE_RELAXED, .is_open = true, .outer = thread->scope};
+    thread->scope = NULL;
 }
 
 /*
@@ -57,16 +58,17 @@ static CUcontext look_at_context(void)
     CUcontext current = NULL;
     if (fry_cuda.cuCtxGetCurrent(&current) != CUDA_SUCCESS)
         current = NULL;
-    had_context = current != NULL;
+    fry_cuda_thread()->had_context = current != NULL;
     return current;
 }
 
 static CUresult put_off_or_enter(fry_cuda_scope *scope, CUcontext context)
 {
-    if (!had_context && look_at_context() == NULL)
+    fry_module_thread *thread = fry_cuda_thread();
+    if (!thread->had_context && look_at_context() == NULL)
         return enter(scope, context);
     scope->context = context;
-    put_off = scope;
+    thread->scope = scope;
     return CUDA_SUCCESS;
 }
 
@@ -87,10 +89,11 @@ CUresult fry_cuda_enter_to_ask(fry_cuda_scope *scope, CUcontext context)
 
 CUresult fry_cuda_enter_put_off(void)
 {
-    fry_cuda_scope *scope = put_off;
+    fry_module_thread *thread = fry_cuda_thread();
+    fry_cuda_scope *scope = thread->scope;
     if (scope == NULL)
         return CUDA_SUCCESS;
-    put_off = NULL;
+    thread->scope = NULL;
     return enter(scope, scope->context);
 }
 
@@ -103,11 +106,12 @@ bool fry_cuda_lacked_context(CUresult result)
 {
     bool is_of_capture = result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
                          result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-    if (put_off == NULL ||
+    fry_module_thread *thread = fry_cuda_thread();
+    if (thread->scope == NULL ||
         !(is_of_capture || result == CUDA_ERROR_INVALID_CONTEXT ||
           result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_HANDLE))
         return false;
-    had_context = false;
+    thread->had_context = false;
     return fry_cuda_enter_put_off() == CUDA_SUCCESS;
 }
 
@@ -120,6 +124,6 @@ void fry_cuda_leave(fry_cuda_scope *scope)
         (void)fry_cuda.cuCtxPopCurrent(&left);
     if (scope->has_mode)
         (void)fry_cuda.cuThreadExchangeStreamCaptureMode(&scope->mode);
-    put_off = scope->outer;
+    fry_cuda_thread()->scope = scope->outer;
     *scope = (fry_cuda_scope){0};
 }

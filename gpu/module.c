@@ -98,6 +98,12 @@ static void path_beside_library(char path[PATH_BYTES], const char *name)
 
 /* ---- opening ---- */
 
+static fry_module_thread *find_thread(void)
+{
+    static _Thread_local fry_module_thread thread;
+    return &thread;
+}
+
 static fry_module_host host = {
     .version = FRY_MODULE_VERSION,
     .size_bytes = sizeof host,
@@ -110,6 +116,7 @@ static fry_module_host host = {
     .environment = fry_environment,
     .futex_wait = fry_futex_wait,
     .futex_wake = fry_futex_wake,
+    .thread = find_thread,
 };
 
 static void __attribute__((format(printf, 2, 3))) explain(module *self, const char *format, ...)

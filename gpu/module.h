@@ -18,6 +18,16 @@
 
 #define FRY_MODULE_ENTRY "fry_module_entry"
 
+/*
+ * What the CUDA module keeps for each thread; zeros at first. The library has it, since what a
+ * module declared thread-local would be freed by the loader in other threads, by no order that
+ * sanitizers see.
+ */
+typedef struct fry_module_thread {
+    void *scope; /* cuda_context.c's, as the next */
+    bool had_context;
+} fry_module_thread;
+
 /* What a module gets of base/: the functions of these names. */
 typedef struct fry_module_host {
     uint32_t version;    /* FRY_MODULE_VERSION */
@@ -33,6 +43,7 @@ typedef struct fry_module_host {
     const char *(*environment)(fry_environment_variable variable);
     void (*futex_wait)(const uint32_t *word, uint32_t expected, int64_t timeout_ns);
     void (*futex_wake)(const uint32_t *word, int count);
+    fry_module_thread *(*thread)(void); /* the calling one's */
 } fry_module_host;
 
 /* A backend that an engine has opened, with the devices it has opened of it. */
