@@ -46,8 +46,10 @@ endforeach()
 ferry_emu_test(driver_stepped.script COMMAND env
     "FERRY_EMU_SCRIPT=fail cuMemsetD8Async 3 1\\; operation 2 700"
     $<TARGET_FILE:emu_driver_stepped> script)
-ferry_emu_test(driver_stepped.priorities COMMAND $<TARGET_FILE:emu_driver_stepped> priorities
-    ENVIRONMENT "FERRY_EMU_TIMING=1")
+foreach(case priorities bubbles)
+    ferry_emu_test(driver_stepped.${case} COMMAND $<TARGET_FILE:emu_driver_stepped> ${case}
+        ENVIRONMENT "FERRY_EMU_TIMING=1")
+endforeach()
 
 ferry_emu_program(driver_random emu_cuda)
 ferry_emu_test(driver_random COMMAND $<TARGET_FILE:emu_driver_random> 60)

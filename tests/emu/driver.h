@@ -258,6 +258,7 @@ struct emu_operation {
     size_t wait_count, wait_room;
     CUresult fails_with; /* the script's: raised instead of running */
     bool has_engine;     /* of the timing model */
+    bool is_write;       /* a number that is written, likewise */
     bool delayed;        /* has been delayed, where the seed asks for it */
 };
 
@@ -450,6 +451,8 @@ bool emu_engine_take(emu_operation *operation);
 void emu_engine_give(emu_operation *operation); /* with the lock */
 /* Waits until a copy that began then would be over. Without the lock. */
 void emu_engine_time(const emu_operation *operation, int64_t begun_ns);
+/* The same of a mark. */
+void emu_bubble_time(const emu_operation *operation, int64_t begun_ns);
 
 /* ---- Calls, catches, state ------------------------------------------------------------------ */
 

@@ -60,7 +60,8 @@
  *   FERRY_EMU_CATCH=count  catches are only counted
  *   FERRY_EMU_SEED=n     operations are delayed at random places, from this seed; 0: they are not
  *   FERRY_EMU_TIMING=1   copies take latency + bytes/bandwidth, and a device has few copy engines,
- *                        for which the priorities of streams decide (timing.c)
+ *                        for which the priorities of streams decide; events, waits and numbers that
+ *                        are written keep what is behind them waiting (timing.c)
  *   FERRY_EMU_LATE_US=n  emu_late_words, in microseconds
  *   FERRY_EMU_LOCKS=1    while a call waits for room in a stream, or to free memory, other threads'
  *                        calls that are about the same context wait with it

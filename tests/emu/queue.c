@@ -284,10 +284,12 @@ static void retire(CUstream stream, emu_operation *operation)
 static CUresult run_timed(emu_operation *operation)
 {
     const int64_t begun_ns = emu.timing ? emu_now_ns() : 0;
-    const CUresult result = operation->run(operation);
+    const CUresult result = operation->run != NULL ? operation->run(operation) : CUDA_SUCCESS;
 
     if (operation->has_engine)
         emu_engine_time(operation, begun_ns);
+    else if (emu.timing && operation->kind == EMU_OPERATION_MARK)
+        emu_bubble_time(operation, begun_ns);
     return result;
 }
 
@@ -320,6 +322,8 @@ static void run_head(CUstream stream, emu_operation *operation)
     emu_channel_begin(operation);
     if (result == CUDA_SUCCESS && operation->run != NULL &&
         emu_check_allocated(operation, stream, true))
+        result = run(stream, operation);
+    else if (result == CUDA_SUCCESS && emu.timing && operation->kind == EMU_OPERATION_MARK)
         result = run(stream, operation);
     if (emu_context_error(stream->context) != CUDA_SUCCESS || emu.stopping || stream->hung ||
         stream->abandoned)

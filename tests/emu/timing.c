@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The timing model, off by default: how long copies take, and who gets a copy engine. A device has
+ * The timing model, off by default: how long copies take, and who gets a copy engine; and that what
+ * is no copy nor kernel, such as an event, a wait or a number that is written, keeps what stands
+ * behind it waiting too. A device has
  * one engine for each direction between it and the host, one to its peers, two on itself. A copy
  * holds one for latency + bytes/bandwidth; of those that are ready the stream with the highest
  * priority is next, then who came first.
@@ -10,6 +12,9 @@
 #include <time.h>
 
 #define LATENCY_NS 2000
+#define BUBBLE_NS 500 /* an event, a wait */
+#define WRITE_BUBBLE_NS                                                                            \
+    1500              /* a number, ahead of which all is made visible: predicted, not measured */
 #define SPIN_NS 60000 /* about what the kernel may be late by: this is not slept but yielded */
 #define NAP_NS 2000000
 
@@ -94,11 +99,9 @@ void emu_release_engines(void)
     emu_unlock();
 }
 
-void emu_engine_time(const emu_operation *operation, int64_t begun_ns)
+/* Without the lock. */
+static void pass_until(const emu_operation *operation, int64_t end_ns)
 {
-    const int64_t end_ns =
-        begun_ns + LATENCY_NS +
-        (int64_t)(operation->size_bytes * 1000 / bytes_per_us[operation->direction]);
     int64_t left_ns;
 
     while ((left_ns = end_ns - emu_now_ns()) > 0 && !emu_operation_stopped(operation)) {
@@ -109,4 +112,16 @@ void emu_engine_time(const emu_operation *operation, int64_t begun_ns)
         else
             nanosleep(&(struct timespec){.tv_nsec = (long)nap_ns}, NULL);
     }
+}
+
+void emu_engine_time(const emu_operation *operation, int64_t begun_ns)
+{
+    pass_until(operation,
+               begun_ns + LATENCY_NS +
+                   (int64_t)(operation->size_bytes * 1000 / bytes_per_us[operation->direction]));
+}
+
+void emu_bubble_time(const emu_operation *operation, int64_t begun_ns)
+{
+    pass_until(operation, begun_ns + (operation->is_write ? WRITE_BUBBLE_NS : BUBBLE_NS));
 }

@@ -172,6 +172,7 @@ static CUresult value(emu_call call, const char *name, const value_data *data, C
         emu_operation_new(waits ? EMU_OPERATION_KERNEL : EMU_OPERATION_MARK, name, sizeof *data);
     *(value_data *)operation->data = *data;
     operation->run = waits ? wait_run : NULL;
+    operation->is_write = !waits;
     operation->complete = waits ? NULL : write_complete;
     emu_operation_touches(operation, (void *)data->memory, data->value_bytes, 1, 0, !waits, 0);
     operation->accesses[0].polls = waits;

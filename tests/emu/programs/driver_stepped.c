@@ -430,6 +430,31 @@ static void priorities(void)
     CHECK(milliseconds > 0);
 }
 
+/* With the timing model: what is no copy keeps what is behind it waiting, a number most. */
+static void bubbles(void)
+{
+    enum { MARKS = 200 };
+    CUevent events[3];
+    float plain_ms, written_ms;
+
+    for (size_t i = 0; i < 3; i++)
+        OK(cuEventCreate(&events[i], CU_EVENT_DEFAULT));
+    emu_hold();
+    OK(cuEventRecord(events[0], a));
+    for (int i = 0; i < MARKS; i++)
+        OK(cuEventRecord(event, a));
+    OK(cuEventRecord(events[1], a));
+    for (unsigned i = 0; i < MARKS; i++)
+        OK(cuStreamWriteValue32(a, memory, i, 0));
+    OK(cuEventRecord(events[2], a));
+    emu_release();
+    OK(cuCtxSynchronize());
+    OK(cuEventElapsedTime(&plain_ms, events[0], events[1]));
+    OK(cuEventElapsedTime(&written_ms, events[1], events[2]));
+    CHECK(plain_ms >= MARKS * 0.5e-3F);
+    CHECK(written_ms >= MARKS * 1.5e-3F);
+}
+
 /* The process ends while streams have work that is held back. */
 static void leave(void)
 {
@@ -512,6 +537,7 @@ static const struct {
     {"memory_limit", memory_limit},
     {"script", script},
     {"priorities", priorities},
+    {"bubbles", bubbles},
     {"leave", leave},
     {"counted", counted},
     {"destroyed_stream", destroyed_stream},
