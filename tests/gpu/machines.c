@@ -12,6 +12,11 @@
 #define KIB ((size_t)1024)
 #define BYTES (64 * KIB)
 
+/* A function of the driver's, with which the program is not linked; cuda.h renames some. */
+#define SYMBOL_OF(name) #name
+#define SYMBOL(name) SYMBOL_OF(name)
+#define DRIVER(name) ((__typeof__(&(name)))gpu_emulators(SYMBOL(name)))
+
 /* What opening the GPU says. */
 static ferry_status open_gpu(gpu_engine *ge, const char *name, char *text, size_t text_bytes)
 {
@@ -196,12 +201,12 @@ static void context_destroyed(void)
 {
     user self;
     CUcontext mine, left;
-    CHECK(cuInit(0) == CUDA_SUCCESS);
-    CHECK(cuCtxCreate(&mine, NULL, 0, 0) == CUDA_SUCCESS);
-    CHECK(cuCtxPopCurrent(&left) == CUDA_SUCCESS);
+    CHECK(DRIVER(cuInit)(0) == CUDA_SUCCESS);
+    CHECK(DRIVER(cuCtxCreate)(&mine, NULL, 0, 0) == CUDA_SUCCESS);
+    CHECK(DRIVER(cuCtxPopCurrent)(&left) == CUDA_SUCCESS);
     user_open(&self, mine);
     go_round(&self);
-    CHECK(cuCtxDestroy(mine) == CUDA_SUCCESS);
+    CHECK(DRIVER(cuCtxDestroy)(mine) == CUDA_SUCCESS);
     fails_by_device(gpu_copy(&self.ge, self.near, self.src, NULL), "CUDA_ERROR_");
     CHECK(gpu_has_logged(&self.ge, "cuda:0 is lost"));
     end_lost(&self);
@@ -215,7 +220,7 @@ static void context_reset(void)
     go_round(&self);
     EMU(emu_hold)();
     ferry_future *there = gpu_copy(&self.ge, self.near, self.src, NULL);
-    CHECK(cuDevicePrimaryCtxReset(0) == CUDA_SUCCESS);
+    CHECK(DRIVER(cuDevicePrimaryCtxReset)(0) == CUDA_SUCCESS);
     fails_by_device(there, "CUDA_ERROR_");
     fails_by_device(gpu_copy(&self.ge, self.dst, self.near, NULL), "CUDA_ERROR_");
     end_lost(&self);
