@@ -120,9 +120,10 @@ static bool has_gone_idle(const fry_cuda_stream *ring)
 {
     CUevent newest = fry_cuda_event_of(ring, ring->stream.issued);
     fry_cuda_scope scope;
-    CUresult result = fry_cuda_enter(&scope, fry_cuda_device_of(ring->stream.device)->context);
+    CUresult result =
+        fry_cuda_enter_to_ask(&scope, fry_cuda_device_of(ring->stream.device)->context);
     if (result == CUDA_SUCCESS)
-        result = fry_cuda.cuEventQuery(newest);
+        FRY_CUDA_ISSUE(result, fry_cuda.cuEventQuery(newest));
     fry_cuda_leave(&scope);
     return result == CUDA_SUCCESS;
 }

@@ -259,6 +259,7 @@ struct emu_operation {
     CUresult fails_with; /* the script's: raised instead of running */
     bool has_engine;     /* of the timing model */
     bool is_write;       /* a number that is written, likewise */
+    int64_t begun_ns;    /* likewise; else 0 */
     bool delayed;        /* has been delayed, where the seed asks for it */
 };
 
@@ -503,7 +504,7 @@ typedef struct emu_state {
     bool timing;
     bool locks; /* a call that waits holds up others' */
     int version; /* that the driver says it is of: EMU_VERSION or older */
-    bool lazy; /* the first copy of a form and direction waits for the context */
+    bool lazy;   /* the first copy of a form and direction waits for the context */
     unsigned channel_count; /* of a context, of either sort; 0: streams share none */
     pthread_cond_t unlocked;
     uint64_t seed; /* 0: nothing is delayed */

@@ -87,7 +87,8 @@ static void record_complete(emu_operation *operation)
 {
     emu_record *const record = *(emu_record **)operation->data;
 
-    record->time_ns = emu_now_ns();
+    /* Its bubble comes behind it. */
+    record->time_ns = operation->begun_ns != 0 ? operation->begun_ns : emu_now_ns();
 }
 
 static void record_release(emu_operation *operation)

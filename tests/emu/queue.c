@@ -283,13 +283,12 @@ static void retire(CUstream stream, emu_operation *operation)
 /* Without the lock. */
 static CUresult run_timed(emu_operation *operation)
 {
-    const int64_t begun_ns = emu.timing ? emu_now_ns() : 0;
     const CUresult result = operation->run != NULL ? operation->run(operation) : CUDA_SUCCESS;
 
     if (operation->has_engine)
-        emu_engine_time(operation, begun_ns);
+        emu_engine_time(operation, operation->begun_ns);
     else if (emu.timing && operation->kind == EMU_OPERATION_MARK)
-        emu_bubble_time(operation, begun_ns);
+        emu_bubble_time(operation, operation->begun_ns);
     return result;
 }
 
@@ -304,6 +303,7 @@ static CUresult run(CUstream stream, emu_operation *operation)
         return CUDA_SUCCESS;
     stream->running = operation;
     device->working += counts;
+    operation->begun_ns = emu.timing ? emu_now_ns() : 0;
     emu_unlock();
     result = run_timed(operation);
     emu_lock();

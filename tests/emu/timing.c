@@ -2,19 +2,19 @@
 /*
  * The timing model, off by default: how long copies take, and who gets a copy engine; and that what
  * is no copy nor kernel, such as an event, a wait or a number that is written, keeps what stands
- * behind it waiting too. A device has
- * one engine for each direction between it and the host, one to its peers, two on itself. A copy
- * holds one for latency + bytes/bandwidth; of those that are ready the stream with the highest
- * priority is next, then who came first.
+ * behind it waiting too. A device has one engine for each direction between it and the host, one to
+ * its peers, two on itself. A copy holds one for latency + bytes/bandwidth; of those that are ready
+ * the stream with the highest priority is next, then who came first.
  */
 #include "tests/emu/driver.h"
 #include <sched.h>
 #include <time.h>
 
 #define LATENCY_NS 2000
-#define BUBBLE_NS 500 /* an event, a wait */
-#define WRITE_BUBBLE_NS                                                                            \
-    1500              /* a number, ahead of which all is made visible: predicted, not measured */
+/* Predicted, not measured: of an event or a wait; of a number, ahead of which all is made visible.
+ */
+#define BUBBLE_NS 500
+#define WRITE_BUBBLE_NS 1500
 #define SPIN_NS 60000 /* about what the kernel may be late by: this is not slept but yielded */
 #define NAP_NS 2000000
 
