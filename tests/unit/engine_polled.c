@@ -242,7 +242,57 @@ Test(engine_polled, a_head_that_wants_an_earlier_look_wakes_the_loop_too)
     fake_engine_close(&f);
 }
 
+/*
+ * The timer of a look runs out while a helper has the baton, which finds what the loop would have: so
+ * the loop sleeps without a look and without a timer. The next head must wake it, though it wants its
+ * look later than the one that is over.
+ */
+Test(engine_polled, a_head_after_a_look_that_a_helper_took_wakes_the_loop)
+{
+    fake_engine f;
+    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
+    ferry_engine *engine = f.te.engine;
+    fry_context *context = fry_context_get(engine);
+    pair p = pair_make(&f, 0);
+    ferry_future *first = gpu_copy(&f, p.dst, p.src);
+    settle(&f.te);
+    cr_assert(fry_baton_take(&engine->role));
+    cr_assert(fry_arm(engine));
+
+    fry_turn turn;
+    stepped_clock_step(&f.te.time, MS);
+    (void)fake_run(f.world);
+    (void)fry_fetch_add(&engine->helpers, 1);
+    cr_assert(fry_turn_begin(&turn, engine, context, false));
+    cr_assert_eq(fry_lanes_poll(&turn), 1);
+    cr_assert_eq(fry_poller_wait(&engine->poller, -1), 1);
+    fry_disarm(engine);
+    cr_assert_eq(fry_tick(engine, 1, true), 0);
+    cr_assert(fry_arm(engine));
+    cr_assert_eq(engine->poller.timer_ns, 0);
+    (void)fry_turn_end(&turn, engine->submit_budget);
+    fry_help_ends(engine, context);
+    cr_assert_eq(engine->asleep, FRY_ASLEEP, "nothing is left");
+
+    ferry_future *second = gpu_copy(&f, p.dst, p.src);
+    cr_assert_eq(engine->asleep, FRY_AWAKE);
+    fry_baton_give(&engine->role);
+    run_all(&f);
+    ASSERT_STATUS(status_of(first), FERRY_OK);
+    ASSERT_STATUS(status_of(second), FERRY_OK);
+    pair_free(&p);
+    fake_engine_close(&f);
+}
+
 /* ---- by timers, with real time ---- */
+
+/* What stands in a stream fires while the loop sleeps, or as it looks for the last time. Asleep by
+ * itself says little: the loop may be about to enter what was submitted while it had the baton. */
+static void runs_while_the_loop_sleeps(const fake_engine *f)
+{
+    while (fry_load_relaxed(&f->te.engine->asleep) != FRY_ASLEEP || fake_run(f->world) == 0)
+        (void)sched_yield();
+}
 
 static void open_with_clock(fake_engine *f, ferry_loop_mode loop, bool is_users, struct ev_loop *ev)
 {
@@ -295,9 +345,7 @@ static void own_thread_by_timer(bool is_users)
         counted_waiter waiter;
         counted_waiter_init(&waiter, NULL);
         ASSERT_STATUS(ferry_future_on_ready(copy, &waiter.waiter), FERRY_OK);
-        while (fry_load_relaxed(&f.te.engine->asleep) != FRY_ASLEEP)
-            (void)sched_yield();
-        (void)fake_run(f.world);
+        runs_while_the_loop_sleeps(&f);
         while (waiter.calls == 0)
             (void)sched_yield();
         ASSERT_STATUS(status_of(copy), FERRY_OK);
@@ -395,9 +443,7 @@ Test(engine_polled, a_waiting_thread_looks_while_it_spins)
     fry_lane *lane = fake_stream(f.gpus[0], FAKE_WITHIN)->lane;
     lane->usual_ns[0] = INT64_C(3600000) * MS;
     ferry_future *copy = gpu_copy(&f, p.dst, p.src);
-    while (fry_load_relaxed(&f.te.engine->asleep) != FRY_ASLEEP)
-        (void)sched_yield();
-    (void)fake_run(f.world);
+    runs_while_the_loop_sleeps(&f);
     ASSERT_STATUS(ferry_future_wait(copy, -1), FERRY_OK);
     ferry_future_release(copy);
     pair_free(&p);
