@@ -562,6 +562,7 @@ static ferry_status cuda_device_open(fry_backend *backend, const fry_device_requ
         return refuse(error, FERRY_E_NO_MEMORY, "no memory for a device");
     device->backend = backend;
     device->device.ops = &cuda_ops;
+    device->number = backend->device_count;
     device->ordinal = ordinal;
     device->logical = logical;
     (void)snprintf(device->device.name, sizeof device->device.name, "%s", request->name);
@@ -587,6 +588,7 @@ static ferry_status cuda_device_open(fry_backend *backend, const fry_device_requ
         goto err_furnished;
     }
     device->next = backend->devices;
+    backend->device_count++;
     fry_store_release(&backend->devices, device); /* pairs with fry_cuda_memory_owner */
     *device_p = &device->device;
     return FERRY_OK;

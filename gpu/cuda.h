@@ -37,6 +37,7 @@ struct fry_cuda_device {
     fry_backend *backend;
     fry_cuda_device *next; /* of the backend's */
     CUdevice gpu;
+    uint32_t number;  /* of the backend's devices, as they were opened */
     uint32_t ordinal; /* as the driver counts */
     uint32_t logical; /* 0: the GPU itself */
     CUcontext context;
@@ -80,6 +81,7 @@ struct fry_backend {
     fry_memory memory;
     fry_backend_options options;
     fry_cuda_device *devices; /* atomic; grows in front */
+    uint32_t device_count;    /* as devices are opened one at a time, it is theirs who opens one */
     uint32_t has_lost;        /* atomic; one of them is */
     struct fry_cuda_staging *staging;
     struct fry_cuda_reclaim *reclaim;

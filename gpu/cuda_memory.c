@@ -106,10 +106,16 @@ static uint64_t bit_of(const fry_cuda_device *device)
     return device->ordinal < 64 ? (uint64_t)1 << device->ordinal : 0;
 }
 
+/* As devices are counted, of which a backend has no more than an engine opens: 64. */
+static uint64_t met_bit_of(const fry_cuda_device *device)
+{
+    return device->number < 64 ? (uint64_t)1 << device->number : 0;
+}
+
 bool fry_cuda_memory_reaches(const fry_cuda_device *a, const fry_cuda_device *b)
 {
-    return a->ordinal == b->ordinal || ((fry_load_relaxed(&a->memory.peers) & bit_of(b)) != 0 &&
-                                        (fry_load_relaxed(&b->memory.peers) & bit_of(a)) != 0);
+    return a->context == b->context || ((fry_load_relaxed(&a->memory.met) & met_bit_of(b)) != 0 &&
+                                        (fry_load_relaxed(&b->memory.met) & met_bit_of(a)) != 0);
 }
 
 /* What `to` has allocated, and will, can be read and written by `from`. */
@@ -127,7 +133,8 @@ static bool open_to(fry_cuda_device *to, fry_cuda_device *from)
     fry_cuda_leave(&scope);
     if (result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
         result = CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS && to->memory.pool != NULL) {
+    /* A pool's memory is its GPU's, whatever the context. */
+    if (result == CUDA_SUCCESS && to->memory.pool != NULL && to->gpu != from->gpu) {
         CUmemAccessDesc access = {
             .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = from->gpu},
             .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
@@ -147,9 +154,13 @@ void fry_cuda_memory_meet(fry_cuda_device *device)
 {
     fry_cuda_device *other = device->backend->devices;
     for (; other != NULL; other = other->next) {
-        if (other->ordinal == device->ordinal || fry_cuda_lost(other) != CUDA_SUCCESS)
+        if (other->context == device->context || fry_cuda_lost(other) != CUDA_SUCCESS)
             continue;
         if (!open_to(device, other) || !open_to(other, device))
+            continue;
+        fry_store_relaxed(&device->memory.met, device->memory.met | met_bit_of(other));
+        fry_store_relaxed(&other->memory.met, other->memory.met | met_bit_of(device));
+        if (other->ordinal == device->ordinal)
             continue;
         fry_store_relaxed(&device->memory.peers, device->memory.peers | bit_of(other));
         fry_store_relaxed(&other->memory.peers, other->memory.peers | bit_of(device));
@@ -292,6 +303,7 @@ typedef struct pointer_facts {
     unsigned type; /* CUmemorytype */
     int ordinal;
     unsigned is_managed;
+    CUcontext context; /* NULL: of none, as a pool's is */
     CUdeviceptr range_begin;
     size_t range_bytes;
 } pointer_facts;
@@ -300,12 +312,12 @@ static pointer_facts look_at(const void *memory)
 {
     pointer_facts facts = {.ordinal = -1};
     CUpointer_attribute names[] = {
-        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-        CU_POINTER_ATTRIBUTE_IS_MANAGED,  CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-        CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        CU_POINTER_ATTRIBUTE_IS_MANAGED,       CU_POINTER_ATTRIBUTE_CONTEXT,
+        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
     };
-    void *values[] = {&facts.type, &facts.ordinal, &facts.is_managed, &facts.range_begin,
-                      &facts.range_bytes};
+    void *values[] = {&facts.type,    &facts.ordinal,     &facts.is_managed,
+                      &facts.context, &facts.range_begin, &facts.range_bytes};
     CUresult result = fry_cuda.cuPointerGetAttributes(sizeof names / sizeof *names, names, values,
                                                       (CUdeviceptr)(uintptr_t)memory);
     return result == CUDA_SUCCESS ? facts : (pointer_facts){.ordinal = -1};
@@ -383,11 +395,18 @@ bool fry_cuda_memory_is_off_host(fry_device *base, const void *memory, size_t si
 /* Devices of one GPU and one context are as good as each other. */
 fry_cuda_device *fry_cuda_memory_owner(fry_backend *backend, const void *memory)
 {
-    fry_cuda_device *device = fry_load_acquire(&backend->devices);
+    fry_cuda_device *device = fry_load_acquire(&backend->devices), *owner = NULL;
     pointer_facts facts = look_at(memory);
-    while (device != NULL && (int)device->ordinal != facts.ordinal)
-        device = device->next;
-    return facts.type == CU_MEMORYTYPE_DEVICE ? device : NULL;
+    if (facts.type != CU_MEMORYTYPE_DEVICE)
+        return NULL;
+    for (; device != NULL; device = device->next) {
+        if ((int)device->ordinal != facts.ordinal)
+            continue;
+        if (facts.context == NULL || device->context == facts.context)
+            return device;
+        owner = owner != NULL ? owner : device;
+    }
+    return owner;
 }
 
 /* --- figures --- */

@@ -16,6 +16,7 @@ typedef struct fry_cuda_memory {
     CUstream stream;    /* what the pool gives and takes back stands in it, and nothing else */
     const char *lacks;  /* static */
     uint64_t peers;     /* atomic. GPUs, by bits, whose memory the context reaches, and reach its */
+    uint64_t met;       /* atomic. The same of devices of the backend with other contexts */
     uint64_t gpu_bytes; /* all there is on the GPU */
     uint64_t kept_bytes[2]; /* cuda_reclaim.c's, with its lock: of the GPU's, of the host's */
 } fry_cuda_memory;
@@ -35,10 +36,15 @@ void fry_cuda_memory_close(fry_cuda_device *device);
 /* How much of the GPU's memory a pool keeps, and as much again who frees what is of no pool. */
 uint64_t fry_cuda_memory_keeps_bytes(const fry_cuda_device *device);
 
-/* Whether copies between the two need not go through the host. Any thread. */
+/*
+ * Whether copies between the two need not go through the host: they have one context, or each
+ * context was given access to the other's memory. Two contexts of one GPU are as far from each
+ * other as two GPUs. Any thread.
+ */
 bool fry_cuda_memory_reaches(const fry_cuda_device *a, const fry_cuda_device *b);
 
-/* The backend's device on whose GPU the memory is, NULL if there is none. Any thread. */
+/* The backend's device in whose context the memory is, or, where that is none's or memory of a
+ * pool, which is of no context, on whose GPU; NULL if there is none. Any thread. */
 fry_cuda_device *fry_cuda_memory_owner(fry_backend *backend, const void *memory);
 
 /* Fills in what of the facts is about memory. */

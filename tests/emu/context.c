@@ -442,12 +442,12 @@ CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags)
     if (result != CUDA_SUCCESS)
         return result;
     peer = emu_object_find(EMU_OBJECT_CONTEXT, handle);
-    if (peer == NULL)
+    if (peer == NULL || peer == context)
         return emu_leave(CUDA_ERROR_INVALID_CONTEXT);
     if (flags != 0)
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
-    if (peer->device == context->device)
-        return emu_leave(CUDA_ERROR_INVALID_DEVICE);
+    if (peer->device == context->device) /* as cuDeviceCanAccessPeer says */
+        return emu_leave(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
     if (context->peers & (1u << peer->device->ordinal))
         return emu_leave(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
     context->peers |= 1u << peer->device->ordinal;

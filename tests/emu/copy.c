@@ -33,6 +33,7 @@ typedef struct copy_call {
     side dst, src;
     emu_rows rows;
     bool synchronous;
+    bool names_contexts; /* says itself of which contexts the memory is */
 } copy_call;
 
 /* The copies of one call, in the order in which they run. */
@@ -80,6 +81,23 @@ static void copy_release(emu_operation *operation)
     const copy_data *const data = operation->data;
 
     free(data->staged);
+}
+
+/*
+ * Memory of cuMemAlloc is its context's. Another context of the same device has access by
+ * cuCtxEnablePeerAccess alone, which devices that are no peers of themselves refuse.
+ */
+static bool is_foreign(const copy_call *call, CUcontext context, const side *side)
+{
+    const emu_allocation *const allocation = side->allocation;
+
+    if (allocation == NULL || side->freed || allocation->kind != EMU_MEMORY_DEVICE ||
+        allocation->pool != NULL || allocation->device != context->device ||
+        allocation->context == context)
+        return false;
+    emu_catch(EMU_CATCH_MISUSE, "%s is given %p, which is of another context of device %d",
+              call->name, (void *)side->start, context->device->ordinal);
+    return true;
 }
 
 /* Finds out what a side is; false: caught, not what the call demands. */
@@ -193,7 +211,9 @@ static CUresult copy(copy_call *call, CUstream stream)
     call->dst.start = (uintptr_t)rows->dst;
     call->src.start = (uintptr_t)rows->src;
     if (!side_look(call, &call->dst, emu_rows_extent(rows, rows->dst_pitch_bytes)) ||
-        !side_look(call, &call->src, emu_rows_extent(rows, rows->src_pitch_bytes)))
+        !side_look(call, &call->src, emu_rows_extent(rows, rows->src_pitch_bytes)) ||
+        (!call->names_contexts && (is_foreign(call, stream->context, &call->dst) ||
+                                   is_foreign(call, stream->context, &call->src))))
         return emu_leave(CUDA_ERROR_INVALID_VALUE);
     operation =
         emu_operation_new(EMU_OPERATION_COPY, call->name, sizeof(copy_data) + sizeof(emu_rows));
@@ -321,6 +341,7 @@ static copy_call peer_call(emu_call call, const char *name, CUdeviceptr dst, CUd
     return (copy_call){
         .call = call,
         .name = name,
+        .names_contexts = true,
         .dst = {.demand = DEMAND_DEVICE},
         .src = {.demand = DEMAND_DEVICE},
         .rows = {
@@ -469,6 +490,9 @@ static CUresult batch(CUstream stream, const CUdeviceptr *dsts, const CUdevicept
         call.src = (side){.start = srcs[i]};
         side_look(&call, &call.dst, sizes[i]);
         side_look(&call, &call.src, sizes[i]);
+        if (is_foreign(&call, stream->context, &call.dst) ||
+            is_foreign(&call, stream->context, &call.src))
+            return CUDA_ERROR_INVALID_VALUE;
         *waits_p |= (call.dst.allocation == NULL && !call.dst.freed) ||
                     (call.src.allocation == NULL && !call.src.freed);
         operation->direction = direction_of(&call.dst, &call.src);

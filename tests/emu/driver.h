@@ -412,6 +412,8 @@ void emu_memory_freed(emu_allocation *allocation);
 emu_pointer emu_pointer_kind(const void *start, size_t size_bytes, emu_allocation **allocation_p);
 /* Catches what an operation touches that is not allocated. True: nothing. With the lock. */
 bool emu_check_allocated(const emu_operation *operation, CUstream stream, bool running);
+/* How much of a device's can be had; what pools keep is not. With the lock. */
+uint64_t emu_memory_unused_bytes(const emu_device *device);
 CUresult emu_memory_new(emu_memory_kind kind, CUcontext context, size_t size_bytes,
                         emu_allocation **allocation_p); /* with the lock */
 /* The same on another device than the context's. */
@@ -502,9 +504,9 @@ typedef struct emu_state {
     bool held;
     bool engines_held;
     bool timing;
-    bool locks; /* a call that waits holds up others' */
-    int version; /* that the driver says it is of: EMU_VERSION or older */
-    bool lazy;   /* the first copy of a form and direction waits for the context */
+    bool locks;             /* a call that waits holds up others' */
+    int version;            /* that the driver says it is of: EMU_VERSION or older */
+    bool lazy;              /* the first copy of a form and direction waits for the context */
     unsigned channel_count; /* of a context, of either sort; 0: streams share none */
     pthread_cond_t unlocked;
     uint64_t seed; /* 0: nothing is delayed */

@@ -197,7 +197,7 @@ static emu_allocation *allocation_add(emu_memory_kind kind, CUcontext context, e
 }
 
 /* What can be had; pools' own aside. */
-static uint64_t unused_bytes_of(const emu_device *device)
+uint64_t emu_memory_unused_bytes(const emu_device *device)
 {
     const uint64_t taken_bytes = device->used_bytes + device->kept_bytes;
 
@@ -212,7 +212,7 @@ CUresult emu_memory_new_on(emu_memory_kind kind, CUcontext context, emu_device *
     uintptr_t place;
 
     if (size_bytes > ARENA_BYTES / 2 ||
-        (kind == EMU_MEMORY_DEVICE && size_bytes > unused_bytes_of(device)))
+        (kind == EMU_MEMORY_DEVICE && size_bytes > emu_memory_unused_bytes(device)))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!arena_open(arena))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -445,7 +445,7 @@ CUresult cuMemGetInfo(size_t *free_bytes_p, size_t *total_bytes_p)
         return result;
     device = context->device;
     if (free_bytes_p != NULL)
-        *free_bytes_p = unused_bytes_of(device);
+        *free_bytes_p = emu_memory_unused_bytes(device);
     if (total_bytes_p != NULL)
         *total_bytes_p = device->total_bytes;
     return emu_leave(CUDA_SUCCESS);

@@ -4,9 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A pool takes memory from its device in blocks of that size, as the driver does. */
+#define POOL_BLOCK_BYTES ((uint64_t)2 << 20)
+
 static uint64_t larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+static uint64_t in_blocks(uint64_t size_bytes)
+{
+    return (size_bytes + POOL_BLOCK_BYTES - 1) / POOL_BLOCK_BYTES * POOL_BLOCK_BYTES;
 }
 
 CUmemoryPool emu_pool_new(emu_device *device, const CUmemPoolProps *props)
@@ -27,7 +35,7 @@ static void settle(CUmemoryPool pool, uint64_t keep_bytes)
     uint64_t kept_bytes = pool->reserved_bytes - pool->used_bytes;
 
     if (pool->reserved_bytes > keep_bytes)
-        pool->reserved_bytes = larger(keep_bytes, pool->used_bytes);
+        pool->reserved_bytes = larger(in_blocks(keep_bytes), in_blocks(pool->used_bytes));
     pool->device->kept_bytes += pool->reserved_bytes - pool->used_bytes - kept_bytes;
 }
 
@@ -37,7 +45,7 @@ void emu_pool_count(CUmemoryPool pool, uint64_t size_bytes, bool in)
     if (in) {
         pool->used_bytes += size_bytes;
         pool->used_high_bytes = larger(pool->used_high_bytes, pool->used_bytes);
-        pool->reserved_bytes = larger(pool->reserved_bytes, pool->used_bytes);
+        pool->reserved_bytes = larger(pool->reserved_bytes, in_blocks(pool->used_bytes));
         pool->reserved_high_bytes = larger(pool->reserved_high_bytes, pool->reserved_bytes);
     } else {
         pool->used_bytes -= size_bytes;
@@ -271,8 +279,12 @@ static CUresult allocate(const char *name, CUdeviceptr *memory_p, size_t size_by
         const uint64_t kept_bytes = pool->reserved_bytes - pool->used_bytes;
 
         pool->device->kept_bytes -= kept_bytes; /* what the pool keeps it can give */
-        result =
-            emu_memory_new_on(EMU_MEMORY_DEVICE, context, pool->device, size_bytes, &allocation);
+        if (in_blocks(pool->used_bytes + size_bytes) - pool->used_bytes >
+            emu_memory_unused_bytes(pool->device))
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        else
+            result = emu_memory_new_on(EMU_MEMORY_DEVICE, context, pool->device, size_bytes,
+                                       &allocation);
         pool->device->kept_bytes += kept_bytes;
     }
     if (result != CUDA_SUCCESS)

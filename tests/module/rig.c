@@ -89,6 +89,8 @@ void rig_close(rig *self)
     left_open = NULL;
     check_thread(before);
     OK(cuCtxSetCurrent(NULL));
+    if (self->own != NULL)
+        OK(cuCtxDestroy(self->own));
     for (int i = 0; i < gpu_count(); i++)
         OK(cuDevicePrimaryCtxRelease(i));
     emu_counters counters;

@@ -52,6 +52,7 @@ typedef struct rig {
     uint32_t notified; /* atomic */
     char logged[RIG_LOG_BYTES];
     fry_native_error error; /* of the last call that failed */
+    CUcontext own;          /* NULL, or what the test made, and rig_close destroys */
 } rig;
 
 /* The thread's own context is GPU 0's primary one, its capture mode the default. All GPUs' primary

@@ -389,6 +389,46 @@ static void test_peers(rig *self)
     rig_free_on_gpu(to);
 }
 
+/*
+ * Two contexts of one GPU: neither has access to the other's memory, unless the driver says that a
+ * GPU is its own peer. So copies go through the host, each half in its own context.
+ */
+static void test_contexts(rig *self)
+{
+    CUcontext left;
+    CUdeviceptr own_memory;
+    ferry_status status;
+    OK(cuCtxCreate(&self->own, NULL, 0, 0));
+    OK(cuMemAlloc(&own_memory, 3 * MIB));
+    OK(cuCtxPopCurrent(&left));
+    char *to = (char *)(uintptr_t)own_memory;
+    char *from = rig_on_gpu(0, 3 * MIB, 0);
+    fry_device *first = rig_device(self, "cuda:0", 0), *peer = rig_device(self, "cuda:1", 0);
+    fry_device_request request = {.name = "cuda:0/1", .native_context = self->own};
+    fry_device *second = rig_try_device(self, &request, &status);
+    CHECK(second != NULL && fry_cuda_device_of(second)->context == self->own);
+    fry_stream *across = first->ops->copy_stream(second, first, false);
+    CHECK(across == staged_at(second, FRY_CUDA_WAY_PEER));
+    paint(from, 3 * MIB, 3);
+    rig_await(self, issue(self, across, to, from, 3 * MIB));
+    CHECK(memcmp(to, from, 3 * MIB) == 0);
+    paint(to, 3 * MIB, 5);
+    fry_stream *back = first->ops->copy_stream(first, second, false);
+    CHECK(back == staged_at(first, FRY_CUDA_WAY_PEER));
+    rig_await(self, issue(self, back, from, to, 3 * MIB));
+    CHECK(memcmp(to, from, 3 * MIB) == 0);
+
+    /* Each of them and the other GPU have met; with one context there is nothing to meet for. */
+    CHECK(first->ops->copy_stream(peer, first, false) == rig_main(first, FRY_CUDA_ON_DEVICE));
+    CHECK(first->ops->copy_stream(peer, second, false) == rig_main(second, FRY_CUDA_ON_DEVICE));
+    fry_device *same = rig_device(self, "cuda:0/2", 0);
+    CHECK(first->ops->copy_stream(same, first, false) == rig_main(first, FRY_CUDA_ON_DEVICE));
+    OK(cuCtxPushCurrent(self->own));
+    OK(cuMemFree(own_memory));
+    OK(cuCtxPopCurrent(&left));
+    rig_free_on_gpu(from);
+}
+
 /* Reads a number of the thread of that name; -1: there is none. */
 static long thread_number(const char *thread, const char *key)
 {
@@ -484,6 +524,7 @@ int main(void)
     run(wait_by_events);
     run(test_cancel_of_filled);
     run(test_peers);
+    run(test_contexts);
     run(test_sleep);
     run(test_begun);
     return EXIT_SUCCESS;

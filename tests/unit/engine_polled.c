@@ -243,9 +243,9 @@ Test(engine_polled, a_head_that_wants_an_earlier_look_wakes_the_loop_too)
 }
 
 /*
- * The timer of a look runs out while a helper has the baton, which finds what the loop would have: so
- * the loop sleeps without a look and without a timer. The next head must wake it, though it wants its
- * look later than the one that is over.
+ * The timer of a look runs out while a helper has the baton, which finds what the loop would have:
+ * so the loop sleeps without a look and without a timer. The next head must wake it, though it
+ * wants its look later than the one that is over.
  */
 Test(engine_polled, a_head_after_a_look_that_a_helper_took_wakes_the_loop)
 {
