@@ -18,8 +18,9 @@ void fry_help_ends(ferry_engine *engine, fry_context *context)
     (void)fry_fetch_sub(&engine->helpers, 1); /* pairs with the look in fry_arm */
     if (fry_turn_begin(&turn, engine, context, false)) {
         turn.wake = fry_loop_is_needed(engine);
-        /* The timer that this is may have run out meanwhile: it was why the loop came, and found no
-         * baton. Nothing is in flight now, and what comes next wakes the loop. */
+        /* The timer that was set for that look may have run out meanwhile, which is why the loop
+         * came, and found no baton. Nothing is in flight now; what comes next wakes the loop:
+         * helped_look.pml. */
         if (!turn.wake)
             engine->next_look_ns = INT64_MAX;
         (void)fry_turn_end(&turn, 0);
