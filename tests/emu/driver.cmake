@@ -10,7 +10,7 @@ ferry_emu_faults(driver_faults unordered write_write read_write columns between_
     legacy_after legacy_before recorded_too_early chain used_often host_waits alloc_elsewhere)
 ferry_emu_faults(driver_faults unrecorded query synchronise stream_wait)
 ferry_emu_faults(driver_faults misuse destroyed_stream destroyed_event destroyed_context
-    foreign_event foreign_memory foreign_batch device_copy_from_host host_copy_from_device wrong_peer free_of_inside
+    foreign_event device_copy_from_host host_copy_from_device wrong_peer free_of_inside
     call_in_callback)
 
 ferry_emu_program(driver_tour emu_cuda)

@@ -12,8 +12,8 @@
  * a thread that runs its operations in turn; streams run beside each other. At most 1024 operations
  * stand in a stream undone, or in a hardware queue where streams share them (FERRY_EMU_QUEUES): the
  * next call blocks until there is room, as with CUDA. A pool takes memory from its device in blocks
- * of 2 MiB. A context that is destroyed takes what has
- * not begun with it. What a call waits for:
+ * of 2 MiB. A copy of cuMemAlloc's memory on a stream of another context of the same device is
+ * refused. A context that is destroyed takes what has not begun with it. What a call waits for:
  *   - asynchronous copies from pageable memory return when it is staged, up to 64 KiB; above that,
  *     and into pageable memory, and from host to host, when they are done;
  *   - synchronous copies when they are done, but between devices at once, as are memsets;
@@ -35,7 +35,6 @@
  *   unrecorded  an event is queried, synchronised or waited for that was never recorded
  *   capture     what a capture forbids
  *   misuse      a handle that was destroyed; an event recorded on a stream of another context; a
- *               copy of cuMemAlloc's memory on a stream of another context of the same device; a
  *               pointer that is not of the kind that the call demands; CUDA called in a function
  *               that a stream runs
  *   A call that blocked for room is not caught but counted: emu_counters.blocked.

@@ -605,40 +605,6 @@ static void foreign_event(bool faulty)
     OK(cuEventRecord(faulty ? foreign : event, stream));
 }
 
-/* Memory of one of two contexts on a device; the current one is the other. */
-static CUdeviceptr memory_of_another(void)
-{
-    CUcontext mine, other;
-    CUdeviceptr memory;
-
-    OK(cuCtxGetCurrent(&mine));
-    OK(cuCtxCreate(&other, NULL, 0, 0));
-    memory = new_memory();
-    OK(cuCtxPopCurrent(NULL));
-    OK(cuCtxGetCurrent(&other));
-    CHECK(other == mine);
-    return memory;
-}
-
-static void foreign_memory(bool faulty)
-{
-    CUdeviceptr there = memory_of_another(), here = new_memory();
-
-    OK(cuMemcpyAsync(faulty ? there : here, (CUdeviceptr)new_pinned(), BYTES, NEW_STREAM));
-    OK(cuCtxSynchronize());
-}
-
-static void foreign_batch(bool faulty)
-{
-    CUdeviceptr there = memory_of_another(), dsts[2] = {new_memory(), new_memory()};
-    CUdeviceptr srcs[2] = {new_memory(), faulty ? there : new_memory()};
-    size_t sizes[2] = {BYTES, BYTES}, index = 0;
-    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
-
-    OK(cuMemcpyBatchAsync(dsts, srcs, sizes, 2, &attributes, &index, 1, NEW_STREAM));
-    OK(cuCtxSynchronize());
-}
-
 static void device_copy_from_host(bool faulty)
 {
     CUdeviceptr memory = new_memory();
@@ -733,8 +699,6 @@ static const fault faults[] = {
     FAULT(destroyed_event),
     FAULT(destroyed_context),
     FAULT(foreign_event),
-    FAULT(foreign_memory),
-    FAULT(foreign_batch),
     FAULT(device_copy_from_host),
     FAULT(host_copy_from_device),
     FAULT(wrong_peer),

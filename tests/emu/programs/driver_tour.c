@@ -259,6 +259,36 @@ static void batches(void)
     OK(cuStreamDestroy(stream));
 }
 
+/* cuMemAlloc's memory of a context is not another's, though the device is the same. */
+static void two_contexts(void)
+{
+    CUcontext other;
+    CUdeviceptr mine = new_memory(BYTES), theirs, dsts[2], srcs[2] = {mine, mine};
+    CUstream stream = new_stream();
+    size_t sizes[2] = {BYTES / 2, BYTES / 2}, index = 0;
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    int can = 1;
+
+    OK(cuDeviceCanAccessPeer(&can, 0, 0));
+    CHECK(can == 0);
+    OK(cuCtxCreate(&other, NULL, 0, 0));
+    theirs = new_memory(BYTES);
+    OK(cuCtxPopCurrent(NULL));
+    GIVES(cuCtxEnablePeerAccess(other, 0), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+    GIVES(cuCtxEnablePeerAccess(context, 0), CUDA_ERROR_INVALID_CONTEXT);
+    GIVES(cuMemcpyAsync(theirs, mine, BYTES, stream), CUDA_ERROR_INVALID_VALUE);
+    GIVES(cuMemcpyAsync(mine, theirs, BYTES, stream), CUDA_ERROR_INVALID_VALUE);
+    dsts[0] = theirs;
+    dsts[1] = theirs + BYTES / 2;
+    GIVES(cuMemcpyBatchAsync(dsts, srcs, sizes, 2, &attributes, &index, 1, stream),
+          CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemcpyPeerAsync(theirs, other, mine, context, BYTES, stream));
+    OK(cuStreamSynchronize(stream));
+    OK(cuStreamDestroy(stream));
+    OK(cuMemFree(mine));
+    OK(cuCtxDestroy(other));
+}
+
 static void peers(void)
 {
     int count, can = 0;
@@ -583,6 +613,7 @@ int main(void)
     staged();
     two_dimensions();
     batches();
+    two_contexts();
     peers();
     pointers();
     pools();
