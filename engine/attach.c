@@ -83,6 +83,10 @@ static void loop_will_sleep(struct ev_loop *loop, ev_prepare *prepare, int reven
     make_progress(attachment);
     if (fry_embedded_arm(engine, (uintptr_t)attachment) != FERRY_OK)
         fry_poller_wake(&engine->user_poller); /* the loop must not sleep: it is readable at once */
+    /* Progress may have taken the wake of a thread that asked only after the look above. Who asks
+     * after this one finds a descriptor that nobody reads before the next round: fry_detach. */
+    if (fry_load_seq_cst(&attachment->is_wanted) != 0)
+        take_out(attachment);
 }
 
 ferry_status fry_attach(ferry_engine *engine, struct ev_loop *loop, const char **why_p)
@@ -126,7 +130,7 @@ bool fry_detach(ferry_engine *engine, int64_t end_ns)
         take_out(attachment);
         return true;
     }
-    fry_store_seq_cst(&attachment->is_wanted, 1);
+    fry_store_seq_cst(&attachment->is_wanted, 1); /* ahead of the wake: loop_will_sleep */
     fry_poller_wake(&engine->user_poller);
     while (fry_load_acquire(&attachment->detached) == 0) {
         int64_t left_ns = fry_clock_left_ns(end_ns);

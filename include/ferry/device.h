@@ -36,7 +36,10 @@ typedef struct ferry_device_options {
     size_t struct_size;          /* sizeof(ferry_device_options) */
     void *native_context;        /* CUDA: the CUcontext to use, of that GPU, but not a green one's,
                                     which only one thread at a time may use; borrowed until
-                                    ferry_engine_release; default the primary one */
+                                    ferry_engine_release; default the primary one. Copies between
+                                    devices of one GPU that have different contexts go through
+                                    the host, unless the driver lets each context use the
+                                    other's memory */
     ferry_completion completion; /* how its progress is watched */
     uint32_t parked_streams;     /* streams on which copies wait for outside events; default 4, at
                                     most 64. Many take hardware queues from others:
