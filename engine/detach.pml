@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A shutdown in another thread has libev's loop take ferry's watchers out, with Spin (tests/model/run
+ * engine/detach.pml).
+ *
+ *  loop    the libev loop's thread: engine_is_due, as the descriptor is readable, and
+ *          loop_will_sleep of engine/attach.c, in each round. Both look whether they are wanted, and
+ *          both make progress, which takes off the descriptor whatever is there
+ *  asker   fry_detach: says that it wants them, then makes the descriptor readable, then waits
+ *  other   whoever else makes it readable
+ *
+ * Holds: the watchers are taken out. In any of the loop's rounds the asker may come between two
+ * steps. Steps are sequentially consistent: the asker's two are a store and a system call, the
+ * loop's a system call and a load.
+ */
+/* correct: - */
+/* broken: NO_SECOND_LOOK invalid end state */
+/* broken: NO_FIRST_LOOKS invalid end state */
+/* broken: WAKE_FIRST invalid end state */
+
+bit readable;
+bit wanted;
+bit out;
+
+inline make_progress()
+{
+    readable = 0
+}
+
+proctype loop()
+{
+    do
+    :: /* loop_will_sleep */
+#ifndef NO_FIRST_LOOKS
+       if
+       :: wanted -> break
+       :: else
+       fi;
+#endif
+       make_progress();
+#if !defined(NO_SECOND_LOOK) && !defined(NO_FIRST_LOOKS)
+       if
+       :: wanted -> break
+       :: else
+       fi;
+#endif
+       atomic { readable -> skip }; /* libev sleeps */
+       /* engine_is_due */
+#ifndef NO_FIRST_LOOKS
+       if
+       :: wanted -> break
+       :: else
+       fi;
+#endif
+       make_progress()
+    od;
+    out = 1
+}
+
+proctype asker()
+{
+#ifdef WAKE_FIRST
+    readable = 1;
+    wanted = 1;
+#else
+    wanted = 1;
+    readable = 1;
+#endif
+    atomic { out -> skip }
+}
+
+proctype other()
+{
+    byte times = 0;
+    do
+    :: times < 3 -> readable = 1; times++
+    :: else -> break
+    od
+}
+
+init {
+    atomic {
+        run loop();
+        run asker();
+        run other()
+    }
+}
