@@ -442,19 +442,28 @@ static void lease_is_told(fry_store_lease *lease, fry_lease_event event, const c
     }
 }
 
+static void open_held(store_held *held, store_client *client, int64_t ttl_ns, int64_t deadline_ns)
+{
+    *held = (store_held){
+        .lease = {.ttl_ns = ttl_ns, .deadline_ns = deadline_ns, .fn = lease_is_told, .arg = held}};
+    fry_store_lease_open(client->store, &held->lease);
+    STORE_CHECK(!held->is_granted);
+    store_rig_until(client->rig, &held->is_granted);
+}
+
 void store_held_open(store_held *held, store_client *client)
 {
-    store_held_open_by(held, client, 0);
+    open_held(held, client, STORE_TTL_NS, 0);
 }
 
 void store_held_open_by(store_held *held, store_client *client, int64_t deadline_ns)
 {
-    *held = (store_held){
-        .lease = {
-            .ttl_ns = STORE_TTL_NS, .deadline_ns = deadline_ns, .fn = lease_is_told, .arg = held}};
-    fry_store_lease_open(client->store, &held->lease);
-    STORE_CHECK(!held->is_granted);
-    store_rig_until(client->rig, &held->is_granted);
+    open_held(held, client, STORE_TTL_NS, deadline_ns);
+}
+
+void store_held_open_for(store_held *held, store_client *client, int64_t ttl_ns)
+{
+    open_held(held, client, ttl_ns, 0);
 }
 
 void store_held_close(store_held *held)

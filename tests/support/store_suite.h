@@ -197,6 +197,9 @@ void store_held_open(store_held *held, store_client *client); /* and waits for i
 
 /* The same, by a deadline on the rig's clock; 0: none. */
 void store_held_open_by(store_held *held, store_client *client, int64_t deadline_ns);
+
+/* The same with another ttl than STORE_TTL_NS. */
+void store_held_open_for(store_held *held, store_client *client, int64_t ttl_ns);
 void store_held_close(store_held *held);
 
 #endif

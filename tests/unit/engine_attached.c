@@ -22,7 +22,7 @@ typedef struct scene {
     _Atomic bool has_looked; /* the loop's thread has found nothing wanted, and goes on to poll */
 } scene;
 
-static scene *steered; /* NULL: the calls do what they always do */
+static scene *_Atomic steered; /* NULL: the calls do what they always do */
 
 static bool is_readable(int fd, int timeout_ms)
 {
@@ -35,7 +35,7 @@ unsigned int ev_depth(struct ev_loop *loop)
     static unsigned int (*real)(struct ev_loop *);
     if (real == NULL)
         *(void **)&real = dlsym(RTLD_NEXT, "ev_depth");
-    scene *self = steered;
+    scene *self = atomic_load(&steered);
     if (self != NULL && !pthread_equal(pthread_self(), self->loops_thread) &&
         atomic_exchange(&self->is_steered, false)) {
         ev_async_send(loop, &self->wakes);
@@ -51,7 +51,7 @@ int epoll_pwait2(int fd, struct epoll_event *events, int most, const struct time
     static int (*real)(int, struct epoll_event *, int, const struct timespec *, const sigset_t *);
     if (real == NULL)
         *(void **)&real = dlsym(RTLD_NEXT, "epoll_pwait2");
-    scene *self = steered;
+    scene *self = atomic_load(&steered);
     if (self != NULL && pthread_equal(pthread_self(), self->loops_thread) &&
         fd == self->te.engine->user_poller.epoll_fd &&
         fry_load_seq_cst(&self->te.engine->asleep) == FRY_STOPPED) {
@@ -96,10 +96,10 @@ Test(engine_attached, a_shutdown_elsewhere_is_heard_by_a_loop_that_has_just_look
         (void)sched_yield();
 
     atomic_store(&self.is_steered, true);
-    steered = &self;
+    atomic_store(&steered, &self);
     ASSERT_STATUS(ferry_engine_shutdown(self.te.engine, -1), FERRY_OK);
     cr_assert(atomic_load(&self.has_looked));
-    steered = NULL;
+    atomic_store(&steered, NULL);
     ev_async_send(self.loop, &self.ends);
     cr_assert_eq(pthread_join(self.loops_thread, NULL), 0);
     test_engine_close(&self.te);
