@@ -25,7 +25,7 @@ ferry_emu_test(driver_tour.timing COMMAND $<TARGET_FILE:emu_driver_tour>
 
 ferry_emu_program(driver_stepped emu_cuda)
 foreach(case hold last_record legacy full calls_fail operation_fails device_lost hang memory_limit
-        leave counted destroyed_stream context_with_work)
+        leave counted destroyed_stream context_with_work eager)
     ferry_emu_test(driver_stepped.${case} COMMAND $<TARGET_FILE:emu_driver_stepped> ${case})
 endforeach()
 foreach(case full_locked free_locked)

@@ -268,6 +268,17 @@ static void free_locked(void)
     locked_by(free_it, "cuMemFree");
 }
 
+/* A copy goes on, whatever another stream is at: also the first one, unless copies load lazily. */
+static void eager(void)
+{
+    may_end = false;
+    OK(cuLaunchHostFunc(b, begin_and_wait, NULL));
+    copy_in(a);
+    OK(cuStreamSynchronize(a));
+    may_end = true;
+    OK(cuStreamSynchronize(b));
+}
+
 /* With FERRY_EMU_LAZY: the first copy of its form and direction waits, the next does not. */
 static void lazy(void)
 {
@@ -281,12 +292,7 @@ static void lazy(void)
     CHECK(!is_back);
     may_end = true;
     CHECK(pthread_join(thread, NULL) == 0 && is_back);
-    may_end = false;
-    OK(cuLaunchHostFunc(b, begin_and_wait, NULL));
-    copy_in(a);
-    OK(cuStreamSynchronize(a));
-    may_end = true;
-    OK(cuStreamSynchronize(b));
+    eager();
 }
 
 static void calls_fail(void)
@@ -530,6 +536,7 @@ static const struct {
     {"full_locked", full_locked},
     {"free_locked", free_locked},
     {"lazy", lazy},
+    {"eager", eager},
     {"calls_fail", calls_fail},
     {"operation_fails", operation_fails},
     {"device_lost", device_lost},
