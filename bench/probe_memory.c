@@ -21,14 +21,15 @@ static void tell_pointer(const char *shape, const void *memory)
 {
     unsigned type = 0, is_managed = 0;
     int ordinal = -1;
+    CUcontext context = NULL;
     CUdeviceptr range_begin = 0;
     size_t range_bytes = 0;
     CUpointer_attribute names[] = {
-        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-        CU_POINTER_ATTRIBUTE_IS_MANAGED,  CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-        CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        CU_POINTER_ATTRIBUTE_IS_MANAGED,       CU_POINTER_ATTRIBUTE_CONTEXT,
+        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
     };
-    void *values[] = {&type, &ordinal, &is_managed, &range_begin, &range_bytes};
+    void *values[] = {&type, &ordinal, &is_managed, &context, &range_begin, &range_bytes};
     if (driver.cuPointerGetAttributes == NULL) {
         probe_row_absent(shape, "cuPointerGetAttributes");
         return;
