@@ -156,27 +156,28 @@ static size_t run_inline(ferry_engine *engine)
     return count;
 }
 
-/* Inline ones go first. The role's holder. A shutdown whose time is over runs one at least. */
+/* Inline ones go first, and take nothing of the others' budget: as many as that may come anew with
+ * each round, and the others would never be called. The role's holder. A shutdown whose time is
+ * over runs one at least. */
 size_t fry_run_callbacks(ferry_engine *engine, size_t budget)
 {
     fry_callback_frame frame;
     fry_callbacks_begin(&frame, engine);
     collect(engine);
-    size_t count = 0;
+    size_t in_line = 0, others = 0;
     ferry_waiter *waiter;
     if (engine->due_inline.first != NULL)
-        count = run_inline(engine);
-    if (fry_unlikely(engine->tasks.waiters.first != NULL && count < budget) &&
-        !(count > 0 && fry_gives_up(engine)))
-        count += post_waiting(engine, budget - count);
-    while (count < budget && !(count > 0 && fry_gives_up(engine)) &&
+        in_line = run_inline(engine);
+    if (fry_unlikely(engine->tasks.waiters.first != NULL) && !(in_line > 0 && fry_gives_up(engine)))
+        others = post_waiting(engine, budget);
+    while (others < budget && !(in_line + others > 0 && fry_gives_up(engine)) &&
            (waiter = fry_waiter_list_pop(&engine->due)) != NULL) {
         dispatch(engine, waiter);
-        count++;
+        others++;
     }
     fry_store_relaxed(&engine->has_due, fry_is_due(engine));
     fry_callbacks_end(&frame);
-    return count;
+    return in_line + others;
 }
 
 /* ---- the user's ---- */

@@ -54,6 +54,43 @@ Test(executors, inline_callbacks_go_ahead_of_others)
     test_engine_close(&te);
 }
 
+static void register_again(ferry_waiter *waiter, ferry_future *future, ferry_status status)
+{
+    (void)status;
+    const bool *is_over = waiter->arg;
+    if (!*is_over)
+        ASSERT_STATUS(ferry_future_on_ready(future, waiter), FERRY_OK);
+}
+
+/* There may be more of them, round after round, than a round's budget. */
+Test(executors, inline_callbacks_without_end_hold_up_no_other)
+{
+    enum { INLINE = 300, ROUNDS = 3 }; /* a round's budget is 256 when it is said to be 0 */
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_future *nop = ferry_nop(te.engine, NULL);
+    bool is_over = false;
+    ferry_waiter in_line[INLINE];
+    for (int i = 0; i < INLINE; i++) {
+        in_line[i] = (ferry_waiter)FERRY_WAITER_INIT(register_again, &is_over);
+        in_line[i].executor = ferry_executor_inline();
+        ASSERT_STATUS(ferry_future_on_ready(nop, &in_line[i]), FERRY_OK);
+    }
+    counted_waiter plain[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++) {
+        counted_waiter_init(&plain[i], NULL);
+        ASSERT_STATUS(ferry_future_on_ready(nop, &plain[i].waiter), FERRY_OK);
+    }
+    for (int i = 0; i < ROUNDS; i++)
+        cr_assert_gt(ferry_engine_progress(te.engine, i == 0 ? 1 : 0), 0);
+    for (int i = 0; i < ROUNDS; i++)
+        cr_assert_eq(plain[i].calls, 1);
+    is_over = true;
+    settle(&te);
+    ferry_future_release(nop);
+    test_engine_close(&te);
+}
+
 static void *run_all(void *arg)
 {
     manual_executor *executor = arg;
