@@ -215,7 +215,8 @@ FERRY_API int ferry_engine_fd(const ferry_engine *engine);
 /*
  * Embedded mode: does what is due (drains, polls, starts work, hands out functions, then runs
  * callbacks), all in the calling thread.
- *  budget  about how many pieces of work to do at most; 0: a default of 256
+ *  budget  about how many pieces of work to do at most; 0: a default of 256. Inline callbacks don't
+ *          count: all that are due run
  * Any thread, one at a time. Waits for nothing but the callbacks it runs. Returns about how many it
  * did, 0 if there was nothing; or a negative ferry_status: FERRY_E_BUSY if another thread is making
  * progress (a call of this, or a moment of a thread that waits): arm and sleep as after 0;
