@@ -318,11 +318,6 @@ void *fry_link_arg(const fry_link_peer *link)
     return link->arg;
 }
 
-uint32_t fry_link_rank(const fry_link_peer *link)
-{
-    return link->rank;
-}
-
 static void begin_calls(fry_link_peer *link)
 {
     link->fault = (fry_fault){0};

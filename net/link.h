@@ -106,7 +106,6 @@ void fry_links_close(fry_links *links);
 fry_link_peer *fry_link_add(fry_links *links, uint32_t rank, uint64_t incarnation,
                             const char *endpoint, void *arg);
 void *fry_link_arg(const fry_link_peer *link);
-uint32_t fry_link_rank(const fry_link_peer *link);
 
 /* A lane is wanted: `connected` or `failed` follows, by deadline_ns (on the reactor's clock; 0:
  * none) at the latest. The other end may want one first: then `connected` comes without this. */

@@ -42,11 +42,6 @@ void *fry_peer_arg(const fry_peer *peer)
     return peer->options.arg;
 }
 
-int32_t fry_peer_rank(const fry_peer *peer)
-{
-    return peer->options.rank;
-}
-
 /* ---- messages ---- */
 
 fry_message *fry_message_leave_ghost(fry_message *message, fry_match *match, const fry_fault *fault)
@@ -399,11 +394,6 @@ bool fry_peer_is_busy(const fry_peer *peer)
            (lane->run_count > 0 || lane->posting > 0 || lane->pulling > 0 ||
             lane->controls_used > 0 || lane->channel->leaving > 0 || lane->refusals_first != NULL ||
             (lane->recalls > 0 && lane->state == FRY_LANE_ATTACHED));
-}
-
-bool fry_peer_is_open(const fry_peer *peer)
-{
-    return peer->open_count > 0;
 }
 
 bool fry_peer_arm(fry_peer *peer)

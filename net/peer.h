@@ -112,7 +112,6 @@ fry_peer *fry_peer_open(const fry_peer_options *options);
 /* Detached, and nothing is open. NULL is allowed. */
 void fry_peer_close(fry_peer *peer);
 void *fry_peer_arg(const fry_peer *peer);
-int32_t fry_peer_rank(const fry_peer *peer);
 
 /* What attaching takes, made by the loop without the baton; NULL: no memory. */
 typedef struct fry_peer_lane fry_peer_lane;
@@ -182,9 +181,6 @@ size_t fry_peer_progress(fry_peer *peer);
 
 /* Something is under way that progress would end soon, without the other end's doing. */
 bool fry_peer_is_busy(const fry_peer *peer);
-
-/* Anything is open: a message of either sort that is not quiet. */
-bool fry_peer_is_open(const fry_peer *peer);
 
 /* As fry_channel_ops.arm; true without a channel. */
 bool fry_peer_arm(fry_peer *peer);

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The reactor. A job is pushed, then the eventfd is written (the push is a full barrier), so a
- * look that finds no job is followed by a wake. Timers are a tree by time.
- */
+/* The reactor: a poller, and timers that are a tree by time. */
 #include "net/reactor.h"
-
-#define JOBS_PER_RUN_MAX 1024 /* what jobs post meanwhile waits for the next run past this */
 
 static int by_time(fry_timer *left, fry_timer *right)
 {
@@ -85,33 +80,6 @@ void fry_timer_stop(fry_reactor *reactor, fry_timer *timer)
     set_kernel_timer(reactor);
 }
 
-void fry_reactor_post(fry_reactor *reactor, fry_job *job)
-{
-    fry_stack_push(&reactor->jobs, &job->link);
-    fry_poller_wake(&reactor->poller);
-}
-
-static size_t run_jobs(fry_reactor *reactor)
-{
-    size_t done = 0;
-
-    while (done < JOBS_PER_RUN_MAX) {
-        fry_link *item = fry_stack_take_all(&reactor->jobs);
-
-        if (item == NULL)
-            return done;
-        while (item != NULL) {
-            fry_job *job = (fry_job *)(void *)((char *)item - offsetof(fry_job, link));
-
-            item = item->next;
-            job->fn(job);
-            done++;
-        }
-    }
-    fry_poller_wake(&reactor->poller);
-    return done;
-}
-
 /* Only those that were due when it began: one that sets itself anew does not keep the loop. */
 static size_t run_timers(fry_reactor *reactor)
 {
@@ -138,7 +106,6 @@ size_t fry_reactor_run(fry_reactor *reactor, int64_t timeout_ns)
     reactor->is_woken = false;
     const int count = fry_poller_wait(&reactor->poller, timeout_ns);
     size_t done = (size_t)(count > 0 ? count : 0);
-    done += run_jobs(reactor);
     done += run_timers(reactor);
     reactor->is_running = false;
     set_kernel_timer(reactor);

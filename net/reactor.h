@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What everything in net/ runs on: watches, timers and jobs, called by one thread at a time, the
+ * What everything in net/ runs on: watches and timers, called by one thread at a time, the
  * holder of an engine's loop role, which sleeps on the poller's descriptor among others. Nothing
  * here is called with the engine's baton. A test may drive a reactor by itself.
  */
@@ -11,12 +11,10 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/poller.h"
-#include "base/stack.h"
 
 #include <bsd/sys/tree.h>
 
 typedef struct fry_timer fry_timer;
-typedef struct fry_job fry_job;
 
 /* Once its time has come; the timer is off then, and may be set again or freed. */
 typedef void (*fry_timer_fn)(fry_timer *timer);
@@ -29,16 +27,6 @@ struct fry_timer {
     uint64_t order;  /* of those for one moment the one that was set first is first */
     RB_ENTRY(fry_timer) entry;
     bool is_on;
-};
-
-/* Runs once for each post, on the loop; the job may be posted again from then on, or freed. */
-typedef void (*fry_job_fn)(fry_job *job);
-
-/* The caller owns the memory and keeps it until the job has run. */
-struct fry_job {
-    fry_link link;
-    fry_job_fn fn;
-    void *arg;
 };
 
 typedef struct fry_timers {
@@ -54,7 +42,6 @@ typedef struct fry_reactor {
     uint64_t timer_order;
     bool is_running; /* callbacks are being called */
     bool is_woken;   /* since the last run, for a timer that is due */
-    fry_stack jobs;
 } fry_reactor;
 
 /*
@@ -64,7 +51,7 @@ typedef struct fry_reactor {
 ferry_status fry_reactor_open(fry_reactor *reactor, const fry_memory *memory, const fry_log *log,
                               const fry_clock *clock);
 
-/* Nothing may be watched, set or posted any more. */
+/* Nothing may be watched or set any more. */
 void fry_reactor_close(fry_reactor *reactor);
 
 /*
@@ -84,11 +71,5 @@ void fry_timer_stop(fry_reactor *reactor, fry_timer *timer);
 
 /* When the first timer is due; INT64_MAX: none is on. The loop. */
 int64_t fry_reactor_next_ns(const fry_reactor *reactor);
-
-/*
- * Has a job run by the loop, soon, in the order of the posts. Any thread; allocates nothing and
- * never blocks. A job that is posted already must not be posted again until it runs.
- */
-void fry_reactor_post(fry_reactor *reactor, fry_job *job);
 
 #endif

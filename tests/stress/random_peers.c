@@ -585,7 +585,7 @@ static uint32_t count_records(const fry_peer_lane *lane)
 static void check_nothing_stays(const side *side_)
 {
     const fry_peer_lane *lane = side_->lane;
-    expect(!fry_peer_is_open(side_->peer), "something is open");
+    expect(side_->peer->open_count == 0, "something is open");
     expect(side_->peer->sends.used <= 1 && side_->peer->receives.used <= 1, "a tag stays");
     expect(side_->peer->send_count == 0 && side_->peer->receive_count == 0, "a count stays");
     expect(lane->slots_used == 0 && lane->owed == 0 && lane->run_count == 0, "an answer is owed");

@@ -4,8 +4,6 @@
 
 #include <criterion/criterion.h>
 #include <poll.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -273,97 +271,6 @@ Test(net_reactor, what_callbacks_set_ends_the_next_wait)
     (void)run();
     cr_assert_eq(poll(&watched, 1, 0), 0);
     fry_timer_stop(&reactor, &later);
-}
-
-/* --- Jobs --- */
-
-typedef struct counted_job {
-    fry_job job;
-    _Atomic uint64_t *ran;
-    unsigned number, of; /* which of whose */
-} counted_job;
-
-static unsigned last_of[4];
-static _Atomic uint64_t ran;
-
-static void count_job(fry_job *job)
-{
-    counted_job *self = job->arg;
-
-    cr_assert_eq(self->number, last_of[self->of]++); /* each thread's in its order */
-    atomic_fetch_add(&ran, 1);
-}
-
-static void *post_many(void *arg)
-{
-    counted_job *jobs = arg;
-
-    for (size_t i = 0; i < MANY; i++)
-        fry_reactor_post(&reactor, &jobs[i].job);
-    return NULL;
-}
-
-Test(net_reactor, jobs_from_threads_run_once_each_in_order)
-{
-    static counted_job jobs[4][MANY];
-    pthread_t threads[4];
-
-    make_it_real();
-    for (unsigned t = 0; t < 4; t++) {
-        for (unsigned i = 0; i < MANY; i++) {
-            jobs[t][i] =
-                (counted_job){.job = {.fn = count_job, .arg = &jobs[t][i]}, .number = i, .of = t};
-        }
-        cr_assert_eq(pthread_create(&threads[t], NULL, post_many, jobs[t]), 0);
-    }
-    while (atomic_load(&ran) < (uint64_t)4 * MANY)
-        (void)fry_reactor_run(&reactor, -1); /* no wake is lost, or this hangs */
-    for (unsigned t = 0; t < 4; t++)
-        cr_assert_eq(pthread_join(threads[t], NULL), 0);
-    (void)run();
-    cr_assert_eq(atomic_load(&ran), (uint64_t)4 * MANY);
-}
-
-static size_t posts;
-
-static void post_again(fry_job *job)
-{
-    posts++;
-    fry_reactor_post(&reactor, job);
-}
-
-/* One that posts itself for ever gets its turn again and again, and so do the others. */
-Test(net_reactor, a_job_that_posts_itself_does_not_keep_the_loop)
-{
-    static int number = 1;
-    fry_job job = {.fn = post_again};
-    fry_timer timer = {.fn = note, .arg = &number};
-
-    fry_reactor_post(&reactor, &job);
-    fry_timer_set(&reactor, &timer, START_NS);
-    cr_assert_gt(run(), 0);
-    const size_t before = posts;
-    cr_assert(before > 0 && call_count == 1);
-    (void)fry_reactor_run(&reactor, -1); /* it was woken */
-    cr_assert_gt(posts, before);
-}
-
-static bool is_freed;
-
-static void free_job(fry_job *job)
-{
-    free(job);
-    is_freed = true;
-}
-
-Test(net_reactor, a_job_may_be_freed_by_its_call)
-{
-    fry_job *job = malloc(sizeof *job);
-
-    *job = (fry_job){.fn = free_job};
-    fry_reactor_post(&reactor, job);
-    cr_assert_eq(fry_reactor_run(&reactor, -1), 2); /* the wake, and the job */
-    cr_assert(is_freed);
 }
 
 /* --- Descriptors --- */

@@ -171,7 +171,7 @@ static inline void pair_close(pair *p)
             pair_detach(p, i, FERRY_E_SHUTDOWN);
     for (int i = 0; i < p->end_count; i++) {
         pair_destroy(p, i);
-        cr_assert_not(fry_peer_is_open(p->ends[i].peer));
+        cr_assert_eq(p->ends[i].peer->open_count, 0);
         fry_peer_close(p->ends[i].peer);
     }
     for (size_t i = 0; i < p->op_count; i++)
