@@ -25,6 +25,7 @@
  * cancel it by; with each[] its place among the deadlines. An operation that has both handle and
  * deadline has an edge to the batch instead, which holds a reference to it until it enters.
  */
+#include "engine/late.h"
 #include "engine/request.h"
 
 #define STAGE_OPS 256
@@ -485,5 +486,6 @@ ferry_future *ferry_batch(ferry_engine *engine, const ferry_op *ops, size_t op_s
     self.is_plain = shared->after_count == 0 && shared->deadline_ns == 0 && shared->label == NULL &&
                     shared->priority == FERRY_PRIORITY_NORMAL;
     submit(&self);
+    fry_call_ends(engine);
     return &self.node->future;
 }

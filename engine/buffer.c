@@ -5,6 +5,7 @@
  * call the system's allocator.
  */
 #include "engine/graph.h"
+#include "engine/late.h"
 
 static ferry_status buffer_create(ferry_device *device, size_t size_bytes, ferry_buffer **buffer_p,
                                   ferry_buffer **made_p)
@@ -179,9 +180,10 @@ void ferry_buffer_release(ferry_buffer *buffer)
     if (buffer == NULL || fry_engine_check(buffer->engine) != FERRY_OK)
         return;
     ferry_engine *engine = buffer->engine;
-    fry_engine_retain(engine); /* waking may free it with the buffer */
+    fry_engine_retain(engine); /* freeing the buffer may free it */
     fry_buffer_unretain(buffer);
     fry_wake(engine);
+    fry_call_ends(engine);
     fry_engine_unretain(engine, 1);
 }
 

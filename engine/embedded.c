@@ -38,6 +38,7 @@
  */
 #include "base/back_off.h"
 #include "base/futex.h"
+#include "engine/late.h"
 #include "engine/members.h"
 
 #include <poll.h>
@@ -136,7 +137,7 @@ static void role_give(ferry_engine *engine, bool comes_back)
         wake_user_for_callbacks(engine);
         fry_baton_give(&engine->role);
         if (fry_unlikely(fry_load_relaxed(&engine->asleep) == FRY_STOPPED))
-            fry_wake_now(engine); /* what was left with this thread because it had the role */
+            fry_late_work(engine); /* what was left with this thread because it had the role */
         nudge(engine, &engine->role);
         fry_eventcount_notify(&engine->role_free, INT32_MAX);
     } while (fry_load_seq_cst(&engine->arm_wanted) != 0 && fry_baton_take(&engine->role));
@@ -265,6 +266,7 @@ int64_t ferry_engine_timeout_ns(const ferry_engine *given)
     bool work = fry_graph_has_work(engine) || !fry_ready_queue_is_empty(&engine->calls);
     int64_t timer_ns = fry_next_timer_ns(engine);
     (void)fry_turn_end(&turn, 1);
+    fry_call_ends(engine);
     int64_t members_ns = fry_members_next_ns(engine);
     timer_ns = members_ns < timer_ns ? members_ns : timer_ns;
     if (work || fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0 ||

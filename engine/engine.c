@@ -25,6 +25,7 @@
  */
 #include "base/back_off.h"
 #include "engine/dump.h"
+#include "engine/late.h"
 #include "engine/members.h"
 
 #include <stdlib.h>
@@ -213,10 +214,11 @@ void fry_device_has_fired(void *arg)
     if (context != NULL && fry_turn_begin(&turn, engine, context, false)) {
         (void)fry_lanes_poll(&turn);
         (void)fry_turn_end(&turn, engine->submit_budget);
-        return;
+    } else {
+        fry_fence(); /* pairs with the one in fry_arm */
+        fry_wake(engine);
     }
-    fry_fence(); /* pairs with the one in fry_arm */
-    fry_wake(engine);
+    fry_call_ends(engine);
 }
 
 static ferry_status open_devices(ferry_engine *engine, const ferry_engine_options *options)
@@ -488,6 +490,7 @@ ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns)
     }
     engine->ended = true;
 done:
+    fry_late_work(engine); /* what a straggler left while this thread had the baton */
     fry_baton_give(&engine->ending);
     return status;
 }
@@ -513,7 +516,7 @@ static bool forget_executor(ferry_engine *engine, int64_t end_ns)
     if (!take_until(&engine->role, end_ns)) /* whoever has it next sees the store */
         return false;
     fry_baton_give(&engine->role);
-    fry_wake_now(engine); /* what came meanwhile */
+    fry_late_work(engine); /* what came meanwhile */
     return true;
 }
 
@@ -543,6 +546,6 @@ void ferry_engine_release(ferry_engine *engine)
     int64_t detached = engine->detached;
     engine->is_released = true;
     fry_baton_give(&engine->baton);
-    fry_wake(engine); /* what another thread could not do meanwhile, wanting the baton */
+    fry_late_work(engine); /* what another thread could not do meanwhile, wanting the baton */
     fry_engine_unretain(engine, FRY_REFERENCE_BIAS - detached);
 }

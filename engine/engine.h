@@ -100,7 +100,7 @@ struct ferry_device {
 enum fry_sleep {
     FRY_AWAKE = 0, /* will look again before it sleeps */
     FRY_ASLEEP,    /* write the eventfd */
-    FRY_STOPPED,   /* there is no loop any more: who has something for it does it himself */
+    FRY_STOPPED,   /* there is no loop any more: who has something for it does it: late.c */
 };
 
 /* What records are made for: bits of ferry_engine.tracing. */
@@ -399,18 +399,14 @@ static inline bool fry_is_in_callback(const ferry_engine *engine)
     return frame != NULL;
 }
 
-/* loop.c: the loop's work and its sleep. */
+/* loop.c: the loop's work and its sleep. Wakes it if it sleeps. */
 void fry_wake_now(ferry_engine *engine);
 
 /* Makes the poller readable, whoever sleeps on it. */
 void fry_wake_write(ferry_engine *engine);
 
-/* Wakes the loop if it sleeps, and that is all: also with the baton, under which no callback may
- * run. Returns what the loop was doing. */
-enum fry_sleep fry_wake_sleeper(ferry_engine *engine);
-
-/* After a full barrier that follows publishing the work; see loop_sleep.pml. Without the baton:
- * once the loop has stopped its work is done here. */
+/* After a full barrier that follows publishing the work; see loop_sleep.pml. Any thread, also with
+ * the baton. Once the loop has stopped there is nobody to wake: see late.h. */
 static inline void fry_wake(ferry_engine *engine)
 {
     if (fry_unlikely(fry_load_relaxed(&engine->asleep) != FRY_AWAKE))
@@ -492,7 +488,8 @@ void fry_attachment_free(ferry_engine *engine);
 /* task.c: functions. */
 void fry_hand_out_calls(ferry_engine *engine, fry_link *calls);
 
-/* waiter.c: callbacks. */
+/* waiter.c: callbacks. As ferry_future_on_ready, on the loop, of a waiter that is new and whole. */
+void fry_future_listen(ferry_future *future, ferry_waiter *waiter);
 size_t fry_run_callbacks(ferry_engine *engine, size_t budget);
 void fry_fire_waiter(fry_future_owner *owner, ferry_waiter *waiter);
 

@@ -17,6 +17,7 @@
  * finds the engine closing wakes it: count, then look whether it sleeps, against asleep, then look
  * at the count (fry_arm), as with any other work (loop_sleep.pml).
  */
+#include "engine/late.h"
 #include "engine/request.h"
 
 #define HURRY_NS 100000 /* how long a stream_wait lasts at most, when it finds the baton taken */
@@ -24,8 +25,10 @@
 static void outside_end(ferry_engine *engine)
 {
     (void)fry_fetch_sub(&engine->outside_calls, 1);
-    if (fry_unlikely(fry_load_seq_cst(&engine->closing) != 0))
-        fry_wake(engine);
+    if (fry_likely(fry_load_seq_cst(&engine->closing) == 0))
+        return;
+    fry_wake(engine);
+    fry_late_work(engine);
 }
 
 static bool outside_begin(ferry_engine *engine)

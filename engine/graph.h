@@ -445,6 +445,9 @@ ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, f
                                   fry_value *value);
 void fry_value_free(ferry_engine *engine, fry_value *value);
 
+/* Gives the handle back, as ferry_promise_release. The caller keeps the engine. */
+void fry_promise_drop(ferry_promise *promise);
+
 /* buffer.c */
 struct fry_pieces {
     fry_segment *rbh_root;

@@ -6,6 +6,7 @@
  * user's cancel and the shutdown's: it ends the request if that is still on, and frees the errand.
  * So that is the one place where errands with a promise end.
  */
+#include "engine/late.h"
 #include "engine/members.h"
 #include "engine/request.h"
 #include "net/group_text.h"
@@ -74,7 +75,7 @@ static void errand_free(fry_errand *errand)
     ferry_engine *engine = errand->group->engine;
     ferry_promise *promise = errand->promise;
     fry_free(&engine->memory, errand, errand->size_bytes);
-    ferry_promise_release(promise);
+    fry_promise_drop(promise);
 }
 
 /* On the loop: its future has resolved, by whomever. */
@@ -144,7 +145,7 @@ void fry_errand_begin(fry_members *members, fry_errand *errand)
     bool is_over = fry_future_is_resolved(future);
     if (!is_over && errand->sort == FRY_ERRAND_JOIN)
         group->join = errand;
-    (void)ferry_future_on_ready(future, &errand->waiter); /* the loop calls it, not this */
+    fry_future_listen(future, &errand->waiter); /* the loop calls it, not this */
     if (errand->sort == FRY_ERRAND_JOIN) {
         fry_group_begin(members, group, is_over);
     } else if (is_over) {
@@ -190,6 +191,7 @@ static ferry_future *errand_submit(fry_errand *errand)
     fry_members *members = fry_load_acquire(&errand->group->engine->members);
     ferry_future *future = ferry_future_retain((ferry_future *)(void *)errand->promise);
     fry_members_push(members, errand);
+    fry_call_ends(members->engine);
     return future;
 }
 
@@ -362,6 +364,7 @@ void ferry_group_release(ferry_group *group)
     group->release.group = group;
     fry_engine_retain(engine); /* after a shutdown the push frees the group, and that the engine */
     fry_members_push(fry_load_acquire(&engine->members), &group->release);
+    fry_call_ends(engine);
     fry_engine_unretain(engine, 1);
 }
 

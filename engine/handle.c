@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public face of futures: poll, wait, cancel, references, errors. */
+#include "engine/late.h"
 #include "engine/members.h"
 
 #define HELP_BUDGET 4096
@@ -164,6 +165,7 @@ ferry_status ferry_future_wait(ferry_future *future, int64_t timeout_ns)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     status = engine->embedded ? fry_embedded_wait(engine, future, timeout_ns)
                               : wait_threaded(engine, future, timeout_ns);
+    fry_call_ends(engine);
     (void)pthread_setcancelstate(cancel_state, NULL);
     return status;
 }
@@ -194,6 +196,7 @@ ferry_status ferry_future_cancel(ferry_future *future)
     (void)fry_fetch_add(&future->references, 1); /* the stack's */
     fry_stack_push(&engine->requests, &node->request_link);
     fry_wake(engine);
+    fry_call_ends(engine);
     return FERRY_OK;
 }
 

@@ -9,12 +9,8 @@
  * looked at with the baton; if somebody else has it the loop stays awake, unless that is a waiting
  * thread at help, which wakes it when it stops (handle.c).
  *
- * After the stop there is no loop: who has something for it publishes it, then takes the role and
- * does it himself, or leaves it to whoever has the role. So who gives the role back looks once more
- * after the give (base/baton.h has the argument; looking before would miss what came between). What
- * needs the baton too is left alone while somebody has that, for nobody waits for the baton: its
- * holder wakes after giving it (fry_turn_end, as stop_graph is set; ferry_engine_release), which is
- * after that look, and so finds the role free or with a holder that has yet to look. stopped.pml.
+ * A wake only wakes: it may be called anywhere, also with the baton. Once the loop has stopped it
+ * does nothing, and what is left is the work of whoever's call caused it: late.c.
  */
 #include "engine/dump.h"
 #include "engine/join.h"
@@ -26,41 +22,11 @@ void fry_wake_write(ferry_engine *engine)
     fry_poller_wake(&engine->poller);
 }
 
-/* Without the role, after a full barrier: whether a tick would have something to do. */
-static bool is_left_over(const ferry_engine *engine)
-{
-    if (fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0)
-        return true;
-    const fry_members *members = fry_load_acquire(&engine->members);
-    bool for_the_graph = (members != NULL && fry_members_have_work(members)) ||
-                         !fry_stack_is_empty(&engine->requests) || fry_has_frees(engine) ||
-                         !fry_stack_is_empty(&engine->inbox) ||
-                         fry_load_relaxed(&engine->work_left) != 0 ||
-                         fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS);
-    return for_the_graph && fry_load_seq_cst(&engine->baton.taken) == 0;
-}
-
-static void work_after_stop(ferry_engine *engine)
-{
-    while (is_left_over(engine) && fry_baton_take(&engine->role)) {
-        while (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
-            continue;
-        fry_baton_give(&engine->role);
-    }
-}
-
-enum fry_sleep fry_wake_sleeper(ferry_engine *engine)
+void fry_wake_now(ferry_engine *engine)
 {
     uint32_t asleep = FRY_ASLEEP;
     if (fry_cas(&engine->asleep, &asleep, FRY_AWAKE))
         fry_wake_write(engine);
-    return (enum fry_sleep)asleep;
-}
-
-void fry_wake_now(ferry_engine *engine)
-{
-    if (fry_wake_sleeper(engine) == FRY_STOPPED)
-        work_after_stop(engine);
 }
 
 /* The loop works on even if there is no memory for its thread's context. */

@@ -15,6 +15,7 @@
  * Errors take memory, so who is not the loop leaves to the loop what a peer says has failed, with
  * the fault in the slot (members->faulted).
  */
+#include "engine/late.h"
 #include "engine/members.h"
 #include "engine/request.h"
 
@@ -491,6 +492,7 @@ static inline ferry_future *submit_plain(ferry_op_kind kind, ferry_group *group,
         return NULL;
     fry_trace(engine, node, FERRY_TRACE_SUBMITTED, 0);
     fry_turn_submit(engine, context, node);
+    fry_call_ends(engine);
     return &node->future;
 }
 

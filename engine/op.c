@@ -4,6 +4,7 @@
  * it. What is refused is a static future; what it would have written is poisoned all the same, in
  * its place in program order (refused_writes.c).
  */
+#include "engine/late.h"
 #include "engine/request.h"
 
 #define ACCESS_COUNT_MAX ((size_t)1 << 16)
@@ -276,6 +277,7 @@ static inline __attribute__((always_inline)) ferry_future *submit(fry_request *r
         fry_request_share_large(request, node);
     fry_trace(request->engine, node, FERRY_TRACE_SUBMITTED, 0);
     fry_turn_submit(request->engine, request->context, node);
+    fry_call_ends(request->engine);
     return &node->future;
 }
 
@@ -487,6 +489,7 @@ ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine
             fry_refused_write(engine, context, &row, why);
         }
     }
+    fry_call_ends(engine);
     return fry_refused(engine, why);
 }
 

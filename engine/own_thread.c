@@ -5,6 +5,7 @@
  */
 #include "base/futex.h"
 #include "engine/graph.h"
+#include "engine/late.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -60,7 +61,7 @@ static void *loop_thread(void *arg)
         fry_disarm(engine);
     }
     fry_baton_give(&engine->role);
-    fry_wake_now(engine); /* what came between the last look and giving the role */
+    fry_late_work(engine); /* what came between the last look and giving the role */
     fry_store_seq_cst(&engine->stopped, 1);
     fry_futex_wake(&engine->stopped, INT32_MAX);
     return NULL;

@@ -7,6 +7,7 @@
  * ENTERING leaves it to the entering, which then finds it RESOLVED.
  */
 #include "engine/graph.h"
+#include "engine/late.h"
 
 static ferry_future *future_of(ferry_promise *promise)
 {
@@ -33,6 +34,7 @@ ferry_status ferry_promise_create(ferry_engine *engine, ferry_promise **promise_
     if (status != FERRY_OK || promise_p == NULL)
         return status != FERRY_OK ? status : FERRY_E_INVALID;
     fry_refusal why = fry_promise_make(engine, promise_p);
+    fry_call_ends(engine);
     return why == FRY_TAKEN ? FERRY_OK : fry_refusal_status(why);
 }
 
@@ -105,8 +107,10 @@ ferry_status ferry_promise_resolve(ferry_promise *promise, ferry_status status, 
                      ferry_status_name(status));
         return FERRY_E_INVALID;
     }
-    if (fry_promise_end(promise, status, "user", message) == FERRY_OK)
+    if (fry_promise_end(promise, status, "user", message) == FERRY_OK) {
+        fry_call_ends(engine);
         return FERRY_OK;
+    }
     if (fry_load_acquire(&fry_node_of(future)->outside) != FRY_OUTSIDE_RESOLVED) {
         int32_t ended = fry_load_relaxed(&future->status);
         if (ended == FERRY_E_CANCELLED || ended == FERRY_E_SHUTDOWN || ended == FERRY_E_DEADLINE)
@@ -117,11 +121,20 @@ ferry_status ferry_promise_resolve(ferry_promise *promise, ferry_status status, 
     return FERRY_E_INVALID;
 }
 
+void fry_promise_drop(ferry_promise *promise)
+{
+    if (!fry_future_is_resolved(future_of(promise)))
+        (void)fry_promise_end(promise, FERRY_E_BROKEN_PROMISE, NULL, NULL);
+    ferry_future_release(future_of(promise));
+}
+
 void ferry_promise_release(ferry_promise *promise)
 {
     if (promise == NULL || fry_engine_check(fry_engine_of(future_of(promise))) != FERRY_OK)
         return;
-    if (!fry_future_is_resolved(future_of(promise)))
-        (void)fry_promise_end(promise, FERRY_E_BROKEN_PROMISE, NULL, NULL);
-    ferry_future_release(future_of(promise));
+    ferry_engine *engine = fry_engine_of(future_of(promise));
+    fry_engine_retain(engine); /* the promise may be all that keeps it */
+    fry_promise_drop(promise);
+    fry_call_ends(engine);
+    fry_engine_unretain(engine, 1);
 }

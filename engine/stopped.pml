@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After the stop, with Spin (tests/model/run engine/stopped.pml).
+ * The stop, and after it, with Spin (tests/model/run engine/stopped.pml).
  *
- *  visitor    any thread with something for a loop that has stopped: publishes it and does it
- *             himself if he can have the role: fry_wake_now and work_after_stop of engine/loop.c.
- *             The caller has something that takes the role alone (a waiter to call), the freer
- *             something that takes the baton too (a buffer to free, a cancel)
- *  straggler  takes the baton alone and wakes after giving it: fry_turn_end of engine/turn.c,
- *             ferry_engine_release
- *  loop       has the role and has just said STOPPED: the end of loop_thread, or of
- *             progress_until_stopped
+ *  visitor    any thread whose call causes work for the loop: publishes it, wakes the loop if there
+ *             is one, and then, if the engine closes and the loop has stopped, does it himself if
+ *             he can have the role: fry_call_ends and fry_late_work of engine/late.c. The caller
+ *             has something that takes the role alone (a waiter to call), the freer something that
+ *             takes the baton too (a buffer to free, a cancel)
+ *  straggler  takes the baton alone, and his call ends after giving it: fry_turn_end of
+ *             engine/turn.c, ferry_engine_release
+ *  loop       has the role, and stops at some time after the engine closes: the end of loop_thread,
+ *             or of progress_until_stopped. That it looks before whether anything is left is not
+ *             needed for what is shown here, so it does not
  *
  * All operations are exchanges or seq_cst loads that follow one, so no store buffers are modelled;
- * baton.pml has those.
+ * baton.pml has those. Before the stop the loop never sleeps here: loop_sleep.pml has that.
  *
  * Holds: when all threads are through, nothing is left; and all come through. INSISTS_ON_THE_BATON
  * is a look that does not leave the graph's work to whoever has the baton: with the baton in hand,
@@ -21,14 +23,17 @@
 /* liveness: yes */
 /* broken: NO_LOOK_AFTER_GIVE assertion violated */
 /* broken: LOOK_BEFORE_GIVE assertion violated */
-/* broken: STRAGGLER_WITHOUT_WAKE assertion violated */
-/* broken: STRAGGLER_WAKES_BEFORE_GIVE assertion violated */
-/* broken: STRAGGLER_WAKES_BEFORE_GIVE+INSISTS_ON_THE_BATON acceptance cycle */
+/* broken: CLOSING_BEFORE_PUBLISHING assertion violated */
+/* broken: STRAGGLER_WITHOUT_END assertion violated */
+/* broken: STRAGGLER_ENDS_BEFORE_GIVE assertion violated */
+/* broken: STRAGGLER_ENDS_BEFORE_GIVE+INSISTS_ON_THE_BATON acceptance cycle */
 
 #define THREADS 4
 
 byte due;   /* what takes the role alone */
 byte frees; /* what takes the baton too */
+bit closing;
+bit stopped;
 bit role;
 bit baton;
 byte through;
@@ -86,10 +91,11 @@ inline look()
     fi
 }
 
-inline work_after_stop()
+inline late_work()
 {
     do
-    ::
+    :: !stopped -> break
+    :: stopped ->
 #ifdef NO_LOOK_AFTER_GIVE
        left = 1;
 #else
@@ -124,6 +130,14 @@ inline work_after_stop()
     got_baton = 0
 }
 
+inline call_ends()
+{
+    if
+    :: closing -> late_work()
+    :: else
+    fi
+}
+
 inline leave()
 {
     atomic {
@@ -138,8 +152,17 @@ inline leave()
 proctype caller()
 {
     bit done, left, got_role, got_baton;
+#ifdef CLOSING_BEFORE_PUBLISHING
+    left = closing;
     due++;
-    work_after_stop();
+    if
+    :: left -> late_work()
+    :: else
+    fi;
+#else
+    due++;
+    call_ends();
+#endif
     leave()
 }
 
@@ -147,7 +170,7 @@ proctype freer()
 {
     bit done, left, got_role, got_baton;
     frees++;
-    work_after_stop();
+    call_ends();
     leave()
 }
 
@@ -157,13 +180,13 @@ proctype straggler()
     take(baton, got_baton);
     if
     :: got_baton ->
-#ifdef STRAGGLER_WAKES_BEFORE_GIVE
-        work_after_stop();
+#ifdef STRAGGLER_ENDS_BEFORE_GIVE
+        call_ends();
         baton = 0
 #else
         baton = 0;
-#ifndef STRAGGLER_WITHOUT_WAKE
-        work_after_stop()
+#ifndef STRAGGLER_WITHOUT_END
+        call_ends()
 #endif
 #endif
     :: else
@@ -174,15 +197,29 @@ proctype straggler()
 proctype loop()
 {
     bit done, left, got_role, got_baton;
+    do
+    :: ticks();
+       if
+       :: closing -> break
+       :: else
+       fi
+    od;
+    stopped = 1;
     role = 0;
-    work_after_stop();
+    late_work();
     leave()
+}
+
+proctype shutdown()
+{
+    closing = 1
 }
 
 init {
     atomic {
         role = 1;
         run loop();
+        run shutdown();
         run caller();
         run freer();
         run straggler()

@@ -4,6 +4,7 @@
  * baton released; executors take it from there.
  */
 #include "engine/graph.h"
+#include "engine/late.h"
 
 _Thread_local fry_callback_frame *fry_callback_frames;
 
@@ -52,7 +53,7 @@ static fry_error *call_error(const fry_node *node, int result)
 }
 
 /* On the loop or whatever thread the executor chose. The reference taken in issue_call keeps the
- * node. */
+ * node, and is the caller's to release. */
 static void call_run(fry_node *node)
 {
     ferry_engine *engine = fry_engine_of(&node->future);
@@ -68,7 +69,6 @@ static void call_run(fry_node *node)
         }
         fry_turn_push(engine, fry_context_get(engine), node);
     }
-    ferry_future_release(&node->future);
 }
 
 void ferry_task_run(ferry_task *task)
@@ -76,10 +76,16 @@ void ferry_task_run(ferry_task *task)
     fry_task_begun begun;
     if (task == NULL || !fry_task_begin(task, &begun))
         return;
-    if (begun.kind == FRY_TASK_CALL)
-        call_run(begun.subject);
-    else
+    ferry_engine *engine = begun.engine;
+    fry_call_ends(engine); /* for those that waited for a task */
+    if (begun.kind != FRY_TASK_CALL) {
         fry_waiter_call(begun.subject);
+        return;
+    }
+    fry_node *node = begun.subject;
+    call_run(node);
+    fry_call_ends(engine);
+    ferry_future_release(&node->future);
 }
 
 void fry_hand_out_calls(ferry_engine *engine, fry_link *calls)
@@ -90,10 +96,12 @@ void fry_hand_out_calls(ferry_engine *engine, fry_link *calls)
         fry_node *node = FRY_CONTAINER(calls, fry_node, link);
         calls = calls->next; /* running it uses the link again */
         fry_call *call = &node->op.call;
-        if (call->executor == NULL)
+        if (call->executor == NULL) {
             call_run(node);
-        else
+            ferry_future_release(&node->future);
+        } else {
             fry_task_post(call->executor, call->task, FRY_TASK_CALL, node, node->future.id);
+        }
     }
     fry_callbacks_end(&frame);
 }

@@ -66,6 +66,7 @@ typedef struct fry_tasks {
 
 /* What ferry_task_run is to run. */
 typedef struct fry_task_begun {
+    ferry_engine *engine; /* kept by what the subject holds */
     void *subject;
     fry_task_kind kind;
 } fry_task_begun;

@@ -37,6 +37,7 @@
  * the other sees both of its stores.
  */
 #include "engine/engine.h"
+#include "engine/late.h"
 
 #define CHUNK_TASKS 64
 #define TAG_BITS 6
@@ -246,6 +247,7 @@ static void end_revoked(ferry_engine *engine, fry_task *task)
     fry_stack_push(&engine->tasks.run, &task->link); /* full barrier: see above */
     if (fry_unlikely(fry_load_seq_cst(&engine->tasks.wanted) != 0))
         fry_wake(engine);
+    fry_call_ends(engine);
     fry_engine_unretain(engine, 1); /* fry_task_revoke's */
 }
 
@@ -268,10 +270,11 @@ bool fry_task_begin(ferry_task *given, fry_task_begun *begun)
         end_revoked(engine, task);
         return false;
     }
-    *begun = (fry_task_begun){.subject = task->subject, .kind = kind_of(word)};
+    *begun =
+        (fry_task_begun){.engine = engine, .subject = task->subject, .kind = kind_of(word)};
     fry_stack_push(&engine->tasks.run, &task->link); /* full barrier: see above */
     if (fry_unlikely(fry_load_seq_cst(&engine->tasks.wanted) != 0))
-        fry_wake(engine); /* what the subject holds keeps the engine meanwhile */
+        fry_wake(engine);
     return true;
 }
 

@@ -24,6 +24,7 @@
  */
 #include "base/back_off.h"
 #include "engine/graph.h"
+#include "engine/late.h"
 
 /* ---- being fired ---- */
 
@@ -40,8 +41,7 @@ void fry_fire_waiter(fry_future_owner *owner, ferry_waiter *waiter)
         fry_store_relaxed(&engine->waiter_fired, 1);
         fry_store_release(&waiter->private_.state, FRY_WAITER_IDLE); /* its thread may return now */
         fry_fence();
-        if (fry_load_relaxed(&engine->asleep) != FRY_AWAKE)
-            (void)fry_wake_sleeper(engine); /* not fry_wake: this may be under the baton */
+        fry_wake(engine);
         return;
     }
     fry_store_relaxed(&waiter->private_.state, FRY_WAITER_FIRED); /* shown by the push */
@@ -180,6 +180,14 @@ size_t fry_run_callbacks(ferry_engine *engine, size_t budget)
     return in_line + others;
 }
 
+void fry_future_listen(ferry_future *future, ferry_waiter *waiter)
+{
+    fry_store_relaxed(&waiter->private_.state, FRY_WAITER_LISTED);
+    fry_store_relaxed(&waiter->private_.future, ferry_future_retain(future));
+    if (!fry_future_add_waiter(future, waiter))
+        fry_fire_waiter(future->owner, waiter);
+}
+
 /* ---- the user's ---- */
 
 ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter *waiter)
@@ -197,15 +205,18 @@ ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter *waiter)
     uint32_t idle = FRY_WAITER_IDLE;
     if (!fry_cas(&waiter->private_.state, &idle, FRY_WAITER_LISTED))
         return FERRY_E_INVALID;
-    fry_store_relaxed(&waiter->private_.future, ferry_future_retain(future));
     if (engine == NULL) {
+        fry_store_relaxed(&waiter->private_.future, future);
         fry_waiter_call(waiter);
         return FERRY_OK;
     }
+    (void)ferry_future_retain(future);
+    fry_store_relaxed(&waiter->private_.future, future);
     if (!fry_future_add_waiter(future, waiter)) {
         fry_engine_retain(engine); /* the callback may drop the last other reference */
         fry_fire_waiter(&engine->owner, waiter);
         fry_wake(engine);
+        fry_call_ends(engine);
         fry_engine_unretain(engine, 1);
     }
     return FERRY_OK;
@@ -285,8 +296,10 @@ bool ferry_waiter_remove(ferry_waiter *waiter)
     if (fry_engine_check(engine) != FERRY_OK)
         return false;
     bool removed = remove_waiter(engine, waiter);
-    if (fry_has_callbacks(engine))
+    if (fry_has_callbacks(engine)) {
         fry_wake(engine); /* putting the others back has fired them */
+        fry_call_ends(engine);
+    }
     if (removed)
         ferry_future_release(future);
     return removed;

@@ -37,6 +37,7 @@
  * each planted mistake is found.
  */
 #include "engine/graph.h"
+#include "engine/late.h"
 
 static void stop_wanting(ferry_engine *engine)
 {
@@ -62,7 +63,7 @@ void fry_room_has_come(void *arg)
 {
     ferry_engine *engine = arg;
     if (fry_exchange(&engine->room_came, 1) == 0)
-        (void)fry_wake_sleeper(engine);
+        fry_wake(engine);
 }
 
 /* ---- refusals ---- */
@@ -169,7 +170,7 @@ static fry_node *take_writable(ferry_engine *engine)
     return node;
 }
 
-/* Without room_lock: after the shutdown, what waits for it is called in here. */
+/* Without room_lock. */
 static void resolve_writable(fry_node *node)
 {
     if (node == NULL)
@@ -239,6 +240,7 @@ ferry_future *ferry_engine_writable(ferry_engine *engine)
     if (old != NULL)
         ferry_future_release(&old->future);
     resolve_writable(ready);
+    fry_call_ends(engine);
     return node != NULL ? &node->future : fry_refused(engine, why);
 }
 

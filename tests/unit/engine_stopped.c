@@ -4,6 +4,7 @@
  * or of the baton must not stay there.
  */
 #include "engine/graph.h"
+#include "engine/late.h"
 #include "tests/support/api_test.h"
 
 #include <semaphore.h>
@@ -130,6 +131,8 @@ Test(engine_stopped, what_needs_the_baton_is_left_with_its_holder)
     ferry_buffer_release(buffer); /* returns, though nothing can be done now */
     cr_assert_eq(frees, 0);
     (void)fry_turn_end(&turn, te.engine->submit_budget);
+    cr_assert_eq(frees, 0, "who gives the baton back wakes, and no more");
+    fry_call_ends(te.engine);
     cr_assert_eq(frees, 1);
     test_engine_close(&te);
 }
@@ -168,6 +171,8 @@ Test(engine_stopped, no_callback_runs_under_the_baton)
     cr_assert_eq(waiting.private_.state, 0);
     cr_assert_eq(counted.calls, 0);
     (void)fry_turn_end(&turn, te.engine->submit_budget);
+    cr_assert_eq(counted.calls, 0);
+    fry_call_ends(te.engine);
     cr_assert_eq(counted.calls, 1);
     ferry_future_release(resolved);
     test_engine_close(&te);

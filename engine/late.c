@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * After the stop there is no loop. Whoever's call causes work then (a callback on a resolved
+ * future, a buffer's last reference, a submit that began before the shutdown and is refused) does
+ * that work before the call returns: fry_call_ends is the last that such a call does, and every
+ * thread of the engine's own does the same when it has told of something.
+ *
+ * Nothing is left behind. The visitor publishes the work, passes a full barrier, then looks whether
+ * the engine closes, and whether the loop has stopped. If he does not see both, the loop says
+ * STOPPED after that look. It then gives the role, a full barrier, and looks once more whether
+ * anything is left, which sees the work.
+ *
+ * After the stop a visitor takes the role, or leaves the work to whoever has it. So who gives the
+ * role back looks once more after the give (base/baton.h has the argument; looking before would
+ * miss what came between). What needs the baton too is left alone while somebody has that, for
+ * nobody waits for the baton: its holder's call ends after giving it, as does ferry_engine_release,
+ * which is after that look, and so finds the role free or with a holder that has yet to look.
+ * stopped.pml.
+ */
+#include "engine/late.h"
+
+#include "engine/members.h"
+
+/* Without the role, after a full barrier: whether a tick would have something to do. */
+static bool is_left_over(const ferry_engine *engine)
+{
+    if (fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0)
+        return true;
+    const fry_members *members = fry_load_acquire(&engine->members);
+    bool for_the_graph = (members != NULL && fry_members_have_work(members)) ||
+                         !fry_stack_is_empty(&engine->requests) || fry_has_frees(engine) ||
+                         !fry_stack_is_empty(&engine->inbox) ||
+                         fry_load_relaxed(&engine->work_left) != 0 ||
+                         fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS);
+    return for_the_graph && fry_load_seq_cst(&engine->baton.taken) == 0;
+}
+
+void fry_late_work(ferry_engine *engine)
+{
+    if (fry_load_seq_cst(&engine->asleep) != FRY_STOPPED)
+        return;
+    while (is_left_over(engine) && fry_baton_take(&engine->role)) {
+        while (fry_tick(engine, FRY_TICK_BUDGET, true) != 0)
+            continue;
+        fry_baton_give(&engine->role);
+    }
+}
