@@ -607,7 +607,7 @@ static bool has_entered(const fry_turn *turn, ferry_group *group)
 }
 
 /* What nobody else can bring to its end any more, or, if it is late, all. */
-static void stop_messages(ferry_group *group, bool with_sends)
+static void stop_messages(fry_turn *turn, ferry_group *group, bool with_sends)
 {
     fry_fault fault = fault_of_leaving(group);
     for (uint32_t i = 0; i < group->size; i++) {
@@ -615,12 +615,13 @@ static void stop_messages(ferry_group *group, bool with_sends)
         fry_peer *peer = fry_route_made_peer(route);
         if (peer == NULL)
             continue;
-        fry_peer_stop(peer, with_sends || (int32_t)i == group->rank, group->end_status, &fault);
-        fry_route_launched(group->members->turn, route); /* it says so to the other end */
+        fry_peer_stop(peer, with_sends || (int32_t)i == group->rank, group->end_status, &fault,
+                      turn);
+        fry_route_launched(turn, route); /* it says so to the other end */
     }
 }
 
-static void begin_to_linger(ferry_group *group)
+static void begin_to_linger(fry_turn *turn, ferry_group *group)
 {
     int64_t linger_ns =
         group->options.linger_ns != 0 ? group->options.linger_ns : group->options.lease_ns;
@@ -629,17 +630,17 @@ static void begin_to_linger(ferry_group *group)
         linger_ns < 0 || linger_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + linger_ns;
     set_leaving(group, FRY_LEAVING_LINGERS);
     group_set_life(group, FRY_GROUP_LEAVING);
-    stop_messages(group, false);
+    stop_messages(turn, group, false);
 }
 
 /* True: no lane has anything left to tell, but for what nobody takes. */
-static bool have_parted(ferry_group *group)
+static bool have_parted(fry_turn *turn, ferry_group *group)
 {
     bool have = true;
     for (uint32_t i = 0; group->routes != NULL && i < group->size; i++) {
         fry_route *route = &group->routes[i];
         if (route->is_up && (int32_t)i != group->rank &&
-            !fry_peer_part(fry_route_made_peer(route))) {
+            !fry_peer_part(fry_route_made_peer(route), turn)) {
             have = false;
             fry_route_poll(route);
         }
@@ -647,15 +648,15 @@ static bool have_parted(ferry_group *group)
     return have || group->is_late;
 }
 
-static void look_at_leaving(const fry_turn *turn, ferry_group *group)
+static void look_at_leaving(fry_turn *turn, ferry_group *group)
 {
     if (group->leaving == FRY_LEAVING_ENTERS && has_entered(turn, group))
-        begin_to_linger(group);
+        begin_to_linger(turn, group);
     if (group->leaving == FRY_LEAVING_LINGERS && group->is_late)
-        stop_messages(group, true);
+        stop_messages(turn, group, true);
     if (group->leaving == FRY_LEAVING_LINGERS && (group->open == 0 || group->is_late))
         set_leaving(group, FRY_LEAVING_PARTS);
-    if (group->leaving == FRY_LEAVING_PARTS && have_parted(group))
+    if (group->leaving == FRY_LEAVING_PARTS && have_parted(turn, group))
         set_leaving(group, FRY_LEAVING_ENDS);
     if (group->has_ended_routes && !group->has_none_open && group->open == 0) {
         group->has_none_open = true;
@@ -666,7 +667,6 @@ static void look_at_leaving(const fry_turn *turn, ferry_group *group)
 void fry_groups_look(fry_turn *turn, fry_members *members)
 {
     ferry_engine *engine = turn->engine;
-    members->turn = turn;
     fry_store_relaxed(&members->has_looks, 0);
     for (ferry_group *group = members->groups; group != NULL; group = group->next) {
         if (group->leaving != FRY_LEAVING_NOT)

@@ -202,15 +202,13 @@ size_t fry_members_run(fry_members *members)
 static size_t poll_routes(fry_turn *turn, fry_members *members)
 {
     size_t done = 0;
-    members->turn = turn;
     for (fry_route *route = members->polled; route != NULL; route = route->polled_next)
-        done += fry_peer_progress(fry_route_made_peer(route));
+        done += fry_peer_progress(fry_route_made_peer(route), turn);
     return done;
 }
 
 size_t fry_members_turn(fry_turn *turn, fry_members *members)
 {
-    members->turn = turn;
     size_t done = fry_routes_step(turn, members);
     if (members->polled != NULL)
         done += poll_routes(turn, members);
@@ -272,19 +270,19 @@ static bool is_soon(fry_members *members, int64_t now_ns)
 }
 
 /* False: something has come, or is about to. */
-static bool arm_routes(fry_members *members, int64_t now_ns)
+static bool arm_routes(fry_turn *turn, fry_members *members, int64_t now_ns)
 {
     bool is_idle = true;
     members->has_unwatched = false;
     for (fry_route **at = &members->polled; *at != NULL;) {
         fry_route *route = *at;
-        if (fry_peer_progress(fry_route_made_peer(route)) != 0) {
+        if (fry_peer_progress(fry_route_made_peer(route), turn) != 0) {
             members->busy_since_ns = 0;
             is_idle = false;
         } else if (!route->is_watched) {
             members->has_unwatched = true;
         } else if ((fry_peer_is_busy(fry_route_made_peer(route)) && is_soon(members, now_ns)) ||
-                   !fry_route_arm(route)) {
+                   !fry_route_arm(turn, route)) {
             is_idle = false;
         } else {
             *at = route->polled_next;
@@ -314,10 +312,9 @@ bool fry_members_arm(fry_turn *turn, fry_members *members)
         return false;
     if (members->polled == NULL)
         return true;
-    members->turn = turn;
     int64_t now_ns = fry_clock_monotonic_ns();
     return is_looked_at(members, now_ns) ||
-           (arm_routes(members, now_ns) && members->asks.first == NULL &&
+           (arm_routes(turn, members, now_ns) && members->asks.first == NULL &&
             members->faulted.first == NULL);
 }
 
@@ -382,7 +379,6 @@ bool fry_members_look_on(ferry_engine *engine, const ferry_future *future)
     fry_turn turn;
     if (context == NULL || !fry_turn_begin(&turn, engine, context, false))
         return false;
-    members->turn = &turn;
     size_t done = 0;
     for (int i = 0; i < ROUNDS_PER_LOOK && done == 0; i++) {
         done = look_once(&turn, members);

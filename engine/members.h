@@ -117,13 +117,13 @@ void fry_route_end(fry_route *route, ferry_status status, const fry_fault *fault
 void fry_route_sync(fry_route *route);
 
 /* message.c tells the peer: baton. */
-void fry_route_wants_lane(fry_peer *peer);
-void fry_route_lane_failed(fry_peer *peer, const fry_fault *fault);
-void fry_route_parted(fry_peer *peer);
+void fry_route_wants_lane(void *turn, fry_peer *peer);
+void fry_route_lane_failed(void *turn, fry_peer *peer, const fry_fault *fault);
+void fry_route_parted(void *turn, fry_peer *peer);
 
 /* The role and the baton; it is watched. True: the next that comes makes its descriptor wake the
  * loop, once. False: something has come. */
-bool fry_route_arm(fry_route *route);
+bool fry_route_arm(fry_turn *turn, fry_route *route);
 
 /* Nothing of it is left but memory. */
 bool fry_route_is_over(const fry_route *route);
@@ -136,7 +136,7 @@ size_t fry_routes_finish(fry_members *members);
 
 /* Baton: a transfer more, or less, is open. */
 void fry_route_opened(fry_route *route);
-void fry_route_closed(fry_route *route);
+void fry_route_closed(fry_turn *turn, fry_route *route);
 
 /* Baton: it is looked at from now on, until it can be slept on again. */
 void fry_route_poll(fry_route *route);
@@ -307,7 +307,6 @@ struct fry_members {
     bool has_unwatched; /* of those that are polled */
 
     /* Baton. */
-    fry_turn *turn; /* whose peers' events these are */
     fry_route *polled;
     fry_route *open;
     uint32_t look_round;

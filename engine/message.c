@@ -93,7 +93,6 @@ size_t fry_transfers_fail(fry_turn *turn, fry_members *members)
 {
     size_t done = 0;
     fry_link *item;
-    members->turn = turn;
     while ((item = fry_queue_pop(&members->faulted)) != NULL) {
         fry_transfer *transfer = FRY_CONTAINER(item, fry_transfer, link);
         fry_node *node = transfer->node;
@@ -119,12 +118,12 @@ size_t fry_transfers_fail(fry_turn *turn, fry_members *members)
 
 /* ---- what peers tell ---- */
 
-static void message_resolved(fry_message *message, ferry_status status, const fry_fault *fault)
+static void message_resolved(void *arg, fry_message *message, ferry_status status,
+                             const fry_fault *fault)
 {
+    fry_turn *turn = arg;
     fry_transfer *transfer = (fry_transfer *)(void *)message;
-    fry_members *members = transfer->route->group->members;
     fry_node *node = transfer->node;
-    fry_turn *turn = members->turn;
     transfer->flags |= FRY_TRANSFER_RESOLVED;
     if (status == FERRY_OK || node == NULL || node->state >= FRY_NODE_RESOLVED)
         return; /* done when it is quiet, usually at once */
@@ -135,19 +134,19 @@ static void message_resolved(fry_message *message, ferry_status status, const fr
     transfer->status = status;
     transfer->fault = *fault;
     transfer->flags |= FRY_TRANSFER_FAULTED;
-    fry_queue_push(&members->faulted, &transfer->link);
+    fry_queue_push(&transfer->route->group->members->faulted, &transfer->link);
     turn->wake = true;
 }
 
-static void message_quiet(fry_message *message)
+static void message_quiet(void *arg, fry_message *message)
 {
+    fry_turn *turn = arg;
     fry_transfer *transfer = (fry_transfer *)(void *)message;
-    fry_turn *turn = transfer->route->group->members->turn;
     fry_node *node = transfer->node;
     transfer->flags |= FRY_TRANSFER_QUIET;
     if (node != NULL && node->kind == FERRY_OP_RECV && message->other_op != 0)
         node->flow = flow_of(transfer->route->rank, message->other_op);
-    fry_route_closed(transfer->route);
+    fry_route_closed(turn, transfer->route);
     if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0)
         return; /* the loop has yet to fail its node */
     if (node != NULL)
@@ -160,10 +159,10 @@ static void message_quiet(fry_message *message)
 }
 
 /* The slot is the peer's for longer than that. */
-static void message_untouched(fry_message *message)
+static void message_untouched(void *arg, fry_message *message)
 {
+    fry_turn *turn = arg;
     fry_transfer *transfer = (fry_transfer *)(void *)message;
-    fry_turn *turn = transfer->route->group->members->turn;
     fry_node *node = transfer->node;
     if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0) {
         transfer->flags |= FRY_TRANSFER_UNTOUCHED; /* the loop has yet to fail its node */
@@ -177,15 +176,15 @@ static void message_untouched(fry_message *message)
 }
 
 /* Both at once, and well. */
-static void message_done(fry_message *message)
+static void message_done(void *arg, fry_message *message)
 {
+    fry_turn *turn = arg;
     fry_transfer *transfer = (fry_transfer *)(void *)message;
     fry_route *route = transfer->route;
-    fry_turn *turn = route->group->members->turn;
     fry_node *node = transfer->node;
     if (node != NULL && !message->is_send)
         node->flow = flow_of(route->rank, message->other_op);
-    fry_route_closed(route);
+    fry_route_closed(turn, route);
     give(turn, transfer);
     if (fry_unlikely(node == NULL))
         return;
@@ -237,14 +236,13 @@ void fry_message_enter(fry_turn *turn, fry_node *node)
         return;
     }
     fry_refusal why = fry_group_refusal(route->group);
-    route->group->members->turn = turn;
     transfer->message.op = node->future.id;
     fry_route_opened(route);
-    if (why == FRY_TAKEN && fry_peer_enter(fry_route_made_peer(route), &transfer->message)) {
+    if (why == FRY_TAKEN && fry_peer_enter(fry_route_made_peer(route), &transfer->message, turn)) {
         transfer->flags |= FRY_TRANSFER_ENTERED;
         return;
     }
-    fry_route_closed(route);
+    fry_route_closed(turn, route);
     leave_refused(turn, transfer, why == FRY_TAKEN ? FRY_REFUSED_UNEXPECTED_MAX : why);
 }
 
@@ -277,11 +275,10 @@ void fry_message_issue(fry_turn *turn, fry_node *node)
     if ((transfer->flags & FRY_TRANSFER_RESOLVED) != 0)
         return; /* its lane is gone; the loop will fail it */
     fry_route *route = transfer->route;
-    route->group->members->turn = turn;
     fry_graph_issued(turn, node);
     if (!is_send_next(turn))
-        fry_peer_ready(&transfer->message);
-    else if (fry_peer_gather(&transfer->message))
+        fry_peer_ready(&transfer->message, turn);
+    else if (fry_peer_gather(&transfer->message, turn))
         note_gathered(turn, route);
     fry_route_launched(turn, route);
 }
@@ -293,7 +290,6 @@ void fry_message_start(fry_turn *turn, fry_node *node)
     fry_route *route = transfer->route;
     fry_peer *peer = fry_route_made_peer(route); /* who submitted has acquired it */
     fry_refusal why = fry_group_refusal(route->group);
-    route->group->members->turn = turn;
     message->op = node->future.id;
     if (fry_unlikely(why != FRY_TAKEN)) {
         leave_refused(turn, transfer, why);
@@ -304,7 +300,7 @@ void fry_message_start(fry_turn *turn, fry_node *node)
         transfer->flags = FRY_TRANSFER_ENTERED;
         fry_route_opened(route);
         fry_graph_issued(turn, node);
-        fry_peer_send(peer, message, gathers);
+        fry_peer_send(peer, message, gathers, turn);
         if (gathers)
             note_gathered(turn, route);
         else
@@ -312,8 +308,8 @@ void fry_message_start(fry_turn *turn, fry_node *node)
         return;
     }
     fry_route_opened(route);
-    if (fry_unlikely(!fry_peer_enter(peer, message))) {
-        fry_route_closed(route);
+    if (fry_unlikely(!fry_peer_enter(peer, message, turn))) {
+        fry_route_closed(turn, route);
         leave_refused(turn, transfer, FRY_REFUSED_UNEXPECTED_MAX);
         return;
     }
@@ -325,12 +321,11 @@ void fry_message_start(fry_turn *turn, fry_node *node)
 void fry_messages_flush(fry_turn *turn)
 {
     fry_members *members = turn->engine->members;
-    members->turn = turn;
     while (members->gathered != NULL) {
         fry_route *route = members->gathered;
         members->gathered = route->gathered_next;
         route->has_gathered = false;
-        fry_peer_flush(fry_route_made_peer(route));
+        fry_peer_flush(fry_route_made_peer(route), turn);
         fry_route_launched(turn, route);
     }
 }
@@ -348,8 +343,7 @@ void fry_message_failed(fry_turn *turn, fry_node *node, bool is_under_way)
     fry_route *route = transfer->route;
     fry_fault fault;
     describe(node, &fault);
-    route->group->members->turn = turn;
-    fry_peer_withdraw(&transfer->message, &fault);
+    fry_peer_withdraw(&transfer->message, &fault, turn);
     fry_route_launched(turn, route);
 }
 

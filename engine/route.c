@@ -50,10 +50,10 @@ fry_peer *fry_route_peer(fry_route *route)
 /* ---- what the baton's holder keeps ---- */
 
 /* A group that leaves may have come further. */
-static void look_soon(fry_members *members)
+static void look_soon(fry_turn *turn, fry_members *members)
 {
     fry_store_relaxed(&members->has_looks, 1);
-    members->turn->wake = true;
+    turn->wake = true;
 }
 
 void fry_route_poll(fry_route *route)
@@ -94,12 +94,12 @@ void fry_route_opened(fry_route *route)
     fry_store_relaxed(&members->has_open, 1);
 }
 
-void fry_route_closed(fry_route *route)
+void fry_route_closed(fry_turn *turn, fry_route *route)
 {
     fry_members *members = members_of(route);
     if (fry_unlikely(--route->group->open == 0 &&
                      fry_load_relaxed(&route->group->leaving) != FRY_LEAVING_NOT))
-        look_soon(members);
+        look_soon(turn, members);
     if (--route->open != 0)
         return;
     if (route->open_previous != NULL)
@@ -123,7 +123,7 @@ size_t fry_route_look(fry_turn *turn, fry_route *route)
 {
     if (!route->is_up)
         return 0;
-    size_t done = fry_peer_progress(fry_route_made_peer(route));
+    size_t done = fry_peer_progress(fry_route_made_peer(route), turn);
     if (done != 0 && !route->is_polled) {
         fry_route_poll(route);
         turn->wake = true;
@@ -133,34 +133,33 @@ size_t fry_route_look(fry_turn *turn, fry_route *route)
 
 /* ---- what the peer tells, with the baton ---- */
 
-static void ask(fry_route *route)
+static void ask(fry_turn *turn, fry_route *route)
 {
-    fry_members *members = members_of(route);
-    members->turn->wake = true;
+    turn->wake = true;
     if (route->is_asking)
         return;
     route->is_asking = true;
-    fry_queue_push(&members->asks, &route->ask_link);
+    fry_queue_push(&members_of(route)->asks, &route->ask_link);
 }
 
-void fry_route_wants_lane(fry_peer *peer)
+void fry_route_wants_lane(void *turn, fry_peer *peer)
 {
     fry_route *route = fry_peer_arg(peer);
     route->wants_lane = true;
-    ask(route);
+    ask(turn, route);
 }
 
-void fry_route_lane_failed(fry_peer *peer, const fry_fault *fault)
+void fry_route_lane_failed(void *turn, fry_peer *peer, const fry_fault *fault)
 {
     fry_route *route = fry_peer_arg(peer);
     route->has_failed = true;
     route->lane_fault = *fault;
-    ask(route);
+    ask(turn, route);
 }
 
-void fry_route_parted(fry_peer *peer)
+void fry_route_parted(void *turn, fry_peer *peer)
 {
-    look_soon(members_of(fry_peer_arg(peer)));
+    look_soon(turn, members_of(fry_peer_arg(peer)));
 }
 
 /* ---- with the role ---- */
@@ -183,9 +182,9 @@ void fry_route_end(fry_route *route, ferry_status status, const fry_fault *fault
     fry_members_order(route);
 }
 
-bool fry_route_arm(fry_route *route)
+bool fry_route_arm(fry_turn *turn, fry_route *route)
 {
-    return fry_peer_arm(fry_route_made_peer(route)) &&
+    return fry_peer_arm(fry_route_made_peer(route), turn) &&
            fry_poller_change(&members_of(route)->engine->poller, &route->watch,
                              EPOLLIN | EPOLLONESHOT) == FERRY_OK;
 }
@@ -343,25 +342,24 @@ void fry_route_sync(fry_route *route)
  * What a member said before it went is in the channel, though the store, or the kernel, was quicker
  * to say that it has gone: the answers to what it received, above all.
  */
-static void hear_last_words(fry_route *route)
+static void hear_last_words(fry_turn *turn, fry_route *route)
 {
-    for (int i = 0; i < LAST_ROUNDS_MAX && fry_peer_progress(fry_route_made_peer(route)) != 0; i++)
+    fry_peer *peer = fry_route_made_peer(route);
+    for (int i = 0; i < LAST_ROUNDS_MAX && fry_peer_progress(peer, turn) != 0; i++)
         continue;
 }
 
 static void detach(fry_turn *turn, fry_route *route)
 {
-    fry_members *members = members_of(route);
     ferry_status status = (ferry_status)route->end_status;
     fry_channel *channel = NULL;
     route->end_status = FERRY_OK;
-    members->turn = turn;
     if (route->is_up && status == FERRY_E_DEAD)
-        hear_last_words(route);
+        hear_last_words(turn, route);
     route->has_failed = false;
     fry_peer *peer = fry_route_made_peer(route);
     if (peer != NULL) { /* else somebody may be making it */
-        (void)fry_peer_detach(peer, status, &route->end_fault, &channel);
+        (void)fry_peer_detach(peer, status, &route->end_fault, &channel, turn);
         poll_no_more(route);
         route->is_up = false;
     }
@@ -372,8 +370,6 @@ static void detach(fry_turn *turn, fry_route *route)
 
 static void step(fry_turn *turn, fry_route *route)
 {
-    fry_members *members = members_of(route);
-    members->turn = turn;
     if (route->has_event) {
         route->has_event = false;
         fry_route_poll(route);
@@ -394,9 +390,9 @@ static void step(fry_turn *turn, fry_route *route)
         route_set_state(route, FRY_ROUTE_UP);
         route->is_up = true;
         fry_route_poll(route);
-        fry_peer_attach(fry_route_made_peer(route), route->lane, route->channel);
+        fry_peer_attach(fry_route_made_peer(route), route->lane, route->channel, turn);
     } else if (route->state == FRY_ROUTE_ENDED) {
-        fry_peer_destroyed(fry_route_made_peer(route), route->lane);
+        fry_peer_destroyed(fry_route_made_peer(route), route->lane, turn);
         route_set_state(route, FRY_ROUTE_TOLD);
         finish_later(route);
     }

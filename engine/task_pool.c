@@ -270,8 +270,7 @@ bool fry_task_begin(ferry_task *given, fry_task_begun *begun)
         end_revoked(engine, task);
         return false;
     }
-    *begun =
-        (fry_task_begun){.engine = engine, .subject = task->subject, .kind = kind_of(word)};
+    *begun = (fry_task_begun){.engine = engine, .subject = task->subject, .kind = kind_of(word)};
     fry_stack_push(&engine->tasks.run, &task->link); /* full barrier: see above */
     if (fry_unlikely(fry_load_seq_cst(&engine->tasks.wanted) != 0))
         fry_wake(engine);

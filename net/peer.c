@@ -68,10 +68,11 @@ fry_message *fry_message_leave_ghost(fry_message *message, fry_match *match, con
     return &ghost->message;
 }
 
-bool fry_peer_enter(fry_peer *peer, fry_message *message)
+bool fry_peer_enter(fry_peer *peer, fry_message *message, void *turn)
 {
     uint32_t *count = message->is_send ? &peer->send_count : &peer->receive_count;
     fry_record *record = NULL;
+    peer->turn = turn;
     if (fry_unlikely(*count >= peer->options.unexpected_max))
         return false;
     if (message->is_send ? !fry_match_enter_send(&peer->sends, message)
@@ -89,44 +90,47 @@ bool fry_peer_enter(fry_peer *peer, fry_message *message)
     }
     if (fry_unlikely(peer->lane == NULL && !peer->has_wanted)) {
         peer->has_wanted = true;
-        peer->options.events->wants_lane(peer);
+        peer->options.events->wants_lane(turn, peer);
     }
     return true;
 }
 
-void fry_peer_ready(fry_message *message)
+void fry_peer_ready(fry_message *message, void *turn)
 {
     if (fry_unlikely(message->flags & FRY_MESSAGE_OLD))
         return; /* from within fry_peer_detach, which will come to it */
     fry_peer *peer = message->peer;
+    peer->turn = turn;
     message->state = FRY_MESSAGE_READY;
     if (message->is_send) {
         fry_send_start(message, false); /* it may be gone after this */
-        fry_peer_flush(peer);
+        fry_peer_flush(peer, turn);
     } else {
         fry_receive_ready(message);
     }
 }
 
-bool fry_peer_gather(fry_message *message)
+bool fry_peer_gather(fry_message *message, void *turn)
 {
     fry_peer *peer = message->peer;
     if (!message->is_send || fry_unlikely(message->flags & FRY_MESSAGE_OLD)) {
-        fry_peer_ready(message);
+        fry_peer_ready(message, turn);
         return false;
     }
+    peer->turn = turn;
     message->state = FRY_MESSAGE_READY;
     fry_send_start(message, true);
     return peer->lane != NULL && peer->lane->bundle != NULL;
 }
 
-void fry_peer_flush(fry_peer *peer)
+void fry_peer_flush(fry_peer *peer, void *turn)
 {
+    peer->turn = turn;
     if (peer->lane != NULL)
         fry_bundle_flush(peer->lane);
 }
 
-void fry_peer_withdraw(fry_message *message, const fry_fault *fault)
+static void withdraw(fry_message *message, const fry_fault *fault)
 {
     if (message->flags & FRY_MESSAGE_OLD) {
         /* From within fry_peer_detach, which has not come to it yet. */
@@ -146,6 +150,12 @@ void fry_peer_withdraw(fry_message *message, const fry_fault *fault)
     }
 }
 
+void fry_peer_withdraw(fry_message *message, const fry_fault *fault, void *turn)
+{
+    message->peer->turn = turn;
+    withdraw(message, fault);
+}
+
 /* It is in a list of the caller's, out of which what an event brings about may take others. */
 static void stop(fry_message *message, ferry_status status, const fry_fault *fault)
 {
@@ -156,8 +166,8 @@ static void stop(fry_message *message, ferry_status status, const fry_fault *fau
     fry_list_add(&peer->open, message);
     if (message->state >= FRY_MESSAGE_ENDED)
         return; /* by such an event, and it waits to be quiet */
-    peer->options.events->resolved(message, status, fault);
-    fry_peer_withdraw(message, &told);
+    peer->options.events->resolved(peer->turn, message, status, fault);
+    withdraw(message, &told);
 }
 
 /*
@@ -184,9 +194,11 @@ static void stop_receiving(fry_peer *peer)
     }
 }
 
-void fry_peer_stop(fry_peer *peer, bool with_sends, ferry_status status, const fry_fault *fault)
+void fry_peer_stop(fry_peer *peer, bool with_sends, ferry_status status, const fry_fault *fault,
+                   void *turn)
 {
     fry_message stopped;
+    peer->turn = turn;
     if (!peer->has_stopped)
         stop_receiving(peer);
     fry_list_init(&stopped);
@@ -219,8 +231,9 @@ void *fry_peer_channel_arg(fry_peer_lane *lane)
     return lane;
 }
 
-void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel)
+void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel, void *turn)
 {
+    peer->turn = turn;
     lane->peer = peer;
     lane->channel = channel;
     lane->eager_bytes_max =
@@ -229,7 +242,7 @@ void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel)
     peer->has_wanted = false;
     if (lane->state == FRY_LANE_FAILED) {
         lane->fault.rank = peer->options.rank;
-        peer->options.events->lane_failed(peer, &lane->fault);
+        peer->options.events->lane_failed(turn, peer, &lane->fault);
         return;
     }
     lane->state = FRY_LANE_ATTACHED;
@@ -273,11 +286,12 @@ static void try_to_part(fry_peer_lane *lane)
         say_bye(lane);
 }
 
-bool fry_peer_part(fry_peer *peer)
+bool fry_peer_part(fry_peer *peer, void *turn)
 {
     fry_peer_lane *lane = peer->lane;
     if (lane == NULL || !fry_lane_is_live(lane))
         return true;
+    peer->turn = turn;
     try_to_part(lane);
     lane->is_parting = fry_lane_is_live(lane) && !(lane->is_bye_said && has_parted(lane));
     return !lane->is_parting;
@@ -303,9 +317,10 @@ static void make_old(fry_peer *peer)
 }
 
 fry_peer_lane *fry_peer_detach(fry_peer *peer, ferry_status status, const fry_fault *fault,
-                               fry_channel **channel_p)
+                               fry_channel **channel_p, void *turn)
 {
     fry_peer_lane *lane = peer->lane;
+    peer->turn = turn;
     if (lane != NULL) {
         fry_lane_state old = lane->state;
         lane->state = fry_lane_is_live(lane) ? FRY_LANE_ENDING : FRY_LANE_OVER;
@@ -335,9 +350,9 @@ fry_peer_lane *fry_peer_detach(fry_peer *peer, ferry_status status, const fry_fa
     return lane;
 }
 
-void fry_peer_destroyed(fry_peer *peer, fry_peer_lane *lane)
+void fry_peer_destroyed(fry_peer *peer, fry_peer_lane *lane, void *turn)
 {
-    (void)peer;
+    peer->turn = turn;
     while (lane != NULL && lane->ended.open_next != &lane->ended)
         fry_message_make_quiet(lane->ended.open_next);
 }
@@ -359,11 +374,12 @@ static bool is_answer_due(fry_peer_lane *lane, bool was_due, size_t count)
     return was_due && (count == 0 || ++lane->turns >= TURNS_MAX);
 }
 
-size_t fry_peer_progress(fry_peer *peer)
+size_t fry_peer_progress(fry_peer *peer, void *turn)
 {
     fry_peer_lane *lane = peer->lane;
     if (lane == NULL || !fry_lane_is_live(lane))
         return 0;
+    peer->turn = turn;
     fry_bundle_flush(lane);
     if (fry_unlikely(!fry_lane_is_live(lane)))
         return 1;
@@ -383,7 +399,7 @@ size_t fry_peer_progress(fry_peer *peer)
         fry_lane_answer(lane);
     }
     if (fry_unlikely(lane->is_parting) && count > 0)
-        peer->options.events->parted(peer);
+        peer->options.events->parted(turn, peer);
     return count;
 }
 
@@ -396,11 +412,12 @@ bool fry_peer_is_busy(const fry_peer *peer)
             (lane->recalls > 0 && lane->state == FRY_LANE_ATTACHED));
 }
 
-bool fry_peer_arm(fry_peer *peer)
+bool fry_peer_arm(fry_peer *peer, void *turn)
 {
     fry_peer_lane *lane = peer->lane;
     if (lane == NULL || !fry_lane_is_live(lane))
         return true;
+    peer->turn = turn;
     fry_bundle_flush(lane);
     fry_lane_answer(lane);
     return !fry_lane_is_live(lane) || lane->channel->ops->arm(lane->channel);

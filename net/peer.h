@@ -4,8 +4,10 @@
  * acknowledgements and failures stand here, over any channel; the engine's graph is above.
  *
  * Everything is called by the holder of the engine's baton, but for opening and closing. Nothing
- * blocks. Events come from within these calls, and may call back into the peer. Memory for
- * unexpected data is set aside when the peer is attached, by the loop.
+ * blocks. Events come from within these calls, and may call back into the peer. Each call says with
+ * its `turn` what its events are to be given: the caller's, or NULL; never looked at here, and not
+ * used after the call. Memory for unexpected data is set aside when the peer is attached, by the
+ * loop.
  */
 #ifndef FRY_NET_PEER_H
 #define FRY_NET_PEER_H
@@ -68,24 +70,24 @@ typedef struct fry_peer_events {
     /* Once, with FERRY_OK or why not; fault is NULL with FERRY_OK, else valid during the call. A
      * cause at the other end is status FERRY_E_DEPENDENCY with the cause as fault, but that it
      * leaves, which is FERRY_E_DEAD. */
-    void (*resolved)(fry_message *message, ferry_status status, const fry_fault *fault);
+    void (*resolved)(void *turn, fry_message *message, ferry_status status, const fry_fault *fault);
     /* Once, after `resolved`: nobody touches the memory any more, nor the message. */
-    void (*quiet)(fry_message *message);
+    void (*quiet)(void *turn, fry_message *message);
     /* Something is open and there is no channel: the loop should see to one. Once until attached or
      * failed. */
-    void (*wants_lane)(fry_peer *peer);
+    void (*wants_lane)(void *turn, fry_peer *peer);
     /* The channel failed, or the other end broke the rules; called once for a channel. The engine
      * calls fry_peer_detach, now or later. */
-    void (*lane_failed)(fry_peer *peer, const fry_fault *fault);
+    void (*lane_failed)(void *turn, fry_peer *peer, const fry_fault *fault);
     /* In place of `resolved` and `quiet`, where it is well and quiet at once. NULL: both are
      * called. */
-    void (*done)(fry_message *message);
+    void (*done)(void *turn, fry_message *message);
     /* fry_peer_part would say something else now. */
-    void (*parted)(fry_peer *peer);
+    void (*parted)(void *turn, fry_peer *peer);
     /* Before `quiet`, at most once: nobody touches the memory any more, but the peer keeps the
      * message. It was withdrawn, and there was no memory for anything else that could stand in its
      * place until the other end's has come, or the other end was told. NULL: not called. */
-    void (*untouched)(fry_message *message);
+    void (*untouched)(void *turn, fry_message *message);
 } fry_peer_events;
 
 typedef struct fry_peer_options {
@@ -124,7 +126,7 @@ extern const fry_channel_events fry_peer_channel_events;
 void *fry_peer_channel_arg(fry_peer_lane *lane);
 
 /* A connected channel: what is ready is launched. */
-void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel);
+void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel, void *turn);
 
 /*
  * The lane is over, or can't be had: all that is open resolves with the status and fault. What may
@@ -133,21 +135,21 @@ void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel);
  * the loop to destroy: the channel first, then the lane.
  */
 fry_peer_lane *fry_peer_detach(fry_peer *peer, ferry_status status, const fry_fault *fault,
-                               fry_channel **channel_p);
-void fry_peer_destroyed(fry_peer *peer, fry_peer_lane *lane);
+                               fry_channel **channel_p, void *turn);
+void fry_peer_destroyed(fry_peer *peer, fry_peer_lane *lane, void *turn);
 
 /* In program order: it takes its place. False: too many are open (unexpected_max), it did not. */
-bool fry_peer_enter(fry_peer *peer, fry_message *message);
+bool fry_peer_enter(fry_peer *peer, fry_message *message, void *turn);
 
 /* What it depends on has resolved. */
-void fry_peer_ready(fry_message *message);
+void fry_peer_ready(fry_message *message, void *turn);
 
 /*
  * The same, where more are about to be: small sends are gathered, to go as one. True: the caller
  * calls fry_peer_flush before he gives the baton back, and does nothing else that takes long.
  */
-bool fry_peer_gather(fry_message *message);
-void fry_peer_flush(fry_peer *peer);
+bool fry_peer_gather(fry_message *message, void *turn);
+void fry_peer_flush(fry_peer *peer, void *turn);
 
 /*
  * Enters a send that is ready, and launches it or, if it gathers, gathers it, in place of both;
@@ -155,17 +157,18 @@ void fry_peer_flush(fry_peer *peer);
  * and nothing that is to go before it.
  */
 bool fry_peer_can_send(const fry_peer *peer, const fry_message *message, bool gathers);
-void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers);
+void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers, void *turn);
 
 /*
  * It failed or was cancelled, entered but not ended: the other end is told the fault. It counts as
  * resolved (the event is not called); `quiet` comes, perhaps from within, as may `untouched`.
  */
-void fry_peer_withdraw(fry_message *message, const fry_fault *fault);
+void fry_peer_withdraw(fry_message *message, const fry_fault *fault, void *turn);
 
 /* This member leaves. Whatever is open fails here, with its event, and there with FERRY_E_DEAD;
  * sends too, or receives alone. No receive is entered any more, and what comes is refused. */
-void fry_peer_stop(fry_peer *peer, bool with_sends, ferry_status status, const fry_fault *fault);
+void fry_peer_stop(fry_peer *peer, bool with_sends, ferry_status status, const fry_fault *fault,
+                   void *turn);
 
 /*
  * This member leaves: nothing is launched any more. Tells the other end so, after every answer that
@@ -173,16 +176,16 @@ void fry_peer_stop(fry_peer *peer, bool with_sends, ferry_status status, const f
  * there is none. False: call again, at the latest when `parted` is called; in the end who waits
  * for that has to give up.
  */
-bool fry_peer_part(fry_peer *peer);
+bool fry_peer_part(fry_peer *peer, void *turn);
 
 /* Lets the channel progress and sends what is due: acknowledgements, what waited for room. Returns
  * how much there was. */
-size_t fry_peer_progress(fry_peer *peer);
+size_t fry_peer_progress(fry_peer *peer, void *turn);
 
 /* Something is under way that progress would end soon, without the other end's doing. */
 bool fry_peer_is_busy(const fry_peer *peer);
 
 /* As fry_channel_ops.arm; true without a channel. */
-bool fry_peer_arm(fry_peer *peer);
+bool fry_peer_arm(fry_peer *peer, void *turn);
 
 #endif

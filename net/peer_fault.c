@@ -42,7 +42,7 @@ void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_native_er
     if (status != FERRY_E_DEAD)
         fry_log_line(peer->options.log, FERRY_LOG_WARNING, "the lane to rank %" PRId32 " fails: %s",
                      fault->rank, fault->message);
-    peer->options.events->lane_failed(peer, fault);
+    peer->options.events->lane_failed(peer->turn, peer, fault);
 }
 
 void fry_fault_for_other(const fry_peer *peer, const fry_fault *fault, fry_fault *told)

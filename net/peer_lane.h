@@ -182,6 +182,7 @@ struct fry_peer_lane {
 
 struct fry_peer {
     fry_peer_lane *lane;
+    void *turn; /* of the call that is being made: events are given it */
     fry_match sends, receives;
     fry_message *waiting_first, *waiting_last;
     uint32_t send_count;    /* entered, and the other end has not answered */
@@ -388,7 +389,7 @@ static inline void fry_message_make_quiet(fry_message *message)
     }
     peer->open_count--;
     message->state = FRY_MESSAGE_QUIET;
-    peer->options.events->quiet(message);
+    peer->options.events->quiet(peer->turn, message);
 }
 
 /*
@@ -401,28 +402,29 @@ fry_message *fry_message_leave_ghost(fry_message *message, fry_match *match,
 /* The message's memory is free from now on, and if it left a ghost the message too. */
 static inline void fry_message_be_replaced(fry_message *message, const fry_message *ghost)
 {
-    const fry_peer_events *events = message->peer->options.events;
+    const fry_peer *peer = message->peer;
     if (ghost != message)
         fry_message_make_quiet(message);
-    else if (events->untouched != NULL)
-        events->untouched(message);
+    else if (peer->options.events->untouched != NULL)
+        peer->options.events->untouched(peer->turn, message);
 }
 
 /* It is over, with its event; and quiet, unless it is under way. */
 static inline void fry_message_finish(fry_message *message, ferry_status status,
                                       const fry_fault *fault)
 {
-    const fry_peer_events *events = message->peer->options.events;
+    fry_peer *peer = message->peer;
+    const fry_peer_events *events = peer->options.events;
     bool is_under_way = message->state == FRY_MESSAGE_UNDER_WAY;
     if (fry_likely(status == FERRY_OK && !is_under_way && events->done != NULL)) {
         fry_list_take(message);
-        message->peer->open_count--;
+        peer->open_count--;
         message->state = FRY_MESSAGE_QUIET;
-        events->done(message);
+        events->done(peer->turn, message);
         return;
     }
     message->state = FRY_MESSAGE_ENDED;
-    events->resolved(message, status, fault);
+    events->resolved(peer->turn, message, status, fault);
     if (!is_under_way)
         fry_message_make_quiet(message);
 }

@@ -226,8 +226,9 @@ bool fry_peer_can_send(const fry_peer *peer, const fry_message *message, bool ga
 }
 
 /* It never stands in its tag's list: all that do are ahead of it. */
-void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers)
+void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers, void *turn)
 {
+    peer->turn = turn;
     const fry_tag_entry *entry = fry_match_entry(&peer->sends, message->tag);
     uint32_t ahead = entry != NULL ? entry->count : 0;
     peer->send_count++;

@@ -73,8 +73,10 @@ static const fry_channel_ops nobody = {.post = nobody_post,
 
 /* ---- the peer ---- */
 
-static void on_resolved(fry_message *message, ferry_status status, const fry_fault *fault)
+static void on_resolved(void *turn, fry_message *message, ferry_status status,
+                        const fry_fault *fault)
 {
+    (void)turn;
     size_t i = (size_t)(message - messages);
     expect(++resolved[i] == 1 && quiet[i] == 0 && !withdrawn[i], "resolved twice");
     expect((status == FERRY_OK) == (fault == NULL), "a fault that does not fit");
@@ -82,19 +84,22 @@ static void on_resolved(fry_message *message, ferry_status status, const fry_fau
         expect(memchr(fault->message, 0, sizeof(fault->message)) != NULL, "a text without end");
 }
 
-static void on_quiet(fry_message *message)
+static void on_quiet(void *turn, fry_message *message)
 {
+    (void)turn;
     size_t i = (size_t)(message - messages);
     expect(++quiet[i] == 1 && resolved[i] + withdrawn[i] == 1, "quiet at the wrong time");
 }
 
-static void on_wants_lane(fry_peer *peer)
+static void on_wants_lane(void *turn, fry_peer *peer)
 {
+    (void)turn;
     (void)peer;
 }
 
-static void on_lane_failed(fry_peer *peer, const fry_fault *fault)
+static void on_lane_failed(void *turn, fry_peer *peer, const fry_fault *fault)
 {
+    (void)turn;
     (void)peer;
     expect(fault->status != FERRY_OK, "failed, and well");
 }
@@ -116,12 +121,12 @@ static void open_messages(fry_peer *peer)
                                     .tag = 1 + i % 2,
                                     .op = 100 + i,
                                     .is_send = i >= OPS / 2};
-        expect(fry_peer_enter(peer, &messages[i]), "not entered");
+        expect(fry_peer_enter(peer, &messages[i], NULL), "not entered");
         if (i % 6 == 5) {
             withdrawn[i] = 1;
-            fry_peer_withdraw(&messages[i], NULL);
+            fry_peer_withdraw(&messages[i], NULL, NULL);
         } else if (i % 6 != 4) {
-            fry_peer_ready(&messages[i]);
+            fry_peer_ready(&messages[i], NULL);
         }
     }
 }
@@ -184,7 +189,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     expect(peer != NULL && lane != NULL, "no memory");
     fry_channel channel = {.ops = &nobody, .eager_bytes_max = 32};
     tokens_open = 0;
-    fry_peer_attach(peer, lane, &channel);
+    fry_peer_attach(peer, lane, &channel, NULL);
     open_messages(peer);
     while (size >= 3) {
         size_t header_bytes = data[0];
@@ -201,13 +206,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size_t given_bytes = !is_given ? 0 : data_bytes < left ? data_bytes : left;
         expect_series_packed_again(given, given_bytes);
         arrive(lane, data, header_bytes, given, given_bytes, data_bytes, is_pulled);
-        (void)fry_peer_progress(peer);
+        (void)fry_peer_progress(peer, NULL);
         data += header_bytes + given_bytes;
         size -= header_bytes + given_bytes;
     }
     const fry_fault fault = {.status = FERRY_E_DEAD};
-    (void)fry_peer_detach(peer, FERRY_E_DEAD, &fault, NULL);
-    fry_peer_destroyed(peer, lane);
+    (void)fry_peer_detach(peer, FERRY_E_DEAD, &fault, NULL, NULL);
+    fry_peer_destroyed(peer, lane, NULL);
     for (size_t i = 0; i < OPS; i++)
         expect(quiet[i] == 1 && resolved[i] + withdrawn[i] == 1, "not over");
     fry_peer_lane_close(lane);

@@ -60,7 +60,7 @@ struct side {
 };
 
 typedef struct run {
-    uint64_t seed, random;
+    uint64_t seed, random, turn;
     failing_allocator allocator;
     fry_memory memory;
     fry_log log;
@@ -101,6 +101,13 @@ static uint32_t pick(uint32_t below)
     r->random ^= r->random >> 7;
     r->random ^= r->random << 17;
     return (uint32_t)((r->random >> 20) % below);
+}
+
+/* As one holding of the baton; what events bring about is of the same. */
+static void *this_turn(void)
+{
+    static char turns[64];
+    return &turns[the_run.turn % sizeof(turns)];
 }
 
 /* In some runs, one time in so many, the next allocation fails; 0: it does not. */
@@ -166,9 +173,9 @@ static void make_ready(op *o)
         expect_filled(o, UNTOUCHED, "before it was ready");
     o->is_ready = true;
     if (pick(2))
-        (void)fry_peer_gather(&o->message); /* until the next progress */
+        (void)fry_peer_gather(&o->message, this_turn()); /* until the next progress */
     else
-        fry_peer_ready(&o->message);
+        fry_peer_ready(&o->message, this_turn());
 }
 
 static void withdraw(op *o)
@@ -183,7 +190,7 @@ static void withdraw(op *o)
     if (pick(2))
         strcpy(fault.message, "the test withdrew it");
     run_short(2);
-    fry_peer_withdraw(&o->message, &fault);
+    fry_peer_withdraw(&o->message, &fault, this_turn());
     run_short(0);
 }
 
@@ -200,8 +207,16 @@ static void do_anything(side *side_)
 
 /* ---- events ---- */
 
-static void on_resolved(fry_message *message, ferry_status status, const fry_fault *fault)
+/* Events are given what the call was that they come from. */
+static void expect_turn(const void *turn)
 {
+    expect(turn == this_turn(), "an event of another turn");
+}
+
+static void on_resolved(void *turn, fry_message *message, ferry_status status,
+                        const fry_fault *fault)
+{
+    expect_turn(turn);
     op *o = message->owner;
     expect(o->resolved++ == 0 && !o->is_withdrawn && o->quiet == 0, "op %llu resolves again",
            (unsigned long long)message->op);
@@ -217,8 +232,9 @@ static void on_resolved(fry_message *message, ferry_status status, const fry_fau
         do_anything(o->side_);
 }
 
-static void on_quiet(fry_message *message)
+static void on_quiet(void *turn, fry_message *message)
 {
+    expect_turn(turn);
     op *o = message->owner;
     expect(o->quiet++ == 0, "op %llu is quiet again", (unsigned long long)message->op);
     expect(o->resolved == 1 || o->is_withdrawn, "quiet before resolved");
@@ -237,8 +253,9 @@ static void on_quiet(fry_message *message)
         do_anything(o->side_);
 }
 
-static void on_wants_lane(fry_peer *peer)
+static void on_wants_lane(void *turn, fry_peer *peer)
 {
+    expect_turn(turn);
     side *side_ = fry_peer_arg(peer);
     expect(!side_->wants_lane && side_->lane == NULL, "a lane is wanted twice");
     side_->wants_lane = true;
@@ -250,15 +267,17 @@ static void detach(side *side_, ferry_status status)
     side_->is_to_detach = false;
     side_->wants_lane = false;
     side_->generation++;
-    fry_peer_lane *lane = fry_peer_detach(side_->peer, status, &fault, &side_->dead_channel);
+    fry_peer_lane *lane =
+        fry_peer_detach(side_->peer, status, &fault, &side_->dead_channel, this_turn());
     expect(lane == side_->lane, "another lane was attached");
     side_->dead_lane = lane;
     side_->lane = NULL;
     side_->channel = NULL;
 }
 
-static void on_lane_failed(fry_peer *peer, const fry_fault *fault)
+static void on_lane_failed(void *turn, fry_peer *peer, const fry_fault *fault)
 {
+    expect_turn(turn);
     side *side_ = fry_peer_arg(peer);
     expect(the_run.may_fail, "the lane failed: %s", fault->message);
     expect(fault->status == FERRY_E_PEER || fault->status == FERRY_E_DEAD ||
@@ -271,14 +290,15 @@ static void on_lane_failed(fry_peer *peer, const fry_fault *fault)
         side_->is_to_detach = true;
 }
 
-static void on_done(fry_message *message)
+static void on_done(void *turn, fry_message *message)
 {
-    on_resolved(message, FERRY_OK, NULL);
-    on_quiet(message);
+    on_resolved(turn, message, FERRY_OK, NULL);
+    on_quiet(turn, message);
 }
 
-static void on_parted(fry_peer *peer)
+static void on_parted(void *turn, fry_peer *peer)
 {
+    expect_turn(turn);
     (void)peer;
     expect(false, "it parts, and was not asked to");
 }
@@ -308,7 +328,7 @@ static void connect_sides(run *r)
     for (int i = 0; i < r->side_count; i++) {
         side *side_ = &r->sides[i];
         side_->wants_lane = false;
-        fry_peer_attach(side_->peer, side_->lane, side_->channel);
+        fry_peer_attach(side_->peer, side_->lane, side_->channel, this_turn());
     }
     if (r->may_fail && pick(4) == 0)
         fake_wire_cut_at_post(r->wire, 1 + pick(60));
@@ -319,7 +339,7 @@ static void destroy_dead(side *side_)
     if (side_->dead_lane == NULL)
         return;
     side_->dead_channel->ops->destroy(side_->dead_channel);
-    fry_peer_destroyed(side_->peer, side_->dead_lane);
+    fry_peer_destroyed(side_->peer, side_->dead_lane, this_turn());
     fry_peer_lane_close(side_->dead_lane);
     side_->dead_lane = NULL;
 }
@@ -407,11 +427,11 @@ static void enter_next(side *side_)
         o->is_entered = true;
         o->is_ready = true;
         side_->entered++;
-        fry_peer_send(side_->peer, &o->message, gathers);
+        fry_peer_send(side_->peer, &o->message, gathers, this_turn());
         return;
     }
     run_short(4);
-    bool has_entered = fry_peer_enter(side_->peer, &o->message);
+    bool has_entered = fry_peer_enter(side_->peer, &o->message, this_turn());
     run_short(0);
     expect(has_entered || the_run.is_short, "too many");
     if (!has_entered) {
@@ -427,6 +447,7 @@ static void enter_next(side *side_)
 static void take_step(run *r)
 {
     side *side_ = &r->sides[pick((uint32_t)r->side_count)];
+    r->turn++;
     if (r->wire == NULL && pick(4) == 0)
         connect_sides(r);
     switch (pick(6)) {
@@ -439,7 +460,7 @@ static void take_step(run *r)
         break;
     default:
         run_short(r->may_fail ? 4 : 0);
-        (void)fry_peer_progress(side_->peer);
+        (void)fry_peer_progress(side_->peer, this_turn());
         run_short(0);
         break;
     }
@@ -473,8 +494,9 @@ static void run_out(run *r)
         bool is_at_rest = true;
         for (int i = 0; i < r->side_count; i++) {
             side *side_ = &r->sides[i];
-            if (fry_peer_progress(side_->peer) > 0 || !fry_peer_arm(side_->peer) ||
-                fry_peer_is_busy(side_->peer))
+            r->turn++;
+            if (fry_peer_progress(side_->peer, this_turn()) > 0 ||
+                !fry_peer_arm(side_->peer, this_turn()) || fry_peer_is_busy(side_->peer))
                 is_at_rest = false;
         }
         mend(r);

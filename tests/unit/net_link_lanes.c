@@ -33,8 +33,9 @@ typedef struct member {
     fry_fault fault;
 } member;
 
-static void resolved(fry_message *message, ferry_status status, const fry_fault *fault)
+static void resolved(void *turn, fry_message *message, ferry_status status, const fry_fault *fault)
 {
+    (void)turn;
     member *self = message->owner;
 
     (void)fault;
@@ -44,23 +45,26 @@ static void resolved(fry_message *message, ferry_status status, const fry_fault 
         self->resolved_badly++;
 }
 
-static void quiet(fry_message *message)
+static void quiet(void *turn, fry_message *message)
 {
+    (void)turn;
     member *self = message->owner;
 
     self->quiet++;
 }
 
-static void wants_lane(fry_peer *peer)
+static void wants_lane(void *turn, fry_peer *peer)
 {
+    (void)turn;
     member *self = fry_peer_arg(peer);
 
     fry_link_want(self->link, 0);
 }
 
 /* Over the channel, behind all else: before the link tells of it. */
-static void lane_failed(fry_peer *peer, const fry_fault *fault)
+static void lane_failed(void *turn, fry_peer *peer, const fry_fault *fault)
 {
+    (void)turn;
     member *self = fry_peer_arg(peer);
 
     self->lane_failed++;
@@ -76,7 +80,7 @@ static void connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel *cha
 
     self->lane = lane;
     self->channel = channel;
-    fry_peer_attach(self->peer, lane, channel);
+    fry_peer_attach(self->peer, lane, channel, NULL);
 }
 
 static void failed(fry_link_peer *link, const fry_fault *fault)
@@ -163,11 +167,11 @@ static void end_lane(member *self)
 {
     const fry_fault fault = {.status = FERRY_E_DEAD, .rank = self->options.rank};
     fry_channel *channel = NULL;
-    fry_peer_lane *lane = fry_peer_detach(self->peer, FERRY_E_DEAD, &fault, &channel);
+    fry_peer_lane *lane = fry_peer_detach(self->peer, FERRY_E_DEAD, &fault, &channel, NULL);
 
     cr_assert_eq(lane, self->lane);
     fry_link_end(self->link, channel);
-    fry_peer_destroyed(self->peer, lane);
+    fry_peer_destroyed(self->peer, lane, NULL);
     fry_peer_lane_close(lane);
     fry_link_over(self->link);
     self->lane = NULL;
@@ -185,7 +189,7 @@ static void close_member(member *self)
 static void turn(member *self)
 {
     (void)fry_reactor_run(&self->reactor, 0);
-    (void)fry_peer_progress(self->peer);
+    (void)fry_peer_progress(self->peer, NULL);
 }
 
 #define UNTIL(condition, one, two)                                                                 \
@@ -204,8 +208,8 @@ static void submit(fry_message *message, member *self, bool is_send, void *memor
 {
     *message = (fry_message){
         .owner = self, .memory = memory, .size_bytes = size, .tag = 9, .is_send = is_send};
-    cr_assert(fry_peer_enter(self->peer, message));
-    fry_peer_ready(message);
+    cr_assert(fry_peer_enter(self->peer, message, NULL));
+    fry_peer_ready(message, NULL);
 }
 
 /* The lane comes because a message wants it. */

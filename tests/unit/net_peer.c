@@ -51,7 +51,7 @@ Test(net_peer, receive_that_is_not_ready)
         pair_run(p);
         cr_expect_eq(receive->resolved, 0);
         cr_expect_eq(receive->bytes[0], 0);
-        fry_peer_ready(&receive->message);
+        fry_peer_ready(&receive->message, NULL);
         pair_run(p);
         expect_over(send, FERRY_OK);
         expect_over(receive, FERRY_OK);
@@ -89,7 +89,7 @@ Test(net_peer, any_order_of_readiness)
     for (size_t i = 0; i < COUNT / 2; i++)
         receives[i] = pair_receive(p, 1, 1, i * 97);
     for (size_t i = COUNT; i > 0; i--)
-        fry_peer_ready(&sends[i - 1]->message);
+        fry_peer_ready(&sends[i - 1]->message, NULL);
     pair_run(p);
     for (size_t i = COUNT / 2; i < COUNT; i++)
         receives[i] = pair_receive(p, 1, 1, i * 97);
@@ -140,7 +140,7 @@ Test(net_peer, waits_for_a_lane)
     cr_expect_eq(p->ends[1].wanted, 1);
     cr_expect(p->ends[0].peer->open_count > 0);
     cr_expect_not(fry_peer_is_busy(p->ends[0].peer));
-    cr_expect(fry_peer_arm(p->ends[0].peer));
+    cr_expect(fry_peer_arm(p->ends[0].peer, NULL));
     pair_attach(p);
     pair_run(p);
     expect_over(send, FERRY_OK);
@@ -181,7 +181,7 @@ Test(net_peer, an_answer_takes_no_header_where_there_is_one)
         for (int end = 0; end < 2; end++) {
             pair_op *receive = pair_receive(p, 1 - end, 1, 8);
             sends[end] = pair_send(p, end, 1, 8);
-            (void)fry_peer_progress(p->ends[1 - end].peer);
+            (void)fry_peer_progress(p->ends[1 - end].peer, NULL);
             cr_assert_eq(receive->status, FERRY_OK);
             cr_assert_eq(receive->resolved, 1);
             if (sends[1 - end] != NULL)
@@ -215,18 +215,18 @@ Test(net_peer, answers_do_not_wait_for_company)
     pair *p = pair_open(pair_init());
     (void)pair_receive(p, 1, 1, 8);
     pair_op *send = pair_send(p, 0, 1, 8);
-    (void)fry_peer_progress(p->ends[1].peer);
+    (void)fry_peer_progress(p->ends[1].peer, NULL);
     cr_expect(fry_peer_is_busy(p->ends[1].peer));
-    (void)fry_peer_progress(p->ends[1].peer);
+    (void)fry_peer_progress(p->ends[1].peer, NULL);
     cr_expect_not(fry_peer_is_busy(p->ends[1].peer));
-    (void)fry_peer_progress(p->ends[0].peer);
+    (void)fry_peer_progress(p->ends[0].peer, NULL);
     expect_over(send, FERRY_OK);
     (void)pair_receive(p, 1, 1, 8);
     send = pair_send(p, 0, 1, 8);
-    (void)fry_peer_progress(p->ends[1].peer);
-    cr_expect(fry_peer_arm(p->ends[1].peer));
+    (void)fry_peer_progress(p->ends[1].peer, NULL);
+    cr_expect(fry_peer_arm(p->ends[1].peer, NULL));
     cr_expect_not(fry_peer_is_busy(p->ends[1].peer));
-    (void)fry_peer_progress(p->ends[0].peer);
+    (void)fry_peer_progress(p->ends[0].peer, NULL);
     expect_over(send, FERRY_OK);
     pair_close(p);
 }
@@ -241,11 +241,11 @@ Test(net_peer, answers_gather_while_messages_come)
     for (int i = 0; i < 160; i++) {
         (void)pair_receive(p, 1, 1, 8);
         sends[i] = pair_send(p, 0, 1, 8);
-        (void)fry_peer_progress(p->ends[1].peer);
+        (void)fry_peer_progress(p->ends[1].peer, NULL);
     }
     cr_expect_leq(fake_wire_count(p->wire).posts, 160 + 160 / 8);
-    (void)fry_peer_progress(p->ends[1].peer);
-    (void)fry_peer_progress(p->ends[0].peer);
+    (void)fry_peer_progress(p->ends[1].peer, NULL);
+    (void)fry_peer_progress(p->ends[0].peer, NULL);
     for (int i = 0; i < 160; i++)
         expect_over(sends[i], FERRY_OK);
     pair_close(p);
@@ -403,7 +403,7 @@ Test(net_peer, receive_withdrawn_while_it_is_pulled)
         pair_op *receive = pair_receive(p, 1, 1, 4000);
         pair_op *send = pair_send(p, 0, 1, 4000);
         while (receive->message.state == FRY_MESSAGE_READY)
-            (void)fry_peer_progress(p->ends[1].peer);
+            (void)fry_peer_progress(p->ends[1].peer, NULL);
         if (receive->message.state == FRY_MESSAGE_UNDER_WAY) {
             seen++;
             pair_withdraw(receive);
@@ -493,8 +493,9 @@ Test(net_peer, refusals_wait_for_their_turn)
 static fry_message *untouched[4];
 static size_t untouched_count;
 
-static void note_untouched(fry_message *message)
+static void note_untouched(void *turn, fry_message *message)
 {
+    (void)turn;
     cr_assert_lt(untouched_count, 4);
     cr_assert_eq(((pair_op *)message)->quiet, 0);
     untouched[untouched_count++] = message;
@@ -572,7 +573,7 @@ Test(net_peer, detached_with_everything_open)
     cr_expect_str_eq(pulled->fault.message, "it is over");
     pair_destroy(p, 0);
     cr_expect_eq(pulled->quiet, 1);
-    (void)fry_peer_progress(p->ends[1].peer);
+    (void)fry_peer_progress(p->ends[1].peer, NULL);
     p->ends[0].wanted = 0;
     pair_op *next = pair_send(p, 0, 1, 8);
     cr_expect_eq(p->ends[0].wanted, 1, "a new lane is wanted");
@@ -588,15 +589,15 @@ Test(net_peer, bye_is_heard_after_what_was_before_it)
         pair_op *open = pair_receive(p, 1, 1, 8);
         pair_op *send = pair_send(p, 1, 1, 8);
         pair_op *answered = pair_receive(p, 0, 1, 8);
-        (void)fry_peer_progress(p->ends[0].peer);
+        (void)fry_peer_progress(p->ends[0].peer, NULL);
         expect_over(answered, FERRY_OK);
         (void)pair_send(p, 0, 1, 8);
         if (is_early)
-            cr_expect(fry_peer_part(p->ends[0].peer));
+            cr_expect(fry_peer_part(p->ends[0].peer, NULL));
         else
             pair_detach(p, 0, FERRY_E_SHUTDOWN);
         while (p->ends[1].failed == 0)
-            (void)fry_peer_progress(p->ends[1].peer);
+            (void)fry_peer_progress(p->ends[1].peer, NULL);
         expect_over(receive, FERRY_OK);
         expect_over(send, FERRY_OK);
         cr_expect_eq(open->resolved, 0);
@@ -611,7 +612,7 @@ Test(net_peer, channel_that_fails)
     pair *p = pair_open(pair_init());
     pair_op *send = pair_send(p, 0, 1, 8);
     fake_wire_cut(p->wire);
-    (void)fry_peer_progress(p->ends[0].peer);
+    (void)fry_peer_progress(p->ends[0].peer, NULL);
     cr_expect_eq(p->ends[0].failed, 1);
     cr_expect_eq(p->ends[0].failure.status, FERRY_E_PEER);
     cr_expect_eq(p->ends[0].failure.rank, 11);
@@ -620,7 +621,7 @@ Test(net_peer, channel_that_fails)
     cr_expect_str_eq(p->ends[0].failure.message, "the connection is lost: cut");
     cr_expect_eq(send->resolved, 0);
     pair_op *late = pair_send(p, 0, 1, 8);
-    cr_expect_eq(fry_peer_progress(p->ends[0].peer), 0);
+    cr_expect_eq(fry_peer_progress(p->ends[0].peer, NULL), 0);
     cr_expect_not(fry_peer_is_busy(p->ends[0].peer));
     pair_detach(p, 0, FERRY_E_PEER);
     expect_over(send, FERRY_E_PEER);
@@ -643,7 +644,7 @@ Test(net_peer, lane_that_failed_before_it_was_attached)
     fake_wire_cut(p->wire);
     (void)p->ends[0].channel->ops->progress(p->ends[0].channel);
     for (int i = 0; i < 2; i++)
-        fry_peer_attach(p->ends[i].peer, p->ends[i].lane, p->ends[i].channel);
+        fry_peer_attach(p->ends[i].peer, p->ends[i].lane, p->ends[i].channel, NULL);
     cr_expect_eq(p->ends[0].failed, 1);
     cr_expect_eq(p->ends[0].failure.rank, 11);
     pair_detach(p, 0, FERRY_E_PEER);

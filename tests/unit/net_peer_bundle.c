@@ -26,9 +26,9 @@ Test(net_peer_bundle, gathered_sends_go_as_one)
         for (int i = 0; i < COUNT; i++)
             sends[i] = pair_gather(p, 0, (ferry_tag)(i % 5 + 10 * (i % 2)), small[i % 8]);
         cr_expect_eq(posts_of(p), 0);
-        fry_peer_flush(p->ends[0].peer);
+        fry_peer_flush(p->ends[0].peer, NULL);
         cr_expect_eq(posts_of(p), 1);
-        fry_peer_flush(p->ends[0].peer);
+        fry_peer_flush(p->ends[0].peer, NULL);
         cr_expect_eq(posts_of(p), 1, "there is nothing more");
         for (int i = 0; i < COUNT; i++)
             memset(sends[i]->bytes, 0xee, PAIR_OP_BYTES); /* its memory is not looked at again */
@@ -53,7 +53,7 @@ Test(net_peer_bundle, one_gathered_goes_as_any_other)
     pair *p = pair_open(pair_init());
     pair_op *receive = pair_receive(p, 1, 1, 8);
     pair_op *send = pair_gather(p, 0, 1, 8);
-    fry_peer_flush(p->ends[0].peer);
+    fry_peer_flush(p->ends[0].peer, NULL);
     fake_sight sight;
     cr_assert(fake_wire_look(p->wire, 1, 0, &sight));
     cr_expect_eq(sight.header[0], FRY_WIRE_EAGER);
@@ -78,7 +78,7 @@ Test(net_peer_bundle, what_is_not_gathered)
             size_t size = i % 11 == 10 ? 600 : i % 17 == 16 ? 5000 : i % 3 ? 8 : 300;
             receives[i] = pair_receive(p, 1, 1, size);
             sends[i] = pair_enter(p, 0, true, 1, size);
-            (void)fry_peer_gather(&sends[i]->message);
+            (void)fry_peer_gather(&sends[i]->message, NULL);
         }
         pair_run(p);
         for (int i = 0; i < COUNT; i++) {
@@ -121,7 +121,7 @@ Test(net_peer_bundle, one_of_a_bundle_fails_alone)
         if (i == POISONED)
             pair_withdraw(sends[i]);
         else
-            (void)fry_peer_gather(&sends[i]->message);
+            (void)fry_peer_gather(&sends[i]->message, NULL);
     }
     pair_run(p);
     for (int i = 0; i < COUNT; i++) {
@@ -172,14 +172,14 @@ Test(net_peer_bundle, the_lane_fails_with_a_bundle_gathered)
             sends[i] = pair_gather(p, 0, 1, 8);
         if (how == 0) { /* its post fails */
             fake_wire_cut_at_post(p->wire, 1);
-            fry_peer_flush(p->ends[0].peer);
+            fry_peer_flush(p->ends[0].peer, NULL);
         } else if (how == 1) { /* the post that another send brings about */
             fake_wire_cut_at_post(p->wire, 1);
         } else {
             fake_wire_cut(p->wire);
         }
         sends[3] = pair_send(p, 0, 1, how == 1 ? 1000 : 8);
-        (void)fry_peer_progress(p->ends[0].peer);
+        (void)fry_peer_progress(p->ends[0].peer, NULL);
         cr_expect_eq(p->ends[0].failed, 1);
         pair_detach(p, 0, FERRY_E_PEER);
         for (int i = 0; i < 4; i++)
@@ -198,11 +198,11 @@ Test(net_peer_bundle, bye_comes_after_what_was_gathered)
         for (int i = 0; i < 3; i++)
             (void)pair_gather(p, 0, 1, 8);
         if (is_early)
-            cr_expect(fry_peer_part(p->ends[0].peer));
+            cr_expect(fry_peer_part(p->ends[0].peer, NULL));
         else
             pair_detach(p, 0, FERRY_E_SHUTDOWN);
         while (p->ends[1].failed == 0)
-            (void)fry_peer_progress(p->ends[1].peer);
+            (void)fry_peer_progress(p->ends[1].peer, NULL);
         for (int i = 0; i < 3; i++)
             expect_over(receives[i], FERRY_OK);
         cr_expect_eq(p->ends[1].failure.status, FERRY_E_DEAD);
@@ -224,9 +224,9 @@ Test(net_peer_bundle, bundles_without_buffers)
         pair_op *sends[ROUNDS * EACH], *receives[ROUNDS * EACH];
         for (int i = 0; i < ROUNDS * EACH; i++) {
             sends[i] = pair_enter(p, 0, true, (ferry_tag)(i % 3), 8);
-            (void)fry_peer_gather(&sends[i]->message);
+            (void)fry_peer_gather(&sends[i]->message, NULL);
             if (i % EACH == EACH - 1)
-                fry_peer_flush(p->ends[0].peer);
+                fry_peer_flush(p->ends[0].peer, NULL);
         }
         for (int i = 0; i < ROUNDS * EACH; i++)
             receives[i] = pair_receive(p, 1, (ferry_tag)(i % 3), 8);

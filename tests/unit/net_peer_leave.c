@@ -16,7 +16,7 @@ Test(net_peer_leave, receives_are_stopped_and_sends_are_not)
                         pair_enter(p, 0, true, 3, 8)};
     pair_op *receives[] = {pair_receive(p, 0, 4, 8), pair_enter(p, 0, false, 5, 8)};
     pair_op *refused[] = {pair_send(p, 1, 4, 8), pair_send(p, 1, 5, 8)};
-    fry_peer_stop(p->ends[0].peer, false, FERRY_E_CANCELLED, &leaving);
+    fry_peer_stop(p->ends[0].peer, false, FERRY_E_CANCELLED, &leaving, NULL);
     pair_run(p);
     for (int i = 0; i < 2; i++) {
         expect_over(receives[i], FERRY_E_CANCELLED);
@@ -26,7 +26,7 @@ Test(net_peer_leave, receives_are_stopped_and_sends_are_not)
     }
     pair_op *got[] = {pair_receive(p, 1, 1, 8), pair_receive(p, 1, 2, 4000),
                       pair_receive(p, 1, 3, 8)};
-    fry_peer_ready(&sends[2]->message);
+    fry_peer_ready(&sends[2]->message, NULL);
     pair_run(p);
     for (int i = 0; i < 3; i++) {
         expect_over(sends[i], FERRY_OK);
@@ -43,7 +43,7 @@ Test(net_peer_leave, all_is_stopped_in_every_state)
     (void)pair_send(p, 1, 1, 4000);
     fake_wire_hold(p->wire, FAKE_HOLD_PULLS);
     for (int i = 0; i < 3; i++)
-        (void)fry_peer_progress(p->ends[0].peer);
+        (void)fry_peer_progress(p->ends[0].peer, NULL);
     pair_op *ops[] = {
         pair_send(p, 0, 2, 8), /* has left */
         pair_enter(p, 0, true, 2, 8),
@@ -51,7 +51,7 @@ Test(net_peer_leave, all_is_stopped_in_every_state)
         pair_enter(p, 0, false, 3, 8),
     };
     pair_op *pulled = pair_send(p, 0, 2, 4000);
-    fry_peer_stop(p->ends[0].peer, true, FERRY_E_CANCELLED, &leaving);
+    fry_peer_stop(p->ends[0].peer, true, FERRY_E_CANCELLED, &leaving, NULL);
     for (int i = 0; i < 4; i++)
         expect_over(ops[i], FERRY_E_CANCELLED);
     cr_expect_eq(pulling->resolved + pulled->resolved, 2);
@@ -73,15 +73,16 @@ Test(net_peer_leave, all_is_stopped_in_every_state)
 static pair_op *couple[2];
 
 /* What fails with the first, the graph's way: as what depends on it. */
-static void resolve_couple(fry_message *message, ferry_status status, const fry_fault *fault)
+static void resolve_couple(void *turn, fry_message *message, ferry_status status,
+                           const fry_fault *fault)
 {
-    pair_resolved(message, status, fault);
+    pair_resolved(turn, message, status, fault);
     pair_op *other = couple[(pair_op *)message == couple[0]];
     if (other->resolved > 0)
         return;
     other->resolved++;
     other->status = FERRY_E_DEPENDENCY;
-    fry_peer_withdraw(&other->message, &leaving);
+    fry_peer_withdraw(&other->message, &leaving, turn);
 }
 
 /* Also where there is no memory to remember that by but the message's own. */
@@ -95,7 +96,7 @@ Test(net_peer_leave, an_event_may_end_another)
         for (int i = 0; i < 2; i++)
             couple[i] = pair_enter(p, 0, false, 1, 8);
         failing_allocator_arm(&p->allocator, has_memory ? 0 : 1, true);
-        fry_peer_stop(p->ends[0].peer, false, FERRY_E_CANCELLED, &leaving);
+        fry_peer_stop(p->ends[0].peer, false, FERRY_E_CANCELLED, &leaving, NULL);
         failing_allocator_arm(&p->allocator, 0, false);
         pair_run(p);
         for (int i = 0; i < 2; i++)
@@ -132,7 +133,7 @@ static void stop_with_withdrawn(int end_count, bool has_lane, bool has_memory)
         couple[i] = pair_receive(p, 0, 2, 8);
     peer->options.events = &events;
     failing_allocator_arm(&p->allocator, has_memory ? 0 : 1, true);
-    fry_peer_stop(peer, end_count == 1, FERRY_E_CANCELLED, &leaving);
+    fry_peer_stop(peer, end_count == 1, FERRY_E_CANCELLED, &leaving, NULL);
     failing_allocator_arm(&p->allocator, 0, false);
     pair_op *stopped[] = {before[0], before[1], by_it, couple[0], couple[1]};
     for (int i = 0; i < 5; i++)
@@ -155,7 +156,7 @@ Test(net_peer_leave, what_kept_a_place_is_over)
 
 static bool part(pair *p, int end)
 {
-    return fry_peer_part(p->ends[end].peer);
+    return fry_peer_part(p->ends[end].peer, NULL);
 }
 
 static void destroy(pair *p, int end)
@@ -167,7 +168,7 @@ static void destroy(pair *p, int end)
 static void hear_of_the_end(pair *p, int end)
 {
     for (int i = 0; i < 1000 && p->ends[end].failed == 0; i++)
-        (void)fry_peer_progress(p->ends[end].peer);
+        (void)fry_peer_progress(p->ends[end].peer, NULL);
     cr_expect_eq(p->ends[end].failed, 1);
 }
 
@@ -182,15 +183,15 @@ Test(net_peer_leave, a_farewell_is_awaited_between_hosts)
         pair_op *receive = pair_receive(p, 0, 1, 8);
         pair_op *lost = pair_send(p, 1, 1, 8);
         while (receive->resolved == 0)
-            (void)fry_peer_progress(p->ends[0].peer);
+            (void)fry_peer_progress(p->ends[0].peer, NULL);
         cr_expect_eq(send->resolved, 0);
         cr_expect_eq(part(p, 0), !is_net);
         if (is_net) {
-            (void)fry_peer_progress(p->ends[0].peer);
+            (void)fry_peer_progress(p->ends[0].peer, NULL);
             cr_expect_not(part(p, 0));
             hear_of_the_end(p, 1);
             while (p->ends[0].parted == 0)
-                (void)fry_peer_progress(p->ends[0].peer);
+                (void)fry_peer_progress(p->ends[0].peer, NULL);
             cr_expect(part(p, 0));
         }
         destroy(p, 0);
@@ -213,15 +214,15 @@ Test(net_peer_leave, what_is_under_way_is_awaited)
     pair_op *send = pair_send(p, 1, 1, 8);
     pair_op *receive = pair_receive(p, 0, 1, 8);
     while (receive->resolved == 0)
-        (void)fry_peer_progress(p->ends[0].peer);
+        (void)fry_peer_progress(p->ends[0].peer, NULL);
     fake_wire_hold(p->wire, FAKE_HOLD_POSTS);
     for (int i = 0; i < 5; i++) {
         cr_expect_not(part(p, 0));
-        (void)fry_peer_progress(p->ends[0].peer);
+        (void)fry_peer_progress(p->ends[0].peer, NULL);
     }
     fake_wire_hold(p->wire, 0);
     while (p->ends[0].parted == 0)
-        (void)fry_peer_progress(p->ends[0].peer);
+        (void)fry_peer_progress(p->ends[0].peer, NULL);
     cr_expect(part(p, 0));
     destroy(p, 0);
     hear_of_the_end(p, 1);
@@ -237,7 +238,7 @@ Test(net_peer_leave, a_bye_waits_for_answers)
     pair_op *send = pair_send(p, 1, 1, 8);
     pair_op *receive = pair_receive(p, 0, 1, 8);
     while (receive->resolved == 0)
-        (void)fry_peer_progress(p->ends[0].peer);
+        (void)fry_peer_progress(p->ends[0].peer, NULL);
     cr_expect(part(p, 0));
     fake_sight first;
     fake_sight second;
@@ -264,7 +265,7 @@ Test(net_peer_leave, a_lane_that_ends_has_parted)
     pair_open(p);
     cr_expect_not(part(p, 0));
     fake_wire_cut(p->wire);
-    (void)fry_peer_progress(p->ends[0].peer);
+    (void)fry_peer_progress(p->ends[0].peer, NULL);
     cr_expect(part(p, 0));
     pair_detach(p, 0, FERRY_E_PEER);
     cr_expect(part(p, 0), "without a lane too");
@@ -317,7 +318,7 @@ static size_t submit_some(pair *p, matched *pairs)
                 else
                     pairs[first + received++].receive = pair_receive(p, 1 - from, tag, size);
                 if (pick(3) == 0)
-                    (void)fry_peer_progress(p->ends[pick(2)].peer);
+                    (void)fry_peer_progress(p->ends[pick(2)].peer, NULL);
             }
             count += wanted;
         }
@@ -341,12 +342,12 @@ static stage step(pair *p, int end, stage at, bool is_impatient)
 {
     switch (at) {
     case STAYS:
-        fry_peer_stop(p->ends[end].peer, false, FERRY_E_CANCELLED, &leaving);
+        fry_peer_stop(p->ends[end].peer, false, FERRY_E_CANCELLED, &leaving, NULL);
         return LINGERS;
     case LINGERS:
         if (has_open_sends(p, end) && !is_impatient)
             return LINGERS;
-        fry_peer_stop(p->ends[end].peer, true, FERRY_E_CANCELLED, &leaving);
+        fry_peer_stop(p->ends[end].peer, true, FERRY_E_CANCELLED, &leaving, NULL);
         return PARTS;
     case PARTS:
         if (!part(p, end))
@@ -386,7 +387,7 @@ static void leave_at_random(uint64_t seed)
     for (int turn = 0; turn < 2000; turn++) {
         for (int end = 0; end < 2; end++) {
             if (p->ends[end].channel != NULL)
-                (void)fry_peer_progress(p->ends[end].peer);
+                (void)fry_peer_progress(p->ends[end].peer, NULL);
             see_to_failure(p, end);
             if (leaves[end] && turn >= leave_at[end] && p->ends[end].channel != NULL)
                 stages[end] = step(p, end, stages[end], is_impatient);

@@ -43,8 +43,10 @@ typedef struct pair {
 
 static pair the_pair;
 
-static inline void pair_resolved(fry_message *message, ferry_status status, const fry_fault *fault)
+static inline void pair_resolved(void *turn, fry_message *message, ferry_status status,
+                                 const fry_fault *fault)
 {
+    (void)turn;
     pair_op *op = (pair_op *)message;
     cr_assert_eq(op->resolved++, 0);
     cr_assert_eq(op->quiet, 0);
@@ -53,25 +55,29 @@ static inline void pair_resolved(fry_message *message, ferry_status status, cons
         op->fault = *fault;
 }
 
-static inline void pair_quiet(fry_message *message)
+static inline void pair_quiet(void *turn, fry_message *message)
 {
+    (void)turn;
     cr_assert_eq(((pair_op *)message)->quiet++, 0);
 }
 
-static inline void pair_wants_lane(fry_peer *peer)
+static inline void pair_wants_lane(void *turn, fry_peer *peer)
 {
+    (void)turn;
     ((pair_end *)fry_peer_arg(peer))->wanted++;
 }
 
-static inline void pair_lane_failed(fry_peer *peer, const fry_fault *fault)
+static inline void pair_lane_failed(void *turn, fry_peer *peer, const fry_fault *fault)
 {
+    (void)turn;
     pair_end *end = fry_peer_arg(peer);
     end->failed++;
     end->failure = *fault;
 }
 
-static inline void pair_parted(fry_peer *peer)
+static inline void pair_parted(void *turn, fry_peer *peer)
 {
+    (void)turn;
     ((pair_end *)fry_peer_arg(peer))->parted++;
 }
 
@@ -107,7 +113,7 @@ static inline void pair_attach(pair *p)
         cr_assert_not_null(end->lane);
         end->channel =
             fake_wire_end(p->wire, i, &fry_peer_channel_events, fry_peer_channel_arg(end->lane));
-        fry_peer_attach(end->peer, end->lane, end->channel);
+        fry_peer_attach(end->peer, end->lane, end->channel, NULL);
     }
 }
 
@@ -145,7 +151,7 @@ static inline void pair_detach(pair *p, int i, ferry_status status)
     fry_channel *channel = NULL;
     pair_end *end = &p->ends[i];
     const fry_fault fault = {.status = status, .rank = 11 - i, .message = "it is over"};
-    fry_peer_lane *lane = fry_peer_detach(end->peer, status, &fault, &channel);
+    fry_peer_lane *lane = fry_peer_detach(end->peer, status, &fault, &channel, NULL);
     cr_assert_eq(lane, end->lane);
     cr_assert_eq(channel, end->channel);
     end->channel = NULL;
@@ -158,7 +164,7 @@ static inline void pair_destroy(pair *p, int i)
         return;
     fry_channel *channel = end->lane->channel;
     channel->ops->destroy(channel);
-    fry_peer_destroyed(end->peer, end->lane);
+    fry_peer_destroyed(end->peer, end->lane, NULL);
     fry_peer_lane_close(end->lane);
     end->lane = NULL;
 }
@@ -193,7 +199,7 @@ static inline pair_op *pair_enter(pair *p, int end, bool is_send, ferry_tag tag,
                                 .op = 1000 + p->op_count,
                                 .is_send = is_send};
     memset(op->bytes, is_send ? (int)(p->op_count % 200 + 1) : 0, size_bytes);
-    if (!fry_peer_enter(p->ends[end].peer, &op->message))
+    if (!fry_peer_enter(p->ends[end].peer, &op->message, NULL))
         return NULL;
     p->op_count++;
     return op;
@@ -202,14 +208,14 @@ static inline pair_op *pair_enter(pair *p, int end, bool is_send, ferry_tag tag,
 static inline pair_op *pair_send(pair *p, int end, ferry_tag tag, size_t size_bytes)
 {
     pair_op *op = pair_enter(p, end, true, tag, size_bytes);
-    fry_peer_ready(&op->message);
+    fry_peer_ready(&op->message, NULL);
     return op;
 }
 
 static inline pair_op *pair_receive(pair *p, int end, ferry_tag tag, size_t size_bytes)
 {
     pair_op *op = pair_enter(p, end, false, tag, size_bytes);
-    fry_peer_ready(&op->message);
+    fry_peer_ready(&op->message, NULL);
     return op;
 }
 
@@ -217,7 +223,7 @@ static inline pair_op *pair_receive(pair *p, int end, ferry_tag tag, size_t size
 static inline pair_op *pair_gather(pair *p, int end, ferry_tag tag, size_t size_bytes)
 {
     pair_op *op = pair_enter(p, end, true, tag, size_bytes);
-    cr_expect(fry_peer_gather(&op->message));
+    cr_expect(fry_peer_gather(&op->message, NULL));
     return op;
 }
 
@@ -229,7 +235,7 @@ static inline void pair_withdraw(pair_op *op)
                              .native_code = 42,
                              .domain = "user",
                              .message = "it took too long"};
-    fry_peer_withdraw(&op->message, &fault);
+    fry_peer_withdraw(&op->message, &fault, NULL);
 }
 
 /* Until nothing happens any more. */
@@ -239,8 +245,8 @@ static inline void pair_run(pair *p)
         bool is_at_rest = true;
         cr_assert_lt(turn, 100000);
         for (int i = 0; i < p->end_count; i++) {
-            if (fry_peer_progress(p->ends[i].peer) > 0 || fry_peer_is_busy(p->ends[i].peer) ||
-                !fry_peer_arm(p->ends[i].peer))
+            if (fry_peer_progress(p->ends[i].peer, NULL) > 0 || fry_peer_is_busy(p->ends[i].peer) ||
+                !fry_peer_arm(p->ends[i].peer, NULL))
                 is_at_rest = false;
         }
         idle = is_at_rest ? idle + 1 : 0;
