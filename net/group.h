@@ -32,8 +32,6 @@ typedef struct fry_group_options {
     const char *endpoint; /* published in the member's record */
     int64_t lease_ns;
     int64_t deadline_ns;
-    uint64_t start_id; /* names this start, for tests; 0: chosen, by time. Who began earlier has the
-                          smaller one, and goes first */
 } fry_group_options;
 
 typedef struct fry_group_member {

@@ -10,6 +10,8 @@
 #include "base/memory.h"
 #include "net/group.h"
 
+#include <inttypes.h>
+
 #define FRY_GROUP_JOB_BYTES 64
 #define FRY_GROUP_PLACE_BYTES 64
 #define FRY_GROUP_NAME_BYTES 64 /* of a barrier */

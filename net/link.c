@@ -349,7 +349,6 @@ void fry_link_want(fry_link_peer *link, int64_t deadline_ns)
 void fry_link_end(fry_link_peer *link, fry_channel *channel)
 {
     channel->ops->destroy(channel);
-    link->live = NULL;
     fry_link_drop_line(link, link->links->is_leaving ? FRY_HELLO_LEFT : FRY_HELLO_LANE_ENDED);
     fry_link_set_state(link, FRY_LINK_ENDED);
 }
@@ -388,21 +387,6 @@ bool fry_link_is_local(const fry_link_peer *link)
             memcmp(link->endpoint.host, own, FRY_HOST_BYTES) == 0);
 }
 
-void fry_link_describe(const fry_link_peer *link, char *text, size_t text_bytes)
-{
-    static const char *const names[] = {[FRY_PATH_SELF] = "itself",
-                                        [FRY_PATH_SHARED] = "shared memory",
-                                        [FRY_PATH_NET] = "network"};
-    char how[128] = "";
-
-    if (link->live == NULL) {
-        (void)snprintf(text, text_bytes, "no lane");
-        return;
-    }
-    link->links->opener->describe(link->links->opener->arg, link->live, how, sizeof(how));
-    (void)snprintf(text, text_bytes, "%s%s%s", names[link->path], how[0] != 0 ? ": " : "", how);
-}
-
 /* ---- all of them ---- */
 
 static void describe_own(fry_links *links, const fry_links_options *options)
@@ -416,8 +400,6 @@ static void describe_own(fry_links *links, const fry_links_options *options)
     own->unexpected_max = options->unexpected_max;
     own->window_bytes = options->window_bytes;
     own->paths = FRY_HELLO_PATH(FRY_PATH_NET);
-    if (options->is_net_only)
-        return;
     if (sodium_is_zero(own->host, FRY_HOST_BYTES) || !fry_process_can_watch())
         fry_log_line(links->reactor->log, FERRY_LOG_WARNING,
                      "members of this host are reached over the network: this host, or when "

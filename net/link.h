@@ -39,14 +39,12 @@ typedef struct fry_lane_opener {
                             size_t address_bytes, fry_native_error *error);
     /* Of a lane that was opened here: the channel was destroyed. */
     void (*close_lane)(void *arg, fry_peer_lane *lane);
-    void (*describe)(void *arg, const fry_channel *channel, char *text, size_t text_bytes);
 } fry_lane_opener;
 
 typedef struct fry_links_options {
     fry_reactor *reactor;
     const char *network;           /* interface or address; NULL: this host alone */
     const fry_lane_opener *opener; /* borrowed; NULL: UCX, looked for when a lane is first wanted */
-    bool is_net_only; /* not by shared memory, also on one host: for tests and measurements */
     const char *job;
     const void *secret; /* NULL: none */
     size_t secret_bytes;
@@ -129,8 +127,5 @@ void fry_link_remove(fry_link_peer *link);
 
 /* Whether both ends are on one host, as far as the endpoints say. */
 bool fry_link_is_local(const fry_link_peer *link);
-
-/* "shared memory: posix, cma", for info and errors. */
-void fry_link_describe(const fry_link_peer *link, char *text, size_t text_bytes);
 
 #endif

@@ -38,7 +38,6 @@ static void tell_connected(fry_link_peer *link)
     link->is_wanted = false;
     link->lane = NULL;
     link->channel = NULL;
-    link->live = channel;
     link->links->events->connected(link, lane, channel);
 }
 

@@ -99,12 +99,6 @@ static void close_lane(void *arg, fry_peer_lane *lane)
     fry_peer_lane_close(lane);
 }
 
-static void describe(void *arg, const fry_channel *channel, char *text, size_t text_bytes)
-{
-    (void)arg;
-    fry_ucx_channel_describe(channel, text, text_bytes);
-}
-
 void fry_link_use_ucx(fry_links *links)
 {
     links->own_opener = (fry_lane_opener){
@@ -112,7 +106,6 @@ void fry_link_use_ucx(fry_links *links)
         .open = open_lane,
         .connect = connect_lane,
         .close_lane = close_lane,
-        .describe = describe,
     };
     links->opener = &links->own_opener;
 }

@@ -64,7 +64,6 @@ struct fry_link_peer {
     fry_line *line;       /* CALLING and on, until it is lost */
     fry_peer_lane *lane;  /* opened; NULL again once given away */
     fry_channel *channel; /* likewise */
-    fry_channel *live;    /* the engine's, to be described; until fry_link_end */
     fry_channel_path path;
     uint64_t lanes;    /* that came to be */
     fry_watch process; /* fd -1: not watched */

@@ -155,7 +155,4 @@ ferry_status fry_ucx_channel_open(fry_ucx *ucx, fry_channel_path path,
 ferry_status fry_ucx_channel_connect(fry_channel *channel, const void *address,
                                      size_t address_bytes, fry_native_error *error);
 
-/* Names what bytes really cross by, for info and tests: "posix, cma". Any time; the loop. */
-void fry_ucx_channel_describe(const fry_channel *channel, char *text, size_t text_bytes);
-
 #endif

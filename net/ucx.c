@@ -372,41 +372,6 @@ ferry_status fry_ucx_channel_open(fry_ucx *ucx, fry_channel_path path,
     return FERRY_OK;
 }
 
-/* "posix": the transports of the endpoint's lanes, as UCX prints them; and "cma", if large messages
- * are read out of the other's memory. */
-static void describe(fry_ucx_channel *channel)
-{
-    char *text = NULL;
-    size_t text_bytes = 0;
-    FILE *stream = open_memstream(&text, &text_bytes);
-    if (stream == NULL)
-        return;
-    fry_ucp.ucp_ep_print_info(channel->endpoint, stream);
-    (void)fclose(stream);
-    size_t length = 0;
-    /* A line: "#                 lane[0]:  1:posix/memory md[1]   ..." */
-    for (const char *at = text; at != NULL && (at = strstr(at, " lane[")) != NULL;) {
-        at += strlen(" lane[");
-        const char *name = strchr(at, ':');
-        name = name != NULL ? strchr(name + 1, ':') : NULL;
-        if (name == NULL)
-            break;
-        size_t name_length = strcspn(++name, "/ \n");
-        char word[FRY_UCX_DESCRIPTION_BYTES];
-        (void)snprintf(word, sizeof word, "%.*s", (int)name_length, name);
-        if (strstr(channel->description, word) != NULL)
-            continue;
-        int added = snprintf(channel->description + length, FRY_UCX_DESCRIPTION_BYTES - length,
-                             "%s%s", length > 0 ? ", " : "", word);
-        if (added < 0 || length + (size_t)added >= FRY_UCX_DESCRIPTION_BYTES)
-            break;
-        length += (size_t)added;
-    }
-    free(text);
-    if (channel->reads_other)
-        (void)snprintf(channel->description + length, FRY_UCX_DESCRIPTION_BYTES - length, ", cma");
-}
-
 /* Takes the mark's place off what write_address wrote. False: it is too short. */
 static bool read_place(fry_ucx_channel *channel, const void **address, size_t address_bytes)
 {
@@ -447,13 +412,6 @@ ferry_status fry_ucx_channel_connect(fry_channel *public_, const void *address,
         fry_ucx_tell(error, status, "ucp_ep_create");
         return status == UCS_ERR_NO_MEMORY ? FERRY_E_NO_MEMORY : FERRY_E_PEER;
     }
-    describe(channel);
     fry_ucx_channel_set_state(channel, FRY_UCX_CHANNEL_CONNECTED);
     return FERRY_OK;
-}
-
-void fry_ucx_channel_describe(const fry_channel *public_, char *text, size_t text_bytes)
-{
-    const fry_ucx_channel *channel = (const fry_ucx_channel *)public_;
-    (void)snprintf(text, text_bytes, "%s", channel->description);
 }

@@ -13,7 +13,6 @@
 /* Header and data that are worth a try at once: what fits into an entry of a shared queue, beside
  * UCX's own header. TCP takes more, but is not quicker for it. */
 #define FRY_UCX_SHORT_BYTES 92
-#define FRY_UCX_DESCRIPTION_BYTES 64
 #define FRY_UCX_OFFER_BYTES 24 /* what an offer's header has behind the message's own */
 
 /* What UCX's active messages are. */
@@ -113,7 +112,6 @@ struct fry_ucx_channel {
     ucs_status_t broken_status; /* BROKEN: what will be told */
     const char *broken_call;    /* of what */
     uint32_t broken_rounds;     /* of progress since */
-    char description[FRY_UCX_DESCRIPTION_BYTES];
 };
 
 extern const fry_channel_ops fry_ucx_channel_ops;

@@ -36,7 +36,6 @@
     X(ucp_worker_arm)                                                                              \
     X(ucp_ep_create)                                                                               \
     X(ucp_ep_close_nbx)                                                                            \
-    X(ucp_ep_print_info)                                                                           \
     X(ucp_am_send_nbx)                                                                             \
     X(ucp_am_recv_data_nbx)                                                                        \
     X(ucp_am_data_release)                                                                         \

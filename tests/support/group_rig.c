@@ -158,6 +158,15 @@ static void fenced(void *arg, fry_error *error)
 
 static const fry_group_events events = {.joined = joined, .changed = changed, .fenced = fenced};
 
+/* In the order of joining, in place of what time and chance gave; nothing has been told of it yet.
+ */
+static void name_start(fry_group *group, uint64_t id)
+{
+    group->id = id;
+    (void)snprintf(group->own_key, sizeof group->own_key, "%smember/" FRY_GROUP_ID_FORMAT,
+                   group->prefix, id);
+}
+
 ferry_status rig_try_join(group_rig *rig, size_t index, const fry_group_options *options,
                           fry_error **error_p)
 {
@@ -165,8 +174,6 @@ ferry_status rig_try_join(group_rig *rig, size_t index, const fry_group_options 
     fry_group_options o = *options;
 
     RIG_CHECK(member->group == NULL);
-    if (o.start_id == 0)
-        o.start_id = ++rig->start_ids;
     o.reactor = member->reactor;
     member->is_joined = member->is_fenced = member->has_left = member->is_stopped = false;
     member->history_count = 0;
@@ -174,6 +181,7 @@ ferry_status rig_try_join(group_rig *rig, size_t index, const fry_group_options 
     const ferry_status status = fry_group_open(&o, &events, member, &member->group, error_p);
     if (status != FERRY_OK)
         return status;
+    name_start(member->group, ++rig->start_ids);
     member->faulty = faulty_store_put(member->group->store);
     faulty_store_slow(member->faulty, rig->way_ns);
     faulty_store_cut(member->faulty, rig->is_store_stopped);

@@ -57,7 +57,7 @@ struct group_rig {
     stepped_clock stepped;
     fry_clock clock;
     uint64_t random;
-    uint64_t start_ids; /* given to each that does not name one: in the order of joining */
+    uint64_t start_ids; /* given to each, in the order of joining */
     char uri[256];
     rig_member *members;
     size_t count;

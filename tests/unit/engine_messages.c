@@ -68,12 +68,6 @@ static void close_lane(void *arg, fry_peer_lane *lane)
     fry_peer_lane_close(lane);
 }
 
-static void describe_lane(void *arg, const fry_channel *channel, char *text, size_t text_bytes)
-{
-    (void)arg, (void)channel;
-    (void)snprintf(text, text_bytes, "fake");
-}
-
 static fake_wire *wire_of(rig *r)
 {
     (void)pthread_mutex_lock(&r->mutex);
@@ -128,11 +122,8 @@ static void rig_open(rig *r, ferry_loop_mode own_loop, uint32_t nodes_max, uint3
     ferry_future *joins[2];
     (void)pthread_mutex_init(&r->mutex, NULL);
     r->options.eager_bytes_max = EAGER_MAX;
-    r->opener = (fry_lane_opener){.arg = r,
-                                  .open = open_lane,
-                                  .connect = connect_lane,
-                                  .close_lane = close_lane,
-                                  .describe = describe_lane};
+    r->opener = (fry_lane_opener){
+        .arg = r, .open = open_lane, .connect = connect_lane, .close_lane = close_lane};
     for (uint32_t i = 0; i < 2; i++) {
         test_member *member = &r->members[i];
         member->loop = i == 0 ? own_loop : FERRY_LOOP_EMBEDDED;

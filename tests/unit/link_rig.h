@@ -134,13 +134,6 @@ static void rig_close_lane(void *arg, fry_peer_lane *lane)
     free(lane);
 }
 
-static void rig_describe(void *arg, const fry_channel *channel, char *text, size_t text_bytes)
-{
-    (void)arg;
-    (void)channel;
-    (void)snprintf(text, text_bytes, "rig");
-}
-
 /* ---- what is told ---- */
 
 static void rig_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel *channel)
@@ -239,13 +232,11 @@ static inline void rig_init(rig_member *member, const rig_options *options)
     member->opener = (fry_lane_opener){.arg = member,
                                        .open = rig_open_lane,
                                        .connect = rig_connect_lane,
-                                       .close_lane = rig_close_lane,
-                                       .describe = rig_describe};
+                                       .close_lane = rig_close_lane};
     const fry_links_options all = {
         .reactor = member->runs_on,
         .opener = &member->opener,
         .network = options->network,
-        .is_net_only = options->is_net_only,
         .job = options->job,
         .secret = options->secret,
         .secret_bytes = options->secret != NULL ? strlen(options->secret) : 0,
@@ -255,6 +246,8 @@ static inline void rig_init(rig_member *member, const rig_options *options)
     };
     cr_assert_eq(fry_links_open(&all, &rig_events, &member->links, member->endpoint, &error),
                  FERRY_OK);
+    if (options->is_net_only)
+        member->links->own.paths = FRY_HELLO_PATH(FRY_PATH_NET);
     for (size_t i = 0; i < RIG_MEMBERS; i++) {
         if (rig_members[i] == NULL) {
             rig_members[i] = member;

@@ -565,7 +565,6 @@ Test(net_group, memory_that_is_missing_hangs_nobody, .timeout = 100)
         for (size_t i = 0; i < 3; i++) {
             fry_group_options options = rig_options(&rig, i, 3, (int32_t)i);
 
-            options.start_id = i + 1;
             options.deadline_ns = fry_clock_now_ns(&rig.clock) + 10 * RIG_SECOND_NS;
             if (rig_try_join(&rig, i, &options, &error) != FERRY_OK)
                 fry_error_release(error);

@@ -39,7 +39,6 @@ static void assert_one_lane(void)
 Test(net_link, from_either_side)
 {
     PLACE_NEEDS(place_lacks_this_host);
-    char text[128];
     const size_t before = rig_count_descriptors();
 
     open_both();
@@ -53,8 +52,6 @@ Test(net_link, from_either_side)
         cr_assert_eq(low.channel->channel.path, FRY_PATH_SHARED);
         cr_assert_not(low.channel->session.is_keyed);
         cr_assert(fry_link_is_local(low.link));
-        fry_link_describe(low.link, text, sizeof(text));
-        cr_assert_str_eq(text, "shared memory: rig");
         rig_end_lane(ender);
         rig_rest();
         cr_assert_eq(told->ended, ended, "the channel's own word comes first");
@@ -68,8 +65,6 @@ Test(net_link, from_either_side)
     cr_assert_eq(low.opened, 20, "no channel was opened in vain");
     cr_assert_eq(high.opened, 20);
     cr_assert_eq(low.failed + high.failed + low.died + high.died, 0);
-    fry_link_describe(low.link, text, sizeof(text));
-    cr_assert_str_eq(text, "no lane");
     close_both();
     cr_assert_eq(rig_count_descriptors(), before);
     cr_assert_eq(low.lines_length + high.lines_length, 0, "%s%s", low.lines, high.lines);
