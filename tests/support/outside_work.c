@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FLAGS_BYTES (PLAN_OPS_MAX * sizeof(uint32_t))
+#define FLAGS_BYTES ((PLAN_OPS_MAX + 1) * sizeof(uint32_t)) /* the last is always 1 */
 
 static void fail(const outside_op *op, const char *what, ferry_status status)
 {
@@ -29,6 +29,7 @@ bool outside_work_open(outside_work *work, uint32_t gpu_count)
         user_gpu_alloc_pinned(work->gpus[0], (size_t)PLAN_OPS_MAX * PLAN_OUTSIDE_BYTES_MAX);
     for (uint32_t i = 0; i < PLAN_OPS_MAX; i++)
         work->gates[i].flag = &work->flags[i];
+    work->are_queues_shared = getenv("FERRY_EMU_QUEUES") != NULL;
     return true;
 }
 
@@ -45,6 +46,7 @@ void outside_work_close(outside_work *work)
 void outside_work_begin(outside_work *work)
 {
     memset(work->flags, 0, FLAGS_BYTES);
+    work->flags[PLAN_OPS_MAX] = 1;
 }
 
 static void open_gate(const outside_gate *gate)
@@ -99,6 +101,22 @@ static unsigned char *bytes_of(const outside_work *work, uint32_t index)
     return work->bytes + (size_t)index * PLAN_OUTSIDE_BYTES_MAX;
 }
 
+/*
+ * Behind what stands in the stream, which may wait for what the program does later. A copy that
+ * waits in a queue of the hardware's holds up the copies of other streams in it, ferry's too, and
+ * so the program might wait for ever for one of those: docs/threading.md tells programs to have
+ * more queues. Where they are few a kernel copies, as those have queues of their own.
+ */
+static void copy(const outside_work *work, const outside_op *op, void *dst, const void *src)
+{
+    user_gpu *gpu = gpu_of(work, op);
+    size_t stream = op->plan->ops[op->index].stream;
+    if (work->are_queues_shared)
+        user_gpu_copy_behind(gpu, stream, &work->flags[PLAN_OPS_MAX], dst, src, op->dst.size_bytes);
+    else
+        user_gpu_copy(gpu, stream, dst, src, op->dst.size_bytes);
+}
+
 ferry_future *outside_event(outside_work *work, const outside_op *op)
 {
     work->totals.events++;
@@ -144,7 +162,7 @@ ferry_future *outside_write(outside_work *work, const outside_op *op)
     bool is_at_once = planned->is_tried_at_once && is_free(op);
     void *dst = (char *)ferry_buffer_data(op->dst.buffer) + op->dst.offset_bytes;
     if (is_at_once) {
-        user_gpu_copy(gpu_of(work, op), planned->stream, dst, bytes, op->dst.size_bytes);
+        copy(work, op, dst, bytes);
     } else {
         wait_for_span(work, op);
         user_gpu_copy_behind(gpu_of(work, op), planned->stream, work->gates[op->index].flag, dst,
@@ -159,12 +177,10 @@ ferry_future *outside_write(outside_work *work, const outside_op *op)
     return written;
 }
 
-ferry_future *outside_read(outside_work *work, const outside_op *op, ferry_future *copy)
+ferry_future *outside_read(outside_work *work, const outside_op *op, ferry_future *copied)
 {
-    const plan_op *planned = &op->plan->ops[op->index];
-    user_gpu *gpu = gpu_of(work, op);
-    ferry_status status =
-        ferry_future_stream_wait(copy, op->device, user_gpu_stream(gpu, planned->stream));
+    void *stream = user_gpu_stream(gpu_of(work, op), op->plan->ops[op->index].stream);
+    ferry_status status = ferry_future_stream_wait(copied, op->device, stream);
     if (status == FERRY_E_NOT_ISSUED || status == FERRY_E_UNSUPPORTED) {
         work->totals.reads_refused++;
         return NULL;
@@ -172,13 +188,12 @@ ferry_future *outside_read(outside_work *work, const outside_op *op, ferry_futur
     if (status != FERRY_OK)
         fail(op, "waiting for the copy", status);
     /* If it failed before it began then those before it may still be at the span. */
-    status = ferry_future_poll(copy);
+    status = ferry_future_poll(copied);
     if (status != FERRY_OK && status != FERRY_PENDING)
         return NULL;
     work->totals.reads++;
-    user_gpu_copy(gpu, planned->stream, bytes_of(work, op->index),
-                  (const char *)ferry_buffer_data(op->dst.buffer) + op->dst.offset_bytes,
-                  op->dst.size_bytes);
+    copy(work, op, bytes_of(work, op->index),
+         (const char *)ferry_buffer_data(op->dst.buffer) + op->dst.offset_bytes);
     /* Whoever writes the span later waits until it has been read. An operation that reads it would
      * keep nobody away if the copy has failed, as then it fails too. */
     ferry_future *read = record(work, op);

@@ -19,8 +19,9 @@ typedef struct outside_gate {
 typedef struct outside_work {
     user_gpu *gpus[OUTSIDE_GPUS_MAX];
     uint32_t gpu_count;
-    uint32_t *flags;      /* one an op, page-locked */
-    unsigned char *bytes; /* PLAN_OUTSIDE_BYTES_MAX an op, page-locked */
+    bool are_queues_shared; /* by more streams than there are queues: FERRY_EMU_QUEUES */
+    uint32_t *flags;        /* one an op, page-locked */
+    unsigned char *bytes;   /* PLAN_OUTSIDE_BYTES_MAX an op, page-locked */
     outside_gate gates[PLAN_OPS_MAX];
     struct {
         unsigned long events, writes_at_once, gated_writes, reads, reads_refused;
@@ -48,8 +49,8 @@ void outside_work_begin(outside_work *work);
 ferry_future *outside_event(outside_work *work, const outside_op *op);
 ferry_future *outside_write(outside_work *work, const outside_op *op);
 
-/* `copy` is the op just before. NULL: no stream can wait for it now, so nothing was done. */
-ferry_future *outside_read(outside_work *work, const outside_op *op, ferry_future *copy);
+/* `copied` is the op just before. NULL: no stream can wait for it now, so nothing was done. */
+ferry_future *outside_read(outside_work *work, const outside_op *op, ferry_future *copied);
 
 /* What the read found, once outside_work_finish has returned. */
 const unsigned char *outside_read_bytes(const outside_work *work, uint32_t index);
