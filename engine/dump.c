@@ -319,6 +319,16 @@ static uint32_t count_new(const fry_link *link, uint32_t *looks_p)
     return count;
 }
 
+/* Who had the baton until now may have left what was submitted since he looked. What enters from
+ * now on need not be shown. */
+static void let_enter(fry_dump *dump)
+{
+    fry_turn turn;
+    turn_begin(dump, &turn);
+    turn_end(&turn);
+    dump->start_ns = fry_clock_coarse_ns(&dump->engine->clock);
+}
+
 static void copy_facts(fry_dump *dump)
 {
     ferry_engine *engine = dump->engine;
@@ -402,6 +412,7 @@ void fry_dump_print(fry_dump *dump, const fry_dump_form *form, ferry_write_fn wr
 {
     dump->text.write = write;
     dump->text.arg = arg;
+    let_enter(dump);
     copy_facts(dump);
     form->begin(dump);
     form->promises_begin(dump);

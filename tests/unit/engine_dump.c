@@ -156,6 +156,36 @@ Test(engine_dump, what_has_no_room_to_enter_is_counted)
     test_engine_close(&f.te);
 }
 
+/* Later at each look. */
+static int64_t hasty_now_ns(void *arg)
+{
+    int64_t *now_ns = arg;
+    return ++*now_ns;
+}
+
+/* Another thread had the baton, and gave it back before it saw what had come. */
+Test(engine_dump, what_was_submitted_before_is_shown_though_it_enters_during_the_dump)
+{
+    int64_t now_ns = 1;
+    ferry_clock clock = {.now_ns = hasty_now_ns, .arg = &now_ns};
+    test_engine te;
+    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
+    options.clock = &clock;
+    test_engine_create(&te, &options);
+    ferry_promise *promise = test_promise(&te);
+    cr_assert(fry_baton_take(&te.engine->baton));
+    ferry_future *waits = nop_after_promise(&te, promise);
+    fry_baton_give(&te.engine->baton);
+    json_t *whole = dump_json(te.engine);
+    ASSERT_WORD(dump_of(whole, waits), "state", "waiting");
+    cr_assert_eq(dump_number(json_object_get(whole, "graph"), "entering"), 0);
+    json_decref(whole);
+    keep_promise(promise, FERRY_OK);
+    settle(&te);
+    ASSERT_STATUS(status_of(waits), FERRY_OK);
+    test_engine_close(&te);
+}
+
 Test(engine_dump, what_is_about_to_fail_says_so)
 {
     enum { NODES = 200 };
