@@ -1,28 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/access_read.h"
+
 #include "engine/access.h"
+#include "engine/buffer.h"
 #include "engine/crowd.h"
+#include "engine/entering.h"
+#include "engine/join.h"
+#include "engine/node.h"
 #include "engine/piece.h"
 #include "engine/poison.h"
+#include "engine/segment.h"
+#include "engine/stock.h"
 #include "engine/sum.h"
-
-/* Only slower without joins: the loop goes on if those are all that there is no room for. */
-bool fry_access_find_room(fry_turn *turn, fry_entering *in, const fry_need *need)
-{
-    in->has_stocked = true;
-    ferry_status status =
-        fry_hazard_stock(turn->engine, turn->context, need, turn->is_loop, &turn->lack);
-    if (status != FERRY_OK && turn->is_loop && turn->lack.is_of_joins) {
-        fry_need rest = *need;
-        rest.joins = 0;
-        status = fry_hazard_stock(turn->engine, turn->context, &rest, true, &turn->lack);
-    }
-    if (status == FERRY_OK)
-        return true;
-    turn->need = *need;
-    in->stop = turn->is_loop ? FRY_STOP_REFUSED : FRY_STOP_ROOM;
-    in->status = status;
-    return false;
-}
+#include "engine/turn.h"
 
 /* Behind who writes what of it there is; true: all is done. */
 static bool read_pieces(fry_turn *turn, fry_entering *in, fry_node *node, const fry_use *use)

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/access_write.h"
+
 #include "engine/access.h"
+#include "engine/buffer.h"
 #include "engine/crowd.h"
+#include "engine/entering.h"
+#include "engine/join.h"
 #include "engine/layer.h"
+#include "engine/node.h"
 #include "engine/piece.h"
 #include "engine/poison.h"
+#include "engine/segment.h"
+#include "engine/stock.h"
+#include "engine/turn.h"
 
 /* Faults put there on purpose: tests/planted builds them and must see them. */
 #ifdef FRY_PLANT_DROP_WAR

@@ -4,8 +4,11 @@
  * user_poller; the other, before the loop sleeps, makes progress and arms. The only file that knows
  * libev, and nothing here runs but on the loop's thread, or where that loop does not run.
  */
+#include "engine/attach.h"
+
 #include "base/futex.h"
-#include "engine/graph.h"
+#include "engine/embedded.h"
+#include "engine/engine.h"
 
 #include <ev.h>
 

@@ -25,8 +25,20 @@
  * cancel it by; with each[] its place among the deadlines. An operation that has both handle and
  * deadline has an edge to the batch instead, which holds a reference to it until it enters.
  */
+#include "engine/buffer.h"
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/enter.h"
+#include "engine/graph.h"
+#include "engine/lane.h"
 #include "engine/late.h"
-#include "engine/request.h"
+#include "engine/node.h"
+#include "engine/op.h"
+#include "engine/refusal.h"
+#include "engine/room.h"
+#include "engine/send.h"
+#include "engine/trace.h"
+#include "engine/turn.h"
 
 #define STAGE_OPS 256
 #define OP_BYTES_MAX 4096

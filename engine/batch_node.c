@@ -24,7 +24,14 @@
  * All of them name the batch's own error as the reason, so cancelling a million takes memory for
  * one.
  */
-#include "engine/edge.h"
+#include "engine/batch_node.h"
+
+#include "engine/engine.h"
+#include "engine/graph.h"
+#include "engine/node.h"
+#include "engine/refusal.h"
+#include "engine/trace.h"
+#include "engine/turn.h"
 
 /* What one tick does, whichever it comes to first. */
 #define LOOKS_A_TICK 2048 /* at operations */

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Futures of other futures' moments: all, any, issued, quiet, drain. */
-#include "engine/request.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/node.h"
+#include "engine/op.h"
+#include "engine/refusal.h"
 
 ferry_future *ferry_engine_drain(ferry_engine *engine)
 {

@@ -5,7 +5,10 @@
  * simply never found again. A context belongs to its engine; when its thread ends (or needs the
  * slot for another engine) its caches go back to the pools and it waits for another thread.
  */
+#include "engine/context.h"
+
 #include "engine/engine.h"
+#include "engine/ring.h"
 
 #define CONTEXT_SLOTS 8
 
@@ -44,6 +47,17 @@ static void context_leave(fry_context_slot *slot)
     *slot = (fry_context_slot){0};
 }
 
+void fry_pools_add_cache(ferry_engine *engine)
+{
+    fry_pool_add_cache(&engine->nodes);
+    fry_pool_add_cache(&engine->edges);
+    fry_pool_add_cache(&engine->uses);
+    fry_pool_add_cache(&engine->segments);
+    fry_pool_add_cache(&engine->readers);
+    fry_pool_add_cache(&engine->joins);
+    fry_pool_add_cache(&engine->transfers);
+}
+
 static void thread_end(void *slots)
 {
     (void)slots;
@@ -77,7 +91,7 @@ static fry_context *context_create(ferry_engine *engine)
     (void)pthread_mutex_lock(&engine->cold);
     context->number = engine->context_count++;
     /* Without a ring its records are lost, and counted. */
-    (void)fry_trace_ring_add(engine, context, fry_load_relaxed(&engine->tracing));
+    (void)fry_ring_add(engine, context, fry_load_relaxed(&engine->tracing));
     context->next = engine->contexts;
     engine->contexts = context;
     (void)pthread_mutex_unlock(&engine->cold);
@@ -110,9 +124,24 @@ fry_context *fry_context_find(ferry_engine *engine)
     return context;
 }
 
+/* A child of fork may find the locks taken by threads it does not have. */
+static void forked_in_child(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    alive_lock = fresh;
+    alive = NULL;
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, forked_in_child);
+}
+
 void fry_engine_register(ferry_engine *engine)
 {
+    static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
     static uint64_t last_id;
+    (void)pthread_once(&fork_once, watch_forks);
     (void)pthread_mutex_lock(&alive_lock);
     engine->id = ++last_id;
     engine->next_alive = alive;
@@ -135,15 +164,7 @@ void fry_contexts_free(ferry_engine *engine)
     while (engine->contexts != NULL) {
         fry_context *context = engine->contexts;
         engine->contexts = context->next;
-        fry_trace_rings_free(context);
+        fry_rings_free(context);
         fry_free(&engine->memory, context, sizeof *context);
     }
-}
-
-/* A child of fork may find the locks taken by threads it does not have. */
-void fry_contexts_forked(void)
-{
-    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-    alive_lock = fresh;
-    alive = NULL;
 }

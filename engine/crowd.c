@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/crowd.h"
 
+#include "engine/buffer.h"
+#include "engine/node.h"
+#include "engine/piece.h"
+#include "engine/segment.h"
+#include "engine/turn.h"
+
 /* Several may begin at the same offset; any order will do among them that stays the same. */
 static int compare(size_t left_begin, const fry_segment *left, size_t right_begin,
                    const fry_segment *right)

@@ -11,7 +11,11 @@
 #ifndef FRY_ENGINE_CROWD_H
 #define FRY_ENGINE_CROWD_H
 
+#include "engine/buffer.h"
+#include "engine/node.h"
 #include "engine/piece.h"
+#include "engine/segment.h"
+#include "engine/turn.h"
 
 /* Lists a read. Takes a segment. */
 void fry_crowd_add(fry_turn *turn, fry_node *reader, ferry_buffer *buffer, size_t begin,

@@ -5,7 +5,10 @@
  * (1986): add O(1), remove O(log n) amortised. heap_previous is the left sibling, or the parent of
  * a first child.
  */
-#include "engine/graph.h"
+#include "engine/deadline.h"
+
+#include "engine/engine.h"
+#include "engine/node.h"
 
 static fry_node *heap_meld(fry_node *left, fry_node *right)
 {
@@ -77,24 +80,4 @@ void fry_deadline_remove(ferry_engine *engine, fry_node *node)
     if (node->heap_next != NULL)
         node->heap_next->heap_previous = node->heap_previous;
     engine->deadlines = heap_meld(engine->deadlines, children);
-}
-
-size_t fry_deadlines_expire(fry_turn *turn, int64_t now_ns)
-{
-    ferry_engine *engine = turn->engine;
-    size_t count = 0;
-    while (engine->deadlines != NULL && engine->deadlines->deadline_ns <= now_ns) {
-        fry_node *node = engine->deadlines;
-        fry_error_facts facts = {
-            .status = FERRY_E_DEADLINE, .op = node->future.id, .label = node->label};
-        fry_log_line(&engine->log, FERRY_LOG_INFO, "op %llu%s%s passed its deadline",
-                     (unsigned long long)node->future.id, node->label != NULL ? " " : "",
-                     node->label != NULL ? node->label : "");
-        if (engine->flight_records != 0 && engine->flight_due == 0)
-            engine->flight_due = node->future.id;
-        fry_graph_fail(turn, node, FERRY_E_DEADLINE,
-                       fry_error_create(&engine->memory, &facts, NULL), false);
-        count++;
-    }
-    return count;
 }

@@ -10,7 +10,15 @@
  * A backend has no way to close a device, so one for which there was no memory to show it is kept
  * and shown by the next call that names it.
  */
+#include "engine/device.h"
+
+#include "base/options.h"
+#include "engine/context.h"
 #include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/lane.h"
+#include "engine/late.h"
+#include "engine/turn.h"
 #include "gpu/module.h"
 
 #include <errno.h>
@@ -377,4 +385,27 @@ void fry_backends_destroy(ferry_engine *engine)
             all->backends[i].ops->destroy(all->backends[i].backend);
     }
     fry_free(&engine->memory, all, sizeof *all);
+}
+
+/* ---- what devices tell ---- */
+
+/*
+ * On a host's worker or a backend's thread. It does the graph's work itself if nobody else is at
+ * it: the future resolves and what follows is issued without waking the loop, which is a thread
+ * switch on a core that has copies to do. In embedded mode nothing moves but in the user's calls,
+ * so there it only wakes.
+ */
+void fry_device_has_fired(void *arg)
+{
+    ferry_engine *engine = arg;
+    fry_context *context = engine->embedded ? NULL : fry_context_get(engine);
+    fry_turn turn;
+    if (context != NULL && fry_turn_begin(&turn, engine, context, false)) {
+        (void)fry_lanes_poll(&turn);
+        (void)fry_turn_end(&turn, engine->submit_budget);
+    } else {
+        fry_fence(); /* pairs with the one in fry_arm */
+        fry_wake(engine);
+    }
+    fry_call_ends(engine);
 }

@@ -11,8 +11,19 @@
  * One dump at a time owns the cursors: who has taken engine->dumping.
  */
 #include "engine/dump.h"
+
+#include "engine/batch_node.h"
+#include "engine/buffer.h"
+#include "engine/context.h"
+#include "engine/dump_text.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
 #include "engine/join.h"
-#include "engine/late.h"
+#include "engine/lane.h"
+#include "engine/node.h"
+#include "engine/poison.h"
+#include "engine/task_pool.h"
+#include "engine/turn.h"
 
 #include <sched.h>
 #include <time.h>
@@ -50,16 +61,6 @@ static void turn_end(fry_turn *turn)
 }
 
 /* ---- one operation ---- */
-
-bool fry_dump_copy_label(char copy[FRY_DUMP_LABEL_BYTES], const char *label)
-{
-    if (label == NULL)
-        return false;
-    size_t length = strnlen(label, FRY_DUMP_LABEL_BYTES - 1);
-    memcpy(copy, label, length);
-    copy[length] = '\0';
-    return true;
-}
 
 static bool runs_on_loop(const fry_node *call)
 {
@@ -177,7 +178,7 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
     if (node->state == FRY_NODE_READY && record->has_deadline && record->deadline_in_ns <= 0)
         record->reason = FRY_DUMP_LOOP; /* which will fail it */
     if (node->state < FRY_NODE_QUIET)   /* from then on the label may be gone */
-        record->has_label = fry_dump_copy_label(record->label, node->label);
+        record->has_label = fry_label_copy(record->label, node->label);
     if (node->kind == FERRY_OP_DRAIN && node->holding != 0) {
         record->waits[record->wait_count++] =
             (fry_dump_wait){.op = dump->engine->live_first->future.id, .nature = FRY_DUMP_BEFORE};
@@ -441,34 +442,4 @@ size_t fry_dump_oldest(fry_dump *dump, bool are_promises, size_t capacity)
     engine->dump_edge = NULL;
     turn_end(&turn);
     return count;
-}
-
-ferry_status ferry_engine_dump(ferry_engine *engine, ferry_dump_format format, ferry_write_fn write,
-                               void *arg)
-{
-    ferry_status status = fry_engine_check(engine);
-    if (status != FERRY_OK)
-        return status;
-    if (write == NULL || (format != FERRY_DUMP_JSON && format != FERRY_DUMP_DOT)) {
-        fry_log_line(&engine->log, FERRY_LOG_WARNING,
-                     "a dump without a function to write it, or of no known format, is refused");
-        return FERRY_E_INVALID;
-    }
-    fry_context *context = fry_context_get(engine);
-    if (context == NULL)
-        return FERRY_E_NO_MEMORY;
-    if (!fry_baton_take(&engine->dumping))
-        return FERRY_E_BUSY;
-    /* There are never more than the pools have made; what enters meanwhile could go on for ever. */
-    uint64_t limit =
-        fry_load_relaxed(&engine->nodes.made) + fry_load_relaxed(&engine->reserve.made);
-    fry_dump *dump = fry_dump_open(engine, context, limit, limit);
-    if (dump != NULL) {
-        fry_dump_print(dump, format == FERRY_DUMP_JSON ? &fry_dump_json : &fry_dump_dot, write,
-                       arg);
-        fry_dump_close(dump);
-    }
-    fry_baton_give(&engine->dumping);
-    fry_call_ends(engine);
-    return dump != NULL ? FERRY_OK : FERRY_E_NO_MEMORY;
 }

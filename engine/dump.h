@@ -10,17 +10,20 @@
 #ifndef FRY_ENGINE_DUMP_H
 #define FRY_ENGINE_DUMP_H
 
-#include "engine/graph.h"
+#include "engine/context.h"
+#include "engine/dump_text.h"
+#include "engine/engine.h"
+#include "engine/node.h"
+#include "engine/poison.h"
 
 #include <ferry/dump.h>
 
-#define FRY_DUMP_SLICE 256       /* operations copied in one holding of the baton */
-#define FRY_DUMP_EDGES 2048      /* edges looked at in one */
-#define FRY_DUMP_SEGMENTS 1024   /* segments of buffers looked at in one */
-#define FRY_DUMP_ENTERING 256    /* pieces of the inbox looked at */
-#define FRY_DUMP_WAITS 8         /* edges told of one operation */
-#define FRY_DUMP_NOT_QUIET 64    /* operations told again at the end */
-#define FRY_DUMP_LABEL_BYTES 128 /* with the ending zero */
+#define FRY_DUMP_SLICE 256     /* operations copied in one holding of the baton */
+#define FRY_DUMP_EDGES 2048    /* edges looked at in one */
+#define FRY_DUMP_SEGMENTS 1024 /* segments of buffers looked at in one */
+#define FRY_DUMP_ENTERING 256  /* pieces of the inbox looked at */
+#define FRY_DUMP_WAITS 8       /* edges told of one operation */
+#define FRY_DUMP_NOT_QUIET 64  /* operations told again at the end */
 #define FRY_DUMP_NO_DEVICE UINT16_MAX
 
 /* What an operation waits for. */
@@ -66,19 +69,8 @@ typedef struct fry_dump_node {
     uint64_t tag;
     bool is_failing, is_cancel_requested, has_fired, is_refused_write;
     fry_dump_wait waits[FRY_DUMP_WAITS];
-    char label[FRY_DUMP_LABEL_BYTES];
+    char label[FRY_LABEL_BYTES];
 } fry_dump_node;
-
-typedef struct fry_dump_poison {
-    uintptr_t buffer;
-    size_t begin, end;
-    uint64_t op;
-    int32_t status;
-    uint16_t device;
-    bool is_wide;
-    bool has_label;
-    char label[FRY_DUMP_LABEL_BYTES];
-} fry_dump_poison;
 
 typedef struct fry_dump_lane {
     uint64_t issued, fired;
@@ -100,14 +92,6 @@ typedef struct fry_dump_totals {
     bool is_cut;
 } fry_dump_totals;
 
-/* Text on its way to the user, in pieces; without a lock. */
-typedef struct fry_text {
-    ferry_write_fn write;
-    void *arg;
-    size_t used;
-    char bytes[4096];
-} fry_text;
-
 typedef struct fry_dump fry_dump;
 
 /* One form of a dump. Each prints its part of what the dump holds, in this order. */
@@ -118,7 +102,7 @@ typedef struct fry_dump_form {
     void (*node)(fry_dump *dump, const fry_dump_node *node, bool is_first); /* promises too */
     void (*lanes)(fry_dump *dump);
     void (*poisons_begin)(fry_dump *dump);
-    void (*poison)(fry_dump *dump, const fry_dump_poison *poison, bool is_first);
+    void (*poison)(fry_dump *dump, const fry_poison_view *poison, bool is_first);
     void (*end)(fry_dump *dump);
 } fry_dump_form;
 
@@ -139,12 +123,9 @@ struct fry_dump {
     fry_text text;
     union {
         fry_dump_node nodes[FRY_DUMP_SLICE];
-        fry_dump_poison poisons[FRY_DUMP_SLICE];
+        fry_poison_view poisons[FRY_DUMP_SLICE];
     } slice;
 };
-
-extern const fry_dump_form fry_dump_json;
-extern const fry_dump_form fry_dump_dot;
 
 /*
  * A dump that the caller owns (engine->dumping taken), with memory for its slices; NULL without.
@@ -159,45 +140,5 @@ void fry_dump_print(fry_dump *dump, const fry_dump_form *form, ferry_write_fn wr
 
 /* Copies the oldest promises, or else operations, into the slice: at most a slice of them. */
 size_t fry_dump_oldest(fry_dump *dump, bool are_promises, size_t capacity);
-
-/* Copies what a label's text will need of it while it lives. False: there is none. */
-bool fry_dump_copy_label(char copy[FRY_DUMP_LABEL_BYTES], const char *label);
-
-/* Words for the forms and the log. */
-const char *fry_dump_mode_name(const ferry_engine *engine);
-const char *fry_dump_state_name(uint8_t state);
-const char *fry_dump_nature_name(uint8_t nature);
-const char *fry_dump_reason_name(uint8_t reason);
-const char *fry_dump_device_name(const ferry_engine *engine, uint16_t device);
-
-/* dump_text.c */
-void fry_text_flush(fry_text *text);
-void fry_text_put(fry_text *text, const char *bytes, size_t size_bytes);
-void fry_text_string(fry_text *text, const char *string);
-void fry_text_number(fry_text *text, int64_t number);
-void fry_text_print(fry_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/*
- * A label, cut where FRY_DUMP_LABEL_BYTES end; bytes that are no UTF-8 show as U+FFFD. For JSON
- * with its quotes, for graphviz without.
- */
-void fry_text_json(fry_text *text, const char *label);
-void fry_text_dot(fry_text *text, const char *label);
-
-/* hazard.c: copies poison from the cursor on, and moves it. Baton. */
-size_t fry_hazard_copy_poison(ferry_engine *engine, fry_dump_poison *poisons, size_t capacity);
-
-/* watchdog.c */
-
-/* With the baton: when it has to look again; INT64_MAX while nothing lives that it watches. */
-int64_t fry_watchdog_next_ns(const ferry_engine *engine);
-
-/* With the baton, on the loop. True: the caller owes it a fry_watchdog_bark, without the baton. */
-bool fry_watchdog_is_due(ferry_engine *engine);
-void fry_watchdog_bark(ferry_engine *engine);
-
-/* Copies the path; FERRY_E_NO_MEMORY. */
-ferry_status fry_watchdog_open(ferry_engine *engine, const char *path);
-void fry_watchdog_close(ferry_engine *engine);
 
 #endif

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dumps as a digraph for graphviz: boxes wait, an arrow comes from what they wait for. */
+#include "engine/dump_dot.h"
+
 #include "engine/dump.h"
+#include "engine/dump_names.h"
+#include "engine/dump_text.h"
+#include "engine/engine.h"
+#include "engine/node.h"
+#include "engine/poison.h"
 
 #include <inttypes.h>
 
@@ -67,7 +74,7 @@ static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
     print_edges(text, node);
 }
 
-static void print_poison(fry_dump *dump, const fry_dump_poison *poison, bool is_first)
+static void print_poison(fry_dump *dump, const fry_poison_view *poison, bool is_first)
 {
     (void)is_first;
     fry_text *text = &dump->text;

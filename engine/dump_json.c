@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dumps as JSON; ferry/dump.h says what the members mean. One operation a line, for grep. */
+#include "engine/dump_json.h"
+
 #include "engine/dump.h"
+#include "engine/dump_names.h"
+#include "engine/dump_text.h"
+#include "engine/engine.h"
+#include "engine/lane.h"
+#include "engine/node.h"
+#include "engine/poison.h"
 
 #include <inttypes.h>
 
@@ -187,7 +195,7 @@ static void poisons_begin(fry_dump *dump)
     fry_text_string(&dump->text, "],\n\"poisoned\":[");
 }
 
-static void print_poison(fry_dump *dump, const fry_dump_poison *poison, bool is_first)
+static void print_poison(fry_dump *dump, const fry_poison_view *poison, bool is_first)
 {
     fry_text *text = &dump->text;
     fry_text_print(text, "%s\n{\"buffer\":\"0x%" PRIxPTR "\"", is_first ? "" : ",", poison->buffer);

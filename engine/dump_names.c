@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What dumps and the watchdog call things. */
+#include "engine/dump_names.h"
+
 #include "engine/dump.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/lane.h"
+#include "engine/node.h"
 
 const char *fry_dump_mode_name(const ferry_engine *engine)
 {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text of dumps: gathered into pieces for the user's write, and safe whatever labels hold. */
+#include "engine/dump_text.h"
+
 #include "base/json_text.h"
-#include "engine/dump.h"
+#include "engine/node.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 #define PRINT_BYTES 512 /* a print is never longer: labels are put */
-#define LABEL_TEXT_BYTES FRY_JSON_STRING_BYTES(FRY_DUMP_LABEL_BYTES)
+#define LABEL_TEXT_BYTES FRY_JSON_STRING_BYTES(FRY_LABEL_BYTES)
 
 _Static_assert(LABEL_TEXT_BYTES <= sizeof(((fry_text *)0)->bytes), "a label is one piece");
 
@@ -60,7 +62,7 @@ void fry_text_print(fry_text *text, const char *format, ...)
 void fry_text_json(fry_text *text, const char *label)
 {
     char *at = make_room(text, LABEL_TEXT_BYTES);
-    text->used += (size_t)(fry_json_string(at, label, FRY_DUMP_LABEL_BYTES - 1) - at);
+    text->used += (size_t)(fry_json_string(at, label, FRY_LABEL_BYTES - 1) - at);
 }
 
 /*
@@ -70,7 +72,7 @@ void fry_text_json(fry_text *text, const char *label)
 void fry_text_dot(fry_text *text, const char *label)
 {
     char json[LABEL_TEXT_BYTES];
-    const char *end = fry_json_string(json, label, FRY_DUMP_LABEL_BYTES - 1) - 1;
+    const char *end = fry_json_string(json, label, FRY_LABEL_BYTES - 1) - 1;
     for (const char *at = json + 1; at < end; at++) {
         if (at[0] == '\\' && at[1] == 'u') {
             fry_text_string(text, "\xef\xbf\xbd"); /* U+FFFD */

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/edge.h"
 
+#include "engine/batch_node.h"
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/graph.h"
+#include "engine/join.h"
+#include "engine/node.h"
+#include "engine/park.h"
+#include "engine/turn.h"
+
 static bool was_issued(const fry_node *node)
 {
     return (node->flags & FRY_NODE_WAS_ISSUED) != 0;

@@ -4,6 +4,9 @@
 #define FRY_ENGINE_EDGE_H
 
 #include "engine/join.h"
+#include "engine/lane.h"
+#include "engine/node.h"
+#include "engine/turn.h"
 
 static inline void fry_edge_link(fry_edge *edge)
 {
@@ -121,6 +124,9 @@ static inline void fry_edge_take_from_device(fry_edge *edge)
         to->unconfirmed--;
     fry_edge_hold(edge);
 }
+
+/* Adds an edge, reserved before, and lets it take effect. */
+void fry_graph_connect(fry_turn *turn, fry_node *from, fry_node *to, fry_edge_nature nature);
 
 /* Lets a new edge take effect, given how far its predecessor has come. */
 void fry_edge_attach(fry_turn *turn, fry_edge *edge);

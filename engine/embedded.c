@@ -36,10 +36,22 @@
  *    then sleep. The nudge clears the mark and wakes.
  * embedded_roles.pml checks 1 to 4, and that each planted mistake is found.
  */
+#include "engine/embedded.h"
+
 #include "base/back_off.h"
 #include "base/futex.h"
+#include "engine/buffer.h"
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/graph.h"
+#include "engine/ground.h"
 #include "engine/late.h"
+#include "engine/loop.h"
 #include "engine/members.h"
+#include "engine/ready_queue.h"
+#include "engine/task_pool.h"
+#include "engine/turn.h"
+#include "engine/waiter.h"
 
 #include <poll.h>
 
@@ -509,8 +521,6 @@ static bool progress_until_stopped(ferry_engine *engine, int64_t end_ns, bool is
 
 bool fry_embedded_end(ferry_engine *engine, int64_t end_ns, bool is_look)
 {
-    if (fry_load_relaxed(&engine->asleep) != FRY_STOPPED &&
-        !progress_until_stopped(engine, end_ns, is_look))
-        return false;
-    return engine->attachment == NULL || fry_detach(engine, end_ns);
+    return fry_load_relaxed(&engine->asleep) == FRY_STOPPED ||
+           progress_until_stopped(engine, end_ns, is_look);
 }

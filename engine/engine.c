@@ -23,10 +23,33 @@
  * bias until it has looked. There is no other thread by then. released.pml checks it. The price is
  * a look at a flag beside the count.
  */
+#include "engine/engine.h"
+
 #include "base/back_off.h"
-#include "engine/dump.h"
+#include "base/options.h"
+#include "engine/attach.h"
+#include "engine/context.h"
+#include "engine/device.h"
+#include "engine/embedded.h"
+#include "engine/executor.h"
+#include "engine/ground.h"
+#include "engine/lane.h"
 #include "engine/late.h"
 #include "engine/members.h"
+#include "engine/message.h"
+#include "engine/node.h"
+#include "engine/own_thread.h"
+#include "engine/refusal.h"
+#include "engine/refused_mark.h"
+#include "engine/ring.h"
+#include "engine/room.h"
+#include "engine/segment.h"
+#include "engine/task_pool.h"
+#include "engine/trace_writer.h"
+#include "engine/turn.h"
+#include "engine/waiter.h"
+#include "engine/watchdog.h"
+#include "engine/writable.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -54,32 +77,7 @@
 #define RELEASE_TIMEOUT_NS 5000000000
 #define WORKERS_GRACE_NS 1000000000
 
-uint64_t fry_fork_generation;
 fry_host_gate fry_test_host_gate;
-
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
-
-static void forked_in_child(void)
-{
-    fry_fork_generation++;
-    fry_contexts_forked();
-    fry_trace_writer_forked();
-}
-
-static void watch_forks(void)
-{
-    (void)pthread_atfork(NULL, NULL, forked_in_child);
-}
-
-void fry_watch_forks(void)
-{
-    (void)pthread_once(&fork_once, watch_forks);
-}
-
-void fry_engine_retain(ferry_engine *engine)
-{
-    (void)fry_fetch_add(&engine->references, 1);
-}
 
 static void engine_free(ferry_engine *engine)
 {
@@ -110,12 +108,6 @@ static void engine_free(ferry_engine *engine)
     (void)pthread_mutex_destroy(&engine->opening);
     (void)pthread_mutex_destroy(&engine->room_lock);
     fry_free(&memory, engine, sizeof *engine);
-}
-
-void fry_engine_unretain(ferry_engine *engine, int64_t count)
-{
-    if (fry_fetch_sub(&engine->references, count) == count)
-        engine_free(engine);
 }
 
 /* ---- creating ---- */
@@ -200,27 +192,6 @@ static const char *options_complaint(const ferry_engine_options *options)
     return NULL;
 }
 
-/*
- * On a host's worker or a backend's thread. It does the graph's work itself if nobody else is at
- * it: the future resolves and what follows is issued without waking the loop, which is a thread
- * switch on a core that has copies to do. In embedded mode nothing moves but in the user's calls,
- * so there it only wakes.
- */
-void fry_device_has_fired(void *arg)
-{
-    ferry_engine *engine = arg;
-    fry_context *context = engine->embedded ? NULL : fry_context_get(engine);
-    fry_turn turn;
-    if (context != NULL && fry_turn_begin(&turn, engine, context, false)) {
-        (void)fry_lanes_poll(&turn);
-        (void)fry_turn_end(&turn, engine->submit_budget);
-    } else {
-        fry_fence(); /* pairs with the one in fry_arm */
-        fry_wake(engine);
-    }
-    fry_call_ends(engine);
-}
-
 static ferry_status open_devices(ferry_engine *engine, const ferry_engine_options *options)
 {
     fry_host_options host = {.device_count = options->host_devices,
@@ -250,8 +221,8 @@ static void open_pools(ferry_engine *engine, const ferry_engine_options *options
     fry_pool_open(&engine->nodes, memory, sizeof(fry_node), options->max_nodes);
     fry_pool_open(&engine->edges, memory, sizeof(fry_edge), options->max_edges);
     fry_pool_open(&engine->uses, memory, sizeof(fry_use), options->max_accesses);
-    fry_pool_open(&engine->segments, memory, FRY_SEGMENT_BYTES, options->max_accesses);
-    fry_pool_open(&engine->readers, memory, FRY_READER_BYTES, options->max_accesses);
+    fry_pool_open(&engine->segments, memory, sizeof(fry_segment), options->max_accesses);
+    fry_pool_open(&engine->readers, memory, sizeof(fry_reader), options->max_accesses);
     fry_pool_open(&engine->joins, memory, sizeof(fry_node),
                   options->max_accesses > JOINS_MIN ? options->max_accesses : JOINS_MIN);
     fry_pool_open(&engine->transfers, memory, sizeof(fry_transfer), options->max_nodes);
@@ -260,17 +231,6 @@ static void open_pools(ferry_engine *engine, const ferry_engine_options *options
     fry_pool_news news = {fry_room_has_come, engine};
     engine->nodes.news = engine->edges.news = engine->uses.news = engine->transfers.news = news;
     fry_pools_add_cache(engine); /* role_context's */
-}
-
-void fry_pools_add_cache(ferry_engine *engine)
-{
-    fry_pool_add_cache(&engine->nodes);
-    fry_pool_add_cache(&engine->edges);
-    fry_pool_add_cache(&engine->uses);
-    fry_pool_add_cache(&engine->segments);
-    fry_pool_add_cache(&engine->readers);
-    fry_pool_add_cache(&engine->joins);
-    fry_pool_add_cache(&engine->transfers);
 }
 
 /* The reserves must be there when memory is not; what has an exact bound, before two threads want
@@ -308,6 +268,7 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
     engine->owner.ops = &owner_ops;
     engine->memory = *memory;
     engine->references = FRY_REFERENCE_BIAS;
+    engine->free_last = engine_free;
     engine->options = *options;
     engine->options.allocator = NULL;
     engine->options.clock = NULL;
@@ -435,9 +396,9 @@ static void log_what_is_left(ferry_engine *engine)
     for (const fry_node *node = oldest; node != NULL; node = node->live_next)
         count++;
     uint64_t id = oldest != NULL ? oldest->future.id : 0;
-    char label[FRY_DUMP_LABEL_BYTES] = "";
+    char label[FRY_LABEL_BYTES] = "";
     if (oldest != NULL && oldest->state < FRY_NODE_QUIET)
-        (void)fry_dump_copy_label(label, oldest->label);
+        (void)fry_label_copy(label, oldest->label);
     (void)fry_turn_end(&turn, 0);
     if (count == 0) {
         fry_log_line(&engine->log, FERRY_LOG_ERROR,
@@ -469,6 +430,7 @@ ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns)
     fry_wake(engine);
     bool stopped = engine->embedded ? fry_embedded_end(engine, end_ns, timeout_ns == 0)
                                     : fry_own_thread_end(engine, end_ns);
+    stopped = stopped && (engine->attachment == NULL || fry_detach(engine, end_ns));
     if (!stopped) {
         log_what_is_left(engine);
         status = FERRY_E_DEADLINE;
@@ -536,7 +498,7 @@ void ferry_engine_release(ferry_engine *engine)
         return;
     }
     bool is_left = forget_executor(engine, end_ns);
-    fry_room_close(engine);
+    fry_writable_close(engine);
     /* The baton: a straggler's submit that was refused is just leaving. */
     if (!is_left || !take_until(&engine->baton, end_ns)) {
         fry_log_line(&engine->log, FERRY_LOG_ERROR,

@@ -6,8 +6,28 @@
  * others: it is in no list of live operations, nothing of it has started, a cancel is noted and
  * fails it as it enters, and so does whatever it depends on that fails meanwhile.
  */
+#include "engine/enter.h"
+
+#include "engine/access.h"
+#include "engine/batch_node.h"
+#include "engine/buffer.h"
+#include "engine/deadline.h"
 #include "engine/edge.h"
+#include "engine/engine.h"
+#include "engine/entering.h"
+#include "engine/graph.h"
+#include "engine/hazard.h"
+#include "engine/join.h"
+#include "engine/lane.h"
 #include "engine/live.h"
+#include "engine/message.h"
+#include "engine/node.h"
+#include "engine/piece.h"
+#include "engine/refused_mark.h"
+#include "engine/room.h"
+#include "engine/stock.h"
+#include "engine/trace.h"
+#include "engine/turn.h"
 
 /* Something happened outside to a node of the graph: a promise was resolved, a function returned.
  */
@@ -86,36 +106,19 @@ static bool copy_at_once(fry_turn *turn, fry_node *node)
 
 /* ---- edges of after[] ---- */
 
-fry_node *fry_entering_gatherer(fry_turn *turn, fry_node *node, fry_edge_nature nature)
-{
-    fry_entering *in = &turn->engine->entering;
-    fry_node *gatherer = in->gatherer;
-    if (gatherer != NULL && in->gatherer_nature == nature &&
-        gatherer->member_count < FRY_DEGREE_MAX)
-        return gatherer;
-    if (gatherer != NULL)
-        fry_join_close(turn, gatherer);
-    in->gatherer = gatherer = fry_join_open(turn);
-    if (gatherer == NULL)
-        return node;
-    in->gatherer_nature = (uint8_t)nature;
-    fry_graph_connect(turn, gatherer, node, nature);
-    return gatherer;
-}
-
 /* An edge of after[] beyond FRY_DEGREE_MAX leads to a join. False: there is no room to say so. */
 static bool gather(fry_turn *turn, fry_node *node, fry_edge *edge)
 {
     static const fry_need need = {.edges = 1, .joins = 1};
-    bool has_room = fry_hazard_stock(turn->engine, turn->context, &need, turn->is_loop,
-                                     &turn->lack) == FERRY_OK;
+    bool has_room =
+        fry_stock_fill(turn->engine, turn->context, &need, turn->is_loop, &turn->lack) == FERRY_OK;
     if (!has_room && !turn->is_loop) {
         turn->need = need;
         return false;
     }
     fry_node *to = node;
     if (has_room)
-        to = fry_entering_gatherer(turn, node, (fry_edge_nature)edge->nature);
+        to = fry_access_gatherer(turn, node, (fry_edge_nature)edge->nature);
     if (to != node) {
         fry_join_adopt(turn, to, edge);
     } else {
@@ -203,7 +206,7 @@ static bool connect_after(fry_turn *turn, fry_entering *in, fry_node *node)
     } else {
         if (!gather_some(turn, in, node))
             in->stop = FRY_STOP_ROOM;
-        fry_hazard_unstock(turn->engine, turn->context);
+        fry_stock_return(turn->engine, turn->context);
     }
     if (in->edge == NULL)
         node->flags &= (uint16_t)~FRY_NODE_HELD_AFTER;

@@ -17,8 +17,15 @@
  * finds the engine closing wakes it: count, then look whether it sleeps, against asleep, then look
  * at the count (fry_arm), as with any other work (loop_sleep.pml).
  */
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/lane.h"
 #include "engine/late.h"
-#include "engine/request.h"
+#include "engine/node.h"
+#include "engine/op.h"
+#include "engine/refusal.h"
+#include "engine/turn.h"
 
 #define HURRY_NS 100000 /* how long a stream_wait lasts at most, when it finds the baton taken */
 

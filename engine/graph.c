@@ -11,8 +11,25 @@
  * only when its own order edges have fired: a later writer may be ordered behind it alone (entering
  * a write takes the older entries out of the access list), and must still come after those.
  */
+#include "engine/graph.h"
+
+#include "engine/batch_node.h"
+#include "engine/buffer.h"
+#include "engine/context.h"
+#include "engine/deadline.h"
 #include "engine/edge.h"
+#include "engine/engine.h"
+#include "engine/enter.h"
+#include "engine/hazard.h"
+#include "engine/join.h"
+#include "engine/lane.h"
 #include "engine/live.h"
+#include "engine/message.h"
+#include "engine/node.h"
+#include "engine/park.h"
+#include "engine/ready_queue.h"
+#include "engine/trace.h"
+#include "engine/turn.h"
 
 #define RETIRE_STEPS 1024 /* of a node that goes, at once */
 

@@ -30,7 +30,16 @@
  * which the loop waits until it sees inbox and backlog empty with the baton. An operation that
  * enters when the group takes none is refused, and forgets its route.
  */
+#include "engine/groups.h"
+
+#include "engine/engine.h"
+#include "engine/errand.h"
+#include "engine/ground.h"
 #include "engine/members.h"
+#include "engine/message.h"
+#include "engine/refusal.h"
+#include "engine/route.h"
+#include "engine/turn.h"
 
 #include <stdio.h>
 
@@ -682,70 +691,34 @@ void fry_groups_look(fry_turn *turn, fry_members *members)
     }
 }
 
-/* ---- asking what is known; any thread ---- */
+/* ---- whether it takes operations; any thread ---- */
 
-int32_t ferry_group_rank(const ferry_group *group)
+ferry_status fry_group_takes(const ferry_group *group)
 {
-    if (group == NULL || fry_engine_check(group->engine) != FERRY_OK ||
-        fry_group_takes(group) == FERRY_E_INVALID || group->routes == NULL)
-        return FERRY_RANK_ANY;
-    return group->rank;
-}
-
-uint32_t ferry_group_size(const ferry_group *group)
-{
-    return ferry_group_rank(group) != FERRY_RANK_ANY ? group->size : 0;
-}
-
-uint64_t ferry_group_stop_step(const ferry_group *group)
-{
-    if (group == NULL || fry_engine_check(group->engine) != FERRY_OK)
-        return UINT64_MAX;
-    return fry_load_acquire(&group->stop_step);
-}
-
-/* FERRY_OK: the tables are there. */
-static ferry_status check_asked(const ferry_group *group, const void *to)
-{
-    if (group == NULL || to == NULL)
+    switch ((fry_group_life)fry_load_acquire(&group->life)) {
+    case FRY_GROUP_HERE:
+        return FERRY_OK;
+    case FRY_GROUP_FENCED:
+        return FERRY_E_FENCED;
+    case FRY_GROUP_JOINING:
         return FERRY_E_INVALID;
-    ferry_status status = fry_engine_check(group->engine);
-    if (status == FERRY_OK && ferry_group_rank(group) == FERRY_RANK_ANY)
-        status = FERRY_E_NOT_FOUND;
-    return status;
-}
-
-ferry_status ferry_group_member(const ferry_group *group, ferry_peer rank, ferry_member_info *info)
-{
-    ferry_status status = check_asked(group, info);
-    if (status != FERRY_OK)
-        return status;
-    if (rank >= group->size)
-        return FERRY_E_NOT_FOUND;
-    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&group->lock;
-    (void)pthread_mutex_lock(lock);
-    ferry_member_info found = group->news[rank].info;
-    (void)pthread_mutex_unlock(lock);
-    return fry_struct_hand_out(info, &found, sizeof found);
-}
-
-ferry_status ferry_group_device(const ferry_group *group, uint32_t device, ferry_peer *rank_p,
-                                uint32_t *index_p)
-{
-    ferry_status status = check_asked(group, rank_p);
-    if (status != FERRY_OK || index_p == NULL)
-        return status != FERRY_OK ? status : FERRY_E_INVALID;
-    status = FERRY_E_NOT_FOUND;
-    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&group->lock;
-    (void)pthread_mutex_lock(lock);
-    for (uint32_t i = 0; i < group->size && status != FERRY_OK; i++) {
-        const ferry_member_info *info = &group->news[i].info;
-        if (device < info->first_device || device - info->first_device >= info->device_count)
-            continue;
-        *rank_p = i;
-        *index_p = device - info->first_device;
-        status = FERRY_OK;
+    case FRY_GROUP_LEAVING:
+    case FRY_GROUP_OVER:
+        break;
     }
-    (void)pthread_mutex_unlock(lock);
-    return status;
+    return FERRY_E_DEAD;
+}
+
+fry_refusal fry_group_refusal(const ferry_group *group)
+{
+    switch (fry_group_takes(group)) {
+    case FERRY_OK:
+        return FRY_TAKEN;
+    case FERRY_E_FENCED:
+        return FRY_REFUSED_GROUP_FENCED;
+    case FERRY_E_INVALID:
+        return FRY_REFUSED_GROUP_NOT_JOINED;
+    default:
+        return FRY_REFUSED_GROUP_DEAD;
+    }
 }

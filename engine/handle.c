@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public face of futures: poll, wait, cancel, references, errors. */
+/* Waiting for futures, and cancelling what they stand for. */
+#include "engine/handle.h"
+
+#include "engine/context.h"
+#include "engine/embedded.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/lane.h"
 #include "engine/late.h"
+#include "engine/loop.h"
 #include "engine/members.h"
+#include "engine/node.h"
+#include "engine/turn.h"
 
 #define HELP_BUDGET 4096
 #define LOOKS_PER_CLOCK 16 /* at what comes from other members */
-
-ferry_status ferry_future_poll(const ferry_future *future)
-{
-    if (fry_unlikely(future == NULL))
-        return FERRY_E_INVALID;
-    return fry_future_is_resolved(future) ? fry_future_status(future) : FERRY_PENDING;
-}
 
 void fry_help_ends(ferry_engine *engine, fry_context *context)
 {
@@ -198,51 +201,4 @@ ferry_status ferry_future_cancel(ferry_future *future)
     fry_wake(engine);
     fry_call_ends(engine);
     return FERRY_OK;
-}
-
-ferry_future *ferry_future_retain(ferry_future *future)
-{
-    if (future == NULL)
-        return NULL;
-    if (fry_unlikely(fry_future_is_static(future))) {
-        if (future->owner != NULL)
-            fry_engine_retain(fry_engine_of(future));
-        return future;
-    }
-    (void)fry_fetch_add(&future->references, 1);
-    return future;
-}
-
-void ferry_future_release(ferry_future *future)
-{
-    if (future == NULL || future->owner == NULL)
-        return;
-    ferry_engine *engine = fry_engine_of(future);
-    if (fry_unlikely(fry_engine_check(engine) != FERRY_OK))
-        return;
-    uint32_t references = fry_load_acquire(&future->references);
-    if (fry_unlikely(references == FRY_FUTURE_STATIC)) {
-        fry_engine_unretain(engine, 1);
-        return;
-    }
-    /* The last holder needs no read-modify-write: nobody else can change the count. */
-    if (references == 1 || fry_fetch_sub(&future->references, 1) == 1)
-        fry_node_released(future);
-}
-
-const ferry_error *ferry_future_error(ferry_future *future)
-{
-    if (future == NULL || !fry_future_is_resolved(future) || fry_future_status(future) == FERRY_OK)
-        return NULL;
-    if (fry_future_is_static(future))
-        return &fry_refusal_error(fry_refusal_of(future))->public_;
-    const ferry_engine *engine = fry_engine_of(future);
-    /* A child of fork leaves the parent's allocator alone: another thread may have been inside. */
-    const fry_memory *memory = fry_engine_check(engine) == FERRY_OK ? &engine->memory : NULL;
-    return &fry_future_error_get(future, memory, fry_node_of(future)->label)->public_;
-}
-
-uint64_t ferry_future_id(const ferry_future *future)
-{
-    return future != NULL ? future->id : 0;
 }

@@ -43,67 +43,32 @@
  * listed while its writes cut and take what they overlap, and none of its own writes while it sums
  * up who writes. Where its accesses cannot overlap, as with nearly all, once is enough.
  */
+#include "engine/hazard.h"
+
 #include "engine/access.h"
+#include "engine/access_read.h"
+#include "engine/access_write.h"
+#include "engine/buffer.h"
 #include "engine/crowd.h"
+#include "engine/engine.h"
+#include "engine/entering.h"
 #include "engine/layer.h"
+#include "engine/node.h"
 #include "engine/piece.h"
 #include "engine/poison.h"
+#include "engine/segment.h"
+#include "engine/stock.h"
 #include "engine/sum.h"
+#include "engine/turn.h"
 
 #define REFUSED UINT8_MAX /* the phase of a node that is */
-
-/* ---- room ---- */
-
-ferry_status fry_hazard_stock(ferry_engine *engine, fry_context *context, const fry_need *need,
-                              bool may_grow, fry_lack *lack)
-{
-    if (fry_likely(fry_pool_cache_has(&context->segments, need->segments) &&
-                   fry_pool_cache_has(&context->readers, need->readers) &&
-                   fry_pool_cache_has(&context->edges, need->edges) &&
-                   fry_pool_cache_has(&context->joins, need->joins)))
-        return FERRY_OK;
-    const fry_pool_cache *last = &context->segments;
-    ferry_status status =
-        fry_pool_reserve(&engine->segments, &context->segments, need->segments, may_grow);
-    if (status == FERRY_OK) {
-        last = &context->readers;
-        status = fry_pool_reserve(&engine->readers, &context->readers, need->readers, may_grow);
-    }
-    if (status == FERRY_OK) {
-        last = &context->edges;
-        status = fry_pool_reserve(&engine->edges, &context->edges, need->edges, may_grow);
-    }
-    if (status == FERRY_OK) {
-        last = &context->joins;
-        status = fry_pool_reserve(&engine->joins, &context->joins, need->joins, may_grow);
-    }
-    if (fry_unlikely(status != FERRY_OK)) {
-        *lack = (fry_lack){.count = last->missing,
-                           .is_of_edges = last == &context->edges,
-                           .is_of_joins = last == &context->joins};
-        fry_hazard_unstock(engine, context);
-    }
-    return status;
-}
-
-void fry_hazard_unstock(ferry_engine *engine, fry_context *context)
-{
-    if (context->segments.reserved != NULL)
-        fry_pool_unreserve(&engine->segments, &context->segments);
-    if (context->readers.reserved != NULL)
-        fry_pool_unreserve(&engine->readers, &context->readers);
-    if (context->edges.reserved != NULL)
-        fry_pool_unreserve(&engine->edges, &context->edges);
-    if (context->joins.reserved != NULL)
-        fry_pool_unreserve(&engine->joins, &context->joins);
-}
 
 /* What was set aside and not taken. */
 static inline void unstock(fry_turn *turn, fry_entering *in)
 {
     if (fry_unlikely(in->has_stocked)) {
         in->has_stocked = false;
-        fry_hazard_unstock(turn->engine, turn->context);
+        fry_stock_return(turn->engine, turn->context);
     }
 }
 

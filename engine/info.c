@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What there is, for `ferry info` and whoever wants to know. */
 #include "base/environment.h"
+#include "base/options.h"
 #include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/lane.h"
 #include "gpu/module.h"
 #include "net/transport.h"
 
@@ -100,19 +103,6 @@ const char *ferry_capability_text(ferry_capability capability)
     }
 #undef TEXT_CASE
     return "?";
-}
-
-ferry_status fry_struct_hand_out(void *to, const void *from, size_t size_bytes)
-{
-    size_t wanted_bytes;
-    memcpy(&wanted_bytes, to, sizeof wanted_bytes);
-    if (wanted_bytes < sizeof wanted_bytes || wanted_bytes > FRY_OPTIONS_BYTES_MAX)
-        return FERRY_E_INVALID;
-    memset((char *)to + sizeof wanted_bytes, 0, wanted_bytes - sizeof wanted_bytes);
-    size_t copied_bytes = wanted_bytes < size_bytes ? wanted_bytes : size_bytes;
-    memcpy((char *)to + sizeof wanted_bytes, (const char *)from + sizeof wanted_bytes,
-           copied_bytes - sizeof wanted_bytes);
-    return FERRY_OK;
 }
 
 static void describe(const ferry_device *device, fry_device_facts *facts)

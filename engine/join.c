@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/join.h"
+
+#include "engine/context.h"
 #include "engine/edge.h"
+#include "engine/engine.h"
+#include "engine/graph.h"
+#include "engine/lane.h"
+#include "engine/node.h"
 #include "engine/segment.h"
+#include "engine/turn.h"
 
 #define MEMBER_LOOKS 64  /* at edges, for one to name */
 #define JOINS_STOCKED 64 /* slots for those who may not make any */

@@ -34,7 +34,10 @@
 #ifndef FRY_ENGINE_JOIN_H
 #define FRY_ENGINE_JOIN_H
 
-#include "engine/graph.h"
+#include "engine/engine.h"
+#include "engine/node.h"
+#include "engine/segment.h"
+#include "engine/turn.h"
 
 #define FRY_DEGREE_MAX 1024
 

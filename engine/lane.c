@@ -3,7 +3,17 @@
  * Lanes: an engine's view of a device's stream. What stands in a stream fires in order, so each
  * lane keeps its nodes in a queue and only the head is looked at: a tick costs O(busy lanes).
  */
+#include "engine/lane.h"
+
+#include "engine/buffer.h"
+#include "engine/engine.h"
 #include "engine/graph.h"
+#include "engine/look.h"
+#include "engine/node.h"
+#include "engine/park.h"
+#include "engine/ready_queue.h"
+#include "engine/trace.h"
+#include "engine/turn.h"
 
 #define STREAMS_MAX 65535 /* that index of a trace record means none */
 

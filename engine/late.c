@@ -19,7 +19,12 @@
  */
 #include "engine/late.h"
 
+#include "engine/buffer.h"
+#include "engine/engine.h"
+#include "engine/loop.h"
 #include "engine/members.h"
+#include "engine/task_pool.h"
+#include "engine/waiter.h"
 
 /* Without the role, after a full barrier: whether a tick would have something to do. */
 static bool is_left_over(const ferry_engine *engine)

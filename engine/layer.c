@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/layer.h"
-#include "engine/join.h"
 
-_Static_assert(sizeof(fry_layer) <= FRY_SEGMENT_BYTES, "it is a slot of the segments' pool");
+#include "engine/buffer.h"
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/join.h"
+#include "engine/node.h"
+#include "engine/segment.h"
+#include "engine/turn.h"
+
+_Static_assert(sizeof(fry_layer) <= sizeof(fry_segment), "it is a slot of the segments' pool");
 
 fry_layer *fry_layer_open(fry_turn *turn, ferry_buffer *buffer)
 {

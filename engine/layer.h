@@ -32,7 +32,10 @@
 #ifndef FRY_ENGINE_LAYER_H
 #define FRY_ENGINE_LAYER_H
 
+#include "engine/buffer.h"
+#include "engine/node.h"
 #include "engine/segment.h"
+#include "engine/turn.h"
 
 #ifndef FRY_LAYERS /* tests have it smaller */
 #define FRY_LAYERS 8

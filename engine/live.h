@@ -7,7 +7,15 @@
 #ifndef FRY_ENGINE_LIVE_H
 #define FRY_ENGINE_LIVE_H
 
-#include "engine/graph.h"
+#include "engine/engine.h"
+#include "engine/node.h"
+#include "engine/turn.h"
+
+/* The graph holds so many things more: operations, promises, writers and readers of segments. */
+static inline void fry_load_add(ferry_engine *engine, int64_t count)
+{
+    fry_store_relaxed(&engine->load, engine->load + count);
+}
 
 static inline void fry_live_remove(ferry_engine *engine, fry_node *node)
 {

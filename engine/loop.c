@@ -12,22 +12,28 @@
  * A wake only wakes: it may be called anywhere, also with the baton. Once the loop has stopped it
  * does nothing, and what is left is the work of whoever's call caused it: late.c.
  */
-#include "engine/dump.h"
+#include "engine/loop.h"
+
+#include "engine/batch_node.h"
+#include "engine/buffer.h"
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/graph.h"
+#include "engine/ground.h"
 #include "engine/join.h"
+#include "engine/lane.h"
+#include "engine/look.h"
 #include "engine/members.h"
-
-void fry_wake_write(ferry_engine *engine)
-{
-    fry_store_relaxed(&engine->wake_written, 1);
-    fry_poller_wake(&engine->poller);
-}
-
-void fry_wake_now(ferry_engine *engine)
-{
-    uint32_t asleep = FRY_ASLEEP;
-    if (fry_cas(&engine->asleep, &asleep, FRY_AWAKE))
-        fry_wake_write(engine);
-}
+#include "engine/node.h"
+#include "engine/observe.h"
+#include "engine/ready_queue.h"
+#include "engine/task.h"
+#include "engine/task_pool.h"
+#include "engine/trace.h"
+#include "engine/turn.h"
+#include "engine/waiter.h"
+#include "engine/watchdog.h"
+#include "engine/writable.h"
 
 /* The loop works on even if there is no memory for its thread's context. */
 static fry_context *role_context(ferry_engine *engine)
@@ -76,6 +82,29 @@ static size_t cancel_requested(fry_turn *turn)
     return count;
 }
 
+static void expire(fry_turn *turn, fry_node *node)
+{
+    ferry_engine *engine = turn->engine;
+    fry_error_facts facts = {
+        .status = FERRY_E_DEADLINE, .op = node->future.id, .label = node->label};
+    fry_log_line(&engine->log, FERRY_LOG_INFO, "op %llu%s%s passed its deadline",
+                 (unsigned long long)node->future.id, node->label != NULL ? " " : "",
+                 node->label != NULL ? node->label : "");
+    if (engine->flight_records != 0 && engine->flight_due == 0)
+        engine->flight_due = node->future.id;
+    fry_graph_fail(turn, node, FERRY_E_DEADLINE, fry_error_create(&engine->memory, &facts, NULL),
+                   false);
+}
+
+static size_t expire_due(fry_turn *turn, int64_t now_ns)
+{
+    size_t count = 0;
+    fry_node *node; /* failing it takes it out */
+    for (; (node = turn->engine->deadlines) != NULL && node->deadline_ns <= now_ns; count++)
+        expire(turn, node);
+    return count;
+}
+
 static void cancel_list(fry_turn *turn, fry_node *node)
 {
     while (node != NULL) {
@@ -118,7 +147,7 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
         if (fry_unlikely(members != NULL))
             done += fry_members_turn(&turn, members);
         if (engine->deadlines != NULL)
-            done += fry_deadlines_expire(&turn, fry_clock_now_ns(&engine->clock));
+            done += expire_due(&turn, fry_clock_now_ns(&engine->clock));
         done += fry_graph_work(&turn, budget);
         calls = fry_calls_issue(&turn, with_callbacks);
         if (fry_has_frees(engine))

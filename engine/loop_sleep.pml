@@ -9,7 +9,7 @@
  *          (fry_embedded_progress, rearm): it takes the wake, and arms for that one again. Who works
  *          or arms has the role, which is passed by full barriers
  *  waker   any thread that publishes work for the loop: a full barrier, fry_wake (engine/engine.h)
- *          with its load, fry_wake_now (engine/loop.c) with the swap that decides who writes the
+ *          with its load, fry_wake_now (engine/ground.c) with the swap that decides who writes the
  *          eventfd
  *  buffer  the store buffer of one processor (x86 TSO): a plain store is seen by others only once
  *          it has left the buffer; fences, seq_cst stores and read-modify-writes wait for that

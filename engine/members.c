@@ -53,6 +53,16 @@
  */
 #include "engine/members.h"
 
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/errand.h"
+#include "engine/ground.h"
+#include "engine/groups.h"
+#include "engine/message.h"
+#include "engine/node.h"
+#include "engine/route.h"
+#include "engine/turn.h"
+
 #include <poll.h>
 #include <sys/epoll.h>
 

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making nodes in the caller's thread, before anybody holds the baton, and giving them back. */
-#include "engine/graph.h"
+#include "engine/node.h"
+
+#include "engine/buffer.h"
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/refusal.h"
+#include "engine/turn.h"
 
 #define ID_BLOCK 4096
 
@@ -171,6 +178,11 @@ void fry_node_refuse(fry_node *node, ferry_status status, fry_error *error, bool
     fry_future_set_error(&node->future, error, is_cause);
 }
 
+void fry_value_free(ferry_engine *engine, fry_value *value)
+{
+    fry_free(&engine->memory, value, sizeof *value + value->size_bytes + 1);
+}
+
 static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node)
 {
     if (fry_unlikely(node->kind == FERRY_OP_PROMISE) && node->has_value)
@@ -196,7 +208,7 @@ static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node
 void fry_node_discard(ferry_engine *engine, fry_context *context, fry_node *node)
 {
     if (fry_node_is_message(node) && node->op.message.transfer != NULL)
-        fry_message_discard(engine, context, node);
+        fry_pool_give(&engine->transfers, &context->transfers, node->op.message.transfer);
     while (node->edges != NULL) {
         fry_edge *edge = node->edges;
         node->edges = edge->sibling;

@@ -10,11 +10,13 @@
 #define FRY_ENGINE_NODE_H
 
 #include "base/stack.h"
+#include "engine/refusal.h"
 #include "futures/futures.h"
 #include "gpu/device.h"
 
 #include <ferry/op.h>
 #include <ferry/trace.h>
+#include <string.h>
 
 typedef struct fry_node fry_node;
 typedef struct fry_edge fry_edge;
@@ -23,6 +25,8 @@ typedef struct fry_segment fry_segment;
 typedef struct fry_reader fry_reader;
 typedef struct fry_layer fry_layer;
 typedef struct fry_lane fry_lane;
+typedef struct fry_turn fry_turn;
+typedef struct fry_context fry_context;
 
 /* Beyond ferry_op_kind: a node of ferry's own that stands for others. See join.h. */
 #define FRY_OP_JOIN 255
@@ -318,7 +322,98 @@ static inline bool fry_node_has_more_uses(const fry_node *copy)
     return copy->uses != NULL && (!copy->has_rows || copy->uses->next->next != NULL);
 }
 
+#define FRY_LABEL_BYTES 128 /* of a label, with its zero, that dumps and the log show */
+
+/* Copies what a label's text will need of it while it lives. False: there is none. */
+static inline bool fry_label_copy(char copy[FRY_LABEL_BYTES], const char *label)
+{
+    if (label == NULL)
+        return false;
+    size_t length = strnlen(label, FRY_LABEL_BYTES - 1);
+    memcpy(copy, label, length);
+    copy[length] = '\0';
+    return true;
+}
+
 #define FRY_CONTAINER(pointer, type, member)                                                       \
     ((type *)(void *)((char *)(pointer) - __builtin_offsetof(type, member)))
+
+/* ---- making and unmaking ---- */
+
+/* A new node with one reference for the user and one for its life; NULL sets *why_p. */
+fry_node *fry_node_create(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
+                          fry_refusal *why_p);
+
+/*
+ * Makes a slot of the pool the future of an operation that succeeded without a node, and gives the
+ * user's reference. With the baton.
+ */
+ferry_future *fry_node_init_done(fry_turn *turn, fry_node *slot, ferry_op_kind kind);
+
+/* One of the few set aside to stand for refused writes, a definition; NULL if all are in use. The
+ * context may be NULL. */
+fry_node *fry_node_create_reserve(ferry_engine *engine, fry_context *context);
+
+/* A promise, one of the few set aside to tell of room; NULL if all are in use. */
+fry_node *fry_node_create_writable(ferry_engine *engine, fry_context *context);
+
+/* Adds a loose edge after `from` to a new node. FRY_REFUSED_MAX_EDGES: the caller notes how many it
+ * lacks; FRY_REFUSED_MAX_ACCESSES: likewise, of uses. */
+fry_refusal fry_node_add_edge(ferry_engine *engine, fry_context *context, fry_node *node,
+                              fry_node *from, fry_edge_nature nature);
+
+/* Says that the node touches memory. */
+static inline void fry_node_init_spans(fry_node *node)
+{
+    if ((node->flags & FRY_NODE_HAS_SPANS) == 0) {
+        node->flags |= FRY_NODE_HAS_SPANS;
+        node->listed = NULL;
+        node->reads = NULL;
+        node->uses = NULL;
+    }
+}
+
+/* A definition of rows, or of a span. Where what it waits for stands on a device is found out as it
+ * enters. */
+static inline void fry_node_init_define(fry_node *node, const fry_rows *rows)
+{
+    node->op.define = *rows;
+    node->has_rows = rows->count > 1;
+    node->lane = NULL;
+    node->sequence = 0;
+    fry_node_init_spans(node);
+}
+
+/* Adds what it touches to a new node, ahead of what was added before. */
+fry_refusal fry_node_add_use(ferry_engine *engine, fry_context *context, fry_node *node,
+                             const fry_rows *rows, ferry_access_mode mode);
+
+/* Takes the references to buffers that it has as long as it is in the graph. */
+void fry_node_hold_buffers(fry_node *node);
+
+/* Takes the references a node needs once its submit call has returned. Before it is pushed. */
+void fry_graph_share(fry_node *node);
+
+/* The same of a node that is half-way into the graph, with the baton. */
+void fry_graph_share_entering(const ferry_engine *engine, fry_node *node);
+
+/*
+ * A node that has yet to enter, or just does, will fail with this status and error (NULL: one that
+ * names it is made when somebody asks; is_cause: that is another's), which is taken. What came
+ * first stays.
+ */
+void fry_node_refuse(fry_node *node, ferry_status status, fry_error *error, bool is_cause);
+
+/* Before it was submitted: takes everything back. */
+void fry_node_discard(ferry_engine *engine, fry_context *context, fry_node *node);
+
+/* Drops the node's life; the slot goes when the user's handles are gone too. */
+void fry_node_drop_life(fry_turn *turn, fry_node *node);
+
+/* The last reference is gone. */
+void fry_node_released(ferry_future *future);
+
+/* What a promise came with; NULL is not allowed. */
+void fry_value_free(ferry_engine *engine, fry_value *value);
 
 #endif

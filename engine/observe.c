@@ -1,130 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trace records and the flight recorder. Each thread writes a ring of its own (base/trace.h); the
- * loop reads them for the user's hooks, anybody for the flight recorder.
+ * Who reads the threads' rings: the loop for the user's hooks, anybody for the flight recorder.
  */
-#include "engine/graph.h"
+#include "engine/observe.h"
+
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/ring.h"
 
 #include <stdlib.h>
 
-#define NONE 65535
 #define DUMP_RECORDS 32
-#define SINKS_THAT_READ (FRY_SINK_HOOKS | FRY_SINK_FILE)
-#define SINKS_WITH_RINGS (FRY_SINK_FLIGHT | SINKS_THAT_READ)
-
-/* The calling thread's ring; NULL: there was no memory for one. */
-static fry_trace_ring *ring_of(fry_context *context)
-{
-    fry_trace_ring *ring = fry_load_acquire(&context->ring);
-    fry_trace_ring *next = fry_load_acquire(&context->next_ring);
-    if (fry_likely(next == NULL || next == ring))
-        return ring;
-    fry_trace_ring_continue(next, ring);
-    fry_store_relaxed(&context->past_ring, ring);
-    fry_store_release(&context->ring, next);
-    return next;
-}
-
-/* Both moments are the baton's holder's. */
-static void nvtx_emit(ferry_engine *engine, const fry_node *node, ferry_trace_what what)
-{
-    if (what == FERRY_TRACE_ISSUED)
-        fry_nvtx_start(engine->nvtx, node->future.id,
-                       node->label != NULL ? node->label
-                                           : ferry_op_kind_name((ferry_op_kind)node->kind));
-    else if (what == FERRY_TRACE_RESOLVED)
-        fry_nvtx_end(engine->nvtx, node->future.id);
-}
-
-static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what what,
-                 uint64_t waited_for, int64_t when_ns)
-{
-    uint32_t sinks = fry_load_relaxed(&engine->tracing);
-    if (node->kind == FRY_OP_JOIN)
-        return;
-    if (fry_unlikely((sinks & FRY_SINK_NVTX) != 0))
-        nvtx_emit(engine, node, what);
-    if ((sinks & SINKS_WITH_RINGS) == 0)
-        return;
-    fry_context *context = fry_context_get(engine);
-    fry_trace_ring *ring = context != NULL ? ring_of(context) : NULL;
-    if (fry_unlikely(ring == NULL)) {
-        (void)fry_fetch_add(&engine->unrecorded, 1);
-        return;
-    }
-    bool has_lane =
-        (node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_EVENT) && node->lane != NULL;
-    const fry_stream *stream = has_lane ? node->lane->stream : NULL;
-    ferry_trace_record record = {
-        .when_ns = when_ns,
-        .op = node->future.id,
-        .flow = fry_node_is_message(node) ? node->flow : node->future.id,
-        .size_bytes = node->kind == FERRY_OP_COPY ? node->op.copy.size_bytes
-                      : fry_node_is_message(node) ? node->op.message.size_bytes
-                                                  : 0,
-        .waited_for = waited_for,
-        .label = node->label,
-        .status = what == FERRY_TRACE_RESOLVED ? fry_future_status(&node->future) : FERRY_PENDING,
-        .device = has_lane ? stream->device->index : NONE,
-        .stream = has_lane ? stream->index : NONE,
-        .what = (uint16_t)what,
-        .kind = node->kind,
-        .thread = context->number,
-    };
-    uint64_t position = fry_trace_ring_write(ring, &record);
-    if ((sinks & FRY_SINK_FILE) != 0)
-        fry_trace_writer_tell(position, ring->mask);
-}
-
-void fry_trace_emit(ferry_engine *engine, const fry_node *node, ferry_trace_what what,
-                    uint64_t waited_for)
-{
-    emit(engine, node, what, waited_for, fry_clock_now_ns(&engine->clock));
-}
-
-void fry_trace_emit_begun(ferry_engine *engine, const fry_node *node, int64_t begun_ns)
-{
-    if (begun_ns != 0)
-        emit(engine, node, FERRY_TRACE_BEGUN, 0, begun_ns);
-}
-
-void fry_engine_set_sink(ferry_engine *engine, fry_sink sink, bool is_on)
-{
-    uint32_t others = fry_load_relaxed(&engine->tracing) & ~(uint32_t)sink;
-    fry_store_release(&engine->tracing, is_on ? others | (uint32_t)sink : others);
-}
-
-/*
- * A ring that only the flight recorder needed may be too small for a sink that reads behind the
- * recording thread. Its thread alone can leave it, so it is given the larger one to go on in.
- */
-ferry_status fry_trace_ring_add(ferry_engine *engine, fry_context *context, uint32_t sinks)
-{
-    if ((sinks & SINKS_WITH_RINGS) == 0)
-        return FERRY_OK;
-    size_t records = engine->flight_records;
-    if ((sinks & SINKS_THAT_READ) != 0 && records < engine->trace_records)
-        records = engine->trace_records;
-    const fry_trace_ring *largest = context->next_ring;
-    if (largest == NULL)
-        largest = fry_load_acquire(&context->ring);
-    if (largest != NULL && largest->mask + 1 >= records)
-        return FERRY_OK;
-    fry_trace_ring *ring = fry_trace_ring_create(&engine->memory, records);
-    if (ring == NULL)
-        return FERRY_E_NO_MEMORY;
-    fry_store_release(largest == NULL ? &context->ring : &context->next_ring, ring);
-    return FERRY_OK;
-}
-
-void fry_trace_rings_free(fry_context *context)
-{
-    const fry_memory *memory = &context->engine->memory;
-    if (context->next_ring != context->ring)
-        fry_trace_ring_destroy(memory, context->next_ring);
-    fry_trace_ring_destroy(memory, context->past_ring);
-    fry_trace_ring_destroy(memory, context->ring);
-}
 
 ferry_status ferry_engine_trace(ferry_engine *engine, const ferry_trace_hooks *hooks)
 {
@@ -136,14 +23,14 @@ ferry_status ferry_engine_trace(ferry_engine *engine, const ferry_trace_hooks *h
     (void)pthread_mutex_lock(&engine->cold);
     for (fry_context *context = engine->contexts; hooks != NULL && context != NULL;
          context = context->next) {
-        status = fry_trace_ring_add(engine, context, FRY_SINK_HOOKS);
+        status = fry_ring_add(engine, context, FRY_SINK_HOOKS);
         if (status != FERRY_OK)
             goto out;
         context->ring_cursor = fry_load_acquire(&fry_load_acquire(&context->ring)->head);
     }
     engine->hooks = hooks != NULL ? *hooks : (ferry_trace_hooks){0};
     fry_store_release(&engine->has_hooks, hooks != NULL);
-    fry_engine_set_sink(engine, FRY_SINK_HOOKS, hooks != NULL);
+    fry_sink_set(engine, FRY_SINK_HOOKS, hooks != NULL);
 out:
     (void)pthread_mutex_unlock(&engine->cold);
     return status;

@@ -4,8 +4,21 @@
  * it. What is refused is a static future; what it would have written is poisoned all the same, in
  * its place in program order (refused_writes.c).
  */
+#include "engine/op.h"
+
+#include "base/options.h"
+#include "engine/buffer.h"
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/executor.h"
+#include "engine/ground.h"
 #include "engine/late.h"
-#include "engine/request.h"
+#include "engine/node.h"
+#include "engine/refusal.h"
+#include "engine/refused_writes.h"
+#include "engine/room.h"
+#include "engine/trace.h"
+#include "engine/turn.h"
 
 #define ACCESS_COUNT_MAX ((size_t)1 << 16)
 #define ROW_COUNT_MAX ((size_t)1 << 16)
@@ -81,24 +94,6 @@ static fry_rows row_of(ferry_span span)
                       .offset = span.offset_bytes,
                       .row_bytes = span.size_bytes,
                       .count = 1};
-}
-
-/* Copies what the caller's version of the struct has; the rest is zero, which is the default. */
-ferry_status fry_options_read(void *options, size_t size_bytes, const void *given)
-{
-    memset(options, 0, size_bytes);
-    if (given == NULL)
-        return FERRY_OK;
-    size_t given_bytes;
-    memcpy(&given_bytes, given, sizeof given_bytes);
-    if (given_bytes < sizeof given_bytes || given_bytes > FRY_OPTIONS_BYTES_MAX)
-        return FERRY_E_INVALID;
-    for (size_t i = size_bytes; i < given_bytes; i++) {
-        if (((const char *)given)[i] != 0)
-            return FERRY_E_INVALID;
-    }
-    memcpy(options, given, given_bytes < size_bytes ? given_bytes : size_bytes);
-    return FERRY_OK;
 }
 
 /* What is wrong with them, of this version. */

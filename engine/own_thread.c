@@ -3,9 +3,13 @@
  * The engine's own thread: it has the loop's role for good, and sleeps on the poller itself.
  * Nothing of libev's is in it, so with nothing in flight it never wakes.
  */
+#include "engine/own_thread.h"
+
 #include "base/futex.h"
-#include "engine/graph.h"
+#include "engine/engine.h"
 #include "engine/late.h"
+#include "engine/loop.h"
+#include "engine/waiter.h"
 
 #include <sched.h>
 #include <signal.h>

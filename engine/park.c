@@ -40,7 +40,13 @@
  * A parked lane is given back when the last that stands in it has fired, in one place:
  * fry_lanes_poll. Nothing ever waits for a place in one: rule 3, and the same if it is full.
  */
+#include "engine/park.h"
+
+#include "engine/buffer.h"
 #include "engine/edge.h"
+#include "engine/join.h"
+#include "engine/lane.h"
+#include "engine/node.h"
 
 /* The definition or operation stands on a device (from is ISSUED): at (lane, sequence). */
 static bool is_on_device(const fry_node *from)

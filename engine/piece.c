@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/piece.h"
+
+#include "engine/buffer.h"
+#include "engine/context.h"
 #include "engine/crowd.h"
+#include "engine/engine.h"
+#include "engine/live.h"
+#include "engine/node.h"
+#include "engine/segment.h"
 #include "engine/sum.h"
+#include "engine/turn.h"
 
 static int by_begin(const fry_segment *left, const fry_segment *right)
 {

@@ -6,7 +6,10 @@
 #ifndef FRY_ENGINE_PIECE_H
 #define FRY_ENGINE_PIECE_H
 
+#include "engine/buffer.h"
+#include "engine/node.h"
 #include "engine/segment.h"
+#include "engine/turn.h"
 
 #ifndef FRY_FEW   /* tests have it smaller */
 #define FRY_FEW 8 /* who read a piece at most; the others are reads of their own (crowd.h) */
@@ -45,6 +48,12 @@ void fry_piece_remove_reader(fry_turn *turn, fry_reader *reader);
  * there is one.
  */
 bool fry_piece_enter_gap(fry_turn *turn, fry_node *node, const fry_use *use);
+
+/*
+ * In place of fry_hazard_enter, of a message that touches no more than its span, some bytes: lists
+ * it if nobody is at them and there is room. False: nothing was done.
+ */
+bool fry_hazard_enter_alone(fry_turn *turn, fry_node *node);
 
 /* Takes a node that ended well out of the one list there is for it. False: there are more. */
 bool fry_piece_leave_alone(fry_turn *turn, fry_node *node);

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/poison.h"
 
+#include "engine/buffer.h"
+#include "engine/dump.h"
+#include "engine/engine.h"
+#include "engine/graph.h"
+#include "engine/lane.h"
+#include "engine/node.h"
+#include "engine/segment.h"
+#include "engine/turn.h"
+
 /* ---- buffers that hold poison, for the dump ---- */
 
 static void poisoned_add(ferry_buffer *buffer)
@@ -35,18 +44,18 @@ static void poisoned_remove(ferry_buffer *buffer)
 }
 
 static void copy_poison(const ferry_buffer *buffer, size_t begin, size_t end,
-                        const fry_error *error, fry_dump_poison *poison)
+                        const fry_error *error, fry_poison_view *poison)
 {
-    *poison = (fry_dump_poison){.buffer = (uintptr_t)buffer->data,
+    *poison = (fry_poison_view){.buffer = (uintptr_t)buffer->data,
                                 .begin = begin,
                                 .end = end,
                                 .op = error->public_.op,
                                 .status = error->public_.status,
                                 .device = buffer->device->device->index};
-    poison->has_label = fry_dump_copy_label(poison->label, error->public_.label);
+    poison->has_label = fry_label_copy(poison->label, error->public_.label);
 }
 
-size_t fry_hazard_copy_poison(ferry_engine *engine, fry_dump_poison *poisons, size_t capacity)
+size_t fry_hazard_copy_poison(ferry_engine *engine, fry_poison_view *poisons, size_t capacity)
 {
     size_t count = 0, looks = FRY_DUMP_SEGMENTS;
     while (engine->dump_buffer != NULL && count < capacity && looks != 0) {

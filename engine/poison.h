@@ -6,8 +6,22 @@
 #ifndef FRY_ENGINE_POISON_H
 #define FRY_ENGINE_POISON_H
 
-#include "engine/dump.h"
+#include "engine/buffer.h"
+#include "engine/engine.h"
+#include "engine/node.h"
 #include "engine/segment.h"
+#include "engine/turn.h"
+
+typedef struct fry_poison_view {
+    uintptr_t buffer;
+    size_t begin, end;
+    uint64_t op;
+    int32_t status;
+    uint16_t device;
+    bool is_wide;
+    bool has_label;
+    char label[FRY_LABEL_BYTES];
+} fry_poison_view;
 
 /* A read fails if anything of its span is poisoned. */
 void fry_poison_read(fry_turn *turn, fry_node *node, const fry_use *use);
@@ -27,6 +41,9 @@ void fry_poison_add(fry_segment *segment, fry_error *root);
 
 /* The whole buffer is poisoned, for want of room or memory. */
 void fry_poison_whole(ferry_buffer *buffer, fry_error *why);
+
+/* Copies poison from the cursor on, and moves it. Baton. */
+size_t fry_hazard_copy_poison(ferry_engine *engine, fry_poison_view *poisons, size_t capacity);
 
 /* Nobody uses the buffer any more. */
 void fry_poison_close(fry_turn *turn, ferry_buffer *buffer);

@@ -157,4 +157,18 @@ static inline fry_refusal fry_refusal_of_want(ferry_status status, fry_refusal a
     return status == FERRY_E_AGAIN ? again : FRY_REFUSED_NO_MEMORY;
 }
 
+/* ---- futures that failed at submit ---- */
+
+/* An engine's own, before it is used. */
+void fry_refused_init(ferry_engine *engine);
+
+/* Logs why, and gives it back. */
+fry_refusal fry_refuse(ferry_engine *engine, fry_refusal why);
+
+/* A reference to the static future of a reason; engine may be NULL. */
+ferry_future *fry_refused(ferry_engine *engine, fry_refusal why);
+
+/* The reason of a static future. */
+fry_refusal fry_refusal_of(const ferry_future *future);
+
 #endif

@@ -13,7 +13,13 @@
  * baton, for which the loop may have to wait. The link is that of one incarnation: if the member is
  * another by now it goes when its lane has.
  */
+#include "engine/route.h"
+
+#include "engine/engine.h"
+#include "engine/groups.h"
 #include "engine/members.h"
+#include "engine/node.h"
+#include "engine/turn.h"
 
 #include <stdio.h>
 #include <sys/epoll.h>

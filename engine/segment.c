@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/segment.h"
 
+#include "engine/buffer.h"
+
 static int by_begin(const fry_segment *left, const fry_segment *right)
 {
     return left->begin < right->begin ? -1 : left->begin > right->begin;

@@ -6,7 +6,11 @@
 #ifndef FRY_ENGINE_SEGMENT_H
 #define FRY_ENGINE_SEGMENT_H
 
-#include "engine/graph.h"
+#include "engine/buffer.h"
+#include "engine/live.h"
+#include "engine/turn.h"
+
+#include <bsd/sys/tree.h>
 
 typedef enum fry_segment_kind {
     FRY_SEGMENT_PIECE = 0, /* buffer->pieces: has one writer, or a few who read exactly that span */
@@ -42,8 +46,6 @@ struct fry_reader {
     fry_reader *next, *previous;           /* in piece->readers */
     fry_reader *node_next, *node_previous; /* in node->reads */
 };
-_Static_assert(sizeof(fry_segment) <= FRY_SEGMENT_BYTES, "engine.c opens the pool with this size");
-_Static_assert(sizeof(fry_reader) <= FRY_READER_BYTES, "engine.c opens the pool with this size");
 
 /* In the list of those that name it. What the graph holds is one more. */
 static inline void fry_segment_list(fry_turn *turn, fry_segment *segment, fry_node *node)

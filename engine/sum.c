@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/sum.h"
+
 #include "engine/join.h"
+#include "engine/node.h"
+#include "engine/segment.h"
+#include "engine/turn.h"
 
 fry_node fry_sum_of_none;
 

@@ -21,7 +21,9 @@
 #ifndef FRY_ENGINE_SUM_H
 #define FRY_ENGINE_SUM_H
 
+#include "engine/node.h"
 #include "engine/segment.h"
+#include "engine/turn.h"
 
 #ifndef FRY_SUM_SPARE /* tests have it smaller */
 #define FRY_SUM_SPARE 2

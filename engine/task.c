@@ -3,40 +3,16 @@
  * Functions, and executors: everything of the user's that ferry runs starts on the loop, with the
  * baton released; executors take it from there.
  */
+#include "engine/task.h"
+
+#include "engine/engine.h"
 #include "engine/graph.h"
-#include "engine/late.h"
-
-_Thread_local fry_callback_frame *fry_callback_frames;
-
-ferry_executor fry_inline_executor = {.struct_size = sizeof fry_inline_executor};
-ferry_executor fry_loop_executor = {.struct_size = sizeof fry_loop_executor};
-
-ferry_executor *ferry_executor_inline(void)
-{
-    return &fry_inline_executor;
-}
-
-ferry_executor *ferry_executor_loop(void)
-{
-    return &fry_loop_executor;
-}
-
-bool fry_executor_is_whole(const ferry_executor *executor)
-{
-    if (executor == NULL || executor == &fry_inline_executor || executor == &fry_loop_executor)
-        return true;
-    if (fry_likely(executor->struct_size == sizeof *executor))
-        return executor->post != NULL;
-    ferry_executor whole; /* of another version's size, which may have no post yet */
-    return fry_options_read(&whole, sizeof whole, executor) == FERRY_OK && whole.post != NULL;
-}
-
-fry_refusal fry_executor_check(ferry_engine *engine, const ferry_executor *executor)
-{
-    if (fry_likely(fry_executor_is_whole(executor)))
-        return FRY_TAKEN;
-    return fry_refuse(engine, FRY_REFUSED_EXECUTOR);
-}
+#include "engine/ground.h"
+#include "engine/node.h"
+#include "engine/ready_queue.h"
+#include "engine/task_pool.h"
+#include "engine/trace.h"
+#include "engine/turn.h"
 
 /* ---- functions ---- */
 
@@ -54,7 +30,7 @@ static fry_error *call_error(const fry_node *node, int result)
 
 /* On the loop or whatever thread the executor chose. The reference taken in issue_call keeps the
  * node, and is the caller's to release. */
-static void call_run(fry_node *node)
+void fry_call_run(fry_node *node)
 {
     ferry_engine *engine = fry_engine_of(&node->future);
     uint8_t not_begun = FRY_CALL_NOT_BEGUN;
@@ -71,23 +47,6 @@ static void call_run(fry_node *node)
     }
 }
 
-void ferry_task_run(ferry_task *task)
-{
-    fry_task_begun begun;
-    if (task == NULL || !fry_task_begin(task, &begun))
-        return;
-    ferry_engine *engine = begun.engine;
-    fry_call_ends(engine); /* for those that waited for a task */
-    if (begun.kind != FRY_TASK_CALL) {
-        fry_waiter_call(begun.subject);
-        return;
-    }
-    fry_node *node = begun.subject;
-    call_run(node);
-    fry_call_ends(engine);
-    ferry_future_release(&node->future);
-}
-
 void fry_hand_out_calls(ferry_engine *engine, fry_link *calls)
 {
     fry_callback_frame frame;
@@ -97,7 +56,7 @@ void fry_hand_out_calls(ferry_engine *engine, fry_link *calls)
         calls = calls->next; /* running it uses the link again */
         fry_call *call = &node->op.call;
         if (call->executor == NULL) {
-            call_run(node);
+            fry_call_run(node);
             ferry_future_release(&node->future);
         } else {
             fry_task_post(call->executor, call->task, FRY_TASK_CALL, node, node->future.id);

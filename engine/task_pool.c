@@ -36,8 +36,11 @@
  * `wanted`, says that it is asleep (full barrier), then looks at `run`. Either it sees the task, or
  * the other sees both of its stores.
  */
+#include "engine/task_pool.h"
+
 #include "engine/engine.h"
-#include "engine/late.h"
+#include "engine/ground.h"
+#include "engine/ready_queue.h"
 
 #define CHUNK_TASKS 64
 #define TAG_BITS 6
@@ -241,16 +244,6 @@ bool fry_task_revoke(fry_task *task, const void *waiter)
     return false;
 }
 
-/* Nothing is to be run; but the task is free from now on. */
-static void end_revoked(ferry_engine *engine, fry_task *task)
-{
-    fry_stack_push(&engine->tasks.run, &task->link); /* full barrier: see above */
-    if (fry_unlikely(fry_load_seq_cst(&engine->tasks.wanted) != 0))
-        fry_wake(engine);
-    fry_call_ends(engine);
-    fry_engine_unretain(engine, 1); /* fry_task_revoke's */
-}
-
 bool fry_task_begin(ferry_task *given, fry_task_begun *begun)
 {
     uintptr_t tag = (uintptr_t)given & TAG_MASK;
@@ -266,11 +259,9 @@ bool fry_task_begin(ferry_task *given, fry_task_begun *begun)
             return false;
         }
     } while (!task_move(task, word, (word & ~STATE_MASK) | FRY_TASK_RUN));
-    if (state_of(word) == FRY_TASK_REVOKED) {
-        end_revoked(engine, task);
-        return false;
-    }
-    *begun = (fry_task_begun){.engine = engine, .subject = task->subject, .kind = kind_of(word)};
+    bool is_revoked = state_of(word) == FRY_TASK_REVOKED;
+    *begun = (fry_task_begun){
+        .engine = engine, .subject = is_revoked ? NULL : task->subject, .kind = kind_of(word)};
     fry_stack_push(&engine->tasks.run, &task->link); /* full barrier: see above */
     if (fry_unlikely(fry_load_seq_cst(&engine->tasks.wanted) != 0))
         fry_wake(engine);

@@ -2,7 +2,7 @@
 /*
  * How the trace file's thread sleeps, with Spin (tests/model/run engine/trace_sleep.pml).
  *
- *  recorder  fry_trace_emit: the store of a ring's head, then fry_trace_writer_tell
+ *  recorder  fry_trace_emit: the store of a ring's head, then fry_trace_bell_tell
  *  writer    writer_thread and rest (engine/trace_writer.c); a round takes what the heads say
  *  asker     ask (engine/trace_writer.c), for the last round
  *  buffer    the store buffer of a recorder's processor (x86 TSO): the head is seen by others only

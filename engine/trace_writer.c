@@ -18,7 +18,12 @@
 #include "base/environment.h"
 #include "base/futex.h"
 #include "base/trace_lines.h"
+#include "engine/context.h"
 #include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/lane.h"
+#include "engine/ring.h"
+#include "engine/trace_bell.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -71,7 +76,6 @@ static trace_writer the = {.opening = PTHREAD_MUTEX_INITIALIZER,
                            .changed = PTHREAD_COND_INITIALIZER,
                            .file = {.fd = -1}};
 
-fry_trace_bell fry_trace_the_bell;
 bool fry_test_no_membarrier;
 int64_t fry_test_linger_ns;
 
@@ -96,12 +100,12 @@ static ferry_status give_rings(ferry_engine *engine)
     (void)pthread_mutex_lock(&engine->cold);
     for (fry_context *context = engine->contexts; context != NULL && status == FERRY_OK;
          context = context->next) {
-        status = fry_trace_ring_add(engine, context, FRY_SINK_FILE);
+        status = fry_ring_add(engine, context, FRY_SINK_FILE);
         if (status == FERRY_OK)
             context->file_cursor = fry_load_acquire(&fry_load_acquire(&context->ring)->head);
     }
     if (status == FERRY_OK)
-        fry_engine_set_sink(engine, FRY_SINK_FILE, true);
+        fry_sink_set(engine, FRY_SINK_FILE, true);
     (void)pthread_mutex_unlock(&engine->cold);
     return status;
 }
@@ -133,7 +137,7 @@ static void stop_source(ferry_engine *engine)
     if (source == NULL)
         return;
     (void)pthread_mutex_lock(&engine->cold);
-    fry_engine_set_sink(engine, FRY_SINK_FILE, false);
+    fry_sink_set(engine, FRY_SINK_FILE, false);
     (void)pthread_mutex_unlock(&engine->cold);
     engine->file_seat.source = NULL;
     fry_trace_lines_destroy(source->lines);
@@ -377,7 +381,7 @@ static void rest(bool may_sleep)
     uint32_t state = may_sleep ? FRY_TRACE_ASLEEP : FRY_TRACE_LINGERING;
     (void)fry_exchange(&bell->state, state);
     if (may_sleep && fry_load_relaxed(&bell->needs_fence) != 0)
-        fry_fence(); /* pairs with the one in fry_trace_writer_tell */
+        fry_fence(); /* pairs with the one in fry_trace_bell_tell */
     else if (may_sleep)
         fry_membarrier();
     /* Who asks stores `asked`, then swaps the bell: it sees this state, or is seen here. */
@@ -386,13 +390,6 @@ static void rest(bool may_sleep)
     if (!has_reason)
         fry_futex_wait(&bell->state, state, may_sleep ? -1 : linger_ns);
     fry_store_relaxed(&bell->state, FRY_TRACE_AWAKE);
-}
-
-void fry_trace_writer_wake(void)
-{
-    uint32_t state = fry_load_relaxed(&fry_trace_the_bell.state);
-    if (state != FRY_TRACE_AWAKE && fry_cas(&fry_trace_the_bell.state, &state, FRY_TRACE_AWAKE))
-        fry_futex_wake(&fry_trace_the_bell.state, 1);
 }
 
 /* Brings the thread to a new round, however it rests. */
@@ -529,11 +526,36 @@ static bool is_open(void)
     return is_running;
 }
 
+static void forked_in_child(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    static const pthread_cond_t fresh_condition = PTHREAD_COND_INITIALIZER;
+    the.opening = the.lock = fresh;
+    the.changed = fresh_condition;
+    the.engines = NULL;
+    the.is_running = false;
+    fry_store_relaxed(&fry_trace_the_bell.state, FRY_TRACE_AWAKE);
+    fry_trace_file_forget(&the.file);
+}
+
+static void register_fork(void)
+{
+    (void)pthread_atfork(NULL, NULL, forked_in_child);
+}
+
+/* The file is the parent's. */
+static void watch_forks(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, register_fork);
+    fry_watch_forks();
+}
+
 ferry_status ferry_trace_open(const char *path)
 {
     if (path == NULL || path[0] == '\0')
         return FERRY_E_INVALID;
-    fry_watch_forks();
+    watch_forks();
     if (fry_load_relaxed(&fry_fork_generation) != 0)
         return FERRY_E_FORKED;
     (void)pthread_mutex_lock(&the.opening);
@@ -627,16 +649,4 @@ bool fry_trace_writer_detach(ferry_engine *engine, int64_t end_ns)
         unlist(engine);
     (void)pthread_mutex_unlock(&the.lock);
     return is_out;
-}
-
-void fry_trace_writer_forked(void)
-{
-    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-    static const pthread_cond_t fresh_condition = PTHREAD_COND_INITIALIZER;
-    the.opening = the.lock = fresh;
-    the.changed = fresh_condition;
-    the.engines = NULL;
-    the.is_running = false;
-    fry_store_relaxed(&fry_trace_the_bell.state, FRY_TRACE_AWAKE);
-    fry_trace_file_forget(&the.file);
 }

@@ -5,7 +5,21 @@
  * everything is done (its budget is spent, the pools are dry, functions wait to be handed out) says
  * so after it has given the baton back, by which time the loop can take it.
  */
+#include "engine/turn.h"
+
+#include "engine/buffer.h"
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/enter.h"
+#include "engine/graph.h"
+#include "engine/ground.h"
 #include "engine/join.h"
+#include "engine/lane.h"
+#include "engine/message.h"
+#include "engine/node.h"
+#include "engine/room.h"
+#include "engine/stock.h"
+#include "engine/waiter.h"
 
 bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, bool is_loop)
 {
@@ -166,7 +180,7 @@ void fry_turn_end_unfinished(fry_turn *turn, const fry_node *node)
         fry_need need = turn->need;
         fry_lack lack;
         (void)fry_turn_end(turn, 0);
-        if (fry_hazard_stock(engine, context, &need, true, &lack) != FERRY_OK ||
+        if (fry_stock_fill(engine, context, &need, true, &lack) != FERRY_OK ||
             !fry_turn_begin(turn, engine, context, false)) {
             fry_wake(engine);
             break;
@@ -178,7 +192,7 @@ void fry_turn_end_unfinished(fry_turn *turn, const fry_node *node)
             break;
         }
     }
-    fry_hazard_unstock(engine, context);
+    fry_stock_return(engine, context);
 }
 
 void fry_turn_submit(ferry_engine *engine, fry_context *context, fry_node *node)

@@ -22,9 +22,15 @@
  * been called, and be gone. For a posted one the two moves of the task's word decide.
  * waiter_remove.pml checks it, and that each planted mistake is found.
  */
+#include "engine/waiter.h"
+
 #include "base/back_off.h"
-#include "engine/graph.h"
-#include "engine/late.h"
+#include "engine/engine.h"
+#include "engine/executor.h"
+#include "engine/ground.h"
+#include "engine/node.h"
+#include "engine/task_pool.h"
+#include "engine/waiter_list.h"
 
 /* ---- being fired ---- */
 
@@ -46,12 +52,6 @@ void fry_fire_waiter(fry_future_owner *owner, ferry_waiter *waiter)
     }
     fry_store_relaxed(&waiter->private_.state, FRY_WAITER_FIRED); /* shown by the push */
     fry_stack_push(&engine->fired, (fry_link *)(void *)&waiter->private_.next);
-}
-
-bool fry_has_callbacks(const ferry_engine *engine)
-{
-    return fry_load_seq_cst(&engine->fired.top) != NULL ||
-           fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_WAITERS);
 }
 
 /* ---- on the loop ---- */
@@ -188,42 +188,10 @@ void fry_future_listen(ferry_future *future, ferry_waiter *waiter)
         fry_fire_waiter(future->owner, waiter);
 }
 
-/* ---- the user's ---- */
-
-ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter *waiter)
-{
-    if (future == NULL || waiter == NULL || waiter->fn == NULL)
-        return FERRY_E_INVALID;
-    ferry_engine *engine = fry_engine_of(future);
-    if (engine != NULL) {
-        ferry_status status = fry_engine_check(engine);
-        if (status == FERRY_OK)
-            status = fry_refusal_status(fry_executor_check(engine, waiter->executor));
-        if (status != FERRY_OK)
-            return status;
-    }
-    uint32_t idle = FRY_WAITER_IDLE;
-    if (!fry_cas(&waiter->private_.state, &idle, FRY_WAITER_LISTED))
-        return FERRY_E_INVALID;
-    if (engine == NULL) {
-        fry_store_relaxed(&waiter->private_.future, future);
-        fry_waiter_call(waiter);
-        return FERRY_OK;
-    }
-    (void)ferry_future_retain(future);
-    fry_store_relaxed(&waiter->private_.future, future);
-    if (!fry_future_add_waiter(future, waiter)) {
-        fry_engine_retain(engine); /* the callback may drop the last other reference */
-        fry_fire_waiter(&engine->owner, waiter);
-        fry_wake(engine);
-        fry_call_ends(engine);
-        fry_engine_unretain(engine, 1);
-    }
-    return FERRY_OK;
-}
+/* ---- being taken back ---- */
 
 /* Of the future's list, before that is sealed. */
-static bool remove_listed(ferry_waiter *waiter)
+bool fry_waiter_take_out(ferry_waiter *waiter)
 {
     if (!fry_future_remove_waiter(fry_load_relaxed(&waiter->private_.future), waiter))
         return false;
@@ -249,7 +217,7 @@ static bool remove_posted(ferry_waiter *waiter)
 }
 
 /* With the role: every one that has not begun. */
-static bool remove_with_role(ferry_engine *engine, ferry_waiter *waiter)
+bool fry_waiter_take_back(ferry_engine *engine, ferry_waiter *waiter)
 {
     for (unsigned tries = 0;; tries++) {
         enum fry_waiter_state state = fry_load_acquire(&waiter->private_.state);
@@ -257,7 +225,7 @@ static bool remove_with_role(ferry_engine *engine, ferry_waiter *waiter)
         case FRY_WAITER_IDLE:
             return false;
         case FRY_WAITER_LISTED:
-            if (remove_listed(waiter))
+            if (fry_waiter_take_out(waiter))
                 return true;
             break; /* in somebody's hand */
         case FRY_WAITER_FIRED:
@@ -272,35 +240,4 @@ static bool remove_with_role(ferry_engine *engine, ferry_waiter *waiter)
         }
         fry_back_off(tries);
     }
-}
-
-static bool remove_waiter(ferry_engine *engine, ferry_waiter *waiter)
-{
-    if (fry_is_in_callback(engine))
-        return remove_with_role(engine, waiter);
-    if (fry_load_acquire(&waiter->private_.state) == FRY_WAITER_LISTED && remove_listed(waiter))
-        return true;
-    if (!fry_role_borrow(engine))
-        return false;
-    bool removed = remove_with_role(engine, waiter);
-    fry_role_return(engine);
-    return removed;
-}
-
-bool ferry_waiter_remove(ferry_waiter *waiter)
-{
-    if (waiter == NULL || fry_load_acquire(&waiter->private_.state) == FRY_WAITER_IDLE)
-        return false;
-    ferry_future *future = fry_load_relaxed(&waiter->private_.future);
-    ferry_engine *engine = fry_engine_of(future);
-    if (fry_engine_check(engine) != FERRY_OK)
-        return false;
-    bool removed = remove_waiter(engine, waiter);
-    if (fry_has_callbacks(engine)) {
-        fry_wake(engine); /* putting the others back has fired them */
-        fry_call_ends(engine);
-    }
-    if (removed)
-        ferry_future_release(future);
-    return removed;
 }

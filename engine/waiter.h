@@ -1,68 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiters in the engine's hands: where each is, and the loop's lists of them. */
+/* Waiters, from being fired to being called or taken back: waiter.c. */
 #ifndef FRY_ENGINE_WAITER_H
 #define FRY_ENGINE_WAITER_H
 
-#include "base/lf.h"
+#include "engine/ground.h"
+#include "engine/waiter_list.h"
 
-#include <ferry/future.h>
+/* As ferry_future_on_ready, on the loop, of a waiter that is new and whole. */
+void fry_future_listen(ferry_future *future, ferry_waiter *waiter);
 
-/* ferry_waiter.private_.state: where it is, and who may touch it. See waiter.c. */
-enum fry_waiter_state {
-    FRY_WAITER_IDLE = 0,   /* the user's */
-    FRY_WAITER_LISTED,     /* in its future's list, or in the hand of who resolves that or takes
-                              another waiter out */
-    FRY_WAITER_FIRED,      /* on engine->fired, or about to be pushed there */
-    FRY_WAITER_DUE_INLINE, /* in the loop's lists: due_inline, due, tasks.waiters */
-    FRY_WAITER_DUE,
-    FRY_WAITER_DUE_FOR_TASK,
-    FRY_WAITER_POSTED, /* an executor has a task for it, which `previous` is */
-};
+/* On the loop: has those called whose futures have resolved, or posts them; at most so many, and
+ * all that are inline. Returns how many. */
+size_t fry_run_callbacks(ferry_engine *engine, size_t budget);
 
-/* A list of the loop's; who has the role. Anybody in it can be taken out. */
-typedef struct fry_waiter_list {
-    ferry_waiter *first, *last;
-    size_t count;
-} fry_waiter_list;
+/* Its future has resolved. Any thread, with the baton or without. */
+void fry_fire_waiter(fry_future_owner *owner, ferry_waiter *waiter);
 
-static inline void fry_waiter_list_push(fry_waiter_list *list, ferry_waiter *waiter)
+/* Any thread: some have been fired, or could be posted. */
+static inline bool fry_has_callbacks(const ferry_engine *engine)
 {
-    waiter->private_.next = NULL;
-    waiter->private_.previous = list->last;
-    if (list->last == NULL)
-        list->first = waiter;
-    else
-        list->last->private_.next = waiter;
-    list->last = waiter;
-    list->count++;
+    return fry_load_seq_cst(&engine->fired.top) != NULL ||
+           fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_WAITERS);
 }
 
-static inline void fry_waiter_list_take_out(fry_waiter_list *list, const ferry_waiter *waiter)
+/* The loop's role: some wait for their turn. */
+static inline bool fry_is_due(const ferry_engine *engine)
 {
-    ferry_waiter *next = waiter->private_.next, *previous = waiter->private_.previous;
-    if (previous == NULL)
-        list->first = next;
-    else
-        previous->private_.next = next;
-    if (next == NULL)
-        list->last = previous;
-    else
-        next->private_.previous = previous;
-    list->count--;
+    return engine->due.first != NULL || engine->due_inline.first != NULL;
 }
 
-static inline ferry_waiter *fry_waiter_list_pop(fry_waiter_list *list)
-{
-    ferry_waiter *waiter = list->first;
-    if (waiter == NULL)
-        return NULL;
-    list->first = waiter->private_.next;
-    if (list->first == NULL)
-        list->last = NULL;
-    else
-        list->first->private_.previous = NULL;
-    list->count--;
-    return waiter;
-}
+/* Takes the waiter out of ferry's hands and calls it. */
+void fry_waiter_call(ferry_waiter *waiter);
+
+/* fn of a waiter that only brings the thread that waits in embedded mode out of its sleep. */
+void fry_waiter_is_embedded(ferry_waiter *waiter, ferry_future *future, ferry_status status);
+
+/* Takes one back before its callback begins. With the role, as a callback has it; without it, of
+ * one that is LISTED. False: it has begun, or it is not to be had. */
+bool fry_waiter_take_back(ferry_engine *engine, ferry_waiter *waiter);
+bool fry_waiter_take_out(ferry_waiter *waiter);
 
 #endif

@@ -7,7 +7,7 @@
  *            (fry_fire_waiter)
  *  loop      has the role: collects what was fired, and calls the waiter or posts it. Before each
  *            of that it may be in a callback of another waiter, which takes this one back
- *            (remove_with_role)
+ *            (fry_waiter_take_back)
  *  elsewhere a thread without the role that takes it back, if it is LISTED still (remove_listed)
  *  executor  runs the task
  *

@@ -8,7 +8,15 @@
  * graph.c). So nothing wakes while nothing lives, and short-lived operations cost at most one
  * wake-up in the bound's time.
  */
+#include "engine/watchdog.h"
+
+#include "engine/context.h"
 #include "engine/dump.h"
+#include "engine/dump_json.h"
+#include "engine/dump_names.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/node.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,167 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * ferry_engine_writable: when is a submit that was refused with FERRY_E_AGAIN worth another try?
- *
- * Three kinds of refusal.
- *   at submit    a pool of nodes, edges or uses had too few slots. How many it would have taken
- *                stands in that pool (fry_pool_refused), and base/pool.h tells when they are there
- *   at entering  the access lists had no room for its next step. Slots come back as what is ahead
- *                of the node ends, from several pools. So engine->load counts, with the baton, what
- *                the graph holds (operations, promises, who is at segments), and the refused one
- *                notes what it must fall to
- *   barred       it names a buffer in which a refused write has yet to take its place: until the
- *                engine's mark has had its turn (refused_writes.c)
- * An operation refused for its edges notes the load too: edges are for predecessors that have not
- * resolved, so it may need none by the time they have.
- *
- * The news. One of them is enough: of two that were refused, one that lacks a node must not wait
- * for the thousand edges that another lacks, since those may be held up by what it is about to
- * submit. Who tries too early is refused again and notes what it lacks then; that happens at most
- * once for each other refusal, and after a load that has really fallen, which a refused operation
- * and what depends on it do not bring about: they leave the load as they found it. So nobody goes
- * round and round while nothing ends.
- *
- * One future for all who ask, in a node of a small pool of its own: a promise whose resolver is the
- * loop. room_lock guards it and makes lookers come one at a time; no user code runs under it, and
- * nothing is allocated.
- *
- *     asker   room_wanted = 1; barrier; look (pools; load); nothing: leave the promise
- *     giver   gives slots, or the load falls; barrier; if wanted: room_came = 1; wake the loop
- *     loop    room_came = 0; look; room: resolve
- *
- * No news is missed. For the pools base/pool.h says why. The load is written with the baton, whose
- * give is a full barrier, and looked at after it (fry_turn_end): either that finds room_wanted, or
- * the asker's look comes later and finds the load. room_came is set before the loop is woken and
- * looked at by a loop that is about to sleep, as all work is (loop.c). The loop clears it before it
- * looks, so news that comes during the look is looked at again. writable.pml checks it, and that
- * each planted mistake is found.
- */
-#include "engine/graph.h"
-#include "engine/late.h"
+/* The promise of room that all share who ask for it: room.c has the argument. */
+#include "engine/writable.h"
 
-static void stop_wanting(ferry_engine *engine)
-{
-    fry_store_relaxed(&engine->room_wanted, 0);
-    fry_pool_rest(&engine->nodes);
-    fry_pool_rest(&engine->edges);
-    fry_pool_rest(&engine->uses);
-    fry_pool_rest(&engine->transfers);
-}
-
-static void forget_refusals(ferry_engine *engine)
-{
-    fry_store_relaxed(&engine->load_target, FRY_LOAD_NOT_REFUSED);
-    fry_store_relaxed(&engine->mark_refused, 0);
-    fry_pool_forget_refusals(&engine->nodes);
-    fry_pool_forget_refusals(&engine->edges);
-    fry_pool_forget_refusals(&engine->uses);
-    fry_pool_forget_refusals(&engine->transfers);
-}
-
-/* Any thread, with the baton or without; under a pool's hands. */
-void fry_room_has_come(void *arg)
-{
-    ferry_engine *engine = arg;
-    if (fry_exchange(&engine->room_came, 1) == 0)
-        fry_wake(engine);
-}
-
-/* ---- refusals ---- */
-
-static void note_target(ferry_engine *engine, int64_t target)
-{
-    int64_t noted = fry_load_relaxed(&engine->load_target);
-    while ((noted == FRY_LOAD_NOT_REFUSED || target > noted) &&
-           !fry_cas_weak(&engine->load_target, &noted, target))
-        continue;
-}
-
-static int64_t target_of(int64_t load, uint64_t fall)
-{
-    return load > (int64_t)fall ? load - (int64_t)fall : 0;
-}
-
-void fry_edges_refused(ferry_engine *engine, uint64_t needed, uint64_t missing)
-{
-    fry_pool_refused(&engine->edges, needed);
-    int64_t load = fry_load_relaxed(&engine->load); /* it may just be on its way into the graph */
-    if (load > 0)
-        note_target(engine, target_of(load, missing));
-}
-
-void fry_entry_refused(ferry_engine *engine, uint64_t edges, const fry_lack *lack)
-{
-    /* One thing less that the graph holds is one more free. */
-    int64_t load = fry_load_relaxed(&engine->load);
-    if (load == 0)
-        note_target(engine, FRY_LOAD_HOPELESS); /* nothing is ahead of it that could end */
-    else
-        note_target(engine, target_of(load, lack->count > 0 ? lack->count : 1));
-    if (lack->is_of_edges) /* one node may give many back */
-        fry_pool_refused(&engine->edges, edges + lack->count);
-}
-
-/* Should it be cancelled, the target is one too high for the next: that is a try too early. */
-void fry_writable_enters(ferry_engine *engine)
-{
-    int64_t target = fry_load_relaxed(&engine->load_target);
-    while (target >= 0 && !fry_cas_weak(&engine->load_target, &target, target + 1))
-        continue;
-}
-
-static fry_pool_room look_at_load(ferry_engine *engine)
-{
-    int64_t target = fry_load_seq_cst(&engine->load_target);
-    if (target == FRY_LOAD_NOT_REFUSED)
-        return FRY_POOL_NOT_REFUSED;
-    return fry_load_seq_cst(&engine->load) > target ? FRY_POOL_NO_ROOM : FRY_POOL_ROOM;
-}
-
-fry_refusal fry_refused_barred(ferry_engine *engine)
-{
-    fry_store_seq_cst(&engine->mark_refused, 1);
-    return FRY_REFUSED_BARRED;
-}
-
-/* Buffers are barred until the mark has had its turn. */
-static fry_pool_room look_at_mark(ferry_engine *engine)
-{
-    if (fry_load_seq_cst(&engine->mark_refused) == 0)
-        return FRY_POOL_NOT_REFUSED;
-    return fry_load_seq_cst(&engine->mark_is_pushed) != 0 ? FRY_POOL_NO_ROOM : FRY_POOL_ROOM;
-}
-
-void fry_room_after_turn(ferry_engine *engine)
-{
-    if (look_at_load(engine) == FRY_POOL_ROOM || look_at_mark(engine) == FRY_POOL_ROOM)
-        fry_room_has_come(engine);
-}
-
-/* ---- looking ---- */
-
-/* With room_lock: room anywhere is room; refused somewhere and nowhere room is no room. */
-static fry_pool_room look(ferry_engine *engine)
-{
-    fry_pool *const pools[] = {&engine->nodes, &engine->edges, &engine->uses, &engine->transfers};
-    (void)fry_exchange(&engine->room_wanted, 1); /* pairs with the baton's give in fry_turn_end */
-    fry_pool_room found = look_at_load(engine), mark = look_at_mark(engine);
-    if (mark == FRY_POOL_ROOM || found == FRY_POOL_NOT_REFUSED)
-        found = mark;
-    for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) {
-        fry_pool_room room = fry_pool_look(pools[i]);
-        if (room == FRY_POOL_ROOM || found == FRY_POOL_NOT_REFUSED)
-            found = room;
-        else if (room == FRY_POOL_BUSY && found == FRY_POOL_NO_ROOM)
-            found = room;
-    }
-    if (found == FRY_POOL_ROOM)
-        forget_refusals(engine); /* all who wait are told; who was too early is refused again */
-    if (found == FRY_POOL_ROOM || found == FRY_POOL_NOT_REFUSED)
-        stop_wanting(engine);
-    else if (found == FRY_POOL_BUSY)
-        fry_room_has_come(engine); /* the loop looks again */
-    return found;
-}
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/node.h"
+#include "engine/promise.h"
+#include "engine/refusal.h"
+#include "engine/room.h"
+#include "engine/trace.h"
+#include "engine/turn.h"
 
 static fry_node *take_writable(ferry_engine *engine)
 {
@@ -186,15 +34,13 @@ size_t fry_room_look(ferry_engine *engine)
     fry_node *ready = NULL;
     (void)pthread_mutex_lock(&engine->room_lock);
     if (engine->writable == NULL || fry_future_is_resolved(&engine->writable->future))
-        stop_wanting(engine); /* cancelled: its handle goes when somebody asks again */
-    else if (look(engine) == FRY_POOL_ROOM)
+        fry_room_stop_wanting(engine); /* cancelled: its handle goes when somebody asks again */
+    else if (fry_room_find(engine) == FRY_POOL_ROOM)
         ready = take_writable(engine);
     (void)pthread_mutex_unlock(&engine->room_lock);
     resolve_writable(ready);
     return ready != NULL;
 }
-
-/* ---- the future ---- */
 
 /* With room_lock: the one that all share, new if the last has resolved; or NULL. */
 static fry_node *pending_writable(ferry_engine *engine, fry_context *context, fry_node **made_p,
@@ -214,23 +60,17 @@ static fry_node *pending_writable(ferry_engine *engine, fry_context *context, fr
     return node;
 }
 
-ferry_future *ferry_engine_writable(ferry_engine *engine)
+fry_node *fry_writable_get(ferry_engine *engine, fry_context *context, fry_refusal *why_p)
 {
-    fry_refusal why = fry_engine_refusal_open(engine);
-    if (why != FRY_TAKEN)
-        return fry_refused(engine, why);
-    fry_context *context = fry_context_get(engine);
-    if (context == NULL)
-        return fry_refused(engine, FRY_REFUSED_NO_MEMORY);
     fry_node *node = NULL, *made = NULL, *old = NULL, *ready = NULL;
     (void)pthread_mutex_lock(&engine->room_lock);
-    fry_pool_room found = look(engine);
+    fry_pool_room found = fry_room_find(engine);
     if (found == FRY_POOL_ROOM || found == FRY_POOL_NOT_REFUSED)
         ready = take_writable(engine);
     else if ((node = pending_writable(engine, context, &made, &old)) != NULL)
         (void)ferry_future_retain(&node->future);
     else
-        why = FRY_REFUSED_WRITABLES;
+        *why_p = FRY_REFUSED_WRITABLES;
     (void)pthread_mutex_unlock(&engine->room_lock);
 
     if (made != NULL) {
@@ -240,11 +80,10 @@ ferry_future *ferry_engine_writable(ferry_engine *engine)
     if (old != NULL)
         ferry_future_release(&old->future);
     resolve_writable(ready);
-    fry_call_ends(engine);
-    return node != NULL ? &node->future : fry_refused(engine, why);
+    return node;
 }
 
-void fry_room_close(ferry_engine *engine)
+void fry_writable_close(ferry_engine *engine)
 {
     (void)pthread_mutex_lock(&engine->room_lock);
     fry_node *node = take_writable(engine);

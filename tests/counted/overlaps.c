@@ -7,7 +7,8 @@
  *
  * Linked with an engine/turn.c that counts.
  */
-#include "engine/graph.h"
+#include "engine/buffer.h"
+#include "engine/node.h"
 #include "tests/support/api_test.h"
 
 #include <stdlib.h>

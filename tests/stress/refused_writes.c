@@ -6,7 +6,12 @@
  * program, so that it runs under ThreadSanitizer. Exit 0: everything held.
  *   refused_writes [ROUNDS]
  */
-#include "engine/graph.h"
+#include "engine/buffer.h"
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/node.h"
+#include "engine/refusal.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/patience.h"
 

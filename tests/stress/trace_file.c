@@ -7,6 +7,9 @@
  *   storm  files are opened and closed while threads submit, hooks go on and off, and engines come
  *          and go; each file keeps its rules, and has all of an engine that lived while it was open
  */
+#include "engine/buffer.h"
+#include "engine/engine.h"
+#include "engine/trace_bell.h"
 #include "engine/trace_writer.h"
 #include "tests/support/patience.h"
 #include "tests/support/trace_document.h"

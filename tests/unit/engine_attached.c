@@ -3,7 +3,7 @@
  * A shutdown in another thread asks the loop's thread to take ferry's watchers out. Two calls that
  * both make are this program's own, so that it can stop each of them where it wants.
  */
-#include "engine/graph.h"
+#include "engine/engine.h"
 #include "tests/support/api_test.h"
 
 #include <dlfcn.h>

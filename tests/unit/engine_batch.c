@@ -3,7 +3,11 @@
  * Batches where the test holds the baton as a busy thread would, so that they go to the inbox, and
  * where there is no room for what they list.
  */
-#include "engine/graph.h"
+#include "engine/buffer.h"
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/node.h"
 #include "tests/support/held_call.h"
 
 TestSuite(engine_batch, .timeout = HANG_S);

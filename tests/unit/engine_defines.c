@@ -3,6 +3,10 @@
  * Definitions by what stands on a device, the program's streams that wait for ferry, and what has
  * been handed to a device when: flushes and waits within a stream.
  */
+#include "engine/buffer.h"
+#include "engine/graph.h"
+#include "engine/ground.h"
+#include "engine/turn.h"
 #include "tests/unit/fake_engine.h"
 
 TestSuite(engine_defines, .timeout = HANG_S);

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices that refuse, fail and are lost: what of it reaches whom. */
+#include "engine/buffer.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/lane.h"
+#include "engine/turn.h"
 #include "tests/unit/fake_engine.h"
 
 TestSuite(engine_device_errors, .timeout = HANG_S);

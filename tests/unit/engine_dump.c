@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dumps of what only private means bring about: copies stopped midway, full streams, want of room.
  */
-#include "engine/graph.h"
+#include "engine/buffer.h"
+#include "engine/engine.h"
+#include "engine/hazard.h"
+#include "engine/node.h"
+#include "engine/refusal.h"
 #include "tests/support/api_test.h"
 #include "tests/support/dump_test.h"
 #include "tests/unit/copy_gate.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A lock of ferry's that another thread holds at the fork is free in the child. */
+#include "engine/context.h"
 #include "engine/engine.h"
 #include "tests/support/patience.h"
 

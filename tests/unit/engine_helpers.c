@@ -3,7 +3,14 @@
  * The loop may sleep without a look at the graph while a waiting thread helps: whatever it would
  * have seen, that thread leaves it a wake for. One thread plays both here, step by step.
  */
-#include "engine/graph.h"
+#include "engine/batch_node.h"
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/handle.h"
+#include "engine/loop.h"
+#include "engine/node.h"
+#include "engine/turn.h"
 #include "tests/support/api_test.h"
 
 TestSuite(engine_helpers, .timeout = HANG_S);

@@ -3,7 +3,8 @@
  * What is still in the inbox: the test holds the baton as a busy thread would, submits, and gives
  * the baton back. And who takes over when the thread that makes the progress for others leaves.
  */
-#include "engine/graph.h"
+#include "engine/buffer.h"
+#include "engine/engine.h"
 #include "tests/support/api_test.h"
 #include "tests/unit/copy_gate.h"
 

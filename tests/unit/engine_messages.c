@@ -4,7 +4,13 @@
  * that it can be in. Two engines that move, and whose time passes, only as the test has it; the
  * wire between them can be held and cut.
  */
+#include "engine/buffer.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/groups.h"
 #include "engine/members.h"
+#include "engine/route.h"
+#include "engine/turn.h"
 #include "tests/support/fake_channel.h"
 #include "tests/support/member_test.h"
 

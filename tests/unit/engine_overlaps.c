@@ -11,7 +11,10 @@
  *
  * Built again with small pieces (FRY_ENTERING_STEPS), all of it enters piece by piece.
  */
-#include "engine/graph.h"
+#include "engine/buffer.h"
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
 #include "tests/support/api_test.h"
 
 #include <stdlib.h>

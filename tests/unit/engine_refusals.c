@@ -4,7 +4,12 @@
  * sentence, the same in the log; and what depends on it names it as cause. A reason that no cause
  * here gives fails the test.
  */
-#include "engine/members.h"
+#include "engine/buffer.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/groups.h"
+#include "engine/lane.h"
+#include "engine/refusal.h"
 #include "tests/support/member_test.h"
 #include "tests/unit/fake_engine.h"
 

@@ -4,7 +4,14 @@
  * those who come later in program order, and for nobody before. The test holds the baton as a loop
  * that does not come by, and takes the nodes that would stand for them.
  */
-#include "engine/graph.h"
+#include "engine/buffer.h"
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/node.h"
+#include "engine/refusal.h"
+#include "engine/refused_mark.h"
+#include "engine/turn.h"
 #include "tests/support/api_test.h"
 
 TestSuite(engine_refused_writes, .timeout = HANG_S);

@@ -4,7 +4,10 @@
  * before has to be enough: here the pools hand out single slots and hold none in store, and whoever
  * takes one more than that gets NULL and crashes.
  */
-#include "engine/graph.h"
+#include "engine/buffer.h"
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
 #include "tests/support/api_test.h"
 
 #include <stdlib.h>

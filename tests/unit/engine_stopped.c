@@ -3,8 +3,15 @@
  * After the loop has stopped, and while it stops: what somebody leaves with the holder of the role
  * or of the baton must not stay there.
  */
-#include "engine/graph.h"
+#include "engine/buffer.h"
+#include "engine/engine.h"
+#include "engine/ground.h"
 #include "engine/late.h"
+#include "engine/loop.h"
+#include "engine/node.h"
+#include "engine/trace.h"
+#include "engine/turn.h"
+#include "engine/waiter.h"
 #include "tests/support/api_test.h"
 
 #include <semaphore.h>

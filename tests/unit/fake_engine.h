@@ -3,7 +3,8 @@
 #ifndef FERRY_TESTS_FAKE_ENGINE_H
 #define FERRY_TESTS_FAKE_ENGINE_H
 
-#include "engine/graph.h"
+#include "engine/buffer.h"
+#include "engine/lane.h"
 #include "tests/support/api_test.h"
 #include "tests/support/fake_device.h"
 

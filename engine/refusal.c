@@ -4,7 +4,10 @@
  * one a reason for callers without an engine. They need no memory, so saying "no memory" never
  * fails. A reference to an engine's is a reference to the engine itself.
  */
+#include "engine/refusal.h"
+
 #include "engine/engine.h"
+#include "engine/ground.h"
 
 #define FUTURE_(name_, status_, text_)                                                             \
     {.waiters = FRY_SEALED, .references = FRY_FUTURE_STATIC, .status = (status_)},

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Groups' functions, in the caller's thread: each that gives a future is an errand, a promise and
- * what it is about in one block, which goes to the loop by a stack. There net/group.h is asked, and
- * answers by resolving the promise. A waiter on the promise's future hears of every end, also of a
- * user's cancel and the shutdown's: it ends the request if that is still on, and frees the errand.
- * So that is the one place where errands with a promise end.
- */
+/* Groups' functions, in the caller's thread: those that give a future are errands (errand.h). */
+#include "base/options.h"
+#include "engine/engine.h"
+#include "engine/errand.h"
+#include "engine/ground.h"
+#include "engine/groups.h"
 #include "engine/late.h"
 #include "engine/members.h"
-#include "engine/request.h"
+#include "engine/node.h"
+#include "engine/promise.h"
+#include "engine/refusal.h"
 #include "net/group_text.h"
 #include "net/hello.h"
 
@@ -17,153 +18,6 @@
 #define VALUE_BYTES_MAX ((size_t)64 * 1024)
 #define STORE_BYTES_MAX 4096
 #define TEXT_BYTES_MAX 4096
-
-ferry_status fry_group_takes(const ferry_group *group)
-{
-    switch ((fry_group_life)fry_load_acquire(&group->life)) {
-    case FRY_GROUP_HERE:
-        return FERRY_OK;
-    case FRY_GROUP_FENCED:
-        return FERRY_E_FENCED;
-    case FRY_GROUP_JOINING:
-        return FERRY_E_INVALID;
-    case FRY_GROUP_LEAVING:
-    case FRY_GROUP_OVER:
-        break;
-    }
-    return FERRY_E_DEAD;
-}
-
-fry_refusal fry_group_refusal(const ferry_group *group)
-{
-    switch (fry_group_takes(group)) {
-    case FERRY_OK:
-        return FRY_TAKEN;
-    case FERRY_E_FENCED:
-        return FRY_REFUSED_GROUP_FENCED;
-    case FERRY_E_INVALID:
-        return FRY_REFUSED_GROUP_NOT_JOINED;
-    default:
-        return FRY_REFUSED_GROUP_DEAD;
-    }
-}
-
-/* ---- errands ---- */
-
-static void errand_list(fry_errand *errand)
-{
-    ferry_group *group = errand->group;
-    errand->next = group->errands;
-    errand->previous = NULL;
-    if (group->errands != NULL)
-        group->errands->previous = errand;
-    group->errands = errand;
-}
-
-static void errand_unlist(fry_errand *errand)
-{
-    if (errand->next != NULL)
-        errand->next->previous = errand->previous;
-    if (errand->previous != NULL)
-        errand->previous->next = errand->next;
-    else
-        errand->group->errands = errand->next;
-}
-
-static void errand_free(fry_errand *errand)
-{
-    ferry_engine *engine = errand->group->engine;
-    ferry_promise *promise = errand->promise;
-    fry_free(&engine->memory, errand, errand->size_bytes);
-    fry_promise_drop(promise);
-}
-
-/* On the loop: its future has resolved, by whomever. */
-static void errand_is_over(ferry_waiter *waiter, ferry_future *future, ferry_status status)
-{
-    (void)future, (void)status;
-    fry_errand *errand = FRY_CONTAINER(waiter, fry_errand, waiter);
-    ferry_group *group = errand->group;
-    if (errand->is_on)
-        fry_group_cancel(&errand->request);
-    errand_unlist(errand);
-    if (group->join == errand) {
-        group->join = NULL;
-        fry_group_join_is_over(group);
-    }
-    group->members->has_steps = true; /* it may have been all that kept the group */
-    errand_free(errand);
-}
-
-static void request_is_done(fry_group_request *request, ferry_status status, fry_error *error,
-                            const void *value, size_t value_bytes, uint64_t version)
-{
-    fry_errand *errand = request->arg;
-    errand->is_on = false;
-    fry_group_refresh(errand->group);
-    fry_errand_end(errand, status, error != NULL ? fry_error_retain(error) : NULL, value,
-                   value_bytes, version);
-}
-
-void fry_errand_end(fry_errand *errand, ferry_status status, fry_error *error, const void *value,
-                    size_t value_bytes, uint64_t version)
-{
-    ferry_engine *engine = errand->group->engine;
-    fry_value *kept = NULL;
-    if (status == FERRY_OK && (value != NULL || version != 0)) {
-        kept = fry_alloc_raw(&engine->memory, sizeof *kept + value_bytes + 1, _Alignof(fry_value));
-        if (kept == NULL) {
-            status = FERRY_E_NO_MEMORY;
-        } else {
-            *kept = (fry_value){.size_bytes = value_bytes, .version = version};
-            if (value_bytes != 0)
-                memcpy(kept->bytes, value, value_bytes);
-            kept->bytes[value_bytes] = '\0';
-        }
-    }
-    if (status != FERRY_OK && error == NULL) {
-        fry_error_facts facts = {.status = status,
-                                 .op = ferry_future_id((ferry_future *)(void *)errand->promise)};
-        error = fry_error_create(&engine->memory, &facts, NULL);
-    }
-    if (fry_promise_end_with(errand->promise, status, error, kept) != FERRY_OK && kept != NULL)
-        fry_value_free(engine, kept); /* it was cancelled meanwhile */
-}
-
-void fry_errand_begin(fry_members *members, fry_errand *errand)
-{
-    ferry_group *group = errand->group;
-    if (errand->sort == FRY_ERRAND_RELEASE) {
-        fry_group_leave_in_order(group);
-        group->is_handle_gone = true;
-        return;
-    }
-    errand_list(errand);
-    errand->waiter = (ferry_waiter)FERRY_WAITER_INIT(errand_is_over, NULL);
-    errand->waiter.executor = ferry_executor_inline();
-    ferry_future *future = (ferry_future *)(void *)errand->promise;
-    bool is_over = fry_future_is_resolved(future);
-    if (!is_over && errand->sort == FRY_ERRAND_JOIN)
-        group->join = errand;
-    fry_future_listen(future, &errand->waiter); /* the loop calls it, not this */
-    if (errand->sort == FRY_ERRAND_JOIN) {
-        fry_group_begin(members, group, is_over);
-    } else if (is_over) {
-        return;
-    } else if (errand->sort == FRY_ERRAND_LEAVE) {
-        fry_group_leave_in_order(group);
-    } else {
-        ferry_status status = fry_group_takes(group);
-        if (status != FERRY_OK) {
-            fry_errand_end(errand, status, NULL, NULL, 0, 0);
-            return;
-        }
-        errand->is_on = true;
-        errand->request.done = request_is_done;
-        errand->request.arg = errand;
-        fry_group_submit(group->net, &errand->request);
-    }
-}
 
 /* A block with room for so many bytes, and its promise; or NULL. */
 static fry_errand *errand_create(ferry_group *group, fry_errand_sort sort, size_t room_bytes,
@@ -513,6 +367,74 @@ ferry_future *ferry_group_step(ferry_group *group, uint64_t step, int64_t deadli
     fry_group_request rest = {.deadline_ns = deadline_ns, .step = step};
     return why == FRY_TAKEN ? request(group, FRY_GROUP_STEP, NULL, NULL, 0, &rest)
                             : refuse(group, why);
+}
+
+/* ---- asking what is known; any thread ---- */
+
+int32_t ferry_group_rank(const ferry_group *group)
+{
+    if (group == NULL || fry_engine_check(group->engine) != FERRY_OK ||
+        fry_group_takes(group) == FERRY_E_INVALID || group->routes == NULL)
+        return FERRY_RANK_ANY;
+    return group->rank;
+}
+
+uint32_t ferry_group_size(const ferry_group *group)
+{
+    return ferry_group_rank(group) != FERRY_RANK_ANY ? group->size : 0;
+}
+
+uint64_t ferry_group_stop_step(const ferry_group *group)
+{
+    if (group == NULL || fry_engine_check(group->engine) != FERRY_OK)
+        return UINT64_MAX;
+    return fry_load_acquire(&group->stop_step);
+}
+
+/* FERRY_OK: the tables are there. */
+static ferry_status check_asked(const ferry_group *group, const void *to)
+{
+    if (group == NULL || to == NULL)
+        return FERRY_E_INVALID;
+    ferry_status status = fry_engine_check(group->engine);
+    if (status == FERRY_OK && ferry_group_rank(group) == FERRY_RANK_ANY)
+        status = FERRY_E_NOT_FOUND;
+    return status;
+}
+
+ferry_status ferry_group_member(const ferry_group *group, ferry_peer rank, ferry_member_info *info)
+{
+    ferry_status status = check_asked(group, info);
+    if (status != FERRY_OK)
+        return status;
+    if (rank >= group->size)
+        return FERRY_E_NOT_FOUND;
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&group->lock;
+    (void)pthread_mutex_lock(lock);
+    ferry_member_info found = group->news[rank].info;
+    (void)pthread_mutex_unlock(lock);
+    return fry_struct_hand_out(info, &found, sizeof found);
+}
+
+ferry_status ferry_group_device(const ferry_group *group, uint32_t device, ferry_peer *rank_p,
+                                uint32_t *index_p)
+{
+    ferry_status status = check_asked(group, rank_p);
+    if (status != FERRY_OK || index_p == NULL)
+        return status != FERRY_OK ? status : FERRY_E_INVALID;
+    status = FERRY_E_NOT_FOUND;
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&group->lock;
+    (void)pthread_mutex_lock(lock);
+    for (uint32_t i = 0; i < group->size && status != FERRY_OK; i++) {
+        const ferry_member_info *info = &group->news[i].info;
+        if (device < info->first_device || device - info->first_device >= info->device_count)
+            continue;
+        *rank_p = i;
+        *index_p = device - info->first_device;
+        status = FERRY_OK;
+    }
+    (void)pthread_mutex_unlock(lock);
+    return status;
 }
 
 ferry_status ferry_future_value(const ferry_future *future, ferry_value *value)

@@ -3,10 +3,13 @@
  * From what the caller gave to a node that can be submitted, in the caller's thread and without the
  * baton. Shared by the public operations (op.c) and batches of them (batch.c).
  */
-#ifndef FRY_ENGINE_REQUEST_H
-#define FRY_ENGINE_REQUEST_H
+#ifndef FRY_ENGINE_OP_H
+#define FRY_ENGINE_OP_H
 
-#include "engine/graph.h"
+#include "engine/context.h"
+#include "engine/engine.h"
+#include "engine/node.h"
+#include "engine/refusal.h"
 
 #define FRY_BATCH_COUNT_MAX ((size_t)1 << 20)
 #define FRY_COPY_SPANS 2 /* that a copy touches by itself */
@@ -55,17 +58,6 @@ fry_node *fry_request_copy_rows(fry_request *request, const fry_row_span *dst,
                                 const fry_row_span *src, fry_refusal *why_p);
 fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry_call_fn fn,
                            void *arg, fry_refusal *why_p);
-
-/* message.c: the same, of a send or a receive. */
-fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_group *group,
-                              ferry_peer peer, ferry_tag tag, const ferry_span *span,
-                              fry_refusal *why_p);
-
-/* As nearly all are: without options, and with nothing wrong. NULL: nothing was done; the function
- * above does it, or says why not. */
-fry_node *fry_request_plain_message(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
-                                    ferry_group *group, ferry_peer peer, ferry_tag tag,
-                                    const ferry_span *span);
 
 /* One more edge into the new node. */
 fry_refusal fry_request_add_after(fry_request *request, fry_node *node, ferry_future *future,

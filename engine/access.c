@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/access.h"
+
+#include "engine/edge.h"
+#include "engine/engine.h"
+#include "engine/entering.h"
+#include "engine/join.h"
+#include "engine/node.h"
+#include "engine/stock.h"
+#include "engine/turn.h"
+
+/* Only slower without joins: the loop goes on if those are all that there is no room for. */
+bool fry_access_find_room(fry_turn *turn, fry_entering *in, const fry_need *need)
+{
+    in->has_stocked = true;
+    ferry_status status =
+        fry_stock_fill(turn->engine, turn->context, need, turn->is_loop, &turn->lack);
+    if (status != FERRY_OK && turn->is_loop && turn->lack.is_of_joins) {
+        fry_need rest = *need;
+        rest.joins = 0;
+        status = fry_stock_fill(turn->engine, turn->context, &rest, true, &turn->lack);
+    }
+    if (status == FERRY_OK)
+        return true;
+    turn->need = *need;
+    in->stop = turn->is_loop ? FRY_STOP_REFUSED : FRY_STOP_ROOM;
+    in->status = status;
+    return false;
+}
+
+fry_node *fry_access_gatherer(fry_turn *turn, fry_node *node, fry_edge_nature nature)
+{
+    fry_entering *in = &turn->engine->entering;
+    fry_node *gatherer = in->gatherer;
+    if (gatherer != NULL && in->gatherer_nature == nature &&
+        gatherer->member_count < FRY_DEGREE_MAX)
+        return gatherer;
+    if (gatherer != NULL)
+        fry_join_close(turn, gatherer);
+    in->gatherer = gatherer = fry_join_open(turn);
+    if (gatherer == NULL)
+        return node;
+    in->gatherer_nature = (uint8_t)nature;
+    fry_graph_connect(turn, gatherer, node, nature);
+    return gatherer;
+}

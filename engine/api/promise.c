@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/promise.h"
+
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/late.h"
+#include "engine/node.h"
+#include "engine/refusal.h"
+
+static ferry_future *future_of(ferry_promise *promise)
+{
+    return (ferry_future *)(void *)promise;
+}
+
+ferry_status ferry_promise_create(ferry_engine *engine, ferry_promise **promise_p)
+{
+    ferry_status status = fry_engine_check_open(engine);
+    if (status != FERRY_OK || promise_p == NULL)
+        return status != FERRY_OK ? status : FERRY_E_INVALID;
+    fry_refusal why = fry_promise_make(engine, promise_p);
+    fry_call_ends(engine);
+    return why == FRY_TAKEN ? FERRY_OK : fry_refusal_status(why);
+}
+
+ferry_future *ferry_promise_future(ferry_promise *promise)
+{
+    if (promise == NULL)
+        return fry_refused(NULL, FRY_REFUSED_PROMISE_NULL);
+    ferry_engine *engine = fry_engine_of(future_of(promise));
+    fry_refusal why = fry_engine_refusal(engine);
+    return why == FRY_TAKEN ? ferry_future_retain(future_of(promise)) : fry_refused(engine, why);
+}
+
+ferry_status ferry_promise_resolve(ferry_promise *promise, ferry_status status, const char *message)
+{
+    if (promise == NULL)
+        return FERRY_E_INVALID;
+    ferry_future *future = future_of(promise);
+    ferry_engine *engine = fry_engine_of(future);
+    ferry_status checked = fry_engine_check(engine);
+    if (checked != FERRY_OK)
+        return checked;
+    if (status > 0) {
+        fry_log_line(&engine->log, FERRY_LOG_WARNING, "resolving a promise with %s is refused",
+                     ferry_status_name(status));
+        return FERRY_E_INVALID;
+    }
+    if (fry_promise_end(promise, status, "user", message) == FERRY_OK) {
+        fry_call_ends(engine);
+        return FERRY_OK;
+    }
+    if (fry_load_acquire(&fry_node_of(future)->outside) != FRY_OUTSIDE_RESOLVED) {
+        int32_t ended = fry_load_relaxed(&future->status);
+        if (ended == FERRY_E_CANCELLED || ended == FERRY_E_SHUTDOWN || ended == FERRY_E_DEADLINE)
+            return (ferry_status)ended;
+    }
+    fry_log_line(&engine->log, FERRY_LOG_WARNING, "promise %llu was resolved twice",
+                 (unsigned long long)future->id);
+    return FERRY_E_INVALID;
+}
+
+void ferry_promise_release(ferry_promise *promise)
+{
+    if (promise == NULL || fry_engine_check(fry_engine_of(future_of(promise))) != FERRY_OK)
+        return;
+    ferry_engine *engine = fry_engine_of(future_of(promise));
+    fry_engine_retain(engine); /* the promise may be all that keeps it */
+    fry_promise_drop(promise);
+    fry_call_ends(engine);
+    fry_engine_unretain(engine, 1);
+}

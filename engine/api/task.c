@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Running tasks: on whatever thread an executor chose. */
+#include "engine/task.h"
+
+#include "engine/engine.h"
+#include "engine/ground.h"
+#include "engine/late.h"
+#include "engine/node.h"
+#include "engine/task_pool.h"
+#include "engine/waiter.h"
+
+void ferry_task_run(ferry_task *task)
+{
+    fry_task_begun begun;
+    if (task == NULL || !fry_task_begin(task, &begun))
+        return;
+    ferry_engine *engine = begun.engine;
+    fry_call_ends(engine);       /* for those that waited for a task */
+    if (begun.subject == NULL) { /* it was revoked; only the task kept the engine */
+        fry_engine_unretain(engine, 1);
+    } else if (begun.kind == FRY_TASK_WAITER) {
+        fry_waiter_call(begun.subject);
+    } else {
+        fry_node *node = begun.subject;
+        fry_call_run(node);
+        fry_call_ends(engine);
+        ferry_future_release(&node->future);
+    }
+}

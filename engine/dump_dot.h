@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The form of dumps that is graphviz's. */
+#ifndef FRY_ENGINE_DUMP_DOT_H
+#define FRY_ENGINE_DUMP_DOT_H
+
+#include "engine/dump.h"
+
+extern const fry_dump_form fry_dump_dot;
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Errands: each function of a group's that gives a future is one, a promise and what it is about in
+ * one block, which goes to the loop by a stack. There net/group.h is asked, and answers by
+ * resolving the promise. A waiter on the promise's future hears of every end, also of a user's
+ * cancel and the shutdown's: it ends the request if that is still on, and frees the errand. So that
+ * is the one place where errands with a promise end.
+ */
+#include "engine/errand.h"
+
+#include "engine/engine.h"
+#include "engine/groups.h"
+#include "engine/members.h"
+#include "engine/node.h"
+#include "engine/op.h"
+#include "engine/promise.h"
+#include "engine/waiter.h"
+
+static void errand_list(fry_errand *errand)
+{
+    ferry_group *group = errand->group;
+    errand->next = group->errands;
+    errand->previous = NULL;
+    if (group->errands != NULL)
+        group->errands->previous = errand;
+    group->errands = errand;
+}
+
+static void errand_unlist(fry_errand *errand)
+{
+    if (errand->next != NULL)
+        errand->next->previous = errand->previous;
+    if (errand->previous != NULL)
+        errand->previous->next = errand->next;
+    else
+        errand->group->errands = errand->next;
+}
+
+static void errand_free(fry_errand *errand)
+{
+    ferry_engine *engine = errand->group->engine;
+    ferry_promise *promise = errand->promise;
+    fry_free(&engine->memory, errand, errand->size_bytes);
+    fry_promise_drop(promise);
+}
+
+/* On the loop: its future has resolved, by whomever. */
+static void errand_is_over(ferry_waiter *waiter, ferry_future *future, ferry_status status)
+{
+    (void)future, (void)status;
+    fry_errand *errand = FRY_CONTAINER(waiter, fry_errand, waiter);
+    ferry_group *group = errand->group;
+    if (errand->is_on)
+        fry_group_cancel(&errand->request);
+    errand_unlist(errand);
+    if (group->join == errand) {
+        group->join = NULL;
+        fry_group_join_is_over(group);
+    }
+    group->members->has_steps = true; /* it may have been all that kept the group */
+    errand_free(errand);
+}
+
+static void request_is_done(fry_group_request *request, ferry_status status, fry_error *error,
+                            const void *value, size_t value_bytes, uint64_t version)
+{
+    fry_errand *errand = request->arg;
+    errand->is_on = false;
+    fry_group_refresh(errand->group);
+    fry_errand_end(errand, status, error != NULL ? fry_error_retain(error) : NULL, value,
+                   value_bytes, version);
+}
+
+void fry_errand_end(fry_errand *errand, ferry_status status, fry_error *error, const void *value,
+                    size_t value_bytes, uint64_t version)
+{
+    ferry_engine *engine = errand->group->engine;
+    fry_value *kept = NULL;
+    if (status == FERRY_OK && (value != NULL || version != 0)) {
+        kept = fry_alloc_raw(&engine->memory, sizeof *kept + value_bytes + 1, _Alignof(fry_value));
+        if (kept == NULL) {
+            status = FERRY_E_NO_MEMORY;
+        } else {
+            *kept = (fry_value){.size_bytes = value_bytes, .version = version};
+            if (value_bytes != 0)
+                memcpy(kept->bytes, value, value_bytes);
+            kept->bytes[value_bytes] = '\0';
+        }
+    }
+    if (status != FERRY_OK && error == NULL) {
+        fry_error_facts facts = {.status = status,
+                                 .op = ferry_future_id((ferry_future *)(void *)errand->promise)};
+        error = fry_error_create(&engine->memory, &facts, NULL);
+    }
+    if (fry_promise_end_with(errand->promise, status, error, kept) != FERRY_OK && kept != NULL)
+        fry_value_free(engine, kept); /* it was cancelled meanwhile */
+}
+
+void fry_errand_begin(fry_members *members, fry_errand *errand)
+{
+    ferry_group *group = errand->group;
+    if (errand->sort == FRY_ERRAND_RELEASE) {
+        fry_group_leave_in_order(group);
+        group->is_handle_gone = true;
+        return;
+    }
+    errand_list(errand);
+    errand->waiter = (ferry_waiter)FERRY_WAITER_INIT(errand_is_over, NULL);
+    errand->waiter.executor = ferry_executor_inline();
+    ferry_future *future = (ferry_future *)(void *)errand->promise;
+    bool is_over = fry_future_is_resolved(future);
+    if (!is_over && errand->sort == FRY_ERRAND_JOIN)
+        group->join = errand;
+    fry_future_listen(future, &errand->waiter); /* the loop calls it, not this */
+    if (errand->sort == FRY_ERRAND_JOIN) {
+        fry_group_begin(members, group, is_over);
+    } else if (is_over) {
+        return;
+    } else if (errand->sort == FRY_ERRAND_LEAVE) {
+        fry_group_leave_in_order(group);
+    } else {
+        ferry_status status = fry_group_takes(group);
+        if (status != FERRY_OK) {
+            fry_errand_end(errand, status, NULL, NULL, 0, 0);
+            return;
+        }
+        errand->is_on = true;
+        errand->request.done = request_is_done;
+        errand->request.arg = errand;
+        fry_group_submit(group->net, &errand->request);
+    }
+}

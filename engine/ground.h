@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ground that all of engine/ stands on: whether an engine may be used, what keeps its memory,
+ * where the calling thread is, and waking the loop. It knows nothing of what is above it.
+ */
+#ifndef FRY_ENGINE_GROUND_H
+#define FRY_ENGINE_GROUND_H
+
+#include "engine/engine.h"
+
+/* ---- may it be used ---- */
+
+extern uint64_t fry_fork_generation;
+void fry_watch_forks(void); /* from now on a fork's child is one */
+
+/* FERRY_OK, FERRY_E_INVALID for NULL, FERRY_E_FORKED, and for `submitting` FERRY_E_SHUTDOWN. */
+static inline ferry_status fry_engine_check(const ferry_engine *engine)
+{
+    if (fry_unlikely(engine == NULL))
+        return FERRY_E_INVALID;
+    if (fry_unlikely(engine->fork_generation != fry_load_relaxed(&fry_fork_generation)))
+        return FERRY_E_FORKED;
+    return FERRY_OK;
+}
+
+static inline ferry_status fry_engine_check_open(const ferry_engine *engine)
+{
+    ferry_status status = fry_engine_check(engine);
+    if (fry_unlikely(status == FERRY_OK && fry_load_relaxed(&engine->closing)))
+        status = FERRY_E_SHUTDOWN;
+    return status;
+}
+
+/* The same as reasons, for those who give a future. */
+static inline fry_refusal fry_engine_refusal(const ferry_engine *engine)
+{
+    if (fry_unlikely(engine == NULL))
+        return FRY_REFUSED_ENGINE_NULL;
+    if (fry_unlikely(engine->fork_generation != fry_load_relaxed(&fry_fork_generation)))
+        return FRY_REFUSED_FORKED;
+    return FRY_TAKEN;
+}
+
+static inline fry_refusal fry_engine_refusal_open(const ferry_engine *engine)
+{
+    fry_refusal why = fry_engine_refusal(engine);
+    if (fry_unlikely(why == FRY_TAKEN && fry_load_relaxed(&engine->closing)))
+        why = FRY_REFUSED_SHUTDOWN;
+    return why;
+}
+
+/* How many devices there are to be seen: acquire, so all there is of them is there. Any thread. */
+static inline uint32_t fry_device_count(const ferry_engine *engine)
+{
+    return fry_load_acquire(&engine->device_count);
+}
+
+/* ---- memory ---- */
+
+/* Counts something that must outlive the engine handle: buffers, contexts in use. Who takes the
+ * last away frees the engine. */
+void fry_engine_retain(ferry_engine *engine);
+void fry_engine_unretain(ferry_engine *engine, int64_t count);
+
+/* ---- where the calling thread is ---- */
+
+/*
+ * Where the calling thread runs callbacks and functions of an engine's, which it does with
+ * that engine's role; NULL: nowhere. One may make progress for another engine inside.
+ */
+typedef struct fry_callback_frame {
+    ferry_engine *engine;
+    struct fry_callback_frame *outer;
+} fry_callback_frame;
+
+extern _Thread_local fry_callback_frame *fry_callback_frames;
+
+static inline void fry_callbacks_begin(fry_callback_frame *frame, ferry_engine *engine)
+{
+    *frame = (fry_callback_frame){.engine = engine, .outer = fry_callback_frames};
+    fry_callback_frames = frame;
+}
+
+static inline void fry_callbacks_end(const fry_callback_frame *frame)
+{
+    fry_callback_frames = frame->outer;
+}
+
+/* The calling thread is in a callback or a function that this engine's loop runs. */
+static inline bool fry_is_in_callback(const ferry_engine *engine)
+{
+    const fry_callback_frame *frame = fry_callback_frames;
+    while (fry_unlikely(frame != NULL) && frame->engine != engine)
+        frame = frame->outer;
+    return frame != NULL;
+}
+
+/*
+ * After each callback of a tick: the tick is a shutdown's whose time is over, so what is left is
+ * left to another.
+ */
+static inline bool fry_gives_up(const ferry_engine *engine)
+{
+    return fry_unlikely(engine->give_up_ns != FRY_NEVER_NS) &&
+           fry_clock_monotonic_ns() >= engine->give_up_ns;
+}
+
+/* The calling thread's context; NULL if there is no memory for its first one. */
+static inline fry_context *fry_context_get(ferry_engine *engine)
+{
+    if (fry_likely(fry_context_recent.engine_id == engine->id))
+        return fry_context_recent.context;
+    return fry_context_find(engine);
+}
+
+/* ---- waking ---- */
+
+/* Wakes the loop if it sleeps. */
+void fry_wake_now(ferry_engine *engine);
+
+/* Makes the poller readable, whoever sleeps on it. */
+void fry_wake_write(ferry_engine *engine);
+
+/* After a full barrier that follows publishing the work; see loop_sleep.pml. Any thread, also with
+ * the baton. Once the loop has stopped there is nobody to wake: see late.h. */
+static inline void fry_wake(ferry_engine *engine)
+{
+    if (fry_unlikely(fry_load_relaxed(&engine->asleep) != FRY_AWAKE))
+        fry_wake_now(engine);
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sends and receives. */
+#ifndef FRY_ENGINE_MESSAGE_H
+#define FRY_ENGINE_MESSAGE_H
+
+#include "engine/turn.h"
+#include "net/peer.h"
+#include <ferry/message.h>
+
+typedef struct fry_members fry_members;
+typedef struct fry_route fry_route;
+
+enum fry_transfer_flags {
+    FRY_TRANSFER_ENTERED = 1 << 0,   /* the peer has it */
+    FRY_TRANSFER_RESOLVED = 1 << 1,  /* the peer said how it ended, or was told */
+    FRY_TRANSFER_QUIET = 1 << 2,     /* the peer is done with it */
+    FRY_TRANSFER_FAULTED = 1 << 3,   /* in members->faulted: the loop will fail its node */
+    FRY_TRANSFER_UNTOUCHED = 1 << 4, /* FAULTED: the peer keeps it, and not its memory */
+};
+
+/* What a send or recv has beside its node, from a pool; until the peer is done with it. */
+typedef struct fry_transfer {
+    fry_message message; /* first */
+    fry_node *node;      /* NULL: that has failed, and nobody touches its memory any more */
+    fry_route *route;
+    fry_link link; /* FAULTED */
+    uint8_t flags;
+    int32_t status;  /* FAULTED; how */
+    fry_fault fault; /* FAULTED */
+} fry_transfer;
+
+/* One number for both ends, in all processes of the group: the sender's rank and operation. */
+static inline uint64_t fry_flow_of(uint32_t sender, uint64_t op)
+{
+    return ((uint64_t)sender + 1) << 40 | (op & (((uint64_t)1 << 40) - 1));
+}
+
+/* What the peer tells. */
+extern const fry_peer_events fry_message_events;
+
+/* On the loop, with the baton: fails what peers said had failed. Returns how many. */
+size_t fry_transfers_fail(fry_turn *turn, fry_members *members);
+
+/* ---- what the graph does; with the baton ---- */
+
+/* Takes its place in program order; or its refusal says why not, or the loop will fail it. */
+void fry_message_enter(fry_turn *turn, fry_node *node);
+
+/* Nothing holds it any more. */
+void fry_message_issue(fry_turn *turn, fry_node *node);
+
+/* Both at once, of one that nothing holds as it enters; then it may be gone, or the loop will fail
+ * it. */
+void fry_message_start(fry_turn *turn, fry_node *node);
+
+/* Sends that were gathered leave; before the baton is given back. */
+void fry_messages_flush(fry_turn *turn);
+
+/* Its future has failed: the other end is told. Under way: it becomes quiet later, perhaps from
+ * within. */
+void fry_message_failed(fry_turn *turn, fry_node *node, bool is_under_way);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What waits on the device, and where: parked lanes. With the baton. */
+#ifndef FRY_ENGINE_PARK_H
+#define FRY_ENGINE_PARK_H
+
+#include "engine/lane.h"
+
+/* What an operation waits for on its device. */
+typedef struct fry_waits {
+    size_t count;
+    fry_event events[FRY_STREAM_WAITS];
+    fry_outside_event outside; /* behind which it stands then */
+} fry_waits;
+
+/* Whether `to` can wait for issued `from` on its own device. */
+bool fry_lane_can_overtake(const fry_node *from, const fry_node *to, fry_edge_nature nature);
+
+/*
+ * The lane that a READY copy is to be issued to, and what it waits for there. NULL: its device
+ * can't wait for all of that, and edges hold it from now on.
+ */
+fry_lane *fry_lane_choose(const fry_node *node, fry_waits *waits);
+
+/* It was issued to a parked lane, in place of `main`. */
+void fry_lane_parked(fry_lane *lane, const fry_lane *main, const fry_waits *waits,
+                     uint64_t sequence);
+
+/* A READY definition is where its last predecessor stands. False: all of them have come to an end.
+ */
+bool fry_lane_define(fry_node *node);
+
+#endif

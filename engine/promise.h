@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Promises: nodes that somebody outside resolves. */
+#ifndef FRY_ENGINE_PROMISE_H
+#define FRY_ENGINE_PROMISE_H
+
+#include "engine/engine.h"
+
+/* Of an engine that takes operations. Why not, or it is made. */
+fry_refusal fry_promise_make(ferry_engine *engine, ferry_promise **promise_p);
+
+/* Resolves it in the calling thread; FERRY_E_BUSY if it has resolved. */
+ferry_status fry_promise_end(ferry_promise *promise, ferry_status status, const char *domain,
+                             const char *message);
+
+/* The same with an error of the caller's, which is taken, and a value (NULL: none), which is if the
+ * answer is FERRY_OK: memory of the engine's. */
+ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, fry_error *error,
+                                  fry_value *value);
+
+/* Gives the handle back, as ferry_promise_release. The caller keeps the engine. */
+void fry_promise_drop(ferry_promise *promise);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The mark that lifts bars from buffers, in its turn of the inbox: refused_writes.c. */
+#include "engine/refused_mark.h"
+
+#include "engine/buffer.h"
+#include "engine/engine.h"
+#include "engine/hazard.h"
+#include "engine/node.h"
+#include "engine/refusal.h"
+#include "engine/turn.h"
+
+void fry_refused_mark_init(ferry_engine *engine)
+{
+    engine->mark.kind = FERRY_OP_DEFINE;
+    engine->mark.state = FRY_NODE_WAITING; /* it is not new: fry_graph_arrive */
+}
+
+static void place(ferry_buffer *buffer)
+{
+    fry_refusal why = (fry_refusal)fry_load_relaxed(&buffer->refused);
+    fry_hazard_poison_buffer(buffer, fry_refusal_error(why));
+    fry_store_release(&buffer->refused, FRY_TAKEN); /* pairs with fry_buffer_is_barred */
+    fry_buffer_unretain(buffer);
+}
+
+void fry_refused_mark_arrives(fry_turn *turn)
+{
+    ferry_engine *engine = turn->engine;
+#ifdef FRY_PLANT_POISON_EARLY
+    /* A fault put there on purpose: tests/planted builds it and must see it. */
+    if (engine->refused_noted == NULL)
+        engine->refused_noted = fry_stack_take_all(&engine->refused_buffers);
+#endif
+    fry_link *buffers = engine->refused_noted;
+    while (buffers != NULL) {
+        ferry_buffer *buffer = FRY_CONTAINER(buffers, ferry_buffer, refused_link);
+        buffers = buffers->next; /* barred anew it is in the list again */
+        place(buffer);
+    }
+    engine->refused_noted = fry_stack_take_all(&engine->refused_buffers);
+    bool goes_on = engine->refused_noted != NULL;
+    if (!goes_on) {
+        (void)fry_exchange(&engine->mark_is_pushed, 0);
+        goes_on = !fry_stack_is_empty(&engine->refused_buffers) &&
+                  fry_exchange(&engine->mark_is_pushed, 1) == 0;
+    }
+    if (goes_on)
+        fry_stack_push(&engine->inbox, &engine->mark.link);
+}

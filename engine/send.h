@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Submitting sends and receives. */
+#ifndef FRY_ENGINE_SEND_H
+#define FRY_ENGINE_SEND_H
+
+#include "engine/op.h"
+#include <ferry/message.h>
+
+/* As fry_request_node, of a send or a receive. */
+fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_group *group,
+                              ferry_peer peer, ferry_tag tag, const ferry_span *span,
+                              fry_refusal *why_p);
+
+/* As nearly all are: without options, and with nothing wrong. NULL: nothing was done; the function
+ * above does it, or says why not. */
+fry_node *fry_request_plain_message(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
+                                    ferry_group *group, ferry_peer peer, ferry_tag tag,
+                                    const ferry_span *span);
+
+#endif

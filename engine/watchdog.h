@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The watchdog: says what has not moved for too long. */
+#ifndef FRY_ENGINE_WATCHDOG_H
+#define FRY_ENGINE_WATCHDOG_H
+
+#include "engine/engine.h"
+
+/* With the baton: when it has to look again; INT64_MAX while nothing lives that it watches. */
+int64_t fry_watchdog_next_ns(const ferry_engine *engine);
+
+/* With the baton, on the loop. True: the caller owes it a fry_watchdog_bark, without the baton. */
+bool fry_watchdog_is_due(ferry_engine *engine);
+void fry_watchdog_bark(ferry_engine *engine);
+
+/* Copies the path; FERRY_E_NO_MEMORY. */
+ferry_status fry_watchdog_open(ferry_engine *engine, const char *path);
+void fry_watchdog_close(ferry_engine *engine);
+
+#endif
