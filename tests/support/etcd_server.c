@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -25,6 +26,9 @@
 #define READY_MS 30000
 #define ANSWER_MS 10000
 #define LOOK_MS 10
+#define PORT_FIRST 10000
+#define PORTS_MIN 4096 /* to choose from */
+#define PORT_TRIES 100
 
 typedef struct etcd_node {
     pid_t pid; /* 0: not running */
@@ -131,22 +135,58 @@ static bool make_folder(etcd_cluster *cluster)
 
 /* ---- ports and processes ---- */
 
+/*
+ * Below those that the kernel gives to who connects: one of those is easily taken while its etcd is
+ * down, also by a client that tries to reach it, which then finds itself at the other end.
+ */
+static uint16_t guess_port(void)
+{
+    unsigned kernels_first = 0;
+    uint16_t random = 0;
+    FILE *range = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+
+    if (range != NULL) {
+        if (fscanf(range, "%u", &kernels_first) != 1)
+            kernels_first = 0;
+        (void)fclose(range);
+    }
+    (void)getrandom(&random, sizeof random, 0);
+    if (kernels_first < PORT_FIRST + PORTS_MIN)
+        return 0; /* the kernel's choice */
+    return (uint16_t)(PORT_FIRST + random % (kernels_first - PORT_FIRST));
+}
+
+/* A socket that holds a free port; -1: none was found. */
+static int hold_port(uint16_t *port)
+{
+    for (int i = 0; i < PORT_TRIES; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET,
+                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                      .sin_port = htons(guess_port())};
+        socklen_t size = sizeof address;
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        if (fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 &&
+            getsockname(fd, (struct sockaddr *)&address, &size) == 0) {
+            *port = ntohs(address.sin_port);
+            return fd;
+        }
+        if (fd >= 0)
+            (void)close(fd);
+    }
+    return -1;
+}
+
 /* Three at a time are held open, so that they differ; etcd binds them a moment later, or fails. */
 static bool choose_ports(etcd_node *node)
 {
     uint16_t *ports[] = {&node->client_port, &node->peer_port, &node->metrics_port};
-    int fds[3] = {-1, -1, -1};
+    int fds[3];
     bool is_good = true;
 
-    for (size_t i = 0; i < 3 && is_good; i++) {
-        struct sockaddr_in address = {.sin_family = AF_INET,
-                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t size = sizeof address;
-
-        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        is_good = fds[i] >= 0 && bind(fds[i], (struct sockaddr *)&address, size) == 0 &&
-                  getsockname(fds[i], (struct sockaddr *)&address, &size) == 0;
-        *ports[i] = ntohs(address.sin_port);
+    for (size_t i = 0; i < 3; i++) {
+        fds[i] = hold_port(ports[i]);
+        is_good = is_good && fds[i] >= 0;
     }
     for (size_t i = 0; i < 3; i++)
         if (fds[i] >= 0)
