@@ -72,6 +72,9 @@ static void check(const char *call, CUresult result)
 
 #define TRY(name, ...) check(#name, driver.call_##name(__VA_ARGS__))
 
+/* The emulator's; NULL: it is none. */
+static bool (*is_stopped)(const emu_launch *);
+
 static void find_driver(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -87,6 +90,8 @@ static void find_driver(void)
     memcpy(&driver.call_##name, &symbol, sizeof driver.call_##name);
     CALLS(FIND)
 #undef FIND
+    symbol = dlsym(library, "emu_launch_stopped"); /* kernels' threads look up nothing */
+    memcpy(&is_stopped, &symbol, sizeof is_stopped);
 }
 
 static void enter(const user_gpu *gpu)
@@ -200,10 +205,7 @@ emu_kernel_function emu_kernel_user_copy_behind;
 __attribute__((visibility("default"))) void emu_kernel_user_copy_behind(const emu_launch *launch,
                                                                         void **params)
 {
-    bool (*is_stopped)(const emu_launch *) = NULL;
-    void *symbol = dlsym(RTLD_DEFAULT, "emu_launch_stopped");
     const uint32_t *flag = *(uint32_t **)params[0];
-    memcpy(&is_stopped, &symbol, sizeof is_stopped);
     while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != 1) {
         if (is_stopped != NULL && is_stopped(launch))
             return;
