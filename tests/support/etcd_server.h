@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Real etcd servers on loopback for tests: one node or a cluster, on ports that are free, with their
- * data in memory where there is /dev/shm. They die with the thread that started them, and their
- * folder goes then too, however the test ends. One thread.
+ * Real etcd servers on loopback for tests: one node or a cluster, on ports that are free, with
+ * their data in memory where there is /dev/shm. They die with the thread that started them, and
+ * their folder goes then too, however the test ends. One thread.
  */
 #ifndef FERRY_TESTS_ETCD_SERVER_H
 #define FERRY_TESTS_ETCD_SERVER_H
