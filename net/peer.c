@@ -268,7 +268,7 @@ static bool has_parted(const fry_peer_lane *lane)
 {
     if (lane->channel->path == FRY_PATH_NET)
         return lane->has_farewell;
-    return lane->controls_used == 0 && lane->posting == 0;
+    return lane->controls_used == 0 && lane->posting == 0 && lane->channel->leaving == 0;
 }
 
 static void try_to_part(fry_peer_lane *lane)

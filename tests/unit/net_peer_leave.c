@@ -230,6 +230,19 @@ Test(net_peer_leave, what_is_under_way_is_awaited)
     pair_close(p);
 }
 
+/* Answers may stand in the header of an offer, of which no post tells whether it has left. */
+Test(net_peer_leave, headers_that_have_yet_to_leave_are_awaited)
+{
+    pair *p = pair_open(pair_init());
+    p->ends[0].channel->leaving = 1;
+    cr_expect_not(part(p, 0));
+    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    cr_expect_not(part(p, 0));
+    p->ends[0].channel->leaving = 0;
+    cr_expect(part(p, 0));
+    pair_close(p);
+}
+
 /* BYE comes first, and the answers that it tells of later. */
 Test(net_peer_leave, a_bye_waits_for_answers)
 {
