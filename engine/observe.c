@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Who reads the threads' rings: the loop for the user's hooks, anybody for the flight recorder.
- */
+/* Who reads the threads' rings: the loop for the user's hooks, anybody for the flight recorder. */
 #include "engine/observe.h"
 
 #include "engine/context.h"

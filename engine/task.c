@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions, and executors: everything of the user's that ferry runs starts on the loop, with the
- * baton released; executors take it from there.
+ * Functions: everything of the user's that ferry runs starts on the loop, with the baton released;
+ * executors take it from there.
  */
 #include "engine/task.h"
 
@@ -13,8 +13,6 @@
 #include "engine/task_pool.h"
 #include "engine/trace.h"
 #include "engine/turn.h"
-
-/* ---- functions ---- */
 
 static fry_error *call_error(const fry_node *node, int result)
 {
