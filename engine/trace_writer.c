@@ -624,6 +624,7 @@ static __attribute__((destructor)) void close_at_exit(void)
 
 void fry_trace_writer_attach(ferry_engine *engine)
 {
+    watch_forks(); /* `lock` may be taken in another thread when the process forks */
     open_by_environment();
     (void)pthread_mutex_lock(&the.lock);
     if (the.is_running && start_source(engine) != FERRY_OK)

@@ -2,6 +2,7 @@
 /* A lock of ferry's that another thread holds at the fork is free in the child. */
 #include "engine/context.h"
 #include "engine/engine.h"
+#include "engine/trace_writer.h"
 #include "tests/support/patience.h"
 
 #include <criterion/criterion.h>
@@ -15,8 +16,9 @@
 TestSuite(engine_fork, .timeout = HANG_S);
 
 static _Atomic bool going_on;
+static ferry_engine listed[2], own;
 
-/* Two of these find the list's lock taken more often than not. */
+/* Two of these find a list's lock taken more often than not. */
 static void *register_on_and_on(void *arg)
 {
     ferry_engine *engine = arg;
@@ -27,31 +29,68 @@ static void *register_on_and_on(void *arg)
     return NULL;
 }
 
-Test(engine_fork, the_list_of_engines_can_be_had_in_the_child)
+static void *attach_on_and_on(void *arg)
 {
-    static ferry_engine listed[2], own;
-    ferry_engine *real = NULL;
-    cr_assert_eq(ferry_engine_create(NULL, &real, NULL),
-                 FERRY_OK); /* from now on it hears of forks */
+    ferry_engine *engine = arg;
+    while (atomic_load(&going_on)) {
+        fry_trace_writer_attach(engine);
+        (void)fry_trace_writer_detach(engine, 0); /* no file is open, so there is no wait */
+    }
+    return NULL;
+}
+
+/* In the child: whether the list is there to be had, and the parent's are not in it. */
+static bool registers(void)
+{
+    fry_engine_register(&own);
+    return own.next_alive == NULL;
+}
+
+static bool attaches(void)
+{
+    fry_trace_writer_attach(&own);
+    return own.file_seat.next == NULL;
+}
+
+static int children_that_fail(void *(*on_and_on)(void *), bool (*in_child)(void))
+{
     pthread_t threads[2];
     atomic_store(&going_on, true);
     for (int i = 0; i < 2; i++)
-        cr_assert_eq(pthread_create(&threads[i], NULL, register_on_and_on, &listed[i]), 0);
-    int hung = 0;
-    for (int i = 0; i < FORKS && hung == 0; i++) {
+        cr_assert_eq(pthread_create(&threads[i], NULL, on_and_on, &listed[i]), 0);
+    int failed = 0;
+    for (int i = 0; i < FORKS && failed == 0; i++) {
         pid_t pid = fork();
         if (pid == 0) {
             (void)alarm(HANG_S / 3 * PATIENCE);
-            fry_engine_register(&own);
-            _exit(own.next_alive == NULL ? 0 : 1); /* the parent's are not in it */
+            _exit(in_child() ? 0 : 1);
         }
         int status = 0;
         cr_assert_eq(waitpid(pid, &status, 0), pid);
-        hung += status != 0;
+        failed += status != 0;
     }
     atomic_store(&going_on, false);
     for (int i = 0; i < 2; i++)
         cr_assert_eq(pthread_join(threads[i], NULL), 0);
+    return failed;
+}
+
+Test(engine_fork, the_list_of_engines_can_be_had_in_the_child)
+{
+    ferry_engine *real = NULL;
+    cr_assert_eq(ferry_engine_create(NULL, &real, NULL),
+                 FERRY_OK); /* from now on it hears of forks */
+    int failed = children_that_fail(register_on_and_on, registers);
     ferry_engine_release(real);
-    cr_assert_eq(hung, 0);
+    cr_assert_eq(failed, 0);
+}
+
+/* Of a process that never opened a trace file, too. */
+Test(engine_fork, the_list_of_traced_engines_can_be_had_in_the_child)
+{
+    ferry_engine *real = NULL;
+    cr_assert_eq(ferry_engine_create(NULL, &real, NULL), FERRY_OK);
+    int failed = children_that_fail(attach_on_and_on, attaches);
+    ferry_engine_release(real);
+    cr_assert_eq(failed, 0);
 }
