@@ -39,7 +39,7 @@ void fry_contexts_free(ferry_engine *engine);
 /* One more thread keeps caches: the bounds must not count what is in them. */
 void fry_pools_add_cache(ferry_engine *engine);
 
-/* From now on threads that end give what they keep of the engine back; until then. */
+/* Between the two, a thread that ends gives back what it keeps of the engine. */
 void fry_engine_register(ferry_engine *engine);
 void fry_engine_unregister(ferry_engine *engine);
 

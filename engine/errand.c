@@ -41,7 +41,7 @@ static void errand_free(fry_errand *errand)
     ferry_engine *engine = errand->group->engine;
     ferry_promise *promise = errand->promise;
     fry_free(&engine->memory, errand, errand->size_bytes);
-    fry_promise_drop(promise);
+    ferry_future_release((ferry_future *)(void *)promise); /* it has resolved */
 }
 
 /* On the loop: its future has resolved, by whomever. */

@@ -13,7 +13,7 @@
 extern uint64_t fry_fork_generation;
 void fry_watch_forks(void); /* from now on a fork's child is one */
 
-/* FERRY_OK, FERRY_E_INVALID for NULL, FERRY_E_FORKED, and for `submitting` FERRY_E_SHUTDOWN. */
+/* FERRY_OK, FERRY_E_INVALID for NULL, FERRY_E_FORKED; if it must be open, FERRY_E_SHUTDOWN. */
 static inline ferry_status fry_engine_check(const ferry_engine *engine)
 {
     if (fry_unlikely(engine == NULL))

@@ -76,10 +76,3 @@ ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, f
         fry_wake(engine);
     return FERRY_OK;
 }
-
-void fry_promise_drop(ferry_promise *promise)
-{
-    if (!fry_future_is_resolved(future_of(promise)))
-        (void)fry_promise_end(promise, FERRY_E_BROKEN_PROMISE, NULL, NULL);
-    ferry_future_release(future_of(promise));
-}

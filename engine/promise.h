@@ -17,7 +17,4 @@ ferry_status fry_promise_end(ferry_promise *promise, ferry_status status, const 
 ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, fry_error *error,
                                   fry_value *value);
 
-/* Gives the handle back, as ferry_promise_release. The caller keeps the engine. */
-void fry_promise_drop(ferry_promise *promise);
-
 #endif

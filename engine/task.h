@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions, and the executors they run on. */
+/* Functions: nodes that call what the user gave. Where they run: executor.h. */
 #ifndef FRY_ENGINE_TASK_H
 #define FRY_ENGINE_TASK_H
 

@@ -66,8 +66,9 @@ typedef struct fry_tasks {
 
 /* What ferry_task_run is to run. */
 typedef struct fry_task_begun {
-    ferry_engine
-        *engine;   /* kept by what the subject holds; NULL: by one that the caller takes off */
+    /* Kept by what the subject holds; without a subject by a reference that the caller gives back
+     * (fry_engine_unretain). */
+    ferry_engine *engine;
     void *subject; /* NULL: it was revoked, and there is nothing to run */
     fry_task_kind kind;
 } fry_task_begun;
@@ -91,8 +92,8 @@ void fry_task_post(ferry_executor *executor, fry_task *task, fry_task_kind kind,
 bool fry_task_revoke(fry_task *task, const void *waiter);
 
 /*
- * Any thread: what is to be run now. False: nothing, it is not there to be run (which is counted
- * and logged), or this is a fork's child.
+ * Any thread: what is to be run now; without a subject if it was revoked. False: nothing, it is
+ * not there to be run (which is counted and logged), or this is a fork's child.
  */
 bool fry_task_begin(ferry_task *given, fry_task_begun *begun);
 

@@ -228,7 +228,7 @@ static void take_lease(fry_group *group)
 
 void fry_group_register(fry_group *group)
 {
-    set_id(group, group->id != 0 ? group->id : new_id());
+    set_id(group, new_id());
     take_lease(group);
 }
 

@@ -64,8 +64,9 @@ void ferry_promise_release(ferry_promise *promise)
     if (promise == NULL || fry_engine_check(fry_engine_of(future_of(promise))) != FERRY_OK)
         return;
     ferry_engine *engine = fry_engine_of(future_of(promise));
-    fry_engine_retain(engine); /* the promise may be all that keeps it */
-    fry_promise_drop(promise);
-    fry_call_ends(engine);
-    fry_engine_unretain(engine, 1);
+    if (!fry_future_is_resolved(future_of(promise))) {
+        (void)fry_promise_end(promise, FERRY_E_BROKEN_PROMISE, NULL, NULL);
+        fry_call_ends(engine);
+    }
+    ferry_future_release(future_of(promise)); /* it may be all that keeps the engine */
 }

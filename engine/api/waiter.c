@@ -25,13 +25,11 @@ ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter *waiter)
     uint32_t idle = FRY_WAITER_IDLE;
     if (!fry_cas(&waiter->private_.state, &idle, FRY_WAITER_LISTED))
         return FERRY_E_INVALID;
+    fry_store_relaxed(&waiter->private_.future, ferry_future_retain(future));
     if (engine == NULL) {
-        fry_store_relaxed(&waiter->private_.future, future);
         fry_waiter_call(waiter);
         return FERRY_OK;
     }
-    (void)ferry_future_retain(future);
-    fry_store_relaxed(&waiter->private_.future, future);
     if (!fry_future_add_waiter(future, waiter)) {
         fry_engine_retain(engine); /* the callback may drop the last other reference */
         fry_fire_waiter(&engine->owner, waiter);
