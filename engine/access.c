@@ -33,7 +33,7 @@ fry_node *fry_access_gatherer(fry_turn *turn, fry_node *node, fry_edge_nature na
     fry_entering *in = &turn->engine->entering;
     fry_node *gatherer = in->gatherer;
     if (gatherer != NULL && in->gatherer_nature == nature &&
-        gatherer->member_count < FRY_DEGREE_MAX)
+        gatherer->join.member_count < FRY_DEGREE_MAX)
         return gatherer;
     if (gatherer != NULL)
         fry_join_close(turn, gatherer);

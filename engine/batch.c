@@ -26,19 +26,22 @@
  * deadline has an edge to the batch instead, which holds a reference to it until it enters.
  */
 #include "engine/buffer.h"
+#include "engine/call.h"
 #include "engine/context.h"
+#include "engine/copy.h"
 #include "engine/engine.h"
 #include "engine/enter.h"
 #include "engine/graph.h"
 #include "engine/lane.h"
 #include "engine/late.h"
 #include "engine/node.h"
-#include "engine/op.h"
 #include "engine/refusal.h"
+#include "engine/request.h"
 #include "engine/room.h"
 #include "engine/send.h"
 #include "engine/trace.h"
 #include "engine/turn.h"
+#include "engine/work.h"
 
 #define STAGE_OPS 256
 #define OP_BYTES_MAX 4096
@@ -173,13 +176,13 @@ static fry_row_span src_of(const ferry_op *op)
 static fry_node *node_of(const ferry_op *op, fry_request *request, fry_refusal *why_p)
 {
     if (op->kind == FERRY_OP_COPY && op->row_count <= 1)
-        return fry_request_copy(request, &op->dst, &op->src, why_p);
+        return fry_copy_make(request, &op->dst, &op->src, why_p);
     if (op->kind == FERRY_OP_COPY) {
         fry_row_span dst = dst_of(op), src = src_of(op);
-        return fry_request_copy_rows(request, &dst, &src, why_p);
+        return fry_copy_make_rows(request, &dst, &src, why_p);
     }
     if (op->kind == FERRY_OP_CALL)
-        return fry_request_call(request, op->executor, op->fn, op->arg, why_p);
+        return fry_call_make(request, op->executor, op->fn, op->arg, why_p);
     if (op->kind == FERRY_OP_NOP)
         return fry_request_node(request, FERRY_OP_NOP, why_p);
     if (op->kind == FERRY_OP_SEND || op->kind == FERRY_OP_RECV)
@@ -237,7 +240,7 @@ static ferry_future *refuse_op(batch *self, size_t index, fry_refusal why)
     fry_row_span dst = dst_of(op), src = src_of(op);
     bool writes =
         op->kind == FERRY_OP_RECV ||
-        (op->kind == FERRY_OP_COPY && fry_request_check_rows(engine, &dst, &src) == FRY_TAKEN);
+        (op->kind == FERRY_OP_COPY && fry_copy_check_rows(engine, &dst, &src) == FRY_TAKEN);
     if (op->kind == FERRY_OP_RECV)
         dst.row_count = 1;
     return fry_request_refuse_writes(request, engine, why, writes ? &dst : NULL);
@@ -290,7 +293,7 @@ static fry_refusal stage_op(batch *self, size_t index, fry_node **node_p)
     if (why != FRY_TAKEN)
         return why;
     if (may_do_at_once(self, op, request))
-        return fry_request_check_copy(request->engine, &op->dst, &op->src);
+        return fry_copy_check(request->engine, &op->dst, &op->src);
     return make_node(self, index, op, request, node_p);
 }
 
@@ -389,7 +392,8 @@ static size_t bytes_here(const ferry_engine *engine, const fry_node *node)
 {
     if (node->kind != FERRY_OP_COPY || node->op.copy.size_bytes > engine->inline_copy_bytes)
         return 0;
-    return node->lane != NULL && node->lane->stream->is_polled ? 0 : node->op.copy.size_bytes;
+    const fry_lane *lane = node->op.copy.stand.lane;
+    return lane != NULL && lane->stream->is_polled ? 0 : node->op.copy.size_bytes;
 }
 
 /* Enters what can be in one turn. False: others are before it. */

@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A batch's own node: it counts its operations, fails when one of them does, is quiet when all of
- * them are, and has them cancelled. With the baton.
- *
- * Counting. `holding` has one for each operation, taken off as that one resolves; a failure is
- * noted there and then, with its root. So a batch in which all goes well costs an operation one
- * count. One that fails while its memory is still being touched goes over into `unquiet`, and
- * leaves that when it is quiet: the batch is quiet when both are zero, and out of the graph not
- * before, so its operations' pointers to it are always good. An operation with handle and deadline
- * has an edge to the batch in place of the pointer (batch.c); once it has resolved it has no
- * deadline any more, and so room for the pointer.
+ * A batch's own node: it fails when one of its operations does, is quiet when all of them are
+ * (batch_count.h), and has them cancelled.
  *
  * Cancelling. The operations of a batch stand before it in the list of live ones, and between them
  * nothing but what other threads submitted at the same time; so the loop walks back from the batch
@@ -26,8 +18,12 @@
  */
 #include "engine/batch_node.h"
 
+#include "engine/batch_count.h"
+#include "engine/cancel.h"
+#include "engine/due.h"
 #include "engine/engine.h"
 #include "engine/graph.h"
+#include "engine/kind.h"
 #include "engine/node.h"
 #include "engine/refusal.h"
 #include "engine/trace.h"
@@ -37,90 +33,6 @@
 #define LOOKS_A_TICK 2048 /* at operations */
 #define LOOKS_A_CLOCK 32
 #define TICK_NS 250000
-
-fry_node *fry_batch_of(const fry_node *node)
-{
-    if (node->kind == FERRY_OP_PROMISE)
-        return NULL; /* it has something else there */
-    switch ((enum fry_in_batch)node->in_batch) {
-    case FRY_IN_BATCH_HELD:
-        return node->batch_of_held;
-    case FRY_IN_BATCH_UNHELD:
-        return node->batch_of_unheld;
-    case FRY_IN_BATCH_BY_EDGE: {
-        const fry_edge *first = node->successors_first;
-        return first != NULL && first->nature == FRY_EDGE_MEMBER ? first->to : NULL;
-    }
-    default:
-        return NULL;
-    }
-}
-
-/* ---- counting ---- */
-
-bool fry_batch_fails_later(const fry_node *own)
-{
-    return own->state == FRY_NODE_NEW ||
-           (own->state < FRY_NODE_RESOLVED && own->op.batch.cancel != NULL);
-}
-
-void fry_batch_note_failure(fry_turn *turn, fry_node *own, fry_error *root)
-{
-    own->op.batch.has_failed = true;
-    if (!fry_batch_fails_later(own))
-        fry_graph_note_failure(turn, own, root);
-    else if (own->op.batch.cancel == NULL)
-        fry_node_refuse(own, FERRY_E_DEPENDENCY, fry_error_retain(root), true);
-}
-
-/* It is no longer in the deadlines' heap, where the pointer goes. */
-void fry_batch_counts_late(fry_node *own, fry_node *member)
-{
-    member->in_batch = FRY_IN_BATCH_HELD;
-    member->batch_of_held = own;
-    own->op.batch.unquiet++;
-}
-
-/* The edge says how it ended, and holds the batch no longer. */
-static void member_by_edge_ended(fry_node *member, bool is_under_way)
-{
-    fry_node *own = fry_batch_of(member);
-    if (!is_under_way)
-        member->in_batch = FRY_IN_NO_BATCH;
-    else if (own != NULL) /* else it has yet to enter, and sees to it then */
-        fry_batch_counts_late(own, member);
-}
-
-void fry_batch_member_ended(fry_turn *turn, fry_node *member, bool is_under_way)
-{
-    if (fry_unlikely(member->in_batch == FRY_IN_BATCH_BY_EDGE)) {
-        member_by_edge_ended(member, is_under_way);
-        return;
-    }
-#ifdef FRY_PLANT_FORGET_UNQUIET
-    is_under_way =
-        false; /* a fault put there on purpose: tests/planted builds it and must see it */
-#endif
-    fry_node *own =
-        member->in_batch == FRY_IN_BATCH_HELD ? member->batch_of_held : member->batch_of_unheld;
-    if (fry_unlikely(fry_future_status(&member->future) != FERRY_OK))
-        fry_batch_note_failure(turn, own, fry_future_root_error(&member->future));
-    if (fry_unlikely(is_under_way))
-        own->op.batch.unquiet++;
-    else
-        member->in_batch = FRY_IN_NO_BATCH;
-    fry_graph_let_go(turn, own, member);
-}
-
-void fry_batch_member_quiet(fry_turn *turn, fry_node *member)
-{
-    fry_node *own = fry_batch_of(member);
-    member->in_batch = FRY_IN_NO_BATCH;
-    if (own != NULL && --own->op.batch.unquiet == 0 && own->holding == 0)
-        fry_graph_schedule(turn, own);
-}
-
-/* ---- cancelling ---- */
 
 static void begin_walk(fry_turn *turn, fry_node *own)
 {
@@ -143,23 +55,33 @@ static void end_walk(fry_turn *turn, fry_node *own)
         fry_graph_schedule(turn, own);
 }
 
-void fry_batch_enter(fry_node *own)
+/* Behind all its operations. What its submitter alone knew is in its account. */
+static bool enter(fry_turn *turn, fry_node *own)
 {
+    (void)turn;
     own->holding -= own->op.batch.settled;
     if (own->op.batch.refused != FRY_TAKEN)
         fry_node_refuse(own, FERRY_E_DEPENDENCY,
                         fry_refusal_error((fry_refusal)own->op.batch.refused), true);
+    return false;
 }
 
-/* Not before all of it is in: the walk begins where it stands among the live ones, and fails it. */
-void fry_batch_entered(fry_turn *turn, fry_node *own)
+/* A cancel that came before begins only now: its walk starts where the batch stands among the live
+ * ones, and fails it. */
+static bool entered(fry_turn *turn, fry_node *own, bool may_start)
 {
+    (void)may_start;
     if (fry_unlikely(own->op.batch.cancel != NULL))
         begin_walk(turn, own);
+    return false;
 }
 
-void fry_batch_cancel(fry_turn *turn, fry_node *own)
+static void cancel(fry_turn *turn, fry_node *own)
 {
+    if (own->op.batch.count == 0) {
+        fry_cancel_node(turn, own);
+        return;
+    }
     fry_error_facts facts = {
         .status = FERRY_E_CANCELLED, .op = own->future.id, .label = own->label};
     if (own->state == FRY_NODE_QUIET)
@@ -222,3 +144,27 @@ size_t fry_batches_cancel(fry_turn *turn)
     }
     return LOOKS_A_TICK - left;
 }
+
+/* ---- its row ---- */
+
+static bool awaits(const fry_node *own)
+{
+    return own->op.batch.unquiet != 0;
+}
+
+/* Less the edges that are listed beside. A walk holds it as one operation more would. */
+static void describe(const ferry_engine *engine, const fry_node *own, fry_kind_view *view)
+{
+    bool is_walked = own->op.batch.cancel != NULL;
+    (void)engine;
+    view->more = own->holding + own->op.batch.unquiet - is_walked;
+}
+
+const fry_op_kind fry_kind_batch = {
+    .traits = FRY_KIND_OF_OTHERS,
+    .enter = enter,
+    .entered = entered,
+    .awaits = awaits,
+    .cancel = cancel,
+    .describe = describe,
+};

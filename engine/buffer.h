@@ -113,7 +113,7 @@ static inline size_t fry_copy_plain_bytes(const fry_node *node)
  */
 static inline bool fry_copy_is_read_now(const fry_node *node)
 {
-    return node->lane->stream->is_polled &&
+    return node->op.copy.stand.lane->stream->is_polled &&
            fry_load_relaxed(&node->op.copy.src->pages) == FRY_PAGES_PAGEABLE;
 }
 

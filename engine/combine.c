@@ -1,10 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Futures of other futures' moments: all, any, issued, quiet, drain. */
+/* Operations that do nothing but wait for others: nop, all, any, issued, quiet, drain. */
+#include "engine/combine.h"
+
 #include "engine/engine.h"
 #include "engine/ground.h"
+#include "engine/kind.h"
 #include "engine/node.h"
-#include "engine/op.h"
 #include "engine/refusal.h"
+#include "engine/request.h"
+
+ferry_future *ferry_nop(ferry_engine *engine, const ferry_op_options *options)
+{
+    fry_request request;
+    fry_refusal why = fry_request_open(&request, engine, options);
+    fry_node *node =
+        fry_likely(why == FRY_TAKEN) ? fry_request_node(&request, FERRY_OP_NOP, &why) : NULL;
+    if (fry_unlikely(node == NULL))
+        return fry_request_refuse_writes(&request, engine, why, NULL);
+    return fry_request_submit(&request, node);
+}
 
 ferry_future *ferry_engine_drain(ferry_engine *engine)
 {
@@ -87,3 +101,30 @@ ferry_future *ferry_future_quiet(ferry_future *future)
 {
     return view(future, FERRY_OP_QUIET, FRY_EDGE_QUIET);
 }
+
+/* ---- their rows ---- */
+
+/* What was submitted before it holds it: the graph lets it go when it is the oldest. */
+static bool drain_entered(fry_turn *turn, fry_node *node, bool may_start)
+{
+    (void)may_start;
+    node->holding += turn->engine->live_first != node;
+    return false;
+}
+
+static void describe_drain(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
+{
+    if (node->holding != 0)
+        view->before = engine->live_first->future.id;
+}
+
+const fry_op_kind fry_kind_nop = {0};
+const fry_op_kind fry_kind_issued = {0};
+const fry_op_kind fry_kind_quiet = {0};
+const fry_op_kind fry_kind_all = {.traits = FRY_KIND_OF_OTHERS | FRY_KIND_SEES_QUIET};
+const fry_op_kind fry_kind_any = {.traits = FRY_KIND_UNCOUNTED};
+const fry_op_kind fry_kind_drain = {
+    .traits = FRY_KIND_UNCOUNTED,
+    .entered = drain_entered,
+    .describe = describe_drain,
+};

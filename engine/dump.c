@@ -12,7 +12,7 @@
  */
 #include "engine/dump.h"
 
-#include "engine/batch_node.h"
+#include "engine/batch_count.h"
 #include "engine/buffer.h"
 #include "engine/context.h"
 #include "engine/dump_text.h"
@@ -62,127 +62,78 @@ static void turn_end(fry_turn *turn)
 
 /* ---- one operation ---- */
 
-static bool runs_on_loop(const fry_node *call)
+/* What is true of most kinds. */
+static fry_dump_reason usual_reason(const fry_op_kind *kind, const fry_node *node)
 {
-    const ferry_executor *executor = call->op.call.executor;
-    return executor == NULL || executor == ferry_executor_inline();
-}
-
-static bool has_begun(const fry_node *call)
-{
-    return fry_load_relaxed(&call->begun) == FRY_CALL_BEGUN;
-}
-
-static fry_dump_reason reason_ready(const fry_node *node)
-{
-    if (node->kind == FERRY_OP_COPY) /* it may wait for what no parked stream could wait for */
-        return node->holding != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_STREAM;
-    if (node->kind == FERRY_OP_CALL && !runs_on_loop(node))
-        return FRY_DUMP_EXECUTOR;
-    return FRY_DUMP_LOOP;
-}
-
-static fry_dump_reason reason_issued(const fry_node *node)
-{
-    if (fry_node_is_message(node))
-        return FRY_DUMP_MEMBER;
-    bool fires = node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_EVENT;
-    if (fires && (node->flags & FRY_NODE_FIRED) == 0)
-        return FRY_DUMP_DEVICE;
-    if (node->unconfirmed != 0)
-        return FRY_DUMP_OPERATIONS;
-    if (node->kind != FERRY_OP_CALL)
-        return FRY_DUMP_LOOP;
-    if (has_begun(node))
-        return FRY_DUMP_FUNCTION;
-    return runs_on_loop(node) ? FRY_DUMP_LOOP : FRY_DUMP_EXECUTOR;
-}
-
-static fry_dump_reason reason_of(const fry_node *node)
-{
+    fry_dump_reason of_edges = node->holding != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_LOOP;
     switch ((fry_node_state)node->state) {
-    case FRY_NODE_NEW:
-        break;
     case FRY_NODE_WAITING:
-        if (node->kind == FERRY_OP_PROMISE && !fry_future_is_resolved(&node->future))
-            return FRY_DUMP_OUTSIDE;
-        return node->holding != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_LOOP;
-    case FRY_NODE_READY:
-        return reason_ready(node);
-    case FRY_NODE_ISSUED:
-        return reason_issued(node);
-    case FRY_NODE_RESOLVED:
-        return fry_node_is_of_others(node)   ? FRY_DUMP_OPERATIONS
-               : node->kind == FERRY_OP_CALL ? FRY_DUMP_FUNCTION
-               : fry_node_is_message(node)   ? FRY_DUMP_MEMBER
-                                             : FRY_DUMP_DEVICE;
     case FRY_NODE_QUIET:
-        return node->holding != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_LOOP;
+        return of_edges;
+    case FRY_NODE_ISSUED:
+        if ((kind->traits & FRY_KIND_ON_STREAM) != 0 && (node->flags & FRY_NODE_FIRED) == 0)
+            return FRY_DUMP_DEVICE;
+        return node->unconfirmed != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_LOOP;
+    case FRY_NODE_RESOLVED:
+        return (kind->traits & FRY_KIND_OF_OTHERS) != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_DEVICE;
+    case FRY_NODE_NEW:
+    case FRY_NODE_READY:
+        break;
     }
     return FRY_DUMP_LOOP;
 }
 
-/* The buffer is held until the node retires, which is when it leaves the list. */
-static uint16_t device_of(const fry_node *node)
+static void view_of(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
 {
-    bool has_lane = node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_EVENT;
-    if (has_lane && node->lane != NULL)
-        return node->lane->stream->device->index;
-    if (node->kind == FERRY_OP_DEFINE)
-        return node->op.define.buffer->device->device->index;
-    return FRY_DUMP_NO_DEVICE;
+    const fry_op_kind *kind = fry_kind(engine, node);
+    bool has_lane = (kind->traits & FRY_KIND_ON_STREAM) != 0 && node->op.stand.lane != NULL;
+    *view = (fry_kind_view){
+        .reason = usual_reason(kind, node),
+        .device = has_lane ? node->op.stand.lane->stream->device : NULL,
+    };
+    if (kind->describe != NULL)
+        kind->describe(engine, node, view);
 }
 
 static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
                      fry_dump_node *record)
 {
     bool is_resolved = fry_future_is_resolved(&node->future);
+    fry_kind_view view;
+    view_of(dump->engine, node, &view);
     *record = (fry_dump_node){
         .id = node->future.id,
         .age_ns = node->entered_ns != 0 ? now_ns - node->entered_ns : 0,
         .status = is_resolved ? fry_future_status(&node->future) : FERRY_PENDING,
-        .device = device_of(node),
-        .lane = FRY_DUMP_NO_DEVICE,
+        .device = view.device != NULL ? view.device->index : FRY_DUMP_NO_DEVICE,
+        .lane = view.shown_stream != NULL ? view.shown_stream->index : FRY_DUMP_NO_DEVICE,
         .kind = node->kind,
         .priority = (int8_t)fry_node_priority(node),
         .state = node->state,
-        .reason = (uint8_t)reason_of(node),
-        .is_message = fry_node_is_message(node),
-        .has_size = node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_DEFINE ||
-                    fry_node_is_message(node),
+        .reason = (uint8_t)view.reason,
+        .is_message = view.is_message,
+        .has_size = view.has_size,
+        .size_bytes = view.size_bytes,
+        .tag = view.tag,
+        .rank = view.rank,
+        .more = view.more,
         .has_deadline = (node->flags & FRY_NODE_HAS_DEADLINE) != 0,
         .is_failing = (node->flags & FRY_NODE_FAILING) != 0,
         .is_cancel_requested = fry_load_relaxed(&node->requested) != 0,
         .has_fired = (node->flags & FRY_NODE_FIRED) != 0,
         .is_refused_write = (node->flags & FRY_NODE_RESERVE) != 0,
     };
-    if (node->kind == FERRY_OP_COPY)
-        record->size_bytes = node->op.copy.size_bytes;
-    else if (node->kind == FERRY_OP_DEFINE)
-        record->size_bytes = node->op.define.row_bytes * node->op.define.count;
-    if (record->is_message) {
-        record->size_bytes = node->op.message.size_bytes;
-        record->tag = node->tag;
-        record->rank = node->op.message.rank;
-    }
-    if (node->kind == FERRY_OP_COPY && node->lane != NULL)
-        record->lane = node->lane->stream->index;
     const fry_node *batch = fry_batch_of(node); /* which stays until its operations are quiet */
     record->batch = batch != NULL ? batch->future.id : 0;
-    if (node->kind == FERRY_OP_BATCH) {                 /* less the edges that will be listed */
-        bool is_walked = node->op.batch.cancel != NULL; /* which holds it as one more would */
-        record->more = node->holding + node->op.batch.unquiet - is_walked;
-    }
     if (record->has_deadline)
         record->deadline_in_ns = node->deadline_ns - fry_clock_now_ns(&dump->engine->clock);
     if (node->state == FRY_NODE_READY && record->has_deadline && record->deadline_in_ns <= 0)
         record->reason = FRY_DUMP_LOOP; /* which will fail it */
     if (node->state < FRY_NODE_QUIET)   /* from then on the label may be gone */
         record->has_label = fry_label_copy(record->label, node->label);
-    if (node->kind == FERRY_OP_DRAIN && node->holding != 0) {
+    if (view.before != 0)
         record->waits[record->wait_count++] =
-            (fry_dump_wait){.op = dump->engine->live_first->future.id, .nature = FRY_DUMP_BEFORE};
-    }
+            (fry_dump_wait){.op = view.before, .nature = FRY_DUMP_BEFORE};
 }
 
 /* Copies edges from *edge_p on. False: *left_p were looked at, and there are more. */

@@ -13,6 +13,7 @@
 #include "engine/context.h"
 #include "engine/dump_text.h"
 #include "engine/engine.h"
+#include "engine/kind.h"
 #include "engine/node.h"
 #include "engine/poison.h"
 
@@ -25,19 +26,6 @@
 #define FRY_DUMP_WAITS 8       /* edges told of one operation */
 #define FRY_DUMP_NOT_QUIET 64  /* operations told again at the end */
 #define FRY_DUMP_NO_DEVICE UINT16_MAX
-
-/* What an operation waits for. */
-typedef enum fry_dump_reason {
-    FRY_DUMP_NOTHING = 0,
-    FRY_DUMP_OPERATIONS, /* others, which its waits name */
-    FRY_DUMP_STREAM,     /* room in it */
-    FRY_DUMP_DEVICE,     /* it stands in its stream, which has not come to it */
-    FRY_DUMP_LOOP,       /* the loop's turn, or anybody's who works on the graph */
-    FRY_DUMP_EXECUTOR,   /* the user's has its task, or will */
-    FRY_DUMP_FUNCTION,   /* it has begun */
-    FRY_DUMP_MEMBER,     /* the other end of a message, or the lane to it */
-    FRY_DUMP_OUTSIDE,    /* a promise is the user's to resolve */
-} fry_dump_reason;
 
 /* Nature of what holds a drain, beside fry_edge_nature. */
 #define FRY_DUMP_BEFORE (FRY_EDGE_MEMBER + 1)

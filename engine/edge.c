@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/edge.h"
 
-#include "engine/batch_node.h"
+#include "engine/batch_count.h"
 #include "engine/context.h"
+#include "engine/due.h"
 #include "engine/engine.h"
-#include "engine/graph.h"
 #include "engine/join.h"
+#include "engine/kind.h"
 #include "engine/node.h"
 #include "engine/park.h"
+#include "engine/stuck.h"
 #include "engine/turn.h"
 
 static bool was_issued(const fry_node *node)
@@ -15,7 +17,11 @@ static bool was_issued(const fry_node *node)
     return (node->flags & FRY_NODE_WAS_ISSUED) != 0;
 }
 
-void fry_edge_attach(fry_turn *turn, fry_edge *edge)
+/*
+ * Lets a new edge take effect, as far as its predecessor has come. True: it is to be placed, since
+ * that has yet to come further; else that was all.
+ */
+static inline __attribute__((always_inline)) bool settle(fry_turn *turn, fry_edge *edge)
 {
     fry_node *from = edge->from, *to = edge->to;
     bool resolved = from->state >= FRY_NODE_RESOLVED;
@@ -28,18 +34,18 @@ void fry_edge_attach(fry_turn *turn, fry_edge *edge)
         if (failed)
             fry_graph_note_failure(turn, to, fry_future_root_error(&from->future));
         if (resolved && (from->flags & FRY_NODE_RETIRED) != 0)
-            return;
+            return false;
         if (resolved && !failed)
-            return;
+            return false;
         if (resolved && edge->nature == FRY_EDGE_AFTER &&
-            (to->kind != FERRY_OP_ALL || from->state == FRY_NODE_QUIET))
-            return;
+            (from->state == FRY_NODE_QUIET || !fry_kind_has(to, FRY_KIND_SEES_QUIET)))
+            return false;
         if (resolved) /* it may still be writing: what `to` names, or what `to` is made of */
-            edge->nature = to->kind == FERRY_OP_ALL ? FRY_EDGE_QUIET : FRY_EDGE_ORDER;
+            edge->nature = fry_kind_has(to, FRY_KIND_SEES_QUIET) ? FRY_EDGE_QUIET : FRY_EDGE_ORDER;
         break;
     case FRY_EDGE_ORDER:
         if ((from->flags & FRY_NODE_RETIRED) != 0)
-            return;
+            return false;
         break;
     case FRY_EDGE_ANY:
         if (failed)
@@ -47,21 +53,21 @@ void fry_edge_attach(fry_turn *turn, fry_edge *edge)
         if (resolved)
             to->flags |= FRY_NODE_SATISFIED;
         if ((to->flags & FRY_NODE_SATISFIED) != 0)
-            return;
+            return false;
         break;
     case FRY_EDGE_ISSUED:
         if (was_issued(from) && !resolved)
-            fry_graph_flush(from); /* who hears of it can have a device wait for it */
+            fry_node_flush(from); /* who hears of it can have a device wait for it */
         if (was_issued(from) || (resolved && !failed))
-            return;
+            return false;
         if (failed) {
             fry_graph_note_failure(turn, to, fry_future_root_error(&from->future));
-            return;
+            return false;
         }
         break;
     case FRY_EDGE_QUIET:
         if (from->state == FRY_NODE_QUIET)
-            return;
+            return false;
         break;
     case FRY_EDGE_MEMBER:
         if (failed)
@@ -71,14 +77,18 @@ void fry_edge_attach(fry_turn *turn, fry_edge *edge)
         if (resolved && fry_unlikely(from->is_stuck))
             fry_graph_share_stuck(turn, to, from);
         if (resolved)
-            return;
+            return false;
         fry_edge_link_first(edge);
         fry_edge_hold(edge);
-        return;
+        return false;
     }
-    if (fry_node_has_many_successors(from) && edge->nature <= FRY_EDGE_ORDER &&
-        !fry_join_is_between(to) && to->kind != FERRY_OP_ALL)
-        edge->from = from = fry_join_between(turn, from);
+    return true;
+}
+
+/* Puts a settled edge into its predecessor's list, where it holds, or waits on the device. */
+static inline __attribute__((always_inline)) void place(fry_turn *turn, fry_edge *edge)
+{
+    fry_node *from = edge->from, *to = edge->to;
     fry_edge_link(edge);
     if (edge->nature <= FRY_EDGE_ORDER &&
         fry_lane_can_overtake(from, to, (fry_edge_nature)edge->nature))
@@ -86,8 +96,40 @@ void fry_edge_attach(fry_turn *turn, fry_edge *edge)
     else
         fry_edge_hold(edge);
     if (fry_unlikely(from->is_stuck) && from->state >= FRY_NODE_RESOLVED &&
-        (edge->nature == FRY_EDGE_ORDER || to->kind == FERRY_OP_ALL))
+        (edge->nature == FRY_EDGE_ORDER || fry_kind_has(to, FRY_KIND_SEES_QUIET)))
         fry_graph_share_stuck(turn, to, from);
+}
+
+/* A join that stands between `from`, which has too many successors, and further ones; `from` itself
+ * if there is no slot. */
+static __attribute__((noinline)) fry_node *join_between(fry_turn *turn, fry_node *from)
+{
+    fry_node *newest = from->successors_last->to;
+    if (fry_join_is_between(newest) && newest->state < FRY_NODE_RESOLVED &&
+        !fry_node_has_many_successors(newest))
+        return newest;
+    fry_node *join = fry_join_open(turn);
+    if (join == NULL) {
+        fry_store_relaxed(&turn->engine->joins_wanted, 1);
+        turn->wake = true;
+        return from;
+    }
+    join->join.is_between = true;
+    fry_edge *edge = fry_join_edge(turn, join, from, FRY_EDGE_READ);
+    if (settle(turn, edge))
+        place(turn, edge);
+    fry_join_close(turn, join);
+    return join;
+}
+
+void fry_edge_attach(fry_turn *turn, fry_edge *edge)
+{
+    if (!settle(turn, edge))
+        return;
+    if (fry_node_has_many_successors(edge->from) && edge->nature <= FRY_EDGE_ORDER &&
+        !fry_join_is_between(edge->to) && !fry_kind_has(edge->to, FRY_KIND_OF_OTHERS))
+        edge->from = join_between(turn, edge->from);
+    place(turn, edge);
 }
 
 void fry_graph_connect(fry_turn *turn, fry_node *from, fry_node *to, fry_edge_nature nature)
@@ -110,5 +152,19 @@ void fry_graph_connect(fry_turn *turn, fry_node *from, fry_node *to, fry_edge_na
     edge->nature = (uint8_t)nature;
     edge->sibling = to->edges;
     to->edges = edge;
+    fry_edge_attach(turn, edge);
+}
+
+void fry_join_add(fry_turn *turn, fry_node *join, fry_node *member, fry_edge_nature nature)
+{
+    fry_edge_attach(turn, fry_join_edge(turn, join, member, nature));
+}
+
+void fry_join_adopt(fry_turn *turn, fry_node *join, fry_edge *edge)
+{
+    join->join.member_count++;
+    edge->to = join;
+    edge->sibling = join->edges;
+    join->edges = edge;
     fry_edge_attach(turn, edge);
 }

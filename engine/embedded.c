@@ -52,6 +52,7 @@
 #include "engine/task_pool.h"
 #include "engine/turn.h"
 #include "engine/waiter.h"
+#include "engine/work.h"
 
 #include <poll.h>
 

@@ -33,6 +33,7 @@
 #include "engine/embedded.h"
 #include "engine/executor.h"
 #include "engine/ground.h"
+#include "engine/kinds.h"
 #include "engine/lane.h"
 #include "engine/late.h"
 #include "engine/members.h"
@@ -266,6 +267,7 @@ static void engine_init(ferry_engine *engine, const fry_memory *memory,
 {
     static const fry_future_owner_ops owner_ops = {fry_node_released, fry_fire_waiter};
     engine->owner.ops = &owner_ops;
+    engine->kinds = fry_op_kinds;
     engine->memory = *memory;
     engine->references = FRY_REFERENCE_BIAS;
     engine->free_last = engine_free;

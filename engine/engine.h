@@ -50,9 +50,10 @@ struct ferry_engine {
     uint64_t id;            /* never used twice in a process */
     struct ferry_engine *next_alive;
     uint64_t fork_generation;
-    uint32_t closing; /* refuses new operations */
-    uint32_t tracing; /* fry_sink: those that are on; changed with `cold` */
-    bool embedded;    /* no thread of its own: embedded or attached */
+    const struct fry_op_kind *const *kinds; /* by fry_node.kind: see kind.h */
+    uint32_t closing;                       /* refuses new operations */
+    uint32_t tracing;                       /* fry_sink: those that are on; changed with `cold` */
+    bool embedded;                          /* no thread of its own: embedded or attached */
     bool has_thread;
 
     /* Read by submitters, written seldom. */
@@ -160,6 +161,7 @@ struct ferry_engine {
     struct fry_embedded_waiter *embedded_waiters;
     struct fry_attachment *attachment; /* attached: the watchers in the user's loop */
     struct fry_members *members;       /* NULL: nobody has joined a group. Set once, released */
+    void (*members_flush)(fry_turn *); /* set with them: what was gathered leaves; baton */
 
     /* Cold. */
     int64_t references __attribute__((aligned(64))); /* see engine.c */

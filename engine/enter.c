@@ -9,73 +9,23 @@
 #include "engine/enter.h"
 
 #include "engine/access.h"
-#include "engine/batch_node.h"
 #include "engine/buffer.h"
 #include "engine/deadline.h"
+#include "engine/due.h"
 #include "engine/edge.h"
 #include "engine/engine.h"
 #include "engine/entering.h"
 #include "engine/graph.h"
 #include "engine/hazard.h"
 #include "engine/join.h"
+#include "engine/kind.h"
 #include "engine/lane.h"
 #include "engine/live.h"
-#include "engine/message.h"
 #include "engine/node.h"
-#include "engine/piece.h"
-#include "engine/refused_mark.h"
 #include "engine/room.h"
 #include "engine/stock.h"
 #include "engine/trace.h"
 #include "engine/turn.h"
-
-/* Something happened outside to a node of the graph: a promise was resolved, a function returned.
- */
-static void arrive_again(fry_turn *turn, fry_node *node)
-{
-    if (fry_unlikely(node == &turn->engine->mark)) {
-        fry_refused_mark_arrives(turn);
-    } else if (node->kind == FERRY_OP_PROMISE) {
-        fry_graph_promise_ended(turn, node);
-    } else if (node->state < FRY_NODE_RESOLVED && node->refusal != FERRY_OK) {
-        node->flags |= FRY_NODE_FIRED;
-        fry_graph_fail(turn, node, (ferry_status)node->refusal, node->op.call.error, false);
-    } else {
-        if (node->refusal != FERRY_OK)
-            fry_error_release(node->op.call.error); /* it failed after it was cancelled */
-        fry_graph_complete(turn, node);
-    }
-}
-
-/* From now on all see it. */
-static inline void enter_live(ferry_engine *engine, fry_node *node)
-{
-    fry_live_add(engine, node);
-    fry_load_add(engine, 1);
-    node->flags |= FRY_NODE_LIVE;
-    fry_store_relaxed(&node->state, FRY_NODE_WAITING);
-}
-
-static void enter_promise(fry_turn *turn, fry_node *node)
-{
-    enter_live(turn->engine, node);
-    if (fry_unlikely((node->flags & FRY_NODE_RESERVE) != 0))
-        fry_writable_enters(turn->engine);
-    fry_live_stamp(turn, node);
-    uint8_t entering = FRY_OUTSIDE_ENTERING;
-    bool entered = fry_cas(&node->outside, &entering, FRY_OUTSIDE_ENTERED);
-    if (entered && node->refusal != FERRY_OK) {
-        fry_graph_fail(turn, node, (ferry_status)node->refusal, node->op.promise.refusal_error,
-                       false);
-        return;
-    }
-    if (node->refusal != FERRY_OK)
-        fry_error_release(node->op.promise.refusal_error);
-    if (!entered)
-        arrive_again(turn, node); /* resolved before it came here */
-    else if (turn->engine->stop_graph)
-        fry_graph_fail(turn, node, FERRY_E_SHUTDOWN, NULL, false);
-}
 
 /* Nobody else touches its buffers. */
 static bool may_copy_at_once(const fry_turn *turn, const fry_copy_op *copy)
@@ -191,17 +141,11 @@ static bool gather_some(fry_turn *turn, fry_entering *in, fry_node *node)
     return true;
 }
 
-/* It is made of those that it comes after: it is quiet when they are, which no join says. */
-static bool must_see_all(const fry_node *node)
-{
-    return node->kind == FERRY_OP_ALL || node->kind == FERRY_OP_BATCH;
-}
-
 static bool connect_after(fry_turn *turn, fry_entering *in, fry_node *node)
 {
     in->stop = FRY_STOP_STEPS;
     in->steps_left = 0;
-    if (in->edge_count < FRY_DEGREE_MAX || must_see_all(node)) {
+    if (in->edge_count < FRY_DEGREE_MAX || fry_kind_has(node, FRY_KIND_OF_OTHERS)) {
         in->edge = connect_some(turn, node, in->edge, &in->edge_count);
     } else {
         if (!gather_some(turn, in, node))
@@ -216,56 +160,27 @@ static bool connect_after(fry_turn *turn, fry_entering *in, fry_node *node)
 /* ---- operations ---- */
 
 /* Though nothing holds it: it may wait for its stream, for the loop, or for its turn to fail. */
-static bool may_stay(const fry_node *node)
+static inline bool may_stay(const fry_op_kind *kind, const fry_node *node)
 {
-    return node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_CALL ||
-           fry_node_is_message(node) ||
+    return (kind->traits & FRY_KIND_STAYS) != 0 ||
            (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) != 0;
 }
 
-/* It stands in its stream whatever becomes of its future: somebody else's work is there, and the
- * device will write down when that is done. */
-static void enter_event(fry_turn *turn, fry_node *node)
-{
-    enter_live(turn->engine, node);
-    fry_live_stamp(turn, node);
-    fry_lane_enter_event(turn, node);
-    if (fry_unlikely(turn->engine->stop_graph))
-        fry_node_refuse(node, FERRY_E_SHUTDOWN, NULL, false);
-    if (fry_unlikely(node->refusal != FERRY_OK))
-        fry_graph_fail_refused(turn, node);
-}
-
-/* Nothing holds the message, and nothing but its peer can keep it from starting. */
+/* Nothing holds it, so it may start now. */
 static inline bool may_start(const fry_turn *turn, const fry_node *node)
 {
     return node->holding == 1 && node->refusal == FERRY_OK && !turn->engine->stop_graph &&
            (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) == 0;
 }
 
-static void start_message(fry_turn *turn, fry_node *node)
-{
-    node->holding = 0;
-    fry_live_stamp(turn, node);
-    fry_trace(turn->engine, node, FERRY_TRACE_READY, 0);
-    fry_message_start(turn, node);
-}
-
 /* All of it is in: it takes its place among the live ones, and what does not hold it starts it. */
 static void enter_end(fry_turn *turn, fry_node *node)
 {
     ferry_engine *engine = turn->engine;
-    bool is_first = engine->live_first == NULL;
-    enter_live(engine, node);
-    if (fry_node_is_message(node)) {
-        if (may_start(turn, node)) {
-            start_message(turn, node);
-            return;
-        }
-        fry_message_enter(turn, node);
-    }
-    if (fry_unlikely(node->kind == FERRY_OP_BATCH))
-        fry_batch_entered(turn, node);
+    const fry_op_kind *kind = fry_kind(engine, node);
+    fry_live_enter(engine, node);
+    if (kind->entered != NULL && kind->entered(turn, node, may_start(turn, node)))
+        return;
     if ((node->flags & FRY_NODE_HAS_DEADLINE) != 0) {
         fry_deadline_add(engine, node);
         turn->wake |= engine->deadlines == node;
@@ -278,13 +193,9 @@ static void enter_end(fry_turn *turn, fry_node *node)
         fry_graph_fail_refused(turn, node);
         return;
     }
-    if (node->kind == FERRY_OP_DRAIN && !is_first) {
-        fry_live_stamp(turn, node);
-        return; /* release_drain lets it go */
-    }
     if ((node->flags & FRY_NODE_SATISFIED) != 0)
         node->holding = 1;
-    if (--node->holding != 0 || may_stay(node))
+    if (--node->holding != 0 || may_stay(kind, node))
         fry_live_stamp(turn, node);
     if (node->holding == 0) {
         if ((node->flags & FRY_NODE_FAILING) == 0)
@@ -316,12 +227,6 @@ static void entering_ends(fry_turn *turn, fry_entering *in, fry_node *node)
     in->node = NULL;
     in->gatherer = NULL;
     in->has_failed = in->is_refused = in->is_begun = in->gathers = false;
-}
-
-void fry_graph_fails_entering(ferry_engine *engine, fry_node *node)
-{
-    node->flags |= FRY_NODE_FAILING;
-    engine->entering.has_failed = true;
 }
 
 static fry_error *no_room_error(const fry_turn *turn, const fry_node *node, ferry_status status)
@@ -365,12 +270,10 @@ static inline fry_entry enter_begin(fry_turn *turn, fry_entering *in, fry_node *
 {
     bool is_listed = (node->flags & FRY_NODE_HAS_SPANS) == 0;
     if (!is_listed) {
-        is_listed = fry_node_is_message(node) && fry_hazard_enter_alone(turn, node);
+        is_listed = fry_kind_has(node, FRY_KIND_ONE_SPAN) && fry_hazard_enter_alone(turn, node);
         fry_node_hold_buffers(node);
     }
-    if (fry_unlikely(node->kind == FERRY_OP_BATCH))
-        fry_batch_enter(node);
-    else
+    if (fry_likely(node->holding == 0)) /* else it has been counting those that it is made of */
         node->holding = 1;
     uint32_t count = 1;
     fry_edge *rest = node->edges;
@@ -400,10 +303,9 @@ static fry_entry enter(fry_turn *turn, fry_node *node)
     bool is_new = fry_likely(in->node == NULL);
     if (is_new && (node->flags & FRY_NODE_HAS_SPANS) != 0 && copy_at_once(turn, node))
         return FRY_ARRIVED;
-    if (fry_unlikely(node->kind == FERRY_OP_EVENT) && node->lane != NULL) {
-        enter_event(turn, node);
+    const fry_op_kind *kind = fry_kind(turn->engine, node);
+    if (is_new && kind->enter != NULL && kind->enter(turn, node))
         return FRY_ARRIVED;
-    }
     fry_entry entry = is_new ? enter_begin(turn, in, node) : enter_some(turn, in, node);
     if (fry_likely(entry == FRY_ARRIVED))
         enter_end(turn, node);
@@ -412,11 +314,8 @@ static fry_entry enter(fry_turn *turn, fry_node *node)
 
 fry_entry fry_graph_arrive(fry_turn *turn, fry_node *node)
 {
-    if (node->state != FRY_NODE_NEW)
-        arrive_again(turn, node);
-    else if (node->kind == FERRY_OP_PROMISE)
-        enter_promise(turn, node);
-    else
+    if (fry_likely(node->state == FRY_NODE_NEW))
         return enter(turn, node);
+    fry_kind(turn->engine, node)->arrive(turn, node);
     return FRY_ARRIVED;
 }

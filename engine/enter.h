@@ -15,9 +15,6 @@ typedef enum fry_entry {
 /* Takes an item of the inbox, a new node, or one to which something happened outside. */
 fry_entry fry_graph_arrive(fry_turn *turn, fry_node *node);
 
-/* A node whose turn to fail has come while it enters will fail once it is in. */
-void fry_graph_fails_entering(ferry_engine *engine, fry_node *node);
-
 /*
  * Does a copy without rows at once if it is small and nobody is at its buffers nor in its stream:
  * it leaves no trace in the graph and needs no node. True: done.

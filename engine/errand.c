@@ -12,8 +12,8 @@
 #include "engine/groups.h"
 #include "engine/members.h"
 #include "engine/node.h"
-#include "engine/op.h"
 #include "engine/promise.h"
+#include "engine/request.h"
 #include "engine/waiter.h"
 
 static void errand_list(fry_errand *errand)
@@ -92,7 +92,7 @@ void fry_errand_end(fry_errand *errand, ferry_status status, fry_error *error, c
                                  .op = ferry_future_id((ferry_future *)(void *)errand->promise)};
         error = fry_error_create(&engine->memory, &facts, NULL);
     }
-    if (fry_promise_end_with(errand->promise, status, error, kept) != FERRY_OK && kept != NULL)
+    if (fry_promise_end_with(errand->promise, status, error, kept) != FERRY_OK)
         fry_value_free(engine, kept); /* it was cancelled meanwhile */
 }
 

@@ -17,14 +17,20 @@
  * finds the engine closing wakes it: count, then look whether it sleeps, against asleep, then look
  * at the count (fry_arm), as with any other work (loop_sleep.pml).
  */
+#include "engine/event.h"
+
 #include "engine/context.h"
+#include "engine/due.h"
 #include "engine/engine.h"
+#include "engine/graph.h"
 #include "engine/ground.h"
+#include "engine/kind.h"
 #include "engine/lane.h"
 #include "engine/late.h"
+#include "engine/live.h"
 #include "engine/node.h"
-#include "engine/op.h"
 #include "engine/refusal.h"
+#include "engine/request.h"
 #include "engine/turn.h"
 
 #define HURRY_NS 100000 /* how long a stream_wait lasts at most, when it finds the baton taken */
@@ -129,8 +135,7 @@ static ferry_future *event_future(ferry_device *device, const outside_source *so
     fry_node *node = why == FRY_TAKEN ? fry_request_node(&request, FERRY_OP_EVENT, &why) : NULL;
     if (node == NULL)
         return fry_refused(engine, why);
-    node->lane = NULL;
-    node->sequence = 0;
+    node->op.event = (fry_event_op){{NULL, 0}};
     why = FRY_REFUSED_SHUTDOWN;
     if (!outside_begin(engine))
         goto err_node;
@@ -153,8 +158,7 @@ static ferry_future *event_future(ferry_device *device, const outside_source *so
     } else if (event.stream == NULL) { /* it has fired */
         future = fry_request_submit(&request, node);
     } else {
-        node->lane = event.stream->lane;
-        node->sequence = event.sequence;
+        node->op.event.stand = (fry_stand){event.stream->lane, event.sequence};
         future = fry_request_submit(&request, node);
         device->device->ops->event_entered(event);
     }
@@ -193,28 +197,29 @@ static ferry_status find_event(const ferry_future *future, const fry_device *dev
         return FERRY_OK;
     /*
      * The baton's holder writes the lane and the sequence number while the node is READY, for the
-     * last time, and then stores the state (release, graph_set_state). Who sees ISSUED or a later
+     * last time, and then stores the state (release, set_state). Who sees ISSUED or a later
      * state by this load (acquire) sees both as they stay. The lane itself is as old as its device.
      */
     const fry_node *node = fry_node_of(future);
     uint8_t state = fry_load_acquire(&node->state);
     if (state == FRY_NODE_QUIET)
         return FERRY_OK;
-    if (node->kind != FERRY_OP_COPY && node->kind != FERRY_OP_EVENT)
-        return fry_future_is_resolved(future) && node->kind != FERRY_OP_CALL &&
-                       !fry_node_is_message(node) && !fry_node_is_of_others(node)
+    if (!fry_node_is_on_stream(node))
+        return fry_future_is_resolved(future) &&
+                       !fry_kind_has(node, FRY_KIND_ENDS_OUTSIDE | FRY_KIND_OF_OTHERS)
                    ? FERRY_OK
                    : FERRY_E_UNSUPPORTED;
     if (state < FRY_NODE_ISSUED)
         return FERRY_E_NOT_ISSUED;
     /* It never stood in a stream, and is over. Its status comes a moment after its state, and
      * whoever hears FERRY_OK must see how it ended: those before it may be at its memory yet. */
-    if (node->lane == NULL || node->sequence == 0)
+    fry_stand stand = node->op.stand;
+    if (stand.lane == NULL || stand.sequence == 0)
         return fry_future_is_resolved(future) ? FERRY_OK : FERRY_E_NOT_ISSUED;
-    fry_stream *stream = node->lane->stream;
+    fry_stream *stream = stand.lane->stream;
     if (stream->device->ops != device->ops)
         return FERRY_E_UNSUPPORTED;
-    *event_p = (fry_event){stream, node->sequence};
+    *event_p = (fry_event){stream, stand.sequence};
     return FERRY_OK;
 }
 
@@ -285,3 +290,33 @@ ferry_status ferry_future_stream_wait(ferry_future *future, ferry_device *device
         say_why(device, "a stream can't wait for an operation", status, &error);
     return status;
 }
+
+/* ---- its row ---- */
+
+/* It stands in its stream whatever becomes of its future: somebody else's work is there, and the
+ * device will write down when that is done. */
+static bool enter(fry_turn *turn, fry_node *node)
+{
+    if (node->op.event.stand.lane == NULL)
+        return false;
+    fry_live_enter(turn->engine, node);
+    fry_live_stamp(turn, node);
+    fry_lane_enter_event(turn, node);
+    if (fry_unlikely(turn->engine->stop_graph))
+        fry_node_refuse(node, FERRY_E_SHUTDOWN, NULL, false);
+    if (fry_unlikely(node->refusal != FERRY_OK))
+        fry_graph_fail_refused(turn, node);
+    return true;
+}
+
+static bool stop(fry_node *node)
+{
+    (void)node;
+    return true;
+}
+
+const fry_op_kind fry_kind_event = {
+    .traits = FRY_KIND_ON_STREAM,
+    .enter = enter,
+    .stop = stop,
+};

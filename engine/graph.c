@@ -13,50 +13,44 @@
  */
 #include "engine/graph.h"
 
-#include "engine/batch_node.h"
+#include "engine/batch_count.h"
 #include "engine/buffer.h"
 #include "engine/context.h"
 #include "engine/deadline.h"
+#include "engine/due.h"
 #include "engine/edge.h"
 #include "engine/engine.h"
-#include "engine/enter.h"
 #include "engine/hazard.h"
 #include "engine/join.h"
+#include "engine/kind.h"
 #include "engine/lane.h"
 #include "engine/live.h"
-#include "engine/message.h"
 #include "engine/node.h"
 #include "engine/park.h"
-#include "engine/ready_queue.h"
+#include "engine/stuck.h"
 #include "engine/trace.h"
 #include "engine/turn.h"
 
 #define RETIRE_STEPS 1024 /* of a node that goes, at once */
 
-/* ---- letting go ---- */
-
-/* Whatever a join let go waited for what was the last to let it go. */
-static inline void name_last(fry_node *node, const fry_node *from)
+/* Moves a node's state: this alone does, and only forward. */
+static inline void set_state(fry_turn *turn, fry_node *node, fry_node_state state)
 {
-    if (fry_node_is_join(node))
-        node->future.id = from->future.id;
-}
-
-void fry_graph_let_go(fry_turn *turn, fry_node *node, const fry_node *from)
-{
-    if (--node->holding == 0) {
-        name_last(node, from);
-        if (node->state == FRY_NODE_WAITING && (node->flags & FRY_NODE_FAILING) == 0)
-            fry_trace(turn->engine, node, FERRY_TRACE_READY, from->future.id);
-        fry_graph_schedule(turn, node);
-    }
+    static const uint8_t what[] = {
+        [FRY_NODE_ISSUED] = FERRY_TRACE_ISSUED,
+        [FRY_NODE_RESOLVED] = FERRY_TRACE_RESOLVED,
+        [FRY_NODE_QUIET] = FERRY_TRACE_QUIET,
+    };
+    fry_store_release(&node->state, (uint8_t)state); /* pairs with the look in event.c */
+    if (state >= FRY_NODE_ISSUED)
+        fry_trace(turn->engine, node, (ferry_trace_what)what[state], 0);
 }
 
 /* One that it overtook on its device has come to its end. */
 static inline void confirm(fry_turn *turn, fry_node *node, const fry_node *from)
 {
     if (--node->unconfirmed == 0) {
-        name_last(node, from);
+        fry_join_name_last(node, from);
         fry_graph_schedule(turn, node);
     }
 }
@@ -72,40 +66,6 @@ static void edge_fire(fry_turn *turn, fry_edge *edge)
         fry_graph_let_go(turn, to, edge->from);
     else if (fry_edge_is_counted(edge))
         confirm(turn, to, edge->from);
-}
-
-/* ---- states ---- */
-
-void fry_graph_set_state(fry_turn *turn, fry_node *node, fry_node_state state)
-{
-    static const uint8_t what[] = {
-        [FRY_NODE_ISSUED] = FERRY_TRACE_ISSUED,
-        [FRY_NODE_RESOLVED] = FERRY_TRACE_RESOLVED,
-        [FRY_NODE_QUIET] = FERRY_TRACE_QUIET,
-    };
-    fry_store_release(&node->state, (uint8_t)state); /* pairs with the look in event.c */
-    if (state >= FRY_NODE_ISSUED)
-        fry_trace(turn->engine, node, (ferry_trace_what)what[state], 0);
-}
-
-void fry_graph_schedule(fry_turn *turn, fry_node *node)
-{
-    if ((node->flags & FRY_NODE_QUEUED) != 0)
-        return;
-    node->flags |= FRY_NODE_QUEUED;
-    __builtin_prefetch(&node->successors_first, 1); /* its second line; the first is here */
-    fry_queue_push(&turn->engine->ready, &node->link);
-}
-
-void fry_graph_note_failure(fry_turn *turn, fry_node *node, fry_error *cause)
-{
-    if (node->state >= FRY_NODE_RESOLVED || (node->flags & FRY_NODE_FAILING) != 0)
-        return;
-    if (node->state < FRY_NODE_ISSUED && node->refusal != FERRY_OK)
-        return; /* it just enters, and fails with that; a call that is issued has something else */
-    node->flags |= FRY_NODE_FAILING;
-    fry_future_set_error(&node->future, fry_error_retain(cause), true);
-    fry_queue_push(&turn->engine->failing, &node->failing_link);
 }
 
 /* ---- the ends of a node ---- */
@@ -192,14 +152,8 @@ static bool give_spans(fry_turn *turn, fry_node *node, uint32_t *left_p)
     if (fry_unlikely(node->uses != NULL))
         return false;
     node->flags &= (uint16_t)~FRY_NODE_HELD_BUFFERS; /* a large node comes here again */
-    if (held && node->kind == FERRY_OP_COPY && node->op.copy.size_bytes != 0) {
-        fry_buffer_unretain(node->op.copy.dst);
-        fry_buffer_unretain(node->op.copy.src);
-    } else if (held && node->kind == FERRY_OP_DEFINE) {
-        fry_buffer_unretain(node->op.define.buffer);
-    } else if (held && fry_node_is_message(node) && node->op.message.size_bytes != 0) {
-        fry_buffer_unretain(node->op.message.buffer);
-    }
+    if (held)
+        fry_node_drop_buffers(node);
     return true;
 }
 
@@ -270,8 +224,8 @@ static void retire(fry_turn *turn, fry_node *node)
 
 static void become_quiet(fry_turn *turn, fry_node *node)
 {
-    fry_graph_set_state(turn, node, FRY_NODE_QUIET);
-    if (node->kind != FERRY_OP_PROMISE && node->in_batch != FRY_IN_NO_BATCH)
+    set_state(turn, node, FRY_NODE_QUIET);
+    if (fry_unlikely(node->in_batch != FRY_IN_NO_BATCH))
         fry_batch_member_quiet(turn, node);
     if (node->successors_first != NULL)
         fire_nature(turn, node, FRY_EDGE_QUIET);
@@ -279,34 +233,31 @@ static void become_quiet(fry_turn *turn, fry_node *node)
         retire(turn, node);
 }
 
-static inline void resolve_status(fry_turn *turn, fry_node *node, ferry_status status,
-                                  bool is_under_way)
+/* Its future's status is set. */
+static inline void resolve(fry_turn *turn, fry_node *node, bool is_under_way)
 {
-    bool is_promise = node->kind == FERRY_OP_PROMISE;
     if ((node->flags & FRY_NODE_HAS_DEADLINE) != 0)
         fry_deadline_remove(turn->engine, node);
-    if (!is_promise) /* else it was claimed */
-        node->future.status = status;
-    fry_graph_set_state(turn, node, FRY_NODE_RESOLVED);
+    set_state(turn, node, FRY_NODE_RESOLVED);
     if ((node->flags & FRY_NODE_UNSHARED) != 0 || fry_future_is_sole(&node->future))
         fry_future_seal_unshared(&node->future);
     else
         fry_future_seal(&node->future);
-    if (!is_promise && fry_unlikely(node->in_batch != FRY_IN_NO_BATCH))
+    if (fry_unlikely(node->in_batch != FRY_IN_NO_BATCH))
         fry_batch_member_ended(turn, node, is_under_way);
 }
 
-/* It has failed; what it is made of goes on, and it is quiet when that is. A promise touches no
- * memory of anybody's. */
-static bool waits_until_quiet(const fry_node *node, const fry_edge *edge)
+/* What a failed node is made of goes on, and it is quiet when that is. A promise touches no memory
+ * of anybody's. */
+static bool is_unquiet(const fry_edge *edge)
 {
-    return node->kind == FERRY_OP_ALL && edge->from->state < FRY_NODE_QUIET &&
-           edge->from->kind != FERRY_OP_PROMISE;
+    return edge->from->state < FRY_NODE_QUIET && edge->from->kind != FERRY_OP_PROMISE;
 }
 
 /* A node that will never start waits for memory order only: drops what else holds it. */
-static void drop_data_edges(fry_node *node)
+static void drop_data_edges(const fry_op_kind *kind, fry_node *node)
 {
+    bool sees_quiet = (kind->traits & FRY_KIND_SEES_QUIET) != 0;
     bool is_any =
         fry_node_is_join(node) && node->edges != NULL && node->edges->nature == FRY_EDGE_ANY;
     for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
@@ -316,7 +267,7 @@ static void drop_data_edges(fry_node *node)
         }
         if (edge->state == FRY_EDGE_HOLDING && edge->nature == FRY_EDGE_READ) {
             edge->nature = FRY_EDGE_ORDER;
-        } else if (edge->state == FRY_EDGE_HOLDING && waits_until_quiet(node, edge)) {
+        } else if (edge->state == FRY_EDGE_HOLDING && sees_quiet && is_unquiet(edge)) {
             edge->nature = FRY_EDGE_QUIET;
         } else if (edge->state == FRY_EDGE_HOLDING && edge->nature != FRY_EDGE_ORDER &&
                    edge->nature != FRY_EDGE_MEMBER) {
@@ -324,8 +275,8 @@ static void drop_data_edges(fry_node *node)
             node->holding--;
         }
     }
-    if (node->kind == FERRY_OP_ANY || node->kind == FERRY_OP_DRAIN || is_any)
-        node->holding = 0; /* they don't count what holds them */
+    if ((kind->traits & FRY_KIND_UNCOUNTED) != 0 || is_any)
+        node->holding = 0;
 }
 
 /* On the device already: it fires in its turn, whatever those it overtook do. */
@@ -345,32 +296,7 @@ void fry_graph_drop_edges(fry_node *node)
     node->holding = 1;
 }
 
-/* ---- what a lost device leaves ---- */
-
-/*
- * Order edges wait until memory is let go of, which is never then. A writer behind such an edge
- * would wait for ever, so it fails, with the same root; and as it never retires, what is ordered
- * behind it in turn. The failing queue goes from one to the next. Each is still held, out of sight
- * of its user: should the device go on after all, they retire in order.
- */
-void fry_graph_share_stuck(fry_turn *turn, fry_node *node, const fry_node *from)
-{
-    if (node->is_stuck)
-        return;
-    node->is_stuck = true;
-    fry_error *root = fry_future_root_error(&from->future);
-    if (root->public_.status != FERRY_E_DEVICE && turn->engine->loss != NULL)
-        root = turn->engine->loss; /* that one had failed before, which is not why */
-    if (node->kind == FERRY_OP_BATCH && fry_batch_fails_later(node)) {
-        fry_batch_note_failure(turn, node, root);
-        return; /* it passes it on as it fails */
-    }
-    fry_graph_note_failure(turn, node, root);
-    if ((node->flags & FRY_NODE_FAILING) == 0) { /* it has failed before: only to pass it on */
-        node->flags |= FRY_NODE_FAILING;
-        fry_queue_push(&turn->engine->failing, &node->failing_link);
-    }
-}
+/* ---- what a lost device leaves: stuck.c ---- */
 
 /* Its root error is known by now. What was issued is its stream's matter. What is made of others
  * will not be quiet before they are. */
@@ -381,9 +307,9 @@ static void pass_on_stuck(fry_turn *turn, const fry_node *node)
         fry_graph_share_stuck(turn, batch, node);
     for (const fry_edge *edge = node->successors_first; edge != NULL; edge = edge->next) {
         bool orders = edge->nature == FRY_EDGE_ORDER || edge->nature == FRY_EDGE_READ;
-        bool is_streams = edge->state == FRY_EDGE_ON_DEVICE && edge->to->kind == FERRY_OP_COPY &&
+        bool is_streams = edge->state == FRY_EDGE_ON_DEVICE && fry_node_is_on_stream(edge->to) &&
                           edge->to->state >= FRY_NODE_ISSUED;
-        if ((orders && !is_streams) || edge->to->kind == FERRY_OP_ALL)
+        if ((orders && !is_streams) || fry_kind_has(edge->to, FRY_KIND_SEES_QUIET))
             fry_graph_share_stuck(turn, edge->to, node);
     }
 }
@@ -397,38 +323,34 @@ void fry_graph_stuck(fry_turn *turn, fry_node *node)
 
 /* ---- failing ---- */
 
-/* True if the node's operation may be at work, so that quiet comes later. */
-static bool is_under_way(fry_node *node)
+/* Its operation may be at work, so that quiet comes later. It is asked to stop. */
+static bool is_under_way(const fry_op_kind *kind, fry_node *node)
 {
-    if (node->state != FRY_NODE_ISSUED || (node->flags & FRY_NODE_FIRED) != 0)
-        return false;
-    if (node->kind == FERRY_OP_CALL) {
-        uint8_t not_begun = FRY_CALL_NOT_BEGUN;
-        return !fry_cas(&node->begun, &not_begun, FRY_CALL_NEVER);
-    }
-    return node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_EVENT || fry_node_is_message(node);
+    return node->state == FRY_NODE_ISSUED && (node->flags & FRY_NODE_FIRED) == 0 &&
+           kind->stop != NULL && kind->stop(node);
 }
 
-/* Its error is there, or is made when somebody asks. */
+/* Its error is there, or is made when somebody asks. A promise's status was set as it was claimed.
+ */
 static void fail_as_noted(fry_turn *turn, fry_node *node, ferry_status status)
 {
+    const fry_op_kind *kind = fry_kind(turn->engine, node);
     bool issued = node->state == FRY_NODE_ISSUED;
-    bool under_way = is_under_way(node);
-    if (under_way && node->kind == FERRY_OP_COPY)
-        fry_lane_cancel(node);
-    bool fires = node->kind != FERRY_OP_DEFINE && !fry_node_is_join(node);
+    bool under_way = is_under_way(kind, node);
     if (fry_unlikely(node->is_stuck))
         pass_on_stuck(turn, node);
-    if (issued && fires)
+    if (issued && (kind->traits & FRY_KIND_STANDS) == 0)
         drop_status_edges(node);
     else
-        drop_data_edges(node);
-    if (fry_node_is_of_others(node))
-        under_way = fry_node_awaits_others(node);
-    resolve_status(turn, node, status, under_way);
+        drop_data_edges(kind, node);
+    if ((kind->traits & FRY_KIND_OF_OTHERS) != 0)
+        under_way = fry_node_awaits_others(kind, node);
+    if (node->kind != FERRY_OP_PROMISE)
+        node->future.status = status;
+    resolve(turn, node, under_way);
     fire_resolved(turn, node);
-    if (fry_unlikely(fry_node_is_message(node)))
-        fry_message_failed(turn, node, under_way); /* under way it may be gone after this */
+    if (kind->failed != NULL)
+        kind->failed(turn, node, under_way);
     if (!under_way)
         become_quiet(turn, node);
 }
@@ -453,7 +375,7 @@ void fry_graph_fail_refused(fry_turn *turn, fry_node *node)
 
 void fry_graph_promise_ended(fry_turn *turn, fry_node *node)
 {
-    fry_graph_set_state(turn, node, FRY_NODE_RESOLVED);
+    set_state(turn, node, FRY_NODE_RESOLVED);
     fire_resolved(turn, node);
     become_quiet(turn, node);
 }
@@ -494,28 +416,22 @@ void fry_graph_complete(fry_turn *turn, fry_node *node)
     }
     if (node->unconfirmed != 0 || (node->flags & FRY_NODE_FAILING) != 0)
         return; /* its status edges schedule it; the failing queue fails it */
-    resolve_status(turn, node, FERRY_OK, false);
-    fry_graph_set_state(turn, node, FRY_NODE_QUIET);
+    node->future.status = FERRY_OK;
+    resolve(turn, node, false);
+    set_state(turn, node, FRY_NODE_QUIET);
     fire_everything(turn, node);
     retire(turn, node);
 }
 
-void fry_graph_flush(const fry_node *node)
-{
-    bool is_on_device = node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_EVENT;
-    if (is_on_device && node->lane != NULL)
-        fry_lane_flush(node->lane);
-}
-
 void fry_graph_issued(fry_turn *turn, fry_node *node)
 {
-    fry_graph_set_state(turn, node, FRY_NODE_ISSUED);
+    set_state(turn, node, FRY_NODE_ISSUED);
     node->flags |= FRY_NODE_WAS_ISSUED;
     for (fry_edge *edge = node->successors_first, *next; edge != NULL; edge = next) {
         next = edge->next;
         turn->steps++;
         if (edge->nature == FRY_EDGE_ISSUED) {
-            fry_graph_flush(node); /* who hears of it can have a device wait for it */
+            fry_node_flush(node); /* who hears of it can have a device wait for it */
             edge_fire(turn, edge);
         } else if (edge->state == FRY_EDGE_HOLDING && edge->nature <= FRY_EDGE_ORDER &&
                    edge->to->state <= FRY_NODE_WAITING &&
@@ -539,12 +455,31 @@ static bool is_late(fry_turn *turn, const fry_node *node)
     return true;
 }
 
-/* It has no operation of its own, and what it waits for stands on devices: so does it. */
+/* What a definition or a join waits for stands on devices: so does it. */
 static bool stands_on_device(fry_node *node)
 {
-    if (fry_node_is_join(node))
-        return node->lane != NULL && node->unconfirmed != 0;
-    return node->kind == FERRY_OP_DEFINE && node->lane != NULL && fry_lane_define(node);
+    if (fry_node_stand(node, 0).lane == NULL)
+        return false;
+    return fry_node_is_join(node) ? node->unconfirmed != 0 : fry_lane_define(node);
+}
+
+/* Nothing holds it any more, and its time has not passed. */
+static inline void start(fry_turn *turn, fry_node *node)
+{
+    if (fry_likely(node->kind == FERRY_OP_COPY) && node->op.copy.size_bytes != 0) {
+        fry_lane_issue(turn, node);
+        return;
+    }
+    const fry_op_kind *kind = fry_kind(turn->engine, node);
+    if (kind->start != NULL) {
+        kind->start(turn, node);
+    } else if (fry_unlikely((kind->traits & FRY_KIND_STANDS) != 0) && stands_on_device(node)) {
+        node->flags |= FRY_NODE_FIRED; /* its status edges complete it */
+        fry_graph_issued(turn, node);
+    } else {
+        set_state(turn, node, FRY_NODE_ISSUED); /* completing fires whatever waits */
+        fry_graph_complete(turn, node);
+    }
 }
 
 /* Whatever the node's state says is next. */
@@ -567,26 +502,10 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
     } else if (node->state <= FRY_NODE_READY && node->holding == 0 &&
                (node->flags & FRY_NODE_FAILING) == 0) {
         fry_store_relaxed(&node->state, FRY_NODE_READY);
-        if (fry_unlikely(is_late(turn, node)))
-            return;
-        if (node->kind == FERRY_OP_COPY && node->op.copy.size_bytes != 0) {
-            fry_lane_issue(turn, node);
-        } else if (fry_node_is_message(node)) {
-            fry_message_issue(turn, node);
-        } else if (node->kind == FERRY_OP_CALL) {
-            node->flags |= FRY_NODE_QUEUED;
-            fry_ready_queue_push(&turn->engine->calls, &node->link, fry_node_priority(node));
-            turn->wake = true;
-        } else if (stands_on_device(node)) {
-            node->flags |= FRY_NODE_FIRED; /* its status edges complete it */
-            fry_graph_issued(turn, node);
-        } else {
-            fry_graph_set_state(turn, node,
-                                FRY_NODE_ISSUED); /* completing fires whatever waits for it */
-            fry_graph_complete(turn, node);
-        }
-    } else if (node->state == FRY_NODE_RESOLVED && fry_node_is_of_others(node)) {
-        if (!fry_node_awaits_others(node))
+        if (fry_likely(!is_late(turn, node)))
+            start(turn, node);
+    } else if (node->state == FRY_NODE_RESOLVED && fry_kind_has(node, FRY_KIND_OF_OTHERS)) {
+        if (!fry_node_awaits_others(fry_kind(turn->engine, node), node))
             become_quiet(turn, node);
     } else if (node->state == FRY_NODE_ISSUED && fry_unlikely(node->is_stuck)) {
         turn->wake = true; /* what it depends on is well: its own device fails it, on the loop */
@@ -595,7 +514,7 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
     }
 }
 
-static void step_failing(fry_turn *turn, fry_node *node)
+void fry_graph_step_failing(fry_turn *turn, fry_node *node)
 {
     node->flags &= (uint16_t)~FRY_NODE_FAILING;
     if ((node->flags & FRY_NODE_RETIRED) != 0) {
@@ -603,49 +522,12 @@ static void step_failing(fry_turn *turn, fry_node *node)
         return;
     }
     if (fry_unlikely(node->state == FRY_NODE_NEW)) {
-        fry_graph_fails_entering(turn->engine, node);
+        node->flags |= FRY_NODE_FAILING; /* half-way in: once it is in */
+        turn->engine->entering.has_failed = true;
         return;
     }
     if (node->state < FRY_NODE_RESOLVED)
         fail_as_noted(turn, node, FERRY_E_DEPENDENCY); /* fry_graph_note_failure */
     else if (fry_unlikely(node->is_stuck))
         pass_on_stuck(turn, node);
-}
-
-/* The one that comes after this: by its turn its edge and successor are here. */
-static void prefetch_successor(fry_link *item)
-{
-    if (item != NULL)
-        __builtin_prefetch(FRY_CONTAINER(item, fry_node, link)->successors_first, 1);
-}
-
-size_t fry_graph_work(fry_turn *turn, size_t budget)
-{
-    ferry_engine *engine = turn->engine;
-    size_t done = 0;
-    for (; done < budget && fry_likely(turn->steps < FRY_HOLDING_STEPS); done++) {
-        fry_link *item;
-        if ((item = fry_queue_pop(&engine->failing)) != NULL) {
-            step_failing(turn, FRY_CONTAINER(item, fry_node, failing_link));
-        } else if ((item = fry_queue_pop(&engine->ready)) != NULL) {
-            prefetch_successor(engine->ready.first);
-            fry_graph_step(turn, FRY_CONTAINER(item, fry_node, link));
-        } else if ((item = engine->backlog.first) != NULL) {
-            fry_link *next = item->next; /* arriving may queue it elsewhere */
-            engine->backlog.first = next;
-            fry_entry arrival = fry_graph_arrive(turn, FRY_CONTAINER(item, fry_node, link));
-            if (fry_unlikely(arrival != FRY_ARRIVED))
-                engine->backlog.first = item;
-            if (fry_unlikely(arrival == FRY_NO_ROOM)) {
-                turn->wake = true;
-                break;
-            }
-        } else if (!fry_stack_is_empty(&engine->inbox)) {
-            fry_queue_append(&engine->backlog, fry_stack_take_all(&engine->inbox));
-            engine->inbox_takes++;
-        } else {
-            break;
-        }
-    }
-    return done;
 }

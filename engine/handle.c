@@ -6,6 +6,7 @@
 #include "engine/embedded.h"
 #include "engine/engine.h"
 #include "engine/ground.h"
+#include "engine/kind.h"
 #include "engine/lane.h"
 #include "engine/late.h"
 #include "engine/loop.h"
@@ -173,13 +174,15 @@ ferry_status ferry_future_wait(ferry_future *future, int64_t timeout_ns)
     return status;
 }
 
-/* A batch that has failed early goes on. Its kind stays as it is; a static one is no node. */
+/* What has failed early, as a batch may, goes on. Its kind stays as it is; a static one is no node.
+ */
 static bool may_still_be_cancelled(const ferry_future *future)
 {
     if (!fry_future_is_resolved(future))
         return true;
     return fry_future_status(future) != FERRY_OK && future->owner != NULL &&
-           !fry_future_is_static(future) && fry_node_of(future)->kind == FERRY_OP_BATCH &&
+           !fry_future_is_static(future) &&
+           fry_kind(fry_engine_of(future), fry_node_of(future))->awaits != NULL &&
            fry_load_acquire(&fry_node_of(future)->state) != FRY_NODE_QUIET;
 }
 

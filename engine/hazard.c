@@ -52,6 +52,7 @@
 #include "engine/crowd.h"
 #include "engine/engine.h"
 #include "engine/entering.h"
+#include "engine/kind.h"
 #include "engine/layer.h"
 #include "engine/node.h"
 #include "engine/piece.h"
@@ -60,6 +61,7 @@
 #include "engine/stock.h"
 #include "engine/sum.h"
 #include "engine/turn.h"
+#include "engine/use.h"
 
 #define REFUSED UINT8_MAX /* the phase of a node that is */
 
@@ -74,47 +76,6 @@ static inline void unstock(fry_turn *turn, fry_entering *in)
 
 /* ---- an operation's accesses ---- */
 
-/* Nobody looks at the pitch of one row. */
-static void set_span(fry_use *use, ferry_buffer *buffer, size_t offset, size_t size_bytes,
-                     ferry_access_mode mode)
-{
-    use->buffer = buffer;
-    use->begin = offset;
-    use->end = offset + size_bytes;
-    use->row_count = 1;
-    use->mode = mode;
-}
-
-/* The spans that a node has beside its uses: what a copy reads and writes, unless it has rows, what
- * a message moves, what is defined. False: it has no more. */
-static bool own_span(const fry_node *node, uint8_t index, fry_use *use)
-{
-    if (node->kind == FERRY_OP_COPY && !node->has_rows && node->op.copy.size_bytes != 0) {
-        const fry_copy_op *copy = &node->op.copy;
-        if (index == 0)
-            set_span(use, copy->src, copy->src_offset, copy->size_bytes, FERRY_READ);
-        else
-            set_span(use, copy->dst, copy->dst_offset, copy->size_bytes, FERRY_WRITE);
-        return index < 2;
-    }
-    if (index != 0)
-        return false;
-    if (node->kind == FERRY_OP_DEFINE) {
-        const fry_rows *rows = &node->op.define;
-        set_span(use, rows->buffer, rows->offset, rows->row_bytes, FERRY_WRITE);
-        use->pitch_bytes = rows->pitch_bytes;
-        use->row_count = rows->count;
-        return true;
-    }
-    if (fry_node_is_message(node) && node->op.message.size_bytes != 0) {
-        const fry_message_op *message = &node->op.message;
-        set_span(use, message->buffer, message->offset, message->size_bytes,
-                 node->kind == FERRY_OP_SEND ? FERRY_READ : FERRY_WRITE);
-        return true;
-    }
-    return false;
-}
-
 static void accesses_rewind(fry_entering *in, const fry_node *node)
 {
     in->own = 0;
@@ -124,7 +85,7 @@ static void accesses_rewind(fry_entering *in, const fry_node *node)
 
 static const fry_use *access_at(const fry_entering *in, const fry_node *node, fry_use *local)
 {
-    return own_span(node, in->own, local) ? local : in->use;
+    return fry_node_span(node, in->own, local) ? local : in->use;
 }
 
 static void access_advance(fry_entering *in, const fry_use *access)
@@ -163,7 +124,8 @@ static bool are_apart(const fry_node *node)
 {
     if (node->kind == FERRY_OP_COPY)
         return !fry_node_has_more_uses(node);
-    return node->uses == NULL || (node->uses->next == NULL && !fry_node_is_message(node));
+    return node->uses == NULL ||
+           (node->uses->next == NULL && !fry_kind_has(node, FRY_KIND_ONE_SPAN));
 }
 
 static bool enter_accesses(fry_turn *turn, fry_entering *in, fry_node *node)
@@ -212,7 +174,7 @@ static bool enter_spans(fry_turn *turn, fry_entering *in, fry_node *node)
 {
     fry_use use;
     uint8_t count = 0;
-    for (; own_span(node, count, &use); count++) {
+    for (; fry_node_span(node, count, &use); count++) {
         if (!enter_at_once(turn, in, node, &use)) {
             accesses_begin(in, node);
             in->own = count;
@@ -233,6 +195,13 @@ bool fry_hazard_enter_at_once(fry_turn *turn, fry_node *node, uint32_t edge_coun
                                       : enter_spans(turn, in, node);
     unstock(turn, in);
     return is_done;
+}
+
+bool fry_hazard_enter_alone(fry_turn *turn, fry_node *node)
+{
+    fry_use use;
+    return node->uses == NULL && fry_node_span(node, 0, &use) &&
+           fry_piece_enter_alone(turn, node, &use);
 }
 
 /* ---- refusal ---- */

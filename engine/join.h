@@ -35,9 +35,12 @@
 #define FRY_ENGINE_JOIN_H
 
 #include "engine/engine.h"
+#include "engine/kind.h"
 #include "engine/node.h"
 #include "engine/segment.h"
 #include "engine/turn.h"
+
+extern const fry_op_kind fry_kind_join;
 
 #define FRY_DEGREE_MAX 1024
 
@@ -53,11 +56,9 @@ fry_node *fry_join_open(fry_turn *turn);
 /* Without the baton: sees to slots, as somebody found none (engine->joins_wanted). */
 void fry_joins_stock(ferry_engine *engine);
 
-/* One more member. Takes an edge, reserved before, of all but the first. */
-void fry_join_add(fry_turn *turn, fry_node *join, fry_node *member, fry_edge_nature nature);
-
-/* The same, by an edge that there is, in no list. */
-void fry_join_adopt(fry_turn *turn, fry_node *join, fry_edge *edge);
+/* The edge of one more member, in no list yet: edge.h attaches it. Takes an edge, reserved
+ * before, of all but the first. */
+fry_edge *fry_join_edge(fry_turn *turn, fry_node *join, fry_node *member, fry_edge_nature nature);
 
 /* It has all its members. It may be gone as soon as the graph's work goes on. */
 void fry_join_close(fry_turn *turn, fry_node *join);
@@ -68,10 +69,6 @@ void fry_join_close(fry_turn *turn, fry_node *join);
  */
 bool fry_join_may_grow(const fry_node *join, const fry_segment *keeper);
 
-/* A join that stands between `from`, which has too many successors, and further ones; `from` itself
- * if there is no slot. */
-fry_node *fry_join_between(fry_turn *turn, fry_node *from);
-
 static inline bool fry_node_has_many_successors(const fry_node *from)
 {
     const fry_edge *last = from->successors_last;
@@ -80,23 +77,27 @@ static inline bool fry_node_has_many_successors(const fry_node *from)
 
 static inline bool fry_join_is_between(const fry_node *node)
 {
-    return fry_node_is_join(node) && node->is_between != 0;
+    return fry_node_is_join(node) && node->join.is_between;
 }
 
 /* Nobody keeps it and nothing is behind it. */
-bool fry_join_is_unused(const fry_node *join);
+static inline bool fry_join_is_unused(const fry_node *join)
+{
+    return join->successors_first == NULL && join->listed == NULL && join->join.cached_at == NULL &&
+           join->state < FRY_NODE_QUIET;
+}
 
 /* Somebody has let go of it: it goes with the graph's work, if nobody else wants it. */
-void fry_join_release(fry_node *join);
+static inline void fry_join_release(fry_node *join)
+{
+    if (!fry_join_is_unused(join) || (join->flags & FRY_NODE_QUEUED) != 0)
+        return;
+    join->flags |= FRY_NODE_QUEUED;
+    fry_queue_push(&fry_engine_of(&join->future)->ready, &join->link);
+}
 
 /* It goes. */
 void fry_join_give_edges(fry_turn *turn, fry_node *join);
-
-/* Whether the member, ISSUED, stands where the join can say so. */
-bool fry_join_can_stand(const fry_node *join, const fry_node *member);
-
-/* The join stands where the member does, too. */
-void fry_join_stand(fry_node *join, const fry_node *member);
 
 /* How many of its members have yet to end. A join among them counts as one. */
 static inline uint32_t fry_join_pending(const fry_node *join)

@@ -43,7 +43,7 @@ static inline void copy_of(fry_copy *copy, const fry_node *node)
 
 bool fry_lane_copy_inline(const fry_node *node)
 {
-    fry_stream *stream = node->lane->stream;
+    fry_stream *stream = node->op.copy.stand.lane->stream;
     fry_copy copy;
     copy_of(&copy, node);
     return stream->device->ops->copy_inline(stream, &copy);
@@ -68,14 +68,6 @@ static void lane_copied_to(ferry_engine *engine, fry_lane *lane)
         lane->next_unflushed = engine->unflushed;
         engine->unflushed = lane;
         engine->has_errands = true;
-    }
-}
-
-void fry_lane_flush(fry_lane *lane)
-{
-    if (lane->needs_flush) {
-        lane->needs_flush = false;
-        lane->stream->device->ops->flush(lane->stream);
     }
 }
 
@@ -247,10 +239,10 @@ static void lane_is_lost(fry_turn *turn, fry_lane *lane, const fry_native_error 
     ferry_engine *engine = turn->engine;
     const fry_node *newest = FRY_CONTAINER(lane->issued.last, const fry_node, link);
     if (!turn->is_loop) {
-        turn->wake |= newest->sequence > lane->failed_until;
+        turn->wake |= newest->op.stand.sequence > lane->failed_until;
         return;
     }
-    lane->failed_until = newest->sequence;
+    lane->failed_until = newest->op.stand.sequence;
     if (!lane->is_lost) {
         lane->native = *native;
         lane->is_lost = true;
@@ -291,10 +283,10 @@ static void wait_in_backlog(fry_turn *turn, fry_lane *lane, fry_node *node)
 
 void fry_lane_issue(fry_turn *turn, fry_node *node)
 {
-    if (fry_unlikely(node->lane->is_lost)) /* there may be another by now */
-        node->lane =
-            fry_lane_between(node->op.copy.dst, node->op.copy.src, fry_copy_plain_bytes(node));
-    fry_lane *main = node->lane, *lane = main;
+    fry_copy_op *op = &node->op.copy;
+    if (fry_unlikely(op->stand.lane->is_lost)) /* there may be another by now */
+        op->stand.lane = fry_lane_between(op->dst, op->src, fry_copy_plain_bytes(node));
+    fry_lane *main = op->stand.lane, *lane = main;
     fry_waits waits;
     waits.count = 0;
     waits.outside.lane = NULL;
@@ -322,22 +314,22 @@ void fry_lane_issue(fry_turn *turn, fry_node *node)
     native.domain = NULL;
     copy.is_read_now = fry_copy_is_read_now(node);
     ferry_status status =
-        ops->copy(stream, &copy, waits.events, waits.count, &node->sequence, &native);
+        ops->copy(stream, &copy, waits.events, waits.count, &op->stand.sequence, &native);
     if (fry_unlikely(status != FERRY_OK)) {
         lane_refuses(turn, lane, node, status, &native);
         return;
     }
-    node->lane = lane;
+    op->stand.lane = lane;
     lane_push(turn, lane, node);
     lane_copied_to(turn->engine, lane);
     if (fry_unlikely(lane != main))
-        fry_lane_parked(lane, main, &waits, node->sequence);
+        fry_lane_parked(lane, main, &waits, op->stand.sequence);
     fry_graph_issued(turn, node);
 }
 
 void fry_lane_enter_event(fry_turn *turn, fry_node *node)
 {
-    fry_lane *lane = node->lane;
+    fry_lane *lane = node->op.event.stand.lane;
     lane_push(turn, lane, node);
     turn->wake |= lane->is_lost; /* the loop alone may fail it */
     fry_graph_issued(turn, node);
@@ -345,8 +337,8 @@ void fry_lane_enter_event(fry_turn *turn, fry_node *node)
 
 void fry_lane_cancel(fry_node *node)
 {
-    fry_stream *stream = node->lane->stream;
-    stream->device->ops->cancel(stream, node->sequence);
+    fry_stand stand = node->op.copy.stand;
+    stand.lane->stream->device->ops->cancel(stand.lane->stream, stand.sequence);
 }
 
 /* Room in the stream again: issues what waits for it. */
@@ -368,7 +360,7 @@ static void trace_fired(fry_turn *turn, const fry_lane *lane, const fry_node *no
     fry_stream *stream = lane->stream;
     if (node->kind == FERRY_OP_COPY)
         fry_trace_emit_begun(turn->engine, node,
-                             stream->device->ops->begun_ns(stream, node->sequence));
+                             stream->device->ops->begun_ns(stream, node->op.copy.stand.sequence));
     fry_trace_emit(turn->engine, node, FERRY_TRACE_FIRED, 0);
 }
 
@@ -380,7 +372,7 @@ static bool head_has_fired(fry_turn *turn, fry_lane *lane, fry_node *node)
     ferry_status status = FERRY_OK;
     if (fry_unlikely(stream->struck != 0) && node->state < FRY_NODE_RESOLVED) {
         native.domain = NULL;
-        status = stream->device->ops->outcome(stream, node->sequence, &native);
+        status = stream->device->ops->outcome(stream, node->op.stand.sequence, &native);
         if (status != FERRY_OK && !turn->is_loop) {
             turn->wake = true;
             return false;
@@ -415,7 +407,7 @@ static size_t lane_poll(fry_turn *turn, fry_lane *lane)
         lane->fired = stream->device->ops->fired(stream, &status, &native);
         for (; item != NULL; item = lane->issued.first, count++) {
             fry_node *node = FRY_CONTAINER(item, fry_node, link);
-            if (node->sequence > lane->fired)
+            if (node->op.stand.sequence > lane->fired)
                 break;
             if (fry_unlikely(turn->steps >= FRY_HOLDING_STEPS)) {
                 turn->wake = true; /* the baton has been held for long */

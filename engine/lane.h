@@ -73,7 +73,14 @@ static inline bool fry_lane_has_room(const fry_lane *lane)
 }
 
 /* What was copied to stands in its stream from now on: of one lane, and of all. */
-void fry_lane_flush(fry_lane *lane);
+static inline void fry_lane_flush(fry_lane *lane)
+{
+    if (lane->needs_flush) {
+        lane->needs_flush = false;
+        lane->stream->device->ops->flush(lane->stream);
+    }
+}
+
 void fry_lanes_flush(ferry_engine *engine);
 
 /* When polled lanes are to be looked at next; INT64_MAX: there is nothing in them. */

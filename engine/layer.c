@@ -3,6 +3,7 @@
 
 #include "engine/buffer.h"
 #include "engine/context.h"
+#include "engine/edge.h"
 #include "engine/engine.h"
 #include "engine/join.h"
 #include "engine/node.h"

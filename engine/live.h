@@ -50,6 +50,15 @@ static inline void fry_live_add(ferry_engine *engine, fry_node *node)
     *last = node;
 }
 
+/* It has entered: from now on all see it. */
+static inline void fry_live_enter(ferry_engine *engine, fry_node *node)
+{
+    fry_live_add(engine, node);
+    fry_load_add(engine, 1);
+    node->flags |= FRY_NODE_LIVE;
+    fry_store_relaxed(&node->state, FRY_NODE_WAITING);
+}
+
 /*
  * A look at the clock is a twentieth of what a held operation costs, so while many come in a tick
  * of it only some look: at most FRY_STAMPS_SPARED in a row are spared, and when one finds that the

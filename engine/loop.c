@@ -16,6 +16,7 @@
 
 #include "engine/batch_node.h"
 #include "engine/buffer.h"
+#include "engine/cancel.h"
 #include "engine/context.h"
 #include "engine/engine.h"
 #include "engine/graph.h"
@@ -33,6 +34,7 @@
 #include "engine/turn.h"
 #include "engine/waiter.h"
 #include "engine/watchdog.h"
+#include "engine/work.h"
 #include "engine/writable.h"
 
 /* The loop works on even if there is no memory for its thread's context. */
@@ -43,90 +45,6 @@ static fry_context *role_context(ferry_engine *engine)
 }
 
 /* ---- a tick ---- */
-
-/* What is still in the inbox fails as it enters. A promise's error is not ours to set before it is
- * claimed, so it waits beside. */
-static void cancel(fry_turn *turn, fry_node *node)
-{
-    fry_error_facts facts = {
-        .status = FERRY_E_CANCELLED, .op = node->future.id, .label = node->label};
-    fry_error *error = fry_error_create(&turn->engine->memory, &facts, NULL);
-    if (node->state != FRY_NODE_NEW) {
-        fry_graph_fail(turn, node, FERRY_E_CANCELLED, error, false);
-    } else if (node->kind == FERRY_OP_PROMISE) {
-        node->op.promise.refusal_error = error; /* once: `requested` */
-        node->refusal = FERRY_E_CANCELLED;
-    } else {
-        fry_node_refuse(node, FERRY_E_CANCELLED, error, false);
-    }
-}
-
-static size_t cancel_requested(fry_turn *turn)
-{
-    ferry_engine *engine = turn->engine;
-    if (fry_likely(fry_load_relaxed(&engine->requests.top) == NULL))
-        return 0;
-    size_t count = 0;
-    fry_link *item = fry_stack_take_all(&engine->requests);
-    while (item != NULL) {
-        fry_node *node = FRY_CONTAINER(item, fry_node, request_link);
-        item = item->next;
-        count++;
-        fry_trace(engine, node, FERRY_TRACE_CANCEL, 0);
-        if (node->kind == FERRY_OP_BATCH && node->op.batch.count != 0)
-            fry_batch_cancel(turn, node);
-        else if (node->state < FRY_NODE_RESOLVED)
-            cancel(turn, node);
-        ferry_future_release(&node->future);
-    }
-    return count;
-}
-
-static void expire(fry_turn *turn, fry_node *node)
-{
-    ferry_engine *engine = turn->engine;
-    fry_error_facts facts = {
-        .status = FERRY_E_DEADLINE, .op = node->future.id, .label = node->label};
-    fry_log_line(&engine->log, FERRY_LOG_INFO, "op %llu%s%s passed its deadline",
-                 (unsigned long long)node->future.id, node->label != NULL ? " " : "",
-                 node->label != NULL ? node->label : "");
-    if (engine->flight_records != 0 && engine->flight_due == 0)
-        engine->flight_due = node->future.id;
-    fry_graph_fail(turn, node, FERRY_E_DEADLINE, fry_error_create(&engine->memory, &facts, NULL),
-                   false);
-}
-
-static size_t expire_due(fry_turn *turn, int64_t now_ns)
-{
-    size_t count = 0;
-    fry_node *node; /* failing it takes it out */
-    for (; (node = turn->engine->deadlines) != NULL && node->deadline_ns <= now_ns; count++)
-        expire(turn, node);
-    return count;
-}
-
-static void cancel_list(fry_turn *turn, fry_node *node)
-{
-    while (node != NULL) {
-        fry_node *next = node->live_next; /* failing a node takes no other out of the list */
-        if (node->state < FRY_NODE_RESOLVED) {
-            fry_error_facts facts = {
-                .status = FERRY_E_SHUTDOWN, .op = node->future.id, .label = node->label};
-            fry_graph_fail(turn, node, FERRY_E_SHUTDOWN,
-                           fry_error_create(&turn->engine->memory, &facts, NULL), false);
-        }
-        node = next;
-    }
-}
-
-/* From now on nothing enters the graph; what is in it is cancelled. */
-static void stop_graph(fry_turn *turn)
-{
-    ferry_engine *engine = turn->engine;
-    engine->stop_graph = engine->has_errands = true;
-    cancel_list(turn, engine->live_first);
-    cancel_list(turn, engine->promises);
-}
 
 size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
 {
@@ -140,14 +58,15 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
     if (fry_turn_begin(&turn, engine, role_context(engine), true)) {
         engine->starved = engine->loop_wanted = false;
         if (fry_unlikely(fry_load_acquire(&engine->closing) != 0 && !engine->stop_graph))
-            stop_graph(&turn);
-        done += cancel_requested(&turn);
+            fry_cancel_all(&turn);
+        if (fry_load_relaxed(&engine->requests.top) != NULL)
+            done += fry_cancel_requested(&turn);
         done += fry_batches_cancel(&turn);
         done += fry_lanes_poll(&turn);
         if (fry_unlikely(members != NULL))
             done += fry_members_turn(&turn, members);
         if (engine->deadlines != NULL)
-            done += expire_due(&turn, fry_clock_now_ns(&engine->clock));
+            done += fry_expire_due(&turn, fry_clock_now_ns(&engine->clock));
         done += fry_graph_work(&turn, budget);
         calls = fry_calls_issue(&turn, with_callbacks);
         if (fry_has_frees(engine))

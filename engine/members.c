@@ -114,8 +114,10 @@ fry_members *fry_members_get(ferry_engine *engine, ferry_status *status_p)
         return members;
     (void)pthread_mutex_lock(&engine->opening);
     members = fry_load_acquire(&engine->members);
-    if (members == NULL && (members = make(engine, status_p)) != NULL)
+    if (members == NULL && (members = make(engine, status_p)) != NULL) {
+        engine->members_flush = fry_messages_flush;
         fry_store_release(&engine->members, members); /* pairs with the ticks' loads */
+    }
     (void)pthread_mutex_unlock(&engine->opening);
     return members;
 }

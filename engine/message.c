@@ -18,15 +18,19 @@
 #include "engine/message.h"
 
 #include "engine/context.h"
+#include "engine/due.h"
 #include "engine/engine.h"
 #include "engine/graph.h"
 #include "engine/groups.h"
+#include "engine/kind.h"
+#include "engine/live.h"
 #include "engine/members.h"
 #include "engine/node.h"
 #include "engine/refusal.h"
 #include "engine/route.h"
 #include "engine/trace.h"
 #include "engine/turn.h"
+#include "engine/use.h"
 
 #include <stdio.h>
 
@@ -148,7 +152,7 @@ static void message_quiet(void *arg, fry_message *message)
     fry_node *node = transfer->node;
     transfer->flags |= FRY_TRANSFER_QUIET;
     if (node != NULL && node->kind == FERRY_OP_RECV && message->other_op != 0)
-        node->flow = fry_flow_of(transfer->route->rank, message->other_op);
+        node->op.message.flow = fry_flow_of(transfer->route->rank, message->other_op);
     fry_route_closed(turn, transfer->route);
     if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0)
         return; /* the loop has yet to fail its node */
@@ -186,7 +190,7 @@ static void message_done(void *arg, fry_message *message)
     fry_route *route = transfer->route;
     fry_node *node = transfer->node;
     if (node != NULL && !message->is_send)
-        node->flow = fry_flow_of(route->rank, message->other_op);
+        node->op.message.flow = fry_flow_of(route->rank, message->other_op);
     fry_route_closed(turn, route);
     give(turn, transfer);
     if (fry_unlikely(node == NULL))
@@ -230,7 +234,7 @@ static void leave_refused(fry_turn *turn, fry_transfer *transfer, fry_refusal wh
     turn->wake = true;
 }
 
-void fry_message_enter(fry_turn *turn, fry_node *node)
+static void enter(fry_turn *turn, fry_node *node)
 {
     fry_transfer *transfer = node->op.message.transfer;
     fry_route *route = transfer->route;
@@ -272,7 +276,7 @@ static void note_gathered(fry_turn *turn, fry_route *route)
     turn->engine->has_errands = true;
 }
 
-void fry_message_issue(fry_turn *turn, fry_node *node)
+static void start(fry_turn *turn, fry_node *node)
 {
     fry_transfer *transfer = node->op.message.transfer;
     if ((transfer->flags & FRY_TRANSFER_RESOLVED) != 0)
@@ -286,7 +290,7 @@ void fry_message_issue(fry_turn *turn, fry_node *node)
     fry_route_launched(turn, route);
 }
 
-void fry_message_start(fry_turn *turn, fry_node *node)
+static void enter_and_start(fry_turn *turn, fry_node *node)
 {
     fry_transfer *transfer = node->op.message.transfer;
     fry_message *message = &transfer->message;
@@ -318,7 +322,7 @@ void fry_message_start(fry_turn *turn, fry_node *node)
     }
     transfer->flags = FRY_TRANSFER_ENTERED;
     fry_store_relaxed(&node->state, FRY_NODE_READY);
-    fry_message_issue(turn, node);
+    start(turn, node);
 }
 
 void fry_messages_flush(fry_turn *turn)
@@ -333,7 +337,7 @@ void fry_messages_flush(fry_turn *turn)
     }
 }
 
-void fry_message_failed(fry_turn *turn, fry_node *node, bool is_under_way)
+static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
 {
     fry_transfer *transfer = node->op.message.transfer;
     if (transfer == NULL)
@@ -349,3 +353,86 @@ void fry_message_failed(fry_turn *turn, fry_node *node, bool is_under_way)
     fry_peer_withdraw(&transfer->message, &fault, turn);
     fry_route_launched(turn, route);
 }
+
+/* ---- their rows ---- */
+
+static bool entered(fry_turn *turn, fry_node *node, bool may_start)
+{
+    if (!may_start) {
+        enter(turn, node);
+        return false;
+    }
+    node->holding = 0;
+    fry_live_stamp(turn, node);
+    fry_trace(turn->engine, node, FERRY_TRACE_READY, 0);
+    enter_and_start(turn, node);
+    return true;
+}
+
+/* Its peer says when it is done with the memory. */
+static bool stop(fry_node *node)
+{
+    (void)node;
+    return true;
+}
+
+static bool span(const fry_node *node, fry_use *use, uint8_t index, ferry_access_mode mode)
+{
+    const fry_message_op *message = &node->op.message;
+    if (index != 0 || message->size_bytes == 0)
+        return false;
+    fry_use_set(use, message->buffer, message->offset, message->size_bytes, mode);
+    return true;
+}
+
+static bool sent_span(const fry_node *node, uint8_t index, fry_use *use)
+{
+    return span(node, use, index, FERRY_READ);
+}
+
+static bool received_span(const fry_node *node, uint8_t index, fry_use *use)
+{
+    return span(node, use, index, FERRY_WRITE);
+}
+
+static void discard(ferry_engine *engine, fry_context *context, fry_node *node)
+{
+    fry_pool_give(&engine->transfers, &context->transfers, node->op.message.transfer);
+}
+
+static void describe_message(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
+{
+    const fry_message_op *message = &node->op.message;
+    (void)engine;
+    view->is_message = view->has_size = true;
+    view->size_bytes = message->size_bytes;
+    view->flow = message->flow;
+    view->tag = message->tag;
+    view->rank = message->rank;
+    if (node->state == FRY_NODE_ISSUED || node->state == FRY_NODE_RESOLVED)
+        view->reason = FRY_DUMP_MEMBER;
+}
+
+#define MESSAGE_TRAITS (FRY_KIND_STAYS | FRY_KIND_ONE_SPAN | FRY_KIND_ENDS_OUTSIDE)
+
+const fry_op_kind fry_kind_send = {
+    .traits = MESSAGE_TRAITS,
+    .span = sent_span,
+    .discard = discard,
+    .entered = entered,
+    .start = start,
+    .stop = stop,
+    .failed = failed,
+    .describe = describe_message,
+};
+
+const fry_op_kind fry_kind_recv = {
+    .traits = MESSAGE_TRAITS,
+    .span = received_span,
+    .discard = discard,
+    .entered = entered,
+    .start = start,
+    .stop = stop,
+    .failed = failed,
+    .describe = describe_message,
+};

@@ -3,6 +3,7 @@
 #ifndef FRY_ENGINE_MESSAGE_H
 #define FRY_ENGINE_MESSAGE_H
 
+#include "engine/kind.h"
 #include "engine/turn.h"
 #include "net/peer.h"
 #include <ferry/message.h>
@@ -35,29 +36,15 @@ static inline uint64_t fry_flow_of(uint32_t sender, uint64_t op)
     return ((uint64_t)sender + 1) << 40 | (op & (((uint64_t)1 << 40) - 1));
 }
 
+extern const fry_op_kind fry_kind_send, fry_kind_recv;
+
 /* What the peer tells. */
 extern const fry_peer_events fry_message_events;
 
 /* On the loop, with the baton: fails what peers said had failed. Returns how many. */
 size_t fry_transfers_fail(fry_turn *turn, fry_members *members);
 
-/* ---- what the graph does; with the baton ---- */
-
-/* Takes its place in program order; or its refusal says why not, or the loop will fail it. */
-void fry_message_enter(fry_turn *turn, fry_node *node);
-
-/* Nothing holds it any more. */
-void fry_message_issue(fry_turn *turn, fry_node *node);
-
-/* Both at once, of one that nothing holds as it enters; then it may be gone, or the loop will fail
- * it. */
-void fry_message_start(fry_turn *turn, fry_node *node);
-
 /* Sends that were gathered leave; before the baton is given back. */
 void fry_messages_flush(fry_turn *turn);
-
-/* Its future has failed: the other end is told. Under way: it becomes quiet later, perhaps from
- * within. */
-void fry_message_failed(fry_turn *turn, fry_node *node, bool is_under_way);
 
 #endif

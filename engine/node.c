@@ -6,8 +6,10 @@
 #include "engine/context.h"
 #include "engine/engine.h"
 #include "engine/ground.h"
+#include "engine/kind.h"
 #include "engine/refusal.h"
 #include "engine/turn.h"
+#include "engine/use.h"
 
 #define ID_BLOCK 4096
 
@@ -27,7 +29,7 @@ static void node_init(ferry_engine *engine, fry_context *context, fry_node *node
 {
     /* The first two lines; fry_node_init_spans and the operations see to the rest. */
     memset((char *)node + sizeof(ferry_future), 0,
-           __builtin_offsetof(fry_node, request_link) - sizeof(ferry_future));
+           __builtin_offsetof(fry_node, listed) - sizeof(ferry_future));
     node->kind = (uint8_t)kind;
     fry_future_init(&node->future, &engine->owner, 2, next_id(engine, context));
 }
@@ -82,7 +84,15 @@ fry_node *fry_node_create_reserve(ferry_engine *engine, fry_context *context)
 
 fry_node *fry_node_create_writable(ferry_engine *engine, fry_context *context)
 {
-    return create_from(&engine->writables, engine, context, FERRY_OP_PROMISE);
+    fry_node *node = create_from(&engine->writables, engine, context, FERRY_OP_PROMISE);
+    if (node != NULL)
+        node->op.promise.value = NULL;
+    return node;
+}
+
+static const fry_op_kind *kind_of(const fry_node *node)
+{
+    return fry_kind(fry_engine_of(&node->future), node);
 }
 
 void fry_node_hold_buffers(fry_node *node)
@@ -90,16 +100,32 @@ void fry_node_hold_buffers(fry_node *node)
     if ((node->flags & (FRY_NODE_HELD_BUFFERS | FRY_NODE_HAS_SPANS)) != FRY_NODE_HAS_SPANS)
         return;
     node->flags |= FRY_NODE_HELD_BUFFERS;
-    if (node->kind == FERRY_OP_COPY && node->op.copy.size_bytes != 0) {
-        fry_buffer_retain(node->op.copy.dst);
-        fry_buffer_retain(node->op.copy.src);
-    } else if (node->kind == FERRY_OP_DEFINE) {
-        fry_buffer_retain(node->op.define.buffer);
-    } else if (fry_node_is_message(node) && node->op.message.size_bytes != 0) {
-        fry_buffer_retain(node->op.message.buffer);
+    if (fry_likely(node->kind == FERRY_OP_COPY)) {
+        if (!node->has_rows && node->op.copy.size_bytes != 0) {
+            fry_buffer_retain(node->op.copy.dst);
+            fry_buffer_retain(node->op.copy.src);
+        }
+    } else {
+        fry_use own;
+        for (uint8_t i = 0; fry_node_span(node, i, &own); i++)
+            fry_buffer_retain(own.buffer);
     }
     for (const fry_use *use = node->uses; use != NULL; use = use->next)
         fry_buffer_retain(use->buffer);
+}
+
+void fry_node_drop_buffers(const fry_node *node)
+{
+    if (fry_likely(node->kind == FERRY_OP_COPY)) {
+        if (!node->has_rows && node->op.copy.size_bytes != 0) {
+            fry_buffer_unretain(node->op.copy.dst);
+            fry_buffer_unretain(node->op.copy.src);
+        }
+        return;
+    }
+    fry_use own;
+    for (uint8_t i = 0; fry_node_span(node, i, &own); i++)
+        fry_buffer_unretain(own.buffer);
 }
 
 /* Their predecessors' futures, until the edges are attached. A batch holds them from the start. */
@@ -168,25 +194,10 @@ fry_refusal fry_node_add_use(ferry_engine *engine, fry_context *context, fry_nod
     return FRY_TAKEN;
 }
 
-void fry_node_refuse(fry_node *node, ferry_status status, fry_error *error, bool is_cause)
-{
-    if (node->refusal != FERRY_OK) {
-        fry_error_release(error);
-        return;
-    }
-    node->refusal = (int16_t)status;
-    fry_future_set_error(&node->future, error, is_cause);
-}
-
-void fry_value_free(ferry_engine *engine, fry_value *value)
-{
-    fry_free(&engine->memory, value, sizeof *value + value->size_bytes + 1);
-}
-
 static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node)
 {
-    if (fry_unlikely(node->kind == FERRY_OP_PROMISE) && node->has_value)
-        fry_value_free(engine, node->op.promise.value);
+    if (fry_unlikely(engine->kinds[node->kind]->free != NULL))
+        engine->kinds[node->kind]->free(engine, node);
     if (fry_unlikely(node->future.error != 0))
         fry_future_drop_error(&node->future);
     if (fry_likely((node->flags & FRY_NODE_RESERVE) == 0 && context != NULL)) {
@@ -207,8 +218,13 @@ static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node
 
 void fry_node_discard(ferry_engine *engine, fry_context *context, fry_node *node)
 {
-    if (fry_node_is_message(node) && node->op.message.transfer != NULL)
-        fry_pool_give(&engine->transfers, &context->transfers, node->op.message.transfer);
+    if (kind_of(node)->discard != NULL)
+        kind_of(node)->discard(engine, context, node);
+    fry_node_discard_new(engine, context, node);
+}
+
+void fry_node_discard_new(ferry_engine *engine, fry_context *context, fry_node *node)
+{
     while (node->edges != NULL) {
         fry_edge *edge = node->edges;
         node->edges = edge->sibling;

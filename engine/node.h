@@ -28,10 +28,14 @@ typedef struct fry_lane fry_lane;
 typedef struct fry_turn fry_turn;
 typedef struct fry_context fry_context;
 
-/* Beyond ferry_op_kind: a node of ferry's own that stands for others. See join.h. */
-#define FRY_OP_JOIN 255
+/* Kinds beyond ferry_op_kind, of ferry's own: see kind.h. */
+enum {
+    FRY_OP_JOIN = FERRY_OP_RECV + 1, /* stands for others: join.h */
+    FRY_OP_MARK,                     /* lifts bars from buffers: refused_mark.c */
+    FRY_OP_KINDS,
+};
 
-/* A node's life; graph_set_state alone moves it, and only forward. */
+/* A node's life; set_state in graph.c alone moves it, and only forward. */
 typedef enum fry_node_state {
     FRY_NODE_NEW = 0, /* made, perhaps in the inbox: not in the graph yet */
     FRY_NODE_WAITING, /* in the graph, edges hold its start */
@@ -108,47 +112,13 @@ struct fry_use {
     ferry_access_mode mode;
 };
 
-typedef struct fry_call {
-    ferry_executor *executor; /* NULL: the loop */
-    struct fry_task *task;    /* from issued until it is posted, if there is an executor */
-    ferry_call_fn fn;
-    void *arg;
-    fry_error *error; /* why it failed, made by the thread that ran it */
-} fry_call;
-
-struct fry_transfer;
-
-/* A send or a receive. */
-typedef struct fry_message_op {
-    struct fry_transfer *transfer; /* what the peer has of it; NULL: nothing any more */
-    ferry_buffer *buffer;
-    size_t offset, size_bytes;
-    uint32_t rank; /* the other end */
-} fry_message_op;
-
-/* What a promise's future came with. */
-typedef struct fry_value {
-    size_t size_bytes;
-    uint64_t version;
-    char bytes[]; /* and a zero byte */
-} fry_value;
-
 /* How far on a stream. */
 typedef struct fry_stand {
     fry_lane *lane;
-    uint64_t sequence;
+    uint64_t sequence; /* place in that stream once issued, else 0 */
 } fry_stand;
 
-#define FRY_JOIN_STANDS 3
-
-/* What a join has in place of what operations have. */
-typedef struct fry_join {
-    fry_edge edge;                         /* its first */
-    fry_stand others[FRY_JOIN_STANDS - 1]; /* with (lane, sequence): where its members stand */
-    fry_segment *cached_at;                /* it is the sum there: sum.h */
-} fry_join;
-
-/* fry_node.begun of a call. */
+/* fry_node.outside of a call: how far its function has come. By compare-and-swap. */
 enum fry_call_begun {
     FRY_CALL_NOT_BEGUN = 0,
     FRY_CALL_BEGUN,
@@ -164,22 +134,98 @@ enum fry_in_batch {
                            */
 };
 
+/* fry_node.outside of a promise: resolving and entering the graph may happen at once. */
+enum fry_outside {
+    FRY_OUTSIDE_ENTERING = 0, /* its enter is still in the inbox */
+    FRY_OUTSIDE_ENTERED,      /* in the graph; a resolver must send word through the inbox */
+    FRY_OUTSIDE_RESOLVED,     /* claimed and sealed by a user's thread */
+};
+
+/* ---- tails: what the nodes of one kind have beside the head ---- */
+
+/* An event: the stream that it was recorded on; no lane: it has fired, or failed. */
+typedef struct fry_event_op {
+    fry_stand stand; /* first */
+} fry_event_op;
+
+/* A copy: the stream it goes on, final once ISSUED; no lane: it is empty. */
 typedef struct fry_copy_op {
+    fry_stand stand; /* first */
     ferry_buffer *dst;
     ferry_buffer *src;
     size_t dst_offset, src_offset;
     size_t size_bytes; /* of all rows */
 } fry_copy_op;
 
+/* A definition: where what it waits for stands; no lane: on no device. */
+typedef struct fry_define_op {
+    fry_stand stand; /* first */
+    fry_rows rows;
+} fry_define_op;
+
+typedef struct fry_call_op {
+    ferry_executor *executor; /* NULL: the loop */
+    struct fry_task *task;    /* from issued until it is posted, if there is an executor */
+    ferry_call_fn fn;
+    void *arg;
+    fry_error *error; /* why it failed, made by the thread that ran it */
+} fry_call_op;
+
+struct fry_transfer;
+
+/* A send or a receive. */
+typedef struct fry_message_op {
+    struct fry_transfer *transfer; /* what the peer has of it; NULL: nothing any more */
+    ferry_buffer *buffer;
+    size_t offset, size_bytes;
+    uint64_t tag, flow; /* the flow joins the two ends in traces */
+    uint32_t rank;      /* the other end */
+} fry_message_op;
+
+/* What a promise's future came with. */
+typedef struct fry_value {
+    size_t size_bytes;
+    uint64_t version;
+    char bytes[]; /* and a zero byte */
+} fry_value;
+
+typedef struct fry_promise_op {
+    fry_value *value;         /* or NULL; goes with the node */
+    fry_error *refusal_error; /* of a cancel that came before it entered, if `refusal` says so */
+} fry_promise_op;
+
+/* The node that stands for a batch: batch_count.h. */
+typedef struct fry_batch_op {
+    fry_error *cancel; /* why its operations are being cancelled; NULL: they are not */
+    uint32_t count;    /* of its operations */
+    uint32_t settled;  /* of those, how many don't count themselves off */
+    uint32_t unquiet;  /* how many have failed, and are not quiet yet */
+    bool has_failed;   /* one of them has */
+    int32_t refused;   /* fry_refusal of the first that was refused; FRY_TAKEN: none was */
+} fry_batch_op;
+
+#define FRY_JOIN_STANDS 3
+
+/* What a join has in place of all that operations have behind the head. */
+typedef struct fry_join_op {
+    fry_edge edge;                     /* its first */
+    fry_stand stands[FRY_JOIN_STANDS]; /* where its members stand */
+    fry_segment *cached_at;            /* it is the sum there: sum.h */
+    uint16_t member_count;             /* edges that were added */
+    uint8_t stand_count;               /* lanes that its members stand on */
+    bool is_between;                   /* its one member has too many successors */
+} fry_join_op;
+
 /*
- * Four cache lines. A plain nop touches the first two only: what the others hold is valid only
- * where `flags` says so, or for the kinds that use it, and is not even zeroed otherwise. A line
- * that two threads write costs more than everything else a node does.
+ * Four cache lines: two of the head, one of what operations have that touch memory, have a deadline
+ * or are cancelled, and one of the kind's tail. A plain nop touches the head only: what the others
+ * hold is valid only where `flags` says so, or for the kinds that use it, and is not even zeroed
+ * otherwise. A line that two threads write costs more than everything else a node does.
  */
 struct fry_node {
     ferry_future future; /* first: a future of an engine is a node */
     fry_link link;       /* inbox, ready queue, stream, or executor's turn: one at a time */
-    uint8_t kind;        /* ferry_op_kind */
+    uint8_t kind;        /* ferry_op_kind, or FRY_OP_JOIN, FRY_OP_MARK */
     uint8_t state;       /* fry_node_state; atomic: event.c looks at it without the baton */
     uint16_t flags;
     uint32_t holding; /* edges that hold its start, plus one while it enters */
@@ -191,44 +237,23 @@ struct fry_node {
     fry_link failing_link; /* failing queue */
     uint16_t unconfirmed; /* predecessors it overtook on the device, yet to resolve: status edges */
     int16_t refusal; /* fails with this as soon as it enters; a call: as its function returned */
-    uint8_t device_waits : 7; /* edges ON_DEVICE from other streams */
+    uint8_t device_waits : 6; /* edges ON_DEVICE from other streams */
     uint8_t is_stuck : 1; /* it will not be quiet, or not retire: a lost device may be at memory */
-    union {
-        uint8_t outside;  /* promise: fry_outside */
-        uint8_t in_batch; /* all others: fry_in_batch */
-    };
-    union {
-        uint8_t begun;      /* call: fry_call_begun, by compare-and-swap */
-        uint8_t has_value;  /* promise */
-        uint8_t is_between; /* join: its one member has too many successors */
-        uint8_t has_rows; /* definition: several. Copy: on a side at least; what it reads, then what
+    uint8_t has_rows : 1; /* definition: several. Copy: on a side at least; what it reads, then what
                              it writes are the first two of its uses */
-    };
-    uint8_t requested;  /* a cancel stands in the requests stack */
-    int64_t entered_ns; /* when it entered; 0: it was not to stay */
+    uint8_t in_batch;     /* fry_in_batch */
+    uint8_t outside;      /* how far what happens outside the graph has come: fry_call_begun,
+                             fry_outside. Atomic */
+    uint8_t requested;    /* a cancel stands in the requests stack. Atomic */
+    int64_t entered_ns;   /* when it entered; 0: it was not to stay */
 
-    union {
-        fry_link request_link;     /* requests stack */
-        fry_node *batch_of_unheld; /* FRY_IN_BATCH_UNHELD */
-        struct {                   /* joins */
-            uint16_t member_count; /* edges that were added */
-            uint8_t stand_count;   /* lanes that its members stand on */
-        };
-    };
     fry_segment *listed; /* HAS_SPANS; so are reads and uses. Segments that name it */
     union {
-        uint64_t flow;  /* messages: joins the two ends in traces */
-        fry_lane *lane; /* copies: the stream it goes on, final once ISSUED; events, or NULL: where
-                           it is recorded; definitions, joins: where what they wait for stands, or
-                           NULL */
-    };
-    union {
-        uint64_t sequence; /* of those: place in that stream once issued, else 0 */
-        uint64_t tag;      /* messages */
-    };
-
-    union {
         struct {
+            union {
+                fry_link request_link;     /* requests stack; batches: cancelled queue */
+                fry_node *batch_of_unheld; /* FRY_IN_BATCH_UNHELD: nobody has a handle to cancel */
+            };
             union {
                 struct { /* HAS_DEADLINE */
                     int64_t deadline_ns;
@@ -239,41 +264,25 @@ struct fry_node {
             fry_reader *reads; /* pieces that it reads */
             fry_use *uses;     /* spans of calls and nops, and more of a copy's */
             union {
+                fry_stand stand; /* copies, definitions, events: what each of them begins with */
                 fry_copy_op copy;
-                fry_rows define;
-                fry_call call;
+                fry_define_op define;
+                fry_event_op event;
+                fry_call_op call;
                 fry_message_op message;
-                struct {
-                    fry_error *refusal_error; /* of a cancel that came first, if refusal says so */
-                    fry_value *value;         /* has_value; goes with the node */
-                } promise;
-                struct {
-                    fry_error *cancel; /* it was cancelled: why its operations are; NULL: it was
-                                          not */
-                    uint32_t count;    /* of its operations */
-                    uint32_t settled;  /* of those, how many don't count themselves off */
-                    uint32_t unquiet;  /* how many have failed, and are not quiet yet */
-                    bool has_failed;   /* one of them has */
-                    int32_t refused;   /* fry_refusal of the first that was refused; FRY_TAKEN: none
-                                          was */
-                } batch;
+                fry_promise_op promise;
+                fry_batch_op batch;
             } op;
         };
-        fry_join join;
+        fry_join_op join;
     };
 };
-_Static_assert(__builtin_offsetof(struct fry_node, request_link) == 128, "two lines for a nop");
+_Static_assert(__builtin_offsetof(struct fry_node, listed) == 128, "two lines for a nop");
+_Static_assert(__builtin_offsetof(struct fry_node, op) == 192, "a line for the kind's own");
 /* The pool keeps the last word of a slot for itself. */
 _Static_assert(sizeof(fry_node) <= 256 - 8, "a node with its future is four cache lines");
 _Static_assert(sizeof(fry_edge) <= 64 - 8, "an edge is one");
 _Static_assert(sizeof(fry_use) <= 64 - 8, "and so is a use");
-
-/* How far a promise has come: resolving and entering the graph may happen at once. */
-enum fry_outside {
-    FRY_OUTSIDE_ENTERING = 0, /* its enter is still in the inbox */
-    FRY_OUTSIDE_ENTERED,      /* in the graph; a resolver must send word through the inbox */
-    FRY_OUTSIDE_RESOLVED,     /* claimed and sealed by a user's thread */
-};
 
 static inline fry_node *fry_node_of(const ferry_future *future)
 {
@@ -290,30 +299,12 @@ static inline ferry_priority fry_node_priority(const fry_node *node)
 /* Where what is issued to a device stands there; a join on several lanes. */
 static inline size_t fry_node_stand_count(const fry_node *node)
 {
-    return fry_unlikely(node->kind == FRY_OP_JOIN) ? node->stand_count : 1;
+    return fry_unlikely(node->kind == FRY_OP_JOIN) ? node->join.stand_count : 1;
 }
 
 static inline fry_stand fry_node_stand(const fry_node *node, size_t index)
 {
-    return fry_likely(index == 0) ? (fry_stand){node->lane, node->sequence}
-                                  : node->join.others[index - 1];
-}
-
-static inline bool fry_node_is_message(const fry_node *node)
-{
-    return node->kind == FERRY_OP_SEND || node->kind == FERRY_OP_RECV;
-}
-
-/* Made of others, and not quiet before they are: it stays RESOLVED until then. */
-static inline bool fry_node_is_of_others(const fry_node *node)
-{
-    return node->kind == FERRY_OP_BATCH || node->kind == FERRY_OP_ALL;
-}
-
-/* Of such a one: something of it may be under way. */
-static inline bool fry_node_awaits_others(const fry_node *node)
-{
-    return node->holding != 0 || (node->kind == FERRY_OP_BATCH && node->op.batch.unquiet != 0);
+    return fry_unlikely(node->kind == FRY_OP_JOIN) ? node->join.stands[index] : node->op.stand;
 }
 
 /* A copy that touches more than what it reads and writes. */
@@ -377,10 +368,8 @@ static inline void fry_node_init_spans(fry_node *node)
  * enters. */
 static inline void fry_node_init_define(fry_node *node, const fry_rows *rows)
 {
-    node->op.define = *rows;
+    node->op.define = (fry_define_op){.rows = *rows};
     node->has_rows = rows->count > 1;
-    node->lane = NULL;
-    node->sequence = 0;
     fry_node_init_spans(node);
 }
 
@@ -388,8 +377,10 @@ static inline void fry_node_init_define(fry_node *node, const fry_rows *rows)
 fry_refusal fry_node_add_use(ferry_engine *engine, fry_context *context, fry_node *node,
                              const fry_rows *rows, ferry_access_mode mode);
 
-/* Takes the references to buffers that it has as long as it is in the graph. */
+/* Takes the references to buffers that it has as long as it is in the graph; drops those of its own
+ * spans, when those of its uses are gone. */
 void fry_node_hold_buffers(fry_node *node);
+void fry_node_drop_buffers(const fry_node *node);
 
 /* Takes the references a node needs once its submit call has returned. Before it is pushed. */
 void fry_graph_share(fry_node *node);
@@ -397,23 +388,14 @@ void fry_graph_share(fry_node *node);
 /* The same of a node that is half-way into the graph, with the baton. */
 void fry_graph_share_entering(const ferry_engine *engine, fry_node *node);
 
-/*
- * A node that has yet to enter, or just does, will fail with this status and error (NULL: one that
- * names it is made when somebody asks; is_cause: that is another's), which is taken. What came
- * first stays.
- */
-void fry_node_refuse(fry_node *node, ferry_status status, fry_error *error, bool is_cause);
-
-/* Before it was submitted: takes everything back. */
+/* Before it was submitted: takes everything back. Of a new one nothing is in its tail yet. */
 void fry_node_discard(ferry_engine *engine, fry_context *context, fry_node *node);
+void fry_node_discard_new(ferry_engine *engine, fry_context *context, fry_node *node);
 
 /* Drops the node's life; the slot goes when the user's handles are gone too. */
 void fry_node_drop_life(fry_turn *turn, fry_node *node);
 
 /* The last reference is gone. */
 void fry_node_released(ferry_future *future);
-
-/* What a promise came with; NULL is not allowed. */
-void fry_value_free(ferry_engine *engine, fry_value *value);
 
 #endif

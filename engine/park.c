@@ -51,8 +51,8 @@
 /* The definition or operation stands on a device (from is ISSUED): at (lane, sequence). */
 static bool is_on_device(const fry_node *from)
 {
-    return from->kind == FERRY_OP_COPY || from->kind == FERRY_OP_EVENT ||
-           ((from->kind == FERRY_OP_DEFINE || fry_node_is_join(from)) && from->lane != NULL);
+    return fry_node_is_on_stream(from) ||
+           (fry_node_stands(from) && fry_node_stand(from, 0).lane != NULL);
 }
 
 static bool has_parked_lanes(const fry_lane *main)
@@ -64,34 +64,41 @@ static bool has_parked_lanes(const fry_lane *main)
 /* See fry_lane_define. */
 static bool can_define_behind(const fry_node *from, const fry_node *to, fry_edge_nature nature)
 {
-    uint8_t elsewhere = fry_stands_elsewhere(from, to->lane != NULL ? to->lane : from->lane);
-    return elsewhere == 0 || (nature == FRY_EDGE_ORDER && to->lane != NULL &&
-                              to->lane->stream->kind == FRY_STREAM_OUTSIDE &&
-                              to->device_waits + elsewhere < FRY_STREAM_WAITS);
+    const fry_lane *lane = to->op.define.stand.lane;
+    uint8_t elsewhere =
+        fry_stands_elsewhere(from, lane != NULL ? lane : fry_node_stand(from, 0).lane);
+    return elsewhere == 0 ||
+           (nature == FRY_EDGE_ORDER && lane != NULL && lane->stream->kind == FRY_STREAM_OUTSIDE &&
+            to->device_waits + elsewhere < FRY_STREAM_WAITS);
 }
 
-bool fry_lane_can_overtake(const fry_node *from, const fry_node *to, fry_edge_nature nature)
+static bool can_stand_behind(const fry_node *from, const fry_node *to, fry_edge_nature nature)
 {
-    if (from->state != FRY_NODE_ISSUED || !is_on_device(from) || to->unconfirmed == UINT16_MAX)
+    if (from->kind == FERRY_OP_DEFINE && from->device_waits != 0)
         return false;
-    if (to->kind == FERRY_OP_DEFINE || fry_node_is_join(to)) {
-        if (from->kind == FERRY_OP_DEFINE && from->device_waits != 0)
-            return false;
-        return fry_node_is_join(to) ? fry_join_can_stand(to, from)
-                                    : can_define_behind(from, to, nature);
-    }
-    if (to->kind != FERRY_OP_COPY || to->lane == NULL)
+    return fry_node_is_join(to) ? fry_join_can_stand(to, from)
+                                : can_define_behind(from, to, nature);
+}
+
+bool fry_lane_can_wait_for(const fry_node *from, const fry_node *to, fry_edge_nature nature)
+{
+    if (!is_on_device(from) || to->unconfirmed == UINT16_MAX)
         return false;
-    fry_stream *stream = to->lane->stream;
+    if (fry_unlikely(to->kind != FERRY_OP_COPY))
+        return fry_node_stands(to) && can_stand_behind(from, to, nature);
+    const fry_lane *own = to->op.copy.stand.lane;
+    if (own == NULL)
+        return false;
+    fry_stream *stream = own->stream;
     bool is_read_now = fry_copy_is_read_now(to);
     uint8_t waits = to->device_waits;
     for (size_t i = 0; i < fry_node_stand_count(from); i++) {
         const fry_lane *lane = fry_node_stand(from, i).lane;
-        if (lane == to->lane)
+        if (lane == own)
             continue;
         if (is_read_now || ++waits >= FRY_STREAM_WAITS ||
             !stream->device->ops->can_wait(stream, lane->stream) ||
-            (lane->stream->kind != FRY_STREAM_MAIN && !has_parked_lanes(to->lane)))
+            (lane->stream->kind != FRY_STREAM_MAIN && !has_parked_lanes(own)))
             return false;
     }
     return true;
@@ -135,7 +142,7 @@ static void add_wait(fry_waits *waits, fry_stream *stream, uint64_t sequence)
 /* Waits for what stands there. False: rule 3, or there are too many. */
 static bool add_event(const fry_node *node, fry_stand stand, fry_waits *waits)
 {
-    fry_stream *stream = node->lane->stream, *other = stand.lane->stream;
+    fry_stream *stream = node->op.copy.stand.lane->stream, *other = stand.lane->stream;
     fry_outside_event outside = outside_of(stand);
     if (stream != other && fry_unlikely(fry_copy_is_read_now(node)))
         return false; /* what it reads may yet be written there */
@@ -249,8 +256,8 @@ fry_lane *fry_lane_choose(const fry_node *node, fry_waits *waits)
     if (!collect(node, waits))
         return NULL;
     if (fry_likely(waits->outside.lane == NULL))
-        return node->lane;
-    fry_lane *lane = park(node->lane, waits->outside);
+        return node->op.copy.stand.lane;
+    fry_lane *lane = park(node->op.copy.stand.lane, waits->outside);
     if (lane == NULL)
         hold_all_outside(node);
     return lane;
@@ -276,16 +283,17 @@ void fry_lane_parked(fry_lane *lane, const fry_lane *main, const fry_waits *wait
  */
 bool fry_lane_define(fry_node *node)
 {
+    fry_stand *own = &node->op.define.stand;
     uint64_t sequence = 0;
     for (const fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
         if (edge->state != FRY_EDGE_ON_DEVICE)
             continue;
         for (size_t i = 0; i < fry_node_stand_count(edge->from); i++) {
             fry_stand stand = fry_node_stand(edge->from, i);
-            if (stand.lane == node->lane && stand.sequence > sequence)
+            if (stand.lane == own->lane && stand.sequence > sequence)
                 sequence = stand.sequence;
         }
     }
-    node->sequence = sequence;
+    own->sequence = sequence;
     return node->unconfirmed != 0;
 }

@@ -12,8 +12,14 @@ typedef struct fry_waits {
     fry_outside_event outside; /* behind which it stands then */
 } fry_waits;
 
-/* Whether `to` can wait for issued `from` on its own device. */
-bool fry_lane_can_overtake(const fry_node *from, const fry_node *to, fry_edge_nature nature);
+/* Whether `to` can wait for `from`, which is ISSUED, on its own device. */
+bool fry_lane_can_wait_for(const fry_node *from, const fry_node *to, fry_edge_nature nature);
+
+static inline bool fry_lane_can_overtake(const fry_node *from, const fry_node *to,
+                                         fry_edge_nature nature)
+{
+    return from->state == FRY_NODE_ISSUED && fry_lane_can_wait_for(from, to, nature);
+}
 
 /*
  * The lane that a READY copy is to be issued to, and what it waits for there. NULL: its device

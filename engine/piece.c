@@ -245,12 +245,11 @@ static bool enter_gap_of(ferry_buffer *buffer, fry_segment *piece)
     return true;
 }
 
-bool fry_hazard_enter_alone(fry_turn *turn, fry_node *node)
+bool fry_piece_enter_alone(fry_turn *turn, fry_node *node, const fry_use *use)
 {
-    const fry_message_op *message = &node->op.message;
-    ferry_buffer *buffer = message->buffer;
-    bool reads = node->kind == FERRY_OP_SEND;
-    if (fry_unlikely(node->uses != NULL || buffer->has_more))
+    ferry_buffer *buffer = use->buffer;
+    bool reads = use->mode == FERRY_READ;
+    if (fry_unlikely(buffer->has_more))
         return false;
     fry_segment *piece = fry_pool_take(&turn->engine->segments, &turn->context->segments);
     if (fry_unlikely(piece == NULL))
@@ -259,8 +258,8 @@ bool fry_hazard_enter_alone(fry_turn *turn, fry_node *node)
     if (reads && fry_unlikely((reader = fry_pool_take(&turn->engine->readers,
                                                       &turn->context->readers)) == NULL))
         goto without_reader;
-    piece->begin = message->offset;
-    piece->end = message->offset + message->size_bytes;
+    piece->begin = use->begin;
+    piece->end = use->end;
     piece->sum = NULL;
     if (!enter_gap_of(buffer, piece))
         goto not_alone;

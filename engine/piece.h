@@ -49,11 +49,9 @@ void fry_piece_remove_reader(fry_turn *turn, fry_reader *reader);
  */
 bool fry_piece_enter_gap(fry_turn *turn, fry_node *node, const fry_use *use);
 
-/*
- * In place of fry_hazard_enter, of a message that touches no more than its span, some bytes: lists
- * it if nobody is at them and there is room. False: nothing was done.
- */
-bool fry_hazard_enter_alone(fry_turn *turn, fry_node *node);
+/* Lists a node that touches this span, some bytes, and nothing else, if nobody is at them and there
+ * is room. False: nothing was done. */
+bool fry_piece_enter_alone(fry_turn *turn, fry_node *node, const fry_use *use);
 
 /* Takes a node that ended well out of the one list there is for it. False: there are more. */
 bool fry_piece_leave_alone(fry_turn *turn, fry_node *node);

@@ -2,9 +2,9 @@
 #include "engine/poison.h"
 
 #include "engine/buffer.h"
+#include "engine/due.h"
 #include "engine/dump.h"
 #include "engine/engine.h"
-#include "engine/graph.h"
 #include "engine/lane.h"
 #include "engine/node.h"
 #include "engine/segment.h"

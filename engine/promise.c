@@ -8,11 +8,16 @@
  */
 #include "engine/promise.h"
 
+#include "engine/cancel.h"
 #include "engine/context.h"
 #include "engine/engine.h"
+#include "engine/graph.h"
 #include "engine/ground.h"
+#include "engine/kind.h"
+#include "engine/live.h"
 #include "engine/node.h"
 #include "engine/refusal.h"
+#include "engine/room.h"
 #include "engine/trace.h"
 #include "engine/turn.h"
 #include "engine/waiter.h"
@@ -20,6 +25,12 @@
 static ferry_future *future_of(ferry_promise *promise)
 {
     return (ferry_future *)(void *)promise;
+}
+
+void fry_value_free(ferry_engine *engine, fry_value *value)
+{
+    if (value != NULL)
+        fry_free(&engine->memory, value, sizeof *value + value->size_bytes + 1);
 }
 
 fry_refusal fry_promise_make(ferry_engine *engine, ferry_promise **promise_p)
@@ -30,6 +41,7 @@ fry_refusal fry_promise_make(ferry_engine *engine, ferry_promise **promise_p)
         context != NULL ? fry_node_create(engine, context, FERRY_OP_PROMISE, &why) : NULL;
     if (node == NULL)
         return why;
+    node->op.promise.value = NULL;
     fry_trace(engine, node, FERRY_TRACE_SUBMITTED, 0);
     fry_turn_submit(engine, context, node);
     *promise_p = (ferry_promise *)(void *)node;
@@ -62,10 +74,7 @@ ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, f
         fry_error_release(error);
         return FERRY_E_BUSY;
     }
-    if (value != NULL) { /* shown by the seal */
-        node->op.promise.value = value;
-        node->has_value = 1;
-    }
+    node->op.promise.value = value; /* shown by the seal */
     if (error != NULL)
         fry_future_set_error(future, error, false);
     fry_future_seal(future);
@@ -76,3 +85,64 @@ ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, f
         fry_wake(engine);
     return FERRY_OK;
 }
+
+/* ---- its row ---- */
+
+/* It was resolved outside. */
+static void arrive(fry_turn *turn, fry_node *node)
+{
+    fry_graph_promise_ended(turn, node);
+}
+
+static bool enter(fry_turn *turn, fry_node *node)
+{
+    fry_live_enter(turn->engine, node);
+    if (fry_unlikely((node->flags & FRY_NODE_RESERVE) != 0))
+        fry_writable_enters(turn->engine);
+    fry_live_stamp(turn, node);
+    uint8_t entering = FRY_OUTSIDE_ENTERING;
+    bool entered = fry_cas(&node->outside, &entering, FRY_OUTSIDE_ENTERED);
+    if (entered && node->refusal != FERRY_OK) {
+        fry_graph_fail(turn, node, (ferry_status)node->refusal, node->op.promise.refusal_error,
+                       false);
+        return true;
+    }
+    if (node->refusal != FERRY_OK)
+        fry_error_release(node->op.promise.refusal_error);
+    if (!entered)
+        arrive(turn, node); /* resolved before it came here */
+    else if (turn->engine->stop_graph)
+        fry_graph_fail(turn, node, FERRY_E_SHUTDOWN, NULL, false);
+    return true;
+}
+
+/* Its error is not ours to set before it is claimed, so until it enters that waits beside. */
+static void cancel(fry_turn *turn, fry_node *node)
+{
+    if (node->state != FRY_NODE_NEW) {
+        fry_cancel_node(turn, node);
+        return;
+    }
+    node->op.promise.refusal_error = fry_cancel_error(turn, node); /* once: `requested` */
+    node->refusal = FERRY_E_CANCELLED;
+}
+
+static void free_value(ferry_engine *engine, fry_node *node)
+{
+    fry_value_free(engine, node->op.promise.value);
+}
+
+static void describe(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
+{
+    (void)engine;
+    if (node->state == FRY_NODE_WAITING && !fry_future_is_resolved(&node->future))
+        view->reason = FRY_DUMP_OUTSIDE;
+}
+
+const fry_op_kind fry_kind_promise = {
+    .free = free_value,
+    .enter = enter,
+    .arrive = arrive,
+    .cancel = cancel,
+    .describe = describe,
+};

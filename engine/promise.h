@@ -4,6 +4,12 @@
 #define FRY_ENGINE_PROMISE_H
 
 #include "engine/engine.h"
+#include "engine/kind.h"
+
+extern const fry_op_kind fry_kind_promise;
+
+/* What a promise came with; NULL is allowed. */
+void fry_value_free(ferry_engine *engine, fry_value *value);
 
 /* Of an engine that takes operations. Why not, or it is made. */
 fry_refusal fry_promise_make(ferry_engine *engine, ferry_promise **promise_p);

@@ -5,13 +5,14 @@
 #include "engine/buffer.h"
 #include "engine/engine.h"
 #include "engine/hazard.h"
+#include "engine/kind.h"
 #include "engine/node.h"
 #include "engine/refusal.h"
 #include "engine/turn.h"
 
 void fry_refused_mark_init(ferry_engine *engine)
 {
-    engine->mark.kind = FERRY_OP_DEFINE;
+    engine->mark.kind = FRY_OP_MARK;
     engine->mark.state = FRY_NODE_WAITING; /* it is not new: fry_graph_arrive */
 }
 
@@ -23,7 +24,7 @@ static void place(ferry_buffer *buffer)
     fry_buffer_unretain(buffer);
 }
 
-void fry_refused_mark_arrives(fry_turn *turn)
+static void arrive(fry_turn *turn, fry_node *mark)
 {
     ferry_engine *engine = turn->engine;
 #ifdef FRY_PLANT_POISON_EARLY
@@ -45,5 +46,7 @@ void fry_refused_mark_arrives(fry_turn *turn)
                   fry_exchange(&engine->mark_is_pushed, 1) == 0;
     }
     if (goes_on)
-        fry_stack_push(&engine->inbox, &engine->mark.link);
+        fry_stack_push(&engine->inbox, &mark->link);
 }
+
+const fry_op_kind fry_kind_mark = {.arrive = arrive};

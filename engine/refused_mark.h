@@ -3,11 +3,10 @@
 #ifndef FRY_ENGINE_REFUSED_MARK_H
 #define FRY_ENGINE_REFUSED_MARK_H
 
-#include "engine/turn.h"
+#include "engine/kind.h"
+
+extern const fry_op_kind fry_kind_mark;
 
 void fry_refused_mark_init(ferry_engine *engine);
-
-/* With the baton: the mark comes out of the inbox. */
-void fry_refused_mark_arrives(fry_turn *turn);
 
 #endif

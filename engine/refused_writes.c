@@ -39,6 +39,7 @@
 
 #include "engine/buffer.h"
 #include "engine/context.h"
+#include "engine/due.h"
 #include "engine/engine.h"
 #include "engine/node.h"
 #include "engine/refusal.h"

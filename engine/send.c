@@ -11,9 +11,10 @@
 #include "engine/late.h"
 #include "engine/message.h"
 #include "engine/node.h"
-#include "engine/op.h"
 #include "engine/refusal.h"
+#include "engine/request.h"
 #include "engine/route.h"
+#include "engine/spans.h"
 #include "engine/trace.h"
 #include "engine/turn.h"
 
@@ -21,7 +22,7 @@ static fry_refusal check_span(ferry_engine *engine, const ferry_span *span)
 {
     if (span->size_bytes == 0)
         return FRY_TAKEN;
-    fry_refusal why = fry_request_check_span(engine, span);
+    fry_refusal why = fry_span_check_open(engine, span);
     if (why == FRY_TAKEN && span->buffer->device->host_lane == NULL)
         why = fry_refuse(engine, FRY_REFUSED_MESSAGE_DEVICE);
     return why;
@@ -73,10 +74,10 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
     node->op.message.buffer = span->size_bytes != 0 ? span->buffer : NULL;
     node->op.message.offset = span->offset_bytes;
     node->op.message.size_bytes = span->size_bytes;
-    node->tag = tag;
-    node->flow = node->kind == FERRY_OP_SEND
-                     ? fry_flow_of((uint32_t)route->group->rank, node->future.id)
-                     : node->future.id; /* until it is known whose */
+    node->op.message.tag = tag;
+    node->op.message.flow = node->kind == FERRY_OP_SEND
+                                ? fry_flow_of((uint32_t)route->group->rank, node->future.id)
+                                : node->future.id; /* until it is known whose */
     node->op.message.rank = route->rank;
     if (span->size_bytes != 0)
         fry_node_init_spans(node);
@@ -101,7 +102,7 @@ fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_gr
         return node;
     }
     if (node != NULL)
-        fry_node_discard(request->engine, request->context, node);
+        fry_node_discard_new(request->engine, request->context, node);
     return NULL;
 }
 

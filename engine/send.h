@@ -3,7 +3,7 @@
 #ifndef FRY_ENGINE_SEND_H
 #define FRY_ENGINE_SEND_H
 
-#include "engine/op.h"
+#include "engine/request.h"
 #include <ferry/message.h>
 
 /* As fry_request_node, of a send or a receive. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/sum.h"
 
+#include "engine/edge.h"
 #include "engine/join.h"
 #include "engine/node.h"
 #include "engine/segment.h"

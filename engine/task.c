@@ -32,7 +32,7 @@ void fry_call_run(fry_node *node)
 {
     ferry_engine *engine = fry_engine_of(&node->future);
     uint8_t not_begun = FRY_CALL_NOT_BEGUN;
-    if (fry_cas(&node->begun, &not_begun, FRY_CALL_BEGUN)) {
+    if (fry_cas(&node->outside, &not_begun, FRY_CALL_BEGUN)) {
         fry_trace(engine, node, FERRY_TRACE_BEGUN, 0);
         int result = node->op.call.fn(node->op.call.arg);
         bool is_status = result <= 0 && result >= INT16_MIN;
@@ -52,7 +52,7 @@ void fry_hand_out_calls(ferry_engine *engine, fry_link *calls)
     while (calls != NULL) {
         fry_node *node = FRY_CONTAINER(calls, fry_node, link);
         calls = calls->next; /* running it uses the link again */
-        fry_call *call = &node->op.call;
+        const fry_call_op *call = &node->op.call;
         if (call->executor == NULL) {
             fry_call_run(node);
             ferry_future_release(&node->future);

@@ -5,6 +5,7 @@
 #include "engine/context.h"
 #include "engine/engine.h"
 #include "engine/ground.h"
+#include "engine/kind.h"
 #include "engine/lane.h"
 #include "engine/node.h"
 #include "engine/ring.h"
@@ -39,16 +40,17 @@ static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what wh
         (void)fry_fetch_add(&engine->unrecorded, 1);
         return;
     }
-    bool has_lane =
-        (node->kind == FERRY_OP_COPY || node->kind == FERRY_OP_EVENT) && node->lane != NULL;
-    const fry_stream *stream = has_lane ? node->lane->stream : NULL;
+    fry_kind_view view = {.flow = node->future.id};
+    const fry_op_kind *kind = fry_kind(engine, node);
+    if (kind->describe != NULL)
+        kind->describe(engine, node, &view);
+    bool has_lane = fry_node_is_on_stream(node) && node->op.stand.lane != NULL;
+    const fry_stream *stream = has_lane ? node->op.stand.lane->stream : NULL;
     ferry_trace_record record = {
         .when_ns = when_ns,
         .op = node->future.id,
-        .flow = fry_node_is_message(node) ? node->flow : node->future.id,
-        .size_bytes = node->kind == FERRY_OP_COPY ? node->op.copy.size_bytes
-                      : fry_node_is_message(node) ? node->op.message.size_bytes
-                                                  : 0,
+        .flow = view.flow,
+        .size_bytes = (kind->traits & FRY_KIND_STANDS) == 0 ? view.size_bytes : 0,
         .waited_for = waited_for,
         .label = node->label,
         .status = what == FERRY_TRACE_RESOLVED ? fry_future_status(&node->future) : FERRY_PENDING,

@@ -11,15 +11,14 @@
 #include "engine/context.h"
 #include "engine/engine.h"
 #include "engine/enter.h"
-#include "engine/graph.h"
 #include "engine/ground.h"
 #include "engine/join.h"
 #include "engine/lane.h"
-#include "engine/message.h"
 #include "engine/node.h"
 #include "engine/room.h"
 #include "engine/stock.h"
 #include "engine/waiter.h"
+#include "engine/work.h"
 
 bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, bool is_loop)
 {
@@ -40,7 +39,7 @@ static bool run_errands(fry_turn *turn)
     ferry_engine *engine = turn->engine;
     fry_lanes_flush(engine);
     if (engine->members != NULL)
-        fry_messages_flush(turn);
+        engine->members_flush(turn);
     engine->has_errands = engine->stop_graph;
     return turn->wake || (engine->stop_graph && !turn->is_loop);
 }

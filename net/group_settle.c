@@ -31,8 +31,10 @@ void fry_group_note_another_store(fry_group *group)
     group->past++;
     group->is_settled = false;
     group->roster_version = group->listed_roster_version = 0;
-    if (group->rank < 0)
-        fry_group_note_roster(group, NULL, 0, 0);
+    if (group->rank < 0) {
+        group->is_roster_behind = false;
+        fry_group_forget_roster(group);
+    }
     for (fry_presence *p = fry_group_presence_first(group); p != NULL;
          p = fry_group_presence_next(group, p))
         p->version = 0;

@@ -445,9 +445,9 @@ ferry_status ferry_future_value(const ferry_future *future, ferry_value *value)
         fry_future_status(future) != FERRY_OK)
         return FERRY_E_NOT_FOUND;
     const fry_node *node = (const fry_node *)future;
-    if (node->kind != FERRY_OP_PROMISE || !node->has_value)
+    const fry_value *kept = node->kind == FERRY_OP_PROMISE ? node->op.promise.value : NULL;
+    if (kept == NULL)
         return FERRY_E_NOT_FOUND;
-    const fry_value *kept = node->op.promise.value;
     *value = (ferry_value){
         .data = kept->bytes, .size_bytes = kept->size_bytes, .version = kept->version};
     return FERRY_OK;

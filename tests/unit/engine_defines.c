@@ -4,7 +4,7 @@
  * been handed to a device when: flushes and waits within a stream.
  */
 #include "engine/buffer.h"
-#include "engine/graph.h"
+#include "engine/work.h"
 #include "engine/ground.h"
 #include "engine/turn.h"
 #include "tests/unit/fake_engine.h"

@@ -108,7 +108,7 @@ Test(engine_helpers, nothing_is_left_and_the_loop_sleeps_on)
 
 static void cancel_batch(fry_turn *turn, void *arg)
 {
-    fry_batch_cancel(turn, arg);
+    fry_kind_batch.cancel(turn, arg);
 }
 
 Test(engine_helpers, a_batch_is_to_be_cancelled)
@@ -134,7 +134,7 @@ Test(engine_helpers, a_batch_is_being_cancelled)
     come_to_rest(&self);
     fry_turn turn;
     cr_assert(fry_turn_begin(&turn, self.te.engine, fry_context_get(self.te.engine), true));
-    fry_batch_cancel(&turn, fry_node_of(batch));
+    fry_kind_batch.cancel(&turn, fry_node_of(batch));
     (void)fry_turn_end(&turn, 0);
     cr_assert(is_woken(&self, leave_nothing, NULL));
     come_to_rest(&self);

@@ -235,7 +235,7 @@ Test(engine_refused_writes, of_buffers_that_are_barred_while_the_mark_is_on_its_
     fry_turn turn = {.engine = engine, .context = context};
     fry_link *item = fry_stack_take_all(&engine->inbox);
     cr_assert_eq(item, &engine->mark.link);
-    fry_refused_mark_arrives(&turn); /* it notes the buffer, and goes on */
+    fry_kind_mark.arrive(&turn, &engine->mark); /* it notes the buffer, and goes on */
     empty(&f);
     ferry_future *before = read_of(&f, f.other);
     fill(&f);

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From what the caller gave to a node that can be submitted, in the caller's thread and without the
- * baton. Shared by the public operations (op.c) and batches of them (batch.c).
+ * From what the caller gave to a node that is submitted, in the caller's thread and without the
+ * baton: what operations of all kinds share. What is refused is a static future; what it would have
+ * written is poisoned all the same, in its place in program order (refused_writes.c).
  */
-#ifndef FRY_ENGINE_OP_H
-#define FRY_ENGINE_OP_H
+#ifndef FRY_ENGINE_REQUEST_H
+#define FRY_ENGINE_REQUEST_H
 
 #include "engine/context.h"
 #include "engine/engine.h"
+#include "engine/late.h"
 #include "engine/node.h"
 #include "engine/refusal.h"
+#include "engine/spans.h"
+#include "engine/trace.h"
+#include "engine/turn.h"
 
 #define FRY_BATCH_COUNT_MAX ((size_t)1 << 20)
 #define FRY_COPY_SPANS 2 /* that a copy touches by itself */
@@ -20,13 +25,6 @@ typedef struct fry_request {
     ferry_op_options options;
     const ferry_op_options *shared; /* in a batch, and not its: what that has in after[] is added */
 } fry_request;
-
-/* What a caller says of one side of a copy. */
-typedef struct fry_row_span {
-    ferry_span first;
-    size_t pitch_bytes;
-    size_t row_count;
-} fry_row_span;
 
 /*
  * Sees whether the engine takes operations and reads the options (NULL: all default). The options
@@ -39,25 +37,8 @@ fry_refusal fry_request_open(fry_request *request, ferry_engine *engine,
 fry_refusal fry_request_options(fry_request *request, ferry_engine *engine,
                                 const ferry_op_options *options);
 
-/* What is wrong with a copy, if anything. */
-fry_refusal fry_request_check_copy(ferry_engine *engine, const ferry_span *dst,
-                                   const ferry_span *src);
-fry_refusal fry_request_check_rows(ferry_engine *engine, const fry_row_span *dst,
-                                   const fry_row_span *src);
-
-/* What is wrong with a span, if anything. */
-fry_refusal fry_request_check_span(ferry_engine *engine, const ferry_span *span);
-
 /* The node with all that the options say; NULL sets *why_p, and nothing is left behind. */
 fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, fry_refusal *why_p);
-
-/* The same, of a copy, which is checked first, and of a call. */
-fry_node *fry_request_copy(fry_request *request, const ferry_span *dst, const ferry_span *src,
-                           fry_refusal *why_p);
-fry_node *fry_request_copy_rows(fry_request *request, const fry_row_span *dst,
-                                const fry_row_span *src, fry_refusal *why_p);
-fry_node *fry_request_call(fry_request *request, ferry_executor *executor, ferry_call_fn fn,
-                           void *arg, fry_refusal *why_p);
 
 /* One more edge into the new node. */
 fry_refusal fry_request_add_after(fry_request *request, fry_node *node, ferry_future *future,
@@ -68,11 +49,25 @@ fry_refusal fry_request_add_after(fry_request *request, fry_node *node, ferry_fu
 void fry_request_lacks_edges(const fry_request *request, const fry_node *node,
                              ferry_future *const *futures, size_t count, fry_edge_nature nature);
 
+/* The same of uses: those that the options name, and so many more. */
+void fry_request_lacks_uses(const fry_request *request, uint64_t more);
+
 /* A large node takes the references that it may need before anybody has the baton for it. */
 void fry_request_share_large(const fry_request *request, fry_node *node);
 
-/* Submits the node, and gives the user's reference to its future. */
-ferry_future *fry_request_submit(fry_request *request, fry_node *node);
+/* Submits the node, and gives the user's reference to its future. In line: a call would be a
+ * thirtieth of what a nop costs. */
+static inline __attribute__((always_inline)) ferry_future *fry_request_submit(fry_request *request,
+                                                                              fry_node *node)
+{
+    if (fry_unlikely((request->options.after_count | request->options.access_count) >
+                     FRY_HOLDING_STEPS))
+        fry_request_share_large(request, node);
+    fry_trace(request->engine, node, FERRY_TRACE_SUBMITTED, 0);
+    fry_turn_submit(request->engine, request->context, node);
+    fry_call_ends(request->engine);
+    return &node->future;
+}
 
 /*
  * The future of what was refused. If that was for want of room, not for being wrong, what it would

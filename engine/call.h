@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions as operations. */
+#ifndef FRY_ENGINE_CALL_H
+#define FRY_ENGINE_CALL_H
+
+#include "engine/kind.h"
+#include "engine/request.h"
+
+extern const fry_op_kind fry_kind_call;
+
+/* A node for a call, which is checked first; NULL sets *why_p, and nothing is left behind. */
+fry_node *fry_call_make(fry_request *request, ferry_executor *executor, ferry_call_fn fn, void *arg,
+                        fry_refusal *why_p);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What ends operations early. On the loop, with the baton. */
+#ifndef FRY_ENGINE_CANCEL_H
+#define FRY_ENGINE_CANCEL_H
+
+#include "engine/turn.h"
+
+/* Cancels what was asked for by now. Returns how many. */
+size_t fry_cancel_requested(fry_turn *turn);
+
+/* Fails what has a deadline of now_ns (the engine's clock) or before. Returns how many. */
+size_t fry_expire_due(fry_turn *turn, int64_t now_ns);
+
+/* From now on nothing enters the graph; what is in it is cancelled. */
+void fry_cancel_all(fry_turn *turn);
+
+/* Cancels one operation that has not resolved. Of one in the inbox this is noted: it fails as it
+ * enters. */
+void fry_cancel_node(fry_turn *turn, fry_node *node);
+
+/* A new error that says so; NULL without memory. */
+fry_error *fry_cancel_error(const fry_turn *turn, const fry_node *node);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/kinds.h"
+
+#include "engine/batch_node.h"
+#include "engine/call.h"
+#include "engine/combine.h"
+#include "engine/copy.h"
+#include "engine/define.h"
+#include "engine/event.h"
+#include "engine/join.h"
+#include "engine/kind.h"
+#include "engine/message.h"
+#include "engine/promise.h"
+#include "engine/refused_mark.h"
+
+const fry_op_kind *const fry_op_kinds[FRY_OP_KINDS] = {
+    [FERRY_OP_NOP] = &fry_kind_nop,       [FERRY_OP_COPY] = &fry_kind_copy,
+    [FERRY_OP_CALL] = &fry_kind_call,     [FERRY_OP_PROMISE] = &fry_kind_promise,
+    [FERRY_OP_ALL] = &fry_kind_all,       [FERRY_OP_ANY] = &fry_kind_any,
+    [FERRY_OP_DRAIN] = &fry_kind_drain,   [FERRY_OP_DEFINE] = &fry_kind_define,
+    [FERRY_OP_ISSUED] = &fry_kind_issued, [FERRY_OP_QUIET] = &fry_kind_quiet,
+    [FERRY_OP_BATCH] = &fry_kind_batch,   [FERRY_OP_EVENT] = &fry_kind_event,
+    [FERRY_OP_SEND] = &fry_kind_send,     [FERRY_OP_RECV] = &fry_kind_recv,
+    [FRY_OP_JOIN] = &fry_kind_join,       [FRY_OP_MARK] = &fry_kind_mark,
+};

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spans and rows as callers give them: what is wrong with them, and what they are. Any thread. */
+#ifndef FRY_ENGINE_SPANS_H
+#define FRY_ENGINE_SPANS_H
+
+#include "engine/buffer.h"
+#include "engine/engine.h"
+#include "engine/refusal.h"
+#include "engine/room.h"
+
+/* What a caller says of one side of a copy. */
+typedef struct fry_row_span {
+    ferry_span first;
+    size_t pitch_bytes;
+    size_t row_count;
+} fry_row_span;
+
+/* Whether a span that is not empty lies within a buffer of the engine's. In line, like the next:
+ * each copy comes here twice. */
+static inline fry_refusal fry_span_check(ferry_engine *engine, const ferry_span *span)
+{
+    const ferry_buffer *buffer = span->buffer;
+    if (fry_unlikely(buffer == NULL))
+        return fry_refuse(engine, FRY_REFUSED_SPAN_NULL);
+    if (fry_unlikely(buffer->engine != engine))
+        return fry_refuse(engine, FRY_REFUSED_SPAN_ENGINE);
+    if (fry_unlikely(span->offset_bytes > buffer->size_bytes ||
+                     span->size_bytes > buffer->size_bytes - span->offset_bytes))
+        return fry_refuse(engine, FRY_REFUSED_SPAN_OUTSIDE);
+    return FRY_TAKEN;
+}
+
+/* The same, and whether the buffer may be named just now. */
+static inline fry_refusal fry_span_check_open(ferry_engine *engine, const ferry_span *span)
+{
+    fry_refusal why = fry_span_check(engine, span);
+    if (fry_unlikely(why == FRY_TAKEN && fry_buffer_is_barred(span->buffer)))
+        why = fry_refused_barred(engine);
+    return why;
+}
+
+/* Whether rows that are not empty lie within their buffer, one behind the other. */
+fry_refusal fry_rows_check(ferry_engine *engine, const fry_row_span *rows);
+
+static inline bool fry_rows_are_empty(const fry_row_span *rows)
+{
+    return rows->first.size_bytes == 0 || rows->row_count == 0;
+}
+
+/* Rows that were checked. Those without gaps are one. */
+fry_rows fry_rows_of(const fry_row_span *rows);
+
+static inline fry_rows fry_row_of(ferry_span span)
+{
+    return (fry_rows){.buffer = span.buffer,
+                      .offset = span.offset_bytes,
+                      .row_bytes = span.size_bytes,
+                      .count = 1};
+}
+
+#endif

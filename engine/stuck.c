@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a lost device leaves.
+ *
+ * Order edges wait until memory is let go of, which is never then. A writer behind such an edge
+ * would wait for ever, so it fails, with the same root; and as it never retires, what is ordered
+ * behind it in turn. The failing queue goes from one to the next. Each is still held, out of sight
+ * of its user: should the device go on after all, they retire in order.
+ */
+#include "engine/stuck.h"
+
+#include "engine/batch_count.h"
+#include "engine/due.h"
+#include "engine/engine.h"
+#include "engine/node.h"
+#include "engine/turn.h"
+
+void fry_graph_share_stuck(fry_turn *turn, fry_node *node, const fry_node *from)
+{
+    if (node->is_stuck)
+        return;
+    node->is_stuck = true;
+    fry_error *root = fry_future_root_error(&from->future);
+    if (root->public_.status != FERRY_E_DEVICE && turn->engine->loss != NULL)
+        root = turn->engine->loss; /* that one had failed before, which is not why */
+    if (node->kind == FERRY_OP_BATCH && fry_batch_fails_later(node)) {
+        fry_batch_note_failure(turn, node, root);
+        return; /* it passes it on as it fails */
+    }
+    fry_graph_note_failure(turn, node, root);
+    if ((node->flags & FRY_NODE_FAILING) == 0) { /* it has failed before: only to pass it on */
+        node->flags |= FRY_NODE_FAILING;
+        fry_queue_push(&turn->engine->failing, &node->failing_link);
+    }
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a lost device leaves. With the baton. */
+#ifndef FRY_ENGINE_STUCK_H
+#define FRY_ENGINE_STUCK_H
+
+#include "engine/turn.h"
+
+/* `node`, which the graph holds until `from` retires, fails with it if that never comes. */
+void fry_graph_share_stuck(fry_turn *turn, fry_node *node, const fry_node *from);
+
+#endif
