@@ -174,7 +174,7 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
         record->more = node->holding + node->op.batch.unquiet - is_walked;
     }
     if (record->has_deadline)
-        record->deadline_in_ns = node->deadline_ns - fry_clock_now_ns(&dump->engine->clock);
+        record->deadline_in_ns = node->deadline.when_ns - fry_clock_now_ns(&dump->engine->clock);
     if (node->state == FRY_NODE_READY && record->has_deadline && record->deadline_in_ns <= 0)
         record->reason = FRY_DUMP_LOOP; /* which will fail it */
     if (node->state < FRY_NODE_QUIET)   /* from then on the label may be gone */

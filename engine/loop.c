@@ -99,9 +99,9 @@ static void expire(fry_turn *turn, fry_node *node)
 static size_t expire_due(fry_turn *turn, int64_t now_ns)
 {
     size_t count = 0;
-    fry_node *node; /* failing it takes it out */
-    for (; (node = turn->engine->deadlines) != NULL && node->deadline_ns <= now_ns; count++)
-        expire(turn, node);
+    fry_timers_link *first; /* failing it takes it out */
+    for (; (first = turn->engine->deadlines.first) != NULL && first->when_ns <= now_ns; count++)
+        expire(turn, FRY_CONTAINER(first, fry_node, deadline));
     return count;
 }
 
@@ -146,7 +146,7 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
         done += fry_lanes_poll(&turn);
         if (fry_unlikely(members != NULL))
             done += fry_members_turn(&turn, members);
-        if (engine->deadlines != NULL)
+        if (engine->deadlines.first != NULL)
             done += expire_due(&turn, fry_clock_now_ns(&engine->clock));
         done += fry_graph_work(&turn, budget);
         calls = fry_calls_issue(&turn, with_callbacks);
@@ -184,7 +184,7 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
 
 int64_t fry_next_timer_ns(ferry_engine *engine)
 {
-    int64_t deadline_ns = engine->deadlines != NULL ? engine->deadlines->deadline_ns : INT64_MAX;
+    int64_t deadline_ns = fry_timers_next_ns(&engine->deadlines);
     int64_t watchdog_ns = fry_watchdog_next_ns(engine);
     engine->watchdog_wants_timer = engine->watchdog_ns != 0 && watchdog_ns == INT64_MAX;
     engine->stamps_left = 0; /* the loop rests: what comes next may come much later */
@@ -214,7 +214,7 @@ static bool may_stop_locked(const ferry_engine *engine)
 
 bool fry_loop_is_needed(const ferry_engine *engine)
 {
-    return !is_idle_locked(engine) || engine->busy != NULL || engine->deadlines != NULL ||
+    return !is_idle_locked(engine) || engine->busy != NULL || engine->deadlines.first != NULL ||
            fry_load_relaxed(&engine->closing) != 0;
 }
 
