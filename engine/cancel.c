@@ -65,9 +65,9 @@ static void expire(fry_turn *turn, fry_node *node)
 size_t fry_expire_due(fry_turn *turn, int64_t now_ns)
 {
     size_t count = 0;
-    fry_node *node; /* failing it takes it out */
-    for (; (node = turn->engine->deadlines) != NULL && node->deadline_ns <= now_ns; count++)
-        expire(turn, node);
+    fry_timers_link *first; /* failing it takes it out */
+    for (; (first = turn->engine->deadlines.first) != NULL && first->when_ns <= now_ns; count++)
+        expire(turn, FRY_CONTAINER(first, fry_node, deadline));
     return count;
 }
 

@@ -126,7 +126,7 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
     const fry_node *batch = fry_batch_of(node); /* which stays until its operations are quiet */
     record->batch = batch != NULL ? batch->future.id : 0;
     if (record->has_deadline)
-        record->deadline_in_ns = node->deadline_ns - fry_clock_now_ns(&dump->engine->clock);
+        record->deadline_in_ns = node->deadline.when_ns - fry_clock_now_ns(&dump->engine->clock);
     if (node->state == FRY_NODE_READY && record->has_deadline && record->deadline_in_ns <= 0)
         record->reason = FRY_DUMP_LOOP; /* which will fail it */
     if (node->state < FRY_NODE_QUIET)   /* from then on the label may be gone */

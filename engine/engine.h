@@ -89,7 +89,7 @@ struct ferry_engine {
     fry_node *dump_node;              /* of either list: what the dump copies next */
     fry_node *cancel_at;              /* of live ones: where the walk of `cancelling` goes on */
     int64_t stamp_ns;                 /* the coarse clock, when somebody looked last */
-    fry_node *deadlines;              /* root of the heap */
+    fry_timers deadlines;             /* of nodes that have entered */
     fry_lane *busy;                   /* lanes with something in flight */
     fry_lane *unflushed;              /* lanes copied to since the baton was taken */
     fry_error *loss;      /* of the first operation that a lost device took along, or NULL */

@@ -183,7 +183,7 @@ static void enter_end(fry_turn *turn, fry_node *node)
         return;
     if ((node->flags & FRY_NODE_HAS_DEADLINE) != 0) {
         fry_deadline_add(engine, node);
-        turn->wake |= engine->deadlines == node;
+        turn->wake |= engine->deadlines.first == &node->deadline;
     }
     if (fry_unlikely(engine->stop_graph))
         fry_node_refuse(node, FERRY_E_SHUTDOWN, NULL, false);

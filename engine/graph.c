@@ -449,7 +449,7 @@ void fry_graph_issued(fry_turn *turn, fry_node *node)
 static bool is_late(fry_turn *turn, const fry_node *node)
 {
     if ((node->flags & FRY_NODE_HAS_DEADLINE) == 0 ||
-        fry_clock_now_ns(&turn->engine->clock) < node->deadline_ns)
+        fry_clock_now_ns(&turn->engine->clock) < node->deadline.when_ns)
         return false;
     turn->wake = true;
     return true;

@@ -10,6 +10,7 @@
 #define FRY_ENGINE_NODE_H
 
 #include "base/stack.h"
+#include "base/timers.h"
 #include "engine/refusal.h"
 #include "futures/futures.h"
 #include "gpu/device.h"
@@ -255,11 +256,8 @@ struct fry_node {
                 fry_node *batch_of_unheld; /* FRY_IN_BATCH_UNHELD: nobody has a handle to cancel */
             };
             union {
-                struct { /* HAS_DEADLINE */
-                    int64_t deadline_ns;
-                    fry_node *heap_child, *heap_next, *heap_previous; /* a pairing heap */
-                };
-                fry_node *batch_of_held; /* FRY_IN_BATCH_HELD, and then not HAS_DEADLINE */
+                fry_timers_link deadline; /* HAS_DEADLINE */
+                fry_node *batch_of_held;  /* FRY_IN_BATCH_HELD, and then not HAS_DEADLINE */
             };
             fry_reader *reads; /* pieces that it reads */
             fry_use *uses;     /* spans of calls and nops, and more of a copy's */

@@ -162,7 +162,7 @@ fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, fry_refusal
         node->flags |= options->priority > 0 ? FRY_NODE_HIGH : FRY_NODE_LOW;
     if (options->deadline_ns != 0) {
         node->flags |= FRY_NODE_HAS_DEADLINE;
-        node->deadline_ns =
+        node->deadline.when_ns =
             options->deadline_ns > DEADLINE_MIN_NS ? options->deadline_ns : DEADLINE_MIN_NS;
     }
     fry_refusal why = FRY_TAKEN;

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reactor: a poller, and timers that are a tree by time. */
+/* The reactor: a poller, and timers. */
 #include "net/reactor.h"
 
-static int by_time(fry_timer *left, fry_timer *right)
+static bool was_set_before(const fry_timers_link *left, const fry_timers_link *right)
 {
-    if (left->when_ns != right->when_ns)
-        return left->when_ns < right->when_ns ? -1 : 1;
-    return left->order < right->order ? -1 : left->order > right->order;
+    return ((const fry_timer *)left)->order < ((const fry_timer *)right)->order;
 }
 
-/* RB_GENERATE_STATIC relies on a BSD's spelling of the attribute. */
-RB_GENERATE_INTERNAL(fry_timers, fry_timer, entry, by_time, static __attribute__((unused)))
+static void add(fry_reactor *reactor, fry_timer *timer)
+{
+    timer->is_on = true;
+    fry_timers_add(&reactor->timers, &timer->link, was_set_before);
+}
+
+static void take_off(fry_reactor *reactor, fry_timer *timer)
+{
+    timer->is_on = false;
+    fry_timers_remove(&reactor->timers, &timer->link, was_set_before);
+}
 
 ferry_status fry_reactor_open(fry_reactor *reactor, const fry_memory *memory, const fry_log *log,
                               const fry_clock *clock)
@@ -32,11 +39,7 @@ int64_t fry_reactor_now_ns(const fry_reactor *reactor)
 
 int64_t fry_reactor_next_ns(const fry_reactor *reactor)
 {
-    /* bsd's macros want a tree that they could change. */
-    fry_timers *timers = (fry_timers *)(uintptr_t)&reactor->timers;
-    const fry_timer *first = RB_MIN(fry_timers, timers);
-
-    return first != NULL ? first->when_ns : INT64_MAX;
+    return fry_timers_next_ns(&reactor->timers);
 }
 
 /*
@@ -63,11 +66,10 @@ static void set_kernel_timer(fry_reactor *reactor)
 void fry_timer_set(fry_reactor *reactor, fry_timer *timer, int64_t when_ns)
 {
     if (timer->is_on)
-        RB_REMOVE(fry_timers, &reactor->timers, timer);
-    timer->when_ns = when_ns;
+        take_off(reactor, timer);
+    timer->link.when_ns = when_ns;
     timer->order = reactor->timer_order++;
-    timer->is_on = true;
-    RB_INSERT(fry_timers, &reactor->timers, timer);
+    add(reactor, timer);
     set_kernel_timer(reactor);
 }
 
@@ -75,8 +77,7 @@ void fry_timer_stop(fry_reactor *reactor, fry_timer *timer)
 {
     if (!timer->is_on)
         return;
-    RB_REMOVE(fry_timers, &reactor->timers, timer);
-    timer->is_on = false;
+    take_off(reactor, timer);
     set_kernel_timer(reactor);
 }
 
@@ -88,12 +89,11 @@ static size_t run_timers(fry_reactor *reactor)
     size_t done = 0;
 
     for (;;) {
-        fry_timer *timer = RB_MIN(fry_timers, &reactor->timers);
+        fry_timer *timer = (fry_timer *)reactor->timers.first;
 
-        if (timer == NULL || timer->when_ns > now_ns || timer->order >= until)
+        if (timer == NULL || timer->link.when_ns > now_ns || timer->order >= until)
             break;
-        RB_REMOVE(fry_timers, &reactor->timers, timer);
-        timer->is_on = false;
+        take_off(reactor, timer);
         timer->fn(timer);
         done++;
     }

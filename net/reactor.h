@@ -11,8 +11,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/poller.h"
-
-#include <bsd/sys/tree.h>
+#include "base/timers.h"
 
 typedef struct fry_timer fry_timer;
 
@@ -21,17 +20,12 @@ typedef void (*fry_timer_fn)(fry_timer *timer);
 
 /* The caller owns the memory and keeps it until the timer is off. Zeroed: off. */
 struct fry_timer {
+    fry_timers_link link; /* private; first: a link is its timer */
+    uint64_t order;       /* of those for one moment the one that was set first is first */
     fry_timer_fn fn;
     void *arg;
-    int64_t when_ns; /* private, as what follows */
-    uint64_t order;  /* of those for one moment the one that was set first is first */
-    RB_ENTRY(fry_timer) entry;
     bool is_on;
 };
-
-typedef struct fry_timers {
-    fry_timer *rbh_root;
-} fry_timers; /* as bsd's RB_HEAD has it */
 
 typedef struct fry_reactor {
     fry_poller poller; /* add watches to it, on the loop */

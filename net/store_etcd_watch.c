@@ -12,6 +12,7 @@
  */
 #include "net/store_etcd.h"
 
+#include <bsd/sys/tree.h>
 #include <string.h>
 
 #define NS_PER_MS INT64_C(1000000)

@@ -5,6 +5,7 @@
 
 #include "net/store_disk.h"
 
+#include <bsd/sys/tree.h>
 #include <unistd.h>
 
 /* How much longer than its time a lease of a clock that we can't read has to stand still. */

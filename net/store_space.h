@@ -13,6 +13,7 @@
 #include "net/store.h"
 
 #include <bsd/sys/queue.h>
+#include <bsd/sys/tree.h>
 #include <pthread.h>
 
 /* What a key was set to. Never changed; freed with the last reference, by any thread. */

@@ -185,7 +185,8 @@ Test(net_reactor, many_timers_in_any_order)
             continue;
         int64_t least = INT64_MAX;
         for (size_t i = 0; i < MANY; i++)
-            least = timers[i].is_on && timers[i].when_ns < least ? timers[i].when_ns : least;
+            least =
+                timers[i].is_on && timers[i].link.when_ns < least ? timers[i].link.when_ns : least;
         cr_assert_eq(fry_reactor_next_ns(&reactor), least);
     }
     size_t on = 0;
@@ -196,8 +197,8 @@ Test(net_reactor, many_timers_in_any_order)
     for (size_t i = 1; i < on; i++) {
         const fry_timer *before = &timers[called[i - 1]], *after = &timers[called[i]];
 
-        cr_assert(before->when_ns < after->when_ns ||
-                  (before->when_ns == after->when_ns && before->order < after->order));
+        cr_assert(before->link.when_ns < after->link.when_ns ||
+                  (before->link.when_ns == after->link.when_ns && before->order < after->order));
     }
 }
 
@@ -257,7 +258,7 @@ Test(net_reactor, what_callbacks_set_ends_the_next_wait)
     cr_assert_eq(poll(&watched, 1, -1), 1);
     (void)run();
     cr_assert_eq(call_count, 1);
-    cr_assert_eq(reactor.poller.timer_ns, later.when_ns);
+    cr_assert_eq(reactor.poller.timer_ns, later.link.when_ns);
     cr_assert_eq(poll(&watched, 1, 0), 0);
     /* Sooner than that one, from outside a run; then in a callback, due at once. */
     timer.fn = again;
