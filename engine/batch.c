@@ -19,11 +19,6 @@
  * The batch's own node is made first, so that the others can point to it, and enters last; only
  * then what the submitter alone knows (how many never counted, whether one was refused) is put in
  * its account, so nobody needs an atomic: batch_node.c.
- *
- * There is no room in a node for one more pointer, so the one to its batch stands where something
- * else would: without each[] that is the link of a cancel's request, since nobody has a handle to
- * cancel it by; with each[] its place among the deadlines. An operation that has both handle and
- * deadline has an edge to the batch instead, which holds a reference to it until it enters.
  */
 #include "engine/buffer.h"
 #include "engine/call.h"
@@ -79,7 +74,7 @@ static fry_refusal create_own_node(batch *self)
     fry_node *node = fry_request_node(&request, FERRY_OP_BATCH, &why);
     if (node == NULL)
         return why;
-    node->holding = 1 + (uint32_t)self->count;
+    fry_node_set_holding(node, 1 + (uint32_t)self->count);
     node->op.batch.cancel = NULL;
     node->op.batch.count = (uint32_t)self->count;
     node->op.batch.settled = 0;
@@ -91,30 +86,11 @@ static fry_refusal create_own_node(batch *self)
 }
 
 /* Has the new node tell the batch of its end. */
-static fry_refusal join(batch *self, fry_node *node)
+static void join(const batch *self, fry_node *node)
 {
-    if (self->each == NULL) {
+    node->batch = self->node;
+    if (self->each == NULL)
         node->future.references = 1; /* its life; there is no handle */
-        node->in_batch = FRY_IN_BATCH_UNHELD;
-        node->batch_of_unheld = self->node;
-        return FRY_TAKEN;
-    }
-    if ((node->flags & FRY_NODE_HAS_DEADLINE) == 0) {
-        node->in_batch = FRY_IN_BATCH_HELD;
-        node->batch_of_held = self->node;
-        return FRY_TAKEN;
-    }
-    fry_refusal why = fry_node_add_edge(self->request.engine, self->request.context, self->node,
-                                        node, FRY_EDGE_MEMBER);
-    if (why == FRY_REFUSED_MAX_EDGES)
-        fry_edges_refused(self->request.engine, 1, 1);
-    if (why != FRY_TAKEN)
-        return why;
-    node->in_batch = FRY_IN_BATCH_BY_EDGE;
-    self->node->flags |= FRY_NODE_HELD_AFTER;
-    node->future.references++;
-    self->settled++;
-    return FRY_TAKEN;
 }
 
 /* ---- reading operations ---- */
@@ -211,11 +187,7 @@ static fry_refusal make_node(batch *self, size_t index, const ferry_op *op, fry_
         node = node_of(op, request, &why);
     if (node == NULL)
         return why;
-    why = join(self, node);
-    if (why != FRY_TAKEN) {
-        fry_node_discard(request->engine, request->context, node);
-        return why;
-    }
+    join(self, node);
     if (self->each != NULL)
         self->each[index] = &node->future;
     fry_request_share_large(request, node);

@@ -5,10 +5,8 @@
 
 #include "engine/turn.h"
 
-/* The batch that counts the node; NULL: none, or it has not entered yet. */
-fry_node *fry_batch_of(const fry_node *node);
-
-/* A node that is in_batch has been resolved, and perhaps is still under way; then it was quiet. */
+/* A node that a batch counts has been resolved, and perhaps is still under way; then it was quiet.
+ */
 void fry_batch_member_ended(fry_turn *turn, fry_node *member, bool is_under_way);
 void fry_batch_member_quiet(fry_turn *turn, fry_node *member);
 
@@ -18,8 +16,5 @@ void fry_batch_note_failure(fry_turn *turn, fry_node *batch, fry_error *root);
 /* What fails it is kept: it has yet to enter, or its operations are being cancelled first. It must
  * not stand in the failing queue then. */
 bool fry_batch_fails_later(const fry_node *batch);
-
-/* One that is counted by an edge had failed and was under way as the batch entered. */
-void fry_batch_counts_late(fry_node *batch, fry_node *member);
 
 #endif

@@ -36,7 +36,7 @@
 
 static void begin_walk(fry_turn *turn, fry_node *own)
 {
-    own->holding++;
+    fry_node_hold(own);
     fry_queue_push(&turn->engine->cancelled, &own->request_link);
     turn->wake = true;
 }
@@ -45,13 +45,13 @@ static void end_walk(fry_turn *turn, fry_node *own)
 {
     fry_error *why = own->op.batch.cancel;
     own->op.batch.cancel = NULL;
-    own->holding--;
+    (void)fry_node_unhold(own);
     if (own->state < FRY_NODE_RESOLVED && own->op.batch.has_failed) {
         fry_graph_fail(turn, own, FERRY_E_CANCELLED, why, false);
         return;
     }
     fry_error_release(why); /* they have all succeeded; or it had failed before */
-    if (own->holding == 0)
+    if (fry_node_holding(own) == 0)
         fry_graph_schedule(turn, own);
 }
 
@@ -59,7 +59,7 @@ static void end_walk(fry_turn *turn, fry_node *own)
 static bool enter(fry_turn *turn, fry_node *own)
 {
     (void)turn;
-    own->holding -= own->op.batch.settled;
+    own->counts -= own->op.batch.settled;
     if (own->op.batch.refused != FRY_TAKEN)
         fry_node_refuse(own, FERRY_E_DEPENDENCY,
                         fry_refusal_error((fry_refusal)own->op.batch.refused), true);
@@ -106,7 +106,7 @@ static size_t walk(fry_turn *turn, const fry_node *own, int64_t end_ns, size_t l
         engine->cancelling = own;
         engine->cancel_at = own->live_previous;
     }
-    while (engine->cancel_at != NULL && own->holding != 1) {
+    while (engine->cancel_at != NULL && fry_node_holding(own) != 1) {
         fry_node *node = engine->cancel_at;
         if (left == 0)
             return 0;
@@ -116,7 +116,7 @@ static size_t walk(fry_turn *turn, const fry_node *own, int64_t end_ns, size_t l
         if (++planted % 4 == 0)
             continue;
 #endif
-        if (node->state < FRY_NODE_RESOLVED && fry_batch_of(node) == own)
+        if (node->state < FRY_NODE_RESOLVED && node->batch == own)
             cancel_member(turn, own, node);
         left--;
         if (left % LOOKS_A_CLOCK == 0 && fry_clock_monotonic_ns() >= end_ns)
@@ -157,7 +157,7 @@ static void describe(const ferry_engine *engine, const fry_node *own, fry_kind_v
 {
     bool is_walked = own->op.batch.cancel != NULL;
     (void)engine;
-    view->more = own->holding + own->op.batch.unquiet - is_walked;
+    view->more = fry_node_holding(own) + own->op.batch.unquiet - is_walked;
 }
 
 const fry_op_kind fry_kind_batch = {

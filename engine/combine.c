@@ -108,13 +108,14 @@ ferry_future *ferry_future_quiet(ferry_future *future)
 static bool drain_entered(fry_turn *turn, fry_node *node, bool may_start)
 {
     (void)may_start;
-    node->holding += turn->engine->live_first != node;
+    if (turn->engine->live_first != node)
+        fry_node_hold(node);
     return false;
 }
 
 static void describe_drain(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
 {
-    if (node->holding != 0)
+    if (fry_node_holding(node) != 0)
         view->before = engine->live_first->future.id;
 }
 

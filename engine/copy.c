@@ -215,7 +215,7 @@ static void describe(const ferry_engine *engine, const fry_node *node, fry_kind_
     view->size_bytes = node->op.copy.size_bytes;
     view->shown_stream = lane != NULL ? lane->stream : NULL;
     if (node->state == FRY_NODE_READY) /* it may wait for what no parked stream could wait for */
-        view->reason = node->holding != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_STREAM;
+        view->reason = fry_node_holding(node) != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_STREAM;
 }
 
 /* One that moves something is started by the graph itself (fry_lane_issue); an empty one is over.

@@ -18,7 +18,7 @@ static inline void fry_graph_schedule(fry_turn *turn, fry_node *node)
     if ((node->flags & FRY_NODE_QUEUED) != 0)
         return;
     node->flags |= FRY_NODE_QUEUED;
-    __builtin_prefetch(&node->successors_first, 1); /* its second line; the first is here */
+    __builtin_prefetch(&node->edges, 1); /* its second line; the first is here */
     fry_queue_push(&turn->engine->ready, &node->link);
 }
 
@@ -32,7 +32,7 @@ static inline void fry_join_name_last(fry_node *node, const fry_node *from)
 /* One thing less holds the node. */
 static inline void fry_graph_let_go(fry_turn *turn, fry_node *node, const fry_node *from)
 {
-    if (--node->holding == 0) {
+    if (fry_node_unhold(node) == 0) {
         fry_join_name_last(node, from);
         if (node->state == FRY_NODE_WAITING && (node->flags & FRY_NODE_FAILING) == 0)
             fry_trace(turn->engine, node, FERRY_TRACE_READY, from->future.id);

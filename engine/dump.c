@@ -65,7 +65,7 @@ static void turn_end(fry_turn *turn)
 /* What is true of most kinds. */
 static fry_dump_reason usual_reason(const fry_op_kind *kind, const fry_node *node)
 {
-    fry_dump_reason of_edges = node->holding != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_LOOP;
+    fry_dump_reason of_edges = fry_node_holding(node) != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_LOOP;
     switch ((fry_node_state)node->state) {
     case FRY_NODE_WAITING:
     case FRY_NODE_QUIET:
@@ -123,8 +123,7 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
         .has_fired = (node->flags & FRY_NODE_FIRED) != 0,
         .is_refused_write = (node->flags & FRY_NODE_RESERVE) != 0,
     };
-    const fry_node *batch = fry_batch_of(node); /* which stays until its operations are quiet */
-    record->batch = batch != NULL ? batch->future.id : 0;
+    record->batch = node->batch != NULL ? node->batch->future.id : 0;
     if (record->has_deadline)
         record->deadline_in_ns = node->deadline.when_ns - fry_clock_now_ns(&dump->engine->clock);
     if (node->state == FRY_NODE_READY && record->has_deadline && record->deadline_in_ns <= 0)

@@ -28,7 +28,7 @@
 #define FRY_DUMP_NO_DEVICE UINT16_MAX
 
 /* Nature of what holds a drain, beside fry_edge_nature. */
-#define FRY_DUMP_BEFORE (FRY_EDGE_MEMBER + 1)
+#define FRY_DUMP_BEFORE (FRY_EDGE_QUIET + 1)
 
 typedef struct fry_dump_wait {
     uint64_t op;

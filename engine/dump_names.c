@@ -27,7 +27,7 @@ const char *fry_dump_nature_name(uint8_t nature)
     static const char *const names[] = {
         [FRY_EDGE_AFTER] = "after",   [FRY_EDGE_READ] = "read",     [FRY_EDGE_ORDER] = "order",
         [FRY_EDGE_ANY] = "any",       [FRY_EDGE_ISSUED] = "issued", [FRY_EDGE_QUIET] = "quiet",
-        [FRY_EDGE_MEMBER] = "member", [FRY_DUMP_BEFORE] = "before",
+        [FRY_DUMP_BEFORE] = "before",
     };
     return names[nature];
 }

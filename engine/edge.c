@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/edge.h"
 
-#include "engine/batch_count.h"
 #include "engine/context.h"
 #include "engine/due.h"
 #include "engine/engine.h"
@@ -11,6 +10,18 @@
 #include "engine/park.h"
 #include "engine/stuck.h"
 #include "engine/turn.h"
+
+void fry_successors_note_previous(fry_node *node)
+{
+    if ((node->flags & FRY_NODE_BOTH_WAYS) != 0)
+        return;
+    node->flags |= FRY_NODE_BOTH_WAYS;
+    fry_edge *previous = NULL;
+    for (fry_edge *edge = node->successors; edge != NULL; edge = edge->next) {
+        edge->previous = previous;
+        previous = edge;
+    }
+}
 
 static bool was_issued(const fry_node *node)
 {
@@ -69,18 +80,6 @@ static inline __attribute__((always_inline)) bool settle(fry_turn *turn, fry_edg
         if (from->state == FRY_NODE_QUIET)
             return false;
         break;
-    case FRY_EDGE_MEMBER:
-        if (failed)
-            fry_batch_note_failure(turn, to, fry_future_root_error(&from->future));
-        if (resolved && from->state != FRY_NODE_QUIET)
-            fry_batch_counts_late(to, from);
-        if (resolved && fry_unlikely(from->is_stuck))
-            fry_graph_share_stuck(turn, to, from);
-        if (resolved)
-            return false;
-        fry_edge_link_first(edge);
-        fry_edge_hold(edge);
-        return false;
     }
     return true;
 }
@@ -95,7 +94,7 @@ static inline __attribute__((always_inline)) void place(fry_turn *turn, fry_edge
         fry_edge_move_to_device(edge);
     else
         fry_edge_hold(edge);
-    if (fry_unlikely(from->is_stuck) && from->state >= FRY_NODE_RESOLVED &&
+    if (fry_unlikely((from->flags & FRY_NODE_STUCK) != 0) && from->state >= FRY_NODE_RESOLVED &&
         (edge->nature == FRY_EDGE_ORDER || fry_kind_has(to, FRY_KIND_SEES_QUIET)))
         fry_graph_share_stuck(turn, to, from);
 }
@@ -104,7 +103,7 @@ static inline __attribute__((always_inline)) void place(fry_turn *turn, fry_edge
  * if there is no slot. */
 static __attribute__((noinline)) fry_node *join_between(fry_turn *turn, fry_node *from)
 {
-    fry_node *newest = from->successors_last->to;
+    fry_node *newest = from->successors->to;
     if (fry_join_is_between(newest) && newest->state < FRY_NODE_RESOLVED &&
         !fry_node_has_many_successors(newest))
         return newest;

@@ -11,53 +11,75 @@
 #include "engine/stand.h"
 #include "engine/turn.h"
 
+/*
+ * A node's successors are a stack through its edges, the newest first: adding one touches the
+ * node's first line and the edge, and no neighbour. Whoever fires them takes the whole stack and
+ * turns it over, so that they fire in the order in which they came.
+ *
+ * To take one out of the midst, the one before it must be known. That is noted once somebody wants
+ * to, and from then on as edges come (FRY_NODE_BOTH_WAYS), until the stack is taken. So a stack out
+ * of which nobody takes any costs nothing for it, and n of them cost n steps and one walk over what
+ * was there; which is short, since a stack of FRY_DEGREE_MAX edges goes both ways in any case.
+ */
+void fry_successors_note_previous(fry_node *node);
+
 static inline void fry_edge_link(fry_edge *edge)
 {
     fry_node *from = edge->from;
-    edge->next = NULL;
-    edge->previous = from->successors_last;
-    edge->rank = 0;
-    if (edge->previous != NULL) {
-        edge->previous->next = edge;
-        edge->rank = edge->previous->rank + 1;
-    } else {
-        from->successors_first = edge;
+    if (fry_unlikely(fry_node_successor_count(from) == FRY_DEGREE_MAX))
+        fry_successors_note_previous(from);
+    else
+        fry_node_count_successor(from);
+    edge->next = from->successors;
+    from->successors = edge;
+    if (fry_unlikely((from->flags & FRY_NODE_BOTH_WAYS) != 0)) {
+        edge->previous = NULL;
+        if (edge->next != NULL)
+            edge->next->previous = edge;
     }
-    from->successors_last = edge;
 }
 
-/* Ahead of all others: fry_batch_of looks for it there. */
-static inline void fry_edge_link_first(fry_edge *edge)
+/* All successors, the oldest first; the node has none from then on. */
+static inline fry_edge *fry_successors_take(fry_node *node)
 {
-    fry_node *from = edge->from;
-    edge->rank = 0;
-    edge->previous = NULL;
-    edge->next = from->successors_first;
-    if (edge->next != NULL)
-        edge->next->previous = edge;
-    else
-        from->successors_last = edge;
-    from->successors_first = edge;
+    fry_edge *edge = node->successors, *oldest = NULL;
+    node->successors = NULL;
+    fry_node_forget_successors(node);
+    node->flags &= (uint16_t)~FRY_NODE_BOTH_WAYS;
+    while (edge != NULL) {
+        fry_edge *older = edge->next;
+        __builtin_prefetch(edge->to, 1);
+        edge->next = oldest;
+        oldest = edge;
+        edge = older;
+    }
+    return oldest;
 }
 
 static inline void fry_edge_unlink(fry_edge *edge)
 {
     fry_node *from = edge->from;
-    if (edge->previous != NULL)
+    if (from->successors == edge) {
+        from->successors = edge->next;
+        if (edge->next == NULL) {
+            fry_node_forget_successors(from);
+            from->flags &= (uint16_t)~FRY_NODE_BOTH_WAYS;
+        } else {
+            edge->next->previous = NULL; /* read only if it goes both ways */
+        }
+    } else {
+        fry_successors_note_previous(from);
         edge->previous->next = edge->next;
-    else
-        from->successors_first = edge->next;
-    if (edge->next != NULL)
-        edge->next->previous = edge->previous;
-    else
-        from->successors_last = edge->previous;
+        if (edge->next != NULL)
+            edge->next->previous = edge->previous;
+    }
     edge->state = FRY_EDGE_LOOSE;
 }
 
 static inline void fry_edge_hold(fry_edge *edge)
 {
     edge->state = FRY_EDGE_HOLDING;
-    edge->to->holding++;
+    fry_node_hold(edge->to);
 }
 
 static inline bool fry_edge_carries_failure(const fry_edge *edge)
@@ -70,7 +92,7 @@ static inline void fry_edge_abandon(fry_edge *edge)
 {
     fry_node *from = edge->from;
     fry_edge_unlink(edge);
-    if (fry_node_is_join(from) && from->successors_first == NULL)
+    if (fry_node_is_join(from) && from->successors == NULL)
         fry_join_release(from);
 }
 

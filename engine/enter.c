@@ -169,7 +169,7 @@ static inline bool may_stay(const fry_op_kind *kind, const fry_node *node)
 /* Nothing holds it, so it may start now. */
 static inline bool may_start(const fry_turn *turn, const fry_node *node)
 {
-    return node->holding == 1 && node->refusal == FERRY_OK && !turn->engine->stop_graph &&
+    return fry_node_holding(node) == 1 && node->refusal == FERRY_OK && !turn->engine->stop_graph &&
            (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) == 0;
 }
 
@@ -188,16 +188,16 @@ static void enter_end(fry_turn *turn, fry_node *node)
     if (fry_unlikely(engine->stop_graph))
         fry_node_refuse(node, FERRY_E_SHUTDOWN, NULL, false);
     if (fry_unlikely(node->refusal != FERRY_OK)) {
-        node->holding--;
+        (void)fry_node_unhold(node);
         fry_live_stamp(turn, node);
         fry_graph_fail_refused(turn, node);
         return;
     }
     if ((node->flags & FRY_NODE_SATISFIED) != 0)
-        node->holding = 1;
-    if (--node->holding != 0 || may_stay(kind, node))
+        fry_node_set_holding(node, 1);
+    if (fry_node_unhold(node) != 0 || may_stay(kind, node))
         fry_live_stamp(turn, node);
-    if (node->holding == 0) {
+    if (fry_node_holding(node) == 0) {
         if ((node->flags & FRY_NODE_FAILING) == 0)
             fry_trace(engine, node, FERRY_TRACE_READY, 0);
         fry_graph_step(turn, node);
@@ -273,8 +273,9 @@ static inline fry_entry enter_begin(fry_turn *turn, fry_entering *in, fry_node *
         is_listed = fry_kind_has(node, FRY_KIND_ONE_SPAN) && fry_hazard_enter_alone(turn, node);
         fry_node_hold_buffers(node);
     }
-    if (fry_likely(node->holding == 0)) /* else it has been counting those that it is made of */
-        node->holding = 1;
+    if (fry_likely(fry_node_holding(node) ==
+                   0)) /* else it has been counting those that it is made of */
+        fry_node_set_holding(node, 1);
     uint32_t count = 1;
     fry_edge *rest = node->edges;
     if (rest != NULL) {

@@ -55,14 +55,13 @@ static inline void confirm(fry_turn *turn, fry_node *node, const fry_node *from)
     }
 }
 
-/* Takes the edge out of the graph, with its effect on the successor. */
-static void edge_fire(fry_turn *turn, fry_edge *edge)
+/* An edge that was taken out of its list takes effect on the successor. */
+static inline void edge_fire(fry_turn *turn, fry_edge *edge)
 {
     fry_node *to = edge->to;
     bool was_on_device = edge->state == FRY_EDGE_ON_DEVICE;
-    turn->steps++;
-    fry_edge_unlink(edge);
-    if (!was_on_device)
+    edge->state = FRY_EDGE_LOOSE;
+    if (fry_likely(!was_on_device))
         fry_graph_let_go(turn, to, edge->from);
     else if (fry_edge_is_counted(edge))
         confirm(turn, to, edge->from);
@@ -70,51 +69,78 @@ static void edge_fire(fry_turn *turn, fry_edge *edge)
 
 /* ---- the ends of a node ---- */
 
-static void fire_any(fry_turn *turn, fry_edge *edge, bool failed)
+static void fire_any(fry_turn *turn, fry_edge *edge)
 {
     fry_node *to = edge->to;
-    if (failed)
-        fry_graph_note_failure(turn, to, fry_future_root_error(&edge->from->future));
-    fry_edge_unlink(edge);
-    if (to->holding == 0)
-        return;      /* another was first, in the same round */
-    to->holding = 1; /* one is enough; the others are dropped when it resolves */
+    edge->state = FRY_EDGE_LOOSE;
+    if (fry_node_holding(to) == 0)
+        return; /* another was first, in the same round */
+    fry_node_set_holding(
+        to, 1); /* one is enough; the others are dropped when it resolves, or retires */
     fry_graph_let_go(turn, to, edge->from);
 }
 
-/* Data edges out of a node that has just resolved. */
-static void fire_resolved(fry_turn *turn, fry_node *node)
+/* Data edges out of a node that has just failed. Those that carry the failure stay: failing their
+ * successor drops them or turns them into order. */
+static void fire_failed(fry_turn *turn, fry_node *node)
 {
-    bool failed = fry_future_status(&node->future) != FERRY_OK;
-    for (fry_edge *edge = node->successors_first, *next; edge != NULL; edge = next) {
+    fry_error *root = fry_future_root_error(&node->future);
+    for (fry_edge *edge = fry_successors_take(node), *next; edge != NULL; edge = next) {
         next = edge->next;
         turn->steps++;
-        if (edge->nature == FRY_EDGE_ANY) {
-            fire_any(turn, edge, failed);
-        } else if (edge->nature == FRY_EDGE_ISSUED) {
-            if (failed)
-                fry_graph_note_failure(turn, edge->to, fry_future_root_error(&node->future));
-            else
-                edge_fire(turn, edge);
-        } else if (edge->nature == FRY_EDGE_MEMBER) {
-            if (failed)
-                fry_batch_note_failure(turn, edge->to, fry_future_root_error(&node->future));
-            edge_fire(turn, edge);
-        } else if (fry_edge_carries_failure(edge)) {
-            /* On failure the edge stays: failing its successor drops it or turns it into order. */
-            if (failed)
-                fry_graph_note_failure(turn, edge->to, fry_future_root_error(&node->future));
-            else
-                edge_fire(turn, edge);
-        }
+        if (edge->nature != FRY_EDGE_ORDER && edge->nature != FRY_EDGE_QUIET)
+            fry_graph_note_failure(turn, edge->to, root);
+        if (edge->nature == FRY_EDGE_ANY)
+            fire_any(turn, edge);
+        else
+            fry_edge_link(edge);
     }
 }
 
-static void fire_nature(fry_turn *turn, fry_node *node, fry_edge_nature nature)
+/* Data edges out of a node that has just resolved well. */
+static void fire_well(fry_turn *turn, fry_node *node)
 {
-    for (fry_edge *edge = node->successors_first, *next; edge != NULL; edge = next) {
+    for (fry_edge *edge = fry_successors_take(node), *next; edge != NULL; edge = next) {
         next = edge->next;
-        if (edge->nature == nature)
+        turn->steps++;
+        if (edge->nature == FRY_EDGE_ANY)
+            fire_any(turn, edge);
+        else if (edge->nature == FRY_EDGE_ISSUED || fry_edge_carries_failure(edge))
+            edge_fire(turn, edge);
+        else
+            fry_edge_link(edge);
+    }
+}
+
+static void fire_resolved(fry_turn *turn, fry_node *node)
+{
+    if (fry_future_status(&node->future) != FERRY_OK)
+        fire_failed(turn, node);
+    else
+        fire_well(turn, node);
+}
+
+static void fire_quiet(fry_turn *turn, fry_node *node)
+{
+    for (fry_edge *edge = fry_successors_take(node), *next; edge != NULL; edge = next) {
+        next = edge->next;
+        turn->steps++;
+        if (edge->nature == FRY_EDGE_QUIET)
+            edge_fire(turn, edge);
+        else
+            fry_edge_link(edge);
+    }
+}
+
+/* Every edge out of it fires, whatever it waits for. */
+static inline void fire_everything(fry_turn *turn, fry_node *node)
+{
+    for (fry_edge *edge = fry_successors_take(node), *next; edge != NULL; edge = next) {
+        next = edge->next;
+        turn->steps++;
+        if (fry_unlikely(edge->nature == FRY_EDGE_ANY))
+            fire_any(turn, edge);
+        else
             edge_fire(turn, edge);
     }
 }
@@ -185,8 +211,8 @@ static void drop_life_unless_queued(fry_turn *turn, fry_node *node)
 static void release_drain(fry_turn *turn)
 {
     fry_node *first = turn->engine->live_first;
-    if (first != NULL && first->kind == FERRY_OP_DRAIN && first->holding != 0) {
-        first->holding = 0;
+    if (first != NULL && first->kind == FERRY_OP_DRAIN && fry_node_holding(first) != 0) {
+        fry_node_set_holding(first, 0);
         fry_trace(turn->engine, first, FERRY_TRACE_READY, 0);
         fry_graph_schedule(turn, first);
     }
@@ -196,7 +222,7 @@ static void release_drain(fry_turn *turn)
  * retired node nothing else does. */
 static void retire_later(fry_turn *turn, fry_node *node)
 {
-    node->holding = 1;
+    fry_node_set_holding(node, 1);
     if (turn->engine->dump_node == node)
         turn->engine->dump_edge = node->edges; /* the dump goes on with those that are left */
     fry_graph_schedule(turn, node);
@@ -207,8 +233,8 @@ static void retire_later(fry_turn *turn, fry_node *node)
 static void retire(fry_turn *turn, fry_node *node)
 {
     node->flags |= FRY_NODE_RETIRED;
-    while (node->successors_first != NULL)
-        edge_fire(turn, node->successors_first);
+    if (node->successors != NULL)
+        fire_everything(turn, node);
     if (((node->flags & FRY_NODE_HAS_SPANS) != 0 && fry_unlikely(!leave_lists(turn, node))) ||
         (node->edges != NULL && (node->edges = give_edge(turn, node->edges)) != NULL &&
          fry_unlikely(!give_edges(turn, node)))) {
@@ -225,11 +251,11 @@ static void retire(fry_turn *turn, fry_node *node)
 static void become_quiet(fry_turn *turn, fry_node *node)
 {
     set_state(turn, node, FRY_NODE_QUIET);
-    if (fry_unlikely(node->in_batch != FRY_IN_NO_BATCH))
+    if (fry_unlikely(node->batch != NULL))
         fry_batch_member_quiet(turn, node);
-    if (node->successors_first != NULL)
-        fire_nature(turn, node, FRY_EDGE_QUIET);
-    if (node->holding == 0)
+    if (node->successors != NULL)
+        fire_quiet(turn, node);
+    if (fry_node_holding(node) == 0)
         retire(turn, node);
 }
 
@@ -243,7 +269,7 @@ static inline void resolve(fry_turn *turn, fry_node *node, bool is_under_way)
         fry_future_seal_unshared(&node->future);
     else
         fry_future_seal(&node->future);
-    if (fry_unlikely(node->in_batch != FRY_IN_NO_BATCH))
+    if (fry_unlikely(node->batch != NULL))
         fry_batch_member_ended(turn, node, is_under_way);
 }
 
@@ -260,6 +286,7 @@ static void drop_data_edges(const fry_op_kind *kind, fry_node *node)
     bool sees_quiet = (kind->traits & FRY_KIND_SEES_QUIET) != 0;
     bool is_any =
         fry_node_is_join(node) && node->edges != NULL && node->edges->nature == FRY_EDGE_ANY;
+    bool is_counted = (kind->traits & FRY_KIND_UNCOUNTED) == 0 && !is_any;
     for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
         if (edge->state == FRY_EDGE_ON_DEVICE) {
             /* Its device will not wait now, so the graph does, for what has to do with memory. */
@@ -269,14 +296,14 @@ static void drop_data_edges(const fry_op_kind *kind, fry_node *node)
             edge->nature = FRY_EDGE_ORDER;
         } else if (edge->state == FRY_EDGE_HOLDING && sees_quiet && is_unquiet(edge)) {
             edge->nature = FRY_EDGE_QUIET;
-        } else if (edge->state == FRY_EDGE_HOLDING && edge->nature != FRY_EDGE_ORDER &&
-                   edge->nature != FRY_EDGE_MEMBER) {
+        } else if (edge->state == FRY_EDGE_HOLDING && edge->nature != FRY_EDGE_ORDER) {
             fry_edge_abandon(edge);
-            node->holding--;
+            if (fry_likely(is_counted)) /* else the count may say less than there are */
+                (void)fry_node_unhold(node);
         }
     }
-    if ((kind->traits & FRY_KIND_UNCOUNTED) != 0 || is_any)
-        node->holding = 0;
+    if (!is_counted)
+        fry_node_set_holding(node, 0);
 }
 
 /* On the device already: it fires in its turn, whatever those it overtook do. */
@@ -293,7 +320,7 @@ void fry_graph_drop_edges(fry_node *node)
 {
     drop_status_edges(node);
     node->device_waits = 0;
-    node->holding = 1;
+    fry_node_set_holding(node, 1);
 }
 
 /* ---- what a lost device leaves: stuck.c ---- */
@@ -302,10 +329,9 @@ void fry_graph_drop_edges(fry_node *node)
  * will not be quiet before they are. */
 static void pass_on_stuck(fry_turn *turn, const fry_node *node)
 {
-    fry_node *batch = fry_batch_of(node);
-    if (batch != NULL)
-        fry_graph_share_stuck(turn, batch, node);
-    for (const fry_edge *edge = node->successors_first; edge != NULL; edge = edge->next) {
+    if (node->batch != NULL)
+        fry_graph_share_stuck(turn, node->batch, node);
+    for (const fry_edge *edge = node->successors; edge != NULL; edge = edge->next) {
         bool orders = edge->nature == FRY_EDGE_ORDER || edge->nature == FRY_EDGE_READ;
         bool is_streams = edge->state == FRY_EDGE_ON_DEVICE && fry_node_is_on_stream(edge->to) &&
                           edge->to->state >= FRY_NODE_ISSUED;
@@ -316,7 +342,7 @@ static void pass_on_stuck(fry_turn *turn, const fry_node *node)
 
 void fry_graph_stuck(fry_turn *turn, fry_node *node)
 {
-    node->is_stuck = true;
+    node->flags |= FRY_NODE_STUCK;
     if (node->state >= FRY_NODE_RESOLVED) /* else it passes it on as it fails */
         pass_on_stuck(turn, node);
 }
@@ -337,7 +363,7 @@ static void fail_as_noted(fry_turn *turn, fry_node *node, ferry_status status)
     const fry_op_kind *kind = fry_kind(turn->engine, node);
     bool issued = node->state == FRY_NODE_ISSUED;
     bool under_way = is_under_way(kind, node);
-    if (fry_unlikely(node->is_stuck))
+    if (fry_unlikely((node->flags & FRY_NODE_STUCK) != 0))
         pass_on_stuck(turn, node);
     if (issued && (kind->traits & FRY_KIND_STANDS) == 0)
         drop_status_edges(node);
@@ -380,33 +406,7 @@ void fry_graph_promise_ended(fry_turn *turn, fry_node *node)
     become_quiet(turn, node);
 }
 
-/* Resolved well and quiet at once, as nearly all nodes are: every edge out of it fires, whatever it
- * waits for, so the list is taken whole and walked once. */
-static void fire_everything(fry_turn *turn, fry_node *node)
-{
-    fry_edge *edge = node->successors_first;
-    node->successors_first = node->successors_last = NULL;
-    while (edge != NULL) {
-        fry_edge *next = edge->next;
-        fry_node *to = edge->to;
-        bool was_on_device = edge->state == FRY_EDGE_ON_DEVICE;
-        edge->state = FRY_EDGE_LOOSE;
-        if (fry_unlikely(edge->nature == FRY_EDGE_ANY && to->holding != 1)) {
-            if (to->holding == 0) { /* another was first, in the same round */
-                edge = next;
-                continue;
-            }
-            to->holding = 1; /* one is enough; the others are dropped when it retires */
-        }
-        turn->steps++;
-        if (fry_likely(!was_on_device))
-            fry_graph_let_go(turn, to, node);
-        else if (fry_edge_is_counted(edge))
-            confirm(turn, to, node);
-        edge = next;
-    }
-}
-
+/* Resolved well and quiet at once, as nearly all nodes are: the list is walked once. */
 void fry_graph_complete(fry_turn *turn, fry_node *node)
 {
     node->flags |= FRY_NODE_FIRED;
@@ -423,24 +423,33 @@ void fry_graph_complete(fry_turn *turn, fry_node *node)
     retire(turn, node);
 }
 
-void fry_graph_issued(fry_turn *turn, fry_node *node)
+static void tell_issued(fry_turn *turn, fry_node *node)
 {
-    set_state(turn, node, FRY_NODE_ISSUED);
-    node->flags |= FRY_NODE_WAS_ISSUED;
-    for (fry_edge *edge = node->successors_first, *next; edge != NULL; edge = next) {
+    for (fry_edge *edge = fry_successors_take(node), *next; edge != NULL; edge = next) {
         next = edge->next;
         turn->steps++;
         if (edge->nature == FRY_EDGE_ISSUED) {
             fry_node_flush(node); /* who hears of it can have a device wait for it */
             edge_fire(turn, edge);
-        } else if (edge->state == FRY_EDGE_HOLDING && edge->nature <= FRY_EDGE_ORDER &&
-                   edge->to->state <= FRY_NODE_WAITING &&
-                   fry_lane_can_overtake(node, edge->to, (fry_edge_nature)edge->nature)) {
+            continue;
+        }
+        fry_edge_link(edge);
+        if (edge->state == FRY_EDGE_HOLDING && edge->nature <= FRY_EDGE_ORDER &&
+            edge->to->state <= FRY_NODE_WAITING &&
+            fry_lane_can_overtake(node, edge->to, (fry_edge_nature)edge->nature)) {
             /* Not one that has failed: it will never stand on a device, and retires in order. */
             fry_edge_move_to_device(edge);
             fry_graph_let_go(turn, edge->to, node);
         }
     }
+}
+
+void fry_graph_issued(fry_turn *turn, fry_node *node)
+{
+    set_state(turn, node, FRY_NODE_ISSUED);
+    node->flags |= FRY_NODE_WAS_ISSUED;
+    if (node->successors != NULL)
+        tell_issued(turn, node);
 }
 
 /* ---- working ---- */
@@ -487,19 +496,19 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
 {
     node->flags &= (uint16_t)~FRY_NODE_QUEUED;
     if ((node->flags & FRY_NODE_RETIRED) != 0) {
-        if (fry_likely(node->holding == 0)) {
+        if (fry_likely(fry_node_holding(node) == 0)) {
             drop_life_unless_queued(turn, node);
         } else {
-            node->holding = 0;
+            fry_node_set_holding(node, 0);
             retire(turn, node);
         }
     } else if (node->state == FRY_NODE_QUIET) {
-        if (node->holding == 0)
+        if (fry_node_holding(node) == 0)
             retire(turn, node);
     } else if ((node->flags & FRY_NODE_FIRED) != 0) {
         if (node->state == FRY_NODE_ISSUED && (node->flags & FRY_NODE_FAILING) == 0)
             fry_graph_complete(turn, node);
-    } else if (node->state <= FRY_NODE_READY && node->holding == 0 &&
+    } else if (node->state <= FRY_NODE_READY && fry_node_holding(node) == 0 &&
                (node->flags & FRY_NODE_FAILING) == 0) {
         fry_store_relaxed(&node->state, FRY_NODE_READY);
         if (fry_likely(!is_late(turn, node)))
@@ -507,7 +516,8 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
     } else if (node->state == FRY_NODE_RESOLVED && fry_kind_has(node, FRY_KIND_OF_OTHERS)) {
         if (!fry_node_awaits_others(fry_kind(turn->engine, node), node))
             become_quiet(turn, node);
-    } else if (node->state == FRY_NODE_ISSUED && fry_unlikely(node->is_stuck)) {
+    } else if (node->state == FRY_NODE_ISSUED &&
+               fry_unlikely((node->flags & FRY_NODE_STUCK) != 0)) {
         turn->wake = true; /* what it depends on is well: its own device fails it, on the loop */
     } else if (fry_node_is_join(node) && fry_join_is_unused(node)) {
         retire(turn, node);
@@ -528,6 +538,6 @@ void fry_graph_step_failing(fry_turn *turn, fry_node *node)
     }
     if (node->state < FRY_NODE_RESOLVED)
         fail_as_noted(turn, node, FERRY_E_DEPENDENCY); /* fry_graph_note_failure */
-    else if (fry_unlikely(node->is_stuck))
+    else if (fry_unlikely((node->flags & FRY_NODE_STUCK) != 0))
         pass_on_stuck(turn, node);
 }

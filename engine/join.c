@@ -28,7 +28,7 @@ fry_node *fry_join_open(fry_turn *turn)
     join->kind = FRY_OP_JOIN;
     join->flags = FRY_NODE_RESERVE | FRY_NODE_HAS_SPANS;
     join->state = FRY_NODE_WAITING;
-    join->holding = 1;
+    join->counts = 1;
     return join;
 }
 
@@ -55,15 +55,15 @@ fry_edge *fry_join_edge(fry_turn *turn, fry_node *join, fry_node *member, fry_ed
 void fry_join_close(fry_turn *turn, fry_node *join)
 {
     if ((join->flags & FRY_NODE_SATISFIED) != 0)
-        join->holding = 1;
-    if (--join->holding == 0)
+        fry_node_set_holding(join, 1);
+    if (fry_node_unhold(join) == 0)
         fry_graph_schedule(turn, join);
 }
 
 bool fry_join_may_grow(const fry_node *join, const fry_segment *keeper)
 {
     return fry_node_is_join(join) && join->state == FRY_NODE_WAITING &&
-           (join->flags & FRY_NODE_FAILING) == 0 && join->successors_first == NULL &&
+           (join->flags & FRY_NODE_FAILING) == 0 && join->successors == NULL &&
            join->join.member_count < FRY_DEGREE_MAX && join->join.cached_at == NULL &&
            fry_segment_is_alone(keeper);
 }

@@ -42,8 +42,6 @@
 
 extern const fry_op_kind fry_kind_join;
 
-#define FRY_DEGREE_MAX 1024
-
 static inline bool fry_node_is_join(const fry_node *node)
 {
     return fry_unlikely(node->kind == FRY_OP_JOIN);
@@ -71,8 +69,7 @@ bool fry_join_may_grow(const fry_node *join, const fry_segment *keeper);
 
 static inline bool fry_node_has_many_successors(const fry_node *from)
 {
-    const fry_edge *last = from->successors_last;
-    return fry_unlikely(from->successors_first != NULL && last->rank >= FRY_DEGREE_MAX - 1);
+    return fry_unlikely(fry_node_successor_count(from) == FRY_DEGREE_MAX);
 }
 
 static inline bool fry_join_is_between(const fry_node *node)
@@ -83,7 +80,7 @@ static inline bool fry_join_is_between(const fry_node *node)
 /* Nobody keeps it and nothing is behind it. */
 static inline bool fry_join_is_unused(const fry_node *join)
 {
-    return join->successors_first == NULL && join->listed == NULL && join->join.cached_at == NULL &&
+    return join->successors == NULL && join->listed == NULL && join->join.cached_at == NULL &&
            join->state < FRY_NODE_QUIET;
 }
 
@@ -102,7 +99,7 @@ void fry_join_give_edges(fry_turn *turn, fry_node *join);
 /* How many of its members have yet to end. A join among them counts as one. */
 static inline uint32_t fry_join_pending(const fry_node *join)
 {
-    uint32_t count = join->holding + join->unconfirmed;
+    uint32_t count = fry_node_holding(join) + join->unconfirmed;
     return count > 0 ? count : 1; /* it is about to end itself */
 }
 

@@ -133,7 +133,7 @@ static inline bool fry_node_stands(const fry_node *node)
 /* OF_OTHERS: something of it may be under way. */
 static inline bool fry_node_awaits_others(const fry_op_kind *kind, const fry_node *node)
 {
-    return node->holding != 0 || (kind->awaits != NULL && kind->awaits(node));
+    return fry_node_holding(node) != 0 || (kind->awaits != NULL && kind->awaits(node));
 }
 
 #endif

@@ -258,7 +258,7 @@ static void lane_is_lost(fry_turn *turn, fry_lane *lane, const fry_native_error 
             fail_by_device(turn, node, FERRY_E_DEVICE, &lane->native);
         if (fails && engine->loss == NULL)
             engine->loss = fry_error_retain(fry_future_root_error(&node->future));
-        if (fails || !node->is_stuck)
+        if (fails || (node->flags & FRY_NODE_STUCK) == 0)
             fry_graph_stuck(turn, node);
     }
 }

@@ -362,7 +362,7 @@ static bool entered(fry_turn *turn, fry_node *node, bool may_start)
         enter(turn, node);
         return false;
     }
-    node->holding = 0;
+    fry_node_set_holding(node, 0);
     fry_live_stamp(turn, node);
     fry_trace(turn->engine, node, FERRY_TRACE_READY, 0);
     enter_and_start(turn, node);

@@ -58,7 +58,7 @@ ferry_future *fry_node_init_done(fry_turn *turn, fry_node *slot, ferry_op_kind k
     slot->kind = (uint8_t)kind;
     slot->state = FRY_NODE_QUIET;
     slot->flags = FRY_NODE_FIRED | FRY_NODE_WAS_ISSUED | FRY_NODE_RETIRED | FRY_NODE_DETACHED;
-    slot->holding = 0;
+    slot->counts = 0;
     slot->edges = NULL;
     turn->engine->detached++; /* a batch is given its engine, so that is not released */
     return &slot->future;

@@ -63,9 +63,12 @@ enum fry_node_flags {
     FRY_NODE_DETACHED = 1 << 12,    /* out of the graph, but users hold handles */
     FRY_NODE_RESERVE = 1 << 11, /* not of the pool of nodes: a join, or one of the few set aside */
     FRY_NODE_WAS_ISSUED = 1 << 13, /* it was, and may since have failed */
-    FRY_NODE_HIGH = 1 << 14,       /* its priority; neither: normal */
-    FRY_NODE_LOW = 1 << 15,
+    FRY_NODE_STUCK = 1 << 14,      /* it will not be quiet, or not retire: a lost device may be at
+                                      memory */
+    FRY_NODE_BOTH_WAYS = 1 << 15,  /* its successors know those before them: edge.h */
 };
+
+#define FRY_DEGREE_MAX 1024 /* edges, in or out of a node, from which on joins come between */
 
 /* What an edge makes its successor wait for, and what it carries. */
 typedef enum fry_edge_nature {
@@ -76,8 +79,6 @@ typedef enum fry_edge_nature {
     FRY_EDGE_ANY,   /* until resolved, either way, and one is enough */
     FRY_EDGE_ISSUED, /* until issued; carries failure before that */
     FRY_EDGE_QUIET,  /* until quiet; carries nothing. To an `all` that has failed too */
-    FRY_EDGE_MEMBER, /* an operation to its batch: until resolved, either way; carries failure.
-                        First in its predecessor's list */
 } fry_edge_nature;
 
 typedef enum fry_edge_state {
@@ -87,13 +88,13 @@ typedef enum fry_edge_state {
 } fry_edge_state;
 
 struct fry_edge {
-    fry_edge *next, *previous; /* in from's successors, oldest first */
+    fry_edge *next;     /* in from's successors */
+    fry_edge *previous; /* likewise, if FRY_NODE_BOTH_WAYS */
     fry_node *from;
     fry_node *to;
     fry_edge *sibling; /* next of to->edges */
     uint8_t nature;
     uint8_t state;
-    uint32_t rank; /* so many were put into from's list before it, since that was empty */
 };
 
 /* Rows of one size in a buffer, each of which begins pitch_bytes after the one before. */
@@ -124,15 +125,6 @@ enum fry_call_begun {
     FRY_CALL_NOT_BEGUN = 0,
     FRY_CALL_BEGUN,
     FRY_CALL_NEVER, /* a cancel came first */
-};
-
-/* fry_node.in_batch, until it is quiet: where it has the batch that counts it. */
-enum fry_in_batch {
-    FRY_IN_NO_BATCH = 0,
-    FRY_IN_BATCH_HELD,    /* users hold handles */
-    FRY_IN_BATCH_UNHELD,  /* nobody does, so nobody asks for a cancel */
-    FRY_IN_BATCH_BY_EDGE, /* handles and a deadline: an edge leads there, once the batch has entered
-                           */
 };
 
 /* fry_node.outside of a promise: resolving and entering the graph may happen at once. */
@@ -218,10 +210,11 @@ typedef struct fry_join_op {
 } fry_join_op;
 
 /*
- * Four cache lines: two of the head, one of what operations have that touch memory, have a deadline
- * or are cancelled, and one of the kind's tail. A plain nop touches the head only: what the others
- * hold is valid only where `flags` says so, or for the kinds that use it, and is not even zeroed
- * otherwise. A line that two threads write costs more than everything else a node does.
+ * Four cache lines: two of the head, of which an edge out of it touches the first alone, one of
+ * what operations have that touch memory, have a deadline or are cancelled, and one of the kind's
+ * tail. A plain nop touches the head only: what the others hold is valid only where `flags` says
+ * so, or for the kinds that use it, and is not even zeroed otherwise. A line that two threads write
+ * costs more than everything else a node does.
  */
 struct fry_node {
     ferry_future future; /* first: a future of an engine is a node */
@@ -229,20 +222,20 @@ struct fry_node {
     uint8_t kind;        /* ferry_op_kind, or FRY_OP_JOIN, FRY_OP_MARK */
     uint8_t state;       /* fry_node_state; atomic: event.c looks at it without the baton */
     uint16_t flags;
-    uint32_t holding; /* edges that hold its start, plus one while it enters */
-    fry_edge *edges;  /* into this node */
+    uint32_t counts;      /* of what holds its start, and of its successors: fry_node_holding */
+    fry_edge *successors; /* edges out of it, the newest first: edge.h */
 
-    fry_edge *successors_first, *successors_last;
+    fry_edge *edges; /* into it */
     fry_node *live_next, *live_previous;
     const char *label;
     fry_link failing_link; /* failing queue */
+    fry_node *batch;       /* the batch that counts it, until it is quiet; or NULL */
     uint16_t unconfirmed; /* predecessors it overtook on the device, yet to resolve: status edges */
     int16_t refusal; /* fails with this as soon as it enters; a call: as its function returned */
     uint8_t device_waits : 6; /* edges ON_DEVICE from other streams */
-    uint8_t is_stuck : 1; /* it will not be quiet, or not retire: a lost device may be at memory */
     uint8_t has_rows : 1; /* definition: several. Copy: on a side at least; what it reads, then what
                              it writes are the first two of its uses */
-    uint8_t in_batch;     /* fry_in_batch */
+    int8_t priority;      /* ferry_priority */
     uint8_t outside;      /* how far what happens outside the graph has come: fry_call_begun,
                              fry_outside. Atomic */
     uint8_t requested;    /* a cancel stands in the requests stack. Atomic */
@@ -251,16 +244,10 @@ struct fry_node {
     fry_segment *listed; /* HAS_SPANS; so are reads and uses. Segments that name it */
     union {
         struct {
-            union {
-                fry_link request_link;     /* requests stack; batches: cancelled queue */
-                fry_node *batch_of_unheld; /* FRY_IN_BATCH_UNHELD: nobody has a handle to cancel */
-            };
-            union {
-                fry_timers_link deadline; /* HAS_DEADLINE */
-                fry_node *batch_of_held;  /* FRY_IN_BATCH_HELD, and then not HAS_DEADLINE */
-            };
-            fry_reader *reads; /* pieces that it reads */
-            fry_use *uses;     /* spans of calls and nops, and more of a copy's */
+            fry_link request_link;    /* requests stack; batches: cancelled queue */
+            fry_timers_link deadline; /* HAS_DEADLINE */
+            fry_reader *reads;        /* pieces that it reads */
+            fry_use *uses;            /* spans of calls and nops, and more of a copy's */
             union {
                 fry_stand stand; /* copies, definitions, events: what each of them begins with */
                 fry_copy_op copy;
@@ -287,11 +274,53 @@ static inline fry_node *fry_node_of(const ferry_future *future)
     return (fry_node *)future;
 }
 
+/*
+ * Two counts in one word, since a node's first line has no room for two: below what holds its start
+ * (edges, and one more while it enters), of which an operation has at most 2^20 and some; above how
+ * many successors it has been given since it had none, up to FRY_DEGREE_MAX, which stands for more.
+ */
+#define FRY_HOLDING_BITS 21
+#define FRY_HOLDING_MASK ((1u << FRY_HOLDING_BITS) - 1)
+
+static inline uint32_t fry_node_holding(const fry_node *node)
+{
+    return node->counts & FRY_HOLDING_MASK;
+}
+
+static inline void fry_node_set_holding(fry_node *node, uint32_t holding)
+{
+    node->counts = (node->counts & ~FRY_HOLDING_MASK) | holding;
+}
+
+static inline void fry_node_hold(fry_node *node)
+{
+    node->counts++;
+}
+
+/* Gives how many things still hold it. */
+static inline uint32_t fry_node_unhold(fry_node *node)
+{
+    return --node->counts & FRY_HOLDING_MASK;
+}
+
+static inline uint32_t fry_node_successor_count(const fry_node *node)
+{
+    return node->counts >> FRY_HOLDING_BITS;
+}
+
+static inline void fry_node_count_successor(fry_node *node)
+{
+    node->counts += 1u << FRY_HOLDING_BITS;
+}
+
+static inline void fry_node_forget_successors(fry_node *node)
+{
+    node->counts &= FRY_HOLDING_MASK;
+}
+
 static inline ferry_priority fry_node_priority(const fry_node *node)
 {
-    return (node->flags & FRY_NODE_HIGH) != 0  ? FERRY_PRIORITY_HIGH
-           : (node->flags & FRY_NODE_LOW) != 0 ? FERRY_PRIORITY_LOW
-                                               : FERRY_PRIORITY_NORMAL;
+    return (ferry_priority)node->priority;
 }
 
 /* Where what is issued to a device stands there; a join on several lanes. */

@@ -159,7 +159,7 @@ fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, fry_refusal
         return NULL;
     node->label = options->label;
     if (fry_unlikely(options->priority != FERRY_PRIORITY_NORMAL))
-        node->flags |= options->priority > 0 ? FRY_NODE_HIGH : FRY_NODE_LOW;
+        node->priority = (int8_t)options->priority;
     if (options->deadline_ns != 0) {
         node->flags |= FRY_NODE_HAS_DEADLINE;
         node->deadline.when_ns =

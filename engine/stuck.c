@@ -17,9 +17,9 @@
 
 void fry_graph_share_stuck(fry_turn *turn, fry_node *node, const fry_node *from)
 {
-    if (node->is_stuck)
+    if ((node->flags & FRY_NODE_STUCK) != 0)
         return;
-    node->is_stuck = true;
+    node->flags |= FRY_NODE_STUCK;
     fry_error *root = fry_future_root_error(&from->future);
     if (root->public_.status != FERRY_E_DEVICE && turn->engine->loss != NULL)
         root = turn->engine->loss; /* that one had failed before, which is not why */

@@ -11,7 +11,7 @@
 static void prefetch_successor(fry_link *item)
 {
     if (item != NULL)
-        __builtin_prefetch(FRY_CONTAINER(item, fry_node, link)->successors_first, 1);
+        __builtin_prefetch(FRY_CONTAINER(item, fry_node, link)->successors, 1);
 }
 
 size_t fry_graph_work(fry_turn *turn, size_t budget)

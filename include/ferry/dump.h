@@ -69,11 +69,10 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *                   "loop", "executor" (that it runs the task), "function" (that it returns),
  *                   "outside" (that the promise is resolved)
  *      "waits"      operations it waits for: "op", "nature" ("after", "read", "order", "any",
- *                   "issued", "quiet", of a batch "member", of a drain "before": the oldest of
- *                   all before it),
+ *                   "issued", "quiet", of a drain "before": the oldest of all before it),
  *                   "where" ("host", or "device" if its stream waits); at most 8, "more" says
- *                   how many others hold it; a batch is held by its operations, most of which
- *                   "more" counts
+ *                   how many others hold it; of a batch "more" counts its operations, each of
+ *                   which names the batch
  *      "batch"      the batch that counts it
  *      "priority"   "high" or "low"
  *      "flags"      any of "failing" (it will be failed as soon as the graph is worked on),

@@ -305,7 +305,7 @@ Test(overlaps, one_after_very_many)
     size_t into = 0, out = 0;
     for (const fry_edge *edge = fry_node_of(large)->edges; edge != NULL; edge = edge->sibling)
         into++;
-    for (const fry_edge *edge = fry_node_of(after[0])->successors_first; edge != NULL;
+    for (const fry_edge *edge = fry_node_of(after[0])->successors; edge != NULL;
          edge = edge->next)
         out++;
     cr_assert_leq(into, EDGES_MOST, "%zu edges into it", into);
