@@ -49,6 +49,7 @@
 #include "engine/loop.h"
 #include "engine/members.h"
 #include "engine/ready_queue.h"
+#include "engine/source.h"
 #include "engine/task_pool.h"
 #include "engine/turn.h"
 #include "engine/waiter.h"
@@ -276,11 +277,9 @@ int64_t ferry_engine_timeout_ns(const ferry_engine *given)
     if (context == NULL || !fry_turn_begin(&turn, engine, context, false))
         return 0;
     bool work = fry_graph_has_work(engine) || !fry_ready_queue_is_empty(&engine->calls);
-    int64_t timer_ns = fry_next_timer_ns(engine);
+    int64_t timer_ns = fry_sources_next_ns(engine, false);
     (void)fry_turn_end(&turn, 1);
     fry_call_ends(engine);
-    int64_t members_ns = fry_members_next_ns(engine);
-    timer_ns = members_ns < timer_ns ? members_ns : timer_ns;
     if (work || fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0 ||
         fry_load_acquire(&engine->requests.top) != NULL || fry_has_frees(engine) ||
         fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS) ||

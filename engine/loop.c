@@ -27,6 +27,7 @@
 #include "engine/node.h"
 #include "engine/observe.h"
 #include "engine/ready_queue.h"
+#include "engine/source.h"
 #include "engine/task.h"
 #include "engine/task_pool.h"
 #include "engine/trace.h"
@@ -182,17 +183,6 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
 
 /* ---- sleeping ---- */
 
-int64_t fry_next_timer_ns(ferry_engine *engine)
-{
-    int64_t deadline_ns = fry_timers_next_ns(&engine->deadlines);
-    int64_t watchdog_ns = fry_watchdog_next_ns(engine);
-    engine->watchdog_wants_timer = engine->watchdog_ns != 0 && watchdog_ns == INT64_MAX;
-    engine->stamps_left = 0; /* the loop rests: what comes next may come much later */
-    engine->next_look_ns = fry_lanes_next_look_ns(engine);
-    int64_t timer_ns = deadline_ns < watchdog_ns ? deadline_ns : watchdog_ns;
-    return timer_ns < engine->next_look_ns ? timer_ns : engine->next_look_ns;
-}
-
 /* With the baton: a tick would have nothing to do, as far as the graph goes. */
 static bool is_idle_locked(const ferry_engine *engine)
 {
@@ -218,9 +208,66 @@ bool fry_loop_is_needed(const ferry_engine *engine)
            fry_load_relaxed(&engine->closing) != 0;
 }
 
-static int64_t sooner(int64_t left_ns, int64_t right_ns)
+/* What fry_arm has found out about its sleep. */
+typedef struct rest {
+    bool idle;        /* there is nothing to do */
+    bool has_looked;  /* with the baton */
+    bool watches;     /* has_looked: and the loop looks at lanes by its timer */
+    int64_t next_ns;  /* has_looked: of the sources, by the engine's clock */
+    int64_t again_ns; /* of the sources, by the monotonic one */
+} rest;
+
+/* Looks with the baton, if it is to be had. */
+static void look_once_more(ferry_engine *engine, rest *rest)
 {
-    return left_ns < right_ns ? left_ns : right_ns;
+    fry_turn turn;
+    if (fry_turn_begin(&turn, engine, role_context(engine), true)) {
+        rest->has_looked = true;
+        rest->idle = is_idle_locked(engine) && fry_sources_arm(&turn) && !may_stop_locked(engine);
+        rest->next_ns = fry_sources_next_ns(engine, engine->clock.is_real);
+        rest->watches = engine->next_look_ns != INT64_MAX;
+        (void)fry_turn_end(&turn, 1);
+        return;
+    }
+    /* A waiting thread is at the graph; it wakes the loop if it leaves anything. */
+    const fry_members *members = fry_load_acquire(&engine->members);
+    bool is_looked_at = members != NULL && fry_load_seq_cst(&members->watchers) != 0;
+    rest->idle = (fry_load_seq_cst(&engine->helpers) != 0 || is_looked_at) &&
+                 fry_load_seq_cst(&engine->closing) == 0 &&
+                 (members == NULL || !fry_members_have_work(members));
+}
+
+/*
+ * By a user's clock: nobody can say when it will have got there. The devices don't go by it, and a
+ * shutdown shall not hang by it.
+ */
+static int64_t next_step_ns(ferry_engine *engine, const rest *rest)
+{
+    bool has_steps = rest->watches || (fry_load_relaxed(&engine->closing) != 0 &&
+                                       fry_members_next_ns(engine) != INT64_MAX);
+    return has_steps ? fry_clock_monotonic_ns() + FRY_LOOK_STEP_MAX_NS : INT64_MAX;
+}
+
+/* False: its time has come already. */
+static bool set_timer(ferry_engine *engine, const rest *rest)
+{
+    fry_poller *poller = &engine->poller;
+    int64_t timer_ns = rest->again_ns;
+    if (!rest->has_looked) {
+        /* The timer stands as it was, or comes sooner: new deadlines wake the loop. */
+        if (timer_ns != INT64_MAX && (poller->timer_ns == 0 || poller->timer_ns > timer_ns))
+            fry_poller_set_timer(poller, timer_ns);
+        return true;
+    }
+    int64_t next_ns = rest->next_ns;
+    if (!engine->clock.is_real) {
+        if (next_ns <= fry_clock_now_ns(&engine->clock))
+            return false;
+        next_ns = next_step_ns(engine, rest);
+    }
+    timer_ns = next_ns < timer_ns ? next_ns : timer_ns;
+    fry_poller_set_timer(poller, timer_ns == INT64_MAX ? 0 : timer_ns);
+    return true;
 }
 
 bool fry_arm(ferry_engine *engine)
@@ -229,54 +276,14 @@ bool fry_arm(ferry_engine *engine)
         return false; /* for good; what a straggler submitted is being refused just now */
     fry_store_seq_cst(&engine->asleep, FRY_ASLEEP);
     fry_fence(); /* pairs with the barrier before fry_wake */
-    fry_turn turn;
-    fry_members *members = fry_load_acquire(&engine->members);
-    bool idle = false, looked = false, watches = false;
-    int64_t timer_ns = INT64_MAX, grace_ns = INT64_MAX;
-    if (fry_turn_begin(&turn, engine, role_context(engine), true)) {
-        looked = true;
-        idle = is_idle_locked(engine) && fry_lanes_poll(&turn) == 0 && !may_stop_locked(engine);
-        if (fry_unlikely(members != NULL))
-            idle = idle && fry_members_arm(&turn, members);
-        timer_ns = fry_next_timer_ns(engine);
-        watches = engine->next_look_ns != INT64_MAX;
-        (void)fry_turn_end(&turn, 1);
-    } else {
-        /* A waiting thread is at the graph; it wakes the loop if it leaves anything. */
-        bool is_looked_at = members != NULL && fry_load_seq_cst(&members->watchers) != 0;
-        idle = (fry_load_seq_cst(&engine->helpers) != 0 || is_looked_at) &&
-               fry_load_seq_cst(&engine->closing) == 0;
-        idle = idle && (members == NULL || !fry_members_have_work(members));
-    }
-    if (fry_unlikely(members != NULL) && idle)
-        grace_ns = fry_members_grace_ns(members, looked);
-    /* The watchdog's time may have come while the graph could not be looked at. */
-    if (idle && !looked && engine->watchdog_ns != 0 && engine->poller.timer_ns == 0)
-        grace_ns = sooner(grace_ns, fry_clock_monotonic_ns() + FRY_LOOK_STEP_MAX_NS);
-    idle = idle && fry_load_seq_cst(&engine->requests.top) == NULL && !fry_has_frees(engine) &&
-           fry_load_seq_cst(&engine->inbox.top) == NULL &&
-           !fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS) &&
-           fry_load_seq_cst(&engine->room_came) == 0;
-    if (idle && !looked) {
-        /* The timer stands as it was, or comes sooner: new deadlines wake the loop. */
-        if (grace_ns != INT64_MAX &&
-            (engine->poller.timer_ns == 0 || engine->poller.timer_ns > grace_ns))
-            fry_poller_set_timer(&engine->poller, grace_ns);
-    } else if (idle && engine->clock.is_real) {
-        timer_ns = sooner(timer_ns, grace_ns);
-        fry_poller_set_timer(&engine->poller, timer_ns == INT64_MAX ? 0 : timer_ns);
-    } else if (idle &&
-               sooner(timer_ns, fry_members_next_ns(engine)) <= fry_clock_now_ns(&engine->clock)) {
-        idle = false;
-    } else if (idle) {
-        /* Nobody can say when a user's clock will have got there; the devices don't go by it, and
-         * a shutdown shall not hang by it. */
-        watches = watches || (fry_load_relaxed(&engine->closing) != 0 &&
-                              fry_members_next_ns(engine) != INT64_MAX);
-        timer_ns = watches ? fry_clock_monotonic_ns() + FRY_LOOK_STEP_MAX_NS : INT64_MAX;
-        timer_ns = sooner(timer_ns, grace_ns);
-        fry_poller_set_timer(&engine->poller, timer_ns == INT64_MAX ? 0 : timer_ns);
-    }
+    rest rest = {.next_ns = INT64_MAX, .again_ns = INT64_MAX};
+    look_once_more(engine, &rest);
+    if (rest.idle)
+        rest.again_ns = fry_sources_again_ns(engine, rest.has_looked);
+    bool idle = rest.idle && fry_load_seq_cst(&engine->requests.top) == NULL &&
+                !fry_has_frees(engine) && fry_load_seq_cst(&engine->inbox.top) == NULL &&
+                !fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_CALLS) &&
+                fry_load_seq_cst(&engine->room_came) == 0 && set_timer(engine, &rest);
     if (!idle)
         fry_disarm(engine);
     return idle;

@@ -16,9 +16,6 @@ bool fry_loop_is_needed(const ferry_engine *engine);
 
 void fry_disarm(ferry_engine *engine);
 
-/* When the loop must look again at the latest: INT64_MAX never. */
-int64_t fry_next_timer_ns(ferry_engine *engine);
-
 /* When closing and everything is quiet: from now on whoever has work for the loop does it himself.
  */
 bool fry_loop_try_stop(ferry_engine *engine);

@@ -115,6 +115,36 @@ Test(group, names_all_who_did_not_come)
     test_members_close(&member, 1);
 }
 
+/* The clock stands still until it is stepped: so only the loop's own question, what is due by it,
+ * has the group go on. */
+Test(group, an_embedded_engine_says_when_its_group_is_due_by_the_users_clock)
+{
+    test_engine te;
+    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    ferry_group_options options = test_group_options(2, 0);
+    options.deadline_ns = START_NS + 10000000000;
+    ferry_group *group = NULL;
+    ferry_future *join = ferry_group_join(te.engine, &options, &group);
+    int64_t passed_ns = 0;
+    while (ferry_future_poll(join) == FERRY_PENDING) {
+        while (ferry_engine_arm(te.engine) == FERRY_E_BUSY)
+            (void)ferry_engine_progress(te.engine, 0);
+        if (ferry_future_poll(join) != FERRY_PENDING)
+            break;
+        int64_t left_ns = ferry_engine_timeout_ns(te.engine);
+        cr_assert_gt(left_ns, 0, "it sleeps, though %lld ns", (long long)left_ns);
+        stepped_clock_step(&te.time, left_ns);
+        passed_ns += left_ns;
+        cr_assert_eq(ferry_engine_timeout_ns(te.engine), 0);
+        ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_E_BUSY);
+    }
+    cr_assert_geq(passed_ns, 10000000000);
+    ASSERT_STATUS(ferry_future_poll(join), FERRY_E_DEADLINE);
+    ferry_future_release(join);
+    ferry_group_release(group);
+    test_engine_close(&te);
+}
+
 Test(group, says_why_a_store_does_not_answer)
 {
     test_member member;

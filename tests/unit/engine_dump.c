@@ -352,8 +352,15 @@ Test(engine_dump, while_many_come_few_look_at_the_clock)
     cr_assert_eq(entered_ns(more[1]), 1);
     cr_assert_gt(entered_ns(more[2]), 1, "the third looks");
     cr_assert_geq(entered_ns(more[3]), entered_ns(more[2]), "and finds that time has passed");
+    settle(&te);
+    te.engine->stamp_ns = 1;
+    te.engine->stamps_left = 2;
+    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_OK);
+    ferry_future *late = nop_after(&te, root);
+    cr_assert_gt(entered_ns(late), 1, "the first after the loop has rested looks");
     keep_promise(promise, FERRY_OK);
     settle(&te);
+    ferry_future_release(late);
     ferry_future_release(root);
     for (int i = 0; i < 5; i++)
         ferry_future_release(nops[i]);
