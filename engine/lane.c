@@ -123,11 +123,12 @@ static void heads_have_fired(fry_turn *turn, fry_lane *lane, int64_t *usual_ns, 
         head_is_new(turn, lane, now_ns);
 }
 
-int64_t fry_lanes_next_look_ns(const ferry_engine *engine)
+int64_t fry_lanes_next_look_ns(ferry_engine *engine)
 {
-    int64_t first_ns = INT64_MAX;
+    engine->next_look_ns = INT64_MAX;
     if (fry_likely(fry_load_relaxed(&engine->watched) == 0))
-        return first_ns;
+        return INT64_MAX;
+    int64_t first_ns = INT64_MAX;
     int64_t now_ns = fry_clock_now_ns(&engine->clock);
     for (fry_lane *lane = engine->busy; lane != NULL; lane = lane->next_busy) {
         if (!lane->is_watched || lane->issued.first == NULL)
@@ -135,6 +136,7 @@ int64_t fry_lanes_next_look_ns(const ferry_engine *engine)
         int64_t look_ns = next_look_ns(lane, now_ns);
         first_ns = look_ns < first_ns ? look_ns : first_ns;
     }
+    engine->next_look_ns = first_ns;
     return first_ns;
 }
 

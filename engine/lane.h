@@ -83,8 +83,9 @@ static inline void fry_lane_flush(fry_lane *lane)
 
 void fry_lanes_flush(ferry_engine *engine);
 
-/* When polled lanes are to be looked at next; INT64_MAX: there is nothing in them. */
-int64_t fry_lanes_next_look_ns(const ferry_engine *engine);
+/* When polled lanes are to be looked at next; INT64_MAX: there is nothing in them. The loop, about
+ * to sleep until then (next_look_ns). */
+int64_t fry_lanes_next_look_ns(ferry_engine *engine);
 
 /* Completes what has fired on the busy lanes. Returns how many nodes. */
 size_t fry_lanes_poll(fry_turn *turn);

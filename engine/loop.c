@@ -160,7 +160,7 @@ static void look_once_more(ferry_engine *engine, rest *rest)
  * By a user's clock: nobody can say when it will have got there. The devices don't go by it, and a
  * shutdown shall not hang by it.
  */
-static int64_t next_step_ns(const ferry_engine *engine, const rest *rest)
+static int64_t next_step_ns(ferry_engine *engine, const rest *rest)
 {
     bool has_steps = rest->watches || (fry_load_relaxed(&engine->closing) != 0 &&
                                        fry_members_next_ns(engine) != INT64_MAX);

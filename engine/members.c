@@ -330,9 +330,10 @@ bool fry_members_arm(fry_turn *turn, fry_members *members)
             members->faulted.first == NULL);
 }
 
-int64_t fry_members_grace_ns(fry_members *members, bool has_looked)
+int64_t fry_members_grace_ns(ferry_engine *engine, bool has_looked)
 {
-    if (has_looked && fry_load_relaxed(&members->has_polled) == 0)
+    fry_members *members = fry_load_acquire(&engine->members);
+    if (fry_likely(members == NULL) || (has_looked && fry_load_relaxed(&members->has_polled) == 0))
         return INT64_MAX;
     int64_t now_ns = fry_clock_monotonic_ns();
     if (has_looked && members->grace_end_ns <= now_ns && members->has_unwatched)
@@ -343,7 +344,7 @@ int64_t fry_members_grace_ns(fry_members *members, bool has_looked)
     return members->grace_end_ns > now_ns ? members->grace_end_ns : now_ns + GRACE_MIN_NS;
 }
 
-int64_t fry_members_next_ns(const ferry_engine *engine)
+int64_t fry_members_next_ns(ferry_engine *engine)
 {
     const fry_members *members = fry_load_acquire(&engine->members);
     return members != NULL ? fry_load_relaxed(&members->next_ns) : INT64_MAX;

@@ -74,13 +74,13 @@ bool fry_members_arm(fry_turn *turn, fry_members *members);
 
 /* With the role, about to sleep: when the loop must look again, since somebody else looks at the
  * channels now, or has the baton. INT64_MAX: it need not. */
-int64_t fry_members_grace_ns(fry_members *members, bool has_looked);
+int64_t fry_members_grace_ns(ferry_engine *engine, bool has_looked);
+
+/* When the reactor's first timer is due; INT64_MAX: none is on. Any thread. */
+int64_t fry_members_next_ns(ferry_engine *engine);
 
 /* Whether the role's holder has something to do that needs no baton. Any thread. */
 bool fry_members_have_work(const fry_members *members);
-
-/* When a reactor's timer is due by the engine's clock, which is a user's. */
-int64_t fry_members_next_ns(const ferry_engine *engine);
 
 /* The shutdown: everything has ended. The role. */
 bool fry_members_are_over(const fry_members *members);

@@ -3,11 +3,10 @@
 
 #include "engine/engine.h"
 #include "engine/lane.h"
-#include "engine/look.h"
 #include "engine/members.h"
 #include "engine/watchdog.h"
 
-/* What is NULL it never asks for. */
+/* As the functions of source.h, of one; NULL: it never keeps the loop from sleeping that way. */
 typedef struct fry_source {
     bool (*arm)(fry_turn *turn);
     int64_t (*next_ns)(ferry_engine *engine);
@@ -15,20 +14,10 @@ typedef struct fry_source {
     bool has_watch; /* by a real clock its descriptor becomes readable at next_ns */
 } fry_source;
 
-/* ---- the devices' streams ---- */
-
 static bool arm_lanes(fry_turn *turn)
 {
     return fry_lanes_poll(turn) == 0;
 }
-
-static int64_t next_look_ns(ferry_engine *engine)
-{
-    engine->next_look_ns = fry_lanes_next_look_ns(engine);
-    return engine->next_look_ns;
-}
-
-/* ---- members ---- */
 
 static bool arm_members(fry_turn *turn)
 {
@@ -36,49 +25,20 @@ static bool arm_members(fry_turn *turn)
     return fry_likely(members == NULL) || fry_members_arm(turn, members);
 }
 
-static int64_t next_reactor_ns(ferry_engine *engine)
-{
-    return fry_members_next_ns(engine);
-}
-
-static int64_t grace_ns(ferry_engine *engine, bool has_looked)
-{
-    fry_members *members = fry_load_acquire(&engine->members);
-    return fry_likely(members == NULL) ? INT64_MAX : fry_members_grace_ns(members, has_looked);
-}
-
-/* ---- deadlines ---- */
-
 static int64_t next_deadline_ns(ferry_engine *engine)
 {
     return fry_timers_next_ns(&engine->deadlines);
 }
 
-/* ---- the watchdog ---- */
-
-static int64_t next_bark_ns(ferry_engine *engine)
-{
-    int64_t bark_ns = fry_watchdog_next_ns(engine);
-    engine->watchdog_wants_timer = engine->watchdog_ns != 0 && bark_ns == INT64_MAX;
-    return bark_ns;
-}
-
-/* Its time may have come while the graph could not be looked at. */
-static int64_t blind_bark_ns(ferry_engine *engine, bool has_looked)
-{
-    if (has_looked || engine->watchdog_ns == 0 || engine->poller.timer_ns != 0)
-        return INT64_MAX;
-    return fry_clock_monotonic_ns() + FRY_LOOK_STEP_MAX_NS;
-}
-
-/* ---- all of them ---- */
-
 /* In the order of a tick. Loops over them are unrolled, so that each is called directly. */
 static const fry_source sources[] = {
-    {.arm = arm_lanes, .next_ns = next_look_ns},
-    {.arm = arm_members, .next_ns = next_reactor_ns, .again_ns = grace_ns, .has_watch = true},
+    {.arm = arm_lanes, .next_ns = fry_lanes_next_look_ns},
+    {.arm = arm_members,
+     .next_ns = fry_members_next_ns,
+     .again_ns = fry_members_grace_ns,
+     .has_watch = true},
     {.next_ns = next_deadline_ns},
-    {.next_ns = next_bark_ns, .again_ns = blind_bark_ns},
+    {.next_ns = fry_watchdog_next_ns, .again_ns = fry_watchdog_again_ns},
 };
 #define SOURCES (sizeof sources / sizeof sources[0])
 

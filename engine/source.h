@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sources: what the loop looks after. Each may keep it from sleeping, or have it wake at a time; so
- * what they ask for meets here, and nowhere else. Their work is done by the tick (loop.c), which
- * calls each by name, since the graph's own work stands between them.
+ * Sources: what the loop looks after. A source may keep the loop from sleeping, or have it wake at
+ * a time; what they all ask for is merged here. A new one is a row in source.c. Their work is done
+ * by the tick (loop.c), which calls each by name, since the graph's own work stands between them.
  */
 #ifndef FRY_ENGINE_SOURCE_H
 #define FRY_ENGINE_SOURCE_H
@@ -20,9 +20,9 @@ bool fry_sources_arm(fry_turn *turn);
 int64_t fry_sources_next_ns(ferry_engine *engine, bool is_told);
 
 /*
- * The same of what can't wait for the engine's clock or the baton, by the monotonic clock: since
- * others look at the channels now, or since the baton was not to be had (!has_looked), and so what
- * is due is not known. With the role, about to sleep.
+ * When the loop has to look again, at the latest, by the monotonic clock, because its look says too
+ * little: other threads look at the channels now, or the baton was not to be had (!has_looked).
+ * INT64_MAX: it need not. With the role, about to sleep.
  */
 int64_t fry_sources_again_ns(ferry_engine *engine, bool has_looked);
 

@@ -16,6 +16,7 @@
 #include "engine/dump_names.h"
 #include "engine/engine.h"
 #include "engine/ground.h"
+#include "engine/look.h"
 #include "engine/node.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ static int64_t later_ns(int64_t from_ns, int64_t by_ns)
     return from_ns > INT64_MAX - by_ns ? INT64_MAX : from_ns + by_ns;
 }
 
-int64_t fry_watchdog_next_ns(const ferry_engine *engine)
+static int64_t bark_ns(const ferry_engine *engine)
 {
     if (fry_likely(engine->watchdog_ns == 0))
         return INT64_MAX;
@@ -54,9 +55,23 @@ int64_t fry_watchdog_next_ns(const ferry_engine *engine)
     return due_ns;
 }
 
+int64_t fry_watchdog_next_ns(ferry_engine *engine)
+{
+    int64_t next_ns = bark_ns(engine);
+    engine->watchdog_wants_timer = engine->watchdog_ns != 0 && next_ns == INT64_MAX;
+    return next_ns;
+}
+
+int64_t fry_watchdog_again_ns(ferry_engine *engine, bool has_looked)
+{
+    if (has_looked || engine->watchdog_ns == 0 || engine->poller.timer_ns != 0)
+        return INT64_MAX;
+    return fry_clock_monotonic_ns() + FRY_LOOK_STEP_MAX_NS;
+}
+
 bool fry_watchdog_is_due(ferry_engine *engine)
 {
-    int64_t due_ns = fry_watchdog_next_ns(engine);
+    int64_t due_ns = bark_ns(engine);
     if (fry_likely(due_ns == INT64_MAX))
         return false;
     int64_t now_ns = fry_clock_now_ns(&engine->clock);

@@ -5,8 +5,13 @@
 
 #include "engine/engine.h"
 
-/* With the baton: when it has to look again; INT64_MAX while nothing lives that it watches. */
-int64_t fry_watchdog_next_ns(const ferry_engine *engine);
+/* With the baton: when it has to look again; INT64_MAX while nothing lives that it watches: what
+ * enters then wakes the loop. */
+int64_t fry_watchdog_next_ns(ferry_engine *engine);
+
+/* With the role, about to sleep: its time may come while the graph can't be looked at
+ * (!has_looked). */
+int64_t fry_watchdog_again_ns(ferry_engine *engine, bool has_looked);
 
 /* With the baton, on the loop. True: the caller owes it a fry_watchdog_bark, without the baton. */
 bool fry_watchdog_is_due(ferry_engine *engine);
