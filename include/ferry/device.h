@@ -26,9 +26,9 @@ FERRY_API ferry_device *ferry_device_find(ferry_engine *engine, const char *name
 typedef enum ferry_completion FERRY_INT_ENUM {
     FERRY_COMPLETION_DEFAULT = 0, /* words, if the driver supports them */
     FERRY_COMPLETION_WORDS = 1,   /* ferry's streams write numbers to host memory, and ferry reads
-                                     them. ferry asks the driver only about work that takes long, and
-                                     about events on the program's streams that only the host waits
-                                     for */
+                                     them. ferry asks the driver only about work that takes long,
+                                     and about events on the program's streams that only the
+                                     host waits for */
     FERRY_COMPLETION_EVENTS = 2,  /* ferry asks the driver about an event each time */
 } ferry_completion;
 
