@@ -123,15 +123,19 @@ typedef void (*ferry_free_fn)(void *arg, void *memory, size_t size_bytes);
  * Makes a buffer of the caller's memory. The memory must stay valid until free_fn is called.
  * Without free_fn it must stay valid until every operation on the buffer is quiet and the buffer
  * has been released. Wrapping memory twice makes two buffers, and ferry does not order accesses
- * through one after accesses through the other. memory      on a host device: writable memory of
- * this process, of any alignment, but not a GPU's memory. On a GPU: memory of that GPU, allocated
- * by any call. Host memory that is page-locked (cudaHostRegister, cudaMallocHost) when a GPU first
- * copies it needs no staging; it must then stay page-locked size_bytes  at least 1 free_fn     may
- * be NULL. Called once with arg, memory and size_bytes, after the buffer has been released and its
- * last operation is quiet buffer_p    receives the buffer, only on success; the caller releases it
- * with ferry_buffer_release Returns FERRY_OK; FERRY_E_INVALID for a NULL, for a size of 0 or above
- * PTRDIFF_MAX, or for memory that does not belong to the device; FERRY_E_NO_MEMORY;
- * FERRY_E_SHUTDOWN; FERRY_E_FORKED. After a failure free_fn is never called.
+ * through one after accesses through the other.
+ *  memory      on a host device: writable memory of this process, of any alignment, but not a GPU's
+ *              memory. On a GPU: memory of that GPU, allocated by any call. Host memory that is
+ *              page-locked (cudaHostRegister, cudaMallocHost) when a GPU first copies it needs no
+ *              staging; it must then stay page-locked
+ *  size_bytes  at least 1
+ *  free_fn     may be NULL. Called once with arg, memory and size_bytes, after the buffer has been
+ *              released and its last operation is quiet
+ *  buffer_p    receives the buffer, only on success; the caller releases it with
+ *              ferry_buffer_release
+ * Returns FERRY_OK; FERRY_E_INVALID for a NULL, for a size of 0 or above PTRDIFF_MAX, or for memory
+ * that does not belong to the device; FERRY_E_NO_MEMORY; FERRY_E_SHUTDOWN; FERRY_E_FORKED. After a
+ * failure free_fn is never called.
  */
 FERRY_API ferry_status ferry_buffer_wrap(ferry_device *device, void *memory, size_t size_bytes,
                                          ferry_free_fn free_fn, void *arg, ferry_buffer **buffer_p);

@@ -122,13 +122,15 @@ typedef struct ferry_engine_options {
  * Makes an engine.
  *  options   NULL for defaults. If struct_size is smaller than this version's, the missing fields
  *            have their defaults. If it is larger (up to 4096 bytes), the unknown bytes must be
- * zero engine_p  receives the engine, only on success. The caller owns one reference and ends it
- * with ferry_engine_shutdown, then ferry_engine_release error_p   may be NULL. Receives NULL on
- * success. On failure receives an error, never NULL, which the caller releases with
- * ferry_error_release Any thread, also in a fork's child. May block: it starts threads, which block
- * all signals. Returns FERRY_OK; FERRY_E_INVALID for options out of their limits or a NULL
- * engine_p; FERRY_E_NO_MEMORY; FERRY_E_SYSTEM if the operating system refuses a descriptor or a
- * thread; FERRY_E_BUSY if ev_loop is running, in this or another thread.
+ *            zero
+ *  engine_p  receives the engine, only on success. The caller owns one reference and ends it with
+ *            ferry_engine_shutdown, then ferry_engine_release
+ *  error_p   may be NULL. Receives NULL on success. On failure receives an error, never NULL, which
+ *            the caller releases with ferry_error_release
+ * Any thread, also in a fork's child. May block: it starts threads, which block all signals.
+ * Returns FERRY_OK; FERRY_E_INVALID for options out of their limits or a NULL engine_p;
+ * FERRY_E_NO_MEMORY; FERRY_E_SYSTEM if the operating system refuses a descriptor or a thread;
+ * FERRY_E_BUSY if ev_loop is running, in this or another thread.
  */
 FERRY_API ferry_status ferry_engine_create(const ferry_engine_options *options,
                                            ferry_engine **engine_p, ferry_error **error_p);

@@ -24,25 +24,28 @@ extern "C" {
  * A future for the work that is on a stream now. ferry records an event of its own on the stream,
  * and the future resolves FERRY_OK when that event has fired. Name the future in `after` of
  * operations, or in ferry_buffer_define if the stream's work writes a span. Copies that depend on
- * the future are issued at once and wait on the device. device         the stream's device. The
- * stream may belong to another context of the same GPU than ferry's native_stream  NULL: the legacy
- * default stream of the device. Borrowed during the call; the program may destroy the stream
- * afterwards The future can be cancelled; it is quiet when the event has fired. Never NULL; one
- * reference for the caller. Fails at once with FERRY_E_INVALID (a NULL device, a stream of another
- * GPU), FERRY_E_UNSUPPORTED (a device without native streams), FERRY_E_CAPTURE, FERRY_E_AGAIN (64
- * streams of the device have unfired events, or this stream has 256; ferry_engine_writable does not
- * cover these limits), FERRY_E_NO_MEMORY, FERRY_E_SHUTDOWN, FERRY_E_FORKED. Fails at once or later
- * with FERRY_E_DEVICE and the driver's error code.
+ * the future are issued at once and wait on the device.
+ *  device         the stream's device. The stream may belong to another context of the same GPU
+ *                 than ferry's
+ *  native_stream  NULL: the legacy default stream of the device. Borrowed during the call; the
+ *                 program may destroy the stream afterwards
+ * The future can be cancelled; it is quiet when the event has fired. Never NULL; one reference for
+ * the caller. Fails at once with FERRY_E_INVALID (a NULL device, a stream of another GPU),
+ * FERRY_E_UNSUPPORTED (a device without native streams), FERRY_E_CAPTURE, FERRY_E_AGAIN (64 streams
+ * of the device have unfired events, or this stream has 256; ferry_engine_writable does not cover
+ * these limits), FERRY_E_NO_MEMORY, FERRY_E_SHUTDOWN, FERRY_E_FORKED. Fails at once or later with
+ * FERRY_E_DEVICE and the driver's error code.
  */
 FERRY_API ferry_future *ferry_event_record(ferry_device *device, void *native_stream);
 
 /*
  * A future for the latest recording of the program's event: recording the event again does not
  * affect the future. An event that was never recorded counts as fired, as with CUDA, and ferry
- * can't detect that. ferry_event_record does not have this problem. device         the device of
- * the stream that the event was recorded on native_event   borrowed during the call; not an
- * interprocess event native_stream  the stream that the event was recorded on, or NULL if it is not
- * known. Events of one stream must be wrapped in the order of their recording, because they wait
+ * can't detect that. ferry_event_record does not have this problem.
+ *  device         the device of the stream that the event was recorded on
+ *  native_event   borrowed during the call; not an interprocess event
+ *  native_stream  the stream that the event was recorded on, or NULL if it is not known. Events of
+ *                 one stream must be wrapped in the order of their recording, because they wait
  *                 behind each other. With NULL each event takes one of 32 places of the device, so
  *                 FERRY_E_AGAIN comes sooner
  * Otherwise like ferry_event_record. Also fails with FERRY_E_CAPTURE if the event was recorded in a
@@ -63,8 +66,8 @@ FERRY_API ferry_future *ferry_event_wrap(ferry_device *device, void *native_even
  *  native_stream  NULL: the legacy default stream of the device; borrowed during the call
  * Returns
  *  - FERRY_OK: the stream waits, or the operation has ended and there is nothing to wait for. In
- * the latter case check ferry_future_poll: if the operation failed before it began, it waited for
- * no other operation, and earlier operations may still use its memory.
+ *    the latter case check ferry_future_poll: if the operation failed before it began, it waited
+ *    for no other operation, and earlier operations may still use its memory.
  *  - FERRY_E_NOT_ISSUED: the operation is not in a stream yet. It waits for something on the host,
  *    for room in its stream or, rarely, for a thread that works on the graph (this call waits 0.1
  *    ms for that thread). Wait for ferry_future_issued, or chain on it, then call again.

@@ -127,9 +127,9 @@ FERRY_API ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter 
  * False: the callback has run, is running or will run; or the waiter was never registered; or this
  * is a fork's child. How late a callback can be prevented depends on the calling thread:
  *  - On the loop (in a callback, function, free_fn, hook or post of the engine, or of another
- * engine that runs inside one of these): until the callback has begun. If the waiter's task has
- * been posted, the executor must still run the task, which then does nothing. So destroy an object
- *    that a callback uses on the loop.
+ *    engine that runs inside one of these): until the callback has begun. If the waiter's task has
+ *    been posted, the executor must still run the task, which then does nothing. So destroy an
+ *    object that a callback uses on the loop.
  *  - In another thread: until the future has resolved. In embedded and attached mode, and after the
  *    shutdown, the rule for the loop holds if no other thread is running callbacks or making
  *    progress at that moment.
@@ -178,8 +178,8 @@ FERRY_API ferry_future *ferry_future_issued(ferry_future *future);
  *  - for a batch: the memory of all its operations; for ferry_future_all: the memory of all futures
  *    that it was given. This also holds if the batch or future failed early or was cancelled;
  *  - for ferry_future_any, _issued, _quiet, a drain and a promise: none. Such a future is quiet
- * when it has resolved, and that says nothing about the futures that it was made of. One reference
- * for the caller; never NULL. Otherwise fails like ferry_future_all, but never with
+ *    when it has resolved, and that says nothing about the futures that it was made of.
+ * One reference for the caller; never NULL. Otherwise fails like ferry_future_all, but never with
  * FERRY_E_DEPENDENCY. After the shutdown has begun it fails at once with FERRY_E_SHUTDOWN. So call
  * it before the shutdown; after a shutdown that succeeded every operation is quiet.
  */
@@ -203,13 +203,15 @@ FERRY_API ferry_future *ferry_promise_future(ferry_promise *promise);
  * Resolves the promise's future in the calling thread. After this call has returned FERRY_OK,
  * ferry_future_poll answers the status. If another thread resolves the future first, this call
  * fails and does not wait for that thread: the future has resolved or is about to. Operations that
- * wait for the future start in this call or on the loop; callbacks never run in this call. status
- * FERRY_OK or a negative status, which may be a number of the user's own. If there is no memory for
- * an error that holds the number, a process can keep 256 different numbers; with a further number
- * the future fails with FERRY_E_FAILED message  text of the error; copied, and cut at about 200
- * bytes; NULL: none; ignored with FERRY_OK Returns FERRY_OK; FERRY_E_INVALID if the promise was
- * already resolved (nothing changes), for a positive status, or for NULL; FERRY_E_CANCELLED or
- * FERRY_E_SHUTDOWN if ferry_future_cancel or the shutdown came first; FERRY_E_FORKED.
+ * wait for the future start in this call or on the loop; callbacks never run in this call.
+ *  status   FERRY_OK or a negative status, which may be a number of the user's own. If there is no
+ *           memory for an error that holds the number, a process can keep 256 different numbers;
+ *           with a further number the future fails with FERRY_E_FAILED
+ *  message  text of the error; copied, and cut at about 200 bytes; NULL: none; ignored with
+ *           FERRY_OK
+ * Returns FERRY_OK; FERRY_E_INVALID if the promise was already resolved (nothing changes), for a
+ * positive status, or for NULL; FERRY_E_CANCELLED or FERRY_E_SHUTDOWN if ferry_future_cancel or the
+ * shutdown came first; FERRY_E_FORKED.
  */
 FERRY_API ferry_status ferry_promise_resolve(ferry_promise *promise, ferry_status status,
                                              const char *message);

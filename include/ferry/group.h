@@ -28,8 +28,7 @@ typedef struct ferry_member_info {
     size_t struct_size; /* sizeof(ferry_member_info) */
     ferry_member_state state;
     ferry_peer rank;
-    uint64_t
-        incarnation; /* number of its newest start; each start has a larger one; 0: never seen */
+    uint64_t incarnation;  /* of its newest start; each start has a larger one; 0: never seen */
     int64_t last_seen_ns;  /* when the store last showed it, by this process's CLOCK_MONOTONIC;
                               0: never. For a member that is here: now, or when the store was
                               lost. For another: when its end became known, up to lease_ns and a
@@ -62,12 +61,13 @@ typedef struct ferry_group_options {
     uint32_t size_min;  /* for size 0: the least number of members; 0: 1 */
     int32_t rank;       /* FERRY_RANK_ANY: assigned, by place, then by host */
     uint32_t device_count; /* devices that this member names; 0: those that the engine has now */
-    const char *place;  /* names this member's place in the job, for example "node7.gpu3": a restart
-                           with the same place gets the same rank. 1 to 64 of A-Z a-z 0-9 . _ -;
-                           NULL:  a restart with FERRY_RANK_ANY is a new member */
-    const void *secret; /* the job's secret: members with another secret are refused. NULL: none;
-                           whoever reaches this member's port or the store may join */
-    size_t secret_bytes; /* 16 to 1024 */
+    const char *place;     /* this member's place in the job, for example "node7.gpu3": a restart
+                              with the same place gets the same rank. 1 to 64 of
+                              A-Z a-z 0-9 . _ -; NULL: a restart with FERRY_RANK_ANY is a new
+                              member */
+    const void *secret;    /* the job's secret: members with another secret are refused. NULL: none;
+                              whoever reaches this member's port or the store may join */
+    size_t secret_bytes;   /* 16 to 1024 */
     int64_t lease_ns; /* a member that is silent for this long is dead; 2 s to an hour; 0: 5 s. At
                          least four times what the store takes to answer */
     int64_t deadline_ns; /* of joining: absolute, on the engine's clock; 0: none */
@@ -128,12 +128,13 @@ extern "C++" inline ferry_group_options ferry_group_options_init()
  * only if the future failed at once). The caller may use the group when the future is FERRY_OK, and
  * releases it in any case. Fails with
  *   FERRY_E_INVALID      invalid options; options that contradict those of other members; or a
- * lease too short for the store (the message has one that suffices) FERRY_E_DEADLINE     the
- * message names every absentee by rank and when it was last seen, or says that the store did not
- * answer, or which process still holds the rank FERRY_E_FENCED       the rank or place belongs to
- * another live member; or this member has neither, and live members hold all ranks FERRY_E_STORE,
- * FERRY_E_UNSUPPORTED (no UCX, no libcurl, a network file system), FERRY_E_SYSTEM,
- * FERRY_E_CANCELLED, FERRY_E_SHUTDOWN, FERRY_E_NO_MEMORY, FERRY_E_FORKED.
+ *                        lease too short for the store (the message has one that suffices)
+ *   FERRY_E_DEADLINE     the message names every absentee by rank and when it was last seen, or
+ *                        says that the store did not answer, or which process still holds the rank
+ *   FERRY_E_FENCED       the rank or place belongs to another live member; or this member has
+ *                        neither, and live members hold all ranks
+ *   FERRY_E_STORE, FERRY_E_UNSUPPORTED (no UCX, no libcurl, a network file system),
+ *   FERRY_E_SYSTEM, FERRY_E_CANCELLED, FERRY_E_SHUTDOWN, FERRY_E_NO_MEMORY, FERRY_E_FORKED.
  *
  * A member that restarts with its rank or place joins the group if the group still lives, and does
  * not wait for members that have died. If all members have died or left, a new group is formed,

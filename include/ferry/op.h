@@ -61,11 +61,11 @@ typedef struct ferry_op_options {
  * An operation fails at once with FERRY_E_INVALID (a NULL, handles of another engine, spans outside
  * their buffer, options of a wrong size or out of their limits), FERRY_E_NO_MEMORY, FERRY_E_AGAIN
  * (a limit of the engine is reached: ferry_engine_writable), FERRY_E_SHUTDOWN or FERRY_E_FORKED.
- * The message of the future's error names the reason or the limit; wrong arguments are logged
- * too. After FERRY_E_NO_MEMORY or FERRY_E_AGAIN the spans that the operation was to write
- * are poisoned, in program order: earlier operations are not affected, later readers fail. If there
- * is no room to record that, the whole buffer is poisoned, and operations on the buffer are refused
- * with FERRY_E_AGAIN until the loop has handled it.
+ * The message of the future's error names the reason or the limit; wrong arguments are logged too.
+ * After FERRY_E_NO_MEMORY or FERRY_E_AGAIN the spans that the operation was to write are poisoned,
+ * in program order: earlier operations are not affected, later readers fail. If there is no room to
+ * record that, the whole buffer is poisoned, and operations on the buffer are refused with
+ * FERRY_E_AGAIN until the loop has handled it.
  *
  * An operation fails later with FERRY_E_CANCELLED, FERRY_E_DEADLINE, FERRY_E_DEPENDENCY (the
  * error's cause is the first failure), FERRY_E_SHUTDOWN, FERRY_E_NO_MEMORY or FERRY_E_AGAIN (no
@@ -196,11 +196,13 @@ typedef struct ferry_op {
  * Submits several operations as if one by one in the order of the array, at a lower cost. They are
  * ordered by the spans they touch, as always; the after[] of an operation can only name futures
  * that exist before the call. If an operation is invalid or finds no room, that operation alone
- * fails; the others are submitted. ops            borrowed during the call, with all they point to;
- * NULL if count is 0 op_size_bytes  sizeof(ferry_op) in the caller's version; at most 4096. Fields
- * beyond a smaller size are zero; bytes beyond this version's size must be zero count          at
- * most 2^20 each           NULL, or room for count futures: receives one reference for each
- * operation, never NULL, that the caller releases. With NULL the operations take less memory, and
+ * fails; the others are submitted.
+ *  ops            borrowed during the call, with all they point to; NULL if count is 0
+ *  op_size_bytes  sizeof(ferry_op) in the caller's version; at most 4096. Fields beyond a smaller
+ *                 size are zero; bytes beyond this version's size must be zero
+ *  count          at most 2^20
+ *  each           NULL, or room for count futures: receives one reference for each operation, never
+ *                 NULL, that the caller releases. With NULL the operations take less memory, and
  *                 small copies that can be done at once take none
  *  options        of the batch; NULL: none. Its after[] is added to that of each operation. Its
  *                 deadline, label and priority are for operations that set none. It must not name

@@ -110,9 +110,10 @@ FERRY_API ferry_status ferry_engine_trace(ferry_engine *engine, const ferry_trac
 /*
  * Copies the newest records of the flight recorder (ferry_engine_options.flight_records) of all
  * threads, oldest first. Works until the engine is released, also after the shutdown. Uses memory
- * of the allocator during the call. records   room for `capacity` records Returns the number of
- * records copied; 0 if the recorder is off, if there is no memory, if an argument is NULL, and in a
- * fork's child.
+ * of the allocator during the call.
+ *  records   room for `capacity` records
+ * Returns the number of records copied; 0 if the recorder is off, if there is no memory, if an
+ * argument is NULL, and in a fork's child.
  */
 FERRY_API size_t ferry_engine_flight_records(ferry_engine *engine, ferry_trace_record *records,
                                              size_t capacity);
@@ -134,14 +135,14 @@ FERRY_API size_t ferry_engine_flight_records(ferry_engine *engine, ferry_trace_r
  *                    and no hardware or function works for it. The slice spans the operation from
  *                    begun to fired (copies) or resolved. If it is not known when a copy began, the
  *                    slice begins when the copy was issued, or when the copy before it in its
- * stream fired. An operation that never ran has "dur" 0, at the time it resolved. Slices of a row
- * do not overlap. Unknown times are left out
+ *                    stream fired. An operation that never ran has "dur" 0, at the time it
+ *                    resolved. Slices of a row do not overlap. Unknown times are left out
  *   {"name":"wait","ph":"b"/"e","id":,...}   from submitted to ready, if that is at least 1 us
  *   {"name":"released","ph":"s"/"f","id":,...}   an arrow from the operation that held this one
  *                    last, if that operation ended first
  *   {"name":"message","ph":"s"/"f","id":,...}   the two ends of a message that succeeded: the send
  *                    where it was issued, the receive where it ended. id is the records' flow,
- * which is the same in the files of both processes
+ *                    which is the same in the files of both processes
  *   ...              at the end: the operations that have not ended, with "status":"FERRY_PENDING"
  *                    (and "may_have_ended":true if records were dropped since), then
  *   {"name":"ferry_end","ph":"M","args":{"records":,"dropped":,"unwritten":,"version":}}
