@@ -47,7 +47,7 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *  "pools"     for "nodes", "edges", "uses", "segments", "readers", "reserve": "made", the number
  *              of objects made so far (they are kept for later use), and their "limit"
  *  "tasks"     "posted": tasks posted to users' executors that have not begun to run; "misrun":
- *              runs of tasks that were not there to be run
+ *              runs of tasks that had been run before
  *  "graph"     "entering": operations submitted and not in the graph yet, counted up to 256;
  *              "starved": whether the oldest of these waits for room
  *  "promises"  the unresolved promises, oldest first; members as in "nodes"
@@ -56,7 +56,7 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *      "age_ns"     time since it was submitted, or since it entered the graph if that was later,
  *                   to the kernel's tick. While many operations come within a tick, only some read
  *                   the clock, so up to 31 operations after a pause may have the age of the one
- *                   before the pause. Exact with a watchdog or a clock of the user
+ *                   before the pause; not with a watchdog or a clock of the user
  *      "state"      "waiting" (something holds its start), "ready" (nothing holds it; or it is a
  *                   copy, and its device could not wait for all its predecessors), "issued" (it is
  *                   in its stream, or its function was handed out), "resolved" (its future has

@@ -20,7 +20,7 @@ extern "C" {
  * - group: joined; of the same engine as the span.
  * - peer: a rank. A member may send to itself.
  * - span: on a host device of the engine, also page-locked memory. A span of zero bytes, whatever
- * its buffer, is a message too.
+ *   its buffer, is a message too.
  *
  * A send resolves when its receive has the bytes. It is quiet when nobody touches its memory any
  * more, usually at the same moment. After a receive was cancelled or missed its deadline, ferry may
@@ -34,7 +34,7 @@ extern "C" {
  * - FERRY_E_LENGTH: the spans of the two ends differ in size. Both ends fail.
  * - FERRY_E_PEER: the connection failed, or could not be made.
  * - FERRY_E_DEAD: the other member died, left or shut its engine down; if the error has no rank,
- * this member did.
+ *   this member did.
  * - FERRY_E_FENCED: this member lost its place.
  * - FERRY_E_DEPENDENCY: also if the other end's operation failed or was cancelled before it began.
  *   The cause names that operation, with its rank and op.
