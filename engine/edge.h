@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Edges: in and out of their predecessor's list, and taking effect. With the baton. */
+/* Edges: into and out of their predecessor's list, and taking effect. With the baton. */
 #ifndef FRY_ENGINE_EDGE_H
 #define FRY_ENGINE_EDGE_H
 
@@ -23,7 +23,7 @@ static inline void fry_edge_link(fry_edge *edge)
     from->successors_last = edge;
 }
 
-/* Ahead of all others: fry_batch_of looks for it there. */
+/* Links the edge ahead of all others, where fry_batch_of looks for it. */
 static inline void fry_edge_link_first(fry_edge *edge)
 {
     fry_node *from = edge->from;
@@ -62,7 +62,7 @@ static inline bool fry_edge_carries_failure(const fry_edge *edge)
     return edge->nature == FRY_EDGE_AFTER || edge->nature == FRY_EDGE_READ;
 }
 
-/* The successor is gone, or does not wait for it any more. */
+/* Drops an edge whose successor is gone or no longer waits for it. */
 static inline void fry_edge_abandon(fry_edge *edge)
 {
     fry_node *from = edge->from;
@@ -72,8 +72,8 @@ static inline void fry_edge_abandon(fry_edge *edge)
 }
 
 /*
- * On the device it is a status edge, counted in `unconfirmed`. A definition or a join has no
- * operation that would fire behind what it waits for, so to those every edge is one.
+ * Whether an edge on the device is a status edge, counted in `unconfirmed`. For a definition or a
+ * join every edge is: they have no operation that would fire behind what they wait for.
  */
 static inline bool fry_edge_is_counted(const fry_edge *edge)
 {
@@ -81,7 +81,7 @@ static inline bool fry_edge_is_counted(const fry_edge *edge)
            fry_node_is_join(edge->to);
 }
 
-/* Other streams than `lane` that an issued node stands on. */
+/* How many streams other than `lane` an issued node is on. */
 static inline uint8_t fry_stands_elsewhere(const fry_node *from, const fry_lane *lane)
 {
     if (fry_likely(!fry_node_is_join(from)))
@@ -97,8 +97,10 @@ static inline void fry_device_waits_add(fry_node *to, uint32_t count)
     to->device_waits = (to->device_waits + count) & 0x7f;
 }
 
-/* The successor's device waits from now on; the edge stays to carry status, or the order if the
- * successor is never issued. */
+/*
+ * Moves the wait to the successor's device; the edge stays, to carry the status, or the order if
+ * the successor is never issued.
+ */
 static inline void fry_edge_move_to_device(fry_edge *edge)
 {
     fry_node *to = edge->to;
@@ -114,7 +116,7 @@ static inline void fry_edge_move_to_device(fry_edge *edge)
     fry_device_waits_add(to, fry_stands_elsewhere(edge->from, to->lane));
 }
 
-/* The graph waits in place of the device, which the successor has not been issued to. */
+/* Moves the wait back to the graph, because the successor was not issued. */
 static inline void fry_edge_take_from_device(fry_edge *edge)
 {
     fry_node *to = edge->to;
@@ -125,10 +127,10 @@ static inline void fry_edge_take_from_device(fry_edge *edge)
     fry_edge_hold(edge);
 }
 
-/* Adds an edge, reserved before, and lets it take effect. */
+/* Adds an edge, for which there is room, and lets it take effect. */
 void fry_graph_connect(fry_turn *turn, fry_node *from, fry_node *to, fry_edge_nature nature);
 
-/* Lets a new edge take effect, given how far its predecessor has come. */
+/* Lets a new edge take effect, according to its predecessor's state. */
 void fry_edge_attach(fry_turn *turn, fry_edge *edge);
 
 #endif
