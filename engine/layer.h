@@ -37,7 +37,7 @@
 #include "engine/segment.h"
 #include "engine/turn.h"
 
-#ifndef FRY_LAYERS /* tests have it smaller */
+#ifndef FRY_LAYERS /* tests use a smaller one */
 #define FRY_LAYERS 8
 #endif
 
@@ -46,19 +46,19 @@ struct fry_layer {
     size_t stair_count;
     ferry_buffer *buffer;
     fry_layer *next; /* in buffer->layers */
-    fry_layer *into; /* its stairs are being put onto this one's */
+    fry_layer *into; /* its stairs are being added to this layer */
 };
 
-/* A new one of the buffer's, without stairs, which goes with its last stair. Takes a segment. */
+/* Makes a layer of the buffer without stairs, which goes with its last stair. Takes a segment. */
 fry_layer *fry_layer_open(fry_turn *turn, ferry_buffer *buffer);
 
-/* It is given up if it has no stairs, and is not just being made. */
+/* Frees the layer if it has no stairs and is not being made. */
 void fry_layer_tidy(fry_turn *turn, fry_layer *layer);
 
 /*
- * Has a reader, or who stands for some, stand for some bytes from `begin` on as well. Returns up to
- * where it does: `end`, or less. Takes two segments, a join and two edges at most. `begin`: there
- * is no join, and nothing was done.
+ * Makes a reader, or a node that stands for readers, part of the stairs from `begin` on. Returns up
+ * to where it does: `end`, or less; `begin`: there is no join, and nothing was done. Takes at most
+ * two segments, a join and two edges.
  */
 size_t fry_layer_put(fry_turn *turn, fry_layer *layer, fry_node *node, size_t begin, size_t end);
 
@@ -67,14 +67,18 @@ void fry_layer_remove(fry_turn *turn, fry_segment *stair);
 /* The first stair that overlaps the span. */
 fry_segment *fry_layer_first(const fry_layer *layer, size_t begin, size_t end);
 
-/* What a write does to a stair that it overlaps; the layer may go. False: it lies within, and both
- * stay. */
+/*
+ * Applies a write to a stair that it overlaps; the layer may go. False: the write lies within the
+ * stair, and both stay.
+ */
 bool fry_layer_take(fry_turn *turn, fry_segment *stair, size_t begin, size_t end);
 
-/* A layer that is to be merged into another; NULL: none is. */
+/* A layer that should be merged into another; NULL: none. */
 fry_layer *fry_layer_to_merge(ferry_buffer *buffer);
 
-/* Goes on with that by a stair, or a part. Takes as much as fry_layer_put. False: there is no join.
+/*
+ * Continues merging by a stair, or part of one. Takes as much as fry_layer_put. False: there is no
+ * join.
  */
 bool fry_layer_merge_some(fry_turn *turn, fry_layer *layer);
 
