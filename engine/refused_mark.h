@@ -7,7 +7,7 @@
 
 void fry_refused_mark_init(ferry_engine *engine);
 
-/* With the baton: the mark comes out of the inbox. */
+/* Handles the mark when it comes out of the inbox. With the baton. */
 void fry_refused_mark_arrives(fry_turn *turn);
 
 #endif

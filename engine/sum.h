@@ -25,16 +25,16 @@
 #include "engine/segment.h"
 #include "engine/turn.h"
 
-#ifndef FRY_SUM_SPARE /* tests have it smaller */
+#ifndef FRY_SUM_SPARE /* tests use a smaller one */
 #define FRY_SUM_SPARE 2
 #endif
 
-/* The sum of a subtree that nobody writes. */
+/* The sum of a subtree without writers. */
 extern fry_node fry_sum_of_none;
 
 void fry_sum_forget(fry_segment *piece);
 
-/* What its subtree holds is not what it was. */
+/* Discards the sums of the piece and above, because its subtree has changed. */
 static inline void fry_sum_changed(fry_segment *piece)
 {
     if (fry_unlikely(piece->sum != NULL))
@@ -42,15 +42,15 @@ static inline void fry_sum_changed(fry_segment *piece)
 }
 
 /*
- * The root of the largest subtree of which the piece is the first, and that lies before `end`.
- * NULL: there is none, as others are in front of it in its own.
+ * The root of the largest subtree whose first piece is this one and that ends before `end`. NULL:
+ * none, because its own subtree has pieces in front of it.
  */
 fry_segment *fry_sum_root(fry_segment *piece, size_t end);
 
-/* The piece in this subtree whose sum is to be made next; NULL: the root's is there. */
+/* The piece in this subtree whose sum must be made next; NULL: the root has its sum. */
 fry_segment *fry_sum_missing(fry_segment *root);
 
-/* Makes it. Takes a join and two edges at most. False: there is no join. */
+/* Makes the sum of a piece. Takes at most a join and two edges. False: there is no join. */
 bool fry_sum_make(fry_turn *turn, fry_segment *piece);
 
 /* The last piece of a subtree. */
