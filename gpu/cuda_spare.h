@@ -3,8 +3,8 @@
  * Spare streams. A stream that waits for an event of a lost device waits for ever, and the wait
  * can't be taken back. The stream's own device goes on: operations in the stream fail with the
  * other device's error and are never quiet. If it is a main stream, a spare one, of which each
- * direction has a few, takes its place. Copies that the engine has issued to the old stream fail
- * too.
+ * direction has a few, takes its place. Copies for which the engine had chosen the old stream
+ * fail too.
  */
 #ifndef FRY_GPU_CUDA_SPARE_H
 #define FRY_GPU_CUDA_SPARE_H
