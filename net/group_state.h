@@ -36,12 +36,10 @@
 
 /* Extra time for one more message of the store. */
 #define FRY_GROUP_SLACK_NS INT64_C(1000000000)
-#define FRY_GROUP_STEP_ASIDE_NS                                                                    \
-    INT64_C(1000000) /* for each member that may act before this one                               \
-                      */
-#define FRY_GROUP_STEP_ASIDE_MAX_NS INT64_C(50000000) /* */
-#define FRY_GROUP_LATE_NS INT64_C(150000000)          /* after a deadline, for the store's answer */
-#define FRY_GROUP_LOOK_AFTER_NS INT64_C(100000000)    /* before a missing record is asked for */
+#define FRY_GROUP_STEP_ASIDE_NS INT64_C(1000000) /* for each member that acts first */
+#define FRY_GROUP_STEP_ASIDE_MAX_NS INT64_C(50000000)
+#define FRY_GROUP_LATE_NS INT64_C(150000000)       /* after a deadline, for the store's answer */
+#define FRY_GROUP_LOOK_AFTER_NS INT64_C(100000000) /* before a missing record is asked for */
 
 typedef struct fry_presence fry_presence;
 typedef struct fry_group_op fry_group_op;
