@@ -42,32 +42,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where a mark is and what it says; as it crosses, between processes of one host. */
+/* Address and contents of a mark, as sent between processes of one host. */
 typedef struct fry_ucx_mark_place {
     int64_t pid;
     uint64_t address;
-    uint64_t words[2]; /* zeros: there is none */
+    uint64_t words[2]; /* zeros: none */
 } fry_ucx_mark_place;
 
-/* One's own. Zeroed: there is none. */
+/* This end's mark. Zeroed: none. */
 typedef struct fry_ucx_mark {
-    uint64_t *words; /* a page of its own, or NULL */
+    uint64_t *words; /* in a page of their own, or NULL */
 } fry_ucx_mark;
 
-/* FERRY_OK, or FERRY_E_SYSTEM with errno set. */
+/* Sets a mark. FERRY_OK, or FERRY_E_SYSTEM with errno set. */
 ferry_status fry_ucx_mark_set(fry_ucx_mark *mark, fry_ucx_mark_place *place);
 
-/* From here on no read that is yet to come to its end can end well. NULL and zeroed ones, and those
- * wiped before, may be wiped. Not in a fork's child, which has no part in it. */
+/*
+ * Wipes a mark: from now on no unfinished read can succeed. NULL, a zeroed mark and one that was
+ * wiped are allowed. Not in a fork's child, which has no part in the mark.
+ */
 void fry_ucx_mark_wipe(fry_ucx_mark *mark);
 
 typedef enum fry_ucx_mark_result {
-    FRY_UCX_MARK_STANDS,  /* all was read, and is what was offered */
-    FRY_UCX_MARK_IS_GONE, /* what was read may be anything */
-    FRY_UCX_MARK_UNKNOWN, /* the memory, or any of that process, can't be read: errno, or 0 */
+    FRY_UCX_MARK_STANDS,  /* all was read, and it is what was offered */
+    FRY_UCX_MARK_IS_GONE, /* the bytes read may be anything */
+    FRY_UCX_MARK_UNKNOWN, /* the memory, or that process, can't be read: errno, or 0 */
 } fry_ucx_mark_result;
 
-/* Reads from another process, or this one. size_bytes 0: looks at the mark alone. */
+/* Reads from another process, or this one. size_bytes 0: reads the mark alone. */
 fry_ucx_mark_result fry_ucx_mark_read(const fry_ucx_mark_place *place, void *to, uint64_t from,
                                       size_t size_bytes);
 
