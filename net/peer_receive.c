@@ -33,7 +33,7 @@
 
 static void broke_rules(fry_peer_lane *lane, const char *what)
 {
-    fry_lane_fail(lane, FERRY_E_PEER, NULL, "what came from it can't be: %s", what);
+    fry_lane_fail(lane, FERRY_E_PEER, NULL, "the other end broke the protocol: %s", what);
 }
 
 /* ---- the end of a receive ---- */

@@ -513,7 +513,7 @@ static void word_does_not_arrive(void)
     inner->word = &elsewhere;
     for (int i = 0; i < 8; i++)
         (void)mark_without_word(&self);
-    CHECK(strstr(one->logged, "don't arrive in host memory") != NULL);
+    CHECK(strstr(one->logged, "do not arrive in host memory") != NULL);
     fry_event event = copy_at(&self, 0, KIB);
     rig_flush(self.in);
     (void)emu_settle();
