@@ -15,10 +15,10 @@ extern "C" {
 /*
  * Order among operations that are READY for the same stream or executor. A higher priority goes
  * first. Within a priority the operation that became READY first goes first; operations that one
- * event made READY go in program order. One in eight is the oldest waiting operation of a lower
- * priority, so none starves. Priorities matter where READY operations wait: copies for room in a
- * stream (ferry_engine_options.stream_depth), functions for the loop or for a task (max_tasks).
- * Operations that are queued in a stream or have been posted are never overtaken.
+ * event made READY go in program order. While operations of a lower priority wait, one in eight
+ * is the oldest of these, so none starves. Priorities matter where READY operations wait: copies
+ * for room in a stream (ferry_engine_options.stream_depth), functions for the loop or for a task
+ * (max_tasks). Operations that are queued in a stream or have been posted are never overtaken.
  */
 typedef enum ferry_priority FERRY_INT_ENUM {
     FERRY_PRIORITY_NORMAL = 0, /* the default */
@@ -40,7 +40,7 @@ typedef struct ferry_op_options {
     const char *label;          /* name in errors, traces and dumps, or NULL. Not copied: it must
                                    be a literal, or live until the operation is quiet and the
                                    future, errors that name it and trace records are gone */
-    const ferry_access *accesses; /* spans that the operation touches; not a copy's src and dst */
+    const ferry_access *accesses; /* spans that it touches, besides a copy's src and dst */
     size_t access_count;     /* at most 2^16, and at most an eighth of max_accesses and a quarter
                                 of max_edges, each less 2. Spans of zero bytes are ignored,
                                 whatever their buffer */
