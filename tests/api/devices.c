@@ -211,7 +211,7 @@ Test(devices, one_that_is_open_is_found_but_not_with_other_options)
     ASSERT_STATUS(ferry_device_open(t.engine, "cuda:1", &options, &again, NULL), FERRY_OK);
     ASSERT_STATUS(ferry_device_open(t.engine, "cuda:1", NULL, &again, NULL), FERRY_OK);
     options.completion = FERRY_COMPLETION_EVENTS;
-    assert_refused(&t, "cuda:1", &options, FERRY_E_BUSY, "cuda:1: it is open");
+    assert_refused(&t, "cuda:1", &options, FERRY_E_BUSY, "cuda:1: the device is open");
     device_test_close(&t);
 }
 

@@ -249,7 +249,7 @@ Test(net_link_refused, an_old_start)
     RIG_UNTIL(other.failed == 1);
     cr_assert_eq(other.fault.rank, 2);
     rig_close(&other);
-    assert_refused("started anew since: as member 5, start 19");
+    assert_refused("restarted since: as member 5, start 19");
 }
 
 Test(net_link_refused, another_member)
