@@ -89,7 +89,7 @@ void fry_group_end(ferry_group *group, ferry_status status);
 /* Whether the group has connections and makes more if wanted. The role. */
 bool fry_group_keeps_lanes(const ferry_group *group);
 
-/* Whether it still has connections, which part: a death ends them. The role. */
+/* The same, or it has connections that are parting, which a death ends. The role. */
 bool fry_group_has_lanes(const ferry_group *group);
 
 /* Copies what net/group.h knows of its members and of the stop step, for any thread to read. */
@@ -104,7 +104,7 @@ ferry_status fry_group_takes(const ferry_group *group);
 /* The same as a refusal. */
 fry_refusal fry_group_refusal(const ferry_group *group);
 
-/* The role, without the baton. Returns how much was done. */
+/* Takes the groups' next steps. Returns how much was done. The role, without the baton. */
 size_t fry_groups_step(fry_members *members);
 
 /* Calls on_member. The role, without the baton, and not inside a call of the user. */

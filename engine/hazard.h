@@ -12,7 +12,7 @@
 bool fry_hazard_enter(fry_turn *turn, fry_node *node);
 
 /*
- * Enters all accesses at once, if they cannot overlap each other, few entries are where they are,
+ * Enters all accesses at once if they cannot overlap each other, few entries are at their spans,
  * and there is room, as is nearly always so. `edge_count` edges lead to the node. False:
  * fry_hazard_enter does the rest.
  */

@@ -47,8 +47,7 @@ typedef struct fry_cuda_stream fry_cuda_stream;
  */
 #define FRY_CUDA_MAIN_DEPTH FRY_STREAM_DEPTH_MOST
 
-#define FRY_CUDA_MARKS                                                                             \
-    512 /* marks that may hold events: a power of two, more than there is room for at once */
+#define FRY_CUDA_MARKS 512 /* with events: a power of two, more than there is room for */
 
 /* Events of a stream that are made with it; further ones are made when first needed. */
 #define FRY_CUDA_EVENTS_AHEAD 16

@@ -127,8 +127,9 @@ void *fry_peer_arg(const fry_peer *peer);
 /* What attaching needs, made by the loop without the baton; NULL: no memory. */
 typedef struct fry_peer_lane fry_peer_lane;
 fry_peer_lane *fry_peer_lane_open(const fry_peer_options *options, const fry_lane_session *session);
-void fry_peer_lane_close(
-    fry_peer_lane *lane); /* on the loop; the channel was destroyed. NULL is allowed */
+
+/* Closes a lane whose channel was destroyed; on the loop. NULL is allowed. */
+void fry_peer_lane_close(fry_peer_lane *lane);
 
 /*
  * The events with which a channel of a lane is opened (fry_ucx_channel_open), and their argument.
