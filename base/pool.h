@@ -2,42 +2,42 @@
 /*
  * Pools of equal slots with a bound, after Bonwick's magazines ("Magazines and Vmem", USENIX 2001).
  *
- * A magazine is a free slot that lists further free slots. Each thread keeps two of a pool
- * (fry_pool_cache), takes from and gives to them without atomics, and exchanges whole magazines
- * with the pool's depot by one double-word compare-and-swap. Bonwick's magazines are memory of
- * their own; here the magazine is itself the last slot it gives, and a slot given to a full one
- * becomes the next, so there are never too few and they cost nothing. The other slots' memory is
- * not touched while they are free: it was last written by some other core, so take fetches the slot
- * that will be wanted soon instead. Chunks of slots are taken from the allocator and given back
+ * A magazine is a free slot that lists further free slots. Each thread keeps two magazines of a
+ * pool (fry_pool_cache), takes from and gives to them without atomics, and exchanges whole
+ * magazines with the pool's depot by one double-word compare-and-swap. Bonwick's magazines are
+ * separate memory; here a magazine is itself the last slot that it gives, and a slot given to a
+ * full magazine becomes the next one, so there are never too few and they cost nothing. The memory
+ * of the other slots is not touched while they are free: another core wrote it last, so take
+ * prefetches the slot that will be needed soon. Chunks of slots come from the allocator and go back
  * only when the pool is closed: the steady state allocates nothing.
  *
  * Why it is safe. The depot is a stack of magazines. A pop reads the link of a magazine that
- * another thread may have popped meanwhile: it is still mapped (chunks stay as long as the pool),
- * the link is a word of the slot that its user never touches and that is only ever accessed
- * atomically, and the counter beside the top makes the swap fail then.
+ * another thread may have popped meanwhile. That memory is still mapped (chunks stay as long as the
+ * pool), the link is a word of the slot that the slot's user never touches and that is only
+ * accessed atomically, and the counter beside the top makes the swap fail then.
  *
- * The bound is true. What lies in a thread's cache is of no use to another, nor is what a thread
- * has claimed under the bound and not made yet. So the bound must not count either: each thread's
- * cache (fry_pool_add_cache) raises it by what the two are at most. So who is refused can be sure
- * that `limit` slots are in use, or on their way between a reserve and the depot. A pool with a
- * bound below FRY_POOL_EXACT_BELOW keeps it exactly: its caches hold nothing, each take and give
- * goes to the depot, and it is filled before anybody uses it (fry_pool_fill).
+ * The bound is exact. Slots in a thread's cache are of no use to another thread, nor are slots that
+ * a thread has claimed under the bound and not made yet. So the bound must not count either: each
+ * thread's cache (fry_pool_add_cache) raises it by the most that the two can be. A refused user can
+ * then be sure that `limit` slots are in use, or on their way between a reserve and the depot. A
+ * pool with a bound below FRY_POOL_EXACT_BELOW keeps it exactly: its caches hold nothing, each take
+ * and give goes to the depot, and it is filled before anybody uses it (fry_pool_fill).
  *
- * Room. A user that was refused says how many slots it would have taken (fry_pool_refused), and
- * who is asked to say when it is worth another try calls fry_pool_look: so many free, in the depot
- * or under the bound? If not, it leaves in `to_come` how many are missing, and whoever puts slots
- * into the depot takes them off and calls `news` when none is missing any more; then look again.
+ * Room. A refused user says how many slots it needed (fry_pool_refused). The thread that must say
+ * when a retry is worth it calls fry_pool_look: are that many free, in the depot or under the
+ * bound? If not, the look stores the missing number in `to_come`. A thread that puts slots into the
+ * depot subtracts them, and calls `news` when none are missing any more; then the look is repeated.
  *
  *     look   wanted = 1; barrier; count the depot; to_come = missing; barrier; depot unchanged?
  *     give   push on the depot (full barrier); if wanted: to_come -= slots; none missing: news
  *
- * No news is missed. The look is over only when depot and bound were the same before it counted
- * and after it stored to_come; the depot's counter makes that certain. So a push is counted by the
- * look, or comes after its last look at the depot: then it finds `wanted` set and to_come stored.
- * What others take meanwhile is not put back on to_come: then the news comes too early, and the
- * next look says so. It never comes too late, and each takes at least as many gives as were
- * missing, so nobody goes round and round while nothing is given. One thread looks at a time.
- * pool_room.pml checks it, and that each planted mistake is found.
+ * No news is missed. The look ends only if depot and bound were the same before it counted and
+ * after it stored to_come; the depot's counter makes that certain. So a push is counted by the
+ * look, or it comes after the look's last look at the depot and finds `wanted` set and to_come
+ * stored. Slots that others take meanwhile are not added to to_come: the news then comes too early,
+ * and the next look says so. The news never comes too late, and each needs at least as many gives
+ * as were missing, so nobody retries in a circle while nothing is given. One thread looks at a
+ * time. pool_room.pml checks this, and finds each planted mistake.
  */
 #ifndef FRY_BASE_POOL_H
 #define FRY_BASE_POOL_H

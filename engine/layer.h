@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layers: crowds of readers that a write has been through.
+ * Layers: crowds of readers that a write has divided.
  *
- * A layer is a set of *stairs*, spans that don't overlap, each with all who read it as one node: a
- * reader, or a join of several. Where more than a few reads span an end of a write, what they read
- * beyond it is nested, since all of it begins there. So it makes a staircase: with the read that
- * ends last first, each adds itself to the nearest stair, cut where it ends, whose readers read
- * that part too:
+ * A layer is a set of *stairs*: disjoint spans, each with all its readers as one node, a reader or
+ * a join of several. If more than a few reads span an end of a write, their parts beyond that end
+ * are nested, because all of them begin there. They make a staircase: beginning with the read that
+ * ends last, each read adds itself to the nearest stair, which is cut where the read ends and whose
+ * readers read that part too:
  *
  *     reads    |===========|          stairs   |==|
  *              |==|                            |==|=====|
@@ -14,20 +14,20 @@
  *           write's end                        3   2     1   readers, each a join of the one to its
  *                                                            right and one more
  *
- * That takes a join for each read, at both ends of the write, once; whatever is written within a
- * stair from then on takes one edge for all of them. Stairs are exact: what a stair stands for
- * reads every byte of it. Those that a write covers go, those that it covers at an end are cut
- * there. One that it lies within stays as it is: who comes later is ordered behind the write, which
- * is ordered behind the stair, so an edge from both says nothing new.
+ * That takes one join for each read, at each end of the write, once. From then on a write within a
+ * stair takes one edge for all its readers. Stairs are exact: what a stair stands for reads every
+ * byte of it. A write removes the stairs that it covers, and cuts those that it covers at an end. A
+ * stair that the write lies within stays as it is: later operations are ordered behind the write,
+ * which is ordered behind the stair, so an edge from both adds nothing.
  *
- * *How many layers.* New reads are no part of a layer, and each crowd of them becomes one. Two
+ * *How many layers.* New reads are not part of a layer, and each crowd of them becomes a layer. Two
  * layers of the same class, the binary logarithm of their number of stairs, can be merged: the
- * stairs of the smaller are put onto the other's, where they overlap as joins of the two. That
- * leaves at most as many ends of stairs as both had, so an end rises by a class each time that it
- * is gone over, or another is gone, and all merging together takes O(n log n) for n ends. So once
- * there are more than FRY_LAYERS, those that can be merged are; and of layers that cannot, all of
- * different classes, there are no more than the logarithm of n. A write meets so many, and in each
- * at most two stairs that it does not take out.
+ * stairs of the smaller are added to the other's, where overlaps become joins of the two. The
+ * result has at most as many ends of stairs as both had, so an end rises by a class each time it is
+ * visited, or another end is gone, and all merging together takes O(n log n) for n ends. So when
+ * there are more than FRY_LAYERS layers, those that can be merged are; and of layers that cannot,
+ * all of different classes, there are at most log n. A write meets that many layers, and in each at
+ * most two stairs that it does not remove.
  */
 #ifndef FRY_ENGINE_LAYER_H
 #define FRY_ENGINE_LAYER_H

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of a group share. The map of the keys, all below "ferry/JOB/":
+ * Shared by the files of a group. The keys, all below "ferry/JOB/":
  *
- *   group/roster        who has which rank; changed by SWAP alone (group_text.h)
- *   group/member/ID     a start of a member, ID being its own: in its lease while it lives; without
- *                       one and "left" when it has said goodbye. Made anew, in a new lease, by a
- *                       member whose lease ran out though it lives (group_stand.c)
- *   group/notice        somebody was told to go
- *   group/round/NAME    how the newest round of a barrier ended ("b/..."), or of "alive", or the
- *                       agreement on the step to stop at ("stop"); changed by SWAP alone
- *   meet/RANK/RANK      the rounds of which the first rank is the host, that the second has come
- *                       to; in that one's lease, one key however many rounds there are
- *   value/KEY           the users'
+ *   group/roster        the holders of all ranks; changed by SWAP only (group_text.h)
+ *   group/member/ID     the record of a member's start, with its own ID: in its lease while the
+ *                       member lives; without a lease and "left" after it has left. A live member
+ *                       whose lease expired writes it again, in a new lease (group_stand.c)
+ *   group/notice        a member was told to go
+ *   group/round/NAME    the end of the newest round of a barrier ("b/..."), of "alive", or of the
+ *                       agreement on the step to stop at ("stop"); changed by SWAP only
+ *   meet/RANK/RANK      the rounds hosted by the first rank to which the second has come; in the
+ *                       second's lease, one key for any number of rounds
+ *   value/KEY           the users' values
  *
- * Every member follows group/ by one watch; who hosts a round that is open follows its meet/ too.
+ * Every member follows group/ by one watch; the host of an open round also follows its meet/.
  *
- * What the watch tells is only noted. What follows from it is drawn in `work`, which a timer that
- * is due at once runs soon, from all that is known by then: so a burst of news costs one pass, and
- * what a pass finds does not depend on the order in which keys were told (only each key's own
- * order is promised). Users' callbacks are called from `work`, or from an answer of the store's.
+ * The watch's news is only noted. `work` draws the conclusions, run soon by a timer that is due at
+ * once, from everything known by then. So a burst of news costs one pass, and the result of a pass
+ * does not depend on the order in which keys were reported (only each key's own order is promised).
+ * `work`, or an answer of the store, calls the users' callbacks.
  */
 #ifndef FRY_NET_GROUP_STATE_H
 #define FRY_NET_GROUP_STATE_H

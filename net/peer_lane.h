@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a peer and its lane are made of; for net/peer*.c and their tests.
+ * The parts of a peer and its lane (the connection to the member); for net/peer*.c and their tests.
  *
  * A *launch* takes the next number of the lane's direction and, if it is a message, a *slot*: an
  * index that the launcher chooses, and that the other end names when it acknowledges. Slots bound
- * everything: there are as many as unexpected_max, a message keeps its until it is acknowledged, so
- * the other end never owes more answers than that, nor keeps more records. Beside that, data sent
- * with its message is counted against the window until it is acknowledged, and the receiver has
- * room for the whole window set aside, in chunks of one size, so that no pattern of sizes can
- * fragment it: b bytes take at most b / chunk + 1 chunks.
+ * everything: there are as many as unexpected_max, and a message keeps its slot until it is
+ * acknowledged, so the other end never owes more answers than that, nor keeps more records. Data
+ * sent with its message also counts against the window until it is acknowledged. The receiver has
+ * memory for the whole window, in chunks of one size, so that no pattern of sizes can fragment it:
+ * b bytes take at most b / chunk + 1 chunks.
  *
- *  - A message that finds the window full is launched for being pulled: no window, however small,
- *    holds anything up.
- *  - A message that finds no slot waits. Entered sends are bounded by the same number, so that
- *    comes only where the two ends' bounds differ, or after a lane's change.
+ *  - A message that finds the window full is launched to be pulled: no window, however small, holds
+ *    anything up.
+ *  - A message that finds no slot waits. Entered sends are bounded by the same number, so this
+ *    happens only if the two ends' bounds differ, or after a change of lanes.
  *
- * Why nobody waits for ever. An arrival never waits: it is given to its place, kept in memory that
- * was set aside, or refused. What answers it owes are posted when progress is made, at the latest
- * when it is armed; they need no slot and no window, only one of a few posts of their own, which
- * come back as the channel gets rid of them. So two ends that only send first, with any window,
- * have all their sends launched and kept, and are free to receive.
+ * Why nobody waits for ever. An arrival never waits: it gets its place, is kept in memory allocated
+ * before, or is refused. The answers that it owes are posted when progress is made, at the latest
+ * when the lane is armed. They need no slot and no window, only one of a few posts of their own,
+ * which come back when the channel is done with them. So if two ends only send at first, with any
+ * window, all their sends are launched and kept, and both ends are free to receive.
  *
- * Leaving. Who leaves says BYE, its last launch, when it has posted every answer that it owed; and
- * how many answers that makes, for the channel may bring them later. The other end acts on it when
- * it has heard as many: then what it sent is received and known to be, or never will be, and it
- * says so by having it fail. After BYE nothing is answered, or those would be counted: what comes
- * then is not received. Between hosts the other end says FAREWELL, and the one who leaves keeps the
- * channel until then, for what a network has under way goes with its sockets. On one host what was
- * posted lies in the other end's memory, and there is nothing to wait for but that it has been.
- * net/peer_leave.pml.
+ * Leaving. An end that leaves says BYE, its last launch, after it has posted every answer that it
+ * owed. BYE has the number of those answers, because the channel may bring them later. The other
+ * end acts on BYE when it has heard that many: it then knows of each of its sends whether it was
+ * received, and lets the others fail. After BYE the leaving end answers nothing, because the answer
+ * would be missing in the number; messages that come then are not received. Between hosts the other
+ * end says FAREWELL, and the leaving end keeps the channel until then, because its sockets would
+ * take along what the network has under way. On one host, what was posted is in the other end's
+ * memory, and the leaving end waits only until it has been posted. net/peer_leave.pml.
  *
- * Gathering. Small messages that are launched one right after the other can go as one message of
- * the channel (net/peer_bundle.c): who launches says that more are to come. To everything but the
- * channel each of them is a launch of its own.
+ * Gathering. Small messages launched directly after one another can go as one message of the
+ * channel (net/peer_bundle.c); the launcher says that more follow. To everything except the channel
+ * each of them is a launch of its own.
  */
 #ifndef FRY_NET_PEER_LANE_H
 #define FRY_NET_PEER_LANE_H
