@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting for another thread that is in the midst of some steps and waits for nobody. It may have
- * lost its core, and then looking on keeps this one's from it.
+ * Waiting for another thread that is in the middle of some steps and waits for nobody. That thread
+ * may have lost its core, and may need this one's.
  */
 #ifndef FRY_BASE_BACK_OFF_H
 #define FRY_BASE_BACK_OFF_H
@@ -12,7 +12,7 @@
 
 #define FRY_PAUSES_BEFORE_YIELD 64
 
-/* After so many looks in vain. */
+/* Pauses after `tries` failed looks. */
 static inline void fry_back_off(unsigned tries)
 {
     if (tries < FRY_PAUSES_BEFORE_YIELD)

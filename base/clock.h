@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock seam: real time, or whatever a test steps. */
+/* The clock: real time, or a clock that a test steps. */
 #ifndef FRY_BASE_CLOCK_H
 #define FRY_BASE_CLOCK_H
 
@@ -9,17 +9,17 @@
 
 typedef struct fry_clock {
     ferry_clock clock; /* always filled in */
-    bool is_real;      /* CLOCK_MONOTONIC: kernel timers may be set by it */
+    bool is_real;      /* it is CLOCK_MONOTONIC, so kernel timers may be set by it */
 } fry_clock;
 
-/* NULL: CLOCK_MONOTONIC. */
+/* Sets up the clock; user NULL: CLOCK_MONOTONIC. */
 void fry_clock_init(fry_clock *clock, const ferry_clock *user);
 
 int64_t fry_clock_now_ns(const fry_clock *clock);
 
 /*
- * The same to the kernel's last tick, some milliseconds back at most, for a quarter of the price.
- * Submits pay it, so it is in line.
+ * The time at the kernel's last tick, at most some milliseconds back, for a quarter of the cost.
+ * Inline, because submits pay for it.
  */
 static inline int64_t fry_clock_coarse_ns(const fry_clock *clock)
 {
@@ -30,13 +30,13 @@ static inline int64_t fry_clock_coarse_ns(const fry_clock *clock)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* CLOCK_MONOTONIC whatever the engine's clock is: for spins and waits of real threads. */
+/* CLOCK_MONOTONIC, whatever the engine's clock is: for spins and waits of real threads. */
 int64_t fry_clock_monotonic_ns(void);
 
-/* Ends of waits by that clock; FRY_NEVER_NS: without one. */
+/* End of a wait by CLOCK_MONOTONIC; FRY_NEVER_NS: none. */
 #define FRY_NEVER_NS INT64_MAX
 
-/* Of a timeout that begins now; negative: for ever. */
+/* The end of a timeout that begins now; negative: for ever. */
 static inline int64_t fry_clock_end_ns(int64_t timeout_ns)
 {
     int64_t end_ns;
@@ -45,7 +45,7 @@ static inline int64_t fry_clock_end_ns(int64_t timeout_ns)
     return end_ns;
 }
 
-/* What is left until then, at least 0; -1: for ever. */
+/* Time left until an end, at least 0; -1: for ever. */
 static inline int64_t fry_clock_left_ns(int64_t end_ns)
 {
     if (end_ns == FRY_NEVER_NS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pieces of JSON text, written where the caller points: each function writes at `at` and returns
- * where it stopped, without an ending zero. The caller sees to the room; the limits stand here.
+ * Pieces of JSON text. Each function writes at `at` and returns where it stopped, without an ending
+ * zero. The caller makes room, by the limits here.
  */
 #ifndef FRY_BASE_JSON_TEXT_H
 #define FRY_BASE_JSON_TEXT_H
@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define FRY_JSON_NUMBER_BYTES 24 /* at most, of each number below */
+#define FRY_JSON_NUMBER_BYTES 24 /* the longest number below */
 
-/* A literal as it stands. */
+/* A string literal, unchanged. */
 #define fry_json_literal(at, literal)                                                              \
     ((char *)memcpy((at), (literal), sizeof(literal) - 1) + (sizeof(literal) - 1))
 
@@ -24,7 +24,7 @@ char *fry_json_microseconds(char *at, int64_t value_ns);
 
 /*
  * A string with its quotes, escaped, and made valid UTF-8: each byte that is not part of a
- * character becomes U+FFFD. Of `text` at most `text_bytes` are read, up to its ending zero; a
+ * character becomes U+FFFD. Reads at most `text_bytes` of `text`, up to its ending zero; a
  * character that is cut there is left out. Takes up to FRY_JSON_STRING_BYTES(text_bytes).
  */
 #define FRY_JSON_STRING_BYTES(text_bytes) ((text_bytes)*6 + 2)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The atomics of the house, and the only place that includes Concurrency Kit.
+ * ferry's atomics, and the only file that includes Concurrency Kit.
  *
- * Single words go through the compiler's __atomic builtins: they say their ordering, cost the same
- * as ck_pr on every machine ferry runs on, and ThreadSanitizer sees them in the very code that
- * ships. Concurrency Kit gives what the language lacks: the double-word compare-and-swap behind the
+ * Single words use the compiler's __atomic builtins: they state their ordering, cost the same as
+ * ck_pr on every machine that ferry runs on, and ThreadSanitizer sees them in the very code that
+ * ships. Concurrency Kit supplies what the language lacks: the double-word compare-and-swap of the
  * pool's free list, the spin hint and the cache line. Its inline assembly is invisible to
- * ThreadSanitizer, so under it the double-word swap goes through the compiler.
+ * ThreadSanitizer, so under it the double-word swap uses the compiler.
  */
 #ifndef FRY_BASE_LF_H
 #define FRY_BASE_LF_H
@@ -25,13 +25,15 @@
 #define fry_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #define fry_store_seq_cst(p, v) __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
 
-/* Read-modify-writes give the old value. A seq_cst load that follows one is not read before it; for
- * a weaker load that takes fry_fence (x86 needs neither). */
+/*
+ * Read-modify-writes return the old value. A seq_cst load after one is not read before it; for a
+ * weaker load that takes fry_fence (x86 needs neither).
+ */
 #define fry_exchange(p, v) __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
 #define fry_fetch_add(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
 #define fry_fetch_sub(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_SEQ_CST)
 
-/* On failure *expected_p receives what was there. May fail without cause: use in a loop. */
+/* On failure *expected_p receives the current value. May fail spuriously: use in a loop. */
 #define fry_cas_weak(p, expected_p, v)                                                             \
     __atomic_compare_exchange_n((p), (expected_p), (v), true, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)
 #define fry_cas(p, expected_p, v)                                                                  \
@@ -52,8 +54,8 @@
 #endif
 
 /*
- * A store followed by a load that must not pass it. ThreadSanitizer does not model fences, so there
- * it is a read-modify-write on a word of its own, which it does.
+ * Orders a store before a later load. ThreadSanitizer does not model fences, so under it this is a
+ * read-modify-write on a word of its own, which it does model.
  */
 static inline void fry_fence(void)
 {
@@ -70,15 +72,14 @@ static inline void fry_pause(void)
     ck_pr_stall();
 }
 
-/* A pointer with a counter beside it, so that a compare-and-swap notices a pointer that came back.
- */
+/* A pointer with a counter, so that a compare-and-swap notices a pointer that came back. */
 typedef struct fry_counted_pointer {
     void *pointer;
     uintptr_t count;
 } __attribute__((aligned(16))) fry_counted_pointer;
 
 /*
- * The two halves are read apart; a torn pair makes the swap below fail, since count only grows.
+ * Reads the two halves separately; a torn pair makes the swap below fail, because count only grows.
  */
 static inline fry_counted_pointer fry_counted_load(const fry_counted_pointer *from)
 {

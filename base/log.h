@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log lines, written where an error is born. */
+/* Log lines, written where an error occurs. */
 #ifndef FRY_BASE_LOG_H
 #define FRY_BASE_LOG_H
 
@@ -14,12 +14,15 @@ typedef struct fry_log {
 } fry_log;
 
 /*
- * fn NULL: to stderr as "ferry: LEVEL: line", levels up to FERRY_LOG (error, warning, info, debug
- * in the environment; default warning). With the user's fn every level is passed on.
+ * Sets up the log. fn NULL: lines go to stderr as "ferry: LEVEL: line", for levels up to FERRY_LOG
+ * (error, warning, info, debug in the environment; default warning). A user's fn gets lines of
+ * every level.
  */
 void fry_log_init(fry_log *log, ferry_log_fn fn, void *arg);
 
-/* One line, cut to FRY_LOG_LINE_BYTES; newlines in it become spaces. Keeps errno. Any thread. */
+/*
+ * Logs one line, cut to FRY_LOG_LINE_BYTES; newlines in it become spaces. Keeps errno. Any thread.
+ */
 void fry_log_line(const fry_log *log, ferry_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A full barrier in every other thread of the process: for protocols where one side is hot and the
- * other seldom runs. The hot side then needs no barrier of its own, only the order of its
- * instructions, which fry_order_instructions keeps.
+ * A full barrier in every other thread of the process, for protocols with one hot side and one that
+ * rarely runs. The hot side then needs no barrier of its own, only the order of its instructions,
+ * which fry_order_instructions keeps.
  */
 #ifndef FRY_BASE_MEMBARRIER_H
 #define FRY_BASE_MEMBARRIER_H
 
 #include <stdbool.h>
 
-/* True: fry_membarrier works in this process from now on. */
+/* Prepares this process; true: fry_membarrier works from now on. */
 bool fry_membarrier_register(void);
 
 /*
- * On return each thread of the process has passed a full barrier since the call: one that was
- * running by an interrupt, one that was not by the switch that took it off its CPU.
+ * On return each thread of the process has passed a full barrier since the call: a running thread
+ * by an interrupt, another by the switch that took it off its CPU.
  */
 void fry_membarrier(void);
 

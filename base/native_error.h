@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a driver or a transport itself says of a failure: without memory, for errors made later. */
+/* A driver's or transport's own report of a failure: takes no memory, for errors made later. */
 #ifndef FRY_BASE_NATIVE_ERROR_H
 #define FRY_BASE_NATIVE_ERROR_H
 
@@ -8,7 +8,7 @@
 #define FRY_NATIVE_MESSAGE_BYTES 160
 
 typedef struct fry_native_error {
-    const char *domain; /* whose number it is: "cuda"; static. NULL: there is nothing to say */
+    const char *domain; /* whose code it is: "cuda"; static. NULL: no report */
     int64_t code;
     char message[FRY_NATIVE_MESSAGE_BYTES];
 } fry_native_error;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Structs that callers give and are given begin with their size, as the caller's version has it.
- * What is shorter than ours ends in our defaults; what is longer must end in zeros, as nobody knows
- * here what it asks for.
+ * Structs that callers pass in or have filled begin with their size in the caller's version. Fields
+ * that a shorter struct lacks have their defaults; the bytes that a longer struct has beyond ours
+ * must be zero, because their meaning is unknown here.
  */
 #ifndef FRY_BASE_OPTIONS_H
 #define FRY_BASE_OPTIONS_H
@@ -14,8 +14,10 @@
 
 #define FRY_OPTIONS_BYTES_MAX 4096
 
-/* Reads a struct of the caller's version into ours; NULL is all zeros. FERRY_E_INVALID if its size
- * can't be one, or what is unknown here is set. */
+/*
+ * Reads a struct of the caller's version into ours; NULL: all zeros. FERRY_E_INVALID if its size is
+ * invalid or unknown fields are set.
+ */
 static inline ferry_status fry_options_read(void *options, size_t size_bytes, const void *given)
 {
     memset(options, 0, size_bytes);
@@ -33,7 +35,7 @@ static inline ferry_status fry_options_read(void *options, size_t size_bytes, co
     return FERRY_OK;
 }
 
-/* Hands a struct to a caller whose version of it may be shorter or longer, and says so. */
+/* Fills a struct of the caller's version, which may be shorter or longer than ours. */
 static inline ferry_status fry_struct_hand_out(void *to, const void *from, size_t size_bytes)
 {
     size_t wanted_bytes;

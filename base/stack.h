@@ -58,7 +58,7 @@ static inline fry_link *fry_stack_take_all(fry_stack *stack)
     return ordered;
 }
 
-/* A plain first-in first-out list of the same items, for one owner. */
+/* A first-in first-out list of the same items, for one owner. */
 typedef struct fry_queue {
     fry_link *first;
     fry_link *last;

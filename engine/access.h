@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accesses: how one span, or one row, of an operation enters a buffer's lists, step by step.
- * hazard.c says how, and why that is right; it also goes over an operation's accesses. With the
- * baton.
+ * Accesses: entering one span or row of an operation into a buffer's lists, step by step. hazard.c
+ * has the rules and their argument, and visits the accesses of an operation. With the baton.
  *
- * Each function goes on from what `in` says, and gives false if it stops before the access is in.
+ * Each function continues from what `in` says, and returns false if it stops before the access is
+ * in.
  */
 #ifndef FRY_ENGINE_ACCESS_H
 #define FRY_ENGINE_ACCESS_H
@@ -16,14 +16,13 @@
 #include "engine/stock.h"
 #include "engine/turn.h"
 
-/* What an operation whose accesses may overlap goes over them for; the first is enough for others.
- */
+/* Passes over an operation's accesses if they may overlap; otherwise the first pass is enough. */
 enum { FRY_PASS_READ = 0, FRY_PASS_READ_WRITE, FRY_PASS_WRITE, FRY_PASS_LIST, FRY_PASSES };
 
-/* Sees to room; false: there is none, and `in` says what is to be done. */
+/* Makes room for `need`; false: there is none, and `in` says what is to be done. */
 bool fry_access_find_room(fry_turn *turn, fry_entering *in, const fry_need *need);
 
-/* Whether there are time and room for a step that takes so much at most. */
+/* Whether there are steps and room left for a step that takes at most `need`. */
 static inline bool fry_access_may_step(fry_turn *turn, fry_entering *in, fry_need need)
 {
     if (fry_unlikely(in->steps_left == 0)) {
@@ -34,7 +33,7 @@ static inline bool fry_access_may_step(fry_turn *turn, fry_entering *in, fry_nee
     return fry_likely(fry_stock_has(turn->context, &need)) || fry_access_find_room(turn, in, &need);
 }
 
-/* What so many edges take: beyond FRY_DEGREE_MAX they lead to joins. */
+/* What `count` edges need: beyond FRY_DEGREE_MAX they lead to joins. */
 static inline fry_need fry_access_edges(const fry_entering *in, uint32_t count)
 {
     if (fry_likely(in->edge_count + count <= FRY_DEGREE_MAX))
@@ -42,11 +41,13 @@ static inline fry_need fry_access_edges(const fry_entering *in, uint32_t count)
     return (fry_need){.edges = count + 2, .joins = 2};
 }
 
-/* With room for a join and two edges: an open join for edges into the node that enters beyond
- * FRY_DEGREE_MAX; the node itself if there is none. */
+/*
+ * An open join for edges into an entering node that has FRY_DEGREE_MAX; the node itself if there is
+ * no join. There is room for a join and two edges.
+ */
 fry_node *fry_access_gatherer(fry_turn *turn, fry_node *node, fry_edge_nature nature);
 
-/* With room for it. */
+/* Connects an edge; there is room for it. */
 static inline void fry_access_connect(fry_turn *turn, fry_entering *in, fry_node *node,
                                       fry_node *from, fry_edge_nature nature)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accesses that read. False: `in` says what stopped it. */
+/* Accesses that read. They return false if `in` says what stopped them. */
 #ifndef FRY_ENGINE_ACCESS_READ_H
 #define FRY_ENGINE_ACCESS_READ_H
 
@@ -9,8 +9,8 @@
 bool fry_access_read(fry_turn *turn, fry_entering *in, fry_node *node, const fry_use *use);
 
 /*
- * All of it in one go, of one whose operation has none that overlap it. False: nothing was done, as
- * there is too much where it goes, or no room.
+ * Enters the whole access at once, for an operation whose accesses do not overlap. False: nothing
+ * was done, because too many entries are there, or there is no room.
  */
 bool fry_access_read_at_once(fry_turn *turn, fry_entering *in, fry_node *node, const fry_use *use);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accesses that write. False: `in` says what stopped it. */
+/* Accesses that write. They return false if `in` says what stopped them. */
 #ifndef FRY_ENGINE_ACCESS_WRITE_H
 #define FRY_ENGINE_ACCESS_WRITE_H
 
@@ -8,10 +8,10 @@
 
 bool fry_access_write(fry_turn *turn, fry_entering *in, fry_node *node, const fry_use *use);
 
-/* As fry_access_read_at_once. */
+/* Like fry_access_read_at_once. */
 bool fry_access_write_at_once(fry_turn *turn, fry_entering *in, fry_node *node, const fry_use *use);
 
-/* A layer that was being made is left as it is. */
+/* Stops making a layer, which stays as it is. */
 void fry_access_finish_layer(fry_turn *turn, fry_entering *in);
 
 #endif

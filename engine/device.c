@@ -91,10 +91,10 @@ static size_t backend_of(const char *name)
 static const char *name_complaint(const char *name)
 {
     if (strlen(name) >= FRY_DEVICE_NAME_BYTES)
-        return "no device has a name that long";
+        return "the name is longer than 31 characters";
     const char *colon = strchr(name, ':');
     if (colon == NULL || colon == name || colon[1] == '\0')
-        return "a device's name is its backend's, a colon and a number, like host:0";
+        return "a device's name is a backend, a colon and a number, like host:0";
     return NULL;
 }
 
@@ -102,7 +102,7 @@ static const char *options_complaint(const ferry_device_options *options)
 {
     if (options->completion < FERRY_COMPLETION_DEFAULT ||
         options->completion > FERRY_COMPLETION_EVENTS)
-        return "completion is no ferry_completion";
+        return "completion is not a ferry_completion";
     if (options->parked_streams > PARKED_STREAMS_MAX)
         return "parked_streams is at most 64";
     if (options->staging_bytes != 0 &&
@@ -176,15 +176,15 @@ static ferry_status show_device(ferry_engine *engine, opened_device *opened,
                                 const ferry_device_options *options, refusal *why)
 {
     if (!options_agree(options, &opened->options))
-        return refuse(why, FERRY_E_BUSY, "it is open with other options");
+        return refuse(why, FERRY_E_BUSY, "the device is open with other options");
     if (opened->handle != NULL)
         return FERRY_OK;
     ferry_status status = fry_device_attach(engine, opened->device, &opened->handle);
     if (status == FERRY_OK)
         return FERRY_OK;
     return refuse(why, status,
-                  status == FERRY_E_AGAIN ? "the engine has no number left for its streams"
-                                          : "no memory for its lanes");
+                  status == FERRY_E_AGAIN ? "the engine has reached 65535 streams"
+                                          : "no memory for the device's streams");
 }
 
 static opened_device *find_opened(struct fry_backends *all, const char *name)
@@ -241,7 +241,7 @@ static ferry_status device_get(ferry_engine *engine, const char *name,
     if (index == BACKENDS_MAX)
         return refuse(why, FERRY_E_NOT_FOUND,
                       strncmp(name, "host:", 5) == 0
-                          ? "this engine has fewer host devices (host_devices)"
+                          ? "the engine has fewer host devices (host_devices)"
                           : "ferry has no backend of that name");
     if (fry_is_in_callback(engine))
         return refuse(why, FERRY_E_DEADLOCK, "no device is opened in a callback");
@@ -286,7 +286,9 @@ ferry_status ferry_device_open(ferry_engine *engine, const char *name,
     } else if (fry_is_in_callback(engine)) {
         status = refuse(&why, FERRY_E_DEADLOCK, "no device is opened in a callback");
     } else if (fry_options_read(&options, sizeof options, given) != FERRY_OK) {
-        status = refuse(&why, FERRY_E_INVALID, "struct_size can't be that of device options");
+        status = refuse(&why, FERRY_E_INVALID,
+                        "struct_size of the device options is invalid, or unknown fields are set: "
+                        "use FERRY_DEVICE_OPTIONS_INIT");
     } else if (options_complaint(&options) != NULL) {
         status = refuse(&why, FERRY_E_INVALID, options_complaint(&options));
     } else if (fry_load_relaxed(&engine->closing) != 0) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dumps: what they copy from the graph, and who prints it.
+ * Dumps: what they copy from the graph, and which form prints it.
  *
- * The graph may only be looked at with the baton, and nothing may be allocated or called with it,
- * so a dump goes by slices: with the baton it copies some hundred operations into memory it took
- * before, without it it prints them. Where it goes on is a cursor of the baton's holder
- * (engine->dump_node, _edge, _buffer): what leaves the list under the cursor moves it on.
+ * The graph may be read only with the baton, and with the baton nothing may be allocated and no
+ * user code called. So a dump goes by slices: with the baton it copies some hundred operations into
+ * memory allocated before; without the baton it prints them. Cursors of the baton's holder say
+ * where it goes on (engine->dump_node, _edge, _buffer); an object that leaves a list under its
+ * cursor moves the cursor on.
  */
 #ifndef FRY_ENGINE_DUMP_H
 #define FRY_ENGINE_DUMP_H
@@ -19,12 +20,12 @@
 
 #include <ferry/dump.h>
 
-#define FRY_DUMP_SLICE 256     /* operations copied in one holding of the baton */
-#define FRY_DUMP_EDGES 2048    /* edges looked at in one */
-#define FRY_DUMP_SEGMENTS 1024 /* segments of buffers looked at in one */
-#define FRY_DUMP_ENTERING 256  /* pieces of the inbox looked at */
-#define FRY_DUMP_WAITS 8       /* edges told of one operation */
-#define FRY_DUMP_NOT_QUIET 64  /* operations told again at the end */
+#define FRY_DUMP_SLICE 256     /* operations copied in one hold of the baton */
+#define FRY_DUMP_EDGES 2048    /* edges read in one hold */
+#define FRY_DUMP_SEGMENTS 1024 /* segments of buffers read in one hold */
+#define FRY_DUMP_ENTERING 256  /* nodes of the inbox counted */
+#define FRY_DUMP_WAITS 8       /* edges shown for one operation */
+#define FRY_DUMP_NOT_QUIET 64  /* operations listed again at the end */
 #define FRY_DUMP_NO_DEVICE UINT16_MAX
 
 /* Nature of what holds a drain, beside fry_edge_nature. */
@@ -42,7 +43,7 @@ typedef struct fry_dump_node {
     int64_t deadline_in_ns; /* has_deadline */
     uint64_t size_bytes;    /* has_size */
     uint64_t more;          /* waits beside those listed */
-    uint64_t batch;         /* 0: none counts it */
+    uint64_t batch;         /* 0: no batch counts it */
     int32_t status;         /* FERRY_PENDING: its future is not resolved */
     uint16_t device;
     uint16_t lane; /* copies: index of the stream among the engine's */
@@ -62,10 +63,10 @@ typedef struct fry_dump_node {
 
 typedef struct fry_dump_lane {
     uint64_t issued, fired;
-    uint64_t backlog; /* of the operations shown */
+    uint64_t backlog; /* counts only operations shown */
     uint32_t in_flight;
     uint16_t device, stream;
-    bool is_shown; /* what waits for outside events is, once it was used */
+    bool is_shown; /* lanes for outside events are shown once they have been used */
 } fry_dump_lane;
 
 typedef struct fry_dump_facts {
@@ -82,12 +83,13 @@ typedef struct fry_dump_totals {
 
 typedef struct fry_dump fry_dump;
 
-/* One form of a dump. Each prints its part of what the dump holds, in this order. */
+/* One form of a dump. Its functions print the parts of the dump in this order. */
 typedef struct fry_dump_form {
     void (*begin)(fry_dump *dump);
     void (*promises_begin)(fry_dump *dump);
     void (*nodes_begin)(fry_dump *dump);
-    void (*node)(fry_dump *dump, const fry_dump_node *node, bool is_first); /* promises too */
+    void (*node)(fry_dump *dump, const fry_dump_node *node,
+                 bool is_first); /* operations and promises */
     void (*lanes)(fry_dump *dump);
     void (*poisons_begin)(fry_dump *dump);
     void (*poison)(fry_dump *dump, const fry_poison_view *poison, bool is_first);
@@ -97,17 +99,18 @@ typedef struct fry_dump_form {
 struct fry_dump {
     ferry_engine *engine;
     fry_context *context; /* the dumping thread's */
-    int64_t start_ns;     /* by the coarse clock, or later: what enters after it is not shown */
-    uint64_t left;        /* promises, then operations, that may still be shown */
-    uint64_t node_limit;  /* operations that may be shown */
+    int64_t
+        start_ns;  /* by the coarse clock, or later: operations that enter after it are not shown */
+    uint64_t left; /* how many promises, then operations, may still be shown */
+    uint64_t node_limit; /* operations that may be shown */
     fry_dump_facts facts;
     fry_dump_totals totals;
-    fry_dump_lane *lanes; /* by index of the stream; of devices there were at the start */
+    fry_dump_lane *lanes; /* by index of the stream, for the devices that existed at the start */
     size_t lane_count;
     uint32_t device_count;
     uint64_t not_quiet[FRY_DUMP_NOT_QUIET];
     size_t not_quiet_count;
-    bool is_partial; /* the slice's first operation was begun in the one before */
+    bool is_partial; /* the slice's first operation was begun in the slice before */
     fry_text text;
     union {
         fry_dump_node nodes[FRY_DUMP_SLICE];
@@ -116,17 +119,20 @@ struct fry_dump {
 };
 
 /*
- * A dump that the caller owns (engine->dumping taken), with memory for its slices; NULL without.
- *  promise_limit, node_limit  how many are shown at most
+ * Makes a dump, with memory for its slices; the caller owns it (engine->dumping taken). NULL: no
+ * memory. promise_limit and node_limit are the numbers that it shows at most.
  */
 fry_dump *fry_dump_open(ferry_engine *engine, fry_context *context, uint64_t promise_limit,
                         uint64_t node_limit);
 void fry_dump_close(fry_dump *dump);
 
-/* Prints everything. */
+/* Prints the whole dump. */
 void fry_dump_print(fry_dump *dump, const fry_dump_form *form, ferry_write_fn write, void *arg);
 
-/* Copies the oldest promises, or else operations, into the slice: at most a slice of them. */
+/*
+ * Copies the oldest promises, or else operations, into the slice, at most a slice. Returns how
+ * many.
+ */
 size_t fry_dump_oldest(fry_dump *dump, bool are_promises, size_t capacity);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The form of dumps that is graphviz's. */
+/* The form of dumps for graphviz. */
 #ifndef FRY_ENGINE_DUMP_DOT_H
 #define FRY_ENGINE_DUMP_DOT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The form of dumps that is JSON. */
+/* The JSON form of dumps. */
 #ifndef FRY_ENGINE_DUMP_JSON_H
 #define FRY_ENGINE_DUMP_JSON_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text on its way to the user, in pieces. */
+/* Text for the user, written in pieces. */
 #ifndef FRY_ENGINE_DUMP_TEXT_H
 #define FRY_ENGINE_DUMP_TEXT_H
 
@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* Written without a lock. */
+/* A buffer that passes text to the user's function; no lock is held. */
 typedef struct fry_text {
     ferry_write_fn write;
     void *arg;
@@ -22,8 +22,8 @@ void fry_text_number(fry_text *text, int64_t number);
 void fry_text_print(fry_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * A label, cut where FRY_LABEL_BYTES end; bytes that are no UTF-8 show as U+FFFD. For JSON
- * with its quotes, for graphviz without.
+ * Writes a label, cut at FRY_LABEL_BYTES; bytes that are not UTF-8 show as U+FFFD. For JSON with
+ * its quotes, for graphviz without.
  */
 void fry_text_json(fry_text *text, const char *label);
 void fry_text_dot(fry_text *text, const char *label);

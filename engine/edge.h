@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Edges: in and out of their predecessor's list, and taking effect. With the baton. */
+/* Edges: into and out of their predecessor's list, and taking effect. With the baton. */
 #ifndef FRY_ENGINE_EDGE_H
 #define FRY_ENGINE_EDGE_H
 
@@ -87,7 +87,7 @@ static inline bool fry_edge_carries_failure(const fry_edge *edge)
     return edge->nature == FRY_EDGE_AFTER || edge->nature == FRY_EDGE_READ;
 }
 
-/* The successor is gone, or does not wait for it any more. */
+/* Drops an edge whose successor is gone or no longer waits for it. */
 static inline void fry_edge_abandon(fry_edge *edge)
 {
     fry_node *from = edge->from;
@@ -97,15 +97,15 @@ static inline void fry_edge_abandon(fry_edge *edge)
 }
 
 /*
- * On the device it is a status edge, counted in `unconfirmed`. A definition or a join has no
- * operation that would fire behind what it waits for, so to those every edge is one.
+ * Whether an edge on the device is a status edge, counted in `unconfirmed`. For a definition or a
+ * join every edge is: they have no operation that would fire behind what they wait for.
  */
 static inline bool fry_edge_is_counted(const fry_edge *edge)
 {
     return fry_edge_carries_failure(edge) || fry_node_stands(edge->to);
 }
 
-/* Other streams than `lane` that an issued node stands on. */
+/* How many streams other than `lane` an issued node is on. */
 static inline uint8_t fry_stands_elsewhere(const fry_node *from, const fry_lane *lane)
 {
     if (fry_likely(!fry_node_is_join(from)))
@@ -121,8 +121,10 @@ static inline void fry_device_waits_add(fry_node *to, uint32_t count)
     to->device_waits = (to->device_waits + count) & 0x3f;
 }
 
-/* The successor's device waits from now on; the edge stays to carry status, or the order if the
- * successor is never issued. */
+/*
+ * Moves the wait to the successor's device; the edge stays, to carry the status, or the order if
+ * the successor is never issued.
+ */
 static inline void fry_edge_move_to_device(fry_edge *edge)
 {
     fry_node *to = edge->to;
@@ -138,7 +140,7 @@ static inline void fry_edge_move_to_device(fry_edge *edge)
     fry_device_waits_add(to, fry_stands_elsewhere(edge->from, to->op.stand.lane));
 }
 
-/* The graph waits in place of the device, which the successor has not been issued to. */
+/* Moves the wait back to the graph, because the successor was not issued. */
 static inline void fry_edge_take_from_device(fry_edge *edge)
 {
     fry_node *to = edge->to;

@@ -154,9 +154,9 @@ static void options_set_defaults(ferry_engine_options *options)
 static const char *options_complaint(const ferry_engine_options *options)
 {
     if (options->loop < FERRY_LOOP_THREAD || options->loop > FERRY_LOOP_ATTACHED)
-        return "loop is no ferry_loop_mode";
+        return "loop is not a ferry_loop_mode";
     if ((options->loop == FERRY_LOOP_ATTACHED) != (options->ev_loop != NULL))
-        return "ev_loop goes with FERRY_LOOP_ATTACHED, and that with ev_loop";
+        return "FERRY_LOOP_ATTACHED needs ev_loop, and no other mode allows it";
     if (options->host_devices > FRY_HOST_DEVICES_MAX)
         return "host_devices is at most 64";
     if (options->host_workers > WORKERS_MAX)
@@ -187,7 +187,7 @@ static const char *options_complaint(const ferry_engine_options *options)
     if (options->clock != NULL && options->clock->now_ns == NULL)
         return "a clock needs its function";
     if (!fry_executor_is_whole(options->executor))
-        return "executor is of another size, or has no post";
+        return "struct_size of the executor is invalid, or its post is NULL";
     if (options->reserved != 0)
         return "reserved must be zero";
     return NULL;
@@ -314,7 +314,9 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     fry_memory_init(&memory, NULL);
     ferry_engine_options options;
     ferry_status status = fry_options_read(&options, sizeof options, given);
-    const char *why = status != FERRY_OK ? "struct_size can't be that of engine options" : NULL;
+    const char *why = status != FERRY_OK ? "struct_size of the engine options is invalid, or "
+                                           "unknown fields are set: use FERRY_ENGINE_OPTIONS_INIT"
+                                         : NULL;
     if (why == NULL) {
         options_set_defaults(&options);
         why = options_complaint(&options);
@@ -339,13 +341,13 @@ ferry_status ferry_engine_create(const ferry_engine_options *given, ferry_engine
     (void)pthread_mutex_init(&engine->opening, NULL);
     (void)pthread_mutex_init(&engine->room_lock, NULL);
     fry_engine_register(engine);
-    why = "the poller's descriptors can't be had";
+    why = "the operating system refuses the poller's descriptors";
     status = fry_poller_open(&engine->poller);
     if (status == FERRY_OK && engine->embedded)
         status = fry_embedded_open(engine);
     if (status != FERRY_OK)
         goto err_engine;
-    why = "no memory for the reserves";
+    why = "no memory for the reserved nodes";
     status = fill_pools(engine);
     if (status != FERRY_OK)
         goto err_engine;
@@ -390,7 +392,8 @@ static void log_what_is_left(ferry_engine *engine)
     fry_context *context = fry_context_get(engine);
     fry_turn turn;
     if (context == NULL || !fry_turn_begin(&turn, engine, context, false)) {
-        fry_log_line(&engine->log, FERRY_LOG_ERROR, "shutdown timed out in the midst of work");
+        fry_log_line(&engine->log, FERRY_LOG_ERROR,
+                     "shutdown timed out while the graph was worked on");
         return;
     }
     size_t count = 0;
@@ -404,8 +407,8 @@ static void log_what_is_left(ferry_engine *engine)
     (void)fry_turn_end(&turn, 0);
     if (count == 0) {
         fry_log_line(&engine->log, FERRY_LOG_ERROR,
-                     "shutdown timed out: no operation is left, but the loop has not stopped yet: "
-                     "another thread is in it, or callbacks, calls, promises or groups are left");
+                     "shutdown timed out: all operations are quiet, but the loop has not stopped: "
+                     "another thread runs it, or callbacks, calls, promises or groups are left");
         return;
     }
     fry_log_line(&engine->log, FERRY_LOG_ERROR,
@@ -444,7 +447,7 @@ ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns)
     workers_end_ns = end_ns > workers_end_ns ? end_ns : workers_end_ns;
     if (fry_host_stop(engine->host, workers_end_ns) != FERRY_OK) {
         fry_log_line(&engine->log, FERRY_LOG_ERROR,
-                     "shutdown timed out: a thread that copies is still at work");
+                     "shutdown timed out: a thread is still copying");
         status = FERRY_E_DEADLINE;
         goto done;
     }
@@ -491,12 +494,12 @@ void ferry_engine_release(ferry_engine *engine)
     int64_t end_ns = fry_clock_end_ns(RELEASE_TIMEOUT_NS);
     ferry_status status = ferry_engine_shutdown(engine, RELEASE_TIMEOUT_NS);
     if (status != FERRY_OK) {
-        fry_log_line(&engine->log, FERRY_LOG_ERROR, "an engine that did not shut down is leaked");
+        fry_log_line(&engine->log, FERRY_LOG_ERROR, "an engine is leaked: it did not shut down");
         return;
     }
     if (!fry_trace_writer_detach(engine, end_ns)) {
         fry_log_line(&engine->log, FERRY_LOG_ERROR,
-                     "an engine whose records the trace file does not take is leaked");
+                     "an engine is leaked: its records were not written to the trace file in time");
         return;
     }
     bool is_left = forget_executor(engine, end_ns);
@@ -504,7 +507,7 @@ void ferry_engine_release(ferry_engine *engine)
     /* The baton: a straggler's submit that was refused is just leaving. */
     if (!is_left || !take_until(&engine->baton, end_ns)) {
         fry_log_line(&engine->log, FERRY_LOG_ERROR,
-                     "an engine that another thread is still at work in is leaked");
+                     "an engine is leaked: another thread is still working in it");
         return;
     }
     int64_t detached = engine->detached;

@@ -232,10 +232,11 @@ static void entering_ends(fry_turn *turn, fry_entering *in, fry_node *node)
 static fry_error *no_room_error(const fry_turn *turn, const fry_node *node, ferry_status status)
 {
     fry_error_facts facts = {.status = status, .op = node->future.id, .label = node->label};
-    return fry_error_create(&turn->engine->memory, &facts,
-                            status == FERRY_E_AGAIN
-                                ? "the buffers' access lists have no room for it (max_accesses)"
-                                : "there is no memory to list what it touches");
+    return fry_error_create(
+        &turn->engine->memory, &facts,
+        status == FERRY_E_AGAIN
+            ? "the buffers' access lists have no room for the operation (max_accesses)"
+            : "no memory to list the operation's accesses");
 }
 
 /* Goes on with a node's edges and accesses. */

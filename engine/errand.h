@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errands: what callers want of the loop for a group: errand.c. */
+/* Errands: requests of callers to the loop, about a group: errand.c. */
 #ifndef FRY_ENGINE_ERRAND_H
 #define FRY_ENGINE_ERRAND_H
 
@@ -16,7 +16,7 @@ typedef enum fry_errand_sort {
     FRY_ERRAND_REQUEST,
 } fry_errand_sort;
 
-/* What a caller wants of the loop. */
+/* A request of a caller to the loop. */
 struct fry_errand {
     fry_link link; /* members->errands */
     fry_errand_sort sort;
@@ -24,16 +24,19 @@ struct fry_errand {
     size_t size_bytes; /* of this block */
     ferry_promise *promise;
     ferry_waiter
-        waiter; /* of the promise's future: ends the request if the user does, frees this */
-    bool is_on; /* the request is net/group.h's */
-    fry_errand *next, *previous; /* of its group's: there may be a million, so it leaves at once */
-    fry_group_request request;   /* its value or members, and its name, stand behind this */
+        waiter; /* on the promise's future: ends the request if the user does, frees this */
+    bool is_on; /* net/group.h has the request */
+    fry_errand *next,
+        *previous; /* in its group's list; doubly linked, because there may be a million */
+    fry_group_request request; /* its value or members, and its name, are behind this struct */
 };
 
-/* Takes a caller's errand; the role, without the baton. */
+/* Begins a caller's errand; the role, without the baton. */
 void fry_errand_begin(fry_members *members, fry_errand *errand);
 
-/* Resolves its future; the errand is freed when the loop has heard of that. `error` is taken. */
+/*
+ * Resolves the errand's future, and takes `error`. The errand is freed when the loop has seen that.
+ */
 void fry_errand_end(fry_errand *errand, ferry_status status, fry_error *error, const void *value,
                     size_t value_bytes, uint64_t version);
 

@@ -146,7 +146,7 @@ static ferry_future *event_future(ferry_device *device, const outside_source *so
     error.message[0] = '\0';
     ferry_status status = call_device(device->device, source, &event, &error);
     if (status != FERRY_OK)
-        say_why(device, source->is_wrapped ? "an event can't be wrapped" : "no event is recorded",
+        say_why(device, source->is_wrapped ? "wrapping an event fails" : "recording an event fails",
                 status, &error);
     why = event_refusal(status);
     if (why != FRY_TAKEN)
@@ -287,7 +287,7 @@ ferry_status ferry_future_stream_wait(ferry_future *future, ferry_device *device
     } while (status == FERRY_E_NOT_ISSUED && hurry(engine, future, &end_ns));
     outside_end(engine);
     if (status == FERRY_E_DEVICE || status == FERRY_E_CAPTURE)
-        say_why(device, "a stream can't wait for an operation", status, &error);
+        say_why(device, "making a stream wait for an operation fails", status, &error);
     return status;
 }
 

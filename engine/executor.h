@@ -5,14 +5,17 @@
 
 #include "engine/engine.h"
 
-/* Whether it is a mark, NULL, or can be posted to. The other logs. */
+/*
+ * Whether an executor is NULL, one of the two marks, or valid to post to. The second function also
+ * logs.
+ */
 bool fry_executor_is_whole(const ferry_executor *executor);
 fry_refusal fry_executor_check(ferry_engine *engine, const ferry_executor *executor);
 
-/* Marks, never posted to. */
+/* Marks for the loop's thread; never posted to. */
 extern ferry_executor fry_inline_executor, fry_loop_executor;
 
-/* Where what names this executor (NULL: none) runs: NULL is the loop. */
+/* The executor for code that names this one (NULL: none). NULL: the loop. */
 static inline ferry_executor *fry_executor_for(const ferry_engine *engine, ferry_executor *executor)
 {
     if (executor == NULL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ground that all of engine/ stands on: whether an engine may be used, what keeps its memory,
- * where the calling thread is, and waking the loop. It knows nothing of what is above it.
+ * What all of engine/ stands on: whether an engine may be used, what keeps its memory, where the
+ * calling thread is, and waking the loop. It knows nothing of the parts above it.
  */
 #ifndef FRY_ENGINE_GROUND_H
 #define FRY_ENGINE_GROUND_H
@@ -11,9 +11,12 @@
 /* ---- may it be used ---- */
 
 extern uint64_t fry_fork_generation;
-void fry_watch_forks(void); /* from now on a fork's child is one */
+void fry_watch_forks(void); /* makes later forks' children known as such */
 
-/* FERRY_OK, FERRY_E_INVALID for NULL, FERRY_E_FORKED; if it must be open, FERRY_E_SHUTDOWN. */
+/*
+ * Whether a call may use the engine: FERRY_OK; FERRY_E_INVALID for NULL; FERRY_E_FORKED; if the
+ * engine must be open, FERRY_E_SHUTDOWN.
+ */
 static inline ferry_status fry_engine_check(const ferry_engine *engine)
 {
     if (fry_unlikely(engine == NULL))
@@ -31,7 +34,7 @@ static inline ferry_status fry_engine_check_open(const ferry_engine *engine)
     return status;
 }
 
-/* The same as reasons, for those who give a future. */
+/* The same as refusals, for functions that return a future. */
 static inline fry_refusal fry_engine_refusal(const ferry_engine *engine)
 {
     if (fry_unlikely(engine == NULL))
@@ -49,7 +52,7 @@ static inline fry_refusal fry_engine_refusal_open(const ferry_engine *engine)
     return why;
 }
 
-/* How many devices there are to be seen: acquire, so all there is of them is there. Any thread. */
+/* Number of devices that are visible: acquire, so the devices are complete. Any thread. */
 static inline uint32_t fry_device_count(const ferry_engine *engine)
 {
     return fry_load_acquire(&engine->device_count);
@@ -57,16 +60,18 @@ static inline uint32_t fry_device_count(const ferry_engine *engine)
 
 /* ---- memory ---- */
 
-/* Counts something that must outlive the engine handle: buffers, contexts in use. Who takes the
- * last away frees the engine. */
+/*
+ * Counts an object that must outlive the engine's handle: a buffer, a context in use. Releasing the
+ * last reference frees the engine.
+ */
 void fry_engine_retain(ferry_engine *engine);
 void fry_engine_unretain(ferry_engine *engine, int64_t count);
 
 /* ---- where the calling thread is ---- */
 
 /*
- * Where the calling thread runs callbacks and functions of an engine's, which it does with
- * that engine's role; NULL: nowhere. One may make progress for another engine inside.
+ * A place where the calling thread runs callbacks and functions of an engine, with that engine's
+ * role; NULL: nowhere. Inside one the thread may make progress for another engine.
  */
 typedef struct fry_callback_frame {
     ferry_engine *engine;
@@ -86,7 +91,7 @@ static inline void fry_callbacks_end(const fry_callback_frame *frame)
     fry_callback_frames = frame->outer;
 }
 
-/* The calling thread is in a callback or a function that this engine's loop runs. */
+/* Whether the calling thread is in a callback or function that this engine's loop runs. */
 static inline bool fry_is_in_callback(const ferry_engine *engine)
 {
     const fry_callback_frame *frame = fry_callback_frames;
@@ -96,8 +101,8 @@ static inline bool fry_is_in_callback(const ferry_engine *engine)
 }
 
 /*
- * After each callback of a tick: the tick is a shutdown's whose time is over, so what is left is
- * left to another.
+ * Asked after each callback of a tick: whether the tick belongs to a shutdown whose time is over.
+ * The rest is then left to another tick.
  */
 static inline bool fry_gives_up(const ferry_engine *engine)
 {
@@ -118,11 +123,14 @@ static inline fry_context *fry_context_get(ferry_engine *engine)
 /* Wakes the loop if it sleeps. */
 void fry_wake_now(ferry_engine *engine);
 
-/* Makes the poller readable, whoever sleeps on it. */
+/* Makes the poller readable for whoever sleeps on it. */
 void fry_wake_write(ferry_engine *engine);
 
-/* After a full barrier that follows publishing the work; see loop_sleep.pml. Any thread, also with
- * the baton. Once the loop has stopped there is nobody to wake: see late.h. */
+/*
+ * Wakes the loop if it sleeps. The caller has published the work and passed a full barrier; see
+ * loop_sleep.pml. Any thread, also with the baton. After the loop has stopped there is nobody to
+ * wake: see late.h.
+ */
 static inline void fry_wake(ferry_engine *engine)
 {
     if (fry_unlikely(fry_load_relaxed(&engine->asleep) != FRY_AWAKE))

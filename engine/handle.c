@@ -160,7 +160,7 @@ ferry_status ferry_future_wait(ferry_future *future, int64_t timeout_ns)
         return FERRY_PENDING;
     if (fry_is_in_callback(engine)) {
         fry_log_line(&engine->log, FERRY_LOG_WARNING,
-                     "waiting in a callback of the engine that must resolve it is refused");
+                     "ferry_future_wait is refused in a callback of the future's engine");
         return FERRY_E_DEADLOCK;
     }
     /* Whoever waits does the engine's work, and may be listed as a waiter on its own stack: it must

@@ -5,7 +5,7 @@
 
 #include "engine/engine.h"
 
-/* The thread is one of the engine's helpers no more, and leaves the loop a wake if it is needed. */
+/* Ends the calling thread's help; wakes the loop if it is needed. */
 void fry_help_ends(ferry_engine *engine, fry_context *context);
 
 #endif

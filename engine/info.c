@@ -65,11 +65,11 @@ ferry_backend_info ferry_backend_at(size_t index)
     const ferry_backend_info backends[] = {
         {"host", true, "devices in the memory of this process, copied by worker threads", 0},
         {"cuda", false, NULL, 0},
-        {"nccl", false, "this version of ferry has no transfers by NCCL", 0},
+        {"nccl", false, "this version of ferry does not support NCCL", 0},
         {"ucx", false, NULL, 0},
         {"libev", true, "engines can be attached to the user's libev loop", 0},
         {"nvtx", fry_nvtx_is_built,
-         fry_nvtx_is_built ? "operations are NVTX ranges where a tool is injected"
+         fry_nvtx_is_built ? "operations are NVTX ranges if a tool is injected"
                            : "nvtx3/nvToolsExt.h was not found when ferry was built",
          0},
     };
@@ -149,7 +149,7 @@ const char *ferry_device_lacks(ferry_device *device, ferry_capability capability
     if ((facts.capabilities & (uint32_t)capability) != 0)
         return NULL;
     const char *why = facts.lacks[__builtin_ctz((uint32_t)capability)];
-    return why != NULL ? why : "its backend has nothing of the kind";
+    return why != NULL ? why : "its backend does not support it";
 }
 
 /* ---- limits ---- */

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Late work: what is left to do when the loop has stopped. late.c says who does it. */
+/* Late work: what is left to do after the loop has stopped. late.c says which thread does it. */
 #ifndef FRY_ENGINE_LATE_H
 #define FRY_ENGINE_LATE_H
 
 #include "engine/engine.h"
 
-/* The engine's memory is kept by the caller; not with the baton, nor with a lock that callbacks
- * may take. Does nothing before the stop. */
+/*
+ * Does the late work; nothing before the stop. The caller keeps the engine's memory, and holds
+ * neither the baton nor a lock that callbacks may take.
+ */
 void fry_late_work(ferry_engine *engine);
 
 /*
- * A public call that may have left something for the loop is about to return. The load is seq_cst,
- * and follows a full barrier that follows publishing what is left: see late.c.
+ * For the end of a public call that may have left something for the loop. The load is seq_cst and
+ * follows a full barrier, which follows publishing what is left: see late.c.
  */
 static inline void fry_call_ends(ferry_engine *engine)
 {

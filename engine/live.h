@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lists of what is in the graph: operations that are not retired, and promises that are not
- * resolved, each in program order, with the time at which they entered. With the baton; inline,
- * since every operation that is held passes here.
+ * The lists of what is in the graph: operations that are not retired, and unresolved promises, each
+ * in program order, with the time at which they entered. With the baton; inline, because every held
+ * operation passes here.
  */
 #ifndef FRY_ENGINE_LIVE_H
 #define FRY_ENGINE_LIVE_H
@@ -11,7 +11,10 @@
 #include "engine/node.h"
 #include "engine/turn.h"
 
-/* The graph holds so many things more: operations, promises, writers and readers of segments. */
+/*
+ * Adds to the number of objects in the graph: operations, promises, writers and readers of
+ * segments.
+ */
 static inline void fry_load_add(ferry_engine *engine, int64_t count)
 {
     fry_store_relaxed(&engine->load, engine->load + count);
@@ -60,11 +63,11 @@ static inline void fry_live_enter(ferry_engine *engine, fry_node *node)
 }
 
 /*
- * A look at the clock is a twentieth of what a held operation costs, so while many come in a tick
- * of it only some look: at most FRY_STAMPS_SPARED in a row are spared, and when one finds that the
- * clock has moved they all look again. What a quiet time falls among, with older operations still
- * there, may so seem to be as old as those before it. Where the watchdog is on that must not be,
- * and a user's clock is asked each time.
+ * Reading the clock takes a twentieth of a held operation's cost, so while many operations come in
+ * a tick of the clock only some read it: at most FRY_STAMPS_SPARED in a row skip it, and when one
+ * finds that the clock has moved, all read it again. So an operation after a pause, while older
+ * operations still exist, may seem as old as those before the pause. With a watchdog, and with a
+ * user's clock, every operation reads the clock.
  */
 static inline void fry_live_look_at_clock(ferry_engine *engine)
 {
@@ -78,9 +81,9 @@ static inline void fry_live_look_at_clock(ferry_engine *engine)
 }
 
 /*
- * Notes when a node entered that will stay: the dump tells its age, the watchdog watches it. Those
- * that resolve as they enter are spared the price. The first of its list looks at the clock itself,
- * so that it has nothing from those that were there before a quiet time.
+ * Records when a node that will stay entered: the dump shows its age, and the watchdog watches it.
+ * Nodes that resolve while they enter are spared the cost. The first of its list always reads the
+ * clock, so that it does not take a time from before a pause.
  */
 static inline void fry_live_stamp(fry_turn *turn, fry_node *node)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When to look at a stream that nobody tells of (fry_stream.is_polled). What stands at its head is
- * looked at when it is nine tenths as old as such heads usually get, and if it has not fired then,
- * each time it has grown a twentieth older: so it is found late by at most 5 % of its time in
- * flight, within these two bounds of a step. A head that for once takes much less than others of
- * its sort is found when they would have been; its sort is then known to be as quick as that.
+ * When to look at a stream for which no thread reports (fry_stream.is_polled). The head is looked
+ * at when it is nine tenths as old as such heads usually get, then each time it has become a
+ * twentieth older. So it is found late by at most 5 % of its time in flight, within the two bounds
+ * of a step below. A head that takes much less time than others of its sort is found when they
+ * would have been; after that its sort counts as that quick.
  */
 #ifndef FRY_ENGINE_LOOK_H
 #define FRY_ENGINE_LOOK_H
@@ -27,9 +27,8 @@ static inline size_t fry_look_sort(uint64_t size_bytes)
 }
 
 /*
- * How old the head will be at the next look.
- *  age_ns    how old it is now
- *  usual_ns  how old such heads get; 0: not known
+ * The head's age at the next look. age_ns: its age now; usual_ns: the age that such heads reach; 0:
+ * unknown.
  */
 static inline int64_t fry_look_at_age_ns(int64_t age_ns, int64_t usual_ns)
 {
@@ -43,8 +42,10 @@ static inline int64_t fry_look_at_age_ns(int64_t age_ns, int64_t usual_ns)
     return first_ns > age_ns + FRY_LOOK_STEP_MIN_NS ? first_ns : age_ns + step_ns;
 }
 
-/* How old such heads get, now that one was found fired at that age. It follows the quick ones at
- * once and the slow ones slowly: to look too early costs a look, too late costs the user time. */
+/*
+ * The usual age of such heads, after one was found fired at age_ns. It follows quick heads at once
+ * and slow ones slowly: a look too early costs a look, a look too late costs the user time.
+ */
 static inline int64_t fry_look_usual_ns(int64_t usual_ns, int64_t age_ns)
 {
     if (usual_ns == 0 || age_ns < usual_ns)

@@ -5,13 +5,13 @@
 
 #include "engine/ground.h"
 
-/* One round of the loop by the holder of its role. Returns how much was done. */
+/* One round of the loop; the caller holds the role. Returns how much was done. */
 size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks);
 
-/* The holder of the role is about to sleep. False: there is work. */
+/* Prepares for sleep; the caller holds the role. False: there is work. */
 bool fry_arm(ferry_engine *engine);
 
-/* With the baton: whether the loop would have something to do, or to watch for. */
+/* With the baton: whether the loop has something to do or to watch. */
 bool fry_loop_is_needed(const ferry_engine *engine);
 
 void fry_disarm(ferry_engine *engine);

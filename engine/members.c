@@ -187,7 +187,7 @@ size_t fry_members_run(fry_members *members)
         members->is_watched = true;
         if (fry_poller_add(&engine->poller, &members->watch, EPOLLIN) != FERRY_OK)
             fry_log_line(&engine->log, FERRY_LOG_ERROR,
-                         "the poller takes no more descriptors: groups are slow");
+                         "the poller takes no more descriptors: groups will be slow");
     }
     if (fry_unlikely(fry_load_relaxed(&members->errands.top) != NULL)) {
         fry_link *item = fry_stack_take_all(&members->errands);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What waits on the device, and where: parked lanes. With the baton. */
+/* Waiting on the device, and parked lanes. With the baton. */
 #ifndef FRY_ENGINE_PARK_H
 #define FRY_ENGINE_PARK_H
 
@@ -9,7 +9,7 @@
 typedef struct fry_waits {
     size_t count;
     fry_event events[FRY_STREAM_WAITS];
-    fry_outside_event outside; /* behind which it stands then */
+    fry_outside_event outside; /* the outside event that it is then behind */
 } fry_waits;
 
 /* Whether `to` can wait for `from`, which is ISSUED, on its own device. */
@@ -22,17 +22,16 @@ static inline bool fry_lane_can_overtake(const fry_node *from, const fry_node *t
 }
 
 /*
- * The lane that a READY copy is to be issued to, and what it waits for there. NULL: its device
- * can't wait for all of that, and edges hold it from now on.
+ * The lane to which a READY copy is issued, and what it waits for there. NULL: its device can't
+ * wait for all of that, and edges hold the copy from now on.
  */
 fry_lane *fry_lane_choose(const fry_node *node, fry_waits *waits);
 
-/* It was issued to a parked lane, in place of `main`. */
+/* Records that a copy was issued to a parked lane instead of `main`. */
 void fry_lane_parked(fry_lane *lane, const fry_lane *main, const fry_waits *waits,
                      uint64_t sequence);
 
-/* A READY definition is where its last predecessor stands. False: all of them have come to an end.
- */
+/* Puts a READY definition where its last predecessor is. False: all predecessors have ended. */
 bool fry_lane_define(fry_node *node);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Poison: bytes whose last writer failed, with the root of that failure. They stand in a tree of
- * their own, so that a read of a span finds the first of many at once. With the baton.
+ * Poison: bytes whose last writer failed, with the root of that failure. They are in a tree of
+ * their own, so that a read finds the first poison of its span at once. With the baton.
  */
 #ifndef FRY_ENGINE_POISON_H
 #define FRY_ENGINE_POISON_H
@@ -23,29 +23,31 @@ typedef struct fry_poison_view {
     char label[FRY_LABEL_BYTES];
 } fry_poison_view;
 
-/* A read fails if anything of its span is poisoned. */
+/* Fails a read if part of its span is poisoned. */
 void fry_poison_read(fry_turn *turn, fry_node *node, const fry_use *use);
 
-/* Before an access: the buffer as a whole. A write of all of it heals that. */
+/*
+ * Applies the poison of the whole buffer to an access. A write of the whole buffer ends that
+ * poison.
+ */
 void fry_poison_meet_wide(fry_turn *turn, fry_node *node, const fry_use *use);
 
-/* Cuts it at an offset. Takes a segment. */
+/* Cuts poison at an offset. Takes a segment. */
 void fry_poison_cut(fry_turn *turn, ferry_buffer *buffer, size_t offset);
 
-/* Takes the first of it in a span away, at whose ends it has been cut. False: there is none left.
- */
+/* Removes the first poison in a span, at whose ends poison has been cut. False: none is left. */
 bool fry_poison_take_some(fry_turn *turn, const fry_use *use);
 
-/* A segment in no tree becomes poison. */
+/* Makes poison of a segment that is in no tree. */
 void fry_poison_add(fry_segment *segment, fry_error *root);
 
-/* The whole buffer is poisoned, for want of room or memory. */
+/* Poisons the whole buffer, because room or memory was missing. */
 void fry_poison_whole(ferry_buffer *buffer, fry_error *why);
 
-/* Copies poison from the cursor on, and moves it. Baton. */
+/* Copies poison from the dump's cursor on, and moves the cursor. Baton. */
 size_t fry_hazard_copy_poison(ferry_engine *engine, fry_poison_view *poisons, size_t capacity);
 
-/* Nobody uses the buffer any more. */
+/* Drops the poison of an unused buffer. */
 void fry_poison_close(fry_turn *turn, ferry_buffer *buffer);
 
 #endif

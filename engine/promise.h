@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Promises: nodes that somebody outside resolves. */
+/* Promises: nodes that code outside ferry resolves. */
 #ifndef FRY_ENGINE_PROMISE_H
 #define FRY_ENGINE_PROMISE_H
 
@@ -11,15 +11,17 @@ extern const fry_op_kind fry_kind_promise;
 /* What a promise came with; NULL is allowed. */
 void fry_value_free(ferry_engine *engine, fry_value *value);
 
-/* Of an engine that takes operations. Why not, or it is made. */
+/* Makes a promise of an engine that takes operations. Returns why not, or FRY_TAKEN. */
 fry_refusal fry_promise_make(ferry_engine *engine, ferry_promise **promise_p);
 
-/* Resolves it in the calling thread; FERRY_E_BUSY if it has resolved. */
+/* Resolves the promise in the calling thread; FERRY_E_BUSY: it has been resolved. */
 ferry_status fry_promise_end(ferry_promise *promise, ferry_status status, const char *domain,
                              const char *message);
 
-/* The same with an error of the caller's, which is taken, and a value (NULL: none), which is if the
- * answer is FERRY_OK: memory of the engine's. */
+/*
+ * The same with an error of the caller's, which is taken, and a value (NULL: none; memory of the
+ * engine's), which is taken if the answer is FERRY_OK.
+ */
 ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, fry_error *error,
                                   fry_value *value);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Futures of what could not be submitted: one a reason in each engine, resolved from the start, and
- * one a reason for callers without an engine. They need no memory, so saying "no memory" never
- * fails. A reference to an engine's is a reference to the engine itself.
+ * Static futures of refused calls: one for each reason in each engine, resolved from the start, and
+ * one for each reason for calls without an engine. They need no memory, so a refusal never fails. A
+ * reference to an engine's static future is a reference to the engine.
  */
 #include "engine/refusal.h"
 

@@ -17,23 +17,23 @@
 #include "engine/turn.h"
 
 #define FRY_BATCH_COUNT_MAX ((size_t)1 << 20)
-#define FRY_COPY_SPANS 2 /* that a copy touches by itself */
+#define FRY_COPY_SPANS 2 /* a copy's own two */
 
 typedef struct fry_request {
     ferry_engine *engine;
     fry_context *context;
     ferry_op_options options;
-    const ferry_op_options *shared; /* in a batch, and not its: what that has in after[] is added */
+    const ferry_op_options *shared; /* the options of its batch, whose after[] is added; or NULL */
 } fry_request;
 
 /*
- * Sees whether the engine takes operations and reads the options (NULL: all default). The options
- * come first: without memory for a context they still say what would have been written.
+ * Checks that the engine takes operations, and reads the options (NULL: all default). The options
+ * come first: without memory for a context they still name the spans to poison.
  */
 fry_refusal fry_request_open(fry_request *request, ferry_engine *engine,
                              const ferry_op_options *options);
 
-/* Reads the options of the caller's version into the request's. */
+/* Reads the options, of the caller's version, into the request. */
 fry_refusal fry_request_options(fry_request *request, ferry_engine *engine,
                                 const ferry_op_options *options);
 
@@ -44,8 +44,10 @@ fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, fry_refusal
 fry_refusal fry_request_add_after(fry_request *request, fry_node *node, ferry_future *future,
                                   fry_edge_nature nature);
 
-/* The bound of edges came in the midst of a list that the node was to wait for: notes what another
- * try takes. */
+/*
+ * Records what a retry needs, after the bound of edges was reached while a list of futures was
+ * added.
+ */
 void fry_request_lacks_edges(const fry_request *request, const fry_node *node,
                              ferry_future *const *futures, size_t count, fry_edge_nature nature);
 
@@ -70,8 +72,8 @@ static inline __attribute__((always_inline)) ferry_future *fry_request_submit(fr
 }
 
 /*
- * The future of what was refused. If that was for want of room, not for being wrong, what it would
- * have written is not valid from now on: `dst` (NULL: none) and what the request's options say.
+ * The future of a refused operation. If it was refused for lack of room or memory, poisons what it
+ * was to write from now on: `dst` (NULL: none), and the spans that the request's options name.
  */
 ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine *engine,
                                         fry_refusal why, const fry_row_span *dst);

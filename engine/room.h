@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Room for what was refused with FERRY_E_AGAIN: room.c. */
+/* Room for operations refused with FERRY_E_AGAIN: room.c. */
 #ifndef FRY_ENGINE_ROOM_H
 #define FRY_ENGINE_ROOM_H
 
@@ -8,27 +8,27 @@
 
 /* ---- what another try takes ---- */
 
-/* At submit: so many edges in all, of which `missing` were not there. */
+/* Records a refusal at submit: `needed` edges in all, of which `missing` were missing. */
 void fry_edges_refused(ferry_engine *engine, uint64_t needed, uint64_t missing);
 
-/* For naming a barred buffer. Gives the reason. */
+/* Records a refusal for naming a barred buffer. Returns the reason. */
 fry_refusal fry_refused_barred(ferry_engine *engine);
 
-/* As it entered, with so many edges into it; with the baton. */
+/* Records a refusal at entering, of an operation with that many edges into it; with the baton. */
 void fry_entry_refused(ferry_engine *engine, uint64_t edges, const fry_lack *lack);
 
-/* The promise of room enters, which is none of the load that was noted. */
+/* The promise of room enters; it is not part of the recorded load. */
 void fry_writable_enters(ferry_engine *engine);
 
 /* ---- news ---- */
 
-/* There may be room; arg is the engine. Any thread, with the baton or without. */
+/* Says that there may be room; arg is the engine. Any thread, with or without the baton. */
 void fry_room_has_come(void *arg);
 
-/* After giving the baton back, where room is wanted. */
+/* Called after giving the baton back if room is wanted. */
 void fry_room_after_turn(ferry_engine *engine);
 
-/* With room_lock: looks for room, and forgets refusals, or wants news, as it finds. */
+/* Looks for room; forgets the refusals, or asks to be told of room, as it finds. With room_lock. */
 fry_pool_room fry_room_find(ferry_engine *engine);
 void fry_room_stop_wanting(ferry_engine *engine);
 

@@ -251,7 +251,7 @@ static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel
     route_set_state(route, FRY_ROUTE_ARRIVED);
     route->watch = (fry_watch){.fd = channel->event_fd, .fn = descriptor_is_readable, .arg = route};
     if (fry_route_peer(route) == NULL) {
-        fry_fault fault = fault_of(route, FERRY_E_NO_MEMORY, "can't be talked to without memory");
+        fry_fault fault = fault_of(route, FERRY_E_NO_MEMORY, "cannot be reached: no memory");
         fry_route_end(route, FERRY_E_NO_MEMORY, &fault);
     } else {
         /* For nothing, until it is armed. */
@@ -259,11 +259,12 @@ static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel
     }
     if (!route->is_watched && route->end_status == FERRY_OK)
         fry_log_line(&members->engine->log, FERRY_LOG_INFO,
-                     "the channel to member %u can't be watched by a loop nested so deep: it is "
-                     "looked at every millisecond",
+                     "the channel to member %u can't be watched, because the user's loop is nested "
+                     "too deep: it is looked at every millisecond",
                      route->rank);
     if (!fry_group_keeps_lanes(route->group)) {
-        fry_fault fault = fault_of(route, FERRY_E_CANCELLED, "is left: this one leaves the group");
+        fry_fault fault =
+            fault_of(route, FERRY_E_CANCELLED, "is disconnected: this member leaves the group");
         fry_route_end(route, FERRY_E_CANCELLED, &fault);
     }
     fry_members_order(route);

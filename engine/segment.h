@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Segments: what a buffer's access lists are made of, spans with who is at them. Four kinds, each
- * in trees of its own; hazard.c says what for. With the baton.
+ * Segments: the entries of a buffer's access lists, spans with their users. Four kinds, each in its
+ * own trees; hazard.c says what for. With the baton.
  */
 #ifndef FRY_ENGINE_SEGMENT_H
 #define FRY_ENGINE_SEGMENT_H
@@ -13,10 +13,10 @@
 #include <bsd/sys/tree.h>
 
 typedef enum fry_segment_kind {
-    FRY_SEGMENT_PIECE = 0, /* buffer->pieces: has one writer, or a few who read exactly that span */
+    FRY_SEGMENT_PIECE = 0, /* buffer->pieces: one writer, or a few readers of exactly that span */
     FRY_SEGMENT_POISON,    /* buffer->poisons: its last writer failed */
     FRY_SEGMENT_READ,      /* buffer->reads: one read of it */
-    FRY_SEGMENT_STAIR,     /* a layer's: all who read it, as a join if they are several */
+    FRY_SEGMENT_STAIR,     /* a layer's: all readers of it, as a join if there are several */
 } fry_segment_kind;
 
 struct fry_segment {
@@ -26,7 +26,7 @@ struct fry_segment {
         fry_layer *layer; /* of a stair */
     };
     size_t begin, end;
-    fry_node *node;               /* writer, reader, or who stands for readers; NULL: none */
+    fry_node *node; /* writer, reader, or the node that stands for readers; NULL: none */
     fry_segment *next, *previous; /* in node->listed */
     union {
         fry_reader *readers; /* of a piece without a writer */
@@ -39,7 +39,7 @@ struct fry_segment {
     uint8_t spare;        /* of a piece: see sum.h */
 };
 
-/* One of those who read a piece. */
+/* A reader of a piece. */
 struct fry_reader {
     fry_node *node;
     fry_segment *piece;
@@ -47,7 +47,7 @@ struct fry_reader {
     fry_reader *node_next, *node_previous; /* in node->reads */
 };
 
-/* In the list of those that name it. What the graph holds is one more. */
+/* Adds the segment to the node's list. Adds one to the number of objects in the graph. */
 static inline void fry_segment_list(fry_turn *turn, fry_segment *segment, fry_node *node)
 {
     segment->node = node;
@@ -71,13 +71,13 @@ static inline void fry_segment_unlist(fry_turn *turn, fry_segment *segment)
     fry_load_add(turn->engine, -1);
 }
 
-/* The only one that names its node. */
+/* Whether no other segment names its node. */
 static inline bool fry_segment_is_alone(const fry_segment *segment)
 {
     return segment->node->listed == segment && segment->next == NULL;
 }
 
-/* With room for one; in no tree and no list. */
+/* Takes a segment, which is in no tree and no list; there is room for one. */
 static inline fry_segment *fry_segment_take(fry_turn *turn, ferry_buffer *buffer,
                                             fry_segment_kind kind, size_t begin, size_t end)
 {
@@ -94,7 +94,7 @@ static inline fry_segment *fry_segment_take(fry_turn *turn, ferry_buffer *buffer
     return segment;
 }
 
-/* Out of its tree and lists. */
+/* Frees a segment that is out of its tree and lists. */
 static inline void fry_segment_give(fry_turn *turn, fry_segment *segment)
 {
     fry_pool_give(&turn->engine->segments, &turn->context->segments, segment);
@@ -102,7 +102,7 @@ static inline void fry_segment_give(fry_turn *turn, fry_segment *segment)
 
 /* ---- trees of spans that don't overlap: poison, layers ---- */
 
-/* The first that ends behind `offset`. */
+/* The first span that ends behind `offset`. */
 fry_segment *fry_spans_from(const struct fry_spans *spans, size_t offset);
 fry_segment *fry_spans_next(fry_segment *segment);
 void fry_spans_insert(struct fry_spans *spans, fry_segment *segment);

@@ -6,13 +6,15 @@
 #include "engine/request.h"
 #include <ferry/message.h>
 
-/* As fry_request_node, of a send or a receive. */
+/* Like fry_request_node, for a send or a receive. */
 fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_group *group,
                               ferry_peer peer, ferry_tag tag, const ferry_span *span,
                               fry_refusal *why_p);
 
-/* As nearly all are: without options, and with nothing wrong. NULL: nothing was done; the function
- * above does it, or says why not. */
+/*
+ * Makes the node of a message without options and with nothing wrong, like nearly all. NULL:
+ * nothing was done; the function above makes the node, or says why not.
+ */
 fry_node *fry_request_plain_message(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
                                     ferry_group *group, ferry_peer peer, ferry_tag tag,
                                     const ferry_span *span);

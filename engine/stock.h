@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Room in a thread's caches, for those who may take nothing from the system, or not half-way. */
+/*
+ * Room in a thread's caches, for callers that may not take memory from the system, or not half-way.
+ */
 #ifndef FRY_ENGINE_STOCK_H
 #define FRY_ENGINE_STOCK_H
 
 #include "engine/ground.h"
 
-/* Room in the pools that a step of entering a node takes at most. */
+/* The slots that a step of entering a node takes at most. */
 typedef struct fry_need {
     uint64_t segments, readers, edges, joins;
 } fry_need;
 
-/* What of it was not there, of the one sort of slots that was looked for last. */
+/* What was missing, of the sort of slots that was looked for last. */
 typedef struct fry_lack {
     uint64_t count;
     bool is_of_edges, is_of_joins;
 } fry_lack;
 
-/* As fry_stock_fill, where not all of it is there. */
+/* Like fry_stock_fill, if not all of it is there. */
 ferry_status fry_stock_refill(ferry_engine *engine, fry_context *context, const fry_need *need,
                               bool may_grow, fry_lack *lack);
 
@@ -29,8 +31,8 @@ static inline bool fry_stock_has(const fry_context *context, const fry_need *nee
 }
 
 /*
- * Sees to room in a thread's caches; may_grow: also from the system. If it fails nothing is set
- * aside, and *lack says what was not there. fry_stock_return gives back what was not taken.
+ * Makes room in a thread's caches; may_grow: also from the system. If it fails, nothing is
+ * reserved, and *lack says what was missing. fry_stock_return gives back what was not taken.
  */
 static inline ferry_status fry_stock_fill(ferry_engine *engine, fry_context *context,
                                           const fry_need *need, bool may_grow, fry_lack *lack)

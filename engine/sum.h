@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums: who writes the pieces of a part of a buffer's tree, as one node.
+ * Sums: the writers of the pieces of a part of a buffer's tree, as one node.
  *
- * A read of a span that k writers are at takes k edges, and n such reads n * k. So a piece may keep
- * the *sum* of its subtree: who writes any of it, or nobody; if those are several, a join of the
- * sums of its two sides and its own writer. The pieces within a span are O(log n) such subtrees, as
- * with any balanced tree, so a read takes as many edges once the sums are there. They are made when
- * they are wanted, each from the two below, so a piece that has one has them below it too: *above a
- * piece without a sum there is none*. What changes a subtree, rotations of the tree among it,
- * forgets the sums from there upwards and can stop at the first piece that has none: as long as
- * nobody wants sums that is at once. So k new or changed pieces cost O(k log n) to sum up again.
+ * A read of a span with k writers takes k edges, and n such reads n * k. So a piece may keep the
+ * *sum* of its subtree: its writer, or none; for several writers a join of the sums of its two
+ * sides and its own writer. The pieces within a span are O(log n) such subtrees, as in any balanced
+ * tree, so with sums a read takes that many edges. Sums are made when they are needed, each from
+ * the two below it, so below a piece with a sum all pieces have one: *above a piece without a sum
+ * there is none*. A change of a subtree, also by a rotation of the tree, discards the sums from
+ * there upwards and can stop at the first piece without one: at once, as long as nobody needs sums.
+ * So k new or changed pieces cost O(k log n) to sum up again.
  *
- * A sum is as true as the edges that it replaces: what is in a subtree wholly within a read's span
- * overlaps the read, and whoever leaves the tree takes the sums above along.
+ * A sum is as exact as the edges that it replaces: the pieces of a subtree wholly within a read's
+ * span overlap the read, and a piece that leaves the tree discards the sums above it.
  *
- * A piece pays for FRY_SUM_SPARE reads with edges of their own before its sum is made, so where one
- * read follows many writes, which is common, there are no joins, and n reads of n pieces take
- * O(n log n) edges all the same.
+ * A piece pays for FRY_SUM_SPARE reads with edges of their own before its sum is made. So where one
+ * read follows many writes, which is common, there are no joins, and n reads of n pieces still take
+ * O(n log n) edges.
  */
 #ifndef FRY_ENGINE_SUM_H
 #define FRY_ENGINE_SUM_H
@@ -25,16 +25,16 @@
 #include "engine/segment.h"
 #include "engine/turn.h"
 
-#ifndef FRY_SUM_SPARE /* tests have it smaller */
+#ifndef FRY_SUM_SPARE /* tests use a smaller one */
 #define FRY_SUM_SPARE 2
 #endif
 
-/* The sum of a subtree that nobody writes. */
+/* The sum of a subtree without writers. */
 extern fry_node fry_sum_of_none;
 
 void fry_sum_forget(fry_segment *piece);
 
-/* What its subtree holds is not what it was. */
+/* Discards the sums of the piece and above, because its subtree has changed. */
 static inline void fry_sum_changed(fry_segment *piece)
 {
     if (fry_unlikely(piece->sum != NULL))
@@ -42,15 +42,15 @@ static inline void fry_sum_changed(fry_segment *piece)
 }
 
 /*
- * The root of the largest subtree of which the piece is the first, and that lies before `end`.
- * NULL: there is none, as others are in front of it in its own.
+ * The root of the largest subtree whose first piece is this one and that ends before `end`. NULL:
+ * none, because its own subtree has pieces in front of it.
  */
 fry_segment *fry_sum_root(fry_segment *piece, size_t end);
 
-/* The piece in this subtree whose sum is to be made next; NULL: the root's is there. */
+/* The piece in this subtree whose sum must be made next; NULL: the root has its sum. */
 fry_segment *fry_sum_missing(fry_segment *root);
 
-/* Makes it. Takes a join and two edges at most. False: there is no join. */
+/* Makes the sum of a piece. Takes at most a join and two edges. False: there is no join. */
 bool fry_sum_make(fry_turn *turn, fry_segment *piece);
 
 /* The last piece of a subtree. */

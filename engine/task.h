@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions: nodes that call what the user gave. Where they run: executor.h. */
+/* Functions: nodes that call the user's code. Where they run: executor.h. */
 #ifndef FRY_ENGINE_TASK_H
 #define FRY_ENGINE_TASK_H
 
@@ -7,14 +7,16 @@
 #include "engine/node.h"
 #include "engine/turn.h"
 
-/* With the baton: READY functions become ISSUED; gives them as a list for fry_hand_out_calls. */
+/* READY functions become ISSUED; returns them as a list for fry_hand_out_calls. With the baton. */
 fry_link *fry_calls_issue(fry_turn *turn, bool with_callbacks);
 
-/* On the loop, without it: runs them, or posts them. */
+/* Runs or posts them. On the loop, without the baton. */
 void fry_hand_out_calls(ferry_engine *engine, fry_link *calls);
 
-/* Runs a function, in the thread that its executor chose; the caller releases the reference that
- * kept its node. */
+/*
+ * Runs a function in the calling thread, which its executor chose; the caller then releases the
+ * reference that kept the node.
+ */
 void fry_call_run(fry_node *node);
 
 #endif

@@ -221,8 +221,8 @@ static void note_misrun(ferry_engine *engine, const fry_task *task, uintptr_t ta
                      (unsigned long long)op, (unsigned long long)count);
     else
         fry_log_line(&engine->log, FERRY_LOG_WARNING,
-                     "an executor ran a task again long after it was run, which does nothing "
-                     "(%llu such runs so far)",
+                     "an executor ran a task again, long after its run, which does nothing (%llu "
+                     "such runs so far)",
                      (unsigned long long)count);
 }
 

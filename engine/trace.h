@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trace records: what an operation has come to, told by whoever brings it there. */
+/* Trace records of operations' transitions, made by the thread that makes the transition. */
 #ifndef FRY_ENGINE_TRACE_H
 #define FRY_ENGINE_TRACE_H
 
 #include "engine/ground.h"
 
-/* Any thread. `waited_for`: the operation that it waited for last, or 0. */
+/* Records a transition. Any thread. `waited_for`: the operation that it waited for last, or 0. */
 void fry_trace_emit(ferry_engine *engine, const fry_node *node, ferry_trace_what what,
                     uint64_t waited_for);
 
-/* A copy that has fired began then, if that is known (not 0). */
+/* Records when a copy that has fired began; 0: unknown. */
 void fry_trace_emit_begun(ferry_engine *engine, const fry_node *node, int64_t begun_ns);
 
 static inline void fry_trace(ferry_engine *engine, const fry_node *node, ferry_trace_what what,

@@ -28,9 +28,9 @@
 #include "base/membarrier.h"
 
 typedef enum fry_trace_bell_state {
-    FRY_TRACE_AWAKE = 0, /* it will look again; also where no file is open */
-    FRY_TRACE_LINGERING, /* it sleeps for a while: wake it before a ring is full */
-    FRY_TRACE_ASLEEP,    /* it sleeps until it is woken */
+    FRY_TRACE_AWAKE = 0, /* the thread will look again; or no file is open */
+    FRY_TRACE_LINGERING, /* the thread sleeps for a while: wake it before a ring is full */
+    FRY_TRACE_ASLEEP,    /* the thread sleeps until it is woken */
 } fry_trace_bell_state;
 
 typedef struct fry_trace_bell {
@@ -41,11 +41,11 @@ typedef struct fry_trace_bell {
 extern fry_trace_bell fry_trace_the_bell;
 void fry_trace_bell_ring(void);
 
-/* A record was written at `position` of a ring. */
+/* Tells the thread that a record was written at `position` of a ring. */
 static inline void fry_trace_bell_tell(uint64_t position, uint64_t ring_mask)
 {
     if (fry_unlikely(fry_load_relaxed(&fry_trace_the_bell.needs_fence) != 0))
-        fry_fence(); /* pairs with the thread's, which then is no membarrier */
+        fry_fence(); /* pairs with the thread's fence, which then replaces its membarrier */
     fry_order_instructions();
     uint32_t state = fry_load_relaxed(&fry_trace_the_bell.state);
     if (fry_unlikely(state != FRY_TRACE_AWAKE) &&

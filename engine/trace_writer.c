@@ -304,7 +304,7 @@ static void flush(void)
     fry_trace_file_flush(&the.file);
     if (the.file.error != 0 && !the.has_failed) {
         the.has_failed = true;
-        say(FERRY_LOG_ERROR, "can't be written, and ends here", the.file.error);
+        say(FERRY_LOG_ERROR, "can't be written any more and ends here", the.file.error);
     }
     if (the.file.error == 0)
         the.flushed = the.records;
@@ -608,9 +608,10 @@ static void open_by_environment(void)
         fry_load_relaxed(&fry_fork_generation) != 0)
         return;
     if (!expand_path(path, given))
-        say(FERRY_LOG_WARNING, "of FERRY_TRACE is not opened", ENAMETOOLONG);
+        say(FERRY_LOG_WARNING, "named by FERRY_TRACE is not opened", ENAMETOOLONG);
     else if (ferry_trace_open(path) == FERRY_E_BUSY)
-        say(FERRY_LOG_WARNING, "of FERRY_TRACE is not opened: there is another", EBUSY);
+        say(FERRY_LOG_WARNING, "named by FERRY_TRACE is not opened: another trace file is open",
+            EBUSY);
 }
 
 /* The process exits. Not in a child that fork was not seen to make. */

@@ -12,25 +12,30 @@
 
 #include <ferry/types.h>
 
-/* An engine's place in the list of all. */
+/* An engine's place in the list of all engines. */
 typedef struct fry_trace_seat {
     ferry_engine *next;
-    struct fry_trace_source *source; /* what the thread keeps of it; NULL: not recorded */
+    struct fry_trace_source *source; /* the thread's state of the engine; NULL: not recorded */
     bool is_listed;
-    uint32_t is_leaving; /* atomic: it wants its records out, and itself off the list */
+    uint32_t is_leaving; /* atomic: the engine wants its records written, and itself off the list */
 } fry_trace_seat;
 
 /*
- * An engine that works from now on. Looks at FERRY_TRACE if it is the first. Takes no reference:
- * fry_trace_writer_detach comes before its memory goes.
+ * Adds an engine. The first one looks at FERRY_TRACE. Takes no reference: fry_trace_writer_detach
+ * comes before the engine's memory is freed.
  */
 void fry_trace_writer_attach(ferry_engine *engine);
 
-/* Waits until what the engine recorded is in the file; nothing it records later is. False: it was
- * not by end_ns (CLOCK_MONOTONIC), so the thread may still read its rings. */
+/*
+ * Waits until the engine's records are in the file, and removes the engine: later records are not
+ * written. False: they were not by end_ns (CLOCK_MONOTONIC), so the thread may still read its
+ * rings.
+ */
 bool fry_trace_writer_detach(ferry_engine *engine, int64_t end_ns);
 
-/* Tests, before a file is opened: no membarrier; how long the thread lingers, 0 as ever. */
+/*
+ * For tests, before a file is opened: no membarrier; how long the thread lingers, 0: the default.
+ */
 extern bool fry_test_no_membarrier;
 extern int64_t fry_test_linger_ns;
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns: holdings of the baton. */
+/* Turns: holds of the baton. */
 #ifndef FRY_ENGINE_TURN_H
 #define FRY_ENGINE_TURN_H
 
 #include "engine/engine.h"
 #include "engine/stock.h"
 
-/* Elementary steps of the graph's work (an edge that fires, an entry of a list) under one holding
- * of the baton, from which on it is given back: some hundred microseconds. */
-#ifndef FRY_HOLDING_STEPS /* tests make holdings shorter */
+/*
+ * Elementary steps of the graph's work (an edge that fires, an entry of a list) after which the
+ * baton is given back: some hundred microseconds.
+ */
+#ifndef FRY_HOLDING_STEPS /* tests use shorter holds */
 #define FRY_HOLDING_STEPS 4096
 #endif
 
@@ -16,29 +18,31 @@ struct fry_turn {
     ferry_engine *engine;
     fry_context *context; /* the holding thread's */
     bool is_loop;         /* may take memory from the system, make errors, hand out functions */
-    bool wake;            /* something is left that the loop must see */
-    bool goes_on;         /* the thread sees to what is left itself: nobody is woken for that */
-    bool gathers;         /* what enters next is a send: small ones leave together */
-    uint32_t steps;       /* done under this holding: FRY_HOLDING_STEPS */
-    fry_need need;        /* once a node has found no room: what its next step takes at most */
-    fry_lack lack;        /* and what of it was not there */
+    bool wake;            /* there is work left that the loop must see */
+    bool goes_on;         /* the thread does the rest itself: nobody is woken for it */
+    bool gathers;         /* the next node to enter is a send: small ones leave together */
+    uint32_t steps;       /* done in this hold: FRY_HOLDING_STEPS */
+    fry_need need;        /* after a node found no room: what its next step takes at most */
+    fry_lack lack;        /* and what was missing */
 };
 
-/* Takes the baton for the calling thread if it can be had. */
+/* Takes the baton for the calling thread, if it is free. */
 bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, bool is_loop);
 
-/* Works off up to `budget`, gives the baton back, looks again. Returns the work done. */
+/* Does up to `budget` pieces of work, gives the baton back, looks again. Returns the work done. */
 size_t fry_turn_end(fry_turn *turn, size_t budget);
 
-/* Puts a node in the inbox (its place there is its program order), and works if nobody else does.
+/*
+ * Puts a node in the inbox (its place there is its program order), and works unless another thread
+ * does.
  */
 void fry_turn_push(ferry_engine *engine, fry_context *context, fry_node *node);
 
-/* The same for a chain of them, which leads through their links from the newest to the oldest. */
+/* The same for a chain of nodes, linked from the newest to the oldest. */
 void fry_turn_push_chain(ferry_engine *engine, fry_context *context, fry_link *newest,
                          fry_link *oldest, size_t budget);
 
-/* Submits a new node: enters it at once if the baton is free and nobody is before it. */
+/* Submits a new node: enters it at once if the baton is free and no node is before it. */
 void fry_turn_submit(ferry_engine *engine, fry_context *context, fry_node *node);
 
 /* In a turn: whether a new node would be the next to enter. */
@@ -48,9 +52,9 @@ static inline bool fry_turn_is_next(const fry_turn *turn)
 }
 
 /*
- * Enters a new node in whose place nobody else is (fry_turn_is_next). It may be gone afterwards if
- * nobody holds a reference. False: there was no room, or it is too large to enter at once; it waits
- * in the backlog, and the turn is to be ended with fry_turn_end_unfinished.
+ * Enters a new node that is next (fry_turn_is_next). If nobody holds a reference it may be gone
+ * afterwards. False: there was no room, or it is too large to enter at once; it waits in the
+ * backlog, and the caller ends the turn with fry_turn_end_unfinished.
  */
 bool fry_turn_enter(fry_turn *turn, fry_node *node);
 void fry_turn_end_unfinished(fry_turn *turn, const fry_node *node);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where waiters in the engine's hands are, and the loop's lists of them. */
+/* States of waiters in the engine's hands, and the loop's lists of them. */
 #ifndef FRY_ENGINE_WAITER_LIST_H
 #define FRY_ENGINE_WAITER_LIST_H
 
@@ -7,11 +7,11 @@
 
 #include <ferry/future.h>
 
-/* ferry_waiter.private_.state: where it is, and who may touch it. See waiter.c. */
+/* ferry_waiter.private_.state: where the waiter is, and who may touch it. See waiter.c. */
 enum fry_waiter_state {
     FRY_WAITER_IDLE = 0,   /* the user's */
-    FRY_WAITER_LISTED,     /* in its future's list, or in the hand of who resolves that or takes
-                              another waiter out */
+    FRY_WAITER_LISTED,     /* in its future's list, or held by a thread that resolves the future or
+                              removes another waiter */
     FRY_WAITER_FIRED,      /* on engine->fired, or about to be pushed there */
     FRY_WAITER_DUE_INLINE, /* in the loop's lists: due_inline, due, tasks.waiters */
     FRY_WAITER_DUE,
@@ -19,7 +19,7 @@ enum fry_waiter_state {
     FRY_WAITER_POSTED, /* an executor has a task for it, which `previous` is */
 };
 
-/* A list of the loop's; who has the role. Anybody in it can be taken out. */
+/* A list of the loop, for the holder of the role. Any waiter in it can be taken out. */
 typedef struct fry_waiter_list {
     ferry_waiter *first, *last;
     size_t count;

@@ -222,7 +222,7 @@ void fry_watchdog_bark(ferry_engine *engine)
     fry_dump *dump = fry_dump_open(engine, context, FILE_PROMISES, FILE_NODES);
     if (dump == NULL) {
         fry_log_line(&engine->log, FERRY_LOG_ERROR,
-                     "watchdog: no memory to tell of operations that have lived too long");
+                     "watchdog: no memory to report operations that have lived too long");
     } else {
         dump->start_ns = engine->watchdog_barked_ns; /* the coarse clock may not be so far */
         if (engine->watchdog_path != NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The watchdog: says what has not moved for too long. */
+/* The watchdog: reports operations that have lived too long. */
 #ifndef FRY_ENGINE_WATCHDOG_H
 #define FRY_ENGINE_WATCHDOG_H
 
@@ -13,11 +13,14 @@ int64_t fry_watchdog_next_ns(ferry_engine *engine);
  * (!has_looked). */
 int64_t fry_watchdog_again_ns(ferry_engine *engine, bool has_looked);
 
-/* With the baton, on the loop. True: the caller owes it a fry_watchdog_bark, without the baton. */
+/*
+ * Whether a report is due. True: the caller must call fry_watchdog_bark, without the baton. With
+ * the baton, on the loop.
+ */
 bool fry_watchdog_is_due(ferry_engine *engine);
 void fry_watchdog_bark(ferry_engine *engine);
 
-/* Copies the path; FERRY_E_NO_MEMORY. */
+/* Copies the path; FERRY_OK or FERRY_E_NO_MEMORY. */
 ferry_status fry_watchdog_open(ferry_engine *engine, const char *path);
 void fry_watchdog_close(ferry_engine *engine);
 

@@ -81,13 +81,12 @@ static void cuda_describe(fry_device *base, fry_device_facts *facts)
     facts->lowest_priority = device->lowest_priority;
     facts->highest_priority = device->highest_priority;
     fry_cuda_add_capability(facts, FERRY_CAN_COPY_INLINE,
-                            "a call to the driver is no quicker for being small");
+                            "small copies need a call to the driver too");
     fry_cuda_add_capability(facts, FERRY_CAN_WAIT_ON_DEVICE, NULL);
     fry_cuda_add_capability(facts, FERRY_CAN_COPY_ROWS, NULL);
-    fry_cuda_add_capability(facts, FERRY_CAN_STOP_COPIES,
-                            "what the driver has been given can't be taken back");
+    fry_cuda_add_capability(facts, FERRY_CAN_STOP_COPIES, "the driver can't take a copy back");
     fry_cuda_add_capability(facts, FERRY_CAN_USE_HOST_POINTERS,
-                            "the CPU can't touch a GPU's memory");
+                            "the CPU can't access a GPU's memory");
     fry_cuda_add_capability(facts, FERRY_CAN_WRITE_WORDS, device->wordless);
     fry_cuda_add_capability(facts, FERRY_CAN_BATCH_COPIES, fry_cuda_batchless(device));
     fry_cuda_add_capability(facts, FERRY_CAN_PRIORITIZE,
@@ -348,7 +347,7 @@ static ferry_status make_words(fry_cuda_device *device, ferry_completion complet
                                fry_native_error *error)
 {
     if (completion == FERRY_COMPLETION_EVENTS) {
-        device->wordless = "it was opened to be asked about events";
+        device->wordless = "the device was opened with FERRY_COMPLETION_EVENTS";
         return FERRY_OK;
     }
     const char *call;
@@ -415,7 +414,7 @@ static ferry_status try_words(fry_cuda_device *device, ferry_completion completi
         device->streams[i].is_worded = 0;
         device->streams[i].bounce.memory = NULL;
     }
-    device->wordless = "the driver does not support cuStreamWriteValue32 on it";
+    device->wordless = "the driver does not support cuStreamWriteValue32 on this GPU";
     free_words(device);
     return FERRY_OK;
 }
@@ -540,7 +539,7 @@ static ferry_status check_request(const fry_device_request *request, uint32_t *o
         return FERRY_E_NOT_FOUND;
     }
     if (request->completion > FERRY_COMPLETION_EVENTS)
-        return refuse(error, FERRY_E_INVALID, "no such way to watch the progress");
+        return refuse(error, FERRY_E_INVALID, "completion is not a ferry_completion");
     if (request->parked_count > FRY_CUDA_PARKED_MAX)
         return refuse(error, FERRY_E_INVALID, "too many parked streams");
     if (request->staging_bytes != 0 && (request->staging_bytes < FRY_CUDA_STAGING_LEAST_BYTES ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An engine's CUDA devices. Each is a GPU, or a logical one with streams of its own on a GPU. */
+/* An engine's CUDA devices. Each is a GPU, or a logical device with its own streams on a GPU. */
 #ifndef FRY_GPU_CUDA_H
 #define FRY_GPU_CUDA_H
 
@@ -14,13 +14,13 @@
 #define FRY_CUDA_LOGICAL_MAX 15 /* beside the GPU itself: "cuda:0/15" */
 #define FRY_CUDA_PARKED_DEFAULT 4
 #define FRY_CUDA_PARKED_MAX 64
-#define FRY_CUDA_OUTSIDE_COUNT 64 /* users' streams that events stand in at once */
+#define FRY_CUDA_OUTSIDE_COUNT 64 /* users' streams with events at one time */
 #define FRY_CUDA_BRIDGE_COUNT 32  /* streams that wait for users' own events */
-#define FRY_CUDA_SPARE_COUNT 3    /* a direction; see cuda_spare.h */
+#define FRY_CUDA_SPARE_COUNT 3    /* for each direction; see cuda_spare.h */
 
 #define FRY_CUDA_MODEL_BYTES 64
 
-/* The streams of a device that ferry copies on, ahead of the parked ones. */
+/* The main streams of a device, which come ahead of the parked ones. */
 typedef enum fry_cuda_direction {
     FRY_CUDA_FROM_HOST = 0,
     FRY_CUDA_TO_HOST,
@@ -37,42 +37,46 @@ struct fry_cuda_device {
     fry_backend *backend;
     fry_cuda_device *next; /* of the backend's */
     CUdevice gpu;
-    uint32_t number;  /* of the backend's devices, as they were opened */
-    uint32_t ordinal; /* as the driver counts */
+    uint32_t number;  /* among the backend's devices, in the order of their opening */
+    uint32_t ordinal; /* the driver's number of the GPU */
     uint32_t logical; /* 0: the GPU itself */
     CUcontext context;
-    bool is_primary; /* the context is, and is retained */
+    bool is_primary; /* the context is the GPU's primary one, and is retained */
     size_t pitch_max_bytes;
     int lowest_priority, highest_priority; /* of streams: lower numbers go first */
     char model[FRY_CUDA_MODEL_BYTES];
-    const char *wordless; /* why it has no words; NULL: it has */
+    const char *wordless; /* why the device uses no words; NULL: it uses them */
 
-    uint32_t batches_refused; /* baton; in a row, though each of their copies was taken alone */
-    uint32_t has_no_batches;  /* atomic; so many that none is tried any more */
+    uint32_t
+        batches_refused; /* baton; refused batches in a row of which each copy was accepted alone */
+    uint32_t has_no_batches; /* atomic; too many were refused, so none is tried any more */
 
-    /* The first error after which nothing of the context can be trusted; see fry_cuda_lose. */
+    /* The first error after which the context can't be trusted; see fry_cuda_lose. */
     uint32_t lost;         /* atomic; a CUresult */
     const char *lost_call; /* atomic; set just after it */
 
-    /* Numbers that streams write: pinned, each on a cache line of its own. */
+    /* Numbers that streams write: pinned, each on its own cache line. */
     fry_cuda_pinned words;
     CUdeviceptr words_address;
-    uint32_t has_stray_words; /* atomic; one was given up and may yet be written */
+    uint32_t has_stray_words; /* atomic; a word was given up and may still be written */
 
-    /* cuda_apart.c's: what its trial copies and reads, and why nothing can be parked; NULL: it can.
+    /*
+     * For cuda_apart.c: the memory of its trial, and why nothing can be parked; NULL: copies can be
+     * parked.
      */
     fry_cuda_pinned trial;
     CUdeviceptr trial_address;
     const char *parkless;
 
-    /* Directions, parked, outside, bridges, spares of each direction. */
+    /* Main streams, parked, outside, bridges, spares of each direction. */
     fry_cuda_stream *streams;
     uint32_t spares_used[FRY_CUDA_DIRECTIONS]; /* atomic */
     uint32_t stream_count, parked_count;
-    uint32_t parked_apart;   /* of the parked, the first ones, which hold up no main stream */
-    uint32_t parked_entries; /* baton; in the driver's queues, of all parked together */
-    struct fry_cuda_staged *staged; /* copies of pageable memory, of GPUs that don't reach others;
-                                       numbered behind `streams` */
+    uint32_t parked_apart; /* the first of the parked streams, which delay no main stream */
+    uint32_t
+        parked_entries; /* baton; entries in the driver's queues of all parked streams together */
+    struct fry_cuda_staged *staged; /* streams for copies of pageable memory, and from GPUs that
+                                       this one does not reach; numbered after `streams` */
 
     fry_cuda_memory memory;
 };
@@ -80,9 +84,10 @@ struct fry_cuda_device {
 struct fry_backend {
     fry_memory memory;
     fry_backend_options options;
-    fry_cuda_device *devices; /* atomic; grows in front */
-    uint32_t device_count;    /* as devices are opened one at a time, it is theirs who opens one */
-    uint32_t has_lost;        /* atomic; one of them is */
+    fry_cuda_device *devices; /* atomic; new devices are added in front */
+    uint32_t device_count; /* belongs to the thread that opens a device, of which there is one at a
+                              time */
+    uint32_t has_lost;     /* atomic; one of the devices is lost */
     struct fry_cuda_staging *staging;
     struct fry_cuda_reclaim *reclaim;
 };
@@ -93,13 +98,13 @@ static inline fry_cuda_device *fry_cuda_device_of(const fry_device *device)
 }
 
 /*
- * Streams of the driver are kept apart by queues of the hardware, of which there are few
- * (CUDA_DEVICE_MAX_CONNECTIONS); where two share one, what waits in the first may hold up the
- * second. By what is said of it, streams of different priorities don't share: so each sort has one
- * of its own as far as there are any, and the program's streams are mostly at the lowest. What
- * copies goes first, which matters where kernels and it compete; for copies from and to the host
- * cuda.h says that priorities have no effect. So none of this is relied on: which parked streams
- * share with main ones is tried (cuda_apart.h).
+ * Priorities of streams. The hardware keeps streams apart by few queues
+ * (CUDA_DEVICE_MAX_CONNECTIONS). If two streams share a queue, one that waits may delay the other.
+ * Reports say that streams of different priorities do not share, so each sort of streams has its
+ * own priority as far as there are any, and the program's streams are mostly at the lowest. Copies
+ * go first, which matters where they compete with kernels; for copies from and to the host cuda.h
+ * says that priorities have no effect. ferry does not rely on any of this: it tries which parked
+ * streams share with main ones (cuda_apart.h).
  */
 typedef enum fry_cuda_level {
     FRY_CUDA_LEVEL_MAIN = 0,
@@ -135,18 +140,19 @@ static inline fry_cuda_stream *fry_cuda_spares(fry_cuda_device *device)
 }
 
 /*
- * The device's context answers with an error that is not of one call: from now on its streams say
- * so, and nothing more is asked of it. call: which one answered, static. Any thread, also twice.
+ * Marks the device as lost: its context has answered with an error that is not one call's. From now
+ * on its streams report this, and the device is not called any more. call: the call that answered,
+ * static. Any thread, also twice.
  */
 void fry_cuda_lose(fry_cuda_device *device, CUresult result, const char *call);
 
 /*
- * Whether a call that failed with `result` found the context broken, and then the device is lost;
- * else it was only that call. In a scope of the device.
+ * Whether a call failed with `result` because the context is broken; the device is then lost.
+ * Otherwise only the call failed. In a scope of the device.
  */
 bool fry_cuda_is_fatal(fry_cuda_device *device, CUresult result, const char *call);
 
-/* NULL, or why small copies are not given to the driver together. Any thread. */
+/* Why small copies are not given to the driver together; NULL: they are. Any thread. */
 static inline const char *fry_cuda_batchless(const fry_cuda_device *device)
 {
     if (fry_cuda.cuMemcpyBatchAsync == NULL)
@@ -161,14 +167,14 @@ static inline CUresult fry_cuda_lost(const fry_cuda_device *device)
     return (CUresult)fry_load_acquire(&device->lost);
 }
 
-/* Which call it was; another thread may be about to say so. */
+/* The call that lost the device; another thread may be about to set it. */
 static inline const char *fry_cuda_lost_call(const fry_cuda_device *device)
 {
     const char *call = fry_load_acquire(&device->lost_call);
     return call != NULL ? call : "a call to the cuda driver";
 }
 
-/* Notes that the device has it, or why it has not: one line, static. */
+/* Records that the device has a capability, or why it lacks it: one line, static. */
 static inline void fry_cuda_add_capability(fry_device_facts *facts, ferry_capability capability,
                                            const char *lack)
 {
@@ -178,7 +184,7 @@ static inline void fry_cuda_add_capability(fry_device_facts *facts, ferry_capabi
         facts->lacks[__builtin_ctz((unsigned)capability)] = lack;
 }
 
-/* Says why the device is lost; gives FERRY_E_DEVICE. */
+/* Fills `error` with why the device is lost; returns FERRY_E_DEVICE. */
 ferry_status fry_cuda_tell_lost(const fry_cuda_device *device, fry_native_error *error);
 
 #endif

@@ -308,7 +308,7 @@ static CUresult try_direction(trial *self, fry_cuda_direction direction)
         if (!is_void(self)) {
             again++;
         } else if (++voids == VOID_MOST) {
-            self->call = "a trial that calls of other threads held up";
+            self->call = "a trial that other threads' calls delayed";
             return CUDA_ERROR_NOT_READY;
         }
     }
@@ -399,22 +399,22 @@ static void tell(fry_cuda_device *device, const trial *self)
     if (self->result != CUDA_SUCCESS) {
         fry_native_error error;
         fry_cuda_tell(&error, self->result, self->call);
-        device->parkless = "the driver could not be asked which streams hold up others";
+        device->parkless = "ferry could not find which streams delay others";
         fry_log_line(log, FERRY_LOG_WARNING,
-                     "%s: which streams hold up others could not be asked, so what comes behind "
-                     "events of the program's waits on the host: %s",
+                     "%s: ferry could not find which streams delay others, so copies behind the "
+                     "program's events wait on the host: %s",
                      name, error.message);
     } else if (device->parked_apart == 0) {
-        device->parkless = "each of its parked streams shares a queue of the hardware's with a "
-                           "main one (CUDA_DEVICE_MAX_CONNECTIONS)";
+        device->parkless = "each of its parked streams shares a hardware queue with a main stream "
+                           "(CUDA_DEVICE_MAX_CONNECTIONS)";
         fry_log_line(log, FERRY_LOG_WARNING,
-                     "%s: each parked stream shares a queue of the hardware's with another, so "
-                     "what comes behind events of the program's waits on the host; "
+                     "%s: each parked stream shares a hardware queue with another stream, so "
+                     "copies behind the program's events wait on the host; "
                      "CUDA_DEVICE_MAX_CONNECTIONS=32 gives more queues",
                      name);
     } else if (device->parked_apart != device->parked_count) {
         fry_log_line(log, FERRY_LOG_INFO,
-                     "%s: %u of %u parked streams share a queue of the hardware's with others and "
+                     "%s: %u of %u parked streams share a hardware queue with other streams and "
                      "are not used",
                      name, (unsigned)(device->parked_count - device->parked_apart),
                      (unsigned)device->parked_count);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which parked streams hold up main ones. Streams share the hardware's few queues
- * (CUDA_DEVICE_MAX_CONNECTIONS), in which one that waits holds up the other; no call tells which
- * do, and for copies from and to the host priorities don't keep them apart (cuda.h). So it is
- * tried.
+ * Finding the parked streams that delay main ones. Streams share the hardware's few queues
+ * (CUDA_DEVICE_MAX_CONNECTIONS), in which a stream that waits delays the other. No call tells which
+ * streams share, and for copies from and to the host priorities do not keep them apart (cuda.h). So
+ * ferry tries it.
  */
 #ifndef FRY_GPU_CUDA_APART_H
 #define FRY_GPU_CUDA_APART_H
@@ -11,15 +11,15 @@
 #include "gpu/cuda.h"
 
 /*
- * Tries it on an idle device whose streams and memory are there, and puts the parked streams that
- * hold up none to the front: device->parked_apart of them, 0 if the driver refuses the trial, which
- * device->parkless and the log say. Blocks for some milliseconds; where streams share queues, for
- * up to a second; for some more where other threads wait in the driver meanwhile. In a scope. An
- * error is one after which the context is of no use; *call_p (static) then names the call.
+ * Tries it on an idle device whose streams and memory exist, and moves the parked streams that
+ * delay no main stream to the front: device->parked_apart of them; 0 if the driver refuses the
+ * trial, and device->parkless and the log say why. Blocks for some milliseconds; for up to a second
+ * if streams share queues; longer while other threads wait in the driver. In a scope. Returns an
+ * error only if the context is of no further use; *call_p (static) names the call.
  */
 CUresult fry_cuda_apart_try(fry_cuda_device *device, const char **call_p);
 
-/* Gives back what the trial took. In a scope, if the context lives. */
+/* Frees the trial's memory. In a scope, if the context lives. */
 void fry_cuda_apart_close(fry_cuda_device *device);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small copies out of pageable memory: who issues one copies its bytes here, to pinned memory of
- * the stream's, and the driver copies them from there. That is a few hundred nanoseconds of his,
- * instead of the way through a thread and back (cuda_staging.h). A ring: a stream's copies fire in
- * order.
+ * Small copies out of pageable memory. The thread that issues one copies its bytes to the stream's
+ * pinned memory here, and the driver copies them from there. That takes the thread a few hundred
+ * nanoseconds, instead of the way through another thread (cuda_staging.h). A ring, because a
+ * stream's copies fire in order.
  *
  * All of it with the baton.
  */
@@ -15,27 +15,29 @@
 #include <string.h>
 
 #define FRY_CUDA_BOUNCE_BYTES ((uint32_t)256 << 10) /* a power of two */
-#define FRY_CUDA_BOUNCED_BYTES ((uint32_t)16 << 10) /* what is small */
+#define FRY_CUDA_BOUNCED_BYTES ((uint32_t)16 << 10) /* the largest small copy */
 
 typedef struct fry_cuda_bounce {
     char *memory;          /* NULL: there is none */
-    uint32_t taken, given; /* bytes, counted for ever and modulo 2^32; between them: in use */
+    uint32_t taken, given; /* bytes in all, modulo 2^32; the difference is in use */
 } fry_cuda_bounce;
 
-/* Whether one more small copy finds room, wherever the ring begins anew. */
+/* Whether there is room for one more small copy, wherever the ring wraps. */
 static inline bool fry_cuda_bounce_has_room(const fry_cuda_bounce *bounce)
 {
     return bounce->memory == NULL ||
            FRY_CUDA_BOUNCE_BYTES - (bounce->taken - bounce->given) >= 2 * FRY_CUDA_BOUNCED_BYTES;
 }
 
-/* Takes the bytes of a plain copy of at most FRY_CUDA_BOUNCED_BYTES, for which there is room; gives
- * where they are now. Who takes this back sets `taken` to what it was. */
+/*
+ * Copies the bytes of a plain copy of at most FRY_CUDA_BOUNCED_BYTES into the ring, which has room;
+ * returns their place. To undo it, set `taken` to its former value.
+ */
 static inline const char *fry_cuda_bounce_take(fry_cuda_bounce *bounce, const fry_copy *copy)
 {
     uint32_t at = bounce->taken % FRY_CUDA_BOUNCE_BYTES;
     uint32_t size_bytes = (uint32_t)copy->size_bytes;
-    if (at + size_bytes > FRY_CUDA_BOUNCE_BYTES) { /* it does not go round the end */
+    if (at + size_bytes > FRY_CUDA_BOUNCE_BYTES) { /* a copy does not wrap */
         bounce->taken += FRY_CUDA_BOUNCE_BYTES - at;
         at = 0;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A call from outside, on a thread that has its own ideas of CUDA: what it has set is put back.
+ * Scopes: calls on a thread that uses CUDA itself. A scope restores the thread's context and
+ * capture mode.
  */
 #ifndef FRY_GPU_CUDA_CONTEXT_H
 #define FRY_GPU_CUDA_CONTEXT_H
@@ -9,43 +10,46 @@
 #include "gpu/cuda_driver.h"
 
 typedef struct fry_cuda_scope {
-    CUstreamCaptureMode mode; /* what the thread's was */
+    CUstreamCaptureMode mode; /* the thread's former mode */
     bool is_open, has_mode, has_context;
-    CUcontext context;            /* that is made current once a call needs it */
-    struct fry_cuda_scope *outer; /* which of the thread's is put off beside it */
+    CUcontext context;            /* the context to make current when a call needs it */
+    struct fry_cuda_scope *outer; /* the thread's outer scope whose context is put off */
 } fry_cuda_scope;
 
 /*
- * Makes the context the thread's current one and its capture mode relaxed: in any other, harmless
- * calls such as cuEventQuery would be refused, and a capture by the thread (or, if it is global, by
- * any thread) be broken, only because somebody captures. Scopes nest, and are left in the reverse
- * order. What it answers, the driver answered; whatever that is, fry_cuda_leave puts back what was
- * changed.
+ * Makes the context current and the thread's capture mode relaxed. In any other mode harmless calls
+ * such as cuEventQuery would be refused, and break a capture by the thread (or, if it is global, by
+ * any thread), only because somebody captures. Scopes nest and are left in the reverse order.
+ * Returns the driver's answer; whatever it is, fry_cuda_leave restores what was changed.
  */
 CUresult fry_cuda_enter(fry_cuda_scope *scope, CUcontext context);
 
 /*
- * The same for calls that only issue on a stream that is named: copies, numbers to write, events
- * that are recorded or waited for. No capture refuses these on a stream that is not captured, or is
- * broken by them; and they are of the stream's context, whatever the thread's current one, which
- * only has to be there. So for a thread that had one nothing is asked nor changed: no call instead
- * of four, beside each operation. It is put off until a call is refused (FRY_CUDA_ISSUED) or needs
- * it (fry_cuda_enter_put_off). is_named false: the stream is one that each context has, such as
- * NULL, so the thread's context is looked at.
+ * The same for calls that only issue on a named stream: copies, numbers to write, events to record
+ * or wait for. No capture forbids these on a stream that is not captured, or is broken by them; and
+ * they apply to the stream's context, whatever the thread's current one is, which only has to
+ * exist. So for a thread that had a context nothing is asked or changed: no call instead of four,
+ * for each operation. The context is put off until a call is refused (FRY_CUDA_ISSUE) or needs it
+ * (fry_cuda_enter_put_off). is_named false: each context has such a stream (NULL), so the thread's
+ * context is checked.
  */
 CUresult fry_cuda_enter_to_issue(fry_cuda_scope *scope, CUcontext context, bool is_named);
 
-/* The same for a question about an event: the capture mode is relaxed, the context put off. */
+/* The same for a query of an event: the capture mode is relaxed, the context put off. */
 CUresult fry_cuda_enter_to_ask(fry_cuda_scope *scope, CUcontext context);
 
-/* Enters what was put off by the thread's innermost scope; CUDA_SUCCESS also if nothing was. */
+/*
+ * Enters the context that the thread's innermost scope put off; CUDA_SUCCESS also if there is none.
+ */
 CUresult fry_cuda_enter_put_off(void);
 
-/* Whether a call answered so as the thread has no context, or not one that will do, and one can be
- * entered: then it has been, and the call is to be made again. */
+/*
+ * Whether a call was refused because the thread's context is missing or unsuitable, and one could
+ * be entered: it has been entered then, and the caller makes the call again.
+ */
 bool fry_cuda_lacked_context(CUresult result);
 
-/* A call that only issues: made once more if a context was all that it lacked. */
+/* Makes a call that only issues, and once more if it lacked only a context. */
 #define FRY_CUDA_ISSUE(result, call)                                                               \
     do {                                                                                           \
         (result) = (call);                                                                         \

@@ -148,7 +148,7 @@ void fry_cuda_tell(fry_native_error *error, CUresult result, const char *call)
         name = "an error without a name";
     if (fry_cuda.cuGetErrorString == NULL ||
         fry_cuda.cuGetErrorString(result, &text) != CUDA_SUCCESS || text == NULL)
-        text = "of which the driver says no more";
+        text = "the driver has no text for it";
     error->domain = "cuda";
     error->code = result;
     (void)snprintf(error->message, sizeof error->message, "%s: %s, %s", call, name, text);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA driver's functions, found at run time. The driver alone, not the runtime library: so the
- * module runs beside whatever runtime a program has, never touches the runtime's last error of a
- * thread, and can say itself that there is no driver. Streams and events of the runtime are the
- * driver's own, and are what the module is given.
+ * The CUDA driver's functions, found at run time. Only the driver, not the runtime library: so the
+ * module works with any runtime that a program has, never touches a thread's last error of the
+ * runtime, and can say itself that there is no driver. The runtime's streams and events are the
+ * driver's own, and the module takes these.
  */
 #ifndef FRY_GPU_CUDA_DRIVER_H
 #define FRY_GPU_CUDA_DRIVER_H
@@ -13,9 +13,9 @@
 #include <cuda.h>
 
 /*
- * What every driver that will do has, with the version in which the function got the form that
- * cuda.h declares. cuda.h's macros rename some of these (cuMemFree is cuMemFree_v2), also here and
- * where they are called; only the names in quotes stay.
+ * Functions that every usable driver has, with the version in which each got the form that cuda.h
+ * declares. Macros of cuda.h rename some of them (cuMemFree is cuMemFree_v2), also here and at
+ * their calls; only the quoted names stay.
  */
 #define FRY_CUDA_FUNCTION_MAP(X)                                                                   \
     X(cuInit, 2000)                                                                                \
@@ -71,7 +71,7 @@
     X(cuMemGetInfo, 3020)                                                                          \
     X(cuPointerGetAttributes, 7000)
 
-/* What a driver may lack; then the pointer is NULL. */
+/* Functions that a driver may lack; the pointer is then NULL. */
 #define FRY_CUDA_OPTIONAL_MAP(X) X(cuMemcpyBatchAsync, 13000)
 
 #define FRY_CUDA_FIELD_(name, version) __typeof__(&name) name;
@@ -81,28 +81,28 @@ typedef struct fry_cuda_functions {
 } fry_cuda_functions;
 #undef FRY_CUDA_FIELD_
 
-/* Filled in once fry_cuda_load has succeeded. */
+/* Set when fry_cuda_load has succeeded. */
 extern fry_cuda_functions fry_cuda;
 
 /*
- * Finds and starts the driver, once a process. True: it is there, with *count_p devices. *text_p
- * says why not, else which driver it is and what it lacks; it lives as long as the process. Any
- * thread; blocks for the driver the first time.
+ * Finds and starts the driver, once a process. True: it exists and has *count_p devices. *text_p
+ * says why not, or which driver it is and what it lacks; it lives as long as the process. Any
+ * thread; the first call blocks for the driver.
  */
 bool fry_cuda_load(uint32_t *count_p, const char **text_p);
 
-/* "CUDA 13.0": what the driver is of; once it is loaded. Lives as long as the process. */
+/* The version of the loaded driver, for example "CUDA 13.0". Lives as long as the process. */
 const char *fry_cuda_driver_text(void);
 
 /*
- * Says what a call answered: "cuEventQuery: CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access
- * was encountered". call: static; error may be NULL.
+ * Fills `error`, which may be NULL, with a call's answer: "cuEventQuery:
+ * CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered". call: static.
  */
 void fry_cuda_tell(fry_native_error *error, CUresult result, const char *call);
 
 /*
- * Whether the call was refused and the context lives on; otherwise everything in it is lost, or
- * nobody can tell. Of a query that is not CUDA_ERROR_NOT_READY.
+ * Whether a result means that only the call was refused. Otherwise everything in the context is
+ * lost, or nobody can tell. For a query: any result except CUDA_ERROR_NOT_READY.
  */
 bool fry_cuda_is_refusal(CUresult result);
 

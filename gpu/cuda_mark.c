@@ -28,7 +28,7 @@ static void end_words(fry_cuda_stream *stream, CUresult result)
     fry_store_relaxed(&stream->is_worded, 0);
     fry_cuda_tell(&error, result, "cuStreamWriteValue32");
     fry_log_line(device_of(stream)->backend->options.log, FERRY_LOG_WARNING,
-                 "%s: the driver is asked about a stream from now on: %s",
+                 "%s: ferry queries the driver about a stream from now on: %s",
                  stream->stream.device->name, error.message);
 }
 

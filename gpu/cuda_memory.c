@@ -420,7 +420,8 @@ void fry_cuda_memory_describe(fry_cuda_device *device, fry_device_facts *facts)
     facts->memory_bytes = memory->gpu_bytes;
     facts->peers = fry_load_relaxed(&memory->peers);
     fry_cuda_add_capability(facts, FERRY_CAN_COPY_TO_PEERS,
-                            facts->peers != 0 ? NULL : "no other open GPU whose memory it reaches");
+                            facts->peers != 0 ? NULL
+                                              : "no other open GPU whose memory this GPU reaches");
     fry_cuda_add_capability(facts, FERRY_CAN_POOL_MEMORY,
                             memory->pool != NULL ? NULL : memory->lacks);
     if (fry_cuda_lost(device) != CUDA_SUCCESS)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pinned memory that ferry itself reads and writes: the numbers that streams write, and what copies
- * of pageable memory go through. It is memory of the process's that the driver is told to pin, not
- * the driver's: as the process exits the driver takes its own back, while threads of ferry's may
- * still be looking.
+ * Pinned memory that ferry itself reads and writes: the numbers that streams write, and the rings
+ * of copies of pageable memory. The memory belongs to the process, and the driver is told to pin
+ * it: when the process exits, the driver takes back its own memory while threads of ferry may still
+ * read it.
  */
 #ifndef FRY_GPU_CUDA_PINNED_H
 #define FRY_GPU_CUDA_PINNED_H
@@ -13,16 +13,16 @@
 typedef struct fry_cuda_pinned {
     char *memory; /* NULL: there is none */
     size_t size_bytes;
-    bool is_drivers; /* the driver refused to pin ours, and gave its own */
+    bool is_drivers; /* the driver refused to pin ours and gave its own */
 } fry_cuda_pinned;
 
 /*
- * At least size_bytes, zeroed, for all contexts and with an address for GPUs. In a scope. On
- * failure *call_p is the call that was refused; static.
+ * Allocates at least size_bytes, zeroed, pinned for all contexts and with an address for GPUs. In a
+ * scope. On failure *call_p is the refused call; static.
  */
 CUresult fry_cuda_pinned_take(fry_cuda_pinned *pinned, size_t size_bytes, const char **call_p);
 
-/* Gives it back, if there is any. In a scope; the driver may wait for what runs on the GPU. */
+/* Frees the memory, if any. In a scope; the driver may wait for the GPU's work. */
 void fry_cuda_pinned_give(fry_cuda_pinned *pinned);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pinned memory that pieces of copies go through, cut up as a ring: what was taken first comes back
- * first. One thread.
+ * Pinned memory for the pieces of copies, as a ring: the first part taken is the first given back.
+ * One thread.
  */
 #ifndef FRY_GPU_CUDA_RING_H
 #define FRY_GPU_CUDA_RING_H
@@ -15,14 +15,14 @@
 typedef struct fry_cuda_ring {
     char *memory;
     size_t size_bytes; /* a multiple of the alignment; 0: there is none */
-    size_t begin, end; /* what is taken: from begin up to end, perhaps round the corner */
+    size_t begin, end; /* the taken bytes: from begin up to end, perhaps wrapped */
     size_t used_bytes; /* tells full from empty */
 } fry_cuda_ring;
 
-/* A part of it. */
+/* A part of the ring. */
 typedef struct fry_cuda_part {
     char *memory;
-    size_t charged_bytes; /* with what was left over at the ring's end; give this back */
+    size_t charged_bytes; /* with the rest skipped at the ring's end; give this back */
 } fry_cuda_part;
 
 /* Takes size_bytes (not 0) in one part; false: there is no room now. */

@@ -69,5 +69,5 @@ void fry_cuda_sever(fry_cuda_stream *stream)
     bool is_replaced = stream->stream.kind == FRY_STREAM_MAIN && replace(device, stream);
     fry_log_line(device->backend->options.log, FERRY_LOG_ERROR,
                  "%s: a stream waits for ever for %s, which is lost%s", device->device.name,
-                 lost->device.name, is_replaced ? "; another takes its place" : "");
+                 lost->device.name, is_replaced ? "; another stream takes its place" : "");
 }

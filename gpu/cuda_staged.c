@@ -354,7 +354,8 @@ static CUresult make_ring(fry_cuda_staged *staged, const char **call_p)
     }
     if (result == CUDA_SUCCESS && bytes < staged->ring_bytes)
         fry_log_line(staged->device->backend->options.log, FERRY_LOG_WARNING,
-                     "%s: %zu KiB of pinned memory for copies of pageable memory, not %zu",
+                     "%s: copies of pageable memory use %zu KiB of pinned memory, because the "
+                     "driver has no %zu",
                      staged->device->device.name, bytes >> 10, staged->ring_bytes >> 10);
     return result;
 }
@@ -366,7 +367,8 @@ static bool has_ring(fry_cuda_staged *staged)
         if (staged->ring.used_bytes != 0)
             return false;
         fry_log_line(staged->device->backend->options.log, FERRY_LOG_WARNING,
-                     "%s: %zu KiB of pinned memory are left to a GPU that was lost",
+                     "%s: %zu KiB of pinned memory are abandoned, because a lost GPU may still "
+                     "write to them",
                      staged->device->device.name, staged->ring.size_bytes >> 10);
         staged->ring = (fry_cuda_ring){0};
         staged->pinned = (fry_cuda_pinned){0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that works off an engine's staged streams (gpu/cuda_staged.h), and what the engine
- * sees of them. The thread, `ferry-cuda`, is made with the first copy, sleeps while there is none,
- * and while a device is at something looks ever less often, at least once a millisecond.
+ * The thread that works off an engine's staged streams (gpu/cuda_staged.h), and the engine's view
+ * of these streams. The thread, `ferry-cuda`, is made with the first copy. It sleeps while there is
+ * none; while a device is at work it looks at growing intervals, at least once a millisecond.
  */
 #ifndef FRY_GPU_CUDA_STAGING_H
 #define FRY_GPU_CUDA_STAGING_H
@@ -15,25 +15,27 @@
 
 typedef struct fry_cuda_staging fry_cuda_staging;
 
-/* Of an engine; NULL: no memory. It costs nothing until something is copied. */
+/* Makes an engine's staging; NULL: no memory. It costs nothing until something is copied. */
 fry_cuda_staging *fry_cuda_staging_open(fry_backend *backend);
 
 /*
- * Gives the device its staged streams: device->staged, one a way. The last thing that opening a
- * device does, since they can't be taken away again. staging_bytes: pinned memory they may take, 0
- * the default. One call at a time. FERRY_OK; FERRY_E_NO_MEMORY; FERRY_E_AGAIN: there are 64.
+ * Gives the device its staged streams: device->staged, one for each way. The last step of opening a
+ * device, because they can't be removed again. staging_bytes: their pinned memory; 0: the default.
+ * One call at a time. FERRY_OK; FERRY_E_NO_MEMORY; FERRY_E_AGAIN: there are 64.
  */
 ferry_status fry_cuda_staging_add(fry_cuda_staging *staging, fry_cuda_device *device,
                                   size_t staging_bytes);
 
-/* Nothing that was issued has yet to fire. */
+/* Whether everything issued has fired. */
 bool fry_cuda_staging_is_idle(const fry_cuda_staging *staging);
 
-/* Ends the thread. It is idle. */
+/* Ends the thread. The staging is idle. */
 void fry_cuda_staging_stop(fry_cuda_staging *staging);
 
-/* Frees it with the staged streams, while contexts are still there. Stopped before. NULL is
- * allowed. */
+/*
+ * Frees the staging, which was stopped, and its streams, while contexts still exist. NULL is
+ * allowed.
+ */
 void fry_cuda_staging_close(fry_cuda_staging *staging);
 
 /* fry_device_ops of the same names, for staged streams. */

@@ -232,7 +232,7 @@ static void count_refusal(fry_cuda_device *device, CUresult result)
     fry_store_relaxed(&device->has_no_batches, 1);
     fry_cuda_tell(&error, result, "cuMemcpyBatchAsync");
     fry_log_line(device->backend->options.log, FERRY_LOG_WARNING,
-                 "%s: small copies go one by one from now on: %s", device->device.name,
+                 "%s: small copies are made one by one from now on: %s", device->device.name,
                  error.message);
 }
 
@@ -696,9 +696,10 @@ static uint64_t believe_event(fry_cuda_stream *stream, uint64_t mark)
         return mark;
     fry_store_relaxed(&stream->is_worded, 0);
     fry_store_relaxed(&device_of(stream)->has_stray_words, 1);
-    fry_log_line(device_of(stream)->backend->options.log, FERRY_LOG_WARNING,
-                 "%s: a stream's numbers don't arrive in host memory; the driver is asked instead",
-                 stream->stream.device->name);
+    fry_log_line(
+        device_of(stream)->backend->options.log, FERRY_LOG_WARNING,
+        "%s: a stream's numbers do not arrive in host memory; ferry queries the driver instead",
+        stream->stream.device->name);
     return mark;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The module's own threads. They take no signal: those are for the program's own. */
+/* The module's own threads. They block all signals, which are for the program's threads. */
 #ifndef FRY_GPU_CUDA_THREAD_H
 #define FRY_GPU_CUDA_THREAD_H
 
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* False: the system refuses. name: at most 15 bytes, as the kernel keeps them. */
+/* Starts a thread. False: the system refuses. name: at most 15 bytes, the kernel's limit. */
 static inline bool fry_cuda_thread_start(pthread_t *thread, const char *name, void *(*run)(void *),
                                          void *arg)
 {

@@ -2,16 +2,16 @@
 /*
  * What gpu/ offers upward: devices with memory and in-order streams.
  *
- * Whoever holds the engine's baton is the only caller of the stream functions (copy, flush, fired,
- * cancel...), one at a time, on any thread; none of them may block, allocate or call back.
- * Operations on a stream fire in the order they were issued. Each gets a sequence number of its
- * stream, from 1 and without gaps; `fired` says up to which one everything has fired. So an event
- * of a stream is simply a sequence number, and only the head of a stream is ever looked at.
+ * Only the holder of the engine's baton calls the stream functions (copy, flush, fired, cancel...),
+ * one at a time, on any thread; none of them may block, allocate or call back. Operations on a
+ * stream fire in the order they were issued. Each gets a sequence number of its stream, from 1 and
+ * without gaps; `fired` tells up to which number everything has fired. So an event of a stream is
+ * simply a sequence number, and only the head of a stream is ever looked at.
  *
- * Streams are of three kinds. Copies go on *main* streams, one a direction. What waits for an
- * outside event that has not fired goes on a *parked* one, so that nothing on a main stream ever
- * stands behind somebody else's work. An *outside* stream is the user's: ferry issues nothing to it
- * but records events there, whose numbers count like operations.
+ * There are three kinds of streams. Copies go on *main* streams, one for each direction. Copies
+ * that wait for an outside event that has not fired go on a *parked* stream, so that nothing on a
+ * main stream is ever behind the program's work. An *outside* stream is the user's: ferry issues
+ * nothing to it, but records events there, whose numbers count like operations.
  */
 #ifndef FRY_GPU_DEVICE_H
 #define FRY_GPU_DEVICE_H
@@ -24,24 +24,24 @@
 #include <stdint.h>
 
 #define FRY_DEVICE_NAME_BYTES 32
-#define FRY_STREAM_DEPTH 256       /* operations that may stand in a stream at once... */
-#define FRY_STREAM_DEPTH_MOST 4096 /* ...and in one that says so itself */
-#define FRY_STREAM_WAITS 9         /* events that may stand in front of one operation */
+#define FRY_STREAM_DEPTH 256       /* operations in a stream at once... */
+#define FRY_STREAM_DEPTH_MOST 4096 /* ...and in a stream with its own depth */
+#define FRY_STREAM_WAITS 9         /* waits in front of one operation */
 
 typedef struct fry_device fry_device;
 typedef struct fry_stream fry_stream;
 
 /*
- * Rows of one size, each of which begins a pitch after the one before; a plain copy is one row, and
- * has no pitches. Rows of a side don't overlap, nor do those of the two sides.
+ * Rows of one size, each beginning one pitch after the row before it; a plain copy is one row and
+ * has no pitches. Rows of one side do not overlap each other, nor rows of the other side.
  */
 typedef struct fry_copy {
-    void *dst; /* the first row's */
+    void *dst; /* of the first row */
     const void *src;
     size_t size_bytes; /* all rows together */
     size_t row_count;
     size_t dst_pitch_bytes, src_pitch_bytes;
-    bool is_read_now; /* to a stream that small_stream gave: `src` is pageable, and read in the call
+    bool is_read_now; /* on a stream of small_stream: `src` is pageable, and is read during the call
                        */
 } fry_copy;
 
@@ -50,7 +50,7 @@ static inline size_t fry_copy_row_bytes(const fry_copy *copy)
     return copy->row_count == 1 ? copy->size_bytes : copy->size_bytes / copy->row_count;
 }
 
-/* Something on a stream: the operation of that sequence number, and all before it. */
+/* An event of a stream: the operation with that sequence number, and all before it. */
 typedef struct fry_event {
     fry_stream *stream;
     uint64_t sequence;
@@ -60,16 +60,16 @@ typedef enum fry_stream_kind {
     FRY_STREAM_MAIN = 0,
     FRY_STREAM_PARKED,
     FRY_STREAM_OUTSIDE,
-    FRY_STREAM_SPARE, /* becomes a main one in place of one that stands for ever */
+    FRY_STREAM_SPARE, /* replaces a main stream that waits for ever */
 } fry_stream_kind;
 
 typedef enum fry_memory_kind {
     FRY_MEMORY_DEFAULT = 0, /* a GPU's: from its stream-ordered pool */
-    FRY_MEMORY_PLAIN,       /* a GPU's: whole allocations, which other processes can open */
-    FRY_MEMORY_PINNED,      /* the host's, page-locked for all GPUs: asked of any GPU's device */
+    FRY_MEMORY_PLAIN,       /* a GPU's: separate allocations, which other processes can open */
+    FRY_MEMORY_PINNED, /* the host's, page-locked for all GPUs; any GPU's device allocates it */
 } fry_memory_kind;
 
-/* Tells the engine that something has fired. Called by a backend's own threads only. */
+/* Tells the engine that something has fired. Only a backend's own threads call it. */
 typedef struct fry_notify {
     void (*fn)(void *arg);
     void *arg;
@@ -78,21 +78,20 @@ typedef struct fry_notify {
 #define FRY_CAPABILITY_BITS 16
 
 /*
- * What a device is; `capabilities` are ferry_capability, summed. The caller zeroes it, so what a
- * backend does not know is 0 and NULL. Texts are one line, static or of the device's life.
+ * Facts about a device; `capabilities` are ferry_capability, summed. The caller zeroes it, so
+ * unknown facts are 0 and NULL. Texts are one line, static or valid as long as the device.
  */
 typedef struct fry_device_facts {
     uint32_t stream_count;
     uint32_t capabilities;
     uint64_t memory_bytes;
-    uint64_t memory_unused_bytes;              /* about what could be had now */
-    uint64_t peers;                            /* bit N: device N of its backend, an open
-                                                  one, from and to which it copies without the
-                                                  host */
-    int32_t lowest_priority, highest_priority; /* of streams, as the driver counts */
-    const char *model;                         /* its maker's name for it */
+    uint64_t memory_unused_bytes; /* about how much is free now */
+    uint64_t peers; /* bit N: it copies from and to device N of its backend, which is open, without
+                       the host */
+    int32_t lowest_priority, highest_priority; /* of streams, in the driver's numbers */
+    const char *model;                         /* the maker's name for it */
     const char *driver;                        /* "CUDA 13.0" */
-    const char *lacks[FRY_CAPABILITY_BITS];    /* by bit: why it has not that capability */
+    const char *lacks[FRY_CAPABILITY_BITS];    /* by bit: why it lacks the capability */
 } fry_device_facts;
 
 typedef struct fry_device_ops {
@@ -102,60 +101,64 @@ typedef struct fry_device_ops {
     void (*describe)(fry_device *device, fry_device_facts *facts);
 
     /*
-     * Memory. Any thread, may block; 64-byte aligned at least. FERRY_OK, FERRY_E_NO_MEMORY,
-     * FERRY_E_UNSUPPORTED (no memory of that kind here), FERRY_E_DEVICE.
+     * Allocates memory, aligned to 64 bytes at least. Any thread, may block. FERRY_OK,
+     * FERRY_E_NO_MEMORY, FERRY_E_UNSUPPORTED (no memory of that kind here), FERRY_E_DEVICE.
      */
     ferry_status (*memory_alloc)(fry_device *device, size_t size_bytes, fry_memory_kind kind,
                                  void **memory_p);
-    /* Never blocks for what the device does: the memory is quiet, others' work may not be. */
+    /* Frees memory that is quiet. Never blocks for the device's other work. */
     void (*memory_free)(fry_device *device, void *memory, size_t size_bytes, fry_memory_kind kind);
 
-    /* Whether the device can copy to and from this memory, that it is said to have. NULL: any. */
+    /*
+     * Whether the memory is the device's, so that it can copy to and from it. NULL: any memory is.
+     */
     bool (*memory_is_here)(fry_device *device, const void *memory, size_t size_bytes);
 
     /* Whether host memory is page-locked for this device. Any thread. NULL on the host. */
     bool (*memory_is_pinned)(fry_device *device, const void *memory, size_t size_bytes);
 
     /*
-     * Whether the CPU can't touch this memory, since it is some device's of this backend (managed
-     * memory is not). Any thread. NULL: there is no such memory.
+     * Whether the CPU can't access this memory, because it belongs to a device of this backend
+     * (managed memory does not). Any thread. NULL: there is no such memory.
      */
     bool (*memory_is_off_host)(fry_device *device, const void *memory, size_t size_bytes);
 
     /*
-     * All streams of the device, by index; NULL past the last. The engine hangs a lane on each
+     * All streams of the device, by index; NULL past the last. The engine attaches a lane to each
      * before it uses the device.
      */
     fry_stream *(*stream_at)(fry_device *device, size_t index);
 
     /*
-     * The stream that a copy goes on; never NULL. Asked of `dst` or, if that is a host's, of `src`.
+     * The stream for a copy; never NULL. Asked of `dst` or, if that is a host's, of `src`.
      * is_pageable: one side is host memory that is not page-locked for GPUs.
      */
     fry_stream *(*copy_stream)(fry_device *dst, fry_device *src, bool is_pageable);
 
     /*
-     * The stream on which a plain copy of so few bytes goes out of pageable memory instead: it is
-     * polled, and reads the bytes as the copy is issued, so nothing that the copy comes after may
-     * then be on its way on another stream. NULL: none. The function NULL: there never is one.
+     * The stream for a plain copy of so few bytes out of pageable memory instead: it is polled, and
+     * reads the bytes when the copy is issued, so everything that the copy follows must have fired,
+     * except on that stream. NULL: none. The function NULL: there never is one.
      */
     fry_stream *(*small_stream)(fry_device *dst, size_t size_bytes);
 
-    /* The parked streams that a copy of a main stream may go on instead, by index; NULL past the
-     * last. NULL: there are none. */
+    /*
+     * The parked streams that may take a copy of a main stream, by index; NULL past the last. The
+     * function NULL: there are none.
+     */
     fry_stream *(*parked_stream)(fry_stream *main, size_t index);
 
     /*
-     * Copies now, in the calling thread, if it is small and the stream is empty (nothing issued has
-     * yet to fire). True: done, nothing was issued.
+     * Copies now, in the calling thread, if the copy is small and the stream is empty (everything
+     * issued has fired). True: done, and nothing was issued.
      */
     bool (*copy_inline)(fry_stream *stream, const fry_copy *copy);
 
     /*
      * Issues a copy behind `waits` (events of streams for which can_wait is true; wait_count <=
-     * FRY_STREAM_WAITS) and, if the stream is no more than a queue of independent copies to its
-     * device, behind those of its own that `waits` names: an event of `stream` itself is no wait on
-     * the device but says that this copy must come after that one. The caller keeps at most
+     * FRY_STREAM_WAITS). If the stream is only a queue of independent copies to its device, also
+     * behind its own operations that `waits` names: an event of `stream` itself is no wait on the
+     * device, but says that this copy must come after that operation. The caller keeps at most
      * fry_stream_depth operations unfired in a stream, and issues none while it is_full (which
      * `fired` ends), so there is always room. FERRY_OK sets *sequence_p; FERRY_E_DEVICE,
      * FERRY_E_SYSTEM (a thread could not be made): nothing was issued, *error says why.
@@ -164,9 +167,9 @@ typedef struct fry_device_ops {
                          size_t wait_count, uint64_t *sequence_p, fry_native_error *error);
 
     /*
-     * What was issued stands in the stream from now on: others can wait for it, `fired` will tell
-     * of it. Called before the baton is given back, for each stream that was copied to. NULL: it
-     * does at once.
+     * Puts what was issued into the stream: from now on others can wait for it, and `fired` will
+     * report it. Called before the baton is given back, for each stream that was copied to. NULL:
+     * copies are in the stream at once.
      */
     void (*flush)(fry_stream *stream);
 
@@ -175,36 +178,36 @@ typedef struct fry_device_ops {
 
     /*
      * The highest sequence number up to which everything has fired (acquire: the bytes are there).
-     * *status_p: FERRY_OK, or FERRY_E_DEVICE: the device fails and the others will not be known to
-     * fire; *error then says why (and is left alone otherwise).
+     * *status_p: FERRY_OK; or FERRY_E_DEVICE: the device fails, and it will never be known whether
+     * the others fire; *error then says why (otherwise it is left alone).
      */
     uint64_t (*fired)(fry_stream *stream, ferry_status *status_p, fry_native_error *error);
 
     /*
-     * If stream->struck is not 0: how an operation that has fired, and after which fewer than
-     * fry_stream_depth were issued, has ended. FERRY_E_DEVICE, FERRY_E_NO_MEMORY: it was never
-     * begun or failed, and is not at its memory any more. NULL: nothing is ever struck.
+     * Asked if stream->struck is not 0: the outcome of an operation that has fired, and after which
+     * fewer than fry_stream_depth were issued. FERRY_E_DEVICE, FERRY_E_NO_MEMORY: it was never
+     * begun or it failed, and does not use its memory any more. NULL: no operation is ever struck.
      */
     ferry_status (*outcome)(fry_stream *stream, uint64_t sequence, fry_native_error *error);
 
     /*
-     * When the operation, which has fired and after which fewer than fry_stream_depth were issued,
-     * began, on the engine's clock; 0: not known.
+     * When an operation began that has fired, and after which fewer than fry_stream_depth were
+     * issued; on the engine's clock; 0: unknown.
      */
     int64_t (*begun_ns)(fry_stream *stream, uint64_t sequence);
 
     /*
-     * Asks that an issued operation do no (further) work. It still fires in its turn; until then it
-     * may touch its memory.
+     * Asks that an issued operation do no (further) work. It still fires in its turn, and may use
+     * its memory until then.
      */
     void (*cancel)(fry_stream *stream, uint64_t sequence);
 
     /*
      * Records an event on the user's stream, now. Any thread, without the baton. FERRY_OK: *event_p
-     * is an event of an outside stream, which is the caller's alone until event_entered, so that
-     * events enter the graph in the order of their numbers. FERRY_E_CAPTURE, FERRY_E_AGAIN (all
-     * outside streams are full or taken), FERRY_E_INVALID (a stream of another device),
-     * FERRY_E_NO_MEMORY, FERRY_E_DEVICE. NULL, as the next three: the backend has no native
+     * is an event of an outside stream, which belongs to the caller alone until event_entered, so
+     * that events enter the graph in the order of their numbers. FERRY_E_CAPTURE, FERRY_E_AGAIN
+     * (all outside streams are full or taken), FERRY_E_INVALID (a stream of another device),
+     * FERRY_E_NO_MEMORY, FERRY_E_DEVICE. NULL, like the next three: the backend has no native
      * streams.
      */
     ferry_status (*event_record)(fry_device *device, void *native_stream, fry_event *event_p,
@@ -212,16 +215,16 @@ typedef struct fry_device_ops {
     void (*event_entered)(fry_event event);
 
     /*
-     * The same for an event that the user recorded, as it is now; native_stream: where, or NULL if
-     * that is not known: events of one stream are wrapped in the order they were recorded, as they
-     * wait behind each other. event_p->stream NULL: it has fired.
+     * The same for the latest recording of a user's event. native_stream: the stream it was
+     * recorded on, or NULL if unknown; events of one stream are wrapped in the order of their
+     * recording, because they wait behind each other. event_p->stream NULL: the event has fired.
      */
     ferry_status (*event_wrap)(fry_device *device, void *native_event, void *native_stream,
                                fry_event *event_p, fry_native_error *error);
 
     /*
-     * The user's stream waits for an event of a stream of this backend. Any thread, without the
-     * baton; the event may have fired. FERRY_OK; FERRY_E_NOT_ISSUED (it has not been flushed),
+     * Makes the user's stream wait for an event of a stream of this backend. Any thread, without
+     * the baton; the event may have fired. FERRY_OK; FERRY_E_NOT_ISSUED (it has not been flushed),
      * FERRY_E_CAPTURE, FERRY_E_UNSUPPORTED (no device can wait for that stream), FERRY_E_DEVICE.
      */
     ferry_status (*stream_wait)(fry_device *device, void *native_stream, fry_event event,
@@ -230,20 +233,20 @@ typedef struct fry_device_ops {
 
 struct fry_stream {
     fry_device *device;
-    void *lane;      /* the engine's, set once before the stream is used */
-    uint16_t index;  /* among all of the engine's, which numbers them */
-    uint8_t kind;    /* fry_stream_kind; of a spare one changed with the baton */
-    bool is_polled;  /* nobody tells when something fires: `fired` must be looked at */
-    bool is_full;    /* takes no copy until something of it has fired: the driver's own queue, that
-                        would block, is full before so many; written with the baton */
-    uint16_t depth;  /* operations that may stand in it, a power of two up to FRY_STREAM_DEPTH_MOST;
-                        0: FRY_STREAM_DEPTH, as all but main streams have */
-    uint64_t issued; /* sequence number of the newest operation; written with the baton (of an
-                        outside stream: by who records) */
-    uint64_t struck; /* operations whose outcome was not FERRY_OK; written with the baton */
+    void *lane;      /* owned by the engine, set once before the stream is used */
+    uint16_t index;  /* among all streams of the engine, which assigns it */
+    uint8_t kind;    /* fry_stream_kind; that of a spare stream changes with the baton */
+    bool is_polled;  /* no thread reports when something fires: `fired` must be looked at */
+    bool is_full;    /* takes no copy until something in it has fired: the driver's own queue, which
+                        would block, is full earlier; written with the baton */
+    uint16_t depth;  /* operations in it at most, a power of two up to FRY_STREAM_DEPTH_MOST; 0:
+                        FRY_STREAM_DEPTH, as in all but main streams */
+    uint64_t issued; /* sequence number of the newest operation; written with the baton (for an
+                        outside stream: by the recording thread) */
+    uint64_t struck; /* number of failed operations; written with the baton */
 };
 
-/* How many operations may stand in the stream. */
+/* Operations in the stream at most. */
 static inline uint32_t fry_stream_depth(const fry_stream *stream)
 {
     return stream->depth != 0 ? stream->depth : FRY_STREAM_DEPTH;
@@ -251,7 +254,7 @@ static inline uint32_t fry_stream_depth(const fry_stream *stream)
 
 struct fry_device {
     const fry_device_ops *ops;
-    uint16_t index; /* among the engine's devices, which numbers them */
+    uint16_t index; /* among the engine's devices; the engine assigns it */
     char name[FRY_DEVICE_NAME_BYTES];
 };
 

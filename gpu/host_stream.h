@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One stream of a host device: a bounded ring of copies with one producer and one consumer. The
- * producer is whoever holds the engine's baton; the consumer is the worker that has claimed the
- * stream. Who sleeps and who wakes whom is gpu/host.c's business.
+ * A stream of a host device: a bounded ring of copies with one producer and one consumer. The
+ * producer is the holder of the engine's baton; the consumer is the worker that has claimed the
+ * stream. gpu/host.c decides who sleeps and who wakes whom.
  *
- * Ownership. The slot of sequence number s is s % FRY_STREAM_DEPTH. The producer writes it while
- * s > issued, and then only if s - FRY_STREAM_DEPTH has fired, as it has seen itself; the store to
- * `issued` hands it to the consumer (release), the store to `fired` hands it back (release). The
- * one word that both touch in between is skip_sequence.
+ * Ownership. The slot of sequence number s is s % FRY_STREAM_DEPTH. The producer writes it while s
+ * > issued, and only if it has seen s - FRY_STREAM_DEPTH fire; the store to `issued` passes the
+ * slot to the consumer (release), the store to `fired` passes it back (release). Only skip_sequence
+ * is touched by both in between.
  */
 #ifndef FRY_GPU_HOST_STREAM_H
 #define FRY_GPU_HOST_STREAM_H
@@ -19,10 +19,10 @@
 
 typedef struct fry_host_slot {
     fry_copy copy;
-    int64_t begun_ns; /* written by the worker before it fires it; 0: nobody wanted to know */
+    int64_t begun_ns; /* written by the worker before the operation fires; 0: not recorded */
     /*
-     * Atomic. The sequence number of the operation to skip: a number, not a flag, so that it means
-     * nothing to the operations that stand in this slot before and after.
+     * Atomic. The operation to skip: a number, not a flag, so that it does not apply to earlier and
+     * later operations in this slot.
      */
     uint64_t skip_sequence;
     uint64_t wait_count;
@@ -32,16 +32,16 @@ typedef struct fry_host_slot {
 typedef struct fry_host_stream {
     /* The producer's line. stream.issued is also read by workers, so it is stored atomically. */
     fry_stream stream;
-    uint64_t fired_seen; /* what `fired` was at least: saves looking while there is room */
+    uint64_t fired_seen; /* a lower bound of `fired`: saves a look while there is room */
 
     uint64_t fired __attribute__((aligned(FRY_CACHE_LINE))); /* stored by the consumer only */
 
     fry_baton claim __attribute__((aligned(FRY_CACHE_LINE)));
     /*
-     * Atomic; stored by the consumer only: the wait that the next operation was last seen to stand
-     * at, or one that has fired since, NULL if none yet. Lets others see without a claim, and so
-     * without looking into slots, whether to claim. Torn, it is another consumer's doing, which
-     * will look again.
+     * Atomic; stored by the consumer only: the wait at which the next operation was last seen, or
+     * one that has fired since; NULL: none yet. It shows other threads, without a claim and so
+     * without reading slots, whether to claim. If the two words do not match, another consumer is
+     * changing them and will look again.
      */
     const struct fry_host_stream *blocked_on;
     uint64_t blocked_sequence;
@@ -49,22 +49,22 @@ typedef struct fry_host_stream {
     fry_host_slot slots[FRY_STREAM_DEPTH];
 } fry_host_stream;
 
-/* Acquire: what fired has been written. Any thread. */
+/* The last fired operation. Acquire: its bytes have been written. Any thread. */
 static inline uint64_t fry_host_stream_fired(const fry_host_stream *stream)
 {
     return fry_load_acquire(&stream->fired);
 }
 
-/* Nothing issued has yet to fire. Producer. */
+/* Whether everything issued has fired. Producer. */
 static inline bool fry_host_stream_is_empty(const fry_host_stream *stream)
 {
     return fry_host_stream_fired(stream) == stream->stream.issued;
 }
 
 /*
- * Whether it is worth claiming: nobody has, and what is known to block it has fired. Any thread.
- * Ordered with what the producer stores in fry_host_stream_issue (seq_cst) and with the caller's
- * own earlier barrier.
+ * Whether the stream is worth claiming: nobody has claimed it, and its known wait has fired. Any
+ * thread. Ordered with the producer's stores in fry_host_stream_issue (seq_cst) and with the
+ * caller's own earlier barrier.
  */
 static inline bool fry_host_stream_is_runnable(const fry_host_stream *stream)
 {
@@ -78,19 +78,22 @@ static inline bool fry_host_stream_is_runnable(const fry_host_stream *stream)
 }
 
 /*
- * Puts a copy behind everything in the stream and behind `waits`, events of streams of this kind.
- * False: there is no room for it, or there are too many waits. Producer; seq_cst store to `issued`.
+ * Issues a copy behind everything in the stream and behind `waits`, events of streams of this kind.
+ * False: there is no room, or there are too many waits. Producer; seq_cst store to `issued`.
  */
 bool fry_host_stream_issue(fry_host_stream *stream, const fry_copy *copy, const fry_event *waits,
                            size_t wait_count);
 
-/* Asks that an operation do no (further) work; nothing if it has fired or is none. Producer. */
+/*
+ * Asks that an operation do no (further) work; no effect if it has fired or does not exist.
+ * Producer.
+ */
 void fry_host_stream_skip(fry_host_stream *stream, uint64_t sequence);
 
-/* Whether the next operation can run now. Consumer. */
+/* Whether the next operation can run. Consumer. */
 bool fry_host_stream_is_ready(fry_host_stream *stream);
 
-/* Runs the next operation, which is ready, and has it fire. Consumer. */
+/* Runs the next operation, which is ready, and makes it fire. Consumer. */
 void fry_host_stream_run(fry_host_stream *stream, const fry_host_options *options);
 
 /* See fry_device_ops.begun_ns. Producer. */

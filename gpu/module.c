@@ -138,7 +138,7 @@ static const fry_backend_ops *module_load(module *self, const char *path)
     }
     void *symbol = dlsym(handle, FRY_MODULE_ENTRY);
     if (symbol == NULL) {
-        explain(self, "%s is no module of ferry's", path);
+        explain(self, "%s is not a module of ferry", path);
         return NULL;
     }
     fry_module_entry_fn entry;
@@ -184,7 +184,7 @@ static const fry_backend_ops *module_answer(const module *self, const char **rea
     case MODULE_HERE:
         return self->ops;
     case MODULE_FORKED:
-        *reason = "the parent process has the module, and a driver can't be shared with it";
+        *reason = "the parent process uses the module, and a child can't share its driver";
         return NULL;
     default:
         *reason = self->reason;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules: backends in files of their own, opened at run time and never closed (their threads and
- * the drivers behind them don't end with an engine). A module exports fry_module_entry alone; what
- * it needs of base/ it is given in a table, so it links with nothing of ferry's.
+ * Modules: backends in separate files, opened at run time and never closed (their threads and the
+ * drivers behind them do not end with an engine). A module exports only fry_module_entry. It gets
+ * what it needs of base/ in a table, so it links nothing of ferry.
  */
 #ifndef FRY_GPU_MODULE_H
 #define FRY_GPU_MODULE_H
@@ -13,22 +13,21 @@
 #include "base/memory.h"
 #include "gpu/device.h"
 
-/* The layout of this file and of gpu/device.h: library and module are of one build. */
+/* Version of the layouts in this file and gpu/device.h: library and module must be of one build. */
 #define FRY_MODULE_VERSION 2
 
 #define FRY_MODULE_ENTRY "fry_module_entry"
 
 /*
- * What the CUDA module keeps for each thread; zeros at first. The library has it, since what a
- * module declared thread-local would be freed by the loader in other threads, by no order that
- * sanitizers see.
+ * The CUDA module's state of a thread, zeroed at first. The library owns it: the loader would free
+ * a module's own thread-local variables in other threads, in an order that sanitizers do not see.
  */
 typedef struct fry_module_thread {
-    void *scope; /* cuda_context.c's, as the next */
+    void *scope; /* for cuda_context.c, like the next */
     bool had_context;
 } fry_module_thread;
 
-/* What a module gets of base/: the functions of these names. */
+/* The functions of base/ that a module gets, by their names. */
 typedef struct fry_module_host {
     uint32_t version;    /* FRY_MODULE_VERSION */
     uint32_t size_bytes; /* of this struct */
@@ -43,20 +42,20 @@ typedef struct fry_module_host {
     const char *(*environment)(fry_environment_variable variable);
     void (*futex_wait)(const uint32_t *word, uint32_t expected, int64_t timeout_ns);
     void (*futex_wake)(const uint32_t *word, int count);
-    fry_module_thread *(*thread)(void); /* the calling one's */
+    fry_module_thread *(*thread)(void); /* the calling thread's state */
 } fry_module_host;
 
-/* A backend that an engine has opened, with the devices it has opened of it. */
+/* An engine's instance of a backend, with the devices that it has opened. */
 typedef struct fry_backend fry_backend;
 
 typedef struct fry_backend_options {
-    fry_notify notify; /* called by the backend's own threads when an operation has fired */
+    fry_notify notify; /* called by the backend's own threads after an operation has fired */
     const fry_log *log;
     const fry_clock *clock;
-    const uint32_t *tracing; /* not 0: operations' beginnings are of interest */
+    const uint32_t *tracing; /* not 0: beginnings of operations are recorded */
 } fry_backend_options;
 
-/* What a device is opened with; 0 and NULL: the default. */
+/* How to open a device; 0 and NULL: the default. */
 typedef struct fry_device_request {
     const char *name;      /* "cuda:0", "cuda:1/2": checked by the backend */
     void *native_context;  /* CUDA: a CUcontext of the user's; borrowed while the engine lives */
@@ -69,43 +68,49 @@ typedef struct fry_backend_ops {
     const char *name; /* "cuda" */
 
     /*
-     * Any thread; loads the driver, makes no context. How many devices there are; if none, *reason
-     * says why ("no driver", ...), else what there is. Static or per-process text.
+     * The number of devices; if 0, *reason says why ("no driver", ...), else what there is. Static
+     * text, or text of the process. Any thread; loads the driver, makes no context.
      */
     uint32_t (*probe)(const char **reason);
 
-    /* FERRY_OK; FERRY_E_NO_MEMORY; FERRY_E_SYSTEM; FERRY_E_NOT_FOUND: no driver or device. Costs
-     * little: contexts, streams and threads come with the first device that needs them. */
+    /*
+     * Opens the backend. FERRY_OK; FERRY_E_NO_MEMORY; FERRY_E_SYSTEM; FERRY_E_NOT_FOUND: no driver
+     * or device. Costs little: contexts, streams and threads come with the first device that needs
+     * them.
+     */
     ferry_status (*open)(const fry_memory *memory, const fry_backend_options *options,
                          fry_backend **backend_p);
 
     /*
-     * Opens a device. One at a time; may block. FERRY_OK; FERRY_E_INVALID (a name or an option that
-     * can't be), FERRY_E_NOT_FOUND (no such device here), FERRY_E_NO_MEMORY, FERRY_E_DEVICE,
-     * FERRY_E_SYSTEM; *error says why in words in any case.
+     * Opens a device. One at a time; may block. FERRY_OK; FERRY_E_INVALID (an invalid name or
+     * option), FERRY_E_NOT_FOUND (no such device here), FERRY_E_NO_MEMORY, FERRY_E_DEVICE,
+     * FERRY_E_SYSTEM; after a failure *error says why in words.
      */
     ferry_status (*device_open)(fry_backend *backend, const fry_device_request *request,
                                 fry_device **device_p, fry_native_error *error);
 
     /*
-     * Ends its threads. FERRY_OK; FERRY_E_BUSY if something issued, or recorded on a user's stream,
-     * has not fired (then nothing happens). Afterwards only memory_free and destroy may be called.
+     * Ends the backend's threads. FERRY_OK; FERRY_E_BUSY if something issued, or recorded on a
+     * user's stream, has not fired (nothing happens then). Afterwards only memory_free and destroy
+     * may be called.
      */
     ferry_status (*stop)(fry_backend *backend);
 
-    /* Frees it; stopped before. Buffers' memory is not its own. */
+    /* Frees the backend, which was stopped, but not buffers' memory. */
     void (*destroy)(fry_backend *backend);
 } fry_backend_ops;
 
-/* NULL: made for another version; *reason says so. Called once a process. */
+/*
+ * A module's entry. NULL: it was made for another version; *reason says so. Called once a process.
+ */
 typedef const fry_backend_ops *(*fry_module_entry_fn)(const fry_module_host *host,
                                                       const char **reason);
 
 /*
- * The backend of a module ("cuda"): from FERRY_MODULE_PATH, then from the folder `ferry` beside the
- * library. Opened by the first call, once a process, and kept, and so is its answer. NULL: *reason
- * says why, in text that stays; always in a fork's child of a process that has it. reason may be
- * NULL. Any thread; may block.
+ * The backend of a module ("cuda"), from FERRY_MODULE_PATH, then from the folder `ferry` beside the
+ * library. The first call opens it, once a process; the module and the answer are kept. NULL:
+ * *reason says why, in text that stays; always NULL in a fork's child of a process that has it.
+ * reason may be NULL. Any thread; may block.
  */
 const fry_backend_ops *fry_module_find(const char *name, const char **reason);
 

@@ -458,7 +458,7 @@ static const char *why_no_place(const fry_group *group)
     const fry_group_roster *roster = group->roster;
 
     if ((uint32_t)group->rank < roster->size && roster->slots[group->rank].id == group->id)
-        return "its record was not there for longer than its lease";
+        return "its record was missing for longer than its lease";
     return roster->lineage != group->lineage
                ? "another group of the job was formed in a store that had lost this one"
                : "another start has its rank now";
@@ -551,15 +551,15 @@ static const char *fault_of(const fry_group_options *options)
     if (options->size > FERRY_GROUP_SIZE_MAX || options->size_min > FERRY_GROUP_SIZE_MAX)
         return "a group has at most 4096 members";
     if (options->size == 0 && options->deadline_ns == 0)
-        return "a group of whoever is there by the deadline needs one";
+        return "a group without a size needs a deadline";
     if (options->rank < FERRY_RANK_ANY ||
         (options->rank >= 0 && (uint32_t)options->rank >= options->size))
-        return options->size == 0 ? "ranks are assigned where the size is not given"
+        return options->size == 0 ? "without a size the rank must be FERRY_RANK_ANY"
                                   : "the rank is not below the size";
     if (options->device_count > FRY_GROUP_DEVICES_MAX)
         return "a member names at most 65535 devices";
     if (options->lease_ns < FRY_STORE_LEASE_MIN_NS || options->lease_ns > FRY_GROUP_LEASE_MAX_NS)
-        return "a lease is of 2 s to an hour";
+        return "lease_ns is not from 2 s to 1 h";
     if (options->endpoint != NULL && strlen(options->endpoint) >= FRY_GROUP_RECORD_BYTES)
         return "the endpoint is too long";
     if (options->place == NULL)
@@ -640,7 +640,7 @@ ferry_status fry_group_open(const fry_group_options *options, const fry_group_ev
     if (!fry_group_seal_init(&group->seal, options->job, options->secret, options->secret_bytes)) {
         status = FERRY_E_SYSTEM;
         *error_p = fry_error_create(memory, &(fry_error_facts){.status = status},
-                                    "libsodium finds no source of random numbers");
+                                    "libsodium has no source of random numbers");
         goto no_seal;
     }
     group->record_text = fry_alloc(memory, FRY_GROUP_MEMBER_TEXT_BYTES, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups as agreed upon in a store: who is a member, with which rank and incarnation, who has died;
- * barriers, values, the set of the living, the step to stop at. It stands once, over the verbs of
- * any store, and knows nothing of lanes.
+ * Groups, as their members agree on them in a store: members with their ranks and incarnations,
+ * deaths, barriers, values, the set of the living, and the step to stop at. Written once, over the
+ * verbs of any store; it knows nothing of lanes.
  *
  * The loop. Nothing blocks; events and answers never come from within the call that asked.
  */
@@ -14,7 +14,7 @@
 #include <ferry/group.h>
 
 #define FRY_GROUP_LEASE_MAX_NS INT64_C(3600000000000)
-#define FRY_GROUP_RECORD_BYTES 512 /* what a member publishes of itself beside: its endpoint */
+#define FRY_GROUP_RECORD_BYTES 512 /* what a member publishes besides: its endpoint */
 
 typedef struct fry_group fry_group;
 
@@ -37,8 +37,8 @@ typedef struct fry_group_options {
 typedef struct fry_group_member {
     ferry_member_state state;
     uint64_t incarnation;
-    uint64_t start;       /* no other start has it, also where a store was emptied, and one was
-                             given the same incarnation; grows with the incarnation */
+    uint64_t start;       /* unique to this start, also if a store was emptied and gave the same
+                             incarnation twice; grows with the incarnation */
     int64_t last_seen_ns; /* on the reactor's clock; 0: never */
     uint32_t device_count, first_device;
     char endpoint[FRY_GROUP_RECORD_BYTES]; /* untrusted, without control characters */
@@ -47,13 +47,20 @@ typedef struct fry_group_member {
 } fry_group_member;
 
 typedef struct fry_group_events {
-    /* Once: FERRY_OK, and rank, size and members are there; or why not (error is borrowed). */
+    /*
+     * Called once: FERRY_OK, and rank, size and members are known; or the status and error of the
+     * failure (borrowed).
+     */
     void (*joined)(void *arg, ferry_status status, fry_error *error);
-    /* A member's state or incarnation has changed; after `joined`. Of a restart: the new
-     * incarnation HERE, after DEAD or LEFT was told of the old one. */
+    /*
+     * A member's state or incarnation has changed; only after `joined`. For a restart: the new
+     * incarnation is HERE, after the old one was reported DEAD or LEFT.
+     */
     void (*changed)(void *arg, uint32_t rank);
-    /* This member lost its place (declared dead, or another has it): everything of it fails with
-     * FERRY_E_FENCED from here on. Once. */
+    /*
+     * This member lost its place (it was declared dead, or another has the place): everything of it
+     * fails with FERRY_E_FENCED from now on. Called once.
+     */
     void (*fenced)(void *arg, fry_error *error);
 } fry_group_events;
 
@@ -62,23 +69,24 @@ ferry_status fry_group_open(const fry_group_options *options, const fry_group_ev
 
 int32_t fry_group_rank(const fry_group *group);
 uint64_t fry_group_incarnation(const fry_group *group);
-uint64_t fry_group_start(const fry_group *group); /* as a member's */
+uint64_t fry_group_start(const fry_group *group); /* this member's start */
 uint32_t fry_group_size(const fry_group *group);
 const fry_group_member *fry_group_member_at(const fry_group *group, uint32_t rank); /* NULL: none */
 
-/* The kernel says that a member of this host has ended: others are told by the roster. */
+/* Reports that the kernel has seen a member on this host end; the roster tells the others. */
 void fry_group_report_death(fry_group *group, uint32_t rank, uint64_t start);
 
 /*
- * Gives up the place; all requests that are on end with FERRY_E_CANCELLED; `left` once when the
- * store knows or can't be told within a second or so. After it only fry_group_close.
+ * Leaves: gives up the place; all requests under way end with FERRY_E_CANCELLED; calls `left` once,
+ * when the store knows or can't be told within about a second. After it only fry_group_close may be
+ * called.
  */
 void fry_group_leave(fry_group *group, void (*left)(void *arg), void *arg);
 
 /*
- * Nothing is told any more; requests that are on are dropped. Without a leave others see it DEAD:
- * at once if the store can be reached, else when the lease has run out. May be called from an event
- * or an answer; called from an answer, some of it is done in the reactor's next run. NULL is
+ * Closes the group: no more events; requests under way are dropped. Without a leave others see this
+ * member DEAD: at once if the store is reachable, else when the lease has expired. May be called
+ * from an event or an answer; in an answer, part of it is done in the reactor's next run. NULL is
  * allowed.
  */
 void fry_group_close(fry_group *group);
@@ -86,32 +94,35 @@ void fry_group_close(fry_group *group);
 typedef enum fry_group_verb {
     FRY_GROUP_BARRIER,
     FRY_GROUP_SET,
-    FRY_GROUP_GET,     /* waits until it is there */
+    FRY_GROUP_GET,     /* waits until the key exists */
     FRY_GROUP_TRY_GET, /* */
     FRY_GROUP_WATCH,   /* waits for a version above `version` */
-    FRY_GROUP_ALIVE,   /* value: ranks as uint32_t; version: of the round */
+    FRY_GROUP_ALIVE,   /* value: ranks as uint32_t; version: that of the round */
     FRY_GROUP_NOTICE,  /* gives notice */
-    FRY_GROUP_STEP,    /* `step` is about to begin: if it is not above the stop step then */
+    FRY_GROUP_STEP,    /* `step` is about to begin, unless it is above the stop step then */
 } fry_group_verb;
 
 typedef struct fry_group_request fry_group_request;
 typedef void (*fry_group_done_fn)(fry_group_request *request, ferry_status status, fry_error *error,
                                   const void *value, size_t value_bytes, uint64_t version);
 
-/* The caller's memory until done, with what it points to, or until the cancel has returned. */
+/*
+ * A request. It is the caller's memory, with what it points to, until `done` or until the cancel
+ * has returned.
+ */
 struct fry_group_request {
     fry_group_verb verb;
-    const char *name; /* barrier's or key */
+    const char *name; /* name of the barrier, or key */
     const void *value;
     size_t value_bytes;
     uint64_t version;
     uint64_t step;
     const uint32_t *members; /* barrier; NULL: all */
     uint32_t member_count;
-    int64_t deadline_ns;    /* on the reactor's clock; 0 none */
+    int64_t deadline_ns;    /* on the reactor's clock; 0: none */
     fry_group_done_fn done; /* error is borrowed */
     void *arg;
-    /* The group's. */
+    /* Owned by the group. */
     fry_group *group;
     fry_group_request *next, *previous;
     fry_timer timer;
@@ -121,10 +132,13 @@ struct fry_group_request {
 
 void fry_group_submit(fry_group *group, fry_group_request *request);
 
-/* `done` is not called; a barrier tells the others. Nothing if it is not on. */
+/*
+ * Cancels a request; `done` is not called. A barrier tells the other members. No effect if the
+ * request is not under way.
+ */
 void fry_group_cancel(fry_group_request *request);
 
-/* After which step to stop; UINT64_MAX: no notice, or not agreed yet. */
+/* The step to stop after; UINT64_MAX: no notice, or not agreed yet. */
 uint64_t fry_group_stop_step(const fry_group *group);
 
 #endif

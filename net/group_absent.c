@@ -195,8 +195,8 @@ void fry_group_name_join_absentees(fry_group *group, char *text, size_t text_byt
         name_gone(group, names, sizeof names);
     if (absent <= unranked)
         (void)snprintf(text, text_bytes,
-                       "all have come, but no member that is alive let this one "
-                       "in, and no new group was formed in time");
+                       "all have come, but no live member let this one in, and no new group was "
+                       "formed in time");
     else
         (void)snprintf(text, text_bytes, "%" PRIu32 " of %" PRIu32 " did not come%s%s",
                        absent - unranked, size, unranked == 0 ? ": " : "", names);

@@ -425,13 +425,13 @@ static const char *fault_with(const fry_group *group, const fry_group_slot *slot
     const fry_group_roster *roster = group->roster;
 
     if (group->record.size != 0 && (roster->is_open || group->record.size != roster->size))
-        return "names another size";
+        return "has another size";
     if (slot == NULL)
         return NULL;
     if (group->record.rank >= 0 && group->record.rank != slot - roster->slots)
-        return "names a place that has another rank";
+        return "has a place that belongs to another rank";
     if (slot->device_count < group->record.device_count)
-        return "names more devices than that rank began with";
+        return "names more devices than its rank began with";
     return NULL;
 }
 

@@ -153,7 +153,7 @@ static void note_bad_record(fry_group *group, fry_presence *presence, const char
         fry_log_line(group->reactor->log, FERRY_LOG_WARNING,
                      "job %s: what stands at %s in %s is %s: not looked at", group->job, key,
                      fry_store_name(group->store),
-                     is_proven ? "no member's record" : "not proven with this job's secret");
+                     is_proven ? "not a member's record" : "not proven with this job's secret");
     presence->is_bad = true;
     note_missing(group, presence);
     if (presence->missing_ns == 0)

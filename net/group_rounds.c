@@ -284,7 +284,7 @@ static void say_absent(const fry_round *round, char *text, size_t text_bytes)
     fry_group *group = round->group;
     bool *is_absent = fry_alloc(group->memory, group->view_count, 1);
 
-    (void)snprintf(text, text_bytes, "it is not known who did not come");
+    (void)snprintf(text, text_bytes, "the absentees are not known");
     if (is_absent != NULL && fry_group_set_read(round->verdict.ranks, round->verdict.ranks_bytes,
                                                 is_absent, group->view_count))
         fry_group_name_absentees(group, is_absent, group->view_count, text, text_bytes);

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of a group share. The map of the keys, all below "ferry/JOB/":
+ * Shared by the files of a group. The keys, all below "ferry/JOB/":
  *
- *   group/roster        who has which rank; changed by SWAP alone (group_text.h)
- *   group/member/ID     a start of a member, ID being its own: in its lease while it lives; without
- *                       one and "left" when it has said goodbye. Made anew, in a new lease, by a
- *                       member whose lease ran out though it lives (group_stand.c)
- *   group/notice        somebody was told to go
- *   group/round/NAME    how the newest round of a barrier ended ("b/..."), or of "alive", or the
- *                       agreement on the step to stop at ("stop"); changed by SWAP alone
- *   meet/RANK/RANK      the rounds of which the first rank is the host, that the second has come
- *                       to; in that one's lease, one key however many rounds there are
- *   value/KEY           the users'
+ *   group/roster        the holders of all ranks; changed by SWAP only (group_text.h)
+ *   group/member/ID     the record of a member's start, with its own ID: in its lease while the
+ *                       member lives; without a lease and "left" after it has left. A live member
+ *                       whose lease expired writes it again, in a new lease (group_stand.c)
+ *   group/notice        a member was told to go
+ *   group/round/NAME    the end of the newest round of a barrier ("b/..."), of "alive", or of the
+ *                       agreement on the step to stop at ("stop"); changed by SWAP only
+ *   meet/RANK/RANK      the rounds hosted by the first rank to which the second has come; in the
+ *                       second's lease, one key for any number of rounds
+ *   value/KEY           the users' values
  *
- * Every member follows group/ by one watch; who hosts a round that is open follows its meet/ too.
+ * Every member follows group/ by one watch; the host of an open round also follows its meet/.
  *
- * What the watch tells is only noted. What follows from it is drawn in `work`, which a timer that
- * is due at once runs soon, from all that is known by then: so a burst of news costs one pass, and
- * what a pass finds does not depend on the order in which keys were told (only each key's own
- * order is promised). Users' callbacks are called from `work`, or from an answer of the store's.
+ * The watch's news is only noted. `work` draws the conclusions, run soon by a timer that is due at
+ * once, from everything known by then. So a burst of news costs one pass, and the result of a pass
+ * does not depend on the order in which keys were reported (only each key's own order is promised).
+ * `work`, or an answer of the store, calls the users' callbacks.
  */
 #ifndef FRY_NET_GROUP_STATE_H
 #define FRY_NET_GROUP_STATE_H
@@ -32,14 +32,14 @@
 
 #define FRY_GROUP_PRESENCES_MAX (4 * FERRY_GROUP_SIZE_MAX)
 #define FRY_GROUP_REQUESTS_MAX 65536
-#define FRY_GROUP_ROUNDS_KEPT 512 /* names of barriers in the store, by each host */
+#define FRY_GROUP_ROUNDS_KEPT 512 /* names of barriers in the store, for each host of rounds */
 
-/* For what waits for one more message of the store's. */
+/* Extra time for one more message of the store. */
 #define FRY_GROUP_SLACK_NS INT64_C(1000000000)
-#define FRY_GROUP_STEP_ASIDE_NS INT64_C(1000000)      /* for each who may act before this one */
-#define FRY_GROUP_STEP_ASIDE_MAX_NS INT64_C(50000000) /* */
-#define FRY_GROUP_LATE_NS INT64_C(150000000) /* after a deadline, for the store to say who came */
-#define FRY_GROUP_LOOK_AFTER_NS INT64_C(100000000) /* before what is missing is asked for */
+#define FRY_GROUP_STEP_ASIDE_NS INT64_C(1000000) /* for each member that acts first */
+#define FRY_GROUP_STEP_ASIDE_MAX_NS INT64_C(50000000)
+#define FRY_GROUP_LATE_NS INT64_C(150000000)       /* after a deadline, for the store's answer */
+#define FRY_GROUP_LOOK_AFTER_NS INT64_C(100000000) /* before a missing record is asked for */
 
 typedef struct fry_presence fry_presence;
 typedef struct fry_group_op fry_group_op;
@@ -48,7 +48,7 @@ typedef struct fry_round_call fry_round_call;
 typedef struct fry_round_host fry_round_host;
 
 typedef enum fry_group_state {
-    FRY_GROUP_OPENING = 0, /* the lease is being had, the record written */
+    FRY_GROUP_OPENING = 0, /* the lease is being taken, the record written */
     FRY_GROUP_WAITING,     /* registered; has no rank yet */
     FRY_GROUP_PLACED,      /* has a rank; does not know all others yet */
     FRY_GROUP_JOINED,
@@ -59,29 +59,29 @@ typedef enum fry_group_state {
 } fry_group_state;
 
 typedef enum fry_presence_state {
-    FRY_PRESENCE_MISSING = 0, /* its key is not there: it has ended, or will be back */
+    FRY_PRESENCE_MISSING = 0, /* its key is missing: it has ended, or will be back */
     FRY_PRESENCE_HERE,
     FRY_PRESENCE_LEFT, /* for good */
 } fry_presence_state;
 
-/* A start of a member, by its record. */
+/* A start of a member, as its record describes it. */
 struct fry_presence {
     RB_ENTRY(fry_presence) entry;
     uint64_t id;
     uint64_t version;
     fry_presence_state state;
-    bool is_bad;           /* the record is not one */
-    bool is_back, is_busy; /* its record says that it had a rank before; and has to restore */
+    bool is_bad;           /* the record is invalid */
+    bool is_back, is_busy; /* its record says that it had a rank before; and that it must restore */
     bool is_being_deleted; /* its process has ended */
     bool is_listed;        /* was in the newest list */
-    bool has_ended;        /* the kernel says so: for good */
-    bool has_looked;       /* the kernel was asked since it is missing */
-    bool was_here;         /* MISSING: its key was seen to go */
-    int64_t missing_ns;    /* MISSING: since when, as was told */
-    int32_t rank;          /* it asked for */
+    bool has_ended;        /* the kernel reported its end, which is final */
+    bool has_looked;       /* the kernel was asked since it went missing */
+    bool was_here;         /* MISSING: its key was seen to disappear */
+    int64_t missing_ns;    /* MISSING: since when, as reported */
+    int32_t rank;          /* that it asked for */
     uint32_t size, size_min;
     int64_t lease_ns;
-    uint64_t news; /* counts up with each that is heard of first */
+    uint64_t news; /* a number that grows with each new start heard of */
     fry_group_process process;
     char place[FRY_GROUP_PLACE_BYTES + 1];
     fry_group_member info;
@@ -91,15 +91,15 @@ typedef struct fry_presences {
     fry_presence *rbh_root;
 } fry_presences;
 
-/* What has been told of a rank. */
+/* The reported state of a rank. */
 typedef struct fry_group_view {
     uint64_t id;
     uint64_t incarnation;
     fry_presence *presence;  /* NULL: not known */
-    ferry_member_state told; /* ABSENT: nothing of this id */
+    ferry_member_state told; /* ABSENT: nothing of this id was reported */
 } fry_group_view;
 
-/* A request to the store that is the group's own. */
+/* A request of the group itself to the store. */
 typedef void (*fry_group_op_fn)(fry_group_op *op, ferry_status status,
                                 const fry_store_entry *entries, size_t count, const char *why);
 struct fry_group_op {
@@ -108,25 +108,28 @@ struct fry_group_op {
     fry_group_op_fn fn;
     void *arg;
     fry_group_op *next, *previous;
-    size_t bytes;  /* of all this */
-    uint64_t past; /* of the store, when it began */
+    size_t bytes;  /* of the whole block */
+    uint64_t past; /* the store's `past` when it began */
     char key[FRY_STORE_KEY_BYTES + 1];
     _Alignas(uint64_t) char value[];
 };
 
-/* What rounds are for. */
+/* Kinds of rounds. */
 typedef enum fry_round_kind {
     FRY_ROUND_BARRIER,
     FRY_ROUND_ALIVE, /* the set of the living */
     FRY_ROUND_STOP,  /* the step to stop at */
 } fry_round_kind;
 
-/* A call of this member's that waits, or nobody's any more that has yet to end its round. */
+/*
+ * A call of this member that waits, or one that nobody waits for any more but that must still end
+ * its round.
+ */
 struct fry_round_call {
     fry_round_call *next;
     fry_round *round;
-    fry_group_request *request; /* NULL: nobody waits, or the group itself does ("stop") */
-    ferry_status status;        /* then: what to end the round with */
+    fry_group_request *request; /* NULL: nobody waits, or the group itself waits ("stop") */
+    ferry_status status;        /* in that case: the status to end the round with */
     bool is_late;               /* its deadline has passed */
     uint64_t value;             /* the step */
     uint64_t set;               /* hash of the members */
@@ -135,39 +138,39 @@ struct fry_round_call {
     uint32_t members[];    /* ascending */
 };
 
-/* A barrier's name, or one of the other two. */
+/* The rounds of one name: of a barrier, or of one of the other two kinds. */
 struct fry_round {
     RB_ENTRY(fry_round) entry;
-    fry_round *active_next, *active_previous; /* of those with calls */
+    fry_round *active_next, *active_previous; /* in the list of rounds with calls */
     fry_group *group;
     fry_round_kind kind;
-    char name[FRY_GROUP_NAME_BYTES + 3]; /* its key's end: "b/NAME", "alive", "stop" */
-    /* What the store has. */
-    uint64_t version; /* 0: nothing */
+    char name[FRY_GROUP_NAME_BYTES + 3]; /* the end of its key: "b/NAME", "alive", "stop" */
+    /* As the store has it. */
+    uint64_t version; /* 0: no record */
     uint64_t version_seen;
-    fry_group_verdict verdict; /* its ranks: `ranks` */
+    fry_group_verdict verdict; /* its ranks are in `ranks` */
     char *ranks;
     size_t ranks_room_bytes;
-    bool is_own;  /* this member wrote it, or sees to its end */
-    bool is_lost; /* the store has lost it: what this member knows of it is to be there again */
-    /* What this member has had. */
-    uint64_t own; /* rounds of the barrier that it has come to, or was told of */
+    bool is_own;  /* this member wrote it, or is responsible for its end */
+    bool is_lost; /* the store has lost it, and this member's knowledge of it must be restored */
+    /* As this member has seen it. */
+    uint64_t own; /* rounds of the barrier that it has come to or was told of */
     bool has_called;
     fry_round_call *first, *last;
-    /* The first call's. */
+    /* Of the first call. */
     bool is_open;
-    uint64_t number; /* of the round it is for */
+    uint64_t number; /* number of its round */
     uint32_t host;
-    int64_t act_ns; /* when to act in others' stead; 0: no reason */
+    int64_t act_ns; /* when to act in place of others; 0: never */
     fry_timer timer;
-    fry_group_op *op; /* that ends the round, or asks who has come */
+    fry_group_op *op; /* the request that ends the round or asks who has come */
 };
 
 typedef struct fry_rounds {
     fry_round *rbh_root;
 } fry_rounds;
 
-/* One whom arrivals are written for. */
+/* A host of rounds, for whom arrivals are written. */
 struct fry_round_host {
     fry_round_host *next;
     fry_group *group;
@@ -184,34 +187,34 @@ struct fry_group {
     void *arg;
 
     fry_group_state state;
-    unsigned store_depth; /* in callbacks of the store's: it can't be closed there */
-    bool is_working;      /* in `work`: can't be freed there */
+    unsigned store_depth; /* depth of the store's callbacks, in which the store can't be closed */
+    bool is_working;      /* in `work`, where the group can't be freed */
     bool is_joined_told;
     fry_timer work;
 
     char job[FRY_GROUP_JOB_BYTES + 1];
     char prefix[FRY_GROUP_JOB_BYTES + 16]; /* "ferry/JOB/group/" */
-    fry_group_record record;               /* what this member says of itself */
+    fry_group_record record;               /* this member's own record */
     fry_group_seal seal;
     int64_t lease_ns, deadline_ns;
     uint64_t id;
-    char own_key[FRY_STORE_KEY_BYTES + 1]; /* of its record */
+    char own_key[FRY_STORE_KEY_BYTES + 1]; /* key of its record */
     uint64_t own_version;
     fry_store_lease lease;
     fry_store_watch watch;
-    fry_group_op *own_op;      /* writes the record, or looks at it */
-    unsigned round_trips;      /* that were measured for the lease's sake */
-    bool is_leased;            /* it has a lease, or is about to */
-    bool is_registered;        /* the record stands in it, as far as is known */
-    bool has_registered;       /* it has, once */
-    bool has_been_refused;     /* the first record */
-    bool is_standing_in_doubt; /* it is to be looked at */
+    fry_group_op *own_op;      /* the request that writes or reads the record */
+    unsigned round_trips;      /* round trips measured for the lease's check */
+    bool is_leased;            /* it has a lease or is taking one */
+    bool is_registered;        /* the record is in the lease, as far as is known */
+    bool has_registered;       /* it was registered once */
+    bool has_been_refused;     /* the first record was refused */
+    bool is_standing_in_doubt; /* its standing must be checked */
     bool is_watched, is_listed, is_lost;
     int64_t lost_since_ns;
-    int64_t healthy_ns; /* since when the watch knows what there is */
-    int64_t unwell_ns;  /* when the store last refused what it should not have */
+    int64_t healthy_ns; /* since when the watch knows the store's contents */
+    int64_t unwell_ns;  /* when the store last refused something wrongly */
     uint64_t past;      /* counts how often the store has lost its past */
-    bool is_settled;    /* all that it has lost is there again */
+    bool is_settled;    /* everything that the store had lost is restored */
     fry_group_op *settle_op;
     char *record_text; /* as it was written */
     size_t record_text_bytes;
@@ -222,43 +225,43 @@ struct fry_group {
     fry_presences presences;
     uint32_t presence_count;
     uint64_t news;
-    fry_group_roster *roster; /* as the store has it, or had it; NULL: none */
-    uint64_t roster_version;  /* 0: there is no key, as far as is known */
-    bool is_roster_behind;    /* the store's is older than what this member knows */
+    fry_group_roster *roster; /* as the store has or had it; NULL: none */
+    uint64_t roster_version;  /* 0: the key does not exist, as far as is known */
+    bool is_roster_behind;    /* the store's roster is older than this member's knowledge */
     int32_t rank;
     uint64_t incarnation, lineage;
     uint32_t view_count;
     fry_group_view *views;
     fry_group_op *roster_op, *list_op;
     bool is_list_wanted, has_lost_news;
-    uint64_t listed_roster_version; /* of the roster when the newest list began that has ended */
+    uint64_t listed_roster_version; /* the roster's version when the newest finished list began */
     fry_timer join_timer, block_timer, look_timer, retry_timer;
     fry_timer again_timer, aside_timer;
-    int64_t again_ns;     /* when `work` is to run again by this pass; 0: for nothing */
-    int64_t aside_end_ns; /* until when others go first to change the roster; 0: no need to wait */
-    int64_t retry_ns;     /* after a refusal of the store's */
+    int64_t again_ns;     /* when this pass wants `work` to run again; 0: not */
+    int64_t aside_end_ns; /* until then others may change the roster first; 0: no wait */
+    int64_t retry_ns;     /* time of the next attempt after the store's refusal */
     bool is_deadline_over;
-    uint64_t blocked_by; /* id; 0: nobody */
+    uint64_t blocked_by; /* id; 0: none */
     int64_t blocked_ns;  /* since when */
     bool is_block_over, has_looked;
-    uint64_t words_news;  /* those who had left at the last change of the roster, and before */
-    ferry_status refusal; /* the store's, of the lease or the record */
+    uint64_t words_news;  /* `news` of those who had left at the roster's last change, and before */
+    ferry_status refusal; /* the store's refusal of the lease or the record */
     char why[160];
 
     /* Rounds. */
-    fry_rounds rounds; /* of all names known */
+    fry_rounds rounds; /* of all known names */
     uint32_t round_count, own_round_count, lost_round_count;
     fry_round *active_rounds;
     fry_round_host *hosts;
     fry_timer meet_timer;
-    fry_group_op *meet_op; /* compares what all say */
+    fry_group_op *meet_op; /* the request that compares all arrivals */
     fry_store_watch meet_watch;
     char meet_prefix[FRY_GROUP_JOB_BYTES + 32];
     bool is_hosting, has_lost_arrivals;
-    char **arrivals;      /* texts by rank, as the store has them; NULL: not hosting yet */
+    char **arrivals;      /* by rank, the arrivals' texts in the store; NULL: not a host yet */
     uint64_t notice_life; /* 0: no notice */
     uint32_t notice_rank;
-    bool is_notice_lost, is_restoring_notice; /* with the store: it is to be there again */
+    bool is_notice_lost, is_restoring_notice; /* the store lost the notice; it is being restored */
     uint64_t stop_step, step_begun;
 
     fry_group_request *requests; /* all that are on */
@@ -268,70 +271,76 @@ struct fry_group {
 
 /* ---- group.c ---- */
 
-/* Has `work` run soon. */
+/* Makes `work` run soon. */
 void fry_group_tell_later(fry_group *group);
 
-/* From `work`: has it run then, at the latest. */
+/* Makes `work` run again by then. From `work`. */
 void fry_group_again_at(fry_group *group, int64_t when_ns);
 
-bool fry_group_is_over(const fry_group *group); /* nothing is to be done any more */
+bool fry_group_is_over(const fry_group *group); /* nothing is left to do */
 
 int64_t fry_group_now_ns(const fry_group *group);
 
-/* What names a start, by its id and incarnation. */
+/* The number that identifies a start, by its id and incarnation. */
 uint64_t fry_group_start_of(uint64_t id, uint64_t incarnation);
 
-/* NULL: no memory; `fn` is not called. For other verbs than those that write, value is the caller's
- * own: a copy that fn finds in op->value. */
+/*
+ * Starts a request to the store. NULL: no memory, and `fn` is not called. For verbs that do not
+ * write, value is the caller's own: fn finds a copy in op->value.
+ */
 fry_group_op *fry_group_op_start(fry_group *group, fry_store_verb verb, const char *key,
                                  const void *value, size_t value_bytes, uint64_t version,
                                  fry_store_lease *lease, int64_t deadline_ns, fry_group_op_fn fn,
                                  void *arg);
 /*
- * A change of a key that decides for all: CREATE if version is 0, else SWAP. It is made only if
- * this member's record stands in its lease at that moment. NULL: no memory, or it does not stand as
- * far as is known; `work` runs again when it does.
+ * Changes a key that decides for all members: CREATE if version is 0, else SWAP. It takes effect
+ * only if this member's record is in its lease at that moment. NULL: no memory, or the record is
+ * not in its lease as far as is known; `work` runs again when it is.
  */
 fry_group_op *fry_group_decide(fry_group *group, const char *key, const void *value,
                                size_t value_bytes, uint64_t version, fry_group_op_fn fn, void *arg);
-/* fn is not called. */
+/* Drops a request; fn is not called. */
 void fry_group_op_drop(fry_group_op *op);
 
-/* The store did not do it, and will be asked again in a second: logs why. If it was for this
- * member's standing, that is looked at. */
+/*
+ * Handles a refusal: logs why, and the store will be asked again in a second. If the request was
+ * for this member's standing, that is checked.
+ */
 void fry_group_refused(fry_group *group, const fry_group_op *op, ferry_status status,
                        const char *why);
-/* Something was left for want of memory: `work` runs again in a second. */
+/* Says that something was left undone for lack of memory: `work` runs again in a second. */
 void fry_group_lacks_memory(fry_group *group);
-/* And what was left is news of the watch's: it will be told anew. */
+/* Says that news of the watch was lost for lack of memory: it will be reported again. */
 void fry_group_lost_news(fry_group *group);
-/* False: not now; `work` runs again when it may be asked. */
+/* Whether the store may be asked now. False: `work` runs again when it may. */
 bool fry_group_may_ask(fry_group *group);
-/* Whether it is this member's turn to write again what the store has lost: `is_own` goes first. */
+/*
+ * Whether it is this member's turn to restore what the store has lost: with `is_own` it goes first.
+ */
 bool fry_group_may_restore(fry_group *group, bool is_own);
 
-/* An error about `rank` (-1: none); the caller's. */
+/* Makes an error about `rank` (-1: none), which the caller owns. */
 #define fry_group_error(group, status_, rank_, ...)                                                \
     fry_error_create((group)->memory,                                                              \
                      &(fry_error_facts){.status = (status_), .rank_plus_1 = (rank_) + 1},          \
                      __VA_ARGS__)
 
-/* Takes a request off and calls `done`; takes the error, which may be NULL: the status's. */
+/* Removes a request and calls `done`; takes the error, which may be NULL: the status's. */
 void fry_group_finish(fry_group_request *request, ferry_status status, fry_error *error,
                       const void *value, size_t value_bytes, uint64_t version);
 
-/* The same, soon: from anywhere. */
+/* The same, soon; may be called from anywhere. */
 void fry_group_finish_soon(fry_group_request *request, ferry_status status);
 
-/* The join ends without; takes the error. From `work`. */
+/* Fails the join; takes the error. From `work`. */
 void fry_group_join_failed(fry_group *group, fry_error *error);
 
-/* This member has lost its place; takes the error. From `work`. */
+/* Fences this member, which has lost its place; takes the error. From `work`. */
 void fry_group_fence(fry_group *group, fry_error *error);
 
 bool fry_group_is_finishing(const fry_group_request *request);
 
-/* In and out of a callback of the store's. */
+/* Called at the begin and end of each callback of the store. */
 void fry_group_store_in(fry_group *group);
 void fry_group_store_out(fry_group *group);
 
@@ -344,105 +353,117 @@ bool fry_group_is_named(const fry_group *group, uint64_t id); /* by the roster, 
 fry_presence *fry_group_presence_first(const fry_group *group);
 fry_presence *fry_group_presence_next(const fry_group *group, fry_presence *presence);
 
-/* Lists the members, soon, so that none of the roster's is unknown. */
+/* Lists the members soon, so that no member in the roster is unknown. */
 void fry_group_want_list(fry_group *group, bool now);
-/* The same at once, whatever is known. */
+/* Lists the members at once, whatever is known. */
 void fry_group_list_now(fry_group *group);
 
-/* Tells what has changed since it was last told. */
+/* Reports all changes since the last report. */
 void fry_group_tell_members(fry_group *group);
 
-/* Deletes a record whose member is known to have ended. */
+/* Deletes the record of a member that is known to have ended. */
 void fry_group_delete_presence(fry_group *group, fry_presence *presence);
 void fry_group_forget_members(fry_group *group); /* frees */
 
-/* NULL: no memory. Of one that is missing, and was never seen. */
+/* Adds a start that is missing and was never seen. NULL: no memory. */
 fry_presence *fry_group_presence_missing(fry_group *group, uint64_t id);
 
-/* Of the views: true if it is HERE as far as was told. */
+/* Whether a rank was reported HERE. */
 bool fry_group_rank_is_here(const fry_group *group, uint32_t rank);
 
 /* ---- group_roster.c ---- */
 
-/* A roster that was read or written; version 0: there is none. */
+/* Takes note of a roster that was read or written; version 0: there is none. */
 void fry_group_note_roster(fry_group *group, const void *text, size_t text_bytes, uint64_t version);
 void fry_group_forget_roster(fry_group *group);
 void fry_group_roster_is_gone(fry_group *group); /* its key was deleted */
 
-/* How the start is doing that a slot names. */
+/* State of the start that a slot names. */
 typedef enum fry_group_holder {
-    FRY_HOLDER_UNKNOWN, /* its record has not been told of, and may be there */
+    FRY_HOLDER_UNKNOWN, /* its record was not reported, and may exist */
     FRY_HOLDER_HERE,
-    FRY_HOLDER_MISSING, /* and not to be judged yet; `work` runs again when it may be */
+    FRY_HOLDER_MISSING, /* it is missing and can't be judged yet; `work` runs again when it can */
     FRY_HOLDER_ENDED,
 } fry_group_holder;
 fry_group_holder fry_group_holder_of(fry_group *group, const fry_group_slot *slot);
 
-/* A new one, or one as the group's is but for what is to change. NULL: no memory, which is seen to.
+/*
+ * Makes a roster, new or as a copy of the group's to be changed. NULL: no memory, which is handled.
  */
 fry_group_roster *fry_group_roster_make(fry_group *group, uint32_t size);
 fry_group_roster *fry_group_roster_copy(fry_group *group);
 
-/* Writes it in place of the one that is known; takes it. */
+/* Writes the roster in place of the known one; takes it. */
 void fry_group_write_roster(fry_group *group, fry_group_roster *roster);
 
-/* Brings the store's roster to what this member knows: of deaths, of those that can be let in, or
- * all of it, if the store has lost it. */
+/*
+ * Brings the store's roster up to this member's knowledge: deaths, members to let in, or all of it,
+ * if the store has lost it.
+ */
 void fry_group_keep_roster(fry_group *group);
 
 /* ---- group_stand.c ---- */
 
-/* Whether the record stands in the lease, as far as is known: else nothing can be decided, and
- * `work` runs again when it does. */
+/*
+ * Whether this member's record is in its lease, as far as is known. If not, nothing can be decided,
+ * and `work` runs again when it is.
+ */
 bool fry_group_stands(const fry_group *group);
 
-/* Takes a lease and writes the record; the same again when they were lost. */
+/* Takes a lease and writes the record, also after they were lost. */
 void fry_group_register(fry_group *group);
 void fry_group_keep_standing(fry_group *group);
 size_t fry_group_own_text(fry_group *group, char *text);
 
 /* ---- group_settle.c ---- */
 
-/* Whether this member has yet to write again what the store has lost. */
+/* Whether this member has yet to restore what the store has lost. */
 bool fry_group_has_to_restore(const fry_group *group);
 
-/* Whether rounds can begin; if not `work` runs again when they may. Of one that has joined. */
+/*
+ * Whether rounds can begin; if not, `work` runs again when they may. For a member that has joined.
+ */
 bool fry_group_is_settled(fry_group *group);
 
-/* The store has lost its past, as the watch says, or as is seen by what it has. */
+/* Notes that the store has lost its past, as the watch says or its contents show. */
 void fry_group_note_another_store(fry_group *group);
 
 /* ---- group_join.c ---- */
 
-/* What this member can do to get its rank, or to let others in. */
+/* Does what this member can do to get its rank, or to let others in. */
 void fry_group_consider_join(fry_group *group);
 
 /* Whether any start wants a rank that the roster could give it. */
 bool fry_group_has_candidates(const fry_group *group);
 
-/* Puts into the roster who can be let in; true: somebody. It is the group's own but for changes. */
+/*
+ * Adds the starts that can be let in to the roster, which is a copy of the group's; true: there
+ * were some.
+ */
 bool fry_group_admit(fry_group *group, fry_group_roster *roster);
 
-/* Those who left and have no rank any more are cleared away, once the roster was written. */
+/*
+ * Deletes the records of members that left and have no rank any more, after the roster was written.
+ */
 void fry_group_clear_words(fry_group *group);
 
-/* What the store says of a lease or a record that it refuses, before there is one. */
+/* Handles the store's refusal of the first lease or record. */
 void fry_group_join_refused(fry_group *group, ferry_status status, const char *why);
 
 /* ---- group_absent.c ---- */
 
-/* Names ranks and when they were last seen, as far as there is room. */
+/* Writes the absent ranks and when they were last seen, as far as there is room. */
 void fry_group_name_absentees(const fry_group *group, const bool *is_absent, uint32_t size,
                               char *text, size_t text_bytes);
-/* Who has not come to join. */
+/* Writes who has not come to join. */
 void fry_group_name_join_absentees(fry_group *group, char *text, size_t text_bytes);
 
 /* ---- group_kernel.c ---- */
 
-/* Whose processes this one is among, and since when it runs. */
+/* Records which kernel runs this process, and since when it runs. */
 void fry_group_own_process(fry_group_record *record);
 
-/* UNKNOWN also of another host's, and of this very process's. */
+/* State of a process; UNKNOWN also for one on another host, and for this very process. */
 fry_process_state fry_group_process_of(const fry_group *group, const fry_group_process *process);
 
 /* ---- group_rounds.c ---- */
@@ -452,20 +473,20 @@ void fry_rounds_cancel(fry_group_request *request);
 void fry_rounds_told(fry_group *group, const char *name, const fry_store_entry *entry,
                      bool is_deleted);
 void fry_rounds_consider(fry_group *group);
-void fry_rounds_end(fry_group *group);    /* its operations were dropped */
+void fry_rounds_end(fry_group *group);    /* its requests were dropped */
 void fry_rounds_forget(fry_group *group); /* frees */
 
-/* The store has lost its past: what is under way ends with FERRY_E_STORE. */
+/* Ends all rounds under way with FERRY_E_STORE, because the store has lost its past. */
 void fry_rounds_are_lost(fry_group *group);
 
-/* Whether a member is among those that a call is for. */
+/* Whether a member takes part in a call. */
 bool fry_round_is_for(const fry_round *round, const fry_round_call *call, uint32_t rank);
 
-/* Ends the round that the first call is for, in the store. ranks: as a set, "-" none. */
+/* Ends the first call's round in the store. ranks: as a set; "-": none. */
 void fry_round_end(fry_round *round, ferry_status status, uint32_t rank, uint64_t value,
                    const char *ranks);
 
-/* This member takes part in the agreement on the step to stop after. */
+/* Makes this member take part in the agreement on the step to stop after. */
 void fry_rounds_come_to_stop(fry_group *group, uint64_t step_begun);
 
 /* ---- group_outcomes.c ---- */
@@ -474,9 +495,9 @@ fry_round *fry_round_find(fry_group *group, const char *name); /* NULL: not know
 fry_round *fry_round_make(fry_group *group, fry_round_kind kind, const char *name);
 void fry_round_free(fry_round *round);
 const char *fry_round_user_name(const fry_round *round);
-/* The newest round that has ended in this life of the group; 0: none. */
+/* Number of the newest round that ended in this life of the group; 0: none. */
 uint64_t fry_round_number(const fry_round *round);
-/* Writes again what the store has lost; its `work` runs again when there is more to do. */
+/* Restores what the store has lost; `work` runs again when there is more to do. */
 void fry_rounds_restore(fry_group *group);
 void fry_rounds_forget_oldest(fry_group *group);
 void fry_rounds_free_all(fry_group *group);
@@ -493,24 +514,24 @@ void fry_stop_restore(fry_group *group);
 
 /* ---- group_meet.c ---- */
 
-/* The first call's arrival is to be written, or written anew. */
+/* Writes the first call's arrival, also again. */
 void fry_meet_publish(fry_round *round);
-void fry_meet_publish_all(fry_group *group); /* what was written is gone */
+void fry_meet_publish_all(fry_group *group); /* after what was written was lost */
 void fry_meet_flush(fry_group *group);
 
-/* Sees to the rounds that this member hosts: ends one that all have come to. */
+/* For rounds that this member hosts: ends a round to which all have come. */
 void fry_meet_host(fry_round *round);
 
-/* The deadline of the first call has passed: asks who has come, and ends the round. */
+/* The first call's deadline has passed: asks who has come, and ends the round. */
 void fry_meet_late(fry_round *round);
 
-/* Lists what all have written; NULL: no memory. */
+/* Lists all arrivals; NULL: no memory. */
 fry_group_op *fry_meet_list(fry_group *group, int64_t deadline_ns, fry_group_op_fn fn, void *arg);
-/* Who has not come to the open round, by such a list. False: it is not open. */
+/* Finds who has not come to the open round, by such a list. False: the round is not open. */
 bool fry_meet_absentees(const fry_round *round, const fry_store_entry *entries, size_t count,
                         bool *is_absent);
 
-/* Some rank's arrival at a round of that name stands here (of one that this member hosts). */
+/* Whether there is an arrival at a round of that name, which this member hosts. */
 bool fry_meet_is_mentioned(const fry_group *group, const char *name);
 void fry_meet_stop(fry_group *group);
 void fry_meet_end(fry_group *group);

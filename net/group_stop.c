@@ -33,16 +33,16 @@ static bool is_waiting_step(const fry_group_request *request)
 static void finish_late(fry_group_request *request, const bool *is_absent)
 {
     fry_group *group = request->group;
-    char text[FRY_ERROR_MESSAGE_BYTES - 128] = "who did not come is not known";
+    char text[FRY_ERROR_MESSAGE_BYTES - 128] = "the absentees are not known";
 
     if (is_absent != NULL)
         fry_group_name_absentees(group, is_absent, group->view_count, text, sizeof text);
-    fry_group_finish(request, FERRY_E_DEADLINE,
-                     fry_group_error(group, FERRY_E_DEADLINE, -1,
-                                     "the step to stop after was not agreed upon in time, did not "
-                                     "come: %s",
-                                     text),
-                     NULL, 0, 0);
+    fry_group_finish(
+        request, FERRY_E_DEADLINE,
+        fry_group_error(group, FERRY_E_DEADLINE, -1,
+                        "the members did not agree in time on the step to stop after; absent: %s",
+                        text),
+        NULL, 0, 0);
 }
 
 static void listed(fry_group_op *op, ferry_status status, const fry_store_entry *entries,

@@ -59,7 +59,7 @@ static void deadline_over(fry_timer *timer)
     end(request->private_, FERRY_E_DEADLINE,
         fry_group_error(group, FERRY_E_DEADLINE, -1, "value %s of job %s did not come in time%s",
                         request->name, group->job,
-                        group->is_lost ? ": its store can't be reached" : ""),
+                        group->is_lost ? ": the store is unreachable" : ""),
         NULL);
 }
 

@@ -602,27 +602,27 @@ const char *fry_hello_reason_text(fry_hello_reason reason)
 {
     switch (reason) {
     case FRY_HELLO_LANE_ENDED:
-        return "it ended the lane";
+        return "it ended the connection";
     case FRY_HELLO_LEFT:
         return "it left";
     case FRY_HELLO_OTHER_JOB:
         return "it is of another job";
     case FRY_HELLO_OTHER_MEMBER:
-        return "it is not, or no longer, the member who was called";
+        return "it is not the member that was called, or not any more";
     case FRY_HELLO_OLD_START:
-        return "the caller was started anew since";
+        return "the caller has been restarted since";
     case FRY_HELLO_NOT_A_MEMBER:
         return "the caller is not known as a member";
     case FRY_HELLO_CALLS_ITSELF:
-        return "it calls as well, and its rank is lower";
+        return "it calls as well, and its rank is lower, so its call counts";
     case FRY_HELLO_HAS_LANE:
-        return "there is a lane already";
+        return "there is a connection already";
     case FRY_HELLO_NO_PATH:
-        return "there is no path that both can go";
+        return "the two ends have no path in common";
     case FRY_HELLO_NO_PROCESS:
         return "the process it says it is is not there";
     case FRY_HELLO_NOT_WATCHED:
-        return "the process can't be watched from here, perhaps for want of descriptors";
+        return "the process can't be watched from here, perhaps for lack of descriptors";
     case FRY_HELLO_NO_CHANNEL:
         return "a channel could not be opened or connected";
     case FRY_HELLO_NOT_AGREED:
@@ -630,9 +630,9 @@ const char *fry_hello_reason_text(fry_hello_reason reason)
     case FRY_HELLO_TOO_MANY:
         return "too many hellos at once";
     case FRY_HELLO_TOO_LATE:
-        return "it took too long, or is not wanted any more";
+        return "it took too long, or is no longer wanted";
     default:
-        return "for no reason that is known";
+        return "for an unknown reason";
     }
 }
 
@@ -640,7 +640,7 @@ const char *fry_hello_failure_text(fry_hello_failure failure)
 {
     switch (failure) {
     case FRY_HELLO_NOT_FERRY:
-        return "these are no hellos of ferry's";
+        return "another protocol than ferry's";
     case FRY_HELLO_OTHER_VERSION:
         return "another version of the protocol";
     case FRY_HELLO_BAD_LENGTH:
@@ -650,7 +650,7 @@ const char *fry_hello_failure_text(fry_hello_failure failure)
     case FRY_HELLO_BAD_SEAL:
         return "a message that does not open: changed or repeated";
     case FRY_HELLO_BAD_FORM:
-        return "a message that says what can't be";
+        return "a message with impossible contents";
     case FRY_HELLO_BAD_TURN:
         return "a message out of turn";
     default:

@@ -232,8 +232,7 @@ static void call(fry_link_peer *link)
     } else if (link->rank == links->own.rank) {
         fry_link_connect_self(link);
     } else if (!link->has_endpoint) {
-        fry_link_set_fault(link, FERRY_E_PEER, "member %u has an endpoint that can't be read",
-                           link->rank);
+        fry_link_set_fault(link, FERRY_E_PEER, "member %u has an invalid endpoint", link->rank);
         fry_link_call_failed(link, FRY_HELLO_TOO_LATE, true);
     } else {
         link->line = fry_line_call(links, link);
@@ -275,7 +274,8 @@ static void link_is_due(fry_timer *timer)
     case FRY_LINK_ANSWERING:
         if (link->fault.status == FERRY_OK) /* what an earlier call failed of says more */
             fry_link_set_fault(link, FERRY_E_PEER,
-                               "no lane to member %u in time: its hello had begun", link->rank);
+                               "no connection to member %u in time: its hello had begun",
+                               link->rank);
         fry_link_call_failed(link, FRY_HELLO_TOO_LATE, true);
         break;
     case FRY_LINK_ENDING: {
@@ -402,8 +402,8 @@ static void describe_own(fry_links *links, const fry_links_options *options)
     own->paths = FRY_HELLO_PATH(FRY_PATH_NET);
     if (sodium_is_zero(own->host, FRY_HOST_BYTES) || !fry_process_can_watch())
         fry_log_line(links->reactor->log, FERRY_LOG_WARNING,
-                     "members of this host are reached over the network: this host, or when "
-                     "processes of it end, can't be told");
+                     "members on this host are reached over the network, because this host can't "
+                     "be identified or its processes can't be watched");
     else
         own->paths |= FRY_HELLO_PATH(FRY_PATH_SHARED);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links: how this member comes to have a lane to another. A link says hello over a socket of
- * ferry's own (net/hello.c): both ends prove that they know the group's secret, name rank and
- * incarnation, agree on version, path and windows, and exchange sealed addresses of channels. Then
- * the channels are connected. Either end may begin; if both do at once, the lower rank's counts.
- * On one host both ends also hold a pidfd of the other, which tells death at once.
+ * Links: how this member gets a connection (a lane) to another. A link makes a hello over a socket
+ * of its own (net/hello.c): both ends prove that they know the group's secret, name rank and
+ * incarnation, agree on version, path and windows, and exchange encrypted addresses of channels.
+ * Then the channels are connected. Either end may begin; if both do at once, the lower rank's call
+ * counts. On one host both ends also hold a pidfd of the other, which reports death at once.
  *
- * The loop. Nothing blocks; hellos have a deadline and are tried again while they are wanted.
+ * The loop. Nothing blocks; hellos have a deadline and are retried while they are wanted.
  */
 #ifndef FRY_NET_LINK_H
 #define FRY_NET_LINK_H
@@ -15,21 +15,19 @@
 #include "net/peer.h"
 #include "net/reactor.h"
 
-#define FRY_ENDPOINT_BYTES 512 /* text of where a member's hello port is, and of its host */
+#define FRY_ENDPOINT_BYTES 512 /* text of a member's hello port and host */
 
 typedef struct fry_links fry_links;
 typedef struct fry_link_peer fry_link_peer;
 
-/*
- * What opens lanes and their channels for links: net/link_lane.c over UCX, or a test's
- * own. The loop.
- */
+/* Opens lanes and their channels for links: net/link_lane.c over UCX, or a test's own. The loop. */
 typedef struct fry_lane_opener {
     void *arg;
     /*
-     * A lane (fry_peer_lane_open) and a channel for its events, not connected yet, and where the
-     * other end's is to connect to: *address_bytes is the room, then the length. FERRY_OK, or what
-     * it fails with and *error; then nothing is open. `options` are the peer's (fry_link_events).
+     * Opens a lane (fry_peer_lane_open) and a channel for its events, not connected yet, and writes
+     * the address for the other end's channel: *address_bytes is the room, then the length.
+     * FERRY_OK, or the status of the failure and *error, and then nothing is open. `options` are
+     * the peer's (fry_link_events).
      */
     ferry_status (*open)(void *arg, fry_channel_path path, const fry_peer_options *options,
                          const fry_lane_session *session, fry_peer_lane **lane_p,
@@ -37,14 +35,14 @@ typedef struct fry_lane_opener {
                          fry_native_error *error);
     ferry_status (*connect)(void *arg, fry_channel *channel, const void *address,
                             size_t address_bytes, fry_native_error *error);
-    /* Of a lane that was opened here: the channel was destroyed. */
+    /* Closes a lane that was opened here; its channel was destroyed. */
     void (*close_lane)(void *arg, fry_peer_lane *lane);
 } fry_lane_opener;
 
 typedef struct fry_links_options {
     fry_reactor *reactor;
     const char *network;           /* interface or address; NULL: this host alone */
-    const fry_lane_opener *opener; /* borrowed; NULL: UCX, looked for when a lane is first wanted */
+    const fry_lane_opener *opener; /* borrowed; NULL: UCX, loaded when a lane is first wanted */
     const char *job;
     const void *secret; /* NULL: none */
     size_t secret_bytes;
@@ -54,78 +52,89 @@ typedef struct fry_links_options {
     size_t registration_cache_bytes;
 } fry_links_options;
 
-/* From the loop, not from within the call that asked. */
+/* Events; called on the loop, not from within the call that asked. */
 typedef struct fry_link_events {
-    /* A lane is there: the engine attaches it, with the baton. The channel and the lane are the
-     * engine's from here; it gives the channel back by fry_link_end, from anywhere but here. The
-     * next comes after fry_link_over. */
+    /*
+     * A lane is connected: the engine attaches it, with the baton. Channel and lane belong to the
+     * engine from now on; it gives the channel back by fry_link_end, but not inside this event. The
+     * next lane comes after fry_link_over.
+     */
     void (*connected)(fry_link_peer *link, fry_peer_lane *lane, fry_channel *channel);
-    /* No lane can be had now: FERRY_E_PEER, refused or unreachable until the deadline;
-     * FERRY_E_DEAD, it has ended or left; FERRY_E_UNSUPPORTED, no UCX. Wanting it again tries
-     * again. */
+    /*
+     * No lane can be made now: FERRY_E_PEER: refused, or unreachable until the deadline;
+     * FERRY_E_DEAD: the member has ended or left; FERRY_E_UNSUPPORTED: no UCX. Wanting a lane again
+     * tries again.
+     */
     void (*failed)(fry_link_peer *link, const fry_fault *fault);
-    /* The member's process on this host has ended (pidfd). At most once an incarnation. */
+    /* The member's process on this host has ended (pidfd). At most once for each incarnation. */
     void (*died)(fry_link_peer *link);
-    /* The other end has ended the lane, or has gone: FERRY_E_DEAD if it left, else FERRY_E_PEER.
-     * The engine detaches the lane and calls fry_link_end. Once a lane, unless that came first.
-     * What the other end said over the channel before it ended it is told first, as far as the
-     * two can be compared. */
+    /*
+     * The other end has ended the lane or has gone: FERRY_E_DEAD if it left, else FERRY_E_PEER. The
+     * engine detaches the lane and calls fry_link_end. Once for each lane, unless fry_link_end came
+     * first. Messages that the other end sent over the channel before are reported first, as far as
+     * the two can be compared.
+     */
     void (*ended)(fry_link_peer *link, const fry_fault *fault);
-    /* What fry_peer_lane_open wants of this peer. */
+    /* Asks for the options of fry_peer_lane_open for this peer. */
     const fry_peer_options *(*peer_options)(fry_link_peer *link);
 } fry_link_events;
 
 /*
- * Opens the hello port and writes where it is, for the member's record in the store: text of at
+ * Opens the hello port and writes its endpoint, for the member's record in the store: text of at
  * most FRY_ENDPOINT_BYTES with its zero. FERRY_OK, FERRY_E_SYSTEM, FERRY_E_INVALID (no such
  * network), FERRY_E_NO_MEMORY; *error_p says why.
  */
 ferry_status fry_links_open(const fry_links_options *options, const fry_link_events *events,
                             fry_links **links_p, char *endpoint, fry_error **error_p);
 
-/* Who this member is, once it knows: until then hellos wait, those that wait too long are refused.
+/*
+ * Sets this member's identity once it is known. Until then hellos wait; those that wait too long
+ * are refused.
  */
 void fry_links_set_own(fry_links *links, uint32_t rank, uint64_t incarnation);
 
-/* This member leaves: no hello is answered any more, and ends of lanes say so. */
+/* Says that this member leaves: no hello is answered any more, and ends of lanes say so. */
 void fry_links_leave(fry_links *links);
 
-/* Closes what has no lane any more; links whose lanes have not ended are a fault of the caller's.
- */
+/* Closes all links. Their lanes must have ended. */
 void fry_links_close(fry_links *links);
 
 /*
- * A member to talk to, of one incarnation, at an endpoint from its record (untrusted text:
- * checked). A hello that comes from a rank and incarnation that was not added waits some seconds
- * for it (the peer may have heard of this member first) and is refused then. An endpoint that can't
- * be read is told when a lane is wanted. Its own rank: a lane to itself, without a hello. NULL: no
- * memory.
+ * Adds a member, of one incarnation, with the endpoint from its record (untrusted text: checked). A
+ * hello from a rank and incarnation that was not added waits some seconds for it, because the peer
+ * may have heard of this member first, and is then refused. An invalid endpoint is reported when a
+ * lane is wanted. For this member's own rank: a lane to itself, without a hello. NULL: no memory.
  */
 fry_link_peer *fry_link_add(fry_links *links, uint32_t rank, uint64_t incarnation,
                             const char *endpoint, void *arg);
 void *fry_link_arg(const fry_link_peer *link);
 
-/* A lane is wanted: `connected` or `failed` follows, by deadline_ns (on the reactor's clock; 0:
- * none) at the latest. The other end may want one first: then `connected` comes without this. */
+/*
+ * Asks for a lane: `connected` or `failed` follows, by deadline_ns (on the reactor's clock; 0:
+ * none) at the latest. If the other end wants one first, `connected` comes without this call.
+ */
 void fry_link_want(fry_link_peer *link, int64_t deadline_ns);
 
 /*
- * The lane's channel has failed: `ended` follows, unless `died` does, with what the other end says
- * of it within a moment, as one that leaves says so after its channel has gone; else with `fault`.
+ * Says that the lane's channel has failed. `ended` follows, unless `died` does: with what the other
+ * end says within a moment, because an end that leaves says so after its channel has gone;
+ * otherwise with `fault`.
  */
 void fry_link_lost(fry_link_peer *link, const fry_fault *fault);
 
-/* The engine has detached the lane: destroys the channel, within the call. The lane is the engine's
- * to close after it. */
+/*
+ * Destroys the channel, within the call; the engine has detached the lane, and closes the lane
+ * afterwards.
+ */
 void fry_link_end(fry_link_peer *link, fry_channel *channel);
 
-/* It has closed the lane. Not before that does the next one come, whoever calls. */
+/* Says that the engine has closed the lane. Only then can the next lane come, whoever calls. */
 void fry_link_over(fry_link_peer *link);
 
-/* Forgets the member; a hello under way is ended. No lane is there. */
+/* Removes a member without a lane; a hello under way is ended. */
 void fry_link_remove(fry_link_peer *link);
 
-/* Whether both ends are on one host, as far as the endpoints say. */
+/* Whether both ends are on one host, according to the endpoints. */
 bool fry_link_is_local(const fry_link_peer *link);
 
 #endif

@@ -122,7 +122,7 @@ static bool find_interface(const char *name, fry_link_place *place, const char *
     struct ifaddrs *all = NULL;
     bool is_there = false, is_found = false;
 
-    *why = "the system tells no interfaces";
+    *why = "the system lists no interfaces";
     if (getifaddrs(&all) != 0)
         return false;
     for (const struct ifaddrs *one = all; one != NULL; one = one->ifa_next) {
@@ -145,7 +145,7 @@ static bool find_interface(const char *name, fry_link_place *place, const char *
             break;
     }
     freeifaddrs(all);
-    *why = is_there ? "that interface is down or has no address that others can use"
+    *why = is_there ? "the interface is down, or has no address that others can use"
                     : "there is no such interface";
     return is_found;
 }
@@ -157,7 +157,7 @@ ferry_status fry_link_find_network(const char *network, fry_link_place *place, c
         return FERRY_OK;
     }
     if (read_address(network, place)) {
-        *why = "that address says nothing to others";
+        *why = "other hosts can't reach that address";
         return is_of_use(place) ? FERRY_OK : FERRY_E_INVALID;
     }
     if (!find_interface(network, place, why))

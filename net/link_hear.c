@@ -264,7 +264,7 @@ static bool hear_again(fry_link_peer *link, fry_line *line)
         return refuse(line, FRY_HELLO_HAS_LANE);
     }
     if (link->state == FRY_LINK_CONNECTED) {
-        fry_link_set_fault(link, FERRY_E_PEER, "member %u ended the lane and calls anew",
+        fry_link_set_fault(link, FERRY_E_PEER, "member %u ended the connection and calls again",
                            link->rank);
         end_lane(link, 0);
     }
@@ -345,7 +345,7 @@ static bool hear_answer(fry_link_peer *link)
 
     if (line->hello.other.rank != link->rank ||
         line->hello.other.incarnation != link->incarnation) {
-        fry_link_set_fault(link, FERRY_E_PEER, "at %s is another member than %u", line->address,
+        fry_link_set_fault(link, FERRY_E_PEER, "the process at %s is not member %u", line->address,
                            link->rank);
         fry_link_call_failed(link, FRY_HELLO_OTHER_MEMBER, true);
         return false;
@@ -465,7 +465,8 @@ void fry_link_lose(fry_line *line, const char *why)
     if (link == NULL) {
         if (line->hello.state == FRY_HELLO_AWAITS_FIRST &&
             (line->hello.in_bytes > 0 || line->hello.has_preamble))
-            fry_link_refuse(line->links, line->address, "it went in the midst of its hello", "");
+            fry_link_refuse(line->links, line->address, "it closed the socket during its hello",
+                            "");
         fry_line_close(line);
         return;
     }
@@ -478,8 +479,9 @@ void fry_link_lose(fry_line *line, const char *why)
         return;
     }
     if (link->state == FRY_LINK_CONNECTED) {
-        fry_link_set_fault(link, FERRY_E_PEER, "member %u at %s went without a word: %s",
-                           link->rank, line->address, why);
+        fry_link_set_fault(link, FERRY_E_PEER,
+                           "member %u at %s closed the socket without an answer: %s", link->rank,
+                           line->address, why);
         end_lane(link, link->process.fd >= 0 ? END_GRACE_NS : 0);
         return;
     }
@@ -488,7 +490,7 @@ void fry_link_lose(fry_line *line, const char *why)
                            !line->hello.has_preamble;
     fry_link_set_fault(link, FERRY_E_PEER, "hello to member %u at %s: %s%s", link->rank,
                        line->address, why,
-                       is_silent ? " without an answer, as it does for another secret" : "");
+                       is_silent ? " without an answer, as for another secret" : "");
     fry_link_call_failed(link, FRY_HELLO_TOO_LATE, false);
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What net/link*.c share. link.c keeps members and their states, link_hear.c decides what is to
- * become of a hello, link_line.c has the sockets on which one is said, link_port.c the port that
- * others call and what is logged of who is refused, link_endpoint.c the text that says where a port
- * is.
+ * Shared by net/link*.c. link.c keeps members and their states; link_hear.c decides about hellos;
+ * link_line.c has the sockets of hellos; link_port.c has the port that others call, and logs
+ * refused callers; link_endpoint.c has the text of a port's endpoint.
  */
 #ifndef FRY_NET_LINK_PARTS_H
 #define FRY_NET_LINK_PARTS_H
@@ -14,16 +13,16 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#define FRY_LINK_STRANGERS_MAX 128            /* who called and is not a member's lane yet */
-#define FRY_LINK_HELLO_NS INT64_C(5000000000) /* of a step of a hello; see fry_line_give_time */
-#define FRY_LINK_NEWS_NS INT64_C(3000000000)  /* that a caller waits for the store's news of it */
+#define FRY_LINK_STRANGERS_MAX 128            /* callers without a lane yet */
+#define FRY_LINK_HELLO_NS INT64_C(5000000000) /* for a step of a hello; see fry_line_give_time */
+#define FRY_LINK_NEWS_NS INT64_C(3000000000)  /* for the store's news of a caller */
 #define FRY_LINK_PLACE_BYTES 64               /* text of an address and port */
 #define FRY_LINK_REFUSALS 16
 #define FRY_LINK_DEVICE_BYTES 64
 
 typedef struct fry_line fry_line;
 
-/* An address of a port; of either family. */
+/* An address and port, of either family. */
 typedef union fry_link_place {
     struct sockaddr any;
     struct sockaddr_in v4;
@@ -37,13 +36,13 @@ typedef struct fry_link_endpoint {
 
 typedef enum fry_link_state {
     FRY_LINK_IDLE = 0,  /* no lane, and none is wanted */
-    FRY_LINK_WAITING,   /* one is wanted; the next call is at the timer */
+    FRY_LINK_WAITING,   /* a lane is wanted; the next call is at the timer */
     FRY_LINK_CALLING,   /* this end's hello is under way */
-    FRY_LINK_ANSWERING, /* the other's is, which has proven itself */
-    FRY_LINK_CONNECTED, /* the lane is the engine's */
-    FRY_LINK_ENDING, /* so it is, and the other end has ended it, or the channel has failed: told at
-                        the timer */
-    FRY_LINK_ENDED,  /* and the engine was told, or has ended it itself; until fry_link_over */
+    FRY_LINK_ANSWERING, /* the other end's hello is, and that end has proven itself */
+    FRY_LINK_CONNECTED, /* the engine has the lane */
+    FRY_LINK_ENDING, /* the engine has the lane, and the other end has ended it, or the channel has
+                        failed; reported at the timer */
+    FRY_LINK_ENDED,  /* the engine was told, or has ended it itself; until fry_link_over */
 } fry_link_state;
 
 struct fry_link_peer {
@@ -56,20 +55,20 @@ struct fry_link_peer {
     bool has_endpoint;
     fry_link_state state;
     bool is_wanted, has_died;
-    int64_t deadline_ns;  /* of the want; 0: none */
+    int64_t deadline_ns;  /* until which a lane is wanted; 0: none */
     int64_t next_call_ns; /* WAITING */
     int64_t backoff_ns;
-    int64_t answer_ns; /* that the next call waits for its answer */
+    int64_t answer_ns; /* how long the next call waits for its answer */
     fry_timer timer;
-    fry_line *line;       /* CALLING and on, until it is lost */
-    fry_peer_lane *lane;  /* opened; NULL again once given away */
+    fry_line *line;       /* from CALLING on, until it is lost */
+    fry_peer_lane *lane;  /* the opened lane; NULL after it was passed on */
     fry_channel *channel; /* likewise */
     fry_channel_path path;
-    uint64_t lanes;    /* that came to be */
+    uint64_t lanes;    /* number of lanes made so far */
     fry_watch process; /* fd -1: not watched */
-    int64_t pid;       /* of that */
+    int64_t pid;       /* of `process` */
     uint64_t started;
-    fry_fault fault; /* of the last call, or why the lane has ended */
+    fry_fault fault; /* fault of the last call, or why the lane ended */
 };
 
 typedef struct fry_link_refusal {
@@ -90,14 +89,14 @@ struct fry_links {
     char job[FRY_HELLO_JOB_BYTES + 1];
     uint8_t psk[FRY_NOISE_KEY_BYTES];
     bool has_own, is_leaving;
-    fry_hello_offer own;  /* of this member, but for `lanes` */
+    fry_hello_offer own;  /* this member's offer, without `lanes` */
     fry_link_place place; /* the port's */
     fry_watch port;
     bool is_port_watched;
     bool has_rested;
     int64_t rested_ns;
     fry_timer port_timer;   /* accepts again */
-    fry_timer settle_timer; /* looks again at callers that wait */
+    fry_timer settle_timer; /* looks again at waiting callers */
     fry_link_peer *peers;
     fry_line *strangers, *last_stranger; /* oldest first */
     size_t stranger_count;
@@ -110,19 +109,19 @@ struct fry_links {
 typedef enum fry_line_state {
     FRY_LINE_CONNECTING, /* this end called */
     FRY_LINE_TALKING,
-    FRY_LINE_WAITS, /* greeted or offered, and this member can't say yet */
+    FRY_LINE_WAITS, /* greeted or offered, but this member can't decide yet */
 } fry_line_state;
 
-/* A socket on which a hello is said, and which stays beside the lane that came of it. */
+/* A socket of a hello, which stays beside the lane that follows. */
 struct fry_line {
     fry_links *links;
-    fry_link_peer *link;       /* NULL: a stranger's */
+    fry_link_peer *link;       /* NULL: of a stranger */
     fry_line *next, *previous; /* strangers */
     fry_line_state state;
-    uint64_t number; /* later ones have higher */
+    uint64_t number; /* grows with each line */
     int64_t since_ns;
     fry_watch watch;
-    uint32_t watched; /* events; 0: the poller does not have it */
+    uint32_t watched; /* events; 0: the poller does not have the socket */
     fry_timer timer;
     char address[FRY_LINK_PLACE_BYTES]; /* of the other end */
     fry_hello hello;
@@ -130,7 +129,7 @@ struct fry_line {
 
 /* ---- link_endpoint.c ---- */
 
-/* The address that a network's name means: NULL and "lo" are loopback. *why is static. */
+/* Finds the address of a network's name: NULL and "lo" are loopback. *why is static. */
 ferry_status fry_link_find_network(const char *network, fry_link_place *place, const char **why);
 socklen_t fry_link_place_size(const fry_link_place *place);
 void fry_link_place_text(const fry_link_place *place, char text[FRY_LINK_PLACE_BYTES]);
@@ -147,78 +146,93 @@ void fry_link_close_ucx(fry_links *links);
 ferry_status fry_link_port_open(fry_links *links, fry_error **error_p);
 void fry_link_port_close(fry_links *links);
 
-/* One line for the log of somebody who gets nothing; at most so many. `detail` may be "". */
+/* Logs a refused caller, within the limits. `detail` may be "". */
 void fry_link_refuse(fry_links *links, const char *address, const char *reason, const char *detail);
 
 /* ---- link_line.c ---- */
 
-/* Takes the socket. NULL: no memory or no room in the poller; the socket is closed. */
+/*
+ * Makes a line of an accepted socket. NULL: no memory or no room in the poller; the socket is
+ * closed.
+ */
 fry_line *fry_line_answer(fry_links *links, int fd, const fry_link_place *from);
 
-/* Calls a member. NULL: errno. */
+/* Calls a member. NULL: errno says why. */
 fry_line *fry_line_call(fry_links *links, fry_link_peer *link);
 
-/* Sends what can be sent, and watches for what comes next. */
+/* Sends what can be sent, and watches for the next event. */
 void fry_line_settle(fry_line *line);
 
-/* Says why, as far as the hello has come so far, and closes. */
+/* Ends the hello, saying why as far as the hello allows, and closes the line. */
 void fry_line_end(fry_line *line, fry_hello_reason reason);
 void fry_line_close(fry_line *line);
 
 /*
- * From now on it has the time for one more step of its hello. Of a stranger that is 5 seconds. Who
- * has proven to be a member may stand still for as long as its lease allows, if that is longer: one
- * end may have taken the lane for good while the other, on a busy machine, has yet to read so, and
- * to give up then would fail what is under way.
+ * Gives the line the time for one more step of its hello. A stranger gets 5 seconds. An end that
+ * has proven to be a member gets its lease, if that is longer: one end may have taken the lane
+ * while the other, on a busy machine, has yet to read that, and giving up then would fail what is
+ * under way.
  */
 void fry_line_give_time(fry_line *line);
 
-/* It is a member's from here, no stranger's. */
+/* Makes a stranger's line a member's. */
 void fry_line_adopt(fry_line *line, fry_link_peer *link);
 
 /* ---- link.c ---- */
 
-/* The one place where a link's state changes. Timers belong to states, so the old one's ends. */
+/*
+ * Changes a link's state; only this function does. Timers belong to states, so the old state's
+ * timer ends.
+ */
 void fry_link_set_state(fry_link_peer *link, fry_link_state state);
 
-/* Until when a lane is wanted, by the link's timer. */
+/* Sets the link's timer to the time until which a lane is wanted. */
 void fry_link_set_deadline(fry_link_peer *link);
 
 void fry_link_set_fault(fry_link_peer *link, ferry_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Gives back what was opened for a lane that will not be. */
+/* Closes what was opened for a lane that will not be made. */
 void fry_link_undo_lane(fry_link_peer *link);
 
 void fry_link_drop_line(fry_link_peer *link, fry_hello_reason reason);
 
-/* A call was not answered in time: the next one waits twice as long, up to a lease. */
+/*
+ * Doubles the time that the next call waits for its answer, up to a lease, because a call was not
+ * answered in time.
+ */
 void fry_link_wait_longer(fry_link_peer *link);
 
-/* The fault is set. is_final: calling again would be of no use. The link may be gone after it. */
+/*
+ * Handles a failed call; the fault is set. is_final: calling again would be useless. The link may
+ * be gone afterwards.
+ */
 void fry_link_call_failed(fry_link_peer *link, fry_hello_reason reason, bool is_final);
 
-/* Its process has gone, or is going: `died` is told. The link may be gone after it. */
+/* Handles the end of the member's process: reports `died`. The link may be gone afterwards. */
 void fry_link_process_ended(fry_link_peer *link);
 
-/* Whether the process is as it says, and is watched from here on, as far as it can be. */
+/* Checks that the process is the one it claims to be, and watches it from now on, if possible. */
 fry_hello_reason fry_link_watch_process(fry_link_peer *link, const fry_hello *hello);
 
 /* ---- link_hear.c ---- */
 
-/* A member's lane to itself: one channel, both of whose ends are here. The link may be gone. */
+/*
+ * Makes a member's lane to itself: one channel with both ends here. The link may be gone
+ * afterwards.
+ */
 void fry_link_connect_self(fry_link_peer *link);
 
-/* A timer's: those who wait, oldest first, for something has changed. */
+/* For a timer: decides about waiting strangers, oldest first, after a change. */
 void fry_link_settle_strangers(fry_timer *timer);
 
-/* Something came of what was read. False: the line may be closed and freed. */
+/* Handles an event of a line. False: the line may be closed and freed. */
 bool fry_link_hear(fry_line *line, fry_hello_event event);
 
-/* The socket is of no use any more; `why` in a few words. The line is closed and freed. */
+/* Handles a lost socket; `why` in a few words. The line is closed and freed. */
 void fry_link_lose(fry_line *line, const char *why);
 
-/* Its time is over; likewise. */
+/* Handles a line whose time is over; likewise. */
 void fry_link_line_timeout(fry_line *line);
 
 #endif

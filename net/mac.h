@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What keeps control messages between hosts from being forged or repeated: SipHash-2-4 with the
- * lane's key of that direction (fry_lane_session, which hello agreed on) over a counter and the
- * bytes. Each side counts from 0 for each direction and never sends the counter: a message that was
- * lost, moved or repeated has another number than the receiver's. 64 bits: a forger who may try a
- * million times a second, each of which ends the lane, is not a threat.
+ * Authentication of control messages between hosts: SipHash-2-4 with the lane's key of that
+ * direction (fry_lane_session, which the hello agreed on) over a counter and the bytes. Each side
+ * counts from 0 for each direction and never sends the counter: a message that was lost, moved or
+ * repeated has another number than the receiver's. 64 bits are enough: a forger may try a million
+ * times a second, but each attempt ends the lane.
  *
  * Any thread. Allocates nothing; some 20 ns for a header.
  */
@@ -35,8 +35,8 @@ static inline void fry_mac_write(const uint8_t key[FRY_MAC_KEY_BYTES], uint64_t 
 
 /*
  * The same for the table of a bundle (net/wire.h), which goes as data beside a header that holds
- * this: the header's counter, with all its bits the other way round. No counter comes so far, so a
- * table's hash is never that of a header.
+ * the hash. Its counter is the header's with all bits inverted. No counter gets that far, so a
+ * table's hash is never a header's.
  */
 #define FRY_MAC_TABLE_BYTES_MAX 2048
 
@@ -63,7 +63,7 @@ static inline bool fry_mac_check_table(const uint8_t key[FRY_MAC_KEY_BYTES], uin
     return sodium_memcmp(right, mac, sizeof(right)) == 0;
 }
 
-/* In constant time. False too for a header that is longer than any. */
+/* In constant time. Also false for a header that is too long. */
 static inline bool fry_mac_check(const uint8_t key[FRY_MAC_KEY_BYTES], uint64_t counter,
                                  const void *header, size_t header_bytes,
                                  const uint8_t mac[FRY_MAC_BYTES])

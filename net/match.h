@@ -35,7 +35,7 @@
 #include "base/lf.h"
 #include "net/peer.h"
 
-/* Why a message has no data, as far as it is kept without its text. */
+/* Why a message has no data, as far as it is kept, without the text. */
 typedef struct fry_reason {
     ferry_status status;
     int32_t rank;
@@ -43,37 +43,38 @@ typedef struct fry_reason {
     uint64_t op;
 } fry_reason;
 
-#define FRY_SMALL_BYTES 32 /* of data that a record has room for itself */
+#define FRY_SMALL_BYTES 32 /* bytes of data that fit into the record */
 
 typedef struct fry_chunk fry_chunk;
 typedef struct fry_record fry_record;
 
-/* A message that came, kept until its receive is there and ready. The lane's. */
+/* A message that arrived, kept until its receive is there and ready. It belongs to the lane. */
 struct fry_record {
     ferry_tag tag;
     uint64_t op;
     uint64_t size_bytes;
-    uint32_t number, slot;       /* as its header has them */
+    uint32_t number, slot;       /* from its header */
     uint32_t ahead;              /* until it is matched */
-    uint32_t gap;                /* unexpected: free places between it and the one before it */
+    uint32_t gap;                /* unexpected: free places between it and the message before it */
     uint8_t kind;                /* fry_wire_kind */
-    fry_message *receive;        /* who has it; NULL: nobody yet */
-    fry_record *next, *previous; /* of the unexpected of its tag; or of what it waits in */
-    void *token;                 /* to be pulled or dropped, or NULL */
-    fry_chunk *data;             /* its data, or its fault; NULL: there is none, or it is here: */
+    fry_message *receive;        /* the receive that has it; NULL: none yet */
+    fry_record *next, *previous; /* in the list of unexpected messages of its tag, or in the list
+                                    that it waits in */
+    void *token;                 /* must be pulled or dropped; or NULL */
+    fry_chunk *data;             /* its data, or its fault; NULL: none, or it is here: */
     union {
         fry_reason reason; /* POISON */
         uint8_t small[FRY_SMALL_BYTES];
     };
 };
 
-/* Of one tag. */
+/* The entry of a tag. */
 typedef struct fry_tag_entry {
     ferry_tag tag;
-    fry_message *first, *last; /* sends not launched; or receives that no message has been given */
+    fry_message *first, *last; /* sends not launched; or receives without a message */
     fry_record *unexpected_first, *unexpected_last;
-    uint64_t gaps;  /* sum over the unexpected */
-    uint32_t count; /* from first to last */
+    uint64_t gaps;  /* sum over the unexpected messages */
+    uint32_t count; /* number from first to last */
     bool is_used;
 } fry_tag_entry;
 
@@ -82,46 +83,52 @@ typedef struct fry_match {
     uint32_t mask;  /* capacity less one */
     uint32_t shift; /* of the hash */
     uint32_t used;
-    uint32_t last;  /* the entry that was looked up last */
-    uint32_t empty; /* one that nothing is open of; FRY_MATCH_NONE: there is none */
+    uint32_t last;  /* the entry of the last lookup */
+    uint32_t empty; /* an entry with nothing open; FRY_MATCH_NONE: none */
     uint64_t factor;
     const fry_memory *memory;
 } fry_match;
 
 #define FRY_MATCH_NONE UINT32_MAX
 
-/* False: no memory. */
+/* Opens a table. False: no memory. */
 bool fry_match_open(fry_match *match, const fry_memory *memory);
 void fry_match_close(fry_match *match);
 
 /* Forgets everything; keeps its memory. */
 void fry_match_clear(fry_match *match);
 
-/* Receives: its place is a message's that has come, which is given, or it waits for one. False: no
- * memory. */
+/*
+ * Receives: enters a receive. If its place has a message that has come, returns that; else the
+ * receive waits. False: no memory.
+ */
 bool fry_match_enter_receive(fry_match *receives, fry_message *message, fry_record **record_p);
 
-/* Receives: fry_match_peek and fry_match_take. NULL: keep the message. */
+/* Receives: fry_match_peek and fry_match_take. NULL: the caller keeps the message. */
 fry_message *fry_match_find(fry_match *receives, ferry_tag tag, uint32_t ahead);
 
-/* Receives: what fry_match_find gave NULL for, right after it. False: no memory. */
+/* Receives: keeps a message, right after fry_match_find returned NULL for it. False: no memory. */
 bool fry_match_keep(fry_match *receives, fry_record *record);
 
-/* Receives: gives all messages that wait for one, linked by `next`, and forgets everything. */
+/*
+ * Receives: returns all messages that wait for a receive, linked by `next`, and forgets everything.
+ */
 fry_record *fry_match_take_unexpected(fry_match *receives);
 
-/* Either: another stands for it from now on, with its tag. */
+/* Either: puts another message in its place, with its tag. */
 void fry_match_replace(fry_match *match, fry_message *message, fry_message *other);
 
 /* ---- what every message passes, inlined ---- */
 
-/* For those below: the tag's entry, or the free one where it belongs; a new one where
- * fry_match_entry found none, NULL without memory; the end of one if it is still empty. */
+/*
+ * For the functions below: the tag's entry, or the free entry for it; a new entry if
+ * fry_match_entry found none, NULL without memory; the end of an entry that is still empty.
+ */
 uint32_t fry_match_look_up(const fry_match *match, ferry_tag tag);
 fry_tag_entry *fry_match_add(fry_match *match, ferry_tag tag);
 void fry_match_drop_entry(fry_match *match, uint32_t at);
 
-/* NULL: nothing of the tag is open. */
+/* The entry of a tag; NULL: nothing of the tag is open. */
 static inline fry_tag_entry *fry_match_entry(fry_match *match, ferry_tag tag)
 {
     fry_tag_entry *entry = &match->entries[match->last];
@@ -137,7 +144,7 @@ static inline bool fry_match_is_empty(const fry_tag_entry *entry)
     return entry->first == NULL && entry->unexpected_first == NULL;
 }
 
-/* What became empty stays until the next does. */
+/* Notes an entry that became empty; it stays until the next one does. */
 static inline void fry_match_note_empty(fry_match *match, const fry_tag_entry *entry)
 {
     uint32_t old = match->empty;
@@ -146,7 +153,7 @@ static inline void fry_match_note_empty(fry_match *match, const fry_tag_entry *e
         fry_match_drop_entry(match, old);
 }
 
-/* NULL: no memory. */
+/* The entry of a tag, added if missing; NULL: no memory. */
 static inline fry_tag_entry *fry_match_find_or_add(fry_match *match, ferry_tag tag)
 {
     fry_tag_entry *entry = fry_match_entry(match, tag);
@@ -180,7 +187,7 @@ static inline void fry_match_take_out(fry_match *match, fry_tag_entry *entry, fr
         fry_match_note_empty(match, entry);
 }
 
-/* Sends: at the end of its tag's list. False: no memory. */
+/* Sends: enters a send at the end of its tag's list. False: no memory. */
 static inline bool fry_match_enter_send(fry_match *sends, fry_message *message)
 {
     fry_tag_entry *entry = fry_match_find_or_add(sends, message->tag);
@@ -190,7 +197,7 @@ static inline bool fry_match_enter_send(fry_match *sends, fry_message *message)
     return true;
 }
 
-/* Sends: takes it out of the list; returns how many are ahead of it. */
+/* Sends: takes a send out of the list; returns how many are ahead of it. */
 static inline uint32_t fry_match_launch(fry_match *sends, fry_message *message)
 {
     fry_tag_entry *entry = fry_match_entry(sends, message->tag);
@@ -201,7 +208,7 @@ static inline uint32_t fry_match_launch(fry_match *sends, fry_message *message)
     return ahead;
 }
 
-/* Receives: whose the place is; NULL: nobody's yet. */
+/* Receives: the receive of a place; NULL: none yet. */
 static inline fry_message *fry_match_peek(fry_match *receives, ferry_tag tag, uint32_t ahead)
 {
     fry_tag_entry *entry = fry_match_entry(receives, tag);
@@ -215,7 +222,7 @@ static inline fry_message *fry_match_peek(fry_match *receives, ferry_tag tag, ui
     return message;
 }
 
-/* Receives: right after that, it has its message from now on. */
+/* Receives: right after fry_match_peek, gives the receive its message. */
 static inline void fry_match_take(fry_match *receives, fry_message *message)
 {
     fry_match_take_out(receives, &receives->entries[receives->last], message);

@@ -20,10 +20,10 @@
 #define FRY_NOISE_PUBLIC_BYTES 32
 #define FRY_NOISE_TAG_BYTES 16
 #define FRY_NOISE_HASH_BYTES 64
-/* What a handshake message has beside its payload. */
+/* Bytes of a handshake message besides its payload. */
 #define FRY_NOISE_HANDSHAKE_BYTES (FRY_NOISE_PUBLIC_BYTES + FRY_NOISE_TAG_BYTES)
 
-/* A key of one direction and how often it was used. */
+/* A key of one direction, and how often it was used. */
 typedef struct fry_noise_cipher {
     uint8_t key[FRY_NOISE_KEY_BYTES];
     uint64_t nonce;
@@ -31,14 +31,14 @@ typedef struct fry_noise_cipher {
 
 typedef struct fry_noise {
     uint8_t chaining[FRY_NOISE_HASH_BYTES];
-    uint8_t hash[FRY_NOISE_HASH_BYTES]; /* of all that was said */
+    uint8_t hash[FRY_NOISE_HASH_BYTES]; /* of all messages so far */
     fry_noise_cipher cipher;
     uint8_t own_secret[FRY_NOISE_KEY_BYTES];
     uint8_t own_public[FRY_NOISE_PUBLIC_BYTES];
     uint8_t other_public[FRY_NOISE_PUBLIC_BYTES];
 } fry_noise;
 
-/* What both ends know before the first message: another prologue is another run. */
+/* Begins a run with a prologue that both ends know: another prologue is another run. */
 void fry_noise_begin(fry_noise *noise, const void *prologue, size_t prologue_bytes);
 
 /* Messages have FRY_NOISE_HANDSHAKE_BYTES more than their payloads. */
@@ -52,14 +52,16 @@ bool fry_noise_read_second(fry_noise *noise, const uint8_t *message, size_t mess
                            void *payload);
 
 /*
- * Ends the handshake: the keys of either direction, the one who began sending first. `more` is the
- * third output of the same HKDF, for keys of the caller's own; NULL: not wanted. Wipes the run.
+ * Ends the handshake: gives the keys of both directions; the end that began sends first. `more` is
+ * the third output of the same HKDF, for keys of the caller's own; NULL: not wanted. Wipes the run.
  */
 void fry_noise_split(fry_noise *noise, bool has_begun, fry_noise_cipher *send,
                      fry_noise_cipher *receive, uint8_t more[FRY_NOISE_HASH_BYTES]);
 
-/* In order, each once: a message that was lost, moved or repeated does not open. Sealed bytes have
- * FRY_NOISE_TAG_BYTES more. In place is allowed. */
+/*
+ * Messages must come in order, each once: one that was lost, moved or repeated does not open.
+ * Sealed bytes have FRY_NOISE_TAG_BYTES more. In place is allowed.
+ */
 void fry_noise_seal(fry_noise_cipher *cipher, const void *plain, size_t plain_bytes,
                     uint8_t *sealed);
 bool fry_noise_unseal(fry_noise_cipher *cipher, const uint8_t *sealed, size_t sealed_bytes,

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peers: what this member keeps of another to send and receive messages. Matching, flow control,
- * acknowledgements and failures stand here, over any channel; the engine's graph is above.
+ * Peers: this member's state of another member, for sending and receiving messages. Matching, flow
+ * control, acknowledgements and failures are here, over any channel; the engine's graph is above.
  *
- * Everything is called by the holder of the engine's baton, but for opening and closing. Nothing
- * blocks. Events come from within these calls, and may call back into the peer. Each call says with
- * its `turn` what its events are to be given: the caller's, or NULL; never looked at here, and not
- * used after the call. Memory for unexpected data is set aside when the peer is attached, by the
- * loop.
+ * The holder of the engine's baton calls everything, except opening and closing. Nothing blocks.
+ * Events come from within these calls and may call back into the peer. Each call's `turn` is passed
+ * to its events: the caller's own, or NULL; it is never read here and not used after the call. The
+ * loop allocates the memory for unexpected data when the peer is attached.
  */
 #ifndef FRY_NET_PEER_H
 #define FRY_NET_PEER_H
@@ -19,46 +18,46 @@
 typedef struct fry_peer fry_peer;
 typedef struct fry_message fry_message;
 
-/* Why something failed, told across processes: bounded, without memory. */
+/* Why something failed, sent across processes: bounded, without memory. */
 typedef struct fry_fault {
     ferry_status status;
-    int32_t rank; /* where it began; -1: here */
-    uint64_t op;  /* of that member's, 0: none */
+    int32_t rank; /* the rank where it began; -1: here */
+    uint64_t op;  /* number of that member's operation, 0: none */
     int64_t native_code;
-    char domain[16]; /* whose number that is; "": none */
+    char domain[16]; /* whose code it is; "": none */
     char message[FRY_NATIVE_MESSAGE_BYTES];
 } fry_fault;
 
 typedef enum fry_message_state {
     FRY_MESSAGE_NEW = 0,
-    FRY_MESSAGE_ENTERED, /* has its place among those of its tag */
-    FRY_MESSAGE_READY,   /* its memory may be touched; waits for room, the lane or the other end */
-    FRY_MESSAGE_UNDER_WAY, /* posted, or being pulled: its memory is being touched */
-    FRY_MESSAGE_DELIVERED, /* a send: its data has left, the receiver has yet to say so */
-    FRY_MESSAGE_ENDED,     /* `resolved` was called; the memory may be touched still */
-    FRY_MESSAGE_QUIET,     /* `quiet` was called: the peer knows nothing of it any more */
+    FRY_MESSAGE_ENTERED, /* has its place among the messages of its tag */
+    FRY_MESSAGE_READY, /* its memory may be touched; it waits for room, the lane or the other end */
+    FRY_MESSAGE_UNDER_WAY, /* posted, or being pulled: its memory is in use */
+    FRY_MESSAGE_DELIVERED, /* a send: its data has left, and the receiver has yet to answer */
+    FRY_MESSAGE_ENDED,     /* `resolved` was called; its memory may still be in use */
+    FRY_MESSAGE_QUIET,     /* `quiet` was called: the peer has nothing of it any more */
 } fry_message_state;
 
-/* A send or a receive. The engine's memory until `quiet`. */
+/* A send or a receive. It is the engine's memory until `quiet`. */
 struct fry_message {
-    /* Filled in by the engine. */
+    /* Set by the engine. */
     void *owner;
     void *memory; /* NULL only if size_bytes is 0 */
     size_t size_bytes;
     ferry_tag tag;
-    uint64_t op; /* its number, which crosses: traces join by it */
+    uint64_t op; /* number of its operation, which is sent: traces join by it */
     bool is_send;
-    /* The peer's. */
+    /* Owned by the peer. */
     uint8_t state; /* fry_message_state */
     uint8_t flags;
     fry_peer *peer;
-    uint64_t other_op;                      /* the other end's; 0: not known */
-    fry_message *next, *previous;           /* of its tag: not launched, or without a message */
-    fry_message *open_next, *open_previous; /* all of the peer's */
+    uint64_t other_op;            /* number of the other end's operation; 0: unknown */
+    fry_message *next, *previous; /* in the list of its tag: not launched, or without a message */
+    fry_message *open_next, *open_previous; /* in the list of all open messages */
     union {
         struct {
             fry_message *next, *previous;
-        } waiting; /* for a lane or for room: before it is launched */
+        } waiting; /* waits for a lane or for room, before it is launched */
         fry_post post;
         fry_pull pull;
     };
@@ -67,26 +66,36 @@ struct fry_message {
 };
 
 typedef struct fry_peer_events {
-    /* Once, with FERRY_OK or why not; fault is NULL with FERRY_OK, else valid during the call. A
-     * cause at the other end is status FERRY_E_DEPENDENCY with the cause as fault, but that it
-     * leaves, which is FERRY_E_DEAD. */
+    /*
+     * Called once, with FERRY_OK or the status of the failure; fault is NULL with FERRY_OK, else
+     * valid during the call. A cause at the other end is status FERRY_E_DEPENDENCY with the cause
+     * as fault; if the other end leaves, it is FERRY_E_DEAD.
+     */
     void (*resolved)(void *turn, fry_message *message, ferry_status status, const fry_fault *fault);
-    /* Once, after `resolved`: nobody touches the memory any more, nor the message. */
+    /* Called once, after `resolved`: nobody touches the memory or the message any more. */
     void (*quiet)(void *turn, fry_message *message);
-    /* Something is open and there is no channel: the loop should see to one. Once until attached or
-     * failed. */
+    /*
+     * Something is open and there is no channel: the loop should make one. Once until attached or
+     * failed.
+     */
     void (*wants_lane)(void *turn, fry_peer *peer);
-    /* The channel failed, or the other end broke the rules; called once for a channel. The engine
-     * calls fry_peer_detach, now or later. */
+    /*
+     * The channel failed, or the other end broke the rules; called once for each channel. The
+     * engine calls fry_peer_detach, now or later.
+     */
     void (*lane_failed)(void *turn, fry_peer *peer, const fry_fault *fault);
-    /* In place of `resolved` and `quiet`, where it is well and quiet at once. NULL: both are
-     * called. */
+    /*
+     * Replaces `resolved` and `quiet` for a message that succeeds and is quiet at once. NULL: both
+     * are called.
+     */
     void (*done)(void *turn, fry_message *message);
-    /* fry_peer_part would say something else now. */
+    /* fry_peer_part would answer something else now. */
     void (*parted)(void *turn, fry_peer *peer);
-    /* Before `quiet`, at most once: nobody touches the memory any more, but the peer keeps the
-     * message. It was withdrawn, and there was no memory for anything else that could stand in its
-     * place until the other end's has come, or the other end was told. NULL: not called. */
+    /*
+     * Called before `quiet`, at most once: nobody touches the memory any more, but the peer keeps
+     * the message. It was withdrawn, and there was no memory for anything else to hold its place
+     * until the other end's message has come, or the other end was told. NULL: not called.
+     */
     void (*untouched)(void *turn, fry_message *message);
 } fry_peer_events;
 
@@ -100,7 +109,7 @@ typedef struct fry_peer_options {
     void *arg;
 } fry_peer_options;
 
-/* What hello agreed on. */
+/* The result of the hello. */
 typedef struct fry_lane_session {
     uint8_t send_key[16], receive_key[16]; /* SipHash */
     bool is_keyed; /* between hosts; on one host control messages carry no hash */
@@ -108,84 +117,96 @@ typedef struct fry_lane_session {
     uint64_t window_bytes;
 } fry_lane_session;
 
-/* Any thread; NULL: no memory. */
+/* Opens a peer; NULL: no memory. Any thread. */
 fry_peer *fry_peer_open(const fry_peer_options *options);
 
-/* Detached, and nothing is open. NULL is allowed. */
+/* Closes a detached peer with nothing open. NULL is allowed. */
 void fry_peer_close(fry_peer *peer);
 void *fry_peer_arg(const fry_peer *peer);
 
-/* What attaching takes, made by the loop without the baton; NULL: no memory. */
+/* What attaching needs, made by the loop without the baton; NULL: no memory. */
 typedef struct fry_peer_lane fry_peer_lane;
 fry_peer_lane *fry_peer_lane_open(const fry_peer_options *options, const fry_lane_session *session);
-void fry_peer_lane_close(
-    fry_peer_lane *lane); /* the loop; the channel was destroyed. NULL: allowed */
 
-/* What a channel of it is opened with (fry_ucx_channel_open): its events and their argument. */
+/* Closes a lane whose channel was destroyed; on the loop. NULL is allowed. */
+void fry_peer_lane_close(fry_peer_lane *lane);
+
+/*
+ * The events with which a channel of a lane is opened (fry_ucx_channel_open), and their argument.
+ */
 extern const fry_channel_events fry_peer_channel_events;
 void *fry_peer_channel_arg(fry_peer_lane *lane);
 
-/* A connected channel: what is ready is launched. */
+/* Attaches a connected channel; ready messages are launched. */
 void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel, void *turn);
 
 /*
- * The lane is over, or can't be had: all that is open resolves with the status and fault. What may
- * still be at its memory is quiet when fry_peer_destroyed is called, after the channel was
- * destroyed. What enters from now on is of the next lane. Gives what was attached (or NULL), for
- * the loop to destroy: the channel first, then the lane.
+ * Detaches the lane, which is over or can't be made: all open messages resolve with the status and
+ * fault. Messages whose memory may still be in use become quiet when fry_peer_destroyed is called,
+ * after the channel was destroyed. Messages that enter from now on belong to the next lane. Returns
+ * what was attached (or NULL), for the loop to destroy: the channel first, then the lane.
  */
 fry_peer_lane *fry_peer_detach(fry_peer *peer, ferry_status status, const fry_fault *fault,
                                fry_channel **channel_p, void *turn);
 void fry_peer_destroyed(fry_peer *peer, fry_peer_lane *lane, void *turn);
 
-/* In program order: it takes its place. False: too many are open (unexpected_max), it did not. */
+/*
+ * Enters a message, in program order: it takes its place. False: too many are open
+ * (unexpected_max).
+ */
 bool fry_peer_enter(fry_peer *peer, fry_message *message, void *turn);
 
-/* What it depends on has resolved. */
+/* Says that the message's dependencies have resolved. */
 void fry_peer_ready(fry_message *message, void *turn);
 
 /*
- * The same, where more are about to be: small sends are gathered, to go as one. True: the caller
- * calls fry_peer_flush before he gives the baton back, and does nothing else that takes long.
+ * The same, when more messages follow: small sends are gathered, to go as one. True: the caller
+ * calls fry_peer_flush before giving the baton back, and does nothing slow before that.
  */
 bool fry_peer_gather(fry_message *message, void *turn);
 void fry_peer_flush(fry_peer *peer, void *turn);
 
 /*
- * Enters a send that is ready, and launches it or, if it gathers, gathers it, in place of both;
- * where fry_peer_can_send has just said that this can be done at once: there is a lane, and room,
- * and nothing that is to go before it.
+ * Enters a ready send and launches it, or gathers it if `gathers`. Allowed only right after
+ * fry_peer_can_send has said that this can be done at once: there is a lane, and room, and nothing
+ * that must go before it.
  */
 bool fry_peer_can_send(const fry_peer *peer, const fry_message *message, bool gathers);
 void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers, void *turn);
 
 /*
- * It failed or was cancelled, entered but not ended: the other end is told the fault. It counts as
- * resolved (the event is not called); `quiet` comes, perhaps from within, as may `untouched`.
+ * Withdraws a message that failed or was cancelled after it entered and before it ended: the other
+ * end is told the fault. It counts as resolved (the event is not called); `quiet` comes, perhaps
+ * within this call, as may `untouched`.
  */
 void fry_peer_withdraw(fry_message *message, const fry_fault *fault, void *turn);
 
-/* This member leaves. Whatever is open fails here, with its event, and there with FERRY_E_DEAD;
- * sends too, or receives alone. No receive is entered any more, and what comes is refused. */
+/*
+ * Stops the peer because this member leaves. Open messages fail here, with their events, and at the
+ * other end with FERRY_E_DEAD: receives, and with `with_sends` sends too. No receive is entered any
+ * more, and messages that come are refused.
+ */
 void fry_peer_stop(fry_peer *peer, bool with_sends, ferry_status status, const fry_fault *fault,
                    void *turn);
 
 /*
- * This member leaves: nothing is launched any more. Tells the other end so, after every answer that
- * it is owed. True: the other end has all that it needs of this one, and the lane can be ended, or
- * there is none. False: call again, at the latest when `parted` is called; in the end who waits
- * for that has to give up.
+ * Parts from the other end because this member leaves: nothing is launched any more. Tells the
+ * other end so, after every answer that it is owed. True: the other end has all that it needs, and
+ * the lane can be ended, or there is none. False: call again, at the latest when `parted` is
+ * called; a caller that waits for that must give up in the end.
  */
 bool fry_peer_part(fry_peer *peer, void *turn);
 
-/* Lets the channel progress and sends what is due: acknowledgements, what waited for room. Returns
- * how much there was. */
+/*
+ * Lets the channel progress, and sends what is due: acknowledgements, messages that waited for
+ * room. Returns how much there was.
+ */
 size_t fry_peer_progress(fry_peer *peer, void *turn);
 
-/* Something is under way that progress would end soon, without the other end's doing. */
+/* Whether something is under way that progress would soon end without the other end. */
 bool fry_peer_is_busy(const fry_peer *peer);
 
-/* As fry_channel_ops.arm; true without a channel. */
+/* Like fry_channel_ops.arm; true without a channel. */
 bool fry_peer_arm(fry_peer *peer, void *turn);
 
 #endif

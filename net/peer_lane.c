@@ -262,7 +262,7 @@ void fry_lane_refuse(fry_peer_lane *lane, const fry_wire_header *header)
     /* It waits, without its text. */
     fry_record *record = fry_lane_take_record(lane);
     if (record == NULL) {
-        fry_lane_fail(lane, FERRY_E_PEER, NULL, "it sent more than was agreed");
+        fry_lane_fail(lane, FERRY_E_PEER, NULL, "it sent more than its window allows");
         return;
     }
     record->kind = header->kind;

@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a peer and its lane are made of; for net/peer*.c and their tests.
+ * The parts of a peer and its lane (the connection to the member); for net/peer*.c and their tests.
  *
  * A *launch* takes the next number of the lane's direction and, if it is a message, a *slot*: an
  * index that the launcher chooses, and that the other end names when it acknowledges. Slots bound
- * everything: there are as many as unexpected_max, a message keeps its until it is acknowledged, so
- * the other end never owes more answers than that, nor keeps more records. Beside that, data sent
- * with its message is counted against the window until it is acknowledged, and the receiver has
- * room for the whole window set aside, in chunks of one size, so that no pattern of sizes can
- * fragment it: b bytes take at most b / chunk + 1 chunks.
+ * everything: there are as many as unexpected_max, and a message keeps its slot until it is
+ * acknowledged, so the other end never owes more answers than that, nor keeps more records. Data
+ * sent with its message also counts against the window until it is acknowledged. The receiver has
+ * memory for the whole window, in chunks of one size, so that no pattern of sizes can fragment it:
+ * b bytes take at most b / chunk + 1 chunks.
  *
- *  - A message that finds the window full is launched for being pulled: no window, however small,
- *    holds anything up.
- *  - A message that finds no slot waits. Entered sends are bounded by the same number, so that
- *    comes only where the two ends' bounds differ, or after a lane's change.
+ *  - A message that finds the window full is launched to be pulled: no window, however small, holds
+ *    anything up.
+ *  - A message that finds no slot waits. Entered sends are bounded by the same number, so this
+ *    happens only if the two ends' bounds differ, or after a change of lanes.
  *
- * Why nobody waits for ever. An arrival never waits: it is given to its place, kept in memory that
- * was set aside, or refused. What answers it owes are posted when progress is made, at the latest
- * when it is armed; they need no slot and no window, only one of a few posts of their own, which
- * come back as the channel gets rid of them. So two ends that only send first, with any window,
- * have all their sends launched and kept, and are free to receive.
+ * Why nobody waits for ever. An arrival never waits: it gets its place, is kept in memory allocated
+ * before, or is refused. The answers that it owes are posted when progress is made, at the latest
+ * when the lane is armed. They need no slot and no window, only one of a few posts of their own,
+ * which come back when the channel is done with them. So if two ends only send at first, with any
+ * window, all their sends are launched and kept, and both ends are free to receive.
  *
- * Leaving. Who leaves says BYE, its last launch, when it has posted every answer that it owed; and
- * how many answers that makes, for the channel may bring them later. The other end acts on it when
- * it has heard as many: then what it sent is received and known to be, or never will be, and it
- * says so by having it fail. After BYE nothing is answered, or those would be counted: what comes
- * then is not received. Between hosts the other end says FAREWELL, and the one who leaves keeps the
- * channel until then, for what a network has under way goes with its sockets. On one host what was
- * posted lies in the other end's memory, and there is nothing to wait for but that it has been.
- * net/peer_leave.pml.
+ * Leaving. An end that leaves says BYE, its last launch, after it has posted every answer that it
+ * owed. BYE has the number of those answers, because the channel may bring them later. The other
+ * end acts on BYE when it has heard that many: it then knows of each of its sends whether it was
+ * received, and lets the others fail. After BYE the leaving end answers nothing, because the answer
+ * would be missing in the number; messages that come then are not received. Between hosts the other
+ * end says FAREWELL, and the leaving end keeps the channel until then, because its sockets would
+ * take along what the network has under way. On one host, what was posted is in the other end's
+ * memory, and the leaving end waits only until it has been posted. net/peer_leave.pml.
  *
- * Gathering. Small messages that are launched one right after the other can go as one message of
- * the channel (net/peer_bundle.c): who launches says that more are to come. To everything but the
- * channel each of them is a launch of its own.
+ * Gathering. Small messages launched directly after one another can go as one message of the
+ * channel (net/peer_bundle.c); the launcher says that more follow. To everything except the channel
+ * each of them is a launch of its own.
  */
 #ifndef FRY_NET_PEER_LANE_H
 #define FRY_NET_PEER_LANE_H
@@ -40,28 +40,30 @@
 #include "net/match.h"
 #include "net/wire.h"
 
-#define FRY_LANE_CONTROLS 64 /* control headers that may be under way */
+#define FRY_LANE_CONTROLS 64 /* control headers under way at most */
 #define FRY_CHUNK_BYTES 1024
 #define FRY_NO_SLOT UINT32_MAX
-#define FRY_LANE_BUNDLES 4 /* that may be gathered or under way */
+#define FRY_LANE_BUNDLES 4 /* bundles gathered or under way at most */
 #define FRY_BUNDLE_MESSAGE_BYTES 512
-#define FRY_BUNDLE_MESSAGES 64 /* the other end begins with them while more are gathered */
-#define FRY_BUNDLE_BYTES 8000  /* table and data: with UCX's header in one piece of its buffers */
+#define FRY_BUNDLE_MESSAGES 64 /* at most, so that the other end can begin early */
+#define FRY_BUNDLE_BYTES 8000  /* table and data: with UCX's header in one of its buffers */
 
 /* fry_message.flags. */
 enum {
-    FRY_MESSAGE_GHOST = 1,   /* stands for one that was withdrawn; the peer's memory */
-    FRY_MESSAGE_BARE = 2,    /* withdrawn, and there was no memory for a ghost: stands for itself,
-                              * and only its memory is free (fry_peer_events.untouched) */
-    FRY_MESSAGE_WAITS = 4,   /* a send: it is in the peer's list of those that wait */
-    FRY_MESSAGE_TAKEN = 8,   /* a receive: private_ is the record of its message */
+    FRY_MESSAGE_GHOST = 1, /* stands for a withdrawn message; the peer's memory */
+    FRY_MESSAGE_BARE = 2,  /* withdrawn, and there was no memory for a ghost: stands for itself, and
+                              only its memory is free (fry_peer_events.untouched) */
+    FRY_MESSAGE_WAITS = 4, /* a send: in the peer's list of waiting sends */
+    FRY_MESSAGE_TAKEN = 8, /* a receive: private_ is the record of its message */
     FRY_MESSAGE_PULLED = 16, /* a send: its data stays until it is pulled */
-    FRY_MESSAGE_LOST = 32,   /* a receive whose pull failed: it waits for the end of the lane */
-    FRY_MESSAGE_OLD = 64,    /* of a lane that is over */
+    FRY_MESSAGE_LOST = 32,   /* a receive whose pull failed: it waits for the lane's end */
+    FRY_MESSAGE_OLD = 64,    /* belongs to a lane that is over */
 };
 
-/* In place of a message that is withdrawn before it is launched, or before a message came for it:
- * holds its place, and the fault that the other end is told. */
+/*
+ * Replaces a message that is withdrawn before it is launched, or before a message came for it:
+ * holds its place, and the fault for the other end.
+ */
 typedef struct fry_ghost {
     fry_message message; /* first */
     fry_fault fault;
@@ -75,10 +77,10 @@ struct fry_chunk {
 _Static_assert(sizeof(fry_fault) <= sizeof(((fry_chunk *)0)->bytes), "a fault takes one chunk");
 
 typedef struct fry_lane_slot {
-    fry_message *message; /* NULL: withdrawn, or a poison */
+    fry_message *message; /* NULL: withdrawn, or poison */
     uint32_t window_bytes;
     bool is_used, is_in_window;
-    int32_t recall; /* a status: the other end has yet to be told that it was withdrawn */
+    int32_t recall; /* a status: the other end must still be told that it was withdrawn */
     uint64_t recalled_op;
 } fry_lane_slot;
 
@@ -87,11 +89,11 @@ typedef struct fry_control {
     struct fry_control *next;
 } fry_control;
 
-/* Messages that are launched and have yet to be posted, all at once: net/peer_bundle.c. */
+/* Messages that are launched but not posted yet, all at once: net/peer_bundle.c. */
 typedef struct fry_bundle {
     fry_post post;
     struct fry_bundle *next;
-    fry_wire_header first; /* as a message */
+    fry_wire_header first; /* the first message's header */
     uint32_t message_count, series_count;
     size_t data_bytes;
     fry_wire_series series[FRY_WIRE_SERIES_MAX];
@@ -101,9 +103,9 @@ typedef struct fry_bundle {
 typedef enum fry_lane_state {
     FRY_LANE_NEW = 0,
     FRY_LANE_ATTACHED,
-    FRY_LANE_LEAVING, /* launches nothing more but BYE, and answers what it owes */
-    FRY_LANE_ENDING,  /* is being detached, and sends what it owes */
-    FRY_LANE_FAILED,  /* to be detached */
+    FRY_LANE_LEAVING, /* launches nothing more except BYE, and answers what it owes */
+    FRY_LANE_ENDING,  /* is being detached, and sends the answers that it owes */
+    FRY_LANE_FAILED,  /* must be detached */
     FRY_LANE_OVER,    /* was detached */
 } fry_lane_state;
 
@@ -112,47 +114,48 @@ struct fry_peer_lane {
     fry_channel *channel;
     fry_lane_state state;
     bool is_keyed;
-    bool has_short; /* FRY_WIRE_SHORT is used, both ways */
+    bool has_short; /* FRY_WIRE_SHORT is used in both directions */
 
     /* Launching. */
-    uint64_t op_sent;     /* of the last message that was not gathered; one that comes is near it */
+    uint64_t op_sent; /* op of the last message that was not gathered; the next one is near it */
     uint32_t send_number; /* the next */
-    uint32_t slot_count;  /* how many there may be; the other end's too */
+    uint32_t slot_count;  /* number of slots, at both ends */
     uint32_t slots_used, slots_fresh;
-    uint32_t free_first, free_count; /* a ring of slots that were given back, in that order */
+    uint32_t free_first,
+        free_count; /* a ring of freed slots, in the order in which they were freed */
     uint32_t free_mask;
     uint32_t *free_slots;
     fry_lane_slot *slots;
     uint32_t eager_bytes_max;
     uint32_t window_messages_used;
     uint64_t window_bytes_used;
-    uint32_t posting; /* data on its way, but what is to be pulled */
-    uint32_t recalls; /* slots with one */
+    uint32_t posting; /* messages with data under way, except those to be pulled */
+    uint32_t recalls; /* slots with a recall */
 
     /* Acknowledging: runs of slots in a ring. */
     fry_wire_run *runs;
-    uint32_t ring_mask; /* of runs; free_slots has as much room */
+    uint32_t ring_mask; /* of runs; free_slots has the same room */
     uint32_t run_first, run_count;
     uint32_t unsent; /* acknowledgements in the runs */
-    uint32_t batch;  /* so many don't wait for company */
+    uint32_t batch;  /* this many are sent without waiting for more */
     uint32_t answers_posted;
-    uint32_t turns; /* of progress that some have waited */
+    uint32_t turns; /* turns of progress that some have waited */
 
     /* Leaving. */
-    bool is_parting; /* fry_peer_part has to be called again */
+    bool is_parting; /* fry_peer_part must be called again */
     bool is_bye_said, has_farewell;
-    bool has_bye; /* the other's has come, and waits for answers that it tells of */
+    bool has_bye; /* the other end's BYE has come, and waits for the answers that it counts */
     uint32_t bye_answers;
     uint32_t answers_heard;
 
     /* Receiving. */
     uint64_t op_received;    /* likewise */
     uint32_t receive_number; /* the next */
-    uint32_t owed;           /* messages that came and were not answered */
+    uint32_t owed;           /* messages that came and were not answered yet */
     uint32_t stashed;
     uint32_t stash_mask;
-    fry_record **stash;   /* by number: came before its turn */
-    fry_record **by_slot; /* what may be pulled still */
+    fry_record **stash;   /* by number: messages that came before their turn */
+    fry_record **by_slot; /* messages that may still be pulled */
     fry_record *records, *records_free;
     uint32_t records_fresh, record_count;
     fry_chunk *chunks, *chunks_free;
@@ -162,12 +165,13 @@ struct fry_peer_lane {
     fry_control controls[FRY_LANE_CONTROLS];
     fry_control *controls_free;
     uint32_t controls_used;
-    fry_record *refusals_first, *refusals_last; /* wait for a control */
+    fry_record *refusals_first, *refusals_last; /* they wait for a control header */
 
     fry_bundle *bundles, *bundles_free;
-    fry_bundle *bundle; /* that is being gathered, or NULL */
+    fry_bundle *bundle; /* the bundle being gathered, or NULL */
 
-    fry_message ended; /* list: withdrawn or resolved, its memory may be touched; after detach */
+    fry_message
+        ended; /* list: withdrawn or resolved, and their memory may be in use; after detach */
 
     /* Between hosts. */
     uint64_t headers_sent;
@@ -177,21 +181,21 @@ struct fry_peer_lane {
 
     fry_lane_session session;
     const fry_memory *memory;
-    fry_fault fault; /* it failed before it was attached */
+    fry_fault fault; /* why it failed before it was attached */
 };
 
 struct fry_peer {
     fry_peer_lane *lane;
-    void *turn; /* of the call that is being made: events are given it */
+    void *turn; /* of the current call: passed to events */
     fry_match sends, receives;
     fry_message *waiting_first, *waiting_last;
-    uint32_t send_count;    /* entered, and the other end has not answered */
-    uint32_t receive_count; /* entered, and not ended */
+    uint32_t send_count;    /* sends that entered and that the other end has not answered */
+    uint32_t receive_count; /* receives that entered and have not ended */
     size_t open_count;      /* messages that are not quiet */
     bool has_wanted;
-    bool has_stopped; /* it receives no more */
-    fry_message open; /* list of all, and of ghosts */
-    fry_message old;  /* list: being resolved by fry_peer_detach */
+    bool has_stopped; /* no more receives */
+    fry_message open; /* list of all open messages, and of ghosts */
+    fry_message old;  /* list: messages that fry_peer_detach is resolving */
     fry_peer_options options;
 };
 
@@ -211,7 +215,7 @@ static inline void fry_list_add(fry_message *list, fry_message *message)
     list->open_previous = message;
 }
 
-/* It may be taken out again: that changes nothing. */
+/* Takes a message out of its list; doing it again changes nothing. */
 static inline void fry_list_take(fry_message *message)
 {
     message->open_next->open_previous = message->open_previous;
@@ -219,7 +223,7 @@ static inline void fry_list_take(fry_message *message)
     fry_list_init(message);
 }
 
-/* One that enters. */
+/* Adds an entering message. */
 static inline void fry_peer_add_open(fry_peer *peer, fry_message *message)
 {
     message->flags = 0;
@@ -241,7 +245,7 @@ static inline bool fry_lane_has_slot(const fry_peer_lane *lane)
     return lane->slots_used < lane->slot_count;
 }
 
-/* There is one. */
+/* Takes a slot; there is one. */
 static inline uint32_t fry_lane_take_slot(fry_peer_lane *lane)
 {
     lane->slots_used++;
@@ -265,17 +269,19 @@ static inline void fry_lane_give_slot(fry_peer_lane *lane, uint32_t slot)
     lane->slots_used--;
 }
 
-/* NULL: there is none, which only a peer that breaks the rules brings about. */
+/* Takes a record. NULL: there is none, which happens only if the peer breaks the rules. */
 fry_record *fry_lane_take_record(fry_peer_lane *lane);
 
-/* With its data; not its token. */
+/* Frees a record and its data, but not its token. */
 void fry_lane_give_record(fry_peer_lane *lane, fry_record *record);
 
-/* False: there is no room, and likewise. */
+/*
+ * Stores a record's data. False: there is no room, which happens only if the peer breaks the rules.
+ */
 bool fry_lane_store(fry_peer_lane *lane, fry_record *record, const void *data, size_t size_bytes);
 void fry_lane_load(const fry_record *record, void *memory, size_t size_bytes);
 
-/* Has a keyed header end with its count and hash; returns the bytes. */
+/* Ends a keyed header with its count and hash; returns the bytes. */
 size_t fry_lane_seal(fry_peer_lane *lane, uint8_t *header, size_t bytes);
 
 /* Posts a body of at most FRY_WIRE_BODY_BYTES_MAX, in room for FRY_HEADER_BYTES_MAX. */
@@ -289,13 +295,13 @@ static inline fry_post_result fry_lane_post(fry_peer_lane *lane, fry_post *post,
     return lane->channel->ops->post(lane->channel, post);
 }
 
-/* A control header, or a poison. False: too many are under way. */
+/* Sends a control header, or poison. False: too many are under way. */
 bool fry_lane_send(fry_peer_lane *lane, const fry_wire_header *header);
 
-/* A message is received: its answer goes with others. */
+/* Acknowledges a received message; the answer goes together with others. */
 void fry_lane_acknowledge(fry_peer_lane *lane, uint32_t slot);
 
-/* The oldest run to be acknowledged, for a header that goes anyway; count 0: there is none. */
+/* Takes the oldest run to acknowledge, for a header that is sent anyway; count 0: none. */
 static inline fry_wire_run fry_lane_take_run(fry_peer_lane *lane)
 {
     if (lane->run_count == 0)
@@ -309,10 +315,10 @@ static inline fry_wire_run fry_lane_take_run(fry_peer_lane *lane)
     return run;
 }
 
-/* A message is refused: NACK with a fault, or LENGTH with the receive's size. */
+/* Refuses a message: NACK with a fault, or LENGTH with the receive's size. */
 void fry_lane_refuse(fry_peer_lane *lane, const fry_wire_header *header);
 
-/* All answers that are due, as far as they can be posted. */
+/* Posts all answers that are due, as far as possible. */
 void fry_lane_answer(fry_peer_lane *lane);
 
 static inline bool fry_lane_owes_answers(const fry_peer_lane *lane)
@@ -320,15 +326,20 @@ static inline bool fry_lane_owes_answers(const fry_peer_lane *lane)
     return lane->run_count > 0 || lane->refusals_first != NULL;
 }
 
-/* Whether a keyed header is genuine, and new; takes its trailer off *bytes, and says its count. */
+/*
+ * Whether a keyed header is genuine and new; removes its trailer from *bytes, and returns its
+ * count.
+ */
 bool fry_lane_accept(fry_peer_lane *lane, const uint8_t *header, size_t *bytes, uint64_t *count_p);
 
 /* ---- net/peer_bundle.c ---- */
 
 void fry_bundles_init(fry_peer_lane *lane);
 
-/* Whether a launch of so much data may be gathered at all: then it fits, with what is gathered or
- * once that was posted. */
+/*
+ * Whether a launch with that much data may be gathered at all: it then fits, with the gathered ones
+ * or after they were posted.
+ */
 static inline bool fry_bundle_takes(const fry_peer_lane *lane, size_t size_bytes)
 {
     return size_bytes <= FRY_BUNDLE_MESSAGE_BYTES &&
@@ -336,13 +347,13 @@ static inline bool fry_bundle_takes(const fry_peer_lane *lane, size_t size_bytes
            (lane->bundle != NULL || lane->bundles_free != NULL);
 }
 
-/* What was gathered must be posted before such a message can be. */
+/* Whether the gathered messages must be posted before such a message fits. */
 bool fry_bundle_is_full(const fry_peer_lane *lane, size_t size_bytes);
 
-/* A launch; its number is the one behind the last's. Its data is copied. */
+/* Adds a launch, whose number follows the last one's. Its data is copied. */
 void fry_bundle_add(fry_peer_lane *lane, const fry_wire_header *header, const void *data);
 
-/* Posts what was gathered. The lane may fail, and be detached. */
+/* Posts the gathered messages. The lane may fail, and be detached. */
 void fry_bundle_post(fry_peer_lane *lane);
 
 static inline void fry_bundle_flush(fry_peer_lane *lane)
@@ -353,32 +364,34 @@ static inline void fry_bundle_flush(fry_peer_lane *lane)
 
 /* ---- net/peer_fault.c ---- */
 
-/* It fails, and is to be detached. */
+/* Fails the lane, which must then be detached. */
 void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_native_error *error,
                    const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* What the other end is told: it names this member where it says "here". */
+/* The fault for the other end: it names this member where this end says "here". */
 void fry_fault_for_other(const fry_peer *peer, const fry_fault *fault, fry_fault *told);
 void fry_fault_of_reason(const fry_reason *reason, fry_fault *fault);
 void fry_reason_of_fault(const fry_fault *fault, fry_reason *reason);
 
-/* The two ends' sizes differ. */
+/* The fault for ends with different sizes. */
 void fry_fault_of_lengths(const fry_peer *peer, uint64_t send_bytes, uint64_t receive_bytes,
                           uint64_t other_op, fry_fault *fault);
 
-/* This member leaves: what those hear with whom it will not talk any more. */
+/* The fault for messages that a leaving member will not handle any more. */
 void fry_fault_of_leaving(const fry_peer *peer, fry_fault *fault);
 
-/* What an operation fails with whose other end failed by that: a dependency, or that the member
- * leaves, in order or by its engine's shutdown. */
+/*
+ * The status of an operation whose other end failed: a dependency's failure, or that the member
+ * leaves, in order or by its engine's shutdown.
+ */
 ferry_status fry_status_of_fault(const fry_peer *peer, const fry_fault *fault);
 
-/* What a ghost, or a bare message, holds. */
+/* The fault that a ghost or a bare message holds. */
 void fry_fault_of_ghost(const fry_message *message, fry_fault *fault);
 
 /* ---- net/peer.c ---- */
 
-/* Nobody touches its memory any more. Frees a ghost. */
+/* Makes a message quiet. Frees a ghost. */
 static inline void fry_message_make_quiet(fry_message *message)
 {
     fry_peer *peer = message->peer;
@@ -393,13 +406,14 @@ static inline void fry_message_make_quiet(fry_message *message)
 }
 
 /*
- * It is withdrawn, and another stands in its place in its tag's list: a ghost, or without memory
- * for one itself. Returns which. The caller calls fry_message_be_replaced when he is done with it.
+ * Withdraws a message and puts another in its place in its tag's list: a ghost or, without memory
+ * for one, the message itself. Returns it. The caller calls fry_message_be_replaced when it is done
+ * with the message.
  */
 fry_message *fry_message_leave_ghost(fry_message *message, fry_match *match,
                                      const fry_fault *fault);
 
-/* The message's memory is free from now on, and if it left a ghost the message too. */
+/* Frees the message's memory and, if it left a ghost, the message. */
 static inline void fry_message_be_replaced(fry_message *message, const fry_message *ghost)
 {
     const fry_peer *peer = message->peer;
@@ -409,7 +423,7 @@ static inline void fry_message_be_replaced(fry_message *message, const fry_messa
         peer->options.events->untouched(peer->turn, message);
 }
 
-/* It is over, with its event; and quiet, unless it is under way. */
+/* Ends a message, with its event; it becomes quiet too unless it is under way. */
 static inline void fry_message_finish(fry_message *message, ferry_status status,
                                       const fry_fault *fault)
 {
@@ -431,14 +445,16 @@ static inline void fry_message_finish(fry_message *message, ferry_status status,
 
 /* ---- net/peer_send.c ---- */
 
-/* Launches it if it can be, or has it wait. gathers: others come before the lane is flushed. */
+/*
+ * Launches a send if possible, or makes it wait. gathers: others follow before the lane is flushed.
+ */
 void fry_send_start(fry_message *message, bool gathers);
 void fry_send_withdraw(fry_message *message, const fry_fault *fault);
 void fry_sends_start_waiting(fry_peer *peer);
 void fry_send_stop_waiting(fry_message *message);
 void fry_sends_recall(fry_peer_lane *lane);
 
-/* False: there is nothing in such a slot. */
+/* Handles an acknowledgement. False: the slot is empty. */
 bool fry_send_acknowledged(fry_peer_lane *lane, uint32_t slot);
 bool fry_sends_acknowledged(fry_peer_lane *lane, fry_wire_run run);
 bool fry_send_refused(fry_peer_lane *lane, const fry_wire_header *header);
@@ -448,10 +464,10 @@ bool fry_send_refused(fry_peer_lane *lane, const fry_wire_header *header);
 void fry_receive_ready(fry_message *message);
 void fry_receive_withdraw(fry_message *message, const fry_fault *fault);
 
-/* What has come and has no receive gets none any more; no receive has a place any more. */
+/* Stops receives: messages without a receive get none any more, and no receive has a place. */
 void fry_receives_stop(fry_peer *peer);
 
-/* The other's BYE has come: it counts once all that it had said has. */
+/* Handles the other end's BYE, which takes effect once everything sent before it has come. */
 void fry_lane_hear_bye(fry_peer_lane *lane);
 void fry_lane_arrived(void *arg, const fry_arrival *arrival);
 

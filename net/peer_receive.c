@@ -33,7 +33,7 @@
 
 static void broke_rules(fry_peer_lane *lane, const char *what)
 {
-    fry_lane_fail(lane, FERRY_E_PEER, NULL, "what came from it can't be: %s", what);
+    fry_lane_fail(lane, FERRY_E_PEER, NULL, "the other end broke the protocol: %s", what);
 }
 
 /* ---- the end of a receive ---- */
@@ -223,7 +223,7 @@ static fry_record *keep(fry_peer_lane *lane, const fry_wire_header *header,
 {
     fry_record *record = fry_lane_take_record(lane);
     if (record == NULL) {
-        broke_rules(lane, "more messages than agreed");
+        broke_rules(lane, "more messages than its window allows");
         return NULL;
     }
     record->kind = header->kind;
@@ -252,7 +252,7 @@ static fry_record *keep(fry_peer_lane *lane, const fry_wire_header *header,
     }
     if (is_kept)
         return record;
-    broke_rules(lane, "more data than agreed");
+    broke_rules(lane, "more data than its window allows");
     return NULL;
 }
 
@@ -442,7 +442,7 @@ static void message_arrived(fry_peer_lane *lane, const fry_wire_header *header,
             return;
     }
     if (fry_unlikely(header->slot >= lane->slot_count || lane->owed >= lane->slot_count)) {
-        broke_rules(lane, "more messages than agreed");
+        broke_rules(lane, "more messages than its window allows");
         return;
     }
     lane->owed++;
@@ -461,7 +461,7 @@ static bool is_bundle_right(fry_peer_lane *lane, const fry_wire_header *header,
     for (uint32_t i = 0; i < header->series_count; i++) {
         fry_wire_series series;
         if (!fry_wire_unpack_series(table + i * FRY_WIRE_SERIES_BYTES, &series)) {
-            broke_rules(lane, "a table of no kind");
+            broke_rules(lane, "a table of an unknown kind");
             return false;
         }
         data_bytes += (uint64_t)series.size_bytes * series.count;
@@ -470,11 +470,11 @@ static bool is_bundle_right(fry_peer_lane *lane, const fry_wire_header *header,
                     series.count <= lane->slot_count - series.slot;
     }
     if (data_bytes != arrival->size_bytes - table_bytes) {
-        broke_rules(lane, "data that its table does not tell of");
+        broke_rules(lane, "data that its table does not list");
         return false;
     }
     if (!is_agreed || messages + lane->owed > lane->slot_count) {
-        broke_rules(lane, "more messages than agreed");
+        broke_rules(lane, "more messages than its window allows");
         return false;
     }
     return true;
@@ -600,11 +600,11 @@ void fry_lane_arrived(void *arg, const fry_arrival *arrival)
         return;
     }
     if (fry_unlikely(!unpack(lane, arrival, size, &header))) {
-        broke_rules(lane, "a header of no kind");
+        broke_rules(lane, "a header of an unknown kind");
         return;
     }
     if (fry_unlikely(!is_whole(&header, arrival)))
-        broke_rules(lane, "data that its header does not tell of");
+        broke_rules(lane, "data that its header does not announce");
     else if (header.kind <= FRY_WIRE_POISON)
         message_arrived(lane, &header, arrival);
     else if (header.kind == FRY_WIRE_BUNDLE)

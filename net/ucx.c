@@ -215,7 +215,7 @@ ferry_status fry_ucx_open(const fry_ucx_options *options, fry_ucx **ucx_p, const
     if (status != FERRY_OK)
         return status;
     if (!claim()) {
-        *why = "no UCX in the child of a fork whose parent has used it: exec, or fork before";
+        *why = "no UCX in a fork's child whose parent has used UCX: exec, or fork before";
         return FERRY_E_UNSUPPORTED;
     }
     fry_ucx *ucx = fry_alloc(options->memory, sizeof *ucx, _Alignof(fry_ucx));

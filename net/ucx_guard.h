@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeps UCX from what is the program's: its constructors, those of its modules and its
- * initialisation put handlers on signals, a stack under them, and start threads, which are to block
- * all signals as ferry's do. Between enter and leave the calling thread blocks them; leave puts
- * handlers and stack back. Another thread that sets a handler meanwhile may lose it.
+ * Protects the program from UCX: UCX's constructors, those of its modules and its initialisation
+ * set signal handlers and a signal stack, and start threads, which must block all signals like
+ * ferry's. Between enter and leave the calling thread blocks signals; leave restores the handlers
+ * and the stack. A handler that another thread sets meanwhile may be lost.
  */
 #ifndef FRY_NET_UCX_GUARD_H
 #define FRY_NET_UCX_GUARD_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UCX's functions, found at run time: who never talks to another process does not load UCX, whose
- * constructors take signal handlers, a signal stack and some megabytes.
+ * UCX's functions, found at run time: a program that never talks to another process does not load
+ * UCX, whose constructors take signal handlers, a signal stack and some megabytes.
  */
 #ifndef FRY_NET_UCX_LIBRARY_H
 #define FRY_NET_UCX_LIBRARY_H
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <ucp/api/ucp.h>
 
-/* What of UCX's interface is used is in 1.13, the oldest that was tried. */
+/* ferry uses functions that UCX 1.13 has, the oldest version that was tried. */
 #define FRY_UCX_MAJOR 1
 #define FRY_UCX_MINOR 13
 
@@ -47,19 +47,19 @@ typedef struct fry_ucx_functions {
 } fry_ucx_functions;
 #undef FRY_UCX_FIELD_
 
-/* Filled in once fry_ucx_load has succeeded. */
+/* Set when fry_ucx_load has succeeded. */
 extern fry_ucx_functions fry_ucp;
 
-/* The second number of its version; once it is loaded. */
+/* The minor version of the loaded UCX. */
 unsigned fry_ucx_minor(void);
 
-/* Whether it was this library that brought UCX into the process; once it is loaded. */
+/* Whether this library loaded UCX into the process. */
 bool fry_ucx_is_ours(void);
 
-/* Whether there are such devices: over them memory is registered. */
+/* Whether there are InfiniBand devices, for which memory is registered. */
 bool fry_ucx_has_infiniband(void);
 
-/* "ucp_init: No such device". call: static; error may be NULL. */
+/* Fills `error`, which may be NULL: "ucp_init: No such device". call: static. */
 void fry_ucx_tell(fry_native_error *error, ucs_status_t status, const char *call);
 
 #endif

@@ -149,7 +149,7 @@ static fry_ucx_parcel *find_offer(fry_ucx_channel *channel, const void *header, 
             return parcel;
         break;
     }
-    fry_ucx_channel_fail(channel, UCS_ERR_INVALID_PARAM, "a word about no offer");
+    fry_ucx_channel_fail(channel, UCS_ERR_INVALID_PARAM, "an answer to no offer");
     return NULL;
 }
 
@@ -230,7 +230,7 @@ static ucs_status_t hear_offer(void *arg, const void *header, size_t header_byte
     if (header_bytes >= sizeof offer)
         memcpy(offer, (const char *)header + header_bytes - sizeof offer, sizeof offer);
     if (offer[2] == 0 || offer[2] > PTRDIFF_MAX || size_bytes > 0) {
-        fry_ucx_channel_fail(channel, UCS_ERR_INVALID_PARAM, "an offer of nothing");
+        fry_ucx_channel_fail(channel, UCS_ERR_INVALID_PARAM, "an empty offer");
         return UCS_OK;
     }
     fry_ucx_parcel *parcel = fry_ucx_parcel_take(channel, FRY_UCX_PARCEL_FOUND);

@@ -52,10 +52,10 @@
 #include <string.h>
 
 #define FRY_WIRE_MESSAGE_BYTES 44
-#define FRY_WIRE_SHORT_BYTES 13 /* and the tag's */
+#define FRY_WIRE_SHORT_BYTES 13 /* plus the tag's */
 #define FRY_WIRE_SHORT_SLOTS_MAX 65536
 #define FRY_WIRE_SHORT_OP_AWAY (UINT64_C(1) << 30)
-#define FRY_WIRE_TRAILER_BYTES 12 /* where headers are keyed */
+#define FRY_WIRE_TRAILER_BYTES 12 /* of keyed headers */
 #define FRY_WIRE_BODY_BYTES_MAX (FRY_HEADER_BYTES_MAX - FRY_WIRE_TRAILER_BYTES)
 #define FRY_WIRE_RUN_BYTES 6
 #define FRY_WIRE_RUNS_MAX ((FRY_WIRE_BODY_BYTES_MAX - 8) / FRY_WIRE_RUN_BYTES)
@@ -66,29 +66,29 @@
 #define FRY_WIRE_SERIES_COUNT_MAX UINT16_MAX /* messages */
 #define FRY_WIRE_TABLE_BYTES_MAX (FRY_WIRE_SERIES_MAX * FRY_WIRE_SERIES_BYTES)
 
-/* What a header is; never 0, so that zeroes are none. */
+/* Kinds of headers; never 0, so that zeroes are no header. */
 typedef enum fry_wire_kind {
-    FRY_WIRE_EAGER = 1, /* a message, its data with it */
+    FRY_WIRE_EAGER = 1, /* a message with its data */
     FRY_WIRE_PULLED,    /* a message whose data stays at the sender until it is pulled */
-    FRY_WIRE_POISON,    /* what stands for a message that failed before it was launched */
-    FRY_WIRE_RECALL,    /* a message launched before was withdrawn: pull it no more */
-    FRY_WIRE_BYE,       /* this member leaves; no launch comes after it */
+    FRY_WIRE_POISON,    /* replaces a message that failed before it was launched */
+    FRY_WIRE_RECALL,    /* a message launched before was withdrawn: do not pull it */
+    FRY_WIRE_BYE,       /* this member leaves; no launch follows */
     FRY_WIRE_ACK,       /* messages were received */
     FRY_WIRE_NACK,      /* the receive of a message failed */
     FRY_WIRE_LENGTH,    /* the receive of a message is of another size */
-    FRY_WIRE_BUNDLE,    /* many messages, their data with them */
-    FRY_WIRE_FAREWELL,  /* the other's BYE was heard, and all that it had said before */
+    FRY_WIRE_BUNDLE,    /* several messages with their data */
+    FRY_WIRE_FAREWELL,  /* the other end's BYE was received, and everything that it sent before */
     FRY_WIRE_KINDS,
     FRY_WIRE_SHORT = FRY_WIRE_KINDS, /* an EAGER; not for fry_wire_pack and fry_wire_unpack */
 } fry_wire_kind;
 
-/* Consecutive slots of the one who launched. */
+/* Consecutive slots of the launcher. */
 typedef struct fry_wire_run {
     uint32_t first;
     uint32_t count; /* 0: none; at most FRY_WIRE_RUN_COUNT_MAX */
 } fry_wire_run;
 
-/* Messages of a BUNDLE that are alike. */
+/* A series: equal messages of a BUNDLE. */
 typedef struct fry_wire_series {
     ferry_tag tag;
     uint64_t op;
@@ -99,14 +99,15 @@ typedef struct fry_wire_series {
 
 typedef struct fry_wire_header {
     uint8_t kind;    /* fry_wire_kind */
-    uint32_t number; /* of the launch; its lower half */
-    uint32_t slot;   /* the launcher's, which acknowledgements name */
-    uint32_t ahead;  /* entered before it for that tag and not launched yet */
+    uint32_t number; /* number of the launch; its lower half */
+    uint32_t slot;   /* the launcher's slot, which acknowledgements name */
+    uint32_t
+        ahead; /* number of messages that entered before it for the tag and are not launched yet */
     ferry_tag tag;
     uint64_t op;
     uint64_t size_bytes;
     fry_wire_run acked;    /* with messages */
-    uint32_t answers;      /* BYE: messages that it has answered, since the lane began */
+    uint32_t answers;      /* BYE: number of messages answered since the lane began */
     uint32_t series_count; /* BUNDLE */
     uint32_t run_count;    /* ACK */
     fry_wire_run runs[FRY_WIRE_RUNS_MAX];
@@ -152,7 +153,7 @@ static inline uint64_t fry_wire_get64(const uint8_t *from)
     return le64toh(value);
 }
 
-/* The part that messages share, FRY_WIRE_MESSAGE_BYTES. */
+/* Packs the part that all messages share, FRY_WIRE_MESSAGE_BYTES. */
 static inline void fry_wire_pack_message(uint8_t *to, const fry_wire_header *header)
 {
     to[0] = header->kind;
@@ -180,7 +181,7 @@ static inline void fry_wire_unpack_message(const uint8_t *from, fry_wire_header 
     header->acked.first = fry_wire_get32(from + 40);
 }
 
-/* Whether it can be SHORT, of a lane with FRY_WIRE_SHORT_SLOTS_MAX slots at most. */
+/* Whether a header can be SHORT, on a lane with at most FRY_WIRE_SHORT_SLOTS_MAX slots. */
 static inline bool fry_wire_can_be_short(const fry_wire_header *header, uint64_t op_before)
 {
     return header->kind == FRY_WIRE_EAGER && header->ahead == 0 &&
@@ -188,7 +189,7 @@ static inline bool fry_wire_can_be_short(const fry_wire_header *header, uint64_t
            header->op - op_before + FRY_WIRE_SHORT_OP_AWAY < 2 * FRY_WIRE_SHORT_OP_AWAY;
 }
 
-/* Into room for FRY_WIRE_SHORT_BYTES and 8 more. Returns the bytes. */
+/* Packs a SHORT header into room for FRY_WIRE_SHORT_BYTES and 8 more. Returns the bytes. */
 static inline size_t fry_wire_pack_short(uint8_t *to, const fry_wire_header *header)
 {
     to[0] = FRY_WIRE_SHORT;
@@ -202,7 +203,7 @@ static inline size_t fry_wire_pack_short(uint8_t *to, const fry_wire_header *hea
     return FRY_WIRE_SHORT_BYTES + (bits + 7) / 8;
 }
 
-/* As an EAGER, but for the size. False: it is none. */
+/* Unpacks a SHORT header as an EAGER, without the size. False: it is invalid. */
 static inline bool fry_wire_unpack_short(const uint8_t *from, size_t bytes, uint32_t next_number,
                                          uint64_t op_before, fry_wire_header *header)
 {
@@ -225,18 +226,18 @@ static inline bool fry_wire_unpack_short(const uint8_t *from, size_t bytes, uint
 }
 
 /*
- * Any header but EAGER and PULLED, which the inline function packs, into FRY_WIRE_BODY_BYTES_MAX.
- * Texts that are too long are cut. Returns the bytes.
+ * Packs any header except EAGER and PULLED, which the inline function packs, into
+ * FRY_WIRE_BODY_BYTES_MAX. Texts that are too long are cut. Returns the bytes.
  */
 size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header);
 
 /*
- * Any header, without what a keyed one ends with. False: it is none. What it does not hold is left
- * as it was, but for texts, which always end, and hold nothing but printable bytes.
+ * Unpacks any header, without the trailer of a keyed one. False: it is invalid. Fields that it does
+ * not hold keep their values, except texts, which always end and hold only printable bytes.
  */
 bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header);
 
-/* One of a BUNDLE's table, FRY_WIRE_SERIES_BYTES. False: it is none. */
+/* Packs and unpacks a series of a BUNDLE's table, FRY_WIRE_SERIES_BYTES. False: it is invalid. */
 void fry_wire_pack_series(uint8_t *to, const fry_wire_series *series);
 bool fry_wire_unpack_series(const uint8_t *from, fry_wire_series *series);
 

@@ -16,22 +16,21 @@ static const char documentation[] =
     "Runs a pipeline-parallel forward pass of a multi-layer perceptron over several devices. "
     "Micro-batches move from stage to stage, and the weights of every layer stream from host:0 for "
     "every micro-batch, as ferry copies; their order comes from the buffers alone, and on GPUs "
-    "from "
-    "the events of the streams that compute. The output is compared bit for bit with a plain "
+    "from the events of the streams that compute. The output is compared bit for bit with a plain "
     "computation on one device, and the time with other ways to do the same work.\v"
     "Exit status: 0 done and verified, 1 something failed or the output differs, 2 bad options.";
 
 static const struct argp_option option_list[] = {
     {"device", 'd', "KIND", 0,
      "host: host devices, layers computed by a thread (default); cuda: GPUs, layers computed by "
-     "kernels. Where there are fewer GPUs than stages, stages are on logical devices",
+     "kernels. If there are fewer GPUs than stages, stages are on logical devices",
      0},
     {"stages", 's', "N", 0, "Stages, each on a device of its own " LIMITS(1, DEMO_STAGES_MAX) "4)",
      0},
     {"processes", 'p', "N", 0,
-     "Processes that have the stages between them: those of one are on devices of an engine of its "
-     "own, and activations go from one to the next as messages (1 to the number of stages; default "
-     "1)",
+     "Processes that share the stages; each has its own engine and devices, and activations go "
+     "from "
+     "one process to the next as messages (1 to the number of stages; default 1)",
      0},
     {"layers", 'l', "N", 0, "Layers of each stage " LIMITS(1, DEMO_LAYERS_MAX) "3)", 0},
     {"micro-batches", 'm', "N", 0,

@@ -42,7 +42,7 @@ static const char documentation[] =
     "  perf             measure messages between two members of a group\n"
     "  trace FILE       draw a trace that ferry wrote as a timeline, and sum it up\n"
     "\n"
-    "`ferry COMMAND --help' tells the options of a command.";
+    "`ferry COMMAND --help' lists the options of a command.";
 
 static void print_version(FILE *stream, struct argp_state *state)
 {

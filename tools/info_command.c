@@ -283,9 +283,9 @@ int info_command_run(int argc, char **argv)
     static const struct argp parser = {
         .options = options,
         .parser = parse,
-        .doc = "Tells what this build of ferry has and can do on this machine: version, backends "
+        .doc = "Shows what this build of ferry has and can do on this machine: version, backends "
                "and why one is absent, devices and why one lacks a capability, limits, environment "
-               "variables. GPUs are opened for that, which may take their driver's time."};
+               "variables. Opens the GPUs for that, which may take a while."};
     bool is_json = false;
     if (argp_parse(&parser, argc, argv, 0, NULL, &is_json) != 0)
         return EXIT_FAILED;

@@ -11,14 +11,15 @@ const char *const perf_test_names[PERF_TEST_COUNT] = {"lat", "bw", "rate", "bi"}
 
 static const char documentation[] =
     "Measures messages between two members: latency, bandwidth, message rate, and bandwidth both "
-    "ways at once. Rank 0 chooses what is measured and prints it; rank 1 does as it is told, and "
-    "takes no options but those of the group and of waiting. With --local both are started here.\v"
+    "ways at once. Rank 0 chooses what is measured and prints it; rank 1 follows, and takes only "
+    "the options of the group and of waiting. --local starts both here.\v"
     "SIZES are sizes or ranges, with commas: 8,4K or 8:1G, which goes up by powers of two, or "
     "8:1G:4 by powers of four. K, M and G are powers of 1024.\n\n"
     "lat: half a round trip of one message. bw: one direction, from the first send to when the "
-    "other end has acknowledged the last. rate: the same, in messages. bi: both directions, summed "
-    "up. A message is counted when its future is FERRY_OK, that is when it was received.\n\n"
-    "Figures with --check are lower: making and looking at the bytes is in the time.\n\n"
+    "other end has acknowledged the last. rate: the same, in messages. bi: the sum of both "
+    "directions. A message counts when its future is FERRY_OK, which means that it was "
+    "received.\n\n"
+    "Figures with --check are lower: they include the time to make and check the bytes.\n\n"
     "Exit status: 0 done, 1 something failed or bytes differ, 2 bad options, 128 and the signal's "
     "number when interrupted.";
 
@@ -42,44 +43,43 @@ enum {
 
 /* Short names as ucx_perftest has them; long ones that nixlbench has are aliases. */
 static const struct argp_option option_list[] = {
-    {NULL, 0, NULL, 0, "Who meets:", 1},
+    {NULL, 0, NULL, 0, "Meeting:", 1},
     {"local", KEY_LOCAL, NULL, 0, "Start both ends here; they meet in a folder of their own", 1},
     {"store", 'S', "URI", 0,
      "Where the ends meet: file:DIR, etcd://HOST:PORT[,HOST:PORT...], or etcds: with TLS", 1},
-    {"rank", 'r', "0|1", 0, "Which end this is", 1},
+    {"rank", 'r', "0|1", 0, "Rank of this end", 1},
     {"job", KEY_JOB, "NAME", 0, "Name of the job in the store (default perf)", 1},
     {"network", KEY_NETWORK, "NAME", 0,
      "Address or interface that the other end's host reaches (default: this host alone)", 1},
     {"secret", KEY_SECRET, "FILE", 0, "File whose bytes are the job's secret (default: none)", 1},
     {"user", KEY_USER, "NAME", 0, "User of the etcd", 1},
     {"password", KEY_PASSWORD, "FILE", 0, "File whose first line is the user's password", 1},
-    {"ca", KEY_CA, "FILE", 0, "etcds: certificates of who is trusted (default: the system's)", 1},
+    {"ca", KEY_CA, "FILE", 0, "etcds: trusted certificates (default: the system's)", 1},
     {"certificate", KEY_CERTIFICATE, "FILE", 0, "etcds: this end's own certificate", 1},
-    {"key", KEY_KEY, "FILE", 0, "etcds: and its key", 1},
+    {"key", KEY_KEY, "FILE", 0, "etcds: key of that certificate", 1},
     {"join-time", KEY_JOIN, "SECONDS", 0, "How long to wait for the other end (default 60)", 1},
     {"lease", KEY_LEASE, "SECONDS", 0,
-     "Not heard of for so long, an end on another host is dead (default 5)", 1},
-    {NULL, 0, NULL, 0, "What is measured:", 2},
+     "An end on another host that is silent for this long is dead (default 5)", 1},
+    {NULL, 0, NULL, 0, "Measuring:", 2},
     {"test", 't', "TESTS", 0, "lat, bw, rate, bi, or several with commas (default: all)", 2},
     {"size", 's', "SIZES", 0, "Sizes of messages (default 8:1G:8; lat 8:2M:8; rate 8,64,512)", 2},
-    {"iterations", 'n', "N", 0, "Messages a line (default: as many as fit the time)", 2},
+    {"iterations", 'n', "N", 0, "Messages for each line (default: as many as fit the time)", 2},
     {"num_iter", 0, NULL, OPTION_ALIAS, NULL, 2},
-    {"warmup", 'w', "N", 0, "Messages before those (default: some)", 2},
+    {"warmup", 'w', "N", 0, "Messages before the measured ones (default: some)", 2},
     {"warmup_iter", 0, NULL, OPTION_ALIAS, NULL, 2},
     {"outstanding", 'O', "N", 0,
      "Messages under way at once (default 64, rate 256; fewer of large ones)", 2},
-    {"time", KEY_TIME, "SECONDS", 0, "All measuring together (default 15)", 2},
+    {"time", KEY_TIME, "SECONDS", 0, "Time of all measurements together (default 15)", 2},
     {"batch", KEY_BATCH, NULL, 0,
      "Submit as many messages as may be under way as two batches, one future each", 2},
-    {"check", KEY_CHECK, NULL, 0, "Send bytes that tell, and look at each that comes", 2},
+    {"check", KEY_CHECK, NULL, 0, "Send known bytes, and check each byte that comes", 2},
     {"check_consistency", 0, NULL, OPTION_ALIAS, NULL, 2},
     {NULL, 0, NULL, 0, "How:", 3},
-    {"wait", 'E', "poll|sleep", 0,
-     "Whether a thread that waits looks all the time, or sleeps (default poll)", 3},
+    {"wait", 'E', "poll|sleep", 0, "Whether a waiting thread polls or sleeps (default poll)", 3},
     {"loop", KEY_LOOP, "thread|embedded", 0,
-     "Whether the engine has a thread of its own (default), or the one that waits does it all", 3},
+     "Whether the engine has its own thread (default), or the waiting thread does its work", 3},
     {"cpus", 'c', "CPU[,CPU]", 0, "CPU of rank 0's main thread, and of rank 1's (default: any)", 3},
-    {"json", 'j', NULL, 0, "Print a JSON object a line", 3},
+    {"json", 'j', NULL, 0, "Print one JSON object on each line", 3},
     {0},
 };
 

@@ -13,12 +13,13 @@
 
 static const char documentation[] =
     "Draws a trace file that ferry wrote as a timeline (SVG), and sums it up. A row stands for a "
-    "stream of a device, or for an engine's function calls. Solid slices ran, pale strips waited; "
-    "pointing at a slice tells all that is known of it.\v";
+    "stream of a device, or for an engine's function calls. Solid slices show operations that "
+    "ran, pale strips operations that waited; point at a slice to see its details.\v";
 
 static const char exit_statuses[] =
-    "\nExit status: 0 done, 1 the file is cut short or garbled: what is whole of it is drawn and "
-    "summed up, 2 there was nothing to draw, it could not be written, or bad options.";
+    "\nExit status: 0 done, 1 the file is cut short or garbled: its intact part is drawn and "
+    "summed "
+    "up, 2 there was nothing to draw, the picture could not be written, or bad options.";
 
 static const struct argp_option option_list[] = {
     {"output", 'o', "FILE", 0,
@@ -29,7 +30,7 @@ static const struct argp_option option_list[] = {
      "Width of the picture (" TEXT(TRACE_WIDTH_MIN_PX) " to " TEXT(
          TRACE_WIDTH_MAX_PX) "; default 1200)",
      0},
-    {"from", 'f', "MS", 0, "Draw from here on, in milliseconds from the begin of the trace", 0},
+    {"from", 'f', "MS", 0, "Draw from here on, in milliseconds from the beginning of the trace", 0},
     {"to", 't', "MS", 0, "Draw up to here. The summary is always of the whole trace", 0},
     {"json", 'j', NULL, 0, "Print the summary as one JSON object", 0},
     {0},

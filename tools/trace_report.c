@@ -11,20 +11,22 @@
 
 const char trace_report_definitions[] =
     "What the figures mean:\n"
-    "  span           from the first submission to the last moment told\n"
+    "  span           from the first submission to the last recorded moment\n"
     "  busy           time in which an operation of the row ran\n"
-    "  waited         time in which one stood between submission and running; the\n"
-    "                 sum is over all of them\n"
+    "  waited         time in which at least one operation of the row had been\n"
+    "                 submitted and did not run yet; in sum: added up over all of\n"
+    "                 them\n"
     "  overlap        time in which at least one stream and at least one row of\n"
     "                 calls were busy, relative to the smaller of both busy times\n"
     "  at once        streams and rows of calls that were busy at the same time,\n"
     "                 on average over the span\n"
-    "  critical path  from the operation that ended last back by what each one\n"
-    "                 waited for: the one before it in its row if that ended\n"
-    "                 after it was issued, otherwise the one that held it last\n"
+    "  critical path  the chain back from the operation that ended last: each time\n"
+    "                 to the one before it in its row, if that ended after it was\n"
+    "                 issued, otherwise to the one that held it last\n"
     "  dropped        records that were overwritten before they were written\n"
-    "An operation runs from when a thread or device began with it; a copy of which\n"
-    "that is not known, from when it was issued and was the next in its stream.\n";
+    "An operation runs from when a thread or device began with it. If that is not\n"
+    "known of a copy, it runs from when it was issued and was the next in its\n"
+    "stream.\n";
 
 static double share(int64_t part_ns, int64_t whole_ns)
 {

@@ -17,7 +17,8 @@ static ferry_status buffer_create(ferry_device *device, size_t size_bytes, ferry
     if (status != FERRY_OK)
         return status;
     if (size_bytes == 0 || size_bytes > PTRDIFF_MAX) {
-        fry_log_line(&engine->log, FERRY_LOG_WARNING, "a buffer of %zu bytes is refused",
+        fry_log_line(&engine->log, FERRY_LOG_WARNING,
+                     "a buffer of %zu bytes is refused: the size is 0 or above PTRDIFF_MAX",
                      size_bytes);
         return FERRY_E_INVALID;
     }
@@ -71,7 +72,7 @@ ferry_status ferry_buffer_alloc_kind(ferry_device *device, size_t size_bytes, fe
     if (status != FERRY_OK)
         return status;
     ferry_engine *engine = device->engine;
-    const char *why = "a buffer of no known kind of memory is refused";
+    const char *why = "a buffer is refused: kind is not a ferry_memory";
     status = FERRY_E_INVALID;
     if ((size_t)kind >= sizeof kinds / sizeof kinds[0])
         goto err_buffer;

@@ -16,7 +16,7 @@ ferry_status ferry_engine_dump(ferry_engine *engine, ferry_dump_format format, f
         return status;
     if (write == NULL || (format != FERRY_DUMP_JSON && format != FERRY_DUMP_DOT)) {
         fry_log_line(&engine->log, FERRY_LOG_WARNING,
-                     "a dump without a function to write it, or of no known format, is refused");
+                     "a dump is refused: write is NULL, or format is not a ferry_dump_format");
         return FERRY_E_INVALID;
     }
     fry_context *context = fry_context_get(engine);

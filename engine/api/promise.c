@@ -41,8 +41,10 @@ ferry_status ferry_promise_resolve(ferry_promise *promise, ferry_status status, 
     if (checked != FERRY_OK)
         return checked;
     if (status > 0) {
-        fry_log_line(&engine->log, FERRY_LOG_WARNING, "resolving a promise with %s is refused",
-                     ferry_status_name(status));
+        fry_log_line(
+            &engine->log, FERRY_LOG_WARNING,
+            "resolving a promise with %s is refused: the status must be FERRY_OK or negative",
+            ferry_status_name(status));
         return FERRY_E_INVALID;
     }
     if (fry_promise_end(promise, status, "user", message) == FERRY_OK) {

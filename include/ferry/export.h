@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a public symbol is marked, and what C and C++ have to be told differently. */
+/* The mark of public symbols, and macros for what C and C++ spell differently. */
 #ifndef FERRY_EXPORT_H
 #define FERRY_EXPORT_H
 
 #define FERRY_API __attribute__((visibility("default")))
 
 /*
- * FERRY_INT_ENUM, behind an enum's name: its underlying type is int. In C compilers see to that; in
- * C++ only a fixed type may hold values that have no name, as a user's own status has none.
+ * FERRY_INT_ENUM, after an enum's name, makes int its underlying type. C compilers choose int by
+ * themselves. In C++ only an enum of a fixed type may hold values without a name, as a user's own
+ * statuses are.
  *
- * FERRY_SIZED_INIT(type): initialises a struct that starts with its size; the rest is zero. C++ had
- * no designated initializers before C++20.
+ * FERRY_SIZED_INIT(type) initialises a struct whose first field is struct_size; the other fields
+ * are zero. C++ had no designated initializers before C++20.
  */
 #ifdef __cplusplus
 

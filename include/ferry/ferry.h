@@ -3,23 +3,25 @@
  * ferry: asynchronous transfers between devices as a graph of futures.
  *
  * This header includes all the others. Reading order: types.h, status.h, engine.h, device.h, op.h,
- * future.h, trace.h, dump.h, info.h; docs/threading.md has it all in one place. Unless a prototype
- * says otherwise:
- *  - any thread may call it, also inside a callback, while the handles it is given are valid: an
- *    engine and its devices until ferry_engine_release, everything else until its own release,
- *    which may come after the engine's;
- *  - it waits for no operation and no callback. It may take a mutex for a moment, and the engine's
- *    allocator may be called;
- *  - pointers to options and arrays are borrowed during the call, and so are the handles in them;
- *  - callbacks (waiters, free_fn, an executor's post, hooks, functions of ferry_call that have no
- *    executor of their own) run on the thread that runs the engine's loop, never inside the call;
- *  - once ferry_engine_shutdown has succeeded there is no loop: what still causes a callback
- *    (ferry_future_on_ready, ferry_waiter_remove, ferry_buffer_release, ferry_task_run) runs it in
- *    the calling thread, inside the call, or posts it from there, unless another thread is at it
- *    and takes it along;
- *  - in a child made by fork() it answers FERRY_E_FORKED (or a future failed with it, or NULL, 0,
- *    -1) and does nothing. What only looks at a handle (poll, error, id, sizes, names) still
- *    answers. A child made inside a callback must not return from it, into the parent's loop.
+ * future.h, event.h, group.h, message.h, trace.h, dump.h, info.h. docs/threading.md has the rules
+ * for threads in one place. Unless the comment of a function says otherwise:
+ *  - Any thread may call the function, also inside a callback, while the handles that it gets are
+ *    valid. An engine and its devices are valid until ferry_engine_release; every other handle is
+ *    valid until its own release, which may come after the engine's.
+ *  - The function waits for no operation and no callback. It may take a mutex for a moment, and it
+ *    may call the engine's allocator.
+ *  - The function borrows options, arrays and the handles in them, for the duration of the call.
+ *  - Callbacks run on the thread that runs the engine's loop, never inside the function. Callbacks
+ *    are waiters, free_fn, an executor's post, hooks, and functions of ferry_call that run on the
+ *    loop.
+ *  - After ferry_engine_shutdown has succeeded there is no loop. A call that causes a callback
+ *    (ferry_future_on_ready, ferry_waiter_remove, ferry_buffer_release, ferry_task_run) then runs
+ *    or posts the callback in the calling thread, before it returns. If another thread is running
+ *    callbacks at that moment, that thread runs or posts it instead.
+ *  - In a child made by fork() the function does nothing. It answers FERRY_E_FORKED, a future that
+ *    has failed with FERRY_E_FORKED, NULL, 0 or -1. Functions that only read a handle (poll, error,
+ *    id, sizes, names) still answer. A child made inside a callback must not return from the
+ *    callback, because it would return into the parent's loop.
  */
 #ifndef FERRY_FERRY_H
 #define FERRY_FERRY_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups: the processes of one job, who meet through a store. */
+/* Groups: the processes of one job, which meet through a store. */
 #ifndef FERRY_GROUP_H
 #define FERRY_GROUP_H
 
@@ -15,26 +15,27 @@ extern "C" {
 #define FERRY_GROUP_SIZE_MAX 4096
 #define FERRY_RANK_ANY (-1)
 
-/* A member's state, as this one knows it. */
+/* A member's state, as far as this member knows. */
 typedef enum ferry_member_state FERRY_INT_ENUM {
     FERRY_MEMBER_ABSENT = 0, /* not seen yet */
     FERRY_MEMBER_HERE,
-    FERRY_MEMBER_LEFT, /* said so */
-    FERRY_MEMBER_DEAD, /* its process has ended, or it was silent for its lease, in a store that was
-                          there all that time: so it was agreed, and all members see the same */
+    FERRY_MEMBER_LEFT, /* it has left the group */
+    FERRY_MEMBER_DEAD, /* its process has ended, or it was silent for its lease while the store was
+                          reachable. The members agree on a death: all of them see it */
 } ferry_member_state;
 
 typedef struct ferry_member_info {
     size_t struct_size; /* sizeof(ferry_member_info) */
     ferry_member_state state;
     ferry_peer rank;
-    uint64_t incarnation;  /* of its newest start: grows by each; 0: never seen */
-    int64_t last_seen_ns;  /* CLOCK_MONOTONIC of this process; 0: never. As the store shows it:
-                              of who is here now, or when the store was lost; of others, when their
-                              end was told, which is up to lease_ns and a second late */
-    uint32_t device_count; /* that it named at join */
-    uint32_t first_device; /* their ids in the group: first_device + index. The same for as long as
-                              the group lives, also when the member restarts */
+    uint64_t incarnation;  /* of its newest start; each start has a larger one; 0: never seen */
+    int64_t last_seen_ns;  /* when the store last showed it, by this process's CLOCK_MONOTONIC;
+                              0: never. For a member that is here: now, or when the store was
+                              lost. For another: when its end became known, up to lease_ns and a
+                              second late */
+    uint32_t device_count; /* devices that it named at join */
+    uint32_t first_device; /* its devices' ids in the group are first_device + index. They stay the
+                              same while the group lives, also when the member restarts */
     bool is_on_this_host;
     char host[64];
     int64_t pid; /* on its host */
@@ -42,47 +43,51 @@ typedef struct ferry_member_info {
 
 #define FERRY_MEMBER_INFO_INIT FERRY_SIZED_INIT(ferry_member_info)
 
-/* Membership has changed. On the loop; not within a call of the user's. */
+/* Called when a member's state has changed; on the loop, never inside a call of the user. */
 typedef void (*ferry_member_fn)(void *arg, ferry_group *group, const ferry_member_info *member);
 
 /*
- * Make one with FERRY_GROUP_OPTIONS_INIT. Zero is the default of every number that can't be zero;
- * of a rank it is 0. Strings and secret are copied by the call.
+ * Options of a group. Initialise them with FERRY_GROUP_OPTIONS_INIT. In a number that must not be
+ * zero, zero means the default; a rank of 0 is rank 0. The call copies the strings and the secret.
  */
 typedef struct ferry_group_options {
     size_t struct_size; /* sizeof(ferry_group_options) */
     const char *store;  /* where to meet: "mem:NAME", "file:DIR", "etcd://host:port[,host:port...]",
                            or "etcds://..." for TLS */
-    const char *job;    /* who names the same job there meets: 1 to 64 of A-Z a-z 0-9 . _ - */
-    uint32_t size;     /* members; 0: whoever is there by deadline_ns (of whoever has the first), at
-                          least size_min; ranks are assigned then, and who comes late is refused */
-    uint32_t size_min; /* size 0: at least 1, which is what 0 stands for */
-    int32_t rank;      /* FERRY_RANK_ANY: assigned, by place, then host */
-    uint32_t device_count; /* devices that this member names; 0: those the engine has now */
-    const char *place; /* the same when this member is started anew, so that it gets its rank again:
-                          "node7.gpu3", 1 to 64 of A-Z a-z 0-9 . _ -; NULL: a restart with
-                          FERRY_RANK_ANY is a new member */
-    const void *secret;  /* of the job: who has another is refused. NULL: none; anybody who reaches
-                            this member's port or the store may join */
-    size_t secret_bytes; /* 16 to 1024 */
-    int64_t lease_ns;    /* who is not heard of so long is dead; 2 s to an hour; 0: 5 s. At least
-                            four times what the store takes to answer */
-    int64_t deadline_ns; /* of joining: absolute, on the engine's clock; 0 none */
-    const char *network; /* address or interface on which members of other hosts reach this one;
-                            NULL: "lo", this host alone. A trusted network: docs/security.md */
+    const char *job;    /* members of one job name the same: 1 to 64 of A-Z a-z 0-9 . _ - */
+    uint32_t size;      /* number of members. 0: all that have come by the earliest deadline_ns
+                           of any of them, at least size_min; ranks are assigned at that time,
+                           and later members are refused */
+    uint32_t size_min;  /* for size 0: the least number of members; 0: 1 */
+    int32_t rank;       /* FERRY_RANK_ANY: assigned, by place, then by host */
+    uint32_t device_count; /* devices that this member names; 0: those that the engine has now */
+    const char *place;     /* this member's place in the job, for example "node7.gpu3": a restart
+                              with the same place gets the same rank. 1 to 64 of
+                              A-Z a-z 0-9 . _ -; NULL: a restart with FERRY_RANK_ANY is a new
+                              member */
+    const void *secret;    /* the job's secret: members with another secret are refused. NULL: none;
+                              whoever reaches this member's port or the store may join */
+    size_t secret_bytes;   /* 16 to 1024 */
+    int64_t lease_ns; /* a member that is silent for this long is dead; 2 s to an hour; 0: 5 s. At
+                         least four times what the store takes to answer */
+    int64_t deadline_ns; /* of joining: absolute, on the engine's clock; 0: none */
+    const char *network; /* address or interface on which members on other hosts reach this one;
+                            NULL: "lo", this host alone. It must be a trusted network:
+                            docs/security.md */
     const char *store_user, *store_password; /* etcd; NULL: none */
-    const char *store_ca_path;               /* etcds: whom to trust; NULL: the system's */
+    const char *store_ca_path;               /* etcds: authorities to trust; NULL: the system's */
     const char *store_certificate_path, *store_key_path; /* etcds: this client's; NULL: none */
-    ferry_member_fn on_member;                           /* NULL: nobody is told */
+    ferry_member_fn on_member;                           /* NULL: none */
     void *on_member_arg;
-    /* Bounds of each pair of members; docs/limits.md has theirs. 0: the default */
-    uint32_t window_messages; /* that may be under way and not yet received, each way */
-    size_t window_bytes;      /* of data sent before its receive was there, each way */
-    uint32_t unexpected_max;  /* messages that wait for their receive, or the other way round; past
-                                 the other end's, if that is smaller, sends wait to be launched */
+    /* Bounds for each pair of members: docs/limits.md. 0: the default */
+    uint32_t window_messages; /* messages under way and not yet received, each way */
+    size_t window_bytes;      /* bytes sent before their receive was there, each way */
+    uint32_t unexpected_max;  /* messages that wait for their receive, and receives that wait for
+                                 their message. If the other end's bound is smaller, sends past that
+                                 bound wait to be launched */
     size_t registration_cache_bytes; /* memory that UCX may keep registered */
-    int64_t linger_ns; /* how long leaving waits for others to receive what was sent to them; 0: as
-                          long as lease_ns; negative: for ever */
+    int64_t linger_ns; /* how long leaving waits until others have received what was sent to them;
+                          0: lease_ns; negative: for ever */
 } ferry_group_options;
 
 #ifdef __cplusplus
@@ -108,142 +113,168 @@ extern "C++" inline ferry_group_options ferry_group_options_init()
 #endif
 
 /*
- * Functions that give a future give one reference, never NULL, as operations do (op.h): what can't
- * be begun is a future that has already failed. They may be called from any thread, also in a
- * callback, wait for nothing, and have deadlines of their own (absolute, on the engine's clock; 0
- * none; with a negative one they fail with FERRY_E_DEADLINE at once); cancelling one ends it here,
- * and what others see of it may have happened. Of a group that has not been joined they fail with
- * FERRY_E_INVALID, of one that was left or has ended with FERRY_E_DEAD, of one that lost its place
- * with FERRY_E_FENCED; with FERRY_E_AGAIN past 65536 that a group has under way.
+ * Rules for all functions below that return a future. Any thread may call them, also in a callback.
+ * They wait for nothing. They return one reference, never NULL, that the caller releases; a request
+ * that cannot begin returns a future that has already failed. Deadlines are absolute, on the
+ * engine's clock; 0: none; with a negative one the future fails with FERRY_E_DEADLINE at once.
+ * Cancelling a future ends the request for this member; other members may already have seen its
+ * effect. The future fails with FERRY_E_INVALID if the group has not been joined, with FERRY_E_DEAD
+ * if it was left or has ended, with FERRY_E_FENCED if this member lost its place, and with
+ * FERRY_E_AGAIN if the group has 65536 requests under way.
  */
 
 /*
- * Joins a group: registers this member and waits for the others. *group_p is set at once (NULL only
- * if the future failed at once), and is of use when the future is FERRY_OK; it is the caller's to
- * release either way. Fails with
- *   FERRY_E_INVALID      options that can't be, or that don't fit those of the members there are; a
- *                        lease that is too short for the store, with the one that would do
+ * Joins a group: registers this member and waits for the others. *group_p is set at once (to NULL
+ * only if the future failed at once). The caller may use the group when the future is FERRY_OK, and
+ * releases it in any case. Fails with
+ *   FERRY_E_INVALID      invalid options; options that contradict those of other members; or a
+ *                        lease too short for the store (the message has one that suffices)
  *   FERRY_E_DEADLINE     the message names every absentee by rank and when it was last seen, or
- *                        says that the store did not answer, or who still holds the rank
- *   FERRY_E_FENCED       rank or place is another live member's; or this member has neither, and
- *                        came late: all ranks are taken by members that are alive
+ *                        says that the store did not answer, or which process still holds the rank
+ *   FERRY_E_FENCED       the rank or place belongs to another live member; or this member has
+ *                        neither, and live members hold all ranks
  *   FERRY_E_STORE, FERRY_E_UNSUPPORTED (no UCX, no libcurl, a network file system),
  *   FERRY_E_SYSTEM, FERRY_E_CANCELLED, FERRY_E_SHUTDOWN, FERRY_E_NO_MEMORY, FERRY_E_FORKED.
  *
- * A member started anew with its rank or place joins the group that still lives, and does not wait
- * for others that have died; members that live let it in. Where all have died or left, a new group
- * is formed, of as many as the size says. Either waits until the former start has left, or is known
- * to be dead: as the kernel says that its process on this host has ended; or since it has been
- * silent for its lease while this member, or one of the group, could reach the store. So a job that
- * was killed as a whole and is started anew on several hosts waits for a lease or two. Who finds
- * rank or place taken waits for the holder's lease and a second before it is refused; at once if
- * another process of this host has it. Who is late is told so at once. A start may name fewer
- * devices than its rank began with, not more.
+ * A member that restarts with its rank or place joins the group if the group still lives, and does
+ * not wait for members that have died. If all members have died or left, a new group is formed,
+ * with `size` members. In both cases the restart waits until its former start has left or is known
+ * to be dead: the kernel reports that its process on this host has ended, or it has been silent for
+ * its lease while this member or another one could reach the store. So if a whole job is killed and
+ * restarted on several hosts, it waits for a lease or two. A member whose rank or place is taken is
+ * refused after the holder's lease and a second, or at once if another process of this host is the
+ * holder. A member that comes late is refused at once. A restart may name fewer devices than its
+ * rank first did, not more.
  *
- * The store may be away, for any time, and come back with or without what it held: nobody is dead
- * for that. Members that live go on, keep their places, and register again when they can reach it;
- * those that did not live through it are found dead a lease or two later. docs/design.md has the
- * table of what happens when.
+ * The store may be lost for any time, and may come back with or without its contents. No member
+ * counts as dead because of that. Live members go on, keep their places, and register again when
+ * they can reach the store. Members that died meanwhile are found dead a lease or two later.
+ * docs/design.md has a table of all cases.
  */
 FERRY_API ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group_options *options,
                                          ferry_group **group_p);
 
 /*
- * Leaves; others see it LEFT. No barrier is needed before:
- * - What was sent before, in program order, is delivered, also what still waits for what it depends
- *   on: leaving waits until each send has resolved, as its receive was there or came, or is known
- *   to have none, as the other member leaves too or is dead. After linger_ns the sends that are
- *   left fail with FERRY_E_CANCELLED, and their receives, if they come, with FERRY_E_DEAD (but one
- *   that comes at that very moment may still get its data).
- * - Receives that have not resolved fail with FERRY_E_CANCELLED at once, their sends with
- *   FERRY_E_DEAD. Who wants what they would bring waits for them before.
- * - What this member has received, others are told before it goes, so their send succeeds if and
- *   only if its receive did. On one host that takes none of their time; between hosts a round trip
- *   to each with whom there is a lane, for which it waits until linger_ns is over.
- * - Nothing new is taken: FERRY_E_DEAD. Barriers, values and the like that are under way when the
- *   rest is done fail with FERRY_E_CANCELLED.
- * So it takes some milliseconds where nothing is under way; else until others receive, or are dead;
- * and at most linger_ns and 0.2 s, whatever they do: also if one is stopped, or makes no progress.
- * After that the store is told, which takes as long as the store does, or its lease.
- * Resolves when all of that is quiet and the store knows, or its lease is left to run out.
- * Cancelling the future does not stop it, and leaving again, or giving the handle back, does not
- * cut it short. A shutdown does: it fails what is under way, and gives the others 0.2 s to hear of
- * what was received.
+ * Leaves the group; other members then see this member as LEFT. No barrier is needed before:
+ * - Sends submitted before, in program order, are delivered, also those that still wait for their
+ *   dependencies. Leaving waits until each of them has resolved: its receive was there or came, or
+ *   the other member leaves too or is dead. After linger_ns the remaining sends fail with
+ *   FERRY_E_CANCELLED, and their receives with FERRY_E_DEAD (a receive that comes at that very
+ *   moment may still get its data).
+ * - Receives that have not resolved fail with FERRY_E_CANCELLED at once, and their sends with
+ *   FERRY_E_DEAD. A member that needs their data waits for them before it leaves.
+ * - The member tells the others which of their messages it has received before it goes, so a send
+ *   succeeds if and only if its receive did. On one host this takes none of the other members'
+ *   time. Between hosts it takes a round trip to each member with a connection, for at most
+ *   linger_ns.
+ * - New operations and requests fail with FERRY_E_DEAD. Barriers, values and other requests still
+ *   under way when the rest is done fail with FERRY_E_CANCELLED.
+ * Leaving takes some milliseconds if nothing is under way; otherwise until the other members have
+ * received or are dead. It takes at most linger_ns and 0.2 s whatever they do, also if one is
+ * stopped or makes no progress. Then the member tells the store; that takes as long as the store
+ * needs, at most the lease.
+ * The future resolves when all of that is quiet, and the store knows or the lease is left to
+ * expire. Cancelling the future does not stop the leaving; leaving again or releasing the group
+ * does not shorten it. A shutdown does: it fails what is under way, and gives other members 0.2 s
+ * to hear what was received.
  */
 FERRY_API ferry_future *ferry_group_leave(ferry_group *group);
 
-/* Gives the handle back; a group not left leaves in the background, in that way. NULL: nothing. */
+/*
+ * Releases the caller's handle; NULL is allowed. If the member has not left, it leaves in the
+ * background, as by ferry_group_leave.
+ */
 FERRY_API void ferry_group_release(ferry_group *group);
 
-/* Of a group that was joined; else FERRY_RANK_ANY and 0. size: ranks are below it. */
+/*
+ * This member's rank, and the group's size; ranks are below the size. FERRY_RANK_ANY and 0 if the
+ * group has not been joined.
+ */
 FERRY_API int32_t ferry_group_rank(const ferry_group *group);
 FERRY_API uint32_t ferry_group_size(const ferry_group *group);
 
-/* What is known of a member. FERRY_E_NOT_FOUND: no such rank. Asks nobody. */
+/*
+ * Fills `info` with what this member knows of a member; asks nobody. Returns FERRY_OK;
+ * FERRY_E_NOT_FOUND if there is no such rank or the group has not been joined; FERRY_E_INVALID for
+ * a NULL or an invalid struct_size; FERRY_E_FORKED.
+ */
 FERRY_API ferry_status ferry_group_member(const ferry_group *group, ferry_peer rank,
                                           ferry_member_info *info);
 
-/* Whose device that is: the index counts from 0 in the member's. FERRY_E_NOT_FOUND. */
+/*
+ * Finds the member of a device by the device's id in the group, and the device's index among that
+ * member's devices. Returns FERRY_OK; FERRY_E_NOT_FOUND if there is no such device or the group has
+ * not been joined; FERRY_E_INVALID for a NULL; FERRY_E_FORKED.
+ */
 FERRY_API ferry_status ferry_group_device(const ferry_group *group, uint32_t device,
                                           ferry_peer *rank_p, uint32_t *index_p);
 
 /*
- * What a future came with, beside its status: the value of a get, the ranks of an alive. Valid
- * until the future's last reference is released. FERRY_E_NOT_FOUND: none, or not resolved with
- * FERRY_OK.
+ * The value of a future: that of a get, or the ranks of ferry_group_alive. Borrowed until the
+ * future's last reference is released.
  */
 typedef struct ferry_value {
-    const void *data; /* with a zero byte behind it, which size_bytes does not count */
+    const void *data; /* followed by a zero byte, which size_bytes does not count */
     size_t size_bytes;
-    uint64_t version; /* grows with every change of the key; 0: it is none. Of an alive: grows
-                         with each round, and is the same for all that its round answers */
+    uint64_t version; /* grows with every change of the key; 0: there is no key. For
+                         ferry_group_alive: grows with each round; the same for all members */
 } ferry_value;
 
+/*
+ * Fills `value`. Returns FERRY_OK; FERRY_E_NOT_FOUND if the future has no value or has not resolved
+ * FERRY_OK; FERRY_E_INVALID for a NULL.
+ */
 FERRY_API ferry_status ferry_future_value(const ferry_future *future, ferry_value *value);
 
 /*
- * Which members are alive, agreed upon: all that take part get the same answer, as one of a series
- * of rounds. Value: an array of ferry_peer, ascending. Every live member has to ask; who does not
- * by `deadline_ns` (absolute; 0 none) has FERRY_E_DEADLINE name it, for all that asked. Who dies
- * meanwhile is left out. FERRY_E_STORE as a barrier's.
+ * The live members, as agreed by all of them. The future's value is an array of ferry_peer in
+ * ascending order. Each call takes part in one of a series of rounds, and all members that take
+ * part in a round get the same answer. Every live member must call; if one has not called by
+ * `deadline_ns` (absolute; 0: none), all that called fail with FERRY_E_DEADLINE, and the message
+ * names that member. Members that die during the round are left out. FERRY_E_STORE: as for
+ * ferry_barrier.
  */
 FERRY_API ferry_future *ferry_group_alive(ferry_group *group, int64_t deadline_ns);
 
 typedef struct ferry_barrier_options {
     size_t struct_size;        /* sizeof(ferry_barrier_options) */
-    const ferry_peer *members; /* who meets; NULL: all of the group. Everybody names the same */
+    const ferry_peer *members; /* those that meet, the same for each of them; NULL: all */
     uint32_t member_count;
     uint32_t reserved;   /* zero */
-    int64_t deadline_ns; /* absolute; 0 none */
+    int64_t deadline_ns; /* absolute; 0: none */
 } ferry_barrier_options;
 
 #define FERRY_BARRIER_OPTIONS_INIT FERRY_SIZED_INIT(ferry_barrier_options)
 
 /*
- * Resolves when every member has come to the barrier of that name (as a job's). The same name can
- * be used again, any number of times: the k-th call of a member meets the k-th of the others; one
- * that was started anew since is told FERRY_E_CHANGED by its next call of each barrier that others
- * have passed meanwhile, and is then in step with them. Fails with FERRY_E_DEADLINE (the message
- * names the absentees by rank and when they were last seen), FERRY_E_DEAD (a member died or left
- * that the barrier waits for; the error's rank), FERRY_E_CANCELLED (by this member or by another
- * that had come; the error's rank), FERRY_E_INVALID (others named other members), FERRY_E_STORE
- * (the store was emptied or replaced while this member was in it: it ends so for all that had not
- * been told of its end, and the next call is in step again), FERRY_E_FENCED, FERRY_E_SHUTDOWN. All
- * that came have the same outcome, but for those of FERRY_E_STORE, for whom it is not known, and
- * for who is not answered by the store at its deadline, up to 0.15 s after it. Others' disagreement
- * about the members is found after about a second. A job remembers the last 512 names for each
- * lowest rank of a barrier's; of older ones a member started anew is told nothing.
+ * A barrier: the future resolves when every member of the barrier has called it with the same name
+ * (letters as in a job's name). A name may be used any number of times: the k-th call of a member
+ * meets the k-th calls of the others. If a member restarts, its next call of each barrier that
+ * others have passed meanwhile fails with FERRY_E_CHANGED; after that it is in step with them. The
+ * future fails with
+ *   FERRY_E_DEADLINE     the message names the absentees by rank and when they were last seen
+ *   FERRY_E_DEAD         a member that the barrier waits for died or left: the error's rank
+ *   FERRY_E_CANCELLED    this member, or another one that had come, cancelled: the error's rank
+ *   FERRY_E_INVALID      another member named other members; found after about a second
+ *   FERRY_E_STORE        the store was emptied or replaced during the barrier. All members that had
+ *                        not yet heard of the barrier's end fail so; the next call is in step again
+ *   FERRY_E_CHANGED, FERRY_E_FENCED, FERRY_E_SHUTDOWN.
+ *
+ * All members that came have the same outcome, with two exceptions: for members that fail with
+ * FERRY_E_STORE the outcome is unknown, and a member that the store does not answer within 0.15 s
+ * after its deadline fails alone. A job remembers the last 512 names for each lowest rank of a
+ * barrier; a restarted member is told nothing of older names.
  */
 FERRY_API ferry_future *ferry_barrier(ferry_group *group, const char *name,
                                       const ferry_barrier_options *options);
 
 /*
- * Values of the job that all members see: keys are 1 to 128 of A-Z a-z 0-9 . _ - /, values at most
- * 64 KiB. `get` waits until the key is there; `try_get` fails with FERRY_E_NOT_FOUND at once (one
- * store round trip); `watch` waits until the key has a version above `seen`, 0 being any. Deadlines
- * are absolute, 0 none. They go with the job's store, not with the member that set them: where it
- * is emptied they are gone, versions begin anew, and a `watch` that waits has the next value that
- * is set, or was restored.
+ * Values that all members of a job see. Keys are 1 to 128 of A-Z a-z 0-9 . _ - /, values at most
+ * 64 KiB. `get` waits until the key exists. `try_get` takes one round trip to the store, and fails
+ * with FERRY_E_NOT_FOUND if the key does not exist. `watch` waits until the key has a version above
+ * `seen`; 0: any version. Deadlines are absolute; 0: none. Values belong to the job's store, not to
+ * the member that set them. If the store is emptied, the values are gone and versions begin anew; a
+ * waiting `watch` then gets the next value that is set or restored.
  */
 FERRY_API ferry_future *ferry_group_set(ferry_group *group, const char *key, const void *data,
                                         size_t size_bytes, int64_t deadline_ns);
@@ -254,14 +285,15 @@ FERRY_API ferry_future *ferry_group_watch(ferry_group *group, const char *key, u
                                           int64_t deadline_ns);
 
 /*
- * Preemption. Any member that is told to go (a SIGTERM from its scheduler) gives notice; then all
- * agree on one step after which to stop, so that everybody saves the same state. Before each step a
- * member calls ferry_group_step with its number, which grows from 1: the future resolves at once
- * while there is no notice (and asks nobody), else when the members have agreed, which needs no
- * step of theirs, only that they live. Then ferry_group_stop_step says after which step to stop, or
- * UINT64_MAX: no notice. If that is below the step, the step must not be run. The step agreed upon
- * is the latest that any member had begun, so nobody has passed it; it stays for the group's life.
- * A step that was refused (FERRY_E_DEADLINE) must not be run either.
+ * Preemption. A member that must go (SIGTERM from its scheduler) gives notice. Then all members
+ * agree on one step after which to stop, so that all save the same state. Before each step a member
+ * calls ferry_group_step with the step's number; numbers grow from 1. While there is no notice, the
+ * future resolves at once and asks nobody. After a notice it resolves when the live members have
+ * agreed; they need not call ferry_group_step for that. Then ferry_group_stop_step returns the step
+ * after which to stop, or UINT64_MAX if there is no notice. If that step is below the member's next
+ * step, the member must not run the next step. The agreed step is the latest that any member had
+ * begun, so no member is past it; it stays the same for the group's life. A member must not run a
+ * step whose future failed either (FERRY_E_DEADLINE).
  */
 FERRY_API ferry_future *ferry_group_give_notice(ferry_group *group);
 FERRY_API ferry_future *ferry_group_step(ferry_group *group, uint64_t step, int64_t deadline_ns);

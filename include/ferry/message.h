@@ -11,39 +11,38 @@ extern "C" {
 #endif
 
 /*
- * Sends a span to a member, which receives it into one of the same size. The k-th send to a member
- * with a tag meets that member's k-th receive from this one with that tag, in the order in which
- * either program submitted them, whatever order they become ready in, and whichever is first. Both
- * are operations like any other: they start when what they depend on allows, `after`, deadlines,
- * labels, priorities, accesses and poison mean the same, and what op.h says of all operations
- * holds.
+ * Sends a span to a member, which receives it into a span of the same size. The k-th send to a
+ * member with a tag meets that member's k-th receive from this member with the tag. k counts in the
+ * order in which each program submits; it does not matter which end is submitted or ready first.
+ * Both are operations: they start when their dependencies allow; `after`, deadlines, labels,
+ * priorities, accesses and poison work as usual, and op.h's rules for all operations hold.
  *
  * - group: joined; of the same engine as the span.
- * - peer: a rank; the own one too, a member may send to itself.
- * - span: of a host device of the engine's, also page-locked memory. Zero bytes is a message too,
- * of whatever buffer or of none.
+ * - peer: a rank. A member may send to itself.
+ * - span: on a host device of the engine, also page-locked memory. A span of zero bytes, whatever
+ *   its buffer, is a message too.
  *
- * A send resolves when its receive was there and has the bytes; `quiet` when nobody touches the
- * memory any more: usually the same moment. After a cancel or deadline of a receive, nothing is
- * written once it is quiet; that may be as late as what was under way has ended, or the lane was
- * taken down.
+ * A send resolves when its receive has the bytes. It is quiet when nobody touches its memory any
+ * more, usually at the same moment. After a receive was cancelled or missed its deadline, ferry may
+ * write its span until it is quiet. It becomes quiet when the transfer under way has ended or the
+ * connection has been closed.
  *
- * Adds to what op.h names:
- * - FERRY_E_UNSUPPORTED at once, for a span of a device that is no host's; later, if UCX is
- * missing;
- * - FERRY_E_NOT_FOUND: no such rank;
- * - FERRY_E_AGAIN: also past unexpected_max of the group's options;
- * - FERRY_E_LENGTH, at both ends: their spans differ in size;
- * - FERRY_E_PEER: the lane failed, or could not be had;
- * - FERRY_E_DEAD: the member died or left, or shut its engine down; without a rank, this one has;
- * - FERRY_E_FENCED: this member lost its place;
- * - FERRY_E_DEPENDENCY: also if the other end's operation failed or was cancelled before it began;
- *   the cause names that, with its rank and op.
+ * Statuses, in addition to those in op.h:
+ * - FERRY_E_UNSUPPORTED: at once, if the span is not on a host device; later, if UCX is missing.
+ * - FERRY_E_NOT_FOUND: no such rank.
+ * - FERRY_E_AGAIN: also past unexpected_max of the group's options.
+ * - FERRY_E_LENGTH: the spans of the two ends differ in size. Both ends fail.
+ * - FERRY_E_PEER: the connection failed, or could not be made.
+ * - FERRY_E_DEAD: the other member died, left or shut its engine down; if the error has no rank,
+ *   this member did.
+ * - FERRY_E_FENCED: this member lost its place.
+ * - FERRY_E_DEPENDENCY: also if the other end's operation failed or was cancelled before it began.
+ *   The cause names that operation, with its rank and op.
  */
 FERRY_API ferry_future *ferry_send(ferry_group *group, ferry_peer peer, ferry_tag tag,
                                    ferry_span span, const ferry_op_options *options);
 
-/* Receives: all that stands above. What a failed receive would have written is poisoned. */
+/* Receives a message: see ferry_send. If a receive fails, its span is poisoned. */
 FERRY_API ferry_future *ferry_recv(ferry_group *group, ferry_peer peer, ferry_tag tag,
                                    ferry_span span, const ferry_op_options *options);
 

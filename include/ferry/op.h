@@ -13,12 +13,12 @@ extern "C" {
 #endif
 
 /*
- * Which of several operations that are READY for the same stream or executor is next: the higher
- * first, within a priority who was READY first (in program order those that one event made so); but
- * of eight in a row one is the oldest of a lower priority that waits, so that none starves. It
- * tells where READY ones wait: for room in a stream (ferry_engine_options.stream_depth), and
- * functions for the loop to hand them out or for a task (max_tasks). What stands in a stream, or
- * was posted, is not overtaken.
+ * Order among operations that are READY for the same stream or executor. A higher priority goes
+ * first. Within a priority the operation that became READY first goes first; operations that one
+ * event made READY go in program order. While operations of a lower priority wait, one in eight
+ * is the oldest of these, so none starves. Priorities matter where READY operations wait: copies
+ * for room in a stream (ferry_engine_options.stream_depth), functions for the loop or for a task
+ * (max_tasks). Operations that are queued in a stream or have been posted are never overtaken.
  */
 typedef enum ferry_priority FERRY_INT_ENUM {
     FERRY_PRIORITY_NORMAL = 0, /* the default */
@@ -27,74 +27,77 @@ typedef enum ferry_priority FERRY_INT_ENUM {
 } ferry_priority;
 
 /*
- * Options of an operation; make one with FERRY_OP_OPTIONS_INIT. NULL means all default.
+ * Options of an operation. Initialise them with FERRY_OP_OPTIONS_INIT. NULL means all defaults.
  */
 typedef struct ferry_op_options {
-    size_t struct_size;           /* sizeof(ferry_op_options) */
-    ferry_future *const *after;   /* data edges: starts after these, fails if one of them fails; of
-                                     the same engine, none NULL */
-    size_t after_count;           /* how many; at most 2^20, and a quarter of max_edges */
-    int64_t deadline_ns;          /* absolute, on the engine's clock: from then on the loop fails it
-                                     with FERRY_E_DEADLINE if it has not resolved. 0 none; a
-                                     negative one is a time like others, and has mostly passed */
-    const char *label;            /* for errors, traces and dumps, or NULL; kept, not copied: a
-                                     literal, or alive until the operation is quiet and as long as
-                                     the future, errors that name it and trace records */
-    const ferry_access *accesses; /* spans the operation touches, beside a copy's own two */
-    size_t access_count;          /* how many; at most 2^16, and 2 less than an eighth of
-                                     max_accesses and a quarter of max_edges. Spans of zero bytes
-                                     are ignored, of whatever buffer or of none */
-    ferry_priority priority;      /* which of several READY ones is next */
-    uint32_t reserved;            /* zero */
+    size_t struct_size;         /* sizeof(ferry_op_options) */
+    ferry_future *const *after; /* futures of the same engine, none NULL: the operation starts
+                                   after them, and fails if one of them fails */
+    size_t after_count;         /* at most 2^20, and at most a quarter of max_edges */
+    int64_t deadline_ns;        /* absolute, on the engine's clock: at this time the loop fails the
+                                   operation with FERRY_E_DEADLINE unless it has resolved. 0: none.
+                                   A negative value is a time, which has normally passed */
+    const char *label;          /* name in errors, traces and dumps, or NULL. Not copied: it must
+                                   be a literal, or live until the operation is quiet and the
+                                   future, errors that name it and trace records are gone */
+    const ferry_access *accesses; /* spans that it touches, besides a copy's src and dst */
+    size_t access_count;     /* at most 2^16, and at most an eighth of max_accesses and a quarter
+                                of max_edges, each less 2. Spans of zero bytes are ignored,
+                                whatever their buffer */
+    ferry_priority priority; /* order among READY operations */
+    uint32_t reserved;       /* zero */
 } ferry_op_options;
 
 #define FERRY_OP_OPTIONS_INIT FERRY_SIZED_INIT(ferry_op_options)
 
 /*
- * Every function below may be called from any thread, also in a callback, and waits for nothing;
- * the calling thread may do a bounded share of the graph's work (64 pieces, copies of at most
- * inline_copy_bytes among them), but runs no callback. It returns one reference the caller
- * releases, and never NULL: what can't be submitted is a future that has already failed, so a chain
- * of calls needs one check, at its end. Releasing never cancels.
+ * Rules for all functions below that submit operations. Any thread may call them, also in a
+ * callback. They wait for nothing. The calling thread may do a bounded share of the graph's work
+ * (64 pieces, including copies of at most inline_copy_bytes), but runs no callback. They return one
+ * reference, never NULL, that the caller releases; releasing never cancels. An operation that
+ * cannot be submitted returns a future that has already failed, so a chain of calls needs one
+ * check, at its end.
  *
- * Fails at once: FERRY_E_INVALID (NULL, handles of another engine, spans outside their buffer,
- * options of a wrong size or out of their limits), FERRY_E_NO_MEMORY, FERRY_E_AGAIN (a limit of the
- * engine is reached: ferry_engine_writable), FERRY_E_SHUTDOWN, FERRY_E_FORKED. The message of the
- * future's error says what is wrong, or which limit it is; what is wrong is logged as well. What
- * FERRY_E_NO_MEMORY and FERRY_E_AGAIN keep from being written is poisoned, in program order: who
- * was submitted before is not touched by it, who comes later fails. Where there is no room even to
- * list it, its whole buffer is poisoned, and until the loop has come by operations that name the
- * buffer are refused with FERRY_E_AGAIN. Fails later: FERRY_E_CANCELLED, FERRY_E_DEADLINE,
- * FERRY_E_DEPENDENCY (the cause says who), FERRY_E_SHUTDOWN, FERRY_E_NO_MEMORY and FERRY_E_AGAIN
- * (no room to list its accesses), and what each function adds.
+ * An operation fails at once with FERRY_E_INVALID (a NULL, handles of another engine, spans outside
+ * their buffer, options of a wrong size or out of their limits), FERRY_E_NO_MEMORY, FERRY_E_AGAIN
+ * (a limit of the engine is reached: ferry_engine_writable), FERRY_E_SHUTDOWN or FERRY_E_FORKED.
+ * The message of the future's error names the reason or the limit; wrong arguments are logged too.
+ * After FERRY_E_NO_MEMORY or FERRY_E_AGAIN the spans that the operation was to write are poisoned,
+ * in program order: earlier operations are not affected, later readers fail. If there is no room to
+ * record that, the whole buffer is poisoned, and operations on the buffer are refused with
+ * FERRY_E_AGAIN until the loop has handled it.
  *
- * Operations of one thread are in program order; order between threads is the order in which their
- * calls happened to come.
+ * An operation fails later with FERRY_E_CANCELLED, FERRY_E_DEADLINE, FERRY_E_DEPENDENCY (the
+ * error's cause is the first failure), FERRY_E_SHUTDOWN, FERRY_E_NO_MEMORY or FERRY_E_AGAIN (no
+ * memory or room to list its accesses), or with a status that its function adds.
+ *
+ * Operations of one thread are in program order. Operations of several threads are ordered as their
+ * calls happen to arrive.
  */
 
 /*
- * Copies src to dst, which have the same size and don't overlap. Ordered by itself after whatever
- * writes src, and whatever writes or reads dst. Zero bytes resolves when after[] has; of what
- * buffers they would be is not looked at. The buffers may be released at once; ferry holds them
- * until the copy is quiet.
- * Adds: FERRY_E_UNSUPPORTED at once, between devices of two backends of which neither is the
- * host's; FERRY_E_DEVICE, which host devices never give.
+ * Copies src to dst. Both have the same size and do not overlap. ferry runs the copy after earlier
+ * operations that write src, and after earlier operations that read or write dst. A copy of zero
+ * bytes resolves when after[] has; its buffers are ignored. The caller may release the buffers at
+ * once: ferry holds them until the copy is quiet.
+ * Adds: FERRY_E_UNSUPPORTED at once, if the devices belong to two backends and neither is a host
+ * device; FERRY_E_DEVICE later, never from host devices.
  */
 FERRY_API ferry_future *ferry_copy(ferry_engine *engine, ferry_span dst, ferry_span src,
                                    const ferry_op_options *options);
 
 /*
- * Copies row_count rows of src to as many of dst: a block of columns of a matrix, say. The spans
- * are the first rows, of equal size; each further row begins a pitch after the one before. Where a
- * side's pitch is its rows' size they are one span to ferry; otherwise each row is an access of its
- * own, so copies of different columns of one matrix don't wait for each other, and what fails
- * poisons its rows alone. Either side costs what so many accesses cost.
- *  dst_pitch_bytes, src_pitch_bytes  at least the rows' size; row_count 0 or 1: ignored
- *  row_count  at most 2^16, and of both sides together max_accesses, an eighth of it where the
- *             options name accesses too; but where both pitches are the rows' size any number; 0,
- *             or rows of zero bytes: resolves when after[] has; 1: the same as ferry_copy
- * Rows that lie outside their buffer, or of which one of dst's meets one of src's, are refused with
- * FERRY_E_INVALID. For the rest it is like ferry_copy.
+ * Copies row_count rows of src to as many rows of dst, for example a block of columns of a matrix.
+ * The spans are the first rows, of equal size. Each further row begins one pitch after the row
+ * before it. If a side's pitch equals the size of its rows, that side is one access. Otherwise each
+ * row is an access: copies of different columns of a matrix then do not wait for each other, and a
+ * failed copy poisons only its own rows. Each access costs as much as one in ferry_op_options.
+ *  dst_pitch_bytes, src_pitch_bytes  at least the size of a row; ignored for a row_count of 0 or 1
+ *  row_count  at most 2^16, and the rows of both sides together at most max_accesses, or an eighth
+ *             of it if the options name accesses too; any number if both pitches equal the size of
+ *             a row. 0, or rows of zero bytes: resolves when after[] has. 1: the same as ferry_copy
+ * Fails with FERRY_E_INVALID if a row lies outside its buffer, or if a row of dst overlaps a row of
+ * src. Otherwise like ferry_copy.
  */
 FERRY_API ferry_future *ferry_copy_rows(ferry_engine *engine, ferry_span dst,
                                         size_t dst_pitch_bytes, ferry_span src,
@@ -102,122 +105,125 @@ FERRY_API ferry_future *ferry_copy_rows(ferry_engine *engine, ferry_span dst,
                                         const ferry_op_options *options);
 
 /*
- * A user's function; a negative return fails the operation with that status. On the loop it keeps
- * the loop from everything else until it returns, and ferry_future_wait and ferry_engine_shutdown
- * of this engine answer FERRY_E_DEADLOCK in it; on another thread of an executor's it may wait.
+ * A user's function. A negative return fails the operation with that status. If it runs on the
+ * loop, the loop does nothing else until it returns, and ferry_future_wait and
+ * ferry_engine_shutdown of this engine answer FERRY_E_DEADLOCK in it. On an executor's own thread
+ * it may wait.
  */
 typedef ferry_status (*ferry_call_fn)(void *arg);
 
 /*
- * Runs fn(arg), at most once, when its dependencies have resolved and its accesses may begin.
- *  executor  where: NULL the engine's (ferry_engine_options.executor; by default the loop);
- *            ferry_executor_loop() or ferry_executor_inline() the loop; or the user's own
+ * Runs fn(arg) at most once, when its dependencies have resolved and its accesses may begin.
+ *  executor  runs fn. NULL: the engine's (ferry_engine_options.executor; by default the loop);
+ *            ferry_executor_loop() or ferry_executor_inline(): the loop; or the user's own
  *  arg       must live until the future is quiet (ferry_future_quiet)
- * Adds: whatever negative status fn returns (FERRY_E_FAILED for a positive one or one below
- * INT16_MIN; the error's native_code has what it returned). A cancelled call that is already
- * running goes on to its end before it is quiet; one that has not begun never will, though its
- * task, if an executor has it, must be run all the same.
+ * Adds: the negative status that fn returns; FERRY_E_FAILED if fn returns a positive number or one
+ * below INT16_MIN, and the error's native_code is that number. If the call is cancelled while fn
+ * runs, fn runs to its end before the future is quiet. If it is cancelled before, fn never runs; an
+ * executor that already has the task must still run the task.
  */
 FERRY_API ferry_future *ferry_call(ferry_engine *engine, ferry_executor *executor, ferry_call_fn fn,
                                    void *arg, const ferry_op_options *options);
 
-/* Resolves when everything in after[] has and its accesses could begin. Adds nothing. */
+/* Resolves when after[] has resolved and its accesses could begin. Adds no status. */
 FERRY_API ferry_future *ferry_nop(ferry_engine *engine, const ferry_op_options *options);
 
 /*
- * The user's executor. `post` takes a task and sees to it that ferry_task_run is called on it
- * exactly once, on any thread, now or later; within post is allowed, and then it runs on the loop
- * like any callback. It is a callback itself (called by the thread that runs the loop, one task at
- * a time) and can't fail. The struct is borrowed: it must live until its last task has begun to
- * run, and an engine's own (ferry_engine_options.executor) until ferry_engine_release has returned
- * as well.
+ * The user's executor. `post` receives a task and arranges that ferry_task_run is called on it
+ * exactly once, on any thread, now or later. If post itself calls ferry_task_run, the task runs on
+ * the loop like any callback. post is a callback: the thread that runs the loop calls it, for one
+ * task at a time. It can't fail. The struct is borrowed: it must live until its last task has begun
+ * to run; an engine's own executor (ferry_engine_options.executor) must also live until
+ * ferry_engine_release has returned.
  *
- * At most ferry_engine_options.max_tasks tasks are posted and have not begun to run; what finds
- * that bound reached, or no memory for one more, waits its turn on the loop, in order.
+ * At most ferry_engine_options.max_tasks tasks are posted and have not begun to run. Further
+ * functions and waiters, and those that find no memory for a task, wait on the loop, in order.
  *
- * An executor that does it wrong:
- *  - a task run again does nothing. It is counted and logged with its operation's number (the
- *    first time, the second, the fourth...), and ferry_engine_dump tells how often it happened.
- *    That holds while the engine's memory is there, for at least 63 tasks after the one that is run
- *    again, by then most often for thousands; later it may run a task of another's ahead of time;
- *  - a task never run leaves its call issued until a cancel, its deadline or the shutdown fails it
- *    (quiet at once, as it has not begun), and its waiter uncalled. Neither is waited for by
- *    ferry_engine_shutdown, but each keeps the engine's memory after ferry_engine_release, and
- *    counts for max_tasks. ferry_engine_dump lists them.
+ * What happens if an executor breaks these rules:
+ *  - It runs a task again: nothing happens. The run is counted and logged with the number of the
+ *    task's operation (the first time, the second, the fourth...), and ferry_engine_dump shows the
+ *    count. This holds while the engine's memory exists and for at least 63 later tasks, mostly for
+ *    thousands; after that the run may start another task early.
+ *  - It never runs a task: a call stays issued until a cancel, its deadline or the shutdown fails
+ *    it, and is then quiet at once; a waiter is never called. ferry_engine_shutdown does not wait
+ *    for such a task, but the task keeps the engine's memory after ferry_engine_release, and counts
+ *    for max_tasks. ferry_engine_dump lists it.
  */
 struct ferry_executor {
-    size_t struct_size; /* sizeof(ferry_executor); another is read like that of options */
+    size_t struct_size; /* sizeof(ferry_executor); other sizes are treated as in options */
     void (*post)(ferry_executor *executor, ferry_task *task);
     void *arg; /* the user's */
 };
 
 /*
- * Runs the task: the function of a call or of a waiter, in the calling thread, then tells the
- * engine; nothing if that was cancelled or taken back meanwhile. Exactly once a task, on any
- * thread, also when the engine has been shut down or released meanwhile. The task is gone as soon
- * as it has begun to run. After the shutdown it may post what waited for a task. NULL is allowed;
- * in a fork's child it does nothing.
+ * Runs a task: calls the function of its call or waiter in the calling thread, then tells the
+ * engine. Does nothing if the call was cancelled or the waiter taken back. The executor calls it
+ * exactly once for each task, on any thread, also after the engine has been shut down or released.
+ * The task is invalid once it has begun to run. After the shutdown this function may post functions
+ * and waiters that waited for a task. NULL is allowed. Does nothing in a fork's child.
  */
 FERRY_API void ferry_task_run(ferry_task *task);
 
 /*
- * The loop: marks for its thread, to name it where the engine has an executor of its own. Never
- * posted to. On the inline one waiters are called ahead of all others; for calls the two are the
- * same. Static; any thread.
+ * Two executors that stand for the loop's thread, for an engine that has another executor. ferry
+ * never posts to them. Waiters on the inline executor are called ahead of all other waiters; for
+ * calls the two are the same. Static; any thread.
  */
 FERRY_API ferry_executor *ferry_executor_loop(void);
 FERRY_API ferry_executor *ferry_executor_inline(void);
 
 /*
- * An operation of a batch; zero what its kind has no use for.
+ * An operation of a batch. Zero fields that its kind ignores.
  */
 typedef struct ferry_op {
     ferry_op_kind kind;              /* FERRY_OP_COPY, _CALL, _NOP, _SEND or _RECV */
-    ferry_span dst;                  /* copy: where to; with row_count above 1 the first row */
-    ferry_span src;                  /* copy: where from; likewise */
-    size_t row_count;                /* copy: as in ferry_copy_rows; 0 or 1: plain */
-    size_t dst_pitch_bytes;          /* row_count above 1 */
+    ferry_span dst;                  /* copy: target; with row_count above 1 its first row */
+    ferry_span src;                  /* copy: source; likewise */
+    size_t row_count;                /* copy: as in ferry_copy_rows; 0 or 1: one span */
+    size_t dst_pitch_bytes;          /* copy with row_count above 1 */
     size_t src_pitch_bytes;          /* likewise */
     ferry_executor *executor;        /* call: as in ferry_call */
     ferry_call_fn fn;                /* call */
     void *arg;                       /* call */
-    const ferry_op_options *options; /* of this operation alone; NULL: none */
-    ferry_group *group;              /* send, recv: message.h. A send's span is src, a recv's dst */
+    const ferry_op_options *options; /* for this operation alone; NULL: none */
+    ferry_group *group;              /* send (span: src), recv (span: dst): message.h */
     ferry_tag tag;                   /* send, recv */
     ferry_peer peer;                 /* send, recv */
     uint32_t reserved;               /* zero */
 } ferry_op;
 
 /*
- * Submits operations as if one by one in the order of the array, for less than it costs to do so.
- * Each is ordered after those before it in the array by what they touch, as always; after[] of
- * their own can only name older futures. What is wrong with one fails that one alone, and so does
- * want of room: the others are tried all the same.
- *  ops            borrowed, with all they point to, during the call; NULL if count is 0
- *  op_size_bytes  sizeof(ferry_op) in the caller's version: of shorter ones the rest is zero, a
- *                 longer one whose tail is not zero is refused; at most 4096
+ * Submits several operations as if one by one in the order of the array, at a lower cost. They are
+ * ordered by the spans they touch, as always; the after[] of an operation can only name futures
+ * that exist before the call. If an operation is invalid or finds no room, that operation alone
+ * fails; the others are submitted.
+ *  ops            borrowed during the call, with all they point to; NULL if count is 0
+ *  op_size_bytes  sizeof(ferry_op) in the caller's version; at most 4096. Fields beyond a smaller
+ *                 size are zero; bytes beyond this version's size must be zero
  *  count          at most 2^20
  *  each           NULL, or room for count futures: receives one reference for each operation, never
- *                 NULL, for the caller to release. Without it the operations take less memory, and
- *                 small copies that can be done at once none at all
- *  options        of the batch, NULL: none. after[] is added to what each operation has of its own;
- *                 deadline, label and priority are of those that set none. Accesses are refused
- * Returns a future with a reference for the caller, never NULL, which resolves like
- * ferry_future_all of the operations: FERRY_OK when all have succeeded; as soon as one failed, with
- * FERRY_E_DEPENDENCY and the root of that failure as cause; the other operations go on.
- * ferry_future_cancel on it cancels all of them that have not resolved, also when it has failed
- * itself. When it is FERRY_OK they are all quiet; otherwise ferry_future_quiet of it tells when
- * they are. No operation: as soon as after[] has resolved.
+ *                 NULL, that the caller releases. With NULL the operations take less memory, and
+ *                 small copies that can be done at once take none
+ *  options        of the batch; NULL: none. Its after[] is added to that of each operation. Its
+ *                 deadline, label and priority are for operations that set none. It must not name
+ *                 accesses
+ * Returns one reference, never NULL, to a future that resolves like ferry_future_all of the
+ * operations: FERRY_OK when all have succeeded; FERRY_E_DEPENDENCY as soon as one fails, with that
+ * failure's first error as cause, while the other operations go on. ferry_future_cancel on this
+ * future cancels all operations of the batch that have not resolved, also if the future has failed.
+ * If the future is FERRY_OK, all operations are quiet; otherwise its ferry_future_quiet resolves
+ * when they are. Without operations the future resolves when after[] has.
  *
- * It fails at once, and then nothing was submitted and each[] holds futures that failed in the same
- * way, with FERRY_E_INVALID (also for accesses in `options`, and a count or op_size_bytes that
- * can't be), FERRY_E_NO_MEMORY, FERRY_E_AGAIN, FERRY_E_SHUTDOWN or FERRY_E_FORKED; what the two for
- * want of room keep from being written is poisoned. Later: FERRY_E_DEPENDENCY, FERRY_E_CANCELLED,
- * FERRY_E_SHUTDOWN; without an operation what ferry_nop gives.
+ * The batch fails at once with FERRY_E_INVALID (also for accesses in `options`, or an invalid count
+ * or op_size_bytes), FERRY_E_NO_MEMORY, FERRY_E_AGAIN, FERRY_E_SHUTDOWN or FERRY_E_FORKED. Then no
+ * operation was submitted, and each[] holds futures that failed with the same status. After
+ * FERRY_E_NO_MEMORY and FERRY_E_AGAIN the spans that the operations were to write are poisoned. The
+ * batch fails later with FERRY_E_DEPENDENCY, FERRY_E_CANCELLED or FERRY_E_SHUTDOWN; without
+ * operations it fails like ferry_nop.
  *
- * The calling thread does as much of the graph's work meanwhile as it might have one by one, and
- * others get their turn after some 256 operations at most: another thread's may come between two of
- * a batch.
+ * The calling thread does as much of the graph's work as it might for single submits. Other threads
+ * get a turn after about 256 operations at most, so operations of another thread may come between
+ * two operations of a batch.
  */
 FERRY_API ferry_future *ferry_batch(ferry_engine *engine, const ferry_op *ops, size_t op_size_bytes,
                                     size_t count, ferry_future *each[],

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statuses and errors: what every call and every future answers with. */
+/* Statuses and errors: the results of calls and futures. */
 #ifndef FERRY_STATUS_H
 #define FERRY_STATUS_H
 
@@ -11,35 +11,36 @@ extern "C" {
 #endif
 
 /*
- * One list feeds the enum, the names and the texts. Negative statuses are grouped by what the error
- * kills: -1.. the call, -32.. the operation, -64.. the lane, -96.. the device, -128.. the engine.
+ * One list for the enum, the names and the texts. Negative statuses are grouped by what the error
+ * ends: -1.. a call, -32.. an operation, -64.. a connection to a member, -96.. a device, -128.. an
+ * engine or its membership.
  */
 #define FERRY_STATUS_MAP(X)                                                                        \
     X(FERRY_OK, 0, "success")                                                                      \
     X(FERRY_PENDING, 1, "not resolved yet")                                                        \
     X(FERRY_E_INVALID, -1, "invalid argument")                                                     \
     X(FERRY_E_NO_MEMORY, -2, "out of memory")                                                      \
-    X(FERRY_E_AGAIN, -3, "a limit of the engine is reached, try again later")                      \
+    X(FERRY_E_AGAIN, -3, "a limit of the engine is reached; try again later")                      \
     X(FERRY_E_DEADLOCK, -4, "refused: the call would wait for itself")                             \
     X(FERRY_E_FORKED, -5, "refused: the engine belongs to the parent process")                     \
-    X(FERRY_E_NOT_FOUND, -6, "no such thing")                                                      \
+    X(FERRY_E_NOT_FOUND, -6, "not found")                                                          \
     X(FERRY_E_UNSUPPORTED, -7, "not supported here")                                               \
-    X(FERRY_E_BUSY, -8, "somebody else is doing this now")                                         \
+    X(FERRY_E_BUSY, -8, "in use, or another thread is doing this now")                             \
     X(FERRY_E_CAPTURE, -9, "refused: the stream is being captured")                                \
-    X(FERRY_E_NOT_ISSUED, -10, "the operation does not stand in a stream yet")                     \
-    X(FERRY_E_CHANGED, -11, "it is there already, or somebody else has changed it")                \
+    X(FERRY_E_NOT_ISSUED, -10, "the operation has not been issued to a stream yet")                \
+    X(FERRY_E_CHANGED, -11, "it exists already, or was changed meanwhile")                         \
     X(FERRY_E_CANCELLED, -32, "the operation was cancelled")                                       \
     X(FERRY_E_DEADLINE, -33, "the deadline passed")                                                \
     X(FERRY_E_DEPENDENCY, -34, "something the operation depends on failed")                        \
-    X(FERRY_E_BROKEN_PROMISE, -35, "the promise was dropped before it was resolved")               \
+    X(FERRY_E_BROKEN_PROMISE, -35, "the promise was released before it was resolved")              \
     X(FERRY_E_FAILED, -36, "the user's function or promise reported a failure")                    \
-    X(FERRY_E_LENGTH, -37, "the two ends of a transfer name different lengths")                    \
-    X(FERRY_E_PEER, -64, "the lane to the other member failed")                                    \
+    X(FERRY_E_LENGTH, -37, "the two ends of a transfer have different lengths")                    \
+    X(FERRY_E_PEER, -64, "the connection to the other member failed")                              \
     X(FERRY_E_DEAD, -65, "a member has died or left")                                              \
     X(FERRY_E_DEVICE, -96, "the device reported an error")                                         \
     X(FERRY_E_SHUTDOWN, -128, "the engine is shutting down or shut down")                          \
     X(FERRY_E_SYSTEM, -129, "the operating system refused something the engine needs")             \
-    X(FERRY_E_STORE, -130, "the store can't be reached, or answered what can't be")                \
+    X(FERRY_E_STORE, -130, "the store is unreachable, or its response is invalid")                 \
     X(FERRY_E_FENCED, -131, "this member was declared dead, or another has its place")
 
 #define FERRY_STATUS_ENUM_(name, value, text) name = (value),
@@ -48,34 +49,34 @@ typedef enum ferry_status FERRY_INT_ENUM { FERRY_STATUS_MAP(FERRY_STATUS_ENUM_) 
 #undef FERRY_STATUS_ENUM_
 
 /*
- * Why something failed. Made by ferry; read only, by any thread. One reached through a future stays
- * valid until that future's last reference is released; one handed out through a ferry_error ** is
- * the caller's to release. Fields may be added at the end.
+ * Why something failed. ferry makes it; any thread may read it. An error borrowed from a future is
+ * valid until the future's last reference is released. An error received through a ferry_error **
+ * belongs to the caller, who releases it. Later versions may add fields at the end.
  */
 typedef struct ferry_error {
-    ferry_status status;             /* what the future or call answers */
-    int32_t rank;                    /* member it came from or is about; -1: this process */
-    const char *domain;              /* whose number native_code is: "ferry", "user"; never NULL */
-    int64_t native_code;             /* number in that domain, 0 if none */
-    uint64_t op;                     /* id of the failed operation, 0 if none */
-    const char *label;               /* label of the failed operation, or NULL */
-    const char *message;             /* one sentence, never NULL */
-    const struct ferry_error *cause; /* root: the first error behind this one, or NULL */
+    ferry_status status; /* the status of the future or call */
+    int32_t rank;        /* member that caused it or that it is about; -1: this process */
+    const char *domain;  /* whose code native_code is: "ferry", "user"...; never NULL */
+    int64_t native_code; /* code in that domain, 0 if none */
+    uint64_t op;         /* id of the failed operation, 0 if none */
+    const char *label;   /* label of the failed operation, or NULL */
+    const char *message; /* one sentence, never NULL */
+    const struct ferry_error *cause; /* the first error that led to this one, or NULL */
 } ferry_error;
 
 /*
- * Name of a status, for example "FERRY_E_AGAIN"; "FERRY_E_UNKNOWN" for a number that is none.
+ * Name of a status, for example "FERRY_E_AGAIN"; "FERRY_E_UNKNOWN" for a number that is no status.
  * Any thread; static string.
  */
 FERRY_API const char *ferry_status_name(ferry_status status);
 
-/* One line of text for a status, also for a number that is none. Any thread; static string. */
+/* One line about a status; also answers a number that is no status. Any thread; static string. */
 FERRY_API const char *ferry_status_text(ferry_status status);
 
 /*
- * Releases an error that a call handed out through a ferry_error ** (not one borrowed from a
- * future), once; it calls the free of the allocator given to that call. NULL is allowed. Any
- * thread.
+ * Releases an error that a call returned through a ferry_error **; call it once for each. An error
+ * borrowed from a future must not be released. Frees it with the allocator that the call was given.
+ * NULL is allowed. Any thread.
  */
 FERRY_API void ferry_error_release(ferry_error *error);
 

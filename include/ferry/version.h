@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Version of the headers and of the library. The build reads the numbers from here. */
+/* Version of the headers and of the library. The build reads its version from this file. */
 #ifndef FERRY_VERSION_H
 #define FERRY_VERSION_H
 
@@ -15,8 +15,8 @@ extern "C" {
 #define FERRY_VERSION_PATCH 0
 
 /*
- * Version of the library that is loaded, as "MAJOR.MINOR.PATCH". Any thread, also in the child of a
- * fork; static string.
+ * Version of the loaded library, as "MAJOR.MINOR.PATCH". Any thread, also in a fork's child; static
+ * string.
  */
 FERRY_API const char *ferry_version(void);
 

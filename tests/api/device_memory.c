@@ -52,8 +52,8 @@ Test(device_memory, a_gpu_has_two_kinds)
     cr_assert_eq(t.fake->live_allocations, 2);
     assert_kind_refused(&t, gpu, FERRY_MEMORY_PINNED, FERRY_E_UNSUPPORTED,
                         "cuda:0: the device has no memory of that kind");
-    assert_kind_refused(&t, gpu, (ferry_memory)3, FERRY_E_INVALID, "no known kind");
-    assert_kind_refused(&t, gpu, (ferry_memory)-1, FERRY_E_INVALID, "no known kind");
+    assert_kind_refused(&t, gpu, (ferry_memory)3, FERRY_E_INVALID, "kind is not a ferry_memory");
+    assert_kind_refused(&t, gpu, (ferry_memory)-1, FERRY_E_INVALID, "kind is not a ferry_memory");
     ferry_buffer_release(first);
     ferry_buffer_release(second);
     device_test_close(&t);

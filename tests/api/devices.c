@@ -194,7 +194,7 @@ Test(devices, one_that_is_open_is_found_but_not_with_other_options)
     ASSERT_STATUS(ferry_device_open(t.engine, "cuda:0", &options, &again, NULL), FERRY_OK);
     cr_assert_eq(ferry_device_find(t.engine, "cuda:0"), device);
 
-    const char *const part = "cuda:0: it is open with other options";
+    const char *const part = "cuda:0: the device is open with other options";
     options.parked_streams = 9;
     assert_refused(&t, "cuda:0", &options, FERRY_E_BUSY, part);
     options = (ferry_device_options)FERRY_DEVICE_OPTIONS_INIT;
@@ -211,7 +211,7 @@ Test(devices, one_that_is_open_is_found_but_not_with_other_options)
     ASSERT_STATUS(ferry_device_open(t.engine, "cuda:1", &options, &again, NULL), FERRY_OK);
     ASSERT_STATUS(ferry_device_open(t.engine, "cuda:1", NULL, &again, NULL), FERRY_OK);
     options.completion = FERRY_COMPLETION_EVENTS;
-    assert_refused(&t, "cuda:1", &options, FERRY_E_BUSY, "cuda:1: it is open");
+    assert_refused(&t, "cuda:1", &options, FERRY_E_BUSY, "cuda:1: the device is open");
     device_test_close(&t);
 }
 
@@ -545,7 +545,7 @@ Test(devices, a_gpu_is_described_and_says_what_it_lacks)
     cr_assert_null(ferry_device_lacks(gpu, FERRY_CAN_COPY_TO_PEERS));
     cr_assert_str_eq(ferry_device_lacks(gpu, FERRY_CAN_BATCH_COPIES), "its driver is too old");
     cr_assert_str_eq(ferry_device_lacks(gpu, FERRY_CAN_POOL_MEMORY),
-                     "its backend has nothing of the kind");
+                     "its backend does not support it");
     ferry_device *host = ferry_device_at(t.engine, 0);
     ASSERT_STATUS(ferry_device_describe(host, &info), FERRY_OK);
     cr_assert(info.model == NULL && info.driver == NULL && info.peers == 0);

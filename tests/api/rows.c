@@ -528,9 +528,9 @@ Test(rows, bad_ones_are_refused_and_the_log_says_why)
         {0, 1, BYTES, 2, "the last row reaches past the end"},
         {0, 1, SIZE_MAX, 2, "the last row reaches past the end"},
         {0, 1, 2, SIZE_MAX / 2 + 1, "the last row reaches past the end"},
-        {0, 1, 2, SIZE_MAX / 2 + 2, "more than a size_t holds"},
-        {0, 1, SIZE_MAX, 3, "more than a size_t holds"},
-        {0, 1, SIZE_MAX, SIZE_MAX, "more than a size_t holds"},
+        {0, 1, 2, SIZE_MAX / 2 + 2, "overflows a size_t"},
+        {0, 1, SIZE_MAX, 3, "overflows a size_t"},
+        {0, 1, SIZE_MAX, SIZE_MAX, "overflows a size_t"},
         {0, 1, 1, SIZE_MAX, "the last row reaches past the end"},
     };
     fixture f;
@@ -552,7 +552,7 @@ Test(rows, bad_ones_are_refused_and_the_log_says_why)
         "differ in size");
     assert_refused(ferry_copy_rows(f.te.engine, span_of(f.matrix, 0, 2), 4,
                                    (ferry_span){NULL, 0, 2}, 4, 2, NULL),
-                   "has no buffer");
+                   "the buffer of a span is NULL");
     assert_columns_poisoned(&f, 0, 0);
     cr_assert(is_filled(f.matrix, 0, BYTES, 1));
     ferry_buffer_release(large);

@@ -35,7 +35,7 @@ typedef enum where {
     AT_COPIES = 4,  /* futures of copies, and what depends on them */
     AT_EVENTS = 8,  /* ferry_event_record, _wrap, ferry_future_stream_wait */
     UNSEEN = 16,    /* nobody need see it: there is another way, or nothing is left to tell */
-    IN_LOG = 64,    /* which streams hold up others could not be asked: the log says so */
+    IN_LOG = 64,    /* ferry could not find which streams delay others: the log says so */
     LOSES = 32,     /* without it nobody can tell what a device is doing: it counts as lost */
 } where;
 
@@ -352,7 +352,7 @@ static uint64_t live(const emu_counters *counters)
 static void run_program(program *self)
 {
     open_all(self);
-    if (gpu_has_logged(&self->ge, "could not be asked"))
+    if (gpu_has_logged(&self->ge, "could not find which streams"))
         self->seen |= IN_LOG;
     for (unsigned char round = 0; round < 2; round++) {
         go_round(self, round);

@@ -160,7 +160,7 @@ static void with_one_queue(void)
     place self;
     open_with(&self, "1", FERRY_COMPLETION_WORDS);
     CHECK(!can_park(&self));
-    CHECK(strstr(self.rig.logged, "waits on the host") != NULL);
+    CHECK(strstr(self.rig.logged, "wait on the host") != NULL);
     CHECK(is_all_found(&self));
     fry_event event = rig_copy(&self.rig, rig_main(&self.device->device, FRY_CUDA_FROM_HOST),
                                self.gpu, self.host, KIB, NULL, 0);
@@ -209,7 +209,7 @@ static void calls_are_refused(void)
             /* Memory that the driver does not pin is asked of the driver itself. */
             bool is_refused = is_called && strcmp(calls[i], "cuMemHostRegister") != 0;
             CHECK(can_park(&self) == !is_refused);
-            CHECK((strstr(self.rig.logged, "could not be asked") != NULL) == is_refused);
+            CHECK((strstr(self.rig.logged, "could not find which streams") != NULL) == is_refused);
             CHECK(!is_refused || strstr(self.rig.logged, "INVALID_VALUE") != NULL);
             self.host = rig_pinned(KIB, 5);
             self.gpu = rig_on_gpu(0, KIB, 0);
@@ -273,7 +273,7 @@ static void others_wait_for_the_gate(void)
     OK(try_open(&self, FERRY_COMPLETION_WORDS));
     __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
     CHECK(pthread_join(thread, NULL) == 0);
-    CHECK(can_park(&self) == (strstr(self.rig.logged, "waits on the host") == NULL));
+    CHECK(can_park(&self) == (strstr(self.rig.logged, "wait on the host") == NULL));
     rig_close(&self.rig);
 }
 

@@ -94,7 +94,7 @@ static void words_are_late(void)
         rig_await(&self, event);
         OK(rig_outcome(&self, event));
     }
-    CHECK(strstr(self.logged, "don't arrive") == NULL);
+    CHECK(strstr(self.logged, "do not arrive") == NULL);
     rig_free_pinned(host);
     rig_free_on_gpu(gpu);
     rig_close(&self);

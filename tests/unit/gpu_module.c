@@ -94,7 +94,7 @@ Test(gpu_module, one_for_another_version_says_so)
 
 Test(gpu_module, one_without_an_entry_is_none)
 {
-    assert_refused(FAKE_NO_ENTRY, "no module of ferry's");
+    assert_refused(FAKE_NO_ENTRY, "not a module of ferry");
 }
 
 Test(gpu_module, one_of_another_name_is_refused)
