@@ -18,17 +18,11 @@
 #include "tests/support/failing_allocator.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/graph_oracle.h"
-#include "tests/support/patience.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/stepped_clock.h"
+#include "tests/support/stress.h"
 
-#include <ferry/ferry.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define SEEDS 1000
@@ -101,23 +95,15 @@ static struct {
         taken_back;
 } totals;
 
-static volatile sig_atomic_t current_op;
-static volatile uint64_t current_seed;
-
-static void hung(int signal)
-{
-    (void)signal;
-    char line[128];
-    int length = snprintf(line, sizeof line, "fake_graph: seed %llu op %d: hung\n",
-                          (unsigned long long)current_seed, (int)current_op);
-    (void)!write(STDERR_FILENO, line, (size_t)length);
-    _exit(1);
-}
-
 static void write_out(void *arg, const char *text, size_t size_bytes)
 {
     (void)arg;
     (void)fwrite(text, 1, size_bytes, stderr);
+}
+
+static void now_at_op(uint32_t op)
+{
+    now_at("seed %llu op %u", (unsigned long long)run.plan.seed, op);
 }
 
 static void fail(uint32_t op, const char *why)
@@ -136,13 +122,13 @@ static void fail(uint32_t op, const char *why)
     exit(1);
 }
 
-#define CHECK(op_, condition)                                                                      \
+#define CHECK_OP(op_, condition)                                                                   \
     do {                                                                                           \
         if (!(condition))                                                                          \
             fail((op_), "not so: " #condition);                                                    \
     } while (0)
 
-static uint64_t below(uint64_t bound)
+static uint64_t draw(uint64_t bound)
 {
     run.random ^= run.random << 13;
     run.random ^= run.random >> 7;
@@ -172,14 +158,14 @@ static void release_events(void)
 static ferry_future *record_event(uint32_t index)
 {
     outside_event *event = &run.events[run.event_count];
-    event->gpu = (uint32_t)below(GPUS);
+    event->gpu = (uint32_t)draw(GPUS);
     if (run.is_lost && event->gpu == run.lost_gpu)
         event->gpu = (event->gpu + 1) % GPUS; /* one that a lost device refuses is never quiet */
-    event->stream = (uint32_t)below(STREAMS);
+    event->stream = (uint32_t)draw(STREAMS);
     user_stream *stream = &run.streams[event->gpu][event->stream];
     void *native = fake_user_stream(run.gpus[event->gpu], event->stream);
     ferry_future *future = ferry_event_record(run.devices[event->gpu], native);
-    CHECK(index, ferry_future_poll(future) >= 0 || run.loses);
+    CHECK_OP(index, ferry_future_poll(future) >= 0 || run.loses);
     stream->events[stream->count++] = run.event_count++;
     totals.events++;
     return future;
@@ -219,8 +205,8 @@ static bool advance(void)
         return true;
     }
     release_events();
-    bool moved = fake_run_some(run.world, below(4)) != 0;
-    moved = ferry_engine_progress(run.engine, below(3)) > 0 || moved;
+    bool moved = fake_run_some(run.world, draw(4)) != 0;
+    moved = ferry_engine_progress(run.engine, draw(3)) > 0 || moved;
     return moved || has_threads();
 }
 
@@ -232,11 +218,11 @@ static bool is_pending(const ferry_future *future)
 /* With everything released. */
 static void wait_for(uint32_t index, ferry_future *future)
 {
-    current_op = (sig_atomic_t)index;
+    now_at_op(index);
     uint32_t idle = 0;
     while (is_pending(future)) {
         idle = advance() ? 0 : idle + 1;
-        CHECK(index, idle < IDLE_ROUNDS);
+        CHECK_OP(index, idle < IDLE_ROUNDS);
     }
 }
 
@@ -304,11 +290,11 @@ static ferry_op_options options_of(const live_op *live, const plan_op *op, ferry
 
 static ferry_future *submit_promise(live_op *live, const plan_op *op, uint32_t index)
 {
-    if (op->result == FERRY_OK && !op->is_dropped && below(4) != 0) {
+    if (op->result == FERRY_OK && !op->is_dropped && draw(4) != 0) {
         live->event = run.event_count + 1;
         return record_event(index);
     }
-    CHECK(index, ferry_promise_create(run.engine, &live->promise) == FERRY_OK);
+    CHECK_OP(index, ferry_promise_create(run.engine, &live->promise) == FERRY_OK);
     return ferry_promise_future(live->promise);
 }
 
@@ -327,9 +313,9 @@ static ferry_future *submit(live_op *live, const plan_op *op, uint32_t index)
     case PLAN_NOP:
         return ferry_nop(run.engine, &options);
     case PLAN_DEFINE:
-        CHECK(index,
-              ferry_buffer_define(span_of(op->dst),
-                                  live->after_count != 0 ? live->after[0] : NULL) == FERRY_OK);
+        CHECK_OP(index,
+                 ferry_buffer_define(span_of(op->dst),
+                                     live->after_count != 0 ? live->after[0] : NULL) == FERRY_OK);
         return NULL;
     case PLAN_PROMISE:
         return submit_promise(live, op, index);
@@ -395,7 +381,7 @@ static void do_submit(uint32_t index)
     live_op *live = &run.ops[index];
     hold_after(live, op, op->after_count);
     if (op->kind == PLAN_COPY && live->after_count < PLAN_AFTER_MAX && !run.plan.is_cut_short &&
-        below(2) == 0)
+        draw(2) == 0)
         live->after[live->after_count++] = record_event(index); /* which only delays it */
     if (op->kind == PLAN_BATCH)
         submit_batch(index - op->member_count, index);
@@ -403,7 +389,7 @@ static void do_submit(uint32_t index)
         live->future = submit(live, op, index);
     run.outcomes[index].is_absent =
         live->future == NULL && op->kind != PLAN_DEFINE && !op->is_blind;
-    CHECK(index, !run.outcomes[index].is_absent);
+    CHECK_OP(index, !run.outcomes[index].is_absent);
 }
 
 /* ---- the other steps ---- */
@@ -428,7 +414,7 @@ static void take_back(uint32_t index, bool cancels)
     ferry_future *batch = run.ops[index].future;
     uint32_t buffer = run.plan.ops[index].private_buffer;
     if (cancels)
-        CHECK(index, ferry_future_cancel(batch) == FERRY_OK);
+        CHECK_OP(index, ferry_future_cancel(batch) == FERRY_OK);
     ferry_future *quiet = ferry_future_quiet(batch);
     for (int i = 0; i < TAKE_BACK_ROUNDS && is_pending(quiet); i++)
         (void)advance();
@@ -448,37 +434,32 @@ static void check_taken_back(void)
     for (uint32_t i = run.plan.buffer_count; i < run.plan.buffer_count + run.plan.private_count;
          i++) {
         for (uint32_t at = 0; run.is_mine[i] && at < run.plan.buffers[i].size_bytes; at++)
-            CHECK(run.plan.op_count, run.memory[i][at] == random_plan_mine(&run.plan, i, at));
+            CHECK_OP(run.plan.op_count, run.memory[i][at] == random_plan_mine(&run.plan, i, at));
     }
 }
 
 static void do_step(const plan_step *step)
 {
-    current_op = (sig_atomic_t)step->op;
+    now_at_op(step->op);
     if (step->action == PLAN_SUBMIT)
         do_submit(step->op);
     else if (step->action == PLAN_END_PROMISE)
         end_promise(step->op);
     else if (step->action == PLAN_CANCEL && run.ops[step->op].future != NULL)
-        CHECK(step->op, ferry_future_cancel(run.ops[step->op].future) == FERRY_OK);
+        CHECK_OP(step->op, ferry_future_cancel(run.ops[step->op].future) == FERRY_OK);
     else if (step->action == PLAN_TAKE_BACK)
         take_back(step->op, step->extra_ns != 0);
     else if (step->action == PLAN_WAIT && run.plan.is_embedded)
-        stepped_clock_step(&run.time, (int64_t)below(20000));
+        stepped_clock_step(&run.time, (int64_t)draw(20000));
     else if (step->action == PLAN_WAIT && run.ops[step->op].future != NULL)
         (void)ferry_future_wait(run.ops[step->op].future, step->extra_ns);
-    if (run.event_count != 0 && below(6) == 0)
-        let_event_fire(&run.events[below(run.event_count)]);
-    if (below(3) == 0)
+    if (run.event_count != 0 && draw(6) == 0)
+        let_event_fire(&run.events[draw(run.event_count)]);
+    if (draw(3) == 0)
         (void)advance();
 }
 
 /* ---- beginning ---- */
-
-static void no_log(void *arg, ferry_log_level level, const char *line)
-{
-    (void)arg, (void)level, (void)line;
-}
 
 static void open_engine(void)
 {
@@ -494,27 +475,27 @@ static void open_engine(void)
     options.host_workers = 1;
     options.stream_depth = run.plan.stream_depth;
     options.flight_records = run.plan.flight_records;
-    options.submit_budget = below(2) == 0 ? 0 : 1 + (uint32_t)below(3);
+    options.submit_budget = draw(2) == 0 ? 0 : 1 + (uint32_t)draw(3);
     options.allocator = &allocator;
     options.clock = run.plan.is_embedded ? &clock : NULL;
     options.log = no_log;
-    CHECK(0, ferry_engine_create(&options, &run.engine, NULL) == FERRY_OK);
+    CHECK_OP(0, ferry_engine_create(&options, &run.engine, NULL) == FERRY_OK);
     run.world = fake_world_create(run.plan.seed);
-    CHECK(0, run.world != NULL);
+    CHECK_OP(0, run.world != NULL);
     for (uint32_t i = 0; i < GPUS; i++) {
         char name[] = "fake:0";
         name[5] = (char)('0' + i);
         fake_options gpu = {.name = name,
-                            .parked_count = below(5),
+                            .parked_count = draw(5),
                             .outside_count = STREAMS,
-                            .is_polled = run.loses || !run.plan.is_embedded || below(2) == 0};
+                            .is_polled = run.loses || !run.plan.is_embedded || draw(2) == 0};
         run.gpus[i] = fake_world_add(run.world, &gpu);
-        CHECK(0, run.gpus[i] != NULL);
-        CHECK(0, fry_device_attach(run.engine, fake_backend(run.gpus[i]), &run.devices[i]) ==
-                     FERRY_OK);
+        CHECK_OP(0, run.gpus[i] != NULL);
+        CHECK_OP(0, fry_device_attach(run.engine, fake_backend(run.gpus[i]), &run.devices[i]) ==
+                        FERRY_OK);
         for (int j = 0; j < 2; j++)
-            CHECK(0, ferry_buffer_alloc(run.devices[i], SCRATCH_BYTES, &run.scratch[i][j]) ==
-                         FERRY_OK);
+            CHECK_OP(0, ferry_buffer_alloc(run.devices[i], SCRATCH_BYTES, &run.scratch[i][j]) ==
+                            FERRY_OK);
     }
 }
 
@@ -525,7 +506,7 @@ static void open_buffers(void)
         bool is_host = run.is_mixed && planned->device % 2 == 0;
         ferry_device *device = is_host ? ferry_device_at(run.engine, planned->device)
                                        : run.devices[planned->device % GPUS];
-        CHECK(0, ferry_buffer_alloc(device, planned->size_bytes, &run.buffers[i]) == FERRY_OK);
+        CHECK_OP(0, ferry_buffer_alloc(device, planned->size_bytes, &run.buffers[i]) == FERRY_OK);
         run.memory[i] = ferry_buffer_data(run.buffers[i]);
         for (uint32_t at = 0; at < planned->size_bytes; at++)
             run.memory[i][at] = random_plan_initial(&run.plan, i, at);
@@ -545,15 +526,15 @@ static bool has_blind_ops(void)
 static void script_faults(void)
 {
     if (run.loses) {
-        run.lost_gpu = (uint32_t)below(GPUS);
-        run.lost_at = (uint32_t)below(run.plan.step_count);
+        run.lost_gpu = (uint32_t)draw(GPUS);
+        run.lost_at = (uint32_t)draw(run.plan.step_count);
     }
     if (run.plan.seed % 8 != 0 || has_blind_ops())
         return;
     run.plan.copies_may_fail = true;
     for (uint32_t i = 0; i < GPUS; i++) {
-        fake_refuse_copy(run.gpus[i], below(20));
-        fake_strike_copy(run.gpus[i], below(20));
+        fake_refuse_copy(run.gpus[i], draw(20));
+        fake_strike_copy(run.gpus[i], draw(20));
     }
 }
 
@@ -594,7 +575,7 @@ static void shut_down(void)
         release_events();
         bool moved = fake_run_some(run.world, 3) != 0 || has_threads();
         idle = moved ? 0 : idle + 1;
-        CHECK(run.plan.op_count, idle < IDLE_ROUNDS);
+        CHECK_OP(run.plan.op_count, idle < IDLE_ROUNDS);
         (void)sched_yield();
     }
 }
@@ -603,7 +584,7 @@ static void collect(uint32_t index)
 {
     live_op *live = &run.ops[index];
     plan_outcome *seen = &run.outcomes[index];
-    CHECK(index, !is_pending(live->future));
+    CHECK_OP(index, !is_pending(live->future));
     seen->runs = atomic_load(&live->runs);
     if (live->future != NULL) {
         seen->status = ferry_future_poll(live->future);
@@ -648,10 +629,10 @@ static void check_causes(void)
 {
     for (uint32_t i = 0; i < run.plan.op_count; i++) {
         const plan_outcome *seen = &run.outcomes[i];
-        CHECK(i, seen->error_status == seen->status && seen->runs <= 1);
+        CHECK_OP(i, seen->error_status == seen->status && seen->runs <= 1);
         for (uint32_t j = 0; seen->cause_op != 0 && j < run.plan.op_count; j++) {
             if (run.outcomes[j].id == seen->cause_op && run.plan.ops[j].kind != PLAN_BATCH)
-                CHECK(i, run.outcomes[j].status == seen->cause_status);
+                CHECK_OP(i, run.outcomes[j].status == seen->cause_status);
         }
     }
 }
@@ -682,25 +663,23 @@ static void close_engine(void)
         ferry_buffer_release(run.scratch[i][1]);
     }
     ferry_engine_release(run.engine);
-    CHECK(run.plan.op_count, failing_allocator_live_bytes(&run.allocator) == 0);
+    CHECK_OP(run.plan.op_count, failing_allocator_live_bytes(&run.allocator) == 0);
     fake_world_destroy(run.world);
 }
 
 static void run_seed(uint64_t seed)
 {
     memset(&run, 0, sizeof run);
-    current_seed = seed;
-    (void)alarm(HANG_S * PATIENCE);
     random_plan_make(&run.plan, seed, 0);
     run.plan.max_nodes = 0; /* nothing is refused here */
     run.random = seed * 0x9e3779b97f4a7c15 + 1;
-    run.is_mixed = below(3) == 0;
+    run.is_mixed = draw(3) == 0;
     run.loses = seed % LOSES_EACH == 0;
     open_engine();
     open_buffers();
     script_faults();
     if (!run.plan.is_embedded)
-        CHECK(0, pthread_create(&run.thread, NULL, devices_run, NULL) == 0);
+        CHECK_OP(0, pthread_create(&run.thread, NULL, devices_run, NULL) == 0);
     for (uint32_t i = 0; i < run.plan.step_count; i++) {
         if (run.loses && i == run.lost_at)
             lose(true);
@@ -717,14 +696,14 @@ static void run_seed(uint64_t seed)
     shut_down();
     if (!run.plan.is_embedded) {
         atomic_store(&run.is_over, true);
-        CHECK(0, pthread_join(run.thread, NULL) == 0);
+        CHECK_OP(0, pthread_join(run.thread, NULL) == 0);
     }
     for (uint32_t i = 0; i < run.plan.op_count; i++) {
         ferry_promise_release(run.ops[i].promise);
         collect(i);
     }
     for (uint32_t i = 0; i < run.event_count; i++) {
-        CHECK(run.plan.op_count, !is_pending(run.events[i].before));
+        CHECK_OP(run.plan.op_count, !is_pending(run.events[i].before));
         ferry_future_release(run.events[i].before);
     }
     check_results();
@@ -734,20 +713,14 @@ static void run_seed(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : SEEDS;
-    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    if (!graph_oracle_init(&oracle) || signal(SIGALRM, hung) == SIG_ERR) {
-        (void)fputs("fake_graph: can't start\n", stderr);
-        return 2;
-    }
-    for (uint64_t seed = first; seed < first + count; seed++)
-        run_seed(seed);
-    (void)alarm(0);
+    seeds seeds = {.count = SEEDS, .first = 1, .hang_s = HANG_S};
+    CHECK(graph_oracle_init(&oracle));
+    run_seeds(argc, argv, &seeds, run_seed);
     (void)printf(
         "%llu seeds, %llu ops, %llu events, %llu parked copies: %llu ok, %llu dependency, "
         "%llu cancelled, %llu deadline, %llu device, %llu shut down; %llu batches taken back; "
         "%llu bytes compared\n",
-        (unsigned long long)count, (unsigned long long)totals.ops,
+        (unsigned long long)seeds.count, (unsigned long long)totals.ops,
         (unsigned long long)totals.events, (unsigned long long)totals.parked,
         (unsigned long long)totals.succeeded, (unsigned long long)totals.dependency,
         (unsigned long long)totals.cancelled, (unsigned long long)totals.deadline,

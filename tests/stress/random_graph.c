@@ -11,19 +11,12 @@
 #include "tests/support/failing_allocator.h"
 #include "tests/support/graph_oracle.h"
 #include "tests/support/outside_work.h"
-#include "tests/support/patience.h"
 #include "tests/support/random_plan.h"
+#include "tests/support/stress.h"
 #include "tests/support/test_device.h"
 #include "tests/support/thread_executor.h"
 
-#include <ferry/ferry.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define SEEDS 1500
@@ -81,18 +74,18 @@ static struct {
 
 /* ---- failing ---- */
 
-static volatile sig_atomic_t current_op; /* for the watchdog */
-static volatile uint64_t current_seed;
-
-/* It hangs, or the emulated CUDA has caught something. */
-static void stopped(int signal)
+/* The emulated CUDA has caught something. */
+static void caught(int signal)
 {
-    char line[128];
-    int length = snprintf(line, sizeof line, "random_graph: seed %llu op %d: %s\n",
-                          (unsigned long long)current_seed, (int)current_op,
-                          signal == SIGALRM ? "hung" : "caught");
-    (void)!write(STDERR_FILENO, line, (size_t)length);
+    (void)signal;
+    (void)!write(STDERR_FILENO, stress_place, strlen(stress_place));
+    (void)!write(STDERR_FILENO, ": caught\n", 9);
     _exit(1);
+}
+
+static void now_at_op(uint32_t op)
+{
+    now_at("seed %llu op %u", (unsigned long long)run.plan.seed, op);
 }
 
 static void fail(uint32_t op, const char *why)
@@ -114,7 +107,7 @@ static void fail(uint32_t op, const char *why)
     exit(1);
 }
 
-#define CHECK(op_, condition)                                                                      \
+#define CHECK_OP(op_, condition)                                                                   \
     do {                                                                                           \
         if (!(condition))                                                                          \
             fail((op_), "not so: " #condition);                                                    \
@@ -176,11 +169,6 @@ static void memory_freed(void *arg, void *memory, size_t size_bytes)
 {
     (void)memory, (void)size_bytes;
     atomic_fetch_add((atomic_uint *)arg, 1);
-}
-
-static void no_log(void *arg, ferry_log_level level, const char *line)
-{
-    (void)arg, (void)level, (void)line;
 }
 
 static ferry_executor *executor_of(plan_executor executor)
@@ -354,10 +342,10 @@ static void note_submitted(uint32_t index)
     if (op->is_blind)
         return;
     if (op->kind == PLAN_DEFINE) {
-        CHECK(index, seen->status == FERRY_OK || seen->status == FERRY_E_AGAIN);
+        CHECK_OP(index, seen->status == FERRY_OK || seen->status == FERRY_E_AGAIN);
         seen->is_refused = seen->status == FERRY_E_AGAIN;
     } else if (live->future == NULL) {
-        CHECK(index, op->kind != PLAN_PROMISE || seen->status == FERRY_E_AGAIN);
+        CHECK_OP(index, op->kind != PLAN_PROMISE || seen->status == FERRY_E_AGAIN);
         seen->is_absent = true;
     } else {
         seen->is_refused = ferry_future_poll(live->future) == FERRY_E_AGAIN;
@@ -368,7 +356,7 @@ static void note_submitted(uint32_t index)
         live->waiter = (ferry_waiter)FERRY_WAITER_INIT(future_ready, live);
         live->waiter.executor = executor_of(op->waiter_executor);
         live->is_waited = true;
-        CHECK(index, ferry_future_on_ready(live->future, &live->waiter) == FERRY_OK);
+        CHECK_OP(index, ferry_future_on_ready(live->future, &live->waiter) == FERRY_OK);
     }
 }
 
@@ -443,9 +431,9 @@ static void end_promise(uint32_t index)
         return;
     if (!op->is_dropped) {
         ferry_status status = ferry_promise_resolve(live->promise, op->result, "by plan");
-        CHECK(index, status == FERRY_OK || (op->is_cancelled && status == FERRY_E_CANCELLED));
-        CHECK(index, status != FERRY_OK || ferry_future_poll(live->future) == op->result);
-        CHECK(index, ferry_promise_resolve(live->promise, FERRY_OK, NULL) != FERRY_OK);
+        CHECK_OP(index, status == FERRY_OK || (op->is_cancelled && status == FERRY_E_CANCELLED));
+        CHECK_OP(index, status != FERRY_OK || ferry_future_poll(live->future) == op->result);
+        CHECK_OP(index, ferry_promise_resolve(live->promise, FERRY_OK, NULL) != FERRY_OK);
     }
     ferry_promise_release(live->promise);
     live->promise = NULL;
@@ -458,7 +446,7 @@ static void remove_waiter(uint32_t index)
         return;
     if (ferry_waiter_remove(&live->waiter)) {
         live->is_waited = false;
-        CHECK(index, atomic_load(&live->fired) == 0);
+        CHECK_OP(index, atomic_load(&live->fired) == 0);
     }
 }
 
@@ -485,7 +473,7 @@ static void take_back(uint32_t index, bool cancels)
     if (batch == NULL)
         return;
     if (cancels)
-        CHECK(index, ferry_future_cancel(batch) == FERRY_OK);
+        CHECK_OP(index, ferry_future_cancel(batch) == FERRY_OK);
     if (cancels && ferry_future_wait(batch, 20000000) == FERRY_E_CANCELLED)
         note_runs(index);
     ferry_future *quiet = ferry_future_quiet(batch);
@@ -504,13 +492,13 @@ static void check_taken_back(void)
     for (uint32_t i = run.plan.buffer_count; i < run.plan.buffer_count + run.plan.private_count;
          i++) {
         for (uint32_t at = 0; run.is_mine[i] && at < run.plan.buffers[i].size_bytes; at++)
-            CHECK(run.plan.op_count, run.memory[i][at] == random_plan_mine(&run.plan, i, at));
+            CHECK_OP(run.plan.op_count, run.memory[i][at] == random_plan_mine(&run.plan, i, at));
     }
 }
 
 static void do_step(const plan_step *step)
 {
-    current_op = (sig_atomic_t)step->op;
+    now_at_op(step->op);
     switch (step->action) {
     case PLAN_SUBMIT:
         do_submit(step->op);
@@ -520,7 +508,7 @@ static void do_step(const plan_step *step)
         break;
     case PLAN_CANCEL:
         if (run.ops[step->op].future != NULL)
-            CHECK(step->op, ferry_future_cancel(run.ops[step->op].future) == FERRY_OK);
+            CHECK_OP(step->op, ferry_future_cancel(run.ops[step->op].future) == FERRY_OK);
         break;
     case PLAN_REMOVE_WAITER:
         remove_waiter(step->op);
@@ -554,14 +542,15 @@ static void open_buffers(void)
                                    : ferry_device_at(run.engine, planned->device);
         if (planned->is_wrapped) {
             run.wrapped[i] = alloc_device_memory(device, planned->size_bytes);
-            CHECK(0, run.wrapped[i].bytes != NULL);
-            CHECK(0, ferry_buffer_wrap(device, run.wrapped[i].bytes, planned->size_bytes,
+            CHECK_OP(0, run.wrapped[i].bytes != NULL);
+            CHECK_OP(0,
+                     ferry_buffer_wrap(device, run.wrapped[i].bytes, planned->size_bytes,
                                        memory_freed, &run.freed[i], &run.buffers[i]) == FERRY_OK);
         } else {
             ferry_memory kind =
                 planned->place == PLAN_PINNED ? FERRY_MEMORY_PINNED : FERRY_MEMORY_DEFAULT;
-            CHECK(0, ferry_buffer_alloc_kind(device, planned->size_bytes, kind, &run.buffers[i]) ==
-                         FERRY_OK);
+            CHECK_OP(0, ferry_buffer_alloc_kind(device, planned->size_bytes, kind,
+                                                &run.buffers[i]) == FERRY_OK);
         }
         run.memory[i] = ferry_buffer_data(run.buffers[i]);
         for (uint32_t at = 0; at < planned->size_bytes; at++)
@@ -579,8 +568,8 @@ static void open_devices(void)
         options.staging_bytes = run.plan.staging_bytes;
         options.completion =
             run.plan.asks_events ? FERRY_COMPLETION_EVENTS : FERRY_COMPLETION_DEFAULT;
-        CHECK(0, ferry_device_open(run.engine, name, run.plan.gpu_count != 0 ? &options : NULL,
-                                   &run.devices[i], NULL) == FERRY_OK);
+        CHECK_OP(0, ferry_device_open(run.engine, name, run.plan.gpu_count != 0 ? &options : NULL,
+                                      &run.devices[i], NULL) == FERRY_OK);
     }
 }
 
@@ -600,7 +589,7 @@ static void open_engine(void)
     options.spin_ns = run.plan.spin_ns;
     options.allocator = &allocator;
     options.log = no_log;
-    CHECK(0, ferry_engine_create(&options, &run.engine, NULL) == FERRY_OK);
+    CHECK_OP(0, ferry_engine_create(&options, &run.engine, NULL) == FERRY_OK);
     thread_executor_set_lifo(&own_thread, run.plan.is_executor_lifo);
 }
 
@@ -625,7 +614,7 @@ static void wait_view(uint32_t index, ferry_future *(*view)(ferry_future *), fer
         if (status == FERRY_E_AGAIN && run.plan.is_embedded)
             (void)ferry_engine_progress(run.engine, 0);
     } while (status == FERRY_E_AGAIN && run.plan.max_nodes != 0);
-    CHECK(index, status == FERRY_OK);
+    CHECK_OP(index, status == FERRY_OK);
 }
 
 static ferry_future *drain_view(ferry_future *unused)
@@ -638,15 +627,15 @@ static ferry_future *drain_view(ferry_future *unused)
 static void settle(void)
 {
     for (uint32_t i = 0; i < run.plan.op_count; i++) {
-        current_op = (sig_atomic_t)i;
+        now_at_op(i);
         if (run.ops[i].future == NULL)
             continue;
-        CHECK(i, ferry_future_wait(run.ops[i].future, -1) != FERRY_PENDING);
+        CHECK_OP(i, ferry_future_wait(run.ops[i].future, -1) != FERRY_PENDING);
         if (run.plan.max_nodes == 0)
             wait_view(i, ferry_future_quiet, run.ops[i].future);
     }
     for (uint32_t i = 0; i < run.plan.op_count && run.plan.max_nodes != 0; i++) {
-        current_op = (sig_atomic_t)i;
+        now_at_op(i);
         while (!has_resolved(i))
             (void)ferry_engine_progress(run.engine, 0); /* for the waiter; else a loop's matter */
         collect(i);
@@ -658,10 +647,10 @@ static void check_handles(void)
 {
     for (uint32_t i = 0; i < run.plan.op_count; i++) {
         live_op *live = &run.ops[i];
-        CHECK(i, has_resolved(i));
-        CHECK(i, atomic_load(&live->fired) == live->is_waited);
-        CHECK(i, atomic_load(&live->too_soon) == 0);
-        CHECK(i, !live->is_over || atomic_load(&live->runs) == live->runs_then);
+        CHECK_OP(i, has_resolved(i));
+        CHECK_OP(i, atomic_load(&live->fired) == live->is_waited);
+        CHECK_OP(i, atomic_load(&live->too_soon) == 0);
+        CHECK_OP(i, !live->is_over || atomic_load(&live->runs) == live->runs_then);
         collect(i);
         run.outcomes[i].runs = atomic_load(&live->runs);
         if (run.plan.ops[i].kind == PLAN_OUTSIDE_READ)
@@ -689,7 +678,7 @@ static void close_engine(void)
     for (uint32_t i = 0; i < PLAN_BUFFERS_MAX; i++)
         ferry_buffer_release(run.buffers[i]);
     for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
-        CHECK(i, atomic_load(&run.freed[i]) == run.plan.buffers[i].is_wrapped);
+        CHECK_OP(i, atomic_load(&run.freed[i]) == run.plan.buffers[i].is_wrapped);
         free_device_memory(&run.wrapped[i]);
     }
     if (!run.plan.is_engine_first)
@@ -722,7 +711,7 @@ static void open_gates(void)
 {
     if (run.plan.is_cut_short) {
         ferry_status status = ferry_engine_shutdown(run.engine, 0);
-        CHECK(run.plan.op_count, status == FERRY_OK || status == FERRY_E_DEADLINE);
+        CHECK_OP(run.plan.op_count, status == FERRY_OK || status == FERRY_E_DEADLINE);
     }
     outside_open_gates(&outside, &run.plan);
 }
@@ -730,8 +719,6 @@ static void open_gates(void)
 static void run_seed(uint64_t seed)
 {
     memset(&run, 0, sizeof run);
-    current_seed = seed;
-    (void)alarm(HANG_S * PATIENCE);
     random_plan_make(&run.plan, seed, (uint32_t)test_gpu_count());
     if (run.plan.gpu_count != 0)
         outside_work_begin(&outside);
@@ -745,7 +732,7 @@ static void run_seed(uint64_t seed)
         open_gates();
     if (!run.plan.is_cut_short)
         settle();
-    CHECK(run.plan.op_count, ferry_engine_shutdown(run.engine, -1) == FERRY_OK);
+    CHECK_OP(run.plan.op_count, ferry_engine_shutdown(run.engine, -1) == FERRY_OK);
     outside_work_finish(&outside);
     thread_executor_wait_idle(&own_thread);
     check_handles();
@@ -757,25 +744,18 @@ static void run_seed(uint64_t seed)
 int main(int argc, char **argv)
 {
     uint32_t gpu_count = (uint32_t)test_gpu_count();
-    uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : gpu_count != 0 ? GPU_SEEDS : SEEDS;
-    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    uint64_t times = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
-    if (!graph_oracle_init(&oracle) || !thread_executor_start(&own_thread) ||
-        signal(SIGALRM, stopped) == SIG_ERR || signal(SIGABRT, stopped) == SIG_ERR) {
-        (void)fputs("random_graph: can't start\n", stderr);
-        return 2;
-    }
+    seeds seeds = {.count = gpu_count != 0 ? GPU_SEEDS : SEEDS, .first = 1, .hang_s = HANG_S};
+    CHECK(graph_oracle_init(&oracle) && thread_executor_start(&own_thread));
+    CHECK(signal(SIGABRT, caught) != SIG_ERR);
     if (gpu_count != 0 && !outside_work_open(&outside, gpu_count)) {
         (void)fputs("random_graph: there is no CUDA\n", stderr);
         return 2;
     }
-    for (uint64_t i = 0; i < count * times; i++)
-        run_seed(first + i / times);
-    (void)alarm(0);
+    run_seeds(argc, argv, &seeds, run_seed);
     thread_executor_stop(&own_thread);
     (void)printf("%llu seeds, %llu ops: %llu ok, %llu dependency, %llu cancelled, %llu deadline, "
                  "%llu refused, %llu shut down; %llu batches taken back; %llu bytes compared\n",
-                 (unsigned long long)(count * times), (unsigned long long)totals.ops,
+                 (unsigned long long)(seeds.count * seeds.times), (unsigned long long)totals.ops,
                  (unsigned long long)totals.succeeded, (unsigned long long)totals.dependency,
                  (unsigned long long)totals.cancelled, (unsigned long long)totals.deadline,
                  (unsigned long long)totals.refused, (unsigned long long)totals.shut_down,
