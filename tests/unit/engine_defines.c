@@ -74,8 +74,7 @@ Test(engine_defines, with_ferry_still_at_the_span_it_resolves_after_both)
 Test(engine_defines, readers_wait_for_earlier_writers_whatever_the_event_does)
 {
     for (int is_reader_parked = 0; is_reader_parked < 2; is_reader_parked++) {
-        steps s;
-        steps_open(&s);
+        OPENED(steps, s);
         steps_play(&s, "buffer 0 defined 1 src 2; buffer 1 dst 3; hold 0; record event 0.0;"
                        "copy writer defined src");
         if (!is_reader_parked)
@@ -85,7 +84,6 @@ Test(engine_defines, readers_wait_for_earlier_writers_whatever_the_event_does)
             steps_play(&s, "fire 0.0");
         steps_play(&s, "run; expect event OK; expect reader PENDING; filled dst 3;"
                        "free 0; run; expect reader writer OK; filled dst 2");
-        steps_close(&s);
     }
 }
 
@@ -108,8 +106,7 @@ Test(engine_defines, who_overwrites_one_waits_for_readers_that_those_before_it_p
 
 Test(engine_defines, of_parts_by_several_streams_keep_to_themselves)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, "buffer 0 defined 1 dst 2; record event0 0.0; record event1 0.1");
     for (size_t i = 0; i < 2; i++) {
         ferry_span half = span_of(buffer_of(&s, "defined"), i * GPU_SIZE / 2, GPU_SIZE / 2);
@@ -121,7 +118,6 @@ Test(engine_defines, of_parts_by_several_streams_keep_to_themselves)
     }
     steps_play(&s, "fire 0.1; run; expect reader0 PENDING; expect reader1 OK;"
                    "fire 0.0; run; expect reader0 reader1 OK");
-    steps_close(&s);
 }
 
 /* ---- definitions by copies ---- */
@@ -146,48 +142,41 @@ Test(engine_defines, by_a_parked_copy_are_parked_with_it)
 
 Test(engine_defines, by_what_has_resolved_or_was_refused_are_as_ever)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, "buffer 0 defined 1 dst 2; record event 0.0; fire 0.0; run;"
                    "define defined event; copy reader dst defined; run; expect reader OK");
     (void)name_future(&s, "refused",
                       ferry_event_record(s.f.devices[0], fake_user_stream(s.f.gpus[1], 0)));
     steps_play(&s, "define defined refused; copy reader dst defined; run;"
                    "expect reader DEPENDENCY by INVALID");
-    steps_close(&s);
 }
 
 /* ---- the program's streams wait ---- */
 
 Test(engine_defines, a_stream_of_the_program_waits_for_a_copy)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, "buffer 0 src 1; buffer 1 dst 2; promise promise;"
                    "copy held dst src after promise; wait 0.0 held NOT_ISSUED");
     assert_user_waits(&s, 0);
     steps_play(&s, "keep promise OK; hold 1; wait 0.0 held OK; record event 0.0; fire 0.0; run;"
                    "expect event PENDING; free 1; run; expect event OK; wait 0.0 held OK");
     assert_user_waits(&s, 1); /* it is over */
-    steps_close(&s);
 }
 
 Test(engine_defines, a_stream_of_the_program_waits_for_what_was_cancelled_until_it_is_quiet)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, "buffer 0 src 1; buffer 1 dst 2; copy stopped dst src; record event 0.1;"
                    "cancel stopped event; settle; wait 0.0 stopped OK; wait 0.0 event OK");
     assert_user_waits(&s, 2);
     steps_play(&s, "fire 0.1; run; wait 0.0 stopped OK; wait 0.0 event OK");
     assert_user_waits(&s, 2);
-    steps_close(&s);
 }
 
 Test(engine_defines, what_a_stream_cannot_wait_for_is_refused)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     ferry_device *gpu = s.f.devices[0], *host = ferry_device_at(s.f.te.engine, 0);
     void *user = fake_user_stream(s.f.gpus[0], 0);
     steps_play(&s, "promise promise; nop nop after promise");
@@ -209,7 +198,6 @@ Test(engine_defines, what_a_stream_cannot_wait_for_is_refused)
     steps_play(&s, "buffer 0 src 1; buffer 1 dst 2; copy under dst src");
     fake_user_capture(s.f.gpus[0], user, true);
     steps_play(&s, "wait 0.0 under CAPTURE; run; wait 0.0 under OK");
-    steps_close(&s);
 }
 
 Test(engine_defines, no_stream_waits_once_the_shutdown_began)
@@ -222,8 +210,7 @@ Test(engine_defines, no_stream_waits_once_the_shutdown_began)
 
 Test(engine_defines, a_submit_flushes_what_it_copied_to)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, "buffer 0 src 1 dst0 2; buffer 1 dst1 3; copy copy0 dst0 src");
     cr_assert_eq(flushes(&s, 0), 1);
     steps_play(&s, "copy copy1 dst1 src");
@@ -231,14 +218,12 @@ Test(engine_defines, a_submit_flushes_what_it_copied_to)
     steps_play(&s, "devices 2; run; expect copy0 copy1 OK"); /* no progress is needed */
     cr_assert_eq(flushes(&s, 0), 1);
     cr_assert_eq(flushes(&s, 1), 1);
-    steps_close(&s);
 }
 
 Test(engine_defines, a_batch_is_flushed_once)
 {
     enum { COUNT = 64, PART = GPU_SIZE / COUNT };
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, "buffer 0 src 1 dst 2");
     ferry_op ops[COUNT];
     for (size_t i = 0; i < COUNT; i++)
@@ -256,14 +241,12 @@ Test(engine_defines, a_batch_is_flushed_once)
         steps_play(&s, "run; expect batch OK; drop batch");
     }
     steps_play(&s, "filled dst 1");
-    steps_close(&s);
 }
 
 /* Who hears that a copy is issued has streams wait for it. */
 Test(engine_defines, what_is_said_to_be_issued_is_flushed)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, "buffer 0 src 1 dst 2; promise promise; copy held dst src after promise");
     ferry_future *issued = name_future(&s, "issued", ferry_future_issued(future_of(&s, "held")));
     fry_turn turn;
@@ -276,7 +259,6 @@ Test(engine_defines, what_is_said_to_be_issued_is_flushed)
     steps_play(&s, "wait 0.0 held OK");
     (void)fry_turn_end(&turn, 64);
     steps_play(&s, "run; expect held OK");
-    steps_close(&s);
 }
 
 Test(engine_defines, copies_of_one_stream_name_those_they_come_after)
@@ -287,11 +269,9 @@ Test(engine_defines, copies_of_one_stream_name_those_they_come_after)
 
 Test(engine_defines, a_stream_that_is_full_is_left_alone_until_something_has_fired)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, "buffer 0 src 1 a 2 b 2 c 2; copy first a src");
     fake_fill(fake_stream(s.f.gpus[0], FAKE_WITHIN));
     steps_play(&s, "copy second b src; copy third c src; stands 0.w 1; run; stands 0.w 3;"
                    "expect first second third OK");
-    steps_close(&s);
 }

@@ -74,8 +74,7 @@ static ferry_future *batch_of_copies(const steps *s, ferry_buffer *dst, ferry_bu
 
 Test(engine_device_errors, a_batch_goes_on_behind_a_refused_copy)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, "buffer 0 src 1 dst 2; refuse 0 3");
     ferry_buffer *dst = buffer_of(&s, "dst");
     ferry_future *each[PARTS];
@@ -87,7 +86,6 @@ Test(engine_device_errors, a_batch_goes_on_behind_a_refused_copy)
         if (i != 3)
             ASSERT_STATUS(status_of(each[i]), FERRY_OK);
     }
-    steps_close(&s);
 }
 
 /* ---- copies that stood in a stream and failed ---- */
@@ -101,11 +99,9 @@ Test(engine_device_errors, a_struck_copy_fails_alone_and_is_quiet)
 
 Test(engine_device_errors, nobody_asks_for_outcomes_where_nothing_was_struck)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, THREE_BUFFERS THREE_COPIES "run");
     cr_assert_eq(fake_count(s.f.gpus[0]).outcomes, 0);
-    steps_close(&s);
 }
 
 Test(engine_device_errors, a_struck_copy_that_was_cancelled_is_cancelled_and_quiet)
@@ -125,8 +121,7 @@ Test(engine_device_errors, a_definition_by_a_struck_copy_poisons)
 /* A thread that is not the loop finds it: it leaves it to the loop. */
 Test(engine_device_errors, what_others_find_struck_the_loop_fails)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     ferry_engine *engine = s.f.te.engine;
     steps_play(&s, THREE_BUFFERS "strike 0 0;" THREE_COPIES "devices");
     fry_turn turn;
@@ -137,15 +132,13 @@ Test(engine_device_errors, what_others_find_struck_the_loop_fails)
     steps_play(&s, "expect c0 PENDING");
     cr_assert_eq(fry_load_relaxed(&engine->asleep), FRY_AWAKE, "the loop was woken");
     steps_play(&s, "run; fails c0 the copy failed; expect c2 OK");
-    steps_close(&s);
 }
 
 /* ---- lost devices ---- */
 
 Test(engine_device_errors, with_a_lost_device_what_stands_there_fails_and_is_not_quiet)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, THREE_BUFFERS "hold 0;" THREE_COPIES "record event 0.0; buffer 1 here 5 there 6;"
                                  "copy elsewhere there here; lose 0; run;"
                                  "fails c0 the device is lost; fails c1 the device is lost");
@@ -158,7 +151,6 @@ Test(engine_device_errors, with_a_lost_device_what_stands_there_fails_and_is_not
                    "fails late_event no event can be recorded; shutdown 0 DEADLINE;"
                    /* so that this test can end */
                    "find 0; free 0; fire 0.0; devices; shutdown -1 OK");
-    steps_close(&s);
 }
 
 Test(engine_device_errors, what_waits_for_room_in_a_lost_stream_fails_too)
@@ -185,8 +177,7 @@ Test(engine_device_errors, what_waits_for_room_in_a_lost_stream_fails_too)
 
 Test(engine_device_errors, who_would_wait_for_what_a_lost_device_may_touch_fails)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, "buffer 0 src 1 dst 2; buffer host host 3; buffer 1 other 4; promise promise;"
                    "hold 0; copy struck dst src; copy waiting src host after promise;"
                    "copy behind host other;" /* overwrites what that one reads */
@@ -202,7 +193,6 @@ Test(engine_device_errors, who_would_wait_for_what_a_lost_device_may_touch_fails
                    "quiet struck");
     assert_all_retired(&s);
     steps_play(&s, "keep promise OK; settle");
-    steps_close(&s);
 }
 
 /* Whichever of the two is looked at first. */
@@ -211,12 +201,10 @@ Test(engine_device_errors, what_depends_on_a_lost_device_and_stands_on_one_share
     static const char *const beginnings[] = {"buffer 0 a 1 b 2; buffer 1 c 3; hold 0",
                                              "buffer 1 a 1 b 2; buffer 0 c 3; hold 1"};
     for (size_t i = 0; i < 2; i++) {
-        steps s;
-        steps_open(&s);
+        OPENED(steps, s);
         steps_play(&s, beginnings[i]);
         steps_play(&s, "copy one b a; copy two c b; issued two; lose 0; lose 1; settle;"
                        "fails one the device is lost; shares two with one;" FIND_AGAIN);
-        steps_close(&s);
     }
 }
 
@@ -260,8 +248,7 @@ static void stand_for(steps *s, int how)
 Test(engine_device_errors, what_stands_for_a_lost_copy_among_others_is_never_quiet)
 {
     for (int how = 0; how < 8; how++) {
-        steps s;
-        steps_open(&s);
+        OPENED(steps, s);
         steps_play(&s,
                    "buffer 0 src 1 dst 2; buffer host defined 3 host 4; promise beside; hold 0");
         stand_for(&s, how % 4);
@@ -275,7 +262,6 @@ Test(engine_device_errors, what_stands_for_a_lost_copy_among_others_is_never_qui
             steps_play(&s, "keep beside OK");
         steps_play(&s, FIND_AGAIN "quiet future");
         assert_all_retired(&s);
-        steps_close(&s);
     }
 }
 
@@ -315,8 +301,7 @@ static void check_batch(steps *s, enum batch_kind kind, ferry_future *const *eac
 Test(engine_device_errors, a_batch_behind_a_lost_copy_fails_and_nobody_else_does)
 {
     for (enum batch_kind kind = 0; kind < BATCH_KINDS; kind++) {
-        steps s;
-        steps_open(&s);
+        OPENED(steps, s);
         ferry_engine *engine = s.f.te.engine;
         steps_play(&s, "buffer 0 src 1 dst 2; buffer host host 3; hold 0; copy struck dst src;"
                        "lose 0; settle; fails struck the device is lost");
@@ -339,7 +324,6 @@ Test(engine_device_errors, a_batch_behind_a_lost_copy_fails_and_nobody_else_does
         check_batch(&s, kind, each);
         steps_play(&s, FIND_AGAIN "quiet stuck");
         assert_all_retired(&s);
-        steps_close(&s);
     }
 }
 
@@ -366,12 +350,10 @@ Test(engine_device_errors, a_submitter_leaves_a_lost_stream_to_the_loop)
 
 Test(engine_device_errors, without_memory_for_an_error_there_is_the_status)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, THREE_BUFFERS "refuse 0 0;" THREE_COPIES);
     failing_allocator_arm(&s.f.te.memory, 1, true);
     steps_play(&s, "settle");
     failing_allocator_arm(&s.f.te.memory, 0, false);
     steps_play(&s, "expect c0 DEVICE; run; expect c1 OK");
-    steps_close(&s);
 }

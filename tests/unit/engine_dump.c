@@ -8,6 +8,7 @@
 #include "engine/refusal.h"
 #include "tests/support/api_test.h"
 #include "tests/support/dump_test.h"
+#include "tests/support/owned.h"
 #include "tests/unit/copy_gate.h"
 
 TestSuite(engine_dump, .timeout = HANG_S);
@@ -213,8 +214,7 @@ Test(engine_dump, what_is_about_to_fail_says_so)
 
 Test(engine_dump, what_is_late_waits_for_the_loop)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.deadline_ns = START_NS;
     options.label = "late";
@@ -229,13 +229,11 @@ Test(engine_dump, what_is_late_waits_for_the_loop)
     json_decref(whole);
     settle(&te);
     ASSERT_STATUS(status_of(nop), FERRY_E_DEADLINE);
-    test_engine_close(&te);
 }
 
 Test(engine_dump, a_buffer_poisoned_as_a_whole_says_so)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
     ferry_buffer *buffer = test_buffer(&te, 2, 100, 0);
     cr_assert(fry_baton_take(&te.engine->baton)); /* as when no node stood for a refused write */
     fry_hazard_poison_buffer(buffer, fry_refusal_error(FRY_REFUSED_MAX_NODES));
@@ -259,7 +257,6 @@ Test(engine_dump, a_buffer_poisoned_as_a_whole_says_so)
     cr_assert_eq(json_array_size(json_object_get(whole, "poisoned")), 0);
     json_decref(whole);
     ferry_buffer_release(buffer);
-    test_engine_close(&te);
 }
 
 /* The poisoned buffer that the dump is at goes while it writes what it has copied of it. */

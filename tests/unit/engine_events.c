@@ -22,35 +22,29 @@ static ferry_status wait_for(steps *s, const char *name)
 
 Test(engine_events, resolves_when_it_fires)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, "record event 0.0; run; expect event PENDING; issued event;"
                    "fire 0.0; run; expect event OK; quiet event");
     cr_assert_null(ferry_future_error(future_of(&s, "event")));
-    steps_close(&s);
 }
 
 Test(engine_events, of_the_default_stream_are_events_too)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     (void)name_future(&s, "event", ferry_event_record(s.f.devices[1], NULL));
     fake_user_go(s.f.gpus[1], NULL, 1);
     steps_play(&s, "run; expect event OK");
-    steps_close(&s);
 }
 
 Test(engine_events, are_waited_for_by_whatever_waits_for_futures)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, "record event 0.0; nop nop after event; drain drain");
     counted_waiter waiter;
     counted_waiter_init(&waiter, NULL);
     ASSERT_STATUS(ferry_future_on_ready(future_of(&s, "event"), &waiter.waiter), FERRY_OK);
     steps_play(&s, "run; expect nop drain PENDING; fire 0.0; run; expect nop drain OK");
     cr_assert_eq(waiter.calls, 1);
-    steps_close(&s);
 }
 
 Test(engine_events, nobody_has_a_handle_on_fire_all_the_same)
@@ -63,8 +57,7 @@ Test(engine_events, nobody_has_a_handle_on_fire_all_the_same)
 
 Test(engine_events, that_cannot_be_are_refused)
 {
-    fake_engine f;
-    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(fake_engine, f, FERRY_LOOP_EMBEDDED);
     fake_user_event event = {false};
     ASSERT_STATUS(status_of(ferry_event_record(NULL, NULL)), FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_event_wrap(NULL, &event, NULL)), FERRY_E_INVALID);
@@ -77,13 +70,11 @@ Test(engine_events, that_cannot_be_are_refused)
     fake_user_capture(f.gpus[0], fake_user_stream(f.gpus[0], 1), true);
     ASSERT_STATUS(status_of(record(&f, 0, 1)), FERRY_E_CAPTURE);
     cr_assert_gt(f.te.log_lines, 0, "and somebody is told why");
-    fake_engine_close(&f);
 }
 
 Test(engine_events, more_than_a_device_holds_are_refused_until_some_have_fired)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     ferry_future *events[FRY_STREAM_DEPTH];
     for (size_t i = 0; i < FRY_STREAM_DEPTH; i++)
         events[i] = record(&s.f, 0, 0);
@@ -94,18 +85,15 @@ Test(engine_events, more_than_a_device_holds_are_refused_until_some_have_fired)
     steps_play(&s, "run; fire 0.1 0.2 0.3; record d 0.4; fire 0.4; run; expect a b c d OK");
     for (size_t i = 0; i < FRY_STREAM_DEPTH; i++)
         ASSERT_STATUS(status_of(events[i]), FERRY_OK);
-    steps_close(&s);
 }
 
 Test(engine_events, a_device_that_fails_gives_its_own_number)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     fake_refuse_event(s.f.gpus[0], FERRY_E_DEVICE);
     steps_play(&s, "record event 0.0; nop nop after event; settle;"
                    "fails event no event can be recorded; shares nop with event; quiet event;"
                    "record event 0.0; fire 0.0; run; expect event OK");
-    steps_close(&s);
 }
 
 Test(engine_events, without_nodes_nothing_is_recorded)
@@ -128,14 +116,12 @@ Test(engine_events, without_nodes_nothing_is_recorded)
 
 Test(engine_events, wrapped_ones_resolve_at_once_if_they_have_fired)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     fake_user_event fired = {true}, unfired = {false};
     void *stream = fake_user_stream(s.f.gpus[0], 0);
     ASSERT_STATUS(status_of(ferry_event_wrap(s.f.devices[0], &fired, stream)), FERRY_OK);
     (void)name_future(&s, "event", ferry_event_wrap(s.f.devices[0], &unfired, stream));
     steps_play(&s, "run; expect event PENDING; fire 0.0; run; expect event OK");
-    steps_close(&s);
 }
 
 /* ---- copies behind events ---- */
@@ -213,8 +199,7 @@ Test(engine_events, of_two_streams_one_is_waited_for_on_the_host)
 {
     static const char *const orders[2][2] = {{"fire 0.0; run", "fire 0.1; run"},
                                              {"fire 0.1; run", "fire 0.0; run"}};
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     for (size_t i = 0; i < 2; i++) {
         steps_play(&s, "buffer 0 src 1 dst 2; record a 0.0; record b 0.1;"
                        "copy behind dst src after a b; run; unissued behind");
@@ -223,7 +208,6 @@ Test(engine_events, of_two_streams_one_is_waited_for_on_the_host)
         steps_play(&s, orders[i][1]);
         steps_play(&s, "expect behind OK; filled dst 1");
     }
-    steps_close(&s);
 }
 
 Test(engine_events, a_full_parked_stream_is_no_place_to_wait)
@@ -262,14 +246,12 @@ Test(engine_events, what_is_issued_late_does_not_stand_behind_a_later_event)
 
 Test(engine_events, cancelled_they_are_quiet_when_they_fire)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, ROW("1", "0") "cancel e1; run; expect e1 CANCELLED; unquiet e1;"
                                  "expect c1 DEPENDENCY by CANCELLED;"
                                  "unquiet c1"); /* it stands on a device */
     (void)name_future(&s, "quiet", ferry_future_quiet(future_of(&s, "e1")));
     steps_play(&s, "fire 0.0; run; expect quiet OK; quiet c1");
-    steps_close(&s);
 }
 
 /* Then it is out of the way: the event has nothing to do with its memory. */
@@ -303,34 +285,29 @@ Test(engine_events, a_deadline_passes_while_a_copy_is_parked_or_held)
 
 Test(engine_events, a_shutdown_waits_until_they_have_fired)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, ROW("1", "0") "shutdown 0 DEADLINE; expect e1 SHUTDOWN");
     cr_assert_lt(ferry_future_poll(future_of(&s, "c1")), 0);
     steps_play(&s, "record late 0.0; expect late SHUTDOWN; fire 0.0; devices");
-    steps_close(&s);
 }
 
 /* It passes the check, and is then overtaken by the shutdown: the device has recorded it. */
 Test(engine_events, one_that_enters_as_the_engine_closes_stands_in_its_stream)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, ROW("1", "0") "shutdown 0 DEADLINE");
     fry_store_seq_cst(&s.f.te.engine->closing, 0); /* as it was when it looked */
     steps_play(&s, "record late 0.1");
     fry_store_seq_cst(&s.f.te.engine->closing, 1);
     steps_play(&s, "expect late SHUTDOWN; fire 0.0; devices; shutdown 0 DEADLINE;"
                    "fire 0.1; devices");
-    steps_close(&s);
 }
 
 /* Who is at a device is not left alone with it, however long the device keeps him; meanwhile the
  * loop sleeps, and is woken by whoever leaves a device. */
 Test(engine_events, a_shutdown_waits_for_threads_that_record)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     ferry_engine *engine = s.f.te.engine;
     steps_play(&s, "record event 0.0");
     (void)fry_fetch_add(&engine->outside_calls, 1);
@@ -342,15 +319,13 @@ Test(engine_events, a_shutdown_waits_for_threads_that_record)
     ASSERT_STATUS(ferry_engine_arm(engine), FERRY_OK);
     (void)fry_fetch_sub(&engine->outside_calls, 1);
     ASSERT_STATUS(ferry_engine_arm(engine), FERRY_E_BUSY);
-    steps_close(&s);
 }
 
 /* Between the two stores that end an operation: whoever hears that there is nothing to wait for
  * looks how it ended, and would find it pending. */
 Test(engine_events, no_stream_goes_on_before_the_status_of_a_copy_that_failed_is_there)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, "promise gate; buffer 0 src 1 dst 2; copy held dst src after gate; settle");
     ASSERT_STATUS(wait_for(&s, "held"), FERRY_E_NOT_ISSUED);
     fry_node *node = fry_node_of(future_of(&s, "held"));
@@ -361,15 +336,13 @@ Test(engine_events, no_stream_goes_on_before_the_status_of_a_copy_that_failed_is
     steps_play(&s, "cancel held; settle");
     ASSERT_STATUS(wait_for(&s, "held"), FERRY_OK);
     steps_play(&s, "expect held CANCELLED; keep gate OK");
-    steps_close(&s);
 }
 
 /* It has failed, and one of its copies still stands in a stream, where no single place tells of all
  * that it stands for. */
 Test(engine_events, no_stream_waits_for_a_batch_that_is_not_quiet)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, "buffer 0 src 1 dst 2; hold 0");
     ferry_op ops[2] = {{.kind = FERRY_OP_COPY,
                         .dst = ferry_buffer_span(buffer_of(&s, "dst")),
@@ -380,5 +353,4 @@ Test(engine_events, no_stream_waits_for_a_batch_that_is_not_quiet)
     ASSERT_STATUS(wait_for(&s, "batch"), FERRY_E_UNSUPPORTED);
     steps_play(&s, "free 0; run");
     ASSERT_STATUS(wait_for(&s, "batch"), FERRY_OK);
-    steps_close(&s);
 }

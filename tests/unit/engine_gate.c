@@ -4,6 +4,7 @@
  * cancels and deadlines of what stands in a stream.
  */
 #include "tests/support/api_test.h"
+#include "tests/support/owned.h"
 #include "tests/unit/copy_gate.h"
 
 TestSuite(engine_gate, .timeout = HANG_S);
@@ -57,8 +58,7 @@ static ferry_future *copy_until(fixture *f, ferry_span dst, ferry_span src)
 
 Test(engine_gate, a_chain_over_four_devices_is_queued_at_once_and_needs_no_progress)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, false);
+    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, false);
     ferry_buffer *buffers[5];
     ferry_future *copies[4], *issued[4];
     for (size_t i = 0; i < 5; i++)
@@ -85,13 +85,11 @@ Test(engine_gate, a_chain_over_four_devices_is_queued_at_once_and_needs_no_progr
     }
     for (int i = 0; i < 5; i++)
         ferry_buffer_release(buffers[i]);
-    fixture_close(&f);
 }
 
 Test(engine_gate, double_buffering_is_queued_at_once)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, false);
+    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, false);
     enum { BATCHES = 8 };
     ferry_buffer *src = test_buffer(&f.te, 0, BATCHES * SMALL, 0);
     ferry_buffer *stage[2] = {test_buffer(&f.te, 1, SMALL, 0), test_buffer(&f.te, 1, SMALL, 0)};
@@ -121,13 +119,11 @@ Test(engine_gate, double_buffering_is_queued_at_once)
     ferry_buffer_release(dst);
     ferry_buffer_release(stage[0]);
     ferry_buffer_release(stage[1]);
-    fixture_close(&f);
 }
 
 Test(engine_gate, a_copy_that_ran_ahead_fails_with_what_it_overtook)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, false);
+    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, false);
     ferry_buffer *buffers[3];
     for (size_t i = 0; i < 3; i++)
         buffers[i] = test_buffer(&f.te, i, SMALL, (int)i + 1);
@@ -153,15 +149,13 @@ Test(engine_gate, a_copy_that_ran_ahead_fails_with_what_it_overtook)
     ferry_future_release(second);
     for (int i = 0; i < 3; i++)
         ferry_buffer_release(buffers[i]);
-    fixture_close(&f);
 }
 
 /* ---- resolved is not quiet ---- */
 
 static void stopped_midway(bool by_deadline)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, by_deadline);
+    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, by_deadline);
     manual_executor executor;
     manual_executor_init(&executor);
     _Atomic int calls = 0;
@@ -207,7 +201,6 @@ static void stopped_midway(bool by_deadline)
     ferry_buffer_release(src);
     ferry_buffer_release(dst);
     ferry_buffer_release(other);
-    fixture_close(&f);
 }
 
 Test(engine_gate, a_copy_cancelled_midway_is_resolved_and_not_quiet)
@@ -222,8 +215,7 @@ Test(engine_gate, a_copy_late_midway_is_resolved_and_not_quiet)
 
 Test(engine_gate, a_drain_waits_for_a_cancelled_copy_to_be_quiet)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, false);
+    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, false);
     ferry_buffer *src = test_buffer(&f.te, 0, SMALL, 1), *dst = test_buffer(&f.te, 1, SMALL, 2);
     copy_gate_hold(&f.gate, ferry_buffer_data(dst), 0);
     ferry_future *held = copy(&f, ferry_buffer_span(dst), ferry_buffer_span(src));
@@ -238,7 +230,6 @@ Test(engine_gate, a_drain_waits_for_a_cancelled_copy_to_be_quiet)
     ferry_future_release(drain);
     ferry_buffer_release(src);
     ferry_buffer_release(dst);
-    fixture_close(&f);
 }
 
 static int frees;
@@ -252,8 +243,7 @@ static void count_free(void *arg, void *memory, size_t size_bytes)
 Test(engine_gate, released_memory_is_not_freed_under_a_copy)
 {
     static char memory[SMALL];
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, false);
+    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, false);
     ferry_buffer *src = test_buffer(&f.te, 0, SMALL, 1), *dst = NULL;
     ASSERT_STATUS(
         ferry_buffer_wrap(ferry_device_at(f.te.engine, 1), memory, SMALL, count_free, NULL, &dst),
@@ -274,7 +264,6 @@ Test(engine_gate, released_memory_is_not_freed_under_a_copy)
     cr_assert_eq(frees, 1);
     ferry_future_release(held);
     ferry_future_release(quiet);
-    fixture_close(&f);
 }
 
 /* ---- in a full stream ---- */
@@ -283,8 +272,7 @@ enum { COPIES = 300, ISSUED = 100, READY = 280 };
 
 static void stopped_in_a_full_stream(bool by_deadline)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, by_deadline);
+    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, by_deadline);
     ferry_buffer *src = test_buffer(&f.te, 0, SMALL, 1);
     ferry_buffer *dst = test_buffer(&f.te, 1, COPIES * SMALL, 0);
     ferry_future *copies[COPIES];
@@ -322,7 +310,6 @@ static void stopped_in_a_full_stream(bool by_deadline)
     ferry_future_release(quiet[1]);
     ferry_buffer_release(src);
     ferry_buffer_release(dst);
-    fixture_close(&f);
 }
 
 Test(engine_gate, cancels_reach_what_stands_in_a_full_stream_and_behind_it)
@@ -337,8 +324,7 @@ Test(engine_gate, deadlines_reach_what_stands_in_a_full_stream_and_behind_it)
 
 Test(engine_gate, a_cancel_after_the_last_byte_may_come_too_late)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, false);
+    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, false);
     ferry_buffer *src = test_buffer(&f.te, 0, SMALL, 1), *dst = test_buffer(&f.te, 1, SMALL, 2);
     ferry_future *done = copy(&f, ferry_buffer_span(dst), ferry_buffer_span(src));
     ASSERT_STATUS(ferry_future_wait(done, -1), FERRY_OK);
@@ -348,15 +334,13 @@ Test(engine_gate, a_cancel_after_the_last_byte_may_come_too_late)
     cr_assert(is_filled(dst, 0, SMALL, 1));
     ferry_buffer_release(src);
     ferry_buffer_release(dst);
-    fixture_close(&f);
 }
 
 /* ---- shutdown ---- */
 
 static void shutdown_with_a_held_copy(ferry_loop_mode loop)
 {
-    fixture f;
-    fixture_open(&f, loop, false);
+    OPENED_WITH(fixture, f, loop, false);
     ferry_buffer *src = test_buffer(&f.te, 0, SMALL, 1), *dst = test_buffer(&f.te, 1, SMALL, 2);
     copy_gate_hold(&f.gate, ferry_buffer_data(dst), 0);
     ferry_future *held = copy(&f, ferry_buffer_span(dst), ferry_buffer_span(src));
@@ -373,7 +357,6 @@ static void shutdown_with_a_held_copy(ferry_loop_mode loop)
     ferry_future_release(held);
     ferry_buffer_release(src);
     ferry_buffer_release(dst);
-    fixture_close(&f);
 }
 
 Test(engine_gate, shutdown_gives_up_on_a_held_copy_and_ends_once_it_goes_on)
@@ -396,8 +379,7 @@ static void *shut_down(void *arg)
 
 static void shutdown_by_two(ferry_loop_mode loop)
 {
-    fixture f;
-    fixture_open(&f, loop, false);
+    OPENED_WITH(fixture, f, loop, false);
     ferry_buffer *src = test_buffer(&f.te, 0, SMALL, 1), *dst = test_buffer(&f.te, 1, SMALL, 2);
     copy_gate_hold(&f.gate, ferry_buffer_data(dst), 0);
     ferry_future_release(copy(&f, ferry_buffer_span(dst), ferry_buffer_span(src)));
@@ -416,7 +398,6 @@ static void shutdown_by_two(ferry_loop_mode loop)
     ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, 0), FERRY_OK);
     ferry_buffer_release(src);
     ferry_buffer_release(dst);
-    fixture_close(&f);
 }
 
 Test(engine_gate, a_second_shutdown_at_once_is_busy)
@@ -435,8 +416,7 @@ Test(engine_gate, a_second_shutdown_at_once_is_busy_embedded)
 Test(engine_gate, a_copy_behind_a_copy_that_it_names_65536_times)
 {
     enum { NAMED = 1 << 16 };
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, false);
+    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, false);
     ferry_buffer *source = test_buffer(&f.te, 0, SMALL, 1),
                  *target = test_buffer(&f.te, 1, SMALL, 0);
     ferry_buffer *other = test_buffer(&f.te, 1, SMALL, 0);
@@ -476,5 +456,4 @@ Test(engine_gate, a_copy_behind_a_copy_that_it_names_65536_times)
     ferry_buffer_release(source);
     ferry_buffer_release(target);
     ferry_buffer_release(other);
-    fixture_close(&f);
 }

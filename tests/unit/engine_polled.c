@@ -36,8 +36,7 @@ static void arm(const steps *s)
 
 Test(engine_polled, with_nothing_in_flight_there_is_nothing_to_look_at)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, "settle");
     assert_timeout(&s, -1);
     steps_play(&s, PAIR COPY);
@@ -47,13 +46,11 @@ Test(engine_polled, with_nothing_in_flight_there_is_nothing_to_look_at)
     arm(&s);
     cr_assert_eq(s.f.te.engine->poller.timer_ns, 0);
     steps_play(&s, "expect copy OK");
-    steps_close(&s);
 }
 
 Test(engine_polled, looks_get_rarer_and_the_first_knows_how_long_such_copies_take)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, PAIR COPY "pass 10000000");
     assert_timeout(&s, 500 * US);
     steps_play(&s, "pass 490000000");
@@ -68,25 +65,21 @@ Test(engine_polled, looks_get_rarer_and_the_first_knows_how_long_such_copies_tak
     (void)name_future(&s, "other", ferry_copy(s.f.te.engine, dst, src, NULL));
     assert_timeout(&s, 90 * MS); /* one of them took 100 ms */
     steps_play(&s, "run; expect other OK");
-    steps_close(&s);
 }
 
 Test(engine_polled, one_behind_another_counts_from_when_that_was_done)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, PAIR "buffer 0 src2 1 dst2 2;" COPY "copy second dst2 src2; pass 10000000");
     (void)fake_run_some(s.f.world, 1); /* either; they fire in their order */
     steps_play(&s, "devices; run; expect copy second OK;" COPY);
     assert_timeout(&s, 4500 * US); /* the two took 10 ms, one of them half as long */
     steps_play(&s, "run; expect copy OK");
-    steps_close(&s);
 }
 
 Test(engine_polled, events_of_the_program_take_as_long_as_they_like)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     for (int i = 0; i < 2; i++) {
         steps_play(&s, "record event 0.0");
         assert_timeout(&s, 50 * US);
@@ -94,31 +87,26 @@ Test(engine_polled, events_of_the_program_take_as_long_as_they_like)
         assert_timeout(&s, 500 * US);
         steps_play(&s, "fire 0.0; run; expect event OK");
     }
-    steps_close(&s);
 }
 
 Test(engine_polled, the_next_look_is_that_of_the_stream_that_wants_it_first)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, PAIR COPY "pass 10000000;" FAR_COPY);
     assert_timeout(&s, 50 * US);
     steps_play(&s, "pass 1000000");
     assert_timeout(&s, 50 * US);
     steps_play(&s, "run; expect copy far OK");
-    steps_close(&s);
 }
 
 Test(engine_polled, a_deadline_that_comes_first_is_what_counts)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, PAIR "copy copy dst src until 20000");
     assert_timeout(&s, 20 * US);
     steps_play(&s, "pass 20000; expect copy DEADLINE");
     assert_timeout(&s, 50 * US); /* it is not quiet */
     steps_play(&s, "run");
-    steps_close(&s);
 }
 
 Test(engine_polled, what_others_tell_of_or_is_lost_is_not_looked_at)
@@ -148,8 +136,7 @@ static bool is_readable(const steps *s, int timeout_ms)
 
 Test(engine_polled, a_sleeping_loop_is_woken_once_for_what_wants_a_look)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     const ferry_engine *engine = s.f.te.engine;
     steps_play(&s, PAIR "settle");
     arm(&s);
@@ -163,20 +150,17 @@ Test(engine_polled, a_sleeping_loop_is_woken_once_for_what_wants_a_look)
     steps_play(&s, FAR_COPY);
     cr_assert_eq(engine->asleep, FRY_ASLEEP, "it will look soon enough");
     steps_play(&s, "run; expect copy far OK");
-    steps_close(&s);
 }
 
 Test(engine_polled, a_head_that_wants_an_earlier_look_wakes_the_loop_too)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, PAIR COPY "pass 100000000; run; expect copy OK;" COPY "settle");
     arm(&s);
     cr_assert_eq(s.f.te.engine->next_look_ns, START_NS + 190 * MS);
     steps_play(&s, FAR_COPY);
     cr_assert_eq(s.f.te.engine->asleep, FRY_AWAKE);
     steps_play(&s, "run; expect copy far OK");
-    steps_close(&s);
 }
 
 /*
@@ -186,8 +170,7 @@ Test(engine_polled, a_head_that_wants_an_earlier_look_wakes_the_loop_too)
  */
 Test(engine_polled, a_head_after_a_look_that_a_helper_took_wakes_the_loop)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     ferry_engine *engine = s.f.te.engine;
     fry_context *context = fry_context_get(engine);
     steps_play(&s, PAIR "copy first dst src; settle");
@@ -213,7 +196,6 @@ Test(engine_polled, a_head_after_a_look_that_a_helper_took_wakes_the_loop)
     cr_assert_eq(engine->asleep, FRY_AWAKE);
     fry_baton_give(&engine->role);
     steps_play(&s, "run; expect first second OK");
-    steps_close(&s);
 }
 
 /* ---- by timers, with real time ---- */

@@ -21,9 +21,7 @@ static bool every_one(const group_rig *rig, size_t count, ferry_member_state sta
 Test(net_group, ranks_as_given, .timeout = 60)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-
-        rig_open(&rig, 4, seed);
+        GROUP_RIG(rig, 4, seed);
         rig_join_all(&rig, 0, 4, false);
         for (uint32_t i = 0; i < 4; i++) {
             const fry_group *group = rig.members[i].group;
@@ -41,45 +39,38 @@ Test(net_group, ranks_as_given, .timeout = 60)
             }
             cr_assert_null(fry_group_member_at(group, 4));
         }
-        rig_close(&rig);
     }
 }
 
 Test(net_group, ranks_assigned, .timeout = 60)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
         uint32_t seen = 0;
 
-        rig_open(&rig, 8, seed);
+        GROUP_RIG(rig, 8, seed);
         rig_join_all(&rig, 0, 8, true);
         for (uint32_t i = 0; i < 8; i++)
             seen |= 1U << fry_group_rank(rig.members[i].group);
         cr_assert_eq(seen, 0xff);
-        rig_close(&rig);
     }
 }
 
 Test(net_group, leaving_is_told, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, 3, 1);
+    GROUP_RIG(rig, 3, 1);
     rig_join_all(&rig, 0, 3, false);
     rig_leave(&rig, 1);
     rig_settle(&rig);
     cr_assert(every_one(&rig, 3, FERRY_MEMBER_LEFT, 1));
     cr_assert_eq(rig.members[0].history_count, 1);
-    rig_close(&rig);
 }
 
 Test(net_group, a_barrier_meets, .timeout = 60)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
         rig_ask asks[5];
 
-        rig_open(&rig, 5, seed);
+        GROUP_RIG(rig, 5, seed);
         rig_join_all(&rig, 0, 5, true);
         for (int round = 0; round < 5; round++) {
             for (size_t i = 0; i < 4; i++)
@@ -91,16 +82,14 @@ Test(net_group, a_barrier_meets, .timeout = 60)
             for (size_t i = 0; i < 5; i++)
                 cr_assert_eq(rig_answer(&rig, &asks[i]), FERRY_OK);
         }
-        rig_close(&rig);
     }
 }
 
 Test(net_group, values, .timeout = 60)
 {
-    group_rig rig;
     rig_ask get, set, try_, watch;
 
-    rig_open(&rig, 2, 1);
+    GROUP_RIG(rig, 2, 1);
     rig_join_all(&rig, 0, 2, false);
     rig_ask_begin(&rig, 0, &try_, FRY_GROUP_TRY_GET, "a/key");
     fry_group_submit(rig.members[0].group, &try_.request);
@@ -128,7 +117,6 @@ Test(net_group, values, .timeout = 60)
     fry_group_submit(rig.members[1].group, &set.request);
     cr_assert_eq(rig_answer(&rig, &watch), FERRY_OK);
     cr_assert_str_eq(watch.value, "other");
-    rig_close(&rig);
 }
 
 /* ---- dying and coming again ---- */
@@ -153,9 +141,7 @@ static bool is_fenced(void *arg)
 Test(net_group, killed_then_started_anew, .timeout = 60)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-
-        rig_open(&rig, 3, seed);
+        GROUP_RIG(rig, 3, seed);
         rig_join_all(&rig, 0, 3, false);
         rig_kill(&rig, 1);
         /* At once: the old lease has yet to end. */
@@ -177,17 +163,15 @@ Test(net_group, killed_then_started_anew, .timeout = 60)
             cr_assert(news[1].rank == 1 && news[1].incarnation == 2);
             cr_assert_eq(news[1].state, FERRY_MEMBER_HERE);
         }
-        rig_close(&rig);
     }
 }
 
 Test(net_group, stopped_for_longer_than_its_lease, .timeout = 60)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
         rig_ask before, after;
 
-        rig_open(&rig, 3, seed);
+        GROUP_RIG(rig, 3, seed);
         rig_join_all(&rig, 0, 3, false);
         rig_barrier(&rig, 2, &before, "b", 0);
         rig.members[2].is_stopped = true;
@@ -201,15 +185,12 @@ Test(net_group, stopped_for_longer_than_its_lease, .timeout = 60)
         cr_assert_eq(rig_answer(&rig, &before), FERRY_E_FENCED);
         rig_barrier(&rig, 2, &after, "b", 0);
         cr_assert_eq(rig_answer(&rig, &after), FERRY_E_FENCED);
-        rig_close(&rig);
     }
 }
 
 Test(net_group, stopped_for_less_than_its_lease, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, 3, 1);
+    GROUP_RIG(rig, 3, 1);
     rig_join_all(&rig, 0, 3, false);
     rig.members[2].is_stopped = true;
     rig_pass(&rig, RIG_LEASE_NS - 2 * RIG_SECOND_NS);
@@ -217,16 +198,14 @@ Test(net_group, stopped_for_less_than_its_lease, .timeout = 60)
     rig_pass(&rig, 2 * RIG_LEASE_NS);
     cr_assert(every_one(&rig, 3, FERRY_MEMBER_HERE, 2));
     cr_assert(!rig.members[2].is_fenced);
-    rig_close(&rig);
 }
 
 Test(net_group, of_two_that_claim_a_rank_one_gets_it, .timeout = 60)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
         uint32_t got = 0, fenced = 0;
 
-        rig_open(&rig, 3, seed);
+        GROUP_RIG(rig, 3, seed);
         join_again(&rig, 0, 2, 0);
         join_again(&rig, 1, 2, 1);
         join_again(&rig, 2, 2, 1);
@@ -240,7 +219,6 @@ Test(net_group, of_two_that_claim_a_rank_one_gets_it, .timeout = 60)
         cr_assert_eq(rig.members[0].status, FERRY_OK);
         const size_t loser = rig.members[1].status == FERRY_OK ? 2 : 1;
         cr_assert(strstr(rig.members[loser].message, "rank of job job is another live member's"));
-        rig_close(&rig);
     }
 }
 
@@ -248,9 +226,7 @@ Test(net_group, of_two_that_claim_a_rank_one_gets_it, .timeout = 60)
 Test(net_group, one_too_many, .timeout = 60)
 {
     for (uint32_t size = 0; size <= 2; size += 2) {
-        group_rig rig;
-
-        rig_open(&rig, 3, 1);
+        GROUP_RIG(rig, 3, 1);
         for (size_t i = 0; i < 3; i++) {
             fry_group_options options = rig_options(&rig, i, size, FERRY_RANK_ANY);
 
@@ -276,7 +252,6 @@ Test(net_group, one_too_many, .timeout = 60)
         rig_settle(&rig);
         cr_assert_eq(rig.members[2].status, FERRY_OK, "%s", rig.members[2].message);
         cr_assert_eq(fry_group_rank(rig.members[2].group), rank);
-        rig_close(&rig);
     }
 }
 
@@ -284,9 +259,7 @@ Test(net_group, one_too_many, .timeout = 60)
 Test(net_group, one_too_many_while_one_is_missing, .timeout = 60)
 {
     for (int has_died = 0; has_died < 2; has_died++) {
-        group_rig rig;
-
-        rig_open(&rig, 3, 1);
+        GROUP_RIG(rig, 3, 1);
         for (size_t i = 0; i < 2; i++)
             join_again(&rig, i, 2, FERRY_RANK_ANY);
         rig_settle(&rig);
@@ -303,16 +276,13 @@ Test(net_group, one_too_many_while_one_is_missing, .timeout = 60)
         cr_assert(rig.members[2].is_joined);
         cr_assert_eq(rig.members[2].status, has_died ? FERRY_OK : FERRY_E_FENCED);
         cr_assert_eq(strncmp(rig.members[2].message, "this member came late", 21) == 0, !has_died);
-        rig_close(&rig);
     }
 }
 
 Test(net_group, a_job_begun_anew_at_once, .timeout = 60)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-
-        rig_open(&rig, 4, seed);
+        GROUP_RIG(rig, 4, seed);
         rig_join_all(&rig, 0, 4, false);
         for (int again = 0; again < 3; again++) {
             /* Some leave, some are killed, and one is slow to come again. */
@@ -338,7 +308,6 @@ Test(net_group, a_job_begun_anew_at_once, .timeout = 60)
                 cr_assert_eq(rig.members[i].history_count, 0);
             }
         }
-        rig_close(&rig);
     }
 }
 
@@ -346,9 +315,8 @@ Test(net_group, places_keep_ranks_and_devices, .timeout = 60)
 {
     static const char *const places[] = {"node10.gpu0", "node9.gpu1", "node9.gpu0"};
     static const int32_t ranks[] = {2, 1, 0};
-    group_rig rig;
 
-    rig_open(&rig, 4, 1);
+    GROUP_RIG(rig, 4, 1);
     for (size_t i = 0; i < 3; i++) {
         fry_group_options options = rig_options(&rig, i, 3, FERRY_RANK_ANY);
 
@@ -379,7 +347,6 @@ Test(net_group, places_keep_ranks_and_devices, .timeout = 60)
     rig_join(&rig, 1, &options);
     cr_assert(rig_until(&rig, is_joined, &rig.members[1], RIG_SECOND_NS));
     cr_assert_eq(rig.members[1].status, FERRY_E_INVALID);
-    rig_close(&rig);
 }
 
 /* ---- whoever is there ---- */
@@ -387,9 +354,7 @@ Test(net_group, places_keep_ranks_and_devices, .timeout = 60)
 Test(net_group, whoever_is_there_by_then, .timeout = 60)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-
-        rig_open(&rig, 6, seed);
+        GROUP_RIG(rig, 6, seed);
         for (size_t i = 0; i < 5; i++) {
             fry_group_options options = rig_options(&rig, i, 0, FERRY_RANK_ANY);
 
@@ -414,15 +379,12 @@ Test(net_group, whoever_is_there_by_then, .timeout = 60)
         cr_assert(rig_until(&rig, is_joined, &rig.members[5], 10 * RIG_SECOND_NS));
         cr_assert_eq(rig.members[5].status, FERRY_E_FENCED);
         cr_assert(strstr(rig.members[5].message, "late") != NULL, "%s", rig.members[5].message);
-        rig_close(&rig);
     }
 }
 
 Test(net_group, too_few_by_then, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, 2, 1);
+    GROUP_RIG(rig, 2, 1);
     for (size_t i = 0; i < 2; i++) {
         fry_group_options options = rig_options(&rig, i, 0, FERRY_RANK_ANY);
 
@@ -433,16 +395,13 @@ Test(net_group, too_few_by_then, .timeout = 60)
     rig_pass(&rig, 11 * RIG_SECOND_NS);
     cr_assert_eq(rig.members[0].status, FERRY_E_DEADLINE);
     cr_assert_str_eq(rig.members[0].message, "joining job job: only 2 came of at least 3");
-    rig_close(&rig);
 }
 
 /* ---- who did not come ---- */
 
 Test(net_group, absentees_are_named, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, 3, 1);
+    GROUP_RIG(rig, 3, 1);
     for (size_t i = 0; i < 3; i++) {
         fry_group_options options = rig_options(&rig, i, 9, i == 2 ? 3 : (int32_t)i);
 
@@ -458,17 +417,15 @@ Test(net_group, absentees_are_named, .timeout = 60)
                          "joining job job: 7 of 9 did not come: rank 2 never, rank 3 was last seen "
                          "15.0 s ago, ranks 4-8 never");
     }
-    rig_close(&rig);
 }
 
 /* Each has its own word, however many. */
 Test(net_group, many_absentees_are_named, .timeout = 60)
 {
-    group_rig rig;
     const size_t half = RIG_MEMBERS_MAX / 2;
     char name[32];
 
-    rig_open(&rig, half, 1);
+    GROUP_RIG(rig, half, 1);
     for (size_t i = 0; i < half; i++) {
         fry_group_options options = rig_options(&rig, i, RIG_MEMBERS_MAX, (int32_t)(2 * i));
 
@@ -483,14 +440,11 @@ Test(net_group, many_absentees_are_named, .timeout = 60)
         cr_expect_not_null(strstr(rig.members[0].message, name), "%s: %s", name,
                            rig.members[0].message);
     }
-    rig_close(&rig);
 }
 
 Test(net_group, sizes_that_differ, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, 3, 1);
+    GROUP_RIG(rig, 3, 1);
     join_again(&rig, 0, 2, 0);
     join_again(&rig, 1, 3, 1);
     rig_settle(&rig);
@@ -500,7 +454,6 @@ Test(net_group, sizes_that_differ, .timeout = 60)
     cr_assert_eq(rig.members[0].status, FERRY_OK);
     cr_assert_eq(rig.members[2].status, FERRY_OK);
     cr_assert_eq(rig.members[1].status, FERRY_E_INVALID);
-    rig_close(&rig);
 }
 
 /* ---- without the store, without memory ---- */
@@ -508,10 +461,9 @@ Test(net_group, sizes_that_differ, .timeout = 60)
 Test(net_group, the_store_is_lost_and_comes_back, .timeout = 60)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
         rig_ask asks[3], get;
 
-        rig_open(&rig, 4, seed);
+        GROUP_RIG(rig, 4, seed);
         rig_join_all(&rig, 0, 3, false);
         for (size_t i = 0; i < 3; i++)
             faulty_store_lose(rig.members[i].faulty, true);
@@ -549,18 +501,16 @@ Test(net_group, the_store_is_lost_and_comes_back, .timeout = 60)
         }
         for (size_t i = 0; i < 3; i++)
             cr_assert_eq(rig_answer(&rig, &asks[i]), FERRY_OK);
-        rig_close(&rig);
     }
 }
 
 Test(net_group, memory_that_is_missing_hangs_nobody, .timeout = 100)
 {
     for (size_t n = 1; n < 400; n++) {
-        group_rig rig;
         rig_ask asks[3];
         fry_error *error = NULL;
 
-        rig_open(&rig, 3, 1);
+        GROUP_RIG(rig, 3, 1);
         failing_allocator_arm(&rig.allocator, n, n % 2 == 0);
         for (size_t i = 0; i < 3; i++) {
             fry_group_options options = rig_options(&rig, i, 3, (int32_t)i);
@@ -588,15 +538,12 @@ Test(net_group, memory_that_is_missing_hangs_nobody, .timeout = 100)
                 cr_assert(asks[i].is_done, "%zu: no answer to the barrier", n);
         }
         failing_allocator_arm(&rig.allocator, 0, false);
-        rig_close(&rig);
     }
 }
 
 Test(net_group, a_death_that_the_kernel_tells, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, 3, 1);
+    GROUP_RIG(rig, 3, 1);
     rig_join_all(&rig, 0, 3, false);
     rig_kill(&rig, 2);
     fry_group_report_death(rig.members[0].group, 2, 7); /* nobody's */
@@ -611,5 +558,4 @@ Test(net_group, a_death_that_the_kernel_tells, .timeout = 60)
     rig_settle(&rig);
     cr_assert_eq(rig.members[2].status, FERRY_OK);
     cr_assert_eq(fry_group_incarnation(rig.members[2].group), 2);
-    rig_close(&rig);
 }

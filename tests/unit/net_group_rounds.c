@@ -41,10 +41,9 @@ static void meet(group_rig *rig, size_t first, size_t end, const char *name, fer
 Test(net_group_rounds, of_some_members, .timeout = 60)
 {
     static const uint32_t some[] = {3, 1}, others[] = {0, 2};
-    group_rig rig;
     rig_ask a, b, c, d;
 
-    rig_open(&rig, 4, 1);
+    GROUP_RIG(rig, 4, 1);
     rig_join_all(&rig, 0, 4, false);
     for (int round = 0; round < 3; round++) {
         rig_ask_begin(&rig, 1, &a, FRY_GROUP_BARRIER, "x");
@@ -67,16 +66,14 @@ Test(net_group_rounds, of_some_members, .timeout = 60)
         cr_assert_eq(rig_answer(&rig, &c), FERRY_OK);
         cr_assert_eq(rig_answer(&rig, &d), FERRY_OK);
     }
-    rig_close(&rig);
 }
 
 Test(net_group_rounds, bad_calls, .timeout = 60)
 {
     static const uint32_t without[] = {1}, beyond[] = {0, 2}, twice[] = {0, 1, 0};
-    group_rig rig;
     rig_ask ask;
 
-    rig_open(&rig, 2, 1);
+    GROUP_RIG(rig, 2, 1);
     rig_join_all(&rig, 0, 2, false);
     rig_barrier(&rig, 0, &ask, "a/b", 0);
     cr_assert_eq(rig_answer(&rig, &ask), FERRY_E_INVALID);
@@ -94,15 +91,13 @@ Test(net_group_rounds, bad_calls, .timeout = 60)
     among(&ask, twice, 3);
     fry_group_submit(rig.members[0].group, &ask.request);
     cr_assert_eq(rig_answer(&rig, &ask), FERRY_E_INVALID);
-    rig_close(&rig);
 }
 
 Test(net_group_rounds, calls_of_one_member_queue_up, .timeout = 60)
 {
-    group_rig rig;
     rig_ask a[3], b[3];
 
-    rig_open(&rig, 2, 1);
+    GROUP_RIG(rig, 2, 1);
     rig_join_all(&rig, 0, 2, false);
     for (int i = 0; i < 3; i++)
         rig_barrier(&rig, 0, &a[i], "x", 0);
@@ -113,16 +108,14 @@ Test(net_group_rounds, calls_of_one_member_queue_up, .timeout = 60)
         cr_assert_eq(rig_answer(&rig, &b[i]), FERRY_OK);
         cr_assert_eq(rig_answer(&rig, &a[i]), FERRY_OK);
     }
-    rig_close(&rig);
 }
 
 Test(net_group_rounds, deadline_names_who_did_not_come, .timeout = 60)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
         rig_ask asks[6];
 
-        rig_open(&rig, 6, seed);
+        GROUP_RIG(rig, 6, seed);
         rig_join_all(&rig, 0, 6, false);
         /* Without the host, every other time. */
         const size_t first = seed % 2, end = first + 4;
@@ -149,18 +142,16 @@ Test(net_group_rounds, deadline_names_who_did_not_come, .timeout = 60)
             cr_assert_eq(rig_answer(&rig, &asks[i]), FERRY_E_DEADLINE);
         }
         meet(&rig, 0, 6, "x", FERRY_OK);
-        rig_close(&rig);
     }
 }
 
 Test(net_group_rounds, a_death_fails_it, .timeout = 60)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
         rig_ask asks[4];
         const size_t dead = seed % 4;
 
-        rig_open(&rig, 4, seed);
+        GROUP_RIG(rig, 4, seed);
         rig_join_all(&rig, 0, 4, false);
         meet(&rig, 0, 4, "x", FERRY_OK);
         for (size_t i = 0; i < 4; i++) {
@@ -190,17 +181,15 @@ Test(net_group_rounds, a_death_fails_it, .timeout = 60)
         cr_assert_eq(rig_answer(&rig, &asks[dead]), FERRY_E_CHANGED);
         meet(&rig, 0, 4, "x", FERRY_OK);
         meet(&rig, 0, 4, "new", FERRY_OK);
-        rig_close(&rig);
     }
 }
 
 Test(net_group_rounds, two_outcomes_told_as_one, .timeout = 60)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
         rig_ask asks[3], more[3];
 
-        rig_open(&rig, 3, seed);
+        GROUP_RIG(rig, 3, seed);
         rig_join_all(&rig, 0, 3, false);
         rig_barrier(&rig, 2, &asks[2], "x", 0);
         rig_barrier(&rig, 2, &more[2], "x", 0);
@@ -218,18 +207,16 @@ Test(net_group_rounds, two_outcomes_told_as_one, .timeout = 60)
         cr_assert_eq(rig_answer(&rig, &asks[2]), FERRY_OK, "%s", asks[2].message);
         cr_assert_eq(rig_answer(&rig, &more[2]), FERRY_E_DEADLINE);
         meet(&rig, 0, 3, "x", FERRY_OK);
-        rig_close(&rig);
     }
 }
 
 Test(net_group_rounds, cancelled_by_one_for_all, .timeout = 60)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
         rig_ask asks[4];
         const size_t who = seed % 3;
 
-        rig_open(&rig, 4, seed);
+        GROUP_RIG(rig, 4, seed);
         rig_join_all(&rig, 0, 4, false);
         for (size_t i = 0; i < 3; i++)
             rig_barrier(&rig, i, &asks[i], "x", 0);
@@ -251,7 +238,6 @@ Test(net_group_rounds, cancelled_by_one_for_all, .timeout = 60)
         rig_barrier(&rig, 3, &asks[3], "x", 0);
         for (size_t i = 0; i < 4; i++)
             cr_assert_eq(rig_answer(&rig, &asks[i]), FERRY_OK);
-        rig_close(&rig);
     }
 }
 
@@ -260,10 +246,9 @@ Test(net_group_rounds, others_name_other_members, .timeout = 60)
     static const uint32_t three[] = {0, 1, 2}, two[] = {1, 2};
 
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
         rig_ask asks[3];
 
-        rig_open(&rig, 3, seed);
+        GROUP_RIG(rig, 3, seed);
         rig_join_all(&rig, 0, 3, false);
         for (uint32_t i = 0; i < 3; i++) {
             rig_ask_begin(&rig, i, &asks[i], FRY_GROUP_BARRIER, "x");
@@ -280,7 +265,6 @@ Test(net_group_rounds, others_name_other_members, .timeout = 60)
             cr_assert(asks[i].is_done, "seed %d rank %d", (int)seed, (int)i);
             cr_assert_eq(asks[i].status, FERRY_E_INVALID);
         }
-        rig_close(&rig);
     }
 }
 
@@ -306,12 +290,11 @@ Test(net_group_rounds, who_is_alive, .timeout = 60)
     static const uint32_t all[] = {0, 1, 2, 3};
 
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
         rig_ask asks[4], of_dead;
         const uint32_t dead = (uint32_t)seed % 4;
         uint32_t living[3], count = 0;
 
-        rig_open(&rig, 4, seed);
+        GROUP_RIG(rig, 4, seed);
         rig_join_all(&rig, 0, 4, false);
         for (size_t i = 0; i < 4; i++)
             ask_alive(&rig, i, &asks[i], 0);
@@ -348,7 +331,6 @@ Test(net_group_rounds, who_is_alive, .timeout = 60)
             (void)rig_answer(&rig, &asks[i]);
             check_alive(&asks[i], all, 4);
         }
-        rig_close(&rig);
     }
 }
 
@@ -357,11 +339,10 @@ Test(net_group_rounds, who_does_not_say_it_is_alive, .timeout = 60)
     static const uint32_t all[] = {0, 1, 2};
 
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
         rig_ask asks[3];
         const size_t silent = seed % 3;
 
-        rig_open(&rig, 3, seed);
+        GROUP_RIG(rig, 3, seed);
         rig_join_all(&rig, 0, 3, false);
         for (size_t i = 0; i < 3; i++) {
             if (i != silent)
@@ -383,7 +364,6 @@ Test(net_group_rounds, who_does_not_say_it_is_alive, .timeout = 60)
             (void)rig_answer(&rig, &asks[i]);
             check_alive(&asks[i], all, 3);
         }
-        rig_close(&rig);
     }
 }
 
@@ -393,14 +373,13 @@ Test(net_group_rounds, all_stop_after_one_step, .timeout = 60)
 {
     for (uint64_t seed = 1; seed <= 4 * SEEDS; seed++) {
         enum { SIZE = 4, STEPS = 60 };
-        group_rig rig;
         rig_ask steps[SIZE], notice;
         uint64_t at[SIZE] = {0};
         uint64_t stop = UINT64_MAX;
         size_t dead = SIZE;
         bool is_noticed = false;
 
-        rig_open(&rig, SIZE, seed);
+        GROUP_RIG(rig, SIZE, seed);
         rig_join_all(&rig, 0, SIZE, false);
         const size_t before = faulty_store_requests(rig.members[0].faulty);
         for (size_t i = 0; i < SIZE; i++)
@@ -449,7 +428,6 @@ Test(net_group_rounds, all_stop_after_one_step, .timeout = 60)
                 cr_assert_eq(at[i], stop + 1, "seed %d rank %d is at %d, not after %d", (int)seed,
                              (int)i, (int)at[i], (int)stop);
         }
-        rig_close(&rig);
     }
 }
 
@@ -457,10 +435,9 @@ Test(net_group_rounds, all_stop_after_one_step, .timeout = 60)
 
 static void count_requests(size_t size)
 {
-    group_rig rig;
     rig_ask *asks = calloc(size, sizeof *asks);
 
-    rig_open(&rig, size, size);
+    GROUP_RIG(rig, size, size);
     rig_join_all(&rig, 0, size, true);
     for (int round = 0; round < 4; round++) {
         size_t before[RIG_MEMBERS_MAX], events[RIG_MEMBERS_MAX], all = 0, told = 0;
@@ -486,7 +463,6 @@ static void count_requests(size_t size)
         cr_assert(told <= 2 * size, "%zu messages for %zu members", told, size);
     }
     free(asks);
-    rig_close(&rig);
 }
 
 Test(net_group_rounds, three_round_trips_at_most, .timeout = 60)
@@ -497,11 +473,10 @@ Test(net_group_rounds, three_round_trips_at_most, .timeout = 60)
 
 Test(net_group_rounds, names_do_not_pile_up, .timeout = 60)
 {
-    group_rig rig;
     rig_ask asks[2];
     char name[32];
 
-    rig_open(&rig, 2, 1);
+    GROUP_RIG(rig, 2, 1);
     rig_join_all(&rig, 0, 2, false);
     for (int i = 0; i < FRY_GROUP_ROUNDS_KEPT + 300; i++) {
         (void)snprintf(name, sizeof name, "step-%d", i);
@@ -517,5 +492,4 @@ Test(net_group_rounds, names_do_not_pile_up, .timeout = 60)
     /* One that was forgotten begins again. */
     meet(&rig, 0, 2, "step-0", FERRY_OK);
     meet(&rig, 0, 2, "step-799", FERRY_OK);
-    rig_close(&rig);
 }

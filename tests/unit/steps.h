@@ -33,6 +33,7 @@
 #ifndef FERRY_TESTS_STEPS_H
 #define FERRY_TESTS_STEPS_H
 
+#include "tests/support/owned.h"
 #include "tests/unit/fake_engine.h"
 
 #include <stdio.h>
@@ -512,10 +513,8 @@ static inline void steps_close(steps *s)
 /* A sequence from the beginning to the end. */
 static inline void play(const char *script)
 {
-    steps s;
-    steps_open(&s);
+    OPENED(steps, s);
     steps_play(&s, script);
-    steps_close(&s);
 }
 
 #endif
