@@ -12,8 +12,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-static rig_member low, high;
-
 /* Swaps endpoints with the other process, and who this is. */
 static void introduce(int fd, rig_member *self, rig_member *other)
 {
@@ -72,7 +70,7 @@ static void need_processes(void)
     PLACE_NEEDS(place_lacks_this_host);
 }
 
-TestSuite(net_link_process, .init = need_processes);
+TestSuite(net_link_process, .init = need_processes, .fini = rig_close_all);
 
 Test(net_link_process, killed_with_a_lane)
 {
@@ -94,7 +92,6 @@ Test(net_link_process, killed_with_a_lane)
     RIG_UNTIL(low.failed == 1);
     cr_assert_eq(low.fault.status, FERRY_E_DEAD);
     cr_assert_eq(low.fault.rank, 5);
-    rig_close(&low);
     close(fd);
 }
 
@@ -110,7 +107,6 @@ Test(net_link_process, killed_after_its_lane)
     cr_assert_eq(low.died, 0);
     stop(pid);
     RIG_UNTIL(low.died == 1);
-    rig_close(&low);
     close(fd);
 }
 
@@ -127,7 +123,6 @@ Test(net_link_process, killed_before)
     RIG_UNTIL(low.failed == 1);
     cr_assert_eq(low.died, 0);
     cr_assert_eq(low.fault.status, FERRY_E_PEER);
-    rig_close(&low);
     close(fd);
 }
 
@@ -154,7 +149,6 @@ Test(net_link_process, stopped)
     }
     stop(pid);
     RIG_UNTIL(low.died == 1);
-    rig_close(&low);
     close(fd);
 }
 

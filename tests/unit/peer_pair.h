@@ -6,6 +6,7 @@
 #include "net/peer_lane.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/fake_channel.h"
+#include "tests/support/owned.h"
 
 #include <criterion/criterion.h>
 
@@ -188,6 +189,16 @@ static inline void pair_close(pair *p)
     cr_assert_eq(failing_allocator_live_bytes(&p->allocator), 0);
 }
 
+static inline void pair_end_scope(pair **p)
+{
+    pair_close(*p);
+}
+
+/* Open to the end of the block; of one that is to be opened yet PAIR_INIT leaves that to the test.
+ */
+#define PAIR_INIT(p_) OWNED(pair_end_scope) pair *p_ = pair_init()
+#define PAIR(p_) OWNED(pair_end_scope) pair *p_ = pair_open(pair_init())
+
 /* Entered, not ready. */
 static inline pair_op *pair_enter(pair *p, int end, bool is_send, ferry_tag tag, size_t size_bytes)
 {
@@ -264,6 +275,14 @@ static inline void expect_bytes(const pair_op *send, const pair_op *receive)
 {
     cr_assert_eq(send->message.size_bytes, receive->message.size_bytes);
     cr_expect(memcmp(send->bytes, receive->bytes, PAIR_OP_BYTES) == 0);
+}
+
+/* Both ended well, and with the same bytes. */
+static inline void expect_met(const pair_op *send, const pair_op *receive)
+{
+    expect_over(send, FERRY_OK);
+    expect_over(receive, FERRY_OK);
+    expect_bytes(send, receive);
 }
 
 #endif
