@@ -255,13 +255,6 @@ typedef struct load {
 static const load loads[] = {{1, 8}, {3, 9000}, {1500, 40}, {2, 200000}, {40, 70000}, {1, 8000000}};
 #define LOADS (sizeof(loads) / sizeof(*loads))
 
-static void rest(int64_t duration_ns)
-{
-    struct timespec rest = {duration_ns / SECOND_NS, duration_ns % SECOND_NS};
-    while (nanosleep(&rest, &rest) != 0)
-        continue;
-}
-
 /* Sent, and gone: whether the receives are there before, or come while it leaves. */
 static void leave_after_sending(void)
 {
@@ -277,7 +270,7 @@ static void leave_after_sending(void)
         net_tell(zero, "do send %d %zu;leave;say", load->count, load->bytes);
         (void)net_hear(zero, "done");
         if (is_late) {
-            rest(SECOND_NS / 20);
+            net_rest(SECOND_NS / 20);
             net_tell(one, "do receive %d %zu", load->count, load->bytes);
         }
         expect(one, "received", load->count, 0);
@@ -350,10 +343,10 @@ static void leave_again(void)
         begin();
         net_tell(zero, "do send 3 9000;send 2 70000;leave;say");
         (void)net_hear(zero, "done");
-        rest(SECOND_NS / 20);
+        net_rest(SECOND_NS / 20);
         net_tell(zero, i == 0 ? "do release;say" : "do leave;say");
         (void)net_hear(zero, "done");
-        rest(SECOND_NS / 20);
+        net_rest(SECOND_NS / 20);
         net_tell(one, "do receive 3 9000;receive 2 70000");
         expect(one, "received", 5, 0);
         expect(zero, "sent", 5, 0);
@@ -504,7 +497,7 @@ static void shutdown_while_leaving(void)
         net_signal(one, SIGSTOP);
         net_tell(zero, i == 0 ? "do leave;say" : "do send 2 70000;leave;say");
         (void)net_hear(zero, "done");
-        rest(SECOND_NS / 20);
+        net_rest(SECOND_NS / 20);
         net_stopwatch watch = net_stopwatch_start();
         net_tell(zero, "do shutdown;left");
         (void)net_hear(zero, "left");
@@ -523,7 +516,7 @@ static void other_is_stopped_for_a_moment(void)
     net_signal(one, SIGSTOP);
     net_tell(zero, "do send 30 70000;send 1000 30;leave;say");
     (void)net_hear(zero, "done");
-    rest(SECOND_NS);
+    net_rest(SECOND_NS);
     net_signal(one, SIGCONT);
     expect(one, "received", 1030, 0);
     expect(zero, "sent", 1030, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How channels over UCX end, and what they leave alone: memory, descriptors, signals, files. */
 #include "net/ucx_channel.h"
+#include "tests/support/no_reading.h"
 #include "tests/support/place.h"
 #include "tests/unit/ucx_pair.h"
 
@@ -8,9 +9,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <linux/filter.h>
 #include <linux/if.h>
-#include <linux/seccomp.h>
 
 #include <pthread.h>
 #include <sched.h>
@@ -609,23 +608,9 @@ Test(net_ucx_ends, shared_memory_it_is)
 
 /* ---- where one process may not read another's memory ---- */
 
-static void forbid_reading(void)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
-}
-
 static void pull_messages(end *end, void *arg)
 {
-    forbid_reading();
+    EXPECT(forbid_reading());
     open_way(end, arg);
     WAIT_UNTIL(end, end->held_count == 1);
     unsigned char *data = make_data(LARGE_BYTES, 9);
@@ -642,7 +627,7 @@ Test(net_ucx_ends, without_reading_bytes_come_as_messages)
     PLACE_NEEDS(place_lacks_this_host);
     end end;
     split(&end, pull_messages, (void *)(uintptr_t)&shared_way);
-    forbid_reading();
+    EXPECT(forbid_reading());
     open_way(&end, &shared_way);
     char text[DESCRIPTION_BYTES];
     describe(&end, text);
@@ -660,7 +645,7 @@ Test(net_ucx_ends, without_reading_bytes_come_as_messages)
 /* Destroyed while the sender has to do its part, and does not. */
 static void pull_and_leave(end *end, void *arg)
 {
-    forbid_reading();
+    EXPECT(forbid_reading());
     open_way(end, arg);
     WAIT_UNTIL(end, end->held_count == 1);
     meet(end);
@@ -678,7 +663,7 @@ Test(net_ucx_ends, without_reading_destroy_waits_for_nobody)
     PLACE_NEEDS(place_lacks_this_host);
     end end;
     split(&end, pull_and_leave, (void *)(uintptr_t)&shared_way);
-    forbid_reading();
+    EXPECT(forbid_reading());
     open_way(&end, &shared_way);
     unsigned char *data = make_data(LARGE_BYTES, 4);
     note note = {1, 4, LARGE_BYTES};
