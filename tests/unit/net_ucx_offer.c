@@ -48,14 +48,6 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long loc
     return syscall(SYS_process_vm_readv, pid, to, local_count, from, remote_count, flags);
 }
 
-static unsigned char *make_data(size_t size_bytes, uint64_t seed)
-{
-    unsigned char *data = malloc(size_bytes);
-    EXPECT(data != NULL);
-    fill(data, size_bytes, seed);
-    return data;
-}
-
 /* In a process of its own: one whose parent has used UCX can't. */
 static void apart(void (*run)(const void *arg), const void *arg)
 {
