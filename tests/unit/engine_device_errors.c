@@ -157,7 +157,7 @@ Test(engine_device_errors, what_waits_for_room_in_a_lost_stream_fails_too)
 {
     enum { COUNT = 6, PART = GPU_SIZE / COUNT };
     static const char *const copies[COUNT] = {"a", "b", "c", "d", "e", "f"};
-    steps s = {.count = 0};
+    OWNED(steps_close) steps s = {.count = 0};
     ferry_engine_options options = test_engine_options(&s.f.te, FERRY_LOOP_EMBEDDED);
     options.stream_depth = 2;
     test_engine_create(&s.f.te, &options);
@@ -172,7 +172,6 @@ Test(engine_device_errors, what_waits_for_room_in_a_lost_stream_fails_too)
                    "fails c the device is lost; fails d the device is lost;"
                    "fails e the device is lost; fails f the device is lost;"
                    "unquiet a b; quiet c d e f; find 0; run");
-    steps_close(&s);
 }
 
 Test(engine_device_errors, who_would_wait_for_what_a_lost_device_may_touch_fails)

@@ -98,7 +98,7 @@ Test(engine_events, a_device_that_fails_gives_its_own_number)
 
 Test(engine_events, without_nodes_nothing_is_recorded)
 {
-    steps s = {.count = 0};
+    OWNED(steps_close) steps s = {.count = 0};
     ferry_engine_options options = test_engine_options(&s.f.te, FERRY_LOOP_EMBEDDED);
     options.max_nodes = 2;
     test_engine_create(&s.f.te, &options);
@@ -109,7 +109,6 @@ Test(engine_events, without_nodes_nothing_is_recorded)
     steps_play(&s, "record c 0.0; expect c AGAIN");
     cr_assert_eq(issued_to(outside), 2);
     steps_play(&s, "fire 0.0 0.0; run; expect a b OK");
-    steps_close(&s);
 }
 
 /* ---- events of the program's own ---- */
@@ -212,7 +211,7 @@ Test(engine_events, of_two_streams_one_is_waited_for_on_the_host)
 
 Test(engine_events, a_full_parked_stream_is_no_place_to_wait)
 {
-    steps s = {.count = 0};
+    OWNED(steps_close) steps s = {.count = 0};
     ferry_engine_options options = test_engine_options(&s.f.te, FERRY_LOOP_EMBEDDED);
     options.stream_depth = 2;
     test_engine_create(&s.f.te, &options);
@@ -221,15 +220,13 @@ Test(engine_events, a_full_parked_stream_is_no_place_to_wait)
                    "copy cb b src after event; copy cc c src after event;"
                    "issued ca cb; unissued cc; fire 0.0; run; stands 0.p0 2; stands 0.w 1;"
                    "expect ca cb cc OK; filled a 1 b 1 c 1");
-    steps_close(&s);
 }
 
 Test(engine_events, without_parked_streams_the_host_waits)
 {
-    steps s;
+    OWNED(steps_close) steps s;
     open_with(&s, 0, 2);
     steps_play(&s, ROW("1", "0") "unissued c1; fire 0.0; run;" ROW_ENDS("1"));
-    steps_close(&s);
 }
 
 /* A copy held by something else is issued after later ones: it must not land behind their event. */
@@ -257,7 +254,7 @@ Test(engine_events, cancelled_they_are_quiet_when_they_fire)
 /* Then it is out of the way: the event has nothing to do with its memory. */
 Test(engine_events, a_copy_held_for_want_of_a_parked_stream_can_be_cancelled)
 {
-    steps s;
+    OWNED(steps_close) steps s;
     open_with(&s, 1, 4);
     steps_play(
         &s, ROW("first", "0")
@@ -265,12 +262,11 @@ Test(engine_events, a_copy_held_for_want_of_a_parked_stream_can_be_cancelled)
                     "1") "cancel cheld; settle; expect cheld CANCELLED; quiet cheld;"
                          "copy next dheld sfirst; run; expect next OK; fire 0.0 0.1; run;" ROW_ENDS(
                              "first") "expect eheld OK; filled dheld 1");
-    steps_close(&s);
 }
 
 Test(engine_events, a_deadline_passes_while_a_copy_is_parked_or_held)
 {
-    steps s;
+    OWNED(steps_close) steps s;
     open_with(&s, 1, 4);
     steps_play(&s, "buffer 0 src 1 a 2 b 3; record ea 0.0; record eb 0.1;"
                    "copy parked a src after ea until 1000;"
@@ -280,7 +276,6 @@ Test(engine_events, a_deadline_passes_while_a_copy_is_parked_or_held)
     cr_assert_eq(fake_count(s.f.gpus[0]).cancels, 1);
     steps_play(&s, "fire 0.0; run; expect ea OK; quiet parked;"
                    "fire 0.1; run; expect eb OK; quiet held");
-    steps_close(&s);
 }
 
 Test(engine_events, a_shutdown_waits_until_they_have_fired)

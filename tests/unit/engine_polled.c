@@ -235,7 +235,7 @@ static void settle_and_arm(const steps *s)
 
 static void embedded_by_descriptor(bool is_users)
 {
-    steps s;
+    OWNED(steps_close) steps s;
     open_with_clock(&s, FERRY_LOOP_EMBEDDED, is_users, NULL);
     steps_play(&s, COPY);
     settle_and_arm(&s);
@@ -245,7 +245,6 @@ static void embedded_by_descriptor(bool is_users)
         settle_and_arm(&s);
     }
     steps_play(&s, "expect copy OK");
-    steps_close(&s);
 }
 
 Test(engine_polled, the_descriptor_gets_readable_when_a_look_is_due)
@@ -260,7 +259,7 @@ Test(engine_polled, the_descriptor_gets_readable_with_a_users_clock_too)
 
 static void own_thread_by_timer(bool is_users)
 {
-    steps s;
+    OWNED(steps_close) steps s;
     open_with_clock(&s, FERRY_LOOP_THREAD, is_users, NULL);
     for (int i = 0; i < 3; i++) {
         steps_play(&s, COPY);
@@ -272,7 +271,6 @@ static void own_thread_by_timer(bool is_users)
             (void)sched_yield();
         steps_play(&s, "expect copy OK");
     }
-    steps_close(&s);
 }
 
 Test(engine_polled, the_own_thread_finds_it_by_its_timer)
@@ -318,7 +316,7 @@ static void *run_later(void *arg)
 
 static void wait_for_it(ferry_loop_mode mode, bool is_users, int64_t wait_spin_ns)
 {
-    steps s;
+    OWNED(steps_close) steps s;
     ferry_engine_options options = test_engine_options(&s.f.te, mode);
     options.clock = is_users ? &s.f.te.clock : NULL;
     options.wait_spin_ns = wait_spin_ns;
@@ -331,7 +329,6 @@ static void wait_for_it(ferry_loop_mode mode, bool is_users, int64_t wait_spin_n
         ferry_future_release(copy);
         cr_assert_eq(pthread_join(thread, NULL), 0);
     }
-    steps_close(&s);
 }
 
 Test(engine_polled, a_waiting_thread_finds_it)
@@ -348,7 +345,7 @@ Test(engine_polled, a_waiting_thread_finds_it)
 /* The loop's timer is set to much later: who spins finds it all the same. */
 Test(engine_polled, a_waiting_thread_looks_while_it_spins)
 {
-    steps s;
+    OWNED(steps_close) steps s;
     ferry_engine_options options = test_engine_options(&s.f.te, FERRY_LOOP_THREAD);
     options.wait_spin_ns = INT64_C(1000000) * MS;
     open_engine(&s, &options);
@@ -357,5 +354,4 @@ Test(engine_polled, a_waiting_thread_looks_while_it_spins)
     steps_play(&s, COPY);
     runs_while_the_loop_sleeps(&s);
     ASSERT_STATUS(ferry_future_wait(future_of(&s, "copy"), -1), FERRY_OK);
-    steps_close(&s);
 }

@@ -229,7 +229,7 @@ Test(engine_priority, the_lower_function_does_not_starve)
 /* An executor that has all the tasks there are: calls wait for one, and go by priority then. */
 static void assert_posted(const char *submitted, const char *order)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     options.max_tasks = 1;
     test_engine_create(&te, &options);
@@ -256,7 +256,6 @@ static void assert_posted(const char *submitted, const char *order)
     cr_assert_str_eq(called.order, order);
     for (size_t i = 0; i < count; i++)
         ASSERT_STATUS(status_of(futures[i]), FERRY_OK);
-    test_engine_close(&te);
 }
 
 Test(engine_priority, the_higher_call_gets_the_next_task)
@@ -280,7 +279,7 @@ Test(engine_priority, the_loops_functions_pass_calls_that_wait_for_a_task)
 /* What has waited longer does not get the task that is free when a higher one is there too. */
 Test(engine_priority, a_high_call_takes_a_task_that_came_back_meanwhile)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     options.max_tasks = 1;
     test_engine_create(&te, &options);
@@ -308,5 +307,4 @@ Test(engine_priority, a_high_call_takes_a_task_that_came_back_meanwhile)
     cr_assert_str_eq(called.order, "NHL");
     for (int i = 0; i < 3; i++)
         ASSERT_STATUS(status_of(futures[i]), FERRY_OK);
-    test_engine_close(&te);
 }

@@ -269,7 +269,7 @@ static ferry_future *fill(const test_engine *te, const ferry_op_options *options
 
 static void try_room(fry_refusal why, uint32_t nodes, uint64_t edges, uint64_t accesses)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     ferry_engine_options engine_options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     engine_options.max_nodes = nodes;
     engine_options.max_edges = edges;
@@ -295,7 +295,6 @@ static void try_room(fry_refusal why, uint32_t nodes, uint64_t edges, uint64_t a
     ferry_future_release(after);
     settle(&te);
     ferry_buffer_release(buffer);
-    test_engine_close(&te);
 }
 
 static void try_memory(void)
@@ -314,7 +313,7 @@ static void try_memory(void)
 static void try_writables(void)
 {
     enum { KEPT = 16 };
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     ferry_engine_options engine_options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     engine_options.max_nodes = 1;
     test_engine_create(&te, &engine_options);
@@ -335,13 +334,12 @@ static void try_writables(void)
         ferry_future_release(kept[i]);
     ferry_future_release(nop);
     settle(&te);
-    test_engine_close(&te);
 }
 
 /* A copy of rows that the engine has no room for, ever. */
 static void try_rows_without_room(void)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     ferry_engine_options engine_options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     engine_options.max_accesses = 16;
     engine_options.log = take_line;
@@ -351,7 +349,6 @@ static void try_rows_without_room(void)
     ferry_buffer_release(a);
     ferry_buffer_release(b);
     settle(&te);
-    test_engine_close(&te);
 }
 
 /* ---- outside events ---- */
@@ -512,7 +509,7 @@ static void try_messages(const fake_engine *f, ferry_group *group, ferry_span sp
 static void try_groups(const fake_engine *f, ferry_span span)
 {
     ferry_engine *engine = f->te.engine;
-    test_engine other;
+    OWNED(test_engine_close) test_engine other;
     ferry_engine_options engine_options = test_engine_options(&other, FERRY_LOOP_EMBEDDED);
     engine_options.clock = NULL;
     test_engine_create(&other, &engine_options);
@@ -547,14 +544,13 @@ static void try_groups(const fake_engine *f, ferry_span span)
     ferry_group_release(others);
     for (int i = 0; i < 2; i++)
         ferry_future_release(joins[i]);
-    test_engine_close(&other);
 }
 
 /* ---- all of them ---- */
 
 Test(engine_refusals, each_reason_is_given_for_its_cause)
 {
-    fake_engine f;
+    OWNED(fake_engine_close) fake_engine f;
     ferry_engine_options options = test_engine_options(&f.te, FERRY_LOOP_EMBEDDED);
     options.clock = NULL; /* members' leases go by it */
     options.log = take_line;
@@ -586,7 +582,6 @@ Test(engine_refusals, each_reason_is_given_for_its_cause)
     ferry_buffer_release(a);
     ferry_buffer_release(b);
     settle(&f.te);
-    fake_engine_close(&f);
 }
 
 /* It is what it is called: a sentence, in no two ways. */
@@ -626,7 +621,7 @@ Test(engine_refusals, are_the_cause_of_what_depends_on_them)
 /* What a refused write would have written is poisoned by that very reason. */
 Test(engine_refusals, are_the_cause_of_who_reads_what_was_not_written)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     options.max_nodes = 1;
     test_engine_create(&te, &options);
@@ -643,5 +638,4 @@ Test(engine_refusals, are_the_cause_of_who_reads_what_was_not_written)
     ferry_buffer_release(a);
     ferry_buffer_release(b);
     settle(&te);
-    test_engine_close(&te);
 }

@@ -139,7 +139,7 @@ static ferry_future *submit_rows(const test_engine *te, ferry_buffer *buffer, fe
  */
 static void run_seed(unsigned seed)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     single_slots slots;
     open_with_single_slots(&te, &slots);
     ferry_buffer *buffer = test_buffer(&te, 0, BYTES, 0), *other = test_buffer(&te, 1, BYTES, 0);
@@ -176,7 +176,6 @@ static void run_seed(unsigned seed)
     ferry_future_release(held);
     ferry_buffer_release(buffer);
     ferry_buffer_release(other);
-    test_engine_close(&te);
 }
 
 Test(engine_room, what_a_step_sees_to_is_enough_for_any_accesses)
@@ -188,7 +187,7 @@ Test(engine_room, what_a_step_sees_to_is_enough_for_any_accesses)
 /* Every slice of one access list is cut out of the same readers, then all are overwritten. */
 Test(engine_room, slices_of_what_many_read_and_then_all_of_it)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     single_slots slots;
     open_with_single_slots(&te, &slots);
     ferry_buffer *buffer = test_buffer(&te, 0, BYTES, 0);
@@ -209,7 +208,6 @@ Test(engine_room, slices_of_what_many_read_and_then_all_of_it)
         ASSERT_STATUS(status_of(readers[i]), FERRY_OK);
     ferry_future_release(held);
     ferry_buffer_release(buffer);
-    test_engine_close(&te);
 }
 
 Test(engine_room, a_submitter_sees_to_room_itself)

@@ -2,6 +2,7 @@
 /* How channels over UCX end, and what they leave alone: memory, descriptors, signals, files. */
 #include "net/ucx_channel.h"
 #include "tests/support/no_reading.h"
+#include "tests/support/owned.h"
 #include "tests/support/place.h"
 #include "tests/unit/ucx_pair.h"
 
@@ -567,7 +568,7 @@ Test(net_ucx_ends, shared_memory_it_is)
 {
     PLACE_NEEDS(place_lacks_this_host);
     PLACE_NEEDS(place_lacks_ucx_tcp);
-    end end;
+    OWNED(end_close) end end;
     memset(&end, 0, sizeof end);
     end_open(&end, "lo");
     open_self(&end, FRY_PATH_SHARED);
@@ -581,7 +582,6 @@ Test(net_ucx_ends, shared_memory_it_is)
     describe(&end, text);
     cr_assert_not_null(strstr(text, "tcp"), "%s", text);
     cr_assert_null(strstr(text, "posix"));
-    end_close(&end);
 }
 
 /* ---- where one process may not read another's memory ---- */
@@ -733,7 +733,7 @@ Test(net_ucx_ends, descriptors_are_given_back)
 {
     PLACE_NEEDS(place_lacks_this_host);
     PLACE_NEEDS(place_lacks_ucx_tcp);
-    end end;
+    OWNED(end_close) end end;
     memset(&end, 0, sizeof end);
     end_open(&end, "lo");
     size_t before = 0;
@@ -746,5 +746,4 @@ Test(net_ucx_ends, descriptors_are_given_back)
         end_destroy(&end);
     }
     cr_assert_eq(count_entries("/proc/self/fd"), before);
-    end_close(&end);
 }

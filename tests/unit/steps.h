@@ -53,6 +53,8 @@ typedef struct steps {
     step_thing things[STEP_NAMES];
     size_t count;
     char step[STEP_BYTES]; /* that is being played */
+    char *words[STEP_WORDS];
+    size_t word_count;
 } steps;
 
 #define STEP_ASSERT(s_, condition_, format_, ...)                                                  \
@@ -74,9 +76,7 @@ static inline void step_release(step_thing *thing)
     ferry_future_release(thing->future);
     ferry_promise_release(thing->promise);
     ferry_buffer_release(thing->buffer);
-    thing->future = NULL;
-    thing->promise = NULL;
-    thing->buffer = NULL;
+    thing->future = NULL, thing->promise = NULL, thing->buffer = NULL;
 }
 
 static inline step_thing *step_name(steps *s, const char *name)
@@ -172,274 +172,254 @@ static inline void step_same(steps *s, const char *what, ferry_status found, fer
 
 /* ---- steps that make something ---- */
 
-static inline void step_buffer(steps *s, char **words, size_t count)
+static inline void step_buffer(steps *s)
 {
-    for (size_t i = 2; i + 1 < count; i += 2) {
-        int fill = (int)step_number(s, words[i + 1]);
-        step_name(s, words[i])->buffer = strcmp(words[1], "host") == 0
-                                             ? test_buffer(&s->f.te, 0, GPU_SIZE, fill)
-                                             : gpu_buffer(&s->f, step_gpu(s, words[1]), fill);
+    for (size_t i = 2; i + 1 < s->word_count; i += 2) {
+        int fill = (int)step_number(s, s->words[i + 1]);
+        step_name(s, s->words[i])->buffer = strcmp(s->words[1], "host") == 0
+                                                ? test_buffer(&s->f.te, 0, GPU_SIZE, fill)
+                                                : gpu_buffer(&s->f, step_gpu(s, s->words[1]), fill);
     }
 }
 
-static inline void step_record(steps *s, char **words, size_t count)
+static inline void step_record(steps *s)
 {
-    (void)count;
-    size_t gpu = step_gpu(s, words[2]), user = step_user(s, words[2]);
-    (void)name_future(s, words[1], record(&s->f, gpu, user));
+    size_t gpu = step_gpu(s, s->words[2]), user = step_user(s, s->words[2]);
+    (void)name_future(s, s->words[1], record(&s->f, gpu, user));
 }
 
-/* What stands behind `after` and `until`. */
-static inline ferry_op_options step_options(steps *s, char **words, size_t count,
-                                            ferry_future **after)
+/* What stands behind `after` and `until`, from that word on. */
+static inline ferry_op_options step_options(steps *s, size_t i, ferry_future **after)
 {
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    size_t i = 0;
-    if (i < count && strcmp(words[i], "after") == 0) {
+    if (i < s->word_count && strcmp(s->words[i], "after") == 0) {
         options.after = after;
-        for (i++; i < count && strcmp(words[i], "until") != 0; i++)
-            after[options.after_count++] = future_of(s, words[i]);
+        for (i++; i < s->word_count && strcmp(s->words[i], "until") != 0; i++)
+            after[options.after_count++] = future_of(s, s->words[i]);
     }
-    if (i + 1 < count)
-        options.deadline_ns = START_NS + step_number(s, words[i + 1]);
+    if (i + 1 < s->word_count)
+        options.deadline_ns = START_NS + step_number(s, s->words[i + 1]);
     return options;
 }
 
-static inline void step_copy(steps *s, char **words, size_t count)
+static inline void step_copy(steps *s)
 {
     ferry_future *after[STEP_WORDS];
-    ferry_op_options options = step_options(s, words + 4, count - 4, after);
-    ferry_span dst = ferry_buffer_span(buffer_of(s, words[2]));
-    ferry_span src = ferry_buffer_span(buffer_of(s, words[3]));
+    ferry_op_options options = step_options(s, 4, after);
+    ferry_span dst = ferry_buffer_span(buffer_of(s, s->words[2]));
+    ferry_span src = ferry_buffer_span(buffer_of(s, s->words[3]));
     ferry_future *copy = ferry_copy(s->f.te.engine, dst, src, &options);
-    (void)name_future(s, words[1], copy);
+    (void)name_future(s, s->words[1], copy);
 }
 
-static inline void step_nop(steps *s, char **words, size_t count)
+static inline void step_nop(steps *s)
 {
     ferry_future *after[STEP_WORDS];
-    ferry_op_options options = step_options(s, words + 2, count - 2, after);
-    (void)name_future(s, words[1], ferry_nop(s->f.te.engine, &options));
+    ferry_op_options options = step_options(s, 2, after);
+    (void)name_future(s, s->words[1], ferry_nop(s->f.te.engine, &options));
 }
 
-static inline void step_drain(steps *s, char **words, size_t count)
+static inline void step_drain(steps *s)
 {
-    (void)count;
-    (void)name_future(s, words[1], ferry_engine_drain(s->f.te.engine));
+    (void)name_future(s, s->words[1], ferry_engine_drain(s->f.te.engine));
 }
 
-static inline void step_promise(steps *s, char **words, size_t count)
+static inline void step_promise(steps *s)
 {
-    (void)count;
-    step_thing *thing = step_name(s, words[1]);
+    step_thing *thing = step_name(s, s->words[1]);
     thing->promise = test_promise(&s->f.te);
     thing->future = ferry_promise_future(thing->promise);
 }
 
-static inline void step_keep(steps *s, char **words, size_t count)
+static inline void step_keep(steps *s)
 {
-    (void)count;
-    step_thing *thing = step_find(s, words[1]);
-    STEP_ASSERT(s, thing != NULL && thing->promise != NULL, "no promise is called %s", words[1]);
-    keep_promise(thing->promise, step_status(s, words[2]));
+    step_thing *thing = step_find(s, s->words[1]);
+    STEP_ASSERT(s, thing != NULL && thing->promise != NULL, "no promise is called %s", s->words[1]);
+    keep_promise(thing->promise, step_status(s, s->words[2]));
     thing->promise = NULL;
 }
 
-static inline void step_define(steps *s, char **words, size_t count)
+static inline void step_define(steps *s)
 {
-    ferry_span span = ferry_buffer_span(buffer_of(s, words[1]));
-    for (size_t i = 2; i < count; i++)
-        step_same(s, "it", ferry_buffer_define(span, future_of(s, words[i])), FERRY_OK);
+    ferry_span span = ferry_buffer_span(buffer_of(s, s->words[1]));
+    for (size_t i = 2; i < s->word_count; i++)
+        step_same(s, "it", ferry_buffer_define(span, future_of(s, s->words[i])), FERRY_OK);
 }
 
-static inline void step_cancel(steps *s, char **words, size_t count)
+static inline void step_cancel(steps *s)
 {
-    for (size_t i = 1; i < count; i++)
-        step_same(s, "it", ferry_future_cancel(future_of(s, words[i])), FERRY_OK);
+    for (size_t i = 1; i < s->word_count; i++)
+        step_same(s, "it", ferry_future_cancel(future_of(s, s->words[i])), FERRY_OK);
 }
 
-static inline void step_drop(steps *s, char **words, size_t count)
+static inline void step_drop(steps *s)
 {
-    for (size_t i = 1; i < count; i++) {
-        STEP_ASSERT(s, step_find(s, words[i]) != NULL, "there is no %s", words[i]);
-        step_release(step_find(s, words[i]));
+    for (size_t i = 1; i < s->word_count; i++) {
+        STEP_ASSERT(s, step_find(s, s->words[i]) != NULL, "there is no %s", s->words[i]);
+        step_release(step_find(s, s->words[i]));
     }
 }
 
 /* ---- steps that bring it on ---- */
 
-static inline void step_fire(steps *s, char **words, size_t count)
+static inline void step_fire(steps *s)
 {
-    for (size_t i = 1; i < count; i++)
-        user_goes(&s->f, step_gpu(s, words[i]), step_user(s, words[i]));
+    for (size_t i = 1; i < s->word_count; i++)
+        user_goes(&s->f, step_gpu(s, s->words[i]), step_user(s, s->words[i]));
 }
 
-static inline void step_settle(steps *s, char **words, size_t count)
+static inline void step_settle(steps *s)
 {
-    (void)words, (void)count;
     settle(&s->f.te);
 }
 
-static inline void step_devices(steps *s, char **words, size_t count)
+static inline void step_devices(steps *s)
 {
     size_t ran = fake_run(s->f.world);
-    if (count > 1)
-        STEP_ASSERT(s, ran == (size_t)step_number(s, words[1]), "it was %zu", ran);
+    if (s->word_count > 1)
+        STEP_ASSERT(s, ran == (size_t)step_number(s, s->words[1]), "it was %zu", ran);
 }
 
-static inline void step_run(steps *s, char **words, size_t count)
+static inline void step_run(steps *s)
 {
-    (void)words, (void)count;
     run_all(&s->f);
 }
 
-static inline void step_pass(steps *s, char **words, size_t count)
+static inline void step_pass(steps *s)
 {
-    (void)count;
-    stepped_clock_step(&s->f.te.time, step_number(s, words[1]));
+    stepped_clock_step(&s->f.te.time, step_number(s, s->words[1]));
     settle(&s->f.te);
 }
 
-static inline void step_hold(steps *s, char **words, size_t count)
+static inline void step_hold(steps *s)
 {
-    (void)count;
-    fry_stream *within = fake_stream(s->f.gpus[step_gpu(s, words[1])], FAKE_WITHIN);
-    fake_hold(within, strcmp(words[0], "hold") == 0);
+    fry_stream *within = fake_stream(s->f.gpus[step_gpu(s, s->words[1])], FAKE_WITHIN);
+    fake_hold(within, strcmp(s->words[0], "hold") == 0);
 }
 
-static inline void step_refuse(steps *s, char **words, size_t count)
+static inline void step_refuse(steps *s)
 {
-    (void)count;
-    fake_device *gpu = s->f.gpus[step_gpu(s, words[1])];
-    uint64_t after = (uint64_t)step_number(s, words[2]);
-    if (strcmp(words[0], "refuse") == 0)
+    fake_device *gpu = s->f.gpus[step_gpu(s, s->words[1])];
+    uint64_t after = (uint64_t)step_number(s, s->words[2]);
+    if (strcmp(s->words[0], "refuse") == 0)
         fake_refuse_copy(gpu, after);
     else
         fake_strike_copy(gpu, after);
 }
 
-static inline void step_lose(steps *s, char **words, size_t count)
+static inline void step_lose(steps *s)
 {
-    (void)count;
-    fake_lose(s->f.gpus[step_gpu(s, words[1])], strcmp(words[0], "lose") == 0);
+    fake_lose(s->f.gpus[step_gpu(s, s->words[1])], strcmp(s->words[0], "lose") == 0);
 }
 
-static inline void step_shutdown(steps *s, char **words, size_t count)
+static inline void step_shutdown(steps *s)
 {
-    (void)count;
-    ferry_status status = ferry_engine_shutdown(s->f.te.engine, step_number(s, words[1]));
-    step_same(s, "it", status, step_status(s, words[2]));
+    ferry_status status = ferry_engine_shutdown(s->f.te.engine, step_number(s, s->words[1]));
+    step_same(s, "it", status, step_status(s, s->words[2]));
 }
 
-static inline void step_wait(steps *s, char **words, size_t count)
+static inline void step_wait(steps *s)
 {
-    (void)count;
-    size_t gpu = step_gpu(s, words[1]);
-    void *stream = fake_user_stream(s->f.gpus[gpu], step_user(s, words[1]));
+    size_t gpu = step_gpu(s, s->words[1]);
+    void *stream = fake_user_stream(s->f.gpus[gpu], step_user(s, s->words[1]));
     ferry_status status =
-        ferry_future_stream_wait(future_of(s, words[2]), s->f.devices[gpu], stream);
-    step_same(s, "it", status, step_status(s, words[3]));
+        ferry_future_stream_wait(future_of(s, s->words[2]), s->f.devices[gpu], stream);
+    step_same(s, "it", status, step_status(s, s->words[3]));
 }
 
-static inline void step_write(steps *s, char **words, size_t count)
+static inline void step_write(steps *s)
 {
-    (void)count;
-    void *data = ferry_buffer_data(buffer_of(s, words[1]));
-    memset(data, (int)step_number(s, words[2]), GPU_SIZE);
+    void *data = ferry_buffer_data(buffer_of(s, s->words[1]));
+    memset(data, (int)step_number(s, s->words[2]), GPU_SIZE);
 }
 
 /* ---- steps that check ---- */
 
-static inline void step_expect(steps *s, char **words, size_t count)
+static inline void step_expect(steps *s)
 {
-    bool has_cause = count > 4 && strcmp(words[count - 2], "by") == 0;
-    size_t last = has_cause ? count - 3 : count - 1;
+    bool has_cause = s->word_count > 4 && strcmp(s->words[s->word_count - 2], "by") == 0;
+    size_t last = has_cause ? s->word_count - 3 : s->word_count - 1;
     for (size_t i = 1; i < last; i++) {
-        ferry_future *future = future_of(s, words[i]);
-        step_same(s, words[i], ferry_future_poll(future), step_status(s, words[last]));
+        ferry_future *future = future_of(s, s->words[i]);
+        step_same(s, s->words[i], ferry_future_poll(future), step_status(s, s->words[last]));
         if (!has_cause)
             continue;
         const ferry_error *cause = ferry_future_error(future)->cause;
-        STEP_ASSERT(s, cause != NULL, "%s has no cause", words[i]);
-        step_same(s, "its cause", cause->status, step_status(s, words[count - 1]));
+        STEP_ASSERT(s, cause != NULL, "%s has no cause", s->words[i]);
+        step_same(s, "its cause", cause->status, step_status(s, s->words[s->word_count - 1]));
     }
 }
 
-static inline void step_fails(steps *s, char **words, size_t count)
+static inline void step_fails(steps *s)
 {
-    ferry_future *future = future_of(s, words[1]);
-    step_same(s, words[1], ferry_future_poll(future), FERRY_E_DEVICE);
+    ferry_future *future = future_of(s, s->words[1]);
+    step_same(s, s->words[1], ferry_future_poll(future), FERRY_E_DEVICE);
     const ferry_error *error = ferry_future_error(future);
     step_same(s, "its error", error->status, FERRY_E_DEVICE);
     STEP_ASSERT(s, strcmp(error->domain, "fake") == 0, "its domain is %s", error->domain);
     STEP_ASSERT(s, error->native_code == FAKE_ERROR_CODE, "its code is %lld",
                 (long long)error->native_code);
-    STEP_ASSERT(s, error->op == ferry_future_id(future), "%s is not its operation", words[1]);
-    STEP_ASSERT(s, error->cause == NULL, "%s has a cause", words[1]);
+    STEP_ASSERT(s, error->op == ferry_future_id(future), "%s is not its operation", s->words[1]);
+    STEP_ASSERT(s, error->cause == NULL, "%s has a cause", s->words[1]);
     char message[STEP_BYTES] = "";
-    for (size_t i = 2, end = 0; i < count; i++)
+    for (size_t i = 2, end = 0; i < s->word_count; i++)
         end += (size_t)snprintf(message + end, sizeof message - end, "%s%s", i == 2 ? "" : " ",
-                                words[i]);
+                                s->words[i]);
     STEP_ASSERT(s, strcmp(error->message, message) == 0, "it says \"%s\"", error->message);
 }
 
-static inline void step_shares(steps *s, char **words, size_t count)
+static inline void step_shares(steps *s)
 {
-    const ferry_future *of = future_of(s, words[count - 1]);
-    for (size_t i = 1; i + 2 < count; i++) {
-        ferry_future *future = future_of(s, words[i]);
-        step_same(s, words[i], ferry_future_poll(future), FERRY_E_DEPENDENCY);
+    const ferry_future *of = future_of(s, s->words[s->word_count - 1]);
+    for (size_t i = 1; i + 2 < s->word_count; i++) {
+        ferry_future *future = future_of(s, s->words[i]);
+        step_same(s, s->words[i], ferry_future_poll(future), FERRY_E_DEPENDENCY);
         const ferry_error *cause = ferry_future_error(future)->cause;
         step_same(s, "its cause", cause->status, FERRY_E_DEVICE);
         STEP_ASSERT(s, cause->native_code == FAKE_ERROR_CODE, "its cause's code is %lld",
                     (long long)cause->native_code);
-        STEP_ASSERT(s, cause->op == ferry_future_id(of), "another is the cause of %s", words[i]);
+        STEP_ASSERT(s, cause->op == ferry_future_id(of), "another is the cause of %s", s->words[i]);
     }
 }
 
-static inline void step_is_issued(steps *s, char **words, size_t count)
+/* issued, unissued, quiet, unquiet */
+static inline void step_is(steps *s)
 {
-    for (size_t i = 1; i < count; i++)
-        STEP_ASSERT(s, is_issued(future_of(s, words[i])) == (words[0][0] == 'i'), "not so: %s",
-                    words[i]);
+    bool is_not = strncmp(s->words[0], "un", 2) == 0;
+    bool (*is)(ferry_future *) = strstr(s->words[0], "issued") != NULL ? is_issued : is_quiet;
+    for (size_t i = 1; i < s->word_count; i++)
+        STEP_ASSERT(s, is(future_of(s, s->words[i])) != is_not, "not so: %s", s->words[i]);
 }
 
-static inline void step_is_quiet(steps *s, char **words, size_t count)
+static inline void step_filled(steps *s)
 {
-    for (size_t i = 1; i < count; i++)
-        STEP_ASSERT(s, is_quiet(future_of(s, words[i])) == (words[0][0] == 'q'), "not so: %s",
-                    words[i]);
-}
-
-static inline void step_filled(steps *s, char **words, size_t count)
-{
-    for (size_t i = 1; i + 1 < count; i += 2) {
-        const ferry_buffer *buffer = buffer_of(s, words[i]);
-        STEP_ASSERT(s, is_filled(buffer, 0, GPU_SIZE, (int)step_number(s, words[i + 1])),
-                    "%s begins with %d", words[i], *(const char *)ferry_buffer_data(buffer));
+    for (size_t i = 1; i + 1 < s->word_count; i += 2) {
+        const ferry_buffer *buffer = buffer_of(s, s->words[i]);
+        STEP_ASSERT(s, is_filled(buffer, 0, GPU_SIZE, (int)step_number(s, s->words[i + 1])),
+                    "%s begins with %d", s->words[i], *(const char *)ferry_buffer_data(buffer));
     }
 }
 
-static inline void step_stands(steps *s, char **words, size_t count)
+static inline void step_stands(steps *s)
 {
-    (void)count;
-    uint64_t issued = issued_to(step_stream(s, words[1]));
-    STEP_ASSERT(s, issued == (uint64_t)step_number(s, words[2]), "it is %llu",
+    uint64_t issued = issued_to(step_stream(s, s->words[1]));
+    STEP_ASSERT(s, issued == (uint64_t)step_number(s, s->words[2]), "it is %llu",
                 (unsigned long long)issued);
 }
 
-static inline void step_waits(steps *s, char **words, size_t count)
+static inline void step_waits(steps *s)
 {
     fry_event waits[FRY_STREAM_WAITS];
-    size_t found = fake_waits(step_stream(s, words[1]), (uint64_t)step_number(s, words[2]), waits);
-    STEP_ASSERT(s, found == (size_t)step_number(s, words[3]), "it is %zu", found);
-    if (count > 4 && strcmp(words[4], "outside") == 0)
-        STEP_ASSERT(s, waits[0].stream->kind == FRY_STREAM_OUTSIDE, "not for %s", words[4]);
-    else if (count > 4)
-        STEP_ASSERT(s, waits[0].stream == step_stream(s, words[4]), "not for %s", words[4]);
-    if (count > 5)
-        STEP_ASSERT(s, waits[0].sequence == (uint64_t)step_number(s, words[5]), "not for %s",
-                    words[5]);
+    size_t found =
+        fake_waits(step_stream(s, s->words[1]), (uint64_t)step_number(s, s->words[2]), waits);
+    STEP_ASSERT(s, found == (size_t)step_number(s, s->words[3]), "it is %zu", found);
+    if (s->word_count > 4 && strcmp(s->words[4], "outside") == 0)
+        STEP_ASSERT(s, waits[0].stream->kind == FRY_STREAM_OUTSIDE, "not for %s", s->words[4]);
+    else if (s->word_count > 4)
+        STEP_ASSERT(s, waits[0].stream == step_stream(s, s->words[4]), "not for %s", s->words[4]);
+    if (s->word_count > 5)
+        STEP_ASSERT(s, waits[0].sequence == (uint64_t)step_number(s, s->words[5]), "not for %s",
+                    s->words[5]);
 }
 
 /* ---- playing ---- */
@@ -447,43 +427,40 @@ static inline void step_waits(steps *s, char **words, size_t count)
 static const struct {
     const char *name;
     size_t words_min;
-    void (*play)(steps *s, char **words, size_t count);
-} step_verbs[] = {{"buffer", 4, step_buffer},      {"record", 3, step_record},
-                  {"copy", 4, step_copy},          {"nop", 2, step_nop},
-                  {"drain", 2, step_drain},        {"promise", 2, step_promise},
-                  {"keep", 3, step_keep},          {"define", 3, step_define},
-                  {"cancel", 2, step_cancel},      {"drop", 2, step_drop},
-                  {"fire", 2, step_fire},          {"settle", 1, step_settle},
-                  {"devices", 1, step_devices},    {"run", 1, step_run},
-                  {"pass", 2, step_pass},          {"hold", 2, step_hold},
-                  {"free", 2, step_hold},          {"refuse", 3, step_refuse},
-                  {"strike", 3, step_refuse},      {"lose", 2, step_lose},
-                  {"find", 2, step_lose},          {"shutdown", 3, step_shutdown},
-                  {"wait", 4, step_wait},          {"write", 3, step_write},
-                  {"expect", 3, step_expect},      {"fails", 3, step_fails},
-                  {"shares", 4, step_shares},      {"issued", 2, step_is_issued},
-                  {"unissued", 2, step_is_issued}, {"quiet", 2, step_is_quiet},
-                  {"unquiet", 2, step_is_quiet},   {"filled", 3, step_filled},
-                  {"stands", 3, step_stands},      {"waits", 4, step_waits}};
+    void (*play)(steps *s);
+} step_verbs[] = {
+    {"buffer", 4, step_buffer},     {"record", 3, step_record}, {"copy", 4, step_copy},
+    {"nop", 2, step_nop},           {"drain", 2, step_drain},   {"promise", 2, step_promise},
+    {"keep", 3, step_keep},         {"define", 3, step_define}, {"cancel", 2, step_cancel},
+    {"drop", 2, step_drop},         {"fire", 2, step_fire},     {"settle", 1, step_settle},
+    {"devices", 1, step_devices},   {"run", 1, step_run},       {"pass", 2, step_pass},
+    {"hold", 2, step_hold},         {"free", 2, step_hold},     {"refuse", 3, step_refuse},
+    {"strike", 3, step_refuse},     {"lose", 2, step_lose},     {"find", 2, step_lose},
+    {"shutdown", 3, step_shutdown}, {"wait", 4, step_wait},     {"write", 3, step_write},
+    {"expect", 3, step_expect},     {"fails", 3, step_fails},   {"shares", 4, step_shares},
+    {"issued", 2, step_is},         {"unissued", 2, step_is},   {"quiet", 2, step_is},
+    {"unquiet", 2, step_is},        {"filled", 3, step_filled}, {"stands", 3, step_stands},
+    {"waits", 4, step_waits}};
+
+#define STEP_VERBS (sizeof step_verbs / sizeof *step_verbs)
 
 static inline void step_one(steps *s, const char *text, size_t length)
 {
-    char line[STEP_BYTES];
-    char *words[STEP_WORDS], *rest = line;
-    size_t count = 0, verb = 0;
+    char line[STEP_BYTES], *rest = line;
+    size_t verb = 0;
     cr_assert_lt(length, sizeof line, "a step is too long: %.*s", (int)length, text);
     (void)snprintf(line, sizeof line, "%.*s", (int)length, text);
     memcpy(s->step, line, sizeof line);
-    for (char *word; (word = strtok_r(rest, " \n", &rest)) != NULL; words[count++] = word)
-        STEP_ASSERT(s, count < STEP_WORDS, "more than %d words", STEP_WORDS);
-    if (count == 0)
+    s->word_count = 0;
+    for (char *word; (word = strtok_r(rest, " ", &rest)) != NULL; s->words[s->word_count++] = word)
+        STEP_ASSERT(s, s->word_count < STEP_WORDS, "more than %d words", STEP_WORDS);
+    if (s->word_count == 0)
         return;
-    while (verb < sizeof step_verbs / sizeof *step_verbs &&
-           strcmp(step_verbs[verb].name, words[0]) != 0)
+    while (verb < STEP_VERBS && strcmp(step_verbs[verb].name, s->words[0]) != 0)
         verb++;
-    STEP_ASSERT(s, verb < sizeof step_verbs / sizeof *step_verbs, "no such step: %s", words[0]);
-    STEP_ASSERT(s, count >= step_verbs[verb].words_min, "%s wants more words", words[0]);
-    step_verbs[verb].play(s, words, count);
+    STEP_ASSERT(s, verb < STEP_VERBS, "no such step: %s", s->words[0]);
+    STEP_ASSERT(s, s->word_count >= step_verbs[verb].words_min, "%s wants more words", s->words[0]);
+    step_verbs[verb].play(s);
 }
 
 static inline void steps_play(steps *s, const char *script)
