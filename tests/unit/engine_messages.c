@@ -440,46 +440,24 @@ static void try_ends(end end)
     }
 }
 
-Test(engine_messages, are_cancelled_in_every_state)
-{
-    try_ends(CANCEL);
-}
+/* Left by the other end: the word that it leaves was under way over the lane, and is lost with it.
+ */
+#define ENDS_IN_EVERY_STATE(X)                                                                     \
+    X(are_cancelled_in_every_state, CANCEL)                                                        \
+    X(are_cancelled_with_their_batch_in_every_state, CANCEL_BATCH)                                 \
+    X(have_deadlines_in_every_state, DEADLINE)                                                     \
+    X(are_poisoned_while_they_are_held, POISON)                                                    \
+    X(lose_their_lane_in_every_state, LANE_LOST)                                                   \
+    X(are_left_by_the_other_end_in_every_state, OTHER_LEAVES)                                      \
+    X(are_left_by_this_end_in_every_state, OWN_LEAVES)                                             \
+    X(are_shut_down_in_every_state, SHUTDOWN)
 
-Test(engine_messages, are_cancelled_with_their_batch_in_every_state)
-{
-    try_ends(CANCEL_BATCH);
-}
-
-Test(engine_messages, have_deadlines_in_every_state)
-{
-    try_ends(DEADLINE);
-}
-
-Test(engine_messages, are_poisoned_while_they_are_held)
-{
-    try_ends(POISON);
-}
-
-Test(engine_messages, lose_their_lane_in_every_state)
-{
-    try_ends(LANE_LOST);
-}
-
-/* The word that it leaves was under way over the lane, and is lost with it. */
-Test(engine_messages, are_left_by_the_other_end_in_every_state)
-{
-    try_ends(OTHER_LEAVES);
-}
-
-Test(engine_messages, are_left_by_this_end_in_every_state)
-{
-    try_ends(OWN_LEAVES);
-}
-
-Test(engine_messages, are_shut_down_in_every_state)
-{
-    try_ends(SHUTDOWN);
-}
+#define TEST_ENDS(name_, end_)                                                                     \
+    Test(engine_messages, name_)                                                                   \
+    {                                                                                              \
+        try_ends(end_);                                                                            \
+    }
+ENDS_IN_EVERY_STATE(TEST_ENDS)
 
 /* ---- no room ---- */
 

@@ -70,8 +70,7 @@ Test(net_peer, any_order_of_readiness)
 {
     enum { COUNT = 50 };
     PAIR(p);
-    pair_op *sends[COUNT];
-    pair_op *receives[COUNT];
+    pair_op *sends[COUNT], *receives[COUNT];
     for (size_t i = 0; i < COUNT; i++)
         sends[i] = pair_enter(p, 0, true, 1, i * 97);
     for (size_t i = 0; i < COUNT / 2; i++)
@@ -82,9 +81,8 @@ Test(net_peer, any_order_of_readiness)
     for (size_t i = COUNT / 2; i < COUNT; i++)
         receives[i] = pair_receive(p, 1, 1, i * 97);
     pair_run(p);
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < COUNT; i++)
         expect_met(sends[i], receives[i]);
-    }
 }
 
 /* Both send first, whatever the window. */
@@ -161,7 +159,7 @@ Test(net_peer, an_answer_takes_no_header_where_there_is_one)
         for (int end = 0; end < 2; end++) {
             pair_op *receive = pair_receive(p, 1 - end, 1, 8);
             sends[end] = pair_send(p, end, 1, 8);
-            (void)fry_peer_progress(p->ends[1 - end].peer, NULL);
+            pair_turn(p, 1 - end);
             cr_assert_eq(receive->status, FERRY_OK);
             cr_assert_eq(receive->resolved, 1);
             if (sends[1 - end] != NULL)
@@ -174,9 +172,7 @@ Test(net_peer, an_answer_takes_no_header_where_there_is_one)
 
 Test(net_peer, answers_go_together)
 {
-    PAIR_INIT(p);
-    p->session.window_messages = 256;
-    pair_open(p);
+    PAIR_WITH(p, session.window_messages = 256);
     for (int i = 0; i < 256; i++)
         (void)pair_receive(p, 1, (ferry_tag)i, 8);
     for (int i = 0; i < 256; i++)
@@ -193,36 +189,34 @@ Test(net_peer, answers_do_not_wait_for_company)
     PAIR(p);
     (void)pair_receive(p, 1, 1, 8);
     pair_op *send = pair_send(p, 0, 1, 8);
-    (void)fry_peer_progress(p->ends[1].peer, NULL);
+    pair_turn(p, 1);
     cr_expect(fry_peer_is_busy(p->ends[1].peer));
-    (void)fry_peer_progress(p->ends[1].peer, NULL);
+    pair_turn(p, 1);
     cr_expect_not(fry_peer_is_busy(p->ends[1].peer));
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
     expect_over(send, FERRY_OK);
     (void)pair_receive(p, 1, 1, 8);
     send = pair_send(p, 0, 1, 8);
-    (void)fry_peer_progress(p->ends[1].peer, NULL);
+    pair_turn(p, 1);
     cr_expect(fry_peer_arm(p->ends[1].peer, NULL));
     cr_expect_not(fry_peer_is_busy(p->ends[1].peer));
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
     expect_over(send, FERRY_OK);
 }
 
 /* A stream is answered in batches, though each turn finds one message alone. */
 Test(net_peer, answers_gather_while_messages_come)
 {
-    PAIR_INIT(p);
-    p->session.window_messages = 256;
-    pair_open(p);
+    PAIR_WITH(p, session.window_messages = 256);
     pair_op *sends[160];
     for (int i = 0; i < 160; i++) {
         (void)pair_receive(p, 1, 1, 8);
         sends[i] = pair_send(p, 0, 1, 8);
-        (void)fry_peer_progress(p->ends[1].peer, NULL);
+        pair_turn(p, 1);
     }
     cr_expect_leq(fake_wire_count(p->wire).posts, 160 + 160 / 8);
-    (void)fry_peer_progress(p->ends[1].peer, NULL);
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 1);
+    pair_turn(p, 0);
     for (int i = 0; i < 160; i++)
         expect_over(sends[i], FERRY_OK);
 }
@@ -309,9 +303,7 @@ Test(net_peer, send_withdrawn_before_it_is_launched)
 /* A poison's text takes part of the window, and is left out where there is none. */
 Test(net_peer, poisons_without_end)
 {
-    PAIR_INIT(p);
-    p->session.window_messages = 4;
-    pair_open(p);
+    PAIR_WITH(p, session.window_messages = 4);
     pair_op *sends[100];
     for (int i = 0; i < 100; i++) {
         sends[i] = pair_enter(p, 0, true, 1, 8);
@@ -366,14 +358,11 @@ Test(net_peer, receive_withdrawn_while_it_is_pulled)
 {
     int seen = 0;
     for (uint64_t seed = 1; seed < 50; seed++) {
-        PAIR_INIT(p);
-        p->wire_options.seed = seed;
-        p->wire_options.is_late = true;
-        pair_open(p);
+        PAIR_LATE(p, seed);
         pair_op *receive = pair_receive(p, 1, 1, 4000);
         pair_op *send = pair_send(p, 0, 1, 4000);
         while (receive->message.state == FRY_MESSAGE_READY)
-            (void)fry_peer_progress(p->ends[1].peer, NULL);
+            pair_turn(p, 1);
         if (receive->message.state == FRY_MESSAGE_UNDER_WAY) {
             seen++;
             pair_withdraw(receive);
@@ -408,9 +397,7 @@ Test(net_peer, send_withdrawn_that_waits_to_be_pulled)
 /* The other end does not answer: the memory is free all the same, the slot is not. */
 Test(net_peer, send_withdrawn_that_has_left)
 {
-    PAIR_INIT(p);
-    p->session.unexpected_max = 2;
-    pair_open(p);
+    PAIR_WITH(p, session.unexpected_max = 2);
     for (int i = 0; i < 2; i++) {
         pair_op *send = pair_send(p, 0, 1, 8);
         pair_withdraw(send);
@@ -433,12 +420,8 @@ Test(net_peer, refusals_wait_for_their_turn)
 {
     enum { COUNT = 200 };
     for (uint64_t seed = 1; seed < 10; seed++) {
-        PAIR_INIT(p);
-        p->wire_options.seed = seed;
-        p->wire_options.is_late = true;
-        pair_open(p);
-        pair_op *receives[COUNT];
-        pair_op *sends[COUNT];
+        PAIR_LATE(p, seed);
+        pair_op *sends[COUNT], *receives[COUNT];
         for (int i = 0; i < COUNT; i++) {
             receives[i] = pair_enter(p, 1, false, 1, 8);
             sends[i] = pair_send(p, 0, 1, 8);
@@ -537,7 +520,7 @@ Test(net_peer, detached_with_everything_open)
     cr_expect_str_eq(pulled->fault.message, "it is over");
     pair_destroy(p, 0);
     cr_expect_eq(pulled->quiet, 1);
-    (void)fry_peer_progress(p->ends[1].peer, NULL);
+    pair_turn(p, 1);
     p->ends[0].wanted = 0;
     pair_op *next = pair_send(p, 0, 1, 8);
     cr_expect_eq(p->ends[0].wanted, 1, "a new lane is wanted");
@@ -552,7 +535,7 @@ Test(net_peer, bye_is_heard_after_what_was_before_it)
         pair_op *open = pair_receive(p, 1, 1, 8);
         pair_op *send = pair_send(p, 1, 1, 8);
         pair_op *answered = pair_receive(p, 0, 1, 8);
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
         expect_over(answered, FERRY_OK);
         (void)pair_send(p, 0, 1, 8);
         if (is_early)
@@ -560,7 +543,7 @@ Test(net_peer, bye_is_heard_after_what_was_before_it)
         else
             pair_detach(p, 0, FERRY_E_SHUTDOWN);
         while (p->ends[1].failed == 0)
-            (void)fry_peer_progress(p->ends[1].peer, NULL);
+            pair_turn(p, 1);
         expect_over(receive, FERRY_OK);
         expect_over(send, FERRY_OK);
         cr_expect_eq(open->resolved, 0);
@@ -574,7 +557,7 @@ Test(net_peer, channel_that_fails)
     PAIR(p);
     pair_op *send = pair_send(p, 0, 1, 8);
     fake_wire_cut(p->wire);
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
     cr_expect_eq(p->ends[0].failed, 1);
     cr_expect_eq(p->ends[0].failure.status, FERRY_E_PEER);
     cr_expect_eq(p->ends[0].failure.rank, 11);

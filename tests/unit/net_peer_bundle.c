@@ -66,9 +66,7 @@ Test(net_peer_bundle, what_is_not_gathered)
 {
     enum { COUNT = 60 };
     for (uint32_t window = 1; window < 64; window += 9) {
-        PAIR_INIT(p);
-        p->session.window_messages = window;
-        pair_open(p);
+        PAIR_WITH(p, session.window_messages = window);
         pair_op *sends[COUNT], *receives[COUNT];
         for (int i = 0; i < COUNT; i++) {
             size_t size = i % 11 == 10 ? 600 : i % 17 == 16 ? 5000 : i % 3 ? 8 : 300;
@@ -77,9 +75,8 @@ Test(net_peer_bundle, what_is_not_gathered)
             (void)fry_peer_gather(&sends[i]->message, NULL);
         }
         pair_run(p);
-        for (int i = 0; i < COUNT; i++) {
+        for (int i = 0; i < COUNT; i++)
             expect_met(sends[i], receives[i]);
-        }
     }
 }
 
@@ -167,7 +164,7 @@ Test(net_peer_bundle, the_lane_fails_with_a_bundle_gathered)
             fake_wire_cut(p->wire);
         }
         sends[3] = pair_send(p, 0, 1, how == 1 ? 1000 : 8);
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
         cr_expect_eq(p->ends[0].failed, 1);
         pair_detach(p, 0, FERRY_E_PEER);
         for (int i = 0; i < 4; i++)
@@ -189,7 +186,7 @@ Test(net_peer_bundle, bye_comes_after_what_was_gathered)
         else
             pair_detach(p, 0, FERRY_E_SHUTDOWN);
         while (p->ends[1].failed == 0)
-            (void)fry_peer_progress(p->ends[1].peer, NULL);
+            pair_turn(p, 1);
         for (int i = 0; i < 3; i++)
             expect_over(receives[i], FERRY_OK);
         cr_expect_eq(p->ends[1].failure.status, FERRY_E_DEAD);
@@ -217,8 +214,7 @@ Test(net_peer_bundle, bundles_without_buffers)
         for (int i = 0; i < ROUNDS * EACH; i++)
             receives[i] = pair_receive(p, 1, (ferry_tag)(i % 3), 8);
         pair_run(p);
-        for (int i = 0; i < ROUNDS * EACH; i++) {
+        for (int i = 0; i < ROUNDS * EACH; i++)
             expect_met(sends[i], receives[i]);
-        }
     }
 }

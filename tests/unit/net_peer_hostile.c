@@ -39,7 +39,7 @@ static void inject(pair *p, const fry_wire_header *header, size_t data_bytes, bo
     else
         size = fry_wire_pack(bytes, header);
     fake_wire_inject(p->wire, 0, bytes, size, NULL, data_bytes, is_pulled);
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
 }
 
 /* Closes it. */
@@ -232,7 +232,7 @@ Test(net_peer_hostile, headers_of_no_kind)
             bytes[0] |= 0x80;
         pair *p = open_victim();
         fake_wire_inject(p->wire, 0, bytes, size, NULL, 0, false);
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
         expect_refused(p, "of no kind");
     }
 }
@@ -305,7 +305,7 @@ static void inject_bundle(pair *p, const fry_wire_series *series, uint32_t count
     memset(data + series_there * FRY_WIRE_SERIES_BYTES, 9, data_bytes);
     fake_wire_inject(p->wire, 0, header_bytes, size, data,
                      series_there * FRY_WIRE_SERIES_BYTES + data_bytes, false);
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
 }
 
 Test(net_peer_hostile, a_good_bundle_is_taken)
@@ -388,7 +388,7 @@ Test(net_peer_hostile, an_answer_in_a_bundle_to_nothing)
         fry_wire_pack_series(data, &series);
         fake_wire_inject(p->wire, 0, bytes, fry_wire_pack(bytes, &header), data, sizeof(data),
                          false);
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
         if (first == 0) {
             expect_over(&p->ops[0], FERRY_OK);
             expect_over(&p->ops[1], FERRY_OK);
@@ -424,7 +424,7 @@ Test(net_peer_hostile, keyed_lanes_work)
 
 static void expect_forged(pair *p, int end, const char *what)
 {
-    (void)fry_peer_progress(p->ends[end].peer, NULL);
+    pair_turn(p, end);
     cr_expect_eq(p->ends[end].failed, 1, "%s", what);
     cr_expect(strstr(p->ends[end].failure.message, "forged or repeated") != NULL, "%s", what);
     pair_close(p);
@@ -464,7 +464,7 @@ Test(net_peer_hostile, keyed_lanes_have_no_short_ones)
     fry_wire_put32(bytes + size, 0);
     fry_mac_write(p->ends[0].lane->session.receive_key, 0, bytes, size, bytes + size + 4);
     fake_wire_inject(p->wire, 0, bytes, size + FRY_WIRE_TRAILER_BYTES, NULL, 16, false);
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
     cr_expect_eq(p->ends[0].failed, 1);
     cr_expect(strstr(p->ends[0].failure.message, "of no kind") != NULL);
     pair_close(p);
@@ -533,8 +533,8 @@ Test(net_peer_hostile, nothing_arrives_twice)
             expect_forged(p, 1, "a message");
             continue;
         }
-        (void)fry_peer_progress(p->ends[1].peer, NULL);
-        (void)fry_peer_progress(p->ends[1].peer, NULL);
+        pair_turn(p, 1);
+        pair_turn(p, 1);
         cr_assert(fake_wire_repeat(p->wire, 0, 0));
         expect_forged(p, 0, "an answer");
     }

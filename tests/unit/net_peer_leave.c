@@ -28,9 +28,8 @@ Test(net_peer_leave, receives_are_stopped_and_sends_are_not)
                       pair_receive(p, 1, 3, 8)};
     fry_peer_ready(&sends[2]->message, NULL);
     pair_run(p);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         expect_met(sends[i], got[i]);
-    }
 }
 
 Test(net_peer_leave, all_is_stopped_in_every_state)
@@ -40,7 +39,7 @@ Test(net_peer_leave, all_is_stopped_in_every_state)
     (void)pair_send(p, 1, 1, 4000);
     fake_wire_hold(p->wire, FAKE_HOLD_PULLS);
     for (int i = 0; i < 3; i++)
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
     pair_op *ops[] = {
         pair_send(p, 0, 2, 8), /* has left */
         pair_enter(p, 0, true, 2, 8),
@@ -162,7 +161,7 @@ static void destroy(pair *p, int end)
 static void hear_of_the_end(pair *p, int end)
 {
     for (int i = 0; i < 1000 && p->ends[end].failed == 0; i++)
-        (void)fry_peer_progress(p->ends[end].peer, NULL);
+        pair_turn(p, end);
     cr_expect_eq(p->ends[end].failed, 1);
 }
 
@@ -170,22 +169,20 @@ static void hear_of_the_end(pair *p, int end)
 Test(net_peer_leave, a_farewell_is_awaited_between_hosts)
 {
     for (int is_net = 0; is_net < 2; is_net++) {
-        PAIR_INIT(p);
-        p->wire_options.is_net = is_net;
-        pair_open(p);
+        PAIR_WITH(p, wire_options.is_net = is_net);
         pair_op *send = pair_send(p, 1, 1, 8);
         pair_op *receive = pair_receive(p, 0, 1, 8);
         pair_op *lost = pair_send(p, 1, 1, 8);
         while (receive->resolved == 0)
-            (void)fry_peer_progress(p->ends[0].peer, NULL);
+            pair_turn(p, 0);
         cr_expect_eq(send->resolved, 0);
         cr_expect_eq(part(p, 0), !is_net);
         if (is_net) {
-            (void)fry_peer_progress(p->ends[0].peer, NULL);
+            pair_turn(p, 0);
             cr_expect_not(part(p, 0));
             hear_of_the_end(p, 1);
             while (p->ends[0].parted == 0)
-                (void)fry_peer_progress(p->ends[0].peer, NULL);
+                pair_turn(p, 0);
             cr_expect(part(p, 0));
         }
         destroy(p, 0);
@@ -202,20 +199,19 @@ Test(net_peer_leave, a_farewell_is_awaited_between_hosts)
 /* Posts that are under way may be lost with the channel; so it is kept for them. */
 Test(net_peer_leave, what_is_under_way_is_awaited)
 {
-    PAIR_INIT(p);
-    pair_open(p);
+    PAIR(p);
     pair_op *send = pair_send(p, 1, 1, 8);
     pair_op *receive = pair_receive(p, 0, 1, 8);
     while (receive->resolved == 0)
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
     fake_wire_hold(p->wire, FAKE_HOLD_POSTS);
     for (int i = 0; i < 5; i++) {
         cr_expect_not(part(p, 0));
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
     }
     fake_wire_hold(p->wire, 0);
     while (p->ends[0].parted == 0)
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
     cr_expect(part(p, 0));
     destroy(p, 0);
     hear_of_the_end(p, 1);
@@ -228,7 +224,7 @@ Test(net_peer_leave, headers_that_have_yet_to_leave_are_awaited)
     PAIR(p);
     p->ends[0].channel->leaving = 1;
     cr_expect_not(part(p, 0));
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
     cr_expect_not(part(p, 0));
     p->ends[0].channel->leaving = 0;
     cr_expect(part(p, 0));
@@ -237,12 +233,11 @@ Test(net_peer_leave, headers_that_have_yet_to_leave_are_awaited)
 /* BYE comes first, and the answers that it tells of later. */
 Test(net_peer_leave, a_bye_waits_for_answers)
 {
-    PAIR_INIT(p);
-    pair_open(p);
+    PAIR(p);
     pair_op *send = pair_send(p, 1, 1, 8);
     pair_op *receive = pair_receive(p, 0, 1, 8);
     while (receive->resolved == 0)
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
     cr_expect(part(p, 0));
     fake_sight first;
     fake_sight second;
@@ -263,12 +258,10 @@ Test(net_peer_leave, a_bye_waits_for_answers)
 
 Test(net_peer_leave, a_lane_that_ends_has_parted)
 {
-    PAIR_INIT(p);
-    p->wire_options.is_net = true;
-    pair_open(p);
+    PAIR_WITH(p, wire_options.is_net = true);
     cr_expect_not(part(p, 0));
     fake_wire_cut(p->wire);
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
     cr_expect(part(p, 0));
     pair_detach(p, 0, FERRY_E_PEER);
     cr_expect(part(p, 0), "without a lane too");
@@ -276,9 +269,7 @@ Test(net_peer_leave, a_lane_that_ends_has_parted)
 
 Test(net_peer_leave, farewells_that_nobody_said_bye_for)
 {
-    PAIR_INIT(p);
-    p->wire_options.is_net = true;
-    pair_open(p);
+    PAIR_WITH(p, wire_options.is_net = true);
     static const uint8_t farewell[8] = {FRY_WIRE_FAREWELL};
     fake_wire_inject(p->wire, 0, farewell, sizeof(farewell), NULL, 0, false);
     hear_of_the_end(p, 0);
@@ -319,7 +310,7 @@ static size_t submit_some(pair *p, matched *pairs)
                 else
                     pairs[first + received++].receive = pair_receive(p, 1 - from, tag, size);
                 if (pick(3) == 0)
-                    (void)fry_peer_progress(p->ends[pick(2)].peer, NULL);
+                    pair_turn(p, (int)pick(2));
             }
             count += wanted;
         }
@@ -388,7 +379,7 @@ static void leave_at_random(uint64_t seed)
     for (int turn = 0; turn < 2000; turn++) {
         for (int end = 0; end < 2; end++) {
             if (p->ends[end].channel != NULL)
-                (void)fry_peer_progress(p->ends[end].peer, NULL);
+                pair_turn(p, end);
             see_to_failure(p, end);
             if (leaves[end] && turn >= leave_at[end] && p->ends[end].channel != NULL)
                 stages[end] = step(p, end, stages[end], is_impatient);

@@ -199,6 +199,19 @@ static inline void pair_end_scope(pair **p)
 #define PAIR_INIT(p_) OWNED(pair_end_scope) pair *p_ = pair_init()
 #define PAIR(p_) OWNED(pair_end_scope) pair *p_ = pair_open(pair_init())
 
+/* With a member of it set before. */
+#define PAIR_WITH(p_, assignment_)                                                                 \
+    PAIR_INIT(p_);                                                                                 \
+    p_->assignment_;                                                                               \
+    pair_open(p_)
+
+/* Whose wire is late, as the seed decides. */
+#define PAIR_LATE(p_, seed_)                                                                       \
+    PAIR_INIT(p_);                                                                                 \
+    p_->wire_options.seed = (seed_);                                                               \
+    p_->wire_options.is_late = true;                                                               \
+    pair_open(p_)
+
 /* Entered, not ready. */
 static inline pair_op *pair_enter(pair *p, int end, bool is_send, ferry_tag tag, size_t size_bytes)
 {
@@ -247,6 +260,11 @@ static inline void pair_withdraw(pair_op *op)
                              .domain = "user",
                              .message = "it took too long"};
     fry_peer_withdraw(&op->message, &fault, NULL);
+}
+
+static inline void pair_turn(pair *p, int end)
+{
+    (void)fry_peer_progress(p->ends[end].peer, NULL);
 }
 
 /* Until nothing happens any more. */
