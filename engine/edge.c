@@ -11,18 +11,6 @@
 #include "engine/stuck.h"
 #include "engine/turn.h"
 
-void fry_successors_note_previous(fry_node *node)
-{
-    if ((node->flags & FRY_NODE_BOTH_WAYS) != 0)
-        return;
-    node->flags |= FRY_NODE_BOTH_WAYS;
-    fry_edge *previous = NULL;
-    for (fry_edge *edge = node->successors; edge != NULL; edge = edge->next) {
-        edge->previous = previous;
-        previous = edge;
-    }
-}
-
 static bool was_issued(const fry_node *node)
 {
     return (node->flags & FRY_NODE_WAS_ISSUED) != 0;

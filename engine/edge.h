@@ -21,7 +21,17 @@
  * of which nobody takes any costs nothing for it, and n of them cost n steps and one walk over what
  * was there; which is short, since a stack of FRY_DEGREE_MAX edges goes both ways in any case.
  */
-void fry_successors_note_previous(fry_node *node);
+static inline void fry_successors_note_previous(fry_node *node)
+{
+    if ((node->flags & FRY_NODE_BOTH_WAYS) != 0)
+        return;
+    node->flags |= FRY_NODE_BOTH_WAYS;
+    fry_edge *previous = NULL;
+    for (fry_edge *edge = node->successors; edge != NULL; edge = edge->next) {
+        edge->previous = previous;
+        previous = edge;
+    }
+}
 
 static inline void fry_edge_link(fry_edge *edge)
 {

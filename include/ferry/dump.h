@@ -70,10 +70,9 @@ typedef void (*ferry_write_fn)(void *arg, const char *text, size_t size_bytes);
  *                   "function" (to return), "outside" (for the promise to be resolved)
  *      "waits"      operations that it waits for, at most 8: "op"; "nature": "after", "read",
  *                   "order", "any", "issued", "quiet", for a drain "before" (the oldest operation
- *                   before it); "where": "host", or "device" if its stream
- *                   waits
- *      "more"       number of further operations that it waits for; for a batch all of its own, each
- *                   of which names the batch
+ *                   before it); "where": "host", or "device" if its stream waits
+ *      "more"       number of further operations that it waits for; for a batch all of its own,
+ *                   each of which names the batch
  *      "batch"      the batch that counts it
  *      "priority"   "high" or "low"
  *      "flags"      any of "failing" (it fails when the graph is next worked on),

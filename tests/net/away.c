@@ -154,16 +154,13 @@ static void start_job(job *it, fate fate, const absence *away, const char *uri)
 
 static void both(const job *it, const char *what, const char *word)
 {
-    for (int i = 0; i < 2; i++)
-        net_tell(it->members[i], "do %s", what);
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(it->members[i], word);
+    net_pair_tell(it->members, "do %s", what);
+    net_pair_hear(it->members, word);
 }
 
 static void both_meet(const job *it, const char *name)
 {
-    for (int i = 0; i < 2; i++)
-        net_tell(it->members[i], "do meet %s", name);
+    net_pair_tell(it->members, "do meet %s", name);
     for (int i = 0; i < 2; i++) {
         const char *met = net_hear(it->members[i], "met");
         NET_CHECK(strncmp(met, "FERRY_OK", 8) == 0, "%s at %s: %s", it->name, name, met);
@@ -190,8 +187,7 @@ static bool is_lost_by_both(const job *it, const char *name)
  */
 static void both_meet_again(const job *it, const char *name)
 {
-    for (int i = 0; i < 2; i++)
-        net_tell(it->members[i], "do meet %s", name);
+    net_pair_tell(it->members, "do meet %s", name);
     if (is_lost_by_both(it, name))
         both_meet(it, name);
 }
@@ -213,8 +209,7 @@ static void kill_member(const job *it, int member)
 /* Before the store goes away. */
 static void prepare(const job *it)
 {
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(it->members[i], "joined");
+    net_pair_hear(it->members, "joined");
     both(it, "exchange", "exchanged");
     both_meet(it, "before");
     net_tell(it->members[0], "do set");
@@ -355,10 +350,8 @@ static void check_later(const job *it)
         check_news(it, i, 0);
     if (it->fate != IS_STOPPED_LONG)
         both_meet(it, "after");
-    for (int i = 0; i < 2; i++)
-        net_tell(it->members[i], "do end");
-    for (int i = 0; i < 2; i++)
-        net_end(it->members[i]);
+    net_pair_tell(it->members, "do end");
+    net_pair_end(it->members);
 }
 
 static etcd_cluster *start_etcd(void)
@@ -463,8 +456,7 @@ static void one_is_cut_off(void)
     it.members[0] = net_start(NET_HERE, "worker", direct, it.name, "rank=0", "size=2", LEASE, NULL);
     it.members[1] =
         net_start(NET_HERE, "worker", relayed, it.name, "rank=1", "size=2", LEASE, NULL);
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(it.members[i], "joined");
+    net_pair_hear(it.members, "joined");
     both_meet(&it, "before");
     rest_ms(LONG_MS);
     tcp_relay_hold(relay, "/v3/");
@@ -480,10 +472,8 @@ static void one_is_cut_off(void)
     (void)net_hear(it.members[0], "dead");
     tcp_relay_release(relay);
     check_fenced(&it);
-    for (int i = 0; i < 2; i++)
-        net_tell(it.members[i], "do end");
-    for (int i = 0; i < 2; i++)
-        net_end(it.members[i]);
+    net_pair_tell(it.members, "do end");
+    net_pair_end(it.members);
     tcp_relay_stop(relay);
     etcd_cluster_stop(cluster);
 }
@@ -514,8 +504,7 @@ static void one_is_slow(void)
         net_start(NET_HERE, "worker", direct, it.name, "rank=0", "size=2", "lease_ms=9000", NULL);
     it.members[1] =
         net_start(NET_HERE, "worker", relayed, it.name, "rank=1", "size=2", "lease_ms=9000", NULL);
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(it.members[i], "joined");
+    net_pair_hear(it.members, "joined");
     both_meet(&it, "before");
     tcp_relay_slow(relay, 12 * SECOND_NS / 5); /* more than a quarter, and less than a third */
     rest_ms(16000);
@@ -526,10 +515,8 @@ static void one_is_slow(void)
     both_meet(&it, "before");
     for (int i = 0; i < 2; i++)
         check_news(&it, i, 0);
-    for (int i = 0; i < 2; i++)
-        net_tell(it.members[i], "do end");
-    for (int i = 0; i < 2; i++)
-        net_end(it.members[i]);
+    net_pair_tell(it.members, "do end");
+    net_pair_end(it.members);
     tcp_relay_stop(relay);
     etcd_cluster_stop(cluster);
 }

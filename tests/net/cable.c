@@ -77,41 +77,23 @@ static int member(int argc, char **argv)
     return 0;
 }
 
-static void rest(int64_t duration_ns)
-{
-    struct timespec rest = {duration_ns / SECOND_NS, duration_ns % SECOND_NS};
-    while (nanosleep(&rest, &rest) != 0)
-        continue;
-}
-
 static void begin(net_member *members[2], const char *lease, const char *transfer)
 {
-    char store[128];
     net_hosts_open(2, NET_CABLE_VETH);
-    (void)snprintf(store, sizeof(store), "store=file:%s/store", net_folder());
-    for (int i = 0; i < 2; i++)
-        members[i] = net_start(i, "member", store, i == 0 ? "rank=0" : "rank=1", lease, transfer,
-                               "network=eth0", NULL);
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(members[i], "joined");
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(members[i], "half");
+    net_pair_start(members, true, "member", lease, transfer, NULL);
+    net_pair_hear(members, "half");
     net_host_plug(1, false);
-    for (int i = 0; i < 2; i++)
-        net_tell(members[i], "go");
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(members[i], "under way");
+    net_pair_tell(members, "go");
+    net_pair_hear(members, "under way");
 }
 
 static void finish(net_member *members[2], bool has_probe)
 {
-    for (int i = 0; i < 2; i++)
-        net_tell(members[i], has_probe ? "then probe" : "then nothing");
+    net_pair_tell(members, has_probe ? "then probe" : "then nothing");
     for (int i = 0; i < 2 && has_probe; i++)
         (void)net_hear(members[i], "through");
     net_stopwatch watch = net_stopwatch_start();
-    for (int i = 0; i < 2; i++)
-        net_tell(members[i], "end");
+    net_pair_tell(members, "end");
     for (int i = 0; i < 2; i++) {
         const char *ended = net_hear(members[i], "ended");
         net_stopwatch_check(&watch, net_number(ended, "at"), 10 * SECOND_NS, "leaving");
@@ -123,7 +105,7 @@ static void one_second(void)
 {
     net_member *members[2];
     begin(members, "lease_ms=8000", "transfer_ms=30000");
-    rest(SECOND_NS);
+    net_rest(SECOND_NS);
     net_host_plug(1, true);
     for (int i = 0; i < 2; i++) {
         const char *tally = net_hear(members[i], "tally");
@@ -137,7 +119,7 @@ static void five_seconds(void)
     net_member *members[2];
     begin(members, "lease_ms=2000", "transfer_ms=8000");
     net_stopwatch watch = net_stopwatch_start();
-    rest(5 * SECOND_NS);
+    net_rest(5 * SECOND_NS);
     net_host_plug(1, true);
     for (int i = 0; i < 2; i++) {
         const char *tally = net_hear(members[i], "tally");

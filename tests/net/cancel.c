@@ -26,22 +26,6 @@ static net_traffic one(net_self *self, ferry_tag tag, bool is_send, size_t size_
                          .seed = (uint32_t)tag};
 }
 
-/* A small message there and back, so what was under way before it has come by. */
-static void exchange(net_self *self, ferry_tag tag)
-{
-    net_traffic ways[2];
-    for (uint32_t i = 0; i < 2; i++) {
-        ways[i] = one(self, tag + i, i == self->rank, 64);
-        net_traffic_open(&ways[i]);
-        net_traffic_submit(&ways[i], 0, 1);
-    }
-    for (size_t i = 0; i < 2; i++) {
-        net_traffic_await(&ways[i], 0, 1);
-        net_traffic_check(&ways[i]);
-        net_traffic_close(&ways[i]);
-    }
-}
-
 static void round_of_sender(net_self *self, ferry_tag tag, net_tally *tally)
 {
     net_traffic large = one(self, tag, true, SIZE_BYTES);
@@ -49,7 +33,7 @@ static void round_of_sender(net_self *self, ferry_tag tag, net_tally *tally)
     net_traffic_submit(&large, 0, 1);
     net_traffic_tally(&large, tally);
     net_traffic_quiet(&large);
-    exchange(self, tag + 1);
+    net_self_exchange(self, tag + 1, 1, 64); /* what was under way before has come by */
     net_traffic_close(&large);
 }
 
@@ -73,7 +57,7 @@ static void round_of_receiver(net_self *self, ferry_tag tag, size_t number, net_
     net_traffic_quiet(&large);
     /* From now on the memory is this program's. */
     memset(bytes, FILL, SIZE_BYTES);
-    exchange(self, tag + 1);
+    net_self_exchange(self, tag + 1, 1, 64); /* what was under way before has come by */
     bool is_good = ferry_future_poll(large.futures[0]) == FERRY_OK;
     for (size_t i = 0; i < SIZE_BYTES; i++)
         NET_SELF_CHECK(bytes[i] == FILL, "byte %zu written after quiet (%s)", i,
@@ -102,24 +86,15 @@ static int member(int argc, char **argv)
 static void run(bool has_hosts)
 {
     net_member *members[2];
-    char store[128];
-    (void)snprintf(store, sizeof(store), "store=file:%s/store", net_folder());
-    for (int i = 0; i < 2; i++)
-        members[i] =
-            net_start(has_hosts ? i : NET_HERE, "member", store, i == 0 ? "rank=0" : "rank=1",
-                      has_hosts ? "network=eth0" : "network=lo", NULL);
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(members[i], "joined");
+    net_pair_start(members, has_hosts, "member", NULL);
     for (int i = 0; i < 2; i++) {
         const char *tally = net_hear(members[i], "done");
         printf("rank %d: %s\n", i, tally);
         NET_CHECK(net_number(tally, "good") + net_number(tally, "failed") == ROUNDS, "%s", tally);
         NET_CHECK(i == 0 || net_number(tally, "failed") > 0, "no receive was cancelled in time");
     }
-    for (int i = 0; i < 2; i++)
-        net_tell(members[i], "end");
-    for (int i = 0; i < 2; i++)
-        net_end(members[i]);
+    net_pair_tell(members, "end");
+    net_pair_end(members);
 }
 
 static void same_host(void)

@@ -199,7 +199,8 @@ typedef struct setting {
 } setting;
 
 static setting now = {false, "loop=thread", "linger_ms=60000", LEASE_LONG};
-static net_member *zero, *one;
+static net_member *pair[2];
+static net_stopwatch watch; /* since the step `now` */
 
 static net_member *start(int rank)
 {
@@ -213,39 +214,6 @@ static net_member *start(int rank)
                      now.linger, now.lease, now.has_hosts ? "network=eth0" : "network=lo", NULL);
 }
 
-static void begin(void)
-{
-    zero = start(0);
-    one = start(1);
-    (void)net_hear(zero, "joined");
-    (void)net_hear(one, "joined");
-}
-
-static void expect(net_member *member, const char *word, int64_t good, int64_t failed)
-{
-    net_tell(member, "do %s", word);
-    const char *said = net_hear(member, word);
-    NET_CHECK(net_number(said, "good") == good && net_number(said, "failed") == failed,
-              "%s: %s, not %lld and %lld", word, said, (long long)good, (long long)failed);
-}
-
-/* Within so much, as far as the machine lets it; and in order. */
-static void expect_left(net_member *member, net_stopwatch watch, int64_t bound_ns)
-{
-    net_tell(member, "do left");
-    const char *said = net_hear(member, "left");
-    NET_CHECK(net_number(said, "status") == FERRY_OK, "leaving: %s", said);
-    net_stopwatch_check(&watch, net_now_ns(), bound_ns, "leaving");
-}
-
-static void finish(void)
-{
-    net_tell(zero, "do end");
-    net_tell(one, "do end");
-    net_end(zero);
-    net_end(one);
-}
-
 typedef struct load {
     int count;
     size_t bytes;
@@ -255,163 +223,188 @@ typedef struct load {
 static const load loads[] = {{1, 8}, {3, 9000}, {1500, 40}, {2, 200000}, {40, 70000}, {1, 8000000}};
 #define LOADS (sizeof(loads) / sizeof(*loads))
 
-static void rest(int64_t duration_ns)
+static void expect(net_member *member, const char *word, int64_t good, int64_t failed, int status)
 {
-    struct timespec rest = {duration_ns / SECOND_NS, duration_ns % SECOND_NS};
-    while (nanosleep(&rest, &rest) != 0)
-        continue;
+    net_tell(member, "do %s", word);
+    const char *said = net_hear(member, word);
+    NET_CHECK(net_number(said, "good") == good && net_number(said, "failed") == failed &&
+                  (status == 0 || net_number(said, "status") == status),
+              "%s: %s, not %lld and %lld", word, said, (long long)good, (long long)failed);
+}
+
+/* Within so much, as far as the machine lets it; and in order. */
+static void expect_left(net_member *member, int64_t bound_ms)
+{
+    net_tell(member, "do left");
+    const char *said = net_hear(member, "left");
+    NET_CHECK(net_number(said, "status") == FERRY_OK, "leaving: %s", said);
+    net_stopwatch_check(&watch, net_now_ns(), bound_ms * (SECOND_NS / 1000), "leaving");
+}
+
+/* A step that has to do with one of them. */
+static void play_member(net_member *member, const char *word, const char *rest)
+{
+    long long good = 0, failed = 0;
+    int status = 0;
+    if (strcmp(word, "do") == 0)
+        net_tell(member, "do %s", rest);
+    else if (strcmp(word, "left-within") == 0)
+        expect_left(member, strtoll(rest, NULL, 10));
+    else if (strcmp(word, "stops") == 0)
+        net_signal(member, SIGSTOP);
+    else if (strcmp(word, "goes-on") == 0)
+        net_signal(member, SIGCONT);
+    else if (sscanf(rest, "%lld %lld %d", &good, &failed, &status) >= 2)
+        expect(member, word, good, failed, status);
+    else
+        (void)net_hear(member, word);
+}
+
+static void play_step(const char *step)
+{
+    char word[32] = "";
+    int size = 0;
+    (void)sscanf(step, "%31s %n", word, &size);
+    if (strcmp(word, "now") == 0) {
+        watch = net_stopwatch_start();
+    } else if (strcmp(word, "rest") == 0) {
+        net_rest(strtoll(step + size, NULL, 10) * (SECOND_NS / 1000));
+    } else {
+        NET_CHECK(word[0] >= '0' && word[0] <= '1' && word[1] == '\0', "no step: %s", step);
+        const char *of = step + size;
+        (void)sscanf(of, "%31s %n", word, &size);
+        play_member(pair[step[strspn(step, " ")] - '0'], word, of + size);
+    }
+}
+
+/*
+ * Steps parted by `|`, from now on:
+ *   now | rest MS | 0 do ORDER;ORDER... | 0 WORD (which it says) | 0 sent GOOD FAILED [STATUS]
+ *   0 received GOOD FAILED [STATUS] | 0 left-within MS (of `now`) | 0 stops | 0 goes-on
+ * `@` is the load's count and size, `#` its count.
+ */
+static void go_on(const char *script, const load *load)
+{
+    char steps[1024];
+    size_t at = 0;
+    for (; *script != '\0' && at < sizeof(steps) - 32; script++) {
+        if (*script == '@')
+            at += (size_t)sprintf(steps + at, "%d %zu", load->count, load->bytes);
+        else if (*script == '#')
+            at += (size_t)sprintf(steps + at, "%d", load->count);
+        else
+            steps[at++] = *script;
+    }
+    NET_CHECK(*script == '\0', "a script too long");
+    steps[at] = '\0';
+    char *rest = NULL;
+    for (char *step = strtok_r(steps, "|", &rest); step; step = strtok_r(NULL, "|", &rest))
+        play_step(step);
+}
+
+static void begin(void)
+{
+    for (int i = 0; i < 2; i++)
+        pair[i] = start(i);
+    net_pair_hear(pair, "joined");
+}
+
+static void finish(void)
+{
+    net_pair_tell(pair, "do end");
+    net_pair_end(pair);
+}
+
+/* With two members that begin and end with it. */
+static void play(const char *script)
+{
+    begin();
+    go_on(script, NULL);
+    finish();
+}
+
+static void play_lingering(const char *linger, const char *script)
+{
+    setting before = now;
+    now.linger = linger;
+    play(script);
+    now = before;
+}
+
+static void play_loads(const char *script)
+{
+    for (size_t i = 0; i < LOADS; i++) {
+        begin();
+        go_on(script, &loads[i]);
+        finish();
+    }
 }
 
 /* Sent, and gone: whether the receives are there before, or come while it leaves. */
 static void leave_after_sending(void)
 {
-    for (size_t i = 0; i < 2 * LOADS; i++) {
-        const load *load = &loads[i / 2];
-        bool is_late = i % 2 != 0;
-        begin();
-        if (!is_late)
-            net_tell(one, "do receive %d %zu;say", load->count, load->bytes);
-        if (!is_late)
-            (void)net_hear(one, "done");
-        net_stopwatch watch = net_stopwatch_start();
-        net_tell(zero, "do send %d %zu;leave;say", load->count, load->bytes);
-        (void)net_hear(zero, "done");
-        if (is_late) {
-            rest(SECOND_NS / 20);
-            net_tell(one, "do receive %d %zu", load->count, load->bytes);
-        }
-        expect(one, "received", load->count, 0);
-        expect(zero, "sent", load->count, 0);
-        expect_left(zero, watch, 20 * SECOND_NS);
-        finish();
-    }
+    play_loads("1 do receive @;say|1 done|now|0 do send @;leave;say|0 done|"
+               "1 received # 0|0 sent # 0|0 left-within 20000");
+    play_loads("now|0 do send @;leave;say|0 done|rest 50|1 do receive @|"
+               "1 received # 0|0 sent # 0|0 left-within 20000");
 }
 
 /* Received, and gone. */
 static void leave_after_receiving(void)
 {
-    for (size_t i = 0; i < LOADS; i++) {
-        const load *load = &loads[i];
-        begin();
-        net_tell(one, "do receive %d %zu;await;leave;left", load->count, load->bytes);
-        net_tell(zero, "do send %d %zu", load->count, load->bytes);
-        expect(zero, "sent", load->count, 0);
-        (void)net_hear(one, "left");
-        expect(one, "received", load->count, 0);
-        finish();
-    }
+    play_loads("1 do receive @;await;leave;left|0 do send @|0 sent # 0|1 left|1 received # 0");
 }
 
 /* Each goes as soon as it has what it wants, and has not heard of what it sent. */
 static void leave_at_once(void)
 {
-    for (size_t i = 0; i < LOADS; i++) {
-        const load *load = &loads[i];
-        begin();
-        for (int k = 0; k < 2; k++)
-            net_tell(k == 0 ? zero : one, "do receive %d %zu;send %d %zu;await;leave;left",
-                     load->count, load->bytes, load->count, load->bytes);
-        (void)net_hear(zero, "left");
-        (void)net_hear(one, "left");
-        for (int k = 0; k < 2; k++) {
-            expect(k == 0 ? zero : one, "sent", load->count, 0);
-            expect(k == 0 ? zero : one, "received", load->count, 0);
-        }
-        finish();
-    }
+    play_loads("0 do receive @;send @;await;leave;left|1 do receive @;send @;await;leave;left|"
+               "0 left|1 left|0 sent # 0|0 received # 0|1 sent # 0|1 received # 0");
 }
 
 /* The handle is given back, and the engine goes on; or is shut down right after the last receive.
  */
 static void release(void)
 {
-    for (size_t i = 0; i < LOADS; i++) {
-        const load *load = &loads[i];
-        begin();
-        net_tell(one, "do receive %d %zu", load->count, load->bytes);
-        net_tell(zero, "do send %d %zu;release", load->count, load->bytes);
-        expect(zero, "sent", load->count, 0);
-        expect(one, "received", load->count, 0);
-        finish();
-        begin();
-        net_tell(one, "do receive %d %zu;await;%sshutdown;say", load->count, load->bytes,
-                 i % 2 == 0 ? "" : "release;");
-        net_tell(zero, "do send %d %zu", load->count, load->bytes);
-        expect(zero, "sent", load->count, 0);
-        (void)net_hear(one, "done");
-        finish();
-    }
+    play_loads("1 do receive @|0 do send @;release|0 sent # 0|1 received # 0");
+    play_loads("1 do receive @;await;shutdown;say|0 do send @|0 sent # 0|1 done");
+    play_loads("1 do receive @;await;release;shutdown;say|0 do send @|0 sent # 0|1 done");
 }
+
+#define LEAVES_LONG "0 do send 3 9000;send 2 70000;leave;say|0 done|rest 50|"
+#define IS_HEARD "|0 done|rest 50|1 do receive 3 9000;receive 2 70000|1 received 5 0|0 sent 5 0"
 
 /* To leave again, or to give the handle back meanwhile, does not cut it short. */
 static void leave_again(void)
 {
-    for (int i = 0; i < 2; i++) {
-        begin();
-        net_tell(zero, "do send 3 9000;send 2 70000;leave;say");
-        (void)net_hear(zero, "done");
-        rest(SECOND_NS / 20);
-        net_tell(zero, i == 0 ? "do release;say" : "do leave;say");
-        (void)net_hear(zero, "done");
-        rest(SECOND_NS / 20);
-        net_tell(one, "do receive 3 9000;receive 2 70000");
-        expect(one, "received", 5, 0);
-        expect(zero, "sent", 5, 0);
-        finish();
-    }
+    play(LEAVES_LONG "0 do release;say" IS_HEARD);
+    play(LEAVES_LONG "0 do leave;say" IS_HEARD);
 }
 
 /* With nothing under way nobody is waited for, however patient the group is. */
 static void nothing_under_way(void)
 {
-    begin();
-    net_stopwatch watch = net_stopwatch_start();
-    net_tell(zero, "do leave");
-    expect_left(zero, watch, 2 * SECOND_NS);
-    finish();
-    begin();
-    net_tell(one, "do receive 1 8;send 1 8");
-    net_tell(zero, "do send 1 8;receive 1 8;await;say");
-    (void)net_hear(zero, "done");
-    expect(zero, "sent", 1, 0);
-    watch = net_stopwatch_start();
-    net_tell(zero, "do leave");
-    expect_left(zero, watch, 2 * SECOND_NS);
-    expect(one, "sent", 1, 0);
-    finish();
+    play("now|0 do leave|0 left-within 2000");
+    play("1 do receive 1 8;send 1 8|0 do send 1 8;receive 1 8;await;say|0 done|0 sent 1 0|"
+         "now|0 do leave|0 left-within 2000|1 sent 1 0");
 }
 
-/* Receives that nobody sends to don't hold up their own end. */
+/* Receives that nobody sends to don't hold up their own end: cancelled. */
 static void receives_are_cancelled(void)
 {
-    begin();
-    net_tell(zero, "do receive 3 8;receive 1 70000;leave;left");
-    (void)net_hear(zero, "left");
-    net_tell(zero, "do received");
-    const char *said = net_hear(zero, "received");
-    NET_CHECK(net_number(said, "failed") == 4 && net_number(said, "status") == FERRY_E_CANCELLED,
-              "receives: %s", said);
-    finish();
+    play("0 do receive 3 8;receive 1 70000;leave;left|0 left|0 received 0 4 -32");
 }
 
-/* Sends without receives: they fail at their own end, and those who come later hear that too. */
+/* Sends without receives: they fail at their own end, cancelled, after it has lingered; and those
+ * who come later hear that it is dead. */
 static void nobody_receives(void)
 {
     setting before = now;
     now.linger = "linger_ms=700";
     begin();
-    net_stopwatch watch = net_stopwatch_start();
-    net_tell(zero, "do send 5 8;send 1 70000;leave");
-    expect_left(zero, watch, 2 * SECOND_NS);
+    go_on("now|0 do send 5 8;send 1 70000;leave|0 left-within 2000", NULL);
     NET_CHECK(net_now_ns() - watch.begin_ns >= 7 * SECOND_NS / 10, "it did not linger");
-    net_tell(zero, "do sent");
-    const char *said = net_hear(zero, "sent");
-    NET_CHECK(net_number(said, "failed") == 6 && net_number(said, "status") == FERRY_E_CANCELLED,
-              "sends: %s", said);
-    net_tell(one, "do receive 6 8;received");
-    said = net_hear(one, "received");
-    NET_CHECK(net_number(said, "failed") == 6 && net_number(said, "status") == FERRY_E_DEAD,
-              "receives: %s", said);
+    go_on("0 sent 0 6 -32|1 do receive 6 8|1 received 0 6 -65", NULL);
     finish();
     now = before;
 }
@@ -419,32 +412,20 @@ static void nobody_receives(void)
 /* Both have sent what the other does not want, and leave: nobody lingers for that. */
 static void nobody_receives_from_either(void)
 {
-    begin();
-    net_stopwatch watch = net_stopwatch_start();
-    net_tell(zero, "do send 5 8;send 2 70000;leave");
-    net_tell(one, "do send 3 70000;leave");
-    expect_left(zero, watch, 5 * SECOND_NS);
-    expect_left(one, watch, 5 * SECOND_NS);
-    expect(zero, "sent", 0, 7);
-    expect(one, "sent", 0, 3);
-    finish();
+    play("now|0 do send 5 8;send 2 70000;leave|1 do send 3 70000;leave|0 left-within 5000|"
+         "1 left-within 5000|0 sent 0 7|1 sent 0 3");
 }
+
+#define IS_STOPPED "1 do receive 30 70000;say|1 done|1 stops|"
 
 /* Who is stopped holds leaving up until it is dead to the others, or for as long as one lingers. */
 static void other_is_stopped(void)
 {
     begin();
-    net_tell(one, "do receive 30 70000;say");
-    (void)net_hear(one, "done");
-    net_signal(one, SIGSTOP);
-    net_stopwatch watch = net_stopwatch_start();
-    net_tell(zero, "do send 30 70000;leave");
-    expect_left(zero, watch, 9 * SECOND_NS);
-    net_tell(zero, "do sent");
-    int64_t sent = net_number(net_hear(zero, "sent"), "good");
-    net_signal(one, SIGCONT);
-    net_tell(one, "do received");
-    int64_t received = net_number(net_hear(one, "received"), "good");
+    go_on(IS_STOPPED "now|0 do send 30 70000;leave|0 left-within 9000|0 do sent", NULL);
+    int64_t sent = net_number(net_hear(pair[0], "sent"), "good");
+    go_on("1 goes-on|1 do received", NULL);
+    int64_t received = net_number(net_hear(pair[1], "received"), "good");
     NET_CHECK(sent <= received, "%lld were sent well, %lld received", (long long)sent,
               (long long)received);
     finish();
@@ -453,63 +434,30 @@ static void other_is_stopped(void)
 /* However long it was to linger: who is stopped and owes nothing is dead to the others, too. */
 static void other_is_stopped_in_peace(void)
 {
-    setting before = now;
-    now.linger = "linger_ms=-1";
-    begin();
-    net_tell(one, "do receive 1 8");
-    net_tell(zero, "do send 1 8");
-    expect(zero, "sent", 1, 0);
-    expect(one, "received", 1, 0);
-    net_signal(one, SIGSTOP);
-    net_stopwatch watch = net_stopwatch_start();
-    net_tell(zero, "do leave");
-    expect_left(zero, watch, 9 * SECOND_NS);
-    net_signal(one, SIGCONT);
-    finish();
-    now = before;
+    play_lingering("linger_ms=-1", "1 do receive 1 8|0 do send 1 8|0 sent 1 0|1 received 1 0|"
+                                   "1 stops|now|0 do leave|0 left-within 9000|1 goes-on");
 }
 
-/* Nor is its death awaited, where that takes longer than one lingers. */
+/* Nor is its death awaited, where that takes longer than one lingers: cancelled. */
 static void other_is_stopped_for_longer(void)
 {
-    setting before = now;
-    now.linger = "linger_ms=300";
-    begin();
-    net_tell(one, "do receive 30 70000;receive 3000 30;say");
-    (void)net_hear(one, "done");
-    net_signal(one, SIGSTOP);
-    net_stopwatch watch = net_stopwatch_start();
-    net_tell(zero, "do send 30 70000;send 3000 30;leave");
-    expect_left(zero, watch, 3 * SECOND_NS);
-    net_tell(zero, "do sent");
-    const char *said = net_hear(zero, "sent");
-    NET_CHECK(net_number(said, "failed") == 3030 && net_number(said, "status") == FERRY_E_CANCELLED,
-              "sends: %s", said);
-    net_signal(one, SIGCONT);
-    net_tell(one, "do received");
-    (void)net_hear(one, "received");
-    finish();
-    now = before;
+    play_lingering("linger_ms=300",
+                   "1 do receive 30 70000;receive 3000 30;say|1 done|1 stops|now|"
+                   "0 do send 30 70000;send 3000 30;leave|0 left-within 3000|0 sent 0 3030 -32|"
+                   "1 goes-on|1 do received|1 received");
 }
 
 /* A shutdown does not linger, whatever step leaving has come to. */
 static void shutdown_while_leaving(void)
 {
+    static const char *const leaving[] = {"0 do leave;say", "0 do send 2 70000;leave;say"};
     for (int i = 0; i < 2; i++) {
         begin();
-        net_tell(one, "do receive 1 8;received");
-        net_tell(zero, "do send 1 8;sent");
-        (void)net_hear(zero, "sent");
-        (void)net_hear(one, "received");
-        net_signal(one, SIGSTOP);
-        net_tell(zero, i == 0 ? "do leave;say" : "do send 2 70000;leave;say");
-        (void)net_hear(zero, "done");
-        rest(SECOND_NS / 20);
-        net_stopwatch watch = net_stopwatch_start();
-        net_tell(zero, "do shutdown;left");
-        (void)net_hear(zero, "left");
+        go_on("1 do receive 1 8;received|0 do send 1 8;sent|0 sent|1 received|1 stops", NULL);
+        go_on(leaving[i], NULL);
+        go_on("0 done|rest 50|now|0 do shutdown;left|0 left", NULL);
         net_stopwatch_check(&watch, net_now_ns(), 3 * SECOND_NS, "shutting down");
-        net_signal(one, SIGCONT);
+        go_on("1 goes-on", NULL);
         finish();
     }
 }
@@ -517,35 +465,22 @@ static void shutdown_while_leaving(void)
 /* For less than that: all arrives. */
 static void other_is_stopped_for_a_moment(void)
 {
-    begin();
-    net_tell(one, "do receive 30 70000;receive 1000 30;say");
-    (void)net_hear(one, "done");
-    net_signal(one, SIGSTOP);
-    net_tell(zero, "do send 30 70000;send 1000 30;leave;say");
-    (void)net_hear(zero, "done");
-    rest(SECOND_NS);
-    net_signal(one, SIGCONT);
-    expect(one, "received", 1030, 0);
-    expect(zero, "sent", 1030, 0);
-    finish();
+    play("1 do receive 30 70000;receive 1000 30;say|1 done|1 stops|"
+         "0 do send 30 70000;send 1000 30;leave;say|0 done|rest 1000|1 goes-on|"
+         "1 received 1030 0|0 sent 1030 0");
 }
 
 static void other_is_dead(void)
 {
     begin();
-    net_tell(one, "do receive 30 70000;say");
-    (void)net_hear(one, "done");
-    net_signal(one, SIGSTOP);
-    net_tell(zero, "do send 30 70000;leave;say");
-    (void)net_hear(zero, "done");
-    net_stopwatch watch = net_stopwatch_start();
-    net_signal(one, SIGKILL);
-    net_end_by(one, SIGKILL);
-    expect_left(zero, watch, now.has_hosts ? 6 * SECOND_NS : 3 * SECOND_NS);
-    net_tell(zero, "do sent");
-    NET_CHECK(net_number(net_hear(zero, "sent"), "failed") > 0, "who is dead has received all");
-    net_tell(zero, "do end");
-    net_end(zero);
+    go_on(IS_STOPPED "0 do send 30 70000;leave;say|0 done|now", NULL);
+    net_signal(pair[1], SIGKILL);
+    net_end_by(pair[1], SIGKILL);
+    expect_left(pair[0], now.has_hosts ? 6000 : 3000);
+    net_tell(pair[0], "do sent");
+    NET_CHECK(net_number(net_hear(pair[0], "sent"), "failed") > 0, "who is dead has received all");
+    net_tell(pair[0], "do end");
+    net_end(pair[0]);
 }
 
 static void all_here(void)

@@ -116,20 +116,11 @@ static int member(int argc, char **argv)
 static void run(bool has_hosts, const char *loop)
 {
     net_member *members[2];
-    char store[128];
-    (void)snprintf(store, sizeof(store), "store=file:%s/store", net_folder());
     if (has_hosts)
         net_hosts_open(2, NET_CABLE_VETH);
-    for (int i = 0; i < 2; i++)
-        members[i] =
-            net_start(has_hosts ? i : NET_HERE, "member", store, i == 0 ? "rank=0" : "rank=1",
-                      has_hosts ? "network=eth0" : "network=lo", "lease_ms=10000", loop, NULL);
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(members[i], "joined");
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(members[i], "done");
-    for (int i = 0; i < 2; i++)
-        net_end(members[i]);
+    net_pair_start(members, has_hosts, "member", "lease_ms=10000", loop, NULL);
+    net_pair_hear(members, "done");
+    net_pair_end(members);
 }
 
 static void embedded_here(void)
@@ -199,18 +190,13 @@ static void look(bool has_hosts)
             net_start(has_hosts ? i : NET_HERE, "looker", store, i == 0 ? "rank=0" : "rank=1",
                       "lease_ms=4000", has_hosts ? "network=eth0" : "network=lo",
                       i == 0 ? "wait_spin_us=0" : "wait_spin_us=10000000", NULL);
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(members[i], "joined");
+    net_pair_hear(members, "joined");
     for (size_t round = 0; round < ROUNDS; round++) {
-        for (int i = 0; i < 2; i++)
-            net_tell(members[i], "round");
-        for (int i = 0; i < 2; i++)
-            (void)net_hear(members[i], "ended");
+        net_pair_tell(members, "round");
+        net_pair_hear(members, "ended");
     }
-    for (int i = 0; i < 2; i++)
-        net_tell(members[i], "end");
-    for (int i = 0; i < 2; i++)
-        net_end(members[i]);
+    net_pair_tell(members, "end");
+    net_pair_end(members);
 }
 
 static void looked_at_here(void)

@@ -12,12 +12,11 @@
  */
 #include "tests/support/net_hosts.h"
 #include "tests/support/net_self.h"
+#include "tests/support/no_reading.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -233,20 +232,6 @@ static void *run_way(void *arg)
     return NULL;
 }
 
-static void forbid_reading(void)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
-    NET_SELF_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-                       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0,
-                   "no seccomp");
-}
-
 static int member(int argc, char **argv)
 {
     net_self self;
@@ -256,7 +241,7 @@ static int member(int argc, char **argv)
     bool is_over = false;
     bool is_shut_out = false;
     if (net_argument(argc, argv, "forbid"))
-        forbid_reading();
+        NET_SELF_CHECK(forbid_reading(), "no seccomp");
     counts *counts = map_counts(net_argument(argc, argv, "counts"));
     net_self_join(&self, argc, argv);
     for (uint32_t peer = 0; peer < MEMBERS; peer++) {
@@ -308,14 +293,6 @@ static void start(campaign *campaign, int rank)
                   campaign->has_hosts ? "network=eth0" : "network=lo", campaign->more, NULL);
 }
 
-static void rest(int64_t duration_ns)
-{
-    struct timespec rest = {duration_ns / (1000 * MILLISECOND_NS),
-                            duration_ns % (1000 * MILLISECOND_NS)};
-    while (nanosleep(&rest, &rest) != 0)
-        continue;
-}
-
 static void restart(campaign *campaign, int rank)
 {
     start(campaign, rank);
@@ -336,7 +313,7 @@ static void stop_long(campaign *campaign, int rank, bool kills_another)
     net_signal(campaign->members[rank], SIGSTOP);
     if (kills_another)
         kill_one(campaign, other);
-    rest(STOP_MS * MILLISECOND_NS);
+    net_rest(STOP_MS * MILLISECOND_NS);
     net_signal(campaign->members[rank], SIGCONT);
     net_tell(campaign->members[rank], "end"); /* if it is not shut out by then */
     net_end(campaign->members[rank]);
@@ -352,10 +329,10 @@ static void disturb(campaign *campaign)
 {
     int rank = (int)(next_random(&campaign->random) % MEMBERS);
     uint64_t choice = next_random(&campaign->random) % 16;
-    rest((int64_t)(next_random(&campaign->random) % 200) * MILLISECOND_NS);
+    net_rest((int64_t)(next_random(&campaign->random) % 200) * MILLISECOND_NS);
     if (choice < 9) {
         net_signal(campaign->members[rank], SIGSTOP);
-        rest((int64_t)(next_random(&campaign->random) % 60) * MILLISECOND_NS);
+        net_rest((int64_t)(next_random(&campaign->random) % 60) * MILLISECOND_NS);
         net_signal(campaign->members[rank], SIGCONT);
         campaign->short_stops++;
     } else if (choice < 13) {

@@ -11,12 +11,11 @@
  */
 #include "tests/support/net_hosts.h"
 #include "tests/support/net_self.h"
+#include "tests/support/no_reading.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
 #include <linux/sched.h>
-#include <linux/seccomp.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stddef.h>
@@ -104,21 +103,6 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long loc
         stop_here();
     errno = error;
     return got;
-}
-
-static void forbid_reading(void)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
-    NET_SELF_CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-                       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0,
-                   "no seccomp");
 }
 
 /* ---- members ---- */
@@ -231,7 +215,7 @@ static int giver(int argc, char **argv)
     net_self self;
     memory memory;
     if (net_argument(argc, argv, "forbid"))
-        forbid_reading();
+        NET_SELF_CHECK(forbid_reading(), "no seccomp");
     net_self_join(&self, argc, argv);
     exchange_one(&self);
     net_say("warm"); /* its answer has come */
@@ -282,7 +266,7 @@ static int taker(int argc, char **argv)
     net_self self;
     memory memory;
     if (net_argument(argc, argv, "forbid"))
-        forbid_reading();
+        NET_SELF_CHECK(forbid_reading(), "no seccomp");
     net_self_join(&self, argc, argv);
     exchange_one(&self);
     memory_open(&memory, &self, (size_t)net_argument_number(argc, argv, "bytes", SMALL_BYTES));

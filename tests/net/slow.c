@@ -45,22 +45,14 @@ static int member(int argc, char **argv)
 static int64_t run(void)
 {
     net_member *members[2];
-    char store[128];
     int64_t took_ns = 0;
-    (void)snprintf(store, sizeof(store), "store=file:%s/store", net_folder());
-    for (int i = 0; i < 2; i++)
-        members[i] = net_start(i, "member", store, i == 0 ? "rank=0" : "rank=1", "lease_ms=10000",
-                               "network=eth0", NULL);
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(members[i], "joined");
+    net_pair_start(members, true, "member", "lease_ms=10000", NULL);
     for (int i = 0; i < 2; i++) {
         int64_t one_ns = net_number(net_hear(members[i], "done"), "took_ns");
         took_ns = one_ns > took_ns ? one_ns : took_ns;
     }
-    for (int i = 0; i < 2; i++)
-        net_tell(members[i], "end");
-    for (int i = 0; i < 2; i++)
-        net_end(members[i]);
+    net_pair_tell(members, "end");
+    net_pair_end(members);
     printf("took %.3f s\n", (double)took_ns / 1e9);
     return took_ns;
 }

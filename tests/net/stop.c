@@ -59,32 +59,11 @@ static int member(int argc, char **argv)
     return 0;
 }
 
-static void rest(int64_t duration_ns)
-{
-    struct timespec rest = {duration_ns / SECOND_NS, duration_ns % SECOND_NS};
-    while (nanosleep(&rest, &rest) != 0)
-        continue;
-}
-
-static net_member *start(int rank, const char *lease, bool has_hosts)
-{
-    char store[512];
-    char number[24];
-    (void)snprintf(store, sizeof(store), "store=file:%s/store", net_folder());
-    (void)snprintf(number, sizeof(number), "rank=%d", rank);
-    return net_start(has_hosts ? rank : NET_HERE, "member", store, number, lease,
-                     has_hosts ? "network=eth0" : "network=lo", NULL);
-}
-
 /* Returns when one was stopped. */
 static net_stopwatch begin(net_member *members[2], const char *lease, bool has_hosts)
 {
-    for (int i = 0; i < 2; i++)
-        members[i] = start(i, lease, has_hosts);
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(members[i], "joined");
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(members[i], "half");
+    net_pair_start(members, has_hosts, "member", lease, NULL);
+    net_pair_hear(members, "half");
     net_stopwatch watch = net_stopwatch_start();
     net_signal(members[1], SIGSTOP);
     net_tell(members[0], "go");
@@ -94,19 +73,16 @@ static net_stopwatch begin(net_member *members[2], const char *lease, bool has_h
 
 static void finish(net_member *members[2])
 {
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(members[i], "quiet");
-    for (int i = 0; i < 2; i++)
-        net_tell(members[i], "end");
-    for (int i = 0; i < 2; i++)
-        net_end(members[i]);
+    net_pair_hear(members, "quiet");
+    net_pair_tell(members, "end");
+    net_pair_end(members);
 }
 
 static void short_stop(bool has_hosts)
 {
     net_member *members[2];
     (void)begin(members, "lease_ms=8000", has_hosts);
-    rest(3 * SECOND_NS);
+    net_rest(3 * SECOND_NS);
     net_signal(members[1], SIGCONT);
     net_tell(members[1], "go");
     (void)net_hear(members[1], "under way");

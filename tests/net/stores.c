@@ -86,23 +86,19 @@ static void start_pair(net_member *pair[2], const char *store)
     for (int i = 0; i < 2; i++)
         pair[i] =
             net_start(NET_HERE, "worker", store, i == 0 ? "rank=0" : "rank=1", "size=2", NULL);
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(pair[i], "joined");
+    net_pair_hear(pair, "joined");
 }
 
 /* Both do it, and say so. */
 static void both(net_member *pair[2], const char *what, const char *word)
 {
-    for (int i = 0; i < 2; i++)
-        net_tell(pair[i], "do %s", what);
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(pair[i], word);
+    net_pair_tell(pair, "do %s", what);
+    net_pair_hear(pair, word);
 }
 
 static void both_meet(net_member *pair[2], bool is_good)
 {
-    for (int i = 0; i < 2; i++)
-        net_tell(pair[i], "do meet");
+    net_pair_tell(pair, "do meet");
     net_stopwatch watch = net_stopwatch_start();
     for (int i = 0; i < 2; i++) {
         const char *met = net_hear(pair[i], "met");
@@ -114,10 +110,8 @@ static void both_meet(net_member *pair[2], bool is_good)
 
 static void end_pair(net_member *pair[2])
 {
-    for (int i = 0; i < 2; i++)
-        net_tell(pair[i], "do end");
-    for (int i = 0; i < 2; i++)
-        net_end(pair[i]);
+    net_pair_tell(pair, "do end");
+    net_pair_end(pair);
 }
 
 /* A join that must fail in one of these ways, by its deadline. Returns what it said. */
@@ -157,8 +151,7 @@ static void absent(void)
                             "not being joined");
         net_tell(members[i], "end");
     }
-    for (int i = 0; i < 2; i++)
-        net_end(members[i]);
+    net_pair_end(members);
 }
 
 static void same_rank(void)
@@ -184,8 +177,7 @@ static void secrets(void)
     net_member *second =
         net_start(NET_HERE, "worker", store, "rank=1", "size=2", "secret=0123456789abcdef", NULL);
     net_member *pair[2] = {first, second};
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(pair[i], "joined");
+    net_pair_hear(pair, "joined");
     both(pair, "probe", "probed");
     both(pair, "exchange", "exchanged");
     end_pair(pair);

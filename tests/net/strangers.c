@@ -82,16 +82,10 @@ static void await_close(int fd)
 static void garbage(void)
 {
     net_member *members[2];
-    char store[128];
     uint16_t ports[4];
     uint64_t state = 1;
     net_hosts_open(2, NET_CABLE_VETH);
-    (void)snprintf(store, sizeof(store), "store=file:%s/store", net_folder());
-    for (int i = 0; i < 2; i++)
-        members[i] = net_start(i, "member", store, i == 0 ? "rank=0" : "rank=1", "network=eth0",
-                               SECRET, NULL);
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(members[i], "joined");
+    net_pair_start(members, true, "member", SECRET, NULL);
     /* Nothing else listens before the first lane is made. */
     unsigned listeners = net_host_listeners(0, ports, 4);
     NET_CHECK(listeners == 1, "%u ports listen, not the hello's alone", listeners);
@@ -108,21 +102,16 @@ static void garbage(void)
         calls++;
     }
     printf("%zu bytes in %zu calls\n", sent, calls);
-    for (int i = 0; i < 2; i++)
-        net_tell(members[i], "do exchange");
+    net_pair_tell(members, "do exchange");
     int64_t warnings = net_number(net_hear(members[0], "exchanged"), "warnings");
     (void)net_hear(members[1], "exchanged");
     NET_CHECK(warnings > 0, "nothing was logged of %zu calls", calls);
     for (int i = 0; i < SILENT; i++)
         (void)close(silent[i]);
-    for (int i = 0; i < 2; i++)
-        net_tell(members[i], "do exchange");
-    for (int i = 0; i < 2; i++)
-        (void)net_hear(members[i], "exchanged");
-    for (int i = 0; i < 2; i++)
-        net_tell(members[i], "do end");
-    for (int i = 0; i < 2; i++)
-        net_end(members[i]);
+    net_pair_tell(members, "do exchange");
+    net_pair_hear(members, "exchanged");
+    net_pair_tell(members, "do end");
+    net_pair_end(members);
 }
 
 int main(int argc, char **argv)

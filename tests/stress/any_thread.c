@@ -14,17 +14,12 @@
  */
 #include "tests/support/every_call.h"
 #include "tests/support/failing_allocator.h"
-#include "tests/support/patience.h"
+#include "tests/support/stress.h"
 
 #include <ev.h>
 #include <poll.h>
 #include <semaphore.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define ROUNDS 1 /* of each function */
@@ -42,15 +37,6 @@
 #define CALLS_AHEAD 256 /* of each caller, until the loop has followed */
 #define CALLS_AFTER 8   /* of each caller, once what went on beside it is over */
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: %s, loop mode %d, %s: not so: %s\n", __FILE__, __LINE__, \
-                          run.row->name, (int)run.scene.loop, run.moment, #condition);             \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
 static struct {
     const every_call *row;
     const char *moment;
@@ -67,16 +53,6 @@ static struct {
     pthread_t loops[LOOPS];
     size_t loop_count;
 } run;
-
-static void hung(int signal)
-{
-    (void)signal;
-    (void)!write(STDERR_FILENO, run.row->name, strlen(run.row->name));
-    (void)!write(STDERR_FILENO, " hung: ", 7);
-    (void)!write(STDERR_FILENO, run.moment, strlen(run.moment));
-    (void)!write(STDERR_FILENO, "\n", 1);
-    abort();
-}
 
 /* What is refused is logged as a warning, and there is much of that; and so there is of shutdowns
  * that are given no time. */
@@ -145,6 +121,7 @@ static void loops_stop(void)
 
 static void round_open(ferry_loop_mode loop)
 {
+    now_at("%s, loop mode %d, %s", run.row->name, (int)loop, run.moment);
     failing_allocator_init(&run.memory);
     run.allocator = failing_allocator_interface(&run.memory);
     atomic_store(&run.is_over, false);
@@ -353,7 +330,7 @@ static void try_row(const every_call *row)
     static void (*const moments[])(ferry_loop_mode) = {beside_each_other, beside_shutdown,
                                                        beside_release, in_callback};
     run.row = row;
-    (void)alarm(HANG_S * PATIENCE);
+    end_if_hung(HANG_S);
     for (int i = 0; i < ROUNDS; i++) {
         for (size_t moment = 0; moment < sizeof moments / sizeof moments[0]; moment++) {
             for (int loop = FERRY_LOOP_THREAD; loop <= FERRY_LOOP_ATTACHED; loop++)
@@ -364,12 +341,7 @@ static void try_row(const every_call *row)
 
 int main(int argc, char **argv)
 {
-#if defined(__SANITIZE_THREAD__)
-    /* UCX's hooks in madvise take locks in threads that ThreadSanitizer has taken leave of. */
-    (void)setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);
-    (void)setenv("UCX_MEM_EVENTS", "n", 1);
-#endif
-    (void)signal(SIGALRM, hung);
+    spare_ucx_hooks();
     run.stop_fd = eventfd(0, EFD_NONBLOCK);
     const char *lacking = every_call_lacks(FERRY_INCLUDE_DIR);
     if (lacking != NULL) {

@@ -11,38 +11,12 @@
 #include "base/poller.h"
 #include "base/pool.h"
 #include "base/trace.h"
-#include "tests/support/patience.h"
+#include "tests/support/stress.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define LOST_NS (INT64_C(10000000000) * PATIENCE)
 #define EFFORT (FRY_TSAN ? 1 : 10) /* ThreadSanitizer takes about that much longer */
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
-typedef void *(*thread_fn)(void *arg);
-
-static pthread_t start(thread_fn fn, void *arg)
-{
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, fn, arg) == 0);
-    return thread;
-}
-
-static void join(pthread_t thread)
-{
-    CHECK(pthread_join(thread, NULL) == 0);
-}
 
 /*
  * Baton and inbox. Threads push items and drain if they get the baton. Each round ends with
@@ -123,9 +97,9 @@ static void baton_hands_over_everything(void)
     pthread_t threads[PUSHERS];
     CHECK(pthread_barrier_init(&shared.round, NULL, PUSHERS) == 0);
     for (int i = 0; i < PUSHERS; i++)
-        threads[i] = start(push_items, (void *)(intptr_t)i);
+        threads[i] = start_thread(push_items, (void *)(intptr_t)i);
     for (int i = 0; i < PUSHERS; i++)
-        join(threads[i]);
+        join_thread(threads[i]);
     CHECK(shared.drained == ITEMS);
     CHECK(pthread_barrier_destroy(&shared.round) == 0);
 }
@@ -172,9 +146,9 @@ static void *take_turns(void *arg)
 
 static void eventcount_ping_pong(void)
 {
-    pthread_t other = start(take_turns, (void *)(intptr_t)1);
+    pthread_t other = start_thread(take_turns, (void *)(intptr_t)1);
     (void)take_turns((void *)(intptr_t)0);
-    join(other);
+    join_thread(other);
     CHECK(turns_taken == 2 * TURNS);
     CHECK(turn_eventcount.sleepers == 0);
 }
@@ -226,11 +200,11 @@ static void eventcount_wakes_one_a_token(void)
 {
     pthread_t threads[TAKERS + GIVERS];
     for (int i = 0; i < TAKERS; i++)
-        threads[i] = start(take_tokens, NULL);
+        threads[i] = start_thread(take_tokens, NULL);
     for (int i = 0; i < GIVERS; i++)
-        threads[TAKERS + i] = start(give_tokens, NULL);
+        threads[TAKERS + i] = start_thread(give_tokens, NULL);
     for (int i = 0; i < TAKERS + GIVERS; i++)
-        join(threads[i]);
+        join_thread(threads[i]);
     CHECK(tokens_taken == TOKENS);
     CHECK(tokens == 0);
     CHECK(token_eventcount.sleepers == 0);
@@ -316,11 +290,11 @@ static void trace_records_are_whole(void)
     fry_trace_ring *ring = fry_trace_ring_create(&memory, RING_SLOTS);
     CHECK(ring != NULL);
     pthread_t threads[3];
-    threads[0] = start(read_records, ring);
-    threads[1] = start(read_records, ring);
-    threads[2] = start(write_records, ring);
+    threads[0] = start_thread(read_records, ring);
+    threads[1] = start_thread(read_records, ring);
+    threads[2] = start_thread(write_records, ring);
     for (int i = 0; i < 3; i++)
-        join(threads[i]);
+        join_thread(threads[i]);
     fry_trace_ring_destroy(&memory, ring);
 }
 
@@ -365,7 +339,7 @@ static void poller_is_woken_by_other_threads(void)
     pthread_t threads[WAKERS];
     for (int i = 0; i < WAKERS; i++) {
         boxes[i].poller = &poller;
-        threads[i] = start(wake_poller, &boxes[i]);
+        threads[i] = start_thread(wake_poller, &boxes[i]);
     }
     uint32_t answers = 0;
     while (answers < WAKERS * WAKES) {
@@ -374,7 +348,7 @@ static void poller_is_woken_by_other_threads(void)
             answers += answer(&boxes[i]);
     }
     for (int i = 0; i < WAKERS; i++)
-        join(threads[i]);
+        join_thread(threads[i]);
     fry_poller_close(&poller);
 }
 
@@ -447,7 +421,7 @@ static void run_pool(uint64_t limit)
     for (uintptr_t i = 0; i <= RETURNERS; i++)
         fry_pool_add_cache(&room.pool);
     for (uintptr_t i = 0; i < RETURNERS; i++)
-        threads[i] = start(return_slots, (void *)i); /* NOLINT */
+        threads[i] = start_thread(return_slots, (void *)i); /* NOLINT */
     for (uint64_t round = 0; round < POOL_ROUNDS; round++) {
         ferry_status status = FERRY_OK;
         void *slot;
@@ -462,7 +436,7 @@ static void run_pool(uint64_t limit)
         (void)pthread_barrier_wait(&room.round);
     }
     for (int i = 0; i < RETURNERS; i++)
-        join(threads[i]);
+        join_thread(threads[i]);
     (void)pthread_barrier_destroy(&room.round);
     fry_pool_close(&room.pool);
     memset(&room, 0, sizeof room);

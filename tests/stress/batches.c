@@ -5,19 +5,11 @@
  * atomics what their accesses protect. Exit 0: everything held.
  */
 #include "tests/support/failing_allocator.h"
-#include "tests/support/patience.h"
+#include "tests/support/stress.h"
 #include "tests/support/test_device.h"
 #include "tests/support/thread_executor.h"
 
-#include <ferry/ferry.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define BATCHES 60 /* of each submitter, before the shutdown may come */
@@ -30,14 +22,6 @@
 #define OPS_MAX 600 /* of a batch: more than go into one holding of the baton */
 #define SLICE 64
 #define SHARED_BYTES 20000
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 typedef struct submitter submitter;
 
@@ -81,27 +65,6 @@ static struct {
 
 static thread_executor own_thread;
 
-static void hung(int signal)
-{
-    static const char line[] = "batches: hung\n";
-    (void)signal;
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
-    _exit(1);
-}
-
-static void no_log(void *arg, ferry_log_level level, const char *line)
-{
-    (void)arg, (void)level, (void)line;
-}
-
-static uint32_t below(submitter *self, uint32_t bound)
-{
-    self->random ^= self->random << 13;
-    self->random ^= self->random >> 7;
-    self->random ^= self->random << 17;
-    return (uint32_t)((self->random >> 32) * bound >> 32);
-}
-
 static int64_t now_ns(void)
 {
     struct timespec now;
@@ -124,7 +87,7 @@ static ferry_status run_call(void *arg)
 
 static ferry_executor *random_executor(submitter *self)
 {
-    uint32_t dice = below(self, 3);
+    uint32_t dice = below(&self->random, 3);
     return dice == 0 ? NULL : dice == 1 ? ferry_executor_inline() : &own_thread.executor;
 }
 
@@ -167,7 +130,7 @@ static void fill_ops(submitter *self, ferry_op *ops, size_t count, call_record *
                      const call_options *options)
 {
     for (size_t i = 0; i < count; i++) {
-        uint32_t dice = below(self, 100);
+        uint32_t dice = below(&self->random, 100);
         ops[i] = (ferry_op){.kind = FERRY_OP_COPY,
                             .dst = {self->dst, i * SLICE, SLICE},
                             .src = {self->src, i * SLICE, SLICE}};
@@ -238,8 +201,8 @@ static bool drain(submitter *self)
 static void take_back(submitter *self, ferry_future *all)
 {
     enum { BYTES = OPS_MAX * SLICE };
-    if (below(self, 4) == 0)
-        (void)ferry_future_wait(all, (int64_t)below(self, 50000));
+    if (below(&self->random, 4) == 0)
+        (void)ferry_future_wait(all, (int64_t)below(&self->random, 50000));
     CHECK(ferry_future_cancel(all) == FERRY_OK);
     ferry_future *quiet = ferry_future_quiet(all);
     ferry_status status = ferry_future_wait(quiet, -1);
@@ -249,7 +212,7 @@ static void take_back(submitter *self, ferry_future *all)
     unsigned char *dst = ferry_buffer_data(self->dst);
     CHECK(ferry_future_poll(all) != FERRY_PENDING);
     memset(dst, 0x5a, BYTES);
-    memset(ferry_buffer_data(self->src), (int)below(self, 256), BYTES);
+    memset(ferry_buffer_data(self->src), (int)below(&self->random, 256), BYTES);
     if (!drain(self))
         return;
     for (size_t i = 0; i < BYTES; i++)
@@ -263,28 +226,30 @@ static void one_batch(submitter *self)
     static _Thread_local ferry_future *each[OPS_MAX];
     call_options calls;
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    size_t count = below(self, 4) == 0 ? below(self, OPS_MAX + 1) : below(self, 40);
-    bool with_each = below(self, 2) == 0, verifies = below(self, 8) == 0;
+    size_t count =
+        below(&self->random, 4) == 0 ? below(&self->random, OPS_MAX + 1) : below(&self->random, 40);
+    bool with_each = below(&self->random, 2) == 0, verifies = below(&self->random, 8) == 0;
     init_call_options(self, &calls);
     fill_ops(self, ops, count, take_records(self, count), &calls);
-    if (below(self, 10) == 0)
-        options.deadline_ns = now_ns() + (int64_t)below(self, 2000000);
-    bool takes_back = !verifies && below(self, 8) == 0 && drain(self);
+    if (below(&self->random, 10) == 0)
+        options.deadline_ns = now_ns() + (int64_t)below(&self->random, 2000000);
+    bool takes_back = !verifies && below(&self->random, 8) == 0 && drain(self);
     verifies = verifies && drain(self);
     if (verifies)
-        memset(ferry_buffer_data(self->src), (int)below(self, 256), (size_t)OPS_MAX * SLICE);
+        memset(ferry_buffer_data(self->src), (int)below(&self->random, 256),
+               (size_t)OPS_MAX * SLICE);
     ferry_future *all =
         ferry_batch(storm.engine, ops, sizeof ops[0], count, with_each ? each : NULL, &options);
     atomic_fetch_add(&storm.batches, 1);
     if (takes_back)
         take_back(self, all);
-    if (below(self, 3) == 0)
+    if (below(&self->random, 3) == 0)
         submit_single(self, &calls);
-    if (below(self, 8) == 0)
+    if (below(&self->random, 8) == 0)
         CHECK(ferry_future_cancel(all) == FERRY_OK);
-    for (int i = 0; with_each && count != 0 && i < 3 && below(self, 4) == 0; i++)
-        CHECK(ferry_future_cancel(each[below(self, (uint32_t)count)]) == FERRY_OK);
-    if (with_each && below(self, 2) == 0)
+    for (int i = 0; with_each && count != 0 && i < 3 && below(&self->random, 4) == 0; i++)
+        CHECK(ferry_future_cancel(each[below(&self->random, (uint32_t)count)]) == FERRY_OK);
+    if (with_each && below(&self->random, 2) == 0)
         check_statuses(all, each, count);
     for (size_t i = 0; with_each && i < count; i++)
         ferry_future_release(each[i]);
@@ -305,7 +270,7 @@ static void *submitter_main(void *arg)
     submitter *self = arg;
     for (int i = 0; i < BATCHES * 8 && !self->saw_shutdown; i++) {
         one_batch(self);
-        if (below(self, 16) == 0)
+        if (below(&self->random, 16) == 0)
             (void)drain(self); /* else it would be ahead of the copies for ever */
     }
     return NULL;
@@ -392,8 +357,7 @@ static void run_round(uint64_t round)
 
 int main(void)
 {
-    CHECK(signal(SIGALRM, hung) != SIG_ERR);
-    (void)alarm(HANG_S * PATIENCE);
+    end_if_hung(HANG_S);
     CHECK(thread_executor_start(&own_thread));
     for (uint64_t round = 0; round < ROUNDS; round++)
         run_round(round);

@@ -6,22 +6,9 @@
  * own.
  */
 #include "tests/support/fake_module.h"
-
-#include <ferry/ferry.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/support/stress.h"
 
 enum { ROUNDS = 60, OPENERS = 4, GPUS = 5, SIZE = 3000 };
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                  \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 typedef struct round {
     ferry_engine *engine;

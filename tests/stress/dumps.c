@@ -5,16 +5,9 @@
  * under ThreadSanitizer. Exit 0: every dump came whole, nothing hung, nothing leaked.
  */
 #include "tests/support/failing_allocator.h"
-#include "tests/support/patience.h"
+#include "tests/support/stress.h"
 
-#include <ferry/ferry.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define OPS 6000 /* of each submitter in a round */
@@ -29,14 +22,6 @@
 #define HELD 64 /* futures of a submitter's that it has not let go */
 #define BUFFER_BYTES 65536
 #define LABELS 4
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 typedef struct submitter {
     pthread_t thread;
@@ -56,27 +41,11 @@ static struct {
     atomic_ulong dumps, refused, lines;
 } run;
 
-static uint32_t below(submitter *self, uint32_t bound)
-{
-    self->random ^= self->random << 13;
-    self->random ^= self->random >> 7;
-    self->random ^= self->random << 17;
-    return (uint32_t)((self->random >> 32) * bound >> 32);
-}
-
 static void count_line(void *arg, ferry_log_level level, const char *line)
 {
     (void)arg, (void)level;
     if (strncmp(line, "watchdog: ", 10) == 0)
         atomic_fetch_add(&run.lines, 1);
-}
-
-static void hung(int signal)
-{
-    static const char line[] = "dumps: hung\n";
-    (void)signal;
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
-    _exit(1);
 }
 
 /* ---- submitting ---- */
@@ -89,7 +58,7 @@ static ferry_status call(void *arg)
 
 static ferry_span random_span(submitter *self, size_t buffer, size_t size_bytes)
 {
-    size_t offset_bytes = (size_t)below(self, BUFFER_BYTES / 64 - 256) * 64;
+    size_t offset_bytes = (size_t)below(&self->random, BUFFER_BYTES / 64 - 256) * 64;
     return (ferry_span){run.buffers[buffer], offset_bytes, size_bytes};
 }
 
@@ -98,16 +67,16 @@ static ferry_future *submit(submitter *self)
     ferry_future *after[3];
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.after = after;
-    for (uint32_t i = below(self, 4); i > 0; i--) {
-        ferry_future *future = self->held[below(self, HELD)];
+    for (uint32_t i = below(&self->random, 4); i > 0; i--) {
+        ferry_future *future = self->held[below(&self->random, HELD)];
         if (future != NULL)
             after[options.after_count++] = future;
     }
-    size_t label = below(self, 2 * LABELS);
+    size_t label = below(&self->random, 2 * LABELS);
     if (label < LABELS)
         options.label = self->labels[label];
-    size_t size_bytes = 64 + (size_t)below(self, 200) * 64;
-    switch (below(self, 6)) {
+    size_t size_bytes = 64 + (size_t)below(&self->random, 200) * 64;
+    switch (below(&self->random, 6)) {
     case 0:
         return ferry_call(run.engine, NULL, call, NULL, &options);
     case 1:
@@ -120,7 +89,7 @@ static ferry_future *submit(submitter *self)
     case 3:
         return ferry_nop(run.engine, &options);
     default: {
-        size_t to = below(self, 4);
+        size_t to = below(&self->random, 4);
         return ferry_copy(run.engine, random_span(self, to, size_bytes),
                           random_span(self, (to + 1) % 4, size_bytes), &options);
     }
@@ -129,23 +98,25 @@ static ferry_future *submit(submitter *self)
 
 static void meddle(submitter *self)
 {
-    ferry_future *future = self->held[below(self, HELD)];
-    if (future != NULL && below(self, 8) == 0)
+    ferry_future *future = self->held[below(&self->random, HELD)];
+    if (future != NULL && below(&self->random, 8) == 0)
         (void)ferry_future_cancel(future);
-    if (below(self, 50) == 0) {
+    if (below(&self->random, 50) == 0) {
         if (self->promise != NULL) {
-            (void)ferry_promise_resolve(
-                self->promise, below(self, 3) == 0 ? FERRY_E_FAILED : FERRY_OK, "on purpose");
+            (void)ferry_promise_resolve(self->promise,
+                                        below(&self->random, 3) == 0 ? FERRY_E_FAILED : FERRY_OK,
+                                        "on purpose");
             ferry_promise_release(self->promise);
         }
         self->promise = NULL;
         (void)ferry_promise_create(run.engine, &self->promise);
-        size_t at = below(self, HELD);
+        size_t at = below(&self->random, HELD);
         ferry_future_release(self->held[at]);
         self->held[at] = ferry_promise_future(self->promise);
     }
-    if (below(self, 100) == 0)
-        (void)ferry_buffer_define((ferry_span){run.buffers[below(self, 4)], 0, BUFFER_BYTES}, NULL);
+    if (below(&self->random, 100) == 0)
+        (void)ferry_buffer_define(
+            (ferry_span){run.buffers[below(&self->random, 4)], 0, BUFFER_BYTES}, NULL);
 }
 
 static void *submit_and_meddle(void *arg)
@@ -158,7 +129,7 @@ static void *submit_and_meddle(void *arg)
     }
     CHECK(ferry_promise_create(run.engine, &self->old) == FERRY_OK);
     for (int i = 0; i < OPS; i++) {
-        size_t at = below(self, HELD);
+        size_t at = below(&self->random, HELD);
         ferry_future *future = submit(self);
         ferry_future_release(self->held[at]);
         self->held[at] = future;
@@ -299,8 +270,7 @@ static void run_round(int round)
 
 int main(void)
 {
-    (void)signal(SIGALRM, hung);
-    (void)alarm(HANG_S * (ROUNDS > 4 ? 1 : 3) * PATIENCE);
+    end_if_hung(HANG_S * (ROUNDS > 4 ? 1 : 3));
     for (int round = 0; round < ROUNDS; round++)
         run_round(round);
     printf("dumps: %lu dumps, %lu refused, %lu lines of the watchdog\n", atomic_load(&run.dumps),

@@ -5,19 +5,12 @@
  * submits and waits. Nobody sleeps over a callback: each is called before the next is registered. A
  * plain program, so that it runs under ThreadSanitizer. Exit 0: everything held.
  */
-#include "tests/support/patience.h"
-#include <ferry/ferry.h>
+#include "tests/support/stress.h"
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define ROUNDS 500
@@ -28,28 +21,12 @@
 #define LOOPS_MAX 2
 #define BYTES 4096
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
-
 static struct {
     ferry_engine *engine;
     int end_fd; /* readable: the loops shall end */
     atomic_bool is_over;
     sem_t called, visits;
 } the;
-
-static void hang(int signal_number)
-{
-    char line[] = "a callback is due, and everybody sleeps\n";
-    (void)signal_number;
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
-    abort();
-}
 
 static void *loop_thread(void *arg)
 {
@@ -163,8 +140,8 @@ int main(void)
 {
     CHECK(sem_init(&the.called, 0, 0) == 0);
     CHECK(sem_init(&the.visits, 0, 0) == 0);
-    CHECK(signal(SIGALRM, hang) != SIG_ERR);
-    (void)alarm(HANG_S * PATIENCE);
+    now_at("a callback that is due, and everybody sleeps");
+    end_if_hung(HANG_S);
     for (size_t i = 1; i <= LOOPS_MAX; i++)
         with_loops(i);
     (void)sem_destroy(&the.called);

@@ -5,15 +5,9 @@
  * plain program, so that it runs under ThreadSanitizer. Exit 0: everything held.
  */
 #include "tests/support/failing_allocator.h"
-#include "tests/support/patience.h"
+#include "tests/support/stress.h"
 
-#include <ferry/ferry.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define ROUNDS 400
@@ -23,14 +17,6 @@
 #define HANG_S 180
 #define ASKERS 3
 #define FUTURES 24
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* What one thread was told of a future. */
 typedef struct told {
@@ -50,19 +36,6 @@ static struct {
 static struct {
     unsigned long errors, bare;
 } totals;
-
-static void hung(int signal)
-{
-    static const char line[] = "errors: hung\n";
-    (void)signal;
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
-    _exit(1);
-}
-
-static void no_log(void *arg, ferry_log_level level, const char *line)
-{
-    (void)arg, (void)level, (void)line;
-}
 
 /* In an order of its own, each as soon as it has failed. */
 static void ask_all(size_t asker)
@@ -154,8 +127,7 @@ static void run_round(failing_allocator *memory, unsigned round)
 
 int main(void)
 {
-    CHECK(signal(SIGALRM, hung) != SIG_ERR);
-    (void)alarm(HANG_S * PATIENCE);
+    end_if_hung(HANG_S);
     failing_allocator memory;
     failing_allocator_init(&memory);
     ferry_allocator allocator = failing_allocator_interface(&memory);

@@ -17,18 +17,11 @@
 #include "engine/lane.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/fake_device.h"
-#include "tests/support/graph_oracle.h"
-#include "tests/support/patience.h"
-#include "tests/support/random_plan.h"
+#include "tests/support/played_plan.h"
 #include "tests/support/stepped_clock.h"
+#include "tests/support/stress.h"
 
-#include <ferry/ferry.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define SEEDS 1000
@@ -47,15 +40,6 @@
 #define TAKE_BACK_ROUNDS 30
 #define LOSES_EACH 5 /* so many seeds */
 
-typedef struct live_op {
-    ferry_future *future; /* NULL: none */
-    ferry_promise *promise;
-    ferry_future *after[PLAN_AFTER_MAX];
-    uint32_t after_count, planned_after_count;
-    uint32_t event; /* it is one: its number plus 1 */
-    atomic_uint runs;
-} live_op;
-
 typedef struct outside_event {
     uint32_t gpu, stream;
     ferry_future *before; /* it may fire when this has resolved */
@@ -68,10 +52,8 @@ typedef struct user_stream {
     uint32_t count, gone; /* how many may fire, from the first on */
 } user_stream;
 
-typedef struct run_state {
-    random_plan plan;
-    plan_outcome outcomes[PLAN_OPS_MAX];
-    live_op ops[PLAN_OPS_MAX];
+/* What there is beside the plan. */
+static struct {
     uint64_t random;
     bool is_mixed; /* some devices are hosts */
     bool loses;    /* a device, before this step */
@@ -79,45 +61,33 @@ typedef struct run_state {
     bool is_lost;
     failing_allocator allocator;
     stepped_clock time;
-    ferry_engine *engine;
     fake_world *world;
     fake_device *gpus[GPUS];
     ferry_device *devices[GPUS];
     user_stream streams[GPUS][STREAMS];
     outside_event events[EVENTS_MAX];
     uint32_t event_count;
-    ferry_buffer *buffers[PLAN_BUFFERS_MAX];
-    unsigned char *memory[PLAN_BUFFERS_MAX];
-    bool is_mine[PLAN_BUFFERS_MAX]; /* private, taken back: it holds what the program wrote */
     ferry_buffer *scratch[GPUS][2];
     pthread_t thread; /* the devices', unless it is embedded */
     atomic_bool is_over;
-} run_state;
+} here;
 
-static run_state run;
+static played_plan run;
 static graph_oracle oracle;
 static struct {
     uint64_t ops, succeeded, dependency, cancelled, deadline, device, shut_down, events, parked,
         taken_back;
 } totals;
 
-static volatile sig_atomic_t current_op;
-static volatile uint64_t current_seed;
-
-static void hung(int signal)
-{
-    (void)signal;
-    char line[128];
-    int length = snprintf(line, sizeof line, "fake_graph: seed %llu op %d: hung\n",
-                          (unsigned long long)current_seed, (int)current_op);
-    (void)!write(STDERR_FILENO, line, (size_t)length);
-    _exit(1);
-}
-
 static void write_out(void *arg, const char *text, size_t size_bytes)
 {
     (void)arg;
     (void)fwrite(text, 1, size_bytes, stderr);
+}
+
+static void now_at_op(uint32_t op)
+{
+    now_at("seed %llu op %u", (unsigned long long)run.plan.seed, op);
 }
 
 static void fail(uint32_t op, const char *why)
@@ -136,18 +106,18 @@ static void fail(uint32_t op, const char *why)
     exit(1);
 }
 
-#define CHECK(op_, condition)                                                                      \
+#define CHECK_OP(op_, condition)                                                                   \
     do {                                                                                           \
         if (!(condition))                                                                          \
             fail((op_), "not so: " #condition);                                                    \
     } while (0)
 
-static uint64_t below(uint64_t bound)
+static uint64_t draw(uint64_t bound)
 {
-    run.random ^= run.random << 13;
-    run.random ^= run.random >> 7;
-    run.random ^= run.random << 17;
-    return run.random % bound;
+    here.random ^= here.random << 13;
+    here.random ^= here.random >> 7;
+    here.random ^= here.random << 17;
+    return here.random % bound;
 }
 
 /* ---- events ---- */
@@ -156,14 +126,14 @@ static void release_events(void)
 {
     for (uint32_t gpu = 0; gpu < GPUS; gpu++) {
         for (uint32_t i = 0; i < STREAMS; i++) {
-            user_stream *stream = &run.streams[gpu][i];
+            user_stream *stream = &here.streams[gpu][i];
             for (; stream->gone < stream->count; stream->gone++) {
-                outside_event *event = &run.events[stream->events[stream->gone]];
+                outside_event *event = &here.events[stream->events[stream->gone]];
                 if (event->before != NULL && ferry_future_poll(event->before) != FERRY_PENDING)
                     event->is_released = true;
                 if (!event->is_released)
                     break;
-                fake_user_go(run.gpus[gpu], fake_user_stream(run.gpus[gpu], i), 1);
+                fake_user_go(here.gpus[gpu], fake_user_stream(here.gpus[gpu], i), 1);
             }
         }
     }
@@ -171,16 +141,16 @@ static void release_events(void)
 
 static ferry_future *record_event(uint32_t index)
 {
-    outside_event *event = &run.events[run.event_count];
-    event->gpu = (uint32_t)below(GPUS);
-    if (run.is_lost && event->gpu == run.lost_gpu)
+    outside_event *event = &here.events[here.event_count];
+    event->gpu = (uint32_t)draw(GPUS);
+    if (here.is_lost && event->gpu == here.lost_gpu)
         event->gpu = (event->gpu + 1) % GPUS; /* one that a lost device refuses is never quiet */
-    event->stream = (uint32_t)below(STREAMS);
-    user_stream *stream = &run.streams[event->gpu][event->stream];
-    void *native = fake_user_stream(run.gpus[event->gpu], event->stream);
-    ferry_future *future = ferry_event_record(run.devices[event->gpu], native);
-    CHECK(index, ferry_future_poll(future) >= 0 || run.loses);
-    stream->events[stream->count++] = run.event_count++;
+    event->stream = (uint32_t)draw(STREAMS);
+    user_stream *stream = &here.streams[event->gpu][event->stream];
+    void *native = fake_user_stream(here.gpus[event->gpu], event->stream);
+    ferry_future *future = ferry_event_record(here.devices[event->gpu], native);
+    CHECK_OP(index, ferry_future_poll(future) >= 0 || here.loses);
+    stream->events[stream->count++] = here.event_count++;
     totals.events++;
     return future;
 }
@@ -188,7 +158,7 @@ static ferry_future *record_event(uint32_t index)
 /* On the device whose stream it is. */
 static void let_event_fire(outside_event *event)
 {
-    ferry_buffer *const *scratch = run.scratch[event->gpu];
+    ferry_buffer *const *scratch = here.scratch[event->gpu];
     if (event->before == NULL)
         event->before = ferry_copy(run.engine, ferry_buffer_span(scratch[1]),
                                    ferry_buffer_span(scratch[0]), NULL);
@@ -199,7 +169,7 @@ static void let_event_fire(outside_event *event)
 /* Then it is up to others, too, whether anything happens: only time tells a hang. */
 static bool has_threads(void)
 {
-    return !run.plan.is_embedded || run.is_mixed;
+    return !run.plan.is_embedded || here.is_mixed;
 }
 
 static ferry_status do_nothing(void *arg)
@@ -213,14 +183,14 @@ static bool advance(void)
 {
     if (!run.plan.is_embedded) {
         (void)sched_yield();
-        if (run.loses) /* the loop sleeps beside a lost device, and need not see that it is back */
+        if (here.loses) /* the loop sleeps beside a lost device, and need not see that it is back */
             ferry_future_release(ferry_call(run.engine, NULL, do_nothing, NULL, NULL));
         release_events();
         return true;
     }
     release_events();
-    bool moved = fake_run_some(run.world, below(4)) != 0;
-    moved = ferry_engine_progress(run.engine, below(3)) > 0 || moved;
+    bool moved = fake_run_some(here.world, draw(4)) != 0;
+    moved = ferry_engine_progress(run.engine, draw(3)) > 0 || moved;
     return moved || has_threads();
 }
 
@@ -232,19 +202,19 @@ static bool is_pending(const ferry_future *future)
 /* With everything released. */
 static void wait_for(uint32_t index, ferry_future *future)
 {
-    current_op = (sig_atomic_t)index;
+    now_at_op(index);
     uint32_t idle = 0;
     while (is_pending(future)) {
         idle = advance() ? 0 : idle + 1;
-        CHECK(index, idle < IDLE_ROUNDS);
+        CHECK_OP(index, idle < IDLE_ROUNDS);
     }
 }
 
 static void *devices_run(void *arg)
 {
     (void)arg;
-    while (!atomic_load(&run.is_over)) {
-        if (fake_run_some(run.world, 3) == 0)
+    while (!atomic_load(&here.is_over)) {
+        if (fake_run_some(here.world, 3) == 0)
             (void)sched_yield();
     }
     return NULL;
@@ -254,21 +224,15 @@ static void *devices_run(void *arg)
 
 static ferry_status call_function(void *arg)
 {
-    live_op *op = arg;
-    uint32_t index = (uint32_t)(op - run.ops);
-    random_plan_transform(&run.plan, index, run.memory);
+    played_op *op = arg;
+    random_plan_transform(&run.plan, op->index, run.memory);
     atomic_fetch_add(&op->runs, 1);
-    return run.plan.ops[index].result;
-}
-
-static ferry_span span_of(plan_span span)
-{
-    return (ferry_span){run.buffers[span.buffer], span.offset, span.size};
+    return run.plan.ops[op->index].result;
 }
 
 static int64_t deadline_of(const plan_op *op)
 {
-    int64_t now_ns = run.plan.is_embedded ? atomic_load(&run.time.now_ns) : START_NS;
+    int64_t now_ns = run.plan.is_embedded ? atomic_load(&here.time.now_ns) : START_NS;
     switch (op->deadline) {
     case PLAN_PAST:
         return 1;
@@ -281,139 +245,49 @@ static int64_t deadline_of(const plan_op *op)
     }
 }
 
-static void hold_after(live_op *live, const plan_op *op, uint32_t count)
+/* An event that fires in place of it, or NULL. */
+static ferry_future *event_for_promise(played_op *live, const plan_op *op)
 {
-    for (; live->planned_after_count < count; live->planned_after_count++)
-        live->after[live->after_count++] =
-            ferry_future_retain(run.ops[op->after[live->planned_after_count]].future);
-}
-
-static ferry_op_options options_of(const live_op *live, const plan_op *op, ferry_access *accesses)
-{
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    for (uint32_t i = 0; i < op->access_count; i++)
-        accesses[i] = (ferry_access){span_of(op->accesses[i].span), op->accesses[i].mode};
-    options.accesses = accesses;
-    options.access_count = op->access_count;
-    options.after = live->after;
-    options.after_count = live->after_count;
-    options.deadline_ns = deadline_of(op);
-    options.priority = op->priority;
-    return options;
-}
-
-static ferry_future *submit_promise(live_op *live, const plan_op *op, uint32_t index)
-{
-    if (op->result == FERRY_OK && !op->is_dropped && below(4) != 0) {
-        live->event = run.event_count + 1;
-        return record_event(index);
-    }
-    CHECK(index, ferry_promise_create(run.engine, &live->promise) == FERRY_OK);
-    return ferry_promise_future(live->promise);
-}
-
-static ferry_future *submit(live_op *live, const plan_op *op, uint32_t index)
-{
-    ferry_access accesses[PLAN_ACCESSES_MAX];
-    ferry_op_options options = options_of(live, op, accesses);
-    switch (op->kind) {
-    case PLAN_COPY:
-        if (op->row_count == 1)
-            return ferry_copy(run.engine, span_of(op->dst), span_of(op->src), &options);
-        return ferry_copy_rows(run.engine, span_of(op->dst), op->dst_pitch, span_of(op->src),
-                               op->src_pitch, op->row_count, &options);
-    case PLAN_CALL:
-        return ferry_call(run.engine, NULL, call_function, live, &options);
-    case PLAN_NOP:
-        return ferry_nop(run.engine, &options);
-    case PLAN_DEFINE:
-        CHECK(index,
-              ferry_buffer_define(span_of(op->dst),
-                                  live->after_count != 0 ? live->after[0] : NULL) == FERRY_OK);
+    if (op->result != FERRY_OK || op->is_dropped || draw(4) == 0)
         return NULL;
-    case PLAN_PROMISE:
-        return submit_promise(live, op, index);
-    case PLAN_ALL:
-        return ferry_future_all(run.engine, live->after, live->after_count);
-    case PLAN_ANY:
-        return ferry_future_any(run.engine, live->after, live->after_count);
-    case PLAN_ISSUED:
-        return ferry_future_issued(live->after[0]);
-    case PLAN_QUIET:
-        return ferry_future_quiet(live->after[0]);
-    default:
-        return ferry_engine_drain(run.engine);
-    }
+    live->event = here.event_count + 1;
+    return record_event(live->index);
 }
 
-static ferry_op member_of(const plan_op *op, live_op *live, const ferry_op_options *options)
+static ferry_executor *on_loop(plan_executor executor)
 {
-    ferry_op member = {.kind = FERRY_OP_NOP, .options = options};
-    if (op->kind == PLAN_COPY) {
-        member.kind = FERRY_OP_COPY;
-        member.dst = span_of(op->dst);
-        member.src = span_of(op->src);
-        member.row_count = op->row_count;
-        member.dst_pitch_bytes = op->dst_pitch;
-        member.src_pitch_bytes = op->src_pitch;
-    } else if (op->kind == PLAN_CALL) {
-        member.kind = FERRY_OP_CALL;
-        member.fn = call_function;
-        member.arg = live;
-    }
-    return member;
-}
-
-static void submit_batch(uint32_t first, uint32_t index)
-{
-    const plan_op *batch = &run.plan.ops[index];
-    ferry_op ops[PLAN_BATCH_MAX];
-    ferry_op_options options[PLAN_BATCH_MAX];
-    ferry_access accesses[PLAN_BATCH_MAX][PLAN_ACCESSES_MAX];
-    ferry_future *each[PLAN_BATCH_MAX];
-    for (uint32_t i = 0; i < batch->member_count; i++) {
-        const plan_op *op = &run.plan.ops[first + i];
-        live_op *live = &run.ops[first + i];
-        hold_after(live, op, op->own_after_count);
-        options[i] = options_of(live, op, accesses[i]);
-        if (op->has_batch_deadline)
-            options[i].deadline_ns = 0;
-        hold_after(live, op, op->after_count);
-        ops[i] = member_of(op, live, &options[i]);
-    }
-    bool is_blind = batch->member_count != 0 && run.plan.ops[first].is_blind;
-    ferry_op_options shared = options_of(&run.ops[index], batch, NULL);
-    run.ops[index].future = ferry_batch(run.engine, ops, sizeof ops[0], batch->member_count,
-                                        is_blind ? NULL : each, &shared);
-    for (uint32_t i = 0; i < batch->member_count; i++)
-        run.ops[first + i].future = is_blind ? NULL : each[i];
+    (void)executor;
+    return NULL;
 }
 
 static void do_submit(uint32_t index)
 {
     const plan_op *op = &run.plan.ops[index];
-    live_op *live = &run.ops[index];
-    hold_after(live, op, op->after_count);
+    played_op *live = &run.ops[index];
+    live->index = index;
+    played_hold_after(&run, index, op->after_count);
     if (op->kind == PLAN_COPY && live->after_count < PLAN_AFTER_MAX && !run.plan.is_cut_short &&
-        below(2) == 0)
+        draw(2) == 0)
         live->after[live->after_count++] = record_event(index); /* which only delays it */
+    if (op->kind == PLAN_PROMISE)
+        live->future = event_for_promise(live, op);
     if (op->kind == PLAN_BATCH)
-        submit_batch(index - op->member_count, index);
-    else
-        live->future = submit(live, op, index);
+        played_submit_batch(&run, index - op->member_count, index);
+    else if (live->future == NULL)
+        live->future = played_submit(&run, index);
     run.outcomes[index].is_absent =
         live->future == NULL && op->kind != PLAN_DEFINE && !op->is_blind;
-    CHECK(index, !run.outcomes[index].is_absent);
+    CHECK_OP(index, !run.outcomes[index].is_absent && run.outcomes[index].status == FERRY_OK);
 }
 
 /* ---- the other steps ---- */
 
 static void end_promise(uint32_t index)
 {
-    live_op *live = &run.ops[index];
+    played_op *live = &run.ops[index];
     const plan_op *op = &run.plan.ops[index];
     if (live->event != 0)
-        let_event_fire(&run.events[live->event - 1]);
+        let_event_fire(&here.events[live->event - 1]);
     if (live->promise == NULL)
         return;
     if (!op->is_dropped)
@@ -428,7 +302,7 @@ static void take_back(uint32_t index, bool cancels)
     ferry_future *batch = run.ops[index].future;
     uint32_t buffer = run.plan.ops[index].private_buffer;
     if (cancels)
-        CHECK(index, ferry_future_cancel(batch) == FERRY_OK);
+        CHECK_OP(index, ferry_future_cancel(batch) == FERRY_OK);
     ferry_future *quiet = ferry_future_quiet(batch);
     for (int i = 0; i < TAKE_BACK_ROUNDS && is_pending(quiet); i++)
         (void)advance();
@@ -442,79 +316,64 @@ static void take_back(uint32_t index, bool cancels)
     totals.taken_back++;
 }
 
-/* Nothing of ferry's has been there since. */
-static void check_taken_back(void)
-{
-    for (uint32_t i = run.plan.buffer_count; i < run.plan.buffer_count + run.plan.private_count;
-         i++) {
-        for (uint32_t at = 0; run.is_mine[i] && at < run.plan.buffers[i].size_bytes; at++)
-            CHECK(run.plan.op_count, run.memory[i][at] == random_plan_mine(&run.plan, i, at));
-    }
-}
-
 static void do_step(const plan_step *step)
 {
-    current_op = (sig_atomic_t)step->op;
+    now_at_op(step->op);
     if (step->action == PLAN_SUBMIT)
         do_submit(step->op);
     else if (step->action == PLAN_END_PROMISE)
         end_promise(step->op);
     else if (step->action == PLAN_CANCEL && run.ops[step->op].future != NULL)
-        CHECK(step->op, ferry_future_cancel(run.ops[step->op].future) == FERRY_OK);
+        CHECK_OP(step->op, ferry_future_cancel(run.ops[step->op].future) == FERRY_OK);
     else if (step->action == PLAN_TAKE_BACK)
         take_back(step->op, step->extra_ns != 0);
     else if (step->action == PLAN_WAIT && run.plan.is_embedded)
-        stepped_clock_step(&run.time, (int64_t)below(20000));
+        stepped_clock_step(&here.time, (int64_t)draw(20000));
     else if (step->action == PLAN_WAIT && run.ops[step->op].future != NULL)
         (void)ferry_future_wait(run.ops[step->op].future, step->extra_ns);
-    if (run.event_count != 0 && below(6) == 0)
-        let_event_fire(&run.events[below(run.event_count)]);
-    if (below(3) == 0)
+    if (here.event_count != 0 && draw(6) == 0)
+        let_event_fire(&here.events[draw(here.event_count)]);
+    if (draw(3) == 0)
         (void)advance();
 }
 
 /* ---- beginning ---- */
 
-static void no_log(void *arg, ferry_log_level level, const char *line)
-{
-    (void)arg, (void)level, (void)line;
-}
-
 static void open_engine(void)
 {
     static ferry_allocator allocator;
     static ferry_clock clock;
-    failing_allocator_init(&run.allocator);
-    allocator = failing_allocator_interface(&run.allocator);
-    stepped_clock_init(&run.time, START_NS);
-    clock = stepped_clock_interface(&run.time);
+    failing_allocator_init(&here.allocator);
+    allocator = failing_allocator_interface(&here.allocator);
+    stepped_clock_init(&here.time, START_NS);
+    clock = stepped_clock_interface(&here.time);
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
     options.loop = run.plan.is_embedded ? FERRY_LOOP_EMBEDDED : FERRY_LOOP_THREAD;
     options.host_devices = PLAN_DEVICES_MAX;
     options.host_workers = 1;
     options.stream_depth = run.plan.stream_depth;
     options.flight_records = run.plan.flight_records;
-    options.submit_budget = below(2) == 0 ? 0 : 1 + (uint32_t)below(3);
+    options.submit_budget = draw(2) == 0 ? 0 : 1 + (uint32_t)draw(3);
     options.allocator = &allocator;
     options.clock = run.plan.is_embedded ? &clock : NULL;
     options.log = no_log;
-    CHECK(0, ferry_engine_create(&options, &run.engine, NULL) == FERRY_OK);
-    run.world = fake_world_create(run.plan.seed);
-    CHECK(0, run.world != NULL);
+    CHECK_OP(0, ferry_engine_create(&options, &run.engine, NULL) == FERRY_OK);
+    here.world = fake_world_create(run.plan.seed);
+    CHECK_OP(0, here.world != NULL);
     for (uint32_t i = 0; i < GPUS; i++) {
         char name[] = "fake:0";
         name[5] = (char)('0' + i);
         fake_options gpu = {.name = name,
-                            .parked_count = below(5),
+                            .parked_count = draw(5),
                             .outside_count = STREAMS,
-                            .is_polled = run.loses || !run.plan.is_embedded || below(2) == 0};
-        run.gpus[i] = fake_world_add(run.world, &gpu);
-        CHECK(0, run.gpus[i] != NULL);
-        CHECK(0, fry_device_attach(run.engine, fake_backend(run.gpus[i]), &run.devices[i]) ==
-                     FERRY_OK);
+                            .is_polled = here.loses || !run.plan.is_embedded || draw(2) == 0};
+        here.gpus[i] = fake_world_add(here.world, &gpu);
+        CHECK_OP(0, here.gpus[i] != NULL);
+        CHECK_OP(0, fry_device_attach(run.engine, fake_backend(here.gpus[i]), &here.devices[i]) ==
+                        FERRY_OK);
         for (int j = 0; j < 2; j++)
-            CHECK(0, ferry_buffer_alloc(run.devices[i], SCRATCH_BYTES, &run.scratch[i][j]) ==
-                         FERRY_OK);
+            CHECK_OP(0, ferry_buffer_alloc(here.devices[i], SCRATCH_BYTES, &here.scratch[i][j]) ==
+                            FERRY_OK);
     }
 }
 
@@ -522,10 +381,10 @@ static void open_buffers(void)
 {
     for (uint32_t i = 0; i < run.plan.buffer_count + run.plan.private_count; i++) {
         const plan_buffer *planned = &run.plan.buffers[i];
-        bool is_host = run.is_mixed && planned->device % 2 == 0;
+        bool is_host = here.is_mixed && planned->device % 2 == 0;
         ferry_device *device = is_host ? ferry_device_at(run.engine, planned->device)
-                                       : run.devices[planned->device % GPUS];
-        CHECK(0, ferry_buffer_alloc(device, planned->size_bytes, &run.buffers[i]) == FERRY_OK);
+                                       : here.devices[planned->device % GPUS];
+        CHECK_OP(0, ferry_buffer_alloc(device, planned->size_bytes, &run.buffers[i]) == FERRY_OK);
         run.memory[i] = ferry_buffer_data(run.buffers[i]);
         for (uint32_t at = 0; at < planned->size_bytes; at++)
             run.memory[i][at] = random_plan_initial(&run.plan, i, at);
@@ -544,23 +403,23 @@ static bool has_blind_ops(void)
 
 static void script_faults(void)
 {
-    if (run.loses) {
-        run.lost_gpu = (uint32_t)below(GPUS);
-        run.lost_at = (uint32_t)below(run.plan.step_count);
+    if (here.loses) {
+        here.lost_gpu = (uint32_t)draw(GPUS);
+        here.lost_at = (uint32_t)draw(run.plan.step_count);
     }
     if (run.plan.seed % 8 != 0 || has_blind_ops())
         return;
     run.plan.copies_may_fail = true;
     for (uint32_t i = 0; i < GPUS; i++) {
-        fake_refuse_copy(run.gpus[i], below(20));
-        fake_strike_copy(run.gpus[i], below(20));
+        fake_refuse_copy(here.gpus[i], draw(20));
+        fake_strike_copy(here.gpus[i], draw(20));
     }
 }
 
 static void lose(bool is_lost)
 {
-    run.is_lost = is_lost;
-    fake_lose(run.gpus[run.lost_gpu], is_lost);
+    here.is_lost = is_lost;
+    fake_lose(here.gpus[here.lost_gpu], is_lost);
 }
 
 /* ---- ending ---- */
@@ -569,14 +428,14 @@ static void end_all_promises(void)
 {
     for (uint32_t i = 0; i < run.plan.op_count; i++)
         end_promise(i);
-    for (uint32_t i = 0; i < run.event_count; i++)
-        let_event_fire(&run.events[i]);
+    for (uint32_t i = 0; i < here.event_count; i++)
+        let_event_fire(&here.events[i]);
 }
 
 static void release_all_events(void)
 {
-    for (uint32_t i = 0; i < run.event_count; i++)
-        run.events[i].is_released = true;
+    for (uint32_t i = 0; i < here.event_count; i++)
+        here.events[i].is_released = true;
 }
 
 static void settle(void)
@@ -592,33 +451,11 @@ static void shut_down(void)
 {
     for (uint32_t idle = 0; ferry_engine_shutdown(run.engine, 0) == FERRY_E_DEADLINE;) {
         release_events();
-        bool moved = fake_run_some(run.world, 3) != 0 || has_threads();
+        bool moved = fake_run_some(here.world, 3) != 0 || has_threads();
         idle = moved ? 0 : idle + 1;
-        CHECK(run.plan.op_count, idle < IDLE_ROUNDS);
+        CHECK_OP(run.plan.op_count, idle < IDLE_ROUNDS);
         (void)sched_yield();
     }
-}
-
-static void collect(uint32_t index)
-{
-    live_op *live = &run.ops[index];
-    plan_outcome *seen = &run.outcomes[index];
-    CHECK(index, !is_pending(live->future));
-    seen->runs = atomic_load(&live->runs);
-    if (live->future != NULL) {
-        seen->status = ferry_future_poll(live->future);
-        seen->id = ferry_future_id(live->future);
-        const ferry_error *error = ferry_future_error(live->future);
-        if (error != NULL) {
-            seen->error_status = error->status;
-            seen->error_op = error->op;
-            seen->cause_status = error->cause != NULL ? error->cause->status : FERRY_OK;
-            seen->cause_op = error->cause != NULL ? error->cause->op : 0;
-        }
-    }
-    ferry_future_release(live->future);
-    for (uint32_t i = 0; i < live->after_count; i++)
-        ferry_future_release(live->after[i]);
 }
 
 static void count_statuses(void)
@@ -634,7 +471,7 @@ static void count_statuses(void)
         totals.shut_down += status == FERRY_E_SHUTDOWN;
     }
     for (uint32_t i = 0; i < GPUS; i++) {
-        const ferry_device *device = run.devices[i];
+        const ferry_device *device = here.devices[i];
         for (uint32_t j = 0; j < device->lane_count; j++) {
             if (device->lanes[j].stream->kind == FRY_STREAM_PARKED)
                 totals.parked += device->lanes[j].stream->issued;
@@ -648,29 +485,24 @@ static void check_causes(void)
 {
     for (uint32_t i = 0; i < run.plan.op_count; i++) {
         const plan_outcome *seen = &run.outcomes[i];
-        CHECK(i, seen->error_status == seen->status && seen->runs <= 1);
+        CHECK_OP(i, seen->error_status == seen->status && seen->runs <= 1);
         for (uint32_t j = 0; seen->cause_op != 0 && j < run.plan.op_count; j++) {
             if (run.outcomes[j].id == seen->cause_op && run.plan.ops[j].kind != PLAN_BATCH)
-                CHECK(i, run.outcomes[j].status == seen->cause_status);
+                CHECK_OP(i, run.outcomes[j].status == seen->cause_status);
         }
     }
 }
 
 static void check_results(void)
 {
-    if (fake_complaint(run.world) != NULL)
-        fail(run.plan.op_count, fake_complaint(run.world));
-    if (run.loses) {
+    if (fake_complaint(here.world) != NULL)
+        fail(run.plan.op_count, fake_complaint(here.world));
+    if (here.loses) {
         check_causes();
         return;
     }
-    check_taken_back();
-    if (!graph_oracle_check_outcomes(&oracle, &run.plan, run.outcomes))
+    if (!played_check(&run, &oracle))
         fail(oracle.op, oracle.why);
-    for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
-        if (!graph_oracle_check_bytes(&oracle, i, run.memory[i]))
-            fail(run.plan.op_count, oracle.why);
-    }
 }
 
 static void close_engine(void)
@@ -678,35 +510,37 @@ static void close_engine(void)
     for (uint32_t i = 0; i < PLAN_BUFFERS_MAX; i++)
         ferry_buffer_release(run.buffers[i]);
     for (uint32_t i = 0; i < GPUS; i++) {
-        ferry_buffer_release(run.scratch[i][0]);
-        ferry_buffer_release(run.scratch[i][1]);
+        ferry_buffer_release(here.scratch[i][0]);
+        ferry_buffer_release(here.scratch[i][1]);
     }
     ferry_engine_release(run.engine);
-    CHECK(run.plan.op_count, failing_allocator_live_bytes(&run.allocator) == 0);
-    fake_world_destroy(run.world);
+    CHECK_OP(run.plan.op_count, failing_allocator_live_bytes(&here.allocator) == 0);
+    fake_world_destroy(here.world);
 }
 
 static void run_seed(uint64_t seed)
 {
+    memset(&here, 0, sizeof here);
     memset(&run, 0, sizeof run);
-    current_seed = seed;
-    (void)alarm(HANG_S * PATIENCE);
+    run.deadline_ns = deadline_of;
+    run.executor_of = on_loop;
+    run.call = call_function;
     random_plan_make(&run.plan, seed, 0);
     run.plan.max_nodes = 0; /* nothing is refused here */
-    run.random = seed * 0x9e3779b97f4a7c15 + 1;
-    run.is_mixed = below(3) == 0;
-    run.loses = seed % LOSES_EACH == 0;
+    here.random = seed * 0x9e3779b97f4a7c15 + 1;
+    here.is_mixed = draw(3) == 0;
+    here.loses = seed % LOSES_EACH == 0;
     open_engine();
     open_buffers();
     script_faults();
     if (!run.plan.is_embedded)
-        CHECK(0, pthread_create(&run.thread, NULL, devices_run, NULL) == 0);
+        CHECK_OP(0, pthread_create(&here.thread, NULL, devices_run, NULL) == 0);
     for (uint32_t i = 0; i < run.plan.step_count; i++) {
-        if (run.loses && i == run.lost_at)
+        if (here.loses && i == here.lost_at)
             lose(true);
         do_step(&run.plan.steps[i]);
     }
-    if (run.loses)
+    if (here.loses)
         lose(false);
     if (run.plan.is_cut_short) {
         release_all_events();
@@ -716,16 +550,18 @@ static void run_seed(uint64_t seed)
     }
     shut_down();
     if (!run.plan.is_embedded) {
-        atomic_store(&run.is_over, true);
-        CHECK(0, pthread_join(run.thread, NULL) == 0);
+        atomic_store(&here.is_over, true);
+        CHECK_OP(0, pthread_join(here.thread, NULL) == 0);
     }
     for (uint32_t i = 0; i < run.plan.op_count; i++) {
         ferry_promise_release(run.ops[i].promise);
-        collect(i);
+        CHECK_OP(i, !is_pending(run.ops[i].future));
+        run.outcomes[i].runs = atomic_load(&run.ops[i].runs);
+        played_collect(&run, i);
     }
-    for (uint32_t i = 0; i < run.event_count; i++) {
-        CHECK(run.plan.op_count, !is_pending(run.events[i].before));
-        ferry_future_release(run.events[i].before);
+    for (uint32_t i = 0; i < here.event_count; i++) {
+        CHECK_OP(run.plan.op_count, !is_pending(here.events[i].before));
+        ferry_future_release(here.events[i].before);
     }
     check_results();
     count_statuses();
@@ -734,20 +570,14 @@ static void run_seed(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : SEEDS;
-    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    if (!graph_oracle_init(&oracle) || signal(SIGALRM, hung) == SIG_ERR) {
-        (void)fputs("fake_graph: can't start\n", stderr);
-        return 2;
-    }
-    for (uint64_t seed = first; seed < first + count; seed++)
-        run_seed(seed);
-    (void)alarm(0);
+    seeds seeds = {.count = SEEDS, .first = 1, .hang_s = HANG_S};
+    CHECK(graph_oracle_init(&oracle));
+    run_seeds(argc, argv, &seeds, run_seed);
     (void)printf(
         "%llu seeds, %llu ops, %llu events, %llu parked copies: %llu ok, %llu dependency, "
         "%llu cancelled, %llu deadline, %llu device, %llu shut down; %llu batches taken back; "
         "%llu bytes compared\n",
-        (unsigned long long)count, (unsigned long long)totals.ops,
+        (unsigned long long)seeds.count, (unsigned long long)totals.ops,
         (unsigned long long)totals.events, (unsigned long long)totals.parked,
         (unsigned long long)totals.succeeded, (unsigned long long)totals.dependency,
         (unsigned long long)totals.cancelled, (unsigned long long)totals.deadline,

@@ -5,26 +5,13 @@
  * whose own locks a fork from among threads may leave taken; api/fork.c forks from among threads.
  * Exit 0: all hold.
  */
-#include "tests/support/patience.h"
+#include "tests/support/stress.h"
 
-#include <ferry/ferry.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define HANG_S 60
 #define GENERATIONS 3
 #define BYTES 10000 /* more than is copied inline */
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 typedef struct generation {
     ferry_engine *engine;

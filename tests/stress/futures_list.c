@@ -5,14 +5,9 @@
  * each waiter that was listed fired once or was removed, never both; who parked woke up.
  */
 #include "futures/futures.h"
-#include "tests/support/patience.h"
+#include "tests/support/stress.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #define ROUNDS 20000
 #define ADDERS 3
@@ -20,14 +15,6 @@
 #define THREADS (ADDERS + PARKERS + 1) /* and the one that nudges and seals */
 #define WAITERS 6                      /* of each adder */
 #define HANG_S 150
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* Plain but for the list's own words: only one thread may touch each of them at a time. */
 typedef struct counted_waiter {
@@ -48,17 +35,9 @@ static struct {
     worker workers[THREADS];
 } shared;
 
-static uint32_t below(worker *self, uint32_t bound)
-{
-    self->random ^= self->random << 13;
-    self->random ^= self->random >> 7;
-    self->random ^= self->random << 17;
-    return (uint32_t)((self->random >> 32) * bound >> 32);
-}
-
 static void idle(worker *self, uint32_t most)
 {
-    for (uint32_t pauses = below(self, most); pauses > 0; pauses--)
+    for (uint32_t pauses = below(&self->random, most); pauses > 0; pauses--)
         fry_pause();
 }
 
@@ -80,7 +59,7 @@ static fry_future_owner counting_owner = {&counting_ops};
 
 static void remove_some(worker *self, int count)
 {
-    counted_waiter *victim = &self->waiters[below(self, (uint32_t)count)];
+    counted_waiter *victim = &self->waiters[below(&self->random, (uint32_t)count)];
     if (!victim->was_added || victim->was_removed)
         return;
     victim->was_removed = fry_future_remove_waiter(&shared.future, &victim->waiter);
@@ -99,7 +78,7 @@ static void add_and_remove(worker *self)
         self->added += counted->was_added;
         self->refused += !counted->was_added;
         idle(self, 30);
-        if (below(self, 2) == 0)
+        if (below(&self->random, 2) == 0)
             remove_some(self, i + 1);
     }
     idle(self, 400);
@@ -120,12 +99,12 @@ static void park_until_resolved(worker *self)
 
 static void nudge_and_seal(worker *self)
 {
-    for (uint32_t nudges = below(self, 4); nudges > 0; nudges--) {
+    for (uint32_t nudges = below(&self->random, 4); nudges > 0; nudges--) {
         idle(self, 200);
         fry_future_nudge(&shared.future);
     }
     idle(self, 400);
-    if (below(self, 4) == 0)
+    if (below(&self->random, 4) == 0)
         (void)sched_yield();
     CHECK(fry_future_claim(&shared.future, FERRY_OK));
     CHECK(!fry_future_claim(&shared.future, FERRY_E_FAILED));
@@ -166,18 +145,9 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void hung(int signal)
-{
-    static const char line[] = "futures_list: hung\n";
-    (void)signal;
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
-    _exit(1);
-}
-
 int main(void)
 {
-    CHECK(signal(SIGALRM, hung) != SIG_ERR);
-    (void)alarm(HANG_S * PATIENCE);
+    end_if_hung(HANG_S);
     CHECK(pthread_barrier_init(&shared.barrier, NULL, THREADS) == 0);
     start_round();
     pthread_t threads[THREADS];

@@ -10,11 +10,7 @@
 #include "base/eventcount.h"
 #include "gpu/host.h"
 #include "gpu/host_copy.h"
-#include "tests/support/patience.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/support/stress.h"
 
 #define LOST_NS (INT64_C(10000000000) * PATIENCE)
 #define SECONDS_A_CASE (FRY_TSAN ? 1.8 : 0.7)
@@ -27,14 +23,6 @@
 #define BLOCK_BYTES 3000
 #define DEVICE_BYTES ((size_t)BLOCKS * BLOCK_BYTES)
 #define LARGE_BYTES (FRY_HOST_CHUNK_BYTES + 4096)
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* Who last wrote a block, and the last reader of it on each stream since; sequence 0: nobody. */
 typedef struct block {
@@ -53,19 +41,6 @@ typedef struct world {
     uint64_t random;
     uint64_t copies, inline_copies, sleeps;
 } world;
-
-static uint64_t next_random(world *w)
-{
-    w->random ^= w->random << 13;
-    w->random ^= w->random >> 7;
-    w->random ^= w->random << 17;
-    return w->random;
-}
-
-static size_t below(world *w, size_t limit)
-{
-    return (size_t)(next_random(w) >> 16) % limit;
-}
 
 static void notify(void *arg)
 {
@@ -101,7 +76,7 @@ static fry_event issue(world *w, fry_stream *stream, const fry_copy *copy, const
                        size_t wait_count)
 {
     if (stream->issued - fired(stream) == FRY_STREAM_DEPTH)
-        wait_fired(w, stream, stream->issued - below(w, FRY_STREAM_DEPTH));
+        wait_fired(w, stream, stream->issued - below(&w->random, FRY_STREAM_DEPTH));
     fry_event event = {.stream = stream};
     CHECK(stream->device->ops->copy(stream, copy, waits, wait_count, &event.sequence, NULL) ==
           FERRY_OK);
@@ -132,15 +107,15 @@ static bool is_settled(const fry_stream *stream, const fry_event *event)
 
 static void copy_block(world *w)
 {
-    size_t from = below(w, DEVICES), to = below(w, DEVICES);
-    size_t src_index = below(w, SCRATCH), dst_index = below(w, BLOCKS);
+    size_t from = below(&w->random, DEVICES), to = below(&w->random, DEVICES);
+    size_t src_index = below(&w->random, SCRATCH), dst_index = below(&w->random, BLOCKS);
     if (from == to && src_index == dst_index)
         return;
     block *src = &w->blocks[from][src_index], *dst = &w->blocks[to][dst_index];
     fry_stream *stream = w->streams[to];
-    size_t rows = 1 + below(w, 4), pitch = BLOCK_BYTES / rows;
-    size_t row_bytes = 1 + below(w, pitch);
-    size_t offset = below(w, pitch - row_bytes + 1);
+    size_t rows = 1 + below(&w->random, 4), pitch = BLOCK_BYTES / rows;
+    size_t row_bytes = 1 + below(&w->random, (uint32_t)pitch);
+    size_t offset = below(&w->random, (uint32_t)(pitch - row_bytes + 1));
     size_t dst_at = dst_index * BLOCK_BYTES + offset, src_at = src_index * BLOCK_BYTES + offset;
     fry_copy copy = {.dst = w->memory[to] + dst_at,
                      .src = w->memory[from] + src_at,
@@ -161,19 +136,20 @@ static void copy_block(world *w)
     for (size_t row = 0; dst_index != SCRATCH && row < rows; row++)
         memcpy(w->model[to] + dst_at + row * pitch, w->model[from] + src_at + row * pitch,
                row_bytes);
-    if (is_free && below(w, 4) == 0 && stream->device->ops->copy_inline(stream, &copy)) {
+    if (is_free && below(&w->random, 4) == 0 && stream->device->ops->copy_inline(stream, &copy)) {
         w->inline_copies++;
         return;
     }
-    while (wait_count < FRY_STREAM_WAITS && below(w, 3) == 0) {
-        fry_stream *other = w->streams[below(w, DEVICES)];
+    while (wait_count < FRY_STREAM_WAITS && below(&w->random, 3) == 0) {
+        fry_stream *other = w->streams[below(&w->random, DEVICES)];
         add_wait(waits, &wait_count, (fry_event){other, other->issued});
     }
     fry_event event = issue(w, stream, &copy, waits, wait_count);
     src->readers[to] = event.sequence;
     *dst = (block){.writer = event};
     if (dst_index == SCRATCH)
-        stream->device->ops->cancel(stream, event.sequence - below(w, 2) * FRY_STREAM_DEPTH);
+        stream->device->ops->cancel(stream,
+                                    event.sequence - below(&w->random, 2) * FRY_STREAM_DEPTH);
 }
 
 /* Longer than a chunk, and cancelled at some point: reads and writes what nobody else does. */
@@ -181,7 +157,7 @@ static void copy_large(world *w)
 {
     fry_copy copy = plain(w->large[0], w->large[1], LARGE_BYTES);
     fry_event event = issue(w, w->streams[0], &copy, NULL, 0);
-    if (below(w, 2) == 0)
+    if (below(&w->random, 2) == 0)
         wait_fired(w, w->streams[0], event.sequence - 1);
     w->streams[0]->device->ops->cancel(w->streams[0], event.sequence);
 }
@@ -193,8 +169,8 @@ static void settle(world *w)
     for (size_t i = 0; i < DEVICES; i++) {
         CHECK(memcmp(w->memory[i], w->model[i], DEVICE_BYTES - BLOCK_BYTES) == 0);
         /* Copying only ever makes blocks alike: put something new in. */
-        size_t at = below(w, DEVICE_BYTES - BLOCK_BYTES);
-        w->memory[i][at] = w->model[i][at] = (unsigned char)next_random(w);
+        size_t at = below(&w->random, DEVICE_BYTES - BLOCK_BYTES);
+        w->memory[i][at] = w->model[i][at] = (unsigned char)below(&w->random, 256);
     }
 }
 
@@ -217,7 +193,7 @@ static void open_world(world *w, uint32_t workers)
         w->model[i] = malloc(DEVICE_BYTES);
         CHECK(w->model[i] != NULL);
         for (size_t at = 0; at < DEVICE_BYTES; at++)
-            w->memory[i][at] = w->model[i][at] = (unsigned char)next_random(w);
+            w->memory[i][at] = w->model[i][at] = (unsigned char)below(&w->random, 256);
         w->streams[i] = device->ops->copy_stream(device, device, false);
     }
     for (size_t i = 0; i < 2; i++) {
@@ -246,13 +222,13 @@ static void close_world(world *w)
 static void ping(world *w, int64_t end_ns)
 {
     for (uint64_t count = 0; (count & 63) != 0 || fry_clock_monotonic_ns() < end_ns; count++) {
-        fry_stream *stream = w->streams[below(w, DEVICES)];
+        fry_stream *stream = w->streams[below(&w->random, DEVICES)];
         fry_copy copy = plain(w->large[0], w->large[1], 1);
         fry_event event = issue(w, stream, &copy, NULL, 0);
         for (int spins = 0; spins < 20000 && fired(stream) < event.sequence; spins++)
             fry_pause();
         wait_fired(w, stream, event.sequence);
-        for (size_t pauses = below(w, 64); pauses > 0; pauses--)
+        for (size_t pauses = below(&w->random, 64); pauses > 0; pauses--)
             fry_pause();
     }
 }
@@ -265,10 +241,10 @@ static void run(uint32_t workers)
     uint64_t bursts = 0;
     while (fry_clock_monotonic_ns() < end_ns) {
         /* Mostly a few, to meet workers on their way to sleep; now and then more than fit. */
-        size_t length = below(&w, 48) == 0 ? below(&w, 3000) : below(&w, 12);
+        size_t length = below(&w.random, 48) == 0 ? below(&w.random, 3000) : below(&w.random, 12);
         for (size_t i = 0; i < length; i++)
             copy_block(&w);
-        if (below(&w, 64) == 0)
+        if (below(&w.random, 64) == 0)
             copy_large(&w);
         settle(&w);
         bursts++;

@@ -10,16 +10,7 @@
  * (EARLY), or when all it is to receive is there (SERVED), or the handle is given back in place of
  * that, or with the engine's shutdown, for which a new one is made.
  */
-#include "tests/support/patience.h"
-
-#include <ferry/ferry.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
+#include "tests/support/stress.h"
 
 #define HANG_S 190
 #define MESSAGES_MAX 24 /* each way */
@@ -27,7 +18,7 @@
 #define BYTES_MAX 70000
 #define SECOND_NS INT64_C(1000000000)
 
-#define CHECK(condition, ...)                                                                      \
+#define EXPECT(condition, ...)                                                                     \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
             (void)fprintf(stderr, "leaving: round %lu: ", (unsigned long)round_number);            \
@@ -38,29 +29,6 @@
     } while (0)
 
 static uint64_t round_number;
-
-static uint32_t below(uint64_t *random, uint32_t bound)
-{
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    return (uint32_t)((*random >> 32) * bound >> 32);
-}
-
-static void hung(int signal)
-{
-    static const char line[] = "leaving: hung\n";
-    (void)signal;
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
-    abort();
-}
-
-static int64_t in_ns(int64_t left_ns)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * SECOND_NS + now.tv_nsec + left_ns;
-}
 
 /* ---- members ---- */
 
@@ -109,9 +77,9 @@ static void submit(member *member, bool is_send)
     size_t *next = is_send ? &member->submitted_out : &member->submitted_in;
     message *message = &(is_send ? member->out : member->in)->messages[(*next)++];
     ferry_buffer **buffer = is_send ? &message->from : &message->to;
-    CHECK(ferry_buffer_alloc(ferry_device_at(member->engine, 0), message->size_bytes, buffer) ==
-              FERRY_OK,
-          "no memory");
+    EXPECT(ferry_buffer_alloc(ferry_device_at(member->engine, 0), message->size_bytes, buffer) ==
+               FERRY_OK,
+           "no memory");
     fill(ferry_buffer_data(*buffer), message->size_bytes, is_send ? round_number + *next : 0);
     ferry_span span = {*buffer, 0, message->size_bytes};
     ferry_future *future = (is_send ? ferry_send : ferry_recv)(
@@ -128,13 +96,13 @@ static void await_all(const way *way, size_t count, bool is_send)
 static void leave(member *member)
 {
     if (member->manner == SHUT_DOWN) {
-        CHECK(ferry_engine_shutdown(member->engine, -1) == FERRY_OK, "no shutdown");
+        EXPECT(ferry_engine_shutdown(member->engine, -1) == FERRY_OK, "no shutdown");
     } else if (member->manner == RELEASED) {
         ferry_group_release(member->group);
         member->group = NULL;
     } else {
         ferry_future *left = ferry_group_leave(member->group);
-        CHECK(ferry_future_wait(left, -1) == FERRY_OK, "leaving failed");
+        EXPECT(ferry_future_wait(left, -1) == FERRY_OK, "leaving failed");
         ferry_future_release(left);
     }
 }
@@ -169,7 +137,7 @@ static void make_engine(member *member)
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
     options.host_devices = 1;
     options.host_workers = 1;
-    CHECK(ferry_engine_create(&options, &member->engine, NULL) == FERRY_OK, "no engine");
+    EXPECT(ferry_engine_create(&options, &member->engine, NULL) == FERRY_OK, "no engine");
 }
 
 static void join(member members[2])
@@ -188,7 +156,7 @@ static void join(member members[2])
         joins[i] = ferry_group_join(members[i].engine, &options, &members[i].group);
     }
     for (int i = 0; i < 2; i++) {
-        CHECK(ferry_future_wait(joins[i], -1) == FERRY_OK, "joining failed");
+        EXPECT(ferry_future_wait(joins[i], -1) == FERRY_OK, "joining failed");
         ferry_future_release(joins[i]);
     }
 }
@@ -212,19 +180,19 @@ static void judge(const way *way, const member *sender, const member *receiver)
             i < receiver->submitted_in && ferry_future_poll(message->receive) == FERRY_OK;
         /* A shutdown fails at its own end what was under way there. */
         bool may_differ = sender->manner == SHUT_DOWN && is_received;
-        CHECK(is_sent == is_received || may_differ, "message %lu of %d: sent %d, received %d",
-              (unsigned long)i, sender->rank,
-              i < sender->submitted_out ? (int)ferry_future_poll(message->send) : 1,
-              i < receiver->submitted_in ? (int)ferry_future_poll(message->receive) : 1);
-        CHECK(!is_received || is_filled(ferry_buffer_data(message->to), message->size_bytes,
-                                        round_number + i + 1),
-              "wrong bytes");
+        EXPECT(is_sent == is_received || may_differ, "message %lu of %d: sent %d, received %d",
+               (unsigned long)i, sender->rank,
+               i < sender->submitted_out ? (int)ferry_future_poll(message->send) : 1,
+               i < receiver->submitted_in ? (int)ferry_future_poll(message->receive) : 1);
+        EXPECT(!is_received || is_filled(ferry_buffer_data(message->to), message->size_bytes,
+                                         round_number + i + 1),
+               "wrong bytes");
         /* Who was served waits for all; so all that was sent before leaving is there. */
         bool must_arrive =
             receiver->manner != EARLY && i < sender->submitted_out && sender->manner != SHUT_DOWN;
-        CHECK(!must_arrive || is_received, "message %lu of %d is lost: sent %d, received %d",
-              (unsigned long)i, sender->rank, (int)ferry_future_poll(message->send),
-              (int)ferry_future_poll(message->receive));
+        EXPECT(!must_arrive || is_received, "message %lu of %d is lost: sent %d, received %d",
+               (unsigned long)i, sender->rank, (int)ferry_future_poll(message->send),
+               (int)ferry_future_poll(message->receive));
     }
 }
 
@@ -256,7 +224,7 @@ static void run_round(member members[2], uint64_t *random)
         member->submitted_out = member->submitted_in = 0;
     }
     for (int i = 0; i < 2; i++)
-        CHECK(pthread_create(&threads[i], NULL, live, &members[i]) == 0, "no thread");
+        EXPECT(pthread_create(&threads[i], NULL, live, &members[i]) == 0, "no thread");
     for (int i = 0; i < 2; i++)
         (void)pthread_join(threads[i], NULL);
     for (int i = 0; i < 2; i++)
@@ -275,17 +243,16 @@ static void run_round(member members[2], uint64_t *random)
 int main(int argc, char **argv)
 {
     static member members[2];
-    uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : 300;
-    uint64_t random = (argc > 2 ? strtoull(argv[2], NULL, 10) : 1) * UINT64_C(2654435761) + 1;
-    (void)signal(SIGALRM, hung);
+    uint64_t rounds = given_number(argc, argv, 1, 300);
+    uint64_t random = given_number(argc, argv, 2, 1) * UINT64_C(2654435761) + 1;
     for (int i = 0; i < 2; i++)
         make_engine(&members[i]);
     for (round_number = 0; round_number < rounds; round_number++) {
-        (void)alarm(HANG_S * PATIENCE);
+        end_if_hung(HANG_S);
         run_round(members, &random);
     }
     for (int i = 0; i < 2; i++) {
-        CHECK(ferry_engine_shutdown(members[i].engine, -1) == FERRY_OK, "no shutdown");
+        EXPECT(ferry_engine_shutdown(members[i].engine, -1) == FERRY_OK, "no shutdown");
         ferry_engine_release(members[i].engine);
     }
     (void)printf("%lu rounds\n", (unsigned long)rounds);

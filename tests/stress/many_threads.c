@@ -9,19 +9,12 @@
  *   embedded  threads that wait on an embedded engine, with and without one that makes progress
  */
 #include "tests/support/failing_allocator.h"
-#include "tests/support/patience.h"
+#include "tests/support/stress.h"
 #include "tests/support/test_device.h"
 #include "tests/support/thread_executor.h"
 
-#include <ferry/ferry.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define EFFORT 1
@@ -40,53 +33,6 @@
 #define OPS_MAX (OPS_BEFORE_SHUTDOWN * 8)   /* of each submitter */
 #define BUFFER_BYTES 20000
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
-typedef struct random_state {
-    uint64_t word;
-} random_state;
-
-static uint32_t below(random_state *random, uint32_t bound)
-{
-    random->word ^= random->word << 13;
-    random->word ^= random->word >> 7;
-    random->word ^= random->word << 17;
-    return (uint32_t)((random->word >> 32) * bound >> 32);
-}
-
-typedef void *(*thread_fn)(void *arg);
-
-static pthread_t start(thread_fn fn, void *arg)
-{
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, fn, arg) == 0);
-    return thread;
-}
-
-static void join(pthread_t thread)
-{
-    CHECK(pthread_join(thread, NULL) == 0);
-}
-
-static void hung(int signal)
-{
-    static const char line[] = "many_threads: hung\n";
-    (void)signal;
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
-    _exit(1);
-}
-
-static void no_log(void *arg, ferry_log_level level, const char *line)
-{
-    (void)arg, (void)level, (void)line;
-}
-
 static thread_executor own_thread;
 
 /* ---- storm ---- */
@@ -100,7 +46,7 @@ typedef struct op_record {
 } op_record;
 
 typedef struct submitter {
-    random_state random;
+    uint64_t random;
     op_record *ops;
     uint32_t op_count;
     bool saw_shutdown[ENGINES];
@@ -146,29 +92,29 @@ static void storm_freed(void *arg, void *memory, size_t size_bytes)
     atomic_fetch_add(&storm.freed, 1);
 }
 
-static ferry_executor *random_executor(random_state *random)
+static ferry_executor *random_executor(uint64_t *random)
 {
     uint32_t dice = below(random, 3);
     return dice == 0 ? NULL : dice == 1 ? ferry_executor_inline() : &own_thread.executor;
 }
 
 /* Gives the board a future and gets another; both with a reference. */
-static ferry_future *swap_future(random_state *random, ferry_future *future)
+static ferry_future *swap_future(uint64_t *random, ferry_future *future)
 {
     return __atomic_exchange_n(&storm.futures[below(random, BOARD)], future, __ATOMIC_ACQ_REL);
 }
 
-static ferry_promise *swap_promise(random_state *random, ferry_promise *promise)
+static ferry_promise *swap_promise(uint64_t *random, ferry_promise *promise)
 {
     return __atomic_exchange_n(&storm.promises[below(random, BOARD)], promise, __ATOMIC_ACQ_REL);
 }
 
-static op_record *swap_waited(random_state *random, op_record *op)
+static op_record *swap_waited(uint64_t *random, op_record *op)
 {
     return __atomic_exchange_n(&storm.waited[below(random, BOARD)], op, __ATOMIC_ACQ_REL);
 }
 
-static ferry_buffer *random_buffer(random_state *random, ferry_engine *engine)
+static ferry_buffer *random_buffer(uint64_t *random, ferry_engine *engine)
 {
     size_t index = below(random, 3);
     ferry_buffer *buffer = NULL;
@@ -185,7 +131,7 @@ static ferry_buffer *random_buffer(random_state *random, ferry_engine *engine)
 }
 
 /* Copies there and back, and lets the buffers go at once. */
-static ferry_future *submit_copies(random_state *random, ferry_engine *engine,
+static ferry_future *submit_copies(uint64_t *random, ferry_engine *engine,
                                    const ferry_op_options *options)
 {
     ferry_buffer *left = random_buffer(random, engine), *right = random_buffer(random, engine);
@@ -200,7 +146,7 @@ static ferry_future *submit_copies(random_state *random, ferry_engine *engine,
     return back;
 }
 
-static ferry_future *submit_promise(random_state *random, ferry_engine *engine)
+static ferry_future *submit_promise(uint64_t *random, ferry_engine *engine)
 {
     ferry_promise *promise;
     ferry_status status = ferry_promise_create(engine, &promise);
@@ -215,7 +161,7 @@ static ferry_future *submit_promise(random_state *random, ferry_engine *engine)
 
 static ferry_future *submit_some(submitter *self, op_record *op, ferry_engine *engine)
 {
-    random_state *random = &self->random;
+    uint64_t *random = &self->random;
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     /* After something of one's own: it lives as long as the record, and belongs to this engine. */
     ferry_future *after = NULL;
@@ -288,7 +234,7 @@ static void *submitter_main(void *arg)
 }
 
 /* A waiter of one's own, taken back or seen to run. */
-static void register_and_remove(random_state *random, ferry_future *future)
+static void register_and_remove(uint64_t *random, ferry_future *future)
 {
     op_record local = {.is_call = false};
     local.waiter = (ferry_waiter)FERRY_WAITER_INIT(storm_ready, &local);
@@ -305,7 +251,7 @@ static void register_and_remove(random_state *random, ferry_future *future)
 }
 
 /* The waiter of a submitter, whose record holds the future. */
-static void remove_waited(random_state *random)
+static void remove_waited(uint64_t *random)
 {
     op_record *op = swap_waited(random, NULL);
     if (op != NULL && ferry_waiter_remove(&op->waiter)) {
@@ -314,7 +260,7 @@ static void remove_waited(random_state *random)
     }
 }
 
-static void meddle_with(random_state *random, ferry_future *future)
+static void meddle_with(uint64_t *random, ferry_future *future)
 {
     switch (below(random, 6)) {
     case 0:
@@ -342,7 +288,7 @@ static void meddle_with(random_state *random, ferry_future *future)
 
 static void *meddler_main(void *arg)
 {
-    random_state random = {(uint64_t)(uintptr_t)arg};
+    uint64_t random = {(uint64_t)(uintptr_t)arg};
     ferry_future *future = NULL;
     while (!atomic_load(&storm.stop)) {
         future = swap_future(&random, future);
@@ -355,7 +301,7 @@ static void *meddler_main(void *arg)
     return NULL;
 }
 
-static void end_promise(random_state *random, ferry_promise *promise)
+static void end_promise(uint64_t *random, ferry_promise *promise)
 {
     static const ferry_status results[] = {FERRY_OK, FERRY_OK, FERRY_E_FAILED};
     if (below(random, 4) != 0) {
@@ -369,7 +315,7 @@ static void end_promise(random_state *random, ferry_promise *promise)
 
 static void *resolver_main(void *arg)
 {
-    random_state random = {(uint64_t)(uintptr_t)arg};
+    uint64_t random = {(uint64_t)(uintptr_t)arg};
     while (!atomic_load(&storm.stop)) {
         ferry_promise *promise = swap_promise(&random, NULL);
         if (promise != NULL)
@@ -391,7 +337,7 @@ static void record_hook(void *arg, const ferry_trace_record *record)
 /* Turns hooks on and off, reads the flight recorder, drains. */
 static void *observer_main(void *arg)
 {
-    random_state random = {(uint64_t)(uintptr_t)arg};
+    uint64_t random = {(uint64_t)(uintptr_t)arg};
     ferry_trace_record records[64];
     ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = record_hook};
     while (!atomic_load(&storm.stop)) {
@@ -463,7 +409,7 @@ static void open_storm(uint64_t round)
             CHECK(test_device(storm.engines[i], device) != NULL);
     }
     for (int i = 0; i < SUBMITTERS; i++) {
-        storm.submitters[i].random.word = round * 1000 + (uint64_t)i + 1;
+        storm.submitters[i].random = round * 1000 + (uint64_t)i + 1;
         storm.submitters[i].ops = calloc(OPS_MAX, sizeof(op_record));
         CHECK(storm.submitters[i].ops != NULL);
     }
@@ -495,11 +441,11 @@ static void run_storm(uint64_t round)
     pthread_t submitters[SUBMITTERS], meddlers[MEDDLERS], resolver, observer;
     open_storm(round);
     for (int i = 0; i < SUBMITTERS; i++)
-        submitters[i] = start(submitter_main, &storm.submitters[i]);
+        submitters[i] = start_thread(submitter_main, &storm.submitters[i]);
     for (uintptr_t i = 0; i < MEDDLERS; i++)
-        meddlers[i] = start(meddler_main, (void *)(round * 100 + i + 11)); /* NOLINT */
-    resolver = start(resolver_main, (void *)(uintptr_t)(round * 100 + 33));
-    observer = start(observer_main, (void *)(uintptr_t)(round * 100 + 44));
+        meddlers[i] = start_thread(meddler_main, (void *)(round * 100 + i + 11)); /* NOLINT */
+    resolver = start_thread(resolver_main, (void *)(uintptr_t)(round * 100 + 33));
+    observer = start_thread(observer_main, (void *)(uintptr_t)(round * 100 + 44));
     while (atomic_load(&storm.submitted) < SUBMITTERS * OPS_BEFORE_SHUTDOWN)
         (void)sched_yield();
     for (int i = 0; i < ENGINES; i++) {
@@ -510,14 +456,14 @@ static void run_storm(uint64_t round)
     for (int i = 0; i < ENGINES; i++)
         CHECK(ferry_engine_shutdown(storm.engines[i], -1) == FERRY_OK);
     for (int i = 0; i < SUBMITTERS; i++)
-        join(submitters[i]);
+        join_thread(submitters[i]);
     for (int i = 0; i < SUBMITTERS; i++)
         CHECK(storm.submitters[i].saw_shutdown[0] && storm.submitters[i].saw_shutdown[1]);
     atomic_store(&storm.stop, true);
     for (int i = 0; i < MEDDLERS; i++)
-        join(meddlers[i]);
-    join(resolver);
-    join(observer);
+        join_thread(meddlers[i]);
+    join_thread(resolver);
+    join_thread(observer);
     thread_executor_wait_idle(&own_thread);
     unsigned submitted = atomic_load(&storm.submitted);
     close_storm(by_status);
@@ -591,7 +537,7 @@ static void run_errors(void)
     CHECK(pthread_barrier_init(&errors.barrier, NULL, READERS + 1) == 0);
     pthread_t readers[READERS];
     for (int i = 0; i < READERS; i++)
-        readers[i] = start(reader_main, &errors.seen[i]);
+        readers[i] = start_thread(reader_main, &errors.seen[i]);
     for (int round = 0; round < errors.rounds; round++) {
         fail_one(engine);
         (void)pthread_barrier_wait(&errors.barrier);
@@ -601,7 +547,7 @@ static void run_errors(void)
         ferry_future_release(errors.failed);
     }
     for (int i = 0; i < READERS; i++)
-        join(readers[i]);
+        join_thread(readers[i]);
     ferry_engine_release(engine);
     CHECK(failing_allocator_live_bytes(&counting) == 0);
     (void)printf("errors: %d rounds\n", errors.rounds);
@@ -636,7 +582,7 @@ static void exchange_promise(ferry_promise *promise)
 }
 
 /* Waits for ever for work that workers, calls or another thread finish. */
-static void wait_for_some(random_state *random, ferry_buffer *left, ferry_buffer *right)
+static void wait_for_some(uint64_t *random, ferry_buffer *left, ferry_buffer *right)
 {
     atomic_uint runs = 0;
     ferry_future *futures[3];
@@ -659,7 +605,7 @@ static void wait_for_some(random_state *random, ferry_buffer *left, ferry_buffer
 
 static void *waiting_main(void *arg)
 {
-    random_state random = {(uint64_t)(uintptr_t)arg};
+    uint64_t random = {(uint64_t)(uintptr_t)arg};
     ferry_buffer *left, *right;
     CHECK(ferry_buffer_alloc(test_device(embedded.engine, 0), BUFFER_BYTES, &left) == FERRY_OK);
     CHECK(ferry_buffer_alloc(test_device(embedded.engine, 1), BUFFER_BYTES, &right) == FERRY_OK);
@@ -719,17 +665,17 @@ static void run_embedded(bool with_progress)
     CHECK(ferry_engine_create(&options, &embedded.engine, NULL) == FERRY_OK);
     pthread_t waiting[WAITING], progress;
     if (with_progress)
-        progress = start(progress_main, NULL);
+        progress = start_thread(progress_main, NULL);
     for (uintptr_t i = 0; i < WAITING; i++)
-        waiting[i] = start(waiting_main, (void *)(i + 1)); /* NOLINT */
+        waiting[i] = start_thread(waiting_main, (void *)(i + 1)); /* NOLINT */
     for (int i = 0; i < WAITING; i++)
-        join(waiting[i]);
+        join_thread(waiting[i]);
     if (with_progress) {
         stopper = (ferry_waiter)FERRY_WAITER_INIT(stop_progress, NULL);
         ferry_future *last = ferry_nop(embedded.engine, NULL);
         CHECK(ferry_future_on_ready(last, &stopper) == FERRY_OK); /* wakes it, wherever it sleeps */
         ferry_future_release(last);
-        join(progress);
+        join_thread(progress);
     }
     exchange_promise(NULL);
     CHECK(ferry_engine_shutdown(embedded.engine, -1) == FERRY_OK);
@@ -745,8 +691,7 @@ static void run_embedded(bool with_progress)
 
 int main(void)
 {
-    CHECK(signal(SIGALRM, hung) != SIG_ERR);
-    (void)alarm(HANG_S * PATIENCE);
+    end_if_hung(HANG_S);
     CHECK(thread_executor_start(&own_thread));
     for (uint64_t round = 0; round < ROUNDS; round++)
         run_storm(round);

@@ -6,12 +6,7 @@
  * program. Exit 0: it did.
  */
 #include "tests/support/failing_allocator.h"
-
-#include <ferry/ferry.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/support/stress.h"
 
 /* A sanitizer keeps memory of its own, so there the engine's alone is looked at. */
 #if defined(__SANITIZE_THREAD__)
@@ -33,14 +28,6 @@
 #define SLOTS 64
 #define WORKER_BYTES 8192
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
 typedef struct submitter {
     ferry_engine *engine;
     ferry_buffer *left, *right;
@@ -49,14 +36,6 @@ typedef struct submitter {
     uint64_t random;
     uint64_t copies, failed, refused;
 } submitter;
-
-static uint32_t below(uint64_t *random, uint32_t bound)
-{
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    return (uint32_t)((*random >> 32) * bound >> 32);
-}
 
 static void end_kept(submitter *self, size_t at)
 {
@@ -178,11 +157,6 @@ static int64_t rss_bytes(void)
     (void)fclose(status);
     CHECK(kib > 0);
     return kib * 1024;
-}
-
-static void no_log(void *arg, ferry_log_level level, const char *line)
-{
-    (void)arg, (void)level, (void)line;
 }
 
 int main(void)

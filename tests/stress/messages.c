@@ -9,17 +9,9 @@
  *             and barriers go on; then one engine is shut down in the midst of it, and the other
  */
 #include "tests/support/failing_allocator.h"
-#include "tests/support/patience.h"
+#include "tests/support/stress.h"
 
-#include <ferry/ferry.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define EFFORT 1
@@ -35,37 +27,6 @@
 #define STORM_OPS (600 * EFFORT)
 #define STORM_TAGS 4
 #define STORM_BYTES 9000
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
-static uint32_t below(uint64_t *random, uint32_t bound)
-{
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    return (uint32_t)((*random >> 32) * bound >> 32);
-}
-
-static void hung(int signal)
-{
-    static const char line[] = "messages: hung\n";
-    (void)signal;
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
-    abort();
-}
-
-static int64_t in_ns(int64_t left_ns)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + left_ns;
-}
 
 /* ---- two members ---- */
 
@@ -332,13 +293,8 @@ static void storm(uint64_t seed)
 
 int main(void)
 {
-    (void)signal(SIGALRM, hung);
-    (void)alarm(HANG_S * PATIENCE);
-#if defined(__SANITIZE_THREAD__)
-    /* UCX's hooks in madvise take locks in threads that ThreadSanitizer has taken leave of. */
-    (void)setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 1);
-    (void)setenv("UCX_MEM_EVENTS", "n", 1);
-#endif
+    end_if_hung(HANG_S);
+    spare_ucx_hooks();
     exchange();
     for (uint64_t seed = 1; seed <= 3 * EFFORT; seed++)
         storm(seed * 0x9e3779b97f4a7c15);

@@ -6,29 +6,12 @@
  * has memory of its own, which it may take as it likes. A plain program. Exit 0: nothing was taken.
  */
 #include "tests/support/failing_allocator.h"
-#include "tests/support/patience.h"
-
-#include <errno.h>
-#include <ferry/ferry.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
+#include "tests/support/stress.h"
 
 #define HANG_S 170
 #define WINDOW 64
 #define NODES_MAX 1000 /* few enough that their memory is taken at creation */
 #define WARM_ROUNDS 20 /* of each sort, so that all the memory has been taken that will be */
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* ---- the C library's allocator ---- */
 
@@ -112,13 +95,6 @@ static const struct {
              {"256 KiB, batches", (size_t)256 << 10, EFFORT / 10, true}};
 #define SORTS (sizeof sorts / sizeof sorts[0])
 #define SIZE_MAX_BYTES ((size_t)256 << 10)
-
-static int64_t in_ns(int64_t left_ns)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + left_ns;
-}
 
 static ferry_buffer *buffer_of(const member *of)
 {
@@ -216,21 +192,12 @@ static uint64_t calls_of(member members[2])
            failing_allocator_calls(&members[1].memory) + own_calls;
 }
 
-static void hung(int signal)
-{
-    static const char line[] = "messages_flat: hung\n";
-    (void)signal;
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
-    abort();
-}
-
 int main(void)
 {
     member members[2];
     uint64_t messages = 0;
     int failed = 0;
-    (void)signal(SIGALRM, hung);
-    (void)alarm(HANG_S * PATIENCE);
+    end_if_hung(HANG_S);
     open_members(members);
     for (size_t round = 0; round < WARM_ROUNDS; round++) {
         for (size_t sort = 0; sort < SORTS; sort++)

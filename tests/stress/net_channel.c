@@ -21,14 +21,6 @@
 #define PLACES 16 /* messages that may be under way */
 #define PLACE_BYTES ((size_t)200000)
 
-typedef struct way {
-    fry_channel_path path;
-    const char *net_devices;
-    const char *name;
-} way;
-
-static const way ways[] = {{FRY_PATH_SHARED, NULL, "shared memory"}, {FRY_PATH_NET, "lo", "TCP"}};
-
 static uint32_t next_random(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -41,8 +33,7 @@ static void sleep_in_turn(end *end, const way *way, bool is_first)
 {
     static unsigned char data[PLACE_BYTES];
     static unsigned char into[PLACE_BYTES];
-    end_open(end, way->net_devices);
-    end_connect(end, way->path);
+    open_way(end, way);
     fill(data, sizeof data, 0);
     end->pulls = true;
     end->into = into;

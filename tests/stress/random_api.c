@@ -14,18 +14,13 @@
  *   random_api [SEEDS [FIRST]]
  */
 #include "tests/support/random_api.h"
-#include "tests/support/patience.h"
+#include "tests/support/stress.h"
 
 #include <dirent.h>
 #include <ev.h>
 #include <poll.h>
 #include <semaphore.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define SEEDS 300
@@ -48,17 +43,7 @@ static struct {
     ev_async stop;
 } runner;
 
-static void hung(int signal)
-{
-    char line[64];
-    (void)signal;
-    int length = snprintf(line, sizeof line, "random_api: seed %llu hangs\n",
-                          (unsigned long long)atomic_load(&api_seed));
-    (void)!write(STDERR_FILENO, line, (size_t)length);
-    abort();
-}
-
-static void no_log(void *arg, ferry_log_level level, const char *line)
+static void look_at_line(void *arg, ferry_log_level level, const char *line)
 {
     (void)arg, (void)level;
     API_CHECK(line != NULL);
@@ -164,7 +149,7 @@ static ferry_engine_options random_options(const ferry_allocator *memory)
     options.host_devices = 2;
     options.host_workers = 1 + api_below(random, 2);
     options.allocator = memory;
-    options.log = no_log;
+    options.log = look_at_line;
     options.ev_loop = world.loop == FERRY_LOOP_ATTACHED ? runner.loop : NULL;
     if (world.has_limits) {
         options.max_nodes = 16 + api_below(random, 64);
@@ -376,7 +361,6 @@ static void run_seed(uint64_t seed)
     pthread_t threads[API_THREADS_MAX];
     memset(&world, 0, sizeof world);
     atomic_store(&api_seed, seed);
-    (void)alarm(HANG_S * PATIENCE);
     plan(seed);
     bool has_trace = api_one_in(&world.random, 64);
     if (has_trace)
@@ -397,6 +381,8 @@ static void run_seed(uint64_t seed)
     (void)pthread_barrier_destroy(&acted);
     (void)pthread_barrier_destroy(&settled);
 }
+
+static unsigned descriptors;
 
 static unsigned open_descriptors(void)
 {
@@ -421,25 +407,24 @@ static void print_tallies(bool must_be_met)
     (void)printf("\n");
 }
 
+/* What the process keeps for itself is there after the 64th. */
+static void run_one(uint64_t seed)
+{
+    static unsigned runs;
+    run_seed(seed);
+    if (++runs == 64)
+        descriptors = open_descriptors();
+}
+
 int main(int argc, char **argv)
 {
-    uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : SEEDS;
-    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    if (!thread_executor_start(&own_thread) || signal(SIGALRM, hung) == SIG_ERR) {
-        (void)fputs("random_api: can't start\n", stderr);
-        return 2;
-    }
-    unsigned descriptors = 0;
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        run_seed(seed);
-        if (seed == first + 63) /* what the process keeps for itself is there by now */
-            descriptors = open_descriptors();
-    }
-    (void)alarm(0);
-    API_CHECK(count <= 64 || open_descriptors() == descriptors);
+    seeds seeds = {.count = SEEDS, .first = 1, .hang_s = HANG_S};
+    CHECK(thread_executor_start(&own_thread));
+    run_seeds(argc, argv, &seeds, run_one);
+    API_CHECK(seeds.count <= 64 || open_descriptors() == descriptors);
     thread_executor_stop(&own_thread);
-    (void)printf("%llu seeds from %llu; done/refused: ", (unsigned long long)count,
-                 (unsigned long long)first);
-    print_tallies(count >= SEEDS_MET);
+    (void)printf("%llu seeds from %llu; done/refused: ", (unsigned long long)seeds.count,
+                 (unsigned long long)seeds.first);
+    print_tallies(seeds.count >= SEEDS_MET);
     return 0;
 }

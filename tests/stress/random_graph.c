@@ -9,21 +9,13 @@
  * the order is known.
  */
 #include "tests/support/failing_allocator.h"
-#include "tests/support/graph_oracle.h"
 #include "tests/support/outside_work.h"
-#include "tests/support/patience.h"
-#include "tests/support/random_plan.h"
+#include "tests/support/played_plan.h"
+#include "tests/support/stress.h"
 #include "tests/support/test_device.h"
 #include "tests/support/thread_executor.h"
 
-#include <ferry/ferry.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define SEEDS 1500
@@ -36,30 +28,8 @@
 #define HANG_S 60              /* a seed takes milliseconds */
 #define REFUSED_WRITES_MAX 40  /* so that ferry's reserve can stand for each of them */
 
-/* An op of the program that is running. */
-typedef struct live_op {
-    uint32_t index;
-    ferry_future *future; /* NULL: none, or collected */
-    ferry_promise *promise;
-    ferry_future *after[PLAN_AFTER_MAX]; /* held, to see that they resolved first */
-    uint32_t after_count;
-    uint32_t planned_after_count; /* of the plan's, how many have been looked at */
-    ferry_waiter waiter;
-    bool is_waited;       /* the waiter was registered and not removed */
-    atomic_uint fired;    /* how often it was called */
-    atomic_uint runs;     /* how often the function was called */
-    atomic_uint too_soon; /* it ran before what it is after */
-    bool is_over;         /* its batch was seen to be cancelled: it does not begin any more */
-    uint32_t runs_then;   /* is_over: how often its function had been called */
-} live_op;
-
-typedef struct run_state {
-    random_plan plan;
-    plan_outcome outcomes[PLAN_OPS_MAX];
-    live_op ops[PLAN_OPS_MAX];
-    ferry_engine *engine;
-    ferry_buffer *buffers[PLAN_BUFFERS_MAX];
-    unsigned char *memory[PLAN_BUFFERS_MAX]; /* the bytes */
+/* What there is beside the plan. */
+static struct {
     ferry_device *devices[PLAN_DEVICES_MAX];
     device_memory wrapped[PLAN_BUFFERS_MAX];
     atomic_uint freed[PLAN_BUFFERS_MAX];
@@ -68,10 +38,9 @@ typedef struct run_state {
     uint32_t refused_writes;
     bool is_stopped;                         /* too many were refused: nothing more is submitted */
     atomic_bool was_tried[PLAN_BUFFERS_MAX]; /* private: to take it back */
-    bool is_mine[PLAN_BUFFERS_MAX]; /* private, taken back: it holds what the program wrote */
-} run_state;
+} here;
 
-static run_state run;
+static played_plan run;
 static graph_oracle oracle;
 static thread_executor own_thread;
 static outside_work outside;
@@ -81,18 +50,18 @@ static struct {
 
 /* ---- failing ---- */
 
-static volatile sig_atomic_t current_op; /* for the watchdog */
-static volatile uint64_t current_seed;
-
-/* It hangs, or the emulated CUDA has caught something. */
-static void stopped(int signal)
+/* The emulated CUDA has caught something. */
+static void caught(int signal)
 {
-    char line[128];
-    int length = snprintf(line, sizeof line, "random_graph: seed %llu op %d: %s\n",
-                          (unsigned long long)current_seed, (int)current_op,
-                          signal == SIGALRM ? "hung" : "caught");
-    (void)!write(STDERR_FILENO, line, (size_t)length);
+    (void)signal;
+    (void)!write(STDERR_FILENO, stress_place, strlen(stress_place));
+    (void)!write(STDERR_FILENO, ": caught\n", 9);
     _exit(1);
+}
+
+static void now_at_op(uint32_t op)
+{
+    now_at("seed %llu op %u", (unsigned long long)run.plan.seed, op);
 }
 
 static void fail(uint32_t op, const char *why)
@@ -114,7 +83,7 @@ static void fail(uint32_t op, const char *why)
     exit(1);
 }
 
-#define CHECK(op_, condition)                                                                      \
+#define CHECK_OP(op_, condition)                                                                   \
     do {                                                                                           \
         if (!(condition))                                                                          \
             fail((op_), "not so: " #condition);                                                    \
@@ -122,7 +91,7 @@ static void fail(uint32_t op, const char *why)
 
 /* ---- what ferry calls ---- */
 
-static void look_at_after(live_op *op)
+static void look_at_after(played_op *op)
 {
     for (uint32_t i = 0; i < op->after_count; i++) {
         if (ferry_future_poll(op->after[i]) == FERRY_PENDING)
@@ -143,14 +112,14 @@ static void stay_under_way(uint32_t index)
 {
     const plan_op *op = &run.plan.ops[index];
     for (int i = 0; op->executor == PLAN_OWN_THREAD && i < 500 &&
-                    !atomic_load(&run.was_tried[op->private_buffer]);
+                    !atomic_load(&here.was_tried[op->private_buffer]);
          i++)
         (void)sched_yield();
 }
 
 static ferry_status call_function(void *arg)
 {
-    live_op *op = arg;
+    played_op *op = arg;
     if (keeps_order(op->index))
         look_at_after(op);
     if (run.plan.ops[op->index].is_taken_back)
@@ -162,7 +131,7 @@ static ferry_status call_function(void *arg)
 
 static void future_ready(ferry_waiter *waiter, ferry_future *future, ferry_status status)
 {
-    live_op *op = waiter->arg;
+    played_op *op = waiter->arg;
     plan_kind kind = run.plan.ops[op->index].kind;
     bool waits_for_all = kind <= PLAN_NOP || kind == PLAN_ALL || kind == PLAN_BATCH;
     if (waits_for_all && status == FERRY_OK)
@@ -178,11 +147,6 @@ static void memory_freed(void *arg, void *memory, size_t size_bytes)
     atomic_fetch_add((atomic_uint *)arg, 1);
 }
 
-static void no_log(void *arg, ferry_log_level level, const char *line)
-{
-    (void)arg, (void)level, (void)line;
-}
-
 static ferry_executor *executor_of(plan_executor executor)
 {
     return executor == PLAN_ON_LOOP  ? NULL
@@ -191,11 +155,6 @@ static ferry_executor *executor_of(plan_executor executor)
 }
 
 /* ---- submitting ---- */
-
-static ferry_span span_of(plan_span span)
-{
-    return (ferry_span){run.buffers[span.buffer], span.offset, span.size};
-}
 
 static int64_t deadline_of(const plan_op *op)
 {
@@ -214,150 +173,58 @@ static int64_t deadline_of(const plan_op *op)
     }
 }
 
-/* The first `count` of what it is after, and no more of what was held before. Ops that are absent
- * are left out. */
-static void hold_after(live_op *live, const plan_op *op, uint32_t count)
+static ferry_future *submit_outside(const played_op *live, const plan_op *op)
 {
-    for (; live->planned_after_count < count; live->planned_after_count++) {
-        uint32_t earlier = op->after[live->planned_after_count];
-        if (!run.outcomes[earlier].is_absent)
-            live->after[live->after_count++] = ferry_future_retain(run.ops[earlier].future);
-    }
-}
-
-static ferry_future *submit_view(live_op *live, const plan_op *op)
-{
-    if (op->kind == PLAN_ANY)
-        return ferry_future_any(run.engine, live->after, live->after_count);
-    return op->kind == PLAN_ISSUED ? ferry_future_issued(live->after[0])
-                                   : ferry_future_quiet(live->after[0]);
-}
-
-static ferry_op_options options_of(const live_op *live, const plan_op *op, ferry_access *accesses)
-{
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    for (uint32_t i = 0; i < op->access_count; i++)
-        accesses[i] = (ferry_access){span_of(op->accesses[i].span), op->accesses[i].mode};
-    options.accesses = accesses;
-    options.access_count = op->access_count;
-    options.after = live->after;
-    options.after_count = live->after_count;
-    options.deadline_ns = deadline_of(op);
-    options.label = plan_kind_name(op->kind);
-    options.priority = op->priority;
-    return options;
-}
-
-static ferry_future *submit_outside(const live_op *live, const plan_op *op)
-{
-    const outside_op here = {.plan = &run.plan,
-                             .index = live->index,
-                             .engine = run.engine,
-                             .device = run.devices[op->gpu],
-                             .dst = span_of(op->dst),
-                             .executor = executor_of(op->executor)};
+    const outside_op place = {.plan = &run.plan,
+                              .index = live->index,
+                              .engine = run.engine,
+                              .device = here.devices[op->gpu],
+                              .dst = played_span(&run, op->dst),
+                              .executor = executor_of(op->executor)};
     if (op->kind == PLAN_EVENT)
-        return outside_event(&outside, &here);
+        return outside_event(&outside, &place);
     if (op->kind == PLAN_OUTSIDE_WRITE)
-        return outside_write(&outside, &here);
+        return outside_write(&outside, &place);
     ferry_future *copy = run.ops[live->index - 1].future;
-    return copy != NULL ? outside_read(&outside, &here, copy) : NULL;
-}
-
-/* NULL: absent, or a definition. */
-static ferry_future *submit(live_op *live, const plan_op *op, plan_outcome *seen)
-{
-    ferry_access accesses[PLAN_ACCESSES_MAX];
-    ferry_op_options options = options_of(live, op, accesses);
-    switch (op->kind) {
-    case PLAN_COPY:
-        if (op->row_count == 1)
-            return ferry_copy(run.engine, span_of(op->dst), span_of(op->src), &options);
-        return ferry_copy_rows(run.engine, span_of(op->dst), op->dst_pitch, span_of(op->src),
-                               op->src_pitch, op->row_count, &options);
-    case PLAN_CALL:
-        return ferry_call(run.engine, executor_of(op->executor), call_function, live, &options);
-    case PLAN_NOP:
-        return ferry_nop(run.engine, &options);
-    case PLAN_DEFINE:
-        seen->status =
-            ferry_buffer_define(span_of(op->dst), live->after_count != 0 ? live->after[0] : NULL);
-        return NULL;
-    case PLAN_PROMISE:
-        seen->status = ferry_promise_create(run.engine, &live->promise);
-        return seen->status == FERRY_OK ? ferry_promise_future(live->promise) : NULL;
-    case PLAN_ALL:
-        return ferry_future_all(run.engine, live->after, live->after_count);
-    case PLAN_DRAIN:
-        return ferry_engine_drain(run.engine);
-    case PLAN_EVENT:
-    case PLAN_OUTSIDE_WRITE:
-    case PLAN_OUTSIDE_READ:
-        return submit_outside(live, op);
-    default:
-        return live->after_count != 0 ? submit_view(live, op) : NULL;
-    }
+    return copy != NULL ? outside_read(&outside, &place, copy) : NULL;
 }
 
 static void count_refused(const plan_op *op)
 {
-    run.refused_writes += op->kind == PLAN_COPY || op->kind == PLAN_DEFINE;
+    here.refused_writes += op->kind == PLAN_COPY || op->kind == PLAN_DEFINE;
     for (uint32_t i = 0; i < op->access_count; i++)
-        run.refused_writes += (op->accesses[i].mode & FERRY_WRITE) != 0;
-    run.is_stopped = run.refused_writes > REFUSED_WRITES_MAX;
+        here.refused_writes += (op->accesses[i].mode & FERRY_WRITE) != 0;
+    here.is_stopped = here.refused_writes > REFUSED_WRITES_MAX;
 }
 
 static bool has_resolved(uint32_t index)
 {
-    const live_op *live = &run.ops[index];
+    const played_op *live = &run.ops[index];
     return live->future == NULL || (ferry_future_poll(live->future) != FERRY_PENDING &&
                                     (!live->is_waited || atomic_load(&live->fired) != 0));
-}
-
-/* Notes what became of an op that has resolved, and gives its handles back. */
-static void collect(uint32_t index)
-{
-    live_op *live = &run.ops[index];
-    plan_outcome *seen = &run.outcomes[index];
-    if (live->future != NULL) {
-        seen->status = ferry_future_poll(live->future);
-        seen->id = ferry_future_id(live->future);
-        const ferry_error *error = ferry_future_error(live->future);
-        if (error != NULL) {
-            seen->error_status = error->status;
-            seen->error_op = error->op;
-            seen->cause_status = error->cause != NULL ? error->cause->status : FERRY_OK;
-            seen->cause_op = error->cause != NULL ? error->cause->op : 0;
-        }
-        ferry_future_release(live->future);
-    }
-    for (uint32_t i = 0; i < live->after_count; i++)
-        ferry_future_release(live->after[i]);
-    live->future = NULL;
-    live->after_count = 0;
 }
 
 /* So that few nodes go a long way: gives back what no later op can name. */
 static void collect_some(uint32_t submitting)
 {
-    while (run.plan.max_nodes != 0 && run.collected + PLAN_WINDOW < submitting &&
-           run.ops[run.collected].promise == NULL && has_resolved(run.collected))
-        collect(run.collected++);
+    while (run.plan.max_nodes != 0 && here.collected + PLAN_WINDOW < submitting &&
+           run.ops[here.collected].promise == NULL && has_resolved(here.collected))
+        played_collect(&run, here.collected++);
 }
 
 /* What can be seen of an op right after its submit. */
 static void note_submitted(uint32_t index)
 {
     const plan_op *op = &run.plan.ops[index];
-    live_op *live = &run.ops[index];
+    played_op *live = &run.ops[index];
     plan_outcome *seen = &run.outcomes[index];
     if (op->is_blind)
         return;
     if (op->kind == PLAN_DEFINE) {
-        CHECK(index, seen->status == FERRY_OK || seen->status == FERRY_E_AGAIN);
+        CHECK_OP(index, seen->status == FERRY_OK || seen->status == FERRY_E_AGAIN);
         seen->is_refused = seen->status == FERRY_E_AGAIN;
     } else if (live->future == NULL) {
-        CHECK(index, op->kind != PLAN_PROMISE || seen->status == FERRY_E_AGAIN);
+        CHECK_OP(index, op->kind != PLAN_PROMISE || seen->status == FERRY_E_AGAIN);
         seen->is_absent = true;
     } else {
         seen->is_refused = ferry_future_poll(live->future) == FERRY_E_AGAIN;
@@ -368,50 +235,8 @@ static void note_submitted(uint32_t index)
         live->waiter = (ferry_waiter)FERRY_WAITER_INIT(future_ready, live);
         live->waiter.executor = executor_of(op->waiter_executor);
         live->is_waited = true;
-        CHECK(index, ferry_future_on_ready(live->future, &live->waiter) == FERRY_OK);
+        CHECK_OP(index, ferry_future_on_ready(live->future, &live->waiter) == FERRY_OK);
     }
-}
-
-/* The ops from `first` on, and the batch they are in. */
-static void submit_batch(uint32_t first, uint32_t index)
-{
-    const plan_op *batch = &run.plan.ops[index];
-    ferry_op ops[PLAN_BATCH_MAX];
-    ferry_op_options options[PLAN_BATCH_MAX];
-    ferry_access accesses[PLAN_BATCH_MAX][PLAN_ACCESSES_MAX];
-    ferry_future *each[PLAN_BATCH_MAX];
-    for (uint32_t i = 0; i < batch->member_count; i++) {
-        const plan_op *op = &run.plan.ops[first + i];
-        live_op *live = &run.ops[first + i];
-        live->index = first + i;
-        hold_after(live, op, op->own_after_count);
-        options[i] = options_of(live, op, accesses[i]);
-        if (op->has_batch_deadline)
-            options[i].deadline_ns = 0;
-        hold_after(live, op, op->after_count);
-        ops[i] = (ferry_op){.options = &options[i]};
-        if (op->kind == PLAN_COPY) {
-            ops[i].kind = FERRY_OP_COPY;
-            ops[i].dst = span_of(op->dst);
-            ops[i].src = span_of(op->src);
-            ops[i].row_count = op->row_count;
-            ops[i].dst_pitch_bytes = op->dst_pitch;
-            ops[i].src_pitch_bytes = op->src_pitch;
-        } else if (op->kind == PLAN_CALL) {
-            ops[i].kind = FERRY_OP_CALL;
-            ops[i].executor = executor_of(op->executor);
-            ops[i].fn = call_function;
-            ops[i].arg = live;
-        } else {
-            ops[i].kind = FERRY_OP_NOP;
-        }
-    }
-    bool is_blind = batch->member_count != 0 && run.plan.ops[first].is_blind;
-    ferry_op_options shared = options_of(&run.ops[index], batch, NULL);
-    run.ops[index].future = ferry_batch(run.engine, ops, sizeof ops[0], batch->member_count,
-                                        is_blind ? NULL : each, &shared);
-    for (uint32_t i = 0; i < batch->member_count; i++)
-        run.ops[first + i].future = is_blind ? NULL : each[i];
 }
 
 static void do_submit(uint32_t index)
@@ -420,15 +245,17 @@ static void do_submit(uint32_t index)
     uint32_t first = index - op->member_count;
     run.ops[index].index = index;
     for (uint32_t i = first; i <= index; i++)
-        run.outcomes[i].is_absent = run.is_stopped;
-    if (run.is_stopped)
+        run.outcomes[i].is_absent = here.is_stopped;
+    if (here.is_stopped)
         return;
     collect_some(first);
-    hold_after(&run.ops[index], op, op->after_count);
+    played_hold_after(&run, index, op->after_count);
     if (op->kind == PLAN_BATCH)
-        submit_batch(first, index);
+        played_submit_batch(&run, first, index);
+    else if (op->kind >= PLAN_EVENT)
+        run.ops[index].future = submit_outside(&run.ops[index], op);
     else
-        run.ops[index].future = submit(&run.ops[index], op, &run.outcomes[index]);
+        run.ops[index].future = played_submit(&run, index);
     for (uint32_t i = first; i <= index; i++)
         note_submitted(i);
 }
@@ -437,15 +264,15 @@ static void do_submit(uint32_t index)
 
 static void end_promise(uint32_t index)
 {
-    live_op *live = &run.ops[index];
+    played_op *live = &run.ops[index];
     const plan_op *op = &run.plan.ops[index];
     if (live->promise == NULL)
         return;
     if (!op->is_dropped) {
         ferry_status status = ferry_promise_resolve(live->promise, op->result, "by plan");
-        CHECK(index, status == FERRY_OK || (op->is_cancelled && status == FERRY_E_CANCELLED));
-        CHECK(index, status != FERRY_OK || ferry_future_poll(live->future) == op->result);
-        CHECK(index, ferry_promise_resolve(live->promise, FERRY_OK, NULL) != FERRY_OK);
+        CHECK_OP(index, status == FERRY_OK || (op->is_cancelled && status == FERRY_E_CANCELLED));
+        CHECK_OP(index, status != FERRY_OK || ferry_future_poll(live->future) == op->result);
+        CHECK_OP(index, ferry_promise_resolve(live->promise, FERRY_OK, NULL) != FERRY_OK);
     }
     ferry_promise_release(live->promise);
     live->promise = NULL;
@@ -453,12 +280,12 @@ static void end_promise(uint32_t index)
 
 static void remove_waiter(uint32_t index)
 {
-    live_op *live = &run.ops[index];
+    played_op *live = &run.ops[index];
     if (live->future == NULL || !live->is_waited)
         return;
     if (ferry_waiter_remove(&live->waiter)) {
         live->is_waited = false;
-        CHECK(index, atomic_load(&live->fired) == 0);
+        CHECK_OP(index, atomic_load(&live->fired) == 0);
     }
 }
 
@@ -485,7 +312,7 @@ static void take_back(uint32_t index, bool cancels)
     if (batch == NULL)
         return;
     if (cancels)
-        CHECK(index, ferry_future_cancel(batch) == FERRY_OK);
+        CHECK_OP(index, ferry_future_cancel(batch) == FERRY_OK);
     if (cancels && ferry_future_wait(batch, 20000000) == FERRY_E_CANCELLED)
         note_runs(index);
     ferry_future *quiet = ferry_future_quiet(batch);
@@ -495,22 +322,12 @@ static void take_back(uint32_t index, bool cancels)
         run.memory[buffer][at] = random_plan_mine(&run.plan, buffer, at);
     run.is_mine[buffer] = status == FERRY_OK;
     totals.taken_back += status == FERRY_OK;
-    atomic_store(&run.was_tried[buffer], true);
-}
-
-/* Nothing of ferry's has been there since. */
-static void check_taken_back(void)
-{
-    for (uint32_t i = run.plan.buffer_count; i < run.plan.buffer_count + run.plan.private_count;
-         i++) {
-        for (uint32_t at = 0; run.is_mine[i] && at < run.plan.buffers[i].size_bytes; at++)
-            CHECK(run.plan.op_count, run.memory[i][at] == random_plan_mine(&run.plan, i, at));
-    }
+    atomic_store(&here.was_tried[buffer], true);
 }
 
 static void do_step(const plan_step *step)
 {
-    current_op = (sig_atomic_t)step->op;
+    now_at_op(step->op);
     switch (step->action) {
     case PLAN_SUBMIT:
         do_submit(step->op);
@@ -520,7 +337,7 @@ static void do_step(const plan_step *step)
         break;
     case PLAN_CANCEL:
         if (run.ops[step->op].future != NULL)
-            CHECK(step->op, ferry_future_cancel(run.ops[step->op].future) == FERRY_OK);
+            CHECK_OP(step->op, ferry_future_cancel(run.ops[step->op].future) == FERRY_OK);
         break;
     case PLAN_REMOVE_WAITER:
         remove_waiter(step->op);
@@ -550,18 +367,19 @@ static void open_buffers(void)
     for (uint32_t i = 0; i < run.plan.buffer_count + run.plan.private_count; i++) {
         const plan_buffer *planned = &run.plan.buffers[i];
         ferry_device *device = planned->place == PLAN_ON_DEVICE
-                                   ? run.devices[planned->device]
+                                   ? here.devices[planned->device]
                                    : ferry_device_at(run.engine, planned->device);
         if (planned->is_wrapped) {
-            run.wrapped[i] = alloc_device_memory(device, planned->size_bytes);
-            CHECK(0, run.wrapped[i].bytes != NULL);
-            CHECK(0, ferry_buffer_wrap(device, run.wrapped[i].bytes, planned->size_bytes,
-                                       memory_freed, &run.freed[i], &run.buffers[i]) == FERRY_OK);
+            here.wrapped[i] = alloc_device_memory(device, planned->size_bytes);
+            CHECK_OP(0, here.wrapped[i].bytes != NULL);
+            CHECK_OP(0,
+                     ferry_buffer_wrap(device, here.wrapped[i].bytes, planned->size_bytes,
+                                       memory_freed, &here.freed[i], &run.buffers[i]) == FERRY_OK);
         } else {
             ferry_memory kind =
                 planned->place == PLAN_PINNED ? FERRY_MEMORY_PINNED : FERRY_MEMORY_DEFAULT;
-            CHECK(0, ferry_buffer_alloc_kind(device, planned->size_bytes, kind, &run.buffers[i]) ==
-                         FERRY_OK);
+            CHECK_OP(0, ferry_buffer_alloc_kind(device, planned->size_bytes, kind,
+                                                &run.buffers[i]) == FERRY_OK);
         }
         run.memory[i] = ferry_buffer_data(run.buffers[i]);
         for (uint32_t at = 0; at < planned->size_bytes; at++)
@@ -579,16 +397,16 @@ static void open_devices(void)
         options.staging_bytes = run.plan.staging_bytes;
         options.completion =
             run.plan.asks_events ? FERRY_COMPLETION_EVENTS : FERRY_COMPLETION_DEFAULT;
-        CHECK(0, ferry_device_open(run.engine, name, run.plan.gpu_count != 0 ? &options : NULL,
-                                   &run.devices[i], NULL) == FERRY_OK);
+        CHECK_OP(0, ferry_device_open(run.engine, name, run.plan.gpu_count != 0 ? &options : NULL,
+                                      &here.devices[i], NULL) == FERRY_OK);
     }
 }
 
 static void open_engine(void)
 {
     static ferry_allocator allocator;
-    failing_allocator_init(&run.allocator);
-    allocator = failing_allocator_interface(&run.allocator);
+    failing_allocator_init(&here.allocator);
+    allocator = failing_allocator_interface(&here.allocator);
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
     options.loop = run.plan.is_embedded ? FERRY_LOOP_EMBEDDED : FERRY_LOOP_THREAD;
     options.host_devices = run.plan.device_count;
@@ -600,7 +418,7 @@ static void open_engine(void)
     options.spin_ns = run.plan.spin_ns;
     options.allocator = &allocator;
     options.log = no_log;
-    CHECK(0, ferry_engine_create(&options, &run.engine, NULL) == FERRY_OK);
+    CHECK_OP(0, ferry_engine_create(&options, &run.engine, NULL) == FERRY_OK);
     thread_executor_set_lifo(&own_thread, run.plan.is_executor_lifo);
 }
 
@@ -625,7 +443,7 @@ static void wait_view(uint32_t index, ferry_future *(*view)(ferry_future *), fer
         if (status == FERRY_E_AGAIN && run.plan.is_embedded)
             (void)ferry_engine_progress(run.engine, 0);
     } while (status == FERRY_E_AGAIN && run.plan.max_nodes != 0);
-    CHECK(index, status == FERRY_OK);
+    CHECK_OP(index, status == FERRY_OK);
 }
 
 static ferry_future *drain_view(ferry_future *unused)
@@ -638,18 +456,18 @@ static ferry_future *drain_view(ferry_future *unused)
 static void settle(void)
 {
     for (uint32_t i = 0; i < run.plan.op_count; i++) {
-        current_op = (sig_atomic_t)i;
+        now_at_op(i);
         if (run.ops[i].future == NULL)
             continue;
-        CHECK(i, ferry_future_wait(run.ops[i].future, -1) != FERRY_PENDING);
+        CHECK_OP(i, ferry_future_wait(run.ops[i].future, -1) != FERRY_PENDING);
         if (run.plan.max_nodes == 0)
             wait_view(i, ferry_future_quiet, run.ops[i].future);
     }
     for (uint32_t i = 0; i < run.plan.op_count && run.plan.max_nodes != 0; i++) {
-        current_op = (sig_atomic_t)i;
+        now_at_op(i);
         while (!has_resolved(i))
             (void)ferry_engine_progress(run.engine, 0); /* for the waiter; else a loop's matter */
-        collect(i);
+        played_collect(&run, i);
     }
     wait_view(run.plan.op_count, drain_view, NULL);
 }
@@ -657,12 +475,12 @@ static void settle(void)
 static void check_handles(void)
 {
     for (uint32_t i = 0; i < run.plan.op_count; i++) {
-        live_op *live = &run.ops[i];
-        CHECK(i, has_resolved(i));
-        CHECK(i, atomic_load(&live->fired) == live->is_waited);
-        CHECK(i, atomic_load(&live->too_soon) == 0);
-        CHECK(i, !live->is_over || atomic_load(&live->runs) == live->runs_then);
-        collect(i);
+        played_op *live = &run.ops[i];
+        CHECK_OP(i, has_resolved(i));
+        CHECK_OP(i, atomic_load(&live->fired) == live->is_waited);
+        CHECK_OP(i, atomic_load(&live->too_soon) == 0);
+        CHECK_OP(i, !live->is_over || atomic_load(&live->runs) == live->runs_then);
+        played_collect(&run, i);
         run.outcomes[i].runs = atomic_load(&live->runs);
         if (run.plan.ops[i].kind == PLAN_OUTSIDE_READ)
             run.outcomes[i].read_bytes = outside_read_bytes(&outside, i);
@@ -671,13 +489,8 @@ static void check_handles(void)
 
 static void check_results(void)
 {
-    check_taken_back();
-    if (!graph_oracle_check_outcomes(&oracle, &run.plan, run.outcomes))
+    if (!played_check(&run, &oracle))
         fail(oracle.op, oracle.why);
-    for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
-        if (!graph_oracle_check_bytes(&oracle, i, run.memory[i]))
-            fail(run.plan.op_count, oracle.why);
-    }
 }
 
 static void close_engine(void)
@@ -689,13 +502,13 @@ static void close_engine(void)
     for (uint32_t i = 0; i < PLAN_BUFFERS_MAX; i++)
         ferry_buffer_release(run.buffers[i]);
     for (uint32_t i = 0; i < run.plan.buffer_count; i++) {
-        CHECK(i, atomic_load(&run.freed[i]) == run.plan.buffers[i].is_wrapped);
-        free_device_memory(&run.wrapped[i]);
+        CHECK_OP(i, atomic_load(&here.freed[i]) == run.plan.buffers[i].is_wrapped);
+        free_device_memory(&here.wrapped[i]);
     }
     if (!run.plan.is_engine_first)
         ferry_engine_release(run.engine);
     char why[64];
-    int64_t live_bytes = failing_allocator_live_bytes(&run.allocator);
+    int64_t live_bytes = failing_allocator_live_bytes(&here.allocator);
     (void)snprintf(why, sizeof why, "%lld bytes are still live", (long long)live_bytes);
     if (live_bytes != 0)
         fail(run.plan.op_count, why);
@@ -722,16 +535,18 @@ static void open_gates(void)
 {
     if (run.plan.is_cut_short) {
         ferry_status status = ferry_engine_shutdown(run.engine, 0);
-        CHECK(run.plan.op_count, status == FERRY_OK || status == FERRY_E_DEADLINE);
+        CHECK_OP(run.plan.op_count, status == FERRY_OK || status == FERRY_E_DEADLINE);
     }
     outside_open_gates(&outside, &run.plan);
 }
 
 static void run_seed(uint64_t seed)
 {
+    memset(&here, 0, sizeof here);
     memset(&run, 0, sizeof run);
-    current_seed = seed;
-    (void)alarm(HANG_S * PATIENCE);
+    run.deadline_ns = deadline_of;
+    run.executor_of = executor_of;
+    run.call = call_function;
     random_plan_make(&run.plan, seed, (uint32_t)test_gpu_count());
     if (run.plan.gpu_count != 0)
         outside_work_begin(&outside);
@@ -745,7 +560,7 @@ static void run_seed(uint64_t seed)
         open_gates();
     if (!run.plan.is_cut_short)
         settle();
-    CHECK(run.plan.op_count, ferry_engine_shutdown(run.engine, -1) == FERRY_OK);
+    CHECK_OP(run.plan.op_count, ferry_engine_shutdown(run.engine, -1) == FERRY_OK);
     outside_work_finish(&outside);
     thread_executor_wait_idle(&own_thread);
     check_handles();
@@ -757,25 +572,18 @@ static void run_seed(uint64_t seed)
 int main(int argc, char **argv)
 {
     uint32_t gpu_count = (uint32_t)test_gpu_count();
-    uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : gpu_count != 0 ? GPU_SEEDS : SEEDS;
-    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    uint64_t times = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
-    if (!graph_oracle_init(&oracle) || !thread_executor_start(&own_thread) ||
-        signal(SIGALRM, stopped) == SIG_ERR || signal(SIGABRT, stopped) == SIG_ERR) {
-        (void)fputs("random_graph: can't start\n", stderr);
-        return 2;
-    }
+    seeds seeds = {.count = gpu_count != 0 ? GPU_SEEDS : SEEDS, .first = 1, .hang_s = HANG_S};
+    CHECK(graph_oracle_init(&oracle) && thread_executor_start(&own_thread));
+    CHECK(signal(SIGABRT, caught) != SIG_ERR);
     if (gpu_count != 0 && !outside_work_open(&outside, gpu_count)) {
         (void)fputs("random_graph: there is no CUDA\n", stderr);
         return 2;
     }
-    for (uint64_t i = 0; i < count * times; i++)
-        run_seed(first + i / times);
-    (void)alarm(0);
+    run_seeds(argc, argv, &seeds, run_seed);
     thread_executor_stop(&own_thread);
     (void)printf("%llu seeds, %llu ops: %llu ok, %llu dependency, %llu cancelled, %llu deadline, "
                  "%llu refused, %llu shut down; %llu batches taken back; %llu bytes compared\n",
-                 (unsigned long long)(count * times), (unsigned long long)totals.ops,
+                 (unsigned long long)(seeds.count * seeds.times), (unsigned long long)totals.ops,
                  (unsigned long long)totals.succeeded, (unsigned long long)totals.dependency,
                  (unsigned long long)totals.cancelled, (unsigned long long)totals.deadline,
                  (unsigned long long)totals.refused, (unsigned long long)totals.shut_down,

@@ -13,11 +13,9 @@
 #include "net/peer_lane.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/fake_channel.h"
+#include "tests/support/stress.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define SEEDS 500 /* there is one thread */
@@ -27,7 +25,7 @@
 #define SEEDS 10000
 #endif
 
-enum { OPS_MAX = 64, TAGS = 3, GENERATIONS_MAX = 4, TURNS_MAX = 200000 };
+enum { OPS_MAX = 64, TAGS = 3, GENERATIONS_MAX = 4, TURNS_MAX = 200000, HANG_S = 60 };
 #define GUARD_BYTES 16
 #define UNTOUCHED 0xa5
 #define AFTER_QUIET 0x5a
@@ -717,10 +715,8 @@ static void run_seed(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : SEEDS;
-    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
-    for (uint64_t seed = first; seed < first + seeds; seed++)
-        run_seed(seed);
-    printf("random_peers: %llu seeds\n", (unsigned long long)seeds);
+    seeds seeds = {.count = SEEDS, .hang_s = HANG_S};
+    run_seeds(argc, argv, &seeds, run_seed);
+    printf("random_peers: %llu seeds\n", (unsigned long long)seeds.count);
     return EXIT_SUCCESS;
 }

@@ -13,14 +13,10 @@
 #include "engine/node.h"
 #include "engine/refusal.h"
 #include "tests/support/failing_allocator.h"
-#include "tests/support/patience.h"
+#include "tests/support/stress.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define STEPS 3000
@@ -35,14 +31,6 @@
 #define TOGETHER 500 /* steps after which the threads meet: all have something then */
 #define SIZE 64
 #define STAND_INS 63
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 typedef struct kept {
     ferry_future *future; /* NULL: none */
@@ -67,27 +55,6 @@ static struct {
 static struct {
     unsigned long well, poisoned, refused, barred;
 } totals;
-
-static void hung(int signal)
-{
-    static const char line[] = "refused_writes: hung\n";
-    (void)signal;
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
-    _exit(1);
-}
-
-static void no_log(void *arg, ferry_log_level level, const char *line)
-{
-    (void)arg, (void)level, (void)line;
-}
-
-static uint32_t below(worker *self, uint32_t bound)
-{
-    self->random ^= self->random << 13;
-    self->random ^= self->random >> 7;
-    self->random ^= self->random << 17;
-    return (uint32_t)((self->random >> 32) * bound >> 32);
-}
 
 /* ---- a thread ---- */
 
@@ -155,8 +122,8 @@ static void *worker_main(void *arg)
 {
     worker *self = arg;
     for (int i = 0; i < STEPS; i++) {
-        kept *slot = &self->kept[below(self, KEPT)];
-        uint32_t dice = below(self, 10);
+        kept *slot = &self->kept[below(&self->random, KEPT)];
+        uint32_t dice = below(&self->random, 10);
         if (i % TOGETHER == 0)
             (void)pthread_barrier_wait(&run.meeting);
         look_at(self, slot);
@@ -250,9 +217,8 @@ static bool has_seen_all(void)
 
 int main(int argc, char **argv)
 {
-    uint64_t rounds = argc > 1 ? strtoull(argv[1], NULL, 10) : ROUNDS;
-    CHECK(signal(SIGALRM, hung) != SIG_ERR);
-    (void)alarm(HANG_S * PATIENCE);
+    uint64_t rounds = given_number(argc, argv, 1, ROUNDS);
+    end_if_hung(HANG_S);
     /* Which of the four there are depends on how the threads run. */
     for (uint64_t round = 0; round < rounds || (!has_seen_all() && round < 50 * ROUNDS); round++)
         run_round(round);

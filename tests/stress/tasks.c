@@ -12,15 +12,11 @@
 #include "engine/engine.h"
 #include "engine/task_pool.h"
 #include "tests/support/failing_allocator.h"
-#include "tests/support/patience.h"
+#include "tests/support/stress.h"
 
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define OPS 1500 /* of each submitter */
@@ -35,47 +31,6 @@
 #define RUNNERS 3
 #define QUEUE_MAX (SUBMITTERS * OPS * 4 + 64)
 #define LATE_MAX 5
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
-static uint32_t below(uint64_t *random, uint32_t bound)
-{
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    return (uint32_t)((*random >> 32) * bound >> 32);
-}
-
-static pthread_t start(void *(*fn)(void *arg), void *arg)
-{
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, fn, arg) == 0);
-    return thread;
-}
-
-static void join(pthread_t thread)
-{
-    CHECK(pthread_join(thread, NULL) == 0);
-}
-
-static void hung(int signal)
-{
-    static const char line[] = "tasks: hung\n";
-    (void)signal;
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
-    _exit(1);
-}
-
-static void no_log(void *arg, ferry_log_level level, const char *line)
-{
-    (void)arg, (void)level, (void)line;
-}
 
 /* Both threads leave within some ten nanoseconds. */
 static void meet(atomic_int arrived[2], size_t me, int round)
@@ -128,9 +83,9 @@ static void run_afterwards(void)
     CHECK(pthread_barrier_init(&afterwards.barrier, NULL, 2) == 0);
     pthread_t threads[2];
     for (size_t i = 0; i < 2; i++)
-        threads[i] = start(registering_main, (void *)i); /* NOLINT */
+        threads[i] = start_thread(registering_main, (void *)i); /* NOLINT */
     for (size_t i = 0; i < 2; i++)
-        join(threads[i]);
+        join_thread(threads[i]);
     ferry_future_release(afterwards.done);
     ferry_engine_release(engine);
     (void)printf("afterwards: %d rounds\n", MEETINGS);
@@ -190,9 +145,9 @@ static void run_twice(void)
     CHECK(ferry_engine_create(&options, &twice.engine, NULL) == FERRY_OK);
     pthread_t threads[2];
     for (size_t i = 0; i < 2; i++)
-        threads[i] = start(twice_main, (void *)i); /* NOLINT */
+        threads[i] = start_thread(twice_main, (void *)i); /* NOLINT */
     for (size_t i = 0; i < 2; i++)
-        join(threads[i]);
+        join_thread(threads[i]);
     ferry_engine_release(twice.engine);
     (void)printf("twice: %d rounds\n", MEETINGS);
 }
@@ -392,7 +347,7 @@ static void close_tasks(ferry_allocator *allocator, pthread_t runners[RUNNERS])
     (void)pthread_cond_broadcast(&tasks.changed);
     (void)pthread_mutex_unlock(&tasks.mutex);
     for (int i = 0; i < RUNNERS; i++)
-        join(runners[i]);
+        join_thread(runners[i]);
     uint64_t runs = tasks.last, too_many = tasks.runs_too_many;
     check_ops(by_status);
     CHECK(failing_allocator_live_bytes(allocator->arg) == 0);
@@ -409,23 +364,22 @@ static void run_tasks(ferry_loop_mode loop, uint32_t max_tasks)
     open_tasks(loop, max_tasks, &allocator);
     pthread_t runners[RUNNERS], submitters[SUBMITTERS], progress = 0;
     for (int i = 0; i < RUNNERS; i++)
-        runners[i] = start(runner_main, NULL);
+        runners[i] = start_thread(runner_main, NULL);
     if (loop == FERRY_LOOP_EMBEDDED)
-        progress = start(progress_main, NULL);
+        progress = start_thread(progress_main, NULL);
     for (int i = 0; i < SUBMITTERS; i++)
-        submitters[i] = start(submitter_main, tasks.ops[i]);
+        submitters[i] = start_thread(submitter_main, tasks.ops[i]);
     for (int i = 0; i < SUBMITTERS; i++)
-        join(submitters[i]);
+        join_thread(submitters[i]);
     atomic_store(&tasks.stop, true);
     if (loop == FERRY_LOOP_EMBEDDED)
-        join(progress);
+        join_thread(progress);
     close_tasks(&allocator, runners);
 }
 
 int main(void)
 {
-    CHECK(signal(SIGALRM, hung) != SIG_ERR);
-    (void)alarm(HANG_S * PATIENCE);
+    end_if_hung(HANG_S);
     run_afterwards();
     run_twice();
     static const uint32_t bounds[] = {1, 8, 200, 65536};

@@ -11,19 +11,12 @@
 #include "engine/engine.h"
 #include "engine/trace_bell.h"
 #include "engine/trace_writer.h"
-#include "tests/support/patience.h"
+#include "tests/support/stress.h"
 #include "tests/support/trace_document.h"
 
-#include <ferry/ferry.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #if FRY_TSAN
 #define WAKES 500
@@ -36,23 +29,7 @@
 #define SUBMITTERS 2
 #define BUFFER_BYTES 20000
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
 static char path[] = "/tmp/ferry-trace-stress.XXXXXX";
-
-static void hung(int signal)
-{
-    static const char line[] = "trace_file: hung\n";
-    (void)signal;
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
-    _exit(1);
-}
 
 static ferry_engine *open_engine(ferry_loop_mode loop)
 {
@@ -234,8 +211,7 @@ static void run_storm(void)
 
 int main(void)
 {
-    CHECK(signal(SIGALRM, hung) != SIG_ERR);
-    (void)alarm(HANG_S * PATIENCE);
+    end_if_hung(HANG_S);
     int fd = mkstemp(path);
     CHECK(fd >= 0);
     (void)close(fd);

@@ -5,19 +5,12 @@
  * false only of what has begun. A plain program, so that it runs under ThreadSanitizer. Exit 0:
  * everything held.
  */
-#include "tests/support/patience.h"
+#include "tests/support/stress.h"
 #include "tests/support/thread_executor.h"
 
-#include <ferry/ferry.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define ROUNDS 1000
@@ -33,14 +26,6 @@
 #define ANEW_MAX                                                                                   \
     2 /* how often a waiter is registered again, by its callback or who took it back               \
        */
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 typedef struct slot {
     ferry_waiter waiter;
@@ -61,22 +46,6 @@ static struct {
     atomic_uint round, in_callbacks;
     atomic_ulong called, taken_back, taken_on_loop; /* over all rounds */
 } run;
-
-static void hung(int signal)
-{
-    static const char line[] = "waiters: hung\n";
-    (void)signal;
-    (void)!write(STDERR_FILENO, line, sizeof line - 1);
-    abort();
-}
-
-static uint32_t below(uint64_t *random, uint32_t bound)
-{
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    return (uint32_t)((*random >> 32) * bound >> 32);
-}
 
 /* One registration at a time, so only the one that ended the last comes here. */
 static void enlist(slot *self)
@@ -251,8 +220,7 @@ static void run_mode(ferry_loop_mode loop)
 
 int main(void)
 {
-    (void)signal(SIGALRM, hung);
-    (void)alarm(HANG_S * PATIENCE);
+    end_if_hung(HANG_S);
     run_mode(FERRY_LOOP_THREAD);
     run_mode(FERRY_LOOP_EMBEDDED);
     (void)printf("waiters: %lu called, %lu taken back elsewhere, %lu on the loop\n",

@@ -10,18 +10,11 @@
  * Each with the engine's own thread and embedded, to the end and with a shutdown in the midst.
  */
 #include "tests/support/failing_allocator.h"
-#include "tests/support/patience.h"
+#include "tests/support/stress.h"
 #include "tests/support/test_device.h"
 
-#include <ferry/ferry.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define OPERATIONS 2000
@@ -37,14 +30,6 @@
 #define AFTER_MAX 8
 #define BUFFERS 2
 #define BUFFER_BYTES 8192
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 typedef struct shape {
     const char *name;
@@ -89,29 +74,6 @@ static struct {
     atomic_bool stop;
     atomic_ulong done, cancels;
 } run;
-
-static const char *volatile current = "";
-
-static void hung(int signal)
-{
-    (void)signal;
-    (void)!write(STDERR_FILENO, current, strlen(current));
-    (void)!write(STDERR_FILENO, ": hung\n", 7);
-    _exit(1);
-}
-
-static void no_log(void *arg, ferry_log_level level, const char *line)
-{
-    (void)arg, (void)level, (void)line;
-}
-
-static uint32_t below(uint64_t *random, uint32_t bound)
-{
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    return (uint32_t)((*random >> 32) * bound >> 32);
-}
 
 static ferry_span random_span(uint64_t *random, uint32_t which)
 {
@@ -276,13 +238,6 @@ static void open_run(const shape *shape, ferry_loop_mode loop, uint64_t seed)
         run.submitters[i].random = seed * 1000 + i + 1;
 }
 
-static pthread_t start(void *(*fn)(void *arg), void *arg)
-{
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, fn, arg) == 0);
-    return thread;
-}
-
 static unsigned long run_shape(const shape *shape, ferry_loop_mode loop, bool is_cut_short,
                                uint64_t seed)
 {
@@ -290,16 +245,16 @@ static unsigned long run_shape(const shape *shape, ferry_loop_mode loop, bool is
     (void)snprintf(what, sizeof what, "%s, %s%s", shape->name,
                    loop == FERRY_LOOP_THREAD ? "own thread" : "embedded",
                    is_cut_short ? ", cut short" : "");
-    current = what;
+    now_at("%s", what);
     open_run(shape, loop, seed);
     pthread_t threads[SUBMITTERS], canceller, progress;
     for (size_t i = 0; i < SUBMITTERS; i++)
-        threads[i] = start(submitter_main, &run.submitters[i]);
-    canceller = start(canceller_main, NULL);
+        threads[i] = start_thread(submitter_main, &run.submitters[i]);
+    canceller = start_thread(canceller_main, NULL);
     /* Every other embedded engine moves by its waiting threads alone. */
     bool has_loop = loop == FERRY_LOOP_EMBEDDED && seed % 2 == 0;
     if (has_loop)
-        progress = start(progress_main, NULL);
+        progress = start_thread(progress_main, NULL);
     while (is_cut_short && atomic_load(&run.done) < SUBMITTERS * OPERATIONS / 3)
         (void)usleep(100);
     if (is_cut_short)
@@ -327,13 +282,12 @@ static unsigned long run_shape(const shape *shape, ferry_loop_mode loop, bool is
 
 int main(void)
 {
-    (void)signal(SIGALRM, hung);
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     uint64_t seed = 0;
     unsigned long refusals = 0; /* how many a run meets is its threads' luck */
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         for (int how = 0; how < 6; how++) {
-            (void)alarm(HANG_S * PATIENCE);
+            end_if_hung(HANG_S);
             refusals +=
                 run_shape(&shapes[i], how % 2 == 0 ? FERRY_LOOP_THREAD : FERRY_LOOP_EMBEDDED,
                           how / 2 == 1, ++seed);

@@ -86,36 +86,11 @@ static void call_engine_release(caller *self)
     call_engine_create(self);
 }
 
-static void call_engine_drain(caller *self)
-{
-    drop(ferry_engine_drain(engine_of(self)));
-}
-
-static void call_engine_writable(caller *self)
-{
-    drop(ferry_engine_writable(engine_of(self)));
-}
-
-static void call_engine_fd(caller *self)
-{
-    (void)ferry_engine_fd(engine_of(self));
-}
-
 static void call_engine_progress(caller *self)
 {
     int64_t done = ferry_engine_progress(engine_of(self), 0);
     MUST(done < 0 || self->scene->loop == FERRY_LOOP_EMBEDDED);
     MUST(done < 0 || !self->is_in_callback);
-}
-
-static void call_engine_arm(caller *self)
-{
-    (void)ferry_engine_arm(engine_of(self));
-}
-
-static void call_engine_timeout_ns(caller *self)
-{
-    (void)ferry_engine_timeout_ns(engine_of(self));
 }
 
 /* ---- device.h ---- */
@@ -130,21 +105,6 @@ static void call_device_open(caller *self)
 {
     ferry_device *device = NULL;
     (void)ferry_device_open(engine_of(self), "host:0", NULL, &device, NULL);
-}
-
-static void call_device_count(caller *self)
-{
-    (void)ferry_device_count(engine_of(self));
-}
-
-static void call_device_at(caller *self)
-{
-    (void)ferry_device_at(engine_of(self), 0);
-}
-
-static void call_device_name(caller *self)
-{
-    MUST(strcmp(ferry_device_name(self->scene->device), "host:0") == 0);
 }
 
 static void call_buffer_alloc(caller *self)
@@ -186,32 +146,6 @@ static void call_buffer_release(caller *self)
     self->buffers[next] = NULL;
 }
 
-static void call_buffer_data(caller *self)
-{
-    MUST(ferry_buffer_data(self->buffer) != NULL);
-}
-
-static void call_buffer_size_bytes(caller *self)
-{
-    MUST(ferry_buffer_size_bytes(self->buffer) == CALL_BUFFER_BYTES);
-}
-
-static void call_buffer_device(caller *self)
-{
-    MUST(ferry_buffer_device(self->buffer) == self->scene->device);
-}
-
-static void call_buffer_span(caller *self)
-{
-    MUST(ferry_buffer_span(self->buffer).size_bytes == CALL_BUFFER_BYTES);
-}
-
-static void call_buffer_define(caller *self)
-{
-    (void)ferry_buffer_define(part_of(self, 0), self->scene->done);
-    (void)ferry_buffer_define(part_of(self, 64), self->scene->pending);
-}
-
 /* ---- op.h ---- */
 
 static void call_copy(caller *self)
@@ -226,11 +160,6 @@ static void call_copy_rows(caller *self)
 {
     ferry_span dst = {self->buffer, 0, 16}, src = {self->buffer, 16, 16};
     drop(ferry_copy_rows(engine_of(self), dst, 32, src, 32, 8, NULL));
-}
-
-static void call_call(caller *self)
-{
-    drop(ferry_call(engine_of(self), NULL, do_nothing, NULL, NULL));
 }
 
 static void call_nop(caller *self)
@@ -254,36 +183,7 @@ static void call_batch(caller *self)
         drop(each[i]);
 }
 
-static void call_task_run(caller *self)
-{
-    ferry_task_run(call_scene_take_task(self->scene));
-}
-
-static void call_executor_loop(caller *self)
-{
-    (void)self;
-    MUST(ferry_executor_loop() != NULL);
-}
-
-static void call_executor_inline(caller *self)
-{
-    (void)self;
-    MUST(ferry_executor_inline() != NULL);
-}
-
 /* ---- future.h ---- */
-
-static void call_future_poll(caller *self)
-{
-    MUST(ferry_future_poll(self->scene->done) == FERRY_OK);
-    (void)ferry_future_poll(self->scene->pending);
-}
-
-static void call_future_wait(caller *self)
-{
-    MUST(ferry_future_wait(self->scene->done, -1) == FERRY_OK);
-    (void)ferry_future_wait(self->scene->pending, WAIT_NS);
-}
 
 static void call_future_cancel(caller *self)
 {
@@ -293,12 +193,6 @@ static void call_future_cancel(caller *self)
     (void)ferry_future_cancel(self->scene->done);
 }
 
-static void call_future_retain(caller *self)
-{
-    ferry_future_release(ferry_future_retain(self->scene->pending));
-    ferry_future_release(ferry_future_retain(self->scene->failed));
-}
-
 static void call_future_release(caller *self)
 {
     size_t next = next_of(self);
@@ -306,18 +200,6 @@ static void call_future_release(caller *self)
         return;
     ferry_future_release(self->futures[next]);
     self->futures[next] = NULL;
-}
-
-static void call_future_error(caller *self)
-{
-    MUST(ferry_future_error(self->scene->done) == NULL);
-    MUST(ferry_future_error(self->scene->failed) != NULL);
-    (void)ferry_future_error(self->scene->pending);
-}
-
-static void call_future_id(caller *self)
-{
-    MUST(ferry_future_id(self->scene->done) != 0);
 }
 
 static void count_ready(ferry_waiter *waiter, ferry_future *future, ferry_status status)
@@ -341,16 +223,6 @@ static void register_and_remove(caller *self, ferry_future *future)
         (void)sched_yield();
 }
 
-static void call_future_on_ready(caller *self)
-{
-    register_and_remove(self, self->scene->done);
-}
-
-static void call_waiter_remove(caller *self)
-{
-    register_and_remove(self, self->scene->pending);
-}
-
 static void call_future_all(caller *self)
 {
     ferry_future *both[] = {self->scene->done, self->scene->pending};
@@ -363,30 +235,11 @@ static void call_future_any(caller *self)
     drop(ferry_future_any(engine_of(self), both, 2));
 }
 
-static void call_future_issued(caller *self)
-{
-    drop(ferry_future_issued(self->scene->done));
-    drop(ferry_future_issued(self->scene->pending));
-    drop(ferry_future_issued(self->scene->failed));
-}
-
-static void call_future_quiet(caller *self)
-{
-    drop(ferry_future_quiet(self->scene->done));
-    drop(ferry_future_quiet(self->scene->pending));
-    drop(ferry_future_quiet(self->scene->failed));
-}
-
 static void call_promise_create(caller *self)
 {
     ferry_promise *promise = NULL;
     if (ferry_promise_create(engine_of(self), &promise) == FERRY_OK)
         ferry_promise_release(promise);
-}
-
-static void call_promise_future(caller *self)
-{
-    drop(ferry_promise_future(self->scene->holder));
 }
 
 static void call_promise_resolve(caller *self)
@@ -405,23 +258,6 @@ static void call_promise_release(caller *self)
     self->promises[next] = NULL;
 }
 
-/* ---- event.h ---- */
-
-static void call_event_record(caller *self)
-{
-    drop(ferry_event_record(self->scene->device, NULL));
-}
-
-static void call_event_wrap(caller *self)
-{
-    drop(ferry_event_wrap(self->scene->device, self, NULL));
-}
-
-static void call_future_stream_wait(caller *self)
-{
-    (void)ferry_future_stream_wait(self->scene->pending, self->scene->device, NULL);
-}
-
 /* ---- group.h, message.h ---- */
 
 static void call_group_join(caller *self)
@@ -437,26 +273,11 @@ static void call_group_join(caller *self)
     ferry_group_release(group);
 }
 
-static void call_group_leave(caller *self)
-{
-    drop(ferry_group_leave(self->scene->group));
-}
-
 /* Once a group, so this is one of no member. */
 static void call_group_release(caller *self)
 {
     (void)self;
     ferry_group_release(NULL);
-}
-
-static void call_group_rank(caller *self)
-{
-    (void)ferry_group_rank(self->scene->group);
-}
-
-static void call_group_size(caller *self)
-{
-    (void)ferry_group_size(self->scene->group);
 }
 
 static void call_group_member(caller *self)
@@ -482,11 +303,6 @@ static void call_future_value(caller *self)
     drop(future);
 }
 
-static void call_group_alive(caller *self)
-{
-    drop(ferry_group_alive(self->scene->group, soon_ns()));
-}
-
 static void call_barrier(caller *self)
 {
     ferry_barrier_options options = FERRY_BARRIER_OPTIONS_INIT;
@@ -494,61 +310,11 @@ static void call_barrier(caller *self)
     drop(ferry_barrier(self->scene->group, "here", &options));
 }
 
-static void call_group_set(caller *self)
-{
-    drop(ferry_group_set(self->scene->group, "key", "value", 5, soon_ns()));
-}
-
-static void call_group_get(caller *self)
-{
-    drop(ferry_group_get(self->scene->group, "never-set", soon_ns()));
-}
-
-static void call_group_try_get(caller *self)
-{
-    drop(ferry_group_try_get(self->scene->group, "key", soon_ns()));
-}
-
-static void call_group_watch(caller *self)
-{
-    drop(ferry_group_watch(self->scene->group, "key", 1000000000, soon_ns()));
-}
-
-static void call_group_give_notice(caller *self)
-{
-    drop(ferry_group_give_notice(self->scene->group));
-}
-
-static void call_group_step(caller *self)
-{
-    drop(ferry_group_step(self->scene->group, 1, soon_ns()));
-}
-
-static void call_group_stop_step(caller *self)
-{
-    (void)ferry_group_stop_step(self->scene->group);
-}
-
-static void call_send(caller *self)
-{
-    drop(ferry_send(self->scene->group, 0, 1, part_of(self, 0), NULL));
-}
-
-static void call_recv(caller *self)
-{
-    drop(ferry_recv(self->scene->group, 0, 1, part_of(self, 64), NULL));
-}
-
 /* ---- the rest ---- */
 
 static void write_nowhere(void *arg, const char *text, size_t size_bytes)
 {
     (void)arg, (void)text, (void)size_bytes;
-}
-
-static void call_engine_dump(caller *self)
-{
-    (void)ferry_engine_dump(engine_of(self), FERRY_DUMP_JSON, write_nowhere, NULL);
 }
 
 static void hear_record(void *arg, const ferry_trace_record *record)
@@ -576,24 +342,6 @@ static void call_trace_open(caller *self)
         (void)ferry_trace_close();
 }
 
-static void call_trace_close(caller *self)
-{
-    (void)self;
-    (void)ferry_trace_close();
-}
-
-static void call_trace_what_name(caller *self)
-{
-    (void)self;
-    MUST(ferry_trace_what_name(FERRY_TRACE_READY) != NULL);
-}
-
-static void call_op_kind_name(caller *self)
-{
-    (void)self;
-    MUST(ferry_op_kind_name(FERRY_OP_NOP) != NULL);
-}
-
 static void call_error_release(caller *self)
 {
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
@@ -605,63 +353,10 @@ static void call_error_release(caller *self)
     ferry_error_release(error);
 }
 
-static void call_status_name(caller *self)
-{
-    (void)self;
-    MUST(ferry_status_name(FERRY_E_BUSY) != NULL);
-}
-
-static void call_status_text(caller *self)
-{
-    (void)self;
-    MUST(ferry_status_text(FERRY_E_BUSY) != NULL);
-}
-
-static void call_version(caller *self)
-{
-    (void)self;
-    (void)ferry_version();
-}
-
-static void call_build_text(caller *self)
-{
-    (void)self;
-    MUST(ferry_build_text() != NULL);
-}
-
-static void call_backend_count(caller *self)
-{
-    (void)self;
-    MUST(ferry_backend_count() >= 1);
-}
-
-static void call_backend_at(caller *self)
-{
-    (void)self;
-    MUST(ferry_backend_at(0).name != NULL);
-}
-
-static void call_capability_name(caller *self)
-{
-    (void)self;
-    MUST(ferry_capability_name(FERRY_CAN_COPY_ROWS) != NULL);
-}
-
-static void call_capability_text(caller *self)
-{
-    (void)self;
-    MUST(ferry_capability_text(FERRY_CAN_COPY_ROWS) != NULL);
-}
-
 static void call_device_describe(caller *self)
 {
     ferry_device_info info = FERRY_DEVICE_INFO_INIT;
     (void)ferry_device_describe(self->scene->device, &info);
-}
-
-static void call_device_lacks(caller *self)
-{
-    (void)ferry_device_lacks(self->scene->device, FERRY_CAN_COPY_ROWS);
 }
 
 static void call_engine_limits(caller *self)
@@ -670,119 +365,129 @@ static void call_engine_limits(caller *self)
     (void)ferry_engine_limits(engine_of(self), &options);
 }
 
-static void call_variable_count(caller *self)
-{
-    (void)self;
-    MUST(ferry_variable_count() > 0);
-}
-
-static void call_variable_at(caller *self)
-{
-    (void)self;
-    MUST(ferry_variable_at(0).name != NULL);
-}
-
 /* ---- the table ---- */
 
 #define ENGINE CALL_TAKES_ENGINE
 #define HEAVY CALL_IS_HEAVY
 #define GROUP CALL_NEEDS_GROUP
-#define ROW(name_, traits_)                                                                        \
-    {                                                                                              \
-        .name = "ferry_" #name_, .call = call_##name_, .traits = (traits_)                         \
-    }
+/* S: what statements do, in a row; L: a function above. */
+#define EVERY_CALL(S, L)                                                                           \
+    L(engine_create, HEAVY | CALL_STARTS_THREADS)                                                  \
+    L(engine_shutdown, ENGINE)                                                                     \
+    L(engine_release, HEAVY | CALL_STARTS_THREADS)                                                 \
+    S(engine_drain, ENGINE, drop(ferry_engine_drain(engine_of(self))))                             \
+    S(engine_writable, ENGINE, drop(ferry_engine_writable(engine_of(self))))                       \
+    S(engine_fd, ENGINE, (void)ferry_engine_fd(engine_of(self)))                                   \
+    L(engine_progress, ENGINE)                                                                     \
+    S(engine_arm, ENGINE, (void)ferry_engine_arm(engine_of(self)))                                 \
+    S(engine_timeout_ns, ENGINE, (void)ferry_engine_timeout_ns(engine_of(self)))                   \
+    S(engine_dump, ENGINE,                                                                         \
+      (void)ferry_engine_dump(engine_of(self), FERRY_DUMP_JSON, write_nowhere, NULL))              \
+    L(engine_trace, ENGINE)                                                                        \
+    L(engine_flight_records, ENGINE)                                                               \
+    L(engine_limits, ENGINE)                                                                       \
+    L(device_find, ENGINE)                                                                         \
+    L(device_open, ENGINE)                                                                         \
+    S(device_count, ENGINE, (void)ferry_device_count(engine_of(self)))                             \
+    S(device_at, ENGINE, (void)ferry_device_at(engine_of(self), 0))                                \
+    S(device_name, ENGINE, MUST(strcmp(ferry_device_name(self->scene->device), "host:0") == 0))    \
+    L(device_describe, ENGINE)                                                                     \
+    S(device_lacks, ENGINE, (void)ferry_device_lacks(self->scene->device, FERRY_CAN_COPY_ROWS))    \
+    L(buffer_alloc, ENGINE)                                                                        \
+    L(buffer_alloc_kind, ENGINE)                                                                   \
+    L(buffer_wrap, ENGINE)                                                                         \
+    L(buffer_release, 0)                                                                           \
+    S(buffer_data, 0, MUST(ferry_buffer_data(self->buffer) != NULL))                               \
+    S(buffer_size_bytes, 0, MUST(ferry_buffer_size_bytes(self->buffer) == CALL_BUFFER_BYTES))      \
+    S(buffer_device, 0, MUST(ferry_buffer_device(self->buffer) == self->scene->device))            \
+    S(buffer_span, 0, MUST(ferry_buffer_span(self->buffer).size_bytes == CALL_BUFFER_BYTES))       \
+    S(buffer_define, 0, (void)ferry_buffer_define(part_of(self, 0), self->scene->done);            \
+      (void)ferry_buffer_define(part_of(self, 64), self->scene->pending))                          \
+    L(copy, ENGINE)                                                                                \
+    L(copy_rows, ENGINE)                                                                           \
+    S(call, ENGINE, drop(ferry_call(engine_of(self), NULL, do_nothing, NULL, NULL)))               \
+    L(nop, ENGINE)                                                                                 \
+    L(batch, ENGINE)                                                                               \
+    S(task_run, CALL_IS_OPERATION, ferry_task_run(call_scene_take_task(self->scene)))              \
+    S(executor_loop, 0, MUST(ferry_executor_loop() != NULL))                                       \
+    S(executor_inline, 0, MUST(ferry_executor_inline() != NULL))                                   \
+    S(future_poll, 0, MUST(ferry_future_poll(self->scene->done) == FERRY_OK);                      \
+      (void)ferry_future_poll(self->scene->pending))                                               \
+    S(future_wait, CALL_IS_OPERATION, MUST(ferry_future_wait(self->scene->done, -1) == FERRY_OK);  \
+      (void)ferry_future_wait(self->scene->pending, WAIT_NS))                                      \
+    L(future_cancel, 0)                                                                            \
+    S(future_retain, 0, ferry_future_release(ferry_future_retain(self->scene->pending));           \
+      ferry_future_release(ferry_future_retain(self->scene->failed)))                              \
+    L(future_release, 0)                                                                           \
+    S(future_error, 0, MUST(ferry_future_error(self->scene->done) == NULL);                        \
+      MUST(ferry_future_error(self->scene->failed) != NULL);                                       \
+      (void)ferry_future_error(self->scene->pending))                                              \
+    S(future_id, 0, MUST(ferry_future_id(self->scene->done) != 0))                                 \
+    S(future_on_ready, CALL_IS_OPERATION, register_and_remove(self, self->scene->done))            \
+    S(waiter_remove, CALL_IS_OPERATION, register_and_remove(self, self->scene->pending))           \
+    L(future_all, ENGINE)                                                                          \
+    L(future_any, ENGINE)                                                                          \
+    S(future_issued, 0, drop(ferry_future_issued(self->scene->done));                              \
+      drop(ferry_future_issued(self->scene->pending));                                             \
+      drop(ferry_future_issued(self->scene->failed)))                                              \
+    S(future_quiet, 0, drop(ferry_future_quiet(self->scene->done));                                \
+      drop(ferry_future_quiet(self->scene->pending));                                              \
+      drop(ferry_future_quiet(self->scene->failed)))                                               \
+    L(promise_create, ENGINE)                                                                      \
+    S(promise_future, 0, drop(ferry_promise_future(self->scene->holder)))                          \
+    L(promise_resolve, CALL_IS_OPERATION)                                                          \
+    L(promise_release, CALL_IS_OPERATION)                                                          \
+    S(event_record, ENGINE, drop(ferry_event_record(self->scene->device, NULL)))                   \
+    S(event_wrap, ENGINE, drop(ferry_event_wrap(self->scene->device, self, NULL)))                 \
+    S(future_stream_wait, ENGINE,                                                                  \
+      (void)ferry_future_stream_wait(self->scene->pending, self->scene->device, NULL))             \
+    L(group_join, ENGINE | HEAVY)                                                                  \
+    S(group_leave, GROUP, drop(ferry_group_leave(self->scene->group)))                             \
+    L(group_release, GROUP)                                                                        \
+    S(group_rank, GROUP, (void)ferry_group_rank(self->scene->group))                               \
+    S(group_size, GROUP, (void)ferry_group_size(self->scene->group))                               \
+    L(group_member, GROUP)                                                                         \
+    L(group_device, GROUP)                                                                         \
+    L(future_value, GROUP)                                                                         \
+    S(group_alive, GROUP, drop(ferry_group_alive(self->scene->group, soon_ns())))                  \
+    L(barrier, GROUP)                                                                              \
+    S(group_set, GROUP, drop(ferry_group_set(self->scene->group, "key", "value", 5, soon_ns())))   \
+    S(group_get, GROUP, drop(ferry_group_get(self->scene->group, "never-set", soon_ns())))         \
+    S(group_try_get, GROUP, drop(ferry_group_try_get(self->scene->group, "key", soon_ns())))       \
+    S(group_watch, GROUP,                                                                          \
+      drop(ferry_group_watch(self->scene->group, "key", 1000000000, soon_ns())))                   \
+    S(group_give_notice, GROUP, drop(ferry_group_give_notice(self->scene->group)))                 \
+    S(group_step, GROUP, drop(ferry_group_step(self->scene->group, 1, soon_ns())))                 \
+    S(group_stop_step, GROUP, (void)ferry_group_stop_step(self->scene->group))                     \
+    S(send, GROUP, drop(ferry_send(self->scene->group, 0, 1, part_of(self, 0), NULL)))             \
+    S(recv, GROUP, drop(ferry_recv(self->scene->group, 0, 1, part_of(self, 64), NULL)))            \
+    L(trace_open, HEAVY | CALL_STARTS_THREADS)                                                     \
+    S(trace_close, HEAVY, (void)ferry_trace_close())                                               \
+    S(trace_what_name, 0, MUST(ferry_trace_what_name(FERRY_TRACE_READY) != NULL))                  \
+    S(op_kind_name, 0, MUST(ferry_op_kind_name(FERRY_OP_NOP) != NULL))                             \
+    L(error_release, HEAVY)                                                                        \
+    S(status_name, 0, MUST(ferry_status_name(FERRY_E_BUSY) != NULL))                               \
+    S(status_text, 0, MUST(ferry_status_text(FERRY_E_BUSY) != NULL))                               \
+    S(version, 0, (void)ferry_version())                                                           \
+    S(build_text, 0, MUST(ferry_build_text() != NULL))                                             \
+    S(backend_count, 0, MUST(ferry_backend_count() >= 1))                                          \
+    S(backend_at, HEAVY, MUST(ferry_backend_at(0).name != NULL))                                   \
+    S(capability_name, 0, MUST(ferry_capability_name(FERRY_CAN_COPY_ROWS) != NULL))                \
+    S(capability_text, 0, MUST(ferry_capability_text(FERRY_CAN_COPY_ROWS) != NULL))                \
+    S(variable_count, 0, MUST(ferry_variable_count() > 0))                                         \
+    S(variable_at, 0, MUST(ferry_variable_at(0).name != NULL))
 
-const every_call every_calls[] = {
-    ROW(engine_create, HEAVY | CALL_STARTS_THREADS),
-    ROW(engine_shutdown, ENGINE),
-    ROW(engine_release, HEAVY | CALL_STARTS_THREADS),
-    ROW(engine_drain, ENGINE),
-    ROW(engine_writable, ENGINE),
-    ROW(engine_fd, ENGINE),
-    ROW(engine_progress, ENGINE),
-    ROW(engine_arm, ENGINE),
-    ROW(engine_timeout_ns, ENGINE),
-    ROW(engine_dump, ENGINE),
-    ROW(engine_trace, ENGINE),
-    ROW(engine_flight_records, ENGINE),
-    ROW(engine_limits, ENGINE),
-    ROW(device_find, ENGINE),
-    ROW(device_open, ENGINE),
-    ROW(device_count, ENGINE),
-    ROW(device_at, ENGINE),
-    ROW(device_name, ENGINE),
-    ROW(device_describe, ENGINE),
-    ROW(device_lacks, ENGINE),
-    ROW(buffer_alloc, ENGINE),
-    ROW(buffer_alloc_kind, ENGINE),
-    ROW(buffer_wrap, ENGINE),
-    ROW(buffer_release, 0),
-    ROW(buffer_data, 0),
-    ROW(buffer_size_bytes, 0),
-    ROW(buffer_device, 0),
-    ROW(buffer_span, 0),
-    ROW(buffer_define, 0),
-    ROW(copy, ENGINE),
-    ROW(copy_rows, ENGINE),
-    ROW(call, ENGINE),
-    ROW(nop, ENGINE),
-    ROW(batch, ENGINE),
-    ROW(task_run, CALL_IS_OPERATION),
-    ROW(executor_loop, 0),
-    ROW(executor_inline, 0),
-    ROW(future_poll, 0),
-    ROW(future_wait, CALL_IS_OPERATION),
-    ROW(future_cancel, 0),
-    ROW(future_retain, 0),
-    ROW(future_release, 0),
-    ROW(future_error, 0),
-    ROW(future_id, 0),
-    ROW(future_on_ready, CALL_IS_OPERATION),
-    ROW(waiter_remove, CALL_IS_OPERATION),
-    ROW(future_all, ENGINE),
-    ROW(future_any, ENGINE),
-    ROW(future_issued, 0),
-    ROW(future_quiet, 0),
-    ROW(promise_create, ENGINE),
-    ROW(promise_future, 0),
-    ROW(promise_resolve, CALL_IS_OPERATION),
-    ROW(promise_release, CALL_IS_OPERATION),
-    ROW(event_record, ENGINE),
-    ROW(event_wrap, ENGINE),
-    ROW(future_stream_wait, ENGINE),
-    ROW(group_join, ENGINE | HEAVY),
-    ROW(group_leave, GROUP),
-    ROW(group_release, GROUP),
-    ROW(group_rank, GROUP),
-    ROW(group_size, GROUP),
-    ROW(group_member, GROUP),
-    ROW(group_device, GROUP),
-    ROW(future_value, GROUP),
-    ROW(group_alive, GROUP),
-    ROW(barrier, GROUP),
-    ROW(group_set, GROUP),
-    ROW(group_get, GROUP),
-    ROW(group_try_get, GROUP),
-    ROW(group_watch, GROUP),
-    ROW(group_give_notice, GROUP),
-    ROW(group_step, GROUP),
-    ROW(group_stop_step, GROUP),
-    ROW(send, GROUP),
-    ROW(recv, GROUP),
-    ROW(trace_open, HEAVY | CALL_STARTS_THREADS),
-    ROW(trace_close, HEAVY),
-    ROW(trace_what_name, 0),
-    ROW(op_kind_name, 0),
-    ROW(error_release, HEAVY),
-    ROW(status_name, 0),
-    ROW(status_text, 0),
-    ROW(version, 0),
-    ROW(build_text, 0),
-    ROW(backend_count, 0),
-    ROW(backend_at, HEAVY),
-    ROW(capability_name, 0),
-    ROW(capability_text, 0),
-    ROW(variable_count, 0),
-    ROW(variable_at, 0),
-};
+#define DEFINE_SHORT(name_, traits_, statements_)                                                  \
+    static void call_##name_(caller *self)                                                         \
+    {                                                                                              \
+        (void)self;                                                                                \
+        statements_;                                                                               \
+    }
+#define DEFINED(name_, traits_)
+EVERY_CALL(DEFINE_SHORT, DEFINED)
+
+#define ROW_OF_SHORT(name_, traits_, statements_) ROW_OF(name_, traits_)
+#define ROW_OF(name_, traits_) {.name = "ferry_" #name_, .call = call_##name_, .traits = (traits_)},
+
+const every_call every_calls[] = {EVERY_CALL(ROW_OF_SHORT, ROW_OF)};
 const size_t every_call_count = COUNT_OF(every_calls);

@@ -10,6 +10,7 @@
 #include "net/group_state.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/faulty_store.h"
+#include "tests/support/owned.h"
 #include "tests/support/stepped_clock.h"
 
 #include <stdio.h>
@@ -79,6 +80,11 @@ void rig_open_on(group_rig *rig, size_t count, const char *uri);
 
 /* Closes what is open; nothing may be left. */
 void rig_close(group_rig *rig);
+
+/* A rig that is open to the end of the block. */
+#define GROUP_RIG(name_, count_, seed_)                                                            \
+    OWNED(rig_close) group_rig name_;                                                              \
+    rig_open(&(name_), count_, seed_)
 
 uint64_t rig_random(group_rig *rig, uint64_t below);
 

@@ -290,19 +290,14 @@ static net_member *find_place(void)
     return &members[i];
 }
 
-net_member *net_start(int host, const char *role, ...)
+/* Its arguments are `arguments` and, of role and those before it, three that it fills in. */
+static net_member *start(int host, const char *role, char *arguments[])
 {
     static size_t starts;
     net_member *member = find_place();
-    char *arguments[ARGUMENTS_MAX + 3] = {(char *)program_name, "--role", (char *)role};
-    size_t count = 3;
-    va_list list;
-    va_start(list, role);
-    for (char *argument; (argument = va_arg(list, char *));) {
-        NET_CHECK(count < ARGUMENTS_MAX + 2, "too many arguments");
-        arguments[count++] = argument;
-    }
-    va_end(list);
+    arguments[0] = (char *)program_name;
+    arguments[1] = "--role";
+    arguments[2] = (char *)role;
     (void)snprintf(member->name, sizeof(member->name), "member %zu (%s)", starts++, role);
     int to[2];
     int from[2];
@@ -320,6 +315,72 @@ net_member *net_start(int host, const char *role, ...)
     member->from_fd = from[0];
     member->input_bytes = 0;
     return member;
+}
+
+/* Those of the list go behind the first `count`. */
+static void add_arguments(char *arguments[ARGUMENTS_MAX + 3], size_t count, va_list list)
+{
+    for (char *argument; (argument = va_arg(list, char *));) {
+        NET_CHECK(count < ARGUMENTS_MAX + 2, "too many arguments");
+        arguments[count++] = argument;
+    }
+}
+
+net_member *net_start(int host, const char *role, ...)
+{
+    char *arguments[ARGUMENTS_MAX + 3] = {NULL};
+    va_list list;
+    va_start(list, role);
+    add_arguments(arguments, 3, list);
+    va_end(list);
+    return start(host, role, arguments);
+}
+
+void net_rest(int64_t duration_ns)
+{
+    struct timespec rest = {duration_ns / 1000000000, duration_ns % 1000000000};
+    while (nanosleep(&rest, &rest) != 0)
+        continue;
+}
+
+void net_pair_start(net_member *pair[2], bool has_hosts, const char *role, ...)
+{
+    char *arguments[ARGUMENTS_MAX + 3] = {NULL}, store[512];
+    (void)snprintf(store, sizeof(store), "store=file:%s/store", net_folder());
+    arguments[3] = store;
+    arguments[4] = has_hosts ? "network=eth0" : "network=lo";
+    va_list list;
+    va_start(list, role);
+    add_arguments(arguments, 6, list);
+    va_end(list);
+    for (int i = 0; i < 2; i++) {
+        arguments[5] = i == 0 ? "rank=0" : "rank=1";
+        pair[i] = start(has_hosts ? i : NET_HERE, role, arguments);
+    }
+    net_pair_hear(pair, "joined");
+}
+
+void net_pair_tell(net_member *const pair[2], const char *format, ...)
+{
+    char line[LINE_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    for (int i = 0; i < 2; i++)
+        net_tell(pair[i], "%s", line);
+}
+
+void net_pair_hear(net_member *const pair[2], const char *word)
+{
+    for (int i = 0; i < 2; i++)
+        (void)net_hear(pair[i], word);
+}
+
+void net_pair_end(net_member *const pair[2])
+{
+    for (int i = 0; i < 2; i++)
+        net_end(pair[i]);
 }
 
 void net_tell(net_member *member, const char *format, ...)

@@ -77,6 +77,22 @@ net_news net_listen(net_member *const *from, size_t count, int64_t timeout_ns, s
 /* A number in what was heard: after "name=". Fails if there is none. */
 int64_t net_number(const char *text, const char *name);
 
+/* Lets so much time go by. */
+void net_rest(int64_t duration_ns);
+
+/* ---- two members ---- */
+
+/*
+ * Starts members of ranks 0 and 1, each on a host of its own or both here, that meet at a store in
+ * the test's folder. More arguments are for both, up to a NULL. Returns when they have joined.
+ */
+void net_pair_start(net_member *pair[2], bool has_hosts, const char *role, ...)
+    __attribute__((sentinel));
+void net_pair_tell(net_member *const pair[2], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void net_pair_hear(net_member *const pair[2], const char *word);
+void net_pair_end(net_member *const pair[2]);
+
 /* After SIGSTOP it stands still when this returns: on a busy machine threads go on for a while. */
 void net_signal(net_member *member, int number);
 

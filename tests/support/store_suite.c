@@ -1,9 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/store_suite.h"
+#include "tests/support/owned.h"
 
 #include <string.h>
 
 #define SECOND_NS INT64_C(1000000000)
+
+/* One ask after the other: what came of the last is freed. */
+static void begin_ask(store_ask *ask, store_client *client, fry_store_verb verb, const char *key)
+{
+    store_ask_free(ask);
+    store_ask_init(ask, client, verb, key);
+}
+
+static ferry_status ask_with(store_client *client, fry_store_verb verb, const char *key,
+                             const char *value, uint64_t version, store_ask *ask)
+{
+    store_ask_free(ask);
+    return store_ask_with(client, verb, key, value, version, ask);
+}
 
 /* --- What is asked --- */
 
@@ -15,61 +30,55 @@ void store_suite_bad_requests_are_refused(const store_place *place)
     };
     static const fry_store_verb verbs[] = {FRY_STORE_GET, FRY_STORE_PUT, FRY_STORE_CREATE,
                                            FRY_STORE_SWAP, FRY_STORE_DELETE};
-    store_rig rig;
-    store_ask ask;
-
-    store_rig_open(&rig, place, 1);
+    OWNED(store_ask_free) store_ask ask = {.count = 0};
+    OPENED_WITH(store_rig, rig, place, 1);
     store_client *client = &rig.clients[0];
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         for (size_t v = 0; v < sizeof verbs / sizeof *verbs; v++) {
-            store_ask_init(&ask, client, verbs[v], NULL);
+            begin_ask(&ask, client, verbs[v], NULL);
             ask.request.key = bad[i];
             ask.request.version = 1;
             STORE_CHECK(store_ask_run(client, &ask) == FERRY_E_INVALID && ask.count == 0);
         }
     }
     for (size_t v = 0; v < sizeof verbs / sizeof *verbs; v++) {
-        store_ask_init(&ask, client, verbs[v], NULL); /* no key */
+        begin_ask(&ask, client, verbs[v], NULL); /* no key */
         STORE_CHECK(store_ask_run(client, &ask) == FERRY_E_INVALID);
     }
     STORE_CHECK(store_try(client, FRY_STORE_SWAP, "a", "value", 0) == FERRY_E_INVALID);
     STORE_CHECK(store_try(client, (fry_store_verb)77, "a", "value", 0) == FERRY_E_INVALID);
-    store_ask_init(&ask, client, FRY_STORE_PUT, "a");
+    begin_ask(&ask, client, FRY_STORE_PUT, "a");
     ask.request.value_bytes = 5; /* of no value */
     STORE_CHECK(store_ask_run(client, &ask) == FERRY_E_INVALID);
     fry_store_lease none = {.ttl_ns = STORE_TTL_NS};
-    store_ask_init(&ask, client, FRY_STORE_PUT, "a");
+    begin_ask(&ask, client, FRY_STORE_PUT, "a");
     ask.request.lease = &none; /* that nobody granted */
     STORE_CHECK(store_ask_run(client, &ask) == FERRY_E_INVALID);
     STORE_CHECK(store_get(client, "a", NULL) == FERRY_E_NOT_FOUND);
-    store_rig_close(&rig);
 }
 
 /* Any bytes, as many as there may be, under the longest key. */
 void store_suite_sizes_at_their_limits(const store_place *place)
 {
-    store_rig rig;
-    store_ask ask;
+    OWNED(store_ask_free) store_ask ask = {.count = 0};
     char key[FRY_STORE_KEY_BYTES + 2];
     unsigned char *value = malloc(FRY_STORE_VALUE_BYTES + 1);
 
     for (size_t i = 0; i <= FRY_STORE_VALUE_BYTES; i++)
         value[i] = (unsigned char)(i * 7 + i / 256);
-    store_rig_open(&rig, place, 1);
+    OPENED_WITH(store_rig, rig, place, 1);
     store_client *client = &rig.clients[0];
     memset(key, 'k', sizeof key);
     key[FRY_STORE_KEY_BYTES - strlen(rig.prefix)] = '\0';
-    store_ask_init(&ask, client, FRY_STORE_PUT, key);
+    begin_ask(&ask, client, FRY_STORE_PUT, key);
     ask.request.value = value;
     ask.request.value_bytes = FRY_STORE_VALUE_BYTES;
     STORE_CHECK(strlen(ask.key) == FRY_STORE_KEY_BYTES);
     STORE_CHECK(store_ask_run(client, &ask) == FERRY_OK);
-    store_ask_free(&ask);
-    STORE_CHECK(store_get(client, key, &ask) == FERRY_OK);
+    STORE_CHECK(ask_with(client, FRY_STORE_GET, key, NULL, 0, &ask) == FERRY_OK);
     STORE_CHECK(ask.entry.value_bytes == FRY_STORE_VALUE_BYTES &&
                 memcmp(ask.entry.value, value, FRY_STORE_VALUE_BYTES) == 0);
-    store_ask_free(&ask);
-    store_ask_init(&ask, client, FRY_STORE_PUT, key);
+    begin_ask(&ask, client, FRY_STORE_PUT, key);
     ask.request.value = value;
     ask.request.value_bytes = FRY_STORE_VALUE_BYTES + 1;
     STORE_CHECK(store_ask_run(client, &ask) == FERRY_E_INVALID);
@@ -77,122 +86,94 @@ void store_suite_sizes_at_their_limits(const store_place *place)
     key[FRY_STORE_KEY_BYTES - strlen(rig.prefix) + 1] = '\0';
     STORE_CHECK(store_get(client, key, NULL) == FERRY_E_INVALID);
     STORE_CHECK(store_put(client, "a", "", NULL) != 0); /* and as few */
-    STORE_CHECK(store_get(client, "a", &ask) == FERRY_OK && store_has_value(&ask, ""));
-    store_ask_free(&ask);
+    STORE_CHECK(ask_with(client, FRY_STORE_GET, "a", NULL, 0, &ask) == FERRY_OK &&
+                store_has_value(&ask, ""));
     free(value);
-    store_rig_close(&rig);
 }
 
 void store_suite_nothing_is_not_found(const store_place *place)
 {
-    store_rig rig;
-
-    store_rig_open(&rig, place, 1);
+    OPENED_WITH(store_rig, rig, place, 1);
     store_client *client = &rig.clients[0];
     STORE_CHECK(store_get(client, "a", NULL) == FERRY_E_NOT_FOUND);
     STORE_CHECK(store_delete(client, "a") == FERRY_E_NOT_FOUND);
     STORE_CHECK(store_try(client, FRY_STORE_DELETE, "a", NULL, 5) == FERRY_E_NOT_FOUND);
     STORE_CHECK(store_try(client, FRY_STORE_SWAP, "a", "value", 5) == FERRY_E_NOT_FOUND);
-    store_rig_close(&rig);
 }
 
 void store_suite_put_and_get(const store_place *place)
 {
-    store_rig rig;
-    store_ask ask;
-
-    store_rig_open(&rig, place, 2);
+    OWNED(store_ask_free) store_ask ask = {.count = 0};
+    OPENED_WITH(store_rig, rig, place, 2);
     const uint64_t first = store_put(&rig.clients[0], "a/b.c_d-E9", "one", NULL);
-    STORE_CHECK(store_get(&rig.clients[1], "a/b.c_d-E9", &ask) == FERRY_OK);
+    STORE_CHECK(ask_with(&rig.clients[1], FRY_STORE_GET, "a/b.c_d-E9", NULL, 0, &ask) == FERRY_OK);
     STORE_CHECK(store_has_value(&ask, "one") && ask.entry.version == first);
     STORE_CHECK(strcmp(ask.entry.key, ask.key) == 0);
-    store_ask_free(&ask);
     const uint64_t second = store_put(&rig.clients[1], "a/b.c_d-E9", "two", NULL);
     STORE_CHECK(second > first);
-    STORE_CHECK(store_get(&rig.clients[0], "a/b.c_d-E9", &ask) == FERRY_OK);
+    STORE_CHECK(ask_with(&rig.clients[0], FRY_STORE_GET, "a/b.c_d-E9", NULL, 0, &ask) == FERRY_OK);
     STORE_CHECK(store_has_value(&ask, "two") && ask.entry.version == second);
-    store_ask_free(&ask);
     /* A key that begins like another is another. */
     STORE_CHECK(store_get(&rig.clients[0], "a/b.c_d-E", NULL) == FERRY_E_NOT_FOUND);
     STORE_CHECK(store_get(&rig.clients[0], "a", NULL) == FERRY_E_NOT_FOUND);
     STORE_CHECK(store_put(&rig.clients[0], "a", "beside what is below it", NULL) != 0);
-    store_rig_close(&rig);
 }
 
 void store_suite_create_is_for_what_is_not_there(const store_place *place)
 {
-    store_rig rig;
-    store_ask ask;
-
-    store_rig_open(&rig, place, 2);
-    STORE_CHECK(store_ask_with(&rig.clients[0], FRY_STORE_CREATE, "a", "one", 0, &ask) == FERRY_OK);
+    OWNED(store_ask_free) store_ask ask = {.count = 0};
+    OPENED_WITH(store_rig, rig, place, 2);
+    STORE_CHECK(ask_with(&rig.clients[0], FRY_STORE_CREATE, "a", "one", 0, &ask) == FERRY_OK);
     STORE_CHECK(ask.count == 1 && ask.entry.value == NULL);
     const uint64_t version = ask.entry.version;
-    store_ask_free(&ask);
-    STORE_CHECK(store_ask_with(&rig.clients[1], FRY_STORE_CREATE, "a", "two", 0, &ask) ==
+    STORE_CHECK(ask_with(&rig.clients[1], FRY_STORE_CREATE, "a", "two", 0, &ask) ==
                 FERRY_E_CHANGED);
     STORE_CHECK(store_has_value(&ask, "one") && ask.entry.version == version);
-    store_ask_free(&ask);
     STORE_CHECK(store_delete(&rig.clients[1], "a") == FERRY_OK);
-    STORE_CHECK(store_ask_with(&rig.clients[1], FRY_STORE_CREATE, "a", "two", 0, &ask) == FERRY_OK);
+    STORE_CHECK(ask_with(&rig.clients[1], FRY_STORE_CREATE, "a", "two", 0, &ask) == FERRY_OK);
     STORE_CHECK(ask.entry.version > version);
-    store_ask_free(&ask);
-    store_rig_close(&rig);
 }
 
 void store_suite_swap_is_for_what_is_known(const store_place *place)
 {
-    store_rig rig;
-    store_ask ask;
-
-    store_rig_open(&rig, place, 2);
+    OWNED(store_ask_free) store_ask ask = {.count = 0};
+    OPENED_WITH(store_rig, rig, place, 2);
     const uint64_t first = store_put(&rig.clients[0], "a", "one", NULL);
-    STORE_CHECK(store_ask_with(&rig.clients[1], FRY_STORE_SWAP, "a", "two", first, &ask) ==
-                FERRY_OK);
+    STORE_CHECK(ask_with(&rig.clients[1], FRY_STORE_SWAP, "a", "two", first, &ask) == FERRY_OK);
     const uint64_t second = ask.entry.version;
     STORE_CHECK(second > first && ask.count == 1 && ask.entry.value == NULL);
-    store_ask_free(&ask);
-    STORE_CHECK(store_ask_with(&rig.clients[0], FRY_STORE_SWAP, "a", "three", first, &ask) ==
+    STORE_CHECK(ask_with(&rig.clients[0], FRY_STORE_SWAP, "a", "three", first, &ask) ==
                 FERRY_E_CHANGED);
     STORE_CHECK(store_has_value(&ask, "two") && ask.entry.version == second);
-    store_ask_free(&ask);
     /* The same value again is a change all the same. */
-    STORE_CHECK(store_ask_with(&rig.clients[0], FRY_STORE_SWAP, "a", "two", second, &ask) ==
-                FERRY_OK);
+    STORE_CHECK(ask_with(&rig.clients[0], FRY_STORE_SWAP, "a", "two", second, &ask) == FERRY_OK);
     STORE_CHECK(ask.entry.version > second);
-    store_ask_free(&ask);
     STORE_CHECK(store_delete(&rig.clients[0], "a") == FERRY_OK);
     STORE_CHECK(store_try(&rig.clients[0], FRY_STORE_SWAP, "a", "x", second) == FERRY_E_NOT_FOUND);
-    store_rig_close(&rig);
 }
 
 void store_suite_delete_of_any_or_of_a_version(const store_place *place)
 {
-    store_rig rig;
-    store_ask ask;
-
-    store_rig_open(&rig, place, 2);
+    OWNED(store_ask_free) store_ask ask = {.count = 0};
+    OPENED_WITH(store_rig, rig, place, 2);
     const uint64_t first = store_put(&rig.clients[0], "a", "one", NULL);
     const uint64_t second = store_put(&rig.clients[0], "a", "two", NULL);
-    STORE_CHECK(store_ask_with(&rig.clients[1], FRY_STORE_DELETE, "a", NULL, first, &ask) ==
+    STORE_CHECK(ask_with(&rig.clients[1], FRY_STORE_DELETE, "a", NULL, first, &ask) ==
                 FERRY_E_CHANGED);
     STORE_CHECK(store_has_value(&ask, "two") && ask.entry.version == second);
-    store_ask_free(&ask);
     STORE_CHECK(store_try(&rig.clients[1], FRY_STORE_DELETE, "a", NULL, second) == FERRY_OK);
     STORE_CHECK(store_get(&rig.clients[0], "a", NULL) == FERRY_E_NOT_FOUND);
     (void)store_put(&rig.clients[0], "a", "three", NULL);
     STORE_CHECK(store_delete(&rig.clients[1], "a") == FERRY_OK);
     STORE_CHECK(store_delete(&rig.clients[1], "a") == FERRY_E_NOT_FOUND);
-    store_rig_close(&rig);
 }
 
 /* Also over deletions: a version is never given twice. */
 void store_suite_versions_only_grow(const store_place *place)
 {
-    store_rig rig;
     uint64_t last = 0;
 
-    store_rig_open(&rig, place, 2);
+    OPENED_WITH(store_rig, rig, place, 2);
     for (size_t i = 0; i < 30; i++) {
         const uint64_t version = store_put(&rig.clients[i % 2], "a", "value", NULL);
 
@@ -201,44 +182,36 @@ void store_suite_versions_only_grow(const store_place *place)
         if (i % 3 == 0)
             STORE_CHECK(store_delete(&rig.clients[(i + 1) % 2], "a") == FERRY_OK);
     }
-    store_rig_close(&rig);
 }
 
 void store_suite_list_is_by_prefix_and_in_order(const store_place *place)
 {
     static const char *const keys[] = {"b/2", "a", "b", "b/1", "b-c", "bb", "c", "b/1/x", "B"};
-    store_rig rig;
-    store_ask ask;
+    OWNED(store_ask_free) store_ask ask = {.count = 0};
     char expected[1024];
 
-    store_rig_open(&rig, place, 2);
-    STORE_CHECK(store_ask_with(&rig.clients[1], FRY_STORE_LIST, "", NULL, 0, &ask) == FERRY_OK);
+    OPENED_WITH(store_rig, rig, place, 2);
+    STORE_CHECK(ask_with(&rig.clients[1], FRY_STORE_LIST, "", NULL, 0, &ask) == FERRY_OK);
     STORE_CHECK(ask.count == 0);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         (void)store_put(&rig.clients[0], keys[i], keys[i], NULL);
-    STORE_CHECK(store_ask_with(&rig.clients[1], FRY_STORE_LIST, "b/", NULL, 0, &ask) == FERRY_OK);
+    STORE_CHECK(ask_with(&rig.clients[1], FRY_STORE_LIST, "b/", NULL, 0, &ask) == FERRY_OK);
     (void)snprintf(expected, sizeof expected, "%sb/1 %sb/1/x %sb/2 ", rig.prefix, rig.prefix,
                    rig.prefix);
     STORE_CHECK(ask.count == 3 && strcmp(ask.keys, expected) == 0);
     STORE_CHECK(strcmp(ask.entry.value, "b/1") == 0);
-    store_ask_free(&ask);
-    STORE_CHECK(store_ask_with(&rig.clients[1], FRY_STORE_LIST, "b", NULL, 0, &ask) == FERRY_OK);
+    STORE_CHECK(ask_with(&rig.clients[1], FRY_STORE_LIST, "b", NULL, 0, &ask) == FERRY_OK);
     STORE_CHECK(ask.count == 6);
-    store_ask_free(&ask);
-    STORE_CHECK(store_ask_with(&rig.clients[1], FRY_STORE_LIST, "d", NULL, 0, &ask) == FERRY_OK);
+    STORE_CHECK(ask_with(&rig.clients[1], FRY_STORE_LIST, "d", NULL, 0, &ask) == FERRY_OK);
     STORE_CHECK(ask.count == 0 && ask.keys == NULL);
-    STORE_CHECK(store_ask_with(&rig.clients[1], FRY_STORE_LIST, NULL, NULL, 0, &ask) == FERRY_OK);
+    STORE_CHECK(ask_with(&rig.clients[1], FRY_STORE_LIST, NULL, NULL, 0, &ask) == FERRY_OK);
     STORE_CHECK(ask.count >= sizeof keys / sizeof *keys);
-    store_ask_free(&ask);
-    store_rig_close(&rig);
 }
 
 void store_suite_a_long_list(const store_place *place)
 {
-    store_rig rig;
-    store_ask list;
-
-    store_rig_open(&rig, place, 2);
+    OWNED(store_ask_free) store_ask list = {.count = 0};
+    OPENED_WITH(store_rig, rig, place, 2);
     const size_t count = store_rig_most(&rig);
     store_ask *puts = calloc(count, sizeof *puts);
     for (size_t i = 0; i < count; i++) {
@@ -255,11 +228,9 @@ void store_suite_a_long_list(const store_place *place)
         STORE_CHECK(puts[i].status == FERRY_OK);
         store_ask_free(&puts[i]);
     }
-    STORE_CHECK(store_ask_with(&rig.clients[0], FRY_STORE_LIST, "", NULL, 0, &list) == FERRY_OK);
+    STORE_CHECK(ask_with(&rig.clients[0], FRY_STORE_LIST, "", NULL, 0, &list) == FERRY_OK);
     STORE_CHECK(list.count == count);
-    store_ask_free(&list);
     free(puts);
-    store_rig_close(&rig);
 }
 
 /* --- Races --- */
@@ -268,11 +239,10 @@ void store_suite_a_long_list(const store_place *place)
 
 void store_suite_of_two_creates_one_wins(const store_place *place)
 {
-    store_rig rig;
     static store_ask asks[2][RACE_KEYS];
     char key[32];
 
-    store_rig_open(&rig, place, 2);
+    OPENED_WITH(store_rig, rig, place, 2);
     for (size_t i = 0; i < RACE_KEYS; i++) {
         (void)snprintf(key, sizeof key, "%zu", i);
         for (size_t c = 0; c < 2; c++) {
@@ -296,7 +266,6 @@ void store_suite_of_two_creates_one_wins(const store_place *place)
         store_ask_free(&asks[0][i]);
         store_ask_free(&asks[1][i]);
     }
-    store_rig_close(&rig);
 }
 
 typedef struct counting {
@@ -320,11 +289,10 @@ static void count_on(counting *self, uint64_t version, unsigned from)
 /* Two clients that count a number up together, each step only from what it has seen. */
 void store_suite_no_swap_is_lost(const store_place *place)
 {
-    store_rig rig;
-    store_ask ask;
+    OWNED(store_ask_free) store_ask ask = {.count = 0};
     counting both[2];
 
-    store_rig_open(&rig, place, 2);
+    OPENED_WITH(store_rig, rig, place, 2);
     const uint64_t start = store_put(&rig.clients[0], "counter", "0", NULL);
     for (size_t c = 0; c < 2; c++) {
         both[c] = (counting){.client = &rig.clients[c], .left = 50};
@@ -349,22 +317,19 @@ void store_suite_no_swap_is_lost(const store_place *place)
                 count_on(self, version, (unsigned)seen);
         }
     }
-    STORE_CHECK(store_get(&rig.clients[0], "counter", &ask) == FERRY_OK &&
+    STORE_CHECK(ask_with(&rig.clients[0], FRY_STORE_GET, "counter", NULL, 0, &ask) == FERRY_OK &&
                 store_has_value(&ask, "100"));
-    store_ask_free(&ask);
-    store_rig_close(&rig);
 }
 
 /* --- Calling back --- */
 
 void store_suite_done_is_not_called_by_submit(const store_place *place)
 {
-    store_rig rig;
     static store_ask asks[5];
     static const fry_store_verb verbs[] = {FRY_STORE_GET, FRY_STORE_PUT, FRY_STORE_LIST,
                                            FRY_STORE_DELETE, FRY_STORE_GET};
 
-    store_rig_open(&rig, place, 1);
+    OPENED_WITH(store_rig, rig, place, 1);
     for (size_t i = 0; i < 5; i++) {
         store_ask_init(&asks[i], &rig.clients[0], verbs[i], i == 4 ? NULL : "a");
         fry_store_submit(rig.clients[0].store, &asks[i].request);
@@ -376,15 +341,13 @@ void store_suite_done_is_not_called_by_submit(const store_place *place)
         store_ask_free(&asks[i]);
         STORE_CHECK(asks[i].times == 1);
     }
-    store_rig_close(&rig);
 }
 
 void store_suite_cancelled_is_never_done(const store_place *place)
 {
-    store_rig rig;
     static store_ask asks[12], last;
 
-    store_rig_open(&rig, place, 1);
+    OPENED_WITH(store_rig, rig, place, 1);
     for (size_t i = 0; i < 12; i++) {
         store_ask_init(&asks[i], &rig.clients[0],
                        i % 3 == 0   ? FRY_STORE_PUT
@@ -404,28 +367,24 @@ void store_suite_cancelled_is_never_done(const store_place *place)
     store_rig_pass(&rig, 2 * SECOND_NS);
     for (size_t i = 0; i < 12; i++)
         STORE_CHECK(asks[i].times == 0);
-    store_rig_close(&rig);
 }
 
 void store_suite_deadlines(const store_place *place)
 {
-    store_rig rig;
-    store_ask ask;
-
-    store_rig_open(&rig, place, 1);
+    OWNED(store_ask_free) store_ask ask = {.count = 0};
+    OPENED_WITH(store_rig, rig, place, 1);
     store_client *client = &rig.clients[0];
     const int64_t now_ns = fry_reactor_now_ns(&client->reactor);
-    store_ask_init(&ask, client, FRY_STORE_GET, "a");
+    begin_ask(&ask, client, FRY_STORE_GET, "a");
     ask.request.deadline_ns = now_ns + 60 * SECOND_NS;
     STORE_CHECK(store_ask_run(client, &ask) == FERRY_E_NOT_FOUND);
     STORE_CHECK(fry_reactor_next_ns(&client->reactor) != now_ns + 60 * SECOND_NS); /* off */
-    store_ask_init(&ask, client, FRY_STORE_PUT, "a");
+    begin_ask(&ask, client, FRY_STORE_PUT, "a");
     ask.request.deadline_ns = 1; /* long past: it is not tried */
     STORE_CHECK(store_ask_run(client, &ask) == FERRY_E_DEADLINE && ask.count == 0);
     store_rig_settle(&rig);
     STORE_CHECK(ask.times == 1);
     STORE_CHECK(store_get(client, "a", NULL) == FERRY_E_NOT_FOUND);
-    store_rig_close(&rig);
 }
 
 typedef struct chain {
@@ -454,10 +413,8 @@ static void next_of_chain(fry_store_request *request, ferry_status status,
 
 void store_suite_requests_from_callbacks(const store_place *place)
 {
-    store_rig rig;
-    store_ask ask;
-
-    store_rig_open(&rig, place, 1);
+    OWNED(store_ask_free) store_ask ask = {.count = 0};
+    OPENED_WITH(store_rig, rig, place, 1);
     chain self = {.store = rig.clients[0].store, .left = 20};
     chain cancelled = {.store = rig.clients[0].store, .left = 1000000};
     self.request = (fry_store_request){
@@ -469,21 +426,18 @@ void store_suite_requests_from_callbacks(const store_place *place)
     fry_store_submit(self.store, &cancelled.request);
     store_rig_until(&rig, &self.is_over);
     const size_t left = cancelled.left;
-    STORE_CHECK(store_get(&rig.clients[0], "a", &ask) == FERRY_E_NOT_FOUND);
+    STORE_CHECK(ask_with(&rig.clients[0], FRY_STORE_GET, "a", NULL, 0, &ask) == FERRY_E_NOT_FOUND);
     STORE_CHECK(cancelled.left == left && !cancelled.request.is_on);
-    store_ask_free(&ask);
-    store_rig_close(&rig);
 }
 
 /* What was cancelled, stopped and closed an instant ago does not reach into freed memory. */
 void store_suite_close_with_news_untold(const store_place *place)
 {
-    store_rig rig;
     static store_seen seen;
     static store_ask asks[3];
     store_held held;
 
-    store_rig_open(&rig, place, 3);
+    OPENED_WITH(store_rig, rig, place, 3);
     store_client *gone = &rig.clients[2];
     store_seen_start(&seen, gone, "");
     store_rig_until(&rig, &seen.is_listed);
@@ -505,5 +459,4 @@ void store_suite_close_with_news_untold(const store_place *place)
     fry_reactor_close(&gone->reactor);
     rig.count = 2;
     (void)store_put(&rig.clients[0], "a", "more", NULL);
-    store_rig_close(&rig);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The suite's cases of watches and leases. */
+#include "tests/support/owned.h"
 #include "tests/support/store_suite.h"
 
 #include <string.h>
@@ -10,10 +11,9 @@
 
 void store_suite_watch_lists_then_follows(const store_place *place)
 {
-    store_rig rig;
     static store_seen seen, other;
 
-    store_rig_open(&rig, place, 2);
+    OPENED_WITH(store_rig, rig, place, 2);
     const uint64_t a = store_put(&rig.clients[0], "w/a", "one", NULL);
     (void)store_put(&rig.clients[0], "w/gone", "x", NULL);
     STORE_CHECK(store_delete(&rig.clients[0], "w/gone") == FERRY_OK);
@@ -41,16 +41,14 @@ void store_suite_watch_lists_then_follows(const store_place *place)
     STORE_CHECK(store_seen_of(&seen, "v/a") == NULL);
     store_seen_free(&seen);
     store_seen_free(&other);
-    store_rig_close(&rig);
 }
 
 void store_suite_watch_of_a_long_list(const store_place *place)
 {
-    store_rig rig;
     static store_seen seen;
     char key[32];
 
-    store_rig_open(&rig, place, 2);
+    OPENED_WITH(store_rig, rig, place, 2);
     const size_t count = store_rig_most(&rig);
     for (size_t i = 0; i < count; i++) {
         (void)snprintf(key, sizeof key, "%zu", i);
@@ -71,17 +69,15 @@ void store_suite_watch_of_a_long_list(const store_place *place)
     STORE_CHECK(strcmp(store_seen_of(&seen, "1")->value, "changed") == 0);
     STORE_CHECK(seen.puts >= count && seen.puts <= count + 2);
     store_seen_free(&seen);
-    store_rig_close(&rig);
 }
 
 void store_suite_quick_changes_end_with_the_last(const store_place *place)
 {
-    store_rig rig;
     static store_seen seen;
     uint64_t last = 0;
     char value[16];
 
-    store_rig_open(&rig, place, 2);
+    OPENED_WITH(store_rig, rig, place, 2);
     store_seen_start(&seen, &rig.clients[1], "");
     store_rig_until(&rig, &seen.is_listed);
     rig.clients[1].is_stopped = true; /* it hears of them all at once */
@@ -99,7 +95,6 @@ void store_suite_quick_changes_end_with_the_last(const store_place *place)
     STORE_CHECK(strcmp(store_seen_of(&seen, "a")->value, "49") == 0);
     STORE_CHECK(seen.puts <= 100);
     store_seen_free(&seen);
-    store_rig_close(&rig);
 }
 
 static store_seen stopping, started;
@@ -117,10 +112,9 @@ static void stop_and_start(store_seen *seen, fry_store_event event, const fry_st
 
 void store_suite_watches_come_and_go_in_callbacks(const store_place *place)
 {
-    store_rig rig;
     static store_seen first;
 
-    store_rig_open(&rig, place, 2);
+    OPENED_WITH(store_rig, rig, place, 2);
     store_seen_start(&stopping, &rig.clients[0], "");
     store_seen_start(&first, &rig.clients[0], "");
     store_rig_until(&rig, &first.is_listed);
@@ -138,15 +132,13 @@ void store_suite_watches_come_and_go_in_callbacks(const store_place *place)
     store_seen_free(&first);
     store_seen_free(&stopping);
     store_seen_free(&started);
-    store_rig_close(&rig);
 }
 
 void store_suite_a_stopped_watch_is_told_nothing(const store_place *place)
 {
-    store_rig rig;
     static store_seen seen, witness;
 
-    store_rig_open(&rig, place, 2);
+    OPENED_WITH(store_rig, rig, place, 2);
     store_seen_start(&seen, &rig.clients[1], "");
     fry_store_watch_stop(&seen.watch); /* before it began */
     store_rig_settle(&rig);
@@ -166,18 +158,16 @@ void store_suite_a_stopped_watch_is_told_nothing(const store_place *place)
     STORE_CHECK(seen.events == events);
     store_seen_free(&seen);
     store_seen_free(&witness);
-    store_rig_close(&rig);
 }
 
 /* --- Leases --- */
 
 void store_suite_lease_keeps_its_keys_while_kept_alive(const store_place *place)
 {
-    store_rig rig;
     static store_seen seen;
     store_held held;
 
-    store_rig_open(&rig, place, 2);
+    OPENED_WITH(store_rig, rig, place, 2);
     store_seen_start(&seen, &rig.clients[1], "");
     /* Until when it is to be granted says nothing of how long it lasts. */
     store_held_open_by(&held, &rig.clients[0], fry_clock_now_ns(&rig.clock) + 2 * STORE_TTL_NS);
@@ -192,16 +182,14 @@ void store_suite_lease_keeps_its_keys_while_kept_alive(const store_place *place)
     store_seen_until(&seen, "a", 0);
     STORE_CHECK(!held.is_over); /* who closes it is not told */
     store_seen_free(&seen);
-    store_rig_close(&rig);
 }
 
 void store_suite_lease_closed_takes_its_keys(const store_place *place)
 {
-    store_rig rig;
     static store_seen seen;
     store_held held, other;
 
-    store_rig_open(&rig, place, 2);
+    OPENED_WITH(store_rig, rig, place, 2);
     store_seen_start(&seen, &rig.clients[1], "");
     store_rig_until(&rig, &seen.is_listed);
     store_held_open(&held, &rig.clients[0]);
@@ -222,17 +210,15 @@ void store_suite_lease_closed_takes_its_keys(const store_place *place)
     store_held_close(&other);
     store_seen_until(&seen, "c", 0);
     store_seen_free(&seen);
-    store_rig_close(&rig);
 }
 
 void store_suite_lease_of_a_stopped_holder_ends(const store_place *place)
 {
-    store_rig rig;
     static store_seen seen;
     store_held held;
     store_ask ask;
 
-    store_rig_open(&rig, place, 2);
+    OPENED_WITH(store_rig, rig, place, 2);
     store_seen_start(&seen, &rig.clients[1], "");
     store_held_open(&held, &rig.clients[0]);
     const uint64_t version = store_put(&rig.clients[0], "a", "mine", &held.lease);
@@ -254,17 +240,15 @@ void store_suite_lease_of_a_stopped_holder_ends(const store_place *place)
     STORE_CHECK(store_ask_run(&rig.clients[0], &ask) == FERRY_E_INVALID);
     store_held_close(&held); /* does nothing any more */
     store_seen_free(&seen);
-    store_rig_close(&rig);
 }
 
 /* Without a watch anywhere; and a write under a lease that ended before its holder heard of it. */
 void store_suite_lease_ends_for_those_who_only_ask(const store_place *place)
 {
-    store_rig rig;
     store_held held, other;
     store_ask ask;
 
-    store_rig_open(&rig, place, 2);
+    OPENED_WITH(store_rig, rig, place, 2);
     store_held_open(&held, &rig.clients[0]);
     store_held_open(&other, &rig.clients[0]);
     (void)store_put(&rig.clients[0], "a", "mine", &held.lease);
@@ -287,16 +271,14 @@ void store_suite_lease_ends_for_those_who_only_ask(const store_place *place)
     store_rig_until(&rig, &other.is_over);
     STORE_CHECK(store_get(&rig.clients[0], "a", &ask) == FERRY_OK && store_has_value(&ask, "new"));
     store_ask_free(&ask);
-    store_rig_close(&rig);
 }
 
 void store_suite_key_leaves_its_lease(const store_place *place)
 {
-    store_rig rig;
     store_held held, other;
     store_ask ask;
 
-    store_rig_open(&rig, place, 2);
+    OPENED_WITH(store_rig, rig, place, 2);
     store_held_open(&held, &rig.clients[0]);
     store_held_open(&other, &rig.clients[1]);
     (void)store_put(&rig.clients[0], "put", "mine", &held.lease);
@@ -316,16 +298,14 @@ void store_suite_key_leaves_its_lease(const store_place *place)
         store_ask_free(&ask);
     } while (ask.count > 0);
     STORE_CHECK(store_get(&rig.clients[1], "put", NULL) == FERRY_OK);
-    store_rig_close(&rig);
 }
 
 /* Also where the change itself could be made: who has lost its standing changes nothing. */
 void store_suite_change_needs_its_guard(const store_place *place)
 {
-    store_rig rig;
     store_held held, other;
 
-    store_rig_open(&rig, place, 2);
+    OPENED_WITH(store_rig, rig, place, 2);
     store_client *client = &rig.clients[0];
     store_held_open(&held, client);
     store_held_open(&other, &rig.clients[1]);
@@ -365,18 +345,16 @@ void store_suite_change_needs_its_guard(const store_place *place)
     STORE_CHECK(store_try_guarded(client, FRY_STORE_SWAP, "c", "2", version, "guard",
                                   &held.lease) == FERRY_E_INVALID);
     store_held_close(&other);
-    store_rig_close(&rig);
 }
 
 /* Asked for in time, and late: its holder was stopped, and does not know yet that it is over. */
 void store_suite_guard_of_a_lease_that_ends(const store_place *place)
 {
-    store_rig rig;
     store_held held;
     store_ask ask;
     char guard[FRY_STORE_KEY_BYTES + 2];
 
-    store_rig_open(&rig, place, 2);
+    OPENED_WITH(store_rig, rig, place, 2);
     store_client *client = &rig.clients[0], *other = &rig.clients[1];
     store_held_open(&held, client);
     (void)store_put(client, "guard", "stands", &held.lease);
@@ -400,7 +378,6 @@ void store_suite_guard_of_a_lease_that_ends(const store_place *place)
     store_rig_until(&rig, &held.is_over);
     STORE_CHECK(store_get(other, "a", &ask) == FERRY_OK && store_has_value(&ask, "1"));
     store_ask_free(&ask);
-    store_rig_close(&rig);
 }
 
 static void refused(fry_store_lease *lease, fry_lease_event event, const char *why)
@@ -413,9 +390,8 @@ void store_suite_lease_that_cannot_be(const store_place *place)
 {
     static const int64_t times_ns[] = {0, -1, FRY_STORE_LEASE_MIN_NS - 1,
                                        FRY_STORE_LEASE_MAX_NS + 1, INT64_MAX};
-    store_rig rig;
 
-    store_rig_open(&rig, place, 1);
+    OPENED_WITH(store_rig, rig, place, 1);
     for (size_t i = 0; i < sizeof times_ns / sizeof *times_ns; i++) {
         bool is_told = false;
         fry_store_lease lease = {.ttl_ns = times_ns[i], .fn = refused, .arg = &is_told};
@@ -429,20 +405,17 @@ void store_suite_lease_that_cannot_be(const store_place *place)
         store_rig_settle(&rig);
         STORE_CHECK(!is_told);
     }
-    store_rig_close(&rig);
 }
 
 void store_suite_lease_closed_at_once(const store_place *place)
 {
-    store_rig rig;
     bool is_told = false;
     fry_store_lease lease = {.ttl_ns = STORE_TTL_NS, .fn = refused, .arg = &is_told};
 
-    store_rig_open(&rig, place, 1);
+    OPENED_WITH(store_rig, rig, place, 1);
     fry_store_lease_open(rig.clients[0].store, &lease);
     fry_store_lease_close(&lease);
     fry_store_lease_close(&lease);
     store_rig_settle(&rig);
     STORE_CHECK(!is_told);
-    store_rig_close(&rig);
 }

@@ -1,28 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
-#include "tests/support/failing_allocator.h"
+#include "tests/unit/counted_memory.h"
 
-#include <criterion/criterion.h>
 #include <pthread.h>
 #include <string.h>
 
-static failing_allocator fa;
-static fry_memory memory;
-
-static void set_up(void)
-{
-    failing_allocator_init(&fa);
-    ferry_allocator interface = failing_allocator_interface(&fa);
-    fry_memory_init(&memory, &interface);
-}
-
-/* The end of each test: Criterion doesn't count what fails in .fini. */
-static void nothing_lives(void)
-{
-    cr_assert_eq(failing_allocator_live_bytes(&fa), 0);
-}
-
-TestSuite(base_error, .init = set_up);
+COUNTED_SUITE(base_error);
 
 Test(base_error, says_what_it_was_told)
 {
@@ -41,7 +24,6 @@ Test(base_error, says_what_it_was_told)
     cr_assert_str_eq(error->public_.message, "no room for 7");
     cr_assert_null(error->public_.cause);
     fry_error_release(error);
-    nothing_lives();
 }
 
 Test(base_error, defaults)
@@ -54,7 +36,6 @@ Test(base_error, defaults)
     cr_assert_eq(error->public_.op, 0);
     cr_assert_eq(error->public_.native_code, 0);
     fry_error_release(error);
-    nothing_lives();
 }
 
 Test(base_error, an_empty_message_becomes_the_text)
@@ -63,7 +44,6 @@ Test(base_error, an_empty_message_becomes_the_text)
     fry_error *error = fry_error_create(&memory, &facts, "%s", "");
     cr_assert_str_eq(error->public_.message, ferry_status_text(FERRY_E_DEVICE));
     fry_error_release(error);
-    nothing_lives();
 }
 
 Test(base_error, long_messages_are_cut)
@@ -76,7 +56,6 @@ Test(base_error, long_messages_are_cut)
     cr_assert_eq(strlen(error->public_.message), FRY_ERROR_MESSAGE_BYTES - 1);
     cr_assert_eq(strspn(error->public_.message, "m"), FRY_ERROR_MESSAGE_BYTES - 1);
     fry_error_release(error);
-    nothing_lives();
 }
 
 Test(base_error, a_user_status_of_any_number_is_kept)
@@ -86,7 +65,6 @@ Test(base_error, a_user_status_of_any_number_is_kept)
     cr_assert_eq((int)error->public_.status, -777);
     cr_assert_str_eq(error->public_.message, "unknown status");
     fry_error_release(error);
-    nothing_lives();
 }
 
 Test(base_error, a_chain_of_causes_keeps_its_root_only)
@@ -107,7 +85,6 @@ Test(base_error, a_chain_of_causes_keeps_its_root_only)
     cr_assert_str_eq(last->public_.cause->message, "burnt"); /* lives through `last` */
     cr_assert_eq(last->public_.cause->op, 1);
     fry_error_release(last);
-    nothing_lives();
 }
 
 Test(base_error, a_static_cause_is_kept)
@@ -117,7 +94,6 @@ Test(base_error, a_static_cause_is_kept)
     fry_error *error = fry_error_create(&memory, &facts, NULL);
     cr_assert_eq(error->public_.cause, &fry_error_static(FERRY_E_SHUTDOWN)->public_);
     fry_error_release(error);
-    nothing_lives();
 }
 
 Test(base_error, static_errors_are_one_a_status_and_never_counted)
@@ -140,7 +116,6 @@ Test(base_error, static_errors_are_one_a_status_and_never_counted)
     FERRY_STATUS_MAP(CHECK_STATIC)
 #undef CHECK_STATIC
     cr_assert_neq(fry_error_static(FERRY_E_AGAIN), fry_error_static(FERRY_E_INVALID));
-    nothing_lives();
 }
 
 /* As many as there is room for; further ones are a failure without a number. */
@@ -157,7 +132,6 @@ Test(base_error, users_numbers_have_static_errors_too)
     }
     cr_assert_eq(fry_error_static((ferry_status)-777), first);
     cr_assert_eq(fry_error_static((ferry_status)INT32_MIN), fry_error_static(FERRY_E_FAILED));
-    nothing_lives();
 }
 
 typedef struct asker {
@@ -194,7 +168,6 @@ Test(base_error, users_numbers_have_one_error_each_for_all_threads)
             cr_assert_eq(askers[i].errors[k]->public_.status, -1000 - k);
         }
     }
-    nothing_lives();
 }
 
 Test(base_error, without_memory_it_is_the_static_one_and_the_cause_is_left_alone)
@@ -209,7 +182,6 @@ Test(base_error, without_memory_it_is_the_static_one_and_the_cause_is_left_alone
     cr_assert_eq(root->references, 1);
     fry_error_release(error);
     fry_error_release(root);
-    nothing_lives();
 }
 
 Test(base_error, null_can_be_retained_and_released)
@@ -217,7 +189,6 @@ Test(base_error, null_can_be_retained_and_released)
     cr_assert_null(fry_error_retain(NULL));
     fry_error_release(NULL);
     ferry_error_release(NULL);
-    nothing_lives();
 }
 
 Test(base_error, the_public_release_frees)
@@ -227,7 +198,6 @@ Test(base_error, the_public_release_frees)
     cr_assert_neq(failing_allocator_live_bytes(&fa), 0);
     ferry_error_release(error);
     ferry_error_release(&fry_error_static(FERRY_E_NO_MEMORY)->public_);
-    nothing_lives();
 }
 
 static pthread_barrier_t all_here;
@@ -258,5 +228,4 @@ Test(base_error, references_are_counted_across_threads)
         cr_assert_eq(pthread_join(threads[i], NULL), 0);
     cr_assert_eq(error->references, 1);
     fry_error_release(error);
-    nothing_lives();
 }

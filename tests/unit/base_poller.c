@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 #include "base/poller.h"
+#include "tests/support/owned.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -296,7 +297,7 @@ static void piped_watch_poke(piped_watch *piped)
 
 Test(base_poller, a_watch_is_called_while_it_is_added)
 {
-    piped_watch piped;
+    OWNED(piped_watch_close) piped_watch piped;
     piped_watch_open(&piped);
     cr_assert_eq(fry_poller_wait(&poller, 0), 0);
     piped_watch_poke(&piped);
@@ -310,12 +311,11 @@ Test(base_poller, a_watch_is_called_while_it_is_added)
     piped_watch_poke(&piped);
     cr_assert_eq(fry_poller_wait(&poller, 0), 0);
     cr_assert_eq(piped.calls, 1);
-    piped_watch_close(&piped);
 }
 
 Test(base_poller, a_watch_for_one_event_is_called_once_each_time_it_is_asked_for)
 {
-    piped_watch piped;
+    OWNED(piped_watch_close) piped_watch piped;
     piped_watch_open(&piped);
     cr_assert_eq(fry_poller_change(&poller, &piped.watch, 0), FERRY_OK);
     piped_watch_poke(&piped);
@@ -334,19 +334,17 @@ Test(base_poller, a_watch_for_one_event_is_called_once_each_time_it_is_asked_for
     }
     fry_poller_remove(&poller, &piped.watch);
     cr_assert_eq(fry_poller_change(&poller, &piped.watch, EPOLLIN), FERRY_E_SYSTEM);
-    piped_watch_close(&piped);
 }
 
 Test(base_poller, a_hang_up_is_told)
 {
-    piped_watch piped;
+    OWNED(piped_watch_close) piped_watch piped;
     piped_watch_open(&piped);
     cr_assert_eq(close(piped.write_fd), 0);
     piped.write_fd = -1;
     cr_assert_eq(fry_poller_wait(&poller, LONG_NS), 1);
     cr_assert_eq(piped.events, EPOLLHUP);
     fry_poller_remove(&poller, &piped.watch);
-    piped_watch_close(&piped);
 }
 
 Test(base_poller, what_cannot_be_watched_is_refused)
@@ -380,7 +378,7 @@ Test(base_poller, one_of_two_ready_watches_removes_the_other)
 
 Test(base_poller, a_watch_removes_itself)
 {
-    piped_watch piped;
+    OWNED(piped_watch_close) piped_watch piped;
     piped_watch_open(&piped);
     piped.removes = &piped.watch;
     piped_watch_poke(&piped);
@@ -388,12 +386,11 @@ Test(base_poller, a_watch_removes_itself)
     cr_assert_eq(fry_poller_wait(&poller, LONG_NS), 1);
     cr_assert_eq(fry_poller_wait(&poller, 0), 0);
     cr_assert_eq(piped.calls, 1);
-    piped_watch_close(&piped);
 }
 
 Test(base_poller, a_timer_set_by_a_watch_beside_an_expiry_is_not_forgotten)
 {
-    piped_watch piped;
+    OWNED(piped_watch_close) piped_watch piped;
     piped_watch_open(&piped);
     piped_watch_poke(&piped); /* on the ready list before the timer */
     fry_poller_set_timer(&poller, fry_clock_monotonic_ns() + NS_PER_MS);
@@ -403,7 +400,6 @@ Test(base_poller, a_timer_set_by_a_watch_beside_an_expiry_is_not_forgotten)
     cr_assert_eq(fry_poller_wait(&poller, LONG_NS), 2);
     cr_assert_eq(poller.timer_ns, piped.sets_timer_ns);
     fry_poller_remove(&poller, &piped.watch);
-    piped_watch_close(&piped);
 }
 
 Test(base_poller, many_ready_watches_are_all_called)

@@ -1,30 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/trace.h"
-#include "tests/support/failing_allocator.h"
+#include "tests/support/owned.h"
+#include "tests/unit/counted_memory.h"
 
-#include <criterion/criterion.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-static failing_allocator fa;
-static fry_memory memory;
+COUNTED_SUITE(base_trace);
 
-static void set_up(void)
+static void ring_close(fry_trace_ring **ring)
 {
-    failing_allocator_init(&fa);
-    ferry_allocator interface = failing_allocator_interface(&fa);
-    fry_memory_init(&memory, &interface);
+    fry_trace_ring_destroy(&memory, *ring);
 }
 
-/* The end of each test: Criterion doesn't count what fails in .fini. */
-static void nothing_lives(void)
-{
-    cr_assert_eq(failing_allocator_live_bytes(&fa), 0);
-}
-
-TestSuite(base_trace, .init = set_up);
+#define RING(name_, capacity_)                                                                     \
+    OWNED(ring_close) fry_trace_ring *name_ = fry_trace_ring_create(&memory, capacity_)
 
 static void write_ops(fry_trace_ring *ring, uint64_t first, uint64_t count)
 {
@@ -38,6 +30,15 @@ static void assert_ops(const ferry_trace_record *records, size_t count, uint64_t
 {
     for (size_t i = 0; i < count; i++)
         cr_assert_eq(records[i].op, first + i);
+}
+
+/* Of at most `room` it reads `count`, numbered from `first` on. */
+static void expect_read(fry_trace_ring *ring, uint64_t *cursor, uint64_t *lost, size_t room,
+                        size_t count, uint64_t first)
+{
+    ferry_trace_record records[64];
+    cr_assert_eq(fry_trace_ring_read(ring, cursor, records, room, lost), count);
+    assert_ops(records, count, first);
 }
 
 Test(base_trace, names)
@@ -54,12 +55,11 @@ Test(base_trace, names)
     cr_assert_str_eq(ferry_trace_what_name((ferry_trace_what)60000), "?");
     cr_assert_str_eq(ferry_op_kind_name((ferry_op_kind)0), "?");
     cr_assert_str_eq(ferry_op_kind_name((ferry_op_kind)60000), "?");
-    nothing_lives();
 }
 
 Test(base_trace, every_byte_of_a_record_comes_back)
 {
-    fry_trace_ring *ring = fry_trace_ring_create(&memory, 8);
+    RING(ring, 8);
     ferry_trace_record in;
     for (size_t i = 0; i < sizeof in; i++)
         ((unsigned char *)&in)[i] = (unsigned char)(i * 7 + 1);
@@ -68,8 +68,6 @@ Test(base_trace, every_byte_of_a_record_comes_back)
     uint64_t cursor = 0, lost = 0;
     cr_assert_eq(fry_trace_ring_read(ring, &cursor, &out, 1, &lost), 1);
     cr_assert_arr_eq((char *)&out, (char *)&in, sizeof in);
-    fry_trace_ring_destroy(&memory, ring);
-    nothing_lives();
 }
 
 Test(base_trace, capacity_is_rounded_up_to_a_power_of_two)
@@ -79,13 +77,11 @@ Test(base_trace, capacity_is_rounded_up_to_a_power_of_two)
         uint64_t slots;
     } cases[] = {{0, 2}, {1, 2}, {2, 2}, {3, 4}, {1000, 1024}, {1024, 1024}, {1025, 2048}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        fry_trace_ring *ring = fry_trace_ring_create(&memory, cases[i].asked);
+        RING(ring, cases[i].asked);
         cr_assert_eq(ring->mask + 1, cases[i].slots);
         cr_assert_eq((uintptr_t)ring->records % FRY_CACHE_LINE, 0);
-        fry_trace_ring_destroy(&memory, ring);
     }
     fry_trace_ring_destroy(&memory, NULL);
-    nothing_lives();
 }
 
 Test(base_trace, no_memory_and_no_such_size)
@@ -94,81 +90,62 @@ Test(base_trace, no_memory_and_no_such_size)
     cr_assert_null(fry_trace_ring_create(&memory, 8));
     cr_assert_null(fry_trace_ring_create(&memory, SIZE_MAX));
     cr_assert_eq(failing_allocator_calls(&fa), 1, "an impossible size asks for nothing");
-    nothing_lives();
 }
 
 Test(base_trace, reads_in_order_in_pieces_and_around_the_end)
 {
-    fry_trace_ring *ring = fry_trace_ring_create(&memory, 8);
+    RING(ring, 8);
     ferry_trace_record records[8];
     uint64_t cursor = 0, lost = 0, next = 0;
     cr_assert_eq(fry_trace_ring_read(ring, &cursor, records, 8, &lost), 0);
     for (int round = 0; round < 20; round++) {
         write_ops(ring, next, 5);
-        cr_assert_eq(fry_trace_ring_read(ring, &cursor, records, 3, &lost), 3);
-        assert_ops(records, 3, next);
-        cr_assert_eq(fry_trace_ring_read(ring, &cursor, records, 8, &lost), 2);
-        assert_ops(records, 2, next + 3);
+        expect_read(ring, &cursor, &lost, 3, 3, next);
+        expect_read(ring, &cursor, &lost, 8, 2, next + 3);
         cr_assert_eq(fry_trace_ring_read(ring, &cursor, records, 8, &lost), 0);
         next += 5;
     }
     cr_assert_eq(cursor, 100);
     cr_assert_eq(lost, 0);
-    fry_trace_ring_destroy(&memory, ring);
-    nothing_lives();
 }
 
 Test(base_trace, overwritten_records_are_counted_as_lost)
 {
-    fry_trace_ring *ring = fry_trace_ring_create(&memory, 8);
-    ferry_trace_record records[16];
+    RING(ring, 8);
     uint64_t cursor = 0, lost = 0;
     write_ops(ring, 0, 7);
     write_ops(ring, 7, 13); /* 20 written, the newest 7 can be read */
-    cr_assert_eq(fry_trace_ring_read(ring, &cursor, records, 16, &lost), 7);
-    assert_ops(records, 7, 13);
+    expect_read(ring, &cursor, &lost, 16, 7, 13);
     cr_assert_eq(lost, 13);
     cr_assert_eq(cursor, 20);
 
     write_ops(ring, 20, 8); /* one too many */
-    cr_assert_eq(fry_trace_ring_read(ring, &cursor, records, 2, &lost), 2);
-    assert_ops(records, 2, 21);
+    expect_read(ring, &cursor, &lost, 2, 2, 21);
     cr_assert_eq(lost, 14);
-    cr_assert_eq(fry_trace_ring_read(ring, &cursor, records, 16, &lost), 5);
-    assert_ops(records, 5, 23);
+    expect_read(ring, &cursor, &lost, 16, 5, 23);
     cr_assert_eq(lost, 14);
-    fry_trace_ring_destroy(&memory, ring);
-    nothing_lives();
 }
 
 Test(base_trace, readers_do_not_disturb_each_other)
 {
-    fry_trace_ring *ring = fry_trace_ring_create(&memory, 8);
+    RING(ring, 8);
     ferry_trace_record records[8];
     uint64_t early = 0, late = 0, lost = 0;
     write_ops(ring, 0, 4);
     cr_assert_eq(fry_trace_ring_read(ring, &early, records, 8, &lost), 4);
     write_ops(ring, 4, 2);
     late = ring->head - 1;
-    cr_assert_eq(fry_trace_ring_read(ring, &late, records, 8, &lost), 1);
-    assert_ops(records, 1, 5);
-    cr_assert_eq(fry_trace_ring_read(ring, &early, records, 8, &lost), 2);
-    assert_ops(records, 2, 4);
-    fry_trace_ring_destroy(&memory, ring);
-    nothing_lives();
+    expect_read(ring, &late, &lost, 8, 1, 5);
+    expect_read(ring, &early, &lost, 8, 2, 4);
 }
 
 Test(base_trace, a_smallest_ring_gives_the_newest_record)
 {
-    fry_trace_ring *ring = fry_trace_ring_create(&memory, 1);
-    ferry_trace_record records[4];
+    RING(ring, 1);
     uint64_t cursor = 0, lost = 0;
     write_ops(ring, 0, 9);
-    cr_assert_eq(fry_trace_ring_read(ring, &cursor, records, 4, &lost), 1);
-    assert_ops(records, 1, 8);
+    expect_read(ring, &cursor, &lost, 4, 1, 8);
     cr_assert_eq(lost, 8);
-    fry_trace_ring_destroy(&memory, ring);
-    nothing_lives();
 }
 
 /* A reader that is stopped midway: the page it copies to next lets it in once more has been
@@ -196,7 +173,7 @@ Test(base_trace, what_is_overwritten_while_it_is_read_is_lost)
     struct sigaction action = {.sa_handler = on_touch};
     cr_assert_eq(sigaction(SIGSEGV, &action, NULL), 0);
 
-    fry_trace_ring *ring = fry_trace_ring_create(&memory, 256);
+    RING(ring, 256);
     written_meanwhile = ring;
     write_ops(ring, 0, 200);
     /* 64 records go before the guarded page, wherever pages are that large or larger. */
@@ -208,9 +185,7 @@ Test(base_trace, what_is_overwritten_while_it_is_read_is_lost)
     cr_assert_eq(count, 128 - lost);
     assert_ops(records, count, lost);
     cr_assert_eq(cursor, 128);
-    fry_trace_ring_destroy(&memory, ring);
     cr_assert_eq(munmap(pages, 2 * page_bytes), 0);
-    nothing_lives();
 }
 
 Test(base_trace, a_reader_that_is_overtaken_altogether_loses_all_it_copied)
@@ -221,7 +196,7 @@ Test(base_trace, a_reader_that_is_overtaken_altogether_loses_all_it_copied)
     struct sigaction action = {.sa_handler = on_touch};
     cr_assert_eq(sigaction(SIGSEGV, &action, NULL), 0);
 
-    fry_trace_ring *ring = fry_trace_ring_create(&memory, 32);
+    RING(ring, 32);
     written_meanwhile = ring;
     write_ops(ring, 0, 200);
     ferry_trace_record *records = guarded_page;
@@ -230,54 +205,38 @@ Test(base_trace, a_reader_that_is_overtaken_altogether_loses_all_it_copied)
     cr_assert_eq(ring->head, 350, "the reader was not stopped");
     cr_assert_eq(lost, 10);
     cr_assert_eq(cursor, 200);
-    cr_assert_eq(fry_trace_ring_read(ring, &cursor, records, 64, &lost), 31);
-    assert_ops(records, 31, 319);
+    expect_read(ring, &cursor, &lost, 64, 31, 319);
     cr_assert_eq(lost, 10 + 119);
-    fry_trace_ring_destroy(&memory, ring);
     cr_assert_eq(munmap(guarded_page, page_bytes), 0);
-    nothing_lives();
 }
 
 Test(base_trace, a_larger_ring_goes_on_where_the_small_one_stopped)
 {
-    fry_trace_ring *small = fry_trace_ring_create(&memory, 8);
-    fry_trace_ring *large = fry_trace_ring_create(&memory, 64);
-    ferry_trace_record records[64];
+    RING(small, 8);
+    RING(large, 64);
     write_ops(small, 0, 20);
     uint64_t early = 10, late = 18, lost = 0;
     fry_trace_ring_continue(large, small);
     write_ops(large, 20, 10);
 
     /* The oldest that the small one had is there, what it had overwritten is not. */
-    cr_assert_eq(fry_trace_ring_read(large, &early, records, 64, &lost), 18);
-    assert_ops(records, 18, 12);
+    expect_read(large, &early, &lost, 64, 18, 12);
     cr_assert_eq(lost, 2);
     cr_assert_eq(early, 30);
     lost = 0;
-    cr_assert_eq(fry_trace_ring_read(small, &late, records, 64, &lost), 2, "a reader that has it");
-    assert_ops(records, 2, 18);
-    cr_assert_eq(fry_trace_ring_read(large, &late, records, 64, &lost), 10);
-    assert_ops(records, 10, 20);
+    expect_read(small, &late, &lost, 64, 2, 18);
+    expect_read(large, &late, &lost, 64, 10, 20);
     cr_assert_eq(lost, 0);
-
-    fry_trace_ring_destroy(&memory, small);
-    fry_trace_ring_destroy(&memory, large);
-    nothing_lives();
 }
 
 Test(base_trace, a_ring_that_was_never_full_goes_on_from_its_start)
 {
-    fry_trace_ring *small = fry_trace_ring_create(&memory, 8);
-    fry_trace_ring *large = fry_trace_ring_create(&memory, 64);
-    ferry_trace_record records[64];
+    RING(small, 8);
+    RING(large, 64);
     write_ops(small, 0, 3);
     fry_trace_ring_continue(large, small);
     write_ops(large, 3, 1);
     uint64_t cursor = 0, lost = 0;
-    cr_assert_eq(fry_trace_ring_read(large, &cursor, records, 64, &lost), 4);
-    assert_ops(records, 4, 0);
+    expect_read(large, &cursor, &lost, 64, 4, 0);
     cr_assert_eq(lost, 0);
-    fry_trace_ring_destroy(&memory, small);
-    fry_trace_ring_destroy(&memory, large);
-    nothing_lives();
 }

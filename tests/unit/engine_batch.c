@@ -9,6 +9,7 @@
 #include "engine/ground.h"
 #include "engine/node.h"
 #include "tests/support/held_call.h"
+#include "tests/support/owned.h"
 
 TestSuite(engine_batch, .timeout = HANG_S);
 
@@ -359,8 +360,7 @@ Test(engine_batch, a_shutdown_finds_it_in_the_inbox)
 /* The submitter sees to room in the access lists itself, as for single operations. */
 Test(engine_batch, it_sees_to_room_itself)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
     ferry_engine *engine = te.engine;
     fry_context *context = fry_context_get(engine);
     ferry_buffer *src = test_buffer(&te, 0, BIG, 1), *dst = test_buffer(&te, 1, BIG, 0);
@@ -388,5 +388,4 @@ Test(engine_batch, it_sees_to_room_itself)
     }
     ferry_buffer_release(src);
     ferry_buffer_release(dst);
-    test_engine_close(&te);
 }

@@ -8,6 +8,7 @@
 #include "engine/refusal.h"
 #include "tests/support/api_test.h"
 #include "tests/support/dump_test.h"
+#include "tests/support/owned.h"
 #include "tests/unit/copy_gate.h"
 
 TestSuite(engine_dump, .timeout = HANG_S);
@@ -172,7 +173,7 @@ Test(engine_dump, what_was_submitted_before_is_shown_though_it_enters_during_the
 {
     int64_t now_ns = 1;
     ferry_clock clock = {.now_ns = hasty_now_ns, .arg = &now_ns};
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     options.clock = &clock;
     test_engine_create(&te, &options);
@@ -187,13 +188,12 @@ Test(engine_dump, what_was_submitted_before_is_shown_though_it_enters_during_the
     keep_promise(promise, FERRY_OK);
     settle(&te);
     ASSERT_STATUS(status_of(waits), FERRY_OK);
-    test_engine_close(&te);
 }
 
 Test(engine_dump, what_is_about_to_fail_says_so)
 {
     enum { NODES = 200 };
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     options.submit_budget = 1; /* so little is done by who resolves the promise, and by the dump */
     test_engine_create(&te, &options);
@@ -208,13 +208,11 @@ Test(engine_dump, what_is_about_to_fail_says_so)
     settle(&te);
     for (int i = 0; i < NODES; i++)
         ASSERT_STATUS(status_of(nops[i]), FERRY_E_DEPENDENCY);
-    test_engine_close(&te);
 }
 
 Test(engine_dump, what_is_late_waits_for_the_loop)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.deadline_ns = START_NS;
     options.label = "late";
@@ -229,13 +227,11 @@ Test(engine_dump, what_is_late_waits_for_the_loop)
     json_decref(whole);
     settle(&te);
     ASSERT_STATUS(status_of(nop), FERRY_E_DEADLINE);
-    test_engine_close(&te);
 }
 
 Test(engine_dump, a_buffer_poisoned_as_a_whole_says_so)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
     ferry_buffer *buffer = test_buffer(&te, 2, 100, 0);
     cr_assert(fry_baton_take(&te.engine->baton)); /* as when no node stood for a refused write */
     fry_hazard_poison_buffer(buffer, fry_refusal_error(FRY_REFUSED_MAX_NODES));
@@ -259,7 +255,6 @@ Test(engine_dump, a_buffer_poisoned_as_a_whole_says_so)
     cr_assert_eq(json_array_size(json_object_get(whole, "poisoned")), 0);
     json_decref(whole);
     ferry_buffer_release(buffer);
-    test_engine_close(&te);
 }
 
 /* The poisoned buffer that the dump is at goes while it writes what it has copied of it. */
@@ -332,7 +327,7 @@ static int64_t entered_ns(const ferry_future *future)
 
 Test(engine_dump, while_many_come_few_look_at_the_clock)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     open_with_stale_clock(&te, 0);
     ferry_promise *promise = test_promise(&te);
     ferry_future *root = ferry_promise_future(promise);
@@ -366,12 +361,11 @@ Test(engine_dump, while_many_come_few_look_at_the_clock)
         ferry_future_release(nops[i]);
     for (int i = 0; i < 4; i++)
         ferry_future_release(more[i]);
-    test_engine_close(&te);
 }
 
 Test(engine_dump, with_a_watchdog_each_looks_at_the_clock)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     open_with_stale_clock(&te, INT64_C(3600000000000));
     te.engine->stamps_left = 0;
     ferry_promise *promise = test_promise(&te);
@@ -383,12 +377,11 @@ Test(engine_dump, with_a_watchdog_each_looks_at_the_clock)
     keep_promise(promise, FERRY_OK);
     settle(&te);
     ferry_future_release(root);
-    test_engine_close(&te);
 }
 
 Test(engine_dump, the_watchdogs_timer_is_off_while_nothing_lives)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     options.clock = NULL;
     options.watchdog_ns = INT64_C(3600000000000);
@@ -403,5 +396,4 @@ Test(engine_dump, the_watchdogs_timer_is_off_while_nothing_lives)
     settle(&te);
     ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_OK);
     cr_assert_eq(te.engine->poller.timer_ns, 0);
-    test_engine_close(&te);
 }

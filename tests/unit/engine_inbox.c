@@ -6,6 +6,7 @@
 #include "engine/buffer.h"
 #include "engine/engine.h"
 #include "tests/support/api_test.h"
+#include "tests/support/owned.h"
 #include "tests/unit/copy_gate.h"
 
 TestSuite(engine_inbox, .timeout = HANG_S);
@@ -206,8 +207,7 @@ Test(engine_inbox, a_thread_that_leaves_hands_the_progress_to_one_that_stays)
     enum { SIZE = 8192, ROUNDS = 50 };
     copy_gate gate;
     copy_gate_install(&gate);
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
     ferry_buffer *src = test_buffer(&te, 0, SIZE, 1), *dst = test_buffer(&te, 1, SIZE, 0);
     for (int round = 0; round < ROUNDS; round++) {
         ferry_promise *promise = test_promise(&te);
@@ -237,5 +237,4 @@ Test(engine_inbox, a_thread_that_leaves_hands_the_progress_to_one_that_stays)
     }
     ferry_buffer_release(src);
     ferry_buffer_release(dst);
-    test_engine_close(&te);
 }

@@ -13,13 +13,14 @@
 #include "engine/turn.h"
 #include "tests/support/fake_channel.h"
 #include "tests/support/member_test.h"
+#include "tests/support/owned.h"
 
 #include <pthread.h>
 #include <sched.h>
 
 TestSuite(engine_messages, .timeout = HANG_S);
 
-enum { SMALL = 64, LARGE = 65536, EAGER_MAX = 4096, WIRES_MAX = 8, STILL = 64 };
+enum { SMALL = 64, LARGE = 65536, EAGER_MAX = 4096, WIRES_MAX = 8, STILL = 64, FUTURES_MAX = 64 };
 
 #define DEADLINE_NS INT64_C(5000000000)
 
@@ -34,6 +35,8 @@ typedef struct rig {
     fake_wire_options options;
     fry_lane_opener opener;
     ferry_buffer *own, *other;
+    ferry_future *futures[FUTURES_MAX]; /* of messages and batches */
+    size_t future_count;
 } rig;
 
 /* Both ends of a lane are opened one after the other: a test has one hello at a time. */
@@ -158,6 +161,8 @@ static void rig_close(rig *r)
     for (size_t i = 0; i < r->wire_count; i++)
         fake_wire_hold(r->wires[i], 0);
     (void)pthread_mutex_unlock(&r->mutex);
+    while (r->future_count > 0)
+        ferry_future_release(r->futures[--r->future_count]);
     ferry_buffer_release(r->own);
     ferry_buffer_release(r->other);
     test_members_close(r->members, 2);
@@ -165,12 +170,23 @@ static void rig_close(rig *r)
         fake_wire_close(r->wires[i]);
 }
 
+/* The rig gives it back in the end. */
+static ferry_future *own(rig *r, ferry_future *future)
+{
+    cr_assert_lt(r->future_count, FUTURES_MAX);
+    return r->futures[r->future_count++] = future;
+}
+
+#define RIG(name_, ...)                                                                            \
+    OWNED(rig_close) rig name_ = {0};                                                              \
+    rig_open(&(name_), __VA_ARGS__)
+
 static ferry_future *message(rig *r, size_t at, bool is_send, size_t size_bytes,
                              const ferry_op_options *options)
 {
     ferry_span span = span_of(at == 0 ? r->own : r->other, 0, size_bytes);
-    return (is_send ? ferry_send : ferry_recv)(r->members[at].group, (ferry_peer)(1 - at), 7, span,
-                                               options);
+    return own(r, (is_send ? ferry_send : ferry_recv)(r->members[at].group, (ferry_peer)(1 - at), 7,
+                                                      span, options));
 }
 
 /* A lane is there from now on, over which everything has been said. */
@@ -183,8 +199,6 @@ static void make_lane(rig *r)
     ASSERT_STATUS(end_of(r, send), FERRY_OK);
     cr_assert(is_filled(r->other, 0, SMALL, 1));
     memset(ferry_buffer_data(r->other), 2, LARGE);
-    ferry_future_release(recv);
-    ferry_future_release(send);
     run_still(r);
 }
 
@@ -249,7 +263,9 @@ static ferry_future *message_in_batch(rig *r, state state, const ferry_op_option
                    .peer = 1,
                    .tag = 7};
     *(is_send(state) ? &op.src : &op.dst) = span_of(r->own, 0, size_of(state));
-    return ferry_batch(r->members[0].te.engine, &op, sizeof op, 1, own_p, NULL);
+    ferry_future *batch = ferry_batch(r->members[0].te.engine, &op, sizeof op, 1, own_p, NULL);
+    (void)own(r, *own_p);
+    return own(r, batch);
 }
 
 /* Brings a message of engine 0's into the state. */
@@ -383,13 +399,11 @@ static void end_other(rig *r, const reached *at, state state, const outcome *out
     if (outcome->other == FERRY_OK && is_send(state))
         cr_assert(is_filled(r->other, 0, size_of(state), 1));
     assert_quiet(r, at->other);
-    ferry_future_release(at->other);
 }
 
 static void try_end(state state, end end)
 {
-    rig r = {0};
-    rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 0);
+    RIG(r, FERRY_LOOP_EMBEDDED, 0, 0);
     reached at = reach(&r, state, end);
     outcome outcome = expected(state, end);
     make_end(&r, &at, end);
@@ -414,9 +428,6 @@ static void try_end(state state, end end)
     ferry_promise_release(at.promise);
     if (at.batch != NULL)
         ASSERT_STATUS(ferry_future_poll(at.batch), FERRY_E_CANCELLED);
-    ferry_future_release(at.batch);
-    ferry_future_release(at.own);
-    rig_close(&r);
 }
 
 static void try_ends(end end)
@@ -429,61 +440,38 @@ static void try_ends(end end)
     }
 }
 
-Test(engine_messages, are_cancelled_in_every_state)
-{
-    try_ends(CANCEL);
-}
+/* Left by the other end: the word that it leaves was under way over the lane, and is lost with it.
+ */
+#define ENDS_IN_EVERY_STATE(X)                                                                     \
+    X(are_cancelled_in_every_state, CANCEL)                                                        \
+    X(are_cancelled_with_their_batch_in_every_state, CANCEL_BATCH)                                 \
+    X(have_deadlines_in_every_state, DEADLINE)                                                     \
+    X(are_poisoned_while_they_are_held, POISON)                                                    \
+    X(lose_their_lane_in_every_state, LANE_LOST)                                                   \
+    X(are_left_by_the_other_end_in_every_state, OTHER_LEAVES)                                      \
+    X(are_left_by_this_end_in_every_state, OWN_LEAVES)                                             \
+    X(are_shut_down_in_every_state, SHUTDOWN)
 
-Test(engine_messages, are_cancelled_with_their_batch_in_every_state)
-{
-    try_ends(CANCEL_BATCH);
-}
-
-Test(engine_messages, have_deadlines_in_every_state)
-{
-    try_ends(DEADLINE);
-}
-
-Test(engine_messages, are_poisoned_while_they_are_held)
-{
-    try_ends(POISON);
-}
-
-Test(engine_messages, lose_their_lane_in_every_state)
-{
-    try_ends(LANE_LOST);
-}
-
-/* The word that it leaves was under way over the lane, and is lost with it. */
-Test(engine_messages, are_left_by_the_other_end_in_every_state)
-{
-    try_ends(OTHER_LEAVES);
-}
-
-Test(engine_messages, are_left_by_this_end_in_every_state)
-{
-    try_ends(OWN_LEAVES);
-}
-
-Test(engine_messages, are_shut_down_in_every_state)
-{
-    try_ends(SHUTDOWN);
-}
+#define TEST_ENDS(name_, end_)                                                                     \
+    Test(engine_messages, name_)                                                                   \
+    {                                                                                              \
+        try_ends(end_);                                                                            \
+    }
+ENDS_IN_EVERY_STATE(TEST_ENDS)
 
 /* ---- no room ---- */
 
 Test(engine_messages, past_what_may_be_unexpected_are_refused)
 {
-    rig r = {0};
     ferry_future *futures[3];
-    rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 2);
+    RIG(r, FERRY_LOOP_EMBEDDED, 0, 2);
     make_lane(&r);
     for (int is_send = 1; is_send >= 0; is_send--) { /* a refused receive poisons its span */
         ferry_op_options options = FERRY_OP_OPTIONS_INIT;
         options.label = "one too many";
         for (size_t i = 0; i < 3; i++)
             futures[i] = message(&r, 0, is_send, SMALL, &options);
-        ferry_future *behind = nop_after(&r.members[0].te, futures[2]);
+        ferry_future *behind = own(&r, nop_after(&r.members[0].te, futures[2]));
         ASSERT_STATUS(end_of(&r, futures[2]), FERRY_E_AGAIN);
         const ferry_error *error = ferry_future_error(futures[2]);
         ASSERT_STATUS(error->status, FERRY_E_AGAIN);
@@ -492,26 +480,20 @@ Test(engine_messages, past_what_may_be_unexpected_are_refused)
         cr_assert_not_null(strstr(error->message, "unexpected_max"), "%s", error->message);
         ASSERT_STATUS(end_of(&r, behind), FERRY_E_DEPENDENCY);
         cr_assert_eq(ferry_future_error(behind)->cause, error);
-        ferry_future_release(behind);
         assert_quiet(&r, futures[2]);
-        ferry_future_release(futures[2]);
         for (size_t i = 0; i < 2; i++) {
             ferry_future *other = message(&r, 1, !is_send, SMALL, NULL);
             ASSERT_STATUS(end_of(&r, other), FERRY_OK);
             ASSERT_STATUS(end_of(&r, futures[i]), FERRY_OK);
-            ferry_future_release(other);
-            ferry_future_release(futures[i]);
         }
     }
-    rig_close(&r);
 }
 
 Test(engine_messages, past_the_engines_nodes_are_refused)
 {
     enum { NODES = 32 };
-    rig r = {0};
     ferry_future *futures[NODES + 1];
-    rig_open(&r, FERRY_LOOP_EMBEDDED, NODES, 0);
+    RIG(r, FERRY_LOOP_EMBEDDED, NODES, 0);
     make_lane(&r);
     size_t count = 0;
     do {
@@ -522,10 +504,8 @@ Test(engine_messages, past_the_engines_nodes_are_refused)
     for (size_t i = 0; i < count; i++) {
         (void)ferry_future_cancel(futures[i]);
         (void)end_of(&r, futures[i]);
-        ferry_future_release(futures[i]);
     }
     run_still(&r);
-    rig_close(&r);
 }
 
 /* ---- ends that are seen by who is not the loop ---- */
@@ -548,25 +528,20 @@ static void end_wrong_length(rig *r, ferry_future *own, ferry_future *other, fer
     ASSERT_STATUS(end_of(r, other), FERRY_E_LENGTH);
     cr_assert_not_null(strstr(ferry_future_error(other)->message, "64"));
     cr_assert_not_null(strstr(ferry_future_error(other)->message, "128"));
-    ferry_future_release(own);
-    ferry_future_release(other);
-    rig_close(r);
 }
 
 Test(engine_messages, that_a_submitter_finds_failed_are_failed_by_the_loop)
 {
-    rig r = {0};
     ferry_future *own, *other;
-    rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 0);
+    RIG(r, FERRY_LOOP_EMBEDDED, 0, 0);
     submit_wrong_length(&r, &own, &other);
     end_wrong_length(&r, own, other, FERRY_E_LENGTH);
 }
 
 Test(engine_messages, that_are_cancelled_before_the_loop_could_fail_them)
 {
-    rig r = {0};
     ferry_future *own, *other;
-    rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 0);
+    RIG(r, FERRY_LOOP_EMBEDDED, 0, 0);
     submit_wrong_length(&r, &own, &other);
     ASSERT_STATUS(ferry_future_cancel(own), FERRY_OK);
     end_wrong_length(&r, own, other, FERRY_E_CANCELLED);
@@ -574,17 +549,13 @@ Test(engine_messages, that_are_cancelled_before_the_loop_could_fail_them)
 
 Test(engine_messages, that_lose_their_lane_before_the_loop_could_fail_them)
 {
-    rig r = {0};
     ferry_future *own, *other;
-    rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 0);
+    RIG(r, FERRY_LOOP_EMBEDDED, 0, 0);
     submit_wrong_length(&r, &own, &other);
     fake_wire_cut(wire_of(&r));
     ASSERT_STATUS(end_of(&r, own), FERRY_E_LENGTH);
     assert_quiet(&r, own);
     ASSERT_STATUS(end_of(&r, other), FERRY_E_PEER);
-    ferry_future_release(own);
-    ferry_future_release(other);
-    rig_close(&r);
 }
 
 /* ---- a thread that looks ---- */
@@ -606,7 +577,7 @@ static bool is_polled(rig *r)
  */
 Test(engine_messages, taken_by_a_waiting_thread_from_an_armed_channel_are_answered)
 {
-    rig r = {.options = {.has_event = true}};
+    OWNED(rig_close) rig r = {.options = {.has_event = true}};
     rig_open(&r, FERRY_LOOP_THREAD, 0, 0);
     for (int i = 0; i < 8; i++) { /* the first makes the lane */
         ferry_future *recv = message(&r, 0, false, SMALL, NULL);
@@ -621,10 +592,7 @@ Test(engine_messages, taken_by_a_waiting_thread_from_an_armed_channel_are_answer
         cr_assert_eq(pthread_join(thread, &waited), 0);
         cr_assert_eq(waited, recv);
         ASSERT_STATUS(end_of(&r, send), FERRY_OK);
-        ferry_future_release(send);
-        ferry_future_release(recv);
     }
-    rig_close(&r);
 }
 
 /* As a loop that sleeps: what is due by the test's clock, and what the poller has. No time passes.
@@ -642,14 +610,11 @@ static void run_awake(rig *r, int turns)
 /* The hello that it needs is due at once. */
 Test(engine_messages, without_a_lane_wait_for_no_time_to_pass)
 {
-    rig r = {0};
-    rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 0);
+    RIG(r, FERRY_LOOP_EMBEDDED, 0, 0);
     run_awake(&r, 10);
-    ferry_future *send = message(&r, 0, true, SMALL, NULL);
+    (void)message(&r, 0, true, SMALL, NULL);
     run_awake(&r, 100);
     cr_assert_eq(r.wire_count, 1);
-    ferry_future_release(send);
-    rig_close(&r);
 }
 
 /*
@@ -661,8 +626,7 @@ Test(engine_messages, without_a_lane_wait_for_no_time_to_pass)
 Test(engine_messages, become_quiet_though_the_next_lane_is_there_at_once)
 {
     for (state state = SEND_PULLED; state <= RECV_PULLING; state += RECV_PULLING - SEND_PULLED) {
-        rig r = {0};
-        rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 0);
+        RIG(r, FERRY_LOOP_EMBEDDED, 0, 0);
         reached at = reach(&r, state, false);
         fry_route *route = &r.members[0].group->routes[1];
         ferry_engine *engine = r.members[0].te.engine;
@@ -689,10 +653,5 @@ Test(engine_messages, become_quiet_though_the_next_lane_is_there_at_once)
         assert_quiet(&r, at.own);
         ASSERT_STATUS(end_of(&r, at.other), FERRY_E_PEER);
         assert_quiet(&r, at.other);
-        ferry_future_release(next);
-        ferry_future_release(came);
-        ferry_future_release(at.own);
-        ferry_future_release(at.other);
-        rig_close(&r);
     }
 }

@@ -8,7 +8,7 @@
 #include "engine/lane.h"
 #include "engine/loop.h"
 #include "engine/turn.h"
-#include "tests/unit/fake_engine.h"
+#include "tests/unit/steps.h"
 
 #include <ev.h>
 #include <poll.h>
@@ -17,237 +17,150 @@ TestSuite(engine_polled, .timeout = HANG_S);
 
 enum { US = 1000, MS = 1000 * US };
 
-typedef struct pair {
-    ferry_buffer *src, *dst;
-} pair;
-
-static pair pair_make(const fake_engine *f, size_t gpu)
+static void assert_timeout(const steps *s, int64_t expected_ns)
 {
-    return (pair){gpu_buffer(f, gpu, 1), gpu_buffer(f, gpu, 2)};
+    int64_t found_ns = ferry_engine_timeout_ns(s->f.te.engine);
+    cr_assert_eq(found_ns, expected_ns, "after \"%s\": %lld ns", s->step, (long long)found_ns);
 }
 
-static void pair_free(pair *p)
+static void arm(const steps *s)
 {
-    ferry_buffer_release(p->src);
-    ferry_buffer_release(p->dst);
+    ASSERT_STATUS(ferry_engine_arm(s->f.te.engine), FERRY_OK);
 }
 
-static int64_t timeout_ns(const fake_engine *f)
-{
-    return ferry_engine_timeout_ns(f->te.engine);
-}
-
-static void step(fake_engine *f, int64_t ns)
-{
-    stepped_clock_step(&f->te.time, ns);
-    settle(&f->te);
-}
+#define PAIR "buffer 0 src 1 dst 2;"
+#define COPY "copy copy dst src;"
+#define FAR_COPY "buffer 1 fsrc 1 fdst 2; copy far fdst fsrc;"
 
 /* ---- when, by the user's clock ---- */
 
 Test(engine_polled, with_nothing_in_flight_there_is_nothing_to_look_at)
 {
-    fake_engine f;
-    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
-    settle(&f.te);
-    cr_assert_eq(timeout_ns(&f), -1);
-    pair p = pair_make(&f, 0);
-    ferry_future *copy = gpu_copy(&f, p.dst, p.src);
-    cr_assert_eq(timeout_ns(&f), 50 * US);
-    run_all(&f);
-    cr_assert_eq(timeout_ns(&f), -1);
-    ASSERT_STATUS(ferry_engine_arm(f.te.engine), FERRY_OK);
-    cr_assert_eq(f.te.engine->poller.timer_ns, 0);
-    ASSERT_STATUS(status_of(copy), FERRY_OK);
-    pair_free(&p);
-    fake_engine_close(&f);
+    OPENED(steps, s);
+    steps_play(&s, "settle");
+    assert_timeout(&s, -1);
+    steps_play(&s, PAIR COPY);
+    assert_timeout(&s, 50 * US);
+    steps_play(&s, "run");
+    assert_timeout(&s, -1);
+    arm(&s);
+    cr_assert_eq(s.f.te.engine->poller.timer_ns, 0);
+    steps_play(&s, "expect copy OK");
 }
 
 Test(engine_polled, looks_get_rarer_and_the_first_knows_how_long_such_copies_take)
 {
-    fake_engine f;
-    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
-    pair p = pair_make(&f, 0);
-    ferry_future *copy = gpu_copy(&f, p.dst, p.src);
-    step(&f, 10 * MS);
-    cr_assert_eq(timeout_ns(&f), 500 * US);
-    step(&f, 490 * MS);
-    cr_assert_eq(timeout_ns(&f), MS);
-    run_all(&f);
-    ASSERT_STATUS(status_of(copy), FERRY_OK);
-
-    copy = gpu_copy(&f, p.dst, p.src); /* such copies take half a second */
-    cr_assert_eq(timeout_ns(&f), 450 * MS);
-    step(&f, 100 * MS);
-    cr_assert_eq(timeout_ns(&f), 350 * MS);
-    run_all(&f);
-    ASSERT_STATUS(status_of(copy), FERRY_OK);
-
-    ferry_future *other = ferry_copy(f.te.engine, span_of(p.dst, 0, 10), span_of(p.src, 0, 10),
-                                     NULL); /* one of them took 100 ms */
-    cr_assert_eq(timeout_ns(&f), 90 * MS);
-    run_all(&f);
-    ASSERT_STATUS(status_of(other), FERRY_OK);
-    pair_free(&p);
-    fake_engine_close(&f);
+    OPENED(steps, s);
+    steps_play(&s, PAIR COPY "pass 10000000");
+    assert_timeout(&s, 500 * US);
+    steps_play(&s, "pass 490000000");
+    assert_timeout(&s, MS);
+    steps_play(&s, "run; expect copy OK;" COPY); /* such copies take half a second */
+    assert_timeout(&s, 450 * MS);
+    steps_play(&s, "pass 100000000");
+    assert_timeout(&s, 350 * MS);
+    steps_play(&s, "run; expect copy OK");
+    ferry_span dst = span_of(buffer_of(&s, "dst"), 0, 10);
+    ferry_span src = span_of(buffer_of(&s, "src"), 0, 10);
+    (void)name_future(&s, "other", ferry_copy(s.f.te.engine, dst, src, NULL));
+    assert_timeout(&s, 90 * MS); /* one of them took 100 ms */
+    steps_play(&s, "run; expect other OK");
 }
 
 Test(engine_polled, one_behind_another_counts_from_when_that_was_done)
 {
-    fake_engine f;
-    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
-    pair p = pair_make(&f, 0), q = pair_make(&f, 0);
-    ferry_future *first = gpu_copy(&f, p.dst, p.src), *second = gpu_copy(&f, q.dst, q.src);
-    step(&f, 10 * MS);
-    (void)fake_run_some(f.world, 1); /* either; they fire in their order */
-    (void)fake_run(f.world);
-    run_all(&f);
-    ASSERT_STATUS(status_of(first), FERRY_OK);
-    ASSERT_STATUS(status_of(second), FERRY_OK);
-    first = gpu_copy(&f, p.dst, p.src); /* the two took 10 ms, one of them half as long */
-    cr_assert_eq(timeout_ns(&f), 4500 * US);
-    run_all(&f);
-    ASSERT_STATUS(status_of(first), FERRY_OK);
-    pair_free(&p);
-    pair_free(&q);
-    fake_engine_close(&f);
+    OPENED(steps, s);
+    steps_play(&s, PAIR "buffer 0 src2 1 dst2 2;" COPY "copy second dst2 src2; pass 10000000");
+    (void)fake_run_some(s.f.world, 1); /* either; they fire in their order */
+    steps_play(&s, "devices; run; expect copy second OK;" COPY);
+    assert_timeout(&s, 4500 * US); /* the two took 10 ms, one of them half as long */
+    steps_play(&s, "run; expect copy OK");
 }
 
 Test(engine_polled, events_of_the_program_take_as_long_as_they_like)
 {
-    fake_engine f;
-    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
+    OPENED(steps, s);
     for (int i = 0; i < 2; i++) {
-        ferry_future *event = record(&f, 0, 0);
-        cr_assert_eq(timeout_ns(&f), 50 * US);
-        step(&f, 10 * MS);
-        cr_assert_eq(timeout_ns(&f), 500 * US);
-        user_goes(&f, 0, 0);
-        run_all(&f);
-        ASSERT_STATUS(status_of(event), FERRY_OK);
+        steps_play(&s, "record event 0.0");
+        assert_timeout(&s, 50 * US);
+        steps_play(&s, "pass 10000000");
+        assert_timeout(&s, 500 * US);
+        steps_play(&s, "fire 0.0; run; expect event OK");
     }
-    fake_engine_close(&f);
 }
 
 Test(engine_polled, the_next_look_is_that_of_the_stream_that_wants_it_first)
 {
-    fake_engine f;
-    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
-    pair p = pair_make(&f, 0), q = pair_make(&f, 1);
-    ferry_future *old = gpu_copy(&f, p.dst, p.src);
-    step(&f, 10 * MS);
-    ferry_future *young = gpu_copy(&f, q.dst, q.src);
-    cr_assert_eq(timeout_ns(&f), 50 * US);
-    step(&f, MS);
-    cr_assert_eq(timeout_ns(&f), 50 * US);
-    run_all(&f);
-    ASSERT_STATUS(status_of(old), FERRY_OK);
-    ASSERT_STATUS(status_of(young), FERRY_OK);
-    pair_free(&p);
-    pair_free(&q);
-    fake_engine_close(&f);
+    OPENED(steps, s);
+    steps_play(&s, PAIR COPY "pass 10000000;" FAR_COPY);
+    assert_timeout(&s, 50 * US);
+    steps_play(&s, "pass 1000000");
+    assert_timeout(&s, 50 * US);
+    steps_play(&s, "run; expect copy far OK");
 }
 
 Test(engine_polled, a_deadline_that_comes_first_is_what_counts)
 {
-    fake_engine f;
-    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
-    pair p = pair_make(&f, 0);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.deadline_ns = START_NS + 20 * US;
-    ferry_future *copy =
-        ferry_copy(f.te.engine, ferry_buffer_span(p.dst), ferry_buffer_span(p.src), &options);
-    cr_assert_eq(timeout_ns(&f), 20 * US);
-    step(&f, 20 * US);
-    ASSERT_STATUS(ferry_future_poll(copy), FERRY_E_DEADLINE);
-    cr_assert_eq(timeout_ns(&f), 50 * US, "it is not quiet");
-    run_all(&f);
-    ferry_future_release(copy);
-    pair_free(&p);
-    fake_engine_close(&f);
+    OPENED(steps, s);
+    steps_play(&s, PAIR "copy copy dst src until 20000");
+    assert_timeout(&s, 20 * US);
+    steps_play(&s, "pass 20000; expect copy DEADLINE");
+    assert_timeout(&s, 50 * US); /* it is not quiet */
+    steps_play(&s, "run");
 }
 
 Test(engine_polled, what_others_tell_of_or_is_lost_is_not_looked_at)
 {
-    fake_engine f;
-    test_engine_open(&f.te, FERRY_LOOP_EMBEDDED);
-    fake_engine_attach(&f, &(fake_options){.parked_count = 1, .outside_count = 1});
-    pair p = pair_make(&f, 0);
-    ferry_future *copy = gpu_copy(&f, p.dst, p.src);
-    settle(&f.te);
-    cr_assert_eq(timeout_ns(&f), -1);
-    run_all(&f);
-    ASSERT_STATUS(status_of(copy), FERRY_OK);
-    pair_free(&p);
-    fake_engine_close(&f);
+    steps s = {.count = 0};
+    test_engine_open(&s.f.te, FERRY_LOOP_EMBEDDED);
+    fake_engine_attach(&s.f, &(fake_options){.parked_count = 1, .outside_count = 1});
+    steps_play(&s, PAIR COPY "settle");
+    assert_timeout(&s, -1);
+    steps_play(&s, "run; expect copy OK");
+    steps_close(&s);
 
-    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
-    p = pair_make(&f, 0);
-    copy = gpu_copy(&f, p.dst, p.src);
-    fake_lose(f.gpus[0], true);
-    settle(&f.te);
-    ASSERT_STATUS(ferry_future_poll(copy), FERRY_E_DEVICE);
-    cr_assert_eq(timeout_ns(&f), -1);
-    fake_lose(f.gpus[0], false);
-    run_all(&f);
-    ferry_future_release(copy);
-    pair_free(&p);
-    fake_engine_close(&f);
+    steps_open(&s);
+    steps_play(&s, PAIR COPY "lose 0; settle; expect copy DEVICE");
+    assert_timeout(&s, -1);
+    steps_play(&s, "find 0; run");
+    steps_close(&s);
 }
 
 /* ---- who is woken ---- */
 
-static bool is_readable(const fake_engine *f, int timeout_ms)
+static bool is_readable(const steps *s, int timeout_ms)
 {
-    struct pollfd readable = {.fd = ferry_engine_fd(f->te.engine), .events = POLLIN};
+    struct pollfd readable = {.fd = ferry_engine_fd(s->f.te.engine), .events = POLLIN};
     return poll(&readable, 1, timeout_ms) == 1;
 }
 
 Test(engine_polled, a_sleeping_loop_is_woken_once_for_what_wants_a_look)
 {
-    fake_engine f;
-    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
-    pair p = pair_make(&f, 0), q = pair_make(&f, 1);
-    settle(&f.te);
-    ASSERT_STATUS(ferry_engine_arm(f.te.engine), FERRY_OK);
-    cr_assert_not(is_readable(&f, 0));
-    ferry_future *first = gpu_copy(&f, p.dst, p.src);
-    cr_assert(is_readable(&f, 0));
-    settle(&f.te);
-    ASSERT_STATUS(ferry_engine_arm(f.te.engine), FERRY_OK);
-    cr_assert_eq(f.te.engine->next_look_ns, START_NS + 50 * US);
-    cr_assert_eq(f.te.engine->asleep, FRY_ASLEEP);
-    ferry_future *second = gpu_copy(&f, q.dst, q.src);
-    cr_assert_eq(f.te.engine->asleep, FRY_ASLEEP, "it will look soon enough");
-    run_all(&f);
-    ASSERT_STATUS(status_of(first), FERRY_OK);
-    ASSERT_STATUS(status_of(second), FERRY_OK);
-    pair_free(&p);
-    pair_free(&q);
-    fake_engine_close(&f);
+    OPENED(steps, s);
+    const ferry_engine *engine = s.f.te.engine;
+    steps_play(&s, PAIR "settle");
+    arm(&s);
+    cr_assert_not(is_readable(&s, 0));
+    steps_play(&s, COPY);
+    cr_assert(is_readable(&s, 0));
+    steps_play(&s, "settle");
+    arm(&s);
+    cr_assert_eq(engine->next_look_ns, START_NS + 50 * US);
+    cr_assert_eq(engine->asleep, FRY_ASLEEP);
+    steps_play(&s, FAR_COPY);
+    cr_assert_eq(engine->asleep, FRY_ASLEEP, "it will look soon enough");
+    steps_play(&s, "run; expect copy far OK");
 }
 
 Test(engine_polled, a_head_that_wants_an_earlier_look_wakes_the_loop_too)
 {
-    fake_engine f;
-    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
-    pair p = pair_make(&f, 0), q = pair_make(&f, 1);
-    ferry_future *copy = gpu_copy(&f, p.dst, p.src);
-    step(&f, 100 * MS);
-    run_all(&f);
-    ASSERT_STATUS(status_of(copy), FERRY_OK);
-    copy = gpu_copy(&f, p.dst, p.src);
-    settle(&f.te);
-    ASSERT_STATUS(ferry_engine_arm(f.te.engine), FERRY_OK);
-    cr_assert_eq(f.te.engine->next_look_ns, START_NS + 190 * MS);
-    ferry_future *quick = gpu_copy(&f, q.dst, q.src);
-    cr_assert_eq(f.te.engine->asleep, FRY_AWAKE);
-    run_all(&f);
-    ASSERT_STATUS(status_of(copy), FERRY_OK);
-    ASSERT_STATUS(status_of(quick), FERRY_OK);
-    pair_free(&p);
-    pair_free(&q);
-    fake_engine_close(&f);
+    OPENED(steps, s);
+    steps_play(&s, PAIR COPY "pass 100000000; run; expect copy OK;" COPY "settle");
+    arm(&s);
+    cr_assert_eq(s.f.te.engine->next_look_ns, START_NS + 190 * MS);
+    steps_play(&s, FAR_COPY);
+    cr_assert_eq(s.f.te.engine->asleep, FRY_AWAKE);
+    steps_play(&s, "run; expect copy far OK");
 }
 
 /*
@@ -257,19 +170,16 @@ Test(engine_polled, a_head_that_wants_an_earlier_look_wakes_the_loop_too)
  */
 Test(engine_polled, a_head_after_a_look_that_a_helper_took_wakes_the_loop)
 {
-    fake_engine f;
-    fake_engine_open(&f, FERRY_LOOP_EMBEDDED);
-    ferry_engine *engine = f.te.engine;
+    OPENED(steps, s);
+    ferry_engine *engine = s.f.te.engine;
     fry_context *context = fry_context_get(engine);
-    pair p = pair_make(&f, 0);
-    ferry_future *first = gpu_copy(&f, p.dst, p.src);
-    settle(&f.te);
+    steps_play(&s, PAIR "copy first dst src; settle");
     cr_assert(fry_baton_take(&engine->role));
     cr_assert(fry_arm(engine));
 
     fry_turn turn;
-    stepped_clock_step(&f.te.time, MS);
-    (void)fake_run(f.world);
+    stepped_clock_step(&s.f.te.time, MS);
+    (void)fake_run(s.f.world);
     (void)fry_fetch_add(&engine->helpers, 1);
     cr_assert(fry_turn_begin(&turn, engine, context, false));
     cr_assert_eq(fry_lanes_poll(&turn), 1);
@@ -282,55 +192,59 @@ Test(engine_polled, a_head_after_a_look_that_a_helper_took_wakes_the_loop)
     fry_help_ends(engine, context);
     cr_assert_eq(engine->asleep, FRY_ASLEEP, "nothing is left");
 
-    ferry_future *second = gpu_copy(&f, p.dst, p.src);
+    steps_play(&s, "copy second dst src");
     cr_assert_eq(engine->asleep, FRY_AWAKE);
     fry_baton_give(&engine->role);
-    run_all(&f);
-    ASSERT_STATUS(status_of(first), FERRY_OK);
-    ASSERT_STATUS(status_of(second), FERRY_OK);
-    pair_free(&p);
-    fake_engine_close(&f);
+    steps_play(&s, "run; expect first second OK");
 }
 
 /* ---- by timers, with real time ---- */
 
 /* What stands in a stream fires while the loop sleeps, or as it looks for the last time. Asleep by
  * itself says little: the loop may be about to enter what was submitted while it had the baton. */
-static void runs_while_the_loop_sleeps(const fake_engine *f)
+static void runs_while_the_loop_sleeps(const steps *s)
 {
-    while (fry_load_relaxed(&f->te.engine->asleep) != FRY_ASLEEP || fake_run(f->world) == 0)
+    while (fry_load_relaxed(&s->f.te.engine->asleep) != FRY_ASLEEP || fake_run(s->f.world) == 0)
         (void)sched_yield();
 }
 
-static void open_with_clock(fake_engine *f, ferry_loop_mode loop, bool is_users, struct ev_loop *ev)
+/* With one clock or the other; polled, and with a pair of buffers. */
+static void open_engine(steps *s, const ferry_engine_options *options)
 {
-    ferry_engine_options options = test_engine_options(&f->te, loop);
-    options.clock = is_users ? &f->te.clock : NULL;
-    options.ev_loop = ev;
-    test_engine_create(&f->te, &options);
-    fake_engine_attach(f,
+    s->count = 0;
+    test_engine_create(&s->f.te, options);
+    fake_engine_attach(&s->f,
                        &(fake_options){.parked_count = 1, .outside_count = 1, .is_polled = true});
+    steps_play(s, PAIR);
+}
+
+static void open_with_clock(steps *s, ferry_loop_mode loop, bool is_users, struct ev_loop *ev)
+{
+    ferry_engine_options options = test_engine_options(&s->f.te, loop);
+    options.clock = is_users ? &s->f.te.clock : NULL;
+    options.ev_loop = ev;
+    open_engine(s, &options);
+}
+
+static void settle_and_arm(const steps *s)
+{
+    settle(&s->f.te);
+    while (ferry_engine_arm(s->f.te.engine) != FERRY_OK)
+        settle(&s->f.te);
 }
 
 static void embedded_by_descriptor(bool is_users)
 {
-    fake_engine f;
-    open_with_clock(&f, FERRY_LOOP_EMBEDDED, is_users, NULL);
-    pair p = pair_make(&f, 0);
-    ferry_future *copy = gpu_copy(&f, p.dst, p.src);
-    settle(&f.te);
-    while (ferry_engine_arm(f.te.engine) != FERRY_OK)
-        settle(&f.te);
-    (void)fake_run(f.world); /* nobody tells */
-    while (ferry_future_poll(copy) == FERRY_PENDING) {
-        cr_assert(is_readable(&f, -1));
-        settle(&f.te);
-        while (ferry_engine_arm(f.te.engine) != FERRY_OK)
-            settle(&f.te);
+    OWNED(steps_close) steps s;
+    open_with_clock(&s, FERRY_LOOP_EMBEDDED, is_users, NULL);
+    steps_play(&s, COPY);
+    settle_and_arm(&s);
+    (void)fake_run(s.f.world); /* nobody tells */
+    while (ferry_future_poll(future_of(&s, "copy")) == FERRY_PENDING) {
+        cr_assert(is_readable(&s, -1));
+        settle_and_arm(&s);
     }
-    ASSERT_STATUS(status_of(copy), FERRY_OK);
-    pair_free(&p);
-    fake_engine_close(&f);
+    steps_play(&s, "expect copy OK");
 }
 
 Test(engine_polled, the_descriptor_gets_readable_when_a_look_is_due)
@@ -345,21 +259,18 @@ Test(engine_polled, the_descriptor_gets_readable_with_a_users_clock_too)
 
 static void own_thread_by_timer(bool is_users)
 {
-    fake_engine f;
-    open_with_clock(&f, FERRY_LOOP_THREAD, is_users, NULL);
-    pair p = pair_make(&f, 0);
+    OWNED(steps_close) steps s;
+    open_with_clock(&s, FERRY_LOOP_THREAD, is_users, NULL);
     for (int i = 0; i < 3; i++) {
-        ferry_future *copy = gpu_copy(&f, p.dst, p.src);
+        steps_play(&s, COPY);
         counted_waiter waiter;
         counted_waiter_init(&waiter, NULL);
-        ASSERT_STATUS(ferry_future_on_ready(copy, &waiter.waiter), FERRY_OK);
-        runs_while_the_loop_sleeps(&f);
+        ASSERT_STATUS(ferry_future_on_ready(future_of(&s, "copy"), &waiter.waiter), FERRY_OK);
+        runs_while_the_loop_sleeps(&s);
         while (waiter.calls == 0)
             (void)sched_yield();
-        ASSERT_STATUS(status_of(copy), FERRY_OK);
+        steps_play(&s, "expect copy OK");
     }
-    pair_free(&p);
-    fake_engine_close(&f);
 }
 
 Test(engine_polled, the_own_thread_finds_it_by_its_timer)
@@ -380,18 +291,16 @@ static void stop_loop(ferry_waiter *waiter, ferry_future *future, ferry_status s
 
 Test(engine_polled, an_attached_loop_finds_it_by_its_timer)
 {
-    fake_engine f;
+    steps s;
     struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
-    open_with_clock(&f, FERRY_LOOP_ATTACHED, false, loop);
-    pair p = pair_make(&f, 0);
-    ferry_future *copy = gpu_copy(&f, p.dst, p.src);
+    open_with_clock(&s, FERRY_LOOP_ATTACHED, false, loop);
+    steps_play(&s, COPY);
     ferry_waiter waiter = FERRY_WAITER_INIT(stop_loop, loop);
-    ASSERT_STATUS(ferry_future_on_ready(copy, &waiter), FERRY_OK);
-    (void)fake_run(f.world);
+    ASSERT_STATUS(ferry_future_on_ready(future_of(&s, "copy"), &waiter), FERRY_OK);
+    (void)fake_run(s.f.world);
     (void)ev_run(loop, 0);
-    ASSERT_STATUS(status_of(copy), FERRY_OK);
-    pair_free(&p);
-    fake_engine_close(&f);
+    steps_play(&s, "expect copy OK");
+    steps_close(&s);
     ev_loop_destroy(loop);
 }
 
@@ -399,32 +308,27 @@ Test(engine_polled, an_attached_loop_finds_it_by_its_timer)
 
 static void *run_later(void *arg)
 {
-    fake_engine *f = arg;
-    while (fake_run(f->world) == 0)
+    steps *s = arg;
+    while (fake_run(s->f.world) == 0)
         (void)sched_yield();
     return NULL;
 }
 
 static void wait_for_it(ferry_loop_mode mode, bool is_users, int64_t wait_spin_ns)
 {
-    fake_engine f;
-    ferry_engine_options options = test_engine_options(&f.te, mode);
-    options.clock = is_users ? &f.te.clock : NULL;
+    OWNED(steps_close) steps s;
+    ferry_engine_options options = test_engine_options(&s.f.te, mode);
+    options.clock = is_users ? &s.f.te.clock : NULL;
     options.wait_spin_ns = wait_spin_ns;
-    test_engine_create(&f.te, &options);
-    fake_engine_attach(&f,
-                       &(fake_options){.parked_count = 1, .outside_count = 1, .is_polled = true});
-    pair p = pair_make(&f, 0);
+    open_engine(&s, &options);
     for (int i = 0; i < 20; i++) {
         pthread_t thread;
-        cr_assert_eq(pthread_create(&thread, NULL, run_later, &f), 0);
-        ferry_future *copy = gpu_copy(&f, p.dst, p.src);
+        cr_assert_eq(pthread_create(&thread, NULL, run_later, &s), 0);
+        ferry_future *copy = gpu_copy(&s.f, buffer_of(&s, "dst"), buffer_of(&s, "src"));
         ASSERT_STATUS(ferry_future_wait(copy, -1), FERRY_OK);
         ferry_future_release(copy);
         cr_assert_eq(pthread_join(thread, NULL), 0);
     }
-    pair_free(&p);
-    fake_engine_close(&f);
 }
 
 Test(engine_polled, a_waiting_thread_finds_it)
@@ -441,19 +345,13 @@ Test(engine_polled, a_waiting_thread_finds_it)
 /* The loop's timer is set to much later: who spins finds it all the same. */
 Test(engine_polled, a_waiting_thread_looks_while_it_spins)
 {
-    fake_engine f;
-    ferry_engine_options options = test_engine_options(&f.te, FERRY_LOOP_THREAD);
+    OWNED(steps_close) steps s;
+    ferry_engine_options options = test_engine_options(&s.f.te, FERRY_LOOP_THREAD);
     options.wait_spin_ns = INT64_C(1000000) * MS;
-    test_engine_create(&f.te, &options);
-    fake_engine_attach(&f,
-                       &(fake_options){.parked_count = 1, .outside_count = 1, .is_polled = true});
-    pair p = pair_make(&f, 0);
-    fry_lane *lane = fake_stream(f.gpus[0], FAKE_WITHIN)->lane;
+    open_engine(&s, &options);
+    fry_lane *lane = fake_stream(s.f.gpus[0], FAKE_WITHIN)->lane;
     lane->usual_ns[0] = INT64_C(3600000) * MS;
-    ferry_future *copy = gpu_copy(&f, p.dst, p.src);
-    runs_while_the_loop_sleeps(&f);
-    ASSERT_STATUS(ferry_future_wait(copy, -1), FERRY_OK);
-    ferry_future_release(copy);
-    pair_free(&p);
-    fake_engine_close(&f);
+    steps_play(&s, COPY);
+    runs_while_the_loop_sleeps(&s);
+    ASSERT_STATUS(ferry_future_wait(future_of(&s, "copy"), -1), FERRY_OK);
 }

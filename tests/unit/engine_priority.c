@@ -4,6 +4,7 @@
  * the loop to hand functions out. And how many may stand in a stream.
  */
 #include "tests/support/api_test.h"
+#include "tests/support/owned.h"
 #include "tests/unit/copy_gate.h"
 
 TestSuite(engine_priority, .timeout = HANG_S);
@@ -88,8 +89,7 @@ static void assert_arrived(const fixture *f, const size_t *places, size_t count)
 
 Test(engine_priority, the_higher_goes_first_onto_a_full_stream)
 {
-    fixture f;
-    fixture_open(&f, 1);
+    OPENED_WITH(fixture, f, 1);
     (void)submit(&f, normal); /* held */
     size_t lows[] = {submit(&f, low), submit(&f, low)};
     size_t normals[] = {submit(&f, normal), submit(&f, normal)};
@@ -99,13 +99,11 @@ Test(engine_priority, the_higher_goes_first_onto_a_full_stream)
     assert_arrived(&f, (size_t[]){0, highs[0], highs[1], normals[0], normals[1], lows[0], lows[1]},
                    7);
     cr_assert(is_filled(f.dst, 0, 7 * SIZE, 1));
-    fixture_close(&f);
 }
 
 Test(engine_priority, the_lower_does_not_starve_behind_a_full_stream)
 {
-    fixture f;
-    fixture_open(&f, 1);
+    OPENED_WITH(fixture, f, 1);
     size_t expected[SLOTS], count = 0;
     expected[count++] = submit(&f, high);
     size_t late = submit(&f, low), middle = submit(&f, normal);
@@ -119,13 +117,11 @@ Test(engine_priority, the_lower_does_not_starve_behind_a_full_stream)
     copy_gate_wait_held(&f.gate);
     open_gate_and_wait(&f);
     assert_arrived(&f, expected, count);
-    fixture_close(&f);
 }
 
 Test(engine_priority, one_that_fails_while_it_waits_is_passed_over)
 {
-    fixture f;
-    fixture_open(&f, 1);
+    OPENED_WITH(fixture, f, 1);
     (void)submit(&f, normal);
     size_t last = submit(&f, low), dead = submit(&f, high), next = submit(&f, high);
     copy_gate_wait_held(&f.gate);
@@ -134,7 +130,6 @@ Test(engine_priority, one_that_fails_while_it_waits_is_passed_over)
     ASSERT_STATUS(ferry_future_poll(f.futures[dead]), FERRY_E_CANCELLED);
     open_gate_and_wait(&f);
     assert_arrived(&f, (size_t[]){0, next, last}, 3);
-    fixture_close(&f);
 }
 
 /* What stands in a stream is not overtaken. */
@@ -142,8 +137,7 @@ Test(engine_priority, no_more_stand_in_a_stream_than_the_option_says)
 {
     static const uint32_t depths[] = {1, 2, 7, 40};
     for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
-        fixture f;
-        fixture_open(&f, depths[i]);
+        OPENED_WITH(fixture, f, depths[i]);
         size_t expected[SLOTS], count = 0;
         for (size_t at = 0; at < depths[i]; at++)
             expected[count++] = submit(&f, low);
@@ -157,15 +151,13 @@ Test(engine_priority, no_more_stand_in_a_stream_than_the_option_says)
         }
         open_gate_and_wait(&f);
         assert_arrived(&f, expected, count);
-        fixture_close(&f);
     }
 }
 
 /* Overtaking is between READY ones: order over buffers stays as it was submitted. */
 Test(engine_priority, a_high_one_does_not_overtake_what_it_depends_on)
 {
-    fixture f;
-    fixture_open(&f, 1);
+    OPENED_WITH(fixture, f, 1);
     (void)submit(&f, normal);
     size_t low_write = submit(&f, low);
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
@@ -181,7 +173,6 @@ Test(engine_priority, a_high_one_does_not_overtake_what_it_depends_on)
     ASSERT_STATUS(ferry_future_wait(f.futures[other], -1), FERRY_OK);
     ferry_future_release(read);
     ferry_buffer_release(out);
-    fixture_close(&f);
 }
 
 /* ---- functions ---- */
@@ -205,8 +196,7 @@ static ferry_status note_call(void *arg)
 
 static void assert_called(const char *submitted, const char *order)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
     called called = {.count = 0};
     call_args args[SLOTS];
     ferry_future *futures[SLOTS];
@@ -221,7 +211,6 @@ static void assert_called(const char *submitted, const char *order)
     cr_assert_str_eq(called.order, order);
     for (size_t i = 0; i < count; i++)
         ASSERT_STATUS(status_of(futures[i]), FERRY_OK);
-    test_engine_close(&te);
 }
 
 Test(engine_priority, the_higher_function_is_handed_out_first)
@@ -240,7 +229,7 @@ Test(engine_priority, the_lower_function_does_not_starve)
 /* An executor that has all the tasks there are: calls wait for one, and go by priority then. */
 static void assert_posted(const char *submitted, const char *order)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     options.max_tasks = 1;
     test_engine_create(&te, &options);
@@ -267,7 +256,6 @@ static void assert_posted(const char *submitted, const char *order)
     cr_assert_str_eq(called.order, order);
     for (size_t i = 0; i < count; i++)
         ASSERT_STATUS(status_of(futures[i]), FERRY_OK);
-    test_engine_close(&te);
 }
 
 Test(engine_priority, the_higher_call_gets_the_next_task)
@@ -291,7 +279,7 @@ Test(engine_priority, the_loops_functions_pass_calls_that_wait_for_a_task)
 /* What has waited longer does not get the task that is free when a higher one is there too. */
 Test(engine_priority, a_high_call_takes_a_task_that_came_back_meanwhile)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     options.max_tasks = 1;
     test_engine_create(&te, &options);
@@ -319,5 +307,4 @@ Test(engine_priority, a_high_call_takes_a_task_that_came_back_meanwhile)
     cr_assert_str_eq(called.order, "NHL");
     for (int i = 0; i < 3; i++)
         ASSERT_STATUS(status_of(futures[i]), FERRY_OK);
-    test_engine_close(&te);
 }

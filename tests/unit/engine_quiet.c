@@ -5,6 +5,7 @@
  * still in the midst of its memory; as long as it does, no future that stands for it may be quiet.
  */
 #include "tests/support/held_call.h"
+#include "tests/support/owned.h"
 #include "tests/unit/copy_gate.h"
 
 TestSuite(engine_quiet, .timeout = HANG_S);
@@ -335,8 +336,7 @@ static void shut_down(rig *r)
 
 static void try_end(kind kind, end end)
 {
-    rig r;
-    rig_open(&r, kind, end);
+    OPENED_WITH(rig, r, kind, end);
     rig_submit(&r);
     if (!ends_before(end))
         await_under_way(&r);
@@ -347,7 +347,6 @@ static void try_end(kind kind, end end)
         assert_quiet_in_time(&r);
     if (end == SHUTDOWN || stands_for_memory(kind))
         assert_untouched_from_now(&r);
-    rig_close(&r);
 }
 
 /* It has no handle to what it is made of. */
@@ -395,8 +394,7 @@ Test(engine_quiet, of_what_stands_for_no_memory)
  */
 static void overwrites_what_is_defined(bool by_batch)
 {
-    rig r;
-    rig_open(&r, by_batch ? BATCH_OF_COPIES : ALL, FAILS);
+    OPENED_WITH(rig, r, by_batch ? BATCH_OF_COPIES : ALL, FAILS);
     rig_submit(&r);
     ferry_buffer *defined = test_buffer(&r.te, 2, ROW, 1);
     ASSERT_STATUS(ferry_buffer_define(ferry_buffer_span(defined), r.future), FERRY_OK);
@@ -415,7 +413,6 @@ static void overwrites_what_is_defined(bool by_batch)
     ASSERT_STATUS(status_of(writer), FERRY_OK);
     ASSERT_STATUS(status_of(late), FERRY_OK);
     ferry_buffer_release(defined);
-    rig_close(&r);
 }
 
 Test(engine_quiet, who_overwrites_what_is_defined_by_several_waits_for_all)
@@ -427,8 +424,7 @@ Test(engine_quiet, who_overwrites_what_is_defined_by_several_waits_for_all)
 /* Made of one that had failed before and is not quiet yet. */
 Test(engine_quiet, all_of_what_has_failed_is_quiet_when_that_is)
 {
-    rig r;
-    rig_open(&r, COPY, CANCELLED_UNDER_WAY);
+    OPENED_WITH(rig, r, COPY, CANCELLED_UNDER_WAY);
     rig_submit(&r);
     await_under_way(&r);
     make_end(&r);
@@ -441,14 +437,12 @@ Test(engine_quiet, all_of_what_has_failed_is_quiet_when_that_is)
     ASSERT_STATUS(ferry_future_wait(quiet, -1), FERRY_OK);
     ferry_future_release(quiet);
     ferry_future_release(all);
-    rig_close(&r);
 }
 
 /* A promise touches no memory, so who is made of one does not wait for it to be kept. */
 Test(engine_quiet, of_all_does_not_wait_for_promises)
 {
-    rig r;
-    rig_open(&r, COPY, CANCELLED_BEFORE);
+    OPENED_WITH(rig, r, COPY, CANCELLED_BEFORE);
     rig_submit(&r);
     ferry_future *all = all_of(&r, r.future, r.after), *quiet = ferry_future_quiet(all);
     ferry_future *drain = ferry_engine_drain(r.te.engine);
@@ -457,5 +451,4 @@ Test(engine_quiet, of_all_does_not_wait_for_promises)
     ASSERT_STATUS(status_of(quiet), FERRY_OK);
     ASSERT_STATUS(status_of(drain), FERRY_OK);
     let_go(&r);
-    rig_close(&r);
 }

@@ -11,6 +11,7 @@
 #include "engine/lane.h"
 #include "engine/refusal.h"
 #include "tests/support/member_test.h"
+#include "tests/support/owned.h"
 #include "tests/unit/fake_engine.h"
 
 #include <sys/resource.h>
@@ -136,8 +137,7 @@ static ferry_future *copy(const test_engine *te, ferry_span dst, ferry_span src)
 static void try_copies(const fake_engine *f, ferry_buffer *a, ferry_buffer *b)
 {
     const test_engine *te = &f->te;
-    test_engine other;
-    test_engine_open(&other, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, other, FERRY_LOOP_EMBEDDED);
     ferry_buffer *theirs = test_buffer(&other, 0, SIZE, 0);
     ferry_future *their_nop = ferry_nop(other.engine, NULL);
     ferry_span good = span_of(a, 0, 16);
@@ -157,7 +157,6 @@ static void try_copies(const fake_engine *f, ferry_buffer *a, ferry_buffer *b)
     ferry_buffer_release(theirs);
     ferry_future_release(their_nop);
     settle(&other);
-    test_engine_close(&other);
 }
 
 static ferry_future *rows(const test_engine *te, ferry_span dst, size_t dst_pitch, ferry_span src,
@@ -270,7 +269,7 @@ static ferry_future *fill(const test_engine *te, const ferry_op_options *options
 
 static void try_room(fry_refusal why, uint32_t nodes, uint64_t edges, uint64_t accesses)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     ferry_engine_options engine_options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     engine_options.max_nodes = nodes;
     engine_options.max_edges = edges;
@@ -296,13 +295,11 @@ static void try_room(fry_refusal why, uint32_t nodes, uint64_t edges, uint64_t a
     ferry_future_release(after);
     settle(&te);
     ferry_buffer_release(buffer);
-    test_engine_close(&te);
 }
 
 static void try_memory(void)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
     failing_allocator_arm(&te.memory, 1, true);
     ferry_op op = {.kind = FERRY_OP_NOP};
     ferry_future *each[1];
@@ -311,13 +308,12 @@ static void try_memory(void)
     expect(FRY_REFUSED_NO_MEMORY, ferry_batch(te.engine, &op, sizeof op, 1, each, NULL));
     expect(FRY_REFUSED_NO_MEMORY, each[0]);
     failing_allocator_arm(&te.memory, 0, false);
-    test_engine_close(&te);
 }
 
 static void try_writables(void)
 {
     enum { KEPT = 16 };
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     ferry_engine_options engine_options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     engine_options.max_nodes = 1;
     test_engine_create(&te, &engine_options);
@@ -338,13 +334,12 @@ static void try_writables(void)
         ferry_future_release(kept[i]);
     ferry_future_release(nop);
     settle(&te);
-    test_engine_close(&te);
 }
 
 /* A copy of rows that the engine has no room for, ever. */
 static void try_rows_without_room(void)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     ferry_engine_options engine_options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     engine_options.max_accesses = 16;
     engine_options.log = take_line;
@@ -354,7 +349,6 @@ static void try_rows_without_room(void)
     ferry_buffer_release(a);
     ferry_buffer_release(b);
     settle(&te);
-    test_engine_close(&te);
 }
 
 /* ---- outside events ---- */
@@ -443,8 +437,7 @@ static void try_joins(ferry_engine *engine)
 /* As many descriptors as are open, and no more. */
 static void try_join_without_descriptors(void)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
     int next = dup(0);
     struct rlimit limit;
     cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -454,7 +447,6 @@ static void try_join_without_descriptors(void)
     ferry_group_options options = group_of(1);
     expect_join(FRY_REFUSED_JOIN_SYSTEM, te.engine, &options);
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    test_engine_close(&te);
 }
 
 static void try_values(ferry_group *group)
@@ -503,8 +495,7 @@ static void try_messages(const fake_engine *f, ferry_group *group, ferry_span sp
     expect(FRY_REFUSED_MESSAGE_DEVICE, ferry_recv(group, 1, 0, ferry_buffer_span(there), NULL));
     expect(FRY_REFUSED_SPAN_NULL, ferry_recv(group, 1, 0, ferry_buffer_span(NULL), NULL));
     ferry_buffer_release(there);
-    test_engine other;
-    test_engine_open(&other, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, other, FERRY_LOOP_EMBEDDED);
     ferry_op op = {.kind = FERRY_OP_SEND, .group = group};
     ferry_future *each[1];
     ferry_future_release(batch_of(&other, &op, sizeof op, each));
@@ -512,14 +503,13 @@ static void try_messages(const fake_engine *f, ferry_group *group, ferry_span sp
     cr_assert_str_eq(ferry_future_error(each[0])->message, text_of(FRY_REFUSED_GROUP_ENGINE));
     ferry_future_release(each[0]);
     settle(&other);
-    test_engine_close(&other);
 }
 
 /* Two members in one process; the first is the one that is looked at. */
 static void try_groups(const fake_engine *f, ferry_span span)
 {
     ferry_engine *engine = f->te.engine;
-    test_engine other;
+    OWNED(test_engine_close) test_engine other;
     ferry_engine_options engine_options = test_engine_options(&other, FERRY_LOOP_EMBEDDED);
     engine_options.clock = NULL;
     test_engine_create(&other, &engine_options);
@@ -554,14 +544,13 @@ static void try_groups(const fake_engine *f, ferry_span span)
     ferry_group_release(others);
     for (int i = 0; i < 2; i++)
         ferry_future_release(joins[i]);
-    test_engine_close(&other);
 }
 
 /* ---- all of them ---- */
 
 Test(engine_refusals, each_reason_is_given_for_its_cause)
 {
-    fake_engine f;
+    OWNED(fake_engine_close) fake_engine f;
     ferry_engine_options options = test_engine_options(&f.te, FERRY_LOOP_EMBEDDED);
     options.clock = NULL; /* members' leases go by it */
     options.log = take_line;
@@ -593,7 +582,6 @@ Test(engine_refusals, each_reason_is_given_for_its_cause)
     ferry_buffer_release(a);
     ferry_buffer_release(b);
     settle(&f.te);
-    fake_engine_close(&f);
 }
 
 /* It is what it is called: a sentence, in no two ways. */
@@ -613,8 +601,7 @@ Test(engine_refusals, are_sentences_of_their_own)
 /* Who fails for its sake says so. */
 Test(engine_refusals, are_the_cause_of_what_depends_on_them)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
     ferry_future *refused = ferry_future_any(te.engine, NULL, 0);
     ferry_future *nop = nop_after(&te, refused), *issued = ferry_future_issued(refused);
     ferry_future *all = ferry_future_all(te.engine, &refused, 1);
@@ -629,13 +616,12 @@ Test(engine_refusals, are_the_cause_of_what_depends_on_them)
     ferry_future *quiet = ferry_future_quiet(refused);
     ASSERT_STATUS(status_of(quiet), FERRY_OK);
     ferry_future_release(refused);
-    test_engine_close(&te);
 }
 
 /* What a refused write would have written is poisoned by that very reason. */
 Test(engine_refusals, are_the_cause_of_who_reads_what_was_not_written)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     options.max_nodes = 1;
     test_engine_create(&te, &options);
@@ -652,5 +638,4 @@ Test(engine_refusals, are_the_cause_of_who_reads_what_was_not_written)
     ferry_buffer_release(a);
     ferry_buffer_release(b);
     settle(&te);
-    test_engine_close(&te);
 }

@@ -13,6 +13,7 @@
 #include "engine/refused_mark.h"
 #include "engine/turn.h"
 #include "tests/support/api_test.h"
+#include "tests/support/owned.h"
 
 TestSuite(engine_refused_writes, .timeout = HANG_S);
 
@@ -135,8 +136,7 @@ static void heal(const fixture *f, ferry_buffer *buffer)
 
 Test(engine_refused_writes, come_between_who_is_before_and_who_is_after)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED);
     hold(&f);
     ferry_future *before = read_of(&f, f.buffer);
     fill(&f);
@@ -154,14 +154,12 @@ Test(engine_refused_writes, come_between_who_is_before_and_who_is_after)
     heal(&f, f.buffer);
     heal(&f, f.sink);
     ASSERT_STATUS(end_of(&f, read_of(&f, f.buffer)), FERRY_OK);
-    fixture_close(&f);
 }
 
 /* Of each sort of submit. */
 Test(engine_refused_writes, bar_their_buffer_to_every_submit)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED);
     hold(&f);
     fill(&f);
     expect_refused(write_of(&f, f.buffer), FRY_REFUSED_MAX_NODES);
@@ -189,15 +187,13 @@ Test(engine_refused_writes, bar_their_buffer_to_every_submit)
     cr_assert_eq(calls, 0);
     expect_poisoned(&f, f.buffer);
     ASSERT_STATUS(end_of(&f, read_of(&f, f.other)), FERRY_E_DEPENDENCY);
-    fixture_close(&f);
 }
 
 /* Many of one buffer and of several, some of them healed between; one after the other, and with the
  * mark on its way. */
 Test(engine_refused_writes, take_their_places_one_after_the_other)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED);
     for (int round = 0; round < 20; round++) {
         hold(&f);
         ferry_future *before = read_of(&f, f.buffer);
@@ -219,14 +215,12 @@ Test(engine_refused_writes, take_their_places_one_after_the_other)
         ASSERT_STATUS(end_of(&f, read_of(&f, f.buffer)), FERRY_OK);
         cr_assert_eq(f.te.engine->mark_is_pushed, 0);
     }
-    fixture_close(&f);
 }
 
 /* The mark has had its first turn, and another buffer is barred while it stands there again. */
 Test(engine_refused_writes, of_buffers_that_are_barred_while_the_mark_is_on_its_way)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED);
     ferry_engine *engine = f.te.engine;
     fry_context *context = fry_context_get(engine);
     hold(&f);
@@ -245,15 +239,13 @@ Test(engine_refused_writes, of_buffers_that_are_barred_while_the_mark_is_on_its_
     ASSERT_STATUS(end_of(&f, before), FERRY_OK);
     expect_poisoned(&f, f.buffer);
     expect_poisoned(&f, f.other);
-    fixture_close(&f);
 }
 
 /* ---- who waits for room ---- */
 
 Test(engine_refused_writes, room_comes_with_the_marks_turn)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED);
     hold(&f);
     fill(&f);
     expect_refused(write_of(&f, f.buffer), FRY_REFUSED_MAX_NODES);
@@ -267,7 +259,6 @@ Test(engine_refused_writes, room_comes_with_the_marks_turn)
     ferry_future *reader = read_of(&f, f.buffer);
     settle(&f.te);
     ASSERT_STATUS(status_of(reader), FERRY_E_DEPENDENCY);
-    fixture_close(&f);
 }
 
 /* ---- ends ---- */
@@ -275,8 +266,7 @@ Test(engine_refused_writes, room_comes_with_the_marks_turn)
 /* Nobody has a handle to the buffer any more; its memory stays as long as it is barred. */
 Test(engine_refused_writes, of_a_buffer_that_is_released)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED);
     ferry_buffer *buffer = test_buffer(&f.te, 0, SIZE, 1);
     hold(&f);
     fill(&f);
@@ -284,13 +274,11 @@ Test(engine_refused_writes, of_a_buffer_that_is_released)
     ferry_buffer_release(buffer);
     empty(&f);
     let_go(&f);
-    fixture_close(&f);
 }
 
 static void is_shut_down(ferry_loop_mode loop)
 {
-    fixture f;
-    fixture_open(&f, loop);
+    OPENED_WITH(fixture, f, loop);
     hold(&f);
     fill(&f);
     expect_refused(write_of(&f, f.buffer), FRY_REFUSED_MAX_NODES);
@@ -300,7 +288,6 @@ static void is_shut_down(ferry_loop_mode loop)
     ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, -1), FERRY_OK);
     cr_assert_eq(f.te.engine->mark_is_pushed, 0);
     empty(&f);
-    fixture_close(&f);
 }
 
 Test(engine_refused_writes, are_placed_by_a_shutdown)
@@ -334,8 +321,7 @@ static void *refused_as_a_stranger(void *arg)
 Test(engine_refused_writes, of_a_thread_that_can_have_no_context)
 {
     for (int with_stand_ins = 0; with_stand_ins < 2; with_stand_ins++) {
-        fixture f;
-        fixture_open(&f, FERRY_LOOP_EMBEDDED);
+        OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED);
         if (with_stand_ins)
             give_back(&f);
         stranger self = {.f = &f};
@@ -365,6 +351,5 @@ Test(engine_refused_writes, of_a_thread_that_can_have_no_context)
                 cr_assert_not_null(f.stand_ins[i], "%zu", i);
             }
         }
-        fixture_close(&f);
     }
 }

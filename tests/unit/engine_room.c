@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/ground.h"
 #include "tests/support/api_test.h"
+#include "tests/support/owned.h"
 
 #include <stdlib.h>
 
@@ -138,7 +139,7 @@ static ferry_future *submit_rows(const test_engine *te, ferry_buffer *buffer, fe
  */
 static void run_seed(unsigned seed)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     single_slots slots;
     open_with_single_slots(&te, &slots);
     ferry_buffer *buffer = test_buffer(&te, 0, BYTES, 0), *other = test_buffer(&te, 1, BYTES, 0);
@@ -175,7 +176,6 @@ static void run_seed(unsigned seed)
     ferry_future_release(held);
     ferry_buffer_release(buffer);
     ferry_buffer_release(other);
-    test_engine_close(&te);
 }
 
 Test(engine_room, what_a_step_sees_to_is_enough_for_any_accesses)
@@ -187,7 +187,7 @@ Test(engine_room, what_a_step_sees_to_is_enough_for_any_accesses)
 /* Every slice of one access list is cut out of the same readers, then all are overwritten. */
 Test(engine_room, slices_of_what_many_read_and_then_all_of_it)
 {
-    test_engine te;
+    OWNED(test_engine_close) test_engine te;
     single_slots slots;
     open_with_single_slots(&te, &slots);
     ferry_buffer *buffer = test_buffer(&te, 0, BYTES, 0);
@@ -208,13 +208,11 @@ Test(engine_room, slices_of_what_many_read_and_then_all_of_it)
         ASSERT_STATUS(status_of(readers[i]), FERRY_OK);
     ferry_future_release(held);
     ferry_buffer_release(buffer);
-    test_engine_close(&te);
 }
 
 Test(engine_room, a_submitter_sees_to_room_itself)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
     enum { SIZE = 8192 };
     ferry_buffer *src = test_buffer(&te, 0, SIZE, 1), *dst = test_buffer(&te, 1, SIZE, 0);
     for (int i = 0; i < 3; i++) {
@@ -228,13 +226,11 @@ Test(engine_room, a_submitter_sees_to_room_itself)
     }
     ferry_buffer_release(src);
     ferry_buffer_release(dst);
-    test_engine_close(&te);
 }
 
 Test(engine_room, without_memory_the_loop_refuses_and_poisons)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
     ferry_buffer *buffer = test_buffer(&te, 0, BYTES, 1);
     ferry_access access = {span_of(buffer, 0, 10), FERRY_WRITE};
     ferry_future *first = submit(&te, &access, 1, NULL);
@@ -264,5 +260,4 @@ Test(engine_room, without_memory_the_loop_refuses_and_poisons)
     ASSERT_STATUS(status_of(reader), FERRY_OK);
     ferry_future_release(healing);
     ferry_buffer_release(buffer);
-    test_engine_close(&te);
 }

@@ -13,6 +13,7 @@
 #include "engine/turn.h"
 #include "engine/waiter.h"
 #include "tests/support/api_test.h"
+#include "tests/support/owned.h"
 
 #include <semaphore.h>
 
@@ -70,8 +71,7 @@ static void *hold_the_role(void *arg)
 
 static void a_buffer_is_freed(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
+    OPENED_WITH(test_engine, te, loop);
     (void)sem_init(&gate.held, 0, 0);
     (void)sem_init(&gate.go_on, 0, 0);
     ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = stand_still};
@@ -90,7 +90,6 @@ static void a_buffer_is_freed(ferry_loop_mode loop)
     cr_assert_eq(pthread_join(holder, NULL), 0);
     cr_assert_eq(frees, 1, "the holder looks once more when it has given the role back");
     ferry_future_release(resolved);
-    test_engine_close(&te);
 }
 
 Test(engine_stopped, what_is_left_with_a_holder_that_found_nothing_is_done)
@@ -106,8 +105,7 @@ Test(engine_stopped, what_is_left_with_a_holder_that_found_nothing_is_done_embed
 Test(engine_stopped, progress_sees_to_all_that_was_left_however_small_its_budget)
 {
     enum { WAITERS = 5 };
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
     ferry_future *resolved = ferry_nop(te.engine, NULL);
     ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
     counted_waiter waiters[WAITERS];
@@ -122,15 +120,13 @@ Test(engine_stopped, progress_sees_to_all_that_was_left_however_small_its_budget
     for (int i = 0; i < WAITERS; i++)
         cr_assert_eq(waiters[i].calls, 1);
     ferry_future_release(resolved);
-    test_engine_close(&te);
 }
 
 /* ---- somebody has the baton ---- */
 
 Test(engine_stopped, what_needs_the_baton_is_left_with_its_holder)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_THREAD);
     ferry_buffer *buffer = counted_buffer(&te);
     ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
     fry_turn turn;
@@ -141,7 +137,6 @@ Test(engine_stopped, what_needs_the_baton_is_left_with_its_holder)
     cr_assert_eq(frees, 0, "who gives the baton back wakes, and no more");
     fry_call_ends(te.engine);
     cr_assert_eq(frees, 1);
-    test_engine_close(&te);
 }
 
 Test(engine_stopped, releasing_the_engine_sees_to_what_was_left_while_it_had_the_baton)
@@ -160,8 +155,7 @@ Test(engine_stopped, releasing_the_engine_sees_to_what_was_left_while_it_had_the
 
 Test(engine_stopped, no_callback_runs_under_the_baton)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
     ferry_future *resolved = ferry_nop(te.engine, NULL);
     ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
     fry_turn turn;
@@ -182,7 +176,6 @@ Test(engine_stopped, no_callback_runs_under_the_baton)
     fry_call_ends(te.engine);
     cr_assert_eq(counted.calls, 1);
     ferry_future_release(resolved);
-    test_engine_close(&te);
 }
 
 Test(engine_stopped, stopped_is_for_good)
@@ -221,8 +214,7 @@ static void *wait_for(void *arg)
 
 Test(engine_stopped, a_shutdown_that_gives_up_hands_the_role_to_a_waiting_thread)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
     (void)sem_init(&gate.held, 0, 0);
     (void)sem_init(&gate.go_on, 0, 0);
     ferry_promise *promise = test_promise(&te);
@@ -249,7 +241,6 @@ Test(engine_stopped, a_shutdown_that_gives_up_hands_the_role_to_a_waiting_thread
     ferry_promise_release(promise);
     ferry_future_release(pending);
     ferry_future_release(resolved);
-    test_engine_close(&te);
 }
 
 /* ---- a thread that waits sleeps on the poller ---- */

@@ -3,6 +3,7 @@
 #include "gpu/host.h"
 #include "gpu/host_copy.h"
 #include "tests/support/failing_allocator.h"
+#include "tests/support/owned.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -19,6 +20,7 @@
 
 #define SIZE 8192 /* above any inline limit used here */
 #define HANG_S 30
+#define BYTES_MAX 32
 
 TestSuite(gpu_host, .timeout = HANG_S);
 
@@ -55,6 +57,8 @@ typedef struct fixture {
     int order_count;
     fry_memory memory;
     fry_host *host;
+    char *bytes[BYTES_MAX]; /* that tests copy */
+    size_t byte_count;
 } fixture;
 
 static void gate(void *arg, const fry_copy *copy, size_t copied_bytes)
@@ -80,7 +84,7 @@ static void notify(void *arg)
     (void)pthread_mutex_unlock(&f->mutex);
 }
 
-static void open_fixture(fixture *f, uint32_t devices, uint32_t workers)
+static void fixture_open(fixture *f, uint32_t devices, uint32_t workers)
 {
     *f = (fixture){.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     fry_memory_init(&f->memory, NULL);
@@ -92,10 +96,12 @@ static void open_fixture(fixture *f, uint32_t devices, uint32_t workers)
     cr_assert_eq(fry_host_open(&f->memory, &options, &f->host), FERRY_OK);
 }
 
-static void close_fixture(fixture *f)
+static void fixture_close(fixture *f)
 {
     cr_assert_eq(fry_host_stop(f->host, FRY_NEVER_NS), FERRY_OK);
     fry_host_destroy(f->host);
+    while (f->byte_count > 0)
+        free(f->bytes[--f->byte_count]);
 }
 
 static void hold(fixture *f, const void *dst, size_t at_bytes)
@@ -170,12 +176,13 @@ static fry_event issue(fry_stream *stream, void *dst, const void *src, size_t si
     return issue_after(stream, dst, src, size_bytes, NULL, 0);
 }
 
-static char *bytes(size_t size_bytes, int value)
+/* Filled, and there until the fixture is closed. */
+static char *bytes(fixture *f, size_t size_bytes, int value)
 {
     char *memory = malloc(size_bytes);
-    cr_assert_not_null(memory);
+    cr_assert(memory != NULL && f->byte_count < BYTES_MAX);
     memset(memory, value, size_bytes);
-    return memory;
+    return f->bytes[f->byte_count++] = memory;
 }
 
 static bool all_are(const char *memory, size_t size_bytes, char value)
@@ -254,8 +261,8 @@ static long switches_when_asleep(int workers)
 Test(gpu_host, devices_have_names_indices_and_streams_of_their_own)
 {
     fixture f, other;
-    open_fixture(&f, 4, 1);
-    open_fixture(&other, 1, 1);
+    fixture_open(&f, 4, 1);
+    fixture_open(&other, 1, 1);
     for (size_t i = 0; i < 4; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "host:%zu", i);
@@ -273,8 +280,8 @@ Test(gpu_host, devices_have_names_indices_and_streams_of_their_own)
         }
         cr_assert_not(device->ops->can_wait(stream_of(&f, i), stream_of(&other, 0)));
     }
-    close_fixture(&other);
-    close_fixture(&f);
+    fixture_close(&other);
+    fixture_close(&f);
 }
 
 Test(gpu_host, memory_is_aligned_and_its_want_is_told)
@@ -283,8 +290,8 @@ Test(gpu_host, memory_is_aligned_and_its_want_is_told)
     failing_allocator_init(&fa);
     ferry_allocator allocator = failing_allocator_interface(&fa);
     fixture f;
-    open_fixture(&f, 1, 1);
-    close_fixture(&f);
+    fixture_open(&f, 1, 1);
+    fixture_close(&f);
     fry_memory_init(&f.memory, &allocator);
     fry_host_options options = {.device_count = 1, .worker_count = 1, .notify = {notify, &f}};
     cr_assert_eq(fry_host_open(&f.memory, &options, &f.host), FERRY_OK);
@@ -306,7 +313,7 @@ Test(gpu_host, memory_is_aligned_and_its_want_is_told)
     cr_assert_eq(device->ops->memory_alloc(device, 64, FRY_MEMORY_DEFAULT, &untouched),
                  FERRY_E_NO_MEMORY);
     cr_assert_eq(untouched, &f);
-    close_fixture(&f);
+    fixture_close(&f);
     cr_assert_eq(failing_allocator_live_bytes(&fa), 0);
 }
 
@@ -314,12 +321,11 @@ Test(gpu_host, memory_is_aligned_and_its_want_is_told)
 
 Test(gpu_host, operations_of_a_stream_run_in_their_order)
 {
-    fixture f;
-    open_fixture(&f, 1, 3);
+    OPENED_WITH(fixture, f, 1, 3);
     fry_stream *stream = stream_of(&f, 0);
     char *stage[21];
     for (int i = 0; i < 21; i++)
-        stage[i] = bytes(SIZE, i);
+        stage[i] = bytes(&f, SIZE, i);
     for (int i = 0; i < 20; i++)
         (void)issue(stream, stage[i + 1], stage[i], SIZE); /* each reads what the last wrote */
     wait_fired_count(&f, 20);
@@ -328,19 +334,15 @@ Test(gpu_host, operations_of_a_stream_run_in_their_order)
     for (int i = 0; i < 20; i++) {
         cr_assert_eq(f.order[i], stage[i + 1]);
         cr_assert(all_are(stage[i + 1], SIZE, 0));
-        free(stage[i + 1]);
     }
-    free(stage[0]);
-    close_fixture(&f);
 }
 
 static void chain_over_devices(uint32_t workers)
 {
-    fixture f;
-    open_fixture(&f, 4, workers);
+    OPENED_WITH(fixture, f, 4, workers);
     char *stage[5];
     for (int i = 0; i < 5; i++)
-        stage[i] = bytes(SIZE, i + 1);
+        stage[i] = bytes(&f, SIZE, i + 1);
     hold(&f, stage[1], 0);
     fry_event last = issue(stream_of(&f, 0), stage[1], stage[0], SIZE);
     for (size_t i = 1; i < 4; i++)
@@ -358,9 +360,6 @@ static void chain_over_devices(uint32_t workers)
         cr_assert(all_are(stage[i + 1], SIZE, 1));
         cr_assert_eq(fired(stream_of(&f, i)), 1);
     }
-    for (int i = 0; i < 5; i++)
-        free(stage[i]);
-    close_fixture(&f);
 }
 
 Test(gpu_host, a_chain_over_four_devices_runs_by_itself_with_one_worker)
@@ -376,13 +375,12 @@ Test(gpu_host, a_chain_over_four_devices_runs_by_itself_with_four_workers)
 Test(gpu_host, an_operation_waits_for_all_of_its_waits)
 {
     enum { DEVICES = FRY_STREAM_WAITS + 1, LAST = FRY_STREAM_WAITS };
-    fixture f;
-    open_fixture(&f, DEVICES, 2);
-    char *src = bytes(SIZE, 7);
+    OPENED_WITH(fixture, f, DEVICES, 2);
+    char *src = bytes(&f, SIZE, 7);
     char *dst[DEVICES];
     fry_event waits[FRY_STREAM_WAITS];
     for (size_t i = 0; i < DEVICES; i++)
-        dst[i] = bytes(SIZE, 0);
+        dst[i] = bytes(&f, SIZE, 0);
     hold(&f, dst[7], 0);
     for (size_t i = 0; i < FRY_STREAM_WAITS; i++)
         waits[i] = issue(stream_of(&f, i), dst[i], src, SIZE);
@@ -395,20 +393,16 @@ Test(gpu_host, an_operation_waits_for_all_of_its_waits)
     cr_assert_eq(f.order[LAST], dst[LAST]);
     for (size_t i = 0; i < DEVICES; i++) {
         cr_assert(all_are(dst[i], SIZE, 7));
-        free(dst[i]);
     }
-    free(src);
-    close_fixture(&f);
 }
 
 Test(gpu_host, a_busy_worker_does_not_keep_streams_from_an_idle_one)
 {
-    fixture f;
-    open_fixture(&f, 2, 2);
-    char *src = bytes(SIZE, 5);
+    OPENED_WITH(fixture, f, 2, 2);
+    char *src = bytes(&f, SIZE, 5);
     char *dst[4];
     for (int i = 0; i < 4; i++)
-        dst[i] = bytes(SIZE, 0);
+        dst[i] = bytes(&f, SIZE, 0);
     hold(&f, dst[0], 0);
     fry_event first = issue(stream_of(&f, 0), dst[0], src, SIZE);
     (void)issue(stream_of(&f, 0), dst[1], src, SIZE);
@@ -429,22 +423,18 @@ Test(gpu_host, a_busy_worker_does_not_keep_streams_from_an_idle_one)
     wait_fired_count(&f, 4);
     for (int i = 0; i < 4; i++) {
         cr_assert(all_are(dst[i], SIZE, 5));
-        free(dst[i]);
     }
-    free(src);
-    close_fixture(&f);
 }
 
 /* --- cancel --- */
 
 Test(gpu_host, cancelled_before_it_starts_it_copies_nothing_and_fires_in_turn)
 {
-    fixture f;
-    open_fixture(&f, 3, 1);
+    OPENED_WITH(fixture, f, 3, 1);
     fry_stream *stream = stream_of(&f, 1);
-    char *src = bytes(SIZE, 1);
-    char *first = bytes(SIZE, 0), *waited_for = bytes(SIZE, 0);
-    char *cancelled = bytes(SIZE, 0), *behind = bytes(SIZE, 0);
+    char *src = bytes(&f, SIZE, 1);
+    char *first = bytes(&f, SIZE, 0), *waited_for = bytes(&f, SIZE, 0);
+    char *cancelled = bytes(&f, SIZE, 0), *behind = bytes(&f, SIZE, 0);
     hold(&f, first, 0);
     (void)issue(stream_of(&f, 0), first, src, SIZE);
     wait_held(&f);
@@ -465,22 +455,15 @@ Test(gpu_host, cancelled_before_it_starts_it_copies_nothing_and_fires_in_turn)
     cr_assert(all_are(behind, SIZE, 1));
     cr_assert(all_are(waited_for, SIZE, 1));
     cr_assert_eq(f.order_count, 3, "no byte of it was begun");
-    free(src);
-    free(first);
-    free(waited_for);
-    free(cancelled);
-    free(behind);
-    close_fixture(&f);
 }
 
 static void cancel_at(size_t at_bytes)
 {
-    fixture f;
-    open_fixture(&f, 1, 1);
+    OPENED_WITH(fixture, f, 1, 1);
     fry_stream *stream = stream_of(&f, 0);
     size_t size_bytes = 3 * FRY_HOST_CHUNK_BYTES;
-    char *src = bytes(size_bytes, 1);
-    char *dst = bytes(size_bytes, 0);
+    char *src = bytes(&f, size_bytes, 1);
+    char *dst = bytes(&f, size_bytes, 0);
     hold(&f, dst, at_bytes);
     fry_event event = issue(stream, dst, src, size_bytes);
     wait_held(&f);
@@ -491,9 +474,6 @@ static void cancel_at(size_t at_bytes)
     cr_assert_eq(fired(stream), 1);
     cr_assert(all_are(dst, at_bytes, 1));
     cr_assert(all_are(dst + at_bytes, size_bytes - at_bytes, 0));
-    free(src);
-    free(dst);
-    close_fixture(&f);
 }
 
 Test(gpu_host, cancelled_at_its_first_byte_it_copies_nothing)
@@ -508,13 +488,12 @@ Test(gpu_host, cancelled_midway_it_copies_no_further)
 
 Test(gpu_host, a_cancel_touches_no_operation_but_its_own)
 {
-    fixture f;
-    open_fixture(&f, 1, 1);
+    OPENED_WITH(fixture, f, 1, 1);
     fry_stream *stream = stream_of(&f, 0);
     const fry_device_ops *ops = stream->device->ops;
-    char *src = bytes(SIZE, 1);
-    char *held = bytes(SIZE, 0);
-    char *dst = bytes(SIZE * FRY_STREAM_DEPTH, 0);
+    char *src = bytes(&f, SIZE, 1);
+    char *held = bytes(&f, SIZE, 0);
+    char *dst = bytes(&f, SIZE * FRY_STREAM_DEPTH, 0);
     (void)issue(stream, held, src, SIZE);
     wait_fired_count(&f, 1);
     memset(held, 0, SIZE);
@@ -544,10 +523,6 @@ Test(gpu_host, a_cancel_touches_no_operation_but_its_own)
         wait_fired_count(&f, FRY_STREAM_DEPTH + 1 + i);
         cr_assert(all_are(dst, SIZE, 1));
     }
-    free(src);
-    free(held);
-    free(dst);
-    close_fixture(&f);
 }
 
 /* --- room, inline, large --- */
@@ -555,11 +530,11 @@ Test(gpu_host, a_cancel_touches_no_operation_but_its_own)
 Test(gpu_host, a_full_stream_and_too_many_waits_are_refused)
 {
     fixture f;
-    open_fixture(&f, 2, 1);
+    fixture_open(&f, 2, 1);
     fry_stream *stream = stream_of(&f, 0);
     const fry_device_ops *ops = stream->device->ops;
-    char *src = bytes(SIZE, 1);
-    char *dst = bytes(SIZE * (FRY_STREAM_DEPTH + 1), 0);
+    char *src = bytes(&f, SIZE, 1);
+    char *dst = bytes(&f, SIZE * (FRY_STREAM_DEPTH + 1), 0);
     hold(&f, dst, 0);
     for (size_t i = 0; i < FRY_STREAM_DEPTH; i++)
         (void)issue(stream, dst + i * SIZE, src, SIZE);
@@ -584,19 +559,16 @@ Test(gpu_host, a_full_stream_and_too_many_waits_are_refused)
     (void)issue(stream, copy.dst, src, SIZE);
     wait_fired_count(&f, FRY_STREAM_DEPTH + 1);
     cr_assert(all_are(copy.dst, SIZE, 1));
-    free(src);
-    free(dst);
-    close_fixture(&f);
+    fixture_close(&f);
     cr_assert_eq(f.order_count, 32);
 }
 
 Test(gpu_host, copies_inline_when_small_and_the_stream_is_empty)
 {
-    fixture f;
-    open_fixture(&f, 2, 1);
+    OPENED_WITH(fixture, f, 2, 1);
     fry_stream *stream = stream_of(&f, 0);
     const fry_device_ops *ops = stream->device->ops;
-    char *src = bytes(SIZE, 1), *dst = bytes(SIZE, 0), *other = bytes(SIZE, 0);
+    char *src = bytes(&f, SIZE, 1), *dst = bytes(&f, SIZE, 0), *other = bytes(&f, SIZE, 0);
     fry_copy small = plain(dst, src, 4096), larger = plain(dst, src, 4097);
     cr_assert_not(ops->copy_inline(stream, &larger));
     cr_assert(all_are(dst, SIZE, 0));
@@ -617,10 +589,6 @@ Test(gpu_host, copies_inline_when_small_and_the_stream_is_empty)
     cr_assert(ops->copy_inline(stream, &small));
     cr_assert_eq(stream->issued, 1);
     cr_assert_eq(f.order_count, 1);
-    free(src);
-    free(dst);
-    free(other);
-    close_fixture(&f);
 }
 
 static uint32_t next_random(uint32_t *state)
@@ -631,11 +599,10 @@ static uint32_t next_random(uint32_t *state)
 
 Test(gpu_host, every_size_and_alignment_arrives_whole)
 {
-    fixture f;
-    open_fixture(&f, 1, 1);
+    OPENED_WITH(fixture, f, 1, 1);
     fry_stream *stream = stream_of(&f, 0);
     size_t room = FRY_HOST_STREAMED_BYTES + 2 * FRY_HOST_CHUNK_BYTES;
-    char *src = bytes(room, 0), *dst = bytes(room, 0);
+    char *src = bytes(&f, room, 0), *dst = bytes(&f, room, 0);
     uint32_t random = 1;
     for (size_t i = 0; i < room; i++)
         src[i] = (char)next_random(&random);
@@ -662,9 +629,6 @@ Test(gpu_host, every_size_and_alignment_arrives_whole)
         cr_assert(all_are(dst, cases[i].dst_offset, 0x55), "case %zu", i);
         cr_assert(all_are(to + size, room - cases[i].dst_offset - size, 0x55), "case %zu", i);
     }
-    free(src);
-    free(dst);
-    close_fixture(&f);
 }
 
 /* --- opening, stopping, being idle --- */
@@ -727,7 +691,7 @@ Test(gpu_host, open_fails_cleanly_at_each_thread)
 Test(gpu_host, stop_can_be_called_again_and_destroy_takes_null)
 {
     fixture f;
-    open_fixture(&f, 1, 2);
+    fixture_open(&f, 1, 2);
     cr_assert_eq(fry_host_stop(f.host, FRY_NEVER_NS), FERRY_OK);
     cr_assert_eq(fry_host_stop(f.host, FRY_NEVER_NS), FERRY_OK);
     fry_device *device = fry_host_device(f.host, 0);
@@ -748,8 +712,7 @@ static void on_signal(int number)
 
 Test(gpu_host, workers_take_no_signals)
 {
-    fixture f;
-    open_fixture(&f, 1, 4);
+    OPENED_WITH(fixture, f, 1, 4);
     main_thread = pthread_self();
     struct sigaction action = {.sa_handler = on_signal};
     cr_assert_eq(sigaction(SIGUSR1, &action, NULL), 0);
@@ -763,14 +726,12 @@ Test(gpu_host, workers_take_no_signals)
     cr_assert_eq(signalled_thread_is_main, 0);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     cr_assert_eq(signalled_thread_is_main, 1);
-    close_fixture(&f);
 }
 
 Test(gpu_host, idle_workers_never_wake)
 {
-    fixture f;
-    open_fixture(&f, 4, 3);
-    char *src = bytes(SIZE, 1), *dst = bytes(SIZE, 0);
+    OPENED_WITH(fixture, f, 4, 3);
+    char *src = bytes(&f, SIZE, 1), *dst = bytes(&f, SIZE, 0);
     (void)issue(stream_of(&f, 0), dst, src, SIZE);
     wait_fired_count(&f, 1);
 
@@ -786,7 +747,4 @@ Test(gpu_host, idle_workers_never_wake)
     (void)issue(stream_of(&f, 0), dst, src, SIZE);
     wait_fired_count(&f, 2);
     cr_assert_gt(switches_when_asleep(3), after);
-    free(src);
-    free(dst);
-    close_fixture(&f);
 }

@@ -2,6 +2,7 @@
 /* Host devices: copies of rows, in chunks, cancelled midway, inline. */
 #include "gpu/host.h"
 #include "gpu/host_copy.h"
+#include "tests/support/owned.h"
 #include "tests/unit/copy_gate.h"
 
 #include <criterion/criterion.h>
@@ -37,7 +38,7 @@ static void wait_fired(fixture *f, uint64_t count)
     (void)pthread_mutex_unlock(&f->gate.mutex);
 }
 
-static void open_fixture(fixture *f)
+static void fixture_open(fixture *f)
 {
     *f = (fixture){.fired = 0};
     copy_gate_install(&f->gate);
@@ -52,7 +53,7 @@ static void open_fixture(fixture *f)
     f->stream = device->ops->copy_stream(device, device, false);
 }
 
-static void close_fixture(fixture *f)
+static void fixture_close(fixture *f)
 {
     cr_assert_eq(fry_host_stop(f->host, FRY_NEVER_NS), FERRY_OK);
     fry_host_destroy(f->host);
@@ -146,9 +147,8 @@ Test(gpu_rows, rows_of_every_shape_arrive_whole_and_nothing_between_them)
         {STREAMED / 512, 512, STREAMED / 512 + 64, STREAMED / 512 + 3},
         {STREAMED / 2 + 4097, 2, STREAMED / 2 + 5000, STREAMED / 2 + 4097},
     };
-    fixture f;
     matrices m;
-    open_fixture(&f);
+    OPENED(fixture, f);
     open_matrices(&m, (size_t)STREAMED + 4 * CHUNK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fry_copy copy =
@@ -161,14 +161,12 @@ Test(gpu_rows, rows_of_every_shape_arrive_whole_and_nothing_between_them)
     }
     cr_assert_eq(f.gate.ended, sizeof cases / sizeof *cases, "the gate saw every byte of each");
     close_matrices(&m);
-    close_fixture(&f);
 }
 
 static void cancel_at(size_t row_bytes, size_t count, size_t at_bytes)
 {
-    fixture f;
     matrices m;
-    open_fixture(&f);
+    OPENED(fixture, f);
     open_matrices(&m, count * (row_bytes + 10));
     fry_copy copy = rows(&m, row_bytes, count, row_bytes + 10, row_bytes + 3);
     copy_gate_hold(&f.gate, m.dst, at_bytes);
@@ -180,7 +178,6 @@ static void cancel_at(size_t row_bytes, size_t count, size_t at_bytes)
     expect(&m, &copy, at_bytes);
     cr_assert(is_as_expected(&m), "%zu rows of %zu bytes", count, row_bytes);
     close_matrices(&m);
-    close_fixture(&f);
 }
 
 Test(gpu_rows, cancelled_midway_they_are_copied_no_further)
@@ -194,9 +191,8 @@ Test(gpu_rows, cancelled_midway_they_are_copied_no_further)
 
 Test(gpu_rows, all_their_bytes_count_when_copied_inline)
 {
-    fixture f;
     matrices m;
-    open_fixture(&f);
+    OPENED(fixture, f);
     open_matrices(&m, 8192);
     const fry_device_ops *ops = f.stream->device->ops;
     fry_copy larger = rows(&m, 513, 8, 600, 513);
@@ -208,5 +204,4 @@ Test(gpu_rows, all_their_bytes_count_when_copied_inline)
     expect(&m, &small, small.size_bytes);
     cr_assert(is_as_expected(&m));
     close_matrices(&m);
-    close_fixture(&f);
 }

@@ -302,6 +302,15 @@ static inline void rig_close(rig_member *member)
     }
 }
 
+/* The end of each test: closes who is open yet, the last first. */
+static inline void rig_close_all(void)
+{
+    for (size_t i = RIG_MEMBERS; i > 0; i--) {
+        if (rig_members[i - 1] != NULL)
+            rig_close(rig_members[i - 1]);
+    }
+}
+
 /* Returns when what this process has sent to itself is there. A packet to the loopback waits in a
  * queue of its processor, at most that long as the kernel's thread for it has to wait for its turn;
  * where a machine is busy that is long, and a rig that only counts its turns would take what is on
@@ -375,6 +384,32 @@ static inline int64_t rig_now_ns(void)
         while (!(condition))                                                                       \
             (void)rig_turn();                                                                      \
     } while (0)
+
+/* The same; whenever they rest so much time goes by, at most so often. */
+#define RIG_STEP_UNTIL(condition, ns, times)                                                       \
+    do {                                                                                           \
+        for (int time_ = 0; !(condition); time_++) {                                               \
+            rig_rest();                                                                            \
+            rig_step_ns(ns);                                                                       \
+            cr_assert_lt(time_, times, "not for so long: %s", #condition);                         \
+        }                                                                                          \
+    } while (0)
+
+/* Two members in most tests, who know each other. */
+static rig_member low, high;
+
+static inline void rig_open_two(const rig_options *low_options, const rig_options *high_options)
+{
+    rig_open(&low, 2, 10, low_options);
+    rig_open(&high, 5, 20, high_options);
+    rig_meet(&low, &high);
+    rig_meet(&high, &low);
+}
+
+static inline void rig_open_both(void)
+{
+    rig_open_two(&rig_usual, &rig_usual);
+}
 
 /* A socket to a member's port, that does not block. */
 static inline int rig_dial(const rig_member *member)

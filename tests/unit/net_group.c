@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joining, leaving, dying, coming again. */
-#include "tests/support/group_rig.h"
+#include "tests/unit/group_test.h"
 
-#include <criterion/criterion.h>
-#include <string.h>
 #include <unistd.h>
 
 #define SEEDS 20
@@ -18,239 +16,174 @@ static bool every_one(const group_rig *rig, size_t count, ferry_member_state sta
     return true;
 }
 
-Test(net_group, ranks_as_given, .timeout = 60)
+SEEDED(net_group, ranks_as_given)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
+    GROUP_JOINED(rig, 4, seed);
+    for (uint32_t i = 0; i < 4; i++) {
+        const fry_group *group = rig.members[i].group;
 
-        rig_open(&rig, 4, seed);
-        rig_join_all(&rig, 0, 4, false);
-        for (uint32_t i = 0; i < 4; i++) {
-            const fry_group *group = rig.members[i].group;
+        cr_assert_eq(fry_group_rank(group), (int32_t)i);
+        cr_assert_eq(fry_group_size(group), 4);
+        cr_assert_eq(fry_group_incarnation(group), 1);
+        for (uint32_t rank = 0; rank < 4; rank++) {
+            const fry_group_member *member = fry_group_member_at(group, rank);
 
-            cr_assert_eq(fry_group_rank(group), (int32_t)i);
-            cr_assert_eq(fry_group_size(group), 4);
-            cr_assert_eq(fry_group_incarnation(group), 1);
-            for (uint32_t rank = 0; rank < 4; rank++) {
-                const fry_group_member *member = fry_group_member_at(group, rank);
-
-                cr_assert_eq(member->state, FERRY_MEMBER_HERE);
-                cr_assert_eq(member->first_device, rank);
-                cr_assert_str_eq(member->endpoint, "endpoint");
-                cr_assert_eq(member->pid, getpid());
-            }
-            cr_assert_null(fry_group_member_at(group, 4));
+            cr_assert_eq(member->state, FERRY_MEMBER_HERE);
+            cr_assert_eq(member->first_device, rank);
+            cr_assert_str_eq(member->endpoint, "endpoint");
+            cr_assert_eq(member->pid, getpid());
         }
-        rig_close(&rig);
+        cr_assert_null(fry_group_member_at(group, 4));
     }
 }
 
-Test(net_group, ranks_assigned, .timeout = 60)
+SEEDED(net_group, ranks_assigned)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-        uint32_t seen = 0;
+    uint32_t seen = 0;
 
-        rig_open(&rig, 8, seed);
-        rig_join_all(&rig, 0, 8, true);
-        for (uint32_t i = 0; i < 8; i++)
-            seen |= 1U << fry_group_rank(rig.members[i].group);
-        cr_assert_eq(seen, 0xff);
-        rig_close(&rig);
-    }
+    GROUP_RIG(rig, 8, seed);
+    rig_join_all(&rig, 0, 8, true);
+    for (uint32_t i = 0; i < 8; i++)
+        seen |= 1U << fry_group_rank(rig.members[i].group);
+    cr_assert_eq(seen, 0xff);
 }
 
 Test(net_group, leaving_is_told, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, 3, 1);
-    rig_join_all(&rig, 0, 3, false);
+    GROUP_JOINED(rig, 3, 1);
     rig_leave(&rig, 1);
     rig_settle(&rig);
     cr_assert(every_one(&rig, 3, FERRY_MEMBER_LEFT, 1));
     cr_assert_eq(rig.members[0].history_count, 1);
-    rig_close(&rig);
 }
 
-Test(net_group, a_barrier_meets, .timeout = 60)
+SEEDED(net_group, a_barrier_meets)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-        rig_ask asks[5];
+    rig_ask asks[5];
 
-        rig_open(&rig, 5, seed);
-        rig_join_all(&rig, 0, 5, true);
-        for (int round = 0; round < 5; round++) {
-            for (size_t i = 0; i < 4; i++)
-                rig_barrier(&rig, i, &asks[i], "here", 0);
-            rig_settle(&rig);
-            for (size_t i = 0; i < 4; i++)
-                cr_assert(!asks[i].is_done);
-            rig_barrier(&rig, 4, &asks[4], "here", 0);
-            for (size_t i = 0; i < 5; i++)
-                cr_assert_eq(rig_answer(&rig, &asks[i]), FERRY_OK);
-        }
-        rig_close(&rig);
+    GROUP_RIG(rig, 5, seed);
+    rig_join_all(&rig, 0, 5, true);
+    for (int round = 0; round < 5; round++) {
+        come(&rig, asks, 0, 4, NOBODY, "here", 0);
+        rig_settle(&rig);
+        expect_none_done(asks, 0, 4);
+        rig_barrier(&rig, 4, &asks[4], "here", 0);
+        expect_answers(&rig, asks, 0, 5, NOBODY, FERRY_OK);
     }
 }
 
 Test(net_group, values, .timeout = 60)
 {
-    group_rig rig;
     rig_ask get, set, try_, watch;
 
-    rig_open(&rig, 2, 1);
-    rig_join_all(&rig, 0, 2, false);
-    rig_ask_begin(&rig, 0, &try_, FRY_GROUP_TRY_GET, "a/key");
-    fry_group_submit(rig.members[0].group, &try_.request);
+    GROUP_JOINED(rig, 2, 1);
+    ask_for(&rig, 0, &try_, FRY_GROUP_TRY_GET, "a/key");
     cr_assert_eq(rig_answer(&rig, &try_), FERRY_E_NOT_FOUND);
-    rig_ask_begin(&rig, 0, &get, FRY_GROUP_GET, "a/key");
-    fry_group_submit(rig.members[0].group, &get.request);
+    ask_for(&rig, 0, &get, FRY_GROUP_GET, "a/key");
     rig_settle(&rig);
     cr_assert(!get.is_done);
     rig_ask_begin(&rig, 1, &set, FRY_GROUP_SET, "a/key");
     set.request.value = "value";
     set.request.value_bytes = 5;
-    fry_group_submit(rig.members[1].group, &set.request);
+    submit(&rig, 1, &set);
     cr_assert_eq(rig_answer(&rig, &set), FERRY_OK);
     cr_assert_eq(rig_answer(&rig, &get), FERRY_OK);
     cr_assert_str_eq(get.value, "value");
     cr_assert_eq(get.version, set.version);
     rig_ask_begin(&rig, 0, &watch, FRY_GROUP_WATCH, "a/key");
     watch.request.version = get.version;
-    fry_group_submit(rig.members[0].group, &watch.request);
+    submit(&rig, 0, &watch);
     rig_settle(&rig);
     cr_assert(!watch.is_done);
     rig_ask_begin(&rig, 1, &set, FRY_GROUP_SET, "a/key");
     set.request.value = "other";
     set.request.value_bytes = 5;
-    fry_group_submit(rig.members[1].group, &set.request);
+    submit(&rig, 1, &set);
     cr_assert_eq(rig_answer(&rig, &watch), FERRY_OK);
     cr_assert_str_eq(watch.value, "other");
-    rig_close(&rig);
 }
 
 /* ---- dying and coming again ---- */
 
-static void join_again(group_rig *rig, size_t index, uint32_t size, int32_t rank)
+SEEDED(net_group, killed_then_started_anew)
 {
-    const fry_group_options options = rig_options(rig, index, size, rank);
+    GROUP_JOINED(rig, 3, seed);
+    rig_kill(&rig, 1);
+    /* At once: the old lease has yet to end. */
+    begin_join(&rig, 1, 3, 1);
+    rig_pass(&rig, RIG_SECOND_NS);
+    cr_assert(!rig.members[1].is_joined);
+    cr_assert(every_one(&rig, 1, FERRY_MEMBER_HERE, 1));
+    join_within(&rig, 1, RIG_LEASE_NS + RIG_SECOND_NS, FERRY_OK);
+    rig_settle(&rig);
+    cr_assert(every_one(&rig, 3, FERRY_MEMBER_HERE, 1));
+    cr_assert_eq(fry_group_incarnation(rig.members[1].group), 2);
+    for (size_t i = 0; i < 3; i += 2) {
+        const rig_news *news = rig.members[i].history;
 
-    rig_join(rig, index, &options);
-}
-
-static bool is_joined(void *arg)
-{
-    return ((rig_member *)arg)->is_joined;
-}
-
-static bool is_fenced(void *arg)
-{
-    return ((rig_member *)arg)->is_fenced;
-}
-
-Test(net_group, killed_then_started_anew, .timeout = 60)
-{
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-
-        rig_open(&rig, 3, seed);
-        rig_join_all(&rig, 0, 3, false);
-        rig_kill(&rig, 1);
-        /* At once: the old lease has yet to end. */
-        join_again(&rig, 1, 3, 1);
-        rig_pass(&rig, RIG_SECOND_NS);
-        cr_assert(!rig.members[1].is_joined);
-        cr_assert(every_one(&rig, 1, FERRY_MEMBER_HERE, 1));
-        cr_assert(rig_until(&rig, is_joined, &rig.members[1], RIG_LEASE_NS + RIG_SECOND_NS));
-        cr_assert_eq(rig.members[1].status, FERRY_OK, "%s", rig.members[1].message);
-        rig_settle(&rig);
-        cr_assert(every_one(&rig, 3, FERRY_MEMBER_HERE, 1));
-        cr_assert_eq(fry_group_incarnation(rig.members[1].group), 2);
-        for (size_t i = 0; i < 3; i += 2) {
-            const rig_news *news = rig.members[i].history;
-
-            cr_assert_eq(rig.members[i].history_count, 2);
-            cr_assert(news[0].rank == 1 && news[0].incarnation == 1);
-            cr_assert_eq(news[0].state, FERRY_MEMBER_DEAD);
-            cr_assert(news[1].rank == 1 && news[1].incarnation == 2);
-            cr_assert_eq(news[1].state, FERRY_MEMBER_HERE);
-        }
-        rig_close(&rig);
+        cr_assert_eq(rig.members[i].history_count, 2);
+        cr_assert(news[0].rank == 1 && news[0].incarnation == 1);
+        cr_assert_eq(news[0].state, FERRY_MEMBER_DEAD);
+        cr_assert(news[1].rank == 1 && news[1].incarnation == 2);
+        cr_assert_eq(news[1].state, FERRY_MEMBER_HERE);
     }
 }
 
-Test(net_group, stopped_for_longer_than_its_lease, .timeout = 60)
+SEEDED(net_group, stopped_for_longer_than_its_lease)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-        rig_ask before, after;
+    rig_ask before, after;
 
-        rig_open(&rig, 3, seed);
-        rig_join_all(&rig, 0, 3, false);
-        rig_barrier(&rig, 2, &before, "b", 0);
-        rig.members[2].is_stopped = true;
-        rig_pass(&rig, RIG_LEASE_NS - 2 * RIG_SECOND_NS);
-        cr_assert(every_one(&rig, 2, FERRY_MEMBER_HERE, 2));
-        rig_pass(&rig, 3 * RIG_SECOND_NS);
-        cr_assert(every_one(&rig, 2, FERRY_MEMBER_DEAD, 2));
-        cr_assert(!rig.members[2].is_fenced);
-        rig.members[2].is_stopped = false;
-        cr_assert(rig_until(&rig, is_fenced, &rig.members[2], RIG_SECOND_NS));
-        cr_assert_eq(rig_answer(&rig, &before), FERRY_E_FENCED);
-        rig_barrier(&rig, 2, &after, "b", 0);
-        cr_assert_eq(rig_answer(&rig, &after), FERRY_E_FENCED);
-        rig_close(&rig);
-    }
+    GROUP_JOINED(rig, 3, seed);
+    rig_barrier(&rig, 2, &before, "b", 0);
+    rig.members[2].is_stopped = true;
+    rig_pass(&rig, RIG_LEASE_NS - 2 * RIG_SECOND_NS);
+    cr_assert(every_one(&rig, 2, FERRY_MEMBER_HERE, 2));
+    rig_pass(&rig, 3 * RIG_SECOND_NS);
+    cr_assert(every_one(&rig, 2, FERRY_MEMBER_DEAD, 2));
+    cr_assert(!rig.members[2].is_fenced);
+    rig.members[2].is_stopped = false;
+    cr_assert(rig_until(&rig, is_fenced, &rig.members[2], RIG_SECOND_NS));
+    cr_assert_eq(rig_answer(&rig, &before), FERRY_E_FENCED);
+    rig_barrier(&rig, 2, &after, "b", 0);
+    cr_assert_eq(rig_answer(&rig, &after), FERRY_E_FENCED);
 }
 
 Test(net_group, stopped_for_less_than_its_lease, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, 3, 1);
-    rig_join_all(&rig, 0, 3, false);
+    GROUP_JOINED(rig, 3, 1);
     rig.members[2].is_stopped = true;
     rig_pass(&rig, RIG_LEASE_NS - 2 * RIG_SECOND_NS);
     rig.members[2].is_stopped = false;
     rig_pass(&rig, 2 * RIG_LEASE_NS);
     cr_assert(every_one(&rig, 3, FERRY_MEMBER_HERE, 2));
     cr_assert(!rig.members[2].is_fenced);
-    rig_close(&rig);
 }
 
-Test(net_group, of_two_that_claim_a_rank_one_gets_it, .timeout = 60)
+SEEDED(net_group, of_two_that_claim_a_rank_one_gets_it)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-        uint32_t got = 0, fenced = 0;
+    uint32_t got = 0, fenced = 0;
 
-        rig_open(&rig, 3, seed);
-        join_again(&rig, 0, 2, 0);
-        join_again(&rig, 1, 2, 1);
-        join_again(&rig, 2, 2, 1);
-        rig_pass(&rig, RIG_LEASE_NS + 2 * RIG_SECOND_NS);
-        for (size_t i = 0; i < 3; i++) {
-            cr_assert(rig.members[i].is_joined);
-            got += rig.members[i].status == FERRY_OK;
-            fenced += rig.members[i].status == FERRY_E_FENCED;
-        }
-        cr_assert(got == 2 && fenced == 1);
-        cr_assert_eq(rig.members[0].status, FERRY_OK);
-        const size_t loser = rig.members[1].status == FERRY_OK ? 2 : 1;
-        cr_assert(strstr(rig.members[loser].message, "rank of job job is another live member's"));
-        rig_close(&rig);
+    GROUP_RIG(rig, 3, seed);
+    begin_join(&rig, 0, 2, 0);
+    begin_join(&rig, 1, 2, 1);
+    begin_join(&rig, 2, 2, 1);
+    rig_pass(&rig, RIG_LEASE_NS + 2 * RIG_SECOND_NS);
+    for (size_t i = 0; i < 3; i++) {
+        cr_assert(rig.members[i].is_joined);
+        got += rig.members[i].status == FERRY_OK;
+        fenced += rig.members[i].status == FERRY_E_FENCED;
     }
+    cr_assert(got == 2 && fenced == 1);
+    cr_assert_eq(rig.members[0].status, FERRY_OK);
+    const size_t loser = rig.members[1].status == FERRY_OK ? 2 : 1;
+    cr_assert(strstr(rig.members[loser].message, "rank of job job is another live member's"));
 }
 
 /* Who is nobody's former start, as it has neither rank nor place, is told at once. */
 Test(net_group, one_too_many, .timeout = 60)
 {
     for (uint32_t size = 0; size <= 2; size += 2) {
-        group_rig rig;
-
-        rig_open(&rig, 3, 1);
+        GROUP_RIG(rig, 3, 1);
         for (size_t i = 0; i < 3; i++) {
             fry_group_options options = rig_options(&rig, i, size, FERRY_RANK_ANY);
 
@@ -260,8 +193,7 @@ Test(net_group, one_too_many, .timeout = 60)
             rig_join(&rig, i, &options);
         }
         rig_settle(&rig);
-        cr_assert(rig.members[2].is_joined);
-        cr_assert_eq(rig.members[2].status, FERRY_E_FENCED);
+        expect_join(&rig, 2, FERRY_E_FENCED);
         cr_assert_str_eq(rig.members[2].message,
                          "this member came late: the group of job job was formed with 2 members "
                          "before, and all of them are alive; a start with the rank or place of "
@@ -270,13 +202,10 @@ Test(net_group, one_too_many, .timeout = 60)
         rig_shut(&rig, 2);
         const int32_t rank = fry_group_rank(rig.members[0].group);
         rig_leave(&rig, 0);
-        fry_group_options options = rig_options(&rig, 2, size, FERRY_RANK_ANY);
-        options.deadline_ns = fry_clock_now_ns(&rig.clock) + 20 * RIG_SECOND_NS;
-        rig_join(&rig, 2, &options);
+        begin_join_until(&rig, 2, size, FERRY_RANK_ANY, 0, 20 * RIG_SECOND_NS);
         rig_settle(&rig);
         cr_assert_eq(rig.members[2].status, FERRY_OK, "%s", rig.members[2].message);
         cr_assert_eq(fry_group_rank(rig.members[2].group), rank);
-        rig_close(&rig);
     }
 }
 
@@ -284,18 +213,16 @@ Test(net_group, one_too_many, .timeout = 60)
 Test(net_group, one_too_many_while_one_is_missing, .timeout = 60)
 {
     for (int has_died = 0; has_died < 2; has_died++) {
-        group_rig rig;
-
-        rig_open(&rig, 3, 1);
+        GROUP_RIG(rig, 3, 1);
         for (size_t i = 0; i < 2; i++)
-            join_again(&rig, i, 2, FERRY_RANK_ANY);
+            begin_join(&rig, i, 2, FERRY_RANK_ANY);
         rig_settle(&rig);
         if (has_died)
             rig_kill(&rig, 0);
         else
             rig.members[0].is_stopped = true;
         rig_pass(&rig, RIG_LEASE_NS);
-        join_again(&rig, 2, 2, FERRY_RANK_ANY);
+        begin_join(&rig, 2, 2, FERRY_RANK_ANY);
         rig_settle(&rig);
         cr_assert(!rig.members[2].is_joined);
         rig.members[0].is_stopped = false;
@@ -303,42 +230,35 @@ Test(net_group, one_too_many_while_one_is_missing, .timeout = 60)
         cr_assert(rig.members[2].is_joined);
         cr_assert_eq(rig.members[2].status, has_died ? FERRY_OK : FERRY_E_FENCED);
         cr_assert_eq(strncmp(rig.members[2].message, "this member came late", 21) == 0, !has_died);
-        rig_close(&rig);
     }
 }
 
-Test(net_group, a_job_begun_anew_at_once, .timeout = 60)
+SEEDED(net_group, a_job_begun_anew_at_once)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-
-        rig_open(&rig, 4, seed);
-        rig_join_all(&rig, 0, 4, false);
-        for (int again = 0; again < 3; again++) {
-            /* Some leave, some are killed, and one is slow to come again. */
-            for (size_t i = 0; i < 4; i++) {
-                if (rig_random(&rig, 2) == 0)
-                    rig_leave(&rig, i);
-                else
-                    rig_kill(&rig, i);
-            }
-            for (size_t i = 0; i < 3; i++)
-                join_again(&rig, i, 4, (int32_t)i);
-            rig_pass(&rig, (int64_t)rig_random(&rig, 8) * RIG_SECOND_NS);
-            for (size_t i = 0; i < 3; i++)
-                cr_assert(!rig.members[i].is_joined, "seed %d", (int)seed);
-            join_again(&rig, 3, 4, 3);
-            rig_pass(&rig, RIG_LEASE_NS + 2 * RIG_SECOND_NS);
-            for (size_t i = 0; i < 4; i++) {
-                cr_assert(rig.members[i].is_joined, "seed %d", (int)seed);
-                cr_assert_eq(rig.members[i].status, FERRY_OK, "%s", rig.members[i].message);
-                cr_assert_eq(fry_group_incarnation(rig.members[i].group), (uint64_t)again + 2,
-                             "seed %d again %d member %d: %d", (int)seed, again, (int)i,
-                             (int)fry_group_incarnation(rig.members[i].group));
-                cr_assert_eq(rig.members[i].history_count, 0);
-            }
+    GROUP_JOINED(rig, 4, seed);
+    for (int again = 0; again < 3; again++) {
+        /* Some leave, some are killed, and one is slow to come again. */
+        for (size_t i = 0; i < 4; i++) {
+            if (rig_random(&rig, 2) == 0)
+                rig_leave(&rig, i);
+            else
+                rig_kill(&rig, i);
         }
-        rig_close(&rig);
+        for (size_t i = 0; i < 3; i++)
+            begin_join(&rig, i, 4, (int32_t)i);
+        rig_pass(&rig, (int64_t)rig_random(&rig, 8) * RIG_SECOND_NS);
+        for (size_t i = 0; i < 3; i++)
+            cr_assert(!rig.members[i].is_joined, "seed %d", (int)seed);
+        begin_join(&rig, 3, 4, 3);
+        rig_pass(&rig, RIG_LEASE_NS + 2 * RIG_SECOND_NS);
+        for (size_t i = 0; i < 4; i++) {
+            cr_assert(rig.members[i].is_joined, "seed %d", (int)seed);
+            cr_assert_eq(rig.members[i].status, FERRY_OK, "%s", rig.members[i].message);
+            cr_assert_eq(fry_group_incarnation(rig.members[i].group), (uint64_t)again + 2,
+                         "seed %d again %d member %d: %d", (int)seed, again, (int)i,
+                         (int)fry_group_incarnation(rig.members[i].group));
+            cr_assert_eq(rig.members[i].history_count, 0);
+        }
     }
 }
 
@@ -346,9 +266,8 @@ Test(net_group, places_keep_ranks_and_devices, .timeout = 60)
 {
     static const char *const places[] = {"node10.gpu0", "node9.gpu1", "node9.gpu0"};
     static const int32_t ranks[] = {2, 1, 0};
-    group_rig rig;
 
-    rig_open(&rig, 4, 1);
+    GROUP_RIG(rig, 4, 1);
     for (size_t i = 0; i < 3; i++) {
         fry_group_options options = rig_options(&rig, i, 3, FERRY_RANK_ANY);
 
@@ -377,77 +296,51 @@ Test(net_group, places_keep_ranks_and_devices, .timeout = 60)
     options.place = places[1];
     options.device_count = 3;
     rig_join(&rig, 1, &options);
-    cr_assert(rig_until(&rig, is_joined, &rig.members[1], RIG_SECOND_NS));
-    cr_assert_eq(rig.members[1].status, FERRY_E_INVALID);
-    rig_close(&rig);
+    join_within(&rig, 1, RIG_SECOND_NS, FERRY_E_INVALID);
 }
 
 /* ---- whoever is there ---- */
 
-Test(net_group, whoever_is_there_by_then, .timeout = 60)
+SEEDED(net_group, whoever_is_there_by_then)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-
-        rig_open(&rig, 6, seed);
-        for (size_t i = 0; i < 5; i++) {
-            fry_group_options options = rig_options(&rig, i, 0, FERRY_RANK_ANY);
-
-            options.size_min = 3;
-            options.deadline_ns =
-                fry_clock_now_ns(&rig.clock) + (10 + (int64_t)rig_random(&rig, 2)) * RIG_SECOND_NS;
-            rig_join(&rig, i, &options);
-        }
-        rig_pass(&rig, 9 * RIG_SECOND_NS);
-        for (size_t i = 0; i < 5; i++)
-            cr_assert(!rig.members[i].is_joined);
-        rig_pass(&rig, 3 * RIG_SECOND_NS);
-        for (size_t i = 0; i < 5; i++) {
-            cr_assert_eq(rig.members[i].status, FERRY_OK, "%s", rig.members[i].message);
-            cr_assert_eq(fry_group_size(rig.members[i].group), 5);
-            cr_assert_eq(fry_group_incarnation(rig.members[i].group), 1);
-        }
-        /* Late. */
-        fry_group_options options = rig_options(&rig, 5, 0, FERRY_RANK_ANY);
-        options.deadline_ns = fry_clock_now_ns(&rig.clock) + 20 * RIG_SECOND_NS;
-        rig_join(&rig, 5, &options);
-        cr_assert(rig_until(&rig, is_joined, &rig.members[5], 10 * RIG_SECOND_NS));
-        cr_assert_eq(rig.members[5].status, FERRY_E_FENCED);
-        cr_assert(strstr(rig.members[5].message, "late") != NULL, "%s", rig.members[5].message);
-        rig_close(&rig);
+    GROUP_RIG(rig, 6, seed);
+    for (size_t i = 0; i < 5; i++) {
+        begin_join_until(&rig, i, 0, FERRY_RANK_ANY, 3,
+                         (10 + (int64_t)rig_random(&rig, 2)) * RIG_SECOND_NS);
     }
+    rig_pass(&rig, 9 * RIG_SECOND_NS);
+    for (size_t i = 0; i < 5; i++)
+        cr_assert(!rig.members[i].is_joined);
+    rig_pass(&rig, 3 * RIG_SECOND_NS);
+    for (size_t i = 0; i < 5; i++) {
+        cr_assert_eq(rig.members[i].status, FERRY_OK, "%s", rig.members[i].message);
+        cr_assert_eq(fry_group_size(rig.members[i].group), 5);
+        cr_assert_eq(fry_group_incarnation(rig.members[i].group), 1);
+    }
+    /* Late. */
+    begin_join_until(&rig, 5, 0, FERRY_RANK_ANY, 0, 20 * RIG_SECOND_NS);
+    join_within(&rig, 5, 10 * RIG_SECOND_NS, FERRY_E_FENCED);
+    cr_assert(strstr(rig.members[5].message, "late") != NULL, "%s", rig.members[5].message);
 }
 
 Test(net_group, too_few_by_then, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, 2, 1);
+    GROUP_RIG(rig, 2, 1);
     for (size_t i = 0; i < 2; i++) {
-        fry_group_options options = rig_options(&rig, i, 0, FERRY_RANK_ANY);
-
-        options.size_min = 3;
-        options.deadline_ns = fry_clock_now_ns(&rig.clock) + 10 * RIG_SECOND_NS;
-        rig_join(&rig, i, &options);
+        begin_join_until(&rig, i, 0, FERRY_RANK_ANY, 3, 10 * RIG_SECOND_NS);
     }
     rig_pass(&rig, 11 * RIG_SECOND_NS);
     cr_assert_eq(rig.members[0].status, FERRY_E_DEADLINE);
     cr_assert_str_eq(rig.members[0].message, "joining job job: only 2 came of at least 3");
-    rig_close(&rig);
 }
 
 /* ---- who did not come ---- */
 
 Test(net_group, absentees_are_named, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, 3, 1);
+    GROUP_RIG(rig, 3, 1);
     for (size_t i = 0; i < 3; i++) {
-        fry_group_options options = rig_options(&rig, i, 9, i == 2 ? 3 : (int32_t)i);
-
-        options.deadline_ns = fry_clock_now_ns(&rig.clock) + 20 * RIG_SECOND_NS;
-        rig_join(&rig, i, &options);
+        begin_join_until(&rig, i, 9, i == 2 ? 3 : (int32_t)i, 0, 20 * RIG_SECOND_NS);
     }
     rig_settle(&rig);
     rig_kill(&rig, 2);
@@ -458,22 +351,17 @@ Test(net_group, absentees_are_named, .timeout = 60)
                          "joining job job: 7 of 9 did not come: rank 2 never, rank 3 was last seen "
                          "15.0 s ago, ranks 4-8 never");
     }
-    rig_close(&rig);
 }
 
 /* Each has its own word, however many. */
 Test(net_group, many_absentees_are_named, .timeout = 60)
 {
-    group_rig rig;
     const size_t half = RIG_MEMBERS_MAX / 2;
     char name[32];
 
-    rig_open(&rig, half, 1);
+    GROUP_RIG(rig, half, 1);
     for (size_t i = 0; i < half; i++) {
-        fry_group_options options = rig_options(&rig, i, RIG_MEMBERS_MAX, (int32_t)(2 * i));
-
-        options.deadline_ns = fry_clock_now_ns(&rig.clock) + 5 * RIG_SECOND_NS;
-        rig_join(&rig, i, &options);
+        begin_join_until(&rig, i, RIG_MEMBERS_MAX, (int32_t)(2 * i), 0, 5 * RIG_SECOND_NS);
     }
     rig_settle(&rig);
     rig_pass(&rig, 6 * RIG_SECOND_NS);
@@ -483,84 +371,65 @@ Test(net_group, many_absentees_are_named, .timeout = 60)
         cr_expect_not_null(strstr(rig.members[0].message, name), "%s: %s", name,
                            rig.members[0].message);
     }
-    rig_close(&rig);
 }
 
 Test(net_group, sizes_that_differ, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, 3, 1);
-    join_again(&rig, 0, 2, 0);
-    join_again(&rig, 1, 3, 1);
+    GROUP_RIG(rig, 3, 1);
+    begin_join(&rig, 0, 2, 0);
+    begin_join(&rig, 1, 3, 1);
     rig_settle(&rig);
     cr_assert(!rig.members[0].is_joined);
-    join_again(&rig, 2, 2, 1);
+    begin_join(&rig, 2, 2, 1);
     rig_settle(&rig);
     cr_assert_eq(rig.members[0].status, FERRY_OK);
     cr_assert_eq(rig.members[2].status, FERRY_OK);
     cr_assert_eq(rig.members[1].status, FERRY_E_INVALID);
-    rig_close(&rig);
 }
 
 /* ---- without the store, without memory ---- */
 
-Test(net_group, the_store_is_lost_and_comes_back, .timeout = 60)
+SEEDED(net_group, the_store_is_lost_and_comes_back)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-        rig_ask asks[3], get;
+    rig_ask asks[3], get;
 
-        rig_open(&rig, 4, seed);
-        rig_join_all(&rig, 0, 3, false);
-        for (size_t i = 0; i < 3; i++)
-            faulty_store_lose(rig.members[i].faulty, true);
-        for (size_t i = 0; i < 3; i++)
-            rig_barrier(&rig, i, &asks[i], "x", 5 * RIG_SECOND_NS);
-        rig_ask_begin(&rig, 0, &get, FRY_GROUP_GET, "key");
-        get.request.deadline_ns = fry_clock_now_ns(&rig.clock) + 5 * RIG_SECOND_NS;
-        fry_group_submit(rig.members[0].group, &get.request);
-        fry_group_options options = rig_options(&rig, 3, 3, 1);
-        options.deadline_ns = fry_clock_now_ns(&rig.clock) + 5 * RIG_SECOND_NS;
-        rig_join(&rig, 3, &options);
-        faulty_store_lose(rig.members[3].faulty, true);
-        rig_pass(&rig, 5 * RIG_SECOND_NS - 1);
-        for (size_t i = 0; i < 3; i++)
-            cr_assert(!asks[i].is_done);
-        rig_pass(&rig, 1);
-        for (size_t i = 0; i < 3; i++) {
-            cr_assert(asks[i].is_done);
-            cr_assert_eq(asks[i].status, FERRY_E_DEADLINE);
-            cr_assert(strstr(asks[i].message, "does not answer") != NULL, "%s", asks[i].message);
-        }
-        cr_assert(get.is_done && get.status == FERRY_E_DEADLINE);
-        cr_assert(rig.members[3].is_joined);
-        cr_assert_eq(rig.members[3].status, FERRY_E_DEADLINE);
-        cr_assert(strstr(rig.members[3].message, "did not answer") != NULL);
-        rig_pass(&rig, 20 * RIG_SECOND_NS);
-        for (uint32_t rank = 0; rank < 3; rank++)
-            cr_assert(every_one(&rig, 3, FERRY_MEMBER_HERE, rank));
-        for (size_t i = 0; i < 3; i++)
-            faulty_store_lose(rig.members[i].faulty, false);
-        rig_settle(&rig);
-        for (size_t i = 0; i < 3; i++) {
-            cr_assert_eq(rig.members[i].history_count, 0);
-            rig_barrier(&rig, i, &asks[i], "new", 0);
-        }
-        for (size_t i = 0; i < 3; i++)
-            cr_assert_eq(rig_answer(&rig, &asks[i]), FERRY_OK);
-        rig_close(&rig);
+    GROUP_RIG(rig, 4, seed);
+    rig_join_all(&rig, 0, 3, false);
+    for (size_t i = 0; i < 3; i++)
+        faulty_store_lose(rig.members[i].faulty, true);
+    come(&rig, asks, 0, 3, NOBODY, "x", 5 * RIG_SECOND_NS);
+    rig_ask_begin(&rig, 0, &get, FRY_GROUP_GET, "key");
+    get.request.deadline_ns = fry_clock_now_ns(&rig.clock) + 5 * RIG_SECOND_NS;
+    submit(&rig, 0, &get);
+    begin_join_until(&rig, 3, 3, 1, 0, 5 * RIG_SECOND_NS);
+    faulty_store_lose(rig.members[3].faulty, true);
+    rig_pass(&rig, 5 * RIG_SECOND_NS - 1);
+    expect_none_done(asks, 0, 3);
+    rig_pass(&rig, 1);
+    expect_done(asks, 0, 3, NOBODY, FERRY_E_DEADLINE, "does not answer");
+    cr_assert(get.is_done && get.status == FERRY_E_DEADLINE);
+    expect_join(&rig, 3, FERRY_E_DEADLINE);
+    cr_assert(strstr(rig.members[3].message, "did not answer") != NULL);
+    rig_pass(&rig, 20 * RIG_SECOND_NS);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        cr_assert(every_one(&rig, 3, FERRY_MEMBER_HERE, rank));
+    for (size_t i = 0; i < 3; i++)
+        faulty_store_lose(rig.members[i].faulty, false);
+    rig_settle(&rig);
+    for (size_t i = 0; i < 3; i++) {
+        cr_assert_eq(rig.members[i].history_count, 0);
+        rig_barrier(&rig, i, &asks[i], "new", 0);
     }
+    expect_answers(&rig, asks, 0, 3, NOBODY, FERRY_OK);
 }
 
 Test(net_group, memory_that_is_missing_hangs_nobody, .timeout = 100)
 {
     for (size_t n = 1; n < 400; n++) {
-        group_rig rig;
         rig_ask asks[3];
         fry_error *error = NULL;
 
-        rig_open(&rig, 3, 1);
+        GROUP_RIG(rig, 3, 1);
         failing_allocator_arm(&rig.allocator, n, n % 2 == 0);
         for (size_t i = 0; i < 3; i++) {
             fry_group_options options = rig_options(&rig, i, 3, (int32_t)i);
@@ -588,16 +457,12 @@ Test(net_group, memory_that_is_missing_hangs_nobody, .timeout = 100)
                 cr_assert(asks[i].is_done, "%zu: no answer to the barrier", n);
         }
         failing_allocator_arm(&rig.allocator, 0, false);
-        rig_close(&rig);
     }
 }
 
 Test(net_group, a_death_that_the_kernel_tells, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, 3, 1);
-    rig_join_all(&rig, 0, 3, false);
+    GROUP_JOINED(rig, 3, 1);
     rig_kill(&rig, 2);
     fry_group_report_death(rig.members[0].group, 2, 7); /* nobody's */
     rig_settle(&rig);
@@ -607,9 +472,8 @@ Test(net_group, a_death_that_the_kernel_tells, .timeout = 60)
     fry_group_report_death(rig.members[1].group, 2, start);
     rig_settle(&rig);
     cr_assert(every_one(&rig, 2, FERRY_MEMBER_DEAD, 2));
-    join_again(&rig, 2, 3, 2);
+    begin_join(&rig, 2, 3, 2);
     rig_settle(&rig);
     cr_assert_eq(rig.members[2].status, FERRY_OK);
     cr_assert_eq(fry_group_incarnation(rig.members[2].group), 2);
-    rig_close(&rig);
 }

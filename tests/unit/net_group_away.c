@@ -5,10 +5,7 @@
  * be. Whoever lived goes on, and nobody heard anything of it; who did not is dead for all.
  */
 #include "tests/support/faulty_space.h"
-#include "tests/support/group_rig.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
+#include "tests/unit/group_test.h"
 
 #define SEEDS 8
 #define SIZE 3
@@ -16,32 +13,11 @@
 #define LONG_NS (3 * RIG_LEASE_NS)
 #define VICTIM 1
 
-static bool is_joined(void *arg)
-{
-    return ((rig_member *)arg)->is_joined;
-}
-
 static void open_group(group_rig *rig, size_t count, uint64_t seed)
 {
     rig_open(rig, count, seed);
     rig_join_all(rig, 0, SIZE, false);
     rig_pass(rig, 2 * RIG_LEASE_NS); /* long enough to know the store */
-}
-
-/* Those that are open, and not said to be out, meet. */
-static void meet(group_rig *rig, const char *name, size_t out, ferry_status status)
-{
-    rig_ask asks[SIZE];
-
-    for (size_t i = 0; i < SIZE; i++) {
-        if (i != out)
-            rig_barrier(rig, i, &asks[i], name, 0);
-    }
-    for (size_t i = 0; i < SIZE; i++) {
-        if (i != out)
-            cr_assert_eq(rig_answer(rig, &asks[i]), status, "%zu at %s: %s", i, name,
-                         asks[i].message);
-    }
 }
 
 /* Members that lived, and what they were told of the victim: nothing, or one thing. */
@@ -62,6 +38,10 @@ static void check_told(const group_rig *rig, ferry_member_state state, size_t ou
     }
 }
 
+#define AWAY_RIG(name_, count_, seed_)                                                             \
+    OWNED(rig_close) group_rig name_;                                                              \
+    open_group(&(name_), count_, seed_)
+
 typedef struct away {
     group_rig *rig;
     rig_back back;
@@ -74,69 +54,65 @@ static void each(void (*row)(const away *))
 {
     static const int64_t lengths[] = {SHORT_NS, LONG_NS};
 
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    for (group_seed = 1; group_seed <= SEEDS; group_seed++) {
         for (int i = 0; i < 2; i++) {
             for (rig_back back = 0; back < RIG_BACKS; back++) {
-                group_rig rig;
-                const away it = {&rig, back, lengths[i], seed};
-
-                open_group(&rig, SIZE + 1, seed);
+                AWAY_RIG(rig, SIZE + 1, group_seed);
+                const away it = {&rig, back, lengths[i], group_seed};
                 row(&it);
-                rig_close(&rig);
             }
         }
     }
 }
 
+/* A case that is a row of the table. */
+#define AWAY(name_)                                                                                \
+    static void name_(const away *it);                                                             \
+    Test(net_group_away, name_, .timeout = 60)                                                     \
+    {                                                                                              \
+        each(name_);                                                                               \
+    }                                                                                              \
+    static void name_(const away *it)
+
 /* ---- all see it ---- */
 
-static void all_live(const away *it)
+AWAY(all_live)
 {
     group_rig *rig = it->rig;
 
-    meet(rig, "before", SIZE, FERRY_OK);
+    meet(rig, 0, SIZE, NOBODY, "before", FERRY_OK);
     rig_store_stop(rig, it->back);
     rig_pass(rig, it->ns);
     check_told(rig, FERRY_MEMBER_HERE, SIZE);
     rig_store_go_on(rig, it->back);
-    meet(rig, "at-once", SIZE, FERRY_OK);
-    meet(rig, "before", SIZE, FERRY_OK); /* and those of before are in step */
+    meet(rig, 0, SIZE, NOBODY, "at-once", FERRY_OK);
+    meet(rig, 0, SIZE, NOBODY, "before", FERRY_OK); /* and those of before are in step */
     rig_pass(rig, 4 * RIG_LEASE_NS);
     check_told(rig, FERRY_MEMBER_HERE, SIZE);
     for (size_t i = 0; i < SIZE; i++)
         cr_assert_eq(fry_group_incarnation(rig->members[i].group), 1);
-    meet(rig, "later", SIZE, FERRY_OK);
-}
-
-Test(net_group_away, all_live, .timeout = 60)
-{
-    each(all_live);
+    meet(rig, 0, SIZE, NOBODY, "later", FERRY_OK);
 }
 
 /* Again and again, with little time between. */
-Test(net_group_away, all_live_through_many, .timeout = 60)
+SEEDED(net_group_away, all_live_through_many)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
+    AWAY_RIG(rig, SIZE, seed);
+    for (int i = 0; i < 20; i++) {
+        const rig_back back = (rig_back)rig_random(&rig, RIG_BACKS);
 
-        open_group(&rig, SIZE, seed);
-        for (int i = 0; i < 20; i++) {
-            const rig_back back = (rig_back)rig_random(&rig, RIG_BACKS);
-
-            rig_store_stop(&rig, back);
-            rig_pass(&rig, (int64_t)rig_random(&rig, 12) * RIG_SECOND_NS);
-            rig_store_go_on(&rig, back);
-            rig_pass(&rig, (int64_t)rig_random(&rig, 12) * (RIG_SECOND_NS / 2));
-            if (i % 4 == 0)
-                meet(&rig, "still", SIZE, FERRY_OK);
-        }
-        check_told(&rig, FERRY_MEMBER_HERE, SIZE);
-        meet(&rig, "still", SIZE, FERRY_OK);
-        rig_close(&rig);
+        rig_store_stop(&rig, back);
+        rig_pass(&rig, (int64_t)rig_random(&rig, 12) * RIG_SECOND_NS);
+        rig_store_go_on(&rig, back);
+        rig_pass(&rig, (int64_t)rig_random(&rig, 12) * (RIG_SECOND_NS / 2));
+        if (i % 4 == 0)
+            meet(&rig, 0, SIZE, NOBODY, "still", FERRY_OK);
     }
+    check_told(&rig, FERRY_MEMBER_HERE, SIZE);
+    meet(&rig, 0, SIZE, NOBODY, "still", FERRY_OK);
 }
 
-static void one_dies(const away *it)
+AWAY(one_dies)
 {
     group_rig *rig = it->rig;
     rig_ask asks[SIZE];
@@ -153,23 +129,16 @@ static void one_dies(const away *it)
     check_told(rig, FERRY_MEMBER_DEAD, VICTIM);
     for (size_t i = 0; i < SIZE; i += 2)
         cr_assert_eq(rig_answer(rig, &asks[i]), FERRY_E_DEAD);
-    const fry_group_options options = rig_options(rig, VICTIM, SIZE, VICTIM);
-    rig_join(rig, VICTIM, &options);
-    cr_assert(rig_until(rig, is_joined, &rig->members[VICTIM], RIG_SECOND_NS));
-    cr_assert_eq(rig->members[VICTIM].status, FERRY_OK, "%s", rig->members[VICTIM].message);
+    begin_join(rig, VICTIM, SIZE, VICTIM);
+    join_within(rig, VICTIM, RIG_SECOND_NS, FERRY_OK);
     const uint64_t incarnation = fry_group_incarnation(rig->members[VICTIM].group);
     cr_assert(it->back == RIG_BACK_EMPTIED ? incarnation > 65536 : incarnation == 2, "%d",
               (int)incarnation);
-    meet(rig, "y", SIZE, FERRY_OK);
-}
-
-Test(net_group_away, one_dies, .timeout = 60)
-{
-    each(one_dies);
+    meet(rig, 0, SIZE, NOBODY, "y", FERRY_OK);
 }
 
 /* The kernel tells: nobody waits for a lease. */
-static void one_dies_as_the_kernel_says(const away *it)
+AWAY(one_dies_as_the_kernel_says)
 {
     group_rig *rig = it->rig;
     const uint64_t start = fry_group_member_at(rig->members[0].group, VICTIM)->start;
@@ -185,13 +154,8 @@ static void one_dies_as_the_kernel_says(const away *it)
     check_told(rig, FERRY_MEMBER_DEAD, VICTIM);
 }
 
-Test(net_group_away, one_dies_as_the_kernel_says, .timeout = 60)
-{
-    each(one_dies_as_the_kernel_says);
-}
-
 /* A process that is stopped, and goes on before the store is back, or soon after. */
-static void one_is_stopped_meanwhile(const away *it)
+AWAY(one_is_stopped_meanwhile)
 {
     group_rig *rig = it->rig;
 
@@ -205,21 +169,11 @@ static void one_is_stopped_meanwhile(const away *it)
     rig->members[VICTIM].is_stopped = false;
     rig_pass(rig, 4 * RIG_LEASE_NS);
     check_told(rig, FERRY_MEMBER_HERE, SIZE);
-    meet(rig, "x", SIZE, FERRY_OK);
-}
-
-Test(net_group_away, one_is_stopped_meanwhile, .timeout = 60)
-{
-    each(one_is_stopped_meanwhile);
-}
-
-static bool is_fenced(void *arg)
-{
-    return ((rig_member *)arg)->is_fenced;
+    meet(rig, 0, SIZE, NOBODY, "x", FERRY_OK);
 }
 
 /* One that is stopped for so long that it has its time twice is dead, and is told so. */
-static void one_is_stopped_for_longer(const away *it)
+AWAY(one_is_stopped_for_longer)
 {
     group_rig *rig = it->rig;
     rig_ask before, after;
@@ -242,26 +196,18 @@ static void one_is_stopped_for_longer(const away *it)
     cr_assert(strstr(rig->members[VICTIM].message, "declared dead") != NULL);
 }
 
-Test(net_group_away, one_is_stopped_for_longer, .timeout = 60)
-{
-    each(one_is_stopped_for_longer);
-}
-
 /* Killed while the store is away, and started anew before it is back. */
-static void one_is_started_anew(const away *it)
+AWAY(one_is_started_anew)
 {
     group_rig *rig = it->rig;
 
     rig_store_stop(rig, it->back);
     rig_kill(rig, VICTIM);
-    const fry_group_options options = rig_options(rig, VICTIM, SIZE, VICTIM);
-    rig_join(rig, VICTIM, &options);
+    begin_join(rig, VICTIM, SIZE, VICTIM);
     rig_pass(rig, it->ns);
     cr_assert(!rig->members[VICTIM].is_joined);
     rig_store_go_on(rig, it->back);
-    cr_assert(
-        rig_until(rig, is_joined, &rig->members[VICTIM], 9 * RIG_LEASE_NS / 4 + RIG_SECOND_NS));
-    cr_assert_eq(rig->members[VICTIM].status, FERRY_OK, "%s", rig->members[VICTIM].message);
+    join_within(rig, VICTIM, 9 * RIG_LEASE_NS / 4 + RIG_SECOND_NS, FERRY_OK);
     rig_settle(rig);
     for (size_t i = 0; i < SIZE; i += 2) {
         const rig_member *m = &rig->members[i];
@@ -270,40 +216,28 @@ static void one_is_started_anew(const away *it)
         cr_assert(m->history[0].state == FERRY_MEMBER_DEAD && m->history[0].incarnation == 1);
         cr_assert(m->history[1].state == FERRY_MEMBER_HERE && m->history[1].incarnation > 1);
     }
-    meet(rig, "x", SIZE, FERRY_OK);
-}
-
-Test(net_group_away, one_is_started_anew, .timeout = 60)
-{
-    each(one_is_started_anew);
+    meet(rig, 0, SIZE, NOBODY, "x", FERRY_OK);
 }
 
 /* A second start of one that lives: the first keeps the place, however the two come. */
-static void one_is_doubled(const away *it)
+AWAY(one_is_doubled)
 {
     group_rig *rig = it->rig;
     const size_t twin = SIZE;
 
     rig_store_stop(rig, it->back);
-    const fry_group_options options = rig_options(rig, twin, SIZE, VICTIM);
-    rig_join(rig, twin, &options);
+    begin_join(rig, twin, SIZE, VICTIM);
     rig_pass(rig, it->ns);
     rig_store_go_on(rig, it->back);
-    cr_assert(rig_until(rig, is_joined, &rig->members[twin], 4 * RIG_LEASE_NS));
-    cr_assert_eq(rig->members[twin].status, FERRY_E_FENCED);
+    join_within(rig, twin, 4 * RIG_LEASE_NS, FERRY_E_FENCED);
     rig_shut(rig, twin);
     rig_pass(rig, RIG_LEASE_NS);
     check_told(rig, FERRY_MEMBER_HERE, SIZE);
-    meet(rig, "x", SIZE, FERRY_OK);
-}
-
-Test(net_group_away, one_is_doubled, .timeout = 60)
-{
-    each(one_is_doubled);
+    meet(rig, 0, SIZE, NOBODY, "x", FERRY_OK);
 }
 
 /* A new member: late, once it is known that all live; in the place of one that died. */
-static void another_comes(const away *it)
+AWAY(another_comes)
 {
     group_rig *rig = it->rig;
     const bool has_died = it->seed % 2 == 0;
@@ -311,8 +245,7 @@ static void another_comes(const away *it)
     rig_store_stop(rig, it->back);
     if (has_died)
         rig_kill(rig, VICTIM);
-    const fry_group_options options = rig_options(rig, SIZE, SIZE, FERRY_RANK_ANY);
-    rig_join(rig, SIZE, &options);
+    begin_join(rig, SIZE, SIZE, FERRY_RANK_ANY);
     rig_pass(rig, it->ns);
     cr_assert(!rig->members[SIZE].is_joined);
     rig_store_go_on(rig, it->back);
@@ -328,13 +261,8 @@ static void another_comes(const away *it)
     cr_assert_eq(rig->members[SIZE].status, FERRY_E_FENCED);
 }
 
-Test(net_group_away, another_comes, .timeout = 60)
-{
-    each(another_comes);
-}
-
 /* One that says goodbye while nobody can hear it is taken for dead. */
-static void one_leaves(const away *it)
+AWAY(one_leaves)
 {
     group_rig *rig = it->rig;
 
@@ -346,19 +274,12 @@ static void one_leaves(const away *it)
     rig_pass(rig, 9 * RIG_LEASE_NS / 4 + RIG_SECOND_NS);
     for (size_t i = 0; i < SIZE; i += 2)
         cr_assert_neq(fry_group_member_at(rig->members[i].group, VICTIM)->state, FERRY_MEMBER_HERE);
-    const fry_group_options options = rig_options(rig, VICTIM, SIZE, VICTIM);
-    rig_join(rig, VICTIM, &options);
-    cr_assert(rig_until(rig, is_joined, &rig->members[VICTIM], RIG_SECOND_NS));
-    cr_assert_eq(rig->members[VICTIM].status, FERRY_OK, "%s", rig->members[VICTIM].message);
-}
-
-Test(net_group_away, one_leaves, .timeout = 60)
-{
-    each(one_leaves);
+    begin_join(rig, VICTIM, SIZE, VICTIM);
+    join_within(rig, VICTIM, RIG_SECOND_NS, FERRY_OK);
 }
 
 /* All have ended while it was away: a new group is formed, and not with the old. */
-static void all_end(const away *it)
+AWAY(all_end)
 {
     group_rig *rig = it->rig;
 
@@ -368,214 +289,165 @@ static void all_end(const away *it)
     rig_pass(rig, it->ns);
     rig_store_go_on(rig, it->back);
     for (size_t i = 0; i < SIZE; i++) {
-        const fry_group_options options = rig_options(rig, i, SIZE, (int32_t)i);
-
-        rig_join(rig, i, &options);
+        begin_join(rig, i, SIZE, (int32_t)i);
     }
     for (size_t i = 0; i < SIZE; i++) {
-        cr_assert(
-            rig_until(rig, is_joined, &rig->members[i], 9 * RIG_LEASE_NS / 4 + RIG_SECOND_NS));
-        cr_assert_eq(rig->members[i].status, FERRY_OK, "%s", rig->members[i].message);
+        join_within(rig, i, 9 * RIG_LEASE_NS / 4 + RIG_SECOND_NS, FERRY_OK);
     }
-    meet(rig, "x", SIZE, FERRY_OK);
-}
-
-Test(net_group_away, all_end, .timeout = 60)
-{
-    each(all_end);
+    meet(rig, 0, SIZE, NOBODY, "x", FERRY_OK);
 }
 
 /* ---- one alone sees it ---- */
 
-Test(net_group_away, one_alone_is_cut_off, .timeout = 60)
+SEEDED(net_group_away, one_alone_is_cut_off)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        for (int is_long = 0; is_long < 2; is_long++) {
-            group_rig rig;
-            rig_ask ask;
-
-            open_group(&rig, SIZE, seed);
-            faulty_store_cut(rig.members[VICTIM].faulty, true);
-            rig_barrier(&rig, VICTIM, &ask, "x", 0);
-            rig_pass(&rig, is_long ? RIG_LEASE_NS + RIG_SECOND_NS : RIG_LEASE_NS / 2);
-            check_told(&rig, is_long ? FERRY_MEMBER_DEAD : FERRY_MEMBER_HERE, VICTIM);
-            cr_assert(!rig.members[VICTIM].is_fenced); /* it does not know */
-            faulty_store_cut(rig.members[VICTIM].faulty, false);
-            rig_pass(&rig, RIG_LEASE_NS);
-            cr_assert_eq(rig.members[VICTIM].is_fenced, is_long);
-            if (is_long)
-                cr_assert_eq(rig_answer(&rig, &ask), FERRY_E_FENCED);
-            else
-                fry_group_cancel(&ask.request);
-            rig_close(&rig);
-        }
+    for (int is_long = 0; is_long < 2; is_long++) {
+        rig_ask ask;
+        AWAY_RIG(rig, SIZE, seed);
+        faulty_store_cut(rig.members[VICTIM].faulty, true);
+        rig_barrier(&rig, VICTIM, &ask, "x", 0);
+        rig_pass(&rig, is_long ? RIG_LEASE_NS + RIG_SECOND_NS : RIG_LEASE_NS / 2);
+        check_told(&rig, is_long ? FERRY_MEMBER_DEAD : FERRY_MEMBER_HERE, VICTIM);
+        cr_assert(!rig.members[VICTIM].is_fenced); /* it does not know */
+        faulty_store_cut(rig.members[VICTIM].faulty, false);
+        rig_pass(&rig, RIG_LEASE_NS);
+        cr_assert_eq(rig.members[VICTIM].is_fenced, is_long);
+        if (is_long)
+            cr_assert_eq(rig_answer(&rig, &ask), FERRY_E_FENCED);
+        else
+            fry_group_cancel(&ask.request);
     }
 }
 
 /* All but one are cut off: who can reach the store is right, and the others are fenced. */
-Test(net_group_away, one_alone_can_reach_it, .timeout = 60)
+SEEDED(net_group_away, one_alone_can_reach_it)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-
-        open_group(&rig, SIZE, seed);
-        for (size_t i = 1; i < SIZE; i++)
-            faulty_store_cut(rig.members[i].faulty, true);
-        rig_pass(&rig, 2 * RIG_LEASE_NS);
-        for (size_t i = 1; i < SIZE; i++) {
-            cr_assert_eq(fry_group_member_at(rig.members[0].group, (uint32_t)i)->state,
-                         FERRY_MEMBER_DEAD);
-            faulty_store_cut(rig.members[i].faulty, false);
-        }
-        rig_pass(&rig, RIG_LEASE_NS);
-        cr_assert(!rig.members[0].is_fenced);
-        for (size_t i = 1; i < SIZE; i++)
-            cr_assert(rig.members[i].is_fenced);
-        rig_close(&rig);
+    AWAY_RIG(rig, SIZE, seed);
+    for (size_t i = 1; i < SIZE; i++)
+        faulty_store_cut(rig.members[i].faulty, true);
+    rig_pass(&rig, 2 * RIG_LEASE_NS);
+    for (size_t i = 1; i < SIZE; i++) {
+        cr_assert_eq(fry_group_member_at(rig.members[0].group, (uint32_t)i)->state,
+                     FERRY_MEMBER_DEAD);
+        faulty_store_cut(rig.members[i].faulty, false);
     }
+    rig_pass(&rig, RIG_LEASE_NS);
+    cr_assert(!rig.members[0].is_fenced);
+    for (size_t i = 1; i < SIZE; i++)
+        cr_assert(rig.members[i].is_fenced);
 }
 
 /* Who was stopped itself judges nobody by what it missed: all were, as a machine is that sleeps. */
-Test(net_group_away, all_are_stopped, .timeout = 60)
+SEEDED(net_group_away, all_are_stopped)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-
-        open_group(&rig, SIZE, seed);
-        for (size_t i = 0; i < SIZE; i++)
-            rig.members[i].is_stopped = true;
-        stepped_clock_step(&rig.stepped, LONG_NS);
-        for (size_t i = 0; i < SIZE; i++)
-            rig.members[i].is_stopped = false;
-        meet(&rig, "x", SIZE, FERRY_OK);
-        rig_pass(&rig, 4 * RIG_LEASE_NS);
-        check_told(&rig, FERRY_MEMBER_HERE, SIZE);
-        rig_close(&rig);
-    }
+    AWAY_RIG(rig, SIZE, seed);
+    for (size_t i = 0; i < SIZE; i++)
+        rig.members[i].is_stopped = true;
+    stepped_clock_step(&rig.stepped, LONG_NS);
+    for (size_t i = 0; i < SIZE; i++)
+        rig.members[i].is_stopped = false;
+    meet(&rig, 0, SIZE, NOBODY, "x", FERRY_OK);
+    rig_pass(&rig, 4 * RIG_LEASE_NS);
+    check_told(&rig, FERRY_MEMBER_HERE, SIZE);
 }
 
 /* ---- an emptied store, and who is back first ---- */
 
 /* Another group of the job in it before its members are back: they are fenced, all of them. */
-Test(net_group_away, emptied_and_another_group_is_first, .timeout = 60)
+SEEDED(net_group_away, emptied_and_another_group_is_first)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-
-        open_group(&rig, 2 * SIZE, seed);
-        rig_store_stop(&rig, RIG_BACK_EMPTIED);
-        rig_pass(&rig, LONG_NS);
-        faulty_space_empty(rig.uri);
-        rig.is_store_stopped = false;
-        rig_join_all(&rig, SIZE, 2 * SIZE, false); /* the others are cut off yet */
-        for (size_t i = 0; i < SIZE; i++)
-            faulty_store_cut(rig.members[i].faulty, false);
-        rig_pass(&rig, RIG_SECOND_NS);
-        for (size_t i = 0; i < SIZE; i++) {
-            cr_assert(rig.members[i].is_fenced);
-            cr_assert(strstr(rig.members[i].message, "another group of the job was formed") != NULL,
-                      "%s", rig.members[i].message);
-            cr_assert_neq(fry_group_start(rig.members[i].group),
-                          fry_group_start(rig.members[SIZE + i].group));
-        }
-        for (size_t i = SIZE; i < 2 * SIZE; i++) {
-            cr_assert(!rig.members[i].is_fenced && rig.members[i].history_count == 0);
-            cr_assert_eq(fry_group_incarnation(rig.members[i].group), 1);
-        }
-        rig_close(&rig);
+    AWAY_RIG(rig, 2 * SIZE, seed);
+    rig_store_stop(&rig, RIG_BACK_EMPTIED);
+    rig_pass(&rig, LONG_NS);
+    faulty_space_empty(rig.uri);
+    rig.is_store_stopped = false;
+    rig_join_all(&rig, SIZE, 2 * SIZE, false); /* the others are cut off yet */
+    for (size_t i = 0; i < SIZE; i++)
+        faulty_store_cut(rig.members[i].faulty, false);
+    rig_pass(&rig, RIG_SECOND_NS);
+    for (size_t i = 0; i < SIZE; i++) {
+        cr_assert(rig.members[i].is_fenced);
+        cr_assert(strstr(rig.members[i].message, "another group of the job was formed") != NULL,
+                  "%s", rig.members[i].message);
+        cr_assert_neq(fry_group_start(rig.members[i].group),
+                      fry_group_start(rig.members[SIZE + i].group));
+    }
+    for (size_t i = SIZE; i < 2 * SIZE; i++) {
+        cr_assert(!rig.members[i].is_fenced && rig.members[i].history_count == 0);
+        cr_assert_eq(fry_group_incarnation(rig.members[i].group), 1);
     }
 }
 
 /* One that knew less is first to write the roster again; who was let in since keeps the rank. */
-Test(net_group_away, emptied_and_the_first_knows_less, .timeout = 60)
+SEEDED(net_group_away, emptied_and_the_first_knows_less)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
+    AWAY_RIG(rig, SIZE, seed);
+    /* Rank 2 hears nothing of a death and a new start. */
+    faulty_store_cut(rig.members[2].faulty, true);
+    const uint64_t start = fry_group_member_at(rig.members[0].group, VICTIM)->start;
+    rig_kill(&rig, VICTIM);
+    fry_group_report_death(rig.members[0].group, VICTIM, start);
+    begin_join(&rig, VICTIM, SIZE, VICTIM);
+    join_within(&rig, VICTIM, RIG_SECOND_NS, FERRY_OK);
+    rig_store_stop(&rig, RIG_BACK_EMPTIED);
+    rig_pass(&rig, RIG_SECOND_NS);
+    faulty_space_empty(rig.uri);
+    faulty_store_cut(rig.members[2].faulty, false);
+    rig_pass(&rig, RIG_SECOND_NS);
+    rig.is_store_stopped = false;
+    for (size_t i = 0; i < 2; i++)
+        faulty_store_cut(rig.members[i].faulty, false);
+    rig_pass(&rig, 3 * RIG_LEASE_NS);
+    for (size_t i = 0; i < SIZE; i++) {
+        cr_assert(!rig.members[i].is_fenced, "%zu: %s", i, rig.members[i].message);
+        for (uint32_t rank = 0; rank < SIZE; rank++) {
+            const fry_group_member *m = fry_group_member_at(rig.members[i].group, rank);
 
-        open_group(&rig, SIZE, seed);
-        /* Rank 2 hears nothing of a death and a new start. */
-        faulty_store_cut(rig.members[2].faulty, true);
-        const uint64_t start = fry_group_member_at(rig.members[0].group, VICTIM)->start;
-        rig_kill(&rig, VICTIM);
-        fry_group_report_death(rig.members[0].group, VICTIM, start);
-        const fry_group_options options = rig_options(&rig, VICTIM, SIZE, VICTIM);
-        rig_join(&rig, VICTIM, &options);
-        cr_assert(rig_until(&rig, is_joined, &rig.members[VICTIM], RIG_SECOND_NS));
-        cr_assert_eq(rig.members[VICTIM].status, FERRY_OK);
-        rig_store_stop(&rig, RIG_BACK_EMPTIED);
-        rig_pass(&rig, RIG_SECOND_NS);
-        faulty_space_empty(rig.uri);
-        faulty_store_cut(rig.members[2].faulty, false);
-        rig_pass(&rig, RIG_SECOND_NS);
-        rig.is_store_stopped = false;
-        for (size_t i = 0; i < 2; i++)
-            faulty_store_cut(rig.members[i].faulty, false);
-        rig_pass(&rig, 3 * RIG_LEASE_NS);
-        for (size_t i = 0; i < SIZE; i++) {
-            cr_assert(!rig.members[i].is_fenced, "%zu: %s", i, rig.members[i].message);
-            for (uint32_t rank = 0; rank < SIZE; rank++) {
-                const fry_group_member *m = fry_group_member_at(rig.members[i].group, rank);
-
-                cr_assert_eq(m->state, FERRY_MEMBER_HERE);
-                cr_assert_eq(m->incarnation, rank == VICTIM ? 2 : 1);
-            }
+            cr_assert_eq(m->state, FERRY_MEMBER_HERE);
+            cr_assert_eq(m->incarnation, rank == VICTIM ? 2 : 1);
         }
-        meet(&rig, "x", SIZE, FERRY_OK);
-        rig_close(&rig);
     }
+    meet(&rig, 0, SIZE, NOBODY, "x", FERRY_OK);
 }
 
 /* One that was replaced, and did not hear it before the store was emptied, is fenced by those who
  * did. */
-Test(net_group_away, emptied_and_the_first_was_replaced, .timeout = 60)
+SEEDED(net_group_away, emptied_and_the_first_was_replaced)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-        const size_t heir = SIZE;
-
-        open_group(&rig, SIZE + 1, seed);
-        faulty_store_cut(rig.members[VICTIM].faulty, true);
-        const fry_group_options options = rig_options(&rig, heir, SIZE, VICTIM);
-        rig_join(&rig, heir, &options);
-        cr_assert(rig_until(&rig, is_joined, &rig.members[heir], 2 * RIG_LEASE_NS));
-        cr_assert_eq(rig.members[heir].status, FERRY_OK, "%s", rig.members[heir].message);
-        rig_store_stop(&rig, RIG_BACK_EMPTIED);
-        rig_pass(&rig, RIG_SECOND_NS);
-        faulty_space_empty(rig.uri);
-        faulty_store_cut(rig.members[VICTIM].faulty, false);
-        rig_pass(&rig, RIG_SECOND_NS);
-        cr_assert(!rig.members[VICTIM].is_fenced); /* nobody is there who knows */
-        rig.is_store_stopped = false;
-        for (size_t i = 0; i < SIZE + 1; i++)
-            faulty_store_cut(rig.members[i].faulty, false);
-        rig_pass(&rig, 3 * RIG_LEASE_NS);
-        cr_assert(rig.members[VICTIM].is_fenced);
-        cr_assert(!rig.members[0].is_fenced && !rig.members[2].is_fenced);
-        cr_assert(!rig.members[heir].is_fenced, "%s", rig.members[heir].message);
-        cr_assert_eq(fry_group_member_at(rig.members[0].group, VICTIM)->incarnation, 2);
-        rig_close(&rig);
-    }
+    const size_t heir = SIZE;
+    AWAY_RIG(rig, SIZE + 1, seed);
+    faulty_store_cut(rig.members[VICTIM].faulty, true);
+    begin_join(&rig, heir, SIZE, VICTIM);
+    join_within(&rig, heir, 2 * RIG_LEASE_NS, FERRY_OK);
+    rig_store_stop(&rig, RIG_BACK_EMPTIED);
+    rig_pass(&rig, RIG_SECOND_NS);
+    faulty_space_empty(rig.uri);
+    faulty_store_cut(rig.members[VICTIM].faulty, false);
+    rig_pass(&rig, RIG_SECOND_NS);
+    cr_assert(!rig.members[VICTIM].is_fenced); /* nobody is there who knows */
+    rig.is_store_stopped = false;
+    for (size_t i = 0; i < SIZE + 1; i++)
+        faulty_store_cut(rig.members[i].faulty, false);
+    rig_pass(&rig, 3 * RIG_LEASE_NS);
+    cr_assert(rig.members[VICTIM].is_fenced);
+    cr_assert(!rig.members[0].is_fenced && !rig.members[2].is_fenced);
+    cr_assert(!rig.members[heir].is_fenced, "%s", rig.members[heir].message);
+    cr_assert_eq(fry_group_member_at(rig.members[0].group, VICTIM)->incarnation, 2);
 }
 
 /* A key that somebody deletes is as good as an emptied store: it is written again. */
-Test(net_group_away, the_roster_is_deleted, .timeout = 60)
+SEEDED(net_group_away, the_roster_is_deleted)
 {
-    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        group_rig rig;
-        fry_store_request request = {.verb = FRY_STORE_DELETE, .key = "ferry/job/group/roster"};
-        rig_ask asks[SIZE];
-
-        open_group(&rig, SIZE, seed);
-        for (size_t i = 0; i < SIZE; i++)
-            rig_barrier(&rig, i, &asks[i], "x", i < 2 ? 0 : RIG_SECOND_NS);
-        cr_assert_eq(rig_ask_store(&rig, &request), FERRY_OK);
-        for (size_t i = 0; i < SIZE; i++)
-            cr_assert_eq(rig_answer(&rig, &asks[i]), FERRY_OK, "%s", asks[i].message);
-        rig_pass(&rig, RIG_LEASE_NS);
-        check_told(&rig, FERRY_MEMBER_HERE, SIZE);
-        rig_kill(&rig, VICTIM);
-        rig_pass(&rig, 2 * RIG_LEASE_NS);
-        check_told(&rig, FERRY_MEMBER_DEAD, VICTIM);
-        rig_close(&rig);
-    }
+    fry_store_request request = {.verb = FRY_STORE_DELETE, .key = "ferry/job/group/roster"};
+    rig_ask asks[SIZE];
+    AWAY_RIG(rig, SIZE, seed);
+    for (size_t i = 0; i < SIZE; i++)
+        rig_barrier(&rig, i, &asks[i], "x", i < 2 ? 0 : RIG_SECOND_NS);
+    cr_assert_eq(rig_ask_store(&rig, &request), FERRY_OK);
+    expect_answers(&rig, asks, 0, SIZE, NOBODY, FERRY_OK);
+    rig_pass(&rig, RIG_LEASE_NS);
+    check_told(&rig, FERRY_MEMBER_HERE, SIZE);
+    rig_kill(&rig, VICTIM);
+    rig_pass(&rig, 2 * RIG_LEASE_NS);
+    check_told(&rig, FERRY_MEMBER_DEAD, VICTIM);
 }

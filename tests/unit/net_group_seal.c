@@ -60,22 +60,17 @@ static void join(group_rig *rig, size_t index, uint32_t size, int32_t rank, cons
 
 Test(net_group_seal, those_of_one_secret_meet, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, 3, 1);
+    GROUP_RIG(rig, 3, 1);
     for (size_t i = 0; i < 3; i++)
         join(&rig, i, 3, (int32_t)i, secret);
     rig_settle(&rig);
     for (size_t i = 0; i < 3; i++)
         cr_assert(rig.members[i].is_joined && rig.members[i].status == FERRY_OK);
-    rig_close(&rig);
 }
 
 Test(net_group_seal, those_of_two_secrets_do_not, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, 2, 1);
+    GROUP_RIG(rig, 2, 1);
     join(&rig, 0, 2, 0, secret);
     join(&rig, 1, 2, 1, other_secret);
     rig_settle(&rig);
@@ -84,14 +79,11 @@ Test(net_group_seal, those_of_two_secrets_do_not, .timeout = 60)
     rig_settle(&rig);
     for (size_t i = 0; i < 2; i++)
         cr_assert_eq(rig.members[i].status, FERRY_E_DEADLINE);
-    rig_close(&rig);
 }
 
 Test(net_group_seal, a_stranger_is_refused_at_once_and_changes_nothing, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, 4, 1);
+    GROUP_RIG(rig, 4, 1);
     join(&rig, 0, 2, 0, secret);
     join(&rig, 1, 2, 1, secret);
     rig_settle(&rig);
@@ -106,5 +98,4 @@ Test(net_group_seal, a_stranger_is_refused_at_once_and_changes_nothing, .timeout
     cr_assert_eq(rig.members[0].history_count, 0);
     cr_assert_eq(fry_group_member_at(rig.members[0].group, 1)->state, FERRY_MEMBER_HERE);
     cr_assert_eq(fry_group_member_at(rig.members[1].group, 0)->state, FERRY_MEMBER_HERE);
-    rig_close(&rig);
 }

@@ -48,9 +48,7 @@ Test(net_group_slow, a_lease_that_is_too_short_is_refused, .timeout = 60)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        group_rig rig;
-
-        rig_open(&rig, SIZE, 1);
+        GROUP_RIG(rig, SIZE, 1);
         rig.way_ns = cases[i].way_ns;
         start(&rig, 0, cases[i].lease_ns);
         /* Three answers, and no waiting for the others. */
@@ -58,16 +56,13 @@ Test(net_group_slow, a_lease_that_is_too_short_is_refused, .timeout = 60)
         cr_assert_eq(rig.members[0].status, FERRY_E_INVALID);
         cr_assert(strstr(rig.members[0].message, cases[i].words) != NULL, "%s",
                   rig.members[0].message);
-        rig_close(&rig);
     }
 }
 
 /* One answer that is late is no reason. */
 Test(net_group_slow, one_late_answer_is_borne, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, SIZE, 1);
+    GROUP_RIG(rig, SIZE, 1);
     rig.way_ns = RIG_SECOND_NS;
     for (size_t i = 0; i < SIZE; i++) {
         start(&rig, i, 2 * RIG_SECOND_NS);
@@ -79,7 +74,6 @@ Test(net_group_slow, one_late_answer_is_borne, .timeout = 60)
     cr_assert(rig_until(&rig, all_joined, &rig, 10 * RIG_SECOND_NS));
     for (size_t i = 0; i < SIZE; i++)
         cr_assert_eq(rig.members[i].status, FERRY_OK, "%s", rig.members[i].message);
-    rig_close(&rig);
 }
 
 static void meet(group_rig *rig, const char *name)
@@ -103,9 +97,8 @@ Test(net_group_slow, what_is_accepted_works, .timeout = 100)
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         for (int64_t part = 4; part <= 64; part *= 2) {
             const int64_t lease_ns = leases_ns[seed % 3];
-            group_rig rig;
 
-            rig_open(&rig, SIZE, seed);
+            GROUP_RIG(rig, SIZE, seed);
             rig.way_ns = lease_ns / part / 2;
             for (size_t i = 0; i < SIZE; i++)
                 start(&rig, i, lease_ns);
@@ -126,7 +119,6 @@ Test(net_group_slow, what_is_accepted_works, .timeout = 100)
             cr_assert(rig_until(&rig, is_joined, &rig.members[1], 2 * lease_ns));
             cr_assert_eq(rig.members[1].status, FERRY_OK, "%s", rig.members[1].message);
             meet(&rig, "y");
-            rig_close(&rig);
         }
     }
 }
@@ -134,9 +126,7 @@ Test(net_group_slow, what_is_accepted_works, .timeout = 100)
 /* Told once, while the lease is still there; and again when it was fine in between. */
 Test(net_group_slow, it_is_told_once, .timeout = 60)
 {
-    group_rig rig;
-
-    rig_open(&rig, SIZE, 1);
+    GROUP_RIG(rig, SIZE, 1);
     rig.log_word = "is slow";
     rig.way_ns = 10000000;
     start(&rig, 0, RIG_LEASE_NS);
@@ -158,5 +148,4 @@ Test(net_group_slow, it_is_told_once, .timeout = 60)
         rig_pass(&rig, 2 * RIG_LEASE_NS);
     }
     meet(&rig, "x"); /* and nobody has died of it */
-    rig_close(&rig);
 }

@@ -5,15 +5,7 @@
 #include "tests/support/place.h"
 #include "tests/unit/link_rig.h"
 
-static rig_member low, high;
-
-static void open_both(void)
-{
-    rig_open(&low, 2, 10, &rig_usual);
-    rig_open(&high, 5, 20, &rig_usual);
-    rig_meet(&low, &high);
-    rig_meet(&high, &low);
-}
+TestSuite(net_link, .fini = rig_close_all);
 
 static void close_both(void)
 {
@@ -41,7 +33,7 @@ Test(net_link, from_either_side)
     PLACE_NEEDS(place_lacks_this_host);
     const size_t before = rig_count_descriptors();
 
-    open_both();
+    rig_open_both();
     for (int i = 0; i < 20; i++) {
         rig_member *caller = i % 2 == 0 ? &low : &high, *other = i % 2 == 0 ? &high : &low;
         rig_member *ender = i % 4 < 2 ? caller : other, *told = i % 4 < 2 ? other : caller;
@@ -75,7 +67,7 @@ Test(net_link, both_at_once)
     PLACE_NEEDS(place_lacks_this_host);
     uint64_t random = 7;
 
-    open_both();
+    rig_open_both();
     for (int i = 0; i < 1000; i++) {
         /* Each begins some steps after the other, or at the same. */
         random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -129,7 +121,6 @@ Test(net_link, with_itself)
     RIG_UNTIL(low.failed == 1);
     cr_assert_str_eq(low.fault.domain, "rig");
     cr_assert_eq(low.fault.native_code, 7);
-    rig_close(&low);
 }
 
 Test(net_link, over_the_network)
@@ -137,17 +128,13 @@ Test(net_link, over_the_network)
     rig_options options = rig_usual;
 
     options.is_net_only = true;
-    rig_open(&low, 2, 10, &options);
-    rig_open(&high, 5, 20, &rig_usual);
-    rig_meet(&low, &high);
-    rig_meet(&high, &low);
+    rig_open_two(&options, &rig_usual);
     fry_link_want(low.link, 0);
     RIG_UNTIL(are_connected());
     cr_assert_eq(low.channel->channel.path, FRY_PATH_NET);
     cr_assert_eq(high.channel->channel.path, FRY_PATH_NET);
     cr_assert(low.channel->session.is_keyed);
     assert_one_lane();
-    close_both();
 }
 
 /* The store may tell later of a member than the member itself does. */
@@ -170,12 +157,11 @@ Test(net_link, news_that_come_late)
     RIG_UNTIL(are_connected());
     assert_one_lane();
     cr_assert_eq(high.links->stranger_count, 0);
-    close_both();
 }
 
 Test(net_link, channels_that_fail)
 {
-    open_both();
+    rig_open_both();
     for (int i = 0; i < 8; i++) {
         rig_member *caller = i % 2 == 0 ? &low : &high;
         rig_member *victim = i % 4 < 2 ? &low : &high;
@@ -183,11 +169,7 @@ Test(net_link, channels_that_fail)
         victim->fails_to_open = i < 4 ? 2 : 0;
         victim->fails_to_connect = i < 4 ? 0 : 2;
         fry_link_want(caller->link, 0);
-        for (int turn = 0; !are_connected(); turn++) {
-            rig_rest();
-            rig_step_ns(INT64_C(1000000000));
-            cr_assert_lt(turn, 100);
-        }
+        RIG_STEP_UNTIL(are_connected(), INT64_C(1000000000), 100);
         cr_assert_eq(low.connected, connected + 1, "neither has a lane that the other has not");
         assert_one_lane();
         rig_end_lane(&low);
@@ -198,28 +180,19 @@ Test(net_link, channels_that_fail)
     /* Without time for another try. */
     low.fails_to_open = 1000;
     fry_link_want(low.link, rig_now_ns() + INT64_C(2000000000));
-    for (int turn = 0; low.failed == 0; turn++) {
-        rig_rest();
-        rig_step_ns(INT64_C(100000000));
-        cr_assert_lt(turn, 100);
-    }
+    RIG_STEP_UNTIL(low.failed > 0, INT64_C(100000000), 100);
     cr_assert_eq(low.fault.status, FERRY_E_PEER);
     cr_assert(strstr(low.fault.message, "it does not open") != NULL, "%s", low.fault.message);
     rig_rest();
     cr_assert_eq(high.open_channels, 0);
-    close_both();
 }
 
 Test(net_link, nobody_there)
 {
-    open_both();
+    rig_open_both();
     rig_close(&high);
     fry_link_want(low.link, rig_now_ns() + INT64_C(3000000000));
-    for (int turn = 0; low.failed == 0; turn++) {
-        rig_rest();
-        rig_step_ns(INT64_C(50000000));
-        cr_assert_lt(turn, 100);
-    }
+    RIG_STEP_UNTIL(low.failed > 0, INT64_C(50000000), 100);
     cr_assert(strstr(low.fault.message, "refused") != NULL, "%s", low.fault.message);
     cr_assert_eq(low.fault.rank, 5);
 
@@ -250,7 +223,6 @@ Test(net_link, nobody_there)
         cr_assert_eq(low.fault.status, FERRY_E_PEER);
         fry_link_remove(low.link);
     }
-    rig_close(&low);
 }
 
 Test(net_link, networks)
@@ -266,10 +238,7 @@ Test(net_link, networks)
         if (options.network != NULL && options.network[0] == ':' &&
             access("/proc/net/if_inet6", F_OK) != 0)
             continue; /* a kernel without it */
-        rig_open(&low, 2, 10, &options);
-        rig_open(&high, 5, 20, &rig_usual);
-        rig_meet(&low, &high);
-        rig_meet(&high, &low);
+        rig_open_two(&options, &rig_usual);
         fry_link_want(high.link, 0);
         RIG_UNTIL(are_connected());
         close_both();
@@ -284,12 +253,11 @@ Test(net_link, networks)
         cr_assert_null(links);
         fry_error_release(error);
     }
-    rig_close(&low);
 }
 
 Test(net_link, leaving)
 {
-    open_both();
+    rig_open_both();
     fry_link_want(low.link, 0);
     RIG_UNTIL(are_connected());
     fry_links_leave(low.links);
@@ -304,13 +272,12 @@ Test(net_link, leaving)
     cr_assert_eq(high.fault.status, FERRY_E_DEAD);
     fry_link_want(low.link, 0);
     RIG_UNTIL(low.failed == 1);
-    close_both();
 }
 
 Test(net_link, forgotten_at_any_moment)
 {
     for (int turns = 0; turns < 40; turns++) {
-        open_both();
+        rig_open_both();
         fry_link_want(low.link, 0);
         if (turns % 3 == 0)
             fry_link_want(high.link, 0);
@@ -339,7 +306,7 @@ Test(net_link, forgotten_at_any_moment)
  */
 static void run_slowly(int turns, int64_t each_ns, int64_t then_ns, int64_t lease_ns)
 {
-    open_both();
+    rig_open_both();
     low.links->lease_ns = high.links->lease_ns = lease_ns;
     fry_link_want(turns % 2 == 0 ? low.link : high.link, 0);
     for (int i = 0; i < turns; i++) {
@@ -347,11 +314,7 @@ static void run_slowly(int turns, int64_t each_ns, int64_t then_ns, int64_t leas
         rig_step_ns(each_ns);
     }
     rig_step_ns(then_ns);
-    for (int calls = 0; !are_connected(); calls++) {
-        rig_rest();
-        rig_step_ns(INT64_C(10000000)); /* for another call, where none was answered in time */
-        cr_assert_lt(calls, 1000, "%d turns: no lane", turns);
-    }
+    RIG_STEP_UNTIL(are_connected(), INT64_C(10000000), 1000);
     rig_rest();
     rig_step_ns(INT64_C(300000000));
     rig_rest();
@@ -391,8 +354,6 @@ Test(net_link, on_one_reactor)
         rig_end_lane(&low);
         rig_end_lane(&high);
     }
-    rig_close(&high);
-    rig_close(&low);
 }
 
 /* Whichever allocation fails once: a lane comes all the same, for it is tried again. */
@@ -406,18 +367,11 @@ Test(net_link, memory_that_fails_once)
         failing_allocator_init(&failing);
         const ferry_allocator allocator = failing_allocator_interface(&failing);
         options.allocator = &allocator;
-        rig_open(&low, 2, 10, &options);
-        rig_open(&high, 5, 20, &rig_usual);
-        rig_meet(&low, &high);
-        rig_meet(&high, &low);
+        rig_open_two(&options, &rig_usual);
         failing_allocator_arm(&failing, nth, false);
         for (int i = 0; i < 4; i++) {
             fry_link_want(i % 2 == 0 ? low.link : high.link, 0);
-            for (int turn = 0; !are_connected(); turn++) {
-                rig_rest();
-                rig_step_ns(INT64_C(10000000));
-                cr_assert_lt(turn, 1000);
-            }
+            RIG_STEP_UNTIL(are_connected(), INT64_C(10000000), 1000);
             rig_end_lane(&low);
             rig_end_lane(&high);
         }
@@ -439,7 +393,6 @@ Test(net_link, memory_that_fails_once)
     cr_assert_eq(fry_links_open(&plain, &rig_events, &links, endpoint, &error), FERRY_E_NO_MEMORY);
     fry_error_release(error);
     cr_assert_null(fry_link_add(low.links, 3, 1, low.endpoint, &low));
-    rig_close(&low);
 }
 
 /* More than there is room for strangers, all at the same moment: each gets its lane. */

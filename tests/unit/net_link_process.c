@@ -12,8 +12,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-static rig_member low, high;
-
 /* Swaps endpoints with the other process, and who this is. */
 static void introduce(int fd, rig_member *self, rig_member *other)
 {
@@ -61,6 +59,19 @@ static pid_t start(int *fd_p)
     return pid;
 }
 
+/* A process that does nothing, until it is killed. */
+static pid_t start_idle(void)
+{
+    const pid_t pid = fork();
+
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            (void)pause();
+    }
+    return pid;
+}
+
 static void stop(pid_t pid)
 {
     cr_assert_eq(kill(pid, SIGKILL), 0);
@@ -72,7 +83,7 @@ static void need_processes(void)
     PLACE_NEEDS(place_lacks_this_host);
 }
 
-TestSuite(net_link_process, .init = need_processes);
+TestSuite(net_link_process, .init = need_processes, .fini = rig_close_all);
 
 Test(net_link_process, killed_with_a_lane)
 {
@@ -94,7 +105,6 @@ Test(net_link_process, killed_with_a_lane)
     RIG_UNTIL(low.failed == 1);
     cr_assert_eq(low.fault.status, FERRY_E_DEAD);
     cr_assert_eq(low.fault.rank, 5);
-    rig_close(&low);
     close(fd);
 }
 
@@ -110,7 +120,6 @@ Test(net_link_process, killed_after_its_lane)
     cr_assert_eq(low.died, 0);
     stop(pid);
     RIG_UNTIL(low.died == 1);
-    rig_close(&low);
     close(fd);
 }
 
@@ -127,7 +136,6 @@ Test(net_link_process, killed_before)
     RIG_UNTIL(low.failed == 1);
     cr_assert_eq(low.died, 0);
     cr_assert_eq(low.fault.status, FERRY_E_PEER);
-    rig_close(&low);
     close(fd);
 }
 
@@ -154,27 +162,19 @@ Test(net_link_process, stopped)
     }
     stop(pid);
     RIG_UNTIL(low.died == 1);
-    rig_close(&low);
     close(fd);
 }
 
 Test(net_link_process, numbers_that_come_again)
 {
     int fd = -1;
-    const pid_t pid = fork();
-
-    if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (;;)
-            (void)pause();
-    }
+    const pid_t pid = start_idle();
     const uint64_t started = fry_process_started(pid);
     cr_assert_gt(started, 0);
     cr_assert_eq(fry_process_watch(pid, started + 1, &fd), FRY_PROCESS_GONE);
     cr_assert_eq(fry_process_watch(pid, started, &fd), FRY_PROCESS_WATCHED);
     close(fd);
-    cr_assert_eq(kill(pid, SIGKILL), 0);
-    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+    stop(pid);
     cr_assert_eq(fry_process_watch(pid, started, &fd), FRY_PROCESS_GONE);
     cr_assert_eq(fry_process_watch(getpid(), fry_process_started(getpid()), &fd),
                  FRY_PROCESS_IS_OWN);
@@ -186,13 +186,7 @@ Test(net_link_process, that_can_t_be_looked_at)
 {
     int fd = -1;
     struct rlimit limit;
-    const pid_t pid = fork();
-
-    if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (;;)
-            (void)pause();
-    }
+    const pid_t pid = start_idle();
     const uint64_t started = fry_process_started(pid);
     cr_assert_eq(fry_process_look(pid, started), FRY_PROCESS_RUNS);
     const int next = dup(0); /* what the next descriptor would be */
@@ -208,8 +202,7 @@ Test(net_link_process, that_can_t_be_looked_at)
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &one), 0); /* one for the pidfd, none for /proc */
     cr_expect_eq(fry_process_watch(pid, started, &fd), FRY_PROCESS_UNWATCHED);
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
-    cr_assert_eq(kill(pid, SIGKILL), 0);
-    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+    stop(pid);
     cr_expect_eq(fry_process_look(pid, started), FRY_PROCESS_ENDED);
     cr_expect_eq(fry_process_watch(pid, started, &fd), FRY_PROCESS_GONE);
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -253,12 +246,7 @@ Test(net_link_process, ending)
     char byte;
 
     cr_assert_eq(pipe2(fds, O_CLOEXEC), 0);
-    const pid_t pid = fork();
-    if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (;;)
-            (void)pause();
-    }
+    const pid_t pid = start_idle();
     close(fds[1]);
     const uint64_t started = fry_process_started(pid);
     cr_assert_not(fry_process_is_ending(pid, started));

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-static rig_member low, high, other;
+static rig_member other;
 
 /* ---- a caller or answerer of the test's own, which says what it likes ---- */
 
@@ -133,12 +133,11 @@ static void puppet_turn(puppet *p)
 
 static size_t descriptors;
 
+/* Before each: who is there needs a process that can be looked at. */
 static void open_both(void)
 {
-    rig_open(&low, 2, 10, &rig_usual);
-    rig_open(&high, 5, 20, &rig_usual);
-    rig_meet(&low, &high);
-    rig_meet(&high, &low);
+    PLACE_NEEDS(place_lacks_this_host);
+    rig_open_both();
     descriptors = rig_count_descriptors();
 }
 
@@ -153,8 +152,6 @@ static void assert_unharmed(void)
     fry_link_want(high.link, 0);
     RIG_UNTIL(low.channel != NULL && high.channel != NULL);
     cr_assert_eq(low.channel->id, high.channel->other);
-    rig_close(&low);
-    rig_close(&high);
 }
 
 static void assert_refused(const char *why)
@@ -167,18 +164,12 @@ static void assert_refused(const char *why)
 
 /* ---- each of them ---- */
 
-static void need_processes(void)
-{
-    PLACE_NEEDS(place_lacks_this_host);
-}
-
-TestSuite(net_link_refused, .init = need_processes);
+TestSuite(net_link_refused, .init = open_both, .fini = rig_close_all);
 
 Test(net_link_refused, another_secret)
 {
     rig_options options = rig_usual;
 
-    open_both();
     options.secret = "another one";
     rig_open(&other, 7, 30, &options);
     rig_meet(&other, &low);
@@ -197,7 +188,6 @@ Test(net_link_refused, no_secret)
 {
     rig_options options = rig_usual;
 
-    open_both();
     options.secret = NULL;
     rig_open(&other, 7, 30, &options);
     rig_meet(&other, &low);
@@ -213,7 +203,6 @@ Test(net_link_refused, another_job)
 {
     rig_options options = rig_usual;
 
-    open_both();
     options.job = "another.job";
     rig_open(&other, 5, 20, &options);
     rig_meet(&other, &low);
@@ -226,7 +215,6 @@ Test(net_link_refused, another_job)
 
 Test(net_link_refused, not_a_member)
 {
-    open_both();
     rig_open(&other, 7, 30, &rig_usual);
     rig_meet(&other, &low);
     fry_link_want(other.link, rig_now_ns() + INT64_C(3000000000));
@@ -242,7 +230,6 @@ Test(net_link_refused, not_a_member)
 
 Test(net_link_refused, an_old_start)
 {
-    open_both();
     rig_open(&other, 5, 19, &rig_usual);
     rig_meet(&other, &low);
     fry_link_want(other.link, 0);
@@ -256,7 +243,6 @@ Test(net_link_refused, another_member)
 {
     rig_member before;
 
-    open_both();
     rig_open(&other, 5, 20, &rig_usual);
     before = low;
     before.incarnation = 9; /* who had the port is not there any more */
@@ -271,7 +257,6 @@ Test(net_link_refused, an_answer_by_another)
 {
     static rig_member named;
 
-    open_both();
     rig_open(&other, 7, 30, &rig_usual);
     named = high; /* rank and start of one, port of the other */
     memcpy(named.endpoint, other.endpoint, sizeof(named.endpoint));
@@ -280,14 +265,10 @@ Test(net_link_refused, an_answer_by_another)
     fry_link_want(low.link, 0);
     RIG_UNTIL(low.failed == 1);
     cr_assert_eq(low.opened + other.opened, 0);
-    rig_close(&other);
-    rig_close(&low);
-    rig_close(&high);
 }
 
 Test(net_link_refused, its_own_words)
 {
-    open_both();
     rig_open(&other, 7, 30, &rig_usual);
     char real[FRY_ENDPOINT_BYTES]; /* the caller's own is in its place: a relay that reflects */
     memcpy(real, high.endpoint, sizeof(real));
@@ -301,9 +282,6 @@ Test(net_link_refused, its_own_words)
     cr_assert_eq(low.connected, 0);
     cr_assert_eq(rig_logged(&low, "not the member that was called, or not any more"), 1, "%s",
                  low.lines);
-    rig_close(&other);
-    rig_close(&low);
-    rig_close(&high);
 }
 
 Test(net_link_refused, another_version)
@@ -311,7 +289,6 @@ Test(net_link_refused, another_version)
     uint8_t bytes[16] = "ferry~", got[16];
     char text[80];
 
-    open_both();
     const int fd = rig_dial(&low);
     bytes[7] = FRY_HELLO_VERSION + 1;
     cr_assert_eq(send(fd, bytes, 8, 0), 8);
@@ -330,7 +307,6 @@ Test(net_link_refused, another_protocol)
 {
     static const char words[] = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
 
-    open_both();
     const int fd = rig_dial(&low);
     cr_assert_gt(send(fd, words, sizeof(words), 0), 0);
     rig_rest();
@@ -342,7 +318,6 @@ Test(net_link_refused, who_says_nothing)
 {
     char byte;
 
-    open_both();
     const int fd = rig_dial(&low);
     cr_assert_eq(send(fd, "fer", 3, 0), 3);
     rig_rest();
@@ -357,7 +332,6 @@ Test(net_link_refused, who_says_nothing)
 /* Looked at and left again: no line for that, as it is what checks of ports do. */
 Test(net_link_refused, who_only_looks)
 {
-    open_both();
     for (int i = 0; i < 100; i++) {
         const int fd = rig_dial(&low);
         if (i % 2 != 0)
@@ -373,7 +347,6 @@ Test(net_link_refused, a_process_that_is_not_there)
 {
     puppet p;
 
-    open_both();
     for (int i = 0; i < 2; i++) {
         const fry_hello_greeting greeting = greeting_from(5, 20, &low);
         puppet_call(&p, &low, &greeting);
@@ -394,7 +367,6 @@ Test(net_link_refused, repeated_words)
     puppet p;
     uint8_t first[512];
 
-    open_both();
     const fry_hello_greeting greeting = greeting_from(5, 20, &low);
     puppet_call(&p, &low, &greeting);
     const size_t size = p.hello.out_bytes;
@@ -418,7 +390,6 @@ Test(net_link_refused, a_million_bytes_of_garbage)
     uint8_t bytes[2000];
     size_t sent = 0;
 
-    open_both();
     while (sent < 1000000) {
         int fds[20];
         for (size_t i = 0; i < 20; i++) {
@@ -448,7 +419,6 @@ Test(net_link_refused, many_who_say_nothing)
     static int fds[3 * FRY_LINK_STRANGERS_MAX];
     const size_t count = sizeof(fds) / sizeof(fds[0]);
 
-    open_both();
     for (size_t i = 0; i < count; i++) {
         fds[i] = rig_dial(&low);
         rig_rest();
@@ -463,8 +433,6 @@ Test(net_link_refused, many_who_say_nothing)
     cr_assert_eq(low.links->stranger_count, 0);
     for (size_t i = 0; i < count; i++)
         close(fds[i]);
-    rig_close(&low);
-    rig_close(&high);
 }
 
 /* Those who know the secret and wait for the store's news stay; the silent ones make room. */
@@ -473,7 +441,6 @@ Test(net_link_refused, who_waits_keeps_its_place)
     static int fds[2 * FRY_LINK_STRANGERS_MAX];
     const size_t count = sizeof(fds) / sizeof(fds[0]);
 
-    open_both();
     rig_open(&other, 7, 30, &rig_usual);
     rig_meet(&other, &low);
     fry_link_want(other.link, 0);
@@ -488,9 +455,6 @@ Test(net_link_refused, who_waits_keeps_its_place)
     RIG_UNTIL(low.channel != NULL && other.channel != NULL);
     for (size_t i = 0; i < count; i++)
         close(fds[i]);
-    rig_close(&other);
-    rig_close(&low);
-    rig_close(&high);
 }
 
 Test(net_link_refused, no_descriptors)
@@ -499,7 +463,6 @@ Test(net_link_refused, no_descriptors)
     size_t count = 0;
     struct rlimit limit;
 
-    open_both();
     const int fd = rig_dial(&low); /* it waits in the kernel */
     cr_assert_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = 200;
@@ -527,8 +490,6 @@ Test(net_link_refused, no_descriptors)
     rig_rest();
     cr_assert_eq(low.links->stranger_count, 1);
     close(fd);
-    rig_close(&low);
-    rig_close(&high);
 }
 
 /* ---- a member that goes at any moment ---- */
@@ -554,7 +515,6 @@ Test(net_link_refused, a_caller_that_goes_after_each_byte)
 {
     puppet p;
 
-    open_both();
     const size_t size = say_all();
     for (size_t limit = 1; limit <= size; limit++) {
         const fry_hello_greeting greeting = greeting_from(5, 20, &low);
@@ -582,7 +542,6 @@ Test(net_link_refused, an_answerer_that_goes_after_each_byte)
     fry_link_endpoint endpoint = {.place.v4 = {.sin_family = AF_INET}};
     socklen_t size = sizeof(endpoint.place.v4);
 
-    open_both();
     endpoint.place.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     const int port = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     cr_assert_eq(bind(port, &endpoint.place.any, size), 0);
@@ -613,8 +572,6 @@ Test(net_link_refused, an_answerer_that_goes_after_each_byte)
     rig_step_ns(INT64_C(200000000));
     RIG_UNTIL(low.ended == 1);
     close(port);
-    rig_close(&low);
-    rig_close(&high);
 }
 
 /* One of the two has a lane that the other has not, and nobody said so. */
@@ -623,7 +580,6 @@ Test(net_link_refused, half_a_lane)
     puppet old, new;
     char byte;
 
-    open_both();
     const fry_hello_greeting greeting = greeting_from(5, 20, &low);
     puppet_call(&old, &low, &greeting);
     PUPPET_UNTIL(&old, old.is_done && low.channel != NULL);
@@ -645,8 +601,6 @@ Test(net_link_refused, half_a_lane)
     cr_assert_eq(low.connected, 2);
     puppet_close(&new);
     puppet_close(&old);
-    rig_close(&low);
-    rig_close(&high);
 }
 
 /* All who are there know the secret: a caller waits in the kernel for a second, then the oldest
@@ -655,7 +609,6 @@ Test(net_link_refused, many_who_know_the_secret)
 {
     static puppet many[FRY_LINK_STRANGERS_MAX];
 
-    open_both();
     for (uint32_t i = 0; i < FRY_LINK_STRANGERS_MAX; i++) {
         const fry_hello_greeting greeting = greeting_from(100 + i, 1, &low);
         puppet_call(&many[i], &low, &greeting);
@@ -685,7 +638,4 @@ Test(net_link_refused, many_who_know_the_secret)
     cr_assert_not(many[FRY_LINK_STRANGERS_MAX - 1].is_closed);
     for (uint32_t i = 0; i < FRY_LINK_STRANGERS_MAX; i++)
         puppet_close(&many[i]);
-    rig_rest();
-    rig_close(&low);
-    rig_close(&high);
 }

@@ -13,38 +13,32 @@ enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
 Test(net_peer, receive_first)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     for (size_t i = 0; i < SIZES; i++) {
         pair_op *receive = pair_receive(p, 1, i, sizes[i]);
         pair_op *send = pair_send(p, 0, i, sizes[i]);
         pair_run(p);
-        expect_over(send, FERRY_OK);
-        expect_over(receive, FERRY_OK);
-        expect_bytes(send, receive);
+        expect_met(send, receive);
         cr_expect_eq(receive->message.other_op, send->message.op);
     }
-    pair_close(p);
 }
 
 Test(net_peer, send_first)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     for (size_t i = 0; i < SIZES; i++) {
         pair_op *send = pair_send(p, 0, i, sizes[i]);
         pair_run(p);
         cr_expect_eq(send->resolved, 0);
         pair_op *receive = pair_receive(p, 1, i, sizes[i]);
         pair_run(p);
-        expect_over(send, FERRY_OK);
-        expect_over(receive, FERRY_OK);
-        expect_bytes(send, receive);
+        expect_met(send, receive);
     }
-    pair_close(p);
 }
 
 Test(net_peer, receive_that_is_not_ready)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     for (size_t i = 0; i < SIZES; i++) {
         pair_op *receive = pair_enter(p, 1, false, i, sizes[i]);
         pair_op *send = pair_send(p, 0, i, sizes[i]);
@@ -53,16 +47,13 @@ Test(net_peer, receive_that_is_not_ready)
         cr_expect_eq(receive->bytes[0], 0);
         fry_peer_ready(&receive->message, NULL);
         pair_run(p);
-        expect_over(send, FERRY_OK);
-        expect_over(receive, FERRY_OK);
-        expect_bytes(send, receive);
+        expect_met(send, receive);
     }
-    pair_close(p);
 }
 
 Test(net_peer, to_itself)
 {
-    pair *p = pair_init();
+    PAIR_INIT(p);
     p->end_count = 1;
     p->wire_options.is_self = true;
     pair_open(p);
@@ -70,20 +61,16 @@ Test(net_peer, to_itself)
         pair_op *first = pair_send(p, 0, 3, sizes[i]);
         pair_op *receive = pair_receive(p, 0, 3, sizes[i]);
         pair_run(p);
-        expect_over(first, FERRY_OK);
-        expect_over(receive, FERRY_OK);
-        expect_bytes(first, receive);
+        expect_met(first, receive);
     }
-    pair_close(p);
 }
 
 /* Sends of one tag that get ready from the last to the first. */
 Test(net_peer, any_order_of_readiness)
 {
     enum { COUNT = 50 };
-    pair *p = pair_open(pair_init());
-    pair_op *sends[COUNT];
-    pair_op *receives[COUNT];
+    PAIR(p);
+    pair_op *sends[COUNT], *receives[COUNT];
     for (size_t i = 0; i < COUNT; i++)
         sends[i] = pair_enter(p, 0, true, 1, i * 97);
     for (size_t i = 0; i < COUNT / 2; i++)
@@ -94,12 +81,8 @@ Test(net_peer, any_order_of_readiness)
     for (size_t i = COUNT / 2; i < COUNT; i++)
         receives[i] = pair_receive(p, 1, 1, i * 97);
     pair_run(p);
-    for (size_t i = 0; i < COUNT; i++) {
-        expect_over(sends[i], FERRY_OK);
-        expect_over(receives[i], FERRY_OK);
-        expect_bytes(sends[i], receives[i]);
-    }
-    pair_close(p);
+    for (size_t i = 0; i < COUNT; i++)
+        expect_met(sends[i], receives[i]);
 }
 
 /* Both send first, whatever the window. */
@@ -108,7 +91,7 @@ Test(net_peer, no_window_holds_anything_up)
     static const uint32_t windows[] = {0, 1, 2, 1000};
     enum { COUNT = 100 };
     for (size_t w = 0; w < 4; w++) {
-        pair *p = pair_init();
+        PAIR_INIT(p);
         p->session.window_messages = windows[w];
         p->session.window_bytes = w == 3 ? 100 : 1 << 20;
         pair_open(p);
@@ -121,17 +104,14 @@ Test(net_peer, no_window_holds_anything_up)
             for (int end = 0; end < 2; end++) {
                 pair_op *receive = pair_receive(p, end, i - 1, 7 + i);
                 pair_run(p);
-                expect_over(sends[1 - end][i - 1], FERRY_OK);
-                expect_over(receive, FERRY_OK);
-                expect_bytes(sends[1 - end][i - 1], receive);
+                expect_met(sends[1 - end][i - 1], receive);
             }
-        pair_close(p);
     }
 }
 
 Test(net_peer, waits_for_a_lane)
 {
-    pair *p = pair_init();
+    PAIR_INIT(p);
     pair_open_peers(p);
     pair_op *send = pair_send(p, 0, 1, 8);
     pair_op *second = pair_send(p, 0, 1, 4000);
@@ -147,12 +127,11 @@ Test(net_peer, waits_for_a_lane)
     expect_over(receive, FERRY_OK);
     cr_expect_eq(second->resolved, 0);
     cr_expect_eq(p->ends[0].wanted, 1);
-    pair_close(p);
 }
 
 Test(net_peer, bounds_of_what_is_entered)
 {
-    pair *p = pair_init();
+    PAIR_INIT(p);
     p->options.unexpected_max = 3;
     p->session.unexpected_max = 3;
     pair_open(p);
@@ -168,20 +147,19 @@ Test(net_peer, bounds_of_what_is_entered)
     pair_run(p);
     expect_over(receive, FERRY_OK);
     cr_assert_not_null(pair_send(p, 0, 1, 8));
-    pair_close(p);
 }
 
 /* ---- how many headers it takes ---- */
 
 Test(net_peer, an_answer_takes_no_header_where_there_is_one)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     pair_op *sends[2] = {NULL, NULL};
     for (int round = 0; round < 100; round++)
         for (int end = 0; end < 2; end++) {
             pair_op *receive = pair_receive(p, 1 - end, 1, 8);
             sends[end] = pair_send(p, end, 1, 8);
-            (void)fry_peer_progress(p->ends[1 - end].peer, NULL);
+            pair_turn(p, 1 - end);
             cr_assert_eq(receive->status, FERRY_OK);
             cr_assert_eq(receive->resolved, 1);
             if (sends[1 - end] != NULL)
@@ -190,14 +168,11 @@ Test(net_peer, an_answer_takes_no_header_where_there_is_one)
     cr_expect_eq(fake_wire_count(p->wire).posts, 200);
     pair_run(p);
     cr_expect_eq(fake_wire_count(p->wire).posts, 201);
-    pair_close(p);
 }
 
 Test(net_peer, answers_go_together)
 {
-    pair *p = pair_init();
-    p->session.window_messages = 256;
-    pair_open(p);
+    PAIR_WITH(p, session.window_messages = 256);
     for (int i = 0; i < 256; i++)
         (void)pair_receive(p, 1, (ferry_tag)i, 8);
     for (int i = 0; i < 256; i++)
@@ -206,54 +181,49 @@ Test(net_peer, answers_go_together)
     cr_expect_eq(fake_wire_count(p->wire).posts, 257);
     for (size_t i = 0; i < p->op_count; i++)
         expect_over(&p->ops[i], FERRY_OK);
-    pair_close(p);
 }
 
 /* Alone it is answered by the second turn, or when it is armed. */
 Test(net_peer, answers_do_not_wait_for_company)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     (void)pair_receive(p, 1, 1, 8);
     pair_op *send = pair_send(p, 0, 1, 8);
-    (void)fry_peer_progress(p->ends[1].peer, NULL);
+    pair_turn(p, 1);
     cr_expect(fry_peer_is_busy(p->ends[1].peer));
-    (void)fry_peer_progress(p->ends[1].peer, NULL);
+    pair_turn(p, 1);
     cr_expect_not(fry_peer_is_busy(p->ends[1].peer));
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
     expect_over(send, FERRY_OK);
     (void)pair_receive(p, 1, 1, 8);
     send = pair_send(p, 0, 1, 8);
-    (void)fry_peer_progress(p->ends[1].peer, NULL);
+    pair_turn(p, 1);
     cr_expect(fry_peer_arm(p->ends[1].peer, NULL));
     cr_expect_not(fry_peer_is_busy(p->ends[1].peer));
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
     expect_over(send, FERRY_OK);
-    pair_close(p);
 }
 
 /* A stream is answered in batches, though each turn finds one message alone. */
 Test(net_peer, answers_gather_while_messages_come)
 {
-    pair *p = pair_init();
-    p->session.window_messages = 256;
-    pair_open(p);
+    PAIR_WITH(p, session.window_messages = 256);
     pair_op *sends[160];
     for (int i = 0; i < 160; i++) {
         (void)pair_receive(p, 1, 1, 8);
         sends[i] = pair_send(p, 0, 1, 8);
-        (void)fry_peer_progress(p->ends[1].peer, NULL);
+        pair_turn(p, 1);
     }
     cr_expect_leq(fake_wire_count(p->wire).posts, 160 + 160 / 8);
-    (void)fry_peer_progress(p->ends[1].peer, NULL);
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 1);
+    pair_turn(p, 0);
     for (int i = 0; i < 160; i++)
         expect_over(sends[i], FERRY_OK);
-    pair_close(p);
 }
 
 Test(net_peer, steady_state_allocates_nothing)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     uint64_t calls = failing_allocator_calls(&p->allocator);
     for (int i = 0; i < 250; i++) {
         pair_op *send = pair_send(p, 0, (ferry_tag)(i % 20), (size_t)i * 10);
@@ -265,14 +235,13 @@ Test(net_peer, steady_state_allocates_nothing)
         expect_over(receive, FERRY_OK);
     }
     cr_expect_eq(failing_allocator_calls(&p->allocator), calls);
-    pair_close(p);
 }
 
 /* ---- failures of one message ---- */
 
 Test(net_peer, lengths_that_differ)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     static const size_t lengths[][2] = {{8, 9}, {0, 1}, {1, 0}, {4000, 8}, {8, 4000}};
     for (size_t i = 0; i < 5; i++)
         for (int is_first = 0; is_first < 2; is_first++) {
@@ -294,7 +263,6 @@ Test(net_peer, lengths_that_differ)
             cr_expect_eq(send->fault.op, receive->message.op);
             cr_expect_eq(receive->bytes[0], 0);
         }
-    pair_close(p);
 }
 
 static void expect_cause(const pair_op *op, const pair_op *of, int32_t rank, bool has_text)
@@ -310,7 +278,7 @@ static void expect_cause(const pair_op *op, const pair_op *of, int32_t rank, boo
 Test(net_peer, send_withdrawn_before_it_is_launched)
 {
     for (int when = 0; when < 3; when++) { /* without a lane, with one, the receive first */
-        pair *p = pair_init();
+        PAIR_INIT(p);
         pair_open_peers(p);
         if (when > 0)
             pair_attach(p);
@@ -329,16 +297,13 @@ Test(net_peer, send_withdrawn_before_it_is_launched)
         expect_cause(receive, send, 10, true);
         expect_over(after, FERRY_OK);
         expect_bytes(next, after);
-        pair_close(p);
     }
 }
 
 /* A poison's text takes part of the window, and is left out where there is none. */
 Test(net_peer, poisons_without_end)
 {
-    pair *p = pair_init();
-    p->session.window_messages = 4;
-    pair_open(p);
+    PAIR_WITH(p, session.window_messages = 4);
     pair_op *sends[100];
     for (int i = 0; i < 100; i++) {
         sends[i] = pair_enter(p, 0, true, 1, 8);
@@ -350,14 +315,13 @@ Test(net_peer, poisons_without_end)
         pair_run(p);
         expect_cause(receive, sends[i], 10, i < 4);
     }
-    pair_close(p);
 }
 
 Test(net_peer, receive_withdrawn_before_its_message)
 {
     for (int is_pulled = 0; is_pulled < 2; is_pulled++) {
         size_t size = is_pulled ? 4000 : 8;
-        pair *p = pair_open(pair_init());
+        PAIR(p);
         pair_op *receive = pair_enter(p, 1, false, 1, size);
         pair_op *after = pair_receive(p, 1, 1, size);
         pair_withdraw(receive);
@@ -369,7 +333,6 @@ Test(net_peer, receive_withdrawn_before_its_message)
         cr_expect_eq(send->message.other_op, receive->message.op);
         expect_over(next, FERRY_OK);
         expect_bytes(next, after);
-        pair_close(p);
     }
 }
 
@@ -377,7 +340,7 @@ Test(net_peer, receive_withdrawn_with_its_message)
 {
     for (int is_pulled = 0; is_pulled < 2; is_pulled++) {
         size_t size = is_pulled ? 4000 : 8;
-        pair *p = pair_open(pair_init());
+        PAIR(p);
         pair_op *receive = pair_enter(p, 1, false, 1, size);
         pair_op *send = pair_send(p, 0, 1, size);
         pair_run(p);
@@ -387,7 +350,6 @@ Test(net_peer, receive_withdrawn_with_its_message)
         expect_cause(send, receive, 11, true);
         cr_expect_eq(receive->bytes[0], 0);
         cr_expect_eq(fake_wire_count(p->wire).drops, (uint64_t)is_pulled);
-        pair_close(p);
     }
 }
 
@@ -396,14 +358,11 @@ Test(net_peer, receive_withdrawn_while_it_is_pulled)
 {
     int seen = 0;
     for (uint64_t seed = 1; seed < 50; seed++) {
-        pair *p = pair_init();
-        p->wire_options.seed = seed;
-        p->wire_options.is_late = true;
-        pair_open(p);
+        PAIR_LATE(p, seed);
         pair_op *receive = pair_receive(p, 1, 1, 4000);
         pair_op *send = pair_send(p, 0, 1, 4000);
         while (receive->message.state == FRY_MESSAGE_READY)
-            (void)fry_peer_progress(p->ends[1].peer, NULL);
+            pair_turn(p, 1);
         if (receive->message.state == FRY_MESSAGE_UNDER_WAY) {
             seen++;
             pair_withdraw(receive);
@@ -413,7 +372,6 @@ Test(net_peer, receive_withdrawn_while_it_is_pulled)
             cr_expect_eq(receive->quiet, 1);
             cr_expect_eq(receive->resolved, 0);
         }
-        pair_close(p);
     }
     cr_expect_gt(seen, 5);
 }
@@ -421,7 +379,7 @@ Test(net_peer, receive_withdrawn_while_it_is_pulled)
 Test(net_peer, send_withdrawn_that_waits_to_be_pulled)
 {
     for (int is_there = 0; is_there < 2; is_there++) {
-        pair *p = pair_open(pair_init());
+        PAIR(p);
         pair_op *receive = is_there ? pair_enter(p, 1, false, 1, 4000) : NULL;
         pair_op *send = pair_send(p, 0, 1, 4000);
         pair_run(p);
@@ -433,16 +391,13 @@ Test(net_peer, send_withdrawn_that_waits_to_be_pulled)
             receive = pair_receive(p, 1, 1, 4000);
         pair_run(p);
         expect_cause(receive, send, 10, false);
-        pair_close(p);
     }
 }
 
 /* The other end does not answer: the memory is free all the same, the slot is not. */
 Test(net_peer, send_withdrawn_that_has_left)
 {
-    pair *p = pair_init();
-    p->session.unexpected_max = 2;
-    pair_open(p);
+    PAIR_WITH(p, session.unexpected_max = 2);
     for (int i = 0; i < 2; i++) {
         pair_op *send = pair_send(p, 0, 1, 8);
         pair_withdraw(send);
@@ -458,7 +413,6 @@ Test(net_peer, send_withdrawn_that_has_left)
     for (int i = 0; i < 3; i++)
         expect_over(receives[i], FERRY_OK);
     expect_over(waiting, FERRY_OK);
-    pair_close(p);
 }
 
 /* More refusals than controls. */
@@ -466,12 +420,8 @@ Test(net_peer, refusals_wait_for_their_turn)
 {
     enum { COUNT = 200 };
     for (uint64_t seed = 1; seed < 10; seed++) {
-        pair *p = pair_init();
-        p->wire_options.seed = seed;
-        p->wire_options.is_late = true;
-        pair_open(p);
-        pair_op *receives[COUNT];
-        pair_op *sends[COUNT];
+        PAIR_LATE(p, seed);
+        pair_op *sends[COUNT], *receives[COUNT];
         for (int i = 0; i < COUNT; i++) {
             receives[i] = pair_enter(p, 1, false, 1, 8);
             sends[i] = pair_send(p, 0, 1, 8);
@@ -486,7 +436,6 @@ Test(net_peer, refusals_wait_for_their_turn)
             cr_expect_eq(sends[i]->fault.status, FERRY_E_DEADLINE);
             cr_expect_eq(sends[i]->fault.op, receives[i]->message.op);
         }
-        pair_close(p);
     }
 }
 
@@ -504,7 +453,7 @@ static void note_untouched(void *turn, fry_message *message)
 /* What a withdrawal has to say may have to wait for room: then nothing but progress sends it. */
 Test(net_peer, who_cannot_say_it_yet_is_busy)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     (void)pair_send(p, 1, 1, 8);
     pair_op *receive = pair_enter(p, 0, false, 1, 8);
     pair_op *send = pair_send(p, 0, 2, 4000);
@@ -518,13 +467,12 @@ Test(net_peer, who_cannot_say_it_yet_is_busy)
         pair_run(p);
     }
     cr_expect_eq(receive->quiet + send->quiet, 2);
-    pair_close(p);
 }
 
 /* Without memory for a ghost its message stands for itself, and the memory it names is free. */
 Test(net_peer, withdrawn_without_memory)
 {
-    pair *p = pair_init();
+    PAIR_INIT(p);
     fry_peer_events events = pair_events;
     events.untouched = note_untouched;
     pair_open_peers(p);
@@ -549,14 +497,13 @@ Test(net_peer, withdrawn_without_memory)
     expect_cause(refused, other, 11, false);
     cr_expect_eq(send->quiet, 1);
     cr_expect_eq(other->quiet, 1);
-    pair_close(p);
 }
 
 /* ---- the lane's end ---- */
 
 Test(net_peer, detached_with_everything_open)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     pair_op *ops[] = {
         pair_send(p, 0, 1, 8),
         pair_enter(p, 0, true, 1, 8),
@@ -573,23 +520,22 @@ Test(net_peer, detached_with_everything_open)
     cr_expect_str_eq(pulled->fault.message, "it is over");
     pair_destroy(p, 0);
     cr_expect_eq(pulled->quiet, 1);
-    (void)fry_peer_progress(p->ends[1].peer, NULL);
+    pair_turn(p, 1);
     p->ends[0].wanted = 0;
     pair_op *next = pair_send(p, 0, 1, 8);
     cr_expect_eq(p->ends[0].wanted, 1, "a new lane is wanted");
     cr_expect_eq(next->resolved, 0);
-    pair_close(p);
 }
 
 Test(net_peer, bye_is_heard_after_what_was_before_it)
 {
     for (int is_early = 0; is_early < 2; is_early++) {
-        pair *p = pair_open(pair_init());
+        PAIR(p);
         pair_op *receive = pair_receive(p, 1, 1, 8);
         pair_op *open = pair_receive(p, 1, 1, 8);
         pair_op *send = pair_send(p, 1, 1, 8);
         pair_op *answered = pair_receive(p, 0, 1, 8);
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
         expect_over(answered, FERRY_OK);
         (void)pair_send(p, 0, 1, 8);
         if (is_early)
@@ -597,22 +543,21 @@ Test(net_peer, bye_is_heard_after_what_was_before_it)
         else
             pair_detach(p, 0, FERRY_E_SHUTDOWN);
         while (p->ends[1].failed == 0)
-            (void)fry_peer_progress(p->ends[1].peer, NULL);
+            pair_turn(p, 1);
         expect_over(receive, FERRY_OK);
         expect_over(send, FERRY_OK);
         cr_expect_eq(open->resolved, 0);
         cr_expect_eq(p->ends[1].failure.status, FERRY_E_DEAD);
         cr_expect_eq(p->ends[1].failure.rank, 10);
-        pair_close(p);
     }
 }
 
 Test(net_peer, channel_that_fails)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     pair_op *send = pair_send(p, 0, 1, 8);
     fake_wire_cut(p->wire);
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
     cr_expect_eq(p->ends[0].failed, 1);
     cr_expect_eq(p->ends[0].failure.status, FERRY_E_PEER);
     cr_expect_eq(p->ends[0].failure.rank, 11);
@@ -626,12 +571,11 @@ Test(net_peer, channel_that_fails)
     pair_detach(p, 0, FERRY_E_PEER);
     expect_over(send, FERRY_E_PEER);
     expect_over(late, FERRY_E_PEER);
-    pair_close(p);
 }
 
 Test(net_peer, lane_that_failed_before_it_was_attached)
 {
-    pair *p = pair_init();
+    PAIR_INIT(p);
     pair_open_peers(p);
     pair_op *send = pair_send(p, 0, 1, 8);
     p->wire = fake_wire_open(&p->wire_options);
@@ -649,12 +593,11 @@ Test(net_peer, lane_that_failed_before_it_was_attached)
     cr_expect_eq(p->ends[0].failure.rank, 11);
     pair_detach(p, 0, FERRY_E_PEER);
     expect_over(send, FERRY_E_PEER);
-    pair_close(p);
 }
 
 Test(net_peer, no_lane_can_be_had)
 {
-    pair *p = pair_init();
+    PAIR_INIT(p);
     pair_open_peers(p);
     pair_op *send = pair_send(p, 0, 1, 8);
     pair_op *receive = pair_enter(p, 0, false, 1, 8);
@@ -667,7 +610,6 @@ Test(net_peer, no_lane_can_be_had)
     cr_expect_eq(withdrawn->resolved, 0);
     (void)pair_send(p, 0, 1, 8);
     cr_expect_eq(p->ends[0].wanted, 2);
-    pair_close(p);
 }
 
 Test(net_peer, opening_without_memory)

@@ -15,7 +15,7 @@ Test(net_peer_bundle, gathered_sends_go_as_one)
     enum { COUNT = 40 };
     static const size_t small[] = {8, 8, 8, 0, 1, 512, 33, 8};
     for (int is_keyed = 0; is_keyed < 2; is_keyed++) {
-        pair *p = pair_init();
+        PAIR_INIT(p);
         p->session.is_keyed = is_keyed;
         p->session.window_messages = 64;
         p->wire_options.eager_bytes_max = 16384;
@@ -44,13 +44,12 @@ Test(net_peer_bundle, gathered_sends_go_as_one)
             for (size_t at = 0; at < small[i % 8]; at++)
                 cr_assert_eq(receives[i]->bytes[at], first, "op %d", i);
         }
-        pair_close(p);
     }
 }
 
 Test(net_peer_bundle, one_gathered_goes_as_any_other)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     pair_op *receive = pair_receive(p, 1, 1, 8);
     pair_op *send = pair_gather(p, 0, 1, 8);
     fry_peer_flush(p->ends[0].peer, NULL);
@@ -59,10 +58,7 @@ Test(net_peer_bundle, one_gathered_goes_as_any_other)
     cr_expect_eq(sight.header[0], FRY_WIRE_EAGER);
     cr_expect_eq(*sight.header_bytes, FRY_WIRE_MESSAGE_BYTES);
     pair_run(p);
-    expect_over(send, FERRY_OK);
-    expect_over(receive, FERRY_OK);
-    expect_bytes(send, receive);
-    pair_close(p);
+    expect_met(send, receive);
 }
 
 /* What can't join goes in its turn: large, past the window, or of a full bundle. */
@@ -70,9 +66,7 @@ Test(net_peer_bundle, what_is_not_gathered)
 {
     enum { COUNT = 60 };
     for (uint32_t window = 1; window < 64; window += 9) {
-        pair *p = pair_init();
-        p->session.window_messages = window;
-        pair_open(p);
+        PAIR_WITH(p, session.window_messages = window);
         pair_op *sends[COUNT], *receives[COUNT];
         for (int i = 0; i < COUNT; i++) {
             size_t size = i % 11 == 10 ? 600 : i % 17 == 16 ? 5000 : i % 3 ? 8 : 300;
@@ -81,18 +75,14 @@ Test(net_peer_bundle, what_is_not_gathered)
             (void)fry_peer_gather(&sends[i]->message, NULL);
         }
         pair_run(p);
-        for (int i = 0; i < COUNT; i++) {
-            expect_over(sends[i], FERRY_OK);
-            expect_over(receives[i], FERRY_OK);
-            expect_bytes(sends[i], receives[i]);
-        }
-        pair_close(p);
+        for (int i = 0; i < COUNT; i++)
+            expect_met(sends[i], receives[i]);
     }
 }
 
 Test(net_peer_bundle, sends_that_waited_for_a_lane_go_together)
 {
-    pair *p = pair_init();
+    PAIR_INIT(p);
     pair_open_peers(p);
     pair_op *sends[10];
     for (int i = 0; i < 10; i++)
@@ -104,14 +94,13 @@ Test(net_peer_bundle, sends_that_waited_for_a_lane_go_together)
     pair_run(p);
     for (int i = 0; i < 10; i++)
         expect_over(sends[i], FERRY_OK);
-    pair_close(p);
 }
 
 /* Of many in a bundle one has another length, one is refused, one was poisoned before. */
 Test(net_peer_bundle, one_of_a_bundle_fails_alone)
 {
     enum { COUNT = 12, WRONG = 3, REFUSED = 5, POISONED = 8 };
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     pair_op *sends[COUNT], *receives[COUNT];
     for (int i = 0; i < COUNT; i++)
         receives[i] = pair_receive(p, 1, 1, i == WRONG ? 9 : 8);
@@ -133,18 +122,15 @@ Test(net_peer_bundle, one_of_a_bundle_fails_alone)
         } else if (i == POISONED) {
             expect_over(receives[i], FERRY_E_DEPENDENCY);
         } else {
-            expect_over(sends[i], FERRY_OK);
-            expect_over(receives[i], FERRY_OK);
-            expect_bytes(sends[i], receives[i]);
+            expect_met(sends[i], receives[i]);
         }
     }
-    pair_close(p);
 }
 
 /* It is quiet at once, and its bytes arrive as if nothing had been. */
 Test(net_peer_bundle, withdrawn_while_it_is_gathered)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     pair_op *receives[3], *sends[3];
     for (int i = 0; i < 3; i++)
         receives[i] = pair_receive(p, 1, 1, 8);
@@ -160,13 +146,12 @@ Test(net_peer_bundle, withdrawn_while_it_is_gathered)
     for (int i = 0; i < 3; i++)
         expect_over(receives[i], FERRY_OK);
     cr_expect_eq(receives[1]->bytes[7], 5);
-    pair_close(p);
 }
 
 Test(net_peer_bundle, the_lane_fails_with_a_bundle_gathered)
 {
     for (int how = 0; how < 3; how++) {
-        pair *p = pair_open(pair_init());
+        PAIR(p);
         pair_op *sends[4];
         for (int i = 0; i < 3; i++)
             sends[i] = pair_gather(p, 0, 1, 8);
@@ -179,19 +164,18 @@ Test(net_peer_bundle, the_lane_fails_with_a_bundle_gathered)
             fake_wire_cut(p->wire);
         }
         sends[3] = pair_send(p, 0, 1, how == 1 ? 1000 : 8);
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
         cr_expect_eq(p->ends[0].failed, 1);
         pair_detach(p, 0, FERRY_E_PEER);
         for (int i = 0; i < 4; i++)
             expect_over(sends[i], FERRY_E_PEER);
-        pair_close(p);
     }
 }
 
 Test(net_peer_bundle, bye_comes_after_what_was_gathered)
 {
     for (int is_early = 0; is_early < 2; is_early++) {
-        pair *p = pair_open(pair_init());
+        PAIR(p);
         pair_op *receives[3];
         for (int i = 0; i < 3; i++)
             receives[i] = pair_receive(p, 1, 1, 8);
@@ -202,11 +186,10 @@ Test(net_peer_bundle, bye_comes_after_what_was_gathered)
         else
             pair_detach(p, 0, FERRY_E_SHUTDOWN);
         while (p->ends[1].failed == 0)
-            (void)fry_peer_progress(p->ends[1].peer, NULL);
+            pair_turn(p, 1);
         for (int i = 0; i < 3; i++)
             expect_over(receives[i], FERRY_OK);
         cr_expect_eq(p->ends[1].failure.status, FERRY_E_DEAD);
-        pair_close(p);
     }
 }
 
@@ -215,7 +198,7 @@ Test(net_peer_bundle, bundles_without_buffers)
 {
     enum { ROUNDS = 20, EACH = 5 };
     for (uint64_t seed = 1; seed < 10; seed++) {
-        pair *p = pair_init();
+        PAIR_INIT(p);
         p->wire_options.seed = seed;
         p->wire_options.is_late = true;
         p->wire_options.reorder = 8;
@@ -231,11 +214,7 @@ Test(net_peer_bundle, bundles_without_buffers)
         for (int i = 0; i < ROUNDS * EACH; i++)
             receives[i] = pair_receive(p, 1, (ferry_tag)(i % 3), 8);
         pair_run(p);
-        for (int i = 0; i < ROUNDS * EACH; i++) {
-            expect_over(sends[i], FERRY_OK);
-            expect_over(receives[i], FERRY_OK);
-            expect_bytes(sends[i], receives[i]);
-        }
-        pair_close(p);
+        for (int i = 0; i < ROUNDS * EACH; i++)
+            expect_met(sends[i], receives[i]);
     }
 }

@@ -39,7 +39,7 @@ static void inject(pair *p, const fry_wire_header *header, size_t data_bytes, bo
     else
         size = fry_wire_pack(bytes, header);
     fake_wire_inject(p->wire, 0, bytes, size, NULL, data_bytes, is_pulled);
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
 }
 
 /* Closes it. */
@@ -77,99 +77,70 @@ Test(net_peer_hostile, a_good_one_is_taken)
     expect_taken(p, "good");
 }
 
+/* A good message but for what is said here; 0: as it is in the good one. */
+typedef struct fault {
+    const char *what; /* why it is refused */
+    bool is_first;    /* numbered as the one before it */
+    uint32_t number, slot, size_bytes;
+    fry_wire_run acked;
+    bool is_other_kind; /* pulled in place of eager, or the other way round */
+} fault;
+
+static void expect_fault_refused(uint8_t kind, const fault *fault)
+{
+    pair *p = open_victim();
+    fry_wire_header header = next_message(kind);
+    header.number = fault->number != 0 || fault->is_first ? fault->number : header.number;
+    header.slot = fault->slot != 0 ? fault->slot : header.slot;
+    header.size_bytes = fault->size_bytes != 0 ? fault->size_bytes : header.size_bytes;
+    header.acked = fault->acked;
+    inject(p, &header, 16, (kind == FRY_WIRE_PULLED) != fault->is_other_kind);
+    expect_refused(p, fault->what);
+}
+
 Test(net_peer_hostile, each_field_of_a_message)
 {
     static const uint8_t kinds[] = {FRY_WIRE_EAGER, FRY_WIRE_PULLED};
+    static const fault faults[] = {
+        {"a number that was", .is_first = true},
+        {"a number too far ahead", .number = 1 + 16},
+        {"a number long ago", .number = UINT32_MAX},
+        {"a slot out of bounds", .slot = 4},
+        {"more than there is", .size_bytes = 17},
+        {"less than there is", .size_bytes = 15},
+        {"of the other kind", .is_other_kind = true},
+        {"an answer to what was not sent", .acked = {1, 1}},
+    };
     for (size_t i = 0; i < sizeof(kinds); i++) {
-        bool is_pulled = kinds[i] == FRY_WIRE_PULLED;
+        for (size_t k = 0; k < sizeof(faults) / sizeof(faults[0]); k++)
+            expect_fault_refused(kinds[i], &faults[k]);
         pair *p = open_victim();
         fry_wire_header header = next_message(kinds[i]);
-        header.number = 0;
-        inject(p, &header, 16, is_pulled);
-        expect_refused(p, "a number that was");
-
-        p = open_victim();
-        header = next_message(kinds[i]);
-        header.number = 1 + 16;
-        inject(p, &header, 16, is_pulled);
-        expect_refused(p, "a number too far ahead");
-
-        p = open_victim();
-        header = next_message(kinds[i]);
-        header.number = UINT32_MAX;
-        inject(p, &header, 16, is_pulled);
-        expect_refused(p, "a number long ago");
-
-        p = open_victim();
-        header = next_message(kinds[i]);
-        header.slot = 4;
-        inject(p, &header, 16, is_pulled);
-        expect_refused(p, "a slot out of bounds");
-
-        p = open_victim();
-        header = next_message(kinds[i]);
-        header.size_bytes = 17;
-        inject(p, &header, 16, is_pulled);
-        expect_refused(p, "more than there is");
-
-        p = open_victim();
-        header = next_message(kinds[i]);
-        header.size_bytes = 15;
-        inject(p, &header, 16, is_pulled);
-        expect_refused(p, "less than there is");
-
-        p = open_victim();
-        header = next_message(kinds[i]);
-        inject(p, &header, 16, !is_pulled);
-        expect_refused(p, "of the other kind");
-
-        p = open_victim();
-        header = next_message(kinds[i]);
-        header.acked = (fry_wire_run){1, 1};
-        inject(p, &header, 16, is_pulled);
-        expect_refused(p, "an answer to what was not sent");
-
-        p = open_victim();
-        header = next_message(kinds[i]);
         header.ahead = UINT32_MAX; /* far off is no crime */
-        inject(p, &header, 16, is_pulled);
+        inject(p, &header, 16, kinds[i] == FRY_WIRE_PULLED);
         expect_taken(p, "far ahead");
     }
 }
 
 Test(net_peer_hostile, each_field_of_a_short_one)
 {
+    static const fault faults[] = {
+        {"a number that is not next", .is_first = true},
+        {"a number that is not next", .number = 1 + 16},
+        {"a number that is not next", .number = 0x7fffff},
+        {"a number that is not next", .number = 0x800000},
+        {"a number that is not next", .number = UINT32_MAX},
+        {"a slot out of bounds", .slot = 4},
+        {"to be pulled", .is_other_kind = true},
+        {"an answer to what was not sent", .acked = {1, 1}},
+    };
     pair *p = open_victim();
     fry_wire_header header = next_message(FRY_WIRE_SHORT);
     inject(p, &header, 16, false);
     expect_over(&p->ops[1], FERRY_OK);
     expect_taken(p, "good");
-
-    static const uint32_t numbers[] = {0, 1 + 16, 0x7fffff, 0x800000, UINT32_MAX};
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        p = open_victim();
-        header = next_message(FRY_WIRE_SHORT);
-        header.number = numbers[i];
-        inject(p, &header, 16, false);
-        expect_refused(p, "a number that is not next");
-    }
-
-    p = open_victim();
-    header = next_message(FRY_WIRE_SHORT);
-    header.slot = 4;
-    inject(p, &header, 16, false);
-    expect_refused(p, "a slot out of bounds");
-
-    p = open_victim();
-    header = next_message(FRY_WIRE_SHORT);
-    inject(p, &header, 16, true);
-    expect_refused(p, "to be pulled");
-
-    p = open_victim();
-    header = next_message(FRY_WIRE_SHORT);
-    header.acked = (fry_wire_run){1, 1};
-    inject(p, &header, 16, false);
-    expect_refused(p, "an answer to what was not sent");
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        expect_fault_refused(FRY_WIRE_SHORT, &faults[i]);
 }
 
 Test(net_peer_hostile, an_empty_message_is_not_pulled)
@@ -261,7 +232,7 @@ Test(net_peer_hostile, headers_of_no_kind)
             bytes[0] |= 0x80;
         pair *p = open_victim();
         fake_wire_inject(p->wire, 0, bytes, size, NULL, 0, false);
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
         expect_refused(p, "of an unknown kind");
     }
 }
@@ -306,13 +277,12 @@ Test(net_peer_hostile, recalls_without_end)
 /* What it may do: have its own messages fail, and answer what it was not given. */
 Test(net_peer_hostile, an_early_answer_frees_nothing_too_early)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     pair_op *send = pair_send(p, 0, 1, 4000);
     fry_wire_header header = {.kind = FRY_WIRE_ACK, .run_count = 1, .runs = {{0, 1}}};
     inject(p, &header, 0, false);
     cr_expect_eq(send->resolved, 1);
     cr_expect_eq(send->quiet, 0, "it may be pulled yet");
-    pair_close(p);
 }
 
 /* ---- bundles ---- */
@@ -335,7 +305,7 @@ static void inject_bundle(pair *p, const fry_wire_series *series, uint32_t count
     memset(data + series_there * FRY_WIRE_SERIES_BYTES, 9, data_bytes);
     fake_wire_inject(p->wire, 0, header_bytes, size, data,
                      series_there * FRY_WIRE_SERIES_BYTES + data_bytes, false);
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
 }
 
 Test(net_peer_hostile, a_good_bundle_is_taken)
@@ -418,7 +388,7 @@ Test(net_peer_hostile, an_answer_in_a_bundle_to_nothing)
         fry_wire_pack_series(data, &series);
         fake_wire_inject(p->wire, 0, bytes, fry_wire_pack(bytes, &header), data, sizeof(data),
                          false);
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
         if (first == 0) {
             expect_over(&p->ops[0], FERRY_OK);
             expect_over(&p->ops[1], FERRY_OK);
@@ -454,7 +424,7 @@ Test(net_peer_hostile, keyed_lanes_work)
 
 static void expect_forged(pair *p, int end, const char *what)
 {
-    (void)fry_peer_progress(p->ends[end].peer, NULL);
+    pair_turn(p, end);
     cr_expect_eq(p->ends[end].failed, 1, "%s", what);
     cr_expect(strstr(p->ends[end].failure.message, "forged or repeated") != NULL, "%s", what);
     pair_close(p);
@@ -494,7 +464,7 @@ Test(net_peer_hostile, keyed_lanes_have_no_short_ones)
     fry_wire_put32(bytes + size, 0);
     fry_mac_write(p->ends[0].lane->session.receive_key, 0, bytes, size, bytes + size + 4);
     fake_wire_inject(p->wire, 0, bytes, size + FRY_WIRE_TRAILER_BYTES, NULL, 16, false);
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
     cr_expect_eq(p->ends[0].failed, 1);
     cr_expect(strstr(p->ends[0].failure.message, "of an unknown kind") != NULL);
     pair_close(p);
@@ -563,8 +533,8 @@ Test(net_peer_hostile, nothing_arrives_twice)
             expect_forged(p, 1, "a message");
             continue;
         }
-        (void)fry_peer_progress(p->ends[1].peer, NULL);
-        (void)fry_peer_progress(p->ends[1].peer, NULL);
+        pair_turn(p, 1);
+        pair_turn(p, 1);
         cr_assert(fake_wire_repeat(p->wire, 0, 0));
         expect_forged(p, 0, "an answer");
     }

@@ -11,7 +11,7 @@ static const fry_fault leaving = {
 
 Test(net_peer_leave, receives_are_stopped_and_sends_are_not)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     pair_op *sends[] = {pair_send(p, 0, 1, 8), pair_send(p, 0, 2, 4000),
                         pair_enter(p, 0, true, 3, 8)};
     pair_op *receives[] = {pair_receive(p, 0, 4, 8), pair_enter(p, 0, false, 5, 8)};
@@ -28,22 +28,18 @@ Test(net_peer_leave, receives_are_stopped_and_sends_are_not)
                       pair_receive(p, 1, 3, 8)};
     fry_peer_ready(&sends[2]->message, NULL);
     pair_run(p);
-    for (int i = 0; i < 3; i++) {
-        expect_over(sends[i], FERRY_OK);
-        expect_over(got[i], FERRY_OK);
-        expect_bytes(sends[i], got[i]);
-    }
-    pair_close(p);
+    for (int i = 0; i < 3; i++)
+        expect_met(sends[i], got[i]);
 }
 
 Test(net_peer_leave, all_is_stopped_in_every_state)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     pair_op *pulling = pair_receive(p, 0, 1, 4000);
     (void)pair_send(p, 1, 1, 4000);
     fake_wire_hold(p->wire, FAKE_HOLD_PULLS);
     for (int i = 0; i < 3; i++)
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
     pair_op *ops[] = {
         pair_send(p, 0, 2, 8), /* has left */
         pair_enter(p, 0, true, 2, 8),
@@ -67,7 +63,6 @@ Test(net_peer_leave, all_is_stopped_in_every_state)
     expect_over(got[0], FERRY_OK);
     expect_over(got[1], FERRY_E_DEAD);
     expect_over(got[2], FERRY_E_DEAD);
-    pair_close(p);
 }
 
 static pair_op *couple[2];
@@ -89,7 +84,7 @@ static void resolve_couple(void *turn, fry_message *message, ferry_status status
 Test(net_peer_leave, an_event_may_end_another)
 {
     for (int has_memory = 0; has_memory < 2; has_memory++) {
-        pair *p = pair_open(pair_init());
+        PAIR(p);
         fry_peer_events events = pair_events;
         events.resolved = resolve_couple;
         p->ends[0].peer->options.events = &events;
@@ -103,7 +98,6 @@ Test(net_peer_leave, an_event_may_end_another)
             cr_expect_eq(couple[i]->resolved, 1);
         cr_expect_eq((int)couple[0]->status + (int)couple[1]->status,
                      (int)FERRY_E_DEPENDENCY + (int)FERRY_E_CANCELLED);
-        pair_close(p);
     }
 }
 
@@ -115,7 +109,7 @@ Test(net_peer_leave, an_event_may_end_another)
  */
 static void stop_with_withdrawn(int end_count, bool has_lane, bool has_memory)
 {
-    pair *p = pair_init();
+    PAIR_INIT(p);
     p->end_count = end_count;
     pair_open_peers(p);
     if (has_lane)
@@ -143,7 +137,6 @@ static void stop_with_withdrawn(int end_count, bool has_lane, bool has_memory)
     cr_expect_eq(peer->receive_count, 0);
     cr_expect_eq(peer->open.open_next, &peer->open, "a ghost is left");
     peer->options.events = &pair_events;
-    pair_close(p);
 }
 
 Test(net_peer_leave, what_kept_a_place_is_over)
@@ -168,7 +161,7 @@ static void destroy(pair *p, int end)
 static void hear_of_the_end(pair *p, int end)
 {
     for (int i = 0; i < 1000 && p->ends[end].failed == 0; i++)
-        (void)fry_peer_progress(p->ends[end].peer, NULL);
+        pair_turn(p, end);
     cr_expect_eq(p->ends[end].failed, 1);
 }
 
@@ -176,22 +169,20 @@ static void hear_of_the_end(pair *p, int end)
 Test(net_peer_leave, a_farewell_is_awaited_between_hosts)
 {
     for (int is_net = 0; is_net < 2; is_net++) {
-        pair *p = pair_init();
-        p->wire_options.is_net = is_net;
-        pair_open(p);
+        PAIR_WITH(p, wire_options.is_net = is_net);
         pair_op *send = pair_send(p, 1, 1, 8);
         pair_op *receive = pair_receive(p, 0, 1, 8);
         pair_op *lost = pair_send(p, 1, 1, 8);
         while (receive->resolved == 0)
-            (void)fry_peer_progress(p->ends[0].peer, NULL);
+            pair_turn(p, 0);
         cr_expect_eq(send->resolved, 0);
         cr_expect_eq(part(p, 0), !is_net);
         if (is_net) {
-            (void)fry_peer_progress(p->ends[0].peer, NULL);
+            pair_turn(p, 0);
             cr_expect_not(part(p, 0));
             hear_of_the_end(p, 1);
             while (p->ends[0].parted == 0)
-                (void)fry_peer_progress(p->ends[0].peer, NULL);
+                pair_turn(p, 0);
             cr_expect(part(p, 0));
         }
         destroy(p, 0);
@@ -202,56 +193,51 @@ Test(net_peer_leave, a_farewell_is_awaited_between_hosts)
         cr_expect_eq(lost->resolved, 0);
         pair_detach(p, 1, FERRY_E_DEAD);
         expect_over(lost, FERRY_E_DEAD);
-        pair_close(p);
     }
 }
 
 /* Posts that are under way may be lost with the channel; so it is kept for them. */
 Test(net_peer_leave, what_is_under_way_is_awaited)
 {
-    pair *p = pair_init();
-    pair_open(p);
+    PAIR(p);
     pair_op *send = pair_send(p, 1, 1, 8);
     pair_op *receive = pair_receive(p, 0, 1, 8);
     while (receive->resolved == 0)
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
     fake_wire_hold(p->wire, FAKE_HOLD_POSTS);
     for (int i = 0; i < 5; i++) {
         cr_expect_not(part(p, 0));
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
     }
     fake_wire_hold(p->wire, 0);
     while (p->ends[0].parted == 0)
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
     cr_expect(part(p, 0));
     destroy(p, 0);
     hear_of_the_end(p, 1);
     expect_over(send, FERRY_OK);
-    pair_close(p);
 }
 
 /* Answers may stand in the header of an offer, of which no post tells whether it has left. */
 Test(net_peer_leave, headers_that_have_yet_to_leave_are_awaited)
 {
-    pair *p = pair_open(pair_init());
+    PAIR(p);
     p->ends[0].channel->leaving = 1;
     cr_expect_not(part(p, 0));
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
     cr_expect_not(part(p, 0));
     p->ends[0].channel->leaving = 0;
     cr_expect(part(p, 0));
-    pair_close(p);
 }
 
 /* BYE comes first, and the answers that it tells of later. */
 Test(net_peer_leave, a_bye_waits_for_answers)
 {
-    pair *p = pair_init();
-    pair_open(p);
+    PAIR(p);
     pair_op *send = pair_send(p, 1, 1, 8);
     pair_op *receive = pair_receive(p, 0, 1, 8);
     while (receive->resolved == 0)
-        (void)fry_peer_progress(p->ends[0].peer, NULL);
+        pair_turn(p, 0);
     cr_expect(part(p, 0));
     fake_sight first;
     fake_sight second;
@@ -268,33 +254,26 @@ Test(net_peer_leave, a_bye_waits_for_answers)
     hear_of_the_end(p, 1);
     expect_over(send, FERRY_OK);
     cr_expect_eq(p->ends[1].failure.status, FERRY_E_DEAD);
-    pair_close(p);
 }
 
 Test(net_peer_leave, a_lane_that_ends_has_parted)
 {
-    pair *p = pair_init();
-    p->wire_options.is_net = true;
-    pair_open(p);
+    PAIR_WITH(p, wire_options.is_net = true);
     cr_expect_not(part(p, 0));
     fake_wire_cut(p->wire);
-    (void)fry_peer_progress(p->ends[0].peer, NULL);
+    pair_turn(p, 0);
     cr_expect(part(p, 0));
     pair_detach(p, 0, FERRY_E_PEER);
     cr_expect(part(p, 0), "without a lane too");
-    pair_close(p);
 }
 
 Test(net_peer_leave, farewells_that_nobody_said_bye_for)
 {
-    pair *p = pair_init();
-    p->wire_options.is_net = true;
-    pair_open(p);
+    PAIR_WITH(p, wire_options.is_net = true);
     static const uint8_t farewell[8] = {FRY_WIRE_FAREWELL};
     fake_wire_inject(p->wire, 0, farewell, sizeof(farewell), NULL, 0, false);
     hear_of_the_end(p, 0);
     cr_expect_eq(p->ends[0].failure.status, FERRY_E_PEER);
-    pair_close(p);
 }
 
 /* ---- at random ---- */
@@ -331,7 +310,7 @@ static size_t submit_some(pair *p, matched *pairs)
                 else
                     pairs[first + received++].receive = pair_receive(p, 1 - from, tag, size);
                 if (pick(3) == 0)
-                    (void)fry_peer_progress(p->ends[pick(2)].peer, NULL);
+                    pair_turn(p, (int)pick(2));
             }
             count += wanted;
         }
@@ -385,7 +364,7 @@ static void leave_at_random(uint64_t seed)
 {
     matched pairs[PAIRS_MAX];
     random_state = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
-    pair *p = pair_init();
+    PAIR_INIT(p);
     p->wire_options.seed = seed;
     p->wire_options.is_late = pick(2);
     p->wire_options.reorder = pick(2) ? 8 : 0;
@@ -400,7 +379,7 @@ static void leave_at_random(uint64_t seed)
     for (int turn = 0; turn < 2000; turn++) {
         for (int end = 0; end < 2; end++) {
             if (p->ends[end].channel != NULL)
-                (void)fry_peer_progress(p->ends[end].peer, NULL);
+                pair_turn(p, end);
             see_to_failure(p, end);
             if (leaves[end] && turn >= leave_at[end] && p->ends[end].channel != NULL)
                 stages[end] = step(p, end, stages[end], is_impatient);
@@ -421,7 +400,6 @@ static void leave_at_random(uint64_t seed)
         if (is_received)
             expect_bytes(send, receive);
     }
-    pair_close(p);
 }
 
 /* Whoever leaves, whenever: both ends of a message say the same. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* etcd: does what every store must, on one node. */
 #include "tests/support/etcd_server.h"
+#include "tests/support/owned.h"
 #include "tests/support/store_suite.h"
 
 #include <criterion/criterion.h>
@@ -77,18 +78,16 @@ Test(net_store_etcd, keys_of_others_are_passed_over, .init = start, .fini = stop
         "{\"key\":\"YS8vYg==\",\"value\":\"eA==\"}", /* a//b */
         "{\"key\":\"/w==\",\"value\":\"eA==\"}"};    /* 0xff */
     char answer[512];
-    store_rig rig;
     store_ask ask;
 
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
         cr_assert(etcd_post(cluster, 0, "/v3/kv/put", bodies[i], answer, sizeof answer));
-    store_rig_open(&rig, &place, 1);
+    OPENED_WITH(store_rig, rig, &place, 1);
     (void)store_put(&rig.clients[0], "key", "value", NULL);
     store_ask_init(&ask, &rig.clients[0], FRY_STORE_LIST, NULL);
     cr_assert_eq(store_ask_run(&rig.clients[0], &ask), FERRY_OK);
     cr_assert_eq(ask.count, 1);
     store_ask_free(&ask);
-    store_rig_close(&rig);
 }
 
 #define DESCRIPTORS 256
@@ -106,11 +105,10 @@ Test(net_store_etcd, connections_end_at_exec, .init = start, .fini = stop, .time
 {
     bool was_there[DESCRIPTORS];
     unsigned count = 0;
-    store_rig rig;
 
     for (int fd = 0; fd < DESCRIPTORS; fd++)
         was_there[fd] = is_connection(fd);
-    store_rig_open(&rig, &place, 1);
+    OPENED_WITH(store_rig, rig, &place, 1);
     (void)store_put(&rig.clients[0], "key", "value", NULL);
     for (int fd = 0; fd < DESCRIPTORS; fd++) {
         if (was_there[fd] || !is_connection(fd))
@@ -119,5 +117,4 @@ Test(net_store_etcd, connections_end_at_exec, .init = start, .fini = stop, .time
         count++;
     }
     cr_assert_gt(count, 0);
-    store_rig_close(&rig);
 }

@@ -10,20 +10,6 @@
 
 TestSuite(net_ucx, .timeout = 50);
 
-/* A path, and what it may use. */
-typedef struct way {
-    fry_channel_path path;
-    const char *net_devices;
-} way;
-
-static const way ways[] = {{FRY_PATH_SHARED, NULL}, {FRY_PATH_NET, "lo"}};
-
-static void open_way(end *end, const way *way)
-{
-    end_open(end, way->net_devices);
-    end_connect(end, way->path);
-}
-
 #define LARGE_BYTES ((size_t)3000001)
 
 static const size_t sizes[] = {0,    1,    8,    31,    192,   193,   256,   1000,   4096,
@@ -87,13 +73,13 @@ static void send_sizes(const way *way)
 Test(net_ucx, sizes_over_shared_memory)
 {
     PLACE_NEEDS(place_lacks_this_host);
-    send_sizes(&ways[0]);
+    send_sizes(SHARED_WAY);
 }
 
 Test(net_ucx, sizes_over_tcp)
 {
     PLACE_NEEDS(place_lacks_ucx_tcp);
-    send_sizes(&ways[1]);
+    send_sizes(NET_WAY);
 }
 
 /* ---- what is to be pulled waits as long as it likes, and comes in any order ---- */
@@ -165,11 +151,11 @@ static void send_unexpected(const way *way)
 Test(net_ucx, unexpected_over_shared_memory)
 {
     PLACE_NEEDS(place_lacks_this_host);
-    send_unexpected(&ways[0]);
+    send_unexpected(SHARED_WAY);
 }
 
 Test(net_ucx, unexpected_over_tcp)
 {
     PLACE_NEEDS(place_lacks_ucx_tcp);
-    send_unexpected(&ways[1]);
+    send_unexpected(NET_WAY);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How channels over UCX end, and what they leave alone: memory, descriptors, signals, files. */
 #include "net/ucx_channel.h"
+#include "tests/support/no_reading.h"
+#include "tests/support/owned.h"
 #include "tests/support/place.h"
 #include "tests/unit/ucx_pair.h"
 
@@ -8,9 +10,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <linux/filter.h>
 #include <linux/if.h>
-#include <linux/seccomp.h>
 
 #include <pthread.h>
 #include <sched.h>
@@ -21,29 +21,7 @@
 
 TestSuite(net_ucx_ends, .timeout = 50);
 
-typedef struct way {
-    fry_channel_path path;
-    const char *net_devices;
-} way;
-
-static const way shared_way = {FRY_PATH_SHARED, NULL};
-static const way net_way = {FRY_PATH_NET, "lo"};
-
-static void open_way(end *end, const way *way)
-{
-    end_open(end, way->net_devices);
-    end_connect(end, way->path);
-}
-
 #define LARGE_BYTES ((size_t)64 << 20)
-
-static unsigned char *make_data(size_t size_bytes, uint64_t seed)
-{
-    unsigned char *data = malloc(size_bytes);
-    EXPECT(data != NULL);
-    fill(data, size_bytes, seed);
-    return data;
-}
 
 /* ---- destroyed while it is at a memory ---- */
 
@@ -93,13 +71,13 @@ static void destroy_in_flight(const way *way)
 Test(net_ucx_ends, destroyed_in_flight_over_shared_memory)
 {
     PLACE_NEEDS(place_lacks_this_host);
-    destroy_in_flight(&shared_way);
+    destroy_in_flight(SHARED_WAY);
 }
 
 Test(net_ucx_ends, destroyed_in_flight_over_tcp)
 {
     PLACE_NEEDS(place_lacks_ucx_tcp);
-    destroy_in_flight(&net_way);
+    destroy_in_flight(NET_WAY);
 }
 
 /* ---- the other process ends, or stops ---- */
@@ -174,25 +152,25 @@ static void outlive(const way *way, fate fate)
 Test(net_ucx_ends, peer_killed_on_shared_memory)
 {
     PLACE_NEEDS(place_lacks_this_host);
-    outlive(&shared_way, KILLED);
+    outlive(SHARED_WAY, KILLED);
 }
 
 Test(net_ucx_ends, peer_killed_on_tcp)
 {
     PLACE_NEEDS(place_lacks_ucx_tcp);
-    outlive(&net_way, KILLED);
+    outlive(NET_WAY, KILLED);
 }
 
 Test(net_ucx_ends, peer_stopped_on_shared_memory)
 {
     PLACE_NEEDS(place_lacks_this_host);
-    outlive(&shared_way, STOPPED);
+    outlive(SHARED_WAY, STOPPED);
 }
 
 Test(net_ucx_ends, peer_stopped_on_tcp)
 {
     PLACE_NEEDS(place_lacks_ucx_tcp);
-    outlive(&net_way, STOPPED);
+    outlive(NET_WAY, STOPPED);
 }
 
 #define FLOOD 500
@@ -248,7 +226,7 @@ static void doze_among_lookers(end *end)
 
 static void take_all(end *end, void *arg)
 {
-    open_way(end, &shared_way);
+    open_way(end, SHARED_WAY);
     end->drops = true; /* what is offered */
     WAIT_UNTIL(end, end->arrived == 1);
     EXPECT(end_post(end, &end->last, arg, false) != FRY_POST_FAILED);
@@ -267,7 +245,7 @@ Test(net_ucx_ends, stopped_peer_costs_no_core)
     fill(data, sizeof data, 7);
     end end;
     split(&end, take_all, data);
-    open_way(&end, &shared_way);
+    open_way(&end, SHARED_WAY);
     note first = {0, 7, sizeof data};
     cr_assert(end_post(&end, &first, data, false) != FRY_POST_FAILED);
     WAIT_UNTIL(&end, end.done == 1 && end.arrived == 1);
@@ -313,7 +291,7 @@ static void set_loopback(bool is_up)
 static void answer_until_it_fails(end *end, void *arg)
 {
     end->keepalive_ns = *(const int64_t *)arg;
-    open_way(end, &net_way);
+    open_way(end, NET_WAY);
     static unsigned char into[100000];
     end->pulls = true;
     end->into = into;
@@ -331,7 +309,7 @@ static void cut_network(int64_t keepalive_ns, bool is_at_work)
     end end;
     split(&end, answer_until_it_fails, &keepalive_ns);
     end.keepalive_ns = keepalive_ns;
-    open_way(&end, &net_way);
+    open_way(&end, NET_WAY);
     static unsigned char data[100000];
     note note = {1, 1, sizeof data};
     cr_assert_eq(end_post(&end, &note, data, true), FRY_POST_BEGUN);
@@ -374,7 +352,7 @@ Test(net_ucx_ends, network_cut_and_mended)
     int64_t keepalive_ns = INT64_C(20000000000);
     split(&end, answer_until_it_fails, &keepalive_ns);
     end.keepalive_ns = keepalive_ns;
-    open_way(&end, &net_way);
+    open_way(&end, NET_WAY);
     static unsigned char data[100000];
     note note = {1, 1, sizeof data};
     cr_assert_eq(end_post(&end, &note, data, true), FRY_POST_BEGUN);
@@ -395,7 +373,7 @@ Test(net_ucx_ends, nobody_is_there)
     PLACE_NEEDS(place_lacks_this_host);
     PLACE_NEEDS(place_lacks_ucx_tcp);
     for (int i = 0; i < 2; i++) {
-        const way *way = i == 0 ? &shared_way : &net_way;
+        const way *way = i == 0 ? SHARED_WAY : NET_WAY;
         end end;
         memset(&end, 0, sizeof end);
         int sockets[2];
@@ -590,7 +568,7 @@ Test(net_ucx_ends, shared_memory_it_is)
 {
     PLACE_NEEDS(place_lacks_this_host);
     PLACE_NEEDS(place_lacks_ucx_tcp);
-    end end;
+    OWNED(end_close) end end;
     memset(&end, 0, sizeof end);
     end_open(&end, "lo");
     open_self(&end, FRY_PATH_SHARED);
@@ -604,28 +582,13 @@ Test(net_ucx_ends, shared_memory_it_is)
     describe(&end, text);
     cr_assert_not_null(strstr(text, "tcp"), "%s", text);
     cr_assert_null(strstr(text, "posix"));
-    end_close(&end);
 }
 
 /* ---- where one process may not read another's memory ---- */
 
-static void forbid_reading(void)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-    EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
-}
-
 static void pull_messages(end *end, void *arg)
 {
-    forbid_reading();
+    EXPECT(forbid_reading());
     open_way(end, arg);
     WAIT_UNTIL(end, end->held_count == 1);
     unsigned char *data = make_data(LARGE_BYTES, 9);
@@ -641,9 +604,9 @@ Test(net_ucx_ends, without_reading_bytes_come_as_messages)
 {
     PLACE_NEEDS(place_lacks_this_host);
     end end;
-    split(&end, pull_messages, (void *)(uintptr_t)&shared_way);
-    forbid_reading();
-    open_way(&end, &shared_way);
+    split(&end, pull_messages, (void *)(uintptr_t)SHARED_WAY);
+    EXPECT(forbid_reading());
+    open_way(&end, SHARED_WAY);
     char text[DESCRIPTION_BYTES];
     describe(&end, text);
     cr_assert_str_eq(text, "posix");
@@ -660,7 +623,7 @@ Test(net_ucx_ends, without_reading_bytes_come_as_messages)
 /* Destroyed while the sender has to do its part, and does not. */
 static void pull_and_leave(end *end, void *arg)
 {
-    forbid_reading();
+    EXPECT(forbid_reading());
     open_way(end, arg);
     WAIT_UNTIL(end, end->held_count == 1);
     meet(end);
@@ -677,9 +640,9 @@ Test(net_ucx_ends, without_reading_destroy_waits_for_nobody)
 {
     PLACE_NEEDS(place_lacks_this_host);
     end end;
-    split(&end, pull_and_leave, (void *)(uintptr_t)&shared_way);
-    forbid_reading();
-    open_way(&end, &shared_way);
+    split(&end, pull_and_leave, (void *)(uintptr_t)SHARED_WAY);
+    EXPECT(forbid_reading());
+    open_way(&end, SHARED_WAY);
     unsigned char *data = make_data(LARGE_BYTES, 4);
     note note = {1, 4, LARGE_BYTES};
     cr_assert_eq(end_post(&end, &note, data, true), FRY_POST_BEGUN);
@@ -770,7 +733,7 @@ Test(net_ucx_ends, descriptors_are_given_back)
 {
     PLACE_NEEDS(place_lacks_this_host);
     PLACE_NEEDS(place_lacks_ucx_tcp);
-    end end;
+    OWNED(end_close) end end;
     memset(&end, 0, sizeof end);
     end_open(&end, "lo");
     size_t before = 0;
@@ -783,5 +746,4 @@ Test(net_ucx_ends, descriptors_are_given_back)
         end_destroy(&end);
     }
     cr_assert_eq(count_entries("/proc/self/fd"), before);
-    end_close(&end);
 }

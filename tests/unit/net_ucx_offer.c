@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Offers and marks: memory that is read by another process, that can't be, and that is given up. */
 #include "net/ucx_channel.h"
+#include "tests/support/owned.h"
 #include "tests/unit/ucx_pair.h"
 
 #include <criterion/criterion.h>
@@ -46,14 +47,6 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long loc
         local_count = remote_count = 1;
     }
     return syscall(SYS_process_vm_readv, pid, to, local_count, from, remote_count, flags);
-}
-
-static unsigned char *make_data(size_t size_bytes, uint64_t seed)
-{
-    unsigned char *data = malloc(size_bytes);
-    EXPECT(data != NULL);
-    fill(data, size_bytes, seed);
-    return data;
 }
 
 /* In a process of its own: one whose parent has used UCX can't. */
@@ -390,7 +383,7 @@ Test(net_ucx_offer, words_about_nothing_end_the_channel)
 /* An address without the mark's place, or with half of it. */
 Test(net_ucx_offer, addresses_that_are_cut)
 {
-    end end;
+    OWNED(end_close) end end;
     memset(&end, 0, sizeof end);
     end_open(&end, NULL);
     char address[FRY_ADDRESS_BYTES_MAX];
@@ -402,5 +395,4 @@ Test(net_ucx_offer, addresses_that_are_cut)
     for (size_t bytes = 0; bytes <= sizeof(fry_ucx_mark_place); bytes++)
         cr_assert_eq(fry_ucx_channel_connect(end.channel, address, bytes, &error), FERRY_E_PEER);
     cr_assert_eq(fry_ucx_channel_connect(end.channel, address, address_bytes, &error), FERRY_OK);
-    end_close(&end);
 }

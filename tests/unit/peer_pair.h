@@ -6,6 +6,7 @@
 #include "net/peer_lane.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/fake_channel.h"
+#include "tests/support/owned.h"
 
 #include <criterion/criterion.h>
 
@@ -188,6 +189,29 @@ static inline void pair_close(pair *p)
     cr_assert_eq(failing_allocator_live_bytes(&p->allocator), 0);
 }
 
+static inline void pair_end_scope(pair **p)
+{
+    pair_close(*p);
+}
+
+/* Open to the end of the block; of one that is to be opened yet PAIR_INIT leaves that to the test.
+ */
+#define PAIR_INIT(p_) OWNED(pair_end_scope) pair *p_ = pair_init()
+#define PAIR(p_) OWNED(pair_end_scope) pair *p_ = pair_open(pair_init())
+
+/* With a member of it set before. */
+#define PAIR_WITH(p_, assignment_)                                                                 \
+    PAIR_INIT(p_);                                                                                 \
+    p_->assignment_;                                                                               \
+    pair_open(p_)
+
+/* Whose wire is late, as the seed decides. */
+#define PAIR_LATE(p_, seed_)                                                                       \
+    PAIR_INIT(p_);                                                                                 \
+    p_->wire_options.seed = (seed_);                                                               \
+    p_->wire_options.is_late = true;                                                               \
+    pair_open(p_)
+
 /* Entered, not ready. */
 static inline pair_op *pair_enter(pair *p, int end, bool is_send, ferry_tag tag, size_t size_bytes)
 {
@@ -238,6 +262,11 @@ static inline void pair_withdraw(pair_op *op)
     fry_peer_withdraw(&op->message, &fault, NULL);
 }
 
+static inline void pair_turn(pair *p, int end)
+{
+    (void)fry_peer_progress(p->ends[end].peer, NULL);
+}
+
 /* Until nothing happens any more. */
 static inline void pair_run(pair *p)
 {
@@ -264,6 +293,14 @@ static inline void expect_bytes(const pair_op *send, const pair_op *receive)
 {
     cr_assert_eq(send->message.size_bytes, receive->message.size_bytes);
     cr_expect(memcmp(send->bytes, receive->bytes, PAIR_OP_BYTES) == 0);
+}
+
+/* Both ended well, and with the same bytes. */
+static inline void expect_met(const pair_op *send, const pair_op *receive)
+{
+    expect_over(send, FERRY_OK);
+    expect_over(receive, FERRY_OK);
+    expect_bytes(send, receive);
 }
 
 #endif

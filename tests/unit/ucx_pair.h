@@ -102,6 +102,14 @@ static inline bool is_filled(const unsigned char *data, size_t size_bytes, uint6
     return true;
 }
 
+static inline unsigned char *make_data(size_t size_bytes, uint64_t seed)
+{
+    unsigned char *data = malloc(size_bytes);
+    EXPECT(data != NULL);
+    fill(data, size_bytes, seed);
+    return data;
+}
+
 #define begun_of(pointer, member) ((begun *)((char *)(pointer)-offsetof(begun, member)))
 
 static inline begun *begin(end *end)
@@ -293,6 +301,22 @@ static inline void end_connect(end *end, fry_channel_path path)
     tell(end, mine, mine_bytes);
     size_t other_bytes = hear(end, other, sizeof other);
     EXPECT(fry_ucx_channel_connect(end->channel, other, other_bytes, &error) == FERRY_OK);
+}
+
+/* A path, and what it may use. */
+typedef struct way {
+    fry_channel_path path;
+    const char *net_devices, *name;
+} way;
+
+static const way ways[] = {{FRY_PATH_SHARED, NULL, "shared memory"}, {FRY_PATH_NET, "lo", "TCP"}};
+#define SHARED_WAY (&ways[0])
+#define NET_WAY (&ways[1])
+
+static inline void open_way(end *end, const way *way)
+{
+    end_open(end, way->net_devices);
+    end_connect(end, way->path);
 }
 
 static inline void end_destroy(end *end)
