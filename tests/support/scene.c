@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/scene.h"
+#include "tests/support/suite.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct property {
+    scene_kind kind;
+    void *thing; /* NULL: it was released */
+    char name[SCENE_NAME_BYTES];
+} property;
+
+typedef enum scene_stage {
+    SCENE_EMPTY,
+    SCENE_PLANNED, /* options are there */
+    SCENE_OPEN,    /* the engine is */
+    SCENE_LEFT,    /* it is gone */
+} scene_stage;
+
+static struct {
+    scene_stage stage;
+    test_engine te;
+    ferry_engine_options options;
+    manual_executor executor;
+    _Atomic int calls;
+    property *properties;
+    size_t count, room;
+} self;
+
+/* ---- the engine ---- */
+
+ferry_engine_options *scene_options(ferry_loop_mode loop)
+{
+    cr_assert_eq(self.stage, SCENE_EMPTY, "the scene has begun");
+    self.options = test_engine_options(&self.te, loop);
+    manual_executor_init(&self.executor);
+    atomic_store(&self.calls, 0);
+    self.stage = SCENE_PLANNED;
+    return &self.options;
+}
+
+test_engine *scene(void)
+{
+    if (self.stage == SCENE_EMPTY)
+        (void)scene_options(FERRY_LOOP_EMBEDDED);
+    if (self.stage == SCENE_PLANNED) {
+        self.stage = SCENE_OPEN;
+        test_engine_create(&self.te, &self.options);
+    }
+    return &self.te;
+}
+
+ferry_engine *engine(void)
+{
+    return scene()->engine;
+}
+
+void scene_settle(void)
+{
+    (void)scene();
+    if (self.stage == SCENE_OPEN && self.options.loop == FERRY_LOOP_EMBEDDED)
+        settle(&self.te);
+}
+
+void scene_leave(void)
+{
+    cr_assert_eq(self.stage, SCENE_OPEN);
+    ASSERT_STATUS(ferry_engine_shutdown(self.te.engine, -1), FERRY_OK);
+    ferry_engine_release(self.te.engine);
+    self.stage = SCENE_LEFT;
+}
+
+static void give_back(property *owned)
+{
+    if (owned->kind == SCENE_FUTURE)
+        ferry_future_release(owned->thing);
+    if (owned->kind == SCENE_BUFFER)
+        ferry_buffer_release(owned->thing);
+    if (owned->kind == SCENE_PROMISE)
+        ferry_promise_release(owned->thing);
+    if (owned->kind == SCENE_WAITER)
+        free(owned->thing);
+    owned->thing = NULL;
+}
+
+static void give_all_back(scene_kind kind)
+{
+    for (size_t i = 0; i < self.count; i++) {
+        if (self.properties[i].kind == kind)
+            give_back(&self.properties[i]);
+    }
+}
+
+void scene_end(void)
+{
+    if (self.stage == SCENE_EMPTY || suite_has_failed())
+        return;
+    give_all_back(SCENE_PROMISE); /* what waits for them ends */
+    scene_settle();
+    give_all_back(SCENE_FUTURE);
+    give_all_back(SCENE_BUFFER);
+    if (self.stage == SCENE_OPEN)
+        scene_leave();
+    give_all_back(SCENE_WAITER);
+    if (self.stage == SCENE_LEFT)
+        cr_assert_eq(failing_allocator_live_bytes(&self.te.memory), 0, "%lld bytes are left",
+                     (long long)failing_allocator_live_bytes(&self.te.memory));
+    free(self.properties);
+    self.properties = NULL;
+    self.count = self.room = 0;
+    self.stage = SCENE_EMPTY;
+}
+
+/* ---- what the scene owns ---- */
+
+static property *find(const char *name)
+{
+    for (size_t i = self.count; i > 0; i--) {
+        property *owned = &self.properties[i - 1];
+        if (owned->thing != NULL && strcmp(owned->name, name) == 0)
+            return owned;
+    }
+    return NULL;
+}
+
+static void add(scene_kind kind, void *thing, const char *name)
+{
+    if (self.count == self.room) {
+        self.room = self.room == 0 ? 64 : 2 * self.room;
+        self.properties = realloc(self.properties, self.room * sizeof *self.properties);
+        cr_assert_not_null(self.properties);
+    }
+    property *owned = &self.properties[self.count++];
+    *owned = (property){.kind = kind, .thing = thing};
+    (void)snprintf(owned->name, sizeof owned->name, "%s", name);
+}
+
+bool scene_own_as(scene_kind kind, void *thing, const char *name)
+{
+    bool is_free =
+        strlen(name) < SCENE_NAME_BYTES && (strcmp(name, "it") == 0 || find(name) == NULL);
+    add(kind, thing, is_free ? name : "");
+    return is_free;
+}
+
+ferry_future *scene_own_future(ferry_future *future)
+{
+    add(SCENE_FUTURE, future, "");
+    return future;
+}
+
+ferry_buffer *scene_own_buffer(ferry_buffer *buffer)
+{
+    add(SCENE_BUFFER, buffer, "");
+    return buffer;
+}
+
+ferry_promise *scene_own_promise(ferry_promise *promise)
+{
+    add(SCENE_PROMISE, promise, "");
+    return promise;
+}
+
+counted_waiter *on_ready(ferry_future *future, ferry_executor *executor)
+{
+    counted_waiter *waiter = malloc(sizeof *waiter);
+    cr_assert_not_null(waiter);
+    counted_waiter_init(waiter, executor);
+    add(SCENE_WAITER, waiter, "");
+    ASSERT_STATUS(ferry_future_on_ready(future, &waiter->waiter), FERRY_OK);
+    return waiter;
+}
+
+void *scene_find(scene_kind kind, const char *name)
+{
+    property *owned = find(name);
+    return owned != NULL && owned->kind == kind ? owned->thing : NULL;
+}
+
+bool scene_release(const char *name)
+{
+    property *owned = find(name);
+    if (owned == NULL)
+        return false;
+    give_back(owned);
+    return true;
+}
+
+void *scene_get(scene_kind kind, const char *format, ...)
+{
+    char name[SCENE_NAME_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(name, sizeof name, format, arguments);
+    va_end(arguments);
+    void *thing = scene_find(kind, name);
+    cr_assert_not_null(thing, "the scene has no %s", name);
+    return thing;
+}
+
+/* ---- all there is room for ---- */
+
+size_t take_all_nodes(void)
+{
+    ferry_promise *promise = NULL;
+    ferry_status status;
+    size_t count = 0;
+    while ((status = ferry_promise_create(engine(), &promise)) == FERRY_OK) {
+        add(SCENE_PROMISE, promise, "a node");
+        count++;
+    }
+    ASSERT_STATUS(status, FERRY_E_AGAIN);
+    return count;
+}
+
+void give_node(void)
+{
+    cr_assert(scene_release("a node"), "no node is left");
+}
+
+void give_all_nodes(void)
+{
+    while (scene_release("a node"))
+        continue;
+    scene_settle();
+}
+
+/* ---- functions and looks ---- */
+
+manual_executor *by_hand(void)
+{
+    (void)scene(); /* makes it */
+    return &self.executor;
+}
+
+_Atomic int *scene_calls(void)
+{
+    return &self.calls;
+}
+
+ferry_status scene_status_now(ferry_future *future, ferry_status expected)
+{
+    ferry_status status = ferry_future_poll(future);
+    while (status == FERRY_PENDING && expected != FERRY_PENDING && test_devices_settle())
+        status = ferry_future_wait(future, 1);
+    return status;
+}
+
+ferry_status scene_status(ferry_future *future, ferry_status expected)
+{
+    scene_settle();
+    if (self.stage == SCENE_OPEN && self.options.loop != FERRY_LOOP_EMBEDDED &&
+        expected != FERRY_PENDING)
+        return ferry_future_wait(future, -1);
+    return scene_status_now(future, expected);
+}
