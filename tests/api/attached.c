@@ -180,9 +180,7 @@ Test(attached, deadlines_wake_the_loop)
     ferry_future *held = ferry_promise_future(promise);
     struct timespec now;
     cr_assert_eq(clock_gettime(CLOCK_MONOTONIC, &now), 0);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = &held;
-    options.after_count = 1;
+    ferry_op_options options = behind(&held, 1);
     options.deadline_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + 1000000;
     ferry_future *nop = ferry_nop(self.te.engine, &options);
     breaker end;

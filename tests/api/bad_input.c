@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bad input: each a clear status, never a crash, nothing lost or leaked. */
-#include "tests/support/api_test.h"
+#include "tests/support/play.h"
 
-TestSuite(bad_input, .timeout = HANG_S);
+SCENE_SUITE(bad_input);
 
 Test(bad_input, null_handles_have_an_answer)
 {
@@ -88,9 +88,7 @@ Test(bad_input, a_future_without_an_engine_is_a_whole_future)
 
 Test(bad_input, null_pointers_beside_good_handles)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_device *device = ferry_device_at(te.engine, 0);
+    ferry_device *device = ferry_device_at(engine(), 0);
     ferry_buffer *buffer = NULL;
     char memory[4];
     ASSERT_STATUS(ferry_buffer_alloc(device, 4, NULL), FERRY_E_INVALID);
@@ -100,52 +98,46 @@ Test(bad_input, null_pointers_beside_good_handles)
     ASSERT_STATUS(ferry_buffer_alloc(device, SIZE_MAX, &buffer), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_buffer_wrap(device, memory, 0, NULL, NULL, &buffer), FERRY_E_INVALID);
     cr_assert_null(buffer);
-    ASSERT_STATUS(ferry_promise_create(te.engine, NULL), FERRY_E_INVALID);
-    ferry_future *nop = ferry_nop(te.engine, NULL), *none = NULL;
+    ASSERT_STATUS(ferry_promise_create(engine(), NULL), FERRY_E_INVALID);
+    ferry_future *nop = own(ferry_nop(engine(), NULL)), *none = NULL;
     counted_waiter waiter;
     counted_waiter_init(&waiter, NULL);
     waiter.waiter.fn = NULL;
     ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_future_on_ready(nop, NULL), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_future_all(te.engine, NULL, 1)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_future_all(te.engine, &none, 1)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(nop_after(&te, NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_future_all(engine(), NULL, 1)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_future_all(engine(), &none, 1)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(nop_after(scene(), NULL)), FERRY_E_INVALID);
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.after_count = 1;
-    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_nop(engine(), &options)), FERRY_E_INVALID);
     options = (ferry_op_options)FERRY_OP_OPTIONS_INIT;
     options.access_count = 1;
-    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_E_INVALID);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    ASSERT_STATUS(status_of(ferry_nop(engine(), &options)), FERRY_E_INVALID);
 }
 
 Test(bad_input, unknown_devices_are_null_and_logged)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     static const char *const names[] = {"",        "host",   "host:",   "host:4",
                                         "host:00", "cuda:0", "host:0 ", "Host:0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        int lines = te.log_lines;
-        cr_assert_null(ferry_device_find(te.engine, names[i]), "\"%s\"", names[i]);
-        cr_assert_eq(te.log_lines, lines + 1);
+        int lines = scene()->log_lines;
+        cr_assert_null(ferry_device_find(engine(), names[i]), "\"%s\"", names[i]);
+        cr_assert_eq(scene()->log_lines, lines + 1);
     }
-    cr_assert_null(ferry_device_find(te.engine, NULL));
-    cr_assert_eq(ferry_device_count(te.engine), 4);
+    cr_assert_null(ferry_device_find(engine(), NULL));
+    cr_assert_eq(ferry_device_count(engine()), 4);
     for (size_t i = 0; i < 4; i++) {
-        ferry_device *device = ferry_device_at(te.engine, i);
-        cr_assert_eq(ferry_device_find(te.engine, ferry_device_name(device)), device);
+        ferry_device *device = ferry_device_at(engine(), i);
+        cr_assert_eq(ferry_device_find(engine(), ferry_device_name(device)), device);
     }
-    cr_assert_null(ferry_device_at(te.engine, 4));
-    test_engine_close(&te);
+    cr_assert_null(ferry_device_at(engine(), 4));
 }
 
 Test(bad_input, spans_outside_their_buffer_are_refused)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *buffer = test_buffer(&te, 0, 100, 1), *other = test_buffer(&te, 1, 100, 2);
+    ferry_buffer *buffer = own(test_buffer(scene(), 0, 100, 1)),
+                 *other = own(test_buffer(scene(), 1, 100, 2));
     static const struct {
         size_t offset_bytes, size_bytes;
     } spans[] = {{0, 101},
@@ -158,19 +150,16 @@ Test(bad_input, spans_outside_their_buffer_are_refused)
     for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
         ferry_span bad = span_of(buffer, spans[i].offset_bytes, spans[i].size_bytes);
         ferry_span good = span_of(other, 0, bad.size_bytes);
-        ASSERT_STATUS(status_of(ferry_copy(te.engine, bad, good, NULL)), FERRY_E_INVALID);
-        ASSERT_STATUS(status_of(ferry_copy(te.engine, good, bad, NULL)), FERRY_E_INVALID);
+        ASSERT_STATUS(status_of(ferry_copy(engine(), bad, good, NULL)), FERRY_E_INVALID);
+        ASSERT_STATUS(status_of(ferry_copy(engine(), good, bad, NULL)), FERRY_E_INVALID);
         ASSERT_STATUS(ferry_buffer_define(bad, NULL), FERRY_E_INVALID);
-        ASSERT_STATUS(status_of(call_on(&te, NULL, fail_call, NULL, bad, FERRY_READ)),
+        ASSERT_STATUS(status_of(call_on(scene(), NULL, fail_call, NULL, bad, FERRY_READ)),
                       FERRY_E_INVALID);
     }
     ASSERT_STATUS(
-        status_of(ferry_copy(te.engine, span_of(buffer, 100, 0), span_of(other, 100, 0), NULL)),
+        status_of(ferry_copy(engine(), span_of(buffer, 100, 0), span_of(other, 100, 0), NULL)),
         FERRY_OK);
     cr_assert(is_filled(buffer, 0, 100, 1));
-    ferry_buffer_release(buffer);
-    ferry_buffer_release(other);
-    test_engine_close(&te);
 }
 
 /* Wherever they lie, of whatever buffer or of none: in accesses and as what is copied. */
@@ -187,9 +176,7 @@ Test(bad_input, empty_spans_are_ignored)
     for (size_t i = 0; i < SPANS; i++)
         accesses[i] = (ferry_access){spans[i], i % 2 == 0 ? FERRY_WRITE : (ferry_access_mode)9};
     accesses[SPANS] = (ferry_access){ferry_buffer_span(buffer), FERRY_READ_WRITE};
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.accesses = accesses;
-    options.access_count = SPANS + 1;
+    ferry_op_options options = touching(accesses, SPANS + 1);
     _Atomic int calls = 0;
     ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_OK);
     ferry_future *call = ferry_call(te.engine, NULL, count_call, &calls, &options);
@@ -224,42 +211,34 @@ Test(bad_input, empty_spans_are_ignored)
  * reason to do nothing. */
 Test(bad_input, the_span_of_no_buffer_is_refused)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     ferry_span none = ferry_buffer_span(NULL);
-    ASSERT_STATUS(status_of(ferry_copy(te.engine, none, none, NULL)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_copy_rows(te.engine, none, 0, none, 0, 2, NULL)),
-                  FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(call_on(&te, NULL, fail_call, NULL, none, FERRY_READ)),
+    ASSERT_STATUS(status_of(ferry_copy(engine(), none, none, NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_copy_rows(engine(), none, 0, none, 0, 2, NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(call_on(scene(), NULL, fail_call, NULL, none, FERRY_READ)),
                   FERRY_E_INVALID);
     ASSERT_STATUS(ferry_buffer_define(none, NULL), FERRY_E_INVALID);
-    test_engine_close(&te);
 }
 
 Test(bad_input, copies_that_overlap_or_differ_in_size_are_refused)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *buffer = test_buffer(&te, 0, 100, 1), *again = NULL;
-    ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(te.engine, 1), ferry_buffer_data(buffer), 100,
+    ferry_buffer *buffer = own(test_buffer(scene(), 0, 100, 1)), *again = NULL;
+    ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(engine(), 1), ferry_buffer_data(buffer), 100,
                                     NULL, NULL, &again),
                   FERRY_OK);
     for (size_t offset = 21; offset < 60; offset += 19)
-        ASSERT_STATUS(status_of(ferry_copy(te.engine, span_of(buffer, offset, 20),
+        ASSERT_STATUS(status_of(ferry_copy(engine(), span_of(buffer, offset, 20),
                                            span_of(again, 40, 20), NULL)),
                       FERRY_E_INVALID);
     ASSERT_STATUS(
-        status_of(ferry_copy(te.engine, span_of(buffer, 0, 20), span_of(buffer, 19, 20), NULL)),
+        status_of(ferry_copy(engine(), span_of(buffer, 0, 20), span_of(buffer, 19, 20), NULL)),
         FERRY_E_INVALID);
     ASSERT_STATUS(
-        status_of(ferry_copy(te.engine, span_of(buffer, 0, 20), span_of(buffer, 20, 21), NULL)),
+        status_of(ferry_copy(engine(), span_of(buffer, 0, 20), span_of(buffer, 20, 21), NULL)),
         FERRY_E_INVALID);
     ASSERT_STATUS(
-        status_of(ferry_copy(te.engine, span_of(buffer, 0, 20), span_of(buffer, 20, 20), NULL)),
+        status_of(ferry_copy(engine(), span_of(buffer, 0, 20), span_of(buffer, 20, 20), NULL)),
         FERRY_OK);
     ferry_buffer_release(again);
-    ferry_buffer_release(buffer);
-    test_engine_close(&te);
 }
 
 Test(bad_input, handles_of_another_engine_are_refused)
@@ -293,16 +272,12 @@ Test(bad_input, handles_of_another_engine_are_refused)
 
 Test(bad_input, accesses_of_no_known_mode_are_refused)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *buffer = test_buffer(&te, 0, 10, 1);
+    ferry_buffer *buffer = own(test_buffer(scene(), 0, 10, 1));
     static const int modes[] = {0, 4, -1};
     for (int i = 0; i < 3; i++)
-        ASSERT_STATUS(status_of(call_on(&te, NULL, fail_call, NULL, ferry_buffer_span(buffer),
+        ASSERT_STATUS(status_of(call_on(scene(), NULL, fail_call, NULL, ferry_buffer_span(buffer),
                                         (ferry_access_mode)modes[i])),
                       FERRY_E_INVALID);
-    ferry_buffer_release(buffer);
-    test_engine_close(&te);
 }
 
 /* ---- options of other versions ---- */
@@ -329,31 +304,25 @@ static ferry_status nop_with(test_engine *te, ferry_future *after, size_t struct
 
 Test(bad_input, operation_options_of_other_sizes)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *after = ferry_promise_future(promise);
+    ferry_promise *promise = test_promise(scene());
+    ferry_future *after = own(ferry_promise_future(promise));
     size_t whole = sizeof(ferry_op_options), room = sizeof(longer);
-    ASSERT_STATUS(nop_with(&te, after, whole, 0), FERRY_PENDING);
-    ASSERT_STATUS(nop_with(&te, after, offsetof(ferry_op_options, deadline_ns), 0), FERRY_PENDING);
-    ASSERT_STATUS(nop_with(&te, after, offsetof(ferry_op_options, after), 0), FERRY_OK);
-    ASSERT_STATUS(nop_with(&te, after, room, 0), FERRY_PENDING);
-    ASSERT_STATUS(nop_with(&te, after, room, whole), FERRY_E_INVALID);
-    ASSERT_STATUS(nop_with(&te, after, room, room - 1), FERRY_E_INVALID);
-    ASSERT_STATUS(nop_with(&te, after, room - 1, room - 1), FERRY_PENDING);
+    ASSERT_STATUS(nop_with(scene(), after, whole, 0), FERRY_PENDING);
+    ASSERT_STATUS(nop_with(scene(), after, offsetof(ferry_op_options, deadline_ns), 0),
+                  FERRY_PENDING);
+    ASSERT_STATUS(nop_with(scene(), after, offsetof(ferry_op_options, after), 0), FERRY_OK);
+    ASSERT_STATUS(nop_with(scene(), after, room, 0), FERRY_PENDING);
+    ASSERT_STATUS(nop_with(scene(), after, room, whole), FERRY_E_INVALID);
+    ASSERT_STATUS(nop_with(scene(), after, room, room - 1), FERRY_E_INVALID);
+    ASSERT_STATUS(nop_with(scene(), after, room - 1, room - 1), FERRY_PENDING);
     static const size_t absurd[] = {0, 1, sizeof(size_t) - 1, (size_t)1 << 20, SIZE_MAX};
     for (size_t i = 0; i < sizeof absurd / sizeof *absurd; i++)
-        ASSERT_STATUS(nop_with(&te, after, absurd[i], 0), FERRY_E_INVALID);
-    ferry_future_release(after);
+        ASSERT_STATUS(nop_with(scene(), after, absurd[i], 0), FERRY_E_INVALID);
     keep_promise(promise, FERRY_OK);
-    settle(&te);
-    test_engine_close(&te);
 }
 
 Test(bad_input, operations_of_no_known_priority_are_refused)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     static const struct {
         int priority;
         uint32_t reserved;
@@ -365,11 +334,10 @@ Test(bad_input, operations_of_no_known_priority_are_refused)
         ferry_op_options options = FERRY_OP_OPTIONS_INIT;
         options.priority = (ferry_priority)cases[i].priority;
         options.reserved = cases[i].reserved;
-        int lines = te.log_lines;
-        ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), cases[i].status);
-        cr_assert_eq(te.log_lines, lines + (cases[i].status != FERRY_OK));
+        int lines = scene()->log_lines;
+        ASSERT_STATUS(status_of(ferry_nop(engine(), &options)), cases[i].status);
+        cr_assert_eq(scene()->log_lines, lines + (cases[i].status != FERRY_OK));
     }
-    test_engine_close(&te);
 }
 
 typedef struct longer_engine {
@@ -433,69 +401,53 @@ Test(bad_input, engine_options_out_of_their_limits_are_refused)
 
 Test(bad_input, trace_hooks_that_cannot_be_called_are_refused)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     ferry_trace_hooks no_size = {0}, no_record = {.struct_size = sizeof no_record};
-    ASSERT_STATUS(ferry_engine_trace(te.engine, &no_size), FERRY_E_INVALID);
-    ASSERT_STATUS(ferry_engine_trace(te.engine, &no_record), FERRY_E_INVALID);
-    ASSERT_STATUS(ferry_engine_trace(te.engine, NULL), FERRY_OK);
-    test_engine_close(&te);
+    ASSERT_STATUS(ferry_engine_trace(engine(), &no_size), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_engine_trace(engine(), &no_record), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_engine_trace(engine(), NULL), FERRY_OK);
 }
 
 Test(bad_input, too_many_of_anything_is_refused)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_future *nop = ferry_nop(te.engine, NULL);
+    ferry_future *nop = own(ferry_nop(engine(), NULL));
     ferry_access access = {0};
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.after = &nop; /* refused by the number alone */
     options.after_count = ((size_t)1 << 20) + 1;
-    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_nop(engine(), &options)), FERRY_E_INVALID);
     options.after_count = SIZE_MAX;
-    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_nop(engine(), &options)), FERRY_E_INVALID);
     options.after_count = 0;
     options.accesses = &access;
     options.access_count = ((size_t)1 << 16) + 1;
-    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_future_all(te.engine, &nop, SIZE_MAX)), FERRY_E_INVALID);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    ASSERT_STATUS(status_of(ferry_nop(engine(), &options)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_future_all(engine(), &nop, SIZE_MAX)), FERRY_E_INVALID);
 }
 
 Test(bad_input, as_many_accesses_as_the_header_allows_work)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     enum { ACCESSES = 1 << 16 };
     static ferry_access accesses[ACCESSES];
-    ferry_buffer *buffer = test_buffer(&te, 0, ACCESSES, 0);
+    ferry_buffer *buffer = own(test_buffer(scene(), 0, ACCESSES, 0));
     for (size_t i = 0; i < ACCESSES; i++)
         accesses[i] = (ferry_access){span_of(buffer, i, 1), i % 2 == 0 ? FERRY_READ : FERRY_WRITE};
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.accesses = accesses;
-    options.access_count = ACCESSES;
-    int64_t before_bytes = failing_allocator_live_bytes(&te.memory);
-    ferry_future *nop = ferry_nop(te.engine, &options);
-    settle(&te);
+    ferry_op_options options = touching(accesses, ACCESSES);
+    int64_t before_bytes = failing_allocator_live_bytes(&scene()->memory);
+    ferry_future *nop = ferry_nop(engine(), &options);
+    scene_settle();
     ASSERT_STATUS(status_of(nop), FERRY_OK);
-    int64_t an_access = (failing_allocator_live_bytes(&te.memory) - before_bytes) / ACCESSES;
+    int64_t an_access = (failing_allocator_live_bytes(&scene()->memory) - before_bytes) / ACCESSES;
     cr_assert_lt(an_access, 4096, "%lld bytes an access", (long long)an_access);
-    ferry_buffer_release(buffer);
-    test_engine_close(&te);
 }
 
 Test(bad_input, no_more_than_max_nodes_are_alive)
 {
-    test_engine te;
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    options.max_nodes = 100;
-    test_engine_create(&te, &options);
-    ferry_promise *promise = test_promise(&te);
+    scene_options(FERRY_LOOP_EMBEDDED)->max_nodes = 100;
+    ferry_promise *promise = test_promise(scene());
     ferry_future *held[100];
     int count = 0;
     for (;;) {
-        held[count] = nop_after_promise(&te, promise);
+        held[count] = nop_after_promise(scene(), promise);
         if (ferry_future_poll(held[count]) != FERRY_PENDING)
             break;
         count++;
@@ -504,9 +456,8 @@ Test(bad_input, no_more_than_max_nodes_are_alive)
     ASSERT_STATUS(status_of(held[count]), FERRY_E_AGAIN);
     cr_assert_eq(count, 99);
     keep_promise(promise, FERRY_OK);
-    settle(&te);
+    scene_settle();
     for (int i = 0; i < count; i++)
         ASSERT_STATUS(status_of(held[i]), FERRY_OK);
-    ASSERT_STATUS(status_of(ferry_nop(te.engine, NULL)), FERRY_OK);
-    test_engine_close(&te);
+    ASSERT_STATUS(status_of(ferry_nop(engine(), NULL)), FERRY_OK);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ferry_engine_dump from everywhere, of much, without memory, during and after the shutdown; DOT.
  */
-#include "tests/support/api_test.h"
 #include "tests/support/dump_test.h"
+#include "tests/support/play.h"
 
 #include <ctype.h>
 #include <unistd.h>
 
-TestSuite(dump_anytime, .timeout = HANG_S);
+SCENE_SUITE(dump_anytime);
 
 /* ---- much ---- */
 
@@ -16,14 +16,13 @@ static void check_many(ferry_loop_mode loop)
     enum { NODES = 3000, PROMISES = 700 };
     static ferry_future *futures[NODES];
     static ferry_promise *promises[PROMISES];
-    test_engine te;
-    test_engine_open(&te, loop);
+    (void)scene_options(loop);
     for (int i = 0; i < PROMISES; i++)
-        promises[i] = test_promise(&te);
+        promises[i] = test_promise(scene());
     for (int i = 0; i < NODES; i++)
-        futures[i] = nop_after_promise(&te, promises[i % PROMISES]);
+        futures[i] = nop_after_promise(scene(), promises[i % PROMISES]);
     dump_text text = {0};
-    ASSERT_STATUS(ferry_engine_dump(te.engine, FERRY_DUMP_JSON, dump_take, &text), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_dump(engine(), FERRY_DUMP_JSON, dump_take, &text), FERRY_OK);
     cr_assert_gt(text.pieces, 10, "it comes in pieces");
     json_t *whole = dump_parse(&text);
     const json_t *nodes = json_object_get(whole, "nodes");
@@ -44,7 +43,6 @@ static void check_many(ferry_loop_mode loop)
         ASSERT_STATUS(ferry_future_wait(futures[i], -1), FERRY_OK);
         ferry_future_release(futures[i]);
     }
-    test_engine_close(&te);
 }
 
 Test(dump_anytime, many_operations_each_once_and_in_order)
@@ -62,15 +60,13 @@ Test(dump_anytime, of_many_edges_it_names_those_that_still_hold)
     enum { PARTS = 10000 };
     static ferry_future *parts[PARTS];
     static ferry_promise *promises[PARTS];
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     for (int i = 0; i < PARTS; i++) {
-        promises[i] = test_promise(&te);
+        promises[i] = test_promise(scene());
         parts[i] = ferry_promise_future(promises[i]);
     }
-    ferry_future *all = ferry_future_all(te.engine, parts, PARTS);
-    ferry_future *nop = nop_after(&te, parts[0]);
-    json_t *whole = dump_json(te.engine);
+    ferry_future *all = ferry_future_all(engine(), parts, PARTS);
+    ferry_future *nop = nop_after(scene(), parts[0]);
+    json_t *whole = dump_json(engine());
     const json_t *node = dump_of(whole, all);
     cr_assert_eq(json_array_size(json_object_get(node, "waits")), 8);
     cr_assert_eq(dump_number(node, "more"), PARTS - 8);
@@ -79,20 +75,19 @@ Test(dump_anytime, of_many_edges_it_names_those_that_still_hold)
     json_decref(whole);
     for (int i = 1; i < PARTS; i++)
         keep_promise(promises[i], FERRY_OK);
-    settle(&te);
-    whole = dump_json(te.engine);
+    scene_settle();
+    whole = dump_json(engine());
     node = dump_of(whole, all);
     cr_assert_eq(json_array_size(json_object_get(node, "waits")), 1, "the one among so many");
     cr_assert(dump_waits(node, parts[0], "after/host"));
     cr_assert_null(json_object_get(node, "more"));
     json_decref(whole);
     keep_promise(promises[0], FERRY_OK);
-    settle(&te);
+    scene_settle();
     for (int i = 0; i < PARTS; i++)
         ferry_future_release(parts[i]);
     ASSERT_STATUS(status_of(all), FERRY_OK);
     ASSERT_STATUS(status_of(nop), FERRY_OK);
-    test_engine_close(&te);
 }
 
 /* ---- while it writes ---- */
@@ -250,27 +245,23 @@ static void dump_when_ready(ferry_waiter *waiter, ferry_future *future, ferry_st
 
 static void check_in_callback(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
-    ferry_promise *promise = test_promise(&te), *other = test_promise(&te);
-    ferry_future *future = ferry_promise_future(promise);
-    ferry_future *held = nop_after_promise(&te, other);
-    dumping_waiter waiter = {.engine = te.engine};
+    (void)scene_options(loop);
+    ferry_promise *promise = test_promise(scene()), *other = test_promise(scene());
+    ferry_future *future = own(ferry_promise_future(promise));
+    ferry_future *held = own(nop_after_promise(scene(), other));
+    dumping_waiter waiter = {.engine = engine()};
     waiter.waiter.fn = dump_when_ready;
     ASSERT_STATUS(ferry_future_on_ready(future, &waiter.waiter), FERRY_OK);
     keep_promise(promise, FERRY_OK);
     while (atomic_load(&waiter.is_done) == 0) {
         if (loop == FERRY_LOOP_EMBEDDED)
-            settle(&te);
+            scene_settle();
         sched_yield();
     }
     ASSERT_WORD(dump_of(waiter.whole, held), "waits_for", "operations");
     json_decref(waiter.whole);
     keep_promise(other, FERRY_OK);
     ASSERT_STATUS(ferry_future_wait(held, -1), FERRY_OK);
-    ferry_future_release(held);
-    ferry_future_release(future);
-    test_engine_close(&te);
 }
 
 Test(dump_anytime, in_a_callback)
@@ -290,41 +281,37 @@ static void *dump_in_thread(void *engine)
 
 Test(dump_anytime, on_another_thread_without_progress)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     _Atomic int calls = 0;
-    ferry_future *call = ferry_call(te.engine, NULL, count_call, &calls, NULL);
+    ferry_future *call = ferry_call(engine(), NULL, count_call, &calls, NULL);
     pthread_t thread;
     void *whole = NULL;
-    cr_assert_eq(pthread_create(&thread, NULL, dump_in_thread, te.engine), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, dump_in_thread, engine()), 0);
     cr_assert_eq(pthread_join(thread, &whole), 0);
     ASSERT_WORD(dump_of(whole, call), "waits_for", "loop");
     json_decref(whole);
     cr_assert_eq(calls, 0, "a dump runs nothing");
-    settle(&te);
+    scene_settle();
     ASSERT_STATUS(status_of(call), FERRY_OK);
-    test_engine_close(&te);
 }
 
 /* ---- the shutdown ---- */
 
 static void check_shutdown(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
+    (void)scene_options(loop);
     static manual_executor executor;
     manual_executor_init(&executor);
     _Atomic int calls = 0;
-    ferry_buffer *buffer = test_buffer(&te, 0, 100, 0);
-    ferry_future *stuck = call_on(&te, &executor.executor, count_call, &calls,
-                                  ferry_buffer_span(buffer), FERRY_WRITE);
+    ferry_buffer *buffer = own(test_buffer(scene(), 0, 100, 0));
+    (void)own(call_on(scene(), &executor.executor, count_call, &calls, ferry_buffer_span(buffer),
+                      FERRY_WRITE));
     while (manual_waiting(&executor) == 0) {
         if (loop == FERRY_LOOP_EMBEDDED)
-            settle(&te);
+            scene_settle();
         sched_yield();
     }
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    json_t *whole = dump_json(te.engine);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
+    json_t *whole = dump_json(engine());
     const json_t *engine = json_object_get(whole, "engine");
     cr_assert(json_is_true(json_object_get(engine, "closing")));
     cr_assert(json_is_true(json_object_get(engine, "stopped")));
@@ -334,9 +321,6 @@ static void check_shutdown(ferry_loop_mode loop)
     ASSERT_WORD(json_array_get(poisoned, 0), "status", "FERRY_E_SHUTDOWN");
     json_decref(whole);
     manual_run_one(&executor);
-    ferry_future_release(stuck);
-    ferry_buffer_release(buffer);
-    test_engine_close(&te);
 }
 
 Test(dump_anytime, after_the_shutdown)
@@ -370,28 +354,27 @@ static void *run_one(void *executor)
 
 static void check_stuck(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
+    (void)scene_options(loop);
     static manual_executor executor;
     manual_executor_init(&executor);
     stuck_call call = {0};
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.label = "stuck";
-    ferry_future *stuck = ferry_call(te.engine, &executor.executor, hold_on, &call, &options);
+    ferry_future *stuck = own(ferry_call(engine(), &executor.executor, hold_on, &call, &options));
     while (manual_waiting(&executor) == 0) {
         if (loop == FERRY_LOOP_EMBEDDED)
-            settle(&te);
+            scene_settle();
         sched_yield();
     }
     pthread_t thread;
     cr_assert_eq(pthread_create(&thread, NULL, run_one, &executor), 0);
     while (atomic_load(&call.has_begun) == 0)
         sched_yield();
-    ferry_status status = ferry_engine_shutdown(te.engine, 0);
+    ferry_status status = ferry_engine_shutdown(engine(), 0);
     while (ferry_future_poll(stuck) == FERRY_PENDING)
-        status = ferry_engine_shutdown(te.engine, 0); /* 0 looks once: the loop may not have */
+        status = ferry_engine_shutdown(engine(), 0); /* 0 looks once: the loop may not have */
     ASSERT_STATUS(status, FERRY_E_DEADLINE);
-    json_t *whole = dump_json(te.engine);
+    json_t *whole = dump_json(engine());
     cr_assert(json_is_true(json_object_get(json_object_get(whole, "engine"), "closing")));
     cr_assert(json_is_false(json_object_get(json_object_get(whole, "engine"), "stopped")));
     const json_t *node = dump_of(whole, stuck);
@@ -402,8 +385,6 @@ static void check_stuck(ferry_loop_mode loop)
     json_decref(whole);
     atomic_store(&call.may_end, 1);
     cr_assert_eq(pthread_join(thread, NULL), 0);
-    ferry_future_release(stuck);
-    test_engine_close(&te);
 }
 
 Test(dump_anytime, of_what_a_shutdown_could_not_wait_for)
@@ -420,17 +401,15 @@ Test(dump_anytime, of_what_a_shutdown_could_not_wait_for_embedded)
 
 Test(dump_anytime, without_memory_it_says_so_and_writes_nothing)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
+    ferry_promise *promise = test_promise(scene());
     uint64_t nth = 1;
     for (;; nth++) {
         dump_text text = {0};
-        uint64_t failures = failing_allocator_failures(&te.memory);
-        failing_allocator_arm(&te.memory, nth, false);
-        ferry_status status = ferry_engine_dump(te.engine, FERRY_DUMP_JSON, dump_take, &text);
-        failing_allocator_arm(&te.memory, 0, false);
-        if (failing_allocator_failures(&te.memory) == failures) {
+        uint64_t failures = failing_allocator_failures(&scene()->memory);
+        failing_allocator_arm(&scene()->memory, nth, false);
+        ferry_status status = ferry_engine_dump(engine(), FERRY_DUMP_JSON, dump_take, &text);
+        failing_allocator_arm(&scene()->memory, 0, false);
+        if (failing_allocator_failures(&scene()->memory) == failures) {
             ASSERT_STATUS(status, FERRY_OK);
             dump_free(&text);
             break;
@@ -440,8 +419,6 @@ Test(dump_anytime, without_memory_it_says_so_and_writes_nothing)
     }
     cr_assert_gt(nth, 1, "it takes memory");
     keep_promise(promise, FERRY_OK);
-    settle(&te);
-    test_engine_close(&te);
 }
 
 static void *dump_without_memory(void *arg)
@@ -457,14 +434,11 @@ static void *dump_without_memory(void *arg)
 
 Test(dump_anytime, a_new_thread_without_memory_is_told_so)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     pthread_t thread;
     void *status = NULL;
-    cr_assert_eq(pthread_create(&thread, NULL, dump_without_memory, &te), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, dump_without_memory, scene()), 0);
     cr_assert_eq(pthread_join(thread, &status), 0);
     ASSERT_STATUS((ferry_status)(intptr_t)status, FERRY_E_NO_MEMORY);
-    test_engine_close(&te);
 }
 
 /* ---- DOT ---- */
@@ -556,34 +530,28 @@ static void check_with_graphviz(const dump_text *text)
 
 Test(dump_anytime, dot_has_the_same_operations_and_edges)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     static const char *const labels[] = {
         "plain",    "a \"quoted\" one", "back\\slash\\", "a\nb\x01",
         "\xff\x80", "<b> &amp; & &#1;", "\u20ac",        ""};
     enum { LABELS = sizeof labels / sizeof labels[0] };
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *root = ferry_promise_future(promise);
-    ferry_buffer *buffer = test_buffer(&te, 1, 64, 0);
+    ferry_promise *promise = test_promise(scene());
+    ferry_future *root = own(ferry_promise_future(promise));
+    ferry_buffer *buffer = own(test_buffer(scene(), 1, 64, 0));
     ferry_future *copies[LABELS];
-    ferry_buffer *source = test_buffer(&te, 0, 64, 0);
+    ferry_buffer *source = own(test_buffer(scene(), 0, 64, 0));
     for (size_t i = 0; i < LABELS; i++) {
-        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-        options.after = &root;
-        options.after_count = 1;
+        ferry_op_options options = behind(&root, 1);
         options.label = labels[i];
         copies[i] =
-            ferry_copy(te.engine, ferry_buffer_span(buffer), ferry_buffer_span(source), &options);
+            ferry_copy(engine(), ferry_buffer_span(buffer), ferry_buffer_span(source), &options);
     }
     ASSERT_STATUS(ferry_future_cancel(copies[LABELS - 1]), FERRY_OK);
-    settle(&te);
-    ferry_op_options after_root = FERRY_OP_OPTIONS_INIT;
-    after_root.after = &root;
-    after_root.after_count = 1;
+    scene_settle();
+    ferry_op_options after_root = behind(&root, 1);
     ferry_op nops[2] = {{.kind = FERRY_OP_NOP}, {.kind = FERRY_OP_NOP}};
-    ferry_future_release(ferry_batch(te.engine, nops, sizeof nops[0], 2, NULL, &after_root));
+    ferry_future_release(ferry_batch(engine(), nops, sizeof nops[0], 2, NULL, &after_root));
     dump_text text = {0};
-    ASSERT_STATUS(ferry_engine_dump(te.engine, FERRY_DUMP_DOT, dump_take, &text), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_dump(engine(), FERRY_DUMP_DOT, dump_take, &text), FERRY_OK);
     dot_parser dot = dot_parse(text.bytes);
     cr_assert_eq(dot.nodes, 1 + LABELS + 3, "the promise, the copies, the batch and its two");
     cr_assert_eq(dot.edges, 2 * LABELS - 2 + 4, "the cancelled one waits for memory alone");
@@ -600,8 +568,8 @@ Test(dump_anytime, dot_has_the_same_operations_and_edges)
     dump_free(&text);
 
     keep_promise(promise, FERRY_E_FAILED);
-    settle(&te);
-    ASSERT_STATUS(ferry_engine_dump(te.engine, FERRY_DUMP_DOT, dump_take, &text), FERRY_OK);
+    scene_settle();
+    ASSERT_STATUS(ferry_engine_dump(engine(), FERRY_DUMP_DOT, dump_take, &text), FERRY_OK);
     dot = dot_parse(text.bytes);
     cr_assert_eq(dot.nodes, 1, "the poison");
     cr_assert_not_null(strstr(text.bytes, "poisoned"));
@@ -609,8 +577,4 @@ Test(dump_anytime, dot_has_the_same_operations_and_edges)
     dump_free(&text);
     for (size_t i = 0; i < LABELS; i++)
         ferry_future_release(copies[i]);
-    ferry_future_release(root);
-    ferry_buffer_release(buffer);
-    ferry_buffer_release(source);
-    test_engine_close(&te);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Embedded mode: the user's loop, its descriptor, and threads that wait. */
-#include "tests/support/api_test.h"
+#include "tests/support/play.h"
 
 #include <poll.h>
 #include <time.h>
 
-TestSuite(embedded, .timeout = HANG_S);
+SCENE_SUITE(embedded);
 
 static bool is_readable(const test_engine *te)
 {
@@ -63,128 +63,97 @@ static void *cancel_future(elsewhere *self)
 
 Test(embedded, the_descriptor_becomes_readable_when_another_thread_submits_a_function)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    cr_assert_geq(ferry_engine_fd(te.engine), 0);
-    elsewhere self = {.te = &te};
-    arm(&te);
-    cr_assert_not(is_readable(&te));
+    cr_assert_geq(ferry_engine_fd(engine()), 0);
+    elsewhere self = {.te = scene()};
+    arm(scene());
+    cr_assert_not(is_readable(scene()));
     do_elsewhere(&self, submit_call);
-    cr_assert(is_readable(&te));
+    cr_assert(is_readable(scene()));
     cr_assert_eq(self.calls, 0);
-    settle(&te);
+    scene_settle();
     cr_assert_eq(self.calls, 1);
     ASSERT_STATUS(status_of(self.future), FERRY_OK);
-    arm(&te);
-    cr_assert_not(is_readable(&te));
-    test_engine_close(&te);
+    arm(scene());
+    cr_assert_not(is_readable(scene()));
 }
 
 Test(embedded, the_descriptor_becomes_readable_when_a_callback_is_due)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    elsewhere self = {.te = &te, .promise = test_promise(&te)};
-    ferry_future *nop = nop_after_promise(&te, self.promise);
-    counted_waiter waiter;
-    counted_waiter_init(&waiter, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_OK);
-    arm(&te);
-    cr_assert_not(is_readable(&te));
+    elsewhere self = {.te = scene(), .promise = test_promise(scene())};
+    ferry_future *nop = own(nop_after_promise(scene(), self.promise));
+    counted_waiter *waiter = on_ready(nop, NULL);
+    arm(scene());
+    cr_assert_not(is_readable(scene()));
     do_elsewhere(&self, resolve_promise);
-    cr_assert(is_readable(&te));
-    cr_assert_eq(waiter.calls, 0);
-    settle(&te);
-    cr_assert_eq(waiter.calls, 1);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    cr_assert(is_readable(scene()));
+    cr_assert_eq(waiter->calls, 0);
+    scene_settle();
+    cr_assert_eq(waiter->calls, 1);
 }
 
 Test(embedded, the_descriptor_becomes_readable_on_a_cancel)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    elsewhere self = {.te = &te, .future = nop_after_promise(&te, promise)};
-    arm(&te);
+    ferry_promise *promise = own(test_promise(scene()));
+    elsewhere self = {.te = scene(), .future = nop_after_promise(scene(), promise)};
+    arm(scene());
     do_elsewhere(&self, cancel_future);
-    cr_assert(is_readable(&te));
-    settle(&te);
+    cr_assert(is_readable(scene()));
+    scene_settle();
     ASSERT_STATUS(status_of(self.future), FERRY_E_CANCELLED);
-    ferry_promise_release(promise);
-    test_engine_close(&te);
 }
 
 Test(embedded, the_descriptor_becomes_readable_when_a_copy_has_ended)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     enum { SIZE = 1 << 20 };
-    ferry_buffer *src = test_buffer(&te, 0, SIZE, 1), *dst = test_buffer(&te, 1, SIZE, 0);
-    ferry_future *copy =
-        ferry_copy(te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), NULL);
+    ferry_buffer *src = own(test_buffer(scene(), 0, SIZE, 1)),
+                 *dst = own(test_buffer(scene(), 1, SIZE, 0));
+    ferry_future *copy = ferry_copy(engine(), ferry_buffer_span(dst), ferry_buffer_span(src), NULL);
     while (ferry_future_poll(copy) == FERRY_PENDING) {
-        if (ferry_engine_progress(te.engine, 0) > 0 || ferry_engine_arm(te.engine) != FERRY_OK)
+        if (ferry_engine_progress(engine(), 0) > 0 || ferry_engine_arm(engine()) != FERRY_OK)
             continue;
-        struct pollfd fd = {.fd = ferry_engine_fd(te.engine), .events = POLLIN};
+        struct pollfd fd = {.fd = ferry_engine_fd(engine()), .events = POLLIN};
         cr_assert_eq(poll(&fd, 1, -1), 1); /* the suite's timeout says if it never is */
     }
     ASSERT_STATUS(status_of(copy), FERRY_OK);
     cr_assert(is_filled(dst, 0, SIZE, 1));
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
 }
 
 Test(embedded, the_descriptor_keeps_deadlines_of_the_real_clock)
 {
-    test_engine te;
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    options.clock = NULL;
-    test_engine_create(&te, &options);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *after = ferry_promise_future(promise);
+    scene_options(FERRY_LOOP_EMBEDDED)->clock = NULL;
+    ferry_promise *promise = own(test_promise(scene()));
+    ferry_future *after = own(ferry_promise_future(promise));
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    ferry_op_options op = FERRY_OP_OPTIONS_INIT;
-    op.after = &after;
-    op.after_count = 1;
+    ferry_op_options op = behind(&after, 1);
     op.deadline_ns = now.tv_sec * 1000000000 + now.tv_nsec + 3000000;
-    ferry_future *nop = ferry_nop(te.engine, &op);
+    ferry_future *nop = ferry_nop(engine(), &op);
     while (ferry_future_poll(nop) == FERRY_PENDING) {
-        if (ferry_engine_progress(te.engine, 0) > 0 || ferry_engine_arm(te.engine) != FERRY_OK)
+        if (ferry_engine_progress(engine(), 0) > 0 || ferry_engine_arm(engine()) != FERRY_OK)
             continue;
-        struct pollfd fd = {.fd = ferry_engine_fd(te.engine), .events = POLLIN};
+        struct pollfd fd = {.fd = ferry_engine_fd(engine()), .events = POLLIN};
         cr_assert_eq(poll(&fd, 1, -1), 1);
     }
     ASSERT_STATUS(status_of(nop), FERRY_E_DEADLINE);
-    ferry_promise_release(promise);
-    ferry_future_release(after);
-    test_engine_close(&te);
 }
 
 Test(embedded, arm_is_busy_while_there_is_work)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    elsewhere self = {.te = &te};
-    arm(&te);
+    elsewhere self = {.te = scene()};
+    arm(scene());
     (void)submit_call(&self);
-    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_E_BUSY);
-    cr_assert_eq(ferry_engine_timeout_ns(te.engine), 0);
-    settle(&te);
-    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_OK);
-    cr_assert_eq(ferry_engine_timeout_ns(te.engine), -1);
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_BUSY);
+    cr_assert_eq(ferry_engine_timeout_ns(engine()), 0);
+    scene_settle();
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
+    cr_assert_eq(ferry_engine_timeout_ns(engine()), -1);
     ASSERT_STATUS(status_of(self.future), FERRY_OK);
-    test_engine_close(&te);
 }
 
 Test(embedded, a_budget_bounds_the_callbacks_and_the_rest_is_due)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     counted_waiter waiters[5];
-    ferry_future *nop = ferry_nop(te.engine, NULL);
+    ferry_future *nop = own(ferry_nop(engine(), NULL));
     for (int i = 0; i < 5; i++) {
         counted_waiter_init(&waiters[i], NULL);
         ASSERT_STATUS(ferry_future_on_ready(nop, &waiters[i].waiter), FERRY_OK);
@@ -192,14 +161,12 @@ Test(embedded, a_budget_bounds_the_callbacks_and_the_rest_is_due)
     for (int made = 0; made < 5; made++) {
         for (int i = 0; i < 5; i++)
             cr_assert_eq(waiters[i].calls, i < made);
-        cr_assert_eq(ferry_engine_timeout_ns(te.engine), 0);
-        ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_E_BUSY);
-        cr_assert_eq(ferry_engine_progress(te.engine, 1), 1);
+        cr_assert_eq(ferry_engine_timeout_ns(engine()), 0);
+        ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_BUSY);
+        cr_assert_eq(ferry_engine_progress(engine(), 1), 1);
     }
-    settle(&te);
-    cr_assert_eq(ferry_engine_timeout_ns(te.engine), -1);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    scene_settle();
+    cr_assert_eq(ferry_engine_timeout_ns(engine()), -1);
 }
 
 static void count_free(void *arg, void *memory, size_t size_bytes)
@@ -214,40 +181,33 @@ Test(embedded, a_budget_bounds_the_buffers_that_are_freed)
 {
     enum { BUFFERS = 1000, BUDGET = 10, DEFAULT_BUDGET = 256 };
     static char memory[BUFFERS];
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     size_t freed = 0;
     for (size_t i = 0; i < BUFFERS; i++) {
         ferry_buffer *buffer = NULL;
-        ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(te.engine, 0), &memory[i], 1, count_free,
+        ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(engine(), 0), &memory[i], 1, count_free,
                                         &freed, &buffer),
                       FERRY_OK);
         ferry_buffer_release(buffer);
     }
-    ferry_future *done = ferry_nop(te.engine, NULL);
-    counted_waiter waiter;
-    counted_waiter_init(&waiter, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(done, &waiter.waiter), FERRY_OK);
+    ferry_future *done = ferry_nop(engine(), NULL);
+    counted_waiter *waiter = on_ready(done, NULL);
     size_t before = freed; /* by the calls above */
-    cr_assert_gt(ferry_engine_progress(te.engine, BUDGET), 0);
+    cr_assert_gt(ferry_engine_progress(engine(), BUDGET), 0);
     cr_assert_leq(freed, before + BUDGET);
-    cr_assert_eq(waiter.calls, 1);
-    cr_assert_gt(ferry_engine_progress(te.engine, 0), 0);
+    cr_assert_eq(waiter->calls, 1);
+    cr_assert_gt(ferry_engine_progress(engine(), 0), 0);
     cr_assert_leq(freed, before + BUDGET + DEFAULT_BUDGET);
-    cr_assert_eq(ferry_engine_timeout_ns(te.engine), 0);
-    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_E_BUSY);
+    cr_assert_eq(ferry_engine_timeout_ns(engine()), 0);
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_BUSY);
     ferry_future_release(done);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
     cr_assert_eq(freed, BUFFERS);
-    test_engine_close(&te);
 }
 
 Test(embedded, a_wait_makes_progress_and_leaves_callbacks_to_the_next_progress)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     _Atomic int calls = 0;
-    ferry_future *call = ferry_call(te.engine, NULL, count_call, &calls, NULL);
+    ferry_future *call = own(ferry_call(engine(), NULL, count_call, &calls, NULL));
     counted_waiter plain, in_line;
     counted_waiter_init(&plain, NULL);
     counted_waiter_init(&in_line, ferry_executor_inline());
@@ -256,11 +216,9 @@ Test(embedded, a_wait_makes_progress_and_leaves_callbacks_to_the_next_progress)
     ASSERT_STATUS(ferry_future_wait(call, -1), FERRY_OK);
     cr_assert_eq(calls, 1);
     cr_assert_eq(plain.calls + in_line.calls, 0);
-    cr_assert_eq(ferry_engine_timeout_ns(te.engine), 0);
-    cr_assert_gt(ferry_engine_progress(te.engine, 0), 0);
+    cr_assert_eq(ferry_engine_timeout_ns(engine()), 0);
+    cr_assert_gt(ferry_engine_progress(engine(), 0), 0);
     cr_assert_eq(plain.calls + in_line.calls, 2);
-    ferry_future_release(call);
-    test_engine_close(&te);
 }
 
 /* A clock that counts how often it is asked, which is at least once a round of the loop. */
@@ -276,34 +234,25 @@ static int64_t count_and_tell(void *arg)
 
 Test(embedded, a_wait_sleeps_although_callbacks_are_due)
 {
-    test_engine te;
     counting_clock counting = {0};
     ferry_clock clock = {.now_ns = count_and_tell, .arg = &counting};
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    options.clock = &clock;
-    test_engine_create(&te, &options);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *after = ferry_promise_future(promise), *done = ferry_nop(te.engine, NULL);
-    ferry_op_options op = FERRY_OP_OPTIONS_INIT;
-    op.after = &after;
-    op.after_count = 1;
+    scene_options(FERRY_LOOP_EMBEDDED)->clock = &clock;
+    ferry_promise *promise = test_promise(scene());
+    ferry_future *after = own(ferry_promise_future(promise)),
+                 *done = own(ferry_nop(engine(), NULL));
+    ferry_op_options op = behind(&after, 1);
     op.deadline_ns = START_NS + 1; /* never comes; has every round ask the clock */
-    ferry_future *held = ferry_nop(te.engine, &op);
-    counted_waiter waiter;
-    counted_waiter_init(&waiter, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(done, &waiter.waiter), FERRY_OK);
+    ferry_future *held = ferry_nop(engine(), &op);
+    counted_waiter *waiter = on_ready(done, NULL);
     uint64_t before = counting.asked;
     ASSERT_STATUS(ferry_future_wait(held, 50000000), FERRY_PENDING);
     cr_assert_lt(counting.asked - before, 2000, "it went round %llu times",
                  (unsigned long long)(counting.asked - before));
-    cr_assert_eq(waiter.calls, 0);
+    cr_assert_eq(waiter->calls, 0);
     keep_promise(promise, FERRY_OK);
-    settle(&te);
-    cr_assert_eq(waiter.calls, 1);
+    scene_settle();
+    cr_assert_eq(waiter->calls, 1);
     ASSERT_STATUS(status_of(held), FERRY_OK);
-    ferry_future_release(after);
-    ferry_future_release(done);
-    test_engine_close(&te);
 }
 
 /* ---- two threads ---- */
@@ -336,22 +285,18 @@ static void *progress_meanwhile(void *arg)
 
 Test(embedded, progress_by_a_second_thread_does_nothing)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     meeting self = {
-        .waiter = FERRY_WAITER_INIT(stay_in_progress, NULL), .te = &te, .progressed = 99};
+        .waiter = FERRY_WAITER_INIT(stay_in_progress, NULL), .te = scene(), .progressed = 99};
     cr_assert_eq(pthread_barrier_init(&self.entered, NULL, 2), 0);
     cr_assert_eq(pthread_barrier_init(&self.left, NULL, 2), 0);
-    ferry_future *nop = ferry_nop(te.engine, NULL);
+    ferry_future *nop = own(ferry_nop(engine(), NULL));
     ASSERT_STATUS(ferry_future_on_ready(nop, &self.waiter), FERRY_OK);
     pthread_t thread;
     cr_assert_eq(pthread_create(&thread, NULL, progress_meanwhile, &self), 0);
-    settle(&te);
+    scene_settle();
     cr_assert_eq(pthread_join(thread, NULL), 0);
     cr_assert_eq(self.progressed, FERRY_E_BUSY);
     ASSERT_STATUS(self.armed, FERRY_OK);
-    ferry_future_release(nop);
-    test_engine_close(&te);
 }
 
 typedef struct waiting {
@@ -371,14 +316,12 @@ static void *wait_for_it(void *arg)
 Test(embedded, threads_that_wait_at_once_all_return)
 {
     enum { WAITERS = 4, ROUNDS = 200 };
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     for (int round = 0; round < ROUNDS; round++) {
         ferry_promise *promises[WAITERS];
         waiting waits[WAITERS];
         for (int i = 0; i < WAITERS; i++) {
-            promises[i] = test_promise(&te);
-            waits[i].future = nop_after_promise(&te, promises[i]);
+            promises[i] = test_promise(scene());
+            waits[i].future = nop_after_promise(scene(), promises[i]);
             cr_assert_eq(pthread_create(&waits[i].thread, NULL, wait_for_it, &waits[i]), 0);
         }
         for (int i = 0; i < round % 7; i++)
@@ -391,24 +334,21 @@ Test(embedded, threads_that_wait_at_once_all_return)
             ferry_future_release(waits[i].future);
         }
     }
-    test_engine_close(&te);
 }
 
 /* What they wait for comes out of a stream, so somebody has to make the progress. */
 Test(embedded, threads_that_wait_for_copies_make_the_progress_for_each_other)
 {
     enum { WAITERS = 4, ROUNDS = 100, SIZE = 65536 };
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *src = test_buffer(&te, 0, SIZE, 1), *dst[WAITERS];
+    ferry_buffer *src = test_buffer(scene(), 0, SIZE, 1), *dst[WAITERS];
     for (size_t i = 0; i < WAITERS; i++)
-        dst[i] = test_buffer(&te, i, SIZE, 0);
+        dst[i] = test_buffer(scene(), i, SIZE, 0);
     for (int round = 0; round < ROUNDS; round++) {
-        ferry_promise *promise = test_promise(&te);
+        ferry_promise *promise = test_promise(scene());
         waiting waits[WAITERS];
         for (int i = 0; i < WAITERS; i++) {
-            waits[i].future =
-                copy_after_promise(&te, ferry_buffer_span(dst[i]), ferry_buffer_span(src), promise);
+            waits[i].future = copy_after_promise(scene(), ferry_buffer_span(dst[i]),
+                                                 ferry_buffer_span(src), promise);
             cr_assert_eq(pthread_create(&waits[i].thread, NULL, wait_for_it, &waits[i]), 0);
         }
         keep_promise(promise, FERRY_OK);
@@ -421,7 +361,6 @@ Test(embedded, threads_that_wait_for_copies_make_the_progress_for_each_other)
     ferry_buffer_release(src);
     for (size_t i = 0; i < WAITERS; i++)
         ferry_buffer_release(dst[i]);
-    test_engine_close(&te);
 }
 
 static void *wait_and_leave(elsewhere *self)
@@ -439,53 +378,43 @@ static void *wait_for_call(elsewhere *self)
 /* The waiting thread was the loop for a while and took the wake-ups meant for the armed one. */
 Test(embedded, the_descriptor_still_wakes_after_another_thread_has_waited)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    elsewhere waiter = {.te = &te, .future = nop_after_promise(&te, promise)};
-    elsewhere submitter = {.te = &te};
-    arm(&te);
+    ferry_promise *promise = test_promise(scene());
+    elsewhere waiter = {.te = scene(), .future = nop_after_promise(scene(), promise)};
+    elsewhere submitter = {.te = scene()};
+    arm(scene());
     do_elsewhere(&waiter, wait_and_leave);
-    cr_assert_not(is_readable(&te));
+    cr_assert_not(is_readable(scene()));
     do_elsewhere(&submitter, submit_call);
-    cr_assert(is_readable(&te));
-    settle(&te);
+    cr_assert(is_readable(scene()));
+    scene_settle();
     ASSERT_STATUS(status_of(submitter.future), FERRY_OK);
     keep_promise(promise, FERRY_OK);
-    settle(&te);
+    scene_settle();
     ASSERT_STATUS(status_of(waiter.future), FERRY_OK);
-    test_engine_close(&te);
 }
 
 Test(embedded, the_descriptor_becomes_readable_for_callbacks_a_waiting_thread_left)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    elsewhere self = {.te = &te};
-    arm(&te);
+    elsewhere self = {.te = scene()};
+    arm(scene());
     (void)submit_call(&self);
-    counted_waiter callback;
-    counted_waiter_init(&callback, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(self.future, &callback.waiter), FERRY_OK);
+    counted_waiter *callback = on_ready(self.future, NULL);
     do_elsewhere(&self, wait_for_call);
     cr_assert_eq(self.calls, 1);
-    cr_assert_eq(callback.calls, 0);
-    cr_assert(is_readable(&te));
-    settle(&te);
-    cr_assert_eq(callback.calls, 1);
+    cr_assert_eq(callback->calls, 0);
+    cr_assert(is_readable(scene()));
+    scene_settle();
+    cr_assert_eq(callback->calls, 1);
     ferry_future_release(self.future);
-    test_engine_close(&te);
 }
 
 Test(embedded, what_is_for_embedded_engines_does_nothing_to_others)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
-    cr_assert_eq(ferry_engine_progress(te.engine, 0), FERRY_E_INVALID);
-    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_E_INVALID);
-    cr_assert_eq(ferry_engine_timeout_ns(te.engine), -1);
-    cr_assert_geq(ferry_engine_fd(te.engine), 0);
-    test_engine_close(&te);
+    (void)scene_options(FERRY_LOOP_THREAD);
+    cr_assert_eq(ferry_engine_progress(engine(), 0), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_INVALID);
+    cr_assert_eq(ferry_engine_timeout_ns(engine()), -1);
+    cr_assert_geq(ferry_engine_fd(engine()), 0);
 }
 
 /* ---- the user's loop beside other threads ---- */
@@ -510,25 +439,22 @@ static void run_loop_until_called(const test_engine *te, counted_waiter *waiter)
 /* However long another thread waits, and whatever it waits for. */
 Test(embedded, callbacks_run_while_another_thread_waits)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    elsewhere self = {.te = &te, .future = ferry_promise_future(promise)};
+    ferry_promise *promise = test_promise(scene());
+    elsewhere self = {.te = scene(), .future = ferry_promise_future(promise)};
     pthread_t thread;
     cr_assert_eq(pthread_create(&thread, NULL, wait_for_ever, &self), 0);
     for (int i = 0; i < 1000; i++) {
         counted_waiter waiter;
         counted_waiter_init(&waiter, NULL);
-        ferry_future *nop = ferry_nop(te.engine, NULL);
+        ferry_future *nop = ferry_nop(engine(), NULL);
         ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_OK);
-        run_loop_until_called(&te, &waiter);
+        run_loop_until_called(scene(), &waiter);
         cr_assert(pthread_equal(waiter.thread, pthread_self()));
         ferry_future_release(nop);
     }
     keep_promise(promise, FERRY_OK);
     cr_assert_eq(pthread_join(thread, NULL), 0);
     ferry_future_release(self.future);
-    test_engine_close(&te);
 }
 
 static void *progress_once(void *arg)
@@ -541,29 +467,23 @@ static void *progress_once(void *arg)
 /* Armed while another thread made progress: what that one leaves wakes the one that sleeps. */
 Test(embedded, who_armed_meanwhile_is_woken_for_what_is_left)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    meeting self = {.waiter = FERRY_WAITER_INIT(stay_in_progress, NULL), .te = &te};
+    meeting self = {.waiter = FERRY_WAITER_INIT(stay_in_progress, NULL), .te = scene()};
     cr_assert_eq(pthread_barrier_init(&self.entered, NULL, 2), 0);
     cr_assert_eq(pthread_barrier_init(&self.left, NULL, 2), 0);
-    ferry_future *nop = ferry_nop(te.engine, NULL);
+    ferry_future *nop = own(ferry_nop(engine(), NULL));
     ASSERT_STATUS(ferry_future_on_ready(nop, &self.waiter), FERRY_OK);
     pthread_t thread;
     cr_assert_eq(pthread_create(&thread, NULL, progress_once, &self), 0);
     (void)pthread_barrier_wait(&self.entered);
 
     /* The other thread is in the callback now. */
-    cr_assert_eq(ferry_engine_progress(te.engine, 0), FERRY_E_BUSY);
-    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_OK);
-    counted_waiter waiter;
-    counted_waiter_init(&waiter, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_OK);
+    cr_assert_eq(ferry_engine_progress(engine(), 0), FERRY_E_BUSY);
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
+    counted_waiter *waiter = on_ready(nop, NULL);
     (void)pthread_barrier_wait(&self.left);
     cr_assert_eq(pthread_join(thread, NULL), 0);
-    cr_assert(is_readable(&te));
-    run_loop_until_called(&te, &waiter);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    cr_assert(is_readable(scene()));
+    run_loop_until_called(scene(), waiter);
 }
 
 /* ---- another thread beside one that sleeps ---- */
@@ -603,72 +523,59 @@ static void assert_is_woken(test_engine *te, elsewhere *self)
 
 Test(embedded, another_threads_progress_ends_no_arm)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    elsewhere self = {.te = &te};
-    arm(&te);
+    elsewhere self = {.te = scene()};
+    arm(scene());
     for (int i = 0; i < 3; i++) {
         do_elsewhere(&self, make_progress); /* and takes what there is to be woken for */
-        assert_is_woken(&te, &self);
+        assert_is_woken(scene(), &self);
     }
-    test_engine_close(&te);
 }
 
 Test(embedded, another_threads_arm_ends_no_arm)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    elsewhere self = {.te = &te};
-    arm(&te);
+    elsewhere self = {.te = scene()};
+    arm(scene());
     for (int i = 0; i < 3; i++) {
         do_elsewhere(&self, arm_and_stay);
-        assert_is_woken(&te, &self);
+        assert_is_woken(scene(), &self);
         do_elsewhere(&self, arm_beside_work);
-        cr_assert(is_readable(&te));
+        cr_assert(is_readable(scene()));
         do_elsewhere(&self, make_progress);
-        assert_is_woken(&te, &self);
+        assert_is_woken(scene(), &self);
         do_elsewhere(&self, make_progress);
     }
-    test_engine_close(&te);
 }
 
 /* The other thread may never come again. */
 Test(embedded, who_sleeps_is_woken_for_what_another_threads_progress_left)
 {
     enum { CALLBACKS = 3 };
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    elsewhere self = {.te = &te};
-    ferry_future *nop = ferry_nop(te.engine, NULL);
+    elsewhere self = {.te = scene()};
+    ferry_future *nop = own(ferry_nop(engine(), NULL));
     counted_waiter waiters[CALLBACKS];
-    arm(&te);
+    arm(scene());
     for (int i = 0; i < CALLBACKS; i++) {
         counted_waiter_init(&waiters[i], NULL);
         ASSERT_STATUS(ferry_future_on_ready(nop, &waiters[i].waiter), FERRY_OK);
     }
     do_elsewhere(&self, make_little_progress);
-    cr_assert(is_readable(&te));
+    cr_assert(is_readable(scene()));
     do_elsewhere(&self, make_little_progress);
-    cr_assert(is_readable(&te));
+    cr_assert(is_readable(scene()));
     do_elsewhere(&self, make_little_progress);
     do_elsewhere(&self, make_progress); /* nothing is left, and so it is not readable */
-    assert_is_woken(&te, &self);
+    assert_is_woken(scene(), &self);
     for (int i = 0; i < CALLBACKS; i++)
         cr_assert_eq(waiters[i].calls, 1);
-    ferry_future_release(nop);
-    test_engine_close(&te);
 }
 
 /* It is awake, so nothing need be written for it. */
 Test(embedded, a_threads_own_progress_ends_its_arm)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    elsewhere self = {.te = &te};
-    arm(&te);
-    (void)ferry_engine_progress(te.engine, 0);
+    elsewhere self = {.te = scene()};
+    arm(scene());
+    (void)ferry_engine_progress(engine(), 0);
     do_elsewhere(&self, submit_call);
-    cr_assert_not(is_readable(&te));
+    cr_assert_not(is_readable(scene()));
     ferry_future_release(self.future);
-    test_engine_close(&te);
 }

@@ -31,9 +31,7 @@ typedef struct stage {
 static ferry_op_options writing(const stage *s, ferry_access *access)
 {
     *access = (ferry_access){ferry_buffer_span(s->dst), FERRY_WRITE};
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.accesses = access;
-    options.access_count = 1;
+    ferry_op_options options = touching(access, 1);
     return options;
 }
 

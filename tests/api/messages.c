@@ -132,9 +132,7 @@ Test(messages, one_tags_meet_in_order_whatever_is_ready_first)
     for (size_t i = 0; i < 4; i++) {
         promises[i] = test_promise(&members[0].te);
         ferry_future *after = ferry_promise_future(promises[i]);
-        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-        options.after = &after;
-        options.after_count = 1;
+        ferry_op_options options = behind(&after, 1);
         sends[i] = ferry_send(members[0].group, 1, 9, span_of(source, i, 1), &options);
         recvs[i] = recv_from(members, 1, 0, 9, span_of(sink, i, 1));
         ferry_future_release(after);
@@ -221,9 +219,7 @@ static void each_of_a_batch_for_itself(ferry_loop_mode loop, bool behind_a_promi
     ferry_buffer *sink = test_buffer(&members[1].te, 0, COUNT * BYTES, 0);
     ferry_promise *promise = test_promise(&members[0].te);
     ferry_future *gate = ferry_promise_future(promise);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = &gate;
-    options.after_count = behind_a_promise;
+    ferry_op_options options = behind(&gate, behind_a_promise);
     ferry_op sends[COUNT], recvs[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
         sends[i] = (ferry_op){.kind = FERRY_OP_SEND,
@@ -340,9 +336,7 @@ Test(messages, carry_the_first_cause_across)
         buffers[i] = test_buffer(&members[i].te, 0, SIZE, 0);
     ferry_promise *promise = test_promise(&members[0].te);
     ferry_future *after = ferry_promise_future(promise);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = &after;
-    options.after_count = 1;
+    ferry_op_options options = behind(&after, 1);
     ferry_span whole[3];
     for (size_t i = 0; i < 3; i++)
         whole[i] = ferry_buffer_span(buffers[i]);
@@ -396,9 +390,7 @@ Test(messages, cancelled_at_either_end_fail_at_the_other)
 
         ferry_promise *promise = test_promise(&members[0].te);
         ferry_future *after = ferry_promise_future(promise);
-        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-        options.after = &after;
-        options.after_count = 1;
+        ferry_op_options options = behind(&after, 1);
         send = ferry_send(members[0].group, 1, 1, out, &options);
         recv = recv_from(members, 1, 0, 1, in);
         ASSERT_STATUS(ferry_future_cancel(send), FERRY_OK);
@@ -521,9 +513,7 @@ Test(messages, refused_for_what_they_wait_for_leave_others_alone)
     test_members_open(members, 2, FERRY_LOOP_THREAD);
     ferry_buffer *buffer = test_buffer(&members[0].te, 0, SIZE, 7);
     ferry_future *elsewhere = ferry_nop(members[1].te.engine, NULL);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = &elsewhere;
-    options.after_count = 1;
+    ferry_op_options options = behind(&elsewhere, 1);
     for (ferry_tag tag = 0; tag < 8; tag++) {
         ferry_span span = span_of(buffer, 8 * tag, 8);
         ferry_future *refused = ferry_send(members[0].group, 0, tag, span, &options);
@@ -612,9 +602,7 @@ Test(messages, in_flight_end_with_a_shutdown)
         ferry_buffer *sink = test_buffer(&members[1].te, 0, LARGE, 0);
         ferry_promise *promise = test_promise(&members[0].te);
         ferry_future *after = ferry_promise_future(promise), *futures[2 * COUNT];
-        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-        options.after = &after;
-        options.after_count = 1;
+        ferry_op_options options = behind(&after, 1);
         for (size_t i = 0; i < COUNT; i++) {
             size_t part = LARGE / COUNT;
             futures[2 * i] = ferry_send(members[0].group, 1, i, span_of(source, i * part, part),

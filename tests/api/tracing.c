@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trace hooks and the flight recorder. */
-#include "tests/support/api_test.h"
+#include "tests/support/play.h"
 #include "tests/support/thread_executor.h"
 
 #include <semaphore.h>
 
-TestSuite(tracing, .timeout = HANG_S);
+SCENE_SUITE(tracing);
 
 enum { RECORDS_MAX = 4096, BIG = 65536 };
 
@@ -72,24 +72,21 @@ static const char *life_of_copy(void)
 Test(tracing, a_copy_tells_its_whole_life_in_order)
 {
     static sink self;
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    hook(&te, &self);
-    ferry_buffer *src = test_buffer(&te, 0, BIG, 1), *dst = test_buffer(&te, 2, BIG, 0);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *after = ferry_promise_future(promise);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = &after;
-    options.after_count = 1;
+    hook(scene(), &self);
+    ferry_buffer *src = own(test_buffer(scene(), 0, BIG, 1)),
+                 *dst = own(test_buffer(scene(), 2, BIG, 0));
+    ferry_promise *promise = test_promise(scene());
+    ferry_future *after = own(ferry_promise_future(promise));
+    ferry_op_options options = behind(&after, 1);
     options.label = "weights";
     ferry_future *copy =
-        ferry_copy(te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), &options);
+        ferry_copy(engine(), ferry_buffer_span(dst), ferry_buffer_span(src), &options);
     cr_assert_eq(self.count, 0, "never inside a submit");
-    settle(&te);
-    stepped_clock_step(&te.time, 500);
+    scene_settle();
+    stepped_clock_step(&scene()->time, 500);
     keep_promise(promise, FERRY_OK);
     ASSERT_STATUS(ferry_future_wait(copy, -1), FERRY_OK);
-    settle(&te);
+    scene_settle();
     uint64_t op = ferry_future_id(copy);
     cr_assert_str_eq(life_of(self.records, self.count, op), life_of_copy());
     const ferry_trace_record *submitted = find(&self, op, FERRY_TRACE_SUBMITTED);
@@ -107,27 +104,23 @@ Test(tracing, a_copy_tells_its_whole_life_in_order)
     cr_assert_eq(ready->waited_for, ferry_future_id(after));
     cr_assert_eq(ready->when_ns, START_NS + 500);
     cr_assert_eq(resolved->status, FERRY_OK);
-    ferry_future_release(after);
     ferry_future_release(copy);
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
 }
 
 Test(tracing, operations_that_wait_for_nothing_tell_the_same_life)
 {
     static sink self;
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    hook(&te, &self);
-    ferry_buffer *src = test_buffer(&te, 0, BIG, 1), *dst = test_buffer(&te, 1, BIG, 0);
-    ferry_future *small = ferry_copy(te.engine, span_of(dst, 0, 64), span_of(src, 0, 64), NULL);
-    ferry_future *big = ferry_copy(te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), NULL);
-    ferry_future *nop = ferry_nop(te.engine, NULL);
+    hook(scene(), &self);
+    ferry_buffer *src = own(test_buffer(scene(), 0, BIG, 1)),
+                 *dst = own(test_buffer(scene(), 1, BIG, 0));
+    ferry_future *small = own(ferry_copy(engine(), span_of(dst, 0, 64), span_of(src, 0, 64), NULL));
+    ferry_future *big =
+        own(ferry_copy(engine(), ferry_buffer_span(dst), ferry_buffer_span(src), NULL));
+    ferry_future *nop = own(ferry_nop(engine(), NULL));
     _Atomic int calls = 0;
-    ferry_future *call = ferry_call(te.engine, NULL, count_call, &calls, NULL);
+    ferry_future *call = own(ferry_call(engine(), NULL, count_call, &calls, NULL));
     ASSERT_STATUS(ferry_future_wait(big, -1), FERRY_OK);
-    settle(&te);
+    scene_settle();
     cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(small)),
                      "submitted ready issued fired resolved quiet");
     cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(big)), life_of_copy());
@@ -137,47 +130,34 @@ Test(tracing, operations_that_wait_for_nothing_tell_the_same_life)
                      "submitted ready issued begun resolved quiet");
     cr_assert_eq(find(&self, ferry_future_id(nop), FERRY_TRACE_READY)->waited_for, 0);
     cr_assert_eq(find(&self, ferry_future_id(nop), FERRY_TRACE_READY)->device, 65535);
-    ferry_future_release(small);
-    ferry_future_release(big);
-    ferry_future_release(nop);
-    ferry_future_release(call);
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
 }
 
 Test(tracing, a_cancelled_operation_tells_of_the_cancel)
 {
     static sink self;
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    hook(&te, &self);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
+    hook(scene(), &self);
+    ferry_promise *promise = test_promise(scene());
+    ferry_future *nop = own(nop_after_promise(scene(), promise));
     ASSERT_STATUS(ferry_future_cancel(nop), FERRY_OK);
-    settle(&te);
+    scene_settle();
     cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(nop)),
                      "submitted cancel resolved quiet");
     cr_assert_eq(find(&self, ferry_future_id(nop), FERRY_TRACE_RESOLVED)->status,
                  FERRY_E_CANCELLED);
     keep_promise(promise, FERRY_OK);
-    settle(&te);
-    ferry_future_release(nop);
-    test_engine_close(&te);
 }
 
 Test(tracing, hooks_run_on_the_loops_thread)
 {
     static sink self;
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
-    hook(&te, &self);
+    (void)scene_options(FERRY_LOOP_THREAD);
+    hook(scene(), &self);
     _Atomic int calls = 0;
-    ferry_future *call = ferry_call(te.engine, NULL, count_call, &calls, NULL);
+    ferry_future *call = ferry_call(engine(), NULL, count_call, &calls, NULL);
     ASSERT_STATUS(ferry_future_wait(call, -1), FERRY_OK);
     uint64_t op = ferry_future_id(call);
     ferry_future_release(call);
-    test_engine_close(&te);
+    scene_end();
     cr_assert_not(pthread_equal(self.thread, pthread_self()));
     (void)find(&self, op, FERRY_TRACE_SUBMITTED);
 }
@@ -185,58 +165,49 @@ Test(tracing, hooks_run_on_the_loops_thread)
 Test(tracing, off_gives_none)
 {
     static sink self;
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     ferry_trace_record record;
-    ferry_future_release(ferry_nop(te.engine, NULL));
-    hook(&te, &self);
-    settle(&te);
+    ferry_future_release(ferry_nop(engine(), NULL));
+    hook(scene(), &self);
+    scene_settle();
     cr_assert_eq(self.count, 0, "what was before is not shown");
-    ferry_future_release(ferry_nop(te.engine, NULL));
-    settle(&te);
+    ferry_future_release(ferry_nop(engine(), NULL));
+    scene_settle();
     cr_assert_gt(self.count, 0);
-    ASSERT_STATUS(ferry_engine_trace(te.engine, NULL), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_trace(engine(), NULL), FERRY_OK);
     size_t count = self.count;
-    ferry_future_release(ferry_nop(te.engine, NULL));
-    settle(&te);
+    ferry_future_release(ferry_nop(engine(), NULL));
+    scene_settle();
     cr_assert_eq(self.count, count);
-    cr_assert_eq(ferry_engine_flight_records(te.engine, &record, 1), 0);
-    test_engine_close(&te);
+    cr_assert_eq(ferry_engine_flight_records(engine(), &record, 1), 0);
 }
 
 Test(tracing, what_was_overwritten_is_counted_as_lost)
 {
     static sink self;
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    hook(&te, &self);
+    hook(scene(), &self);
     enum { NOPS = 20000 };
     for (int i = 0; i < NOPS; i++)
-        ferry_future_release(ferry_nop(te.engine, NULL)); /* nobody makes progress meanwhile */
-    settle(&te);
+        ferry_future_release(ferry_nop(engine(), NULL)); /* nobody makes progress meanwhile */
+    scene_settle();
     cr_assert_gt(self.lost, 0);
     cr_assert_gt(self.count, 1000);
     cr_assert_eq(self.lost + self.count, (uint64_t)NOPS * 5, "%llu lost, %zu shown",
                  (unsigned long long)self.lost, self.count);
-    test_engine_close(&te);
 }
 
 Test(tracing, the_flight_recorder_keeps_the_newest)
 {
-    test_engine te;
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    options.flight_records = 64;
-    test_engine_create(&te, &options);
+    scene_options(FERRY_LOOP_EMBEDDED)->flight_records = 64;
     ferry_trace_record records[256];
-    cr_assert_eq(ferry_engine_flight_records(te.engine, records, 256), 0);
+    cr_assert_eq(ferry_engine_flight_records(engine(), records, 256), 0);
     uint64_t last = 0;
     for (int i = 0; i < 100; i++) {
-        stepped_clock_step(&te.time, 1);
-        ferry_future *nop = ferry_nop(te.engine, NULL);
+        stepped_clock_step(&scene()->time, 1);
+        ferry_future *nop = ferry_nop(engine(), NULL);
         last = ferry_future_id(nop);
         ferry_future_release(nop);
     }
-    size_t count = ferry_engine_flight_records(te.engine, records, 256);
+    size_t count = ferry_engine_flight_records(engine(), records, 256);
     cr_assert_geq(count, 60);
     cr_assert_leq(count, 64);
     for (size_t i = 1; i < count; i++)
@@ -244,33 +215,27 @@ Test(tracing, the_flight_recorder_keeps_the_newest)
     cr_assert_str_eq(life_of(records, count, last), "submitted ready issued resolved quiet");
     cr_assert_eq(records[count - 1].op, last);
 
-    size_t few = ferry_engine_flight_records(te.engine, records, 3);
+    size_t few = ferry_engine_flight_records(engine(), records, 3);
     cr_assert_eq(few, 3);
     cr_assert_eq(records[2].op, last);
     cr_assert_eq(records[2].what, FERRY_TRACE_QUIET);
-    cr_assert_eq(ferry_engine_flight_records(te.engine, NULL, 3), 0);
-    cr_assert_eq(ferry_engine_flight_records(te.engine, records, 0), 0);
-    test_engine_close(&te);
+    cr_assert_eq(ferry_engine_flight_records(engine(), NULL, 3), 0);
+    cr_assert_eq(ferry_engine_flight_records(engine(), records, 0), 0);
 }
 
 Test(tracing, both_at_once)
 {
     static sink self;
-    test_engine te;
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    options.flight_records = 64;
-    test_engine_create(&te, &options);
-    hook(&te, &self);
-    ferry_future *nop = ferry_nop(te.engine, NULL);
-    settle(&te);
+    scene_options(FERRY_LOOP_EMBEDDED)->flight_records = 64;
+    hook(scene(), &self);
+    ferry_future *nop = own(ferry_nop(engine(), NULL));
+    scene_settle();
     ferry_trace_record records[64];
-    size_t count = ferry_engine_flight_records(te.engine, records, 64);
+    size_t count = ferry_engine_flight_records(engine(), records, 64);
     cr_assert_str_eq(life_of(records, count, ferry_future_id(nop)),
                      "submitted ready issued resolved quiet");
     cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(nop)),
                      "submitted ready issued resolved quiet");
-    ferry_future_release(nop);
-    test_engine_close(&te);
 }
 
 static void submit_in_hook(void *arg, const ferry_trace_record *record)
@@ -285,17 +250,13 @@ static void submit_in_hook(void *arg, const ferry_trace_record *record)
 
 Test(tracing, hooks_may_submit)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_engine *engine = te.engine;
-    ferry_trace_hooks hooks = {
-        .struct_size = sizeof hooks, .record = submit_in_hook, .arg = &engine};
-    ASSERT_STATUS(ferry_engine_trace(te.engine, &hooks), FERRY_OK);
-    ferry_future_release(ferry_nop(te.engine, NULL));
-    settle(&te);
-    cr_assert_null(engine);
-    ASSERT_STATUS(ferry_engine_trace(te.engine, NULL), FERRY_OK);
-    test_engine_close(&te);
+    ferry_engine *to = engine();
+    ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = submit_in_hook, .arg = &to};
+    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
+    ferry_future_release(ferry_nop(engine(), NULL));
+    scene_settle();
+    cr_assert_null(to);
+    ASSERT_STATUS(ferry_engine_trace(engine(), NULL), FERRY_OK);
 }
 
 /* ---- the last records before the stop ---- */
@@ -348,21 +309,20 @@ static void *shut_down(void *arg)
 
 Test(tracing, a_shutdown_that_succeeded_has_shown_every_record)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
+    (void)scene_options(FERRY_LOOP_THREAD);
     ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = hear_quiet};
     for (int i = 0; i < 2; i++) {
         held_call *self = &held_calls[i];
         (void)sem_init(&self->begun, 0, 0);
         (void)sem_init(&self->go_on, 0, 0);
         cr_assert(thread_executor_start(&self->executor));
-        self->future = ferry_call(te.engine, &self->executor.executor, held_function, self, NULL);
+        self->future = ferry_call(engine(), &self->executor.executor, held_function, self, NULL);
         self->op = ferry_future_id(self->future);
         await(&self->begun);
     }
-    ASSERT_STATUS(ferry_engine_trace(te.engine, &hooks), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
     pthread_t ending;
-    cr_assert_eq(pthread_create(&ending, NULL, shut_down, te.engine), 0);
+    cr_assert_eq(pthread_create(&ending, NULL, shut_down, engine()), 0);
     ASSERT_STATUS(ferry_future_wait(held_calls[1].future, -1), FERRY_E_SHUTDOWN);
     (void)sem_post(&held_calls[0].go_on);
     cr_assert_eq(pthread_join(ending, NULL), 0);
@@ -371,7 +331,6 @@ Test(tracing, a_shutdown_that_succeeded_has_shown_every_record)
         ferry_future_release(held_calls[i].future);
         thread_executor_stop(&held_calls[i].executor);
     }
-    test_engine_close(&te);
 }
 
 Test(tracing, names_are_known)

@@ -316,11 +316,11 @@ static const struct {
 
 static bool perform_words(void)
 {
-    if (play_makes(play_peek()))
-        return play_make("it");
     const char *word = play_take("step");
     if (play_skip("="))
-        return play_make(word);
+        return play_make(word, play_take("operation"));
+    if (play_makes(word))
+        return play_make("it", word);
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
         if (strcmp(acts[i].word, word) == 0)
             return acts[i].perform();

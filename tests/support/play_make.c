@@ -266,9 +266,8 @@ bool play_makes(const char *word)
     return maker_of(word) != NULL;
 }
 
-bool play_make(const char *name)
+bool play_make(const char *name, const char *word)
 {
-    const char *word = play_take("operation");
     make_fn make = maker_of(word);
     if (make == NULL)
         return play_complain("\"%s\" is no operation", word);

@@ -8,7 +8,7 @@
 /* Whether the word begins one. */
 bool play_makes(const char *word);
 
-/* Takes the words of one, and has the scene own its future under that name. */
-bool play_make(const char *name);
+/* Takes the words behind that word, and has the scene own the future under that name. */
+bool play_make(const char *name, const char *word);
 
 #endif

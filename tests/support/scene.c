@@ -66,8 +66,13 @@ void scene_settle(void)
 
 void scene_leave(void)
 {
-    cr_assert_eq(self.stage, SCENE_OPEN);
     ASSERT_STATUS(ferry_engine_shutdown(self.te.engine, -1), FERRY_OK);
+    scene_drop();
+}
+
+void scene_drop(void)
+{
+    cr_assert_eq(self.stage, SCENE_OPEN);
     ferry_engine_release(self.te.engine);
     self.stage = SCENE_LEFT;
 }
@@ -95,10 +100,11 @@ static void give_all_back(scene_kind kind)
 
 void scene_end(void)
 {
-    if (self.stage == SCENE_EMPTY || suite_has_failed())
+    if (suite_has_failed())
         return;
     give_all_back(SCENE_PROMISE); /* what waits for them ends */
-    scene_settle();
+    if (self.stage == SCENE_OPEN)
+        scene_settle();
     give_all_back(SCENE_FUTURE);
     give_all_back(SCENE_BUFFER);
     if (self.stage == SCENE_OPEN)
@@ -115,9 +121,10 @@ void scene_end(void)
 
 /* ---- what the scene owns ---- */
 
+/* What has no name is not found. */
 static property *find(const char *name)
 {
-    for (size_t i = self.count; i > 0; i--) {
+    for (size_t i = *name != '\0' ? self.count : 0; i > 0; i--) {
         property *owned = &self.properties[i - 1];
         if (owned->thing != NULL && strcmp(owned->name, name) == 0)
             return owned;
@@ -185,6 +192,8 @@ bool scene_release(const char *name)
     if (owned == NULL)
         return false;
     give_back(owned);
+    while (self.count > 0 && self.properties[self.count - 1].thing == NULL)
+        self.count--;
     return true;
 }
 

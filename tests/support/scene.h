@@ -38,8 +38,11 @@ void scene_settle(void);
 /* Shuts the engine down and lets it go; what the scene owns stays until its end. */
 void scene_leave(void);
 
-/* All that the scene owns is released, and the engine is gone with all its memory; then a case may
- * begin another scene. Does nothing if there is none, or if the case has failed. */
+/* The same, with no shutdown of its own. */
+void scene_drop(void);
+
+/* All that the scene owns is released, and the engine, if there is one, is gone with all its
+ * memory; then a case may begin another scene. Does nothing if the case has failed. */
 void scene_end(void);
 
 /* ---- what the scene owns ---- */
@@ -104,6 +107,7 @@ ferry_status scene_status_now(ferry_future *future, ferry_status expected);
 
 #define EXPECT(future, expected)                                                                   \
     ASSERT_STATUS(scene_status((future), FERRY_##expected), FERRY_##expected)
+#define WAIT(future, expected) ASSERT_STATUS(ferry_future_wait((future), -1), FERRY_##expected)
 #define EXPECT_NOW(future, expected)                                                               \
     ASSERT_STATUS(scene_status_now((future), FERRY_##expected), FERRY_##expected)
 
