@@ -12,7 +12,7 @@ SCENE_SUITE(batch);
 /* Through four buffers and back, in one batch; each copy is ordered behind the one before. */
 static void copy_along(ferry_loop_mode loop, size_t size, bool with_each)
 {
-    (void)scene_options(loop);
+    scene_begin(loop);
     ferry_buffer *buffers[4];
     for (size_t i = 0; i < 4; i++)
         buffers[i] = own(test_buffer(scene(), i, size, (int)i + 1));
@@ -64,7 +64,7 @@ static ferry_status add_digit(void *arg)
 
 Test(batch, functions_on_the_same_span_run_in_their_order)
 {
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     ferry_buffer *buffer = own(test_buffer(scene(), 0, SLICE, 0));
     digits sum = {0};
     digit parts[9];
@@ -93,7 +93,7 @@ Test(batch, it_has_its_place_among_others)
 static void copy_columns(ferry_loop_mode loop, size_t rows, bool with_each)
 {
     enum { COLUMNS = 16 };
-    (void)scene_options(loop);
+    scene_begin(loop);
     play("buffer from %zu of 1; buffer by_way %zu of 2 on 1; buffer to %zu of 3 on 2",
          rows * COLUMNS, rows * COLUMNS, rows * COLUMNS);
     ferry_op ops[COLUMNS + 1];
@@ -177,7 +177,7 @@ Test(batch, each_of_many_small_copies_has_a_whole_future)
 static void copies_that_wait(ferry_loop_mode loop, bool with_each)
 {
     static slices s;
-    (void)scene_options(loop);
+    scene_begin(loop);
     slices_open(&s);
     play("promise p; held = copy src <- dst after p");
     ferry_future *all = submit(s.ops, MANY, with_each ? s.each : NULL, NULL);
@@ -201,7 +201,7 @@ Test(batch, small_copies_that_cannot_be_done_at_once_wait)
 Test(batch, all_kinds_in_great_number)
 {
     static slices s;
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     slices_open(&s);
     for (size_t i = 0; i < MANY; i++) {
         if (i % 3 == 1)
@@ -450,7 +450,7 @@ Test(batch, it_may_be_submitted_in_a_callback)
 
 Test(batch, buffers_and_futures_may_be_let_go_at_once)
 {
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     for (int round = 0; round < 50; round++) {
         play("buffer src 65536 of 1; buffer dst 65536 on 1;"
              "b = batch %s copy dst <- src , copy src <- dst , nop; release b src dst",

@@ -53,7 +53,7 @@ static void waiting_open(waiting *w, ferry_loop_mode loop, shape of)
 {
     size_t slice = of == LARGE_COPIES ? BIG : SLICE;
     size_t size = (of == LARGE_COPIES ? 20 : COUNT) * slice;
-    (void)scene_options(loop);
+    scene_begin(loop);
     play("promise p; buffer src %zu of %d; buffer dst %zu of %d on 1", size, THEIRS, size, MINE);
     w->dst = the_buffer("dst");
     w->shared = behind_promise();
@@ -315,7 +315,7 @@ typedef struct under_way {
 static void under_way_open(under_way *u, ferry_loop_mode loop)
 {
     start_thread();
-    (void)scene_options(loop);
+    scene_begin(loop);
     play("buffer b %d", SLICE);
     held_call_init(&u->held, the_span("b"), THEIRS);
     u->access = (ferry_access){the_span("b"), FERRY_WRITE};

@@ -225,7 +225,7 @@ Test(cancel, a_clock_may_begin_below_zero)
 /* The loop sleeps by a timer, which takes no such time. */
 Test(cancel, the_loops_thread_finds_negative_deadlines)
 {
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     ferry_future *after = pending();
     for (int i = 0; i < 100; i++)
         EXPECT(held_until(after, i % 2 == 0 ? -1 : INT64_MIN), E_DEADLINE);
@@ -241,7 +241,7 @@ static int64_t now_of_machine_ns(void)
 
 Test(cancel, the_loops_thread_keeps_deadlines)
 {
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     ferry_future *after = pending(), *far = held_until(after, INT64_MAX);
     int64_t begin_ns = now_of_machine_ns();
     EXPECT(held_until(after, begin_ns + 3000000), E_DEADLINE);

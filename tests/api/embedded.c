@@ -7,26 +7,35 @@
 
 SCENE_SUITE(embedded);
 
-static bool is_readable(const test_engine *te)
+/* The user's loop, until the future has resolved; the suite's time-out says if it never wakes. */
+static void run_loop_until(ferry_future *future)
 {
-    struct pollfd fd = {.fd = ferry_engine_fd(te->engine), .events = POLLIN};
+    struct pollfd fd = {.fd = ferry_engine_fd(engine()), .events = POLLIN};
+    while (ferry_future_poll(future) == FERRY_PENDING) {
+        if (ferry_engine_progress(engine(), 0) > 0 || ferry_engine_arm(engine()) != FERRY_OK)
+            continue;
+        cr_assert_eq(poll(&fd, 1, -1), 1);
+    }
+}
+
+static bool is_readable(void)
+{
+    struct pollfd fd = {.fd = ferry_engine_fd(engine()), .events = POLLIN};
     return poll(&fd, 1, 0) == 1;
 }
 
 /* Until there is nothing to do and the descriptor will say when there is. */
-static void arm(const test_engine *te)
+static void arm(void)
 {
     do
-        settle(te);
-    while (ferry_engine_arm(te->engine) != FERRY_OK);
+        scene_settle();
+    while (ferry_engine_arm(engine()) != FERRY_OK);
 }
 
 typedef struct elsewhere {
-    test_engine *te;
     void *(*what)(struct elsewhere *self);
     ferry_future *future;
     ferry_promise *promise;
-    _Atomic int calls;
 } elsewhere;
 
 static void *run_elsewhere(void *arg)
@@ -45,7 +54,7 @@ static void do_elsewhere(elsewhere *self, void *(*what)(elsewhere *self))
 
 static void *submit_call(elsewhere *self)
 {
-    self->future = ferry_call(self->te->engine, NULL, count_call, &self->calls, NULL);
+    self->future = own(ferry_call(engine(), NULL, count_call, scene_calls(), NULL));
     return NULL;
 }
 
@@ -64,28 +73,28 @@ static void *cancel_future(elsewhere *self)
 Test(embedded, the_descriptor_becomes_readable_when_another_thread_submits_a_function)
 {
     cr_assert_geq(ferry_engine_fd(engine()), 0);
-    elsewhere self = {.te = scene()};
-    arm(scene());
-    cr_assert_not(is_readable(scene()));
+    elsewhere self = {0};
+    arm();
+    cr_assert_not(is_readable());
     do_elsewhere(&self, submit_call);
-    cr_assert(is_readable(scene()));
-    cr_assert_eq(self.calls, 0);
+    cr_assert(is_readable());
+    cr_assert_eq(*scene_calls(), 0);
     scene_settle();
-    cr_assert_eq(self.calls, 1);
-    ASSERT_STATUS(status_of(self.future), FERRY_OK);
-    arm(scene());
-    cr_assert_not(is_readable(scene()));
+    cr_assert_eq(*scene_calls(), 1);
+    EXPECT_NOW(self.future, OK);
+    arm();
+    cr_assert_not(is_readable());
 }
 
 Test(embedded, the_descriptor_becomes_readable_when_a_callback_is_due)
 {
-    elsewhere self = {.te = scene(), .promise = test_promise(scene())};
+    elsewhere self = {.promise = test_promise(scene())};
     ferry_future *nop = own(nop_after_promise(scene(), self.promise));
     counted_waiter *waiter = on_ready(nop, NULL);
-    arm(scene());
-    cr_assert_not(is_readable(scene()));
+    arm();
+    cr_assert_not(is_readable());
     do_elsewhere(&self, resolve_promise);
-    cr_assert(is_readable(scene()));
+    cr_assert(is_readable());
     cr_assert_eq(waiter->calls, 0);
     scene_settle();
     cr_assert_eq(waiter->calls, 1);
@@ -94,28 +103,19 @@ Test(embedded, the_descriptor_becomes_readable_when_a_callback_is_due)
 Test(embedded, the_descriptor_becomes_readable_on_a_cancel)
 {
     ferry_promise *promise = own(test_promise(scene()));
-    elsewhere self = {.te = scene(), .future = nop_after_promise(scene(), promise)};
-    arm(scene());
+    elsewhere self = {.future = own(nop_after_promise(scene(), promise))};
+    arm();
     do_elsewhere(&self, cancel_future);
-    cr_assert(is_readable(scene()));
+    cr_assert(is_readable());
     scene_settle();
-    ASSERT_STATUS(status_of(self.future), FERRY_E_CANCELLED);
+    EXPECT_NOW(self.future, E_CANCELLED);
 }
 
 Test(embedded, the_descriptor_becomes_readable_when_a_copy_has_ended)
 {
-    enum { SIZE = 1 << 20 };
-    ferry_buffer *src = own(test_buffer(scene(), 0, SIZE, 1)),
-                 *dst = own(test_buffer(scene(), 1, SIZE, 0));
-    ferry_future *copy = ferry_copy(engine(), ferry_buffer_span(dst), ferry_buffer_span(src), NULL);
-    while (ferry_future_poll(copy) == FERRY_PENDING) {
-        if (ferry_engine_progress(engine(), 0) > 0 || ferry_engine_arm(engine()) != FERRY_OK)
-            continue;
-        struct pollfd fd = {.fd = ferry_engine_fd(engine()), .events = POLLIN};
-        cr_assert_eq(poll(&fd, 1, -1), 1); /* the suite's timeout says if it never is */
-    }
-    ASSERT_STATUS(status_of(copy), FERRY_OK);
-    cr_assert(is_filled(dst, 0, SIZE, 1));
+    play("buffer src 1048576 of 1; buffer dst 1048576 on 1; c = copy dst <- src");
+    run_loop_until(the_future("c"));
+    play("now c OK; bytes dst 1");
 }
 
 Test(embedded, the_descriptor_keeps_deadlines_of_the_real_clock)
@@ -127,46 +127,38 @@ Test(embedded, the_descriptor_keeps_deadlines_of_the_real_clock)
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     ferry_op_options op = behind(&after, 1);
     op.deadline_ns = now.tv_sec * 1000000000 + now.tv_nsec + 3000000;
-    ferry_future *nop = ferry_nop(engine(), &op);
-    while (ferry_future_poll(nop) == FERRY_PENDING) {
-        if (ferry_engine_progress(engine(), 0) > 0 || ferry_engine_arm(engine()) != FERRY_OK)
-            continue;
-        struct pollfd fd = {.fd = ferry_engine_fd(engine()), .events = POLLIN};
-        cr_assert_eq(poll(&fd, 1, -1), 1);
-    }
-    ASSERT_STATUS(status_of(nop), FERRY_E_DEADLINE);
+    ferry_future *nop = own(ferry_nop(engine(), &op));
+    run_loop_until(nop);
+    EXPECT_NOW(nop, E_DEADLINE);
 }
 
 Test(embedded, arm_is_busy_while_there_is_work)
 {
-    elsewhere self = {.te = scene()};
-    arm(scene());
+    elsewhere self = {0};
+    arm();
     (void)submit_call(&self);
     ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_BUSY);
     cr_assert_eq(ferry_engine_timeout_ns(engine()), 0);
     scene_settle();
     ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
     cr_assert_eq(ferry_engine_timeout_ns(engine()), -1);
-    ASSERT_STATUS(status_of(self.future), FERRY_OK);
+    EXPECT_NOW(self.future, OK);
 }
 
 Test(embedded, a_budget_bounds_the_callbacks_and_the_rest_is_due)
 {
-    counted_waiter waiters[5];
-    ferry_future *nop = own(ferry_nop(engine(), NULL));
-    for (int i = 0; i < 5; i++) {
-        counted_waiter_init(&waiters[i], NULL);
-        ASSERT_STATUS(ferry_future_on_ready(nop, &waiters[i].waiter), FERRY_OK);
-    }
+    play("n = nop");
+    const counted_waiter *waiters[5];
+    for (int i = 0; i < 5; i++)
+        waiters[i] = on_ready(the_future("n"), NULL);
     for (int made = 0; made < 5; made++) {
         for (int i = 0; i < 5; i++)
-            cr_assert_eq(waiters[i].calls, i < made);
-        cr_assert_eq(ferry_engine_timeout_ns(engine()), 0);
+            cr_assert_eq(waiters[i]->calls, i < made);
+        play("timer 0");
         ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_BUSY);
         cr_assert_eq(ferry_engine_progress(engine(), 1), 1);
     }
-    scene_settle();
-    cr_assert_eq(ferry_engine_timeout_ns(engine()), -1);
+    play("settle; timer -1");
 }
 
 static void count_free(void *arg, void *memory, size_t size_bytes)
@@ -206,19 +198,11 @@ Test(embedded, a_budget_bounds_the_buffers_that_are_freed)
 
 Test(embedded, a_wait_makes_progress_and_leaves_callbacks_to_the_next_progress)
 {
-    _Atomic int calls = 0;
-    ferry_future *call = own(ferry_call(engine(), NULL, count_call, &calls, NULL));
-    counted_waiter plain, in_line;
-    counted_waiter_init(&plain, NULL);
-    counted_waiter_init(&in_line, ferry_executor_inline());
-    ASSERT_STATUS(ferry_future_on_ready(call, &plain.waiter), FERRY_OK);
-    ASSERT_STATUS(ferry_future_on_ready(call, &in_line.waiter), FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(call, -1), FERRY_OK);
-    cr_assert_eq(calls, 1);
-    cr_assert_eq(plain.calls + in_line.calls, 0);
-    cr_assert_eq(ferry_engine_timeout_ns(engine()), 0);
+    play("c = call; waiter plain on c; waiter in_line on c inline; wait c OK");
+    cr_assert_eq(*scene_calls(), 1);
+    play("called plain 0; called in_line 0; timer 0");
     cr_assert_gt(ferry_engine_progress(engine(), 0), 0);
-    cr_assert_eq(plain.calls + in_line.calls, 2);
+    play("called plain 1; called in_line 1");
 }
 
 /* A clock that counts how often it is asked, which is at least once a round of the loop. */
@@ -259,7 +243,6 @@ Test(embedded, a_wait_sleeps_although_callbacks_are_due)
 
 typedef struct meeting {
     ferry_waiter waiter; /* first */
-    test_engine *te;
     pthread_barrier_t entered, left;
     int64_t progressed;
     ferry_status armed;
@@ -277,16 +260,15 @@ static void *progress_meanwhile(void *arg)
 {
     meeting *self = arg;
     (void)pthread_barrier_wait(&self->entered);
-    self->progressed = ferry_engine_progress(self->te->engine, 0);
-    self->armed = ferry_engine_arm(self->te->engine);
+    self->progressed = ferry_engine_progress(engine(), 0);
+    self->armed = ferry_engine_arm(engine());
     (void)pthread_barrier_wait(&self->left);
     return NULL;
 }
 
 Test(embedded, progress_by_a_second_thread_does_nothing)
 {
-    meeting self = {
-        .waiter = FERRY_WAITER_INIT(stay_in_progress, NULL), .te = scene(), .progressed = 99};
+    meeting self = {.waiter = FERRY_WAITER_INIT(stay_in_progress, NULL), .progressed = 99};
     cr_assert_eq(pthread_barrier_init(&self.entered, NULL, 2), 0);
     cr_assert_eq(pthread_barrier_init(&self.left, NULL, 2), 0);
     ferry_future *nop = own(ferry_nop(engine(), NULL));
@@ -379,38 +361,37 @@ static void *wait_for_call(elsewhere *self)
 Test(embedded, the_descriptor_still_wakes_after_another_thread_has_waited)
 {
     ferry_promise *promise = test_promise(scene());
-    elsewhere waiter = {.te = scene(), .future = nop_after_promise(scene(), promise)};
-    elsewhere submitter = {.te = scene()};
-    arm(scene());
+    elsewhere waiter = {.future = own(nop_after_promise(scene(), promise))};
+    elsewhere submitter = {0};
+    arm();
     do_elsewhere(&waiter, wait_and_leave);
-    cr_assert_not(is_readable(scene()));
+    cr_assert_not(is_readable());
     do_elsewhere(&submitter, submit_call);
-    cr_assert(is_readable(scene()));
+    cr_assert(is_readable());
     scene_settle();
-    ASSERT_STATUS(status_of(submitter.future), FERRY_OK);
+    EXPECT_NOW(submitter.future, OK);
     keep_promise(promise, FERRY_OK);
     scene_settle();
-    ASSERT_STATUS(status_of(waiter.future), FERRY_OK);
+    EXPECT_NOW(waiter.future, OK);
 }
 
 Test(embedded, the_descriptor_becomes_readable_for_callbacks_a_waiting_thread_left)
 {
-    elsewhere self = {.te = scene()};
-    arm(scene());
+    elsewhere self = {0};
+    arm();
     (void)submit_call(&self);
     counted_waiter *callback = on_ready(self.future, NULL);
     do_elsewhere(&self, wait_for_call);
-    cr_assert_eq(self.calls, 1);
+    cr_assert_eq(*scene_calls(), 1);
     cr_assert_eq(callback->calls, 0);
-    cr_assert(is_readable(scene()));
+    cr_assert(is_readable());
     scene_settle();
     cr_assert_eq(callback->calls, 1);
-    ferry_future_release(self.future);
 }
 
 Test(embedded, what_is_for_embedded_engines_does_nothing_to_others)
 {
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     cr_assert_eq(ferry_engine_progress(engine(), 0), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_INVALID);
     cr_assert_eq(ferry_engine_timeout_ns(engine()), -1);
@@ -427,11 +408,11 @@ static void *wait_for_ever(void *arg)
 }
 
 /* The user's loop, until the waiter has been called. */
-static void run_loop_until_called(const test_engine *te, counted_waiter *waiter)
+static void run_loop_until_called(counted_waiter *waiter)
 {
-    struct pollfd readable = {.fd = ferry_engine_fd(te->engine), .events = POLLIN};
+    struct pollfd readable = {.fd = ferry_engine_fd(engine()), .events = POLLIN};
     while (atomic_load(&waiter->calls) == 0) {
-        if (ferry_engine_progress(te->engine, 0) <= 0 && ferry_engine_arm(te->engine) == FERRY_OK)
+        if (ferry_engine_progress(engine(), 0) <= 0 && ferry_engine_arm(engine()) == FERRY_OK)
             cr_assert_geq(poll(&readable, 1, -1), 0);
     }
 }
@@ -440,7 +421,7 @@ static void run_loop_until_called(const test_engine *te, counted_waiter *waiter)
 Test(embedded, callbacks_run_while_another_thread_waits)
 {
     ferry_promise *promise = test_promise(scene());
-    elsewhere self = {.te = scene(), .future = ferry_promise_future(promise)};
+    elsewhere self = {.future = own(ferry_promise_future(promise))};
     pthread_t thread;
     cr_assert_eq(pthread_create(&thread, NULL, wait_for_ever, &self), 0);
     for (int i = 0; i < 1000; i++) {
@@ -448,26 +429,25 @@ Test(embedded, callbacks_run_while_another_thread_waits)
         counted_waiter_init(&waiter, NULL);
         ferry_future *nop = ferry_nop(engine(), NULL);
         ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_OK);
-        run_loop_until_called(scene(), &waiter);
+        run_loop_until_called(&waiter);
         cr_assert(pthread_equal(waiter.thread, pthread_self()));
         ferry_future_release(nop);
     }
     keep_promise(promise, FERRY_OK);
     cr_assert_eq(pthread_join(thread, NULL), 0);
-    ferry_future_release(self.future);
 }
 
 static void *progress_once(void *arg)
 {
     meeting *self = arg;
-    self->progressed = ferry_engine_progress(self->te->engine, 0);
+    self->progressed = ferry_engine_progress(engine(), 0);
     return NULL;
 }
 
 /* Armed while another thread made progress: what that one leaves wakes the one that sleeps. */
 Test(embedded, who_armed_meanwhile_is_woken_for_what_is_left)
 {
-    meeting self = {.waiter = FERRY_WAITER_INIT(stay_in_progress, NULL), .te = scene()};
+    meeting self = {.waiter = FERRY_WAITER_INIT(stay_in_progress, NULL)};
     cr_assert_eq(pthread_barrier_init(&self.entered, NULL, 2), 0);
     cr_assert_eq(pthread_barrier_init(&self.left, NULL, 2), 0);
     ferry_future *nop = own(ferry_nop(engine(), NULL));
@@ -482,66 +462,69 @@ Test(embedded, who_armed_meanwhile_is_woken_for_what_is_left)
     counted_waiter *waiter = on_ready(nop, NULL);
     (void)pthread_barrier_wait(&self.left);
     cr_assert_eq(pthread_join(thread, NULL), 0);
-    cr_assert(is_readable(scene()));
-    run_loop_until_called(scene(), waiter);
+    cr_assert(is_readable());
+    run_loop_until_called(waiter);
 }
 
 /* ---- another thread beside one that sleeps ---- */
 
 static void *make_progress(elsewhere *self)
 {
-    (void)ferry_engine_progress(self->te->engine, 0);
+    (void)self;
+    (void)ferry_engine_progress(engine(), 0);
     return NULL;
 }
 
 static void *make_little_progress(elsewhere *self)
 {
-    cr_assert_eq(ferry_engine_progress(self->te->engine, 1), 1);
+    (void)self;
+    cr_assert_eq(ferry_engine_progress(engine(), 1), 1);
     return NULL;
 }
 
 static void *arm_and_stay(elsewhere *self)
 {
-    ASSERT_STATUS(ferry_engine_arm(self->te->engine), FERRY_OK);
+    (void)self;
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
     return NULL;
 }
 
 static void *arm_beside_work(elsewhere *self)
 {
-    ASSERT_STATUS(ferry_engine_arm(self->te->engine), FERRY_E_BUSY);
+    (void)self;
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_BUSY);
     return NULL;
 }
 
 /* The calling thread sleeps, as far as ferry knows: work wakes it. */
-static void assert_is_woken(test_engine *te, elsewhere *self)
+static void assert_is_woken(elsewhere *self)
 {
-    cr_assert_not(is_readable(te));
+    cr_assert_not(is_readable());
     do_elsewhere(self, submit_call);
-    cr_assert(is_readable(te));
-    ferry_future_release(self->future);
+    cr_assert(is_readable());
 }
 
 Test(embedded, another_threads_progress_ends_no_arm)
 {
-    elsewhere self = {.te = scene()};
-    arm(scene());
+    elsewhere self = {0};
+    arm();
     for (int i = 0; i < 3; i++) {
         do_elsewhere(&self, make_progress); /* and takes what there is to be woken for */
-        assert_is_woken(scene(), &self);
+        assert_is_woken(&self);
     }
 }
 
 Test(embedded, another_threads_arm_ends_no_arm)
 {
-    elsewhere self = {.te = scene()};
-    arm(scene());
+    elsewhere self = {0};
+    arm();
     for (int i = 0; i < 3; i++) {
         do_elsewhere(&self, arm_and_stay);
-        assert_is_woken(scene(), &self);
+        assert_is_woken(&self);
         do_elsewhere(&self, arm_beside_work);
-        cr_assert(is_readable(scene()));
+        cr_assert(is_readable());
         do_elsewhere(&self, make_progress);
-        assert_is_woken(scene(), &self);
+        assert_is_woken(&self);
         do_elsewhere(&self, make_progress);
     }
 }
@@ -550,21 +533,21 @@ Test(embedded, another_threads_arm_ends_no_arm)
 Test(embedded, who_sleeps_is_woken_for_what_another_threads_progress_left)
 {
     enum { CALLBACKS = 3 };
-    elsewhere self = {.te = scene()};
+    elsewhere self = {0};
     ferry_future *nop = own(ferry_nop(engine(), NULL));
     counted_waiter waiters[CALLBACKS];
-    arm(scene());
+    arm();
     for (int i = 0; i < CALLBACKS; i++) {
         counted_waiter_init(&waiters[i], NULL);
         ASSERT_STATUS(ferry_future_on_ready(nop, &waiters[i].waiter), FERRY_OK);
     }
     do_elsewhere(&self, make_little_progress);
-    cr_assert(is_readable(scene()));
+    cr_assert(is_readable());
     do_elsewhere(&self, make_little_progress);
-    cr_assert(is_readable(scene()));
+    cr_assert(is_readable());
     do_elsewhere(&self, make_little_progress);
     do_elsewhere(&self, make_progress); /* nothing is left, and so it is not readable */
-    assert_is_woken(scene(), &self);
+    assert_is_woken(&self);
     for (int i = 0; i < CALLBACKS; i++)
         cr_assert_eq(waiters[i].calls, 1);
 }
@@ -572,10 +555,9 @@ Test(embedded, who_sleeps_is_woken_for_what_another_threads_progress_left)
 /* It is awake, so nothing need be written for it. */
 Test(embedded, a_threads_own_progress_ends_its_arm)
 {
-    elsewhere self = {.te = scene()};
-    arm(scene());
+    elsewhere self = {0};
+    arm();
     (void)ferry_engine_progress(engine(), 0);
     do_elsewhere(&self, submit_call);
-    cr_assert_not(is_readable(scene()));
-    ferry_future_release(self.future);
+    cr_assert_not(is_readable());
 }

@@ -104,21 +104,19 @@ Test(errors, what_depends_on_what_was_refused_fails_with_it_as_cause)
 
 Test(errors, without_memory_they_are_static_and_say_the_status)
 {
-    ferry_promise *promise = test_promise(scene());
-    ferry_future *nop = own(nop_after_promise(scene(), promise)),
-                 *last = own(nop_after(scene(), nop));
+    play("promise p; n = nop after p; last = nop after n");
     failing_allocator_arm(&scene()->memory, 1, true);
-    ASSERT_STATUS(ferry_future_cancel(nop), FERRY_OK);
-    scene_settle();
-    const ferry_error *error = ferry_future_error(nop), *later = ferry_future_error(last);
+    play("cancel n; settle");
+    const ferry_error *error = ferry_future_error(the_future("n"));
+    const ferry_error *later = ferry_future_error(the_future("last"));
     ASSERT_STATUS(error->status, FERRY_E_CANCELLED);
     cr_assert_str_eq(error->message, ferry_status_text(FERRY_E_CANCELLED));
     cr_assert_eq(error->op, 0);
     ASSERT_STATUS(later->status, FERRY_E_DEPENDENCY);
     failing_allocator_arm(&scene()->memory, 0, false);
-    cr_assert_eq(ferry_future_error(nop), error, "what it said once it says for ever");
-    cr_assert_eq(ferry_future_error(last), later);
-    keep_promise(promise, FERRY_OK);
+    cr_assert_eq(ferry_future_error(the_future("n")), error, "what it said once it says for ever");
+    cr_assert_eq(ferry_future_error(the_future("last")), later);
+    play("keep p");
 }
 
 Test(errors, of_creation_are_handed_out)
@@ -139,7 +137,6 @@ Test(errors, of_creation_are_handed_out)
 
 typedef struct inside {
     ferry_waiter waiter; /* first */
-    ferry_engine *engine;
     ferry_future *pending;
     ferry_future *done;
     _Atomic int times;
@@ -152,8 +149,8 @@ static void try_what_is_refused(inside *self)
     self->waited = ferry_future_wait(self->pending, -1);
     self->waited_done = ferry_future_wait(self->done, -1);
     self->polled = ferry_future_wait(self->pending, 0);
-    self->ended = ferry_engine_shutdown(self->engine, -1);
-    self->progressed = ferry_engine_progress(self->engine, 0);
+    self->ended = ferry_engine_shutdown(engine(), -1);
+    self->progressed = ferry_engine_progress(engine(), 0);
     atomic_fetch_add(&self->times, 1);
 }
 
@@ -191,18 +188,16 @@ static void try_in_post(ferry_executor *executor, ferry_task *task)
     ferry_task_run(task);
 }
 
-static void inside_open(inside *self, const test_engine *te, ferry_promise *promise)
+static void inside_open(inside *self)
 {
-    memset(self, 0, sizeof *self);
-    self->engine = te->engine;
-    self->pending = nop_after_promise(te, promise);
-    self->done = ferry_nop(te->engine, NULL);
+    play("promise p; pending = nop after p; done = nop");
+    *self = (inside){.pending = the_future("pending"), .done = the_future("done")};
 }
 
-static void inside_close(inside *self, const test_engine *te, ferry_promise *promise)
+static void inside_close(inside *self)
 {
     while (atomic_load(&self->times) == 0) {
-        settle(te);
+        scene_settle();
         sched_yield();
     }
     ASSERT_STATUS(self->waited, FERRY_E_DEADLOCK);
@@ -210,34 +205,28 @@ static void inside_close(inside *self, const test_engine *te, ferry_promise *pro
     ASSERT_STATUS(self->polled, FERRY_PENDING);
     ASSERT_STATUS(self->ended, FERRY_E_DEADLOCK);
     cr_assert_lt(self->progressed, 0);
-    keep_promise(promise, FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(self->pending, -1), FERRY_OK);
-    ferry_future_release(self->pending);
-    ferry_future_release(self->done);
+    play("keep p; wait pending OK; release p pending done");
 }
 
 static void refused_in_callbacks(ferry_loop_mode loop)
 {
-    (void)scene_options(loop);
+    scene_begin(loop);
     inside self;
-    ferry_promise *promise = test_promise(scene());
-    inside_open(&self, scene(), promise);
+    inside_open(&self);
     self.waiter.fn = try_in_callback;
     ASSERT_STATUS(ferry_future_on_ready(self.done, &self.waiter), FERRY_OK);
-    inside_close(&self, scene(), promise);
+    inside_close(&self);
 
-    promise = test_promise(scene());
-    inside_open(&self, scene(), promise);
+    inside_open(&self);
     ferry_future_release(ferry_call(engine(), NULL, try_in_call, &self, NULL));
-    inside_close(&self, scene(), promise);
+    inside_close(&self);
 
-    promise = test_promise(scene());
-    inside_open(&self, scene(), promise);
+    inside_open(&self);
     ferry_executor executor = {.struct_size = sizeof executor, .post = try_in_post, .arg = &self};
-    _Atomic int calls = 0;
-    ferry_future *call = own(ferry_call(engine(), &executor, count_call, &calls, NULL));
-    inside_close(&self, scene(), promise);
+    ferry_future *call = own(ferry_call(engine(), &executor, count_call, scene_calls(), NULL));
+    inside_close(&self);
     ASSERT_STATUS(ferry_future_wait(call, -1), FERRY_OK);
+    scene_end();
 }
 
 Test(errors, waiting_and_shutdown_are_refused_in_callbacks)
@@ -252,16 +241,16 @@ Test(errors, waiting_and_shutdown_are_refused_in_callbacks_embedded)
 
 static void refused_in_free(ferry_loop_mode loop)
 {
-    (void)scene_options(loop);
+    scene_begin(loop);
     inside self;
-    ferry_promise *promise = test_promise(scene());
-    inside_open(&self, scene(), promise);
+    inside_open(&self);
     ferry_buffer *buffer = NULL;
     ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(engine(), 0), malloc(64), 64, try_in_free,
                                     &self, &buffer),
                   FERRY_OK);
     ferry_buffer_release(buffer);
-    inside_close(&self, scene(), promise);
+    inside_close(&self);
+    scene_end();
 }
 
 Test(errors, waiting_and_shutdown_are_refused_in_free_functions)
@@ -276,35 +265,30 @@ Test(errors, waiting_and_shutdown_are_refused_in_free_functions_embedded)
 
 Test(errors, waiting_and_shutdown_are_refused_in_trace_hooks)
 {
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     inside self;
-    ferry_promise *promise = test_promise(scene());
-    inside_open(&self, scene(), promise);
+    inside_open(&self);
     ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = try_in_record, .arg = &self};
     ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
-    _Atomic int calls = 0;
-    ferry_future_release(ferry_call(engine(), NULL, count_call, &calls, NULL));
-    inside_close(&self, scene(), promise);
+    ferry_future_release(ferry_call(engine(), NULL, count_call, scene_calls(), NULL));
+    inside_close(&self);
     ASSERT_STATUS(ferry_engine_trace(engine(), NULL), FERRY_OK);
 }
 
 Test(errors, another_engines_futures_may_be_waited_for_in_a_callback)
 {
-    test_engine te, other;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    test_engine other;
     test_engine_open(&other, FERRY_LOOP_THREAD);
-    inside self = {.engine = te.engine};
-    _Atomic int calls = 0;
-    self.pending = ferry_call(other.engine, NULL, count_call, &calls, NULL);
-    self.done = ferry_nop(te.engine, NULL);
+    inside self = {0};
+    self.pending = ferry_call(other.engine, NULL, count_call, scene_calls(), NULL);
+    self.done = ferry_nop(engine(), NULL);
     self.waiter.fn = try_in_callback;
     ASSERT_STATUS(ferry_future_on_ready(self.done, &self.waiter), FERRY_OK);
-    settle(&te);
+    scene_settle();
     cr_assert_eq(self.times, 1);
     ASSERT_STATUS(self.waited, FERRY_OK);
     ASSERT_STATUS(self.ended, FERRY_E_DEADLOCK);
     ferry_future_release(self.pending);
     ferry_future_release(self.done);
     test_engine_close(&other);
-    test_engine_close(&te);
 }

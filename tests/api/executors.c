@@ -315,7 +315,7 @@ static ferry_status wait_for_another(void *arg)
 
 Test(executors, a_function_on_the_users_thread_may_wait)
 {
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     cr_assert(thread_executor_start(&user));
     inner self = {.waited = FERRY_PENDING};
     EXPECT(own(ferry_call(engine(), &user.executor, wait_for_another, &self, NULL)), OK);
@@ -327,7 +327,7 @@ Test(executors, a_function_on_the_users_thread_may_wait)
 
 Test(executors, a_chain_of_functions_alternates_between_loop_and_users_thread)
 {
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     cr_assert(thread_executor_start(&user));
     ferry_future *last = ferry_nop(engine(), NULL);
     ferry_executor *executors[] = {NULL, &user.executor, ferry_executor_inline()};

@@ -9,7 +9,7 @@ SCENE_SUITE(futures);
 /* An operation that waits for a promise. */
 static ferry_future *begin_held(ferry_loop_mode loop)
 {
-    (void)scene_options(loop);
+    scene_begin(loop);
     play("promise p; n = nop after p");
     return the_future("n");
 }
@@ -172,7 +172,7 @@ static ferry_status keep_the_loop(void *arg)
  * the loop. */
 Test(futures, remove_after_the_resolve_is_false_and_the_callback_comes)
 {
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     pthread_barrier_t turn;
     cr_assert_eq(pthread_barrier_init(&turn, NULL, 2), 0);
     ferry_future_release(ferry_call(engine(), NULL, keep_the_loop, &turn, NULL));
@@ -320,7 +320,7 @@ Test(futures, a_removed_waiter_is_never_called_and_another_always)
 {
     static counted_waiter waiters[RACES];
     static bool removed[RACES];
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     pthread_t thread;
     cr_assert_eq(pthread_create(&thread, NULL, resolve_each, NULL), 0);
     for (int i = 0; i < RACES; i++) {

@@ -117,7 +117,7 @@ Test(nvtx, beside_the_trace_file)
 {
     inject();
     nvtx_tool_report report;
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     ASSERT_STATUS(ferry_trace_open("/dev/null"), FERRY_OK);
     ferry_future_release(ferry_nop(engine(), NULL));
     ASSERT_STATUS(ferry_trace_close(), FERRY_OK);

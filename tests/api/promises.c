@@ -76,7 +76,7 @@ Test(promises, a_cancel_that_comes_too_late_changes_nothing)
 
 Test(promises, after_shutdown_they_answer_shutdown)
 {
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     play("promise p");
     ferry_promise *refused = NULL;
     ferry_future *future = own(ferry_promise_future(the_promise("p")));
@@ -124,7 +124,7 @@ static void *resolve_all(void *arg)
 Test(promises, one_of_many_resolvers_wins)
 {
     static contest self;
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     for (int i = 0; i < ROUNDS; i++)
         self.promises[i] = own(test_promise(scene()));
     cr_assert_eq(pthread_barrier_init(&self.barrier, NULL, RESOLVERS), 0);

@@ -45,7 +45,7 @@ static ferry_future *in_flight[IN_FLIGHT];
 
 static void held_by_a_promise(ferry_loop_mode loop)
 {
-    (void)scene_options(loop);
+    scene_begin(loop);
     ferry_promise *promise = own(test_promise(scene()));
     for (int i = 0; i < IN_FLIGHT; i++)
         in_flight[i] =
@@ -71,7 +71,7 @@ Test(shutdown, with_a_hundred_thousand_held_by_a_promise_embedded)
 
 static void running_copies(ferry_loop_mode loop)
 {
-    (void)scene_options(loop);
+    scene_begin(loop);
     enum { SIZE = 8192 }; /* above the inline limit */
     ferry_buffer *buffers[5];
     for (size_t i = 0; i < 5; i++)
@@ -141,7 +141,7 @@ static ferry_status end_within(void *arg)
 
 Test(shutdown, gives_up_after_its_timeout_and_may_be_called_again)
 {
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     ending self = {0};
     self.call = own(ferry_call(engine(), &by_hand()->executor, end_within, &self, NULL));
     while (manual_waiting(by_hand()) == 0)
@@ -159,7 +159,7 @@ Test(shutdown, gives_up_after_its_timeout_and_may_be_called_again)
 
 static void refuses_everything(ferry_loop_mode loop)
 {
-    (void)scene_options(loop);
+    scene_begin(loop);
     play("buffer b 100 of 1; n = nop");
     ferry_buffer *none = NULL;
     ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
@@ -187,7 +187,7 @@ Test(shutdown, refuses_everything_afterwards_embedded)
 
 static void handles_outlive(ferry_loop_mode loop)
 {
-    (void)scene_options(loop);
+    scene_begin(loop);
     play("promise p; done = nop; failed = nop after p; later = nop after failed; refused = any;"
          "buffer b 100 of 1; wait done OK");
     scene_leave();
@@ -226,7 +226,7 @@ static void *release_future(void *future)
 
 Test(shutdown, the_last_handle_may_be_released_by_a_new_thread)
 {
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     ferry_future *done = ferry_nop(engine(), NULL);
     scene_leave();
     pthread_t thread;
@@ -237,7 +237,7 @@ Test(shutdown, the_last_handle_may_be_released_by_a_new_thread)
 Test(shutdown, release_without_shutdown_shuts_down)
 {
     for (int loop = 0; loop < 2; loop++) {
-        (void)scene_options(loop == 0 ? FERRY_LOOP_THREAD : FERRY_LOOP_EMBEDDED);
+        scene_begin(loop == 0 ? FERRY_LOOP_THREAD : FERRY_LOOP_EMBEDDED);
         play("promise p; n = nop after p");
         scene_drop();
         play("now n SHUTDOWN");
@@ -325,7 +325,7 @@ Test(shutdown, the_loops_thread_frees_buffers)
 {
     char memory[64] = {0};
     freed self = {0};
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     wrap(memory, &self);
     play("release b");
     while (atomic_load(&self.times) == 0)

@@ -150,7 +150,7 @@ Test(tracing, a_cancelled_operation_tells_of_the_cancel)
 Test(tracing, hooks_run_on_the_loops_thread)
 {
     static sink self;
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     hook(scene(), &self);
     _Atomic int calls = 0;
     ferry_future *call = ferry_call(engine(), NULL, count_call, &calls, NULL);
@@ -309,7 +309,7 @@ static void *shut_down(void *arg)
 
 Test(tracing, a_shutdown_that_succeeded_has_shown_every_record)
 {
-    (void)scene_options(FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = hear_quiet};
     for (int i = 0; i < 2; i++) {
         held_call *self = &held_calls[i];

@@ -41,6 +41,12 @@ ferry_engine_options *scene_options(ferry_loop_mode loop)
     return &self.options;
 }
 
+void scene_begin(ferry_loop_mode loop)
+{
+    (void)scene_options(loop);
+    (void)scene();
+}
+
 test_engine *scene(void)
 {
     if (self.stage == SCENE_EMPTY)
@@ -240,7 +246,8 @@ void give_all_nodes(void)
 
 manual_executor *by_hand(void)
 {
-    (void)scene(); /* makes it */
+    if (self.stage == SCENE_EMPTY)
+        manual_executor_init(&self.executor);
     return &self.executor;
 }
 

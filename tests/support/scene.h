@@ -32,6 +32,9 @@ ferry_engine *engine(void);
 /* The options that the engine will open with; before its first use. */
 ferry_engine_options *scene_options(ferry_loop_mode loop);
 
+/* Opens it now, with such a loop. */
+void scene_begin(ferry_loop_mode loop);
+
 /* An embedded loop makes all the progress it can; another has a thread for that. */
 void scene_settle(void);
 
@@ -87,7 +90,7 @@ void give_all_nodes(void);
 
 /* ---- functions ---- */
 
-/* The executor whose tasks run when the case says so. */
+/* The executor whose tasks run when the case says so; it is there before the engine is. */
 manual_executor *by_hand(void);
 
 /* How often count_call was called for the scene. */
