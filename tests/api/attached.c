@@ -219,12 +219,11 @@ Test(attached, a_shutdown_elsewhere_takes_the_watchers_out)
     pthread_barrier_t running;
     cr_assert_eq(pthread_barrier_init(&running, NULL, 2), 0);
     elsewhere other = {.running = &running};
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, shutdown_elsewhere, &other), 0);
+    pthread_t thread = begin_thread(shutdown_elsewhere, &other);
     ev_timer timer;
     run_soon(&timer, loop_has_started, &other);
     ev_run(user_loop, 0);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)end_thread(thread);
     ASSERT_STATUS(other.status, FERRY_OK);
 }
 

@@ -207,9 +207,9 @@ Test(batch_quiet, a_cancel_comes_from_any_thread_and_twice)
         ferry_future *all = submit(w.ops, COUNT, w.each, &w.shared);
         pthread_t threads[4];
         for (size_t i = 0; i < 4; i++)
-            cr_assert_eq(pthread_create(&threads[i], NULL, cancel_from_here, all), 0);
+            threads[i] = begin_thread(cancel_from_here, all);
         for (size_t i = 0; i < 4; i++)
-            cr_assert_eq(pthread_join(threads[i], NULL), 0);
+            (void)end_thread(threads[i]);
         WAIT(all, E_CANCELLED);
         ASSERT_STATUS(ferry_future_cancel(all), FERRY_OK);
         ASSERT_STATUS(quiet_of(all), FERRY_OK);

@@ -273,13 +273,12 @@ static void ask_while_others_work(bool is_batch)
     int before = fake->at_gate;
     atomic_store(&fake->gates_pinned, true);
     atomic_store(&fake->is_gated, true);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, submit_in_thread, &self), 0);
+    pthread_t thread = begin_thread(submit_in_thread, &self);
     while (atomic_load(&fake->at_gate) == before)
         (void)sched_yield();
     play("nop; wait it OK");
     atomic_store(&fake->is_gated, false);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)end_thread(thread);
     WAIT(own(self.future), OK);
     play("bytes dst 9");
 }

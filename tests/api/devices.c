@@ -288,7 +288,7 @@ Test(devices, threads_that_open_one_at_once_get_the_same)
     pthread_t threads[OPENERS];
     for (int i = 0; i < OPENERS; i++) {
         openers[i] = (opener){.name = i % 2 == 0 ? "cuda:0" : "cuda:1"};
-        cr_assert_eq(pthread_create(&threads[i], NULL, open_in_thread, &openers[i]), 0);
+        threads[i] = begin_thread(open_in_thread, &openers[i]);
     }
     while (atomic_load(&fake->device_opens) < 2)
         (void)sched_yield();
@@ -300,7 +300,7 @@ Test(devices, threads_that_open_one_at_once_get_the_same)
     ferry_future_release(nop);
     atomic_store(&fake->is_gated, false);
     for (int i = 0; i < OPENERS; i++) {
-        cr_assert_eq(pthread_join(threads[i], NULL), 0);
+        (void)end_thread(threads[i]);
         ASSERT_STATUS(openers[i].status, FERRY_OK);
         cr_assert_eq(openers[i].device, openers[i % 2].device);
     }
@@ -365,14 +365,13 @@ Test(devices, a_shutdown_does_not_wait_longer_than_told_for_one_being_opened)
     (void)open_gpu("cuda:7");
     atomic_store(&fake->is_gated, true);
     opener self = {.name = "cuda:0"};
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, open_in_thread, &self), 0);
+    pthread_t thread = begin_thread(open_in_thread, &self);
     while (atomic_load(&fake->device_opens) < 2)
         (void)sched_yield();
     shut_down_until_it_says("a device is still being opened");
     cr_assert_eq(fake->stops, 0);
     atomic_store(&fake->is_gated, false);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)end_thread(thread);
     ASSERT_STATUS(self.status, FERRY_OK);
 }
 

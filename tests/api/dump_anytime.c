@@ -256,10 +256,7 @@ static void *dump_in_thread(void *engine)
 Test(dump_anytime, on_another_thread_without_progress)
 {
     play("c = call");
-    pthread_t thread;
-    void *whole = NULL;
-    cr_assert_eq(pthread_create(&thread, NULL, dump_in_thread, engine()), 0);
-    cr_assert_eq(pthread_join(thread, &whole), 0);
+    void *whole = in_thread(dump_in_thread, engine());
     ASSERT_WORD(dump_of(whole, the_future("c")), "waits_for", "loop");
     json_decref(whole);
     cr_assert_eq(*scene_calls(), 0, "a dump runs nothing");
@@ -268,19 +265,11 @@ Test(dump_anytime, on_another_thread_without_progress)
 
 /* ---- the shutdown ---- */
 
-static void wait_posted(void)
-{
-    while (manual_waiting(by_hand()) == 0) {
-        scene_settle();
-        sched_yield();
-    }
-}
-
 static void check_shutdown(ferry_loop_mode loop)
 {
     scene_begin(loop);
     play("buffer b 100; call by hand writes b");
-    wait_posted();
+    wait_posted(1);
     ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
     const json_t *whole = dump_now(engine()), *facts = json_object_get(whole, "engine");
     cr_assert(json_is_true(json_object_get(facts, "closing")));
@@ -328,9 +317,8 @@ static void check_stuck(ferry_loop_mode loop)
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.label = "stuck";
     ferry_future *stuck = own(ferry_call(engine(), &by_hand()->executor, hold_on, &call, &options));
-    wait_posted();
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, run_one, by_hand()), 0);
+    wait_posted(1);
+    pthread_t thread = begin_thread(run_one, by_hand());
     while (atomic_load(&call.has_begun) == 0)
         sched_yield();
     ferry_status status = ferry_engine_shutdown(engine(), 0);
@@ -346,7 +334,7 @@ static void check_stuck(ferry_loop_mode loop)
     ASSERT_WORD(node, "not_quiet", "function");
     ASSERT_WORD(node, "label", "stuck");
     atomic_store(&call.may_end, 1);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)end_thread(thread);
 }
 
 Test(dump_anytime, of_what_a_shutdown_could_not_wait_for)
@@ -396,10 +384,7 @@ static void *dump_without_memory(void *arg)
 Test(dump_anytime, a_new_thread_without_memory_is_told_so)
 {
     scene_begin(FERRY_LOOP_EMBEDDED);
-    pthread_t thread;
-    void *status = NULL;
-    cr_assert_eq(pthread_create(&thread, NULL, dump_without_memory, NULL), 0);
-    cr_assert_eq(pthread_join(thread, &status), 0);
+    void *status = in_thread(dump_without_memory, NULL);
     ASSERT_STATUS((ferry_status)(intptr_t)status, FERRY_E_NO_MEMORY);
 }
 

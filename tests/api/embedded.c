@@ -18,12 +18,6 @@ static void run_loop_until(ferry_future *future)
     }
 }
 
-static bool is_readable(void)
-{
-    struct pollfd fd = {.fd = ferry_engine_fd(engine()), .events = POLLIN};
-    return poll(&fd, 1, 0) == 1;
-}
-
 /* Until there is nothing to do and the descriptor will say when there is. */
 static void arm(void)
 {
@@ -46,10 +40,8 @@ static void *run_elsewhere(void *arg)
 
 static void do_elsewhere(elsewhere *self, void *(*what)(elsewhere *self))
 {
-    pthread_t thread;
     self->what = what;
-    cr_assert_eq(pthread_create(&thread, NULL, run_elsewhere, self), 0);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)in_thread(run_elsewhere, self);
 }
 
 static void *submit_call(elsewhere *self)
@@ -75,15 +67,15 @@ Test(embedded, the_descriptor_becomes_readable_when_another_thread_submits_a_fun
     cr_assert_geq(ferry_engine_fd(engine()), 0);
     elsewhere self = {0};
     arm();
-    cr_assert_not(is_readable());
+    cr_assert_not(scene_is_readable());
     do_elsewhere(&self, submit_call);
-    cr_assert(is_readable());
+    cr_assert(scene_is_readable());
     cr_assert_eq(*scene_calls(), 0);
     scene_settle();
     cr_assert_eq(*scene_calls(), 1);
     EXPECT_NOW(self.future, OK);
     arm();
-    cr_assert_not(is_readable());
+    cr_assert_not(scene_is_readable());
 }
 
 Test(embedded, the_descriptor_becomes_readable_when_a_callback_is_due)
@@ -92,9 +84,9 @@ Test(embedded, the_descriptor_becomes_readable_when_a_callback_is_due)
     ferry_future *nop = own(nop_after_promise(scene(), self.promise));
     counted_waiter *waiter = on_ready(nop, NULL);
     arm();
-    cr_assert_not(is_readable());
+    cr_assert_not(scene_is_readable());
     do_elsewhere(&self, resolve_promise);
-    cr_assert(is_readable());
+    cr_assert(scene_is_readable());
     cr_assert_eq(waiter->calls, 0);
     scene_settle();
     cr_assert_eq(waiter->calls, 1);
@@ -106,7 +98,7 @@ Test(embedded, the_descriptor_becomes_readable_on_a_cancel)
     elsewhere self = {.future = own(nop_after_promise(scene(), promise))};
     arm();
     do_elsewhere(&self, cancel_future);
-    cr_assert(is_readable());
+    cr_assert(scene_is_readable());
     scene_settle();
     EXPECT_NOW(self.future, E_CANCELLED);
 }
@@ -237,6 +229,7 @@ Test(embedded, a_wait_sleeps_although_callbacks_are_due)
     scene_settle();
     cr_assert_eq(waiter->calls, 1);
     ASSERT_STATUS(status_of(held), FERRY_OK);
+    scene_end(); /* before its clock goes */
 }
 
 /* ---- two threads ---- */
@@ -273,10 +266,9 @@ Test(embedded, progress_by_a_second_thread_does_nothing)
     cr_assert_eq(pthread_barrier_init(&self.left, NULL, 2), 0);
     ferry_future *nop = own(ferry_nop(engine(), NULL));
     ASSERT_STATUS(ferry_future_on_ready(nop, &self.waiter), FERRY_OK);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, progress_meanwhile, &self), 0);
+    pthread_t thread = begin_thread(progress_meanwhile, &self);
     scene_settle();
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)end_thread(thread);
     cr_assert_eq(self.progressed, FERRY_E_BUSY);
     ASSERT_STATUS(self.armed, FERRY_OK);
 }
@@ -365,9 +357,9 @@ Test(embedded, the_descriptor_still_wakes_after_another_thread_has_waited)
     elsewhere submitter = {0};
     arm();
     do_elsewhere(&waiter, wait_and_leave);
-    cr_assert_not(is_readable());
+    cr_assert_not(scene_is_readable());
     do_elsewhere(&submitter, submit_call);
-    cr_assert(is_readable());
+    cr_assert(scene_is_readable());
     scene_settle();
     EXPECT_NOW(submitter.future, OK);
     keep_promise(promise, FERRY_OK);
@@ -384,7 +376,7 @@ Test(embedded, the_descriptor_becomes_readable_for_callbacks_a_waiting_thread_le
     do_elsewhere(&self, wait_for_call);
     cr_assert_eq(*scene_calls(), 1);
     cr_assert_eq(callback->calls, 0);
-    cr_assert(is_readable());
+    cr_assert(scene_is_readable());
     scene_settle();
     cr_assert_eq(callback->calls, 1);
 }
@@ -422,8 +414,7 @@ Test(embedded, callbacks_run_while_another_thread_waits)
 {
     ferry_promise *promise = test_promise(scene());
     elsewhere self = {.future = own(ferry_promise_future(promise))};
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, wait_for_ever, &self), 0);
+    pthread_t thread = begin_thread(wait_for_ever, &self);
     for (int i = 0; i < 1000; i++) {
         counted_waiter waiter;
         counted_waiter_init(&waiter, NULL);
@@ -434,7 +425,7 @@ Test(embedded, callbacks_run_while_another_thread_waits)
         ferry_future_release(nop);
     }
     keep_promise(promise, FERRY_OK);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)end_thread(thread);
 }
 
 static void *progress_once(void *arg)
@@ -452,8 +443,7 @@ Test(embedded, who_armed_meanwhile_is_woken_for_what_is_left)
     cr_assert_eq(pthread_barrier_init(&self.left, NULL, 2), 0);
     ferry_future *nop = own(ferry_nop(engine(), NULL));
     ASSERT_STATUS(ferry_future_on_ready(nop, &self.waiter), FERRY_OK);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, progress_once, &self), 0);
+    pthread_t thread = begin_thread(progress_once, &self);
     (void)pthread_barrier_wait(&self.entered);
 
     /* The other thread is in the callback now. */
@@ -461,8 +451,8 @@ Test(embedded, who_armed_meanwhile_is_woken_for_what_is_left)
     ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
     counted_waiter *waiter = on_ready(nop, NULL);
     (void)pthread_barrier_wait(&self.left);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
-    cr_assert(is_readable());
+    (void)end_thread(thread);
+    cr_assert(scene_is_readable());
     run_loop_until_called(waiter);
 }
 
@@ -499,9 +489,9 @@ static void *arm_beside_work(elsewhere *self)
 /* The calling thread sleeps, as far as ferry knows: work wakes it. */
 static void assert_is_woken(elsewhere *self)
 {
-    cr_assert_not(is_readable());
+    cr_assert_not(scene_is_readable());
     do_elsewhere(self, submit_call);
-    cr_assert(is_readable());
+    cr_assert(scene_is_readable());
 }
 
 Test(embedded, another_threads_progress_ends_no_arm)
@@ -522,7 +512,7 @@ Test(embedded, another_threads_arm_ends_no_arm)
         do_elsewhere(&self, arm_and_stay);
         assert_is_woken(&self);
         do_elsewhere(&self, arm_beside_work);
-        cr_assert(is_readable());
+        cr_assert(scene_is_readable());
         do_elsewhere(&self, make_progress);
         assert_is_woken(&self);
         do_elsewhere(&self, make_progress);
@@ -542,9 +532,9 @@ Test(embedded, who_sleeps_is_woken_for_what_another_threads_progress_left)
         ASSERT_STATUS(ferry_future_on_ready(nop, &waiters[i].waiter), FERRY_OK);
     }
     do_elsewhere(&self, make_little_progress);
-    cr_assert(is_readable());
+    cr_assert(scene_is_readable());
     do_elsewhere(&self, make_little_progress);
-    cr_assert(is_readable());
+    cr_assert(scene_is_readable());
     do_elsewhere(&self, make_little_progress);
     do_elsewhere(&self, make_progress); /* nothing is left, and so it is not readable */
     assert_is_woken(&self);
@@ -559,5 +549,5 @@ Test(embedded, a_threads_own_progress_ends_its_arm)
     arm();
     (void)ferry_engine_progress(engine(), 0);
     do_elsewhere(&self, submit_call);
-    cr_assert_not(is_readable());
+    cr_assert_not(scene_is_readable());
 }

@@ -22,10 +22,7 @@ static void *ask(void *future)
 /* As another thread sees it. */
 static const ferry_error *error_elsewhere(ferry_future *future)
 {
-    pthread_t thread;
-    void *error = NULL;
-    cr_assert_eq(pthread_create(&thread, NULL, ask, future), 0);
-    cr_assert_eq(pthread_join(thread, &error), 0);
+    void *error = in_thread(ask, future);
     return error;
 }
 

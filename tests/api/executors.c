@@ -71,16 +71,13 @@ Test(executors, inline_callbacks_without_end_hold_up_no_other)
 static void *run_all(void *arg)
 {
     (void)arg;
-    while (manual_waiting(by_hand()) != 0)
-        manual_run_one(by_hand());
+    run_posted();
     return NULL;
 }
 
 static void run_elsewhere(void)
 {
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, run_all, NULL), 0);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)in_thread(run_all, NULL);
 }
 
 Test(executors, a_callback_runs_where_the_users_executor_runs_its_task)

@@ -459,10 +459,8 @@ static bool run(const first_call *call, ferry_loop_mode loop, uint64_t nth, bool
     stage_open(&s, loop, (call->flags & GROUP) != 0);
     uint64_t failures = failing_allocator_failures(&s.te.memory);
     stranger self = {call, &s};
-    pthread_t thread;
     failing_allocator_arm(&s.te.memory, nth, persistent);
-    cr_assert_eq(pthread_create(&thread, NULL, stranger_main, &self), 0);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)in_thread(stranger_main, &self);
     failing_allocator_arm(&s.te.memory, 0, false);
     failures = failing_allocator_failures(&s.te.memory) - failures;
     ferry_status status = s.status;

@@ -68,9 +68,8 @@ static void wait_outlasts_pthread_cancel(ferry_loop_mode loop)
 {
     doomed self = {.future = begin_held(loop)};
     scene_settle();
-    pthread_t thread;
     void *result = NULL;
-    cr_assert_eq(pthread_create(&thread, NULL, wait_when_cancelled, &self), 0);
+    pthread_t thread = begin_thread(wait_when_cancelled, &self);
     cr_assert_eq(pthread_cancel(thread), 0);
     atomic_store(&self.is_cancelled, 1);
     cr_assert_eq(pthread_join(thread, &result), 0);
@@ -108,11 +107,11 @@ Test(futures, many_threads_wait_for_one_future)
     waiting waits[8];
     for (int i = 0; i < 8; i++) {
         waits[i] = (waiting){nop, FERRY_PENDING};
-        cr_assert_eq(pthread_create(&threads[i], NULL, wait_for_ever, &waits[i]), 0);
+        threads[i] = begin_thread(wait_for_ever, &waits[i]);
     }
     play("keep p FAILED");
     for (int i = 0; i < 8; i++) {
-        cr_assert_eq(pthread_join(threads[i], NULL), 0);
+        (void)end_thread(threads[i]);
         ASSERT_STATUS(waits[i].status, FERRY_E_DEPENDENCY);
     }
 }
@@ -321,8 +320,7 @@ Test(futures, a_removed_waiter_is_never_called_and_another_always)
     static counted_waiter waiters[RACES];
     static bool removed[RACES];
     scene_begin(FERRY_LOOP_THREAD);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, resolve_each, NULL), 0);
+    pthread_t thread = begin_thread(resolve_each, NULL);
     for (int i = 0; i < RACES; i++) {
         ferry_promise *promise = test_promise(scene());
         ferry_future *future = ferry_promise_future(promise);
@@ -336,7 +334,7 @@ Test(futures, a_removed_waiter_is_never_called_and_another_always)
         while (atomic_load(&to_resolve) != NULL)
             sched_yield();
     }
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)end_thread(thread);
     scene_end();
     for (int i = 0; i < RACES; i++)
         cr_assert_eq(waiters[i].calls, removed[i] ? 0 : 1, "waiter %d", i);

@@ -77,7 +77,7 @@ static void all_nodes_can_be_had(uint32_t max_nodes, unsigned thread_count)
     (void)engine(); /* this thread's */
     (void)pthread_barrier_init(&self.barrier, NULL, thread_count + 1);
     for (unsigned i = 0; i < thread_count; i++)
-        cr_assert_eq(pthread_create(&threads[i], NULL, touch_all_nodes, &self), 0);
+        threads[i] = begin_thread(touch_all_nodes, &self);
     (void)pthread_barrier_wait(&self.barrier);
     scene_settle();
     take(&self);
@@ -167,10 +167,9 @@ Test(limits, writable_when_a_kept_future_is_released)
         play("kept%d = nop; wait kept%d OK", i, i);
     play("nop; now it AGAIN; w = writable");
     ASSERT_STATUS(ferry_future_wait(the_future("w"), 1000000), FERRY_PENDING);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, release_elsewhere, kept), 0);
+    pthread_t thread = begin_thread(release_elsewhere, kept);
     play("wait w OK");
-    (void)pthread_join(thread, NULL);
+    (void)end_thread(thread);
     play("nop; wait it OK");
 }
 
@@ -399,7 +398,7 @@ Test(limits, as_many_threads_as_nodes_begin_at_once)
         first_use users[THREADS];
         for (size_t i = 0; i < THREADS; i++) {
             users[i] = (first_use){.barrier = &barrier};
-            cr_assert_eq(pthread_create(&threads[i], NULL, create_promise, &users[i]), 0);
+            threads[i] = begin_thread(create_promise, &users[i]);
         }
         for (size_t i = 0; i < THREADS; i++) {
             (void)pthread_join(threads[i], NULL);

@@ -40,34 +40,20 @@ Test(nvtx, a_range_from_issued_to_resolved)
 {
     inject();
     nvtx_tool_report report;
-
-    ferry_buffer *src = test_buffer(scene(), 0, BIG, 1), *dst = test_buffer(scene(), 1, BIG, 0);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.label = "weights";
-    ferry_future *copy =
-        ferry_copy(engine(), ferry_buffer_span(dst), ferry_buffer_span(src), &options);
-    ASSERT_STATUS(ferry_future_wait(copy, -1), FERRY_OK);
-    manual_executor executor;
-    manual_executor_init(&executor);
-    _Atomic int calls = 0;
-    ferry_future *call = ferry_call(engine(), &executor.executor, count_call, &calls, NULL);
-    scene_settle();
+    play("buffer src %d of 1; buffer dst %d on 1; copied = copy dst <- src label weights;"
+         "wait copied OK; called = call by hand; posted 1",
+         BIG, BIG);
     cr_assert(get_report(&report));
     cr_assert_str_eq(report.domain, "ferry");
     cr_assert_eq(report.started, 2);
     cr_assert_eq(report.ended, 1, "the function has been issued, and has not run");
     cr_assert_str_eq(report.names[0], "weights");
     cr_assert_str_eq(report.names[1], "call");
-    cr_assert_eq(report.payloads[0], ferry_future_id(copy));
-    cr_assert_eq(report.payloads[1], ferry_future_id(call));
-    manual_run_one(&executor);
-    scene_settle();
+    cr_assert_eq(report.payloads[0], ferry_future_id(the_future("copied")));
+    cr_assert_eq(report.payloads[1], ferry_future_id(the_future("called")));
+    play("run");
     cr_assert(get_report(&report));
     cr_assert_eq(report.ended, 2);
-    ferry_future_release(copy);
-    ferry_future_release(call);
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
     scene_end();
     cr_assert(get_report(&report));
     cr_assert_eq(report.strange, 0);
@@ -77,12 +63,7 @@ Test(nvtx, what_is_never_issued_has_none)
 {
     inject();
     nvtx_tool_report report;
-
-    ferry_promise *promise = test_promise(scene());
-    ferry_future *nop = nop_after_promise(scene(), promise);
-    ferry_promise_release(promise);
-    ASSERT_STATUS(ferry_future_wait(nop, -1), FERRY_E_DEPENDENCY);
-    ferry_future_release(nop);
+    play("promise p; n = nop after p; release p; wait n DEPENDENCY");
     scene_end();
     cr_assert(get_report(&report));
     cr_assert_eq(report.started, 0);
@@ -94,18 +75,10 @@ Test(nvtx, more_than_there_is_room_for)
     inject();
     enum { CALLS = 10000 };
     nvtx_tool_report report;
-
-    manual_executor executor;
-    manual_executor_init(&executor);
-    _Atomic int calls = 0;
-    /* One stays under way while the numbers go round. */
-    ferry_future *first = ferry_call(engine(), &executor.executor, count_call, &calls, NULL);
-    scene_settle();
+    play("first = call by hand; posted 1"); /* it stays under way while the numbers go round */
     for (int i = 0; i < CALLS; i++)
         ferry_future_release(ferry_nop(engine(), NULL));
-    manual_run_one(&executor);
-    EXPECT(first, OK);
-    ferry_future_release(first);
+    play("run; expect first OK");
     scene_end();
     cr_assert(get_report(&report));
     cr_assert_eq(report.started, CALLS + 1);

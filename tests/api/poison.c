@@ -207,11 +207,9 @@ static void *submit_without_memory(void *arg)
 Test(poison, a_thread_with_no_memory_at_all_poisons_what_it_could_not_write)
 {
     play(BUFFERS);
-    pthread_t thread;
     ferry_status status = FERRY_OK;
     failing_allocator_arm(&scene()->memory, 1, true);
-    cr_assert_eq(pthread_create(&thread, NULL, submit_without_memory, &status), 0);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)in_thread(submit_without_memory, &status);
     failing_allocator_arm(&scene()->memory, 0, false);
     ASSERT_STATUS(status, FERRY_E_NO_MEMORY);
     play("poisoned b[40:60]; nop writes b; expect it OK; healthy b");

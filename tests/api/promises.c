@@ -130,9 +130,9 @@ Test(promises, one_of_many_resolvers_wins)
     cr_assert_eq(pthread_barrier_init(&self.barrier, NULL, RESOLVERS), 0);
     pthread_t threads[RESOLVERS];
     for (int i = 0; i < RESOLVERS; i++)
-        cr_assert_eq(pthread_create(&threads[i], NULL, resolve_all, &self), 0);
+        threads[i] = begin_thread(resolve_all, &self);
     for (int i = 0; i < RESOLVERS; i++)
-        cr_assert_eq(pthread_join(threads[i], NULL), 0);
+        (void)end_thread(threads[i]);
     for (int i = 0; i < ROUNDS; i++) {
         cr_assert_eq(self.won[i], 1);
         cr_assert_eq(self.lost[i], RESOLVERS - 1);

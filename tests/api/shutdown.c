@@ -229,9 +229,7 @@ Test(shutdown, the_last_handle_may_be_released_by_a_new_thread)
     scene_begin(FERRY_LOOP_THREAD);
     ferry_future *done = ferry_nop(engine(), NULL);
     scene_leave();
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, release_future, done), 0);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)in_thread(release_future, done);
 }
 
 Test(shutdown, release_without_shutdown_shuts_down)

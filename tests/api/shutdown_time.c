@@ -143,15 +143,14 @@ Test(shutdown_time, a_release_gives_up_beside_a_callback_after_the_shutdown)
     cr_assert_eq(sem_init(&self.has_begun, 0, 0), 0);
     cr_assert_eq(sem_init(&self.may_end, 0, 0), 0);
     ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, register_late, &self), 0);
+    pthread_t thread = begin_thread(register_late, &self);
     while (sem_wait(&self.has_begun) != 0)
         continue;
     int lines = te.log_lines;
     ferry_engine_release(te.engine);
     cr_assert_gt(te.log_lines, lines, "it is leaked");
     cr_assert_eq(sem_post(&self.may_end), 0);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)end_thread(thread);
     ferry_future_release(self.future);
     ferry_engine_release(te.engine); /* which is there still */
     cr_assert_eq(failing_allocator_live_bytes(&te.memory), 0);

@@ -2,7 +2,6 @@
 /* Tasks in the hands of users' executors: their bound, run twice, run never. */
 #include "tests/support/play.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -31,19 +30,6 @@ static void begin(ferry_loop_mode loop, uint32_t max_tasks)
 static ferry_future *call(void)
 {
     return own(ferry_call(engine(), &by_hand()->executor, count_call, scene_calls(), NULL));
-}
-
-static void run_all(void)
-{
-    while (manual_waiting(by_hand()) != 0)
-        manual_run_one(by_hand());
-}
-
-static void wait_posted(size_t count)
-{
-    scene_settle();
-    while (atomic_load(&by_hand()->posted) < count)
-        sched_yield();
 }
 
 /* ---- the bound ---- */
@@ -160,12 +146,6 @@ Test(tasks, calls_and_callbacks_take_turns_at_the_bound)
     }
 }
 
-static bool is_readable(void)
-{
-    struct pollfd fd = {.fd = ferry_engine_fd(engine()), .events = POLLIN};
-    return poll(&fd, 1, 0) == 1;
-}
-
 Test(tasks, the_loop_sleeps_meanwhile_and_a_run_wakes_it)
 {
     begin(FERRY_LOOP_EMBEDDED, 1);
@@ -174,9 +154,9 @@ Test(tasks, the_loop_sleeps_meanwhile_and_a_run_wakes_it)
         play("first%d = call by hand; %s; settle; posted 1; timer -1", round,
              round == 0 ? "second = call by hand" : "settle; waiter w on n by hand");
         ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
-        cr_assert_not(is_readable());
+        cr_assert_not(scene_is_readable());
         manual_run_one(by_hand());
-        cr_assert(is_readable());
+        cr_assert(scene_is_readable());
         play("timer 0");
         ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_BUSY);
         play("posted 1; run; expect first%d OK", round);
@@ -238,7 +218,7 @@ static void without_memory(bool with_calls)
     (void)ferry_engine_progress(engine(), 1); /* sees to tasks, and hands out at most one */
     ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_BUSY);
     play("posted %d", WANTED - 1);
-    run_all();
+    run_posted();
     for (int i = 0; i < WANTED; i++) {
         if (with_calls)
             play("expect c%d OK", i);
@@ -372,7 +352,7 @@ static void shutdown_without_runs(ferry_loop_mode loop)
     play("release n");
     scene_leave();
     cr_assert_neq(failing_allocator_live_bytes(&scene()->memory), 0, "the tasks keep it");
-    run_all();
+    run_posted();
     cr_assert_eq(*scene_calls(), 0);
     for (int i = 0; i < MANY; i++)
         cr_assert_eq(waiters[i].place, i + 1);
@@ -418,9 +398,7 @@ static void *alloc_registering(void *arg, size_t size_bytes, size_t align_bytes)
     self->asked = self->called_before == last_place ? self->asked + 1 : 0;
     self->called_before = last_place;
     if (self->asked == 2 && self->registered < 4) {
-        pthread_t thread;
-        cr_assert_eq(pthread_create(&thread, NULL, register_one, self), 0);
-        cr_assert_eq(pthread_join(thread, NULL), 0);
+        (void)in_thread(register_one, self);
         self->registered++;
         self->asked = 0;
     }
@@ -455,7 +433,7 @@ Test(tasks, a_callback_registered_while_another_thread_stands_for_the_loop_is_ca
     for (int i = 0; i < self.registered; i++)
         cr_assert_eq(self.waiters[i].counted.calls, 1, "callback %d was left behind", i);
     cr_assert_eq(self.registered, 4);
-    run_all();
+    run_posted();
     cr_assert_eq(posted[THERE].counted.calls, 1);
 }
 

@@ -278,9 +278,7 @@ Test(trace_file, a_thread_without_a_ring_is_counted)
     ASSERT_STATUS(ferry_trace_open(path), FERRY_OK);
     uint64_t made = make_nops(300); /* pools have grown */
     failing_allocator_arm(&scene()->memory, 2, false);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, one_nop, NULL), 0);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)in_thread(one_nop, NULL);
     cr_assert_eq(failing_allocator_failures(&scene()->memory), 1);
     scene_end();
     close_and_read();
@@ -318,14 +316,13 @@ Test(trace_file, what_it_cannot_follow_is_dropped_and_counted)
     (void)snprintf(pipe_path, sizeof pipe_path, "%s.pipe", path);
     cr_assert_eq(mkfifo(pipe_path, 0600), 0);
     slow_reader reader = {.from = pipe_path, .to = fopen(path, "we")};
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, read_pipe, &reader), 0);
+    pthread_t thread = begin_thread(read_pipe, &reader);
     scene_options(FERRY_LOOP_EMBEDDED)->trace_records = 1024;
     ASSERT_STATUS(ferry_trace_open(pipe_path), FERRY_OK);
     uint64_t made = make_nops(NOPS);
     atomic_store(&reader.may_read, true);
     ASSERT_STATUS(ferry_trace_close(), FERRY_OK);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)end_thread(thread);
     (void)fclose(reader.to);
     (void)unlink(pipe_path);
     scene_end();

@@ -9,32 +9,39 @@ SCENE_SUITE(tracing);
 
 enum { RECORDS_MAX = 4096, BIG = 65536 };
 
-typedef struct sink {
+/* What the hooks were told. */
+static struct {
     ferry_trace_record records[RECORDS_MAX];
     size_t count;
     uint64_t lost;
     pthread_t thread;
-} sink;
+} self;
 
 static void take_record(void *arg, const ferry_trace_record *record)
 {
-    sink *self = arg;
-    if (self->count < RECORDS_MAX)
-        self->records[self->count] = *record;
-    self->count++;
-    self->thread = pthread_self();
+    (void)arg;
+    if (self.count < RECORDS_MAX)
+        self.records[self.count] = *record;
+    self.count++;
+    self.thread = pthread_self();
 }
 
 static void take_lost(void *arg, uint64_t count)
 {
-    ((sink *)arg)->lost += count;
+    (void)arg;
+    self.lost += count;
 }
 
-static void hook(test_engine *te, sink *self)
+static void hook(void)
 {
     ferry_trace_hooks hooks = {
-        .struct_size = sizeof hooks, .record = take_record, .lost = take_lost, .arg = self};
-    ASSERT_STATUS(ferry_engine_trace(te->engine, &hooks), FERRY_OK);
+        .struct_size = sizeof hooks, .record = take_record, .lost = take_lost};
+    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
+}
+
+static uint64_t op_of(const char *name)
+{
+    return ferry_future_id(the_future("%s", name));
 }
 
 /* The transitions of one operation, as in "submitted ready issued". */
@@ -52,11 +59,17 @@ static const char *life_of(const ferry_trace_record *records, size_t count, uint
     return life;
 }
 
-static const ferry_trace_record *find(const sink *self, uint64_t op, ferry_trace_what what)
+/* The same of what the hooks were told of a future. */
+static const char *life(const char *name)
 {
-    for (size_t i = 0; i < self->count; i++) {
-        if (self->records[i].op == op && self->records[i].what == what)
-            return &self->records[i];
+    return life_of(self.records, self.count, op_of(name));
+}
+
+static const ferry_trace_record *find(uint64_t op, ferry_trace_what what)
+{
+    for (size_t i = 0; i < self.count; i++) {
+        if (self.records[i].op == op && self.records[i].what == what)
+            return &self.records[i];
     }
     cr_assert_fail("no such record");
     return NULL;
@@ -71,120 +84,86 @@ static const char *life_of_copy(void)
 
 Test(tracing, a_copy_tells_its_whole_life_in_order)
 {
-    static sink self;
-    hook(scene(), &self);
-    ferry_buffer *src = own(test_buffer(scene(), 0, BIG, 1)),
-                 *dst = own(test_buffer(scene(), 2, BIG, 0));
-    ferry_promise *promise = test_promise(scene());
-    ferry_future *after = own(ferry_promise_future(promise));
-    ferry_op_options options = behind(&after, 1);
-    options.label = "weights";
-    ferry_future *copy =
-        ferry_copy(engine(), ferry_buffer_span(dst), ferry_buffer_span(src), &options);
+    hook();
+    play("buffer src %d of 1; buffer dst %d on 2; promise p; c = copy dst <- src after p label "
+         "weights",
+         BIG, BIG);
     cr_assert_eq(self.count, 0, "never inside a submit");
-    scene_settle();
-    stepped_clock_step(&scene()->time, 500);
-    keep_promise(promise, FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(copy, -1), FERRY_OK);
-    scene_settle();
-    uint64_t op = ferry_future_id(copy);
-    cr_assert_str_eq(life_of(self.records, self.count, op), life_of_copy());
-    const ferry_trace_record *submitted = find(&self, op, FERRY_TRACE_SUBMITTED);
-    const ferry_trace_record *ready = find(&self, op, FERRY_TRACE_READY);
-    const ferry_trace_record *resolved = find(&self, op, FERRY_TRACE_RESOLVED);
+    uint64_t op = op_of("c");
+    play("settle; step 500; keep p; wait c OK; settle");
+    cr_assert_str_eq(life("c"), life_of_copy());
+    const ferry_trace_record *submitted = find(op, FERRY_TRACE_SUBMITTED);
+    const ferry_trace_record *ready = find(op, FERRY_TRACE_READY);
+    const ferry_trace_record *resolved = find(op, FERRY_TRACE_RESOLVED);
     cr_assert_eq(submitted->when_ns, START_NS);
     cr_assert_eq(submitted->size_bytes, BIG);
     cr_assert_str_eq(submitted->label, "weights");
     cr_assert_eq(submitted->kind, FERRY_OP_COPY);
     ferry_device_info place = FERRY_DEVICE_INFO_INIT;
-    ASSERT_STATUS(ferry_device_describe(test_device_that_copies(dst, src), &place), FERRY_OK);
+    ASSERT_STATUS(ferry_device_describe(
+                      test_device_that_copies(the_buffer("dst"), the_buffer("src")), &place),
+                  FERRY_OK);
     cr_assert_eq(submitted->device, place.index);
     cr_assert_eq(submitted->flow, op);
     cr_assert_eq(submitted->status, FERRY_PENDING);
-    cr_assert_eq(ready->waited_for, ferry_future_id(after));
+    cr_assert_eq(ready->waited_for, op_of("p"));
     cr_assert_eq(ready->when_ns, START_NS + 500);
     cr_assert_eq(resolved->status, FERRY_OK);
-    ferry_future_release(copy);
 }
 
 Test(tracing, operations_that_wait_for_nothing_tell_the_same_life)
 {
-    static sink self;
-    hook(scene(), &self);
-    ferry_buffer *src = own(test_buffer(scene(), 0, BIG, 1)),
-                 *dst = own(test_buffer(scene(), 1, BIG, 0));
-    ferry_future *small = own(ferry_copy(engine(), span_of(dst, 0, 64), span_of(src, 0, 64), NULL));
-    ferry_future *big =
-        own(ferry_copy(engine(), ferry_buffer_span(dst), ferry_buffer_span(src), NULL));
-    ferry_future *nop = own(ferry_nop(engine(), NULL));
-    _Atomic int calls = 0;
-    ferry_future *call = own(ferry_call(engine(), NULL, count_call, &calls, NULL));
-    ASSERT_STATUS(ferry_future_wait(big, -1), FERRY_OK);
-    scene_settle();
-    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(small)),
-                     "submitted ready issued fired resolved quiet");
-    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(big)), life_of_copy());
-    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(nop)),
-                     "submitted ready issued resolved quiet");
-    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(call)),
-                     "submitted ready issued begun resolved quiet");
-    cr_assert_eq(find(&self, ferry_future_id(nop), FERRY_TRACE_READY)->waited_for, 0);
-    cr_assert_eq(find(&self, ferry_future_id(nop), FERRY_TRACE_READY)->device, 65535);
+    hook();
+    play("buffer src %d of 1; buffer dst %d on 1; small = copy dst[0:64] <- src[0:64];"
+         "big = copy dst <- src; n = nop; c = call; wait big OK; settle",
+         BIG, BIG);
+    cr_assert_str_eq(life("small"), "submitted ready issued fired resolved quiet");
+    cr_assert_str_eq(life("big"), life_of_copy());
+    cr_assert_str_eq(life("n"), "submitted ready issued resolved quiet");
+    cr_assert_str_eq(life("c"), "submitted ready issued begun resolved quiet");
+    cr_assert_eq(find(op_of("n"), FERRY_TRACE_READY)->waited_for, 0);
+    cr_assert_eq(find(op_of("n"), FERRY_TRACE_READY)->device, 65535);
 }
 
 Test(tracing, a_cancelled_operation_tells_of_the_cancel)
 {
-    static sink self;
-    hook(scene(), &self);
-    ferry_promise *promise = test_promise(scene());
-    ferry_future *nop = own(nop_after_promise(scene(), promise));
-    ASSERT_STATUS(ferry_future_cancel(nop), FERRY_OK);
-    scene_settle();
-    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(nop)),
-                     "submitted cancel resolved quiet");
-    cr_assert_eq(find(&self, ferry_future_id(nop), FERRY_TRACE_RESOLVED)->status,
-                 FERRY_E_CANCELLED);
-    keep_promise(promise, FERRY_OK);
+    hook();
+    play("promise p; n = nop after p; cancel n; settle");
+    cr_assert_str_eq(life("n"), "submitted cancel resolved quiet");
+    cr_assert_eq(find(op_of("n"), FERRY_TRACE_RESOLVED)->status, FERRY_E_CANCELLED);
+    play("keep p");
 }
 
 Test(tracing, hooks_run_on_the_loops_thread)
 {
-    static sink self;
     scene_begin(FERRY_LOOP_THREAD);
-    hook(scene(), &self);
-    _Atomic int calls = 0;
-    ferry_future *call = ferry_call(engine(), NULL, count_call, &calls, NULL);
-    ASSERT_STATUS(ferry_future_wait(call, -1), FERRY_OK);
-    uint64_t op = ferry_future_id(call);
-    ferry_future_release(call);
+    hook();
+    play("c = call; wait c OK");
+    uint64_t op = op_of("c");
     scene_end();
     cr_assert_not(pthread_equal(self.thread, pthread_self()));
-    (void)find(&self, op, FERRY_TRACE_SUBMITTED);
+    (void)find(op, FERRY_TRACE_SUBMITTED);
 }
 
 Test(tracing, off_gives_none)
 {
-    static sink self;
     ferry_trace_record record;
     ferry_future_release(ferry_nop(engine(), NULL));
-    hook(scene(), &self);
+    hook();
     scene_settle();
     cr_assert_eq(self.count, 0, "what was before is not shown");
-    ferry_future_release(ferry_nop(engine(), NULL));
-    scene_settle();
+    play("nop; release it; settle");
     cr_assert_gt(self.count, 0);
     ASSERT_STATUS(ferry_engine_trace(engine(), NULL), FERRY_OK);
     size_t count = self.count;
-    ferry_future_release(ferry_nop(engine(), NULL));
-    scene_settle();
+    play("nop; release it; settle");
     cr_assert_eq(self.count, count);
     cr_assert_eq(ferry_engine_flight_records(engine(), &record, 1), 0);
 }
 
 Test(tracing, what_was_overwritten_is_counted_as_lost)
 {
-    static sink self;
-    hook(scene(), &self);
+    hook();
     enum { NOPS = 20000 };
     for (int i = 0; i < NOPS; i++)
         ferry_future_release(ferry_nop(engine(), NULL)); /* nobody makes progress meanwhile */
@@ -225,17 +204,13 @@ Test(tracing, the_flight_recorder_keeps_the_newest)
 
 Test(tracing, both_at_once)
 {
-    static sink self;
     scene_options(FERRY_LOOP_EMBEDDED)->flight_records = 64;
-    hook(scene(), &self);
-    ferry_future *nop = own(ferry_nop(engine(), NULL));
-    scene_settle();
+    hook();
+    play("n = nop; settle");
     ferry_trace_record records[64];
     size_t count = ferry_engine_flight_records(engine(), records, 64);
-    cr_assert_str_eq(life_of(records, count, ferry_future_id(nop)),
-                     "submitted ready issued resolved quiet");
-    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(nop)),
-                     "submitted ready issued resolved quiet");
+    cr_assert_str_eq(life_of(records, count, op_of("n")), "submitted ready issued resolved quiet");
+    cr_assert_str_eq(life("n"), "submitted ready issued resolved quiet");
 }
 
 static void submit_in_hook(void *arg, const ferry_trace_record *record)
@@ -253,8 +228,7 @@ Test(tracing, hooks_may_submit)
     ferry_engine *to = engine();
     ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = submit_in_hook, .arg = &to};
     ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
-    ferry_future_release(ferry_nop(engine(), NULL));
-    scene_settle();
+    play("nop; release it; settle");
     cr_assert_null(to);
     ASSERT_STATUS(ferry_engine_trace(engine(), NULL), FERRY_OK);
 }
@@ -321,11 +295,10 @@ Test(tracing, a_shutdown_that_succeeded_has_shown_every_record)
         await(&self->begun);
     }
     ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
-    pthread_t ending;
-    cr_assert_eq(pthread_create(&ending, NULL, shut_down, engine()), 0);
+    pthread_t ending = begin_thread(shut_down, engine());
     ASSERT_STATUS(ferry_future_wait(held_calls[1].future, -1), FERRY_E_SHUTDOWN);
     (void)sem_post(&held_calls[0].go_on);
-    cr_assert_eq(pthread_join(ending, NULL), 0);
+    (void)end_thread(ending);
     for (int i = 0; i < 2; i++) {
         cr_assert(held_calls[i].is_quiet, "call %d", i);
         ferry_future_release(held_calls[i].future);

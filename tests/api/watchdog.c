@@ -5,7 +5,6 @@
 #include "tests/support/suite.h"
 
 #include <dirent.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -336,28 +335,21 @@ Test(watchdog, while_the_user_dumps_it_waits_a_little)
 
 /* ---- by real time ---- */
 
-static bool is_readable(int fd)
-{
-    struct pollfd readable = {.fd = fd, .events = POLLIN};
-    return poll(&readable, 1, 0) == 1;
-}
-
 Test(watchdog, the_first_that_lives_wakes_the_loop_and_no_other)
 {
     ferry_engine_options *options = begin(FERRY_LOOP_EMBEDDED);
     options->clock = NULL;
     options->watchdog_ns = INT64_C(3600000000000);
-    int fd = ferry_engine_fd(engine());
     scene_settle();
     ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
-    cr_assert_not(is_readable(fd));
+    cr_assert_not(scene_is_readable());
     play("promise p");
-    cr_assert(is_readable(fd), "the loop must set its timer");
+    cr_assert(scene_is_readable(), "the loop must set its timer");
     scene_settle();
     cr_assert_geq(ferry_engine_timeout_ns(engine()), options->watchdog_ns / 2);
     ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
     play("n = nop after p");
-    cr_assert_not(is_readable(fd), "it is set already");
+    cr_assert_not(scene_is_readable(), "it is set already");
 }
 
 Test(watchdog, an_engine_with_its_own_thread_wakes_for_it)

@@ -40,15 +40,14 @@ Test(writable, writable_wakes_the_users_loop_and_calls_back)
     struct pollfd fd = {.fd = ferry_engine_fd(engine()), .events = POLLIN};
     cr_assert_eq(poll(&fd, 1, 0), 0);
     play("timer -1");
-    pthread_t thread;
     ferry_future *last = ferry_promise_future(node());
     give_node();
     play("settle; called told 0"); /* its node is still held */
     while (ferry_engine_arm(engine()) != FERRY_OK)
         scene_settle();
-    cr_assert_eq(pthread_create(&thread, NULL, release_elsewhere, last), 0);
+    pthread_t thread = begin_thread(release_elsewhere, last);
     cr_assert_eq(poll(&fd, 1, -1), 1);
-    (void)pthread_join(thread, NULL);
+    (void)end_thread(thread);
     play("settle; called told 1");
     ASSERT_STATUS(the_waiter("told")->status, FERRY_OK);
     play("now w OK");
@@ -83,11 +82,10 @@ Test(writable, writable_in_a_libev_loop)
     ASSERT_STATUS(ferry_future_on_ready(the_future("w"), &self.waiter), FERRY_OK);
     (void)ev_run(loop, EVRUN_NOWAIT);
     cr_assert_null(self.promise);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, release_elsewhere, last), 0);
+    pthread_t thread = begin_thread(release_elsewhere, last);
     ev_run(loop, 0);
     cr_assert_not_null(own(self.promise));
-    (void)pthread_join(thread, NULL);
+    (void)end_thread(thread);
     scene_end();
     ev_loop_destroy(loop);
 }
@@ -213,7 +211,7 @@ static void threads_share_two_nodes(ferry_loop_mode loop)
     submitter submitters[THREADS];
     for (size_t i = 0; i < THREADS; i++) {
         submitters[i] = (submitter){0};
-        cr_assert_eq(pthread_create(&threads[i], NULL, submit_all, &submitters[i]), 0);
+        threads[i] = begin_thread(submit_all, &submitters[i]);
     }
     for (size_t i = 0; i < THREADS; i++)
         (void)pthread_join(threads[i], NULL);

@@ -290,6 +290,29 @@ static inline void manual_run_one(manual_executor *self)
     ferry_task_run(self->tasks[self->run++]);
 }
 
+/* ---- threads ---- */
+
+static inline pthread_t begin_thread(void *(*fn)(void *), void *arg)
+{
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, fn, arg), 0);
+    return thread;
+}
+
+/* Gives what it has returned. */
+static inline void *end_thread(pthread_t thread)
+{
+    void *result = NULL;
+    cr_assert_eq(pthread_join(thread, &result), 0);
+    return result;
+}
+
+/* In a thread of its own, which has ended. */
+static inline void *in_thread(void *(*fn)(void *), void *arg)
+{
+    return end_thread(begin_thread(fn, arg));
+}
+
 /* ---- functions ---- */
 
 /* Counts its calls; arg is an _Atomic int. */

@@ -2,6 +2,7 @@
 #include "tests/support/scene.h"
 #include "tests/support/suite.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +69,12 @@ void scene_settle(void)
     (void)scene();
     if (self.stage == SCENE_OPEN && self.options.loop == FERRY_LOOP_EMBEDDED)
         settle(&self.te);
+}
+
+bool scene_is_readable(void)
+{
+    struct pollfd fd = {.fd = ferry_engine_fd(engine()), .events = POLLIN};
+    return poll(&fd, 1, 0) == 1;
 }
 
 void scene_leave(void)
@@ -249,6 +256,21 @@ manual_executor *by_hand(void)
     if (self.stage == SCENE_EMPTY)
         manual_executor_init(&self.executor);
     return &self.executor;
+}
+
+void wait_posted(size_t count)
+{
+    scene_settle();
+    while (atomic_load(&self.executor.posted) < count) {
+        scene_settle();
+        (void)sched_yield();
+    }
+}
+
+void run_posted(void)
+{
+    while (manual_waiting(&self.executor) != 0)
+        manual_run_one(&self.executor);
 }
 
 _Atomic int *scene_calls(void)

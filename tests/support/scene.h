@@ -38,6 +38,9 @@ void scene_begin(ferry_loop_mode loop);
 /* An embedded loop makes all the progress it can; another has a thread for that. */
 void scene_settle(void);
 
+/* Whether its descriptor says that there is something to do. */
+bool scene_is_readable(void);
+
 /* Shuts the engine down and lets it go; what the scene owns stays until its end. */
 void scene_leave(void);
 
@@ -92,6 +95,12 @@ void give_all_nodes(void);
 
 /* The executor whose tasks run when the case says so; it is there before the engine is. */
 manual_executor *by_hand(void);
+
+/* Waits until so many tasks were posted by the loop's thread or in the progress made here. */
+void wait_posted(size_t count);
+
+/* Runs all that was posted, with no progress made. */
+void run_posted(void);
 
 /* How often count_call was called for the scene. */
 _Atomic int *scene_calls(void);
