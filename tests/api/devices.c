@@ -32,8 +32,8 @@ Test(devices, without_a_module_it_is_told_why)
     begin_from(FERRY_LOOP_EMBEDDED, FAKE_NO_LIBRARY);
     assert_refused("cuda:0", NULL, FERRY_E_NOT_FOUND, "cuda:0: the module can't be loaded: /");
     cr_assert_null(ferry_device_find(engine(), "cuda:0"));
-    cr_assert_eq(kept.warnings, 1);
-    ASSERT_SAYS(kept.last,
+    cr_assert_eq(scene_warnings(), 1);
+    ASSERT_SAYS(scene_warning(-1),
                 "there is no device \"cuda:0\": the module can't be loaded: " FAKE_MODULES
                 "/" FAKE_NO_LIBRARY "/ferry_cuda.so");
 }
@@ -46,7 +46,7 @@ Test(devices, a_module_of_another_version_is_no_backend)
     ASSERT_STATUS(ferry_device_open(engine(), "cuda:0", NULL, &device, &error), FERRY_E_NOT_FOUND);
     ferry_error_release(error);
     cr_assert_null(ferry_device_find(engine(), "cuda:0"));
-    ASSERT_SAYS(kept.last, "made for another version of ferry");
+    ASSERT_SAYS(scene_warning(-1), "made for another version of ferry");
 }
 
 Test(devices, a_module_without_a_driver_says_so_and_is_asked_again)
@@ -85,7 +85,7 @@ Test(devices, each_status_of_a_driver_comes_with_its_number)
         cr_assert_str_eq(error->message, "cuda:0: it was told to fail");
         ferry_error_release(error);
         cr_assert_null(ferry_device_find(engine(), "cuda:0"));
-        ASSERT_SAYS(kept.last, "there is no device \"cuda:0\": it was told to fail");
+        ASSERT_SAYS(scene_warning(-1), "there is no device \"cuda:0\": it was told to fail");
     }
     cr_assert_eq(ferry_device_count(engine()), 4);
     fake->device_open_status = FERRY_OK;
@@ -207,7 +207,7 @@ Test(devices, a_hosts_is_opened_by_finding_it)
     cr_assert_eq(device, ferry_device_at(engine(), 3));
     cr_assert_eq(fake->entries, 0, "nobody asked for a GPU");
     cr_assert_null(ferry_device_find(engine(), "host:4"));
-    ASSERT_SAYS(kept.last, "fewer host devices");
+    ASSERT_SAYS(scene_warning(-1), "fewer host devices");
 }
 
 /* ---- the table ---- */
@@ -227,7 +227,7 @@ Test(devices, finding_opens_them_lazily_and_once)
     cr_assert_null(ferry_device_at(engine(), 6));
     cr_assert_eq(fake->device_opens, 2);
     cr_assert_eq(fake->opens, 1, "a backend for all of them");
-    cr_assert_eq(kept.warnings, 0);
+    cr_assert_eq(scene_warnings(), 0);
     end();
     cr_assert_eq(fake->stops, 1);
 }
@@ -333,7 +333,7 @@ Test(devices, a_callback_finds_only_what_is_open)
     ASSERT_STATUS(self.opened, FERRY_E_DEADLOCK);
     cr_assert_null(self.found);
     cr_assert_eq(self.found_open, device);
-    ASSERT_SAYS(kept.last, "\"cuda:1\": no device is opened in a callback");
+    ASSERT_SAYS(scene_warning(-1), "\"cuda:1\": no device is opened in a callback");
 }
 
 /* ---- ending ---- */
@@ -356,7 +356,7 @@ static void shut_down_until_it_says(const char *part)
 {
     do {
         ASSERT_STATUS(ferry_engine_shutdown(engine(), 0), FERRY_E_DEADLINE);
-    } while (strstr(kept.last, part) == NULL);
+    } while (strstr(scene_warning(-1), part) == NULL);
 }
 
 Test(devices, a_shutdown_does_not_wait_longer_than_told_for_one_being_opened)

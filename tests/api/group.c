@@ -327,7 +327,7 @@ Test(group, that_was_not_joined_takes_nothing)
     (void)begin_member(FERRY_LOOP_THREAD);
     ferry_group_options options = test_group_options(2, 0);
     ferry_future *join = ferry_group_join(members[0].te.engine, &options, &members[0].group);
-    ferry_buffer *buffer = own(test_buffer(&members[0].te, 0, 8, 0));
+    ferry_buffer *buffer = buffer_of(0, 0, 8, 0);
     ASSERT_STATUS(status_of(ferry_group_get(members[0].group, "k", 0)), FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_barrier(members[0].group, "b", NULL)), FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_send(members[0].group, 0, 0, ferry_buffer_span(buffer), NULL)),
@@ -341,17 +341,14 @@ Test(group, keeps_values_that_all_see)
 {
     begin_members(2, FERRY_LOOP_THREAD);
     ferry_future *waits = ferry_group_get(members[1].group, "a/key", 0);
-    ASSERT_STATUS(test_await(members, 2, ferry_group_try_get(members[0].group, "a/key", 0)),
-                  FERRY_E_NOT_FOUND);
-    ASSERT_STATUS(test_await(members, 2, ferry_group_set(members[0].group, "a/key", "one", 3, 0)),
-                  FERRY_OK);
+    AWAIT(ferry_group_try_get(members[0].group, "a/key", 0), E_NOT_FOUND);
+    AWAIT(ferry_group_set(members[0].group, "a/key", "one", 3, 0), OK);
     ASSERT_STATUS(ferry_future_wait(waits, -1), FERRY_OK);
     assert_value(waits, "one");
     ferry_value seen;
     ASSERT_STATUS(ferry_future_value(waits, &seen), FERRY_OK);
     ferry_future *watch = ferry_group_watch(members[1].group, "a/key", seen.version, 0);
-    ASSERT_STATUS(test_await(members, 2, ferry_group_set(members[0].group, "a/key", "", 0, 0)),
-                  FERRY_OK);
+    AWAIT(ferry_group_set(members[0].group, "a/key", "", 0, 0), OK);
     ASSERT_STATUS(ferry_future_wait(watch, -1), FERRY_OK);
     assert_value(watch, "");
     ferry_future *nop = ferry_nop(members[0].te.engine, NULL);
@@ -424,8 +421,7 @@ Test(group, agrees_on_a_step_to_stop_at)
     cr_assert_eq(ferry_group_stop_step(members[0].group), UINT64_MAX);
     for (uint64_t step = 1; step < 4; step++) {
         for (size_t i = 0; i < 2; i++)
-            ASSERT_STATUS(test_await(members, 2, ferry_group_step(members[i].group, step, 0)),
-                          FERRY_OK);
+            AWAIT(ferry_group_step(members[i].group, step, 0), OK);
     }
     AWAIT(ferry_group_give_notice(members[1].group), OK);
     uint64_t step = 4, stop = UINT64_MAX;
@@ -473,7 +469,7 @@ static void open_with_log(member_log *log, ferry_loop_mode loop)
         joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
     }
     for (int32_t i = 0; i < 3; i++)
-        ASSERT_STATUS(test_await(members, 3, joins[i]), FERRY_OK);
+        AWAIT(joins[i], OK);
 }
 
 static void await_left(member_log *log, uint32_t left)
@@ -557,7 +553,7 @@ Test(group, is_shut_down_while_it_joins)
 Test(group, is_the_parents_after_a_fork)
 {
     begin_members(1, FERRY_LOOP_THREAD);
-    ferry_buffer *buffer = own(test_buffer(&members[0].te, 0, 8, 0));
+    ferry_buffer *buffer = buffer_of(0, 0, 8, 0);
     pid_t child = fork();
     if (child == 0) {
         ferry_span span = ferry_buffer_span(buffer);

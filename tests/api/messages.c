@@ -59,7 +59,7 @@ Test(messages, of_many_sizes_whichever_end_is_first)
 Test(messages, of_nothing_name_no_buffer)
 {
     begin_members(2, FERRY_LOOP_THREAD);
-    ferry_buffer *buffer = own(test_buffer(&members[0].te, 0, 8, 1));
+    ferry_buffer *buffer = buffer_of(0, 0, 8, 1);
     ferry_access access = {ferry_buffer_span(buffer), FERRY_READ_WRITE};
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.accesses = &access;
@@ -105,8 +105,7 @@ Test(messages, between_an_embedded_engine_and_one_with_a_thread)
 Test(messages, one_tags_meet_in_order_whatever_is_ready_first)
 {
     begin_members(2, FERRY_LOOP_THREAD);
-    ferry_buffer *source = own(test_buffer(&members[0].te, 0, SIZE, 0));
-    ferry_buffer *sink = own(test_buffer(&members[1].te, 0, SIZE, 0));
+    ferry_buffer *source = buffer_of(0, 0, SIZE, 0), *sink = buffer_of(1, 0, SIZE, 0);
     unsigned char *bytes = ferry_buffer_data(source);
     for (size_t i = 0; i < 4; i++)
         bytes[i] = (unsigned char)(i + 1);
@@ -133,8 +132,7 @@ Test(messages, one_tags_meet_in_order_whatever_is_ready_first)
 Test(messages, of_many_tags_in_another_order)
 {
     begin_members(2, FERRY_LOOP_THREAD);
-    ferry_buffer *source = own(test_buffer(&members[0].te, 0, TAGS, 0));
-    ferry_buffer *sink = own(test_buffer(&members[1].te, 0, TAGS, 0));
+    ferry_buffer *source = buffer_of(0, 0, TAGS, 0), *sink = buffer_of(1, 0, TAGS, 0);
     unsigned char *bytes = ferry_buffer_data(source);
     ferry_future *sends[TAGS], *recvs[TAGS];
     for (size_t i = 0; i < TAGS; i++) {
@@ -155,8 +153,7 @@ Test(messages, of_many_tags_in_another_order)
 Test(messages, in_a_batch)
 {
     begin_members(2, FERRY_LOOP_THREAD);
-    ferry_buffer *source = own(test_buffer(&members[0].te, 0, SIZE, 3));
-    ferry_buffer *sink = own(test_buffer(&members[1].te, 0, SIZE, 0));
+    ferry_buffer *source = buffer_of(0, 0, SIZE, 3), *sink = buffer_of(1, 0, SIZE, 0);
     ferry_op sends[64], recvs[64];
     for (size_t i = 0; i < 64; i++) {
         sends[i] = (ferry_op){.kind = FERRY_OP_SEND,
@@ -186,8 +183,8 @@ static void each_of_a_batch_for_itself(ferry_loop_mode loop, bool behind_a_promi
 {
     enum { COUNT = 300, BYTES = 8, WRONG = 77 };
     begin_members(2, loop);
-    ferry_buffer *source = own(test_buffer(&members[0].te, 0, COUNT * BYTES, 3));
-    ferry_buffer *sink = own(test_buffer(&members[1].te, 0, COUNT * BYTES, 0));
+    ferry_buffer *source = buffer_of(0, 0, COUNT * BYTES, 3),
+                 *sink = buffer_of(1, 0, COUNT * BYTES, 0);
     ferry_promise *promise = test_promise(&members[0].te);
     ferry_future *gate = ferry_promise_future(promise);
     ferry_op_options options = behind(&gate, behind_a_promise);
@@ -246,10 +243,8 @@ Test(messages, are_ordered_by_what_they_touch)
 {
     begin_members(2, FERRY_LOOP_THREAD);
     enum { LARGE = 1 << 20 };
-    ferry_buffer *first = own(test_buffer(&members[0].te, 0, LARGE, 11));
-    ferry_buffer *second = own(test_buffer(&members[0].te, 1, LARGE, 0));
-    ferry_buffer *third = own(test_buffer(&members[1].te, 0, LARGE, 0));
-    ferry_buffer *fourth = own(test_buffer(&members[1].te, 1, LARGE, 0));
+    ferry_buffer *first = buffer_of(0, 0, LARGE, 11), *second = buffer_of(0, 1, LARGE, 0);
+    ferry_buffer *third = buffer_of(1, 0, LARGE, 0), *fourth = buffer_of(1, 1, LARGE, 0);
     ferry_future *futures[] = {
         recv_from(1, 0, 1, ferry_buffer_span(third)),
         ferry_copy(members[1].te.engine, ferry_buffer_span(fourth), ferry_buffer_span(third), NULL),
@@ -265,8 +260,7 @@ Test(messages, are_ordered_by_what_they_touch)
 Test(messages, of_two_lengths_fail_at_both_ends)
 {
     begin_members(2, FERRY_LOOP_THREAD);
-    ferry_buffer *source = own(test_buffer(&members[0].te, 0, SIZE, 3));
-    ferry_buffer *sink = own(test_buffer(&members[1].te, 0, SIZE, 0));
+    ferry_buffer *source = buffer_of(0, 0, SIZE, 3), *sink = buffer_of(1, 0, SIZE, 0);
     ferry_future *send = send_to(0, 1, 1, span_of(source, 0, 100));
     ferry_future *recv = recv_from(1, 0, 1, span_of(sink, 0, 200));
     ASSERT_STATUS(ferry_future_wait(send, -1), FERRY_E_LENGTH);
@@ -326,8 +320,7 @@ Test(messages, carry_the_first_cause_across)
 Test(messages, cancelled_at_either_end_fail_at_the_other)
 {
     begin_members(2, FERRY_LOOP_THREAD);
-    ferry_buffer *source = own(test_buffer(&members[0].te, 0, SIZE, 3));
-    ferry_buffer *sink = own(test_buffer(&members[1].te, 0, SIZE, 0));
+    ferry_buffer *source = buffer_of(0, 0, SIZE, 3), *sink = buffer_of(1, 0, SIZE, 0);
     for (int is_large = 0; is_large < 2; is_large++) {
         ferry_span out = span_of(source, 0, is_large ? SIZE : 8);
         ferry_span in = span_of(sink, 0, is_large ? SIZE : 8);
@@ -406,7 +399,7 @@ Test(messages, cancelled_hold_nothing_up)
 Test(messages, have_deadlines)
 {
     begin_members(2, FERRY_LOOP_THREAD);
-    ferry_buffer *sink = own(test_buffer(&members[1].te, 0, SIZE, 0));
+    ferry_buffer *sink = buffer_of(1, 0, SIZE, 0);
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.deadline_ns = test_in_ns(20000000);
     ferry_future *recv = ferry_recv(members[1].group, 0, 1, ferry_buffer_span(sink), &options);
@@ -416,8 +409,7 @@ Test(messages, have_deadlines)
 Test(messages, that_cant_be_are_refused_with_a_line)
 {
     begin_members(2, FERRY_LOOP_THREAD);
-    ferry_buffer *own = own(test_buffer(&members[0].te, 0, SIZE, 0));
-    ferry_buffer *others = own(test_buffer(&members[1].te, 0, SIZE, 0));
+    ferry_buffer *own = buffer_of(0, 0, SIZE, 0), *others = buffer_of(1, 0, SIZE, 0);
     ferry_span span = ferry_buffer_span(own);
     ferry_op_options bad = FERRY_OP_OPTIONS_INIT;
     bad.reserved = 1;
@@ -454,7 +446,7 @@ Test(messages, that_cant_be_are_refused_with_a_line)
 Test(messages, refused_for_what_they_wait_for_leave_others_alone)
 {
     begin_members(2, FERRY_LOOP_THREAD);
-    ferry_buffer *buffer = own(test_buffer(&members[0].te, 0, SIZE, 7));
+    ferry_buffer *buffer = buffer_of(0, 0, SIZE, 7);
     ferry_future *elsewhere = ferry_nop(members[1].te.engine, NULL);
     ferry_op_options options = behind(&elsewhere, 1);
     for (ferry_tag tag = 0; tag < 8; tag++) {
@@ -474,8 +466,7 @@ Test(messages, of_a_member_that_leaves_fail_with_its_rank)
 {
     begin_members(2, FERRY_LOOP_THREAD);
     assert_exchange(0, 1, SIZE, true); /* there is a lane */
-    ferry_buffer *sink = own(test_buffer(&members[0].te, 0, SIZE, 0));
-    ferry_buffer *own = own(test_buffer(&members[1].te, 0, SIZE, 0));
+    ferry_buffer *sink = buffer_of(0, 0, SIZE, 0), *own = buffer_of(1, 0, SIZE, 0);
     ferry_future *recv = recv_from(0, 1, 1, ferry_buffer_span(sink));
     ferry_future *theirs = recv_from(1, 0, 2, ferry_buffer_span(own));
     AWAIT(ferry_group_leave(members[1].group), OK);
@@ -500,8 +491,7 @@ static void leave_after_receiving(ferry_loop_mode senders)
     (void)begin_member(senders);
     test_members_join(members, 2);
     assert_exchange(1, 0, SIZE, true); /* there is a lane */
-    ferry_buffer *source = own(test_buffer(&members[1].te, 0, COUNT, 3));
-    ferry_buffer *sink = own(test_buffer(&members[0].te, 0, COUNT, 0));
+    ferry_buffer *source = buffer_of(1, 0, COUNT, 3), *sink = buffer_of(0, 0, COUNT, 0);
     for (size_t i = 0; i < COUNT; i++)
         sends[i] = send_to(1, 0, i, span_of(source, i, 1));
     for (int i = 0; i < 100; i++)
@@ -584,8 +574,7 @@ Test(messages, cancelled_under_way_leave_memory_alone_once_quiet)
 {
     begin_members(2, FERRY_LOOP_THREAD);
     enum { LARGE = 32 << 20 };
-    ferry_buffer *source = own(test_buffer(&members[0].te, 0, LARGE, 3));
-    ferry_buffer *sink = own(test_buffer(&members[1].te, 0, LARGE, 0));
+    ferry_buffer *source = buffer_of(0, 0, LARGE, 3), *sink = buffer_of(1, 0, LARGE, 0);
     for (int round = 0; round < 12; round++) {
         ferry_future *send = send_to(0, 1, 1, ferry_buffer_span(source));
         ferry_future *recv = recv_from(1, 0, 1, ferry_buffer_span(sink));
@@ -612,7 +601,7 @@ Test(messages, cancelled_under_way_leave_memory_alone_once_quiet)
 Test(messages, go_on_with_a_member_that_was_started_anew)
 {
     begin_members(2, FERRY_LOOP_THREAD);
-    ferry_buffer *sink = own(test_buffer(&members[0].te, 0, SIZE, 0));
+    ferry_buffer *sink = buffer_of(0, 0, SIZE, 0);
     for (int round = 0; round < 3; round++) {
         assert_exchange(0, 1, SIZE, true);
         ferry_member_info before = FERRY_MEMBER_INFO_INIT, after = FERRY_MEMBER_INFO_INIT;
@@ -638,7 +627,7 @@ Test(messages, go_on_with_a_member_that_was_started_anew)
 Test(messages, show_in_dumps)
 {
     begin_members(2, FERRY_LOOP_THREAD);
-    ferry_buffer *sink = own(test_buffer(&members[0].te, 0, SIZE, 0));
+    ferry_buffer *sink = buffer_of(0, 0, SIZE, 0);
     ferry_future *recv = recv_from(0, 1, 4711, ferry_buffer_span(sink));
     ferry_future *issued = ferry_future_issued(recv);
     AWAIT(issued, OK);
@@ -677,8 +666,7 @@ Test(messages, in_an_engine_attached_to_libev)
         (void)ev_run(loop, EVRUN_ONCE);
     ASSERT_STATUS(status_of(joins[0]), FERRY_OK);
     AWAIT(joins[1], OK);
-    ferry_buffer *mine = own(test_buffer(&members[0].te, 0, SIZE, 0));
-    ferry_buffer *others = own(test_buffer(&members[1].te, 0, SIZE, 5));
+    ferry_buffer *mine = buffer_of(0, 0, SIZE, 0), *others = buffer_of(1, 0, SIZE, 5);
     for (int round = 0; round < 50; round++) {
         ferry_future *recv = recv_from(0, 1, 1, ferry_buffer_span(mine));
         ferry_future *send = send_to(1, 0, 1, ferry_buffer_span(others));

@@ -255,26 +255,14 @@ Test(rows, that_find_no_room_fail_and_poison_their_buffer)
 
 /* ---- what is refused ---- */
 
-static char log_line[256];
-
-static void keep_line(void *arg, ferry_log_level level, const char *line)
-{
-    (void)arg, (void)level;
-    (void)strncpy(log_line, line, sizeof log_line - 1);
-}
-
-static void begin_logged(void)
-{
-    scene_options(FERRY_LOOP_EMBEDDED)->log = keep_line;
-    play(MATRICES);
-}
-
 static void assert_refused(ferry_future *future, const char *why)
 {
+    static int lines; /* until the one that is looked at */
     cr_assert_not_null(strstr(ferry_future_error(future)->message, why));
     ASSERT_STATUS(status_of(future), FERRY_E_INVALID);
-    cr_assert_not_null(strstr(log_line, why), "it says: %s", log_line);
-    log_line[0] = '\0';
+    cr_assert_gt(scene()->log_lines, lines, "it says nothing");
+    cr_assert_not_null(strstr(scene_last_line(), why), "it says: %s", scene_last_line());
+    lines = scene()->log_lines;
 }
 
 Test(rows, bad_ones_are_refused_and_the_log_says_why)
@@ -297,7 +285,7 @@ Test(rows, bad_ones_are_refused_and_the_log_says_why)
         {0, 1, SIZE_MAX, SIZE_MAX, "more than a size_t holds"},
         {0, 1, 1, SIZE_MAX, "the last row reaches past the end"},
     };
-    begin_logged();
+    play(MATRICES);
     ferry_buffer *matrix = the_buffer("m");
     ferry_buffer *large = own(test_buffer(scene(), 2, 1 << 20, 3));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -337,7 +325,7 @@ static bool do_meet(shape s)
 /* Of every small shape within one buffer, whether it is refused is whether a byte is in both. */
 Test(rows, that_overlap_are_refused_byte_for_byte)
 {
-    begin_logged();
+    play(MATRICES);
     ferry_buffer *matrix = the_buffer("m");
     size_t refused = 0, accepted = 0;
     for (unsigned seed = 1, i = 0; i < 20000; i++) {
@@ -357,7 +345,7 @@ Test(rows, that_overlap_are_refused_byte_for_byte)
     }
     cr_assert_gt(refused, 1000);
     cr_assert_gt(accepted, 1000);
-    cr_assert_not_null(strstr(log_line, "dst and src overlap"));
+    cr_assert_not_null(strstr(scene_last_line(), "dst and src overlap"));
 }
 
 /* ---- many ---- */
@@ -365,7 +353,6 @@ Test(rows, that_overlap_are_refused_byte_for_byte)
 Test(rows, as_many_as_the_header_allows_work)
 {
     enum { MANY = 1 << 16 };
-    scene_options(FERRY_LOOP_EMBEDDED)->log = keep_line;
     play("buffer dst 196611; buffer src 196611 of 4 on 1; promise p");
     ferry_buffer *dst = the_buffer("dst"), *src = the_buffer("src");
     int64_t before_bytes = failing_allocator_live_bytes(&scene()->memory);

@@ -7,24 +7,10 @@
 
 SCENE_SUITE(tasks);
 
-static _Atomic int warnings;
-static char warning[512]; /* the last */
-
-static void keep_warning(void *arg, ferry_log_level level, const char *line)
-{
-    (void)arg;
-    if (level != FERRY_LOG_WARNING)
-        return;
-    (void)snprintf(warning, sizeof warning, "%s", line);
-    atomic_fetch_add(&warnings, 1);
-}
-
-/* An engine with so many tasks, whose warnings are kept. */
+/* An engine with so many tasks. */
 static void begin(ferry_loop_mode loop, uint32_t max_tasks)
 {
-    ferry_engine_options *options = scene_options(loop);
-    options->max_tasks = max_tasks;
-    options->log = keep_warning;
+    scene_options(loop)->max_tasks = max_tasks;
 }
 
 static ferry_future *call(void)
@@ -262,8 +248,8 @@ static void assert_warned_of(int count, uint64_t op)
 {
     char number[32];
     (void)snprintf(number, sizeof number, "operation %llu ", (unsigned long long)op);
-    cr_assert_eq(warnings, count, "%d: %s", warnings, warning);
-    cr_assert_not_null(strstr(warning, number), "%s", warning);
+    cr_assert_eq(scene_warnings(), count, "%d: %s", scene_warnings(), scene_warning(-1));
+    cr_assert_not_null(strstr(scene_warning(-1), number), "%s", scene_warning(-1));
 }
 
 Test(tasks, one_that_is_run_twice_is_run_once_and_told_of)
@@ -282,7 +268,7 @@ Test(tasks, one_that_is_run_twice_is_run_once_and_told_of)
     ferry_task *second = by_hand()->tasks[1];
     manual_run_one(by_hand());
     ferry_task_run(second);
-    cr_assert_eq(warnings, 2, "told at the first, second and fourth");
+    cr_assert_eq(scene_warnings(), 2, "told at the first, second and fourth");
     ferry_task_run(second);
     assert_warned_of(3, op);
     play("calls 1; called w 1");
@@ -311,7 +297,7 @@ Test(tasks, an_executor_that_runs_all_twice_harms_nothing)
     EXPECT(own(last), OK);
     ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
     cr_assert_eq(*scene_calls(), 1000);
-    cr_assert_eq(warnings, 10, "at 1, 2, 4... 512");
+    cr_assert_eq(scene_warnings(), 10, "at 1, 2, 4... 512");
 }
 
 /* ---- never ---- */

@@ -9,42 +9,18 @@
 #include <unistd.h>
 
 #define BOUND_NS INT64_C(5000000000)
-enum { LINES_MAX = 64, LINE_BYTES = 512 };
+enum { LINE_BYTES = 512 };
 
-/* What was logged, and the folder of the case, if it has one. */
-static struct {
-    pthread_mutex_t mutex;
-    char lines[LINES_MAX][LINE_BYTES];
-    int line_count;
-    char folder[64], path[96];
-} f = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-
-static void keep_line(void *arg, ferry_log_level level, const char *line)
-{
-    (void)arg;
-    if (level > FERRY_LOG_WARNING)
-        return;
-    (void)pthread_mutex_lock(&f.mutex);
-    if (f.line_count < LINES_MAX)
-        (void)snprintf(f.lines[f.line_count++], LINE_BYTES, "%s", line);
-    (void)pthread_mutex_unlock(&f.mutex);
-}
-
-static int line_count(void)
-{
-    (void)pthread_mutex_lock(&f.mutex);
-    int count = f.line_count;
-    (void)pthread_mutex_unlock(&f.mutex);
-    return count;
-}
+/* The folder of the case, if it has one, and the file there. */
+static char folder[64], path[96];
 
 static void end(void)
 {
     scene_end();
-    if (f.folder[0] == '\0' || suite_has_failed())
+    if (folder[0] == '\0' || suite_has_failed())
         return;
-    (void)unlink(f.path);
-    cr_assert_eq(rmdir(f.folder), 0, "nothing else was left there");
+    (void)unlink(path);
+    cr_assert_eq(rmdir(folder), 0, "nothing else was left there");
 }
 
 TestSuite(watchdog, .fini = end, .timeout = HANG_S);
@@ -53,38 +29,37 @@ static ferry_engine_options *begin(ferry_loop_mode loop)
 {
     ferry_engine_options *options = scene_options(loop);
     options->watchdog_ns = BOUND_NS;
-    options->log = keep_line;
     return options;
 }
 
 /* With a file in a folder of its own. */
 static void begin_with_file(void)
 {
-    (void)snprintf(f.folder, sizeof f.folder, "/tmp/ferry-watchdog-XXXXXX");
-    cr_assert_not_null(mkdtemp(f.folder));
-    (void)snprintf(f.path, sizeof f.path, "%s/dump.json", f.folder);
-    char path[sizeof f.path];
-    memcpy(path, f.path, sizeof path);
-    begin(FERRY_LOOP_EMBEDDED)->watchdog_path = path;
+    (void)snprintf(folder, sizeof folder, "/tmp/ferry-watchdog-XXXXXX");
+    cr_assert_not_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/dump.json", folder);
+    char given[sizeof path];
+    memcpy(given, path, sizeof given);
+    begin(FERRY_LOOP_EMBEDDED)->watchdog_path = given;
     (void)engine();
-    memset(path, '?', sizeof path - 1); /* it was copied */
+    memset(given, '?', sizeof given - 1); /* it was copied */
 }
 
 static int count_files(void)
 {
-    DIR *folder = opendir(f.folder);
-    cr_assert_not_null(folder);
+    DIR *opened = opendir(folder);
+    cr_assert_not_null(opened);
     int count = 0;
-    while (readdir(folder) != NULL)
+    while (readdir(opened) != NULL)
         count++;
-    (void)closedir(folder);
+    (void)closedir(opened);
     return count - 2;
 }
 
 static json_t *load_file(void)
 {
     json_error_t error;
-    json_t *whole = json_load_file(f.path, JSON_REJECT_DUPLICATES, &error);
+    json_t *whole = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
     cr_assert_not_null(whole, "%s", error.text);
     return whole;
 }
@@ -107,7 +82,7 @@ Test(watchdog, it_tells_of_the_oldest_once_in_its_time)
     ferry_future *slow = the_future("slow"), *slower = the_future("slower");
     cr_assert_eq(ferry_engine_timeout_ns(engine()), BOUND_NS - 1000000000);
     step(BOUND_NS - 1000000001);
-    cr_assert_eq(f.line_count, 0);
+    cr_assert_eq(scene_warnings(), 0);
     cr_assert_eq(ferry_engine_timeout_ns(engine()), 1);
     ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
 
@@ -115,34 +90,34 @@ Test(watchdog, it_tells_of_the_oldest_once_in_its_time)
     cr_assert_eq(ferry_engine_timeout_ns(engine()), 0);
     ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_BUSY);
     step(0);
-    cr_assert_eq(f.line_count, 1, "the others have not lived so long");
+    cr_assert_eq(scene_warnings(), 1, "the others have not lived so long");
     char expected[LINE_BYTES];
     (void)snprintf(expected, sizeof expected,
                    "watchdog: op %llu promise has lived 5.0 s, waiting, waits for the outside",
                    (unsigned long long)ferry_future_id(root));
-    cr_assert_str_eq(f.lines[0], expected);
+    cr_assert_str_eq(scene_warning(0), expected);
     ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
     cr_assert_eq(ferry_engine_timeout_ns(engine()), BOUND_NS);
 
     step(BOUND_NS - 1);
-    cr_assert_eq(f.line_count, 1, "not again so soon");
+    cr_assert_eq(scene_warnings(), 1, "not again so soon");
     step(100000001);
-    cr_assert_eq(f.line_count, 4);
+    cr_assert_eq(scene_warnings(), 4);
     (void)snprintf(expected, sizeof expected,
                    "watchdog: op %llu nop \"slow\" has lived 9.1 s, waiting, waits for op %llu "
                    "(after)",
                    (unsigned long long)ferry_future_id(slow),
                    (unsigned long long)ferry_future_id(root));
-    cr_assert_str_eq(f.lines[2], expected);
+    cr_assert_str_eq(scene_warning(2), expected);
     (void)snprintf(expected, sizeof expected,
                    "watchdog: op %llu nop has lived 9.1 s, waiting, waits for op %llu (after)",
                    (unsigned long long)ferry_future_id(slower),
                    (unsigned long long)ferry_future_id(slow));
-    cr_assert_str_eq(f.lines[3], expected);
+    cr_assert_str_eq(scene_warning(3), expected);
 
     play("keep p");
     step(10 * BOUND_NS);
-    cr_assert_eq(f.line_count, 4, "nothing lives");
+    cr_assert_eq(scene_warnings(), 4, "nothing lives");
     play("timer -1");
 }
 
@@ -152,7 +127,7 @@ Test(watchdog, it_is_off_by_default)
     play("promise p");
     cr_assert_eq(ferry_engine_timeout_ns(engine()), -1);
     step(INT64_C(1) << 60);
-    cr_assert_eq(f.line_count, 0);
+    cr_assert_eq(scene_warnings(), 0);
 }
 
 Test(watchdog, short_lives_do_not_interest_it)
@@ -163,7 +138,7 @@ Test(watchdog, short_lives_do_not_interest_it)
         step(BOUND_NS - 1);
         play("keep p; expect n OK; release p n");
     }
-    cr_assert_eq(f.line_count, 0);
+    cr_assert_eq(scene_warnings(), 0);
 }
 
 Test(watchdog, a_bound_that_never_ends_is_none)
@@ -171,7 +146,7 @@ Test(watchdog, a_bound_that_never_ends_is_none)
     begin(FERRY_LOOP_EMBEDDED)->watchdog_ns = INT64_MAX;
     play("promise p");
     step(INT64_C(1) << 60);
-    cr_assert_eq(f.line_count, 0);
+    cr_assert_eq(scene_warnings(), 0);
 }
 
 Test(watchdog, at_most_sixteen_lines_of_the_oldest)
@@ -188,12 +163,12 @@ Test(watchdog, at_most_sixteen_lines_of_the_oldest)
     }
     (void)own(ferry_future_all(engine(), nops, PAIRS));
     step(2 * BOUND_NS);
-    cr_assert_eq(f.line_count, 16);
+    cr_assert_eq(scene_warnings(), 16);
     for (int i = 0; i < 16; i++) {
         char start[64];
         uint64_t op = ferry_future_id(i % 2 == 0 ? roots[i / 2] : nops[i / 2]);
         (void)snprintf(start, sizeof start, "watchdog: op %llu ", (unsigned long long)op);
-        cr_assert_eq(strncmp(f.lines[i], start, strlen(start)), 0, "%s", f.lines[i]);
+        cr_assert_eq(strncmp(scene_warning(i), start, strlen(start)), 0, "%s", scene_warning(i));
     }
 }
 
@@ -209,9 +184,9 @@ Test(watchdog, a_line_names_four_and_counts_the_rest)
     (void)own(ferry_future_all(engine(), parts, 6));
     (void)own(ferry_future_all(engine(), parts, PARTS));
     step(BOUND_NS);
-    cr_assert_eq(f.line_count, 3);
-    cr_assert_not_null(strstr(f.lines[1], " (after) and 2 more"), "%s", f.lines[1]);
-    cr_assert_not_null(strstr(f.lines[2], " more"), "%s", f.lines[2]);
+    cr_assert_eq(scene_warnings(), 3);
+    cr_assert_not_null(strstr(scene_warning(1), " (after) and 2 more"), "%s", scene_warning(1));
+    cr_assert_not_null(strstr(scene_warning(2), " more"), "%s", scene_warning(2));
 }
 
 /* ---- the file ---- */
@@ -228,8 +203,8 @@ Test(watchdog, it_writes_a_whole_file)
     cr_assert_eq(dump_number(dump_of(whole, the_future("n")), "age_ns"), BOUND_NS);
     cr_assert(json_is_false(json_object_get(json_object_get(whole, "totals"), "cut")));
     json_decref(whole);
-    cr_assert_eq(f.line_count, 1);
-    cr_assert_not_null(strstr(f.lines[0], f.path), "%s", f.lines[0]);
+    cr_assert_eq(scene_warnings(), 1);
+    cr_assert_not_null(strstr(scene_warning(0), path), "%s", scene_warning(0));
     step(BOUND_NS);
     whole = load_file();
     cr_assert_eq(dump_number(dump_of(whole, the_future("n")), "age_ns"), 2 * BOUND_NS, "a new one");
@@ -259,20 +234,21 @@ Test(watchdog, a_path_that_cannot_be_written_is_logged)
     begin(FERRY_LOOP_EMBEDDED)->watchdog_path = "/nowhere/at/all/dump.json";
     play("promise p");
     step(BOUND_NS);
-    cr_assert_eq(f.line_count, 1);
-    cr_assert_not_null(strstr(f.lines[0], "cannot write /nowhere/at/all/dump.json: No such file"),
-                       "%s", f.lines[0]);
+    cr_assert_eq(scene_warnings(), 1);
+    cr_assert_not_null(
+        strstr(scene_warning(0), "cannot write /nowhere/at/all/dump.json: No such file"), "%s",
+        scene_warning(0));
 }
 
 Test(watchdog, a_path_that_cannot_be_replaced_leaves_nothing_beside)
 {
     begin_with_file();
-    cr_assert_eq(mkdir(f.path, 0700), 0);
+    cr_assert_eq(mkdir(path, 0700), 0);
     play("promise p");
     step(BOUND_NS);
-    cr_assert_eq(f.line_count, 1);
-    cr_assert_not_null(strstr(f.lines[0], "cannot write"), "%s", f.lines[0]);
-    cr_assert_eq(rmdir(f.path), 0);
+    cr_assert_eq(scene_warnings(), 1);
+    cr_assert_not_null(strstr(scene_warning(0), "cannot write"), "%s", scene_warning(0));
+    cr_assert_eq(rmdir(path), 0);
     cr_assert_eq(count_files(), 0);
     step(BOUND_NS);
     json_decref(load_file());
@@ -289,7 +265,7 @@ Test(watchdog, without_memory_it_says_so)
         failing_allocator_arm(&scene()->memory, nth, false);
         scene_settle();
         failing_allocator_arm(&scene()->memory, 0, false);
-        cr_assert_eq(f.line_count, (int)nth);
+        cr_assert_eq(scene_warnings(), (int)nth);
         cr_assert_eq(count_files(), 0);
     }
     step(BOUND_NS);
@@ -301,7 +277,6 @@ Test(watchdog, an_engine_that_finds_no_memory_leaves_none_behind)
     test_engine te;
     ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
     options.watchdog_ns = BOUND_NS;
-    options.log = keep_line;
     options.watchdog_path = "/nowhere";
     for (uint64_t nth = 1;; nth++) {
         failing_allocator_arm(&te.memory, nth, false);
@@ -319,7 +294,7 @@ Test(watchdog, an_engine_that_finds_no_memory_leaves_none_behind)
 static void step_within(void *arg, const char *text, size_t size_bytes)
 {
     (void)arg, (void)text, (void)size_bytes;
-    step(f.line_count == 0 ? BOUND_NS : 0);
+    step(scene_warnings() == 0 ? BOUND_NS : 0);
 }
 
 Test(watchdog, while_the_user_dumps_it_waits_a_little)
@@ -327,10 +302,10 @@ Test(watchdog, while_the_user_dumps_it_waits_a_little)
     (void)begin(FERRY_LOOP_EMBEDDED);
     play("promise p");
     ASSERT_STATUS(ferry_engine_dump(engine(), FERRY_DUMP_JSON, step_within, NULL), FERRY_OK);
-    cr_assert_eq(f.line_count, 0);
+    cr_assert_eq(scene_warnings(), 0);
     ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
     step(BOUND_NS / 4);
-    cr_assert_eq(f.line_count, 1);
+    cr_assert_eq(scene_warnings(), 1);
 }
 
 /* ---- by real time ---- */
@@ -356,7 +331,7 @@ Test(watchdog, an_engine_with_its_own_thread_wakes_for_it)
 {
     begin(FERRY_LOOP_THREAD)->watchdog_ns = 1000000;
     play("promise p");
-    while (line_count() < 3) /* the first, and again */
+    while (scene_warnings() < 3) /* the first, and again */
         sched_yield();
-    cr_assert_not_null(strstr(f.lines[0], "promise has lived"), "%s", f.lines[0]);
+    cr_assert_not_null(strstr(scene_warning(0), "promise has lived"), "%s", scene_warning(0));
 }

@@ -8,27 +8,7 @@
 #include "tests/support/play.h"
 #include "tests/support/suite.h"
 
-typedef struct kept_log {
-    pthread_mutex_t lock;
-    char last[512];
-    int warnings;
-} kept_log;
-
-/* The module for tests, and the log of the engine that has it. */
-static fake_module *fake;
-static kept_log kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* Keeps warnings and errors. */
-static inline void keep_line(void *arg, ferry_log_level level, const char *line)
-{
-    kept_log *log = arg;
-    if (level > FERRY_LOG_WARNING)
-        return;
-    (void)pthread_mutex_lock(&log->lock);
-    (void)snprintf(log->last, sizeof log->last, "%s", line);
-    log->warnings++;
-    (void)pthread_mutex_unlock(&log->lock);
-}
+static fake_module *fake; /* the module for tests */
 
 /* A scene, with the module where ferry will find it; `folder` NULL: the good one. */
 static inline void begin_from(ferry_loop_mode loop, const char *folder)
@@ -37,12 +17,7 @@ static inline void begin_from(ferry_loop_mode loop, const char *folder)
     cr_assert_not_null(fake, "the module for tests is not there");
     if (folder != NULL)
         fake_module_choose(folder);
-    kept.last[0] = '\0';
-    kept.warnings = 0;
-    ferry_engine_options *options = scene_options(loop);
-    options->log = keep_line;
-    options->log_arg = &kept;
-    (void)engine();
+    scene_begin(loop);
 }
 
 static inline void begin(ferry_loop_mode loop)

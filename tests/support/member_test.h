@@ -113,6 +113,12 @@ static inline void begin_members(uint32_t count, ferry_loop_mode loop)
     test_members_join(members, count);
 }
 
+/* A buffer of a member's, filled with a byte; the scene's. */
+static inline ferry_buffer *buffer_of(size_t rank, size_t device, size_t size_bytes, int fill)
+{
+    return own(test_buffer(&members[rank].te, device, size_bytes, fill));
+}
+
 /* Gives the future back. */
 static inline ferry_status await(ferry_future *future)
 {

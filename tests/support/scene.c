@@ -20,6 +20,15 @@ typedef enum scene_stage {
     SCENE_LEFT,    /* it is gone */
 } scene_stage;
 
+enum { WARNINGS = 64, WARNING_BYTES = 512 };
+
+static struct {
+    pthread_mutex_t mutex;
+    char lines[WARNINGS][WARNING_BYTES]; /* a ring */
+    char last[WARNING_BYTES];            /* of any level */
+    int count;
+} said = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
 static struct {
     scene_stage stage;
     test_engine te;
@@ -30,12 +39,46 @@ static struct {
     size_t count, room;
 } self;
 
+/* ---- what the engine says ---- */
+
+static void hear(void *arg, ferry_log_level level, const char *line)
+{
+    (void)pthread_mutex_lock(&said.mutex);
+    (void)snprintf(said.last, WARNING_BYTES, "%s", line);
+    if (level <= FERRY_LOG_WARNING)
+        (void)snprintf(said.lines[said.count++ % WARNINGS], WARNING_BYTES, "%s", line);
+    (void)pthread_mutex_unlock(&said.mutex);
+    test_log(arg, level, line);
+}
+
+int scene_warnings(void)
+{
+    (void)pthread_mutex_lock(&said.mutex);
+    int count = said.count;
+    (void)pthread_mutex_unlock(&said.mutex);
+    return count;
+}
+
+const char *scene_warning(int at)
+{
+    int count = scene_warnings(), index = at < 0 ? count + at : at;
+    cr_assert(at < count && index >= count - WARNINGS, "line %d of %d", at, count);
+    return index < 0 ? "" : said.lines[index % WARNINGS];
+}
+
+const char *scene_last_line(void)
+{
+    return said.last;
+}
+
 /* ---- the engine ---- */
 
 ferry_engine_options *scene_options(ferry_loop_mode loop)
 {
     cr_assert_eq(self.stage, SCENE_EMPTY, "the scene has begun");
     self.options = test_engine_options(&self.te, loop);
+    self.options.log = hear;
+    said.count = 0;
     manual_executor_init(&self.executor);
     atomic_store(&self.calls, 0);
     self.stage = SCENE_PLANNED;

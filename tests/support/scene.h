@@ -51,6 +51,16 @@ void scene_drop(void);
  * memory; then a case may begin another scene. Does nothing if the case has failed. */
 void scene_end(void);
 
+/* ---- what the engine says ---- */
+
+/* How many warnings and errors it has logged, and one of the last 64 of them: from 0 on, or from
+ * -1 down for the last. "" if there is none. */
+int scene_warnings(void);
+const char *scene_warning(int at);
+
+/* The last line, of whatever level. */
+const char *scene_last_line(void);
+
 /* ---- what the scene owns ---- */
 
 /* Gives the thing to the scene, which releases it at its end; NULL is nothing. Returns it. */
