@@ -55,6 +55,11 @@ Test(scene, steps_that_cannot_be_read_fail)
         {"bytes a[0:1]x 0", "\"a[0:1]x\" is no span"},
         {"rows 2 a pitch 5 <- b", "\"\" should be \"pitch\""},
         {"buffer c 10 off 3", "\"off\" is too much"},
+        {"batch nop copy a <- b", "\"copy\" should be \"deadline\""},
+        {"batch nop , drain", "\"drain\" is no operation of a batch"},
+        {"batch nop , nop with after p", "\"with\" should be \"deadline\""},
+        {"waiter w x", "\"x\" should be \"on\""},
+        {"run p", "\"p\" is no number"},
         {"nop label a_label_that_is_longer_than_any_is", "too long"},
     };
     ASSERT_ALL_FAIL(plays);

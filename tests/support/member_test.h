@@ -82,15 +82,6 @@ static inline void test_members_join(test_member *members, uint32_t count)
         ASSERT_STATUS(test_await(members, count, joins[i]), FERRY_OK);
 }
 
-/* Engines that have joined one group, ranks in order. */
-static inline void test_members_open(test_member *members, uint32_t count, ferry_loop_mode loop)
-{
-    cr_assert_leq(count, MEMBERS_MAX);
-    for (uint32_t i = 0; i < count; i++)
-        test_member_open(&members[i], loop);
-    test_members_join(members, count);
-}
-
 /* ---- the members of a case ---- */
 
 /* Buffers of theirs, their futures and promises are the scene's. */

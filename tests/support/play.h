@@ -1,58 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A case as a sequence of steps, each of which does one thing on the scene or looks at it:
+ * A case written as a sequence of steps. Each step does one thing on the scene, or looks at it:
  *
- *     play("promise p; buffer a 100 of 1; buffer b 100 on 1;"
- *          "first = copy b <- a after p; expect first PENDING; keep p; expect first OK; bytes b
- * 1");
+ *     play("promise p; buffer a 100 of 1; buffer b 100; c = copy b <- a after p;"
+ *          "expect c PENDING; keep p; expect c OK; bytes b 1");
  *
- * Steps are split by semicolons or ends of lines, and their words by blanks. What is misspelt, or
- * names what is not there, fails the case as loudly as a look that is not so; the failure tells the
+ * Semicolons or ends of lines separate steps, blanks separate words. A step that is misspelt, that
+ * names what does not exist, or that looks for what is not so, fails the case. The failure says the
  * file, the line of the play, the number of the step and its words.
  *
- * A THING is made under a NAME, and the scene owns it (scene.h):
- *   buffer NAME SIZE [of BYTE] [on DEVICE]   filled with a byte, or with 0; on device 0
+ * THINGS are made under a NAME, and belong to the scene (scene.h):
+ *   buffer NAME SIZE [of BYTE] [on DEVICE]   its bytes are 0 and its device is 0, if none is said
  *   promise NAME
- *   [NAME =] OPERATION [OPTION...]           without a name it is called "it"
+ *   [NAME =] OPERATION [OPTION...]           its name is "it", if none is said
  *
- * OPERATION is one of
- *   nop | call | call failing | copy SPAN <- SPAN | rows COUNT SPAN pitch N <- SPAN pitch N
+ * An OPERATION is one of:
+ *   nop
+ *   call [failing]                counts its calls, or returns FERRY_E_FAILED; runs on the loop
+ *   copy SPAN <- SPAN
+ *   rows COUNT SPAN pitch N <- SPAN pitch N
  *   batch [each] OPERATION [OPTION...] , OPERATION [OPTION...] , with OPTION...
- *   all F... | any F... | issued F | quiet F | drain | writable        (these have no options)
- * a function of `call` counts its calls, and runs on the loop; a batch is one of nops, calls,
- * copies and rows, each set off by a comma between blanks, and `with` begins its own options; with
- * `each`, NAME0, NAME1 and so on are those of its operations. OPTION is one of
- *   after F... | reads SPAN | writes SPAN | changes SPAN | by hand | priority high|low | label WORD
- *   deadline N (nanoseconds after the scene's clock began)
+ *                                 of the four above; a comma stands between blanks. The options
+ *                                 behind `with` are the batch's. With `each` the futures of its
+ *                                 operations are NAME0, NAME1 and so on
+ *   all F... | any F... | issued F | quiet F | drain | writable       these take no options
  *
- * ACTS; each must answer FERRY_OK, or what stands behind a last word `gives`:
- *   keep P [STATUS]           resolves the promise and gives it back
+ * An OPTION is one of:
+ *   after F... | reads SPAN | writes SPAN | changes SPAN | label WORD | priority high|low
+ *   by hand                       a call runs when a step `run` says so
+ *   deadline N                    in nanoseconds after START_NS, where an embedded scene's clock
+ *                                 begins
+ *
+ * ACTS. Each must answer FERRY_OK, unless the step ends in `gives STATUS`:
+ *   keep P [STATUS]               resolves the promise and releases it; P then names its future
  *   resolve P [STATUS [MESSAGE]]
  *   define SPAN [by F]
  *   cancel F...
- *   release NAME...           gives it back before the scene's end; a promise is broken
- *   step N                    the clock goes on by so many nanoseconds
- *   settle                    an embedded loop makes all the progress it can
- *   run [N]                   runs the oldest task that was posted `by hand`, or N of them; settled
- *                             before and after each
+ *   release NAME...               before the end of the scene; a promise is broken by it
+ *   step N                        moves the clock on by N nanoseconds
+ *   settle                        makes all the progress that an embedded loop can
+ *   run [N]                       runs the oldest posted task, or N of them, and settles before and
+ *                                 after each
  *   fill SPAN BYTE
- *   waiter NAME on F [inline | by hand]   registers one that counts its calls
+ *   waiter NAME on F [WHERE]      registers a waiter that counts its calls; WHERE is `inline` or
+ *                                 `by hand`
  *
- * LOOKS; but for `now` an embedded loop makes all the progress it can first:
- *   expect F... STATUS        a loop's thread is waited for, unless STATUS is PENDING
- *   now F... STATUS           as it is, with no progress made
- *   wait F... STATUS          the same, in ferry_future_wait
- *   cause F STATUS [of F]     of the error's cause, and which operation that is
- *   bytes SPAN BYTE           each of them; no progress is made
- *   healthy SPAN | poisoned SPAN
- *   posted N                  so many tasks wait to be run by hand
- *   calls N                   so many functions have run
- *   called NAME N             so often the waiter was; no progress is made
- *   timer N                   nanoseconds until the loop is due; -1 none; no progress is made
+ * LOOKS. Those marked * make all the progress that an embedded loop can first:
+ *   expect F... STATUS       *    with a loop's own thread: waits, unless STATUS is PENDING
+ *   now F... STATUS
+ *   wait F... STATUS              by ferry_future_wait, without a time-out
+ *   cause F STATUS [of F]    *    the cause of F's error has that status, and is of that operation
+ *   bytes SPAN BYTE               each byte of it
+ *   healthy SPAN             *    a reader of it succeeds
+ *   poisoned SPAN            *    a reader of it fails with FERRY_E_DEPENDENCY
+ *   posted N                 *    so many tasks wait for `run`
+ *   calls N                  *    so many functions have run
+ *   called NAME N                 the waiter was called so often
+ *   timer N                       ferry_engine_timeout_ns
  *
- * F is the name of a future, or of a promise and stands for its future; P that of a promise; SPAN
- * the name of a buffer, for all of it, or name[BEGIN:END], in bytes; STATUS is without "FERRY_" and
- * "FERRY_E_". N may be negative.
+ * F names a future, or a promise, whose future it then is. P names a promise. A SPAN is the name of
+ * a buffer, for the whole of it, or name[BEGIN:END] in bytes. A STATUS is a name without "FERRY_E_"
+ * or "FERRY_". N may be negative.
  */
 #ifndef FERRY_TESTS_PLAY_H
 #define FERRY_TESTS_PLAY_H

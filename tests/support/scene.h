@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scene of a case: an engine, and everything that the case makes with it. The scene owns each
- * future, buffer and promise given to it, under a name or none, and gives all of them back at its
- * end, where nothing may be left of the engine's memory; so a case neither opens, settles, releases
- * nor closes anything unless that is what it tests. A suite names scene_end as its .fini. There is
- * one scene in a process, as a case has a process of its own. One thread. For Criterion programs.
+ * The scene of a case: an engine, and what the case makes with it. The scene owns every future,
+ * buffer and promise that it is given, under a name or without one. At its end it releases all of
+ * them and the engine, and then none of the engine's memory may be left. So a case opens, settles,
+ * releases and closes nothing, unless that is what it tests.
+ *
+ * A suite names scene_end as its .fini. A process has one scene, as each case has a process of its
+ * own. One thread at a time. For Criterion programs.
  */
 #ifndef FERRY_TESTS_SCENE_H
 #define FERRY_TESTS_SCENE_H
@@ -65,10 +67,8 @@ const char *scene_last_line(void);
 
 /* Gives the thing to the scene, which releases it at its end; NULL is nothing. Returns it. */
 #define own(thing)                                                                                 \
-    _Generic((thing), ferry_future *                                                               \
-             : scene_own_future, ferry_buffer *                                                    \
-             : scene_own_buffer, ferry_promise *                                                   \
-             : scene_own_promise)(thing)
+    (_Generic((thing), SCENE_OWN(future), SCENE_OWN(buffer), SCENE_OWN(promise))(thing))
+#define SCENE_OWN(kind) ferry_##kind * : scene_own_##kind
 
 ferry_future *scene_own_future(ferry_future *future);
 ferry_buffer *scene_own_buffer(ferry_buffer *buffer);
