@@ -9,9 +9,9 @@
 
 DEVICE_SUITE(devices);
 
-/* The device is refused so, with an error that says `part`. */
-static void assert_refused(const char *name, const ferry_device_options *options,
-                           ferry_status expected, const char *part)
+/* Why the device is refused so; the caller's. */
+static ferry_error *refusal_of(const char *name, const ferry_device_options *options,
+                               ferry_status expected)
 {
     ferry_device *device = NULL;
     ferry_error *error = NULL;
@@ -19,6 +19,15 @@ static void assert_refused(const char *name, const ferry_device_options *options
     cr_assert_null(device);
     cr_assert_not_null(error);
     ASSERT_STATUS(error->status, expected);
+    return error;
+}
+
+/* The device is refused so, with an error that says `part`. */
+static void assert_refused(const char *name, const ferry_device_options *options,
+                           ferry_status expected, const char *part)
+{
+    ferry_device *device = NULL;
+    ferry_error *error = refusal_of(name, options, expected);
     cr_assert_str_eq(error->domain, "ferry");
     ASSERT_SAYS(error->message, part);
     ferry_error_release(error);
@@ -41,10 +50,7 @@ Test(devices, without_a_module_it_is_told_why)
 Test(devices, a_module_of_another_version_is_no_backend)
 {
     begin_from(FERRY_LOOP_EMBEDDED, FAKE_OTHER_VERSION);
-    ferry_device *device = NULL;
-    ferry_error *error = NULL;
-    ASSERT_STATUS(ferry_device_open(engine(), "cuda:0", NULL, &device, &error), FERRY_E_NOT_FOUND);
-    ferry_error_release(error);
+    ferry_error_release(refusal_of("cuda:0", NULL, FERRY_E_NOT_FOUND));
     cr_assert_null(ferry_device_find(engine(), "cuda:0"));
     ASSERT_SAYS(scene_warning(-1), "made for another version of ferry");
 }
@@ -74,12 +80,8 @@ Test(devices, each_status_of_a_driver_comes_with_its_number)
                                             FERRY_E_DEVICE, FERRY_E_SYSTEM};
     begin(FERRY_LOOP_EMBEDDED);
     for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++) {
-        ferry_device *device = NULL;
-        ferry_error *error = NULL;
         fake->device_open_status = statuses[i];
-        ASSERT_STATUS(ferry_device_open(engine(), "cuda:0", NULL, &device, &error), statuses[i]);
-        cr_assert_null(device);
-        ASSERT_STATUS(error->status, statuses[i]);
+        ferry_error *error = refusal_of("cuda:0", NULL, statuses[i]);
         cr_assert_str_eq(error->domain, "fake");
         cr_assert_eq(error->native_code, FAKE_DRIVER_CODE);
         cr_assert_str_eq(error->message, "cuda:0: it was told to fail");
@@ -295,9 +297,7 @@ Test(devices, threads_that_open_one_at_once_get_the_same)
     /* What is open is found meanwhile, and work goes on. */
     cr_assert_not_null(ferry_device_find(engine(), "cuda:7"));
     cr_assert_eq(ferry_device_count(engine()), 5);
-    ferry_future *nop = ferry_nop(engine(), NULL);
-    ASSERT_STATUS(ferry_future_wait(nop, -1), FERRY_OK);
-    ferry_future_release(nop);
+    play("nop; wait it OK");
     atomic_store(&fake->is_gated, false);
     for (int i = 0; i < OPENERS; i++) {
         (void)end_thread(threads[i]);
@@ -327,9 +327,7 @@ Test(devices, a_callback_finds_only_what_is_open)
     begin(FERRY_LOOP_THREAD);
     ferry_device *device = open_gpu("cuda:0");
     caller self = {0};
-    ferry_future *call = ferry_call(engine(), NULL, open_in_callback, &self, NULL);
-    ASSERT_STATUS(ferry_future_wait(call, -1), FERRY_OK);
-    ferry_future_release(call);
+    WAIT(own(ferry_call(engine(), NULL, open_in_callback, &self, NULL)), OK);
     ASSERT_STATUS(self.opened, FERRY_E_DEADLOCK);
     cr_assert_null(self.found);
     cr_assert_eq(self.found_open, device);
@@ -473,12 +471,9 @@ Test(devices, each_allocation_of_opening_one_may_fail)
 Test(devices, a_refusal_without_memory_has_a_plain_error)
 {
     begin(FERRY_LOOP_EMBEDDED);
-    ferry_device *device = NULL;
-    ferry_error *error = NULL;
     failing_allocator_arm(&scene()->memory, 1, true);
-    ASSERT_STATUS(ferry_device_open(engine(), "cuda:0", NULL, &device, &error), FERRY_E_NO_MEMORY);
+    ferry_error *error = refusal_of("cuda:0", NULL, FERRY_E_NO_MEMORY);
     failing_allocator_arm(&scene()->memory, 0, false);
-    ASSERT_STATUS(error->status, FERRY_E_NO_MEMORY);
     cr_assert_str_eq(error->message, ferry_status_text(FERRY_E_NO_MEMORY));
     ferry_error_release(error);
 }

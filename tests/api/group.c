@@ -60,7 +60,7 @@ Test(group, gives_ranks_to_who_names_none)
     for (size_t i = 0; i < 3; i++) {
         (void)begin_member(FERRY_LOOP_THREAD);
         ferry_group_options options = test_group_options(3, FERRY_RANK_ANY);
-        joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
+        joins[i] = join_group(i, &options);
     }
     for (size_t i = 0; i < 3; i++) {
         AWAIT(joins[i], OK);
@@ -93,7 +93,7 @@ Test(group, names_all_who_did_not_come)
     (void)begin_member(FERRY_LOOP_THREAD);
     ferry_group_options options = test_group_options(4, 1);
     options.deadline_ns = test_in_ns(200000000);
-    ferry_future *join = ferry_group_join(members[0].te.engine, &options, &members[0].group);
+    ferry_future *join = join_group(0, &options);
     cr_assert_not_null(members[0].group);
     ASSERT_STATUS(ferry_future_wait(join, -1), FERRY_E_DEADLINE);
     const char *message = ferry_future_error(join)->message;
@@ -111,7 +111,7 @@ Test(group, says_why_a_store_does_not_answer)
     ferry_group_options options = test_group_options(2, 0);
     options.store = "etcd://127.0.0.1:1"; /* nobody is there */
     options.deadline_ns = test_in_ns(300000000);
-    ferry_future *join = ferry_group_join(members[0].te.engine, &options, &members[0].group);
+    ferry_future *join = join_group(0, &options);
     ASSERT_STATUS(ferry_future_wait(join, -1), FERRY_E_DEADLINE);
     const char *message = ferry_future_error(join)->message;
     cr_assert_not_null(strstr(message, "etcd://127.0.0.1:1"), "%s", message);
@@ -124,7 +124,7 @@ Test(group, says_why_a_folder_is_no_store)
     (void)begin_member(FERRY_LOOP_THREAD);
     ferry_group_options options = test_group_options(2, 0);
     options.store = "file:/nonexistent/folder";
-    ferry_future *join = ferry_group_join(members[0].te.engine, &options, &members[0].group);
+    ferry_future *join = join_group(0, &options);
     ASSERT_STATUS(ferry_future_wait(join, -1), FERRY_E_STORE);
     const ferry_error *error = ferry_future_error(join);
     cr_assert_str_eq(error->domain, "errno");
@@ -138,7 +138,7 @@ Test(group, is_not_joined_after_a_cancel)
     (void)begin_member(FERRY_LOOP_THREAD);
     for (int i = 0; i < 20; i++) {
         ferry_group_options options = test_group_options(2, 0);
-        ferry_future *join = ferry_group_join(members[0].te.engine, &options, &members[0].group);
+        ferry_future *join = join_group(0, &options);
         if (i % 2 == 0)
             (void)ferry_future_wait(join, 2000000);
         ASSERT_STATUS(ferry_future_cancel(join), FERRY_OK);
@@ -227,7 +227,7 @@ Test(group, zero_is_the_default)
                                        .size = 2,
                                        .rank = i,
                                        .deadline_ns = test_in_ns(30000000000)};
-        joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
+        joins[i] = join_group((size_t)i, &options);
     }
     for (int i = 0; i < 2; i++) {
         AWAIT(joins[i], OK);
@@ -257,7 +257,7 @@ Test(group, who_comes_late_is_told)
         (void)begin_member(FERRY_LOOP_THREAD);
         if (i == 2)
             options.deadline_ns = test_in_ns(3600 * INT64_C(1000000000));
-        joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
+        joins[i] = join_group((size_t)i, &options);
         if (i == 1)
             ASSERT_STATUS(ferry_future_wait(joins[i], -1), FERRY_OK);
     }
@@ -326,7 +326,7 @@ Test(group, that_was_not_joined_takes_nothing)
 {
     (void)begin_member(FERRY_LOOP_THREAD);
     ferry_group_options options = test_group_options(2, 0);
-    ferry_future *join = ferry_group_join(members[0].te.engine, &options, &members[0].group);
+    ferry_future *join = join_group(0, &options);
     ferry_buffer *buffer = buffer_of(0, 0, 8, 0);
     ASSERT_STATUS(status_of(ferry_group_get(members[0].group, "k", 0)), FERRY_E_INVALID);
     ASSERT_STATUS(status_of(ferry_barrier(members[0].group, "b", NULL)), FERRY_E_INVALID);
@@ -466,7 +466,7 @@ static void open_with_log(member_log *log, ferry_loop_mode loop)
             options.on_member = note_member;
             options.on_member_arg = log;
         }
-        joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
+        joins[i] = join_group((size_t)i, &options);
     }
     for (int32_t i = 0; i < 3; i++)
         AWAIT(joins[i], OK);
@@ -538,7 +538,7 @@ Test(group, is_shut_down_while_it_joins)
     for (int i = 0; i < 20; i++) {
         test_member_open(members, i % 2 == 0 ? FERRY_LOOP_THREAD : FERRY_LOOP_EMBEDDED);
         ferry_group_options options = test_group_options(2, 0);
-        ferry_future *join = ferry_group_join(members[0].te.engine, &options, &members[0].group);
+        ferry_future *join = join_group(0, &options);
         if (i % 4 < 2)
             (void)ferry_future_wait(join, 2000000);
         ASSERT_STATUS(ferry_engine_shutdown(members[0].te.engine, -1), FERRY_OK);

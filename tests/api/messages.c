@@ -365,7 +365,7 @@ static void cancel_and_leave(uint32_t count, bool has_memory)
         (void)begin_member(FERRY_LOOP_THREAD);
         ferry_group_options options = test_group_options(count, (int32_t)i);
         options.linger_ns = -1;
-        joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
+        joins[i] = join_group(i, &options);
     }
     for (uint32_t i = 0; i < count; i++)
         AWAIT(joins[i], OK);
@@ -612,7 +612,7 @@ Test(messages, go_on_with_a_member_that_was_started_anew)
         ASSERT_STATUS(test_await(members, 1, recv), FERRY_E_DEAD);
         test_member_open(&members[1], FERRY_LOOP_THREAD);
         ferry_group_options options = test_group_options(2, 1);
-        ferry_future *join = ferry_group_join(members[1].te.engine, &options, &members[1].group);
+        ferry_future *join = join_group(1, &options);
         AWAIT(join, OK);
         do {
             (void)sched_yield();
@@ -660,7 +660,7 @@ Test(messages, in_an_engine_attached_to_libev)
     ferry_future *joins[2];
     for (int32_t i = 0; i < 2; i++) {
         ferry_group_options group = test_group_options(2, i);
-        joins[i] = ferry_group_join(members[i].te.engine, &group, &members[i].group);
+        joins[i] = join_group((size_t)i, &group);
     }
     while (ferry_future_poll(joins[0]) == FERRY_PENDING)
         (void)ev_run(loop, EVRUN_ONCE);

@@ -115,6 +115,21 @@ Test(scene, looks_that_are_not_so_fail)
     ASSERT_ALL_FAIL(plays);
 }
 
+static void play_in_callback(ferry_waiter *waiter, ferry_future *future, ferry_status status)
+{
+    (void)future, (void)status;
+    waiter->arg = (void *)(uintptr_t)play_try("settle"); /* NOLINT */
+}
+
+Test(scene, a_play_within_a_step_fails)
+{
+    ferry_waiter waiter = FERRY_WAITER_INIT(play_in_callback, NULL);
+    play("n = nop");
+    ASSERT_STATUS(ferry_future_on_ready(the_future("n"), &waiter), FERRY_OK);
+    play("expect n OK");
+    cr_assert_not_null(waiter.arg, "it passes");
+}
+
 /* One of each, and what they say when they are right. */
 Test(scene, each_step_does_what_its_page_says)
 {

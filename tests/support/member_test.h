@@ -96,6 +96,11 @@ static inline test_member *begin_member(ferry_loop_mode loop)
     return &members[member_count++];
 }
 
+static inline ferry_future *join_group(size_t member, const ferry_group_options *options)
+{
+    return ferry_group_join(members[member].te.engine, options, &members[member].group);
+}
+
 /* Engines that have joined one group, ranks in order. */
 static inline void begin_members(uint32_t count, ferry_loop_mode loop)
 {

@@ -104,7 +104,6 @@ static bool do_step(void)
     return true;
 }
 
-/* The waiter is registered, and counts its calls. */
 static bool do_waiter(void)
 {
     const char *name = play_take("name");
@@ -334,7 +333,7 @@ static bool perform(const char *begin, size_t size_bytes)
     return play_end_step() && is_done;
 }
 
-const char *play_try(const char *steps)
+static const char *play_steps(const char *steps)
 {
     static char why[2048];
     unsigned number = 0;
@@ -348,6 +347,18 @@ const char *play_try(const char *steps)
         at += size_bytes + (at[size_bytes] != '\0');
     }
     return NULL;
+}
+
+/* A callback that plays within a step would take that step's words. */
+const char *play_try(const char *steps)
+{
+    static bool is_playing;
+    if (is_playing)
+        return "it is played within a step of another play";
+    is_playing = true;
+    const char *why = play_steps(steps);
+    is_playing = false;
+    return why;
 }
 
 void play_at(const char *file, int line, const char *format, ...)

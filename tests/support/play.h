@@ -67,7 +67,8 @@
 
 #include "tests/support/scene.h"
 
-/* Plays steps, which are made as by printf; the case fails where one of them does. */
+/* Plays steps, which are made as by printf; the case fails where one of them does. Not within a
+ * step of another play, that is in a callback which that step calls. */
 #define play(...) play_at(__FILE__, __LINE__, __VA_ARGS__)
 
 __attribute__((format(printf, 3, 4))) void play_at(const char *file, int line, const char *format,
