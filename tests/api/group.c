@@ -111,12 +111,11 @@ Test(group, says_why_a_store_does_not_answer)
     ferry_group_options options = test_group_options(2, 0);
     options.store = "etcd://127.0.0.1:1"; /* nobody is there */
     options.deadline_ns = test_in_ns(300000000);
-    ferry_future *join = join_group(0, &options);
+    ferry_future *join = own(join_group(0, &options));
     ASSERT_STATUS(ferry_future_wait(join, -1), FERRY_E_DEADLINE);
     const char *message = ferry_future_error(join)->message;
     cr_assert_not_null(strstr(message, "etcd://127.0.0.1:1"), "%s", message);
     cr_assert_not_null(strstr(message, "connect"), "%s", message);
-    ferry_future_release(join);
 }
 
 Test(group, says_why_a_folder_is_no_store)
@@ -124,13 +123,12 @@ Test(group, says_why_a_folder_is_no_store)
     (void)begin_member(FERRY_LOOP_THREAD);
     ferry_group_options options = test_group_options(2, 0);
     options.store = "file:/nonexistent/folder";
-    ferry_future *join = join_group(0, &options);
+    ferry_future *join = own(join_group(0, &options));
     ASSERT_STATUS(ferry_future_wait(join, -1), FERRY_E_STORE);
     const ferry_error *error = ferry_future_error(join);
     cr_assert_str_eq(error->domain, "errno");
     cr_assert_eq(error->native_code, ENOENT);
     cr_assert_not_null(strstr(error->message, "/nonexistent/folder"), "%s", error->message);
-    ferry_future_release(join);
 }
 
 Test(group, is_not_joined_after_a_cancel)
@@ -385,11 +383,10 @@ Test(group, has_barriers)
     }
     ferry_barrier_options options = FERRY_BARRIER_OPTIONS_INIT;
     options.deadline_ns = test_in_ns(INT64_C(100000000) * PATIENCE);
-    ferry_future *alone = ferry_barrier(members[1].group, "alone", &options);
+    ferry_future *alone = own(ferry_barrier(members[1].group, "alone", &options));
     ASSERT_STATUS(ferry_future_wait(alone, -1), FERRY_E_DEADLINE);
     const char *message = ferry_future_error(alone)->message;
     cr_assert(strchr(message, '0') != NULL && strchr(message, '2') != NULL, "%s", message);
-    ferry_future_release(alone);
 }
 
 Test(group, agrees_on_who_is_alive)

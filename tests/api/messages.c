@@ -447,7 +447,7 @@ Test(messages, refused_for_what_they_wait_for_leave_others_alone)
 {
     begin_members(2, FERRY_LOOP_THREAD);
     ferry_buffer *buffer = buffer_of(0, 0, SIZE, 7);
-    ferry_future *elsewhere = ferry_nop(members[1].te.engine, NULL);
+    ferry_future *elsewhere = own(ferry_nop(members[1].te.engine, NULL));
     ferry_op_options options = behind(&elsewhere, 1);
     for (ferry_tag tag = 0; tag < 8; tag++) {
         ferry_span span = span_of(buffer, 8 * tag, 8);
@@ -459,7 +459,6 @@ Test(messages, refused_for_what_they_wait_for_leave_others_alone)
         ASSERT_STATUS(test_await(members, 1, send), FERRY_OK);
         ASSERT_STATUS(test_await(members, 1, recv), FERRY_OK);
     }
-    ferry_future_release(elsewhere);
 }
 
 Test(messages, of_a_member_that_leaves_fail_with_its_rank)
