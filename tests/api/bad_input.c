@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bad input: each a clear status, never a crash, nothing lost or leaked. */
-#include "tests/support/api_test.h"
+#include "tests/support/play.h"
 
-TestSuite(bad_input, .timeout = HANG_S);
+SCENE_SUITE(bad_input);
 
 Test(bad_input, null_handles_have_an_answer)
 {
@@ -14,7 +14,7 @@ Test(bad_input, null_handles_have_an_answer)
     ASSERT_STATUS(ferry_engine_create(NULL, NULL, NULL), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_engine_shutdown(NULL, -1), FERRY_E_INVALID);
     ferry_engine_release(NULL);
-    ASSERT_STATUS(status_of(ferry_engine_drain(NULL)), FERRY_E_INVALID);
+    EXPECT_NOW(own(ferry_engine_drain(NULL)), E_INVALID);
     cr_assert_eq(ferry_engine_fd(NULL), -1);
     cr_assert_eq(ferry_engine_progress(NULL, 0), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_engine_arm(NULL), FERRY_E_INVALID);
@@ -35,16 +35,15 @@ Test(bad_input, null_handles_have_an_answer)
     cr_assert_null(ferry_buffer_span(NULL).buffer);
     ASSERT_STATUS(ferry_buffer_define(no_span, NULL), FERRY_E_INVALID);
 
-    ASSERT_STATUS(status_of(ferry_copy(NULL, no_span, no_span, NULL)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_copy_rows(NULL, no_span, 0, no_span, 0, 2, NULL)),
-                  FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_call(NULL, NULL, fail_call, NULL, NULL)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_nop(NULL, NULL)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_batch(NULL, NULL, 0, 0, NULL, NULL)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_future_all(NULL, NULL, 0)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_future_any(NULL, NULL, 0)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_future_issued(NULL)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_future_quiet(NULL)), FERRY_E_INVALID);
+    EXPECT_NOW(own(ferry_copy(NULL, no_span, no_span, NULL)), E_INVALID);
+    EXPECT_NOW(own(ferry_copy_rows(NULL, no_span, 0, no_span, 0, 2, NULL)), E_INVALID);
+    EXPECT_NOW(own(ferry_call(NULL, NULL, fail_call, NULL, NULL)), E_INVALID);
+    EXPECT_NOW(own(ferry_nop(NULL, NULL)), E_INVALID);
+    EXPECT_NOW(own(ferry_batch(NULL, NULL, 0, 0, NULL, NULL)), E_INVALID);
+    EXPECT_NOW(own(ferry_future_all(NULL, NULL, 0)), E_INVALID);
+    EXPECT_NOW(own(ferry_future_any(NULL, NULL, 0)), E_INVALID);
+    EXPECT_NOW(own(ferry_future_issued(NULL)), E_INVALID);
+    EXPECT_NOW(own(ferry_future_quiet(NULL)), E_INVALID);
     ferry_task_run(NULL);
 
     ASSERT_STATUS(ferry_future_poll(NULL), FERRY_E_INVALID);
@@ -58,7 +57,7 @@ Test(bad_input, null_handles_have_an_answer)
     cr_assert_not(ferry_waiter_remove(NULL));
 
     ASSERT_STATUS(ferry_promise_create(NULL, &promise), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_promise_future(NULL)), FERRY_E_INVALID);
+    EXPECT_NOW(own(ferry_promise_future(NULL)), E_INVALID);
     ASSERT_STATUS(ferry_promise_resolve(NULL, FERRY_OK, NULL), FERRY_E_INVALID);
     ferry_promise_release(NULL);
     ferry_error_release(NULL);
@@ -88,9 +87,7 @@ Test(bad_input, a_future_without_an_engine_is_a_whole_future)
 
 Test(bad_input, null_pointers_beside_good_handles)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_device *device = ferry_device_at(te.engine, 0);
+    ferry_device *device = ferry_device_at(engine(), 0);
     ferry_buffer *buffer = NULL;
     char memory[4];
     ASSERT_STATUS(ferry_buffer_alloc(device, 4, NULL), FERRY_E_INVALID);
@@ -100,52 +97,45 @@ Test(bad_input, null_pointers_beside_good_handles)
     ASSERT_STATUS(ferry_buffer_alloc(device, SIZE_MAX, &buffer), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_buffer_wrap(device, memory, 0, NULL, NULL, &buffer), FERRY_E_INVALID);
     cr_assert_null(buffer);
-    ASSERT_STATUS(ferry_promise_create(te.engine, NULL), FERRY_E_INVALID);
-    ferry_future *nop = ferry_nop(te.engine, NULL), *none = NULL;
+    ASSERT_STATUS(ferry_promise_create(engine(), NULL), FERRY_E_INVALID);
+    ferry_future *nop = own(ferry_nop(engine(), NULL)), *none = NULL;
     counted_waiter waiter;
     counted_waiter_init(&waiter, NULL);
     waiter.waiter.fn = NULL;
     ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_future_on_ready(nop, NULL), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_future_all(te.engine, NULL, 1)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_future_all(te.engine, &none, 1)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(nop_after(&te, NULL)), FERRY_E_INVALID);
+    EXPECT_NOW(own(ferry_future_all(engine(), NULL, 1)), E_INVALID);
+    EXPECT_NOW(own(ferry_future_all(engine(), &none, 1)), E_INVALID);
+    ASSERT_STATUS(status_of(nop_after(scene(), NULL)), FERRY_E_INVALID);
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.after_count = 1;
-    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_E_INVALID);
+    EXPECT_NOW(own(ferry_nop(engine(), &options)), E_INVALID);
     options = (ferry_op_options)FERRY_OP_OPTIONS_INIT;
     options.access_count = 1;
-    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_E_INVALID);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    EXPECT_NOW(own(ferry_nop(engine(), &options)), E_INVALID);
 }
 
 Test(bad_input, unknown_devices_are_null_and_logged)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     static const char *const names[] = {"",        "host",   "host:",   "host:4",
                                         "host:00", "cuda:0", "host:0 ", "Host:0"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        int lines = te.log_lines;
-        cr_assert_null(ferry_device_find(te.engine, names[i]), "\"%s\"", names[i]);
-        cr_assert_eq(te.log_lines, lines + 1);
+        int lines = scene()->log_lines;
+        cr_assert_null(ferry_device_find(engine(), names[i]), "\"%s\"", names[i]);
+        cr_assert_eq(scene()->log_lines, lines + 1);
     }
-    cr_assert_null(ferry_device_find(te.engine, NULL));
-    cr_assert_eq(ferry_device_count(te.engine), 4);
+    cr_assert_null(ferry_device_find(engine(), NULL));
+    cr_assert_eq(ferry_device_count(engine()), 4);
     for (size_t i = 0; i < 4; i++) {
-        ferry_device *device = ferry_device_at(te.engine, i);
-        cr_assert_eq(ferry_device_find(te.engine, ferry_device_name(device)), device);
+        ferry_device *device = ferry_device_at(engine(), i);
+        cr_assert_eq(ferry_device_find(engine(), ferry_device_name(device)), device);
     }
-    cr_assert_null(ferry_device_at(te.engine, 4));
-    test_engine_close(&te);
+    cr_assert_null(ferry_device_at(engine(), 4));
 }
 
 Test(bad_input, spans_outside_their_buffer_are_refused)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *buffer = test_buffer(&te, 0, 100, 1), *other = test_buffer(&te, 1, 100, 2);
+    play("buffer b 100 of 1; buffer other 100 of 2 on 1");
     static const struct {
         size_t offset_bytes, size_bytes;
     } spans[] = {{0, 101},
@@ -156,30 +146,23 @@ Test(bad_input, spans_outside_their_buffer_are_refused)
                  {50, SIZE_MAX - 49},
                  {SIZE_MAX - 9, 10}};
     for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
-        ferry_span bad = span_of(buffer, spans[i].offset_bytes, spans[i].size_bytes);
-        ferry_span good = span_of(other, 0, bad.size_bytes);
-        ASSERT_STATUS(status_of(ferry_copy(te.engine, bad, good, NULL)), FERRY_E_INVALID);
-        ASSERT_STATUS(status_of(ferry_copy(te.engine, good, bad, NULL)), FERRY_E_INVALID);
+        ferry_span bad = span_of(the_buffer("b"), spans[i].offset_bytes, spans[i].size_bytes);
+        ferry_span good = span_of(the_buffer("other"), 0, bad.size_bytes);
+        EXPECT_NOW(own(ferry_copy(engine(), bad, good, NULL)), E_INVALID);
+        EXPECT_NOW(own(ferry_copy(engine(), good, bad, NULL)), E_INVALID);
         ASSERT_STATUS(ferry_buffer_define(bad, NULL), FERRY_E_INVALID);
-        ASSERT_STATUS(status_of(call_on(&te, NULL, fail_call, NULL, bad, FERRY_READ)),
-                      FERRY_E_INVALID);
+        EXPECT_NOW(own(call_on(scene(), NULL, fail_call, NULL, bad, FERRY_READ)), E_INVALID);
     }
-    ASSERT_STATUS(
-        status_of(ferry_copy(te.engine, span_of(buffer, 100, 0), span_of(other, 100, 0), NULL)),
-        FERRY_OK);
-    cr_assert(is_filled(buffer, 0, 100, 1));
-    ferry_buffer_release(buffer);
-    ferry_buffer_release(other);
-    test_engine_close(&te);
+    play("copy b[100:100] <- other[100:100]; now it OK; bytes b 1");
 }
 
 /* Wherever they lie, of whatever buffer or of none: in accesses and as what is copied. */
 Test(bad_input, empty_spans_are_ignored)
 {
-    test_engine te, other;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    test_engine other;
     test_engine_open(&other, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *buffer = test_buffer(&te, 0, 100, 1), *theirs = test_buffer(&other, 0, 100, 2);
+    ferry_buffer *buffer = own(test_buffer(scene(), 0, 100, 1)),
+                 *theirs = own(test_buffer(&other, 0, 100, 2));
     const ferry_span spans[] = {{NULL, 0, 0},     {NULL, 7, 0},          {buffer, 100, 0},
                                 {buffer, 101, 0}, {buffer, SIZE_MAX, 0}, {theirs, 3, 0}};
     enum { SPANS = sizeof spans / sizeof spans[0] };
@@ -187,13 +170,11 @@ Test(bad_input, empty_spans_are_ignored)
     for (size_t i = 0; i < SPANS; i++)
         accesses[i] = (ferry_access){spans[i], i % 2 == 0 ? FERRY_WRITE : (ferry_access_mode)9};
     accesses[SPANS] = (ferry_access){ferry_buffer_span(buffer), FERRY_READ_WRITE};
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.accesses = accesses;
-    options.access_count = SPANS + 1;
+    ferry_op_options options = touching(accesses, SPANS + 1);
     _Atomic int calls = 0;
-    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_OK);
-    ferry_future *call = ferry_call(te.engine, NULL, count_call, &calls, &options);
-    settle(&te);
+    EXPECT_NOW(own(ferry_nop(engine(), &options)), OK);
+    ferry_future *call = ferry_call(engine(), NULL, count_call, &calls, &options);
+    scene_settle();
     ASSERT_STATUS(status_of(call), FERRY_OK);
     cr_assert_eq(calls, 1);
     for (size_t i = 0; i < SPANS; i++) {
@@ -201,108 +182,78 @@ Test(bad_input, empty_spans_are_ignored)
         ferry_op op = {.kind = FERRY_OP_COPY, .dst = to, .src = from};
         const ferry_op_options *with[] = {NULL, &options};
         for (size_t k = 0; k < 2; k++) {
-            ASSERT_STATUS(status_of(ferry_copy(te.engine, to, from, with[k])), FERRY_OK);
-            ASSERT_STATUS(status_of(ferry_copy_rows(te.engine, to, 0, from, 9, 5, with[k])),
-                          FERRY_OK);
+            EXPECT_NOW(own(ferry_copy(engine(), to, from, with[k])), OK);
+            EXPECT_NOW(own(ferry_copy_rows(engine(), to, 0, from, 9, 5, with[k])), OK);
             op.options = with[k];
-            ASSERT_STATUS(status_of(ferry_batch(te.engine, &op, sizeof op, 1, NULL, NULL)),
-                          FERRY_OK);
+            EXPECT_NOW(own(ferry_batch(engine(), &op, sizeof op, 1, NULL, NULL)), OK);
         }
         ASSERT_STATUS(ferry_buffer_define(to, NULL), FERRY_E_INVALID);
     }
     ferry_span none = {NULL, 0, 5};
-    ASSERT_STATUS(status_of(ferry_copy_rows(te.engine, none, 0, none, 0, 0, NULL)), FERRY_OK);
+    EXPECT_NOW(own(ferry_copy_rows(engine(), none, 0, none, 0, 0, NULL)), OK);
     cr_assert(is_filled(buffer, 0, 100, 1));
-    ferry_buffer_release(buffer);
-    ferry_buffer_release(theirs);
+    scene_end();
     settle(&other);
     test_engine_close(&other);
-    test_engine_close(&te);
 }
 
 /* What ferry_buffer_span makes of no buffer is not empty: a buffer that could not be had is no
  * reason to do nothing. */
 Test(bad_input, the_span_of_no_buffer_is_refused)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     ferry_span none = ferry_buffer_span(NULL);
-    ASSERT_STATUS(status_of(ferry_copy(te.engine, none, none, NULL)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_copy_rows(te.engine, none, 0, none, 0, 2, NULL)),
-                  FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(call_on(&te, NULL, fail_call, NULL, none, FERRY_READ)),
-                  FERRY_E_INVALID);
+    EXPECT_NOW(own(ferry_copy(engine(), none, none, NULL)), E_INVALID);
+    EXPECT_NOW(own(ferry_copy_rows(engine(), none, 0, none, 0, 2, NULL)), E_INVALID);
+    EXPECT_NOW(own(call_on(scene(), NULL, fail_call, NULL, none, FERRY_READ)), E_INVALID);
     ASSERT_STATUS(ferry_buffer_define(none, NULL), FERRY_E_INVALID);
-    test_engine_close(&te);
 }
 
 Test(bad_input, copies_that_overlap_or_differ_in_size_are_refused)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *buffer = test_buffer(&te, 0, 100, 1), *again = NULL;
-    ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(te.engine, 1), ferry_buffer_data(buffer), 100,
-                                    NULL, NULL, &again),
+    play("buffer b 100 of 1");
+    ferry_buffer *again = NULL;
+    ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(engine(), 1),
+                                    ferry_buffer_data(the_buffer("b")), 100, NULL, NULL, &again),
                   FERRY_OK);
-    for (size_t offset = 21; offset < 60; offset += 19)
-        ASSERT_STATUS(status_of(ferry_copy(te.engine, span_of(buffer, offset, 20),
-                                           span_of(again, 40, 20), NULL)),
-                      FERRY_E_INVALID);
-    ASSERT_STATUS(
-        status_of(ferry_copy(te.engine, span_of(buffer, 0, 20), span_of(buffer, 19, 20), NULL)),
-        FERRY_E_INVALID);
-    ASSERT_STATUS(
-        status_of(ferry_copy(te.engine, span_of(buffer, 0, 20), span_of(buffer, 20, 21), NULL)),
-        FERRY_E_INVALID);
-    ASSERT_STATUS(
-        status_of(ferry_copy(te.engine, span_of(buffer, 0, 20), span_of(buffer, 20, 20), NULL)),
-        FERRY_OK);
-    ferry_buffer_release(again);
-    ferry_buffer_release(buffer);
-    test_engine_close(&te);
+    cr_assert(scene_own_as(SCENE_BUFFER, again, "again"));
+    for (int at = 21; at < 60; at += 19)
+        play("copy b[%d:%d] <- again[40:60]; now it INVALID", at, at + 20);
+    play("copy b[0:20] <- b[19:39]; now it INVALID; copy b[0:20] <- b[20:41]; now it INVALID;"
+         "copy b[0:20] <- b[20:40]; now it OK");
 }
 
 Test(bad_input, handles_of_another_engine_are_refused)
 {
-    test_engine te, other;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    test_engine other;
     test_engine_open(&other, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *mine = test_buffer(&te, 0, 10, 1), *theirs = test_buffer(&other, 0, 10, 2);
-    ferry_future *their_nop = ferry_nop(other.engine, NULL);
-    ASSERT_STATUS(
-        status_of(ferry_copy(te.engine, ferry_buffer_span(mine), ferry_buffer_span(theirs), NULL)),
-        FERRY_E_INVALID);
-    ASSERT_STATUS(
-        status_of(ferry_copy(te.engine, ferry_buffer_span(theirs), ferry_buffer_span(mine), NULL)),
-        FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(nop_after(&te, their_nop)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_future_all(te.engine, &their_nop, 1)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_future_any(te.engine, &their_nop, 1)), FERRY_E_INVALID);
+    ferry_buffer *mine = own(test_buffer(scene(), 0, 10, 1)),
+                 *theirs = own(test_buffer(&other, 0, 10, 2));
+    ferry_future *their_nop = own(ferry_nop(other.engine, NULL));
+    EXPECT_NOW(own(ferry_copy(engine(), ferry_buffer_span(mine), ferry_buffer_span(theirs), NULL)),
+               E_INVALID);
+    EXPECT_NOW(own(ferry_copy(engine(), ferry_buffer_span(theirs), ferry_buffer_span(mine), NULL)),
+               E_INVALID);
+    ASSERT_STATUS(status_of(nop_after(scene(), their_nop)), FERRY_E_INVALID);
+    EXPECT_NOW(own(ferry_future_all(engine(), &their_nop, 1)), E_INVALID);
+    EXPECT_NOW(own(ferry_future_any(engine(), &their_nop, 1)), E_INVALID);
     ASSERT_STATUS(ferry_buffer_define(ferry_buffer_span(mine), their_nop), FERRY_E_INVALID);
     ASSERT_STATUS(
-        status_of(call_on(&te, NULL, fail_call, NULL, ferry_buffer_span(theirs), FERRY_WRITE)),
+        status_of(call_on(scene(), NULL, fail_call, NULL, ferry_buffer_span(theirs), FERRY_WRITE)),
         FERRY_E_INVALID);
     cr_assert(is_filled(mine, 0, 10, 1));
     cr_assert(is_filled(theirs, 0, 10, 2));
-    ferry_future_release(their_nop);
-    ferry_buffer_release(mine);
-    ferry_buffer_release(theirs);
+    scene_end();
     test_engine_close(&other);
-    test_engine_close(&te);
 }
 
 Test(bad_input, accesses_of_no_known_mode_are_refused)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *buffer = test_buffer(&te, 0, 10, 1);
+    ferry_buffer *buffer = own(test_buffer(scene(), 0, 10, 1));
     static const int modes[] = {0, 4, -1};
     for (int i = 0; i < 3; i++)
-        ASSERT_STATUS(status_of(call_on(&te, NULL, fail_call, NULL, ferry_buffer_span(buffer),
+        ASSERT_STATUS(status_of(call_on(scene(), NULL, fail_call, NULL, ferry_buffer_span(buffer),
                                         (ferry_access_mode)modes[i])),
                       FERRY_E_INVALID);
-    ferry_buffer_release(buffer);
-    test_engine_close(&te);
 }
 
 /* ---- options of other versions ---- */
@@ -329,31 +280,25 @@ static ferry_status nop_with(test_engine *te, ferry_future *after, size_t struct
 
 Test(bad_input, operation_options_of_other_sizes)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *after = ferry_promise_future(promise);
+    ferry_promise *promise = test_promise(scene());
+    ferry_future *after = own(ferry_promise_future(promise));
     size_t whole = sizeof(ferry_op_options), room = sizeof(longer);
-    ASSERT_STATUS(nop_with(&te, after, whole, 0), FERRY_PENDING);
-    ASSERT_STATUS(nop_with(&te, after, offsetof(ferry_op_options, deadline_ns), 0), FERRY_PENDING);
-    ASSERT_STATUS(nop_with(&te, after, offsetof(ferry_op_options, after), 0), FERRY_OK);
-    ASSERT_STATUS(nop_with(&te, after, room, 0), FERRY_PENDING);
-    ASSERT_STATUS(nop_with(&te, after, room, whole), FERRY_E_INVALID);
-    ASSERT_STATUS(nop_with(&te, after, room, room - 1), FERRY_E_INVALID);
-    ASSERT_STATUS(nop_with(&te, after, room - 1, room - 1), FERRY_PENDING);
+    ASSERT_STATUS(nop_with(scene(), after, whole, 0), FERRY_PENDING);
+    ASSERT_STATUS(nop_with(scene(), after, offsetof(ferry_op_options, deadline_ns), 0),
+                  FERRY_PENDING);
+    ASSERT_STATUS(nop_with(scene(), after, offsetof(ferry_op_options, after), 0), FERRY_OK);
+    ASSERT_STATUS(nop_with(scene(), after, room, 0), FERRY_PENDING);
+    ASSERT_STATUS(nop_with(scene(), after, room, whole), FERRY_E_INVALID);
+    ASSERT_STATUS(nop_with(scene(), after, room, room - 1), FERRY_E_INVALID);
+    ASSERT_STATUS(nop_with(scene(), after, room - 1, room - 1), FERRY_PENDING);
     static const size_t absurd[] = {0, 1, sizeof(size_t) - 1, (size_t)1 << 20, SIZE_MAX};
     for (size_t i = 0; i < sizeof absurd / sizeof *absurd; i++)
-        ASSERT_STATUS(nop_with(&te, after, absurd[i], 0), FERRY_E_INVALID);
-    ferry_future_release(after);
+        ASSERT_STATUS(nop_with(scene(), after, absurd[i], 0), FERRY_E_INVALID);
     keep_promise(promise, FERRY_OK);
-    settle(&te);
-    test_engine_close(&te);
 }
 
 Test(bad_input, operations_of_no_known_priority_are_refused)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     static const struct {
         int priority;
         uint32_t reserved;
@@ -365,11 +310,10 @@ Test(bad_input, operations_of_no_known_priority_are_refused)
         ferry_op_options options = FERRY_OP_OPTIONS_INIT;
         options.priority = (ferry_priority)cases[i].priority;
         options.reserved = cases[i].reserved;
-        int lines = te.log_lines;
-        ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), cases[i].status);
-        cr_assert_eq(te.log_lines, lines + (cases[i].status != FERRY_OK));
+        int lines = scene()->log_lines;
+        ASSERT_STATUS(status_of(ferry_nop(engine(), &options)), cases[i].status);
+        cr_assert_eq(scene()->log_lines, lines + (cases[i].status != FERRY_OK));
     }
-    test_engine_close(&te);
 }
 
 typedef struct longer_engine {
@@ -433,80 +377,59 @@ Test(bad_input, engine_options_out_of_their_limits_are_refused)
 
 Test(bad_input, trace_hooks_that_cannot_be_called_are_refused)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     ferry_trace_hooks no_size = {0}, no_record = {.struct_size = sizeof no_record};
-    ASSERT_STATUS(ferry_engine_trace(te.engine, &no_size), FERRY_E_INVALID);
-    ASSERT_STATUS(ferry_engine_trace(te.engine, &no_record), FERRY_E_INVALID);
-    ASSERT_STATUS(ferry_engine_trace(te.engine, NULL), FERRY_OK);
-    test_engine_close(&te);
+    ASSERT_STATUS(ferry_engine_trace(engine(), &no_size), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_engine_trace(engine(), &no_record), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_engine_trace(engine(), NULL), FERRY_OK);
 }
 
 Test(bad_input, too_many_of_anything_is_refused)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_future *nop = ferry_nop(te.engine, NULL);
+    ferry_future *nop = own(ferry_nop(engine(), NULL));
     ferry_access access = {0};
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.after = &nop; /* refused by the number alone */
     options.after_count = ((size_t)1 << 20) + 1;
-    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_E_INVALID);
+    EXPECT_NOW(own(ferry_nop(engine(), &options)), E_INVALID);
     options.after_count = SIZE_MAX;
-    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_E_INVALID);
+    EXPECT_NOW(own(ferry_nop(engine(), &options)), E_INVALID);
     options.after_count = 0;
     options.accesses = &access;
     options.access_count = ((size_t)1 << 16) + 1;
-    ASSERT_STATUS(status_of(ferry_nop(te.engine, &options)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_future_all(te.engine, &nop, SIZE_MAX)), FERRY_E_INVALID);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    EXPECT_NOW(own(ferry_nop(engine(), &options)), E_INVALID);
+    EXPECT_NOW(own(ferry_future_all(engine(), &nop, SIZE_MAX)), E_INVALID);
 }
 
 Test(bad_input, as_many_accesses_as_the_header_allows_work)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     enum { ACCESSES = 1 << 16 };
     static ferry_access accesses[ACCESSES];
-    ferry_buffer *buffer = test_buffer(&te, 0, ACCESSES, 0);
+    ferry_buffer *buffer = own(test_buffer(scene(), 0, ACCESSES, 0));
     for (size_t i = 0; i < ACCESSES; i++)
         accesses[i] = (ferry_access){span_of(buffer, i, 1), i % 2 == 0 ? FERRY_READ : FERRY_WRITE};
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.accesses = accesses;
-    options.access_count = ACCESSES;
-    int64_t before_bytes = failing_allocator_live_bytes(&te.memory);
-    ferry_future *nop = ferry_nop(te.engine, &options);
-    settle(&te);
+    ferry_op_options options = touching(accesses, ACCESSES);
+    int64_t before_bytes = failing_allocator_live_bytes(&scene()->memory);
+    ferry_future *nop = ferry_nop(engine(), &options);
+    scene_settle();
     ASSERT_STATUS(status_of(nop), FERRY_OK);
-    int64_t an_access = (failing_allocator_live_bytes(&te.memory) - before_bytes) / ACCESSES;
+    int64_t an_access = (failing_allocator_live_bytes(&scene()->memory) - before_bytes) / ACCESSES;
     cr_assert_lt(an_access, 4096, "%lld bytes an access", (long long)an_access);
-    ferry_buffer_release(buffer);
-    test_engine_close(&te);
 }
 
 Test(bad_input, no_more_than_max_nodes_are_alive)
 {
-    test_engine te;
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    options.max_nodes = 100;
-    test_engine_create(&te, &options);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *held[100];
+    scene_options(FERRY_LOOP_EMBEDDED)->max_nodes = 100;
+    play("promise p");
     int count = 0;
-    for (;;) {
-        held[count] = nop_after_promise(&te, promise);
-        if (ferry_future_poll(held[count]) != FERRY_PENDING)
+    for (;; count++) {
+        play("n%d = nop after p", count);
+        if (ferry_future_poll(the_future("n%d", count)) != FERRY_PENDING)
             break;
-        count++;
         cr_assert_lt(count, 100);
     }
-    ASSERT_STATUS(status_of(held[count]), FERRY_E_AGAIN);
+    play("now n%d AGAIN; keep p; settle", count);
     cr_assert_eq(count, 99);
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
     for (int i = 0; i < count; i++)
-        ASSERT_STATUS(status_of(held[i]), FERRY_OK);
-    ASSERT_STATUS(status_of(ferry_nop(te.engine, NULL)), FERRY_OK);
-    test_engine_close(&te);
+        play("now n%d OK; release n%d", i, i);
+    play("nop; now it OK");
 }

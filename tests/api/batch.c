@@ -5,18 +5,17 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-TestSuite(batch, .timeout = HANG_S);
+SCENE_SUITE(batch);
 
 /* ---- order ---- */
 
 /* Through four buffers and back, in one batch; each copy is ordered behind the one before. */
 static void copy_along(ferry_loop_mode loop, size_t size, bool with_each)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
+    scene_begin(loop);
     ferry_buffer *buffers[4];
     for (size_t i = 0; i < 4; i++)
-        buffers[i] = test_buffer(&te, i, size, (int)i + 1);
+        buffers[i] = own(test_buffer(scene(), i, size, (int)i + 1));
     ferry_op ops[6];
     static const size_t way[] = {0, 1, 2, 3, 2, 1, 0};
     for (size_t i = 0; i < 6; i++)
@@ -25,18 +24,14 @@ static void copy_along(ferry_loop_mode loop, size_t size, bool with_each)
     ops[2].src = span_of(buffers[2], 1, size - 1);
     ops[2].dst = span_of(buffers[3], 1, size - 1); /* the first byte of the last stays a 4 */
     ferry_future *each[6];
-    ASSERT_STATUS(end_of(submit(&te, ops, 6, with_each ? each : NULL, NULL)), FERRY_OK);
+    WAIT(submit(ops, 6, with_each ? each : NULL, NULL), OK);
     for (size_t i = 0; i < 4; i++) {
         cr_assert(is_filled(buffers[i], 0, 1, 4), "buffer %zu", i);
         cr_assert(is_filled(buffers[i], 1, size - 1, 1), "buffer %zu", i);
-        ferry_buffer_release(buffers[i]);
     }
-    if (with_each) {
-        for (size_t i = 0; i < 6; i++)
-            ASSERT_STATUS(ferry_future_poll(each[i]), FERRY_OK);
-        release_all(each, 6);
-    }
-    test_engine_close(&te);
+    for (size_t i = 0; with_each && i < 6; i++)
+        ASSERT_STATUS(ferry_future_poll(each[i]), FERRY_OK);
+    scene_end();
 }
 
 Test(batch, copies_are_ordered_by_what_they_touch)
@@ -69,76 +64,46 @@ static ferry_status add_digit(void *arg)
 
 Test(batch, functions_on_the_same_span_run_in_their_order)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
-    ferry_buffer *buffer = test_buffer(&te, 0, SLICE, 0);
+    scene_begin(FERRY_LOOP_THREAD);
+    ferry_buffer *buffer = own(test_buffer(scene(), 0, SLICE, 0));
     digits sum = {0};
     digit parts[9];
     ferry_access access = {ferry_buffer_span(buffer), FERRY_READ_WRITE};
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.accesses = &access;
-    options.access_count = 1;
+    ferry_op_options options = touching(&access, 1);
     ferry_op ops[9];
     for (size_t i = 0; i < 9; i++) {
         parts[i] = (digit){&sum, i + 1};
         ops[i] = call_op(add_digit, &parts[i]);
         ops[i].options = &options;
     }
-    ASSERT_STATUS(end_of(submit(&te, ops, 9, NULL, NULL)), FERRY_OK);
+    WAIT(submit(ops, 9, NULL, NULL), OK);
     cr_assert_eq(sum.number, 123456789);
-    ferry_buffer_release(buffer);
-    test_engine_close(&te);
 }
 
 /* What was submitted before it comes before it, what comes after it after. */
 Test(batch, it_has_its_place_among_others)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *from = test_buffer(&te, 0, SLICE, 1), *by_way = test_buffer(&te, 1, SLICE, 2);
-    ferry_buffer *to = test_buffer(&te, 2, SLICE, 3);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *before =
-        copy_after_promise(&te, ferry_buffer_span(by_way), ferry_buffer_span(from), promise);
-    ferry_op op = copy_op(ferry_buffer_span(to), ferry_buffer_span(by_way));
-    ferry_future *all = submit(&te, &op, 1, NULL, NULL);
-    ferry_future *behind = ferry_copy(te.engine, span_of(from, 0, 10), span_of(to, 0, 10), NULL);
-    ASSERT_STATUS(ferry_future_poll(all), FERRY_PENDING);
-    ASSERT_STATUS(ferry_future_poll(behind), FERRY_PENDING);
-    keep_promise(promise, FERRY_OK);
-    ASSERT_STATUS(end_of(behind), FERRY_OK);
-    ASSERT_STATUS(end_of(all), FERRY_OK);
-    cr_assert(is_filled(to, 0, SLICE, 1));
-    ferry_future_release(before);
-    ferry_buffer_release(from);
-    ferry_buffer_release(by_way);
-    ferry_buffer_release(to);
-    test_engine_close(&te);
+    play("buffer from 64 of 1; buffer by_way 64 of 2 on 1; buffer to 64 of 3 on 2; promise p;"
+         "copy by_way <- from after p; b = batch copy to <- by_way;"
+         "behind = copy from[0:10] <- to[0:10]; now b behind PENDING; keep p;"
+         "wait behind b OK; bytes to 1");
 }
 
 /* The columns of a matrix one by one, and then all of it on to a third place. */
 static void copy_columns(ferry_loop_mode loop, size_t rows, bool with_each)
 {
     enum { COLUMNS = 16 };
-    test_engine te;
-    test_engine_open(&te, loop);
-    ferry_buffer *from = test_buffer(&te, 0, rows * COLUMNS, 1);
-    ferry_buffer *by_way = test_buffer(&te, 1, rows * COLUMNS, 2);
-    ferry_buffer *to = test_buffer(&te, 2, rows * COLUMNS, 3);
+    scene_begin(loop);
+    play("buffer from %zu of 1; buffer by_way %zu of 2 on 1; buffer to %zu of 3 on 2",
+         rows * COLUMNS, rows * COLUMNS, rows * COLUMNS);
     ferry_op ops[COLUMNS + 1];
     ferry_future *each[COLUMNS + 1];
     for (size_t i = 0; i < COLUMNS; i++)
-        ops[i] = columns_op(by_way, from, i, 1, COLUMNS, rows);
-    ops[COLUMNS] = columns_op(to, by_way, 0, COLUMNS, COLUMNS, rows); /* without gaps */
-    ASSERT_STATUS(end_of(submit(&te, ops, COLUMNS + 1, with_each ? each : NULL, NULL)), FERRY_OK);
-    cr_assert(is_filled(by_way, 0, rows * COLUMNS, 1));
-    cr_assert(is_filled(to, 0, rows * COLUMNS, 1));
-    if (with_each)
-        release_all(each, COLUMNS + 1);
-    ferry_buffer_release(from);
-    ferry_buffer_release(by_way);
-    ferry_buffer_release(to);
-    test_engine_close(&te);
+        ops[i] = columns_op(the_buffer("by_way"), the_buffer("from"), i, 1, COLUMNS, rows);
+    ops[COLUMNS] = columns_op(the_buffer("to"), the_buffer("by_way"), 0, COLUMNS, COLUMNS, rows);
+    WAIT(submit(ops, COLUMNS + 1, with_each ? each : NULL, NULL), OK); /* the last without gaps */
+    play("bytes by_way 1; bytes to 1");
+    scene_end();
 }
 
 Test(batch, strided_copies)
@@ -153,16 +118,10 @@ Test(batch, strided_copies)
 /* As plain ones, whatever the pitches say. */
 Test(batch, no_rows_and_one_row_are_a_plain_copy)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *src = test_buffer(&te, 0, SLICE, 1), *dst = test_buffer(&te, 1, SLICE, 0);
-    ferry_op ops[2] = {columns_op(dst, src, 0, 8, 1, 0), columns_op(dst, src, 8, 8, 1, 1)};
-    ASSERT_STATUS(status_of(submit(&te, ops, 2, NULL, NULL)), FERRY_OK);
-    cr_assert(is_filled(dst, 0, 16, 1));
-    cr_assert(is_filled(dst, 16, SLICE - 16, 0));
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
+    play("buffer src 64 of 1; buffer dst 64 on 1;"
+         "batch rows 0 dst[0:8] pitch 1 <- src[0:8] pitch 1 ,"
+         " rows 1 dst[8:16] pitch 1 <- src[8:16] pitch 1;"
+         "now it OK; bytes dst[0:16] 1; bytes dst[16:64] 0");
 }
 
 /* ---- many ---- */
@@ -170,11 +129,10 @@ Test(batch, no_rows_and_one_row_are_a_plain_copy)
 Test(batch, small_copies_are_done_on_return)
 {
     static slices s;
-    slices_open_with(&s, FERRY_LOOP_EMBEDDED);
-    ferry_future *all = submit(&s.te, s.ops, MANY, NULL, NULL);
-    ASSERT_STATUS(status_of(all), FERRY_OK);
-    cr_assert(is_filled(s.dst, 0, (size_t)MANY * SLICE, 7));
-    slices_close(&s);
+    slices_open(&s);
+    ferry_future *all = submit(s.ops, MANY, NULL, NULL);
+    EXPECT_NOW(all, OK);
+    play("bytes dst 7");
 }
 
 static int compare_ids(const void *left, const void *right)
@@ -186,12 +144,11 @@ static int compare_ids(const void *left, const void *right)
 Test(batch, each_of_many_small_copies_has_a_whole_future)
 {
     static slices s;
-    static counted_waiter waiter;
     static uint64_t ids[MANY + 1];
-    slices_open_with(&s, FERRY_LOOP_EMBEDDED);
-    ferry_future *all = submit(&s.te, s.ops, MANY, s.each, NULL);
+    slices_open(&s);
+    ferry_future *all = submit(s.ops, MANY, s.each, NULL);
     ids[MANY] = ferry_future_id(all);
-    settle_gpus(&s.te);
+    settle_gpus(scene());
     for (size_t i = 0; i < MANY; i++) {
         ASSERT_STATUS(ferry_future_poll(s.each[i]), FERRY_OK);
         ids[i] = ferry_future_id(s.each[i]);
@@ -205,39 +162,32 @@ Test(batch, each_of_many_small_copies_has_a_whole_future)
     /* They can be combined and waited for like any other. */
     ASSERT_STATUS(status_of(ferry_future_issued(s.each[0])), FERRY_OK);
     ASSERT_STATUS(status_of(ferry_future_quiet(s.each[1])), FERRY_OK);
-    ASSERT_STATUS(status_of(ferry_future_all(s.te.engine, s.each, MANY)), FERRY_OK);
-    ASSERT_STATUS(status_of(ferry_future_any(s.te.engine, s.each, MANY)), FERRY_OK);
-    counted_waiter_init(&waiter, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(s.each[2], &waiter.waiter), FERRY_OK);
-    settle(&s.te);
-    cr_assert_eq(waiter.calls, 1);
+    ASSERT_STATUS(status_of(ferry_future_all(engine(), s.each, MANY)), FERRY_OK);
+    ASSERT_STATUS(status_of(ferry_future_any(engine(), s.each, MANY)), FERRY_OK);
+    const counted_waiter *waiter = on_ready(s.each[2], NULL);
+    scene_settle();
+    cr_assert_eq(waiter->calls, 1);
     ferry_future *kept = ferry_future_retain(s.each[3]);
-    release_all(s.each, MANY);
-    ASSERT_STATUS(status_of(kept), FERRY_OK);
-    ASSERT_STATUS(status_of(all), FERRY_OK);
-    slices_close(&s);
+    ferry_future_release(s.each[3]);
+    EXPECT_NOW(kept, OK);
+    EXPECT_NOW(all, OK);
 }
 
 /* Nothing small is left to be done at once: all of them wait for the first. */
 static void copies_that_wait(ferry_loop_mode loop, bool with_each)
 {
     static slices s;
-    slices_open_with(&s, loop);
-    ferry_promise *promise = test_promise(&s.te);
-    ferry_future *held =
-        copy_after_promise(&s.te, ferry_buffer_span(s.src), ferry_buffer_span(s.dst), promise);
-    ferry_future *all = submit(&s.te, s.ops, MANY, with_each ? s.each : NULL, NULL);
+    scene_begin(loop);
+    slices_open(&s);
+    play("promise p; held = copy src <- dst after p");
+    ferry_future *all = submit(s.ops, MANY, with_each ? s.each : NULL, NULL);
     ASSERT_STATUS(ferry_future_poll(all), FERRY_PENDING);
     for (size_t i = 0; with_each && i < MANY; i++)
         ASSERT_STATUS(ferry_future_poll(s.each[i]), FERRY_PENDING);
-    memset(ferry_buffer_data(s.dst), 9, (size_t)MANY * SLICE); /* nobody is at it yet */
-    keep_promise(promise, FERRY_OK);
-    ASSERT_STATUS(end_of(all), FERRY_OK);
-    ASSERT_STATUS(status_of(held), FERRY_OK);
-    cr_assert(is_filled(s.dst, 0, (size_t)MANY * SLICE, 9));
-    if (with_each)
-        release_all(s.each, MANY);
-    slices_close(&s);
+    play("fill dst 9; keep p"); /* nobody is at it yet */
+    WAIT(all, OK);
+    play("now held OK; bytes dst 9");
+    scene_end();
 }
 
 Test(batch, small_copies_that_cannot_be_done_at_once_wait)
@@ -251,11 +201,11 @@ Test(batch, small_copies_that_cannot_be_done_at_once_wait)
 Test(batch, all_kinds_in_great_number)
 {
     static slices s;
-    _Atomic int calls = 0;
-    slices_open_with(&s, FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
+    slices_open(&s);
     for (size_t i = 0; i < MANY; i++) {
         if (i % 3 == 1)
-            s.ops[i] = call_op(count_call, &calls);
+            s.ops[i] = call_op(count_call, scene_calls());
         else if (i % 7 == 2)
             s.ops[i] = nop_op();
         else if (i % 50 == 0)
@@ -263,205 +213,96 @@ Test(batch, all_kinds_in_great_number)
     }
     for (int round = 0; round < 20; round++) {
         ferry_future **each = round % 2 == 0 ? s.each : NULL;
-        calls = 0;
-        ASSERT_STATUS(end_of(submit(&s.te, s.ops, MANY, each, NULL)), FERRY_OK);
-        cr_assert_eq(calls, (MANY + 1) / 3);
-        if (each != NULL)
-            release_all(each, MANY);
+        atomic_store(scene_calls(), 0);
+        WAIT(submit(s.ops, MANY, each, NULL), OK);
+        cr_assert_eq(*scene_calls(), (MANY + 1) / 3);
     }
-    slices_close(&s);
 }
 
 Test(batch, without_each_it_goes_a_long_way_with_few_nodes)
 {
-    test_engine te;
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    options.max_nodes = 20;
-    test_engine_create(&te, &options);
+    scene_options(FERRY_LOOP_EMBEDDED)->max_nodes = 20;
     static ferry_op ops[MANY];
     ferry_op_options late = FERRY_OP_OPTIONS_INIT;
     late.deadline_ns = START_NS + 1;
     for (size_t i = 0; i < MANY; i++)
         ops[i] = nop_op();
-    ASSERT_STATUS(status_of(submit(&te, ops, MANY, NULL, NULL)), FERRY_OK);
-    ASSERT_STATUS(status_of(submit(&te, ops, MANY, NULL, &late)), FERRY_OK);
-    test_engine_close(&te);
+    EXPECT_NOW(submit(ops, MANY, NULL, NULL), OK);
+    EXPECT_NOW(submit(ops, MANY, NULL, &late), OK);
 }
 
 Test(batch, zero_operations_resolve_when_after_has)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ASSERT_STATUS(status_of(submit(&te, NULL, 0, NULL, NULL)), FERRY_OK);
-    for (int fails = 0; fails < 2; fails++) {
-        ferry_promise *promise = test_promise(&te);
-        ferry_future *after = ferry_promise_future(promise);
-        ferry_op_options options = after_one(&after);
-        ferry_future *all = submit(&te, NULL, 0, NULL, &options);
-        ASSERT_STATUS(ferry_future_poll(all), FERRY_PENDING);
-        keep_promise(promise, fails != 0 ? FERRY_E_FAILED : FERRY_OK);
-        settle(&te);
-        ASSERT_STATUS(status_of(all), fails != 0 ? FERRY_E_DEPENDENCY : FERRY_OK);
-        ferry_future_release(after);
-    }
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *after = ferry_promise_future(promise);
-    ferry_op_options options = after_one(&after);
-    options.deadline_ns = START_NS + 10;
-    ferry_future *late = submit(&te, NULL, 0, NULL, &options);
-    stepped_clock_step(&te.time, 10);
-    settle(&te);
-    ASSERT_STATUS(status_of(late), FERRY_E_DEADLINE);
-    keep_promise(promise, FERRY_OK);
-    ferry_future_release(after);
-    test_engine_close(&te);
+    play("batch; now it OK; promise good; promise bad; promise never; g = batch with after good;"
+         "b = batch with after bad; now g b PENDING; keep good; expect g OK; keep bad FAILED;"
+         "expect b DEPENDENCY; late = batch with after never deadline 10; step 10;"
+         "expect late DEADLINE; keep never");
 }
 
 /* ---- options ---- */
 
 Test(batch, its_deadline_is_that_of_operations_without_one)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *after = ferry_promise_future(promise);
-    ferry_op_options options = after_one(&after), later = FERRY_OP_OPTIONS_INIT;
-    options.deadline_ns = START_NS + 100;
-    later.deadline_ns = START_NS + 200;
-    ferry_op ops[3] = {nop_op(), nop_op(), nop_op()};
-    ops[1].options = &later;
     for (int with_each = 0; with_each < 2; with_each++) {
-        ferry_future *each[3];
-        ferry_future *all = submit(&te, ops, 3, with_each ? each : NULL, &options);
-        settle(&te);
-        ASSERT_STATUS(ferry_future_poll(all), FERRY_PENDING);
+        play("promise p; b = batch %s nop , nop deadline 200 , nop , with after p deadline 100;"
+             "expect b PENDING",
+             with_each ? "each" : "");
         if (with_each)
-            ASSERT_STATUS(ferry_future_poll(each[1]), FERRY_PENDING);
-        stepped_clock_step(&te.time, 100);
-        settle(&te);
-        ASSERT_STATUS(ferry_future_poll(all), FERRY_E_DEPENDENCY);
-        ASSERT_STATUS(ferry_future_error(all)->cause->status, FERRY_E_DEADLINE);
-        if (with_each) {
-            cr_assert_eq(ferry_future_error(all)->cause->op, ferry_future_id(each[0]));
-            ASSERT_STATUS(ferry_future_poll(each[1]), FERRY_PENDING);
-            stepped_clock_step(&te.time, 100);
-            settle(&te);
-            for (size_t i = 0; i < 3; i++)
-                ASSERT_STATUS(status_of(each[i]), FERRY_E_DEADLINE);
-        } else {
-            stepped_clock_step(&te.time, 100);
-            settle(&te);
-        }
-        ferry_future_release(all);
-        options.deadline_ns += 200;
-        later.deadline_ns += 200;
+            play("now b1 PENDING");
+        play("step 100; expect b DEPENDENCY; cause b DEADLINE");
+        if (with_each)
+            play("cause b DEADLINE of b0; now b1 PENDING; step 100; expect b0 b1 b2 DEADLINE");
+        else
+            play("step 100; settle");
+        play("keep p; drain; wait it OK");
+        scene_end();
     }
-    keep_promise(promise, FERRY_OK);
-    ferry_future_release(after);
-    drain(&te);
-    test_engine_close(&te);
 }
 
 /* Operations with deadlines that are met, beside such without. */
 Test(batch, deadlines_that_are_met)
 {
     static slices s;
-    slices_open_with(&s, FERRY_LOOP_EMBEDDED);
+    slices_open(&s);
     ferry_op_options later = FERRY_OP_OPTIONS_INIT;
     later.deadline_ns = START_NS + 1000000;
     for (size_t i = 0; i < MANY; i += 2)
         s.ops[i].options = &later;
     for (int with_each = 0; with_each < 2; with_each++) {
-        memset(ferry_buffer_data(s.dst), 0, (size_t)MANY * SLICE);
-        ASSERT_STATUS(end_of(submit(&s.te, s.ops, MANY, with_each ? s.each : NULL, NULL)),
-                      FERRY_OK);
-        cr_assert(is_filled(s.dst, 0, (size_t)MANY * SLICE, 7));
+        play("fill dst 0");
+        WAIT(submit(s.ops, MANY, with_each ? s.each : NULL, NULL), OK);
+        play("bytes dst 7");
     }
-    release_all(s.each, MANY);
-    slices_close(&s);
 }
 
 Test(batch, its_after_is_added_to_each_operations_own)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *common = test_promise(&te), *own = test_promise(&te);
-    ferry_future *common_after = ferry_promise_future(common);
-    ferry_future *own_after = ferry_promise_future(own);
-    ferry_op_options options = after_one(&common_after), of_one = after_one(&own_after);
-    ferry_op ops[2] = {nop_op(), nop_op()};
-    ops[1].options = &of_one;
-    ferry_future *each[2];
-    ferry_future *all = submit(&te, ops, 2, each, &options);
-    keep_promise(common, FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(ferry_future_poll(each[0]), FERRY_OK);
-    ASSERT_STATUS(ferry_future_poll(each[1]), FERRY_PENDING);
-    ASSERT_STATUS(ferry_future_poll(all), FERRY_PENDING);
-    keep_promise(own, FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(ferry_future_poll(each[1]), FERRY_OK);
-    ASSERT_STATUS(status_of(all), FERRY_OK);
-    release_all(each, 2);
-    ferry_future_release(own_after);
-    ferry_future_release(common_after);
-    test_engine_close(&te);
+    play("promise common; promise mine; b = batch each nop , nop after mine , with after common;"
+         "keep common; expect b0 OK; expect b1 b PENDING; keep mine; expect b1 b OK");
 }
 
 /* With one that had failed at its submit, too: that future is static. */
 Test(batch, a_failure_it_is_after_is_each_operations)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *failed[2] = {ferry_promise_future(promise), ferry_future_any(te.engine, NULL, 0)};
-    ASSERT_STATUS(ferry_future_poll(failed[1]), FERRY_E_INVALID);
-    keep_promise(promise, FERRY_E_FAILED);
-    for (int i = 0; i < 2; i++) {
-        ferry_op_options options = after_one(&failed[i]);
-        _Atomic int calls = 0;
-        ferry_op ops[2] = {call_op(count_call, &calls), nop_op()};
-        ferry_future *each[2];
-        ferry_future *all = submit(&te, ops, 2, each, &options);
-        settle(&te);
-        cr_assert_eq(calls, 0);
-        ferry_status root = i == 0 ? FERRY_E_FAILED : FERRY_E_INVALID;
-        ASSERT_STATUS(ferry_future_error(all)->cause->status, root);
-        for (size_t k = 0; k < 2; k++) {
-            ASSERT_STATUS(ferry_future_error(each[k])->cause->status, root);
-            ASSERT_STATUS(status_of(each[k]), FERRY_E_DEPENDENCY);
-        }
-        ASSERT_STATUS(status_of(all), FERRY_E_DEPENDENCY);
-        ASSERT_STATUS(end_of(submit(&te, ops, 2, NULL, &options)), FERRY_E_DEPENDENCY);
-    }
-    release_all(failed, 2);
-    test_engine_close(&te);
+    static const char *const roots[] = {"FAILED", "INVALID"};
+    play("promise f0; f1 = any; now f1 INVALID; keep f0 FAILED");
+    for (int i = 0; i < 2; i++)
+        play("b = batch each call , nop , with after f%d; calls 0;"
+             "expect b b0 b1 DEPENDENCY; cause b %s; cause b0 %s; cause b1 %s;"
+             "release b b0 b1; batch call , nop , with after f%d; expect it DEPENDENCY",
+             i, roots[i], roots[i], roots[i], i);
 }
 
 Test(batch, its_label_is_that_of_operations_without_one)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT, own = FERRY_OP_OPTIONS_INIT;
-    options.label = "weights";
-    own.label = "bias";
-    ferry_op ops[2] = {call_op(fail_call, NULL), call_op(fail_call, NULL)};
-    ops[1].options = &own;
-    ferry_future *each[2];
-    ferry_future *all = submit(&te, ops, 2, each, &options);
-    settle(&te);
-    cr_assert_str_eq(ferry_future_error(all)->label, "weights");
-    cr_assert_str_eq(ferry_future_error(each[0])->label, "weights");
-    cr_assert_str_eq(ferry_future_error(each[1])->label, "bias");
-    release_all(each, 2);
-    ferry_future_release(all);
-    test_engine_close(&te);
+    play("b = batch each call failing , call failing label bias , with label weights; settle");
+    cr_assert_str_eq(ferry_future_error(the_future("b"))->label, "weights");
+    cr_assert_str_eq(ferry_future_error(the_future("b0"))->label, "weights");
+    cr_assert_str_eq(ferry_future_error(the_future("b1"))->label, "bias");
 }
 
 Test(batch, its_priority_is_that_of_operations_without_one)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     ferry_op_options low = FERRY_OP_OPTIONS_INIT, high = FERRY_OP_OPTIONS_INIT;
     low.priority = FERRY_PRIORITY_LOW;
     high.priority = FERRY_PRIORITY_HIGH;
@@ -469,34 +310,31 @@ Test(batch, its_priority_is_that_of_operations_without_one)
     digit parts[3] = {{&sum, 3}, {&sum, 1}, {&sum, 2}};
     ferry_op ops[2] = {call_op(add_digit, &parts[0]), call_op(add_digit, &parts[1])};
     ops[1].options = &high;
-    ferry_future *all = submit(&te, ops, 2, NULL, &low);
-    ferry_future_release(ferry_call(te.engine, NULL, add_digit, &parts[2], NULL));
-    settle(&te);
+    ferry_future *all = submit(ops, 2, NULL, &low);
+    ferry_future_release(ferry_call(engine(), NULL, add_digit, &parts[2], NULL));
+    scene_settle();
     cr_assert_eq(sum.number, 123);
-    ASSERT_STATUS(status_of(all), FERRY_OK);
-    test_engine_close(&te);
+    EXPECT_NOW(all, OK);
 }
 
 Test(batch, small_copies_with_a_label_are_done_on_return)
 {
     static slices s;
-    slices_open_with(&s, FERRY_LOOP_EMBEDDED);
+    slices_open(&s);
     ferry_op_options own = FERRY_OP_OPTIONS_INIT;
     own.label = "slice";
     for (size_t i = 0; i < MANY; i++)
         s.ops[i].options = &own;
-    ASSERT_STATUS(status_of(submit(&s.te, s.ops, MANY, NULL, NULL)), FERRY_OK);
-    cr_assert(is_filled(s.dst, 0, (size_t)MANY * SLICE, 7));
-    slices_close(&s);
+    EXPECT_NOW(submit(s.ops, MANY, NULL, NULL), OK);
+    play("bytes dst 7");
 }
 
 /* ---- versions of the struct ---- */
 
 Test(batch, operations_of_an_earlier_version)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *src = test_buffer(&te, 0, SLICE, 1), *dst = test_buffer(&te, 1, SLICE, 0);
+    ferry_buffer *src = own(test_buffer(scene(), 0, SLICE, 1)),
+                 *dst = own(test_buffer(scene(), 1, SLICE, 0));
     enum { BYTES = offsetof(ferry_op, executor) }; /* it knew copies only */
     static char ops[10 * BYTES];
     ferry_future *each[10];
@@ -505,22 +343,18 @@ Test(batch, operations_of_an_earlier_version)
         memcpy(ops + i * BYTES, &op, BYTES);
     }
     ferry_future *all =
-        ferry_batch(te.engine, (const ferry_op *)(const void *)ops, BYTES, 10, each, NULL);
-    ASSERT_STATUS(status_of(all), FERRY_OK);
+        own(ferry_batch(engine(), (const ferry_op *)(const void *)ops, BYTES, 10, each, NULL));
+    EXPECT_NOW(all, OK);
     for (size_t i = 0; i < 10; i++)
-        ASSERT_STATUS(status_of(each[i]), FERRY_OK);
+        EXPECT_NOW(own(each[i]), OK);
     cr_assert(is_filled(dst, 0, 10, 1));
     cr_assert(is_filled(dst, 10, SLICE - 10, 0));
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
 }
 
 Test(batch, operations_of_a_later_version)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *src = test_buffer(&te, 0, SLICE, 1), *dst = test_buffer(&te, 1, SLICE, 0);
+    ferry_buffer *src = own(test_buffer(scene(), 0, SLICE, 1)),
+                 *dst = own(test_buffer(scene(), 1, SLICE, 0));
     typedef struct later_op {
         ferry_op op;
         uint64_t more;
@@ -529,18 +363,14 @@ Test(batch, operations_of_a_later_version)
                        {copy_op(span_of(dst, 1, 1), span_of(src, 1, 1)), 5},
                        {copy_op(span_of(dst, 2, 1), span_of(src, 2, 1)), 0}};
     ferry_future *each[3];
-    ferry_future *all = ferry_batch(te.engine, &ops[0].op, sizeof ops[0], 3, each, NULL);
+    ferry_future *all = own(ferry_batch(engine(), &ops[0].op, sizeof ops[0], 3, each, NULL));
     ASSERT_STATUS(ferry_future_error(all)->cause->status, FERRY_E_INVALID);
-    ferry_future_release(all);
-    ASSERT_STATUS(status_of(each[0]), FERRY_OK);
-    ASSERT_STATUS(status_of(each[1]), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(each[2]), FERRY_OK);
+    EXPECT_NOW(own(each[0]), OK);
+    EXPECT_NOW(own(each[1]), E_INVALID);
+    EXPECT_NOW(own(each[2]), OK);
     cr_assert(is_filled(dst, 0, 1, 1));
     cr_assert(is_filled(dst, 1, 1, 0));
     cr_assert(is_filled(dst, 2, 1, 1));
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
 }
 
 /* ---- seeing ---- */
@@ -569,18 +399,18 @@ Test(batch, with_tracing_on_each_copy_tells_its_life)
 {
     static slices s;
     static sink self;
-    slices_open_with(&s, FERRY_LOOP_EMBEDDED);
+    slices_open(&s);
     ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = take_record, .arg = &self};
-    ASSERT_STATUS(ferry_engine_trace(s.te.engine, &hooks), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
     static const ferry_trace_what life[] = {FERRY_TRACE_SUBMITTED, FERRY_TRACE_READY,
                                             FERRY_TRACE_ISSUED,    FERRY_TRACE_FIRED,
                                             FERRY_TRACE_RESOLVED,  FERRY_TRACE_QUIET};
     for (int with_each = 0; with_each < 2; with_each++) {
         self.count = 0;
-        ferry_future *all = submit(&s.te, s.ops, MANY, with_each ? s.each : NULL, NULL);
+        ferry_future *all = submit(s.ops, MANY, with_each ? s.each : NULL, NULL);
         uint64_t id = ferry_future_id(all);
-        ASSERT_STATUS(status_of(all), FERRY_OK);
-        settle(&s.te);
+        EXPECT_NOW(all, OK);
+        scene_settle();
         for (size_t i = 0; i < sizeof life / sizeof life[0]; i++)
             cr_assert_eq(count_records(&self, life[i], FERRY_OP_COPY), MANY, "%s",
                          ferry_trace_what_name(life[i]));
@@ -589,8 +419,6 @@ Test(batch, with_tracing_on_each_copy_tells_its_life)
         cr_assert_str_eq(ferry_op_kind_name((ferry_op_kind)self.records[self.count - 1].kind),
                          "batch");
     }
-    release_all(s.each, MANY);
-    slices_close(&s);
 }
 
 /* ---- where and when ---- */
@@ -605,79 +433,52 @@ static void submit_in_callback(ferry_waiter *waiter, ferry_future *future, ferry
 {
     (void)future, (void)status;
     in_callback *self = (in_callback *)(void *)waiter;
-    self->all = submit(&self->s->te, self->s->ops, MANY, NULL, NULL);
+    self->all = submit(self->s->ops, MANY, NULL, NULL);
 }
 
 Test(batch, it_may_be_submitted_in_a_callback)
 {
     static slices s;
-    slices_open_with(&s, FERRY_LOOP_EMBEDDED);
+    slices_open(&s);
     in_callback self = {.waiter = {.fn = submit_in_callback}, .s = &s};
-    ferry_future *nop = ferry_nop(s.te.engine, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(nop, &self.waiter), FERRY_OK);
-    settle(&s.te);
-    ASSERT_STATUS(status_of(self.all), FERRY_OK);
-    cr_assert(is_filled(s.dst, 0, (size_t)MANY * SLICE, 7));
-    ferry_future_release(nop);
-    slices_close(&s);
+    play("n = nop");
+    ASSERT_STATUS(ferry_future_on_ready(the_future("n"), &self.waiter), FERRY_OK);
+    scene_settle();
+    EXPECT_NOW(self.all, OK);
+    play("bytes dst 7");
 }
 
 Test(batch, buffers_and_futures_may_be_let_go_at_once)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     for (int round = 0; round < 50; round++) {
-        ferry_buffer *src = test_buffer(&te, 0, BIG, 1), *dst = test_buffer(&te, 1, BIG, 0);
-        ferry_op ops[3] = {copy_op(ferry_buffer_span(dst), ferry_buffer_span(src)),
-                           copy_op(ferry_buffer_span(src), ferry_buffer_span(dst)), nop_op()};
-        ferry_future *each[3];
-        ferry_future_release(submit(&te, ops, 3, round % 2 == 0 ? each : NULL, NULL));
-        ferry_buffer_release(src);
-        ferry_buffer_release(dst);
+        play("buffer src 65536 of 1; buffer dst 65536 on 1;"
+             "b = batch %s copy dst <- src , copy src <- dst , nop; release b src dst",
+             round % 2 == 0 ? "each" : "");
         if (round % 2 == 0)
-            release_all(each, 3);
+            play("release b0 b1 b2");
     }
-    test_engine_close(&te);
 }
 
 Test(batch, futures_outlive_the_engine)
 {
     static slices s;
-    slices_open_with(&s, FERRY_LOOP_EMBEDDED);
-    ferry_future *all = submit(&s.te, s.ops, MANY, s.each, NULL);
-    settle_gpus(&s.te);
-    ferry_buffer_release(s.src);
-    ferry_buffer_release(s.dst);
-    ASSERT_STATUS(ferry_engine_shutdown(s.te.engine, -1), FERRY_OK);
-    ferry_engine_release(s.te.engine);
-    ASSERT_STATUS(status_of(all), FERRY_OK);
-    release_all(s.each, MANY);
-    cr_assert_eq(failing_allocator_live_bytes(&s.te.memory), 0);
+    slices_open(&s);
+    ferry_future *all = submit(s.ops, MANY, s.each, NULL);
+    settle_gpus(scene());
+    play("release src dst");
+    scene_leave();
+    EXPECT_NOW(all, OK);
 }
 
 Test(batch, a_shutdown_ends_it_and_refuses_the_next)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *after = ferry_promise_future(promise);
-    ferry_op_options options = after_one(&after);
-    _Atomic int calls = 0;
-    ferry_op ops[2] = {call_op(count_call, &calls), nop_op()};
-    ferry_future *each[2];
-    ferry_future *all = submit(&te, ops, 2, each, &options);
-    ferry_future *other = submit(&te, ops, 2, NULL, &options);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    for (size_t i = 0; i < 2; i++)
-        ASSERT_STATUS(status_of(each[i]), FERRY_E_SHUTDOWN);
-    cr_assert_lt(status_of(all), 0);
-    cr_assert_lt(status_of(other), 0);
-    ASSERT_STATUS(status_of(submit(&te, ops, 2, each, NULL)), FERRY_E_SHUTDOWN);
-    for (size_t i = 0; i < 2; i++)
-        ASSERT_STATUS(status_of(each[i]), FERRY_E_SHUTDOWN);
-    cr_assert_eq(calls, 0);
-    ferry_future_release(after);
-    ferry_promise_release(promise);
-    ferry_engine_release(te.engine);
-    cr_assert_eq(failing_allocator_live_bytes(&te.memory), 0);
+    play(
+        "promise p; b = batch each call , nop , with after p; c = batch call , nop , with after p");
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
+    play("now b0 b1 SHUTDOWN");
+    cr_assert_lt(ferry_future_poll(the_future("b")), 0);
+    cr_assert_lt(ferry_future_poll(the_future("c")), 0);
+    play("d = batch each call , nop; now d d0 d1 SHUTDOWN");
+    cr_assert_eq(*scene_calls(), 0);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ferry_engine_dump from everywhere, of much, without memory, during and after the shutdown; DOT.
  */
-#include "tests/support/api_test.h"
 #include "tests/support/dump_test.h"
+#include "tests/support/play.h"
 
 #include <ctype.h>
 #include <unistd.h>
 
-TestSuite(dump_anytime, .timeout = HANG_S);
+SCENE_SUITE(dump_anytime);
 
 /* ---- much ---- */
 
@@ -15,15 +15,13 @@ static void check_many(ferry_loop_mode loop)
 {
     enum { NODES = 3000, PROMISES = 700 };
     static ferry_future *futures[NODES];
-    static ferry_promise *promises[PROMISES];
-    test_engine te;
-    test_engine_open(&te, loop);
+    scene_begin(loop);
     for (int i = 0; i < PROMISES; i++)
-        promises[i] = test_promise(&te);
+        play("promise p%d", i);
     for (int i = 0; i < NODES; i++)
-        futures[i] = nop_after_promise(&te, promises[i % PROMISES]);
+        futures[i] = own(nop_after_promise(scene(), the_promise("p%d", i % PROMISES)));
     dump_text text = {0};
-    ASSERT_STATUS(ferry_engine_dump(te.engine, FERRY_DUMP_JSON, dump_take, &text), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_dump(engine(), FERRY_DUMP_JSON, dump_take, &text), FERRY_OK);
     cr_assert_gt(text.pieces, 10, "it comes in pieces");
     json_t *whole = dump_parse(&text);
     const json_t *nodes = json_object_get(whole, "nodes");
@@ -39,12 +37,9 @@ static void check_many(ferry_loop_mode loop)
     json_decref(whole);
     dump_free(&text);
     for (int i = 0; i < PROMISES; i++)
-        keep_promise(promises[i], FERRY_OK);
-    for (int i = 0; i < NODES; i++) {
-        ASSERT_STATUS(ferry_future_wait(futures[i], -1), FERRY_OK);
-        ferry_future_release(futures[i]);
-    }
-    test_engine_close(&te);
+        play("resolve p%d", i);
+    for (int i = 0; i < NODES; i++)
+        WAIT(futures[i], OK);
 }
 
 Test(dump_anytime, many_operations_each_once_and_in_order)
@@ -57,50 +52,44 @@ Test(dump_anytime, many_operations_embedded_without_progress)
     check_many(FERRY_LOOP_EMBEDDED);
 }
 
+static void make_parts(ferry_future *parts[], ferry_promise *promises[], int count)
+{
+    for (int i = 0; i < count; i++) {
+        promises[i] = own(test_promise(scene()));
+        parts[i] = own(ferry_promise_future(promises[i]));
+    }
+}
+
 Test(dump_anytime, of_many_edges_it_names_those_that_still_hold)
 {
     enum { PARTS = 10000 };
     static ferry_future *parts[PARTS];
     static ferry_promise *promises[PARTS];
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    for (int i = 0; i < PARTS; i++) {
-        promises[i] = test_promise(&te);
-        parts[i] = ferry_promise_future(promises[i]);
-    }
-    ferry_future *all = ferry_future_all(te.engine, parts, PARTS);
-    ferry_future *nop = nop_after(&te, parts[0]);
-    json_t *whole = dump_json(te.engine);
+    make_parts(parts, promises, PARTS);
+    ferry_future *all = own(ferry_future_all(engine(), parts, PARTS));
+    ferry_future *nop = own(nop_after(scene(), parts[0]));
+    const json_t *whole = dump_now(engine());
     const json_t *node = dump_of(whole, all);
     cr_assert_eq(json_array_size(json_object_get(node, "waits")), 8);
     cr_assert_eq(dump_number(node, "more"), PARTS - 8);
     cr_assert(dump_waits(dump_of(whole, nop), parts[0], "after/host"));
     cr_assert_eq(dump_total(whole, "nodes"), 2);
-    json_decref(whole);
     for (int i = 1; i < PARTS; i++)
-        keep_promise(promises[i], FERRY_OK);
-    settle(&te);
-    whole = dump_json(te.engine);
-    node = dump_of(whole, all);
+        ASSERT_STATUS(ferry_promise_resolve(promises[i], FERRY_OK, NULL), FERRY_OK);
+    scene_settle();
+    node = dump_of(dump_now(engine()), all);
     cr_assert_eq(json_array_size(json_object_get(node, "waits")), 1, "the one among so many");
     cr_assert(dump_waits(node, parts[0], "after/host"));
     cr_assert_null(json_object_get(node, "more"));
-    json_decref(whole);
-    keep_promise(promises[0], FERRY_OK);
-    settle(&te);
-    for (int i = 0; i < PARTS; i++)
-        ferry_future_release(parts[i]);
-    ASSERT_STATUS(status_of(all), FERRY_OK);
-    ASSERT_STATUS(status_of(nop), FERRY_OK);
-    test_engine_close(&te);
+    ASSERT_STATUS(ferry_promise_resolve(promises[0], FERRY_OK, NULL), FERRY_OK);
+    EXPECT(all, OK);
+    EXPECT(nop, OK);
 }
 
 /* ---- while it writes ---- */
 
 typedef struct meddler {
-    test_engine te;
     dump_text text;
-    ferry_promise *promise;
     ferry_status nested;
     ferry_future *all;
     void (*act)(struct meddler *self);
@@ -118,60 +107,58 @@ static void meddle(void *arg, const char *bytes, size_t size_bytes)
     }
 }
 
+/* A dump while which something is done; the caller gives back what it says. */
+static json_t *dump_meddled(meddler *self)
+{
+    ASSERT_STATUS(ferry_engine_dump(engine(), FERRY_DUMP_JSON, meddle, self), FERRY_OK);
+    json_t *whole = dump_parse(&self->text);
+    dump_free(&self->text);
+    return whole;
+}
+
 static void dump_again(meddler *self)
 {
     dump_text text = {0};
-    self->nested = ferry_engine_dump(self->te.engine, FERRY_DUMP_DOT, dump_take, &text);
+    self->nested = ferry_engine_dump(engine(), FERRY_DUMP_DOT, dump_take, &text);
     cr_assert_eq(text.pieces, 0);
 }
 
 Test(dump_anytime, one_at_a_time)
 {
-    static meddler self;
-    test_engine_open(&self.te, FERRY_LOOP_THREAD);
-    self.act = dump_again;
-    self.act_at_word = "";
-    ASSERT_STATUS(ferry_engine_dump(self.te.engine, FERRY_DUMP_JSON, meddle, &self), FERRY_OK);
+    scene_begin(FERRY_LOOP_THREAD);
+    meddler self = {.act = dump_again, .act_at_word = ""};
+    json_decref(dump_meddled(&self));
     ASSERT_STATUS(self.nested, FERRY_E_BUSY);
-    json_decref(dump_parse(&self.text));
-    dump_free(&self.text);
-    json_decref(dump_json(self.te.engine));
-    test_engine_close(&self.te);
+    (void)dump_now(engine());
 }
 
 static void end_everything(meddler *self)
 {
-    keep_promise(self->promise, FERRY_OK);
-    settle(&self->te);
+    (void)self;
+    play("keep p; settle");
 }
 
 static void submit_more(meddler *self)
 {
-    stepped_clock_step(&self->te.time, 1);
+    (void)self;
+    stepped_clock_step(&scene()->time, 1);
     for (int i = 0; i < 1000; i++)
-        ferry_future_release(nop_after_promise(&self->te, self->promise));
+        ferry_future_release(nop_after_promise(scene(), the_promise("p")));
 }
 
 /* Holds nodes, meddles midway, and gives the operations shown. */
 static size_t shown_of(void (*act)(meddler *self), size_t nodes)
 {
-    static meddler self;
-    memset(&self, 0, sizeof self);
-    test_engine_open(&self.te, FERRY_LOOP_EMBEDDED);
-    self.promise = test_promise(&self.te);
-    self.act = act;
-    self.act_at_word = "\"nodes\":[";
+    play("promise p");
     for (size_t i = 0; i < nodes; i++)
-        ferry_future_release(nop_after_promise(&self.te, self.promise));
-    ASSERT_STATUS(ferry_engine_dump(self.te.engine, FERRY_DUMP_JSON, meddle, &self), FERRY_OK);
-    json_t *whole = dump_parse(&self.text);
-    size_t shown = json_array_size(json_object_get(whole, "nodes"));
+        ferry_future_release(nop_after_promise(scene(), the_promise("p")));
+    meddler self = {.act = act, .act_at_word = "\"nodes\":["};
+    json_t *whole = dump_meddled(&self);
+    size_t shown = dump_count(whole, "nodes");
     cr_assert_eq(shown, (size_t)dump_total(whole, "nodes"));
     json_decref(whole);
-    dump_free(&self.text);
     if (act != end_everything)
         end_everything(&self);
-    test_engine_close(&self.te);
     return shown;
 }
 
@@ -189,8 +176,7 @@ Test(dump_anytime, what_comes_meanwhile_is_left_out)
 static void cancel_all(meddler *self)
 {
     ASSERT_STATUS(ferry_future_cancel(self->all), FERRY_OK);
-    settle(&self->te);
-    ASSERT_STATUS(ferry_future_poll(self->all), FERRY_E_CANCELLED);
+    EXPECT(self->all, E_CANCELLED);
 }
 
 /* An operation of more edges than one look takes ends between two looks: it is the last of the
@@ -198,44 +184,31 @@ static void cancel_all(meddler *self)
 Test(dump_anytime, the_one_it_is_at_may_end)
 {
     enum { BEFORE = 100, PARTS = 5000 };
-    static meddler self;
     static ferry_future *parts[PARTS];
     static ferry_promise *promises[PARTS];
-    test_engine_open(&self.te, FERRY_LOOP_EMBEDDED);
-    for (int i = 0; i < PARTS; i++) {
-        promises[i] = test_promise(&self.te);
-        parts[i] = ferry_promise_future(promises[i]);
-    }
+    make_parts(parts, promises, PARTS);
     for (int i = 0; i < BEFORE; i++)
-        ferry_future_release(nop_after(&self.te, parts[0]));
-    self.all = ferry_future_all(self.te.engine, parts, PARTS);
-    ferry_future *last = nop_after(&self.te, parts[0]);
-    self.act = cancel_all;
-    self.act_at_word = "\"nodes\":[";
-    ASSERT_STATUS(ferry_engine_dump(self.te.engine, FERRY_DUMP_JSON, meddle, &self), FERRY_OK);
-    json_t *whole = dump_parse(&self.text);
+        ferry_future_release(nop_after(scene(), parts[0]));
+    meddler self = {.all = own(ferry_future_all(engine(), parts, PARTS)),
+                    .act = cancel_all,
+                    .act_at_word = "\"nodes\":["};
+    ferry_future *last = own(nop_after(scene(), parts[0]));
+    json_t *whole = dump_meddled(&self);
     ASSERT_WORD(dump_of(whole, self.all), "state", "waiting");
     cr_assert_eq(dump_number(dump_of(whole, self.all), "more"), 2048 - BEFORE - 8,
                  "what was seen of it");
     cr_assert(dump_waits(dump_of(whole, last), parts[0], "after/host"));
     cr_assert_eq(dump_total(whole, "nodes"), BEFORE + 2);
     json_decref(whole);
-    dump_free(&self.text);
-    for (int i = 0; i < PARTS; i++) {
-        keep_promise(promises[i], FERRY_OK);
-        ferry_future_release(parts[i]);
-    }
-    settle(&self.te);
-    ferry_future_release(self.all);
-    ASSERT_STATUS(status_of(last), FERRY_OK);
-    test_engine_close(&self.te);
+    for (int i = 0; i < PARTS; i++)
+        ASSERT_STATUS(ferry_promise_resolve(promises[i], FERRY_OK, NULL), FERRY_OK);
+    EXPECT(last, OK);
 }
 
 /* ---- from everywhere ---- */
 
 typedef struct dumping_waiter {
     ferry_waiter waiter; /* first */
-    ferry_engine *engine;
     json_t *whole;
     _Atomic int is_done;
 } dumping_waiter;
@@ -244,33 +217,25 @@ static void dump_when_ready(ferry_waiter *waiter, ferry_future *future, ferry_st
 {
     (void)future, (void)status;
     dumping_waiter *self = (dumping_waiter *)(void *)waiter;
-    self->whole = dump_json(self->engine);
+    self->whole = dump_json(engine());
     atomic_store(&self->is_done, 1);
 }
 
 static void check_in_callback(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
-    ferry_promise *promise = test_promise(&te), *other = test_promise(&te);
-    ferry_future *future = ferry_promise_future(promise);
-    ferry_future *held = nop_after_promise(&te, other);
-    dumping_waiter waiter = {.engine = te.engine};
-    waiter.waiter.fn = dump_when_ready;
+    scene_begin(loop);
+    play("promise p; promise other; held = nop after other");
+    dumping_waiter waiter = {.waiter = FERRY_WAITER_INIT(dump_when_ready, NULL)};
+    ferry_future *future = own(ferry_promise_future(the_promise("p")));
     ASSERT_STATUS(ferry_future_on_ready(future, &waiter.waiter), FERRY_OK);
-    keep_promise(promise, FERRY_OK);
+    play("keep p");
     while (atomic_load(&waiter.is_done) == 0) {
-        if (loop == FERRY_LOOP_EMBEDDED)
-            settle(&te);
+        scene_settle();
         sched_yield();
     }
-    ASSERT_WORD(dump_of(waiter.whole, held), "waits_for", "operations");
+    ASSERT_WORD(dump_of(waiter.whole, the_future("held")), "waits_for", "operations");
     json_decref(waiter.whole);
-    keep_promise(other, FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(held, -1), FERRY_OK);
-    ferry_future_release(held);
-    ferry_future_release(future);
-    test_engine_close(&te);
+    play("keep other; wait held OK");
 }
 
 Test(dump_anytime, in_a_callback)
@@ -290,53 +255,30 @@ static void *dump_in_thread(void *engine)
 
 Test(dump_anytime, on_another_thread_without_progress)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    _Atomic int calls = 0;
-    ferry_future *call = ferry_call(te.engine, NULL, count_call, &calls, NULL);
-    pthread_t thread;
-    void *whole = NULL;
-    cr_assert_eq(pthread_create(&thread, NULL, dump_in_thread, te.engine), 0);
-    cr_assert_eq(pthread_join(thread, &whole), 0);
-    ASSERT_WORD(dump_of(whole, call), "waits_for", "loop");
+    play("c = call");
+    void *whole = in_thread(dump_in_thread, engine());
+    ASSERT_WORD(dump_of(whole, the_future("c")), "waits_for", "loop");
     json_decref(whole);
-    cr_assert_eq(calls, 0, "a dump runs nothing");
-    settle(&te);
-    ASSERT_STATUS(status_of(call), FERRY_OK);
-    test_engine_close(&te);
+    cr_assert_eq(*scene_calls(), 0, "a dump runs nothing");
+    play("expect c OK");
 }
 
 /* ---- the shutdown ---- */
 
 static void check_shutdown(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
-    static manual_executor executor;
-    manual_executor_init(&executor);
-    _Atomic int calls = 0;
-    ferry_buffer *buffer = test_buffer(&te, 0, 100, 0);
-    ferry_future *stuck = call_on(&te, &executor.executor, count_call, &calls,
-                                  ferry_buffer_span(buffer), FERRY_WRITE);
-    while (manual_waiting(&executor) == 0) {
-        if (loop == FERRY_LOOP_EMBEDDED)
-            settle(&te);
-        sched_yield();
-    }
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    json_t *whole = dump_json(te.engine);
-    const json_t *engine = json_object_get(whole, "engine");
-    cr_assert(json_is_true(json_object_get(engine, "closing")));
-    cr_assert(json_is_true(json_object_get(engine, "stopped")));
+    scene_begin(loop);
+    play("buffer b 100; call by hand writes b");
+    wait_posted(1);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
+    const json_t *whole = dump_now(engine()), *facts = json_object_get(whole, "engine");
+    cr_assert(json_is_true(json_object_get(facts, "closing")));
+    cr_assert(json_is_true(json_object_get(facts, "stopped")));
     cr_assert_eq(dump_total(whole, "nodes"), 0, "it had not begun, so it is quiet");
     const json_t *poisoned = json_object_get(whole, "poisoned");
     cr_assert_eq(json_array_size(poisoned), 1);
     ASSERT_WORD(json_array_get(poisoned, 0), "status", "FERRY_E_SHUTDOWN");
-    json_decref(whole);
-    manual_run_one(&executor);
-    ferry_future_release(stuck);
-    ferry_buffer_release(buffer);
-    test_engine_close(&te);
+    manual_run_one(by_hand());
 }
 
 Test(dump_anytime, after_the_shutdown)
@@ -370,28 +312,20 @@ static void *run_one(void *executor)
 
 static void check_stuck(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
-    static manual_executor executor;
-    manual_executor_init(&executor);
+    scene_begin(loop);
     stuck_call call = {0};
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.label = "stuck";
-    ferry_future *stuck = ferry_call(te.engine, &executor.executor, hold_on, &call, &options);
-    while (manual_waiting(&executor) == 0) {
-        if (loop == FERRY_LOOP_EMBEDDED)
-            settle(&te);
-        sched_yield();
-    }
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, run_one, &executor), 0);
+    ferry_future *stuck = own(ferry_call(engine(), &by_hand()->executor, hold_on, &call, &options));
+    wait_posted(1);
+    pthread_t thread = begin_thread(run_one, by_hand());
     while (atomic_load(&call.has_begun) == 0)
         sched_yield();
-    ferry_status status = ferry_engine_shutdown(te.engine, 0);
+    ferry_status status = ferry_engine_shutdown(engine(), 0);
     while (ferry_future_poll(stuck) == FERRY_PENDING)
-        status = ferry_engine_shutdown(te.engine, 0); /* 0 looks once: the loop may not have */
+        status = ferry_engine_shutdown(engine(), 0); /* 0 looks once: the loop may not have */
     ASSERT_STATUS(status, FERRY_E_DEADLINE);
-    json_t *whole = dump_json(te.engine);
+    const json_t *whole = dump_now(engine());
     cr_assert(json_is_true(json_object_get(json_object_get(whole, "engine"), "closing")));
     cr_assert(json_is_false(json_object_get(json_object_get(whole, "engine"), "stopped")));
     const json_t *node = dump_of(whole, stuck);
@@ -399,11 +333,8 @@ static void check_stuck(ferry_loop_mode loop)
     ASSERT_WORD(node, "status", "FERRY_E_SHUTDOWN");
     ASSERT_WORD(node, "not_quiet", "function");
     ASSERT_WORD(node, "label", "stuck");
-    json_decref(whole);
     atomic_store(&call.may_end, 1);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
-    ferry_future_release(stuck);
-    test_engine_close(&te);
+    (void)end_thread(thread);
 }
 
 Test(dump_anytime, of_what_a_shutdown_could_not_wait_for)
@@ -420,17 +351,15 @@ Test(dump_anytime, of_what_a_shutdown_could_not_wait_for_embedded)
 
 Test(dump_anytime, without_memory_it_says_so_and_writes_nothing)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
+    play("promise p");
     uint64_t nth = 1;
     for (;; nth++) {
         dump_text text = {0};
-        uint64_t failures = failing_allocator_failures(&te.memory);
-        failing_allocator_arm(&te.memory, nth, false);
-        ferry_status status = ferry_engine_dump(te.engine, FERRY_DUMP_JSON, dump_take, &text);
-        failing_allocator_arm(&te.memory, 0, false);
-        if (failing_allocator_failures(&te.memory) == failures) {
+        uint64_t failures = failing_allocator_failures(&scene()->memory);
+        failing_allocator_arm(&scene()->memory, nth, false);
+        ferry_status status = ferry_engine_dump(engine(), FERRY_DUMP_JSON, dump_take, &text);
+        failing_allocator_arm(&scene()->memory, 0, false);
+        if (failing_allocator_failures(&scene()->memory) == failures) {
             ASSERT_STATUS(status, FERRY_OK);
             dump_free(&text);
             break;
@@ -439,32 +368,24 @@ Test(dump_anytime, without_memory_it_says_so_and_writes_nothing)
         cr_assert_eq(text.pieces, 0);
     }
     cr_assert_gt(nth, 1, "it takes memory");
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
-    test_engine_close(&te);
 }
 
 static void *dump_without_memory(void *arg)
 {
-    test_engine *te = arg;
+    (void)arg;
     dump_text text = {0};
-    failing_allocator_arm(&te->memory, 1, true);
-    ferry_status status = ferry_engine_dump(te->engine, FERRY_DUMP_JSON, dump_take, &text);
-    failing_allocator_arm(&te->memory, 0, false);
+    failing_allocator_arm(&scene()->memory, 1, true);
+    ferry_status status = ferry_engine_dump(engine(), FERRY_DUMP_JSON, dump_take, &text);
+    failing_allocator_arm(&scene()->memory, 0, false);
     cr_assert_eq(text.pieces, 0);
     return (void *)(intptr_t)status; /* NOLINT */
 }
 
 Test(dump_anytime, a_new_thread_without_memory_is_told_so)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    pthread_t thread;
-    void *status = NULL;
-    cr_assert_eq(pthread_create(&thread, NULL, dump_without_memory, &te), 0);
-    cr_assert_eq(pthread_join(thread, &status), 0);
+    scene_begin(FERRY_LOOP_EMBEDDED);
+    void *status = in_thread(dump_without_memory, NULL);
     ASSERT_STATUS((ferry_status)(intptr_t)status, FERRY_E_NO_MEMORY);
-    test_engine_close(&te);
 }
 
 /* ---- DOT ---- */
@@ -556,34 +477,22 @@ static void check_with_graphviz(const dump_text *text)
 
 Test(dump_anytime, dot_has_the_same_operations_and_edges)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     static const char *const labels[] = {
         "plain",    "a \"quoted\" one", "back\\slash\\", "a\nb\x01",
         "\xff\x80", "<b> &amp; & &#1;", "\u20ac",        ""};
     enum { LABELS = sizeof labels / sizeof labels[0] };
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *root = ferry_promise_future(promise);
-    ferry_buffer *buffer = test_buffer(&te, 1, 64, 0);
-    ferry_future *copies[LABELS];
-    ferry_buffer *source = test_buffer(&te, 0, 64, 0);
+    play("promise p; buffer b 64 on 1; buffer source 64");
+    ferry_future *root = own(ferry_promise_future(the_promise("p"))), *copies[LABELS];
     for (size_t i = 0; i < LABELS; i++) {
-        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-        options.after = &root;
-        options.after_count = 1;
+        ferry_op_options options = behind(&root, 1);
         options.label = labels[i];
-        copies[i] =
-            ferry_copy(te.engine, ferry_buffer_span(buffer), ferry_buffer_span(source), &options);
+        copies[i] = own(ferry_copy(engine(), the_span("b"), the_span("source"), &options));
     }
     ASSERT_STATUS(ferry_future_cancel(copies[LABELS - 1]), FERRY_OK);
-    settle(&te);
-    ferry_op_options after_root = FERRY_OP_OPTIONS_INIT;
-    after_root.after = &root;
-    after_root.after_count = 1;
-    ferry_op nops[2] = {{.kind = FERRY_OP_NOP}, {.kind = FERRY_OP_NOP}};
-    ferry_future_release(ferry_batch(te.engine, nops, sizeof nops[0], 2, NULL, &after_root));
+    scene_settle();
+    play("batch nop , nop , with after p; release it");
     dump_text text = {0};
-    ASSERT_STATUS(ferry_engine_dump(te.engine, FERRY_DUMP_DOT, dump_take, &text), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_dump(engine(), FERRY_DUMP_DOT, dump_take, &text), FERRY_OK);
     dot_parser dot = dot_parse(text.bytes);
     cr_assert_eq(dot.nodes, 1 + LABELS + 3, "the promise, the copies, the batch and its two");
     cr_assert_eq(dot.edges, 2 * LABELS - 2 + 4, "the cancelled one waits for memory alone");
@@ -599,18 +508,11 @@ Test(dump_anytime, dot_has_the_same_operations_and_edges)
     check_with_graphviz(&text);
     dump_free(&text);
 
-    keep_promise(promise, FERRY_E_FAILED);
-    settle(&te);
-    ASSERT_STATUS(ferry_engine_dump(te.engine, FERRY_DUMP_DOT, dump_take, &text), FERRY_OK);
+    play("keep p FAILED; settle");
+    ASSERT_STATUS(ferry_engine_dump(engine(), FERRY_DUMP_DOT, dump_take, &text), FERRY_OK);
     dot = dot_parse(text.bytes);
     cr_assert_eq(dot.nodes, 1, "the poison");
     cr_assert_not_null(strstr(text.bytes, "poisoned"));
     check_with_graphviz(&text);
     dump_free(&text);
-    for (size_t i = 0; i < LABELS; i++)
-        ferry_future_release(copies[i]);
-    ferry_future_release(root);
-    ferry_buffer_release(buffer);
-    ferry_buffer_release(source);
-    test_engine_close(&te);
 }

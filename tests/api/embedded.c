@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Embedded mode: the user's loop, its descriptor, and threads that wait. */
-#include "tests/support/api_test.h"
+#include "tests/support/play.h"
 
 #include <poll.h>
 #include <time.h>
 
-TestSuite(embedded, .timeout = HANG_S);
+SCENE_SUITE(embedded);
 
-static bool is_readable(const test_engine *te)
+/* The user's loop, until the future has resolved; the suite's time-out says if it never wakes. */
+static void run_loop_until(ferry_future *future)
 {
-    struct pollfd fd = {.fd = ferry_engine_fd(te->engine), .events = POLLIN};
-    return poll(&fd, 1, 0) == 1;
+    struct pollfd fd = {.fd = ferry_engine_fd(engine()), .events = POLLIN};
+    while (ferry_future_poll(future) == FERRY_PENDING) {
+        if (ferry_engine_progress(engine(), 0) > 0 || ferry_engine_arm(engine()) != FERRY_OK)
+            continue;
+        cr_assert_eq(poll(&fd, 1, -1), 1);
+    }
 }
 
 /* Until there is nothing to do and the descriptor will say when there is. */
-static void arm(const test_engine *te)
+static void arm(void)
 {
     do
-        settle(te);
-    while (ferry_engine_arm(te->engine) != FERRY_OK);
+        scene_settle();
+    while (ferry_engine_arm(engine()) != FERRY_OK);
 }
 
 typedef struct elsewhere {
-    test_engine *te;
     void *(*what)(struct elsewhere *self);
     ferry_future *future;
     ferry_promise *promise;
-    _Atomic int calls;
 } elsewhere;
 
 static void *run_elsewhere(void *arg)
@@ -37,15 +40,13 @@ static void *run_elsewhere(void *arg)
 
 static void do_elsewhere(elsewhere *self, void *(*what)(elsewhere *self))
 {
-    pthread_t thread;
     self->what = what;
-    cr_assert_eq(pthread_create(&thread, NULL, run_elsewhere, self), 0);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)in_thread(run_elsewhere, self);
 }
 
 static void *submit_call(elsewhere *self)
 {
-    self->future = ferry_call(self->te->engine, NULL, count_call, &self->calls, NULL);
+    self->future = own(ferry_call(engine(), NULL, count_call, scene_calls(), NULL));
     return NULL;
 }
 
@@ -63,143 +64,93 @@ static void *cancel_future(elsewhere *self)
 
 Test(embedded, the_descriptor_becomes_readable_when_another_thread_submits_a_function)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    cr_assert_geq(ferry_engine_fd(te.engine), 0);
-    elsewhere self = {.te = &te};
-    arm(&te);
-    cr_assert_not(is_readable(&te));
+    cr_assert_geq(ferry_engine_fd(engine()), 0);
+    elsewhere self = {0};
+    arm();
+    cr_assert_not(scene_is_readable());
     do_elsewhere(&self, submit_call);
-    cr_assert(is_readable(&te));
-    cr_assert_eq(self.calls, 0);
-    settle(&te);
-    cr_assert_eq(self.calls, 1);
-    ASSERT_STATUS(status_of(self.future), FERRY_OK);
-    arm(&te);
-    cr_assert_not(is_readable(&te));
-    test_engine_close(&te);
+    cr_assert(scene_is_readable());
+    cr_assert_eq(*scene_calls(), 0);
+    scene_settle();
+    cr_assert_eq(*scene_calls(), 1);
+    EXPECT_NOW(self.future, OK);
+    arm();
+    cr_assert_not(scene_is_readable());
 }
 
 Test(embedded, the_descriptor_becomes_readable_when_a_callback_is_due)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    elsewhere self = {.te = &te, .promise = test_promise(&te)};
-    ferry_future *nop = nop_after_promise(&te, self.promise);
-    counted_waiter waiter;
-    counted_waiter_init(&waiter, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_OK);
-    arm(&te);
-    cr_assert_not(is_readable(&te));
+    elsewhere self = {.promise = test_promise(scene())};
+    ferry_future *nop = own(nop_after_promise(scene(), self.promise));
+    counted_waiter *waiter = on_ready(nop, NULL);
+    arm();
+    cr_assert_not(scene_is_readable());
     do_elsewhere(&self, resolve_promise);
-    cr_assert(is_readable(&te));
-    cr_assert_eq(waiter.calls, 0);
-    settle(&te);
-    cr_assert_eq(waiter.calls, 1);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    cr_assert(scene_is_readable());
+    cr_assert_eq(waiter->calls, 0);
+    scene_settle();
+    cr_assert_eq(waiter->calls, 1);
 }
 
 Test(embedded, the_descriptor_becomes_readable_on_a_cancel)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    elsewhere self = {.te = &te, .future = nop_after_promise(&te, promise)};
-    arm(&te);
+    ferry_promise *promise = own(test_promise(scene()));
+    elsewhere self = {.future = own(nop_after_promise(scene(), promise))};
+    arm();
     do_elsewhere(&self, cancel_future);
-    cr_assert(is_readable(&te));
-    settle(&te);
-    ASSERT_STATUS(status_of(self.future), FERRY_E_CANCELLED);
-    ferry_promise_release(promise);
-    test_engine_close(&te);
+    cr_assert(scene_is_readable());
+    scene_settle();
+    EXPECT_NOW(self.future, E_CANCELLED);
 }
 
 Test(embedded, the_descriptor_becomes_readable_when_a_copy_has_ended)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    enum { SIZE = 1 << 20 };
-    ferry_buffer *src = test_buffer(&te, 0, SIZE, 1), *dst = test_buffer(&te, 1, SIZE, 0);
-    ferry_future *copy =
-        ferry_copy(te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), NULL);
-    while (ferry_future_poll(copy) == FERRY_PENDING) {
-        if (ferry_engine_progress(te.engine, 0) > 0 || ferry_engine_arm(te.engine) != FERRY_OK)
-            continue;
-        struct pollfd fd = {.fd = ferry_engine_fd(te.engine), .events = POLLIN};
-        cr_assert_eq(poll(&fd, 1, -1), 1); /* the suite's timeout says if it never is */
-    }
-    ASSERT_STATUS(status_of(copy), FERRY_OK);
-    cr_assert(is_filled(dst, 0, SIZE, 1));
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
+    play("buffer src 1048576 of 1; buffer dst 1048576 on 1; c = copy dst <- src");
+    run_loop_until(the_future("c"));
+    play("now c OK; bytes dst 1");
 }
 
 Test(embedded, the_descriptor_keeps_deadlines_of_the_real_clock)
 {
-    test_engine te;
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    options.clock = NULL;
-    test_engine_create(&te, &options);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *after = ferry_promise_future(promise);
+    scene_options(FERRY_LOOP_EMBEDDED)->clock = NULL;
+    ferry_promise *promise = own(test_promise(scene()));
+    ferry_future *after = own(ferry_promise_future(promise));
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    ferry_op_options op = FERRY_OP_OPTIONS_INIT;
-    op.after = &after;
-    op.after_count = 1;
+    ferry_op_options op = behind(&after, 1);
     op.deadline_ns = now.tv_sec * 1000000000 + now.tv_nsec + 3000000;
-    ferry_future *nop = ferry_nop(te.engine, &op);
-    while (ferry_future_poll(nop) == FERRY_PENDING) {
-        if (ferry_engine_progress(te.engine, 0) > 0 || ferry_engine_arm(te.engine) != FERRY_OK)
-            continue;
-        struct pollfd fd = {.fd = ferry_engine_fd(te.engine), .events = POLLIN};
-        cr_assert_eq(poll(&fd, 1, -1), 1);
-    }
-    ASSERT_STATUS(status_of(nop), FERRY_E_DEADLINE);
-    ferry_promise_release(promise);
-    ferry_future_release(after);
-    test_engine_close(&te);
+    ferry_future *nop = own(ferry_nop(engine(), &op));
+    run_loop_until(nop);
+    EXPECT_NOW(nop, E_DEADLINE);
 }
 
 Test(embedded, arm_is_busy_while_there_is_work)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    elsewhere self = {.te = &te};
-    arm(&te);
+    elsewhere self = {0};
+    arm();
     (void)submit_call(&self);
-    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_E_BUSY);
-    cr_assert_eq(ferry_engine_timeout_ns(te.engine), 0);
-    settle(&te);
-    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_OK);
-    cr_assert_eq(ferry_engine_timeout_ns(te.engine), -1);
-    ASSERT_STATUS(status_of(self.future), FERRY_OK);
-    test_engine_close(&te);
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_BUSY);
+    cr_assert_eq(ferry_engine_timeout_ns(engine()), 0);
+    scene_settle();
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
+    cr_assert_eq(ferry_engine_timeout_ns(engine()), -1);
+    EXPECT_NOW(self.future, OK);
 }
 
 Test(embedded, a_budget_bounds_the_callbacks_and_the_rest_is_due)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    counted_waiter waiters[5];
-    ferry_future *nop = ferry_nop(te.engine, NULL);
-    for (int i = 0; i < 5; i++) {
-        counted_waiter_init(&waiters[i], NULL);
-        ASSERT_STATUS(ferry_future_on_ready(nop, &waiters[i].waiter), FERRY_OK);
-    }
+    play("n = nop");
+    const counted_waiter *waiters[5];
+    for (int i = 0; i < 5; i++)
+        waiters[i] = on_ready(the_future("n"), NULL);
     for (int made = 0; made < 5; made++) {
         for (int i = 0; i < 5; i++)
-            cr_assert_eq(waiters[i].calls, i < made);
-        cr_assert_eq(ferry_engine_timeout_ns(te.engine), 0);
-        ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_E_BUSY);
-        cr_assert_eq(ferry_engine_progress(te.engine, 1), 1);
+            cr_assert_eq(waiters[i]->calls, i < made);
+        play("timer 0");
+        ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_BUSY);
+        cr_assert_eq(ferry_engine_progress(engine(), 1), 1);
     }
-    settle(&te);
-    cr_assert_eq(ferry_engine_timeout_ns(te.engine), -1);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    play("settle; timer -1");
 }
 
 static void count_free(void *arg, void *memory, size_t size_bytes)
@@ -214,53 +165,36 @@ Test(embedded, a_budget_bounds_the_buffers_that_are_freed)
 {
     enum { BUFFERS = 1000, BUDGET = 10, DEFAULT_BUDGET = 256 };
     static char memory[BUFFERS];
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     size_t freed = 0;
     for (size_t i = 0; i < BUFFERS; i++) {
         ferry_buffer *buffer = NULL;
-        ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(te.engine, 0), &memory[i], 1, count_free,
+        ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(engine(), 0), &memory[i], 1, count_free,
                                         &freed, &buffer),
                       FERRY_OK);
         ferry_buffer_release(buffer);
     }
-    ferry_future *done = ferry_nop(te.engine, NULL);
-    counted_waiter waiter;
-    counted_waiter_init(&waiter, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(done, &waiter.waiter), FERRY_OK);
+    ferry_future *done = ferry_nop(engine(), NULL);
+    counted_waiter *waiter = on_ready(done, NULL);
     size_t before = freed; /* by the calls above */
-    cr_assert_gt(ferry_engine_progress(te.engine, BUDGET), 0);
+    cr_assert_gt(ferry_engine_progress(engine(), BUDGET), 0);
     cr_assert_leq(freed, before + BUDGET);
-    cr_assert_eq(waiter.calls, 1);
-    cr_assert_gt(ferry_engine_progress(te.engine, 0), 0);
+    cr_assert_eq(waiter->calls, 1);
+    cr_assert_gt(ferry_engine_progress(engine(), 0), 0);
     cr_assert_leq(freed, before + BUDGET + DEFAULT_BUDGET);
-    cr_assert_eq(ferry_engine_timeout_ns(te.engine), 0);
-    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_E_BUSY);
+    cr_assert_eq(ferry_engine_timeout_ns(engine()), 0);
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_BUSY);
     ferry_future_release(done);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
     cr_assert_eq(freed, BUFFERS);
-    test_engine_close(&te);
 }
 
 Test(embedded, a_wait_makes_progress_and_leaves_callbacks_to_the_next_progress)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    _Atomic int calls = 0;
-    ferry_future *call = ferry_call(te.engine, NULL, count_call, &calls, NULL);
-    counted_waiter plain, in_line;
-    counted_waiter_init(&plain, NULL);
-    counted_waiter_init(&in_line, ferry_executor_inline());
-    ASSERT_STATUS(ferry_future_on_ready(call, &plain.waiter), FERRY_OK);
-    ASSERT_STATUS(ferry_future_on_ready(call, &in_line.waiter), FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(call, -1), FERRY_OK);
-    cr_assert_eq(calls, 1);
-    cr_assert_eq(plain.calls + in_line.calls, 0);
-    cr_assert_eq(ferry_engine_timeout_ns(te.engine), 0);
-    cr_assert_gt(ferry_engine_progress(te.engine, 0), 0);
-    cr_assert_eq(plain.calls + in_line.calls, 2);
-    ferry_future_release(call);
-    test_engine_close(&te);
+    play("c = call; waiter plain on c; waiter in_line on c inline; wait c OK");
+    cr_assert_eq(*scene_calls(), 1);
+    play("called plain 0; called in_line 0; timer 0");
+    cr_assert_gt(ferry_engine_progress(engine(), 0), 0);
+    play("called plain 1; called in_line 1");
 }
 
 /* A clock that counts how often it is asked, which is at least once a round of the loop. */
@@ -276,41 +210,32 @@ static int64_t count_and_tell(void *arg)
 
 Test(embedded, a_wait_sleeps_although_callbacks_are_due)
 {
-    test_engine te;
     counting_clock counting = {0};
     ferry_clock clock = {.now_ns = count_and_tell, .arg = &counting};
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    options.clock = &clock;
-    test_engine_create(&te, &options);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *after = ferry_promise_future(promise), *done = ferry_nop(te.engine, NULL);
-    ferry_op_options op = FERRY_OP_OPTIONS_INIT;
-    op.after = &after;
-    op.after_count = 1;
+    scene_options(FERRY_LOOP_EMBEDDED)->clock = &clock;
+    ferry_promise *promise = test_promise(scene());
+    ferry_future *after = own(ferry_promise_future(promise)),
+                 *done = own(ferry_nop(engine(), NULL));
+    ferry_op_options op = behind(&after, 1);
     op.deadline_ns = START_NS + 1; /* never comes; has every round ask the clock */
-    ferry_future *held = ferry_nop(te.engine, &op);
-    counted_waiter waiter;
-    counted_waiter_init(&waiter, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(done, &waiter.waiter), FERRY_OK);
+    ferry_future *held = ferry_nop(engine(), &op);
+    counted_waiter *waiter = on_ready(done, NULL);
     uint64_t before = counting.asked;
     ASSERT_STATUS(ferry_future_wait(held, 50000000), FERRY_PENDING);
     cr_assert_lt(counting.asked - before, 2000, "it went round %llu times",
                  (unsigned long long)(counting.asked - before));
-    cr_assert_eq(waiter.calls, 0);
+    cr_assert_eq(waiter->calls, 0);
     keep_promise(promise, FERRY_OK);
-    settle(&te);
-    cr_assert_eq(waiter.calls, 1);
+    scene_settle();
+    cr_assert_eq(waiter->calls, 1);
     ASSERT_STATUS(status_of(held), FERRY_OK);
-    ferry_future_release(after);
-    ferry_future_release(done);
-    test_engine_close(&te);
+    scene_end(); /* before its clock goes */
 }
 
 /* ---- two threads ---- */
 
 typedef struct meeting {
     ferry_waiter waiter; /* first */
-    test_engine *te;
     pthread_barrier_t entered, left;
     int64_t progressed;
     ferry_status armed;
@@ -328,30 +253,24 @@ static void *progress_meanwhile(void *arg)
 {
     meeting *self = arg;
     (void)pthread_barrier_wait(&self->entered);
-    self->progressed = ferry_engine_progress(self->te->engine, 0);
-    self->armed = ferry_engine_arm(self->te->engine);
+    self->progressed = ferry_engine_progress(engine(), 0);
+    self->armed = ferry_engine_arm(engine());
     (void)pthread_barrier_wait(&self->left);
     return NULL;
 }
 
 Test(embedded, progress_by_a_second_thread_does_nothing)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    meeting self = {
-        .waiter = FERRY_WAITER_INIT(stay_in_progress, NULL), .te = &te, .progressed = 99};
+    meeting self = {.waiter = FERRY_WAITER_INIT(stay_in_progress, NULL), .progressed = 99};
     cr_assert_eq(pthread_barrier_init(&self.entered, NULL, 2), 0);
     cr_assert_eq(pthread_barrier_init(&self.left, NULL, 2), 0);
-    ferry_future *nop = ferry_nop(te.engine, NULL);
+    ferry_future *nop = own(ferry_nop(engine(), NULL));
     ASSERT_STATUS(ferry_future_on_ready(nop, &self.waiter), FERRY_OK);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, progress_meanwhile, &self), 0);
-    settle(&te);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    pthread_t thread = begin_thread(progress_meanwhile, &self);
+    scene_settle();
+    (void)end_thread(thread);
     cr_assert_eq(self.progressed, FERRY_E_BUSY);
     ASSERT_STATUS(self.armed, FERRY_OK);
-    ferry_future_release(nop);
-    test_engine_close(&te);
 }
 
 typedef struct waiting {
@@ -371,14 +290,12 @@ static void *wait_for_it(void *arg)
 Test(embedded, threads_that_wait_at_once_all_return)
 {
     enum { WAITERS = 4, ROUNDS = 200 };
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     for (int round = 0; round < ROUNDS; round++) {
         ferry_promise *promises[WAITERS];
         waiting waits[WAITERS];
         for (int i = 0; i < WAITERS; i++) {
-            promises[i] = test_promise(&te);
-            waits[i].future = nop_after_promise(&te, promises[i]);
+            promises[i] = test_promise(scene());
+            waits[i].future = nop_after_promise(scene(), promises[i]);
             cr_assert_eq(pthread_create(&waits[i].thread, NULL, wait_for_it, &waits[i]), 0);
         }
         for (int i = 0; i < round % 7; i++)
@@ -391,24 +308,21 @@ Test(embedded, threads_that_wait_at_once_all_return)
             ferry_future_release(waits[i].future);
         }
     }
-    test_engine_close(&te);
 }
 
 /* What they wait for comes out of a stream, so somebody has to make the progress. */
 Test(embedded, threads_that_wait_for_copies_make_the_progress_for_each_other)
 {
     enum { WAITERS = 4, ROUNDS = 100, SIZE = 65536 };
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *src = test_buffer(&te, 0, SIZE, 1), *dst[WAITERS];
+    ferry_buffer *src = test_buffer(scene(), 0, SIZE, 1), *dst[WAITERS];
     for (size_t i = 0; i < WAITERS; i++)
-        dst[i] = test_buffer(&te, i, SIZE, 0);
+        dst[i] = test_buffer(scene(), i, SIZE, 0);
     for (int round = 0; round < ROUNDS; round++) {
-        ferry_promise *promise = test_promise(&te);
+        ferry_promise *promise = test_promise(scene());
         waiting waits[WAITERS];
         for (int i = 0; i < WAITERS; i++) {
-            waits[i].future =
-                copy_after_promise(&te, ferry_buffer_span(dst[i]), ferry_buffer_span(src), promise);
+            waits[i].future = copy_after_promise(scene(), ferry_buffer_span(dst[i]),
+                                                 ferry_buffer_span(src), promise);
             cr_assert_eq(pthread_create(&waits[i].thread, NULL, wait_for_it, &waits[i]), 0);
         }
         keep_promise(promise, FERRY_OK);
@@ -421,7 +335,6 @@ Test(embedded, threads_that_wait_for_copies_make_the_progress_for_each_other)
     ferry_buffer_release(src);
     for (size_t i = 0; i < WAITERS; i++)
         ferry_buffer_release(dst[i]);
-    test_engine_close(&te);
 }
 
 static void *wait_and_leave(elsewhere *self)
@@ -439,53 +352,42 @@ static void *wait_for_call(elsewhere *self)
 /* The waiting thread was the loop for a while and took the wake-ups meant for the armed one. */
 Test(embedded, the_descriptor_still_wakes_after_another_thread_has_waited)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    elsewhere waiter = {.te = &te, .future = nop_after_promise(&te, promise)};
-    elsewhere submitter = {.te = &te};
-    arm(&te);
+    ferry_promise *promise = test_promise(scene());
+    elsewhere waiter = {.future = own(nop_after_promise(scene(), promise))};
+    elsewhere submitter = {0};
+    arm();
     do_elsewhere(&waiter, wait_and_leave);
-    cr_assert_not(is_readable(&te));
+    cr_assert_not(scene_is_readable());
     do_elsewhere(&submitter, submit_call);
-    cr_assert(is_readable(&te));
-    settle(&te);
-    ASSERT_STATUS(status_of(submitter.future), FERRY_OK);
+    cr_assert(scene_is_readable());
+    scene_settle();
+    EXPECT_NOW(submitter.future, OK);
     keep_promise(promise, FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(status_of(waiter.future), FERRY_OK);
-    test_engine_close(&te);
+    scene_settle();
+    EXPECT_NOW(waiter.future, OK);
 }
 
 Test(embedded, the_descriptor_becomes_readable_for_callbacks_a_waiting_thread_left)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    elsewhere self = {.te = &te};
-    arm(&te);
+    elsewhere self = {0};
+    arm();
     (void)submit_call(&self);
-    counted_waiter callback;
-    counted_waiter_init(&callback, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(self.future, &callback.waiter), FERRY_OK);
+    counted_waiter *callback = on_ready(self.future, NULL);
     do_elsewhere(&self, wait_for_call);
-    cr_assert_eq(self.calls, 1);
-    cr_assert_eq(callback.calls, 0);
-    cr_assert(is_readable(&te));
-    settle(&te);
-    cr_assert_eq(callback.calls, 1);
-    ferry_future_release(self.future);
-    test_engine_close(&te);
+    cr_assert_eq(*scene_calls(), 1);
+    cr_assert_eq(callback->calls, 0);
+    cr_assert(scene_is_readable());
+    scene_settle();
+    cr_assert_eq(callback->calls, 1);
 }
 
 Test(embedded, what_is_for_embedded_engines_does_nothing_to_others)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
-    cr_assert_eq(ferry_engine_progress(te.engine, 0), FERRY_E_INVALID);
-    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_E_INVALID);
-    cr_assert_eq(ferry_engine_timeout_ns(te.engine), -1);
-    cr_assert_geq(ferry_engine_fd(te.engine), 0);
-    test_engine_close(&te);
+    scene_begin(FERRY_LOOP_THREAD);
+    cr_assert_eq(ferry_engine_progress(engine(), 0), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_INVALID);
+    cr_assert_eq(ferry_engine_timeout_ns(engine()), -1);
+    cr_assert_geq(ferry_engine_fd(engine()), 0);
 }
 
 /* ---- the user's loop beside other threads ---- */
@@ -498,11 +400,11 @@ static void *wait_for_ever(void *arg)
 }
 
 /* The user's loop, until the waiter has been called. */
-static void run_loop_until_called(const test_engine *te, counted_waiter *waiter)
+static void run_loop_until_called(counted_waiter *waiter)
 {
-    struct pollfd readable = {.fd = ferry_engine_fd(te->engine), .events = POLLIN};
+    struct pollfd readable = {.fd = ferry_engine_fd(engine()), .events = POLLIN};
     while (atomic_load(&waiter->calls) == 0) {
-        if (ferry_engine_progress(te->engine, 0) <= 0 && ferry_engine_arm(te->engine) == FERRY_OK)
+        if (ferry_engine_progress(engine(), 0) <= 0 && ferry_engine_arm(engine()) == FERRY_OK)
             cr_assert_geq(poll(&readable, 1, -1), 0);
     }
 }
@@ -510,165 +412,142 @@ static void run_loop_until_called(const test_engine *te, counted_waiter *waiter)
 /* However long another thread waits, and whatever it waits for. */
 Test(embedded, callbacks_run_while_another_thread_waits)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    elsewhere self = {.te = &te, .future = ferry_promise_future(promise)};
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, wait_for_ever, &self), 0);
+    ferry_promise *promise = test_promise(scene());
+    elsewhere self = {.future = own(ferry_promise_future(promise))};
+    pthread_t thread = begin_thread(wait_for_ever, &self);
     for (int i = 0; i < 1000; i++) {
         counted_waiter waiter;
         counted_waiter_init(&waiter, NULL);
-        ferry_future *nop = ferry_nop(te.engine, NULL);
+        ferry_future *nop = ferry_nop(engine(), NULL);
         ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_OK);
-        run_loop_until_called(&te, &waiter);
+        run_loop_until_called(&waiter);
         cr_assert(pthread_equal(waiter.thread, pthread_self()));
         ferry_future_release(nop);
     }
     keep_promise(promise, FERRY_OK);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
-    ferry_future_release(self.future);
-    test_engine_close(&te);
+    (void)end_thread(thread);
 }
 
 static void *progress_once(void *arg)
 {
     meeting *self = arg;
-    self->progressed = ferry_engine_progress(self->te->engine, 0);
+    self->progressed = ferry_engine_progress(engine(), 0);
     return NULL;
 }
 
 /* Armed while another thread made progress: what that one leaves wakes the one that sleeps. */
 Test(embedded, who_armed_meanwhile_is_woken_for_what_is_left)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    meeting self = {.waiter = FERRY_WAITER_INIT(stay_in_progress, NULL), .te = &te};
+    meeting self = {.waiter = FERRY_WAITER_INIT(stay_in_progress, NULL)};
     cr_assert_eq(pthread_barrier_init(&self.entered, NULL, 2), 0);
     cr_assert_eq(pthread_barrier_init(&self.left, NULL, 2), 0);
-    ferry_future *nop = ferry_nop(te.engine, NULL);
+    ferry_future *nop = own(ferry_nop(engine(), NULL));
     ASSERT_STATUS(ferry_future_on_ready(nop, &self.waiter), FERRY_OK);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, progress_once, &self), 0);
+    pthread_t thread = begin_thread(progress_once, &self);
     (void)pthread_barrier_wait(&self.entered);
 
     /* The other thread is in the callback now. */
-    cr_assert_eq(ferry_engine_progress(te.engine, 0), FERRY_E_BUSY);
-    ASSERT_STATUS(ferry_engine_arm(te.engine), FERRY_OK);
-    counted_waiter waiter;
-    counted_waiter_init(&waiter, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_OK);
+    cr_assert_eq(ferry_engine_progress(engine(), 0), FERRY_E_BUSY);
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
+    counted_waiter *waiter = on_ready(nop, NULL);
     (void)pthread_barrier_wait(&self.left);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
-    cr_assert(is_readable(&te));
-    run_loop_until_called(&te, &waiter);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    (void)end_thread(thread);
+    cr_assert(scene_is_readable());
+    run_loop_until_called(waiter);
 }
 
 /* ---- another thread beside one that sleeps ---- */
 
 static void *make_progress(elsewhere *self)
 {
-    (void)ferry_engine_progress(self->te->engine, 0);
+    (void)self;
+    (void)ferry_engine_progress(engine(), 0);
     return NULL;
 }
 
 static void *make_little_progress(elsewhere *self)
 {
-    cr_assert_eq(ferry_engine_progress(self->te->engine, 1), 1);
+    (void)self;
+    cr_assert_eq(ferry_engine_progress(engine(), 1), 1);
     return NULL;
 }
 
 static void *arm_and_stay(elsewhere *self)
 {
-    ASSERT_STATUS(ferry_engine_arm(self->te->engine), FERRY_OK);
+    (void)self;
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
     return NULL;
 }
 
 static void *arm_beside_work(elsewhere *self)
 {
-    ASSERT_STATUS(ferry_engine_arm(self->te->engine), FERRY_E_BUSY);
+    (void)self;
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_BUSY);
     return NULL;
 }
 
 /* The calling thread sleeps, as far as ferry knows: work wakes it. */
-static void assert_is_woken(test_engine *te, elsewhere *self)
+static void assert_is_woken(elsewhere *self)
 {
-    cr_assert_not(is_readable(te));
+    cr_assert_not(scene_is_readable());
     do_elsewhere(self, submit_call);
-    cr_assert(is_readable(te));
-    ferry_future_release(self->future);
+    cr_assert(scene_is_readable());
 }
 
 Test(embedded, another_threads_progress_ends_no_arm)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    elsewhere self = {.te = &te};
-    arm(&te);
+    elsewhere self = {0};
+    arm();
     for (int i = 0; i < 3; i++) {
         do_elsewhere(&self, make_progress); /* and takes what there is to be woken for */
-        assert_is_woken(&te, &self);
+        assert_is_woken(&self);
     }
-    test_engine_close(&te);
 }
 
 Test(embedded, another_threads_arm_ends_no_arm)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    elsewhere self = {.te = &te};
-    arm(&te);
+    elsewhere self = {0};
+    arm();
     for (int i = 0; i < 3; i++) {
         do_elsewhere(&self, arm_and_stay);
-        assert_is_woken(&te, &self);
+        assert_is_woken(&self);
         do_elsewhere(&self, arm_beside_work);
-        cr_assert(is_readable(&te));
+        cr_assert(scene_is_readable());
         do_elsewhere(&self, make_progress);
-        assert_is_woken(&te, &self);
+        assert_is_woken(&self);
         do_elsewhere(&self, make_progress);
     }
-    test_engine_close(&te);
 }
 
 /* The other thread may never come again. */
 Test(embedded, who_sleeps_is_woken_for_what_another_threads_progress_left)
 {
     enum { CALLBACKS = 3 };
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    elsewhere self = {.te = &te};
-    ferry_future *nop = ferry_nop(te.engine, NULL);
+    elsewhere self = {0};
+    ferry_future *nop = own(ferry_nop(engine(), NULL));
     counted_waiter waiters[CALLBACKS];
-    arm(&te);
+    arm();
     for (int i = 0; i < CALLBACKS; i++) {
         counted_waiter_init(&waiters[i], NULL);
         ASSERT_STATUS(ferry_future_on_ready(nop, &waiters[i].waiter), FERRY_OK);
     }
     do_elsewhere(&self, make_little_progress);
-    cr_assert(is_readable(&te));
+    cr_assert(scene_is_readable());
     do_elsewhere(&self, make_little_progress);
-    cr_assert(is_readable(&te));
+    cr_assert(scene_is_readable());
     do_elsewhere(&self, make_little_progress);
     do_elsewhere(&self, make_progress); /* nothing is left, and so it is not readable */
-    assert_is_woken(&te, &self);
+    assert_is_woken(&self);
     for (int i = 0; i < CALLBACKS; i++)
         cr_assert_eq(waiters[i].calls, 1);
-    ferry_future_release(nop);
-    test_engine_close(&te);
 }
 
 /* It is awake, so nothing need be written for it. */
 Test(embedded, a_threads_own_progress_ends_its_arm)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    elsewhere self = {.te = &te};
-    arm(&te);
-    (void)ferry_engine_progress(te.engine, 0);
+    elsewhere self = {0};
+    arm();
+    (void)ferry_engine_progress(engine(), 0);
     do_elsewhere(&self, submit_call);
-    cr_assert_not(is_readable(&te));
-    ferry_future_release(self.future);
-    test_engine_close(&te);
+    cr_assert_not(scene_is_readable());
 }

@@ -4,11 +4,11 @@
  * to it meanwhile; and what the error said once it says to everybody, for ever: also if there was
  * no memory for it when it was asked for first, and there is now.
  */
-#include "tests/support/api_test.h"
+#include "tests/support/play.h"
 
 #include <stdio.h>
 
-TestSuite(error_agrees, .timeout = HANG_S);
+SCENE_SUITE(error_agrees);
 
 #define USERS_NUMBER ((ferry_status)-777)
 
@@ -22,10 +22,7 @@ static void *ask(void *future)
 /* As another thread sees it. */
 static const ferry_error *error_elsewhere(ferry_future *future)
 {
-    pthread_t thread;
-    void *error = NULL;
-    cr_assert_eq(pthread_create(&thread, NULL, ask, future), 0);
-    cr_assert_eq(pthread_join(thread, &error), 0);
+    void *error = in_thread(ask, future);
     return error;
 }
 
@@ -53,7 +50,7 @@ static void assert_unchanged(const ferry_error *error, const said *before)
 }
 
 /* Gives the future back. `name` says how it failed. */
-static void assert_agrees(const test_engine *te, ferry_future *future, const char *name)
+static void assert_agrees(ferry_future *future, const char *name)
 {
     ferry_status status = ferry_future_poll(future);
     const ferry_error *error = ferry_future_error(future);
@@ -76,7 +73,7 @@ static void assert_agrees(const test_engine *te, ferry_future *future, const cha
     }
     said before = said_by(error);
     cr_assert_eq(error_elsewhere(future), error, "%s: another thread is told another", name);
-    failing_allocator_arm((failing_allocator *)(uintptr_t)&te->memory, 0, false);
+    failing_allocator_arm(&scene()->memory, 0, false);
     cr_assert_eq(ferry_future_error(future), error, "%s: it says another later", name);
     cr_assert_eq(ferry_future_poll(future), status, "%s", name);
     assert_unchanged(error, &before);
@@ -93,62 +90,53 @@ enum shortage {
 };
 
 typedef struct way {
-    test_engine te;
     enum shortage shortage;
-    ferry_promise *promise;
-    ferry_future *after;
-    ferry_op_options waits; /* for the promise; with a label */
-    ferry_buffer *src, *dst;
+    ferry_future *after;    /* of the promise "p", which they wait for */
+    ferry_op_options waits; /* with a label */
+    ferry_span src, dst;
     ferry_access access;
     const char *name;
 } way;
 
 static void way_open(way *w, enum shortage shortage)
 {
-    memset(w, 0, sizeof *w);
-    test_engine_open(&w->te, FERRY_LOOP_EMBEDDED);
-    w->shortage = shortage;
-    w->promise = test_promise(&w->te);
-    w->after = ferry_promise_future(w->promise);
-    w->src = test_buffer(&w->te, 0, 64, 1);
-    w->dst = test_buffer(&w->te, 1, 64, 2);
-    w->access = (ferry_access){ferry_buffer_span(w->dst), FERRY_READ_WRITE};
-    w->waits = (ferry_op_options)FERRY_OP_OPTIONS_INIT;
-    w->waits.after = &w->after;
-    w->waits.after_count = 1;
+    play("promise p; buffer src 64 of 1; buffer dst 64 of 2 on 1");
+    *w = (way){.shortage = shortage, .src = the_span("src"), .dst = the_span("dst")};
+    w->after = own(ferry_promise_future(the_promise("p")));
+    w->access = (ferry_access){w->dst, FERRY_READ_WRITE};
+    w->waits = behind(&w->after, 1);
     w->waits.label = "label";
+}
+
+static void resolve(ferry_status status, const char *message)
+{
+    ASSERT_STATUS(ferry_promise_resolve(the_promise("p"), status, message), FERRY_OK);
 }
 
 /* From here on it fails. */
 static void begin_end(way *w)
 {
     if (w->shortage == AT_THE_END)
-        failing_allocator_arm(&w->te.memory, 1, true);
+        failing_allocator_arm(&scene()->memory, 1, true);
 }
 
 static void end(way *w, ferry_future *future)
 {
-    settle(&w->te);
+    scene_settle();
     if (ferry_future_poll(future) == FERRY_PENDING) { /* that is no end of this kind */
-        ASSERT_STATUS(ferry_promise_resolve(w->promise, FERRY_E_FAILED, NULL), FERRY_OK);
-        settle(&w->te);
+        resolve(FERRY_E_FAILED, NULL);
+        scene_settle();
     }
     if (w->shortage == FIRST_ASKED)
-        failing_allocator_arm(&w->te.memory, 1, true);
-    assert_agrees(&w->te, future, w->name);
-    failing_allocator_arm(&w->te.memory, 0, false);
+        failing_allocator_arm(&scene()->memory, 1, true);
+    assert_agrees(future, w->name);
+    failing_allocator_arm(&scene()->memory, 0, false);
 }
 
-static void way_close(way *w)
+static void way_close(void)
 {
-    failing_allocator_arm(&w->te.memory, 0, false);
-    ferry_promise_release(w->promise);
-    ferry_future_release(w->after);
-    settle(&w->te);
-    ferry_buffer_release(w->src);
-    ferry_buffer_release(w->dst);
-    settle(&w->te);
-    test_engine_close(&w->te);
+    failing_allocator_arm(&scene()->memory, 0, false);
+    scene_end();
 }
 
 /* Operations of every kind that wait for the promise. */
@@ -156,31 +144,30 @@ enum { KINDS = 10 };
 
 static ferry_future *make(way *w, int kind)
 {
-    ferry_engine *engine = w->te.engine;
     ferry_op op = {.kind = FERRY_OP_NOP, .options = &w->waits};
     ferry_future *each[1], *nop, *future;
     switch (kind) {
     case 0:
-        return ferry_nop(engine, &w->waits);
+        return ferry_nop(engine(), &w->waits);
     case 1:
-        return ferry_copy(engine, ferry_buffer_span(w->dst), ferry_buffer_span(w->src), &w->waits);
+        return ferry_copy(engine(), w->dst, w->src, &w->waits);
     case 2:
-        return ferry_copy_rows(engine, span_of(w->dst, 0, 4), 16, span_of(w->src, 0, 4), 16, 4,
+        return ferry_copy_rows(engine(), the_span("dst[0:4]"), 16, the_span("src[0:4]"), 16, 4,
                                &w->waits);
     case 3:
-        return ferry_call(engine, NULL, fail_call, NULL, &w->waits);
+        return ferry_call(engine(), NULL, fail_call, NULL, &w->waits);
     case 4:
-        return ferry_batch(engine, &op, sizeof op, 1, NULL, NULL);
+        return ferry_batch(engine(), &op, sizeof op, 1, NULL, NULL);
     case 5: /* one of a batch */
-        future = ferry_batch(engine, &op, sizeof op, 1, each, NULL);
+        future = ferry_batch(engine(), &op, sizeof op, 1, each, NULL);
         ferry_future_release(future);
         return each[0];
     case 6:
-        return ferry_future_all(engine, &w->after, 1);
+        return ferry_future_all(engine(), &w->after, 1);
     case 7:
-        return ferry_future_any(engine, &w->after, 1);
+        return ferry_future_any(engine(), &w->after, 1);
     default: /* of another moment of one */
-        nop = ferry_nop(engine, &w->waits);
+        nop = ferry_nop(engine(), &w->waits);
         future = kind == 8 ? ferry_future_issued(nop) : ferry_future_quiet(nop);
         ferry_future_release(nop);
         return future;
@@ -200,7 +187,7 @@ static void fail_by_deadline(way *w, int kind)
     w->waits.deadline_ns = START_NS + 100;
     ferry_future *future = make(w, kind);
     begin_end(w);
-    stepped_clock_step(&w->te.time, 200);
+    stepped_clock_step(&scene()->time, 200);
     end(w, future);
 }
 
@@ -208,14 +195,14 @@ static void fail_by_dependency(way *w, int kind)
 {
     ferry_future *future = make(w, kind);
     begin_end(w);
-    ASSERT_STATUS(ferry_promise_resolve(w->promise, FERRY_E_DEVICE, "told"), FERRY_OK);
+    resolve(FERRY_E_DEVICE, "told");
     end(w, future);
 }
 
 /* It has failed before. */
 static void fail_by_dependency_before(way *w, int kind)
 {
-    ASSERT_STATUS(ferry_promise_resolve(w->promise, USERS_NUMBER, "told"), FERRY_OK);
+    resolve(USERS_NUMBER, "told");
     ferry_future *future = make(w, kind);
     begin_end(w);
     end(w, future);
@@ -225,15 +212,13 @@ static void fail_by_broken_promise(way *w, int kind)
 {
     ferry_future *future = make(w, kind);
     begin_end(w);
-    ferry_promise_release(w->promise);
-    w->promise = NULL;
+    play("release p");
     end(w, future);
 }
 
 static void fail_by_refused(way *w, int kind)
 {
-    ferry_future_release(w->after);
-    w->after = ferry_future_any(w->te.engine, NULL, 0);
+    w->after = own(ferry_future_any(engine(), NULL, 0));
     ferry_future *future = make(w, kind);
     begin_end(w);
     end(w, future);
@@ -245,21 +230,20 @@ static void fail_by_all(way *w, int kind)
     w->waits.deadline_ns = START_NS + 100;
     ferry_future *future = make(w, kind);
     begin_end(w);
-    ASSERT_STATUS(ferry_promise_resolve(w->promise, USERS_NUMBER, NULL), FERRY_OK);
+    resolve(USERS_NUMBER, NULL);
     ASSERT_STATUS(ferry_future_cancel(future), FERRY_OK);
-    stepped_clock_step(&w->te.time, 200);
+    stepped_clock_step(&scene()->time, 200);
     end(w, future);
 }
 
 static void fail_by_poison(way *w, int kind)
 {
-    ferry_future_release(
-        ferry_copy(w->te.engine, ferry_buffer_span(w->dst), ferry_buffer_span(w->src), &w->waits));
+    ferry_future_release(ferry_copy(engine(), w->dst, w->src, &w->waits));
     w->waits.accesses = &w->access;
     w->waits.access_count = 1;
     ferry_future *future = make(w, kind);
     begin_end(w);
-    ASSERT_STATUS(ferry_promise_resolve(w->promise, FERRY_E_FAILED, NULL), FERRY_OK);
+    resolve(FERRY_E_FAILED, NULL);
     end(w, future);
 }
 
@@ -267,7 +251,7 @@ static void fail_by_shutdown(way *w, int kind)
 {
     ferry_future *future = make(w, kind);
     begin_end(w);
-    ASSERT_STATUS(ferry_engine_shutdown(w->te.engine, -1), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
     end(w, future);
     end(w, make(w, kind)); /* refused from now on */
 }
@@ -299,7 +283,7 @@ Test(error_agrees, however_it_failed)
                                at);
                 w.name = name;
                 ways[i].fail(&w, kind);
-                way_close(&w);
+                way_close();
             }
         }
     }
@@ -326,19 +310,20 @@ Test(error_agrees, whatever_number_it_failed_with)
             way_open(&w, (enum shortage)at);
             w.name = "a number";
             int number = statuses[i];
-            ferry_future *call = ferry_call(w.te.engine, NULL, return_number, &number, NULL);
-            ferry_future *behind = nop_after(&w.te, w.after), *behind_call = nop_after(&w.te, call);
+            ferry_future *call = ferry_call(engine(), NULL, return_number, &number, NULL);
+            ferry_future *behind = nop_after(scene(), w.after),
+                         *behind_call = nop_after(scene(), call);
             begin_end(&w);
-            settle(&w.te);
+            scene_settle();
             if (number <= 0) {
-                ASSERT_STATUS(ferry_promise_resolve(w.promise, (ferry_status)number, NULL),
+                ASSERT_STATUS(ferry_promise_resolve(the_promise("p"), (ferry_status)number, NULL),
                               FERRY_OK);
                 ASSERT_STATUS(ferry_future_poll(w.after), (ferry_status)number);
             }
             bool is_status = number <= 0 && number >= INT16_MIN;
             ASSERT_STATUS(ferry_future_poll(call),
                           is_status ? (ferry_status)number : FERRY_E_FAILED);
-            settle(&w.te);
+            scene_settle();
             if (number < 0) {
                 ASSERT_STATUS(ferry_future_error(behind)->status, FERRY_E_DEPENDENCY);
                 end(&w, ferry_future_retain(w.after));
@@ -348,7 +333,7 @@ Test(error_agrees, whatever_number_it_failed_with)
             }
             end(&w, call);
             end(&w, behind_call);
-            way_close(&w);
+            way_close();
         }
     }
 }
@@ -358,17 +343,17 @@ Test(error_agrees, a_users_number_is_the_cause_without_memory)
 {
     way w;
     way_open(&w, NEVER);
-    ferry_future *behind = nop_after(&w.te, w.after);
-    failing_allocator_arm(&w.te.memory, 1, true);
-    ASSERT_STATUS(ferry_promise_resolve(w.promise, USERS_NUMBER, "not to be had"), FERRY_OK);
-    settle(&w.te);
+    ferry_future *behind = nop_after(scene(), w.after);
+    failing_allocator_arm(&scene()->memory, 1, true);
+    ASSERT_STATUS(ferry_promise_resolve(the_promise("p"), USERS_NUMBER, "not to be had"), FERRY_OK);
+    scene_settle();
     const ferry_error *error = ferry_future_error(w.after);
     ASSERT_STATUS(error->status, USERS_NUMBER);
     cr_assert_str_eq(error->domain, "user");
-    failing_allocator_arm(&w.te.memory, 0, false);
+    failing_allocator_arm(&scene()->memory, 0, false);
     ASSERT_STATUS(ferry_future_error(behind)->cause->status, USERS_NUMBER);
     ferry_future_release(behind);
-    way_close(&w);
+    way_close();
 }
 
 /* ---- no room ---- */
@@ -382,30 +367,25 @@ static ferry_status nap(void *arg)
 /* What finds no room as it enters is told so, by number and label; so is who fails for its sake. */
 static void finds_no_room(uint64_t max_accesses, bool is_cancelled, size_t *refused_p)
 {
-    test_engine te;
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    options.max_accesses = max_accesses;
-    test_engine_create(&te, &options);
-    ferry_buffer *buffer = test_buffer(&te, 0, 158, 1);
+    scene_options(FERRY_LOOP_EMBEDDED)->max_accesses = max_accesses;
+    ferry_buffer *buffer = own(test_buffer(scene(), 0, 158, 1));
     ferry_access accesses[2] = {{ferry_buffer_span(buffer), FERRY_READ_WRITE},
                                 {ferry_buffer_span(buffer), FERRY_WRITE}};
-    ferry_op_options with = FERRY_OP_OPTIONS_INIT;
-    with.accesses = accesses;
-    with.access_count = 2;
+    ferry_op_options with = touching(accesses, 2);
     with.label = "wide";
     enum { SMALL = 40, LAST = SMALL + 1, BEHIND, COUNT };
     ferry_future *futures[COUNT];
     size_t count = 0;
-    futures[count++] = ferry_call(te.engine, NULL, nap, NULL, &with);
+    futures[count++] = ferry_call(engine(), NULL, nap, NULL, &with);
     for (size_t i = 0; i < SMALL; i++)
         futures[count++] =
-            ferry_copy(te.engine, span_of(buffer, i, 1), span_of(buffer, 60 + i, 1), NULL);
+            ferry_copy(engine(), span_of(buffer, i, 1), span_of(buffer, 60 + i, 1), NULL);
     futures[count++] =
-        ferry_copy(te.engine, span_of(buffer, 100, 12), span_of(buffer, 130, 12), &with);
-    futures[count++] = nop_after(&te, futures[LAST]);
+        ferry_copy(engine(), span_of(buffer, 100, 12), span_of(buffer, 130, 12), &with);
+    futures[count++] = nop_after(scene(), futures[LAST]);
     if (is_cancelled)
         ASSERT_STATUS(ferry_future_cancel(futures[LAST]), FERRY_OK);
-    settle(&te);
+    scene_settle();
     for (size_t i = 0; i < count; i++) {
         const ferry_error *error = ferry_future_error(futures[i]);
         if (error != NULL && error->status == FERRY_E_AGAIN && error->op != 0) {
@@ -422,10 +402,8 @@ static void finds_no_room(uint64_t max_accesses, bool is_cancelled, size_t *refu
         cr_assert_str_eq(behind->cause->label, "wide");
     }
     for (size_t i = 0; i < count; i++)
-        assert_agrees(&te, futures[i], "no room");
-    ferry_buffer_release(buffer);
-    settle(&te);
-    test_engine_close(&te);
+        assert_agrees(futures[i], "no room");
+    scene_end();
 }
 
 Test(error_agrees, where_there_is_no_room_and_it_is_cancelled_meanwhile)
@@ -444,38 +422,21 @@ Test(error_agrees, a_definition_may_find_no_room_later)
     enum { COPIES = 12 };
     size_t late = 0;
     for (uint64_t max_accesses = 16; max_accesses < 60; max_accesses++) {
-        test_engine te;
-        ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-        options.max_accesses = max_accesses;
-        test_engine_create(&te, &options);
-        ferry_buffer *buffer = test_buffer(&te, 0, 158, 1), *other = test_buffer(&te, 1, 158, 2);
-        ferry_promise *promise = test_promise(&te);
-        ferry_future *after = ferry_promise_future(promise), *copies[COPIES];
-        for (size_t i = 0; i < COPIES; i++)
-            copies[i] = copy_after(&te, span_of(other, i * 4, 3), span_of(buffer, i * 5, 3), after);
-        ferry_status status = ferry_buffer_define(span_of(buffer, 0, 100), NULL);
+        scene_options(FERRY_LOOP_EMBEDDED)->max_accesses = max_accesses;
+        play("buffer b 158 of 1; buffer other 158 of 2 on 1; promise p");
+        for (int i = 0; i < COPIES; i++)
+            play("copy other[%d:%d] <- b[%d:%d] after p", i * 4, i * 4 + 3, i * 5, i * 5 + 3);
+        ferry_status status = ferry_buffer_define(the_span("b[0:100]"), NULL);
         cr_assert(status == FERRY_OK || status == FERRY_E_AGAIN);
-        settle(&te);
-        keep_promise(promise, FERRY_OK);
-        ferry_future_release(after);
-        settle(&te);
-        ferry_future *reader =
-            ferry_copy(te.engine, span_of(other, 0, 150), span_of(buffer, 0, 150), NULL);
-        settle(&te);
-        const ferry_error *error = ferry_future_error(reader);
+        play("settle; keep p; release p; settle; reader = copy other[0:150] <- b[0:150]; settle");
+        const ferry_error *error = ferry_future_error(the_future("reader"));
         if (status == FERRY_OK && error != NULL && error->cause != NULL) {
             late++;
             ASSERT_STATUS(error->cause->status, FERRY_E_AGAIN);
             cr_assert_neq(error->cause->op, 0);
             cr_assert_not_null(strstr(error->cause->message, "max_accesses"));
         }
-        for (size_t i = 0; i < COPIES; i++)
-            ferry_future_release(copies[i]);
-        ferry_future_release(reader);
-        ferry_buffer_release(buffer);
-        ferry_buffer_release(other);
-        settle(&te);
-        test_engine_close(&te);
+        scene_end();
     }
     cr_assert_gt(late, 0, "no definition failed after it was FERRY_OK");
 }
@@ -487,11 +448,11 @@ Test(error_agrees, where_it_is_refused_at_once)
         way w;
         way_open(&w, NEVER);
         w.name = "no memory";
-        failing_allocator_arm(&w.te.memory, 1, true);
+        failing_allocator_arm(&scene()->memory, 1, true);
         for (int i = 0; i < 500; i++) /* what the pools still have */
             ferry_future_release(make(&w, kind));
-        assert_agrees(&w.te, make(&w, kind), "no memory");
-        failing_allocator_arm(&w.te.memory, 0, false);
-        way_close(&w);
+        assert_agrees(make(&w, kind), "no memory");
+        failing_allocator_arm(&scene()->memory, 0, false);
+        way_close();
     }
 }

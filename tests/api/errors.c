@@ -1,91 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What failed futures say of themselves, and what is refused inside callbacks. */
-#include "tests/support/api_test.h"
+#include "tests/support/play.h"
 
 #include <stdlib.h>
 
-TestSuite(errors, .timeout = HANG_S);
+SCENE_SUITE(errors);
 
 Test(errors, a_cancelled_operation_names_itself)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *after = ferry_promise_future(promise);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = &after;
-    options.after_count = 1;
-    options.label = "weights";
-    ferry_future *nop = ferry_nop(te.engine, &options);
-    ASSERT_STATUS(ferry_future_cancel(nop), FERRY_OK);
-    settle(&te);
-    const ferry_error *error = ferry_future_error(nop);
+    play("promise p; n = nop after p label weights; cancel n; expect n CANCELLED");
+    const ferry_error *error = ferry_future_error(the_future("n"));
     ASSERT_STATUS(error->status, FERRY_E_CANCELLED);
-    cr_assert_eq(error->op, ferry_future_id(nop));
+    cr_assert_eq(error->op, ferry_future_id(the_future("n")));
     cr_assert_str_eq(error->label, "weights");
     cr_assert_str_eq(error->domain, "ferry");
     cr_assert_str_not_empty(error->message);
     cr_assert_eq(error->rank, -1);
     cr_assert_null(error->cause);
-    cr_assert_eq(ferry_future_error(nop), error, "the same as long as the future lives");
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
-    ferry_future_release(after);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    cr_assert_eq(ferry_future_error(the_future("n")), error, "the same as long as it lives");
 }
 
 Test(errors, a_missed_deadline_names_the_operation)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *after = ferry_promise_future(promise);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = &after;
-    options.after_count = 1;
-    options.label = "late";
-    options.deadline_ns = START_NS + 10;
-    ferry_future *nop = ferry_nop(te.engine, &options);
-    stepped_clock_step(&te.time, 10);
-    settle(&te);
-    const ferry_error *error = ferry_future_error(nop);
+    play("promise p; n = nop after p label late deadline 10; step 10; settle");
+    const ferry_error *error = ferry_future_error(the_future("n"));
     ASSERT_STATUS(error->status, FERRY_E_DEADLINE);
-    cr_assert_eq(error->op, ferry_future_id(nop));
+    cr_assert_eq(error->op, ferry_future_id(the_future("n")));
     cr_assert_str_eq(error->label, "late");
     cr_assert_null(error->cause);
-    ferry_promise_release(promise);
-    settle(&te);
-    ferry_future_release(after);
-    ferry_future_release(nop);
-    test_engine_close(&te);
 }
 
 Test(errors, a_failed_function_gives_its_number)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.label = "kernel";
-    ferry_future *call = ferry_call(te.engine, NULL, fail_call, NULL, &options);
-    settle(&te);
-    const ferry_error *error = ferry_future_error(call);
+    play("c = call failing label kernel; settle");
+    const ferry_error *error = ferry_future_error(the_future("c"));
     ASSERT_STATUS(error->status, FERRY_E_FAILED);
     cr_assert_str_eq(error->domain, "user");
     cr_assert_eq(error->native_code, FERRY_E_FAILED);
-    cr_assert_eq(error->op, ferry_future_id(call));
+    cr_assert_eq(error->op, ferry_future_id(the_future("c")));
     cr_assert_str_eq(error->label, "kernel");
     cr_assert_not_null(strstr(error->message, "FERRY_E_FAILED"));
-    ferry_future_release(call);
-    test_engine_close(&te);
 }
 
 Test(errors, a_failed_promise_gives_its_message)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *future = ferry_promise_future(promise);
+    ferry_promise *promise = own(test_promise(scene()));
+    ferry_future *future = own(ferry_promise_future(promise));
     char message[] = "disk 3 is on fire";
     ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_E_FAILED, message), FERRY_OK);
     message[0] = 'X'; /* it was copied */
@@ -94,43 +54,34 @@ Test(errors, a_failed_promise_gives_its_message)
     cr_assert_str_eq(error->domain, "user");
     ASSERT_STATUS(error->status, FERRY_E_FAILED);
     cr_assert_eq(error->op, ferry_future_id(future));
-    ferry_promise_release(promise);
-    ferry_future_release(future);
-    settle(&te);
-    test_engine_close(&te);
 }
 
 static void cause_is_the_first_error(bool submitted_before)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *chain[4] = {ferry_promise_future(promise)};
+    play("promise c0");
+    ferry_future *root = ferry_promise_future(the_promise("c0"));
     if (!submitted_before)
-        ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_E_FAILED, "root"), FERRY_OK);
+        play("resolve c0 FAILED root");
     for (int i = 1; i < 4; i++)
-        chain[i] = nop_after(&te, chain[i - 1]);
+        play("c%d = nop after c%d", i, i - 1);
     if (submitted_before)
-        ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_E_FAILED, "root"), FERRY_OK);
-    settle(&te);
+        play("resolve c0 FAILED root");
+    scene_settle();
     for (int i = 1; i < 4; i++) {
-        const ferry_error *error = ferry_future_error(chain[i]);
+        ferry_future *future = the_future("c%d", i);
+        const ferry_error *error = ferry_future_error(future);
         ASSERT_STATUS(error->status, FERRY_E_DEPENDENCY);
-        cr_assert_eq(error->op, ferry_future_id(chain[i]));
+        cr_assert_eq(error->op, ferry_future_id(future));
         cr_assert_not_null(error->cause);
         ASSERT_STATUS(error->cause->status, FERRY_E_FAILED);
-        cr_assert_eq(error->cause->op, ferry_future_id(chain[0]));
+        cr_assert_eq(error->cause->op, ferry_future_id(root));
         cr_assert_str_eq(error->cause->message, "root");
         cr_assert_null(error->cause->cause, "the root has none");
     }
     /* What others hold as their cause outlives its own future. */
-    ferry_promise_release(promise);
-    for (int i = 0; i < 3; i++)
-        ferry_future_release(chain[i]);
-    settle(&te);
-    cr_assert_str_eq(ferry_future_error(chain[3])->cause->message, "root");
-    ferry_future_release(chain[3]);
-    test_engine_close(&te);
+    ferry_future_release(root);
+    play("release c0 c1 c2; settle");
+    cr_assert_str_eq(ferry_future_error(the_future("c3"))->cause->message, "root");
 }
 
 Test(errors, the_cause_is_the_first_error_of_a_chain)
@@ -145,43 +96,27 @@ Test(errors, the_cause_is_the_first_error_of_a_chain_submitted_later)
 
 Test(errors, what_depends_on_what_was_refused_fails_with_it_as_cause)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_future *refused = ferry_future_any(te.engine, NULL, 0);
-    ASSERT_STATUS(ferry_future_poll(refused), FERRY_E_INVALID);
-    cr_assert_eq(ferry_future_id(refused), 0);
-    ASSERT_STATUS(ferry_future_error(refused)->status, FERRY_E_INVALID);
-    ferry_future *chain = nop_after(&te, refused);
-    settle(&te);
-    ASSERT_STATUS(ferry_future_poll(chain), FERRY_E_DEPENDENCY);
-    ASSERT_STATUS(ferry_future_error(chain)->cause->status, FERRY_E_INVALID);
-    ferry_future_release(refused);
-    ferry_future_release(chain);
-    test_engine_close(&te);
+    play("refused = any; now refused INVALID");
+    cr_assert_eq(ferry_future_id(the_future("refused")), 0);
+    ASSERT_STATUS(ferry_future_error(the_future("refused"))->status, FERRY_E_INVALID);
+    play("chain = nop after refused; expect chain DEPENDENCY; cause chain INVALID");
 }
 
 Test(errors, without_memory_they_are_static_and_say_the_status)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise), *last = nop_after(&te, nop);
-    failing_allocator_arm(&te.memory, 1, true);
-    ASSERT_STATUS(ferry_future_cancel(nop), FERRY_OK);
-    settle(&te);
-    const ferry_error *error = ferry_future_error(nop), *later = ferry_future_error(last);
+    play("promise p; n = nop after p; last = nop after n");
+    failing_allocator_arm(&scene()->memory, 1, true);
+    play("cancel n; settle");
+    const ferry_error *error = ferry_future_error(the_future("n"));
+    const ferry_error *later = ferry_future_error(the_future("last"));
     ASSERT_STATUS(error->status, FERRY_E_CANCELLED);
     cr_assert_str_eq(error->message, ferry_status_text(FERRY_E_CANCELLED));
     cr_assert_eq(error->op, 0);
     ASSERT_STATUS(later->status, FERRY_E_DEPENDENCY);
-    failing_allocator_arm(&te.memory, 0, false);
-    cr_assert_eq(ferry_future_error(nop), error, "what it said once it says for ever");
-    cr_assert_eq(ferry_future_error(last), later);
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
-    ferry_future_release(nop);
-    ferry_future_release(last);
-    test_engine_close(&te);
+    failing_allocator_arm(&scene()->memory, 0, false);
+    cr_assert_eq(ferry_future_error(the_future("n")), error, "what it said once it says for ever");
+    cr_assert_eq(ferry_future_error(the_future("last")), later);
+    play("keep p");
 }
 
 Test(errors, of_creation_are_handed_out)
@@ -202,7 +137,6 @@ Test(errors, of_creation_are_handed_out)
 
 typedef struct inside {
     ferry_waiter waiter; /* first */
-    ferry_engine *engine;
     ferry_future *pending;
     ferry_future *done;
     _Atomic int times;
@@ -215,8 +149,8 @@ static void try_what_is_refused(inside *self)
     self->waited = ferry_future_wait(self->pending, -1);
     self->waited_done = ferry_future_wait(self->done, -1);
     self->polled = ferry_future_wait(self->pending, 0);
-    self->ended = ferry_engine_shutdown(self->engine, -1);
-    self->progressed = ferry_engine_progress(self->engine, 0);
+    self->ended = ferry_engine_shutdown(engine(), -1);
+    self->progressed = ferry_engine_progress(engine(), 0);
     atomic_fetch_add(&self->times, 1);
 }
 
@@ -254,18 +188,16 @@ static void try_in_post(ferry_executor *executor, ferry_task *task)
     ferry_task_run(task);
 }
 
-static void inside_open(inside *self, const test_engine *te, ferry_promise *promise)
+static void inside_open(inside *self)
 {
-    memset(self, 0, sizeof *self);
-    self->engine = te->engine;
-    self->pending = nop_after_promise(te, promise);
-    self->done = ferry_nop(te->engine, NULL);
+    play("promise p; pending = nop after p; done = nop");
+    *self = (inside){.pending = the_future("pending"), .done = the_future("done")};
 }
 
-static void inside_close(inside *self, const test_engine *te, ferry_promise *promise)
+static void inside_close(inside *self)
 {
     while (atomic_load(&self->times) == 0) {
-        settle(te);
+        scene_settle();
         sched_yield();
     }
     ASSERT_STATUS(self->waited, FERRY_E_DEADLOCK);
@@ -273,37 +205,28 @@ static void inside_close(inside *self, const test_engine *te, ferry_promise *pro
     ASSERT_STATUS(self->polled, FERRY_PENDING);
     ASSERT_STATUS(self->ended, FERRY_E_DEADLOCK);
     cr_assert_lt(self->progressed, 0);
-    keep_promise(promise, FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(self->pending, -1), FERRY_OK);
-    ferry_future_release(self->pending);
-    ferry_future_release(self->done);
+    play("keep p; wait pending OK; release p pending done");
 }
 
 static void refused_in_callbacks(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
+    scene_begin(loop);
     inside self;
-    ferry_promise *promise = test_promise(&te);
-    inside_open(&self, &te, promise);
+    inside_open(&self);
     self.waiter.fn = try_in_callback;
     ASSERT_STATUS(ferry_future_on_ready(self.done, &self.waiter), FERRY_OK);
-    inside_close(&self, &te, promise);
+    inside_close(&self);
 
-    promise = test_promise(&te);
-    inside_open(&self, &te, promise);
-    ferry_future_release(ferry_call(te.engine, NULL, try_in_call, &self, NULL));
-    inside_close(&self, &te, promise);
+    inside_open(&self);
+    ferry_future_release(ferry_call(engine(), NULL, try_in_call, &self, NULL));
+    inside_close(&self);
 
-    promise = test_promise(&te);
-    inside_open(&self, &te, promise);
+    inside_open(&self);
     ferry_executor executor = {.struct_size = sizeof executor, .post = try_in_post, .arg = &self};
-    _Atomic int calls = 0;
-    ferry_future *call = ferry_call(te.engine, &executor, count_call, &calls, NULL);
-    inside_close(&self, &te, promise);
+    ferry_future *call = own(ferry_call(engine(), &executor, count_call, scene_calls(), NULL));
+    inside_close(&self);
     ASSERT_STATUS(ferry_future_wait(call, -1), FERRY_OK);
-    ferry_future_release(call);
-    test_engine_close(&te);
+    scene_end();
 }
 
 Test(errors, waiting_and_shutdown_are_refused_in_callbacks)
@@ -318,18 +241,16 @@ Test(errors, waiting_and_shutdown_are_refused_in_callbacks_embedded)
 
 static void refused_in_free(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
+    scene_begin(loop);
     inside self;
-    ferry_promise *promise = test_promise(&te);
-    inside_open(&self, &te, promise);
+    inside_open(&self);
     ferry_buffer *buffer = NULL;
-    ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(te.engine, 0), malloc(64), 64, try_in_free,
+    ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(engine(), 0), malloc(64), 64, try_in_free,
                                     &self, &buffer),
                   FERRY_OK);
     ferry_buffer_release(buffer);
-    inside_close(&self, &te, promise);
-    test_engine_close(&te);
+    inside_close(&self);
+    scene_end();
 }
 
 Test(errors, waiting_and_shutdown_are_refused_in_free_functions)
@@ -344,37 +265,30 @@ Test(errors, waiting_and_shutdown_are_refused_in_free_functions_embedded)
 
 Test(errors, waiting_and_shutdown_are_refused_in_trace_hooks)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     inside self;
-    ferry_promise *promise = test_promise(&te);
-    inside_open(&self, &te, promise);
+    inside_open(&self);
     ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = try_in_record, .arg = &self};
-    ASSERT_STATUS(ferry_engine_trace(te.engine, &hooks), FERRY_OK);
-    _Atomic int calls = 0;
-    ferry_future_release(ferry_call(te.engine, NULL, count_call, &calls, NULL));
-    inside_close(&self, &te, promise);
-    ASSERT_STATUS(ferry_engine_trace(te.engine, NULL), FERRY_OK);
-    test_engine_close(&te);
+    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
+    ferry_future_release(ferry_call(engine(), NULL, count_call, scene_calls(), NULL));
+    inside_close(&self);
+    ASSERT_STATUS(ferry_engine_trace(engine(), NULL), FERRY_OK);
 }
 
 Test(errors, another_engines_futures_may_be_waited_for_in_a_callback)
 {
-    test_engine te, other;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    test_engine other;
     test_engine_open(&other, FERRY_LOOP_THREAD);
-    inside self = {.engine = te.engine};
-    _Atomic int calls = 0;
-    self.pending = ferry_call(other.engine, NULL, count_call, &calls, NULL);
-    self.done = ferry_nop(te.engine, NULL);
+    inside self = {0};
+    self.pending = ferry_call(other.engine, NULL, count_call, scene_calls(), NULL);
+    self.done = ferry_nop(engine(), NULL);
     self.waiter.fn = try_in_callback;
     ASSERT_STATUS(ferry_future_on_ready(self.done, &self.waiter), FERRY_OK);
-    settle(&te);
+    scene_settle();
     cr_assert_eq(self.times, 1);
     ASSERT_STATUS(self.waited, FERRY_OK);
     ASSERT_STATUS(self.ended, FERRY_E_DEADLOCK);
     ferry_future_release(self.pending);
     ferry_future_release(self.done);
     test_engine_close(&other);
-    test_engine_close(&te);
 }

@@ -5,22 +5,20 @@
  * to do without memory it does, and what it keeps from being written is not read as if it had been.
  */
 #include "tests/support/member_test.h"
+#include "tests/support/play.h"
 
-TestSuite(first_calls, .timeout = HANG_S);
+SCENE_SUITE(first_calls);
 
 enum { SIZE = 64, NTH_MAX = 5 };
 
+/* Beside the scene's buffers "src" and "dst", which is what is to be written. */
 typedef struct stage {
-    test_engine te;
     ferry_group *group;                /* of groups' functions */
-    ferry_buffer *src, *dst;           /* dst is what is to be written */
     ferry_promise *promise;            /* unresolved */
     ferry_future *pending;             /* its future */
     ferry_future *done, *failed;       /* resolved */
     ferry_future *waiting;             /* an operation behind the promise */
     counted_waiter waiter, registered; /* the latter on `pending` */
-    manual_executor executor;          /* has one task */
-    _Atomic int calls;
     /* What the call gave. */
     ferry_future *futures[3];
     ferry_status status; /* FERRY_PENDING: it gives none */
@@ -28,13 +26,10 @@ typedef struct stage {
     ferry_buffer *made_buffer;
 } stage;
 
-static ferry_op_options writing(const stage *s, ferry_access *access)
+static ferry_op_options writing(ferry_access *access)
 {
-    *access = (ferry_access){ferry_buffer_span(s->dst), FERRY_WRITE};
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.accesses = access;
-    options.access_count = 1;
-    return options;
+    *access = (ferry_access){the_span("dst"), FERRY_WRITE};
+    return touching(access, 1);
 }
 
 /* ---- operations ---- */
@@ -42,69 +37,67 @@ static ferry_op_options writing(const stage *s, ferry_access *access)
 static void do_nop(stage *s)
 {
     ferry_access access;
-    ferry_op_options options = writing(s, &access);
-    s->futures[0] = ferry_nop(s->te.engine, &options);
+    ferry_op_options options = writing(&access);
+    s->futures[0] = ferry_nop(engine(), &options);
 }
 
 static void do_copy(stage *s)
 {
-    s->futures[0] =
-        ferry_copy(s->te.engine, ferry_buffer_span(s->dst), ferry_buffer_span(s->src), NULL);
+    s->futures[0] = ferry_copy(engine(), the_span("dst"), the_span("src"), NULL);
 }
 
 static void do_rows(stage *s)
 {
-    s->futures[0] = ferry_copy_rows(s->te.engine, span_of(s->dst, 0, 8), 16, span_of(s->src, 0, 8),
-                                    16, 4, NULL);
+    s->futures[0] =
+        ferry_copy_rows(engine(), the_span("dst[0:8]"), 16, the_span("src[0:8]"), 16, 4, NULL);
 }
 
 static void do_call(stage *s)
 {
     ferry_access access;
-    ferry_op_options options = writing(s, &access);
-    s->futures[0] = ferry_call(s->te.engine, NULL, count_call, &s->calls, &options);
+    ferry_op_options options = writing(&access);
+    s->futures[0] = ferry_call(engine(), NULL, count_call, scene_calls(), &options);
 }
 
-static ferry_op copy_op(const stage *s)
+static ferry_op copy_op(void)
 {
-    return (ferry_op){
-        .kind = FERRY_OP_COPY, .dst = ferry_buffer_span(s->dst), .src = ferry_buffer_span(s->src)};
+    return (ferry_op){.kind = FERRY_OP_COPY, .dst = the_span("dst"), .src = the_span("src")};
 }
 
 static void do_batch(stage *s)
 {
-    ferry_op op = copy_op(s);
-    s->futures[0] = ferry_batch(s->te.engine, &op, sizeof op, 1, NULL, NULL);
+    ferry_op op = copy_op();
+    s->futures[0] = ferry_batch(engine(), &op, sizeof op, 1, NULL, NULL);
 }
 
 static void do_batch_with_each(stage *s)
 {
     ferry_access access;
-    ferry_op_options options = writing(s, &access);
-    ferry_op ops[2] = {copy_op(s), {.kind = FERRY_OP_NOP, .options = &options}};
-    s->futures[2] = ferry_batch(s->te.engine, ops, sizeof ops[0], 2, s->futures, NULL);
+    ferry_op_options options = writing(&access);
+    ferry_op ops[2] = {copy_op(), {.kind = FERRY_OP_NOP, .options = &options}};
+    s->futures[2] = ferry_batch(engine(), ops, sizeof ops[0], 2, s->futures, NULL);
 }
 
 static void do_define(stage *s)
 {
-    s->status = ferry_buffer_define(ferry_buffer_span(s->dst), NULL);
+    s->status = ferry_buffer_define(the_span("dst"), NULL);
 }
 
 static void do_define_by(stage *s)
 {
-    s->status = ferry_buffer_define(ferry_buffer_span(s->dst), s->done);
+    s->status = ferry_buffer_define(the_span("dst"), s->done);
 }
 
 /* ---- futures and promises ---- */
 
 static void do_all(stage *s)
 {
-    s->futures[0] = ferry_future_all(s->te.engine, &s->pending, 1);
+    s->futures[0] = ferry_future_all(engine(), &s->pending, 1);
 }
 
 static void do_any(stage *s)
 {
-    s->futures[0] = ferry_future_any(s->te.engine, &s->pending, 1);
+    s->futures[0] = ferry_future_any(engine(), &s->pending, 1);
 }
 
 static void do_issued(stage *s)
@@ -119,22 +112,22 @@ static void do_quiet(stage *s)
 
 static void do_drain(stage *s)
 {
-    s->futures[0] = ferry_engine_drain(s->te.engine);
+    s->futures[0] = ferry_engine_drain(engine());
 }
 
 static void do_writable(stage *s)
 {
-    s->futures[0] = ferry_engine_writable(s->te.engine);
+    s->futures[0] = ferry_engine_writable(engine());
 }
 
 static void do_event(stage *s)
 {
-    s->futures[0] = ferry_event_record(ferry_device_at(s->te.engine, 0), NULL);
+    s->futures[0] = ferry_event_record(ferry_device_at(engine(), 0), NULL);
 }
 
 static void do_promise(stage *s)
 {
-    s->status = ferry_promise_create(s->te.engine, &s->made_promise);
+    s->status = ferry_promise_create(engine(), &s->made_promise);
 }
 
 static void do_resolve(stage *s)
@@ -146,7 +139,7 @@ static void do_resolve(stage *s)
 
 static void do_break_promise(stage *s)
 {
-    ferry_promise_release(s->promise);
+    play("release p");
     s->promise = NULL;
     ASSERT_STATUS(ferry_future_poll(s->pending), FERRY_E_BROKEN_PROMISE);
 }
@@ -184,39 +177,40 @@ static void do_remove(stage *s)
 static void do_release(stage *s)
 {
     ferry_future_release(ferry_future_retain(s->done));
-    ferry_future_release(s->failed);
-    s->failed = NULL;
+    play("release failed");
 }
 
 static void do_run_task(stage *s)
 {
-    manual_run_one(&s->executor);
+    (void)s;
+    manual_run_one(by_hand());
 }
 
 /* ---- memory, devices, the engine ---- */
 
 static void do_alloc(stage *s)
 {
-    s->status = ferry_buffer_alloc(ferry_device_at(s->te.engine, 0), SIZE, &s->made_buffer);
+    s->status = ferry_buffer_alloc(ferry_device_at(engine(), 0), SIZE, &s->made_buffer);
 }
 
 static void do_wrap(stage *s)
 {
     static char bytes[SIZE];
-    s->status = ferry_buffer_wrap(ferry_device_at(s->te.engine, 0), bytes, SIZE, NULL, NULL,
-                                  &s->made_buffer);
+    s->status =
+        ferry_buffer_wrap(ferry_device_at(engine(), 0), bytes, SIZE, NULL, NULL, &s->made_buffer);
 }
 
 static void do_release_buffer(stage *s)
 {
-    ferry_buffer_release(s->src);
-    s->src = NULL;
+    (void)s;
+    play("release src");
 }
 
 static void do_find(stage *s)
 {
-    cr_assert_not_null(ferry_device_find(s->te.engine, "host:0"));
-    cr_assert_null(ferry_device_find(s->te.engine, "host:99"));
+    (void)s;
+    cr_assert_not_null(ferry_device_find(engine(), "host:0"));
+    cr_assert_null(ferry_device_find(engine(), "host:99"));
 }
 
 static void forget_text(void *arg, const char *text, size_t size_bytes)
@@ -226,19 +220,20 @@ static void forget_text(void *arg, const char *text, size_t size_bytes)
 
 static void do_dump(stage *s)
 {
-    s->status = ferry_engine_dump(s->te.engine, FERRY_DUMP_JSON, forget_text, NULL);
+    s->status = ferry_engine_dump(engine(), FERRY_DUMP_JSON, forget_text, NULL);
 }
 
 static void do_progress(stage *s)
 {
-    cr_assert_geq(ferry_engine_progress(s->te.engine, 0), FERRY_E_INVALID);
-    (void)ferry_engine_arm(s->te.engine);
-    (void)ferry_engine_timeout_ns(s->te.engine);
+    (void)s;
+    cr_assert_geq(ferry_engine_progress(engine(), 0), FERRY_E_INVALID);
+    (void)ferry_engine_arm(engine());
+    (void)ferry_engine_timeout_ns(engine());
 }
 
 static void do_shutdown(stage *s)
 {
-    s->status = ferry_engine_shutdown(s->te.engine, -1);
+    s->status = ferry_engine_shutdown(engine(), -1);
     ASSERT_STATUS(s->status, FERRY_OK);
 }
 
@@ -279,8 +274,8 @@ static void do_leave(stage *s)
 
 static void do_messages(stage *s)
 {
-    s->futures[0] = ferry_recv(s->group, 0, 1, ferry_buffer_span(s->dst), NULL);
-    s->futures[1] = ferry_send(s->group, 0, 1, ferry_buffer_span(s->src), NULL);
+    s->futures[0] = ferry_recv(s->group, 0, 1, the_span("dst"), NULL);
+    s->futures[1] = ferry_send(s->group, 0, 1, the_span("src"), NULL);
     for (int i = 0; i < 2; i++) {
         if (ferry_future_poll(s->futures[i]) != FERRY_PENDING)
             (void)ferry_future_cancel(s->futures[1 - i]); /* it would wait for this one */
@@ -345,7 +340,7 @@ enum { CALLS = sizeof all_calls / sizeof all_calls[0] };
 static void join(stage *s)
 {
     ferry_group_options options = test_group_options(1, 0);
-    ferry_future *future = ferry_group_join(s->te.engine, &options, &s->group);
+    ferry_future *future = ferry_group_join(engine(), &options, &s->group);
     while (ferry_future_wait(future, 1000000) == FERRY_PENDING)
         continue;
     ASSERT_STATUS(ferry_future_poll(future), FERRY_OK);
@@ -355,30 +350,20 @@ static void join(stage *s)
 static void stage_open(stage *s, ferry_loop_mode loop, bool needs_group)
 {
     memset(s, 0, sizeof *s);
-    ferry_engine_options options = test_engine_options(&s->te, loop);
-    options.clock = NULL;
-    test_engine_create(&s->te, &options);
-    s->src = test_buffer(&s->te, 0, SIZE, 1);
-    s->dst = test_buffer(&s->te, 1, SIZE, 2);
-    s->promise = test_promise(&s->te);
-    s->pending = ferry_promise_future(s->promise);
-    s->done = ferry_nop(s->te.engine, NULL);
-    ferry_future *refused = ferry_future_any(s->te.engine, NULL, 0);
-    s->failed = nop_after(&s->te, refused);
-    ferry_future_release(refused);
-    s->waiting = nop_after(&s->te, s->pending);
-    manual_executor_init(&s->executor);
-    ferry_future_release(
-        ferry_call(s->te.engine, &s->executor.executor, count_call, &s->calls, NULL));
+    scene_options(loop)->clock = NULL;
+    play("buffer src %d of 1; buffer dst %d of 2 on 1; promise p; done = nop; refused = any;"
+         "failed = nop after refused; waiting = nop after p; call by hand",
+         SIZE, SIZE);
+    s->promise = the_promise("p");
+    s->pending = own(ferry_promise_future(s->promise));
+    s->done = the_future("done");
+    s->failed = the_future("failed");
+    s->waiting = the_future("waiting");
     counted_waiter_init(&s->waiter, NULL);
     counted_waiter_init(&s->registered, NULL);
     ASSERT_STATUS(ferry_future_on_ready(s->pending, &s->registered.waiter), FERRY_OK);
-    while (manual_waiting(&s->executor) == 0 || ferry_future_poll(s->failed) == FERRY_PENDING) {
-        if (loop == FERRY_LOOP_EMBEDDED)
-            settle(&s->te);
-        else
-            (void)sched_yield();
-    }
+    wait_posted(1);
+    play("expect failed DEPENDENCY");
     if (needs_group)
         join(s);
     s->status = FERRY_PENDING;
@@ -393,8 +378,7 @@ static bool is_want(ferry_status status)
 static ferry_status look_at(stage *s, ferry_future *future, const char *name)
 {
     while (ferry_future_wait(future, 1000000) == FERRY_PENDING) {
-        while (manual_waiting(&s->executor) != 0)
-            manual_run_one(&s->executor);
+        run_posted();
         if (s->promise != NULL)
             (void)ferry_promise_resolve(s->promise, FERRY_OK, NULL);
     }
@@ -408,34 +392,22 @@ static ferry_status look_at(stage *s, ferry_future *future, const char *name)
 
 static void look_at_written(stage *s, ferry_status status, const char *name)
 {
-    ferry_buffer *sink = test_buffer(&s->te, 2, SIZE, 3);
-    ferry_future *reader =
-        ferry_copy(s->te.engine, span_of(sink, 0, 8), span_of(s->dst, 0, 8), NULL);
-    ferry_status read = look_at(s, reader, name);
+    play("buffer sink %d of 3 on 2; reader = copy sink[0:8] <- dst[0:8]", SIZE);
+    ferry_status read = look_at(s, the_future("reader"), name);
     if (status != FERRY_OK)
         cr_assert_eq(read, FERRY_E_DEPENDENCY, "%s: it was %s, and a later reader is %s", name,
                      ferry_status_name(status), ferry_status_name(read));
-    ferry_future_release(reader);
-    ferry_buffer_release(sink);
 }
 
 static void stage_close(stage *s)
 {
     for (int i = 0; i < 3; i++)
-        ferry_future_release(s->futures[i]);
-    ferry_promise_release(s->made_promise);
-    ferry_buffer_release(s->made_buffer);
-    ferry_promise_release(s->promise);
-    ferry_future_release(s->pending);
-    ferry_future_release(s->done);
-    ferry_future_release(s->failed);
-    ferry_future_release(s->waiting);
-    ferry_buffer_release(s->src);
-    ferry_buffer_release(s->dst);
+        (void)own(s->futures[i]);
+    (void)own(s->made_promise);
+    (void)own(s->made_buffer);
     ferry_group_release(s->group);
-    while (manual_waiting(&s->executor) != 0)
-        manual_run_one(&s->executor);
-    test_engine_close(&s->te);
+    run_posted();
+    scene_end();
 }
 
 typedef struct stranger {
@@ -459,14 +431,12 @@ static bool run(const first_call *call, ferry_loop_mode loop, uint64_t nth, bool
                    persistent ? "all" : "one", (int)nth,
                    loop == FERRY_LOOP_EMBEDDED ? "embedded" : "own thread");
     stage_open(&s, loop, (call->flags & GROUP) != 0);
-    uint64_t failures = failing_allocator_failures(&s.te.memory);
+    uint64_t failures = failing_allocator_failures(&scene()->memory);
     stranger self = {call, &s};
-    pthread_t thread;
-    failing_allocator_arm(&s.te.memory, nth, persistent);
-    cr_assert_eq(pthread_create(&thread, NULL, stranger_main, &self), 0);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
-    failing_allocator_arm(&s.te.memory, 0, false);
-    failures = failing_allocator_failures(&s.te.memory) - failures;
+    failing_allocator_arm(&scene()->memory, nth, persistent);
+    (void)in_thread(stranger_main, &self);
+    failing_allocator_arm(&scene()->memory, 0, false);
+    failures = failing_allocator_failures(&scene()->memory) - failures;
     ferry_status status = s.status;
     cr_assert(status == FERRY_PENDING || status == FERRY_OK || is_want(status), "%s: %s", name,
               ferry_status_name(status));

@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A child made by fork has the handles and none of the threads: every call says so or does nothing.
  */
-#include "tests/support/api_test.h"
 #include "tests/support/forked_child.h"
 #include "tests/support/patience.h"
+#include "tests/support/play.h"
 
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-TestSuite(fork, .timeout = HANG_S);
+SCENE_SUITE(fork);
 
+/* What the scene has by these names; a child looks nothing up, which could allocate. */
 typedef struct family {
-    test_engine te;
+    ferry_engine *engine;
     ferry_device *device;
     ferry_buffer *buffer;
     ferry_promise *promise;
-    ferry_future *pending, *done, *refused, *failed;
-    counted_waiter listed;
-    manual_executor executor;
-    _Atomic int calls;
-    ferry_future *call;
+    ferry_future *pending, *done, *refused, *failed, *call;
+    counted_waiter *listed; /* on `pending` */
 } family;
 
 /* Criterion's assertions are for the parent: here the first that fails is the exit status. */
@@ -34,7 +32,7 @@ typedef struct family {
 static int check_engine(family *f)
 {
     ferry_trace_record record;
-    ferry_engine *engine = f->te.engine;
+    ferry_engine *engine = f->engine;
     CHECK_FORKED(ferry_engine_shutdown(engine, -1));
     CHECK(ferry_engine_fd(engine) == -1);
     CHECK(ferry_engine_progress(engine, 0) == FERRY_E_FORKED);
@@ -49,7 +47,7 @@ static int check_engine(family *f)
 
 static int check_operations(family *f)
 {
-    ferry_engine *engine = f->te.engine;
+    ferry_engine *engine = f->engine;
     ferry_buffer *none = NULL;
     ferry_span whole = ferry_buffer_span(f->buffer);
     CHECK(ferry_device_find(engine, "host:0") == NULL);
@@ -61,9 +59,9 @@ static int check_operations(family *f)
     CHECK_FORKED(ferry_buffer_define(whole, NULL));
     CHECK_FORKED(status_of(ferry_copy(engine, whole, whole, NULL)));
     CHECK_FORKED(status_of(ferry_copy_rows(engine, whole, 0, whole, 0, 1, NULL)));
-    CHECK_FORKED(status_of(ferry_call(engine, NULL, count_call, &f->calls, NULL)));
+    CHECK_FORKED(status_of(ferry_call(engine, NULL, count_call, scene_calls(), NULL)));
     CHECK_FORKED(status_of(ferry_nop(engine, NULL)));
-    ferry_op op = {.kind = FERRY_OP_CALL, .fn = count_call, .arg = &f->calls};
+    ferry_op op = {.kind = FERRY_OP_CALL, .fn = count_call, .arg = scene_calls()};
     ferry_future *each = NULL;
     CHECK_FORKED(status_of(ferry_batch(engine, &op, sizeof op, 1, &each, NULL)));
     CHECK_FORKED(status_of(each));
@@ -87,16 +85,15 @@ static int check_futures(family *f)
     CHECK(ferry_future_wait(f->done, -1) == FERRY_OK);
     CHECK_FORKED(ferry_future_cancel(f->pending));
     CHECK_FORKED(ferry_future_on_ready(f->done, &waiter.waiter));
-    CHECK(!ferry_waiter_remove(&f->listed.waiter));
-    CHECK_FORKED(ferry_promise_create(f->te.engine, &none));
+    CHECK(!ferry_waiter_remove(&f->listed->waiter));
+    CHECK_FORKED(ferry_promise_create(f->engine, &none));
     CHECK_FORKED(ferry_promise_resolve(f->promise, FERRY_OK, NULL));
     CHECK_FORKED(status_of(ferry_promise_future(f->promise)));
     CHECK(ferry_future_error(f->refused)->status == FERRY_E_INVALID);
     CHECK(ferry_future_error(f->failed)->status == FERRY_E_DEPENDENCY);
     CHECK(ferry_future_id(f->pending) != 0);
-    while (manual_waiting(&f->executor) != 0)
-        manual_run_one(&f->executor); /* the parent's to run */
-    CHECK(f->calls == 0 && waiter.calls == 0 && f->listed.calls == 0);
+    run_posted(); /* the parent's to run */
+    CHECK(*scene_calls() == 0 && waiter.calls == 0 && f->listed->calls == 0);
     return 0;
 }
 
@@ -110,7 +107,7 @@ static int check_releases(family *f)
     ferry_future_release(f->call);
     ferry_promise_release(f->promise);
     ferry_buffer_release(f->buffer);
-    ferry_engine_release(f->te.engine);
+    ferry_engine_release(f->engine);
     return 0;
 }
 
@@ -132,8 +129,8 @@ static int check_own_engine(void)
 static int child(family *f)
 {
     (void)alarm(HANG_S / 2 * PATIENCE); /* nobody else would end one that hangs */
-    uint64_t allocations = failing_allocator_calls(&f->te.memory);
-    int64_t live_bytes = failing_allocator_live_bytes(&f->te.memory);
+    uint64_t allocations = failing_allocator_calls(&scene()->memory);
+    int64_t live_bytes = failing_allocator_live_bytes(&scene()->memory);
     int failed = check_engine(f);
     if (failed == 0)
         failed = check_operations(f);
@@ -144,67 +141,40 @@ static int child(family *f)
     if (failed != 0)
         return failed;
     /* The user's allocator may have locks too. */
-    CHECK(failing_allocator_calls(&f->te.memory) == allocations);
-    CHECK(failing_allocator_live_bytes(&f->te.memory) == live_bytes);
+    CHECK(failing_allocator_calls(&scene()->memory) == allocations);
+    CHECK(failing_allocator_live_bytes(&scene()->memory) == live_bytes);
     return CHILD_MAY_ALLOCATE ? check_own_engine() : 0;
 }
 
-/* A nop that failed for a promise's sake; nobody has asked for its error. */
-static ferry_future *failed_nop(family *f)
-{
-    ferry_promise *promise = test_promise(&f->te);
-    ferry_future *nop = nop_after_promise(&f->te, promise);
-    keep_promise(promise, FERRY_E_FAILED);
-    ASSERT_STATUS(ferry_future_wait(nop, -1), FERRY_E_DEPENDENCY);
-    return nop;
-}
-
+/* Nobody has asked for the error of `failed` yet. */
 static void family_open(family *f, ferry_loop_mode loop)
 {
-    memset(f, 0, sizeof *f);
-    test_engine_open(&f->te, loop);
-    manual_executor_init(&f->executor);
-    f->device = ferry_device_at(f->te.engine, 0);
-    f->buffer = test_buffer(&f->te, 0, 64, 1);
-    f->promise = test_promise(&f->te);
-    f->pending = nop_after_promise(&f->te, f->promise);
-    f->done = ferry_nop(f->te.engine, NULL);
-    f->refused = ferry_future_any(f->te.engine, NULL, 0);
-    f->failed = failed_nop(f);
-    counted_waiter_init(&f->listed, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(f->pending, &f->listed.waiter), FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(f->done, -1), FERRY_OK);
-    f->call = ferry_call(f->te.engine, &f->executor.executor, count_call, &f->calls, NULL);
-    while (manual_waiting(&f->executor) == 0) {
-        settle(&f->te);
-        sched_yield();
-    }
+    scene_begin(loop);
+    play("buffer b 64 of 1; promise p; pending = nop after p; done = nop; refused = any;"
+         "promise bad; failed = nop after bad; keep bad FAILED; wait failed DEPENDENCY;"
+         "waiter listed on pending; wait done OK; c = call by hand");
+    wait_posted(1);
+    *f = (family){.engine = engine(),
+                  .device = ferry_device_at(engine(), 0),
+                  .buffer = the_buffer("b"),
+                  .promise = the_promise("p"),
+                  .pending = the_future("pending"),
+                  .done = the_future("done"),
+                  .refused = the_future("refused"),
+                  .failed = the_future("failed"),
+                  .call = the_future("c"),
+                  .listed = the_waiter("listed")};
 }
 
 /* The parent's engine has noticed nothing. */
-static void family_goes_on(family *f)
+static void family_goes_on(void)
 {
-    manual_run_one(&f->executor);
-    keep_promise(f->promise, FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(f->pending, -1), FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(f->call, -1), FERRY_OK);
-    cr_assert_eq(f->calls, 1);
-    ferry_buffer *dst = test_buffer(&f->te, 1, 64, 0);
-    ferry_future *copy =
-        ferry_copy(f->te.engine, ferry_buffer_span(dst), ferry_buffer_span(f->buffer), NULL);
-    ASSERT_STATUS(ferry_future_wait(copy, -1), FERRY_OK);
-    cr_assert(is_filled(dst, 0, 64, 1));
-    ferry_future_release(copy);
-    ferry_future_release(f->pending);
-    ferry_future_release(f->done);
-    cr_assert_eq(ferry_future_error(f->failed)->cause->status, FERRY_E_FAILED);
-    ferry_future_release(f->refused);
-    ferry_future_release(f->failed);
-    ferry_future_release(f->call);
-    ferry_buffer_release(dst);
-    ferry_buffer_release(f->buffer);
-    test_engine_close(&f->te);
-    cr_assert_eq(f->listed.calls, 1);
+    manual_run_one(by_hand());
+    play("keep p; wait pending c OK; calls 1; buffer dst 64 on 1; copy dst <- b; wait it OK;"
+         "bytes dst 1; cause failed FAILED");
+    const counted_waiter *listed = the_waiter("listed");
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
+    cr_assert_eq(listed->calls, 1);
 }
 
 static void fork_and_check(ferry_loop_mode loop)
@@ -221,7 +191,7 @@ static void fork_and_check(ferry_loop_mode loop)
     cr_assert(WIFEXITED(status), "the child died of signal %d", WTERMSIG(status));
     cr_assert_eq(WEXITSTATUS(status), 0, "the check in a line of which %d is the rest by 255",
                  WEXITSTATUS(status) - 1);
-    family_goes_on(&f);
+    family_goes_on();
 }
 
 Test(fork, the_child_is_told_and_the_parent_goes_on)
@@ -238,9 +208,8 @@ static _Atomic bool going_on;
 
 static void *submit_on_and_on(void *arg)
 {
-    const test_engine *te = arg;
     while (atomic_load(&going_on))
-        ferry_future_release(ferry_nop(te->engine, NULL));
+        ferry_future_release(ferry_nop(arg, NULL));
     return NULL;
 }
 
@@ -265,7 +234,7 @@ Test(fork, in_the_midst_of_other_threads)
     pthread_t threads[3];
     atomic_store(&going_on, true);
     for (int i = 0; i < 3; i++)
-        cr_assert_eq(pthread_create(&threads[i], NULL, on_and_on[i], &f.te), 0);
+        threads[i] = begin_thread(on_and_on[i], f.engine);
     for (int i = 0; i < 20; i++) {
         pid_t pid = fork();
         if (pid == 0)
@@ -276,6 +245,6 @@ Test(fork, in_the_midst_of_other_threads)
     }
     atomic_store(&going_on, false);
     for (int i = 0; i < 3; i++)
-        cr_assert_eq(pthread_join(threads[i], NULL), 0);
-    family_goes_on(&f);
+        (void)end_thread(threads[i]);
+    family_goes_on();
 }

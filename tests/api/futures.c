@@ -1,42 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Futures: polling, waiting, waiters and taking them back. */
-#include "tests/support/api_test.h"
+#include "tests/support/play.h"
 
 #include <stdlib.h>
 
-TestSuite(futures, .timeout = HANG_S);
+SCENE_SUITE(futures);
+
+/* An operation that waits for a promise. */
+static ferry_future *begin_held(ferry_loop_mode loop)
+{
+    scene_begin(loop);
+    play("promise p; n = nop after p");
+    return the_future("n");
+}
 
 Test(futures, poll_is_pending_until_resolved)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
-    settle(&te);
-    ASSERT_STATUS(ferry_future_poll(nop), FERRY_PENDING);
+    ferry_future *nop = begin_held(FERRY_LOOP_EMBEDDED);
+    play("expect n PENDING");
     cr_assert_null(ferry_future_error(nop));
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(ferry_future_poll(nop), FERRY_OK);
+    play("keep p; expect n OK");
     cr_assert_null(ferry_future_error(nop));
-    ferry_future_release(nop);
-    test_engine_close(&te);
 }
 
 static void wait_gives_up(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
+    ferry_future *nop = begin_held(loop);
     ASSERT_STATUS(ferry_future_wait(nop, 0), FERRY_PENDING);
     ASSERT_STATUS(ferry_future_wait(nop, 1000), FERRY_PENDING);
     ASSERT_STATUS(ferry_future_wait(nop, 3000000), FERRY_PENDING);
-    keep_promise(promise, FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(nop, -1), FERRY_OK);
+    play("keep p; wait n OK");
     ASSERT_STATUS(ferry_future_wait(nop, 0), FERRY_OK);
-    ferry_future_release(nop);
-    test_engine_close(&te);
 }
 
 Test(futures, a_wait_that_gives_up_leaves_the_operation)
@@ -72,24 +66,16 @@ static void *wait_when_cancelled(void *arg)
 /* It would leave what it does for the engine, and what stands on its stack. */
 static void wait_outlasts_pthread_cancel(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
-    settle(&te);
-    doomed self = {.future = nop};
-    pthread_t thread;
+    doomed self = {.future = begin_held(loop)};
+    scene_settle();
     void *result = NULL;
-    cr_assert_eq(pthread_create(&thread, NULL, wait_when_cancelled, &self), 0);
+    pthread_t thread = begin_thread(wait_when_cancelled, &self);
     cr_assert_eq(pthread_cancel(thread), 0);
     atomic_store(&self.is_cancelled, 1);
     cr_assert_eq(pthread_join(thread, &result), 0);
     cr_assert_eq(atomic_load(&self.came_back), 1);
     cr_assert_eq(result, PTHREAD_CANCELED, "and then it ends");
-    keep_promise(promise, FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(nop, -1), FERRY_OK);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    play("keep p; wait n OK");
 }
 
 Test(futures, a_wait_outlasts_pthread_cancel)
@@ -116,116 +102,61 @@ static void *wait_for_ever(void *arg)
 
 Test(futures, many_threads_wait_for_one_future)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
+    ferry_future *nop = begin_held(FERRY_LOOP_THREAD);
     pthread_t threads[8];
     waiting waits[8];
     for (int i = 0; i < 8; i++) {
         waits[i] = (waiting){nop, FERRY_PENDING};
-        cr_assert_eq(pthread_create(&threads[i], NULL, wait_for_ever, &waits[i]), 0);
+        threads[i] = begin_thread(wait_for_ever, &waits[i]);
     }
-    keep_promise(promise, FERRY_E_FAILED);
+    play("keep p FAILED");
     for (int i = 0; i < 8; i++) {
-        cr_assert_eq(pthread_join(threads[i], NULL), 0);
+        (void)end_thread(threads[i]);
         ASSERT_STATUS(waits[i].status, FERRY_E_DEPENDENCY);
     }
-    ferry_future_release(nop);
-    test_engine_close(&te);
 }
 
 Test(futures, on_ready_before_and_after_the_resolve_is_called_once)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
-    counted_waiter before, after;
-    counted_waiter_init(&before, NULL);
-    counted_waiter_init(&after, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(nop, &before.waiter), FERRY_OK);
-    settle(&te);
-    cr_assert_eq(before.calls, 0);
-
-    keep_promise(promise, FERRY_OK);
-    cr_assert_eq(before.calls, 0, "not inside the call that resolves");
-    settle(&te);
-    cr_assert_eq(before.calls, 1);
-    ASSERT_STATUS(before.status, FERRY_OK);
-    cr_assert_eq(before.future, nop);
-
-    ASSERT_STATUS(ferry_future_on_ready(nop, &after.waiter), FERRY_OK);
-    cr_assert_eq(after.calls, 0, "not inside the call that registers");
-    settle(&te);
-    settle(&te);
-    cr_assert_eq(after.calls, 1);
-    cr_assert_eq(before.calls, 1);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    ferry_future *nop = begin_held(FERRY_LOOP_EMBEDDED);
+    play("waiter before on n; settle; called before 0; keep p;"
+         "called before 0; settle; called before 1"); /* not inside the call that resolves */
+    ASSERT_STATUS(the_waiter("before")->status, FERRY_OK);
+    cr_assert_eq(the_waiter("before")->future, nop);
+    play("waiter after on n; called after 0;" /* not inside the call that registers */
+         "settle; settle; called after 1; called before 1");
 }
 
 Test(futures, the_loops_thread_calls_before_and_after_once)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
-    counted_waiter before, after;
-    counted_waiter_init(&before, NULL);
-    counted_waiter_init(&after, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(nop, &before.waiter), FERRY_OK);
-    keep_promise(promise, FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(nop, -1), FERRY_OK);
-    ASSERT_STATUS(ferry_future_on_ready(nop, &after.waiter), FERRY_OK);
-    ferry_future_release(nop);
-    test_engine_close(&te); /* runs the callbacks that are due */
-    cr_assert_eq(before.calls, 1);
-    cr_assert_eq(after.calls, 1);
-    cr_assert(pthread_equal(before.thread, after.thread));
-    cr_assert_not(pthread_equal(before.thread, pthread_self()));
+    (void)begin_held(FERRY_LOOP_THREAD);
+    play("waiter before on n; keep p; wait n OK; waiter after on n; release n");
+    counted_waiter *before = the_waiter("before"), *after = the_waiter("after");
+    scene_leave(); /* runs the callbacks that are due */
+    play("called before 1; called after 1");
+    cr_assert(pthread_equal(before->thread, after->thread));
+    cr_assert_not(pthread_equal(before->thread, pthread_self()));
 }
 
 Test(futures, a_waiter_keeps_its_future)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
-    uint64_t id = ferry_future_id(nop);
-    counted_waiter waiter;
-    counted_waiter_init(&waiter, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_OK);
-    ferry_future_release(nop);
-    keep_promise(promise, FERRY_E_FAILED);
-    settle(&te);
-    cr_assert_eq(waiter.calls, 1);
-    cr_assert_eq(waiter.future, nop);
-    cr_assert_neq(id, 0);
-    ASSERT_STATUS(waiter.status, FERRY_E_DEPENDENCY);
-    test_engine_close(&te);
+    ferry_future *nop = begin_held(FERRY_LOOP_EMBEDDED);
+    cr_assert_neq(ferry_future_id(nop), 0);
+    play("waiter w on n; release n; keep p FAILED; settle; called w 1");
+    cr_assert_eq(the_waiter("w")->future, nop);
+    ASSERT_STATUS(the_waiter("w")->status, FERRY_E_DEPENDENCY);
 }
 
 Test(futures, remove_before_the_resolve_is_true_and_nothing_is_called)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
-    counted_waiter waiter;
-    counted_waiter_init(&waiter, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_OK);
-    cr_assert(ferry_waiter_remove(&waiter.waiter));
-    cr_assert_not(ferry_waiter_remove(&waiter.waiter), "it is the caller's again");
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
-    cr_assert_eq(waiter.calls, 0);
-
-    ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_OK);
-    settle(&te);
-    cr_assert_eq(waiter.calls, 1);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    ferry_future *nop = begin_held(FERRY_LOOP_EMBEDDED);
+    play("waiter w on n");
+    ferry_waiter *waiter = &the_waiter("w")->waiter;
+    cr_assert(ferry_waiter_remove(waiter));
+    cr_assert_not(ferry_waiter_remove(waiter), "it is the caller's again");
+    play("keep p; settle; called w 0");
+    ASSERT_STATUS(ferry_future_on_ready(nop, waiter), FERRY_OK);
+    play("settle; called w 1");
 }
 
 static ferry_status keep_the_loop(void *arg)
@@ -240,26 +171,18 @@ static ferry_status keep_the_loop(void *arg)
  * the loop. */
 Test(futures, remove_after_the_resolve_is_false_and_the_callback_comes)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     pthread_barrier_t turn;
     cr_assert_eq(pthread_barrier_init(&turn, NULL, 2), 0);
-    ferry_future_release(ferry_call(te.engine, NULL, keep_the_loop, &turn, NULL));
+    ferry_future_release(ferry_call(engine(), NULL, keep_the_loop, &turn, NULL));
     (void)pthread_barrier_wait(&turn);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *future = ferry_promise_future(promise);
-    counted_waiter waiter;
-    counted_waiter_init(&waiter, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(future, &waiter.waiter), FERRY_OK);
-    keep_promise(promise, FERRY_OK);
-    cr_assert_not(ferry_waiter_remove(&waiter.waiter));
-    cr_assert_eq(waiter.calls, 0);
+    play("promise p; waiter w on p; keep p");
+    cr_assert_not(ferry_waiter_remove(&the_waiter("w")->waiter));
+    play("called w 0");
     (void)pthread_barrier_wait(&turn);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK); /* it runs what is due */
-    cr_assert_eq(waiter.calls, 1);
-    cr_assert_not(ferry_waiter_remove(&waiter.waiter), "it has been called");
-    ferry_future_release(future);
-    test_engine_close(&te);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK); /* it runs what is due */
+    play("called w 1");
+    cr_assert_not(ferry_waiter_remove(&the_waiter("w")->waiter), "it has been called");
 }
 
 Test(futures, remove_of_what_was_never_registered_is_false)
@@ -284,47 +207,31 @@ static void note_order(ferry_waiter *waiter, ferry_future *future, ferry_status 
 Test(futures, waiters_are_called_in_order_without_those_removed_from_the_middle)
 {
     static ferry_waiter waiters[MANY];
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
+    ferry_future *nop = begin_held(FERRY_LOOP_EMBEDDED);
     for (int i = 0; i < MANY; i++) {
         waiters[i] = (ferry_waiter)FERRY_WAITER_INIT(note_order, (void *)(intptr_t)i);
         ASSERT_STATUS(ferry_future_on_ready(nop, &waiters[i]), FERRY_OK);
     }
     for (int i = 1; i < MANY; i += 3)
         cr_assert(ferry_waiter_remove(&waiters[i]));
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
-    int expected = 0, seen = 0;
+    play("keep p; settle");
+    int seen = 0;
     for (int i = 0; i < MANY; i++) {
         if (i % 3 == 1)
             continue;
         cr_assert_eq(order_of_calls[seen], i, "call %d was of waiter %d", seen,
                      order_of_calls[seen]);
         seen++;
-        expected++;
     }
-    cr_assert_eq(calls_made, expected);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    cr_assert_eq(calls_made, seen);
 }
 
 Test(futures, a_waiter_in_use_is_refused)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
-    counted_waiter waiter;
-    counted_waiter_init(&waiter, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_OK);
-    ASSERT_STATUS(ferry_future_on_ready(nop, &waiter.waiter), FERRY_E_INVALID);
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
-    cr_assert_eq(waiter.calls, 1);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    ferry_future *nop = begin_held(FERRY_LOOP_EMBEDDED);
+    play("waiter w on n");
+    ASSERT_STATUS(ferry_future_on_ready(nop, &the_waiter("w")->waiter), FERRY_E_INVALID);
+    play("keep p; settle; called w 1");
 }
 
 typedef struct relay {
@@ -345,21 +252,15 @@ static void go_on_to_next(ferry_waiter *waiter, ferry_future *future, ferry_stat
 
 Test(futures, a_waiter_may_be_registered_anew_in_its_own_callback)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *held = nop_after_promise(&te, promise);
-    ferry_future *done = ferry_nop(te.engine, NULL);
+    ferry_future *held = begin_held(FERRY_LOOP_EMBEDDED);
+    play("done = nop");
+    ferry_future *done = the_future("done");
     relay self = {.waiter = FERRY_WAITER_INIT(go_on_to_next, NULL), .next = {held, done, held}};
     ASSERT_STATUS(ferry_future_on_ready(done, &self.waiter), FERRY_OK);
-    settle(&te);
+    scene_settle();
     cr_assert_eq(self.calls, 1, "it waits for the held one now");
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
+    play("keep p; settle");
     cr_assert_eq(self.calls, 4);
-    ferry_future_release(held);
-    ferry_future_release(done);
-    test_engine_close(&te);
 }
 
 static int freed_count;
@@ -373,10 +274,7 @@ static void free_itself(ferry_waiter *waiter, ferry_future *future, ferry_status
 
 static void waiters_free_themselves(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
+    ferry_future *nop = begin_held(loop);
     for (int i = 0; i < 100; i++) {
         ferry_waiter *waiter = malloc(sizeof *waiter);
         cr_assert_not_null(waiter);
@@ -385,9 +283,8 @@ static void waiters_free_themselves(ferry_loop_mode loop)
             waiter->executor = ferry_executor_inline();
         ASSERT_STATUS(ferry_future_on_ready(nop, waiter), FERRY_OK);
     }
-    keep_promise(promise, FERRY_OK);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    play("keep p; release n");
+    scene_end();
     cr_assert_eq(freed_count, 100);
 }
 
@@ -422,12 +319,10 @@ Test(futures, a_removed_waiter_is_never_called_and_another_always)
 {
     static counted_waiter waiters[RACES];
     static bool removed[RACES];
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, resolve_each, NULL), 0);
+    scene_begin(FERRY_LOOP_THREAD);
+    pthread_t thread = begin_thread(resolve_each, NULL);
     for (int i = 0; i < RACES; i++) {
-        ferry_promise *promise = test_promise(&te);
+        ferry_promise *promise = test_promise(scene());
         ferry_future *future = ferry_promise_future(promise);
         counted_waiter_init(&waiters[i], NULL);
         ASSERT_STATUS(ferry_future_on_ready(future, &waiters[i].waiter), FERRY_OK);
@@ -439,56 +334,36 @@ Test(futures, a_removed_waiter_is_never_called_and_another_always)
         while (atomic_load(&to_resolve) != NULL)
             sched_yield();
     }
-    cr_assert_eq(pthread_join(thread, NULL), 0);
-    test_engine_close(&te);
+    (void)end_thread(thread);
+    scene_end();
     for (int i = 0; i < RACES; i++)
         cr_assert_eq(waiters[i].calls, removed[i] ? 0 : 1, "waiter %d", i);
 }
 
 Test(futures, references_are_counted)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
+    ferry_future *nop = begin_held(FERRY_LOOP_EMBEDDED);
     cr_assert_eq(ferry_future_retain(nop), nop);
     ferry_future_release(nop);
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(ferry_future_poll(nop), FERRY_OK);
-    ferry_future_release(nop);
+    play("keep p; expect n OK");
     cr_assert_null(ferry_future_retain(NULL));
     ferry_future_release(NULL);
-    test_engine_close(&te);
 }
 
 Test(futures, releasing_does_not_cancel)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_buffer *src = test_buffer(&te, 0, 64, 7), *dst = test_buffer(&te, 1, 64, 0);
-    ferry_future_release(
-        copy_after_promise(&te, ferry_buffer_span(dst), ferry_buffer_span(src), promise));
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
-    cr_assert(is_filled(dst, 0, 64, 7));
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
+    play("promise p; buffer src 64 of 7; buffer dst 64 on 1; copy dst <- src after p; release it;"
+         "keep p; settle; bytes dst 7");
 }
 
 Test(futures, ids_are_distinct_and_not_zero)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     uint64_t last = 0;
     for (int i = 0; i < 100; i++) {
-        ferry_future *nop = ferry_nop(te.engine, NULL);
-        cr_assert_gt(ferry_future_id(nop), last, "of one thread they go up");
-        last = ferry_future_id(nop);
-        ferry_future_release(nop);
+        play("n = nop");
+        cr_assert_gt(ferry_future_id(the_future("n")), last, "of one thread they go up");
+        last = ferry_future_id(the_future("n"));
+        play("release n");
     }
     cr_assert_eq(ferry_future_id(NULL), 0);
-    test_engine_close(&te);
 }

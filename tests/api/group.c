@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-TestSuite(group, .timeout = HANG_S);
+MEMBER_SUITE(group);
 
 static void assert_value(ferry_future *future, const char *text)
 {
@@ -19,7 +19,7 @@ static void assert_value(ferry_future *future, const char *text)
     cr_assert_neq(value.version, 0);
 }
 
-static void assert_joined(test_member *members, uint32_t count)
+static void assert_joined(uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         cr_assert_eq(ferry_group_rank(members[i].group), (int32_t)i);
@@ -42,44 +42,37 @@ static void assert_joined(test_member *members, uint32_t count)
 Test(group, is_joined_by_engines_with_threads)
 {
     PLACE_NEEDS(place_lacks_this_host);
-    test_member members[3];
-    test_members_open(members, 3, FERRY_LOOP_THREAD);
-    assert_joined(members, 3);
-    test_members_close(members, 3);
+    begin_members(3, FERRY_LOOP_THREAD);
+    assert_joined(3);
 }
 
 Test(group, is_joined_by_embedded_engines)
 {
     PLACE_NEEDS(place_lacks_this_host);
-    test_member members[3];
-    test_members_open(members, 3, FERRY_LOOP_EMBEDDED);
-    assert_joined(members, 3);
-    test_members_close(members, 3);
+    begin_members(3, FERRY_LOOP_EMBEDDED);
+    assert_joined(3);
 }
 
 Test(group, gives_ranks_to_who_names_none)
 {
-    test_member members[3];
     ferry_future *joins[3];
     bool is_taken[3] = {false};
     for (size_t i = 0; i < 3; i++) {
-        test_member_open(&members[i], FERRY_LOOP_THREAD);
+        (void)begin_member(FERRY_LOOP_THREAD);
         ferry_group_options options = test_group_options(3, FERRY_RANK_ANY);
-        joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
+        joins[i] = join_group(i, &options);
     }
     for (size_t i = 0; i < 3; i++) {
-        ASSERT_STATUS(test_await(members, 3, joins[i]), FERRY_OK);
+        AWAIT(joins[i], OK);
         int32_t rank = ferry_group_rank(members[i].group);
         cr_assert(rank >= 0 && rank < 3 && !is_taken[rank]);
         is_taken[rank] = true;
     }
-    test_members_close(members, 3);
 }
 
 Test(group, knows_whose_a_device_is)
 {
-    test_member members[2];
-    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    begin_members(2, FERRY_LOOP_THREAD);
     uint32_t seen = 0;
     for (uint32_t device = 0; device < 2 * TEST_DEVICES; device++) {
         ferry_peer rank;
@@ -93,26 +86,23 @@ Test(group, knows_whose_a_device_is)
     uint32_t index;
     ASSERT_STATUS(ferry_group_device(members[0].group, 2 * TEST_DEVICES, &rank, &index),
                   FERRY_E_NOT_FOUND);
-    test_members_close(members, 2);
 }
 
 Test(group, names_all_who_did_not_come)
 {
-    test_member member;
-    test_member_open(&member, FERRY_LOOP_THREAD);
+    (void)begin_member(FERRY_LOOP_THREAD);
     ferry_group_options options = test_group_options(4, 1);
     options.deadline_ns = test_in_ns(200000000);
-    ferry_future *join = ferry_group_join(member.te.engine, &options, &member.group);
-    cr_assert_not_null(member.group);
+    ferry_future *join = join_group(0, &options);
+    cr_assert_not_null(members[0].group);
     ASSERT_STATUS(ferry_future_wait(join, -1), FERRY_E_DEADLINE);
     const char *message = ferry_future_error(join)->message;
     cr_assert(strchr(message, '0') != NULL && strchr(message, '2') != NULL &&
                   strchr(message, '3') != NULL,
               "%s", message);
     ferry_future_release(join);
-    cr_assert_eq(ferry_group_rank(member.group), FERRY_RANK_ANY);
-    cr_assert_eq(ferry_group_size(member.group), 0);
-    test_members_close(&member, 1);
+    cr_assert_eq(ferry_group_rank(members[0].group), FERRY_RANK_ANY);
+    cr_assert_eq(ferry_group_size(members[0].group), 0);
 }
 
 /* The clock stands still until it is stepped: so only the loop's own question, what is due by it,
@@ -147,50 +137,43 @@ Test(group, an_embedded_engine_says_when_its_group_is_due_by_the_users_clock)
 
 Test(group, says_why_a_store_does_not_answer)
 {
-    test_member member;
-    test_member_open(&member, FERRY_LOOP_THREAD);
+    (void)begin_member(FERRY_LOOP_THREAD);
     ferry_group_options options = test_group_options(2, 0);
     options.store = "etcd://127.0.0.1:1"; /* nobody is there */
     options.deadline_ns = test_in_ns(300000000);
-    ferry_future *join = ferry_group_join(member.te.engine, &options, &member.group);
+    ferry_future *join = own(join_group(0, &options));
     ASSERT_STATUS(ferry_future_wait(join, -1), FERRY_E_DEADLINE);
     const char *message = ferry_future_error(join)->message;
     cr_assert_not_null(strstr(message, "etcd://127.0.0.1:1"), "%s", message);
     cr_assert_not_null(strstr(message, "connect"), "%s", message);
-    ferry_future_release(join);
-    test_members_close(&member, 1);
 }
 
 Test(group, says_why_a_folder_is_no_store)
 {
-    test_member member;
-    test_member_open(&member, FERRY_LOOP_THREAD);
+    (void)begin_member(FERRY_LOOP_THREAD);
     ferry_group_options options = test_group_options(2, 0);
     options.store = "file:/nonexistent/folder";
-    ferry_future *join = ferry_group_join(member.te.engine, &options, &member.group);
+    ferry_future *join = own(join_group(0, &options));
     ASSERT_STATUS(ferry_future_wait(join, -1), FERRY_E_STORE);
     const ferry_error *error = ferry_future_error(join);
     cr_assert_str_eq(error->domain, "errno");
     cr_assert_eq(error->native_code, ENOENT);
     cr_assert_not_null(strstr(error->message, "/nonexistent/folder"), "%s", error->message);
-    ferry_future_release(join);
-    test_members_close(&member, 1);
 }
 
 Test(group, is_not_joined_after_a_cancel)
 {
-    test_member member;
-    test_member_open(&member, FERRY_LOOP_THREAD);
+    (void)begin_member(FERRY_LOOP_THREAD);
     for (int i = 0; i < 20; i++) {
         ferry_group_options options = test_group_options(2, 0);
-        ferry_future *join = ferry_group_join(member.te.engine, &options, &member.group);
+        ferry_future *join = join_group(0, &options);
         if (i % 2 == 0)
             (void)ferry_future_wait(join, 2000000);
         ASSERT_STATUS(ferry_future_cancel(join), FERRY_OK);
-        ASSERT_STATUS(test_await(&member, 1, join), FERRY_E_CANCELLED);
-        ferry_group_release(member.group);
+        AWAIT(join, E_CANCELLED);
+        ferry_group_release(members[0].group);
+        members[0].group = NULL;
     }
-    test_engine_close(&member.te);
 }
 
 static ferry_status join_with(test_member *member, const ferry_group_options *options)
@@ -205,8 +188,7 @@ static ferry_status join_with(test_member *member, const ferry_group_options *op
 
 Test(group, refuses_options_that_cant_be)
 {
-    test_member member;
-    test_member_open(&member, FERRY_LOOP_THREAD);
+    (void)begin_member(FERRY_LOOP_THREAD);
     const ferry_group_options good = test_group_options(2, 0);
     char long_name[200];
     memset(long_name, 'x', sizeof long_name);
@@ -215,7 +197,7 @@ Test(group, refuses_options_that_cant_be)
     do {                                                                                           \
         ferry_group_options options_ = good;                                                       \
         options_.field = (value);                                                                  \
-        ASSERT_STATUS(join_with(&member, &options_), FERRY_E_INVALID);                             \
+        ASSERT_STATUS(join_with(members, &options_), FERRY_E_INVALID);                             \
     } while (0)
     REFUSED(struct_size, 3);
     REFUSED(store, NULL);
@@ -242,44 +224,43 @@ Test(group, refuses_options_that_cant_be)
     REFUSED(lease_ns, INT64_C(3600000000001));
     REFUSED(device_count, 65536);
 #undef REFUSED
-    ASSERT_STATUS(join_with(&member, NULL), FERRY_E_INVALID);
+    ASSERT_STATUS(join_with(members, NULL), FERRY_E_INVALID);
     ferry_group *group;
     ferry_group_options late = good;
     late.deadline_ns = -1;
-    ASSERT_STATUS(status_of(ferry_group_join(member.te.engine, &late, &group)), FERRY_E_DEADLINE);
+    ASSERT_STATUS(status_of(ferry_group_join(members[0].te.engine, &late, &group)),
+                  FERRY_E_DEADLINE);
     cr_assert_null(group);
     ASSERT_STATUS(status_of(ferry_group_join(NULL, &good, &group)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_group_join(member.te.engine, &good, NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_group_join(members[0].te.engine, &good, NULL)), FERRY_E_INVALID);
     ferry_group_options none = good;
     none.store = "nothing:x";
-    ferry_status status = test_await(&member, 1, ferry_group_join(member.te.engine, &none, &group));
+    ferry_status status =
+        test_await(members, 1, ferry_group_join(members[0].te.engine, &none, &group));
     cr_assert(status == FERRY_E_INVALID || status == FERRY_E_STORE, "%s",
               ferry_status_name(status));
     ferry_group_release(group);
     ferry_group_release(NULL);
-    test_engine_close(&member.te);
 }
 
 /* What can't be zero has its default; the rank is 0. */
 Test(group, zero_is_the_default)
 {
-    test_member members[2];
     ferry_future *joins[2];
     for (int i = 0; i < 2; i++) {
-        test_member_open(&members[i], FERRY_LOOP_THREAD);
+        (void)begin_member(FERRY_LOOP_THREAD);
         ferry_group_options options = {.struct_size = sizeof options,
                                        .store = "mem:test",
                                        .job = "job",
                                        .size = 2,
                                        .rank = i,
                                        .deadline_ns = test_in_ns(30000000000)};
-        joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
+        joins[i] = join_group((size_t)i, &options);
     }
     for (int i = 0; i < 2; i++) {
-        ASSERT_STATUS(test_await(members, 2, joins[i]), FERRY_OK);
+        AWAIT(joins[i], OK);
         cr_assert_eq(ferry_group_rank(members[i].group), i);
     }
-    test_members_close(members, 2);
 }
 
 static void assert_fails(ferry_future *future, ferry_status status, const char *words)
@@ -294,7 +275,6 @@ static void assert_fails(ferry_future *future, ferry_status status, const char *
 /* A group that has been formed: who comes late is told so, and not that its deadline passed. */
 Test(group, who_comes_late_is_told)
 {
-    test_member members[3];
     ferry_future *joins[3];
     ferry_group_options options = {.struct_size = sizeof options,
                                    .store = "mem:test",
@@ -302,10 +282,10 @@ Test(group, who_comes_late_is_told)
                                    .rank = FERRY_RANK_ANY,
                                    .deadline_ns = test_in_ns(INT64_C(300000000) * PATIENCE)};
     for (int i = 0; i < 3; i++) {
-        test_member_open(&members[i], FERRY_LOOP_THREAD);
+        (void)begin_member(FERRY_LOOP_THREAD);
         if (i == 2)
             options.deadline_ns = test_in_ns(3600 * INT64_C(1000000000));
-        joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
+        joins[i] = join_group((size_t)i, &options);
         if (i == 1)
             ASSERT_STATUS(ferry_future_wait(joins[i], -1), FERRY_OK);
     }
@@ -314,14 +294,12 @@ Test(group, who_comes_late_is_told)
                  "this member came late: the group of job kv was formed with 2 members before");
     ferry_future_release(joins[0]);
     ferry_future_release(joins[1]);
-    test_members_close(members, 3);
 }
 
 Test(group, refuses_what_cant_be_asked)
 {
-    test_member member;
-    test_members_open(&member, 1, FERRY_LOOP_THREAD);
-    ferry_group *group = member.group;
+    begin_members(1, FERRY_LOOP_THREAD);
+    ferry_group *group = members[0].group;
     ferry_peer twice[] = {0, 0}, absent[] = {0, 1};
     ferry_barrier_options barrier = FERRY_BARRIER_OPTIONS_INIT;
     char key[140];
@@ -370,43 +348,35 @@ Test(group, refuses_what_cant_be_asked)
     cr_assert_eq(ferry_group_rank(NULL), FERRY_RANK_ANY);
     cr_assert_eq(ferry_group_size(NULL), 0);
     cr_assert_eq(ferry_group_stop_step(NULL), UINT64_MAX);
-    test_members_close(&member, 1);
 }
 
 Test(group, that_was_not_joined_takes_nothing)
 {
-    test_member member;
-    test_member_open(&member, FERRY_LOOP_THREAD);
+    (void)begin_member(FERRY_LOOP_THREAD);
     ferry_group_options options = test_group_options(2, 0);
-    ferry_future *join = ferry_group_join(member.te.engine, &options, &member.group);
-    ferry_buffer *buffer = test_buffer(&member.te, 0, 8, 0);
-    ASSERT_STATUS(status_of(ferry_group_get(member.group, "k", 0)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_barrier(member.group, "b", NULL)), FERRY_E_INVALID);
-    ASSERT_STATUS(status_of(ferry_send(member.group, 0, 0, ferry_buffer_span(buffer), NULL)),
+    ferry_future *join = join_group(0, &options);
+    ferry_buffer *buffer = buffer_of(0, 0, 8, 0);
+    ASSERT_STATUS(status_of(ferry_group_get(members[0].group, "k", 0)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_barrier(members[0].group, "b", NULL)), FERRY_E_INVALID);
+    ASSERT_STATUS(status_of(ferry_send(members[0].group, 0, 0, ferry_buffer_span(buffer), NULL)),
                   FERRY_E_INVALID);
-    ASSERT_STATUS(test_await(&member, 1, ferry_group_leave(member.group)), FERRY_OK);
-    ASSERT_STATUS(test_await(&member, 1, join), FERRY_E_CANCELLED);
-    ASSERT_STATUS(status_of(ferry_group_get(member.group, "k", 0)), FERRY_E_DEAD);
-    ferry_buffer_release(buffer);
-    test_members_close(&member, 1);
+    AWAIT(ferry_group_leave(members[0].group), OK);
+    AWAIT(join, E_CANCELLED);
+    ASSERT_STATUS(status_of(ferry_group_get(members[0].group, "k", 0)), FERRY_E_DEAD);
 }
 
 Test(group, keeps_values_that_all_see)
 {
-    test_member members[2];
-    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    begin_members(2, FERRY_LOOP_THREAD);
     ferry_future *waits = ferry_group_get(members[1].group, "a/key", 0);
-    ASSERT_STATUS(test_await(members, 2, ferry_group_try_get(members[0].group, "a/key", 0)),
-                  FERRY_E_NOT_FOUND);
-    ASSERT_STATUS(test_await(members, 2, ferry_group_set(members[0].group, "a/key", "one", 3, 0)),
-                  FERRY_OK);
+    AWAIT(ferry_group_try_get(members[0].group, "a/key", 0), E_NOT_FOUND);
+    AWAIT(ferry_group_set(members[0].group, "a/key", "one", 3, 0), OK);
     ASSERT_STATUS(ferry_future_wait(waits, -1), FERRY_OK);
     assert_value(waits, "one");
     ferry_value seen;
     ASSERT_STATUS(ferry_future_value(waits, &seen), FERRY_OK);
     ferry_future *watch = ferry_group_watch(members[1].group, "a/key", seen.version, 0);
-    ASSERT_STATUS(test_await(members, 2, ferry_group_set(members[0].group, "a/key", "", 0, 0)),
-                  FERRY_OK);
+    AWAIT(ferry_group_set(members[0].group, "a/key", "", 0, 0), OK);
     ASSERT_STATUS(ferry_future_wait(watch, -1), FERRY_OK);
     assert_value(watch, "");
     ferry_future *nop = ferry_nop(members[0].te.engine, NULL);
@@ -415,9 +385,9 @@ Test(group, keeps_values_that_all_see)
     ferry_future *pending = ferry_group_get(members[0].group, "never", 0);
     ASSERT_STATUS(ferry_future_value(pending, &seen), FERRY_E_NOT_FOUND);
     ASSERT_STATUS(ferry_future_cancel(pending), FERRY_OK);
-    ASSERT_STATUS(test_await(members, 2, pending), FERRY_E_CANCELLED);
+    AWAIT(pending, E_CANCELLED);
     pending = ferry_group_get(members[0].group, "never", test_in_ns(1000000));
-    ASSERT_STATUS(test_await(members, 2, pending), FERRY_E_DEADLINE);
+    AWAIT(pending, E_DEADLINE);
     /* A value outlives group and engine. */
     ferry_group_release(members[0].group);
     ferry_group_release(members[1].group);
@@ -428,33 +398,30 @@ Test(group, keeps_values_that_all_see)
     ferry_future_release(waits);
     ferry_future_release(watch);
     cr_assert_eq(failing_allocator_live_bytes(&members[1].te.memory), 0);
+    member_count = 0; /* they are gone */
 }
 
 Test(group, has_barriers)
 {
-    test_member members[3];
-    test_members_open(members, 3, FERRY_LOOP_THREAD);
+    begin_members(3, FERRY_LOOP_THREAD);
     for (int round = 0; round < 5; round++) {
         ferry_future *futures[3];
         for (size_t i = 0; i < 3; i++)
             futures[i] = ferry_barrier(members[i].group, "b", NULL);
         for (size_t i = 0; i < 3; i++)
-            ASSERT_STATUS(test_await(members, 3, futures[i]), FERRY_OK);
+            AWAIT(futures[i], OK);
     }
     ferry_barrier_options options = FERRY_BARRIER_OPTIONS_INIT;
     options.deadline_ns = test_in_ns(INT64_C(100000000) * PATIENCE);
-    ferry_future *alone = ferry_barrier(members[1].group, "alone", &options);
+    ferry_future *alone = own(ferry_barrier(members[1].group, "alone", &options));
     ASSERT_STATUS(ferry_future_wait(alone, -1), FERRY_E_DEADLINE);
     const char *message = ferry_future_error(alone)->message;
     cr_assert(strchr(message, '0') != NULL && strchr(message, '2') != NULL, "%s", message);
-    ferry_future_release(alone);
-    test_members_close(members, 3);
 }
 
 Test(group, agrees_on_who_is_alive)
 {
-    test_member members[3];
-    test_members_open(members, 3, FERRY_LOOP_THREAD);
+    begin_members(3, FERRY_LOOP_THREAD);
     ferry_future *futures[6];
     uint64_t versions[2] = {0};
     for (size_t i = 0; i < 6; i++)
@@ -473,32 +440,28 @@ Test(group, agrees_on_who_is_alive)
         ferry_future_release(futures[i]);
     }
     cr_assert_gt(versions[1], versions[0]);
-    test_members_close(members, 3);
 }
 
 Test(group, agrees_on_a_step_to_stop_at)
 {
-    test_member members[2];
-    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    begin_members(2, FERRY_LOOP_THREAD);
     cr_assert_eq(ferry_group_stop_step(members[0].group), UINT64_MAX);
     for (uint64_t step = 1; step < 4; step++) {
         for (size_t i = 0; i < 2; i++)
-            ASSERT_STATUS(test_await(members, 2, ferry_group_step(members[i].group, step, 0)),
-                          FERRY_OK);
+            AWAIT(ferry_group_step(members[i].group, step, 0), OK);
     }
-    ASSERT_STATUS(test_await(members, 2, ferry_group_give_notice(members[1].group)), FERRY_OK);
+    AWAIT(ferry_group_give_notice(members[1].group), OK);
     uint64_t step = 4, stop = UINT64_MAX;
     for (; stop == UINT64_MAX || step <= stop; step++) {
         ferry_future *steps[2];
         for (size_t i = 0; i < 2; i++)
             steps[i] = ferry_group_step(members[i].group, step, 0);
         for (size_t i = 0; i < 2; i++)
-            ASSERT_STATUS(test_await(members, 2, steps[i]), FERRY_OK);
+            AWAIT(steps[i], OK);
         stop = ferry_group_stop_step(members[0].group);
         cr_assert_lt(step, 1000);
     }
     cr_assert_eq(ferry_group_stop_step(members[1].group), stop);
-    test_members_close(members, 2);
 }
 
 /* ---- who comes and goes ---- */
@@ -520,23 +483,23 @@ static void note_member(void *arg, ferry_group *group, const ferry_member_info *
     atomic_fetch_add(&log->calls, 1);
 }
 
-static void open_with_log(test_member members[3], member_log *log, ferry_loop_mode loop)
+static void open_with_log(member_log *log, ferry_loop_mode loop)
 {
     ferry_future *joins[3];
     for (int32_t i = 0; i < 3; i++) {
-        test_member_open(&members[i], i == 0 ? loop : FERRY_LOOP_THREAD);
+        (void)begin_member(i == 0 ? loop : FERRY_LOOP_THREAD);
         ferry_group_options options = test_group_options(3, i);
         if (i == 0) {
             options.on_member = note_member;
             options.on_member_arg = log;
         }
-        joins[i] = ferry_group_join(members[i].te.engine, &options, &members[i].group);
+        joins[i] = join_group((size_t)i, &options);
     }
     for (int32_t i = 0; i < 3; i++)
-        ASSERT_STATUS(test_await(members, 3, joins[i]), FERRY_OK);
+        AWAIT(joins[i], OK);
 }
 
-static void await_left(test_member *members, member_log *log, uint32_t left)
+static void await_left(member_log *log, uint32_t left)
 {
     while (atomic_load(&log->left) != left) {
         test_members_move(members, 3);
@@ -546,41 +509,36 @@ static void await_left(test_member *members, member_log *log, uint32_t left)
 
 Test(group, tells_who_leaves_and_who_is_released)
 {
-    test_member members[3];
     member_log log = {0};
-    open_with_log(members, &log, FERRY_LOOP_THREAD);
+    open_with_log(&log, FERRY_LOOP_THREAD);
     log.pending = ferry_group_get(members[0].group, "never", 0);
-    ASSERT_STATUS(test_await(members, 3, ferry_group_leave(members[1].group)), FERRY_OK);
-    ASSERT_STATUS(test_await(members, 3, ferry_group_leave(members[1].group)), FERRY_OK);
-    await_left(members, &log, 1 << 1);
+    AWAIT(ferry_group_leave(members[1].group), OK);
+    AWAIT(ferry_group_leave(members[1].group), OK);
+    await_left(&log, 1 << 1);
     cr_assert_eq(atomic_load(&log.waited), FERRY_E_DEADLOCK);
     ferry_group_release(members[2].group);
     members[2].group = NULL;
-    await_left(members, &log, 1 << 1 | 1 << 2);
+    await_left(&log, 1 << 1 | 1 << 2);
     ferry_member_info info = FERRY_MEMBER_INFO_INIT;
     ASSERT_STATUS(ferry_group_member(members[0].group, 2, &info), FERRY_OK);
     cr_assert_eq(info.state, FERRY_MEMBER_LEFT);
     ASSERT_STATUS(status_of(ferry_barrier(members[1].group, "b", NULL)), FERRY_E_DEAD);
     ASSERT_STATUS(ferry_future_cancel(log.pending), FERRY_OK);
-    ASSERT_STATUS(test_await(members, 3, log.pending), FERRY_E_CANCELLED);
-    test_members_close(members, 3);
+    AWAIT(log.pending, E_CANCELLED);
 }
 
 Test(group, tells_an_embedded_engine_in_its_progress)
 {
-    test_member members[3];
     member_log log = {0};
-    open_with_log(members, &log, FERRY_LOOP_EMBEDDED);
+    open_with_log(&log, FERRY_LOOP_EMBEDDED);
     ferry_group_release(members[2].group);
     members[2].group = NULL;
-    await_left(members, &log, 1 << 2);
-    test_members_close(members, 3);
+    await_left(&log, 1 << 2);
 }
 
 Test(group, handles_outlive_the_engine)
 {
-    test_member members[2];
-    test_members_open(members, 2, FERRY_LOOP_THREAD);
+    begin_members(2, FERRY_LOOP_THREAD);
     ferry_future *pending = ferry_group_get(members[0].group, "never", 0);
     ferry_future *barrier = ferry_barrier(members[0].group, "b", NULL);
     for (size_t i = 0; i < 2; i++)
@@ -599,49 +557,46 @@ Test(group, handles_outlive_the_engine)
         ferry_group_release(members[i].group);
         cr_assert_eq(failing_allocator_live_bytes(&members[i].te.memory), 0);
     }
+    member_count = 0; /* they are gone */
 }
 
 Test(group, is_shut_down_while_it_joins)
 {
     for (int i = 0; i < 20; i++) {
-        test_member member;
-        test_member_open(&member, i % 2 == 0 ? FERRY_LOOP_THREAD : FERRY_LOOP_EMBEDDED);
+        test_member_open(members, i % 2 == 0 ? FERRY_LOOP_THREAD : FERRY_LOOP_EMBEDDED);
         ferry_group_options options = test_group_options(2, 0);
-        ferry_future *join = ferry_group_join(member.te.engine, &options, &member.group);
+        ferry_future *join = join_group(0, &options);
         if (i % 4 < 2)
             (void)ferry_future_wait(join, 2000000);
-        ASSERT_STATUS(ferry_engine_shutdown(member.te.engine, -1), FERRY_OK);
+        ASSERT_STATUS(ferry_engine_shutdown(members[0].te.engine, -1), FERRY_OK);
         ferry_status status = status_of(join);
         cr_assert(status == FERRY_E_SHUTDOWN || status == FERRY_E_CANCELLED, "%s",
                   ferry_status_name(status));
-        ferry_group_release(member.group);
-        test_engine_close(&member.te);
+        ferry_group_release(members[0].group);
+        test_engine_close(&members[0].te);
     }
 }
 
 Test(group, is_the_parents_after_a_fork)
 {
-    test_member member;
-    test_members_open(&member, 1, FERRY_LOOP_THREAD);
-    ferry_buffer *buffer = test_buffer(&member.te, 0, 8, 0);
+    begin_members(1, FERRY_LOOP_THREAD);
+    ferry_buffer *buffer = buffer_of(0, 0, 8, 0);
     pid_t child = fork();
     if (child == 0) {
         ferry_span span = ferry_buffer_span(buffer);
         ferry_member_info info = FERRY_MEMBER_INFO_INIT;
-        bool good = status_of(ferry_group_get(member.group, "k", 0)) == FERRY_E_FORKED &&
-                    status_of(ferry_barrier(member.group, "b", NULL)) == FERRY_E_FORKED &&
-                    status_of(ferry_send(member.group, 0, 0, span, NULL)) == FERRY_E_FORKED &&
-                    status_of(ferry_group_leave(member.group)) == FERRY_E_FORKED &&
-                    ferry_group_member(member.group, 0, &info) == FERRY_E_FORKED &&
-                    ferry_group_rank(member.group) == FERRY_RANK_ANY;
-        ferry_group_release(member.group);
+        bool good = status_of(ferry_group_get(members[0].group, "k", 0)) == FERRY_E_FORKED &&
+                    status_of(ferry_barrier(members[0].group, "b", NULL)) == FERRY_E_FORKED &&
+                    status_of(ferry_send(members[0].group, 0, 0, span, NULL)) == FERRY_E_FORKED &&
+                    status_of(ferry_group_leave(members[0].group)) == FERRY_E_FORKED &&
+                    ferry_group_member(members[0].group, 0, &info) == FERRY_E_FORKED &&
+                    ferry_group_rank(members[0].group) == FERRY_RANK_ANY;
+        ferry_group_release(members[0].group);
         _exit(good ? 0 : 1);
     }
     int status = -1;
     cr_assert_eq(waitpid(child, &status, 0), child);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%d", status);
-    ferry_buffer_release(buffer);
-    test_members_close(&member, 1);
 }
 
 /* ---- many requests ---- */
@@ -684,12 +639,10 @@ static int64_t ends_oldest_in_ns(test_member *member, size_t count)
 /* Else a loop with many of them does nothing else. The CPU's time, in the same run. */
 Test(group, ends_a_request_as_soon_beside_many_others)
 {
-    test_member member;
-    test_member_open(&member, FERRY_LOOP_EMBEDDED);
-    test_members_join(&member, 1);
-    int64_t beside_few_ns = ends_oldest_in_ns(&member, 1000);
-    int64_t beside_many_ns = ends_oldest_in_ns(&member, 60000);
+    (void)begin_member(FERRY_LOOP_EMBEDDED);
+    test_members_join(members, 1);
+    int64_t beside_few_ns = ends_oldest_in_ns(members, 1000);
+    int64_t beside_many_ns = ends_oldest_in_ns(members, 60000);
     cr_assert_lt(beside_many_ns, 12 * beside_few_ns, "%lld ns beside few, %lld beside many",
                  (long long)beside_few_ns, (long long)beside_many_ns);
-    test_members_close(&member, 1);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What ferry says of itself. */
-#include "tests/support/api_test.h"
+#include "tests/support/play.h"
 
 #include <stddef.h>
 
-TestSuite(info, .timeout = HANG_S);
+SCENE_SUITE(info);
 
 Test(info, the_build_is_named)
 {
@@ -28,10 +28,8 @@ Test(info, every_backend_has_a_name_and_says_why)
 
 Test(info, a_device_is_described)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     ferry_device_info info = FERRY_DEVICE_INFO_INIT;
-    ASSERT_STATUS(ferry_device_describe(ferry_device_at(te.engine, 3), &info), FERRY_OK);
+    ASSERT_STATUS(ferry_device_describe(ferry_device_at(engine(), 3), &info), FERRY_OK);
     cr_assert_str_eq(info.name, "host:3");
     cr_assert_str_eq(info.backend, "host");
     cr_assert_eq(info.index, 3);
@@ -41,14 +39,11 @@ Test(info, a_device_is_described)
     cr_assert_str_eq(ferry_capability_name(FERRY_CAN_COPY_ROWS), "copy-rows");
     cr_assert_str_eq(ferry_capability_name((ferry_capability)3), "?");
     cr_assert_gt(strlen(ferry_capability_text(FERRY_CAN_STOP_COPIES)), 1);
-    test_engine_close(&te);
 }
 
 Test(info, structs_of_other_versions_are_filled_as_far_as_they_go)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_device *device = ferry_device_at(te.engine, 0);
+    ferry_device *device = ferry_device_at(engine(), 0);
     ferry_device_info info;
     memset(&info, 0x5a, sizeof info);
     info.struct_size = offsetof(ferry_device_info, index);
@@ -73,18 +68,15 @@ Test(info, structs_of_other_versions_are_filled_as_far_as_they_go)
     ASSERT_STATUS(ferry_device_describe(device, &info), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_device_describe(NULL, &info), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_device_describe(device, NULL), FERRY_E_INVALID);
-    test_engine_close(&te);
 }
 
 Test(info, limits_are_what_was_given_and_defaults)
 {
-    test_engine te;
-    ferry_engine_options given = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    given.max_nodes = 1000;
-    given.watchdog_path = "/nowhere";
-    test_engine_create(&te, &given);
+    ferry_engine_options *given = scene_options(FERRY_LOOP_EMBEDDED);
+    given->max_nodes = 1000;
+    given->watchdog_path = "/nowhere";
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
-    ASSERT_STATUS(ferry_engine_limits(te.engine, &options), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_limits(engine(), &options), FERRY_OK);
     cr_assert_eq(options.struct_size, sizeof options);
     cr_assert_eq(options.loop, FERRY_LOOP_EMBEDDED);
     cr_assert_eq(options.max_nodes, 1000);
@@ -94,9 +86,8 @@ Test(info, limits_are_what_was_given_and_defaults)
     cr_assert_null(options.allocator);
     cr_assert_null(options.clock);
     cr_assert_null(options.watchdog_path);
-    ASSERT_STATUS(ferry_engine_limits(te.engine, NULL), FERRY_E_INVALID);
+    ASSERT_STATUS(ferry_engine_limits(engine(), NULL), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_engine_limits(NULL, &options), FERRY_E_INVALID);
-    test_engine_close(&te);
 }
 
 Test(info, variables_are_listed_with_their_values)

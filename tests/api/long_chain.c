@@ -32,9 +32,7 @@ static ferry_future *grow_by_buffer(const test_engine *te, ferry_promise *promis
 {
     ferry_future *future = ferry_promise_future(promise);
     ferry_access access = {ferry_buffer_span(buffer), FERRY_READ_WRITE};
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.accesses = &access;
-    options.access_count = 1;
+    ferry_op_options options = touching(&access, 1);
     ASSERT_STATUS(ferry_buffer_define(access.span, future), FERRY_OK);
     ferry_future_release(future);
     ferry_future *last = NULL;

@@ -120,9 +120,7 @@ static void submit_graph(scenario *s, ferry_promise *promise)
         parts[i] = nop_after_promise(&s->te, promise);
         keep(s, parts[i]);
     }
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = parts;
-    options.after_count = PARTS;
+    ferry_op_options options = behind(parts, PARTS);
     keep(s, ferry_nop(s->te.engine, &options));
     keep(s, ferry_future_all(s->te.engine, parts, PARTS));
     keep(s, ferry_future_any(s->te.engine, parts, PARTS));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations as ranges of an NVTX tool; skipped where the build found no NVTX. */
 #include "tests/emu/nvtx_tool.h"
-#include "tests/support/api_test.h"
+#include "tests/support/play.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #define NVTX_TOOL_PATH ""
 #endif
 
-TestSuite(nvtx, .timeout = HANG_S);
+SCENE_SUITE(nvtx);
 
 enum { BIG = 65536 };
 
@@ -39,37 +39,22 @@ static bool get_report(nvtx_tool_report *report)
 Test(nvtx, a_range_from_issued_to_resolved)
 {
     inject();
-    test_engine te;
     nvtx_tool_report report;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *src = test_buffer(&te, 0, BIG, 1), *dst = test_buffer(&te, 1, BIG, 0);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.label = "weights";
-    ferry_future *copy =
-        ferry_copy(te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), &options);
-    ASSERT_STATUS(ferry_future_wait(copy, -1), FERRY_OK);
-    manual_executor executor;
-    manual_executor_init(&executor);
-    _Atomic int calls = 0;
-    ferry_future *call = ferry_call(te.engine, &executor.executor, count_call, &calls, NULL);
-    settle(&te);
+    play("buffer src %d of 1; buffer dst %d on 1; copied = copy dst <- src label weights;"
+         "wait copied OK; called = call by hand; posted 1",
+         BIG, BIG);
     cr_assert(get_report(&report));
     cr_assert_str_eq(report.domain, "ferry");
     cr_assert_eq(report.started, 2);
     cr_assert_eq(report.ended, 1, "the function has been issued, and has not run");
     cr_assert_str_eq(report.names[0], "weights");
     cr_assert_str_eq(report.names[1], "call");
-    cr_assert_eq(report.payloads[0], ferry_future_id(copy));
-    cr_assert_eq(report.payloads[1], ferry_future_id(call));
-    manual_run_one(&executor);
-    settle(&te);
+    cr_assert_eq(report.payloads[0], ferry_future_id(the_future("copied")));
+    cr_assert_eq(report.payloads[1], ferry_future_id(the_future("called")));
+    play("run");
     cr_assert(get_report(&report));
     cr_assert_eq(report.ended, 2);
-    ferry_future_release(copy);
-    ferry_future_release(call);
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
+    scene_end();
     cr_assert(get_report(&report));
     cr_assert_eq(report.strange, 0);
 }
@@ -77,15 +62,9 @@ Test(nvtx, a_range_from_issued_to_resolved)
 Test(nvtx, what_is_never_issued_has_none)
 {
     inject();
-    test_engine te;
     nvtx_tool_report report;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
-    ferry_promise_release(promise);
-    ASSERT_STATUS(ferry_future_wait(nop, -1), FERRY_E_DEPENDENCY);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    play("promise p; n = nop after p; release p; wait n DEPENDENCY");
+    scene_end();
     cr_assert(get_report(&report));
     cr_assert_eq(report.started, 0);
     cr_assert_eq(report.ended, 0);
@@ -95,22 +74,12 @@ Test(nvtx, more_than_there_is_room_for)
 {
     inject();
     enum { CALLS = 10000 };
-    test_engine te;
     nvtx_tool_report report;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    manual_executor executor;
-    manual_executor_init(&executor);
-    _Atomic int calls = 0;
-    /* One stays under way while the numbers go round. */
-    ferry_future *first = ferry_call(te.engine, &executor.executor, count_call, &calls, NULL);
-    settle(&te);
+    play("first = call by hand; posted 1"); /* it stays under way while the numbers go round */
     for (int i = 0; i < CALLS; i++)
-        ferry_future_release(ferry_nop(te.engine, NULL));
-    manual_run_one(&executor);
-    settle(&te);
-    ASSERT_STATUS(ferry_future_poll(first), FERRY_OK);
-    ferry_future_release(first);
-    test_engine_close(&te);
+        ferry_future_release(ferry_nop(engine(), NULL));
+    play("run; expect first OK");
+    scene_end();
     cr_assert(get_report(&report));
     cr_assert_eq(report.started, CALLS + 1);
     cr_assert_eq(report.ended, CALLS + 1);
@@ -120,14 +89,13 @@ Test(nvtx, more_than_there_is_room_for)
 Test(nvtx, beside_the_trace_file)
 {
     inject();
-    test_engine te;
     nvtx_tool_report report;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     ASSERT_STATUS(ferry_trace_open("/dev/null"), FERRY_OK);
-    ferry_future_release(ferry_nop(te.engine, NULL));
+    ferry_future_release(ferry_nop(engine(), NULL));
     ASSERT_STATUS(ferry_trace_close(), FERRY_OK);
-    ferry_future_release(ferry_nop(te.engine, NULL));
-    test_engine_close(&te);
+    ferry_future_release(ferry_nop(engine(), NULL));
+    scene_end();
     cr_assert(get_report(&report));
     cr_assert_eq(report.started, 2);
     cr_assert_eq(report.ended, 2);
@@ -137,19 +105,17 @@ Test(nvtx, only_where_it_is_wanted)
 {
     inject();
     nvtx_tool_report report;
-    test_engine te;
     cr_assert_eq(setenv("FERRY_NVTX", "0", 1), 0);
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_future_release(ferry_nop(te.engine, NULL));
-    test_engine_close(&te);
+
+    ferry_future_release(ferry_nop(engine(), NULL));
+    scene_end();
     cr_assert_eq(unsetenv("FERRY_NVTX"), 0);
     cr_assert_eq(unsetenv("NVTX_INJECTION64_PATH"), 0);
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_future_release(ferry_nop(te.engine, NULL));
-    test_engine_close(&te);
+
+    ferry_future_release(ferry_nop(engine(), NULL));
+    scene_end();
     cr_assert_not(get_report(&report), "nobody has asked for the tool");
     cr_assert_eq(setenv("FERRY_NVTX", "1", 1), 0);
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED); /* without a tool that is no error */
-    ferry_future_release(ferry_nop(te.engine, NULL));
-    test_engine_close(&te);
+    /* without a tool that is no error */
+    ferry_future_release(ferry_nop(engine(), NULL));
 }

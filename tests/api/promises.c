@@ -1,164 +1,98 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Promises: futures that somebody outside resolves. */
-#include "tests/support/api_test.h"
+#include "tests/support/play.h"
 
-TestSuite(promises, .timeout = HANG_S);
+SCENE_SUITE(promises);
 
 Test(promises, resolve_is_visible_on_return)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *good = test_promise(&te), *bad = test_promise(&te);
-    ferry_future *futures[] = {ferry_promise_future(good), ferry_promise_future(bad)};
-    ASSERT_STATUS(ferry_future_poll(futures[0]), FERRY_PENDING);
-    ASSERT_STATUS(ferry_promise_resolve(good, FERRY_OK, NULL), FERRY_OK);
-    ASSERT_STATUS(ferry_promise_resolve(bad, -4711, NULL), FERRY_OK);
-    ASSERT_STATUS(ferry_future_poll(futures[0]), FERRY_OK);
-    ASSERT_STATUS(ferry_future_poll(futures[1]), (ferry_status)-4711);
-    ferry_promise_release(good);
-    ferry_promise_release(bad);
-    ASSERT_STATUS(status_of(futures[0]), FERRY_OK);
-    ASSERT_STATUS(status_of(futures[1]), (ferry_status)-4711);
-    settle(&te);
-    test_engine_close(&te);
+    play("promise good; promise bad; now good PENDING");
+    ferry_future *futures[] = {own(ferry_promise_future(the_promise("good"))),
+                               own(ferry_promise_future(the_promise("bad")))};
+    play("resolve good");
+    ASSERT_STATUS(ferry_promise_resolve(the_promise("bad"), -4711, NULL), FERRY_OK);
+    for (int i = 0; i < 2; i++) {
+        ASSERT_STATUS(ferry_future_poll(futures[0]), FERRY_OK);
+        ASSERT_STATUS(ferry_future_poll(futures[1]), (ferry_status)-4711);
+        if (i == 0)
+            play("release good bad");
+    }
 }
 
 Test(promises, resolved_twice_is_refused_and_changes_nothing)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *future = ferry_promise_future(promise);
-    ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_E_FAILED, "first"), FERRY_OK);
-    ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_OK, NULL), FERRY_E_INVALID);
-    settle(&te);
-    ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_E_FAILED, "third"), FERRY_E_INVALID);
-    ASSERT_STATUS(ferry_future_poll(future), FERRY_E_FAILED);
+    play("promise p; resolve p FAILED first; resolve p OK gives INVALID; settle;"
+         "resolve p FAILED third gives INVALID; now p FAILED");
+    ferry_future *future = own(ferry_promise_future(the_promise("p")));
     cr_assert_str_eq(ferry_future_error(future)->message, "first");
-    cr_assert_gt(te.log_lines, 0);
-    ferry_promise_release(promise);
-    ASSERT_STATUS(status_of(future), FERRY_E_FAILED);
-    test_engine_close(&te);
+    cr_assert_gt(scene()->log_lines, 0);
+    play("release p");
+    EXPECT_NOW(future, E_FAILED);
 }
 
 Test(promises, resolved_by_the_user_with_a_status_of_ferrys_own_twice)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_E_CANCELLED, NULL), FERRY_OK);
-    ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_OK, NULL), FERRY_E_INVALID);
-    ferry_promise_release(promise);
-    settle(&te);
-    test_engine_close(&te);
+    play("promise p; resolve p CANCELLED; resolve p OK gives INVALID; release p; settle");
 }
 
 Test(promises, pending_is_no_way_to_resolve_one)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *future = ferry_promise_future(promise);
-    ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_PENDING, NULL), FERRY_E_INVALID);
-    ASSERT_STATUS(ferry_promise_resolve(promise, 77, NULL), FERRY_E_INVALID);
+    play("promise p; resolve p PENDING gives INVALID");
+    ASSERT_STATUS(ferry_promise_resolve(the_promise("p"), 77, NULL), FERRY_E_INVALID);
     ASSERT_STATUS(ferry_promise_resolve(NULL, FERRY_OK, NULL), FERRY_E_INVALID);
-    ASSERT_STATUS(ferry_future_poll(future), FERRY_PENDING);
-    keep_promise(promise, FERRY_OK);
-    ASSERT_STATUS(status_of(future), FERRY_OK);
-    settle(&te);
-    test_engine_close(&te);
+    play("now p PENDING; keep p; now p OK");
 }
 
 Test(promises, dropped_ones_are_broken)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *future = ferry_promise_future(promise);
-    ferry_future *nop = nop_after(&te, future);
-    ferry_promise_release(promise);
+    play("promise p; n = nop after p");
+    ferry_future *future = own(ferry_promise_future(the_promise("p")));
+    play("release p");
     ferry_promise_release(NULL);
-    ASSERT_STATUS(ferry_future_poll(future), FERRY_E_BROKEN_PROMISE);
-    settle(&te);
-    ASSERT_STATUS(ferry_future_poll(nop), FERRY_E_DEPENDENCY);
-    ASSERT_STATUS(ferry_future_error(nop)->cause->status, FERRY_E_BROKEN_PROMISE);
-    cr_assert_eq(ferry_future_error(nop)->cause->op, ferry_future_id(future));
-    ferry_future_release(future);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    EXPECT_NOW(future, E_BROKEN_PROMISE);
+    play("expect n DEPENDENCY; cause n BROKEN_PROMISE");
+    cr_assert_eq(ferry_future_error(the_future("n"))->cause->op, ferry_future_id(future));
 }
 
 Test(promises, dropped_with_nobody_looking_leave_nothing)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     for (int i = 0; i < 100; i++)
-        ferry_promise_release(test_promise(&te));
-    settle(&te);
-    test_engine_close(&te);
+        play("promise p; release p");
 }
 
 Test(promises, cancelled_first_answers_cancelled)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *future = ferry_promise_future(promise);
-    ASSERT_STATUS(ferry_future_cancel(future), FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(ferry_future_poll(future), FERRY_E_CANCELLED);
-    ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_OK, NULL), FERRY_E_CANCELLED);
-    ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_OK, NULL), FERRY_E_CANCELLED);
-    ferry_promise_release(promise);
-    ASSERT_STATUS(status_of(future), FERRY_E_CANCELLED);
-    test_engine_close(&te);
+    play("promise p; cancel p; expect p CANCELLED; resolve p OK gives CANCELLED;"
+         "resolve p OK gives CANCELLED; now p CANCELLED");
+    ferry_future *future = own(ferry_promise_future(the_promise("p")));
+    play("release p");
+    EXPECT_NOW(future, E_CANCELLED);
 }
 
 Test(promises, a_cancel_that_comes_too_late_changes_nothing)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *future = ferry_promise_future(promise);
-    ASSERT_STATUS(ferry_future_cancel(future), FERRY_OK); /* a request, not looked at yet */
-    ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_OK, NULL), FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(status_of(future), FERRY_OK);
-    ferry_promise_release(promise);
-    test_engine_close(&te);
+    play("promise p; cancel p; resolve p; expect p OK"); /* a request, not looked at yet */
 }
 
 Test(promises, after_shutdown_they_answer_shutdown)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
-    ferry_promise *promise = test_promise(&te), *refused = NULL;
-    ferry_future *future = ferry_promise_future(promise);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    ASSERT_STATUS(ferry_future_poll(future), FERRY_E_SHUTDOWN);
-    ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_OK, NULL), FERRY_E_SHUTDOWN);
-    ASSERT_STATUS(ferry_promise_create(te.engine, &refused), FERRY_E_SHUTDOWN);
+    scene_begin(FERRY_LOOP_THREAD);
+    play("promise p");
+    ferry_promise *refused = NULL;
+    ferry_future *future = own(ferry_promise_future(the_promise("p")));
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
+    EXPECT_NOW(future, E_SHUTDOWN);
+    play("resolve p OK gives SHUTDOWN");
+    ASSERT_STATUS(ferry_promise_create(engine(), &refused), FERRY_E_SHUTDOWN);
     cr_assert_null(refused);
-    ferry_future *again = ferry_promise_future(promise);
-    ASSERT_STATUS(status_of(again), FERRY_E_SHUTDOWN);
-    ferry_promise_release(promise);
-    ASSERT_STATUS(status_of(future), FERRY_E_SHUTDOWN);
-    test_engine_close(&te);
+    play("now p SHUTDOWN; release p"); /* a future of it that is made now, too */
+    EXPECT_NOW(future, E_SHUTDOWN);
 }
 
 Test(promises, the_future_outlives_the_promise_and_the_other_way_round)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future_release(ferry_promise_future(promise));
-    ferry_future *future = ferry_promise_future(promise);
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(status_of(future), FERRY_OK);
-    ferry_future *none = ferry_promise_future(NULL);
-    ASSERT_STATUS(status_of(none), FERRY_E_INVALID);
-    test_engine_close(&te);
+    play("promise p; now p PENDING; keep p; expect p OK");
+    EXPECT_NOW(own(ferry_promise_future(NULL)), E_INVALID);
 }
 
 /* ---- many threads ---- */
@@ -190,20 +124,17 @@ static void *resolve_all(void *arg)
 Test(promises, one_of_many_resolvers_wins)
 {
     static contest self;
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     for (int i = 0; i < ROUNDS; i++)
-        self.promises[i] = test_promise(&te);
+        self.promises[i] = own(test_promise(scene()));
     cr_assert_eq(pthread_barrier_init(&self.barrier, NULL, RESOLVERS), 0);
     pthread_t threads[RESOLVERS];
     for (int i = 0; i < RESOLVERS; i++)
-        cr_assert_eq(pthread_create(&threads[i], NULL, resolve_all, &self), 0);
+        threads[i] = begin_thread(resolve_all, &self);
     for (int i = 0; i < RESOLVERS; i++)
-        cr_assert_eq(pthread_join(threads[i], NULL), 0);
+        (void)end_thread(threads[i]);
     for (int i = 0; i < ROUNDS; i++) {
         cr_assert_eq(self.won[i], 1);
         cr_assert_eq(self.lost[i], RESOLVERS - 1);
-        ferry_promise_release(self.promises[i]);
     }
-    test_engine_close(&te);
 }

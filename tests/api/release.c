@@ -84,13 +84,12 @@ static bool release_beside(const every_call *row, ferry_loop_mode loop, int stop
     cr_assert(caller_open(&call.caller, &scene));
     ferry_future *last = ferry_nop(scene.engine, NULL); /* the last handle to be given back */
 
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, run_stopped, &call), 0);
+    pthread_t thread = begin_thread(run_stopped, &call);
     while (sem_wait(&gate.is_at_gate) != 0)
         continue;
     ferry_engine_release(scene.engine);
     (void)sem_post(&gate.go_on);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)end_thread(thread);
 
     cr_assert_neq(ferry_future_poll(scene.pending), FERRY_PENDING);
     call_scene_close(&scene);

@@ -1,100 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drain, shutdown, release, and what stays usable after them. */
-#include "tests/support/api_test.h"
+#include "tests/support/play.h"
 
 #include <stdlib.h>
 
-TestSuite(shutdown, .timeout = HANG_S);
+SCENE_SUITE(shutdown);
 
 /* ---- drain ---- */
 
 Test(shutdown, a_drain_waits_for_all_before_it_and_nothing_after)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *before = test_promise(&te), *after = test_promise(&te);
-    ferry_future *earlier[10], *later[10];
+    play("promise before; promise after");
     for (int i = 0; i < 10; i++)
-        earlier[i] = nop_after_promise(&te, before);
-    ferry_future *drain = ferry_engine_drain(te.engine);
+        play("nop after before");
+    play("first = drain");
     for (int i = 0; i < 10; i++)
-        later[i] = nop_after_promise(&te, after);
-    ferry_future *second = ferry_engine_drain(te.engine);
-    settle(&te);
-    ASSERT_STATUS(ferry_future_poll(drain), FERRY_PENDING);
-    keep_promise(before, FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(status_of(drain), FERRY_OK);
-    ASSERT_STATUS(ferry_future_poll(second), FERRY_PENDING);
-    keep_promise(after, FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(status_of(second), FERRY_OK);
-    for (int i = 0; i < 10; i++) {
-        ferry_future_release(earlier[i]);
-        ferry_future_release(later[i]);
-    }
-    test_engine_close(&te);
+        play("nop after after");
+    play("second = drain; expect first PENDING; keep before; expect first OK;"
+         "expect second PENDING; keep after; expect second OK");
 }
 
 Test(shutdown, a_drain_of_nothing_or_of_failures_is_ok)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ASSERT_STATUS(status_of(ferry_engine_drain(te.engine)), FERRY_OK);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
-    ferry_future *drain = ferry_engine_drain(te.engine);
-    ASSERT_STATUS(ferry_future_cancel(nop), FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(status_of(drain), FERRY_OK);
-    ferry_promise_release(promise);
-    ferry_future_release(nop);
-    settle(&te);
-    test_engine_close(&te);
+    play("drain; now it OK; promise p; n = nop after p; d = drain; cancel n; expect d OK");
 }
 
 Test(shutdown, a_drain_waits_for_quiet_not_for_resolved)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    manual_executor executor;
-    manual_executor_init(&executor);
-    _Atomic int calls = 0;
-    ferry_buffer *buffer = test_buffer(&te, 0, 10, 0);
-    ferry_future *first = call_on(&te, &executor.executor, count_call, &calls,
-                                  ferry_buffer_span(buffer), FERRY_WRITE);
-    ferry_future *second = call_on(&te, &executor.executor, count_call, &calls,
-                                   ferry_buffer_span(buffer), FERRY_WRITE);
-    ferry_future *drain = ferry_engine_drain(te.engine);
-    settle(&te);
-    ASSERT_STATUS(ferry_future_cancel(second), FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(status_of(second), FERRY_E_CANCELLED);
-    ASSERT_STATUS(ferry_future_poll(drain), FERRY_PENDING);
-    manual_run_one(&executor);
-    settle(&te);
-    ASSERT_STATUS(status_of(first), FERRY_OK);
-    ASSERT_STATUS(status_of(drain), FERRY_OK);
-    ferry_buffer_release(buffer);
-    test_engine_close(&te);
+    play(
+        "buffer b 10; first = call by hand writes b; second = call by hand writes b; d = drain;"
+        "settle; cancel second; expect second CANCELLED; expect d PENDING; run; expect first d OK");
 }
 
 Test(shutdown, a_cancelled_drain_lets_later_ones_go_on)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
-    ferry_future *first = ferry_engine_drain(te.engine), *second = ferry_engine_drain(te.engine);
-    ASSERT_STATUS(ferry_future_cancel(first), FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(status_of(first), FERRY_E_CANCELLED);
-    ASSERT_STATUS(ferry_future_poll(second), FERRY_PENDING);
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(status_of(second), FERRY_OK);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    play("promise p; nop after p; first = drain; second = drain; cancel first;"
+         "expect first CANCELLED; expect second PENDING; keep p; expect second OK");
 }
 
 /* ---- shutdown ---- */
@@ -104,21 +45,18 @@ static ferry_future *in_flight[IN_FLIGHT];
 
 static void held_by_a_promise(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
-    ferry_promise *promise = test_promise(&te);
+    scene_begin(loop);
+    ferry_promise *promise = own(test_promise(scene()));
     for (int i = 0; i < IN_FLIGHT; i++)
         in_flight[i] =
-            i % 2 == 0 ? nop_after_promise(&te, promise) : nop_after(&te, in_flight[i - 1]);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
+            i % 2 == 0 ? nop_after_promise(scene(), promise) : nop_after(scene(), in_flight[i - 1]);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
     for (int i = 0; i < IN_FLIGHT; i++) {
         ferry_status status = status_of(in_flight[i]);
         cr_assert(status == FERRY_E_SHUTDOWN || (i % 2 == 1 && status == FERRY_E_DEPENDENCY), "%s",
                   ferry_status_name(status));
     }
     ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_OK, NULL), FERRY_E_SHUTDOWN);
-    ferry_promise_release(promise);
-    test_engine_close(&te);
 }
 
 Test(shutdown, with_a_hundred_thousand_held_by_a_promise)
@@ -133,18 +71,17 @@ Test(shutdown, with_a_hundred_thousand_held_by_a_promise_embedded)
 
 static void running_copies(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
+    scene_begin(loop);
     enum { SIZE = 8192 }; /* above the inline limit */
     ferry_buffer *buffers[5];
     for (size_t i = 0; i < 5; i++)
-        buffers[i] = test_buffer(&te, i % 4, SIZE, (int)i);
+        buffers[i] = test_buffer(scene(), i % 4, SIZE, (int)i);
     for (int i = 0; i < IN_FLIGHT; i++)
-        in_flight[i] = ferry_copy(te.engine, ferry_buffer_span(buffers[(i + 1) % 5]),
+        in_flight[i] = ferry_copy(engine(), ferry_buffer_span(buffers[(i + 1) % 5]),
                                   ferry_buffer_span(buffers[i % 5]), NULL);
     for (size_t i = 0; i < 5; i++)
         ferry_buffer_release(buffers[i]);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
     bool failed = false;
     for (int i = 0; i < IN_FLIGHT; i++) {
         ferry_status status = status_of(in_flight[i]);
@@ -153,7 +90,6 @@ static void running_copies(ferry_loop_mode loop)
         cr_assert(status != FERRY_OK || !failed, "they stand in one chain");
         failed |= status != FERRY_OK;
     }
-    test_engine_close(&te);
 }
 
 Test(shutdown, with_a_hundred_thousand_copies_under_way)
@@ -168,44 +104,27 @@ Test(shutdown, with_a_hundred_thousand_copies_under_way_embedded)
 
 Test(shutdown, runs_the_callbacks_that_are_due)
 {
-    static counted_waiter waiters[1000];
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_promise *promise = test_promise(&te);
+    play("promise p");
+    for (int i = 0; i < 1000; i++)
+        play("nop after p; waiter w%d on it; release it", i);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
     for (int i = 0; i < 1000; i++) {
-        ferry_future *nop = nop_after_promise(&te, promise);
-        counted_waiter_init(&waiters[i], NULL);
-        ASSERT_STATUS(ferry_future_on_ready(nop, &waiters[i].waiter), FERRY_OK);
-        ferry_future_release(nop);
+        play("called w%d 1", i);
+        ASSERT_STATUS(the_waiter("w%d", i)->status, FERRY_E_SHUTDOWN);
     }
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    for (int i = 0; i < 1000; i++) {
-        cr_assert_eq(waiters[i].calls, 1);
-        ASSERT_STATUS(waiters[i].status, FERRY_E_SHUTDOWN);
-    }
-    ferry_promise_release(promise);
-    test_engine_close(&te);
 }
 
 Test(shutdown, waits_for_a_function_that_runs)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    manual_executor executor;
-    manual_executor_init(&executor);
-    _Atomic int calls = 0;
-    ferry_future *call = ferry_call(te.engine, &executor.executor, count_call, &calls, NULL);
-    settle(&te);
+    play("c = call by hand; settle");
     /* Posted and not begun: it never will be, so nothing is waited for. */
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, 0), FERRY_OK);
-    ASSERT_STATUS(status_of(call), FERRY_E_SHUTDOWN);
-    manual_run_one(&executor);
-    cr_assert_eq(calls, 0);
-    test_engine_close(&te);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), 0), FERRY_OK);
+    play("now c SHUTDOWN");
+    manual_run_one(by_hand());
+    cr_assert_eq(*scene_calls(), 0);
 }
 
 typedef struct ending {
-    test_engine *te;
     ferry_future *call;
     ferry_status within, again;
 } ending;
@@ -214,64 +133,46 @@ static ferry_status end_within(void *arg)
 {
     ending *self = arg;
     do /* until the loop's thread has come to hear of it */
-        self->within = ferry_engine_shutdown(self->te->engine, 2000000);
+        self->within = ferry_engine_shutdown(engine(), 2000000);
     while (ferry_future_poll(self->call) == FERRY_PENDING);
-    self->again = ferry_engine_shutdown(self->te->engine, 0);
+    self->again = ferry_engine_shutdown(engine(), 0);
     return FERRY_OK;
 }
 
 Test(shutdown, gives_up_after_its_timeout_and_may_be_called_again)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
-    manual_executor executor;
-    manual_executor_init(&executor);
-    ending self = {.te = &te};
-    ferry_future *call = ferry_call(te.engine, &executor.executor, end_within, &self, NULL);
-    self.call = call;
-    while (manual_waiting(&executor) == 0)
+    scene_begin(FERRY_LOOP_THREAD);
+    ending self = {0};
+    self.call = own(ferry_call(engine(), &by_hand()->executor, end_within, &self, NULL));
+    while (manual_waiting(by_hand()) == 0)
         sched_yield();
-    manual_run_one(&executor); /* from within the function it can't become quiet */
+    manual_run_one(by_hand()); /* from within the function it can't become quiet */
     ASSERT_STATUS(self.within, FERRY_E_DEADLINE);
     ASSERT_STATUS(self.again, FERRY_E_DEADLINE);
-    cr_assert_gt(te.log_lines, 0, "it says what is left");
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    ASSERT_STATUS(status_of(call), FERRY_E_SHUTDOWN);
-    test_engine_close(&te);
+    cr_assert_gt(scene()->log_lines, 0, "it says what is left");
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
+    EXPECT_NOW(self.call, E_SHUTDOWN);
 }
 
 /* ---- afterwards ---- */
 
 static void refuses_everything(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
-    ferry_buffer *buffer = test_buffer(&te, 0, 100, 1), *none = NULL;
-    ferry_promise *promise = NULL;
-    ferry_future *nop = ferry_nop(te.engine, NULL);
-    ferry_span left = span_of(buffer, 0, 10), right = span_of(buffer, 50, 10);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    ASSERT_STATUS(status_of(ferry_copy(te.engine, left, right, NULL)), FERRY_E_SHUTDOWN);
-    ASSERT_STATUS(status_of(ferry_copy_rows(te.engine, left, 0, right, 0, 1, NULL)),
-                  FERRY_E_SHUTDOWN);
-    ASSERT_STATUS(status_of(ferry_call(te.engine, NULL, fail_call, NULL, NULL)), FERRY_E_SHUTDOWN);
-    ASSERT_STATUS(status_of(ferry_nop(te.engine, NULL)), FERRY_E_SHUTDOWN);
-    ASSERT_STATUS(status_of(ferry_engine_drain(te.engine)), FERRY_E_SHUTDOWN);
-    ASSERT_STATUS(status_of(ferry_future_all(te.engine, &nop, 1)), FERRY_E_SHUTDOWN);
-    ASSERT_STATUS(status_of(ferry_future_any(te.engine, &nop, 1)), FERRY_E_SHUTDOWN);
-    ASSERT_STATUS(status_of(ferry_future_issued(nop)), FERRY_E_SHUTDOWN);
-    ASSERT_STATUS(ferry_buffer_alloc(test_device(te.engine, 0), 1, &none), FERRY_E_SHUTDOWN);
-    ASSERT_STATUS(ferry_buffer_define(left, NULL), FERRY_E_SHUTDOWN);
-    ASSERT_STATUS(ferry_promise_create(te.engine, &promise), FERRY_E_SHUTDOWN);
-    ferry_trace_hooks hooks = {0};
-    ASSERT_STATUS(ferry_engine_trace(te.engine, &hooks), FERRY_E_SHUTDOWN);
-    cr_assert_leq(ferry_engine_progress(te.engine, 0), 0);
-    ASSERT_STATUS(status_of(nop), FERRY_OK);
+    scene_begin(loop);
+    play("buffer b 100 of 1; n = nop");
+    ferry_buffer *none = NULL;
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
+    play("copy b[0:10] <- b[50:60]; now it SHUTDOWN; call failing; now it SHUTDOWN;"
+         "rows 1 b[0:10] pitch 0 <- b[50:60] pitch 0; now it SHUTDOWN;"
+         "nop; now it SHUTDOWN; drain; now it SHUTDOWN; all n; now it SHUTDOWN;"
+         "any n; now it SHUTDOWN; issued n; now it SHUTDOWN;"
+         "define b[0:10] gives SHUTDOWN; promise p gives SHUTDOWN; now n OK; bytes b 1");
+    ASSERT_STATUS(ferry_buffer_alloc(test_device(engine(), 0), 1, &none), FERRY_E_SHUTDOWN);
     cr_assert_null(none);
-    cr_assert(is_filled(buffer, 0, 100, 1));
-    ferry_buffer_release(buffer);
-    test_engine_close(&te);
+    ferry_trace_hooks hooks = {0};
+    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_E_SHUTDOWN);
+    cr_assert_leq(ferry_engine_progress(engine(), 0), 0);
 }
 
 Test(shutdown, refuses_everything_afterwards)
@@ -286,44 +187,25 @@ Test(shutdown, refuses_everything_afterwards_embedded)
 
 static void handles_outlive(ferry_loop_mode loop)
 {
-    test_engine te;
-    test_engine_open(&te, loop);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *done = ferry_nop(te.engine, NULL);
-    ferry_future *failed = nop_after_promise(&te, promise), *later = nop_after(&te, failed);
-    ferry_future *refused = ferry_future_any(te.engine, NULL, 0);
-    ferry_buffer *buffer = test_buffer(&te, 0, 100, 1);
-    ASSERT_STATUS(ferry_future_wait(done, -1), FERRY_OK);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    ferry_engine_release(te.engine);
-
-    ASSERT_STATUS(ferry_future_poll(done), FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(done, -1), FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(failed, -1), FERRY_E_SHUTDOWN);
-    ASSERT_STATUS(ferry_future_error(failed)->status, FERRY_E_SHUTDOWN);
-    cr_assert_lt(ferry_future_poll(later), 0);
-    cr_assert_not_null(ferry_future_error(later));
-    ASSERT_STATUS(ferry_future_cancel(later), FERRY_OK);
-    ASSERT_STATUS(ferry_future_error(refused)->status, FERRY_E_INVALID);
-    ASSERT_STATUS(ferry_promise_resolve(promise, FERRY_OK, NULL), FERRY_E_SHUTDOWN);
-    cr_assert(is_filled(buffer, 0, 100, 1));
+    scene_begin(loop);
+    play("promise p; done = nop; failed = nop after p; later = nop after failed; refused = any;"
+         "buffer b 100 of 1; wait done OK");
+    scene_leave();
+    play("now done OK; wait done OK; wait failed SHUTDOWN");
+    ASSERT_STATUS(ferry_future_error(the_future("failed"))->status, FERRY_E_SHUTDOWN);
+    cr_assert_lt(ferry_future_poll(the_future("later")), 0);
+    cr_assert_not_null(ferry_future_error(the_future("later")));
+    play("cancel later; resolve p OK gives SHUTDOWN; bytes b 1");
+    ASSERT_STATUS(ferry_future_error(the_future("refused"))->status, FERRY_E_INVALID);
     char name[TEST_DEVICE_NAME_BYTES];
     test_device_name(0, name);
-    cr_assert_str_eq(ferry_device_name(ferry_buffer_device(buffer)), name);
-    counted_waiter waiters[2];
-    for (int i = 0; i < 2; i++) {
-        counted_waiter_init(&waiters[i], NULL);
-        ASSERT_STATUS(ferry_future_on_ready(i == 0 ? done : refused, &waiters[i].waiter), FERRY_OK);
-        cr_assert_eq(waiters[i].calls, 1, "no loop is left: who registers calls it");
-    }
-    ferry_future_release(done);
-    ferry_future_release(failed);
-    ferry_promise_release(promise);
-    ferry_future_release(later);
-    ferry_buffer_release(buffer);
-    cr_assert_neq(failing_allocator_live_bytes(&te.memory), 0);
-    ferry_future_release(refused);
-    cr_assert_eq(failing_allocator_live_bytes(&te.memory), 0);
+    cr_assert_str_eq(ferry_device_name(ferry_buffer_device(the_buffer("b"))), name);
+    /* No loop is left: who registers calls it. */
+    play("waiter w on done; called w 1; waiter v on refused; called v 1;"
+         "release done failed p later b");
+    cr_assert_neq(failing_allocator_live_bytes(&scene()->memory), 0);
+    play("release refused");
+    cr_assert_eq(failing_allocator_live_bytes(&scene()->memory), 0);
 }
 
 Test(shutdown, handles_stay_readable_after_the_engine_is_released)
@@ -344,28 +226,20 @@ static void *release_future(void *future)
 
 Test(shutdown, the_last_handle_may_be_released_by_a_new_thread)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
-    ferry_future *done = ferry_nop(te.engine, NULL);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    ferry_engine_release(te.engine);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, release_future, done), 0);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
-    cr_assert_eq(failing_allocator_live_bytes(&te.memory), 0);
+    scene_begin(FERRY_LOOP_THREAD);
+    ferry_future *done = ferry_nop(engine(), NULL);
+    scene_leave();
+    (void)in_thread(release_future, done);
 }
 
 Test(shutdown, release_without_shutdown_shuts_down)
 {
     for (int loop = 0; loop < 2; loop++) {
-        test_engine te;
-        test_engine_open(&te, loop == 0 ? FERRY_LOOP_THREAD : FERRY_LOOP_EMBEDDED);
-        ferry_promise *promise = test_promise(&te);
-        ferry_future *nop = nop_after_promise(&te, promise);
-        ferry_engine_release(te.engine);
-        ASSERT_STATUS(status_of(nop), FERRY_E_SHUTDOWN);
-        ferry_promise_release(promise);
-        cr_assert_eq(failing_allocator_live_bytes(&te.memory), 0);
+        scene_begin(loop == 0 ? FERRY_LOOP_THREAD : FERRY_LOOP_EMBEDDED);
+        play("promise p; n = nop after p");
+        scene_drop();
+        play("now n SHUTDOWN");
+        scene_end();
     }
 }
 
@@ -417,93 +291,70 @@ static void note_free(void *arg, void *memory, size_t size_bytes)
     atomic_fetch_add(&self->times, 1);
 }
 
+/* A buffer "b" of such memory, which tells when it is freed. */
+static void wrap(char memory[64], freed *self)
+{
+    ferry_buffer *buffer = NULL;
+    ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(engine(), 0), memory, 64,
+                                    self != NULL ? note_free : NULL, self, &buffer),
+                  FERRY_OK);
+    cr_assert(scene_own_as(SCENE_BUFFER, buffer, "b"));
+}
+
 Test(shutdown, a_buffer_released_early_is_freed_once_when_it_is_quiet)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     char memory[64] = {0};
     freed self = {0};
-    manual_executor executor;
-    manual_executor_init(&executor);
-    _Atomic int calls = 0;
-    ferry_buffer *buffer = NULL;
-    ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(te.engine, 0), memory, sizeof memory, note_free,
-                                    &self, &buffer),
-                  FERRY_OK);
-    ferry_future *call = call_on(&te, &executor.executor, count_call, &calls,
-                                 ferry_buffer_span(buffer), FERRY_WRITE);
-    ferry_buffer_release(buffer);
-    settle(&te);
+    wrap(memory, &self);
+    play("c = call by hand writes b; release b; settle");
     cr_assert_eq(self.times, 0);
-    manual_run_one(&executor);
+    manual_run_one(by_hand());
     cr_assert_eq(self.times, 0, "on the loop only");
-    settle(&te);
+    scene_settle();
     cr_assert_eq(self.times, 1);
     cr_assert_eq(self.memory, memory);
     cr_assert_eq(self.size_bytes, sizeof memory);
-    settle(&te);
-    ASSERT_STATUS(status_of(call), FERRY_OK);
-    test_engine_close(&te);
+    play("expect c OK");
+    scene_end();
     cr_assert_eq(self.times, 1);
 }
 
 Test(shutdown, the_loops_thread_frees_buffers)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
     char memory[64] = {0};
     freed self = {0};
-    ferry_buffer *buffer = NULL;
-    ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(te.engine, 0), memory, sizeof memory, note_free,
-                                    &self, &buffer),
-                  FERRY_OK);
-    ferry_buffer_release(buffer);
+    scene_begin(FERRY_LOOP_THREAD);
+    wrap(memory, &self);
+    play("release b");
     while (atomic_load(&self.times) == 0)
         sched_yield();
     cr_assert_not(pthread_equal(self.thread, pthread_self()));
-    test_engine_close(&te);
+    scene_end();
     cr_assert_eq(self.times, 1);
 }
 
 /* What a user's own loop may do to an engine that has ended keeps nothing from being freed. */
 Test(shutdown, progress_afterwards_does_not_keep_buffers_from_being_freed)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     char memory[64] = {0};
     freed self = {0};
-    ferry_buffer *buffer = NULL;
-    ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(te.engine, 0), memory, sizeof memory, note_free,
-                                    &self, &buffer),
-                  FERRY_OK);
-    ferry_future *done = ferry_nop(te.engine, NULL);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    cr_assert_eq(ferry_engine_progress(te.engine, 0), 0);
-    (void)ferry_engine_arm(te.engine);
-    cr_assert_eq(ferry_engine_timeout_ns(te.engine), -1);
-    ferry_buffer_release(buffer);
+    wrap(memory, &self);
+    play("done = nop");
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
+    cr_assert_eq(ferry_engine_progress(engine(), 0), 0);
+    (void)ferry_engine_arm(engine());
+    play("timer -1; release b");
     cr_assert_eq(self.times, 1);
-    counted_waiter waiter;
-    counted_waiter_init(&waiter, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(done, &waiter.waiter), FERRY_OK);
-    cr_assert_eq(waiter.calls, 1);
-    ferry_future_release(done);
-    test_engine_close(&te);
+    play("waiter w on done; called w 1");
 }
 
 Test(shutdown, a_wrapped_buffer_without_free_function_leaves_the_memory)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     char memory[64];
     memset(memory, 5, sizeof memory);
-    ferry_buffer *buffer = NULL;
-    ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(te.engine, 0), memory, sizeof memory, NULL,
-                                    NULL, &buffer),
-                  FERRY_OK);
-    cr_assert_eq(ferry_buffer_data(buffer), memory);
-    cr_assert_eq(ferry_buffer_size_bytes(buffer), sizeof memory);
-    ferry_buffer_release(buffer);
-    test_engine_close(&te);
+    wrap(memory, NULL);
+    cr_assert_eq(ferry_buffer_data(the_buffer("b")), memory);
+    cr_assert_eq(ferry_buffer_size_bytes(the_buffer("b")), sizeof memory);
+    scene_end();
     cr_assert_eq(memory[63], 5);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A shutdown holds its time-out, whatever callbacks do; and then it can be called again. */
-#include "tests/support/api_test.h"
+#include "tests/support/attached_test.h"
 
 #include <errno.h>
-#include <ev.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -13,36 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
-TestSuite(shutdown_time, .timeout = HANG_S);
+ATTACHED_SUITE(shutdown_time);
 
 #define TIMEOUT_NS 1000000
-
-typedef struct ending_engine {
-    test_engine te;
-    struct ev_loop *ev_loop;
-} ending_engine;
-
-static void open_in(ending_engine *self, ferry_loop_mode loop)
-{
-    ferry_engine_options options = test_engine_options(&self->te, loop);
-    self->ev_loop = loop == FERRY_LOOP_ATTACHED ? ev_loop_new(EVFLAG_AUTO) : NULL;
-    options.ev_loop = self->ev_loop;
-    options.clock = NULL;
-    test_engine_create(&self->te, &options);
-}
-
-static void close_all(ending_engine *self)
-{
-    test_engine_close(&self->te);
-    if (self->ev_loop != NULL)
-        ev_loop_destroy(self->ev_loop);
-}
 
 /* ---- callbacks that go on for ever ---- */
 
 typedef struct retry {
     ferry_waiter waiter; /* first */
-    ferry_engine *engine;
     _Atomic int calls;
     _Atomic bool is_to_end;
 } retry;
@@ -55,14 +32,14 @@ static void submit_again(ferry_waiter *waiter, ferry_future *future, ferry_statu
     atomic_fetch_add(&self->calls, 1);
     if (atomic_load(&self->is_to_end))
         return;
-    ferry_future *next = ferry_nop(self->engine, NULL);
+    ferry_future *next = ferry_nop(engine(), NULL);
     ASSERT_STATUS(ferry_future_on_ready(next, waiter), FERRY_OK);
     ferry_future_release(next);
 }
 
-static void retry_start(retry *self, ferry_engine *engine, ferry_executor *executor)
+static void retry_start(retry *self, ferry_executor *executor)
 {
-    *self = (retry){.waiter = FERRY_WAITER_INIT(submit_again, NULL), .engine = engine};
+    *self = (retry){.waiter = FERRY_WAITER_INIT(submit_again, NULL)};
     self->waiter.executor = executor;
     submit_again(&self->waiter, NULL, FERRY_OK);
 }
@@ -75,17 +52,16 @@ static void run_within_post(ferry_executor *executor, ferry_task *task)
 
 static void beside_retries(ferry_loop_mode loop, ferry_executor *executor)
 {
-    ending_engine self;
-    open_in(&self, loop);
+    (void)begin_in(loop);
     retry endless;
-    retry_start(&endless, self.te.engine, executor);
+    retry_start(&endless, executor);
     while (loop == FERRY_LOOP_THREAD && atomic_load(&endless.calls) <= 1)
         (void)sched_yield(); /* no time-out is too short for a thread that gets no core */
-    ASSERT_STATUS(ferry_engine_shutdown(self.te.engine, TIMEOUT_NS), FERRY_E_DEADLINE);
-    ASSERT_STATUS(ferry_engine_shutdown(self.te.engine, 0), FERRY_E_DEADLINE);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), TIMEOUT_NS), FERRY_E_DEADLINE);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), 0), FERRY_E_DEADLINE);
     cr_assert_gt(endless.calls, 1);
     atomic_store(&endless.is_to_end, true);
-    close_all(&self);
+    end_in();
 }
 
 Test(shutdown_time, a_callback_that_submits_again_each_time)
@@ -122,14 +98,13 @@ Test(shutdown_time, an_executor_that_runs_such_a_callback_within_post)
 /* The engine is leaked, so it is there to be ended by the test. */
 Test(shutdown_time, a_release_gives_up_too)
 {
-    ending_engine self;
-    open_in(&self, FERRY_LOOP_EMBEDDED);
+    (void)begin_in(FERRY_LOOP_EMBEDDED);
     retry endless;
-    retry_start(&endless, self.te.engine, NULL);
-    ferry_engine_release(self.te.engine);
-    cr_assert_gt(failing_allocator_live_bytes(&self.te.memory), 0);
+    retry_start(&endless, NULL);
+    ferry_engine_release(engine());
+    cr_assert_gt(failing_allocator_live_bytes(&scene()->memory), 0);
     atomic_store(&endless.is_to_end, true);
-    close_all(&self);
+    end_in();
 }
 
 typedef struct after_shutdown {
@@ -168,15 +143,14 @@ Test(shutdown_time, a_release_gives_up_beside_a_callback_after_the_shutdown)
     cr_assert_eq(sem_init(&self.has_begun, 0, 0), 0);
     cr_assert_eq(sem_init(&self.may_end, 0, 0), 0);
     ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, register_late, &self), 0);
+    pthread_t thread = begin_thread(register_late, &self);
     while (sem_wait(&self.has_begun) != 0)
         continue;
     int lines = te.log_lines;
     ferry_engine_release(te.engine);
     cr_assert_gt(te.log_lines, lines, "it is leaked");
     cr_assert_eq(sem_post(&self.may_end), 0);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)end_thread(thread);
     ferry_future_release(self.future);
     ferry_engine_release(te.engine); /* which is there still */
     cr_assert_eq(failing_allocator_live_bytes(&te.memory), 0);
@@ -235,21 +209,19 @@ static void take_long_ready(ferry_waiter *waiter, ferry_future *future, ferry_st
 
 static void beside_slow_callbacks(ferry_executor *executor)
 {
-    ending_engine self;
     slow slow = {.calls = 0};
-    open_in(&self, FERRY_LOOP_EMBEDDED);
-    ferry_future *done = ferry_nop(self.te.engine, NULL);
+    (void)begin_in(FERRY_LOOP_EMBEDDED);
+    ferry_future *done = own(ferry_nop(engine(), NULL));
     for (int i = 0; i < 6; i++) {
         slow.waiters[i] = (ferry_waiter)FERRY_WAITER_INIT(take_long_ready, &slow);
         slow.waiters[i].executor = executor;
         ASSERT_STATUS(ferry_future_on_ready(done, &slow.waiters[i]), FERRY_OK);
     }
     for (int i = 1; i < 4; i++) {
-        ASSERT_STATUS(ferry_engine_shutdown(self.te.engine, TIMEOUT_NS), FERRY_E_DEADLINE);
+        ASSERT_STATUS(ferry_engine_shutdown(engine(), TIMEOUT_NS), FERRY_E_DEADLINE);
         cr_assert_eq(slow.calls, i, "one each time, and each time one");
     }
-    ferry_future_release(done);
-    close_all(&self);
+    end_in();
     cr_assert_eq(slow.calls, 6);
 }
 
@@ -277,23 +249,22 @@ static void take_long_free(void *arg, void *memory, size_t size_bytes)
 
 Test(shutdown_time, free_functions_that_take_long)
 {
-    ending_engine self;
     slow slow = {.calls = 0};
-    open_in(&self, FERRY_LOOP_EMBEDDED);
-    device_memory memory = alloc_device_memory(test_device(self.te.engine, 0), 64);
+    (void)begin_in(FERRY_LOOP_EMBEDDED);
+    device_memory memory = alloc_device_memory(test_device(engine(), 0), 64);
     for (int i = 0; i < 6; i++) {
         ferry_buffer *buffer = NULL;
-        ASSERT_STATUS(ferry_buffer_wrap(test_device(self.te.engine, 0), memory.bytes, 64,
-                                        take_long_free, &slow, &buffer),
+        ASSERT_STATUS(ferry_buffer_wrap(test_device(engine(), 0), memory.bytes, 64, take_long_free,
+                                        &slow, &buffer),
                       FERRY_OK);
         ferry_buffer_release(buffer);
     }
     for (int i = 1; i < 4; i++) {
-        ASSERT_STATUS(ferry_engine_shutdown(self.te.engine, TIMEOUT_NS), FERRY_E_DEADLINE);
+        ASSERT_STATUS(ferry_engine_shutdown(engine(), TIMEOUT_NS), FERRY_E_DEADLINE);
         cr_assert_eq(slow.calls, i);
     }
     free_device_memory(&memory);
-    close_all(&self);
+    end_in();
     cr_assert_eq(slow.calls, 6);
 }
 
@@ -305,17 +276,16 @@ static void take_long_record(void *arg, const ferry_trace_record *record)
 
 Test(shutdown_time, hooks_that_take_long)
 {
-    ending_engine self;
     slow slow = {.calls = 0};
-    open_in(&self, FERRY_LOOP_EMBEDDED);
+    (void)begin_in(FERRY_LOOP_EMBEDDED);
     ferry_trace_hooks hooks = {
         .struct_size = sizeof hooks, .record = take_long_record, .arg = &slow};
-    ASSERT_STATUS(ferry_engine_trace(self.te.engine, &hooks), FERRY_OK);
-    ferry_future_release(ferry_nop(self.te.engine, NULL));
-    ferry_future_release(ferry_nop(self.te.engine, NULL));
-    ASSERT_STATUS(ferry_engine_shutdown(self.te.engine, TIMEOUT_NS), FERRY_E_DEADLINE);
+    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
+    ferry_future_release(ferry_nop(engine(), NULL));
+    ferry_future_release(ferry_nop(engine(), NULL));
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), TIMEOUT_NS), FERRY_E_DEADLINE);
     cr_assert_leq(slow.calls, 2, "one each time that it looks");
-    close_all(&self);
+    end_in();
     cr_assert_gt(slow.calls, 6, "all records of what was submitted before");
 }
 
@@ -325,22 +295,21 @@ static void submit_record(void *arg, const ferry_trace_record *record)
     retry *self = arg;
     (void)record;
     if (atomic_fetch_add(&self->calls, 1) < 1000000)
-        ferry_future_release(ferry_nop(self->engine, NULL));
+        ferry_future_release(ferry_nop(engine(), NULL));
 }
 
 Test(shutdown_time, hooks_that_submit)
 {
-    ending_engine self;
-    open_in(&self, FERRY_LOOP_EMBEDDED);
-    retry endless = {.engine = self.te.engine};
+    (void)begin_in(FERRY_LOOP_EMBEDDED);
+    retry endless = {.calls = 0};
     ferry_trace_hooks hooks = {
         .struct_size = sizeof hooks, .record = submit_record, .arg = &endless};
-    ASSERT_STATUS(ferry_engine_trace(self.te.engine, &hooks), FERRY_OK);
-    ferry_future_release(ferry_nop(self.te.engine, NULL));
-    (void)ferry_engine_progress(self.te.engine, 0);
+    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
+    ferry_future_release(ferry_nop(engine(), NULL));
+    (void)ferry_engine_progress(engine(), 0);
     cr_assert_lt(endless.calls, 1000, "a round is bounded");
-    ASSERT_STATUS(ferry_engine_trace(self.te.engine, NULL), FERRY_OK);
-    close_all(&self);
+    ASSERT_STATUS(ferry_engine_trace(engine(), NULL), FERRY_OK);
+    end_in();
 }
 
 /* ---- enough time ---- */
@@ -348,17 +317,15 @@ Test(shutdown_time, hooks_that_submit)
 /* No time at all is enough for what needs no waiting. */
 Test(shutdown_time, of_no_time_does_what_is_due)
 {
-    ending_engine self;
     static counted_waiter waiters[MANY];
-    open_in(&self, FERRY_LOOP_EMBEDDED);
-    ferry_future *done = ferry_nop(self.te.engine, NULL);
+    (void)begin_in(FERRY_LOOP_EMBEDDED);
+    ferry_future *done = own(ferry_nop(engine(), NULL));
     for (int i = 0; i < MANY; i++) {
         counted_waiter_init(&waiters[i], NULL);
         ASSERT_STATUS(ferry_future_on_ready(done, &waiters[i].waiter), FERRY_OK);
     }
-    ASSERT_STATUS(ferry_engine_shutdown(self.te.engine, 0), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), 0), FERRY_OK);
     for (int i = 0; i < MANY; i++)
         cr_assert_eq(waiters[i].calls, 1);
-    ferry_future_release(done);
-    close_all(&self);
+    end_in();
 }

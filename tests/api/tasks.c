@@ -1,51 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tasks in the hands of users' executors: their bound, run twice, run never. */
-#include "tests/support/api_test.h"
+#include "tests/support/play.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-TestSuite(tasks, .timeout = HANG_S);
+SCENE_SUITE(tasks);
 
-/* An engine with few tasks, whose log is kept, and an executor that runs them when told. */
-typedef struct fixture {
-    test_engine te;
-    manual_executor executor;
-    _Atomic int calls;
-    _Atomic int warnings;
-    char warning[512]; /* the last */
-} fixture;
-
-static void keep_warning(void *arg, ferry_log_level level, const char *line)
+/* An engine with so many tasks. */
+static void begin(ferry_loop_mode loop, uint32_t max_tasks)
 {
-    fixture *f = arg;
-    if (level != FERRY_LOG_WARNING)
-        return;
-    (void)snprintf(f->warning, sizeof f->warning, "%s", line);
-    atomic_fetch_add(&f->warnings, 1);
+    scene_options(loop)->max_tasks = max_tasks;
 }
 
-static void fixture_open(fixture *f, ferry_loop_mode loop, uint32_t max_tasks)
+static ferry_future *call(void)
 {
-    memset(f, 0, sizeof *f);
-    manual_executor_init(&f->executor);
-    ferry_engine_options options = test_engine_options(&f->te, loop);
-    options.max_tasks = max_tasks;
-    options.log = keep_warning;
-    options.log_arg = f;
-    test_engine_create(&f->te, &options);
-}
-
-static ferry_future *call(fixture *f)
-{
-    return ferry_call(f->te.engine, &f->executor.executor, count_call, &f->calls, NULL);
-}
-
-static void wait_posted(fixture *f, size_t count)
-{
-    while (atomic_load(&f->executor.posted) < count)
-        sched_yield();
+    return own(ferry_call(engine(), &by_hand()->executor, count_call, scene_calls(), NULL));
 }
 
 /* ---- the bound ---- */
@@ -54,24 +24,13 @@ enum { MANY = 10 };
 
 Test(tasks, calls_wait_their_turn_when_the_bound_is_reached)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, 2);
-    ferry_future *calls[MANY];
+    begin(FERRY_LOOP_EMBEDDED, 2);
     for (int i = 0; i < MANY; i++)
-        calls[i] = call(&f);
-    ferry_future *issued = ferry_future_issued(calls[2]);
-    settle(&f.te);
-    cr_assert_eq(manual_waiting(&f.executor), 2);
-    ASSERT_STATUS(ferry_future_poll(issued), FERRY_PENDING);
-    for (int i = 0; i < MANY; i++) {
-        manual_run_one(&f.executor);
-        settle(&f.te);
-        ASSERT_STATUS(status_of(calls[i]), FERRY_OK);
-        cr_assert_eq(f.calls, i + 1);
-        cr_assert_eq(manual_waiting(&f.executor), (size_t)(i < MANY - 2 ? 2 : MANY - 1 - i));
-    }
-    ASSERT_STATUS(status_of(issued), FERRY_OK);
-    test_engine_close(&f.te);
+        play("c%d = call by hand", i);
+    play("i = issued c2; posted 2; expect i PENDING");
+    for (int i = 0; i < MANY; i++)
+        play("run; now c%d OK; calls %d; posted %d", i, i + 1, i < MANY - 2 ? 2 : MANY - 1 - i);
+    play("now i OK");
 }
 
 typedef struct placed {
@@ -95,210 +54,133 @@ static void place(placed *self, ferry_executor *executor, ferry_future *future)
     ASSERT_STATUS(ferry_future_on_ready(future, &self->counted.waiter), FERRY_OK);
 }
 
-Test(tasks, callbacks_wait_their_turn_in_order)
+/* Waiters on the operation, whose callbacks are tasks of the executor. */
+static void place_all(placed waiters[], int count, ferry_future *future)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, 3);
-    ferry_future *nop = ferry_nop(f.te.engine, NULL);
-    static placed waiters[MANY];
-    for (int i = 0; i < MANY; i++)
-        place(&waiters[i], &f.executor.executor, nop);
-    settle(&f.te);
-    cr_assert_eq(manual_waiting(&f.executor), 3);
-    for (int i = 0; i < MANY; i++) {
-        manual_run_one(&f.executor);
-        cr_assert_eq(waiters[i].place, i + 1);
-        settle(&f.te);
-    }
-    ferry_future_release(nop);
-    test_engine_close(&f.te);
+    for (int i = 0; i < count; i++)
+        place(&waiters[i], &by_hand()->executor, future);
 }
 
-static fixture *running;
+Test(tasks, callbacks_wait_their_turn_in_order)
+{
+    static placed waiters[MANY];
+    begin(FERRY_LOOP_EMBEDDED, 3);
+    play("n = nop");
+    place_all(waiters, MANY, the_future("n"));
+    play("posted 3");
+    for (int i = 0; i < MANY; i++) {
+        manual_run_one(by_hand());
+        cr_assert_eq(waiters[i].place, i + 1);
+        scene_settle();
+    }
+}
 
 static void run_one_held(ferry_waiter *waiter, ferry_future *future, ferry_status status)
 {
     (void)waiter, (void)future, (void)status;
-    manual_run_one(&running->executor);
+    manual_run_one(by_hand());
 }
 
 Test(tasks, callbacks_do_not_overtake_those_that_wait)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, 1);
-    running = &f;
-    ferry_future *held = call(&f);
-    static placed first, second;
-    settle(&f.te);
-    place(&first, &f.executor.executor, held);
-    ferry_future *nop = ferry_nop(f.te.engine, NULL);
-    place(&second, &f.executor.executor, nop);
-    settle(&f.te); /* `second` waits */
+    static placed first, second, third;
+    begin(FERRY_LOOP_EMBEDDED, 1);
+    play("held = call by hand; settle");
+    place(&first, &by_hand()->executor, the_future("held"));
+    play("n = nop");
+    place(&second, &by_hand()->executor, the_future("n"));
+    scene_settle(); /* `second` waits */
     ferry_waiter between = FERRY_WAITER_INIT(run_one_held, NULL);
-    static placed third;
-    ASSERT_STATUS(ferry_future_on_ready(nop, &between), FERRY_OK);
-    place(&third, &f.executor.executor, nop); /* finds the task that `between` has freed */
-    settle(&f.te);
-    while (manual_waiting(&f.executor) != 0) {
-        manual_run_one(&f.executor);
-        settle(&f.te);
-    }
+    ASSERT_STATUS(ferry_future_on_ready(the_future("n"), &between), FERRY_OK);
+    place(&third, &by_hand()->executor,
+          the_future("n")); /* finds the task that `between` has freed */
+    scene_settle();
+    while (manual_waiting(by_hand()) != 0)
+        play("run");
     cr_assert_eq(second.place, 1);
     cr_assert_lt(second.place, third.place);
     cr_assert_eq(first.counted.calls, 1);
-    ASSERT_STATUS(status_of(held), FERRY_OK);
-    ferry_future_release(nop);
-    test_engine_close(&f.te);
+    play("expect held OK");
 }
 
 Test(tasks, what_runs_on_the_loop_passes_what_waits_for_a_task)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, 1);
-    ferry_future *held = call(&f), *waiting = call(&f);
-    ferry_future *on_loop = ferry_call(f.te.engine, NULL, count_call, &f.calls, NULL);
-    static placed posted, plain;
-    place(&posted, &f.executor.executor, on_loop);
-    place(&plain, NULL, on_loop);
-    settle(&f.te);
-    ASSERT_STATUS(status_of(on_loop), FERRY_OK);
-    cr_assert_eq(plain.counted.calls, 1);
-    cr_assert_eq(posted.counted.calls, 0);
-    ASSERT_STATUS(ferry_future_poll(waiting), FERRY_PENDING);
-    for (int i = 0; i < 3; i++) {
-        manual_run_one(&f.executor);
-        settle(&f.te);
-    }
-    cr_assert_eq(posted.counted.calls, 1);
-    ASSERT_STATUS(status_of(held), FERRY_OK);
-    ASSERT_STATUS(status_of(waiting), FERRY_OK);
-    test_engine_close(&f.te);
+    begin(FERRY_LOOP_EMBEDDED, 1);
+    play("held = call by hand; waiting = call by hand; on_loop = call;"
+         "waiter posted on on_loop by hand; waiter plain on on_loop; expect on_loop OK;"
+         "called plain 1; called posted 0; expect waiting PENDING; run 3; called posted 1;"
+         "expect held waiting OK");
 }
 
 Test(tasks, calls_and_callbacks_take_turns_at_the_bound)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, 1);
-    ferry_future *nop = ferry_nop(f.te.engine, NULL), *calls[MANY];
     static placed waiters[MANY];
+    begin(FERRY_LOOP_EMBEDDED, 1);
+    play("n = nop");
     for (int i = 0; i < MANY; i++) {
-        calls[i] = call(&f);
-        place(&waiters[i], &f.executor.executor, nop);
+        play("c%d = call by hand", i);
+        place(&waiters[i], &by_hand()->executor, the_future("n"));
     }
-    settle(&f.te);
-    for (int i = 0; i < MANY; i++) { /* half of all */
-        manual_run_one(&f.executor);
-        settle(&f.te);
-    }
-    cr_assert_geq(f.calls, MANY / 2 - 1, "%d", f.calls);
-    cr_assert_leq(f.calls, MANY / 2 + 1, "%d", f.calls);
+    play("run %d", MANY); /* half of all */
+    int calls = *scene_calls();
+    cr_assert_geq(calls, MANY / 2 - 1, "%d", calls);
+    cr_assert_leq(calls, MANY / 2 + 1, "%d", calls);
+    play("run %d", MANY);
     for (int i = 0; i < MANY; i++) {
-        manual_run_one(&f.executor);
-        settle(&f.te);
-    }
-    for (int i = 0; i < MANY; i++) {
-        ASSERT_STATUS(status_of(calls[i]), FERRY_OK);
+        play("expect c%d OK", i);
         cr_assert_eq(waiters[i].counted.calls, 1);
     }
-    ferry_future_release(nop);
-    test_engine_close(&f.te);
-}
-
-static bool is_readable(fixture *f)
-{
-    struct pollfd fd = {.fd = ferry_engine_fd(f->te.engine), .events = POLLIN};
-    return poll(&fd, 1, 0) == 1;
 }
 
 Test(tasks, the_loop_sleeps_meanwhile_and_a_run_wakes_it)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, 1);
-    ferry_future *nop = ferry_nop(f.te.engine, NULL);
-    static placed waiter;
+    begin(FERRY_LOOP_EMBEDDED, 1);
+    play("n = nop");
     for (int round = 0; round < 2; round++) { /* for a call, for a callback */
-        ferry_future *first = call(&f), *second = round == 0 ? call(&f) : NULL;
-        settle(&f.te);
-        if (round == 1)
-            place(&waiter, &f.executor.executor, nop);
-        settle(&f.te);
-        cr_assert_eq(manual_waiting(&f.executor), 1);
-        cr_assert_eq(ferry_engine_timeout_ns(f.te.engine), -1);
-        ASSERT_STATUS(ferry_engine_arm(f.te.engine), FERRY_OK);
-        cr_assert_not(is_readable(&f));
-        manual_run_one(&f.executor);
-        cr_assert(is_readable(&f));
-        cr_assert_eq(ferry_engine_timeout_ns(f.te.engine), 0);
-        ASSERT_STATUS(ferry_engine_arm(f.te.engine), FERRY_E_BUSY);
-        settle(&f.te);
-        cr_assert_eq(manual_waiting(&f.executor), 1);
-        manual_run_one(&f.executor);
-        settle(&f.te);
-        ASSERT_STATUS(status_of(first), FERRY_OK);
-        ASSERT_STATUS(second != NULL ? status_of(second) : FERRY_OK, FERRY_OK);
+        play("first%d = call by hand; %s; settle; posted 1; timer -1", round,
+             round == 0 ? "second = call by hand" : "settle; waiter w on n by hand");
+        ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
+        cr_assert_not(scene_is_readable());
+        manual_run_one(by_hand());
+        cr_assert(scene_is_readable());
+        play("timer 0");
+        ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_BUSY);
+        play("posted 1; run; expect first%d OK", round);
     }
-    cr_assert_eq(waiter.counted.calls, 1);
-    ferry_future_release(nop);
-    test_engine_close(&f.te);
+    play("called w 1; expect second OK");
 }
 
 static ferry_status wait_for_another(void *arg)
 {
-    fixture *f = arg;
-    ferry_future *inner = call(f);
+    (void)arg;
+    ferry_future *inner = call();
     while (ferry_future_poll(inner) == FERRY_PENDING) {
-        settle(&f->te);
-        if (manual_waiting(&f->executor) != 0)
-            manual_run_one(&f->executor); /* those before it, then it */
+        scene_settle();
+        if (manual_waiting(by_hand()) != 0)
+            manual_run_one(by_hand()); /* those before it, then it */
     }
-    return status_of(inner);
+    return ferry_future_poll(inner);
 }
 
 /* A task is free for others as soon as its function has begun. */
 Test(tasks, a_function_may_wait_for_one_that_waits_for_its_task)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, 1);
-    ferry_future *outer = ferry_call(f.te.engine, &f.executor.executor, wait_for_another, &f, NULL);
-    ferry_future *next = call(&f);
-    settle(&f.te);
-    cr_assert_eq(manual_waiting(&f.executor), 1);
-    manual_run_one(&f.executor);
-    settle(&f.te);
-    ASSERT_STATUS(status_of(outer), FERRY_OK);
-    ASSERT_STATUS(status_of(next), FERRY_OK);
-    test_engine_close(&f.te);
+    begin(FERRY_LOOP_EMBEDDED, 1);
+    ferry_future *outer =
+        own(ferry_call(engine(), &by_hand()->executor, wait_for_another, NULL, NULL));
+    play("next = call by hand; posted 1");
+    manual_run_one(by_hand());
+    EXPECT(outer, OK);
+    play("expect next OK");
 }
 
 Test(tasks, what_waits_for_a_task_can_be_cancelled_or_be_late)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, 1);
-    ferry_future *held = call(&f), *cancelled = call(&f);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.deadline_ns = START_NS + 1000;
-    ferry_future *late =
-        ferry_call(f.te.engine, &f.executor.executor, count_call, &f.calls, &options);
-    ferry_future *last = call(&f);
-    settle(&f.te);
-    ferry_future *quiet = ferry_future_quiet(cancelled);
-    ASSERT_STATUS(ferry_future_cancel(cancelled), FERRY_OK);
-    settle(&f.te);
-    ASSERT_STATUS(status_of(cancelled), FERRY_E_CANCELLED);
-    ASSERT_STATUS(status_of(quiet), FERRY_OK);
-    stepped_clock_step(&f.te.time, 1000);
-    settle(&f.te);
-    ASSERT_STATUS(status_of(late), FERRY_E_DEADLINE);
-    cr_assert_eq(manual_waiting(&f.executor), 1);
-    manual_run_one(&f.executor);
-    settle(&f.te);
-    cr_assert_eq(manual_waiting(&f.executor), 1);
-    manual_run_one(&f.executor);
-    settle(&f.te);
-    cr_assert_eq(f.calls, 2);
-    ASSERT_STATUS(status_of(held), FERRY_OK);
-    ASSERT_STATUS(status_of(last), FERRY_OK);
-    test_engine_close(&f.te);
+    begin(FERRY_LOOP_EMBEDDED, 1);
+    play("held = call by hand; cancelled = call by hand; late = call by hand deadline 1000;"
+         "last = call by hand; settle; q = quiet cancelled; cancel cancelled;"
+         "expect cancelled CANCELLED; expect q OK; step 1000; expect late DEADLINE;"
+         "posted 1; run; posted 1; run; calls 2; expect held last OK");
 }
 
 /* ---- no memory ---- */
@@ -306,39 +188,29 @@ Test(tasks, what_waits_for_a_task_can_be_cancelled_or_be_late)
 static void without_memory(bool with_calls)
 {
     enum { THERE = 64, WANTED = 100 };
-    fixture f;
     static placed waiters[WANTED];
-    ferry_future *calls[WANTED];
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, 0);
-    ferry_future *nop = ferry_nop(f.te.engine, NULL);
-    for (int i = 0; i < WANTED; i++) {
-        calls[i] = with_calls ? call(&f) : NULL;
-        if (!with_calls)
-            place(&waiters[i], &f.executor.executor, nop);
-    }
-    failing_allocator_arm(&f.te.memory, 1, true);
-    settle(&f.te);
-    cr_assert_eq(manual_waiting(&f.executor), THERE);
-    ASSERT_STATUS(ferry_engine_arm(f.te.engine), FERRY_OK);
-    manual_run_one(&f.executor);
-    settle(&f.te);
-    cr_assert_eq(manual_waiting(&f.executor), THERE);
-    failing_allocator_arm(&f.te.memory, 0, false);
-    (void)ferry_engine_progress(f.te.engine, 1); /* sees to tasks, and hands out at most one */
-    ASSERT_STATUS(ferry_engine_arm(f.te.engine), FERRY_E_BUSY);
-    settle(&f.te);
-    cr_assert_eq(manual_waiting(&f.executor), WANTED - 1);
-    while (manual_waiting(&f.executor) != 0)
-        manual_run_one(&f.executor);
-    settle(&f.te);
+    begin(FERRY_LOOP_EMBEDDED, 0);
+    play("n = nop");
+    for (int i = 0; with_calls && i < WANTED; i++)
+        play("c%d = call by hand", i);
+    if (!with_calls)
+        place_all(waiters, WANTED, the_future("n"));
+    failing_allocator_arm(&scene()->memory, 1, true);
+    play("posted %d", THERE);
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_OK);
+    manual_run_one(by_hand());
+    play("posted %d", THERE);
+    failing_allocator_arm(&scene()->memory, 0, false);
+    (void)ferry_engine_progress(engine(), 1); /* sees to tasks, and hands out at most one */
+    ASSERT_STATUS(ferry_engine_arm(engine()), FERRY_E_BUSY);
+    play("posted %d", WANTED - 1);
+    run_posted();
     for (int i = 0; i < WANTED; i++) {
         if (with_calls)
-            ASSERT_STATUS(status_of(calls[i]), FERRY_OK);
+            play("expect c%d OK", i);
         else
             cr_assert_eq(waiters[i].place, i + 1);
     }
-    ferry_future_release(nop);
-    test_engine_close(&f.te);
 }
 
 Test(tasks, calls_without_memory_for_a_task_wait_their_turn)
@@ -353,63 +225,53 @@ Test(tasks, callbacks_without_memory_for_a_task_wait_their_turn)
 
 Test(tasks, the_steady_state_allocates_nothing)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, 0);
+    static placed waiter;
+    begin(FERRY_LOOP_EMBEDDED, 0);
     uint64_t before = 0;
     for (int i = 0; i < 300; i++) {
         if (i == 100)
-            before = failing_allocator_calls(&f.te.memory);
-        ferry_future *once = call(&f);
-        static placed waiter;
-        place(&waiter, &f.executor.executor, once);
-        settle(&f.te);
-        manual_run_one(&f.executor);
-        settle(&f.te);
-        manual_run_one(&f.executor);
+            before = failing_allocator_calls(&scene()->memory);
+        ferry_future *once =
+            ferry_call(engine(), &by_hand()->executor, count_call, scene_calls(), NULL);
+        place(&waiter, &by_hand()->executor, once);
+        play("run");
+        manual_run_one(by_hand());
         cr_assert_eq(waiter.counted.calls, 1);
         ASSERT_STATUS(status_of(once), FERRY_OK);
     }
-    cr_assert_eq(failing_allocator_calls(&f.te.memory), before);
-    test_engine_close(&f.te);
+    cr_assert_eq(failing_allocator_calls(&scene()->memory), before);
 }
 
 /* ---- twice ---- */
 
-static void assert_warned_of(const fixture *f, int warnings, uint64_t op)
+static void assert_warned_of(int count, uint64_t op)
 {
     char number[32];
     (void)snprintf(number, sizeof number, "operation %llu ", (unsigned long long)op);
-    cr_assert_eq(f->warnings, warnings, "%d: %s", f->warnings, f->warning);
-    cr_assert_not_null(strstr(f->warning, number), "%s", f->warning);
+    cr_assert_eq(scene_warnings(), count, "%d: %s", scene_warnings(), scene_warning(-1));
+    cr_assert_not_null(strstr(scene_warning(-1), number), "%s", scene_warning(-1));
 }
 
 Test(tasks, one_that_is_run_twice_is_run_once_and_told_of)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, 0);
-    ferry_future *once = call(&f);
-    uint64_t op = ferry_future_id(once);
-    settle(&f.te);
-    ferry_task *task = f.executor.tasks[0];
-    manual_run_one(&f.executor);
+    begin(FERRY_LOOP_EMBEDDED, 0);
+    play("once = call by hand; settle");
+    uint64_t op = ferry_future_id(the_future("once"));
+    ferry_task *task = by_hand()->tasks[0];
+    manual_run_one(by_hand());
     ferry_task_run(task); /* its function has run, the loop has not heard */
-    assert_warned_of(&f, 1, op);
-    settle(&f.te);
-    static placed waiter;
-    place(&waiter, &f.executor.executor, once);
-    ASSERT_STATUS(status_of(once), FERRY_OK);
+    assert_warned_of(1, op);
+    play("settle; waiter w on once by hand; now once OK; release once");
     ferry_task_run(task); /* the call is gone, with its memory */
-    assert_warned_of(&f, 2, op);
-    settle(&f.te);
-    ferry_task *second = f.executor.tasks[1];
-    manual_run_one(&f.executor);
+    assert_warned_of(2, op);
+    scene_settle();
+    ferry_task *second = by_hand()->tasks[1];
+    manual_run_one(by_hand());
     ferry_task_run(second);
-    cr_assert_eq(f.warnings, 2, "told at the first, second and fourth");
+    cr_assert_eq(scene_warnings(), 2, "told at the first, second and fourth");
     ferry_task_run(second);
-    assert_warned_of(&f, 3, op);
-    cr_assert_eq(f.calls, 1);
-    cr_assert_eq(waiter.counted.calls, 1);
-    test_engine_close(&f.te);
+    assert_warned_of(3, op);
+    play("calls 1; called w 1");
 }
 
 static void run_twice(ferry_executor *executor, ferry_task *task)
@@ -421,90 +283,65 @@ static void run_twice(ferry_executor *executor, ferry_task *task)
 
 Test(tasks, an_executor_that_runs_all_twice_harms_nothing)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_THREAD, 0);
+    begin(FERRY_LOOP_THREAD, 0);
     ferry_executor twice = {.struct_size = sizeof twice, .post = run_twice};
     ferry_future *last = NULL;
     for (int i = 0; i < 1000; i++) {
         ferry_op_options options = FERRY_OP_OPTIONS_INIT;
         options.after = &last;
         options.after_count = i > 0;
-        ferry_future *next = ferry_call(f.te.engine, &twice, count_call, &f.calls, &options);
+        ferry_future *next = ferry_call(engine(), &twice, count_call, scene_calls(), &options);
         ferry_future_release(last);
         last = next;
     }
-    ASSERT_STATUS(ferry_future_wait(last, -1), FERRY_OK);
-    ferry_future_release(last);
-    ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, -1), FERRY_OK);
-    cr_assert_eq(f.calls, 1000);
-    cr_assert_eq(f.warnings, 10, "at 1, 2, 4... 512");
-    test_engine_close(&f.te);
+    EXPECT(own(last), OK);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
+    cr_assert_eq(*scene_calls(), 1000);
+    cr_assert_eq(scene_warnings(), 10, "at 1, 2, 4... 512");
 }
 
 /* ---- never ---- */
 
 Test(tasks, one_that_is_never_run_holds_neither_cancel_nor_deadline)
 {
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, 0);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.deadline_ns = START_NS + 1000;
-    ferry_future *late =
-        ferry_call(f.te.engine, &f.executor.executor, count_call, &f.calls, &options);
-    ferry_future *cancelled = call(&f);
-    settle(&f.te);
-    cr_assert_eq(manual_waiting(&f.executor), 2);
-    ferry_future *drain = ferry_engine_drain(f.te.engine);
-    stepped_clock_step(&f.te.time, 1000);
-    ASSERT_STATUS(ferry_future_cancel(cancelled), FERRY_OK);
-    settle(&f.te);
-    ASSERT_STATUS(status_of(late), FERRY_E_DEADLINE);
-    ASSERT_STATUS(status_of(cancelled), FERRY_E_CANCELLED);
-    ASSERT_STATUS(status_of(drain), FERRY_OK);
-    ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, -1), FERRY_OK);
-    manual_run_one(&f.executor); /* owed all the same: they keep the memory */
-    manual_run_one(&f.executor);
-    cr_assert_eq(f.calls, 0);
-    test_engine_close(&f.te);
+    begin(FERRY_LOOP_EMBEDDED, 0);
+    play("late = call by hand deadline 1000; cancelled = call by hand; posted 2; d = drain;"
+         "step 1000; cancel cancelled; expect late DEADLINE; expect cancelled CANCELLED;"
+         "expect d OK; release late cancelled d");
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
+    manual_run_one(by_hand()); /* owed all the same: they keep the memory */
+    manual_run_one(by_hand());
+    cr_assert_eq(*scene_calls(), 0);
 }
 
 /* Posted and not run: two calls and a callback; waiting for a task: calls and callbacks. */
 static void shutdown_without_runs(ferry_loop_mode loop)
 {
-    fixture f;
-    fixture_open(&f, loop, 3);
-    ferry_future *nop = ferry_nop(f.te.engine, NULL), *calls[MANY];
     static placed waiters[MANY];
-    ASSERT_STATUS(ferry_future_wait(nop, -1), FERRY_OK);
+    begin(loop, 3);
+    play("n = nop; wait n OK");
     for (int i = 0; i < MANY; i++) {
-        place(&waiters[i], &f.executor.executor, nop);
-        if (i < 2) {
-            if (loop == FERRY_LOOP_EMBEDDED)
-                settle(&f.te);
-            wait_posted(&f, 2 * (size_t)i + 1);
-        }
-        calls[i] = call(&f);
-        if (i == 0 && loop == FERRY_LOOP_EMBEDDED)
-            settle(&f.te);
+        place(&waiters[i], &by_hand()->executor, the_future("n"));
+        if (i < 2)
+            wait_posted(2 * (size_t)i + 1);
+        play("c%d = call by hand", i);
         if (i == 0)
-            wait_posted(&f, 2);
+            wait_posted(2);
     }
-    ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, -1), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
     for (int i = 0; i < MANY; i++)
-        ASSERT_STATUS(status_of(calls[i]), FERRY_E_SHUTDOWN);
-    cr_assert_eq(manual_waiting(&f.executor), 3);
+        play("now c%d SHUTDOWN; release c%d", i, i);
+    cr_assert_eq(manual_waiting(by_hand()), 3);
     for (int i = 0; i < 2; i++)
-        manual_run_one(&f.executor);
-    cr_assert_eq(manual_waiting(&f.executor), 3, "who runs one posts what waited for it");
-    ferry_future_release(nop);
-    ferry_engine_release(f.te.engine);
-    cr_assert_neq(failing_allocator_live_bytes(&f.te.memory), 0, "the tasks keep it");
-    while (manual_waiting(&f.executor) != 0)
-        manual_run_one(&f.executor);
-    cr_assert_eq(f.calls, 0);
+        manual_run_one(by_hand());
+    cr_assert_eq(manual_waiting(by_hand()), 3, "who runs one posts what waited for it");
+    play("release n");
+    scene_leave();
+    cr_assert_neq(failing_allocator_live_bytes(&scene()->memory), 0, "the tasks keep it");
+    run_posted();
+    cr_assert_eq(*scene_calls(), 0);
     for (int i = 0; i < MANY; i++)
         cr_assert_eq(waiters[i].place, i + 1);
-    cr_assert_eq(failing_allocator_live_bytes(&f.te.memory), 0);
 }
 
 Test(tasks, a_shutdown_waits_for_none_of_them)
@@ -547,9 +384,7 @@ static void *alloc_registering(void *arg, size_t size_bytes, size_t align_bytes)
     self->asked = self->called_before == last_place ? self->asked + 1 : 0;
     self->called_before = last_place;
     if (self->asked == 2 && self->registered < 4) {
-        pthread_t thread;
-        cr_assert_eq(pthread_create(&thread, NULL, register_one, self), 0);
-        cr_assert_eq(pthread_join(thread, NULL), 0);
+        (void)in_thread(register_one, self);
         self->registered++;
         self->asked = 0;
     }
@@ -567,33 +402,25 @@ Test(tasks, a_callback_registered_while_another_thread_stands_for_the_loop_is_ca
     enum { THERE = 64 };
     static registering self;
     static placed posted[THERE + 1], direct;
-    fixture f;
-    memset(&f, 0, sizeof f);
-    manual_executor_init(&f.executor);
-    ferry_engine_options options = test_engine_options(&f.te, FERRY_LOOP_EMBEDDED);
-    self.plain = *options.allocator;
-    ferry_allocator allocator = {alloc_registering, free_registering, &self};
-    options.allocator = &allocator;
-    test_engine_create(&f.te, &options);
-    self.future = ferry_nop(f.te.engine, NULL);
-    for (int i = 0; i < THERE; i++)
-        place(&posted[i], &f.executor.executor, self.future);
-    settle(&f.te);
-    ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, -1), FERRY_OK);
+    static ferry_allocator allocator = {alloc_registering, free_registering, &self};
+    ferry_engine_options *options = scene_options(FERRY_LOOP_EMBEDDED);
+    self.plain = *options->allocator;
+    options->allocator = &allocator;
+    self.future = own(ferry_nop(engine(), NULL));
+    place_all(posted, THERE, self.future);
+    scene_settle();
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
     self.is_on = true;
     /* It waits for a task, so the thread asks for memory at the end of each look. */
-    place(&posted[THERE], &f.executor.executor, self.future);
+    place(&posted[THERE], &by_hand()->executor, self.future);
     place(&direct, NULL, self.future);
     self.is_on = false;
     cr_assert_eq(direct.counted.calls, 1);
     for (int i = 0; i < self.registered; i++)
         cr_assert_eq(self.waiters[i].counted.calls, 1, "callback %d was left behind", i);
     cr_assert_eq(self.registered, 4);
-    while (manual_waiting(&f.executor) != 0)
-        manual_run_one(&f.executor);
+    run_posted();
     cr_assert_eq(posted[THERE].counted.calls, 1);
-    ferry_future_release(self.future);
-    test_engine_close(&f.te);
 }
 
 /* An executor that, as it is given a task, takes back a waiter whose own has begun to run. */
@@ -619,15 +446,14 @@ Test(tasks, one_that_has_begun_is_not_taken_back_by_its_next_use)
 {
     static placed first, next;
     static taking_back executor;
-    fixture f;
-    fixture_open(&f, FERRY_LOOP_EMBEDDED, 1);
+    begin(FERRY_LOOP_EMBEDDED, 1);
     manual_executor_init(&executor.manual);
     executor.manual.executor.post = take_back_and_keep;
-    ferry_future *nop = ferry_nop(f.te.engine, NULL);
+    ferry_future *nop = own(ferry_nop(engine(), NULL));
     place(&first, &executor.manual.executor, nop);
     place(&next, &executor.manual.executor, nop);
-    settle(&f.te);
-    ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, -1), FERRY_OK);
+    scene_settle();
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
     cr_assert_eq(manual_waiting(&executor.manual), 1);
     executor.waiter = &first;
     manual_run_one(&executor.manual);
@@ -636,6 +462,4 @@ Test(tasks, one_that_has_begun_is_not_taken_back_by_its_next_use)
     cr_assert_eq(first.counted.calls, 1);
     manual_run_one(&executor.manual);
     cr_assert_eq(next.counted.calls, 1);
-    ferry_future_release(nop);
-    test_engine_close(&f.te);
 }

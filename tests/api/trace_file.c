@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The trace file: what it says of a known program, and that it does no harm. */
-#include "tests/support/api_test.h"
 #include "tests/support/forked_child.h"
+#include "tests/support/play.h"
 #include "tests/support/trace_document.h"
 
 #include <dirent.h>
@@ -28,6 +28,7 @@ static void set_up(void)
 
 static void take_down(void)
 {
+    scene_end();
     trace_document_release(&document);
     (void)unlink(path);
     (void)rmdir(folder);
@@ -67,11 +68,16 @@ static const char *name_of(const json_t *slice)
     return json_string_value(json_object_get(slice, "name"));
 }
 
+static uint64_t op_of(const char *name)
+{
+    return ferry_future_id(the_future("%s", name));
+}
+
 /* Submits nops and lets go of them; returns how many records they make. */
-static uint64_t make_nops(const test_engine *te, int count)
+static uint64_t make_nops(int count)
 {
     for (int i = 0; i < count; i++)
-        ferry_future_release(ferry_nop(te->engine, NULL));
+        ferry_future_release(ferry_nop(engine(), NULL));
     return (uint64_t)count * 5; /* submitted ready issued resolved quiet */
 }
 
@@ -79,37 +85,16 @@ static uint64_t make_nops(const test_engine *te, int count)
 
 Test(trace_file, a_small_program)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    scene_begin(FERRY_LOOP_EMBEDDED);
     ASSERT_STATUS(ferry_trace_open(path), FERRY_OK);
-    ferry_buffer *src = test_buffer(&te, 0, BIG, 1), *dst = test_buffer(&te, 2, BIG, 0);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *after = ferry_promise_future(promise);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = &after;
-    options.after_count = 1;
-    options.label = "weights";
-    ferry_future *copy =
-        ferry_copy(te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), &options);
-    ferry_future *nop = nop_after(&te, copy);
-    ferry_promise *broken = test_promise(&te);
-    ferry_future *failed = nop_after_promise(&te, broken);
-    settle(&te);
-    stepped_clock_step(&te.time, 2000);
-    keep_promise(promise, FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(nop, -1), FERRY_OK);
-    stepped_clock_step(&te.time, 500);
-    ferry_promise_release(broken);
-    ASSERT_STATUS(ferry_future_wait(failed, -1), FERRY_E_DEPENDENCY);
-    uint64_t copy_op = ferry_future_id(copy), nop_op = ferry_future_id(nop);
-    uint64_t failed_op = ferry_future_id(failed), promise_op = ferry_future_id(after);
-    ferry_future_release(after);
-    ferry_future_release(copy);
-    ferry_future_release(nop);
-    ferry_future_release(failed);
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
+    play("buffer src %d of 1; buffer dst %d on 2; promise p; promise broken;"
+         "c = copy dst <- src after p label weights; n = nop after c; failed = nop after broken;"
+         "settle; step 2000",
+         BIG, BIG);
+    uint64_t copy_op = op_of("c"), nop_op = op_of("n"), failed_op = op_of("failed");
+    play("keep p; wait n OK; step 500; release broken; wait failed DEPENDENCY");
+    uint64_t promise_op = op_of("p");
+    scene_end();
     close_and_read();
 
     const json_t *slice = find_slice(1, copy_op);
@@ -166,17 +151,12 @@ Test(trace_file, engines_before_and_after_two_at_once)
 
 Test(trace_file, it_is_whole_up_to_each_engines_release)
 {
-    test_engine te;
     ASSERT_STATUS(ferry_trace_open(path), FERRY_OK);
-    test_engine_open(&te, FERRY_LOOP_THREAD);
-    ferry_buffer *src = test_buffer(&te, 0, BIG, 1), *dst = test_buffer(&te, 1, BIG, 0);
-    ferry_future *copy =
-        ferry_copy(te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), NULL);
-    uint64_t op = ferry_future_id(copy);
-    ferry_future_release(copy);
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
+    scene_begin(FERRY_LOOP_THREAD);
+    play("buffer src %d of 1; buffer dst %d on 1; c = copy dst <- src", BIG, BIG);
+    uint64_t op = op_of("c");
+    play("release c src dst");
+    scene_end();
     read_document(path, false);
     (void)find_slice(1, op);
     close_and_read();
@@ -185,27 +165,16 @@ Test(trace_file, it_is_whole_up_to_each_engines_release)
 
 Test(trace_file, what_is_under_way_is_pending)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     ASSERT_STATUS(ferry_trace_open(path), FERRY_OK);
-    manual_executor executor;
-    manual_executor_init(&executor);
-    _Atomic int calls = 0;
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
-    ferry_future *call = ferry_call(te.engine, &executor.executor, count_call, &calls, NULL);
-    ferry_future *issued = ferry_future_issued(call);
-    ASSERT_STATUS(ferry_future_wait(issued, -1), FERRY_OK);
-    uint64_t nop_op = ferry_future_id(nop), call_op = ferry_future_id(call);
+    play("promise p; n = nop after p; c = call by hand; i = issued c; wait i OK");
+    uint64_t nop_op = op_of("n"), call_op = op_of("c");
     close_and_read();
-    while (manual_waiting(&executor) == 0)
+    while (manual_waiting(by_hand()) == 0)
         sched_yield();
-    manual_run_one(&executor);
-    keep_promise(promise, FERRY_OK);
-    ferry_future_release(nop);
-    ferry_future_release(call);
-    ferry_future_release(issued);
-    test_engine_close(&te);
+    manual_run_one(by_hand());
+    play("keep p");
+    scene_end();
     cr_assert_str_eq(trace_text(find_slice(1, nop_op), "status"), "FERRY_PENDING");
     cr_assert_str_eq(trace_row_name(&document, find_slice(1, nop_op)), "engine 1 graph");
     cr_assert_str_eq(trace_text(find_slice(1, call_op), "status"), "FERRY_PENDING");
@@ -216,47 +185,34 @@ Test(trace_file, what_is_under_way_is_pending)
 
 Test(trace_file, one_after_the_other)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     uint64_t last = 0;
+    scene_begin(FERRY_LOOP_EMBEDDED);
     for (int i = 0; i < 5; i++) {
         ASSERT_STATUS(ferry_trace_open(path), FERRY_OK);
-        ferry_future *nop = ferry_nop(te.engine, NULL);
-        uint64_t op = ferry_future_id(nop);
-        ferry_future_release(nop);
+        play("n = nop");
+        uint64_t op = op_of("n");
+        play("release n");
         close_and_read();
         (void)find_slice(1, op);
         cr_assert_null(trace_document_slice(&document, 1, last), "the file begins anew");
         cr_assert_eq(trace_end_number(&document, "records"), 5);
         last = op;
-        (void)make_nops(&te, 3); /* in no file */
+        (void)make_nops(3); /* in no file */
     }
-    test_engine_close(&te);
 }
 
 Test(trace_file, copies_and_functions_in_numbers)
 {
     enum { COPIES = 400 };
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     ASSERT_STATUS(ferry_trace_open(path), FERRY_OK);
-    ferry_buffer *buffers[4];
-    _Atomic int calls = 0;
-    for (size_t i = 0; i < 4; i++)
-        buffers[i] = test_buffer(&te, i, BIG, (int)i);
-    for (size_t i = 0; i < COPIES; i++) {
-        ferry_buffer *to = buffers[i % 4], *from = buffers[(i + 1) % 4];
-        ferry_future_release(
-            ferry_copy(te.engine, ferry_buffer_span(to), ferry_buffer_span(from), NULL));
-        ferry_future_release(
-            call_on(&te, NULL, count_call, &calls, span_of(to, 0, 64), FERRY_READ_WRITE));
-    }
-    ferry_future *drain = ferry_engine_drain(te.engine);
-    ASSERT_STATUS(ferry_future_wait(drain, -1), FERRY_OK);
-    ferry_future_release(drain);
-    for (size_t i = 0; i < 4; i++)
-        ferry_buffer_release(buffers[i]);
-    test_engine_close(&te);
+    for (int i = 0; i < 4; i++)
+        play("buffer b%d %d of %d on %d", i, BIG, i, i);
+    for (int i = 0; i < COPIES; i++)
+        play("copy b%d <- b%d; release it; call changes b%d[0:64]; release it", i % 4, (i + 1) % 4,
+             i % 4);
+    play("drain; wait it OK");
+    scene_end();
     close_and_read(); /* its rules are checked */
     cr_assert_eq(trace_document_count(&document, "X"), 2 * COPIES + 1);
     cr_assert_eq(trace_end_number(&document, "dropped"), 0);
@@ -282,18 +238,14 @@ Test(trace_file, statuses)
 
 Test(trace_file, a_full_disk)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     ASSERT_STATUS(ferry_trace_open("/dev/full"), FERRY_OK);
-    for (int i = 0; i < 20; i++) {
-        ferry_future *nop = ferry_nop(te.engine, NULL);
-        ASSERT_STATUS(ferry_future_wait(nop, -1), FERRY_OK);
-        ferry_future_release(nop);
-    }
+    for (int i = 0; i < 20; i++)
+        play("nop; wait it OK; release it");
     ASSERT_STATUS(ferry_trace_close(), FERRY_E_SYSTEM);
     ASSERT_STATUS(ferry_trace_open("/dev/full"), FERRY_OK);
-    (void)make_nops(&te, 10);
-    test_engine_close(&te); /* does not wait for what will never be written */
+    (void)make_nops(10);
+    scene_end(); /* does not wait for what will never be written */
     ASSERT_STATUS(ferry_trace_close(), FERRY_E_SYSTEM);
     ASSERT_STATUS(ferry_trace_open(path), FERRY_OK);
     close_and_read();
@@ -301,39 +253,34 @@ Test(trace_file, a_full_disk)
 
 Test(trace_file, no_memory_for_rings)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    (void)make_nops(&te, 1);
-    failing_allocator_arm(&te.memory, 1, true);
+    (void)make_nops(1);
+    failing_allocator_arm(&scene()->memory, 1, true);
     ASSERT_STATUS(ferry_trace_open(path), FERRY_E_NO_MEMORY);
     ASSERT_STATUS(ferry_trace_close(), FERRY_E_INVALID);
-    failing_allocator_arm(&te.memory, 0, false);
+    failing_allocator_arm(&scene()->memory, 0, false);
     ASSERT_STATUS(ferry_trace_open(path), FERRY_OK);
-    uint64_t made = make_nops(&te, 2);
+    uint64_t made = make_nops(2);
     close_and_read();
     cr_assert_eq(trace_end_number(&document, "records"), (int64_t)made);
-    test_engine_close(&te);
 }
 
 static void *one_nop(void *arg)
 {
-    (void)make_nops(arg, 1);
+    (void)arg;
+    (void)make_nops(1);
     return NULL;
 }
 
 /* Its context can be had, its ring cannot. */
 Test(trace_file, a_thread_without_a_ring_is_counted)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
+    scene_begin(FERRY_LOOP_EMBEDDED);
     ASSERT_STATUS(ferry_trace_open(path), FERRY_OK);
-    uint64_t made = make_nops(&te, 300); /* pools have grown */
-    failing_allocator_arm(&te.memory, 2, false);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, one_nop, &te), 0);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
-    cr_assert_eq(failing_allocator_failures(&te.memory), 1);
-    test_engine_close(&te);
+    uint64_t made = make_nops(300); /* pools have grown */
+    failing_allocator_arm(&scene()->memory, 2, false);
+    (void)in_thread(one_nop, NULL);
+    cr_assert_eq(failing_allocator_failures(&scene()->memory), 1);
+    scene_end();
     close_and_read();
     cr_assert_eq(trace_end_number(&document, "records"), (int64_t)made);
     cr_assert_eq(trace_end_number(&document, "dropped"), 5);
@@ -369,20 +316,16 @@ Test(trace_file, what_it_cannot_follow_is_dropped_and_counted)
     (void)snprintf(pipe_path, sizeof pipe_path, "%s.pipe", path);
     cr_assert_eq(mkfifo(pipe_path, 0600), 0);
     slow_reader reader = {.from = pipe_path, .to = fopen(path, "we")};
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, read_pipe, &reader), 0);
-    test_engine te;
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    options.trace_records = 1024;
-    test_engine_create(&te, &options);
+    pthread_t thread = begin_thread(read_pipe, &reader);
+    scene_options(FERRY_LOOP_EMBEDDED)->trace_records = 1024;
     ASSERT_STATUS(ferry_trace_open(pipe_path), FERRY_OK);
-    uint64_t made = make_nops(&te, NOPS);
+    uint64_t made = make_nops(NOPS);
     atomic_store(&reader.may_read, true);
     ASSERT_STATUS(ferry_trace_close(), FERRY_OK);
-    cr_assert_eq(pthread_join(thread, NULL), 0);
+    (void)end_thread(thread);
     (void)fclose(reader.to);
     (void)unlink(pipe_path);
-    test_engine_close(&te);
+    scene_end();
     read_document(path, true);
     uint64_t records = (uint64_t)trace_end_number(&document, "records");
     uint64_t dropped = (uint64_t)trace_end_number(&document, "dropped");
@@ -401,30 +344,26 @@ static void count_record(void *arg, const ferry_trace_record *record)
 /* The flight recorder's rings are small; the others must not suffer from that, nor it from them. */
 Test(trace_file, beside_hooks_and_a_small_flight_recorder)
 {
-    test_engine te;
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    options.flight_records = SMALL_RING;
-    test_engine_create(&te, &options);
-    (void)make_nops(&te, 100); /* the small ring is in use, and has gone round */
+    scene_options(FERRY_LOOP_EMBEDDED)->flight_records = SMALL_RING;
+    (void)make_nops(100); /* the small ring is in use, and has gone round */
     _Atomic uint64_t hooked = 0;
     ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = count_record, .arg = &hooked};
-    ASSERT_STATUS(ferry_engine_trace(te.engine, &hooks), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
     ASSERT_STATUS(ferry_trace_open(path), FERRY_OK);
-    uint64_t made = make_nops(&te, 300);
-    settle(&te);
+    uint64_t made = make_nops(300);
+    scene_settle();
     cr_assert_eq(hooked, made);
     ferry_trace_record records[4 * SMALL_RING];
-    size_t count = ferry_engine_flight_records(te.engine, records, 4 * SMALL_RING);
+    size_t count = ferry_engine_flight_records(engine(), records, 4 * SMALL_RING);
     cr_assert_leq(count, SMALL_RING);
     cr_assert_geq(count, SMALL_RING - 1);
-    ASSERT_STATUS(ferry_engine_trace(te.engine, NULL), FERRY_OK);
-    made += make_nops(&te, 10);
+    ASSERT_STATUS(ferry_engine_trace(engine(), NULL), FERRY_OK);
+    made += make_nops(10);
     close_and_read();
     cr_assert_eq(trace_end_number(&document, "records"), (int64_t)made);
     cr_assert_eq(trace_end_number(&document, "dropped"), 0);
-    (void)make_nops(&te, 100);
-    cr_assert_geq(ferry_engine_flight_records(te.engine, records, 4 * SMALL_RING), SMALL_RING - 1);
-    test_engine_close(&te);
+    (void)make_nops(100);
+    cr_assert_geq(ferry_engine_flight_records(engine(), records, 4 * SMALL_RING), SMALL_RING - 1);
 }
 
 /* ---- idle ---- */
@@ -467,15 +406,14 @@ static bool sleeps_for_good(long thread)
 
 Test(trace_file, idle_means_asleep_and_a_record_wakes)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     ASSERT_STATUS(ferry_trace_open(path), FERRY_OK);
     long thread = trace_thread();
     cr_assert_neq(thread, 0);
     for (int round = 0; round < 20; round++) {
         while (!sleeps_for_good(thread))
             sched_yield();
-        ferry_future *nop = ferry_nop(te.engine, NULL);
+        ferry_future *nop = ferry_nop(engine(), NULL);
         uint64_t op = ferry_future_id(nop);
         ferry_future_release(nop);
         do { /* it comes into the file though nobody asks */
@@ -483,7 +421,7 @@ Test(trace_file, idle_means_asleep_and_a_record_wakes)
             read_document(path, false);
         } while (trace_document_slice(&document, 1, op) == NULL);
     }
-    test_engine_close(&te);
+    scene_end();
     close_and_read();
 }
 
@@ -566,10 +504,9 @@ Test(trace_file, an_environment_that_cannot_be_followed_is_no_error)
 
 Test(trace_file, a_childs_work_is_not_in_the_parents_file)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     ASSERT_STATUS(ferry_trace_open(path), FERRY_OK);
-    uint64_t made = make_nops(&te, 7);
+    uint64_t made = make_nops(7);
     (void)fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
@@ -583,8 +520,8 @@ Test(trace_file, a_childs_work_is_not_in_the_parents_file)
     int status = 0;
     cr_assert_eq(waitpid(pid, &status, 0), pid);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "wait status %d", status);
-    made += make_nops(&te, 7);
-    test_engine_close(&te);
+    made += make_nops(7);
+    scene_end();
     close_and_read();
     cr_assert_eq(trace_document_count(&document, "X"), 14);
     cr_assert_eq(trace_end_number(&document, "records"), (int64_t)made);

@@ -1,40 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trace hooks and the flight recorder. */
-#include "tests/support/api_test.h"
+#include "tests/support/play.h"
 #include "tests/support/thread_executor.h"
 
 #include <semaphore.h>
 
-TestSuite(tracing, .timeout = HANG_S);
+SCENE_SUITE(tracing);
 
 enum { RECORDS_MAX = 4096, BIG = 65536 };
 
-typedef struct sink {
+/* What the hooks were told. */
+static struct {
     ferry_trace_record records[RECORDS_MAX];
     size_t count;
     uint64_t lost;
     pthread_t thread;
-} sink;
+} self;
 
 static void take_record(void *arg, const ferry_trace_record *record)
 {
-    sink *self = arg;
-    if (self->count < RECORDS_MAX)
-        self->records[self->count] = *record;
-    self->count++;
-    self->thread = pthread_self();
+    (void)arg;
+    if (self.count < RECORDS_MAX)
+        self.records[self.count] = *record;
+    self.count++;
+    self.thread = pthread_self();
 }
 
 static void take_lost(void *arg, uint64_t count)
 {
-    ((sink *)arg)->lost += count;
+    (void)arg;
+    self.lost += count;
 }
 
-static void hook(test_engine *te, sink *self)
+static void hook(void)
 {
     ferry_trace_hooks hooks = {
-        .struct_size = sizeof hooks, .record = take_record, .lost = take_lost, .arg = self};
-    ASSERT_STATUS(ferry_engine_trace(te->engine, &hooks), FERRY_OK);
+        .struct_size = sizeof hooks, .record = take_record, .lost = take_lost};
+    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
+}
+
+static uint64_t op_of(const char *name)
+{
+    return ferry_future_id(the_future("%s", name));
 }
 
 /* The transitions of one operation, as in "submitted ready issued". */
@@ -52,11 +59,17 @@ static const char *life_of(const ferry_trace_record *records, size_t count, uint
     return life;
 }
 
-static const ferry_trace_record *find(const sink *self, uint64_t op, ferry_trace_what what)
+/* The same of what the hooks were told of a future. */
+static const char *life(const char *name)
 {
-    for (size_t i = 0; i < self->count; i++) {
-        if (self->records[i].op == op && self->records[i].what == what)
-            return &self->records[i];
+    return life_of(self.records, self.count, op_of(name));
+}
+
+static const ferry_trace_record *find(uint64_t op, ferry_trace_what what)
+{
+    for (size_t i = 0; i < self.count; i++) {
+        if (self.records[i].op == op && self.records[i].what == what)
+            return &self.records[i];
     }
     cr_assert_fail("no such record");
     return NULL;
@@ -71,172 +84,109 @@ static const char *life_of_copy(void)
 
 Test(tracing, a_copy_tells_its_whole_life_in_order)
 {
-    static sink self;
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    hook(&te, &self);
-    ferry_buffer *src = test_buffer(&te, 0, BIG, 1), *dst = test_buffer(&te, 2, BIG, 0);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *after = ferry_promise_future(promise);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = &after;
-    options.after_count = 1;
-    options.label = "weights";
-    ferry_future *copy =
-        ferry_copy(te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), &options);
+    hook();
+    play("buffer src %d of 1; buffer dst %d on 2; promise p; c = copy dst <- src after p label "
+         "weights",
+         BIG, BIG);
     cr_assert_eq(self.count, 0, "never inside a submit");
-    settle(&te);
-    stepped_clock_step(&te.time, 500);
-    keep_promise(promise, FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(copy, -1), FERRY_OK);
-    settle(&te);
-    uint64_t op = ferry_future_id(copy);
-    cr_assert_str_eq(life_of(self.records, self.count, op), life_of_copy());
-    const ferry_trace_record *submitted = find(&self, op, FERRY_TRACE_SUBMITTED);
-    const ferry_trace_record *ready = find(&self, op, FERRY_TRACE_READY);
-    const ferry_trace_record *resolved = find(&self, op, FERRY_TRACE_RESOLVED);
+    uint64_t op = op_of("c");
+    play("settle; step 500; keep p; wait c OK; settle");
+    cr_assert_str_eq(life("c"), life_of_copy());
+    const ferry_trace_record *submitted = find(op, FERRY_TRACE_SUBMITTED);
+    const ferry_trace_record *ready = find(op, FERRY_TRACE_READY);
+    const ferry_trace_record *resolved = find(op, FERRY_TRACE_RESOLVED);
     cr_assert_eq(submitted->when_ns, START_NS);
     cr_assert_eq(submitted->size_bytes, BIG);
     cr_assert_str_eq(submitted->label, "weights");
     cr_assert_eq(submitted->kind, FERRY_OP_COPY);
     ferry_device_info place = FERRY_DEVICE_INFO_INIT;
-    ASSERT_STATUS(ferry_device_describe(test_device_that_copies(dst, src), &place), FERRY_OK);
+    ASSERT_STATUS(ferry_device_describe(
+                      test_device_that_copies(the_buffer("dst"), the_buffer("src")), &place),
+                  FERRY_OK);
     cr_assert_eq(submitted->device, place.index);
     cr_assert_eq(submitted->flow, op);
     cr_assert_eq(submitted->status, FERRY_PENDING);
-    cr_assert_eq(ready->waited_for, ferry_future_id(after));
+    cr_assert_eq(ready->waited_for, op_of("p"));
     cr_assert_eq(ready->when_ns, START_NS + 500);
     cr_assert_eq(resolved->status, FERRY_OK);
-    ferry_future_release(after);
-    ferry_future_release(copy);
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
 }
 
 Test(tracing, operations_that_wait_for_nothing_tell_the_same_life)
 {
-    static sink self;
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    hook(&te, &self);
-    ferry_buffer *src = test_buffer(&te, 0, BIG, 1), *dst = test_buffer(&te, 1, BIG, 0);
-    ferry_future *small = ferry_copy(te.engine, span_of(dst, 0, 64), span_of(src, 0, 64), NULL);
-    ferry_future *big = ferry_copy(te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), NULL);
-    ferry_future *nop = ferry_nop(te.engine, NULL);
-    _Atomic int calls = 0;
-    ferry_future *call = ferry_call(te.engine, NULL, count_call, &calls, NULL);
-    ASSERT_STATUS(ferry_future_wait(big, -1), FERRY_OK);
-    settle(&te);
-    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(small)),
-                     "submitted ready issued fired resolved quiet");
-    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(big)), life_of_copy());
-    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(nop)),
-                     "submitted ready issued resolved quiet");
-    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(call)),
-                     "submitted ready issued begun resolved quiet");
-    cr_assert_eq(find(&self, ferry_future_id(nop), FERRY_TRACE_READY)->waited_for, 0);
-    cr_assert_eq(find(&self, ferry_future_id(nop), FERRY_TRACE_READY)->device, 65535);
-    ferry_future_release(small);
-    ferry_future_release(big);
-    ferry_future_release(nop);
-    ferry_future_release(call);
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    test_engine_close(&te);
+    hook();
+    play("buffer src %d of 1; buffer dst %d on 1; small = copy dst[0:64] <- src[0:64];"
+         "big = copy dst <- src; n = nop; c = call; wait big OK; settle",
+         BIG, BIG);
+    cr_assert_str_eq(life("small"), "submitted ready issued fired resolved quiet");
+    cr_assert_str_eq(life("big"), life_of_copy());
+    cr_assert_str_eq(life("n"), "submitted ready issued resolved quiet");
+    cr_assert_str_eq(life("c"), "submitted ready issued begun resolved quiet");
+    cr_assert_eq(find(op_of("n"), FERRY_TRACE_READY)->waited_for, 0);
+    cr_assert_eq(find(op_of("n"), FERRY_TRACE_READY)->device, 65535);
 }
 
 Test(tracing, a_cancelled_operation_tells_of_the_cancel)
 {
-    static sink self;
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    hook(&te, &self);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *nop = nop_after_promise(&te, promise);
-    ASSERT_STATUS(ferry_future_cancel(nop), FERRY_OK);
-    settle(&te);
-    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(nop)),
-                     "submitted cancel resolved quiet");
-    cr_assert_eq(find(&self, ferry_future_id(nop), FERRY_TRACE_RESOLVED)->status,
-                 FERRY_E_CANCELLED);
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    hook();
+    play("promise p; n = nop after p; cancel n; settle");
+    cr_assert_str_eq(life("n"), "submitted cancel resolved quiet");
+    cr_assert_eq(find(op_of("n"), FERRY_TRACE_RESOLVED)->status, FERRY_E_CANCELLED);
+    play("keep p");
 }
 
 Test(tracing, hooks_run_on_the_loops_thread)
 {
-    static sink self;
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
-    hook(&te, &self);
-    _Atomic int calls = 0;
-    ferry_future *call = ferry_call(te.engine, NULL, count_call, &calls, NULL);
-    ASSERT_STATUS(ferry_future_wait(call, -1), FERRY_OK);
-    uint64_t op = ferry_future_id(call);
-    ferry_future_release(call);
-    test_engine_close(&te);
+    scene_begin(FERRY_LOOP_THREAD);
+    hook();
+    play("c = call; wait c OK");
+    uint64_t op = op_of("c");
+    scene_end();
     cr_assert_not(pthread_equal(self.thread, pthread_self()));
-    (void)find(&self, op, FERRY_TRACE_SUBMITTED);
+    (void)find(op, FERRY_TRACE_SUBMITTED);
 }
 
 Test(tracing, off_gives_none)
 {
-    static sink self;
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
     ferry_trace_record record;
-    ferry_future_release(ferry_nop(te.engine, NULL));
-    hook(&te, &self);
-    settle(&te);
+    ferry_future_release(ferry_nop(engine(), NULL));
+    hook();
+    scene_settle();
     cr_assert_eq(self.count, 0, "what was before is not shown");
-    ferry_future_release(ferry_nop(te.engine, NULL));
-    settle(&te);
+    play("nop; release it; settle");
     cr_assert_gt(self.count, 0);
-    ASSERT_STATUS(ferry_engine_trace(te.engine, NULL), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_trace(engine(), NULL), FERRY_OK);
     size_t count = self.count;
-    ferry_future_release(ferry_nop(te.engine, NULL));
-    settle(&te);
+    play("nop; release it; settle");
     cr_assert_eq(self.count, count);
-    cr_assert_eq(ferry_engine_flight_records(te.engine, &record, 1), 0);
-    test_engine_close(&te);
+    cr_assert_eq(ferry_engine_flight_records(engine(), &record, 1), 0);
 }
 
 Test(tracing, what_was_overwritten_is_counted_as_lost)
 {
-    static sink self;
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    hook(&te, &self);
+    hook();
     enum { NOPS = 20000 };
     for (int i = 0; i < NOPS; i++)
-        ferry_future_release(ferry_nop(te.engine, NULL)); /* nobody makes progress meanwhile */
-    settle(&te);
+        ferry_future_release(ferry_nop(engine(), NULL)); /* nobody makes progress meanwhile */
+    scene_settle();
     cr_assert_gt(self.lost, 0);
     cr_assert_gt(self.count, 1000);
     cr_assert_eq(self.lost + self.count, (uint64_t)NOPS * 5, "%llu lost, %zu shown",
                  (unsigned long long)self.lost, self.count);
-    test_engine_close(&te);
 }
 
 Test(tracing, the_flight_recorder_keeps_the_newest)
 {
-    test_engine te;
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    options.flight_records = 64;
-    test_engine_create(&te, &options);
+    scene_options(FERRY_LOOP_EMBEDDED)->flight_records = 64;
     ferry_trace_record records[256];
-    cr_assert_eq(ferry_engine_flight_records(te.engine, records, 256), 0);
+    cr_assert_eq(ferry_engine_flight_records(engine(), records, 256), 0);
     uint64_t last = 0;
     for (int i = 0; i < 100; i++) {
-        stepped_clock_step(&te.time, 1);
-        ferry_future *nop = ferry_nop(te.engine, NULL);
+        stepped_clock_step(&scene()->time, 1);
+        ferry_future *nop = ferry_nop(engine(), NULL);
         last = ferry_future_id(nop);
         ferry_future_release(nop);
     }
-    size_t count = ferry_engine_flight_records(te.engine, records, 256);
+    size_t count = ferry_engine_flight_records(engine(), records, 256);
     cr_assert_geq(count, 60);
     cr_assert_leq(count, 64);
     for (size_t i = 1; i < count; i++)
@@ -244,33 +194,23 @@ Test(tracing, the_flight_recorder_keeps_the_newest)
     cr_assert_str_eq(life_of(records, count, last), "submitted ready issued resolved quiet");
     cr_assert_eq(records[count - 1].op, last);
 
-    size_t few = ferry_engine_flight_records(te.engine, records, 3);
+    size_t few = ferry_engine_flight_records(engine(), records, 3);
     cr_assert_eq(few, 3);
     cr_assert_eq(records[2].op, last);
     cr_assert_eq(records[2].what, FERRY_TRACE_QUIET);
-    cr_assert_eq(ferry_engine_flight_records(te.engine, NULL, 3), 0);
-    cr_assert_eq(ferry_engine_flight_records(te.engine, records, 0), 0);
-    test_engine_close(&te);
+    cr_assert_eq(ferry_engine_flight_records(engine(), NULL, 3), 0);
+    cr_assert_eq(ferry_engine_flight_records(engine(), records, 0), 0);
 }
 
 Test(tracing, both_at_once)
 {
-    static sink self;
-    test_engine te;
-    ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-    options.flight_records = 64;
-    test_engine_create(&te, &options);
-    hook(&te, &self);
-    ferry_future *nop = ferry_nop(te.engine, NULL);
-    settle(&te);
+    scene_options(FERRY_LOOP_EMBEDDED)->flight_records = 64;
+    hook();
+    play("n = nop; settle");
     ferry_trace_record records[64];
-    size_t count = ferry_engine_flight_records(te.engine, records, 64);
-    cr_assert_str_eq(life_of(records, count, ferry_future_id(nop)),
-                     "submitted ready issued resolved quiet");
-    cr_assert_str_eq(life_of(self.records, self.count, ferry_future_id(nop)),
-                     "submitted ready issued resolved quiet");
-    ferry_future_release(nop);
-    test_engine_close(&te);
+    size_t count = ferry_engine_flight_records(engine(), records, 64);
+    cr_assert_str_eq(life_of(records, count, op_of("n")), "submitted ready issued resolved quiet");
+    cr_assert_str_eq(life("n"), "submitted ready issued resolved quiet");
 }
 
 static void submit_in_hook(void *arg, const ferry_trace_record *record)
@@ -285,17 +225,12 @@ static void submit_in_hook(void *arg, const ferry_trace_record *record)
 
 Test(tracing, hooks_may_submit)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ferry_engine *engine = te.engine;
-    ferry_trace_hooks hooks = {
-        .struct_size = sizeof hooks, .record = submit_in_hook, .arg = &engine};
-    ASSERT_STATUS(ferry_engine_trace(te.engine, &hooks), FERRY_OK);
-    ferry_future_release(ferry_nop(te.engine, NULL));
-    settle(&te);
-    cr_assert_null(engine);
-    ASSERT_STATUS(ferry_engine_trace(te.engine, NULL), FERRY_OK);
-    test_engine_close(&te);
+    ferry_engine *to = engine();
+    ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = submit_in_hook, .arg = &to};
+    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
+    play("nop; release it; settle");
+    cr_assert_null(to);
+    ASSERT_STATUS(ferry_engine_trace(engine(), NULL), FERRY_OK);
 }
 
 /* ---- the last records before the stop ---- */
@@ -348,30 +283,27 @@ static void *shut_down(void *arg)
 
 Test(tracing, a_shutdown_that_succeeded_has_shown_every_record)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
+    scene_begin(FERRY_LOOP_THREAD);
     ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = hear_quiet};
     for (int i = 0; i < 2; i++) {
         held_call *self = &held_calls[i];
         (void)sem_init(&self->begun, 0, 0);
         (void)sem_init(&self->go_on, 0, 0);
         cr_assert(thread_executor_start(&self->executor));
-        self->future = ferry_call(te.engine, &self->executor.executor, held_function, self, NULL);
+        self->future = ferry_call(engine(), &self->executor.executor, held_function, self, NULL);
         self->op = ferry_future_id(self->future);
         await(&self->begun);
     }
-    ASSERT_STATUS(ferry_engine_trace(te.engine, &hooks), FERRY_OK);
-    pthread_t ending;
-    cr_assert_eq(pthread_create(&ending, NULL, shut_down, te.engine), 0);
+    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
+    pthread_t ending = begin_thread(shut_down, engine());
     ASSERT_STATUS(ferry_future_wait(held_calls[1].future, -1), FERRY_E_SHUTDOWN);
     (void)sem_post(&held_calls[0].go_on);
-    cr_assert_eq(pthread_join(ending, NULL), 0);
+    (void)end_thread(ending);
     for (int i = 0; i < 2; i++) {
         cr_assert(held_calls[i].is_quiet, "call %d", i);
         ferry_future_release(held_calls[i].future);
         thread_executor_stop(&held_calls[i].executor);
     }
-    test_engine_close(&te);
 }
 
 Test(tracing, names_are_known)

@@ -128,11 +128,26 @@ static inline void keep_promise(ferry_promise *promise, ferry_status status)
     ferry_promise_release(promise);
 }
 
-static inline ferry_future *nop_after(const test_engine *te, ferry_future *after)
+/* Options of what waits for these, and of what touches these; both are borrowed. */
+static inline ferry_op_options behind(ferry_future *const *after, size_t count)
 {
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = &after;
-    options.after_count = 1;
+    options.after = after;
+    options.after_count = count;
+    return options;
+}
+
+static inline ferry_op_options touching(const ferry_access *accesses, size_t count)
+{
+    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+    options.accesses = accesses;
+    options.access_count = count;
+    return options;
+}
+
+static inline ferry_future *nop_after(const test_engine *te, ferry_future *after)
+{
+    ferry_op_options options = behind(&after, 1);
     return ferry_nop(te->engine, &options);
 }
 
@@ -148,9 +163,7 @@ static inline ferry_future *nop_after_promise(const test_engine *te, ferry_promi
 static inline ferry_future *copy_after(const test_engine *te, ferry_span dst, ferry_span src,
                                        ferry_future *after)
 {
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = &after;
-    options.after_count = 1;
+    ferry_op_options options = behind(&after, 1);
     return ferry_copy(te->engine, dst, src, &options);
 }
 
@@ -277,6 +290,29 @@ static inline void manual_run_one(manual_executor *self)
     ferry_task_run(self->tasks[self->run++]);
 }
 
+/* ---- threads ---- */
+
+static inline pthread_t begin_thread(void *(*fn)(void *), void *arg)
+{
+    pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, fn, arg), 0);
+    return thread;
+}
+
+/* Gives what it has returned. */
+static inline void *end_thread(pthread_t thread)
+{
+    void *result = NULL;
+    cr_assert_eq(pthread_join(thread, &result), 0);
+    return result;
+}
+
+/* In a thread of its own, which has ended. */
+static inline void *in_thread(void *(*fn)(void *), void *arg)
+{
+    return end_thread(begin_thread(fn, arg));
+}
+
 /* ---- functions ---- */
 
 /* Counts its calls; arg is an _Atomic int. */
@@ -298,9 +334,7 @@ static inline ferry_future *call_on(const test_engine *te, ferry_executor *execu
                                     ferry_access_mode mode)
 {
     ferry_access access = {.span = span, .mode = mode};
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.accesses = &access;
-    options.access_count = 1;
+    ferry_op_options options = touching(&access, 1);
     return ferry_call(te->engine, executor, fn, arg, &options);
 }
 

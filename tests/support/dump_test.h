@@ -56,6 +56,21 @@ static inline json_t *dump_json(ferry_engine *engine)
     return whole;
 }
 
+/* The same, which stays until the next call. */
+static inline const json_t *dump_now(ferry_engine *engine)
+{
+    static json_t *whole;
+    json_decref(whole);
+    whole = dump_json(engine);
+    return whole;
+}
+
+/* How many there are in a list of the whole. */
+static inline size_t dump_count(const json_t *whole, const char *list)
+{
+    return json_array_size(json_object_get(whole, list));
+}
+
 /* The operation or promise of a number, or NULL; borrowed. */
 static inline json_t *dump_find(const json_t *whole, uint64_t id)
 {

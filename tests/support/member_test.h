@@ -6,8 +6,9 @@
 #ifndef FERRY_TESTS_MEMBER_TEST_H
 #define FERRY_TESTS_MEMBER_TEST_H
 
-#include "tests/support/api_test.h"
 #include "tests/support/patience.h"
+#include "tests/support/scene.h"
+#include "tests/support/suite.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -81,14 +82,46 @@ static inline void test_members_join(test_member *members, uint32_t count)
         ASSERT_STATUS(test_await(members, count, joins[i]), FERRY_OK);
 }
 
-/* Engines that have joined one group, ranks in order. */
-static inline void test_members_open(test_member *members, uint32_t count, ferry_loop_mode loop)
+/* ---- the members of a case ---- */
+
+/* Buffers of theirs, their futures and promises are the scene's. */
+static test_member members[MEMBERS_MAX];
+static uint32_t member_count;
+
+/* One more, which joins no group yet. */
+static inline test_member *begin_member(ferry_loop_mode loop)
 {
-    cr_assert_leq(count, MEMBERS_MAX);
+    cr_assert_lt(member_count, MEMBERS_MAX);
+    test_member_open(&members[member_count], loop);
+    return &members[member_count++];
+}
+
+static inline ferry_future *join_group(size_t member, const ferry_group_options *options)
+{
+    return ferry_group_join(members[member].te.engine, options, &members[member].group);
+}
+
+/* Engines that have joined one group, ranks in order. */
+static inline void begin_members(uint32_t count, ferry_loop_mode loop)
+{
     for (uint32_t i = 0; i < count; i++)
-        test_member_open(&members[i], loop);
+        (void)begin_member(loop);
     test_members_join(members, count);
 }
+
+/* A buffer of a member's, filled with a byte; the scene's. */
+static inline ferry_buffer *buffer_of(size_t rank, size_t device, size_t size_bytes, int fill)
+{
+    return own(test_buffer(&members[rank].te, device, size_bytes, fill));
+}
+
+/* Gives the future back. */
+static inline ferry_status await(ferry_future *future)
+{
+    return test_await(members, member_count, future);
+}
+
+#define AWAIT(future, expected) ASSERT_STATUS(await(future), FERRY_##expected)
 
 /* Groups go with their engines; all other handles are back by now, so all memory goes too. */
 static inline void test_members_close(test_member *members, uint32_t count)
@@ -98,5 +131,15 @@ static inline void test_members_close(test_member *members, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         test_engine_close(&members[i].te);
 }
+
+static inline void end_members(void)
+{
+    scene_end();
+    if (!suite_has_failed())
+        test_members_close(members, member_count);
+    member_count = 0;
+}
+
+#define MEMBER_SUITE(...) TestSuite(__VA_ARGS__, .fini = end_members, .timeout = HANG_S)
 
 #endif

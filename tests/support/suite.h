@@ -27,6 +27,7 @@
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* How far a test's process has come. Only forwards; it alone writes it. */
@@ -50,6 +51,9 @@ typedef struct suite_case {
     char name[160];                      /* suite/test, with [i] for the i-th parameter */
     double timeout_s;                    /* on a machine with nothing else to do */
 } suite_case;
+
+/* In a test's process, with its set-up and take-down: whether an assertion has failed. */
+bool suite_has_failed(void);
 
 /* Runs a test in the calling process, which it ends. */
 _Noreturn void suite_case_run(const suite_case *chosen, suite_note *note);

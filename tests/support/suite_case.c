@@ -26,7 +26,7 @@ static bool is_current_thread(void)
     return getpid() == current_pid && gettid() == current_thread;
 }
 
-static bool has_failed(void)
+bool suite_has_failed(void)
 {
     return atomic_load(&current_note->failed_asserts) > 0;
 }
@@ -101,7 +101,7 @@ void criterion_internal_test_setup(void)
             call(current->suite->data->init);
         call(current->test->data->init);
     }
-    if (has_failed()) {
+    if (suite_has_failed()) {
         atomic_store(&current_note->stage, SUITE_ENDED);
         exit(EXIT_FAILURE);
     }
@@ -135,5 +135,5 @@ _Noreturn void suite_case_run(const suite_case *chosen, suite_note *note)
     chosen->test->test(); /* calls the three */
     atomic_store(&note->stage, SUITE_ENDED);
     /* Not _exit: this is where LeakSanitizer looks. */
-    exit(has_failed() ? EXIT_FAILURE : EXIT_SUCCESS);
+    exit(suite_has_failed() ? EXIT_FAILURE : EXIT_SUCCESS);
 }

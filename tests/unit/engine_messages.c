@@ -171,7 +171,7 @@ static void rig_close(rig *r)
 }
 
 /* The rig gives it back in the end. */
-static ferry_future *own(rig *r, ferry_future *future)
+static ferry_future *keep_until_the_end(rig *r, ferry_future *future)
 {
     cr_assert_lt(r->future_count, FUTURES_MAX);
     return r->futures[r->future_count++] = future;
@@ -185,8 +185,8 @@ static ferry_future *message(rig *r, size_t at, bool is_send, size_t size_bytes,
                              const ferry_op_options *options)
 {
     ferry_span span = span_of(at == 0 ? r->own : r->other, 0, size_bytes);
-    return own(r, (is_send ? ferry_send : ferry_recv)(r->members[at].group, (ferry_peer)(1 - at), 7,
-                                                      span, options));
+    return keep_until_the_end(r, (is_send ? ferry_send : ferry_recv)(
+                                     r->members[at].group, (ferry_peer)(1 - at), 7, span, options));
 }
 
 /* A lane is there from now on, over which everything has been said. */
@@ -264,8 +264,8 @@ static ferry_future *message_in_batch(rig *r, state state, const ferry_op_option
                    .tag = 7};
     *(is_send(state) ? &op.src : &op.dst) = span_of(r->own, 0, size_of(state));
     ferry_future *batch = ferry_batch(r->members[0].te.engine, &op, sizeof op, 1, own_p, NULL);
-    (void)own(r, *own_p);
-    return own(r, batch);
+    (void)keep_until_the_end(r, *own_p);
+    return keep_until_the_end(r, batch);
 }
 
 /* Brings a message of engine 0's into the state. */
@@ -471,7 +471,7 @@ Test(engine_messages, past_what_may_be_unexpected_are_refused)
         options.label = "one too many";
         for (size_t i = 0; i < 3; i++)
             futures[i] = message(&r, 0, is_send, SMALL, &options);
-        ferry_future *behind = own(&r, nop_after(&r.members[0].te, futures[2]));
+        ferry_future *behind = keep_until_the_end(&r, nop_after(&r.members[0].te, futures[2]));
         ASSERT_STATUS(end_of(&r, futures[2]), FERRY_E_AGAIN);
         const ferry_error *error = ferry_future_error(futures[2]);
         ASSERT_STATUS(error->status, FERRY_E_AGAIN);
