@@ -131,7 +131,7 @@ static void probe_is_over(fry_etcd_call *call)
 /* A count of one key, which costs etcd nothing but the question to the quorum. */
 static void ask_probe(fry_etcd *etcd)
 {
-    const char *prefix = etcd->base.watches->prefix;
+    const char *prefix = LIST_FIRST(&etcd->base.watches)->prefix;
     const char *key = *prefix != '\0' ? prefix : "ferry";
     const fry_etcd_range range = {.key = key, .key_bytes = strlen(key), .is_count_only = true};
 
@@ -148,7 +148,7 @@ static void probe_is_due(fry_timer *timer)
 {
     fry_etcd *etcd = timer->arg;
 
-    if (TAILQ_EMPTY(&etcd->watches) || etcd->base.watches == NULL)
+    if (TAILQ_EMPTY(&etcd->watches) || LIST_EMPTY(&etcd->base.watches))
         return;
     fry_etcd_watches_check(etcd);
     if (fry_reactor_now_ns(etcd->reactor) - etcd->heard_ns >= PROBE_NS)
@@ -308,10 +308,33 @@ static bool copy_options(fry_etcd *etcd, const fry_store_options *options)
            copy(memory, options->key_path, &etcd->key_path);
 }
 
-static ferry_status open_etcd(fry_reactor *reactor, const char *uri,
-                              const fry_store_options *options, fry_store **store_p,
-                              fry_error **error_p)
+static void close_etcd(fry_store *store)
 {
+    fry_etcd *etcd = (fry_etcd *)store;
+
+    fry_etcd_leases_drop(etcd);
+    fry_timer_stop(etcd->reactor, &etcd->probe_timer);
+    fry_timer_stop(etcd->reactor, &etcd->watch_timer);
+    if (etcd->probe.etcd != NULL)
+        fry_etcd_call_cancel(&etcd->probe);
+    if (etcd->login_call.etcd != NULL)
+        fry_etcd_call_cancel(&etcd->login_call);
+    fry_etcd_http_close(etcd);
+    dispose(etcd);
+}
+
+ferry_status fry_etcd_open(fry_reactor *reactor, const char *uri, const fry_store_options *options,
+                           fry_store **store_p, fry_error **error_p)
+{
+    static const fry_store_ops ops = {
+        .close = close_etcd,
+        .submit = fry_etcd_submit,
+        .cancel = fry_etcd_cancel,
+        .watch_start = fry_etcd_watch_start,
+        .watch_stop = fry_etcd_watch_stop,
+        .lease_open = fry_etcd_lease_open,
+        .lease_close = fry_etcd_lease_close,
+    };
     const fry_memory *memory = reactor->memory;
     const char *why;
     ferry_status status = check_options(memory, uri, options, error_p);
@@ -321,6 +344,7 @@ static ferry_status open_etcd(fry_reactor *reactor, const char *uri,
     fry_etcd *etcd = fry_alloc(memory, sizeof *etcd, _Alignof(fry_etcd));
     if (etcd == NULL)
         return fry_store_error(memory, FERRY_E_NO_MEMORY, error_p, "no memory for a store");
+    fry_store_init(&etcd->base, reactor, &ops);
     etcd->reactor = reactor;
     etcd->memory = memory;
     etcd->probe_timer = (fry_timer){.fn = probe_is_due, .arg = etcd};
@@ -350,42 +374,3 @@ err_uri:
     dispose(etcd);
     return status;
 }
-
-static void close_etcd(fry_store *store)
-{
-    fry_etcd *etcd = (fry_etcd *)store;
-
-    fry_etcd_leases_drop(etcd);
-    fry_timer_stop(etcd->reactor, &etcd->probe_timer);
-    fry_timer_stop(etcd->reactor, &etcd->watch_timer);
-    if (etcd->probe.etcd != NULL)
-        fry_etcd_call_cancel(&etcd->probe);
-    if (etcd->login_call.etcd != NULL)
-        fry_etcd_call_cancel(&etcd->login_call);
-    fry_etcd_http_close(etcd);
-    dispose(etcd);
-}
-
-const fry_store_ops fry_store_etcd = {
-    .scheme = "etcd://",
-    .open = open_etcd,
-    .close = close_etcd,
-    .submit = fry_etcd_submit,
-    .cancel = fry_etcd_cancel,
-    .watch_start = fry_etcd_watch_start,
-    .watch_stop = fry_etcd_watch_stop,
-    .lease_open = fry_etcd_lease_open,
-    .lease_close = fry_etcd_lease_close,
-};
-
-const fry_store_ops fry_store_etcd_tls = {
-    .scheme = "etcds://",
-    .open = open_etcd,
-    .close = close_etcd,
-    .submit = fry_etcd_submit,
-    .cancel = fry_etcd_cancel,
-    .watch_start = fry_etcd_watch_start,
-    .watch_stop = fry_etcd_watch_stop,
-    .lease_open = fry_etcd_lease_open,
-    .lease_close = fry_etcd_lease_close,
-};

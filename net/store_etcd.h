@@ -11,8 +11,6 @@
 #include "net/store_etcd_curl.h"
 #include "net/store_etcd_json.h"
 
-#include <bsd/sys/queue.h>
-
 #define FRY_ETCD_ENDPOINTS_MAX 16
 #define FRY_ETCD_ENDPOINT_BYTES 288
 #define FRY_ETCD_ANSWER_BYTES ((size_t)1 << 20)      /* of most answers */
@@ -167,6 +165,9 @@ bool fry_etcd_login_allows(fry_etcd *etcd);
 bool fry_etcd_login_again(fry_etcd_call *call);
 
 /* ---- store_etcd.c ---- */
+
+ferry_status fry_etcd_open(fry_reactor *reactor, const char *uri, const fry_store_options *options,
+                           fry_store **store_p, fry_error **error_p);
 
 /* A call did not reach etcd at an endpoint: others are tried next. */
 void fry_etcd_endpoint_failed(fry_etcd *etcd, unsigned endpoint, const char *why);

@@ -36,7 +36,6 @@ struct fry_etcd_request {
     TAILQ_ENTRY(fry_etcd_request) entry; /* while it is queued */
     bool is_queued, is_uncertain;
     unsigned failures, strange;
-    uint64_t lease;
     uint64_t known_revision; /* what PUT and DELETE find changed later they have not seen */
     fry_timer timer;         /* of the next attempt */
     fry_etcd_call call;
@@ -188,7 +187,7 @@ static bool is_own(const fry_etcd_request *mine, const fry_etcd_kv *found)
 {
     const fry_store_request *request = mine->request;
 
-    return mine->is_uncertain && found->lease == mine->lease &&
+    return mine->is_uncertain && found->lease == request->lease_id &&
            found->entry.value_bytes == request->value_bytes &&
            (request->value_bytes == 0 ||
             memcmp(found->entry.value, request->value, request->value_bytes) == 0);
@@ -394,7 +393,7 @@ static void ask_for_change(fry_etcd_request *mine)
         .key = request->key,
         .value = request->value,
         .value_bytes = request->value_bytes,
-        .lease = mine->lease,
+        .lease = request->lease_id,
         .is_deletion = request->verb == FRY_STORE_DELETE,
         .guard_key = request->guard_key,
         .guard_lease = request->guard_id,
@@ -454,7 +453,6 @@ void fry_etcd_submit(fry_store *store, fry_store_request *request)
     }
     mine->etcd = etcd;
     mine->request = request;
-    mine->lease = request->lease != NULL ? request->lease->id : 0;
     mine->timer = (fry_timer){.fn = retry_is_due, .arg = mine};
     mine->is_queued = true;
     request->private_ = mine;

@@ -11,6 +11,7 @@
  * half minute it is listed again.
  */
 #include "net/store_etcd.h"
+#include "net/store_known.h"
 
 #include <string.h>
 
@@ -29,25 +30,6 @@ typedef enum watch_state {
     WATCH_STOPPED, /* its owner is gone; freed by whoever tells just now */
 } watch_state;
 
-typedef struct known_key {
-    RB_ENTRY(known_key) entry;
-    uint64_t version, round;
-    uint64_t hash; /* of the value; versions of another life may be the same */
-    size_t block_bytes;
-    char key[];
-} known_key;
-
-typedef struct known_keys {
-    known_key *rbh_root;
-} known_keys;
-
-static int by_key(known_key *left, known_key *right)
-{
-    return strcmp(left->key, right->key);
-}
-
-RB_GENERATE_INTERNAL(known_keys, known_key, entry, by_key, static __attribute__((unused)))
-
 struct fry_etcd_watch {
     fry_etcd *etcd;
     fry_store_watch *watch;
@@ -63,60 +45,24 @@ struct fry_etcd_watch {
     fry_timer lost_timer; /* since it knows nothing for certain */
     fry_etcd_list list;
     fry_etcd_call stream;
-    known_keys known;
-    size_t known_count;
+    fry_known_keys known; /* marks are hashes of values: other lives may have the same versions */
 };
 
 /* ---- what is known ---- */
 
-/* bsd's macros compare keys of whole elements, so a search takes one of its own. */
-static known_key *find(fry_etcd_watch *mine, const char *key)
+static fry_known *learn(fry_etcd_watch *mine, const char *key)
 {
-    known_key *at = mine->known.rbh_root;
-
-    while (at != NULL) {
-        const int order = strcmp(key, at->key);
-
-        if (order == 0)
-            return at;
-        at = order < 0 ? RB_LEFT(at, entry) : RB_RIGHT(at, entry);
-    }
+    if (mine->known.count < FRY_STORE_ENTRIES_MAX)
+        return fry_known_learn(&mine->known, key);
+    fry_log_line(mine->etcd->reactor->log, FERRY_LOG_ERROR,
+                 "store: more than %d keys begin with '%s': they can't be watched",
+                 FRY_STORE_ENTRIES_MAX, mine->watch->prefix);
     return NULL;
-}
-
-static known_key *learn(fry_etcd_watch *mine, const char *key)
-{
-    const size_t block_bytes = sizeof(known_key) + strlen(key) + 1;
-
-    if (mine->known_count == FRY_STORE_ENTRIES_MAX) {
-        fry_log_line(mine->etcd->reactor->log, FERRY_LOG_ERROR,
-                     "store: more than %d keys begin with '%s': they can't be watched",
-                     FRY_STORE_ENTRIES_MAX, mine->watch->prefix);
-        return NULL;
-    }
-    known_key *known = fry_alloc(mine->etcd->memory, block_bytes, _Alignof(known_key));
-    if (known == NULL)
-        return NULL;
-    known->block_bytes = block_bytes;
-    memcpy(known->key, key, block_bytes - sizeof(known_key));
-    RB_INSERT(known_keys, &mine->known, known);
-    mine->known_count++;
-    return known;
-}
-
-static void forget(fry_etcd_watch *mine, known_key *known)
-{
-    RB_REMOVE(known_keys, &mine->known, known);
-    mine->known_count--;
-    fry_free(mine->etcd->memory, known, known->block_bytes);
 }
 
 static void dispose(fry_etcd_watch *mine)
 {
-    known_key *known;
-
-    while ((known = RB_MIN(known_keys, &mine->known)) != NULL)
-        forget(mine, known);
+    fry_known_forget_all(&mine->known);
     fry_free(mine->etcd->memory, mine, sizeof *mine);
 }
 
@@ -153,7 +99,7 @@ typedef enum note_result {
 static note_result note_put(fry_etcd_watch *mine, const fry_store_entry *entry)
 {
     const uint64_t hash = fry_store_hash(entry->value, entry->value_bytes);
-    known_key *known = find(mine, entry->key);
+    fry_known *known = fry_known_find(&mine->known, entry->key);
 
     if (known == NULL)
         known = learn(mine, entry->key);
@@ -162,34 +108,31 @@ static note_result note_put(fry_etcd_watch *mine, const fry_store_entry *entry)
     known->round = mine->round;
     if (known->version >= entry->version)
         return mine->state == WATCH_LISTS &&
-                       (known->version > entry->version || known->hash != hash)
+                       (known->version > entry->version || known->mark != hash)
                    ? NOTE_ANOTHER
                    : NOTE_GOOD;
     known->version = entry->version;
-    known->hash = hash;
+    known->mark = hash;
     return tell(mine, FRY_STORE_IS_PUT, entry) ? NOTE_GOOD : NOTE_STOPPED;
 }
 
 /* Tells of the store's other lives: what was told is told anew, or to be deleted. */
 static note_result note_life(fry_etcd_watch *mine)
 {
-    known_key *known;
-
     if (mine->life == mine->etcd->life)
         return NOTE_GOOD;
     mine->life = mine->etcd->life;
-    RB_FOREACH(known, known_keys, &mine->known)
-    known->version = 0;
+    fry_known_forget_versions(&mine->known);
     return tell(mine, FRY_STORE_IS_ANOTHER, NULL) ? NOTE_GOOD : NOTE_STOPPED;
 }
 
-static note_result note_deletion(fry_etcd_watch *mine, known_key *known)
+static note_result note_deletion(fry_etcd_watch *mine, fry_known *known)
 {
     char key[FRY_STORE_KEY_BYTES + 1];
     const fry_store_entry entry = {.key = key, .version = known->version};
 
-    memcpy(key, known->key, known->block_bytes - sizeof(known_key));
-    forget(mine, known);
+    (void)strcpy(key, known->key);
+    fry_known_forget(&mine->known, known);
     return tell(mine, FRY_STORE_IS_DELETED, &entry) ? NOTE_GOOD : NOTE_STOPPED;
 }
 
@@ -267,11 +210,9 @@ static bool is_known_again(fry_etcd_watch *mine)
 
 static note_result note_event(fry_etcd_watch *mine, const fry_etcd_event *event)
 {
-    known_key *known;
-
     if (!event->is_deletion)
         return note_put(mine, &event->kv.entry);
-    known = find(mine, event->kv.entry.key);
+    fry_known *known = fry_known_find(&mine->known, event->kv.entry.key);
     if (known == NULL || known->version > event->kv.entry.version)
         return NOTE_GOOD;
     return note_deletion(mine, known);
@@ -367,10 +308,10 @@ static void open_stream(fry_etcd_watch *mine)
 
 static note_result note_absent(fry_etcd_watch *mine)
 {
-    known_key *known = RB_MIN(known_keys, &mine->known);
+    fry_known *known = fry_known_after(&mine->known, "");
 
     while (known != NULL) {
-        known_key *next = RB_NEXT(known_keys, &mine->known, known);
+        fry_known *next = fry_known_after(&mine->known, known->key);
 
         if (known->round != mine->round && note_deletion(mine, known) == NOTE_STOPPED)
             return NOTE_STOPPED;
@@ -469,6 +410,7 @@ static bool start(fry_etcd *etcd, fry_store_watch *watch)
         return false;
     mine->etcd = etcd;
     mine->watch = watch;
+    mine->known.memory = etcd->memory;
     mine->life = etcd->life;
     mine->timer = (fry_timer){.fn = timer_is_due, .arg = mine};
     mine->lost_timer = (fry_timer){.fn = lost_is_due, .arg = mine};
@@ -484,10 +426,11 @@ static bool start(fry_etcd *etcd, fry_store_watch *watch)
 static void watch_timer_is_due(fry_timer *timer)
 {
     fry_etcd *etcd = timer->arg;
+    fry_store_watch *watch;
     bool is_good = true;
 
-    for (fry_store_watch *watch = etcd->base.watches; watch != NULL; watch = watch->next)
-        is_good = (watch->private_ != NULL || start(etcd, watch)) && is_good;
+    LIST_FOREACH(watch, &etcd->base.watches, entry)
+    is_good = (watch->private_ != NULL || start(etcd, watch)) && is_good;
     if (!is_good)
         fry_timer_set(etcd->reactor, timer, fry_reactor_now_ns(etcd->reactor) + MEMORY_RETRY_NS);
 }
