@@ -89,6 +89,27 @@ bool fry_disk_key_of_name(const char *name, char to[FRY_STORE_KEY_BYTES + 1])
     return fry_store_is_key(to);
 }
 
+void fry_disk_name_of_lease(uint64_t id, char name[FRY_DISK_NAME_BYTES])
+{
+    (void)snprintf(name, FRY_DISK_NAME_BYTES, "%016llx", (unsigned long long)id);
+}
+
+uint64_t fry_disk_lease_id(const char *name)
+{
+    uint64_t id = 0;
+
+    if (strlen(name) != 16)
+        return 0;
+    for (const char *at = name; *at != '\0'; at++) {
+        const char *digits = "0123456789abcdef", *digit = strchr(digits, *at);
+
+        if (digit == NULL)
+            return 0;
+        id = id * 16 + (uint64_t)(digit - digits);
+    }
+    return id;
+}
+
 ferry_status fry_disk_names(fry_disk *disk, int folder_fd, fry_disk_name_fn fn, void *arg)
 {
     const int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -354,22 +375,22 @@ static void hash_header(key_header *header)
 static ferry_status write_body(fry_disk *disk, int fd, const fry_disk_change *change,
                                key_header *header)
 {
-    const size_t key_bytes = strlen(change->key);
-    const size_t bytes = sizeof *header + key_bytes + change->value_bytes;
+    const size_t key_bytes = strlen(change->request->key);
+    const size_t bytes = sizeof *header + key_bytes + change->request->value_bytes;
     ferry_status status = make_room(disk, bytes + 1);
 
     if (status != FERRY_OK)
         return status;
     char *body = disk->buffer + sizeof *header;
-    memcpy(body, change->key, key_bytes);
-    if (change->value_bytes > 0)
-        memcpy(body + key_bytes, change->value, change->value_bytes);
+    memcpy(body, change->request->key, key_bytes);
+    if (change->request->value_bytes > 0)
+        memcpy(body + key_bytes, change->request->value, change->request->value_bytes);
     *header = (key_header){
         .format = FRY_DISK_FORMAT,
         .key_bytes = (uint32_t)key_bytes,
-        .value_bytes = change->value_bytes,
-        .lease = change->lease,
-        .body_hash = fry_store_hash(body, key_bytes + change->value_bytes),
+        .value_bytes = change->request->value_bytes,
+        .lease = change->request->lease_id,
+        .body_hash = fry_store_hash(body, key_bytes + change->request->value_bytes),
     };
     memcpy(header->magic, key_magic, sizeof key_magic);
     memcpy(disk->buffer, header, sizeof *header);
@@ -379,7 +400,7 @@ static ferry_status write_body(fry_disk *disk, int fd, const fry_disk_change *ch
 /* What is there, as far as verbs go: FERRY_E_NOT_FOUND also for a key whose lease is over. */
 static ferry_status read_live(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
 {
-    const ferry_status status = read_key(disk, change->key, to);
+    const ferry_status status = read_key(disk, change->request->key, to);
 
     if (status == FERRY_E_UNSUPPORTED)
         return FERRY_E_STORE;
@@ -397,15 +418,16 @@ static ferry_status check(fry_disk *disk, const fry_disk_change *change, fry_dis
 
     if (!is_there && status != FERRY_E_NOT_FOUND)
         return status;
-    switch (change->verb) {
+    switch (change->request->verb) {
     case FRY_STORE_CREATE:
         return is_there ? FERRY_E_CHANGED : FERRY_OK;
     case FRY_STORE_SWAP:
     case FRY_STORE_DELETE:
         if (!is_there)
             return FERRY_E_NOT_FOUND;
-        return change->version != 0 && to->entry.version != change->version ? FERRY_E_CHANGED
-                                                                            : FERRY_OK;
+        return change->request->version != 0 && to->entry.version != change->request->version
+                   ? FERRY_E_CHANGED
+                   : FERRY_OK;
     default:
         return FERRY_OK;
     }
@@ -445,11 +467,11 @@ static bool guard_stands(const fry_disk *disk, const fry_disk_change *change)
     uint64_t lease;
     bool is_torn;
 
-    if (change->guard_key == NULL)
+    if (change->request->guard_key == NULL)
         return true;
-    fry_disk_name_of_key(change->guard_key, name);
+    fry_disk_name_of_key(change->request->guard_key, name);
     return is_held(change->guard_fd, change->guard_left_ns) &&
-           read_header(disk, name, &lease, &is_torn) && lease == change->guard_lease;
+           read_header(disk, name, &lease, &is_torn) && lease == change->request->guard_id;
 }
 
 /*
@@ -461,8 +483,8 @@ static ferry_status publish(fry_disk *disk, const fry_disk_change *change, const
 {
     char name[FRY_DISK_NAME_BYTES];
 
-    fry_disk_name_of_key(change->key, name);
-    if (change->verb != FRY_STORE_CREATE) {
+    fry_disk_name_of_key(change->request->key, name);
+    if (change->request->verb != FRY_STORE_CREATE) {
         if (renameat(disk->temporary_fd, temporary, disk->keys_fd, name) != 0)
             return fry_disk_failed(disk, "cannot rename into the store");
         return FERRY_OK;
@@ -484,7 +506,7 @@ static ferry_status set_key(fry_disk *disk, const fry_disk_change *change, int64
         return status;
     if (!guard_stands(disk, change))
         return FERRY_E_FENCED;
-    if (change->lease != 0 && !is_held(change->lease_fd, change->lease_left_ns))
+    if (change->request->lease_id != 0 && !is_held(change->lease_fd, change->lease_left_ns))
         return fry_disk_refused(disk, FERRY_E_STORE, "the lease has ended");
     status = next_version(disk, group, to->entry.version, &header->version);
     if (status != FERRY_OK)
@@ -493,14 +515,14 @@ static ferry_status set_key(fry_disk *disk, const fry_disk_change *change, int64
     status = fry_disk_write_all(disk, fd, header, sizeof *header, 0);
     if (status == FERRY_OK)
         status = publish(disk, change, temporary, to->lease);
-    *to = (fry_disk_key){.entry = {.key = change->key, .version = header->version},
-                         .lease = change->lease};
+    *to = (fry_disk_key){.entry = {.key = change->request->key, .version = header->version},
+                         .lease = change->request->lease_id};
     return status;
 }
 
 static ferry_status write_key(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
 {
-    const int64_t group = group_of(change->key);
+    const int64_t group = group_of(change->request->key);
     char temporary[FRY_DISK_NAME_BYTES];
     key_header header;
     int fd = -1;
@@ -515,7 +537,7 @@ static ferry_status write_key(fry_disk *disk, const fry_disk_change *change, fry
         status = set_key(disk, change, group, fd, temporary, &header, to);
         fry_disk_unlock_byte(disk->state_fd, group);
     }
-    if (status != FERRY_OK || change->verb == FRY_STORE_CREATE)
+    if (status != FERRY_OK || change->request->verb == FRY_STORE_CREATE)
         (void)unlinkat(disk->temporary_fd, temporary, 0);
     (void)close(fd);
     return status;
@@ -523,14 +545,14 @@ static ferry_status write_key(fry_disk *disk, const fry_disk_change *change, fry
 
 static ferry_status delete_key(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
 {
-    const int64_t group = group_of(change->key);
+    const int64_t group = group_of(change->request->key);
     char name[FRY_DISK_NAME_BYTES];
     ferry_status status = lock_group(disk, group);
 
     if (status != FERRY_OK)
         return status;
     status = check(disk, change, to);
-    fry_disk_name_of_key(change->key, name);
+    fry_disk_name_of_key(change->request->key, name);
     if (status == FERRY_OK && unlinkat(disk->keys_fd, name, 0) != 0)
         status = fry_disk_failed(disk, "cannot delete a key");
     fry_disk_unlock_byte(disk->state_fd, group);
@@ -540,16 +562,27 @@ static ferry_status delete_key(fry_disk *disk, const fry_disk_change *change, fr
 ferry_status fry_disk_change_key(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
 {
     /* What can be said without writing is: of many that create one key most only read. */
-    const ferry_status status = change->verb != FRY_STORE_PUT ? check(disk, change, to) : FERRY_OK;
+    const ferry_status status =
+        change->request->verb != FRY_STORE_PUT ? check(disk, change, to) : FERRY_OK;
 
     if (status != FERRY_OK)
         return status == FERRY_E_NOT_FOUND && !fry_disk_is_whole(disk) ? fry_disk_gone(disk)
                                                                        : status;
-    return change->verb == FRY_STORE_DELETE ? delete_key(disk, change, to)
-                                            : write_key(disk, change, to);
+    return change->request->verb == FRY_STORE_DELETE ? delete_key(disk, change, to)
+                                                     : write_key(disk, change, to);
 }
 
 /* --- Tidying --- */
+
+bool fry_disk_lease_exists(fry_disk *disk, uint64_t id)
+{
+    char name[FRY_DISK_NAME_BYTES];
+    struct stat about;
+
+    fry_disk_name_of_lease(id, name);
+    return fstatat(disk->leases_fd, name, &about, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT ||
+           !fry_disk_is_whole(disk); /* then it is not known */
+}
 
 void fry_disk_sweep(fry_disk *disk, const char *key, uint64_t lease)
 {

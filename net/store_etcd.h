@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * etcd as a store, by its JSON gateway over HTTP. store_etcd.c opens and closes and knows the
- * endpoints, _http makes calls, _auth gets tokens, _request, _watch and _lease are what they are
- * named for, _json reads and writes, _curl is the library. The loop alone.
+ * etcd as a store, by its JSON gateway over HTTP. store_etcd.c opens and closes, _request, _watch
+ * and _lease are what they are named for, _list asks for pages, _auth gets tokens, _http makes
+ * calls, _endpoint knows whom they go to, _json reads and writes, _curl is the library: each uses
+ * those behind it alone. The loop alone.
  */
 #ifndef FRY_NET_STORE_ETCD_H
 #define FRY_NET_STORE_ETCD_H
@@ -48,8 +49,7 @@ struct fry_etcd_call {
     void *arg;
     const char *path; /* a literal */
     bool is_stream, is_login;
-    bool is_page; /* its owner asks for less if the answer is too long */
-    size_t answer_max;
+    bool is_page;     /* its owner asks for less if the answer is too long */
     long patience_ms; /* 0: FRY_ETCD_PATIENCE_MS; of a stream: to connect */
 
     fry_etcd_call_state state;
@@ -65,7 +65,7 @@ struct fry_etcd_call {
     LIST_ENTRY(fry_etcd_call) running; /* while it RUNS */
     bool is_ready, is_blind;           /* blind: a socket of its is not watched */
     char *body;
-    size_t body_bytes, body_sent, head_bytes;
+    size_t body_bytes, body_sent, head_bytes, answer_max;
     bool is_too_long, is_without_memory;
     uint64_t token_serial;
     CURL *easy;
@@ -89,7 +89,6 @@ typedef enum fry_etcd_login {
 } fry_etcd_login;
 
 typedef struct fry_etcd_request fry_etcd_request;
-typedef struct fry_etcd_watch fry_etcd_watch;
 typedef struct fry_etcd_lease fry_etcd_lease;
 
 struct fry_etcd {
@@ -102,6 +101,13 @@ struct fry_etcd {
     uint64_t life;         /* counts how often the store was found to have lost its past */
     uint64_t random_state; /* of delays; never 0 */
     char *ca_path, *certificate_path, *key_path;
+
+    /* What is to be known below of above. An endpoint failed, and another is the one now: */
+    void (*left_endpoint)(fry_etcd *etcd, unsigned endpoint);
+    /* Whether calls may run now; if not a token is asked for, and those that wait are seen to. */
+    bool (*login_allows)(fry_etcd *etcd);
+    /* etcd took a call's token for none: a new one is asked for. False: it would not help. */
+    bool (*login_again)(fry_etcd_call *call);
 
     CURLM *multi;
     fry_timer curl_timer, ready_timer;
@@ -118,7 +124,6 @@ struct fry_etcd {
 
     TAILQ_HEAD(, fry_etcd_request) queued; /* requests that wait for a turn */
     unsigned running_requests;
-    TAILQ_HEAD(, fry_etcd_watch) watches;
     fry_timer watch_timer;               /* while a watch lacks memory */
     TAILQ_HEAD(, fry_etcd_lease) leases; /* those being given up too */
 
@@ -158,16 +163,14 @@ void fry_etcd_call_run(fry_etcd_call *call);
 
 /* ---- store_etcd_auth.c ---- */
 
-/* Whether calls may run now; if not a token is asked for, and those that wait are seen to. */
-bool fry_etcd_login_allows(fry_etcd *etcd);
-
-/* etcd took a call's token for none: a new one is asked for. False: a new one would not help. */
-bool fry_etcd_login_again(fry_etcd_call *call);
+void fry_etcd_login_open(fry_etcd *etcd);
 
 /* ---- store_etcd.c ---- */
 
 ferry_status fry_etcd_open(fry_reactor *reactor, const char *uri, const fry_store_options *options,
                            fry_store **store_p, fry_error **error_p);
+
+/* ---- store_etcd_endpoint.c ---- */
 
 /* A call did not reach etcd at an endpoint: others are tried next. */
 void fry_etcd_endpoint_failed(fry_etcd *etcd, unsigned endpoint, const char *why);
@@ -190,9 +193,6 @@ void fry_etcd_is_another(fry_etcd *etcd, uint64_t revision);
 void fry_etcd_call_was_garbled(fry_etcd_call *call);
 
 uint64_t fry_etcd_random(fry_etcd *etcd);
-
-/* Has the endpoint asked for a sign of life in time, while there are watches. */
-void fry_etcd_probe(fry_etcd *etcd);
 
 /* ---- store_etcd_request.c ---- */
 
@@ -233,11 +233,8 @@ void fry_etcd_list_cancel(fry_etcd_list *list);
 void fry_etcd_watch_start(fry_store *store, fry_store_watch *watch);
 void fry_etcd_watch_stop(fry_store_watch *watch);
 
-/* Watches that rely on this endpoint take another. */
-void fry_etcd_watches_break(fry_etcd *etcd, unsigned endpoint);
-
-/* Lists anew what has been silent for long while the store went on. */
-void fry_etcd_watches_check(fry_etcd *etcd);
+void fry_etcd_watches_open(fry_etcd *etcd);
+void fry_etcd_watches_close(fry_etcd *etcd);
 
 /* ---- store_etcd_lease.c ---- */
 

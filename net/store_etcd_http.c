@@ -214,7 +214,7 @@ static void judge(fry_etcd_call *call, CURLcode code)
     } else {
         call->outcome = judge_refusal(call, status);
     }
-    if (call->outcome == FRY_ETCD_REFUSED && fry_etcd_login_again(call))
+    if (call->outcome == FRY_ETCD_REFUSED && call->etcd->login_again(call))
         call->outcome = FRY_ETCD_UNSENT;
 }
 
@@ -539,13 +539,15 @@ void fry_etcd_call_start(fry_etcd *etcd, fry_etcd_call *call, char *body)
     call->body = body;
     call->body_bytes = body != NULL ? strlen(body) : 0;
     call->body_sent = call->head_bytes = 0;
+    call->answer_max =
+        call->is_page || call->is_stream ? FRY_ETCD_PAGE_ANSWER_BYTES : FRY_ETCD_ANSWER_BYTES;
     call->is_too_long = call->is_without_memory = call->is_blind = false;
     call->text[0] = call->curl_text[0] = '\0';
     if (body == NULL) {
         fry_etcd_call_fail(call, FRY_ETCD_UNSENT, 0, "no memory for a request");
         return;
     }
-    if (call->is_login || fry_etcd_login_allows(etcd)) {
+    if (call->is_login || etcd->login_allows(etcd)) {
         fry_etcd_call_run(call);
         return;
     }

@@ -67,9 +67,9 @@ static void take_page(fry_etcd *etcd, fry_etcd_list *list)
     list->last_key = page.last_key;
     list->last_key_bytes = page.last_key_bytes;
     page.last_key = NULL;
-    if (page.foreign > 0)
+    if (page.kvs.foreign > 0)
         fry_log_line(etcd->reactor->log, FERRY_LOG_DEBUG,
-                     "store: %zu keys or values below '%s' are not ferry's", page.foreign,
+                     "store: %zu keys or values below '%s' are not ferry's", page.kvs.foreign,
                      list->prefix);
     const bool has_more = page.has_more;
     if (list->fn(list, FRY_ETCD_LIST_PAGE, &page) && has_more)
@@ -105,7 +105,6 @@ void fry_etcd_list_start(fry_etcd *etcd, fry_etcd_list *list, const char *prefix
     list->call.arg = list;
     list->call.path = "/v3/kv/range";
     list->call.is_page = true;
-    list->call.answer_max = FRY_ETCD_PAGE_ANSWER_BYTES;
     list->call.patience_ms = PAGE_PATIENCE_MS;
     ask(etcd, list);
 }

@@ -28,7 +28,6 @@
 #include <string.h>
 
 #define RUNNING_MAX 16 /* each has a connection of its own */
-#define KVS_FIRST ((size_t)16)
 
 struct fry_etcd_request {
     fry_etcd *etcd;
@@ -40,8 +39,8 @@ struct fry_etcd_request {
     fry_timer timer;         /* of the next attempt */
     fry_etcd_call call;
     fry_etcd_list list;
-    fry_etcd_kv *kvs;
-    size_t kvs_count, kvs_room, value_bytes;
+    fry_etcd_kvs kvs; /* of a list */
+    size_t value_bytes;
 };
 
 static void pump(fry_etcd *etcd);
@@ -50,11 +49,8 @@ static void pump(fry_etcd *etcd);
 
 static void drop_kvs(fry_etcd_request *mine)
 {
-    for (size_t i = 0; i < mine->kvs_count; i++)
-        fry_etcd_kv_release(mine->etcd->memory, &mine->kvs[i]);
-    fry_free(mine->etcd->memory, mine->kvs, mine->kvs_room * sizeof *mine->kvs);
-    mine->kvs = NULL;
-    mine->kvs_count = mine->kvs_room = mine->value_bytes = 0;
+    fry_etcd_kvs_release(mine->etcd->memory, &mine->kvs);
+    mine->value_bytes = 0;
 }
 
 static void stop(fry_etcd_request *mine)
@@ -270,8 +266,8 @@ static void take_entry(fry_etcd_request *mine)
                   fry_etcd_read_page(memory, mine->call.answer, mine->call.answer_bytes, &page)))
         return;
     fry_etcd_revision_is(mine->etcd, page.revision);
-    const fry_etcd_kv *found = page.count > 0 ? &page.kvs[0] : NULL;
-    if (page.foreign > 0)
+    const fry_etcd_kv *found = page.kvs.count > 0 ? &page.kvs.items[0] : NULL;
+    if (page.kvs.foreign > 0)
         fail(mine, FERRY_E_STORE, "what is there is no value of ferry's");
     else if (found != NULL)
         finish_one(mine, FERRY_OK, &found->entry, NULL);
@@ -294,31 +290,10 @@ static void call_is_over(fry_etcd_call *call)
 
 /* ---- lists ---- */
 
-static bool keep(fry_etcd_request *mine, fry_etcd_kv *kv)
-{
-    if (mine->kvs_count == mine->kvs_room) {
-        const fry_memory *memory = mine->etcd->memory;
-        const size_t room = mine->kvs_room > 0 ? mine->kvs_room * 2 : KVS_FIRST;
-        fry_etcd_kv *larger = fry_alloc_raw(memory, room * sizeof *larger, _Alignof(fry_etcd_kv));
-
-        if (larger == NULL)
-            return false;
-        if (mine->kvs_count > 0)
-            memcpy(larger, mine->kvs, mine->kvs_count * sizeof *larger);
-        fry_free(memory, mine->kvs, mine->kvs_room * sizeof *mine->kvs);
-        mine->kvs = larger;
-        mine->kvs_room = room;
-    }
-    mine->value_bytes += kv->entry.value_bytes;
-    mine->kvs[mine->kvs_count++] = *kv;
-    *kv = (fry_etcd_kv){0}; /* ours now */
-    return true;
-}
-
 static void finish_list(fry_etcd_request *mine)
 {
     const fry_memory *memory = mine->etcd->memory;
-    const size_t count = mine->kvs_count;
+    const size_t count = mine->kvs.count;
     const size_t bytes = count * sizeof(fry_store_entry);
     fry_store_entry *entries = fry_alloc_raw(memory, bytes, _Alignof(fry_store_entry));
 
@@ -327,7 +302,7 @@ static void finish_list(fry_etcd_request *mine)
         return;
     }
     for (size_t i = 0; i < count; i++)
-        entries[i] = mine->kvs[i].entry;
+        entries[i] = mine->kvs.items[i].entry;
     finish(mine, FERRY_OK, entries, count, NULL);
     fry_free(memory, entries, bytes);
 }
@@ -341,16 +316,20 @@ static bool list_has_come(fry_etcd_list *list, fry_etcd_list_event event, fry_et
         was_not_answered(mine, &list->call);
         return false;
     }
-    for (size_t i = 0; i < page->count; i++) {
-        if (mine->kvs_count == FRY_STORE_ENTRIES_MAX ||
-            mine->value_bytes + page->kvs[i].entry.value_bytes > FRY_STORE_LIST_BYTES) {
+    if (!fry_etcd_kvs_grow(mine->etcd->memory, &mine->kvs, page->kvs.count)) {
+        fail(mine, FERRY_E_NO_MEMORY, "no memory for the list");
+        return false;
+    }
+    for (size_t i = 0; i < page->kvs.count; i++) {
+        fry_etcd_kv *kv = &page->kvs.items[i];
+
+        mine->value_bytes += kv->entry.value_bytes;
+        if (mine->kvs.count == FRY_STORE_ENTRIES_MAX || mine->value_bytes > FRY_STORE_LIST_BYTES) {
             fail(mine, FERRY_E_STORE, "there are more entries, or bytes, than a list may have");
             return false;
         }
-        if (!keep(mine, &page->kvs[i])) {
-            fail(mine, FERRY_E_NO_MEMORY, "no memory for the list");
-            return false;
-        }
+        mine->kvs.items[mine->kvs.count++] = *kv;
+        *kv = (fry_etcd_kv){0}; /* ours now */
     }
     if (page->has_more)
         return true;
@@ -365,7 +344,6 @@ static void post(fry_etcd_request *mine, const char *path, char *body)
     mine->call.fn = call_is_over;
     mine->call.arg = mine;
     mine->call.path = path;
-    mine->call.answer_max = FRY_ETCD_ANSWER_BYTES;
     fry_etcd_call_start(mine->etcd, &mine->call, body);
 }
 

@@ -5,10 +5,11 @@
  * stream is never taken up in its middle: whatever ends it, there is a list first.
  *
  * A stream says nothing as long as nothing happens. That its endpoint lives is known by the answers
- * to other calls (a lease is kept alive by the same endpoint; where there is none, a probe asks);
- * that its etcd is no minority, by `hasleader`, which has etcd end the stream then. A stream that
- * has been silent while the store's revision grew may have nothing to say, or be forgotten: every
- * half minute it is listed again.
+ * to other calls (a lease is kept alive by the same endpoint; while nothing has been answered for
+ * two seconds a probe asks, through the quorum, and no answer to that breaks the watches); that its
+ * etcd is no minority, by `hasleader`, which has etcd end the stream then. A stream that has been
+ * silent while the store's revision grew may have nothing to say, or be forgotten: every half
+ * minute it is listed again.
  */
 #include "net/store_etcd.h"
 #include "net/store_known.h"
@@ -19,6 +20,7 @@
 #define LOST_AFTER_NS (INT64_C(1000) * NS_PER_MS)
 #define LOST_AFTER_TRIPS 4 /* and so many: to connect, to list, to follow */
 #define CREATED_WITHIN_NS (INT64_C(4000) * NS_PER_MS)
+#define PROBE_NS (INT64_C(2000) * NS_PER_MS)
 #define SILENT_NS (INT64_C(30000) * NS_PER_MS)
 #define MEMORY_RETRY_NS (INT64_C(100) * NS_PER_MS)
 
@@ -30,10 +32,9 @@ typedef enum watch_state {
     WATCH_STOPPED, /* its owner is gone; freed by whoever tells just now */
 } watch_state;
 
-struct fry_etcd_watch {
+typedef struct fry_etcd_watch {
     fry_etcd *etcd;
     fry_store_watch *watch;
-    TAILQ_ENTRY(fry_etcd_watch) entry;
     watch_state state;
     bool is_telling;
     unsigned failures;
@@ -46,7 +47,7 @@ struct fry_etcd_watch {
     fry_etcd_list list;
     fry_etcd_call stream;
     fry_known_keys known; /* marks are hashes of values: other lives may have the same versions */
-};
+} fry_etcd_watch;
 
 /* ---- what is known ---- */
 
@@ -208,12 +209,12 @@ static bool is_known_again(fry_etcd_watch *mine)
 
 /* ---- the stream ---- */
 
-static note_result note_event(fry_etcd_watch *mine, const fry_etcd_event *event)
+static note_result note_event(fry_etcd_watch *mine, const fry_etcd_kv *event)
 {
     if (!event->is_deletion)
-        return note_put(mine, &event->kv.entry);
-    fry_known *known = fry_known_find(&mine->known, event->kv.entry.key);
-    if (known == NULL || known->version > event->kv.entry.version)
+        return note_put(mine, &event->entry);
+    fry_known *known = fry_known_find(&mine->known, event->entry.key);
+    if (known == NULL || known->version > event->entry.version)
         return NOTE_GOOD;
     return note_deletion(mine, known);
 }
@@ -238,8 +239,8 @@ static bool take_news(fry_etcd_watch *mine, const fry_etcd_news *news)
         if (!is_known_again(mine))
             return false;
     }
-    for (size_t i = 0; i < news->count; i++) {
-        const note_result result = note_event(mine, &news->events[i]);
+    for (size_t i = 0; i < news->kvs.count; i++) {
+        const note_result result = note_event(mine, &news->kvs.items[i]);
 
         if (result == NOTE_NO_ROOM)
             wait_for_next(mine);
@@ -265,7 +266,7 @@ static bool take_line(fry_etcd_watch *mine, const char *line, size_t bytes)
         return false;
     }
     const bool goes_on = take_news(mine, &news);
-    fry_etcd_news_release(memory, &news);
+    fry_etcd_kvs_release(memory, &news.kvs);
     return goes_on;
 }
 
@@ -299,7 +300,6 @@ static void open_stream(fry_etcd_watch *mine)
     mine->stream.arg = mine;
     mine->stream.path = "/v3/watch";
     mine->stream.is_stream = true;
-    mine->stream.answer_max = FRY_ETCD_PAGE_ANSWER_BYTES;
     fry_etcd_call_start(mine->etcd, &mine->stream,
                         fry_etcd_write_watch(mine->watch->prefix, mine->revision + 1));
 }
@@ -308,10 +308,10 @@ static void open_stream(fry_etcd_watch *mine)
 
 static note_result note_absent(fry_etcd_watch *mine)
 {
-    fry_known *known = fry_known_after(&mine->known, "");
+    fry_known *known = fry_known_first(&mine->known);
 
     while (known != NULL) {
-        fry_known *next = fry_known_after(&mine->known, known->key);
+        fry_known *next = fry_known_next(known);
 
         if (known->round != mine->round && note_deletion(mine, known) == NOTE_STOPPED)
             return NOTE_STOPPED;
@@ -324,8 +324,8 @@ static note_result take_page(fry_etcd_watch *mine, const fry_etcd_page *page)
 {
     note_result result = note_life(mine);
 
-    for (size_t i = 0; i < page->count && result == NOTE_GOOD; i++)
-        result = note_put(mine, &page->kvs[i].entry);
+    for (size_t i = 0; i < page->kvs.count && result == NOTE_GOOD; i++)
+        result = note_put(mine, &page->kvs.items[i].entry);
     if (result == NOTE_GOOD && !page->has_more)
         result = note_absent(mine);
     if (result == NOTE_GOOD && !page->has_more && !tell(mine, FRY_STORE_IS_LISTED, NULL))
@@ -377,29 +377,102 @@ static void begin(fry_etcd_watch *mine)
 
 /* ---- all of them ---- */
 
-void fry_etcd_watches_break(fry_etcd *etcd, unsigned endpoint)
+/* Those that rely on this endpoint take another. */
+static void leave_endpoint(fry_etcd *etcd, unsigned endpoint)
 {
-    fry_etcd_watch *mine;
+    fry_store_watch *watch;
 
-    TAILQ_FOREACH(mine, &etcd->watches, entry)
+    LIST_FOREACH(watch, &etcd->base.watches, entry)
     {
-        if ((mine->state == WATCH_FOLLOWS || mine->state == WATCH_OPENS) &&
+        fry_etcd_watch *mine = watch->private_;
+
+        if (mine != NULL && (mine->state == WATCH_FOLLOWS || mine->state == WATCH_OPENS) &&
             mine->stream.endpoint == endpoint)
             wait_for_next(mine);
     }
 }
 
-void fry_etcd_watches_check(fry_etcd *etcd)
+/* Lists anew what has been silent for long while the store went on. */
+static void list_silent(fry_etcd *etcd)
 {
     const int64_t now_ns = fry_reactor_now_ns(etcd->reactor);
-    fry_etcd_watch *mine;
+    fry_store_watch *watch;
 
-    TAILQ_FOREACH(mine, &etcd->watches, entry)
+    LIST_FOREACH(watch, &etcd->base.watches, entry)
     {
-        if (mine->state == WATCH_FOLLOWS && mine->revision < etcd->revision &&
+        fry_etcd_watch *mine = watch->private_;
+
+        if (mine != NULL && mine->state == WATCH_FOLLOWS && mine->revision < etcd->revision &&
             now_ns - mine->heard_ns >= SILENT_NS)
             begin(mine);
     }
+}
+
+/* ---- the probe ---- */
+
+static void plan_probe(fry_etcd *etcd);
+
+static void probe_is_over(fry_etcd_call *call)
+{
+    fry_etcd *etcd = call->arg;
+    fry_etcd_page page;
+    bool is_another = false;
+
+    if (call->outcome == FRY_ETCD_ANSWERED) {
+        if (fry_etcd_read_page(etcd->memory, call->answer, call->answer_bytes, &page) ==
+            FRY_ETCD_READ) {
+            is_another = page.revision < etcd->probe_revision;
+            fry_etcd_revision_is(etcd, page.revision);
+            fry_etcd_page_release(etcd->memory, &page);
+        } else {
+            fry_etcd_call_was_garbled(call);
+        }
+    }
+    fry_etcd_call_release(call);
+    /* Their lists will find it out. */
+    if (is_another || (call->outcome != FRY_ETCD_ANSWERED && call->outcome != FRY_ETCD_REFUSED))
+        leave_endpoint(etcd, call->endpoint);
+    plan_probe(etcd);
+}
+
+/* A count of one key, which costs etcd nothing but the question to the quorum. */
+static void ask_probe(fry_etcd *etcd)
+{
+    const char *prefix = LIST_FIRST(&etcd->base.watches)->prefix;
+    const char *key = *prefix != '\0' ? prefix : "ferry";
+    const fry_etcd_range range = {.key = key, .key_bytes = strlen(key), .is_count_only = true};
+
+    etcd->probe_revision = etcd->revision;
+    etcd->probe.fn = probe_is_over;
+    etcd->probe.arg = etcd;
+    etcd->probe.path = "/v3/kv/range";
+    fry_etcd_call_start(etcd, &etcd->probe, fry_etcd_write_range(&range));
+}
+
+static void probe_is_due(fry_timer *timer)
+{
+    fry_etcd *etcd = timer->arg;
+
+    if (LIST_EMPTY(&etcd->base.watches))
+        return;
+    list_silent(etcd);
+    if (fry_reactor_now_ns(etcd->reactor) - etcd->heard_ns >= PROBE_NS)
+        ask_probe(etcd);
+    else
+        plan_probe(etcd);
+}
+
+static void plan_probe(fry_etcd *etcd)
+{
+    const int64_t now_ns = fry_reactor_now_ns(etcd->reactor);
+    int64_t when_ns = etcd->heard_ns + PROBE_NS;
+
+    /* After a failure nothing was heard for long: not at once again. */
+    if (when_ns <= now_ns)
+        when_ns = now_ns + PROBE_NS;
+    if (!etcd->probe_timer.is_on && etcd->probe.state != FRY_ETCD_CALL_RUNS &&
+        etcd->probe.state != FRY_ETCD_CALL_WAITS)
+        fry_timer_set(etcd->reactor, &etcd->probe_timer, when_ns);
 }
 
 static bool start(fry_etcd *etcd, fry_store_watch *watch)
@@ -415,10 +488,9 @@ static bool start(fry_etcd *etcd, fry_store_watch *watch)
     mine->timer = (fry_timer){.fn = timer_is_due, .arg = mine};
     mine->lost_timer = (fry_timer){.fn = lost_is_due, .arg = mine};
     watch->private_ = mine;
-    TAILQ_INSERT_TAIL(&etcd->watches, mine, entry);
     doubt(mine);
     begin(mine);
-    fry_etcd_probe(etcd);
+    plan_probe(etcd);
     return true;
 }
 
@@ -441,8 +513,6 @@ void fry_etcd_watch_start(fry_store *store, fry_store_watch *watch)
 
     if (start(etcd, watch))
         return;
-    etcd->watch_timer.fn = watch_timer_is_due;
-    etcd->watch_timer.arg = etcd;
     fry_timer_set(etcd->reactor, &etcd->watch_timer,
                   fry_reactor_now_ns(etcd->reactor) + MEMORY_RETRY_NS);
 }
@@ -458,7 +528,20 @@ void fry_etcd_watch_stop(fry_store_watch *watch)
     fry_etcd_call_cancel(&mine->stream);
     fry_timer_stop(mine->etcd->reactor, &mine->lost_timer);
     set_state(mine, WATCH_STOPPED);
-    TAILQ_REMOVE(&mine->etcd->watches, mine, entry);
     if (!mine->is_telling)
         dispose(mine);
+}
+
+void fry_etcd_watches_open(fry_etcd *etcd)
+{
+    etcd->left_endpoint = leave_endpoint;
+    etcd->watch_timer = (fry_timer){.fn = watch_timer_is_due, .arg = etcd};
+    etcd->probe_timer = (fry_timer){.fn = probe_is_due, .arg = etcd};
+}
+
+void fry_etcd_watches_close(fry_etcd *etcd)
+{
+    fry_timer_stop(etcd->reactor, &etcd->probe_timer);
+    fry_timer_stop(etcd->reactor, &etcd->watch_timer);
+    fry_etcd_call_cancel(&etcd->probe);
 }

@@ -273,18 +273,9 @@ static ferry_status change(fry_local *local, const fry_store_request *request,
     if (request->lease_id != 0 && lease == NULL)
         return fry_disk_refused(&self->disk, FERRY_E_STORE, "the lease has ended");
     const fry_disk_change change = {
-        .verb = request->verb,
-        .key = request->key,
-        .value = request->value,
-        .value_bytes = request->value_bytes,
-        .version = request->verb == FRY_STORE_SWAP || request->verb == FRY_STORE_DELETE
-                       ? request->version
-                       : 0,
-        .lease = request->lease_id,
+        .request = request,
         .lease_fd = lease != NULL ? fd_of(lease) : -1,
         .lease_left_ns = lease != NULL ? lease->ends_ns - now_ns : 0,
-        .guard_key = request->guard_key,
-        .guard_lease = request->guard_id,
         .guard_fd = guard != NULL ? fd_of(guard) : -1,
         .guard_left_ns = guard != NULL ? guard->ends_ns - now_ns : 0,
         .is_over = lease_is_over,

@@ -21,6 +21,16 @@ fry_known *fry_known_find(const fry_known_keys *keys, const char *key)
     return at;
 }
 
+fry_known *fry_known_first(const fry_known_keys *keys)
+{
+    return fry_known_after(keys, "");
+}
+
+fry_known *fry_known_next(const fry_known *known)
+{
+    return fry_known_keys_RB_NEXT((fry_known *)(uintptr_t)known);
+}
+
 fry_known *fry_known_after(const fry_known_keys *keys, const char *key)
 {
     fry_known *at = keys->rbh_root, *after = NULL;

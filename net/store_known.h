@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keys that watches were told of, with what is known of each. The loop alone. */
+/* A set of keys in their order, with what is known of each. The loop alone. */
 #ifndef FRY_NET_STORE_KNOWN_H
 #define FRY_NET_STORE_KNOWN_H
 
@@ -29,7 +29,9 @@ fry_known *fry_known_learn(fry_known_keys *keys, const char *key);
 void fry_known_forget(fry_known_keys *keys, fry_known *known);
 void fry_known_forget_all(fry_known_keys *keys);
 
-/* The first that comes behind a key, known or not; "": the first. NULL: there is none. */
+/* NULL: there is none. `after` is of a key that may have been forgotten. */
+fry_known *fry_known_first(const fry_known_keys *keys);
+fry_known *fry_known_next(const fry_known *known);
 fry_known *fry_known_after(const fry_known_keys *keys, const char *key);
 
 /* Makes all versions 0: those of another life of the store say nothing. */

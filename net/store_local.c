@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/store_local.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define REQUESTS_PER_TURN 64
@@ -9,7 +8,6 @@
 #define PASSES_MAX 3
 #define BUSY_MIN_NS INT64_C(500000)
 #define BUSY_DOUBLINGS_MAX 7 /* 64 ms */
-#define NAMES_FIRST ((size_t)64)
 
 /* private_state of a watch. */
 typedef enum watch_state {
@@ -107,8 +105,7 @@ static void lease_close(fry_store_lease *lease)
 typedef struct listing {
     const fry_local *self;
     const char *prefix; /* NULL: those that are watched */
-    char **names;
-    size_t count, room;
+    fry_known_keys names;
     bool has_memory;
 } listing;
 
@@ -129,69 +126,16 @@ static bool is_watched(const fry_local *self, const char *key)
     return false;
 }
 
-static void free_text(const fry_memory *memory, char *text)
-{
-    fry_free(memory, text, strlen(text) + 1);
-}
-
-static void free_names(listing *list)
-{
-    const fry_memory *memory = list->self->base.reactor->memory;
-
-    for (size_t i = 0; i < list->count; i++)
-        free_text(memory, list->names[i]);
-    fry_free(memory, list->names, list->room * sizeof *list->names);
-}
-
 static bool add_name(void *arg, const char *key)
 {
     listing *list = arg;
-    const fry_memory *memory = list->self->base.reactor->memory;
 
     if (list->prefix != NULL ? !has_prefix(key, list->prefix) : !is_watched(list->self, key))
         return true;
-    list->has_memory = false;
-    if (list->count == list->room) {
-        const size_t room = list->room != 0 ? list->room * 2 : NAMES_FIRST;
-        char **names = fry_alloc_raw(memory, room * sizeof *names, _Alignof(char *));
-
-        if (names == NULL)
-            return false;
-        if (list->count > 0)
-            memcpy(names, list->names, list->count * sizeof *names);
-        fry_free(memory, list->names, list->room * sizeof *names);
-        list->names = names;
-        list->room = room;
-    }
-    char *name = fry_alloc_raw(memory, strlen(key) + 1, 1);
-    if (name == NULL)
-        return false;
-    (void)strcpy(name, key);
-    list->names[list->count++] = name;
-    list->has_memory = true;
-    return list->count <= FRY_STORE_ENTRIES_MAX;
-}
-
-static int by_name(const void *left, const void *right)
-{
-    return strcmp(*(char *const *)left, *(char *const *)right);
-}
-
-/* Names that more than one pass has found once, in order. */
-static void sort_names(listing *list)
-{
-    size_t kept = 0;
-
-    if (list->count == 0)
-        return;
-    qsort(list->names, list->count, sizeof *list->names, by_name);
-    for (size_t i = 1; i < list->count; i++) {
-        if (strcmp(list->names[kept], list->names[i]) != 0)
-            list->names[++kept] = list->names[i];
-        else
-            free_text(list->self->base.reactor->memory, list->names[i]);
-    }
-    list->count = kept + 1;
+    if (fry_known_find(&list->names, key) != NULL) /* by an earlier pass */
+        return true;
+    list->has_memory = fry_known_learn(&list->names, key) != NULL;
+    return list->has_memory && list->names.count <= FRY_STORE_ENTRIES_MAX;
 }
 
 static ferry_status refused(fry_local *self, ferry_status status, const char *why)
@@ -204,20 +148,22 @@ static ferry_status refused(fry_local *self, ferry_status status, const char *wh
  * A backend that changes while it is gone through may not give a name that is there all the time:
  * then all that several passes find is taken. Whether a name has an entry is seen when it is read.
  */
-static ferry_status list_names(fry_local *self, listing *list)
+static ferry_status list_names(fry_local *self, listing *list, const char *prefix)
 {
     ferry_status status = FERRY_OK;
     bool is_settled = false;
 
-    list->has_memory = true;
+    *list = (listing){.self = self,
+                      .prefix = prefix,
+                      .names.memory = self->base.reactor->memory,
+                      .has_memory = true};
     for (int pass = 0; status == FERRY_OK && pass < PASSES_MAX && !is_settled; pass++) {
         status = self->ops->names(self, add_name, list, &is_settled);
         is_settled = is_settled || !list->has_memory;
-        sort_names(list);
     }
     if (status == FERRY_OK && !list->has_memory)
         return refused(self, FERRY_E_NO_MEMORY, "no memory for a list");
-    if (status == FERRY_OK && list->count > FRY_STORE_ENTRIES_MAX)
+    if (status == FERRY_OK && list->names.count > FRY_STORE_ENTRIES_MAX)
         return refused(self, FERRY_E_STORE, "the store has too many keys");
     return status;
 }
@@ -277,19 +223,20 @@ static ferry_status read_listed(fry_local *self, const char *key, fry_store_entr
 static void finish_list(fry_local *self, fry_store_request *request)
 {
     const fry_memory *memory = self->base.reactor->memory;
-    listing list = {.self = self, .prefix = request->key != NULL ? request->key : ""};
     fry_store_entry *entries = NULL;
     size_t count = 0, value_bytes = 0;
-    ferry_status status = list_names(self, &list);
-    const size_t entries_bytes = list.count * sizeof *entries;
+    listing list;
+    ferry_status status = list_names(self, &list, request->key != NULL ? request->key : "");
+    const size_t entries_bytes = list.names.count * sizeof *entries;
 
-    if (status == FERRY_OK && list.count > 0) {
+    if (status == FERRY_OK && list.names.count > 0) {
         entries = fry_alloc_raw(memory, entries_bytes, _Alignof(fry_store_entry));
         if (entries == NULL)
             status = refused(self, FERRY_E_NO_MEMORY, "no memory for a list");
     }
-    for (size_t i = 0; status == FERRY_OK && i < list.count; i++) {
-        status = read_listed(self, list.names[i], &entries[count]);
+    const fry_known *name = fry_known_first(&list.names);
+    for (; status == FERRY_OK && name != NULL; name = fry_known_next(name)) {
+        status = read_listed(self, name->key, &entries[count]);
         if (status == FERRY_OK)
             value_bytes += entries[count++].value_bytes;
         if (status == FERRY_E_NOT_FOUND)
@@ -299,10 +246,10 @@ static void finish_list(fry_local *self, fry_store_request *request)
     }
     finish(self, request, status, status == FERRY_OK && count > 0 ? entries : NULL,
            status == FERRY_OK ? count : 0);
-    for (size_t i = 0; i < count; i++)
-        fry_free(memory, (void *)(uintptr_t)entries[i].value, entries[i].value_bytes + 1);
+    while (count-- > 0)
+        fry_free(memory, (void *)(uintptr_t)entries[count].value, entries[count].value_bytes + 1);
     fry_free(memory, entries, entries_bytes);
-    free_names(&list);
+    fry_known_forget_all(&list.names);
 }
 
 /* The first that waits for its turn; those with a verdict wait for their timers. */
@@ -479,11 +426,11 @@ bool fry_local_look(fry_local *self, const char *key)
 /* At those of a lease; of lease 0 at those that the last scan has not found. */
 static bool look_at_known(fry_local *self, uint64_t lease)
 {
-    char key[FRY_STORE_KEY_BYTES + 1] = "";
-    const fry_known *known;
+    char key[FRY_STORE_KEY_BYTES + 1];
+    const fry_known *known = fry_known_first(&self->keys);
 
     /* A callback does as it likes meanwhile: the next is found by the key. */
-    while ((known = fry_known_after(&self->keys, key)) != NULL) {
+    for (; known != NULL; known = fry_known_after(&self->keys, key)) {
         (void)strcpy(key, known->key);
         if ((lease != 0 ? known->mark == lease : known->round != self->scan) &&
             !fry_local_look(self, key))
@@ -499,12 +446,13 @@ bool fry_local_look_at_keys_of(fry_local *self, uint64_t lease)
 
 static bool look_at_all(fry_local *self)
 {
-    listing list = {.self = self};
-    bool is_fine = list_names(self, &list) == FERRY_OK;
+    listing list;
+    bool is_fine = list_names(self, &list, NULL) == FERRY_OK;
+    const fry_known *name = fry_known_first(&list.names);
 
-    for (size_t i = 0; i < list.count && is_fine; i++)
-        is_fine = fry_local_look(self, list.names[i]);
-    free_names(&list);
+    for (; name != NULL && is_fine; name = fry_known_next(name))
+        is_fine = fry_local_look(self, name->key);
+    fry_known_forget_all(&list.names);
     return is_fine && look_at_known(self, 0);
 }
 

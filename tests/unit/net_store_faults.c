@@ -566,15 +566,12 @@ static bool is_over_by_file(void *arg, uint64_t lease)
 static int put_by_hand(fry_disk *disk, const char *key, int64_t ends_ns)
 {
     fry_disk_key found;
-    fry_disk_change change = {.verb = FRY_STORE_PUT,
-                              .key = key,
-                              .value = "by hand",
-                              .value_bytes = 7,
-                              .lease_left_ns = 1,
-                              .is_over = is_over_by_file,
-                              .arg = disk};
+    fry_store_request request = {
+        .verb = FRY_STORE_PUT, .key = key, .value = "by hand", .value_bytes = 7};
+    fry_disk_change change = {
+        .request = &request, .lease_left_ns = 1, .is_over = is_over_by_file, .arg = disk};
 
-    CHECK(fry_disk_lease_make(disk, STORE_TTL_NS, ends_ns, &change.lease, &change.lease_fd) ==
+    CHECK(fry_disk_lease_make(disk, STORE_TTL_NS, ends_ns, &request.lease_id, &change.lease_fd) ==
           FERRY_OK);
     CHECK(fry_disk_change_key(disk, &change, &found) == FERRY_OK);
     return change.lease_fd;
