@@ -119,8 +119,7 @@ void fry_disk_lease_drop(fry_disk *disk, uint64_t id);
 void fry_disk_name_of_lease(uint64_t id, char name[FRY_DISK_NAME_BYTES]);
 uint64_t fry_disk_lease_id(const char *name);
 
-/* A key as the name of its file, and back; `to` has room for both. */
-void fry_disk_name_of_key(const char *key, char to[FRY_STORE_KEY_BYTES + 1]);
+/* The key whose file has a name; false: none has it. */
 bool fry_disk_key_of_name(const char *name, char to[FRY_STORE_KEY_BYTES + 1]);
 
 /* Takes away what a power cut has torn. */

@@ -53,7 +53,7 @@ typedef struct fry_etcd_watch {
 
 static fry_known *learn(fry_etcd_watch *mine, const char *key)
 {
-    if (mine->known.count < FRY_STORE_ENTRIES_MAX)
+    if (mine->known.count < FRY_STORE_ENTRIES_MAX || fry_known_find(&mine->known, key) != NULL)
         return fry_known_learn(&mine->known, key);
     fry_log_line(mine->etcd->reactor->log, FERRY_LOG_ERROR,
                  "store: more than %d keys begin with '%s': they can't be watched",
@@ -100,10 +100,8 @@ typedef enum note_result {
 static note_result note_put(fry_etcd_watch *mine, const fry_store_entry *entry)
 {
     const uint64_t hash = fry_store_hash(entry->value, entry->value_bytes);
-    fry_known *known = fry_known_find(&mine->known, entry->key);
+    fry_known *known = learn(mine, entry->key);
 
-    if (known == NULL)
-        known = learn(mine, entry->key);
     if (known == NULL)
         return NOTE_NO_ROOM;
     known->round = mine->round;

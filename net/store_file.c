@@ -219,6 +219,20 @@ static void look_at_leases(file_store *self)
     }
 }
 
+static bool look_at_lease(void *arg, const char *name)
+{
+    const uint64_t id = fry_disk_lease_id(name);
+
+    if (id != 0)
+        (void)lease_is_over(arg, id);
+    return true;
+}
+
+static void read_leases(file_store *self)
+{
+    (void)fry_disk_names(&self->disk, self->disk.leases_fd, look_at_lease, self);
+}
+
 /* --- Reading and changing --- */
 
 static ferry_status read_key(fry_local *local, const char *key, fry_store_entry *entry,
@@ -327,7 +341,8 @@ static ferry_status lease_make(fry_local *local, fry_store_lease *lease)
         return fry_disk_gone(&self->disk);
     const ferry_status status =
         fry_disk_lease_make(&self->disk, lease->ttl_ns, lease->ends_ns, &lease->id, &fd);
-    lease->private_ = (void *)(intptr_t)fd;
+    if (status == FERRY_OK)
+        lease->private_ = (void *)(intptr_t)fd;
     return status;
 }
 
@@ -449,9 +464,8 @@ static int add_watch(const file_store *self, int folder_fd, uint32_t mask)
 }
 
 /* Where it can't be had the folder is gone through now and then. */
-static bool follow_start(fry_local *local)
+static void start_inotify(file_store *self)
 {
-    file_store *self = (file_store *)local;
     int code;
 
     self->events.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -464,7 +478,7 @@ static bool follow_start(fry_local *local)
         goto err_watch;
     if (fry_poller_add(&self->local.base.reactor->poller, &self->events, EPOLLIN) != FERRY_OK)
         goto err_watch;
-    return true;
+    return;
 
 err_watch:
     code = errno;
@@ -476,7 +490,17 @@ err_init:
                      "store %s: no inotify (%s), it is looked at twice a second",
                      self->local.base.name, strerror(code));
     self->has_said_polls = true;
-    return false;
+}
+
+/* Leases, too, are looked at anew: what was missed may be the death of a holder. */
+static bool scan_starts(fry_local *local)
+{
+    file_store *self = (file_store *)local;
+
+    if (self->events.fd < 0)
+        start_inotify(self);
+    read_leases(self);
+    return self->events.fd >= 0;
 }
 
 static void follow_stop(fry_local *local)
@@ -541,6 +565,7 @@ static bool take_again(file_store *self)
     }
     return true;
 }
+
 /* --- Turns --- */
 
 static bool begin(fry_local *local, bool is_look)
@@ -570,20 +595,6 @@ static void end(fry_local *local)
 
 /* --- Stores --- */
 
-static bool look_at_lease(void *arg, const char *name)
-{
-    const uint64_t id = fry_disk_lease_id(name);
-
-    if (id != 0)
-        (void)lease_is_over(arg, id);
-    return true;
-}
-
-static void read_leases(file_store *self)
-{
-    (void)fry_disk_names(&self->disk, self->disk.leases_fd, look_at_lease, self);
-}
-
 static void close_store(fry_local *local)
 {
     file_store *self = (file_store *)local;
@@ -603,7 +614,7 @@ static const fry_local_ops backend = {
     .lease_make = lease_make,
     .lease_extend = lease_extend,
     .lease_drop = lease_drop,
-    .follow_start = follow_start,
+    .scan_starts = scan_starts,
     .follow = follow,
     .follow_stop = follow_stop,
     .next_ns = next_ns,

@@ -47,8 +47,11 @@ fry_known *fry_known_after(const fry_known_keys *keys, const char *key)
 fry_known *fry_known_learn(fry_known_keys *keys, const char *key)
 {
     const size_t key_bytes = strlen(key) + 1;
-    fry_known *known = fry_alloc(keys->memory, sizeof *known + key_bytes, _Alignof(fry_known));
+    fry_known *known = fry_known_find(keys, key);
 
+    if (known != NULL)
+        return known;
+    known = fry_alloc(keys->memory, sizeof *known + key_bytes, _Alignof(fry_known));
     if (known == NULL)
         return NULL;
     known->size_bytes = sizeof *known + key_bytes;

@@ -23,7 +23,7 @@ typedef struct fry_known_keys {
 
 fry_known *fry_known_find(const fry_known_keys *keys, const char *key);
 
-/* Adds a key that is not known, all zeros; NULL: no memory. */
+/* Finds a key, or adds it, all zeros then; NULL: no memory. */
 fry_known *fry_known_learn(fry_known_keys *keys, const char *key);
 
 void fry_known_forget(fry_known_keys *keys, fry_known *known);

@@ -132,8 +132,6 @@ static bool add_name(void *arg, const char *key)
 
     if (list->prefix != NULL ? !has_prefix(key, list->prefix) : !is_watched(list->self, key))
         return true;
-    if (fry_known_find(&list->names, key) != NULL) /* by an earlier pass */
-        return true;
     list->has_memory = fry_known_learn(&list->names, key) != NULL;
     return list->has_memory && list->names.count <= FRY_STORE_ENTRIES_MAX;
 }
@@ -386,13 +384,11 @@ static void is_absent(fry_local *self, const char *key)
 
 static bool is_present(fry_local *self, const fry_store_entry *entry, uint64_t lease)
 {
-    fry_known *known = fry_known_find(&self->keys, entry->key);
-    const bool is_news = known == NULL || known->version != entry->version;
+    fry_known *known = fry_known_learn(&self->keys, entry->key);
 
     if (known == NULL)
-        known = fry_known_learn(&self->keys, entry->key);
-    if (known == NULL)
         return false;
+    const bool is_news = known->version != entry->version;
     known->version = entry->version;
     known->mark = lease;
     known->round = self->scan;
@@ -483,8 +479,7 @@ static void scan(fry_local *self)
 {
     self->needs_scan = false;
     /* Before anything is read: what changes then is followed. */
-    if (!self->is_followed)
-        self->is_followed = self->ops->follow_start(self);
+    self->is_followed = self->ops->scan_starts(self);
     self->scan++;
     set_states(self, WATCH_NEW, WATCH_SCANNED);
     if (!look_at_all(self)) {

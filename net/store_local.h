@@ -40,7 +40,7 @@ typedef bool (*fry_local_name_fn)(void *arg, const char *name);
  *  lease_make   sets id, and private_ to what it likes; it lasts until lease->ends_ns
  *  lease_extend FERRY_E_NOT_FOUND: it is over. FERRY_E_BUSY: again soon
  *  lease_drop   of one that was made and has not been dropped: it and its keys are no more
- *  follow_start from here on changes are noted. False: it can't; there will be scans now and then
+ *  scan_starts  from here on changes are noted. False: it can't; there will be scans now and then
  *  follow       calls fry_local_look for some of what has changed. True: there is more
  *  follow_stop  there are no watches any more
  *  next_ns      when a lease may be over that is not this store's own; INT64_MAX: never
@@ -59,7 +59,7 @@ typedef struct fry_local_ops {
     ferry_status (*lease_make)(fry_local *self, fry_store_lease *lease);
     ferry_status (*lease_extend)(fry_local *self, fry_store_lease *lease, int64_t ends_ns);
     void (*lease_drop)(fry_local *self, fry_store_lease *lease);
-    bool (*follow_start)(fry_local *self);
+    bool (*scan_starts)(fry_local *self);
     bool (*follow)(fry_local *self);
     void (*follow_stop)(fry_local *self);
     int64_t (*next_ns)(fry_local *self);

@@ -11,53 +11,52 @@
 #include <unistd.h>
 
 #define CHANGES_AT_ONCE 64
-#define TOMBSTONES_MIN 64 /* fewer are not worth a look */
 
 pthread_mutex_t fry_space_lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, mem_space) spaces = LIST_HEAD_INITIALIZER(spaces);
 
-static int by_key(mem_slot *left, mem_slot *right)
+static int by_key(mem_record *left, mem_record *right)
 {
-    return strcmp(left->record->key, right->record->key);
+    return strcmp(left->key, right->key);
 }
 
-RB_GENERATE_INTERNAL(mem_slots, mem_slot, by_key, by_key, static __attribute__((unused)))
+RB_GENERATE_INTERNAL(mem_records, mem_record, entry, by_key, static __attribute__((unused)))
 
 /* --- Records --- */
 
 /* With one reference; NULL: no memory. It outlives the engine, so it is the C library's. */
-static fry_record *new_record(const char *key, const void *value, size_t value_bytes)
+static mem_record *new_record(const fry_store_request *request)
 {
-    const size_t key_bytes = strlen(key) + 1;
-    fry_record *made = malloc(sizeof *made + value_bytes + 1 + key_bytes);
+    const size_t key_bytes = strlen(request->key) + 1, value_bytes = request->value_bytes;
+    mem_record *made = malloc(sizeof *made + value_bytes + 1 + key_bytes);
 
     if (made == NULL)
         return NULL;
-    made->references = 1;
-    made->version = 0;
-    made->value_bytes = value_bytes;
+    *made = (mem_record){.references = 1,
+                         .lease = request->lease_id,
+                         .value_bytes = value_bytes,
+                         .key = made->bytes + value_bytes + 1};
     if (value_bytes > 0)
-        memcpy(made->bytes, value, value_bytes);
+        memcpy(made->bytes, request->value, value_bytes);
     made->bytes[value_bytes] = '\0';
-    memcpy(made->bytes + value_bytes + 1, key, key_bytes);
-    made->key = made->bytes + value_bytes + 1;
+    memcpy(made->bytes + value_bytes + 1, request->key, key_bytes);
     return made;
 }
 
-static fry_record *retain(fry_record *item)
+static mem_record *retain(mem_record *item)
 {
     (void)fry_fetch_add(&item->references, 1);
     return item;
 }
 
 /* A full barrier: what other holders read is read before the memory goes. */
-void fry_record_release(fry_record *item)
+void fry_mem_release(mem_record *item)
 {
     if (item != NULL && fry_fetch_sub(&item->references, 1) == 1)
         free(item);
 }
 
-fry_store_entry fry_record_entry(const fry_record *item)
+fry_store_entry fry_mem_entry(const mem_record *item)
 {
     return (fry_store_entry){.key = item->key,
                              .value = item->bytes,
@@ -77,99 +76,86 @@ void fry_mem_signal(mem_store *self)
         continue;
 }
 
-static void signal_watchers(mem_space *in)
+static mem_change *take_change(mem_store *self)
 {
-    mem_store *member;
+    mem_change *first = STAILQ_FIRST(&self->changes);
 
-    LIST_FOREACH(member, &in->members, entry)
-    {
-        if (member->seen != UINT64_MAX)
-            fry_mem_signal(member);
+    if (first != NULL) {
+        STAILQ_REMOVE_HEAD(&self->changes, entry);
+        self->change_count--;
     }
+    return first;
 }
 
-static void slot_has_changed(mem_space *in, mem_slot *changed)
+static void drop_changes(mem_store *self)
 {
-    changed->changed = ++in->revision;
-    TAILQ_INSERT_TAIL(&in->changes, changed, by_change);
-    signal_watchers(in);
+    mem_change *change;
+
+    while ((change = take_change(self)) != NULL)
+        free(change);
 }
 
-/* The slot of a key, deleted or not; NULL: there is none. */
-static mem_slot *find_any(mem_space *in, const char *key)
+static void queue_change(mem_store *self, const char *key)
 {
-    fry_record sought = {.key = key};
-    mem_slot like = {.record = &sought};
+    mem_change *change = NULL;
 
-    return RB_FIND(mem_slots, &in->slots, &like);
-}
-
-static mem_slot *find(mem_space *in, const char *key)
-{
-    mem_slot *found = find_any(in, key);
-
-    return found != NULL && !found->is_deleted ? found : NULL;
-}
-
-void fry_space_delete(mem_space *in, mem_slot *gone)
-{
-    TAILQ_REMOVE(&in->changes, gone, by_change);
-    gone->is_deleted = true;
-    gone->lease = 0;
-    in->live--;
-    in->tombstones++;
-    slot_has_changed(in, gone);
-}
-
-/* Frees what every store with watches knows to be gone, once it is worth the look. */
-static void collect(mem_space *in)
-{
-    uint64_t seen = UINT64_MAX;
-    mem_store *member;
-    mem_slot *item, *next;
-
-    if (in->tombstones < TOMBSTONES_MIN || in->tombstones < in->live)
+    if (self->change_count < FRY_STORE_ENTRIES_MAX)
+        change = malloc(sizeof *change + strlen(key) + 1);
+    if (change == NULL) {
+        drop_changes(self);
+        self->has_missed = true;
         return;
+    }
+    (void)strcpy(change->key, key);
+    STAILQ_INSERT_TAIL(&self->changes, change, entry);
+    self->change_count++;
+}
+
+static void has_changed(mem_space *in, const char *key)
+{
+    mem_store *member;
+
+    in->revision++;
     LIST_FOREACH(member, &in->members, entry)
-    seen = member->seen < seen ? member->seen : seen;
-    TAILQ_FOREACH_SAFE(item, &in->changes, by_change, next)
     {
-        if (item->changed > seen)
-            break;
-        if (!item->is_deleted)
+        if (!member->has_watches)
             continue;
-        TAILQ_REMOVE(&in->changes, item, by_change);
-        RB_REMOVE(mem_slots, &in->slots, item);
-        in->tombstones--;
-        fry_record_release(item->record);
-        free(item);
+        queue_change(member, key);
+        fry_mem_signal(member);
     }
 }
 
-/* Sets a key to a record, whose reference goes in. *spare_p becomes its slot if it has none. */
-static void set(mem_space *in, mem_slot **spare_p, fry_record *to, uint64_t lease)
+/* NULL: it is not there. */
+static mem_record *find(mem_space *in, const char *key)
 {
-    mem_slot *found = find_any(in, to->key);
+    mem_record like = {.key = key};
 
-    if (found == NULL) {
-        found = *spare_p;
-        *spare_p = NULL;
-        *found = (mem_slot){.record = to, .is_deleted = true};
-        RB_INSERT(mem_slots, &in->slots, found);
-        in->tombstones++;
-    } else {
-        TAILQ_REMOVE(&in->changes, found, by_change);
-        /* The tree's order is by the key in the record: an equal one takes its place. */
-        fry_record_release(found->record);
-        found->record = to;
-    }
-    if (found->is_deleted) {
-        in->tombstones--;
-        in->live++;
-    }
-    found->is_deleted = false;
-    found->lease = lease;
-    slot_has_changed(in, found);
+    return RB_FIND(mem_records, &in->records, &like);
+}
+
+static void take_out(mem_space *in, mem_record *gone)
+{
+    RB_REMOVE(mem_records, &in->records, gone);
+    in->count--;
+    fry_mem_release(gone);
+}
+
+void fry_space_delete(mem_space *in, mem_record *gone)
+{
+    has_changed(in, gone->key);
+    take_out(in, gone);
+}
+
+/* A record's reference goes in. */
+static void set(mem_space *in, mem_record *to)
+{
+    mem_record *found = find(in, to->key);
+
+    if (found != NULL)
+        take_out(in, found);
+    (void)RB_INSERT(mem_records, &in->records, to);
+    in->count++;
+    has_changed(in, to->key);
     to->version = in->revision;
 }
 
@@ -188,10 +174,9 @@ static const mem_lease *find_lease(mem_space *in, uint64_t id)
 
 static void delete_of(mem_space *in, uint64_t lease)
 {
-    mem_slot *item, *next;
+    mem_record *item, *next;
 
-    /* Those that are deleted go behind the rest, which are not of a lease: it ends. */
-    TAILQ_FOREACH_SAFE(item, &in->changes, by_change, next)
+    RB_FOREACH_SAFE(item, mem_records, &in->records, next)
     {
         if (item->lease == lease)
             fry_space_delete(in, item);
@@ -224,13 +209,10 @@ void fry_space_expire(mem_space *in, int64_t *next_in_ns)
 
 static void free_space(mem_space *in)
 {
-    mem_slot *item, *next;
+    mem_record *item;
 
-    TAILQ_FOREACH_SAFE(item, &in->changes, by_change, next)
-    {
-        fry_record_release(item->record);
-        free(item);
-    }
+    while ((item = RB_ROOT(&in->records)) != NULL)
+        take_out(in, item);
     LIST_REMOVE(in, entry);
     free(in);
 }
@@ -247,31 +229,26 @@ mem_space *fry_space_open(const char *name)
     found = calloc(1, sizeof *found + strlen(name) + 1);
     if (found == NULL)
         return NULL;
-    LIST_INIT(&found->members);
-    LIST_INIT(&found->leases);
-    RB_INIT(&found->slots);
-    TAILQ_INIT(&found->changes);
     (void)strcpy(found->name, name);
     LIST_INSERT_HEAD(&spaces, found, entry);
     return found;
 }
 
-fry_record **fry_space_list(mem_space *in, const char *prefix, size_t *count_p)
+mem_record **fry_space_list(mem_space *in, const char *prefix, size_t *count_p)
 {
     const size_t prefix_bytes = strlen(prefix);
-    fry_record **items = NULL;
+    mem_record **items = NULL, *item;
     size_t count = 0;
-    mem_slot *item;
 
-    *count_p = in->live;
-    if (in->live > 0)
-        items = malloc(in->live * sizeof(fry_record *));
+    *count_p = in->count;
+    if (in->count > 0)
+        items = malloc(in->count * sizeof(mem_record *));
     if (items == NULL)
         return NULL;
-    RB_FOREACH(item, mem_slots, &in->slots)
+    RB_FOREACH(item, mem_records, &in->records)
     {
-        if (!item->is_deleted && strncmp(item->record->key, prefix, prefix_bytes) == 0)
-            items[count++] = retain(item->record);
+        if (strncmp(item->key, prefix, prefix_bytes) == 0)
+            items[count++] = retain(item);
     }
     *count_p = count;
     return items;
@@ -280,12 +257,12 @@ fry_record **fry_space_list(mem_space *in, const char *prefix, size_t *count_p)
 /* --- What the front asks --- */
 
 /* What is given stays until the next is. */
-static void give(mem_store *self, fry_record *item, fry_store_entry *entry)
+static void give(mem_store *self, mem_record *item, fry_store_entry *entry)
 {
-    fry_record_release(self->given);
+    fry_mem_release(self->given);
     self->given = item;
     if (item != NULL)
-        *entry = fry_record_entry(item);
+        *entry = fry_mem_entry(item);
 }
 
 static ferry_status read_key(fry_local *local, const char *key, fry_store_entry *entry,
@@ -294,30 +271,31 @@ static ferry_status read_key(fry_local *local, const char *key, fry_store_entry 
     mem_store *self = (mem_store *)local;
 
     (void)pthread_mutex_lock(&fry_space_lock);
-    const mem_slot *found = find(self->space, key);
-    fry_record *item = found != NULL ? retain(found->record) : NULL;
-    *lease_p = found != NULL ? found->lease : 0; /* else there is nothing to sweep */
+    mem_record *found = find(self->space, key);
+    if (found != NULL)
+        (void)retain(found);
     (void)pthread_mutex_unlock(&fry_space_lock);
-    give(self, item, entry);
-    return item != NULL ? FERRY_OK : FERRY_E_NOT_FOUND;
+    give(self, found, entry);
+    *lease_p = found != NULL ? found->lease : 0; /* else there is nothing to sweep */
+    return found != NULL ? FERRY_OK : FERRY_E_NOT_FOUND;
 }
 
 static bool guard_stands(mem_space *in, const fry_store_request *request)
 {
     if (request->guard_key == NULL)
         return true;
-    const mem_slot *guard = find(in, request->guard_key);
+    const mem_record *guard = find(in, request->guard_key);
 
     return guard != NULL && guard->lease == request->guard_id &&
            find_lease(in, request->guard_id) != NULL;
 }
 
 /* Whether a change is refused by what is there; *out_p is a reference to what it finds changed. */
-static ferry_status check(mem_store *self, const fry_store_request *request, fry_record **out_p)
+static ferry_status check(mem_store *self, const fry_store_request *request, mem_record **out_p)
 {
     mem_space *in = self->space;
     const fry_store_verb verb = request->verb;
-    const mem_slot *found = find(in, request->key);
+    mem_record *found = find(in, request->key);
 
     if (!guard_stands(in, request))
         return FERRY_E_FENCED;
@@ -328,13 +306,12 @@ static ferry_status check(mem_store *self, const fry_store_request *request, fry
     if (found == NULL && (verb == FRY_STORE_SWAP || verb == FRY_STORE_DELETE))
         return FERRY_E_NOT_FOUND;
     if (found != NULL &&
-        (verb == FRY_STORE_CREATE || (verb != FRY_STORE_PUT && request->version != 0 &&
-                                      found->record->version != request->version))) {
-        *out_p = retain(found->record);
+        (verb == FRY_STORE_CREATE ||
+         (verb != FRY_STORE_PUT && request->version != 0 && found->version != request->version))) {
+        *out_p = retain(found);
         return FERRY_E_CHANGED;
     }
-    if (found == NULL && (in->live >= FRY_STORE_ENTRIES_MAX ||
-                          in->live + in->tombstones >= (size_t)2 * FRY_STORE_ENTRIES_MAX)) {
+    if (found == NULL && in->count >= FRY_STORE_ENTRIES_MAX) {
         self->local.why = "the store is full";
         return FERRY_E_STORE;
     }
@@ -346,32 +323,25 @@ static ferry_status change(fry_local *local, const fry_store_request *request,
 {
     mem_store *self = (mem_store *)local;
     const bool sets = request->verb != FRY_STORE_DELETE;
-    fry_record *to = NULL, *out = NULL;
-    mem_slot *spare = NULL;
-    ferry_status status = FERRY_E_NO_MEMORY;
+    mem_record *to = sets ? new_record(request) : NULL; /* copied before the mutex is taken */
+    mem_record *out = NULL;
 
-    /* The value is copied before the mutex is taken. */
-    if (sets) {
-        to = new_record(request->key, request->value, request->value_bytes);
-        spare = malloc(sizeof *spare);
+    if (sets && to == NULL) {
+        local->why = "no memory for a value";
+        return FERRY_E_NO_MEMORY;
     }
-    self->local.why = "no memory for a value";
-    if (!sets || (to != NULL && spare != NULL)) {
-        (void)pthread_mutex_lock(&fry_space_lock);
-        fry_space_expire(self->space, NULL);
-        status = check(self, request, &out);
-        if (status == FERRY_OK && sets) {
-            out = retain(to);
-            set(self->space, &spare, to, request->lease_id);
-            to = NULL;
-        } else if (status == FERRY_OK) {
-            fry_space_delete(self->space, find(self->space, request->key));
-        }
-        collect(self->space);
-        (void)pthread_mutex_unlock(&fry_space_lock);
-    }
-    fry_record_release(to);
-    free(spare);
+    (void)pthread_mutex_lock(&fry_space_lock);
+    fry_space_expire(self->space, NULL);
+    const ferry_status status = check(self, request, &out);
+    if (status == FERRY_OK && sets)
+        set(self->space, retain(to));
+    else if (status == FERRY_OK)
+        fry_space_delete(self->space, find(self->space, request->key));
+    (void)pthread_mutex_unlock(&fry_space_lock);
+    if (status == FERRY_OK)
+        out = to;
+    else
+        fry_mem_release(to);
     give(self, out, entry);
     if (status == FERRY_OK) { /* who put it knows the value */
         entry->value = NULL;
@@ -387,7 +357,7 @@ static ferry_status names(fry_local *local, fry_local_name_fn fn, void *arg, boo
     size_t count;
 
     (void)pthread_mutex_lock(&fry_space_lock);
-    fry_record **items = fry_space_list(self->space, "", &count);
+    mem_record **items = fry_space_list(self->space, "", &count);
     (void)pthread_mutex_unlock(&fry_space_lock);
     *is_settled_p = true;
     if (items == NULL && count > 0) {
@@ -396,7 +366,7 @@ static ferry_status names(fry_local *local, fry_local_name_fn fn, void *arg, boo
     }
     for (size_t i = 0; i < count; i++) {
         goes_on = goes_on && fn(arg, items[i]->key);
-        fry_record_release(items[i]);
+        fry_mem_release(items[i]);
     }
     free(items);
     return FERRY_OK;
@@ -419,7 +389,7 @@ static ferry_status lease_make(fry_local *local, fry_store_lease *lease)
     /* Whoever watches looks anew when the first lease may end. */
     LIST_FOREACH(member, &self->space->members, entry)
     {
-        if (member->seen != UINT64_MAX)
+        if (member->has_watches)
             fry_mem_signal(member);
     }
     (void)pthread_mutex_unlock(&fry_space_lock);
@@ -486,12 +456,10 @@ static int64_t next_ns(fry_local *local)
     return ((const mem_store *)local)->next_ns;
 }
 
-static bool follow_start(fry_local *local)
+static bool scan_starts(fry_local *local)
 {
-    mem_store *self = (mem_store *)local;
-
     (void)pthread_mutex_lock(&fry_space_lock);
-    self->seen = self->space->revision;
+    ((mem_store *)local)->has_watches = true;
     (void)pthread_mutex_unlock(&fry_space_lock);
     return true;
 }
@@ -501,44 +469,30 @@ static void follow_stop(fry_local *local)
     mem_store *self = (mem_store *)local;
 
     (void)pthread_mutex_lock(&fry_space_lock);
-    self->seen = UINT64_MAX;
-    collect(self->space);
+    self->has_watches = self->has_missed = false;
+    drop_changes(self);
     (void)pthread_mutex_unlock(&fry_space_lock);
-}
-
-/* What was changed since the store looked last, the earliest first; it has seen that then. */
-static size_t take_changes(mem_store *self, fry_record *changed[CHANGES_AT_ONCE])
-{
-    mem_slot *item = TAILQ_LAST(&self->space->changes, mem_changes), *next = NULL;
-    size_t count = 0;
-
-    for (; item != NULL && item->changed > self->seen;
-         item = TAILQ_PREV(item, mem_changes, by_change))
-        next = item;
-    for (item = next; item != NULL && count < CHANGES_AT_ONCE; item = TAILQ_NEXT(item, by_change)) {
-        self->seen = item->changed;
-        changed[count++] = retain(item->record);
-    }
-    return count;
 }
 
 static bool follow(fry_local *local)
 {
     mem_store *self = (mem_store *)local;
-    fry_record *changed[CHANGES_AT_ONCE];
     bool is_known = true;
 
-    (void)pthread_mutex_lock(&fry_space_lock);
-    const size_t count = take_changes(self, changed);
-    collect(self->space);
-    (void)pthread_mutex_unlock(&fry_space_lock);
-    for (size_t i = 0; i < count; i++) {
-        is_known = is_known && fry_local_look(local, changed[i]->key);
-        fry_record_release(changed[i]);
+    for (int i = 0; i < CHANGES_AT_ONCE && is_known; i++) {
+        (void)pthread_mutex_lock(&fry_space_lock);
+        local->needs_scan |= self->has_missed;
+        self->has_missed = false;
+        mem_change *change = take_change(self);
+        (void)pthread_mutex_unlock(&fry_space_lock);
+        if (change == NULL)
+            return false;
+        is_known = fry_local_look(local, change->key);
+        free(change);
     }
     if (!is_known)
         fry_local_lose(local);
-    return is_known && count == CHANGES_AT_ONCE;
+    return is_known;
 }
 
 static void is_signalled(fry_watch *watch, uint32_t events)
@@ -561,7 +515,7 @@ static void close_store(fry_local *local)
     (void)pthread_mutex_unlock(&fry_space_lock);
     fry_poller_remove(&reactor->poller, &self->signal);
     (void)close(self->signal.fd);
-    fry_record_release(self->given);
+    fry_mem_release(self->given);
     fry_free(reactor->memory, self, sizeof *self);
 }
 
@@ -574,7 +528,7 @@ static const fry_local_ops backend = {
     .lease_make = lease_make,
     .lease_extend = lease_extend,
     .lease_drop = lease_drop,
-    .follow_start = follow_start,
+    .scan_starts = scan_starts,
     .follow = follow,
     .follow_stop = follow_stop,
     .next_ns = next_ns,
@@ -596,7 +550,7 @@ ferry_status fry_mem_open(fry_reactor *reactor, const char *uri, const fry_store
         goto err_alloc;
     fry_local_init(&self->local, reactor, &backend);
     self->signal = (fry_watch){.fn = is_signalled, .arg = self};
-    self->seen = UINT64_MAX;
+    STAILQ_INIT(&self->changes);
     status = FERRY_E_STORE;
     self->signal.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (self->signal.fd < 0)

@@ -101,7 +101,6 @@ void faulty_space_thaw(const char *uri)
 
 void faulty_space_empty(const char *uri)
 {
-    mem_slot *slot, *next;
     mem_lease *held;
 
     (void)pthread_mutex_lock(&fry_space_lock);
@@ -110,11 +109,8 @@ void faulty_space_empty(const char *uri)
     (void)snprintf(of_space->name, sizeof of_space->name, "%s", space->name);
     LIST_FOREACH(held, &space->leases, entry)
     held->has_ended = true;
-    TAILQ_FOREACH_SAFE(slot, &space->changes, by_change, next)
-    {
-        if (!slot->is_deleted)
-            fry_space_delete(space, slot);
-    }
+    while (RB_ROOT(&space->records) != NULL)
+        fry_space_delete(space, RB_ROOT(&space->records));
     of_space->lives++;
     of_space->base = space->revision;
     (void)pthread_mutex_unlock(&fry_space_lock);

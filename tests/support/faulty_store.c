@@ -482,15 +482,15 @@ static void tell_another(watched *w)
         k->is_there = false;
     pass_on(w, FRY_STORE_IS_ANOTHER, NULL);
     (void)pthread_mutex_lock(&fry_space_lock);
-    fry_record **items = fry_space_list(mem->space, watch->prefix, &count);
+    mem_record **items = fry_space_list(mem->space, watch->prefix, &count);
     (void)pthread_mutex_unlock(&fry_space_lock);
     for (size_t i = 0; i < count; i++) {
-        fry_store_entry entry = fry_record_entry(items[i]);
+        fry_store_entry entry = fry_mem_entry(items[i]);
 
         entry.version -= base;
         if (w->watch == watch)
             pass_on(w, FRY_STORE_IS_PUT, &entry);
-        fry_record_release(items[i]);
+        fry_mem_release(items[i]);
     }
     free(items);
     for (known *k = w->known; w->watch == watch && k != NULL; k = k->next) {
