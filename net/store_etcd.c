@@ -122,9 +122,7 @@ static void dispose(fry_etcd *etcd)
     drop(memory, etcd->ca_path);
     drop(memory, etcd->certificate_path);
     drop(memory, etcd->key_path);
-    if (etcd->token != NULL)
-        explicit_bzero(etcd->token, FRY_ETCD_TOKEN_BYTES);
-    fry_free(memory, etcd->token, FRY_ETCD_TOKEN_BYTES);
+    explicit_bzero(etcd->token, sizeof etcd->token);
     fry_free(memory, etcd, sizeof *etcd);
 }
 
@@ -132,12 +130,8 @@ static bool copy_options(fry_etcd *etcd, const fry_store_options *options)
 {
     const fry_memory *memory = etcd->memory;
 
-    if (options->user != NULL) {
-        etcd->token = fry_alloc(memory, FRY_ETCD_TOKEN_BYTES, 1);
+    if (options->user != NULL)
         etcd->login = FRY_ETCD_LOGIN_WANTED;
-        if (etcd->token == NULL)
-            return false;
-    }
     return copy(memory, options->user, &etcd->user) &&
            copy(memory, options->password, &etcd->password) &&
            copy(memory, options->ca_path, &etcd->ca_path) &&

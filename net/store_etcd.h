@@ -118,7 +118,7 @@ struct fry_etcd {
 
     fry_etcd_login login;
     char *user, *password;
-    char *token; /* FRY_ETCD_TOKEN_BYTES */
+    char token[FRY_ETCD_TOKEN_BYTES];
     uint64_t token_serial;
     fry_etcd_call login_call;
 
@@ -203,15 +203,11 @@ void fry_etcd_cancel(fry_store_request *request);
 
 typedef struct fry_etcd_list fry_etcd_list;
 
-/* What came of a list's step. */
-typedef enum fry_etcd_list_event {
-    FRY_ETCD_LIST_PAGE,   /* `page`, which fn may take things out of; the last has no more */
-    FRY_ETCD_LIST_FAILED, /* the call says why; page is NULL */
-} fry_etcd_list_event;
-
-/* False: the list has been cancelled, started anew or freed. */
-typedef bool (*fry_etcd_list_fn)(fry_etcd_list *list, fry_etcd_list_event event,
-                                 fry_etcd_page *page);
+/*
+ * A page, which fn may take things out of; the last has no more. NULL: the call says why there is
+ * none. False: the list has been cancelled, started anew or freed.
+ */
+typedef bool (*fry_etcd_list_fn)(fry_etcd_list *list, fry_etcd_page *page);
 
 struct fry_etcd_list {
     fry_etcd_list_fn fn;

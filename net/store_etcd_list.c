@@ -37,7 +37,7 @@ void fry_etcd_list_cancel(fry_etcd_list *list)
 static void tell_failure(fry_etcd_list *list)
 {
     fry_etcd_call_release(&list->call);
-    (void)list->fn(list, FRY_ETCD_LIST_FAILED, NULL);
+    (void)list->fn(list, NULL);
 }
 
 static void take_page(fry_etcd *etcd, fry_etcd_list *list)
@@ -72,7 +72,7 @@ static void take_page(fry_etcd *etcd, fry_etcd_list *list)
                      "store: %zu keys or values below '%s' are not ferry's", page.kvs.foreign,
                      list->prefix);
     const bool has_more = page.has_more;
-    if (list->fn(list, FRY_ETCD_LIST_PAGE, &page) && has_more)
+    if (list->fn(list, &page) && has_more)
         ask(etcd, list);
     fry_etcd_page_release(memory, &page);
 }

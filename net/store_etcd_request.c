@@ -307,11 +307,11 @@ static void finish_list(fry_etcd_request *mine)
     fry_free(memory, entries, bytes);
 }
 
-static bool list_has_come(fry_etcd_list *list, fry_etcd_list_event event, fry_etcd_page *page)
+static bool list_has_come(fry_etcd_list *list, fry_etcd_page *page)
 {
     fry_etcd_request *mine = list->arg;
 
-    if (event == FRY_ETCD_LIST_FAILED) {
+    if (page == NULL) {
         drop_kvs(mine);
         was_not_answered(mine, &list->call);
         return false;

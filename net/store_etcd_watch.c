@@ -331,11 +331,11 @@ static note_result take_page(fry_etcd_watch *mine, const fry_etcd_page *page)
     return result;
 }
 
-static bool list_has_come(fry_etcd_list *list, fry_etcd_list_event event, fry_etcd_page *page)
+static bool list_has_come(fry_etcd_list *list, fry_etcd_page *page)
 {
     fry_etcd_watch *mine = list->arg;
 
-    if (event == FRY_ETCD_LIST_FAILED) {
+    if (page == NULL) {
         wait_for_next(mine);
         return false;
     }

@@ -42,13 +42,10 @@
 /* A lease that was read, of this store or another. */
 typedef struct file_lease {
     RB_ENTRY(file_lease) entry;
-    uint64_t id;
-    int64_t ends_ns;  /* as it was read last */
-    int64_t seen_ns;  /* when that was first read, on our clock */
-    int64_t read_ns;  /* when it was read last */
-    int64_t again_ns; /* when to read it again, whatever is known; 0: no need */
-    int64_t ttl_ns;
-    bool is_other_clock;
+    fry_disk_lease is; /* as it was read last */
+    int64_t seen_ns;   /* when its end was first read, on our clock */
+    int64_t read_ns;   /* when it was read last */
+    int64_t again_ns;  /* when to read it again, whatever is known; 0: no need */
 } file_lease;
 
 typedef RB_HEAD(file_leases, file_lease) file_leases;
@@ -68,14 +65,14 @@ typedef struct file_store {
 
 static int by_id(file_lease *left, file_lease *right)
 {
-    return left->id < right->id ? -1 : left->id > right->id;
+    return left->is.id < right->is.id ? -1 : left->is.id > right->is.id;
 }
 
 RB_GENERATE_INTERNAL(file_leases, file_lease, entry, by_id, static __attribute__((unused)))
 
 static file_lease *find_lease(file_store *self, uint64_t id)
 {
-    file_lease like = {.id = id};
+    file_lease like = {.is.id = id};
 
     return RB_FIND(file_leases, &self->leases, &like);
 }
@@ -99,8 +96,8 @@ static void forget_leases(file_store *self)
 /* When it is over, by our clock, as far as is known. One of another clock must stand still. */
 static int64_t end_of(const file_lease *known)
 {
-    return known->is_other_clock ? known->seen_ns + known->ttl_ns + FILE_OTHER_CLOCK_NS
-                                 : known->ends_ns;
+    return known->is.is_other_clock ? known->seen_ns + known->is.ttl_ns + FILE_OTHER_CLOCK_NS
+                                    : known->is.ends_ns;
 }
 
 /*
@@ -109,10 +106,10 @@ static int64_t end_of(const file_lease *known)
  */
 static int64_t look_of(const file_lease *known)
 {
-    const int64_t often_ns = known->read_ns + known->ttl_ns / 4;
+    const int64_t often_ns = known->read_ns + known->is.ttl_ns / 4;
     int64_t next_ns = end_of(known);
 
-    if (known->is_other_clock && often_ns < next_ns)
+    if (known->is.is_other_clock && often_ns < next_ns)
         next_ns = often_ns;
     return known->again_ns != 0 && known->again_ns < next_ns ? known->again_ns : next_ns;
 }
@@ -131,17 +128,14 @@ static file_lease *note_lease(file_store *self, const fry_disk_lease *read)
         known = fry_alloc(self->disk.memory, sizeof *known, _Alignof(file_lease));
         if (known == NULL)
             return NULL;
-        known->id = read->id;
-        known->ends_ns = ~read->ends_ns;
+        known->is = (fry_disk_lease){.id = read->id, .ends_ns = ~read->ends_ns};
         RB_INSERT(file_leases, &self->leases, known);
     }
     known->read_ns = fry_reactor_now_ns(self->local.base.reactor);
     known->again_ns = 0;
-    if (known->ends_ns != read->ends_ns)
+    if (known->is.ends_ns != read->ends_ns)
         known->seen_ns = known->read_ns;
-    known->ends_ns = read->ends_ns;
-    known->ttl_ns = read->ttl_ns;
-    known->is_other_clock = read->is_other_clock;
+    known->is = *read;
     return known;
 }
 
@@ -179,8 +173,8 @@ static bool key_is_over(file_store *self, uint64_t id)
     if (id == 0)
         return false;
     const file_lease *known = find_lease(self, id);
-    if (known != NULL && !known->is_other_clock &&
-        known->ends_ns > fry_reactor_now_ns(self->local.base.reactor))
+    if (known != NULL && !known->is.is_other_clock &&
+        known->is.ends_ns > fry_reactor_now_ns(self->local.base.reactor))
         return !fry_disk_lease_exists(&self->disk, id);
     return lease_is_over(self, id);
 }
@@ -214,8 +208,8 @@ static void look_at_leases(file_store *self)
     /* Those that end within a third, too: who keeps one alive does it each third. */
     RB_FOREACH_SAFE(known, file_leases, &self->leases, next)
     {
-        if (look_of(known) - known->ttl_ns / 3 <= now_ns)
-            (void)lease_is_over(self, known->id);
+        if (look_of(known) - known->is.ttl_ns / 3 <= now_ns)
+            (void)lease_is_over(self, known->is.id);
     }
 }
 

@@ -234,23 +234,18 @@ mem_space *fry_space_open(const char *name)
     return found;
 }
 
-mem_record **fry_space_list(mem_space *in, const char *prefix, size_t *count_p)
+mem_record **fry_space_list(mem_space *in, size_t *count_p)
 {
-    const size_t prefix_bytes = strlen(prefix);
     mem_record **items = NULL, *item;
     size_t count = 0;
 
-    *count_p = in->count;
     if (in->count > 0)
         items = malloc(in->count * sizeof(mem_record *));
+    *count_p = in->count;
     if (items == NULL)
         return NULL;
     RB_FOREACH(item, mem_records, &in->records)
-    {
-        if (strncmp(item->key, prefix, prefix_bytes) == 0)
-            items[count++] = retain(item);
-    }
-    *count_p = count;
+    items[count++] = retain(item);
     return items;
 }
 
@@ -357,7 +352,7 @@ static ferry_status names(fry_local *local, fry_local_name_fn fn, void *arg, boo
     size_t count;
 
     (void)pthread_mutex_lock(&fry_space_lock);
-    mem_record **items = fry_space_list(self->space, "", &count);
+    mem_record **items = fry_space_list(self->space, &count);
     (void)pthread_mutex_unlock(&fry_space_lock);
     *is_settled_p = true;
     if (items == NULL && count > 0) {

@@ -482,13 +482,13 @@ static void tell_another(watched *w)
         k->is_there = false;
     pass_on(w, FRY_STORE_IS_ANOTHER, NULL);
     (void)pthread_mutex_lock(&fry_space_lock);
-    mem_record **items = fry_space_list(mem->space, watch->prefix, &count);
+    mem_record **items = fry_space_list(mem->space, &count);
     (void)pthread_mutex_unlock(&fry_space_lock);
     for (size_t i = 0; i < count; i++) {
         fry_store_entry entry = fry_mem_entry(items[i]);
 
         entry.version -= base;
-        if (w->watch == watch)
+        if (w->watch == watch && strncmp(entry.key, watch->prefix, strlen(watch->prefix)) == 0)
             pass_on(w, FRY_STORE_IS_PUT, &entry);
         fry_mem_release(items[i]);
     }
