@@ -157,6 +157,18 @@ static void take_request_off(fry_store_request *request)
     request->is_on = false;
 }
 
+fry_store_request *fry_store_next_request(const fry_store *store)
+{
+    fry_store_request *request;
+
+    TAILQ_FOREACH(request, &store->requests, entry)
+    {
+        if (request->verdict == FERRY_OK && request->private_ == NULL)
+            return request;
+    }
+    return NULL;
+}
+
 void fry_store_finish(fry_store_request *request, ferry_status status,
                       const fry_store_entry *entries, size_t count, const char *why)
 {

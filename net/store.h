@@ -277,6 +277,9 @@ void fry_store_init(fry_store *store, fry_reactor *reactor, const fry_store_ops 
 /* Why it can't be reached; NULL: it can, again. */
 void fry_store_set_trouble(fry_store *store, const char *why);
 
+/* The first request that waits: it has no verdict, and private_ is NULL. NULL: there is none. */
+fry_store_request *fry_store_next_request(const fry_store *store);
+
 /* Ends a request and calls its done; not from within a call of the user's. */
 void fry_store_finish(fry_store_request *request, ferry_status status,
                       const fry_store_entry *entries, size_t count, const char *why);

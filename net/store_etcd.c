@@ -174,7 +174,6 @@ ferry_status fry_etcd_open(fry_reactor *reactor, const char *uri, const fry_stor
     fry_store_init(&etcd->base, reactor, &ops);
     etcd->reactor = reactor;
     etcd->memory = memory;
-    TAILQ_INIT(&etcd->queued);
     TAILQ_INIT(&etcd->leases);
     fry_etcd_watches_open(etcd);
     fry_etcd_login_open(etcd);

@@ -88,7 +88,6 @@ typedef enum fry_etcd_login {
     FRY_ETCD_LOGIN_DONE,
 } fry_etcd_login;
 
-typedef struct fry_etcd_request fry_etcd_request;
 typedef struct fry_etcd_lease fry_etcd_lease;
 
 struct fry_etcd {
@@ -122,7 +121,6 @@ struct fry_etcd {
     uint64_t token_serial;
     fry_etcd_call login_call;
 
-    TAILQ_HEAD(, fry_etcd_request) queued; /* requests that wait for a turn */
     unsigned running_requests;
     fry_timer watch_timer;               /* while a watch lacks memory */
     TAILQ_HEAD(, fry_etcd_lease) leases; /* those being given up too */

@@ -29,11 +29,10 @@
 
 #define RUNNING_MAX 16 /* each has a connection of its own */
 
-struct fry_etcd_request {
+typedef struct fry_etcd_request {
     fry_etcd *etcd;
     fry_store_request *request;
-    TAILQ_ENTRY(fry_etcd_request) entry; /* while it is queued */
-    bool is_queued, is_uncertain;
+    bool is_uncertain;
     unsigned failures, strange;
     uint64_t known_revision; /* what PUT and DELETE find changed later they have not seen */
     fry_timer timer;         /* of the next attempt */
@@ -41,7 +40,7 @@ struct fry_etcd_request {
     fry_etcd_list list;
     fry_etcd_kvs kvs; /* of a list */
     size_t value_bytes;
-};
+} fry_etcd_request;
 
 static void pump(fry_etcd *etcd);
 
@@ -60,12 +59,7 @@ static void stop(fry_etcd_request *mine)
     fry_etcd_call_cancel(&mine->call);
     fry_etcd_list_cancel(&mine->list);
     fry_timer_stop(etcd->reactor, &mine->timer);
-    if (mine->is_queued)
-        TAILQ_REMOVE(&etcd->queued, mine, entry);
-    else
-        etcd->running_requests--;
-    mine->is_queued = false;
-    mine->request->private_ = NULL;
+    etcd->running_requests--;
 }
 
 static void dispose(fry_etcd_request *mine)
@@ -407,22 +401,8 @@ static void attempt(fry_etcd_request *mine)
     }
 }
 
-static void pump(fry_etcd *etcd)
+static void begin(fry_etcd *etcd, fry_store_request *request)
 {
-    fry_etcd_request *mine;
-
-    while (etcd->running_requests < RUNNING_MAX && (mine = TAILQ_FIRST(&etcd->queued)) != NULL) {
-        TAILQ_REMOVE(&etcd->queued, mine, entry);
-        mine->is_queued = false;
-        etcd->running_requests++;
-        mine->known_revision = etcd->revision;
-        attempt(mine);
-    }
-}
-
-void fry_etcd_submit(fry_store *store, fry_store_request *request)
-{
-    fry_etcd *etcd = (fry_etcd *)store;
     fry_etcd_request *mine = fry_alloc(etcd->memory, sizeof *mine, _Alignof(fry_etcd_request));
 
     if (mine == NULL) {
@@ -432,18 +412,36 @@ void fry_etcd_submit(fry_store *store, fry_store_request *request)
     mine->etcd = etcd;
     mine->request = request;
     mine->timer = (fry_timer){.fn = retry_is_due, .arg = mine};
-    mine->is_queued = true;
+    mine->known_revision = etcd->revision;
     request->private_ = mine;
-    TAILQ_INSERT_TAIL(&etcd->queued, mine, entry);
-    pump(etcd);
+    etcd->running_requests++;
+    attempt(mine);
+}
+
+static void pump(fry_etcd *etcd)
+{
+    fry_store_request *request;
+
+    while (etcd->running_requests < RUNNING_MAX &&
+           (request = fry_store_next_request(&etcd->base)) != NULL)
+        begin(etcd, request);
+}
+
+void fry_etcd_submit(fry_store *store, fry_store_request *request)
+{
+    (void)request; /* the list's last */
+    pump((fry_etcd *)store);
 }
 
 void fry_etcd_cancel(fry_store_request *request)
 {
+    fry_etcd *etcd = (fry_etcd *)request->store;
     fry_etcd_request *mine = request->private_;
-    fry_etcd *etcd = mine->etcd;
 
+    if (mine == NULL)
+        return;
     stop(mine);
     dispose(mine);
+    request->verdict = FERRY_E_CANCELLED; /* it is on the list yet, and is not to begin again */
     pump(etcd);
 }

@@ -29,14 +29,12 @@ typedef enum watch_state {
     WATCH_LISTS,   /* pages come */
     WATCH_OPENS,   /* the stream is asked for */
     WATCH_FOLLOWS, /* the stream is there */
-    WATCH_STOPPED, /* its owner is gone; freed by whoever tells just now */
 } watch_state;
 
 typedef struct fry_etcd_watch {
     fry_etcd *etcd;
     fry_store_watch *watch;
     watch_state state;
-    bool is_telling;
     unsigned failures;
     uint64_t revision; /* up to which it knows */
     uint64_t life;     /* of the store, that it has told of */
@@ -61,37 +59,17 @@ static fry_known *learn(fry_etcd_watch *mine, const char *key)
     return NULL;
 }
 
-static void dispose(fry_etcd_watch *mine)
-{
-    fry_known_forget_all(&mine->known);
-    fry_free(mine->etcd->memory, mine, sizeof *mine);
-}
-
 /* ---- telling ---- */
 
-/* False: the watch was stopped by who was told. Nothing of it may be touched then but `mine`. */
+/* False: the watch was stopped by who was told, and `mine` is no more. */
 static bool tell(fry_etcd_watch *mine, fry_store_event event, const fry_store_entry *entry)
 {
-    const bool was_telling = mine->is_telling;
-
-    mine->is_telling = true;
-    fry_store_tell(mine->watch, event, entry);
-    mine->is_telling = was_telling;
-    return mine->state != WATCH_STOPPED;
-}
-
-/* At the end of whatever tells: frees one that was stopped meanwhile. False: it was. */
-static bool told(fry_etcd_watch *mine)
-{
-    if (mine->state != WATCH_STOPPED)
-        return true;
-    dispose(mine);
-    return false;
+    return fry_store_tell(mine->watch, event, entry);
 }
 
 typedef enum note_result {
     NOTE_GOOD,
-    NOTE_STOPPED,
+    NOTE_STOPPED, /* the watch is no more */
     NOTE_NO_ROOM, /* no memory, or more keys than there may be */
     NOTE_ANOTHER, /* a list has what can't be in the store that was told of */
 } note_result;
@@ -191,7 +169,6 @@ static void lost_is_due(fry_timer *timer)
                  "store: what there is below '%s' is not known: etcd can't be reached",
                  mine->watch->prefix);
     (void)tell(mine, FRY_STORE_IS_LOST, NULL);
-    (void)told(mine);
 }
 
 static bool is_known_again(fry_etcd_watch *mine)
@@ -275,15 +252,11 @@ static void stream_has_come(fry_etcd_call *stream)
     size_t bytes;
     bool goes_on = true;
 
-    mine->is_telling = true;
     if (stream->state != FRY_ETCD_CALL_IS_OVER || stream->outcome == FRY_ETCD_ANSWERED) {
         while (goes_on && (line = fry_etcd_call_line(stream, &bytes)) != NULL)
             goes_on = bytes == 0 || take_line(mine, line, bytes);
     }
-    mine->is_telling = false;
-    if (!told(mine) || !goes_on)
-        return;
-    if (stream->state == FRY_ETCD_CALL_IS_OVER)
+    if (goes_on && stream->state == FRY_ETCD_CALL_IS_OVER)
         wait_for_next(mine);
 }
 
@@ -339,10 +312,8 @@ static bool list_has_come(fry_etcd_list *list, fry_etcd_page *page)
         wait_for_next(mine);
         return false;
     }
-    mine->is_telling = true;
     const note_result result = take_page(mine, page);
-    mine->is_telling = false;
-    if (!told(mine))
+    if (result == NOTE_STOPPED)
         return false;
     if (result == NOTE_NO_ROOM) {
         wait_for_next(mine);
@@ -525,9 +496,9 @@ void fry_etcd_watch_stop(fry_store_watch *watch)
     fry_etcd_list_cancel(&mine->list);
     fry_etcd_call_cancel(&mine->stream);
     fry_timer_stop(mine->etcd->reactor, &mine->lost_timer);
-    set_state(mine, WATCH_STOPPED);
-    if (!mine->is_telling)
-        dispose(mine);
+    fry_timer_stop(mine->etcd->reactor, &mine->timer);
+    fry_known_forget_all(&mine->known);
+    fry_free(mine->etcd->memory, mine, sizeof *mine);
 }
 
 void fry_etcd_watches_open(fry_etcd *etcd)

@@ -250,26 +250,14 @@ static void finish_list(fry_local *self, fry_store_request *request)
     fry_known_forget_all(&list.names);
 }
 
-/* The first that waits for its turn; those with a verdict wait for their timers. */
-static fry_store_request *first_request(const fry_local *self)
-{
-    fry_store_request *request;
-
-    TAILQ_FOREACH(request, &self->base.requests, entry)
-    {
-        if (request->verdict == FERRY_OK)
-            return request;
-    }
-    return NULL;
-}
-
 /* In the order of their submits: one that finds a lock taken holds up those behind it. */
 static void run_requests(fry_local *self)
 {
     fry_reactor *reactor = self->base.reactor;
     fry_store_request *request = NULL;
 
-    for (size_t i = 0; i < REQUESTS_PER_TURN && (request = first_request(self)) != NULL; i++) {
+    for (size_t i = 0;
+         i < REQUESTS_PER_TURN && (request = fry_store_next_request(&self->base)) != NULL; i++) {
         if (request->verb == FRY_STORE_GET) {
             finish_get(self, request);
         } else if (request->verb == FRY_STORE_LIST) {
@@ -286,7 +274,7 @@ static void run_requests(fry_local *self)
         self->busy = 0;
     }
     self->busy = 0; /* who waited for a lock may have been cancelled */
-    if (request != NULL && first_request(self) != NULL)
+    if (request != NULL && fry_store_next_request(&self->base) != NULL)
         take_turn_soon(self);
 }
 
