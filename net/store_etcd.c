@@ -53,9 +53,6 @@ static ferry_status read_uri(fry_etcd *etcd, const char *uri, fry_error **error_
     const bool has_tls = strncmp(uri, "etcds://", 8) == 0;
     const char *at = strstr(uri, "://");
 
-    if (at == NULL || (!has_tls && strncmp(uri, "etcd://", 7) != 0))
-        return fry_store_error(etcd->memory, FERRY_E_INVALID, error_p,
-                               "a store in etcd is etcd://HOST:PORT,... or etcds://...");
     if (strchr(uri, '@') != NULL)
         return fry_store_error(etcd->memory, FERRY_E_INVALID, error_p,
                                "etcd's user and password are options, not part of the URI");

@@ -62,8 +62,7 @@ struct fry_etcd_call {
 
     fry_etcd *etcd; /* private, as what follows */
     TAILQ_ENTRY(fry_etcd_call) entry;
-    LIST_ENTRY(fry_etcd_call) running; /* while it RUNS */
-    bool is_ready, is_blind;           /* blind: a socket of its is not watched */
+    bool is_ready, is_blind; /* blind: a socket of its is not watched */
     char *body;
     size_t body_bytes, body_sent, head_bytes, answer_max;
     bool is_too_long, is_without_memory;
@@ -112,7 +111,6 @@ struct fry_etcd {
     fry_timer curl_timer, ready_timer;
     fry_etcd_calls ready;   /* to be told of */
     fry_etcd_calls waiting; /* for a token */
-    LIST_HEAD(, fry_etcd_call) running;
     TAILQ_HEAD(, fry_etcd_socket) sockets;
 
     fry_etcd_login login;
