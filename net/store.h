@@ -94,7 +94,7 @@ struct fry_store_request {
     const char *verdict_why;
     bool is_on;
     uint64_t lease_id, guard_id; /* of the leases; 0: none */
-    void *private_;
+    void *private_;              /* the implementation's; NULL: it has not begun */
 };
 
 typedef enum fry_store_event {

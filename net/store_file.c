@@ -507,7 +507,7 @@ static void follow_stop(fry_local *local)
 
 /* --- A folder that is gone --- */
 
-static void is_lost(fry_local *local)
+static void lost(fry_local *local)
 {
     file_store *self = (file_store *)local;
     const bool was_removed = self->is_removed;
@@ -612,7 +612,7 @@ static const fry_local_ops backend = {
     .follow = follow,
     .follow_stop = follow_stop,
     .next_ns = next_ns,
-    .is_lost = is_lost,
+    .lost = lost,
 };
 
 ferry_status fry_file_open(fry_reactor *reactor, const char *uri, const fry_store_options *options,

@@ -341,8 +341,8 @@ static void plan(fry_local *self)
 void fry_local_lose(fry_local *self)
 {
     self->is_lost = self->needs_scan = true;
-    if (self->ops->is_lost != NULL)
-        self->ops->is_lost(self);
+    if (self->ops->lost != NULL)
+        self->ops->lost(self);
     tell_all(self, FRY_STORE_IS_LOST);
     plan(self);
 }

@@ -25,7 +25,7 @@ typedef struct fry_local fry_local;
 typedef bool (*fry_local_name_fn)(void *arg, const char *name);
 
 /*
- * What a backend does. All of it is called in a turn, or by close. Where a status is given,
+ * What a backend does. Only begin, end and follow may call back. Where a status is given,
  * FERRY_E_STORE and FERRY_E_NO_MEMORY leave what is wrong in fry_local's `why`.
  *  begin        of a turn; it may tell of leases that have ended. is_look: the moment of next_ns
  *               has come. False: it has no store at present
@@ -33,7 +33,7 @@ typedef bool (*fry_local_name_fn)(void *arg, const char *name);
  *  read         an entry, valid until the next call here, and its lease, 0: none.
  *               FERRY_E_NOT_FOUND: of a lease that is over, if it has one. FERRY_E_UNSUPPORTED:
  *               what is there is not the store's
- *  sweep        takes away an entry whose lease is over, if it is there yet
+ *  sweep        takes away what `read` did not find for such a lease, if it is there yet
  *  change       as the request's verb says; FERRY_E_BUSY: to be asked for again. On FERRY_OK, but
  *               for a DELETE, the entry without its value, on FERRY_E_CHANGED the one that is there
  *  names        gives fn each key once; *is_settled_p false: there may be others
@@ -44,7 +44,7 @@ typedef bool (*fry_local_name_fn)(void *arg, const char *name);
  *  follow       calls fry_local_look for some of what has changed. True: there is more
  *  follow_stop  there are no watches any more
  *  next_ns      when a lease may be over that is not this store's own; INT64_MAX: never
- *  is_lost      fry_local_lose was called; NULL: nothing is to be done then
+ *  lost         what fry_local_lose does first; NULL: nothing more
  */
 typedef struct fry_local_ops {
     void (*close)(fry_local *self);
@@ -63,7 +63,7 @@ typedef struct fry_local_ops {
     bool (*follow)(fry_local *self);
     void (*follow_stop)(fry_local *self);
     int64_t (*next_ns)(fry_local *self);
-    void (*is_lost)(fry_local *self);
+    void (*lost)(fry_local *self);
 } fry_local_ops;
 
 /* First in a backend's own struct. */

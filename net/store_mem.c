@@ -234,19 +234,14 @@ mem_space *fry_space_open(const char *name)
     return found;
 }
 
-mem_record **fry_space_list(mem_space *in, size_t *count_p)
+mem_record *fry_space_next(mem_space *in, const char *key)
 {
-    mem_record **items = NULL, *item;
-    size_t count = 0;
+    mem_record like = {.key = key};
+    mem_record *next = RB_NFIND(mem_records, &in->records, &like);
 
-    if (in->count > 0)
-        items = malloc(in->count * sizeof(mem_record *));
-    *count_p = in->count;
-    if (items == NULL)
-        return NULL;
-    RB_FOREACH(item, mem_records, &in->records)
-    items[count++] = retain(item);
-    return items;
+    if (next != NULL && strcmp(next->key, key) == 0)
+        next = RB_NEXT(mem_records, &in->records, next);
+    return next != NULL ? retain(next) : NULL;
 }
 
 /* --- What the front asks --- */
@@ -345,25 +340,21 @@ static ferry_status change(fry_local *local, const fry_store_request *request,
     return status;
 }
 
+/* One by one: what is there all the time is found. */
 static ferry_status names(fry_local *local, fry_local_name_fn fn, void *arg, bool *is_settled_p)
 {
     mem_store *self = (mem_store *)local;
-    bool goes_on = true;
-    size_t count;
+    mem_record *item = NULL, *before;
 
-    (void)pthread_mutex_lock(&fry_space_lock);
-    mem_record **items = fry_space_list(self->space, &count);
-    (void)pthread_mutex_unlock(&fry_space_lock);
+    do {
+        before = item;
+        (void)pthread_mutex_lock(&fry_space_lock);
+        item = fry_space_next(self->space, before != NULL ? before->key : "");
+        (void)pthread_mutex_unlock(&fry_space_lock);
+        fry_mem_release(before);
+    } while (item != NULL && fn(arg, item->key));
+    fry_mem_release(item);
     *is_settled_p = true;
-    if (items == NULL && count > 0) {
-        local->why = "no memory for a list";
-        return FERRY_E_NO_MEMORY;
-    }
-    for (size_t i = 0; i < count; i++) {
-        goes_on = goes_on && fn(arg, items[i]->key);
-        fry_mem_release(items[i]);
-    }
-    free(items);
     return FERRY_OK;
 }
 

@@ -86,8 +86,8 @@ void fry_mem_signal(mem_store *self);
 
 void fry_space_delete(mem_space *in, mem_record *gone);
 
-/* References to all, in order, in memory to free. NULL with a count: no memory. */
-mem_record **fry_space_list(mem_space *in, size_t *count_p);
+/* A reference to the first record behind a key, "": to the first. NULL: there is none. */
+mem_record *fry_space_next(mem_space *in, const char *key);
 
 /* Ends what has run out, whoever is looking; what is left may last until *next_in_ns from now. */
 void fry_space_expire(mem_space *in, int64_t *next_in_ns);

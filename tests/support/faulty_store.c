@@ -466,13 +466,22 @@ static void faulty_watch_stop(fry_store_watch *watch)
     faulty->real->watch_stop(watch);
 }
 
+/* The record behind this one, which is released; NULL: the first, and none. */
+static mem_record *next_of(const mem_store *mem, mem_record *item)
+{
+    (void)pthread_mutex_lock(&fry_space_lock);
+    mem_record *next = fry_space_next(mem->space, item != NULL ? item->key : "");
+    (void)pthread_mutex_unlock(&fry_space_lock);
+    fry_mem_release(item);
+    return next;
+}
+
 /* What is there is told anew, and what was told and is not there, to be gone. */
 static void tell_another(watched *w)
 {
     mem_store *mem = mem_of(w->faulty);
     const uint64_t base = base_of(w->faulty);
     fry_store_watch *watch = w->watch;
-    size_t count = 0;
     bool is_listed = false;
 
     for (const event *e = w->first; e != NULL; e = e->next)
@@ -481,18 +490,13 @@ static void tell_another(watched *w)
     for (known *k = w->known; k != NULL; k = k->next)
         k->is_there = false;
     pass_on(w, FRY_STORE_IS_ANOTHER, NULL);
-    (void)pthread_mutex_lock(&fry_space_lock);
-    mem_record **items = fry_space_list(mem->space, &count);
-    (void)pthread_mutex_unlock(&fry_space_lock);
-    for (size_t i = 0; i < count; i++) {
-        fry_store_entry entry = fry_mem_entry(items[i]);
+    for (mem_record *item = next_of(mem, NULL); item != NULL; item = next_of(mem, item)) {
+        fry_store_entry entry = fry_mem_entry(item);
 
         entry.version -= base;
         if (w->watch == watch && strncmp(entry.key, watch->prefix, strlen(watch->prefix)) == 0)
             pass_on(w, FRY_STORE_IS_PUT, &entry);
-        fry_mem_release(items[i]);
     }
-    free(items);
     for (known *k = w->known; w->watch == watch && k != NULL; k = k->next) {
         const fry_store_entry entry = {.key = k->key};
 
