@@ -212,13 +212,13 @@ struct fry_etcd_list {
     uint64_t revision;             /* of all pages; 0 until the first */
     uint64_t heard_revision, life; /* before it was asked for */
     uint64_t limit;
-    uint8_t *last_key; /* FRY_ETCD_RAW_KEY_BYTES, where the next page begins; NULL: the first */
+    uint8_t last_key[FRY_ETCD_RAW_KEY_BYTES]; /* the next page begins behind it */
     size_t last_key_bytes;
     fry_etcd_call call;
 };
 
+/* Its call may be cancelled as any other. */
 void fry_etcd_list_start(fry_etcd *etcd, fry_etcd_list *list, const char *prefix);
-void fry_etcd_list_cancel(fry_etcd_list *list);
 
 /* ---- store_etcd_watch.c ---- */
 

@@ -221,22 +221,14 @@ static fry_etcd_read read_all(const fry_memory *memory, const json_t *array,
 
 /* ---- ranges ---- */
 
-void fry_etcd_page_release(const fry_memory *memory, fry_etcd_page *page)
-{
-    fry_etcd_kvs_release(memory, &page->kvs);
-    fry_free(memory, page->last_key, FRY_ETCD_RAW_KEY_BYTES);
-    *page = (fry_etcd_page){0};
-}
-
-static fry_etcd_read read_last_key(const fry_memory *memory, const json_t *kv, fry_etcd_page *page)
+static fry_etcd_read read_last_key(const json_t *kv, fry_etcd_page *page)
 {
     const json_t *key = json_object_get(kv, "key");
 
-    page->last_key = fry_alloc_raw(memory, FRY_ETCD_RAW_KEY_BYTES, 1);
-    if (page->last_key == NULL)
-        return FRY_ETCD_NO_MEMORY;
-    if (sodium_base642bin(page->last_key, FRY_ETCD_RAW_KEY_BYTES - 1, json_string_value(key),
-                          json_string_length(key), NULL, &page->last_key_bytes, NULL, BASE64) != 0)
+    if (sodium_base642bin(page->last_key, sizeof page->last_key - 1, json_string_value(key),
+                          json_string_length(key), NULL, &page->last_key_bytes, NULL,
+                          BASE64) != 0 ||
+        page->last_key_bytes == 0)
         return FRY_ETCD_GARBLED;
     page->last_key[page->last_key_bytes] = 0;
     return FRY_ETCD_READ;
@@ -249,8 +241,7 @@ static fry_etcd_read read_kvs(const fry_memory *memory, const json_t *kvs, fry_e
 
     if (read != FRY_ETCD_READ || !page->has_more)
         return read;
-    return count > 0 ? read_last_key(memory, json_array_get(kvs, count - 1), page)
-                     : FRY_ETCD_GARBLED;
+    return count > 0 ? read_last_key(json_array_get(kvs, count - 1), page) : FRY_ETCD_GARBLED;
 }
 
 fry_etcd_read fry_etcd_read_page(const fry_memory *memory, const char *text, size_t bytes,
@@ -266,7 +257,7 @@ fry_etcd_read fry_etcd_read_page(const fry_memory *memory, const char *text, siz
         read = read_kvs(memory, kvs, page);
     json_decref(root);
     if (read != FRY_ETCD_READ)
-        fry_etcd_page_release(memory, page);
+        fry_etcd_kvs_release(memory, &page->kvs);
     return read;
 }
 

@@ -54,8 +54,8 @@ typedef struct fry_etcd_page {
     uint64_t revision;
     bool has_more;
     fry_etcd_kvs kvs;
-    uint8_t *last_key; /* of all that came, to go on behind it; a zero byte follows */
-    size_t last_key_bytes;
+    uint8_t last_key[FRY_ETCD_RAW_KEY_BYTES]; /* of all that came; a zero byte follows */
+    size_t last_key_bytes;                    /* with has_more: to go on behind it */
 } fry_etcd_page;
 
 typedef struct fry_etcd_verdict {
@@ -78,9 +78,9 @@ typedef struct fry_etcd_news {
 
 /* ---- answers ---- */
 
+/* Its kvs are to be released. */
 fry_etcd_read fry_etcd_read_page(const fry_memory *memory, const char *text, size_t bytes,
                                  fry_etcd_page *page);
-void fry_etcd_page_release(const fry_memory *memory, fry_etcd_page *page);
 
 /* Of a txn; `found` is what the range of the first response gave. */
 fry_etcd_read fry_etcd_read_verdict(const fry_memory *memory, const char *text, size_t bytes,

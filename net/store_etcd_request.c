@@ -57,7 +57,7 @@ static void stop(fry_etcd_request *mine)
     fry_etcd *etcd = mine->etcd;
 
     fry_etcd_call_cancel(&mine->call);
-    fry_etcd_list_cancel(&mine->list);
+    fry_etcd_call_cancel(&mine->list.call);
     fry_timer_stop(etcd->reactor, &mine->timer);
     etcd->running_requests--;
 }
@@ -267,7 +267,7 @@ static void take_entry(fry_etcd_request *mine)
         finish_one(mine, FERRY_OK, &found->entry, NULL);
     else
         finish_one(mine, FERRY_E_NOT_FOUND, NULL, NULL);
-    fry_etcd_page_release(memory, &page);
+    fry_etcd_kvs_release(memory, &page.kvs);
 }
 
 static void call_is_over(fry_etcd_call *call)

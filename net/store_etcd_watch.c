@@ -141,7 +141,7 @@ static void wait_for_next(fry_etcd_watch *mine)
 
     if (mine->state == WATCH_WAITS)
         return;
-    fry_etcd_list_cancel(&mine->list);
+    fry_etcd_call_cancel(&mine->list.call);
     fry_etcd_call_cancel(&mine->stream);
     doubt(mine);
     set_state(mine, WATCH_WAITS);
@@ -392,7 +392,7 @@ static void probe_is_over(fry_etcd_call *call)
             FRY_ETCD_READ) {
             is_another = page.revision < etcd->probe_revision;
             fry_etcd_revision_is(etcd, page.revision);
-            fry_etcd_page_release(etcd->memory, &page);
+            fry_etcd_kvs_release(etcd->memory, &page.kvs);
         } else {
             fry_etcd_call_was_garbled(call);
         }
@@ -493,7 +493,7 @@ void fry_etcd_watch_stop(fry_store_watch *watch)
     if (mine == NULL)
         return;
     watch->private_ = NULL;
-    fry_etcd_list_cancel(&mine->list);
+    fry_etcd_call_cancel(&mine->list.call);
     fry_etcd_call_cancel(&mine->stream);
     fry_timer_stop(mine->etcd->reactor, &mine->lost_timer);
     fry_timer_stop(mine->etcd->reactor, &mine->timer);

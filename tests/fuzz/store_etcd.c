@@ -61,10 +61,10 @@ static void as_page(const fry_memory *memory, const char *text, size_t bytes)
 
     if (fry_etcd_read_page(memory, text, bytes, &page) != FRY_ETCD_READ)
         return;
-    expect(!page.has_more || page.last_key != NULL, "nowhere to go on");
+    expect(!page.has_more || page.last_key_bytes > 0, "nowhere to go on");
     for (size_t i = 0; i < page.kvs.count; i++)
         expect_kv(&page.kvs.items[i]);
-    fry_etcd_page_release(memory, &page);
+    fry_etcd_kvs_release(memory, &page.kvs);
 }
 
 static void as_verdict(const fry_memory *memory, const char *text, size_t bytes)
