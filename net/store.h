@@ -130,7 +130,7 @@ struct fry_store_watch {
     fry_store *store;
     LIST_ENTRY(fry_store_watch) entry;
     void *private_;
-    int private_state;
+    unsigned private_state;
     bool is_on, is_lost, is_listed;
 };
 

@@ -458,7 +458,7 @@ static void set_states(fry_local *self, watch_state from, watch_state to)
 
     LIST_FOREACH(watch, &self->base.watches, entry)
     {
-        if (watch->private_state == (int)from)
+        if (watch->private_state == from)
             watch->private_state = to;
     }
 }
