@@ -10,6 +10,7 @@
  * (group_stand.c) it may write again, unless the roster says that it is dead: then it is fenced.
  */
 #include "net/group_state.h"
+#include "net/store_open.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all stores share: who is asked for, whether what is asked can be, lists of what is on, and
- * the rules of calling back. A request is on from its submit until its done or its cancel, and
- * exactly one of fry_store_finish, the deadline and fry_store_cancel takes it off.
+ * What all stores share: whether what is asked can be, lists of what is on, and the rules of
+ * calling back. A request is on from its submit until its done or its cancel, and exactly one of
+ * fry_store_finish, the deadline and fry_store_cancel takes it off.
  */
 #include "net/store.h"
 
@@ -10,15 +10,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#define NAME_BYTES_MAX 4096 /* of a URI */
-
-static const fry_store_ops *const implementations[] = {
-    &fry_store_mem,
-    &fry_store_file,
-    &fry_store_etcd,
-    &fry_store_etcd_tls,
-};
 
 ferry_status fry_store_error(const fry_memory *memory, ferry_status status, fry_error **error_p,
                              const char *format, ...)
@@ -34,54 +25,11 @@ ferry_status fry_store_error(const fry_memory *memory, ferry_status status, fry_
     return status;
 }
 
-/* The URI without what stands between "://" and the last "@" of the same part. */
-static void write_name(char *name, const char *uri)
+void fry_store_init(fry_store *store, fry_reactor *reactor, const fry_store_ops *ops)
 {
-    const char *from = strstr(uri, "://");
-    const size_t head_bytes = from != NULL ? (size_t)(from + 3 - uri) : 0;
-    const char *rest = uri + head_bytes;
-    const char *at = head_bytes > 0 ? strrchr(rest, '@') : NULL;
-
-    memcpy(name, uri, head_bytes);
-    (void)strcpy(name + head_bytes, at != NULL ? at + 1 : rest);
-}
-
-ferry_status fry_store_open(fry_reactor *reactor, const char *uri, const fry_store_options *options,
-                            fry_store **store_p, fry_error **error_p)
-{
-    static const fry_store_options none;
-    const fry_memory *memory = reactor->memory;
-    const fry_store_ops *ops = NULL;
-    fry_store *store = NULL;
-
-    *error_p = NULL;
-    if (uri == NULL || strlen(uri) > NAME_BYTES_MAX)
-        return fry_store_error(memory, FERRY_E_INVALID, error_p, "a store's URI has 1 to %d bytes",
-                               NAME_BYTES_MAX);
-    for (size_t i = 0; i < sizeof implementations / sizeof *implementations; i++) {
-        if (strncmp(uri, implementations[i]->scheme, strlen(implementations[i]->scheme)) == 0)
-            ops = implementations[i];
-    }
-    if (ops == NULL)
-        return fry_store_error(memory, FERRY_E_INVALID, error_p,
-                               "'%.60s' is not mem:, file:, etcd:// or etcds://", uri);
-    const size_t name_bytes = strlen(uri) + 1;
-    char *name = fry_alloc(memory, name_bytes, 1);
-    if (name == NULL)
-        return fry_store_error(memory, FERRY_E_NO_MEMORY, error_p, "no memory for a store");
-    write_name(name, uri);
-    const ferry_status status =
-        ops->open(reactor, uri, options != NULL ? options : &none, &store, error_p);
-    if (status != FERRY_OK) {
-        fry_free(memory, name, name_bytes);
-        return status;
-    }
-    store->ops = ops;
     store->reactor = reactor;
-    store->name = name;
-    store->name_bytes = name_bytes;
-    *store_p = store;
-    return FERRY_OK;
+    store->ops = ops;
+    TAILQ_INIT(&store->requests);
 }
 
 void fry_store_close(fry_store *store)
@@ -205,16 +153,20 @@ static void take_request_off(fry_store_request *request)
     fry_store *store = request->store;
 
     fry_timer_stop(store->reactor, &request->timer);
-    if (request->previous != NULL)
-        request->previous->next = request->next;
-    else
-        store->requests = request->next;
-    if (request->next != NULL)
-        request->next->previous = request->previous;
-    else
-        store->last_request = request->previous;
-    request->next = request->previous = NULL;
+    TAILQ_REMOVE(&store->requests, request, entry);
     request->is_on = false;
+}
+
+fry_store_request *fry_store_next_request(const fry_store *store)
+{
+    fry_store_request *request;
+
+    TAILQ_FOREACH(request, &store->requests, entry)
+    {
+        if (request->verdict == FERRY_OK && request->private_ == NULL)
+            return request;
+    }
+    return NULL;
 }
 
 void fry_store_finish(fry_store_request *request, ferry_status status,
@@ -252,18 +204,12 @@ void fry_store_submit(fry_store *store, fry_store_request *request)
     const char *fault = fault_of(store, request);
 
     request->store = store;
-    request->next = NULL;
-    request->previous = store->last_request;
-    if (store->last_request != NULL)
-        store->last_request->next = request;
-    else
-        store->requests = request;
-    store->last_request = request;
+    TAILQ_INSERT_TAIL(&store->requests, request, entry);
     request->verdict = FERRY_OK;
     request->timer = (fry_timer){.fn = deadline_is_due, .arg = request};
     request->is_on = true;
     request->private_ = NULL;
-    request->private_number = 0;
+    request->lease_id = fault == NULL && request->lease != NULL ? request->lease->id : 0;
     request->guard_id = fault == NULL && request->guard_key != NULL ? request->guard_lease->id : 0;
     if (fault != NULL) {
         fry_store_fail_soon(request, FERRY_E_INVALID, fault);
@@ -291,15 +237,11 @@ void fry_store_cancel(fry_store_request *request)
 void fry_store_watch_start(fry_store *store, fry_store_watch *watch)
 {
     watch->store = store;
-    watch->previous = NULL;
-    watch->next = store->watches;
-    if (watch->next != NULL)
-        watch->next->previous = watch;
-    store->watches = watch;
+    LIST_INSERT_HEAD(&store->watches, watch, entry);
     watch->is_on = true;
     watch->is_lost = watch->is_listed = false;
     watch->private_ = NULL;
-    watch->private_numbers[0] = watch->private_numbers[1] = 0;
+    watch->private_state = 0;
     store->ops->watch_start(store, watch);
 }
 
@@ -310,14 +252,9 @@ void fry_store_watch_stop(fry_store_watch *watch)
     if (!watch->is_on)
         return;
     watch->is_on = false;
-    if (watch->previous != NULL)
-        watch->previous->next = watch->next;
-    else
-        store->watches = watch->next;
-    if (watch->next != NULL)
-        watch->next->previous = watch->previous;
     if (store->next_watch == watch)
-        store->next_watch = watch->next;
+        store->next_watch = LIST_NEXT(watch, entry);
+    LIST_REMOVE(watch, entry);
     if (store->told_watch == watch)
         store->told_watch = NULL;
     store->ops->watch_stop(watch);
@@ -364,14 +301,9 @@ static void take_lease_off(fry_store_lease *lease)
 
     fry_timer_stop(store->reactor, &lease->timer);
     fry_timer_stop(store->reactor, &lease->late_timer);
-    if (lease->previous != NULL)
-        lease->previous->next = lease->next;
-    else
-        store->leases = lease->next;
-    if (lease->next != NULL)
-        lease->next->previous = lease->previous;
     if (store->next_lease == lease)
-        store->next_lease = lease->next;
+        store->next_lease = LIST_NEXT(lease, entry);
+    LIST_REMOVE(lease, entry);
     lease->is_on = lease->is_granted = false;
 }
 
@@ -501,11 +433,7 @@ void fry_store_lease_refuse_soon(fry_store_lease *lease, const char *why)
 void fry_store_lease_open(fry_store *store, fry_store_lease *lease)
 {
     lease->store = store;
-    lease->previous = NULL;
-    lease->next = store->leases;
-    if (lease->next != NULL)
-        lease->next->previous = lease;
-    store->leases = lease;
+    LIST_INSERT_HEAD(&store->leases, lease, entry);
     lease->timer = (fry_timer){.fn = granting_is_due, .arg = lease};
     lease->late_timer = (fry_timer){.fn = late_is_due, .arg = lease};
     lease->asked_ns = 0;

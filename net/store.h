@@ -22,6 +22,8 @@
 #include "base/error.h"
 #include "net/reactor.h"
 
+#include <bsd/sys/queue.h>
+
 #define FRY_STORE_KEY_BYTES 255
 #define FRY_STORE_VALUE_BYTES ((size_t)512 * 1024)
 #define FRY_STORE_ENTRIES_MAX 65536                     /* that a list gives, or a watch follows */
@@ -86,14 +88,13 @@ struct fry_store_request {
     void *arg;
     /* The store's. */
     fry_store *store;
-    fry_store_request *next, *previous;
+    TAILQ_ENTRY(fry_store_request) entry;
     fry_timer timer; /* the deadline's, or a verdict's that is given soon */
     ferry_status verdict;
     const char *verdict_why;
     bool is_on;
-    uint64_t guard_id; /* of its lease */
-    void *private_;
-    uint64_t private_number;
+    uint64_t lease_id, guard_id; /* of the leases; 0: none */
+    void *private_;              /* the implementation's; NULL: it has not begun */
 };
 
 typedef enum fry_store_event {
@@ -127,9 +128,9 @@ struct fry_store_watch {
     void *arg;
     /* The store's. */
     fry_store *store;
-    fry_store_watch *next, *previous;
+    LIST_ENTRY(fry_store_watch) entry;
     void *private_;
-    uint64_t private_numbers[2];
+    unsigned private_state;
     bool is_on, is_lost, is_listed;
 };
 
@@ -152,7 +153,7 @@ struct fry_store_lease {
     void *arg;
     /* The store's. */
     fry_store *store;
-    fry_store_lease *next, *previous;
+    LIST_ENTRY(fry_store_lease) entry;
     fry_timer timer;
     uint64_t id;
     int64_t ends_ns; /* as far as is known; on the reactor's clock */
@@ -171,16 +172,6 @@ typedef struct fry_store_options {
     const char *ca_path;         /* etcd with TLS (etcds://): whom to trust; NULL: the system's */
     const char *certificate_path, *key_path; /* the client's own; NULL: none */
 } fry_store_options;
-
-/*
- * Opens a store: "mem:NAME", "file:DIR" (made if its parent is there), "etcd://h:p[,h:p...]",
- * "etcds://..." for TLS. Waits for nobody: that it can't be reached shows in the requests.
- * FERRY_OK, FERRY_E_INVALID (a URI or options that can't be), FERRY_E_UNSUPPORTED (a network file
- * system, no libcurl), FERRY_E_STORE, FERRY_E_NO_MEMORY; *error_p (never NULL then) says why, and
- * is the caller's.
- */
-ferry_status fry_store_open(fry_reactor *reactor, const char *uri, const fry_store_options *options,
-                            fry_store **store_p, fry_error **error_p);
 
 /*
  * No request, watch or lease may be on, and none of the store's callbacks running. Asks nobody and
@@ -234,16 +225,13 @@ int64_t fry_store_lease_steady_ns(const fry_store_lease *lease, bool is_strict);
 
 /*
  * What an implementation gives. What store.c has checked and put on its lists comes in; none of
- * these calls back at once. Its store begins with a fry_store that net/store.c fills in.
+ * these calls back at once.
  *  submit      begins it; ends with fry_store_finish, unless cancel comes first
  *  cancel      of a request whose submit has been called, for a cancel or a deadline: forgets it
  *  lease_open  ends with fry_store_lease_granted or _gone, unless lease_close comes first
  *  lease_close of one that is on, granted or not
  */
 typedef struct fry_store_ops {
-    const char *scheme; /* "file:" */
-    ferry_status (*open)(fry_reactor *reactor, const char *uri, const fry_store_options *options,
-                         fry_store **store_p, fry_error **error_p);
     void (*close)(fry_store *store);
     void (*submit)(fry_store *store, fry_store_request *request);
     void (*cancel)(fry_store_request *request);
@@ -253,31 +241,44 @@ typedef struct fry_store_ops {
     void (*lease_close)(fry_store_lease *lease);
 } fry_store_ops;
 
-/* First in each implementation's own struct. */
 #define FRY_STORE_TROUBLE_BYTES 160
 
+/* First in each implementation's own struct, which begins with fry_store_init; zeroed before. */
 struct fry_store {
     const fry_store_ops *ops;
     fry_reactor *reactor;
     char *name;
     size_t name_bytes;
     char trouble[FRY_STORE_TROUBLE_BYTES];
-    int64_t round_trip_ns;                      /* the shortest; 0: none */
-    fry_store_request *requests, *last_request; /* in the order of their submits */
-    fry_store_watch *watches, *next_watch, *told_watch;
-    fry_store_lease *leases, *next_lease;
+    int64_t round_trip_ns;                    /* the shortest; 0: none */
+    TAILQ_HEAD(, fry_store_request) requests; /* in the order of their submits */
+    LIST_HEAD(, fry_store_watch) watches;
+    LIST_HEAD(, fry_store_lease) leases;
+    fry_store_watch *next_watch, *told_watch;
+    fry_store_lease *next_lease;
 };
 
 /*
  * For implementations. What they call back may begin and end requests, watches and leases of the
- * store; whoever goes through a list meanwhile takes the next from `next_watch` or `next_lease`,
- * which store.c keeps right:
- *     for (w = store->watches; w != NULL; w = store->next_watch) {
- *         store->next_watch = w->next;
+ * store. So whoever calls back from a walk through a list takes the next from `next_watch` or
+ * `next_lease`, which store.c keeps right; one walk of each at a time.
  */
+#define FRY_STORE_EACH_WATCH(watch, store)                                                         \
+    for ((watch) = LIST_FIRST(&(store)->watches);                                                  \
+         (watch) != NULL && ((store)->next_watch = LIST_NEXT(watch, entry), true);                 \
+         (watch) = (store)->next_watch)
+#define FRY_STORE_EACH_LEASE(lease, store)                                                         \
+    for ((lease) = LIST_FIRST(&(store)->leases);                                                   \
+         (lease) != NULL && ((store)->next_lease = LIST_NEXT(lease, entry), true);                 \
+         (lease) = (store)->next_lease)
+
+void fry_store_init(fry_store *store, fry_reactor *reactor, const fry_store_ops *ops);
 
 /* Why it can't be reached; NULL: it can, again. */
 void fry_store_set_trouble(fry_store *store, const char *why);
+
+/* The first request that waits: it has no verdict, and private_ is NULL. NULL: there is none. */
+fry_store_request *fry_store_next_request(const fry_store *store);
 
 /* Ends a request and calls its done; not from within a call of the user's. */
 void fry_store_finish(fry_store_request *request, ferry_status status,
@@ -321,7 +322,5 @@ void fry_store_timer_soon(fry_store *store, fry_timer *timer);
 /* An error of FERRY_E_STORE and others for opening: *error_p is set, `status` is given back. */
 ferry_status fry_store_error(const fry_memory *memory, ferry_status status, fry_error **error_p,
                              const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-extern const fry_store_ops fry_store_mem, fry_store_file, fry_store_etcd, fry_store_etcd_tls;
 
 #endif

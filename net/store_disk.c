@@ -67,7 +67,7 @@ ferry_status fry_disk_gone(fry_disk *disk)
 
 /* --- Names --- */
 
-void fry_disk_name_of_key(const char *key, char to[FRY_STORE_KEY_BYTES + 1])
+static void name_of_key(const char *key, char to[FRY_STORE_KEY_BYTES + 1])
 {
     size_t i = 0;
 
@@ -87,6 +87,27 @@ bool fry_disk_key_of_name(const char *name, char to[FRY_STORE_KEY_BYTES + 1])
     }
     to[i] = '\0';
     return fry_store_is_key(to);
+}
+
+void fry_disk_name_of_lease(uint64_t id, char name[FRY_DISK_NAME_BYTES])
+{
+    (void)snprintf(name, FRY_DISK_NAME_BYTES, "%016llx", (unsigned long long)id);
+}
+
+uint64_t fry_disk_lease_id(const char *name)
+{
+    uint64_t id = 0;
+
+    if (strlen(name) != 16)
+        return 0;
+    for (const char *at = name; *at != '\0'; at++) {
+        const char *digits = "0123456789abcdef", *digit = strchr(digits, *at);
+
+        if (digit == NULL)
+            return 0;
+        id = id * 16 + (uint64_t)(digit - digits);
+    }
+    return id;
 }
 
 ferry_status fry_disk_names(fry_disk *disk, int folder_fd, fry_disk_name_fn fn, void *arg)
@@ -211,24 +232,38 @@ static ferry_status make_room(fry_disk *disk, size_t bytes)
 }
 
 /* A file that is no key's, and was never: not touched, not told of in lists. */
-static ferry_status foreign(fry_disk *disk, const char *name)
+static ferry_status foreign(fry_disk *disk, const char *key)
 {
+    char name[FRY_DISK_NAME_BYTES];
+
+    name_of_key(key, name);
     (void)snprintf(disk->why, sizeof disk->why, "keys/%.100s is not a file of the store's", name);
     return FERRY_E_UNSUPPORTED;
 }
 
 /* Not following links, not waiting for whoever should open a fifo's other end. */
-static int open_to_read(int folder_fd, const char *name)
+static int open_key(const fry_disk *disk, const char *key)
 {
-    return openat(folder_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    char name[FRY_DISK_NAME_BYTES];
+
+    name_of_key(key, name);
+    return openat(disk->keys_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-static bool is_sound(const key_header *header, const char *name, size_t file_bytes)
+static int unlink_key(const fry_disk *disk, const char *key)
+{
+    char name[FRY_DISK_NAME_BYTES];
+
+    name_of_key(key, name);
+    return unlinkat(disk->keys_fd, name, 0);
+}
+
+static bool is_sound(const key_header *header, const char *key, size_t file_bytes)
 {
     return memcmp(header->magic, key_magic, sizeof key_magic) == 0 &&
            header->format == FRY_DISK_FORMAT &&
            header->hash == fry_store_hash(header, offsetof(key_header, hash)) &&
-           header->key_bytes == strlen(name) && header->value_bytes <= FRY_STORE_VALUE_BYTES &&
+           header->key_bytes == strlen(key) && header->value_bytes <= FRY_STORE_VALUE_BYTES &&
            sizeof *header + header->key_bytes + header->value_bytes == file_bytes;
 }
 
@@ -251,8 +286,7 @@ static ferry_status read_whole(fry_disk *disk, int fd, size_t bytes)
     return FERRY_OK;
 }
 
-static ferry_status read_open(fry_disk *disk, int fd, const char *key, const char *name,
-                              fry_disk_key *to)
+static ferry_status read_open(fry_disk *disk, int fd, const char *key, fry_disk_key *to)
 {
     struct stat about;
     key_header header;
@@ -261,7 +295,7 @@ static ferry_status read_open(fry_disk *disk, int fd, const char *key, const cha
         return fry_disk_failed(disk, "cannot read a key");
     if (!S_ISREG(about.st_mode) || about.st_size < (off_t)sizeof header ||
         about.st_size > (off_t)(sizeof header + FRY_STORE_KEY_BYTES + FRY_STORE_VALUE_BYTES))
-        return foreign(disk, name);
+        return foreign(disk, key);
     const size_t bytes = (size_t)about.st_size;
     ferry_status status = make_room(disk, bytes + 1);
     if (status == FERRY_OK)
@@ -269,10 +303,10 @@ static ferry_status read_open(fry_disk *disk, int fd, const char *key, const cha
     if (status != FERRY_OK)
         return status;
     memcpy(&header, disk->buffer, sizeof header);
-    if (!is_sound(&header, name, bytes) ||
+    if (!is_sound(&header, key, bytes) ||
         memcmp(disk->buffer + sizeof header, key, header.key_bytes) != 0 ||
         header.body_hash != fry_store_hash(disk->buffer + sizeof header, bytes - sizeof header))
-        return foreign(disk, name);
+        return foreign(disk, key);
     *to = (fry_disk_key){
         .entry = {.key = key,
                   .value = disk->buffer + sizeof header + header.key_bytes,
@@ -286,17 +320,15 @@ static ferry_status read_open(fry_disk *disk, int fd, const char *key, const cha
 /* FERRY_E_UNSUPPORTED: what has the name is not the store's. */
 static ferry_status read_key(fry_disk *disk, const char *key, fry_disk_key *to)
 {
-    char name[FRY_DISK_NAME_BYTES];
+    const int fd = open_key(disk, key);
 
-    fry_disk_name_of_key(key, name);
-    const int fd = open_to_read(disk->keys_fd, name);
     if (fd < 0 && errno == ENOENT)
         return FERRY_E_NOT_FOUND;
     if (fd < 0 && (errno == ELOOP || errno == ENXIO)) /* a link; a socket or a device */
-        return foreign(disk, name);
+        return foreign(disk, key);
     if (fd < 0)
         return fry_disk_failed(disk, "cannot open a key");
-    const ferry_status status = read_open(disk, fd, key, name, to);
+    const ferry_status status = read_open(disk, fd, key, to);
     (void)close(fd);
     return status;
 }
@@ -351,25 +383,25 @@ static void hash_header(key_header *header)
 }
 
 /* Writes all but the version, before any lock is taken. */
-static ferry_status write_body(fry_disk *disk, int fd, const fry_disk_change *change,
+static ferry_status write_body(fry_disk *disk, int fd, const fry_store_request *request,
                                key_header *header)
 {
-    const size_t key_bytes = strlen(change->key);
-    const size_t bytes = sizeof *header + key_bytes + change->value_bytes;
+    const size_t key_bytes = strlen(request->key);
+    const size_t bytes = sizeof *header + key_bytes + request->value_bytes;
     ferry_status status = make_room(disk, bytes + 1);
 
     if (status != FERRY_OK)
         return status;
     char *body = disk->buffer + sizeof *header;
-    memcpy(body, change->key, key_bytes);
-    if (change->value_bytes > 0)
-        memcpy(body + key_bytes, change->value, change->value_bytes);
+    memcpy(body, request->key, key_bytes);
+    if (request->value_bytes > 0)
+        memcpy(body + key_bytes, request->value, request->value_bytes);
     *header = (key_header){
         .format = FRY_DISK_FORMAT,
         .key_bytes = (uint32_t)key_bytes,
-        .value_bytes = change->value_bytes,
-        .lease = change->lease,
-        .body_hash = fry_store_hash(body, key_bytes + change->value_bytes),
+        .value_bytes = request->value_bytes,
+        .lease = request->lease_id,
+        .body_hash = fry_store_hash(body, key_bytes + request->value_bytes),
     };
     memcpy(header->magic, key_magic, sizeof key_magic);
     memcpy(disk->buffer, header, sizeof *header);
@@ -379,7 +411,7 @@ static ferry_status write_body(fry_disk *disk, int fd, const fry_disk_change *ch
 /* What is there, as far as verbs go: FERRY_E_NOT_FOUND also for a key whose lease is over. */
 static ferry_status read_live(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
 {
-    const ferry_status status = read_key(disk, change->key, to);
+    const ferry_status status = read_key(disk, change->request->key, to);
 
     if (status == FERRY_E_UNSUPPORTED)
         return FERRY_E_STORE;
@@ -391,44 +423,42 @@ static ferry_status read_live(fry_disk *disk, const fry_disk_change *change, fry
 /* Whether the verb finds what it wants; FERRY_OK: it may go on. */
 static ferry_status check(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
 {
+    const uint64_t version = change->request->version;
+
     *to = (fry_disk_key){.lease = 0};
     const ferry_status status = read_live(disk, change, to);
     const bool is_there = status == FERRY_OK;
 
     if (!is_there && status != FERRY_E_NOT_FOUND)
         return status;
-    switch (change->verb) {
+    switch (change->request->verb) {
     case FRY_STORE_CREATE:
         return is_there ? FERRY_E_CHANGED : FERRY_OK;
     case FRY_STORE_SWAP:
     case FRY_STORE_DELETE:
         if (!is_there)
             return FERRY_E_NOT_FOUND;
-        return change->version != 0 && to->entry.version != change->version ? FERRY_E_CHANGED
-                                                                            : FERRY_OK;
+        return version != 0 && to->entry.version != version ? FERRY_E_CHANGED : FERRY_OK;
     default:
         return FERRY_OK;
     }
 }
 
-/* The lease that a file is of; false: it is none of the store's. */
-static bool read_header(const fry_disk *disk, const char *name, uint64_t *lease_p, bool *is_torn_p)
+/* The lease that a key's file is of; false: it is none of the store's. */
+static bool read_lease(const fry_disk *disk, const char *key, uint64_t *lease_p)
 {
+    const int fd = open_key(disk, key);
     key_header header;
     struct stat about;
-    bool is_key = false;
-    const int fd = open_to_read(disk->keys_fd, name);
 
-    *is_torn_p = false;
     if (fd < 0)
         return false;
-    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode)) {
-        is_key = pread(fd, &header, sizeof header, 0) == sizeof header &&
-                 is_sound(&header, name, (size_t)about.st_size);
-        *is_torn_p = !is_key;
-    }
+    const bool is_key = fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
+                        pread(fd, &header, sizeof header, 0) == sizeof header &&
+                        is_sound(&header, key, (size_t)about.st_size);
     (void)close(fd);
-    *lease_p = is_key ? header.lease : 0;
+    if (is_key)
+        *lease_p = header.lease;
     return is_key;
 }
 
@@ -441,28 +471,25 @@ static bool is_held(int lease_fd, int64_t left_ns)
 
 static bool guard_stands(const fry_disk *disk, const fry_disk_change *change)
 {
-    char name[FRY_DISK_NAME_BYTES];
+    const fry_store_request *request = change->request;
     uint64_t lease;
-    bool is_torn;
 
-    if (change->guard_key == NULL)
-        return true;
-    fry_disk_name_of_key(change->guard_key, name);
-    return is_held(change->guard_fd, change->guard_left_ns) &&
-           read_header(disk, name, &lease, &is_torn) && lease == change->guard_lease;
+    return request->guard_key == NULL ||
+           (is_held(change->guard_fd, change->guard_left_ns) &&
+            read_lease(disk, request->guard_key, &lease) && lease == request->guard_id);
 }
 
 /*
  * Makes a whole temporary file the key's. A creation is a link: it fails where there is something,
  * even if locks should not work. What may be there is a key whose lease is over.
  */
-static ferry_status publish(fry_disk *disk, const fry_disk_change *change, const char *temporary,
+static ferry_status publish(fry_disk *disk, const fry_store_request *request, const char *temporary,
                             uint64_t over)
 {
     char name[FRY_DISK_NAME_BYTES];
 
-    fry_disk_name_of_key(change->key, name);
-    if (change->verb != FRY_STORE_CREATE) {
+    name_of_key(request->key, name);
+    if (request->verb != FRY_STORE_CREATE) {
         if (renameat(disk->temporary_fd, temporary, disk->keys_fd, name) != 0)
             return fry_disk_failed(disk, "cannot rename into the store");
         return FERRY_OK;
@@ -484,7 +511,7 @@ static ferry_status set_key(fry_disk *disk, const fry_disk_change *change, int64
         return status;
     if (!guard_stands(disk, change))
         return FERRY_E_FENCED;
-    if (change->lease != 0 && !is_held(change->lease_fd, change->lease_left_ns))
+    if (change->request->lease_id != 0 && !is_held(change->lease_fd, change->lease_left_ns))
         return fry_disk_refused(disk, FERRY_E_STORE, "the lease has ended");
     status = next_version(disk, group, to->entry.version, &header->version);
     if (status != FERRY_OK)
@@ -492,15 +519,15 @@ static ferry_status set_key(fry_disk *disk, const fry_disk_change *change, int64
     hash_header(header);
     status = fry_disk_write_all(disk, fd, header, sizeof *header, 0);
     if (status == FERRY_OK)
-        status = publish(disk, change, temporary, to->lease);
-    *to = (fry_disk_key){.entry = {.key = change->key, .version = header->version},
-                         .lease = change->lease};
+        status = publish(disk, change->request, temporary, to->lease);
+    *to = (fry_disk_key){.entry = {.key = change->request->key, .version = header->version},
+                         .lease = change->request->lease_id};
     return status;
 }
 
 static ferry_status write_key(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
 {
-    const int64_t group = group_of(change->key);
+    const int64_t group = group_of(change->request->key);
     char temporary[FRY_DISK_NAME_BYTES];
     key_header header;
     int fd = -1;
@@ -508,14 +535,14 @@ static ferry_status write_key(fry_disk *disk, const fry_disk_change *change, fry
     ferry_status status = fry_disk_make_temporary(disk, temporary, &fd);
     if (status != FERRY_OK)
         return status;
-    status = write_body(disk, fd, change, &header);
+    status = write_body(disk, fd, change->request, &header);
     if (status == FERRY_OK)
         status = lock_group(disk, group);
     if (status == FERRY_OK) {
         status = set_key(disk, change, group, fd, temporary, &header, to);
         fry_disk_unlock_byte(disk->state_fd, group);
     }
-    if (status != FERRY_OK || change->verb == FRY_STORE_CREATE)
+    if (status != FERRY_OK || change->request->verb == FRY_STORE_CREATE)
         (void)unlinkat(disk->temporary_fd, temporary, 0);
     (void)close(fd);
     return status;
@@ -523,15 +550,13 @@ static ferry_status write_key(fry_disk *disk, const fry_disk_change *change, fry
 
 static ferry_status delete_key(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
 {
-    const int64_t group = group_of(change->key);
-    char name[FRY_DISK_NAME_BYTES];
+    const int64_t group = group_of(change->request->key);
     ferry_status status = lock_group(disk, group);
 
     if (status != FERRY_OK)
         return status;
     status = check(disk, change, to);
-    fry_disk_name_of_key(change->key, name);
-    if (status == FERRY_OK && unlinkat(disk->keys_fd, name, 0) != 0)
+    if (status == FERRY_OK && unlink_key(disk, change->request->key) != 0)
         status = fry_disk_failed(disk, "cannot delete a key");
     fry_disk_unlock_byte(disk->state_fd, group);
     return status;
@@ -540,31 +565,37 @@ static ferry_status delete_key(fry_disk *disk, const fry_disk_change *change, fr
 ferry_status fry_disk_change_key(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
 {
     /* What can be said without writing is: of many that create one key most only read. */
-    const ferry_status status = change->verb != FRY_STORE_PUT ? check(disk, change, to) : FERRY_OK;
+    const ferry_status status =
+        change->request->verb != FRY_STORE_PUT ? check(disk, change, to) : FERRY_OK;
 
     if (status != FERRY_OK)
         return status == FERRY_E_NOT_FOUND && !fry_disk_is_whole(disk) ? fry_disk_gone(disk)
                                                                        : status;
-    return change->verb == FRY_STORE_DELETE ? delete_key(disk, change, to)
-                                            : write_key(disk, change, to);
+    return change->request->verb == FRY_STORE_DELETE ? delete_key(disk, change, to)
+                                                     : write_key(disk, change, to);
 }
 
 /* --- Tidying --- */
 
+bool fry_disk_lease_exists(fry_disk *disk, uint64_t id)
+{
+    char name[FRY_DISK_NAME_BYTES];
+    struct stat about;
+
+    fry_disk_name_of_lease(id, name);
+    return fstatat(disk->leases_fd, name, &about, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT ||
+           !fry_disk_is_whole(disk); /* then it is not known */
+}
+
 void fry_disk_sweep(fry_disk *disk, const char *key, uint64_t lease)
 {
     const int64_t group = group_of(key);
-    char name[FRY_DISK_NAME_BYTES];
     uint64_t found;
-    bool is_torn;
 
-    fry_disk_name_of_key(key, name);
-    if (!read_header(disk, name, &found, &is_torn) || found != lease)
+    if (!read_lease(disk, key, &found) || found != lease || lock_group(disk, group) != FERRY_OK)
         return;
-    if (lock_group(disk, group) != FERRY_OK)
-        return;
-    if (read_header(disk, name, &found, &is_torn) && found == lease)
-        (void)unlinkat(disk->keys_fd, name, 0);
+    if (read_lease(disk, key, &found) && found == lease)
+        (void)unlink_key(disk, key);
     fry_disk_unlock_byte(disk->state_fd, group);
 }
 
@@ -576,14 +607,10 @@ typedef struct sweep {
 static bool sweep_one(void *arg, const char *key)
 {
     const sweep *self = arg;
-    char name[FRY_DISK_NAME_BYTES];
     uint64_t found;
-    bool is_torn;
 
-    fry_disk_name_of_key(key, name);
-    if (!read_header(self->disk, name, &found, &is_torn) || found == 0)
-        return true;
-    if (self->lease != 0 ? found == self->lease : !fry_disk_lease_exists(self->disk, found))
+    if (read_lease(self->disk, key, &found) && found != 0 &&
+        (self->lease != 0 ? found == self->lease : !fry_disk_lease_exists(self->disk, found)))
         fry_disk_sweep(self->disk, key, found);
     return true;
 }
@@ -627,19 +654,18 @@ static bool remove_torn(void *arg, const char *key)
     static const char zeros[sizeof key_magic];
     fry_disk *disk = arg;
     fry_disk_key read;
-    char name[FRY_DISK_NAME_BYTES], magic[sizeof key_magic] = "";
+    char magic[sizeof key_magic] = "";
     struct stat about;
 
     if (fry_disk_read(disk, key, &read) != FERRY_E_UNSUPPORTED)
         return true;
-    fry_disk_name_of_key(key, name);
-    const int fd = open_to_read(disk->keys_fd, name);
+    const int fd = open_key(disk, key);
     if (fd < 0)
         return true;
     if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
         pread(fd, magic, sizeof magic, 0) >= 0 &&
         (memcmp(magic, zeros, sizeof magic) == 0 || memcmp(magic, key_magic, sizeof magic) == 0))
-        (void)unlinkat(disk->keys_fd, name, 0);
+        (void)unlink_key(disk, key);
     (void)close(fd);
     return true;
 }

@@ -52,20 +52,11 @@ typedef struct fry_disk_lease {
     bool is_other_clock; /* ends_ns says nothing here, only that it changes */
 } fry_disk_lease;
 
-/* What sets a key. */
+/* What sets or deletes a key. */
 typedef struct fry_disk_change {
-    fry_store_verb verb;
-    const char *key;
-    const void *value;
-    size_t value_bytes;
-    uint64_t version;
-    uint64_t lease;        /* 0: none */
-    int lease_fd;          /* that it is held by */
-    int64_t lease_left_ns; /* until it ends */
-    const char *guard_key; /* NULL: none. It must be of this lease, which must not have ended */
-    uint64_t guard_lease;
-    int guard_fd;
-    int64_t guard_left_ns;
+    const fry_store_request *request;
+    int lease_fd, guard_fd; /* of its leases, if it has them */
+    int64_t lease_left_ns, guard_left_ns;
     /* Whether a lease that a file names is over: whoever asks may know more than the disk. */
     bool (*is_over)(void *arg, uint64_t lease);
     void *arg;
@@ -124,11 +115,11 @@ ferry_status fry_disk_lease_end(fry_disk *disk, const fry_disk_lease *seen);
 /* Its own. */
 void fry_disk_lease_drop(fry_disk *disk, uint64_t id);
 
-/* The id that a name in leases/ means; 0: it is no lease's. */
+/* An id as the name of a lease's file, and back; 0: it is no lease's. */
+void fry_disk_name_of_lease(uint64_t id, char name[FRY_DISK_NAME_BYTES]);
 uint64_t fry_disk_lease_id(const char *name);
 
-/* A key as the name of its file, and back; `to` has room for both. */
-void fry_disk_name_of_key(const char *key, char to[FRY_STORE_KEY_BYTES + 1]);
+/* The key whose file has a name; false: none has it. */
 bool fry_disk_key_of_name(const char *name, char to[FRY_STORE_KEY_BYTES + 1]);
 
 /* Takes away what a power cut has torn. */

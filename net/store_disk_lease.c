@@ -39,27 +39,6 @@ typedef struct lease_file {
     int64_t not_ends_ns; /* its complement: readers tell a half-written end by it */
 } lease_file;
 
-static void name_of(uint64_t id, char name[FRY_DISK_NAME_BYTES])
-{
-    (void)snprintf(name, FRY_DISK_NAME_BYTES, "%016llx", (unsigned long long)id);
-}
-
-uint64_t fry_disk_lease_id(const char *name)
-{
-    uint64_t id = 0;
-
-    if (strlen(name) != 16)
-        return 0;
-    for (const char *at = name; *at != '\0'; at++) {
-        const char *digits = "0123456789abcdef", *digit = strchr(digits, *at);
-
-        if (digit == NULL)
-            return 0;
-        id = id * 16 + (uint64_t)(digit - digits);
-    }
-    return id;
-}
-
 static ferry_status write_end(fry_disk *disk, int fd, int64_t ends_ns)
 {
     const int64_t both[2] = {ends_ns, ~ends_ns};
@@ -85,7 +64,7 @@ ferry_status fry_disk_lease_make(fry_disk *disk, int64_t ttl_ns, int64_t ends_ns
     memcpy(file.magic, lease_magic, sizeof lease_magic);
     memcpy(file.boot, disk->boot, sizeof file.boot);
     file.hash = fry_store_hash(&file, offsetof(lease_file, hash));
-    name_of(file.id, name);
+    fry_disk_name_of_lease(file.id, name);
     ferry_status status = fry_disk_make_temporary(disk, temporary, &fd);
     if (status != FERRY_OK)
         return status;
@@ -162,7 +141,7 @@ static int open_lease(const fry_disk *disk, uint64_t id, int flags)
 {
     char name[FRY_DISK_NAME_BYTES];
 
-    name_of(id, name);
+    fry_disk_name_of_lease(id, name);
     return openat(disk->leases_fd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
@@ -177,16 +156,6 @@ ferry_status fry_disk_lease_read(fry_disk *disk, uint64_t id, fry_disk_lease *to
     const ferry_status status = read_open_lease(disk, fd, id, to);
     (void)close(fd);
     return status;
-}
-
-bool fry_disk_lease_exists(fry_disk *disk, uint64_t id)
-{
-    char name[FRY_DISK_NAME_BYTES];
-    struct stat about;
-
-    name_of(id, name);
-    return fstatat(disk->leases_fd, name, &about, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT ||
-           !fry_disk_is_whole(disk); /* then it is not known */
 }
 
 ferry_status fry_disk_lease_end(fry_disk *disk, const fry_disk_lease *seen)
@@ -214,6 +183,6 @@ void fry_disk_lease_drop(fry_disk *disk, uint64_t id)
 {
     char name[FRY_DISK_NAME_BYTES];
 
-    name_of(id, name);
+    fry_disk_name_of_lease(id, name);
     (void)unlinkat(disk->leases_fd, name, 0);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * etcd as a store, by its JSON gateway over HTTP. store_etcd.c opens and closes and knows the
- * endpoints, _http makes calls, _auth gets tokens, _request, _watch and _lease are what they are
- * named for, _json reads and writes, _curl is the library. The loop alone.
+ * etcd as a store, by its JSON gateway over HTTP. store_etcd.c opens and closes, _request, _watch
+ * and _lease are what they are named for, _list asks for pages, _auth gets tokens, _http makes
+ * calls, _endpoint knows whom they go to, _json reads and writes, _curl is the library: each uses
+ * those behind it alone. The loop alone.
  */
 #ifndef FRY_NET_STORE_ETCD_H
 #define FRY_NET_STORE_ETCD_H
@@ -10,8 +11,6 @@
 #include "net/store.h"
 #include "net/store_etcd_curl.h"
 #include "net/store_etcd_json.h"
-
-#include <bsd/sys/queue.h>
 
 #define FRY_ETCD_ENDPOINTS_MAX 16
 #define FRY_ETCD_ENDPOINT_BYTES 288
@@ -50,8 +49,7 @@ struct fry_etcd_call {
     void *arg;
     const char *path; /* a literal */
     bool is_stream, is_login;
-    bool is_page; /* its owner asks for less if the answer is too long */
-    size_t answer_max;
+    bool is_page;     /* its owner asks for less if the answer is too long */
     long patience_ms; /* 0: FRY_ETCD_PATIENCE_MS; of a stream: to connect */
 
     fry_etcd_call_state state;
@@ -64,10 +62,9 @@ struct fry_etcd_call {
 
     fry_etcd *etcd; /* private, as what follows */
     TAILQ_ENTRY(fry_etcd_call) entry;
-    LIST_ENTRY(fry_etcd_call) running; /* while it RUNS */
-    bool is_ready, is_blind;           /* blind: a socket of its is not watched */
+    bool is_ready, is_blind; /* blind: a socket of its is not watched */
     char *body;
-    size_t body_bytes, body_sent, head_bytes;
+    size_t body_bytes, body_sent, head_bytes, answer_max;
     bool is_too_long, is_without_memory;
     uint64_t token_serial;
     CURL *easy;
@@ -90,8 +87,6 @@ typedef enum fry_etcd_login {
     FRY_ETCD_LOGIN_DONE,
 } fry_etcd_login;
 
-typedef struct fry_etcd_request fry_etcd_request;
-typedef struct fry_etcd_watch fry_etcd_watch;
 typedef struct fry_etcd_lease fry_etcd_lease;
 
 struct fry_etcd {
@@ -105,22 +100,26 @@ struct fry_etcd {
     uint64_t random_state; /* of delays; never 0 */
     char *ca_path, *certificate_path, *key_path;
 
+    /* What is to be known below of above. An endpoint failed, and another is the one now: */
+    void (*left_endpoint)(fry_etcd *etcd, unsigned endpoint);
+    /* Whether calls may run now; if not a token is asked for, and those that wait are seen to. */
+    bool (*login_allows)(fry_etcd *etcd);
+    /* etcd took a call's token for none: a new one is asked for. False: it would not help. */
+    bool (*login_again)(fry_etcd_call *call);
+
     CURLM *multi;
     fry_timer curl_timer, ready_timer;
     fry_etcd_calls ready;   /* to be told of */
     fry_etcd_calls waiting; /* for a token */
-    LIST_HEAD(, fry_etcd_call) running;
     TAILQ_HEAD(, fry_etcd_socket) sockets;
 
     fry_etcd_login login;
     char *user, *password;
-    char *token; /* FRY_ETCD_TOKEN_BYTES */
+    char token[FRY_ETCD_TOKEN_BYTES];
     uint64_t token_serial;
     fry_etcd_call login_call;
 
-    TAILQ_HEAD(, fry_etcd_request) queued; /* requests that wait for a turn */
     unsigned running_requests;
-    TAILQ_HEAD(, fry_etcd_watch) watches;
     fry_timer watch_timer;               /* while a watch lacks memory */
     TAILQ_HEAD(, fry_etcd_lease) leases; /* those being given up too */
 
@@ -160,13 +159,14 @@ void fry_etcd_call_run(fry_etcd_call *call);
 
 /* ---- store_etcd_auth.c ---- */
 
-/* Whether calls may run now; if not a token is asked for, and those that wait are seen to. */
-bool fry_etcd_login_allows(fry_etcd *etcd);
-
-/* etcd took a call's token for none: a new one is asked for. False: a new one would not help. */
-bool fry_etcd_login_again(fry_etcd_call *call);
+void fry_etcd_login_open(fry_etcd *etcd);
 
 /* ---- store_etcd.c ---- */
+
+ferry_status fry_etcd_open(fry_reactor *reactor, const char *uri, const fry_store_options *options,
+                           fry_store **store_p, fry_error **error_p);
+
+/* ---- store_etcd_endpoint.c ---- */
 
 /* A call did not reach etcd at an endpoint: others are tried next. */
 void fry_etcd_endpoint_failed(fry_etcd *etcd, unsigned endpoint, const char *why);
@@ -190,9 +190,6 @@ void fry_etcd_call_was_garbled(fry_etcd_call *call);
 
 uint64_t fry_etcd_random(fry_etcd *etcd);
 
-/* Has the endpoint asked for a sign of life in time, while there are watches. */
-void fry_etcd_probe(fry_etcd *etcd);
-
 /* ---- store_etcd_request.c ---- */
 
 void fry_etcd_submit(fry_store *store, fry_store_request *request);
@@ -202,15 +199,11 @@ void fry_etcd_cancel(fry_store_request *request);
 
 typedef struct fry_etcd_list fry_etcd_list;
 
-/* What came of a list's step. */
-typedef enum fry_etcd_list_event {
-    FRY_ETCD_LIST_PAGE,   /* `page`, which fn may take things out of; the last has no more */
-    FRY_ETCD_LIST_FAILED, /* the call says why; page is NULL */
-} fry_etcd_list_event;
-
-/* False: the list has been cancelled, started anew or freed. */
-typedef bool (*fry_etcd_list_fn)(fry_etcd_list *list, fry_etcd_list_event event,
-                                 fry_etcd_page *page);
+/*
+ * A page, which fn may take things out of; the last has no more. NULL: the call says why there is
+ * none. False: the list has been cancelled, started anew or freed.
+ */
+typedef bool (*fry_etcd_list_fn)(fry_etcd_list *list, fry_etcd_page *page);
 
 struct fry_etcd_list {
     fry_etcd_list_fn fn;
@@ -219,24 +212,21 @@ struct fry_etcd_list {
     uint64_t revision;             /* of all pages; 0 until the first */
     uint64_t heard_revision, life; /* before it was asked for */
     uint64_t limit;
-    uint8_t *last_key; /* FRY_ETCD_RAW_KEY_BYTES, where the next page begins; NULL: the first */
+    uint8_t last_key[FRY_ETCD_RAW_KEY_BYTES]; /* the next page begins behind it */
     size_t last_key_bytes;
     fry_etcd_call call;
 };
 
+/* Its call may be cancelled as any other. */
 void fry_etcd_list_start(fry_etcd *etcd, fry_etcd_list *list, const char *prefix);
-void fry_etcd_list_cancel(fry_etcd_list *list);
 
 /* ---- store_etcd_watch.c ---- */
 
 void fry_etcd_watch_start(fry_store *store, fry_store_watch *watch);
 void fry_etcd_watch_stop(fry_store_watch *watch);
 
-/* Watches that rely on this endpoint take another. */
-void fry_etcd_watches_break(fry_etcd *etcd, unsigned endpoint);
-
-/* Lists anew what has been silent for long while the store went on. */
-void fry_etcd_watches_check(fry_etcd *etcd);
+void fry_etcd_watches_open(fry_etcd *etcd);
+void fry_etcd_watches_close(fry_etcd *etcd);
 
 /* ---- store_etcd_lease.c ---- */
 

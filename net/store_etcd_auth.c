@@ -72,7 +72,7 @@ static void login_is_over(fry_etcd_call *login)
     fry_etcd_call_release(login);
 }
 
-bool fry_etcd_login_allows(fry_etcd *etcd)
+static bool login_allows(fry_etcd *etcd)
 {
     if (etcd->login == FRY_ETCD_LOGIN_WANTED) {
         etcd->login = FRY_ETCD_LOGIN_ASKED;
@@ -80,7 +80,6 @@ bool fry_etcd_login_allows(fry_etcd *etcd)
         etcd->login_call.arg = etcd;
         etcd->login_call.path = "/v3/auth/authenticate";
         etcd->login_call.is_login = true;
-        etcd->login_call.answer_max = FRY_ETCD_ANSWER_BYTES;
         fry_etcd_call_start(etcd, &etcd->login_call,
                             fry_etcd_write_login(etcd->user, etcd->password));
     }
@@ -88,7 +87,7 @@ bool fry_etcd_login_allows(fry_etcd *etcd)
 }
 
 /* etcd 3.4 says of a token of before a change to users "revision of auth store is old". */
-bool fry_etcd_login_again(fry_etcd_call *call)
+static bool login_again(fry_etcd_call *call)
 {
     fry_etcd *etcd = call->etcd;
 
@@ -103,4 +102,10 @@ bool fry_etcd_login_again(fry_etcd_call *call)
     if (call->token_serial == etcd->token_serial && etcd->login != FRY_ETCD_LOGIN_ASKED)
         etcd->login = FRY_ETCD_LOGIN_WANTED;
     return true;
+}
+
+void fry_etcd_login_open(fry_etcd *etcd)
+{
+    etcd->login_allows = login_allows;
+    etcd->login_again = login_again;
 }

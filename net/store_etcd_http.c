@@ -52,16 +52,6 @@ static void leave_list(fry_etcd_call *call)
     call->is_ready = false;
 }
 
-static void tell_ready(fry_etcd *etcd)
-{
-    fry_etcd_call *call;
-
-    while ((call = TAILQ_FIRST(&etcd->ready)) != NULL) {
-        leave_list(call);
-        call->fn(call);
-    }
-}
-
 static void tell_soon(fry_etcd *etcd)
 {
     fry_store_timer_soon(&etcd->base, &etcd->ready_timer);
@@ -72,10 +62,8 @@ static void tell_soon(fry_etcd *etcd)
 static void give_back(fry_etcd_call *call)
 {
     if (call->easy != NULL) {
-        if (call->state == FRY_ETCD_CALL_RUNS) {
+        if (call->state == FRY_ETCD_CALL_RUNS)
             (void)fry_curl.curl_multi_remove_handle(call->etcd->multi, call->easy);
-            LIST_REMOVE(call, running);
-        }
         fry_curl.curl_easy_cleanup(call->easy);
     }
     call->easy = NULL;
@@ -92,8 +80,6 @@ static void set_state(fry_etcd_call *call, fry_etcd_call_state state)
 {
     if (state == FRY_ETCD_CALL_OFF || state == FRY_ETCD_CALL_IS_OVER)
         give_back(call);
-    else if (state == FRY_ETCD_CALL_RUNS)
-        LIST_INSERT_HEAD(&call->etcd->running, call, running);
     call->state = state;
 }
 
@@ -124,22 +110,23 @@ void fry_etcd_call_fail(fry_etcd_call *call, fry_etcd_outcome outcome, int code,
     tell_soon(call->etcd);
 }
 
-/* Those that nothing would come for any more. */
-static void end_blind(fry_etcd *etcd)
+static void tell_ready(fry_etcd *etcd)
 {
-    fry_etcd_call *call, *next;
+    fry_etcd_call *call;
 
-    for (call = LIST_FIRST(&etcd->running); call != NULL; call = next) {
-        next = LIST_NEXT(call, running);
-        if (call->is_blind)
+    while ((call = TAILQ_FIRST(&etcd->ready)) != NULL) {
+        leave_list(call);
+        /* Nothing would come for a blind one any more. */
+        if (call->is_blind && call->state == FRY_ETCD_CALL_RUNS)
             fry_etcd_call_fail(call, call->body_sent > 0 ? FRY_ETCD_UNKNOWN : FRY_ETCD_UNSENT, 0,
                                "no memory to watch a connection");
+        else
+            call->fn(call);
     }
 }
 
 static void ready_is_due(fry_timer *timer)
 {
-    end_blind(timer->arg);
     tell_ready(timer->arg);
 }
 
@@ -214,7 +201,7 @@ static void judge(fry_etcd_call *call, CURLcode code)
     } else {
         call->outcome = judge_refusal(call, status);
     }
-    if (call->outcome == FRY_ETCD_REFUSED && fry_etcd_login_again(call))
+    if (call->outcome == FRY_ETCD_REFUSED && call->etcd->login_again(call))
         call->outcome = FRY_ETCD_UNSENT;
 }
 
@@ -371,8 +358,11 @@ static void is_blind(fry_etcd *etcd, CURL *easy)
     char *owner = NULL;
 
     (void)fry_curl.curl_easy_getinfo(easy, CURLINFO_PRIVATE, &owner);
-    if (owner != NULL)
-        ((fry_etcd_call *)(void *)owner)->is_blind = true;
+    if (owner == NULL)
+        return;
+    fry_etcd_call *call = (fry_etcd_call *)(void *)owner;
+    call->is_blind = true;
+    make_ready(call);
     tell_soon(etcd);
 }
 
@@ -539,13 +529,15 @@ void fry_etcd_call_start(fry_etcd *etcd, fry_etcd_call *call, char *body)
     call->body = body;
     call->body_bytes = body != NULL ? strlen(body) : 0;
     call->body_sent = call->head_bytes = 0;
+    call->answer_max =
+        call->is_page || call->is_stream ? FRY_ETCD_PAGE_ANSWER_BYTES : FRY_ETCD_ANSWER_BYTES;
     call->is_too_long = call->is_without_memory = call->is_blind = false;
     call->text[0] = call->curl_text[0] = '\0';
     if (body == NULL) {
         fry_etcd_call_fail(call, FRY_ETCD_UNSENT, 0, "no memory for a request");
         return;
     }
-    if (call->is_login || fry_etcd_login_allows(etcd)) {
+    if (call->is_login || etcd->login_allows(etcd)) {
         fry_etcd_call_run(call);
         return;
     }
@@ -586,7 +578,6 @@ ferry_status fry_etcd_http_open(fry_etcd *etcd)
     TAILQ_INIT(&etcd->ready);
     TAILQ_INIT(&etcd->waiting);
     TAILQ_INIT(&etcd->sockets);
-    LIST_INIT(&etcd->running);
     etcd->curl_timer = (fry_timer){.fn = timer_is_due, .arg = etcd};
     etcd->ready_timer = (fry_timer){.fn = ready_is_due, .arg = etcd};
     etcd->multi = fry_curl.curl_multi_init();

@@ -10,7 +10,6 @@
 
 #define BASE64 sodium_base64_VARIANT_ORIGINAL
 #define NUMBER_BYTES 24
-#define PAGE_KVS_MAX 65536
 
 /* ---- parsing ---- */
 
@@ -149,31 +148,87 @@ static fry_etcd_read read_kv(const fry_memory *memory, const json_t *object, fry
         (value != NULL && !json_is_string(value)) ||
         !read_number(object, "mod_revision", &kv->entry.version) || kv->entry.version == 0 ||
         !read_number(object, "create_revision", &kv->create_revision) ||
-        !read_number(object, "version", &kv->changes) || !read_number(object, "lease", &kv->lease))
+        !read_number(object, "lease", &kv->lease))
         return FRY_ETCD_GARBLED;
     return decode(memory, key, value, kv);
 }
 
-/* ---- ranges ---- */
-
-void fry_etcd_page_release(const fry_memory *memory, fry_etcd_page *page)
+void fry_etcd_kvs_release(const fry_memory *memory, fry_etcd_kvs *kvs)
 {
-    for (size_t i = 0; i < page->count; i++)
-        fry_etcd_kv_release(memory, &page->kvs[i]);
-    fry_free(memory, page->kvs, page->capacity * sizeof *page->kvs);
-    fry_free(memory, page->last_key, FRY_ETCD_RAW_KEY_BYTES);
-    *page = (fry_etcd_page){0};
+    for (size_t i = 0; i < kvs->count; i++)
+        fry_etcd_kv_release(memory, &kvs->items[i]);
+    fry_free(memory, kvs->items, kvs->room * sizeof *kvs->items);
+    *kvs = (fry_etcd_kvs){0};
 }
 
-static fry_etcd_read read_last_key(const fry_memory *memory, const json_t *kv, fry_etcd_page *page)
+bool fry_etcd_kvs_grow(const fry_memory *memory, fry_etcd_kvs *kvs, size_t more)
+{
+    const size_t needed = kvs->count + more;
+    const size_t room = needed > 2 * kvs->room ? needed : 2 * kvs->room;
+
+    if (needed <= kvs->room)
+        return true;
+    fry_etcd_kv *larger = fry_alloc_raw(memory, room * sizeof *larger, _Alignof(fry_etcd_kv));
+    if (larger == NULL)
+        return false;
+    if (kvs->count > 0)
+        memcpy(larger, kvs->items, kvs->count * sizeof *larger);
+    fry_free(memory, kvs->items, kvs->room * sizeof *larger);
+    kvs->items = larger;
+    kvs->room = room;
+    return true;
+}
+
+static fry_etcd_read read_event(const fry_memory *memory, const json_t *object, fry_etcd_kv *kv)
+{
+    const json_t *type = json_object_get(object, "type");
+    const char *name = json_string_value(type);
+    const bool is_deletion = name != NULL && strcmp(name, "DELETE") == 0;
+
+    if (!json_is_object(object) || (type != NULL && name == NULL) ||
+        (name != NULL && !is_deletion && strcmp(name, "PUT") != 0))
+        return FRY_ETCD_GARBLED;
+    const fry_etcd_read read = read_kv(memory, json_object_get(object, "kv"), kv);
+    kv->is_deletion = is_deletion;
+    return read;
+}
+
+/* An array of kvs, or of events, as read_one has it. */
+static fry_etcd_read read_all(const fry_memory *memory, const json_t *array,
+                              fry_etcd_read (*read_one)(const fry_memory *, const json_t *,
+                                                        fry_etcd_kv *),
+                              fry_etcd_kvs *kvs)
+{
+    const size_t count = json_array_size(array);
+
+    if (count > FRY_ETCD_KVS_MAX)
+        return FRY_ETCD_GARBLED;
+    if (!fry_etcd_kvs_grow(memory, kvs, count))
+        return FRY_ETCD_NO_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        const fry_etcd_read read =
+            read_one(memory, json_array_get(array, i), &kvs->items[kvs->count]);
+
+        if (read == FRY_ETCD_READ)
+            kvs->count++;
+        else if (read == FRY_ETCD_FOREIGN)
+            kvs->foreign++;
+        else
+            return read;
+    }
+    return FRY_ETCD_READ;
+}
+
+/* ---- ranges ---- */
+
+static fry_etcd_read read_last_key(const json_t *kv, fry_etcd_page *page)
 {
     const json_t *key = json_object_get(kv, "key");
 
-    page->last_key = fry_alloc_raw(memory, FRY_ETCD_RAW_KEY_BYTES, 1);
-    if (page->last_key == NULL)
-        return FRY_ETCD_NO_MEMORY;
-    if (sodium_base642bin(page->last_key, FRY_ETCD_RAW_KEY_BYTES - 1, json_string_value(key),
-                          json_string_length(key), NULL, &page->last_key_bytes, NULL, BASE64) != 0)
+    if (sodium_base642bin(page->last_key, sizeof page->last_key - 1, json_string_value(key),
+                          json_string_length(key), NULL, &page->last_key_bytes, NULL,
+                          BASE64) != 0 ||
+        page->last_key_bytes == 0)
         return FRY_ETCD_GARBLED;
     page->last_key[page->last_key_bytes] = 0;
     return FRY_ETCD_READ;
@@ -182,27 +237,11 @@ static fry_etcd_read read_last_key(const fry_memory *memory, const json_t *kv, f
 static fry_etcd_read read_kvs(const fry_memory *memory, const json_t *kvs, fry_etcd_page *page)
 {
     const size_t count = json_array_size(kvs);
+    const fry_etcd_read read = read_all(memory, kvs, read_kv, &page->kvs);
 
-    if (count > PAGE_KVS_MAX || (page->has_more && count == 0))
-        return FRY_ETCD_GARBLED;
-    if (count == 0)
-        return FRY_ETCD_READ;
-    page->kvs = fry_alloc_raw(memory, count * sizeof *page->kvs, _Alignof(fry_etcd_kv));
-    if (page->kvs == NULL)
-        return FRY_ETCD_NO_MEMORY;
-    page->capacity = count;
-    for (size_t i = 0; i < count; i++) {
-        const fry_etcd_read read = read_kv(memory, json_array_get(kvs, i), &page->kvs[page->count]);
-
-        if (read == FRY_ETCD_READ)
-            page->count++;
-        else if (read == FRY_ETCD_FOREIGN)
-            page->foreign++;
-        else
-            return read;
-    }
-    return page->has_more ? read_last_key(memory, json_array_get(kvs, count - 1), page)
-                          : FRY_ETCD_READ;
+    if (read != FRY_ETCD_READ || !page->has_more)
+        return read;
+    return count > 0 ? read_last_key(json_array_get(kvs, count - 1), page) : FRY_ETCD_GARBLED;
 }
 
 fry_etcd_read fry_etcd_read_page(const fry_memory *memory, const char *text, size_t bytes,
@@ -218,7 +257,7 @@ fry_etcd_read fry_etcd_read_page(const fry_memory *memory, const char *text, siz
         read = read_kvs(memory, kvs, page);
     json_decref(root);
     if (read != FRY_ETCD_READ)
-        fry_etcd_page_release(memory, page);
+        fry_etcd_kvs_release(memory, &page->kvs);
     return read;
 }
 
@@ -271,54 +310,6 @@ fry_etcd_read fry_etcd_read_verdict(const fry_memory *memory, const char *text, 
 
 /* ---- watches ---- */
 
-void fry_etcd_news_release(const fry_memory *memory, fry_etcd_news *news)
-{
-    for (size_t i = 0; i < news->count; i++)
-        fry_etcd_kv_release(memory, &news->events[i].kv);
-    fry_free(memory, news->events, news->capacity * sizeof *news->events);
-    news->events = NULL;
-    news->count = news->capacity = 0;
-}
-
-static fry_etcd_read read_event(const fry_memory *memory, const json_t *object,
-                                fry_etcd_event *event)
-{
-    const json_t *type = json_object_get(object, "type");
-    const char *name = json_string_value(type);
-
-    if (!json_is_object(object) || (type != NULL && name == NULL))
-        return FRY_ETCD_GARBLED;
-    if (name != NULL && strcmp(name, "DELETE") != 0 && strcmp(name, "PUT") != 0)
-        return FRY_ETCD_GARBLED;
-    event->is_deletion = name != NULL && strcmp(name, "DELETE") == 0;
-    return read_kv(memory, json_object_get(object, "kv"), &event->kv);
-}
-
-static fry_etcd_read read_events(const fry_memory *memory, const json_t *events,
-                                 fry_etcd_news *news)
-{
-    const size_t count = json_array_size(events);
-
-    if (count > FRY_ETCD_EVENTS_MAX)
-        return FRY_ETCD_GARBLED;
-    if (count == 0)
-        return FRY_ETCD_READ;
-    news->events = fry_alloc_raw(memory, count * sizeof *news->events, _Alignof(fry_etcd_event));
-    if (news->events == NULL)
-        return FRY_ETCD_NO_MEMORY;
-    news->capacity = count;
-    for (size_t i = 0; i < count; i++) {
-        const fry_etcd_read read =
-            read_event(memory, json_array_get(events, i), &news->events[news->count]);
-
-        if (read == FRY_ETCD_READ)
-            news->count++;
-        else if (read != FRY_ETCD_FOREIGN)
-            return read;
-    }
-    return FRY_ETCD_READ;
-}
-
 /* etcd 3.4 and 3.5 say grpc_code within a stream and code elsewhere, 3.6 code everywhere. */
 static bool read_code(const json_t *object, int *code_p, char *message)
 {
@@ -345,7 +336,7 @@ static fry_etcd_read read_result(const fry_memory *memory, const json_t *result,
         !read_array(result, "events", &events))
         return FRY_ETCD_GARBLED;
     copy_text(news->text, json_is_string(reason) ? json_string_value(reason) : "");
-    return read_events(memory, events, news);
+    return read_all(memory, events, read_event, &news->kvs);
 }
 
 fry_etcd_read fry_etcd_read_news(const fry_memory *memory, const char *text, size_t bytes,
@@ -365,7 +356,7 @@ fry_etcd_read fry_etcd_read_news(const fry_memory *memory, const char *text, siz
     }
     json_decref(root);
     if (read != FRY_ETCD_READ)
-        fry_etcd_news_release(memory, news);
+        fry_etcd_kvs_release(memory, &news->kvs);
     return read;
 }
 

@@ -12,7 +12,7 @@
 #define FRY_ETCD_TEXT_BYTES 160
 #define FRY_ETCD_TOKEN_BYTES 4096   /* with the ending zero; JSON web tokens are long */
 #define FRY_ETCD_RAW_KEY_BYTES 4096 /* of a key that others put there, to go on behind it */
-#define FRY_ETCD_EVENTS_MAX 65536   /* in one line of a watch */
+#define FRY_ETCD_KVS_MAX 65536      /* in a page, or a line of a watch */
 
 /* Numbers of gRPC that etcd's errors come with. */
 typedef enum fry_etcd_code {
@@ -39,18 +39,23 @@ typedef enum fry_etcd_read {
 /* One key; its key and value are one block of memory. */
 typedef struct fry_etcd_kv {
     fry_store_entry entry; /* key NULL: there is none; its version is etcd's mod_revision */
-    uint64_t create_revision, changes, lease; /* changes: etcd's version, 1 when it was created */
+    uint64_t create_revision, lease;
     size_t block_bytes;
+    bool is_deletion; /* of a watch's */
 } fry_etcd_kv;
+
+typedef struct fry_etcd_kvs {
+    fry_etcd_kv *items;
+    size_t count, room;
+    size_t foreign; /* so many others were left out */
+} fry_etcd_kvs;
 
 typedef struct fry_etcd_page {
     uint64_t revision;
     bool has_more;
-    size_t count, foreign; /* `foreign` others were left out */
-    size_t capacity;
-    fry_etcd_kv *kvs;
-    uint8_t *last_key; /* of all that came, to go on behind it; a zero byte follows */
-    size_t last_key_bytes;
+    fry_etcd_kvs kvs;
+    uint8_t last_key[FRY_ETCD_RAW_KEY_BYTES]; /* of all that came; a zero byte follows */
+    size_t last_key_bytes;                    /* with has_more: to go on behind it */
 } fry_etcd_page;
 
 typedef struct fry_etcd_verdict {
@@ -61,11 +66,6 @@ typedef struct fry_etcd_verdict {
     uint64_t guard_lease; /* that the guard of a refused change stands in; 0: none, or it is gone */
 } fry_etcd_verdict;
 
-typedef struct fry_etcd_event {
-    bool is_deletion;
-    fry_etcd_kv kv;
-} fry_etcd_event;
-
 /* A line of a watch. */
 typedef struct fry_etcd_news {
     uint64_t revision;
@@ -73,25 +73,28 @@ typedef struct fry_etcd_news {
     uint64_t compact_revision; /* of one that was cancelled for that; 0: for something else */
     int code;                  /* of an error in place of news; 0: none */
     char text[FRY_ETCD_TEXT_BYTES];
-    size_t count, capacity;
-    fry_etcd_event *events;
+    fry_etcd_kvs kvs;
 } fry_etcd_news;
 
 /* ---- answers ---- */
 
+/* Its kvs are to be released. */
 fry_etcd_read fry_etcd_read_page(const fry_memory *memory, const char *text, size_t bytes,
                                  fry_etcd_page *page);
-void fry_etcd_page_release(const fry_memory *memory, fry_etcd_page *page);
 
 /* Of a txn; `found` is what the range of the first response gave. */
 fry_etcd_read fry_etcd_read_verdict(const fry_memory *memory, const char *text, size_t bytes,
                                     fry_etcd_verdict *verdict);
 
+/* Its kvs are to be released. */
 fry_etcd_read fry_etcd_read_news(const fry_memory *memory, const char *text, size_t bytes,
                                  fry_etcd_news *news);
-void fry_etcd_news_release(const fry_memory *memory, fry_etcd_news *news);
 
 void fry_etcd_kv_release(const fry_memory *memory, fry_etcd_kv *kv);
+void fry_etcd_kvs_release(const fry_memory *memory, fry_etcd_kvs *kvs);
+
+/* Makes room for so many more. False: no memory. */
+bool fry_etcd_kvs_grow(const fry_memory *memory, fry_etcd_kvs *kvs, size_t more);
 
 /* Of grant and keepalive. ttl_s is 0 where the lease is gone. */
 fry_etcd_read fry_etcd_read_lease(const char *text, size_t bytes, uint64_t *id_p, int64_t *ttl_s_p);

@@ -216,7 +216,6 @@ void fry_etcd_lease_open(fry_store *store, fry_store_lease *lease)
     mine->timer = (fry_timer){.fn = time_has_come, .arg = mine};
     mine->call.fn = call_is_over;
     mine->call.arg = mine;
-    mine->call.answer_max = FRY_ETCD_ANSWER_BYTES;
     lease->private_ = mine;
     TAILQ_INSERT_TAIL(&etcd->leases, mine, entry);
     ask(mine);

@@ -15,7 +15,7 @@
 static void ask(fry_etcd *etcd, fry_etcd_list *list)
 {
     const fry_etcd_range range = {
-        .key = list->last_key,
+        .key = list->revision != 0 ? list->last_key : NULL, /* the first page begins at the first */
         .key_bytes = list->last_key_bytes + 1, /* with a zero byte: the next key there can be */
         .prefix = list->prefix,
         .revision = list->revision,
@@ -25,19 +25,10 @@ static void ask(fry_etcd *etcd, fry_etcd_list *list)
     fry_etcd_call_start(etcd, &list->call, fry_etcd_write_range(&range));
 }
 
-void fry_etcd_list_cancel(fry_etcd_list *list)
-{
-    if (list->call.etcd == NULL)
-        return;
-    fry_etcd_call_cancel(&list->call);
-    fry_free(list->call.etcd->memory, list->last_key, FRY_ETCD_RAW_KEY_BYTES);
-    list->last_key = NULL;
-}
-
 static void tell_failure(fry_etcd_list *list)
 {
     fry_etcd_call_release(&list->call);
-    (void)list->fn(list, FRY_ETCD_LIST_FAILED, NULL);
+    (void)list->fn(list, NULL);
 }
 
 static void take_page(fry_etcd *etcd, fry_etcd_list *list)
@@ -63,18 +54,16 @@ static void take_page(fry_etcd *etcd, fry_etcd_list *list)
         list->revision = page.revision;
     }
     fry_etcd_revision_is(etcd, page.revision);
-    fry_free(memory, list->last_key, FRY_ETCD_RAW_KEY_BYTES);
-    list->last_key = page.last_key;
+    memcpy(list->last_key, page.last_key, sizeof list->last_key);
     list->last_key_bytes = page.last_key_bytes;
-    page.last_key = NULL;
-    if (page.foreign > 0)
+    if (page.kvs.foreign > 0)
         fry_log_line(etcd->reactor->log, FERRY_LOG_DEBUG,
-                     "store: %zu keys or values below '%s' are not ferry's", page.foreign,
+                     "store: %zu keys or values below '%s' are not ferry's", page.kvs.foreign,
                      list->prefix);
     const bool has_more = page.has_more;
-    if (list->fn(list, FRY_ETCD_LIST_PAGE, &page) && has_more)
+    if (list->fn(list, &page) && has_more)
         ask(etcd, list);
-    fry_etcd_page_release(memory, &page);
+    fry_etcd_kvs_release(memory, &page.kvs);
 }
 
 static void page_is_over(fry_etcd_call *call)
@@ -95,7 +84,7 @@ static void page_is_over(fry_etcd_call *call)
 
 void fry_etcd_list_start(fry_etcd *etcd, fry_etcd_list *list, const char *prefix)
 {
-    fry_etcd_list_cancel(list);
+    fry_etcd_call_cancel(&list->call);
     list->prefix = prefix;
     list->revision = 0;
     list->heard_revision = etcd->revision;
@@ -105,7 +94,6 @@ void fry_etcd_list_start(fry_etcd *etcd, fry_etcd_list *list, const char *prefix
     list->call.arg = list;
     list->call.path = "/v3/kv/range";
     list->call.is_page = true;
-    list->call.answer_max = FRY_ETCD_PAGE_ANSWER_BYTES;
     list->call.patience_ms = PAGE_PATIENCE_MS;
     ask(etcd, list);
 }

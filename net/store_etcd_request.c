@@ -28,22 +28,19 @@
 #include <string.h>
 
 #define RUNNING_MAX 16 /* each has a connection of its own */
-#define KVS_FIRST ((size_t)16)
 
-struct fry_etcd_request {
+typedef struct fry_etcd_request {
     fry_etcd *etcd;
     fry_store_request *request;
-    TAILQ_ENTRY(fry_etcd_request) entry; /* while it is queued */
-    bool is_queued, is_uncertain;
+    bool is_uncertain;
     unsigned failures, strange;
-    uint64_t lease;
     uint64_t known_revision; /* what PUT and DELETE find changed later they have not seen */
     fry_timer timer;         /* of the next attempt */
     fry_etcd_call call;
     fry_etcd_list list;
-    fry_etcd_kv *kvs;
-    size_t kvs_count, kvs_room, value_bytes;
-};
+    fry_etcd_kvs kvs; /* of a list */
+    size_t value_bytes;
+} fry_etcd_request;
 
 static void pump(fry_etcd *etcd);
 
@@ -51,11 +48,8 @@ static void pump(fry_etcd *etcd);
 
 static void drop_kvs(fry_etcd_request *mine)
 {
-    for (size_t i = 0; i < mine->kvs_count; i++)
-        fry_etcd_kv_release(mine->etcd->memory, &mine->kvs[i]);
-    fry_free(mine->etcd->memory, mine->kvs, mine->kvs_room * sizeof *mine->kvs);
-    mine->kvs = NULL;
-    mine->kvs_count = mine->kvs_room = mine->value_bytes = 0;
+    fry_etcd_kvs_release(mine->etcd->memory, &mine->kvs);
+    mine->value_bytes = 0;
 }
 
 static void stop(fry_etcd_request *mine)
@@ -63,14 +57,9 @@ static void stop(fry_etcd_request *mine)
     fry_etcd *etcd = mine->etcd;
 
     fry_etcd_call_cancel(&mine->call);
-    fry_etcd_list_cancel(&mine->list);
+    fry_etcd_call_cancel(&mine->list.call);
     fry_timer_stop(etcd->reactor, &mine->timer);
-    if (mine->is_queued)
-        TAILQ_REMOVE(&etcd->queued, mine, entry);
-    else
-        etcd->running_requests--;
-    mine->is_queued = false;
-    mine->request->private_ = NULL;
+    etcd->running_requests--;
 }
 
 static void dispose(fry_etcd_request *mine)
@@ -188,7 +177,7 @@ static bool is_own(const fry_etcd_request *mine, const fry_etcd_kv *found)
 {
     const fry_store_request *request = mine->request;
 
-    return mine->is_uncertain && found->lease == mine->lease &&
+    return mine->is_uncertain && found->lease == request->lease_id &&
            found->entry.value_bytes == request->value_bytes &&
            (request->value_bytes == 0 ||
             memcmp(found->entry.value, request->value, request->value_bytes) == 0);
@@ -271,14 +260,14 @@ static void take_entry(fry_etcd_request *mine)
                   fry_etcd_read_page(memory, mine->call.answer, mine->call.answer_bytes, &page)))
         return;
     fry_etcd_revision_is(mine->etcd, page.revision);
-    const fry_etcd_kv *found = page.count > 0 ? &page.kvs[0] : NULL;
-    if (page.foreign > 0)
+    const fry_etcd_kv *found = page.kvs.count > 0 ? &page.kvs.items[0] : NULL;
+    if (page.kvs.foreign > 0)
         fail(mine, FERRY_E_STORE, "what is there is no value of ferry's");
     else if (found != NULL)
         finish_one(mine, FERRY_OK, &found->entry, NULL);
     else
         finish_one(mine, FERRY_E_NOT_FOUND, NULL, NULL);
-    fry_etcd_page_release(memory, &page);
+    fry_etcd_kvs_release(memory, &page.kvs);
 }
 
 static void call_is_over(fry_etcd_call *call)
@@ -295,31 +284,10 @@ static void call_is_over(fry_etcd_call *call)
 
 /* ---- lists ---- */
 
-static bool keep(fry_etcd_request *mine, fry_etcd_kv *kv)
-{
-    if (mine->kvs_count == mine->kvs_room) {
-        const fry_memory *memory = mine->etcd->memory;
-        const size_t room = mine->kvs_room > 0 ? mine->kvs_room * 2 : KVS_FIRST;
-        fry_etcd_kv *larger = fry_alloc_raw(memory, room * sizeof *larger, _Alignof(fry_etcd_kv));
-
-        if (larger == NULL)
-            return false;
-        if (mine->kvs_count > 0)
-            memcpy(larger, mine->kvs, mine->kvs_count * sizeof *larger);
-        fry_free(memory, mine->kvs, mine->kvs_room * sizeof *mine->kvs);
-        mine->kvs = larger;
-        mine->kvs_room = room;
-    }
-    mine->value_bytes += kv->entry.value_bytes;
-    mine->kvs[mine->kvs_count++] = *kv;
-    *kv = (fry_etcd_kv){0}; /* ours now */
-    return true;
-}
-
 static void finish_list(fry_etcd_request *mine)
 {
     const fry_memory *memory = mine->etcd->memory;
-    const size_t count = mine->kvs_count;
+    const size_t count = mine->kvs.count;
     const size_t bytes = count * sizeof(fry_store_entry);
     fry_store_entry *entries = fry_alloc_raw(memory, bytes, _Alignof(fry_store_entry));
 
@@ -328,30 +296,34 @@ static void finish_list(fry_etcd_request *mine)
         return;
     }
     for (size_t i = 0; i < count; i++)
-        entries[i] = mine->kvs[i].entry;
+        entries[i] = mine->kvs.items[i].entry;
     finish(mine, FERRY_OK, entries, count, NULL);
     fry_free(memory, entries, bytes);
 }
 
-static bool list_has_come(fry_etcd_list *list, fry_etcd_list_event event, fry_etcd_page *page)
+static bool list_has_come(fry_etcd_list *list, fry_etcd_page *page)
 {
     fry_etcd_request *mine = list->arg;
 
-    if (event == FRY_ETCD_LIST_FAILED) {
+    if (page == NULL) {
         drop_kvs(mine);
         was_not_answered(mine, &list->call);
         return false;
     }
-    for (size_t i = 0; i < page->count; i++) {
-        if (mine->kvs_count == FRY_STORE_ENTRIES_MAX ||
-            mine->value_bytes + page->kvs[i].entry.value_bytes > FRY_STORE_LIST_BYTES) {
+    if (!fry_etcd_kvs_grow(mine->etcd->memory, &mine->kvs, page->kvs.count)) {
+        fail(mine, FERRY_E_NO_MEMORY, "no memory for the list");
+        return false;
+    }
+    for (size_t i = 0; i < page->kvs.count; i++) {
+        fry_etcd_kv *kv = &page->kvs.items[i];
+
+        mine->value_bytes += kv->entry.value_bytes;
+        if (mine->kvs.count == FRY_STORE_ENTRIES_MAX || mine->value_bytes > FRY_STORE_LIST_BYTES) {
             fail(mine, FERRY_E_STORE, "there are more entries, or bytes, than a list may have");
             return false;
         }
-        if (!keep(mine, &page->kvs[i])) {
-            fail(mine, FERRY_E_NO_MEMORY, "no memory for the list");
-            return false;
-        }
+        mine->kvs.items[mine->kvs.count++] = *kv;
+        *kv = (fry_etcd_kv){0}; /* ours now */
     }
     if (page->has_more)
         return true;
@@ -366,7 +338,6 @@ static void post(fry_etcd_request *mine, const char *path, char *body)
     mine->call.fn = call_is_over;
     mine->call.arg = mine;
     mine->call.path = path;
-    mine->call.answer_max = FRY_ETCD_ANSWER_BYTES;
     fry_etcd_call_start(mine->etcd, &mine->call, body);
 }
 
@@ -394,7 +365,7 @@ static void ask_for_change(fry_etcd_request *mine)
         .key = request->key,
         .value = request->value,
         .value_bytes = request->value_bytes,
-        .lease = mine->lease,
+        .lease = request->lease_id,
         .is_deletion = request->verb == FRY_STORE_DELETE,
         .guard_key = request->guard_key,
         .guard_lease = request->guard_id,
@@ -430,22 +401,8 @@ static void attempt(fry_etcd_request *mine)
     }
 }
 
-static void pump(fry_etcd *etcd)
+static void begin(fry_etcd *etcd, fry_store_request *request)
 {
-    fry_etcd_request *mine;
-
-    while (etcd->running_requests < RUNNING_MAX && (mine = TAILQ_FIRST(&etcd->queued)) != NULL) {
-        TAILQ_REMOVE(&etcd->queued, mine, entry);
-        mine->is_queued = false;
-        etcd->running_requests++;
-        mine->known_revision = etcd->revision;
-        attempt(mine);
-    }
-}
-
-void fry_etcd_submit(fry_store *store, fry_store_request *request)
-{
-    fry_etcd *etcd = (fry_etcd *)store;
     fry_etcd_request *mine = fry_alloc(etcd->memory, sizeof *mine, _Alignof(fry_etcd_request));
 
     if (mine == NULL) {
@@ -454,20 +411,37 @@ void fry_etcd_submit(fry_store *store, fry_store_request *request)
     }
     mine->etcd = etcd;
     mine->request = request;
-    mine->lease = request->lease != NULL ? request->lease->id : 0;
     mine->timer = (fry_timer){.fn = retry_is_due, .arg = mine};
-    mine->is_queued = true;
+    mine->known_revision = etcd->revision;
     request->private_ = mine;
-    TAILQ_INSERT_TAIL(&etcd->queued, mine, entry);
-    pump(etcd);
+    etcd->running_requests++;
+    attempt(mine);
+}
+
+static void pump(fry_etcd *etcd)
+{
+    fry_store_request *request;
+
+    while (etcd->running_requests < RUNNING_MAX &&
+           (request = fry_store_next_request(&etcd->base)) != NULL)
+        begin(etcd, request);
+}
+
+void fry_etcd_submit(fry_store *store, fry_store_request *request)
+{
+    (void)request; /* the list's last */
+    pump((fry_etcd *)store);
 }
 
 void fry_etcd_cancel(fry_store_request *request)
 {
+    fry_etcd *etcd = (fry_etcd *)request->store;
     fry_etcd_request *mine = request->private_;
-    fry_etcd *etcd = mine->etcd;
 
+    if (mine == NULL)
+        return;
     stop(mine);
     dispose(mine);
+    request->verdict = FERRY_E_CANCELLED; /* it is on the list yet, and is not to begin again */
     pump(etcd);
 }

@@ -5,12 +5,14 @@
  * stream is never taken up in its middle: whatever ends it, there is a list first.
  *
  * A stream says nothing as long as nothing happens. That its endpoint lives is known by the answers
- * to other calls (a lease is kept alive by the same endpoint; where there is none, a probe asks);
- * that its etcd is no minority, by `hasleader`, which has etcd end the stream then. A stream that
- * has been silent while the store's revision grew may have nothing to say, or be forgotten: every
- * half minute it is listed again.
+ * to other calls (a lease is kept alive by the same endpoint; while nothing has been answered for
+ * two seconds a probe asks, through the quorum, and no answer to that breaks the watches); that its
+ * etcd is no minority, by `hasleader`, which has etcd end the stream then. A stream that has been
+ * silent while the store's revision grew may have nothing to say, or be forgotten: every half
+ * minute it is listed again.
  */
 #include "net/store_etcd.h"
+#include "net/store_known.h"
 
 #include <bsd/sys/tree.h>
 #include <string.h>
@@ -19,6 +21,7 @@
 #define LOST_AFTER_NS (INT64_C(1000) * NS_PER_MS)
 #define LOST_AFTER_TRIPS 4 /* and so many: to connect, to list, to follow */
 #define CREATED_WITHIN_NS (INT64_C(4000) * NS_PER_MS)
+#define PROBE_NS (INT64_C(2000) * NS_PER_MS)
 #define SILENT_NS (INT64_C(30000) * NS_PER_MS)
 #define MEMORY_RETRY_NS (INT64_C(100) * NS_PER_MS)
 
@@ -27,34 +30,12 @@ typedef enum watch_state {
     WATCH_LISTS,   /* pages come */
     WATCH_OPENS,   /* the stream is asked for */
     WATCH_FOLLOWS, /* the stream is there */
-    WATCH_STOPPED, /* its owner is gone; freed by whoever tells just now */
 } watch_state;
 
-typedef struct known_key {
-    RB_ENTRY(known_key) entry;
-    uint64_t version, round;
-    uint64_t hash; /* of the value; versions of another life may be the same */
-    size_t block_bytes;
-    char key[];
-} known_key;
-
-typedef struct known_keys {
-    known_key *rbh_root;
-} known_keys;
-
-static int by_key(known_key *left, known_key *right)
-{
-    return strcmp(left->key, right->key);
-}
-
-RB_GENERATE_INTERNAL(known_keys, known_key, entry, by_key, static __attribute__((unused)))
-
-struct fry_etcd_watch {
+typedef struct fry_etcd_watch {
     fry_etcd *etcd;
     fry_store_watch *watch;
-    TAILQ_ENTRY(fry_etcd_watch) entry;
     watch_state state;
-    bool is_telling;
     unsigned failures;
     uint64_t revision; /* up to which it knows */
     uint64_t life;     /* of the store, that it has told of */
@@ -64,88 +45,32 @@ struct fry_etcd_watch {
     fry_timer lost_timer; /* since it knows nothing for certain */
     fry_etcd_list list;
     fry_etcd_call stream;
-    known_keys known;
-    size_t known_count;
-};
+    fry_known_keys known; /* marks are hashes of values: other lives may have the same versions */
+} fry_etcd_watch;
 
 /* ---- what is known ---- */
 
-/* bsd's macros compare keys of whole elements, so a search takes one of its own. */
-static known_key *find(fry_etcd_watch *mine, const char *key)
+static fry_known *learn(fry_etcd_watch *mine, const char *key)
 {
-    known_key *at = mine->known.rbh_root;
-
-    while (at != NULL) {
-        const int order = strcmp(key, at->key);
-
-        if (order == 0)
-            return at;
-        at = order < 0 ? RB_LEFT(at, entry) : RB_RIGHT(at, entry);
-    }
+    if (mine->known.count < FRY_STORE_ENTRIES_MAX || fry_known_find(&mine->known, key) != NULL)
+        return fry_known_learn(&mine->known, key);
+    fry_log_line(mine->etcd->reactor->log, FERRY_LOG_ERROR,
+                 "store: more than %d keys begin with '%s': they can't be watched",
+                 FRY_STORE_ENTRIES_MAX, mine->watch->prefix);
     return NULL;
-}
-
-static known_key *learn(fry_etcd_watch *mine, const char *key)
-{
-    const size_t block_bytes = sizeof(known_key) + strlen(key) + 1;
-
-    if (mine->known_count == FRY_STORE_ENTRIES_MAX) {
-        fry_log_line(mine->etcd->reactor->log, FERRY_LOG_ERROR,
-                     "store: more than %d keys begin with '%s': they can't be watched",
-                     FRY_STORE_ENTRIES_MAX, mine->watch->prefix);
-        return NULL;
-    }
-    known_key *known = fry_alloc(mine->etcd->memory, block_bytes, _Alignof(known_key));
-    if (known == NULL)
-        return NULL;
-    known->block_bytes = block_bytes;
-    memcpy(known->key, key, block_bytes - sizeof(known_key));
-    RB_INSERT(known_keys, &mine->known, known);
-    mine->known_count++;
-    return known;
-}
-
-static void forget(fry_etcd_watch *mine, known_key *known)
-{
-    RB_REMOVE(known_keys, &mine->known, known);
-    mine->known_count--;
-    fry_free(mine->etcd->memory, known, known->block_bytes);
-}
-
-static void dispose(fry_etcd_watch *mine)
-{
-    known_key *known;
-
-    while ((known = RB_MIN(known_keys, &mine->known)) != NULL)
-        forget(mine, known);
-    fry_free(mine->etcd->memory, mine, sizeof *mine);
 }
 
 /* ---- telling ---- */
 
-/* False: the watch was stopped by who was told. Nothing of it may be touched then but `mine`. */
+/* False: the watch was stopped by who was told, and `mine` is no more. */
 static bool tell(fry_etcd_watch *mine, fry_store_event event, const fry_store_entry *entry)
 {
-    const bool was_telling = mine->is_telling;
-
-    mine->is_telling = true;
-    fry_store_tell(mine->watch, event, entry);
-    mine->is_telling = was_telling;
-    return mine->state != WATCH_STOPPED;
-}
-
-/* At the end of whatever tells: frees one that was stopped meanwhile. False: it was. */
-static bool told(fry_etcd_watch *mine)
-{
-    if (mine->state != WATCH_STOPPED)
-        return true;
-    dispose(mine);
-    return false;
+    return fry_store_tell(mine->watch, event, entry);
 }
 
 typedef enum note_result {
     NOTE_GOOD,
-    NOTE_STOPPED,
+    NOTE_STOPPED, /* the watch is no more */
     NOTE_NO_ROOM, /* no memory, or more keys than there may be */
     NOTE_ANOTHER, /* a list has what can't be in the store that was told of */
 } note_result;
@@ -154,43 +79,38 @@ typedef enum note_result {
 static note_result note_put(fry_etcd_watch *mine, const fry_store_entry *entry)
 {
     const uint64_t hash = fry_store_hash(entry->value, entry->value_bytes);
-    known_key *known = find(mine, entry->key);
+    fry_known *known = learn(mine, entry->key);
 
-    if (known == NULL)
-        known = learn(mine, entry->key);
     if (known == NULL)
         return NOTE_NO_ROOM;
     known->round = mine->round;
     if (known->version >= entry->version)
         return mine->state == WATCH_LISTS &&
-                       (known->version > entry->version || known->hash != hash)
+                       (known->version > entry->version || known->mark != hash)
                    ? NOTE_ANOTHER
                    : NOTE_GOOD;
     known->version = entry->version;
-    known->hash = hash;
+    known->mark = hash;
     return tell(mine, FRY_STORE_IS_PUT, entry) ? NOTE_GOOD : NOTE_STOPPED;
 }
 
 /* Tells of the store's other lives: what was told is told anew, or to be deleted. */
 static note_result note_life(fry_etcd_watch *mine)
 {
-    known_key *known;
-
     if (mine->life == mine->etcd->life)
         return NOTE_GOOD;
     mine->life = mine->etcd->life;
-    RB_FOREACH(known, known_keys, &mine->known)
-    known->version = 0;
+    fry_known_forget_versions(&mine->known);
     return tell(mine, FRY_STORE_IS_ANOTHER, NULL) ? NOTE_GOOD : NOTE_STOPPED;
 }
 
-static note_result note_deletion(fry_etcd_watch *mine, known_key *known)
+static note_result note_deletion(fry_etcd_watch *mine, fry_known *known)
 {
     char key[FRY_STORE_KEY_BYTES + 1];
     const fry_store_entry entry = {.key = key, .version = known->version};
 
-    memcpy(key, known->key, known->block_bytes - sizeof(known_key));
-    forget(mine, known);
+    (void)strcpy(key, known->key);
+    fry_known_forget(&mine->known, known);
     return tell(mine, FRY_STORE_IS_DELETED, &entry) ? NOTE_GOOD : NOTE_STOPPED;
 }
 
@@ -222,7 +142,7 @@ static void wait_for_next(fry_etcd_watch *mine)
 
     if (mine->state == WATCH_WAITS)
         return;
-    fry_etcd_list_cancel(&mine->list);
+    fry_etcd_call_cancel(&mine->list.call);
     fry_etcd_call_cancel(&mine->stream);
     doubt(mine);
     set_state(mine, WATCH_WAITS);
@@ -250,7 +170,6 @@ static void lost_is_due(fry_timer *timer)
                  "store: what there is below '%s' is not known: etcd can't be reached",
                  mine->watch->prefix);
     (void)tell(mine, FRY_STORE_IS_LOST, NULL);
-    (void)told(mine);
 }
 
 static bool is_known_again(fry_etcd_watch *mine)
@@ -266,14 +185,12 @@ static bool is_known_again(fry_etcd_watch *mine)
 
 /* ---- the stream ---- */
 
-static note_result note_event(fry_etcd_watch *mine, const fry_etcd_event *event)
+static note_result note_event(fry_etcd_watch *mine, const fry_etcd_kv *event)
 {
-    known_key *known;
-
     if (!event->is_deletion)
-        return note_put(mine, &event->kv.entry);
-    known = find(mine, event->kv.entry.key);
-    if (known == NULL || known->version > event->kv.entry.version)
+        return note_put(mine, &event->entry);
+    fry_known *known = fry_known_find(&mine->known, event->entry.key);
+    if (known == NULL || known->version > event->entry.version)
         return NOTE_GOOD;
     return note_deletion(mine, known);
 }
@@ -298,8 +215,8 @@ static bool take_news(fry_etcd_watch *mine, const fry_etcd_news *news)
         if (!is_known_again(mine))
             return false;
     }
-    for (size_t i = 0; i < news->count; i++) {
-        const note_result result = note_event(mine, &news->events[i]);
+    for (size_t i = 0; i < news->kvs.count; i++) {
+        const note_result result = note_event(mine, &news->kvs.items[i]);
 
         if (result == NOTE_NO_ROOM)
             wait_for_next(mine);
@@ -325,7 +242,7 @@ static bool take_line(fry_etcd_watch *mine, const char *line, size_t bytes)
         return false;
     }
     const bool goes_on = take_news(mine, &news);
-    fry_etcd_news_release(memory, &news);
+    fry_etcd_kvs_release(memory, &news.kvs);
     return goes_on;
 }
 
@@ -336,15 +253,11 @@ static void stream_has_come(fry_etcd_call *stream)
     size_t bytes;
     bool goes_on = true;
 
-    mine->is_telling = true;
     if (stream->state != FRY_ETCD_CALL_IS_OVER || stream->outcome == FRY_ETCD_ANSWERED) {
         while (goes_on && (line = fry_etcd_call_line(stream, &bytes)) != NULL)
             goes_on = bytes == 0 || take_line(mine, line, bytes);
     }
-    mine->is_telling = false;
-    if (!told(mine) || !goes_on)
-        return;
-    if (stream->state == FRY_ETCD_CALL_IS_OVER)
+    if (goes_on && stream->state == FRY_ETCD_CALL_IS_OVER)
         wait_for_next(mine);
 }
 
@@ -359,7 +272,6 @@ static void open_stream(fry_etcd_watch *mine)
     mine->stream.arg = mine;
     mine->stream.path = "/v3/watch";
     mine->stream.is_stream = true;
-    mine->stream.answer_max = FRY_ETCD_PAGE_ANSWER_BYTES;
     fry_etcd_call_start(mine->etcd, &mine->stream,
                         fry_etcd_write_watch(mine->watch->prefix, mine->revision + 1));
 }
@@ -368,10 +280,10 @@ static void open_stream(fry_etcd_watch *mine)
 
 static note_result note_absent(fry_etcd_watch *mine)
 {
-    known_key *known = RB_MIN(known_keys, &mine->known);
+    fry_known *known = fry_known_first(&mine->known);
 
     while (known != NULL) {
-        known_key *next = RB_NEXT(known_keys, &mine->known, known);
+        fry_known *next = fry_known_next(known);
 
         if (known->round != mine->round && note_deletion(mine, known) == NOTE_STOPPED)
             return NOTE_STOPPED;
@@ -384,8 +296,8 @@ static note_result take_page(fry_etcd_watch *mine, const fry_etcd_page *page)
 {
     note_result result = note_life(mine);
 
-    for (size_t i = 0; i < page->count && result == NOTE_GOOD; i++)
-        result = note_put(mine, &page->kvs[i].entry);
+    for (size_t i = 0; i < page->kvs.count && result == NOTE_GOOD; i++)
+        result = note_put(mine, &page->kvs.items[i].entry);
     if (result == NOTE_GOOD && !page->has_more)
         result = note_absent(mine);
     if (result == NOTE_GOOD && !page->has_more && !tell(mine, FRY_STORE_IS_LISTED, NULL))
@@ -393,18 +305,16 @@ static note_result take_page(fry_etcd_watch *mine, const fry_etcd_page *page)
     return result;
 }
 
-static bool list_has_come(fry_etcd_list *list, fry_etcd_list_event event, fry_etcd_page *page)
+static bool list_has_come(fry_etcd_list *list, fry_etcd_page *page)
 {
     fry_etcd_watch *mine = list->arg;
 
-    if (event == FRY_ETCD_LIST_FAILED) {
+    if (page == NULL) {
         wait_for_next(mine);
         return false;
     }
-    mine->is_telling = true;
     const note_result result = take_page(mine, page);
-    mine->is_telling = false;
-    if (!told(mine))
+    if (result == NOTE_STOPPED)
         return false;
     if (result == NOTE_NO_ROOM) {
         wait_for_next(mine);
@@ -437,29 +347,102 @@ static void begin(fry_etcd_watch *mine)
 
 /* ---- all of them ---- */
 
-void fry_etcd_watches_break(fry_etcd *etcd, unsigned endpoint)
+/* Those that rely on this endpoint take another. */
+static void leave_endpoint(fry_etcd *etcd, unsigned endpoint)
 {
-    fry_etcd_watch *mine;
+    fry_store_watch *watch;
 
-    TAILQ_FOREACH(mine, &etcd->watches, entry)
+    LIST_FOREACH(watch, &etcd->base.watches, entry)
     {
-        if ((mine->state == WATCH_FOLLOWS || mine->state == WATCH_OPENS) &&
+        fry_etcd_watch *mine = watch->private_;
+
+        if (mine != NULL && (mine->state == WATCH_FOLLOWS || mine->state == WATCH_OPENS) &&
             mine->stream.endpoint == endpoint)
             wait_for_next(mine);
     }
 }
 
-void fry_etcd_watches_check(fry_etcd *etcd)
+/* Lists anew what has been silent for long while the store went on. */
+static void list_silent(fry_etcd *etcd)
 {
     const int64_t now_ns = fry_reactor_now_ns(etcd->reactor);
-    fry_etcd_watch *mine;
+    fry_store_watch *watch;
 
-    TAILQ_FOREACH(mine, &etcd->watches, entry)
+    LIST_FOREACH(watch, &etcd->base.watches, entry)
     {
-        if (mine->state == WATCH_FOLLOWS && mine->revision < etcd->revision &&
+        fry_etcd_watch *mine = watch->private_;
+
+        if (mine != NULL && mine->state == WATCH_FOLLOWS && mine->revision < etcd->revision &&
             now_ns - mine->heard_ns >= SILENT_NS)
             begin(mine);
     }
+}
+
+/* ---- the probe ---- */
+
+static void plan_probe(fry_etcd *etcd);
+
+static void probe_is_over(fry_etcd_call *call)
+{
+    fry_etcd *etcd = call->arg;
+    fry_etcd_page page;
+    bool is_another = false;
+
+    if (call->outcome == FRY_ETCD_ANSWERED) {
+        if (fry_etcd_read_page(etcd->memory, call->answer, call->answer_bytes, &page) ==
+            FRY_ETCD_READ) {
+            is_another = page.revision < etcd->probe_revision;
+            fry_etcd_revision_is(etcd, page.revision);
+            fry_etcd_kvs_release(etcd->memory, &page.kvs);
+        } else {
+            fry_etcd_call_was_garbled(call);
+        }
+    }
+    fry_etcd_call_release(call);
+    /* Their lists will find it out. */
+    if (is_another || (call->outcome != FRY_ETCD_ANSWERED && call->outcome != FRY_ETCD_REFUSED))
+        leave_endpoint(etcd, call->endpoint);
+    plan_probe(etcd);
+}
+
+/* A count of one key, which costs etcd nothing but the question to the quorum. */
+static void ask_probe(fry_etcd *etcd)
+{
+    const char *prefix = LIST_FIRST(&etcd->base.watches)->prefix;
+    const char *key = *prefix != '\0' ? prefix : "ferry";
+    const fry_etcd_range range = {.key = key, .key_bytes = strlen(key), .is_count_only = true};
+
+    etcd->probe_revision = etcd->revision;
+    etcd->probe.fn = probe_is_over;
+    etcd->probe.arg = etcd;
+    etcd->probe.path = "/v3/kv/range";
+    fry_etcd_call_start(etcd, &etcd->probe, fry_etcd_write_range(&range));
+}
+
+static void probe_is_due(fry_timer *timer)
+{
+    fry_etcd *etcd = timer->arg;
+
+    if (LIST_EMPTY(&etcd->base.watches))
+        return;
+    list_silent(etcd);
+    if (fry_reactor_now_ns(etcd->reactor) - etcd->heard_ns >= PROBE_NS)
+        ask_probe(etcd);
+    else
+        plan_probe(etcd);
+}
+
+static void plan_probe(fry_etcd *etcd)
+{
+    const int64_t now_ns = fry_reactor_now_ns(etcd->reactor);
+    int64_t when_ns = etcd->heard_ns + PROBE_NS;
+
+    /* After a failure nothing was heard for long: not at once again. */
+    if (when_ns <= now_ns)
+        when_ns = now_ns + PROBE_NS;
+    if (!etcd->probe_timer.is_on && etcd->probe.state != FRY_ETCD_CALL_RUNS &&
+        etcd->probe.state != FRY_ETCD_CALL_WAITS)
+        fry_timer_set(etcd->reactor, &etcd->probe_timer, when_ns);
 }
 
 static bool start(fry_etcd *etcd, fry_store_watch *watch)
@@ -470,14 +453,14 @@ static bool start(fry_etcd *etcd, fry_store_watch *watch)
         return false;
     mine->etcd = etcd;
     mine->watch = watch;
+    mine->known.memory = etcd->memory;
     mine->life = etcd->life;
     mine->timer = (fry_timer){.fn = timer_is_due, .arg = mine};
     mine->lost_timer = (fry_timer){.fn = lost_is_due, .arg = mine};
     watch->private_ = mine;
-    TAILQ_INSERT_TAIL(&etcd->watches, mine, entry);
     doubt(mine);
     begin(mine);
-    fry_etcd_probe(etcd);
+    plan_probe(etcd);
     return true;
 }
 
@@ -485,10 +468,11 @@ static bool start(fry_etcd *etcd, fry_store_watch *watch)
 static void watch_timer_is_due(fry_timer *timer)
 {
     fry_etcd *etcd = timer->arg;
+    fry_store_watch *watch;
     bool is_good = true;
 
-    for (fry_store_watch *watch = etcd->base.watches; watch != NULL; watch = watch->next)
-        is_good = (watch->private_ != NULL || start(etcd, watch)) && is_good;
+    LIST_FOREACH(watch, &etcd->base.watches, entry)
+    is_good = (watch->private_ != NULL || start(etcd, watch)) && is_good;
     if (!is_good)
         fry_timer_set(etcd->reactor, timer, fry_reactor_now_ns(etcd->reactor) + MEMORY_RETRY_NS);
 }
@@ -499,8 +483,6 @@ void fry_etcd_watch_start(fry_store *store, fry_store_watch *watch)
 
     if (start(etcd, watch))
         return;
-    etcd->watch_timer.fn = watch_timer_is_due;
-    etcd->watch_timer.arg = etcd;
     fry_timer_set(etcd->reactor, &etcd->watch_timer,
                   fry_reactor_now_ns(etcd->reactor) + MEMORY_RETRY_NS);
 }
@@ -512,11 +494,24 @@ void fry_etcd_watch_stop(fry_store_watch *watch)
     if (mine == NULL)
         return;
     watch->private_ = NULL;
-    fry_etcd_list_cancel(&mine->list);
+    fry_etcd_call_cancel(&mine->list.call);
     fry_etcd_call_cancel(&mine->stream);
     fry_timer_stop(mine->etcd->reactor, &mine->lost_timer);
-    set_state(mine, WATCH_STOPPED);
-    TAILQ_REMOVE(&mine->etcd->watches, mine, entry);
-    if (!mine->is_telling)
-        dispose(mine);
+    fry_timer_stop(mine->etcd->reactor, &mine->timer);
+    fry_known_forget_all(&mine->known);
+    fry_free(mine->etcd->memory, mine, sizeof *mine);
+}
+
+void fry_etcd_watches_open(fry_etcd *etcd)
+{
+    etcd->left_endpoint = leave_endpoint;
+    etcd->watch_timer = (fry_timer){.fn = watch_timer_is_due, .arg = etcd};
+    etcd->probe_timer = (fry_timer){.fn = probe_is_due, .arg = etcd};
+}
+
+void fry_etcd_watches_close(fry_etcd *etcd)
+{
+    fry_timer_stop(etcd->reactor, &etcd->probe_timer);
+    fry_timer_stop(etcd->reactor, &etcd->watch_timer);
+    fry_etcd_call_cancel(&etcd->probe);
 }

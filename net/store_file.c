@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * file:DIR, for processes of one machine that share a folder. net/store_disk.[ch] says what is in
- * it; here is when it is looked at. What is asked for is done in the loop's next round, one system
- * call after the other: a local disk's answers are not waited for anywhere else either. A lock that
- * another process holds is tried again by a timer, a little later each time.
+ * it; here is when it is looked at. A turn does one system call after the other: a local disk's
+ * answers are not waited for anywhere else either.
  *
- * A store with watches follows the folder by inotify and knows the version of each key it has told
- * of, so an event costs reading one file, and a change that is known already nothing more. When
+ * A store with watches follows the folder by inotify, so an event costs reading one file. When
  * inotify's queue ran over, when there is no inotify to be had (a user may have 128), or after an
- * error, the whole folder is gone through and compared with what is known.
+ * error, there is a scan.
  *
  * A folder that is removed, or moved away, is no store any more: whoever opens it by its name has
  * another. So it is lost, and what has that name is taken as soon as it is there; after some time
@@ -20,31 +18,62 @@
  */
 #include "net/store_file.h"
 
+#include "net/store_disk.h"
+#include "net/store_local.h"
+
+#include <bsd/sys/tree.h>
 #include <errno.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
-#define REQUESTS_PER_TURN 64
-#define BUSY_MIN_NS INT64_C(500000)
-#define BUSY_DOUBLINGS_MAX 7 /* 64 ms */
-#define PASSES_MAX 3
 #define STAMP_NS INT64_C(20000000) /* two changes may have one stamp: a tick of the kernel */
-#define SOON_NS INT64_C(20000000)  /* when somebody else is ending a lease just now */
+#define EVENT_BYTES 16384
+#define MAKE_AFTER_NS INT64_C(2000000000) /* a folder that is gone for so long is made again */
+#define LOOK_AHEAD 64                     /* events, for one of the same name */
+
+#define KEY_EVENTS                                                                                 \
+    (IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_ONLYDIR)
+#define LEASE_EVENTS (KEY_EVENTS | IN_CLOSE_WRITE)
+
+/* A lease that was read, of this store or another. */
+typedef struct file_lease {
+    RB_ENTRY(file_lease) entry;
+    fry_disk_lease is; /* as it was read last */
+    int64_t seen_ns;   /* when its end was first read, on our clock */
+    int64_t read_ns;   /* when it was read last */
+    int64_t again_ns;  /* when to read it again, whatever is known; 0: no need */
+} file_lease;
+
+typedef RB_HEAD(file_leases, file_lease) file_leases;
+
+typedef struct file_store {
+    fry_local local;
+    fry_disk disk;
+    fry_watch events; /* inotify; -1: there are no watches, or it can't be had */
+    int keys_watch, leases_watch;
+    file_leases leases;
+    int64_t removed_ns; /* when the folder was seen to be no more */
+    int64_t again_ns;   /* is_removed: when to look for it again */
+    bool needs_sweep, is_removed, has_said_polls;
+} file_store;
 
 /* --- Leases of others --- */
 
 static int by_id(file_lease *left, file_lease *right)
 {
-    return left->id < right->id ? -1 : left->id > right->id;
+    return left->is.id < right->is.id ? -1 : left->is.id > right->is.id;
 }
 
 RB_GENERATE_INTERNAL(file_leases, file_lease, entry, by_id, static __attribute__((unused)))
 
 static file_lease *find_lease(file_store *self, uint64_t id)
 {
-    file_lease like = {.id = id};
+    file_lease like = {.is.id = id};
 
     return RB_FIND(file_leases, &self->leases, &like);
 }
@@ -57,7 +86,7 @@ static void forget_lease(file_store *self, file_lease *known)
     fry_free(self->disk.memory, known, sizeof *known);
 }
 
-void fry_file_forget_leases(file_store *self)
+static void forget_leases(file_store *self)
 {
     file_lease *known, *next;
 
@@ -68,8 +97,8 @@ void fry_file_forget_leases(file_store *self)
 /* When it is over, by our clock, as far as is known. One of another clock must stand still. */
 static int64_t end_of(const file_lease *known)
 {
-    return known->is_other_clock ? known->seen_ns + known->ttl_ns + FILE_OTHER_CLOCK_NS
-                                 : known->ends_ns;
+    return known->is.is_other_clock ? known->seen_ns + known->is.ttl_ns + FILE_OTHER_CLOCK_NS
+                                    : known->is.ends_ns;
 }
 
 /*
@@ -78,10 +107,10 @@ static int64_t end_of(const file_lease *known)
  */
 static int64_t look_of(const file_lease *known)
 {
-    const int64_t often_ns = known->read_ns + known->ttl_ns / 4;
+    const int64_t often_ns = known->read_ns + known->is.ttl_ns / 4;
     int64_t next_ns = end_of(known);
 
-    if (known->is_other_clock && often_ns < next_ns)
+    if (known->is.is_other_clock && often_ns < next_ns)
         next_ns = often_ns;
     return known->again_ns != 0 && known->again_ns < next_ns ? known->again_ns : next_ns;
 }
@@ -95,26 +124,24 @@ static file_lease *note_lease(file_store *self, const fry_disk_lease *read)
     file_lease *known = find_lease(self, read->id);
 
     if (known == NULL) {
-        if (self->base.watches == NULL && !read->is_other_clock)
+        if (LIST_EMPTY(&self->local.base.watches) && !read->is_other_clock)
             return NULL;
         known = fry_alloc(self->disk.memory, sizeof *known, _Alignof(file_lease));
         if (known == NULL)
             return NULL;
-        known->id = read->id;
-        known->ends_ns = ~read->ends_ns;
+        known->is = (fry_disk_lease){.id = read->id, .ends_ns = ~read->ends_ns};
         RB_INSERT(file_leases, &self->leases, known);
     }
-    known->read_ns = fry_reactor_now_ns(self->base.reactor);
+    known->read_ns = fry_reactor_now_ns(self->local.base.reactor);
     known->again_ns = 0;
-    if (known->ends_ns != read->ends_ns)
+    if (known->is.ends_ns != read->ends_ns)
         known->seen_ns = known->read_ns;
-    known->ends_ns = read->ends_ns;
-    known->ttl_ns = read->ttl_ns;
-    known->is_other_clock = read->is_other_clock;
+    known->is = *read;
     return known;
 }
 
-bool fry_file_lease_is_over(void *arg, uint64_t id)
+/* Ends a lease that is over; false also where it can't be said. */
+static bool lease_is_over(void *arg, uint64_t id)
 {
     file_store *self = arg;
     fry_disk_lease read;
@@ -126,7 +153,7 @@ bool fry_file_lease_is_over(void *arg, uint64_t id)
     }
     if (status != FERRY_OK)
         return false; /* not known to be */
-    const int64_t now_ns = fry_reactor_now_ns(self->base.reactor);
+    const int64_t now_ns = fry_reactor_now_ns(self->local.base.reactor);
     const file_lease *known = note_lease(self, &read);
     const bool is_late =
         known != NULL ? end_of(known) <= now_ns : !read.is_other_clock && read.ends_ns <= now_ns;
@@ -137,310 +164,135 @@ bool fry_file_lease_is_over(void *arg, uint64_t id)
     forget_lease(self, find_lease(self, id));
     /* Not now: a key's lock may be held. */
     self->needs_sweep = true;
-    fry_store_timer_soon(&self->base, &self->turn);
+    fry_store_timer_soon(&self->local.base, &self->local.turn);
     return true;
 }
 
 /* The same for reading: one that lasts by what is known only needs to be there. */
-bool fry_file_key_is_over(file_store *self, uint64_t id)
+static bool key_is_over(file_store *self, uint64_t id)
 {
     if (id == 0)
         return false;
     const file_lease *known = find_lease(self, id);
-    if (known != NULL && !known->is_other_clock &&
-        known->ends_ns > fry_reactor_now_ns(self->base.reactor))
+    if (known != NULL && !known->is.is_other_clock &&
+        known->is.ends_ns > fry_reactor_now_ns(self->local.base.reactor))
         return !fry_disk_lease_exists(&self->disk, id);
-    return fry_file_lease_is_over(self, id);
+    return lease_is_over(self, id);
 }
 
-void fry_file_look_again(file_store *self, uint64_t id)
+/* Has one that is not over by now looked at again in a moment. */
+static void look_again(file_store *self, uint64_t id)
 {
     file_lease *known = find_lease(self, id);
 
     if (known != NULL)
-        known->again_ns = fry_reactor_now_ns(self->base.reactor) + SOON_NS;
+        known->again_ns = fry_reactor_now_ns(self->local.base.reactor) + FRY_LOCAL_SOON_NS;
 }
 
-int64_t fry_file_next_end_ns(file_store *self)
+static int64_t next_ns(fry_local *local)
 {
-    const int64_t now_ns = fry_reactor_now_ns(self->base.reactor);
+    file_store *self = (file_store *)local;
+    const int64_t now_ns = fry_reactor_now_ns(self->local.base.reactor);
     int64_t next_ns = INT64_MAX;
     file_lease *known;
 
     RB_FOREACH(known, file_leases, &self->leases)
     next_ns = look_of(known) < next_ns ? look_of(known) : next_ns;
-    return next_ns > now_ns + SOON_NS ? next_ns : now_ns + SOON_NS;
+    return next_ns > now_ns + FRY_LOCAL_SOON_NS ? next_ns : now_ns + FRY_LOCAL_SOON_NS;
 }
 
-void fry_file_look_at_leases(file_store *self)
+static void look_at_leases(file_store *self)
 {
-    const int64_t now_ns = fry_reactor_now_ns(self->base.reactor);
+    const int64_t now_ns = fry_reactor_now_ns(self->local.base.reactor);
     file_lease *known, *next;
 
     /* Those that end within a third, too: who keeps one alive does it each third. */
     RB_FOREACH_SAFE(known, file_leases, &self->leases, next)
     {
-        if (look_of(known) - known->ttl_ns / 3 <= now_ns)
-            (void)fry_file_lease_is_over(self, known->id);
+        if (look_of(known) - known->is.ttl_ns / 3 <= now_ns)
+            (void)lease_is_over(self, known->is.id);
     }
 }
 
-/* --- Own leases: private_ is an own_lease --- */
-
-typedef struct own_lease {
-    int fd;
-} own_lease;
-
-static void free_own(file_store *self, fry_store_lease *lease)
+static bool look_at_lease(void *arg, const char *name)
 {
-    own_lease *own = lease->private_;
+    const uint64_t id = fry_disk_lease_id(name);
 
-    (void)close(own->fd);
-    fry_free(self->disk.memory, own, sizeof *own);
-    lease->private_ = NULL;
-}
-
-static void lease_has_ended(file_store *self, fry_store_lease *lease)
-{
-    fry_disk_lease_drop(&self->disk, lease->id);
-    fry_disk_sweep_all(&self->disk, lease->id);
-    free_own(self, lease);
-    fry_store_lease_gone(lease, FRY_LEASE_ENDED, "it was not kept alive in time");
-}
-
-void fry_file_end_leases(file_store *self, const char *why)
-{
-    fry_store *base = &self->base;
-
-    for (fry_store_lease *lease = base->leases; lease != NULL; lease = base->next_lease) {
-        base->next_lease = lease->next;
-        if (lease->private_ == NULL)
-            continue;
-        free_own(self, lease);
-        fry_store_lease_gone(lease, FRY_LEASE_ENDED, why);
-    }
-}
-
-static void keep_alive(fry_timer *timer)
-{
-    fry_store_lease *lease = timer->arg;
-    file_store *self = (file_store *)lease->store;
-    const own_lease *own = lease->private_;
-    const int64_t now_ns = fry_reactor_now_ns(self->base.reactor);
-    ferry_status status = FERRY_E_NOT_FOUND;
-    int64_t next_in_ns = lease->ttl_ns / 12; /* after an error there is time for some tries */
-
-    fry_store_lease_asks(lease);
-    if (!fry_disk_is_whole(&self->disk)) {
-        fry_file_lose(self); /* the lease goes when it is known what is there instead */
-        fry_store_lease_not_renewed(lease);
-        fry_timer_set(self->base.reactor, timer, now_ns + next_in_ns);
-        return;
-    }
-    if (now_ns < lease->ends_ns)
-        status = fry_disk_lease_extend(&self->disk, own->fd, now_ns + lease->ttl_ns);
-    if (status == FERRY_E_NOT_FOUND) {
-        lease_has_ended(self, lease);
-        return;
-    }
-    if (status == FERRY_OK) {
-        lease->ends_ns = now_ns + lease->ttl_ns;
-        fry_store_lease_renewed(lease, now_ns);
-        next_in_ns = lease->ttl_ns / 3;
-    } else if (status == FERRY_E_BUSY) {
-        next_in_ns = SOON_NS;
-    }
-    fry_timer_set(self->base.reactor, timer, now_ns + next_in_ns);
-}
-
-static void make_lease(file_store *self, fry_store_lease *lease)
-{
-    const int64_t now_ns = fry_reactor_now_ns(self->base.reactor);
-    own_lease *own = NULL;
-
-    if (self->is_removed) {
-        (void)fry_disk_gone(&self->disk);
-        fry_store_lease_gone(lease, FRY_LEASE_REFUSED, self->disk.why);
-        return;
-    }
-    own = fry_alloc(self->disk.memory, sizeof *own, _Alignof(own_lease));
-    if (own == NULL) {
-        fry_store_lease_gone(lease, FRY_LEASE_REFUSED, "no memory for a lease");
-        return;
-    }
-    if (fry_disk_lease_make(&self->disk, lease->ttl_ns, now_ns + lease->ttl_ns, &lease->id,
-                            &own->fd) != FERRY_OK) {
-        fry_free(self->disk.memory, own, sizeof *own);
-        fry_store_lease_gone(lease, FRY_LEASE_REFUSED, self->disk.why);
-        return;
-    }
-    lease->ends_ns = now_ns + lease->ttl_ns;
-    lease->private_ = own;
-    lease->timer.fn = keep_alive;
-    fry_timer_set(self->base.reactor, &lease->timer, now_ns + lease->ttl_ns / 3);
-    fry_store_lease_granted(lease);
-}
-
-static void make_leases(file_store *self)
-{
-    fry_store *base = &self->base;
-
-    for (fry_store_lease *lease = base->leases; lease != NULL; lease = base->next_lease) {
-        base->next_lease = lease->next;
-        if (!lease->is_granted && lease->refusal == NULL)
-            make_lease(self, lease);
-    }
-}
-
-static void lease_open(fry_store *store, fry_store_lease *lease)
-{
-    (void)lease;
-    fry_store_timer_soon(store, &((file_store *)store)->turn);
-}
-
-static void lease_close(fry_store_lease *lease)
-{
-    file_store *self = (file_store *)lease->store;
-
-    if (lease->private_ == NULL)
-        return;
-    fry_disk_lease_drop(&self->disk, lease->id);
-    fry_disk_sweep_all(&self->disk, lease->id);
-    free_own(self, lease);
-}
-
-static const fry_store_lease *own_lease_of(const file_store *self, uint64_t id)
-{
-    const fry_store_lease *lease = self->base.leases;
-
-    while (lease != NULL && (lease->id != id || lease->private_ == NULL))
-        lease = lease->next;
-    return lease;
-}
-
-/* --- Requests --- */
-
-static void finish_get(file_store *self, fry_store_request *request)
-{
-    fry_disk_key read;
-    ferry_status status = fry_disk_read(&self->disk, request->key, &read);
-
-    if (status == FERRY_OK && fry_file_key_is_over(self, read.lease))
-        status = FERRY_E_NOT_FOUND;
-    if (status == FERRY_E_UNSUPPORTED)
-        status = FERRY_E_STORE;
-    const bool is_there = status == FERRY_OK;
-    const bool has_reason = !is_there && status != FERRY_E_NOT_FOUND;
-    fry_store_finish(request, status, is_there ? &read.entry : NULL, is_there,
-                     has_reason ? self->disk.why : NULL);
-}
-
-/* False: somebody holds the key's lock. */
-static bool finish_change(file_store *self, fry_store_request *request)
-{
-    const fry_store_lease *lease = NULL;
-    fry_disk_key found = {.lease = 0};
-
-    if (request->private_number != 0) {
-        lease = own_lease_of(self, request->private_number);
-        if (lease == NULL) {
-            fry_store_finish(request, FERRY_E_STORE, NULL, 0, "the lease has ended");
-            return true;
-        }
-    }
-    const int64_t now_ns = fry_reactor_now_ns(self->base.reactor);
-    const fry_store_lease *guard =
-        request->guard_key != NULL ? own_lease_of(self, request->guard_id) : NULL;
-    const own_lease *own = lease != NULL ? lease->private_ : NULL;
-    const own_lease *own_guard = guard != NULL ? guard->private_ : NULL;
-    const fry_disk_change change = {
-        .verb = request->verb,
-        .key = request->key,
-        .value = request->value,
-        .value_bytes = request->value_bytes,
-        .version = request->verb == FRY_STORE_SWAP || request->verb == FRY_STORE_DELETE
-                       ? request->version
-                       : 0,
-        .lease = request->private_number,
-        .lease_fd = own != NULL ? own->fd : -1,
-        .lease_left_ns = lease != NULL ? lease->ends_ns - now_ns : 0,
-        .guard_key = request->guard_key,
-        .guard_lease = request->guard_id,
-        .guard_fd = own_guard != NULL ? own_guard->fd : -1,
-        .guard_left_ns = guard != NULL ? guard->ends_ns - now_ns : 0,
-        .is_over = fry_file_lease_is_over,
-        .arg = self,
-    };
-    const ferry_status status = fry_disk_change_key(&self->disk, &change, &found);
-
-    if (status == FERRY_E_BUSY)
-        return false;
-    const bool has_entry =
-        status == FERRY_E_CHANGED || (status == FERRY_OK && request->verb != FRY_STORE_DELETE);
-    const bool has_reason = status == FERRY_E_STORE || status == FERRY_E_NO_MEMORY;
-    fry_store_finish(request, status, has_entry ? &found.entry : NULL, has_entry,
-                     has_reason ? self->disk.why : NULL);
+    if (id != 0)
+        (void)lease_is_over(arg, id);
     return true;
 }
 
-typedef struct listing {
-    file_store *self;
-    const char *prefix;
-    file_name *names; /* keys, copied */
-    size_t count, room;
-    bool has_memory;
-} listing;
-
-static bool add_name(void *arg, const char *key)
+static void read_leases(file_store *self)
 {
-    listing *list = arg;
-
-    if (strncmp(key, list->prefix, strlen(list->prefix)) != 0)
-        return true;
-    list->has_memory = false;
-    if (list->count == list->room) {
-        const size_t room = list->room != 0 ? list->room * 2 : 64;
-        file_name *names = fry_alloc_raw(list->self->disk.memory, room * sizeof *names, 8);
-
-        if (names == NULL)
-            return false;
-        if (list->count > 0)
-            memcpy(names, list->names, list->count * sizeof *names);
-        fry_free(list->self->disk.memory, list->names, list->room * sizeof *names);
-        list->names = names;
-        list->room = room;
-    }
-    file_name *name = &list->names[list->count];
-    name->bytes = strlen(key) + 1;
-    name->key = fry_alloc_raw(list->self->disk.memory, name->bytes, 1);
-    if (name->key == NULL)
-        return false;
-    memcpy(name->key, key, name->bytes);
-    list->count++;
-    list->has_memory = true;
-    return list->count <= FRY_STORE_ENTRIES_MAX;
+    (void)fry_disk_names(&self->disk, self->disk.leases_fd, look_at_lease, self);
 }
 
-static int by_key(const void *left, const void *right)
+/* --- Reading and changing --- */
+
+static ferry_status read_key(fry_local *local, const char *key, fry_store_entry *entry,
+                             uint64_t *lease_p)
 {
-    return strcmp(((const file_name *)left)->key, ((const file_name *)right)->key);
+    file_store *self = (file_store *)local;
+    fry_disk_key read;
+    const ferry_status status =
+        self->is_removed ? fry_disk_gone(&self->disk) : fry_disk_read(&self->disk, key, &read);
+
+    *lease_p = status == FERRY_OK ? read.lease : 0;
+    if (status != FERRY_OK)
+        return status;
+    *entry = read.entry;
+    return key_is_over(self, read.lease) ? FERRY_E_NOT_FOUND : FERRY_OK;
 }
 
-/* Names that more than one pass has found once, in order. */
-static void sort_names(listing *list)
+static void sweep(fry_local *local, const char *key, uint64_t lease)
 {
-    size_t kept = 0;
+    fry_disk_sweep(&((file_store *)local)->disk, key, lease);
+}
 
-    if (list->count == 0)
-        return;
-    qsort(list->names, list->count, sizeof *list->names, by_key);
-    for (size_t i = 1; i < list->count; i++) {
-        if (strcmp(list->names[kept].key, list->names[i].key) != 0)
-            list->names[++kept] = list->names[i];
-        else
-            fry_free(list->self->disk.memory, list->names[i].key, list->names[i].bytes);
+/* Of a lease that was made: its file, which is open, in private_. */
+static int fd_of(const fry_store_lease *lease)
+{
+    return (int)(intptr_t)lease->private_;
+}
+
+static const fry_store_lease *own_lease(const file_store *self, uint64_t id)
+{
+    const fry_store_lease *lease;
+
+    LIST_FOREACH(lease, &self->local.base.leases, entry)
+    {
+        if (id != 0 && lease->id == id)
+            return lease;
     }
-    list->count = kept + 1;
+    return NULL;
+}
+
+static ferry_status change(fry_local *local, const fry_store_request *request,
+                           fry_store_entry *entry)
+{
+    file_store *self = (file_store *)local;
+    const int64_t now_ns = fry_reactor_now_ns(local->base.reactor);
+    const fry_store_lease *lease = own_lease(self, request->lease_id);
+    const fry_store_lease *guard = own_lease(self, request->guard_id);
+    fry_disk_key found = {.lease = 0};
+
+    if (self->is_removed)
+        return fry_disk_gone(&self->disk);
+    if (request->lease_id != 0 && lease == NULL)
+        return fry_disk_refused(&self->disk, FERRY_E_STORE, "the lease has ended");
+    const fry_disk_change change = {
+        .request = request,
+        .lease_fd = lease != NULL ? fd_of(lease) : -1,
+        .lease_left_ns = lease != NULL ? lease->ends_ns - now_ns : 0,
+        .guard_fd = guard != NULL ? fd_of(guard) : -1,
+        .guard_left_ns = guard != NULL ? guard->ends_ns - now_ns : 0,
+        .is_over = lease_is_over,
+        .arg = self,
+    };
+    const ferry_status status = fry_disk_change_key(&self->disk, &change, &found);
+    *entry = found.entry;
+    return status;
 }
 
 /* Whether nothing was put into the folder or taken out since `before`, as far as stamps tell. */
@@ -457,203 +309,318 @@ static bool is_quiet(const file_store *self, const struct timespec *before)
            before->tv_nsec == about.st_mtim.tv_nsec;
 }
 
-/*
- * A name that is renamed over while its folder is read may not be found at all (btrfs and tmpfs
- * give it a new place, perhaps behind us): of a folder that changes all that several passes find
- * is taken. Whether a name has a key is seen when it is read.
- */
-ferry_status fry_file_names(file_store *self, const char *prefix, file_name **names_p,
-                            size_t *count_p, size_t *room_p)
+/* A name that is renamed over meanwhile may not be found at all: btrfs and tmpfs give it a new
+ * place, perhaps behind us. */
+static ferry_status names(fry_local *local, fry_local_name_fn fn, void *arg, bool *is_settled_p)
 {
-    listing list = {.self = self, .prefix = prefix, .has_memory = true};
-    ferry_status status = FERRY_OK;
-    bool is_settled = false;
+    file_store *self = (file_store *)local;
+    struct stat before = {0};
 
-    for (int pass = 0; status == FERRY_OK && pass < PASSES_MAX && !is_settled; pass++) {
-        struct stat before = {0};
+    if (self->is_removed)
+        return fry_disk_gone(&self->disk);
+    (void)fstat(self->disk.keys_fd, &before);
+    const ferry_status status = fry_disk_names(&self->disk, self->disk.keys_fd, fn, arg);
+    *is_settled_p = is_quiet(self, &before.st_mtim);
+    return status == FERRY_OK && !fry_disk_is_whole(&self->disk) ? fry_disk_gone(&self->disk)
+                                                                 : status;
+}
 
-        (void)fstat(self->disk.keys_fd, &before);
-        status = fry_disk_names(&self->disk, self->disk.keys_fd, add_name, &list);
-        is_settled = is_quiet(self, &before.st_mtim) || !list.has_memory;
-        sort_names(&list);
-    }
-    if (status == FERRY_OK && !fry_disk_is_whole(&self->disk))
-        status = fry_disk_gone(&self->disk);
-    if (status == FERRY_OK && !list.has_memory)
-        status = fry_disk_refused(&self->disk, FERRY_E_NO_MEMORY, "no memory for a list");
-    if (status == FERRY_OK && list.count > FRY_STORE_ENTRIES_MAX)
-        status = fry_disk_refused(&self->disk, FERRY_E_STORE, "the store has too many keys");
-    *names_p = list.names;
-    *count_p = list.count;
-    *room_p = list.room;
+/* --- Own leases --- */
+
+static ferry_status lease_make(fry_local *local, fry_store_lease *lease)
+{
+    file_store *self = (file_store *)local;
+    int fd = -1;
+
+    if (self->is_removed)
+        return fry_disk_gone(&self->disk);
+    const ferry_status status =
+        fry_disk_lease_make(&self->disk, lease->ttl_ns, lease->ends_ns, &lease->id, &fd);
+    if (status == FERRY_OK)
+        lease->private_ = (void *)(intptr_t)fd;
     return status;
 }
 
-void fry_file_free_names(file_store *self, file_name *names, size_t count, size_t room)
+/* Where the folder has gone the lease goes when it is known what is there instead. */
+static ferry_status lease_extend(fry_local *local, fry_store_lease *lease, int64_t ends_ns)
 {
-    for (size_t i = 0; i < count; i++)
-        fry_free(self->disk.memory, names[i].key, names[i].bytes);
-    fry_free(self->disk.memory, names, room * sizeof *names);
-}
+    file_store *self = (file_store *)local;
 
-/* Reads one of a list into memory of its own. FERRY_E_NOT_FOUND: it is not to be in it. */
-static ferry_status read_listed(file_store *self, const char *key, fry_store_entry *entry)
-{
-    fry_disk_key read;
-    ferry_status status = fry_disk_read(&self->disk, key, &read);
-
-    if (status == FERRY_E_UNSUPPORTED ||
-        (status == FERRY_OK && fry_file_key_is_over(self, read.lease)))
-        return FERRY_E_NOT_FOUND;
-    if (status != FERRY_OK)
-        return status;
-    *entry = read.entry;
-    char *value = fry_alloc_raw(self->disk.memory, entry->value_bytes + 1, 1);
-    if (value == NULL)
-        return fry_disk_refused(&self->disk, FERRY_E_NO_MEMORY, "no memory for a list");
-    memcpy(value, entry->value, entry->value_bytes + 1);
-    entry->value = value;
-    return FERRY_OK;
-}
-
-static void finish_list(file_store *self, fry_store_request *request)
-{
-    const fry_memory *memory = self->disk.memory;
-    const char *prefix = request->key != NULL ? request->key : "";
-    file_name *names = NULL;
-    fry_store_entry *entries = NULL;
-    size_t names_count = 0, room = 0, count = 0, value_bytes = 0;
-    ferry_status status = fry_file_names(self, prefix, &names, &names_count, &room);
-
-    if (status == FERRY_OK && names_count > 0) {
-        entries = fry_alloc_raw(memory, names_count * sizeof *entries, 8);
-        if (entries == NULL)
-            status = fry_disk_refused(&self->disk, FERRY_E_NO_MEMORY, "no memory for a list");
+    if (!fry_disk_is_whole(&self->disk)) {
+        fry_store_timer_soon(&local->base, &local->turn);
+        return fry_disk_gone(&self->disk);
     }
-    for (size_t i = 0; status == FERRY_OK && i < names_count; i++) {
-        status = read_listed(self, names[i].key, &entries[count]);
-        if (status == FERRY_OK)
-            value_bytes += entries[count++].value_bytes;
-        if (status == FERRY_E_NOT_FOUND)
-            status = FERRY_OK;
-        if (value_bytes > FRY_STORE_LIST_BYTES)
-            status = fry_disk_refused(&self->disk, FERRY_E_STORE, "the list is too long");
+    return fry_reactor_now_ns(local->base.reactor) < lease->ends_ns
+               ? fry_disk_lease_extend(&self->disk, fd_of(lease), ends_ns)
+               : FERRY_E_NOT_FOUND;
+}
+
+static void lease_drop(fry_local *local, fry_store_lease *lease)
+{
+    file_store *self = (file_store *)local;
+
+    fry_disk_lease_drop(&self->disk, lease->id);
+    fry_disk_sweep_all(&self->disk, lease->id);
+    (void)close(fd_of(lease));
+}
+
+/* --- inotify --- */
+
+/* Whether the same name comes again soon: then this event is told by that one. */
+static bool comes_again(const char *at, const char *end, const struct inotify_event *event)
+{
+    for (int i = 0; i < LOOK_AHEAD && at < end; i++) {
+        const struct inotify_event *other = (const struct inotify_event *)(const void *)at;
+
+        if (other->wd == event->wd && other->len > 0 && strcmp(other->name, event->name) == 0)
+            return true;
+        at += sizeof *other + other->len;
     }
-    if (status == FERRY_OK)
-        fry_store_finish(request, FERRY_OK, count > 0 ? entries : NULL, count, NULL);
-    else
-        fry_store_finish(request, status, NULL, 0, self->disk.why);
-    for (size_t i = 0; i < count; i++)
-        fry_free(memory, (void *)(uintptr_t)entries[i].value, entries[i].value_bytes + 1);
-    fry_free(memory, entries, names_count * sizeof *entries);
-    fry_file_free_names(self, names, names_count, room);
+    return false;
 }
 
-static fry_store_request *first_request(const file_store *self)
+static bool lease_event(file_store *self, const struct inotify_event *event)
 {
-    fry_store_request *request = self->base.requests;
+    const uint64_t id = fry_disk_lease_id(event->name);
 
-    while (request != NULL && request->verdict != FERRY_OK)
-        request = request->next;
-    return request;
+    if (id == 0)
+        return true;
+    /* New: when it ends is to be known. Closed: by a holder that died, most likely. */
+    if (lease_is_over(self, id))
+        return fry_local_look_at_keys_of(&self->local, id);
+    /* The kernel tells of a close before it frees the locks. */
+    if ((event->mask & IN_CLOSE_WRITE) != 0)
+        look_again(self, id);
+    return true;
 }
 
-/* In the order of their submits: one that finds a lock taken holds up those behind it. */
-static void run_requests(file_store *self)
+/* False: what there is is not known any more. */
+static bool key_or_lease_event(file_store *self, const struct inotify_event *event)
 {
-    fry_reactor *reactor = self->base.reactor;
-    fry_store_request *request = NULL;
+    char key[FRY_STORE_KEY_BYTES + 1];
 
-    for (size_t i = 0; i < REQUESTS_PER_TURN && (request = first_request(self)) != NULL; i++) {
-        if (self->is_removed) {
-            (void)fry_disk_gone(&self->disk);
-            fry_store_finish(request, FERRY_E_STORE, NULL, 0, self->disk.why);
-        } else if (request->verb == FRY_STORE_GET) {
-            finish_get(self, request);
-        } else if (request->verb == FRY_STORE_LIST) {
-            finish_list(self, request);
-        } else if (!finish_change(self, request)) {
-            const unsigned doublings =
-                self->busy < BUSY_DOUBLINGS_MAX ? self->busy : BUSY_DOUBLINGS_MAX;
+    if ((event->mask & IN_Q_OVERFLOW) != 0) {
+        self->local.needs_scan = true;
+        return true;
+    }
+    if ((event->mask & (IN_DELETE_SELF | IN_UNMOUNT | IN_IGNORED)) != 0)
+        return false;
+    if (event->len == 0)
+        return true;
+    if (event->wd == self->leases_watch)
+        return lease_event(self, event);
+    return !fry_disk_key_of_name(event->name, key) || fry_local_look(&self->local, key);
+}
 
-            self->busy++;
-            fry_timer_set(reactor, &self->turn,
-                          fry_reactor_now_ns(reactor) + (BUSY_MIN_NS << doublings));
-            return;
+static bool follow(fry_local *local)
+{
+    file_store *self = (file_store *)local;
+    char events[EVENT_BYTES] __attribute__((aligned(8)));
+    const ssize_t bytes = read(self->events.fd, events, sizeof events);
+
+    for (const char *at = events, *end = events + bytes; bytes > 0 && at < end;) {
+        const struct inotify_event *event = (const struct inotify_event *)(const void *)at;
+
+        at += sizeof *event + event->len;
+        if (event->len > 0 && comes_again(at, end, event))
+            continue;
+        if (!key_or_lease_event(self, event)) {
+            fry_local_lose(local);
+            return false;
         }
-        self->busy = 0;
+        if (self->events.fd < 0) /* a callback has stopped the last watch */
+            return false;
     }
-    if (request != NULL && first_request(self) != NULL)
-        fry_store_timer_soon(&self->base, &self->turn);
-    else
-        self->busy = 0; /* who waited for a lock was cancelled */
+    return bytes > 0;
 }
 
-static void take_turn(fry_timer *timer)
+static void stop_inotify(file_store *self)
 {
-    file_store *self = timer->arg;
+    if (self->events.fd < 0)
+        return;
+    fry_poller_remove(&self->local.base.reactor->poller, &self->events);
+    (void)close(self->events.fd);
+    self->events.fd = -1;
+}
+
+static void are_events(fry_watch *watch, uint32_t events)
+{
+    (void)events;
+    fry_local_run(watch->arg);
+}
+
+static int add_watch(const file_store *self, int folder_fd, uint32_t mask)
+{
+    char path[64];
+
+    /* The folder that is open, whatever is at its name now. */
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", folder_fd);
+    return inotify_add_watch(self->events.fd, path, mask);
+}
+
+/* Where it can't be had the folder is gone through now and then. */
+static void start_inotify(file_store *self)
+{
+    int code;
+
+    self->events.fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    code = errno;
+    if (self->events.fd < 0)
+        goto err_init;
+    self->keys_watch = add_watch(self, self->disk.keys_fd, KEY_EVENTS);
+    self->leases_watch = add_watch(self, self->disk.leases_fd, LEASE_EVENTS);
+    if (self->keys_watch < 0 || self->leases_watch < 0)
+        goto err_watch;
+    if (fry_poller_add(&self->local.base.reactor->poller, &self->events, EPOLLIN) != FERRY_OK)
+        goto err_watch;
+    return;
+
+err_watch:
+    code = errno;
+    (void)close(self->events.fd);
+    self->events.fd = -1;
+err_init:
+    if (!self->has_said_polls)
+        fry_log_line(self->local.base.reactor->log, FERRY_LOG_WARNING,
+                     "store %s: no inotify (%s), it is looked at twice a second",
+                     self->local.base.name, strerror(code));
+    self->has_said_polls = true;
+}
+
+/* Leases, too, are looked at anew: what was missed may be the death of a holder. */
+static bool scan_starts(fry_local *local)
+{
+    file_store *self = (file_store *)local;
+
+    if (self->events.fd < 0)
+        start_inotify(self);
+    read_leases(self);
+    return self->events.fd >= 0;
+}
+
+static void follow_stop(fry_local *local)
+{
+    file_store *self = (file_store *)local;
+
+    stop_inotify(self);
+    forget_leases(self);
+}
+
+/* --- A folder that is gone --- */
+
+static void lost(fry_local *local)
+{
+    file_store *self = (file_store *)local;
+    const bool was_removed = self->is_removed;
+
+    self->is_removed = was_removed || !fry_disk_is_whole(&self->disk);
+    self->disk.is_gone = false; /* it is known now */
+    if (!self->is_removed || was_removed)
+        return;
+    fry_log_line(local->base.reactor->log, FERRY_LOG_WARNING, "store %s: its folder is gone",
+                 local->base.name);
+    self->removed_ns = fry_reactor_now_ns(local->base.reactor);
+    self->again_ns = self->removed_ns + FRY_LOCAL_POLL_NS;
+}
+
+/* Takes what is at the folder's name now, if it is time. False: the store has no folder. */
+static bool take_again(file_store *self)
+{
+    fry_reactor *reactor = self->local.base.reactor;
+    const int64_t now_ns = fry_reactor_now_ns(reactor);
+    fry_disk fresh;
+    fry_store_lease *lease;
+
+    if (!self->is_removed)
+        return true;
+    if (now_ns < self->again_ns)
+        return false;
+    self->again_ns = now_ns + FRY_LOCAL_POLL_NS;
+    if (fry_disk_open(&fresh, self->disk.memory, self->disk.path, reactor->clock->is_real,
+                      now_ns - self->removed_ns >= MAKE_AFTER_NS) != FERRY_OK) {
+        fry_store_set_trouble(&self->local.base, fresh.why);
+        return false;
+    }
+    fry_log_line(reactor->log, FERRY_LOG_WARNING, "store %s: its folder is there again",
+                 self->local.base.name);
+    fry_store_set_trouble(&self->local.base, NULL);
+    stop_inotify(self);
+    forget_leases(self);
+    fry_disk_close(&self->disk);
+    self->disk = fresh;
+    self->is_removed = self->local.is_followed = false;
+    fry_local_is_another(&self->local);
+    FRY_STORE_EACH_LEASE(lease, &self->local.base)
+    {
+        if (lease->id == 0)
+            continue;
+        (void)close(fd_of(lease));
+        lease->id = 0;
+        fry_store_lease_gone(lease, FRY_LEASE_ENDED, "the store's folder was removed or moved");
+    }
+    return true;
+}
+
+/* --- Turns --- */
+
+static bool begin(fry_local *local, bool is_look)
+{
+    file_store *self = (file_store *)local;
 
     if (!self->is_removed && !fry_disk_is_named(&self->disk))
-        fry_file_lose(self);
-    (void)fry_file_take_again(self);
-    make_leases(self);
-    run_requests(self);
+        fry_local_lose(local);
+    if (!take_again(self))
+        return false;
+    if (is_look)
+        look_at_leases(self);
+    return true;
+}
+
+static void end(fry_local *local)
+{
+    file_store *self = (file_store *)local;
+
     if (!self->is_removed && self->disk.is_gone)
-        fry_file_lose(self);
+        fry_local_lose(local);
     if (self->needs_sweep) {
         self->needs_sweep = false;
         fry_disk_sweep_all(&self->disk, 0);
     }
-    fry_file_run_watches(self);
-}
-
-static void submit(fry_store *store, fry_store_request *request)
-{
-    file_store *self = (file_store *)store;
-
-    request->private_number = request->lease != NULL ? request->lease->id : 0;
-    if (self->busy == 0)
-        fry_store_timer_soon(store, &self->turn);
-}
-
-static void cancel(fry_store_request *request)
-{
-    (void)request; /* one that is on the list has not begun */
 }
 
 /* --- Stores --- */
 
-static bool look_at_lease(void *arg, const char *name)
+static void close_store(fry_local *local)
 {
-    const uint64_t id = fry_disk_lease_id(name);
+    file_store *self = (file_store *)local;
 
-    if (id != 0)
-        (void)fry_file_lease_is_over(arg, id);
-    return true;
-}
-
-void fry_file_read_leases(file_store *self)
-{
-    (void)fry_disk_names(&self->disk, self->disk.leases_fd, look_at_lease, self);
-}
-
-static void close_store(fry_store *store)
-{
-    file_store *self = (file_store *)store;
-    const fry_memory *memory = self->disk.memory;
-
-    fry_timer_stop(store->reactor, &self->turn);
-    fry_file_stop_watching(self);
     fry_disk_close(&self->disk);
-    fry_free(memory, self, sizeof *self);
+    fry_free(local->base.reactor->memory, self, sizeof *self);
 }
 
-static ferry_status open_store(fry_reactor *reactor, const char *uri,
-                               const fry_store_options *options, fry_store **store_p,
-                               fry_error **error_p)
+static const fry_local_ops backend = {
+    .close = close_store,
+    .begin = begin,
+    .end = end,
+    .read = read_key,
+    .sweep = sweep,
+    .change = change,
+    .names = names,
+    .lease_make = lease_make,
+    .lease_extend = lease_extend,
+    .lease_drop = lease_drop,
+    .scan_starts = scan_starts,
+    .follow = follow,
+    .follow_stop = follow_stop,
+    .next_ns = next_ns,
+    .lost = lost,
+};
+
+ferry_status fry_file_open(fry_reactor *reactor, const char *uri, const fry_store_options *options,
+                           fry_store **store_p, fry_error **error_p)
 {
     const fry_memory *memory = reactor->memory;
-    const char *folder = uri + strlen(fry_store_file.scheme);
+    const char *folder = uri + strlen("file:");
 
     (void)options;
     if (*folder == '\0')
@@ -671,27 +638,16 @@ static ferry_status open_store(fry_reactor *reactor, const char *uri,
         fry_free(memory, self, sizeof *self);
         return status;
     }
-    self->base.reactor = reactor;
-    self->turn = (fry_timer){.fn = take_turn, .arg = self};
-    fry_file_init_watching(self);
+    fry_local_init(&self->local, reactor, &backend);
+    self->local.why = self->disk.why;
+    self->events = (fry_watch){.fd = -1, .fn = are_events, .arg = self};
+    RB_INIT(&self->leases);
     /* What the dead have left goes before anybody asks. */
-    fry_file_read_leases(self);
+    read_leases(self);
     fry_disk_tidy(&self->disk);
-    fry_file_forget_leases(self);
-    fry_timer_stop(reactor, &self->turn);
+    forget_leases(self);
+    fry_timer_stop(reactor, &self->local.turn);
     self->needs_sweep = false;
-    *store_p = &self->base;
+    *store_p = &self->local.base;
     return FERRY_OK;
 }
-
-const fry_store_ops fry_store_file = {
-    .scheme = "file:",
-    .open = open_store,
-    .close = close_store,
-    .submit = submit,
-    .cancel = cancel,
-    .watch_start = fry_file_watch_start,
-    .watch_stop = fry_file_watch_stop,
-    .lease_open = lease_open,
-    .lease_close = lease_close,
-};

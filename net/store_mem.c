@@ -1,462 +1,530 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * mem:NAME, a store of this process alone: for engines of one process, and for tests. It lives as
- * long as anybody has it open.
- *
- * A change wakes the others' reactors by an eventfd each, not by a job: a job that is posted can't
- * be taken back when its store is closed.
- *
- * A lease goes by the clock of its holder's reactor, which whoever looks asks, so that the keys of
- * a holder whose reactor does not run go all the same.
- */
-#include "net/store_space.h"
+#include "net/store_mem.h"
 
+#include "base/lf.h"
+
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define TOLD_AT_ONCE 64 /* then the loop gets its turn */
+#define CHANGES_AT_ONCE 64
 
-/* --- Requests --- */
+pthread_mutex_t fry_space_lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, mem_space) spaces = LIST_HEAD_INITIALIZER(spaces);
+
+static int by_key(mem_record *left, mem_record *right)
+{
+    return strcmp(left->key, right->key);
+}
+
+RB_GENERATE_INTERNAL(mem_records, mem_record, entry, by_key, static __attribute__((unused)))
+
+/* --- Records --- */
+
+/* With one reference; NULL: no memory. It outlives the engine, so it is the C library's. */
+static mem_record *new_record(const fry_store_request *request)
+{
+    const size_t key_bytes = strlen(request->key) + 1, value_bytes = request->value_bytes;
+    mem_record *made = malloc(sizeof *made + value_bytes + 1 + key_bytes);
+
+    if (made == NULL)
+        return NULL;
+    *made = (mem_record){.references = 1,
+                         .lease = request->lease_id,
+                         .value_bytes = value_bytes,
+                         .key = made->bytes + value_bytes + 1};
+    if (value_bytes > 0)
+        memcpy(made->bytes, request->value, value_bytes);
+    made->bytes[value_bytes] = '\0';
+    memcpy(made->bytes + value_bytes + 1, request->key, key_bytes);
+    return made;
+}
+
+static mem_record *retain(mem_record *item)
+{
+    (void)fry_fetch_add(&item->references, 1);
+    return item;
+}
+
+/* A full barrier: what other holders read is read before the memory goes. */
+void fry_mem_release(mem_record *item)
+{
+    if (item != NULL && fry_fetch_sub(&item->references, 1) == 1)
+        free(item);
+}
+
+fry_store_entry fry_mem_entry(const mem_record *item)
+{
+    return (fry_store_entry){.key = item->key,
+                             .value = item->bytes,
+                             .value_bytes = item->value_bytes,
+                             .version = item->version};
+}
+
+/* --- Spaces, with the mutex held --- */
+
+void fry_mem_signal(mem_store *self)
+{
+    if (self->is_signalled)
+        return;
+    self->is_signalled = true;
+    /* EAGAIN: the counter is full, after 2^64 - 2 signals; it can't be in a life. */
+    while (eventfd_write(self->signal.fd, 1) != 0 && errno == EINTR)
+        continue;
+}
+
+static mem_change *take_change(mem_store *self)
+{
+    mem_change *first = STAILQ_FIRST(&self->changes);
+
+    if (first != NULL) {
+        STAILQ_REMOVE_HEAD(&self->changes, entry);
+        self->change_count--;
+    }
+    return first;
+}
+
+static void drop_changes(mem_store *self)
+{
+    mem_change *change;
+
+    while ((change = take_change(self)) != NULL)
+        free(change);
+}
+
+static void queue_change(mem_store *self, const char *key)
+{
+    mem_change *change = NULL;
+
+    if (self->change_count < FRY_STORE_ENTRIES_MAX)
+        change = malloc(sizeof *change + strlen(key) + 1);
+    if (change == NULL) {
+        drop_changes(self);
+        self->has_missed = true;
+        return;
+    }
+    (void)strcpy(change->key, key);
+    STAILQ_INSERT_TAIL(&self->changes, change, entry);
+    self->change_count++;
+}
+
+static void has_changed(mem_space *in, const char *key)
+{
+    mem_store *member;
+
+    in->revision++;
+    LIST_FOREACH(member, &in->members, entry)
+    {
+        if (!member->has_watches)
+            continue;
+        queue_change(member, key);
+        fry_mem_signal(member);
+    }
+}
+
+/* NULL: it is not there. */
+static mem_record *find(mem_space *in, const char *key)
+{
+    mem_record like = {.key = key};
+
+    return RB_FIND(mem_records, &in->records, &like);
+}
+
+static void take_out(mem_space *in, mem_record *gone)
+{
+    RB_REMOVE(mem_records, &in->records, gone);
+    in->count--;
+    fry_mem_release(gone);
+}
+
+void fry_space_delete(mem_space *in, mem_record *gone)
+{
+    has_changed(in, gone->key);
+    take_out(in, gone);
+}
+
+/* A record's reference goes in. */
+static void set(mem_space *in, mem_record *to)
+{
+    mem_record *found = find(in, to->key);
+
+    if (found != NULL)
+        take_out(in, found);
+    (void)RB_INSERT(mem_records, &in->records, to);
+    in->count++;
+    has_changed(in, to->key);
+    to->version = in->revision;
+}
+
+/* NULL: it has ended. */
+static const mem_lease *find_lease(mem_space *in, uint64_t id)
+{
+    const mem_lease *lease;
+
+    LIST_FOREACH(lease, &in->leases, entry)
+    {
+        if (lease->id == id && !lease->has_ended)
+            return lease;
+    }
+    return NULL;
+}
+
+static void delete_of(mem_space *in, uint64_t lease)
+{
+    mem_record *item, *next;
+
+    RB_FOREACH_SAFE(item, mem_records, &in->records, next)
+    {
+        if (item->lease == lease)
+            fry_space_delete(in, item);
+    }
+}
+
+void fry_space_expire(mem_space *in, int64_t *next_in_ns)
+{
+    mem_lease *lease;
+    int64_t least_ns = INT64_MAX;
+
+    LIST_FOREACH(lease, &in->leases, entry)
+    {
+        if (lease->has_ended)
+            continue;
+        const int64_t left_ns =
+            lease->ends_ns - fry_clock_now_ns(lease->holder->local.base.reactor->clock);
+
+        if (left_ns > 0) {
+            least_ns = left_ns < least_ns ? left_ns : least_ns;
+            continue;
+        }
+        lease->has_ended = true;
+        delete_of(in, lease->id);
+        fry_mem_signal(lease->holder);
+    }
+    if (next_in_ns != NULL)
+        *next_in_ns = least_ns;
+}
+
+static void free_space(mem_space *in)
+{
+    mem_record *item;
+
+    while ((item = RB_ROOT(&in->records)) != NULL)
+        take_out(in, item);
+    LIST_REMOVE(in, entry);
+    free(in);
+}
+
+mem_space *fry_space_open(const char *name)
+{
+    mem_space *found;
+
+    LIST_FOREACH(found, &spaces, entry)
+    {
+        if (strcmp(found->name, name) == 0)
+            return found;
+    }
+    found = calloc(1, sizeof *found + strlen(name) + 1);
+    if (found == NULL)
+        return NULL;
+    (void)strcpy(found->name, name);
+    LIST_INSERT_HEAD(&spaces, found, entry);
+    return found;
+}
+
+mem_record *fry_space_next(mem_space *in, const char *key)
+{
+    mem_record like = {.key = key};
+    mem_record *next = RB_NFIND(mem_records, &in->records, &like);
+
+    if (next != NULL && strcmp(next->key, key) == 0)
+        next = RB_NEXT(mem_records, &in->records, next);
+    return next != NULL ? retain(next) : NULL;
+}
+
+/* --- What the front asks --- */
+
+/* What is given stays until the next is. */
+static void give(mem_store *self, mem_record *item, fry_store_entry *entry)
+{
+    fry_mem_release(self->given);
+    self->given = item;
+    if (item != NULL)
+        *entry = fry_mem_entry(item);
+}
+
+static ferry_status read_key(fry_local *local, const char *key, fry_store_entry *entry,
+                             uint64_t *lease_p)
+{
+    mem_store *self = (mem_store *)local;
+
+    (void)pthread_mutex_lock(&fry_space_lock);
+    mem_record *found = find(self->space, key);
+    if (found != NULL)
+        (void)retain(found);
+    (void)pthread_mutex_unlock(&fry_space_lock);
+    give(self, found, entry);
+    *lease_p = found != NULL ? found->lease : 0; /* else there is nothing to sweep */
+    return found != NULL ? FERRY_OK : FERRY_E_NOT_FOUND;
+}
 
 static bool guard_stands(mem_space *in, const fry_store_request *request)
 {
     if (request->guard_key == NULL)
         return true;
-    const mem_slot *guard = fry_space_find(in, request->guard_key);
-    const mem_lease *held = fry_space_lease(in, request->guard_id);
+    const mem_record *guard = find(in, request->guard_key);
 
-    return guard != NULL && held != NULL && held->state != LEASE_ENDED && guard->lease == held->id;
+    return guard != NULL && guard->lease == request->guard_id &&
+           find_lease(in, request->guard_id) != NULL;
 }
 
-/* What a request that sets or deletes comes to; *out_p is a reference that the caller releases. */
-static ferry_status change(mem_space *in, fry_store_request *request, fry_record **to_p,
-                           mem_slot **spare_p, fry_record **out_p, const char **why_p)
+/* Whether a change is refused by what is there; *out_p is a reference to what it finds changed. */
+static ferry_status check(mem_store *self, const fry_store_request *request, mem_record **out_p)
 {
-    mem_slot *found = fry_space_find(in, request->key);
-    const bool sets = request->verb != FRY_STORE_DELETE;
-    const bool has_version = request->version != 0 && request->verb != FRY_STORE_PUT &&
-                             request->verb != FRY_STORE_CREATE;
-    const uint64_t lease = request->private_number;
+    mem_space *in = self->space;
+    const fry_store_verb verb = request->verb;
+    mem_record *found = find(in, request->key);
 
     if (!guard_stands(in, request))
         return FERRY_E_FENCED;
-    if (lease != 0) {
-        const mem_lease *held = fry_space_lease(in, lease);
-
-        if (held == NULL || held->state == LEASE_ENDED) {
-            *why_p = "the lease has ended";
-            return FERRY_E_STORE;
-        }
-    }
-    if (found == NULL && (request->verb == FRY_STORE_SWAP || request->verb == FRY_STORE_DELETE))
-        return FERRY_E_NOT_FOUND;
-    if (found != NULL && (request->verb == FRY_STORE_CREATE ||
-                          (has_version && found->record->version != request->version))) {
-        *out_p = fry_record_retain(found->record);
-        return FERRY_E_CHANGED;
-    }
-    if (!sets) {
-        fry_space_delete(in, found);
-        return FERRY_OK;
-    }
-    if (found == NULL && (in->live >= FRY_STORE_ENTRIES_MAX ||
-                          in->live + in->tombstones >= (size_t)2 * FRY_STORE_ENTRIES_MAX)) {
-        *why_p = "the store is full";
+    if (request->lease_id != 0 && find_lease(in, request->lease_id) == NULL) {
+        self->local.why = "the lease has ended";
         return FERRY_E_STORE;
     }
-    fry_space_set(in, spare_p, *to_p, lease);
-    *out_p = fry_record_retain(*to_p);
-    *to_p = NULL;
+    if (found == NULL && (verb == FRY_STORE_SWAP || verb == FRY_STORE_DELETE))
+        return FERRY_E_NOT_FOUND;
+    if (found != NULL &&
+        (verb == FRY_STORE_CREATE ||
+         (verb != FRY_STORE_PUT && request->version != 0 && found->version != request->version))) {
+        *out_p = retain(found);
+        return FERRY_E_CHANGED;
+    }
+    if (found == NULL && in->count >= FRY_STORE_ENTRIES_MAX) {
+        self->local.why = "the store is full";
+        return FERRY_E_STORE;
+    }
     return FERRY_OK;
 }
 
-static void finish_change(mem_store *self, fry_store_request *request)
+static ferry_status change(fry_local *local, const fry_store_request *request,
+                           fry_store_entry *entry)
 {
+    mem_store *self = (mem_store *)local;
     const bool sets = request->verb != FRY_STORE_DELETE;
-    fry_record *to = NULL, *out = NULL;
-    mem_slot *spare = NULL;
-    const char *why = NULL;
-    ferry_status status = FERRY_E_NO_MEMORY;
+    mem_record *to = sets ? new_record(request) : NULL; /* copied before the mutex is taken */
+    mem_record *out = NULL;
 
-    /* The value is copied before the mutex is taken. */
-    if (sets) {
-        to = fry_record_new(request->key, request->value, request->value_bytes);
-        spare = malloc(sizeof *spare);
+    if (sets && to == NULL) {
+        local->why = "no memory for a value";
+        return FERRY_E_NO_MEMORY;
     }
-    if (!sets || (to != NULL && spare != NULL)) {
-        (void)pthread_mutex_lock(&fry_space_lock);
-        fry_space_expire(self->space, NULL);
-        status = change(self->space, request, &to, &spare, &out, &why);
-        fry_space_collect(self->space);
-        (void)pthread_mutex_unlock(&fry_space_lock);
-    }
-    fry_record_release(to);
-    free(spare);
-    const fry_store_entry entry = out != NULL ? fry_record_entry(out, status == FERRY_E_CHANGED)
-                                              : (fry_store_entry){.key = NULL};
-
-    fry_store_finish(request, status, out != NULL ? &entry : NULL, out != NULL ? 1 : 0, why);
-    fry_record_release(out);
-}
-
-static void finish_get(mem_store *self, fry_store_request *request)
-{
-    fry_record *out = NULL;
-
     (void)pthread_mutex_lock(&fry_space_lock);
     fry_space_expire(self->space, NULL);
-    const mem_slot *found = fry_space_find(self->space, request->key);
-    if (found != NULL)
-        out = fry_record_retain(found->record);
+    const ferry_status status = check(self, request, &out);
+    if (status == FERRY_OK && sets)
+        set(self->space, retain(to));
+    else if (status == FERRY_OK)
+        fry_space_delete(self->space, find(self->space, request->key));
     (void)pthread_mutex_unlock(&fry_space_lock);
-    if (out == NULL) {
-        fry_store_finish(request, FERRY_E_NOT_FOUND, NULL, 0, NULL);
-        return;
-    }
-    const fry_store_entry entry = fry_record_entry(out, true);
-
-    fry_store_finish(request, FERRY_OK, &entry, 1, NULL);
-    fry_record_release(out);
-}
-
-static void finish_list(mem_store *self, fry_store_request *request)
-{
-    size_t count = 0, value_bytes = 0;
-    fry_store_entry *entries = NULL;
-
-    (void)pthread_mutex_lock(&fry_space_lock);
-    fry_space_expire(self->space, NULL);
-    fry_record **items = fry_space_list(self->space, request->key, &count, &value_bytes);
-    (void)pthread_mutex_unlock(&fry_space_lock);
-    if (items != NULL)
-        entries = malloc(count * sizeof *entries);
-    for (size_t i = 0; entries != NULL && i < count; i++)
-        entries[i] = fry_record_entry(items[i], true);
-    if (entries == NULL && count > 0)
-        fry_store_finish(request, FERRY_E_NO_MEMORY, NULL, 0, NULL);
-    else if (value_bytes > FRY_STORE_LIST_BYTES)
-        fry_store_finish(request, FERRY_E_STORE, NULL, 0, "the list is too long");
+    if (status == FERRY_OK)
+        out = to;
     else
-        fry_store_finish(request, FERRY_OK, entries, count, NULL);
-    for (size_t i = 0; items != NULL && i < count; i++)
-        fry_record_release(items[i]);
-    free(items);
-    free(entries);
-}
-
-/* The first that waits for its turn; those with a verdict wait for the timer. */
-static fry_store_request *first_request(const mem_store *self)
-{
-    fry_store_request *request = self->base.requests;
-
-    while (request != NULL && request->verdict != FERRY_OK)
-        request = request->next;
-    return request;
-}
-
-/* Whether some are left. */
-static bool run_requests(mem_store *self)
-{
-    for (size_t i = 0; i < TOLD_AT_ONCE; i++) {
-        fry_store_request *request = first_request(self);
-
-        if (request == NULL)
-            return false;
-        if (request->verb == FRY_STORE_GET)
-            finish_get(self, request);
-        else if (request->verb == FRY_STORE_LIST)
-            finish_list(self, request);
-        else
-            finish_change(self, request);
+        fry_mem_release(to);
+    give(self, out, entry);
+    if (status == FERRY_OK) { /* who put it knows the value */
+        entry->value = NULL;
+        entry->value_bytes = 0;
     }
-    return first_request(self) != NULL;
+    return status;
 }
 
-/* --- Watches: private_numbers are the revision told up to, and the one at the start --- */
-
-enum { TOLD = 0, STARTED = 1 };
-
-typedef struct change_told {
-    fry_record *record;
-    bool is_deleted;
-} change_told;
-
-/* What comes next for a watch, up to TOLD_AT_ONCE; the watch is past it then. */
-static size_t take_changes(mem_space *in, fry_store_watch *watch, change_told *changes,
-                           bool *is_all_p)
+/* One by one: what is there all the time is found. */
+static ferry_status names(fry_local *local, fry_local_name_fn fn, void *arg, bool *is_settled_p)
 {
-    mem_slot *item = TAILQ_LAST(&in->changes, mem_changes), *next = NULL;
-    size_t count = 0;
+    mem_store *self = (mem_store *)local;
+    mem_record *item = NULL, *before;
 
-    *is_all_p = false;
-    for (; item != NULL && item->changed > watch->private_numbers[TOLD];
-         item = TAILQ_PREV(item, mem_changes, by_change))
-        next = item;
-    for (item = next; item != NULL; item = TAILQ_NEXT(item, by_change)) {
-        if (count == TOLD_AT_ONCE)
-            return count;
-        watch->private_numbers[TOLD] = item->changed;
-        if (!fry_space_has_prefix(item->record->key, watch->prefix))
-            continue;
-        if (item->is_deleted && item->changed <= watch->private_numbers[STARTED])
-            continue;
-        changes[count++] = (change_told){fry_record_retain(item->record), item->is_deleted};
-    }
-    watch->private_numbers[TOLD] = in->revision;
-    *is_all_p = true;
-    return count;
-}
-
-/* Whether more is left; not for one that was stopped, which may be gone. */
-static bool run_watch(mem_store *self, fry_store_watch *watch)
-{
-    change_told changes[TOLD_AT_ONCE];
-    bool is_all, is_on = true;
-
-    (void)pthread_mutex_lock(&fry_space_lock);
-    const size_t count = take_changes(self->space, watch, changes, &is_all);
-    (void)pthread_mutex_unlock(&fry_space_lock);
-    for (size_t i = 0; i < count; i++) {
-        const fry_store_entry entry = fry_record_entry(changes[i].record, !changes[i].is_deleted);
-        const fry_store_event event =
-            changes[i].is_deleted ? FRY_STORE_IS_DELETED : FRY_STORE_IS_PUT;
-
-        is_on = is_on && fry_store_tell(watch, event, &entry);
-        fry_record_release(changes[i].record);
-    }
-    if (is_on && is_all)
-        (void)fry_store_tell(watch, FRY_STORE_IS_LISTED, NULL);
-    return is_on && !is_all;
-}
-
-static bool run_watches(mem_store *self)
-{
-    fry_store *base = &self->base;
-    bool is_more = false;
-
-    for (fry_store_watch *watch = base->watches; watch != NULL; watch = base->next_watch) {
-        base->next_watch = watch->next;
-        is_more |= run_watch(self, watch);
-    }
-    return is_more;
+    do {
+        before = item;
+        (void)pthread_mutex_lock(&fry_space_lock);
+        item = fry_space_next(self->space, before != NULL ? before->key : "");
+        (void)pthread_mutex_unlock(&fry_space_lock);
+        fry_mem_release(before);
+    } while (item != NULL && fn(arg, item->key));
+    fry_mem_release(item);
+    *is_settled_p = true;
+    return FERRY_OK;
 }
 
 /* --- Leases: private_ is the space's --- */
 
-static void lease_has_ended(fry_store_lease *lease)
+static ferry_status lease_make(fry_local *local, fry_store_lease *lease)
 {
-    mem_lease *held = lease->private_;
-
-    (void)pthread_mutex_lock(&fry_space_lock);
-    LIST_REMOVE(held, entry);
-    (void)pthread_mutex_unlock(&fry_space_lock);
-    free(held);
-    fry_store_lease_gone(lease, FRY_LEASE_ENDED, "it was not kept alive in time");
-}
-
-static void keep_alive(fry_timer *timer)
-{
-    fry_store_lease *lease = timer->arg;
-    mem_store *self = (mem_store *)lease->store;
-    mem_lease *held = lease->private_;
-    const int64_t now_ns = fry_reactor_now_ns(self->base.reactor);
-
-    (void)pthread_mutex_lock(&fry_space_lock);
-    fry_space_expire(self->space, NULL);
-    const bool is_over = held->state == LEASE_ENDED;
-    fry_store_lease_asks(lease);
-    if (!is_over)
-        held->ends_ns = lease->ends_ns = now_ns + lease->ttl_ns;
-    (void)pthread_mutex_unlock(&fry_space_lock);
-    if (is_over) {
-        lease_has_ended(lease);
-        return;
-    }
-    fry_store_lease_renewed(lease, now_ns);
-    fry_timer_set(self->base.reactor, timer, now_ns + lease->ttl_ns / 3);
-}
-
-static void run_lease(mem_store *self, fry_store_lease *lease)
-{
-    mem_lease *held = lease->private_;
-    mem_lease_state state = LEASE_GRANTED;
-
-    if (held == NULL) /* refused */
-        return;
-    (void)pthread_mutex_lock(&fry_space_lock);
-    state = held->state;
-    if (state == LEASE_NEW)
-        held->state = LEASE_GRANTED;
-    (void)pthread_mutex_unlock(&fry_space_lock);
-    if (state == LEASE_ENDED) {
-        lease_has_ended(lease);
-    } else if (state == LEASE_NEW) {
-        lease->timer.fn = keep_alive;
-        fry_timer_set(self->base.reactor, &lease->timer,
-                      lease->ends_ns - lease->ttl_ns + lease->ttl_ns / 3);
-        fry_store_lease_granted(lease);
-    }
-}
-
-static void run_leases(mem_store *self)
-{
-    fry_store *base = &self->base;
-
-    for (fry_store_lease *lease = base->leases; lease != NULL; lease = base->next_lease) {
-        base->next_lease = lease->next;
-        run_lease(self, lease);
-    }
-}
-
-static void lease_open(fry_store *store, fry_store_lease *lease)
-{
-    mem_store *self = (mem_store *)store;
+    mem_store *self = (mem_store *)local, *member;
     mem_lease *held = malloc(sizeof *held);
-    mem_store *member;
 
     if (held == NULL) {
-        fry_store_lease_refuse_soon(lease, "no memory for a lease");
-        return;
+        local->why = "no memory for a lease";
+        return FERRY_E_NO_MEMORY;
     }
-    lease->ends_ns = fry_reactor_now_ns(store->reactor) + lease->ttl_ns;
     (void)pthread_mutex_lock(&fry_space_lock);
     *held = (mem_lease){.holder = self, .id = ++self->space->lease_ids, .ends_ns = lease->ends_ns};
     LIST_INSERT_HEAD(&self->space->leases, held, entry);
     /* Whoever watches looks anew when the first lease may end. */
     LIST_FOREACH(member, &self->space->members, entry)
     {
-        if (member == self || member->seen != UINT64_MAX)
+        if (member->has_watches)
             fry_mem_signal(member);
     }
     (void)pthread_mutex_unlock(&fry_space_lock);
     lease->id = held->id;
     lease->private_ = held;
+    return FERRY_OK;
 }
 
-static void lease_close(fry_store_lease *lease)
+static ferry_status lease_extend(fry_local *local, fry_store_lease *lease, int64_t ends_ns)
 {
-    mem_store *self = (mem_store *)lease->store;
     mem_lease *held = lease->private_;
 
     (void)pthread_mutex_lock(&fry_space_lock);
-    if (held->state != LEASE_ENDED)
-        fry_space_delete_of(self->space, held->id);
+    fry_space_expire(((mem_store *)local)->space, NULL);
+    const bool has_ended = held->has_ended;
+    if (!has_ended)
+        held->ends_ns = ends_ns;
+    (void)pthread_mutex_unlock(&fry_space_lock);
+    return has_ended ? FERRY_E_NOT_FOUND : FERRY_OK;
+}
+
+static void lease_drop(fry_local *local, fry_store_lease *lease)
+{
+    mem_lease *held = lease->private_;
+
+    (void)pthread_mutex_lock(&fry_space_lock);
+    if (!held->has_ended)
+        delete_of(((mem_store *)local)->space, held->id);
     LIST_REMOVE(held, entry);
     (void)pthread_mutex_unlock(&fry_space_lock);
     free(held);
-    lease->private_ = NULL;
 }
 
-/* --- Stores --- */
+/* --- Watching --- */
 
-/* What no watch needs to be told any more, and when to look again. With the mutex held. */
-static void note_watches(mem_store *self)
+static bool begin(fry_local *local, bool is_look)
 {
-    uint64_t seen = UINT64_MAX;
-
-    for (const fry_store_watch *watch = self->base.watches; watch != NULL; watch = watch->next)
-        seen = watch->private_numbers[TOLD] < seen ? watch->private_numbers[TOLD] : seen;
-    self->seen = seen;
-    fry_space_collect(self->space);
-}
-
-static void run(mem_store *self)
-{
-    fry_reactor *reactor = self->base.reactor;
+    mem_store *self = (mem_store *)local;
+    fry_store_lease *lease;
     int64_t next_in_ns;
 
+    (void)is_look;
     (void)pthread_mutex_lock(&fry_space_lock);
     self->is_signalled = false;
     fry_space_expire(self->space, &next_in_ns);
     (void)pthread_mutex_unlock(&fry_space_lock);
-    run_leases(self);
-    bool is_more = run_requests(self);
-    is_more |= run_watches(self);
+    self->next_ns =
+        next_in_ns == INT64_MAX ? INT64_MAX : fry_reactor_now_ns(local->base.reactor) + next_in_ns;
+    FRY_STORE_EACH_LEASE(lease, &local->base)
+    {
+        const mem_lease *held = lease->private_;
+
+        (void)pthread_mutex_lock(&fry_space_lock);
+        const bool has_ended = held != NULL && held->has_ended;
+        (void)pthread_mutex_unlock(&fry_space_lock);
+        if (has_ended)
+            fry_local_lease_ended(local, lease);
+    }
+    return true;
+}
+
+static int64_t next_ns(fry_local *local)
+{
+    return ((const mem_store *)local)->next_ns;
+}
+
+static bool scan_starts(fry_local *local)
+{
     (void)pthread_mutex_lock(&fry_space_lock);
-    note_watches(self);
-    if (is_more)
-        fry_mem_signal(self);
+    ((mem_store *)local)->has_watches = true;
     (void)pthread_mutex_unlock(&fry_space_lock);
-    if (self->base.watches == NULL || next_in_ns == INT64_MAX)
-        fry_timer_stop(reactor, &self->expiry);
-    else
-        fry_timer_set(reactor, &self->expiry, fry_reactor_now_ns(reactor) + next_in_ns);
+    return true;
+}
+
+static void follow_stop(fry_local *local)
+{
+    mem_store *self = (mem_store *)local;
+
+    (void)pthread_mutex_lock(&fry_space_lock);
+    self->has_watches = self->has_missed = false;
+    drop_changes(self);
+    (void)pthread_mutex_unlock(&fry_space_lock);
+}
+
+static bool follow(fry_local *local)
+{
+    mem_store *self = (mem_store *)local;
+    bool is_known = true;
+
+    for (int i = 0; i < CHANGES_AT_ONCE && is_known; i++) {
+        (void)pthread_mutex_lock(&fry_space_lock);
+        local->needs_scan |= self->has_missed;
+        self->has_missed = false;
+        mem_change *change = take_change(self);
+        (void)pthread_mutex_unlock(&fry_space_lock);
+        if (change == NULL)
+            return false;
+        is_known = fry_local_look(local, change->key);
+        free(change);
+    }
+    if (!is_known)
+        fry_local_lose(local);
+    return is_known;
 }
 
 static void is_signalled(fry_watch *watch, uint32_t events)
 {
     (void)events;
-    run(watch->arg);
+    fry_local_run(watch->arg);
 }
 
-static void may_have_expired(fry_timer *timer)
+/* --- Stores --- */
+
+static void close_store(fry_local *local)
 {
-    run(timer->arg);
-}
-
-static void signal_self(mem_store *self)
-{
-    (void)pthread_mutex_lock(&fry_space_lock);
-    fry_mem_signal(self);
-    (void)pthread_mutex_unlock(&fry_space_lock);
-}
-
-static void submit(fry_store *store, fry_store_request *request)
-{
-    request->private_number = request->lease != NULL ? request->lease->id : 0;
-    signal_self((mem_store *)store);
-}
-
-static void cancel(fry_store_request *request)
-{
-    (void)request; /* one that is on the list has not begun */
-}
-
-static void watch_start(fry_store *store, fry_store_watch *watch)
-{
-    mem_store *self = (mem_store *)store;
-
-    (void)pthread_mutex_lock(&fry_space_lock);
-    watch->private_numbers[STARTED] = self->space->revision;
-    note_watches(self);
-    fry_mem_signal(self);
-    (void)pthread_mutex_unlock(&fry_space_lock);
-}
-
-static void watch_stop(fry_store_watch *watch)
-{
-    mem_store *self = (mem_store *)watch->store;
-
-    (void)pthread_mutex_lock(&fry_space_lock);
-    note_watches(self);
-    (void)pthread_mutex_unlock(&fry_space_lock);
-}
-
-static void close_store(fry_store *store)
-{
-    mem_store *self = (mem_store *)store;
-    const fry_memory *memory = store->reactor->memory;
+    mem_store *self = (mem_store *)local;
+    fry_reactor *reactor = local->base.reactor;
 
     (void)pthread_mutex_lock(&fry_space_lock);
     LIST_REMOVE(self, entry);
     if (LIST_EMPTY(&self->space->members))
-        fry_space_free(self->space);
+        free_space(self->space);
     (void)pthread_mutex_unlock(&fry_space_lock);
-    fry_timer_stop(store->reactor, &self->expiry);
-    fry_poller_remove(&store->reactor->poller, &self->signal);
+    fry_poller_remove(&reactor->poller, &self->signal);
     (void)close(self->signal.fd);
-    fry_free(memory, self, sizeof *self);
+    fry_mem_release(self->given);
+    fry_free(reactor->memory, self, sizeof *self);
 }
 
-static ferry_status open_store(fry_reactor *reactor, const char *uri,
-                               const fry_store_options *options, fry_store **store_p,
-                               fry_error **error_p)
+static const fry_local_ops backend = {
+    .close = close_store,
+    .begin = begin,
+    .read = read_key,
+    .change = change,
+    .names = names,
+    .lease_make = lease_make,
+    .lease_extend = lease_extend,
+    .lease_drop = lease_drop,
+    .scan_starts = scan_starts,
+    .follow = follow,
+    .follow_stop = follow_stop,
+    .next_ns = next_ns,
+};
+
+ferry_status fry_mem_open(fry_reactor *reactor, const char *uri, const fry_store_options *options,
+                          fry_store **store_p, fry_error **error_p)
 {
     const fry_memory *memory = reactor->memory;
-    const char *name = uri + strlen(fry_store_mem.scheme);
+    const char *name = uri + strlen("mem:");
     ferry_status status = FERRY_E_NO_MEMORY;
 
     (void)options;
@@ -466,16 +534,15 @@ static ferry_status open_store(fry_reactor *reactor, const char *uri,
     mem_store *self = fry_alloc(memory, sizeof *self, _Alignof(mem_store));
     if (self == NULL)
         goto err_alloc;
+    fry_local_init(&self->local, reactor, &backend);
     self->signal = (fry_watch){.fn = is_signalled, .arg = self};
-    self->expiry = (fry_timer){.fn = may_have_expired, .arg = self};
-    self->seen = UINT64_MAX;
+    STAILQ_INIT(&self->changes);
     status = FERRY_E_STORE;
     self->signal.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (self->signal.fd < 0)
         goto err_eventfd;
     if (fry_poller_add(&reactor->poller, &self->signal, EPOLLIN | EPOLLET) != FERRY_OK)
         goto err_add;
-    self->base.reactor = reactor; /* before others see it: its clock is asked */
     (void)pthread_mutex_lock(&fry_space_lock);
     self->space = fry_space_open(name);
     if (self->space != NULL)
@@ -484,7 +551,7 @@ static ferry_status open_store(fry_reactor *reactor, const char *uri,
     status = FERRY_E_NO_MEMORY;
     if (self->space == NULL)
         goto err_space;
-    *store_p = &self->base;
+    *store_p = &self->local.base;
     return FERRY_OK;
 
 err_space:
@@ -496,15 +563,3 @@ err_eventfd:
 err_alloc:
     return fry_store_error(memory, status, error_p, "cannot open a store in memory");
 }
-
-const fry_store_ops fry_store_mem = {
-    .scheme = "mem:",
-    .open = open_store,
-    .close = close_store,
-    .submit = submit,
-    .cancel = cancel,
-    .watch_start = watch_start,
-    .watch_stop = watch_stop,
-    .lease_open = lease_open,
-    .lease_close = lease_close,
-};

@@ -61,10 +61,10 @@ static void as_page(const fry_memory *memory, const char *text, size_t bytes)
 
     if (fry_etcd_read_page(memory, text, bytes, &page) != FRY_ETCD_READ)
         return;
-    expect(!page.has_more || page.last_key != NULL, "nowhere to go on");
-    for (size_t i = 0; i < page.count; i++)
-        expect_kv(&page.kvs[i]);
-    fry_etcd_page_release(memory, &page);
+    expect(!page.has_more || page.last_key_bytes > 0, "nowhere to go on");
+    for (size_t i = 0; i < page.kvs.count; i++)
+        expect_kv(&page.kvs.items[i]);
+    fry_etcd_kvs_release(memory, &page.kvs);
 }
 
 static void as_verdict(const fry_memory *memory, const char *text, size_t bytes)
@@ -86,9 +86,9 @@ static void as_news(const fry_memory *memory, const char *text, size_t bytes)
     if (fry_etcd_read_news(memory, text, bytes, &news) != FRY_ETCD_READ)
         return;
     expect_text(news.text);
-    for (size_t i = 0; i < news.count; i++)
-        expect_kv(&news.events[i].kv);
-    fry_etcd_news_release(memory, &news);
+    for (size_t i = 0; i < news.kvs.count; i++)
+        expect_kv(&news.kvs.items[i]);
+    fry_etcd_kvs_release(memory, &news.kvs);
 }
 
 static void as_others(const char *text, size_t bytes)

@@ -63,8 +63,10 @@ static mem_space *space_of(const char *uri)
 
 static int64_t ttl_of(const mem_lease *held)
 {
-    for (const fry_store_lease *lease = held->holder->base.leases; lease != NULL;
-         lease = lease->next) {
+    const fry_store_lease *lease;
+
+    LIST_FOREACH(lease, &held->holder->local.base.leases, entry)
+    {
         if (lease->private_ == held)
             return lease->ttl_ns;
     }
@@ -79,9 +81,9 @@ static void set_ends(const char *uri, bool is_frozen)
     mem_space *space = space_of(uri);
     LIST_FOREACH(held, &space->leases, entry)
     {
-        const int64_t now_ns = fry_clock_now_ns(held->holder->base.reactor->clock);
+        const int64_t now_ns = fry_clock_now_ns(held->holder->local.base.reactor->clock);
 
-        if (held->state != LEASE_ENDED)
+        if (!held->has_ended)
             held->ends_ns = is_frozen ? INT64_MAX : now_ns + ttl_of(held);
     }
     (void)pthread_mutex_unlock(&fry_space_lock);
@@ -99,7 +101,6 @@ void faulty_space_thaw(const char *uri)
 
 void faulty_space_empty(const char *uri)
 {
-    mem_slot *slot, *next;
     mem_lease *held;
 
     (void)pthread_mutex_lock(&fry_space_lock);
@@ -107,12 +108,9 @@ void faulty_space_empty(const char *uri)
     faulty_past *of_space = find_past(space->name);
     (void)snprintf(of_space->name, sizeof of_space->name, "%s", space->name);
     LIST_FOREACH(held, &space->leases, entry)
-    held->state = LEASE_ENDED;
-    TAILQ_FOREACH_SAFE(slot, &space->changes, by_change, next)
-    {
-        if (!slot->is_deleted)
-            fry_space_delete(space, slot);
-    }
+    held->has_ended = true;
+    while (RB_ROOT(&space->records) != NULL)
+        fry_space_delete(space, RB_ROOT(&space->records));
     of_space->lives++;
     of_space->base = space->revision;
     (void)pthread_mutex_unlock(&fry_space_lock);

@@ -11,7 +11,7 @@
  */
 #include "tests/support/faulty_store.h"
 
-#include "net/store_space.h"
+#include "net/store_mem.h"
 #include "tests/support/faulty_space.h"
 
 #include <stdio.h>
@@ -52,6 +52,7 @@ typedef struct event {
 typedef struct known {
     struct known *next;
     bool is_there;
+    uint64_t version;
     char key[FRY_STORE_KEY_BYTES + 1];
 } known;
 
@@ -149,30 +150,12 @@ static void unhold(held *h)
 /* The real store finds its requests in the store's list: one that is held back is not in it. */
 static void unlink_request(fry_store_request *request)
 {
-    fry_store *store = request->store;
-
-    if (request->previous != NULL)
-        request->previous->next = request->next;
-    else
-        store->requests = request->next;
-    if (request->next != NULL)
-        request->next->previous = request->previous;
-    else
-        store->last_request = request->previous;
-    request->next = request->previous = NULL;
+    TAILQ_REMOVE(&request->store->requests, request, entry);
 }
 
 static void link_request(fry_store_request *request)
 {
-    fry_store *store = request->store;
-
-    request->next = NULL;
-    request->previous = store->last_request;
-    if (store->last_request != NULL)
-        store->last_request->next = request;
-    else
-        store->requests = request;
-    store->last_request = request;
+    TAILQ_INSERT_TAIL(&request->store->requests, request, entry);
 }
 
 static void tell_answer(held *h)
@@ -335,20 +318,28 @@ static void drop_events(watched *w)
     w->last = &w->first;
 }
 
-static void learn(watched *w, const char *key, bool is_there)
+static known *find_known(const watched *w, const char *key)
 {
     known *k = w->known;
 
     while (k != NULL && strcmp(k->key, key) != 0)
         k = k->next;
+    return k;
+}
+
+static void learn(watched *w, const fry_store_entry *entry, bool is_there)
+{
+    known *k = find_known(w, entry->key);
+
     if (k == NULL) {
         k = calloc(1, sizeof *k);
         faulty_need(k != NULL, "no memory");
-        (void)snprintf(k->key, sizeof k->key, "%s", key);
+        (void)snprintf(k->key, sizeof k->key, "%s", entry->key);
         k->next = w->known;
         w->known = k;
     }
     k->is_there = is_there;
+    k->version = entry->version;
 }
 
 static void forget_known(watched *w)
@@ -367,13 +358,24 @@ static void pass_on(watched *w, fry_store_event kind, const fry_store_entry *ent
     fry_store_watch *watch = w->watch;
 
     if (kind == FRY_STORE_IS_PUT || kind == FRY_STORE_IS_DELETED)
-        learn(w, entry->key, kind == FRY_STORE_IS_PUT);
+        learn(w, entry, kind == FRY_STORE_IS_PUT);
     if (kind == FRY_STORE_IS_LOST || kind == FRY_STORE_IS_HEALTHY)
         watch->is_lost = w->is_told_lost = kind == FRY_STORE_IS_LOST;
     watch->arg = w->arg;
     w->fn(watch, kind, entry);
     if (w->watch == watch)
         watch->arg = w;
+}
+
+/* What the real store has told of a store that is another by now may have been told anew. */
+static void pass_on_news(watched *w, fry_store_event kind, const fry_store_entry *entry)
+{
+    const known *k = entry != NULL ? find_known(w, entry->key) : NULL;
+
+    if (k != NULL &&
+        (kind == FRY_STORE_IS_PUT ? k->is_there && k->version == entry->version : !k->is_there))
+        return;
+    pass_on(w, kind, entry);
 }
 
 static void replay(watched *w)
@@ -384,7 +386,7 @@ static void replay(watched *w)
         w->first = e->next;
         if (w->first == NULL)
             w->last = &w->first;
-        pass_on(w, e->kind, e->entry.key != NULL ? &e->entry : NULL);
+        pass_on_news(w, e->kind, e->entry.key != NULL ? &e->entry : NULL);
         free_event(e);
     }
 }
@@ -415,7 +417,7 @@ static void told(fry_store_watch *watch, fry_store_event kind, const fry_store_e
         keep(w, kind, entry);
         fry_timer_set(faulty->store->reactor, &w->news, now_of(faulty) + faulty->way_ns);
     } else {
-        pass_on(w, kind, entry);
+        pass_on_news(w, kind, entry);
     }
 }
 
@@ -464,13 +466,22 @@ static void faulty_watch_stop(fry_store_watch *watch)
     faulty->real->watch_stop(watch);
 }
 
+/* The record behind this one, which is released; NULL: the first, and none. */
+static mem_record *next_of(const mem_store *mem, mem_record *item)
+{
+    (void)pthread_mutex_lock(&fry_space_lock);
+    mem_record *next = fry_space_next(mem->space, item != NULL ? item->key : "");
+    (void)pthread_mutex_unlock(&fry_space_lock);
+    fry_mem_release(item);
+    return next;
+}
+
 /* What is there is told anew, and what was told and is not there, to be gone. */
 static void tell_another(watched *w)
 {
     mem_store *mem = mem_of(w->faulty);
     const uint64_t base = base_of(w->faulty);
     fry_store_watch *watch = w->watch;
-    size_t count = 0, bytes;
     bool is_listed = false;
 
     for (const event *e = w->first; e != NULL; e = e->next)
@@ -479,19 +490,13 @@ static void tell_another(watched *w)
     for (known *k = w->known; k != NULL; k = k->next)
         k->is_there = false;
     pass_on(w, FRY_STORE_IS_ANOTHER, NULL);
-    (void)pthread_mutex_lock(&fry_space_lock);
-    fry_record **items = fry_space_list(mem->space, watch->prefix, &count, &bytes);
-    watch->private_numbers[0] = mem->space->revision; /* so far it is told */
-    (void)pthread_mutex_unlock(&fry_space_lock);
-    for (size_t i = 0; i < count; i++) {
-        fry_store_entry entry = fry_record_entry(items[i], true);
+    for (mem_record *item = next_of(mem, NULL); item != NULL; item = next_of(mem, item)) {
+        fry_store_entry entry = fry_mem_entry(item);
 
         entry.version -= base;
-        if (w->watch == watch)
+        if (w->watch == watch && strncmp(entry.key, watch->prefix, strlen(watch->prefix)) == 0)
             pass_on(w, FRY_STORE_IS_PUT, &entry);
-        fry_record_release(items[i]);
     }
-    free(items);
     for (known *k = w->known; w->watch == watch && k != NULL; k = k->next) {
         const fry_store_entry entry = {.key = k->key};
 
@@ -528,7 +533,7 @@ static void renewal_goes_on(faulty_store *faulty)
     if (r->way == WAY_THERE) {
         (void)pthread_mutex_lock(&fry_space_lock);
         fry_space_expire(mem_of(faulty)->space, NULL);
-        r->is_over = held->state == LEASE_ENDED;
+        r->is_over = held->has_ended;
         if (!r->is_over)
             held->ends_ns = now_of(faulty) + lease->ttl_ns;
         (void)pthread_mutex_unlock(&fry_space_lock);
@@ -718,8 +723,7 @@ static void faulty_close(fry_store *store)
     real->close(store);
 }
 
-static const fry_store_ops faulty_ops = {.scheme = "faulty:",
-                                         .close = faulty_close,
+static const fry_store_ops faulty_ops = {.close = faulty_close,
                                          .submit = faulty_submit,
                                          .cancel = faulty_cancel,
                                          .watch_start = faulty_watch_start,
@@ -731,6 +735,8 @@ faulty_store *faulty_store_put(fry_store *store)
 {
     faulty_store *faulty = calloc(1, sizeof *faulty);
     size_t at = 0, count = 0;
+    fry_store_watch *watch;
+    fry_store_lease *lease;
 
     faulty_need(faulty != NULL, "no memory");
     while (at < FAULTY_MAX && all[at] != NULL)
@@ -742,11 +748,11 @@ faulty_store *faulty_store_put(fry_store *store)
     faulty->lost_timer = (fry_timer){.fn = lost_is_due, .arg = faulty};
     faulty->life = faulty_space_past(mem_of(faulty)->space)->lives;
     store->ops = &faulty_ops;
-    faulty_need(store->requests == NULL, "it is put in before anything is asked");
-    for (fry_store_watch *watch = store->watches; watch != NULL; watch = watch->next)
-        begin_watched(faulty, &faulty->watches[count++], watch);
-    for (fry_store_lease *lease = store->leases; lease != NULL; lease = lease->next)
-        begin_lease(faulty, lease);
+    faulty_need(TAILQ_EMPTY(&store->requests), "it is put in before anything is asked");
+    LIST_FOREACH(watch, &store->watches, entry)
+    begin_watched(faulty, &faulty->watches[count++], watch);
+    LIST_FOREACH(lease, &store->leases, entry)
+    begin_lease(faulty, lease);
     return faulty;
 }
 

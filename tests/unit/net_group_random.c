@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define SIZE 5
-#define SEEDS 60
+#define SEEDS 80
 #define ACTIONS 400
 #define CALLS_MAX 4000
 #define ROUNDS_MAX 2000

@@ -108,6 +108,32 @@ Test(net_store, what_is_deleted_is_forgotten_once_all_have_heard)
     store_rig_close(&rig);
 }
 
+/* More changes than are kept for one that does not look: it goes through all there is. */
+Test(net_store, who_has_missed_changes_knows_what_there_is)
+{
+    static const store_place place = {.uri = "mem:missed", .is_stepped = true};
+    uint64_t version = 0;
+
+    store_rig_open(&rig, &place, 2);
+    store_client *busy = &rig.clients[0], *stopped = &rig.clients[1];
+    (void)store_put(busy, "goes", "x", NULL);
+    (void)store_put(busy, "stays", "x", NULL);
+    store_seen_start(&seen, stopped, "");
+    store_rig_until(&rig, &seen.is_listed);
+    stopped->is_stopped = true;
+    CHECK(store_delete(busy, "goes") == FERRY_OK);
+    const uint64_t stays = store_put(busy, "stays", "changed", NULL);
+    for (size_t i = 0; i <= FRY_STORE_ENTRIES_MAX; i++)
+        version = store_put(busy, "often", "x", NULL);
+    stopped->is_stopped = false;
+    store_seen_until(&seen, "often", version);
+    store_seen_until(&seen, "stays", stays);
+    store_seen_until(&seen, "goes", 0);
+    CHECK(!seen.is_lost && seen.lost == 0);
+    store_seen_free(&seen);
+    store_rig_close(&rig);
+}
+
 Test(net_store, it_has_room_for_so_many_keys_and_no_more)
 {
     static const store_place place = {.uri = "mem:many", .is_stepped = true};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a folder may do to a file: store: full, read-only, gone, strange, torn, locked. */
-#include "net/store_file.h"
+#include "net/store_disk.h"
 #include "tests/support/own_mounts.h"
 #include "tests/support/store_suite.h"
 #include "tests/support/temporary_folder.h"
@@ -418,7 +418,8 @@ Test(net_store_faults, any_bit_of_a_file_may_be_wrong)
 
 /* --- inotify --- */
 
-Test(net_store_faults, a_queue_that_runs_over_is_made_up_for)
+/* How many events inotify's queue holds. */
+static long queue_length(void)
 {
     long most = 0;
     FILE *file = fopen("/proc/sys/fs/inotify/max_queued_events", "re");
@@ -426,6 +427,21 @@ Test(net_store_faults, a_queue_that_runs_over_is_made_up_for)
     if (file == NULL || fscanf(file, "%ld", &most) != 1 || most > 100000)
         cr_skip_test("inotify's queue is not known, or too long to fill");
     (void)fclose(file);
+    return most;
+}
+
+static void make_noise(long count)
+{
+    for (long i = 0; i < count; i++) {
+        write_file("keys/.noise", "", 0);
+        CHECK(unlink(path_of("keys/.noise")) == 0);
+    }
+}
+
+Test(net_store_faults, a_queue_that_runs_over_is_made_up_for)
+{
+    const long most = queue_length();
+
     open_rig(2);
     (void)store_put(&rig.clients[0], "goes", "x", NULL);
     (void)store_put(&rig.clients[0], "changes", "old", NULL);
@@ -436,10 +452,7 @@ Test(net_store_faults, a_queue_that_runs_over_is_made_up_for)
     store_rig_until(&rig, &seen.is_listed);
     CHECK(seen.puts == 3 && store_seen_of(&seen, "leased")->version == leased);
     rig.clients[1].is_stopped = true;
-    for (long i = 0; i < most; i++) {
-        write_file("keys/.noise", "", 0);
-        CHECK(unlink(path_of("keys/.noise")) == 0);
-    }
+    make_noise(most);
     CHECK(store_delete(&rig.clients[0], "goes") == FERRY_OK);
     const uint64_t changed = store_put(&rig.clients[0], "changes", "new", NULL);
     const uint64_t comes = store_put(&rig.clients[0], "comes", "x", NULL);
@@ -566,18 +579,38 @@ static bool is_over_by_file(void *arg, uint64_t lease)
 static int put_by_hand(fry_disk *disk, const char *key, int64_t ends_ns)
 {
     fry_disk_key found;
-    fry_disk_change change = {.verb = FRY_STORE_PUT,
-                              .key = key,
-                              .value = "by hand",
-                              .value_bytes = 7,
-                              .lease_left_ns = 1,
-                              .is_over = is_over_by_file,
-                              .arg = disk};
+    fry_store_request request = {
+        .verb = FRY_STORE_PUT, .key = key, .value = "by hand", .value_bytes = 7};
+    fry_disk_change change = {
+        .request = &request, .lease_left_ns = 1, .is_over = is_over_by_file, .arg = disk};
 
-    CHECK(fry_disk_lease_make(disk, STORE_TTL_NS, ends_ns, &change.lease, &change.lease_fd) ==
+    CHECK(fry_disk_lease_make(disk, STORE_TTL_NS, ends_ns, &request.lease_id, &change.lease_fd) ==
           FERRY_OK);
     CHECK(fry_disk_change_key(disk, &change, &found) == FERRY_OK);
     return change.lease_fd;
+}
+
+/* The kernel's word that its holder has died is lost: the queue was full. */
+Test(net_store_faults, a_death_is_seen_though_its_event_was_lost)
+{
+    const long most = queue_length();
+    fry_memory memory;
+    fry_disk disk;
+
+    fry_memory_init(&memory, NULL);
+    open_rig(1);
+    CHECK(fry_disk_open(&disk, &memory, folder, false, true) == FERRY_OK);
+    const int fd = put_by_hand(&disk, "a", INT64_MAX / 2);
+    store_seen_start(&seen, &rig.clients[0], "");
+    store_rig_until(&rig, &seen.is_listed);
+    CHECK(seen.puts == 1 && seen.deletes == 0);
+    make_noise(most);
+    (void)close(fd);
+    store_seen_until(&seen, "a", 0);
+    CHECK(count_files("keys") == 0 && count_files("leases") == 0);
+    store_seen_free(&seen);
+    fry_disk_close(&disk);
+    store_rig_close(&rig);
 }
 
 Test(net_store_faults, leases_of_before_a_boot_are_over)

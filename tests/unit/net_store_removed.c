@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A file: store whose folder, or a part of it, is removed, moved away, made again. */
-#include "net/store_file.h"
 #include "tests/support/store_suite.h"
 #include "tests/support/temporary_folder.h"
 
