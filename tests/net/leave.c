@@ -8,6 +8,7 @@
 #include "tests/support/net_self.h"
 
 #include <ev.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -205,7 +206,7 @@ static net_stopwatch watch; /* since the step `now` */
 static net_member *start(int rank)
 {
     static int rounds;
-    char store[128], number[16], job[32];
+    char store[PATH_MAX + 16], number[16], job[32];
     rounds += rank == 0;
     (void)snprintf(store, sizeof(store), "store=file:%s/store", net_folder());
     (void)snprintf(number, sizeof(number), "rank=%d", rank);
