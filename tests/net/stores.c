@@ -81,12 +81,17 @@ static const char *file_store(void)
     return store;
 }
 
-static void start_pair(net_member *pair[2], const char *store)
+static void start_pair_with_lease(net_member *pair[2], const char *store, const char *lease)
 {
     for (int i = 0; i < 2; i++)
-        pair[i] =
-            net_start(NET_HERE, "worker", store, i == 0 ? "rank=0" : "rank=1", "size=2", NULL);
+        pair[i] = net_start(NET_HERE, "worker", store, i == 0 ? "rank=0" : "rank=1", "size=2",
+                            lease, NULL);
     net_pair_hear(pair, "joined");
+}
+
+static void start_pair(net_member *pair[2], const char *store)
+{
+    start_pair_with_lease(pair, store, "lease_ms=10000");
 }
 
 /* Both do it, and say so. */
@@ -276,7 +281,7 @@ static void etcd_gone(void)
     net_member *pair[2];
     char store[512];
     etcd_cluster *cluster = start_etcd(1, store, sizeof(store));
-    start_pair(pair, store);
+    start_pair_with_lease(pair, store, "lease_ms=2000");
     both(pair, "exchange", "exchanged");
     etcd_node_kill(cluster, 0);
     /* This takes longer than the lease. */

@@ -140,7 +140,7 @@ ferry_future *net_self_begin_join(net_self *self, int argc, char **argv)
     options.size = (uint32_t)net_argument_number(argc, argv, "size", 2);
     options.rank = (int32_t)net_argument_number(argc, argv, "rank", FERRY_RANK_ANY);
     options.device_count = 1;
-    options.lease_ns = net_argument_number(argc, argv, "lease_ms", 2000) * MILLISECOND_NS;
+    options.lease_ns = net_argument_number(argc, argv, "lease_ms", 10000) * MILLISECOND_NS;
     options.network = net_argument(argc, argv, "network");
     options.place = net_argument(argc, argv, "place");
     options.secret = net_argument(argc, argv, "secret");
