@@ -67,33 +67,8 @@ static void request_is_done(fry_group_request *request, ferry_status status, fry
     fry_errand *errand = request->arg;
     errand->is_on = false;
     fry_group_refresh(errand->group);
-    fry_errand_end(errand, status, error != NULL ? fry_error_retain(error) : NULL, value,
-                   value_bytes, version);
-}
-
-void fry_errand_end(fry_errand *errand, ferry_status status, fry_error *error, const void *value,
-                    size_t value_bytes, uint64_t version)
-{
-    ferry_engine *engine = errand->group->engine;
-    fry_value *kept = NULL;
-    if (status == FERRY_OK && (value != NULL || version != 0)) {
-        kept = fry_alloc_raw(&engine->memory, sizeof *kept + value_bytes + 1, _Alignof(fry_value));
-        if (kept == NULL) {
-            status = FERRY_E_NO_MEMORY;
-        } else {
-            *kept = (fry_value){.size_bytes = value_bytes, .version = version};
-            if (value_bytes != 0)
-                memcpy(kept->bytes, value, value_bytes);
-            kept->bytes[value_bytes] = '\0';
-        }
-    }
-    if (status != FERRY_OK && error == NULL) {
-        fry_error_facts facts = {.status = status,
-                                 .op = ferry_future_id((ferry_future *)(void *)errand->promise)};
-        error = fry_error_create(&engine->memory, &facts, NULL);
-    }
-    if (fry_promise_end_with(errand->promise, status, error, kept) != FERRY_OK)
-        fry_value_free(engine, kept); /* it was cancelled meanwhile */
+    fry_promise_answer(errand->promise, status, error != NULL ? fry_error_retain(error) : NULL,
+                       value, value_bytes, version);
 }
 
 void fry_errand_begin(fry_members *members, fry_errand *errand)
@@ -121,7 +96,7 @@ void fry_errand_begin(fry_members *members, fry_errand *errand)
     } else {
         ferry_status status = fry_group_takes(group);
         if (status != FERRY_OK) {
-            fry_errand_end(errand, status, NULL, NULL, 0, 0);
+            fry_promise_answer(errand->promise, status, NULL, NULL, 0, 0);
             return;
         }
         errand->is_on = true;

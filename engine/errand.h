@@ -34,10 +34,4 @@ struct fry_errand {
 /* Begins a caller's errand; the role, without the baton. */
 void fry_errand_begin(fry_members *members, fry_errand *errand);
 
-/*
- * Resolves the errand's future, and takes `error`. The errand is freed when the loop has seen that.
- */
-void fry_errand_end(fry_errand *errand, ferry_status status, fry_error *error, const void *value,
-                    size_t value_bytes, uint64_t version);
-
 #endif

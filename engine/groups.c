@@ -254,7 +254,7 @@ size_t fry_groups_tell(fry_members *members)
 static void join_fails(ferry_group *group, ferry_status status, fry_error *error)
 {
     if (group->join != NULL)
-        fry_errand_end(group->join, status, error, NULL, 0, 0);
+        fry_promise_answer(group->join->promise, status, error, NULL, 0, 0);
     else
         fry_error_release(error);
     fry_group_end(group, status);
@@ -273,7 +273,7 @@ static void init_route(ferry_group *group, uint32_t rank)
                                              .window_messages = options->window_messages,
                                              .unexpected_max = options->unexpected_max,
                                              .window_bytes = options->window_bytes,
-                                             .events = &fry_message_events,
+                                             .events = group->members->message_events,
                                              .arg = route};
 }
 
@@ -317,7 +317,7 @@ static void net_joined(void *arg, ferry_status status, fry_error *error)
         describe(group, i, &group->news[i].info);
     }
     if (group->join != NULL)
-        fry_errand_end(group->join, FERRY_OK, NULL, NULL, 0, 0);
+        fry_promise_answer(group->join->promise, FERRY_OK, NULL, NULL, 0, 0);
 }
 
 static void net_fenced(void *arg, fry_error *error)
@@ -410,18 +410,6 @@ void fry_group_join_is_over(ferry_group *group)
 
 /* ---- leaving ---- */
 
-bool fry_group_keeps_lanes(const ferry_group *group)
-{
-    uint32_t life = fry_load_relaxed(&group->life);
-    return life == FRY_GROUP_HERE ||
-           (life == FRY_GROUP_LEAVING && group->leaving == FRY_LEAVING_LINGERS);
-}
-
-bool fry_group_has_lanes(const ferry_group *group)
-{
-    return fry_group_keeps_lanes(group) || group->leaving == FRY_LEAVING_PARTS;
-}
-
 void fry_group_end(ferry_group *group, ferry_status status)
 {
     uint32_t life = fry_load_relaxed(&group->life);
@@ -504,9 +492,9 @@ static void close_net(ferry_group *group)
         bool is_dropped = errand->is_on;
         errand->is_on = false;
         if (is_dropped || errand->sort == FRY_ERRAND_JOIN)
-            fry_errand_end(errand, FERRY_E_CANCELLED, NULL, NULL, 0, 0);
+            fry_promise_answer(errand->promise, FERRY_E_CANCELLED, NULL, NULL, 0, 0);
         else if (errand->sort == FRY_ERRAND_LEAVE)
-            fry_errand_end(errand, FERRY_OK, NULL, NULL, 0, 0);
+            fry_promise_answer(errand->promise, FERRY_OK, NULL, NULL, 0, 0);
     }
 }
 
@@ -568,7 +556,7 @@ static void answer_late(ferry_group *group)
     for (fry_errand *errand = group->errands; errand != NULL; errand = errand->next) {
         ferry_future *future = (ferry_future *)(void *)errand->promise;
         if (errand->sort == FRY_ERRAND_LEAVE && !fry_future_is_resolved(future))
-            fry_errand_end(errand, FERRY_OK, NULL, NULL, 0, 0);
+            fry_promise_answer(errand->promise, FERRY_OK, NULL, NULL, 0, 0);
     }
 }
 

@@ -87,10 +87,18 @@ void fry_group_leave_in_order(ferry_group *group);
 void fry_group_end(ferry_group *group, ferry_status status);
 
 /* Whether the group has connections and makes more if wanted. The role. */
-bool fry_group_keeps_lanes(const ferry_group *group);
+static inline bool fry_group_keeps_lanes(const ferry_group *group)
+{
+    uint32_t life = fry_load_relaxed(&group->life);
+    return life == FRY_GROUP_HERE ||
+           (life == FRY_GROUP_LEAVING && group->leaving == FRY_LEAVING_LINGERS);
+}
 
 /* The same, or it has connections that are parting, which a death ends. The role. */
-bool fry_group_has_lanes(const ferry_group *group);
+static inline bool fry_group_has_lanes(const ferry_group *group)
+{
+    return fry_group_keeps_lanes(group) || group->leaving == FRY_LEAVING_PARTS;
+}
 
 /* Copies what net/group.h knows of its members and of the stop step, for any thread to read. */
 void fry_group_refresh(ferry_group *group);

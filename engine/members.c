@@ -96,6 +96,7 @@ static fry_members *make(ferry_engine *engine, ferry_status *status_p)
     if (*status_p != FERRY_OK)
         goto err;
     members->engine = engine;
+    members->message_events = &fry_message_events;
     members->next_ns = INT64_MAX;
     members->grace_ns = GRACE_MIN_NS;
     members->watch = (fry_watch){
@@ -135,16 +136,6 @@ void fry_members_push(fry_members *members, fry_errand *errand)
 {
     fry_stack_push(&members->errands, &errand->link);
     fry_wake(members->engine);
-}
-
-void fry_members_order(fry_route *route)
-{
-    fry_members *members = route->group->members;
-    if (route->is_ordered)
-        return;
-    route->is_ordered = true;
-    fry_queue_push(&members->orders, &route->order_link);
-    fry_store_relaxed(&members->has_orders, 1);
 }
 
 /* ---- a tick ---- */

@@ -16,6 +16,7 @@ typedef struct fry_members fry_members;
 
 struct fry_members {
     ferry_engine *engine;
+    const fry_peer_events *message_events; /* message.c's, which peers are given */
     fry_reactor reactor;
     fry_stack errands; /* any thread pushes */
 
@@ -60,9 +61,6 @@ void fry_members_free(ferry_engine *engine);
 
 /* Hands an errand to the loop. Any thread, not with the baton. */
 void fry_members_push(fry_members *members, fry_errand *errand);
-
-/* Puts the route in `orders` for the loop's next turn. The role. */
-void fry_members_order(fry_route *route);
 
 /* A tick's three parts: before, with and after the baton. */
 size_t fry_members_run(fry_members *members);

@@ -86,6 +86,30 @@ ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, f
     return FERRY_OK;
 }
 
+void fry_promise_answer(ferry_promise *promise, ferry_status status, fry_error *error,
+                        const void *value, size_t value_bytes, uint64_t version)
+{
+    ferry_engine *engine = fry_engine_of(future_of(promise));
+    fry_value *kept = NULL;
+    if (status == FERRY_OK && (value != NULL || version != 0)) {
+        kept = fry_alloc_raw(&engine->memory, sizeof *kept + value_bytes + 1, _Alignof(fry_value));
+        if (kept == NULL) {
+            status = FERRY_E_NO_MEMORY;
+        } else {
+            *kept = (fry_value){.size_bytes = value_bytes, .version = version};
+            if (value_bytes != 0)
+                memcpy(kept->bytes, value, value_bytes);
+            kept->bytes[value_bytes] = '\0';
+        }
+    }
+    if (status != FERRY_OK && error == NULL) {
+        fry_error_facts facts = {.status = status, .op = future_of(promise)->id};
+        error = fry_error_create(&engine->memory, &facts, NULL);
+    }
+    if (fry_promise_end_with(promise, status, error, kept) != FERRY_OK)
+        fry_value_free(engine, kept); /* it was cancelled meanwhile */
+}
+
 /* ---- its row ---- */
 
 /* It was resolved outside. */

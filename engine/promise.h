@@ -25,4 +25,12 @@ ferry_status fry_promise_end(ferry_promise *promise, ferry_status status, const 
 ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, fry_error *error,
                                   fry_value *value);
 
+/*
+ * Resolves it, unless somebody has. With FERRY_OK its value is a copy of value_bytes bytes, if
+ * there are any or `version` is not 0; without memory for that it fails. `error` is taken; NULL:
+ * one that says the status is made.
+ */
+void fry_promise_answer(ferry_promise *promise, ferry_status status, fry_error *error,
+                        const void *value, size_t value_bytes, uint64_t version);
+
 #endif

@@ -27,6 +27,17 @@
 #define HELLO_TIMEOUT_NS INT64_C(10000000000)
 #define LAST_ROUNDS_MAX 4096 /* of progress, for what a member that has gone had said before */
 
+/* Puts the route in `orders` for the loop's next turn. The role. */
+static void order(fry_route *route)
+{
+    fry_members *members = route->group->members;
+    if (route->is_ordered)
+        return;
+    route->is_ordered = true;
+    fry_queue_push(&members->orders, &route->order_link);
+    fry_store_relaxed(&members->has_orders, 1);
+}
+
 static void route_set_state(fry_route *route, fry_route_state state)
 {
     route->state = (uint8_t)state;
@@ -185,7 +196,7 @@ void fry_route_end(fry_route *route, ferry_status status, const fry_fault *fault
         route->end_status = status;
         route->end_fault = *fault;
     }
-    fry_members_order(route);
+    order(route);
 }
 
 bool fry_route_arm(fry_turn *turn, fry_route *route)
@@ -239,7 +250,7 @@ static void descriptor_is_readable(fry_watch *watch, uint32_t events)
     (void)events;
     fry_route *route = watch->arg;
     route->has_event = true;
-    fry_members_order(route);
+    order(route);
 }
 
 static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel *channel)
@@ -267,7 +278,7 @@ static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel
             fault_of(route, FERRY_E_CANCELLED, "is disconnected: this member leaves the group");
         fry_route_end(route, FERRY_E_CANCELLED, &fault);
     }
-    fry_members_order(route);
+    order(route);
 }
 
 static void link_failed(fry_link_peer *link, const fry_fault *fault)
@@ -444,7 +455,7 @@ static void destroy_channel(fry_route *route)
     fry_link_end(route->link, route->channel);
     route->channel = NULL;
     route_set_state(route, FRY_ROUTE_ENDED);
-    fry_members_order(route);
+    order(route);
 }
 
 static void finish(fry_route *route)

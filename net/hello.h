@@ -3,7 +3,7 @@
  * The hello: what two members say to each other before they have a connection (a lane), and when
  * the lane ends, as a state machine over bytes. It knows no sockets, no clock and no group: its
  * owner feeds it what came from a socket, sends its output, decides what it asks, and watches
- * deadlines (net/link_socket.c). The comment at the top of net/hello.c has the protocol and its
+ * deadlines (net/link_line.c). The comment at the top of net/hello.c has the protocol and its
  * argument.
  *
  * One thread at a time. Nothing allocates; a hello has some 9 KB, in its owner's memory.
