@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A group's life: opening, leaving, being fenced, closing; requests, and the group's own
- * operations. What stands in the store, and when conclusions are drawn, says group_state.h.
+ * operations. group_state.h says what is in the store and when conclusions are drawn.
  *
- * Fencing. All that a member writes for others to rely on (its record, its arrivals) stands in its
- * lease, so a member that was stopped until the lease ran out can't write any of it any more: the
- * store refuses. What decides (roster, rounds) is changed by SWAP, and only while the writer's
- * record stands in its lease: so what a stopped member sends late is refused. Back in a new lease
+ * Fencing. Everything that a member writes for others to rely on (its record, its arrivals) is in
+ * its lease. So a member that was stopped until its lease ran out can't write it any more: the
+ * store refuses. The roster and the rounds, which decide, change only by SWAP, and only while the
+ * writer's record is in its lease. So what a stopped member sends late is refused. In a new lease
  * (group_stand.c) it may write again, unless the roster says that it is dead: then it is fenced.
  */
 #include "net/group_state.h"
@@ -31,7 +31,7 @@ bool fry_group_is_over(const fry_group *group)
     return group->state >= FRY_GROUP_LEAVING;
 }
 
-/* Timers don't end the wait of a loop on a user's clock. */
+/* Wakes the poller too, because timers don't end the wait of a loop on a user's clock. */
 static void set_timer_now(fry_group *group, fry_timer *timer)
 {
     fry_timer_set(group->reactor, timer, 0);
@@ -72,7 +72,7 @@ static void op_done(fry_store_request *request, ferry_status status, const fry_s
     fry_group_store_in(group);
     op_unlink(op);
     if (op->past != group->past) {
-        status = FERRY_E_FENCED; /* of a store that is no more */
+        status = FERRY_E_FENCED; /* the request was to a store that is no more */
         count = 0;
         why = NULL;
     }
@@ -255,7 +255,7 @@ static bool is_of_values(fry_group_verb verb)
            verb == FRY_GROUP_WATCH;
 }
 
-/* What it has under way; it stays in the list. */
+/* Stops what the request has under way; it stays in the list. */
 static void request_stop(fry_group_request *request)
 {
     if (fry_group_is_finishing(request))
@@ -299,7 +299,7 @@ void fry_group_cancel(fry_group_request *request)
     request_unlink(request);
 }
 
-/* All that are on; `done` may close the group. */
+/* Soon, because `done` may close the group. */
 static void finish_all(fry_group *group, ferry_status status)
 {
     for (fry_group_request *request = group->requests; request != NULL; request = request->next) {
@@ -310,7 +310,7 @@ static void finish_all(fry_group *group, ferry_status status)
 
 /* ---- the ends ---- */
 
-/* Nothing comes from the store any more. */
+/* Stops everything that the store could call back. */
 static void end_all(fry_group *group)
 {
     while (group->ops != NULL)
@@ -393,7 +393,7 @@ void fry_group_close(fry_group *group)
     end_all(group);
     group->state = FRY_GROUP_CLOSED;
     if (group->store_depth > 0)
-        return; /* the rest when the store's callback has returned */
+        return; /* `work` does the rest when the store's callback has returned */
     fry_store_close(group->store);
     group->store = NULL;
     fry_timer_stop(group->reactor, &group->work);
@@ -428,10 +428,10 @@ void fry_group_leave(fry_group *group, void (*left)(void *arg), void *arg)
     if (group->is_watched)
         fry_store_watch_stop(&group->watch);
     group->is_watched = false;
-    group->is_joined_told = true; /* or never will be */
+    group->is_joined_told = true; /* nobody will be told any more */
     group->state = FRY_GROUP_OVER;
     if (group->rank >= 0 && group->is_registered) {
-        /* Without the lease, so that the word stays: others may look only later. */
+        /* Written without the lease, so that the record stays: others may look only later. */
         group->record.state = FRY_RECORD_LEFT;
         const size_t bytes = fry_group_own_text(group, text);
         if (fry_group_op_start(
@@ -444,7 +444,7 @@ void fry_group_leave(fry_group *group, void (*left)(void *arg), void *arg)
 
 /* ---- what is due ---- */
 
-/* Whether the roster names this member for its rank, and says that it lives. */
+/* Whether the roster names this member for its rank, and not as dead. */
 static bool has_place(const fry_group *group)
 {
     const fry_group_roster *roster = group->roster;
@@ -476,7 +476,7 @@ static void check_own(fry_group *group)
                                                group->rank, group->job, why_no_place(group)));
 }
 
-/* A watch that begins anew tells all that is there; what is gone a list shows. */
+/* Starts the watch anew, which tells all that the store has. A list shows what is gone. */
 static void hear_again(fry_group *group)
 {
     if (!group->has_lost_news || !group->is_watched || !fry_group_may_ask(group))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is missing, in words: "rank 3 was last seen 12.3 s ago, ranks 5-7 never".
+ * Says who is missing, in words: "rank 3 was last seen 12.3 s ago, ranks 5-7 never".
  *
- * Last seen is by what the store shows: a member whose record is there is seen now, and its lease
- * says how long it may have been silent; one whose record is gone was last seen when that was told,
- * which is its death, or up to a lease and a second later.
+ * "Last seen" is what the store shows. A member whose record exists is seen now; its lease says for
+ * how long it may have been silent. A member whose record is gone was last seen when the deletion
+ * was told: at its death, or up to a lease and a second later.
  */
 #include "net/group_state.h"
 
@@ -54,8 +54,8 @@ static void say_seen(const fry_group *group, const fry_presence *presence, char 
 typedef struct list {
     char *text;
     size_t bytes, room_bytes;
-    uint32_t more;  /* ranks that found no room */
-    bool is_second; /* of a sentence: says less */
+    uint32_t more;  /* ranks for which there was no room */
+    bool is_second; /* of a sentence: the words "was last seen" are left out */
 } list;
 
 static void add(list *l, uint32_t first, uint32_t last, const char *seen)
@@ -112,7 +112,7 @@ void fry_group_name_absentees(const fry_group *group, const bool *is_absent, uin
         (void)snprintf(text + l.bytes, text_bytes - l.bytes, " and %" PRIu32 " more", l.more);
 }
 
-/* Others have the same deadline, and may have given up just before. */
+/* Others have the same deadline: a start that has just given up counts. */
 static bool was_there(const fry_group *group, const fry_presence *presence)
 {
     return presence->state == FRY_PRESENCE_HERE ||
@@ -120,7 +120,7 @@ static bool was_there(const fry_group *group, const fry_presence *presence)
             presence->info.last_seen_ns >= group->deadline_ns - DEADLINES_APART_NS);
 }
 
-/* Those who came without a rank and went again. */
+/* Names the processes that came without a rank and went again. */
 static void name_gone(const fry_group *group, char *text, size_t text_bytes)
 {
     size_t at = 0;
@@ -144,7 +144,7 @@ static void name_gone(const fry_group *group, char *text, size_t text_bytes)
     }
 }
 
-/* Ranks that nobody has asked for, as long as nobody comes who takes any. */
+/* Finds ranks that nobody has asked for; counts starts that take any rank. */
 static uint32_t find_absent(fry_group *group, bool *is_absent, uint32_t *unranked_p)
 {
     uint32_t count = 0;

@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Getting a rank. A member writes a record of its start, in its lease, and is a *candidate* from
- * then on. It has a rank when the roster names it. Who changes the roster:
+ * then on. It has a rank when the roster names it. Members change the roster as follows.
  *
- * Forming. Where there is no roster, or every holder of the newest one has ended, a new *life* of
- * the group is formed: once there are as many candidates as it has members (or, where the size is
- * not given, once one candidate's deadline has come), by one write that names them all. Usually the
- * candidate that began first does it, so 64 members cost one such write and not 64; but any may,
- * and the roster's SWAP makes one of them the one who did. All others read what it wrote.
+ * Forming. If there is no roster, or every holder of the newest one has ended, one write forms a
+ * new *life* of the group and names all its members: once there are as many candidates as it has
+ * members or, without a size, once a candidate's deadline has come. Usually the candidate that
+ * began first writes, so 64 members cost one write and not 64. But any may, and the roster's SWAP
+ * lets one of them win. The others read what it wrote.
  *
- * Admitting. While a holder of the newest roster is here, candidates are let in by a member of that
- * life, the lowest rank that is here, in the places of holders that have ended. Not by themselves:
+ * Admitting. While holders of the newest roster are here, the lowest rank among them lets
+ * candidates in, in the places of holders that have ended. Candidates don't let themselves in:
  * after a crash of the whole job the leases of its dead last some seconds more, and a candidate
- * can't tell those from the living, but a life whose members are all dead admits nobody; so its
+ * can't tell the dead from the living. But a life whose members are all dead admits nobody. So its
  * records run out one by one, and then a new life is formed of all that wait. Old and new never
- * mix. (On one host it goes at once: the kernel says that the processes of those records have
- * ended, and the candidates delete them.)
+ * mix. (On one host this is quick: the kernel says that those processes have ended, and the
+ * candidates delete the records.)
  *
- * Why this is safe. A SWAP of the roster names the version it was drawn up from. Whom it puts
- * in place of a holder, it marks that holder dead by that, if it was not yet (group_roster.c), or
- * the holder had said that it left: both for good. So no two starts that have not been told
- * otherwise have one rank, and two lives are never both alive: a new one names the version of the
- * old roster, and whoever was admitted to the old one since has changed that.
+ * Why this is safe. A SWAP of the roster names the version from which the new one was made. To
+ * replace a holder is to mark it dead, unless it was already (group_roster.c) or had said that it
+ * left. Both are for good. So two starts that have not been told otherwise never have one rank. And
+ * two lives are never both alive: a new life names the old roster's version, which any admission
+ * since has changed.
  *
- * Refusing. Who wants a rank or a place of one who is here waits: that one may be its own former
- * start, whose lease has yet to run out. After that lease and a second it gives up, fenced; at once
- * if the kernel says that the other's process runs. Of two candidates for one rank the one that
- * began first has it. Nobody else needs to write for that: everybody refuses itself. Who wants
- * any rank, and comes with no place that the roster knows, is nobody's former start: if all are
- * here it is late, and is told so at once.
+ * Refusing. A candidate whose rank or place a start that is here has waits: that start may be its
+ * own former one, whose lease has yet to run out. After that lease and a second the candidate gives
+ * up, fenced; at once if the kernel says that the other process runs. Of two candidates for one
+ * rank the one that began first gets it. Nobody else writes for that: each candidate refuses
+ * itself. A candidate that wants any rank, with no place that the roster knows, has no former start
+ * here: if all members are here it is late, and is told so at once.
  *
- * Incarnations are numbers of the roster: each change that names new holders takes the next. They
- * go on from life to life.
+ * Incarnations are numbers of the roster: each change that names new holders takes the next number.
+ * They go on from life to life.
  *
  * Without a past. In a store that was emptied a candidate finds no roster. It may form a group all
- * the same, of candidates alone: members of the life before write in their new records that they
- * are back, and are none. Theirs is the roster if they write it first.
+ * the same, of candidates alone: members of the life before say in their new records that they are
+ * back, and are none. If they write their roster first, it counts.
  */
 #include "net/group_state.h"
 
@@ -49,11 +49,11 @@
 
 typedef struct plan {
     fry_presence **chosen; /* by rank; NULL: not yet */
-    fry_presence **any;    /* those without a rank of their own */
+    fry_presence **any;    /* candidates without a rank of their own */
     uint32_t any_count, count;
 } plan;
 
-/* Neither gone nor in the roster. */
+/* Whether a start is here, and not in the roster. */
 static bool is_candidate(const fry_group *group, const fry_presence *presence)
 {
     if (presence->state != FRY_PRESENCE_HERE || presence->is_bad || presence->is_back ||
@@ -81,9 +81,9 @@ static void cleared(fry_group_op *op, ferry_status status, const fry_store_entry
 }
 
 /*
- * Clears away the words of those who left and whose ranks others have now. In a life that goes on
- * only such as were there at the change before this one, some at a time: by now everybody has been
- * told that they left, not just that they are gone.
+ * Deletes the records of starts that left and whose ranks others have now. In a life that goes on
+ * only records from before the last change, some at a time: by now everybody has been told that
+ * these starts left, not just that they are gone.
  */
 void fry_group_clear_words(fry_group *group)
 {
@@ -111,9 +111,9 @@ static void fill_slot(fry_group_slot *slot, const fry_presence *presence, uint64
     slot->process = presence->process;
 }
 
-/* ---- being in the way of one another ---- */
+/* ---- starts in the way of one another ---- */
 
-/* A wait in which the store was away does not count: leases may have been given more time. */
+/* Whether the wait is over. While the store is away it does not count: leases may get more time. */
 static bool is_wait_over(fry_group *group, fry_presence *holder)
 {
     const int64_t now_ns = fry_group_now_ns(group);
@@ -132,7 +132,7 @@ static bool is_wait_over(fry_group *group, fry_presence *holder)
     return group->is_block_over && !group->is_lost;
 }
 
-/* Somebody has what this member wants. */
+/* Waits for the end of a holder in this member's way, or gives up. */
 static void wait_for_end(fry_group *group, fry_presence *holder, const char *what)
 {
     switch (fry_group_process_of(group, &holder->process)) {
@@ -207,7 +207,7 @@ static bool has_rival(const plan *p, uint32_t size, const fry_presence *presence
     return false;
 }
 
-/* Who would be in a group of at most `size`, first come first served. */
+/* Chooses the members of a group of at most `size`: first come, first served. */
 static void draw_up(fry_group *group, plan *p, uint32_t size)
 {
     for (fry_presence *c = fry_group_presence_first(group); c != NULL;
@@ -224,11 +224,11 @@ static void draw_up(fry_group *group, plan *p, uint32_t size)
     }
     const uint32_t room = size - p->count;
     if (p->any_count > room)
-        p->any_count = room; /* without the last to come */
+        p->any_count = room; /* leaves out those who came last */
     p->count += p->any_count;
 }
 
-/* Who began earlier and wants the same. */
+/* Finds a candidate that began earlier and wants the same rank or place. */
 static fry_presence *own_rival(fry_group *group)
 {
     for (fry_presence *c = fry_group_presence_first(group); c != NULL && c->id != group->id;
@@ -274,7 +274,7 @@ static void form(fry_group *group, plan *p, uint32_t size)
     fry_group_write_roster(group, roster);
 }
 
-/* How many candidates stand before this one; UINT32_MAX: it is none. */
+/* How many candidates began before this one; UINT32_MAX: it is none. */
 static uint32_t own_turn(const fry_group *group, uint32_t *count_p, uint32_t *size_min_p)
 {
     uint32_t turn = UINT32_MAX;
@@ -294,7 +294,7 @@ static uint32_t own_turn(const fry_group *group, uint32_t *count_p, uint32_t *si
     return turn;
 }
 
-/* It was waiting for the end of another, which may have been its own former start. */
+/* Says for whose end this member waited. It may be its own former start. */
 static bool say_who_blocks(const fry_group *group, char *text, size_t text_bytes)
 {
     const fry_presence *holder =
@@ -325,7 +325,7 @@ static void join_deadline(fry_group *group)
                                                  group->job, absent));
 }
 
-/* Forms a group of up to size_max, if there are size_min: fewer than came if two want the same. */
+/* Forms a group of up to size_max, if there are size_min. Two that want the same count as one. */
 static void form_of(fry_group *group, uint32_t size_max, uint32_t size_min)
 {
     const size_t bytes = size_max * sizeof(fry_presence *);
@@ -343,7 +343,7 @@ static void form_of(fry_group *group, uint32_t size_max, uint32_t size_min)
     fry_free(group->memory, p.any, bytes);
 }
 
-/* Where everybody who is there by the deadline is in: it has come. */
+/* The deadline of a group without a size has come: all who are there are its members. */
 static void close_door(fry_group *group, uint32_t turn, uint32_t count, uint32_t size_min)
 {
     const int64_t now_ns = fry_group_now_ns(group);
@@ -355,7 +355,7 @@ static void close_door(fry_group *group, uint32_t turn, uint32_t count, uint32_t
         join_deadline(group);
         return;
     }
-    /* Others' deadlines are most often the same; the first to come writes for all. */
+    /* Others' deadlines are usually the same, so the first to come writes for all. */
     if (now_ns < group->deadline_ns + aside_ns) {
         fry_timer_set(group->reactor, &group->join_timer, group->deadline_ns + aside_ns);
         return;
@@ -385,7 +385,7 @@ static void consider_forming(fry_group *group)
     const uint32_t turn = own_turn(group, &count, &size_min);
 
     if (turn == UINT32_MAX)
-        return; /* the own record has not been told yet */
+        return; /* this member's own record has not been told yet */
     if (group->record.size != 0)
         form_if_complete(group, turn, count);
     else if (group->is_deadline_over)
@@ -394,7 +394,7 @@ static void consider_forming(fry_group *group)
 
 /* ---- a group that lives ---- */
 
-/* Which slot a candidate would have; NULL: none is free. */
+/* The slot that a candidate would have; NULL: none is free. */
 static fry_group_slot *slot_for(fry_group *group, fry_group_roster *roster,
                                 const fry_presence *candidate)
 {
@@ -413,7 +413,7 @@ static fry_group_slot *slot_for(fry_group *group, fry_group_roster *roster,
         if (fry_group_holder_of(group, slot) != FRY_HOLDER_ENDED ||
             slot->device_count < candidate->info.device_count)
             continue;
-        /* One that no place is kept for, if there is. */
+        /* Prefers a slot that is not kept for a place. */
         if (free_slot == NULL || (free_slot->place != 0 && slot->place == 0))
             free_slot = slot;
     }
@@ -435,7 +435,7 @@ static const char *fault_with(const fry_group *group, const fry_group_slot *slot
     return NULL;
 }
 
-/* The kernel may know more than the store of those who are said to be here. */
+/* Deletes records whose processes have ended: the kernel may know more than the store. */
 static void look_at_processes(fry_group *group)
 {
     for (uint32_t rank = 0; rank < group->roster->size; rank++) {
@@ -447,7 +447,7 @@ static void look_at_processes(fry_group *group)
     }
 }
 
-/* No rank is free for this member, or none that it could have. */
+/* The roster has no free rank that this member could have. */
 static void find_no_rank(fry_group *group)
 {
     uint32_t ended = 0;
@@ -458,7 +458,7 @@ static void find_no_rank(fry_group *group)
             fry_group_want_list(group, false);
             return;
         case FRY_HOLDER_MISSING:
-            return; /* it may yet leave its rank to another */
+            return; /* its rank may yet become free */
         case FRY_HOLDER_HERE:
             break;
         case FRY_HOLDER_ENDED:
@@ -505,7 +505,7 @@ static void consider_joining_life(fry_group *group, uint64_t first_id)
     }
     fry_presence *holder = fry_group_presence(group, slot->id);
     if (holder == NULL || fry_group_holder_of(group, slot) != FRY_HOLDER_HERE)
-        not_blocked(group); /* a member of that life will see */
+        not_blocked(group); /* a member of that life will let this one in */
     else
         wait_for_end(group, holder, group->record.rank >= 0 ? "the rank" : "the place");
 }
@@ -532,7 +532,7 @@ static void place_own(fry_group *group, uint32_t rank)
     group->is_deadline_over = false;
 }
 
-/* Whether the newest life is over, as far as is known; and the candidate who began first. */
+/* Whether a holder of the newest roster is here. ENDED: that life is over. */
 static fry_group_holder life_of(fry_group *group)
 {
     fry_group_holder newest = FRY_HOLDER_ENDED;
@@ -569,7 +569,7 @@ void fry_group_consider_join(fry_group *group)
             fry_group_want_list(group, first_id == group->id);
             break;
         case FRY_HOLDER_MISSING:
-            break; /* they may be back */
+            break; /* its holders may come back */
         case FRY_HOLDER_HERE:
             consider_joining_life(group, first_id);
             break;
@@ -602,7 +602,7 @@ bool fry_group_has_candidates(const fry_group *group)
     return false;
 }
 
-/* A dead start's record goes first, so that it is not taken for a candidate's. */
+/* A slot is free once a dead start's record is gone, which could be taken for a candidate's. */
 static bool is_free(fry_group *group, const fry_group_slot *slot)
 {
     const fry_presence *holder = fry_group_presence(group, slot->id);
@@ -619,7 +619,7 @@ bool fry_group_admit(fry_group *group, fry_group_roster *roster)
          c = fry_group_presence_next(group, c)) {
         if (!is_compatible_with_life(group, c))
             continue;
-        /* A slot that this very change has given away has a holder who is here. */
+        /* A slot that this very change has given away is not free: its holder is here. */
         fry_group_slot *slot = slot_for(group, roster, c);
         if (slot == NULL || slot->device_count < c->info.device_count || !is_free(group, slot) ||
             (c->rank >= 0 && c->rank != slot - roster->slots))
@@ -635,7 +635,7 @@ bool fry_group_admit(fry_group *group, fry_group_roster *roster)
     return roster->starts > starts;
 }
 
-/* ---- refusals of the store's ---- */
+/* ---- refusals by the store ---- */
 
 void fry_group_join_refused(fry_group *group, ferry_status status, const char *why)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the kernel knows of members of this host: whether their processes still run. A process is
- * known by its number and the moment it began, among the processes of one boot and one namespace
- * of them; numbers are used again, moments are not.
+ * identified by its number and the moment it began, within one boot and one pid namespace. Numbers
+ * are used again, moments are not.
  */
 #include "net/group_state.h"
 
@@ -58,6 +58,6 @@ fry_process_state fry_group_process_of(const fry_group *group, const fry_group_p
         process->pid <= 0)
         return FRY_PROCESS_UNKNOWN;
     if (process->pid == own->pid && process->started == own->started)
-        return FRY_PROCESS_UNKNOWN; /* this process runs; that says nothing of a group in it */
+        return FRY_PROCESS_UNKNOWN; /* this process runs, but that says nothing of a group in it */
     return fry_process_look(process->pid, process->started);
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where rounds meet. A member keeps one key for each host it has come to, with a line for each
- * round that it waits in; a new text replaces the old, one write at a time. So keys don't pile up,
- * whatever the names, and the write that a round costs is the same for one as for many that come
- * together. The key stands in the member's lease. A line that is done stays until the next text,
- * and names a number that has passed.
+ * Where rounds meet. A member keeps one key for each host to which it has come, with a line for
+ * each round in which it waits there. A new text replaces the old one, one write at a time. So keys
+ * don't pile up, whatever the names, and one round costs the same write as many that come together.
+ * The key is in the member's lease. The line of a round that is over stays until the next text, and
+ * names a number that has passed.
  *
- * The host follows meet/ITS RANK/ from the first round that it has a call for: earlier ones can't
- * be complete. It looks at the lines whenever something was told.
+ * The host watches meet/ITS RANK/ from the first round for which it has a call: earlier rounds
+ * can't be complete. It looks at the lines whenever the watch has told something.
  *
- * Members that disagree about who belongs to a barrier may look to different hosts, each waiting
- * for the other. So a host whose rounds are still open a second after the last arrival reads what
- * all have written for all hosts, once, and so does whoever's deadline passes; who finds a line
- * for the same round of the same name with other members ends it with FERRY_E_INVALID.
+ * Members that disagree about who belongs to a barrier may have different hosts, each waiting for
+ * the other. So a host whose rounds are still open a second after the last arrival reads, once,
+ * what all members have written for all hosts. So does a member whose deadline passes. A line for
+ * the same round of the same name with other members ends the round with FERRY_E_INVALID.
  */
 #include "net/group_state.h"
 
@@ -46,12 +46,12 @@ static fry_round_host *host_record(fry_group *group, uint32_t rank)
 void fry_meet_publish(fry_round *round)
 {
     if (round->host == UINT32_MAX)
-        return; /* it has not been looked at yet */
+        return; /* `see_to` has not chosen a host yet */
     fry_round_host *host = host_record(round->group, round->host);
     if (host != NULL)
         host->is_due = true;
     else {
-        round->host = UINT32_MAX; /* again at the next look */
+        round->host = UINT32_MAX; /* tried again at the next look */
         fry_group_lacks_memory(round->group);
     }
 }
@@ -84,7 +84,7 @@ static bool has_line(const fry_round *round, uint32_t host)
            (round->first->request != NULL || round->kind == FRY_ROUND_STOP);
 }
 
-/* A host that is ending the round itself need not say that it has come. */
+/* A host that is ending the round itself need not write that it has come. */
 static bool is_worth_a_line(const fry_round *round, const fry_round_host *host)
 {
     return has_line(round, host->rank) &&
@@ -100,7 +100,7 @@ static void write_lines(fry_round_host *host)
     for (fry_round *round = group->active_rounds; round != NULL; round = round->active_next)
         lines += is_worth_a_line(round, host);
     if (lines > LINES_MAX)
-        lines = LINES_MAX; /* the rest when these are done */
+        lines = LINES_MAX; /* the rest follows when these rounds are over */
     const size_t room_bytes = lines * FRY_GROUP_LINE_TEXT_BYTES;
     if (lines == 0) {
         host->is_due = false;
@@ -146,7 +146,7 @@ void fry_meet_flush(fry_group *group)
 typedef enum coming {
     HAS_NOT_COME,
     HAS_COME,
-    HAS_COME_AS_OTHERS, /* names other members */
+    HAS_COME_AS_OTHERS, /* its line names other members */
 } coming;
 
 /* What a rank's text says of the round that is open. */
@@ -214,7 +214,7 @@ static void note_arrival(fry_group *group, uint32_t rank, const fry_store_entry 
 {
     char *text = NULL;
 
-    /* A text with a zero in it is none of a member's. */
+    /* No member writes a text with a zero in it. */
     if (entry != NULL && strlen(entry->value) == entry->value_bytes) {
         text = fry_alloc_raw(group->memory, entry->value_bytes + 1, 1);
         if (text == NULL) {
@@ -249,7 +249,7 @@ static void meet_told(fry_store_watch *watch, fry_store_event event, const fry_s
     case FRY_STORE_IS_HEALTHY:
     case FRY_STORE_IS_LOST:
     case FRY_STORE_IS_ANOTHER:
-        break; /* the group's own watch says that */
+        break; /* the group's own watch handles this */
     }
     fry_group_tell_later(group);
     fry_group_store_out(group);
@@ -274,7 +274,7 @@ static size_t find_entry(const fry_group *group, const fry_store_entry *entries,
     return count;
 }
 
-/* Who names other members for this round; UINT32_MAX: nobody. has_come may be NULL. */
+/* The rank that names other members for this round; UINT32_MAX: none. has_come may be NULL. */
 static uint32_t compare(const fry_round *round, const fry_store_entry *entries, size_t count,
                         bool *has_come)
 {
@@ -356,7 +356,7 @@ static void start_hosting(fry_group *group)
     fry_timer_set(group->reactor, &group->meet_timer, fry_group_now_ns(group) + FRY_GROUP_SLACK_NS);
 }
 
-/* Ends the round if everybody is in has_come. True: it did. */
+/* Ends the round if every member of it is in has_come. True: it was ended. */
 static bool end_if_complete(fry_round *round, const bool *has_come, uint64_t value)
 {
     fry_group *group = round->group;
@@ -387,7 +387,7 @@ void fry_meet_host(fry_round *round)
 
     if (group->has_lost_arrivals && fry_group_may_ask(group)) {
         group->has_lost_arrivals = false;
-        fry_meet_stop(group); /* begun again, the watch tells all that is there */
+        fry_meet_stop(group); /* a watch that begins anew tells all that the store has */
     }
     if (!group->is_hosting)
         start_hosting(group);
@@ -407,7 +407,7 @@ void fry_meet_host(fry_round *round)
             continue;
         switch (look_for(round, rank, text, strlen(text), &its_value)) {
         case HAS_COME:
-            /* A member that is not alive any more has no say, in rounds of the living. */
+            /* In rounds of the living, a member that is not alive any more has no say. */
             has_come[rank] = fry_round_is_for(round, round->first, rank);
             if (has_come[rank] && its_value > value)
                 value = its_value;
@@ -433,7 +433,7 @@ static void end_late(fry_round *round, bool *has_come)
 
     has_come[group->rank] = true;
     if (round->kind == FRY_ROUND_BARRIER && end_if_complete(round, has_come, 0))
-        return; /* the host is slow, no more */
+        return; /* all have come: the host is only slow */
     for (uint32_t rank = 0; rank < group->view_count; rank++)
         has_come[rank] = fry_round_is_for(round, round->first, rank) && !has_come[rank];
     char *ranks = fry_alloc_raw(group->memory, room_bytes, 1);
@@ -453,10 +453,10 @@ static void asked_late(fry_group_op *op, ferry_status status, const fry_store_en
     (void)why;
     fry_group_tell_later(group);
     if (round == NULL)
-        return; /* it has ended meanwhile */
+        return; /* the round has ended meanwhile */
     round->op = NULL;
     if (status != FERRY_OK || group->state != FRY_GROUP_JOINED || !round->is_open)
-        return; /* given up in time by who waits */
+        return; /* the waiting call gives up in time */
     bool *has_come = fry_alloc(group->memory, group->view_count, 1);
     if (has_come == NULL)
         return;

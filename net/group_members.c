@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is there. Three things are known of a group: records of starts (presences), which come and go
- * with their leases; the roster, which names the start that holds each rank; and what this member
- * has told of each rank (views).
+ * Who is there. A member knows three things of its group: records of starts (presences), which come
+ * and go with their leases; the roster, which names the start that holds each rank; and what it has
+ * reported of each rank (views).
  *
- * One history. A rank's holder changes only by the roster, which changes only by SWAP: so the
- * holders of a rank are one sequence, with incarnations that grow, and every member sees a
- * subsequence of it that ends alike. A holder is HERE until it has said that it LEFT, in its
- * record, without a lease, so that who looks late reads it too; or until the roster says that it is
- * DEAD, or names another. Both are for good. A view tells the end of a holder before it tells the
- * next.
+ * One history. A rank's holder changes only by the roster, which changes only by SWAP. So the
+ * holders of a rank are one sequence, with growing incarnations, and every member sees a
+ * subsequence of it with the same end. A holder is HERE until the roster says that it is DEAD or
+ * names another, or until it has said that it LEFT. It says so in its record, without a lease, so
+ * that members who look late read it too. LEFT and DEAD are for good. A view reports the end of a
+ * holder before it reports the next holder.
  *
- * Absence. That a record was told to be deleted, or was not in a list that began after the roster
- * naming it was read, says that it is not there now: its start is missing, which is less than an
- * end (group_roster.c). That it merely has not been told yet says nothing, since keys are told in
- * no order between them. A list is asked for at once by who would act on it, by others after a
- * tenth of a second, in which the watch tells nearly always.
+ * Absence. A start is missing, which is less than an end (group_roster.c), if its record was told
+ * to be deleted, or was not in a list that began after the roster naming it was read. A record that
+ * just has not been told yet says nothing, because keys are told in no order between them. A member
+ * that would act on a list asks for it at once. Other members ask after a tenth of a second, within
+ * which the watch nearly always tells.
  *
- * Nobody goes missing while the store is out of reach: it tells of no deletion then.
+ * Nobody goes missing while the store can't be reached: it tells no deletions then.
  */
 #include "net/group_state.h"
 
@@ -34,7 +34,7 @@ RB_GENERATE_INTERNAL(fry_presences, fry_presence, entry, by_id, static __attribu
 
 static const fry_group_member nobody = {.state = FERRY_MEMBER_ABSENT};
 
-/* bsd's macros want a tree that they could change. */
+/* bsd's macros take a tree that they could change. */
 static fry_presences *tree_of(const fry_group *group)
 {
     return (fry_presences *)(uintptr_t)&group->presences;
@@ -78,7 +78,7 @@ bool fry_group_is_named(const fry_group *group, uint64_t id)
     return false;
 }
 
-/* Once joined nobody asks for those that never had a rank. */
+/* Frees missing starts without a rank: once joined nobody asks for them. */
 static void forget_missing(fry_group *group)
 {
     fry_presence *next = NULL;
@@ -125,7 +125,7 @@ static void presence_fill(fry_presence *presence, const fry_group_record *record
 static void note_missing(fry_group *group, fry_presence *presence)
 {
     if (presence->state == FRY_PRESENCE_LEFT && !fry_group_is_named(group, presence->id)) {
-        presence_free(group, presence); /* its word has been cleared away */
+        presence_free(group, presence); /* its record has been cleared away */
         return;
     }
     if (presence->state != FRY_PRESENCE_HERE)
@@ -145,7 +145,7 @@ fry_presence *fry_group_presence_missing(fry_group *group, uint64_t id)
     return presence;
 }
 
-/* What stands at a member's key is no record, or another's: as good as nothing. */
+/* A member's key has a value that is no record, or another's: it is ignored. */
 static void note_bad_record(fry_group *group, fry_presence *presence, const char *key,
                             bool is_proven)
 {
@@ -198,7 +198,7 @@ static void note_record(fry_group *group, uint64_t id, const fry_store_entry *en
 
 /* ---- what the store tells ---- */
 
-/* The rest of a key behind a prefix, or NULL. */
+/* The rest of a key after a prefix; NULL: it does not begin with that. */
 static const char *behind(const char *key, const char *prefix)
 {
     const size_t bytes = strlen(prefix);
@@ -234,7 +234,7 @@ static void note_entry(fry_group *group, const fry_store_entry *entry, bool is_d
     }
 }
 
-/* News that came while the store could not be heard may have been told as one. */
+/* Changes that came while the store could not be heard may have been told as one. */
 static void note_healthy(fry_group *group)
 {
     const fry_presence *own = fry_group_presence(group, group->id);
@@ -278,7 +278,7 @@ void fry_group_member_told(fry_store_watch *watch, fry_store_event event,
 
 /* ---- lists ---- */
 
-/* What was known when a list began. */
+/* What was known when the list began. */
 typedef struct list_begun {
     uint64_t roster_version, news;
 } list_begun;
@@ -293,7 +293,7 @@ static void listed(fry_group_op *op, ferry_status status, const fry_store_entry 
     group->list_op = NULL;
     fry_group_tell_later(group);
     if (status != FERRY_OK) {
-        fry_group_refused(group, op, status, why); /* who still wants it asks again */
+        fry_group_refused(group, op, status, why); /* whoever still wants it asks again */
         return;
     }
     for (fry_presence *p = fry_group_presence_first(group); p != NULL;
@@ -303,7 +303,7 @@ static void listed(fry_group_op *op, ferry_status status, const fry_store_entry 
         note_entry(group, &entries[i], false);
     for (fry_presence *p = fry_group_presence_first(group); p != NULL; p = next) {
         next = fry_group_presence_next(group, p);
-        /* What was told by the watch since the list began may be newer than it. */
+        /* What the watch has told since the list began may be newer than the list. */
         if (!p->is_listed && p->news <= begun->news)
             note_missing(group, p);
     }
@@ -344,7 +344,7 @@ const fry_group_member *fry_group_member_at(const fry_group *group, uint32_t ran
     fry_presence *presence = group->views[rank].presence;
     if (presence == NULL || group->views[rank].told == FERRY_MEMBER_ABSENT)
         return &nobody;
-    /* The store vouches for who is here, as long as it can be asked. */
+    /* As long as the store can be asked, it shows who is here. */
     if (presence->info.state == FERRY_MEMBER_HERE && presence->state == FRY_PRESENCE_HERE)
         presence->info.last_seen_ns =
             group->is_lost ? group->lost_since_ns : fry_group_now_ns(group);
@@ -368,20 +368,20 @@ static void tell(fry_group *group, uint32_t rank, ferry_member_state state)
         group->events.changed(group->arg, rank);
 }
 
-/* How the holder of a rank is doing, as all are told; ABSENT: that is not known yet. */
+/* The state of a rank's holder, as all members report it; ABSENT: not known yet. */
 static ferry_member_state state_of(const fry_presence *presence, const fry_group_slot *slot)
 {
     if (presence->state == FRY_PRESENCE_LEFT)
         return FERRY_MEMBER_LEFT;
     if (slot->is_dead)
         return FERRY_MEMBER_DEAD;
-    /* One that is missing, and was never seen, has no endpoint yet: it will be back, or be dead. */
+    /* A missing start that was never seen has no endpoint yet: it will be back, or be dead. */
     return presence->state == FRY_PRESENCE_HERE || presence->info.last_seen_ns != 0
                ? FERRY_MEMBER_HERE
                : FERRY_MEMBER_ABSENT;
 }
 
-/* The one that the roster names now. False: it is not known yet. */
+/* Makes the view show the start that the roster names now. False: that start is not known yet. */
 static bool take_holder(fry_group *group, uint32_t rank)
 {
     fry_group_view *view = &group->views[rank];
@@ -451,7 +451,7 @@ void fry_group_tell_members(fry_group *group)
     group->events.joined(group->arg, FERRY_OK, NULL);
 }
 
-/* ---- deaths that the kernel tells ---- */
+/* ---- deaths reported by the kernel ---- */
 
 static void deleted(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
                     size_t count, const char *why)

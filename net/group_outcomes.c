@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How rounds have ended, as the store has it, a key for each name: what the watch tells of them,
- * ending one, forgetting names. group_rounds.c has the argument.
+ * How rounds have ended, as the store has it, with a key for each name: what the watch tells of
+ * these keys, ending a round, forgetting names. group_rounds.c has the argument.
  */
 #include "net/group_state.h"
 
@@ -88,7 +88,7 @@ const char *fry_round_user_name(const fry_round *round)
     return round->kind == FRY_ROUND_BARRIER ? round->name + 2 : round->name;
 }
 
-/* The newest round that has ended in this life of the group. */
+/* Number of the newest round that has ended in this life of the group. */
 uint64_t fry_round_number(const fry_round *round)
 {
     const fry_group *group = round->group;
@@ -133,15 +133,14 @@ static void apply(fry_round *round, const fry_group_verdict *verdict, uint64_t v
     round->version = round->version_seen = version;
     set_lost(round, false);
     if (fry_round_number(round) < before) {
-        /* Forgotten, and begun again, told as one. */
+        /* The name was forgotten and begun again, and the watch told both as one change. */
         round->own = 0;
         if (round->is_open)
             round->number = 1;
     }
 }
 
-/* Of a store that has lost the round: what this member knows of it may be newer than what others
- * have written again. */
+/* Whether the store has lost the round, and this member knows newer than others wrote since. */
 static bool knows_better(const fry_round *round, const fry_group_verdict *verdict)
 {
     const uint64_t number = fry_round_number(round);
@@ -178,7 +177,7 @@ static void note_deleted(fry_round *round, uint64_t version)
         return;
     round->version = 0;
     if (round->is_lost)
-        return; /* it was not forgotten, and is to be there again */
+        return; /* it was not forgotten, and is to be written again */
     round->verdict = (fry_group_verdict){.ranks = ""};
     round->own = 0;
     set_own(round, false);
@@ -284,18 +283,18 @@ void fry_round_end(fry_round *round, ferry_status status, uint32_t rank, uint64_
     write_verdict(round, &verdict);
 }
 
-/* ---- a store that has lost them ---- */
+/* ---- a store that has lost the rounds ---- */
 
 /*
- * Rounds go on from their numbers, in which all members are in step: so a key that the store has
- * lost is written again by who knows it, whoever ended the round before others, and who knows of a
- * later round writes that in place of an earlier one. A round that is open was not ended as far as
- * this member knows, but may have been for others, and nothing in the store says so any more. So it
- * ends here as FERRY_E_STORE, which is no answer of the round's but that there is none to be had,
- * and is written so for those who have yet to come to it. Who had come can't pass it any more, and
- * nobody passes it without them; so it was passed before that, or never will be.
+ * Rounds go on from their numbers, in which all members are in step. So members that know a key
+ * which the store has lost write it again, the one that ended the round before the others; a member
+ * that knows a later round replaces an earlier one. A round that is open has not ended as far as
+ * this member knows, but may have ended for others, and nothing in the store says so any more. So
+ * it ends here with FERRY_E_STORE, which says only that its outcome can't be had, and this is
+ * written for those who have yet to come to it. Those who had come can't pass it any more, and
+ * nobody passes it without them. So it was passed before that, or never will be.
  *
- * The agreement on a step to stop after has no callers, and ends the same however often it is
+ * The agreement on a step to stop after has no callers, and has the same end however often it is
  * begun: it goes on.
  */
 static void lose(fry_round *round)
@@ -318,7 +317,7 @@ static void lose(fry_round *round)
     if (round->is_open && round->kind != FRY_ROUND_STOP && number < round->number) {
         set_lost(round, true);
         if (!set_verdict(round, &none))
-            fry_group_lacks_memory(group); /* it goes on as if it had just begun */
+            fry_group_lacks_memory(group); /* the round goes on as if it had just begun */
     } else {
         set_lost(round, number > 0);
     }
@@ -332,7 +331,7 @@ void fry_rounds_are_lost(fry_group *group)
     {
         if (group->rank >= 0 && group->roster != NULL)
             lose(round);
-        else /* who has no part in them yet is told anew */
+        else /* a member without a part in them is told anew */
             round->version = round->version_seen = 0;
     }
 }
@@ -379,7 +378,7 @@ void fry_rounds_forget_oldest(fry_group *group)
 
     RB_FOREACH(round, fry_rounds, &group->rounds)
     {
-        /* Those of earlier lives are nobody's: the first rank sees to them. */
+        /* Rounds of earlier lives are nobody's: rank 0 forgets them. */
         if (group->rank == 0 && round->version != 0 && fry_round_number(round) == 0)
             set_own(round, true);
         if (is_forgettable(round) && (oldest == NULL || round->version < oldest->version))

@@ -1,41 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The roster: one key that says which start holds each rank, and which of them are dead. It is
- * changed by SWAP alone, from the version it was drawn up from, by members whose own records stand.
+ * The roster: one key that says which start holds each rank, and which of these starts are dead.
+ * Only SWAP changes it, from the version that the writer knew, and only if the writer's own record
+ * is in its lease.
  *
  * Missing is not dead. A record goes when its lease has run out: because its holder died, was
- * stopped, or could not reach the store; or because the store itself was away, stood still, or has
- * lost what it held. So a start whose record is not there is *missing*. It is dead when the roster
- * says so, which is one decision that all read, and for good: what it was marked as does not
- * change back, and a start that finds itself marked is fenced. Until then it may come back, by
- * writing its record anew (group_stand.c), and nobody is told anything of it.
+ * stopped, or could not reach the store; or because the store itself was away, stood still, or lost
+ * what it held. So a start whose record does not exist is *missing*. It is dead when the roster
+ * says so: one decision, which all members read, and for good. A mark does not change back, and a
+ * start that finds itself marked is fenced. Until then a missing start may come back by writing its
+ * record anew (group_stand.c), and nobody is told of it.
  *
- * A member marks one that is missing when the kernel says that its process has ended, or when it
- * has been silent for a lease while the store was there. Silent: a record that was seen to go has
- * not been renewed for a lease by then; one that was never seen, since it was missed. There: what a
- * member knows of the store is what came of its own renewals (fry_store_lease_steady_ns), so one
- * that was stopped itself, or cut off, knows that it does not know, and begins to count when it is
+ * A member marks a missing start when the kernel says that its process has ended, or when it has
+ * been silent for a lease while the store was there. Silent: a record that was seen to go has not
+ * been renewed for a lease by then; one that was never seen is silent since it was missed. There: a
+ * member knows of the store what came of its own renewals (fry_store_lease_steady_ns). So a member
+ * that was itself stopped or cut off knows that it does not know, and begins to count when it is
  * back.
  *
- * Why a lease is enough. Who lives asks each third of its lease, and if it fails again within a
- * sixth. Let the moments at which the store was there be at most half a lease apart. Then an answer
- * takes at most a sixth, and the store was never away for longer than a third less an answer, in
- * which nobody asked here, or than a sixth, in which somebody did. So the other had an answer after
- * a third (until it asks), another third (away), and an answer, and if that said that its lease is
- * over has written its record two answers later: all within a lease. (An eighth more of it is for
- * what it may have to wait for when the store has just come.) Of a store that is slower, or comes
- * and goes, this can't be said: as long as those moments are three quarters apart at most, two
- * leases are waited for.
+ * Why a lease is enough. A live member asks each third of its lease, and after a failure again
+ * within a sixth. Let the moments at which the store was there be at most half a lease apart. Then
+ * an answer takes at most a sixth. And the store was never away for longer than a third less an
+ * answer while nobody asked here, or than a sixth while somebody did. So the other member had an
+ * answer after a third (until it asks), another third (away), and the time of an answer. If that
+ * answer said that its lease was over, it wrote its record two answers later. All this is within a
+ * lease. (An eighth of a lease is added for waits when the store has just come back.) For a store
+ * that is slower, or comes and goes, this does not hold: while those moments are at most three
+ * quarters of a lease apart, members wait for two leases.
  *
- * Mostly the lowest rank whose record is there does the marking, and lets others in (group_join.c).
+ * Usually the lowest rank whose record exists marks the dead and lets others in (group_join.c).
  *
  * A roster that the store has lost is written again by those who had it. Its numbers go on far
- * ahead, from what the time is: whoever was let in by a roster that the writer did not know, also
- * one that was written again before, has a lower number than all who are let in from now on, as far
- * as clocks are right; and another one, where they are not. Whoever knows of something newer than
- * what the store has puts that in its place, rank by rank (fry_group_roster_merge), since what is
- * said of a rank only grows. A roster of another lineage is another group's, that was formed in an
- * empty store before this one was back: the store's roster counts, and who is not in it is fenced.
+ * ahead, from the time of day. So a start that was let in by a roster unknown to the writer, also
+ * by one that was written again before, has a lower number than all that are let in from now on, as
+ * far as clocks are right; and a different number, if they are wrong. A member that knows something
+ * newer than the store's roster writes that, rank by rank (fry_group_roster_merge), because what is
+ * said of a rank only grows. A roster of another lineage is another group's, formed in an empty
+ * store before this group was back: the store's roster counts, and members that are not in it are
+ * fenced.
  */
 #include "net/group_state.h"
 
@@ -45,12 +47,14 @@
 #include <sys/random.h>
 #include <time.h>
 
-#define STARTS_AHEAD 65536 /* of a roster that is written again */
+#define STARTS_AHEAD 65536 /* added to a roster's numbers when it is written again */
 
 /* ---- reading ---- */
 
-/* Of others, who have another secret: to be a member of theirs can't be, and what they write
- * changes nothing here. */
+/*
+ * The roster is of members with another secret. This one can't join them, and what they write
+ * changes nothing here.
+ */
 static void note_unproven(fry_group *group, uint64_t version)
 {
     group->roster_version = version;
@@ -77,7 +81,7 @@ void fry_group_forget_roster(fry_group *group)
     drop(group);
 }
 
-/* There is none: who has a rank keeps what it knows, to write it again. */
+/* The store has no roster. A member with a rank keeps what it knows, to write it again. */
 static void note_none(fry_group *group)
 {
     group->roster_version = 0;
@@ -86,13 +90,13 @@ static void note_none(fry_group *group)
         drop(group);
 }
 
-/* Takes the store's. What this member knows better stays, and is to be written. */
+/* Takes the store's roster. What this member knows better stays, and has to be written. */
 static void take(fry_group *group, fry_group_roster *roster, uint64_t version)
 {
     fry_group_roster *known = group->rank >= 0 ? group->roster : NULL;
     const bool is_of_kin = known != NULL && known->lineage == roster->lineage;
 
-    /* Lost and written again, told as one. */
+    /* The store lost the roster, and it was written again: the watch told both as one change. */
     if (is_of_kin && roster->restores > known->restores && group->roster_version != 0)
         fry_group_note_another_store(group);
     group->is_roster_behind = false;
@@ -134,7 +138,7 @@ void fry_group_note_roster(fry_group *group, const void *text, size_t text_bytes
         fry_log_line(group->reactor->log, FERRY_LOG_ERROR, "job %s: no memory for its roster",
                      group->job);
         fry_group_lost_news(group);
-        return; /* the old one goes on to count; a SWAP of it will be refused */
+        return; /* the old roster still counts; a SWAP of it will be refused */
     }
     fry_log_line(group->reactor->log, FERRY_LOG_WARNING,
                  "job %s: what stands for its roster in %s is none", group->job,
@@ -146,7 +150,7 @@ void fry_group_note_roster(fry_group *group, const void *text, size_t text_bytes
 
 void fry_group_roster_is_gone(fry_group *group)
 {
-    /* Nothing else of it is deleted on purpose: the store has lost it, and may have lost more. */
+    /* Nobody deletes the roster on purpose: the store has lost it, and may have lost more. */
     if (group->rank >= 0)
         fry_group_note_another_store(group);
     else
@@ -164,7 +168,7 @@ static bool kernel_says_ended(fry_group *group, fry_presence *presence,
     case FRY_PROCESS_ENDED:
         presence->has_ended = true;
         break;
-    case FRY_PROCESS_ENDING: /* it is asked again */
+    case FRY_PROCESS_ENDING: /* the kernel is asked again later */
         fry_group_again_at(group, fry_group_now_ns(group) + FRY_GROUP_LOOK_AFTER_NS);
         return false;
     case FRY_PROCESS_RUNS:
@@ -175,7 +179,7 @@ static bool kernel_says_ended(fry_group *group, fry_presence *presence,
     return presence->has_ended;
 }
 
-/* Since when the store was there for this member, and its watch knew; INT64_MAX: it does not. */
+/* Since when the store was there for this member, and its watch knew; INT64_MAX: not now. */
 static int64_t steady_ns(const fry_group *group, bool is_strict)
 {
     int64_t since_ns = INT64_MAX;
@@ -192,7 +196,7 @@ static int64_t later(int64_t one_ns, int64_t other_ns)
     return one_ns > other_ns ? one_ns : other_ns;
 }
 
-/* Whether one that is missing can be called dead. */
+/* Whether a missing start can be called dead. */
 static bool is_to_be_judged(fry_group *group, fry_presence *presence, const fry_group_slot *slot)
 {
     int64_t lease_ns = presence->lease_ns > 0 ? presence->lease_ns : group->roster->lease_ns;
@@ -204,7 +208,7 @@ static bool is_to_be_judged(fry_group *group, fry_presence *presence, const fry_
         lease_ns = FRY_STORE_LEASE_MIN_NS;
     const int64_t strict_ns = steady_ns(group, true), lax_ns = steady_ns(group, false);
     const int64_t silent_ns = presence->missing_ns - (presence->was_here ? lease_ns : 0);
-    /* Own renewals that are further apart than the other's say nothing of so short a time. */
+    /* Own renewals that are further apart than the other's can't prove so short a time. */
     if (strict_ns != INT64_MAX && group->lease_ns <= lease_ns)
         when_ns = later(strict_ns + lease_ns / 8, silent_ns) + lease_ns;
     if (lax_ns != INT64_MAX && later(lax_ns, silent_ns) + 2 * lease_ns < when_ns)
@@ -306,9 +310,9 @@ fry_group_roster *fry_group_roster_copy(fry_group *group)
     return roster;
 }
 
-/* ---- keeping it ---- */
+/* ---- keeping the roster ---- */
 
-/* Members of lower ranks whose records are there. */
+/* Counts the members of lower ranks whose records exist. */
 static uint32_t count_before(fry_group *group)
 {
     uint32_t count = 0;
@@ -318,7 +322,7 @@ static uint32_t count_before(fry_group *group)
     return count;
 }
 
-/* Those who may do the same go first, for a moment. */
+/* Whether this member has waited for `count` others that may do the same first. */
 static bool is_own_turn(fry_group *group, uint32_t count)
 {
     const int64_t now_ns = fry_group_now_ns(group);
@@ -334,7 +338,7 @@ static bool is_own_turn(fry_group *group, uint32_t count)
     return false;
 }
 
-/* How many are to be marked; of those that the kernel knows to have ended, how many. */
+/* How many starts are to be marked; *known_p: how many of them ended by the kernel's word. */
 static uint32_t find_dead(fry_group *group, fry_group_roster *into, uint32_t *known_p)
 {
     uint32_t count = 0;
@@ -365,7 +369,7 @@ static bool may_change(const fry_group *group)
            !group->is_lost;
 }
 
-/* Ahead of all numbers that may have been given; a number's order is all that depends on it. */
+/* A number above all that may have been given. Only its order matters. */
 static uint64_t starts_ahead(uint64_t starts)
 {
     struct timespec now;
@@ -378,10 +382,10 @@ static uint64_t starts_ahead(uint64_t starts)
     return (starts > time_ms ? starts : time_ms) + random;
 }
 
-/* The store has none, or an older one. */
+/* Writes the roster, of which the store has none or an older one. */
 static void restore(fry_group *group)
 {
-    /* Who is there is not known again yet: the rank stands for it. */
+    /* Who is here is not known yet, so this member's rank says how many go first. */
     if (!is_own_turn(group, (uint32_t)group->rank))
         return;
     fry_group_roster *roster = fry_group_roster_copy(group);
@@ -409,7 +413,7 @@ void fry_group_keep_roster(fry_group *group)
     }
     const uint32_t before = count_before(group);
     const uint32_t dead = find_dead(group, NULL, &known);
-    /* What the kernel told this member others may not know: it does not leave that to them. */
+    /* Others may not know what the kernel told this member: it acts itself. */
     const bool is_due = before == 0 || (known > 0 && is_own_turn(group, before));
     if (known == 0)
         group->aside_end_ns = 0;

@@ -3,38 +3,37 @@
  * Rounds: what members do together. A barrier's calls are rounds of its name, numbered from 1 in
  * each life of the group; "alive" and "stop" are rounds of all members that live.
  *
- * A round in two round trips. Whoever comes writes so where the round's host looks (group_meet.c):
- * the lowest rank of its members, or of those that live. The host, once all have come, ends the
- * round: it writes its outcome to the round's key, which everybody follows. So a barrier of n
- * members is n writes at once, one more, and 2 n messages; nobody reads what all wrote but the
- * host.
+ * A round takes two round trips. A member that comes writes so where the round's host looks
+ * (group_meet.c). The host is the lowest rank of the round's members, or of those that live. Once
+ * all have come, the host ends the round: it writes the outcome to the round's key, which every
+ * member watches. So a barrier of n members is n writes at once, one more, and 2 n messages; only
+ * the host reads all.
  *
- * One outcome. Whoever has a reason to end a round (all came; a deadline; a member is dead; a
- * cancel) does it by SWAP of that key, from the outcome of the round before it. One of them
- * succeeds; the others are answered with what that one wrote. Nobody resolves a call by anything
- * else. So all that came to a round have one outcome of it, whoever dies, or is stopped, whenever.
- * Where the host is dead, or late itself, others act: each waits a little longer the more stand
- * before it, so that mostly one does.
+ * One outcome. A member with a reason to end a round (all came; a deadline; a death; a cancel) does
+ * so by SWAP of that key, from the outcome of the round before. One SWAP succeeds; the others are
+ * answered with what it wrote. Nothing else resolves a call. So all that came to a round have one
+ * outcome of it, whoever dies or is stopped at any time. If the host is dead, or late itself,
+ * others act: each waits a little longer the more members stand before it, so usually one acts.
  *
- * An outcome may be overwritten by the next round's before all have been told of it. So the key
- * also says which round was the newest to be passed: who waits in round n when n + 1 has failed
- * knows whether n was passed, since none is passed without it after that.
+ * The next round may overwrite an outcome before all have been told of it. So the key also says
+ * which round was the newest to be passed. A member that waits in round n when n + 1 has failed
+ * knows whether n was passed, because after that no round is passed without this member.
  *
  * No round is passed without a member. It ends with FERRY_OK only if an arrival of each member was
- * seen that names this very number and the incarnation that holds the rank: an older arrival names
- * an older number, one of a dead start another incarnation.
+ * seen that names this very number and the incarnation that holds the rank. An older arrival names
+ * an older number, a dead start's another incarnation.
  *
- * In step. `own` counts the rounds of a name that this member's calls were for. A call when the
- * key's number is above that is late for a round that ended without it: it has that one's outcome,
+ * In step. `own` counts the rounds of a name that this member's calls were for. If the key's number
+ * is above `own`, a call is late for a round that ended without it: it gets that round's outcome,
  * and counts. A start that came to the group later than others has not called for the rounds before
- * it: its first call is told FERRY_E_CHANGED and takes the key's number for its own. A call
- * cancelled or out of time before its turn stays in the line without its caller, and ends its
- * round when its turn comes.
+ * it: its first call gets FERRY_E_CHANGED and takes the key's number for its own. A call that is
+ * cancelled or out of time before its turn stays in the line without its caller, and ends its round
+ * when its turn comes.
  *
- * Names are forgotten. A key stays when its barrier is done, or a restarted member would not know
- * of it. A host keeps the last 512 names that it ended rounds of; of older ones it deletes the key,
- * if the last outcome was FERRY_OK and nobody's arrival names it any more (who has not seen the
- * outcome yet still has its arrival there). All members are in step then, and begin again from 1.
+ * Names are forgotten. A key stays when its barrier is done: a restarted member must know of it. A
+ * host keeps the last 512 names whose rounds it ended. It deletes the key of an older name if the
+ * last outcome was FERRY_OK and no arrival names it any more (a member that has not seen the
+ * outcome yet still has its arrival there). Then all members are in step, and begin again from 1.
  *
  * The model of this is group_barrier.pml.
  */
@@ -92,7 +91,7 @@ static void append(fry_round *round, fry_round_call *call)
     }
 }
 
-/* Takes a call out; the first one's round is open no more. */
+/* Takes a call out. If it was the first, its round is not open any more. */
 static void take_out(fry_round_call *call)
 {
     fry_round *round = call->round;
@@ -103,7 +102,7 @@ static void take_out(fry_round_call *call)
         round->act_ns = 0;
         fry_timer_stop(round->group->reactor, &round->timer);
         if (round->op != NULL)
-            round->op->arg = NULL; /* its answer is news, and no more */
+            round->op->arg = NULL; /* the answer is only news */
         round->op = NULL;
     }
     while (*link != call) {
@@ -123,12 +122,12 @@ static void take_out(fry_round_call *call)
         round->active_next->active_previous = round->active_previous;
 }
 
-/* The caller has its answer; takes the error. The round may be gone after it, or the group over. */
+/* Answers the caller; takes the error. The round may be gone afterwards, or the group over. */
 static void finish(fry_round_call *call, ferry_status status, fry_error *error, const void *value,
                    size_t value_bytes)
 {
     fry_group_request *request = call->request;
-    const uint64_t version = value != NULL ? call->round->version : 0; /* of the living */
+    const uint64_t version = value != NULL ? call->round->version : 0; /* only with the living */
 
     take_out(call);
     call_free(call);
@@ -156,7 +155,7 @@ static int by_rank(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Sorted, each once; false: one is none, or this member is not among them. */
+/* Sorts the members. False: one is none or is named twice, or this one is not among them. */
 static bool fill_members(const fry_group *group, fry_round_call *call, const uint32_t *members)
 {
     uint32_t count = 0;
@@ -175,9 +174,9 @@ static bool fill_members(const fry_group *group, fry_round_call *call, const uin
         count += i == 0 || call->members[i] != call->members[i - 1];
     }
     if (count != call->member_count)
-        return false; /* one is named twice */
+        return false;
     if (count == group->view_count)
-        hash = count; /* all of them: as if none were named */
+        hash = count; /* naming all is the same as naming none */
     for (uint32_t i = 0; count < group->view_count && i < count; i++) {
         for (int b = 0; b < 4; b++)
             bytes[b] = (uint8_t)(call->members[i] >> (8 * b));
@@ -248,7 +247,7 @@ void fry_rounds_come_to_stop(fry_group *group, uint64_t step_begun)
     append(round, call);
 }
 
-/* The caller is gone; its place in line stays, to end the round when its turn comes. */
+/* The caller is gone. The call's place in line stays, to end the round when its turn comes. */
 static void leave_place(fry_round_call *call, ferry_status status)
 {
     call->request->private_ = NULL;
@@ -339,7 +338,7 @@ static bool is_in_verdict(const fry_round *round, uint32_t rank)
     return is;
 }
 
-/* The living, as the answer says. */
+/* Answers with the living, as the verdict names them. */
 static void finish_alive(fry_round *round)
 {
     fry_group *group = round->group;
@@ -365,7 +364,7 @@ static void finish_alive(fry_round *round)
 
 /* ---- the first call's turn ---- */
 
-/* A call late for a round that ended without it. */
+/* Answers a call that is late for its round. */
 static void finish_behind(fry_round *round)
 {
     fry_group *group = round->group;
@@ -387,7 +386,7 @@ static void finish_behind(fry_round *round)
     finish(round->first, round->verdict.status, error_of(round), NULL, 0);
 }
 
-/* The round of the first call has ended. */
+/* Answers the first call, whose round has ended. */
 static void resolve(fry_round *round)
 {
     const ferry_status status = round->verdict.status;
@@ -397,7 +396,7 @@ static void resolve(fry_round *round)
     case FRY_ROUND_BARRIER:
         has_passed = round->verdict.passed == round->number;
         if (round->verdict.passed > round->number) {
-            /* Another start has this member's place, and was there. */
+            /* Another start has this member's rank, and came to that round. */
             finish_behind(round);
             return;
         }
@@ -406,7 +405,7 @@ static void resolve(fry_round *round)
                NULL, 0);
         break;
     case FRY_ROUND_ALIVE:
-        /* One that ended without this member, just before it came, is not its own. */
+        /* A round that ended without this member, just before it came, is not its own. */
         if (is_in_verdict(round, (uint32_t)round->group->rank) != (status == FERRY_OK)) {
             round->number = fry_round_number(round) + 1;
             fry_meet_publish(round);
@@ -422,7 +421,7 @@ static void resolve(fry_round *round)
     }
 }
 
-/* False: it has its answer. */
+/* Opens the round of the first call. False: the call has its answer. */
 static bool open_first(fry_round *round)
 {
     const uint64_t number = fry_round_number(round);
@@ -459,7 +458,7 @@ static uint32_t host_of(const fry_round *round)
     return (uint32_t)group->rank;
 }
 
-/* Whether it is this member's turn to act: those who live and stand before it go first. */
+/* Whether it is this member's turn to act. Live members with lower ranks go first. */
 static bool is_turn_to_act(fry_round *round)
 {
     fry_group *group = round->group;
@@ -495,7 +494,7 @@ static uint32_t find_dead(const fry_round *round)
     return UINT32_MAX;
 }
 
-/* The store has not answered in time: the caller goes, its place stays. */
+/* The store has not answered in time: the caller gets its answer, the call's place stays. */
 static void give_up(fry_round *round)
 {
     fry_group *group = round->group;
@@ -515,7 +514,7 @@ static void give_up(fry_round *round)
     fry_group_finish(request, FERRY_E_DEADLINE, error, NULL, 0, 0);
 }
 
-/* What is to be done about an open round. */
+/* Does what an open round needs. */
 static void see_to(fry_round *round)
 {
     fry_group *group = round->group;
@@ -554,7 +553,7 @@ static void see_to(fry_round *round)
         fry_timer_set(group->reactor, &round->timer, call->deadline_ns + FRY_GROUP_LATE_NS);
 }
 
-/* Calls behind the first whose deadline has passed don't wait for their turn. */
+/* Answers calls behind the first whose deadline has passed: they don't wait for their turn. */
 static void finish_late(fry_round *round)
 {
     for (fry_round_call *call = round->first->next; call != NULL; call = call->next) {
@@ -577,7 +576,7 @@ static void finish_late(fry_round *round)
     }
 }
 
-/* No round begins yet; those who can't wait any longer are told that the store does not say. */
+/* No round begins yet. Calls that can't wait any longer hear that the store does not answer. */
 static void wait_to_be_settled(fry_round *round)
 {
     if (round->first->is_late)

@@ -70,7 +70,7 @@ bool fry_group_seal_open(const fry_group_seal *seal, const char *key, const char
     if (*text_bytes < FRY_GROUP_PROOF_BYTES)
         return !seal->is_keyed;
     const size_t above_bytes = *text_bytes - FRY_GROUP_PROOF_BYTES;
-    if (!seal->is_keyed) /* those who have a secret are not to be written over by who has none */
+    if (!seal->is_keyed) /* members without a secret must not overwrite members with one */
         return memcmp(text + above_bytes, PROOF_WORD, sizeof PROOF_WORD - 1) != 0;
     proof_of(seal, key, text, above_bytes, line);
     if (sodium_memcmp(line, text + above_bytes, FRY_GROUP_PROOF_BYTES) != 0)

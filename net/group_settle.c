@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After a store has lost its past, members write again what they know of it, each what others may
- * not know: the roster, how rounds have ended, a notice. As long as one of them has yet to do that
- * its record says that it is busy. Nobody begins a round until none is: a start that has just come
- * would take a barrier's first round for its own that others have passed long ago.
+ * After a store has lost its past, members write again what they know of it and others may not
+ * know: the roster, how rounds have ended, a notice. Until a member has done that, its record says
+ * that it is busy. Nobody begins a round before no member is busy: a start that has just come would
+ * take a barrier's first round, which others passed long ago, for its own.
  *
- * When no record says so any more, all that was known has been written before. But keys are told in
- * no order between them, so what there is of rounds is listed once more, from then. Then the group
- * is settled, as far as this member goes, until the store loses its past again. One that is missing
- * is waited for: it will be back, or be dead.
+ * When no record says busy any more, all that was known has been written. But keys are told in no
+ * order between them, so rounds are listed once more from then on. After that the group is settled
+ * for this member, until the store loses its past again. A missing start is waited for: it will be
+ * back, or be dead.
  */
 #include "net/group_state.h"
 
@@ -22,9 +22,9 @@ bool fry_group_has_to_restore(const fry_group *group)
 }
 
 /*
- * Versions of before say nothing any more; all that is there is told anew. What this member knows
- * of its group is all there may be of it. Its record is in doubt, and is written anew if it is
- * there.
+ * Versions from before say nothing any more, and all that the store has is told anew. Perhaps
+ * nobody else knows what this member knows of its group. Its record is looked up, and written anew
+ * if gone.
  */
 void fry_group_note_another_store(fry_group *group)
 {
@@ -82,7 +82,7 @@ bool fry_group_is_settled(fry_group *group)
     if (group->is_settled)
         return true;
     if (group->past == 0 && group->roster->restores == 0) {
-        group->is_settled = true; /* there is nothing to settle */
+        group->is_settled = true;
         return true;
     }
     if (group->settle_op != NULL || !are_all_back(group) || !fry_group_may_ask(group))

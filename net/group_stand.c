@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A member's standing in the store: its lease, and its record in that.
+ * A member's standing in the store: its lease, and its record in that lease.
  *
  *     OPENING ── lease ──► is the store quick enough? ── record ──► registered
  *                 ▲                                                    │
  *                 └──────── the lease has ended, or the record is gone ┘
  *
- * Losing it is no verdict. The lease may have run out because the store was away, and the record
- * be gone because the store was emptied; whether that has cost the place says the roster alone
- * (group_roster.c). So a member takes a new lease and writes its record again: the same start,
- * under the same id, since nothing has happened to it. Others see it missing meanwhile, and nothing
- * else. If it was marked as dead before it was back, or another has its place, it reads that and is
- * fenced. Until it is back it decides nothing: what decides is written on the condition that the
- * writer's record stands in its lease, by which the store refuses what is late.
+ * Losing the standing is no verdict. The lease may have run out because the store was away, and the
+ * record may be gone because the store was emptied. Only the roster says whether that has cost the
+ * place (group_roster.c). So a member takes a new lease and writes its record again: the same
+ * start, under the same id, because nothing has happened to it. Others only see it missing
+ * meanwhile. If it was marked dead before it was back, or another start has its place, it reads
+ * that and is fenced. Until it is back it decides nothing: what decides is written on the condition
+ * that the writer's record is in its lease, so the store refuses what is late.
  *
- * That the own record is told to be deleted may be old news, of the record before this one. So it
- * is a reason to look, and what is read then counts.
+ * When the watch tells that this member's record is deleted, that may be old news, of the record
+ * before this one. So the member looks, and what it reads counts.
  *
- * A lease of a store that needs most of it for one answer would be lost with the first that is
- * late, and its keys with it: it is refused at the join, when three answers were too slow. What
- * becomes slow later is told in the log (net/store.c).
+ * If the store needs most of a lease for one answer, the lease and its keys would be lost with the
+ * first late answer. Such a lease is refused at the join, after three slow answers. A store that
+ * becomes slow later is reported in the log (net/store.c).
  */
 #include "net/group_state.h"
 
@@ -39,7 +39,7 @@ static uint64_t new_id(void)
 
     (void)clock_gettime(CLOCK_REALTIME, &now);
     (void)getrandom(&random, sizeof random, GRND_NONBLOCK);
-    /* Milliseconds, then what tells apart those of one; the store says if it does not. */
+    /* Milliseconds, then random bits within one. The store refuses an id that is in use. */
     return ((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000) << 20 |
            (random & 0xfffff);
 }
@@ -62,7 +62,7 @@ size_t fry_group_own_text(fry_group *group, char *text)
 static void record_written(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
                            size_t count, const char *why);
 
-/* Not in place of one that stands there in a lease of before, unless that is known by version. */
+/* Does not replace a record from an earlier lease, unless its version is known. */
 static void write_record(fry_group *group, uint64_t version)
 {
     if (group->rank >= 0 && group->has_registered)
@@ -80,7 +80,7 @@ static void write_record(fry_group *group, uint64_t version)
         fry_group_join_refused(group, FERRY_E_NO_MEMORY, NULL);
 }
 
-/* Whether what stands at the key is this start's: then it is of this very process. */
+/* Whether the value at the key is this start's, written by this very process. */
 static bool is_own_text(const fry_group *group, const fry_store_entry *entry)
 {
     return group->has_registered ||
@@ -103,16 +103,16 @@ static void record_written(fry_group_op *op, ferry_status status, const fry_stor
             group->state = FRY_GROUP_WAITING;
         fry_meet_publish_all(group);
     } else if (status == FERRY_E_CHANGED && !is_own_text(group, &entries[0])) {
-        set_id(group, new_id()); /* another start has this one */
+        set_id(group, new_id()); /* another start has this id */
         write_record(group, 0);
     } else if (status == FERRY_E_CHANGED) {
         write_record(group, entries[0].version); /* its own, in the lease before this one */
     } else if (status == FERRY_E_FENCED || status == FERRY_E_NOT_FOUND) {
-        group->is_standing_in_doubt = group->is_registered; /* of a record that is no more */
+        group->is_standing_in_doubt = group->is_registered; /* the record is gone */
     } else if (group->has_registered) {
         fry_group_refused(group, op, status, why);
     } else if (status == FERRY_E_STORE && !group->has_been_refused) {
-        /* The lease may have run out meanwhile, or be about to say so: once more with another. */
+        /* The lease may have run out, not reported yet: tries once more with another. */
         group->has_been_refused = true;
         if (group->is_leased)
             fry_store_lease_close(&group->lease);
@@ -156,11 +156,11 @@ static void measure(fry_group *group)
         fry_group_join_refused(group, FERRY_E_NO_MEMORY, NULL);
 }
 
-/* One answer that is late says little, so it takes some. The first was to the lease's granting. */
+/* One late answer says little, so some are measured. The first was the grant of the lease. */
 static void go_on_if_quick(fry_group *group)
 {
     if (group->has_registered || group->own_op != NULL)
-        return; /* `work` goes on, or what is measured */
+        return; /* `work` goes on, or `measured` */
     if (!is_too_slow(group))
         write_record(group, 0);
     else
@@ -181,7 +181,7 @@ static void measured(fry_group_op *op, ferry_status status, const fry_store_entr
         refuse_slow(group);
     else if (group->is_leased && group->lease.is_granted)
         go_on_if_quick(group);
-    /* Else the lease was lost to that already, and `work` takes another. */
+    /* Else the lease was lost meanwhile, and `work` takes another. */
 }
 
 static void lease_told(fry_store_lease *lease, fry_lease_event event, const char *why)
@@ -202,7 +202,7 @@ static void lease_told(fry_store_lease *lease, fry_lease_event event, const char
             if (!group->is_lost)
                 fry_log_line(group->reactor->log, FERRY_LOG_ERROR, "job %s: no new lease in %s: %s",
                              group->job, fry_store_name(group->store), why != NULL ? why : "");
-            fry_group_lacks_memory(group); /* again in a second */
+            fry_group_lacks_memory(group); /* tried again in a second */
         }
         break;
     case FRY_LEASE_ENDED:
@@ -232,7 +232,7 @@ void fry_group_register(fry_group *group)
     take_lease(group);
 }
 
-/* ---- keeping it ---- */
+/* ---- keeping the standing ---- */
 
 bool fry_group_stands(const fry_group *group)
 {
@@ -253,11 +253,11 @@ static void looked(fry_group_op *op, ferry_status status, const fry_store_entry 
     }
     if (status != FERRY_E_NOT_FOUND) {
         group->is_standing_in_doubt = true;
-        fry_group_lacks_memory(group); /* again in a second */
+        fry_group_lacks_memory(group); /* tried again in a second */
         return;
     }
     group->is_registered = false;
-    if (group->is_leased) /* what it held is gone: so is what it was */
+    if (group->is_leased) /* the record is gone, so the lease is gone too */
         fry_store_lease_close(&group->lease);
     group->is_leased = false;
 }
@@ -300,7 +300,7 @@ static void roster_looked_at(fry_group_op *op, ferry_status status, const fry_st
         is_known = group->roster_version == 0 || is_known_roster(group, &entries[0]);
     if (!is_known) {
         group->retry_ns = fry_group_now_ns(group) + FRY_GROUP_LOOK_AFTER_NS;
-        return; /* until the watch tells of it */
+        return; /* waits until the watch tells of the other store */
     }
     if (group->is_leased && group->lease.is_granted)
         write_record(group, 0);
@@ -308,7 +308,7 @@ static void roster_looked_at(fry_group_op *op, ferry_status status, const fry_st
 
 /*
  * A record says whether its writer has to restore what the store has lost, so it is not written
- * before that is known; and the lease may be known to be over before the watch has told of another
+ * before that is known. The lease may be known to be over before the watch has told of another
  * store.
  */
 static void come_back(fry_group *group)
@@ -357,5 +357,5 @@ void fry_group_keep_standing(fry_group *group)
         look_at_own(group);
     else if (group->is_registered && group->record.state == FRY_RECORD_BUSY &&
              !fry_group_has_to_restore(group))
-        write_record(group, group->own_version); /* no more */
+        write_record(group, group->own_version); /* it is not busy any more */
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stopping together. A notice is a key that the watch tells all of; until it does, a step costs
- * nothing. From then on a member begins no step, and its group, whatever the program is at, comes
- * to the one round "stop" with the last step that was begun. The round's value is the greatest of
- * those: nobody has begun a later one, and who has begun an earlier one goes on up to it, so all
- * stop after the same step. Members whose steps need one another (a collective) don't wait for each
- * other here: who is in the midst of a step that others have yet to begin has come all the same.
+ * Stopping together. A notice is a key that the watch tells to all members; until then a step costs
+ * nothing. From then on a member begins no step. Its group, whatever the program is doing, comes to
+ * the one round "stop" with the last step that was begun. The round's value is the greatest of
+ * these steps. Nobody has begun a later step, and members that have begun an earlier one go on up
+ * to it, so all stop after the same step. Members whose steps need one another (a collective) don't
+ * wait for each other here: one in the midst of a step that others have yet to begin has come all
+ * the same.
  *
  * The round is of those that live, so a death in the midst leaves it to the others. It is the last
  * of its life: the step does not change any more.
@@ -16,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAMING_NS INT64_C(100000000) /* for the store to say who has come */
+#define NAMING_NS INT64_C(100000000) /* given to the store for naming those who have come */
 
 bool fry_stop_is_noticed(const fry_group *group)
 {
@@ -167,13 +168,13 @@ static void noticed(fry_group_op *op, ferry_status status, const fry_store_entry
         fry_stop_notice_told(group, &entries[0]);
         version = entries[0].version;
     }
-    /* An earlier life's is in the way; or the store is another meanwhile. */
+    /* A notice of an earlier life is in the way, or the store is another one by now. */
     if (status == FERRY_E_FENCED || (status == FERRY_E_CHANGED && group->notice_life != life)) {
         if (give(group, request, op->request.deadline_ns, version))
             return;
         status = FERRY_E_NO_MEMORY;
     } else if (status == FERRY_E_CHANGED) {
-        status = FERRY_OK; /* somebody has given it already */
+        status = FERRY_OK; /* another member has given notice already */
     } else if (status == FERRY_OK) {
         group->notice_life = life;
     }
@@ -204,7 +205,7 @@ static void restored(fry_group_op *op, ferry_status status, const fry_store_entr
     fry_group_tell_later(group);
 }
 
-/* Those who have not heard of it yet are to. */
+/* Writes the notice again, for members that have not heard of it yet. */
 void fry_stop_restore(fry_group *group)
 {
     char key[FRY_STORE_KEY_BYTES + 1], text[128];

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is left to read. Once something was not as it should be, all that follows fails. */
+/* What is left to read. After the first error everything fails. */
 typedef struct reader {
     const char *at, *end;
     bool is_bad;
@@ -27,7 +27,7 @@ static void expect(reader *r, const char *literal)
         r->at += bytes;
 }
 
-/* Decimal, without leading zeros. */
+/* Reads a decimal number without leading zeros. */
 static uint64_t number(reader *r, uint64_t max)
 {
     const char *begin = r->at;
@@ -67,7 +67,7 @@ static uint64_t hex(reader *r)
     return r->is_bad ? 0 : value;
 }
 
-/* Printable ASCII up to the end of the line, which is taken too; "-" is the empty text. */
+/* Reads printable ASCII and the end of its line; "-" is the empty text. */
 static void line(reader *r, char *text, size_t text_bytes)
 {
     const char *begin = r->at;
@@ -106,7 +106,7 @@ static const char *const record_states[] = {[FRY_RECORD_HERE] = "here",
                                             [FRY_RECORD_BUSY] = "busy",
                                             [FRY_RECORD_LEFT] = "left"};
 
-/* One of a few words of the same length. */
+/* Reads one of a few words of the same length. */
 static size_t word(reader *r, const char *const *words, size_t count)
 {
     const size_t bytes = strlen(words[0]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Users' values: a key of theirs is a key of the store's. A get asks once, and only if that finds
- * nothing follows the key, whose list at the start closes the gap between the two.
+ * Users' values: each user's key is a key of the store. A get asks once, and watches the key only
+ * if that finds nothing. The watch begins with a list, so no value between the two is missed.
  */
 #include "net/group_state.h"
 
@@ -68,8 +68,8 @@ static void told(fry_store_watch *watch, fry_store_event event, const fry_store_
     value_call *call = watch->arg;
 
     if (event == FRY_STORE_IS_ANOTHER)
-        call->request->version = 0; /* what was seen was seen elsewhere */
-    /* The prefix is that of longer keys too. */
+        call->request->version = 0; /* the version seen was another store's */
+    /* The watch also tells of longer keys with this prefix. */
     if (event == FRY_STORE_IS_PUT && strcmp(entry->key, call->key) == 0 &&
         entry->version > call->request->version)
         end(call, FERRY_OK, NULL, entry);

@@ -12,38 +12,39 @@
  *                                   <-  ready
  *     end, or ping                                      <-> as long as the lane stands
  *
- * The preamble is magic and version in clear. Each thing after it has its length before it, two
- * bytes, and is refused by that alone if it can't be what has its turn. `first` and `second` are
- * the two messages of Noise NNpsk0 (net/noise.c) with 25519, ChaCha20-Poly1305 and BLAKE2b,
- * exactly, with the preamble as prologue; braces are payloads. All after it is sealed with the two
- * keys that Noise ends in, one for each direction, counting. Offers have rank, incarnation,
- * process, host, paths and limits. From the two offers both ends come to path and limits by the
- * same rule (fry_hello_agree); the address says the result again, and who gets another than its own
- * ends it.
+ * The preamble is magic and version in clear. Each later message has its length before it, in two
+ * bytes; a length that can't be the next message's is refused. `first` and `second` are exactly the
+ * two messages of Noise NNpsk0 (net/noise.c) with 25519, ChaCha20-Poly1305 and BLAKE2b, with the
+ * preamble as prologue; braces are payloads. Everything after them is sealed with the two keys that
+ * Noise ends in, one for each direction, with counted nonces. Offers have rank, incarnation,
+ * process, host, paths and limits. From the two offers both ends compute path and limits by the
+ * same rule (fry_hello_agree). The address repeats the result, and an end with another result ends
+ * the hello.
  *
  * Why it holds. The pre-shared key is BLAKE2b of the group's secret. Without it nobody can make a
- * first message that opens, nor a second one; so a stranger gets no answer at all but, for another
- * version, the preamble, and costs the answerer two hashes and no curve. A first message can be
- * repeated by who saw it: it opens, and the answer, made with a fresh key, tells who can't finish
- * `ee` nothing. So GREETED decides nothing but what to answer; only the caller's offer, sealed by
- * what both fresh keys gave, proves that it is there now (OFFERED), and nothing of the group is
- * touched before. To the caller the second message proves the same. Everything later hangs on the
- * hash of all that was said, each direction has its own key, each message its number: changed,
- * moved, repeated, cut or reflected ones do not open. A caller's first message reflected to its own
- * port does open there, and names another member: refused (FRY_HELLO_OTHER_MEMBER); a member has no
- * hello with itself.
+ * first or second message that opens. So a stranger gets no answer at all, except the preamble for
+ * another version, and costs the answerer two hashes and no curve. Whoever saw a first message can
+ * repeat it. It opens; but the answer, made with a fresh key, tells nothing to a caller that can't
+ * finish `ee`. So GREETED decides only what to answer. Only the caller's offer, sealed with what
+ * both fresh keys gave, proves that the caller is there now (OFFERED), and nothing of the group is
+ * touched before. The second message proves the same to the caller. Everything later depends on the
+ * hash of all that was said, each direction has its own key, each message its number: messages that
+ * are changed, moved, repeated, cut or reflected do not open. A caller's first message reflected to
+ * its own port opens there, but names another member: it is refused (FRY_HELLO_OTHER_MEMBER),
+ * because a member has no hello with itself.
  *
- * No oracle: what does not open ends the hello without a word, whatever was wrong. Why somebody
- * who knows the secret is refused goes sealed. Secrets are compared by tags alone, in libsodium's
- * constant time. Forward secrecy: ephemeral keys only; the first message's payload (job, ranks) is
- * sealed by the secret alone, and so can be read later by who gets it. A secret that can be guessed
- * can be guessed from a first message, at leisure: docs/security.md asks for random ones.
+ * No oracle: a message that does not open ends the hello without a word, whatever was wrong. If an
+ * end that knows the secret is refused, the reason goes sealed. Secrets are compared only by tags,
+ * in libsodium's constant time. Forward secrecy: all keys are ephemeral. But the first message's
+ * payload (job, ranks) is sealed by the secret alone: whoever gets that later can read it. A secret
+ * that can be guessed can be guessed from a first message, at leisure: docs/security.md asks for
+ * random ones.
  *
- * What is ferry's own beside Noise: the preamble, the frame, the payloads, and the third output of
- * the last HKDF, from which the lane's two SipHash keys are made (fry_hello_session), for they must
- * not be the keys of the seal.
+ * Beside Noise these are ferry's own: the preamble, the frame, the payloads, and the third output
+ * of the last HKDF. The lane's two SipHash keys are made from that output (fry_hello_session),
+ * because they must not be the keys of the seal.
  *
- * No secret: the same with the key of an empty one, which everybody knows.
+ * Without a secret: the same with the key of an empty secret, which everybody knows.
  */
 #include "net/hello.h"
 
@@ -56,7 +57,7 @@
 
 static const uint8_t magic[PREAMBLE_BYTES - 2] = {'f', 'e', 'r', 'r', 'y', '~'};
 
-/* What a sealed message is: its first byte. */
+/* The first byte of a sealed message says what it is. */
 typedef enum kind {
     KIND_OFFER = 1,
     KIND_ADDRESS,
@@ -68,7 +69,7 @@ typedef enum kind {
 enum {
     GREETING_BYTES = FRY_HELLO_JOB_BYTES + 2 * (4 + 8),
     OFFER_BYTES = 4 + 8 + 8 + 8 + 8 + FRY_HOST_BYTES + 1 + 4 + 4 + 8,
-    ADDRESS_BYTES = 1 + 4 + 4 + 8, /* and the address */
+    ADDRESS_BYTES = 1 + 4 + 4 + 8, /* the address follows */
     FIRST_BYTES = GREETING_BYTES + FRY_NOISE_HANDSHAKE_BYTES,
     SECOND_BYTES = OFFER_BYTES + FRY_NOISE_HANDSHAKE_BYTES,
     SEALED_BYTES_MIN = 1 + FRY_NOISE_TAG_BYTES,
@@ -114,7 +115,7 @@ static void write_greeting(uint8_t *at, const fry_hello_greeting *greeting)
     (void)put(at, greeting->to_incarnation, 8);
 }
 
-/* What a job's name is made of; then zeros. */
+/* Whether `name` is a job's name, padded with zeros. */
 static bool is_job(const uint8_t *name)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -187,7 +188,7 @@ static uint8_t *write_agreement(uint8_t *at, const fry_hello_agreement *agreemen
 
 /* ---- states ---- */
 
-/* The one place where a hello's state changes, and what it reads next with it. */
+/* Changes a hello's state, and what it reads next. Nothing else does. */
 static void set_state(fry_hello *hello, fry_hello_state state)
 {
     hello->state = state;
@@ -226,7 +227,7 @@ static void send_sealed(fry_hello *hello, const uint8_t *plain, size_t size)
     const size_t sealed_bytes = size + FRY_NOISE_TAG_BYTES;
 
     if (hello->out_bytes + LENGTH_BYTES + sealed_bytes > sizeof(hello->out))
-        return; /* can't be: no more than one of each is sent, but pings */
+        return; /* can't be: at most one of each kind is sent, except pings */
     uint8_t *at = put(out_end(hello), sealed_bytes, LENGTH_BYTES);
     fry_noise_seal(&hello->send, plain, size, at);
     hello->out_bytes += LENGTH_BYTES + sealed_bytes;
@@ -293,7 +294,7 @@ static void split(fry_hello *hello)
     sodium_memzero(hello->psk, sizeof(hello->psk));
 }
 
-/* The answer goes, whatever follows it; an end may follow at once. */
+/* Queues the answer, which is sent whatever follows it; an end may follow at once. */
 bool fry_hello_answer(fry_hello *hello, const fry_hello_offer *own)
 {
     uint8_t payload[OFFER_BYTES];
@@ -421,7 +422,7 @@ void fry_hello_ping(fry_hello *hello)
 {
     const uint8_t plain[1] = {KIND_PING};
 
-    /* One that is still to be sent asks as well. */
+    /* A message that is still to be sent asks as well. */
     if (hello->state == FRY_HELLO_IS_LINE && hello->out_bytes == 0)
         send_sealed(hello, plain, sizeof(plain));
 }
@@ -442,7 +443,7 @@ static fry_hello_event read_preamble(fry_hello *hello)
         return fail(hello, FRY_HELLO_NOT_FERRY);
     if (hello->other_version != FRY_HELLO_VERSION) {
         if (!hello->is_caller)
-            send_preamble(hello); /* so that the caller can say which is which */
+            send_preamble(hello); /* so that the caller can report both versions */
         return fail(hello, FRY_HELLO_OTHER_VERSION);
     }
     hello->has_preamble = true;
@@ -553,7 +554,7 @@ static fry_hello_event read_sealed(fry_hello *hello)
     if (size != 0)
         return fail(hello, FRY_HELLO_BAD_FORM);
     if (plain[0] == KIND_READY && hello->state == FRY_HELLO_AWAITS_READY) {
-        /* Nobody is ready before it has this end's address. */
+        /* No end is ready before it has this end's address. */
         if (!hello->has_sent_address)
             return fail(hello, FRY_HELLO_BAD_TURN);
         set_state(hello, FRY_HELLO_IS_LINE);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UCX's shared memory wakes its peer through a socket whose name is the net namespace's, finds
- * segments by ipc namespace, pid and /dev/shm, and reads the other's memory as the user namespace
- * and the user allow: so all of these make the host.
+ * A host is what all of these agree on. UCX's shared memory wakes its peer through a socket with a
+ * name of the net namespace, finds segments by ipc namespace, pid and /dev/shm, and reads the
+ * other's memory as the user namespace and the user allow.
  */
 #include "net/host.h"
 
@@ -24,7 +24,7 @@
 #define START_TIME_FIELD 22
 #define FLAG_EXITING 0x4 /* the kernel's PF_EXITING, since its first versions */
 
-/* Up to size - 1 bytes and a zero; 0: nothing. */
+/* Reads up to size - 1 bytes and adds a zero; 0: nothing was read. */
 static size_t read_text(const char *path, char *text, size_t size)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -70,7 +70,7 @@ typedef struct process {
     uint64_t started;
 } process;
 
-/* False: it is not there, or can't be seen. */
+/* False: the process does not exist, or can't be seen. */
 static bool read_process(int64_t pid, process *found)
 {
     char path[64], text[1024];
@@ -79,7 +79,7 @@ static bool read_process(int64_t pid, process *found)
     (void)snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
     if (read_text(path, text, sizeof(text)) == 0)
         return false;
-    /* The second field is a name of any letters, in brackets. */
+    /* The second field is a name of any characters, in brackets. */
     const char *at = strrchr(text, ')');
     for (int field = 2; at != NULL && field < START_TIME_FIELD; field++) {
         at = strchr(at + 1, ' ');
@@ -105,8 +105,8 @@ uint64_t fry_process_started(int64_t pid)
 }
 
 /*
- * Reading takes a descriptor, and some mounts of /proc hide others' processes: so only the kernel's
- * word that there is no such process counts as its end.
+ * Reading takes a descriptor, and some mounts of /proc hide others' processes. So a process has
+ * ended only if the kernel says that it does not exist.
  */
 fry_process_state fry_process_look(int64_t pid, uint64_t started)
 {
@@ -116,7 +116,7 @@ fry_process_state fry_process_look(int64_t pid, uint64_t started)
         return kill((pid_t)pid, 0) != 0 && errno == ESRCH ? FRY_PROCESS_ENDED : FRY_PROCESS_UNKNOWN;
     if (found.started != started)
         return FRY_PROCESS_ENDED;
-    /* State and flags are the first thread's, which stays until the others have ended. */
+    /* State and flags are those of the first thread, which stays until the others have ended. */
     const bool is_first_over = found.state == 'Z' || found.state == 'X';
     if (is_first_over && found.threads <= 1)
         return FRY_PROCESS_ENDED;
@@ -127,9 +127,10 @@ fry_process_state fry_process_look(int64_t pid, uint64_t started)
 bool fry_process_is_ending(int64_t pid, uint64_t started)
 {
     /*
-     * Files are closed by the last thread that has them, each after it let go of the memory: so
-     * where they are closed by dying, the first thread is dying. It proves nothing of one whose
-     * first thread ended while others run on; but somebody would have to cut its sockets too.
+     * The last thread that has files closes them, and each thread leaves them after it let go of
+     * the memory. So if files are closed by dying, the first thread is dying. It proves nothing of
+     * a process whose first thread ended while others run on; but somebody would have to cut its
+     * sockets too.
      */
     return fry_process_look(pid, started) >= FRY_PROCESS_ENDING;
 }
@@ -141,16 +142,16 @@ static int open_pid(int64_t pid)
 
 fry_process_result fry_process_watch(int64_t pid, uint64_t started, int *fd_p)
 {
-    if (pid == getpid()) /* nobody else of this host has that number now */
+    if (pid == getpid()) /* no other process of this host has that number now */
         return fry_process_look(pid, started) == FRY_PROCESS_ENDED ? FRY_PROCESS_GONE
                                                                    : FRY_PROCESS_IS_OWN;
     const int fd = open_pid(pid);
     if (fd < 0)
         return errno == ESRCH ? FRY_PROCESS_GONE : FRY_PROCESS_UNWATCHED;
     /*
-     * Looked at once the descriptor is there: if who has the number now was started when the
-     * sender was, it is the sender, and so is whom the descriptor is of, since a number goes to
-     * another only after its owner has ended, and then the two would differ.
+     * Looks after the descriptor was made. If the process that has the number now started when the
+     * sender did, it is the sender. Then the descriptor is the sender's too: a number goes to
+     * another process only after its owner has ended, and then the start times would differ.
      */
     const fry_process_state state = fry_process_look(pid, started);
     const int error = errno;

@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links: which member has a lane, who calls whom, and what is told of it.
+ * Links: which member has a lane, who calls whom, and what is reported.
  *
  *     IDLE ──► WAITING ──► CALLING ──┐
  *       │         ▲           │      ├──► CONNECTED ──► ENDING ──► ENDED ── fry_link_over ──► IDLE
  *       │         └── failed ─┘      │         └── fry_link_end ────▲
  *       └─────────────────────► ANSWERING
  *
- * Both call at once. The lower rank's call counts: it refuses the other's, which gives up its own
- * and answers. A call counts only once its offer is sent, for then the other end has been reached;
- * before that the lower rank too gives up its own and answers, so that a way that is open in one
- * direction alone is found. So of two calls that both count to their callers the higher rank always
- * yields, and never both: the lower one has answered only if no offer of its own was sent, and then
- * the higher one has nothing to answer. What a failed call left behind may cost a try, never more:
- * who loses its line gives up, and calls again, later each time, while a lane is wanted. The higher
- * rank opens its channel only when its call was answered with an address: opening costs
- * milliseconds, and calls in both directions at once are what most programs begin with.
+ * Both call at once. The lower rank's call counts: it refuses the other call, and the higher rank
+ * gives up its own call and answers. A call counts only once its offer is sent, because then the
+ * other end has been reached. Before that the lower rank too gives up its call and answers, so that
+ * a path open in one direction only is found. So of two calls that both count to their callers the
+ * higher rank always yields, and both never yield: the lower rank has answered only if it had sent
+ * no offer, and then the higher rank has nothing to answer. What a failed call leaves behind may
+ * cost a try, never more: an end that loses its line gives up and calls again, later each time,
+ * while a lane is wanted. The higher rank opens its channel only when its call was answered with an
+ * address: opening costs milliseconds, and most programs begin with calls in both directions at
+ * once.
  *
- * The line stays open as long as the lane stands. For of two who tell each other that they are
- * ready one can't know that its word arrived: if the other gave up, it closes its line, and that
- * ends the lane here as well. And it tells at once that a process across the network has gone,
- * which UCX learns from its keepalive. A line that was cut without a word would leave this end with
- * a lane that the other does not have. So each end counts lanes: who calls with fewer than this one
- * knows has not been through the latest; it is refused, and asked over the line whether it is still
- * there (fry_hello_ping), which a kernel that knows nothing of the line answers by a reset. Who
- * calls with as many had it and ended it. An old call, found late in a socket, can so not end a
- * good lane.
+ * The line stays open as long as the lane stands. When two ends tell each other that they are
+ * ready, one can't know that its message arrived. If the other end gave up, it closes its line, and
+ * that ends the lane here as well. The line also tells at once that a process across the network
+ * has gone, which UCX learns only from its keepalive. A line that was cut silently would leave this
+ * end with a lane that the other end does not have. So each end counts lanes. A caller with fewer
+ * lanes than this end has not been through the latest lane. This end refuses it, and asks over the
+ * standing line whether the other end is still there (fry_hello_ping); a kernel that does not know
+ * the line answers with a reset. A caller with as many lanes had the latest lane and ended it. So
+ * an old call, found late in a socket, can't end a good lane.
  *
- * A lane's orderly end is told over the channel, behind all else that was said there (net/peer.c).
- * Here it may come sooner, so what comes here waits a little before it counts (ENDING): also for
- * the word of the kernel that a process has ended, which says more.
+ * A lane's orderly end is told over the channel, after everything else that was said there
+ * (net/peer.c). The line may tell an end sooner. Such an end waits a little before it counts
+ * (ENDING), also for the kernel's report that a process has ended, which says more.
  */
 #include "net/link_parts.h"
 
@@ -49,14 +50,14 @@ static int64_t now_of(const fry_link_peer *link)
     return fry_reactor_now_ns(link->links->reactor);
 }
 
-/* The one place where a link's state changes. Timers belong to states, so the old one's ends. */
+/* Changes a link's state; nothing else does. The old state's timer stops. */
 void fry_link_set_state(fry_link_peer *link, fry_link_state state)
 {
     fry_timer_stop(link->links->reactor, &link->timer);
     link->state = state;
 }
 
-/* Until when a lane is wanted. */
+/* Sets the timer for the moment until which a lane is wanted. */
 void fry_link_set_deadline(fry_link_peer *link)
 {
     if (link->is_wanted && link->deadline_ns != 0)
@@ -80,7 +81,7 @@ static void settle_soon(fry_links *links)
 
 /* ---- calls that come to nothing ---- */
 
-/* Gives back what was opened for a lane that will not be. */
+/* Gives back what was opened for a lane that will not be made. */
 void fry_link_undo_lane(fry_link_peer *link)
 {
     if (link->channel != NULL)
@@ -98,7 +99,7 @@ void fry_link_drop_line(fry_link_peer *link, fry_hello_reason reason)
     link->line = NULL;
 }
 
-/* The link may be gone after it. */
+/* The link may be gone afterwards. */
 static void tell_failed(fry_link_peer *link)
 {
     const fry_fault fault = link->fault;
@@ -130,7 +131,7 @@ void fry_link_wait_longer(fry_link_peer *link)
         link->answer_ns *= 2;
 }
 
-/* The fault is set. is_final: calling again would be of no use. The link may be gone after it. */
+/* The fault must be set. is_final: calling again is of no use. The link may be gone afterwards. */
 void fry_link_call_failed(fry_link_peer *link, fry_hello_reason reason, bool is_final)
 {
     fry_link_drop_line(link, reason);
@@ -143,7 +144,7 @@ void fry_link_call_failed(fry_link_peer *link, fry_hello_reason reason, bool is_
         wait_for_next_call(link);
 }
 
-/* ---- the other's process ---- */
+/* ---- the other end's process ---- */
 
 static void forget_process(fry_link_peer *link)
 {
@@ -186,7 +187,7 @@ static void process_is_readable(fry_watch *watch, uint32_t events)
     fry_link_process_ended(watch->arg);
 }
 
-/* The process is as it says, and is watched from here on, as far as it can be: 0; or why not. */
+/* Checks that the other end is the process that it names; watches it if possible. 0, or why not. */
 fry_hello_reason fry_link_watch_process(fry_link_peer *link, const fry_hello *hello)
 {
     const bool is_one_host =
@@ -213,7 +214,7 @@ fry_hello_reason fry_link_watch_process(fry_link_peer *link, const fry_hello *he
     case FRY_PROCESS_UNWATCHED:
         break;
     }
-    /* Over the network its death is seen by other means. */
+    /* Over the network the death is seen by other means. */
     return hello->agreement.path == FRY_PATH_SHARED ? FRY_HELLO_NOT_WATCHED : 0;
 }
 
@@ -272,7 +273,7 @@ static void link_is_due(fry_timer *timer)
         break;
     case FRY_LINK_CALLING:
     case FRY_LINK_ANSWERING:
-        if (link->fault.status == FERRY_OK) /* what an earlier call failed of says more */
+        if (link->fault.status == FERRY_OK) /* the fault of an earlier call says more */
             fry_link_set_fault(link, FERRY_E_PEER,
                                "no connection to member %u in time: its hello had begun",
                                link->rank);
@@ -341,7 +342,7 @@ void fry_link_want(fry_link_peer *link, int64_t deadline_ns)
         link->backoff_ns = BACKOFF_MIN_NS;
         fry_link_set_deadline(link);
         break;
-    default: /* by fry_link_over */
+    default: /* fry_link_over does it */
         break;
     }
 }
@@ -387,7 +388,7 @@ bool fry_link_is_local(const fry_link_peer *link)
             memcmp(link->endpoint.host, own, FRY_HOST_BYTES) == 0);
 }
 
-/* ---- all of them ---- */
+/* ---- all links ---- */
 
 static void describe_own(fry_links *links, const fry_links_options *options)
 {

@@ -43,7 +43,7 @@ void fry_link_write_endpoint(const fry_link_endpoint *endpoint, char text[FRY_EN
     (void)snprintf(text, FRY_ENDPOINT_BYTES, "host=%s tcp=%s", host, place);
 }
 
-/* A number from 1 to 65535 without a sign or a blank, and the end. */
+/* Reads a number from 1 to 65535, without sign or blanks, at the end of the text. */
 static bool read_port(const char *text, in_port_t *port_p)
 {
     unsigned long port = 0;
@@ -55,7 +55,7 @@ static bool read_port(const char *text, in_port_t *port_p)
     return text[length] == 0 && port > 0 && port <= UINT16_MAX;
 }
 
-/* No name: nobody is asked. */
+/* Reads a numeric address: names would have to be looked up. */
 static bool read_place(const char *text, fry_link_place *place)
 {
     char address[FRY_LINK_PLACE_BYTES];
@@ -98,7 +98,7 @@ bool fry_link_read_endpoint(const char *text, fry_link_endpoint *endpoint)
            read_place(text + second_length, &endpoint->place);
 }
 
-/* One that means something on other hosts too, or loopback. */
+/* Whether an address means something on other hosts too, or is loopback. */
 static bool is_of_use(const fry_link_place *place)
 {
     if (place->any.sa_family == AF_INET)
@@ -116,7 +116,7 @@ static bool read_address(const char *text, fry_link_place *place)
     return inet_pton(AF_INET6, text, &place->v6.sin6_addr) == 1;
 }
 
-/* The interface's first address of use, of the older family if there is one. */
+/* Finds the interface's first usable address; IPv4 goes first. */
 static bool find_interface(const char *name, fry_link_place *place, const char **why)
 {
     struct ifaddrs *all = NULL;

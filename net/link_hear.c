@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lines hear: who may call, which of two calls counts, and when a lane is there. link.c has
- * the reasons. */
+/*
+ * What lines hear: who may call, which of two calls counts, and when a lane exists. link.c has the
+ * reasons.
+ */
 #include "net/link_parts.h"
 
 #include <sodium.h>
@@ -21,7 +23,7 @@ static void set_native_fault(fry_link_peer *link, ferry_status status,
 
 /* ---- lanes ---- */
 
-/* The link may be gone after it. */
+/* The link may be gone afterwards. */
 static void tell_connected(fry_link_peer *link)
 {
     fry_peer_lane *lane = link->lane;
@@ -41,7 +43,7 @@ static void tell_connected(fry_link_peer *link)
     link->links->events->connected(link, lane, channel);
 }
 
-/* Opens lane and channel; the address is in `address`. False: the fault is set. */
+/* Opens lane and channel; fills in `address`. False: the fault is set. */
 static bool open_lane(fry_link_peer *link, fry_channel_path path, const fry_lane_session *session,
                       uint8_t address[FRY_ADDRESS_BYTES_MAX], size_t *address_bytes)
 {
@@ -73,7 +75,7 @@ static bool connect_lane(fry_link_peer *link, const void *address, size_t addres
     return status == FERRY_OK;
 }
 
-/* A member's lane to itself: one channel, both of whose ends are here. */
+/* Makes a member's lane to itself: one channel, both of whose ends are here. */
 void fry_link_connect_self(fry_link_peer *link)
 {
     const fry_hello_offer *own = &link->links->own;
@@ -92,7 +94,7 @@ void fry_link_connect_self(fry_link_peer *link)
         fry_link_call_failed(link, FRY_HELLO_NO_CHANNEL, true);
 }
 
-/* Opens this end's and says where it is. False: the link may be gone. */
+/* Opens this end's lane and sends its address. False: the link may be gone. */
 static bool open_agreed(fry_link_peer *link)
 {
     fry_hello *hello = &link->line->hello;
@@ -110,7 +112,7 @@ static bool open_agreed(fry_link_peer *link)
     return is_open;
 }
 
-/* Calling again would be of no use. */
+/* Whether calling again would be of no use. */
 static bool is_final(fry_hello_reason reason)
 {
     switch (reason) {
@@ -126,7 +128,7 @@ static bool is_final(fry_hello_reason reason)
     }
 }
 
-/* Both offers are there. `opens`: also this end's channel. False: the link may be gone. */
+/* Both offers are there. `opens`: also opens this end's channel. False: the link may be gone. */
 static bool agree(fry_link_peer *link, bool opens)
 {
     fry_line *line = link->line;
@@ -172,7 +174,7 @@ static bool refuse(fry_line *line, fry_hello_reason reason)
     (void)snprintf(detail, sizeof(detail), "as member %u, start %llu", line->hello.greeting.rank,
                    (unsigned long long)line->hello.greeting.incarnation);
     switch (reason) {
-    case FRY_HELLO_LEFT: /* these are nobody's fault */
+    case FRY_HELLO_LEFT: /* these are no errors */
     case FRY_HELLO_CALLS_ITSELF:
     case FRY_HELLO_HAS_LANE:
     case FRY_HELLO_TOO_LATE:
@@ -199,7 +201,7 @@ static fry_hello_reason judge_greeting(const fry_links *links, const fry_hello_g
     return 0;
 }
 
-/* Somebody who knows the secret, or who repeats what such a one said: decides nothing here. */
+/* The caller knows the secret, or repeats one that does: the greeting decides nothing here. */
 static bool hear_greeting(fry_line *line)
 {
     fry_links *links = line->links;
@@ -221,7 +223,7 @@ static bool hear_greeting(fry_line *line)
     return reason == 0 || refuse(line, reason);
 }
 
-/* This call is to be the lane's. */
+/* Makes this call the lane's. */
 static bool accept_call(fry_link_peer *link, fry_line *line)
 {
     fry_link_drop_line(link, FRY_HELLO_TOO_LATE);
@@ -233,7 +235,7 @@ static bool accept_call(fry_link_peer *link, fry_line *line)
     return agree(link, true);
 }
 
-/* The other end has gone from the lane that stands: the engine hears of it, by the timer. */
+/* The other end has left the lane that stands: the timer tells the engine. */
 static void end_lane(fry_link_peer *link, int64_t grace_ns)
 {
     fry_link_drop_line(link, FRY_HELLO_LANE_ENDED);
@@ -245,7 +247,7 @@ static void end_lane(fry_link_peer *link, int64_t grace_ns)
 void fry_link_lost(fry_link_peer *link, const fry_fault *fault)
 {
     if (link->state != FRY_LINK_CONNECTED)
-        return; /* the other end's word came first, and is told, or was */
+        return; /* the other end's word came first, and is or was told */
     link->fault = *fault;
     fry_link_set_state(link, FRY_LINK_ENDING);
     fry_timer_set(link->links->reactor, &link->timer,
@@ -253,7 +255,7 @@ void fry_link_lost(fry_link_peer *link, const fry_fault *fault)
                       (link->line != NULL ? END_GRACE_NS : 0));
 }
 
-/* A member with a lane calls: either had its end, or does not know the lane. */
+/* A member with a lane calls: it has ended the lane, or does not know it. */
 static bool hear_again(fry_link_peer *link, fry_line *line)
 {
     if (line->hello.other.lanes < link->lanes) {
@@ -268,10 +270,10 @@ static bool hear_again(fry_link_peer *link, fry_line *line)
                            link->rank);
         end_lane(link, 0);
     }
-    return true; /* it waits for fry_link_over */
+    return true; /* the caller waits for fry_link_over */
 }
 
-/* The caller has proven itself. False: the line may be gone. */
+/* The caller has proven that it is a member. False: the line may be gone. */
 static bool place_caller(fry_line *line)
 {
     fry_links *links = line->links;
@@ -284,7 +286,7 @@ static bool place_caller(fry_line *line)
     if (link == NULL) {
         if (is_old_start(links, other->rank, other->incarnation))
             return refuse(line, FRY_HELLO_OLD_START);
-        return true; /* the store's news may come yet */
+        return true; /* the store may yet tell of it */
     }
     if (link->has_died)
         return refuse(line, FRY_HELLO_NO_PROCESS);
@@ -293,7 +295,7 @@ static bool place_caller(fry_line *line)
         if (links->own.rank < link->rank && link->line->hello.state > FRY_HELLO_AWAITS_SECOND)
             return refuse(line, FRY_HELLO_CALLS_ITSELF);
         return accept_call(link, line);
-    case FRY_LINK_ANSWERING: /* its later call counts */
+    case FRY_LINK_ANSWERING: /* the caller's later call counts */
         if (line->number < link->line->number)
             return refuse(line, FRY_HELLO_TOO_LATE);
         return accept_call(link, line);
@@ -318,7 +320,7 @@ static bool hear_caller(fry_line *line)
     return place_caller(line);
 }
 
-/* Those who wait, oldest first: something has changed. */
+/* Something has changed: looks again at the callers that wait, oldest first. */
 void fry_link_settle_strangers(fry_timer *timer)
 {
     fry_links *links = timer->arg;
@@ -337,7 +339,7 @@ void fry_link_settle_strangers(fry_timer *timer)
 
 /* ---- what calls and lanes hear ---- */
 
-/* Who was called has proven itself. */
+/* The called end has proven that it is a member. */
 static bool hear_answer(fry_link_peer *link)
 {
     fry_line *line = link->line;
@@ -352,7 +354,7 @@ static bool hear_answer(fry_link_peer *link)
     }
     own.lanes = link->lanes;
     fry_hello_offer_own(&line->hello, &own);
-    fry_line_settle(line); /* so that both open their channels at the same time */
+    fry_line_settle(line); /* so that both ends open their channels at the same time */
     return agree(link, link->links->own.rank < link->rank);
 }
 
@@ -425,7 +427,7 @@ static bool hear_failure(fry_line *line)
     return false;
 }
 
-/* Each step gives time for the next, but for who waits for this member's own news. */
+/* Each step gives time for the next, except to a caller that waits for this member's own news. */
 bool fry_link_hear(fry_line *line, fry_hello_event event)
 {
     switch (event) {
@@ -474,7 +476,7 @@ void fry_link_lose(fry_line *line, const char *why)
         fry_link_process_ended(link);
         return;
     }
-    if (link->state == FRY_LINK_ENDING) { /* no word comes any more */
+    if (link->state == FRY_LINK_ENDING) { /* nothing more will be told */
         end_lane(link, link->process.fd >= 0 ? END_GRACE_NS : 0);
         return;
     }

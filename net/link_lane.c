@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lanes as links open them: a peer's end (net/peer.c) over a channel of UCX's, which is looked for
- * when the first is opened. */
+/*
+ * Lanes as links open them: a peer's end (net/peer.c) over a UCX channel. UCX is loaded when the
+ * first lane is opened.
+ */
 #include "net/link_parts.h"
 
 #include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The interface that has the port's address: what UCX may use of this host's networks. */
+/* Finds the interface that has the port's address: UCX may use only that one. */
 static bool find_device(const fry_link_place *place, char name[FRY_LINK_DEVICE_BYTES])
 {
     struct ifaddrs *all = NULL;

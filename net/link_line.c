@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines: sockets on which a hello is said. A line reads no more than the hello wants at a time, so
- * nothing is ever left over, and whoever waits for a decision is not read. What a line gives goes
- * to link.c, which may close it; then nothing here touches it any more.
+ * Lines: sockets that carry hellos. A line reads no more than the hello wants at a time, so nothing
+ * is ever left over, and the line of a caller that waits for a decision is not read. A line's
+ * events go to link_hear.c, which may close the line; then nothing here touches it any more.
  */
 #include "net/link_parts.h"
 
@@ -12,14 +12,14 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define PIECES_AT_ONCE 32 /* that are read before others have a turn */
+#define PIECES_AT_ONCE 32 /* read before other lines have a turn */
 
 static int64_t now_of(const fry_line *line)
 {
     return fry_reactor_now_ns(line->links->reactor);
 }
 
-/* Who was called is a member only once it has answered. */
+/* An end that was called has proven that it is a member only once it has answered. */
 static bool is_proven(const fry_line *line)
 {
     return line->link != NULL && line->state == FRY_LINE_TALKING &&
@@ -44,7 +44,7 @@ static void set_watch(fry_line *line, uint32_t events)
     line->watched = 0;
     if (fry_poller_add(&line->links->reactor->poller, &line->watch, events) == FERRY_OK)
         line->watched = events;
-    /* else nothing is heard of it any more, and its timer, or the lane's end, closes it */
+    /* else nothing is heard of it any more; its timer, or the lane's end, closes it */
 }
 
 static void send_out(fry_line *line)
@@ -55,7 +55,7 @@ static void send_out(fry_line *line)
         if (count >= 0) {
             fry_hello_took(&line->hello, (size_t)count);
         } else if (errno != EINTR) {
-            /* Later, or never: reading says why, after what the other end said at last. */
+            /* Sent later, or never: reading finds the error, after what the other end said last. */
             if (errno != EAGAIN && errno != EWOULDBLOCK)
                 fry_hello_took(&line->hello, line->hello.out_bytes);
             return;
@@ -79,7 +79,7 @@ void fry_line_settle(fry_line *line)
     set_watch(line, events);
 }
 
-/* False: it could not, and the line is gone. */
+/* False: it failed, and the line is gone. */
 static bool finish_connect(fry_line *line)
 {
     int error = 0;
@@ -132,7 +132,7 @@ static void line_is_ready(fry_watch *watch, uint32_t events)
     fry_line_settle(line);
 }
 
-/* It may be this end that had no time to read: what is there by now counts. */
+/* Perhaps only this end had no time to read: what has arrived by now counts. */
 static void line_is_due(fry_timer *timer)
 {
     fry_line *line = timer->arg;

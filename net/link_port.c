@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The port that others call. Who calls is a stranger until it has proven itself and is a member
- * with a link (fry_line_adopt); there is room for some. Is it full, the oldest of those that have
- * not shown that they know the secret goes: silence costs a place for as long as nobody else wants
- * it. If all have shown it, as when very many members call at the same moment, callers wait in the
- * kernel for a while; then the oldest goes.
+ * The port that others call. A caller is a stranger until it has proven that it is a member with a
+ * link (fry_line_adopt). The number of strangers is limited. At the limit the oldest stranger that
+ * has not shown that it knows the secret goes: a silent caller keeps its place only until another
+ * caller wants it. If all have shown it, as when very many members call at the same moment, callers
+ * wait in the kernel for a while; then the oldest stranger goes.
  *
- * Where accepting fails for want of descriptors or memory the port stays readable, so it is not
+ * If accepting fails for lack of descriptors or memory the port stays readable, so it is not
  * watched for a while: no spinning.
  */
 #include "net/link_parts.h"
@@ -16,8 +16,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define ACCEPTS_AT_ONCE 16 /* fewer than lines that are read at once: none goes unheard */
-#define KNOWN_STAYS_NS INT64_C(1000000000) /* who has shown that it knows the secret */
+#define ACCEPTS_AT_ONCE 16 /* fewer than lines that are read at once, so none goes unheard */
+#define KNOWN_STAYS_NS INT64_C(1000000000) /* for a stranger that knows the secret */
 #define FULL_AGAIN_NS INT64_C(10000000)
 #define ACCEPT_AGAIN_NS INT64_C(100000000)
 #define REFUSAL_AGAIN_NS INT64_C(60000000000) /* the same reason from the same address */
@@ -26,7 +26,7 @@
 
 /* ---- what is logged ---- */
 
-/* Without the port, which is another with each call. */
+/* Leaves out the port, which is another with each call. */
 static size_t host_length(const char *address)
 {
     const char *end = strrchr(address, ':');
@@ -83,7 +83,7 @@ void fry_link_refuse(fry_links *links, const char *address, const char *reason, 
 
 /* ---- the port ---- */
 
-/* False: nobody is to go for one more, now. */
+/* False: no stranger may be removed for one more now. */
 static bool make_room(fry_links *links)
 {
     const int64_t old_ns = fry_reactor_now_ns(links->reactor) - KNOWN_STAYS_NS;
@@ -104,7 +104,7 @@ static bool make_room(fry_links *links)
     return true;
 }
 
-/* Callers wait in the kernel meanwhile. */
+/* Stops accepting for a while. Callers wait in the kernel meanwhile. */
 static void rest(fry_links *links, int64_t rest_ns)
 {
     fry_poller_remove(&links->reactor->poller, &links->port);
@@ -131,7 +131,7 @@ static void port_is_readable(fry_watch *watch, uint32_t events)
     (void)events;
     for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
         if (i > 0 && links->stranger_count == FRY_LINK_STRANGERS_MAX)
-            return; /* perhaps for nobody; else it is readable still */
+            return; /* perhaps nobody calls; else it is readable still */
         if (!make_room(links)) {
             rest(links, FULL_AGAIN_NS);
             return;
@@ -146,7 +146,7 @@ static void port_is_readable(fry_watch *watch, uint32_t events)
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             rest_without(links, errno);
             return;
-        } /* else that caller is gone already, as accept(2) has it */
+        } /* else that caller has gone already, see accept(2) */
     }
 }
 

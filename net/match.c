@@ -53,7 +53,7 @@ static uint32_t home_of(const fry_match *match, ferry_tag tag)
     return (uint32_t)((tag * match->factor) >> match->shift);
 }
 
-/* The tag's entry, or the free one where it belongs. */
+/* Returns the tag's entry, or the free entry where it belongs. */
 uint32_t fry_match_look_up(const fry_match *match, ferry_tag tag)
 {
     uint32_t at = home_of(match, tag);
@@ -62,7 +62,7 @@ uint32_t fry_match_look_up(const fry_match *match, ferry_tag tag)
     return at;
 }
 
-/* Closes the hole that it leaves: each entry stays between its home and the next free one. */
+/* Removes an entry and closes the hole: each entry stays between its home and the next free one. */
 static void remove_entry(fry_match *match, uint32_t hole)
 {
     uint32_t at = hole;
@@ -127,7 +127,7 @@ bool fry_match_enter_receive(fry_match *receives, fry_message *message, fry_reco
         fry_match_append(entry, message);
     } else if (record->gap > 0) {
         fry_match_append(entry, message);
-#ifndef FRY_PLANT_KEEP_GAP /* a fault put there on purpose: tests/planted must see it */
+#ifndef FRY_PLANT_KEEP_GAP /* a planted fault: tests/planted must see it */
         record->gap--;
         entry->gaps--;
 #endif
@@ -157,7 +157,7 @@ bool fry_match_keep(fry_match *receives, fry_record *record)
     fry_tag_entry *entry = fry_match_find_or_add(receives, record->tag);
     if (entry == NULL)
         return false;
-    /* The free place to take, of those behind the receives entered so far. */
+    /* Which free place to take, of those behind the receives entered so far. */
     uint64_t free_before = record->ahead - entry->count;
     fry_record *after = NULL;
     if (free_before >= entry->gaps) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * As the specification has it, section by section; a unit test compares with published vectors.
- * A nonce would have to be used 2^64 times to come again: hellos send a handful.
+ * Follows the specification section by section; a unit test compares with published vectors. A
+ * nonce comes again after 2^64 uses; hellos send a handful of messages.
  */
 #include "net/noise.h"
 
@@ -9,7 +9,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#define BLOCK_BYTES 128 /* BLAKE2b's, for HMAC */
+#define BLOCK_BYTES 128 /* BLAKE2b's block, for HMAC */
 
 typedef struct chunk {
     const void *bytes;
@@ -29,7 +29,7 @@ static void blake2b(uint8_t out[FRY_NOISE_HASH_BYTES], const chunk *chunks, size
     sodium_memzero(&state, sizeof(state));
 }
 
-/* HMAC with a key of one hash (RFC 2104). */
+/* HMAC whose key has the size of a hash (RFC 2104). */
 static void hmac(uint8_t out[FRY_NOISE_HASH_BYTES], const uint8_t key[FRY_NOISE_HASH_BYTES],
                  chunk first, chunk second)
 {
@@ -47,7 +47,7 @@ static void hmac(uint8_t out[FRY_NOISE_HASH_BYTES], const uint8_t key[FRY_NOISE_
     sodium_memzero(inner, sizeof(inner));
 }
 
-/* Section 4.3: three outputs; who wants two takes the first two. */
+/* Section 4.3: three outputs; callers that want two use the first two. */
 static void hkdf(uint8_t outputs[3][FRY_NOISE_HASH_BYTES],
                  const uint8_t chaining[FRY_NOISE_HASH_BYTES], const void *input,
                  size_t input_bytes)
@@ -150,7 +150,7 @@ void fry_noise_begin(fry_noise *noise, const void *prologue, size_t prologue_byt
     mix_hash(noise, prologue, prologue_bytes);
 }
 
-/* e, with a pre-shared key: the public key goes into the key too. */
+/* Token e with a pre-shared key: the public key goes into the key too. */
 static void write_e(fry_noise *noise, uint8_t *message)
 {
     randombytes_buf(noise->own_secret, sizeof(noise->own_secret));
@@ -167,7 +167,7 @@ static void read_e(fry_noise *noise, const uint8_t *message)
     mix_key(noise, noise->other_public, sizeof(noise->other_public));
 }
 
-/* ee. False: the other end's key is of small order, so that anybody would know the result. */
+/* Token ee. False: the other end's key is of small order, so that anybody would know the result. */
 static bool mix_ee(fry_noise *noise)
 {
     uint8_t shared[crypto_scalarmult_BYTES];

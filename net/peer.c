@@ -3,7 +3,7 @@
 
 #include "base/lf.h"
 
-#define TURNS_MAX 8 /* that an answer waits for others */
+#define TURNS_MAX 8 /* turns for which an answer waits for others */
 
 /* ---- opening ---- */
 
@@ -98,12 +98,12 @@ bool fry_peer_enter(fry_peer *peer, fry_message *message, void *turn)
 void fry_peer_ready(fry_message *message, void *turn)
 {
     if (fry_unlikely(message->flags & FRY_MESSAGE_OLD))
-        return; /* from within fry_peer_detach, which will come to it */
+        return; /* called within fry_peer_detach, which will finish it */
     fry_peer *peer = message->peer;
     peer->turn = turn;
     message->state = FRY_MESSAGE_READY;
     if (message->is_send) {
-        fry_send_start(message, false); /* it may be gone after this */
+        fry_send_start(message, false); /* the message may be gone after this */
         fry_peer_flush(peer, turn);
     } else {
         fry_receive_ready(message);
@@ -133,7 +133,7 @@ void fry_peer_flush(fry_peer *peer, void *turn)
 static void withdraw(fry_message *message, const fry_fault *fault)
 {
     if (message->flags & FRY_MESSAGE_OLD) {
-        /* From within fry_peer_detach, which has not come to it yet. */
+        /* Called within fry_peer_detach, which has not come to this message yet. */
         bool is_under_way = message->state == FRY_MESSAGE_UNDER_WAY;
         message->state = FRY_MESSAGE_ENDED;
         if (!is_under_way) {
@@ -156,7 +156,7 @@ void fry_peer_withdraw(fry_message *message, const fry_fault *fault, void *turn)
     withdraw(message, fault);
 }
 
-/* It is in a list of the caller's, out of which what an event brings about may take others. */
+/* The message is in a list of the caller's. An event may take others out of that list. */
 static void stop(fry_message *message, ferry_status status, const fry_fault *fault)
 {
     fry_peer *peer = message->peer;
@@ -165,14 +165,14 @@ static void stop(fry_message *message, ferry_status status, const fry_fault *fau
     fry_list_take(message);
     fry_list_add(&peer->open, message);
     if (message->state >= FRY_MESSAGE_ENDED)
-        return; /* by such an event, and it waits to be quiet */
+        return; /* an event has ended it, and it waits to be quiet */
     peer->options.events->resolved(peer->turn, message, status, fault);
     withdraw(message, &told);
 }
 
 /*
- * No message gets a receive any more: those that come are turned away. So the ghosts and the bare
- * receives that kept a place for one are over, and from here on a receive leaves none.
+ * No receive gets a message any more: messages that come are turned away. So the ghosts and the
+ * bare receives, which kept a place for one message each, are over, and later receives leave none.
  */
 static void stop_receiving(fry_peer *peer)
 {
@@ -249,8 +249,10 @@ void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel, 
     fry_sends_start_waiting(peer);
 }
 
-/* After all answers that can be given. If there is no control for it the other end hears by the
- * channel's end. */
+/*
+ * Says BYE after all answers that can be given. Without a free control the other end hears of it by
+ * the channel's end.
+ */
 static void say_bye(fry_peer_lane *lane)
 {
     fry_bundle_flush(lane);
@@ -263,7 +265,7 @@ static void say_bye(fry_peer_lane *lane)
     (void)fry_lane_send(lane, &header);
 }
 
-/* Whether what the other end needs of this one is where it finds it, also if the channel ends. */
+/* Whether the other end finds all that it needs of this end, even if the channel ends. */
 static bool has_parted(const fry_peer_lane *lane)
 {
     if (lane->channel->path == FRY_PATH_NET)
@@ -297,7 +299,7 @@ bool fry_peer_part(fry_peer *peer, void *turn)
     return !lane->is_parting;
 }
 
-/* All that is open is of a lane that is over from now on. */
+/* Makes all open messages messages of a lane that is over. */
 static void make_old(fry_peer *peer)
 {
     while (peer->open.open_next != &peer->open) {
@@ -339,7 +341,7 @@ fry_peer_lane *fry_peer_detach(fry_peer *peer, ferry_status status, const fry_fa
             fry_message_make_quiet(message);
             continue;
         }
-        /* What was withdrawn or resolved, and is not quiet, is under way. */
+        /* A message that was withdrawn or resolved, and is not quiet, is under way. */
         bool is_ended = message->state == FRY_MESSAGE_ENDED;
         fry_list_take(message);
         if (is_ended || message->state == FRY_MESSAGE_UNDER_WAY)
@@ -360,12 +362,12 @@ void fry_peer_destroyed(fry_peer *peer, fry_peer_lane *lane, void *turn)
 /* ---- progress ---- */
 
 /*
- * When answers go. What one turn of progress received is answered, if by nothing else, in the next
- * turn that finds nothing: between the two the engine runs what had waited for it, and a message
- * that this sends takes the answer along. So a ping-pong has no message but its own, and who has
- * nothing to send answers one turn later, a turn that is not slept before: fry_peer_is_busy. While
- * each turn finds something more is to be answered soon, so answers gather, for TURNS_MAX turns at
- * most; with many due they go at once, well before the other end's window is full.
+ * When answers go. What one turn of progress received is answered at the latest in the next turn
+ * that finds nothing. Between the two the engine runs what waited for it, and a message that this
+ * sends takes the answer along. So a ping-pong has only its own messages. An end that has nothing
+ * to send answers one turn later, and does not sleep before that turn (fry_peer_is_busy). While
+ * each turn finds something, more answers are due soon, so they gather, for at most TURNS_MAX
+ * turns; many of them go at once, well before the other end's window is full.
  */
 static bool is_answer_due(fry_peer_lane *lane, bool was_due, size_t count)
 {

@@ -2,24 +2,25 @@
 /*
  * Bundles: small messages launched one right after the other, as one message of the channel.
  *
- * A message is gathered by being launched in all but its post: it has its number, its slot and its
- * share of the window, its place is taken (`ahead`), and its data is copied, so its memory is out
- * of use at once. So cancelling it, its answer and the lane's end find nothing that they do not
- * know of a message that has left, and a bundle has no life of its own but a buffer's.
+ * A gathered message is launched in all but its post: it has its number, its slot and its share of
+ * the window, its place is taken (`ahead`), and its data is copied, so its memory is quiet at once.
+ * So a cancel, an answer and the lane's end treat it like a message that has left, and a bundle
+ * lives only as long as its buffer is used.
  *
- * Nothing is forgotten, and nothing waits for long. Whoever gathers owes fry_peer_flush before he
- * gives the baton back (fry_messages_flush, at the end of each turn that gathered), so no other
- * thread ever finds a bundle gathered, and the time is that of launching what comes between.
- * Besides, a message that can't join what is gathered has that posted first, as have a BYE,
- * progress and arming. What is no message (a poison, a recall) does not wait for it: the receiver
- * puts it in order. The numbers within a bundle are consecutive, so it is full after that.
+ * Nothing is forgotten, and nothing waits for long. A thread that gathers must call fry_peer_flush
+ * before it gives the baton back (fry_messages_flush, at the end of each turn that gathered). So no
+ * other thread ever finds a gathered bundle, and a message waits only while the next ones are
+ * launched. Besides, a message that can't join the bundle posts the bundle first, as do BYE,
+ * progress and arming. A poison or a recall, which is no message, does not wait for the bundle: the
+ * receiver puts it in order. The numbers within a bundle are consecutive, so the bundle is full
+ * after that.
  *
- * One message alone goes as if it had not been gathered. When all buffers are under way messages go
- * one by one.
+ * A bundle of one message goes as if it had not been gathered. When all buffers are under way
+ * messages go one by one.
  *
  * Between hosts the header ends with a hash of the table under the header's count, before the
- * header's own: so what is said of each message is guarded as in a header of its own, and the data
- * as little as data is.
+ * header's own hash. So what the table says of each message is guarded as in a header of its own;
+ * data is no more guarded than elsewhere.
  */
 #include "net/mac.h"
 #include "net/peer_lane.h"
@@ -45,7 +46,7 @@ void fry_bundles_init(fry_peer_lane *lane)
         give(lane, &lane->bundles[i]);
 }
 
-/* Another of the last series. */
+/* Whether a message continues the last series. */
 static inline bool is_alike(const fry_bundle *bundle, const fry_wire_header *header)
 {
     const fry_wire_series *last = &bundle->series[bundle->series_count - 1];
@@ -109,7 +110,7 @@ static void bundle_done(fry_post *post, ferry_status status, const fry_native_er
         fry_lane_fail(lane, FERRY_E_PEER, error, "messages could not be sent");
 }
 
-/* Writes the table before the data; returns the header's bytes. */
+/* Writes the table before the data. Returns the size of the header. */
 static size_t pack(fry_peer_lane *lane, fry_bundle *bundle, uint8_t *to)
 {
     fry_wire_header header = {.kind = FRY_WIRE_BUNDLE,
@@ -142,7 +143,7 @@ static size_t pack_one(fry_peer_lane *lane, fry_bundle *bundle, uint8_t *to)
     return FRY_WIRE_MESSAGE_BYTES;
 }
 
-/* All is in order before the channel is called, which may call back. */
+/* Sets everything before it calls the channel, which may call back. */
 void fry_bundle_post(fry_peer_lane *lane)
 {
     fry_bundle *bundle = lane->bundle;

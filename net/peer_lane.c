@@ -8,7 +8,7 @@
 
 #define SLOTS_MAX (1U << 24)
 #define BATCH_MAX 64         /* answers */
-#define RECORDS_MAX_FACTOR 3 /* for each slot a message and two recalls, at most: recall() */
+#define RECORDS_MAX_FACTOR 3 /* a slot has at most a message and two recalls: recall() */
 #define HEADERS_LATE_MIN 1024
 
 static uint32_t power_of_2_from(uint32_t value)
@@ -30,7 +30,7 @@ static bool allocate(fry_peer_lane *lane)
 {
     const fry_memory *memory = lane->memory;
     size_t ring = (size_t)lane->ring_mask + 1;
-    /* What is not zeroed is not touched before it is used. */
+    /* Tables that are not zeroed are not touched before they are used. */
     lane->free_slots = fry_alloc_table(memory, ring * sizeof(uint32_t), false);
     lane->runs = fry_alloc_table(memory, ring * sizeof(fry_wire_run), false);
     lane->slots = fry_alloc_table(memory, lane->slot_count * sizeof(fry_lane_slot), false);
@@ -98,7 +98,7 @@ void fry_peer_lane_close(fry_peer_lane *lane)
     fry_free_table(memory, lane->slots, lane->slot_count * sizeof(fry_lane_slot));
     fry_free_table(memory, lane->runs, ring * sizeof(fry_wire_run));
     fry_free_table(memory, lane->free_slots, ring * sizeof(uint32_t));
-    explicit_bzero(&lane->session, sizeof(lane->session)); /* the keys */
+    explicit_bzero(&lane->session, sizeof(lane->session));
     fry_free(memory, lane, sizeof(*lane));
 }
 
@@ -213,7 +213,7 @@ static void control_done(fry_post *post, ferry_status status, const fry_native_e
 bool fry_lane_send(fry_peer_lane *lane, const fry_wire_header *header)
 {
     if (!fry_lane_is_live(lane))
-        return true; /* nobody hears it; the lane's end says it all */
+        return true; /* nobody hears it; the lane's end says everything */
     fry_control *control = lane->controls_free;
     if (control == NULL)
         return false;
@@ -232,7 +232,7 @@ bool fry_lane_send(fry_peer_lane *lane, const fry_wire_header *header)
 void fry_lane_acknowledge(fry_peer_lane *lane, uint32_t slot)
 {
 #ifdef FRY_PLANT_LOSE_ANSWER
-    /* A fault put there on purpose: tests/planted builds it and must see it. */
+    /* A planted fault: tests/planted builds it and must see it. */
     static uint32_t planted;
     if (++planted % 64 == 0)
         return;
@@ -245,9 +245,9 @@ void fry_lane_acknowledge(fry_peer_lane *lane, uint32_t slot)
             return;
         }
     } else {
-        lane->run_first = 0; /* few are under way: few lines of the ring are used */
+        lane->run_first = 0; /* with few under way few cache lines are used */
     }
-    /* There is room: no more is owed than there are slots. */
+    /* There is room: at most as many answers are owed as there are slots. */
     lane->runs[(lane->run_first + lane->run_count) & lane->ring_mask] = (fry_wire_run){slot, 1};
     lane->run_count++;
 }
@@ -259,7 +259,7 @@ void fry_lane_refuse(fry_peer_lane *lane, const fry_wire_header *header)
         lane->answers_posted++;
         return;
     }
-    /* It waits, without its text. */
+    /* The refusal waits, without its text. */
     fry_record *record = fry_lane_take_record(lane);
     if (record == NULL) {
         fry_lane_fail(lane, FERRY_E_PEER, NULL, "it sent more than its window allows");
@@ -321,8 +321,8 @@ void fry_lane_answer(fry_peer_lane *lane)
 /* ---- keyed headers in ---- */
 
 /*
- * Counts may come late, as channels may reorder: by so many headers as may be under way at once,
- * more or less. What is later than that is refused, which fails the lane and nothing else.
+ * Counts may come late, because channels may reorder: by about as many headers as may be under way
+ * at once. A later header is refused, which only fails the lane.
  */
 bool fry_lane_accept(fry_peer_lane *lane, const uint8_t *header, size_t *bytes, uint64_t *count_p)
 {

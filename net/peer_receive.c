@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receives: what comes over the lane, in the order in which it was launched.
+ * Receives: what comes over the lane, in the order of launches.
  *
- * The channel may reorder, so a launch that comes before its turn is stashed, with its data: it was
- * counted against the window, so there is room. Then it is given its place (net/match.h). If its
- * receive is there and ready, the bytes go to it at once, or are pulled; if not, a record keeps
- * what there is: data that came, or the token of data that did not.
+ * The channel may reorder. So a launch that comes before its turn is stashed with its data; it was
+ * counted against the window, so there is room. In its turn it gets its place (net/match.h). If its
+ * receive has entered and is ready, the bytes go there at once, or are pulled. If not, a record
+ * keeps the data that came, or the token of data that did not.
  *
  * Each message is answered once, with the slot that it named: when the bytes are in place, or when
- * it is known that they will not be. An answer ends what the other end may want of the message,
- * except that a pull goes on (its post is done then). Before an event is called, and before the
- * channel is (which may fail within the call, and with it all that is open), a receive that is
- * about to end is ENDED, so nobody else ends it.
+ * it is known that they will not be. After the answer the other end wants nothing of the message,
+ * except that a pull goes on (its post is done then). A receive that is about to end is set to
+ * ENDED before an event or the channel is called, so nobody else ends it. (The channel may fail
+ * within the call, and with it all that is open.)
  *
- * A receive withdrawn while it is pulled is refused at once and quiet when the pull is done: nobody
- * can call it back (the transport's cancel does nothing then), so that is when the memory is free.
+ * A receive that is withdrawn while it is pulled is refused at once, and quiet when the pull is
+ * done. Nobody can call the pull back (the transport's cancel does nothing then), so its memory is
+ * free only then.
  *
- * What a broken or hostile peer can do. Each header is checked in itself (net/wire.c), and what it
- * names here: a number comes once, and from within those that may be under way; no slot is out of
- * bounds; no more messages are unanswered, and no more data is kept, than was agreed; an answer
- * names a slot that waits for one; data is as long as its header says. Whatever fails that fails
- * the lane. What passes can have one of the peer's own messages end wrongly, or cost the time to
- * walk lists that are as long as the bounds say; it can write nowhere but to a receive, of the
+ * What a broken or hostile peer can do. Each header is checked by itself (net/wire.c), and what it
+ * names is checked here: a number comes once, and is among those that may be under way; a slot is
+ * within bounds; no more messages are unanswered, and no more data is kept, than was agreed; an
+ * answer names a slot that waits for one; data is as long as its header says. Any violation fails
+ * the lane. What passes can make the peer's own messages end wrongly, or cost the time to walk
+ * lists that are as long as the bounds say. It can write only to a receive, and only as much as the
  * receive's size.
  */
 #include "net/peer_lane.h"
@@ -38,7 +39,7 @@ static void broke_rules(fry_peer_lane *lane, const char *what)
 
 /* ---- the end of a receive ---- */
 
-/* From here on it is this function's caller who ends it. */
+/* From here on only this function's caller ends the receive. */
 static inline void begin_end(fry_message *message)
 {
     message->flags &= (uint8_t)~FRY_MESSAGE_TAKEN;
@@ -59,7 +60,7 @@ static void refuse(fry_peer_lane *lane, uint32_t slot, uint64_t op, const fry_fa
     fry_lane_refuse(lane, &header);
 }
 
-/* Its receive was withdrawn: the message is of no use. */
+/* Rejects a message whose receive was withdrawn. */
 static void reject(fry_peer_lane *lane, fry_record *record, uint64_t op, const fry_fault *fault)
 {
     uint32_t slot = record->slot;
@@ -145,7 +146,7 @@ static void fail_by_length(fry_peer_lane *lane, fry_record *record, fry_message 
     fry_message_finish(message, FERRY_E_LENGTH, &fault);
 }
 
-/* The receive has the message: what can be done now is. */
+/* The receive has its message: does what can be done now. */
 static void settle(fry_peer_lane *lane, fry_record *record, fry_message *message)
 {
     message->other_op = record->op;
@@ -174,7 +175,7 @@ static void meet_ghost(fry_peer_lane *lane, fry_record *record, fry_message *gho
     fry_fault_of_ghost(ghost, &fault);
     uint64_t op = ghost->op;
     lane->peer->receive_count--;
-    fry_list_take(ghost); /* its end is this function's */
+    fry_list_take(ghost); /* only this function ends it */
     reject(lane, record, op, &fault);
     fry_message_make_quiet(ghost);
 }
@@ -202,13 +203,13 @@ void fry_receive_withdraw(fry_message *message, const fry_fault *fault)
         begin_end(message);
         refuse(message->private_, (uint32_t)message->number, message->op, fault);
 #ifdef FRY_PLANT_QUIET_EARLY
-        /* A fault put there on purpose: tests/planted builds it and must see it. */
+        /* A planted fault: tests/planted builds it and must see it. */
         if (message->state == FRY_MESSAGE_ENDED)
             fry_message_make_quiet(message);
 #endif
     } else if (peer->has_stopped) {
         begin_end(message);
-        fry_message_make_quiet(message); /* nothing comes for it: it needs no ghost */
+        fry_message_make_quiet(message); /* no message comes for it, so it needs no ghost */
     } else {
         const fry_message *ghost = fry_message_leave_ghost(message, &peer->receives, fault);
         fry_message_be_replaced(message, ghost);
@@ -217,7 +218,7 @@ void fry_receive_withdraw(fry_message *message, const fry_fault *fault)
 
 /* ---- launches, in order ---- */
 
-/* NULL: the lane fails. */
+/* Keeps a launch in a record. NULL: the lane fails. */
 static fry_record *keep(fry_peer_lane *lane, const fry_wire_header *header,
                         const fry_arrival *arrival)
 {
@@ -237,7 +238,7 @@ static fry_record *keep(fry_peer_lane *lane, const fry_wire_header *header,
     if (header->kind == FRY_WIRE_PULLED) {
         record->token = arrival->token;
 #ifdef FRY_PLANT_RECALL_EARLY
-        /* A fault put there on purpose: tests/planted builds it and must see it. */
+        /* A planted fault: tests/planted builds it and must see it. */
         lane->by_slot[header->slot] = record;
 #endif
     } else if (header->kind == FRY_WIRE_EAGER) {
@@ -257,9 +258,10 @@ static fry_record *keep(fry_peer_lane *lane, const fry_wire_header *header,
 }
 
 /*
- * A message launched before is not to be pulled any more, if it is not being so. What by_slot has
- * is that message: the launcher gives the slot to another only after this one's answer, so launches
- * it after the recall, and by_slot knows nothing of what waits in the stash for its turn.
+ * Handles a recall: a message launched earlier must not be pulled any more, unless it is being
+ * pulled. The record in by_slot is that message's: the other end gives the slot to a new message
+ * only after this one's answer, so launches that message after the recall, and by_slot has no
+ * message that waits in the stash for its turn.
  */
 static void recall(fry_peer_lane *lane, uint32_t slot, const fry_reason *reason)
 {
@@ -277,8 +279,8 @@ static void recall(fry_peer_lane *lane, uint32_t slot, const fry_reason *reason)
 }
 
 /*
- * Who leaves too waits for the other's FAREWELL, or for its answers to be where the other finds
- * them; the lane ends then.
+ * An end that leaves too waits for the other's FAREWELL, or until the other can find its answers;
+ * then the lane ends.
  */
 void fry_lane_hear_bye(fry_peer_lane *lane)
 {
@@ -295,7 +297,7 @@ void fry_lane_hear_bye(fry_peer_lane *lane)
         fry_lane_fail(lane, FERRY_E_DEAD, NULL, "the member left");
 }
 
-/* After BYE not even that is said: it was the last. */
+/* Turns a message away. After BYE nothing is said: BYE was the last. */
 static void turn_away(fry_peer_lane *lane, fry_record *record)
 {
     fry_fault fault;
@@ -311,7 +313,7 @@ static void turn_away(fry_peer_lane *lane, fry_record *record)
 
 void fry_receives_stop(fry_peer *peer)
 {
-    fry_peer_lane *lane = peer->lane; /* without one nothing has come */
+    fry_peer_lane *lane = peer->lane; /* NULL only if nothing has come */
     fry_record *record = fry_match_take_unexpected(&peer->receives);
     while (record != NULL) {
         fry_record *next = record->next;
@@ -354,7 +356,7 @@ static void process(fry_peer_lane *lane, fry_record *record)
     }
 }
 
-/* Its turn: most of what comes is data whose receive is ready. */
+/* The launch's turn has come. Most launches are data whose receive is ready. */
 static void process_now(fry_peer_lane *lane, const fry_wire_header *header,
                         const fry_arrival *arrival)
 {
@@ -415,7 +417,7 @@ static void launch_arrived(fry_peer_lane *lane, const fry_wire_header *header,
 
 /* ---- headers ---- */
 
-/* Whether there is with the header what it says. */
+/* Whether the arrival has what its header says. */
 static inline bool is_whole(const fry_wire_header *header, const fry_arrival *arrival)
 {
     if (fry_likely(header->kind == FRY_WIRE_EAGER))
@@ -449,8 +451,7 @@ static void message_arrived(fry_peer_lane *lane, const fry_wire_header *header,
     launch_arrived(lane, header, arrival);
 }
 
-/* Whether the table of a bundle is one, of no more messages than agreed, and there is the data of
- * which it tells. */
+/* Whether a bundle's table is valid, names no more messages than agreed, and its data is there. */
 static bool is_bundle_right(fry_peer_lane *lane, const fry_wire_header *header,
                             const fry_arrival *arrival)
 {
@@ -498,7 +499,7 @@ static void series_arrived(fry_peer_lane *lane, fry_wire_header *header,
     }
 }
 
-/* As if its messages had come one by one. */
+/* Handles a bundle as if its messages had come one by one. */
 static void bundle_arrived(fry_peer_lane *lane, fry_wire_header *header, const fry_arrival *arrival)
 {
     if (header->acked.count > 0) {
@@ -551,7 +552,7 @@ static void control_arrived(fry_peer_lane *lane, const fry_wire_header *header,
         broke_rules(lane, "an answer to nothing");
 }
 
-/* Header and, if it is a bundle's, table; takes off *bytes what keyed ones end with. */
+/* Checks the hashes of header and bundle's table; takes the trailer of keyed ones off *bytes. */
 static bool is_genuine(fry_peer_lane *lane, const fry_arrival *arrival, size_t *bytes)
 {
     const uint8_t *header = arrival->header;

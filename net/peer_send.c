@@ -3,17 +3,18 @@
  * Sends: launched once, answered once.
  *
  * A send is in its tag's list until it is launched; then its slot points at it. It resolves by the
- * slot's answer, by being withdrawn, or by the lane's end, whichever is first, and each of these
- * takes it out of the reach of the others: an answer frees the slot, withdrawing clears the slot's
- * pointer, and the lane's end is after all answers. It is quiet when besides that its post is done,
- * which is told once, or never if the channel is destroyed before: then that is when.
+ * slot's answer, by being withdrawn, or by the lane's end, whichever is first. Each of these keeps
+ * the others from it: an answer frees the slot, withdrawing clears the slot's pointer, and the
+ * lane's end comes after all answers. The send is quiet when it has resolved and its post is done.
+ * The channel reports that once, or never if it is destroyed before: then the send is quiet when it
+ * was destroyed.
  *
- * A send that is withdrawn when it was launched to be pulled would have to wait for the receive, as
- * its memory is to be read then, maybe for ever. So it is recalled: a launch of its own, so that it
- * is looked at after the message, drops what is not being pulled yet, and with that the post is
- * done. What was sent with its data is received as if nothing had been: its memory is out of use
- * as soon as the channel has it. (The sender's future says that it was cancelled; the receiver's
- * that the bytes are there. Both are true.)
+ * A send that is withdrawn after it was launched to be pulled would have to wait for the receive,
+ * perhaps for ever, because the receive reads its memory. So it is recalled. The recall is a launch
+ * of its own, so that the other end looks at it after the message; it drops what is not being
+ * pulled yet, and thereby the post is done. A send that left with its data is received as if it had
+ * not been withdrawn: its memory is quiet as soon as the channel has it. (The sender's future says
+ * that it was cancelled, the receiver's that the bytes are there. Both are true.)
  */
 #include "net/peer_lane.h"
 
@@ -52,7 +53,7 @@ void fry_send_stop_waiting(fry_message *message)
 
 /* ---- launching ---- */
 
-/* The channel is rid of it: its memory is read no more. */
+/* The channel is done with the message: its memory is read no more. */
 static void post_is_over(fry_message *message)
 {
     if (message->state == FRY_MESSAGE_ENDED)
@@ -91,8 +92,10 @@ static void set_slot(fry_peer_lane *lane, uint32_t slot, fry_message *message, b
     lane->window_bytes_used += window_bytes;
 }
 
-/* Takes a slot for the message, which there is, a number, and its share of the window; what else
- * its header says. Returns whether its data is to be pulled. */
+/*
+ * Takes a slot (there must be one), a number and a share of the window for the message, and fills
+ * in the rest of its header. Returns whether its data is pulled.
+ */
 static inline bool take_launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead,
                                fry_wire_header *header)
 {
@@ -108,15 +111,17 @@ static inline bool take_launch(fry_peer_lane *lane, fry_message *message, uint32
     header->slot = slot;
     header->ahead = ahead;
 #ifdef FRY_PLANT_IGNORE_AHEAD
-    header->ahead = 0; /* a fault put there on purpose: tests/planted builds it and must see it */
+    header->ahead = 0; /* a planted fault: tests/planted builds it and must see it */
 #endif
     message->number = slot;
     message->private_ = lane;
     return size_bytes > 0 && !is_in_window;
 }
 
-/* There is a slot, and nothing is gathered. All is in order before the channel is called, which may
- * call back. */
+/*
+ * Needs a slot, and nothing gathered. Sets everything before it calls the channel, which may call
+ * back.
+ */
 static void launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
 {
     fry_wire_header header;
@@ -148,7 +153,7 @@ static void launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
     post_is_over(message);
 }
 
-/* There are a slot, room in the window and in what is gathered. */
+/* Needs a slot, and room in the window and in the bundle. */
 static void gather(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
 {
     fry_wire_header header;
@@ -157,9 +162,11 @@ static void gather(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
     message->state = FRY_MESSAGE_DELIVERED;
 }
 
-/* What stands for a message that failed, which the caller makes quiet after it. Its text is counted
- * as a message of the window, of which it takes one chunk; where that is full it goes without.
- * There are a slot and a control. */
+/*
+ * Launches a poison in place of a message that failed, which the caller then makes quiet. The
+ * poison's text counts as a message of the window and takes one chunk of it; if the window is full
+ * the poison goes without text. Needs a slot and a control.
+ */
 static void launch_poison(fry_peer_lane *lane, fry_message *message, const fry_fault *fault)
 {
     fry_wire_header header = {.kind = FRY_WIRE_POISON, .tag = message->tag, .op = message->op};
@@ -172,7 +179,7 @@ static void launch_poison(fry_peer_lane *lane, fry_message *message, const fry_f
     set_slot(lane, header.slot, NULL, is_in_window, 0);
     header.number = lane->send_number++;
     header.ahead = fry_match_launch(&lane->peer->sends, message);
-    fry_list_take(message); /* nobody else ends it */
+    fry_list_take(message); /* so that nobody else ends it */
     (void)fry_lane_send(lane, &header);
 }
 
@@ -187,14 +194,14 @@ static inline bool can_launch_poison(const fry_peer *peer)
     return can_launch(peer) && peer->lane->controls_free != NULL;
 }
 
-/* Whether it can be launched with others. Then, and only then, is there room for it. */
+/* Whether the message can be gathered. Only then is there room for it. */
 static bool can_gather(const fry_peer_lane *lane, const fry_message *message)
 {
     size_t size_bytes = message->size_bytes;
     return fry_bundle_takes(lane, size_bytes) && (size_bytes == 0 || fits_window(lane, size_bytes));
 }
 
-/* False: it can't be, as posting what was gathered has failed the lane. */
+/* False: not launched, because posting the bundle has failed the lane. */
 static bool start(fry_peer *peer, fry_message *message, bool gathers)
 {
     fry_peer_lane *lane = peer->lane;
@@ -202,7 +209,7 @@ static bool start(fry_peer *peer, fry_message *message, bool gathers)
     if (lane->bundle != NULL && (!joins || fry_bundle_is_full(lane, message->size_bytes))) {
         fry_bundle_post(lane);
         if (peer->lane != lane)
-            return true; /* it was detached, and the message is over */
+            return true; /* the lane was detached, and the message is over */
         if (!can_launch(peer))
             return false;
         joins = gathers && can_gather(lane, message);
@@ -225,7 +232,7 @@ bool fry_peer_can_send(const fry_peer *peer, const fry_message *message, bool ga
                    : lane->bundle == NULL;
 }
 
-/* It never stands in its tag's list: all that do are ahead of it. */
+/* The message is never in its tag's list: all that are go before it. */
 void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers, void *turn)
 {
     peer->turn = turn;
@@ -333,7 +340,7 @@ void fry_send_withdraw(fry_message *message, const fry_fault *fault)
 
 /* ---- answers ---- */
 
-/* Frees a slot and gives its message, or NULL. */
+/* Frees a slot. Returns its message, or NULL. */
 static inline fry_message *end_slot(fry_peer_lane *lane, uint32_t number)
 {
     fry_lane_slot *slot = &lane->slots[number];
@@ -365,7 +372,7 @@ bool fry_send_acknowledged(fry_peer_lane *lane, uint32_t slot)
     return true;
 }
 
-/* An event may end the lane: then the rest is nobody's any more. */
+/* An event may end the lane: then the rest of the run is of no use. */
 bool fry_sends_acknowledged(fry_peer_lane *lane, fry_wire_run run)
 {
     for (uint32_t i = 0; i < run.count && fry_lane_is_live(lane); i++) {

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reactor: a poller, and timers. */
 #include "net/reactor.h"
 
 static bool was_set_before(const fry_timers_link *left, const fry_timers_link *right)
@@ -43,9 +42,9 @@ int64_t fry_reactor_next_ns(const fry_reactor *reactor)
 }
 
 /*
- * Has the wait end when the first timer is due. While the loop runs that is left to its end. What
- * is due already ends it by a wake, for the price of a write: a kernel timer that is set to the
- * past costs an interrupt.
+ * Makes the wait end when the first timer is due. While the loop runs, the end of its turn does
+ * this. A timer that is due already ends the wait by a wake, which costs a write: a kernel timer
+ * set to the past costs an interrupt.
  */
 static void set_kernel_timer(fry_reactor *reactor)
 {
@@ -81,7 +80,7 @@ void fry_timer_stop(fry_reactor *reactor, fry_timer *timer)
     set_kernel_timer(reactor);
 }
 
-/* Only those that were due when it began: one that sets itself anew does not keep the loop. */
+/* Runs timers that were set before it began: one that sets itself anew does not keep the loop. */
 static size_t run_timers(fry_reactor *reactor)
 {
     const int64_t now_ns = fry_reactor_now_ns(reactor);

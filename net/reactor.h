@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What everything in net/ runs on: watches and timers, called by one thread at a time, the
- * holder of an engine's loop role, which sleeps on the poller's descriptor among others. Nothing
- * here is called with the engine's baton. A test may drive a reactor by itself.
+ * The base of everything in net/: watches and timers. One thread at a time uses them, the holder of
+ * the engine's loop role, which also sleeps on the poller's descriptor. Nothing here is called with
+ * the engine's baton. A test may drive a reactor by itself.
  */
 #ifndef FRY_NET_REACTOR_H
 #define FRY_NET_REACTOR_H
@@ -15,52 +15,52 @@
 
 typedef struct fry_timer fry_timer;
 
-/* Once its time has come; the timer is off then, and may be set again or freed. */
+/* Called once its time has come. The timer is off then, and may be set again or freed. */
 typedef void (*fry_timer_fn)(fry_timer *timer);
 
 /* The caller owns the memory and keeps it until the timer is off. Zeroed: off. */
 struct fry_timer {
-    fry_timers_link link; /* private; first: a link is its timer */
-    uint64_t order;       /* of those for one moment the one that was set first is first */
+    fry_timers_link link; /* private; first, so that a link is its timer */
+    uint64_t order;       /* orders timers for one moment: the one set first is first */
     fry_timer_fn fn;
     void *arg;
     bool is_on;
 };
 
 typedef struct fry_reactor {
-    fry_poller poller; /* add watches to it, on the loop */
+    fry_poller poller; /* the loop may add watches to it */
     const fry_memory *memory;
     const fry_log *log;
     const fry_clock *clock;
     fry_timers timers;
     uint64_t timer_order;
     bool is_running; /* callbacks are being called */
-    bool is_woken;   /* since the last run, for a timer that is due */
+    bool is_woken;   /* woken since the last run, for a timer that is due */
 } fry_reactor;
 
 /*
- * What is borrowed lives as long as the reactor. FERRY_OK, or FERRY_E_SYSTEM with errno set: then
- * nothing is left open.
+ * Memory, log and clock are borrowed until the reactor is closed. FERRY_OK, or FERRY_E_SYSTEM with
+ * errno set: then nothing is left open.
  */
 ferry_status fry_reactor_open(fry_reactor *reactor, const fry_memory *memory, const fry_log *log,
                               const fry_clock *clock);
 
-/* Nothing may be watched or set any more. */
+/* No watch may be added and no timer on. */
 void fry_reactor_close(fry_reactor *reactor);
 
 /*
- * Waits up to timeout_ns (0: only looks; negative: for ever) and runs what is due. With a user's
- * clock timers don't end the wait: only a look finds them due. The loop. Returns how much ran.
+ * Waits up to timeout_ns (0: only looks; negative: for ever) and runs what is due. Returns how much
+ * ran. With a user's clock timers don't end the wait: only a look finds them due. The loop.
  */
 size_t fry_reactor_run(fry_reactor *reactor, int64_t timeout_ns);
 
 /* The loop's clock; timers go by it. */
 int64_t fry_reactor_now_ns(const fry_reactor *reactor);
 
-/* Sets a timer that is off, or on, to an absolute time on the reactor's clock. The loop. */
+/* Sets a timer, on or off, to an absolute time on the reactor's clock. The loop. */
 void fry_timer_set(fry_reactor *reactor, fry_timer *timer, int64_t when_ns);
 
-/* Switches it off, if it is on: it will not be called. The loop. */
+/* Switches a timer off, if it is on: it will not be called. The loop. */
 void fry_timer_stop(fry_reactor *reactor, fry_timer *timer);
 
 /* When the first timer is due; INT64_MAX: none is on. The loop. */

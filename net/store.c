@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all stores share: whether what is asked can be, lists of what is on, and the rules of
- * calling back. A request is on from its submit until its done or its cancel, and exactly one of
- * fry_store_finish, the deadline and fry_store_cancel takes it off.
+ * What all stores share: checks of requests, lists of what is on, and the rules of calling back. A
+ * request is on from its submit until its done or its cancel. Exactly one of fry_store_finish, the
+ * deadline and fry_store_cancel takes it off.
  */
 #include "net/store.h"
 
@@ -58,7 +58,7 @@ void fry_store_set_trouble(fry_store *store, const char *why)
 void fry_store_timer_soon(fry_store *store, fry_timer *timer)
 {
     fry_timer_set(store->reactor, timer, fry_reactor_now_ns(store->reactor));
-    /* Of a user's clock the kernel knows nothing. */
+    /* The kernel knows nothing of a user's clock. */
     if (!store->reactor->clock->is_real)
         fry_poller_wake(&store->reactor->poller);
 }
@@ -91,7 +91,7 @@ bool fry_store_is_key(const char *key)
         if (bytes > FRY_STORE_KEY_BYTES)
             return false;
         if (byte == '/' || byte == '\0') {
-            if (part_bytes == dots) /* empty, too */
+            if (part_bytes == dots) /* also if the part is empty */
                 return false;
             if (byte == '\0')
                 return true;
@@ -105,7 +105,7 @@ bool fry_store_is_key(const char *key)
     }
 }
 
-/* Why a request can't be; NULL: it can. */
+/* Says why a request is invalid; NULL: it is valid. */
 static const char *fault_of(const fry_store *store, const fry_store_request *request)
 {
     const fry_store_lease *lease = request->lease;
@@ -228,7 +228,7 @@ void fry_store_cancel(fry_store_request *request)
 {
     if (!request->is_on)
         return;
-    /* One with a verdict is the implementation's no more. */
+    /* A request with a verdict is not the implementation's any more. */
     if (request->verdict == FERRY_OK)
         request->store->ops->cancel(request);
     take_request_off(request);
@@ -260,7 +260,7 @@ void fry_store_watch_stop(fry_store_watch *watch)
     store->ops->watch_stop(watch);
 }
 
-/* Whether it is news. */
+/* Notes an event. Returns whether it is news. */
 static bool notes_event(fry_store_watch *watch, fry_store_event event)
 {
     const bool was_lost = watch->is_lost, was_listed = watch->is_listed;
@@ -330,7 +330,7 @@ static void granting_is_due(fry_timer *timer)
 
 void fry_store_lease_granted(fry_store_lease *lease)
 {
-    /* The deadline was of this, and would end the lease. */
+    /* The deadline was for the grant, and would end the lease now. */
     if (lease->timer.fn == granting_is_due)
         fry_timer_stop(lease->store->reactor, &lease->timer);
     lease->is_granted = true;
@@ -346,7 +346,7 @@ static int64_t too_long_ns(const fry_store_lease *lease)
     return lease->ttl_ns / FRY_STORE_ROUND_TRIPS_PER_LEASE;
 }
 
-/* Once, until it was fine in between: it is told before the lease runs out. */
+/* Logs a slow renewal, before the lease runs out; again only after a quick renewal. */
 static void say_slow(fry_store_lease *lease)
 {
     const int64_t took_ns = fry_reactor_now_ns(lease->store->reactor) - lease->asked_ns;
@@ -386,7 +386,7 @@ void fry_store_lease_renewed(fry_store_lease *lease, int64_t asked_ns)
     const int64_t now_ns = fry_reactor_now_ns(lease->store->reactor);
     const int64_t apart_ns = now_ns - lease->renewed_ns;
 
-    /* It was there at some moment since the asking before, and at some moment since this one. */
+    /* The store was there since the request before, and since this one. */
     if (apart_ns > lease->ttl_ns / 2)
         lease->steady_ns = now_ns;
     if (apart_ns > lease->ttl_ns / 4 * 3)
@@ -421,7 +421,7 @@ void fry_store_answered_in(fry_store *store, int64_t round_trip_ns)
         store->round_trip_ns = round_trip_ns;
 }
 
-/* --- Taking them --- */
+/* --- Taking leases --- */
 
 void fry_store_lease_refuse_soon(fry_store_lease *lease, const char *why)
 {

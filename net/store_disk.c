@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys. A file of keys/ is written whole in temporary/ and then renamed or linked, so readers take
- * no lock and never see half of one, whenever its writer is killed.
+ * Keys. A file of keys/ is written whole in temporary/ and then renamed or linked. So readers take
+ * no lock and never see half a file, whenever its writer is killed.
  *
- * Writers of one key take turns by a lock on one byte of `state`, of 64 by the key's hash: a writer
- * that is stopped while it holds one, which nobody can take from it, holds up few keys. The kernel
- * frees the locks of the dead. They are open file description locks: several stores of a process
- * are as apart as processes are. Under its lock each group of keys has a counter that is moved on
- * before a version of it can be seen, so no version is ever given twice.
+ * Writers of one key take turns by a lock on one byte of `state`, one of 64 by the key's hash.
+ * Nobody can take the lock from a writer that is stopped while it holds one, so it holds up only
+ * few keys. The kernel frees the locks of the dead. They are open file description locks: several
+ * stores of a process are as apart as processes are. Each group of keys has a counter, which is
+ * raised under the group's lock before a version of it can be seen. So no version is ever given
+ * twice.
  *
  * Nothing is flushed to the disk. All members run on this machine and read each other's files
- * through its memory: the death of any process loses nothing. What a power cut loses is a meeting
- * place of members that it killed, too. What it leaves torn is told from what is whole by its
- * checksum, and taken away by the first who opens the folder after the boot. A flush would cost a
- * join milliseconds for each key, one after the other.
+ * through its memory, so the death of any process loses nothing. A power cut may lose the store,
+ * but it has killed the members that met there, too. A file that it leaves torn is known by its
+ * checksum, and the first process that opens the folder after the boot takes it away. Flushes would
+ * cost a join milliseconds for each key, one after the other.
  */
 #include "net/store_disk.h"
 
@@ -35,12 +36,12 @@ typedef struct key_header {
     uint32_t format, key_bytes;
     uint64_t value_bytes, version, lease;
     uint64_t body_hash; /* of key and value */
-    uint64_t hash;      /* of what stands before */
+    uint64_t hash;      /* of the fields above */
 } key_header;
 
 _Static_assert(sizeof(key_header) == 56, "files have no padding");
 
-/* Keeps what errno says as the reason; the status that it comes to. */
+/* Keeps errno's text as the reason. Returns the status for it. */
 ferry_status fry_disk_failed(fry_disk *disk, const char *what)
 {
     char text[64];
@@ -166,7 +167,7 @@ bool fry_disk_is_named(const fry_disk *disk)
 {
     struct stat named;
 
-    /* That it can't be looked at says nothing. */
+    /* If the name can't be looked at, that says nothing. */
     if (stat(disk->path, &named) != 0)
         return errno != ENOENT && errno != ENOTDIR;
     return named.st_dev == disk->folder_device && named.st_ino == disk->folder_number;
@@ -199,7 +200,7 @@ static ferry_status lock_group(fry_disk *disk, int64_t group)
     return fry_disk_gone(disk);
 }
 
-/* The next version of a group that is locked, after `than`. */
+/* Gives the next version of a locked group, after `than`. */
 static ferry_status next_version(fry_disk *disk, int64_t group, uint64_t than, uint64_t *version_p)
 {
     const off_t at = (off_t)(offsetof(fry_disk_state, versions) + (size_t)group * sizeof(uint64_t));
@@ -231,7 +232,7 @@ static ferry_status make_room(fry_disk *disk, size_t bytes)
     return FERRY_OK;
 }
 
-/* A file that is no key's, and was never: not touched, not told of in lists. */
+/* Refuses a file that is no key's and never was: it is not touched and not listed. */
 static ferry_status foreign(fry_disk *disk, const char *key)
 {
     char name[FRY_DISK_NAME_BYTES];
@@ -241,7 +242,7 @@ static ferry_status foreign(fry_disk *disk, const char *key)
     return FERRY_E_UNSUPPORTED;
 }
 
-/* Not following links, not waiting for whoever should open a fifo's other end. */
+/* Opens a key's file: follows no links, and does not wait for the other end of a fifo. */
 static int open_key(const fry_disk *disk, const char *key)
 {
     char name[FRY_DISK_NAME_BYTES];
@@ -317,7 +318,7 @@ static ferry_status read_open(fry_disk *disk, int fd, const char *key, fry_disk_
     return FERRY_OK;
 }
 
-/* FERRY_E_UNSUPPORTED: what has the name is not the store's. */
+/* FERRY_E_UNSUPPORTED: the file of that name is not the store's. */
 static ferry_status read_key(fry_disk *disk, const char *key, fry_disk_key *to)
 {
     const int fd = open_key(disk, key);
@@ -337,7 +338,7 @@ ferry_status fry_disk_read(fry_disk *disk, const char *key, fry_disk_key *to)
 {
     const ferry_status status = read_key(disk, key, to);
 
-    /* Nothing in a folder that was removed is not the same as nothing. */
+    /* In a folder that was removed NOT_FOUND means nothing. */
     if (status == FERRY_E_NOT_FOUND && !fry_disk_is_whole(disk))
         return fry_disk_gone(disk);
     return status;
@@ -371,7 +372,7 @@ ferry_status fry_disk_make_temporary(fry_disk *disk, char name[FRY_DISK_NAME_BYT
     if (fd < 0)
         return fry_disk_is_whole(disk) ? fry_disk_failed(disk, "cannot write to the store")
                                        : fry_disk_gone(disk);
-    (void)fchmod(fd, disk->file_mode); /* whatever the umask says */
+    (void)fchmod(fd, disk->file_mode); /* whatever the umask is */
     (void)fry_disk_lock_byte(disk, fd, 0);
     *fd_p = fd;
     return FERRY_OK;
@@ -382,7 +383,7 @@ static void hash_header(key_header *header)
     header->hash = fry_store_hash(header, offsetof(key_header, hash));
 }
 
-/* Writes all but the version, before any lock is taken. */
+/* Writes everything except the version, before any lock is taken. */
 static ferry_status write_body(fry_disk *disk, int fd, const fry_store_request *request,
                                key_header *header)
 {
@@ -408,7 +409,7 @@ static ferry_status write_body(fry_disk *disk, int fd, const fry_store_request *
     return fry_disk_write_all(disk, fd, disk->buffer, bytes, 0);
 }
 
-/* What is there, as far as verbs go: FERRY_E_NOT_FOUND also for a key whose lease is over. */
+/* Reads a key as verbs see it: FERRY_E_NOT_FOUND also if its lease is over. */
 static ferry_status read_live(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
 {
     const ferry_status status = read_key(disk, change->request->key, to);
@@ -420,7 +421,7 @@ static ferry_status read_live(fry_disk *disk, const fry_disk_change *change, fry
     return status;
 }
 
-/* Whether the verb finds what it wants; FERRY_OK: it may go on. */
+/* Whether the verb finds what it needs; FERRY_OK: it may go on. */
 static ferry_status check(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
 {
     const uint64_t version = change->request->version;
@@ -444,7 +445,7 @@ static ferry_status check(fry_disk *disk, const fry_disk_change *change, fry_dis
     }
 }
 
-/* The lease that a key's file is of; false: it is none of the store's. */
+/* Reads the lease of a key's file; false: the file is not the store's. */
 static bool read_lease(const fry_disk *disk, const char *key, uint64_t *lease_p)
 {
     const int fd = open_key(disk, key);
@@ -480,8 +481,8 @@ static bool guard_stands(const fry_disk *disk, const fry_disk_change *change)
 }
 
 /*
- * Makes a whole temporary file the key's. A creation is a link: it fails where there is something,
- * even if locks should not work. What may be there is a key whose lease is over.
+ * Makes a whole temporary file the key's. CREATE makes a link, which fails if a file exists, even
+ * if locks should not work. A file that exists may be a key's whose lease is over.
  */
 static ferry_status publish(fry_disk *disk, const fry_store_request *request, const char *temporary,
                             uint64_t over)
@@ -501,7 +502,7 @@ static ferry_status publish(fry_disk *disk, const fry_store_request *request, co
     return FERRY_OK;
 }
 
-/* With the group locked. */
+/* Needs the group's lock. */
 static ferry_status set_key(fry_disk *disk, const fry_disk_change *change, int64_t group, int fd,
                             const char *temporary, key_header *header, fry_disk_key *to)
 {
@@ -564,7 +565,7 @@ static ferry_status delete_key(fry_disk *disk, const fry_disk_change *change, fr
 
 ferry_status fry_disk_change_key(fry_disk *disk, const fry_disk_change *change, fry_disk_key *to)
 {
-    /* What can be said without writing is: of many that create one key most only read. */
+    /* Answers first what needs no write: of many that create one key most only read. */
     const ferry_status status =
         change->request->verb != FRY_STORE_PUT ? check(disk, change, to) : FERRY_OK;
 
@@ -633,7 +634,7 @@ static bool tidy_temporary(void *arg, const char *name)
     if (fd < 0)
         return true;
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    /* A young one may be made just now, and not be locked yet. */
+    /* A young file may have just been made, and not be locked yet. */
     if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
         (about.st_mtime + LEFTOVER_AGE_S < now.tv_sec || about.st_mtime > now.tv_sec + 1) &&
         fry_disk_lock_byte(disk, fd, 0) == FERRY_OK)
@@ -648,7 +649,7 @@ void fry_disk_tidy(fry_disk *disk)
     fry_disk_sweep_all(disk, 0);
 }
 
-/* What a power cut makes of a file that was not on the disk yet: nothing, or zeros. */
+/* Removes what a power cut makes of a file that was not on the disk yet: nothing, or zeros. */
 static bool remove_torn(void *arg, const char *key)
 {
     static const char zeros[sizeof key_magic];

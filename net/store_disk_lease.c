@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leases as files. The holder keeps its file open and writes a new end into it, in place: that is
- * no event to anybody who watches the folder, so a group at rest wakes nobody. Two locks of it
- * count, on byte 0 and on byte 1.
+ * Leases as files. The holder keeps its file open and writes each new end into it, in place. That
+ * is no event to processes that watch the folder, so a group at rest wakes nobody. Two locks of the
+ * file count, on byte 0 and on byte 1.
  *
- * Byte 0 is held by whoever extends the lease or ends it, for some system calls, so one of the two
- * comes first: the holder either finds the file unlinked, or has written an end that the other
- * reads before it unlinks anything. It can't extend a lease that others take for ended.
+ * Whoever extends or ends the lease holds byte 0, for some system calls. So one of the two comes
+ * first: either the holder finds the file unlinked, or it has written an end that the other reads
+ * before it unlinks anything. The holder can't extend a lease that others take for ended.
  *
- * Byte 1 is held by the holder for its life. If it can be had the holder is dead, and nobody needs
- * to wait for the end that it wrote last. The kernel closes a dead process's file, which those who
- * watch the folder are told (IN_CLOSE_WRITE): so its keys go at once.
+ * The holder holds byte 1 for its life. If another process can get it, the holder is dead, and
+ * nobody needs to wait for the last end. The kernel closes a dead process's file and tells the
+ * processes that watch the folder (IN_CLOSE_WRITE). So the lease's keys go at once.
  */
 #include "net/store_disk.h"
 
@@ -24,7 +24,7 @@
 
 enum { LOCK_OF_END = 0, LOCK_OF_LIFE = 1 };
 
-#define READS_MAX 100 /* of an end that is being written, each time */
+#define READS_MAX 100 /* of an end that is being written */
 
 static const char lease_magic[8] = "ferrylse";
 
@@ -34,9 +34,9 @@ typedef struct lease_file {
     uint64_t id, clock;
     int64_t ttl_ns;
     char boot[40];
-    uint64_t hash; /* of what stands before */
+    uint64_t hash; /* of the fields above */
     int64_t ends_ns;
-    int64_t not_ends_ns; /* its complement: readers tell a half-written end by it */
+    int64_t not_ends_ns; /* its complement: shows readers a half-written end */
 } lease_file;
 
 static ferry_status write_end(fry_disk *disk, int fd, int64_t ends_ns)
@@ -71,7 +71,7 @@ ferry_status fry_disk_lease_make(fry_disk *disk, int64_t ttl_ns, int64_t ends_ns
     status = fry_disk_write_all(disk, fd, &file, sizeof file, 0);
     if (status == FERRY_OK)
         status = fry_disk_lock_byte(disk, fd, LOCK_OF_LIFE);
-    /* Renamed, not linked: our descriptor is then one of leases/, whose watchers see it close. */
+    /* Renamed, not linked: so our descriptor belongs to leases/, whose watchers see it close. */
     if (status == FERRY_OK && renameat(disk->temporary_fd, temporary, disk->leases_fd, name) != 0)
         status = fry_disk_failed(disk, "cannot rename a lease into the store");
     if (status != FERRY_OK) {

@@ -13,15 +13,15 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define BOOT_LOCK FRY_DISK_GROUPS /* the byte behind those of the groups */
+#define BOOT_LOCK FRY_DISK_GROUPS /* the byte after those of the groups */
 
 static const char state_magic[8] = "ferrysto";
 
 bool fry_disk_is_remote(uint64_t type)
 {
     /*
-     * Others change them without this kernel's inotify or locks knowing. FUSE may be anything,
-     * sshfs and virtiofs among it, so it is refused whatever is behind it.
+     * Other hosts change these without this kernel's inotify or locks. FUSE is refused whatever is
+     * behind it, because it may be any of them, such as sshfs or virtiofs.
      */
     static const uint64_t remote[] = {
         0x6969 /* NFS */,          0x517b /* SMB */,
@@ -56,7 +56,7 @@ static void read_boot(fry_disk *disk)
     (void)close(fd);
 }
 
-/* CLOCK_MONOTONIC is one for all of a time namespace; a user's clock is taken for the users'. */
+/* CLOCK_MONOTONIC is the same for a whole time namespace. All users' clocks count as one. */
 static uint64_t number_of_clock(bool is_real)
 {
     struct stat about;
@@ -81,11 +81,11 @@ static ferry_status open_folder(fry_disk *disk, int at, const char *name, mode_t
     if (*fd_p < 0)
         return fry_disk_failed(disk, "cannot open the store's folder");
     if (is_made)
-        (void)fchmod(*fd_p, mode); /* whatever the umask says */
+        (void)fchmod(*fd_p, mode); /* whatever the umask is */
     return FERRY_OK;
 }
 
-/* The program may go to another folder, or the name be a link that is changed. */
+/* Keeps the path: the program may change its folder, and the name may be a link that changes. */
 static ferry_status keep_path(fry_disk *disk, const char *folder)
 {
     char link[64], path[PATH_MAX];
@@ -93,7 +93,7 @@ static ferry_status keep_path(fry_disk *disk, const char *folder)
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", disk->folder_fd);
     const ssize_t bytes = readlink(link, path, sizeof path - 1);
     path[bytes > 0 ? bytes : 0] = '\0';
-    const char *kept = path[0] == '/' ? path : folder; /* without /proc it is as it was given */
+    const char *kept = path[0] == '/' ? path : folder; /* without /proc as given */
     disk->path_bytes = strlen(kept) + 1;
     disk->path = fry_alloc_raw(disk->memory, disk->path_bytes, 1);
     if (disk->path == NULL)
@@ -102,7 +102,7 @@ static ferry_status keep_path(fry_disk *disk, const char *folder)
     return FERRY_OK;
 }
 
-/* Made whole beside and linked: the first wins, nobody sees half of it. */
+/* Makes the file whole elsewhere and links it: the first wins, and nobody sees half of it. */
 static ferry_status make_state(fry_disk *disk)
 {
     fry_disk_state state = {.format = FRY_DISK_FORMAT, .group_count = FRY_DISK_GROUPS};
@@ -151,7 +151,7 @@ static ferry_status open_state(fry_disk *disk, fry_disk_state *state)
     return FERRY_OK;
 }
 
-/* The first after a boot takes away what is torn. If another is at it, nothing waits for it. */
+/* The first after a boot removes torn files. If another is at it, this one does not wait. */
 static void begin_boot(fry_disk *disk, const fry_disk_state *state)
 {
     if (memcmp(state->boot, disk->boot, sizeof disk->boot) == 0 ||
@@ -195,9 +195,9 @@ ferry_status fry_disk_open(fry_disk *disk, const fry_memory *memory, const char 
                                   "the folder is on a network's file system, or one of FUSE");
         goto err;
     }
-    /* systemd-tmpfiles leaves alone what is locked so, however old it is. */
+    /* systemd-tmpfiles leaves a folder locked like this alone, however old it is. */
     (void)flock(disk->folder_fd, LOCK_SH | LOCK_NB);
-    /* Whoever may use the folder may use what is in it. */
+    /* A process that may use the folder may use its parts. */
     const mode_t mode = about.st_mode & 0777;
     disk->file_mode = about.st_mode & 0666;
     disk->folder_device = about.st_dev;

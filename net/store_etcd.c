@@ -15,7 +15,7 @@ static bool is_host_byte(char byte)
            (byte >= '0' && byte <= '9') || byte == '.' || byte == '-' || byte == '_';
 }
 
-/* HOST, HOST:PORT, [IPV6] or [IPV6]:PORT, of `bytes`. */
+/* Reads HOST, HOST:PORT, [IPV6] or [IPV6]:PORT, of `bytes`. */
 static bool read_endpoint(const char *text, size_t bytes, const char *scheme,
                           fry_etcd_endpoint *endpoint)
 {
@@ -188,7 +188,7 @@ ferry_status fry_etcd_open(fry_reactor *reactor, const char *uri, const fry_stor
     }
     if (getrandom(&etcd->random_state, sizeof etcd->random_state, 0) < 0)
         etcd->random_state = (uint64_t)(uintptr_t)etcd;
-    etcd->random_state |= 1; /* xorshift stays where it is at 0 */
+    etcd->random_state |= 1; /* xorshift never leaves 0 */
     etcd->endpoint = (unsigned)(fry_etcd_random(etcd) % etcd->endpoint_count);
     *store_p = &etcd->base;
     return FERRY_OK;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokens. With a user the first call waits until one has been had by user and password; etcd
- * forgets tokens (after five minutes of rest, and when it starts anew), which the next call is
- * refused for: then that one and all that come wait for a new one. A token is of no account to any
- * other call.
+ * Tokens. With a user the first call waits until user and password have given a token. etcd forgets
+ * tokens (after five minutes of rest, and when it restarts) and refuses the next call. Then that
+ * call and all later ones wait for a new token. The outcome of a login concerns only the calls that
+ * wait for it.
  */
 #include "net/store_etcd.h"
 
@@ -60,7 +60,7 @@ static void login_is_over(fry_etcd_call *login)
         etcd->login = FRY_ETCD_LOGIN_WANTED;
         fail_waiting(etcd, login);
         break;
-    case FRY_ETCD_UNKNOWN: /* of a login that is nothing */
+    case FRY_ETCD_UNKNOWN: /* a login changes nothing */
         login->outcome = FRY_ETCD_UNSENT;
         /* fall through */
     case FRY_ETCD_UNSENT:
@@ -86,7 +86,7 @@ static bool login_allows(fry_etcd *etcd)
     return etcd->login == FRY_ETCD_LOGIN_NONE || etcd->login == FRY_ETCD_LOGIN_DONE;
 }
 
-/* etcd 3.4 says of a token of before a change to users "revision of auth store is old". */
+/* Of a token older than a change to users etcd 3.4 says "revision of auth store is old". */
 static bool login_again(fry_etcd_call *call)
 {
     fry_etcd *etcd = call->etcd;
@@ -98,7 +98,7 @@ static bool login_again(fry_etcd_call *call)
         strstr(call->text, "auth store is old") == NULL &&
         strstr(call->text, "user name is empty") == NULL)
         return false;
-    /* Another call's refusal may have had a new one asked for already. */
+    /* After another call's refusal a new token may have been asked for already. */
     if (call->token_serial == etcd->token_serial && etcd->login != FRY_ETCD_LOGIN_ASKED)
         etcd->login = FRY_ETCD_LOGIN_WANTED;
     return true;

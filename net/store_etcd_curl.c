@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define CURL_FILE "libcurl.so.4"
-#define CURL_OLDEST 0x075800 /* before, what is sent by TLS may raise SIGPIPE */
+#define CURL_OLDEST 0x075800 /* older versions may raise SIGPIPE when they send by TLS */
 #define TEXT_BYTES 256
 
 fry_curl_functions fry_curl;
@@ -37,15 +37,15 @@ static bool find_functions(void *file)
             (void)snprintf(curl.why, TEXT_BYTES, "%s lacks %s", CURL_FILE, functions[i].name);
             return false;
         }
-        /* ISO C has no cast from what dlsym gives to a function. */
+        /* ISO C has no cast from dlsym's result to a function. */
         memcpy((char *)&fry_curl + functions[i].offset, &address, sizeof address);
     }
     return true;
 }
 
 /*
- * curl_global_init must not run twice at once. Here pthread_once sees to that; against a program's
- * own first use of libcurl at the same moment libcurl 7.84 and later have a lock themselves.
+ * curl_global_init must not run twice at once. Within ferry pthread_once prevents this. If the
+ * program itself first uses libcurl at the same moment, a lock in libcurl 7.84 and later does.
  */
 static void load(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl, found at run time when the first etcd store is opened, so that programs without one
- * don't load it and its libraries. It stays loaded.
+ * libcurl, loaded at run time when the first etcd store is opened, so that programs without such a
+ * store don't load it and its libraries. It stays loaded.
  */
 #ifndef FRY_NET_STORE_ETCD_CURL_H
 #define FRY_NET_STORE_ETCD_CURL_H
@@ -37,12 +37,12 @@ typedef struct fry_curl_functions {
 #undef FRY_CURL_FIELD_
 } fry_curl_functions;
 
-/* Filled in once fry_curl_load has said yes; never changed then. */
+/* Filled in by the first successful fry_curl_load; never changed afterwards. */
 extern fry_curl_functions fry_curl;
 
 /*
- * Finds it, the first time. Any thread. False: it is not here, or too old; *why_p says so, a static
- * string.
+ * Loads libcurl, the first time. Any thread. False: it is missing or too old; *why_p, a static
+ * string, says so.
  */
 bool fry_curl_load(const char **why_p);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Endpoints: all calls go to one of them, until it fails; then the next is the one. Which is the
- * first is chosen at random, so that many members don't all ask the same. Answers of any sort keep
- * it in good repute.
+ * Endpoints: all calls go to one endpoint, until it fails; then they go to the next. The first is
+ * chosen at random, so that many members don't all ask the same. Any answer shows that an endpoint
+ * works.
  */
 #include "net/store_etcd.h"
 
@@ -25,7 +25,7 @@ uint64_t fry_etcd_random(fry_etcd *etcd)
 int64_t fry_etcd_delay_ns(fry_etcd *etcd, unsigned failures)
 {
     if (failures < etcd->endpoint_count)
-        return 0; /* there are others */
+        return 0; /* the others are tried first */
     unsigned doublings = failures - etcd->endpoint_count;
     if (doublings > DELAY_DOUBLINGS_MAX)
         doublings = DELAY_DOUBLINGS_MAX;
@@ -61,7 +61,7 @@ void fry_etcd_endpoint_answered(fry_etcd *etcd, unsigned endpoint)
     it->is_told = false;
 }
 
-/* One that answers and fails in turns is told of now and then. */
+/* Reports an endpoint that answers and fails in turns only now and then. */
 static void note_failure(fry_etcd *etcd, fry_etcd_endpoint *it, const char *why)
 {
     const int64_t now_ns = fry_reactor_now_ns(etcd->reactor);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls by libcurl's multi interface on the reactor. libcurl must not be called from within its own
- * callbacks, so those only note things, and owners are told from `ready` after it has returned.
+ * Calls by libcurl's multi interface on the reactor. libcurl must not be called within its own
+ * callbacks, so these only note things, and owners are told from `ready` after libcurl has
+ * returned.
  *
- * libcurl repeats a request by itself where a connection that it had kept turns out to be closed.
- * That is right only as long as nothing of the body has been sent: so bodies are read through a
- * function, and it gets none that winds back. Then what it can't know to be harmless is an error,
- * and whoever asked decides.
+ * libcurl itself repeats a request when a connection that it had kept turns out to be closed. That
+ * is right only as long as nothing of the body has been sent. So bodies are read through a
+ * function, and libcurl gets none that winds back. Then it fails a request that it can't know to be
+ * harmless, and the owner decides.
  */
 #include "net/store_etcd.h"
 
@@ -75,7 +76,7 @@ static void give_back(fry_etcd_call *call)
     call->body = NULL;
 }
 
-/* Owns a call's state: what it held goes when it neither runs nor waits any more. */
+/* Owns a call's state. A call that neither runs nor waits any more gives back what it held. */
 static void set_state(fry_etcd_call *call, fry_etcd_call_state state)
 {
     if (state == FRY_ETCD_CALL_OFF || state == FRY_ETCD_CALL_IS_OVER)
@@ -116,7 +117,7 @@ static void tell_ready(fry_etcd *etcd)
 
     while ((call = TAILQ_FIRST(&etcd->ready)) != NULL) {
         leave_list(call);
-        /* Nothing would come for a blind one any more. */
+        /* A blind call would get no event any more. */
         if (call->is_blind && call->state == FRY_ETCD_CALL_RUNS)
             fry_etcd_call_fail(call, call->body_sent > 0 ? FRY_ETCD_UNKNOWN : FRY_ETCD_UNSENT, 0,
                                "no memory to watch a connection");
@@ -130,7 +131,7 @@ static void ready_is_due(fry_timer *timer)
     tell_ready(timer->arg);
 }
 
-/* What libcurl says went wrong; what won't be better the next time is STRANGE. */
+/* Judges a failure of libcurl. STRANGE: the next attempt would not be better. */
 static fry_etcd_outcome judge_failure(fry_etcd_call *call, CURLcode code)
 {
     const char *text =
@@ -157,7 +158,9 @@ static fry_etcd_outcome judge_failure(fry_etcd_call *call, CURLcode code)
     case CURLE_BAD_CONTENT_ENCODING:
         return FRY_ETCD_STRANGE;
     case CURLE_RECV_ERROR:
-        /* TLS 1.3 refuses a client's certificate only when that has been sent, and all behind it.
+        /*
+         * TLS 1.3 refuses a client's certificate only after the client has sent it and all that
+         * follows.
          */
         if (call->head_bytes == 0 && strstr(text, " alert ") != NULL)
             return FRY_ETCD_STRANGE;
@@ -177,7 +180,7 @@ static fry_etcd_outcome judge_refusal(fry_etcd_call *call, long status)
         return status >= HTTP_SERVER ? FRY_ETCD_UNKNOWN : FRY_ETCD_STRANGE;
     }
     switch (call->code) {
-    case FRY_ETCD_CODE_CANCELED: /* the gateway's words for an etcd that ends or has no leader */
+    case FRY_ETCD_CODE_CANCELED: /* the gateway's words if etcd ends or has no leader */
     case FRY_ETCD_CODE_UNKNOWN:
     case FRY_ETCD_CODE_DEADLINE:
     case FRY_ETCD_CODE_INTERNAL:
@@ -205,7 +208,7 @@ static void judge(fry_etcd_call *call, CURLcode code)
         call->outcome = FRY_ETCD_UNSENT;
 }
 
-/* Without making the connection, and without a wait for one: what etcd and the way to it take. */
+/* Notes the time that etcd and the network take, without making or awaiting a connection. */
 static void note_round_trip(const fry_etcd_call *call)
 {
     curl_off_t before_us = 0, all_us = 0;
@@ -219,8 +222,7 @@ static void note_round_trip(const fry_etcd_call *call)
     fry_store_answered_in(&call->etcd->base, (int64_t)(all_us - before_us) * NS_PER_US);
 }
 
-/* An endpoint that fails takes streams with it, so the call itself is off libcurl's hands before.
- */
+/* An endpoint that fails takes streams with it, so the call is taken off libcurl first. */
 static void end(fry_etcd_call *call, CURLcode code)
 {
     judge(call, code);
@@ -298,7 +300,7 @@ static size_t take_answer(char *bytes, size_t one, size_t count, void *arg)
     return count;
 }
 
-/* Only counts: a server that never ends its head would be kept in memory by libcurl. */
+/* Only counts, because libcurl would keep in memory a head that never ends. */
 static size_t take_head(char *bytes, size_t one, size_t count, void *arg)
 {
     fry_etcd_call *call = arg;
@@ -367,8 +369,8 @@ static void is_blind(fry_etcd *etcd, CURL *easy)
 }
 
 /*
- * Always 0: another answer ends all of libcurl's work for good. An attempt whose socket can't be
- * watched, for want of memory or of descriptors, is ended here, soon.
+ * Always 0: another answer ends all of libcurl's work for good. If a socket can't be watched, for
+ * lack of memory or descriptors, its call is ended here, soon.
  */
 static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *mine)
 {
@@ -406,7 +408,7 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void 
     return 0;
 }
 
-/* libcurl's own sockets would be handed on to what the program executes. */
+/* A program that this process executes would inherit libcurl's own sockets. */
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
     (void)arg;
@@ -445,7 +447,7 @@ static bool add_header(fry_etcd_call *call, const char *line)
     return longer != NULL;
 }
 
-/* A leaderless etcd says so instead of making us wait: hasleader, as its own client has it. */
+/* hasleader, as etcd's own client sends it: an etcd without a leader answers at once. */
 static bool make_headers(fry_etcd_call *call)
 {
     const fry_etcd *etcd = call->etcd;
@@ -470,7 +472,7 @@ static bool set_tls(const fry_etcd *etcd, CURL *easy)
              set(easy, CURLOPT_SSLKEY, etcd->key_path) == CURLE_OK));
 }
 
-/* Options that only fail without memory, or in a libcurl that was built without them. */
+/* Sets options. Only those fail that need memory, or that this libcurl was built without. */
 static bool set_options(fry_etcd_call *call)
 {
     __typeof__(&curl_easy_setopt) set = fry_curl.curl_easy_setopt;
@@ -560,7 +562,7 @@ const char *fry_etcd_call_line(fry_etcd_call *call, size_t *bytes_p)
         call->scanned_bytes = call->taken_bytes;
         return line;
     }
-    /* What is left moves to the front once for all lines that were taken. */
+    /* The rest moves to the front once for all lines that were taken. */
     call->answer_bytes -= call->taken_bytes;
     if (call->taken_bytes > 0 && call->answer_bytes > 0)
         memmove(call->answer, call->answer + call->taken_bytes, call->answer_bytes);
@@ -569,7 +571,7 @@ const char *fry_etcd_call_line(fry_etcd_call *call, size_t *bytes_p)
     return NULL;
 }
 
-/* ---- all of it ---- */
+/* ---- opening and closing ---- */
 
 ferry_status fry_etcd_http_open(fry_etcd *etcd)
 {
@@ -595,7 +597,7 @@ void fry_etcd_http_close(fry_etcd *etcd)
     fry_etcd_socket *socket;
 
     (void)fry_curl.curl_multi_cleanup(etcd->multi);
-    /* libcurl has told of each that it closed; what it left is ours to forget. */
+    /* libcurl has reported each socket that it closed; the others are forgotten here. */
     while ((socket = TAILQ_FIRST(&etcd->sockets)) != NULL)
         forget_socket(socket);
     fry_timer_stop(etcd->reactor, &etcd->curl_timer);

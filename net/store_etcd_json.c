@@ -13,7 +13,7 @@
 
 /* ---- parsing ---- */
 
-/* jansson bounds the depth and refuses what is no UTF-8. NULL: no JSON object. */
+/* jansson bounds the depth and refuses text that is not UTF-8. NULL: no JSON object. */
 static json_t *parse(const char *text, size_t bytes)
 {
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
@@ -25,7 +25,7 @@ static json_t *parse(const char *text, size_t bytes)
     return root;
 }
 
-/* A number that is written as a string, or as a number; 0 where it is left out. */
+/* Reads a number, written as a string or as a number; 0 if it is left out. */
 static bool read_number(const json_t *object, const char *name, uint64_t *number_p)
 {
     const json_t *value = json_object_get(object, name);
@@ -58,7 +58,7 @@ static bool read_flag(const json_t *object, const char *name, bool *flag_p)
     return value == NULL || json_is_boolean(value);
 }
 
-/* An object that may be left out: NULL then, and true. */
+/* Reads an object, which may be left out: then true and NULL. */
 static bool read_object(const json_t *object, const char *name, const json_t **part_p)
 {
     *part_p = json_object_get(object, name);
@@ -81,7 +81,7 @@ static bool read_header(const json_t *object, uint64_t *revision_p)
     return header == NULL || read_number(header, "revision", revision_p);
 }
 
-/* Text of others for a log line: cut, and without what steers a terminal. */
+/* Makes an outside text fit for a line of the log: cuts it, and removes terminal controls. */
 static void copy_text(char *to, const char *from)
 {
     size_t i = 0;
@@ -97,7 +97,7 @@ void fry_etcd_kv_release(const fry_memory *memory, fry_etcd_kv *kv)
     *kv = (fry_etcd_kv){0};
 }
 
-/* The key first, so that the block's address is the key's; a zero byte behind each. */
+/* The key goes first, so the block's address is the key's. Zero bytes follow key and value. */
 static fry_etcd_read decode(const fry_memory *memory, const json_t *key, const json_t *value,
                             fry_etcd_kv *kv)
 {
@@ -106,7 +106,7 @@ static fry_etcd_read decode(const fry_memory *memory, const json_t *key, const j
     char name[FRY_STORE_KEY_BYTES + 1];
     size_t key_bytes, value_bytes = 0;
 
-    /* A key that is too long for us, or garbled: the difference does not matter. */
+    /* The key is too long for us, or garbled: it does not matter which. */
     if (sodium_base642bin((unsigned char *)name, sizeof name - 1, json_string_value(key),
                           json_string_length(key), NULL, &key_bytes, NULL, BASE64) != 0)
         return FRY_ETCD_FOREIGN;
@@ -193,7 +193,7 @@ static fry_etcd_read read_event(const fry_memory *memory, const json_t *object, 
     return read;
 }
 
-/* An array of kvs, or of events, as read_one has it. */
+/* Reads an array of kvs or events by read_one. */
 static fry_etcd_read read_all(const fry_memory *memory, const json_t *array,
                               fry_etcd_read (*read_one)(const fry_memory *, const json_t *,
                                                         fry_etcd_kv *),
@@ -297,7 +297,7 @@ fry_etcd_read fry_etcd_read_verdict(const fry_memory *memory, const char *text, 
     json_t *root = parse(text, bytes);
 
     *verdict = (fry_etcd_verdict){0};
-    /* A txn of ours has one response, or a second that looks at its guard, and a header. */
+    /* A txn of ours has a header and one response, or two if it has a guard. */
     if (root != NULL && read_header(root, &verdict->revision) && verdict->revision != 0 &&
         read_flag(root, "succeeded", &verdict->has_succeeded) &&
         read_array(root, "responses", &responses) && json_array_size(responses) >= 1 &&
@@ -310,7 +310,7 @@ fry_etcd_read fry_etcd_read_verdict(const fry_memory *memory, const char *text, 
 
 /* ---- watches ---- */
 
-/* etcd 3.4 and 3.5 say grpc_code within a stream and code elsewhere, 3.6 code everywhere. */
+/* Within a stream etcd 3.4 and 3.5 say grpc_code, elsewhere code; 3.6 says code everywhere. */
 static bool read_code(const json_t *object, int *code_p, char *message)
 {
     const json_t *text = json_object_get(object, "message");
@@ -372,7 +372,7 @@ fry_etcd_read fry_etcd_read_lease(const char *text, size_t bytes, uint64_t *id_p
     if (root != NULL && read_object(root, "result", &result)) {
         if (result == NULL)
             result = root;
-        /* Without a header it would be somebody else's empty object, and a lease taken for gone. */
+        /* Without a header it might be somebody else's empty object, not a gone lease. */
         if (read_header(result, &revision) && revision != 0 && read_number(result, "ID", id_p) &&
             *id_p != 0 && read_number(result, "TTL", &ttl_s) && ttl_s <= INT32_MAX)
             read = FRY_ETCD_READ;
@@ -389,7 +389,7 @@ fry_etcd_read fry_etcd_read_token(const char *text, size_t bytes, char *token)
     const char *from = json_string_value(value);
     fry_etcd_read read = FRY_ETCD_GARBLED;
 
-    /* It becomes a line of a header, so nothing that ends one may be in it. */
+    /* The token becomes a header line, so it must not contain an end of line. */
     if (from != NULL && *from != '\0' && strlen(from) < FRY_ETCD_TOKEN_BYTES) {
         read = FRY_ETCD_READ;
         for (size_t i = 0; from[i] != '\0'; i++)
@@ -406,7 +406,7 @@ fry_etcd_read fry_etcd_read_error(const char *text, size_t bytes, int *code_p,
                                   char message[FRY_ETCD_TEXT_BYTES])
 {
     json_t *root = parse(text, bytes);
-    /* What streams say stands within "error", where others have the message once more. */
+    /* A stream puts the error's fields into "error", where other answers repeat the message. */
     const json_t *inner = root != NULL ? json_object_get(root, "error") : NULL;
     const json_t *object = json_is_object(inner) ? inner : root;
     const fry_etcd_read read =
@@ -426,7 +426,7 @@ static char *dump(json_t *root)
     return text;
 }
 
-/* A string of base64; NULL: no memory, which json_pack then gives as well. */
+/* Makes a string of base64. NULL: no memory; json_pack then gives NULL as well. */
 static json_t *base64(const void *bytes, size_t count)
 {
     const size_t size = sodium_base64_encoded_len(count, BASE64);
@@ -446,13 +446,13 @@ static json_t *number(uint64_t value)
     return json_sprintf("%" PRIu64, value);
 }
 
-/* Takes over the value, also when it can't be set. */
+/* Takes over the value, also if it can't be set. */
 static bool set(json_t *object, const char *name, json_t *value)
 {
     return value != NULL && json_object_set_new_nocheck(object, name, value) == 0;
 }
 
-/* The first key behind all that begin with a prefix; "\0": there is none behind. */
+/* Writes the first key after all that begin with a prefix; "\0": there is none. */
 static size_t prefix_end(const char *prefix, uint8_t end[FRY_STORE_KEY_BYTES + 1])
 {
     size_t bytes = strnlen(prefix, FRY_STORE_KEY_BYTES);
@@ -468,7 +468,7 @@ static size_t prefix_end(const char *prefix, uint8_t end[FRY_STORE_KEY_BYTES + 1
     return bytes;
 }
 
-/* key and range_end; etcd takes an empty key for none, so all begins with "\0". */
+/* Sets key and range_end. etcd takes an empty key for none, so all keys begin with "\0". */
 static bool set_prefix(json_t *object, const char *prefix, const void *key, size_t key_bytes)
 {
     uint8_t end[FRY_STORE_KEY_BYTES + 1];
@@ -518,7 +518,7 @@ static json_t *make_change(const fry_etcd_change *change)
     return NULL;
 }
 
-/* Takes the transaction; NULL: no memory. */
+/* Takes over the transaction; NULL: no memory. */
 static json_t *with_guard(json_t *root, const fry_etcd_change *change)
 {
     if (root == NULL || change->guard_key == NULL)
@@ -550,7 +550,7 @@ char *fry_etcd_write_txn(const fry_etcd_change *change)
     const __typeof__(conditions[0]) *is = &conditions[change->condition];
     const size_t key_bytes = strlen(change->key);
 
-    /* An object that could not be made is NULL, and json_pack gives NULL for that as well. */
+    /* If an object could not be made it is NULL, and json_pack then gives NULL as well. */
     return dump(with_guard(
         json_pack("{s:[{s:o,s:s,s:s,s:o}],s:[{s:o}],s:[{s:{s:o}}]}", "compare", "key",
                   base64(change->key, key_bytes), "target", is->target, "result", is->result,

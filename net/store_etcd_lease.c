@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leases. A lease's number is chosen here, at random, so that asking for it once more where the
- * answer was lost can't make a second one: "already exists" is a yes then.
+ * Leases. A lease's number is chosen here, at random. So if an answer was lost, asking again can't
+ * make a second lease: then "already exists" means yes.
  *
- * Only etcd's word ends a lease. As long as it can't be asked it is not known: a store that stood
- * still, or that changed its leader, gives leases more time than their holders count.
+ * Only etcd's answer ends a lease. While etcd can't be asked the lease's state is not known: a
+ * store that stood still, or changed its leader, gives leases more time than their holders count.
  */
 #include "net/store_etcd.h"
 
@@ -22,7 +22,7 @@
 typedef enum fry_etcd_lease_state {
     LEASE_ASKED, /* being granted */
     LEASE_KEPT,
-    LEASE_LEFT, /* its owner is gone: being given up, on memory of the store's */
+    LEASE_LEFT, /* its owner is gone; it is being revoked, in the store's memory */
 } fry_etcd_lease_state;
 
 struct fry_etcd_lease {
@@ -32,7 +32,7 @@ struct fry_etcd_lease {
     TAILQ_ENTRY(fry_etcd_lease) entry;
     uint64_t id;
     int64_t ttl_s;
-    int64_t sent_ns; /* the attempt whose answer counts from here */
+    int64_t sent_ns; /* when the attempt that counts was sent */
     int64_t ends_ns;
     unsigned failures, strange;
     fry_timer timer;
@@ -69,7 +69,7 @@ static void ask(fry_etcd_lease *mine)
     static const char *const paths[] = {[LEASE_ASKED] = "/v3/lease/grant",
                                         [LEASE_KEPT] = "/v3/lease/keepalive",
                                         [LEASE_LEFT] = "/v3/lease/revoke"};
-    /* When all endpoints have had their turn. */
+    /* Patience grows when all endpoints have had their turn. */
     const unsigned rounds = mine->failures / mine->etcd->endpoint_count;
     const unsigned doublings = rounds < PATIENCE_DOUBLINGS_MAX ? rounds : PATIENCE_DOUBLINGS_MAX;
     int64_t third_ms = mine->ttl_s * 1000 / KEEPS_PER_TTL;
@@ -79,7 +79,7 @@ static void ask(fry_etcd_lease *mine)
     mine->call.patience_ms = FRY_ETCD_PATIENCE_MS;
     if (third_ms < PATIENCE_MIN_MS)
         third_ms = PATIENCE_MIN_MS;
-    /* Another may answer sooner; or all are slow, and none ever would in a third. */
+    /* Another endpoint may answer sooner; or all are slow, and none does in a third. */
     third_ms <<= doublings;
     if (mine->state == LEASE_KEPT && third_ms < FRY_ETCD_PATIENCE_MS)
         mine->call.patience_ms = (long)third_ms;
@@ -109,12 +109,12 @@ static void try_again(fry_etcd_lease *mine)
     if (mine->state == LEASE_KEPT)
         fry_store_lease_not_renewed(mine->lease);
     if (mine->state == LEASE_LEFT && now_ns >= mine->ends_ns)
-        dispose(mine); /* it runs out by itself now, if it has not */
+        dispose(mine); /* it has run out by itself */
     else
         ask_at(mine, now_ns + (delay_ns < most_ns ? delay_ns : most_ns));
 }
 
-/* From the sending on, which is the earliest that etcd can have counted from. */
+/* Counts from the sending, which is the earliest moment from which etcd can have counted. */
 static void lives(fry_etcd_lease *mine, int64_t ttl_s)
 {
     mine->ttl_s = ttl_s;
@@ -188,7 +188,7 @@ static void call_is_over(fry_etcd_call *call)
         else
             was_not_answered(mine);
     } else if (strcmp(call->path, "/v3/lease/revoke") != 0) {
-        leave(mine); /* what was under way when it was left */
+        leave(mine); /* the call was under way when the lease was left */
     } else if (call->outcome == FRY_ETCD_ANSWERED || call->outcome == FRY_ETCD_REFUSED) {
         dispose(mine);
     } else {
@@ -221,7 +221,7 @@ void fry_etcd_lease_open(fry_store *store, fry_store_lease *lease)
     ask(mine);
 }
 
-/* One that is being granted is given up when that has been answered: then it is there or not. */
+/* A lease that is being granted is revoked when etcd has answered: then it exists or not. */
 void fry_etcd_lease_close(fry_store_lease *lease)
 {
     fry_etcd_lease *mine = lease->private_;

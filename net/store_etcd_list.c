@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All keys with a prefix, page by page, so that no answer is large. Every page is of the revision
- * of the first, so together they are one moment of the store; that it was compacted meanwhile is a
- * failure, and whoever asked begins anew.
+ * Lists all keys with a prefix, page by page, so that no answer is large. Every page is of the
+ * first page's revision, so together they are one moment of the store. If that revision is
+ * compacted meanwhile, the list fails, and its owner begins anew.
  */
 #include "net/store_etcd.h"
 
@@ -15,8 +15,8 @@
 static void ask(fry_etcd *etcd, fry_etcd_list *list)
 {
     const fry_etcd_range range = {
-        .key = list->revision != 0 ? list->last_key : NULL, /* the first page begins at the first */
-        .key_bytes = list->last_key_bytes + 1, /* with a zero byte: the next key there can be */
+        .key = list->revision != 0 ? list->last_key : NULL, /* NULL: from the first key on */
+        .key_bytes = list->last_key_bytes + 1, /* with a zero byte: the next possible key */
         .prefix = list->prefix,
         .revision = list->revision,
         .limit = list->limit,
@@ -48,7 +48,7 @@ static void take_page(fry_etcd *etcd, fry_etcd_list *list)
         return;
     }
     if (list->revision == 0) {
-        /* Unless another list has found that out since this one was asked for. */
+        /* Unless another list has noticed since this one was asked for. */
         if (page.revision < list->heard_revision && list->life == etcd->life)
             fry_etcd_is_another(etcd, page.revision);
         list->revision = page.revision;

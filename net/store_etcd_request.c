@@ -2,25 +2,26 @@
 /*
  * Requests. An attempt that failed is made again, at the next endpoint, until the deadline.
  *
- * An attempt whose answer was lost may have been carried out, or be yet, when whoever stood still
- * goes on. So all that changes anything is a transaction that compares first and else gives what is
- * there: to repeat one is to look, in one step, and only one of its attempts can take effect.
+ * An attempt whose answer was lost may have been carried out, or may still be, when a process that
+ * stood still goes on. So each change is a transaction that compares first, and returns what is
+ * there if the comparison fails. To repeat the transaction is to look, in one step, and only one of
+ * its attempts can take effect. These conditions are compared:
  *
- *  CREATE  the key is not there
- *  SWAP, DELETE of a version  the key is of that version, which it will never be again
- *  PUT, DELETE of anything  the key was not changed since the request began; if it was, then since
- *          that answer, and so on. Without that a late first attempt would undo what was put after
- *          the second
+ *  CREATE  the key does not exist
+ *  SWAP, DELETE of a version  the key has that version, which it will never have again
+ *  PUT, DELETE of anything  the key has not changed since the request began; if it has, then since
+ *          that answer, and so on. Otherwise a late first attempt would undo what was put after the
+ *          second
  *
- * What stands there with the same value and lease as was to be put is taken for the request's own,
- * if an answer was lost. Should another have put the very same without a lease (a lease is one
- * store's), both hear FERRY_OK: who must know who won says in the value who it is. A number of its
- * own for each attempt would have to be kept in etcd beside the key, seen by every watch and to be
- * cleared away by somebody; that was not worth it. For a DELETE "not there", or created since, is
- * its own work.
+ * If an answer was lost, a value that is there with the request's value and lease is taken for the
+ * request's own. If another store put the same value without a lease (a lease belongs to one
+ * store), both hear FERRY_OK; callers that must know who won name themselves in the value. A number
+ * for each attempt would have to be kept in etcd beside the key, where every watch would see it and
+ * somebody would have to remove it; that was not worth it. A DELETE takes a key that is absent, or
+ * was created since, for its own work.
  *
- * What is left: a first attempt at a CREATE or PUT that comes that late, after the second was
- * answered and the key deleted again, brings it back. With a lease that has ended it can't.
+ * What remains: a first attempt at a CREATE or PUT may come after the second was answered and the
+ * key was deleted again. Then it brings the key back. With a lease that has ended it can't.
  */
 #include "net/store_etcd.h"
 
@@ -34,8 +35,8 @@ typedef struct fry_etcd_request {
     fry_store_request *request;
     bool is_uncertain;
     unsigned failures, strange;
-    uint64_t known_revision; /* what PUT and DELETE find changed later they have not seen */
-    fry_timer timer;         /* of the next attempt */
+    uint64_t known_revision; /* PUT and DELETE have not seen later changes */
+    fry_timer timer;         /* for the next attempt */
     fry_etcd_call call;
     fry_etcd_list list;
     fry_etcd_kvs kvs; /* of a list */
@@ -87,7 +88,7 @@ static void fail(fry_etcd_request *mine, ferry_status status, const char *text)
     finish(mine, status, NULL, 0, why);
 }
 
-/* With what is there, or was written: the entry, whose memory is the verdict's or the caller's. */
+/* Finishes with the entry that is there or was written. The verdict or the caller owns it. */
 static void finish_one(fry_etcd_request *mine, ferry_status status, const fry_store_entry *entry,
                        const char *why)
 {
@@ -119,12 +120,12 @@ static void try_again(fry_etcd_request *mine)
                   fry_reactor_now_ns(etcd->reactor) + fry_etcd_delay_ns(etcd, mine->failures));
 }
 
-/* A call, the request's or its list's, that gave no answer. */
+/* Handles a call, of the request or of its list, that got no answer. */
 static void was_not_answered(fry_etcd_request *mine, const fry_etcd_call *call)
 {
     switch (call->outcome) {
     case FRY_ETCD_REFUSED:
-        /* "too many requests" passes; that its disk is full is not worth waiting for. */
+        /* "too many requests" passes; a full disk is not worth waiting for. */
         if ((call->code == FRY_ETCD_CODE_EXHAUSTED && strstr(call->text, "space") == NULL) ||
             (call->code == FRY_ETCD_CODE_OUT_OF_RANGE && mine->request->verb == FRY_STORE_LIST)) {
             try_again(mine);
@@ -151,7 +152,7 @@ static void was_not_answered(fry_etcd_request *mine, const fry_etcd_call *call)
     }
 }
 
-/* Whether an answer could be read; if not it has been seen to. */
+/* Whether an answer could be read. If not, this has handled it. */
 static bool was_read(fry_etcd_request *mine, fry_etcd_read read)
 {
     switch (read) {
@@ -183,7 +184,7 @@ static bool is_own(const fry_etcd_request *mine, const fry_etcd_kv *found)
             memcmp(found->entry.value, request->value, request->value_bytes) == 0);
 }
 
-/* Somebody changed the key since it was last known how far etcd is. */
+/* Tries again after somebody changed the key since the last known revision. */
 static void attempt_later(fry_etcd_request *mine, uint64_t revision)
 {
     const bool is_news = revision > mine->known_revision;
@@ -195,21 +196,21 @@ static void attempt_later(fry_etcd_request *mine, uint64_t revision)
         try_again(mine);
 }
 
-/* The condition was not met, as nothing is there. */
+/* The condition was not met, and the key does not exist. */
 static void was_absent(fry_etcd_request *mine)
 {
     const fry_store_request *request = mine->request;
 
     if (request->verb == FRY_STORE_CREATE || request->verb == FRY_STORE_PUT ||
         (request->verb == FRY_STORE_DELETE && request->version == 0))
-        try_again(mine); /* of those that is no answer: what is absent meets the condition */
+        try_again(mine); /* wrong: a key that is absent meets the condition */
     else if (mine->request->verb == FRY_STORE_DELETE && mine->is_uncertain)
         finish_one(mine, FERRY_OK, NULL, NULL);
     else
         finish_one(mine, FERRY_E_NOT_FOUND, NULL, NULL);
 }
 
-/* A condition was not met; what was found is why. */
+/* A condition was not met; the verdict says why. */
 static void was_other(fry_etcd_request *mine, const fry_etcd_verdict *verdict)
 {
     const fry_etcd_kv *found = &verdict->found;
@@ -429,7 +430,7 @@ static void pump(fry_etcd *etcd)
 
 void fry_etcd_submit(fry_store *store, fry_store_request *request)
 {
-    (void)request; /* the list's last */
+    (void)request; /* it is the last of the list */
     pump((fry_etcd *)store);
 }
 
@@ -442,6 +443,6 @@ void fry_etcd_cancel(fry_store_request *request)
         return;
     stop(mine);
     dispose(mine);
-    request->verdict = FERRY_E_CANCELLED; /* it is on the list yet, and is not to begin again */
+    request->verdict = FERRY_E_CANCELLED; /* it is still on the list, and must not begin again */
     pump(etcd);
 }

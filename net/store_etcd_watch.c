@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Watches: a list, then a stream of what changed since. What has been told is kept (keys and
- * versions), so that after a loss the list is compared with it and only differences are told. A
- * stream is never taken up in its middle: whatever ends it, there is a list first.
+ * Watches: a list, then a stream of later changes. What has been told is kept (keys and versions),
+ * so that after a loss the list is compared with it and only differences are told. A stream is
+ * never resumed in its middle: whatever ends it, a list comes first.
  *
- * A stream says nothing as long as nothing happens. That its endpoint lives is known by the answers
- * to other calls (a lease is kept alive by the same endpoint; while nothing has been answered for
- * two seconds a probe asks, through the quorum, and no answer to that breaks the watches); that its
- * etcd is no minority, by `hasleader`, which has etcd end the stream then. A stream that has been
- * silent while the store's revision grew may have nothing to say, or be forgotten: every half
- * minute it is listed again.
+ * A stream is silent while nothing happens. Answers to other calls show that its endpoint lives:
+ * the same endpoint keeps a lease alive; and when nothing was answered for two seconds a probe asks
+ * through the quorum, and the watches break if it gets no answer. `hasleader` shows that its etcd
+ * is not in a minority: etcd would end the stream. A stream that is silent while the store's
+ * revision grows may have nothing to say, or may be forgotten: after half a minute it is listed
+ * again.
  */
 #include "net/store_etcd.h"
 #include "net/store_known.h"
@@ -19,7 +19,7 @@
 
 #define NS_PER_MS INT64_C(1000000)
 #define LOST_AFTER_NS (INT64_C(1000) * NS_PER_MS)
-#define LOST_AFTER_TRIPS 4 /* and so many: to connect, to list, to follow */
+#define LOST_AFTER_TRIPS 4 /* added round trips: to connect, to list, to follow */
 #define CREATED_WITHIN_NS (INT64_C(4000) * NS_PER_MS)
 #define PROBE_NS (INT64_C(2000) * NS_PER_MS)
 #define SILENT_NS (INT64_C(30000) * NS_PER_MS)
@@ -27,9 +27,9 @@
 
 typedef enum watch_state {
     WATCH_WAITS,   /* for its next attempt */
-    WATCH_LISTS,   /* pages come */
-    WATCH_OPENS,   /* the stream is asked for */
-    WATCH_FOLLOWS, /* the stream is there */
+    WATCH_LISTS,   /* pages are coming */
+    WATCH_OPENS,   /* the stream was asked for */
+    WATCH_FOLLOWS, /* the stream is open */
 } watch_state;
 
 typedef struct fry_etcd_watch {
@@ -37,15 +37,15 @@ typedef struct fry_etcd_watch {
     fry_store_watch *watch;
     watch_state state;
     unsigned failures;
-    uint64_t revision; /* up to which it knows */
-    uint64_t life;     /* of the store, that it has told of */
-    uint64_t round;    /* of lists; keys of an older one have gone */
+    uint64_t revision; /* up to which the watch knows */
+    uint64_t life;     /* of the store, as the watch has told */
+    uint64_t round;    /* of lists; keys of older rounds are gone */
     int64_t heard_ns;
     fry_timer timer;      /* WAITS: the next attempt. OPENS: too late */
-    fry_timer lost_timer; /* since it knows nothing for certain */
+    fry_timer lost_timer; /* on while it knows nothing for certain */
     fry_etcd_list list;
     fry_etcd_call stream;
-    fry_known_keys known; /* marks are hashes of values: other lives may have the same versions */
+    fry_known_keys known; /* marks are hashes of values: versions can repeat in other lives */
 } fry_etcd_watch;
 
 /* ---- what is known ---- */
@@ -62,7 +62,7 @@ static fry_known *learn(fry_etcd_watch *mine, const char *key)
 
 /* ---- telling ---- */
 
-/* False: the watch was stopped by who was told, and `mine` is no more. */
+/* False: a callback has stopped the watch, and `mine` is freed. */
 static bool tell(fry_etcd_watch *mine, fry_store_event event, const fry_store_entry *entry)
 {
     return fry_store_tell(mine->watch, event, entry);
@@ -70,12 +70,12 @@ static bool tell(fry_etcd_watch *mine, fry_store_event event, const fry_store_en
 
 typedef enum note_result {
     NOTE_GOOD,
-    NOTE_STOPPED, /* the watch is no more */
-    NOTE_NO_ROOM, /* no memory, or more keys than there may be */
-    NOTE_ANOTHER, /* a list has what can't be in the store that was told of */
+    NOTE_STOPPED, /* the watch is freed */
+    NOTE_NO_ROOM, /* no memory, or too many keys */
+    NOTE_ANOTHER, /* a list has what the former store can't have */
 } note_result;
 
-/* In a stream what is not newer is known; in a list it is, or the store is another. */
+/* In a stream, what is not newer is known. In a list it is known, or the store is another. */
 static note_result note_put(fry_etcd_watch *mine, const fry_store_entry *entry)
 {
     const uint64_t hash = fry_store_hash(entry->value, entry->value_bytes);
@@ -94,7 +94,7 @@ static note_result note_put(fry_etcd_watch *mine, const fry_store_entry *entry)
     return tell(mine, FRY_STORE_IS_PUT, entry) ? NOTE_GOOD : NOTE_STOPPED;
 }
 
-/* Tells of the store's other lives: what was told is told anew, or to be deleted. */
+/* Tells that the store is another. Then what was told is told anew, or as deleted. */
 static note_result note_life(fry_etcd_watch *mine)
 {
     if (mine->life == mine->etcd->life)
@@ -124,7 +124,7 @@ static void set_state(fry_etcd_watch *mine, watch_state state)
     mine->state = state;
 }
 
-/* What there is is not known from now on; a moment of that is not worth a word. */
+/* From now on what the store has is not known. This is reported only if it lasts. */
 static void doubt(fry_etcd_watch *mine)
 {
     fry_reactor *reactor = mine->etcd->reactor;
@@ -135,7 +135,7 @@ static void doubt(fry_etcd_watch *mine)
                           LOST_AFTER_TRIPS * fry_store_round_trip_ns(&mine->etcd->base));
 }
 
-/* Once for each failure: that of an endpoint is told by several. */
+/* Counts each failure once, because several callers may report the failure of an endpoint. */
 static void wait_for_next(fry_etcd_watch *mine)
 {
     fry_reactor *reactor = mine->etcd->reactor;
@@ -195,7 +195,7 @@ static note_result note_event(fry_etcd_watch *mine, const fry_etcd_kv *event)
     return note_deletion(mine, known);
 }
 
-/* False: the stream is over, or the watch. */
+/* False: the stream or the watch is over. */
 static bool take_news(fry_etcd_watch *mine, const fry_etcd_news *news)
 {
     fry_reactor *reactor = mine->etcd->reactor;
@@ -222,7 +222,7 @@ static bool take_news(fry_etcd_watch *mine, const fry_etcd_news *news)
             wait_for_next(mine);
         if (result != NOTE_GOOD)
             return false;
-        /* Who was told may have caused a call that failed and took the endpoint away. */
+        /* A callback may have caused a call that failed and took the endpoint away. */
         if (mine->state != WATCH_FOLLOWS && mine->state != WATCH_OPENS)
             return false;
     }
@@ -325,7 +325,7 @@ static bool list_has_come(fry_etcd_list *list, fry_etcd_page *page)
         begin(mine);
         return false;
     }
-    /* Who was told may have caused a call that failed and took the endpoint away. */
+    /* A callback may have caused a call that failed and took the endpoint away. */
     if (mine->state != WATCH_LISTS)
         return false;
     if (page->has_more)
@@ -345,9 +345,9 @@ static void begin(fry_etcd_watch *mine)
     fry_etcd_list_start(mine->etcd, &mine->list, mine->watch->prefix);
 }
 
-/* ---- all of them ---- */
+/* ---- all watches ---- */
 
-/* Those that rely on this endpoint take another. */
+/* Moves the watches that rely on this endpoint to another. */
 static void leave_endpoint(fry_etcd *etcd, unsigned endpoint)
 {
     fry_store_watch *watch;
@@ -362,7 +362,7 @@ static void leave_endpoint(fry_etcd *etcd, unsigned endpoint)
     }
 }
 
-/* Lists anew what has been silent for long while the store went on. */
+/* Lists anew the watches that were silent for long while the store went on. */
 static void list_silent(fry_etcd *etcd)
 {
     const int64_t now_ns = fry_reactor_now_ns(etcd->reactor);
@@ -399,13 +399,13 @@ static void probe_is_over(fry_etcd_call *call)
         }
     }
     fry_etcd_call_release(call);
-    /* Their lists will find it out. */
+    /* The lists of the watches will notice another store. */
     if (is_another || (call->outcome != FRY_ETCD_ANSWERED && call->outcome != FRY_ETCD_REFUSED))
         leave_endpoint(etcd, call->endpoint);
     plan_probe(etcd);
 }
 
-/* A count of one key, which costs etcd nothing but the question to the quorum. */
+/* Counts one key, which costs etcd only the question to the quorum. */
 static void ask_probe(fry_etcd *etcd)
 {
     const char *prefix = LIST_FIRST(&etcd->base.watches)->prefix;
@@ -437,7 +437,7 @@ static void plan_probe(fry_etcd *etcd)
     const int64_t now_ns = fry_reactor_now_ns(etcd->reactor);
     int64_t when_ns = etcd->heard_ns + PROBE_NS;
 
-    /* After a failure nothing was heard for long: not at once again. */
+    /* After a failure nothing was heard for long: not again at once. */
     if (when_ns <= now_ns)
         when_ns = now_ns + PROBE_NS;
     if (!etcd->probe_timer.is_on && etcd->probe.state != FRY_ETCD_CALL_RUNS &&
@@ -464,7 +464,7 @@ static bool start(fry_etcd *etcd, fry_store_watch *watch)
     return true;
 }
 
-/* Those that found no memory try again; a watch can't be refused. */
+/* Starts watches for which there was no memory: a watch can't be refused. */
 static void watch_timer_is_due(fry_timer *timer)
 {
     fry_etcd *etcd = timer->arg;

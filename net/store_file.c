@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file:DIR, for processes of one machine that share a folder. net/store_disk.[ch] says what is in
- * it; here is when it is looked at. A turn does one system call after the other: a local disk's
- * answers are not waited for anywhere else either.
+ * file:DIR, for processes of one machine that share a folder. net/store_disk.[ch] has the folder's
+ * contents; this file decides when to look at them. A turn makes one system call after the other:
+ * it waits for a local disk as any program does.
  *
- * A store with watches follows the folder by inotify, so an event costs reading one file. When
- * inotify's queue ran over, when there is no inotify to be had (a user may have 128), or after an
- * error, there is a scan.
+ * A store with watches follows the folder by inotify, so an event costs reading one file. It scans
+ * the folder when inotify's queue has overflowed, when there is no inotify (a user may have 128),
+ * or after an error.
  *
- * A folder that is removed, or moved away, is no store any more: whoever opens it by its name has
- * another. So it is lost, and what has that name is taken as soon as it is there; after some time
- * it is made again. It is a store without a past then, even if it should be the same.
+ * A folder that was removed or moved away is no store any more, because processes that open its
+ * name get another folder. Then the store is lost until a folder has that name again; after some
+ * time the store makes the folder. The new folder is a store without a past, even if it should be
+ * the same one.
  *
- * Leases that hold keys are known by the end that was read last. When the first of them may be over
- * it is read again, with all others that are nearly so, which have mostly been extended: a client
- * at rest wakes up about once in the time of a lease. Whoever finds one over ends it.
+ * Leases that hold keys are known by the end that was read last. When the first of them may be
+ * over, it is read again with all others that nearly are, most of which have been extended. So a
+ * client at rest wakes up about once in the time of a lease. A process that finds a lease over ends
+ * it.
  */
 #include "net/store_file.h"
 
@@ -31,10 +33,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STAMP_NS INT64_C(20000000) /* two changes may have one stamp: a tick of the kernel */
+#define STAMP_NS INT64_C(20000000) /* two changes may have the same stamp: a tick of the kernel */
 #define EVENT_BYTES 16384
-#define MAKE_AFTER_NS INT64_C(2000000000) /* a folder that is gone for so long is made again */
-#define LOOK_AHEAD 64                     /* events, for one of the same name */
+#define MAKE_AFTER_NS INT64_C(2000000000) /* when a missing folder is made again */
+#define LOOK_AHEAD 64                     /* events, to find one of the same name */
 
 #define KEY_EVENTS                                                                                 \
     (IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM | IN_DELETE_SELF | IN_ONLYDIR)
@@ -46,7 +48,7 @@ typedef struct file_lease {
     fry_disk_lease is; /* as it was read last */
     int64_t seen_ns;   /* when its end was first read, on our clock */
     int64_t read_ns;   /* when it was read last */
-    int64_t again_ns;  /* when to read it again, whatever is known; 0: no need */
+    int64_t again_ns;  /* when to read it again in any case; 0: no need */
 } file_lease;
 
 typedef RB_HEAD(file_leases, file_lease) file_leases;
@@ -54,10 +56,10 @@ typedef RB_HEAD(file_leases, file_lease) file_leases;
 typedef struct file_store {
     fry_local local;
     fry_disk disk;
-    fry_watch events; /* inotify; -1: there are no watches, or it can't be had */
+    fry_watch events; /* inotify; -1: no watches, or no inotify */
     int keys_watch, leases_watch;
     file_leases leases;
-    int64_t removed_ns; /* when the folder was seen to be no more */
+    int64_t removed_ns; /* when the folder was seen to be gone */
     int64_t again_ns;   /* is_removed: when to look for it again */
     bool needs_sweep, is_removed, has_said_polls;
 } file_store;
@@ -94,7 +96,7 @@ static void forget_leases(file_store *self)
     forget_lease(self, known);
 }
 
-/* When it is over, by our clock, as far as is known. One of another clock must stand still. */
+/* When a lease is over by our clock, as far as known. Another clock's end must stand still. */
 static int64_t end_of(const file_lease *known)
 {
     return known->is.is_other_clock ? known->seen_ns + known->is.ttl_ns + FILE_OTHER_CLOCK_NS
@@ -102,8 +104,8 @@ static int64_t end_of(const file_lease *known)
 }
 
 /*
- * When it is to be read next. One of another clock is looked at more often than it is kept alive,
- * or its last change is seen late.
+ * When a lease must be read next. A lease of another clock is read more often than it is extended;
+ * else its last change would be seen late.
  */
 static int64_t look_of(const file_lease *known)
 {
@@ -116,8 +118,9 @@ static int64_t look_of(const file_lease *known)
 }
 
 /*
- * NULL: it is not kept, and read anew each time: one of our clock while nothing is watched, when
- * nobody would forget it either. Without memory one of another clock lasts too long.
+ * Notes a lease that was read. NULL: not kept, so it is read anew each time. A lease of our clock
+ * is not kept while nothing is watched, because nobody would forget it. Without memory a lease of
+ * another clock lasts too long.
  */
 static file_lease *note_lease(file_store *self, const fry_disk_lease *read)
 {
@@ -140,7 +143,7 @@ static file_lease *note_lease(file_store *self, const fry_disk_lease *read)
     return known;
 }
 
-/* Ends a lease that is over; false also where it can't be said. */
+/* Whether a lease is over; if so, ends it. False: also if that is not known. */
 static bool lease_is_over(void *arg, uint64_t id)
 {
     file_store *self = arg;
@@ -152,7 +155,7 @@ static bool lease_is_over(void *arg, uint64_t id)
         return true;
     }
     if (status != FERRY_OK)
-        return false; /* not known to be */
+        return false; /* not known to be over */
     const int64_t now_ns = fry_reactor_now_ns(self->local.base.reactor);
     const file_lease *known = note_lease(self, &read);
     const bool is_late =
@@ -168,7 +171,7 @@ static bool lease_is_over(void *arg, uint64_t id)
     return true;
 }
 
-/* The same for reading: one that lasts by what is known only needs to be there. */
+/* The same for reading. A lease whose known end is ahead only needs to have a file. */
 static bool key_is_over(file_store *self, uint64_t id)
 {
     if (id == 0)
@@ -180,7 +183,7 @@ static bool key_is_over(file_store *self, uint64_t id)
     return lease_is_over(self, id);
 }
 
-/* Has one that is not over by now looked at again in a moment. */
+/* Has a lease that is not over read again in a moment. */
 static void look_again(file_store *self, uint64_t id)
 {
     file_lease *known = find_lease(self, id);
@@ -206,7 +209,7 @@ static void look_at_leases(file_store *self)
     const int64_t now_ns = fry_reactor_now_ns(self->local.base.reactor);
     file_lease *known, *next;
 
-    /* Those that end within a third, too: who keeps one alive does it each third. */
+    /* Also those that end within a third of their time: holders extend them each third. */
     RB_FOREACH_SAFE(known, file_leases, &self->leases, next)
     {
         if (look_of(known) - known->is.ttl_ns / 3 <= now_ns)
@@ -250,7 +253,7 @@ static void sweep(fry_local *local, const char *key, uint64_t lease)
     fry_disk_sweep(&((file_store *)local)->disk, key, lease);
 }
 
-/* Of a lease that was made: its file, which is open, in private_. */
+/* The open file of a lease that was made, kept in private_. */
 static int fd_of(const fry_store_lease *lease)
 {
     return (int)(intptr_t)lease->private_;
@@ -295,7 +298,7 @@ static ferry_status change(fry_local *local, const fry_store_request *request,
     return status;
 }
 
-/* Whether nothing was put into the folder or taken out since `before`, as far as stamps tell. */
+/* Whether nothing was put into the folder or taken out since `before`, by its time stamps. */
 static bool is_quiet(const file_store *self, const struct timespec *before)
 {
     struct timespec now;
@@ -309,8 +312,10 @@ static bool is_quiet(const file_store *self, const struct timespec *before)
            before->tv_nsec == about.st_mtim.tv_nsec;
 }
 
-/* A name that is renamed over meanwhile may not be found at all: btrfs and tmpfs give it a new
- * place, perhaps behind us. */
+/*
+ * A name that is renamed over meanwhile may not be found at all: btrfs and tmpfs give it a new
+ * place, perhaps one that was passed already.
+ */
 static ferry_status names(fry_local *local, fry_local_name_fn fn, void *arg, bool *is_settled_p)
 {
     file_store *self = (file_store *)local;
@@ -341,7 +346,7 @@ static ferry_status lease_make(fry_local *local, fry_store_lease *lease)
     return status;
 }
 
-/* Where the folder has gone the lease goes when it is known what is there instead. */
+/* If the folder is gone, the lease ends when it is known what has replaced it. */
 static ferry_status lease_extend(fry_local *local, fry_store_lease *lease, int64_t ends_ns)
 {
     file_store *self = (file_store *)local;
@@ -366,7 +371,7 @@ static void lease_drop(fry_local *local, fry_store_lease *lease)
 
 /* --- inotify --- */
 
-/* Whether the same name comes again soon: then this event is told by that one. */
+/* Whether the same name comes again soon: then the later event stands for this one. */
 static bool comes_again(const char *at, const char *end, const struct inotify_event *event)
 {
     for (int i = 0; i < LOOK_AHEAD && at < end; i++) {
@@ -385,7 +390,7 @@ static bool lease_event(file_store *self, const struct inotify_event *event)
 
     if (id == 0)
         return true;
-    /* New: when it ends is to be known. Closed: by a holder that died, most likely. */
+    /* A new lease: its end must be known. A closed one: most likely its holder died. */
     if (lease_is_over(self, id))
         return fry_local_look_at_keys_of(&self->local, id);
     /* The kernel tells of a close before it frees the locks. */
@@ -394,7 +399,7 @@ static bool lease_event(file_store *self, const struct inotify_event *event)
     return true;
 }
 
-/* False: what there is is not known any more. */
+/* False: it is no longer known what the folder has. */
 static bool key_or_lease_event(file_store *self, const struct inotify_event *event)
 {
     char key[FRY_STORE_KEY_BYTES + 1];
@@ -453,12 +458,12 @@ static int add_watch(const file_store *self, int folder_fd, uint32_t mask)
 {
     char path[64];
 
-    /* The folder that is open, whatever is at its name now. */
+    /* Names the open folder, whatever has its name now. */
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", folder_fd);
     return inotify_add_watch(self->events.fd, path, mask);
 }
 
-/* Where it can't be had the folder is gone through now and then. */
+/* Without inotify the folder is scanned now and then. */
 static void start_inotify(file_store *self)
 {
     int code;
@@ -487,7 +492,7 @@ err_init:
     self->has_said_polls = true;
 }
 
-/* Leases, too, are looked at anew: what was missed may be the death of a holder. */
+/* Reads leases anew, too: the death of a holder may have been missed. */
 static bool scan_starts(fry_local *local)
 {
     file_store *self = (file_store *)local;
@@ -523,7 +528,7 @@ static void lost(fry_local *local)
     self->again_ns = self->removed_ns + FRY_LOCAL_POLL_NS;
 }
 
-/* Takes what is at the folder's name now, if it is time. False: the store has no folder. */
+/* If it is time, opens the folder that has the name now. False: the store has no folder. */
 static bool take_again(file_store *self)
 {
     fry_reactor *reactor = self->local.base.reactor;
@@ -642,7 +647,7 @@ ferry_status fry_file_open(fry_reactor *reactor, const char *uri, const fry_stor
     self->local.why = self->disk.why;
     self->events = (fry_watch){.fd = -1, .fn = are_events, .arg = self};
     RB_INIT(&self->leases);
-    /* What the dead have left goes before anybody asks. */
+    /* Removes what the dead have left before anybody asks. */
     read_leases(self);
     fry_disk_tidy(&self->disk);
     forget_leases(self);

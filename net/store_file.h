@@ -4,7 +4,7 @@
 
 #include "net/store.h"
 
-/* How much longer than its time a lease of a clock that we can't read has to stand still. */
+/* Added to the time for which the end of a lease of an unreadable clock must not change. */
 #define FILE_OTHER_CLOCK_NS INT64_C(500000000)
 
 ferry_status fry_file_open(fry_reactor *reactor, const char *uri, const fry_store_options *options,

@@ -10,7 +10,7 @@ static int by_key(fry_known *left, fry_known *right)
 
 RB_GENERATE_INTERNAL(fry_known_keys, fry_known, entry, by_key, static __attribute__((unused)))
 
-/* bsd's macros compare keys of whole elements, so searches go down the tree themselves. */
+/* bsd's macros compare whole elements, so searches by key go down the tree themselves. */
 fry_known *fry_known_find(const fry_known_keys *keys, const char *key)
 {
     fry_known *at = keys->rbh_root;

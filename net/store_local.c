@@ -11,9 +11,9 @@
 
 /* private_state of a watch. */
 typedef enum watch_state {
-    WATCH_NEW,     /* the next scan is for it */
-    WATCH_SCANNED, /* it is told of all that the scan finds */
-    WATCH_FOLLOWS, /* it is told of what changes */
+    WATCH_NEW,     /* the next scan is for this watch */
+    WATCH_SCANNED, /* told of all that the scan finds */
+    WATCH_FOLLOWS, /* told of changes */
 } watch_state;
 
 static void take_turn_soon(fry_local *self)
@@ -21,7 +21,7 @@ static void take_turn_soon(fry_local *self)
     fry_store_timer_soon(&self->base, &self->turn);
 }
 
-/* --- Leases. One that the backend has made has an id. --- */
+/* --- Leases: one that the backend has made has an id --- */
 
 static void drop_lease(fry_local *self, fry_store_lease *lease)
 {
@@ -57,7 +57,7 @@ static void keep_alive(fry_timer *timer)
         break;
     default:
         fry_store_lease_not_renewed(lease);
-        next_in_ns = lease->ttl_ns / 12; /* there is time for some tries */
+        next_in_ns = lease->ttl_ns / 12; /* leaves time for some tries */
         break;
     }
     fry_timer_set(self->base.reactor, timer, now_ns + next_in_ns);
@@ -104,7 +104,7 @@ static void lease_close(fry_store_lease *lease)
 
 typedef struct listing {
     const fry_local *self;
-    const char *prefix; /* NULL: those that are watched */
+    const char *prefix; /* NULL: the watched keys */
     fry_known_keys names;
     bool has_memory;
 } listing;
@@ -143,8 +143,9 @@ static ferry_status refused(fry_local *self, ferry_status status, const char *wh
 }
 
 /*
- * A backend that changes while it is gone through may not give a name that is there all the time:
- * then all that several passes find is taken. Whether a name has an entry is seen when it is read.
+ * Lists names. A backend that changes meanwhile may leave out a name that is there all the time:
+ * then the names that several passes find are put together. A read shows whether a name has an
+ * entry.
  */
 static ferry_status list_names(fry_local *self, listing *list, const char *prefix)
 {
@@ -187,7 +188,7 @@ static void finish_get(fry_local *self, fry_store_request *request)
     finish(self, request, status, status == FERRY_OK ? &entry : NULL, status == FERRY_OK);
 }
 
-/* False: it has to be asked for again. */
+/* False: it must be tried again. */
 static bool finish_change(fry_local *self, fry_store_request *request)
 {
     fry_store_entry entry = {.key = NULL};
@@ -201,7 +202,7 @@ static bool finish_change(fry_local *self, fry_store_request *request)
     return true;
 }
 
-/* Reads one of a list into memory of its own. FERRY_E_NOT_FOUND: it is not to be in it. */
+/* Reads an entry of a list into memory of its own. FERRY_E_NOT_FOUND: the list leaves it out. */
 static ferry_status read_listed(fry_local *self, const char *key, fry_store_entry *entry)
 {
     uint64_t lease;
@@ -250,7 +251,7 @@ static void finish_list(fry_local *self, fry_store_request *request)
     fry_known_forget_all(&list.names);
 }
 
-/* In the order of their submits: one that finds a lock taken holds up those behind it. */
+/* Runs requests in the order of their submits. If one finds a lock taken, those behind it wait. */
 static void run_requests(fry_local *self)
 {
     fry_reactor *reactor = self->base.reactor;
@@ -273,7 +274,7 @@ static void run_requests(fry_local *self)
         }
         self->busy = 0;
     }
-    self->busy = 0; /* who waited for a lock may have been cancelled */
+    self->busy = 0; /* the request that waited for a lock may have been cancelled */
     if (request != NULL && fry_store_next_request(&self->base) != NULL)
         take_turn_soon(self);
 }
@@ -289,7 +290,7 @@ static void submit(fry_store *store, fry_store_request *request)
 
 static void cancel(fry_store_request *request)
 {
-    (void)request; /* one that is on the list has not begun */
+    (void)request; /* a request on the list has not begun */
 }
 
 /* --- Telling watches --- */
@@ -321,7 +322,7 @@ static void tell_all(fry_local *self, fry_store_event event)
     }
 }
 
-/* Sets the timer for what comes next: nothing while nothing can. */
+/* Sets the timer for what comes next; no timer if nothing can. */
 static void plan(fry_local *self)
 {
     fry_reactor *reactor = self->base.reactor;
@@ -407,13 +408,13 @@ bool fry_local_look(fry_local *self, const char *key)
     return true;
 }
 
-/* At those of a lease; of lease 0 at those that the last scan has not found. */
+/* Looks at the known keys of a lease; for lease 0 at those that the last scan has not found. */
 static bool look_at_known(fry_local *self, uint64_t lease)
 {
     char key[FRY_STORE_KEY_BYTES + 1];
     const fry_known *known = fry_known_first(&self->keys);
 
-    /* A callback does as it likes meanwhile: the next is found by the key. */
+    /* Callbacks may change the tree, so the next key is found by comparison. */
     for (; known != NULL; known = fry_known_after(&self->keys, key)) {
         (void)strcpy(key, known->key);
         if ((lease != 0 ? known->mark == lease : known->round != self->scan) &&
@@ -466,7 +467,7 @@ static void set_states(fry_local *self, watch_state from, watch_state to)
 static void scan(fry_local *self)
 {
     self->needs_scan = false;
-    /* Before anything is read: what changes then is followed. */
+    /* Before anything is read, so that later changes are followed. */
     self->is_followed = self->ops->scan_starts(self);
     self->scan++;
     set_states(self, WATCH_NEW, WATCH_SCANNED);
@@ -475,10 +476,10 @@ static void scan(fry_local *self)
         fry_local_lose(self);
         return;
     }
-    /* A backend that changes while it is gone through may hide what was there all the time. */
+    /* A backend that changes meanwhile may hide a key that was there all the time. */
     set_states(self, WATCH_SCANNED, WATCH_FOLLOWS);
     follow(self);
-    if (self->needs_scan) /* LISTED is told after the next */
+    if (self->needs_scan) /* the next scan tells LISTED */
         return;
     self->is_lost = false;
     tell_all(self, FRY_STORE_IS_LISTED);
@@ -493,7 +494,7 @@ static void run_watches(fry_local *self)
     if (self->needs_scan && !self->is_lost)
         take_turn_soon(self);
     if (self->is_lost)
-        tell_all(self, FRY_STORE_IS_LOST); /* those that came since, too */
+        tell_all(self, FRY_STORE_IS_LOST); /* also new watches */
     plan(self);
 }
 

@@ -24,7 +24,7 @@ RB_GENERATE_INTERNAL(mem_records, mem_record, entry, by_key, static __attribute_
 
 /* --- Records --- */
 
-/* With one reference; NULL: no memory. It outlives the engine, so it is the C library's. */
+/* Makes a record with one reference; NULL: no memory. It may outlive the engine: malloc's. */
 static mem_record *new_record(const fry_store_request *request)
 {
     const size_t key_bytes = strlen(request->key) + 1, value_bytes = request->value_bytes;
@@ -49,7 +49,7 @@ static mem_record *retain(mem_record *item)
     return item;
 }
 
-/* A full barrier: what other holders read is read before the memory goes. */
+/* A full barrier: all holders have read the record before its memory goes. */
 void fry_mem_release(mem_record *item)
 {
     if (item != NULL && fry_fetch_sub(&item->references, 1) == 1)
@@ -71,7 +71,7 @@ void fry_mem_signal(mem_store *self)
     if (self->is_signalled)
         return;
     self->is_signalled = true;
-    /* EAGAIN: the counter is full, after 2^64 - 2 signals; it can't be in a life. */
+    /* EAGAIN: the counter is full, after 2^64 - 2 signals; this can't happen. */
     while (eventfd_write(self->signal.fd, 1) != 0 && errno == EINTR)
         continue;
 }
@@ -125,7 +125,7 @@ static void has_changed(mem_space *in, const char *key)
     }
 }
 
-/* NULL: it is not there. */
+/* NULL: there is no such record. */
 static mem_record *find(mem_space *in, const char *key)
 {
     mem_record like = {.key = key};
@@ -146,7 +146,7 @@ void fry_space_delete(mem_space *in, mem_record *gone)
     take_out(in, gone);
 }
 
-/* A record's reference goes in. */
+/* Takes over a reference to the record. */
 static void set(mem_space *in, mem_record *to)
 {
     mem_record *found = find(in, to->key);
@@ -246,7 +246,7 @@ mem_record *fry_space_next(mem_space *in, const char *key)
 
 /* --- What the front asks --- */
 
-/* What is given stays until the next is. */
+/* An entry that was given is valid until the next is. */
 static void give(mem_store *self, mem_record *item, fry_store_entry *entry)
 {
     fry_mem_release(self->given);
@@ -266,7 +266,7 @@ static ferry_status read_key(fry_local *local, const char *key, fry_store_entry 
         (void)retain(found);
     (void)pthread_mutex_unlock(&fry_space_lock);
     give(self, found, entry);
-    *lease_p = found != NULL ? found->lease : 0; /* else there is nothing to sweep */
+    *lease_p = found != NULL ? found->lease : 0; /* 0: there is nothing to sweep */
     return found != NULL ? FERRY_OK : FERRY_E_NOT_FOUND;
 }
 
@@ -280,7 +280,7 @@ static bool guard_stands(mem_space *in, const fry_store_request *request)
            find_lease(in, request->guard_id) != NULL;
 }
 
-/* Whether a change is refused by what is there; *out_p is a reference to what it finds changed. */
+/* Returns why a change is refused, or FERRY_OK; *out_p: a reference to the record that differs. */
 static ferry_status check(mem_store *self, const fry_store_request *request, mem_record **out_p)
 {
     mem_space *in = self->space;
@@ -333,14 +333,14 @@ static ferry_status change(fry_local *local, const fry_store_request *request,
     else
         fry_mem_release(to);
     give(self, out, entry);
-    if (status == FERRY_OK) { /* who put it knows the value */
+    if (status == FERRY_OK) { /* the caller knows the value that it put */
         entry->value = NULL;
         entry->value_bytes = 0;
     }
     return status;
 }
 
-/* One by one: what is there all the time is found. */
+/* Goes from key to key, so it finds every key that is there all the time. */
 static ferry_status names(fry_local *local, fry_local_name_fn fn, void *arg, bool *is_settled_p)
 {
     mem_store *self = (mem_store *)local;
@@ -372,7 +372,7 @@ static ferry_status lease_make(fry_local *local, fry_store_lease *lease)
     (void)pthread_mutex_lock(&fry_space_lock);
     *held = (mem_lease){.holder = self, .id = ++self->space->lease_ids, .ends_ns = lease->ends_ns};
     LIST_INSERT_HEAD(&self->space->leases, held, entry);
-    /* Whoever watches looks anew when the first lease may end. */
+    /* So that stores with watches look again when the first lease may end. */
     LIST_FOREACH(member, &self->space->members, entry)
     {
         if (member->has_watches)

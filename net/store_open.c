@@ -20,7 +20,7 @@ static const struct {
     {"etcds://", fry_etcd_open},
 };
 
-/* The URI without what stands between "://" and the last "@" of the same part. */
+/* Writes the URI without what is between "://" and the last "@" of the same part. */
 static void write_name(char *name, const char *uri)
 {
     const char *from = strstr(uri, "://");

@@ -14,27 +14,30 @@
 #define VALUE_BYTES 32
 #define NAME_BYTES 64
 #define MINOR_THAT_NEEDS_CACHE 14
-#define MINOR_WITH_MENDED_TCP 18 /* at the latest: it was tried */
+#define MINOR_WITH_MENDED_TCP 18 /* at the latest: tried */
 
 /*
- * Messages of at most this are quicker when they carry their data than when it is pulled, counting
- * a copy out of where they arrive. Within a host the two are even between 16 and 32 KiB. Over TCP
- * carrying wins as long as the message is one of UCX's segments, headers included.
+ * Messages of at most this size are quicker when they carry their data than when it is pulled,
+ * including a copy out of the place where they arrive. Within a host both cost the same between 16
+ * and 32 KiB. Over TCP carrying wins as long as the message with its headers is one UCX segment.
  */
 #define LOCAL_EAGER_BYTES 16384
 #define NET_EAGER_BYTES 131072
 
 typedef struct setting {
-    const char *transport; /* whose it is: "TCP_"; NULL: UCX's own */
+    const char *transport; /* its prefix: "TCP_"; NULL: a setting of UCX itself */
     const char *name;
     const char *value;
 } setting;
 
-/* ---- all that is set of UCX; the rest is its own default, or the program's UCX_* ---- */
+/* ---- all settings of UCX; the rest is UCX's default, or the program's UCX_* ---- */
 
 static const setting posix_settings[] = {
-    /* One kind of segments for a channel, not both: each takes memory, used or not. Posix ones take
-     * descriptors and room in /dev/shm, System V ones are few on a machine (kernel.shmmni). */
+    /*
+     * A channel uses one kind of segments, not both: each takes memory, used or not. Posix segments
+     * take descriptors and room in /dev/shm; System V segments are few on a machine
+     * (kernel.shmmni).
+     */
     {NULL, "TLS", "posix"},
     /* 64 buffers of 8 KiB wait in the queue for senders to fill them; UCX makes 512 at once. */
     {"", "MM_RX_BUFS_GROW", "64"},
@@ -46,51 +49,63 @@ static const setting sysv_settings[] = {
 };
 
 static const setting local_settings[] = {
-    /* Large messages are read by ferry itself (net/ucx_offer.c), not by UCX's "cma", and where that
-     * can't be, the sender's bytes come as messages. Never a put. */
+    /*
+     * ferry itself reads large messages (net/ucx_offer.c), not UCX's "cma". If it can't, the
+     * sender's bytes come as messages. Never a put.
+     */
     {NULL, "RNDV_SCHEME", "get_zcopy"},
 };
 
 static const setting net_settings[] = {
-    /* connect() would wait for who does not answer. */
+    /* connect() would wait for an end that does not answer. */
     {"TCP_", "CONN_NB", "y"},
-    /* What is sent is copied into buffers of this size, each of which is a system call, and arrives
-     * in some of twice the other. With NET_EAGER_BYTES and some room for headers; 256 KiB, which is
-     * out of the cache, is slower than this or half of it. */
+    /*
+     * Sends are copied into buffers of the first size, each of which is one system call, and arrive
+     * in buffers of twice the second. The size is NET_EAGER_BYTES and some room for headers. 256
+     * KiB, which is out of the cache, is slower than this or half of it.
+     */
     {"TCP_", "TX_SEG_SIZE", "132k"},
     {"TCP_", "RX_SEG_SIZE", "132k"},
-    /* Such buffers are in use two or three at a time; UCX makes eight of each sort at once, 3 MiB a
-     * channel. They come from malloc, which may keep what was touched of them. */
+    /*
+     * Two or three such buffers are in use at a time; UCX makes eight of each sort at once, 3 MiB a
+     * channel. They come from malloc, which may keep what was touched of them.
+     */
     {"TCP_", "TX_BUFS_GROW", "1"},
     {"TCP_", "RX_BUFS_GROW", "1"},
 };
 
 static const setting tcp_settings[] = {
     {NULL, "TLS", "tcp"},
-    /* UCX's own sends a message now and then, which wakes both ends and, if there is no answer,
-     * keeps TCP's from telling. */
+    /*
+     * UCX's own keepalive sends a message now and then. It wakes both ends and, if there is no
+     * answer, keeps TCP's keepalive from reporting.
+     */
     {NULL, "KEEPALIVE_INTERVAL", "inf"},
 };
 
-/* Where there are such devices. Not tried. */
+/* If there are such devices. Not tried. */
 static const setting infiniband_settings[] = {
     {NULL, "TLS", "tcp,ib"},
 };
 
-/* On one host, and before 1.14 between hosts without InfiniBand. */
+/* On one host; and between hosts without InfiniBand before 1.14. */
 static const setting unregistered_settings[] = {
-    /* Shared memory and TCP register no memory; looking out for when it goes changes the C
-     * library's code in the running process (see ucx_library.c). Later versions can't do without:
-     * endpoints that fail dereference the cache. */
+    /*
+     * Shared memory and TCP register no memory, and watching for freed memory changes the C
+     * library's code in the running process (see ucx_library.c). Later versions need the cache:
+     * endpoints that fail dereference it.
+     */
     {NULL, "RCACHE_ENABLE", "n"},
 };
 
 /* Before 1.18 or so. */
 static const setting old_net_settings[] = {
-    /* A message that is sent from where it lies, and breaks off as the connection does, is
-     * completed twice, and UCX aborts the process: where the rest of one can't be sent
-     * uct_tcp_ep_sendv has the endpoint purged, which completes it, and completes it again. So it
-     * is copied first, pulled data too, which costs the sender some of its time. */
+    /*
+     * If a connection breaks off during a zero-copy send, UCX completes the send twice and aborts
+     * the process: when the rest of a message can't be sent, uct_tcp_ep_sendv purges the endpoint,
+     * which completes the send, and completes it again. So messages are copied first, pulled data
+     * too, which costs the sender some time.
+     */
     {NULL, "ZCOPY_THRESH", "inf"},
 };
 
@@ -98,8 +113,10 @@ static ucs_status_t apply_one(ucp_config_t *config, const setting *setting)
 {
     if (setting->transport == NULL)
         return fry_ucp.ucp_config_modify(config, setting->name, setting->value);
-    /* Up to 1.13 a transport's own is named without the transport, and nobody says that a name is
-     * not known but a warning at the first worker; from 1.15 on it is named with it. */
+    /*
+     * Up to 1.13 a transport's setting is named without the transport, and an unknown name causes
+     * only a warning at the first worker. From 1.15 on it is named with the transport.
+     */
     ucs_status_t status = UCS_OK;
     if (fry_ucx_minor() <= 14)
         status = fry_ucp.ucp_config_modify(config, setting->name, setting->value);
@@ -155,8 +172,10 @@ static ucs_status_t configure_net(const fry_ucx *ucx, bool has_infiniband, ucp_c
 
 static ucs_status_t configure(const fry_ucx *ucx, fry_ucx_kind kind, ucp_config_t *config)
 {
-    /* UCX prints what it has to say to stdout. What kills a channel is told as an error; a program
-     * that has UCX anyway, or sets its level, keeps what it has. */
+    /*
+     * UCX prints its messages to stdout. An event that kills a channel is reported as an error. A
+     * program that uses UCX itself, or sets its log level, keeps its own.
+     */
     if (fry_ucx_is_ours() && getenv("UCX_LOG_LEVEL") == NULL)
         (void)fry_ucp.ucp_config_modify(config, "LOG_LEVEL", "fatal");
     bool has_infiniband = kind == FRY_UCX_NET && fry_ucx_has_infiniband();
@@ -182,7 +201,7 @@ static ucs_status_t make_context(const fry_ucx *ucx, fry_ucx_kind kind, ucp_cont
     *call = "ucp_config_modify";
     status = configure(ucx, kind, config);
     if (status == UCS_OK) {
-        /* Workers are one thread's at a time, but the loop makes one while another works. */
+        /* One thread at a time uses a worker, but the loop may make one while another works. */
         ucp_params_t params = {
             .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED |
                           UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
@@ -198,8 +217,8 @@ static ucs_status_t make_context(const fry_ucx *ucx, fry_ucx_kind kind, ucp_cont
 }
 
 /*
- * UCX's locks and its thread don't survive a fork: what a thread of the parent's held at that
- * moment is held in the child for ever. So the first process to use it is the only one.
+ * UCX's locks and its thread don't survive a fork: a lock that a thread of the parent held at that
+ * moment is held in the child for ever. So only the first process to use UCX may use it.
  */
 static bool claim(void)
 {
@@ -259,8 +278,10 @@ static ucs_status_t make_worker(fry_ucx_channel *channel, fry_ucx_kind kind, con
 {
     fry_ucx *ucx = channel->ucx;
     ucp_context_h *context = &ucx->contexts[kind];
-    /* From 1.14 on the cache of registrations, which is a context's, may tell a worker that is no
-     * more of what it shared with another. */
+    /*
+     * From 1.14 on the cache of registrations, which belongs to a context, may report to a worker
+     * that does not exist any more, if two workers share it.
+     */
     if (kind == FRY_UCX_NET && fry_ucx_minor() >= MINOR_THAT_NEEDS_CACHE)
         context = &channel->own_context;
     if (*context == NULL) {
@@ -297,8 +318,8 @@ static ucs_status_t start_worker(fry_ucx_channel *channel, const char **call)
 }
 
 /*
- * What the other end connects to: UCX's own address, on one host behind the mark's place. There
- * both ends have the same byte order.
+ * Writes what the other end connects to: UCX's own address, on one host after the mark's place. On
+ * one host both ends have the same byte order.
  */
 static ucs_status_t write_address(fry_ucx_channel *channel, void *address, size_t *address_bytes,
                                   const char **call)
@@ -372,7 +393,7 @@ ferry_status fry_ucx_channel_open(fry_ucx *ucx, fry_channel_path path,
     return FERRY_OK;
 }
 
-/* Takes the mark's place off what write_address wrote. False: it is too short. */
+/* Takes the mark's place off what write_address wrote. False: the address is too short. */
 static bool read_place(fry_ucx_channel *channel, const void **address, size_t address_bytes)
 {
     fry_ucx_mark_place place;

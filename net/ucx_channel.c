@@ -2,14 +2,14 @@
 /*
  * A channel at work.
  *
- * Order. UCX's active messages may overtake one another (a short one goes past a queue of longer
- * ones), so a channel promises no order; the peers number what they launch.
+ * Order. UCX's active messages may overtake one another (a short one passes a queue of longer
+ * ones). So a channel promises no order; the peers number what they launch.
  *
- * Quiet. Between hosts a pull is UCX's rendezvous, in which the sender's worker sends the bytes and
- * the receiver's puts them where they belong; within a host the receiver reads the sender's memory
- * (net/ucx_offer.c). Nobody writes another process's memory. What of it may still be at a memory of
- * this process's ends with the worker, which has no thread that touches user memory and whose end
- * asks the peer nothing; the peer may still read, and finds that it must not use it
+ * Quiet. Between hosts a pull is UCX's rendezvous: the sender's worker sends the bytes, and the
+ * receiver's puts them where they belong. Within a host the receiver reads the sender's memory
+ * (net/ucx_offer.c). Nobody writes another process's memory. Any access of the channel to this
+ * process's memory ends with the worker, which has no thread that touches user memory, and whose
+ * end asks the peer nothing. The peer may still read, and finds that it must not use what it read
  * (net/ucx_mark.h).
  */
 #include "net/ucx_channel.h"
@@ -19,7 +19,7 @@
 
 #define PARCELS_FIRST 32
 #define FRUITLESS_MAX 500
-#define BROKEN_ROUNDS_MAX 4096 /* of progress, for what a member that has gone had sent before */
+#define BROKEN_ROUNDS_MAX 4096 /* of progress, for what a member that has gone sent before */
 
 void fry_ucx_channel_set_state(fry_ucx_channel *channel, fry_ucx_channel_state state)
 {
@@ -36,8 +36,8 @@ static void tell_failed(fry_ucx_channel *channel, ucs_status_t status, const cha
 }
 
 /*
- * On one host what the other end has sent lies in this process's memory, and is there still when
- * that end has gone: who sends to it then is refused, and is to hear first what it had said.
+ * On one host what the other end has sent is in this process's memory, and stays there when that
+ * end has gone. A send to an end that has gone is refused, but what it had sent is heard first.
  */
 void fry_ucx_channel_fail(fry_ucx_channel *channel, ucs_status_t status, const char *call)
 {
@@ -131,13 +131,13 @@ static void sent(void *request, ucs_status_t status, void *arg)
     }
     fry_ucx_channel_fail(channel, status, "a send");
     if (channel->public_.path != FRY_PATH_NET)
-        return; /* it is over with the channel, which may have more to tell before */
+        return; /* the channel's end ends it too, after what else has arrived */
     fry_native_error error;
     fry_ucx_tell(&error, status, "a send");
     post->done(post, FERRY_E_PEER, &error);
 }
 
-/* What can't leave at once, or is to be pulled. */
+/* Posts a message that can't leave at once, or is to be pulled. */
 static fry_post_result post_later(fry_ucx_channel *channel, fry_post *post)
 {
     fry_ucx_parcel *parcel = fry_ucx_parcel_take(channel, FRY_UCX_PARCEL_LEAVES);
@@ -179,7 +179,7 @@ static fry_post_result channel_post(fry_channel *public_, fry_post *post)
     if (post->header_bytes + post->size_bytes > FRY_UCX_SHORT_BYTES || post->is_pulled)
         return post_later(channel, post);
 
-    /* Goes into the peer's queue straight from here, or not at all. */
+    /* Goes straight into the peer's queue, or not at all. */
     static const ucp_request_param_t at_once = {.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL};
     ucs_status_ptr_t request =
         fry_ucp.ucp_am_send_nbx(channel->endpoint, FRY_UCX_MESSAGE, post->header,
@@ -226,7 +226,7 @@ ucs_status_t fry_ucx_channel_receive(void *arg, const void *header, size_t heade
     channel->arriving_is_dropped = false;
     channel->public_.events->arrived(channel->public_.events_arg, &arrival);
     channel->arriving = NULL;
-    /* In progress: UCX keeps the token, which it does too if a pull has begun. */
+    /* In progress: UCX keeps the token, also if a pull has begun. */
     return is_pulled && !channel->arriving_is_dropped ? UCS_INPROGRESS : UCS_OK;
 }
 
@@ -296,7 +296,7 @@ static size_t channel_progress(fry_channel *public_)
     }
     size_t count = fry_ucp.ucp_worker_progress(channel->worker);
     if (count > 0) {
-        channel->watch.has_sent = true; /* answers, by itself */
+        channel->watch.has_sent = true; /* UCX answers by itself */
         channel->watch.is_armed = false;
         channel->fruitless = 0;
     }
@@ -323,14 +323,16 @@ static bool channel_arm(fry_channel *public_)
         return true;
     }
     if (status == UCS_ERR_BUSY) {
-        /* So it says too as long as the peer takes nothing and its queue is full. A peer that is
-         * stopped, or computes, is not to cost a core here. */
+        /*
+         * UCX is also busy while the peer takes nothing and its queue is full. A peer that is
+         * stopped, or computes, must not cost a core here.
+         */
         if (++channel->fruitless < FRUITLESS_MAX)
             return false;
         fry_ucx_watch_doze(&channel->watch);
         return true;
     }
-    /* It can't be slept on any more. Progress is due, to tell; once told there is nothing due. */
+    /* The worker can't be slept on any more. Progress is due, to report it, once. */
     if (channel->state >= FRY_UCX_CHANNEL_FAILED)
         return true;
     channel->arm_status = status;
@@ -340,14 +342,16 @@ static bool channel_arm(fry_channel *public_)
 static void channel_destroy(fry_channel *public_)
 {
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
-    /* A child's copy: the descriptors and the memory are shared with the parent, whose they are. */
+    /* In a child after fork: the descriptors and the memory are the parent's. */
     if (getpid() != channel->ucx->pid)
         return;
     fry_ucx_channel_set_state(channel, FRY_UCX_CHANNEL_ENDED);
-    fry_ucx_mark_wipe(&channel->mark); /* before anybody can take what was offered for quiet */
+    fry_ucx_mark_wipe(&channel->mark); /* before offered memory can be taken for quiet */
     if (channel->endpoint != NULL && channel->public_.path == FRY_PATH_NET) {
-        /* Ends what is under way here and now; on one host UCX refuses it, and the worker's end
-         * does it. */
+        /*
+         * Ends here and now what is under way. On one host UCX refuses this, and the worker's end
+         * does it.
+         */
         ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                      .flags = UCP_EP_CLOSE_FLAG_FORCE};
         ucs_status_ptr_t request = fry_ucp.ucp_ep_close_nbx(channel->endpoint, &param);

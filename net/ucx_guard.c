@@ -12,7 +12,7 @@ void fry_ucx_guard_enter(fry_ucx_guard *guard)
     (void)sigaltstack(NULL, &guard->stack);
     memset(guard->actions, 0, sizeof guard->actions);
     for (int number = 1; number < _NSIG; number++)
-        (void)sigaction(number, NULL, &guard->actions[number]); /* the C library keeps two back */
+        (void)sigaction(number, NULL, &guard->actions[number]); /* the C library reserves two */
 }
 
 static bool is_same(const struct sigaction *a, const struct sigaction *b)

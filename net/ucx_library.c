@@ -47,22 +47,22 @@ static bool find_functions(void *file)
     return true;
 }
 
-/* How the options of UCX's memory events begin, in all versions so far. */
+/* The first options of UCX's memory events, the same in all versions so far. */
 typedef struct memory_options {
     int log_level;
     int enable_events;
 } memory_options;
 
 /*
- * Before UCX's constructors run: one of them rewrites the code of mmap, munmap, madvise and more,
- * to learn when registered memory goes, though threads of the program may be in them. Nothing is
- * registered without InfiniBand. Its options come from the environment, which is not ours to write
- * to beside other threads; so the part that would do it is started first, with events off, and is
- * not started again.
+ * Must run before UCX's constructors. One of them rewrites the code of mmap, munmap, madvise and
+ * more, to learn when registered memory is freed, though threads of the program may be in these
+ * functions. Without InfiniBand nothing is registered. The option comes from the environment, which
+ * we must not write while other threads run. So the part that would rewrite the code is started
+ * first, with events off, and is not started again.
  */
 static void keep_memory_calls(void)
 {
-    /* Some of what it calls is in the rest of UCX. */
+    /* Some functions that it calls are in the rest of UCX. */
     void *file = dlopen(MEMORY_FILE, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
     if (file == NULL)
         return;
@@ -74,7 +74,7 @@ static void keep_memory_calls(void)
         return;
     options->enable_events = 0;
     (void)start(0);
-    options->enable_events = 1; /* for who registers memory after all */
+    options->enable_events = 1; /* for programs that register memory after all */
 }
 
 bool fry_ucx_has_infiniband(void)
@@ -89,7 +89,7 @@ bool fry_ucx_has_infiniband(void)
     return is_here;
 }
 
-/* Stays open: its threads and modules outlive whoever uses it. */
+/* UCX stays open: its threads and modules outlive its users. */
 static void load_library(void)
 {
     void *core = dlopen(CORE_FILE, RTLD_NOW | RTLD_NOLOAD);

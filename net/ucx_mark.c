@@ -39,7 +39,7 @@ void fry_ucx_mark_wipe(fry_ucx_mark *mark)
         return;
     fry_store_relaxed(&mark->words[0], 0);
     fry_store_relaxed(&mark->words[1], 0);
-    fry_fence(); /* before anybody is told that memory is quiet; pairs with the kernel's, above */
+    fry_fence(); /* before memory is called quiet; pairs with the kernel's (ucx_mark.h) */
     (void)munmap(mark->words, page_bytes());
     mark->words = NULL;
 }

@@ -7,27 +7,29 @@
  *                                                   pull: reads the data, and the sender's mark
  *     done  ◄─────────────────────────── TAKEN      the pull is done
  *
- * The receiver reads by itself, some 512 KiB at a time, and needs nothing of the sender meanwhile,
- * which may be stopped. What it has read counts only if the sender's mark stood after it: why it is
- * then what was offered stands in net/ucx_mark.h. An offer is over, and its memory quiet, when the
- * receiver has said TAKEN, which it does once an offer, having read it or dropped it; or when the
- * sender has destroyed the channel, which wipes the mark first. So there is no moment at which
- * memory is quiet and a read of it can end well.
+ * The receiver reads by itself, some 512 KiB at a time. It needs nothing of the sender meanwhile,
+ * which may be stopped. What it has read counts only if the sender's mark stood after it;
+ * net/ucx_mark.h says why it is then what was offered. An offer is over, and its memory quiet, when
+ * the receiver has said TAKEN, which it does once for each offer, after it has read or dropped the
+ * data; or when the sender has destroyed the channel, which wipes the mark first. So at no moment
+ * is memory quiet while a read of it can still succeed.
  *
- * Where the memory can't be read, in general (seccomp, ptrace's rules) or this once (pages that the
- * sender can read and nobody else can: a device's), the receiver says ASKED, and the sender sends
- * the data by UCX, whose progress here copies what its own has copied: that reads nobody's memory,
- * and ends with either end's worker. The answer names the offer.
+ * If the memory can't be read, in general (seccomp, ptrace's rules) or this once (pages that only
+ * the sender can read, such as a device's), the receiver says ASKED, and the sender sends the data
+ * by UCX. The sender's progress copies the data, and the receiver's progress copies it again:
+ * nobody's memory is read, and the copying ends with either end's worker. The answer names the
+ * offer.
  *
- * An offer's number is its parcel's index and how often that was used, so a word that comes late,
- * or that the other end makes up, ends no other offer. Memory: a parcel an offer, at either end.
+ * An offer's number is its parcel's index and how often the parcel was used. So a word that comes
+ * late, or that the other end makes up, ends no other offer. Memory: one parcel for each offer, at
+ * either end.
  */
 #include "net/ucx_channel.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Of the other's memory at a time: the baton's holder does nothing else meanwhile. */
+/* How much is read at a time: the baton's holder does nothing else meanwhile. */
 #define READ_BYTES ((size_t)512 << 10)
 #define WORD_BYTES sizeof(uint64_t) /* TAKEN, ASKED, ANSWER: the offer's number */
 
@@ -69,7 +71,7 @@ static bool leaves_at_once(fry_ucx_channel *channel, fry_ucx_id id, const void *
     return request == NULL;
 }
 
-/* What stands in the parcel's header, which it keeps until that has left. */
+/* Sends the parcel's header. The parcel keeps it until it has left. */
 static void send_header(fry_ucx_parcel *parcel, fry_ucx_id id, size_t header_bytes)
 {
     fry_ucx_channel *channel = parcel->channel;
@@ -93,7 +95,7 @@ static void send_header(fry_ucx_parcel *parcel, fry_ucx_id id, size_t header_byt
         fry_ucx_channel_fail(channel, UCS_PTR_STATUS(request), "an offer");
 }
 
-/* Of the other end's offer. */
+/* Sends a word about the other end's offer. */
 static void say(fry_ucx_channel *channel, fry_ucx_id id, uint64_t number)
 {
     if (channel->state != FRY_UCX_CHANNEL_CONNECTED ||
@@ -133,7 +135,7 @@ fry_post_result fry_ucx_offers_post(fry_ucx_channel *channel, fry_post *post)
     return channel->state == FRY_UCX_CHANNEL_CONNECTED ? FRY_POST_BEGUN : FRY_POST_FAILED;
 }
 
-/* The offer that the word is about; NULL: there is none, and the channel fails. */
+/* Returns the offer that a word names; NULL: there is none, and the channel fails. */
 static fry_ucx_parcel *find_offer(fry_ucx_channel *channel, const void *header, size_t header_bytes)
 {
     uint64_t number = 0;
@@ -169,7 +171,7 @@ static ucs_status_t hear_taken(void *arg, const void *header, size_t header_byte
     return UCS_OK;
 }
 
-/* What goes wrong is over with the channel, which may have more to tell before. */
+/* A failed answer ends with the channel, after what else has arrived. */
 static void end_answer(fry_ucx_parcel *parcel, ucs_status_t status)
 {
     fry_post *post = parcel->post;
@@ -202,7 +204,7 @@ static ucs_status_t hear_asked(void *arg, const void *header, size_t header_byte
     const ucp_request_param_t answer = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                         UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-        .flags = UCP_AM_SEND_FLAG_RNDV, /* so that it goes straight to where it belongs */
+        .flags = UCP_AM_SEND_FLAG_RNDV, /* so that it goes straight into place */
         .cb.send = answered,
         .user_data = parcel,
         .memory_type = UCS_MEMORY_TYPE_HOST,
@@ -275,7 +277,7 @@ static void ask(fry_ucx_channel *channel, fry_ucx_parcel *parcel)
     say(channel, FRY_UCX_ASKED, parcel->id);
 }
 
-/* The first that is to be read has been, or never will be. */
+/* The first read has ended, well or badly. */
 static void end_reading(fry_ucx_channel *channel, fry_ucx_mark_result result)
 {
     fry_ucx_parcel *parcel = channel->to_read;
@@ -288,7 +290,7 @@ static void end_reading(fry_ucx_channel *channel, fry_ucx_mark_result result)
         return;
     }
     if (result == FRY_UCX_MARK_IS_GONE) {
-        /* It is never done, and ends with the channel, which may have more to tell before. */
+        /* The pull is never done, and ends with the channel, after what else has arrived. */
         fry_ucx_channel_fail(channel, UCS_ERR_CANCELED, "data that its sender had given up");
         return;
     }
@@ -297,7 +299,7 @@ static void end_reading(fry_ucx_channel *channel, fry_ucx_mark_result result)
     pull->done(pull, FERRY_OK, NULL);
 }
 
-/* Within bounds, as pulls come faster than they are read. A done may pull again. */
+/* Reads within bounds, because pulls come faster than reads. A pull's done may pull again. */
 static size_t read_on(fry_ucx_channel *channel)
 {
     size_t count = 0;
@@ -362,7 +364,7 @@ static void answer_came(void *request, ucs_status_t status, size_t size_bytes, v
         end_awaited(parcel, status);
 }
 
-/* Takes it out of those that were asked for; NULL: none was. Mostly it is the first. */
+/* Takes an offer out of those asked for; NULL: it is not there. Usually it is the first. */
 static fry_ucx_parcel *take_awaited(fry_ucx_channel *channel, uint64_t id)
 {
     fry_ucx_parcel *before = NULL;

@@ -20,13 +20,13 @@
 #define DOZE_NS (INT64_C(1000) * 1000)
 #define NS_PER_S INT64_C(1000000000)
 #define SKIPS 31
-#define DEPTH_MAX 3 /* of epoll descriptors that watch one another; UCX's are two deep */
+#define DEPTH_MAX 3 /* nested epoll descriptors; UCX's are two deep */
 #define INFO_BYTES 8192
 
 /* What is under way on a channel's connections. */
 typedef struct traffic {
     bool is_under_way;
-    bool is_repeated; /* sent again, and no answer yet */
+    bool is_repeated; /* sent again, and not answered yet */
 } traffic;
 
 static int64_t now_ns(void)
@@ -71,7 +71,7 @@ void fry_ucx_watch_close(fry_ucx_watch *watch)
     errno = error;
 }
 
-/* To whichever is first. One that is over already tells at once. */
+/* Sets the timer to whichever comes first. A time that is past fires at once. */
 static void set_timer(const fry_ucx_watch *watch)
 {
     int64_t when_ns = watch->look_ns;
@@ -89,7 +89,7 @@ static void set_look(fry_ucx_watch *watch, int64_t from_ns)
     set_timer(watch);
 }
 
-/* UCX asks for TCP's keepalive where it connects, and not where it accepts. */
+/* UCX turns TCP's keepalive on for sockets that it connects, but not for those that it accepts. */
 static void keep_alive(int fd, int64_t keepalive_ns)
 {
     int is_on = 0;
@@ -161,13 +161,12 @@ void fry_ucx_watch_set_look(fry_ucx_watch *watch)
 void fry_ucx_watch_arm(fry_ucx_watch *watch)
 {
     watch->is_armed = true;
-    watch->skips = 0; /* who wakes may have been woken to look */
+    watch->skips = 0; /* a caller that wakes may have been woken to look */
     if (watch->has_network && watch->has_sent && watch->look_ns == 0)
         set_look(watch, now_ns());
 }
 
-/* UCX's descriptor may stay readable as long as it can't be armed: then it would end a doze at
- * once. */
+/* UCX's descriptor may stay readable as long as it can't be armed, and would end a doze at once. */
 static void watch_worker(const fry_ucx_watch *watch, bool is_watched)
 {
     struct epoll_event event = {.events = is_watched ? EPOLLIN : 0};
@@ -211,7 +210,7 @@ bool fry_ucx_watch_is_well(fry_ucx_watch *watch)
         watch->stuck_ns = 0;
     else if (watch->stuck_ns == 0)
         watch->stuck_ns = now;
-    /* What is sent from now on sets the timer again. */
+    /* The next send sets the timer again. */
     watch->has_sent = traffic.is_under_way;
     watch->look_ns = 0;
     if (traffic.is_under_way)

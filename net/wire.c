@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define FAULT_BYTES 26 /* and its texts */
+#define FAULT_BYTES 26 /* without its texts */
 #define CONTROL_BYTES 8
 #define NACK_BYTES 16
 #define LENGTH_BYTES 24
@@ -19,7 +19,7 @@ static size_t put_text(uint8_t *to, const char *text, size_t text_bytes, size_t 
     return bytes;
 }
 
-/* `at`: where it begins. Returns where it ends. */
+/* Packs a fault at `at`. Returns where it ends. */
 static size_t pack_fault(uint8_t *to, size_t at, const fry_fault *fault)
 {
     uint8_t *fields = to + at;
@@ -82,7 +82,7 @@ size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
     }
 }
 
-/* Into a text that has room for `bytes` and its end: what comes from outside ends up in logs. */
+/* Copies a text from outside, with its end, and makes it fit for logs. */
 static void take_text(char *to, const uint8_t *from, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -90,7 +90,7 @@ static void take_text(char *to, const uint8_t *from, size_t bytes)
     to[bytes] = 0;
 }
 
-/* All that is left from `at` on. */
+/* Unpacks a fault, which takes all that is left from `at` on. */
 static bool unpack_fault(const uint8_t *from, size_t bytes, size_t at, fry_fault *fault)
 {
     if (bytes < at + FAULT_BYTES)
@@ -128,7 +128,7 @@ static bool unpack_runs(const uint8_t *from, size_t bytes, fry_wire_header *head
     return true;
 }
 
-/* Those that begin with FRY_WIRE_MESSAGE_BYTES. */
+/* Unpacks headers that begin with FRY_WIRE_MESSAGE_BYTES. */
 static bool unpack_message(const uint8_t *from, size_t bytes, fry_wire_header *header)
 {
     if (bytes < FRY_WIRE_MESSAGE_BYTES || from[1] != 0)
