@@ -20,9 +20,9 @@
 #define FRY_HELLO_VERSION 3
 #define FRY_HELLO_JOB_BYTES 64
 
-/* The largest sealed message: an address, with everything around it. */
 #define FRY_HELLO_MESSAGES_MAX (1u << 24) /* messages of a window, or waiting messages */
 #define FRY_HELLO_WINDOW_BYTES_MAX ((uint64_t)1 << 40)
+/* The largest sealed message: an address, with everything around it. */
 #define FRY_HELLO_FRAME_BYTES_MAX (FRY_ADDRESS_BYTES_MAX + 64)
 #define FRY_HELLO_OUT_BYTES (2 * FRY_HELLO_FRAME_BYTES_MAX)
 
