@@ -98,7 +98,7 @@ static void *staging_main(void *arg)
             fry_eventcount_cancel(&staging->idle);
             return NULL;
         }
-        /* The look that a notifier relies on. Perhaps a device is to be watched now. */
+        /* The look that a notifier relies on. It may also find nothing to watch any more. */
         if (go_round(staging, &is_watching) || (is_watching && sleep_ns < 0)) {
             moved_ns = fry_clock_monotonic_ns();
             fry_eventcount_cancel(&staging->idle);
