@@ -3,7 +3,7 @@
  * The thread goes round the staged streams and does what can be done on each. After a round without
  * any progress it sleeps on an eventcount: for ever, unless a stream says that it watches a device.
  *
- * While the thread sleeps for ever, no stream could go on. A stream waits for one of three things.
+ * No stream could go on while the thread sleeps for ever. A stream waits for one of three things.
  * For a flush: it stores `flushed` and then notifies, and either the notifier sees the thread
  * preparing to sleep, or the thread's last round sees the store. For a device: then the stream says
  * so. For another staged stream, which only this thread moves: a stream that moves or dies causes
