@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An eventcount: a thread sleeps until a condition holds, and looks at the condition without a
- * lock.
+ * An eventcount: a thread sleeps until a condition holds, which it reads without a lock.
  *
  *     sleeper                                  notifier
  *     key = prepare()    (sleepers += 1)       make it true
@@ -10,7 +9,7 @@
  *
  * No notify is missed. Prepare and notify are full barriers, so either the notifier sees the
  * sleeper and moves epoch past key, and commit does not sleep or is woken; or the sleeper's second
- * look sees the condition true. eventcount.pml beside this checks it. A notify with no sleepers
+ * look sees the condition true. eventcount.pml beside this checks it. A notify without sleepers
  * costs a barrier and a load.
  */
 #ifndef FRY_BASE_EVENTCOUNT_H
@@ -42,9 +41,7 @@ void fry_eventcount_commit(fry_eventcount *eventcount, uint32_t key, int64_t tim
 
 void fry_eventcount_wake(fry_eventcount *eventcount, int32_t count);
 
-/*
- * Wakes up to `count` sleepers, if there are any. Begins with a full barrier; pairs with prepare.
- */
+/* Wakes up to `count` sleepers, if there are any. A full barrier first; pairs with prepare. */
 static inline void fry_eventcount_notify(fry_eventcount *eventcount, int32_t count)
 {
     fry_fence();

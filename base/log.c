@@ -27,9 +27,7 @@ static void write_to_stderr(void *arg, ferry_log_level level, const char *line)
     (void)arg;
     char whole[FRY_LOG_LINE_BYTES + 32];
     int length = snprintf(whole, sizeof whole, "ferry: %s: %s\n", level_name(level), line);
-    /*
-     * One write, so that lines of several threads don't mix. A line that can't be written is lost.
-     */
+    /* One write, so that threads' lines don't mix. A line that can't be written is lost. */
     ssize_t written = write(STDERR_FILENO, whole, (size_t)length);
     (void)written;
 }

@@ -196,9 +196,7 @@ static row *stream_row(fry_trace_lines *lines, uint16_t device, uint16_t stream)
     return NULL;
 }
 
-/*
- * The first row where nothing has run since the function began; the first of all if there is none.
- */
+/* The first row where nothing has run since the function began; if there is none, the first. */
 static row *calls_row(fry_trace_lines *lines, int64_t begun_ns)
 {
     for (size_t i = 0; i < FRY_TRACE_CALLS_ROWS; i++) {
@@ -366,10 +364,7 @@ static char *put_wait(char *at, const fry_trace_lines *lines, const story *of, i
     return fry_json_literal(at, "},\n");
 }
 
-/*
- * An arrow from the slice of the last operation that held this one. That slice has its place,
- * unless it ends later than this one.
- */
+/* An arrow from the operation that held this one last, which has a place unless it ends later. */
 static char *put_arrow(char *at, fry_trace_lines *lines, const story *of)
 {
     const story *from = of->waited_for != 0 ? find(lines, of->waited_for) : NULL;

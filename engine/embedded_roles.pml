@@ -94,10 +94,7 @@ inline arm(armed)
     }
 }
 
-/*
- * Seals the future in a tick: mark and waiter in one exchange. The role is taken, so no thread arms
- * meanwhile: one step.
- */
+/* Seals the future in a tick by one exchange. The role is taken, so no thread arms meanwhile. */
 inline resolve()
 {
     d_step {

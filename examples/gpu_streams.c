@@ -71,7 +71,7 @@ static void let_wait(program *p, cudaStream_t stream, ferry_future *copy)
 }
 
 /*
- * Computes (here: fills) and keeps a block. The stream waits for `before`, the buffer's last read.
+ * Computes (here: fills) and keeps a block. The stream waits for `before`, which read its buffer.
  */
 static ferry_future *compute_and_keep(program *p, int block, ferry_future *before)
 {

@@ -67,9 +67,7 @@ static void *work(void *unused)
     }
 }
 
-/*
- * ferry orders copies and call by the bytes that they name. Without memory they and the root fail.
- */
+/* ferry orders copies and call by the bytes they name. Without memory they and the root fail. */
 static ferry_future *submit(ferry_engine *engine, size_t index, ferry_buffer *source)
 {
     task *self = &tasks[index];

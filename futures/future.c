@@ -44,9 +44,7 @@ static void fire_all(const ferry_future *future, ferry_waiter *newest)
 
 void fry_future_seal(ferry_future *future)
 {
-    /*
-     * Pairs with the acquire in fry_future_is_resolved and with all compare-and-swaps on the word.
-     */
+    /* Pairs with the acquire in fry_future_is_resolved and with each compare-and-swap. */
     uintptr_t word = fry_exchange(&future->waiters, FRY_SEALED);
     if (fry_likely(word == 0))
         return;

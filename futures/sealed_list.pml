@@ -96,10 +96,7 @@ inline fire(waiter_)
     }
 }
 
-/*
- * Oldest first. Nobody else touches the chain until its waiters fire, so turning it round is one
- * step.
- */
+/* Oldest first. Turning the chain round is one step: nobody else has it until its waiters fire. */
 inline fire_all(newest)
 {
     atomic {

@@ -320,9 +320,7 @@ static size_t words_bytes(const fry_cuda_device *device)
            PAGE_BYTES;
 }
 
-/*
- * Gives the memory behind the words to the bounce rings of the stream from the host and its spares.
- */
+/* Gives the memory behind the words to the bounce rings for copies from the host. */
 static void share_bounces(fry_cuda_device *device)
 {
     char *memory = device->words.memory;

@@ -289,8 +289,7 @@ static ferry_status check_gpu(fry_cuda_device *device, CUcontext context, fry_na
 
 /*
  * Records on a stream of another context of the same GPU: an event of that context, used once, for
- * which a bridge waits. The bridge is claimed before, so events cross in the order of their
- * recording.
+ * which a bridge waits. The bridge is claimed before, so events cross in the order of recording.
  */
 static ferry_status record_foreign(fry_cuda_device *device, CUcontext context, CUstream native,
                                    uint64_t key, fry_event *event_p, fry_native_error *error)
@@ -328,10 +327,7 @@ static ferry_status record_foreign(fry_cuda_device *device, CUcontext context, C
     return status;
 }
 
-/*
- * Whether a ring has stood for the stream: then it is of the device's context, as numbers come
- * once.
- */
+/* Whether a ring has had this stream. If so, its context is the device's: numbers come once. */
 static bool is_known(fry_cuda_device *device, uint64_t key)
 {
     const fry_cuda_stream *rings = fry_cuda_outside(device);

@@ -21,10 +21,7 @@ CUresult fry_cuda_mark_make_event(fry_cuda_slot *slot)
 
 /* --- making a mark --- */
 
-/*
- * From here on only events tell, also of failures. Earlier words are written before those events
- * fire.
- */
+/* From here on only events tell, also of failures. Earlier words come before these events fire. */
 static void end_words(fry_cuda_stream *stream, CUresult result)
 {
     fry_native_error error;
@@ -112,8 +109,8 @@ static fry_cuda_slot *find_lender(fry_cuda_stream *stream)
  * newest older mark gives up its event, and the new mark covers that mark's operations too: a
  * thread that waits for one of these waits longer than it must. Until the event is recorded anew it
  * stands for the old mark, which is right for all operations that point to the new one by then.
- * Only for ferry's own streams: other threads query an outside stream's marks while they are
- * recorded.
+ * Only for ferry's own streams: an outside stream's marks are queried by other threads while they
+ * are recorded.
  */
 static CUresult find_event(fry_cuda_stream *stream)
 {
@@ -130,8 +127,7 @@ static CUresult find_event(fry_cuda_stream *stream)
     for (uint64_t i = old; i > stream->fired && fry_cuda_slot_of(stream, i)->mark == old; i--)
         fry_store_release(&fry_cuda_slot_of(stream, i)->mark, issued);
     /*
-     * Pairs with fry_cuda_event_of: without an event a thread finds the new mark, or that the old
-     * one has fired.
+     * Pairs with fry_cuda_event_of: without an event there is the new mark, or the old has fired.
      */
     fry_store_release(&lender->event, (CUevent)NULL);
     return CUDA_SUCCESS;

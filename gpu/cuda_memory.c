@@ -46,10 +46,7 @@ static CUresult make_pool(fry_cuda_device *device, const char **call_p)
                                             &keeps_bytes);
     if (result != CUDA_SUCCESS)
         return result;
-    /*
-     * Ferry's own priority: in a hardware queue an allocation must not wait behind a program's
-     * kernel.
-     */
+    /* On ferry's own priority: an allocation must not queue behind a program's kernel. */
     *call_p = "cuStreamCreateWithPriority";
     result = fry_cuda.cuStreamCreateWithPriority(&memory->stream, CU_STREAM_NON_BLOCKING,
                                                  fry_cuda_priority(device, FRY_CUDA_LEVEL_MAIN));

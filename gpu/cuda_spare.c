@@ -13,10 +13,7 @@ fry_stream *fry_cuda_main(fry_cuda_device *device, fry_cuda_direction direction)
     return &place(device, direction, fry_load_acquire(&device->spares_used[direction]))->stream;
 }
 
-/*
- * Puts a spare in the stream's place, with the baton. False: none is left, and copies go on
- * failing.
- */
+/* Puts a spare in the stream's place; false: copies go on failing. With the baton. */
 static bool replace(fry_cuda_device *device, const fry_cuda_stream *stream)
 {
     for (uint32_t i = 0; i < FRY_CUDA_DIRECTIONS; i++) {

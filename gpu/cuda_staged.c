@@ -35,10 +35,7 @@
 #define PIECE_LEAST_BYTES ((size_t)256 << 10) /* if a copy has several */
 #define PIECE_ROUND_BYTES ((size_t)4 << 10)
 
-/*
- * What a step does at most before other streams have their turn: bytes that the CPU copies, and
- * moves.
- */
+/* What a step may do before other streams have their turn: bytes copied by the CPU, and moves. */
 #define STEP_BYTES ((size_t)1 << 20)
 #define STEPS_AT_ONCE 128
 
@@ -95,10 +92,7 @@ static void fire(fry_cuda_staged *staged, uint64_t sequence)
 {
     if (slot_of(staged, sequence)->status != FERRY_OK)
         fry_store_relaxed(&staged->failures, fry_load_relaxed(&staged->failures) + 1);
-    /*
-     * Pairs with every load of `fired`: bytes and outcome are there, and the slot is the
-     * producer's.
-     */
+    /* Pairs with each load of `fired`: bytes and outcome are there, the slot is the producer's. */
     fry_store_release(&staged->fired, sequence);
 }
 

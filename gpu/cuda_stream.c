@@ -154,9 +154,7 @@ static bool has_no_room(uint32_t entries)
     return entries + FRY_CUDA_OPERATION_ENTRIES > FRY_CUDA_QUEUE_ENTRIES;
 }
 
-/*
- * Counts more entries in the driver's queue, or fewer. All parked streams have one room together.
- */
+/* Counts entries in the driver's queue, more or fewer. All parked streams share one room. */
 static void add_entries(fry_cuda_stream *stream, uint32_t more)
 {
     fry_cuda_device *device = device_of(stream);
@@ -224,9 +222,7 @@ static bool submit_together(fry_cuda_stream *stream, fry_cuda_batch *batch, CUre
            fry_cuda_is_fatal(device_of(stream), result, "cuMemcpyBatchAsync");
 }
 
-/*
- * Counts a refused batch with no refused copy: each such batch costs one call more than no batch.
- */
+/* Counts a refused batch whose copies were taken singly: such a batch only costs a call. */
 static void count_refusal(fry_cuda_device *device, CUresult result)
 {
     fry_native_error error;
@@ -401,10 +397,7 @@ static void note_wait(fry_cuda_stream *stream, const fry_event *event)
         other->relied = event->sequence;
 }
 
-/*
- * Selects the waits that the device must make; *after_p: the newest operation of its own that is
- * named.
- */
+/* Selects waits for the device; *after_p: the newest operation named of this stream. */
 static size_t select_waits(const fry_cuda_stream *stream, const fry_event *waits, size_t wait_count,
                            const fry_event **selected, uint64_t *after_p)
 {

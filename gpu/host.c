@@ -113,9 +113,8 @@ static fry_host_stream *claim_next(worker *self)
 }
 
 /*
- * Wakes a sleeper before the caller is busy. The fence stands between what the caller last fired
- * and its look for sleepers, as prepare stands between a sleeper and its last look: one sees the
- * other.
+ * Wakes a sleeper before the caller is busy. The fence is between what the caller last fired and
+ * its look for sleepers, as prepare is between a sleeper and its last look: one sees the other.
  */
 static void hand_on(fry_host *host)
 {

@@ -95,8 +95,6 @@ void fry_host_stream_run(fry_host_stream *stream, const fry_host_options *option
     bool is_traced = options->tracing != NULL && fry_load_relaxed(options->tracing) != 0;
     slot->begun_ns = is_traced ? fry_clock_now_ns(options->clock) : 0;
     copy_unless_skipped(slot, sequence, &options->gate);
-    /*
-     * Pairs with every load of `fired`: the bytes are there, and the slot is the producer's again.
-     */
+    /* Pairs with every load of `fired`: the bytes are there, and the slot is the producer's. */
     fry_store_release(&stream->fired, sequence);
 }

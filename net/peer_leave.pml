@@ -17,8 +17,7 @@
  * way is lost, both ways, and the other end may be told at any time. SHARED: data that an end had
  * posted lies at the other end, which takes it before it is told (net/ucx_channel.c).
  *
- * Holds: when both have gone, each message was received if and only if its sender knows so; both do
- * go.
+ * Holds: both ends go; then each message was received if and only if its sender knows so.
  */
 /* correct: NETWORK */
 /* correct: SHARED */

@@ -35,8 +35,7 @@ static ferry_future *submit_step(demo_plan *plan, demo_executor *executor, demo_
 
 /*
  * Waits for as few steps as possible, because a wait that parks costs a switch of threads; so the
- * last step first. All outcomes are read later: the failure that comes first in the program is
- * reported.
+ * last step first. All outcomes are read later, and the first failure in the program is reported.
  */
 static void submit_all(demo_plan *plan, demo_executor *executor, ferry_future **futures)
 {

@@ -84,9 +84,7 @@ typedef struct step_needs {
     size_t out;         /* the last step that touched what it overwrites */
 } step_needs;
 
-/*
- * The use of one of the stages' buffers, each of which is written as a whole and read by one step.
- */
+/* The use of a stage's buffer, which is written as a whole and then read by one step. */
 typedef struct buffer_use {
     const ferry_buffer *buffer;
     size_t writer, last;
@@ -264,9 +262,7 @@ static int submit_layer(gpu_run *run, size_t index)
     return status == FERRY_OK ? 0 : fail_status(step, "defining what it writes", status);
 }
 
-/*
- * Submits a copy after the layer that read what it overwrites; ferry finds its other dependencies.
- */
+/* Submits a copy after the layer that read what it overwrites; ferry finds the other edges. */
 static void submit_copy(gpu_run *run, size_t index)
 {
     demo_plan *plan = run->plan;

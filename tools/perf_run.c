@@ -14,9 +14,7 @@
 #define SLOTS_BYTES ((size_t)64 << 20)
 /* The share of a line's time in which its number of messages is found. */
 #define PROBE_SHARE 0.15
-/*
- * The least that a line has of an even share of the time; how late lines may be before it has none.
- */
+/* A line's least part of an even share of the time; with more delay than LATE_SHARE it is none. */
 #define LEAST_SHARE 0.2
 #define LATE_SHARE 0.25
 #define PROBE_FIRST 4 /* 1 for large messages */

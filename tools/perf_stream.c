@@ -199,9 +199,8 @@ static int run_batches(stream *streams, size_t count)
 /* ---- there and back ---- */
 
 /*
- * Each end has a receive posted before the other's message can come: the next receive is posted
- * behind its own message, and before it waits for that message's answer, which comes with the
- * other's message.
+ * Each end has a receive posted before the other's message can come: it posts the next one behind
+ * its own message, before it waits for that message's answer, which comes with the other's message.
  */
 static int run_turns(perf_end *end, const perf_step *step, perf_samples *samples)
 {

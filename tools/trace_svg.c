@@ -265,9 +265,8 @@ static const char *find_break(const char *label, size_t length, size_t room)
 }
 
 /*
- * Writes "stage 2 batch 5" as "s2 b5": whole numbers, and other words' first letters. Returns the
- * end; `out` if the label has no number, as then this would distinguish labels no better than a
- * cut.
+ * Writes "stage 2 batch 5" as "s2 b5": whole numbers, other words' first letters. Returns the end,
+ * or `out` if the label has no number: then a cut distinguishes labels as well.
  */
 static char *abbreviate(const char *label, char out[TRACE_TEXT_MAX_BYTES + 1])
 {
