@@ -2,24 +2,23 @@
 /*
  * The baton and the inbox, with Spin (tests/model/run base/baton.pml).
  *
- *  visitor  a submitting thread: fry_stack_push (base/stack.h), fry_baton_take, and as holder
- *           fry_stack_take_all, the items, fry_baton_give, fry_stack_is_empty, take again:
+ *  visitor  a submitting thread: fry_stack_push (base/stack.h) and fry_baton_take; as the holder
+ *           fry_stack_take_all, the items, fry_baton_give, fry_stack_is_empty, and take again:
  *           fry_turn_push and fry_turn_end of engine/turn.c. BOUNDED: fry_turn_submit too, which
- *           takes the baton first and lets its item pass the inbox if nobody is before it
- *  loop     BOUNDED only: the loop, which sleeps until woken and then takes the baton like
- *           anybody. Here it sleeps again if the baton is taken; engine/loop.c does not even do
- *           that
- *  buffer   GIVE_RELAXED only: the store buffer of a holder's processor (x86 TSO), out of which a
- *           plain store comes later than the loads that follow it; the give as it is, an exchange,
- *           leaves the buffer empty, and so do push and take
+ *           takes the baton first; its item goes past the inbox if nobody is before it
+ *  loop     BOUNDED only: the loop, which sleeps until woken and then takes the baton like the
+ *           others. Here it sleeps again if the baton is taken; engine/loop.c does not even do that
+ *  buffer   GIVE_RELAXED only: the store buffer of a holder's processor (x86 TSO), which a plain
+ *           store leaves after later loads. The real give, an exchange, leaves the buffer empty, as
+ *           do push and take
  *
  *  PLAIN    a holder works until the inbox is empty.
- *  BOUNDED  a submitter takes the whole inbox but works on BOUND items at most. The rest stays in
- *           a backlog that belongs to whoever holds the baton, and the submitter wakes the loop
- *           after giving, also for an inbox that it finds not empty when its bound is spent.
+ *  BOUNDED  a submitter takes the whole inbox but works on at most BOUND items. The rest stays in a
+ *           backlog of the baton's holder. The submitter then wakes the loop after the give, also
+ *           for an inbox that is not empty when the bound is spent.
  *
- * Holds: there is one holder at a time; items are worked on in the order of the pushes that put
- * them in the inbox; when all threads are done or asleep, none is left.
+ * Holds: there is one holder at a time; items are worked on in the order of their pushes to the
+ * inbox; when all threads are done or asleep, no item is left.
  */
 /* correct: PLAIN */
 /* correct: BOUNDED */
@@ -43,14 +42,14 @@
 
 byte top;              /* the inbox */
 byte next[ITEMS + 1];  /* an item's link; ferry's items carry theirs inside */
-byte place[ITEMS + 1]; /* which push it was that put the item in the inbox */
+byte place[ITEMS + 1]; /* the push that put the item in the inbox */
 byte pushed;
 byte worked;
 bit taken;             /* the baton */
-bit held;              /* somebody works as its holder */
-byte backlog[ITEMS];   /* the holder's: taken from the inbox, not worked on */
+bit held;              /* a thread works as the holder */
+byte backlog[ITEMS];   /* the holder's: taken from the inbox, not yet worked on */
 byte backlog_count;
-bit event;             /* the loop is to wake up */
+bit event;             /* the loop is to wake */
 
 #ifdef GIVE_RELAXED
 bit give_buffered[VISITORS + 1];
@@ -135,8 +134,8 @@ inline give()
 }
 
 /*
- * Behind what is there already, oldest first: the chain has the newest on top. All but the exchange
- * is the holder's own, so it is one step; `held` would catch a second holder.
+ * Puts the inbox behind the backlog, oldest first: the chain has the newest on top. Only the
+ * exchange is shared, so the rest is one step; `held` would show a second holder.
  */
 inline take_all()
 {
@@ -225,7 +224,7 @@ inline wake_loop()
 #endif
 }
 
-/* fry_turn_end, if the baton was got */
+/* fry_turn_end, if the baton was taken */
 inline end_turn(bound_)
 {
     bound = bound_;
@@ -262,7 +261,7 @@ inline end_turn(bound_)
     left = 0
 }
 
-/* What anybody does who has left something, or was woken for it. */
+/* What a thread does that has left work, or was woken for work. */
 inline visit(bound_)
 {
     take(got);
@@ -358,7 +357,7 @@ init {
         run buffer(VISITORS)
 #endif
     }
-    timeout; /* all are done or asleep */
+    timeout; /* all threads are done or asleep */
     assert(pushed == ITEMS);
     assert(!held && !taken);
     assert(worked == pushed)

@@ -10,10 +10,10 @@
 static const char default_domain[] = "ferry";
 
 /*
- * Errors of users' own numbers, one each, in the order in which they were first asked for: without
- * memory, and for good. All that a number changes in its error is the number, so whoever swaps it
- * in for 0 has made the error, and nobody ever sees half of one. Scanned from the start, so that a
- * number always has the same error.
+ * Errors of users' own numbers, one each, in the order of first use; they take no memory and stay.
+ * An error differs from the others only in its number, so the thread that swaps the number in for 0
+ * has made the error, and no thread sees half of one. Each search begins at the start, so a number
+ * always has the same error.
  */
 static fry_error numbers[FRY_ERROR_NUMBERS] = {
     [0 ... FRY_ERROR_NUMBERS -
@@ -31,7 +31,7 @@ static fry_error *error_of_number(ferry_status number)
             fry_cas(&numbers[i].public_.status, &seen, number) || seen == number)
             return &numbers[i];
     }
-    return fry_error_static(FERRY_E_FAILED); /* whose status callers take over */
+    return fry_error_static(FERRY_E_FAILED); /* callers use its status */
 }
 
 fry_error *fry_error_static(ferry_status status)
@@ -51,7 +51,7 @@ fry_error *fry_error_static(ferry_status status)
 
 /*
  * Errors keep only the root of their causes, so a chain of any length costs one reference and no
- * recursion; a root has no cause, since every error was made here.
+ * recursion. A root has no cause: every error was made here.
  */
 static fry_error *root_of(fry_error *cause)
 {
@@ -118,7 +118,7 @@ void fry_error_release(fry_error *error)
 {
     if (error == NULL || fry_error_is_static(error))
         return;
-    /* A full barrier: what other holders read is read before the memory goes. */
+    /* A full barrier: other holders read the error before its memory is freed. */
     if (fry_fetch_sub(&error->references, 1) != 1)
         return;
     fry_error *root = (fry_error *)error->public_.cause;

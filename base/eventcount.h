@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An eventcount: sleeping until something is there, where looking for it takes no lock.
+ * An eventcount: a thread sleeps until a condition holds, which it reads without a lock.
  *
  *     sleeper                                  notifier
  *     key = prepare()    (sleepers += 1)       make it true
  *     look again; if true: cancel()            notify():  barrier; if sleepers: epoch += 1, wake
  *     else commit(key)   (sleeps while epoch == key)
  *
- * Nothing is missed: prepare and notify are full barriers, so either the notifier sees the sleeper
- * (and moves epoch past key, so that commit does not sleep or is woken), or the sleeper's second
- * look sees what was made true. eventcount.pml beside this checks it. A notify with nobody asleep
+ * No notify is missed. Prepare and notify are full barriers, so either the notifier sees the
+ * sleeper and moves epoch past key, and commit does not sleep or is woken; or the sleeper's second
+ * look sees the condition true. eventcount.pml beside this checks it. A notify without sleepers
  * costs a barrier and a load.
  */
 #ifndef FRY_BASE_EVENTCOUNT_H
@@ -18,7 +18,7 @@
 #include "base/lf.h"
 
 typedef struct fry_eventcount {
-    uint32_t epoch;    /* what sleepers sleep on */
+    uint32_t epoch;    /* the word that sleepers sleep on */
     uint32_t sleepers; /* threads between prepare and the end of cancel or commit */
 } fry_eventcount;
 
@@ -34,14 +34,14 @@ static inline void fry_eventcount_cancel(fry_eventcount *eventcount)
 }
 
 /*
- * Sleeps until notified after prepare gave `key`, or timeout_ns (relative, negative for ever) has
- * passed. May return early for no reason: look again.
+ * Sleeps until a notify after prepare gave `key`, or for timeout_ns (relative; negative: for ever).
+ * May return early for no reason, so the caller looks again.
  */
 void fry_eventcount_commit(fry_eventcount *eventcount, uint32_t key, int64_t timeout_ns);
 
 void fry_eventcount_wake(fry_eventcount *eventcount, int32_t count);
 
-/* Wakes up to `count` sleepers, if there are any. Full barrier first: pairs with prepare. */
+/* Wakes up to `count` sleepers, if there are any. A full barrier first; pairs with prepare. */
 static inline void fry_eventcount_notify(fry_eventcount *eventcount, int32_t count)
 {
     fry_fence();

@@ -4,21 +4,21 @@
  *
  *  sleeper   look; fry_eventcount_prepare; look again; fry_eventcount_cancel, or
  *            fry_eventcount_commit (base/futex.c) with its load of the epoch and its futex_wait
- *  notifier  makes something true, then fry_eventcount_notify: fence, load of sleepers, and
+ *  notifier  makes a condition true, then fry_eventcount_notify: fence, load of sleepers, and
  *            fry_eventcount_wake (base/futex.c): epoch += 1, futex_wake
- *  buffer    the store buffer of a notifier's processor (x86 TSO): a plain store is seen by others
- *            only once it has left the buffer; fences and read-modify-writes wait for that
+ *  buffer    the store buffer of a notifier's processor (x86 TSO): others see a plain store only
+ *            when it has left the buffer; fences and read-modify-writes wait for that
  *
- * The futex is what the kernel promises: comparing and going to sleep are one step, a wake takes
- * any of those asleep. A sleeper may also return early for no reason (a signal, a timeout), here
- * at most once in all, so that it can't save a lost wake-up.
+ * The futex does what the kernel promises: it compares and goes to sleep in one step, and a wake
+ * takes any sleeping threads. A sleeper may also return early for no reason (a signal, a timeout),
+ * but at most once in all, so that this can't save a lost wake-up.
  *
  *  ONE  each notifier makes items, and wakes one sleeper for each; any sleeper may take any item.
- *  ALL  each sleeper waits for the items of one notifier, so that a notify wakes all.
+ *  ALL  each sleeper waits for the items of one notifier, so a notify wakes all.
  *
- * Holds: no sleeper sleeps for ever while what it waits for is there. There are as many items as
- * sleepers want, so one that sleeps for ever is an invalid end state. Loads that pass each other
- * (Arm, POWER) are not modelled.
+ * Holds: no sleeper sleeps for ever while its item is there. There are as many items as sleepers
+ * want, so a sleeper that sleeps for ever is an invalid end state. Loads that pass each other (Arm,
+ * POWER) are not modelled.
  */
 /* correct: ONE */
 /* correct: ALL */
@@ -60,7 +60,7 @@ end:
     od
 }
 
-/* Takes one item this sleeper may take, if there is one; reads word by word. */
+/* Takes an item that this sleeper may take, if there is one; reads word by word. */
 inline look(taken)
 {
     i = first;
@@ -175,7 +175,7 @@ proctype notifier(byte me)
     byte round;
     do
     :: round < COUNT_OF(me) ->
-        atomic { /* make it true: a plain store, there is room for one in the buffer */
+        atomic { /* make it true: a plain store; the buffer has room for one */
             !buffered[me];
             buffered_item[me] = FIRST_OF(me) + round;
             buffered[me] = 1

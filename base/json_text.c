@@ -13,7 +13,7 @@ static const char digit_pairs[] = "000102030405060708091011121314151617181920212
 
 char *fry_json_unsigned(char *at, uint64_t value)
 {
-    char digits[20]; /* of the largest */
+    char digits[20]; /* of the largest number */
     char *first = digits + sizeof digits;
     while (value >= 100) {
         first -= 2;
@@ -31,7 +31,7 @@ char *fry_json_unsigned(char *at, uint64_t value)
     return at + length;
 }
 
-/* The value without its sign; INT64_MIN has none of its own type. */
+/* The value without its sign. INT64_MIN has no positive int64_t. */
 static uint64_t magnitude(int64_t value)
 {
     return value < 0 ? -(uint64_t)value : (uint64_t)value;
@@ -63,9 +63,9 @@ static bool is_continuation(unsigned char byte)
 }
 
 /*
- * Length of the character that `text` starts with, given `room` bytes of it: 0 if it is none, as
- * Table 3-7 of the Unicode standard has it (no overlong forms, surrogates, or above U+10FFFF).
- * *is_cut_p: it may be one, but room ends first. Looks at no byte behind an ending zero.
+ * Length of the character at the start of `text`, of which `room` bytes are given; 0: not a
+ * character by Table 3-7 of the Unicode standard (no overlong forms, surrogates, or above
+ * U+10FFFF). *is_cut_p: it may be one, but room ends first. Reads no byte behind an ending zero.
  */
 static size_t character_bytes(const unsigned char *text, size_t room, bool *is_cut_p)
 {

@@ -27,7 +27,7 @@ static void write_to_stderr(void *arg, ferry_log_level level, const char *line)
     (void)arg;
     char whole[FRY_LOG_LINE_BYTES + 32];
     int length = snprintf(whole, sizeof whole, "ferry: %s: %s\n", level_name(level), line);
-    /* One write, so that lines of several threads don't mix. What can't be written is lost. */
+    /* One write, so that threads' lines don't mix. A line that can't be written is lost. */
     ssize_t written = write(STDERR_FILENO, whole, (size_t)length);
     (void)written;
 }
@@ -53,7 +53,7 @@ void fry_log_line(const fry_log *log, ferry_log_level level, const char *format,
 {
     if (level > log->max_level)
         return;
-    int saved_errno = errno; /* lines are written where an error is born, which still reads errno */
+    int saved_errno = errno; /* the caller still reads errno */
     char line[FRY_LOG_LINE_BYTES];
     va_list arguments;
     va_start(arguments, format);
@@ -61,7 +61,7 @@ void fry_log_line(const fry_log *log, ferry_log_level level, const char *format,
     va_end(arguments);
     if (length < 0)
         line[0] = '\0';
-    /* Labels are the user's: a newline in one must not forge a line. */
+    /* Labels are the user's. A newline in one must not forge a line. */
     for (char *c = line; *c != '\0'; c++) {
         if (*c == '\n' || *c == '\r')
             *c = ' ';

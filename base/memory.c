@@ -7,16 +7,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* What malloc promises without being asked. */
+/* The alignment that malloc gives without a request. */
 #define MALLOC_ALIGN_BYTES _Alignof(max_align_t)
 
-/* Smaller tables are blocks like others: a mapping is whole pages, and a process may have 65,530.
- * Aligned blocks of some ten pages that come and go make malloc's heap grow several times over:
- * what is cut off at their ends lies in a thread's cache and keeps the rest from being joined. */
+/*
+ * Smaller tables are blocks: a mapping is whole pages, and a process may have only 65,530. Larger
+ * ones are mapped: if aligned blocks of some ten pages come and go, malloc's heap grows several
+ * times over, because their cut ends, in a thread's cache, keep the rest from being joined.
+ */
 #define MAPPED_BYTES_MIN ((size_t)32 * 1024)
 
 #ifdef __SANITIZE_ADDRESS__
-#define MAPS_TABLES false /* AddressSanitizer sees what is beyond a block, not beyond a mapping */
+#define MAPS_TABLES false /* AddressSanitizer does not see accesses beyond a mapping */
 #else
 #define MAPS_TABLES true
 #endif

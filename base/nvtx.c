@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVTX is its headers alone: they find the tool by NVTX_INJECTION64_PATH and open it by dlopen. */
+/* NVTX is only headers: they find the tool by NVTX_INJECTION64_PATH and open it by dlopen. */
 #include "base/nvtx.h"
 
 #include "base/environment.h"

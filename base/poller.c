@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why the eventfd and the timerfd are edge-triggered and never read. Every write and every expiry
- * puts the descriptor on epoll's ready list anew, however high its counter already stands, and
- * epoll_wait takes an edge-triggered one off the list. So one wake is one write and no read, a wake
- * that comes before the wait is found by it, and whoever watches epoll_fd from outside sees it
- * readable for as long as the entry stands on the list: until fry_poller_wait has taken it.
- * Setting a timerfd anew clears its expiry, and epoll asks the descriptor again before it reports
- * it, so a timer that was moved or switched off after expiring is not reported.
+ * Why the eventfd and the timerfd are edge-triggered and never read. Each write and each expiry
+ * puts the descriptor on epoll's ready list anew, whatever its counter, and epoll_wait takes an
+ * edge-triggered descriptor off the list. So a wake is one write and no read, and the next wait
+ * finds a wake that came before it. A program that watches epoll_fd sees it readable while the
+ * entry is on the list, until fry_poller_wait has taken the entry. Setting a timerfd clears its
+ * expiry, and epoll asks the descriptor again before it reports it, so a timer that was moved or
+ * switched off after its expiry is not reported.
  */
 #include "base/poller.h"
 
@@ -25,7 +25,7 @@
 #define NS_PER_MS 1000000
 #define EVENTS_PER_WAIT 64
 
-/* What an epoll entry carries: one of these, or the address of a watch. */
+/* What an epoll entry carries: one of these marks, or the address of a watch. */
 enum { MARK_WAKE = 0, MARK_TIMER = 1, MARK_REMOVED = 2 };
 
 struct fry_poller_batch {
@@ -83,8 +83,8 @@ void fry_poller_wake(fry_poller *poller)
 {
     int saved_errno = errno;
     /*
-     * EAGAIN: the counter is full, after 2^64 - 2 wakes. Reading empties it; whichever thread
-     * reads, all that found it full write again, so each makes its edge.
+     * EAGAIN: the counter is full, after 2^64 - 2 wakes. A read empties it. All threads that found
+     * it full write again, whichever of them reads, so each makes its edge.
      */
     while (eventfd_write(poller->event_fd, 1) != 0 && errno == EAGAIN) {
         eventfd_t count;
@@ -96,7 +96,7 @@ void fry_poller_wake(fry_poller *poller)
 void fry_poller_set_timer(fry_poller *poller, int64_t when_ns)
 {
     if (when_ns < 0)
-        when_ns = 1; /* long past, and the kernel refuses negative times */
+        when_ns = 1; /* long past; the kernel refuses negative times */
     if (when_ns == poller->timer_ns)
         return;
     struct itimerspec when = {
@@ -113,16 +113,16 @@ static int timeout_to_ms(int64_t timeout_ns)
     return timeout_ms < INT_MAX ? (int)timeout_ms : INT_MAX;
 }
 
-/* Waits to the nanosecond where the kernel can, else to the next millisecond. */
+/* Waits to the nanosecond if the kernel can, else to the next millisecond. */
 static int wait_ns(int epoll_fd, struct epoll_event *events, int64_t timeout_ns)
 {
-    static bool has_no_pwait2; /* only ever goes to true */
+    static bool has_no_pwait2; /* only ever becomes true */
     if (!fry_load_relaxed(&has_no_pwait2)) {
         struct timespec timeout = {.tv_sec = timeout_ns / NS_PER_S,
                                    .tv_nsec = timeout_ns % NS_PER_S};
         int count =
             epoll_pwait2(epoll_fd, events, EVENTS_PER_WAIT, timeout_ns < 0 ? NULL : &timeout, NULL);
-        /* ENOSYS: older than Linux 5.11. EPERM: a sandbox that doesn't know the call. */
+        /* ENOSYS: Linux before 5.11. EPERM: a sandbox that does not know the call. */
         if (count >= 0 || (errno != ENOSYS && errno != EPERM))
             return count;
         fry_store_relaxed(&has_no_pwait2, true);
@@ -132,7 +132,7 @@ static int wait_ns(int epoll_fd, struct epoll_event *events, int64_t timeout_ns)
 
 static void dispatch(fry_poller *poller, fry_poller_batch *batch)
 {
-    /* The timer first: a watch that sets it anew in this batch must not have that forgotten. */
+    /* The timer first: if a watch of this batch sets it anew, that must not be forgotten. */
     for (int i = 0; i < batch->count; i++) {
         if (batch->events[i].data.u64 == MARK_TIMER)
             poller->timer_ns = 0;
@@ -176,7 +176,7 @@ ferry_status fry_poller_change(fry_poller *poller, fry_watch *watch, uint32_t ev
 void fry_poller_remove(fry_poller *poller, fry_watch *watch)
 {
     (void)epoll_ctl(poller->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
-    /* Removed by another watch: its own event of this batch must not reach freed memory. */
+    /* Another watch has removed it: its own event of this batch must not reach freed memory. */
     for (int i = 0; poller->batch != NULL && i < poller->batch->count; i++) {
         if (poller->batch->events[i].data.ptr == watch)
             poller->batch->events[i].data.u64 = MARK_REMOVED;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/pool.h"
 
-#define CHUNK_SLOTS_MAX FRY_CACHE_LINE /* a chunk's slot count less one fits below its alignment   \
-                                        */
+#define CHUNK_SLOTS_MAX FRY_CACHE_LINE /* the count less one fits below a chunk's alignment */
 #define CHUNK_COUNT_MASK ((uintptr_t)CHUNK_SLOTS_MAX - 1)
-#define CACHE_SHARE 64 /* of the bound, that a magazine or a chunk is at most */
+#define CACHE_SHARE 64 /* the part of the bound that a magazine or a chunk is at most */
 #define MAGAZINE_COUNT_MASK ((uintptr_t)FRY_CACHE_LINE - 1) /* beside a pointer in `below` */
-#define LOOKS 8 /* at a depot that others are at before the look is put off */
+#define LOOKS 8 /* at a depot that others change, before the look is put off */
 
 void fry_pool_open(fry_pool *pool, const fry_memory *memory, size_t object_bytes, uint64_t limit)
 {
@@ -19,9 +18,9 @@ void fry_pool_open(fry_pool *pool, const fry_memory *memory, size_t object_bytes
     if (limit / CACHE_SHARE < CHUNK_SLOTS_MAX)
         pool->chunk_slots = (uint32_t)(limit / CACHE_SHARE);
     uint64_t room = (slot_bytes - sizeof(fry_pool_words) - sizeof(fry_magazine)) / sizeof(void *);
-    if (room > MAGAZINE_COUNT_MASK - 1) /* with itself they must fit into the mask */
+    if (room > MAGAZINE_COUNT_MASK - 1) /* the magazine itself counts too */
         room = MAGAZINE_COUNT_MASK - 1;
-    /* Caches hold up to two magazines each: small ones beside a small bound. */
+    /* Caches hold up to two magazines each, so under a small bound magazines are small. */
     pool->magazine_slots = (uint32_t)(limit / CACHE_SHARE < room ? limit / CACHE_SHARE : room);
 }
 
@@ -66,7 +65,7 @@ static uint64_t slots_of(const fry_magazine *magazine)
 
 /* ---- the depot ---- */
 
-/* Cold: somebody wants to know that slots are given. */
+/* Counts slots given while a refused user waits, and tells of room. Cold. */
 static void tell_of(fry_pool *pool, uint64_t count)
 {
     int64_t to_come = fry_fetch_sub(&pool->to_come, (int64_t)count);
@@ -74,13 +73,13 @@ static void tell_of(fry_pool *pool, uint64_t count)
         pool->news.fn(pool->news.arg);
 }
 
-/* After a full barrier that follows the giving; pairs with those in fry_pool_look. */
+/* Called after a full barrier that follows the giving; pairs with the barriers in fry_pool_look. */
 static inline bool is_wanted(const fry_pool *pool)
 {
     return fry_unlikely(fry_load_acquire(&pool->wanted) != 0);
 }
 
-/* Magazines through `below`, down to `last`, which is so many slots. */
+/* Pushes magazines linked through `below`, up to `last`, which is last_slots slots. */
 static inline void depot_push_chain(fry_pool *pool, fry_magazine *first, fry_magazine *last,
                                     uint64_t last_slots)
 {
@@ -94,7 +93,7 @@ static inline void depot_push_chain(fry_pool *pool, fry_magazine *first, fry_mag
 
 static void depot_push(fry_pool *pool, fry_magazine *magazine)
 {
-    uint64_t slots = slots_of(magazine); /* it is anybody's once it is in */
+    uint64_t slots = slots_of(magazine); /* once pushed, any thread may take it */
     depot_push_chain(pool, magazine, magazine, slots);
     if (is_wanted(pool))
         tell_of(pool, slots);
@@ -145,7 +144,7 @@ static ferry_status chunk_create(fry_pool *pool, char **slots_p, uint64_t *count
     return FERRY_OK;
 }
 
-/* A chunk is several magazines: one for the caller, the others for the depot. */
+/* Divides a chunk into magazines: one for the caller, the others for the depot. */
 static ferry_status pool_grow(fry_pool *pool, fry_magazine **magazine_p)
 {
     char *slots;
@@ -159,7 +158,7 @@ static ferry_status pool_grow(fry_pool *pool, fry_magazine **magazine_p)
         uint64_t listed = count - 1 < pool->magazine_slots ? count - 1 : pool->magazine_slots;
         magazine->count = listed;
         for (uint64_t i = 0; i < listed; i++) {
-            void *slot = slots + (listed - i) * pool->slot_bytes; /* taken from the end */
+            void *slot = slots + (listed - i) * pool->slot_bytes; /* slots are taken from the end */
             magazine->slots[i] = slot;
             fry_pool_poison(pool, slot);
         }
@@ -222,7 +221,7 @@ ferry_status fry_pool_reserve(fry_pool *pool, fry_pool_cache *cache, uint64_t co
         if (magazine == NULL) {
             ferry_status status = may_grow ? pool_grow(pool, &magazine) : FERRY_E_AGAIN;
             if (status != FERRY_OK) {
-                /* Somebody who needs less may find it. */
+                /* A user who needs fewer slots may find them. */
                 fry_pool_unreserve(pool, cache);
                 cache->missing = count - have;
                 return status;
@@ -293,8 +292,8 @@ void fry_pool_refused(fry_pool *pool, uint64_t count)
 }
 
 /*
- * Free slots in the depot, as far as `enough`. The magazines may be taken meanwhile; their words
- * below are still there, and what they say is worth something only if the depot is found unchanged.
+ * Counts free slots in the depot, up to `enough`. Magazines may be taken meanwhile. Their words can
+ * still be read, but the count is valid only if the depot is then found unchanged.
  */
 static uint64_t count_depot(const fry_pool *pool, void *top, uint64_t enough)
 {
@@ -326,7 +325,7 @@ fry_pool_room fry_pool_look(fry_pool *pool)
         fry_counted_pointer top = fry_counted_load(&pool->depot);
         uint64_t made = fry_load_acquire(&pool->made);
         uint64_t limit = fry_load_acquire(&pool->limit);
-        uint64_t count = limit > made ? limit - made : 0; /* may still be made */
+        uint64_t count = limit > made ? limit - made : 0; /* slots that may still be made */
         count += count < lacked ? count_depot(pool, top.pointer, lacked - count) : 0;
         int64_t missing = (int64_t)(count < lacked ? lacked - count : 0);
         (void)fry_exchange(&pool->to_come, missing);

@@ -2,15 +2,15 @@
 /*
  * News of room in a pool, with Spin (tests/model/run base/pool_room.pml).
  *
- *  looker    was refused: fry_pool_look until there is room, sleeping until `news` in between
+ *  looker    a refused user: fry_pool_look until there is room, and sleep until `news` in between
  *  giver     depot_push of a magazine of several slots, then tell_of
- *  borrower  depot_pop, and gives the slot back
+ *  borrower  depot_pop, then gives the slot back
  *
- * The depot is how many slots are in it and the counter beside its top. Counting takes a while:
- * the counter is read, then at some later moment the slots. Pushes, pops and the stores to `wanted`
- * and `to_come` are read-modify-writes, so no store buffers are modelled.
+ * The depot is its number of slots and the counter beside its top. Counting takes time: first the
+ * counter is read, later the slots. Pushes, pops and the stores to `wanted` and `to_come` are
+ * read-modify-writes, so no store buffers are modelled.
  *
- * Holds: the looker finds room if in the end there is as much as it needs, and only if there is.
+ * Holds: the looker finds room if in the end there is as much as it needs, and only then.
  */
 /* broken: WANTED_IS_READ_FIRST invalid end state */
 /* broken: ONE_LOOK_AT_THE_DEPOT invalid end state */

@@ -76,10 +76,10 @@ static void copy_record(const fry_trace_ring *ring, uint64_t position, ferry_tra
 #undef LOAD_FIELD
 }
 
-/* How many of the positions from `first` on may be, or have been, overwritten. */
+/* How many positions from `first` on have been or may be overwritten. */
 static uint64_t overwritten(const fry_trace_ring *ring, uint64_t first, uint64_t head)
 {
-    uint64_t readable = ring->mask; /* the slot that is being written next is not */
+    uint64_t readable = ring->mask; /* the slot that is written next is not readable */
     uint64_t oldest = head > readable ? head - readable : 0;
     if (oldest < ring->first)
         oldest = ring->first;
@@ -96,7 +96,7 @@ size_t fry_trace_ring_read(const fry_trace_ring *ring, uint64_t *cursor,
     for (uint64_t i = 0; i < count; i++)
         copy_record(ring, first + i, &records[i]);
 
-    /* What the writer may have touched meanwhile is the oldest part of what was copied. */
+    /* The writer may meanwhile have overwritten the oldest part of the copy. */
     uint64_t torn = overwritten(ring, first, fry_load_acquire(&ring->head));
     if (torn > count)
         torn = count;

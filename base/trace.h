@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring of trace records: one thread writes, any thread may read, and the writer never waits: it
- * overwrites the oldest.
+ * A ring of trace records. One thread writes, any thread may read. The writer never waits: it
+ * overwrites the oldest record.
  *
  * Argument. The writer stores the fields of the record of position p in slot p mod capacity, each
  * with release, then head = p + 1 with release. A reader loads head, copies by acquire loads, and
- * loads head again. The first load shows it that every p < head was written whole. If any field it
- * copied is already that of position p + capacity, then that store's release and this load's
+ * loads head again. The first load of head shows that every record p < head was written whole. If a
+ * copied field is already that of position p + capacity, then that store's release and this load's
  * acquire make everything before the store visible, head = p + capacity among it; so the second
- * load of head gives at least p + capacity. Therefore p is accepted only while head - p < capacity,
- * and of a full ring capacity - 1 records can be read: never the slot that is written next.
+ * load of head gives at least p + capacity. Therefore the reader accepts p only while head - p <
+ * capacity. Of a full ring capacity - 1 records can be read: never the slot that is written next.
  * (Relaxed stores of the fields would not do: a weakly ordered machine may show one before the
  * older store of head.)
  *
- * Field by field, not word by word: a word put together from fields just stored waits until those
+ * Records are copied by field, not by word: a word made of fields just stored waits until these
  * have left the store buffer, which more than doubled the cost of a record.
  */
 #ifndef FRY_BASE_TRACE_H
@@ -33,14 +33,14 @@ typedef struct fry_trace_ring {
     ferry_trace_record records[] __attribute__((aligned(FRY_CACHE_LINE)));
 } fry_trace_ring;
 
-/* How many slots a ring of that capacity has: a power of two, at least 2; 0 for more than 2^31. */
+/* Slots of a ring of that capacity: a power of two, at least 2; 0 for more than 2^31. */
 size_t fry_trace_ring_slots(size_t capacity);
 
-/* NULL if there is no memory, or no ring of that capacity. */
+/* Makes a ring. NULL: no memory, or no ring has that capacity. */
 fry_trace_ring *fry_trace_ring_create(const fry_memory *memory, size_t capacity);
 void fry_trace_ring_destroy(const fry_memory *memory, fry_trace_ring *ring);
 
-/* The fields of a record, all of them. */
+/* All fields of a record. */
 #define FRY_TRACE_FIELDS(X)                                                                        \
     X(when_ns)                                                                                     \
     X(op)                                                                                          \
@@ -55,7 +55,7 @@ void fry_trace_ring_destroy(const fry_memory *memory, fry_trace_ring *ring);
     X(kind)                                                                                        \
     X(thread)
 
-/* The one writer. Gives the record's position. */
+/* Writes a record and returns its position. The writing thread. */
 static inline uint64_t fry_trace_ring_write(fry_trace_ring *ring, const ferry_trace_record *record)
 {
     uint64_t position = fry_load_relaxed(&ring->head);
@@ -68,17 +68,17 @@ static inline uint64_t fry_trace_ring_write(fry_trace_ring *ring, const ferry_tr
 }
 
 /*
- * Copies what `from` holds into a new, larger ring that continues its positions, so that every
- * reader's cursor means the same in both. The one writer, which writes into `to` from now on;
- * `from` stays as it is, for readers that still have it.
+ * Copies the contents of `from` into a new, larger ring with the same positions, so that every
+ * reader's cursor means the same in both. The writing thread, which writes into `to` from now on.
+ * `from` does not change, for readers that still have it.
  */
 void fry_trace_ring_continue(fry_trace_ring *to, const fry_trace_ring *from);
 
 /*
- * Copies up to `capacity` records from *cursor on, oldest first, and moves it past them. Records
- * overwritten before they could be read are skipped and added to *lost. A reader's first cursor is
- * 0, or head for only what comes. Returns how many were copied. Any thread; each reader has its
- * cursor.
+ * Copies up to `capacity` records from *cursor on, oldest first, and moves the cursor past them.
+ * Adds records that were overwritten before they could be read to *lost. A reader's first cursor is
+ * 0, or head to read only new records. Returns how many were copied. Any thread; each reader has
+ * its own cursor.
  */
 size_t fry_trace_ring_read(const fry_trace_ring *ring, uint64_t *cursor,
                            ferry_trace_record *records, size_t capacity, uint64_t *lost);

@@ -34,7 +34,7 @@ void fry_trace_file_flush(fry_trace_file *file)
             from += written;
             file->used_bytes -= (size_t)written;
         } else if (written == 0) {
-            file->error = EIO; /* no file says so; better than trying for ever */
+            file->error = EIO; /* files don't return 0; better than trying for ever */
         } else if (errno != EINTR) {
             file->error = errno;
         }
@@ -74,5 +74,5 @@ void fry_trace_file_forget(fry_trace_file *file)
 {
     if (file->fd >= 0)
         (void)close(file->fd);
-    file->fd = -1; /* the buffer is not freed: what the parent's threads had is not given back */
+    file->fd = -1; /* the buffer is not freed: a child does not give back its parent's memory */
 }

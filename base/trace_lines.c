@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * No two slices of a row overlap. A slice gets its place (row, start, end) once, when its end is
- * known: it starts no earlier than the latest end in its row, and then is the latest. Records come
- * in the order of their times, so what is cut off that way is the time it stood behind the one
- * before it; should they come in another order for once, a slice gets too short, not wrong.
+ * known: it starts no earlier than the latest end in its row, and its own end is then the latest.
+ * Records come in the order of their times, so a cut removes the time that the operation stood
+ * behind the one before it. If records come in another order, a slice gets too short, but not
+ * wrong.
  */
 #include "base/trace_lines.h"
 
@@ -13,17 +14,17 @@
 #include <stdlib.h>
 
 #define NONE 65535
-#define WAIT_MIN_NS 1000 /* shorter waits have no line */
+#define WAIT_MIN_NS 1000 /* no line for shorter waits */
 #define HINTS 64
 
-/* What is known of an operation: bits of `known`. The moments are 1 << ferry_trace_what. */
+/* Bits of `known`: what is known of an operation. A moment's bit is 1 << ferry_trace_what. */
 #define KNOWS(what) (1U << (what))
 #define KNOWS_PLACE 1U /* row, start_ns, end_ns */
 
 typedef enum story_state {
-    STORY_NONE = 0, /* nothing is known, or nothing that still matters */
-    STORY_LIVE,     /* its line is not written */
-    STORY_WRITTEN,  /* it is; kept for arrows */
+    STORY_NONE = 0, /* nothing that still matters is known */
+    STORY_LIVE,     /* its line is not written yet */
+    STORY_WRITTEN,  /* its line is written; kept for arrows */
 } story_state;
 
 typedef struct story {
@@ -33,8 +34,8 @@ typedef struct story {
     const char *label;
     uint64_t size_bytes;
     uint64_t waited_for;
-    uint64_t flow; /* RESOLVED is known: joins the two ends of a message */
-    uint64_t lost; /* how many records of the engine were, when this was last heard of */
+    uint64_t flow; /* joins the two ends of a message; valid with RESOLVED */
+    uint64_t lost; /* the engine's lost records at the time of its last record */
     int32_t status;
     uint16_t device, stream, kind, row;
     uint8_t state;
@@ -42,7 +43,7 @@ typedef struct story {
 } story;
 
 typedef struct row {
-    int64_t end_ns; /* of its latest slice */
+    int64_t end_ns; /* end of its latest slice */
     uint16_t device, stream;
     bool is_named;
 } row;
@@ -55,9 +56,9 @@ struct fry_trace_lines {
     int64_t latest_ns;
     uint64_t lost;
     uint64_t unwritten;
-    size_t live; /* stories that are */
+    size_t live; /* stories in STORY_LIVE */
     uint32_t stream_rows;
-    uint16_t hints[HINTS]; /* where a stream's row was found last */
+    uint16_t hints[HINTS]; /* the row where a stream was found last */
     row streams[FRY_TRACE_STREAM_ROWS];
     row calls[FRY_TRACE_CALLS_ROWS];
     row graph;
@@ -67,7 +68,7 @@ struct fry_trace_lines {
 fry_trace_lines *fry_trace_lines_create(uint64_t engine, int32_t process,
                                         fry_trace_device_name_fn name, void *arg)
 {
-    fry_trace_lines *lines = calloc(1, sizeof *lines); /* pages come as they are touched */
+    fry_trace_lines *lines = calloc(1, sizeof *lines); /* pages come when they are touched */
     if (lines == NULL)
         return NULL;
     lines->engine = engine;
@@ -114,7 +115,7 @@ static char *put_place(char *at, const fry_trace_lines *lines, uint16_t row_numb
     return fry_json_microseconds(at, when_ns);
 }
 
-/* A number that no other operation of the process has: the op itself in engine 1. */
+/* A number that no other operation of the process has; in engine 1 it is the op itself. */
 static char *put_id(char *at, const fry_trace_lines *lines, uint64_t op)
 {
     at = fry_json_literal(at, ",\"id\":");
@@ -161,7 +162,7 @@ static void name_row(const fry_trace_lines *lines, fry_trace_file *file, row *na
         }
     } else {
         *at++ = ' ';
-        char *name = at; /* without its quotes: it stands within a string */
+        char *name = at; /* without quotes: it stands within a string */
         at = fry_json_string(name, lines->name(lines->name_arg, named->device),
                              FRY_TRACE_LABEL_BYTES) -
              2;
@@ -173,7 +174,7 @@ static void name_row(const fry_trace_lines *lines, fry_trace_file *file, row *na
     fry_trace_file_add(file, at);
 }
 
-/* NULL: there are no rows left. */
+/* NULL: no row is left. */
 static row *stream_row(fry_trace_lines *lines, uint16_t device, uint16_t stream)
 {
     uint16_t *hint = &lines->hints[(device * 5U + stream) % HINTS];
@@ -195,7 +196,7 @@ static row *stream_row(fry_trace_lines *lines, uint16_t device, uint16_t stream)
     return NULL;
 }
 
-/* The first where nothing ran since the function began; the very first if none is free. */
+/* The first row where nothing has run since the function began; if there is none, the first. */
 static row *calls_row(fry_trace_lines *lines, int64_t begun_ns)
 {
     for (size_t i = 0; i < FRY_TRACE_CALLS_ROWS; i++) {
@@ -226,13 +227,13 @@ static int64_t started_ns(fry_trace_lines *lines, const story *of, int64_t end_n
 {
     if (knows(of, FERRY_TRACE_BEGUN) && knows(of, FERRY_TRACE_ISSUED) &&
         moment_ns(of, FERRY_TRACE_BEGUN) < moment_ns(of, FERRY_TRACE_ISSUED))
-        return moment_ns(of, FERRY_TRACE_ISSUED); /* a worker was at it before that was noted */
+        return moment_ns(of, FERRY_TRACE_ISSUED); /* a worker began before the issue was noted */
     if (knows(of, FERRY_TRACE_BEGUN))
         return moment_ns(of, FERRY_TRACE_BEGUN);
     if (of->kind == FERRY_OP_CALL)
-        return end_ns; /* its executor never ran it */
+        return end_ns; /* the executor never ran it */
     int64_t issued_ns = moment_ns(of, FERRY_TRACE_ISSUED);
-    /* Issued behind a copy that had not fired: its stream waited for that one. */
+    /* If it was issued behind a copy that had not fired, its stream waited for that copy. */
     const story *before = find(lines, of->waited_for);
     bool has_waited = before != NULL && before->kind == FERRY_OP_COPY &&
                       knows(before, FERRY_TRACE_FIRED) && before->end_ns > issued_ns &&
@@ -240,7 +241,7 @@ static int64_t started_ns(fry_trace_lines *lines, const story *of, int64_t end_n
     return has_waited ? before->end_ns : issued_ns;
 }
 
-/* Where and when it ran, if it did; else it is a moment in the graph's row. */
+/* Sets where and when it ran; if it never did, a moment in the graph's row. */
 static void place(fry_trace_lines *lines, fry_trace_file *file, story *of, int64_t end_ns)
 {
     row *in = NULL;
@@ -344,7 +345,7 @@ static char *put_slice(char *at, const fry_trace_lines *lines, const story *of)
     return put_arguments(at, lines, of);
 }
 
-/* From its submit until nothing held it, or until it ended without. */
+/* A wait: from submit until nothing held the operation, or until its end. */
 static char *put_wait(char *at, const fry_trace_lines *lines, const story *of, int64_t end_ns)
 {
     int64_t begin_ns = moment_ns(of, FERRY_TRACE_SUBMITTED);
@@ -363,13 +364,13 @@ static char *put_wait(char *at, const fry_trace_lines *lines, const story *of, i
     return fry_json_literal(at, "},\n");
 }
 
-/* From the slice of what held it last. That one has its place unless it ends later than this. */
+/* An arrow from the operation that held this one last, which has a place unless it ends later. */
 static char *put_arrow(char *at, fry_trace_lines *lines, const story *of)
 {
     const story *from = of->waited_for != 0 ? find(lines, of->waited_for) : NULL;
     if (from == NULL || (from->known & KNOWS_PLACE) == 0)
         return at;
-    /* The last instant within the slice: viewers look for the slice that is open there. */
+    /* The last instant in the slice, because viewers look for a slice that is open then. */
     int64_t leaves_ns = from->end_ns - (from->end_ns > from->start_ns);
     if (leaves_ns > of->start_ns)
         return at;
@@ -383,8 +384,10 @@ static char *put_arrow(char *at, fry_trace_lines *lines, const story *of)
     return fry_json_literal(at, "},\n");
 }
 
-/* The two ends have one number, in whatever processes, and nothing else has: files of several
- * processes laid together show messages as arrows. */
+/*
+ * Both ends of a message have one number, which nothing else has in any process: so the merged
+ * files of several processes show messages as arrows.
+ */
 static char *put_message(char *at, const fry_trace_lines *lines, const story *of)
 {
     bool is_send = of->kind == FERRY_OP_SEND;
@@ -416,15 +419,14 @@ static void write_story(fry_trace_lines *lines, fry_trace_file *file, story *of,
 
 /* ---- taking records ---- */
 
-/* Resolved, but hardware or a function may still be at its memory: its slice ends when it is quiet.
- */
+/* Whether hardware or a function may still use its memory. Then its slice ends when it is quiet. */
 static bool may_be_at_work(const story *of)
 {
     return knows(of, FERRY_TRACE_ISSUED) && !knows(of, FERRY_TRACE_FIRED) &&
            ((of->kind == FERRY_OP_COPY && of->device != NONE) || of->kind == FERRY_OP_CALL);
 }
 
-/* Where it ended if it is resolved and quiet: a function that succeeded had ended when it was. */
+/* When a resolved and quiet operation ended. A successful function ended when it resolved. */
 static int64_t ended_ns(const story *of, int64_t quiet_ns)
 {
     return of->status == FERRY_OK || !may_be_at_work(of) ? moment_ns(of, FERRY_TRACE_RESOLVED)
@@ -457,7 +459,7 @@ void fry_trace_lines_take(fry_trace_lines *lines, fry_trace_file *file,
         lines->latest_ns = record->when_ns;
     if (of->op != record->op || of->state == STORY_NONE) {
         if (!is_moment)
-            return; /* the last word on one whose slot went to another */
+            return; /* the last record of an operation whose slot another has */
         begin_story(lines, of, record);
     }
     if (of->state != STORY_LIVE)
@@ -484,7 +486,7 @@ void fry_trace_lines_take(fry_trace_lines *lines, fry_trace_file *file,
 
 /* ---- the beginning and the end ---- */
 
-/* Those on one stream in the order they stand in it. */
+/* Sorts the operations of a stream into its order. */
 static int compare_issued(const void *left, const void *right)
 {
     const story *a = *(story *const *)left, *b = *(story *const *)right;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A shutdown in another thread has libev's loop take ferry's watchers out, with Spin (tests/model/run
- * engine/detach.pml).
+ * For a shutdown in another thread libev's loop removes ferry's watchers, with Spin
+ * (tests/model/run engine/detach.pml).
  *
- *  loop    the libev loop's thread: engine_is_due, as the descriptor is readable, and
- *          loop_will_sleep of engine/attach.c, in each round. Both look whether they are wanted, and
- *          both make progress, which takes off the descriptor whatever is there
- *  asker   fry_detach: says that it wants them, then makes the descriptor readable, then waits
- *  other   whoever else makes it readable
+ *  loop    the libev loop's thread; in each round engine_is_due, if the descriptor is readable, and
+ *          loop_will_sleep of engine/attach.c. Both check whether a detach is wanted, and both make
+ *          progress, which takes everything off the descriptor
+ *  asker   fry_detach: says that it wants a detach, makes the descriptor readable, then waits
+ *  other   any other thread that makes the descriptor readable
  *
- * Holds: the watchers are taken out. In any of the loop's rounds the asker may come between two
- * steps. Steps are sequentially consistent: the asker's two are a store and a system call, the
- * loop's a system call and a load.
+ * Holds: the watchers are removed. The asker may come between any two steps of a round. Steps are
+ * sequentially consistent: the asker's two are a store and a system call, the loop's a system call
+ * and a load.
  */
 /* correct: - */
 /* broken: NO_SECOND_LOOK invalid end state */

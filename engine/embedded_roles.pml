@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who sleeps beside whom without a thread of ferry's own, with Spin (tests/model/run
+ * Who sleeps where without a thread of ferry's own, with Spin (tests/model/run
  * engine/embedded_roles.pml).
  *
- *  user       a thread that is the user's loop: ferry_engine_progress, ferry_engine_arm, sleep on
- *             user_poller. TWO_LOOPS: there are two, which call in any order, or not at all, so
- *             one is also a thread that makes progress, or arms, once beside a loop that sleeps
+ *  user       a thread of the user's loop: ferry_engine_progress, ferry_engine_arm, sleep on
+ *             user_poller. TWO_LOOPS: two threads, which call in any order or not at all; so one is
+ *             also a thread that makes progress or arms once beside a loop that sleeps
  *  waiting    WAITS: a thread in ferry_future_wait, with the seat: ticks, sleeps on the poller
  *             (poller_sleep), or parks for the role (park), all of engine/embedded.c
  *  publisher  any thread that leaves work for the graph; each piece makes a callback due
- *  resolver   a thread that resolves the future which `waiting` waits for (fry_fire_waiter); or the
- *             last piece of work does, in whoever's tick
+ *  resolver   a thread that resolves the future for which `waiting` waits (fry_fire_waiter); or the
+ *             last piece of work does so, in any thread's tick
  *
- * `inner` is the poller's readiness: it stays until somebody has taken it (take_wakes, or
- * fry_embedded_progress through user_poller). Holds: nobody sleeps over what is his. All work is
- * done, the waiting thread returns, and all callbacks have run in the user's loop, unless both its
- * threads made no further calls; anything else is an invalid end state. Steps are sequentially
- * consistent here: what store buffers do to the sleep is loop_sleep.pml's matter, and every word in
- * question is passed by full barriers.
+ * `inner` is the poller's readiness, which stays until a thread has taken it (take_wakes, or
+ * fry_embedded_progress through user_poller). Holds: no thread sleeps over its own work. All work
+ * is done, the waiting thread returns, and all callbacks have run in the user's loop, unless both
+ * its threads made no further calls; anything else is an invalid end state. Steps are sequentially
+ * consistent: loop_sleep.pml has what store buffers do to the sleep, and every word in question is
+ * passed on with full barriers.
  */
 /* correct: WAITS */
 /* correct: TWO_LOOPS */
@@ -45,7 +45,7 @@ bit asleep;
 bit inner;
 bit user_event;
 byte armed_by;
-bit user_woken; /* user_event was set, and not taken since */
+bit user_woken; /* user_event was set and not yet taken */
 bit user_poller_is_due;
 bit arm_wanted;
 bit sleepers;
@@ -55,18 +55,18 @@ byte work;
 byte due;
 byte published;
 bit resolved;
-bit waiter_listed; /* on the future: fired by the resolver */
+bit waiter_listed; /* on the future: the resolver fires it */
 bit waiter_state;
 bit parked;  /* the future's mark */
 bit listed;  /* in embedded_waiters */
 bit waiting_is_done;
 bit resolver_is_done;
-bit by_tick; /* the future is resolved by the last piece of work */
+bit by_tick; /* the last piece of work resolves the future */
 
 #define ALL_DONE                                                                                   \
     (published == PIECES && work == 0 && due == 0 && waiting_is_done && resolver_is_done)
 
-/* fry_wake: one compare-and-swap decides who writes. */
+/* fry_wake: one compare-and-swap decides which thread writes. */
 inline wake()
 {
     d_step {
@@ -80,7 +80,7 @@ inline wake()
     }
 }
 
-/* fry_arm: says that it is asleep, then looks. */
+/* fry_arm: stores that it is asleep, then looks. */
 inline arm(armed)
 {
     asleep = 1;
@@ -94,7 +94,7 @@ inline arm(armed)
     }
 }
 
-/* Seals the future in a tick, mark and waiter in one exchange. The role is taken, so nobody arms meanwhile: one step. */
+/* Seals the future in a tick by one exchange. The role is taken, so no thread arms meanwhile. */
 inline resolve()
 {
     d_step {
@@ -191,7 +191,7 @@ inline wake_user_for_callbacks()
 #endif
 }
 
-/* Gives the role, then looks. Goes round as long as it takes it again. */
+/* Gives the role, then looks; repeats while it takes the role again. */
 inline give_and_look()
 {
 #ifdef NUDGE_BEFORE_GIVE
@@ -215,7 +215,7 @@ inline give_and_look()
     fi
 }
 
-/* role_give: its thread comes back, or it does not. */
+/* role_give: the arming thread comes back, or does not. */
 inline comes_back()
 {
     do
@@ -240,7 +240,7 @@ inline leave(armed)
     od
 }
 
-/* Says that it sleeps, before it has the role. */
+/* Stores that it sleeps, before it has the role. */
 inline announce(me)
 {
     atomic {
@@ -256,7 +256,7 @@ inline announce(me)
     }
 }
 
-/* It is awake. */
+/* Stores that it is awake. */
 inline withdraw(me)
 {
     atomic {
@@ -292,9 +292,9 @@ inline progress(me)
         fi;
         tick(worked);
         if
-        :: due = 0 /* callbacks, with the role: all that are due */
+        :: due = 0 /* callbacks, with the role: all due ones */
 #ifdef TWO_LOOPS
-        :: true /* or as many as the budget has room for, here none */
+        :: true /* or as many as the budget allows, here none */
 #endif
         fi;
         leave(armed);

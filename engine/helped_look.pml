@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is woken for what the loop must look at by its timer, while waiting threads help, with Spin
+ * Which thread is woken for the loop's timed looks while waiting threads help, with Spin
  * (tests/model/run engine/helped_look.pml).
  *
- *  loop     fry_tick and fry_arm of engine/loop.c. Armed with a look, its timer is set for what is
- *           in flight, and next_look says so; without one, as somebody helps, both stay as they were
- *  timer    runs out some time; the poller is readable then
- *  visitor  submits heads that nobody tells of (head_is_new of engine/lane.c): each wants its look
- *           later than those before it, so the loop is woken only if next_look says that none is set
- *  helper   looks, too, and so may find what the loop's timer was for; then fry_help_ends
+ *  loop     fry_tick and fry_arm of engine/loop.c. An arm with a look sets the timer for operations
+ *           in flight, and next_look says so; an arm without one, as a thread helps, leaves both as
+ *           they were
+ *  timer    expires at some time; then the poller is readable
+ *  visitor  submits heads that no thread reports (head_is_new of engine/lane.c). Each wants its
+ *           look later than those before, so the loop is woken only if next_look says that none is
+ *           set
+ *  helper   looks too, so it may find what the loop's timer was for; then fry_help_ends
  *
- * Holds: all heads are seen to have fired in the end, though nobody but the loop need look.
+ * Holds: in the end all heads are seen to have fired, though only the loop need look.
  */
 /* correct: - */
 /* broken: END_KEEPS_LOOK invalid end state */
@@ -25,9 +27,9 @@
 bit baton;
 bit asleep;
 bit event;     /* the poller is readable */
-bit timer;     /* is set */
-bit next_look; /* engine->next_look_ns is a time, be it past */
-bit in_flight; /* a head that nobody has seen fired */
+bit timer;     /* the timer is set */
+bit next_look; /* engine->next_look_ns is a time, perhaps a past one */
+bit in_flight; /* a head that no thread has seen fire */
 byte helpers;
 byte submitted;
 
@@ -41,7 +43,7 @@ inline wake()
     }
 }
 
-/* With the baton: it has fired by now, or not yet. */
+/* With the baton: the head has fired by now, or not yet. */
 inline look()
 {
     if

@@ -3,18 +3,18 @@
  * The loop's sleep while waiting threads help, with Spin (tests/model/run engine/helped_sleep.pml).
  *
  *  loop    loop_thread of engine/loop.c: fry_tick, which does nothing without the baton; fry_arm,
- *          which sleeps without a look if the baton is taken and somebody helps
- *  helper  help of engine/handle.c: holdings of the baton, each of which may leave the loop
- *          something that only the loop can do; then fry_help_ends
- *  visitor a thread that submits: one holding, which may leave something too
+ *          which sleeps without a look if the baton is taken and a thread helps
+ *  helper  help of engine/handle.c: holds of the baton, each of which may leave the loop work that
+ *          only the loop can do; then fry_help_ends
+ *  visitor a thread that submits: one hold, which may leave work too
  *
- * Some of that the graph's state tells of (a batch whose cancel has begun), some not. Who leaves
- * something says so (loop_wanted), gives the baton back, and wakes the loop if it is asleep. The
- * loop takes it in a tick that has the baton. Steps are sequentially consistent: between
- * each publishing and its look there is a full barrier (the baton's give, fetch_sub of helpers, the
- * fence in fry_arm), and what store buffers do to a sleep is loop_sleep.pml's matter.
+ * The graph's state tells of some of that work (a batch whose cancel has begun), not of all. A
+ * thread that leaves work says so (loop_wanted), gives the baton back, and wakes the loop if it is
+ * asleep. The loop takes the work in a tick that has the baton. Steps are sequentially consistent:
+ * between each publishing and its look is a full barrier (the baton's give, fetch_sub of helpers,
+ * the fence in fry_arm). loop_sleep.pml has what store buffers do to a sleep.
  *
- * Holds: what was left is taken in the end. The loop of the model ends only when all of it was.
+ * Holds: all work left is taken in the end. The loop of the model ends only then.
  */
 /* liveness: yes */
 /* correct: HELP */
@@ -31,12 +31,12 @@
 
 bit baton;
 bit asleep;
-bit event; /* the eventfd stands on the poller's list */
+bit event; /* the eventfd is on the poller's list */
 byte helpers;
 bit wanted;
-byte shown;  /* what the loop alone can do, and the graph's state tells of; perhaps in several ticks */
-bit unseen; /* the same of which no state tells */
-byte gone;  /* helpers and visitors that have come to their end */
+byte shown;  /* work for the loop alone, shown by the graph's state; perhaps for several ticks */
+bit unseen; /* work for the loop alone that no state shows */
+byte gone;  /* helpers and visitors that have ended */
 bit finished;
 
 #define ALL (HELPERS + 1)
@@ -59,7 +59,7 @@ inline give()
     baton = 0
 }
 
-/* A holding, at whose end the loop is woken if it is wanted. */
+/* A hold, at whose end the loop is woken if it is wanted. */
 inline hold()
 {
     leaves = 0;

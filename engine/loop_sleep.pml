@@ -2,26 +2,26 @@
 /*
  * The loop's sleep, with Spin (tests/model/run engine/loop_sleep.pml).
  *
- *  loop    loop_thread of engine/loop.c: fry_tick until there is nothing; fry_arm, which says that
- *          it is asleep and then looks again; the poller (the edge-triggered eventfd of
+ *  loop    loop_thread of engine/loop.c: fry_tick until there is no work; fry_arm, which stores
+ *          that the loop is asleep and then looks again; the poller (the edge-triggered eventfd of
  *          base/poller.c); fry_disarm
- *  visitor VISITED: a thread that makes progress once while another, which armed, sleeps
- *          (fry_embedded_progress, rearm): it takes the wake, and arms for that one again. Who works
- *          or arms has the role, which is passed by full barriers
+ *  visitor VISITED: a thread that makes progress once while another thread, which armed, sleeps
+ *          (fry_embedded_progress, rearm): it takes the wake, and arms for the sleeper again.
+ *          Threads that work or arm have the role, which is passed by full barriers
  *  waker   any thread that publishes work for the loop: a full barrier, fry_wake (engine/engine.h)
  *          with its load, fry_wake_now (engine/ground.c) with the swap that decides who writes the
  *          eventfd
- *  buffer  the store buffer of one processor (x86 TSO): a plain store is seen by others only once
- *          it has left the buffer; fences, seq_cst stores and read-modify-writes wait for that
+ *  buffer  the store buffer of one processor (x86 TSO): others see a plain store only when it has
+ *          left the buffer; fences, seq_cst stores and read-modify-writes wait for that
  *
- * Work is a count for each waker that only that waker stores, since a published word may be
- * written with no barrier of its own. It is consumed when the loop has read it. The loop may also
- * be woken for something else (a timer, a watch), here at most once, so that it can't save a lost
+ * Work is a count for each waker, which only that waker stores, because a published word may be
+ * written without a barrier of its own. The loop consumes it by reading it. The loop may also be
+ * woken for another reason (a timer, a watch), but at most once, so that this can't save a lost
  * wake-up.
  *
- * Holds: what was published is consumed in the end. The loop of the model ends only when all of it
- * was, so a loop that sleeps over work is an invalid end state; one that never comes to rest is
- * found by the formula. Loads that pass each other (Arm, POWER) are not modelled.
+ * Holds: published work is consumed in the end. The loop of the model ends only when all work was,
+ * so a loop that sleeps over work is an invalid end state; the formula finds a loop that never
+ * rests. Loads that pass each other (Arm, POWER) are not modelled.
  */
 /* liveness: yes */
 /* correct: ALONE */
@@ -42,7 +42,7 @@
 byte published[WAKERS]; /* in memory */
 byte consumed[WAKERS];  /* the loop's own */
 bit asleep;             /* in memory */
-bit event;              /* the eventfd stands on epoll's ready list */
+bit event;              /* the eventfd is on epoll's ready list */
 bit buffered[WAKERS + 1];
 byte buffered_value[WAKERS + 1];
 bit finished;
@@ -52,7 +52,7 @@ ltl all_is_consumed { <> finished }
 
 #define ALL_CONSUMED (consumed[0] == ROUNDS && consumed[1] == ROUNDS)
 
-/* A plain store: waits for room in the buffer, which has one place. */
+/* A plain store: waits for room in the buffer, which holds one store. */
 inline store(who, value)
 {
     atomic {
@@ -83,7 +83,7 @@ end:
     od
 }
 
-/* Sets `found` if anything is there that was not consumed. Reads word by word, as the loop does. */
+/* Sets `found` if there is work that was not consumed. Reads word by word, as the loop does. */
 inline look(found)
 {
     found = 0;

@@ -2,31 +2,30 @@
 /*
  * The loop's sleep with channels, with Spin (tests/model/run engine/members_sleep.pml).
  *
- *  loop       engine/members.c and loop.c: a tick lets what is polled progress; fry_arm, with the
+ *  loop       engine/members.c and loop.c: a tick lets polled channels progress; fry_arm, with the
  *             baton (is_looked_at, arm_routes) or without; the poller
  *  looker     a thread in ferry_future_wait: looks, whether the channel is armed or not
  *             (watch_members, fry_route_look), goes when its message has come, or parks
  *             (watch_no_more)
  *  launcher   a thread that sends, cancels or refuses (fry_route_launched); the other end's queue
- *             may be full, and whatever waits for it then counts: fry_peer_is_busy
- *  peer       the other end: sends, and now and then takes what had filled its queue
+ *             may be full, and then a waiting post counts: fry_peer_is_busy
+ *  peer       the other end: sends, and sometimes empties its full queue
  *
- * One channel. SHARED is one of UCX's shared memory: armed, the first that comes makes the descriptor
- * readable, and it stays so until the next arming; nothing tells that a full queue has room again,
- * so what refuses to be armed for that is a doze, a timer which makes it readable. NETWORK is one
- * of TCP: readable as long as something is there, told anew with each that comes, and no longer when
- * somebody has taken it. Either is watched for one event at a time, from the moment the channel was
- * armed, and if it is readable then that is one; a descriptor that is not readable any more when the
- * poller looks tells nothing.
+ * One channel. SHARED is one of UCX's shared memory: when it is armed, the first arrival makes the
+ * descriptor readable, and it stays so until the next arming. Nothing tells when a full queue has
+ * room again, so a channel that refuses to be armed for that dozes: a timer makes the descriptor
+ * readable. NETWORK is a TCP channel: readable as long as data is there, reported anew with each
+ * arrival, and no longer when a thread has taken the data. Either is watched for one event at a
+ * time, from the arming on; a descriptor that is readable then is such an event. A descriptor that
+ * is not readable any more when the poller looks reports nothing.
  *
- * What was received is to be answered: by the next progress that finds nothing, or as the channel is
- * armed. Times are left out: a timer that is set may expire at any moment.
+ * A received message needs an answer: by the next progress that finds nothing, or when the channel
+ * is armed. Times are left out: a timer that is set may expire at any moment.
  *
- * Holds: nothing that has come, no answer and nothing that waited for room is left with everybody
- * asleep. The loop of the model ends only when there is none of it. Steps are sequentially consistent
- * here: who publishes and who looks are parted by full barriers (the baton's give, the swap of
- * watchers, the fences about asleep and must_arm), and what store buffers do to a sleep is
- * loop_sleep.pml's matter.
+ * Holds: no message, no answer and no post that waited for room is left with all threads asleep.
+ * The loop of the model ends only then. Steps are sequentially consistent: full barriers are
+ * between those who publish and those who look (the baton's give, the swap of watchers, the fences
+ * about asleep and must_arm), and loop_sleep.pml has what store buffers do to a sleep.
  */
 /* correct: SHARED */
 /* correct: NETWORK */
@@ -45,27 +44,27 @@
 
 bit baton;
 bit asleep;
-bit wake_event; /* the eventfd stands on the poller's list */
-bit timer;      /* of the poller */
-bit grace;      /* has not lapsed */
+bit wake_event; /* the eventfd is on the poller's list */
+bit timer;      /* the poller's timer is set */
+bit grace;      /* the grace has not lapsed */
 
-byte queue;  /* has come, and was not taken */
-bit armed;   /* SHARED: the next that comes makes it readable */
-bit signalled;  /* SHARED: it is */
+byte queue;  /* messages that have come and were not taken */
+bit armed;   /* SHARED: the next arrival makes the descriptor readable */
+bit signalled;  /* SHARED: the descriptor is readable */
 bit watched; /* the poller watches the descriptor for an event */
-bit edge;    /* which stands on the poller's list */
-bit doze;    /* its timer is set */
+bit edge;    /* that event is on the poller's list */
+bit doze;    /* the doze's timer is set */
 bit doze_is_over;
 bit queue_is_full;    /* the other end's queue */
-bit posted;  /* something waits for room there */
+bit posted;  /* a post waits for room there */
 bit room;    /* NETWORK: the descriptor says that there is room */
-bit owed;    /* an answer is */
+bit owed;    /* an answer is due */
 
-bit polled = 1; /* as it is attached */
-bit event; /* the poller told of the descriptor; the loop has yet to poll it */
+bit polled = 1; /* set when it is attached */
+bit event; /* the poller has reported the descriptor; the loop has yet to poll */
 bit must_arm;
 bit watchers;
-bit looks; /* since the loop looked last */
+bit looks; /* a look came since the loop's last */
 byte received;
 bit looker_is_done, launcher_is_done, peer_is_done;
 bit finished;
@@ -80,7 +79,7 @@ bit finished;
     (looker_is_done && launcher_is_done && peer_is_done && queue == 0 && !owed && !posted &&       \
      received == MESSAGES)
 
-/* fry_wake: one compare-and-swap decides who writes. */
+/* fry_wake: one compare-and-swap decides which thread writes. */
 inline wake()
 {
     d_step {
@@ -93,7 +92,7 @@ inline wake()
     }
 }
 
-/* Sends what is owed: it goes, or waits for room. */
+/* Sends the due answer, or makes it wait for room. */
 inline answer()
 {
     if
@@ -247,7 +246,7 @@ proctype loop()
            fi;
            baton = 0
        :: d_step {
-              baton -> /* a waiting thread may be at it */
+              baton -> /* perhaps a waiting thread has it */
               idle = watchers && !event;
 #ifndef BATON_TAKEN_WITHOUT_TIMER
               timer = timer || idle
@@ -390,7 +389,7 @@ proctype peer()
     peer_is_done = 1
 }
 
-/* The kernel's: the doze's timer expires. */
+/* The kernel: the doze's timer expires. */
 proctype clock()
 {
 end:

@@ -2,17 +2,16 @@
 /*
  * Refused writes that no node can stand for, with Spin (tests/model/run engine/refused_writes.pml).
  *
- *  program  operations on one buffer in program order: each reads it, or overwrites all of it, or
- *           is a write that is refused. What an operation must find when it enters is noted with it
- *           as it is submitted
+ *  program  operations on one buffer in program order: each reads it, overwrites all of it, or is a
+ *           refused write. What an operation must find when it enters is noted at its submit
  *  other    refused writes of another buffer, at any moment
- *  holder   of the baton: takes the inbox in its order; a turn of the mark
+ *  holder   the baton's holder: takes the inbox in its order; a turn of the mark
  *
- * Every step is an atomic with a full barrier, or happens with the baton, so there are no store
- * buffers here.
+ * Each step is an atomic with a full barrier, or is made with the baton, so there are no store
+ * buffers.
  *
- * Holds: an operation finds the poison of the refused writes before it, and of no later one; and no
- * buffer stays barred.
+ * Holds: an operation finds the poison of refused writes before it, and of no later ones; no buffer
+ * stays barred.
  */
 /* broken: NOBODY_IS_BARRED assertion violated */
 /* broken: PLACED_WHERE_THE_MARK_IS assertion violated */
@@ -25,7 +24,7 @@
 #define READ 1
 #define WRITE 2
 
-/* What enters: READ, WRITE or MARK; whether it must find poison. */
+/* An item: READ, WRITE or MARK; whether it must find poison. */
 chan inbox = [6] of { byte, bit };
 
 bit barred[BUFFERS];

@@ -4,19 +4,19 @@
  * engine/released.pml): fry_node_drop_life of engine/node.c, ferry_engine_release of
  * engine/engine.c.
  *
- *  straggler  has a handle (ferry_future_quiet(f)), found the engine open, and submits a node: it
- *             pushes it to the inbox and takes the baton if it can. Then it gives the node's handle
- *             back, or its own first. Two of them
- *  release    the shutdown is about to have succeeded; takes the baton, waits for it if need be, reads the
- *             count, gives it and looks at the inbox, then takes its bias off the references
+ *  straggler  has a handle (ferry_future_quiet(f)), found the engine open, and submits a node:
+ *             pushes it to the inbox and takes the baton if it can. Then it gives back the node's
+ *             handle, or its own handle first. Two of them
+ *  release    the shutdown is about to succeed; takes the baton, waiting if it must, reads the
+ *             count, gives the baton and looks at the inbox, then takes its bias off the references
  *
- * With the baton a node of the inbox enters and is refused: its life ends, and its handle, if it is
- * still there, counts. The references may be below zero before the release has taken its bias off
- * (BIAS is more than they can be): what counts is their sum.
+ * With the baton a node of the inbox enters and is refused: its life ends, and its handle counts if
+ * it is still there. The references may be below zero before the release has taken its bias off
+ * (BIAS is more than they can be): only their sum matters.
  *
- * Holds: nobody touches an engine that is freed (each step looks), and when all are through it is
- * freed. A relaxed look at the flag is enough since it is written and read with the baton only;
- * store buffers are base/baton.pml's matter.
+ * Holds: no thread touches a freed engine (each step looks), and when all threads have ended it is
+ * freed. The flag is written and read only with the baton, so a relaxed load is enough;
+ * base/baton.pml has the store buffers.
  */
 /* broken: NOT_COUNTED_AFTER assertion violated */
 /* broken: READ_WITHOUT_BATON assertion violated */
@@ -35,7 +35,7 @@ bit is_released;
 bit is_freed;
 byte through;
 bit in_inbox[STRAGGLERS];
-byte handles[STRAGGLERS]; /* of each one's node: its life, and the user's */
+byte handles[STRAGGLERS]; /* of each straggler's node: its life, and the user's */
 
 inline unretain(count)
 {
@@ -87,7 +87,7 @@ inline drop_life(i)
     fi
 }
 
-/* With the baton: what is in the inbox enters; then gives it, and looks again. */
+/* With the baton: nodes of the inbox enter; then gives the baton, and looks again. */
 inline work_off()
 {
     do

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stop, and after it, with Spin (tests/model/run engine/stopped.pml).
+ * The loop's stop, and what follows, with Spin (tests/model/run engine/stopped.pml).
  *
- *  visitor    any thread whose call causes work for the loop: publishes it, wakes the loop if there
- *             is one, and then, if the engine closes and the loop has stopped, does it himself if
- *             he can have the role: fry_call_ends and fry_late_work of engine/late.c. The caller
- *             has something that takes the role alone (a waiter to call), the freer something that
- *             takes the baton too (a buffer to free, a cancel)
- *  straggler  takes the baton alone, and his call ends after giving it: fry_turn_end of
- *             engine/turn.c, ferry_engine_release
+ *  visitor    a thread whose call causes work for the loop: publishes it and wakes the loop if
+ *             there is one. If the engine closes and the loop has stopped, the thread does the work
+ *             if it can have the role: fry_call_ends and fry_late_work of engine/late.c. The
+ *             caller's work takes only the role (a waiter to call), the freer's the baton too (a
+ *             buffer to free, a cancel)
+ *  straggler  takes only the baton; its call ends after the give: fry_turn_end of engine/turn.c,
+ *             ferry_engine_release
  *  loop       has the role, and stops at some time after the engine closes: the end of loop_thread,
- *             or of progress_until_stopped. That it looks before whether anything is left is not
- *             needed for what is shown here, so it does not
+ *             or of progress_until_stopped. It does not look for left work before, which is not
+ *             needed here
  *
  * All operations are exchanges or seq_cst loads that follow one, so no store buffers are modelled;
  * baton.pml has those. Before the stop the loop never sleeps here: loop_sleep.pml has that.
  *
- * Holds: when all threads are through, nothing is left; and all come through. INSISTS_ON_THE_BATON
- * is a look that does not leave the graph's work to whoever has the baton: with the baton in hand,
- * as a thread that resolves a future has it, that thread would go round for ever.
+ * Holds: all threads end, and then no work is left. INSISTS_ON_THE_BATON is a look that does not
+ * leave the graph's work to the baton's holder: a thread that has the baton, as when it resolves a
+ * future, would then go round for ever.
  */
 /* liveness: yes */
 /* broken: NO_LOOK_AFTER_GIVE assertion violated */
@@ -30,8 +30,8 @@
 
 #define THREADS 4
 
-byte due;   /* what takes the role alone */
-byte frees; /* what takes the baton too */
+byte due;   /* work that takes only the role */
+byte frees; /* work that takes the baton too */
 bit closing;
 bit stopped;
 bit role;
@@ -48,7 +48,7 @@ inline take(flag, got)
     }
 }
 
-/* fry_tick until it finds nothing to do. */
+/* fry_tick until it finds no work. */
 inline ticks()
 {
     do
@@ -74,7 +74,7 @@ inline ticks()
     od
 }
 
-/* is_left_over: word by word, as they are read. */
+/* is_left_over: reads word by word. */
 inline look()
 {
     left = due > 0;

@@ -3,22 +3,23 @@
  * How the trace file's thread sleeps, with Spin (tests/model/run engine/trace_sleep.pml).
  *
  *  recorder  fry_trace_emit: the store of a ring's head, then fry_trace_bell_tell
- *  writer    writer_thread and rest (engine/trace_writer.c); a round takes what the heads say
+ *  writer    writer_thread and rest (engine/trace_writer.c); a round takes the records below the
+ *            heads
  *  asker     ask (engine/trace_writer.c), for the last round
- *  buffer    the store buffer of a recorder's processor (x86 TSO): the head is seen by others only
- *            once it has left the buffer; fences and read-modify-writes wait for that
+ *  buffer    the store buffer of a recorder's processor (x86 TSO): others see the head only when it
+ *            has left the buffer; fences and read-modify-writes wait for that
  *
- * membarrier is what the kernel promises: it ends once each recorder has passed a full barrier
- * since it began, so once each buffer has been empty since. The futex compares and goes to sleep in
- * one step. Lingering ends by a timeout, whenever that may be (that recorders cut it short too is
- * left out); sleeping ends by a wake alone.
+ * membarrier does what the kernel promises: it ends when each recorder has passed a full barrier
+ * since it began, so when each buffer has been empty since. The futex compares and goes to sleep in
+ * one step. Lingering ends by a timeout, at any time (that recorders cut it short too is left out);
+ * sleeping ends only by a wake.
  *
- * A recorder makes a second record only when the first was taken: nothing comes to the help of one
- * that was left behind. The asker waits for all of them, so a thread that sleeps beside a record is
- * an invalid end state.
+ * A recorder makes its second record only when its first was taken, so nothing helps a record that
+ * was left behind. The asker waits for all records, so a thread that sleeps beside a record is an
+ * invalid end state.
  *
  *  BARRIER  recorders without a fence, and membarrier
- *  FENCE    recorders with one, where the kernel has no membarrier
+ *  FENCE    recorders with a fence, where the kernel has no membarrier
  *
  * Loads that pass each other (Arm, POWER) are not modelled.
  */
@@ -35,7 +36,7 @@
 /* broken: FENCE+NO_FENCE invalid end state */
 
 #define RECORDERS 2
-#define RECORDS 2 /* of each */
+#define RECORDS 2 /* of each recorder */
 
 #define AWAKE 0
 #define LINGERING 1
@@ -76,7 +77,7 @@ inline tell()
     seen = bell
 }
 
-/* The swap of the bell is a full barrier, and may find that another was first. */
+/* The swap of the bell is a full barrier; another thread may have been first. */
 inline answer()
 {
     if
@@ -156,7 +157,7 @@ inline look(is_new)
     i = 0
 }
 
-/* One after the other, as the interrupts come. */
+/* One buffer after the other, as the interrupts come. */
 inline membarrier()
 {
 #ifdef BARRIER

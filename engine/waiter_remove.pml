@@ -5,21 +5,22 @@
  *
  *  sealer    resolves the future: takes its list by one exchange, then stores FIRED and pushes
  *            (fry_fire_waiter)
- *  loop      has the role: collects what was fired, and calls the waiter or posts it. Before each
- *            of that it may be in a callback of another waiter, which takes this one back
+ *  loop      has the role: collects fired waiters, and calls or posts the waiter. Before each it
+ *            may be in the callback of another waiter, which takes this waiter back
  *            (fry_waiter_take_back)
- *  elsewhere a thread without the role that takes it back, if it is LISTED still (remove_listed)
+ *  elsewhere a thread without the role that takes the waiter back if it is still LISTED
+ *            (remove_listed)
  *  executor  runs the task
  *
- * The task has begun before the waiter's state says so. In between the loop may have posted it for
- * another waiter, whom a revoke must not hit (others).
+ * The task begins before the waiter's state says so. In between the loop may have posted the task
+ * for another waiter, which a revoke must not hit (others).
  *
- * One waiter, registered once. Its memory is `gone` when it was called or taken back, and nobody is
- * in ferry_waiter_remove with it, who must keep it in place. The future's list beside removers is
- * futures/sealed_list.pml's matter: here taking the waiter out of it is one step.
+ * There is one waiter, registered once. Its memory is `gone` when it was called or taken back and
+ * no thread is in ferry_waiter_remove with it, which must keep it in place. futures/sealed_list.pml
+ * has the list beside removers: here the waiter leaves the list in one step.
  *
- * Holds: it is called once or taken back once, never both; nobody looks at it when it is gone; with
- * the role it is taken back unless it has begun; and all come to an end.
+ * Holds: the waiter is called once or taken back once, never both; no thread reads it when it is
+ * gone; with the role it is taken back unless it has begun; all threads end.
  */
 /* broken: FIRED_AFTER_PUSH assertion violated */
 /* broken: POSTED_AFTER_TASK assertion violated */
@@ -37,7 +38,7 @@ bit sealed;
 bit in_list = 1;
 bit fired;   /* on engine->fired */
 bit in_due;
-bit others; /* the task was posted for another waiter since */
+bit others; /* the task has been posted for another waiter since */
 bit gone;
 byte called;
 byte taken_back;
@@ -97,7 +98,7 @@ inline remove_listed(removed)
     fi
 }
 
-/* fry_task_revoke: true is a removal. */
+/* fry_task_revoke: true means that the task was removed. */
 inline revoke(removed)
 {
 #ifdef REVOKED_ANOTHERS
@@ -125,7 +126,7 @@ inline revoke(removed)
 #endif
 }
 
-/* In a callback of another waiter. Where it says no, the waiter has begun. */
+/* In a callback of another waiter. A refusal means that this waiter has begun. */
 inline remove_with_role()
 {
     do
@@ -237,7 +238,7 @@ proctype executor()
        :: runs -> call()
        :: else
        fi
-    :: atomic { task == NONE && through == THREADS - 1 -> skip } /* nothing was posted */
+    :: atomic { task == NONE && through == THREADS - 1 -> skip } /* the task was never posted */
     fi;
     through++
 }

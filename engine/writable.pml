@@ -2,18 +2,17 @@
 /*
  * The promise of room, with Spin (tests/model/run engine/writable.pml).
  *
- *  turn    a holder of the baton during whose turn the load falls: fry_turn_end, and
- *          fry_room_after_turn
- *  buffer  the store buffer of its processor (x86 TSO): what it wrote to the load is seen by others
- *          only once it has left the buffer, at the latest when the baton is given
- *  hasty   a pool's news that is not for all it takes: see base/pool.h
- *  asker   ferry_engine_writable, then a wait for what it answered; or it never asks
- *  loop    fry_room_look whenever room_came is set; that it does not sleep through it is
- *          loop_sleep.pml's matter
+ *  turn    a hold of the baton in which the load falls: fry_turn_end, and fry_room_after_turn
+ *  buffer  the store buffer of its processor (x86 TSO): others see its store to the load only when
+ *          that has left the buffer, at the latest when the baton is given
+ *  hasty   a pool's news that comes too early: see base/pool.h
+ *  asker   ferry_engine_writable, then a wait for its answer; or it never asks
+ *  loop    fry_room_look whenever room_came is set; loop_sleep.pml shows that the loop does not
+ *          sleep through it
  *
- * Room is when the load has come down to nought. There are two askers, who share one promise.
+ * There is room when the load is zero. Two askers share one promise.
  *
- * Holds: once the load is down nobody waits for ever, and nobody is told before.
+ * Holds: once the load is zero no thread waits for ever, and none is told before.
  */
 /* broken: WANTED_IS_READ_BEFORE_THE_GIVE invalid end state */
 /* broken: LOOK_BEFORE_WANTING invalid end state */
@@ -30,7 +29,7 @@ bit baton;
 bit lock_;
 bit room_wanted;
 bit room_came;
-bit pending; /* the promise that all share is there and not resolved */
+bit pending; /* the shared promise exists and is not resolved */
 
 inline lock()
 {
@@ -54,7 +53,7 @@ active [TURNS] proctype turn()
 {
     bit is_wanted;
     byte down;
-    atomic { !baton -> baton = 1 }; /* its holder sees what the last one wrote */
+    atomic { !baton -> baton = 1 }; /* the holder sees what the last one wrote */
     atomic { down = load - 1; buffered_load = down; buffered = 1 };
 #ifdef WANTED_IS_READ_BEFORE_THE_GIVE
     is_wanted = room_wanted;
@@ -111,7 +110,7 @@ active [2] proctype asker()
     look();
 #endif
     if
-    :: found -> pending = 0 /* whoever waits for it is told too */
+    :: found -> pending = 0 /* all threads that wait for it are told */
     :: else -> pending = 1
     fi;
     unlock();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An epoll server that uses ferry: one thread and one epoll set, in which the engine's descriptor
- * stands beside the clients' sockets. A client asks "COPY n"; the server starts a transfer of n
- * bytes, serves others meanwhile, and answers with the checksum of what arrived when its future has
- * resolved. The clients are threads of this program; it ends when all of them have left.
+ * An epoll server with ferry: one thread, and one epoll set with the engine's descriptor beside the
+ * clients' sockets. A client asks "COPY n". The server starts a transfer of n bytes, serves other
+ * clients meanwhile, and answers with the checksum when the transfer's future has resolved. The
+ * clients are threads of this program, which ends when all of them have left.
  */
 #include <ferry/ferry.h>
 #include <pthread.h>
@@ -16,10 +16,10 @@
 enum { CLIENTS = 4, REQUESTS = 5, FILE_BYTES = 4 << 20, MESSAGE_BYTES = 64 };
 
 typedef struct client {
-    int ends[2]; /* of its connection: the server's, its own */
+    int ends[2]; /* of its connection: server's, client's */
     pthread_t thread;
-    int right;            /* how many answers were */
-    ferry_buffer *target; /* where its transfer goes */
+    int right;            /* right answers */
+    ferry_buffer *target; /* the target of its transfer */
     ferry_waiter waiter;
 } client;
 
@@ -74,7 +74,7 @@ static void hear(client *self)
         hang_up(self);
         return;
     }
-    /* What can't be copied is a future that has failed: it is answered like any other. */
+    /* A copy that can't be made is a failed future, answered like any other. */
     if (sscanf(message, "COPY %zu", &size_bytes) == 1 && size_bytes <= FILE_BYTES)
         ferry_buffer_alloc(ferry_device_at(engine, 1), size_bytes, &self->target);
     ferry_span from = {file, 0, size_bytes};
@@ -90,7 +90,7 @@ static void serve(void)
     for (int timeout_ms = 0; connected > 0;) {
         int count = epoll_wait(epoll_fd, events, 8, timeout_ms);
         for (int i = 0; i < count; i++)
-            if (events[i].data.ptr != NULL) /* NULL is ferry's: its progress comes anyway */
+            if (events[i].data.ptr != NULL) /* NULL is ferry's, whose progress comes anyway */
                 hear(events[i].data.ptr);
         bool is_busy =
             ferry_engine_progress(engine, 0) > 0 || ferry_engine_arm(engine) == FERRY_E_BUSY;
@@ -98,7 +98,7 @@ static void serve(void)
     }
 }
 
-/* The thread of a client. */
+/* A client's thread. */
 static void *ask(void *arg)
 {
     client *self = arg;

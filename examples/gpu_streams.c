@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program with GPU work of its own and ferry beside it: each block that the program's stream
- * computes is kept in host memory while the next is computed, then brought back into another
- * buffer, and a second stream of the program's works on what came. The host only submits: who
- * waits for whom is said once, and the GPU does the waiting. Build it with -lferry and -lcudart.
+ * A program with GPU work of its own beside ferry. While the program's stream computes a block,
+ * ferry keeps the block before it in host memory. Later ferry brings it back into another buffer,
+ * and the program's second stream works on it. The host only submits: each dependency is named
+ * once, and the GPU waits. Build it with -lferry and -lcudart.
  */
 #include <cuda_runtime_api.h>
 #include <ferry/ferry.h>
@@ -15,10 +15,10 @@
 typedef struct program {
     ferry_engine *engine;
     ferry_device *gpu;
-    ferry_buffer *work[2];      /* on the GPU: what is computed, double buffered */
+    ferry_buffer *work[2];      /* on the GPU: computed, double buffered */
     ferry_buffer *kept;         /* on the host, pinned: all blocks */
-    ferry_buffer *back;         /* on the GPU: what came back */
-    cudaStream_t first, second; /* the program's own */
+    ferry_buffer *back;         /* on the GPU: brought back */
+    cudaStream_t first, second; /* the program's */
 } program;
 
 static int complain(const char *what, const ferry_error *error)
@@ -53,9 +53,8 @@ static ferry_span block_of(ferry_buffer *buffer, int block)
 }
 
 /*
- * What the stream is given from now on comes after the copy, which nearly always stands in a stream
- * when ferry_copy returns; if not (another thread is at the graph, streams are full) we wait for
- * it.
+ * Makes the stream's later work wait for the copy, which nearly always stands in a stream when
+ * ferry_copy returns. If not (another thread is at the graph, streams are full) the host waits.
  */
 static void let_wait(program *p, cudaStream_t stream, ferry_future *copy)
 {
@@ -71,8 +70,9 @@ static void let_wait(program *p, cudaStream_t stream, ferry_future *copy)
         complain(ferry_status_name(status), ferry_future_error(copy));
 }
 
-/* Computes a block (here: fills it) and has it kept. `before` is the copy that last read the
- * buffer: the stream waits for it, on the GPU. */
+/*
+ * Computes (here: fills) and keeps a block. The stream waits for `before`, which read its buffer.
+ */
 static ferry_future *compute_and_keep(program *p, int block, ferry_future *before)
 {
     ferry_buffer *work = p->work[block % 2];
@@ -80,14 +80,14 @@ static ferry_future *compute_and_keep(program *p, int block, ferry_future *befor
         let_wait(p, p->first, before);
     cudaMemsetAsync(ferry_buffer_data(work), block + 1, BLOCK_BYTES, p->first);
 
-    /* The buffer is valid when what the stream holds now is done. */
+    /* The buffer is valid when the stream's work so far is done. */
     ferry_future *computed = ferry_event_record(p->gpu, p->first);
     ferry_buffer_define(ferry_buffer_span(work), computed);
     ferry_future_release(computed);
     return ferry_copy(p->engine, block_of(p->kept, block), ferry_buffer_span(work), NULL);
 }
 
-/* Brings it back, and has the second stream work on what came (here: on its first half). */
+/* Brings a block back, and has the second stream work on its first half. */
 static ferry_future *bring_back(program *p, int block)
 {
     ferry_span back = block_of(p->back, block);
@@ -98,7 +98,7 @@ static ferry_future *bring_back(program *p, int block)
     return came;
 }
 
-/* On the host: the first half of each block is the second stream's, the rest is the first's. */
+/* Checks on the host: each block's first half is the second stream's, the rest the first's. */
 static int count_wrong(program *p)
 {
     int wrong = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ferry in a libuv loop, with libuv's thread pool as its executor. A prepare handle makes ferry's
- * progress and arms it before libuv sleeps; a poll handle on ferry's descriptor ends that sleep. A
- * timer beside it starts a transfer every few milliseconds: numbers are copied to another device,
- * added up in the pool, and their sum comes to a callback in the loop's thread.
+ * ferry in a libuv loop, with libuv's thread pool as executor. A prepare handle makes ferry's
+ * progress, and arms ferry before libuv sleeps; a poll handle on ferry's descriptor ends that
+ * sleep. A timer starts a transfer every few milliseconds: numbers are copied to another device and
+ * added up in the pool, and a callback in the loop's thread gets their sum.
  */
 #define _DEFAULT_SOURCE /* what uv.h needs of the system, also with -std=c11 */
 #include <ferry/ferry.h>
@@ -33,7 +33,7 @@ static size_t started, ended, right;
 
 static void do_nothing(uv_idle_t *idle)
 {
-    (void)idle; /* while it is active, libuv does not sleep */
+    (void)idle; /* libuv does not sleep while it is active */
 }
 
 static void close_handle(uv_handle_t *handle, void *unused)
@@ -41,7 +41,7 @@ static void close_handle(uv_handle_t *handle, void *unused)
     uv_close(handle, unused);
 }
 
-/* One round of ferry's in each of libuv's, so that neither starves the other. */
+/* One round of ferry in each round of libuv, so that neither starves the other. */
 static void progress(uv_prepare_t *prepare)
 {
     int64_t done = ferry_engine_progress(engine, 0);
@@ -59,7 +59,7 @@ static void wake_up(uv_poll_t *poll, int status, int events)
 }
 
 typedef struct pool_work {
-    uv_work_t work; /* first: its address is that of the whole */
+    uv_work_t work; /* first: its address is the whole's */
     ferry_task *task;
 } pool_work;
 

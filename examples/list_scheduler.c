@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A list scheduler on ferry. Its tasks are a binary tree that finds maxima: each combines what its
- * two children made, a leaf two pieces of a file. Two workers take the ready task with the most
- * costly path ahead. The scheduler says once what each task reads and writes; ferry brings inputs
- * to a task's device while others run, and posts it to the ready list when they are there.
+ * A list scheduler on ferry. Its tasks are a binary tree that finds maxima: a task combines the
+ * results of its two children, a leaf two pieces of a file. Two workers take the ready task with
+ * the most costly path ahead. The scheduler says once what each task reads and writes. ferry brings
+ * inputs to the task's device while others run, and then posts the task to the ready list.
  */
 #include <ferry/ferry.h>
 #include <pthread.h>
@@ -15,15 +15,15 @@ enum { TASKS = 63, WORKERS = 2, DEVICES = 4, RECORDS = 4096 };
 enum { WORDS = 16384, TILE_BYTES = WORDS * 8, FILE_BYTES = (TASKS + 1) * TILE_BYTES };
 
 typedef struct task {
-    ferry_executor executor; /* one a task, so that post knows whose turn has come */
-    int cost, rank;          /* passes over its tiles (one would do); their sum up to the root */
-    ferry_buffer *tiles;     /* two inputs; what it makes replaces the first */
-    ferry_task *ready;       /* what a worker is to run */
+    ferry_executor executor; /* one for each task, so that post knows the task */
+    int cost, rank;          /* passes over its tiles (one would do); their sum to the root */
+    ferry_buffer *tiles;     /* two inputs; the result replaces the first */
+    ferry_task *ready;       /* for a worker to run */
     struct task *next;       /* in the ready list */
 } task;
 
 static task tasks[TASKS]; /* the root is 0, the children of i are 2i + 1 and 2i + 2 */
-static task *ready_list;  /* highest rank first */
+static task *ready_list;  /* sorted: highest rank first */
 static sem_t ready_count;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t expected[WORDS];
@@ -38,7 +38,7 @@ static ferry_status combine(void *arg)
     return FERRY_OK;
 }
 
-/* ferry says that the task may run: it takes its place in the ready list. */
+/* Called when the task may run: puts it into the ready list. */
 static void post(ferry_executor *executor, ferry_task *ready)
 {
     task *self = executor->arg, **at = &ready_list;
@@ -55,20 +55,19 @@ static void post(ferry_executor *executor, ferry_task *ready)
 static void *work(void *unused)
 {
     for (;;) {
-        while (sem_wait(&ready_count) != 0) /* a signal came */
+        while (sem_wait(&ready_count) != 0) /* interrupted by a signal */
             continue;
         pthread_mutex_lock(&mutex);
         task *first = ready_list;
         ready_list = first != NULL ? first->next : NULL;
         pthread_mutex_unlock(&mutex);
-        if (first == NULL) /* counted, but not there: the end */
+        if (first == NULL) /* counted, but the list is empty: the end */
             return unused;
         ferry_task_run(first->ready);
     }
 }
 
-/* What comes after what, ferry sees from the bytes that the copies and the call name. Without
- * memory they fail, and so does the root. */
+/* ferry orders copies and call by the bytes they name. Without memory they and the root fail. */
 static ferry_future *submit(ferry_engine *engine, size_t index, ferry_buffer *source)
 {
     task *self = &tasks[index];
@@ -89,7 +88,7 @@ static ferry_future *submit(ferry_engine *engine, size_t index, ferry_buffer *so
     return ferry_call(engine, &self->executor, combine, self, &options);
 }
 
-/* The most copies that were in flight while workers had tasks, by ferry's flight recorder. */
+/* The most copies in flight while workers had tasks, from ferry's flight recorder. */
 static int most_in_flight(ferry_engine *engine)
 {
     static ferry_trace_record records[RECORDS];
@@ -130,9 +129,9 @@ int main(void)
     for (size_t i = TASKS - 1; i > 0; i--)
         ferry_future_release(submit(engine, i, source));
     ferry_future *root = submit(engine, 0, source);
-    ferry_status status = ferry_future_wait(root, -1); /* it shares any failure below it */
+    ferry_status status = ferry_future_wait(root, -1); /* fails with any task below */
     int most = most_in_flight(engine);
-    bool is_right = status == FERRY_OK && /* how much overlaps is the machine's matter */
+    bool is_right = status == FERRY_OK && /* how much overlaps depends on the machine */
                     memcmp(ferry_buffer_data(tasks[0].tiles), expected, TILE_BYTES) == 0;
     printf("%d tasks, up to %d copies in flight while they ran; %s\n", TASKS, most,
            is_right ? "the root is right" : "something is WRONG");

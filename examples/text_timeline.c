@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profiler made of ferry's trace hooks: it draws the life of each operation as a line of text,
- * and behind it what it waited for last. The program it watches copies chunks of a file to a
- * device, works on them there, and copies them on: nothing in it says that chunks overlap.
+ * A profiler made of ferry's trace hooks. It draws the life of each operation as a line of text,
+ * followed by the operation that it waited for last. The watched program copies chunks of a file to
+ * a device, works on them, and copies them on. Nothing in it says that chunks overlap.
  */
 #include <ferry/ferry.h>
 #include <stdio.h>
@@ -12,10 +12,10 @@ enum { CHUNKS = 4, STEPS = 3, OPERATIONS = CHUNKS * STEPS, COLUMNS = 64 };
 enum { CHUNK_BYTES = 1 << 20, FILE_BYTES = CHUNKS * CHUNK_BYTES };
 
 typedef struct life {
-    uint64_t op; /* 0: not used yet */
+    uint64_t op; /* 0: unused */
     const char *label;
-    uint64_t waited_for;                     /* the operation that held it last, 0 none */
-    int64_t when_ns[FERRY_TRACE_CANCEL + 1]; /* by transition, 0: not seen */
+    uint64_t waited_for;                     /* the operation that held it last; 0: none */
+    int64_t when_ns[FERRY_TRACE_CANCEL + 1]; /* by transition; 0: not seen */
 } life;
 
 static life lives[OPERATIONS];
@@ -28,7 +28,7 @@ static life *find_life(uint64_t op)
     return NULL;
 }
 
-/* Called on the engine's loop: one thread's records in order, then another's. */
+/* Called on the engine's loop: first one thread's records in order, then another's. */
 static void record(void *arg, const ferry_trace_record *seen)
 {
     (void)arg;
@@ -37,7 +37,7 @@ static void record(void *arg, const ferry_trace_record *seen)
         return;
     self->op = seen->op;
     self->label = seen->label;
-    self->waited_for |= seen->waited_for; /* one record says it, the others 0 */
+    self->waited_for |= seen->waited_for; /* only one record has it, in others it is 0 */
     self->when_ns[seen->what] = seen->when_ns;
 }
 
@@ -48,13 +48,13 @@ static int compare_submits(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Whether every moment was seen, none before the one that it follows. */
+/* Whether every moment was seen, in the right order. */
 static bool is_whole(const life *self)
 {
     int64_t last_ns = 1;
     for (int what = FERRY_TRACE_SUBMITTED; what <= FERRY_TRACE_QUIET; what++) {
         if (what == FERRY_TRACE_BEGUN || (what == FERRY_TRACE_FIRED && self->when_ns[what] == 0))
-            continue; /* a worker may be at it before it is noted as issued; no copy */
+            continue; /* a worker may begin before the issue is noted; only copies fire */
         if (self->when_ns[what] < last_ns)
             return false;
         last_ns = self->when_ns[what];
@@ -62,7 +62,7 @@ static bool is_whole(const life *self)
     return true;
 }
 
-/* Each column shows what had happened last when it ended. */
+/* Each column shows the last transition before its end. */
 static void draw(const life *self, int64_t begin_ns, int64_t end_ns)
 {
     char bar[COLUMNS + 1] = "";
@@ -128,7 +128,7 @@ int main(void)
         submit(engine, buffers, chunk);
     ferry_future *all = ferry_engine_drain(engine);
     bool is_right = ferry_future_wait(all, -1) == FERRY_OK;
-    ferry_engine_shutdown(engine, -1); /* now the hook has seen every record */
+    ferry_engine_shutdown(engine, -1); /* then the hook has seen every record */
     for (size_t i = 0; i < FILE_BYTES; i++)
         is_right = is_right && result[i] == (unsigned char)(file[i] * 5 + 1);
     int64_t end_ns = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two processes that meet in a folder and pass numbers to each other. Rank 0 sends blocks as a
- * function of its own makes them, and receives what rank 1 has made of them; ferry finds the order
- * from the memory that each operation touches, here and over there. On several hosts nothing
- * changes but the store ("etcd://host:2379"), the network and a secret in the options.
+ * Two processes that meet in a folder and exchange numbers. Rank 0 sends blocks as its function
+ * makes them, and receives what rank 1 has made of them. ferry finds the order from the memory that
+ * each operation touches, on both sides. Between hosts only the store ("etcd://host:2379"), the
+ * network and a secret in the options change.
  */
 #define _DEFAULT_SOURCE /* mkdtemp, also with -std=c11 */
 #include <ferry/ferry.h>
@@ -48,7 +48,7 @@ static ferry_status triple(void *arg)
     return FERRY_OK;
 }
 
-/* A function that touches the block: whatever names the block too comes before or after it. */
+/* Submits a function that touches the block: ferry orders it with all that names the block. */
 static void call(ferry_engine *engine, ferry_status (*fn)(void *), block *of)
 {
     ferry_access touched = {span_of(of), FERRY_READ_WRITE};
@@ -58,7 +58,7 @@ static void call(ferry_engine *engine, ferry_status (*fn)(void *), block *of)
     ferry_future_release(ferry_call(engine, NULL, fn, of, &options));
 }
 
-/* Submits everything at once; what it gives resolves when the last block is back, or done. */
+/* Submits everything at once. The future resolves when the last block is back or done. */
 static ferry_future *submit(ferry_engine *engine, ferry_group *group, block *blocks)
 {
     ferry_future *ends[BLOCKS];
@@ -90,7 +90,7 @@ static int wrong_numbers(const block *blocks)
     return wrong;
 }
 
-/* True: it went well. A failure says what began it, and with which member. */
+/* True: success. A failure is reported with its cause and the member where it began. */
 static bool wait_for(ferry_future *future, const char *what)
 {
     ferry_status status = ferry_future_wait(future, 20000000000);
@@ -138,7 +138,7 @@ int main(void)
     if (mkdtemp(folder) == NULL)
         return EXIT_FAILURE;
     (void)snprintf(store, sizeof store, "file:%s/store", folder);
-    pid_t other = fork(); /* before there is an engine: a child has none of its parent's */
+    pid_t other = fork(); /* before the engine: a child has none of its parent's */
     int failed = other < 0 ? EXIT_FAILURE : member(store, other == 0 ? 1 : 0);
     if (other == 0)
         return failed;

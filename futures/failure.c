@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a failed future says of itself. The word `error` is written before the seal by whoever
- * resolves the future, and once more, by compare-and-swap, by the first who asks for an error of
- * its own. What that one is told everybody is told: if there was no memory for an error, that is
- * noted in the word, beside the cause, which others may still want to name as theirs.
+ * What a failed future says of itself. The thread that resolves the future writes the word `error`
+ * before the seal. The first thread that asks for the future's own error changes the word once
+ * more, by compare-and-swap, and everybody gets that thread's answer from then on. If there was no
+ * memory for an error, the word notes this beside the cause, which others may still name as theirs.
  */
 #include "futures/futures.h"
 
@@ -33,7 +33,7 @@ fry_error *fry_future_root_error(const ferry_future *future)
     return error;
 }
 
-/* One that names what the future failed for as its cause; or the static one, without memory. */
+/* An error with the future's cause as its cause; without memory the status's static error. */
 static fry_error *own_error(const ferry_future *future, const fry_memory *memory, const char *label,
                             fry_error *cause)
 {
@@ -43,7 +43,7 @@ static fry_error *own_error(const ferry_future *future, const fry_memory *memory
     fry_error_facts facts = {.status = status, .op = future->id, .label = label, .cause = cause};
     if (cause == NULL)
         return fry_error_create(memory, &facts, NULL);
-    facts.rank_plus_1 = cause->public_.rank + 1; /* whoever it began at */
+    facts.rank_plus_1 = cause->public_.rank + 1; /* the rank where it began */
     return fry_error_create(memory, &facts, "%s: %s", ferry_status_text(status),
                             cause->public_.message);
 }
@@ -62,10 +62,10 @@ fry_error *fry_future_error_get(ferry_future *future, const fry_memory *memory, 
     bool is_bare = fry_error_is_static(own);
     if (fry_cas(&future->error, &word, is_bare ? word | FRY_ERROR_IS_BARE : (uintptr_t)own)) {
         if (!is_bare)
-            fry_error_release(cause); /* own holds it now */
+            fry_error_release(cause); /* `own` holds the cause now */
         return own;
     }
-    fry_error_release(own); /* another was quicker */
+    fry_error_release(own); /* another thread was quicker */
     return (word & FRY_ERROR_IS_BARE) != 0 ? fry_error_static(status) : error_of(word);
 }
 

@@ -13,7 +13,7 @@
 _Static_assert(_Alignof(ferry_waiter) > (FRY_WAITER_FLAGS >> 1),
                "flags fit below a waiter's address");
 
-/* Threads sleep on the half that holds the flags. */
+/* The half of the word with the flags, on which threads sleep. */
 static const uint32_t *future_futex(const ferry_future *future)
 {
     return (const uint32_t *)(const void *)&future->waiters;
@@ -24,7 +24,7 @@ static ferry_waiter *waiters_of(uintptr_t word)
     return (ferry_waiter *)(word & ~FRY_WAITER_FLAGS); /* NOLINT(performance-no-int-to-ptr) */
 }
 
-/* Oldest first: the stack has the newest on top. */
+/* Fires the oldest waiter first; the newest is on top of the stack. */
 static void fire_all(const ferry_future *future, ferry_waiter *newest)
 {
     ferry_waiter *ordered = NULL;
@@ -36,7 +36,7 @@ static void fire_all(const ferry_future *future, ferry_waiter *newest)
     }
     fry_future_owner *owner = future->owner;
     while (ordered != NULL) {
-        ferry_waiter *next = ordered->private_.next; /* its memory is its owner's once fired */
+        ferry_waiter *next = ordered->private_.next; /* a fired waiter's memory is its owner's */
         owner->ops->fire(owner, ordered);
         ordered = next;
     }
@@ -44,8 +44,7 @@ static void fire_all(const ferry_future *future, ferry_waiter *newest)
 
 void fry_future_seal(ferry_future *future)
 {
-    /* Pairs with the acquire in fry_future_is_resolved and with every compare-and-swap on the word.
-     */
+    /* Pairs with the acquire in fry_future_is_resolved and with each compare-and-swap. */
     uintptr_t word = fry_exchange(&future->waiters, FRY_SEALED);
     if (fry_likely(word == 0))
         return;
@@ -67,9 +66,9 @@ bool fry_future_add_waiter(ferry_future *future, ferry_waiter *waiter)
 }
 
 /*
- * Takes the whole list in hand, so that nobody else walks it; pushes, parkers and the seal go on
- * meanwhile. Other removers wait: the waiter they look for may be in this hand, and "too late"
- * would be a lie if it is pushed back. The hand is held for a walk of the list and nothing else.
+ * Takes the whole list, so that no other thread walks it; pushes, parks and the seal go on
+ * meanwhile. Other removers wait: their waiter may be in this list, and "too late" would be false
+ * if the list is put back. The list is held only for a walk over it.
  */
 static bool detach_list(ferry_future *future, ferry_waiter **list_p)
 {
@@ -87,7 +86,7 @@ static bool detach_list(ferry_future *future, ferry_waiter **list_p)
     }
 }
 
-/* Puts the list back below what was pushed meanwhile; fires it if the future has resolved since. */
+/* Puts the list back below waiters pushed meanwhile. Fires it if the future has resolved since. */
 static void restore_list(ferry_future *future, ferry_waiter *list)
 {
     uintptr_t word = fry_load_acquire(&future->waiters);
@@ -102,7 +101,7 @@ static void restore_list(ferry_future *future, ferry_waiter *list)
             if (fry_cas_weak(&future->waiters, &word, whole | (word & FRY_PARKED)))
                 return;
         } else if (fry_cas_weak(&future->waiters, &word, word & FRY_WAITER_FLAGS)) {
-            /* What was pushed is in hand too; REMOVING still stands. */
+            /* The pushed waiters are taken too; REMOVING is still set. */
             ferry_waiter *last = pushed;
             while (last->private_.next != NULL)
                 last = last->private_.next;

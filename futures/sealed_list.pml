@@ -2,36 +2,35 @@
 /*
  * A future's sealed list, with Spin (tests/model/run futures/sealed_list.pml).
  *
- *  owner     a thread with one waiter: fry_future_add_waiter; then perhaps
- *            fry_future_remove_waiter (detach_list, the walk, restore_list of futures/future.c),
- *            and after a removal perhaps the same waiter again, so that the word comes back to a
- *            value it had before
+ *  owner     a thread with one waiter: fry_future_add_waiter; then perhaps fry_future_remove_waiter
+ *            (detach_list, the walk, restore_list of futures/future.c); after a removal perhaps
+ *            adds the same waiter again, so that the word has a former value again
  *  resolver  fry_future_claim, the error, fry_future_seal; two of them: a promise and a cancel
  *  parker    a waiting thread: fry_future_is_resolved, fry_future_prepare_park and
- *            fry_future_commit_park in a loop; in NUDGED it looks at something else in between
- *  nudger    makes something else true and calls fry_future_nudge
+ *            fry_future_commit_park in a loop; in NUDGED it checks another condition in between
+ *  nudger    makes another condition true and calls fry_future_nudge
  *
- * A word is what it is in futures.h: a waiter's number times 8, and the flags. Weak swaps that
- * fail without cause are left out, waiting for REMOVING to go is a blocked process. Everything
- * that decides is on one word by read-modify-writes, so there are no store buffers here.
+ * A word is as in futures.h: a waiter's number times 8, and the flags. Weak swaps that fail without
+ * cause are left out; a thread that waits for REMOVING to be cleared is a blocked process. All
+ * decisions are read-modify-writes of one word, so there are no store buffers.
  *
- * The futex compares the word's low half. All flags are in it and part of the address, so two
- * words with the same flags may look the same to it: here the parker may sleep if the flags are
- * the same, and may return if the word is not.
+ * The futex compares the word's low half, which has all flags and a part of the address. So it may
+ * take two words with the same flags for equal: here the parker may sleep if the flags are the
+ * same, and may return if the word is not.
  *
- * A waiter that fires or is taken out belongs to its owner again: nobody may look at it from then
- * on (`listed`). Holds: every waiter fires exactly once, or removal answered true and it does not;
- * false is answered only once the future is sealed; one resolver wins; who sees the seal sees
- * status and error; no parker sleeps for ever.
+ * A fired or removed waiter belongs to its owner again: no other thread may read it then
+ * (`listed`). Holds: each waiter fires exactly once, or its removal answers true and it does not
+ * fire; a removal answers false only after the seal; one resolver wins; a thread that sees the seal
+ * sees status and error; no parker sleeps for ever.
  *
  *  REMOVERS  two removers, one of which may add again, and a waiter that stays.
  *  PARKERS   one remover and a waiter that stays; two parkers.
  *  MIXED     two removers and one parker.
  *  NUDGED    one remover; a parker that goes on as soon as `other` is true, long before the future
- *            resolves, so that only the nudge can wake it. One: of two that park on a future, the
- *            second can set PARKED again after the nudge and before the first commits, and the
- *            first then sleeps through it. Who nudges has to know that the second goes on in its
- *            stead.
+ *            resolves, so that only the nudge can wake it. Only one parker: if two park on a
+ *            future, the second can set PARKED again after the nudge and before the first commits,
+ *            and the first then sleeps through the nudge. The nudger must know that the second goes
+ *            on in its place.
  */
 /* correct: REMOVERS */
 /* correct: PARKERS */
@@ -71,16 +70,16 @@
 
 byte word;
 byte next[WAITERS + 1];
-bit listed[WAITERS + 1]; /* the list's: its owner may not touch it, others may */
+bit listed[WAITERS + 1]; /* in the list: its owner may not touch it, others may */
 bit fired[WAITERS + 1];
 bit claimed; /* the status, PENDING until then */
 bit error_is_set;
 byte winners;
 bit asleep[2]; /* in the kernel */
-bit other;      /* what else a parker waits for, NUDGED only */
+bit other;      /* the other condition of a parker, NUDGED only */
 bit parker_left;
 
-/* Takes what is below a waiter in a list in hand. */
+/* Takes the waiters below a waiter in a detached list. */
 inline follow(at, to)
 {
     assert(listed[at]);
@@ -97,7 +96,7 @@ inline fire(waiter_)
     }
 }
 
-/* Oldest first. The chain is in hand until its waiters fire: turning it round is one step. */
+/* Oldest first. Turning the chain round is one step: nobody else has it until its waiters fire. */
 inline fire_all(newest)
 {
     atomic {
@@ -241,7 +240,7 @@ inline restore()
                   pushed = list
 #endif
               }
-              atomic { /* in hand as well: what was there goes below it */
+              atomic { /* detached as well: the former list goes below it */
                   ordered = pushed;
                   do
                   :: next[ordered] != 0 -> follow(ordered, ordered)
@@ -268,7 +267,7 @@ inline remove(waiter_, found)
     detach(found);
     if
     :: found ->
-        atomic { /* a walk of the list in hand */
+        atomic { /* a walk of the detached list */
             found = 0;
             below = list;
             do
@@ -286,7 +285,7 @@ inline remove(waiter_, found)
             :: found -> listed[waiter_] = 0; next[waiter_] = 0
             :: else
             fi;
-            assert(found || word == SEALED) /* false says that the future has resolved */
+            assert(found || word == SEALED) /* false means that the future has resolved */
         }
         restore()
     :: else

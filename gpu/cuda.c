@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#define FIRST_WORD_NS ((int64_t)1000000000) /* a driver that takes longer has no words */
+#define FIRST_WORD_NS ((int64_t)1000000000) /* a slower driver counts as wordless */
 #define FIRST_WORD_LOOK_NS 20000
 #define PAGE_BYTES ((size_t)4096)
 
@@ -37,7 +37,7 @@ bool fry_cuda_is_fatal(fry_cuda_device *device, CUresult result, const char *cal
 {
     if (fry_cuda_is_refusal(result))
         return false;
-    /* To ask is not allowed in every capture. */
+    /* Some captures forbid the query outside a scope. */
     fry_cuda_scope scope;
     CUresult state = fry_cuda_enter(&scope, device->context);
     if (state == CUDA_SUCCESS)
@@ -106,10 +106,7 @@ static fry_stream *cuda_stream_at(fry_device *base, size_t index)
     return index < FRY_CUDA_WAYS ? &device->staged[index].stream : NULL;
 }
 
-/*
- * Between two GPUs the one that has the bytes sends them: writes across a bus need no answer, reads
- * do.
- */
+/* Between two GPUs the source sends: writes across a bus need no answer, reads do. */
 static fry_stream *cuda_copy_stream(fry_device *dst, fry_device *src, bool is_pageable)
 {
     fry_cuda_device *from = is_cuda(src) ? fry_cuda_device_of(src) : NULL;
@@ -141,7 +138,7 @@ static fry_stream *cuda_parked_stream(fry_stream *main, size_t index)
     return &fry_cuda_parked(device)[index].stream;
 }
 
-/* A call to the driver takes longer than many a copy; and the memory may be a GPU's. */
+/* A call to the driver takes longer than many copies, and the memory may be a GPU's. */
 static bool cuda_copy_inline(fry_stream *stream, const fry_copy *copy)
 {
     (void)stream, (void)copy;
@@ -164,7 +161,7 @@ static void cuda_flush(fry_stream *stream)
         fry_cuda_staging_flush(stream);
 }
 
-/* Of a staged stream no device knows how far it is. */
+/* No device knows how far a staged stream is. */
 static bool cuda_can_wait(const fry_stream *stream, const fry_stream *other)
 {
     if (!is_cuda(other->device) ||
@@ -186,13 +183,13 @@ static ferry_status cuda_outcome(fry_stream *stream, uint64_t sequence, fry_nati
                                              : fry_cuda_staging_outcome(stream, sequence, error);
 }
 
-/* The driver does not tell when something began, short of events with times around each copy. */
+/* The driver tells this only by events with times around each copy. */
 static int64_t cuda_begun_ns(fry_stream *stream, uint64_t sequence)
 {
     return fry_cuda_stream_is_native(stream) ? 0 : fry_cuda_staging_begun_ns(stream, sequence);
 }
 
-/* What the driver has been given can't be taken back. */
+/* The driver does not take operations back. */
 static void cuda_cancel(fry_stream *stream, uint64_t sequence)
 {
     if (!fry_cuda_stream_is_native(stream))
@@ -274,7 +271,7 @@ static size_t streams_bytes(const fry_cuda_device *device)
     return device->stream_count * sizeof *device->streams;
 }
 
-/* The context to work in, and that it is of the GPU. */
+/* Takes the context to work in, and checks that it is one of the GPU. */
 static ferry_status take_context(fry_cuda_device *device, void *native_context,
                                  fry_native_error *error)
 {
@@ -283,7 +280,7 @@ static ferry_status take_context(fry_cuda_device *device, void *native_context,
         return refuse_call(error, result, "cuDeviceGet");
     fry_cuda_scope scope;
     if (native_context == NULL) {
-        result = fry_cuda_relax(&scope); /* it may make the context */
+        result = fry_cuda_relax(&scope); /* the call may make the context */
         if (result == CUDA_SUCCESS)
             result = fry_cuda.cuDevicePrimaryCtxRetain(&device->context, device->gpu);
         fry_cuda_leave(&scope);
@@ -316,15 +313,14 @@ static void give_context(fry_cuda_device *device)
     fry_cuda_leave(&scope);
 }
 
-/* Each on a cache line of its own, and whole pages of them, so that what is behind has its own. */
+/* A cache line for each word, in whole pages: the memory behind has its own pages. */
 static size_t words_bytes(const fry_cuda_device *device)
 {
     return ((size_t)device->stream_count * FRY_CACHE_LINE + PAGE_BYTES - 1) / PAGE_BYTES *
            PAGE_BYTES;
 }
 
-/* Behind the words: what small copies from the host go through, of its main stream and its spares.
- */
+/* Gives the memory behind the words to the bounce rings for copies from the host. */
 static void share_bounces(fry_cuda_device *device)
 {
     char *memory = device->words.memory;
@@ -340,8 +336,8 @@ static void share_bounces(fry_cuda_device *device)
 }
 
 /*
- * The words. Whether streams can write them is tried on the first stream: a driver says
- * CUDA_ERROR_NOT_SUPPORTED only then. Without, events tell, unless words were asked for.
+ * Whether streams can write words is tried on the first stream: only then a driver says
+ * CUDA_ERROR_NOT_SUPPORTED. Without words, events tell, unless words were asked for.
  */
 static ferry_status make_words(fry_cuda_device *device, ferry_completion completion,
                                fry_native_error *error)
@@ -367,7 +363,7 @@ static void free_words(fry_cuda_device *device)
     device->words = (fry_cuda_pinned){0};
 }
 
-/* Whether the number is there, or comes soon: it may be seen later than the stream is done. */
+/* Waits for the number: the host may see it after the stream is done. */
 static bool word_comes(const uint32_t *word, uint32_t number)
 {
     const int64_t until_ns = fry_clock_monotonic_ns() + FIRST_WORD_NS;
@@ -379,7 +375,7 @@ static bool word_comes(const uint32_t *word, uint32_t number)
     return true;
 }
 
-/* Has the first stream write a number, and sees that it comes. */
+/* Has the first stream write a number, and checks that it comes. */
 static CUresult try_word(fry_cuda_device *device)
 {
     fry_cuda_stream *first = &device->streams[0];
@@ -393,7 +389,7 @@ static CUresult try_word(fry_cuda_device *device)
         fry_store_relaxed(first->word, before);
         return CUDA_SUCCESS;
     }
-    /* It can't be freed before it is written. */
+    /* The memory can't be freed while a number may still be written. */
     if (result == CUDA_SUCCESS || fry_cuda.cuStreamSynchronize(first->native) != CUDA_SUCCESS)
         fry_store_relaxed(&device->has_stray_words, 1);
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_SUPPORTED;
@@ -441,7 +437,7 @@ static void init_streams(fry_cuda_device *device)
     share_bounces(device);
 }
 
-/* In a scope. Of spare streams only what takes memory. */
+/* In a scope. Spare streams get only their host memory. */
 static ferry_status make_streams(fry_cuda_device *device, fry_native_error *error)
 {
     CUresult result =
@@ -509,7 +505,7 @@ err_words:
     return status;
 }
 
-/* Idle. What the driver was asked for goes back to it, if it still answers. */
+/* Gives an idle device's things back to the driver, if it still answers. */
 static void unfurnish(fry_cuda_device *device)
 {
     fry_cuda_scope scope = {0};
@@ -522,7 +518,7 @@ static void unfurnish(fry_cuda_device *device)
     fry_cuda_leave(&scope);
 }
 
-/* What can be said without a context. */
+/* Checks what needs no context. */
 static ferry_status check_request(const fry_device_request *request, uint32_t *ordinal_p,
                                   uint32_t *logical_p, fry_native_error *error)
 {

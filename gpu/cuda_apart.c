@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the driver may load at its first use is used once, and then the trial is made. A *gate* is
- * put on a main stream: the stream waits for a number in host memory, and a copy stands behind
- * that. Then each parked stream is given a copy of the same direction, and a number to write when
- * it is done. A number that comes while the gate is shut has passed it: that stream shares no queue
- * with the main one. Whose number does not come is tried again with more patience, and then counts
- * as one that shares: a slow machine costs a stream its use, never a hang. The other way round (a
- * parked stream that waits, a main one that should not) needs no trial of its own, as sharing a
- * queue is mutual. Each direction is tried, since a parked stream takes copies of any, which have
- * queues of their own.
+ * Each form of copy is made once, because the driver may load code at its first use. Then the trial
+ * puts a *gate* on a main stream: a wait for a number in host memory, with a copy behind it. Each
+ * parked stream gets a copy of the same direction, and writes a number when it is done. A number
+ * that comes while the gate is shut has passed it: that stream shares no queue with the main one. A
+ * stream whose number does not come is tried again with more patience, and in the end counts as
+ * sharing: a slow machine costs a stream its use, but nothing hangs. The opposite case (a parked
+ * stream that waits delays a main one) needs no trial, because sharing is mutual. Each direction is
+ * tried, because a parked stream takes copies of all directions, which have queues of their own.
  *
- * Why nothing hangs. While the gate is shut the trial calls the driver, where it may have to wait
- * for a thread of the program's that is inside a call which waits for all that runs on the GPU (one
- * that frees memory): that is, for the gate. So the trial is made by a thread of its own, and the
- * one that opens the device looks after it: a gate that stays shut for GATE_NS is opened from
- * there, by a store, which nobody can hold up. What has passed by then says nothing, so such a
- * round is *void*, and is made again; after VOID_MOST of them the trial counts as refused.
+ * Why nothing hangs. While the gate is shut, a driver call of the trial may wait for a thread of
+ * the program that is inside a call that waits for all work on the GPU (one that frees memory), and
+ * so for the gate. So a separate thread makes the trial, and the thread that opens the device keeps
+ * the gate: it opens a gate that stays shut for GATE_NS, by a store, which nothing can delay. What
+ * passes after that proves nothing, so the round is *void* and is made again; after VOID_MOST void
+ * rounds the trial counts as refused.
  *
- * Who reads a number and then finds the round not void knows that the gate was shut: the keeper
- * says that the round is void before it opens the gate (release), the stream's write comes after
- * what it saw of the gate, and the trial reads the number with acquire before it asks.
+ * If the trial reads a number and then finds the round not void, the gate was shut: the keeper
+ * marks the round void before it opens the gate (release), a stream that saw the gate open writes
+ * its number after that, and the trial reads the number with acquire before it checks.
  */
 #include "gpu/cuda_apart.h"
 
@@ -32,30 +31,30 @@
 #define GATE_NS ((int64_t)2000000000)
 #define VOID_MOST 3
 #define LOOK_NS 20000
-#define LAST_NUMBER_NS ((int64_t)1000000000) /* after the gate was opened */
+#define LAST_NUMBER_NS ((int64_t)1000000000) /* from the gate's opening */
 #define LINE_BYTES FRY_CACHE_LINE
 #define COPY_BYTES ((size_t)16 << 10) /* the driver may make a smaller copy without the queue */
 #define ENDED UINT32_MAX
 
-/* For a main stream's gate and the numbers that should pass it: at first, and tried again. */
+/* How long the first try and each further try wait for the numbers that should pass the gate. */
 static const int64_t patience_ns[] = {5000000, 50000000, 250000000};
 
 typedef struct trial {
     fry_cuda_device *device;
-    uint32_t state;  /* atomic; of a round 2n + 1 while its gate is shut, else even; or ENDED */
+    uint32_t state;  /* atomic; 2n + 1 while the gate of round n is shut, else even; or ENDED */
     uint32_t voided; /* atomic; the round whose gate the keeper opened */
     uint32_t round;
-    CUdeviceptr gpu;  /* a place for each stream's copy, and another for copies within */
-    uint64_t apart;   /* bits: the parked streams that passed all gates so far */
-    uint64_t touched; /* in this round */
-    bool is_stray;    /* a stream may yet touch the memory */
+    CUdeviceptr gpu;  /* a place for each stream's copy, and its target within */
+    uint64_t apart;   /* bits: the parked streams that have passed all gates so far */
+    uint64_t touched; /* bits: the parked streams used in this round */
+    bool is_stray;    /* a stream may still touch the memory */
     CUresult result;
     const char *call;
 } trial;
 
 /* --- places --- */
 
-/* The gate's and each stream's number have a line, each stream's copy a place in host memory. */
+/* A line for the gate and each stream's number; for each stream's copy a place in host memory. */
 static size_t lines_bytes(const fry_cuda_device *device)
 {
     return (1 + FRY_CUDA_DIRECTIONS + device->parked_count) * LINE_BYTES;
@@ -106,7 +105,7 @@ static bool is_void(trial *self)
     return fry_load_acquire(&self->voided) == self->round;
 }
 
-/* Until the trial has ended; by the thread that opens the device. */
+/* Keeps the gate until the trial has ended. On the thread that opens the device. */
 static void keep_gate(trial *self)
 {
     uint32_t state;
@@ -177,7 +176,7 @@ static void nap(void)
     (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 }
 
-/* Which numbers come in that time. */
+/* Returns the numbers that come in that time. */
 static uint64_t look(const trial *self, int64_t time_ns)
 {
     const int64_t until_ns = fry_clock_monotonic_ns() + time_ns;
@@ -199,7 +198,7 @@ static bool main_is_done(const trial *self, fry_cuda_direction direction)
     return true;
 }
 
-/* With the gate open: nothing of the round touches the memory any more, or it is left behind. */
+/* With the gate open: waits until nothing of the round touches the memory; else sets is_stray. */
 static void settle(trial *self, fry_cuda_direction direction, bool is_whole)
 {
     fry_cuda_device *device = self->device;
@@ -215,7 +214,7 @@ static void settle(trial *self, fry_cuda_direction direction, bool is_whole)
     self->is_stray = self->is_stray || !is_done || is_whole;
 }
 
-/* *passed_p: who of `tried` was seen to pass. */
+/* *passed_p: the streams of `tried` that were seen to pass. */
 static CUresult try_once(trial *self, fry_cuda_direction direction, uint64_t tried, int64_t time_ns,
                          uint64_t *passed_p)
 {
@@ -244,10 +243,9 @@ static CUresult load_form(trial *self, const char *call, CUresult result)
 }
 
 /*
- * One copy of each form that ferry makes, in the direction. A driver may load what it has not used
- * before, for which it waits for all that runs: later that would be with the baton, beside a kernel
- * of the program's that waits for the program; and in the trial, for the gate. What is refused here
- * is told of where it matters.
+ * Makes one copy of each form that ferry uses, in the direction. A driver that loads code waits for
+ * all running work: later that would happen with the baton, beside a kernel that waits for the
+ * program; during the trial it would wait for the gate. A refusal is reported where it matters.
  */
 static CUresult load_direction(trial *self, fry_cuda_direction direction)
 {
@@ -279,7 +277,7 @@ static CUresult load_direction(trial *self, fry_cuda_direction direction)
     return result;
 }
 
-/* All of them; nothing of it is left in the stream. */
+/* Makes all forms; nothing of them is left in the stream. */
 static CUresult load_forms(trial *self)
 {
     CUresult result = CUDA_SUCCESS;
@@ -288,7 +286,7 @@ static CUresult load_forms(trial *self)
     CUresult waited = fry_cuda.cuStreamSynchronize(self->device->streams[0].native);
     if (waited == CUDA_SUCCESS || result != CUDA_SUCCESS)
         return result;
-    /* Who was refused once may be told when asked again; else it may yet be copied to. */
+    /* A wait that was refused once may succeed now. If not, a copy may still be under way. */
     self->is_stray = fry_cuda.cuStreamSynchronize(self->device->streams[0].native) != CUDA_SUCCESS;
     self->call = "cuStreamSynchronize";
     return waited;
@@ -379,7 +377,7 @@ static void run(trial *self)
         device->trial = (fry_cuda_pinned){0};
 }
 
-/* Streams of the driver change places; nothing stands in them. */
+/* Exchanges native streams; nothing stands in them. */
 static void put_to_front(fry_cuda_device *device, uint64_t apart)
 {
     fry_cuda_stream *parked = fry_cuda_parked(device);

@@ -33,7 +33,7 @@ void fry_free(const fry_memory *memory, void *pointer, size_t size_bytes)
     library->free(memory, pointer, size_bytes);
 }
 
-/* Formats here: arguments can't be handed on through a pointer to a function that takes dots. */
+/* Formats here, because variable arguments can't be handed on through the pointer. */
 void fry_log_line(const fry_log *log, ferry_log_level level, const char *format, ...)
 {
     char line[FRY_LOG_LINE_BYTES];

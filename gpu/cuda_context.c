@@ -4,8 +4,8 @@
 #include "gpu/cuda_base.h"
 
 /*
- * Of a thread: `had_context`: it had one when it was last asked, and no call has been refused
- * since. `scope`: its innermost one, if that is put off.
+ * A thread's `had_context`: it had a context when last asked, and no call was refused since.
+ * `scope`: its innermost scope, if that scope's context is put off.
  */
 static void open_scope(fry_cuda_scope *scope)
 {
@@ -16,8 +16,8 @@ static void open_scope(fry_cuda_scope *scope)
 }
 
 /*
- * Both calls touch nothing but the thread. Who is refused one of them tries once more: to go on
- * without it would be to lose a device, or what can't be given back, for next to nothing.
+ * The two driver calls below change only the thread. A refused call is made once more: to go on
+ * without it would lose a device, or memory that can't be given back then.
  */
 static CUresult relax(fry_cuda_scope *scope)
 {
@@ -52,7 +52,7 @@ CUresult fry_cuda_enter(fry_cuda_scope *scope, CUcontext context)
     return enter(scope, context);
 }
 
-/* A driver that won't tell which one is current is asked no further question. */
+/* If the driver won't tell the current context, it counts as having none. */
 static CUcontext look_at_context(void)
 {
     CUcontext current = NULL;
@@ -98,9 +98,9 @@ CUresult fry_cuda_enter_put_off(void)
 }
 
 /*
- * Which answers those are no document says for each call. A capture of the same thread is among
- * them: where one refuses a copy whose stream is of another context, it is taken with its own
- * current and the mode relaxed.
+ * No document says for each call which answers mean this. Refusals by a capture of the same thread
+ * do: a capture refuses a copy on another context's stream, but not with that context current and
+ * the mode relaxed.
  */
 bool fry_cuda_lacked_context(CUresult result)
 {

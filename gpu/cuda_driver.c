@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define DRIVER_FILE "libcuda.so.1"
-#define OLDEST_DRIVER 12000 /* cuStreamGetId, and cuGetProcAddress as it is called here */
+#define OLDEST_DRIVER 12000 /* cuStreamGetId, and cuGetProcAddress in the form used here */
 
 #define TEXT_BYTES 256
 #define VERSION_BYTES 32
@@ -36,7 +36,7 @@ static const struct {
 #undef FUNCTION
 };
 
-/* A function's address as dlsym and cuGetProcAddress give it, which ISO C has no cast for. */
+/* Stores an address from dlsym or cuGetProcAddress in a field; ISO C has no cast for this. */
 static void set_function(void *field, void *address)
 {
     memcpy(field, &address, sizeof address);
@@ -69,7 +69,7 @@ static bool find_functions(__typeof__(&cuGetProcAddress) find, int version)
     return true;
 }
 
-/* The module stays open, and so does the driver: its threads don't end. */
+/* The driver's library is never closed, because the driver's threads don't end. */
 static void *open_driver(void)
 {
     void *file = dlopen(DRIVER_FILE, RTLD_NOW | RTLD_LOCAL);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events on users' streams. None of this has the baton: any thread records, also several at once.
+ * Events on users' streams. Nothing here has the baton: several threads may record at once.
  *
- * An *outside* stream is a ring of marks like any other, but each is recorded on a user's stream by
- * whoever calls. Whose, its key says: the driver's number of the stream, which is never given
- * again. Events of one user's stream fire in order, so they may share a ring; those of two don't,
- * so a ring changes its key only when all in it has fired.
+ * An *outside* stream is a ring of marks like any other, but the calling thread records each mark
+ * on a user's stream. Its key says on which: the driver's number of the stream, which is never
+ * given again. Events of one user's stream fire in order, so they may share a ring. Events of two
+ * streams don't, so a ring changes its key only when everything in it has fired.
  *
- * Who records takes the ring's claim, with one exchange and no wait, and keeps it until the event
- * has entered the graph: so numbers enter in their order. A thread that finds the claim taken uses
- * another ring for the same stream, which costs nothing but a ring.
+ * The recording thread takes the ring's claim, by one exchange and without a wait, and keeps it
+ * until the event has entered the graph: so numbers enter in order. A thread that finds the claim
+ * taken uses another ring for the same stream, which costs only a ring.
  *
- * A *bridge* is a ring with a stream of ferry's that waits for events that are not ferry's: one the
- * user recorded, or one on a stream of another context, where events of this one can't be recorded.
+ * A *bridge* is a ring with a stream of ferry's that waits for foreign events: one that the user
+ * recorded, or one on a stream of another context, where this context's events can't be recorded.
  */
 #include "gpu/cuda_event.h"
 
@@ -20,7 +20,7 @@
 #include "gpu/cuda_mark.h"
 #include "gpu/cuda_spare.h"
 
-/* A scope of the device was entered, or not. */
+/* The status of entering a scope; a failure loses the device. */
 static ferry_status entered(fry_cuda_device *device, CUresult result, fry_native_error *error)
 {
     if (result == CUDA_SUCCESS)
@@ -29,7 +29,7 @@ static ferry_status entered(fry_cuda_device *device, CUresult result, fry_native
     return fry_cuda_tell_lost(device, error);
 }
 
-/* A scope for a call from outside that only issues on a stream of the program's. */
+/* Enters a scope for a user's call that only issues on the program's stream. */
 static ferry_status enter_to_issue(fry_cuda_device *device, CUstream native, fry_cuda_scope *scope,
                                    fry_native_error *error)
 {
@@ -40,7 +40,7 @@ static ferry_status enter_to_issue(fry_cuda_device *device, CUstream native, fry
     return entered(device, fry_cuda_enter_to_issue(scope, device->context, is_named), error);
 }
 
-/* One for any call. */
+/* The same for any call. */
 static ferry_status enter(fry_cuda_device *device, fry_cuda_scope *scope, fry_native_error *error)
 {
     *scope = (fry_cuda_scope){0};
@@ -55,7 +55,7 @@ static bool is_of_capture(CUresult result)
            result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 }
 
-/* What a call that failed means: the capture, the handle that was given, or the device. */
+/* What a failed call means: the capture, the given handle, or the device. */
 static ferry_status refuse(fry_cuda_device *device, CUresult result, const char *call,
                            fry_native_error *error)
 {
@@ -71,8 +71,8 @@ static ferry_status refuse(fry_cuda_device *device, CUresult result, const char 
 }
 
 /*
- * A stream of the program is not being captured. Asking harms no capture; recording on the stream
- * would become a part of it, and on the legacy stream beside a captured one would break it.
+ * Fails if the program's stream is being captured. Asking harms no capture; recording would become
+ * a part of it, and on the legacy stream beside a captured one would break it.
  */
 static ferry_status check_capture(fry_cuda_device *device, CUstream native, fry_native_error *error)
 {
@@ -89,7 +89,7 @@ static ferry_status check_capture(fry_cuda_device *device, CUstream native, fry_
 
 /* --- rings --- */
 
-/* Numbers of streams, so that 0 is no key. */
+/* The stream's number plus 1: 0 is no key. */
 static ferry_status key_of(fry_cuda_device *device, CUstream native, uint64_t *key_p,
                            fry_native_error *error)
 {
@@ -102,20 +102,22 @@ static ferry_status key_of(fry_cuda_device *device, CUstream native, uint64_t *k
     return FERRY_OK;
 }
 
-/* The slots of what has fired but was not looked at by the baton's holder are still spoken for. */
+/* The slots of fired marks are in use until the baton's holder has seen them fire. */
 static bool has_room(const fry_cuda_stream *ring)
 {
     return ring->stream.issued - fry_load_acquire(&ring->fired) < FRY_STREAM_DEPTH;
 }
 
-/* A late word of one stream would overwrite an early one of the next. */
+/* A late word of one stream would overwrite an early word of the next. */
 static bool is_unused(const fry_cuda_stream *ring)
 {
     return fry_cuda_stream_peek(ring) == ring->stream.issued && fry_cuda_stream_has_words(ring);
 }
 
-/* The same, as the driver says it of the newest event: nobody may have looked since. With the
- * claim. */
+/*
+ * The same by the driver's word on the newest event, for rings that nobody has looked at since.
+ * With the claim.
+ */
 static bool has_gone_idle(const fry_cuda_stream *ring)
 {
     CUevent newest = fry_cuda_event_of(ring, ring->stream.issued);
@@ -128,7 +130,7 @@ static bool has_gone_idle(const fry_cuda_stream *ring)
     return result == CUDA_SUCCESS;
 }
 
-/* Claims a ring that serves nobody, as far as is known or the driver says, for the key. */
+/* Claims a ring with nothing under way, as far as is known or the driver says. */
 static fry_cuda_stream *claim_unused(fry_cuda_stream *rings, size_t count, uint64_t key,
                                      bool is_known_by_driver)
 {
@@ -146,8 +148,8 @@ static fry_cuda_stream *claim_unused(fry_cuda_stream *rings, size_t count, uint6
 }
 
 /*
- * A ring for the key (0: for this once), claimed; NULL: none is left. `issued` and `key` are the
- * claimer's to read and write, so what was looked at before the claim is looked at again.
+ * Claims a ring for the key (0: for one use); NULL: none is left. Only the claimer reads and writes
+ * `issued` and `key`, so they are read again after the claim.
  */
 static fry_cuda_stream *claim_ring(fry_cuda_stream *rings, size_t count, uint64_t key)
 {
@@ -174,8 +176,8 @@ static fry_cuda_stream *claim_outside(fry_cuda_device *device, uint64_t key)
 }
 
 /*
- * What stands on all bridges has one stream's room. Others may be at it, so a thread of each may
- * put one wait there too many, for which half of the driver's room is left.
+ * All bridges together have one stream's room. Threads that check at once may each add one wait too
+ * many; half of the driver's room is left for that.
  */
 static bool have_bridges_room(fry_cuda_device *device)
 {
@@ -195,7 +197,7 @@ static fry_cuda_stream *claim_bridge(fry_cuda_device *device, uint64_t key)
     return claim_ring(fry_cuda_bridges(device), FRY_CUDA_BRIDGE_COUNT, key);
 }
 
-/* Puts a mark on the ring's native stream, which is still the caller's if that fails. */
+/* Puts a mark on the native stream. If this fails, the caller still has the claim. */
 static ferry_status mark_ring(fry_cuda_device *device, fry_cuda_stream *ring, CUstream native,
                               fry_event *event_p, fry_native_error *error)
 {
@@ -222,7 +224,7 @@ static ferry_status mark_outside(fry_cuda_device *device, fry_cuda_stream *ring,
     return status;
 }
 
-/* It waits for what the mark is for. */
+/* Marks the bridge's wait. If this fails, the wait is a stray one. */
 static ferry_status mark_bridge(fry_cuda_device *device, fry_cuda_stream *bridge,
                                 fry_event *event_p, fry_native_error *error)
 {
@@ -235,9 +237,9 @@ static ferry_status mark_bridge(fry_cuda_device *device, fry_cuda_stream *bridge
 }
 
 /*
- * A wait that no mark stands behind can't be taken back. Later events of the same stream come
- * behind that one anyway; but nobody else may, so as soon as nothing else is on the bridge it gets
- * another stream. The driver takes the old one back once the wait is over.
+ * A wait without a mark can't be taken back. Later events of the same stream come after the awaited
+ * one anyway, but events of other streams must not stand behind it. So once nothing else is on the
+ * bridge, it gets another stream. The driver frees the old one after the wait.
  */
 static void shed_stray_wait(fry_cuda_stream *bridge)
 {
@@ -248,7 +250,7 @@ static void shed_stray_wait(fry_cuda_stream *bridge)
     bridge->has_stray_wait = false;
 }
 
-/* A bridge waits for the event and puts a mark behind it. */
+/* Has the bridge wait for the event, with a mark behind that. */
 static ferry_status cross_bridge(fry_cuda_device *device, fry_cuda_stream *bridge, CUevent awaited,
                                  fry_event *event_p, fry_native_error *error)
 {
@@ -268,7 +270,7 @@ static ferry_status cross_bridge(fry_cuda_device *device, fry_cuda_stream *bridg
 
 /* --- recording --- */
 
-/* Whether the context is of the device's GPU. */
+/* Checks that the context is one of the device's GPU. */
 static ferry_status check_gpu(fry_cuda_device *device, CUcontext context, fry_native_error *error)
 {
     fry_cuda_scope scope;
@@ -286,8 +288,8 @@ static ferry_status check_gpu(fry_cuda_device *device, CUcontext context, fry_na
 }
 
 /*
- * On a stream of another context of the same GPU: an event of that context, once, which a bridge
- * waits for. It is recorded with the bridge in hand, so that what is recorded first crosses first.
+ * Records on a stream of another context of the same GPU: an event of that context, used once, for
+ * which a bridge waits. The bridge is claimed before, so events cross in the order of recording.
  */
 static ferry_status record_foreign(fry_cuda_device *device, CUcontext context, CUstream native,
                                    uint64_t key, fry_event *event_p, fry_native_error *error)
@@ -311,7 +313,7 @@ static ferry_status record_foreign(fry_cuda_device *device, CUcontext context, C
     fry_cuda_leave(&scope);
     if (result == CUDA_SUCCESS) {
         call = "cuCtxPushCurrent";
-        result = fry_cuda_enter(&scope, device->context); /* it may make a stream */
+        result = fry_cuda_enter(&scope, device->context); /* cross_bridge may make a stream */
         if (result == CUDA_SUCCESS)
             status = cross_bridge(device, bridge, foreign, event_p, error);
         fry_cuda_leave(&scope);
@@ -325,7 +327,7 @@ static ferry_status record_foreign(fry_cuda_device *device, CUcontext context, C
     return status;
 }
 
-/* A ring has stood for the stream, which is of the device's context then; numbers come once. */
+/* Whether a ring has had this stream. If so, its context is the device's: numbers come once. */
 static bool is_known(fry_cuda_device *device, uint64_t key)
 {
     const fry_cuda_stream *rings = fry_cuda_outside(device);
@@ -374,7 +376,7 @@ void fry_cuda_event_entered(fry_event event)
     fry_baton_give(&fry_cuda_stream_of(event.stream)->claim);
 }
 
-/* To ask about an event that was recorded in a capture would break that, so the stream is asked. */
+/* Asks the stream first, because a query of an event recorded in a capture breaks the capture. */
 static ferry_status wrap_in_scope(fry_cuda_device *device, CUevent awaited, CUstream native,
                                   fry_event *event_p, fry_native_error *error)
 {
@@ -418,9 +420,9 @@ ferry_status fry_cuda_stream_wait(fry_device *base, void *native_stream, fry_eve
     if (!fry_cuda_stream_is_native(event.stream))
         return FERRY_E_UNSUPPORTED;
     const fry_cuda_device *lost = fry_cuda_dead_by(event.stream);
-    if (lost != NULL) /* there may never be a mark, or the program's stream would wait for ever */
+    if (lost != NULL) /* the mark may never come, and the program's stream would wait for ever */
         return fry_cuda_tell_lost(lost, error);
-    /* Acquire: the events of these marks are recorded. */
+    /* Acquire: the events of marks up to here are recorded. */
     if (fry_load_acquire(&fry_cuda_stream_of(event.stream)->marked) < event.sequence)
         return FERRY_E_NOT_ISSUED;
     fry_cuda_scope scope;

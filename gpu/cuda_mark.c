@@ -11,7 +11,7 @@ CUresult fry_cuda_mark_make_event(fry_cuda_slot *slot)
     CUevent event = NULL;
     if (fry_load_relaxed(&slot->event) != NULL)
         return CUDA_SUCCESS;
-    CUresult result = fry_cuda_enter_put_off(); /* it is made in the current context */
+    CUresult result = fry_cuda_enter_put_off(); /* the event is made in the current context */
     if (result == CUDA_SUCCESS)
         result = fry_cuda.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
     if (result == CUDA_SUCCESS)
@@ -21,7 +21,7 @@ CUresult fry_cuda_mark_make_event(fry_cuda_slot *slot)
 
 /* --- making a mark --- */
 
-/* From here on events tell, also of what is wrong; the words before were written before them. */
+/* From here on only events tell, also of failures. Earlier words come before these events fire. */
 static void end_words(fry_cuda_stream *stream, CUresult result)
 {
     fry_native_error error;
@@ -53,7 +53,7 @@ CUresult fry_cuda_stream_mark(fry_cuda_stream *stream, CUstream native)
     uint64_t marked = fry_load_relaxed(&stream->marked);
     for (uint64_t i = marked + 1; i <= sequence; i++)
         fry_store_release(&fry_cuda_slot_of(stream, i)->mark, sequence); /* see fry_cuda_mark_of */
-    /* Who reads it may wait for the event, look for the word, read the slots. */
+    /* Release: its reader may wait for the event, look for the word, and read the slots. */
     fry_store_release(&stream->marked, sequence);
     return CUDA_SUCCESS;
 }
@@ -61,9 +61,9 @@ CUresult fry_cuda_stream_mark(fry_cuda_stream *stream, CUstream native)
 /* --- events to make it with --- */
 
 /*
- * The event of a mark that has fired is another's to take: who still means to wait for the old mark
- * finds none, and that it has fired (the store pairs with fry_cuda_event_of), or has it already and
- * waits for more than he must, as with a mark that was found late.
+ * Gives the slot the event of a mark that has fired. Another thread may still want to wait for the
+ * old mark: it finds no event and then that the mark has fired (pairs with fry_cuda_event_of), or
+ * has the event already and waits longer than it must, as for a mark that was found late.
  */
 static void take_fired(fry_cuda_stream *stream, fry_cuda_slot *slot)
 {
@@ -76,7 +76,7 @@ static void take_fired(fry_cuda_stream *stream, fry_cuda_slot *slot)
         marks->first = (marks->first + 1) % FRY_CUDA_MARKS;
         marks->count--;
         if (lender == slot || fry_load_relaxed(&lender->mark) != oldest)
-            continue; /* it is an operation's that came after it */
+            continue; /* the slot belongs to a later operation */
         fry_store_release(&slot->event, lender->event);
         fry_store_release(&lender->event, (CUevent)NULL);
     }
@@ -85,14 +85,14 @@ static void take_fired(fry_cuda_stream *stream, fry_cuda_slot *slot)
 static void note_mark(fry_cuda_stream *stream)
 {
     fry_cuda_marks *marks = stream->marks;
-    if (marks->count == FRY_CUDA_MARKS) { /* its event stays with its slot */
+    if (marks->count == FRY_CUDA_MARKS) { /* the oldest mark's event stays */
         marks->first = (marks->first + 1) % FRY_CUDA_MARKS;
         marks->count--;
     }
     marks->sequences[(marks->first + marks->count++) % FRY_CUDA_MARKS] = stream->stream.issued;
 }
 
-/* Whose event another mark can have: the newest mark's, or any if nothing is on its way. */
+/* The slot whose event can be taken: the newest mark's, or any if nothing is under way. */
 static fry_cuda_slot *find_lender(fry_cuda_stream *stream)
 {
     if (stream->marked != stream->fired)
@@ -105,11 +105,12 @@ static fry_cuda_slot *find_lender(fry_cuda_stream *stream)
 }
 
 /*
- * With the baton: an event for the newest operation's mark. If no more can be made, the newest mark
- * that there is gives up its own, and the new one speaks for what that spoke for: who waits for
- * such an operation waits for more than it must. Until the event is recorded anew it stands for the
- * old mark, which is right for all that are pointed to the new one by then. Only marks of ferry's
- * own streams: those of an outside one are asked about by others while they are recorded.
+ * Finds an event for the newest operation's mark; with the baton. If no more can be made, the
+ * newest older mark gives up its event, and the new mark covers that mark's operations too: a
+ * thread that waits for one of these waits longer than it must. Until the event is recorded anew it
+ * stands for the old mark, which is right for all operations that point to the new one by then.
+ * Only for ferry's own streams: an outside stream's marks are queried by other threads while they
+ * are recorded.
  */
 static CUresult find_event(fry_cuda_stream *stream)
 {
@@ -125,7 +126,9 @@ static CUresult find_event(fry_cuda_stream *stream)
     fry_store_release(&slot->event, lender->event);
     for (uint64_t i = old; i > stream->fired && fry_cuda_slot_of(stream, i)->mark == old; i--)
         fry_store_release(&fry_cuda_slot_of(stream, i)->mark, issued);
-    /* Pairs with fry_cuda_event_of: who finds none finds the new mark, or that it has fired. */
+    /*
+     * Pairs with fry_cuda_event_of: without an event there is the new mark, or the old has fired.
+     */
     fry_store_release(&lender->event, (CUevent)NULL);
     return CUDA_SUCCESS;
 }

@@ -4,10 +4,10 @@
 #include "gpu/cuda.h"
 #include "gpu/cuda_reclaim.h"
 
-/* How long somebody who finds no memory waits for what is being freed. */
+/* How long an allocation waits for memory that is being freed. */
 #define RECLAIM_WAIT_NS ((int64_t)1000000000)
 
-/* Pieces of different allocations that a span of host memory is followed through. */
+/* Allocations that a span of host memory is followed through. */
 #define RANGES_MOST 64
 
 static void warn(const fry_cuda_device *device, CUresult result, const char *call)
@@ -46,8 +46,7 @@ static CUresult make_pool(fry_cuda_device *device, const char **call_p)
                                             &keeps_bytes);
     if (result != CUDA_SUCCESS)
         return result;
-    /* On a level of ferry's own: an allocation is not to wait behind a program's kernel in the
-     * hardware's queue. */
+    /* On ferry's own priority: an allocation must not queue behind a program's kernel. */
     *call_p = "cuStreamCreateWithPriority";
     result = fry_cuda.cuStreamCreateWithPriority(&memory->stream, CU_STREAM_NON_BLOCKING,
                                                  fry_cuda_priority(device, FRY_CUDA_LEVEL_MAIN));
@@ -106,7 +105,7 @@ static uint64_t bit_of(const fry_cuda_device *device)
     return device->ordinal < 64 ? (uint64_t)1 << device->ordinal : 0;
 }
 
-/* As devices are counted, of which a backend has no more than an engine opens: 64. */
+/* Bits by the device's number. An engine opens at most 64 devices. */
 static uint64_t met_bit_of(const fry_cuda_device *device)
 {
     return device->number < 64 ? (uint64_t)1 << device->number : 0;
@@ -118,7 +117,7 @@ bool fry_cuda_memory_reaches(const fry_cuda_device *a, const fry_cuda_device *b)
                                         (fry_load_relaxed(&b->memory.met) & met_bit_of(a)) != 0);
 }
 
-/* What `to` has allocated, and will, can be read and written by `from`. */
+/* Lets `from` read and write all that `to` has allocated or will. */
 static bool open_to(fry_cuda_device *to, fry_cuda_device *from)
 {
     int can = 0;
@@ -133,7 +132,7 @@ static bool open_to(fry_cuda_device *to, fry_cuda_device *from)
     fry_cuda_leave(&scope);
     if (result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
         result = CUDA_SUCCESS;
-    /* A pool's memory is its GPU's, whatever the context. */
+    /* A pool's memory is the GPU's, not a context's. */
     if (result == CUDA_SUCCESS && to->memory.pool != NULL && to->gpu != from->gpu) {
         CUmemAccessDesc access = {
             .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = from->gpu},
@@ -178,7 +177,7 @@ static CUresult alloc_from_pool(fry_cuda_device *device, size_t size_bytes, CUde
         fry_cuda.cuMemAllocFromPoolAsync(memory_p, size_bytes, memory->pool, memory->stream);
     if (result != CUDA_SUCCESS)
         return result;
-    /* Any stream may use it from now on. What is waited for is allocations and frees alone. */
+    /* Any stream may use it then. Only allocations and frees are waited for. */
     *call_p = "cuStreamSynchronize";
     result = fry_cuda.cuStreamSynchronize(memory->stream);
     if (result != CUDA_SUCCESS)
@@ -205,7 +204,7 @@ CUresult fry_cuda_memory_take(fry_cuda_device *device, size_t size_bytes, fry_me
     return result;
 }
 
-/* Gives back what the pool keeps. */
+/* Gives unused memory of the pool back to the driver. */
 static void trim(const fry_cuda_device *device)
 {
     fry_cuda_scope scope;
@@ -215,9 +214,7 @@ static void trim(const fry_cuda_device *device)
     fry_cuda_leave(&scope);
 }
 
-/* Makes the GPU's memory free that is only kept by the engine's devices on it, or about to be
- * freed.
- */
+/* Frees GPU memory that the engine's devices on the GPU only keep or are about to free. */
 static void make_room(const fry_cuda_device *device)
 {
     const fry_cuda_device *other = fry_load_acquire(&device->backend->devices);
@@ -278,7 +275,7 @@ ferry_status fry_cuda_memory_alloc(fry_device *base, size_t size_bytes, fry_memo
                                                 : FERRY_E_DEVICE;
 }
 
-/* Nothing of ferry's is at the memory any more, so the free need stand behind nothing. */
+/* Nothing of ferry's uses the memory, so the free waits for nothing. */
 void fry_cuda_memory_free(fry_device *base, void *memory, size_t size_bytes, fry_memory_kind kind)
 {
     (void)size_bytes;
@@ -298,12 +295,12 @@ void fry_cuda_memory_free(fry_device *base, void *memory, size_t size_bytes, fry
 
 /* --- whose memory it is --- */
 
-/* What the driver knows of an address; zeros: nothing, it is pageable or none. */
+/* What the driver knows of an address; zeros: nothing, the memory is pageable or none. */
 typedef struct pointer_facts {
     unsigned type; /* CUmemorytype */
     int ordinal;
     unsigned is_managed;
-    CUcontext context; /* NULL: of none, as a pool's is */
+    CUcontext context; /* NULL: none, as for a pool */
     CUdeviceptr range_begin;
     size_t range_bytes;
 } pointer_facts;
@@ -347,7 +344,7 @@ bool fry_cuda_memory_is_here(fry_device *base, const void *memory, size_t size_b
     return is_here;
 }
 
-/* From where on the memory may be another allocation's. */
+/* Where the memory may become another allocation's. */
 static const char *end_of_range(const pointer_facts *facts, const char *at, const char *end)
 {
     uintptr_t range_end = (uintptr_t)facts->range_begin + facts->range_bytes;
@@ -356,7 +353,7 @@ static const char *end_of_range(const pointer_facts *facts, const char *at, cons
     return at + (range_end - (uintptr_t)at);
 }
 
-/* All of it: pieces that were registered one by one may stand side by side, or leave gaps. */
+/* Checks all of it: ranges registered one by one may be adjacent, or leave gaps. */
 bool fry_cuda_memory_is_pinned(fry_device *base, const void *memory, size_t size_bytes)
 {
     const char *at = memory, *end = at + size_bytes;
@@ -392,7 +389,7 @@ bool fry_cuda_memory_is_off_host(fry_device *base, const void *memory, size_t si
     return is_off;
 }
 
-/* Devices of one GPU and one context are as good as each other. */
+/* Devices of one GPU and one context are interchangeable. */
 fry_cuda_device *fry_cuda_memory_owner(fry_backend *backend, const void *memory)
 {
     fry_cuda_device *device = fry_load_acquire(&backend->devices), *owner = NULL;
@@ -437,7 +434,7 @@ void fry_cuda_memory_describe(fry_cuda_device *device, fry_device_facts *facts)
     }
     fry_cuda_leave(&scope);
     facts->memory_unused_bytes = unused_bytes;
-    if (reserved_bytes > used_bytes) /* it keeps what is free in it, for itself */
+    if (reserved_bytes > used_bytes) /* the pool keeps it for itself */
         facts->memory_unused_bytes += reserved_bytes - used_bytes;
     if (facts->memory_unused_bytes > facts->memory_bytes)
         facts->memory_unused_bytes = facts->memory_bytes;

@@ -19,8 +19,8 @@ static CUresult take_drivers(fry_cuda_pinned *pinned, size_t size_bytes, const c
 }
 
 /*
- * The mapping is shared, so that pages which the GPU writes stay the parent's own after a fork, and
- * are not copied at the next write.
+ * A shared mapping: pages that the GPU writes stay the parent's own after a fork, and are not
+ * copied at the next write.
  */
 CUresult fry_cuda_pinned_take(fry_cuda_pinned *pinned, size_t size_bytes, const char **call_p)
 {
@@ -47,7 +47,7 @@ void fry_cuda_pinned_give(fry_cuda_pinned *pinned)
 {
     if (pinned->memory != NULL && pinned->is_drivers)
         (void)fry_cuda.cuMemFreeHost(pinned->memory);
-    /* What the driver won't let go a GPU may still write to. */
+    /* If the driver does not release it, a GPU may still write to it. */
     else if (pinned->memory != NULL && fry_cuda.cuMemHostUnregister(pinned->memory) == CUDA_SUCCESS)
         (void)munmap(pinned->memory, pinned->size_bytes);
     *pinned = (fry_cuda_pinned){0};

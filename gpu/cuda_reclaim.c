@@ -9,17 +9,17 @@
 #include <limits.h>
 
 #define BUCKETS 64
-#define LOOKS_MOST 64 /* at kept blocks, for one that fits */
+#define LOOKS_MOST 64 /* kept blocks that are searched */
 
 struct fry_cuda_reclaim {
     fry_backend *backend;
     fry_stack due;       /* blocks to free */
-    uint32_t pending;    /* atomic; blocks that are due, or being freed */
+    uint32_t pending;    /* atomic; blocks that are due or being freed */
     uint32_t is_ending;  /* atomic */
     fry_eventcount idle; /* where the thread sleeps */
     fry_eventcount done; /* where others wait for it */
 
-    pthread_mutex_t lock; /* what follows; nothing is waited for under it */
+    pthread_mutex_t lock; /* for the fields below; nobody waits with it */
     bool has_thread, is_stopped;
     pthread_t thread;
     fry_cuda_block *buckets[BUCKETS];
@@ -137,7 +137,7 @@ static fry_cuda_block *take_block(fry_cuda_reclaim *reclaim, const void *memory)
 
 /* --- keeping --- */
 
-/* With the lock: what is kept of the device, of its memory or the host's. */
+/* With the lock. The kept bytes of the block's device, on the GPU or host. */
 static uint64_t *kept_bytes_of(const fry_cuda_block *block)
 {
     return &block->device->memory.kept_bytes[block->is_on_host];
@@ -148,7 +148,7 @@ static fry_cuda_block **kept_at(fry_cuda_reclaim *reclaim, size_t size_bytes)
     return &reclaim->kept[63 - __builtin_clzll((unsigned long long)size_bytes | 1)];
 }
 
-/* With the lock. Of a lost device nothing is worth keeping. */
+/* With the lock. A lost device's blocks are not kept. */
 static bool keep(fry_cuda_reclaim *reclaim, fry_cuda_block *block)
 {
     uint64_t *kept_bytes = kept_bytes_of(block);
@@ -164,7 +164,7 @@ static bool keep(fry_cuda_reclaim *reclaim, fry_cuda_block *block)
     return true;
 }
 
-/* With the lock. No more than an eighth of a block is wasted. */
+/* With the lock. Wastes at most an eighth of a block. */
 static fry_cuda_block *take_kept(fry_cuda_block **at, const fry_cuda_device *device,
                                  size_t size_bytes, bool is_on_host)
 {
@@ -195,7 +195,7 @@ void *fry_cuda_reclaim_reuse(fry_cuda_reclaim *reclaim, fry_cuda_device *device,
     return block != NULL ? block->memory : NULL;
 }
 
-/* With the lock. False: the caller frees it. */
+/* With the lock. False: the caller frees the block. */
 static bool leave_to_thread(fry_cuda_reclaim *reclaim, fry_cuda_block *block)
 {
     if (reclaim->is_stopped || !has_thread(reclaim))
@@ -219,7 +219,7 @@ void fry_cuda_reclaim_free(fry_cuda_reclaim *reclaim, void *memory)
         free_block(reclaim, block);
 }
 
-/* What is kept goes to the thread, or without one to the driver here. */
+/* Leaves all kept blocks to the thread; without one frees them here. */
 static void let_go(fry_cuda_reclaim *reclaim)
 {
     fry_cuda_block *own = NULL;

@@ -7,13 +7,13 @@ static fry_cuda_stream *place(fry_cuda_device *device, fry_cuda_direction direct
                      : &fry_cuda_spares(device)[direction * FRY_CUDA_SPARE_COUNT + used - 1];
 }
 
-/* Pairs with replace: who finds a spare one finds it made. */
+/* Pairs with replace: a spare that is found has been made. */
 fry_stream *fry_cuda_main(fry_cuda_device *device, fry_cuda_direction direction)
 {
     return &place(device, direction, fry_load_acquire(&device->spares_used[direction]))->stream;
 }
 
-/* With the baton, so only one at a time. If there is none left, copies go on failing. */
+/* Puts a spare in the stream's place; false: copies go on failing. With the baton. */
 static bool replace(fry_cuda_device *device, const fry_cuda_stream *stream)
 {
     for (uint32_t i = 0; i < FRY_CUDA_DIRECTIONS; i++) {
@@ -39,9 +39,9 @@ static bool replace(fry_cuda_device *device, const fry_cuda_stream *stream)
 }
 
 /*
- * The latest wait for a stream speaks for those before it. If what it is for was seen to fire, or
- * the operation that waited has fired itself, nothing is stuck. (A lost device's last word may be
- * missing though its event fired; then a stream is given up that would have gone on.)
+ * The latest wait for a stream speaks for earlier ones. Nothing is stuck if the awaited event was
+ * seen to fire, or the operation that waited has fired. (A lost device's last word may be missing
+ * though its event fired; then a stream is given up that would have gone on.)
  */
 static const fry_cuda_device *stuck_by(const fry_cuda_stream *stream)
 {

@@ -6,24 +6,23 @@
  *     out    fetched from the device ─► emptied by the CPU ─► over
  *     peer   fetched from one device ─► sent to the other ─► over
  *
- * Pieces come and go in order, so their memory is a ring. Where the next step of the oldest has to
- * wait for a device, newer ones go on as far as the ring has room; the thread never waits here, it
- * looks again. An operation has ended when its last piece is over.
+ * Pieces come and go in order, so their memory is a ring. While the oldest piece waits for a
+ * device, newer ones go on as far as the ring has room; the thread never waits here, it looks
+ * again. An operation has ended when its last piece is over.
  *
- * What an operation comes after is seen to before its first byte is touched, but that the CPU may
- * fill pieces while the device waits: of all streams that can be waited for only those to the host
- * write where it reads, and for those the thread waits first (is_host_written). An engine with one
- * GPU leaves events to the stream, which waits on the device. With several the thread looks itself
- * until they have fired: should the other GPU be lost meanwhile, or what stands behind it on this
- * one, the operation fails and the others of its stream go on, where a wait on the device would
- * never end.
+ * An operation's waits end before its first byte is touched, except that the CPU may fill pieces
+ * while the device waits. Of the streams that can be waited for, only those to the host write what
+ * the CPU reads, and for those the thread waits first (is_host_written). In an engine with one GPU
+ * the stream waits for events, on the device. With several GPUs the thread looks until the events
+ * have fired: if the other GPU is lost meanwhile, or a stream here waits for it for ever, the
+ * operation fails and the others of its stream go on. A wait on the device would never end.
  *
- * An operation that is skipped, or fails, comes to its end only behind what it had to wait for, all
- * the same: whoever comes after it in the graph may be ordered behind it alone.
+ * A skipped or failed operation still ends only behind all that it had to wait for: an operation
+ * after it in the graph may be ordered behind it alone.
  *
- * A lost device is touched no more, and its streams stay as they are: what was on its way has not
- * fired and never will. Only one thing differs if the source of a peer's copy is lost: the copy
- * fails. Its pieces' memory may still be written to, so the ring is left behind with it.
+ * A lost device is not touched any more, and its streams stay as they are: operations under way
+ * have not fired and never will. If only the source of a peer copy is lost, the copy fails. The
+ * source may still write to its pieces' memory, so the ring is abandoned.
  */
 #include "gpu/cuda_staged.h"
 
@@ -33,10 +32,10 @@
 #include <string.h>
 
 #define PIECE_MOST_BYTES ((size_t)2 << 20)
-#define PIECE_LEAST_BYTES ((size_t)256 << 10) /* of a copy that has more than one */
+#define PIECE_LEAST_BYTES ((size_t)256 << 10) /* if a copy has several */
 #define PIECE_ROUND_BYTES ((size_t)4 << 10)
 
-/* Before other streams have their turn: copied by the CPU, and steps of operations. */
+/* What a step may do before other streams have their turn: bytes copied by the CPU, and moves. */
 #define STEP_BYTES ((size_t)1 << 20)
 #define STEPS_AT_ONCE 128
 
@@ -52,7 +51,7 @@ static fry_cuda_staged_slot *current_slot(fry_cuda_staged *staged)
     return slot_of(staged, staged->current);
 }
 
-/* The first failure is what the operation has ended with. */
+/* Stores an operation's failure; the first one stays. */
 static void fail(fry_cuda_staged *staged, uint64_t sequence, ferry_status status, CUresult code,
                  const char *call)
 {
@@ -69,7 +68,7 @@ static ferry_status status_of(CUresult result)
     return result == CUDA_ERROR_OUT_OF_MEMORY ? FERRY_E_NO_MEMORY : FERRY_E_DEVICE;
 }
 
-/* A call for one operation was answered so; sees whether the device is lost with it. */
+/* Fails one operation, unless the answer means that the device is lost. */
 static void fail_call(fry_cuda_staged *staged, uint64_t sequence, CUresult result, const char *call)
 {
     if (fry_cuda_is_fatal(staged->device, result, call))
@@ -77,7 +76,7 @@ static void fail_call(fry_cuda_staged *staged, uint64_t sequence, CUresult resul
     fail(staged, sequence, status_of(result), result, call);
 }
 
-/* Its memory is not to be touched any further. */
+/* Whether the operation's memory must not be touched any more. */
 static bool is_off(fry_cuda_staged *staged, uint64_t sequence)
 {
     const fry_cuda_staged_slot *slot = slot_of(staged, sequence);
@@ -93,8 +92,7 @@ static void fire(fry_cuda_staged *staged, uint64_t sequence)
 {
     if (slot_of(staged, sequence)->status != FERRY_OK)
         fry_store_relaxed(&staged->failures, fry_load_relaxed(&staged->failures) + 1);
-    /* Pairs with every look at it: the bytes and the outcome are there, the slot is the
-     * producer's. */
+    /* Pairs with each load of `fired`: bytes and outcome are there, the slot is the producer's. */
     fry_store_release(&staged->fired, sequence);
 }
 
@@ -155,8 +153,8 @@ static fry_cuda_piece *piece_at(fry_cuda_staged *staged, uint32_t count)
 }
 
 /*
- * How much the next piece takes. The first and the last ones are small: while they are filled or
- * emptied the device has nothing to do, and the other way round. Small copies are one piece.
+ * The first and last pieces are small: while the CPU fills the first or empties the last, the
+ * device has nothing to do, and the other way round. Small copies are one piece.
  */
 static size_t next_piece_bytes(const fry_cuda_staged *staged, const fry_copy *copy)
 {
@@ -188,7 +186,7 @@ static CUevent event_of(const fry_cuda_staged *staged, const fry_cuda_piece *pie
     return track->events[piece - staged->pieces];
 }
 
-/* Records behind what was issued for the piece. In a scope of the track's device. */
+/* Records an event behind the piece's last step. In a scope of the track's device. */
 static void record(const fry_cuda_staged *staged, fry_cuda_piece *piece,
                    const fry_cuda_track *track)
 {
@@ -197,9 +195,8 @@ static void record(const fry_cuda_staged *staged, fry_cuda_piece *piece,
 }
 
 /*
- * Whether the device is done with what was last issued for the piece. An event that could not be
- * recorded is now: then it stands behind more, and is only late. If it can't be at all, the stream
- * as a whole is asked.
+ * Whether the device has finished the piece's last step. An event that could not be recorded is
+ * recorded now: it stands behind more, and is only late. If that fails too, the stream is queried.
  */
 static bool has_landed(fry_cuda_staged *staged, fry_cuda_piece *piece, const fry_cuda_track *track)
 {
@@ -224,7 +221,7 @@ static void send_piece(fry_cuda_staged *staged, fry_cuda_piece *piece)
     }
     place at = dst_of(&slot_of(staged, piece->sequence)->copy, piece);
     CUresult result = copy_on_device(staged->track, piece->part.memory, &at, true);
-    if (result != CUDA_SUCCESS) /* some rows may have been issued: it is SENT all the same */
+    if (result != CUDA_SUCCESS) /* some rows may have been issued, so it is SENT too */
         fail_call(staged, piece->sequence, result, "cuMemcpyAsync");
     piece->state = FRY_CUDA_PIECE_SENT;
     record(staged, piece, staged->track);
@@ -255,7 +252,7 @@ static bool has_been_fetched(fry_cuda_staged *staged, fry_cuda_piece *piece)
     return true;
 }
 
-/* Sends the pieces that can be, in order. What comes from a device ends on the host. */
+/* Sends all pieces that can be sent, in order. The way out has no such step. */
 static bool send_pieces(fry_cuda_staged *staged)
 {
     bool has_moved = false;
@@ -271,7 +268,7 @@ static bool send_pieces(fry_cuda_staged *staged)
     return has_moved;
 }
 
-/* Whether the oldest piece is over; empties it for that if it is time. */
+/* Whether the oldest piece is over; empties it if its bytes have come. */
 static bool is_over(fry_cuda_staged *staged, fry_cuda_piece *piece, size_t *copied_bytes)
 {
     if (piece->state == FRY_CUDA_PIECE_EMPTY)
@@ -305,7 +302,7 @@ static bool free_pieces(fry_cuda_staged *staged, size_t *copied_bytes)
     return has_moved;
 }
 
-/* A place for one more piece; NULL: there is none now. */
+/* Takes a place for a piece; NULL: there is none now. */
 static fry_cuda_piece *new_piece(fry_cuda_staged *staged, size_t size_bytes)
 {
     if (staged->made - staged->freed == FRY_CUDA_PIECES)
@@ -338,7 +335,7 @@ static bool has_track(fry_cuda_staged *staged)
     return staged->track != NULL;
 }
 
-/* As much of what the ring is to have as there is. */
+/* Makes a ring of the intended size, or of a smaller one that the driver has memory for. */
 static CUresult make_ring(fry_cuda_staged *staged, const char **call_p)
 {
     CUresult result;
@@ -360,7 +357,7 @@ static CUresult make_ring(fry_cuda_staged *staged, const char **call_p)
     return result;
 }
 
-/* False: there is none yet, or the operation has failed for want of it. */
+/* Makes sure of a ring. False: there is none yet, or the operation has failed without one. */
 static bool has_ring(fry_cuda_staged *staged)
 {
     if (staged->is_tainted) {
@@ -383,7 +380,7 @@ static bool has_ring(fry_cuda_staged *staged)
     return result == CUDA_SUCCESS;
 }
 
-/* Whether the other device is lost with the call that was answered so. */
+/* Whether the call's answer means that the other device is lost. */
 static bool see_whether_lost(fry_cuda_device *source, CUresult result, const char *call)
 {
     fry_cuda_scope scope;
@@ -408,7 +405,7 @@ static fry_cuda_track *open_source(fry_cuda_staged *staged, fry_cuda_device *sou
     return NULL;
 }
 
-/* The track from where the current copy's source is; NULL: the operation has failed. */
+/* The track of the device that has the current copy's source; NULL: the operation has failed. */
 static const fry_cuda_track *find_source(fry_cuda_staged *staged)
 {
     const void *src = current_slot(staged)->copy.src;
@@ -433,7 +430,7 @@ static const fry_cuda_track *find_source(fry_cuda_staged *staged)
 
 /* --- what an operation comes after --- */
 
-/* Whether a staged stream is past it; what a lost device had yet to do fails this one. */
+/* Whether a staged stream is past the event. A lost device's event fails this operation. */
 static bool is_behind_staged(fry_cuda_staged *staged, const fry_event *wait)
 {
     const fry_cuda_staged *other = fry_cuda_staged_of(wait->stream);
@@ -445,7 +442,7 @@ static bool is_behind_staged(fry_cuda_staged *staged, const fry_event *wait)
     return lost != CUDA_SUCCESS;
 }
 
-/* Looks at an event of the driver's. */
+/* Queries an event of a native stream. */
 static CUresult look_at(const fry_event *wait)
 {
     const fry_cuda_stream *stream = fry_cuda_stream_of(wait->stream);
@@ -458,7 +455,7 @@ static CUresult look_at(const fry_event *wait)
     return event != NULL ? fry_cuda.cuEventQuery(event) : CUDA_ERROR_NOT_READY;
 }
 
-/* The same for such an event; an answer that is none means that its device is lost. */
+/* The same for a native stream. An answer other than "done" and "not yet" means a lost device. */
 static bool is_behind_native(fry_cuda_staged *staged, const fry_event *wait)
 {
     CUresult result = look_at(wait);
@@ -476,7 +473,7 @@ static bool is_behind_native(fry_cuda_staged *staged, const fry_event *wait)
     return dead_by != NULL;
 }
 
-/* Whether the stream itself waits from now on, and the thread need not. */
+/* Has the stream wait, if it can. False: the thread must wait. */
 static bool is_left_to_stream(fry_cuda_staged *staged, const fry_event *wait)
 {
     CUresult result;
@@ -491,7 +488,7 @@ static bool is_left_to_stream(fry_cuda_staged *staged, const fry_event *wait)
     return true;
 }
 
-/* Goes on through the waits for events. True: something has moved. */
+/* Goes through the waits for events, as far as they are over. True: something has moved. */
 static bool open_gate(fry_cuda_staged *staged)
 {
     const fry_cuda_staged_slot *slot = current_slot(staged);
@@ -506,7 +503,7 @@ static bool open_gate(fry_cuda_staged *staged)
     return true;
 }
 
-/* A main stream that copies to the host, or a spare one that has taken its place. */
+/* Whether it is a main stream to the host, or a spare in its place. */
 static bool is_to_host(const fry_stream *stream)
 {
     fry_cuda_device *device = fry_cuda_device_of(stream->device);
@@ -517,7 +514,7 @@ static bool is_to_host(const fry_stream *stream)
            (native >= spares && native < spares + FRY_CUDA_SPARE_COUNT);
 }
 
-/* Whether what the operation comes after may have written to memory of the host. */
+/* Whether an operation that this one waits for may have written to host memory. */
 static bool is_host_written(const fry_cuda_staged_slot *slot)
 {
     for (uint32_t i = 0; i < slot->wait_count; i++) {
@@ -528,7 +525,7 @@ static bool is_host_written(const fry_cuda_staged_slot *slot)
     return false;
 }
 
-/* Whether the engine has devices that may be lost without this one. */
+/* Whether another device of the engine can be lost without this one. */
 static bool has_other_gpus(const fry_cuda_staged *staged)
 {
     const fry_cuda_device *other = fry_load_acquire(&staged->device->backend->devices);
@@ -569,7 +566,7 @@ static bool begin(fry_cuda_staged *staged)
     return true;
 }
 
-/* Brings the new piece's bytes to pinned memory, or has a device bring them. */
+/* Brings a new piece's bytes to pinned memory, by the CPU or a device. */
 static void fill_piece(fry_cuda_staged *staged, fry_cuda_piece *piece, const fry_cuda_track *source)
 {
     place at = src_of(&current_slot(staged)->copy, piece);
@@ -592,7 +589,7 @@ static void fill_piece(fry_cuda_staged *staged, fry_cuda_piece *piece, const fry
         fail_call(staged, staged->current, result, "cuMemcpyAsync");
 }
 
-/* Makes one more piece, or finds that there are to be none. */
+/* Makes one more piece, or finds that no more are needed. */
 static bool move(fry_cuda_staged *staged, size_t *copied_bytes)
 {
     const fry_copy *copy = &current_slot(staged)->copy;
@@ -620,8 +617,8 @@ static bool move(fry_cuda_staged *staged, size_t *copied_bytes)
 }
 
 /*
- * All pieces are made: the newest is the last one. If there is none left, or none that stands
- * behind what the stream waits for, one without bytes takes its place.
+ * Ends the operation: all pieces are made, and the newest is the last one. If it is gone, or does
+ * not stand behind the stream's waits, an empty piece takes its place.
  */
 static bool end(fry_cuda_staged *staged)
 {
@@ -651,7 +648,7 @@ static bool advance(fry_cuda_staged *staged, size_t *copied_bytes)
     bool is_begun = staged->phase >= FRY_CUDA_STAGED_MOVING;
     if (is_begun && !staged->is_gate_open)
         has_moved = open_gate(staged);
-    /* What is of operations before the current one may always go on. */
+    /* Pieces of earlier operations may always go on. */
     if (!is_begun || staged->is_gate_open || staged->way == FRY_CUDA_WAY_PEER)
         has_moved |= send_pieces(staged);
     switch (staged->phase) {

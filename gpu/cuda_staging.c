@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread goes round the staged streams and does what can be done on each. When a round finds
- * nothing it sleeps on an eventcount: for ever, unless a stream says that it watches a device.
+ * The thread goes round the staged streams and does what can be done on each. After a round without
+ * any progress it sleeps on an eventcount: for ever, unless a stream says that it watches a device.
  *
- * No stream is left that could go on while the thread sleeps for ever. What a stream waits for is
- * one of: something to be flushed, whose flush stores `flushed` and then notifies, where either the
- * notifier sees the thread preparing to sleep or the thread's last round sees the store; a device,
- * and then the stream says so; or another staged stream, which only this thread moves: a stream
- * that moves, or dies, makes one more round. Chains of the last sort end at one of the others,
- * since an operation waits only for such as were issued before it.
+ * No stream could go on while the thread sleeps for ever. A stream waits for one of three things.
+ * For a flush: it stores `flushed` and then notifies, and either the notifier sees the thread
+ * preparing to sleep, or the thread's last round sees the store. For a device: then the stream says
+ * so. For another staged stream, which only this thread moves: a stream that moves or dies causes
+ * one more round. A chain of such streams ends at a flush or a device, because operations wait only
+ * for earlier ones.
  *
- * It neither uses the driver's blocking waits nor its callbacks: while it waited in the driver for
- * one stream the others would stand, and a callback holds up the stream that calls it.
+ * The thread uses neither blocking waits nor callbacks of the driver: while it waited for one
+ * stream the others would stand still, and a callback holds up the stream that calls it.
  */
 #include "gpu/cuda_staging.h"
 
@@ -24,13 +24,13 @@
 
 #define DEVICES_MAX 64 /* that an engine opens */
 
-/* Looking again after nothing had moved: at once for so long, then after ever longer sleeps. */
+/* Pauses between rounds without progress: none for SPIN_NS, then ever longer sleeps. */
 #define SPIN_NS ((int64_t)20000)
 #define SLEEP_LEAST_NS ((int64_t)50000)
 #define SLEEP_MOST_NS ((int64_t)1000000)
-#define SLEEP_SHARE 8 /* of the time since something moved */
+#define SLEEP_SHARE 8 /* of the time since the last progress */
 
-#define TIMER_SLACK_NS 1000UL /* the kernel's default would double the shortest sleeps */
+#define TIMER_SLACK_NS 1000UL /* the default would double the shortest sleeps */
 
 struct fry_cuda_staging {
     fry_eventcount idle;
@@ -38,9 +38,9 @@ struct fry_cuda_staging {
     uint32_t device_count; /* atomic; grows */
 
     fry_backend *backend __attribute__((aligned(FRY_CACHE_LINE)));
-    bool has_thread; /* with the baton, and who stops it when nobody takes that any more */
+    bool has_thread; /* the baton's; of the stopping thread when nobody takes the baton any more */
     pthread_t thread;
-    fry_cuda_staged *staged[DEVICES_MAX]; /* of each device FRY_CUDA_WAYS */
+    fry_cuda_staged *staged[DEVICES_MAX]; /* FRY_CUDA_WAYS of each device */
 };
 
 /* --- the thread --- */
@@ -65,7 +65,7 @@ static bool go_round(fry_cuda_staging *staging, bool *is_watching)
     return has_moved;
 }
 
-/* How long to sleep when nothing has moved since then; 0: not at all. */
+/* How long to sleep, with no progress since since_ns; 0: not at all. */
 static int64_t sleep_for_ns(int64_t since_ns)
 {
     int64_t still_ns = fry_clock_monotonic_ns() - since_ns;
@@ -98,7 +98,7 @@ static void *staging_main(void *arg)
             fry_eventcount_cancel(&staging->idle);
             return NULL;
         }
-        /* The look that a notifier counts on. It may also find that there is nothing to watch. */
+        /* The look that a notifier relies on. It may also find nothing to watch any more. */
         if (go_round(staging, &is_watching) || (is_watching && sleep_ns < 0)) {
             moved_ns = fry_clock_monotonic_ns();
             fry_eventcount_cancel(&staging->idle);
@@ -120,7 +120,7 @@ static fry_cuda_staged_slot *slot_of(fry_cuda_staged *staged, uint64_t sequence)
     return &staged->slots[sequence % FRY_STREAM_DEPTH];
 }
 
-/* The events have to be there by the time the thread comes to wait for them. */
+/* Makes sure that the events exist before the thread waits for them. */
 static ferry_status see_to_events(const fry_event *waits, size_t wait_count,
                                   fry_native_error *error)
 {
@@ -128,7 +128,7 @@ static ferry_status see_to_events(const fry_event *waits, size_t wait_count,
         fry_stream *other = waits[i].stream;
         if (!fry_cuda_stream_is_native(other))
             continue;
-        fry_cuda_stream_flush(other); /* issued in this turn, perhaps */
+        fry_cuda_stream_flush(other); /* its operation may have been issued in this turn */
         if (fry_load_acquire(&fry_cuda_stream_of(other)->marked) >= waits[i].sequence)
             continue;
         const fry_cuda_device *dead_by = fry_cuda_dead_by(other);
@@ -208,7 +208,7 @@ int64_t fry_cuda_staging_begun_ns(fry_stream *stream, uint64_t sequence)
     return slot_of(fry_cuda_staged_of(stream), sequence)->begun_ns;
 }
 
-/* What stands atop fry_host_stream_skip holds here too. */
+/* The argument at fry_host_stream_skip holds here too. */
 void fry_cuda_staging_cancel(fry_stream *stream, uint64_t sequence)
 {
     fry_cuda_staged *staged = fry_cuda_staged_of(stream);
@@ -227,7 +227,7 @@ fry_cuda_staging *fry_cuda_staging_open(fry_backend *backend)
     return staging;
 }
 
-/* Copies in and out are what there is most of; between GPUs that don't reach each other few. */
+/* Most copies are in or out; few are between GPUs that don't reach each other. */
 static size_t share_of(fry_cuda_way way, size_t staging_bytes)
 {
     size_t bytes = way == FRY_CUDA_WAY_PEER ? staging_bytes / 4 : staging_bytes / 8 * 3;

@@ -1,57 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams, and how the end of what stands in them is found.
+ * Streams, and how the end of their operations is found.
  *
- * Marks. What is issued fires in order, so nobody need know of each operation: a *mark* behind the
- * newest one speaks for all before it. It is made at flush, where others may begin to wait, and
- * earlier behind many bytes, ahead of a wait, where another stream must wait, or behind a copy that
- * goes alone into an idle stream, which is then entered once and not twice. It is an event
- * (others wait for it, and it can be asked about) and then a word: the stream itself writes the low
- * half of the number to pinned memory of the host (cuStreamWriteValue32). Finding what has fired is
- * then one load and no call.
+ * Marks. Operations fire in order, so a *mark* behind the newest one speaks for all before it. A
+ * mark is made at flush, when others may begin to wait. It is made earlier behind many bytes, ahead
+ * of a wait, where another stream must wait, and behind a copy that goes alone into an idle stream,
+ * so that the context is entered once and not twice. It is an event, which others wait for and
+ * which can be queried, and then a word: the stream itself writes the low half of the mark's number
+ * to pinned host memory (cuStreamWriteValue32). Finding what has fired is then one load and no
+ * call.
  *
  * Why the bytes are there when the word is. cuda.h says of cuStreamWriteValue32, at the flag
- * NO_MEMORY_BARRIER which is not given (nor known to this form of the call): it "will provide a
+ * NO_MEMORY_BARRIER, which is not given (nor known to this form of the call): it "will provide a
  * memory fence before the write, which has similar semantics to __threadfence_system() but is
- * scoped to the stream". So all that the stream's earlier work wrote, to the host, to its own or
- * another device's memory, is written for everybody in the system before the word is. The host
- * reads the word with acquire and the bytes after it; what it hands to any stream afterwards is
- * handed over after the word was seen. (Between streams nothing is ordered by words: cuda.h warns
- * that the driver does not see such an order. They wait for events.)
+ * scoped to the stream". So all that the stream's earlier work wrote, to the host or to any
+ * device's memory, is written for everybody in the system before the word is. The host reads the
+ * word with acquire and the bytes after it; what it hands to any stream afterwards is handed over
+ * after the word was seen. (Words order nothing between streams: cuda.h warns that the driver does
+ * not see such an order. Streams wait for events.)
  *
- * Why the low half is enough. A word is only ever written numbers of marks of its own stream, in
- * order, so what stands there is the low half of some mark w, fired <= w <= marked: `fired` came
- * from an earlier look at it, and no mark beyond `marked` has been made. At most
- * FRY_STREAM_DEPTH_MOST operations, far less than 2^31, lie between the two, so the difference of
- * the low halves, taken in 32 bits, is the difference, also across their wrap. A difference above
- * marked - fired is none of these: the word is left behind by an event (below), or rubbish, and
- * says nothing.
+ * Why the low half is enough. Only numbers of its own stream's marks are written to a word, in
+ * order. So it holds the low half of some mark w, fired <= w <= marked: `fired` came from an
+ * earlier look at the word, and no mark beyond `marked` has been made. At most
+ * FRY_STREAM_DEPTH_MOST operations, far fewer than 2^31, lie between the two, so the 32-bit
+ * difference of the low halves is the difference, also across their wrap. A greater difference than
+ * marked - fired says nothing: an event is ahead of the word (below), or the word is rubbish.
  *
- * Why it is not enough to look. A device that fails never writes. A head that has stayed for a
- * millisecond is asked about (cuEventQuery of its mark), then after twice that, and so on up to
- * 64 ms: a busy device costs no calls, a lost one is found soon. An answer other than "done" and
- * "not yet" is never taken for either: the device is lost. Should the event have fired while its
- * word is missing, the event is right and the word a little late: `fired` then is ahead of the word
- * until that comes, and the stream does not count as idle. If that happens time after time and no
- * word comes between, words don't work here, and the stream goes on by events alone. A word might
- * yet be written, so then the words' memory is never freed.
+ * Why a look is not enough. A device that fails never writes. If a head stays for a millisecond,
+ * the driver is asked about it (cuEventQuery of its mark), then after twice that time, and so on up
+ * to 64 ms: a busy device costs no calls, and a lost one is found soon. An answer other than "done"
+ * and "not yet" means that the device is lost. If the event has fired and its word is missing, the
+ * event is right and the word late: `fired` is ahead of the word until that comes, and the stream
+ * does not count as idle. If this happens time after time and no word comes between, words don't
+ * work here, and the stream goes on by events alone. A word may still come, so the words' memory is
+ * never freed then.
  *
- * By events alone, the oldest mark's event is asked about at each look.
+ * By events alone, each look asks about the oldest mark's event.
  *
- * The program's streams are given events alone: a number written there, with its fence, would keep
- * the program's next kernel waiting. While the host alone waits for one, the driver is asked about
- * it, though not at each look. An event that streams of ferry's wait for has fired once one of
- * these has gone on; until then it is asked about now and then, as the host may wait for it, too.
- * (A stream of ferry's own that waits for the event and writes the number would stand in one of the
- * hardware's few queues for as long as the program likes, and hold up who shares it: cuda_apart.h.)
+ * The program's streams get events alone, because a word, with its fence, would delay the program's
+ * next kernel. If only the host waits for such an event, the driver is asked about it, but not at
+ * each look. If streams of ferry's wait for the event, it has fired once one of them has gone on;
+ * until then the driver is asked now and then, because the host may wait too. (A stream of ferry's
+ * that waits for the event and writes the number would stay in one of the hardware's few queues as
+ * long as the program likes, and delay streams that share it: cuda_apart.h.)
  *
  * Batches. Small plain copies that wait for nothing on the device are kept back until the flush, or
- * until something must come behind them; two or more go to cuMemcpyBatchAsync, which runs them in
- * any order. So a copy whose `waits` name a kept one sends those off first: what follows stands
- * behind all of the batch. Marks stand behind it too, so that sequence numbers fire in order
- * whatever the batch does inside. If the driver refuses a batch they go one by one, that each may
- * fail for itself; should some of the batch have been taken, they are copied twice, which nobody
- * can see: none depends on another, and who depends on them comes later.
+ * until something must come behind them. Two or more go to cuMemcpyBatchAsync, which runs them in
+ * any order. So a copy whose `waits` name a kept copy submits the kept ones first, and stands
+ * behind the whole batch. Marks stand behind the batch too, so sequence numbers fire in order
+ * whatever the batch does inside. If the driver refuses a batch, its copies go one by one, and each
+ * fails alone. Copies that the driver had taken are then made twice, which nobody can see: none
+ * depends on another, and operations that depend on them come later.
  */
 #include "gpu/cuda.h"
 #include "gpu/cuda_mark.h"
@@ -61,8 +60,8 @@
 
 #define QUERY_FIRST_NS ((int64_t)1000000)
 #define QUERY_LAST_NS ((int64_t)64000000)
-#define ASK_NS ((int64_t)2000) /* between two questions about an event of the program's... */
-#define ASK_LOOKS 64           /* ...or so many looks, and... */
+#define ASK_NS ((int64_t)2000)         /* between two questions about a program's event... */
+#define ASK_LOOKS 64                   /* ...or so many looks, and... */
 #define ASK_RELIED_NS ((int64_t)50000) /* ...if a stream of ferry's waits for it */
 #define BATCHES_REFUSED_MAX 8          /* in a row */
 #define WORDS_MISSED_MAX                                                                           \
@@ -155,7 +154,7 @@ static bool has_no_room(uint32_t entries)
     return entries + FRY_CUDA_OPERATION_ENTRIES > FRY_CUDA_QUEUE_ENTRIES;
 }
 
-/* So many more stand in the driver's queue, or fewer. All parked streams have one room together. */
+/* Counts entries in the driver's queue, more or fewer. All parked streams share one room. */
 static void add_entries(fry_cuda_stream *stream, uint32_t more)
 {
     fry_cuda_device *device = device_of(stream);
@@ -170,7 +169,7 @@ static void add_entries(fry_cuda_stream *stream, uint32_t more)
         one->stream.is_full = has_no_room(device->parked_entries);
 }
 
-/* A mark that can't be made would leave what is before it unknown for ever. */
+/* Marks the newest operation. If that fails, operations would stay unknown: the device is lost. */
 static void mark_own(fry_cuda_stream *stream)
 {
     if (fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
@@ -194,7 +193,7 @@ static void strike(fry_cuda_stream *stream, fry_cuda_slot *slot, CUresult result
     stream->stream.struck++;
 }
 
-/* The newest ones, which were counted singly as they were kept back, are one entry. */
+/* Counts the newest operations as one entry; as they were kept back each counted. */
 static void count_as_one(fry_cuda_stream *stream, size_t count)
 {
     for (uint64_t i = 1; i < count; i++)
@@ -202,7 +201,7 @@ static void count_as_one(fry_cuda_stream *stream, size_t count)
     add_entries(stream, 1 - (uint32_t)count);
 }
 
-/* False: they are still to go, one by one; *result_p is CUDA_SUCCESS if nothing was tried. */
+/* False: the copies must go one by one; *result_p is CUDA_SUCCESS if nothing was tried. */
 static bool submit_together(fry_cuda_stream *stream, fry_cuda_batch *batch, CUresult *result_p)
 {
     *result_p = CUDA_SUCCESS;
@@ -223,7 +222,7 @@ static bool submit_together(fry_cuda_stream *stream, fry_cuda_batch *batch, CUre
            fry_cuda_is_fatal(device_of(stream), result, "cuMemcpyBatchAsync");
 }
 
-/* A batch was refused, and none of its copies: each such one costs a call more than none at all. */
+/* Counts a refused batch whose copies were taken singly: such a batch only costs a call. */
 static void count_refusal(fry_cuda_device *device, CUresult result)
 {
     fry_native_error error;
@@ -236,7 +235,7 @@ static void count_refusal(fry_cuda_device *device, CUresult result)
                  error.message);
 }
 
-/* What is kept back goes to the driver. In a scope. */
+/* Hands the kept copies to the driver. In a scope. */
 static void submit(fry_cuda_stream *stream)
 {
     fry_cuda_batch *batch = stream->batch;
@@ -266,7 +265,7 @@ static uint64_t begin_operation(fry_cuda_stream *stream, size_t entries, size_t 
 {
     uint64_t sequence = ++stream->stream.issued;
     fry_cuda_slot *slot = fry_cuda_slot_of(stream, sequence);
-    fry_store_release(&slot->mark, 0); /* what stood here has fired: see fry_cuda_mark_of */
+    fry_store_release(&slot->mark, 0); /* its old operation has fired: fry_cuda_mark_of */
     slot->result = CUDA_SUCCESS;
     slot->entries = (uint32_t)entries;
     slot->bounced_bytes = 0;
@@ -300,9 +299,9 @@ static CUresult submit_rows_singly(fry_cuda_stream *stream, const fry_copy *copy
 }
 
 /*
- * A pitch above the device's limit (2^31 - 1 bytes) is refused, and between two places on one
- * device the driver may refuse others: such rows go one by one if they are few. Many that far apart
- * have no room on a device.
+ * The driver refuses a pitch above the device's limit (2^31 - 1 bytes), and may refuse others
+ * between two places on one device. Then few rows go one by one; many that far apart don't fit on a
+ * device.
  */
 static CUresult submit_rows(fry_cuda_stream *stream, const fry_copy *copy, const char **call_p,
                             size_t *entries_p)
@@ -351,7 +350,7 @@ bool fry_cuda_stream_wait_for(CUstream native, const fry_event *event, CUresult 
     const fry_cuda_stream *other = fry_cuda_stream_of(event->stream);
     CUevent awaited = NULL;
     *result_p = CUDA_SUCCESS;
-    while (awaited == NULL) { /* once more if a later mark has just taken the event over */
+    while (awaited == NULL) { /* again if a later mark has just taken the event */
         if (fry_cuda_stream_peek(other) >= event->sequence)
             return true;
         uint64_t mark = fry_cuda_mark_of(other, event->sequence);
@@ -372,8 +371,10 @@ static bool has_waited(const fry_cuda_stream *stream, const fry_event *event)
     return false;
 }
 
-/* The next operation waits for the event. Who is over makes room, or else who was first: what is
- * forgotten would be waited for again, and its loss not be noticed. */
+/*
+ * Notes that the next operation waits for the event. A wait that is over makes room, else the
+ * oldest: a forgotten wait would be made again, and its device's loss not be noticed.
+ */
 static void note_wait(fry_cuda_stream *stream, const fry_event *event)
 {
     size_t at = 0, over = FRY_CUDA_WAITED;
@@ -396,7 +397,7 @@ static void note_wait(fry_cuda_stream *stream, const fry_event *event)
         other->relied = event->sequence;
 }
 
-/* The waits that the device has to be told of; *after_p: the newest of its own that is named. */
+/* Selects waits for the device; *after_p: the newest operation named of this stream. */
 static size_t select_waits(const fry_cuda_stream *stream, const fry_event *waits, size_t wait_count,
                            const fry_event **selected, uint64_t *after_p)
 {
@@ -414,17 +415,17 @@ static size_t select_waits(const fry_cuda_stream *stream, const fry_event *waits
     return count;
 }
 
-/* Puts the waits in; what can't be waited for gives the answer. In a scope. */
+/* Makes the waits. Returns the answer for the first that can't be made. In a scope. */
 static CUresult put_waits(fry_cuda_stream *stream, const fry_event **waits, size_t wait_count,
                           size_t *entries_p)
 {
     for (size_t i = 0; i < wait_count; i++) {
         fry_stream *other = waits[i]->stream;
-        fry_cuda_stream_flush(other); /* issued in this turn, perhaps */
+        fry_cuda_stream_flush(other); /* its operation may have been issued in this turn */
         CUresult result;
         const fry_cuda_device *lost = fry_cuda_dead_by(other);
         if (lost != NULL)
-            return fry_cuda_lost(lost); /* it would wait for ever */
+            return fry_cuda_lost(lost); /* the stream would wait for ever */
         if (!fry_cuda_stream_wait_for(stream->native, waits[i], &result))
             return result;
         ++*entries_p;
@@ -446,7 +447,7 @@ static ferry_status copy_now(fry_cuda_stream *stream, const fry_copy *copy, cons
                              size_t wait_count, fry_native_error *error)
 {
     submit(stream);
-    /* The end of what is before a wait is not to be found only after it. */
+    /* Otherwise the end of earlier operations would be found only after the wait. */
     if (wait_count != 0 && stream->stream.issued != stream->marked)
         mark_own(stream);
     if (fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
@@ -462,7 +463,7 @@ static ferry_status copy_now(fry_cuda_stream *stream, const fry_copy *copy, cons
         fry_cuda_tell(error, result, call);
         return FERRY_E_DEVICE;
     }
-    /* What stands in the driver's queue is an operation's, so that its room comes back. */
+    /* Entries in the driver's queue belong to an operation, so that their room comes back. */
     uint64_t sequence = begin_operation(stream, entries, copy->size_bytes);
     if (result != CUDA_SUCCESS)
         strike(stream, fry_cuda_slot_of(stream, sequence), result, call);
@@ -481,8 +482,8 @@ static ferry_status enter(fry_cuda_stream *stream, fry_cuda_scope *scope, fry_na
 }
 
 /*
- * A small copy that waits for nothing on the device: it is kept back, unless it fills what goes
- * together. `after`: the newest operation of this stream that it comes behind.
+ * Keeps back a small copy that waits for nothing on the device, unless the batch is then large
+ * enough. `after`: the newest operation of this stream that the copy comes behind.
  */
 static ferry_status copy_together(fry_cuda_stream *stream, const fry_copy *copy, uint64_t after,
                                   fry_native_error *error)
@@ -509,7 +510,7 @@ static ferry_status copy_together(fry_cuda_stream *stream, const fry_copy *copy,
     return FERRY_OK;
 }
 
-/* Nothing is on its way that the copy's end could be found with, so it has a mark of its own. */
+/* In an idle stream, or behind many bytes, the copy gets a mark at once. */
 static ferry_status copy_alone(fry_cuda_stream *stream, const fry_copy *copy,
                                const fry_event **waits, size_t wait_count, fry_native_error *error)
 {
@@ -561,7 +562,7 @@ ferry_status fry_cuda_stream_copy(fry_stream *base, const fry_copy *copy, const 
 void fry_cuda_stream_flush(fry_stream *base)
 {
     fry_cuda_stream *stream = fry_cuda_stream_of(base);
-    /* Who records on an outside stream marks at once, and may be at it now. */
+    /* On an outside stream the recording thread marks at once, perhaps now. */
     if (base->kind == FRY_STREAM_OUTSIDE || base->issued == stream->marked ||
         fry_cuda_dead_by(base) != NULL)
         return;
@@ -594,11 +595,11 @@ static uint64_t read_word(const fry_cuda_stream *stream, uint64_t fired)
 
 uint64_t fry_cuda_stream_peek(const fry_cuda_stream *stream)
 {
-    /* `fired` first: the word and `marked`, read later, are not behind it. */
+    /* `fired` first: the word and `marked`, read later, are at least as new. */
     return read_word(stream, fry_load_acquire(&stream->fired));
 }
 
-/* The mark of the oldest operation that has not fired; 0: it has none yet. */
+/* The mark of the oldest operation that has not fired; 0: none yet. */
 static uint64_t head_mark(const fry_cuda_stream *stream)
 {
     return fry_load_acquire(&stream->marked) > stream->fired
@@ -606,7 +607,7 @@ static uint64_t head_mark(const fry_cuda_stream *stream)
                : 0;
 }
 
-/* The head has stayed for as long as until a question is due; then the next one is later. */
+/* Whether a question about the head is due; then the next one comes later. */
 static bool head_is_old(fry_cuda_stream *stream)
 {
     int64_t now_ns = fry_clock_now_ns(device_of(stream)->backend->options.clock);
@@ -621,7 +622,7 @@ static bool head_is_old(fry_cuda_stream *stream)
     return is_old;
 }
 
-/* What a stream of ferry's has waited for has fired once that goes on. */
+/* Events that a stream of ferry's waited for have fired when that stream has gone on. */
 static void teach(fry_cuda_stream *stream)
 {
     for (uint32_t left = stream->untaught; left != 0; left &= left - 1) {
@@ -636,9 +637,9 @@ static void teach(fry_cuda_stream *stream)
 }
 
 /*
- * Whether the program's stream is to be asked about its oldest event now: not at the first look,
- * since a copy behind it may be about to come, and not at each. By looks as well, so that it is not
- * forgotten where the engine's clock stands.
+ * Whether to ask about the program's oldest event now: not at the first look, because a copy behind
+ * it may be about to come, and not at each. Looks count too, in case the engine's clock stands
+ * still.
  */
 static bool is_to_be_asked(fry_cuda_stream *stream)
 {
@@ -683,8 +684,10 @@ static uint64_t ask_events(fry_cuda_stream *stream)
     return fired;
 }
 
-/* The head's event has fired. If the word of the mark before, which may have been believed ahead of
- * it, is there by now, words do come. */
+/*
+ * The head's event has fired. If the word of the mark before has come by now, words do come; an
+ * event may have gone ahead of that word.
+ */
 static uint64_t believe_event(fry_cuda_stream *stream, uint64_t mark)
 {
     uint64_t fired = read_word(stream, stream->fired);
@@ -703,7 +706,7 @@ static uint64_t believe_event(fry_cuda_stream *stream, uint64_t mark)
     return mark;
 }
 
-/* A head that stays is asked about now and then. */
+/* Asks about a head that stays, now and then. */
 static uint64_t ask_if_old(fry_cuda_stream *stream)
 {
     uint64_t mark = head_mark(stream);
@@ -728,7 +731,7 @@ static void advance(fry_cuda_stream *stream, uint64_t fired)
         add_entries(stream, 0 - fewer);
     }
     stream->query_ns = stream->ask_ns = 0;
-    /* Who finds an outside stream idle by it may use its slots for somebody else. */
+    /* Release: a thread that finds an outside stream idle may use its slots for another stream. */
     fry_store_release(&stream->fired, fired);
     teach(stream);
 }
@@ -761,7 +764,7 @@ uint64_t fry_cuda_stream_fired(fry_stream *base, ferry_status *status_p, fry_nat
 
 bool fry_cuda_stream_has_words(const fry_cuda_stream *stream)
 {
-    /* Words that were given up are left to themselves, with the memory they are in. */
+    /* Nobody waits for words that were given up; their memory is never freed. */
     return fry_load_relaxed(&stream->is_worded) == 0 ||
            fry_load_acquire(stream->word) == (uint32_t)fry_load_relaxed(&stream->worded);
 }

@@ -2,24 +2,25 @@
 /*
  * Host devices and the workers behind them.
  *
- * A worker goes round the streams, claims one that is runnable (fry_host_stream_is_runnable), works
- * some of it off and gives it back. When it finds none it sleeps on one eventcount that all share.
+ * A worker goes round the streams, claims a runnable one (fry_host_stream_is_runnable), works off
+ * some of it and gives it back. A worker that finds none sleeps on the eventcount that all share.
  *
- * No runnable stream is left with every worker asleep. There are three ways to become runnable:
- * something is issued, a wait fires, a claim is given back.
- *  1. Before it sleeps, a worker prepares (a full barrier) and then looks at all streams once more.
- *     So whatever it fired or gave back itself, it has looked at since; whatever others fired or
- *     gave back before their own last looks, they have looked at since.
- *  2. A stream that a look passes over because it is claimed is its claimer's to look at again, by
- *     1; the last one to give it back finds no other claimer to leave it to.
+ * No runnable stream is left with every worker asleep. A stream becomes runnable in three ways: an
+ * operation is issued, a wait fires, a claim is given back.
+ *  1. Before a worker sleeps, it prepares (a full barrier) and then looks at all streams once more.
+ *     So it has looked since it fired or gave back anything itself, and since others, before their
+ *     own last looks, fired or gave back anything.
+ *  2. If a look passes over a claimed stream, the claimer looks at the stream again, by 1. The last
+ *     thread to give the stream back finds no other claimer to leave it to.
  *  3. The producer stores `issued`, then looks at the claim (both seq_cst). Claimed: the give comes
- *     later, so the claimer's next look, which is after it, sees what was issued. Not claimed: it
- *     notifies; either that sees a worker preparing or asleep and wakes one, which starts over and
- *     so looks again, or every worker has yet to look.
- * So the last thing that made a stream runnable is followed by a look that finds it so.
+ *     later, so the claimer's next look, after the give, sees what was issued. Not claimed: the
+ *     producer notifies. Either that sees a worker preparing or asleep and wakes one, which starts
+ *     over and looks again, or every worker has yet to look.
+ * So the event that made a stream runnable last is followed by a look that finds the stream.
  *
- * Nor is it left to a busy worker while another sleeps: before each operation a worker looks for
- * streams that could run beside it and wakes one more worker if there are any (`hand_on`).
+ * A runnable stream does not wait for a busy worker while another sleeps: before each operation a
+ * worker looks for streams that could run beside it, and wakes one more worker for them
+ * (`hand_on`).
  */
 #include "gpu/host.h"
 
@@ -42,13 +43,13 @@
 #define MAX_DEVICES 64
 #define MAX_WORKERS 8
 
-/* Operations worked off in one claim: enough to make claiming cheap, few enough to be fair. */
+/* Operations of one claim: enough to make claiming cheap, few enough to be fair. */
 #define OPERATIONS_A_CLAIM 16
 
 #define SMALL_ALIGN_BYTES 64
 #define LARGE_ALIGN_BYTES 4096
-#define LARGE_BYTES ((size_t)64 << 10) /* from here on buffers start on a page */
-#define HUGE_BYTES ((size_t)2 << 20)   /* and from here on on a huge one */
+#define LARGE_BYTES ((size_t)64 << 10) /* from here on buffers are aligned to a page */
+#define HUGE_BYTES ((size_t)2 << 20)   /* and from here on to a huge page */
 
 typedef struct host_device {
     fry_device device;
@@ -58,18 +59,18 @@ typedef struct host_device {
 typedef struct worker {
     fry_host *host;
     pthread_t thread;
-    uint32_t cursor; /* index of the stream to look at first */
+    uint32_t cursor; /* the stream to look at first */
 } worker;
 
 struct fry_host {
     fry_eventcount idle; /* where workers sleep */
     uint32_t stopping;   /* atomic */
-    uint32_t at_work;    /* futex: workers that have not come to their end */
+    uint32_t at_work;    /* futex: workers that have not ended */
 
-    /* Read only once it is open, but for the workers' own words. */
+    /* Only read after opening, except for the workers' own fields. */
     fry_memory memory __attribute__((aligned(FRY_CACHE_LINE)));
     fry_host_options options;
-    fry_host_stream *streams; /* of each device the one that copies to it */
+    fry_host_stream *streams; /* for each device the stream to it */
     uint32_t running_count;   /* workers that exist */
     host_device devices[MAX_DEVICES];
     worker workers[MAX_WORKERS];
@@ -112,8 +113,8 @@ static fry_host_stream *claim_next(worker *self)
 }
 
 /*
- * The caller is about to be busy. The fence stands between what it last fired and the look for
- * sleepers, as prepare stands between a sleeper and its last look: one of the two sees the other.
+ * Wakes a sleeper before the caller is busy. The fence is between what the caller last fired and
+ * its look for sleepers, as prepare is between a sleeper and its last look: one sees the other.
  */
 static void hand_on(fry_host *host)
 {
@@ -148,7 +149,7 @@ static void *worker_main(void *arg)
         if (fry_load_relaxed(&host->stopping) != 0) {
             fry_eventcount_cancel(&host->idle);
             if (fry_fetch_sub(&host->at_work, 1) == 1)
-                fry_futex_wake(&host->at_work, INT_MAX); /* who stops it joins before it goes */
+                fry_futex_wake(&host->at_work, INT_MAX); /* the stopper joins before it frees */
             return NULL;
         }
         if (any_runnable(host))
@@ -158,7 +159,7 @@ static void *worker_main(void *arg)
     }
 }
 
-/* A worker takes no signal: those are for the program's own threads. */
+/* Workers take no signals: those are for the program's own threads. */
 static bool start_worker(fry_host *host)
 {
     uint32_t index = host->running_count;
@@ -181,7 +182,7 @@ static bool start_worker(fry_host *host)
     return true;
 }
 
-/* One may be in a callback of the user's, which came after the loop had stopped. */
+/* A worker may be in a user's callback, called after the loop had stopped. */
 static bool end_workers(fry_host *host, int64_t end_ns)
 {
     fry_store_relaxed(&host->stopping, 1);
@@ -213,9 +214,11 @@ static ferry_status host_memory_alloc(fry_device *device, size_t size_bytes, fry
     void *memory = fry_alloc_raw(&host_of(device)->memory, size_bytes, align_bytes);
     if (memory == NULL)
         return FERRY_E_NO_MEMORY;
-    /* Where the kernel has none it says so, and nothing is lost. With them another process reads
-     * this memory a quarter faster: it need not take hold of each page. The rest of a last page is
-     * not asked for: that would be memory that nobody wanted. */
+    /*
+     * A kernel without huge pages refuses, and nothing is lost. With them another process reads
+     * this memory a quarter faster, because it takes hold of fewer pages. The rest of a last page
+     * is not asked for: nobody wanted that memory.
+     */
     if (size_bytes >= HUGE_BYTES)
         (void)madvise(memory, size_bytes - size_bytes % HUGE_BYTES, MADV_HUGEPAGE);
     *memory_p = memory;
@@ -275,7 +278,7 @@ static bool host_can_wait(const fry_stream *stream, const fry_stream *other)
 static uint64_t host_fired(fry_stream *stream, ferry_status *status_p, fry_native_error *error)
 {
     (void)error;
-    *status_p = FERRY_OK; /* copying in memory does not fail */
+    *status_p = FERRY_OK; /* copying in memory can't fail */
     return fry_host_stream_fired(host_stream(stream));
 }
 

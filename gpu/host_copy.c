@@ -6,10 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Streaming goes by blocks of this size, so a shorter row has nothing of it but its fence. */
+/* The block size of streaming: a shorter row would get only the fence. */
 #define BLOCK_BYTES ((size_t)32 << 10)
 
-/* ThreadSanitizer does not see streaming stores: under it memcpy does everything. */
+/* ThreadSanitizer does not see streaming stores, so memcpy copies everything under it. */
 #if defined(__SSE2__) && !FRY_TSAN
 
 #include <emmintrin.h>
@@ -20,7 +20,7 @@
                               */
 #define PAGE_BYTES ((size_t)4096)
 
-/* to is aligned to 16 bytes. */
+/* `to` is aligned to 16 bytes. */
 static inline void stream_line(char *to, const char *from)
 {
     __m128i a = _mm_loadu_si128((const __m128i *)(const void *)from);
@@ -34,8 +34,8 @@ static inline void stream_line(char *to, const char *from)
 }
 
 /*
- * A block's pages side by side rather than one after the other: that keeps several pages of DRAM
- * open and as many hardware prefetchers busy, which is worth a third of the bandwidth.
+ * Copies a block's pages side by side, not one after the other: that keeps several pages of DRAM
+ * open and several hardware prefetchers busy, which is worth a third of the bandwidth.
  */
 static void stream_block(char *to, const char *from)
 {
@@ -43,7 +43,7 @@ static void stream_block(char *to, const char *from)
         for (size_t page = 0; page < BLOCK_BYTES; page += PAGE_BYTES) {
             size_t at = page + run;
             for (size_t line = 0; line < RUN_BYTES; line += LINE_BYTES) {
-                /* The last run of a page has its next one in another block. */
+                /* After a page's last run comes another block. */
                 if (run + RUN_BYTES < PAGE_BYTES)
                     _mm_prefetch(from + at + RUN_BYTES + line, _MM_HINT_T0);
             }

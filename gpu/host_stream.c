@@ -29,7 +29,7 @@ bool fry_host_stream_issue(fry_host_stream *stream, const fry_copy *copy, const 
     slot->copy = *copy;
     slot->wait_count = 0;
     for (size_t i = 0; i < wait_count; i++) {
-        /* The stream's own order is a wait for everything in it. */
+        /* The stream's own order covers waits for itself. */
         if (waits[i].stream != &stream->stream && !has_fired(&waits[i]))
             slot->waits[slot->wait_count++] = waits[i];
     }
@@ -38,9 +38,8 @@ bool fry_host_stream_issue(fry_host_stream *stream, const fry_copy *copy, const 
 }
 
 /*
- * Overwriting another operation's request is impossible: while `sequence` has not fired, no other
- * one stands in its slot; and once another one does, the producer has seen `sequence` fire, so it
- * sees it here.
+ * This can't overwrite another operation's request: until `sequence` has fired, no other operation
+ * is in its slot. When another one is, the producer has seen `sequence` fire, and sees it here.
  */
 void fry_host_stream_skip(fry_host_stream *stream, uint64_t sequence)
 {
@@ -96,6 +95,6 @@ void fry_host_stream_run(fry_host_stream *stream, const fry_host_options *option
     bool is_traced = options->tracing != NULL && fry_load_relaxed(options->tracing) != 0;
     slot->begun_ns = is_traced ? fry_clock_now_ns(options->clock) : 0;
     copy_unless_skipped(slot, sequence, &options->gate);
-    /* Pairs with every look at it: the bytes are there, and the slot is the producer's again. */
+    /* Pairs with every load of `fired`: the bytes are there, and the slot is the producer's. */
     fry_store_release(&stream->fired, sequence);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds modules and opens each once a process.
+ * Finds modules, and opens each once a process.
  *
- * What became of a module is one word that only moves forward, and is read without the lock once it
- * says so; text and operations are written before it (release) and never again. A fork's child has
- * neither the threads of a module nor the driver's state behind it, and may find the lock taken: so
- * there a module that the parent opened, or was just opening, is refused for good, and one that it
- * had not asked for yet can be opened.
+ * A module's state is one word that only moves forward. From MODULE_HERE on it is read without the
+ * lock; text and operations are written before it (release) and never again. A fork's child has
+ * neither the module's threads nor the driver's state, and may find the lock taken. So in a child a
+ * module that the parent opened or was opening is refused for good; one that the parent had not
+ * asked for can be opened.
  */
 #include "gpu/module.h"
 
@@ -23,12 +23,12 @@
 #include <sys/stat.h>
 
 #define PATH_BYTES 1024
-#define REASON_BYTES (2 * PATH_BYTES + 256) /* both paths fit */
+#define REASON_BYTES (2 * PATH_BYTES + 256) /* room for both paths */
 
 enum module_state {
-    MODULE_UNASKED = 0, /* nobody has asked for it yet */
-    MODULE_OPENING,     /* somebody has, with the lock */
-    MODULE_HERE,        /* `ops` are there */
+    MODULE_UNASKED = 0, /* nobody has asked for it */
+    MODULE_OPENING,     /* a thread opens it, with the lock */
+    MODULE_HERE,        /* `ops` are set */
     MODULE_ABSENT,      /* `reason` says why */
     MODULE_FORKED,      /* a parent process has it */
 };
@@ -40,11 +40,11 @@ typedef struct module {
     char reason[REASON_BYTES];
 } module;
 
-/* All there are: a name from outside never becomes a path. */
+/* All modules: a name from outside never becomes a path. */
 static module modules[] = {{.name = "cuda"}};
 #define MODULE_COUNT (sizeof modules / sizeof modules[0])
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one is opened at a time */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one module is opened at a time */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 static void forked_in_child(void)
@@ -70,7 +70,7 @@ static bool path_is_there(const char *path)
     return stat(path, &found) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
-/* The file in FERRY_MODULE_PATH; "" if that is not set, or too long for a file to be there. */
+/* The file in FERRY_MODULE_PATH; "": not set, or too long a path. */
 static void path_from_environment(char path[PATH_BYTES], const char *name)
 {
     const char *folder = fry_environment(FRY_ENV_FERRY_MODULE_PATH);
@@ -79,8 +79,7 @@ static void path_from_environment(char path[PATH_BYTES], const char *name)
         path[0] = '\0';
 }
 
-/* The file in the folder `ferry` beside the library, as the loader found it; "": it can't be told.
- */
+/* The file in the folder `ferry` beside the library; "": the loader can't tell. */
 static void path_beside_library(char path[PATH_BYTES], const char *name)
 {
     Dl_info library;
@@ -127,7 +126,7 @@ static void __attribute__((format(printf, 2, 3))) explain(module *self, const ch
     va_end(arguments);
 }
 
-/* What is there but can't be used stays in memory: it may have started something. */
+/* A file that can't be used stays loaded: it may have started something. */
 static const fry_backend_ops *module_load(module *self, const char *path)
 {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -158,7 +157,7 @@ static const fry_backend_ops *module_load(module *self, const char *path)
     return ops;
 }
 
-/* The first that is there is it, also if it can't be used: another than meant would be worse. */
+/* Takes the first file there is, even if it can't be used: another than meant would be worse. */
 static const fry_backend_ops *module_open(module *self)
 {
     char wanted[PATH_BYTES], own[PATH_BYTES];

@@ -3,21 +3,21 @@
  * Rounds of a barrier, with Spin (tests/model/run net/group_barrier.pml); net/group_rounds.c has
  * the argument.
  *
- *  member    calls the barrier until ROUNDS rounds of it have ended. A call writes its arrival and
- *            waits until it is told that the round has ended. Meanwhile it may end the round: the
- *            host (0) when it has been told of an arrival of each; anybody when a deadline passes
- *            (one, once) or when it is told that a member is dead.
- *  killer    ends the lease of one member at any time: its record and its arrival go, and what it
- *            writes in the lease is refused from then on; but it runs on until it is told, some
- *            time. A new start of it may come, with nothing remembered but what it reads then.
+ *  member    calls the barrier until ROUNDS rounds have ended. A call writes its arrival and waits
+ *            until it is told that the round has ended. Meanwhile it may end the round itself: the
+ *            host (0) when it has been told of all arrivals; any member when a deadline passes (one
+ *            member, once) or when it is told that a member is dead.
+ *  killer    ends the lease of one member at any time: its record and arrival go, and its writes in
+ *            the lease are refused from then on, but it runs on until it is told. A new start of
+ *            the member may come, which knows only what it reads then.
  *
- * A member is told of the key that says how the newest round ended at any time: late, and not of
- * every value; so is the host of arrivals, of which it has a copy (of one; the other is looked at in
- * place, to keep this small). SWAP is one step, on the store.
+ * A member is told of the key with the newest round's outcome at any time: late, and not of every
+ * value. The same holds for the host and arrivals, of which it has a copy (of one; the other is
+ * read in place, to keep this small). SWAP is one step, on the store.
  *
- * Holds: a round has one outcome for all that came to it; none is released before all have come,
- * and only to who has come (an old start
- * may be late for one that its successor passed: it is told so); nobody waits for ever (an invalid end state).
+ * Holds: a round has one outcome for all members that came to it; none is released before all have
+ * come, and only members that have come are (an old start may be late for a round that its
+ * successor passed, and is told so); no member waits for ever (an invalid end state).
  */
 /* correct: DEADLINE */
 /* correct: DEATH */
@@ -42,16 +42,16 @@
 #endif
 
 /* The store. */
-byte number, how; /* the newest round that has ended, and its outcome */
-byte passed;      /* the newest that ended well */
-byte arrival[3];  /* the number that each has come to; 0: no key */
-bit is_gone;      /* the mortal's record */
-byte start;       /* of the mortal, that has the rank: 0 or 1 */
+byte number, how; /* the newest round that ended, and its outcome */
+byte passed;      /* the newest round that ended well */
+byte arrival[3];  /* the round that each member has come to; 0: no key */
+bit is_gone;      /* the mortal member's record */
+byte start;       /* of the mortal member that has the rank: 0 or 1 */
 
-bit is_told;      /* the old start, that it is no more */
+bit is_told;      /* the old start knows that it is dead */
 bit is_late;      /* the deadline has passed */
 
-/* For the checks: of each round, who has come (bits) and what somebody was told. */
+/* For the checks, of each round: the members that came (bits), and the outcome that was told. */
 byte came[ROUNDS + 1];
 byte outcome[ROUNDS + 1];
 
@@ -62,13 +62,13 @@ inline tell_outcome(value)
     outcome[own] = value
 }
 
-/* The call ends with what the key says now. */
+/* Ends the call by the key's present value. */
 inline resolve()
 {
     if
 #ifndef NOT_TOLD_CHANGED
     :: number > own && (passed > own + 1 || (!has_come && (is_new || passed > own))) ->
-        own = number /* FERRY_E_CHANGED: another start was there, or the one before this */
+        own = number /* FERRY_E_CHANGED: another start was there, or the start before this */
     :: else ->
 #else
     :: true ->
@@ -87,7 +87,7 @@ inline resolve()
     is_new = 0
 }
 
-/* SWAP; what it answers is told like the rest. */
+/* SWAP; its answer is told like other changes. */
 inline end_round(value)
 {
     if
@@ -120,7 +120,7 @@ proctype member(byte me; bit is_new)
         do
         :: own >= ROUNDS -> break
         :: atomic { own < ROUNDS && number > own -> resolve() }
-        :: atomic { /* a call; what may have ended has not been told yet */
+        :: atomic { /* a call; an ended round may not have been told yet */
                own < ROUNDS && !has_come && (!is_new || number == 0) ->
                if
                :: me != MORTAL || (start == born && !is_gone) -> arrival[me] = own + 1
@@ -163,7 +163,7 @@ proctype killer()
     :: true
     :: atomic { true -> is_gone = 1; arrival[MORTAL] = 0 };
        if
-       :: true -> is_told = 1 /* and nobody comes in its place */
+       :: true -> is_told = 1 /* no new start takes its place */
        :: true ->
            atomic { start = 1; is_gone = 0; run member(MORTAL, 1) };
            is_told = 1

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keeping a place through a store that goes away, loses leases, or all it has; with Spin
+ * Keeping a place when the store goes away, loses its leases, or all its contents; with Spin
  * (tests/model/run net/group_keep.pml). net/group_roster.c and group_stand.c have the argument.
  *
- *  A      has rank 0 and lives. It marks rank 1's holder dead when that has been missing for long
- *         enough, and lets C in. Its writes are asked for in one step, and reach the store in another,
- *         whatever has happened meanwhile.
- *  B      has rank 1. It lives; or dies; or is late: stopped, or cut off, for longer than others wait.
+ *  A      has rank 0 and lives. It marks the holder of rank 1 dead when that has been missing for
+ *         long enough, and lets C in. Its writes are asked for in one step and reach the store in
+ *         another, whatever has happened between.
+ *  B      has rank 1. It lives; or dies; or is late: stopped, or cut off, for longer than others
+ *         wait.
  *  C      wants rank 1.
- *  store  goes away twice at most, and comes back with what it had, without leases, or emptied, when
- *         versions begin anew: the same numbers for other things.
+ *  store  goes away at most twice, and comes back with its contents, without leases, or emptied. An
+ *         emptied store begins its versions anew: the same numbers for other contents.
  *
- * Each hears of the roster at any time: late, and not of every version. That others wait long
- * enough is an assumption here: who lives, and is not late, has been back before it is marked.
+ * Each member hears of the roster at any time: late, and not of every version. That others wait
+ * long enough is an assumption here: a living member that is not late is back before it is marked.
  *
- * Holds: no number of a start is given twice, and A sees those of rank 1 grow; who lives, and is not
- * late, is not fenced; in the end rank 1 is B's if it lived and was in time, else C's.
+ * Holds: no start's number is given twice, and A sees those of rank 1 grow; a living member that is
+ * not late is not fenced; in the end rank 1 is B's if B lived and was in time, else C's.
  */
 /* correct: EXPIRES */
 /* correct: EMPTIES */
@@ -30,13 +31,13 @@
 #define A 0
 #define B 1
 #define C 2
-#define AHEAD 4 /* more starts than there are between two times that the store is emptied */
+#define AHEAD 4 /* more starts than come between two times that the store is emptied */
 
 /* The store. */
 bit up = 1;
-byte life;          /* counts how often it was emptied */
+byte life;          /* how often the store was emptied */
 bit record[3];
-byte lease;         /* of A's record: none is given twice */
+byte lease;         /* of A's record; no lease is given twice */
 bit there = 1;      /* the roster: */
 byte version = 1;
 byte holder = B;    /* of rank 1 */
@@ -44,15 +45,15 @@ byte number = 1;    /* of that start */
 bit is_dead;
 byte starts = 1;    /* the newest number */
 
-/* What each knows of it. */
+/* What each member knows of the roster. */
 byte k_life[3], k_version[3], k_holder[3], k_number[3], k_starts[3];
 bit k_dead[3];
 bit is_in[3], is_fenced[3];
-bit has_had_chance; /* B, to be back since the store is; or it never will be in time */
+bit has_had_chance; /* B could be back since the store is back, or never will be in time */
 bit has_ended;      /* B */
 bit is_late;        /* B */
-byte hour;          /* the time, by which numbers go ahead */
-byte given;         /* numbers that were, as bits; C's alone matter */
+byte hour;          /* the time; new numbers are at least AHEAD times it */
+byte given;         /* numbers that were given, as bits; only C's matter */
 bit is_calm;        /* the store goes away no more */
 
 inline know(x)
@@ -64,7 +65,7 @@ inline know(x)
     k_starts[x] = starts
 }
 
-/* What says nothing any more is 0: fewer states. */
+/* Sets values without meaning to 0: fewer states. */
 inline forget(x)
 {
     k_holder[x] = 0;
@@ -135,7 +136,7 @@ inline write(x)
 proctype member(byte x)
 {
     bit behind;
-    bit is_asking; /* A's write, and what it was drawn up from */
+    bit is_asking; /* A's write, and the state that it is based on */
     byte asked_version, asked_lease;
     bit asks_for_c;
 
@@ -216,7 +217,7 @@ proctype store()
         atomic {
             has_had_chance = has_ended || is_late;
             if
-            :: true /* with all it had */
+            :: true /* with all its contents */
             :: true -> record[A] = 0; record[B] = 0; record[C] = 0
 #ifdef EMPTIES
             :: true ->
@@ -240,7 +241,7 @@ proctype fate()
     :: atomic { has_ended = 1; has_had_chance = 1 }
     :: atomic { is_late = 1; has_had_chance = 1 }
     fi;
-    /* A lease runs out, when nobody renews it, in a store that is there. */
+    /* In a present store a lease expires when nobody renews it. */
     do
     :: atomic { up && record[B] && (has_ended || is_late) -> record[B] = 0; break }
     :: atomic { timeout && is_calm -> break }

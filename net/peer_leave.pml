@@ -2,22 +2,22 @@
 /*
  * Leaving, with Spin (tests/model/run net/peer_leave.pml).
  *
- * Two ends, each of which has sent the other two messages. One leaves, or both do. An end that does
- * not leave receives all that comes.
+ * There are two ends, each of which has sent the other two messages. One leaves, or both do. An end
+ * that does not leave receives all messages.
  *
- *  end        net/peer*.c: receives messages, answers, and hears answers. Leaving it receives no
- *             more and refuses what comes, and gives up the place that a receive, maybe a withdrawn
- *             one, kept for the other's messages. It waits for its sends to be answered, and for
- *             that place; posts what answers it owes, says BYE with how many it has given in all,
- *             answers nothing any more, and ends the lane when fry_peer_part says so. Whoever hears
- *             a BYE, and as many answers as it tells of, ends it too
+ *  end        net/peer*.c: receives messages, answers, and hears answers. When it leaves, it
+ *             receives no more and refuses messages that come; it gives up the place that a
+ *             receive, perhaps a withdrawn one, kept for the other's messages. It waits for answers
+ *             to its sends, and for that place. It posts the answers that it owes, says BYE with
+ *             how many it has given in all, answers nothing any more, and ends the lane when
+ *             fry_peer_part says so. An end that hears a BYE, and as many answers as the BYE says,
+ *             ends the lane too
  *
- * What is posted is under way in any order. NETWORK: when an end has destroyed its channel, what is
- * under way is lost, both ways, and the other end may be told at any time. SHARED: what an end had
- * posted lies at the other, which takes it before it is told (net/ucx_channel.c).
+ * Posted data is under way in any order. NETWORK: when an end has destroyed its channel, data under
+ * way is lost, both ways, and the other end may be told at any time. SHARED: data that an end had
+ * posted lies at the other end, which takes it before it is told (net/ucx_channel.c).
  *
- * Holds: when both have gone, each message was received if and only if its sender knows so; and both
- * do go.
+ * Holds: both ends go; then each message was received if and only if its sender knows so.
  */
 /* correct: NETWORK */
 /* correct: SHARED */
@@ -45,17 +45,17 @@
 #define RECEIVED 1
 #define REFUSED 2
 
-/* Of each message: what of it is under way. */
+/* For each message what is under way. */
 typedef messages { byte at[MESSAGES] }
-messages sent[2];     /* by that end: 1, until it has arrived */
+messages sent[2];     /* by that end: 1 until it has arrived */
 messages answer[2];   /* by that end, to the other's */
 bit bye[2], farewell[2];
 byte bye_answers[2];
 
-messages fate[2];     /* of the other's messages at that end */
-messages known[2];    /* of its own: the answer that it has heard */
+messages fate[2];     /* of the other end's messages, at that end */
+messages known[2];    /* of its own messages: the answer heard */
 bit leaves[2];
-bit is_cut[2];        /* the other's channel is destroyed: it may be told */
+bit is_cut[2];        /* the other end's channel is destroyed: this end may be told */
 bit is_gone[2];
 
 #define NOTHING_COMES(other)                                                                       \
@@ -67,7 +67,7 @@ inline arrive(k)
     sent[other].at[k] = 0;
     if
 #ifndef ANSWERS_AFTER_BYE
-    :: is_bye_said; /* the other end hears of it by the lane's end */
+    :: is_bye_said; /* the other end learns it when the lane ends */
 #endif
     :: !is_stopped -> fate[self].at[k] = RECEIVED; owes[k] = RECEIVED; keeps_place = 0;
 #ifndef NO_REFUSAL

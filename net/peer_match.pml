@@ -2,20 +2,20 @@
 /*
  * Matching, launches and recalls between two peers, with Spin (tests/model/run net/peer_match.pml).
  *
- *  sender    launches its sends, all of the first tag but the last one, in any order, while there
- *            is a slot: net/peer_send.c and fry_match_launch. May recall what is launched and not
+ *  sender    launches its sends, all but the last of the first tag, in any order while there is a
+ *            slot: net/peer_send.c and fry_match_launch. May recall a launched send that is not
  *            answered
  *  receiver  enters its receives in the order of each tag, takes launches off the channel in any
- *            order, stashes what is early and gives the others their places, by lists and gaps:
+ *            order, stashes early ones and gives the others their places, by lists and gaps:
  *            net/peer_receive.c, fry_match_find, fry_match_keep and fry_match_enter_receive. It
- *            answers a message, in any order, once it has its receive
+ *            answers a message, in any order, once the message has its receive
  *
- *  MATCHING  each send is recalled never.
- *  RECALLS   fewer sends, each of which may be.
+ *  MATCHING  no send is recalled.
+ *  RECALLS   fewer sends, each of which may be recalled.
  *
  * Holds: the k-th send of a tag meets the k-th receive; a recall meets its own message, or none if
- * that was answered; when nothing can happen any more all have met, all slots are free, and nothing
- * is stashed or unexpected.
+ * that was answered; when nothing can happen any more, all have met, all slots are free, and
+ * nothing is stashed or unexpected.
  */
 /* correct: MATCHING */
 /* correct: RECALLS */
@@ -40,11 +40,11 @@
 
 bool launched[SENDS];
 bool recalled[SENDS];
-byte slot_of[SENDS]; /* and 1, while it is held */
+byte slot_of[SENDS]; /* the slot plus 1, while it is held */
 bool slot_used[SLOTS];
 byte next_number;
 
-/* A launch on the channel: of a message, or of its recall. */
+/* A launch on the channel: a message's, or that of its recall. */
 bool flying[LAUNCHES];
 bool is_recall[LAUNCHES];
 byte message_of[LAUNCHES];
@@ -55,17 +55,17 @@ bool answer_flying[SENDS];
 /* The receiver. */
 byte expected;
 bool stashed[LAUNCHES];
-byte by_slot[SLOTS]; /* the message and 1 */
+byte by_slot[SLOTS]; /* the message plus 1 */
 bool entered[SENDS];
-bool has_message[SENDS]; /* the receive */
-bool is_matched[SENDS];  /* the send */
+bool has_message[SENDS]; /* the receive has a message */
+bool is_matched[SENDS];  /* the send is matched */
 bool answered[SENDS];
-/* Of each tag: unexpected messages, in the order of their places. */
+/* For each tag: unexpected messages, in the order of their places. */
 typedef unexpected {
     byte count;
     byte message[SENDS];
     byte gap[SENDS];
-    byte entered; /* receives; also those that have a message */
+    byte entered; /* receives entered, with and without a message */
 }
 unexpected of_tag[2];
 
@@ -123,7 +123,7 @@ inline recall(k)
     }
 }
 
-/* A receive has its message: k is the send's number, r the receive's. */
+/* Gives a receive its message: k is the send's number, r the receive's. */
 inline meet(k, r)
 {
     assert(k == r);
@@ -137,7 +137,7 @@ inline give_place(k, ahead)
     d_step {
         byte left_ = ahead;
         byte r_ = 0;
-        /* Receives that were entered and have no message. */
+        /* Receives entered that have no message. */
         do
         :: r_ < SENDS && (tag_of(r_) != tag_of(k) || !entered[r_] || has_message[r_]) -> r_++
         :: r_ < SENDS && tag_of(r_) == tag_of(k) && entered[r_] && !has_message[r_] && left_ > 0 ->
@@ -213,12 +213,12 @@ inline enter(r)
     }
 }
 
-/* A launch whose turn it is. */
+/* A launch that is due. */
 inline process(n)
 {
     if
     :: is_recall[n] ->
-        /* What the slot has is the message that is recalled, or that was answered. */
+        /* The slot has the recalled message, or that message was answered. */
         assert(by_slot[slot_in[n]] == message_of[n] + 1 ||
                (by_slot[slot_in[n]] == 0 && answered[message_of[n]]));
         by_slot[slot_in[n]] = 0

@@ -2,21 +2,21 @@
 /*
  * Reading another process's memory, with Spin (tests/model/run net/ucx_mark.pml).
  *
- *  sender     net/ucx_offer.c and net/ucx_channel.c: offers memory; it is quiet when the receiver has
- *             said TAKEN, or once the mark is wiped as the channel is destroyed; then it is
- *             overwritten. It may fork and be killed at any time
- *  world      what its processor and the kernel do: the store that wipes the mark reaches memory late;
- *             a process that is dead loses its number, which another takes: one that has to do with
- *             nothing, the sender's child with a copy of its memory, or one that shares it
- *  receiver   net/ucx_offer.c over net/ucx_mark.c: drops an offer that was recalled, or reads it in
- *             two calls, each of them the data and then the mark. It may be stopped between any two
- *             steps: then the others run on
+ *  sender     net/ucx_offer.c and net/ucx_channel.c: offers memory. The offer is quiet when the
+ *             receiver has said TAKEN, or when the mark is wiped as the channel is destroyed; then
+ *             the memory is overwritten. The sender may fork and be killed at any time
+ *  world      the processor and the kernel: the store that wipes the mark reaches memory late. A
+ *             dead process loses its number, which another process takes: an unrelated one, the
+ *             sender's child with a copy of its memory, or one that shares its memory
+ *  receiver   net/ucx_offer.c over net/ucx_mark.c: drops a recalled offer, or reads the memory in
+ *             two calls, each of which reads the data and then the mark. It may be stopped between
+ *             any two steps, while the others run on
  *
- * A call finds the address space by the number, once, and keeps it until it is over, whatever becomes
+ * A call finds the address space by the number, once, and keeps it until its end, whatever becomes
  * of the process.
  *
- * Holds: a receive that ends well has the bytes that were offered; and a read that is over says so
- * once, so that memory which nobody gives up is quiet in the end.
+ * Holds: a receive that ends well has the offered bytes; an ended read says so once, so that memory
+ * which nobody gives up is quiet in the end.
  */
 /* correct: - */
 /* correct: NOBODY_DIES */
@@ -43,22 +43,22 @@
 #define CHILDS 1
 #define STRANGERS 2
 
-byte first[3], second[3]; /* two pieces of memory at one address; 0: none of it can be read */
-bit mark[3];              /* the sender's stands there */
-byte number = SENDERS;    /* whose space the process of that number has */
+byte first[3], second[3]; /* two pieces of memory at one address; 0: not readable */
+bit mark[3];              /* the sender's mark is there */
+byte number = SENDERS;    /* whose space the process with that number has */
 
-bit is_told;     /* OFFER has come */
-bit is_recalled; /* and that it was cancelled */
-bit is_taken;    /* TAKEN has come */
+bit is_told;     /* the OFFER has come */
+bit is_recalled; /* the word has come that it was cancelled */
+bit is_taken;    /* the TAKEN has come */
 bit is_dead;     /* the sender */
 bit has_child;
-bit wipe_is_late; /* it stands in the store buffer */
+bit wipe_is_late; /* the wipe is in the store buffer */
 bit is_quiet;
-bit has_given_up; /* nothing is promised to the receiver any more */
+bit has_given_up; /* the receiver has no promise any more */
 bit is_over;      /* the receiver */
-bit has_failed;   /* the receive, at its own end */
+bit has_failed;   /* the receive has failed, at its own end */
 
-/* Who is dead does nothing. */
+/* A dead sender does nothing. */
 #define STEP(statement)                                                                            \
     if                                                                                             \
     :: atomic { !is_dead -> statement; }                                                           \
@@ -155,7 +155,7 @@ proctype receiver()
         got[at] = piece;
 #ifndef TRUST_SHORT_READ
         if
-        :: piece == 0 -> is_good = 0; break; /* the call has not come to the mark */
+        :: piece == 0 -> is_good = 0; break; /* the call has not reached the mark */
         :: else;
         fi;
 #endif
@@ -201,7 +201,7 @@ init
 #ifndef TRUST_SHORT_READ
         second[STRANGERS] = OTHER;
 #else
-        first[SENDERS] = 0; /* it can't be read: by anybody else, or any more */
+        first[SENDERS] = 0; /* nobody can read it, or not any more */
 #endif
         run sender();
         run world();

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long others go on after one has failed: longer than their own goodbyes take. */
+/* How long the others go on after one has failed: longer than their own goodbyes take. */
 #define GRACE_S 15
 
 static int start(child_process *child, const sigset_t *mask)
@@ -30,7 +30,7 @@ static int start(child_process *child, const sigset_t *mask)
     }
     if (child->pid > 0)
         return 0;
-    /* It dies with the parent, who may be gone already. */
+    /* The child dies with its parent, which may be gone already. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(EXIT_FAILURE);
     sigprocmask(SIG_SETMASK, mask, NULL);
@@ -55,7 +55,7 @@ static void tell_all(const child_process *children, int count, int number)
     }
 }
 
-/* Those that have ended. Returns how many go on. */
+/* Reaps all children that have ended. Returns how many still run. */
 static int reap_all(child_process *children, int count, int *result_p)
 {
     int running = 0;
@@ -72,10 +72,7 @@ static int reap_all(child_process *children, int count, int *result_p)
     return running;
 }
 
-/*
- * SIGCHLD is waited for as the others are, so there is no moment between looking and sleeping in
- * which one is lost.
- */
+/* Waits for SIGCHLD as for the other signals, so none is lost between the look and the sleep. */
 static int watch(child_process *children, int count, const sigset_t *signals)
 {
     int result = 0;
@@ -89,7 +86,7 @@ static int watch(child_process *children, int count, const sigset_t *signals)
             tell_all(children, count, SIGKILL);
             left.tv_sec = GRACE_S;
         } else if (number == SIGINT || number == SIGTERM) {
-            /* From a terminal all have had it. */
+            /* A terminal sends the signal to all. */
             if (info.si_code != SI_KERNEL)
                 tell_all(children, count, number);
             if (result == 0)
@@ -125,8 +122,8 @@ static int remove_entry(const char *path, const struct stat *status, int kind, s
 }
 
 /*
- * Has a process of its own remove the folder when this one and its children have ended, however.
- * The pipe has no writer any more then.
+ * Has a process of its own remove the folder when this process and its children have ended, in
+ * whatever way: then the pipe has no writer any more.
  */
 static void remove_at_end(const char *folder)
 {
@@ -136,8 +133,8 @@ static void remove_at_end(const char *folder)
     pid_t pid = fork();
     if (pid == 0) {
         char byte;
-        (void)setsid();                           /* an interrupt from the terminal is not for it */
-        (void)prctl(PR_SET_NAME, "ferry-folder"); /* for whoever looks for the others */
+        (void)setsid();                           /* the terminal's interrupt must not reach it */
+        (void)prctl(PR_SET_NAME, "ferry-folder"); /* tells it apart from the others */
         for (int fd = 0; fd <= 2; fd++)
             (void)close(fd);
         (void)close(ends[1]);
@@ -146,7 +143,7 @@ static void remove_at_end(const char *folder)
         (void)nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
         _exit(0);
     }
-    (void)close(ends[0]); /* the other is open as long as this process is */
+    (void)close(ends[0]); /* the other end is open while this process lives */
 }
 
 int child_folder_make(char folder[CHILD_FOLDER_BYTES])

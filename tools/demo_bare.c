@@ -54,9 +54,9 @@ int demo_bare_serial(demo_plan *plan, double *seconds_p)
 }
 
 /*
- * Without an order the two threads race on the double buffers, on purpose: nobody looks at what
- * comes out. Apart buffers would leave out the lines that have to move from the copying core to the
- * computing one, which is a good part of the time, and which no pipeline can avoid.
+ * The two threads race on the double buffers on purpose: nobody reads the result. With separate
+ * buffers no lines would move from the copying core to the computing one. That takes a good part of
+ * the time, and no pipeline can avoid it.
  */
 int demo_bare_control(demo_plan *plan, double *seconds_p)
 {

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #define BLOCK_THREADS 128
-#define TILE_ROWS 4 /* what a thread of ferry_layer computes */
+#define TILE_ROWS 4 /* rows that a thread of ferry_layer computes */
 #define LOGICAL_DEVICES_MAX 16
 
-/* The driver's functions that are called, by the names that cuda.h has for them. */
+/* The driver's functions called here, by their names in cuda.h. */
 #define CALLS(X)                                                                                   \
     X(cuInit)                                                                                      \
     X(cuGetErrorName)                                                                              \
@@ -45,7 +45,7 @@ typedef struct driver {
 
 typedef struct gpu {
     CUdevice device;
-    CUcontext context; /* the primary one, which ferry uses too */
+    CUcontext context; /* the primary context, as ferry's */
     CUmodule module;
     CUfunction layer;
 } gpu;
@@ -80,7 +80,7 @@ static int fail_call(const demo_cuda *cuda, const char *call, CUresult result)
     return EXIT_FAILURE;
 }
 
-/* Makes the call and tells of its failure. */
+/* Makes the call, and reports its failure. */
 #define TRY(cuda, name, ...) check(cuda, #name, (cuda)->driver.call_##name(__VA_ARGS__))
 
 static int check(const demo_cuda *cuda, const char *call, CUresult result)
@@ -96,7 +96,7 @@ static int fail_memory(void)
 
 /* ---- opening ---- */
 
-/* The library stays: drivers are not made for leaving. */
+/* The library is never closed: drivers are not made for it. */
 static int find_driver(driver *driver)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In the place of demo_cuda.c where CUDA's headers are not: opening says so, and then nothing else
- * is called. */
+/*
+ * Replaces demo_cuda.c without CUDA's headers. Opening fails with that reason, and then nothing
+ * else is called.
+ */
 #include "tools/demo_cuda.h"
 
 #include <stdio.h>

@@ -12,11 +12,11 @@
 
 #define THREADS_MAX 64
 
-/* Rows don't depend on each other, so whoever has some takes them all the way. */
+/* Rows don't depend on each other, so a thread takes its rows through all layers. */
 typedef struct share {
     size_t width, rows, layer_count;
     const float *const *weights;
-    float *from, *to; /* its rows, there and back; what comes out last is in `from` */
+    float *from, *to; /* its rows, there and back; the result is in `from` */
 } share;
 
 static void *compute(void *arg)
@@ -40,7 +40,7 @@ static size_t thread_count(size_t rows)
     return count < rows ? count : rows;
 }
 
-/* Those that can't be started are computed here. */
+/* Shares without a thread are computed here. */
 static void compute_all(share *shares, size_t count)
 {
     pthread_t threads[THREADS_MAX];

@@ -34,8 +34,8 @@ static ferry_future *submit_step(demo_plan *plan, demo_executor *executor, demo_
 }
 
 /*
- * Waits for as few steps as will do, as a wait that parks costs a switch of threads; so the last
- * first. The outcome of every step is looked at later: what came first in the program is told.
+ * Waits for as few steps as possible, because a wait that parks costs a switch of threads; so the
+ * last step first. All outcomes are read later, and the first failure in the program is reported.
  */
 static void submit_all(demo_plan *plan, demo_executor *executor, ferry_future **futures)
 {
@@ -101,7 +101,7 @@ int demo_ferry_run(demo_plan *plan, demo_executor *executor, double *seconds_p)
         result = demo_ferry_check(futures[i], plan->steps[i].label);
     if (!result)
         result = demo_ferry_wait_quiet(plan);
-    if (result) /* with no limit: steps end by themselves, and the executor must not end before */
+    if (result) /* no limit: steps end by themselves, and the executor must outlive them */
         (void)ferry_engine_shutdown(plan->engine, -1);
     for (size_t i = 0; i < plan->step_count; i++)
         ferry_future_release(futures[i]);

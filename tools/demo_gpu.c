@@ -28,7 +28,7 @@ static bool is_same_stream(const demo_step *left, const demo_step *right)
     return left->stage == right->stage && stream_of(left) == stream_of(right);
 }
 
-/* Puts the step into its stream. */
+/* Issues the step to its stream. */
 static int begin_step(demo_plan *plan, const demo_step *step)
 {
     void *out = demo_span_data(step->out);
@@ -77,14 +77,14 @@ int demo_gpu_serial(demo_plan *plan, double *seconds_p)
     return result;
 }
 
-/* ---- what a step needs of those before it ---- */
+/* ---- the earlier steps that a step needs ---- */
 
 typedef struct step_needs {
     size_t in, weights; /* the steps that write what it reads; NONE: there is none */
-    size_t out;         /* the last that touched what it overwrites */
+    size_t out;         /* the last step that touched what it overwrites */
 } step_needs;
 
-/* Of each of the stages' buffers, which are written as a whole and then read by one step. */
+/* The use of a stage's buffer, which is written as a whole and then read by one step. */
 typedef struct buffer_use {
     const ferry_buffer *buffer;
     size_t writer, last;
@@ -93,7 +93,7 @@ typedef struct buffer_use {
 typedef struct buffer_uses {
     buffer_use *list;
     size_t count;
-    buffer_use other; /* of host:0's: nothing there is written twice, nor what is read */
+    buffer_use other; /* for host:0: no span there is written twice, or read and written */
 } buffer_uses;
 
 static buffer_use *use_of(buffer_uses *uses, ferry_span span)
@@ -125,7 +125,7 @@ static void find_needs(const demo_plan *plan, buffer_uses *uses, step_needs *nee
     }
 }
 
-/* For free(); NULL after a message on stderr. */
+/* The caller frees the result; NULL after a message on stderr. */
 static step_needs *make_needs(const demo_plan *plan)
 {
     const demo_buffers *buffers = &plan->buffers;
@@ -170,7 +170,7 @@ static int begin_in_order(demo_plan *plan, size_t index, const step_needs *needs
     return result;
 }
 
-/* Events are made once, and not measured: programs keep theirs. */
+/* Creates the events outside the measured time: programs keep theirs. */
 static int make_events(demo_plan *plan)
 {
     if (plan->events)
@@ -207,7 +207,7 @@ int demo_gpu_control(demo_plan *plan, double *seconds_p)
 typedef struct gpu_run {
     demo_plan *plan;
     step_needs *needs;
-    ferry_future **futures; /* of copies; of layers their events */
+    ferry_future **futures; /* of a copy the copy's, of a layer its event's */
 } gpu_run;
 
 static int fail_status(const demo_step *step, const char *what, ferry_status status)
@@ -218,13 +218,13 @@ static int fail_status(const demo_step *step, const char *what, ferry_status sta
 }
 
 /*
- * The stage's compute stream goes on behind the copy. Who asks may be ahead of ferry, which may be
- * at work on the graph in another thread: the copy stands in no stream yet.
+ * Makes the stage's compute stream wait for the copy. If another thread is at work on the graph,
+ * the copy may not be in a stream yet.
  */
 static int follow_copy(gpu_run *run, const demo_step *step, size_t need)
 {
     if (need == NONE || run->plan->steps[need].kind == DEMO_STEP_LAYER)
-        return 0; /* it is on the same stream */
+        return 0; /* the same stream orders it */
     ferry_future *copy = run->futures[need];
     ferry_device *place = run->plan->places[step->stage];
     void *stream = demo_cuda_native_stream(run->plan->cuda, step->stage, DEMO_CUDA_COMPUTE);
@@ -239,8 +239,8 @@ static int follow_copy(gpu_run *run, const demo_step *step, size_t need)
 }
 
 /*
- * A layer: its stream waits for the copies of what it reads, and of what it overwrites; ferry is
- * told by an event when what it writes is there.
+ * Submits a layer: its stream waits for the copies of what it reads and overwrites, and an event
+ * tells ferry when its output is there.
  */
 static int submit_layer(gpu_run *run, size_t index)
 {
@@ -262,7 +262,7 @@ static int submit_layer(gpu_run *run, size_t index)
     return status == FERRY_OK ? 0 : fail_status(step, "defining what it writes", status);
 }
 
-/* A copy: it comes after the layer that read what it overwrites; for the rest ferry sees. */
+/* Submits a copy after the layer that read what it overwrites; ferry finds the other edges. */
 static void submit_copy(gpu_run *run, size_t index)
 {
     demo_plan *plan = run->plan;
@@ -277,7 +277,7 @@ static void submit_copy(gpu_run *run, size_t index)
     run->futures[index] = ferry_copy(plan->engine, step->out, step->in, &options);
 }
 
-/* As many ticks ahead as on hosts, and for the same reason. */
+/* As many ticks ahead as on hosts, for the same reason. */
 static int submit_all(gpu_run *run)
 {
     const demo_plan *plan = run->plan;

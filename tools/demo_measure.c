@@ -23,7 +23,7 @@ double demo_now_s(void)
     return read_clock_s(CLOCK_MONOTONIC);
 }
 
-/* What this thread has run: calibration must not depend on who else wants the processor. */
+/* The time that this thread has run: calibration must not depend on other load. */
 static double thread_now_s(void)
 {
     return read_clock_s(CLOCK_THREAD_CPUTIME_ID);
@@ -42,13 +42,15 @@ double demo_median(double *values, size_t count)
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
-/* What is measured: on the host each sample takes the next buffers, as a round does, so that the
- * caches help no more than there; on GPUs the first stage is asked. */
+/*
+ * The state of a measurement. On the host each sample takes the next buffers, as a round does, so
+ * that caches help no more than there. On GPUs the first stage measures.
+ */
 typedef struct trial {
     const demo_plan *plan;
     float *in, *out; /* where the layers run */
     ferry_buffer *buffers[2];
-    int result; /* of what failed first */
+    int result; /* of the first failure */
 } trial;
 
 static ferry_buffer *slot_of(const trial *trial, size_t sample)
@@ -95,8 +97,8 @@ static double measure_layer_s(trial *trial, size_t sample, size_t rows)
 }
 
 /*
- * How many times longer a layer takes than a copy of its weights, each alone. The shortest of each
- * counts, as others on the machine can only lengthen them.
+ * Measures how many times longer a layer takes than a copy of its weights, each alone. The shortest
+ * time of each counts, because other load only lengthens them.
  */
 static double measure_weight(trial *trial, size_t rows)
 {
@@ -109,7 +111,7 @@ static double measure_weight(trial *trial, size_t rows)
     return layer_s / copy_s;
 }
 
-/* The most rows that fit into the memory the demo allows itself. */
+/* The most rows that fit into the demo's memory. */
 static size_t rows_limit(const demo_options *options)
 {
     size_t limit = DEMO_ROWS_MAX;
@@ -143,7 +145,7 @@ static int open_trial(trial *trial, size_t count)
 
 static size_t find_rows(trial *trial, size_t limit)
 {
-    size_t low = 0; /* lighter than the copy */
+    size_t low = 0; /* rows with which a layer takes less than the copy */
     size_t high = 1;
     double low_weight = 0;
     double high_weight = measure_weight(trial, high);
@@ -164,7 +166,7 @@ static size_t find_rows(trial *trial, size_t limit)
             high_weight = middle_weight;
         }
     }
-    /* Nearer as a quotient: 1 / low_weight against high_weight. */
+    /* Compares quotients: 1 / low_weight with high_weight. */
     return low > 0 && low_weight * high_weight > 1 ? low : high;
 }
 

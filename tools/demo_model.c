@@ -5,17 +5,17 @@
 
 #define LANES 4
 #define PANEL_VECTORS (DEMO_PANEL_COLUMNS / LANES)
-#define TILE_ROWS 2 /* with a panel's columns, the sums fill half of sixteen vector registers */
+#define TILE_ROWS 2 /* with a panel's columns, their sums fill half of sixteen vector registers */
 
 typedef float demo_vector __attribute__((vector_size(LANES * sizeof(float)), may_alias));
 
-/* Leaky, so that no layer can turn everything into zeros and hide a difference. */
+/* Leaky, so that no layer turns everything into zeros and hides a difference. */
 static float rectify(float sum)
 {
     return sum > 0.0F ? sum : sum * 0.125F;
 }
 
-/* Computes `rows` (a constant once inlined, at most TILE_ROWS) rows of one panel's columns. */
+/* Computes `rows` (a constant once inlined, at most TILE_ROWS) rows of a panel's columns. */
 static inline __attribute__((always_inline)) void
 compute_tile(size_t rows, size_t width, const float *panel, const float *in, float *out)
 {

@@ -162,8 +162,8 @@ void demo_options_parse(demo_options *options, int argc, char **argv)
 size_t demo_options_memory_bytes(const demo_options *options, size_t rows)
 {
     size_t weights =
-        options->stages * (options->layers + 2); /* kept on host:0, and double buffers */
-    /* In, hidden and out of each stage, doubled; input, output and the reference's two. */
+        options->stages * (options->layers + 2); /* on host:0, and the double buffers */
+    /* In, hidden and out of each stage, twice; input, output and the reference's two. */
     size_t activations = options->stages * 6 + options->micro_batches * 4;
     return sizeof(float) * options->width * (weights * options->width + activations * rows);
 }

@@ -30,7 +30,7 @@ bool demo_part_is_last(const demo_part *part)
     return part->count == 0 || part->rank + 1 == part->count;
 }
 
-/* Waits, tells if it failed, and gives it back. */
+/* Waits, reports a failure, releases the future. */
 static int finish(ferry_future *future, const char *label)
 {
     (void)ferry_future_wait(future, -1);

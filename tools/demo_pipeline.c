@@ -16,16 +16,16 @@
 
 #define INPUT_MAX_BYTES ((size_t)64 << 20)
 
-/* Ways are interleaved: whatever else the machine does meanwhile strikes all of them alike. */
+/* Ways take turns, so that other load on the machine strikes all alike. */
 typedef struct demo_rounds {
     demo_plan *plan;
     demo_executor *executor;
     progress_bar bar;
-    double *samples_s[DEMO_WAY_COUNT]; /* one a round */
+    double *samples_s[DEMO_WAY_COUNT]; /* one for each round */
     bool is_verified;
 } demo_rounds;
 
-/* Reads what one round can use of a file: a byte for each number of the input, or less. */
+/* Reads at most what one round uses of a file: a byte for each number of the input. */
 static int read_input(const demo_options *options, unsigned char **bytes_p, size_t *count_p)
 {
     const char *path = options->input_path;
@@ -79,7 +79,7 @@ static int run_way(demo_rounds *rounds, demo_way way, double *seconds_p)
     };
     demo_plan *plan = rounds->plan;
     progress_bar_show(&rounds->bar, ways[way].name);
-    /* Two bare threads without an order have none; streams and events by hand have. */
+    /* Two bare threads without an order have no output; streams and events by hand have. */
     bool is_whole = plan->part.count == 0;
     bool has_output = (way == DEMO_WAY_SERIAL && is_whole) || way == DEMO_WAY_FERRY ||
                       (way == DEMO_WAY_CONTROL && plan->cuda);
@@ -91,7 +91,7 @@ static int run_way(demo_rounds *rounds, demo_way way, double *seconds_p)
         result = run_ferry(rounds, seconds_p);
     else if (!result)
         result = (plan->cuda ? ways[way].on_gpus : ways[way].on_hosts)(plan, seconds_p);
-    if (!result && plan->part.count > 0) { /* it is over when all are done */
+    if (!result && plan->part.count > 0) { /* the round ends when all are done */
         result = demo_part_meet(&plan->part);
         *seconds_p = demo_now_s() - begin_s;
     }
@@ -101,7 +101,7 @@ static int run_way(demo_rounds *rounds, demo_way way, double *seconds_p)
     return result;
 }
 
-/* Round 0 warms up. Each round begins with another way than the one before. */
+/* Round 0 warms up. Each round begins with another way. */
 static int run_rounds(demo_rounds *rounds)
 {
     for (size_t round = 0; round <= rounds->plan->options.rounds; round++) {
@@ -149,7 +149,7 @@ static int fail_trace(const demo_plan *plan, ferry_status status)
     return EXIT_FAILURE;
 }
 
-/* Once more through ferry, recorded. Not a measured round, as recording takes time too. */
+/* Runs once more through ferry, recorded. Not a measured round: recording takes time. */
 static int trace_round(demo_plan *plan, demo_executor *executor, demo_result *outcome)
 {
     demo_rounds rounds = {.plan = plan, .executor = executor};
@@ -181,7 +181,7 @@ static int run_plan(demo_plan *plan)
     int result = measure(plan, &executor, &outcome);
     if (!result && plan->options.trace_path)
         result = trace_round(plan, &executor, &outcome);
-    /* The executor outlives every call: after this the engine, if it lives, has none in flight. */
+    /* The executor outlives every call: the engine has none in flight from here on. */
     demo_executor_stop(&executor);
     if (result)
         return result;
@@ -193,7 +193,7 @@ static int run_plan(demo_plan *plan)
 typedef struct demo_process {
     const demo_options *options;
     demo_part part;
-    const unsigned char *bytes; /* of the input */
+    const unsigned char *bytes; /* the input */
     size_t byte_count;
 } demo_process;
 
@@ -209,7 +209,7 @@ static int run_part(void *arg)
     return result;
 }
 
-/* This process starts the others and watches. */
+/* Starts the other processes and watches them. */
 static int run_processes(const demo_process *whole)
 {
     char folder[CHILD_FOLDER_BYTES];

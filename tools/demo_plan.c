@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POISON_BYTE 0xff /* as floats: not a number, which every sum carries on to the output */
+#define POISON_BYTE 0xff /* as floats: not a number, which each sum carries on to the output */
 
 static int fail_status(const char *doing, ferry_status status)
 {
@@ -24,7 +24,7 @@ static int fail_memory(void)
     return EXIT_FAILURE;
 }
 
-/* The host's memory is what GPUs copy straight from and to, if there are any. */
+/* Allocates host memory so that GPUs, if there are any, copy straight from and to it. */
 static int allocate(demo_plan *plan, ferry_device *device, size_t size_bytes,
                     ferry_buffer **buffer_p)
 {
@@ -37,7 +37,7 @@ static int allocate(demo_plan *plan, ferry_device *device, size_t size_bytes,
     return 0;
 }
 
-/* Room for two buffers a stage each, with the device of the stage they are on. */
+/* Allocates two buffers for each stage, on the stage's device. */
 static int allocate_pairs(demo_plan *plan, size_t size_bytes, ferry_buffer **pairs)
 {
     int result = 0;
@@ -46,7 +46,7 @@ static int allocate_pairs(demo_plan *plan, size_t size_bytes, ferry_buffer **pai
     return result;
 }
 
-/* One array holds all handles; the groups are parts of a second one. */
+/* One array holds all handles; groups are parts of a second array. */
 static int allocate_handles(demo_plan *plan)
 {
     demo_buffers *buffers = &plan->buffers;
@@ -88,7 +88,7 @@ static int make_engine(demo_plan *plan)
 {
     ferry_engine_options options = FERRY_ENGINE_OPTIONS_INIT;
     options.host_devices = plan->cuda ? 1 : (uint32_t)plan->options.stages + 1;
-    options.host_workers = 1; /* one thread copies, as in what the demo is compared with */
+    options.host_workers = 1; /* one thread copies, as in the ways compared */
     ferry_error *error = NULL;
     ferry_status status = ferry_engine_create(&options, &plan->engine, &error);
     if (status != FERRY_OK)
@@ -135,7 +135,7 @@ static int make_activations(demo_plan *plan, const unsigned char *bytes, size_t 
     return 0;
 }
 
-/* Tells ferry what was written behind its back: the input and the weights on host:0. */
+/* Defines what was written without ferry: the input and weights on host:0. */
 static int define_sources(demo_plan *plan)
 {
     demo_buffers *buffers = &plan->buffers;
@@ -151,7 +151,7 @@ static ferry_span micro_batch_span(const demo_plan *plan, ferry_buffer *buffer, 
     return (ferry_span){buffer, micro_batch * size_bytes, size_bytes};
 }
 
-/* `number` of what is named, counted from 1. */
+/* `number`: which of the named things, from 1. */
 static void add_copy(demo_plan *plan, demo_step copy, const char *name, size_t number,
                      ferry_span out, ferry_span in)
 {
@@ -174,7 +174,7 @@ static void name_layer(const demo_plan *plan, demo_step *step, size_t stage, siz
                        layer + 1, micro_batch + 1);
 }
 
-/* The steps of one layer of one stage for one micro-batch. */
+/* Adds the steps of one layer of a stage for one micro-batch. */
 static void add_layer(demo_plan *plan, size_t stage, size_t layer, size_t micro_batch)
 {
     const demo_options *options = &plan->options;
@@ -200,8 +200,10 @@ static void add_layer(demo_plan *plan, size_t stage, size_t layer, size_t micro_
         add_copy(plan, across, "activations", micro_batch + 1, stage_in,
                  ferry_buffer_span(buffers->out[turn - 2]));
 
-    /* Counted on over the micro-batches: with an odd number of layers, a slot never gets the same
-     * weights twice in a row, so a copy that is lost or comes too early shows in the output. */
+    /*
+     * Counted through all micro-batches: with an odd number of layers a slot never gets the same
+     * weights twice in a row, so a lost or early copy shows in the output.
+     */
     size_t slot = pair + (micro_batch * options->layers + layer) % 2;
     ferry_span weights = ferry_buffer_span(buffers->slots[slot]);
     size_t number = stage * options->layers + layer;
@@ -262,7 +264,7 @@ static int make_expected(demo_plan *plan)
     return result;
 }
 
-/* One process finds them, or all would find others. */
+/* One process finds the number, because each would find another. */
 static int choose_rows(demo_plan *plan)
 {
     size_t *rows_p = &plan->options.rows;
@@ -328,7 +330,7 @@ void demo_step_run(const demo_step *step)
         memcpy(out, in, step->out.size_bytes);
 }
 
-/* All bytes of a buffer of a stage's. */
+/* Fills all bytes of a stage's buffer. */
 static int fill(const demo_plan *plan, size_t stage, ferry_buffer *buffer)
 {
     void *bytes = ferry_buffer_data(buffer);
@@ -339,7 +341,7 @@ static int fill(const demo_plan *plan, size_t stage, ferry_buffer *buffer)
     return 0;
 }
 
-/* The same from the beginning of a buffer of host:0. */
+/* Copies from the beginning of a buffer of host:0. */
 static int put(const demo_plan *plan, size_t stage, ferry_buffer *buffer, ferry_buffer *from)
 {
     void *bytes = ferry_buffer_data(buffer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command-line tool `ferry`: finds the command and hands it the rest of the line. */
+/* The command-line tool `ferry`: finds the command, and passes the rest of the line to it. */
 #include "tools/demo_pipeline.h"
 #include "tools/info_command.h"
 #include "tools/perf_command.h"
@@ -16,8 +16,8 @@
 #define EXIT_USAGE 2
 
 typedef struct command {
-    const char *name;     /* as it is shown, with the words before it */
-    const char *words[2]; /* the second one NULL if there is none */
+    const char *name;     /* the name shown, with the words before it */
+    const char *words[2]; /* the second is NULL if there is none */
     int (*run)(int argc, char **argv);
 } command;
 
@@ -28,7 +28,7 @@ static const command commands[] = {
     {"ferry trace", {"trace", NULL}, trace_command_run},
 };
 
-/* Where the command's own arguments begin, once it is found. */
+/* The index of the command's own arguments, once it is found. */
 typedef struct choice {
     const command *command;
     int next;
@@ -75,7 +75,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
             argp_error(state, "there is no demo '%s'; there is: pipeline", second);
         else if (!chosen->command)
             argp_error(state, "unknown command '%s'", argument);
-        /* Its last word. */
+        /* The choice's last word. */
         chosen->next =
             chosen->command && !chosen->command->words[1] ? state->next - 1 : state->next;
         state->next = state->argc; /* the rest is the command's */
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
     if (argp_parse(&parser, argc, argv, ARGP_IN_ORDER, NULL, &chosen) != 0 || !chosen.command)
         return EXIT_USAGE;
 
-    /* The command's last word stands where its own argv[0] is; there the whole name is shown. */
+    /* The command's argv[0] is its last word; the whole name is shown there. */
     char name[64];
     (void)snprintf(name, sizeof(name), "%s", chosen.command->name);
     argv[chosen.next] = name;

@@ -9,9 +9,9 @@
 
 #define EXIT_FAILED 1
 
-/* ---- gathering: one JSON object, which the text is printed from too ---- */
+/* ---- gathering: one JSON object, from which the text is printed too ---- */
 
-/* A path in it may be any bytes; JSON is UTF-8. */
+/* A path may contain any bytes, but JSON is UTF-8. */
 static json_t *json_text(const char *text)
 {
     json_t *string = json_string(text);
@@ -48,7 +48,7 @@ static json_t *gather_capabilities(uint32_t set)
     return names;
 }
 
-/* By name, why not. */
+/* The reason for each missing capability, by name. */
 static json_t *gather_lacks(ferry_device *device)
 {
     json_t *lacks = json_object();
@@ -91,7 +91,7 @@ static json_t *gather_device(ferry_device *device)
     return object;
 }
 
-/* Opens all GPUs there are. Those that can't be are listed with the reason. */
+/* Opens all GPUs. Those that fail are listed with the reason. */
 static json_t *open_gpus(ferry_engine *engine)
 {
     json_t *failures = json_array();
@@ -111,7 +111,7 @@ static json_t *open_gpus(ferry_engine *engine)
     return failures;
 }
 
-/* Once all are open: a device's peers are among those. */
+/* Called when all GPUs are open, because a device's peers are among them. */
 static json_t *gather_devices(ferry_engine *engine)
 {
     json_t *failures = open_gpus(engine), *devices = json_array();
@@ -193,7 +193,7 @@ static void print_list(const char *before, const json_t *names)
         printf("%s%s", i == 0 ? before : ", ", json_string_value(name));
 }
 
-/* What a device of a driver's has beyond a host's, indented below it. */
+/* Prints, indented, what only a driver's device has. */
 static void print_driver(json_t *device)
 {
     const char *name;

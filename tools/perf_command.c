@@ -31,7 +31,7 @@ static int run_child(void *arg)
     return run_end(&end->options, end->rank);
 }
 
-/* Both ends as processes of their own; this one watches. */
+/* Runs both ends as processes; this process watches. */
 static int run_local(const perf_options *options)
 {
     char folder[CHILD_FOLDER_BYTES];
@@ -56,7 +56,7 @@ int perf_command_run(int argc, char **argv)
 {
     perf_options options;
     perf_options_parse(&options, argc, argv);
-    /* Taken by a thread that waits for them, in each process. */
+    /* A thread of each process takes these signals. */
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define SECOND_NS 1e9
-#define SPIN_NS 1000000000 /* as long as an engine may */
+#define SPIN_NS 1000000000 /* an engine's maximum */
 #define LEAVE_NS INT64_C(5000000000)
 #define SECRET_LEAST_BYTES 16
 #define SECRET_MOST_BYTES 1024
@@ -35,7 +35,7 @@ static int fail_error(const perf_end *end, const char *doing, ferry_status statu
 
 /* ---- interrupts ---- */
 
-/* Everything that is under way fails, so the thread that waits for it comes back by itself. */
+/* Fails all operations under way, so that the thread that waits for them returns. */
 static void *watch_signals(void *arg)
 {
     perf_end *end = arg;
@@ -43,7 +43,7 @@ static void *watch_signals(void *arg)
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGUSR2); /* the end itself: no more is wanted */
+    sigaddset(&set, SIGUSR2); /* the end itself stops this thread */
     for (;;) {
         int number = 0;
         if (sigwait(&set, &number) != 0 || number == SIGUSR2)
@@ -126,7 +126,7 @@ static int read_secret(perf_end *end, unsigned char *secret, size_t *size_p)
     return 0;
 }
 
-/* The first line of the file. */
+/* Reads the first line of the file. */
 static int read_password(perf_end *end, char password[PASSWORD_BYTES])
 {
     const char *path = end->options->password_path;
@@ -146,7 +146,7 @@ static int read_password(perf_end *end, char password[PASSWORD_BYTES])
     return 0;
 }
 
-/* What of the store is not in its URI: a command line can be read by everybody. */
+/* Sets what the store's URI must not hold: everybody can read a command line. */
 static int set_store(perf_end *end, ferry_group_options *group, char password[PASSWORD_BYTES])
 {
     const perf_options *options = end->options;
@@ -192,7 +192,7 @@ static int join(perf_end *end)
     }
     ferry_group *joined = NULL;
     ferry_future *future = ferry_group_join(end->engine, &group, &joined);
-    explicit_bzero(password, sizeof(password)); /* ferry has a copy of its own */
+    explicit_bzero(password, sizeof(password)); /* ferry has its own copy */
     explicit_bzero(secret, sizeof(secret));
     pthread_mutex_lock(&end->mutex);
     end->joining = future;
@@ -247,7 +247,7 @@ int perf_end_open(perf_end *end, const perf_options *options, int rank)
         result = start_signals(end);
     if (!result)
         result = make_engine(end);
-    if (!result) /* after the engine, whose threads may run anywhere */
+    if (!result) /* after the engine, whose threads may run on any CPU */
         result = pin(end);
     if (!result)
         result = join(end);

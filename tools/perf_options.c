@@ -41,7 +41,7 @@ enum {
     KEY_LOOP,
 };
 
-/* Short names as ucx_perftest has them; long ones that nixlbench has are aliases. */
+/* Short names are ucx_perftest's; nixlbench's long names are aliases. */
 static const struct argp_option option_list[] = {
     {NULL, 0, NULL, 0, "Meeting:", 1},
     {"local", KEY_LOCAL, NULL, 0, "Start both ends here; they meet in a folder of their own", 1},
@@ -105,7 +105,7 @@ static uint64_t parse_number(const struct argp_state *state, const char *name, c
     return number;
 }
 
-/* One size at *text, which is moved behind it; 0: it is none. */
+/* Reads a size at *text and moves *text behind it; 0: not a size. */
 static size_t take_size(const char **text)
 {
     char *end = NULL;

@@ -52,7 +52,7 @@ static int print_json(const perf_line *line, double bytes_per_s, double messages
 
 int perf_report_line(const perf_options *options, const perf_line *line)
 {
-    /* A turn of `lat` is two messages one after the other, a message of `bi` is one each way. */
+    /* A turn of `lat` is two messages in turn; a message of `bi` is one each way. */
     double directions = line->test == PERF_LAT || line->test == PERF_BI ? 2 : 1;
     double messages_per_s = (double)line->iterations * directions / line->seconds;
     double bytes_per_s = messages_per_s * (double)line->size_bytes;

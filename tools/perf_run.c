@@ -10,14 +10,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What slots of all messages under way take together, where they are more than two. */
+/* The bound of the slots of all messages under way, if there are more than two. */
 #define SLOTS_BYTES ((size_t)64 << 20)
-/* A share of a line's time to find out how many messages fill the rest. */
+/* The share of a line's time in which its number of messages is found. */
 #define PROBE_SHARE 0.15
-/* Of an even share of the time, what a line has at least; how late it may be until it has not. */
+/* A line's least part of an even share of the time; with more delay than LATE_SHARE it is none. */
 #define LEAST_SHARE 0.2
 #define LATE_SHARE 0.25
-#define PROBE_FIRST 4 /* one, if they are large */
+#define PROBE_FIRST 4 /* 1 for large messages */
 #define PROBE_LARGE_BYTES ((size_t)8 << 20)
 #define PROBE_GROWTH 8
 
@@ -30,12 +30,12 @@ static double now_s(void)
 
 typedef struct driver {
     perf_end *end;
-    ferry_buffer *control; /* a step, and a byte that says ready */
+    ferry_buffer *control; /* a step, and a byte for ready */
     perf_samples samples;
     progress_bar bar;
-    double end_s;  /* when all of it should be done */
-    size_t lines;  /* yet to be measured */
-    double line_s; /* time for this one */
+    double end_s;  /* when all lines should be done */
+    size_t lines;  /* lines not yet measured */
+    double line_s; /* the time for this line */
     double least_s;
     uint32_t number;
 } driver;
@@ -83,7 +83,7 @@ static int run_step(driver *driver, perf_step *step, perf_samples *samples, doub
     return result ? result : perf_stream_run(end, step, samples, seconds_p);
 }
 
-/* Grows a step until it has taken a part of the line's time, which warms up too. */
+/* Enlarges a step until it has taken its part of the line's time, which also warms up. */
 static int probe(driver *driver, perf_step *step, double *message_s_p)
 {
     perf_samples none = {0};
@@ -113,12 +113,12 @@ static int warm_up(driver *driver, perf_step *step, uint64_t *iterations_p)
         result = run_step(driver, step, &none, &seconds);
     }
     if (!result && (options->iterations == 0 || options->warmup == UINT64_MAX)) {
-        if (options->iterations > 0) { /* a few are enough */
+        if (options->iterations > 0) { /* a few messages are enough */
             step->iterations = options->iterations < 100 ? 1 : options->iterations / 20;
             return run_step(driver, step, &none, &seconds);
         }
         double message_s = 1e9;
-        if (driver->line_s > 0) /* else one has to do */
+        if (driver->line_s > 0) /* otherwise one message must do */
             result = probe(driver, step, &message_s);
         double count = driver->line_s * (1 - PROBE_SHARE) / (message_s > 1e-9 ? message_s : 1e-9);
         *iterations_p = count < 1 ? 1 : count > 1e9 ? (uint64_t)1e9 : (uint64_t)count;
@@ -157,8 +157,8 @@ static void sum_up(perf_samples *samples, perf_line *line)
 }
 
 /*
- * Large messages take more than their share, so the others have what is left, but some of it in any
- * case; when much more than all of the time is gone, each line is one message.
+ * Large messages take more than their share. Other lines divide the time left, but each has a least
+ * time. When much more than all of the time is gone, each line is one message.
  */
 static double line_time_s(driver *driver)
 {
@@ -194,7 +194,7 @@ static int run_line(driver *driver, perf_test test, size_t size_bytes)
     sum_up(&driver->samples, &line);
     progress_bar_advance(&driver->bar);
     if (!result && driver->bar.shown && isatty(STDOUT_FILENO) == 1)
-        fputs("\r\033[K", stderr); /* the line goes where the bar is */
+        fputs("\r\033[K", stderr); /* the line replaces the bar */
     return result ? result : perf_report_line(options, &line);
 }
 
@@ -211,7 +211,7 @@ static size_t default_sizes(perf_test test, size_t *sizes)
     return count;
 }
 
-/* The sizes of a test, and how many. */
+/* The sizes of a test. Returns how many. */
 static size_t sizes_of(const perf_options *options, perf_test test, size_t *sizes)
 {
     if (!options->tests[test])

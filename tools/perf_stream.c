@@ -13,7 +13,7 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* ---- bytes that tell which message of which step they are ---- */
+/* ---- bytes that show their message and step ---- */
 
 static uint64_t word_of(uint32_t step, uint64_t message, int rank, size_t index)
 {
@@ -30,7 +30,7 @@ static void fill(unsigned char *bytes, size_t size_bytes, uint32_t step, uint64_
     }
 }
 
-/* The first byte that is wrong; size_bytes: none. */
+/* The position of the first wrong byte; size_bytes: none. */
 static size_t find_wrong(const unsigned char *bytes, size_t size_bytes, uint32_t step,
                          uint64_t message, int rank)
 {
@@ -50,8 +50,8 @@ typedef struct stream {
     const perf_step *step;
     bool is_send;
     perf_area *area;
-    ferry_future **ring; /* of what is under way, by slot */
-    uint64_t begun;      /* messages, or batches of them */
+    ferry_future **ring; /* operations under way, by slot */
+    uint64_t begun;      /* messages or batches */
     uint64_t ended;
 } stream;
 
@@ -107,7 +107,7 @@ static int end_one(stream *stream)
     return result ? result : check(stream, message);
 }
 
-/* Keeps the window full; with two directions, a message of each in turn. */
+/* Keeps the window full; with two directions a message of each in turn. */
 static int run_singly(stream *streams, size_t count)
 {
     const perf_step *step = streams[0].step;
@@ -129,7 +129,7 @@ static int run_singly(stream *streams, size_t count)
     return result;
 }
 
-/* ---- the same by batches: half a window each, two under way ---- */
+/* ---- by batches: half a window each, two under way ---- */
 
 static uint64_t batch_messages(const perf_step *step)
 {
@@ -198,8 +198,10 @@ static int run_batches(stream *streams, size_t count)
 
 /* ---- there and back ---- */
 
-/* Each end has its receive there while its own message is on the way: the one after a message is
- * posted behind that, and before its answer is waited for, which comes with the other's message. */
+/*
+ * Each end has a receive posted before the other's message can come: it posts the next one behind
+ * its own message, before it waits for that message's answer, which comes with the other's message.
+ */
 static int run_turns(perf_end *end, const perf_step *step, perf_samples *samples)
 {
     stream streams[] = {

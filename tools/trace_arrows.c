@@ -27,7 +27,7 @@ trace_arrows trace_arrows_choose(const trace_model *model, const trace_layout *l
     return arrows;
 }
 
-/* From the end of one slice to the begin of the other, at the edges that face each other. */
+/* Draws from the end of one slice to the begin of another, at their facing edges. */
 static void write_arrow(const trace_model *model, const trace_layout *layout, uint32_t from,
                         uint32_t to, const char *class, FILE *file)
 {

@@ -48,7 +48,7 @@ static int read_model(const char *path, trace_model *model, trace_problems *prob
     return TRACE_EXIT_NOTHING;
 }
 
-/* The output as given, or the path with .svg for its .json; NULL: out of memory. */
+/* The given output, or the path with .svg for its .json; NULL: out of memory. */
 static char *choose_output(const trace_options *options)
 {
     if (options->output)
@@ -62,7 +62,7 @@ static char *choose_output(const trace_options *options)
     return asprintf(&output, "%.*s.svg", (int)length, options->path) < 0 ? NULL : output;
 }
 
-/* Opening it for writing would empty it. */
+/* Whether both are one file, which opening for writing would empty. */
 static bool is_same_file(const char *left, const char *right)
 {
     struct stat a;

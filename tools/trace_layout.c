@@ -7,11 +7,11 @@
 #include <stdlib.h>
 
 #define SHAPES_MAX 12000
-#define COLUMNS_MAX 60000 /* of all rows' strips together */
+#define COLUMNS_MAX 60000 /* of the strips of all rows together */
 #define GRAIN_MIN_PX 1.5
-#define BLOCK_MAX_GRAINS 4 /* so that a block's shade tells of a short time only */
+#define BLOCK_MAX_GRAINS 4 /* a block's shade stands for a short time */
 
-#define HEAD_PX 92.0 /* title, summary line and legend */
+#define HEAD_PX 92.0 /* title, summary and legend */
 #define AXIS_PX 30.0
 #define HEADLINE_PX 26.0
 #define ROW_GAP_PX 12.0
@@ -39,8 +39,10 @@ static bool is_inside(const trace_layout *layout, const trace_op *op)
     return op->begin_ns <= layout->to_ns && op->end_ns >= layout->from_ns;
 }
 
-/* A stream has one lane, as it is in order. Else it is the first that is free when the operation
- * begins, as long as there may be another. */
+/*
+ * Gives each operation a lane. A stream is in order and has one. Others take the first lane that is
+ * free when they begin, while there may be more.
+ */
 static void give_lanes(trace_layout *layout, const trace_model *model, const trace_row *row,
                        trace_place *place)
 {
@@ -74,7 +76,7 @@ static int compare_times(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* ends_ns: room for as many as the row has operations. */
+/* ends_ns has room for each operation of the row. */
 static size_t count_most(const trace_model *model, const trace_row *row, int64_t *ends_ns)
 {
     for (size_t i = 0; i < row->count; i++)
@@ -139,7 +141,7 @@ static void choose_window(trace_layout *layout, const trace_model *model, const 
     double to_ns = view->to_ms * 1e6;
     layout->from_ns = model->begin_ns + (from_ns < (double)span_ns ? (int64_t)from_ns : span_ns);
     layout->to_ns = model->begin_ns + (to_ns < (double)span_ns ? (int64_t)ceil(to_ns) : span_ns);
-    if (layout->to_ns <= layout->from_ns) /* a trace may be of one moment */
+    if (layout->to_ns <= layout->from_ns) /* a trace may cover one moment only */
         layout->to_ns = layout->from_ns + 1;
 }
 
@@ -226,7 +228,7 @@ static void join(trace_shape *block, const trace_shape *slice)
 void trace_layout_shapes(const trace_layout *layout, const trace_model *model, uint32_t row,
                          trace_shape_visit visit, void *arg)
 {
-    trace_shape blocks[TRACE_LANES_MAX] = {0}; /* those that may grow; count 0: none */
+    trace_shape blocks[TRACE_LANES_MAX] = {0}; /* the ones that may grow; count 0: none */
     const trace_row *all = &model->rows[row];
     size_t end = layout->places[row].is_shown ? all->first + all->count : all->first;
     for (size_t i = all->first; i < end; i++) {

@@ -65,7 +65,7 @@ static trace_row_kind row_kind(int64_t thread)
     return number == TRACE_NUMBER_GRAPH ? TRACE_ROW_GRAPH : TRACE_ROW_OTHER;
 }
 
-/* Of calls that ran at once the file gives each a row of its own; here they share one. */
+/* In the file calls that ran at once have rows of their own; here they share one. */
 static int64_t shared_thread(int64_t thread)
 {
     int64_t number = thread % TRACE_ROWS_OF_ENGINE;
@@ -151,7 +151,7 @@ static int compare_ids(uint64_t left, uint64_t right)
     return (left > right) - (left < right);
 }
 
-/* In the file's order where the same stands there twice. */
+/* Equal names stay in the file's order. */
 static int compare_names(const void *left, const void *right, void *arg)
 {
     const trace_row *rows = arg;
@@ -202,7 +202,7 @@ static trace_result name_row(trace_model *model, trace_row *row)
     return row->name ? TRACE_OK : TRACE_NO_MEMORY;
 }
 
-/* Engines as they came; in each streams by name with its numbers, calls, the rest. */
+/* Engines in order of appearance; in each streams by name and number, calls, the rest. */
 static int compare_rows(const void *left, const void *right, void *arg)
 {
     const trace_row *rows = arg;
@@ -218,7 +218,7 @@ static int compare_rows(const void *left, const void *right, void *arg)
     return order ? order : compare(a->thread, b->thread);
 }
 
-/* Into the order of the picture; operations follow. */
+/* Sorts rows into the order of the picture, and operations with them. */
 static trace_result sort_rows(trace_model *model)
 {
     for (size_t i = 0; i < model->row_count; i++) {

@@ -94,7 +94,7 @@ static error_t parse_option(int key, char *argument, struct argp_state *state)
     }
 }
 
-/* What follows the options in --help: the figures are said where they are printed. */
+/* Adds what follows the options in --help; the figures are explained where printed. */
 static char *filter_help(int key, const char *text, void *input)
 {
     (void)input;

@@ -5,7 +5,7 @@
 
 #define STEPS_FIRST 64
 
-/* Did more than wait: where the way back begins. */
+/* Whether it did more than wait: the way back begins at such an operation. */
 static bool has_run(const trace_model *model, const trace_op *op)
 {
     trace_row_kind kind = model->rows[op->row].kind;
@@ -26,10 +26,10 @@ static uint32_t find_last(const trace_model *model)
 }
 
 /*
- * What the operation waited for: of the one before it in its row, if that ended only after this
- * was issued, and its cause, which may be one that its device waited for, the one that ended last.
- * Neither may end later than this; with that, and as no operation is visited twice, a file that
- * contradicts itself still gives a path that ends.
+ * Finds what the operation waited for: the operation before it in its row, if that ended after this
+ * was issued, or its cause, which its device may have waited for; whichever ended last. Neither may
+ * end later than this one. So, and because no operation is visited twice, a file that contradicts
+ * itself still gives a path that ends.
  */
 static uint32_t find_previous(const trace_model *model, uint32_t index, bool *is_behind_p)
 {

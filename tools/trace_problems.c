@@ -5,7 +5,7 @@
 
 #define MESSAGE_BYTES 512
 
-/* Parsers quote what they stumbled over, and a terminal obeys control bytes. */
+/* Parsers quote the input, and a terminal obeys control bytes. */
 static void make_printable(char *text)
 {
     for (; *text; text++) {

@@ -8,20 +8,20 @@
 #include <string.h>
 
 #define LINES_MAX ((size_t)1 << 28)
-#define SKIPPED_MAX_BYTES ((uint64_t)64 << 20) /* a line longer than this is no line: give up */
+#define SKIPPED_MAX_BYTES ((uint64_t)64 << 20) /* no line of a trace is longer: give up */
 #define TIME_MAX_US (TRACE_TIME_MAX_NS / 1000)
 
 typedef struct trace_reader {
     FILE *file;
     trace_model *model;
     trace_problems *problems;
-    char *line; /* without its end */
+    char *line; /* without its newline */
     size_t length;
-    size_t number; /* of the line, from 1 */
+    size_t number; /* the line's number, from 1 */
     uint64_t line_begin;
-    uint64_t offset; /* of what is read next */
-    bool is_begun;   /* '[' was there */
-    bool is_ended;   /* ']' was there */
+    uint64_t offset; /* where the next read begins */
+    bool is_begun;   /* '[' was read */
+    bool is_ended;   /* ']' was read */
     trace_result result;
 } trace_reader;
 
@@ -37,7 +37,7 @@ static bool tell_bad(trace_reader *reader, const char *key, const char *what)
     return false;
 }
 
-/* True, or what kept a row, text or operation from being stored is told. */
+/* True if the row, text or operation was stored; else reports the reason. */
 static bool is_stored(trace_reader *reader, trace_result result, const char *limit)
 {
     if (result == TRACE_FULL)
@@ -59,7 +59,7 @@ static bool get_text(trace_reader *reader, const json_t *object, const char *key
     return is_stored(reader, *text_p ? TRACE_OK : TRACE_NO_MEMORY, "");
 }
 
-/* As above, but what is not there leaves *text_p as it is. */
+/* The same, but leaves *text_p as it is if the field is missing. */
 static bool get_text_if_any(trace_reader *reader, const json_t *object, const char *key,
                             const char **text_p)
 {
@@ -89,7 +89,7 @@ static bool get_count_if_any(trace_reader *reader, const json_t *object, const c
     return true;
 }
 
-/* In microseconds. */
+/* Reads a time in microseconds. */
 static bool get_time(trace_reader *reader, const json_t *object, const char *key,
                      int64_t *time_ns_p)
 {
@@ -142,7 +142,7 @@ static void read_metadata(trace_reader *reader, const json_t *object, const char
         const char *row_name = NULL;
         if (get_row(reader, object, &row) && get_text(reader, arguments, "name", &row_name) &&
             (!reader->model->rows[row].name || reader->model->rows[row].kind != TRACE_ROW_CALLS))
-            reader->model->rows[row].name = row_name; /* of calls that share a row the first's */
+            reader->model->rows[row].name = row_name; /* of a shared row the first name */
     }
 }
 
@@ -156,7 +156,7 @@ static bool read_moments(trace_reader *reader, const json_t *arguments, trace_op
            get_time_if_any(reader, arguments, "resolved", &op->resolved_ns);
 }
 
-/* A row that nobody named is called by what its first operation says of it. */
+/* Names a row that has no name after its first operation. */
 static bool name_row(trace_reader *reader, const json_t *arguments, trace_row *row)
 {
     const json_t *device = json_object_get(arguments, "device");
@@ -227,7 +227,7 @@ static void read_object(trace_reader *reader, const json_t *object)
         read_metadata(reader, object, name);
     else if (strcmp(phase, "X") == 0 && category && strcmp(category, "ferry") == 0)
         read_operation(reader, object);
-    /* The rest is for other viewers: waits and flows, which the operations' args say too. */
+    /* The rest, waits and flows, is for other viewers; the operations' args contain it. */
 }
 
 static void parse(trace_reader *reader, const char *text, size_t length)
@@ -282,7 +282,7 @@ static void take_line(trace_reader *reader)
     parse(reader, text, text[length - 1] == ',' ? length - 1 : length);
 }
 
-/* Reads on to the end of a line that is too long for a trace. */
+/* Skips the rest of a line that is too long for a trace. */
 static bool skip_line(trace_reader *reader)
 {
     uint64_t first = reader->offset;
@@ -300,7 +300,7 @@ static bool skip_line(trace_reader *reader)
     return false;
 }
 
-/* False at the end of the file. */
+/* Reads a line. False: the file has ended. */
 static bool next_line(trace_reader *reader)
 {
     reader->number++;
@@ -318,7 +318,7 @@ static bool next_line(trace_reader *reader)
         reader->line[reader->length++] = (char)byte;
     }
     if (reader->length == 0)
-        reader->number--; /* there was no such line */
+        reader->number--; /* there was no line */
     return reader->length > 0;
 }
 

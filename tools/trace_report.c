@@ -43,7 +43,7 @@ static bool is_shown(const trace_row *row)
     return row->count > 0;
 }
 
-/* Figures have a Greek letter of two bytes now and then, which printf's widths count twice. */
+/* printf's widths count bytes, and some figures have a Greek letter of two. */
 static void print_column(FILE *to, const char *text, size_t columns)
 {
     size_t length = trace_text_length(text);
@@ -57,7 +57,7 @@ static void print_time(FILE *to, double time_ns)
     print_column(to, figure, 10);
 }
 
-/* At most that many columns, filled up with blanks. */
+/* Prints at most `columns` columns, padded with blanks. */
 static void print_name(FILE *to, const char *name, size_t columns)
 {
     const char *end = trace_text_skip(name, columns);

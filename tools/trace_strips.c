@@ -6,8 +6,10 @@
 
 #define LEVELS 5
 
-/* How many wait in each column, as it is gathered: in `part` what covers a column partly, in
- * `change` where whole columns begin and end. */
+/*
+ * How many operations wait in each column. `part` gathers those that cover a column partly,
+ * `change` where whole columns begin and end.
+ */
 typedef struct depths {
     double *part;
     double *change;
@@ -23,7 +25,7 @@ static void cover(depths *depths, double begin, double end)
     if (!(begin < end))
         return;
     size_t first = (size_t)begin;
-    size_t last = (size_t)end; /* the column the end is in, one too many at the right border */
+    size_t last = (size_t)end; /* the end's column; at the right border one too many */
     if (first == last) {
         depths->part[first] += end - begin;
         return;
@@ -34,7 +36,7 @@ static void cover(depths *depths, double begin, double end)
     depths->part[last] += end - (double)last;
 }
 
-/* One, two, four, eight or more at a time; 0 for less than a tenth of one. */
+/* 1, 2, 4, 8 or more operations at a time; 0: less than a tenth of one. */
 static int level_of(double depth)
 {
     if (depth < 0.1)
@@ -67,7 +69,7 @@ static void write_runs(const depths *depths, const trace_layout *layout, int lev
     }
 }
 
-/* opacity: of the darkest. */
+/* opacity: of the darkest level. */
 static void write_strip(const depths *depths, const trace_layout *layout, const char *class,
                         double opacity, double y, double height, FILE *to)
 {
@@ -103,7 +105,7 @@ trace_result trace_strips_write(const trace_model *model, const trace_layout *la
         const trace_op *op = &model->ops[i];
         double submitted = (double)(trace_op_submitted_ns(op) - layout->from_ns) * scale;
         double ready = (double)(trace_op_ready_ns(op) - layout->from_ns) * scale;
-        /* What runs without a slice, as no lane was left, is shown as standing in its queue. */
+        /* An operation that has no slice, because no lane was left, is shown in its queue. */
         int64_t begin_ns = layout->lanes[i] == TRACE_NO_LANE ? op->end_ns : op->begin_ns;
         double begin = (double)(begin_ns - layout->from_ns) * scale;
         cover(&held, submitted, ready);

@@ -12,13 +12,13 @@ static uint64_t add_bounded(uint64_t left, uint64_t right)
 
 static void count_op(trace_summary *summary, const trace_op *op)
 {
-    /* Texts of a model are the same if their pointers are. */
+    /* Equal texts of a model have equal pointers. */
     size_t i = 0;
     while (i < summary->tally_count &&
            (summary->tallies[i].kind != op->kind || summary->tallies[i].status != op->status))
         i++;
     if (i == TRACE_TALLIES_MAX)
-        summary->tallies[--i].kind = NULL; /* from now on the last is for all others */
+        summary->tallies[--i].kind = NULL; /* the last one is for all other kinds */
     else if (i == summary->tally_count)
         summary->tallies[summary->tally_count++] =
             (trace_tally){.kind = op->kind, .status = op->status};
@@ -45,7 +45,7 @@ static void count_ops(const trace_model *model, trace_summary *summary)
     qsort(summary->tallies, summary->tally_count, sizeof(trace_tally), compare_tallies);
 }
 
-/* With the row's waits as intervals; there is room for them at `intervals`. */
+/* Measures a row. `intervals` has room for its waits. */
 static void measure_row(const trace_model *model, size_t index, trace_row_figures *figures,
                         trace_interval *intervals)
 {
@@ -69,7 +69,7 @@ static bool runs(trace_row_kind kind)
     return kind == TRACE_ROW_STREAM || kind == TRACE_ROW_CALLS;
 }
 
-/* Replaces the intervals by those in which the row was busy, and returns how many there are. */
+/* Replaces the intervals by those in which the row was busy. Returns how many. */
 static size_t unite_busy(const trace_model *model, const trace_row *row, trace_interval *intervals)
 {
     for (size_t i = 0; i < row->count; i++) {
@@ -81,8 +81,10 @@ static size_t unite_busy(const trace_model *model, const trace_row *row, trace_i
 
 static trace_result measure_rows(const trace_model *model, trace_summary *summary)
 {
-    /* In the first half streams gather from the front and calls from the back; the second half is
-     * for one row at a time. */
+    /*
+     * The first half gathers streams from the front and calls from the back; the second half is for
+     * one row at a time.
+     */
     trace_interval *streams = calloc(model->op_count, 2 * sizeof(trace_interval));
     summary->rows = calloc(model->row_count, sizeof(trace_row_figures));
     if (!streams || !summary->rows) {

@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LETTER_PX 5.7 /* of the text in slices, on average */
+#define LETTER_PX 5.7 /* average width in slices */
 #define LINE_PX 12.0
 #define SLICE_MIN_PX 0.8
-#define FAILED_MIN_PX 3.0 /* rare, and what a reader looks for */
+#define FAILED_MIN_PX 3.0 /* failures are rare, and looked for */
 #define LABEL_MIN_PX 16.0
 #define TICK_PX 90.0
-#define TALL_PX 700.0 /* from here on the axis is written at the top too */
+#define TALL_PX 700.0 /* from here on there is an axis at the top too */
 
-/* Colours don't depend on the page around: the picture brings its own background. */
+/* The picture has its own background, so its colours don't depend on the page. */
 static const char style[] =
     "<style>\n"
     "text{font-family:Arial,\"Liberation Sans\",Helvetica,sans-serif;font-size:12px;fill:#1f2328}\n"
@@ -41,7 +41,7 @@ typedef struct picture {
     const trace_model *model;
     const trace_summary *summary;
     const trace_layout *layout;
-    const bool *is_critical; /* of the model's operations */
+    const bool *is_critical; /* for each operation of the model */
     FILE *to;
 } picture;
 
@@ -97,7 +97,7 @@ static void write_headline(const picture *picture)
     fputs("</text>\n", to);
 }
 
-/* One entry: a sample of 22 x 12 and its text. Returns where the next one begins. */
+/* Writes one entry: a sample of 22 x 12 and its text. Returns where the next begins. */
 static double write_entry(FILE *to, double x, const char *sample, const char *text)
 {
     fprintf(
@@ -133,7 +133,7 @@ static void write_legend(const picture *picture, const trace_arrows *arrows)
                           arrows->is_all ? "lets go" : "lets go (critical path only)");
 }
 
-/* 1, 2 or 5 times a power of ten. */
+/* Returns 1, 2 or 5 times a power of ten. */
 static double tick_ns(const trace_layout *layout)
 {
     double wanted_ns = (double)(layout->to_ns - layout->from_ns) * TICK_PX / layout->plot_width_px;
@@ -146,7 +146,7 @@ static double tick_ns(const trace_layout *layout)
     return power_ns * (times <= 5 ? 5 : 10);
 }
 
-/* All ticks in the unit of the last one, with as many decimals as the steps need. */
+/* All ticks have the last one's unit, with as many decimals as the steps need. */
 static void write_axis(const picture *picture)
 {
     static const struct {
@@ -165,7 +165,7 @@ static void write_axis(const picture *picture)
     double width_ns = (double)(layout->to_ns - layout->from_ns);
     FILE *to = picture->to;
     double first = ceil(from_ns / step_ns);
-    /* Counted, as far from 0 a small step may add nothing. */
+    /* Counted: far from 0 a small step may add nothing. */
     size_t count = (size_t)(width_ns / step_ns) + 1;
     for (size_t i = 0; i < count; i++) {
         double at_ns = (first + (double)i) * step_ns;
@@ -252,7 +252,7 @@ static void write_line(FILE *to, double x, double y, const char *text, const cha
     fprintf(to, "%s</text>", tail);
 }
 
-/* The last blank at which the label falls into two parts of at most `room` characters, or NULL. */
+/* The last blank that divides the label into parts of at most `room` characters; NULL: none. */
 static const char *find_break(const char *label, size_t length, size_t room)
 {
     const char *found = NULL;
@@ -264,8 +264,10 @@ static const char *find_break(const char *label, size_t length, size_t room)
     return found;
 }
 
-/* "stage 2 batch 5" as "s2 b5": numbers whole, of other words the first letter. Returns its end,
- * which is `out` if that would tell labels apart no better than cutting them. */
+/*
+ * Writes "stage 2 batch 5" as "s2 b5": whole numbers, other words' first letters. Returns the end,
+ * or `out` if the label has no number: then a cut distinguishes labels as well.
+ */
 static char *abbreviate(const char *label, char out[TRACE_TEXT_MAX_BYTES + 1])
 {
     char *end = out;
@@ -285,7 +287,7 @@ static char *abbreviate(const char *label, char out[TRACE_TEXT_MAX_BYTES + 1])
     return has_number ? end : out;
 }
 
-/* In one line, or in two where they fit, or abbreviated, or as much as there is room for. */
+/* Writes the label in one line, or in two if they fit, or abbreviated, or cut. */
 static void write_label(const picture *picture, const trace_shape *shape, const char *label,
                         double y, double height)
 {
@@ -334,7 +336,7 @@ static void write_slice(const picture *picture, const trace_shape *shape)
     fputs("\n", picture->to);
 }
 
-/* As solid as its time was busy, never less than can be seen. */
+/* As opaque as its time was busy, but always visible. */
 static void write_block(const picture *picture, const trace_shape *shape)
 {
     const trace_layout *layout = picture->layout;
@@ -375,7 +377,7 @@ static void write_shape(void *arg, const trace_shape *shape)
 
 /* ---- rows ---- */
 
-/* A row's name as far as the headline does not say it, and as far as there is room. */
+/* Writes a row's name without what the headline says, and as far as it fits. */
 static void write_name(const picture *picture, uint32_t row, double y)
 {
     const char *name = picture->model->rows[row].name;

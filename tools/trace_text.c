@@ -8,7 +8,7 @@
 #define REPLACEMENT "\xef\xbf\xbd"
 #define ELLIPSIS "\xe2\x80\xa6"
 
-/* Bytes of the character that begins with `lead`. */
+/* Bytes of a character that begins with `lead`. */
 static size_t character_bytes(unsigned char lead)
 {
     if (lead < 0x80)
@@ -99,7 +99,7 @@ void trace_text_write_xml(FILE *to, const char *text, size_t length_bytes)
     }
 }
 
-/* Three digits or more, as "1.23", "12.3", "123". */
+/* Prints three digits or more, as "1.23", "12.3", "123". */
 static void print_figure(char out[TRACE_FIGURE_BYTES], double value, const char *unit)
 {
     int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
