@@ -6,7 +6,7 @@
  * Cancelling. A batch's operations stand before it in the list of live nodes, and between them only
  * what other threads submitted at the same time. So the loop walks back from the batch until all
  * its operations have resolved. The newest come first, so each is cancelled before what it depends
- * on. Only then does the batch's own future fail: whoever sees that knows that none of its
+ * on. Only then does the batch's own future fail: a thread that sees that knows that none of its
  * operations begins any more. During the walk the batch is held as by one more operation, so it
  * neither succeeds with some operations cancelled nor leaves the graph. The walk goes on in later
  * ticks, since the baton must not be kept for a million operations: `cancel_at` says where, and

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Engines without a thread of ferry's own: the user's threads are the loop. A thread that ticks has
- * the loop's role, for that tick alone. Such a thread is in a round of the user's loop, or waits
- * for a future, or shuts down. No thread sleeps with the role.
+ * Engines without a thread of ferry's own: the user's threads are the loop. A thread that ticks (a
+ * round of the user's loop, a thread that waits for a future, the thread that shuts down) has the
+ * loop's role, for that tick alone. No thread sleeps with the role.
  *
  * Which thread sleeps on what:
  *   the user's loop    on user_poller, which becomes readable when the poller is readable, or when
@@ -31,8 +31,8 @@
  *    role back and, if it is set, takes the role again to arm in the other's place: the argument of
  *    base/baton.h.
  * 3. Callbacks run in the user's loop alone. A thread that leaves the role when callbacks are due
- *    and the user's loop sleeps wakes user_poller, which no waiting thread reads. It does so once,
- *    until progress has taken that wake (user_woken).
+ *    and the user's loop sleeps wakes user_poller, which no waiting thread reads; once, until
+ *    progress has taken that wake (user_woken).
  * 4. Parked threads wait for the seat or the role. A thread that gives one back then looks at their
  *    list. A parking thread lists itself and marks its future parked, then looks whether what it
  *    wants is free, then sleeps. The nudge clears the mark and wakes.
@@ -119,9 +119,8 @@ static bool callbacks_are_due(const ferry_engine *engine)
 }
 
 /*
- * For sleepers, as the role is left: either the next wake will be written, or the poller is woken
- * now. After the stop nothing can be armed, and the thread that shut down may have taken the wake
- * of a waiting thread.
+ * For sleepers, as the role is left: the next wake will be written, or the poller is woken now.
+ * After the stop nothing can be armed, and the shutdown may have taken a waiting thread's wake.
  */
 static void rearm(ferry_engine *engine)
 {
@@ -419,7 +418,6 @@ static bool wait_once(ferry_engine *engine, ferry_future *future, int64_t left_n
     return worked;
 }
 
-/* Whether a thread wants to arm, or is parked. */
 static bool role_is_wanted(const ferry_engine *engine)
 {
     return fry_load_relaxed(&engine->arm_wanted) != 0 ||
@@ -427,10 +425,10 @@ static bool role_is_wanted(const ferry_engine *engine)
 }
 
 /*
- * Most futures are resolved at once, or within a microsecond or two. Taking the seat, reading the
- * clock and giving back the role after each tick would take as long. So a waiting thread first is
- * the loop for a moment and leaves the role once. As it has not slept, wakes need taking off the
- * poller only if one was written.
+ * Most futures are resolved at once or within microseconds. Taking the seat, reading the clock and
+ * giving back the role after each tick would take as long. So a waiting thread first is the loop
+ * for a moment, and leaves the role once. As it has not slept, it takes wakes off the poller only
+ * if one was written.
  */
 static void wait_a_moment(ferry_engine *engine, const ferry_future *future)
 {

@@ -13,15 +13,16 @@
  * Calls during the release. Some calls are given no engine, but a part of it that keeps its memory
  * (ferry_future_quiet, ferry_buffer_define, ferry_group_get), and may submit while another thread
  * releases the engine. Such a call may have found the engine open, and reach the graph after the
- * release. Its node is refused as it enters (stop_graph), and still detaches, when `detached` will
- * not be added any more. So the release reads `detached` and sets is_released in one hold of the
- * baton. A thread that detaches a node, also with the baton, looks at is_released: before the
- * release it counts the node in `detached`, after it in `references` at once (fry_node_drop_life).
- * Either way each node is counted once, and before its handle can be released. The sum can't reach
- * zero during such a call: what the call was given is counted until the call has returned. This
- * also holds for a thread that works off what another thread left in the inbox. It is in such a
- * call, or is the release itself, which keeps its bias until it has looked. No other thread exists
- * by then. released.pml checks this. The cost is a look at a flag beside the count.
+ * release. Its node is refused as it enters (stop_graph), but detaches all the same, when
+ * `detached` is not added any more. So the release reads `detached` and sets is_released in one
+ * hold of the baton. A thread that detaches a node, also with the baton, looks at is_released:
+ * before the release it counts the node in `detached`, after it in `references` at once
+ * (fry_node_drop_life). Either way each node is counted once, before its handle can be released.
+ * The sum can't reach zero during such a call: what the call was given is counted until the call
+ * has returned. The same holds for a thread that works off what another thread left in the inbox:
+ * it is in such a call, or is the release itself, which keeps its bias until it has looked. No
+ * other thread exists by then. released.pml checks this. The cost is a look at a flag beside the
+ * count.
  */
 #include "engine/engine.h"
 

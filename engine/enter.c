@@ -27,7 +27,6 @@
 #include "engine/trace.h"
 #include "engine/turn.h"
 
-/* Whether nobody else uses its buffers. */
 static bool may_copy_at_once(const fry_turn *turn, const fry_copy_op *copy)
 {
     return !turn->engine->stop_graph && fry_buffer_is_idle(copy->dst) &&

@@ -167,7 +167,7 @@ static bool give_edges(fry_turn *turn, fry_node *node)
     return node->edges == NULL;
 }
 
-/* False: there are more. Buffers held beside the uses are let go with the last use. */
+/* False: there are more. Other buffers are let go with the last use. */
 static bool give_spans(fry_turn *turn, fry_node *node, uint32_t *left_p)
 {
     bool held = (node->flags & FRY_NODE_HELD_BUFFERS) != 0;

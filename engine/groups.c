@@ -13,12 +13,13 @@
  *
  *  ENTERS   What was submitted before the errand enters the graph. When the errand is seen, all of
  *           that has entered, or is in the inbox or the backlog. The inbox is taken only while the
- *           backlog is empty. So all has entered once the backlog is empty after the next taking.
+ *           backlog is empty. So all has entered once the inbox was taken and the backlog is empty.
  *  LINGERS  Nothing is taken any more; receives fail, and so do messages to oneself. Lanes stay,
- * and new ones are made, until each send has ended, because its receive was there or its receiver
- * is dead. After linger_ns the rest fails. PARTS    Each lane tells its other end what that end has
- * yet to hear (fry_peer_part). ENDS     Routes end: channels are destroyed. TELLS    The store is
- * told; then links and net/group are closed.
+ *           and new ones are made, until each send has ended, because its receive was there or its
+ *           receiver is dead. After linger_ns the rest fails.
+ *  PARTS    Each lane tells its other end what that end has yet to hear (fry_peer_part).
+ *  ENDS     Routes end: channels are destroyed.
+ *  TELLS    The store is told; then links and net/group are closed.
  *
  * A shutdown begins with PARTS, and gives it a moment; a fenced member begins with ENDS. A death
  * ends its route in each of these steps, and with the route what waits for it. Asking to leave

@@ -12,10 +12,10 @@
  *
  * After the stop a visitor takes the role, or leaves the work to the role's holder. So a thread
  * that gives the role back looks once more after the give (base/baton.h has the argument; a look
- * before the give would miss what came between). Work that also needs the baton is left alone while
- * a thread has the baton, because nobody waits for the baton. The call of the baton's holder ends
- * after giving the baton, as does ferry_engine_release. That is after the visitor's look, so this
- * call finds the role free, or with a holder that has yet to look. stopped.pml checks this.
+ * before the give would miss what came between). Nobody waits for the baton, so work that needs the
+ * baton too is left alone while a thread has the baton. That thread looks as its call ends, after
+ * giving the baton, as ferry_engine_release does. This is after the visitor's look, so it finds the
+ * role free, or with a holder that has yet to look. stopped.pml checks this.
  */
 #include "engine/late.h"
 

@@ -213,7 +213,6 @@ size_t fry_members_run(fry_members *members)
     return done;
 }
 
-/* Lets the polled routes progress. */
 static size_t poll_routes(fry_turn *turn, fry_members *members)
 {
     size_t done = 0;

@@ -57,7 +57,7 @@ typedef struct trace_writer {
     ferry_engine *engines;
     bool is_running; /* a file is open */
     pthread_t thread;
-    uint32_t asked;   /* futex: there is a reason beside records to look */
+    uint32_t asked;   /* futex: there is another reason to look than records */
     uint32_t closing; /* that reason: this is the last round */
     uint32_t has_looked_at_environment;
 

@@ -193,7 +193,7 @@ static int dump_to_file(fry_dump *dump, const char *name)
     return sink.error;
 }
 
-#define NAME_EXTRA_BYTES 64 /* beside the path: ".", process, "-", engine, ".tmp" */
+#define NAME_EXTRA_BYTES 64 /* besides the path: ".", process, "-", engine, ".tmp" */
 
 static void bark_to_file(fry_dump *dump)
 {
