@@ -218,7 +218,7 @@ static void describe(const ferry_engine *engine, const fry_node *node, fry_kind_
     view->has_size = true;
     view->size_bytes = node->op.copy.size_bytes;
     view->shown_stream = lane != NULL ? lane->stream : NULL;
-    if (node->state == FRY_NODE_READY) /* it may wait because no parked stream could */
+    if (node->state == FRY_NODE_READY) /* it may be held because it found no parked stream */
         view->reason = fry_node_holding(node) != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_STREAM;
 }
 

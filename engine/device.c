@@ -343,7 +343,7 @@ static bool lock_until(pthread_mutex_t *mutex, int64_t end_ns)
     return true;
 }
 
-/* The graph is quiet, so at most a driver has yet to report; or it never will. */
+/* The graph is quiet: at most a driver has yet to report, or it never will. */
 static bool stop_backend(opened_backend *self, int64_t end_ns)
 {
     const struct timespec look = {.tv_nsec = STOP_LOOK_NS};
@@ -410,7 +410,7 @@ void fry_device_has_fired(void *arg)
         (void)fry_lanes_poll(&turn);
         (void)fry_turn_end(&turn, engine->submit_budget);
     } else {
-        fry_fence(); /* pairs with the one in fry_arm */
+        fry_fence(); /* pairs with the fence in fry_arm */
         fry_wake(engine);
     }
     fry_call_ends(engine);

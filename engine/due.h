@@ -22,7 +22,7 @@ static inline void fry_graph_schedule(fry_turn *turn, fry_node *node)
     fry_queue_push(&turn->engine->ready, &node->link);
 }
 
-/* Successors of a join waited for the last of its members to end. */
+/* A join takes the number of its last member to end, for which its successors waited. */
 static inline void fry_join_name_last(fry_node *node, const fry_node *from)
 {
     if (fry_unlikely(node->kind == FRY_OP_JOIN))

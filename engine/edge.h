@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Edges: into and out of their predecessor's list, and taking effect. With the baton. */
+/* Edges: entering and leaving their predecessor's list, and taking effect. With the baton. */
 #ifndef FRY_ENGINE_EDGE_H
 #define FRY_ENGINE_EDGE_H
 

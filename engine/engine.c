@@ -446,8 +446,8 @@ ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns)
         goto done;
     }
     /*
-     * Nothing is issued any more. Copying threads only need a core to end, for which the timeout
-     * may be too short, unless one runs a callback that came after the stop.
+     * Nothing is issued any more. Copying threads only need a core to end, so they get some time
+     * however short the timeout is; but one may be in a callback that came after the stop.
      */
     int64_t workers_end_ns = fry_clock_end_ns(WORKERS_GRACE_NS);
     workers_end_ns = end_ns > workers_end_ns ? end_ns : workers_end_ns;
@@ -468,7 +468,7 @@ done:
     return status;
 }
 
-/* Another thread has the baton for some moments, unless it is in a user's callback. */
+/* Another thread has `baton` for some moments, unless it is in a user's callback. */
 static bool take_until(fry_baton *baton, int64_t end_ns)
 {
     for (unsigned tries = 0; !fry_baton_take(baton); tries++) {

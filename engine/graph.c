@@ -210,7 +210,7 @@ static void drop_life_unless_queued(fry_turn *turn, fry_node *node)
         fry_node_drop_life(turn, node);
 }
 
-/* Nothing is before the drain at the head of the live list any more. */
+/* Lets a drain go that is at the head of the live list: nothing is before it. */
 static void release_drain(fry_turn *turn)
 {
     fry_node *first = turn->engine->live_first;
@@ -391,8 +391,8 @@ static void fail_as_noted(fry_turn *turn, fry_node *node, ferry_status status)
 }
 
 /*
- * Sets the status that a node in the graph fails with, together with the error. Nothing else does.
- * A cause that was noted for another failure is dropped.
+ * Sets the status that a node in the graph fails with, together with the error. The error replaces
+ * a cause that was noted before.
  */
 void fry_graph_fail(fry_turn *turn, fry_node *node, ferry_status status, fry_error *error,
                     bool caused)
@@ -499,7 +499,7 @@ static inline void start(fry_turn *turn, fry_node *node)
         node->flags |= FRY_NODE_FIRED; /* its status edges complete it */
         fry_graph_issued(turn, node);
     } else {
-        set_state(turn, node, FRY_NODE_ISSUED); /* completing fires whatever waits */
+        set_state(turn, node, FRY_NODE_ISSUED); /* completing it fires all successors */
         fry_graph_complete(turn, node);
     }
 }
@@ -531,7 +531,7 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
             become_quiet(turn, node);
     } else if (node->state == FRY_NODE_ISSUED &&
                fry_unlikely((node->flags & FRY_NODE_STUCK) != 0)) {
-        turn->wake = true; /* its predecessors are well: its device fails it, on the loop */
+        turn->wake = true; /* its predecessors ended well: the loop fails it */
     } else if (fry_node_is_join(node) && fry_join_is_unused(node)) {
         retire(turn, node);
     }

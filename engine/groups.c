@@ -64,7 +64,7 @@ static void leaving_is_late(fry_timer *timer)
 {
     ferry_group *group = timer->arg;
     if (!group->has_timer)
-        return; /* set for the last step; this step has yet to set it */
+        return; /* the timer was the last step's; this step has yet to set it */
     group->is_late = true;
     group->members->has_steps = true;
     fry_store_relaxed(&group->members->has_looks, 1);

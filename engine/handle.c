@@ -117,7 +117,7 @@ static void watch_no_more(ferry_engine *engine)
     if (fry_likely(members == NULL) || fry_load_relaxed(&members->has_polled) == 0)
         return;
     fry_store_seq_cst(&members->must_arm, 1);
-    fry_fence(); /* pairs with the one in fry_arm */
+    fry_fence(); /* pairs with the fence in fry_arm */
     fry_wake(engine);
 }
 

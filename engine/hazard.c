@@ -21,8 +21,8 @@
  *    sums if many reads follow many writers (sum.h);
  *  - a write adds one piece and a cut at each end. At most FRY_FEW reads are cut there; more go
  *    into a layer, once each, and layers cost O(n log n) in all (layer.h). The write takes one edge
- *    for each entry that it removes, so once for each entry made, and at most two for each of O(log
- *    n) layers.
+ *    for each entry that it removes, so once for each entry made, and at most two for each of
+ *    O(log n) layers.
  *
  * *Pieces.* Entering goes in steps of bounded size, and can stop between any two (entering.h). Each
  * step leaves correct lists: a cut describes the same in more entries, an edge removes nothing, and

@@ -3,8 +3,8 @@
  * Joins: nodes of ferry's own that stand for others.
  *
  * n readers of one span and then n small writes of it need n * n edges, one from each reader to
- * each write. A join takes one edge from each of its *members* and gives one to each successor: n +
- * n. A join is as far as the last of its members:
+ * each write. A join takes one edge from each of its *members* and gives one to each successor: 2 *
+ * n edges. A join is as far as the last of its members:
  *  - it holds its successors until all members have resolved (edges AFTER, READ) or retired
  *    (ORDER);
  *  - it fails with the first member that fails, with the same root, if the edges into it carry

@@ -151,7 +151,7 @@ static void look_once_more(ferry_engine *engine, rest *rest)
         (void)fry_turn_end(&turn, 1);
         return;
     }
-    /* A waiting thread works on the graph, and wakes the loop if it leaves anything. */
+    /* The holder may be a waiting thread, which wakes the loop if it leaves anything. */
     const fry_members *members = fry_load_acquire(&engine->members);
     bool is_looked_at = members != NULL && fry_load_seq_cst(&members->watchers) != 0;
     rest->idle = (fry_load_seq_cst(&engine->helpers) != 0 || is_looked_at) &&
@@ -161,7 +161,7 @@ static void look_once_more(ferry_engine *engine, rest *rest)
 
 /*
  * With a user's clock nobody knows when it reaches a time, so the loop looks at intervals of real
- * time: devices don't go by that clock, and it must not keep a shutdown from ending.
+ * time: devices don't go by that clock, and a shutdown must not hang on it.
  */
 static int64_t next_step_ns(ferry_engine *engine, const rest *rest)
 {

@@ -21,9 +21,9 @@
  * polled. The poller reports a descriptor once for each arming (EPOLLONESHOT) and never before the
  * first: over TCP the kernel makes the descriptor readable with every packet, and the loop would
  * wake beside a thread that looks. (The poller is the engine's and not the reactor's: UCX's
- * descriptors are pollers that contain pollers, and the kernel refuses more than five levels of
- * pollers, a user's loop included. A channel that even the engine's poller can't watch is looked at
- * every millisecond.) Before it sleeps, the loop lets all polled channels progress until nothing
+ * descriptors are pollers that contain pollers, and the kernel takes five levels of pollers, a
+ * user's loop included, for a circle. A channel that even the engine's poller can't watch is looked
+ * at every millisecond.) Before it sleeps, the loop lets all polled channels progress until nothing
  * comes, then arms them (fry_members_arm): first the channel, then the poller. So nothing on an
  * armed channel is missed: what came before the channel's arming made the arming fail; what comes
  * after makes the descriptor readable, and the poller, asked anew, also reports a descriptor that
@@ -275,7 +275,7 @@ static bool is_looked_at(fry_members *members, int64_t now_ns)
     return true;
 }
 
-/* Whether what is under way is expected to end within BUSY_SPIN_NS. */
+/* Whether what is under way may be about to end: it has not stood still for BUSY_SPIN_NS. */
 static bool is_soon(fry_members *members, int64_t now_ns)
 {
     if (members->busy_since_ns == 0)

@@ -63,7 +63,7 @@ static const char *domain_of(const fry_fault *fault)
     return fault->domain[0] == '\0' ? NULL : "member";
 }
 
-/* What the other end is told: the root of the node's failure. */
+/* Describes the root of the node's failure for the other end. */
 static void describe(const fry_node *node, fry_fault *fault)
 {
     const ferry_error *root = &fry_future_root_error(&node->future)->public_;

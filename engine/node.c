@@ -60,7 +60,7 @@ ferry_future *fry_node_init_done(fry_turn *turn, fry_node *slot, ferry_op_kind k
     slot->flags = FRY_NODE_FIRED | FRY_NODE_WAS_ISSUED | FRY_NODE_RETIRED | FRY_NODE_DETACHED;
     slot->counts = 0;
     slot->edges = NULL;
-    turn->engine->detached++; /* its batch's caller has the engine, so that is not released */
+    turn->engine->detached++; /* the batch's caller has the engine, so it is not released */
     return &slot->future;
 }
 

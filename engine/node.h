@@ -39,12 +39,12 @@ enum {
 
 /* A node's state; only set_state in graph.c moves it, and only forward. */
 typedef enum fry_node_state {
-    FRY_NODE_NEW = 0, /* made, perhaps in the inbox: not in the graph yet */
-    FRY_NODE_WAITING, /* in the graph; edges hold its start */
-    FRY_NODE_READY,   /* nothing holds it; waits for room in its stream or for the loop. A copy that
-                         found no parked stream is held again, by edges, and stays READY */
-    FRY_NODE_ISSUED,  /* stands in its stream, or its function was handed out; a definition: so does
-                         what it waits for. A message: its peer may touch its memory */
+    FRY_NODE_NEW = 0,  /* made, perhaps in the inbox: not in the graph yet */
+    FRY_NODE_WAITING,  /* in the graph; edges hold its start */
+    FRY_NODE_READY,    /* nothing holds it; waits for room in its stream or for the loop. A copy
+                          that found no parked stream is held again, by edges, and stays READY */
+    FRY_NODE_ISSUED,   /* in its stream, or its function was handed out. A definition: its
+                          predecessors are. A message: its peer may touch its memory */
     FRY_NODE_RESOLVED, /* its future has a status; hardware may still touch its memory */
     FRY_NODE_QUIET,    /* nobody touches its memory any more */
 } fry_node_state;
@@ -73,11 +73,11 @@ enum fry_node_flags {
 
 /* What an edge makes its successor wait for, and what it carries. */
 typedef enum fry_edge_nature {
-    FRY_EDGE_AFTER, /* after[]: until resolved; carries failure */
-    FRY_EDGE_READ,  /* read after write: until resolved; carries failure; orders memory too. So does
-                       what a definition waits for: it may be writing still when it has failed */
-    FRY_EDGE_ORDER, /* write after read or write: until retired; carries nothing */
-    FRY_EDGE_ANY,   /* until resolved, either way, and one is enough */
+    FRY_EDGE_AFTER,  /* after[]: until resolved; carries failure */
+    FRY_EDGE_READ,   /* read after write: until resolved; carries failure; orders memory too. Also
+                        into a definition, whose predecessor may still write after it has failed */
+    FRY_EDGE_ORDER,  /* write after read or write: until retired; carries nothing */
+    FRY_EDGE_ANY,    /* until resolved, either way, and one is enough */
     FRY_EDGE_ISSUED, /* until issued; carries a failure before that */
     FRY_EDGE_QUIET,  /* until quiet; carries nothing. Also to an `all` that has failed */
 } fry_edge_nature;
@@ -234,13 +234,13 @@ struct fry_node {
     uint16_t unconfirmed; /* predecessors overtaken on the device, and not resolved: status edges */
     int16_t refusal;      /* status with which it fails as it enters; a call: its function's */
     uint8_t device_waits : 6; /* edges ON_DEVICE from other streams */
-    uint8_t has_rows : 1; /* definition: several. Copy: on a side at least; what it reads, then what
-                             it writes are the first two of its uses */
-    int8_t priority;      /* ferry_priority */
-    uint8_t outside;      /* how far what happens outside the graph has come: fry_call_begun,
-                             fry_outside. Atomic */
-    uint8_t requested;    /* a cancel is in the requests stack. Atomic */
-    int64_t entered_ns;   /* when it entered; 0: it was not expected to stay */
+    uint8_t has_rows : 1;     /* definition: several rows. Copy: rows on at least one side; its
+                                 source, then its destination are its first two uses */
+    int8_t priority;          /* ferry_priority */
+    uint8_t outside;          /* state of what happens outside the graph: fry_call_begun,
+                                 fry_outside. Atomic */
+    uint8_t requested;        /* a cancel is in the requests stack. Atomic */
+    int64_t entered_ns;       /* when it entered; 0: it was not expected to stay */
 
     fry_segment *listed; /* if HAS_SPANS, like reads and uses: segments that name it */
     union {

@@ -31,9 +31,9 @@ static void spin(ferry_engine *engine)
 
 /*
  * Another thread works on the graph, with the nodes in its cache. The loop looks away for a while:
- * if it watched the baton, it would take it halfway, and everything would move to this core. Or the
- * baton's holder has lost its CPU, perhaps to this thread, and would not get it back before the end
- * of the scheduler's slice.
+ * if it watched the baton, it would take it in the middle of that work, and everything would move
+ * to this core. Or the baton's holder has lost its CPU, perhaps to this thread, and would not get
+ * it back before the end of the scheduler's slice.
  */
 static void back_off(int times)
 {

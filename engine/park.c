@@ -10,11 +10,11 @@
  * The rules, kept where a copy is issued:
  *  1. A copy is issued to a main lane only if nothing that it waits for on its device, and that has
  *     yet to fire, stands on an outside or parked lane.
- *  2. A parked lane that is not empty has a key: the outside lane whose events it waits for and the
- *     main lane whose copies it takes. It also has the latest of those events that it waits for;
- *     `behind` has it for each copy. A copy goes there only if it waits for events of that one
- *     outside lane, by itself or through copies parked for it, and the latest of these events is
- *     not older than the lane's latest.
+ *  2. A parked lane that is not empty has a key, the outside lane whose events it waits for and the
+ *     main lane whose copies it takes, and the latest of those events that it waits for (`behind`:
+ *     for each copy). A copy goes there only if it waits for events of that one outside lane, by
+ *     itself or through copies parked for it, and the latest of them is not older than the lane's
+ *     latest.
  *  3. A copy that waits for two outside lanes, or finds no parked lane, does not wait on its
  *     device. Its edges are held on the host, and it is issued to its main lane when they have
  *     fired.
@@ -24,10 +24,9 @@
  * for stands on main lanes. All of that was issued before the copy.
  *
  * *A parked copy stands behind no outside event except those that it depends on anyway.* By 2 the
- * copies before it in its lane wait for events of the same outside lane that are no later than the
- * copy's own latest event, and have fired when that event has. What the copy waits for on other
- * parked lanes waits for the same outside lane, and `behind` says how far each of these copies
- * waits. The copy's own latest event includes that.
+ * copies before it in its lane wait for events of the same outside lane that are no later than its
+ * own latest event, and have fired when that has. What it waits for on other parked lanes waits for
+ * the same outside lane; `behind` says up to which event, and its own latest event includes that.
  *
  * *A copy whose source is read as it is issued waits for nothing on its device*, except for what
  * stands before it in its own lane, which only writes to GPUs (fry_copy_is_read_now). Its other
@@ -40,9 +39,8 @@
  * issued, so all waits lead back in time and nothing waits in a circle. And the engine issues only
  * to streams that have room, so no issue blocks.
  *
- * A parked lane is given back when the last operation in it has fired, in one place:
- * fry_lanes_poll. No copy ever waits for a place in a parked lane: rule 3 holds also if the lane is
- * full.
+ * A parked lane is given back when the last operation in it has fired, by fry_lanes_poll alone. No
+ * copy waits for a place in a parked lane: rule 3 also holds if the lane is full.
  */
 #include "engine/park.h"
 
@@ -282,8 +280,6 @@ void fry_lane_parked(fry_lane *lane, const fry_lane *main, const fry_waits *wait
 }
 
 /*
- * Definitions.
- *
  * A definition whose predecessors stand on a device is issued with them. It needs no stream: its
  * place is that of the last predecessor that makes it valid, because all of these are in one lane.
  * So its readers can wait for the definition on their devices.

@@ -8,25 +8,28 @@
  * them are in the inbox, which happens only if the loop does not get to run, the buffer is
  * *barred*:
  *
- *  - A refused write bars the buffer, by one exchange on `refused`. The thread that barred it puts
- *    it in a list, and pushes the engine's mark into the inbox unless the mark is there already.
+ *  - A refused write bars the buffer, by one compare-and-swap on `refused`. The thread that barred
+ *    it puts it in a list, and pushes the engine's mark into the inbox unless the mark is there
+ *    already.
  *  - Later submits that name the buffer see the bar and are refused. A write among them is one more
  *    refused write, and needs nothing else.
  *  - When the mark's turn comes, the buffers that were noted at its last turn are poisoned as a
  *    whole and are free again. Buffers listed since then are noted, and the mark goes into the
  *    inbox once more; if there are none, it rests.
  *
- * *Program order.* Let W be a refused write of buffer B, and O an operation on B. O before W: O's
- * submit had returned before W barred B, so by then O's node had entered or stood in the inbox or
- * the backlog. After that B was listed, after that a turn of the mark noted B, and only then was
- * the mark pushed for the turn that poisons B. The inbox keeps its order, so O has entered by that
- * turn, unharmed. O after W: if B is still barred, O is refused. If not, the poison was there
- * before the bar was lifted (release; O's submit loads with acquire), and O enters later than that,
- * so it finds the poison. W while another write W' bars B: no operation on B was taken between the
- * two, so the place where the poison of W' enters is right for W too. If the bar is lifted at that
- * moment, either W has seen it first (and the poison is there by then), or W finds B free and bars
- * it again. So the poison of W separates earlier from later operations. Only what happens at the
- * same moment in two threads may fall on either side.
+ * *Program order.* Let W be a refused write of buffer B, and O an operation on B.
+ *  - O before W: O's submit had returned before W barred B, so by then O's node had entered or
+ *    stood in the inbox or the backlog. After that B was listed, after that a turn of the mark
+ *    noted B, and only then was the mark pushed for the turn that poisons B. The inbox keeps its
+ *    order, so O has entered by that turn, unharmed.
+ *  - O after W: if B is still barred, O is refused. If not, the poison was there before the bar was
+ *    lifted (release; O's submit loads with acquire), and O enters later than that, so it finds the
+ *    poison.
+ *  - W while another write W' bars B: no operation on B was taken between the two, so the place
+ *    where the poison of W' enters is right for W too. If the bar is lifted at that moment, either
+ *    W has seen it first (and the poison is there by then), or W finds B free and bars it again.
+ * So the poison of W separates earlier from later operations. Only what happens at the same moment
+ * in two threads may fall on either side.
  *
  * *Nothing is left behind.* A thread that lists a buffer then looks whether the mark is on its way.
  * The mark's turn says that the mark rests, then looks whether the list is empty. Both are full

@@ -386,7 +386,7 @@ static void rest(bool may_sleep)
     uint32_t state = may_sleep ? FRY_TRACE_ASLEEP : FRY_TRACE_LINGERING;
     (void)fry_exchange(&bell->state, state);
     if (may_sleep && fry_load_relaxed(&bell->needs_fence) != 0)
-        fry_fence(); /* pairs with the one in fry_trace_bell_tell */
+        fry_fence(); /* pairs with the fence in fry_trace_bell_tell */
     else if (may_sleep)
         fry_membarrier();
     /*

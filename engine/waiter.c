@@ -218,7 +218,7 @@ static bool remove_posted(ferry_waiter *waiter)
     return true;
 }
 
-/* With the role: every one that has not begun. */
+/* With the role: takes back any waiter whose callback has not begun. */
 bool fry_waiter_take_back(ferry_engine *engine, ferry_waiter *waiter)
 {
     for (unsigned tries = 0;; tries++) {
