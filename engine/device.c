@@ -54,7 +54,6 @@ struct fry_backends {
     size_t device_count;
 };
 
-/* Why a device can't be opened. */
 typedef struct refusal {
     const char *text; /* static, or native.message */
     fry_native_error native;

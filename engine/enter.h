@@ -5,7 +5,6 @@
 
 #include "engine/turn.h"
 
-/* How a node has arrived. */
 typedef enum fry_entry {
     FRY_ARRIVED,
     FRY_ARRIVING, /* it is large: more of it must enter before anything behind it */

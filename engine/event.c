@@ -231,7 +231,6 @@ static ferry_status find_event(const ferry_future *future, const fry_device *dev
     return FERRY_OK;
 }
 
-/* Makes the stream wait if there is anything to wait for. */
 static ferry_status try_stream_wait(const ferry_future *future, fry_device *device,
                                     void *native_stream, fry_native_error *error)
 {

@@ -100,7 +100,6 @@ static void fire_failed(fry_turn *turn, fry_node *node)
     }
 }
 
-/* Fires the data edges of a node that has just succeeded. */
 static void fire_well(fry_turn *turn, fry_node *node)
 {
     for (fry_edge *edge = fry_successors_take(node), *next; edge != NULL; edge = next) {

@@ -172,7 +172,6 @@ static void lane_rests(ferry_engine *engine, fry_lane *lane)
     watch(engine, lane, false);
 }
 
-/* Adds the node as the newest in the stream. */
 static void lane_push(fry_turn *turn, fry_lane *lane, fry_node *node)
 {
     node->flags |= FRY_NODE_QUEUED;

@@ -38,7 +38,6 @@ static inline uint64_t fry_flow_of(uint32_t sender, uint64_t op)
 
 extern const fry_op_kind fry_kind_send, fry_kind_recv;
 
-/* The peer's events. */
 extern const fry_peer_events fry_message_events;
 
 /*

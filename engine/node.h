@@ -167,7 +167,6 @@ typedef struct fry_call_op {
 
 struct fry_transfer;
 
-/* A send or a receive. */
 typedef struct fry_message_op {
     struct fry_transfer *transfer; /* the peer's slot; NULL: given back */
     ferry_buffer *buffer;
@@ -191,11 +190,11 @@ typedef struct fry_promise_op {
 /* A batch's own node: batch_count.h. */
 typedef struct fry_batch_op {
     fry_error *cancel; /* the reason to cancel its operations; NULL: they are not cancelled */
-    uint32_t count;    /* number of its operations */
-    uint32_t settled;  /* how many of them don't count themselves off */
-    uint32_t unquiet;  /* how many of them have failed and are not quiet yet */
-    bool has_failed;   /* one of its operations failed */
-    int32_t refused;   /* fry_refusal of the first refused operation; FRY_TAKEN: none */
+    uint32_t count;
+    uint32_t settled; /* operations that don't count themselves off */
+    uint32_t unquiet; /* operations that have failed and are not quiet yet */
+    bool has_failed;
+    int32_t refused; /* fry_refusal of the first refused operation; FRY_TAKEN: none */
 } fry_batch_op;
 
 #define FRY_JOIN_STANDS 3
@@ -229,8 +228,8 @@ struct fry_node {
     fry_edge *edges; /* its edges from predecessors */
     fry_node *live_next, *live_previous;
     const char *label;
-    fry_link failing_link; /* for the failing queue */
-    fry_node *batch;       /* the batch that counts it until it is quiet; or NULL */
+    fry_link failing_link;
+    fry_node *batch;      /* the batch that counts it until it is quiet; or NULL */
     uint16_t unconfirmed; /* predecessors overtaken on the device, and not resolved: status edges */
     int16_t refusal;      /* status with which it fails as it enters; a call: its function's */
     uint8_t device_waits : 6; /* edges ON_DEVICE from other streams */

@@ -135,7 +135,6 @@ void fry_tasks_close(ferry_engine *engine)
     }
 }
 
-/* Makes the tasks that were run free again. */
 static void collect(fry_tasks *tasks)
 {
     if (fry_load_relaxed(&tasks->run.top) == NULL)

@@ -126,7 +126,6 @@ static size_t post_waiting(ferry_engine *engine, size_t budget)
     return count;
 }
 
-/* Calls the waiter, or posts it to its executor. */
 static void dispatch(ferry_engine *engine, ferry_waiter *waiter)
 {
     ferry_executor *executor = fry_executor_for(engine, waiter->executor);

@@ -182,13 +182,11 @@ ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group_options *
     return errand_submit(errand);
 }
 
-/* Whether the group's engine takes requests now. */
 static fry_refusal check_engine(const ferry_group *group)
 {
     return group != NULL ? fry_engine_refusal_open(group->engine) : FRY_REFUSED_GROUP_NULL;
 }
 
-/* Whether the engine and the group do. */
 static fry_refusal check_group(ferry_group *group)
 {
     fry_refusal why = check_engine(group);
