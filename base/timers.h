@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timers by time: a heap whose links stand in the timers themselves, so that setting one takes no
- * memory and cannot fail. The heap knows no clock and calls nobody: whoever owns it asks for the
- * first, and removes it. One thread at a time.
+ * Timers by time: a heap whose links are in the timers themselves, so setting a timer takes no
+ * memory and cannot fail. The heap reads no clock and calls nobody: its owner asks for the first
+ * timer and removes it. One thread at a time.
  *
  * It is a pairing heap. Fredman, Sedgewick, Sleator, Tarjan, "The pairing heap: a new form of
  * self-adjusting heap" (1986): add O(1), remove O(log n) amortised. `previous` is the left sibling,
@@ -15,20 +15,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Its owner keeps the memory while it is in a heap, and knows whether it is. */
+/* The owner keeps the memory while the timer is in a heap, and knows whether it is. */
 typedef struct fry_timers_link {
-    int64_t when_ns; /* set before it is added, and not changed until it is removed */
+    int64_t when_ns; /* set before it is added; unchanged until it is removed */
     struct fry_timers_link *child, *next, *previous; /* private */
 } fry_timers_link;
 
 /* Zeroed: empty. */
 typedef struct fry_timers {
-    fry_timers_link *first; /* the one that is due first; NULL: there is none */
+    fry_timers_link *first; /* the timer that is due first; NULL: none */
 } fry_timers;
 
 /*
- * Whether left comes before right, which is for the same time. A heap's is always the same, and a
- * constant: the functions are in line, so that who has none (NULL: in any order) pays for none.
+ * Whether left comes before right when both are due at the same time. A heap always uses the same
+ * function, as a constant: the functions are inline, so a heap without one (NULL: any order) pays
+ * nothing.
  */
 typedef bool (*fry_timers_before_fn)(const fry_timers_link *left, const fry_timers_link *right);
 
@@ -93,7 +94,7 @@ FRY_TIMERS_INLINE void fry_timers_add(fry_timers *timers, fry_timers_link *timer
     timers->first = fry_timers_meld(timers->first, timer, before);
 }
 
-/* One that was added and not removed since. O(log n), amortised. */
+/* Removes a timer that was added and not removed since. O(log n), amortised. */
 FRY_TIMERS_INLINE void fry_timers_remove(fry_timers *timers, fry_timers_link *timer,
                                          fry_timers_before_fn before)
 {
@@ -111,7 +112,7 @@ FRY_TIMERS_INLINE void fry_timers_remove(fry_timers *timers, fry_timers_link *ti
     timers->first = fry_timers_meld(timers->first, children, before);
 }
 
-/* When the first is due; INT64_MAX: there is none. */
+/* When the first timer is due; INT64_MAX: there is none. */
 static inline int64_t fry_timers_next_ns(const fry_timers *timers)
 {
     return timers->first != NULL ? timers->first->when_ns : INT64_MAX;

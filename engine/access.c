@@ -9,7 +9,7 @@
 #include "engine/stock.h"
 #include "engine/turn.h"
 
-/* Only slower without joins: the loop goes on if those are all that there is no room for. */
+/* Missing joins only make it slower: the loop goes on if there is no room for joins alone. */
 bool fry_access_find_room(fry_turn *turn, fry_entering *in, const fry_need *need)
 {
     in->has_stocked = true;

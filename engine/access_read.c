@@ -14,7 +14,7 @@
 #include "engine/sum.h"
 #include "engine/turn.h"
 
-/* Behind who writes what of it there is; true: all is done. */
+/* Orders the read behind the writers of what it reads. True: done. */
 static bool read_pieces(fry_turn *turn, fry_entering *in, fry_node *node, const fry_use *use)
 {
     fry_segment *piece = fry_piece_from(use->buffer, in->at);
@@ -25,7 +25,7 @@ static bool read_pieces(fry_turn *turn, fry_entering *in, fry_node *node, const 
             if (!fry_access_may_step(turn, in, (fry_need){.joins = 1, .edges = 2}))
                 return false;
             if (!fry_sum_make(turn, missing))
-                root = NULL; /* each by itself */
+                root = NULL; /* then one by one */
         }
         fry_node *writer = root != NULL ? root->sum : piece->node;
         if (writer == NULL || writer == &fry_sum_of_none) {
@@ -42,7 +42,7 @@ static bool read_pieces(fry_turn *turn, fry_entering *in, fry_node *node, const 
     return true;
 }
 
-/* One entry: a piece, a reader of one, or a read. */
+/* Lists the read as one entry: a piece, a reader of a piece, or a read. */
 static bool list_read(fry_turn *turn, fry_entering *in, fry_node *node, const fry_use *use)
 {
     if (!fry_access_may_step(turn, in, (fry_need){.segments = 1, .readers = 1}))
@@ -58,7 +58,7 @@ static bool list_read(fry_turn *turn, fry_entering *in, fry_node *node, const fr
     return true;
 }
 
-/* Where there is one piece at most, as nearly always. False: there is more, or no room. */
+/* If there is one piece at most, as nearly always. False: there is more, or no room. */
 bool fry_access_read_at_once(fry_turn *turn, fry_entering *in, fry_node *node, const fry_use *use)
 {
     const ferry_buffer *buffer = use->buffer;

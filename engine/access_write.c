@@ -14,7 +14,7 @@
 #include "engine/stock.h"
 #include "engine/turn.h"
 
-/* Faults put there on purpose: tests/planted builds them and must see them. */
+/* Planted faults: tests/planted builds them and must find them. */
 #ifdef FRY_PLANT_DROP_WAR
 #define DROPS_READERS true
 #else
@@ -26,7 +26,7 @@
 #define DROPS_STAIRS false
 #endif
 
-/* ---- writes: what overlaps is cut at both ends ---- */
+/* ---- writes: cutting what overlaps at both ends ---- */
 
 static bool cut_piece(fry_turn *turn, fry_entering *in, const fry_use *use, size_t offset)
 {
@@ -74,8 +74,8 @@ static bool merge_layers(fry_turn *turn, fry_entering *in, fry_node *node, const
 }
 
 /*
- * What a read reads beyond the offset becomes the layer's, or a read of its own if there are no
- * joins. It stands in one entry until it stands in the others; so it may be put into one twice.
+ * Moves the part of a read beyond the offset to the layer, or to a read of its own if there are no
+ * joins. The part stays in the old entry until it is in the new ones, so it may be put in twice.
  */
 static bool cut_end_off(fry_turn *turn, fry_entering *in, fry_segment *read, size_t offset)
 {
@@ -110,7 +110,7 @@ static bool cut_begin_off(fry_turn *turn, fry_entering *in, fry_segment *read, s
 
 /*
  * Cuts reads at an offset: each of a few, or all into a layer, in the order that makes stairs.
- * is_end: of the write, so that what is behind it is cut off.
+ * is_end: the offset is the end of the write, so the parts behind it are cut off.
  */
 static bool cut_reads_at(fry_turn *turn, fry_entering *in, const fry_use *use, size_t offset,
                          bool is_end)
@@ -161,7 +161,7 @@ static bool cut_reads_at_begin(fry_turn *turn, fry_entering *in, fry_node *node,
     return true;
 }
 
-/* ---- writes: behind all that is within ---- */
+/* ---- writes: ordering behind all within ---- */
 
 static bool after_pieces(fry_turn *turn, fry_entering *in, fry_node *node, const fry_use *use)
 {
@@ -214,9 +214,9 @@ static bool after_layers(fry_turn *turn, fry_entering *in, fry_node *node, const
     return true;
 }
 
-/* ---- writes: in their place ---- */
+/* ---- writes: replacing ---- */
 
-/* The segment that the write will be listed as; only then is anything taken out. */
+/* Takes the segment that will list the write; nothing is removed before that. */
 static bool see_to_segment(fry_turn *turn, fry_entering *in, fry_node *node, const fry_use *use)
 {
     (void)node;
@@ -252,7 +252,7 @@ static bool take_reads(fry_turn *turn, fry_entering *in, fry_node *node, const f
     return true;
 }
 
-/* A layer that loses its last stair is gone, and the next is next. */
+/* A layer that loses its last stair is gone; the walk goes on with the next. */
 static bool take_stairs(fry_turn *turn, fry_entering *in, fry_node *node, const fry_use *use)
 {
     (void)node;
@@ -284,7 +284,10 @@ static bool list_write(fry_turn *turn, fry_entering *in, fry_node *node, const f
     return true;
 }
 
-/* Behind a piece of the same span, if it is not NULL, and few reads, all within; in their place. */
+/*
+ * Orders the write behind `piece`, of the same span or NULL, and behind the few reads, all within
+ * its span, and replaces them.
+ */
 static bool write_over(fry_turn *turn, fry_entering *in, fry_node *node, const fry_use *use,
                        fry_segment *piece)
 {
@@ -310,8 +313,10 @@ static bool write_over(fry_turn *turn, fry_entering *in, fry_node *node, const f
     return true;
 }
 
-/* Where there are a piece and a few reads at most, as nearly always: all phases in one. False:
- * there is more, or no room for the most that takes. */
+/*
+ * If there are a piece and a few reads at most, as nearly always: all phases in one. False: there
+ * is more, or no room for what that takes at most.
+ */
 bool fry_access_write_at_once(fry_turn *turn, fry_entering *in, fry_node *node, const fry_use *use)
 {
     const ferry_buffer *buffer = use->buffer;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attached to the user's libev loop: an embedded engine whose user is two watchers. One watches
- * user_poller; the other, before the loop sleeps, makes progress and arms. The only file that knows
- * libev, and nothing here runs but on the loop's thread, or where that loop does not run.
+ * user_poller; the other makes progress and arms before the loop sleeps. No other file knows libev.
+ * All of this runs on the loop's thread, or while the loop does not run.
  */
 #include "engine/attach.h"
 
@@ -19,14 +19,14 @@ typedef struct fry_attachment {
     struct ev_loop *loop;
     struct ev_io io;
     struct ev_prepare prepare;
-    struct ev_prepare first; /* never started: pending from the start, so ev_run calls it first */
-    pthread_t thread;        /* is_seen: that the loop runs in, as of its last round */
+    struct ev_prepare first; /* never started, but pending at once: ev_run calls it first */
+    pthread_t thread;        /* if is_seen: the loop's thread in its last round */
     uint32_t is_seen;
     uint32_t detached;  /* futex: 1 when the watchers are out of the loop */
     uint32_t is_wanted; /* a thread waits in fry_detach */
 } fry_attachment;
 
-/* On the loop's thread, or where it does not run. */
+/* On the loop's thread, or while the loop does not run. */
 static void take_out(fry_attachment *attachment)
 {
     if (fry_load_relaxed(&attachment->detached) != 0)
@@ -39,7 +39,7 @@ static void take_out(fry_attachment *attachment)
     fry_futex_wake(&attachment->detached, INT32_MAX);
 }
 
-/* Until there is nothing to do, or others should have their turn. */
+/* Until there is nothing to do, or other watchers should have a turn. */
 static void make_progress(fry_attachment *attachment)
 {
     for (int i = 0; i < ROUNDS_BEFORE_SLEEP; i++) {
@@ -82,12 +82,15 @@ static void loop_will_sleep(struct ev_loop *loop, ev_prepare *prepare, int reven
     }
     if (fry_load_relaxed(&engine->armed_by) != FRY_NOBODY_ARMED &&
         fry_load_relaxed(&engine->asleep) == FRY_ASLEEP)
-        return; /* armed since an earlier round, and nothing has happened */
+        return; /* armed in an earlier round, and nothing has happened */
     make_progress(attachment);
     if (fry_embedded_arm(engine, (uintptr_t)attachment) != FERRY_OK)
-        fry_poller_wake(&engine->user_poller); /* the loop must not sleep: it is readable at once */
-    /* Progress may have taken the wake of a thread that asked only after the look above. Who asks
-     * after this one finds a descriptor that nobody reads before the next round: fry_detach. */
+        fry_poller_wake(&engine->user_poller); /* keeps the loop from sleeping */
+    /*
+     * Progress may have taken the wake of a thread that asked after the look above. A thread that
+     * asks after this look leaves a readable descriptor, which nobody reads before the next round:
+     * fry_detach.
+     */
     if (fry_load_seq_cst(&attachment->is_wanted) != 0)
         take_out(attachment);
 }
@@ -118,8 +121,11 @@ ferry_status fry_attach(ferry_engine *engine, struct ev_loop *loop, const char *
     return FERRY_OK;
 }
 
-/* In a callback of its. Not known, it is another thread that has just begun: whose it is must not
- * be guessed, for libev is in the midst of what a take_out changes. */
+/*
+ * Whether the calling thread runs the loop, in one of its callbacks. If no thread has been seen,
+ * another thread has just begun to run it. A wrong guess would have take_out change what libev is
+ * working on.
+ */
 static bool is_the_loops_thread(fry_attachment *attachment)
 {
     return fry_load_acquire(&attachment->is_seen) != 0 &&
@@ -133,7 +139,7 @@ bool fry_detach(ferry_engine *engine, int64_t end_ns)
         take_out(attachment);
         return true;
     }
-    fry_store_seq_cst(&attachment->is_wanted, 1); /* ahead of the wake: loop_will_sleep */
+    fry_store_seq_cst(&attachment->is_wanted, 1); /* before the wake: see loop_will_sleep */
     fry_poller_wake(&engine->user_poller);
     while (fry_load_acquire(&attachment->detached) == 0) {
         int64_t left_ns = fry_clock_left_ns(end_ns);

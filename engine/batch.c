@@ -2,23 +2,23 @@
 /*
  * Batches: many operations submitted by one call, as if one by one.
  *
- * Operations are staged up to 256 at a time: checked, and made nodes of, without the baton. Then
- * one holding of the baton enters them all; whoever else wants it gets it between two holdings. If
- * it is taken, or somebody is before them, they go to the inbox as one chain. Either way they keep
- * their order: a chain lands whole, and what enters directly does so with nobody before it.
+ * Up to 256 operations at a time are staged: checked, and made into nodes, without the baton. Then
+ * one hold of the baton enters them all; between two holds other threads can have the baton. If the
+ * baton is taken, or others are before them, they go to the inbox as one chain. Both keep their
+ * order: a chain is pushed whole, and nodes enter directly only if nobody is before them.
  *
- * Where a copy is small, it is staged without a node. With the baton it is copied if nobody is at
- * its buffers, and that was all: without each[] it leaves nothing, with it a resolved future. If it
- * can't be done now, nodes are made for it and what follows, without the baton again.
+ * A small copy is staged without a node. With the baton it is copied at once if nobody uses its
+ * buffers. That is all: without each[] it leaves nothing, with each[] a resolved future. If it
+ * can't be copied at once, it and the operations behind it get nodes, without the baton again.
  *
- * Staging must not make room run out where one by one there would have been enough (a node that has
- * entered may be done and free). So what finds none waits until what stands before it has been
- * submitted, and is refused only if there is still none. By then nothing before it is staged any
- * more, so what poisons its spans takes the right place in program order.
+ * Staging must not make room run out where submitting one by one would have found enough, because a
+ * node that has entered may be done and free. So an operation that finds no room waits until all
+ * before it are submitted, and is refused only if there is still none. By then nothing before it is
+ * staged any more, so the poison of its spans takes the right place in program order.
  *
- * The batch's own node is made first, so that the others can point to it, and enters last; only
- * then what the submitter alone knows (how many never counted, whether one was refused) is put in
- * its account, so nobody needs an atomic: batch_node.c.
+ * The batch's own node is made first, so that the others can point to it, and enters last. Only
+ * then is what the submitter alone knows (how many operations never counted, whether one was
+ * refused) added to the node's account, so no atomics are needed: batch_node.c.
  */
 #include "engine/buffer.h"
 #include "engine/call.h"
@@ -40,25 +40,25 @@
 
 #define STAGE_OPS 256
 #define OP_BYTES_MAX 4096
-#define HOLDING_COPY_BYTES ((size_t)256 << 10) /* copied in one holding, at most and one more */
+#define HOLDING_COPY_BYTES ((size_t)256 << 10) /* copied in one hold, and one copy more */
 
-/* What waits to be submitted. */
+/* An operation that waits to be submitted. */
 typedef struct batch_entry {
-    size_t op;      /* its index; count: the batch's own node */
-    fry_node *node; /* NULL: a copy to be done at once, if that can be */
+    size_t op;      /* its index; `count` for the batch's own node */
+    fry_node *node; /* NULL: a copy to be done at once if possible */
 } batch_entry;
 
 typedef struct batch {
-    fry_request request; /* of operations without options of their own */
+    fry_request request; /* for operations without options of their own */
     const char *ops;
     size_t op_size_bytes, count;
     ferry_future **each;
     fry_node *node;
     uint32_t settled;    /* operations that don't count themselves off */
-    fry_refusal refused; /* why the first of those was that were refused */
-    bool is_traced;      /* each operation has records to make, and so needs a node */
-    bool is_plain;       /* its options say nothing of its operations */
-    size_t next;         /* the first operation that is not staged */
+    fry_refusal refused; /* why the first refused operation was refused */
+    bool is_traced;      /* each operation makes records, so it needs a node */
+    bool is_plain;       /* its options don't affect its operations */
+    size_t next;         /* the first operation not yet staged */
     size_t entry_count, submitted;
     batch_entry entries[STAGE_OPS + 1];
 } batch;
@@ -69,7 +69,7 @@ static fry_refusal create_own_node(batch *self)
 {
     fry_refusal why = FRY_TAKEN;
     fry_request request = self->request;
-    if (self->count != 0) /* else it stands for the operation that there is not */
+    if (self->count != 0) /* an empty batch has the options itself */
         request.options = (ferry_op_options){.label = self->request.options.label};
     fry_node *node = fry_request_node(&request, FERRY_OP_BATCH, &why);
     if (node == NULL)
@@ -85,17 +85,17 @@ static fry_refusal create_own_node(batch *self)
     return FRY_TAKEN;
 }
 
-/* Has the new node tell the batch of its end. */
+/* Makes the new node report its end to the batch. */
 static void join(const batch *self, fry_node *node)
 {
     node->batch = self->node;
     if (self->each == NULL)
-        node->future.references = 1; /* its life; there is no handle */
+        node->future.references = 1; /* for its life; there is no handle */
 }
 
 /* ---- reading operations ---- */
 
-/* The operation, of the caller's version; `local` is room for one of another size. */
+/* The operation, which has the caller's size; `local` is used if that is not this version's. */
 static const ferry_op *op_at(const batch *self, size_t index, ferry_op *local)
 {
     const char *given = self->ops + index * self->op_size_bytes;
@@ -106,7 +106,7 @@ static const ferry_op *op_at(const batch *self, size_t index, ferry_op *local)
     return local;
 }
 
-/* It sets what this version does not know. */
+/* Whether the operation sets fields that this version does not know. */
 static bool has_tail(const batch *self, size_t index)
 {
     const char *given = self->ops + index * self->op_size_bytes;
@@ -117,7 +117,10 @@ static bool has_tail(const batch *self, size_t index)
     return false;
 }
 
-/* Its own options with what the batch's add; made in `own` if it has any. */
+/*
+ * The request for an operation: the batch's own if the operation has no options, or else `own`,
+ * filled with its options and what the batch's add.
+ */
 static fry_refusal request_of(batch *self, const ferry_op *op, fry_request *own,
                               fry_request **request_p)
 {
@@ -168,7 +171,7 @@ static fry_node *node_of(const ferry_op *op, fry_request *request, fry_refusal *
     return NULL;
 }
 
-/* NULL: it is none, or something about it needs a look. */
+/* NULL: not a message, or one that needs all checks. */
 static inline fry_node *plain_message_of(const batch *self, const ferry_op *op)
 {
     bool is_send = op->kind == FERRY_OP_SEND;
@@ -198,7 +201,10 @@ static fry_refusal make_node(batch *self, size_t index, const ferry_op *op, fry_
 
 /* ---- refusing ---- */
 
-/* With nothing staged before it, if it is for want of room. */
+/*
+ * Refuses an operation. If it is for lack of room, nothing before the operation may still be
+ * staged.
+ */
 static ferry_future *refuse_op(batch *self, size_t index, fry_refusal why)
 {
     ferry_engine *engine = self->request.engine;
@@ -240,8 +246,10 @@ static ferry_future *refuse_all(batch *self, ferry_engine *engine, fry_refusal w
 
 /* ---- staging ---- */
 
-/* A copy that needs no node if nobody is at its buffers; a wrong one may be among them. None of a
- * GPU's: those are never done at once, and its lane may take a question to the driver. */
+/*
+ * Whether a copy, which may be invalid, needs no node if nobody uses its buffers. Never with a
+ * GPU's buffer: such copies are never done at once, and finding the lane may ask the driver.
+ */
 static bool may_do_at_once(const batch *self, const ferry_op *op, const fry_request *request)
 {
     const ferry_op_options *options = &request->options;
@@ -269,7 +277,7 @@ static fry_refusal stage_op(batch *self, size_t index, fry_node **node_p)
     return make_node(self, index, op, request, node_p);
 }
 
-/* Fills the entries. True: the last of them is the batch itself. */
+/* Fills the entries. True: the last entry is the batch itself. */
 static bool stage(batch *self)
 {
     self->entry_count = self->submitted = 0;
@@ -290,7 +298,7 @@ static bool stage(batch *self)
     return true;
 }
 
-/* Makes the nodes that staged copies have not, or as many as there is room for. */
+/* Makes nodes for the staged copies that have none, as far as there is room. */
 static void make_missing_nodes(batch *self)
 {
     for (size_t i = self->submitted; i < self->entry_count; i++) {
@@ -315,7 +323,7 @@ static void make_missing_nodes(batch *self)
 
 /* ---- submitting ---- */
 
-/* Everything about its operations is known by now. */
+/* Puts the account into the batch's node, before that enters: all about its operations is known. */
 static void close_account(batch *self, const batch_entry *entry)
 {
     if (entry->op == self->count) {
@@ -324,7 +332,7 @@ static void close_account(batch *self, const batch_entry *entry)
     }
 }
 
-/* False: it needs a node. */
+/* False: the copy needs a node. */
 static bool copy_at_once(batch *self, fry_turn *turn, size_t index, size_t *bytes_p)
 {
     ferry_engine *engine = turn->engine;
@@ -351,7 +359,7 @@ static bool copy_at_once(batch *self, fry_turn *turn, size_t index, size_t *byte
     return true;
 }
 
-/* The next to enter is a send: then small ones leave together. */
+/* Whether the next to enter is a send: then small sends leave together. */
 static inline bool is_send_behind(const batch *self)
 {
     size_t next = self->submitted + 1;
@@ -359,7 +367,7 @@ static inline bool is_send_behind(const batch *self)
            self->entries[next].node->kind == FERRY_OP_SEND;
 }
 
-/* How many bytes may be copied as it enters, by this thread: never for a device that is polled. */
+/* How many bytes this thread may copy as the node enters; 0 for a device that is polled. */
 static size_t bytes_here(const ferry_engine *engine, const fry_node *node)
 {
     if (node->kind != FERRY_OP_COPY || node->op.copy.size_bytes > engine->inline_copy_bytes)
@@ -368,7 +376,7 @@ static size_t bytes_here(const ferry_engine *engine, const fry_node *node)
     return lane != NULL && lane->stream->is_polled ? 0 : node->op.copy.size_bytes;
 }
 
-/* Enters what can be in one turn. False: others are before it. */
+/* Enters what one turn can enter. False: others are before it. */
 static bool enter_entries(batch *self)
 {
     ferry_engine *engine = self->request.engine;
@@ -405,7 +413,7 @@ static bool enter_entries(batch *self)
     return is_next;
 }
 
-/* Leaves what has a node to whoever has the baton. */
+/* Leaves the entries that have nodes to the baton's holder. */
 static void push_entries(batch *self)
 {
     ferry_engine *engine = self->request.engine;

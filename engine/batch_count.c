@@ -2,11 +2,11 @@
 /*
  * How a batch's own node counts its operations.
  *
- * `holding` has one for each operation, taken off as that one resolves; a failure is noted there
- * and then, with its root. So a batch in which all goes well costs an operation one
- * count. One that fails while its memory is still being touched goes over into `unquiet`, and
- * leaves that when it is quiet: the batch is quiet when both are zero, and out of the graph not
- * before, so its operations' pointers to it are always good.
+ * `holding` has one for each operation, taken off when the operation resolves; a failure is noted
+ * at the same time, with its root. So an operation costs one count while all goes well. An
+ * operation that fails while its memory is still touched moves to `unquiet`, and leaves that when
+ * it is quiet. The batch is quiet when both are zero, and leaves the graph no sooner, so its
+ * operations' pointers to it are always valid.
  */
 #include "engine/batch_count.h"
 

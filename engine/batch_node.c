@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A batch's own node: it fails when one of its operations does, is quiet when all of them are
- * (batch_count.h), and has them cancelled.
+ * A batch's own node: it fails when one of its operations fails, is quiet when all of them are
+ * (batch_count.h), and cancels them.
  *
- * Cancelling. The operations of a batch stand before it in the list of live ones, and between them
- * nothing but what other threads submitted at the same time; so the loop walks back from the batch
- * until none is left that has not resolved. The newest come first, so that each is cancelled before
- * what it depends on is. Only then does the batch's own future fail: who sees that knows that none
- * of its operations begins any more. The walk holds the batch meanwhile as one more operation
- * would, so that it neither succeeds with some of them cancelled nor leaves the graph. It goes on
- * in later ticks, since the baton must not be kept for a million operations: `cancel_at` says
- * where, and is moved along when that one leaves the list (graph.c). Operations enter before their
- * batch; a cancel that comes earlier is kept until it has.
+ * Cancelling. A batch's operations stand before it in the list of live nodes, and between them only
+ * what other threads submitted at the same time. So the loop walks back from the batch until all
+ * its operations have resolved. The newest come first, so each is cancelled before what it depends
+ * on. Only then does the batch's own future fail: a thread that sees that knows that none of its
+ * operations begins any more. During the walk the batch is held as by one more operation, so it
+ * neither succeeds with some operations cancelled nor leaves the graph. The walk goes on in later
+ * ticks, since the baton must not be kept for a million operations: `cancel_at` says where, and
+ * moves on when the node there leaves the list (live.h). Operations enter before their batch; a
+ * cancel that comes earlier is kept until the batch has entered.
  *
- * All of them name the batch's own error as the reason, so cancelling a million takes memory for
- * one.
+ * All cancelled operations name the batch's own error as the reason, so cancelling a million takes
+ * memory for one error.
  */
 #include "engine/batch_node.h"
 
@@ -29,7 +29,7 @@
 #include "engine/trace.h"
 #include "engine/turn.h"
 
-/* What one tick does, whichever it comes to first. */
+/* Bounds of one tick; the first to be reached ends it. */
 #define LOOKS_A_TICK 2048 /* at operations */
 #define LOOKS_A_CLOCK 32
 #define TICK_NS 250000
@@ -50,12 +50,12 @@ static void end_walk(fry_turn *turn, fry_node *own)
         fry_graph_fail(turn, own, FERRY_E_CANCELLED, why, false);
         return;
     }
-    fry_error_release(why); /* they have all succeeded; or it had failed before */
+    fry_error_release(why); /* all have succeeded, or the batch had failed before */
     if (fry_node_holding(own) == 0)
         fry_graph_schedule(turn, own);
 }
 
-/* Behind all its operations. What its submitter alone knew is in its account. */
+/* Enters behind all operations of the batch, with what only the submitter knew in its account. */
 static bool enter(fry_turn *turn, fry_node *own)
 {
     (void)turn;
@@ -66,8 +66,10 @@ static bool enter(fry_turn *turn, fry_node *own)
     return false;
 }
 
-/* A cancel that came before begins only now: its walk starts where the batch stands among the live
- * ones, and fails it. */
+/*
+ * A cancel that came earlier begins only now: its walk starts at the batch's place among the live
+ * nodes.
+ */
 static bool entered(fry_turn *turn, fry_node *own, bool may_start)
 {
     (void)may_start;
@@ -98,7 +100,9 @@ static void cancel_member(fry_turn *turn, const fry_node *own, fry_node *member)
     fry_graph_fail(turn, member, FERRY_E_CANCELLED, fry_error_retain(own->op.batch.cancel), true);
 }
 
-/* Goes on with a batch. Returns how many looks are left; not 0: all of it has resolved. */
+/*
+ * Goes on with a batch. Returns how many looks are left; not 0: all its operations have resolved.
+ */
 static size_t walk(fry_turn *turn, const fry_node *own, int64_t end_ns, size_t left)
 {
     ferry_engine *engine = turn->engine;
@@ -112,7 +116,7 @@ static size_t walk(fry_turn *turn, const fry_node *own, int64_t end_ns, size_t l
             return 0;
         engine->cancel_at = node->live_previous;
 #ifdef FRY_PLANT_SKIP_MEMBER
-        static uint32_t planted; /* likewise */
+        static uint32_t planted; /* a planted fault, which tests/planted must find */
         if (++planted % 4 == 0)
             continue;
 #endif
@@ -152,7 +156,7 @@ static bool awaits(const fry_node *own)
     return own->op.batch.unquiet != 0;
 }
 
-/* Less the edges that are listed beside. A walk holds it as one operation more would. */
+/* `more` counts operations that are not done. A walk holds the batch like one more operation. */
 static void describe(const ferry_engine *engine, const fry_node *own, fry_kind_view *view)
 {
     bool is_walked = own->op.batch.cancel != NULL;

@@ -8,8 +8,10 @@
 
 extern const fry_op_kind fry_kind_batch;
 
-/* On the loop, with the baton: goes on cancelling the operations of batches, for less than a
- * millisecond. Returns how much was done. */
+/*
+ * On the loop, with the baton: goes on cancelling batches' operations, for less than a millisecond.
+ * Returns how much was done.
+ */
 size_t fry_batches_cancel(fry_turn *turn);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers. The memory goes when the user's handle and every node that touches it are gone, on the
- * loop: the user's free_fn is a callback, and a submitting thread that holds the baton must not
- * call the system's allocator.
+ * Buffers. The memory is freed when the user's handle and all nodes that touch it are gone, on the
+ * loop: the user's free_fn is a callback, and a submitting thread that has the baton must not call
+ * the system's allocator.
  */
 #include "engine/buffer.h"
 
@@ -13,8 +13,10 @@
 #include "engine/node.h"
 #include "engine/turn.h"
 
-/* Asked once: memory that is page-locked stays so while a GPU may copy it. Two threads that ask at
- * once are told the same. */
+/*
+ * Asked once: page-locked memory stays page-locked while a GPU may copy it. Two threads that ask at
+ * the same time get the same answer.
+ */
 static bool is_pageable(ferry_buffer *buffer, fry_device *gpu)
 {
     uint8_t pages = fry_load_relaxed(&buffer->pages);
@@ -43,7 +45,7 @@ void fry_buffer_unretain(ferry_buffer *buffer)
 {
     if (fry_fetch_sub(&buffer->references, 1) != 1)
         return;
-    fry_stack_push(&buffer->engine->frees, &buffer->free_link); /* who calls this wakes the loop */
+    fry_stack_push(&buffer->engine->frees, &buffer->free_link); /* the caller wakes the loop */
 }
 
 fry_link *fry_buffers_forget(fry_turn *turn, size_t budget)
@@ -84,7 +86,7 @@ size_t fry_buffers_free(ferry_engine *engine, fry_link *buffers)
         if (fry_gives_up(engine))
             break;
     }
-    while (buffers != NULL) { /* for another tick */
+    while (buffers != NULL) { /* in another tick */
         fry_link *next = buffers->next;
         fry_stack_push(&engine->frees, buffers);
         buffers = next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions as operations: ferry_call, and what the graph asks of a call. task.c runs them. */
+/* Functions as operations: ferry_call, and a call's row. task.c runs the functions. */
 #include "engine/call.h"
 
 #include "engine/engine.h"
@@ -23,7 +23,7 @@ fry_node *fry_call_make(fry_request *request, ferry_executor *executor, ferry_ca
         return NULL;
     executor = fry_executor_for(engine, executor);
     if (executor == ferry_executor_inline())
-        executor = NULL; /* no function goes ahead of others */
+        executor = NULL; /* no function runs before others */
     node->op.call = (fry_call_op){.executor = executor, .fn = fn, .arg = arg};
     return node;
 }
@@ -41,7 +41,7 @@ ferry_future *ferry_call(ferry_engine *engine, ferry_executor *executor, ferry_c
 
 /* ---- its row ---- */
 
-/* For the loop to hand out. */
+/* Queues it for the loop to hand out. */
 static void start(fry_turn *turn, fry_node *node)
 {
     node->flags |= FRY_NODE_QUEUED;
@@ -49,7 +49,7 @@ static void start(fry_turn *turn, fry_node *node)
     turn->wake = true;
 }
 
-/* Its function has returned. */
+/* The function has returned. */
 static void arrive(fry_turn *turn, fry_node *node)
 {
     if (node->state < FRY_NODE_RESOLVED && node->refusal != FERRY_OK) {
@@ -58,7 +58,7 @@ static void arrive(fry_turn *turn, fry_node *node)
         return;
     }
     if (node->refusal != FERRY_OK)
-        fry_error_release(node->op.call.error); /* it failed after it was cancelled */
+        fry_error_release(node->op.call.error); /* it failed after the cancel */
     fry_graph_complete(turn, node);
 }
 

@@ -8,7 +8,7 @@
 
 extern const fry_op_kind fry_kind_call;
 
-/* A node for a call, which is checked first; NULL sets *why_p, and nothing is left behind. */
+/* Checks a call and makes its node. NULL: *why_p says why, and nothing is left behind. */
 fry_node *fry_call_make(fry_request *request, ferry_executor *executor, ferry_call_fn fn, void *arg,
                         fry_refusal *why_p);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ends operations early: cancels that were asked for, deadlines, the engine's own stop. */
+/* What ends operations early: requested cancels, deadlines, the engine's stop. */
 #include "engine/cancel.h"
 
 #include "engine/due.h"
@@ -65,7 +65,7 @@ static void expire(fry_turn *turn, fry_node *node)
 size_t fry_expire_due(fry_turn *turn, int64_t now_ns)
 {
     size_t count = 0;
-    fry_timers_link *first; /* failing it takes it out */
+    fry_timers_link *first; /* failing the node removes it */
     for (; (first = turn->engine->deadlines.first) != NULL && first->when_ns <= now_ns; count++)
         expire(turn, FRY_CONTAINER(first, fry_node, deadline));
     return count;
@@ -74,7 +74,7 @@ size_t fry_expire_due(fry_turn *turn, int64_t now_ns)
 static void cancel_list(fry_turn *turn, fry_node *node)
 {
     while (node != NULL) {
-        fry_node *next = node->live_next; /* failing a node takes no other out of the list */
+        fry_node *next = node->live_next; /* failing a node removes no other from the list */
         if (node->state < FRY_NODE_RESOLVED) {
             fry_error_facts facts = {
                 .status = FERRY_E_SHUTDOWN, .op = node->future.id, .label = node->label};

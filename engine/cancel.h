@@ -5,20 +5,19 @@
 
 #include "engine/turn.h"
 
-/* Cancels what was asked for by now. Returns how many. */
+/* Cancels the operations whose cancel was requested. Returns how many. */
 size_t fry_cancel_requested(fry_turn *turn);
 
-/* Fails what has a deadline of now_ns (the engine's clock) or before. Returns how many. */
+/* Fails operations with a deadline of now_ns (engine's clock) or before. Returns how many. */
 size_t fry_expire_due(fry_turn *turn, int64_t now_ns);
 
-/* From now on nothing enters the graph; what is in it is cancelled. */
+/* Stops the graph: nothing enters it any more, and what is in it is cancelled. */
 void fry_cancel_all(fry_turn *turn);
 
-/* Cancels one operation that has not resolved. Of one in the inbox this is noted: it fails as it
- * enters. */
+/* Cancels one operation that has not resolved. If it is in the inbox, it fails as it enters. */
 void fry_cancel_node(fry_turn *turn, fry_node *node);
 
-/* A new error that says so; NULL without memory. */
+/* A new error for a cancel; NULL: no memory. */
 fry_error *fry_cancel_error(const fry_turn *turn, const fry_node *node);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations that do nothing but wait for others: nop, all, any, issued, quiet, drain. */
+/* Operations that only wait for others: nop, all, any, issued, quiet, drain. */
 #include "engine/combine.h"
 
 #include "engine/engine.h"
@@ -54,7 +54,7 @@ static ferry_future *combine(ferry_engine *engine, ferry_op_kind kind, fry_edge_
     for (size_t i = 0; why == FRY_TAKEN && i < count; i++)
         why = fry_request_add_after(&request, node, futures[i], nature);
     if (why == FRY_TAKEN) {
-        request.options.after_count = count; /* so large is the node */
+        request.options.after_count = count; /* the node has so many edges */
         return fry_request_submit(&request, node);
     }
     if (why == FRY_REFUSED_MAX_EDGES)
@@ -73,7 +73,7 @@ ferry_future *ferry_future_any(ferry_engine *engine, ferry_future *const *future
     return combine(engine, FERRY_OP_ANY, FRY_EDGE_ANY, futures, count);
 }
 
-/* A future of another moment of the same operation. */
+/* A future for another moment of the same operation. */
 static ferry_future *view(ferry_future *future, ferry_op_kind kind, fry_edge_nature nature)
 {
     if (future == NULL)
@@ -104,7 +104,7 @@ ferry_future *ferry_future_quiet(ferry_future *future)
 
 /* ---- their rows ---- */
 
-/* What was submitted before it holds it: the graph lets it go when it is the oldest. */
+/* All that was submitted before holds the drain: the graph lets it go when it is the oldest. */
 static bool drain_entered(fry_turn *turn, fry_node *node, bool may_start)
 {
     (void)may_start;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Contexts: what a thread keeps of an engine. A thread finds its own through a few thread-local
- * slots keyed by the engine's number, which is never used twice, so a slot of a dead engine is
- * simply never found again. A context belongs to its engine; when its thread ends (or needs the
- * slot for another engine) its caches go back to the pools and it waits for another thread.
+ * slots keyed by the engine's number, which is never reused, so a dead engine's slot is never found
+ * again. A context belongs to its engine. When its thread ends, or needs the slot for another
+ * engine, its caches go back to the pools and the context waits for another thread.
  */
 #include "engine/context.h"
 
@@ -17,12 +17,12 @@ static _Thread_local fry_context_slot context_slots[CONTEXT_SLOTS];
 static _Thread_local uint32_t context_victim;
 
 static pthread_mutex_t alive_lock = PTHREAD_MUTEX_INITIALIZER;
-static ferry_engine *alive; /* engines whose memory is there */
+static ferry_engine *alive; /* engines whose memory exists */
 static pthread_key_t thread_end_key;
 static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
 static bool thread_end_works;
 
-/* The engine may be gone: only the list of live ones says. */
+/* Gives a context back. The engine may be gone: only the list `alive` can tell. */
 static void context_leave(fry_context_slot *slot)
 {
     (void)pthread_mutex_lock(&alive_lock);
@@ -90,7 +90,7 @@ static fry_context *context_create(ferry_engine *engine)
     fry_pools_add_cache(engine);
     (void)pthread_mutex_lock(&engine->cold);
     context->number = engine->context_count++;
-    /* Without a ring its records are lost, and counted. */
+    /* Without a ring the context's records are lost, and counted. */
     (void)fry_ring_add(engine, context, fry_load_relaxed(&engine->tracing));
     context->next = engine->contexts;
     engine->contexts = context;
@@ -124,7 +124,7 @@ fry_context *fry_context_find(ferry_engine *engine)
     return context;
 }
 
-/* A child of fork may find the locks taken by threads it does not have. */
+/* In a child of fork, threads that it does not have may hold the locks. */
 static void forked_in_child(void)
 {
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;

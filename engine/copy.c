@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies: ferry_copy and ferry_copy_rows, and what the graph asks of a copy. */
+/* Copies: ferry_copy and ferry_copy_rows, and a copy's row. */
 #include "engine/copy.h"
 
 #include "engine/buffer.h"
@@ -15,7 +15,7 @@
 
 /* ---- making one ---- */
 
-/* In line: each copy comes here. */
+/* Inline, because each copy comes here. */
 static inline __attribute__((always_inline)) fry_refusal
 check_copy(ferry_engine *engine, const ferry_span *dst, const ferry_span *src)
 {
@@ -49,7 +49,7 @@ static inline void init_copy(fry_node *node, const ferry_span *dst, const ferry_
         fry_node_init_spans(node);
         node->op.copy.stand.lane =
             fry_lane_between(dst->buffer, src->buffer, fry_copy_plain_bytes(node));
-    } else { /* what they say of an empty span is nothing */
+    } else { /* the buffers of empty spans mean nothing */
         node->op.copy.dst = node->op.copy.src = NULL;
     }
 }
@@ -81,8 +81,10 @@ static uintptr_t address_of(const fry_rows *rows)
     return (uintptr_t)rows->buffer->data + rows->offset;
 }
 
-/* The rows of either side come one behind the other, so of two that don't meet the first meets
- * nothing that follows either. */
+/*
+ * The rows of each side are in order of address. So of two rows that don't meet, the first meets
+ * none of the other side's later rows either.
+ */
 static bool rows_meet(const fry_rows *dst, const fry_rows *src)
 {
     uintptr_t to = address_of(dst), from = address_of(src);
@@ -122,7 +124,7 @@ fry_refusal fry_copy_check_rows(ferry_engine *engine, const fry_row_span *dst,
     return rows_meet(&to, &from) ? fry_refuse(engine, FRY_REFUSED_COPY_OVERLAP) : FRY_TAKEN;
 }
 
-/* Ahead of the options' accesses, what is read first: fry_node.has_rows. */
+/* Puts the source's use first, before the options' accesses: fry_node.has_rows. */
 static fry_refusal add_rows(fry_request *request, fry_node *node, const fry_rows *dst,
                             const fry_rows *src)
 {
@@ -135,8 +137,10 @@ static fry_refusal add_rows(fry_request *request, fry_node *node, const fry_rows
     return why;
 }
 
-/* So that there is room when nothing else has any. Rows that nothing else of their node can touch
- * take no more than a segment and a reader each: need_of_row in hazard.c. */
+/*
+ * Whether there is room for the rows when nothing else has any. Rows that nothing else of their
+ * node can touch take no more than a segment and a reader each.
+ */
 static bool rows_fit(const fry_request *request, size_t count)
 {
     const ferry_engine *engine = request->engine;
@@ -214,11 +218,13 @@ static void describe(const ferry_engine *engine, const fry_node *node, fry_kind_
     view->has_size = true;
     view->size_bytes = node->op.copy.size_bytes;
     view->shown_stream = lane != NULL ? lane->stream : NULL;
-    if (node->state == FRY_NODE_READY) /* it may wait for what no parked stream could wait for */
+    if (node->state == FRY_NODE_READY) /* it may be held because it found no parked stream */
         view->reason = fry_node_holding(node) != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_STREAM;
 }
 
-/* One that moves something is started by the graph itself (fry_lane_issue); an empty one is over.
+/*
+ * The graph itself starts a copy that moves bytes (fry_lane_issue); an empty copy completes at
+ * once.
  */
 const fry_op_kind fry_kind_copy = {
     .traits = FRY_KIND_ON_STREAM | FRY_KIND_STAYS,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies, as operations and in batches of them. */
+/* Copies, single and in batches. */
 #ifndef FRY_ENGINE_COPY_H
 #define FRY_ENGINE_COPY_H
 
@@ -9,12 +9,12 @@
 
 extern const fry_op_kind fry_kind_copy;
 
-/* What is wrong with a copy, if anything. */
+/* Checks a copy. FRY_TAKEN: it is valid. */
 fry_refusal fry_copy_check(ferry_engine *engine, const ferry_span *dst, const ferry_span *src);
 fry_refusal fry_copy_check_rows(ferry_engine *engine, const fry_row_span *dst,
                                 const fry_row_span *src);
 
-/* A node for it, which is checked first; NULL sets *why_p, and nothing is left behind. */
+/* Checks a copy and makes its node. NULL: *why_p says why, and nothing is left behind. */
 fry_node *fry_copy_make(fry_request *request, const ferry_span *dst, const ferry_span *src,
                         fry_refusal *why_p);
 fry_node *fry_copy_make_rows(fry_request *request, const fry_row_span *dst, const fry_row_span *src,

@@ -7,7 +7,7 @@
 #include "engine/segment.h"
 #include "engine/turn.h"
 
-/* Several may begin at the same offset; any order will do among them that stays the same. */
+/* Several reads may begin at the same offset; any order among them will do if it stays the same. */
 static int compare(size_t left_begin, const fry_segment *left, size_t right_begin,
                    const fry_segment *right)
 {
@@ -32,7 +32,10 @@ static size_t most_end_of(const fry_segment *read)
     return end;
 }
 
-/* What rotations and removals change is right below them; who inserts or changes an end goes up. */
+/*
+ * Rotations and removals change only what is right below a read. A caller that inserts a read or
+ * changes an end also calls look_upwards.
+ */
 static void look_below(fry_segment *read)
 {
     read->most_end = most_end_of(read);
@@ -70,13 +73,15 @@ static void insert(fry_segment *read)
     read->buffer->has_more = true;
 }
 
-/* First it ends nowhere, to those above it, so that they need not be looked at again. */
+/*
+ * Sets the read's end to 0 for those above it first, so that they need no look after the removal.
+ */
 static void detach(fry_segment *read)
 {
     struct fry_reads *reads = &read->buffer->reads;
     size_t end = read->end;
     if (reads->rbh_root == read && RB_LEFT(read, entry) == NULL && RB_RIGHT(read, entry) == NULL) {
-        reads->rbh_root = NULL; /* as it mostly is */
+        reads->rbh_root = NULL; /* as in most cases */
         fry_buffer_look(read->buffer);
         return;
     }
@@ -117,7 +122,7 @@ static fry_segment *first_behind(fry_segment *root, size_t offset)
     }
 }
 
-/* The next, by where they begin, that ends behind `offset`. */
+/* The next read, by begin, that ends behind `offset`. */
 static fry_segment *next_behind(fry_segment *read, size_t offset)
 {
     fry_segment *found = first_behind(RB_RIGHT(read, entry), offset);
@@ -167,7 +172,9 @@ fry_segment *fry_crowd_begins_first(const ferry_buffer *buffer, size_t offset)
 
 fry_segment *fry_crowd_ends_last(const ferry_buffer *buffer, size_t offset)
 {
-    /* All in front of the offset are whole subtrees and single reads on the way down to it. */
+    /*
+     * The reads that begin before the offset are whole subtrees, and single reads on the way down.
+     */
     fry_segment *last = NULL;
     size_t end = offset;
     bool is_subtree = false;

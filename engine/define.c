@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Definitions: ferry_buffer_define, and what the graph asks of a definition. */
+/* Definitions: ferry_buffer_define, and a definition's row. */
 #include "engine/define.h"
 
 #include "engine/buffer.h"
@@ -59,7 +59,7 @@ static bool span(const fry_node *node, uint8_t index, fry_use *use)
     return index == 0;
 }
 
-/* The buffer is held until the node retires, which is when it leaves the list of live ones. */
+/* The buffer stays until the node retires and leaves the live list. */
 static void describe(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
 {
     const fry_rows *rows = &node->op.define.rows;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices: finding them, and opening those that come in modules.
+ * Devices: finding them, and opening those of modules.
  *
- * A device that is open is found without a lock: the table never moves and only grows
- * (fry_device_attach). Opening may take as long as a driver takes, so it has a mutex of its own,
- * under which no callback runs and which nothing else takes but the shutdown, when the graph is
- * quiet and `closing` keeps further ones out.
+ * An open device is found without a lock: the table never moves and only grows (fry_device_attach).
+ * Opening may take as long as a driver takes, so it has a mutex of its own. No callback runs under
+ * this mutex, and nothing else takes it except the shutdown, when the graph is quiet and `closing`
+ * keeps other openers out.
  *
- * A backend has no way to close a device, so one for which there was no memory to show it is kept
- * and shown by the next call that names it.
+ * A backend can't close a device. So a device for which there was no memory in the table is kept,
+ * and the next call that names it adds it to the table.
  */
 #include "engine/device.h"
 
@@ -32,19 +32,19 @@
 #define STAGING_MAX ((size_t)1 << 30)
 #define STOP_LOOK_NS 1000000
 
-/* Backends that come in modules; a device's name begins with its backend's. */
+/* Backends in modules; a device's name begins with its backend's. */
 static const char *const backend_names[] = {"cuda"};
 #define BACKENDS_MAX (sizeof backend_names / sizeof backend_names[0])
 
 typedef struct opened_backend {
     const fry_backend_ops *ops;
-    fry_backend *backend; /* NULL: nobody has asked for a device of it yet */
+    fry_backend *backend; /* NULL: none of its devices was asked for yet */
     bool is_stopped;
 } opened_backend;
 
 typedef struct opened_device {
     fry_device *device;
-    ferry_device *handle;         /* NULL: there was no memory to show it */
+    ferry_device *handle;         /* NULL: there was no memory for it in the table */
     ferry_device_options options; /* in force */
 } opened_device;
 
@@ -54,7 +54,6 @@ struct fry_backends {
     size_t device_count;
 };
 
-/* Why a device is not to be had. */
 typedef struct refusal {
     const char *text; /* static, or native.message */
     fry_native_error native;
@@ -78,7 +77,7 @@ static ferry_device *find_open(ferry_engine *engine, const char *name)
     return NULL;
 }
 
-/* The backend that a device's name begins with; BACKENDS_MAX: none of those in modules. */
+/* The backend that the name begins with; BACKENDS_MAX: none in a module. */
 static size_t backend_of(const char *name)
 {
     size_t length = strcspn(name, ":"), i = 0;
@@ -111,7 +110,7 @@ static const char *options_complaint(const ferry_device_options *options)
     return NULL;
 }
 
-/* What is zero asks for nothing of a device that is open. */
+/* A zero field accepts what an open device has. */
 static bool options_agree(const ferry_device_options *wanted, const ferry_device_options *in_force)
 {
     return (wanted->native_context == NULL || wanted->native_context == in_force->native_context) &&
@@ -171,7 +170,7 @@ static ferry_status open_device(ferry_engine *engine, const char *name, size_t i
     return FERRY_OK;
 }
 
-/* An open device of that name is shown, or there already; its options may be other ones. */
+/* Puts an opened device into the table unless it is there. Fails if its options differ. */
 static ferry_status show_device(ferry_engine *engine, opened_device *opened,
                                 const ferry_device_options *options, refusal *why)
 {
@@ -226,7 +225,7 @@ static ferry_status open_from_module(ferry_engine *engine, const char *name, siz
 
 /* ---- finding ---- */
 
-/* options NULL: as it is open, or else defaults. */
+/* options NULL: those of an open device, or else defaults. */
 static ferry_status device_get(ferry_engine *engine, const char *name,
                                const ferry_device_options *options, ferry_device **device_p,
                                refusal *why)
@@ -276,7 +275,7 @@ ferry_status ferry_device_open(ferry_engine *engine, const char *name,
     ferry_device *device = NULL;
     ferry_device_options options;
     ferry_status status = fry_engine_check(engine);
-    if (status != FERRY_OK) { /* there is no allocator to ask */
+    if (status != FERRY_OK) { /* there is no allocator to use */
         if (error_p != NULL)
             *error_p = &fry_error_static(status)->public_;
         return status;
@@ -328,8 +327,10 @@ const char *ferry_device_name(const ferry_device *device)
 
 /* ---- ending ---- */
 
-/* Somebody opens a device meanwhile: seldom, and it may take the driver seconds. (Looking again and
- * again, since ThreadSanitizer knows no pthread_mutex_clocklock.) */
+/*
+ * Another thread is opening a device: rare, but the driver may take seconds. (A loop with trylock,
+ * because ThreadSanitizer does not know pthread_mutex_clocklock.)
+ */
 static bool lock_until(pthread_mutex_t *mutex, int64_t end_ns)
 {
     const struct timespec look = {.tv_nsec = STOP_LOOK_NS};
@@ -341,8 +342,7 @@ static bool lock_until(pthread_mutex_t *mutex, int64_t end_ns)
     return true;
 }
 
-/* The graph is quiet, so it is no more than what a driver has yet to say, if that; or it never
- * will. */
+/* The graph is quiet: at most a driver has yet to report, or it never will. */
 static bool stop_backend(opened_backend *self, int64_t end_ns)
 {
     const struct timespec look = {.tv_nsec = STOP_LOOK_NS};
@@ -356,7 +356,10 @@ static bool stop_backend(opened_backend *self, int64_t end_ns)
     return true;
 }
 
-/* Once it had the lock nobody opens anything any more (open_from_module), so it needs no lock. */
+/*
+ * Once this has had the lock, nobody opens a device any more (open_from_module), so no lock is
+ * needed.
+ */
 bool fry_backends_stop(ferry_engine *engine, int64_t end_ns)
 {
     if (!lock_until(&engine->opening, end_ns)) {
@@ -392,10 +395,10 @@ void fry_backends_destroy(ferry_engine *engine)
 /* ---- what devices tell ---- */
 
 /*
- * On a host's worker or a backend's thread. It does the graph's work itself if nobody else is at
- * it: the future resolves and what follows is issued without waking the loop, which is a thread
- * switch on a core that has copies to do. In embedded mode nothing moves but in the user's calls,
- * so there it only wakes.
+ * On a host worker or a backend's thread. The thread does the graph's work itself if the baton is
+ * free: the future resolves and the operations behind it are issued without waking the loop, which
+ * would be a thread switch on a core that has copies to do. In embedded mode nothing moves except
+ * in the user's calls, so the thread only wakes.
  */
 void fry_device_has_fired(void *arg)
 {
@@ -406,7 +409,7 @@ void fry_device_has_fired(void *arg)
         (void)fry_lanes_poll(&turn);
         (void)fry_turn_end(&turn, engine->submit_budget);
     } else {
-        fry_fence(); /* pairs with the one in fry_arm */
+        fry_fence(); /* pairs with the fence in fry_arm */
         fry_wake(engine);
     }
     fry_call_ends(engine);

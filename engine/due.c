@@ -10,7 +10,7 @@ void fry_graph_note_failure(fry_turn *turn, fry_node *node, fry_error *cause)
     if (node->state >= FRY_NODE_RESOLVED || (node->flags & FRY_NODE_FAILING) != 0)
         return;
     if (node->state < FRY_NODE_ISSUED && node->refusal != FERRY_OK)
-        return; /* it just enters, and fails with that; a call that is issued has something else */
+        return; /* it enters, and fails with this; an issued call uses the field otherwise */
     node->flags |= FRY_NODE_FAILING;
     fry_future_set_error(&node->future, fry_error_retain(cause), true);
     fry_queue_push(&turn->engine->failing, &node->failing_link);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a node is due for: queues that the graph's work takes from, and how nodes come into them.
- * All that has to do with edges stands on this, and it knows nothing of what a node does. With the
- * baton; in line, since each edge that fires passes here.
+ * Queues of due nodes: the graph's work takes nodes from them, and edges put nodes into them. All
+ * code for edges stands on this file, which knows nothing of what a node does. With the baton;
+ * inline, because each edge that fires comes here.
  */
 #ifndef FRY_ENGINE_DUE_H
 #define FRY_ENGINE_DUE_H
@@ -18,11 +18,11 @@ static inline void fry_graph_schedule(fry_turn *turn, fry_node *node)
     if ((node->flags & FRY_NODE_QUEUED) != 0)
         return;
     node->flags |= FRY_NODE_QUEUED;
-    __builtin_prefetch(&node->edges, 1); /* its second line; the first is here */
+    __builtin_prefetch(&node->edges, 1); /* its second line; the first is in the cache */
     fry_queue_push(&turn->engine->ready, &node->link);
 }
 
-/* Whatever a join let go waited for what was the last to let it go. */
+/* A join takes the number of its last member to end, for which its successors waited. */
 static inline void fry_join_name_last(fry_node *node, const fry_node *from)
 {
     if (fry_unlikely(node->kind == FRY_OP_JOIN))
@@ -40,13 +40,16 @@ static inline void fry_graph_let_go(fry_turn *turn, fry_node *node, const fry_no
     }
 }
 
-/* Later readers of what failed see this node's status; it fails as soon as the turn comes to it. */
+/*
+ * Notes that the node fails with this cause, once its turn comes. Later readers of what it would
+ * have written see its status.
+ */
 void fry_graph_note_failure(fry_turn *turn, fry_node *node, fry_error *cause);
 
 /*
- * A node that has yet to enter, or just does, will fail with this status and error (NULL: one that
- * names it is made when somebody asks; is_cause: that is another's), which is taken. What came
- * first stays.
+ * Makes a node that has yet to enter, or is entering, fail with this status and error as it enters.
+ * Takes the reference to `error`; NULL: an error that names the node is made when somebody asks.
+ * is_cause: the error is another operation's. The first call wins.
  */
 void fry_node_refuse(fry_node *node, ferry_status status, fry_error *error, bool is_cause);
 

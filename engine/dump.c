@@ -2,13 +2,13 @@
 /*
  * Copying the graph by slices.
  *
- * With the baton: the cursor stands at the next operation to copy (dump_node), and where that has
- * more edges than one holding may look at, at the next of those (dump_edge). Lists are in the order
- * in which their members entered, and only grow at their end; a member that leaves takes the cursor
- * along to the next (live_remove in graph.c). So every operation that stays is copied once. What
- * enters while the dump is under way comes behind it, and ends it.
+ * With the baton: the cursor stands at the next operation to copy (dump_node), and at its next edge
+ * (dump_edge) if it has more edges than one hold may look at. The lists are in the order in which
+ * operations entered, and only grow at their end. An operation that leaves moves the cursor to the
+ * next (fry_live_remove). So each operation that stays is copied once. What enters during the dump
+ * comes later in the list, and ends the dump.
  *
- * One dump at a time owns the cursors: who has taken engine->dumping.
+ * One dump at a time owns the cursors: that of the thread which has taken engine->dumping.
  */
 #include "engine/dump.h"
 
@@ -28,7 +28,7 @@
 #include <sched.h>
 #include <time.h>
 
-/* How a thread waits for the baton: looks a while, gives its core to others, sleeps. */
+/* A thread that waits for the baton first looks, then gives up its core, then sleeps. */
 #define LOOKS 64
 #define YIELDS 256
 #define NAP_NS 50000
@@ -36,8 +36,8 @@
 _Static_assert(sizeof(fry_dump) <= (size_t)104 << 10, "dump.h says about 100 KiB");
 
 /*
- * Whoever holds the baton does a bounded share of work and gives it back, so this ends; but it may
- * have lost its core meanwhile, and then it is of no use to look.
+ * Each holder of the baton does a bounded share of work and gives it back, so this ends. But the
+ * holder may have lost its core, and then looking is of no use.
  */
 static void turn_begin(fry_dump *dump, fry_turn *turn)
 {
@@ -54,7 +54,7 @@ static void turn_begin(fry_dump *dump, fry_turn *turn)
     }
 }
 
-/* What came while the baton was held is worked off as after a submit. */
+/* Does the work that came during the hold, as after a submit. */
 static void turn_end(fry_turn *turn)
 {
     (void)fry_turn_end(turn, turn->engine->submit_budget);
@@ -62,7 +62,7 @@ static void turn_end(fry_turn *turn)
 
 /* ---- one operation ---- */
 
-/* What is true of most kinds. */
+/* The reason in most kinds. */
 static fry_dump_reason usual_reason(const fry_op_kind *kind, const fry_node *node)
 {
     fry_dump_reason of_edges = fry_node_holding(node) != 0 ? FRY_DUMP_OPERATIONS : FRY_DUMP_LOOP;
@@ -127,22 +127,22 @@ static void describe(const fry_dump *dump, const fry_node *node, int64_t now_ns,
     if (record->has_deadline)
         record->deadline_in_ns = node->deadline.when_ns - fry_clock_now_ns(&dump->engine->clock);
     if (node->state == FRY_NODE_READY && record->has_deadline && record->deadline_in_ns <= 0)
-        record->reason = FRY_DUMP_LOOP; /* which will fail it */
-    if (node->state < FRY_NODE_QUIET)   /* from then on the label may be gone */
+        record->reason = FRY_DUMP_LOOP; /* the loop will fail it */
+    if (node->state < FRY_NODE_QUIET)   /* the label may be gone later */
         record->has_label = fry_label_copy(record->label, node->label);
     if (view.before != 0)
         record->waits[record->wait_count++] =
             (fry_dump_wait){.op = view.before, .nature = FRY_DUMP_BEFORE};
 }
 
-/* Copies edges from *edge_p on. False: *left_p were looked at, and there are more. */
+/* Copies edges from *edge_p on. False: there are more than *left_p. */
 static bool copy_waits(fry_dump_node *record, const fry_edge **edge_p, size_t *left_p)
 {
     const fry_edge *edge = *edge_p;
     for (; edge != NULL && *left_p != 0; edge = edge->sibling, (*left_p)--) {
         if (edge->state == FRY_EDGE_LOOSE)
             continue;                                     /* its predecessor may be gone */
-        bool is_counted = record->kind == FERRY_OP_BATCH; /* in `more` already */
+        bool is_counted = record->kind == FERRY_OP_BATCH; /* counted in `more` already */
         const fry_node *from = edge->from;
         if (fry_node_is_join(from)) {
             record->more += fry_join_pending(from) - 1;
@@ -165,8 +165,8 @@ static bool copy_waits(fry_dump_node *record, const fry_edge **edge_p, size_t *l
 /* ---- slices ---- */
 
 /*
- * With the baton: fills the slice from the cursor on. Returns how many operations are whole; behind
- * them stands one that is_partial says is not.
+ * With the baton: fills the slice from the cursor on. Returns how many operations are whole; if
+ * is_partial, an incomplete one follows them.
  */
 static size_t copy_nodes(fry_dump *dump, size_t capacity)
 {
@@ -175,7 +175,7 @@ static size_t copy_nodes(fry_dump *dump, size_t capacity)
     now_ns = now_ns > dump->start_ns ? now_ns : dump->start_ns;
     size_t count = 0, edges_left = FRY_DUMP_EDGES;
     if (dump->is_partial && engine->dump_edge == NULL) {
-        dump->is_partial = false; /* it left the graph: what there is of it is all */
+        dump->is_partial = false; /* it left the graph: its copy is as whole as it can be */
         count++;
     }
     while (count < capacity && engine->dump_node != NULL && edges_left != 0) {
@@ -270,8 +270,10 @@ static uint32_t count_new(const fry_link *link, uint32_t *looks_p)
     return count;
 }
 
-/* Who had the baton until now may have left what was submitted since he looked. What enters from
- * now on need not be shown. */
+/*
+ * Lets what was submitted before the dump enter: the last holder of the baton may have left it.
+ * What enters from now on need not be shown.
+ */
 static void let_enter(fry_dump *dump)
 {
     fry_turn turn;
@@ -287,7 +289,7 @@ static void copy_facts(fry_dump *dump)
     turn_begin(dump, &turn);
     uint32_t looks = FRY_DUMP_ENTERING;
     uint32_t entering = count_new(engine->backlog.first, &looks);
-    /* Others only push on top: what stands below the top is the baton's holder's. */
+    /* Others only push on top: what is below the top belongs to the baton's holder. */
     entering += count_new(fry_load_acquire(&engine->inbox.top), &looks);
     dump->facts = (fry_dump_facts){.is_closing = fry_load_relaxed(&engine->closing) != 0,
                                    .is_stopped = fry_load_relaxed(&engine->asleep) == FRY_STOPPED,
@@ -386,7 +388,7 @@ size_t fry_dump_oldest(fry_dump *dump, bool are_promises, size_t capacity)
     turn_begin(dump, &turn);
     engine->dump_node = are_promises ? engine->promises : engine->live_first;
     size_t count = copy_nodes(dump, capacity);
-    count += dump->is_partial; /* some of its edges will do */
+    count += dump->is_partial; /* some of its edges are enough */
     dump->is_partial = false;
     engine->dump_node = NULL;
     engine->dump_edge = NULL;

@@ -28,7 +28,7 @@
 #define FRY_DUMP_NOT_QUIET 64  /* operations listed again at the end */
 #define FRY_DUMP_NO_DEVICE UINT16_MAX
 
-/* Nature of what holds a drain, beside fry_edge_nature. */
+/* Nature of what a drain waits for, besides fry_edge_nature. */
 #define FRY_DUMP_BEFORE (FRY_EDGE_QUIET + 1)
 
 typedef struct fry_dump_wait {
@@ -42,7 +42,7 @@ typedef struct fry_dump_node {
     int64_t age_ns;
     int64_t deadline_in_ns; /* has_deadline */
     uint64_t size_bytes;    /* has_size */
-    uint64_t more;          /* waits beside those listed */
+    uint64_t more;          /* waits besides those listed */
     uint64_t batch;         /* 0: no batch counts it */
     int32_t status;         /* FERRY_PENDING: its future is not resolved */
     uint16_t device;

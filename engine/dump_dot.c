@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dumps as a digraph for graphviz: boxes wait, an arrow comes from what they wait for. */
+/*
+ * Dumps as a digraph for graphviz: boxes are operations that wait; an arrow comes from what a box
+ * waits for.
+ */
 #include "engine/dump_dot.h"
 
 #include "engine/dump.h"

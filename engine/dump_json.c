@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dumps as JSON; ferry/dump.h says what the members mean. One operation a line, for grep. */
+/* Dumps as JSON; ferry/dump.h says what the members mean. One operation per line, for grep. */
 #include "engine/dump_json.h"
 
 #include "engine/dump.h"
@@ -12,7 +12,7 @@
 
 #include <inttypes.h>
 
-/* Members behind the first of an object. */
+/* Starts a member that is not the first of its object. */
 static void print_name(fry_text *text, const char *name)
 {
     fry_text_string(text, ",\"");
@@ -20,7 +20,7 @@ static void print_name(fry_text *text, const char *name)
     fry_text_string(text, "\":");
 }
 
-/* One of ferry's own words. */
+/* For ferry's own words, which need no escapes. */
 static void print_string(fry_text *text, const char *name, const char *value)
 {
     print_name(text, name);

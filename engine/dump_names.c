@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What dumps and the watchdog call things. */
+/* Names in dumps and in the watchdog's log. */
 #include "engine/dump_names.h"
 
 #include "engine/dump.h"

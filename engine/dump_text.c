@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text of dumps: gathered into pieces for the user's write, and safe whatever labels hold. */
+/*
+ * Text of dumps: gathered into pieces for the user's write function, and safe whatever labels hold.
+ */
 #include "engine/dump_text.h"
 
 #include "base/json_text.h"
@@ -8,7 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define PRINT_BYTES 512 /* a print is never longer: labels are put */
+#define PRINT_BYTES 512 /* no print is longer: labels don't go through it */
 #define LABEL_TEXT_BYTES FRY_JSON_STRING_BYTES(FRY_LABEL_BYTES)
 
 _Static_assert(LABEL_TEXT_BYTES <= sizeof(((fry_text *)0)->bytes), "a label is one piece");
@@ -33,7 +35,7 @@ void fry_text_string(fry_text *text, const char *string)
     fry_text_put(text, string, strlen(string));
 }
 
-/* Room for some bytes in one piece; text->used is the caller's to move. */
+/* Makes room for some bytes in one piece; the caller moves text->used. */
 static char *make_room(fry_text *text, size_t size_bytes)
 {
     if (size_bytes > sizeof text->bytes - text->used)
@@ -41,7 +43,7 @@ static char *make_room(fry_text *text, size_t size_bytes)
     return text->bytes + text->used;
 }
 
-/* Much of a long dump, and several times as fast as a print. */
+/* Numbers are much of a long dump, and this is several times as fast as a print. */
 void fry_text_number(fry_text *text, int64_t number)
 {
     char *at = make_room(text, FRY_JSON_NUMBER_BYTES);
@@ -66,8 +68,8 @@ void fry_text_json(fry_text *text, const char *label)
 }
 
 /*
- * A quoted string of graphviz's, without its quotes. It reads backslashes as JSON does, but for
- * control characters, which its SVG could not hold, and it knows the entities of HTML.
+ * Writes a quoted string for graphviz, without its quotes. Graphviz reads backslashes as JSON does,
+ * except for control characters, which its SVG could not hold, and knows HTML's entities.
  */
 void fry_text_dot(fry_text *text, const char *label)
 {

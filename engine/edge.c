@@ -17,8 +17,8 @@ static bool was_issued(const fry_node *node)
 }
 
 /*
- * Lets a new edge take effect, as far as its predecessor has come. True: it is to be placed, since
- * that has yet to come further; else that was all.
+ * Lets a new edge take effect as far as its predecessor's state allows. True: the edge must be
+ * placed, for the predecessor has yet to go further. False: the edge is done.
  */
 static inline __attribute__((always_inline)) bool settle(fry_turn *turn, fry_edge *edge)
 {
@@ -39,7 +39,7 @@ static inline __attribute__((always_inline)) bool settle(fry_turn *turn, fry_edg
         if (resolved && edge->nature == FRY_EDGE_AFTER &&
             (from->state == FRY_NODE_QUIET || !fry_kind_has(to, FRY_KIND_SEES_QUIET)))
             return false;
-        if (resolved) /* it may still be writing: what `to` names, or what `to` is made of */
+        if (resolved) /* `from` may still write what `to` names, or is part of `to` */
             edge->nature = fry_kind_has(to, FRY_KIND_SEES_QUIET) ? FRY_EDGE_QUIET : FRY_EDGE_ORDER;
         break;
     case FRY_EDGE_ORDER:
@@ -56,7 +56,7 @@ static inline __attribute__((always_inline)) bool settle(fry_turn *turn, fry_edg
         break;
     case FRY_EDGE_ISSUED:
         if (was_issued(from) && !resolved)
-            fry_node_flush(from); /* who hears of it can have a device wait for it */
+            fry_node_flush(from); /* those told can have a device wait for it */
         if (was_issued(from) || (resolved && !failed))
             return false;
         if (failed) {
@@ -72,7 +72,7 @@ static inline __attribute__((always_inline)) bool settle(fry_turn *turn, fry_edg
     return true;
 }
 
-/* Puts a settled edge into its predecessor's list, where it holds, or waits on the device. */
+/* Puts a settled edge into its predecessor's list; there it holds, or waits on the device. */
 static inline __attribute__((always_inline)) void place(fry_turn *turn, fry_edge *edge)
 {
     fry_node *from = edge->from, *to = edge->to;
@@ -87,8 +87,10 @@ static inline __attribute__((always_inline)) void place(fry_turn *turn, fry_edge
         fry_graph_share_stuck(turn, to, from);
 }
 
-/* A join that stands between `from`, which has too many successors, and further ones; `from` itself
- * if there is no slot. */
+/*
+ * Returns a join that stands between `from`, which has too many successors, and further ones;
+ * `from` if there is no slot for a join.
+ */
 static __attribute__((noinline)) fry_node *join_between(fry_turn *turn, fry_node *from)
 {
     fry_node *newest = from->successors->to;
@@ -127,7 +129,7 @@ void fry_graph_connect(fry_turn *turn, fry_node *from, fry_node *to, fry_edge_na
         if (newest->nature == nature || newest->nature == FRY_EDGE_READ)
             return;
         if (newest->nature == FRY_EDGE_ORDER && from->state >= FRY_NODE_RESOLVED) {
-            /* It failed, or it would be retired: all it still does is order memory. */
+            /* `from` failed, or it would be retired: it only orders memory now. */
             if (nature == FRY_EDGE_READ)
                 fry_graph_note_failure(turn, to, fry_future_root_error(&from->future));
             return;

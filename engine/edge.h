@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Edges: into and out of their predecessor's list, and taking effect. With the baton. */
+/* Edges: entering and leaving their predecessor's list, and taking effect. With the baton. */
 #ifndef FRY_ENGINE_EDGE_H
 #define FRY_ENGINE_EDGE_H
 
@@ -12,14 +12,15 @@
 #include "engine/turn.h"
 
 /*
- * A node's successors are a stack through its edges, the newest first: adding one touches the
- * node's first line and the edge, and no neighbour. Whoever fires them takes the whole stack and
- * turns it over, so that they fire in the order in which they came.
+ * A node's successors are a stack through its edges, the newest first: adding an edge touches the
+ * node's first line and the edge, and no neighbour. The thread that fires them takes the whole
+ * stack and turns it over, so they fire in the order in which they were added.
  *
- * To take one out of the midst, the one before it must be known. That is noted once somebody wants
- * to, and from then on as edges come (FRY_NODE_BOTH_WAYS), until the stack is taken. So a stack out
- * of which nobody takes any costs nothing for it, and n of them cost n steps and one walk over what
- * was there; which is short, since a stack of FRY_DEGREE_MAX edges goes both ways in any case.
+ * To remove an edge from the middle, the edge before it must be known. This is noted when the first
+ * edge leaves, and from then on for each new edge (FRY_NODE_BOTH_WAYS), until the stack is taken.
+ * So a stack that no edge leaves pays nothing, and n removals take n steps and one walk over the
+ * edges there. That walk is short, since a stack of FRY_DEGREE_MAX edges goes both ways in any
+ * case.
  */
 static inline void fry_successors_note_previous(fry_node *node)
 {
@@ -49,7 +50,7 @@ static inline void fry_edge_link(fry_edge *edge)
     }
 }
 
-/* All successors, the oldest first; the node has none from then on. */
+/* Takes all successors, oldest first; the node has none after that. */
 static inline fry_edge *fry_successors_take(fry_node *node)
 {
     fry_edge *edge = node->successors, *oldest = NULL;
@@ -75,7 +76,7 @@ static inline void fry_edge_unlink(fry_edge *edge)
             fry_node_forget_successors(from);
             from->flags &= (uint16_t)~FRY_NODE_BOTH_WAYS;
         } else {
-            edge->next->previous = NULL; /* read only if it goes both ways */
+            edge->next->previous = NULL; /* read only with FRY_NODE_BOTH_WAYS */
         }
     } else {
         fry_successors_note_previous(from);
@@ -97,7 +98,7 @@ static inline bool fry_edge_carries_failure(const fry_edge *edge)
     return edge->nature == FRY_EDGE_AFTER || edge->nature == FRY_EDGE_READ;
 }
 
-/* Drops an edge whose successor is gone or no longer waits for it. */
+/* Drops an edge whose successor is gone or waits for it no longer. */
 static inline void fry_edge_abandon(fry_edge *edge)
 {
     fry_node *from = edge->from;
@@ -108,14 +109,14 @@ static inline void fry_edge_abandon(fry_edge *edge)
 
 /*
  * Whether an edge on the device is a status edge, counted in `unconfirmed`. For a definition or a
- * join every edge is: they have no operation that would fire behind what they wait for.
+ * join every edge is one: these have no operation that would fire behind their predecessors.
  */
 static inline bool fry_edge_is_counted(const fry_edge *edge)
 {
     return fry_edge_carries_failure(edge) || fry_node_stands(edge->to);
 }
 
-/* How many streams other than `lane` an issued node is on. */
+/* On how many streams besides `lane` an issued node stands. */
 static inline uint8_t fry_stands_elsewhere(const fry_node *from, const fry_lane *lane)
 {
     if (fry_likely(!fry_node_is_join(from)))
@@ -132,7 +133,7 @@ static inline void fry_device_waits_add(fry_node *to, uint32_t count)
 }
 
 /*
- * Moves the wait to the successor's device; the edge stays, to carry the status, or the order if
+ * Moves the wait to the successor's device. The edge stays, to carry the status, or the order if
  * the successor is never issued.
  */
 static inline void fry_edge_move_to_device(fry_edge *edge)
@@ -145,7 +146,7 @@ static inline void fry_edge_move_to_device(fry_edge *edge)
         fry_join_stand(to, edge->from);
         return;
     }
-    if (to->op.stand.lane == NULL) /* a definition: the first that it waits for says where */
+    if (to->op.stand.lane == NULL) /* a definition: its first predecessor says where */
         to->op.stand.lane = fry_node_stand(edge->from, 0).lane;
     fry_device_waits_add(to, fry_stands_elsewhere(edge->from, to->op.stand.lane));
 }
@@ -161,24 +162,26 @@ static inline void fry_edge_take_from_device(fry_edge *edge)
     fry_edge_hold(edge);
 }
 
-/* Others may have their devices wait for it from now on. Of any issued node. */
+/* Other devices may wait for the node, which has been issued, from now on. */
 static inline void fry_node_flush(const fry_node *node)
 {
     if (fry_node_is_on_stream(node) && node->op.stand.lane != NULL)
         fry_lane_flush(node->op.stand.lane);
 }
 
-/* Lets a new edge take effect, given how far its predecessor has come. Where that has very many
- * successors already, a join comes between. */
+/*
+ * Lets a new edge take effect as far as its predecessor's state allows. If the predecessor has very
+ * many successors already, a join comes between.
+ */
 void fry_edge_attach(fry_turn *turn, fry_edge *edge);
 
 /* Adds an edge, reserved before, and lets it take effect. */
 void fry_graph_connect(fry_turn *turn, fry_node *from, fry_node *to, fry_edge_nature nature);
 
-/* One more member of a join. Takes an edge, reserved before, of all but the first. */
+/* Adds a member to a join. Takes an edge, reserved before, except for the first. */
 void fry_join_add(fry_turn *turn, fry_node *join, fry_node *member, fry_edge_nature nature);
 
-/* The same, by an edge that there is, in no list. */
+/* The same with a given edge, which is in no list. */
 void fry_join_adopt(fry_turn *turn, fry_node *join, fry_edge *edge);
 
 #endif

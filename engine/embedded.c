@@ -1,40 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Without a thread of ferry's own: the user's threads are the loop. Who ticks has the loop's role,
- * and has it for the tick alone: a round of the user's loop, a thread that waits for a future, the
- * thread that shuts down. Nobody sleeps with it.
+ * Engines without a thread of ferry's own: the user's threads are the loop. A thread that ticks (a
+ * round of the user's loop, a thread that waits for a future, the thread that shuts down) has the
+ * loop's role, for that tick alone. No thread sleeps with the role.
  *
- * Who sleeps, and on what.
- *   the user's loop    on user_poller, which becomes readable with the poller, or when there are
- *                      callbacks that it alone may run
- *   a waiting thread   on the poller itself, so that it takes nothing from the user's loop; one at
- *                      a time, who has the seat. Others park on their futures
+ * Which thread sleeps on what:
+ *   the user's loop    on user_poller, which becomes readable when the poller is readable, or when
+ *                      there are callbacks, which only the user's loop may run
+ *   a waiting thread   on the poller itself, so it takes nothing from the user's loop. Only the
+ *                      thread that has the seat does so; the others park on their futures
  *
- * 1. No wake is lost between the two. There is one word that says whether the next wake is written
- *    (engine->asleep) and whoever has the role may clear it for its tick. So who leaves the role
- *    looks whether anybody sleeps or armed (armed_by, sleepers) and then arms again, or wakes the
- *    poller if there is work, whose readers both come. So while anybody sleeps and nobody has the
- *    role, either the next wake is written or the poller is readable.
- *    A sleeper's own event, its future resolved by a thread that found `asleep` cleared, is told by
- *    waiter_fired, which the leaving thread reads after it has armed (rearm). A waiting thread that
- *    takes the role again at once leaves all this to its last leaving, which comes before it sleeps
- *    or returns, or to whoever had the role then.
- *    The user's loop may be several threads, one after the other or at once. An arm is over when
- *    its thread makes progress, or is told not to sleep, and not before: another's progress takes
- *    wakes off the descriptor that the sleeper may not have seen yet, and so arms again for it.
- *    armed_by names that thread, if it is one. Of several nobody counts who has come back, so from
- *    then on every round arms: right, and slower.
- * 2. Arming waits for nobody. It names its thread in armed_by first, so that whoever leaves the
- *    role from then on sees to it. Who finds the role taken says so (arm_wanted), tries once more
- *    and goes to sleep; the holder looks at it after giving the role back and, if it is set, takes
- *    the role again to arm in the other's place: the argument of base/baton.h.
- * 3. Callbacks run in the user's loop alone. Who leaves the role with callbacks due while it sleeps
- *    wakes user_poller, which no waiting thread reads; once, until progress has taken that
- *    (user_woken).
- * 4. Parked threads wait for the seat or the role. Who gives one back looks at their list after;
- *    they list themselves and mark the future parked, then look whether what they want is free,
- *    then sleep. The nudge clears the mark and wakes.
- * embedded_roles.pml checks 1 to 4, and that each planted mistake is found.
+ * 1. No wake is lost between these two. One word (engine->asleep) says whether the next wake is
+ *    written, and a thread that has the role may clear the word for its tick. So a thread that
+ *    leaves the role looks whether any thread sleeps or has armed (armed_by, sleepers). If so it
+ *    arms again, or, if there is work, wakes the poller, which wakes both of its readers. So while
+ *    a thread sleeps and nobody has the role, either the next wake is written or the poller is
+ *    readable.
+ *    A sleeper's future may be resolved by a thread that found `asleep` cleared. waiter_fired
+ *    records this, and a thread that leaves the role reads it after arming (rearm). A waiting
+ *    thread that takes the role again at once leaves all this to its last leaving, before it sleeps
+ *    or returns, or to the thread that has the role then.
+ *    The user's loop may be several threads, one after the other or at once. An arm ends when its
+ *    own thread makes progress or is told not to sleep, and not before: progress by another thread
+ *    takes wakes off the descriptor that the sleeper may not have seen, and so arms again for the
+ *    sleeper. armed_by names the thread, if it is one. If several have armed, nobody counts which
+ *    are back, so every later round arms: correct, but slower.
+ * 2. Arming waits for nobody. The arming thread first names itself in armed_by, so every thread
+ *    that leaves the role later arms for it. If the role is taken, the arming thread sets
+ *    arm_wanted, tries once more and goes to sleep. The holder looks at arm_wanted after giving the
+ *    role back and, if it is set, takes the role again to arm in the other's place: the argument of
+ *    base/baton.h.
+ * 3. Callbacks run in the user's loop alone. A thread that leaves the role when callbacks are due
+ *    and the user's loop sleeps wakes user_poller, which no waiting thread reads; once, until
+ *    progress has taken that wake (user_woken).
+ * 4. Parked threads wait for the seat or the role. A thread that gives one back then looks at their
+ *    list. A parking thread lists itself and marks its future parked, then looks whether what it
+ *    wants is free, then sleeps. The nudge clears the mark and wakes.
+ * embedded_roles.pml checks 1 to 4, and finds each planted mistake.
  */
 #include "engine/embedded.h"
 
@@ -57,12 +59,12 @@
 
 #include <poll.h>
 
-#define SHUTDOWN_LOOK_NS 1000000000 /* how long a shutdown without a timeout sleeps at once */
+#define SHUTDOWN_LOOK_NS 1000000000 /* longest sleep of a shutdown without a timeout */
 
-#define ARM_PAUSES 256 /* how long arming looks for the role, a few microseconds */
-#define LOOK_TICKS 64  /* of a shutdown that was given no time */
-#define MOMENT_TICKS 8 /* of a thread that begins to wait */
-#define MOMENT_LOOKS 8 /* after each, at what comes from other members */
+#define ARM_PAUSES 256 /* how long arming tries for the role, a few microseconds */
+#define LOOK_TICKS 64  /* ticks of a shutdown that has no time left */
+#define MOMENT_TICKS 8 /* ticks of a thread that begins to wait */
+#define MOMENT_LOOKS 8 /* looks after each tick at what comes from other members */
 
 typedef struct fry_embedded_waiter {
     struct fry_embedded_waiter *next;
@@ -116,8 +118,10 @@ static bool callbacks_are_due(const ferry_engine *engine)
            (members != NULL && fry_load_relaxed(&members->has_callbacks) != 0);
 }
 
-/* Somebody sleeps: the next wake is written again, or it comes now. After the stop there is none to
- * arm for, and a waiting thread's own may have been taken by who shut down. */
+/*
+ * For sleepers, as the role is left: the next wake will be written, or the poller is woken now.
+ * After the stop nothing can be armed, and the shutdown may have taken a waiting thread's wake.
+ */
 static void rearm(ferry_engine *engine)
 {
     uint32_t asleep = fry_load_relaxed(&engine->asleep);
@@ -136,8 +140,10 @@ static void wake_user_for_callbacks(ferry_engine *engine)
     }
 }
 
-/* `comes_back`: a waiting thread, which will take the role again before it sleeps or goes. Until
- * then it sees to everything but callbacks, and nobody need be woken. */
+/*
+ * `comes_back`: a waiting thread leaves the role and will take it again before it sleeps or
+ * returns. Until then that thread does all work except callbacks, so nobody need be woken.
+ */
 static void role_give(ferry_engine *engine, bool comes_back)
 {
     do {
@@ -151,7 +157,7 @@ static void role_give(ferry_engine *engine, bool comes_back)
         wake_user_for_callbacks(engine);
         fry_baton_give(&engine->role);
         if (fry_unlikely(fry_load_relaxed(&engine->asleep) == FRY_STOPPED))
-            fry_late_work(engine); /* what was left with this thread because it had the role */
+            fry_late_work(engine); /* work left to this thread because it had the role */
         nudge(engine, &engine->role);
         fry_eventcount_notify(&engine->role_free, INT32_MAX);
     } while (fry_load_seq_cst(&engine->arm_wanted) != 0 && fry_baton_take(&engine->role));
@@ -175,7 +181,7 @@ void fry_role_return(ferry_engine *engine)
 
 /* ---- the user's loop ---- */
 
-/* The calling thread sleeps from now on, or is about to. */
+/* Records that the calling thread sleeps or is about to. */
 static void announce(ferry_engine *engine, uintptr_t sleeper)
 {
     uintptr_t by = FRY_NOBODY_ARMED;
@@ -183,12 +189,12 @@ static void announce(ferry_engine *engine, uintptr_t sleeper)
         fry_store_seq_cst(&engine->armed_by, FRY_SEVERAL_ARMED);
 }
 
-/* It does not. With the role. */
+/* Records that the sleeper does not sleep. With the role. */
 static void withdraw(ferry_engine *engine, uintptr_t sleeper)
 {
     uintptr_t by = sleeper;
     if (fry_load_relaxed(&engine->armed_by) == sleeper)
-        (void)fry_cas(&engine->armed_by, &by, FRY_NOBODY_ARMED); /* or there are several by now */
+        (void)fry_cas(&engine->armed_by, &by, FRY_NOBODY_ARMED); /* or several have armed by now */
 }
 
 int64_t fry_embedded_progress(ferry_engine *engine, size_t budget, uintptr_t sleeper)
@@ -209,8 +215,10 @@ int64_t fry_embedded_progress(ferry_engine *engine, size_t budget, uintptr_t sle
     return (int64_t)done;
 }
 
-/* A tick is short, so the role is usually free in a moment. Saying that it is wanted while its
- * holder is about to give it, and being woken at once, could go on for a while. */
+/*
+ * A tick is short, so the role is usually free in a moment. Setting arm_wanted just before the
+ * holder gives the role back, and being woken at once, could repeat for a while.
+ */
 static bool take_role_soon(ferry_engine *engine)
 {
     for (int i = 0; i < ARM_PAUSES; i++) {
@@ -229,10 +237,10 @@ ferry_status fry_embedded_arm(ferry_engine *engine, uintptr_t sleeper)
     if (!take_role_soon(engine)) {
         fry_store_seq_cst(&engine->arm_wanted, 1);
         if (!fry_baton_take(&engine->role))
-            return FERRY_OK; /* its holder arms, or wakes: see 2. */
+            return FERRY_OK; /* the role's holder arms or wakes: see 2 */
         fry_store_relaxed(&engine->arm_wanted, 0);
     }
-    /* One that has stopped has nothing more to wake for. */
+    /* A stopped engine has nothing more to wake for. */
     bool armed = fry_load_relaxed(&engine->asleep) == FRY_STOPPED ||
                  (fry_arm(engine) && !callbacks_are_due(engine));
     if (!armed)
@@ -242,7 +250,7 @@ ferry_status fry_embedded_arm(ferry_engine *engine, uintptr_t sleeper)
     return armed ? FERRY_OK : FERRY_E_BUSY;
 }
 
-/* A word of the calling thread's own, while it lives. */
+/* An address that is the calling thread's own while the thread lives. */
 static uintptr_t this_thread(void)
 {
     return (uintptr_t)&fry_context_recent;
@@ -270,7 +278,7 @@ ferry_status ferry_engine_arm(ferry_engine *engine)
 
 int64_t ferry_engine_timeout_ns(const ferry_engine *given)
 {
-    ferry_engine *engine = (ferry_engine *)(uintptr_t)given; /* only its baton is written */
+    ferry_engine *engine = (ferry_engine *)(uintptr_t)given; /* only the baton is written */
     if (fry_engine_check(engine) != FERRY_OK || !engine->embedded || fry_is_in_callback(engine))
         return -1;
     fry_context *context = fry_context_get(engine);
@@ -310,8 +318,8 @@ static int64_t sooner_ns(int64_t left_ns, int64_t right_ns)
 }
 
 /*
- * With the role, which is left: sleeps until there is something to do or the time has passed.
- * `waiter`, if there is one, is a waiter of the calling thread on what it waits for.
+ * Leaves the role and sleeps until there is something to do or the time has passed. Called with the
+ * role. `waiter` is NULL or the calling thread's waiter on the future that it waits for.
  */
 static void poller_sleep(ferry_engine *engine, const ferry_waiter *waiter, int64_t timeout_ns)
 {
@@ -320,12 +328,14 @@ static void poller_sleep(ferry_engine *engine, const ferry_waiter *waiter, int64
         return;
     }
     (void)fry_fetch_add(&engine->sleepers, 1);
-    /* Who fired the waiter before this thread was known to sleep did not wake it. The arm's fence
-     * pairs with the one in fry_fire_waiter. */
+    /*
+     * A thread that fired the waiter before `sleepers` counted this thread did not wake it. The
+     * arm's fence pairs with the fence in fry_fire_waiter.
+     */
     bool fired = waiter != NULL && fry_load_relaxed(&waiter->private_.state) == 0;
     role_leave(engine);
     int64_t sleep_ns = fired ? 0 : timeout_ns;
-    if (!engine->clock.is_real) /* nobody but its owner knows when it will say what */
+    if (!engine->clock.is_real) /* only its owner knows when a user's clock moves */
         sleep_ns = sooner_ns(sleep_ns, 1000000);
     struct pollfd readable = {.fd = engine->poller.epoll_fd, .events = POLLIN};
     struct timespec relative = {.tv_sec = sleep_ns / 1000000000, .tv_nsec = sleep_ns % 1000000000};
@@ -333,7 +343,10 @@ static void poller_sleep(ferry_engine *engine, const ferry_waiter *waiter, int64
     (void)fry_fetch_sub(&engine->sleepers, 1);
 }
 
-/* With the role: takes what woke the calling thread, and would keep the user's loop awake. */
+/*
+ * Takes the wakes that the calling thread has had, which would keep the user's loop awake. With the
+ * role.
+ */
 static void take_wakes(ferry_engine *engine)
 {
     fry_store_relaxed(&engine->wake_written, 0);
@@ -343,7 +356,10 @@ static void take_wakes(ferry_engine *engine)
 
 /* ---- waiting ---- */
 
-/* With the seat and the role, which is left: until there is work or another thread resolves it. */
+/*
+ * Leaves the role and sleeps until there is work or another thread resolves the future. Called with
+ * the seat and the role.
+ */
 static void seat_sleep(ferry_engine *engine, ferry_future *future, int64_t timeout_ns)
 {
     ferry_waiter waiter = FERRY_WAITER_INIT(fry_waiter_is_embedded, NULL);
@@ -356,12 +372,12 @@ static void seat_sleep(ferry_engine *engine, ferry_future *future, int64_t timeo
     poller_sleep(engine, &waiter, timeout_ns);
     if (!fry_future_remove_waiter(future, &waiter)) {
         for (unsigned tries = 0; fry_load_acquire(&waiter.private_.state) != 0; tries++)
-            fry_back_off(tries); /* about to be fired */
+            fry_back_off(tries); /* another thread is about to fire the waiter */
     }
     fry_store_relaxed(&engine->waiter_fired, 0);
 }
 
-/* Until the future is resolved or what the thread wants is free. */
+/* Sleeps until the future is resolved or `wanted` is free. */
 static void park(ferry_engine *engine, ferry_future *future, fry_baton *wanted, int64_t timeout_ns)
 {
     fry_embedded_waiter self = {.future = future, .wanted = wanted};
@@ -382,7 +398,7 @@ static void park(ferry_engine *engine, ferry_future *future, fry_baton *wanted, 
     (void)pthread_mutex_unlock(&engine->cold);
 }
 
-/* With the seat: what a thread that waits does next. Returns whether it was of use. */
+/* One step of a waiting thread that has the seat. Returns whether any work was done. */
 static bool wait_once(ferry_engine *engine, ferry_future *future, int64_t left_ns, bool may_sleep,
                       bool *slept_p)
 {
@@ -402,7 +418,6 @@ static bool wait_once(ferry_engine *engine, ferry_future *future, int64_t left_n
     return worked;
 }
 
-/* Somebody wants the role, or parks until it is given. */
 static bool role_is_wanted(const ferry_engine *engine)
 {
     return fry_load_relaxed(&engine->arm_wanted) != 0 ||
@@ -410,10 +425,10 @@ static bool role_is_wanted(const ferry_engine *engine)
 }
 
 /*
- * Most of what is waited for is there at once, or comes in a microsecond or two: the seat, the
- * clock, and a giving of the role for each tick would take as long. So a waiting thread first is
- * the loop for a moment, which it leaves once, and has slept over nothing: its wakes need not be
- * fetched from the poller if none was written.
+ * Most futures are resolved at once or within microseconds. Taking the seat, reading the clock and
+ * giving back the role after each tick would take as long. So a waiting thread first is the loop
+ * for a moment, and leaves the role once. As it has not slept, it takes wakes off the poller only
+ * if one was written.
  */
 static void wait_a_moment(ferry_engine *engine, const ferry_future *future)
 {
@@ -458,7 +473,7 @@ ferry_status fry_embedded_wait(ferry_engine *engine, ferry_future *future, int64
     if (has_seat) {
         fry_baton_give(&engine->seat);
         nudge(engine, &engine->seat);
-        if (fry_baton_take(&engine->role)) /* it may have left the role to come back; else see 1. */
+        if (fry_baton_take(&engine->role)) /* it may have left the role with comes_back; or see 1 */
             role_leave(engine);
     }
     return ferry_future_poll(future);
@@ -466,7 +481,7 @@ ferry_status fry_embedded_wait(ferry_engine *engine, ferry_future *future, int64
 
 /* ---- ending ---- */
 
-/* Another thread has the role: until it leaves it. */
+/* Another thread has the role: waits until that thread leaves it. */
 static void wait_for_role(ferry_engine *engine, int64_t timeout_ns)
 {
     uint32_t key = fry_eventcount_prepare(&engine->role_free);
@@ -477,8 +492,9 @@ static void wait_for_role(ferry_engine *engine, int64_t timeout_ns)
 }
 
 /*
- * With the role: ticks until there is nothing to do, or the time is over, which callbacks that
- * submit again would never let come. `is_look`: a bounded number of ticks, whatever time they take.
+ * With the role: ticks until there is nothing to do, or the time is over. The time is needed
+ * because callbacks that submit again could go on for ever. `is_look`: does a bounded number of
+ * ticks, whatever time they take.
  */
 static bool tick_until_idle(ferry_engine *engine, int64_t end_ns, bool is_look)
 {

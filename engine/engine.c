@@ -3,25 +3,26 @@
  * An engine's life.
  *
  * Memory. `references` counts what must outlive the user's handle: buffers, references to refused
- * futures, and, with FRY_REFERENCE_BIAS in place of the handle, nodes that only users' handles
- * keep. Those are counted without atomics while the engine runs (engine->detached, with the baton)
- * and each takes one off when it is released, so the count may be anything below the bias until the
- * handle goes; then the bias is taken off and what was detached is put on, and whoever brings the
- * sum to zero frees the engine. It can't be zero before, and nobody counts up after but from a
- * reference already counted.
+ * futures, and nodes that only users' handles keep. The handle itself counts as FRY_REFERENCE_BIAS.
+ * Such nodes are counted without atomics while the engine runs (engine->detached, with the baton),
+ * and each takes one off `references` when it is released. So the count may be anything below the
+ * bias until the handle is released. Then the bias is taken off and `detached` is added, and the
+ * thread that brings the sum to zero frees the engine. The sum can't be zero before, and after that
+ * nobody adds to it except from a reference already counted.
  *
- * Beside the release. Calls that are given no engine, but something of it that keeps its memory
- * (ferry_future_quiet, ferry_buffer_define, ferry_group_get), may submit while another thread
- * releases it. One may have found the engine open, and then come to the graph when the release has
- * passed. What it brings is refused as it enters (stop_graph), and detaches all the same:
- * `detached` would never be put on for it. So the release reads `detached` and sets is_released in
- * one holding of the baton, and whoever detaches a node, with the baton too, looks: before that it
- * counts there, after it counts at once (fry_node_drop_life). Either way each node is counted once,
- * and before its handle is anybody's to release. The sum can't come to zero under such a call: what
- * the call was given counts in it until the call has returned. The same is true of who works off
- * what another left in the inbox: he is in such a call, or is the release itself, which has its
- * bias until it has looked. There is no other thread by then. released.pml checks it. The price is
- * a look at a flag beside the count.
+ * Calls during the release. Some calls are given no engine, but a part of it that keeps its memory
+ * (ferry_future_quiet, ferry_buffer_define, ferry_group_get), and may submit while another thread
+ * releases the engine. Such a call may have found the engine open, and reach the graph after the
+ * release. Its node is refused as it enters (stop_graph), but detaches all the same, when
+ * `detached` is not added any more. So the release reads `detached` and sets is_released in one
+ * hold of the baton. A thread that detaches a node, also with the baton, looks at is_released:
+ * before the release it counts the node in `detached`, after it in `references` at once
+ * (fry_node_drop_life). Either way each node is counted once, before its handle can be released.
+ * The sum can't reach zero during such a call: what the call was given is counted until the call
+ * has returned. The same holds for a thread that works off what another thread left in the inbox:
+ * it is in such a call, or is the release itself, which keeps its bias until it has looked. No
+ * other thread exists by then. released.pml checks this. The cost is a look at a flag beside the
+ * count.
  */
 #include "engine/engine.h"
 
@@ -62,7 +63,7 @@
 #define SPIN_MAX_NS 1000000000
 #define WAIT_SPIN_DEFAULT_NS 10000
 #define INLINE_COPY_DEFAULT 4096
-#define RECORDS_MAX ((uint32_t)1 << 20) /* of a thread */
+#define RECORDS_MAX ((uint32_t)1 << 20) /* for each thread */
 #define TRACE_RECORDS_DEFAULT 8192
 #define POOL_MAX ((uint64_t)1 << 40)
 #define TASKS_DEFAULT 65536
@@ -70,7 +71,7 @@
 #define SUBMIT_BUDGET_DEFAULT 64
 #define SUBMIT_BUDGET_MAX ((uint32_t)1 << 16)
 #define RESERVE_NODES 64
-#define JOINS_MIN 1024 /* so many of them there may be, whatever the bound of accesses is */
+#define JOINS_MIN 1024 /* at least so many, whatever the bound of accesses */
 #define WRITABLE_NODES 16
 #define EDGES_MIN 16
 #define ACCESSES_MIN 16
@@ -150,7 +151,7 @@ static void options_set_defaults(ferry_engine_options *options)
     set_default_u32(&options->trace_records, TRACE_RECORDS_DEFAULT);
 }
 
-/* NULL if all are within their limits. */
+/* What is wrong with the options; NULL: nothing. */
 static const char *options_complaint(const ferry_engine_options *options)
 {
     if (options->loop < FERRY_LOOP_THREAD || options->loop > FERRY_LOOP_ATTACHED)
@@ -231,11 +232,13 @@ static void open_pools(ferry_engine *engine, const ferry_engine_options *options
     fry_pool_open(&engine->writables, memory, sizeof(fry_node), WRITABLE_NODES);
     fry_pool_news news = {fry_room_has_come, engine};
     engine->nodes.news = engine->edges.news = engine->uses.news = engine->transfers.news = news;
-    fry_pools_add_cache(engine); /* role_context's */
+    fry_pools_add_cache(engine); /* for role_context */
 }
 
-/* The reserves must be there when memory is not; what has an exact bound, before two threads want
- * it at once. */
+/*
+ * The reserves must exist when memory has run out. Pools with an exact bound are filled before two
+ * threads need them at once.
+ */
 static ferry_status fill_pools(ferry_engine *engine)
 {
     fry_pool *const pools[] = {&engine->nodes,    &engine->edges,   &engine->uses,
@@ -250,9 +253,10 @@ static ferry_status fill_pools(ferry_engine *engine)
 }
 
 /*
- * What an operation may name, so that it has room when nothing else has: entering reserves at most
- * 7 segments and readers, and 2 edges, for each span it touches where nobody is (hazard.c). Half of
- * the edges for those, half for what it waits for; a batch's operations wait for its own too.
+ * Limits what an operation may name, so that it has room when nothing else has any. Entering
+ * reserves at most 7 segments and readers, and 2 edges, for each span that nobody else uses
+ * (access_write.c). Half of the edges are for those, half for what the operation waits for;
+ * operations of a batch wait for the batch's predecessors too.
  */
 static void limit_operations(ferry_engine *engine, const ferry_engine_options *options)
 {
@@ -441,8 +445,10 @@ ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns)
         status = FERRY_E_DEADLINE;
         goto done;
     }
-    /* Nothing is issued any more. Those who copied need no more than a core to come to their end,
-     * for which no timeout is too short; unless one is at a callback that came after the stop. */
+    /*
+     * Nothing is issued any more. Copying threads only need a core to end, so they get some time
+     * however short the timeout is; but one may be in a callback that came after the stop.
+     */
     int64_t workers_end_ns = fry_clock_end_ns(WORKERS_GRACE_NS);
     workers_end_ns = end_ns > workers_end_ns ? end_ns : workers_end_ns;
     if (fry_host_stop(engine->host, workers_end_ns) != FERRY_OK) {
@@ -457,12 +463,12 @@ ferry_status ferry_engine_shutdown(ferry_engine *engine, int64_t timeout_ns)
     }
     engine->ended = true;
 done:
-    fry_late_work(engine); /* what a straggler left while this thread had the baton */
+    fry_late_work(engine); /* what a late submit left while this thread had the baton */
     fry_baton_give(&engine->ending);
     return status;
 }
 
-/* Another thread has it for some moments, unless it is in a callback of the user's. */
+/* Another thread has `baton` for some moments, unless it is in a user's callback. */
 static bool take_until(fry_baton *baton, int64_t end_ns)
 {
     for (unsigned tries = 0; !fry_baton_take(baton); tries++) {
@@ -473,17 +479,16 @@ static bool take_until(fry_baton *baton, int64_t end_ns)
     return true;
 }
 
-/* The handle goes, and with it the right to post to its executor: waits for who is just doing so.
- */
+/* With the handle the right to post to its executor ends: waits for a thread that is posting. */
 static bool forget_executor(ferry_engine *engine, int64_t end_ns)
 {
     if (engine->executor == NULL)
         return true;
     fry_store_relaxed(&engine->executor, NULL);
-    if (!take_until(&engine->role, end_ns)) /* whoever has it next sees the store */
+    if (!take_until(&engine->role, end_ns)) /* the next holder sees the store */
         return false;
     fry_baton_give(&engine->role);
-    fry_late_work(engine); /* what came meanwhile */
+    fry_late_work(engine); /* work that came meanwhile */
     return true;
 }
 
@@ -504,7 +509,7 @@ void ferry_engine_release(ferry_engine *engine)
     }
     bool is_left = forget_executor(engine, end_ns);
     fry_writable_close(engine);
-    /* The baton: a straggler's submit that was refused is just leaving. */
+    /* A late submit that was refused may still have the baton. */
     if (!is_left || !take_until(&engine->baton, end_ns)) {
         fry_log_line(&engine->log, FERRY_LOG_ERROR,
                      "an engine is leaked: another thread is still working in it");
@@ -513,6 +518,6 @@ void ferry_engine_release(ferry_engine *engine)
     int64_t detached = engine->detached;
     engine->is_released = true;
     fry_baton_give(&engine->baton);
-    fry_late_work(engine); /* what another thread could not do meanwhile, wanting the baton */
+    fry_late_work(engine); /* what others could not do while this thread had the baton */
     fry_engine_unretain(engine, FRY_REFERENCE_BIAS - detached);
 }

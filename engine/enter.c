@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arriving: how nodes enter the graph, in program order, and what happens outside comes to them.
+ * Arriving: how nodes enter the graph in program order, and how outside events reach them.
  *
- * An operation that is large enters in pieces (entering.h). Until it is in, it is NEW to all
- * others: it is in no list of live operations, nothing of it has started, a cancel is noted and
- * fails it as it enters, and so does whatever it depends on that fails meanwhile.
+ * A large operation enters in pieces (entering.h). Until all of it is in, it is NEW to everything
+ * else: it is not in the list of live nodes, and nothing of it has started. A cancel, or a
+ * predecessor that fails meanwhile, is noted and fails it as it enters.
  */
 #include "engine/enter.h"
 
@@ -27,7 +27,6 @@
 #include "engine/trace.h"
 #include "engine/turn.h"
 
-/* Nobody else touches its buffers. */
 static bool may_copy_at_once(const fry_turn *turn, const fry_copy_op *copy)
 {
     return !turn->engine->stop_graph && fry_buffer_is_idle(copy->dst) &&
@@ -39,7 +38,7 @@ bool fry_graph_copy_at_once(const fry_turn *turn, const fry_lane *lane, const fr
     return may_copy_at_once(turn, copy) && fry_lane_copy_plain_inline(lane, copy);
 }
 
-/* A small copy that nothing holds leaves no trace in the graph. */
+/* A small copy that nothing holds leaves nothing in the graph. */
 static bool copy_at_once(fry_turn *turn, fry_node *node)
 {
     if (node->kind != FERRY_OP_COPY || node->edges != NULL ||
@@ -56,7 +55,7 @@ static bool copy_at_once(fry_turn *turn, fry_node *node)
 
 /* ---- edges of after[] ---- */
 
-/* An edge of after[] beyond FRY_DEGREE_MAX leads to a join. False: there is no room to say so. */
+/* Leads an edge of after[] beyond FRY_DEGREE_MAX to a join. False: there is no room. */
 static bool gather(fry_turn *turn, fry_node *node, fry_edge *edge)
 {
     static const fry_need need = {.edges = 1, .joins = 1};
@@ -80,7 +79,7 @@ static bool gather(fry_turn *turn, fry_node *node, fry_edge *edge)
 }
 
 #ifdef FRY_PLANT_DROP_EDGE
-/* A fault put there on purpose: tests/planted builds it and must see it. */
+/* A planted fault: tests/planted builds it and must find it. */
 static bool is_dropped(const fry_edge *edge)
 {
     static uint32_t planted;
@@ -100,8 +99,7 @@ static inline fry_edge *connect(fry_turn *turn, fry_node *node, fry_edge *edge)
     return edge->sibling;
 }
 
-/* Attaches edges from this one on, as many as one piece is. Returns the next; NULL: none is left.
- */
+/* Attaches one piece of edges, from this one on. Returns the next; NULL: none is left. */
 static fry_edge *connect_some(fry_turn *turn, fry_node *node, fry_edge *edge, uint32_t *count_p)
 {
     uint32_t count = 0;
@@ -111,7 +109,7 @@ static fry_edge *connect_some(fry_turn *turn, fry_node *node, fry_edge *edge, ui
     return edge;
 }
 
-/* What comes from this edge on is not among the node's own. */
+/* Ends the node's own list of edges before `next`. */
 static void end_own_edges(fry_node *node, const fry_edge *next)
 {
     fry_edge *last = node->edges;
@@ -120,7 +118,7 @@ static void end_own_edges(fry_node *node, const fry_edge *next)
     last->sibling = NULL;
 }
 
-/* The same of those beyond FRY_DEGREE_MAX. False: there is no room. */
+/* The same for edges beyond FRY_DEGREE_MAX. False: there is no room. */
 static bool gather_some(fry_turn *turn, fry_entering *in, fry_node *node)
 {
     bool held = (node->flags & FRY_NODE_HELD_AFTER) != 0;
@@ -159,21 +157,23 @@ static bool connect_after(fry_turn *turn, fry_entering *in, fry_node *node)
 
 /* ---- operations ---- */
 
-/* Though nothing holds it: it may wait for its stream, for the loop, or for its turn to fail. */
+/*
+ * Whether it may stay though nothing holds it: it waits for its stream, for the loop, or to fail.
+ */
 static inline bool may_stay(const fry_op_kind *kind, const fry_node *node)
 {
     return (kind->traits & FRY_KIND_STAYS) != 0 ||
            (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) != 0;
 }
 
-/* Nothing holds it, so it may start now. */
+/* Whether nothing holds it, so it may start now. */
 static inline bool may_start(const fry_turn *turn, const fry_node *node)
 {
     return fry_node_holding(node) == 1 && node->refusal == FERRY_OK && !turn->engine->stop_graph &&
            (node->flags & (FRY_NODE_HAS_DEADLINE | FRY_NODE_FAILING)) == 0;
 }
 
-/* All of it is in: it takes its place among the live ones, and what does not hold it starts it. */
+/* The whole node is in: it joins the live nodes, and starts if nothing holds it. */
 static void enter_end(fry_turn *turn, fry_node *node)
 {
     ferry_engine *engine = turn->engine;
@@ -204,7 +204,10 @@ static void enter_end(fry_turn *turn, fry_node *node)
     }
 }
 
-/* Not all of it is in. What it waits for may end meanwhile, but its link is the backlog's. */
+/*
+ * Part of the node is not in yet. Its predecessors may end meanwhile, but the backlog uses its
+ * link.
+ */
 static fry_entry enter_later(fry_turn *turn, fry_entering *in, fry_node *node)
 {
     in->node = node;
@@ -266,7 +269,7 @@ static fry_entry enter_some(fry_turn *turn, fry_entering *in, fry_node *node)
     return FRY_ARRIVED;
 }
 
-/* The same from the first on. */
+/* The same from the start. */
 static inline fry_entry enter_begin(fry_turn *turn, fry_entering *in, fry_node *node)
 {
     bool is_listed = (node->flags & FRY_NODE_HAS_SPANS) == 0;
@@ -275,7 +278,7 @@ static inline fry_entry enter_begin(fry_turn *turn, fry_entering *in, fry_node *
         fry_node_hold_buffers(node);
     }
     if (fry_likely(fry_node_holding(node) ==
-                   0)) /* else it has been counting those that it is made of */
+                   0)) /* else it has been counting the nodes that it is made of */
         fry_node_set_holding(node, 1);
     uint32_t count = 1;
     fry_edge *rest = node->edges;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errands: each function of a group's that gives a future is one, a promise and what it is about in
- * one block, which goes to the loop by a stack. There net/group.h is asked, and answers by
- * resolving the promise. A waiter on the promise's future hears of every end, also of a user's
- * cancel and the shutdown's: it ends the request if that is still on, and frees the errand. So that
- * is the one place where errands with a promise end.
+ * Errands: one for each call of a group's function that gives a future. An errand is a block with a
+ * promise and the request, and goes to the loop by a stack. The loop asks net/group.h, which
+ * answers by resolving the promise. A waiter on the promise's future is called at every end, also
+ * after a user's cancel or the shutdown's: it cancels a request that still runs, and frees the
+ * errand. So errands with a promise end in that one place.
  */
 #include "engine/errand.h"
 
@@ -41,10 +41,10 @@ static void errand_free(fry_errand *errand)
     ferry_engine *engine = errand->group->engine;
     ferry_promise *promise = errand->promise;
     fry_free(&engine->memory, errand, errand->size_bytes);
-    ferry_future_release((ferry_future *)(void *)promise); /* it has resolved */
+    ferry_future_release((ferry_future *)(void *)promise); /* the promise has resolved */
 }
 
-/* On the loop: its future has resolved, by whomever. */
+/* On the loop: the errand's future has resolved, for whatever reason. */
 static void errand_is_over(ferry_waiter *waiter, ferry_future *future, ferry_status status)
 {
     (void)future, (void)status;
@@ -57,7 +57,7 @@ static void errand_is_over(ferry_waiter *waiter, ferry_future *future, ferry_sta
         group->join = NULL;
         fry_group_join_is_over(group);
     }
-    group->members->has_steps = true; /* it may have been all that kept the group */
+    group->members->has_steps = true; /* this errand may have been the last to keep the group */
     errand_free(errand);
 }
 
@@ -86,7 +86,7 @@ void fry_errand_begin(fry_members *members, fry_errand *errand)
     bool is_over = fry_future_is_resolved(future);
     if (!is_over && errand->sort == FRY_ERRAND_JOIN)
         group->join = errand;
-    fry_future_listen(future, &errand->waiter); /* the loop calls it, not this */
+    fry_future_listen(future, &errand->waiter); /* the loop calls the waiter, not this function */
     if (errand->sort == FRY_ERRAND_JOIN) {
         fry_group_begin(members, group, is_over);
     } else if (is_over) {

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Outside events. Devices are called here by the program's own threads, without the baton: what is
- * recorded must be recorded now, in the caller's thread and stream.
+ * Outside events. The program's own threads call devices here, without the baton: an event must be
+ * recorded at once, in the caller's thread and stream.
  *
- * Order. A device hands out the events of an outside stream by their numbers, and keeps the stream
- * to the caller until event_entered. By then the node is in the inbox or the graph, so nodes stand
- * in their lane in the order of their numbers.
+ * Order. A device numbers the events of an outside stream, and keeps the stream for the caller
+ * until event_entered. By then the node is in the inbox or the graph, so nodes stand in their lane
+ * in the order of their numbers.
  *
- * Shutdown. Who is at a device is counted in outside_calls, and looks after that whether the engine
- * closes; the loop, long after closing was set, looks at the count before it looks whether anything
- * is left (nothing_left in loop.c). All of these are sequentially consistent. Either the caller
- * sees closing and leaves the device alone; or its count was there first, and the loop sees that
- * and does not stop, or sees it gone again: then the event was in the inbox before the loop's look,
- * stands in its lane, and the loop stops when it has fired. So backends are not stopped under a
- * caller. A device may keep a caller for long; the loop then sleeps, and who leaves a device and
- * finds the engine closing wakes it: count, then look whether it sleeps, against asleep, then look
- * at the count (fry_arm), as with any other work (loop_sleep.pml).
+ * Shutdown. A thread that is about to call a device counts itself in outside_calls, then looks
+ * whether the engine closes. The loop, long after closing was set, looks at the count before it
+ * looks whether anything is left (nothing_left in loop.c). All of these are sequentially
+ * consistent. Either the caller sees closing and leaves the device alone, or its count came first.
+ * Then the loop sees the count and does not stop, or sees that the call has ended: then the event
+ * was in the inbox before the loop's look, stands in its lane, and the loop stops when it has
+ * fired. So no backend is stopped while a caller is in it. A device may keep a caller for long, and
+ * the loop sleeps meanwhile. A thread that leaves a device and finds the engine closing wakes the
+ * loop: it counts itself off, then looks whether the loop sleeps; the loop sets `asleep`, then
+ * looks at the count (fry_arm), as with any other work (loop_sleep.pml).
  */
 #include "engine/event.h"
 
@@ -33,7 +34,7 @@
 #include "engine/request.h"
 #include "engine/turn.h"
 
-#define HURRY_NS 100000 /* how long a stream_wait lasts at most, when it finds the baton taken */
+#define HURRY_NS 100000 /* how long a stream_wait that finds the baton taken tries at most */
 
 static void outside_end(ferry_engine *engine)
 {
@@ -82,7 +83,7 @@ static ferry_status call_device(fry_device *device, const outside_source *source
                : device->ops->event_record(device, source->native_stream, event, error);
 }
 
-/* The device failed: a future that says so, with the driver's number. */
+/* The device failed: returns a future that says so, with the driver's error. */
 static ferry_future *submit_failed(fry_request *request, fry_node *node,
                                    const fry_native_error *error)
 {
@@ -105,7 +106,7 @@ static fry_refusal check_source(const ferry_device *device, const outside_source
     return FRY_TAKEN;
 }
 
-/* What the device says; with FERRY_E_DEVICE there is a future that has the driver's words. */
+/* The refusal for the device's answer. FERRY_E_DEVICE is none: a future has the driver's words. */
 static fry_refusal event_refusal(ferry_status status)
 {
     switch (status) {
@@ -123,7 +124,7 @@ static fry_refusal event_refusal(ferry_status status)
     }
 }
 
-/* The node is made first, for an event that is recorded can't be taken back. */
+/* The node is made first, because a recorded event can't be taken back. */
 static ferry_future *event_future(ferry_device *device, const outside_source *source)
 {
     ferry_engine *engine = device != NULL ? device->engine : NULL;
@@ -187,7 +188,10 @@ ferry_future *ferry_event_wrap(ferry_device *device, void *native_event, void *n
 
 /* ---- the program's streams wait for ferry ---- */
 
-/* Where a stream of the device must wait: *event_p; no stream: nowhere, it is over. */
+/*
+ * Finds the event that a stream of the device must wait for. event_p->stream is NULL if there is
+ * nothing to wait for.
+ */
 static ferry_status find_event(const ferry_future *future, const fry_device *device,
                                fry_event *event_p)
 {
@@ -196,9 +200,10 @@ static ferry_status find_event(const ferry_future *future, const fry_device *dev
         (fry_future_is_resolved(future) && fry_future_status(future) == FERRY_OK))
         return FERRY_OK;
     /*
-     * The baton's holder writes the lane and the sequence number while the node is READY, for the
-     * last time, and then stores the state (release, set_state). Who sees ISSUED or a later
-     * state by this load (acquire) sees both as they stay. The lane itself is as old as its device.
+     * The baton's holder writes the lane and the sequence number for the last time while the node
+     * is READY, and then stores the state (release, set_state). A thread that sees ISSUED or a
+     * later state by this load (acquire) sees both final values. The lane itself is as old as its
+     * device.
      */
     const fry_node *node = fry_node_of(future);
     uint8_t state = fry_load_acquire(&node->state);
@@ -211,8 +216,11 @@ static ferry_status find_event(const ferry_future *future, const fry_device *dev
                    : FERRY_E_UNSUPPORTED;
     if (state < FRY_NODE_ISSUED)
         return FERRY_E_NOT_ISSUED;
-    /* It never stood in a stream, and is over. Its status comes a moment after its state, and
-     * whoever hears FERRY_OK must see how it ended: those before it may be at its memory yet. */
+    /*
+     * The node never stood in a stream, and is over. Its status is set a moment after its state. A
+     * caller that gets FERRY_OK must see that status: predecessors may still touch the node's
+     * memory.
+     */
     fry_stand stand = node->op.stand;
     if (stand.lane == NULL || stand.sequence == 0)
         return fry_future_is_resolved(future) ? FERRY_OK : FERRY_E_NOT_ISSUED;
@@ -223,7 +231,6 @@ static ferry_status find_event(const ferry_future *future, const fry_device *dev
     return FERRY_OK;
 }
 
-/* Asks the device, if there is anything to wait for. */
 static ferry_status try_stream_wait(const ferry_future *future, fry_device *device,
                                     void *native_stream, fry_native_error *error)
 {
@@ -236,17 +243,17 @@ static ferry_status try_stream_wait(const ferry_future *future, fry_device *devi
 }
 
 /*
- * A program that submits a copy and then has its stream wait for it finds the copy still in the
- * inbox now and then, because another thread has the baton just now. Whoever that is takes it from
- * there within some microseconds, or gives the baton, and then it is taken from there here. So a
- * little patience spares the program what it could do only by way of the host. False: no more.
+ * A program that submits a copy and then has its stream wait for it sometimes finds the copy still
+ * in the inbox, because another thread has the baton. That thread takes the copy from the inbox
+ * within some microseconds, or gives the baton back, and then this thread takes the copy. So a
+ * little patience spares the program a wait on the host. False: no more.
  */
 static bool hurry(ferry_engine *engine, const ferry_future *future, int64_t *end_ns)
 {
     uint8_t state = fry_load_acquire(&fry_node_of(future)->state);
     /* NEW: in the inbox. ISSUED: about to be flushed. Later: about to have a status. */
     if (state == FRY_NODE_WAITING || state == FRY_NODE_READY)
-        return false; /* it waits for something */
+        return false; /* something else holds it */
     if (*end_ns == 0)
         *end_ns = fry_clock_monotonic_ns() + HURRY_NS;
     else if (fry_clock_monotonic_ns() >= *end_ns)
@@ -293,8 +300,10 @@ ferry_status ferry_future_stream_wait(ferry_future *future, ferry_device *device
 
 /* ---- its row ---- */
 
-/* It stands in its stream whatever becomes of its future: somebody else's work is there, and the
- * device will write down when that is done. */
+/*
+ * The event stands in its stream whatever becomes of its future: the work of others is there, and
+ * the device will record when that is done.
+ */
 static bool enter(fry_turn *turn, fry_node *node)
 {
     if (node->op.event.stand.lane == NULL)

@@ -25,7 +25,7 @@ bool fry_executor_is_whole(const ferry_executor *executor)
         return true;
     if (fry_likely(executor->struct_size == sizeof *executor))
         return executor->post != NULL;
-    ferry_executor whole; /* of another version's size, which may have no post yet */
+    ferry_executor whole; /* the caller's is of another version's size, perhaps without post */
     return fry_options_read(&whole, sizeof whole, executor) == FERRY_OK && whole.post != NULL;
 }
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The graph has one writer, the holder of the baton, so nothing here is atomic but the futures.
+ * The graph has one writer, the holder of the baton, so nothing here is atomic except the futures.
  *
- * No recursion: whatever one node's end starts goes into a queue (ready, failing) that
+ * No recursion: what the end of a node starts goes into a queue (ready, failing) that
  * fry_graph_work works off, so a chain of any length needs the same stack.
  *
- * Two ends of a node. *Resolved*: data edges (AFTER, READ) out of it fire or carry its failure.
- * *Retired*: nothing of it touches memory and nothing it was ordered behind does either; order
- * edges out of it fire. A node cancelled while it waited is resolved and quiet at once, but retires
- * only when its own order edges have fired: a later writer may be ordered behind it alone (entering
- * a write takes the older entries out of the access list), and must still come after those.
+ * Two ends of a node. *Resolved*: its data edges (AFTER, READ) to successors fire or carry its
+ * failure. *Retired*: neither the node nor anything that it was ordered behind touches memory any
+ * more; its order edges to successors fire. A node cancelled while it waited is resolved and quiet
+ * at once, but retires only when its own order edges have fired. A later writer may be ordered
+ * behind this node alone, because entering a write removes older entries from the access list, and
+ * must still come after those.
  */
 #include "engine/graph.h"
 
@@ -31,9 +32,9 @@
 #include "engine/trace.h"
 #include "engine/turn.h"
 
-#define RETIRE_STEPS 1024 /* of a node that goes, at once */
+#define RETIRE_STEPS 1024 /* of one node in one go */
 
-/* Moves a node's state: this alone does, and only forward. */
+/* Moves a node's state, only forward; nothing else does. */
 static inline void set_state(fry_turn *turn, fry_node *node, fry_node_state state)
 {
     static const uint8_t what[] = {
@@ -46,7 +47,7 @@ static inline void set_state(fry_turn *turn, fry_node *node, fry_node_state stat
         fry_trace(turn->engine, node, (ferry_trace_what)what[state], 0);
 }
 
-/* One that it overtook on its device has come to its end. */
+/* A predecessor that the node overtook on its device has ended. */
 static inline void confirm(fry_turn *turn, fry_node *node, const fry_node *from)
 {
     if (--node->unconfirmed == 0) {
@@ -55,7 +56,7 @@ static inline void confirm(fry_turn *turn, fry_node *node, const fry_node *from)
     }
 }
 
-/* An edge that was taken out of its list takes effect on the successor. */
+/* Lets an edge that was taken out of its list take effect on the successor. */
 static inline void edge_fire(fry_turn *turn, fry_edge *edge)
 {
     fry_node *to = edge->to;
@@ -74,14 +75,16 @@ static void fire_any(fry_turn *turn, fry_edge *edge)
     fry_node *to = edge->to;
     edge->state = FRY_EDGE_LOOSE;
     if (fry_node_holding(to) == 0)
-        return; /* another was first, in the same round */
+        return; /* another edge was first, in the same round */
     fry_node_set_holding(
-        to, 1); /* one is enough; the others are dropped when it resolves, or retires */
+        to, 1); /* one edge is enough; the others are dropped when the node resolves or retires */
     fry_graph_let_go(turn, to, edge->from);
 }
 
-/* Data edges out of a node that has just failed. Those that carry the failure stay: failing their
- * successor drops them or turns them into order. */
+/*
+ * Fires the edges of a node that has just failed. Edges that carry the failure stay in the list:
+ * failing their successor drops them or turns them into order edges.
+ */
 static void fire_failed(fry_turn *turn, fry_node *node)
 {
     fry_error *root = fry_future_root_error(&node->future);
@@ -97,7 +100,6 @@ static void fire_failed(fry_turn *turn, fry_node *node)
     }
 }
 
-/* Data edges out of a node that has just resolved well. */
 static void fire_well(fry_turn *turn, fry_node *node)
 {
     for (fry_edge *edge = fry_successors_take(node), *next; edge != NULL; edge = next) {
@@ -132,7 +134,7 @@ static void fire_quiet(fry_turn *turn, fry_node *node)
     }
 }
 
-/* Every edge out of it fires, whatever it waits for. */
+/* Fires all edges of the node, whatever they wait for. */
 static inline void fire_everything(fry_turn *turn, fry_node *node)
 {
     for (fry_edge *edge = fry_successors_take(node), *next; edge != NULL; edge = next) {
@@ -164,7 +166,7 @@ static bool give_edges(fry_turn *turn, fry_node *node)
     return node->edges == NULL;
 }
 
-/* False: there are more. What it holds beside its uses goes with the last of those. */
+/* False: there are more. Other buffers are let go with the last use. */
 static bool give_spans(fry_turn *turn, fry_node *node, uint32_t *left_p)
 {
     bool held = (node->flags & FRY_NODE_HELD_BUFFERS) != 0;
@@ -177,13 +179,13 @@ static bool give_spans(fry_turn *turn, fry_node *node, uint32_t *left_p)
     }
     if (fry_unlikely(node->uses != NULL))
         return false;
-    node->flags &= (uint16_t)~FRY_NODE_HELD_BUFFERS; /* a large node comes here again */
+    node->flags &= (uint16_t)~FRY_NODE_HELD_BUFFERS; /* for a large node, which comes here again */
     if (held)
         fry_node_drop_buffers(node);
     return true;
 }
 
-/* What the node, or the join, is listed in. False: there is more. */
+/* Takes the node or join out of the lists. False: there is more. */
 static bool leave_lists(fry_turn *turn, fry_node *node)
 {
     uint32_t left = RETIRE_STEPS;
@@ -200,14 +202,14 @@ static bool leave_lists(fry_turn *turn, fry_node *node)
     return is_done;
 }
 
-/* The slot goes when no queue names it any more. */
+/* Drops the life's reference unless a queue still names the node. */
 static void drop_life_unless_queued(fry_turn *turn, fry_node *node)
 {
     if ((node->flags & (FRY_NODE_QUEUED | FRY_NODE_FAILING)) == 0)
         fry_node_drop_life(turn, node);
 }
 
-/* The drain at the head of the live list has nothing before it any more. */
+/* Lets a drain go that is at the head of the live list: nothing is before it. */
 static void release_drain(fry_turn *turn)
 {
     fry_node *first = turn->engine->live_first;
@@ -218,18 +220,22 @@ static void release_drain(fry_turn *turn)
     }
 }
 
-/* It goes on later, from the ready queue; nobody is held by it any more. `holding` says so: of a
- * retired node nothing else does. */
+/*
+ * The node goes on retiring later, from the ready queue, and holds nobody any more. Only `holding`
+ * marks such a node, which has RETIRED already.
+ */
 static void retire_later(fry_turn *turn, fry_node *node)
 {
     fry_node_set_holding(node, 1);
     if (turn->engine->dump_node == node)
-        turn->engine->dump_edge = node->edges; /* the dump goes on with those that are left */
+        turn->engine->dump_edge = node->edges; /* the dump goes on with the remaining edges */
     fry_graph_schedule(turn, node);
 }
 
-/* Out of the graph. Edges that carried a failure are still there if their successor stands in the
- * failing queue; they have done their part. A large node goes in pieces. */
+/*
+ * Takes the node out of the graph; a large one in pieces. Edges that carried a failure, and are
+ * still there because their successor stands in the failing queue, have done their part.
+ */
 static void retire(fry_turn *turn, fry_node *node)
 {
     node->flags |= FRY_NODE_RETIRED;
@@ -259,7 +265,7 @@ static void become_quiet(fry_turn *turn, fry_node *node)
         retire(turn, node);
 }
 
-/* Its future's status is set. */
+/* The status of the node's future is set. */
 static inline void resolve(fry_turn *turn, fry_node *node, bool is_under_way)
 {
     if ((node->flags & FRY_NODE_HAS_DEADLINE) != 0)
@@ -273,14 +279,13 @@ static inline void resolve(fry_turn *turn, fry_node *node, bool is_under_way)
         fry_batch_member_ended(turn, node, is_under_way);
 }
 
-/* What a failed node is made of goes on, and it is quiet when that is. A promise touches no memory
- * of anybody's. */
+/* A failed node that is made of others is quiet when they are. A promise touches no memory. */
 static bool is_unquiet(const fry_edge *edge)
 {
     return edge->from->state < FRY_NODE_QUIET && edge->from->kind != FERRY_OP_PROMISE;
 }
 
-/* A node that will never start waits for memory order only: drops what else holds it. */
+/* A node that will never start waits for memory order only: drops the other edges that hold it. */
 static void drop_data_edges(const fry_op_kind *kind, fry_node *node)
 {
     bool sees_quiet = (kind->traits & FRY_KIND_SEES_QUIET) != 0;
@@ -289,7 +294,7 @@ static void drop_data_edges(const fry_op_kind *kind, fry_node *node)
     bool is_counted = (kind->traits & FRY_KIND_UNCOUNTED) == 0 && !is_any;
     for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
         if (edge->state == FRY_EDGE_ON_DEVICE) {
-            /* Its device will not wait now, so the graph does, for what has to do with memory. */
+            /* The node's stream will not wait now, so the graph does, for memory order. */
             fry_edge_take_from_device(edge);
         }
         if (edge->state == FRY_EDGE_HOLDING && edge->nature == FRY_EDGE_READ) {
@@ -298,7 +303,7 @@ static void drop_data_edges(const fry_op_kind *kind, fry_node *node)
             edge->nature = FRY_EDGE_QUIET;
         } else if (edge->state == FRY_EDGE_HOLDING && edge->nature != FRY_EDGE_ORDER) {
             fry_edge_abandon(edge);
-            if (fry_likely(is_counted)) /* else the count may say less than there are */
+            if (fry_likely(is_counted)) /* else the count may be lower than the number of edges */
                 (void)fry_node_unhold(node);
         }
     }
@@ -306,7 +311,7 @@ static void drop_data_edges(const fry_op_kind *kind, fry_node *node)
         fry_node_set_holding(node, 0);
 }
 
-/* On the device already: it fires in its turn, whatever those it overtook do. */
+/* For a node on its device: it fires in its turn, whatever the nodes that it overtook do. */
 static void drop_status_edges(fry_node *node)
 {
     for (fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling) {
@@ -325,8 +330,10 @@ void fry_graph_drop_edges(fry_node *node)
 
 /* ---- what a lost device leaves: stuck.c ---- */
 
-/* Its root error is known by now. What was issued is its stream's matter. What is made of others
- * will not be quiet before they are. */
+/*
+ * Called when the node's root error is known. Successors issued to a stream are that stream's
+ * matter. A successor made of others is not quiet before they are.
+ */
 static void pass_on_stuck(fry_turn *turn, const fry_node *node)
 {
     if (node->batch != NULL)
@@ -343,20 +350,21 @@ static void pass_on_stuck(fry_turn *turn, const fry_node *node)
 void fry_graph_stuck(fry_turn *turn, fry_node *node)
 {
     node->flags |= FRY_NODE_STUCK;
-    if (node->state >= FRY_NODE_RESOLVED) /* else it passes it on as it fails */
+    if (node->state >= FRY_NODE_RESOLVED) /* else the node passes it on as it fails */
         pass_on_stuck(turn, node);
 }
 
 /* ---- failing ---- */
 
-/* Its operation may be at work, so that quiet comes later. It is asked to stop. */
+/* Whether the operation may be at work, so that quiet comes later. Asks it to stop. */
 static bool is_under_way(const fry_op_kind *kind, fry_node *node)
 {
     return node->state == FRY_NODE_ISSUED && (node->flags & FRY_NODE_FIRED) == 0 &&
            kind->stop != NULL && kind->stop(node);
 }
 
-/* Its error is there, or is made when somebody asks. A promise's status was set as it was claimed.
+/*
+ * The node's error exists, or is made when somebody asks. A promise's status was set by the claim.
  */
 static void fail_as_noted(fry_turn *turn, fry_node *node, ferry_status status)
 {
@@ -381,8 +389,10 @@ static void fail_as_noted(fry_turn *turn, fry_node *node, ferry_status status)
         become_quiet(turn, node);
 }
 
-/* Here alone a node in the graph gets the status that it fails with, and with it the error: what
- * was noted for another's sake is no longer why. */
+/*
+ * Sets the status that a node in the graph fails with, together with the error. The error replaces
+ * a cause that was noted before.
+ */
 void fry_graph_fail(fry_turn *turn, fry_node *node, ferry_status status, fry_error *error,
                     bool caused)
 {
@@ -406,7 +416,7 @@ void fry_graph_promise_ended(fry_turn *turn, fry_node *node)
     become_quiet(turn, node);
 }
 
-/* Resolved well and quiet at once, as nearly all nodes are: the list is walked once. */
+/* The node succeeds and is quiet at once, as nearly all are: one walk over its successors. */
 void fry_graph_complete(fry_turn *turn, fry_node *node)
 {
     node->flags |= FRY_NODE_FIRED;
@@ -429,7 +439,7 @@ static void tell_issued(fry_turn *turn, fry_node *node)
         next = edge->next;
         turn->steps++;
         if (edge->nature == FRY_EDGE_ISSUED) {
-            fry_node_flush(node); /* who hears of it can have a device wait for it */
+            fry_node_flush(node); /* those told can have a device wait for it */
             edge_fire(turn, edge);
             continue;
         }
@@ -437,7 +447,9 @@ static void tell_issued(fry_turn *turn, fry_node *node)
         if (edge->state == FRY_EDGE_HOLDING && edge->nature <= FRY_EDGE_ORDER &&
             edge->to->state <= FRY_NODE_WAITING &&
             fry_lane_can_overtake(node, edge->to, (fry_edge_nature)edge->nature)) {
-            /* Not one that has failed: it will never stand on a device, and retires in order. */
+            /*
+             * Not for a failed successor, which will never stand on a device, and retires in order.
+             */
             fry_edge_move_to_device(edge);
             fry_graph_let_go(turn, edge->to, node);
         }
@@ -454,7 +466,7 @@ void fry_graph_issued(fry_turn *turn, fry_node *node)
 
 /* ---- working ---- */
 
-/* Nothing starts after its deadline, however soon it could be done: the loop fails it. */
+/* Nothing starts after its deadline, however short it is: the loop fails it. */
 static bool is_late(fry_turn *turn, const fry_node *node)
 {
     if ((node->flags & FRY_NODE_HAS_DEADLINE) == 0 ||
@@ -464,7 +476,7 @@ static bool is_late(fry_turn *turn, const fry_node *node)
     return true;
 }
 
-/* What a definition or a join waits for stands on devices: so does it. */
+/* A definition or a join stands on devices if what it waits for does. */
 static bool stands_on_device(fry_node *node)
 {
     if (fry_node_stand(node, 0).lane == NULL)
@@ -472,7 +484,7 @@ static bool stands_on_device(fry_node *node)
     return fry_node_is_join(node) ? node->unconfirmed != 0 : fry_lane_define(node);
 }
 
-/* Nothing holds it any more, and its time has not passed. */
+/* Starts a node that nothing holds and whose deadline has not passed. */
 static inline void start(fry_turn *turn, fry_node *node)
 {
     if (fry_likely(node->kind == FERRY_OP_COPY) && node->op.copy.size_bytes != 0) {
@@ -486,12 +498,12 @@ static inline void start(fry_turn *turn, fry_node *node)
         node->flags |= FRY_NODE_FIRED; /* its status edges complete it */
         fry_graph_issued(turn, node);
     } else {
-        set_state(turn, node, FRY_NODE_ISSUED); /* completing fires whatever waits */
+        set_state(turn, node, FRY_NODE_ISSUED); /* completing it fires all successors */
         fry_graph_complete(turn, node);
     }
 }
 
-/* Whatever the node's state says is next. */
+/* Does the next step that the node's state asks for. */
 void fry_graph_step(fry_turn *turn, fry_node *node)
 {
     node->flags &= (uint16_t)~FRY_NODE_QUEUED;
@@ -518,7 +530,7 @@ void fry_graph_step(fry_turn *turn, fry_node *node)
             become_quiet(turn, node);
     } else if (node->state == FRY_NODE_ISSUED &&
                fry_unlikely((node->flags & FRY_NODE_STUCK) != 0)) {
-        turn->wake = true; /* what it depends on is well: its own device fails it, on the loop */
+        turn->wake = true; /* its predecessors ended well: the loop fails it */
     } else if (fry_node_is_join(node) && fry_join_is_unused(node)) {
         retire(turn, node);
     }
@@ -532,7 +544,7 @@ void fry_graph_step_failing(fry_turn *turn, fry_node *node)
         return;
     }
     if (fry_unlikely(node->state == FRY_NODE_NEW)) {
-        node->flags |= FRY_NODE_FAILING; /* half-way in: once it is in */
+        node->flags |= FRY_NODE_FAILING; /* half-way in: it fails once it is in */
         turn->engine->entering.has_failed = true;
         return;
     }

@@ -7,36 +7,41 @@
 
 #include "engine/turn.h"
 
-/* Of a node that enters, and was refused before: fry_node_refuse has set status and error. */
+/* Fails an entering node that was refused before: fry_node_refuse has set status and error. */
 void fry_graph_fail_refused(fry_turn *turn, fry_node *node);
 
-/* Of a node that is about to enter, and to fail: it waits for nothing but that. */
+/* For a node that enters and will fail: nothing but its entering holds it any more. */
 void fry_graph_drop_edges(fry_node *node);
 
 /* A promise was resolved outside. */
 void fry_graph_promise_ended(fry_turn *turn, fry_node *node);
 
 /*
- * Fails an unresolved node now. `error` is its own (caused: the first cause's), one reference given
- * away, or NULL: one that names it is made when somebody asks. Nothing happens if a promise was
- * resolved outside.
+ * Fails an unresolved node now. Takes a reference to `error`, which is its own, or with `caused`
+ * that of the first cause; NULL: one that names the node is made when somebody asks. Nothing
+ * happens to a promise that was resolved outside.
  */
 void fry_graph_fail(fry_turn *turn, fry_node *node, ferry_status status, fry_error *error,
                     bool caused);
 
-/* The operation's hardware or function has come to its end. */
+/* The operation's hardware or function has ended. */
 void fry_graph_complete(fry_turn *turn, fry_node *node);
 
-/* Does what a node taken out of a queue is due for; out of the failing queue. */
+/*
+ * Does the next step of a node that was taken out of a queue; _failing: out of the failing queue.
+ */
 void fry_graph_step(fry_turn *turn, fry_node *node);
 void fry_graph_step_failing(fry_turn *turn, fry_node *node);
 
-/* Issued: successors on devices that can wait for it go on; those that wait for `issued` too. */
+/*
+ * Records that it is issued: successors whose devices can wait for it go on, as do those of
+ * ferry_future_issued.
+ */
 void fry_graph_issued(fry_turn *turn, fry_node *node);
 
 /*
- * The node has failed, or is about to, and may be at its memory for ever, since its device is lost.
- * What may only touch that once it is quiet never will, and fails.
+ * The node has failed, or is about to, and may touch its memory for ever, because its device is
+ * lost. Operations that may touch that memory only after it is quiet fail.
  */
 void fry_graph_stuck(fry_turn *turn, fry_node *node);
 

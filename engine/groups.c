@@ -9,26 +9,26 @@
  *                                   ▼
  *                                  OVER, until the handle is given back
  *
- * Leaving takes steps (fry_group_leaving), of which those with the baton are fry_groups_look's:
+ * Leaving takes steps (fry_group_leaving). Those with the baton are in fry_groups_look:
  *
- *  ENTERS   What was submitted before it enters the graph. When the errand is seen all of that
- *           has entered, or is in the inbox or the backlog; and the inbox is taken only while the
- *           backlog is empty. So all has entered once the backlog was empty after that taking.
- *  LINGERS  Nothing is taken any more; receives fail, and what one sends to oneself. Lanes go on,
- *           and new ones come to be, until each send has ended, as its receive was there or its
- *           receiver is dead; or until linger_ns is over, when what is left fails.
- *  PARTS    Each lane tells its other end what that has yet to hear (fry_peer_part).
+ *  ENTERS   What was submitted before the errand enters the graph. When the errand is seen, all of
+ *           that has entered, or is in the inbox or the backlog. The inbox is taken only while the
+ *           backlog is empty. So all has entered once the inbox was taken and the backlog is empty.
+ *  LINGERS  Nothing is taken any more; receives fail, and so do messages to oneself. Lanes stay,
+ *           and new ones are made, until each send has ended, because its receive was there or its
+ *           receiver is dead. After linger_ns the rest fails.
+ *  PARTS    Each lane tells its other end what that end has yet to hear (fry_peer_part).
  *  ENDS     Routes end: channels are destroyed.
- *  TELLS    The store is told; then links and net/group go.
+ *  TELLS    The store is told; then links and net/group are closed.
  *
- * A shutdown begins with PARTS, and gives it a moment; a fenced member with ENDS. A death ends its
- * route in each of these steps, and with that ends what waits for it. Who asks to leave again, or
- * gives the handle back, changes nothing about it.
+ * A shutdown begins with PARTS, and gives it a moment; a fenced member begins with ENDS. A death
+ * ends its route in each of these steps, and with the route what waits for it. Asking to leave
+ * again, or giving the handle back, changes nothing.
  *
- * A group's memory goes when its handle is back, and no operation may name one of its routes any
- * more: those the peers had are gone (`open`), and those that were submitted have entered, for
- * which the loop waits until it sees inbox and backlog empty with the baton. An operation that
- * enters when the group takes none is refused, and forgets its route.
+ * A group is freed when its handle is back and no operation can name one of its routes any more.
+ * Those in peers are gone (`open`). Those that were submitted have entered: the loop waits until it
+ * sees inbox and backlog empty with the baton. An operation that enters when the group takes none
+ * is refused, and forgets its route.
  */
 #include "engine/groups.h"
 
@@ -43,8 +43,8 @@
 
 #include <stdio.h>
 
-#define REFRESH_NS 100000000 /* how old what a group tells of its members' leases may be */
-#define PART_NS 200000000    /* for parting, at least, however long it has lingered */
+#define REFRESH_NS 100000000 /* how old members' leases in a group's answers may be */
+#define PART_NS 200000000    /* the least time for parting, however long it lingered */
 
 static void group_set_life(ferry_group *group, fry_group_life life)
 {
@@ -64,7 +64,7 @@ static void leaving_is_late(fry_timer *timer)
 {
     ferry_group *group = timer->arg;
     if (!group->has_timer)
-        return; /* it was the last step's, and this one has yet to set it */
+        return; /* the timer was the last step's; this step has yet to set it */
     group->is_late = true;
     group->members->has_steps = true;
     fry_store_relaxed(&group->members->has_looks, 1);
@@ -143,7 +143,7 @@ void fry_group_free(ferry_group *group)
     ferry_engine *engine = group->engine;
     free_tables(group);
     (void)pthread_mutex_destroy(&group->lock);
-    explicit_bzero(group->text, group->text_bytes); /* the secret is there, and a password */
+    explicit_bzero(group->text, group->text_bytes); /* has the secret and a password */
     fry_free(&engine->memory, group->text, group->text_bytes);
     fry_free(&engine->memory, group, sizeof *group);
     fry_engine_unretain(engine, 1);
@@ -170,7 +170,7 @@ static void describe(const ferry_group *group, uint32_t rank, ferry_member_info 
     info->pid = member->pid;
 }
 
-/* Leases are renewed without anybody being told. */
+/* Leases are renewed without an event. */
 void fry_group_refresh(ferry_group *group)
 {
     if (group->net == NULL || group->news == NULL)
@@ -238,7 +238,7 @@ size_t fry_groups_tell(fry_members *members)
             if (group->is_handle_gone || !(news->has_ended || news->has_changed))
                 continue;
             if (done > 0 && fry_gives_up(members->engine)) {
-                fry_store_relaxed(&members->has_callbacks, 1); /* for another tick */
+                fry_store_relaxed(&members->has_callbacks, 1); /* in another tick */
                 break;
             }
             tell(group, news);
@@ -415,7 +415,7 @@ void fry_group_end(ferry_group *group, ferry_status status)
     uint32_t life = fry_load_relaxed(&group->life);
     group->members->has_steps = true;
     if (group->leaving == FRY_LEAVING_PARTS && group->linger_until_ns != 0) {
-        group->linger_until_ns = 0; /* no longer than that takes by itself, from now on */
+        group->linger_until_ns = 0; /* from now on only as long as parting itself takes */
         group->has_timer = false;
         return;
     }
@@ -432,7 +432,7 @@ void fry_group_end(ferry_group *group, ferry_status status)
 void fry_group_leave_in_order(ferry_group *group)
 {
     if (group->leaving != FRY_LEAVING_NOT)
-        return; /* it goes on as it began: a handle may be given back meanwhile */
+        return; /* leaving goes on as it began, even if the handle is given back */
     if (fry_load_relaxed(&group->life) != FRY_GROUP_HERE) {
         fry_group_end(group, FERRY_E_CANCELLED);
         return;
@@ -452,7 +452,7 @@ static fry_fault fault_of_leaving(const ferry_group *group)
 static void end_routes(ferry_group *group)
 {
     if (group->links != NULL)
-        fry_links_leave(group->links); /* the other ends of lanes are told so */
+        fry_links_leave(group->links); /* tells the other ends of lanes */
     fry_fault fault = fault_of_leaving(group);
     for (uint32_t i = 0; group->routes != NULL && i < group->size; i++)
         fry_route_end(&group->routes[i], group->end_status, &fault);
@@ -474,7 +474,7 @@ static void net_left(void *arg)
     group->members->has_steps = true;
 }
 
-/* Links and net/group go; what is left is memory. */
+/* Closes links and net/group; only memory is left. */
 static void close_net(ferry_group *group)
 {
     for (uint32_t i = 0; group->routes != NULL && i < group->size; i++) {
@@ -498,14 +498,14 @@ static void close_net(ferry_group *group)
     }
 }
 
-/* What waits for others is late in the end. */
+/* Bounds the time of a step that waits for others. */
 static void set_timer(ferry_group *group)
 {
     fry_reactor *reactor = &group->members->reactor;
     const ferry_engine *engine = group->engine;
     int64_t until_ns = group->linger_until_ns;
     bool is_parting = group->leaving == FRY_LEAVING_PARTS;
-    /* A user's clock may stand still, and the shutdown is not to. */
+    /* A user's clock may stand still, but the shutdown must go on. */
     if (!engine->clock.is_real && fry_load_relaxed(&engine->closing) != 0)
         leaving_is_late(&group->timer);
     if (is_parting && until_ns < fry_reactor_now_ns(reactor) + PART_NS)
@@ -550,7 +550,7 @@ static bool leave(ferry_group *group)
     }
 }
 
-/* Who asked to leave after it was over. */
+/* Answers errands to leave that came after the group was over. */
 static void answer_late(ferry_group *group)
 {
     for (fry_errand *errand = group->errands; errand != NULL; errand = errand->next) {
@@ -590,7 +590,7 @@ size_t fry_groups_step(fry_members *members)
 
 /* ---- leaving, with the baton ---- */
 
-/* All that was submitted before has entered. */
+/* Whether all that was submitted before has entered. */
 static bool has_entered(const fry_turn *turn, ferry_group *group)
 {
     const ferry_engine *engine = turn->engine;
@@ -603,7 +603,7 @@ static bool has_entered(const fry_turn *turn, ferry_group *group)
            (engine->inbox_takes == group->takes_awaited && engine->backlog.first == NULL);
 }
 
-/* What nobody else can bring to its end any more, or, if it is late, all. */
+/* Stops messages that no other member can complete any more, or, with with_sends, all. */
 static void stop_messages(fry_turn *turn, ferry_group *group, bool with_sends)
 {
     fry_fault fault = fault_of_leaving(group);
@@ -614,7 +614,7 @@ static void stop_messages(fry_turn *turn, ferry_group *group, bool with_sends)
             continue;
         fry_peer_stop(peer, with_sends || (int32_t)i == group->rank, group->end_status, &fault,
                       turn);
-        fry_route_launched(turn, route); /* it says so to the other end */
+        fry_route_launched(turn, route); /* which tells the other end */
     }
 }
 
@@ -630,7 +630,7 @@ static void begin_to_linger(fry_turn *turn, ferry_group *group)
     stop_messages(turn, group, false);
 }
 
-/* True: no lane has anything left to tell, but for what nobody takes. */
+/* True: no lane has anything left to tell, or the time is over. */
 static bool have_parted(fry_turn *turn, ferry_group *group)
 {
     bool have = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for futures, and cancelling what they stand for. */
+/* Waiting for futures, and cancelling their operations. */
 #include "engine/handle.h"
 
 #include "engine/context.h"
@@ -15,7 +15,7 @@
 #include "engine/turn.h"
 
 #define HELP_BUDGET 4096
-#define LOOKS_PER_CLOCK 16 /* at what comes from other members */
+#define LOOKS_PER_CLOCK 16 /* looks at what comes from other members */
 
 void fry_help_ends(ferry_engine *engine, fry_context *context)
 {
@@ -23,9 +23,10 @@ void fry_help_ends(ferry_engine *engine, fry_context *context)
     (void)fry_fetch_sub(&engine->helpers, 1); /* pairs with the look in fry_arm */
     if (fry_turn_begin(&turn, engine, context, false)) {
         turn.wake = fry_loop_is_needed(engine);
-        /* The timer that was set for that look may have run out meanwhile, which is why the loop
-         * came, and found no baton. Nothing is in flight now; what comes next wakes the loop:
-         * helped_look.pml. */
+        /*
+         * The timer for that look may have run out meanwhile: then the loop came, and found no
+         * baton. Nothing is in flight now, and the next operation wakes the loop: helped_look.pml.
+         */
         if (!turn.wake)
             engine->next_look_ns = INT64_MAX;
         (void)fry_turn_end(&turn, 0);
@@ -35,10 +36,10 @@ void fry_help_ends(ferry_engine *engine, fry_context *context)
 }
 
 /*
- * Does the graph's work that somebody left instead of idling: it may well be what is waited for,
- * and it is in this core's cache, so it goes on over several holdings of the baton. Meanwhile the
- * loop may sleep though it could not look at the graph (fry_arm), so whoever stops helping leaves
- * it a wake if there is anything it would have seen.
+ * Does graph work that another thread left, instead of idling: the future may depend on it, and it
+ * is in this core's cache, so the thread goes on over several holds of the baton. Meanwhile the
+ * loop may sleep without a look at the graph (fry_arm). So a thread that stops helping wakes the
+ * loop if the loop would have seen anything.
  */
 static bool help(ferry_engine *engine)
 {
@@ -61,8 +62,8 @@ static bool help(ferry_engine *engine)
 }
 
 /*
- * Looks at what nobody tells of, as the loop does by its timer, but at once. The loop finds the
- * baton taken for a moment; its timer stands, and it is woken if another head wants an earlier one.
+ * Looks at polled lanes, as the loop does by its timer, but at once. The loop finds the baton taken
+ * for a moment only; its timer stays, and the loop is woken if a new head needs an earlier look.
  */
 static bool look(ferry_engine *engine)
 {
@@ -77,7 +78,7 @@ static bool look(ferry_engine *engine)
     return done != 0;
 }
 
-/* Whether what is waited for may come from another member, for which the loop need not be woken. */
+/* Whether the future may depend on another member; the loop need not be woken for that. */
 static bool may_come(const ferry_engine *engine)
 {
     const fry_members *members = fry_load_acquire(&engine->members);
@@ -85,8 +86,10 @@ static bool may_come(const ferry_engine *engine)
                                              fry_load_relaxed(&members->has_polled) != 0);
 }
 
-/* Looks until nothing has come for as long as a thread spins. The loop leaves channels alone
- * meanwhile: members.c. Returns whether something came. */
+/*
+ * Looks until nothing has come for as long as a thread spins. The loop leaves channels alone
+ * meanwhile: members.c. Returns whether anything came.
+ */
 static bool watch_members(ferry_engine *engine, const ferry_future *future, int64_t end_ns)
 {
     fry_members *members = fry_load_acquire(&engine->members);
@@ -107,14 +110,14 @@ static bool watch_members(ferry_engine *engine, const ferry_future *future, int6
     return has_come;
 }
 
-/* The thread is about to sleep: what is polled is the loop's from now on. */
+/* The thread is about to sleep: leaves the polled channels to the loop. */
 static void watch_no_more(ferry_engine *engine)
 {
     fry_members *members = fry_load_acquire(&engine->members);
     if (fry_likely(members == NULL) || fry_load_relaxed(&members->has_polled) == 0)
         return;
     fry_store_seq_cst(&members->must_arm, 1);
-    fry_fence(); /* pairs with the one in fry_arm */
+    fry_fence(); /* pairs with the fence in fry_arm */
     fry_wake(engine);
 }
 
@@ -163,8 +166,10 @@ ferry_status ferry_future_wait(ferry_future *future, int64_t timeout_ns)
                      "ferry_future_wait is refused in a callback of the future's engine");
         return FERRY_E_DEADLOCK;
     }
-    /* Whoever waits does the engine's work, and may be listed as a waiter on its own stack: it must
-     * not be taken out of that by pthread_cancel. */
+    /*
+     * A waiting thread does the engine's work, and may be listed as a waiter on its own stack: it
+     * must not be cancelled by pthread_cancel there.
+     */
     int cancel_state;
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     status = engine->embedded ? fry_embedded_wait(engine, future, timeout_ns)
@@ -174,7 +179,9 @@ ferry_status ferry_future_wait(ferry_future *future, int64_t timeout_ns)
     return status;
 }
 
-/* What has failed early, as a batch may, goes on. Its kind stays as it is; a static one is no node.
+/*
+ * An operation that failed early, as a batch may, still goes on. A node's kind never changes; a
+ * static future has no node.
  */
 static bool may_still_be_cancelled(const ferry_future *future)
 {
@@ -199,7 +206,7 @@ ferry_status ferry_future_cancel(ferry_future *future)
     fry_node *node = fry_node_of(future);
     if (fry_exchange(&node->requested, 1) != 0)
         return FERRY_OK;
-    (void)fry_fetch_add(&future->references, 1); /* the stack's */
+    (void)fry_fetch_add(&future->references, 1); /* for the stack of requests */
     fry_stack_push(&engine->requests, &node->request_link);
     fry_wake(engine);
     fry_call_ends(engine);

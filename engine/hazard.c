@@ -1,47 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data hazards: how operations enter and leave what each buffer lists of who writes and reads it.
+ * Data hazards: how operations enter and leave each buffer's lists of writers and readers.
  *
  * A buffer lists segments (segment.h), in trees by offset:
- *  - pieces (piece.h): spans that don't overlap, each with its last writer, or with a few who read
- *    exactly it. Bytes in none have no writer to wait for;
+ *  - pieces (piece.h): disjoint spans, each with its last writer, or with a few readers of exactly
+ *    that span. Bytes in no piece have no writer to wait for;
  *  - reads (crowd.h): spans that overlap others, with one reader each;
- *  - layers (layer.h): crowds of reads that a write has been through, few of them;
- *  - poison (poison.h): spans that don't overlap, whose last writer failed.
+ *  - layers (layer.h): crowds of reads that a write has divided, few of them;
+ *  - poison (poison.h): disjoint spans whose last writer failed.
  *
  * A read is ordered after the writer of each piece that it overlaps (READ edges) and is listed as
- * one entry: a piece where there is none, a reader of a piece that is exactly its span, else a
- * read. A write has all that it overlaps cut at its two ends, is ordered after writers and readers
- * of what is within (ORDER edges), takes that out and is listed as one piece. So disjoint spans
- * never meet. Entries that were taken out need not be listed any more: whoever comes later is
- * ordered behind the write, which retires only after them (see graph.c).
+ * one entry: a piece where there is none, a reader of a piece that is exactly its span, or else a
+ * read. A write cuts all that it overlaps at its own two ends, is ordered after the writers and
+ * readers within (ORDER edges), removes their entries and is listed as one piece. So disjoint spans
+ * never meet. Removed entries need not be listed any more: later operations are ordered behind the
+ * write, which retires only after the operations that it replaced (see graph.c).
  *
- * *What it costs.* n accesses cost O(n log n) in time, entries and edges, however they overlap:
- *  - a read is one entry. It takes an edge for each writer that it follows, or O(log n) by sums
- *    where many reads follow many writers (sum.h);
- *  - a write adds one piece and a cut at each end: at most FRY_FEW reads are cut there, else they
- * go into a layer, once each, and layers cost O(n log n) in all (layer.h). It takes an edge for
- * each entry that it takes out, once for each entry that was made, and at most two for each of
- *    O(log n) layers beside.
+ * *Cost.* n accesses cost O(n log n) in time, entries and edges, however they overlap:
+ *  - a read is one entry. It takes an edge for each writer that it follows, or O(log n) edges by
+ *    sums if many reads follow many writers (sum.h);
+ *  - a write adds one piece and a cut at each end. At most FRY_FEW reads are cut there; more go
+ *    into a layer, once each, and layers cost O(n log n) in all (layer.h). The write takes one edge
+ *    for each entry that it removes, so once for each entry made, and at most two for each of
+ *    O(log n) layers.
  *
- * *Pieces.* Entering goes step by step, each of a bounded size, and can stop between any two
- * (entering.h). Each step leaves lists that are true: cutting says the same in more entries, an
- * edge takes nothing out, and a write takes entries out only when it is ordered after all of them
- * and has the segment in which it will be listed. Nothing enters meanwhile, and what leaves only
- * makes lists shorter, so what was gone over needs no second look; but that a piece may become
- * poison, which is therefore looked for when the pieces have been gone over.
+ * *Pieces.* Entering goes in steps of bounded size, and can stop between any two (entering.h). Each
+ * step leaves correct lists: a cut describes the same in more entries, an edge removes nothing, and
+ * a write removes entries only when it is ordered after all of them and has the segment that will
+ * list it. Nothing else enters meanwhile, and what leaves only makes lists shorter, so no entry
+ * needs a second look. The exception: a piece may become poison, so poison is looked for after the
+ * pieces.
  *
- * *Room.* Each step sees to what it takes before it begins, so it does not fail half-way. If there
- * is none to be had the operation is refused with its accesses listed so far. That is no other case
- * than an operation with those accesses alone that is cancelled before it starts: it retires in
- * order, and what it would have written is poisoned. The buffers of all that it writes are poisoned
- * as a whole, since the rest is not listed.
+ * *Room.* Each step reserves what it takes before it begins, so no step fails half-way. If there is
+ * no room, the operation is refused with the accesses listed so far. That is the same as an
+ * operation with those accesses alone that is cancelled before it starts: it retires in order, and
+ * what it would have written is poisoned. All buffers that it writes are poisoned as a whole, since
+ * its other accesses are not listed.
  *
- * *Accesses of one operation* may overlap. What it reads is what others wrote before it, and it is
- * not ordered after itself. So it goes over them four times: reads are ordered, then what is read
- * and written enters, then what is written, then reads are listed. So none of its own reads is
- * listed while its writes cut and take what they overlap, and none of its own writes while it sums
- * up who writes. Where its accesses cannot overlap, as with nearly all, once is enough.
+ * *Accesses of one operation* may overlap. The operation reads what others wrote before it, and is
+ * not ordered after itself. So it goes over its accesses four times: reads are ordered, spans that
+ * are read and written enter, spans that are written enter, then reads are listed. So none of its
+ * own reads is listed while its writes cut and remove what they overlap, and none of its own writes
+ * is listed while it sums up writers. If its accesses cannot overlap, as in nearly all operations,
+ * one pass is enough.
  */
 #include "engine/hazard.h"
 
@@ -63,9 +64,9 @@
 #include "engine/turn.h"
 #include "engine/use.h"
 
-#define REFUSED UINT8_MAX /* the phase of a node that is */
+#define REFUSED UINT8_MAX /* the phase of a refused node */
 
-/* What was set aside and not taken. */
+/* Returns what was reserved and not taken. */
 static inline void unstock(fry_turn *turn, fry_entering *in)
 {
     if (fry_unlikely(in->has_stocked)) {
@@ -119,7 +120,7 @@ static bool is_due(const fry_entering *in, ferry_access_mode mode)
     return in->is_apart || mode == modes[in->pass];
 }
 
-/* Its accesses can't meet one another. */
+/* Whether no two of the node's accesses can overlap. */
 static bool are_apart(const fry_node *node)
 {
     if (node->kind == FERRY_OP_COPY)
@@ -250,7 +251,7 @@ static void leave_segment(fry_turn *turn, fry_node *node, fry_segment *segment)
     case FRY_SEGMENT_STAIR:
         fry_layer_remove(turn, segment);
         break;
-    case FRY_SEGMENT_POISON: /* names nobody */
+    case FRY_SEGMENT_POISON: /* has no user */
         break;
     }
 }

@@ -18,12 +18,16 @@ bool fry_hazard_enter(fry_turn *turn, fry_node *node);
  */
 bool fry_hazard_enter_at_once(fry_turn *turn, fry_node *node, uint32_t edge_count);
 
-/* The same of a node whose kind has one span at most, if it touches that alone, and nobody else is
- * there. False: nothing was done. */
+/*
+ * The same for a node whose kind has one span at most, if the node touches only this span and
+ * nobody else uses it. False: nothing was done.
+ */
 bool fry_hazard_enter_alone(fry_turn *turn, fry_node *node);
 
-/* The node is refused with what is listed of it: the buffers that it writes are poisoned as a
- * whole. False: not all yet. */
+/*
+ * Poisons as a whole the buffers that a refused node writes; the node stays listed as far as it is.
+ * False: not all yet.
+ */
 bool fry_hazard_refuse(fry_turn *turn, fry_node *node);
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What there is, for `ferry info` and whoever wants to know. */
+/* What this build and machine have, for `ferry info` and others. */
 #include "base/environment.h"
 #include "base/options.h"
 #include "engine/engine.h"
@@ -32,7 +32,7 @@
 #define PROCESSOR "another processor"
 #endif
 
-/* FRY_BUILD_TYPE is CMake's. */
+/* CMake sets FRY_BUILD_TYPE. */
 const char *ferry_build_text(void)
 {
     return COMPILER ", " FRY_BUILD_TYPE ", " PROCESSOR ", " SANITIZER;

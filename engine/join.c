@@ -11,8 +11,8 @@
 #include "engine/segment.h"
 #include "engine/turn.h"
 
-#define MEMBER_LOOKS 64  /* at edges, for one to name */
-#define JOINS_STOCKED 64 /* slots for those who may not make any */
+#define MEMBER_LOOKS 64  /* edges looked at to find a member to name */
+#define JOINS_STOCKED 64 /* slots for threads that may not make any */
 
 fry_node *fry_join_open(fry_turn *turn)
 {
@@ -35,7 +35,7 @@ fry_node *fry_join_open(fry_turn *turn)
 void fry_joins_stock(ferry_engine *engine)
 {
     fry_store_relaxed(&engine->joins_wanted, 0);
-    (void)fry_pool_fill(&engine->joins, JOINS_STOCKED); /* or as many as there are */
+    (void)fry_pool_fill(&engine->joins, JOINS_STOCKED); /* or as many as can be made */
 }
 
 fry_edge *fry_join_edge(fry_turn *turn, fry_node *join, fry_node *member, fry_edge_nature nature)
@@ -51,7 +51,7 @@ fry_edge *fry_join_edge(fry_turn *turn, fry_node *join, fry_node *member, fry_ed
     return edge;
 }
 
-/* As in ferry_future_any: of edges ANY one is enough, and may have been there before. */
+/* Like ferry_future_any: one of the ANY edges is enough, and may have fired before. */
 void fry_join_close(fry_turn *turn, fry_node *join)
 {
     if ((join->flags & FRY_NODE_SATISFIED) != 0)
@@ -85,7 +85,7 @@ void fry_join_give_edges(fry_turn *turn, fry_node *join)
 
 /* ---- naming ---- */
 
-/* A join of joins leads to further ones, each entered before it. */
+/* A member of a join may be a join, which entered before it. */
 const fry_node *fry_join_member(const fry_node *join)
 {
     const fry_node *inner = NULL;

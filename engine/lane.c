@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lanes: an engine's view of a device's stream. What stands in a stream fires in order, so each
- * lane keeps its nodes in a queue and only the head is looked at: a tick costs O(busy lanes).
+ * Lanes: an engine's view of a device's stream. Operations in a stream fire in order, so each lane
+ * keeps its nodes in a queue and only looks at the head: a tick costs O(busy lanes).
  */
 #include "engine/lane.h"
 
@@ -15,7 +15,7 @@
 #include "engine/trace.h"
 #include "engine/turn.h"
 
-#define STREAMS_MAX 65535 /* that index of a trace record means none */
+#define STREAMS_MAX 65535 /* in a trace record that index means none */
 
 static void set_rows(fry_copy *copy, const fry_node *node)
 {
@@ -25,7 +25,7 @@ static void set_rows(fry_copy *copy, const fry_node *node)
     copy->dst_pitch_bytes = dst->pitch_bytes;
 }
 
-/* What a plain copy has no use for is not even zeroed. */
+/* Fields that a plain copy does not use are not even zeroed. */
 static inline void plain_copy_of(fry_copy *copy, const fry_copy_op *op)
 {
     copy->dst = (char *)op->dst->data + op->dst_offset;
@@ -83,9 +83,11 @@ void fry_lanes_flush(ferry_engine *engine)
     }
 }
 
-/* ---- looking at what nobody tells of ---- */
+/* ---- looking at polled lanes ---- */
 
-/* The sort that the lane's head is of; there is one. Events of outside streams last as they like.
+/*
+ * The usual time of copies like the lane's head, of which there is one; NULL: an outside event,
+ * which has none.
  */
 static int64_t *usual_of_head(fry_lane *lane)
 {
@@ -103,8 +105,9 @@ static int64_t next_look_ns(fry_lane *lane, int64_t now_ns)
 }
 
 /*
- * The loop's timer may be set to later, or not at all: then it must hear of this head. That is once
- * for all that comes until it has set its timer anew, as a wake that finds it awake costs nothing.
+ * If the loop's timer is set to later than the new head needs, or not at all, the loop must be
+ * woken. Until the loop has set its timer anew this costs one wake, as a wake that finds it awake
+ * is free.
  */
 static void head_is_new(fry_turn *turn, fry_lane *lane, int64_t now_ns)
 {
@@ -113,7 +116,7 @@ static void head_is_new(fry_turn *turn, fry_lane *lane, int64_t now_ns)
         turn->wake = true;
 }
 
-/* Some have fired: the sort of the one that was the head is known better. */
+/* `count` nodes have fired: updates the usual time of those like the former head. */
 static void heads_have_fired(fry_turn *turn, fry_lane *lane, int64_t *usual_ns, size_t count)
 {
     int64_t now_ns = fry_clock_now_ns(&turn->engine->clock);
@@ -169,7 +172,6 @@ static void lane_rests(ferry_engine *engine, fry_lane *lane)
     watch(engine, lane, false);
 }
 
-/* The node stands in the stream, as the newest. */
 static void lane_push(fry_turn *turn, fry_lane *lane, fry_node *node)
 {
     node->flags |= FRY_NODE_QUEUED;
@@ -181,7 +183,7 @@ static void lane_push(fry_turn *turn, fry_lane *lane, fry_node *node)
 
 /* ---- failing ---- */
 
-/* On the loop: it makes an error. */
+/* On the loop, because it makes an error. */
 static void fail_by_device(fry_turn *turn, fry_node *node, ferry_status status,
                            const fry_native_error *native)
 {
@@ -200,8 +202,8 @@ static void fail_by_device(fry_turn *turn, fry_node *node, ferry_status status,
 }
 
 /*
- * The device did not take the copy. Its error takes memory, so who is not the loop leaves it to the
- * loop, with what the device said, which it says only once. Until then nothing is issued here.
+ * The device refused the copy. Its error takes memory, so a thread that is not the loop leaves this
+ * to the loop, with the device's answer, which comes only once. Until then nothing is issued here.
  */
 static void lane_refuses(fry_turn *turn, fry_lane *lane, fry_node *node, ferry_status status,
                          const fry_native_error *native)
@@ -231,10 +233,10 @@ static void fail_refused(fry_turn *turn, fry_lane *lane)
 }
 
 /*
- * The device fails: what stands here and has not fired will not be known to. It fails now, and may
- * be at its memory for ever; but what depends on others that have yet to say how they ended waits
- * for that, so that its status does not depend on which lane was looked at first. Who is not the
- * loop leaves it to the loop.
+ * The device fails: nobody will learn whether the operations that stand here have fired. They fail
+ * now, and may touch their memory for ever. But an operation with predecessors that have yet to
+ * report how they ended waits for those, so that its status does not depend on which lane was
+ * looked at first. A thread that is not the loop leaves this to the loop.
  */
 static void lane_is_lost(fry_turn *turn, fry_lane *lane, const fry_native_error *native)
 {
@@ -248,7 +250,7 @@ static void lane_is_lost(fry_turn *turn, fry_lane *lane, const fry_native_error 
     if (!lane->is_lost) {
         lane->native = *native;
         lane->is_lost = true;
-        watch(engine, lane, false); /* there is nothing to be seen any more */
+        watch(engine, lane, false); /* nothing more will be seen of it */
         fry_log_line(&engine->log, FERRY_LOG_ERROR, "%s fails: %s", lane->stream->device->name,
                      native->domain != NULL ? native->message : ferry_status_text(FERRY_E_DEVICE));
     }
@@ -267,7 +269,7 @@ static void lane_is_lost(fry_turn *turn, fry_lane *lane, const fry_native_error 
 
 /* ---- issuing ---- */
 
-/* In place of a lost device, which copies can only fail by; on the loop. */
+/* On the loop a lost device's lane takes copies without room: they can only fail. */
 static bool lane_takes(const fry_turn *turn, const fry_lane *lane)
 {
     return fry_lane_has_room(lane) || (lane->is_lost && turn->is_loop);
@@ -286,7 +288,7 @@ static void wait_in_backlog(fry_turn *turn, fry_lane *lane, fry_node *node)
 void fry_lane_issue(fry_turn *turn, fry_node *node)
 {
     fry_copy_op *op = &node->op.copy;
-    if (fry_unlikely(op->stand.lane->is_lost)) /* there may be another by now */
+    if (fry_unlikely(op->stand.lane->is_lost)) /* another may serve by now */
         op->stand.lane = fry_lane_between(op->dst, op->src, fry_copy_plain_bytes(node));
     fry_lane *main = op->stand.lane, *lane = main;
     fry_waits waits;
@@ -333,7 +335,7 @@ void fry_lane_enter_event(fry_turn *turn, fry_node *node)
 {
     fry_lane *lane = node->op.event.stand.lane;
     lane_push(turn, lane, node);
-    turn->wake |= lane->is_lost; /* the loop alone may fail it */
+    turn->wake |= lane->is_lost; /* only the loop may fail it */
     fry_graph_issued(turn, node);
 }
 
@@ -343,7 +345,7 @@ void fry_lane_cancel(fry_node *node)
     stand.lane->stream->device->ops->cancel(stand.lane->stream, stand.sequence);
 }
 
-/* Room in the stream again: issues what waits for it. */
+/* The stream has room again: issues what waits for it. */
 static void lane_refill(fry_turn *turn, fry_lane *lane)
 {
     fry_ready_queue waiting = lane->backlog;
@@ -366,7 +368,7 @@ static void trace_fired(fry_turn *turn, const fry_lane *lane, const fry_node *no
     fry_trace_emit(turn->engine, node, FERRY_TRACE_FIRED, 0);
 }
 
-/* The lane's head has fired. False: it has failed, which only the loop can say. */
+/* The lane's head has fired. False: it has failed, and only the loop may say so. */
 static bool head_has_fired(fry_turn *turn, fry_lane *lane, fry_node *node)
 {
     fry_stream *stream = lane->stream;
@@ -388,7 +390,7 @@ static bool head_has_fired(fry_turn *turn, fry_lane *lane, fry_node *node)
     if (fry_likely(status == FERRY_OK)) {
         fry_graph_complete(turn, node);
     } else {
-        node->flags |= FRY_NODE_FIRED; /* it is not at its memory: quiet at once */
+        node->flags |= FRY_NODE_FIRED; /* the operation has left its memory: quiet at once */
         fail_by_device(turn, node, status, &native);
     }
     return true;
@@ -428,8 +430,10 @@ static size_t lane_poll(fry_turn *turn, fry_lane *lane)
     return count;
 }
 
-/* None is put in front meanwhile: what stands in a lane's backlog waits for nothing outside, nor
- * will it, so it is issued to that lane. */
+/*
+ * No lane is added at the front of the list meanwhile: a copy in a lane's backlog waits for no
+ * outside event, and never will, so it is issued to that same lane.
+ */
 size_t fry_lanes_poll(fry_turn *turn)
 {
     size_t count = 0;
@@ -450,18 +454,18 @@ size_t fry_lanes_poll(fry_turn *turn)
 
 /* ---- devices ---- */
 
-/* As many as the stream takes, and the engine wants there. */
+/* As many operations as the stream takes and the engine allows. */
 static uint32_t depth_of(const ferry_engine *engine, const fry_stream *stream)
 {
     uint32_t depth = fry_stream_depth(stream);
     if (stream->kind == FRY_STREAM_PARKED && depth > FRY_STREAM_DEPTH)
-        depth = FRY_STREAM_DEPTH; /* fry_lane.behind has so many */
+        depth = FRY_STREAM_DEPTH; /* the length of fry_lane.behind */
     return depth < engine->stream_depth ? depth : engine->stream_depth;
 }
 
 /*
- * What stands below the device's place in the table is read by any thread as soon as device_count
- * says so; the store that says it comes last (release), and the table itself never moves.
+ * Any thread reads the table below device_count. So the store of device_count comes last (release),
+ * and the table never moves.
  */
 ferry_status fry_device_attach(ferry_engine *engine, fry_device *device, ferry_device **handle_p)
 {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After the stop there is no loop. Whoever's call causes work then (a callback on a resolved
- * future, a buffer's last reference, a submit that began before the shutdown and is refused) does
- * that work before the call returns: fry_call_ends is the last that such a call does, and every
- * thread of the engine's own does the same when it has told of something.
+ * After the stop there is no loop. A call that causes work then (a callback on a resolved future, a
+ * buffer's last reference, a submit that began before the shutdown and is refused) does that work
+ * before it returns: fry_call_ends is the last step of such a call. Each of the engine's own
+ * threads does the same after it has reported something.
  *
  * Nothing is left behind. The visitor publishes the work, passes a full barrier, then looks whether
- * the engine closes, and whether the loop has stopped. If he does not see both, the loop says
- * STOPPED after that look. It then gives the role, a full barrier, and looks once more whether
- * anything is left, which sees the work.
+ * the engine closes and whether the loop has stopped. If it does not see both, the loop stores
+ * STOPPED after that look. The loop then gives the role, a full barrier, and looks once more
+ * whether anything is left, and this look sees the work.
  *
- * After the stop a visitor takes the role, or leaves the work to whoever has it. So who gives the
- * role back looks once more after the give (base/baton.h has the argument; looking before would
- * miss what came between). What needs the baton too is left alone while somebody has that, for
- * nobody waits for the baton: its holder's call ends after giving it, as does ferry_engine_release,
- * which is after that look, and so finds the role free or with a holder that has yet to look.
- * stopped.pml.
+ * After the stop a visitor takes the role, or leaves the work to the role's holder. So a thread
+ * that gives the role back looks once more after the give (base/baton.h has the argument; a look
+ * before the give would miss what came between). Nobody waits for the baton, so work that needs the
+ * baton too is left alone while a thread has the baton. That thread looks as its call ends, after
+ * giving the baton, as ferry_engine_release does. This is after the visitor's look, so it finds the
+ * role free, or with a holder that has yet to look. stopped.pml checks this.
  */
 #include "engine/late.h"
 
@@ -26,7 +26,7 @@
 #include "engine/task_pool.h"
 #include "engine/waiter.h"
 
-/* Without the role, after a full barrier: whether a tick would have something to do. */
+/* Without the role, after a full barrier: whether a tick would find something to do. */
 static bool is_left_over(const ferry_engine *engine)
 {
     if (fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0)

@@ -70,7 +70,7 @@ void fry_layer_remove(fry_turn *turn, fry_segment *stair)
     fry_layer_tidy(turn, layer);
 }
 
-/* What is behind the offset becomes a stair of its own. */
+/* Makes the part behind the offset a stair of its own. */
 static void cut(fry_turn *turn, fry_segment *stair, size_t offset)
 {
     size_t end = stair->end;
@@ -78,7 +78,7 @@ static void cut(fry_turn *turn, fry_segment *stair, size_t offset)
     insert(turn, stair->layer, stair->node, offset, end);
 }
 
-/* One more stands for the stair's readers. False: there is no join. */
+/* Adds a reader to the stair. False: there is no join for that. */
 static bool add(fry_turn *turn, fry_segment *stair, fry_node *node)
 {
     fry_node *others = stair->node;
@@ -132,7 +132,7 @@ bool fry_layer_take(fry_turn *turn, fry_segment *stair, size_t begin, size_t end
     if (stair->begin < begin)
         stair->end = begin;
     else if (stair->end > end)
-        stair->begin = end; /* it stays between the same two */
+        stair->begin = end; /* the stair keeps its place in the order */
     else
         fry_layer_remove(turn, stair);
     return true;

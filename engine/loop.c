@@ -2,15 +2,16 @@
 /*
  * The loop: a tick of work, and the sleep between ticks.
  *
- * The sleep. The loop says it is asleep, then looks once more, then waits for the poller; who has
- * work for it publishes the work, passes a full barrier, then looks whether it is asleep, and the
- * one who moves it from asleep to awake writes the eventfd. Either the loop's last look sees the
- * work or the other sees it asleep: loop_sleep.pml. What only the baton's holder may look at is
- * looked at with the baton; if somebody else has it the loop stays awake, unless that is a waiting
- * thread at help, which wakes it when it stops (handle.c).
+ * The sleep. The loop sets `asleep`, then looks once more, then waits for the poller. A thread that
+ * has work for the loop publishes the work, passes a full barrier, then looks whether the loop is
+ * asleep; the thread that moves it from asleep to awake writes the eventfd. Either the loop's last
+ * look sees the work or the thread sees the loop asleep: loop_sleep.pml. What only the baton's
+ * holder may look at, the loop looks at with the baton. If another thread has the baton the loop
+ * stays awake, unless that thread is a waiting thread that helps, which wakes the loop when it
+ * stops (handle.c).
  *
- * A wake only wakes: it may be called anywhere, also with the baton. Once the loop has stopped it
- * does nothing, and what is left is the work of whoever's call caused it: late.c.
+ * A wake only wakes: it may be called anywhere, also with the baton. Once the loop has stopped, a
+ * wake does nothing, and the call that causes work does that work: late.c.
  */
 #include "engine/loop.h"
 
@@ -38,7 +39,7 @@
 #include "engine/work.h"
 #include "engine/writable.h"
 
-/* The loop works on even if there is no memory for its thread's context. */
+/* The loop goes on even if there is no memory for its thread's context. */
 static fry_context *role_context(ferry_engine *engine)
 {
     fry_context *context = fry_context_get(engine);
@@ -102,15 +103,17 @@ size_t fry_tick(ferry_engine *engine, size_t budget, bool with_callbacks)
 
 /* ---- sleeping ---- */
 
-/* With the baton: a tick would have nothing to do, as far as the graph goes. */
+/* With the baton: whether the graph has nothing for a tick to do. */
 static bool is_idle_locked(const ferry_engine *engine)
 {
     return !engine->loop_wanted && !fry_graph_has_work(engine) && engine->cancelled.first == NULL &&
            fry_ready_queue_is_empty(&engine->calls);
 }
 
-/* With the baton: closing was asked for, and the graph has not heard or has nothing left, nobody is
- * at a device any more, and all groups have ended. What has yet to end them wakes the loop. */
+/*
+ * With the baton: closing was asked for, and either the graph has not been told, or nothing is left
+ * in it, no thread is at a device, and all groups have ended. What ends them later wakes the loop.
+ */
 static bool may_stop_locked(const ferry_engine *engine)
 {
     if (fry_likely(fry_load_seq_cst(&engine->closing) == 0))
@@ -127,16 +130,16 @@ bool fry_loop_is_needed(const ferry_engine *engine)
            fry_load_relaxed(&engine->closing) != 0;
 }
 
-/* What fry_arm has found out about its sleep. */
+/* What fry_arm finds out before a sleep. */
 typedef struct rest {
     bool idle;        /* there is nothing to do */
     bool has_looked;  /* with the baton */
-    bool watches;     /* has_looked: and the loop looks at lanes by its timer */
-    int64_t next_ns;  /* has_looked: of the sources, by the engine's clock */
-    int64_t again_ns; /* of the sources, by the monotonic one */
+    bool watches;     /* if has_looked: the loop looks at lanes by its timer */
+    int64_t next_ns;  /* if has_looked: when the sources are next due, by the engine's clock */
+    int64_t again_ns; /* the same by the monotonic clock */
 } rest;
 
-/* Looks with the baton, if it is to be had. */
+/* Looks with the baton if it is free. */
 static void look_once_more(ferry_engine *engine, rest *rest)
 {
     fry_turn turn;
@@ -148,7 +151,7 @@ static void look_once_more(ferry_engine *engine, rest *rest)
         (void)fry_turn_end(&turn, 1);
         return;
     }
-    /* A waiting thread is at the graph; it wakes the loop if it leaves anything. */
+    /* The holder may be a waiting thread, which wakes the loop if it leaves anything. */
     const fry_members *members = fry_load_acquire(&engine->members);
     bool is_looked_at = members != NULL && fry_load_seq_cst(&members->watchers) != 0;
     rest->idle = (fry_load_seq_cst(&engine->helpers) != 0 || is_looked_at) &&
@@ -157,8 +160,8 @@ static void look_once_more(ferry_engine *engine, rest *rest)
 }
 
 /*
- * By a user's clock: nobody can say when it will have got there. The devices don't go by it, and a
- * shutdown shall not hang by it.
+ * With a user's clock nobody knows when it reaches a time, so the loop looks at intervals of real
+ * time: devices don't go by that clock, and a shutdown must not hang on it.
  */
 static int64_t next_step_ns(ferry_engine *engine, const rest *rest)
 {
@@ -167,13 +170,13 @@ static int64_t next_step_ns(ferry_engine *engine, const rest *rest)
     return has_steps ? fry_clock_monotonic_ns() + FRY_LOOK_STEP_MAX_NS : INT64_MAX;
 }
 
-/* False: its time has come already. */
+/* False: the time has come already. */
 static bool set_timer(ferry_engine *engine, const rest *rest)
 {
     fry_poller *poller = &engine->poller;
     int64_t timer_ns = rest->again_ns;
     if (!rest->has_looked) {
-        /* The timer stands as it was, or comes sooner: new deadlines wake the loop. */
+        /* The timer stays, or is set earlier: new deadlines wake the loop. */
         if (timer_ns != INT64_MAX && (poller->timer_ns == 0 || poller->timer_ns > timer_ns))
             fry_poller_set_timer(poller, timer_ns);
         return true;
@@ -192,7 +195,7 @@ static bool set_timer(ferry_engine *engine, const rest *rest)
 bool fry_arm(ferry_engine *engine)
 {
     if (fry_unlikely(fry_load_relaxed(&engine->asleep) == FRY_STOPPED))
-        return false; /* for good; what a straggler submitted is being refused just now */
+        return false; /* for good; what was submitted late is being refused */
     fry_store_seq_cst(&engine->asleep, FRY_ASLEEP);
     fry_fence(); /* pairs with the barrier before fry_wake */
     rest rest = {.next_ns = INT64_MAX, .again_ns = INT64_MAX};
@@ -210,7 +213,7 @@ bool fry_arm(ferry_engine *engine)
 
 void fry_disarm(ferry_engine *engine)
 {
-    if (fry_load_relaxed(&engine->asleep) == FRY_ASLEEP) /* not STOPPED, which is for good */
+    if (fry_load_relaxed(&engine->asleep) == FRY_ASLEEP) /* STOPPED is for good */
         fry_store_release(&engine->asleep, FRY_AWAKE);
 }
 
@@ -218,7 +221,9 @@ void fry_disarm(ferry_engine *engine)
 
 static bool nothing_left(ferry_engine *engine)
 {
-    /* First: who was at a device and has gone has left in the graph what came of it. See event.c.
+    /*
+     * This comes first: a thread that has left a device has put its event into the graph. See
+     * event.c.
      */
     if (fry_load_seq_cst(&engine->outside_calls) != 0)
         return false;
@@ -236,9 +241,11 @@ bool fry_loop_try_stop(ferry_engine *engine)
     if (!nothing_left(engine))
         return false;
     if (fry_unlikely(fry_load_relaxed(&engine->has_hooks) != 0)) {
-        /* Another thread may have recorded an end since the tick looked. Whoever did has given the
-         * baton back by now, and nothing that is left can record another. */
-        if (!fry_trace_pump(engine) || !nothing_left(engine)) /* what the hooks did */
+        /*
+         * Another thread may have recorded the end of an operation since the tick looked. It has
+         * given the baton back by now, and nothing that is left can record another end.
+         */
+        if (!fry_trace_pump(engine) || !nothing_left(engine)) /* hooks may have left work */
             return false;
     }
     fry_store_seq_cst(&engine->asleep, FRY_STOPPED);

@@ -16,7 +16,9 @@ bool fry_loop_is_needed(const ferry_engine *engine);
 
 void fry_disarm(ferry_engine *engine);
 
-/* When closing and everything is quiet: from now on whoever has work for the loop does it himself.
+/*
+ * Stops the loop if the engine closes and all is quiet. From then on a thread that has work for the
+ * loop does it itself.
  */
 bool fry_loop_try_stop(ferry_engine *engine);
 

@@ -1,55 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What members need of the engine's loop, and of whoever has the baton.
+ * What members need of the engine's loop, and of the holder of the baton.
  *
- * Two domains. Stores, groups, hellos, and making and unmaking channels run in a reactor, which is
- * run by a tick, with the role and without the baton, when its descriptor was readable (the
- * engine's poller watches it), and now and then while the loop is too busy to sleep. Bytes move
- * with the baton, whoever has it. A tick of the loop's has both in turn, and for a while together,
- * so what crosses needs no lock: what the baton's holder wants of the loop stands in `asks`, what
- * the loop wants done with the baton in `orders`, and both are looked at by the tick that has role
- * and baton. What callers want comes by a stack (errands), as cancels do.
+ * Two domains. Stores, groups, hellos, and making and unmaking channels run in a reactor. A tick
+ * runs the reactor, with the role and without the baton, when the reactor's descriptor was readable
+ * (the engine's poller watches it), and now and then while the loop is too busy to sleep. Bytes
+ * move with the baton, whichever thread has it. A tick of the loop has the role and the baton in
+ * turn, and for a while both, so what crosses between the domains needs no lock: requests of the
+ * baton's holder to the loop stand in `asks`, requests of the loop to the baton's holder in
+ * `orders`, and the tick looks at both when it has the role and the baton. Callers' requests come
+ * by a stack (errands), like cancels.
  *
- * The sleep. Errands are pushed and the loop woken like cancels (loop.c, loop_sleep.pml). `asks`
- * and `faulted` are looked at with the baton, and who adds to them wakes the loop at the end of his
- * turn. The reactor's descriptor is level-triggered in the engine's poller: with anything to run
- * the sleep ends at once.
+ * The sleep. Errands are pushed and wake the loop like cancels (loop.c, loop_sleep.pml). `asks` and
+ * `faulted` are looked at with the baton, and a thread that adds to them wakes the loop at the end
+ * of its turn. The reactor's descriptor is level-triggered in the engine's poller: if the reactor
+ * has anything to run, the sleep ends at once.
  *
- * Channels. Each that is attached is polled, or armed: then its descriptor becomes readable when
- * something comes, for the engine's poller to see, and from then on it is polled. The poller tells
- * of it once an arming (EPOLLONESHOT) and not at all before the first: over TCP the kernel makes it
- * readable with every packet, and that would wake the loop beside a thread that looks. (Not for the
- * reactor's: UCX's descriptors are pollers that contain pollers, and the kernel takes five levels
- * of them, a user's loop included, for a loop. One that can't be watched even so is looked at every
- * millisecond.) Before it sleeps the loop lets all that are polled progress until nothing comes,
- * then arms them (fry_members_arm): first the channel, then the poller. So of an armed channel
- * nothing is missed: what came before the channel's arming made it fail, what comes after makes the
- * descriptor readable, and the poller, asked anew, tells of one that is readable by then too.
- * Events are taken and the poller is asked anew with the role, and nothing is armed while an event
- * that was taken waits to be seen to (fry_members_arm looks at has_orders): so either the poller
- * will tell, or the route is polled, or is about to be. A launch that leaves something under way
- * makes the route polled, and wakes the loop: also what it only announces, refuses or recalls may
- * find the other end's queue full, and nothing tells when that has room again. A waiting thread's
- * look at an armed channel that finds something does the same (fry_route_look): a descriptor of
- * TCP's is readable only until somebody has taken what came, often before the poller has looked at
- * it, and what was received is yet to be answered. What the poller then still tells of that arming
- * wakes the loop for nothing, once.
+ * Channels. Each attached channel is polled or armed. When something comes on an armed channel, its
+ * descriptor becomes readable, the engine's poller sees that, and from then on the channel is
+ * polled. The poller reports a descriptor once for each arming (EPOLLONESHOT) and never before the
+ * first: over TCP the kernel makes the descriptor readable with every packet, and the loop would
+ * wake beside a thread that looks. (The poller is the engine's and not the reactor's: UCX's
+ * descriptors are pollers that contain pollers, and the kernel takes five levels of pollers, a
+ * user's loop included, for a circle. A channel that even the engine's poller can't watch is looked
+ * at every millisecond.) Before it sleeps, the loop lets all polled channels progress until nothing
+ * comes, then arms them (fry_members_arm): first the channel, then the poller. So nothing on an
+ * armed channel is missed: what came before the channel's arming made the arming fail; what comes
+ * after makes the descriptor readable, and the poller, asked anew, also reports a descriptor that
+ * is readable already. Events are taken and the poller is asked anew with the role, and nothing is
+ * armed while a taken event has not been handled (fry_members_arm looks at has_orders). So either
+ * the poller will report, or the route is polled, or is about to be. A launch that leaves something
+ * under way makes the route polled and wakes the loop. So does a launch that only announces,
+ * refuses or recalls: the other end's queue may be full, and nothing reports when that queue has
+ * room again. A waiting thread's look at an armed channel that finds something does the same
+ * (fry_route_look): a TCP descriptor is readable only until a thread has taken what came, often
+ * before the poller has looked at the descriptor, and what was received must still be answered. If
+ * the poller still reports that arming afterwards, the loop wakes once for nothing.
  *
- * Waiting threads look themselves while they spin (fry_members_look), and meanwhile the loop leaves
- * channels alone: arming one makes the sender of the next bytes pay for a system call, and the loop
- * would take the baton from under the one who waits. So as long as somebody looks, or did a moment
- * ago, the loop sleeps without arming, but with a timer (grace): when it finds that nobody came to
- * look since, it arms. Who looked and is about to park says so (must_arm) and wakes the loop:
+ * Waiting threads look at channels themselves while they spin (fry_members_look), and meanwhile the
+ * loop leaves channels alone: if a channel is armed, the sender of the next bytes pays for a system
+ * call, and the loop would take the baton from the waiting thread. So as long as a thread looks, or
+ * did a moment ago, the loop sleeps without arming, but with a timer (grace). If no thread has
+ * looked when the timer ends, the loop arms. A thread that looked and is about to park sets
+ * must_arm and wakes the loop:
  *
  *     parker   watchers -= 1; must_arm = 1; barrier; polled? wake if asleep
  *     loop     asleep = yes; barrier; watchers, must_arm; arm, or set the timer; sleep
  *
- * The same two barriers as with any work: either the loop sees that nobody looks, and arms, or the
- * parker sees it asleep. Who returns because his future has resolved leaves it to the timer: at
- * most GRACE_MAX_NS in which what comes waits, once, and none of it for who waits again. With no
- * thread that looks there is no timer. Who looks has the baton most of the time, so that the loop
- * does not get it is as good as a look (fry_members_grace_ns): else it would wake all the time, on
- * a CPU that those who look want. members_sleep.pml checks all this.
+ * These are the barriers of any work: either the loop sees that nobody looks, and arms, or the
+ * parker sees the loop asleep. A thread that returns because its future has resolved leaves the
+ * arming to the timer: what comes then waits at most GRACE_MAX_NS, once, or not at all if the
+ * thread waits again. While no thread looks there is no timer. A thread that looks has the baton
+ * most of the time. So when the loop fails to take the baton and a thread waits, that counts as a
+ * look (fry_members_grace_ns): otherwise the loop would wake all the time, on a CPU that the
+ * looking threads want. members_sleep.pml checks all this.
  */
 #include "engine/members.h"
 
@@ -66,13 +70,13 @@
 #include <poll.h>
 #include <sys/epoll.h>
 
-#define TICKS_PER_LOOK 256  /* of a busy loop, at the reactor */
-#define GRACE_MIN_NS 50000  /* how long the loop leaves channels to who looks: grows to the next */
-#define GRACE_MAX_NS 500000 /* */
-#define BUSY_SPIN_NS 20000  /* how long the loop looks at what is under way and does not move */
+#define TICKS_PER_LOOK 256  /* ticks of a busy loop between two looks at the reactor */
+#define GRACE_MIN_NS 50000  /* how long the loop leaves channels to threads that look, at first */
+#define GRACE_MAX_NS 500000 /* at most */
+#define BUSY_SPIN_NS 20000  /* how long the loop looks at something under way that does not move */
 #define LOOK_NS 1000000     /* how long the loop sleeps with a channel that can't be watched */
-#define ROUNDS_PER_LOOK 8   /* of progress in one holding of the baton */
-#define ROUTES_PER_LOOK 64  /* a waiting thread looks at in one round */
+#define ROUNDS_PER_LOOK 8   /* rounds of progress in one hold of the baton */
+#define ROUTES_PER_LOOK 64  /* routes that a waiting thread looks at in one round */
 
 /* ---- making ---- */
 
@@ -140,8 +144,7 @@ void fry_members_push(fry_members *members, fry_errand *errand)
 
 /* ---- a tick ---- */
 
-/* After whatever may have set a timer of the reactor's: nobody else tells of it by a user's clock.
- */
+/* After what may have set a timer of the reactor: with a user's clock nothing else reports it. */
 static void note_timers(fry_members *members)
 {
     fry_store_relaxed(&members->next_ns, fry_reactor_next_ns(&members->reactor));
@@ -161,7 +164,7 @@ static bool reactor_is_due(fry_members *members)
 {
     if (!members->is_due && ++members->ticks >= TICKS_PER_LOOK) {
         members->ticks = 0;
-        /* As before a sleep; what else it takes are wakes, which a loop that is awake needs not. */
+        /* As before a sleep. A loop that is awake does not need the wakes that this takes too. */
         (void)fry_poller_wait(&members->engine->poller, 0);
     }
     if (members->is_due)
@@ -201,7 +204,6 @@ size_t fry_members_run(fry_members *members)
     return done;
 }
 
-/* Lets what is polled progress. */
 static size_t poll_routes(fry_turn *turn, fry_members *members)
 {
     size_t done = 0;
@@ -243,7 +245,7 @@ static void leave_to_looker(fry_members *members, int64_t now_ns)
     members->grace_ns = members->grace_ns < GRACE_MAX_NS / 2 ? 2 * members->grace_ns : GRACE_MAX_NS;
 }
 
-/* Somebody waits for what comes, and lets it come; or did a moment ago. */
+/* Whether a thread waits and lets channels progress, or did a moment ago. */
 static bool is_looked_at(fry_members *members, int64_t now_ns)
 {
     bool must_arm =
@@ -264,7 +266,7 @@ static bool is_looked_at(fry_members *members, int64_t now_ns)
     return true;
 }
 
-/* Something is under way that is about to end. */
+/* Whether what is under way may be about to end: it has not stood still for BUSY_SPIN_NS. */
 static bool is_soon(fry_members *members, int64_t now_ns)
 {
     if (members->busy_since_ns == 0)
@@ -272,7 +274,7 @@ static bool is_soon(fry_members *members, int64_t now_ns)
     return now_ns - members->busy_since_ns < BUSY_SPIN_NS;
 }
 
-/* False: something has come, or is about to. */
+/* False: something has come, or is about to come. */
 static bool arm_routes(fry_turn *turn, fry_members *members, int64_t now_ns)
 {
     bool is_idle = true;
@@ -329,7 +331,9 @@ int64_t fry_members_grace_ns(ferry_engine *engine, bool has_looked)
     int64_t now_ns = fry_clock_monotonic_ns();
     if (has_looked && members->grace_end_ns <= now_ns && members->has_unwatched)
         return now_ns + LOOK_NS;
-    /* Who looks has the baton most of the time: that the loop found it taken says that he does. */
+    /*
+     * A looking thread has the baton most of the time, so finding the baton taken counts as a look.
+     */
     if (!has_looked && members->grace_end_ns <= now_ns && fry_load_relaxed(&members->watchers) != 0)
         leave_to_looker(members, now_ns);
     return members->grace_end_ns > now_ns ? members->grace_end_ns : now_ns + GRACE_MIN_NS;
@@ -353,8 +357,10 @@ bool fry_members_are_over(const fry_members *members)
 
 /* ---- waiting threads ---- */
 
-/* One round. Those with something open first, armed or not: it may be what is waited for. Each
- * once: a turn more, which finds nothing, would have the answer to what came go by itself. */
+/*
+ * One round. Routes with something open come first, armed or not: the thread may wait for them. One
+ * look each: a second look, which finds nothing, would send the answer to what came by itself.
+ */
 static size_t look_once(fry_turn *turn, fry_members *members)
 {
     size_t done = 0, count = 0;
@@ -362,7 +368,7 @@ static size_t look_once(fry_turn *turn, fry_members *members)
     fry_route *next;
     for (fry_route *route = members->open; route != NULL && count < ROUTES_PER_LOOK;
          route = next, count++) {
-        next = route->open_next; /* it may have nothing open after this */
+        next = route->open_next; /* the look may leave nothing open */
         route->look_round = round;
         done += fry_route_look(turn, route);
     }
@@ -396,6 +402,6 @@ bool fry_members_look_on(ferry_engine *engine, const ferry_future *future)
 bool fry_members_look(ferry_engine *engine, const ferry_future *future)
 {
     fry_members *members = fry_load_acquire(&engine->members);
-    fry_store_relaxed(&members->looks, fry_load_relaxed(&members->looks) + 1); /* a hint */
+    fry_store_relaxed(&members->looks, fry_load_relaxed(&members->looks) + 1); /* only a hint */
     return fry_members_look_on(engine, future);
 }

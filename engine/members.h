@@ -67,11 +67,13 @@ size_t fry_members_run(fry_members *members);
 size_t fry_members_turn(fry_turn *turn, fry_members *members);
 size_t fry_members_finish(fry_members *members, bool with_callbacks);
 
-/* Arms before sleep, with the role and the baton. False: there is work. */
+/* Arms before the loop sleeps, with the role and the baton. False: there is work. */
 bool fry_members_arm(fry_turn *turn, fry_members *members);
 
-/* With the role, about to sleep: when the loop must look again, since somebody else looks at the
- * channels now, or has the baton. INT64_MAX: it need not. */
+/*
+ * With the role, about to sleep: when the loop must look again, since another thread looks at the
+ * channels or has the baton. INT64_MAX: it need not.
+ */
 int64_t fry_members_grace_ns(ferry_engine *engine, bool has_looked);
 
 /* When the reactor's first timer is due; INT64_MAX: none is on. Any thread. */
@@ -80,13 +82,13 @@ int64_t fry_members_next_ns(ferry_engine *engine);
 /* Whether there is work for the role's holder without the baton. Any thread. */
 bool fry_members_have_work(const fry_members *members);
 
-/* The shutdown: everything has ended. The role. */
+/* For the shutdown: whether everything has ended. The role. */
 bool fry_members_are_over(const fry_members *members);
 
 /* A waiting thread looks at the channels. Returns whether something has come. */
 bool fry_members_look(ferry_engine *engine, const ferry_future *future);
 
-/* The same for a thread that acts as the loop, so that nobody need leave the channels to it. */
+/* The same for a thread that acts as the loop, so the loop need not leave the channels to it. */
 bool fry_members_look_on(ferry_engine *engine, const ferry_future *future);
 
 #endif

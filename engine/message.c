@@ -4,16 +4,16 @@
  *
  * A node takes its place among those of its tag as it enters, so in program order, and is ready
  * when nothing holds it: then its memory may be touched. It resolves with FERRY_OK when the peer
- * has said so and is done with it; it fails when the peer says why, or when the graph does, and
- * then the other end is told the root of it.
+ * has reported success and is done with it. It fails when the peer reports a failure, or when the
+ * graph fails it, and then the other end is told the root.
  *
- * What a peer keeps of a message is a slot of its own (fry_transfer), since the peer may have to
- * keep it when the node is long gone: one that failed before it was ready is quiet at once, for
- * nobody was at its memory, but the other end has yet to hear of it. One that was ready is quiet
- * when the peer is done with it, or with its memory.
+ * The peer keeps a message in a slot of its own (fry_transfer), because it may need the message
+ * after the node is gone. A node that failed before it was ready is quiet at once, since nobody
+ * touched its memory, but the other end has yet to be told. A node that was ready is quiet when the
+ * peer is done with it, or with its memory.
  *
- * Errors take memory, so who is not the loop leaves to the loop what a peer says has failed, with
- * the fault in the slot (members->faulted).
+ * Errors take memory, so a thread that is not the loop leaves a failure that a peer reports to the
+ * loop, with the fault in the slot (members->faulted).
  */
 #include "engine/message.h"
 
@@ -41,7 +41,7 @@ static void give(fry_turn *turn, fry_transfer *transfer)
     fry_pool_give(&turn->engine->transfers, &turn->context->transfers, transfer);
 }
 
-/* From now on the node knows nothing of it. */
+/* Separates the node and its slot. */
 static void part(fry_transfer *transfer)
 {
     transfer->node->op.message.transfer = NULL;
@@ -50,7 +50,9 @@ static void part(fry_transfer *transfer)
 
 /* ---- faults ---- */
 
-/* An error keeps its domain's address, so what came from elsewhere becomes one of these. */
+/*
+ * An error keeps the address of its domain, so a domain from another process becomes one of these.
+ */
 static const char *domain_of(const fry_fault *fault)
 {
     static const char *const known[] = {"user", "ucx", "errno", "cuda", "store", "hello"};
@@ -61,7 +63,7 @@ static const char *domain_of(const fry_fault *fault)
     return fault->domain[0] == '\0' ? NULL : "member";
 }
 
-/* What the other end is told: the root of the node's failure. */
+/* Describes the root of the node's failure for the other end. */
 static void describe(const fry_node *node, fry_fault *fault)
 {
     const ferry_error *root = &fry_future_root_error(&node->future)->public_;
@@ -74,7 +76,7 @@ static void describe(const fry_node *node, fry_fault *fault)
     (void)snprintf(fault->message, sizeof fault->message, "%s", root->message);
 }
 
-/* On the loop: as the peer said. */
+/* On the loop: fails the node as the peer reported. */
 static void fail_by_fault(fry_turn *turn, fry_node *node, const fry_route *route,
                           ferry_status status, const fry_fault *fault)
 {
@@ -109,7 +111,7 @@ size_t fry_transfers_fail(fry_turn *turn, fry_members *members)
         if (node != NULL && is_untouched) {
             part(transfer);
             if (node->state == FRY_NODE_ISSUED)
-                node->flags |= FRY_NODE_FIRED; /* nobody is at its memory */
+                node->flags |= FRY_NODE_FIRED; /* nobody touches its memory */
         }
         if (node != NULL && node->state < FRY_NODE_RESOLVED)
             fail_by_fault(turn, node, transfer->route, (ferry_status)transfer->status,
@@ -133,7 +135,7 @@ static void message_resolved(void *arg, fry_message *message, ferry_status statu
     fry_node *node = transfer->node;
     transfer->flags |= FRY_TRANSFER_RESOLVED;
     if (status == FERRY_OK || node == NULL || node->state >= FRY_NODE_RESOLVED)
-        return; /* done when it is quiet, usually at once */
+        return; /* a success completes when it is quiet, usually at once */
     if (turn->is_loop) {
         fail_by_fault(turn, node, transfer->route, status, fault);
         return;
@@ -155,7 +157,7 @@ static void message_quiet(void *arg, fry_message *message)
         node->op.message.flow = fry_flow_of(transfer->route->rank, message->other_op);
     fry_route_closed(turn, transfer->route);
     if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0)
-        return; /* the loop has yet to fail its node */
+        return; /* the loop has yet to fail the node */
     if (node != NULL)
         part(transfer);
     give(turn, transfer);
@@ -165,14 +167,14 @@ static void message_quiet(void *arg, fry_message *message)
     fry_graph_complete(turn, node);
 }
 
-/* The slot is the peer's for longer than that. */
+/* The peer keeps the slot after this. */
 static void message_untouched(void *arg, fry_message *message)
 {
     fry_turn *turn = arg;
     fry_transfer *transfer = (fry_transfer *)(void *)message;
     fry_node *node = transfer->node;
     if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0) {
-        transfer->flags |= FRY_TRANSFER_UNTOUCHED; /* the loop has yet to fail its node */
+        transfer->flags |= FRY_TRANSFER_UNTOUCHED; /* the loop has yet to fail the node */
         return;
     }
     if (node == NULL)
@@ -182,7 +184,7 @@ static void message_untouched(void *arg, fry_message *message)
     fry_graph_complete(turn, node);
 }
 
-/* Both at once, and well. */
+/* Resolved with success and quiet at once. */
 static void message_done(void *arg, fry_message *message)
 {
     fry_turn *turn = arg;
@@ -212,7 +214,7 @@ const fry_peer_events fry_message_events = {
 
 /* ---- what the graph does ---- */
 
-/* As the engine stops: it goes to nobody. */
+/* The engine stops: the message goes to nobody. */
 static void refuse(fry_turn *turn, fry_node *node)
 {
     fry_transfer *transfer = node->op.message.transfer;
@@ -221,7 +223,7 @@ static void refuse(fry_turn *turn, fry_node *node)
     fry_node_refuse(node, FERRY_E_SHUTDOWN, NULL, false);
 }
 
-/* It goes to nobody, either. The loop makes the error. */
+/* This message goes to nobody either. The loop makes the error. */
 static void leave_refused(fry_turn *turn, fry_transfer *transfer, fry_refusal why)
 {
     fry_members *members = transfer->route->group->members;
@@ -253,7 +255,7 @@ static void enter(fry_turn *turn, fry_node *node)
     leave_refused(turn, transfer, why == FRY_TAKEN ? FRY_REFUSED_UNEXPECTED_MAX : why);
 }
 
-/* What the turn does next is likely another send: then this one waits for it, to go with it. */
+/* Whether the turn likely does another send next: then this one waits, to go with it. */
 static bool is_send_next(const fry_turn *turn)
 {
     const fry_link *next = turn->engine->ready.first;
@@ -263,7 +265,9 @@ static bool is_send_next(const fry_turn *turn)
            (next != NULL && FRY_CONTAINER(next, fry_node, link)->kind == FERRY_OP_SEND);
 }
 
-/* Its peer has gathered; not for longer than this turn lasts, whatever comes: fry_messages_flush.
+/*
+ * The peer has gathered sends; they are flushed at the end of this turn at the latest:
+ * fry_messages_flush.
  */
 static void note_gathered(fry_turn *turn, fry_route *route)
 {
@@ -295,7 +299,7 @@ static void enter_and_start(fry_turn *turn, fry_node *node)
     fry_transfer *transfer = node->op.message.transfer;
     fry_message *message = &transfer->message;
     fry_route *route = transfer->route;
-    fry_peer *peer = fry_route_made_peer(route); /* who submitted has acquired it */
+    fry_peer *peer = fry_route_made_peer(route); /* the submitter has acquired it */
     fry_refusal why = fry_group_refusal(route->group);
     message->op = node->future.id;
     if (fry_unlikely(why != FRY_TAKEN)) {
@@ -369,7 +373,7 @@ static bool entered(fry_turn *turn, fry_node *node, bool may_start)
     return true;
 }
 
-/* Its peer says when it is done with the memory. */
+/* The peer reports when it is done with the memory. */
 static bool stop(fry_node *node)
 {
     (void)node;

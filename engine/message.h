@@ -12,25 +12,25 @@ typedef struct fry_members fry_members;
 typedef struct fry_route fry_route;
 
 enum fry_transfer_flags {
-    FRY_TRANSFER_ENTERED = 1 << 0,   /* the peer has it */
-    FRY_TRANSFER_RESOLVED = 1 << 1,  /* the peer said how it ended, or was told */
+    FRY_TRANSFER_ENTERED = 1 << 0,   /* the peer has the message */
+    FRY_TRANSFER_RESOLVED = 1 << 1,  /* the peer has reported how it ended, or was told */
     FRY_TRANSFER_QUIET = 1 << 2,     /* the peer is done with it */
     FRY_TRANSFER_FAULTED = 1 << 3,   /* in members->faulted: the loop will fail its node */
-    FRY_TRANSFER_UNTOUCHED = 1 << 4, /* FAULTED: the peer keeps it, and not its memory */
+    FRY_TRANSFER_UNTOUCHED = 1 << 4, /* FAULTED: the peer keeps it, but not its memory */
 };
 
-/* What a send or recv has beside its node, from a pool; until the peer is done with it. */
+/* What a send or receive has besides its node, from a pool, until the peer is done with it. */
 typedef struct fry_transfer {
     fry_message message; /* first */
-    fry_node *node;      /* NULL: that has failed, and nobody touches its memory any more */
+    fry_node *node;      /* NULL: it has failed, and nobody touches its memory any more */
     fry_route *route;
-    fry_link link; /* FAULTED */
+    fry_link link; /* if FAULTED, like status and fault */
     uint8_t flags;
-    int32_t status;  /* FAULTED; how */
-    fry_fault fault; /* FAULTED */
+    int32_t status;
+    fry_fault fault;
 } fry_transfer;
 
-/* One number for both ends, in all processes of the group: the sender's rank and operation. */
+/* A number for both ends, unique in the group: the sender's rank and operation. */
 static inline uint64_t fry_flow_of(uint32_t sender, uint64_t op)
 {
     return ((uint64_t)sender + 1) << 40 | (op & (((uint64_t)1 << 40) - 1));
@@ -38,13 +38,14 @@ static inline uint64_t fry_flow_of(uint32_t sender, uint64_t op)
 
 extern const fry_op_kind fry_kind_send, fry_kind_recv;
 
-/* What the peer tells. */
 extern const fry_peer_events fry_message_events;
 
-/* On the loop, with the baton: fails what peers said had failed. Returns how many. */
+/*
+ * On the loop, with the baton: fails the nodes whose failure peers have reported. Returns how many.
+ */
 size_t fry_transfers_fail(fry_turn *turn, fry_members *members);
 
-/* Sends that were gathered leave; before the baton is given back. */
+/* Posts the gathered sends, before the baton is given back. */
 void fry_messages_flush(fry_turn *turn);
 
 #endif

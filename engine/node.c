@@ -27,7 +27,7 @@ static uint64_t next_id(ferry_engine *engine, fry_context *context)
 static void node_init(ferry_engine *engine, fry_context *context, fry_node *node,
                       ferry_op_kind kind)
 {
-    /* The first two lines; fry_node_init_spans and the operations see to the rest. */
+    /* Zeroes the first two lines; fry_node_init_spans and the operations set the rest. */
     memset((char *)node + sizeof(ferry_future), 0,
            __builtin_offsetof(fry_node, listed) - sizeof(ferry_future));
     node->kind = (uint8_t)kind;
@@ -49,7 +49,7 @@ fry_node *fry_node_create(ferry_engine *engine, fry_context *context, ferry_op_k
     return node;
 }
 
-/* All that anybody looks at once a node is out of the graph stands in its first cache line. */
+/* Once a node is out of the graph, only its first cache line is read. */
 ferry_future *fry_node_init_done(fry_turn *turn, fry_node *slot, ferry_op_kind kind)
 {
     fry_future_init(&slot->future, &turn->engine->owner, 1, next_id(turn->engine, turn->context));
@@ -60,14 +60,14 @@ ferry_future *fry_node_init_done(fry_turn *turn, fry_node *slot, ferry_op_kind k
     slot->flags = FRY_NODE_FIRED | FRY_NODE_WAS_ISSUED | FRY_NODE_RETIRED | FRY_NODE_DETACHED;
     slot->counts = 0;
     slot->edges = NULL;
-    turn->engine->detached++; /* a batch is given its engine, so that is not released */
+    turn->engine->detached++; /* the batch's caller has the engine, so it is not released */
     return &slot->future;
 }
 
 static fry_node *create_from(fry_pool *pool, ferry_engine *engine, fry_context *context,
                              ferry_op_kind kind)
 {
-    fry_pool_cache cache = {0}; /* threads keep none of the few there are */
+    fry_pool_cache cache = {0}; /* threads keep none, as there are few */
     fry_node *node = fry_pool_take(pool, &cache);
     fry_pool_flush(pool, &cache);
     if (node == NULL)
@@ -128,7 +128,9 @@ void fry_node_drop_buffers(const fry_node *node)
         fry_buffer_unretain(own.buffer);
 }
 
-/* Their predecessors' futures, until the edges are attached. A batch holds them from the start. */
+/*
+ * Holds the predecessors' futures until the edges are attached. A batch holds them from the start.
+ */
 static void hold_after(fry_node *node, const fry_edge *edge)
 {
     if (edge == NULL || (node->flags & FRY_NODE_HELD_AFTER) != 0)
@@ -138,7 +140,7 @@ static void hold_after(fry_node *node, const fry_edge *edge)
         (void)fry_fetch_add(&edge->from->future.references, 1);
 }
 
-/* What the node will need to stay valid once its submit call has returned. */
+/* Holds what the node needs to stay valid once its submit call has returned. */
 void fry_graph_share(fry_node *node)
 {
     node->flags &= (uint16_t)~FRY_NODE_UNSHARED;
@@ -153,7 +155,7 @@ void fry_graph_share_entering(const ferry_engine *engine, fry_node *node)
     hold_after(node, engine->entering.edge);
 }
 
-/* Of a node with that flag. */
+/* For a node with FRY_NODE_RESERVE. */
 static fry_pool *reserve_of(ferry_engine *engine, const fry_node *node)
 {
     return node->kind == FERRY_OP_PROMISE ? &engine->writables : &engine->reserve;
@@ -208,7 +210,7 @@ static void give_slot(ferry_engine *engine, fry_context *context, fry_node *node
         fry_pool_give(&engine->joins, &context->joins, node);
         return;
     }
-    /* No cache to put it in. */
+    /* There is no cache to put it in. */
     bool is_reserve = (node->flags & FRY_NODE_RESERVE) != 0;
     fry_pool *pool = is_reserve ? reserve_of(engine, node) : &engine->nodes;
     fry_pool_cache cache = {0};
@@ -238,7 +240,7 @@ void fry_node_discard_new(ferry_engine *engine, fry_context *context, fry_node *
     give_slot(engine, context, node);
 }
 
-/* Gives the life's reference up. True: there was no other any more. */
+/* Drops the reference of the node's life. True: it was the last. */
 static inline bool drop_reference(fry_node *node)
 {
     if ((node->flags & FRY_NODE_UNSHARED) == 0)
@@ -247,20 +249,20 @@ static inline bool drop_reference(fry_node *node)
     return false;
 }
 
-/* The engine's handle is back, and what detaches counts at once: see engine.c. */
+/* The engine's handle is released, so a node that detaches is counted at once: see engine.c. */
 static __attribute__((cold, noinline)) void drop_life_late(fry_turn *turn, fry_node *node)
 {
     fry_engine_retain(turn->engine);
     if (drop_reference(node)) {
         give_slot(turn->engine, turn->context, node);
-        fry_engine_unretain(turn->engine, 1); /* not the last: the caller's handle is another */
+        fry_engine_unretain(turn->engine, 1); /* not the last: the caller has a handle */
     }
 }
 
 /*
  * A node whose user's handles outlive it is counted in engine->detached, so that the engine's
- * memory stays until the last of them is released; one that goes with its life costs no atomic at
- * all.
+ * memory stays until the last handle is released. A node that ends with its life costs no atomic
+ * operation.
  */
 void fry_node_drop_life(fry_turn *turn, fry_node *node)
 {

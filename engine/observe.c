@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who reads the threads' rings: the loop for the user's hooks, anybody for the flight recorder. */
+/*
+ * Readers of the threads' rings: the loop for the user's hooks, any thread for the flight recorder.
+ */
 #include "engine/observe.h"
 
 #include "engine/context.h"
@@ -37,8 +39,8 @@ out:
 #define HOOK_BATCH 64
 
 /*
- * What the ring has by now, and no more: hooks that submit make records. They run without the lock,
- * so that they may call ferry. False: there is more, or there may be.
+ * Reads what the ring has by now and no more, because hooks that submit make records. Hooks run
+ * without the lock, so they may call ferry. False: there is more, or may be.
  */
 static bool pump_ring(ferry_engine *engine, fry_context *context)
 {
@@ -54,7 +56,7 @@ static bool pump_ring(ferry_engine *engine, fry_context *context)
         size_t count = ring != NULL && hooks.record != NULL
                            ? fry_trace_ring_read(ring, &context->ring_cursor, records, batch, &lost)
                            : 0;
-        uint64_t cursor = context->ring_cursor; /* under the lock: new hooks set it */
+        uint64_t cursor = context->ring_cursor; /* read under the lock, because new hooks set it */
         (void)pthread_mutex_unlock(&engine->cold);
         if (lost != 0 && hooks.lost != NULL)
             hooks.lost(hooks.arg, lost);
@@ -73,7 +75,7 @@ bool fry_trace_pump(ferry_engine *engine)
     fry_callback_frame frame;
     fry_callbacks_begin(&frame, engine);
     (void)pthread_mutex_lock(&engine->cold);
-    fry_context *context = engine->contexts; /* new ones are put in front, none is taken out */
+    fry_context *context = engine->contexts; /* new ones are added in front, none is removed */
     (void)pthread_mutex_unlock(&engine->cold);
     for (; context != NULL && (is_all || !fry_gives_up(engine)); context = context->next)
         is_all = pump_ring(engine, context) && is_all;
@@ -88,7 +90,7 @@ static int compare_when(const void *left, const void *right)
     return left_ns < right_ns ? -1 : left_ns > right_ns;
 }
 
-/* How many records of a ring are the flight recorder's: other sinks may need a larger one. */
+/* How many records of a ring the flight recorder shows: other sinks may need a larger ring. */
 static size_t flight_room(const ferry_engine *engine, const fry_trace_ring *ring)
 {
     return ring != NULL ? fry_trace_ring_slots(engine->flight_records) : 0;

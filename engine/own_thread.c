@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine's own thread: it has the loop's role for good, and sleeps on the poller itself.
- * Nothing of libev's is in it, so with nothing in flight it never wakes.
+ * The engine's own thread: it has the loop's role for good, and sleeps on the poller itself. It
+ * uses nothing of libev, so with nothing in flight it never wakes.
  */
 #include "engine/own_thread.h"
 
@@ -30,10 +30,10 @@ static void spin(ferry_engine *engine)
 }
 
 /*
- * Another thread works on the graph, with its nodes in its cache. Looks away for a while: who
- * watches the baton takes it in the middle, and everything moves to this core. It may also be a
- * thread that has the baton and not a CPU: this one's, then, which it would not get back before the
- * scheduler's slice is over.
+ * Another thread works on the graph, with the nodes in its cache. The loop looks away for a while:
+ * if it watched the baton, it would take it in the middle of that work, and everything would move
+ * to this core. Or the baton's holder has lost its CPU, perhaps to this thread, and would not get
+ * it back before the end of the scheduler's slice.
  */
 static void back_off(int times)
 {
@@ -65,7 +65,7 @@ static void *loop_thread(void *arg)
         fry_disarm(engine);
     }
     fry_baton_give(&engine->role);
-    fry_late_work(engine); /* what came between the last look and giving the role */
+    fry_late_work(engine); /* work that came between the last look and this give */
     fry_store_seq_cst(&engine->stopped, 1);
     fry_futex_wake(&engine->stopped, INT32_MAX);
     return NULL;
@@ -94,7 +94,7 @@ bool fry_own_thread_end(ferry_engine *engine, int64_t end_ns)
         fry_futex_wait(&engine->stopped, 0, left_ns);
     }
     if (engine->has_thread)
-        (void)pthread_join(engine->thread, NULL); /* it runs nobody's code any more */
+        (void)pthread_join(engine->thread, NULL); /* it runs no user code any more */
     engine->has_thread = false;
     return true;
 }

@@ -1,44 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a copy waits for on its device, and on which stream it does.
+ * What a copy waits for on its device, and on which stream.
  *
- * Streams work in order, so a wait holds up all that comes behind it. Behind ferry's own copies
- * that is only time; behind an event of the program's own streams it may be for ever, if what shall
- * let that event fire waits for something ferry was to do. So what waits for an outside event that
- * has not fired goes on a parked stream.
+ * Streams work in order, so a wait holds up all that comes behind it. A wait for ferry's own copies
+ * only costs time. A wait for an event of the program's own streams may last for ever, if what
+ * makes that event fire waits for something that ferry has yet to do. So a copy that waits for an
+ * outside event that has not fired goes on a parked stream.
  *
  * The rules, kept where a copy is issued:
  *  1. A copy is issued to a main lane only if nothing that it waits for on its device, and that has
  *     yet to fire, stands on an outside or parked lane.
  *  2. A parked lane that is not empty has a key, the outside lane whose events it waits for and the
- *     main lane whose copies it takes, and the latest of those events that it waits for (behind). A
- *     copy goes there only if it waits for events of that one outside lane, by itself or through
- *     copies parked for it, and of those for none older than the lane's latest.
- *  3. What waits for two outside lanes, or finds no parked lane, does not wait on its device: the
- *     edges are held on the host and it is issued, to its main lane, when they have fired.
+ *     main lane whose copies it takes, and the latest of those events that it waits for (`behind`:
+ *     for each copy). A copy goes there only if it waits for events of that one outside lane, by
+ *     itself or through copies parked for it, and the latest of them is not older than the lane's
+ *     latest.
+ *  3. A copy that waits for two outside lanes, or finds no parked lane, does not wait on its
+ *     device. Its edges are held on the host, and it is issued to its main lane when they have
+ *     fired.
  *
  * *Nothing on a main lane stands behind an outside event.* By induction in the order of issuing:
- * what stands before it in its lane was issued to that main lane, and what it waits for stands on
- * main lanes, by 1; all of that was issued before.
+ * what stands before a copy in its main lane was issued to that lane, and by 1 what the copy waits
+ * for stands on main lanes. All of that was issued before the copy.
  *
- * *A parked copy stands behind no outside event but those that it depends on anyway.* The ones
- * before it in its lane wait for events of the same outside lane that are no later than its own
- * latest, by 2, and those have fired when that has. What it waits for on other parked lanes has
- * that key too, and `behind` says how far each of them got: that is part of its own latest.
+ * *A parked copy stands behind no outside event except those that it depends on anyway.* By 2 the
+ * copies before it in its lane wait for events of the same outside lane that are no later than its
+ * own latest event, and have fired when that has. What it waits for on other parked lanes waits for
+ * the same outside lane; `behind` says up to which event, and its own latest event includes that.
  *
- * *What is read as it is issued waits for nothing on its device*, but for what stands before it in
- * its own lane, which only writes to GPUs (fry_copy_is_read_now): other edges are held on the host,
- * as by 3.
+ * *A copy whose source is read as it is issued waits for nothing on its device*, except for what
+ * stands before it in its own lane, which only writes to GPUs (fry_copy_is_read_now). Its other
+ * edges are held on the host, as by 3.
  *
- * So if the program makes an event fire only after it has seen some copy finish, that copy is not
- * kept from finishing by the event, unless it was said to come after it.
+ * So if the program makes an event fire only after it has seen some copy finish, the event does not
+ * keep that copy from finishing, unless the copy was ordered after the event.
  *
  * *No deadlock on the device.* A wait names an event that is recorded, or an operation that is
- * issued, so all waits lead back in time; nothing waits in a circle. And the engine issues to
- * streams that have room, so no issue blocks.
+ * issued, so all waits lead back in time and nothing waits in a circle. And the engine issues only
+ * to streams that have room, so no issue blocks.
  *
- * A parked lane is given back when the last that stands in it has fired, in one place:
- * fry_lanes_poll. Nothing ever waits for a place in one: rule 3, and the same if it is full.
+ * A parked lane is given back when the last operation in it has fired, by fry_lanes_poll alone. No
+ * copy waits for a place in a parked lane: rule 3 also holds if the lane is full.
  */
 #include "engine/park.h"
 
@@ -48,7 +50,7 @@
 #include "engine/lane.h"
 #include "engine/node.h"
 
-/* The definition or operation stands on a device (from is ISSUED): at (lane, sequence). */
+/* Whether the node, which is ISSUED, stands on a device, at (lane, sequence). */
 static bool is_on_device(const fry_node *from)
 {
     return fry_node_is_on_stream(from) ||
@@ -104,13 +106,13 @@ bool fry_lane_can_wait_for(const fry_node *from, const fry_node *to, fry_edge_na
     return true;
 }
 
-/* It has yet to fire there. */
+/* Whether the operation there has yet to fire. */
 static bool is_waited_for(fry_stand stand)
 {
     return stand.sequence > stand.lane->fired;
 }
 
-/* The outside event behind which what stands there is; no lane: none. */
+/* The outside event that the operation at the stand is behind; lane is NULL if there is none. */
 static fry_outside_event outside_of(fry_stand stand)
 {
     switch ((fry_stream_kind)stand.lane->stream->kind) {
@@ -126,8 +128,10 @@ static fry_outside_event outside_of(fry_stand stand)
     return (fry_outside_event){NULL, 0};
 }
 
-/* One wait a stream, the latest. Of the copy's own stream too: copies that are handed over as a
- * batch are in no order among each other. */
+/*
+ * Keeps one wait for each stream, the latest. The copy's own stream counts too: copies that are
+ * handed over as a batch are in no order among each other.
+ */
 static void add_wait(fry_waits *waits, fry_stream *stream, uint64_t sequence)
 {
     size_t at = 0;
@@ -139,13 +143,15 @@ static void add_wait(fry_waits *waits, fry_stream *stream, uint64_t sequence)
         waits->events[at].sequence = sequence;
 }
 
-/* Waits for what stands there. False: rule 3, or there are too many. */
+/*
+ * Adds a wait for the operation at the stand. False: rule 3 applies, or there are too many waits.
+ */
 static bool add_event(const fry_node *node, fry_stand stand, fry_waits *waits)
 {
     fry_stream *stream = node->op.copy.stand.lane->stream, *other = stand.lane->stream;
     fry_outside_event outside = outside_of(stand);
     if (stream != other && fry_unlikely(fry_copy_is_read_now(node)))
-        return false; /* what it reads may yet be written there */
+        return false; /* what the copy reads may yet be written there */
     if (fry_unlikely(outside.lane != NULL)) {
         if (waits->outside.lane == NULL)
             waits->outside = outside;
@@ -161,7 +167,7 @@ static bool add_event(const fry_node *node, fry_stand stand, fry_waits *waits)
     return true;
 }
 
-/* What the edge's predecessor is behind of, where that has yet to fire. */
+/* Adds waits for the stands of the edge's predecessor that have yet to fire. */
 static bool add_stands(const fry_node *node, const fry_edge *edge, fry_waits *waits)
 {
     for (size_t i = 0; i < fry_node_stand_count(edge->from); i++) {
@@ -172,8 +178,10 @@ static bool add_stands(const fry_node *node, const fry_edge *edge, fry_waits *wa
     return true;
 }
 
-/* The same for all that an edge on the device stands for: a definition is as far as what it stands
- * behind is, which may be on several lanes. */
+/*
+ * Adds waits for an edge on the device. For a definition these include the stands of its own
+ * predecessors, which may be on several lanes.
+ */
 static bool add_edge(const fry_node *node, const fry_edge *edge, fry_waits *waits)
 {
     if (!add_stands(node, edge, waits))
@@ -187,7 +195,7 @@ static bool add_edge(const fry_node *node, const fry_edge *edge, fry_waits *wait
     return true;
 }
 
-/* What can't wait on the device is held from now on. True: that is nothing. */
+/* Holds on the host the edges that can't wait on the device. True: there are none. */
 static bool collect(const fry_node *node, fry_waits *waits)
 {
     bool is_free = true;
@@ -200,7 +208,7 @@ static bool collect(const fry_node *node, fry_waits *waits)
     return is_free;
 }
 
-/* Rule 2: a lane of that key, or one that has none. */
+/* Rule 2: a lane with that key, or one without a key. NULL: neither has room. */
 static fry_lane *park(const fry_lane *main, fry_outside_event outside)
 {
     const fry_device_ops *ops = main->stream->device->ops;
@@ -272,14 +280,15 @@ void fry_lane_parked(fry_lane *lane, const fry_lane *main, const fry_waits *wait
 }
 
 /*
- * A definition by what stands on a device is issued with it: it needs no stream, it is where the
- * last of what makes it valid is, since all of that is in one lane. So its readers can wait for it
- * on their devices.
+ * A definition whose predecessors stand on a device is issued with them. It needs no stream: its
+ * place is that of the last predecessor that makes it valid, because all of these are in one lane.
+ * So its readers can wait for the definition on their devices.
  *
- * What used the span before may stand on other lanes: with two buffers in turn that is the rule. If
- * the definition is by an outside event it is issued all the same, and whoever waits for it waits
- * for those too (add_edge), as long as it has not resolved, which it does when all of them have. By
- * a copy it is not: there the edges hold. Nor is one behind a definition that has such edges.
+ * Earlier users of the span may stand on other lanes: with two buffers in turn that is the rule. If
+ * the definition is by an outside event it is issued all the same, and an operation that waits for
+ * it waits for those users too (add_edge), until the definition has resolved, which it does when
+ * all of them have. If the definition is by a copy, the edges from those users hold it. They also
+ * hold a definition behind a definition that has such edges.
  */
 bool fry_lane_define(fry_node *node)
 {

@@ -44,8 +44,8 @@ fry_segment *fry_piece_next(fry_segment *piece)
 /* ---- the tree ---- */
 
 /*
- * The piece behind which a span goes that nobody is at: the one that entered last, as with slices
- * of a buffer that are used one after the other. NULL: look for it.
+ * The piece behind which an unused span goes: the newest, as with slices of a buffer that are used
+ * one after the other. NULL: the place must be searched.
  */
 static fry_segment *gap_behind_newest(const fry_use *use)
 {
@@ -56,7 +56,7 @@ static fry_segment *gap_behind_newest(const fry_use *use)
     return next == NULL || next->begin >= use->end ? newest : NULL;
 }
 
-/* What RB_INSERT does once it has found where. */
+/* Does what RB_INSERT does once it has found the place. */
 static void tree_insert_behind(struct fry_pieces *tree, fry_segment *previous, fry_segment *piece)
 {
     bool is_right = RB_RIGHT(previous, entry) == NULL;
@@ -70,7 +70,7 @@ static void tree_insert_behind(struct fry_pieces *tree, fry_segment *previous, f
     fry_pieces_RB_INSERT_COLOR(tree, piece);
 }
 
-/* `previous`: the one before it, or NULL to look for where it belongs. */
+/* `previous`: the piece before it; NULL: searches the place. */
 static void insert_behind(fry_segment *previous, fry_segment *piece)
 {
     ferry_buffer *buffer = piece->buffer;
@@ -188,9 +188,9 @@ void fry_piece_remove_reader(fry_turn *turn, fry_reader *reader)
     fry_pool_give(&turn->engine->readers, &turn->context->readers, reader);
 }
 
-/* ---- where nobody is ---- */
+/* ---- spans that nobody uses ---- */
 
-/* One look says so, as with disjoint slices. */
+/* Needs one look with disjoint slices. */
 bool fry_piece_enter_gap(fry_turn *turn, fry_node *node, const fry_use *use)
 {
     fry_segment *previous = gap_behind_newest(use);
@@ -209,9 +209,9 @@ bool fry_piece_enter_gap(fry_turn *turn, fry_node *node, const fry_use *use)
 }
 
 /*
- * Puts a piece into the tree, by its span, if nobody is at that. Spans used one after the other go
- * behind the last: whatever entered since would be the newest, and what has left makes gaps larger,
- * so what was free behind it still is.
+ * Puts a piece into the tree by its span, if nobody uses the span. Spans used one after the other
+ * go behind the newest piece without a search: a piece that entered since would be the newest, and
+ * pieces that left make gaps larger, so what was free behind it still is.
  */
 static bool enter_gap_of(ferry_buffer *buffer, fry_segment *piece)
 {
@@ -287,7 +287,7 @@ without_reader:
     return false;
 }
 
-/* Whether one piece is all that the node is listed in, and nobody else is at it. */
+/* The only piece that lists the node, if nobody else is at the piece; or NULL. */
 static inline fry_segment *lone_piece(const fry_node *node)
 {
     const fry_reader *reader = node->reads;

@@ -51,8 +51,10 @@ void fry_piece_remove_reader(fry_turn *turn, fry_reader *reader);
  */
 bool fry_piece_enter_gap(fry_turn *turn, fry_node *node, const fry_use *use);
 
-/* Lists a node that touches this span, some bytes, and nothing else, if nobody is at them and there
- * is room. False: nothing was done. */
+/*
+ * Lists a node that touches only this span, which is not empty, if nobody else uses it and there is
+ * room. False: nothing was done.
+ */
 bool fry_piece_enter_alone(fry_turn *turn, fry_node *node, const fry_use *use);
 
 /* Removes a node that succeeded from the only list it is in. False: it is in more lists. */

@@ -31,7 +31,7 @@ static void poisoned_remove(ferry_buffer *buffer)
     if (!buffer->is_listed)
         return;
     buffer->is_listed = false;
-    if (engine->dump_buffer == buffer) { /* the dump goes on behind it */
+    if (engine->dump_buffer == buffer) { /* the dump goes on behind this buffer */
         engine->dump_buffer = buffer->poisoned_next;
         engine->dump_offset = 0;
     }
@@ -77,7 +77,7 @@ size_t fry_hazard_copy_poison(ferry_engine *engine, fry_poison_view *poisons, si
     return count;
 }
 
-/* ---- of a whole buffer ---- */
+/* ---- poison of a whole buffer ---- */
 
 void fry_poison_whole(ferry_buffer *buffer, fry_error *why)
 {
@@ -102,7 +102,7 @@ void fry_poison_meet_wide(fry_turn *turn, fry_node *node, const fry_use *use)
     }
 }
 
-/* ---- of spans ---- */
+/* ---- poison of spans ---- */
 
 static fry_segment *first_within(const fry_use *use)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Promises: nodes that somebody outside resolves. The handle is a reference to the node.
+ * Promises: nodes that are resolved from outside. The handle is a reference to the node.
  *
- * Resolving and entering the graph may happen at once: whoever moves `outside` second does the
- * rest. A resolver that finds it ENTERED sends the node through the inbox again; one that finds it
- * ENTERING leaves it to the entering, which then finds it RESOLVED.
+ * Resolving and entering the graph may happen at the same time: the thread that moves `outside`
+ * second does the rest. A resolver that finds ENTERED sends the node through the inbox again. A
+ * resolver that finds ENTERING leaves the rest to the entering thread, which then finds RESOLVED.
  */
 #include "engine/promise.h"
 
@@ -69,12 +69,12 @@ ferry_status fry_promise_end_with(ferry_promise *promise, ferry_status status, f
     ferry_engine *engine = fry_engine_of(future);
     fry_node *node = fry_node_of(future);
     if (error != NULL)
-        status = error->public_.status; /* they never differ */
+        status = error->public_.status; /* the same in both */
     if (!fry_future_claim(future, status)) {
         fry_error_release(error);
         return FERRY_E_BUSY;
     }
-    node->op.promise.value = value; /* shown by the seal */
+    node->op.promise.value = value; /* published by the seal */
     if (error != NULL)
         fry_future_set_error(future, error, false);
     fry_future_seal(future);
@@ -112,7 +112,7 @@ void fry_promise_answer(ferry_promise *promise, ferry_status status, fry_error *
 
 /* ---- its row ---- */
 
-/* It was resolved outside. */
+/* The promise was resolved outside. */
 static void arrive(fry_turn *turn, fry_node *node)
 {
     fry_graph_promise_ended(turn, node);
@@ -134,20 +134,23 @@ static bool enter(fry_turn *turn, fry_node *node)
     if (node->refusal != FERRY_OK)
         fry_error_release(node->op.promise.refusal_error);
     if (!entered)
-        arrive(turn, node); /* resolved before it came here */
+        arrive(turn, node); /* resolved before it entered */
     else if (turn->engine->stop_graph)
         fry_graph_fail(turn, node, FERRY_E_SHUTDOWN, NULL, false);
     return true;
 }
 
-/* Its error is not ours to set before it is claimed, so until it enters that waits beside. */
+/*
+ * A promise's error may only be set after the claim, so until the promise enters, the error is kept
+ * in refusal_error.
+ */
 static void cancel(fry_turn *turn, fry_node *node)
 {
     if (node->state != FRY_NODE_NEW) {
         fry_cancel_node(turn, node);
         return;
     }
-    node->op.promise.refusal_error = fry_cancel_error(turn, node); /* once: `requested` */
+    node->op.promise.refusal_error = fry_cancel_error(turn, node); /* set once: see `requested` */
     node->refusal = FERRY_E_CANCELLED;
 }
 

@@ -12,7 +12,7 @@ static bool waits(const fry_ready_queue *queue, int rank)
     return queue->ranks[rank].first != NULL;
 }
 
-/* The lowest that has been overtaken enough, else the highest; something waits. */
+/* Something waits. Returns the lowest rank that was overtaken often enough, or else the highest. */
 static int next_rank(const fry_ready_queue *queue)
 {
     int highest = FRY_RANKS - 1;

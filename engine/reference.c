@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles of futures: references, and what can be read of them. */
+/* Handles of futures: references, and what can be read from them. */
 #include "engine/engine.h"
 #include "engine/ground.h"
 #include "engine/node.h"
@@ -37,7 +37,7 @@ void ferry_future_release(ferry_future *future)
         fry_engine_unretain(engine, 1);
         return;
     }
-    /* The last holder needs no read-modify-write: nobody else can change the count. */
+    /* The last holder needs no read-modify-write: no other thread can change the count. */
     if (references == 1 || fry_fetch_sub(&future->references, 1) == 1)
         future->owner->ops->released(future);
 }
@@ -49,7 +49,7 @@ const ferry_error *ferry_future_error(ferry_future *future)
     if (fry_future_is_static(future))
         return &fry_refusal_error(fry_refusal_of(future))->public_;
     const ferry_engine *engine = fry_engine_of(future);
-    /* A child of fork leaves the parent's allocator alone: another thread may have been inside. */
+    /* A child of fork must not use the parent's allocator: another thread may have been in it. */
     const fry_memory *memory = fry_engine_check(engine) == FERRY_OK ? &engine->memory : NULL;
     return &fry_future_error_get(future, memory, fry_node_of(future)->label)->public_;
 }

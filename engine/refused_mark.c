@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The mark that lifts bars from buffers, in its turn of the inbox: refused_writes.c. */
+/* The mark, which lifts bars from buffers when it comes out of the inbox: refused_writes.c. */
 #include "engine/refused_mark.h"
 
 #include "engine/buffer.h"
@@ -13,7 +13,7 @@
 void fry_refused_mark_init(ferry_engine *engine)
 {
     engine->mark.kind = FRY_OP_MARK;
-    engine->mark.state = FRY_NODE_WAITING; /* it is not new: fry_graph_arrive */
+    engine->mark.state = FRY_NODE_WAITING; /* not NEW, so fry_graph_arrive calls `arrive` */
 }
 
 static void place(ferry_buffer *buffer)
@@ -28,14 +28,14 @@ static void arrive(fry_turn *turn, fry_node *mark)
 {
     ferry_engine *engine = turn->engine;
 #ifdef FRY_PLANT_POISON_EARLY
-    /* A fault put there on purpose: tests/planted builds it and must see it. */
+    /* A planted fault: tests/planted builds it and must find it. */
     if (engine->refused_noted == NULL)
         engine->refused_noted = fry_stack_take_all(&engine->refused_buffers);
 #endif
     fry_link *buffers = engine->refused_noted;
     while (buffers != NULL) {
         ferry_buffer *buffer = FRY_CONTAINER(buffers, ferry_buffer, refused_link);
-        buffers = buffers->next; /* barred anew it is in the list again */
+        buffers = buffers->next; /* once placed it may be barred and listed again */
         place(buffer);
     }
     engine->refused_noted = fry_stack_take_all(&engine->refused_buffers);

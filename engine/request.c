@@ -15,9 +15,9 @@
 #include "engine/turn.h"
 
 #define ACCESS_COUNT_MAX ((size_t)1 << 16)
-#define DEADLINE_MIN_NS (INT64_MIN / 2) /* so that it and a time can be subtracted */
+#define DEADLINE_MIN_NS (INT64_MIN / 2) /* so that subtracting a time can't overflow */
 
-/* What is wrong with them, of this version. */
+/* Checks options of this version's size. */
 static inline fry_refusal check_options(const ferry_engine *engine, const ferry_op_options *given)
 {
     if (fry_unlikely(given->after == NULL && given->after_count != 0))
@@ -47,14 +47,17 @@ fry_refusal fry_request_options(fry_request *request, ferry_engine *engine,
     return fry_likely(why == FRY_TAKEN) ? FRY_TAKEN : fry_refuse(engine, why);
 }
 
-/* The options first: without memory for a context they still say what would have been written. */
+/*
+ * Reads the options first: without memory for a context they still say what would have been
+ * written.
+ */
 fry_refusal fry_request_open(fry_request *request, ferry_engine *engine,
                              const ferry_op_options *options)
 {
     request->engine = engine;
     request->context = NULL;
     request->shared = NULL;
-    if (options == NULL) /* else request_options writes all of it */
+    if (options == NULL) /* else fry_request_options writes all of them */
         memset(&request->options, 0, sizeof request->options);
     fry_refusal why = fry_engine_refusal_open(engine);
     if (fry_likely(why == FRY_TAKEN) && options != NULL)
@@ -65,7 +68,7 @@ fry_refusal fry_request_open(fry_request *request, ferry_engine *engine,
     return fry_likely(request->context != NULL) ? FRY_TAKEN : FRY_REFUSED_NO_MEMORY;
 }
 
-/* Of one that is no static future. */
+/* For a future that is not static. */
 static bool takes_edge(const ferry_future *future, fry_edge_nature nature)
 {
     return (nature != FRY_EDGE_AFTER && nature != FRY_EDGE_READ) ||
@@ -79,12 +82,12 @@ fry_refusal fry_request_add_after(fry_request *request, fry_node *node, ferry_fu
     if (fry_unlikely(future == NULL))
         return fry_refuse(engine, FRY_REFUSED_AFTER_NULL);
     if (fry_unlikely(fry_future_is_static(future))) {
-        if (fry_future_status(future) == FERRY_OK) { /* the quiet of one that was refused */
+        if (fry_future_status(future) == FERRY_OK) { /* the quiet future of a refused operation */
             if (nature == FRY_EDGE_ANY)
                 node->flags |= FRY_NODE_SATISFIED;
             return FRY_TAKEN;
         }
-        /* It has failed already; so will this one, in its place in program order. */
+        /* The future has failed already: this node fails too, in its place in program order. */
         if (nature != FRY_EDGE_QUIET)
             fry_node_refuse(node, FERRY_E_DEPENDENCY, fry_refusal_error(fry_refusal_of(future)),
                             true);
@@ -116,7 +119,7 @@ void fry_request_lacks_edges(const fry_request *request, const fry_node *node,
     for (const fry_edge *edge = node->edges; edge != NULL; edge = edge->sibling)
         found++;
     if (needed <= found)
-        needed = found + 1; /* some have resolved this moment */
+        needed = found + 1; /* some have resolved at this moment */
     fry_edges_refused(request->engine, needed, needed - found);
 }
 
@@ -150,7 +153,7 @@ static fry_refusal add_accesses(const fry_request *request, fry_node *node)
     return why;
 }
 
-/* The node with all that the options say, or NULL. */
+/* Makes a node with all that the options say; NULL: *why_p says why. */
 fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, fry_refusal *why_p)
 {
     const ferry_op_options *options = &request->options, *shared = request->shared;
@@ -195,13 +198,13 @@ __attribute__((cold, noinline)) void fry_request_share_large(const fry_request *
 
 /* ---- refused writes ---- */
 
-/* Refused for want of room, not for being wrong: what it would have written is not valid now. */
+/* If the reason is lack of room, marks what the operation would have written as not valid. */
 ferry_future *fry_request_refuse_writes(const fry_request *request, ferry_engine *engine,
                                         fry_refusal why, const fry_row_span *dst)
 {
     if (!fry_refusal_is_want(why))
         return fry_refused(engine, why);
-    fry_context *context = request->context; /* NULL: there was no memory even for that */
+    fry_context *context = request->context; /* NULL: there was no memory for a context */
     if (dst != NULL && !fry_rows_are_empty(dst) && fry_rows_check(engine, dst) == FRY_TAKEN) {
         fry_rows rows = fry_rows_of(dst);
         fry_refused_write(engine, context, &rows, why);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From what the caller gave to a node that is submitted, in the caller's thread and without the
- * baton: what operations of all kinds share. What is refused is a static future; what it would have
+ * From the caller's arguments to a submitted node, in the caller's thread and without the baton,
+ * for all kinds of operations. A refused operation gets a static future, and what it would have
  * written is poisoned all the same, in its place in program order (refused_writes.c).
  */
 #ifndef FRY_ENGINE_REQUEST_H
@@ -23,7 +23,7 @@ typedef struct fry_request {
     ferry_engine *engine;
     fry_context *context;
     ferry_op_options options;
-    const ferry_op_options *shared; /* the options of its batch, whose after[] is added; or NULL */
+    const ferry_op_options *shared; /* options of its batch, whose after[] is added; or NULL */
 } fry_request;
 
 /*
@@ -33,14 +33,14 @@ typedef struct fry_request {
 fry_refusal fry_request_open(fry_request *request, ferry_engine *engine,
                              const ferry_op_options *options);
 
-/* Reads the options, of the caller's version, into the request. */
+/* Reads the caller's options, of any version, into the request. */
 fry_refusal fry_request_options(fry_request *request, ferry_engine *engine,
                                 const ferry_op_options *options);
 
-/* The node with all that the options say; NULL sets *why_p, and nothing is left behind. */
+/* Makes a node with all that the options say. NULL: *why_p says why, and nothing is left behind. */
 fry_node *fry_request_node(fry_request *request, ferry_op_kind kind, fry_refusal *why_p);
 
-/* One more edge into the new node. */
+/* Adds an edge into the new node. */
 fry_refusal fry_request_add_after(fry_request *request, fry_node *node, ferry_future *future,
                                   fry_edge_nature nature);
 
@@ -51,14 +51,16 @@ fry_refusal fry_request_add_after(fry_request *request, fry_node *node, ferry_fu
 void fry_request_lacks_edges(const fry_request *request, const fry_node *node,
                              ferry_future *const *futures, size_t count, fry_edge_nature nature);
 
-/* The same of uses: those that the options name, and so many more. */
+/* The same for uses: those that the options name, and `more`. */
 void fry_request_lacks_uses(const fry_request *request, uint64_t more);
 
-/* A large node takes the references that it may need before anybody has the baton for it. */
+/* Takes the references that a large node may need, before any thread has the baton for it. */
 void fry_request_share_large(const fry_request *request, fry_node *node);
 
-/* Submits the node, and gives the user's reference to its future. In line: a call would be a
- * thirtieth of what a nop costs. */
+/*
+ * Submits the node and returns the user's reference to its future. Inline, as a call would be a
+ * thirtieth of a nop's cost.
+ */
 static inline __attribute__((always_inline)) ferry_future *fry_request_submit(fry_request *request,
                                                                               fry_node *node)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each thread writes a ring of its own: base/trace.h. */
+/* Each thread writes its own ring: base/trace.h. */
 #include "engine/ring.h"
 
 #include "engine/context.h"
@@ -18,8 +18,8 @@ fry_trace_ring *fry_ring_of(fry_context *context)
 }
 
 /*
- * A ring that only the flight recorder needed may be too small for a sink that reads behind the
- * recording thread. Its thread alone can leave it, so it is given the larger one to go on in.
+ * A ring made for the flight recorder alone may be too small for a sink that reads behind the
+ * recording thread. Only that thread can leave its ring, so it is given the larger one to go on in.
  */
 ferry_status fry_ring_add(ferry_engine *engine, fry_context *context, uint32_t sinks)
 {

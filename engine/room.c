@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ferry_engine_writable: when is a submit that was refused with FERRY_E_AGAIN worth another try?
+ * ferry_engine_writable: when is it worth trying again after a submit was refused with
+ * FERRY_E_AGAIN?
  *
  * Three kinds of refusal.
- *   at submit    a pool of nodes, edges or uses had too few slots. How many it would have taken
- *                stands in that pool (fry_pool_refused), and base/pool.h tells when they are there
- *   at entering  the access lists had no room for its next step. Slots come back as what is ahead
- *                of the node ends, from several pools. So engine->load counts, with the baton, what
- *                the graph holds (operations, promises, who is at segments), and the refused one
- *                notes what it must fall to
- *   barred       it names a buffer in which a refused write has yet to take its place: until the
- *                engine's mark has had its turn (refused_writes.c)
- * An operation refused for its edges notes the load too: edges are for predecessors that have not
- * resolved, so it may need none by the time they have.
+ *   at submit    A pool of nodes, edges or uses had too few slots. The pool records how many were
+ *                needed (fry_pool_refused), and base/pool.h tells when they are there
+ *   at entering  The access lists had no room for the next step. Slots come back to several pools
+ *                as operations ahead end. So engine->load counts, with the baton, what the graph
+ *                holds (operations, promises, uses of segments), and the refused operation records
+ *                to what value the load must fall
+ *   barred       The operation names a buffer in which a refused write has yet to take its place:
+ *                until the engine's mark has had its turn (refused_writes.c)
+ * An operation refused for its edges records a load too: edges are for predecessors that have not
+ * resolved, so when these have resolved the operation may need none.
  *
- * The news. One of them is enough: of two that were refused, one that lacks a node must not wait
- * for the thousand edges that another lacks, since those may be held up by what it is about to
- * submit. Who tries too early is refused again and notes what it lacks then; that happens at most
- * once for each other refusal, and after a load that has really fallen, which a refused operation
- * and what depends on it do not bring about: they leave the load as they found it. So nobody goes
- * round and round while nothing ends.
+ * The news. Room for one refused operation is enough. Of two, one that lacks a node must not wait
+ * for the thousand edges that the other lacks, since those may be held until the first has
+ * submitted. An operation that tries too early is refused again and records what it lacks then.
+ * That happens at most once for each other refusal, and only after the load has really fallen. A
+ * refused operation and its dependents leave the load as they found it, so nobody tries over and
+ * over while nothing ends.
  *
- * One future for all who ask, in a node of a small pool of its own: a promise whose resolver is the
- * loop. room_lock guards it and makes lookers come one at a time; no user code runs under it, and
- * nothing is allocated.
+ * All callers share one future, whose node comes from a small pool of its own: a promise that the
+ * loop resolves. room_lock guards it and makes lookers come one at a time. No user code runs under
+ * room_lock, and nothing is allocated.
  *
  *     asker   room_wanted = 1; barrier; look (pools; load); nothing: leave the promise
  *     giver   gives slots, or the load falls; barrier; if wanted: room_came = 1; wake the loop
  *     loop    room_came = 0; look; room: resolve
  *
  * No news is missed. For the pools base/pool.h says why. The load is written with the baton, whose
- * give is a full barrier, and looked at after it (fry_turn_end): either that finds room_wanted, or
- * the asker's look comes later and finds the load. room_came is set before the loop is woken and
- * looked at by a loop that is about to sleep, as all work is (loop.c). The loop clears it before it
- * looks, so news that comes during the look is looked at again. writable.pml checks it, and that
- * each planted mistake is found.
+ * give is a full barrier; after the give the thread looks at room_wanted and the load
+ * (fry_turn_end). Either this look sees room_wanted, or the asker's look comes later and sees the
+ * load. room_came is set before the loop is woken, and a loop that is about to sleep looks at it,
+ * as at all work (loop.c). The loop clears room_came before it looks, so it looks again if news
+ * comes during the look. writable.pml checks this, and finds each planted mistake.
  */
 #include "engine/room.h"
 
@@ -62,7 +63,7 @@ static void forget_refusals(ferry_engine *engine)
     fry_pool_forget_refusals(&engine->transfers);
 }
 
-/* Any thread, with the baton or without; under a pool's hands. */
+/* Any thread, with or without the baton; called by a pool. */
 void fry_room_has_come(void *arg)
 {
     ferry_engine *engine = arg;
@@ -88,24 +89,24 @@ static int64_t target_of(int64_t load, uint64_t fall)
 void fry_edges_refused(ferry_engine *engine, uint64_t needed, uint64_t missing)
 {
     fry_pool_refused(&engine->edges, needed);
-    int64_t load = fry_load_relaxed(&engine->load); /* it may just be on its way into the graph */
+    int64_t load = fry_load_relaxed(&engine->load); /* operations may be on their way in */
     if (load > 0)
         note_target(engine, target_of(load, missing));
 }
 
 void fry_entry_refused(ferry_engine *engine, uint64_t edges, const fry_lack *lack)
 {
-    /* One thing less that the graph holds is one more free. */
+    /* If the graph holds one thing less, one more slot is free. */
     int64_t load = fry_load_relaxed(&engine->load);
     if (load == 0)
-        note_target(engine, FRY_LOAD_HOPELESS); /* nothing is ahead of it that could end */
+        note_target(engine, FRY_LOAD_HOPELESS); /* nothing ahead of the operation could end */
     else
         note_target(engine, target_of(load, lack->count > 0 ? lack->count : 1));
-    if (lack->is_of_edges) /* one node may give many back */
+    if (lack->is_of_edges) /* one node may give back many edges */
         fry_pool_refused(&engine->edges, edges + lack->count);
 }
 
-/* Should it be cancelled, the target is one too high for the next: that is a try too early. */
+/* If the promise is cancelled, the target stays one too high, and the next try may be too early. */
 void fry_writable_enters(ferry_engine *engine)
 {
     int64_t target = fry_load_relaxed(&engine->load_target);
@@ -127,7 +128,7 @@ fry_refusal fry_refused_barred(ferry_engine *engine)
     return FRY_REFUSED_BARRED;
 }
 
-/* Buffers are barred until the mark has had its turn. */
+/* Buffers stay barred until the mark has had its turn. */
 static fry_pool_room look_at_mark(ferry_engine *engine)
 {
     if (fry_load_seq_cst(&engine->mark_refused) == 0)
@@ -143,7 +144,7 @@ void fry_room_after_turn(ferry_engine *engine)
 
 /* ---- looking ---- */
 
-/* With room_lock: room anywhere is room; refused somewhere and nowhere room is no room. */
+/* With room_lock. ROOM if any source has room; NO_ROOM if any was refused and none has room. */
 fry_pool_room fry_room_find(ferry_engine *engine)
 {
     fry_pool *const pools[] = {&engine->nodes, &engine->edges, &engine->uses, &engine->transfers};
@@ -159,7 +160,7 @@ fry_pool_room fry_room_find(ferry_engine *engine)
             found = room;
     }
     if (found == FRY_POOL_ROOM)
-        forget_refusals(engine); /* all who wait are told; who was too early is refused again */
+        forget_refusals(engine); /* all are told; a try that is too early is refused again */
     if (found == FRY_POOL_ROOM || found == FRY_POOL_NOT_REFUSED)
         fry_room_stop_wanting(engine);
     else if (found == FRY_POOL_BUSY)

@@ -7,11 +7,11 @@
  *      │                   ▼                                           ▼ baton: detached
  *      └──── TOLD ◄── baton: quiet ── ENDED ◄── channel destroyed ── ENDING
  *
- * What is open is the peer's, and fails by fry_peer_detach whatever the state; what enters after
- * that is of the next lane. A channel that the other end opened arrives in IDLE too, and in no
- * later state: the next lane comes when the link was told that this one is over, as that takes the
- * baton, for which the loop may have to wait. The link is that of one incarnation: if the member is
- * another by now it goes when its lane has.
+ * Open messages are the peer's, and fail by fry_peer_detach in any state; messages that enter later
+ * belong to the next lane. A channel that the other end opened arrives in IDLE too, and in no later
+ * state: the next lane comes only when the link was told that this one is over, and that takes the
+ * baton, for which the loop may have to wait. The link belongs to one incarnation: if the member
+ * has another by now, the link is removed when its lane is over.
  */
 #include "engine/route.h"
 
@@ -25,7 +25,7 @@
 #include <sys/epoll.h>
 
 #define HELLO_TIMEOUT_NS INT64_C(10000000000)
-#define LAST_ROUNDS_MAX 4096 /* of progress, for what a member that has gone had said before */
+#define LAST_ROUNDS_MAX 4096 /* rounds of progress for what a member said before it left */
 
 /* Puts the route in `orders` for the loop's next turn. The role. */
 static void order(fry_route *route)
@@ -60,13 +60,13 @@ fry_peer *fry_route_peer(fry_route *route)
         return NULL;
     if (fry_cas(&route->peer, &peer, made))
         return made;
-    fry_peer_close(made); /* another thread was quicker */
+    fry_peer_close(made); /* another thread was faster */
     return peer;
 }
 
 /* ---- what the baton's holder keeps ---- */
 
-/* A group that leaves may have come further. */
+/* The leaving of a group may go on. */
 static void look_soon(fry_turn *turn, fry_members *members)
 {
     fry_store_relaxed(&members->has_looks, 1);
@@ -192,7 +192,7 @@ static void finish_later(fry_route *route)
 
 void fry_route_end(fry_route *route, ferry_status status, const fry_fault *fault)
 {
-    if (route->end_status == FERRY_OK) { /* else the first says why */
+    if (route->end_status == FERRY_OK) { /* else the first end says why */
         route->end_status = status;
         route->end_fault = *fault;
     }
@@ -219,7 +219,7 @@ static fry_fault fault_of(const fry_route *route, ferry_status status, const cha
     return fault;
 }
 
-/* Why there can be no lane to a member that is not here. */
+/* Ends a route to a member that is not here, with the reason. */
 static void end_absent(fry_route *route)
 {
     const fry_group_member *member =
@@ -265,7 +265,7 @@ static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel
         fry_fault fault = fault_of(route, FERRY_E_NO_MEMORY, "cannot be reached: no memory");
         fry_route_end(route, FERRY_E_NO_MEMORY, &fault);
     } else {
-        /* For nothing, until it is armed. */
+        /* It waits for no event until it is armed. */
         route->is_watched = fry_poller_add(&members->engine->poller, &route->watch, 0) == FERRY_OK;
     }
     if (!route->is_watched && route->end_status == FERRY_OK)
@@ -289,7 +289,7 @@ static void link_failed(fry_link_peer *link, const fry_fault *fault)
     fry_route_end(route, fault->status != FERRY_OK ? fault->status : FERRY_E_PEER, fault);
 }
 
-/* The store will tell as well; bytes need not wait for it. */
+/* The store will report this too; the bytes need not wait for it. */
 static void link_died(fry_link_peer *link)
 {
     fry_route *route = fry_link_arg(link);
@@ -299,7 +299,7 @@ static void link_died(fry_link_peer *link)
         fry_group_report_death(route->group->net, route->rank, route->start);
 }
 
-/* The channel may not show it, or not yet. */
+/* The channel may not show this, or not yet. */
 static void link_ended(fry_link_peer *link, const fry_fault *fault)
 {
     fry_route_end(fry_link_arg(link), fault->status != FERRY_OK ? fault->status : FERRY_E_PEER,
@@ -339,10 +339,10 @@ void fry_route_sync(fry_route *route)
     bool is_absent = !is_here || member->start != route->start;
     if (route->link != NULL && (!keeps_lanes || is_absent)) {
         if (is_absent && !route->is_over && fry_group_has_lanes(group))
-            end_absent(route); /* also of a restart: what was open was the old one's */
+            end_absent(route); /* after a restart too: what is open was the old one's */
         route->is_over = is_absent;
         if (route->state != FRY_ROUTE_IDLE && route->state != FRY_ROUTE_WANTED)
-            return; /* its lane goes first */
+            return; /* the link stays until its lane is over */
         remove_link(route);
     }
     if (route->link != NULL || !is_here || !keeps_lanes)
@@ -357,8 +357,8 @@ void fry_route_sync(fry_route *route)
 /* ---- with role and baton ---- */
 
 /*
- * What a member said before it went is in the channel, though the store, or the kernel, was quicker
- * to say that it has gone: the answers to what it received, above all.
+ * What a member said before it left is still in the channel, above all its answers to what it
+ * received, though the store or the kernel reported first that the member is gone.
  */
 static void hear_last_words(fry_turn *turn, fry_route *route)
 {
@@ -376,14 +376,14 @@ static void detach(fry_turn *turn, fry_route *route)
         hear_last_words(turn, route);
     route->has_failed = false;
     fry_peer *peer = fry_route_made_peer(route);
-    if (peer != NULL) { /* else somebody may be making it */
+    if (peer != NULL) { /* else another thread may be making it */
         (void)fry_peer_detach(peer, status, &route->end_fault, &channel, turn);
         poll_no_more(route);
         route->is_up = false;
     }
     if (route->state == FRY_ROUTE_UP || route->state == FRY_ROUTE_ARRIVED)
         route_set_state(route, FRY_ROUTE_ENDING);
-    finish_later(route); /* in any state: a group that leaves waits for the last route to be over */
+    finish_later(route); /* in any state: a leaving group waits for its last route */
 }
 
 static void step(fry_turn *turn, fry_route *route)
@@ -396,7 +396,7 @@ static void step(fry_turn *turn, fry_route *route)
         if (route->lane_fault.status == FERRY_E_DEAD) {
             route->end_status = FERRY_E_DEAD;
             route->end_fault = route->lane_fault;
-        } else { /* it may have left, and what it said of that may have been lost with the rest */
+        } else { /* the member may have left, and its message about that been lost */
             route->is_lost = true;
             finish_later(route);
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends and receives: checks what the caller gave, makes a node and what the peer has of it. */
+/* Sends and receives: checks the caller's arguments, and makes a node and the peer's slot. */
 #include "engine/send.h"
 
 #include "engine/buffer.h"
@@ -60,7 +60,7 @@ static fry_transfer *take(const fry_request *request, fry_refusal *why_p)
 static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry_tag tag,
                  const ferry_span *span)
 {
-    /* What else there is of it is set as it enters, and before it is looked at. */
+    /* The other fields are set as it enters, before they are read. */
     transfer->flags = 0;
     transfer->node = node;
     transfer->route = route;
@@ -77,7 +77,7 @@ static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry
     node->op.message.tag = tag;
     node->op.message.flow = node->kind == FERRY_OP_SEND
                                 ? fry_flow_of((uint32_t)route->group->rank, node->future.id)
-                                : node->future.id; /* until it is known whose */
+                                : node->future.id; /* until the sender's is known */
     node->op.message.rank = route->rank;
     if (span->size_bytes != 0)
         fry_node_init_spans(node);

@@ -6,12 +6,15 @@
 #include "engine/members.h"
 #include "engine/watchdog.h"
 
-/* As the functions of source.h, of one; NULL: it never keeps the loop from sleeping that way. */
+/*
+ * One source's part in the functions of source.h. NULL: it never keeps the loop from sleeping that
+ * way.
+ */
 typedef struct fry_source {
     bool (*arm)(fry_turn *turn);
     int64_t (*next_ns)(ferry_engine *engine);
     int64_t (*again_ns)(ferry_engine *engine, bool has_looked);
-    bool has_watch; /* by a real clock its descriptor becomes readable at next_ns */
+    bool has_watch; /* with a real clock, its descriptor becomes readable at next_ns */
 } fry_source;
 
 static bool arm_lanes(fry_turn *turn)
@@ -30,7 +33,10 @@ static int64_t next_deadline_ns(ferry_engine *engine)
     return fry_timers_next_ns(&engine->deadlines);
 }
 
-/* In the order of a tick. Loops over them are unrolled, so that each is called directly. */
+/*
+ * In the order of a tick. Loops over the table are unrolled, so that the functions are called
+ * directly.
+ */
 static const fry_source sources[] = {
     {.arm = arm_lanes, .next_ns = fry_lanes_next_look_ns},
     {.arm = arm_members,
@@ -60,7 +66,7 @@ bool fry_sources_arm(fry_turn *turn)
 int64_t fry_sources_next_ns(ferry_engine *engine, bool is_told)
 {
     int64_t first_ns = INT64_MAX;
-    engine->stamps_left = 0; /* the loop is about to rest: what comes next may come much later */
+    engine->stamps_left = 0; /* the loop is about to rest, perhaps for long */
 #pragma GCC unroll 8
     for (size_t i = 0; i < SOURCES; i++) {
         if (!is_told || !sources[i].has_watch)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spans and rows as callers give them: what is wrong with them, and what they are. Any thread. */
+/* Spans and rows as callers give them: checking and converting them. Any thread. */
 #ifndef FRY_ENGINE_SPANS_H
 #define FRY_ENGINE_SPANS_H
 
@@ -8,15 +8,17 @@
 #include "engine/refusal.h"
 #include "engine/room.h"
 
-/* What a caller says of one side of a copy. */
+/* One side of a copy, as the caller gives it. */
 typedef struct fry_row_span {
     ferry_span first;
     size_t pitch_bytes;
     size_t row_count;
 } fry_row_span;
 
-/* Whether a span that is not empty lies within a buffer of the engine's. In line, like the next:
- * each copy comes here twice. */
+/*
+ * Whether a non-empty span lies within a buffer of the engine. Inline like the next: each copy
+ * comes here twice.
+ */
 static inline fry_refusal fry_span_check(ferry_engine *engine, const ferry_span *span)
 {
     const ferry_buffer *buffer = span->buffer;
@@ -30,7 +32,7 @@ static inline fry_refusal fry_span_check(ferry_engine *engine, const ferry_span 
     return FRY_TAKEN;
 }
 
-/* The same, and whether the buffer may be named just now. */
+/* The same, and whether the buffer is not barred. */
 static inline fry_refusal fry_span_check_open(ferry_engine *engine, const ferry_span *span)
 {
     fry_refusal why = fry_span_check(engine, span);
@@ -39,7 +41,7 @@ static inline fry_refusal fry_span_check_open(ferry_engine *engine, const ferry_
     return why;
 }
 
-/* Whether rows that are not empty lie within their buffer, one behind the other. */
+/* Whether non-empty rows lie within their buffer, one behind the other. */
 fry_refusal fry_rows_check(ferry_engine *engine, const fry_row_span *rows);
 
 static inline bool fry_rows_are_empty(const fry_row_span *rows)
@@ -47,7 +49,7 @@ static inline bool fry_rows_are_empty(const fry_row_span *rows)
     return rows->first.size_bytes == 0 || rows->row_count == 0;
 }
 
-/* Rows that were checked. Those without gaps are one. */
+/* Converts checked rows. Rows without gaps become one. */
 fry_rows fry_rows_of(const fry_row_span *rows);
 
 static inline fry_rows fry_row_of(ferry_span span)

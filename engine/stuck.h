@@ -5,7 +5,7 @@
 
 #include "engine/turn.h"
 
-/* `node`, which the graph holds until `from` retires, fails with it if that never comes. */
+/* Fails `node` with `from`, because it waits for `from` to retire, which may never happen. */
 void fry_graph_share_stuck(fry_turn *turn, fry_node *node, const fry_node *from);
 
 #endif

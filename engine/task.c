@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions: everything of the user's that ferry runs starts on the loop, with the baton released;
+ * Functions: every user function that ferry runs starts on the loop, with the baton released;
  * executors take it from there.
  */
 #include "engine/task.h"
@@ -26,8 +26,10 @@ static fry_error *call_error(const fry_node *node, int result)
                             ferry_status_name((ferry_status)node->refusal), result);
 }
 
-/* On the loop or whatever thread the executor chose. The reference taken in issue_call keeps the
- * node, and is the caller's to release. */
+/*
+ * On the loop or a thread that the executor chose. The reference taken in issue_call keeps the
+ * node; the caller releases it.
+ */
 void fry_call_run(fry_node *node)
 {
     ferry_engine *engine = fry_engine_of(&node->future);
@@ -51,7 +53,7 @@ void fry_hand_out_calls(ferry_engine *engine, fry_link *calls)
     fry_callbacks_begin(&frame, engine);
     while (calls != NULL) {
         fry_node *node = FRY_CONTAINER(calls, fry_node, link);
-        calls = calls->next; /* running it uses the link again */
+        calls = calls->next; /* running it reuses the link */
         const fry_call_op *call = &node->op.call;
         if (call->executor == NULL) {
             fry_call_run(node);
@@ -68,7 +70,7 @@ static bool is_to_run(const fry_node *node)
     return (node->flags & FRY_NODE_RETIRED) == 0 && node->state == FRY_NODE_READY;
 }
 
-/* Out of its queue: it is handed out, or has failed meanwhile. */
+/* Takes a call out of its queue: it is handed out, or has failed meanwhile. */
 static void issue_call(fry_turn *turn, fry_node *node, fry_queue *issued)
 {
     if ((node->flags & FRY_NODE_RETIRED) != 0) {
@@ -77,7 +79,7 @@ static void issue_call(fry_turn *turn, fry_node *node, fry_queue *issued)
     }
     node->flags &= (uint16_t)~FRY_NODE_QUEUED;
     if (node->state != FRY_NODE_READY)
-        return; /* retires when its order edges have fired */
+        return; /* it retires when its order edges have fired */
     (void)fry_fetch_add(&node->future.references, 1);
     fry_graph_issued(turn, node);
     fry_queue_push(issued, &node->link);
@@ -88,7 +90,7 @@ static bool needs_task(const fry_node *node)
     return node->op.call.executor != NULL && is_to_run(node);
 }
 
-/* A task for a call of an executor's, if it needs one; at most *left_p more. */
+/* Takes a task for a call that needs one, at most *left_p more. False: there is none. */
 static bool equip_call(fry_tasks *tasks, fry_node *node, uint32_t *left_p)
 {
     if (!needs_task(node))
@@ -102,9 +104,9 @@ static bool equip_call(fry_tasks *tasks, fry_node *node, uint32_t *left_p)
 }
 
 /*
- * With the baton: READY functions become ISSUED, as a list for fry_hand_out_calls. Those that find
- * no task, or others of executors' before them, stay READY in a queue of their own, so that the
- * loop's functions pass them.
+ * With the baton: READY calls become ISSUED; returns them for fry_hand_out_calls. Calls that find
+ * no task, or have other executors' calls before them, stay READY in a queue of their own, so that
+ * the loop's functions pass them.
  */
 fry_link *fry_calls_issue(fry_turn *turn, bool with_callbacks)
 {
@@ -122,7 +124,7 @@ fry_link *fry_calls_issue(fry_turn *turn, bool with_callbacks)
             issue_call(turn, node, &issued);
         } else {
             fry_ready_queue_push(&tasks->calls, item, fry_node_priority(node));
-            must_wait = true; /* or a task that comes back meanwhile would be a later one's */
+            must_wait = true; /* else a later call would get a task that comes back meanwhile */
         }
     }
     while ((item = fry_ready_queue_next(&tasks->calls)) != NULL) {

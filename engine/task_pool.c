@@ -1,40 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pool of tasks. Users' executors are code that may be wrong: they may run a task twice, years
- * later, from two threads at once, or never. So a task is no part of what it stands for, which is
- * gone once it has run, but an object of the engine's own that is never given back before the
- * engine itself.
+ * The pool of tasks. Users' executors may be wrong: they may run a task twice, years later, from
+ * two threads at once, or never. So a task is not part of what it stands for, which is gone once it
+ * has run, but an object of the engine that is freed with the engine only.
  *
- * Run at most once. A task is posted once for each time it is taken, and only the compare-and-swap
- * from POSTED to RUN lets a run begin: of any number of runs one wins, the others change nothing
- * but the count of misruns. What a loser reads (`engine`, `word`, `op`) is memory of the same type
- * for as long as the engine's memory is there.
+ * Run at most once. A task is posted once each time it is taken, and only the compare-and-swap from
+ * POSTED to RUN lets a run begin: of any number of runs one wins, and the others only count as
+ * misruns. What a losing run reads (`engine`, `word`, `op`) is memory of the same type as long as
+ * the engine's memory exists.
  *
- * Told from a later use of the same memory. `word` has a generation that grows with each post, and
- * the user's handle has the lowest TAG_BITS of it in the bits of the address that alignment leaves.
- * A late run finds another tag and is a misrun, until the same task has been posted 64 times more.
- * Free tasks are used in the order in which they were run, so with F of them free in the mean that
- * is some 64 * F posts: thousands, as the first chunk alone has 64. Beyond that a late run may hit
- * a task that is posted again: then it runs that one, early, and the run that was meant for it is
- * the one that is counted. Each post is still run once, and as many misruns are counted as there
- * were runs too many.
+ * Told from a later use of the same memory. `word` has a generation that grows with each post. The
+ * user's handle has the lowest TAG_BITS of the generation in the address bits that alignment leaves
+ * free. A late run finds another tag and is a misrun, unless the same task has been posted 64 times
+ * since. Free tasks are reused in the order in which they were run, so with F free tasks on average
+ * that takes some 64 * F posts: thousands, as the first chunk alone has 64 tasks. After that a late
+ * run may hit a task that is posted again. Then it runs that task, early, and the run that was
+ * meant for the task counts as the misrun. Still each post is run once, and as many misruns are
+ * counted as there were runs too many.
  *
- * Taken back. Who has the role may revoke a task that is posted for a waiter, by the move from
- * POSTED to REVOKED: either that comes first, and the run does nothing, which is no misrun, or the
- * move to RUN does, and then the waiter is called. The task may have been posted for another since:
- * `subject` says for whom, which with the role nobody else writes.
+ * Taken back. The holder of the role may revoke a task that is posted for a waiter, by the move
+ * from POSTED to REVOKED. If this move comes first, the run does nothing, and is no misrun. If the
+ * move to RUN comes first, the waiter is called. The task may have been posted for another subject
+ * since: `subject` says for which, and only the role's holder writes it.
  *
- * Who owns it. IDLE: the holder of the loop's role, that fills it in. POSTED: nobody; its fields
- * are written before the move to POSTED (release) and read after the move from it (acquire), and
- * likewise REVOKED. RUN:
- * the one who moved it, until it has pushed it on `run`; then the loop again, that takes all of
- * `run` at once. It is pushed before the function or callback runs: a function that waits for
- * another that waits for a task does not wait for ever.
+ * Ownership. IDLE: the holder of the loop's role, which fills the task in. POSTED: nobody; the
+ * fields are written before the move to POSTED (release) and read after the move from POSTED
+ * (acquire). REVOKED: the same. RUN: the thread that made the move, until it has pushed the task on
+ * `run`; then the loop, which takes all of `run` at once. The push comes before the function or
+ * callback runs, so a function that waits for another function that waits for a task does not wait
+ * for ever.
  *
- * Nothing waits for a task that is free (the argument of loop_sleep.pml). Who runs one pushes it
- * (full barrier), then looks at `wanted`, then wakes the loop if it sleeps. The loop writes
- * `wanted`, says that it is asleep (full barrier), then looks at `run`. Either it sees the task, or
- * the other sees both of its stores.
+ * Nothing waits for a task that is free (the argument of loop_sleep.pml). A thread that runs a task
+ * pushes it (full barrier), then looks at `wanted`, then wakes the loop if it sleeps. The loop
+ * writes `wanted`, says that it is asleep (full barrier), then looks at `run`. Either the loop sees
+ * the task, or the thread sees both of the loop's stores.
  */
 #include "engine/task_pool.h"
 
@@ -57,7 +56,7 @@ static enum fry_task_state state_of(uint64_t word)
     return (enum fry_task_state)(word & STATE_MASK);
 }
 
-/* An executor has it and has not begun to run it. */
+/* Whether an executor has the task and has not begun to run it. */
 static bool is_posted(uint64_t word)
 {
     return state_of(word) == FRY_TASK_POSTED || state_of(word) == FRY_TASK_REVOKED;
@@ -73,8 +72,10 @@ static uintptr_t tag_of(uint64_t word)
     return (uintptr_t)(word >> GENERATION_SHIFT) & TAG_MASK;
 }
 
-/* The one place a task's state moves. False: another thread has moved it, which only a posted one
- * is open to: the others have an owner. */
+/*
+ * Moves a task's state; nothing else does. False: another thread has moved it, which can happen to
+ * a posted task only, because tasks in other states have an owner.
+ */
 static bool task_move(fry_task *task, uint64_t from, uint64_t to)
 {
     if (is_posted(from))
@@ -96,7 +97,7 @@ static void free_push(fry_tasks *tasks, fry_task *task)
     tasks->free_count++;
 }
 
-/* The bound is exact, so the last chunk may be smaller. */
+/* Makes a chunk of tasks. The bound is exact, so the last chunk may be smaller. */
 static bool grow(ferry_engine *engine)
 {
     fry_tasks *tasks = &engine->tasks;
@@ -134,7 +135,6 @@ void fry_tasks_close(ferry_engine *engine)
     }
 }
 
-/* Those that were run are free again. */
 static void collect(fry_tasks *tasks)
 {
     if (fry_load_relaxed(&tasks->run.top) == NULL)
@@ -168,7 +168,7 @@ fry_task *fry_task_take_or_grow(ferry_engine *engine)
     return task;
 }
 
-/* While both wait they share what is free; the odd one goes to each in turn. */
+/* If calls and waiters both wait, they share the free tasks; an odd one goes to each in turn. */
 uint32_t fry_tasks_for_calls(fry_tasks *tasks, bool with_callbacks)
 {
     if (!with_callbacks || tasks->waiters.first == NULL)
@@ -207,7 +207,7 @@ void fry_task_post(ferry_executor *executor, fry_task *task, fry_task_kind kind,
     executor->post(executor, (ferry_task *)((uintptr_t)task | tag_of(posted))); /* NOLINT */
 }
 
-/* Told of at the first, the second, the fourth...: a loop of misruns does not fill the log. */
+/* Logs the first, second, fourth... misrun, so that a loop of misruns does not fill the log. */
 static void note_misrun(ferry_engine *engine, const fry_task *task, uintptr_t tag)
 {
     uint64_t count = fry_fetch_add(&engine->tasks.misrun, 1) + 1;
@@ -227,9 +227,10 @@ static void note_misrun(ferry_engine *engine, const fry_task *task, uintptr_t ta
 }
 
 /*
- * What it stood for keeps the engine's memory no more, so the task does until it is run. POSTED for
- * this subject can't change but by being run, as it takes the role to post. For another: it has
- * begun for this one, whose thread has yet to say so, and was free again for the next.
+ * The waiter does not keep the engine's memory any more, so the task does until it is run. A task
+ * that is POSTED for this waiter can only change by being run, as posting takes the role. If it is
+ * posted for another subject, its run for this waiter has begun, on a thread that has yet to say
+ * so, and the task has been reused.
  */
 bool fry_task_revoke(fry_task *task, const void *waiter)
 {
@@ -240,7 +241,7 @@ bool fry_task_revoke(fry_task *task, const void *waiter)
     fry_engine_retain(engine);
     if (task_move(task, word, (word & ~STATE_MASK) | FRY_TASK_REVOKED))
         return true;
-    fry_engine_unretain(engine, 1); /* not the last: the caller's handle is another */
+    fry_engine_unretain(engine, 1); /* not the last: the caller has a handle */
     return false;
 }
 
@@ -250,9 +251,9 @@ bool fry_task_begin(ferry_task *given, fry_task_begun *begun)
     fry_task *task = (fry_task *)((uintptr_t)given & ~TAG_MASK); /* NOLINT */
     ferry_engine *engine = task->engine;
     if (fry_unlikely(fry_engine_check(engine) != FERRY_OK))
-        return false; /* a child of fork: the parent runs it */
+        return false; /* in a child of fork; the parent runs it */
     uint64_t word;
-    do { /* once more if it is revoked just now */
+    do { /* again if the task was revoked in between */
         word = fry_load_acquire(&task->word);
         if (tag_of(word) != tag || !is_posted(word)) {
             note_misrun(engine, task, tag);
@@ -270,8 +271,10 @@ bool fry_task_begin(ferry_task *given, fry_task_begun *begun)
 
 /* ---- looking ---- */
 
-/* The same word before and after: then `op` is of that post. A writer of `op` has seen the task
- * come back, so whoever reads what it wrote sees that the word has moved. */
+/*
+ * If the word is the same before and after, `op` is of that post. The thread that writes `op` has
+ * seen the task come back, so a reader of its store sees that the word has moved.
+ */
 static bool task_is_posted(const fry_task *task, fry_task_kind *kind, uint64_t *op, bool *stands)
 {
     uint64_t word = fry_load_acquire(&task->word);
@@ -291,7 +294,7 @@ uint64_t fry_tasks_posted(const fry_tasks *tasks, fry_task_fn each, void *arg)
         for (uint32_t i = 0; i < chunk->count; i++) {
             fry_task_kind kind;
             uint64_t op;
-            bool stands; /* for something still */
+            bool stands; /* the waiter was not taken back */
             if (!task_is_posted(&chunk->tasks[i], &kind, &op, &stands))
                 continue;
             count++;

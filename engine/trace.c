@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trace records: one a transition of an operation, into the ring of the thread that makes it. */
+/*
+ * Trace records: one for each transition of an operation, in the ring of the thread that makes it.
+ */
 #include "engine/trace.h"
 
 #include "engine/context.h"
@@ -13,7 +15,7 @@
 
 #define NONE 65535
 
-/* Both moments are the baton's holder's. */
+/* The baton's holder makes both transitions. */
 static void nvtx_emit(ferry_engine *engine, const fry_node *node, ferry_trace_what what)
 {
     if (what == FERRY_TRACE_ISSUED)

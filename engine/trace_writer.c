@@ -4,14 +4,14 @@
  *   the thread    the file, sources, cursors; takes engines off the list while it runs
  *   `lock`        the list's head, is_running, seats; held for moments, never over a write
  *   `opening`     one opening or closing at a time; held for long
- * An engine that goes asks the thread to drain it and waits on `changed`, so its memory is there as
- * long as the thread looks at it. `lock` is taken before an engine's `cold`.
+ * An engine that is released asks the thread to drain it and waits on `changed`, so its memory
+ * exists as long as the thread looks at it. `lock` is taken before an engine's `cold`.
  *
- * The order of records. Each ring is in order, and all but SUBMITTED are written with the baton, so
- * between rings of an engine times tell the order, if the thread takes no record before an earlier
- * one that it does not see yet. So it reads the engine's clock first, then the heads, and takes
- * only records up to that time: whatever happened before such a record was in its ring before the
- * clock was read. What is later waits for the next round.
+ * The order of records. Each ring is in order, and all records but SUBMITTED are written with the
+ * baton. So the times order the records of an engine's rings, if the thread takes no record while
+ * an earlier one is not yet visible to it. So the thread reads the engine's clock first, then the
+ * heads, and takes only records up to that time: what happened before such a record was in its ring
+ * before the clock was read. Later records wait for the next round.
  */
 #include "engine/trace_writer.h"
 
@@ -37,14 +37,14 @@
 #define RECORDS_A_RING_MIN ((size_t)16)
 #define RUNS_MAX (RECORDS_A_ROUND / RECORDS_A_RING_MIN)
 
-/* An engine's records, as far as the thread has come. */
+/* What the thread keeps of an engine's records. */
 typedef struct fry_trace_source {
     fry_trace_lines *lines;
-    uint64_t unrecorded; /* of the engine, when it began or was last looked at */
-    uint32_t held_back;  /* rounds in a row that found only records later than their own time */
+    uint64_t unrecorded; /* the engine's count when the thread began or last looked */
+    uint32_t held_back;  /* successive rounds that found only records later than the round */
 } fry_trace_source;
 
-/* Records of one ring, in order; what is left of them. */
+/* The records of one ring that are left, in order. */
 typedef struct run {
     const ferry_trace_record *next, *end;
     fry_context *context;
@@ -57,16 +57,16 @@ typedef struct trace_writer {
     ferry_engine *engines;
     bool is_running; /* a file is open */
     pthread_t thread;
-    uint32_t asked;   /* futex: there is a reason to look beside records */
-    uint32_t closing; /* the reason is that this is to be the last round */
+    uint32_t asked;   /* futex: there is another reason to look than records */
+    uint32_t closing; /* that reason: this is the last round */
     uint32_t has_looked_at_environment;
 
-    /* The thread's. */
+    /* The thread's own. */
     fry_trace_file file;
     int32_t process;
-    bool has_failed; /* and it has been logged */
+    bool has_failed; /* and this was logged */
     uint64_t records, dropped, unwritten;
-    uint64_t flushed;           /* of the records: what surely is in the file */
+    uint64_t flushed;           /* of the records: how many are surely in the file */
     ferry_trace_record *buffer; /* RECORDS_A_ROUND */
     run runs[RUNS_MAX];
 } trace_writer;
@@ -130,7 +130,7 @@ static ferry_status start_source(ferry_engine *engine)
     return status;
 }
 
-/* With `lock`, or before the thread is there. */
+/* With `lock`, or before the thread exists. */
 static void stop_source(ferry_engine *engine)
 {
     fry_trace_source *source = engine->file_seat.source;
@@ -149,7 +149,7 @@ static void stop_source(ferry_engine *engine)
 static fry_context *first_context(ferry_engine *engine)
 {
     (void)pthread_mutex_lock(&engine->cold);
-    fry_context *context = engine->contexts; /* new ones are put in front, none is taken out */
+    fry_context *context = engine->contexts; /* new ones are added in front, none is removed */
     (void)pthread_mutex_unlock(&engine->cold);
     return context;
 }
@@ -160,8 +160,10 @@ static void drop(fry_trace_source *source, uint64_t count)
     fry_trace_lines_lose(source->lines, count);
 }
 
-/* How far each ring is to be read. Returns how many rings have something; *crowded_p is set if one
- * is filling up. */
+/*
+ * Records how far to read each ring. Returns how many rings have records; sets *crowded_p if a ring
+ * is filling up.
+ */
 static size_t look_at_heads(fry_context *first, bool *crowded_p)
 {
     size_t count = 0;
@@ -176,7 +178,10 @@ static size_t look_at_heads(fry_context *first, bool *crowded_p)
     return count;
 }
 
-/* Copies the start of each ring's records. *until_ns_p comes down to where a ring was cut. */
+/*
+ * Copies the first records of each ring. Lowers *until_ns_p to the time where a ring's copy was
+ * cut.
+ */
 static size_t read_runs(fry_trace_source *source, fry_context *first, size_t rings,
                         int64_t *until_ns_p)
 {
@@ -229,7 +234,7 @@ static size_t merge_runs(fry_trace_source *source, size_t count, int64_t until_n
         }
         if (least->next->when_ns > until_ns)
             break;
-        /* A thread's records come in rows, as long as it has the baton. */
+        /* A thread's records follow each other as long as it has the baton. */
         do {
             fry_trace_lines_take(source->lines, &the.file, least->next++);
             least->context->file_cursor++;
@@ -243,7 +248,7 @@ static size_t merge_runs(fry_trace_source *source, size_t count, int64_t until_n
     return taken;
 }
 
-/* The file takes no more: what comes is counted. */
+/* The file takes no more: new records are only counted. */
 static void drop_all(fry_trace_source *source, fry_context *first)
 {
     bool crowded = false;
@@ -260,7 +265,7 @@ static size_t drain(ferry_engine *engine, bool is_last, bool *crowded_p)
     fry_trace_source *source = engine->file_seat.source;
     if (source == NULL)
         return 0;
-    /* The second look is later than the records were, unless a user's clock has gone back. */
+    /* After two such rounds the clock has passed the records, unless a user's clock went back. */
     int64_t time_ns =
         is_last || source->held_back >= 2 ? INT64_MAX : fry_clock_now_ns(&engine->clock);
     fry_context *first = first_context(engine);
@@ -293,7 +298,7 @@ static void finish_source(ferry_engine *engine)
     const fry_trace_source *source = engine->file_seat.source;
     if (source == NULL)
         return;
-    /* A user's clock may be gone by the time the process exits. */
+    /* A user's clock may be gone when the process exits. */
     int64_t now_ns =
         engine->clock.is_real ? fry_clock_monotonic_ns() : fry_trace_lines_latest_ns(source->lines);
     the.unwritten += fry_trace_lines_finish(source->lines, &the.file, now_ns);
@@ -334,12 +339,12 @@ static void let_go(ferry_engine *engine)
 static ferry_engine *first_engine(void)
 {
     (void)pthread_mutex_lock(&the.lock);
-    ferry_engine *engine = the.engines; /* new ones are put in front; this thread takes them out */
+    ferry_engine *engine = the.engines; /* new ones go in front; this thread removes them */
     (void)pthread_mutex_unlock(&the.lock);
     return engine;
 }
 
-/* All engines' rings once. Returns how many records were taken. */
+/* Goes once over all engines' rings. Returns how many records were taken. */
 static size_t go_round(bool is_last, bool *crowded_p)
 {
     size_t taken = 0;
@@ -368,7 +373,7 @@ static bool is_anything_new(void)
     return false;
 }
 
-/* Nobody would wake it for records that can't be written. */
+/* Nobody wakes the thread for records that can't be written. */
 static void rest_for_good(void)
 {
     while (fry_load_seq_cst(&the.asked) == 0)
@@ -381,10 +386,12 @@ static void rest(bool may_sleep)
     uint32_t state = may_sleep ? FRY_TRACE_ASLEEP : FRY_TRACE_LINGERING;
     (void)fry_exchange(&bell->state, state);
     if (may_sleep && fry_load_relaxed(&bell->needs_fence) != 0)
-        fry_fence(); /* pairs with the one in fry_trace_bell_tell */
+        fry_fence(); /* pairs with the fence in fry_trace_bell_tell */
     else if (may_sleep)
         fry_membarrier();
-    /* Who asks stores `asked`, then swaps the bell: it sees this state, or is seen here. */
+    /*
+     * A thread that asks stores `asked`, then swaps the bell: it sees this state, or is seen here.
+     */
     bool has_reason = fry_load_seq_cst(&the.asked) != 0 || (may_sleep && is_anything_new());
     int64_t linger_ns = fry_test_linger_ns != 0 ? fry_test_linger_ns : LINGER_NS;
     if (!has_reason)
@@ -392,7 +399,7 @@ static void rest(bool may_sleep)
     fry_store_relaxed(&bell->state, FRY_TRACE_AWAKE);
 }
 
-/* Brings the thread to a new round, however it rests. */
+/* Makes the thread begin a new round, however it rests. */
 static void ask(void)
 {
     (void)fry_exchange(&the.asked, 1);
@@ -432,7 +439,7 @@ static void end_file(void)
 static void *writer_thread(void *arg)
 {
     (void)arg;
-    bool has_found = true; /* so the first rest is a timed one: see trace_writer.h */
+    bool has_found = true; /* so that the first rest has a timeout: see trace_writer.h */
     for (;;) {
         (void)fry_exchange(&the.asked, 0);
         bool is_last = fry_load_seq_cst(&the.closing) != 0;
@@ -471,7 +478,7 @@ static ferry_status start_thread(void)
     return FERRY_OK;
 }
 
-/* With `lock`, which the thread waits for: all engines that there are, then the thread. */
+/* With `lock`, which the thread will wait for: starts all engines' sources, then the thread. */
 static ferry_status start_all(void)
 {
     ferry_status status = FERRY_OK;
@@ -487,7 +494,7 @@ static ferry_status start_all(void)
     return status;
 }
 
-/* With `opening`, and nothing open. */
+/* With `opening`; no file is open. */
 static ferry_status open_file(const char *path)
 {
     ferry_status status = fry_trace_file_open(&the.file, path);
@@ -543,7 +550,7 @@ static void register_fork(void)
     (void)pthread_atfork(NULL, NULL, forked_in_child);
 }
 
-/* The file is the parent's. */
+/* In a child of fork the file is the parent's. */
 static void watch_forks(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -581,7 +588,7 @@ ferry_status ferry_trace_close(void)
     return status;
 }
 
-/* %p becomes the process id. False: there is no room. */
+/* Replaces %p by the process id. False: there is no room. */
 static bool expand_path(char path[PATH_MAX], const char *given)
 {
     size_t used = 0;
@@ -614,7 +621,7 @@ static void open_by_environment(void)
             EBUSY);
 }
 
-/* The process exits. Not in a child that fork was not seen to make. */
+/* Runs as the process exits, but not in a child of a fork that was not seen. */
 static __attribute__((destructor)) void close_at_exit(void)
 {
     if (the.file.fd >= 0 && the.process == (int32_t)getpid())
@@ -625,7 +632,7 @@ static __attribute__((destructor)) void close_at_exit(void)
 
 void fry_trace_writer_attach(ferry_engine *engine)
 {
-    watch_forks(); /* `lock` may be taken in another thread when the process forks */
+    watch_forks(); /* another thread may hold `lock` when the process forks */
     open_by_environment();
     (void)pthread_mutex_lock(&the.lock);
     if (the.is_running && start_source(engine) != FERRY_OK)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turns: holdings of the baton. Whoever takes it drains the inbox; the argument why nothing is
- * stranded is in base/baton.h, and here is who wakes the loop: a thread that stops before
- * everything is done (its budget is spent, the pools are dry, functions wait to be handed out) says
- * so after it has given the baton back, by which time the loop can take it.
+ * Turns: holds of the baton. The thread that takes the baton drains the inbox; base/baton.h argues
+ * that nothing is stranded. Here threads also wake the loop: a thread that stops before everything
+ * is done (its budget is spent, the pools are dry, functions must be handed out) wakes the loop
+ * after it has given the baton back, when the loop can take it.
  */
 #include "engine/turn.h"
 
@@ -24,7 +24,7 @@ bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, 
 {
     if (!fry_baton_take(&engine->baton))
         return false;
-    /* Not the rest, which is large and says something after a refusal only. */
+    /* The other fields are large, and only set after a refusal. */
     turn->engine = engine;
     turn->context = context;
     turn->is_loop = is_loop;
@@ -33,7 +33,7 @@ bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, 
     return true;
 }
 
-/* What is seldom due at the end of a turn. Returns whether the loop is to be woken. */
+/* What is seldom due at the end of a turn. Returns whether to wake the loop. */
 static bool run_errands(fry_turn *turn)
 {
     ferry_engine *engine = turn->engine;
@@ -44,7 +44,7 @@ static bool run_errands(fry_turn *turn)
     return turn->wake || (engine->stop_graph && !turn->is_loop);
 }
 
-/* tests/unit/engine_overlaps counts what is done under a holding, in a build of its own. */
+/* tests/unit/engine_overlaps counts the steps of each hold, in a build of its own. */
 #ifdef FRY_COUNT_STEPS
 uint64_t fry_steps_in_all, fry_steps_at_most;
 static void count_steps(const fry_turn *turn)
@@ -72,9 +72,9 @@ static inline size_t work_off(fry_turn *turn, size_t budget)
         bool wake = turn->wake || (work_left && !turn->goes_on);
         if (fry_unlikely(engine->has_errands))
             wake = run_errands(turn) || wake;
-        if (!turn->is_loop) { /* the loop sees to the rest itself, before it sleeps */
+        if (!turn->is_loop) { /* the loop does the rest itself before it sleeps */
             if (fry_unlikely(turn->wake))
-                engine->loop_wanted = true; /* it may be awake, and about to sleep */
+                engine->loop_wanted = true; /* the loop may be awake and about to sleep */
             wake = wake || fry_has_callbacks(engine) || fry_has_frees(engine);
         }
         bool spent = done >= budget || engine->starved;
@@ -87,7 +87,7 @@ static inline size_t work_off(fry_turn *turn, size_t budget)
         }
         if (fry_likely(fry_stack_is_empty(&engine->inbox)))
             return done;
-        /* Pushed since, by a thread that found the baton taken. */
+        /* Pushed since by a thread that found the baton taken. */
         if (spent || turn->steps >= FRY_HOLDING_STEPS) {
             fry_wake(engine);
             return done;
@@ -123,11 +123,13 @@ void fry_turn_push(ferry_engine *engine, fry_context *context, fry_node *node)
     fry_turn_push_chain(engine, context, &node->link, &node->link, engine->submit_budget);
 }
 
-/* Entered at once, the node needs no references of its own on what the caller holds during the
- * call. A large one is, as far as one holding may go: then nobody is woken for it. */
+/*
+ * A node that enters at once needs no references of its own to what the caller holds during the
+ * call. A large node goes on as far as one hold allows; if that is enough, nobody is woken for it.
+ */
 static inline bool enter_now(fry_turn *turn, fry_node *node)
 {
-    bool is_kept = node->future.references > 1; /* by the caller; nobody else knows it yet */
+    bool is_kept = node->future.references > 1; /* by the caller; others don't know the node yet */
     if (fry_likely(is_kept))
         node->flags |= FRY_NODE_UNSHARED;
     fry_entry entry = fry_graph_arrive(turn, node);
@@ -148,7 +150,7 @@ bool fry_turn_enter(fry_turn *turn, fry_node *node)
     return enter_now(turn, node);
 }
 
-/* Goes on with the large operation at the head of the backlog, as long as this holding may. */
+/* Goes on with the large operation at the head of the backlog as far as this hold allows. */
 static fry_entry enter_more(fry_turn *turn)
 {
     ferry_engine *engine = turn->engine;
@@ -164,12 +166,13 @@ static fry_entry enter_more(fry_turn *turn)
 }
 
 /*
- * The calling thread's operation has not entered as a whole. If it is large, the thread goes on
- * with it, and gives the baton back now and then, unless somebody else is at it meanwhile.
+ * The calling thread's operation has entered only in part. If the operation is large, the thread
+ * goes on with it, and gives the baton back now and then, unless another thread goes on with it
+ * meanwhile.
  *
- * Nothing may be taken from the system with the baton but by the loop, so a submitter that found no
- * room gives the baton back, sees to the room, and goes on. What then still finds none is the
- * loop's, which may refuse it.
+ * With the baton only the loop may call the allocator. So a submitter that found no room gives the
+ * baton back, makes room, and goes on. If there is still no room, the operation is left to the
+ * loop, which may refuse it.
  */
 void fry_turn_end_unfinished(fry_turn *turn, const fry_node *node)
 {
@@ -185,7 +188,10 @@ void fry_turn_end_unfinished(fry_turn *turn, const fry_node *node)
             break;
         }
         engine->starved = false;
-        /* Only compared: another may have entered it meanwhile, and its slot may be anybody's. */
+        /*
+         * Only compared: another thread may have entered the node meanwhile, and the slot may be
+         * reused.
+         */
         if (engine->entering.node != node || enter_more(turn) == FRY_ARRIVED) {
             (void)fry_turn_end(turn, engine->submit_budget);
             break;

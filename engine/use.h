@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The spans that operations have beside their uses: fry_op_kind.span. */
+/* The spans that operations have besides their uses: fry_op_kind.span. */
 #ifndef FRY_ENGINE_USE_H
 #define FRY_ENGINE_USE_H
 
 #include "engine/kind.h"
 #include "engine/node.h"
 
-/* Nobody looks at the pitch of one row. */
+/* The pitch of a single row is not read. */
 static inline void fry_use_set(fry_use *use, ferry_buffer *buffer, size_t offset, size_t size_bytes,
                                ferry_access_mode mode)
 {
@@ -17,7 +17,7 @@ static inline void fry_use_set(fry_use *use, ferry_buffer *buffer, size_t offset
     use->mode = mode;
 }
 
-/* What a copy reads, then what it writes; those of one with rows are uses. */
+/* A copy's source, then its destination; with rows these are uses. */
 static inline bool fry_copy_span(const fry_node *node, uint8_t index, fry_use *use)
 {
     const fry_copy_op *copy = &node->op.copy;
@@ -30,7 +30,7 @@ static inline bool fry_copy_span(const fry_node *node, uint8_t index, fry_use *u
     return index < 2;
 }
 
-/* The index-th span that a node has beside its uses. False: it has no more. */
+/* The index-th span that a node has besides its uses. False: there are no more. */
 static inline bool fry_node_span(const fry_node *node, uint8_t index, fry_use *use)
 {
     if (fry_likely(node->kind == FERRY_OP_COPY))

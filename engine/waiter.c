@@ -6,21 +6,21 @@
  *                                                            finds it    │
  *                                                                        └──► POSTED ──► run, IDLE
  *
- * Who may touch it. LISTED: who takes it out of its future's list, by the one exchange that seals
- * that, or as a remover (futures/future.c). From then to FIRED the one who sealed has it in hand,
- * for some steps in which nothing is waited for. On engine->fired nobody, until the holder of the
- * loop's role takes all that is there; DUE.. the holder of the role. POSTED: who moves its task's
- * word, be it to run it or to revoke it. The memory is the user's again with the store of IDLE,
- * after which nothing of it is looked at.
+ * Who may touch a waiter. LISTED: the thread that takes it out of its future's list, either by the
+ * one exchange that seals the list or as a remover (futures/future.c). From then until FIRED the
+ * sealing thread, for some steps in which it waits for nothing. On engine->fired nobody, until the
+ * holder of the loop's role takes all of that stack. DUE..: the holder of the role. POSTED: the
+ * thread that moves the task's word, to run it or to revoke it. The store of IDLE gives the memory
+ * back to the user; the waiter is not read after that.
  *
- * Taking one back. On any thread one that is LISTED, if the future's list can be had before the
- * seal. With the role, as a callback has it, every one that has not begun: FIRED becomes DUE by
- * taking what was fired, and what is DUE stands in a list it can be taken out of. One that is
- * LISTED though its future is sealed is in somebody's hand, who is about to push it: no code of the
- * user's runs until then, and the seal's holder needs neither the role nor anything that a callback
- * may hold; so that is waited for. FIRED is stored before the push: after it the waiter may have
- * been called, and be gone. For a posted one the two moves of the task's word decide.
- * waiter_remove.pml checks it, and that each planted mistake is found.
+ * Taking a waiter back. Any thread can take back a LISTED waiter, if it gets the future's list
+ * before the seal. With the role, which a callback has, every waiter that has not begun can be
+ * taken back: taking the fired stack makes FIRED waiters DUE, and DUE waiters are in lists that
+ * allow removal. If a waiter is LISTED though its future is sealed, the sealing thread is about to
+ * push it. Until then that thread runs no user code, and needs neither the role nor anything that a
+ * callback may hold, so the remover waits for the push. FIRED is stored before the push, because
+ * after it the waiter may have been called and freed. For a POSTED waiter the two moves of the
+ * task's word decide. waiter_remove.pml checks this, and finds each planted mistake.
  */
 #include "engine/waiter.h"
 
@@ -50,7 +50,7 @@ void fry_fire_waiter(fry_future_owner *owner, ferry_waiter *waiter)
         fry_wake(engine);
         return;
     }
-    fry_store_relaxed(&waiter->private_.state, FRY_WAITER_FIRED); /* shown by the push */
+    fry_store_relaxed(&waiter->private_.state, FRY_WAITER_FIRED); /* published by the push */
     fry_stack_push(&engine->fired, (fry_link *)(void *)&waiter->private_.next);
 }
 
@@ -74,7 +74,7 @@ static void enlist(ferry_engine *engine, ferry_waiter *waiter, enum fry_waiter_s
     fry_waiter_list_push(list_of(engine, state), waiter);
 }
 
-/* What was fired waits its turn from now on. */
+/* Makes the fired waiters due. */
 static void collect(ferry_engine *engine)
 {
     if (fry_load_relaxed(&engine->fired.top) == NULL)
@@ -88,7 +88,7 @@ static void collect(ferry_engine *engine)
     }
 }
 
-/* Out of ferry's hands first: in its callback it may be registered anew, or freed. */
+/* Gives the waiter back to the user first: its callback may register it again or free it. */
 void fry_waiter_call(ferry_waiter *waiter)
 {
     ferry_future *future = fry_load_relaxed(&waiter->private_.future);
@@ -101,12 +101,12 @@ void fry_waiter_call(ferry_waiter *waiter)
 static void post(ferry_executor *executor, fry_task *task, ferry_waiter *waiter)
 {
     waiter->private_.previous = (ferry_waiter *)(void *)task;
-    fry_store_relaxed(&waiter->private_.state, FRY_WAITER_POSTED); /* shown with the task */
+    fry_store_relaxed(&waiter->private_.state, FRY_WAITER_POSTED); /* published with the task */
     fry_task_post(executor, task, FRY_TASK_WAITER, waiter,
                   fry_load_relaxed(&waiter->private_.future)->id);
 }
 
-/* Those that have waited longest for a task, as far as there are any. */
+/* Posts the waiters that have waited longest for a task, as far as there are tasks. */
 static size_t post_waiting(ferry_engine *engine, size_t budget)
 {
     fry_waiter_list *waiting = &engine->tasks.waiters;
@@ -118,7 +118,7 @@ static size_t post_waiting(ferry_engine *engine, size_t budget)
             break;
         ferry_waiter *waiter = fry_waiter_list_pop(waiting);
         if (executor == NULL)
-            fry_waiter_call(waiter); /* the engine's executor has gone with its handle */
+            fry_waiter_call(waiter); /* the executor went with the engine's handle */
         else
             post(executor, task, waiter);
         count++;
@@ -126,7 +126,6 @@ static size_t post_waiting(ferry_engine *engine, size_t budget)
     return count;
 }
 
-/* Has the callback called where it wants to be. */
 static void dispatch(ferry_engine *engine, ferry_waiter *waiter)
 {
     ferry_executor *executor = fry_executor_for(engine, waiter->executor);
@@ -143,11 +142,11 @@ static void dispatch(ferry_engine *engine, ferry_waiter *waiter)
         enlist(engine, waiter, FRY_WAITER_DUE_FOR_TASK);
 }
 
-/* All that there are by now. */
+/* Runs the inline waiters that are due now; those that become due meanwhile wait. */
 static size_t run_inline(ferry_engine *engine)
 {
     size_t count = 0, there_are = engine->due_inline.count;
-    ferry_waiter *waiter; /* fewer, if callbacks take others back */
+    ferry_waiter *waiter; /* NULL early, if callbacks take others back */
     while (count < there_are && !(count > 0 && fry_gives_up(engine)) &&
            (waiter = fry_waiter_list_pop(&engine->due_inline)) != NULL) {
         fry_waiter_call(waiter);
@@ -156,9 +155,11 @@ static size_t run_inline(ferry_engine *engine)
     return count;
 }
 
-/* Inline ones go first, and take nothing of the others' budget: as many as that may come anew with
- * each round, and the others would never be called. The role's holder. A shutdown whose time is
- * over runs one at least. */
+/*
+ * Inline waiters go first, and don't use the budget of the others: each round may bring as many
+ * inline ones as the budget, and the others would never be called. Called with the role. A shutdown
+ * whose time is over runs at least one.
+ */
 size_t fry_run_callbacks(ferry_engine *engine, size_t budget)
 {
     fry_callback_frame frame;
@@ -190,7 +191,7 @@ void fry_future_listen(ferry_future *future, ferry_waiter *waiter)
 
 /* ---- being taken back ---- */
 
-/* Of the future's list, before that is sealed. */
+/* Takes a waiter out of its future's list before the list is sealed. */
 bool fry_waiter_take_out(ferry_waiter *waiter)
 {
     if (!fry_future_remove_waiter(fry_load_relaxed(&waiter->private_.future), waiter))
@@ -207,7 +208,7 @@ static bool remove_due(ferry_engine *engine, ferry_waiter *waiter, enum fry_wait
     return true;
 }
 
-/* An executor's thread may be about to call it, after which it may be anything. */
+/* An executor's thread may be about to call the waiter, which may then be freed. */
 static bool remove_posted(ferry_waiter *waiter)
 {
     if (!fry_task_revoke((fry_task *)(void *)waiter->private_.previous, waiter))
@@ -216,7 +217,7 @@ static bool remove_posted(ferry_waiter *waiter)
     return true;
 }
 
-/* With the role: every one that has not begun. */
+/* With the role: takes back any waiter whose callback has not begun. */
 bool fry_waiter_take_back(ferry_engine *engine, ferry_waiter *waiter)
 {
     for (unsigned tries = 0;; tries++) {
@@ -227,7 +228,7 @@ bool fry_waiter_take_back(ferry_engine *engine, ferry_waiter *waiter)
         case FRY_WAITER_LISTED:
             if (fry_waiter_take_out(waiter))
                 return true;
-            break; /* in somebody's hand */
+            break; /* the sealing thread is about to push it */
         case FRY_WAITER_FIRED:
             collect(engine); /* pushed, or about to be */
             break;

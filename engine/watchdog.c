@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The watchdog: when the oldest operation has lived longer than its bound, it tells of those that
- * live, at most once in that time.
+ * The watchdog: when the oldest operation has lived longer than the bound, it reports the live
+ * operations, at most once in that time.
  *
- * It needs no timer of its own: the loop's is set to when the oldest will have been there for so
- * long, and an operation that comes while that timer is off wakes the loop to set it (stamp in
- * graph.c). So nothing wakes while nothing lives, and short-lived operations cost at most one
- * wake-up in the bound's time.
+ * It needs no timer of its own. The loop's timer is set to when the oldest operation reaches the
+ * bound, and an operation that comes while that timer is off wakes the loop to set it
+ * (fry_live_stamp). So nothing wakes while no operation lives, and short-lived operations cost at
+ * most one wake in the bound's time.
  */
 #include "engine/watchdog.h"
 
@@ -25,7 +25,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define FILE_PROMISES 1024 /* what a file shows: 4096 in all */
+#define FILE_PROMISES 1024 /* a file shows at most 4096 in all */
 #define FILE_NODES 3072
 #define LOG_LINES 16
 #define LOG_WAITS 4
@@ -81,7 +81,7 @@ bool fry_watchdog_is_due(ferry_engine *engine)
     engine->watchdog_barked_ns = now_ns;
     if (fry_baton_take(&engine->dumping))
         return true;
-    engine->watchdog_barked_ns -= engine->watchdog_ns / 8 * 7; /* the user dumps: a little later */
+    engine->watchdog_barked_ns -= engine->watchdog_ns / 8 * 7; /* the user dumps: retries soon */
     return false;
 }
 
@@ -119,7 +119,7 @@ static void log_node(ferry_engine *engine, const fry_dump_node *node)
                  tenths / 10, (int)(tenths % 10), fry_dump_state_name(node->state), words);
 }
 
-/* Promises and operations by age: two lists in that order already. */
+/* Promises and operations by age, from two lists in that order. */
 static void bark_to_log(fry_dump *dump)
 {
     ferry_engine *engine = dump->engine;
@@ -163,7 +163,10 @@ static void write_to_file(void *arg, const char *text, size_t size_bytes)
     }
 }
 
-/* A file of a name nobody else uses, or -1 with errno; one left by an earlier life is replaced. */
+/*
+ * Creates a file of a name that nobody else uses; -1: errno. A file left by an earlier process of
+ * that name is replaced.
+ */
 static int create_beside(const char *name)
 {
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
@@ -173,7 +176,7 @@ static int create_beside(const char *name)
     return fd;
 }
 
-/* Whoever reads the path finds a whole dump, this one or the one before. 0, or errno. */
+/* A reader of the path finds a whole dump, this one or the one before. Returns 0 or errno. */
 static int dump_to_file(fry_dump *dump, const char *name)
 {
     const char *path = dump->engine->watchdog_path;
@@ -190,7 +193,7 @@ static int dump_to_file(fry_dump *dump, const char *name)
     return sink.error;
 }
 
-#define NAME_EXTRA_BYTES 64 /* beside the path: ".", process, "-", engine, ".tmp" */
+#define NAME_EXTRA_BYTES 64 /* besides the path: ".", process, "-", engine, ".tmp" */
 
 static void bark_to_file(fry_dump *dump)
 {
@@ -224,7 +227,7 @@ void fry_watchdog_bark(ferry_engine *engine)
         fry_log_line(&engine->log, FERRY_LOG_ERROR,
                      "watchdog: no memory to report operations that have lived too long");
     } else {
-        dump->start_ns = engine->watchdog_barked_ns; /* the coarse clock may not be so far */
+        dump->start_ns = engine->watchdog_barked_ns; /* the coarse clock may be behind */
         if (engine->watchdog_path != NULL)
             bark_to_file(dump);
         else

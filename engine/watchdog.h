@@ -5,12 +5,16 @@
 
 #include "engine/engine.h"
 
-/* With the baton: when it has to look again; INT64_MAX while nothing lives that it watches: what
- * enters then wakes the loop. */
+/*
+ * With the baton: when it must look again; INT64_MAX while no operation lives. An operation that
+ * enters then wakes the loop.
+ */
 int64_t fry_watchdog_next_ns(ferry_engine *engine);
 
-/* With the role, about to sleep: its time may come while the graph can't be looked at
- * (!has_looked). */
+/*
+ * With the role, about to sleep: when it must look again if the loop could not look at the graph
+ * (!has_looked).
+ */
 int64_t fry_watchdog_again_ns(ferry_engine *engine, bool has_looked);
 
 /*

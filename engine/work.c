@@ -7,7 +7,7 @@
 #include "engine/node.h"
 #include "engine/turn.h"
 
-/* The one that comes after this: by its turn its edge and successor are here. */
+/* Fetches for the node after the next: its edge and successor are here when its turn comes. */
 static void prefetch_successor(fry_link *item)
 {
     if (item != NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The graph's work: what is due, and what has arrived. With the baton. */
+/* The graph's work: due nodes, and arrived ones. With the baton. */
 #ifndef FRY_ENGINE_WORK_H
 #define FRY_ENGINE_WORK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The promise of room that all share who ask for it: room.c has the argument. */
+/* The promise of room that all callers share: room.c has the argument. */
 #include "engine/writable.h"
 
 #include "engine/context.h"
@@ -24,7 +24,7 @@ static void resolve_writable(fry_node *node)
     if (node == NULL)
         return;
     ferry_promise *promise = (ferry_promise *)(void *)node;
-    (void)fry_promise_end(promise, FERRY_OK, NULL, NULL); /* or it was cancelled */
+    (void)fry_promise_end(promise, FERRY_OK, NULL, NULL); /* fails if it was cancelled */
     ferry_future_release(&node->future);
 }
 
@@ -34,7 +34,7 @@ size_t fry_room_look(ferry_engine *engine)
     fry_node *ready = NULL;
     (void)pthread_mutex_lock(&engine->room_lock);
     if (engine->writable == NULL || fry_future_is_resolved(&engine->writable->future))
-        fry_room_stop_wanting(engine); /* cancelled: its handle goes when somebody asks again */
+        fry_room_stop_wanting(engine); /* cancelled: the next call releases its handle */
     else if (fry_room_find(engine) == FRY_POOL_ROOM)
         ready = take_writable(engine);
     (void)pthread_mutex_unlock(&engine->room_lock);
@@ -42,7 +42,10 @@ size_t fry_room_look(ferry_engine *engine)
     return ready != NULL;
 }
 
-/* With room_lock: the one that all share, new if the last has resolved; or NULL. */
+/*
+ * With room_lock: the promise that all share, a new one if the last has resolved; NULL: none is
+ * left.
+ */
 static fry_node *pending_writable(ferry_engine *engine, fry_context *context, fry_node **made_p,
                                   fry_node **old_p)
 {
@@ -74,7 +77,7 @@ fry_node *fry_writable_get(ferry_engine *engine, fry_context *context, fry_refus
     (void)pthread_mutex_unlock(&engine->room_lock);
 
     if (made != NULL) {
-        fry_graph_share(made); /* others have seen it: it is not this call's alone */
+        fry_graph_share(made); /* others have seen it, so it is not this call's alone */
         fry_turn_push(engine, context, made);
     }
     if (old != NULL)

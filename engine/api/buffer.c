@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers: making them, and giving them back. */
+/* Buffers: making and releasing them. */
 #include "engine/buffer.h"
 
 #include "engine/engine.h"
@@ -44,7 +44,7 @@ static fry_device *gpu_of(const ferry_engine *engine)
     return NULL;
 }
 
-/* Page-locked memory is the host's, but a driver's to give. */
+/* Page-locked memory is on the host, but only a GPU's driver gives it. */
 static ferry_status memory_alloc(ferry_buffer *buffer, fry_memory_kind kind)
 {
     const ferry_device *device = buffer->device;
@@ -98,7 +98,10 @@ ferry_status ferry_buffer_alloc(ferry_device *device, size_t size_bytes, ferry_b
     return ferry_buffer_alloc_kind(device, size_bytes, FERRY_MEMORY_DEFAULT, buffer_p);
 }
 
-/* NULL: the device can copy it. A host's is asked of the GPUs that are open: no other can know. */
+/*
+ * NULL: the device can copy the memory. For a host device, asks the open GPUs, as no others can
+ * know.
+ */
 static const char *memory_complaint(const ferry_device *device, const void *memory,
                                     size_t size_bytes)
 {
@@ -148,7 +151,7 @@ void ferry_buffer_release(ferry_buffer *buffer)
     if (buffer == NULL || fry_engine_check(buffer->engine) != FERRY_OK)
         return;
     ferry_engine *engine = buffer->engine;
-    fry_engine_retain(engine); /* freeing the buffer may free it */
+    fry_engine_retain(engine); /* freeing the buffer may free the engine */
     fry_buffer_unretain(buffer);
     fry_wake(engine);
     fry_call_ends(engine);
@@ -172,6 +175,8 @@ ferry_device *ferry_buffer_device(const ferry_buffer *buffer)
 
 ferry_span ferry_buffer_span(ferry_buffer *buffer)
 {
-    /* Empty spans are nobody's business, so one of no buffer must not be empty to be refused. */
+    /*
+     * Empty spans are never checked, so a span without a buffer must not be empty, to be refused.
+     */
     return (ferry_span){buffer, 0, buffer != NULL ? buffer->size_bytes : SIZE_MAX};
 }

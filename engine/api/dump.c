@@ -24,7 +24,10 @@ ferry_status ferry_engine_dump(ferry_engine *engine, ferry_dump_format format, f
         return FERRY_E_NO_MEMORY;
     if (!fry_baton_take(&engine->dumping))
         return FERRY_E_BUSY;
-    /* There are never more than the pools have made; what enters meanwhile could go on for ever. */
+    /*
+     * The pools have made no more nodes than this; without a limit, nodes that enter could keep it
+     * going.
+     */
     uint64_t limit =
         fry_load_relaxed(&engine->nodes.made) + fry_load_relaxed(&engine->reserve.made);
     fry_dump *dump = fry_dump_open(engine, context, limit, limit);

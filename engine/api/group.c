@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups' functions, in the caller's thread: those that give a future are errands (errand.h). */
+/* Groups' functions, in the caller's thread. Those that give a future are errands (errand.h). */
 #include "base/options.h"
 #include "engine/engine.h"
 #include "engine/errand.h"
@@ -19,7 +19,7 @@
 #define STORE_BYTES_MAX 4096
 #define TEXT_BYTES_MAX 4096
 
-/* A block with room for so many bytes, and its promise; or NULL. */
+/* Makes an errand with room for so many bytes, and its promise; NULL: *why_p says why. */
 static fry_errand *errand_create(ferry_group *group, fry_errand_sort sort, size_t room_bytes,
                                  fry_refusal *why_p)
 {
@@ -39,7 +39,7 @@ static fry_errand *errand_create(ferry_group *group, fry_errand_sort sort, size_
     return NULL;
 }
 
-/* Hands it over, and gives the user's reference. */
+/* Hands the errand to the loop and returns the user's reference. */
 static ferry_future *errand_submit(fry_errand *errand)
 {
     fry_members *members = fry_load_acquire(&errand->group->engine->members);
@@ -72,7 +72,7 @@ static bool is_text(const char *text, size_t bytes_max)
     return text == NULL || strnlen(text, bytes_max + 1) <= bytes_max;
 }
 
-/* Zero is the default of what can't be zero; a rank is 0 or FERRY_RANK_ANY, and says so. */
+/* A zero field means its default. A rank has none: 0 is a rank, and FERRY_RANK_ANY says any. */
 static void fill_defaults(ferry_group_options *options)
 {
     static const ferry_group_options defaults = FERRY_GROUP_OPTIONS_INIT;
@@ -182,13 +182,11 @@ ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group_options *
     return errand_submit(errand);
 }
 
-/* Whether something may be asked of the group's engine now. */
 static fry_refusal check_engine(const ferry_group *group)
 {
     return group != NULL ? fry_engine_refusal_open(group->engine) : FRY_REFUSED_GROUP_NULL;
 }
 
-/* And of the group. */
 static fry_refusal check_group(ferry_group *group)
 {
     fry_refusal why = check_engine(group);
@@ -216,7 +214,7 @@ void ferry_group_release(ferry_group *group)
     ferry_engine *engine = group->engine;
     group->release.sort = FRY_ERRAND_RELEASE;
     group->release.group = group;
-    fry_engine_retain(engine); /* after a shutdown the push frees the group, and that the engine */
+    fry_engine_retain(engine); /* after a shutdown the push frees the group, and so the engine */
     fry_members_push(fry_load_acquire(&engine->members), &group->release);
     fry_call_ends(engine);
     fry_engine_unretain(engine, 1);
@@ -250,7 +248,7 @@ static ferry_future *request(ferry_group *group, fry_group_verb verb, const char
     return errand_submit(errand);
 }
 
-/* Nobody is asked whether a time before all times has passed. */
+/* A deadline before all times is refused without a request. */
 static fry_refusal check_deadline(ferry_group *group, int64_t deadline_ns)
 {
     fry_refusal why = check_group(group);
@@ -369,7 +367,7 @@ ferry_future *ferry_group_step(ferry_group *group, uint64_t step, int64_t deadli
                             : refuse(group, why);
 }
 
-/* ---- asking what is known; any thread ---- */
+/* ---- reading what is known; any thread ---- */
 
 int32_t ferry_group_rank(const ferry_group *group)
 {
@@ -391,7 +389,7 @@ uint64_t ferry_group_stop_step(const ferry_group *group)
     return fry_load_acquire(&group->stop_step);
 }
 
-/* FERRY_OK: the tables are there. */
+/* FERRY_OK: the tables exist. */
 static ferry_status check_asked(const ferry_group *group, const void *to)
 {
     if (group == NULL || to == NULL)

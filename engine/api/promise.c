@@ -70,5 +70,5 @@ void ferry_promise_release(ferry_promise *promise)
         (void)fry_promise_end(promise, FERRY_E_BROKEN_PROMISE, NULL, NULL);
         fry_call_ends(engine);
     }
-    ferry_future_release(future_of(promise)); /* it may be all that keeps the engine */
+    ferry_future_release(future_of(promise)); /* perhaps the last to keep the engine */
 }

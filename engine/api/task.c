@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running tasks: on whatever thread an executor chose. */
+/* Running tasks, on the thread that an executor chose. */
 #include "engine/task.h"
 
 #include "engine/engine.h"
@@ -15,8 +15,8 @@ void ferry_task_run(ferry_task *task)
     if (task == NULL || !fry_task_begin(task, &begun))
         return;
     ferry_engine *engine = begun.engine;
-    fry_call_ends(engine);       /* for those that waited for a task */
-    if (begun.subject == NULL) { /* it was revoked; only the task kept the engine */
+    fry_call_ends(engine);       /* for functions and waiters that waited for a task */
+    if (begun.subject == NULL) { /* revoked: only the task kept the engine */
         fry_engine_unretain(engine, 1);
     } else if (begun.kind == FRY_TASK_WAITER) {
         fry_waiter_call(begun.subject);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Callbacks on futures: registering them, and taking them back. */
+/* Callbacks on futures: registering them and taking them back. */
 #include "engine/waiter.h"
 
 #include "engine/embedded.h"
@@ -64,7 +64,7 @@ bool ferry_waiter_remove(ferry_waiter *waiter)
         return false;
     bool removed = remove_waiter(engine, waiter);
     if (fry_has_callbacks(engine)) {
-        fry_wake(engine); /* putting the others back has fired them */
+        fry_wake(engine); /* putting the others back may have fired them */
         fry_call_ends(engine);
     }
     if (removed)
