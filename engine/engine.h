@@ -52,7 +52,7 @@ struct ferry_engine {
     uint64_t fork_generation;
     const struct fry_op_kind *const *kinds; /* by fry_node.kind: see kind.h */
     uint32_t closing;                       /* new operations are refused */
-    uint32_t tracing;                       /* the fry_sinks that are on; changed with `cold` */
+    uint32_t tracing;                       /* the fry_sink bits that are on; changed with `cold` */
     bool embedded;                          /* has no loop thread: embedded or attached */
     bool has_thread;
 
