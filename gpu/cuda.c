@@ -2,10 +2,20 @@
 #include "gpu/cuda.h"
 
 #include "gpu/cuda_apart.h"
+#include "gpu/cuda_base.h"
+#include "gpu/cuda_bounce.h"
+#include "gpu/cuda_context.h"
+#include "gpu/cuda_driver.h"
 #include "gpu/cuda_event.h"
+#include "gpu/cuda_memory.h"
+#include "gpu/cuda_pinned.h"
 #include "gpu/cuda_reclaim.h"
 #include "gpu/cuda_spare.h"
+#include "gpu/cuda_staged.h"
 #include "gpu/cuda_staging.h"
+#include "gpu/cuda_stream.h"
+#include "gpu/device.h"
+#include "gpu/module.h"
 
 #include <ferry/device.h>
 #include <ferry/info.h>

@@ -3,11 +3,12 @@
 #ifndef FRY_GPU_CUDA_H
 #define FRY_GPU_CUDA_H
 
-#include "gpu/cuda_base.h"
-#include "gpu/cuda_context.h"
+#include "base/lf.h"
+#include "gpu/cuda_driver.h"
 #include "gpu/cuda_memory.h"
 #include "gpu/cuda_pinned.h"
 #include "gpu/cuda_stream.h"
+#include "gpu/module.h"
 
 #include <ferry/info.h>
 

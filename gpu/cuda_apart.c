@@ -23,7 +23,13 @@
 #include "gpu/cuda_apart.h"
 
 #include "base/futex.h"
+#include "gpu/cuda.h"
+#include "gpu/cuda_context.h"
+#include "gpu/cuda_driver.h"
+#include "gpu/cuda_memory.h"
+#include "gpu/cuda_pinned.h"
 #include "gpu/cuda_thread.h"
+#include "gpu/device.h"
 
 #include <limits.h>
 #include <time.h>

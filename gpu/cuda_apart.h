@@ -8,7 +8,9 @@
 #ifndef FRY_GPU_CUDA_APART_H
 #define FRY_GPU_CUDA_APART_H
 
-#include "gpu/cuda.h"
+#include "gpu/cuda_driver.h"
+
+typedef struct fry_cuda_device fry_cuda_device;
 
 /*
  * Tries it on an idle device whose streams and memory exist, and moves the parked streams that

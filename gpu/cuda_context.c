@@ -2,6 +2,7 @@
 #include "gpu/cuda_context.h"
 
 #include "gpu/cuda_base.h"
+#include "gpu/cuda_driver.h"
 
 /*
  * A thread's `had_context`: it had a context when last asked, and no call was refused since.

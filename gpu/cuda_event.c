@@ -17,8 +17,12 @@
 #include "gpu/cuda_event.h"
 
 #include "gpu/cuda.h"
+#include "gpu/cuda_context.h"
+#include "gpu/cuda_driver.h"
 #include "gpu/cuda_mark.h"
 #include "gpu/cuda_spare.h"
+#include "gpu/cuda_stream.h"
+#include "gpu/device.h"
 
 /* The status of entering a scope; a failure loses the device. */
 static ferry_status entered(fry_cuda_device *device, CUresult result, fry_native_error *error)

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/cuda_mark.h"
 
+#include "gpu/cuda.h"
+#include "gpu/cuda_context.h"
+#include "gpu/cuda_driver.h"
+#include "gpu/cuda_stream.h"
+#include "gpu/device.h"
+
 static fry_cuda_device *device_of(const fry_cuda_stream *stream)
 {
     return fry_cuda_device_of(stream->stream.device);

@@ -6,7 +6,7 @@
 #ifndef FRY_GPU_CUDA_MARK_H
 #define FRY_GPU_CUDA_MARK_H
 
-#include "gpu/cuda.h"
+#include "gpu/cuda_stream.h"
 
 /* Makes an event for the slot if it has none. In a scope. */
 CUresult fry_cuda_mark_make_event(fry_cuda_slot *slot);

@@ -2,7 +2,10 @@
 #include "gpu/cuda_memory.h"
 
 #include "gpu/cuda.h"
+#include "gpu/cuda_context.h"
+#include "gpu/cuda_driver.h"
 #include "gpu/cuda_reclaim.h"
+#include "gpu/device.h"
 
 /* How long an allocation waits for memory that is being freed. */
 #define RECLAIM_WAIT_NS ((int64_t)1000000000)

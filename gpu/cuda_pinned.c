@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/cuda_pinned.h"
 
+#include "gpu/cuda_driver.h"
+
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -3,6 +3,9 @@
 
 #include "base/eventcount.h"
 #include "gpu/cuda.h"
+#include "gpu/cuda_context.h"
+#include "gpu/cuda_driver.h"
+#include "gpu/cuda_memory.h"
 #include "gpu/cuda_thread.h"
 
 #include <assert.h>

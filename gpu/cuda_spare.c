@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/cuda_spare.h"
 
+#include "gpu/cuda.h"
+#include "gpu/cuda_context.h"
+#include "gpu/cuda_stream.h"
+#include "gpu/device.h"
+
 static fry_cuda_stream *place(fry_cuda_device *device, fry_cuda_direction direction, uint32_t used)
 {
     return used == 0 ? &device->streams[direction]

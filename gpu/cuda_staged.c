@@ -26,8 +26,16 @@
  */
 #include "gpu/cuda_staged.h"
 
+#include "gpu/cuda.h"
+#include "gpu/cuda_context.h"
+#include "gpu/cuda_driver.h"
 #include "gpu/cuda_memory.h"
+#include "gpu/cuda_pinned.h"
+#include "gpu/cuda_ring.h"
 #include "gpu/cuda_spare.h"
+#include "gpu/cuda_stream.h"
+#include "gpu/cuda_track.h"
+#include "gpu/device.h"
 
 #include <string.h>
 

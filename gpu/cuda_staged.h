@@ -15,6 +15,7 @@
 #define FRY_GPU_CUDA_STAGED_H
 
 #include "base/lf.h"
+#include "gpu/cuda_pinned.h"
 #include "gpu/cuda_ring.h"
 #include "gpu/cuda_track.h"
 

@@ -16,8 +16,14 @@
 #include "gpu/cuda_staging.h"
 
 #include "base/eventcount.h"
+#include "gpu/cuda.h"
+#include "gpu/cuda_driver.h"
+#include "gpu/cuda_ring.h"
 #include "gpu/cuda_spare.h"
+#include "gpu/cuda_staged.h"
+#include "gpu/cuda_stream.h"
 #include "gpu/cuda_thread.h"
+#include "gpu/device.h"
 
 #include <limits.h>
 #include <sys/prctl.h>

@@ -7,12 +7,13 @@
 #ifndef FRY_GPU_CUDA_STAGING_H
 #define FRY_GPU_CUDA_STAGING_H
 
-#include "gpu/cuda_staged.h"
+#include "gpu/module.h"
 
 #define FRY_CUDA_STAGING_DEFAULT_BYTES ((size_t)16 << 20)
 #define FRY_CUDA_STAGING_LEAST_BYTES ((size_t)64 << 10)
 #define FRY_CUDA_STAGING_MOST_BYTES ((size_t)1 << 30)
 
+typedef struct fry_cuda_device fry_cuda_device;
 typedef struct fry_cuda_staging fry_cuda_staging;
 
 /* Makes an engine's staging; NULL: no memory. It costs nothing until something is copied. */

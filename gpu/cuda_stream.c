@@ -52,9 +52,15 @@
  * fails alone. Copies that the driver had taken are then made twice, which nobody can see: none
  * depends on another, and operations that depend on them come later.
  */
+#include "gpu/cuda_stream.h"
+
 #include "gpu/cuda.h"
+#include "gpu/cuda_bounce.h"
+#include "gpu/cuda_context.h"
+#include "gpu/cuda_driver.h"
 #include "gpu/cuda_mark.h"
 #include "gpu/cuda_spare.h"
+#include "gpu/device.h"
 
 #include <assert.h>
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/cuda_track.h"
 
+#include "gpu/cuda.h"
+#include "gpu/cuda_context.h"
+#include "gpu/cuda_driver.h"
+
 static CUresult open_native(fry_cuda_track *track, const char **call_p)
 {
     *call_p = "cuStreamCreateWithPriority";

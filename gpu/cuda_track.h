@@ -3,9 +3,11 @@
 #ifndef FRY_GPU_CUDA_TRACK_H
 #define FRY_GPU_CUDA_TRACK_H
 
-#include "gpu/cuda.h"
+#include "gpu/cuda_driver.h"
 
 #define FRY_CUDA_PIECES 32 /* under way at once */
+
+typedef struct fry_cuda_device fry_cuda_device;
 
 typedef struct fry_cuda_track {
     fry_cuda_device *device;

@@ -27,6 +27,7 @@
 #include "base/clock.h"
 #include "base/eventcount.h"
 #include "base/futex.h"
+#include "gpu/device.h"
 #include "gpu/host_copy.h"
 #include "gpu/host_stream.h"
 

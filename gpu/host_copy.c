@@ -2,6 +2,7 @@
 #include "gpu/host_copy.h"
 
 #include "base/lf.h"
+#include "gpu/device.h"
 
 #include <stdint.h>
 #include <string.h>

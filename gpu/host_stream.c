@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/host_stream.h"
 
+#include "gpu/device.h"
 #include "gpu/host_copy.h"
 
 static fry_host_slot *slot_of(fry_host_stream *stream, uint64_t sequence)

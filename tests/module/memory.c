@@ -3,7 +3,7 @@
 #include "tests/module/rig.h"
 
 #include "gpu/cuda_reclaim.h"
-#include "gpu/cuda_staging.h"
+#include "gpu/cuda_staged.h"
 
 #include <pthread.h>
 #include <unistd.h>
