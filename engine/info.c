@@ -6,7 +6,7 @@
 #include "engine/ground.h"
 #include "engine/lane.h"
 #include "gpu/module.h"
-#include "net/transport.h"
+#include "net/ucx_library.h"
 
 #include <ferry/info.h>
 

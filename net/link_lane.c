@@ -5,6 +5,8 @@
  */
 #include "net/link_parts.h"
 
+#include "net/ucx.h"
+
 #include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>

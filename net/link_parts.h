@@ -21,6 +21,7 @@
 #define FRY_LINK_DEVICE_BYTES 64
 
 typedef struct fry_line fry_line;
+typedef struct fry_ucx fry_ucx;
 
 /* An address and port, of either family. */
 typedef union fry_link_place {

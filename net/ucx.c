@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* UCX contexts, and opening and connecting channels. */
-#include "net/transport.h"
+#include "net/ucx.h"
 
 #include "base/lf.h"
+#include "net/transport.h"
 #include "net/ucx_channel.h"
 #include "net/ucx_guard.h"
+#include "net/ucx_library.h"
+#include "net/ucx_offer.h"
+#include "net/ucx_watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>

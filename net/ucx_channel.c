@@ -14,6 +14,12 @@
  */
 #include "net/ucx_channel.h"
 
+#include "net/transport.h"
+#include "net/ucx_library.h"
+#include "net/ucx_mark.h"
+#include "net/ucx_offer.h"
+#include "net/ucx_watch.h"
+
 #include <string.h>
 #include <unistd.h>
 

@@ -3,12 +3,12 @@
 #ifndef FRY_NET_UCX_CHANNEL_H
 #define FRY_NET_UCX_CHANNEL_H
 
-#include "net/transport.h"
-#include "net/ucx_library.h"
+#include "net/ucx.h"
 #include "net/ucx_mark.h"
 #include "net/ucx_watch.h"
 
 #include <sys/types.h>
+#include <ucp/api/ucp.h>
 
 /*
  * Bytes of header and data that are worth an attempt at once: they fit into an entry of a shared
@@ -140,21 +140,5 @@ bool fry_ucx_channel_add_parcels(fry_ucx_channel *channel);
 /* Takes a parcel; NULL: no memory. */
 fry_ucx_parcel *fry_ucx_parcel_take(fry_ucx_channel *channel, fry_ucx_parcel_state state);
 void fry_ucx_parcel_set_state(fry_ucx_parcel *parcel, fry_ucx_parcel_state state);
-
-/* ---- net/ucx_offer.c ---- */
-
-/* Sets the mark; *place describes it for the other end. There is a worker. */
-ucs_status_t fry_ucx_offers_open(fry_ucx_channel *channel, fry_ucx_mark_place *place);
-
-/* Takes the other end's mark, and finds out whether its memory can be read. */
-void fry_ucx_offers_connect(fry_ucx_channel *channel, const fry_ucx_mark_place *other);
-
-/* Like those of fry_channel_ops, for offered memory. */
-fry_post_result fry_ucx_offers_post(fry_ucx_channel *channel, fry_post *post);
-void fry_ucx_offers_pull(fry_ucx_channel *channel, fry_pull *pull);
-void fry_ucx_offers_drop(fry_ucx_channel *channel, void *token);
-
-/* Continues reading. Returns how much there was to do. */
-size_t fry_ucx_offers_progress(fry_ucx_channel *channel);
 
 #endif

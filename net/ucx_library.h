@@ -6,7 +6,7 @@
 #ifndef FRY_NET_UCX_LIBRARY_H
 #define FRY_NET_UCX_LIBRARY_H
 
-#include "net/transport.h"
+#include "base/native_error.h"
 
 #include <ferry/status.h>
 #include <stdbool.h>
@@ -46,6 +46,12 @@ typedef struct fry_ucx_functions {
     FRY_UCX_FUNCTION_MAP(FRY_UCX_FIELD_)
 } fry_ucx_functions;
 #undef FRY_UCX_FIELD_
+
+/*
+ * Finds UCX, once a process. FERRY_OK, or FERRY_E_UNSUPPORTED; *text_p says why not, or which UCX
+ * it is; it lives as long as the process. Any thread.
+ */
+ferry_status fry_ucx_load(const char **text_p);
 
 /* Set when fry_ucx_load has succeeded. */
 extern fry_ucx_functions fry_ucp;

@@ -24,7 +24,12 @@
  * late, or that the other end makes up, ends no other offer. Memory: one parcel for each offer, at
  * either end.
  */
+#include "net/ucx_offer.h"
+
+#include "net/transport.h"
 #include "net/ucx_channel.h"
+#include "net/ucx_library.h"
+#include "net/ucx_mark.h"
 
 #include <errno.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #ifndef TESTS_UNIT_UCX_PAIR_H
 #define TESTS_UNIT_UCX_PAIR_H
 
-#include "net/transport.h"
+#include "net/ucx.h"
 
 #include <poll.h>
 #include <sched.h>
