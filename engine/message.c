@@ -31,6 +31,7 @@
 #include "engine/trace.h"
 #include "engine/turn.h"
 #include "engine/use.h"
+#include "net/peer_send.h"
 
 #include <stdio.h>
 

@@ -5,6 +5,7 @@
  */
 #include "net/link_parts.h"
 
+#include "net/peer_lane.h"
 #include "net/ucx.h"
 
 #include <ifaddrs.h>

@@ -16,7 +16,7 @@
  * k-th place, and the assumption holds again. It holds at first, when there is neither. When a
  * receive is entered does not matter, only how many were before it: a place that a message has
  * taken ahead of its receive is the receive's when it comes, as places are handed out in order.
- * What failed or was withdrawn keeps its place (a ghost, net/peer_lane.h), and is launched, or has
+ * What failed or was withdrawn keeps its place (a ghost, net/peer_state.h), and is launched, or has
  * its message, like any other.
  *
  * Why nothing stays. Places without end need no memory: those past the receives entered so far, of

@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "net/peer_lane.h"
+#include "net/peer.h"
 
 #include "base/lf.h"
+#include "net/match.h"
+#include "net/peer_bundle.h"
+#include "net/peer_fault.h"
+#include "net/peer_lane.h"
+#include "net/peer_receive.h"
+#include "net/peer_send.h"
+#include "net/peer_state.h"
+#include "net/transport.h"
+#include "net/wire.h"
 
 #define TURNS_MAX 8 /* turns for which an answer waits for others */
 

@@ -17,6 +17,7 @@
 
 typedef struct fry_peer fry_peer;
 typedef struct fry_message fry_message;
+typedef struct fry_peer_lane fry_peer_lane; /* what attaching needs */
 
 /* Why something failed, sent across processes: bounded, without memory. */
 typedef struct fry_fault {
@@ -124,13 +125,6 @@ fry_peer *fry_peer_open(const fry_peer_options *options);
 void fry_peer_close(fry_peer *peer);
 void *fry_peer_arg(const fry_peer *peer);
 
-/* What attaching needs, made by the loop without the baton; NULL: no memory. */
-typedef struct fry_peer_lane fry_peer_lane;
-fry_peer_lane *fry_peer_lane_open(const fry_peer_options *options, const fry_lane_session *session);
-
-/* Closes a lane whose channel was destroyed; on the loop. NULL is allowed. */
-void fry_peer_lane_close(fry_peer_lane *lane);
-
 /*
  * The events with which a channel of a lane is opened (fry_ucx_channel_open), and their argument.
  */
@@ -167,14 +161,6 @@ bool fry_peer_gather(fry_message *message, void *turn);
 void fry_peer_flush(fry_peer *peer, void *turn);
 
 /*
- * Enters a ready send and launches it, or gathers it if `gathers`. Allowed only right after
- * fry_peer_can_send has said that this can be done at once: there is a lane, and room, and nothing
- * that must go before it.
- */
-bool fry_peer_can_send(const fry_peer *peer, const fry_message *message, bool gathers);
-void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers, void *turn);
-
-/*
  * Withdraws a message that failed or was cancelled after it entered and before it ended: the other
  * end is told the fault. It counts as resolved (the event is not called); `quiet` comes, perhaps
  * within this call, as may `untouched`.
@@ -208,5 +194,17 @@ bool fry_peer_is_busy(const fry_peer *peer);
 
 /* Like fry_channel_ops.arm; true without a channel. */
 bool fry_peer_arm(fry_peer *peer, void *turn);
+
+/* ---- for the files of a peer ---- */
+
+typedef struct fry_match fry_match;
+
+/*
+ * Withdraws a message and puts another in its place in its tag's list: a ghost or, without memory
+ * for one, the message itself. Returns it. The caller calls fry_message_be_replaced when it is done
+ * with the message.
+ */
+fry_message *fry_message_leave_ghost(fry_message *message, fry_match *match,
+                                     const fry_fault *fault);
 
 #endif

@@ -22,10 +22,14 @@
  * header's own hash. So what the table says of each message is guarded as in a header of its own;
  * data is no more guarded than elsewhere.
  */
-#include "net/mac.h"
-#include "net/peer_lane.h"
+#include "net/peer_bundle.h"
 
 #include "base/lf.h"
+#include "net/mac.h"
+#include "net/peer_fault.h"
+#include "net/peer_state.h"
+#include "net/transport.h"
+#include "net/wire.h"
 
 #include <string.h>
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "net/peer_lane.h"
+#include "net/peer_fault.h"
+
+#include "net/peer_state.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -3,6 +3,12 @@
 
 #include "base/lf.h"
 #include "net/mac.h"
+#include "net/match.h"
+#include "net/peer_bundle.h"
+#include "net/peer_fault.h"
+#include "net/peer_state.h"
+#include "net/transport.h"
+#include "net/wire.h"
 
 #include <string.h>
 

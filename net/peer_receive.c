@@ -25,10 +25,18 @@
  * lists that are as long as the bounds say. It can write only to a receive, and only as much as the
  * receive's size.
  */
-#include "net/peer_lane.h"
+#include "net/peer_receive.h"
 
 #include "base/lf.h"
 #include "net/mac.h"
+#include "net/match.h"
+#include "net/peer.h"
+#include "net/peer_fault.h"
+#include "net/peer_lane.h"
+#include "net/peer_send.h"
+#include "net/peer_state.h"
+#include "net/transport.h"
+#include "net/wire.h"
 
 #include <string.h>
 

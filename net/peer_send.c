@@ -16,9 +16,17 @@
  * not been withdrawn: its memory is quiet as soon as the channel has it. (The sender's future says
  * that it was cancelled, the receiver's that the bytes are there. Both are true.)
  */
-#include "net/peer_lane.h"
+#include "net/peer_send.h"
 
 #include "base/lf.h"
+#include "net/match.h"
+#include "net/peer.h"
+#include "net/peer_bundle.h"
+#include "net/peer_fault.h"
+#include "net/peer_lane.h"
+#include "net/peer_state.h"
+#include "net/transport.h"
+#include "net/wire.h"
 
 /* ---- waiting for a lane or room ---- */
 

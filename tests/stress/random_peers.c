@@ -11,6 +11,8 @@
  *  - in the end nothing is kept: no tag, no slot, no answer owed, no record, no byte.
  */
 #include "net/peer_lane.h"
+#include "net/peer_send.h"
+#include "net/peer_state.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/fake_channel.h"
 #include "tests/support/stress.h"

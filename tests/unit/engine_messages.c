@@ -11,6 +11,7 @@
 #include "engine/members.h"
 #include "engine/route.h"
 #include "engine/turn.h"
+#include "net/peer_lane.h"
 #include "tests/support/fake_channel.h"
 #include "tests/support/member_test.h"
 #include "tests/support/owned.h"

@@ -4,6 +4,7 @@
 #define FERRY_TESTS_PEER_PAIR_H
 
 #include "net/peer_lane.h"
+#include "net/peer_state.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/fake_channel.h"
 #include "tests/support/owned.h"
