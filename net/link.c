@@ -32,7 +32,18 @@
  * (net/peer.c). The line may tell an end sooner. Such an end waits a little before it counts
  * (ENDING), also for the kernel's report that a process has ended, which says more.
  */
-#include "net/link_parts.h"
+#include "net/link.h"
+
+#include "net/hello.h"
+#include "net/host.h"
+#include "net/link_endpoint.h"
+#include "net/link_hear.h"
+#include "net/link_lane.h"
+#include "net/link_line.h"
+#include "net/link_port.h"
+#include "net/link_state.h"
+#include "net/reactor.h"
+#include "net/transport.h"
 
 #include <errno.h>
 #include <sodium.h>

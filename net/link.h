@@ -12,6 +12,7 @@
 #define FRY_NET_LINK_H
 
 #include "base/error.h"
+#include "net/hello.h"
 #include "net/peer.h"
 #include "net/reactor.h"
 
@@ -116,13 +117,6 @@ void *fry_link_arg(const fry_link_peer *link);
 void fry_link_want(fry_link_peer *link, int64_t deadline_ns);
 
 /*
- * Says that the lane's channel has failed. `ended` follows, unless `died` does: with what the other
- * end says within a moment, because an end that leaves says so after its channel has gone;
- * otherwise with `fault`.
- */
-void fry_link_lost(fry_link_peer *link, const fry_fault *fault);
-
-/*
  * Destroys the channel, within the call; the engine has detached the lane, and closes the lane
  * afterwards.
  */
@@ -136,5 +130,53 @@ void fry_link_remove(fry_link_peer *link);
 
 /* Whether both ends are on one host, according to the endpoints. */
 bool fry_link_is_local(const fry_link_peer *link);
+
+/* ---- for the files of links ---- */
+
+typedef enum fry_link_state {
+    FRY_LINK_IDLE = 0,  /* no lane, and none is wanted */
+    FRY_LINK_WAITING,   /* a lane is wanted; the next call is at the timer */
+    FRY_LINK_CALLING,   /* this end's hello is under way */
+    FRY_LINK_ANSWERING, /* the other end's hello is, and that end has proven itself */
+    FRY_LINK_CONNECTED, /* the engine has the lane */
+    FRY_LINK_ENDING, /* the engine has the lane, and the other end has ended it, or the channel has
+                        failed; reported at the timer */
+    FRY_LINK_ENDED,  /* the engine was told, or has ended it itself; until fry_link_over */
+} fry_link_state;
+
+/*
+ * Changes a link's state; only this function does. Timers belong to states, so the old state's
+ * timer ends.
+ */
+void fry_link_set_state(fry_link_peer *link, fry_link_state state);
+
+/* Sets the link's timer to the time until which a lane is wanted. */
+void fry_link_set_deadline(fry_link_peer *link);
+
+void fry_link_set_fault(fry_link_peer *link, ferry_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Closes what was opened for a lane that will not be made. */
+void fry_link_undo_lane(fry_link_peer *link);
+
+void fry_link_drop_line(fry_link_peer *link, fry_hello_reason reason);
+
+/*
+ * Doubles the time that the next call waits for its answer, up to a lease, because a call was not
+ * answered in time.
+ */
+void fry_link_wait_longer(fry_link_peer *link);
+
+/*
+ * Handles a failed call; the fault is set. is_final: calling again would be useless. The link may
+ * be gone afterwards.
+ */
+void fry_link_call_failed(fry_link_peer *link, fry_hello_reason reason, bool is_final);
+
+/* Handles the end of the member's process: reports `died`. The link may be gone afterwards. */
+void fry_link_process_ended(fry_link_peer *link);
+
+/* Checks that the process is the one it claims to be, and watches it from now on, if possible. */
+fry_hello_reason fry_link_watch_process(fry_link_peer *link, const fry_hello *hello);
 
 #endif

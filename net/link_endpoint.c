@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Networks by name, and the text of an endpoint: "host=HEX tcp=10.0.0.7:4711", "tcp=[::1]:4711". */
-#include "net/link_parts.h"
+#include "net/link_endpoint.h"
+
+#include "net/host.h"
+#include "net/link.h"
+#include "net/link_state.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -3,7 +3,16 @@
  * What lines hear: who may call, which of two calls counts, and when a lane exists. link.c has the
  * reasons.
  */
-#include "net/link_parts.h"
+#include "net/link_hear.h"
+
+#include "net/hello.h"
+#include "net/host.h"
+#include "net/link.h"
+#include "net/link_line.h"
+#include "net/link_port.h"
+#include "net/link_state.h"
+#include "net/reactor.h"
+#include "net/transport.h"
 
 #include <sodium.h>
 #include <stdio.h>

@@ -3,9 +3,12 @@
  * Lanes as links open them: a peer's end (net/peer.c) over a UCX channel. UCX is loaded when the
  * first lane is opened.
  */
-#include "net/link_parts.h"
+#include "net/link_lane.h"
 
+#include "net/link_state.h"
+#include "net/peer.h"
 #include "net/peer_lane.h"
+#include "net/peer_state.h"
 #include "net/ucx.h"
 
 #include <ifaddrs.h>

@@ -4,7 +4,13 @@
  * is ever left over, and the line of a caller that waits for a decision is not read. A line's
  * events go to link_hear.c, which may close the line; then nothing here touches it any more.
  */
-#include "net/link_parts.h"
+#include "net/link_line.h"
+
+#include "net/hello.h"
+#include "net/link_endpoint.h"
+#include "net/link_hear.h"
+#include "net/link_state.h"
+#include "net/reactor.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>

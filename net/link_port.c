@@ -9,7 +9,13 @@
  * If accepting fails for lack of descriptors or memory the port stays readable, so it is not
  * watched for a while: no spinning.
  */
-#include "net/link_parts.h"
+#include "net/link_port.h"
+
+#include "net/hello.h"
+#include "net/link_endpoint.h"
+#include "net/link_line.h"
+#include "net/link_state.h"
+#include "net/reactor.h"
 
 #include <errno.h>
 #include <string.h>

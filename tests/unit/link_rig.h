@@ -7,7 +7,8 @@
 #ifndef FERRY_TESTS_LINK_RIG_H
 #define FERRY_TESTS_LINK_RIG_H
 
-#include "net/link_parts.h"
+#include "net/link_endpoint.h"
+#include "net/link_state.h"
 #include "tests/support/stepped_clock.h"
 
 #include <criterion/criterion.h>
