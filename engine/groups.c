@@ -40,6 +40,7 @@
 #include "engine/refusal.h"
 #include "engine/route.h"
 #include "engine/turn.h"
+#include "net/group_members.h"
 
 #include <stdio.h>
 

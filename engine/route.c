@@ -20,6 +20,7 @@
 #include "engine/members.h"
 #include "engine/node.h"
 #include "engine/turn.h"
+#include "net/group_members.h"
 #include "net/link_hear.h"
 #include "net/peer_lane.h"
 

@@ -9,7 +9,21 @@
  * writer's record is in its lease. So what a stopped member sends late is refused. In a new lease
  * (group_stand.c) it may write again, unless the roster says that it is dead: then it is fenced.
  */
+#include "net/group.h"
+
+#include "net/group_join.h"
+#include "net/group_kernel.h"
+#include "net/group_meet.h"
+#include "net/group_members.h"
+#include "net/group_roster.h"
+#include "net/group_rounds.h"
+#include "net/group_seal.h"
+#include "net/group_stand.h"
 #include "net/group_state.h"
+#include "net/group_text.h"
+#include "net/group_values.h"
+#include "net/reactor.h"
+#include "net/store.h"
 #include "net/store_open.h"
 
 #include <inttypes.h>

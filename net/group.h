@@ -71,10 +71,6 @@ int32_t fry_group_rank(const fry_group *group);
 uint64_t fry_group_incarnation(const fry_group *group);
 uint64_t fry_group_start(const fry_group *group); /* this member's start */
 uint32_t fry_group_size(const fry_group *group);
-const fry_group_member *fry_group_member_at(const fry_group *group, uint32_t rank); /* NULL: none */
-
-/* Reports that the kernel has seen a member on this host end; the roster tells the others. */
-void fry_group_report_death(fry_group *group, uint32_t rank, uint64_t start);
 
 /*
  * Leaves: gives up the place; all requests under way end with FERRY_E_CANCELLED; calls `left` once,
@@ -140,5 +136,78 @@ void fry_group_cancel(fry_group_request *request);
 
 /* The step to stop after; UINT64_MAX: no notice, or not agreed yet. */
 uint64_t fry_group_stop_step(const fry_group *group);
+
+/* ---- for the files of a group ---- */
+
+typedef struct fry_group_op fry_group_op; /* net/group_state.h */
+typedef void (*fry_group_op_fn)(fry_group_op *op, ferry_status status,
+                                const fry_store_entry *entries, size_t count, const char *why);
+
+/* Makes `work` run soon. */
+void fry_group_tell_later(fry_group *group);
+
+/* Makes `work` run again by then. From `work`. */
+void fry_group_again_at(fry_group *group, int64_t when_ns);
+
+bool fry_group_is_over(const fry_group *group); /* nothing is left to do */
+
+int64_t fry_group_now_ns(const fry_group *group);
+
+/* The number that identifies a start, by its id and incarnation. */
+uint64_t fry_group_start_of(uint64_t id, uint64_t incarnation);
+
+/*
+ * Starts a request to the store. NULL: no memory, and `fn` is not called. For verbs that do not
+ * write, value is the caller's own: fn finds a copy in op->value.
+ */
+fry_group_op *fry_group_op_start(fry_group *group, fry_store_verb verb, const char *key,
+                                 const void *value, size_t value_bytes, uint64_t version,
+                                 fry_store_lease *lease, int64_t deadline_ns, fry_group_op_fn fn,
+                                 void *arg);
+/*
+ * Changes a key that decides for all members: CREATE if version is 0, else SWAP. It takes effect
+ * only if this member's record is in its lease at that moment. NULL: no memory, or the record is
+ * not in its lease as far as is known; `work` runs again when it is.
+ */
+fry_group_op *fry_group_decide(fry_group *group, const char *key, const void *value,
+                               size_t value_bytes, uint64_t version, fry_group_op_fn fn, void *arg);
+/* Drops a request; fn is not called. */
+void fry_group_op_drop(fry_group_op *op);
+
+/*
+ * Handles a refusal: logs why, and the store will be asked again in a second. If the request was
+ * for this member's standing, that is checked.
+ */
+void fry_group_refused(fry_group *group, const fry_group_op *op, ferry_status status,
+                       const char *why);
+/* Says that something was left undone for lack of memory: `work` runs again in a second. */
+void fry_group_lacks_memory(fry_group *group);
+/* Says that news of the watch was lost for lack of memory: it will be reported again. */
+void fry_group_lost_news(fry_group *group);
+/* Whether the store may be asked now. False: `work` runs again when it may. */
+bool fry_group_may_ask(fry_group *group);
+/*
+ * Whether it is this member's turn to restore what the store has lost: with `is_own` it goes first.
+ */
+bool fry_group_may_restore(fry_group *group, bool is_own);
+
+/* Removes a request and calls `done`; takes the error, which may be NULL: the status's. */
+void fry_group_finish(fry_group_request *request, ferry_status status, fry_error *error,
+                      const void *value, size_t value_bytes, uint64_t version);
+
+/* The same, soon; may be called from anywhere. */
+void fry_group_finish_soon(fry_group_request *request, ferry_status status);
+
+/* Fails the join; takes the error. From `work`. */
+void fry_group_join_failed(fry_group *group, fry_error *error);
+
+/* Fences this member, which has lost its place; takes the error. From `work`. */
+void fry_group_fence(fry_group *group, fry_error *error);
+
+bool fry_group_is_finishing(const fry_group_request *request);
+
+/* Called at the begin and end of each callback of the store. */
+void fry_group_store_in(fry_group *group);
+void fry_group_store_out(fry_group *group);
 
 #endif

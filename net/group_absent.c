@@ -6,6 +6,10 @@
  * how long it may have been silent. A member whose record is gone was last seen when the deletion
  * was told: at its death, or up to a lease and a second later.
  */
+#include "net/group_absent.h"
+
+#include "net/group.h"
+#include "net/group_members.h"
 #include "net/group_state.h"
 
 #include <inttypes.h>

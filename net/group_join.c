@@ -37,7 +37,18 @@
  * the same, of candidates alone: members of the life before say in their new records that they are
  * back, and are none. If they write their roster first, it counts.
  */
+#include "net/group_join.h"
+
+#include "net/group.h"
+#include "net/group_absent.h"
+#include "net/group_kernel.h"
+#include "net/group_members.h"
+#include "net/group_roster.h"
 #include "net/group_state.h"
+#include "net/group_text.h"
+#include "net/host.h"
+#include "net/reactor.h"
+#include "net/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>

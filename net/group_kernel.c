@@ -4,7 +4,11 @@
  * identified by its number and the moment it began, within one boot and one pid namespace. Numbers
  * are used again, moments are not.
  */
+#include "net/group_kernel.h"
+
 #include "net/group_state.h"
+#include "net/group_text.h"
+#include "net/host.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -14,7 +14,16 @@
  * what all members have written for all hosts. So does a member whose deadline passes. A line for
  * the same round of the same name with other members ends the round with FERRY_E_INVALID.
  */
+#include "net/group_meet.h"
+
+#include "net/group.h"
+#include "net/group_outcomes.h"
+#include "net/group_rounds.h"
+#include "net/group_stand.h"
 #include "net/group_state.h"
+#include "net/group_text.h"
+#include "net/reactor.h"
+#include "net/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -19,7 +19,18 @@
  *
  * Nobody goes missing while the store can't be reached: it tells no deletions then.
  */
+#include "net/group_members.h"
+
+#include "net/group.h"
+#include "net/group_outcomes.h"
+#include "net/group_roster.h"
+#include "net/group_seal.h"
+#include "net/group_settle.h"
 #include "net/group_state.h"
+#include "net/group_stop.h"
+#include "net/group_text.h"
+#include "net/reactor.h"
+#include "net/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>

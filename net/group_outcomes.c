@@ -3,7 +3,15 @@
  * How rounds have ended, as the store has it, with a key for each name: what the watch tells of
  * these keys, ending a round, forgetting names. group_rounds.c has the argument.
  */
+#include "net/group_outcomes.h"
+
+#include "net/group.h"
+#include "net/group_meet.h"
+#include "net/group_stand.h"
 #include "net/group_state.h"
+#include "net/group_text.h"
+#include "net/reactor.h"
+#include "net/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -39,7 +39,20 @@
  * store before this group was back: the store's roster counts, and members that are not in it are
  * fenced.
  */
+#include "net/group_roster.h"
+
+#include "net/group.h"
+#include "net/group_join.h"
+#include "net/group_kernel.h"
+#include "net/group_members.h"
+#include "net/group_seal.h"
+#include "net/group_settle.h"
+#include "net/group_stand.h"
 #include "net/group_state.h"
+#include "net/group_text.h"
+#include "net/host.h"
+#include "net/reactor.h"
+#include "net/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -37,7 +37,19 @@
  *
  * The model of this is group_barrier.pml.
  */
+#include "net/group_rounds.h"
+
+#include "net/group.h"
+#include "net/group_absent.h"
+#include "net/group_meet.h"
+#include "net/group_members.h"
+#include "net/group_outcomes.h"
+#include "net/group_settle.h"
 #include "net/group_state.h"
+#include "net/group_stop.h"
+#include "net/group_text.h"
+#include "net/reactor.h"
+#include "net/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,7 +10,16 @@
  * for this member, until the store loses its past again. A missing start is waited for: it will be
  * back, or be dead.
  */
+#include "net/group_settle.h"
+
+#include "net/group.h"
+#include "net/group_members.h"
+#include "net/group_outcomes.h"
+#include "net/group_roster.h"
+#include "net/group_stand.h"
 #include "net/group_state.h"
+#include "net/group_text.h"
+#include "net/store.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -21,7 +21,17 @@
  * first late answer. Such a lease is refused at the join, after three slow answers. A store that
  * becomes slow later is reported in the log (net/store.c).
  */
+#include "net/group_stand.h"
+
+#include "net/group.h"
+#include "net/group_join.h"
+#include "net/group_meet.h"
+#include "net/group_members.h"
+#include "net/group_seal.h"
+#include "net/group_settle.h"
 #include "net/group_state.h"
+#include "net/group_text.h"
+#include "net/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>

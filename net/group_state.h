@@ -26,7 +26,6 @@
 #include "net/group.h"
 #include "net/group_seal.h"
 #include "net/group_text.h"
-#include "net/host.h"
 
 #include <bsd/sys/tree.h>
 
@@ -42,7 +41,6 @@
 #define FRY_GROUP_LOOK_AFTER_NS INT64_C(100000000) /* before a missing record is asked for */
 
 typedef struct fry_presence fry_presence;
-typedef struct fry_group_op fry_group_op;
 typedef struct fry_round fry_round;
 typedef struct fry_round_call fry_round_call;
 typedef struct fry_round_host fry_round_host;
@@ -100,8 +98,6 @@ typedef struct fry_group_view {
 } fry_group_view;
 
 /* A request of the group itself to the store. */
-typedef void (*fry_group_op_fn)(fry_group_op *op, ferry_status status,
-                                const fry_store_entry *entries, size_t count, const char *why);
 struct fry_group_op {
     fry_store_request request; /* first */
     fry_group *group;
@@ -269,277 +265,10 @@ struct fry_group {
     fry_group_op *ops; /* all that are on */
 };
 
-/* ---- group.c ---- */
-
-/* Makes `work` run soon. */
-void fry_group_tell_later(fry_group *group);
-
-/* Makes `work` run again by then. From `work`. */
-void fry_group_again_at(fry_group *group, int64_t when_ns);
-
-bool fry_group_is_over(const fry_group *group); /* nothing is left to do */
-
-int64_t fry_group_now_ns(const fry_group *group);
-
-/* The number that identifies a start, by its id and incarnation. */
-uint64_t fry_group_start_of(uint64_t id, uint64_t incarnation);
-
-/*
- * Starts a request to the store. NULL: no memory, and `fn` is not called. For verbs that do not
- * write, value is the caller's own: fn finds a copy in op->value.
- */
-fry_group_op *fry_group_op_start(fry_group *group, fry_store_verb verb, const char *key,
-                                 const void *value, size_t value_bytes, uint64_t version,
-                                 fry_store_lease *lease, int64_t deadline_ns, fry_group_op_fn fn,
-                                 void *arg);
-/*
- * Changes a key that decides for all members: CREATE if version is 0, else SWAP. It takes effect
- * only if this member's record is in its lease at that moment. NULL: no memory, or the record is
- * not in its lease as far as is known; `work` runs again when it is.
- */
-fry_group_op *fry_group_decide(fry_group *group, const char *key, const void *value,
-                               size_t value_bytes, uint64_t version, fry_group_op_fn fn, void *arg);
-/* Drops a request; fn is not called. */
-void fry_group_op_drop(fry_group_op *op);
-
-/*
- * Handles a refusal: logs why, and the store will be asked again in a second. If the request was
- * for this member's standing, that is checked.
- */
-void fry_group_refused(fry_group *group, const fry_group_op *op, ferry_status status,
-                       const char *why);
-/* Says that something was left undone for lack of memory: `work` runs again in a second. */
-void fry_group_lacks_memory(fry_group *group);
-/* Says that news of the watch was lost for lack of memory: it will be reported again. */
-void fry_group_lost_news(fry_group *group);
-/* Whether the store may be asked now. False: `work` runs again when it may. */
-bool fry_group_may_ask(fry_group *group);
-/*
- * Whether it is this member's turn to restore what the store has lost: with `is_own` it goes first.
- */
-bool fry_group_may_restore(fry_group *group, bool is_own);
-
 /* Makes an error about `rank` (-1: none), which the caller owns. */
 #define fry_group_error(group, status_, rank_, ...)                                                \
     fry_error_create((group)->memory,                                                              \
                      &(fry_error_facts){.status = (status_), .rank_plus_1 = (rank_) + 1},          \
                      __VA_ARGS__)
-
-/* Removes a request and calls `done`; takes the error, which may be NULL: the status's. */
-void fry_group_finish(fry_group_request *request, ferry_status status, fry_error *error,
-                      const void *value, size_t value_bytes, uint64_t version);
-
-/* The same, soon; may be called from anywhere. */
-void fry_group_finish_soon(fry_group_request *request, ferry_status status);
-
-/* Fails the join; takes the error. From `work`. */
-void fry_group_join_failed(fry_group *group, fry_error *error);
-
-/* Fences this member, which has lost its place; takes the error. From `work`. */
-void fry_group_fence(fry_group *group, fry_error *error);
-
-bool fry_group_is_finishing(const fry_group_request *request);
-
-/* Called at the begin and end of each callback of the store. */
-void fry_group_store_in(fry_group *group);
-void fry_group_store_out(fry_group *group);
-
-/* ---- group_members.c ---- */
-
-void fry_group_member_told(fry_store_watch *watch, fry_store_event event,
-                           const fry_store_entry *entry);
-fry_presence *fry_group_presence(const fry_group *group, uint64_t id); /* NULL: not known */
-bool fry_group_is_named(const fry_group *group, uint64_t id); /* by the roster, or by a view */
-fry_presence *fry_group_presence_first(const fry_group *group);
-fry_presence *fry_group_presence_next(const fry_group *group, fry_presence *presence);
-
-/* Lists the members soon, so that no member in the roster is unknown. */
-void fry_group_want_list(fry_group *group, bool now);
-/* Lists the members at once, whatever is known. */
-void fry_group_list_now(fry_group *group);
-
-/* Reports all changes since the last report. */
-void fry_group_tell_members(fry_group *group);
-
-/* Deletes the record of a member that is known to have ended. */
-void fry_group_delete_presence(fry_group *group, fry_presence *presence);
-void fry_group_forget_members(fry_group *group); /* frees */
-
-/* Adds a start that is missing and was never seen. NULL: no memory. */
-fry_presence *fry_group_presence_missing(fry_group *group, uint64_t id);
-
-/* Whether a rank was reported HERE. */
-bool fry_group_rank_is_here(const fry_group *group, uint32_t rank);
-
-/* ---- group_roster.c ---- */
-
-/* Takes note of a roster that was read or written; version 0: there is none. */
-void fry_group_note_roster(fry_group *group, const void *text, size_t text_bytes, uint64_t version);
-void fry_group_forget_roster(fry_group *group);
-void fry_group_roster_is_gone(fry_group *group); /* its key was deleted */
-
-/* State of the start that a slot names. */
-typedef enum fry_group_holder {
-    FRY_HOLDER_UNKNOWN, /* its record was not reported, and may exist */
-    FRY_HOLDER_HERE,
-    FRY_HOLDER_MISSING, /* it is missing and can't be judged yet; `work` runs again when it can */
-    FRY_HOLDER_ENDED,
-} fry_group_holder;
-fry_group_holder fry_group_holder_of(fry_group *group, const fry_group_slot *slot);
-
-/*
- * Makes a roster, new or as a copy of the group's to be changed. NULL: no memory, which is handled.
- */
-fry_group_roster *fry_group_roster_make(fry_group *group, uint32_t size);
-fry_group_roster *fry_group_roster_copy(fry_group *group);
-
-/* Writes the roster in place of the known one; takes it. */
-void fry_group_write_roster(fry_group *group, fry_group_roster *roster);
-
-/*
- * Brings the store's roster up to this member's knowledge: deaths, members to let in, or all of it,
- * if the store has lost it.
- */
-void fry_group_keep_roster(fry_group *group);
-
-/* ---- group_stand.c ---- */
-
-/*
- * Whether this member's record is in its lease, as far as is known. If not, nothing can be decided,
- * and `work` runs again when it is.
- */
-bool fry_group_stands(const fry_group *group);
-
-/* Takes a lease and writes the record, also after they were lost. */
-void fry_group_register(fry_group *group);
-void fry_group_keep_standing(fry_group *group);
-size_t fry_group_own_text(fry_group *group, char *text);
-
-/* ---- group_settle.c ---- */
-
-/* Whether this member has yet to restore what the store has lost. */
-bool fry_group_has_to_restore(const fry_group *group);
-
-/*
- * Whether rounds can begin; if not, `work` runs again when they may. For a member that has joined.
- */
-bool fry_group_is_settled(fry_group *group);
-
-/* Notes that the store has lost its past, as the watch says or its contents show. */
-void fry_group_note_another_store(fry_group *group);
-
-/* ---- group_join.c ---- */
-
-/* Does what this member can do to get its rank, or to let others in. */
-void fry_group_consider_join(fry_group *group);
-
-/* Whether any start wants a rank that the roster could give it. */
-bool fry_group_has_candidates(const fry_group *group);
-
-/*
- * Adds the starts that can be let in to the roster, which is a copy of the group's; true: there
- * were some.
- */
-bool fry_group_admit(fry_group *group, fry_group_roster *roster);
-
-/*
- * Deletes the records of members that left and have no rank any more, after the roster was written.
- */
-void fry_group_clear_words(fry_group *group);
-
-/* Handles the store's refusal of the first lease or record. */
-void fry_group_join_refused(fry_group *group, ferry_status status, const char *why);
-
-/* ---- group_absent.c ---- */
-
-/* Writes the absent ranks and when they were last seen, as far as there is room. */
-void fry_group_name_absentees(const fry_group *group, const bool *is_absent, uint32_t size,
-                              char *text, size_t text_bytes);
-/* Writes who has not come to join. */
-void fry_group_name_join_absentees(fry_group *group, char *text, size_t text_bytes);
-
-/* ---- group_kernel.c ---- */
-
-/* Records which kernel runs this process, and since when it runs. */
-void fry_group_own_process(fry_group_record *record);
-
-/* State of a process; UNKNOWN also for one on another host, and for this very process. */
-fry_process_state fry_group_process_of(const fry_group *group, const fry_group_process *process);
-
-/* ---- group_rounds.c ---- */
-
-void fry_rounds_submit(fry_group_request *request); /* BARRIER, ALIVE, STEP, NOTICE */
-void fry_rounds_cancel(fry_group_request *request);
-void fry_rounds_told(fry_group *group, const char *name, const fry_store_entry *entry,
-                     bool is_deleted);
-void fry_rounds_consider(fry_group *group);
-void fry_rounds_end(fry_group *group);    /* its requests were dropped */
-void fry_rounds_forget(fry_group *group); /* frees */
-
-/* Ends all rounds under way with FERRY_E_STORE, because the store has lost its past. */
-void fry_rounds_are_lost(fry_group *group);
-
-/* Whether a member takes part in a call. */
-bool fry_round_is_for(const fry_round *round, const fry_round_call *call, uint32_t rank);
-
-/* Ends the first call's round in the store. ranks: as a set; "-": none. */
-void fry_round_end(fry_round *round, ferry_status status, uint32_t rank, uint64_t value,
-                   const char *ranks);
-
-/* Makes this member take part in the agreement on the step to stop after. */
-void fry_rounds_come_to_stop(fry_group *group, uint64_t step_begun);
-
-/* ---- group_outcomes.c ---- */
-
-fry_round *fry_round_find(fry_group *group, const char *name); /* NULL: not known */
-fry_round *fry_round_make(fry_group *group, fry_round_kind kind, const char *name);
-void fry_round_free(fry_round *round);
-const char *fry_round_user_name(const fry_round *round);
-/* Number of the newest round that ended in this life of the group; 0: none. */
-uint64_t fry_round_number(const fry_round *round);
-/* Restores what the store has lost; `work` runs again when there is more to do. */
-void fry_rounds_restore(fry_group *group);
-void fry_rounds_forget_oldest(fry_group *group);
-void fry_rounds_free_all(fry_group *group);
-
-/* ---- group_stop.c ---- */
-
-bool fry_stop_is_noticed(const fry_group *group);
-void fry_stop_step(fry_group_request *request);
-void fry_stop_give_notice(fry_group_request *request);
-void fry_stop_cancel(fry_group_request *request);
-void fry_stop_notice_told(fry_group *group, const fry_store_entry *entry);
-void fry_stop_consider(fry_group *group);
-void fry_stop_restore(fry_group *group);
-
-/* ---- group_meet.c ---- */
-
-/* Writes the first call's arrival, also again. */
-void fry_meet_publish(fry_round *round);
-void fry_meet_publish_all(fry_group *group); /* after what was written was lost */
-void fry_meet_flush(fry_group *group);
-
-/* For rounds that this member hosts: ends a round to which all have come. */
-void fry_meet_host(fry_round *round);
-
-/* The first call's deadline has passed: asks who has come, and ends the round. */
-void fry_meet_late(fry_round *round);
-
-/* Lists all arrivals; NULL: no memory. */
-fry_group_op *fry_meet_list(fry_group *group, int64_t deadline_ns, fry_group_op_fn fn, void *arg);
-/* Finds who has not come to the open round, by such a list. False: the round is not open. */
-bool fry_meet_absentees(const fry_round *round, const fry_store_entry *entries, size_t count,
-                        bool *is_absent);
-
-/* Whether there is an arrival at a round of that name, which this member hosts. */
-bool fry_meet_is_mentioned(const fry_group *group, const char *name);
-void fry_meet_stop(fry_group *group);
-void fry_meet_end(fry_group *group);
-void fry_meet_forget(fry_group *group); /* frees */
-
-/* ---- group_values.c ---- */
-
-void fry_values_submit(fry_group_request *request); /* SET, GET, TRY_GET, WATCH */
-void fry_values_cancel(fry_group_request *request);
 
 #endif

@@ -11,7 +11,17 @@
  * The round is of those that live, so a death in the midst leaves it to the others. It is the last
  * of its life: the step does not change any more.
  */
+#include "net/group_stop.h"
+
+#include "net/group.h"
+#include "net/group_absent.h"
+#include "net/group_meet.h"
+#include "net/group_outcomes.h"
+#include "net/group_rounds.h"
 #include "net/group_state.h"
+#include "net/group_text.h"
+#include "net/reactor.h"
+#include "net/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/group_text.h"
 
+#include "net/group.h"
+
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>

@@ -3,7 +3,13 @@
  * Users' values: each user's key is a key of the store. A get asks once, and watches the key only
  * if that finds nothing. The watch begins with a list, so no value between the two is missed.
  */
+#include "net/group_values.h"
+
+#include "net/group.h"
 #include "net/group_state.h"
+#include "net/group_text.h"
+#include "net/reactor.h"
+#include "net/store.h"
 
 #include <stdio.h>
 #include <string.h>

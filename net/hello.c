@@ -48,6 +48,10 @@
  */
 #include "net/hello.h"
 
+#include "net/host.h"
+#include "net/noise.h"
+#include "net/transport.h"
+
 #include <endian.h>
 #include <sodium.h>
 #include <string.h>

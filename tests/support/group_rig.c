@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/group_rig.h"
 
+#include "net/group_members.h"
 #include "net/store_open.h"
 #include "tests/support/faulty_space.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel says of other members' processes. */
+#include "net/group_kernel.h"
 #include "net/group_state.h"
 #include "tests/support/place.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who does not know the secret neither joins nor disturbs. */
+#include "net/group_members.h"
 #include "net/group_seal.h"
 #include "tests/support/group_rig.h"
 
