@@ -18,6 +18,8 @@
  */
 #include "net/store_disk.h"
 
+#include "net/store.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

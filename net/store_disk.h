@@ -62,17 +62,6 @@ typedef struct fry_disk_change {
     void *arg;
 } fry_disk_change;
 
-/* Whether a file system, by statfs's f_type, is or may be a network's. */
-bool fry_disk_is_remote(uint64_t type);
-
-/*
- * Opens the folder; makes it if may_make, and its parts in any case. FERRY_OK, _E_UNSUPPORTED,
- * _E_STORE, _E_NO_MEMORY; then disk->why says more.
- */
-ferry_status fry_disk_open(fry_disk *disk, const fry_memory *memory, const char *folder,
-                           bool is_real_clock, bool may_make);
-void fry_disk_close(fry_disk *disk);
-
 /* FERRY_OK, _E_NOT_FOUND, _E_STORE, _E_NO_MEMORY. */
 ferry_status fry_disk_read(fry_disk *disk, const char *key, fry_disk_key *to);
 
@@ -95,25 +84,7 @@ void fry_disk_tidy(fry_disk *disk);
 typedef bool (*fry_disk_name_fn)(void *arg, const char *name);
 ferry_status fry_disk_names(fry_disk *disk, int folder_fd, fry_disk_name_fn fn, void *arg);
 
-/* Makes a lease's file. *fd_p holds it: its locks show that the holder lives. */
-ferry_status fry_disk_lease_make(fry_disk *disk, int64_t ttl_ns, int64_t ends_ns, uint64_t *id_p,
-                                 int *fd_p);
-
-/* Writes a new end. FERRY_E_NOT_FOUND: the lease was ended. FERRY_E_BUSY: try again. */
-ferry_status fry_disk_lease_extend(fry_disk *disk, int fd, int64_t ends_ns);
-
-/* FERRY_E_NOT_FOUND: the lease has no file. */
-ferry_status fry_disk_lease_read(fry_disk *disk, uint64_t id, fry_disk_lease *to);
 bool fry_disk_lease_exists(fry_disk *disk, uint64_t id);
-
-/*
- * Removes a lease's file if its end is still as in `seen`, or its holder is dead. FERRY_E_BUSY: the
- * lease is just being extended, or ended by another process.
- */
-ferry_status fry_disk_lease_end(fry_disk *disk, const fry_disk_lease *seen);
-
-/* Removes the file of this process's own lease. */
-void fry_disk_lease_drop(fry_disk *disk, uint64_t id);
 
 /* The name of a lease's file by its id, and back; 0: the name is no lease's. */
 void fry_disk_name_of_lease(uint64_t id, char name[FRY_DISK_NAME_BYTES]);

@@ -12,6 +12,9 @@
  * nobody needs to wait for the last end. The kernel closes a dead process's file and tells the
  * processes that watch the folder (IN_CLOSE_WRITE). So the lease's keys go at once.
  */
+#include "net/store_disk_lease.h"
+
+#include "net/store.h"
 #include "net/store_disk.h"
 
 #include <errno.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing the folder of a file: store. */
+#include "net/store_disk_open.h"
+
 #include "net/store_disk.h"
 
 #include <errno.h>

@@ -20,7 +20,11 @@
  */
 #include "net/store_file.h"
 
+#include "net/reactor.h"
+#include "net/store.h"
 #include "net/store_disk.h"
+#include "net/store_disk_lease.h"
+#include "net/store_disk_open.h"
 #include "net/store_local.h"
 
 #include <bsd/sys/tree.h>
