@@ -6,6 +6,8 @@
  */
 #include "net/store.h"
 
+#include "net/reactor.h"
+
 #include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>

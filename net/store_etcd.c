@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/store_etcd.h"
 
+#include "net/store.h"
+#include "net/store_etcd_auth.h"
+#include "net/store_etcd_curl.h"
+#include "net/store_etcd_endpoint.h"
+#include "net/store_etcd_http.h"
+#include "net/store_etcd_lease.h"
+#include "net/store_etcd_request.h"
+#include "net/store_etcd_state.h"
+#include "net/store_etcd_watch.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

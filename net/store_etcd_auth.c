@@ -5,7 +5,12 @@
  * call and all later ones wait for a new token. The outcome of a login concerns only the calls that
  * wait for it.
  */
-#include "net/store_etcd.h"
+#include "net/store_etcd_auth.h"
+
+#include "net/store_etcd_endpoint.h"
+#include "net/store_etcd_http.h"
+#include "net/store_etcd_json.h"
+#include "net/store_etcd_state.h"
 
 #include <stdio.h>
 #include <string.h>

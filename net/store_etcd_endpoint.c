@@ -4,7 +4,11 @@
  * chosen at random, so that many members don't all ask the same. Any answer shows that an endpoint
  * works.
  */
-#include "net/store_etcd.h"
+#include "net/store_etcd_endpoint.h"
+
+#include "net/reactor.h"
+#include "net/store.h"
+#include "net/store_etcd_state.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,7 +9,14 @@
  * function, and libcurl gets none that winds back. Then it fails a request that it can't know to be
  * harmless, and the owner decides.
  */
-#include "net/store_etcd.h"
+#include "net/store_etcd_http.h"
+
+#include "net/reactor.h"
+#include "net/store.h"
+#include "net/store_etcd_curl.h"
+#include "net/store_etcd_endpoint.h"
+#include "net/store_etcd_json.h"
+#include "net/store_etcd_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

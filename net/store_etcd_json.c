@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/store_etcd_json.h"
 
+#include "net/store.h"
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <sodium.h>

@@ -6,7 +6,14 @@
  * Only etcd's answer ends a lease. While etcd can't be asked the lease's state is not known: a
  * store that stood still, or changed its leader, gives leases more time than their holders count.
  */
-#include "net/store_etcd.h"
+#include "net/store_etcd_lease.h"
+
+#include "net/reactor.h"
+#include "net/store.h"
+#include "net/store_etcd_endpoint.h"
+#include "net/store_etcd_http.h"
+#include "net/store_etcd_json.h"
+#include "net/store_etcd_state.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,12 @@
  * first page's revision, so together they are one moment of the store. If that revision is
  * compacted meanwhile, the list fails, and its owner begins anew.
  */
-#include "net/store_etcd.h"
+#include "net/store_etcd_list.h"
+
+#include "net/store_etcd_endpoint.h"
+#include "net/store_etcd_http.h"
+#include "net/store_etcd_json.h"
+#include "net/store_etcd_state.h"
 
 #include <string.h>
 

@@ -23,7 +23,15 @@
  * What remains: a first attempt at a CREATE or PUT may come after the second was answered and the
  * key was deleted again. Then it brings the key back. With a lease that has ended it can't.
  */
-#include "net/store_etcd.h"
+#include "net/store_etcd_request.h"
+
+#include "net/reactor.h"
+#include "net/store.h"
+#include "net/store_etcd_endpoint.h"
+#include "net/store_etcd_http.h"
+#include "net/store_etcd_json.h"
+#include "net/store_etcd_list.h"
+#include "net/store_etcd_state.h"
 
 #include <stdio.h>
 #include <string.h>

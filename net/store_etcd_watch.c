@@ -11,7 +11,15 @@
  * revision grows may have nothing to say, or may be forgotten: after half a minute it is listed
  * again.
  */
-#include "net/store_etcd.h"
+#include "net/store_etcd_watch.h"
+
+#include "net/reactor.h"
+#include "net/store.h"
+#include "net/store_etcd_endpoint.h"
+#include "net/store_etcd_http.h"
+#include "net/store_etcd_json.h"
+#include "net/store_etcd_list.h"
+#include "net/store_etcd_state.h"
 #include "net/store_known.h"
 
 #include <bsd/sys/tree.h>

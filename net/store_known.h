@@ -3,7 +3,7 @@
 #ifndef FRY_NET_STORE_KNOWN_H
 #define FRY_NET_STORE_KNOWN_H
 
-#include "net/store.h"
+#include "base/memory.h"
 
 #include <bsd/sys/tree.h>
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/store_local.h"
 
+#include "net/reactor.h"
+#include "net/store.h"
+#include "net/store_known.h"
+
 #include <string.h>
 
 #define REQUESTS_PER_TURN 64

@@ -13,6 +13,7 @@
 #ifndef FRY_NET_STORE_LOCAL_H
 #define FRY_NET_STORE_LOCAL_H
 
+#include "net/store.h"
 #include "net/store_known.h"
 
 /* The next try, if another process is busy with the same just now. */

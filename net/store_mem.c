@@ -2,6 +2,9 @@
 #include "net/store_mem.h"
 
 #include "base/lf.h"
+#include "net/reactor.h"
+#include "net/store.h"
+#include "net/store_local.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/store_open.h"
 
+#include "net/store.h"
 #include "net/store_etcd.h"
 #include "net/store_file.h"
 #include "net/store_mem.h"
