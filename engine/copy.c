@@ -211,6 +211,12 @@ static bool stop(fry_node *node)
     return true;
 }
 
+static uint64_t moved_bytes(const fry_node *node, uint64_t *flow_p)
+{
+    (void)flow_p;
+    return node->op.copy.size_bytes;
+}
+
 static void describe(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
 {
     const fry_lane *lane = node->op.copy.stand.lane;
@@ -230,5 +236,6 @@ const fry_op_kind fry_kind_copy = {
     .traits = FRY_KIND_ON_STREAM | FRY_KIND_STAYS,
     .span = span,
     .stop = stop,
+    .moved_bytes = moved_bytes,
     .describe = describe,
 };

@@ -58,7 +58,6 @@ typedef enum fry_dump_reason {
 /* What dumps and records show of an operation besides its head. */
 typedef struct fry_kind_view {
     uint64_t size_bytes;      /* has_size */
-    uint64_t flow;            /* joins the two ends of a transfer; else its own number */
     uint64_t tag;             /* is_message */
     uint64_t more;            /* things that it waits for besides its edges */
     uint64_t before;          /* the operation that it waits behind without an edge; 0: none */
@@ -116,7 +115,10 @@ typedef struct fry_op_kind {
 
     /* ---- views ---- */
 
-    /* Sets the fields of the view that differ from the preset. NULL: none. */
+    /* How many bytes it moves, for records; sets *flow_p if it has two ends. Any thread that has
+     * the node, also beside the baton's holder, so it reads what submitting has set. NULL: none. */
+    uint64_t (*moved_bytes)(const fry_node *node, uint64_t *flow_p);
+    /* Sets the fields of the view that differ from the preset. With the baton. NULL: none. */
     void (*describe)(const ferry_engine *engine, const fry_node *node, fry_kind_view *view);
 } fry_op_kind;
 

@@ -405,13 +405,18 @@ static void discard(ferry_engine *engine, fry_context *context, fry_node *node)
     fry_pool_give(&engine->transfers, &context->transfers, node->op.message.transfer);
 }
 
+static uint64_t moved_bytes(const fry_node *node, uint64_t *flow_p)
+{
+    *flow_p = node->op.message.flow;
+    return node->op.message.size_bytes;
+}
+
 static void describe_message(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
 {
     const fry_message_op *message = &node->op.message;
     (void)engine;
     view->is_message = view->has_size = true;
     view->size_bytes = message->size_bytes;
-    view->flow = message->flow;
     view->tag = message->tag;
     view->rank = message->rank;
     if (node->state == FRY_NODE_ISSUED || node->state == FRY_NODE_RESOLVED)
@@ -428,6 +433,7 @@ const fry_op_kind fry_kind_send = {
     .start = start,
     .stop = stop,
     .failed = failed,
+    .moved_bytes = moved_bytes,
     .describe = describe_message,
 };
 
@@ -439,5 +445,6 @@ const fry_op_kind fry_kind_recv = {
     .start = start,
     .stop = stop,
     .failed = failed,
+    .moved_bytes = moved_bytes,
     .describe = describe_message,
 };

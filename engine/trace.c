@@ -42,17 +42,16 @@ static void emit(ferry_engine *engine, const fry_node *node, ferry_trace_what wh
         (void)fry_fetch_add(&engine->unrecorded, 1);
         return;
     }
-    fry_kind_view view = {.flow = node->future.id};
+    uint64_t flow = node->future.id;
     const fry_op_kind *kind = fry_kind(engine, node);
-    if (kind->describe != NULL)
-        kind->describe(engine, node, &view);
+    uint64_t size_bytes = kind->moved_bytes != NULL ? kind->moved_bytes(node, &flow) : 0;
     bool has_lane = fry_node_is_on_stream(node) && node->op.stand.lane != NULL;
     const fry_stream *stream = has_lane ? node->op.stand.lane->stream : NULL;
     ferry_trace_record record = {
         .when_ns = when_ns,
         .op = node->future.id,
-        .flow = view.flow,
-        .size_bytes = (kind->traits & FRY_KIND_STANDS) == 0 ? view.size_bytes : 0,
+        .flow = flow,
+        .size_bytes = size_bytes,
         .waited_for = waited_for,
         .label = node->label,
         .status = what == FERRY_TRACE_RESOLVED ? fry_future_status(&node->future) : FERRY_PENDING,

@@ -393,6 +393,7 @@ Test(net_link, memory_that_fails_once)
     cr_assert_eq(fry_links_open(&plain, &rig_events, &links, endpoint, &error), FERRY_E_NO_MEMORY);
     fry_error_release(error);
     cr_assert_null(fry_link_add(low.links, 3, 1, low.endpoint, &low));
+    rig_close(&low); /* its allocator is this function's */
 }
 
 /* More than there is room for strangers, all at the same moment: each gets its lane. */
