@@ -9,13 +9,17 @@
 #include "engine/stock.h"
 #include "engine/turn.h"
 
+/* Without joins no more edges than that lead to one node: fry_node_holding has room for so many. */
+#define DIRECT_EDGES_MAX ((uint32_t)1 << 20)
+
 /* Missing joins only make it slower: the loop goes on if there is no room for joins alone. */
 bool fry_access_find_room(fry_turn *turn, fry_entering *in, const fry_need *need)
 {
     in->has_stocked = true;
     ferry_status status =
         fry_stock_fill(turn->engine, turn->context, need, turn->is_loop, &turn->lack);
-    if (status != FERRY_OK && turn->is_loop && turn->lack.is_of_joins) {
+    bool may_lack_joins = turn->is_loop && in->edge_count < DIRECT_EDGES_MAX;
+    if (status != FERRY_OK && may_lack_joins && turn->lack.is_of_joins) {
         fry_need rest = *need;
         rest.joins = 0;
         status = fry_stock_fill(turn->engine, turn->context, &rest, true, &turn->lack);

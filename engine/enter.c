@@ -277,8 +277,8 @@ static inline fry_entry enter_begin(fry_turn *turn, fry_entering *in, fry_node *
         is_listed = fry_kind_has(node, FRY_KIND_ONE_SPAN) && fry_hazard_enter_alone(turn, node);
         fry_node_hold_buffers(node);
     }
-    if (fry_likely(fry_node_holding(node) ==
-                   0)) /* else it has been counting the nodes that it is made of */
+    /* Else it has been counting the nodes that it is made of. */
+    if (fry_likely(fry_node_holding(node) == 0))
         fry_node_set_holding(node, 1);
     uint32_t count = 1;
     fry_edge *rest = node->edges;

@@ -76,8 +76,8 @@ static void fire_any(fry_turn *turn, fry_edge *edge)
     edge->state = FRY_EDGE_LOOSE;
     if (fry_node_holding(to) == 0)
         return; /* another edge was first, in the same round */
-    fry_node_set_holding(
-        to, 1); /* one edge is enough; the others are dropped when the node resolves or retires */
+    /* One edge is enough; the others are dropped when the node resolves or retires. */
+    fry_node_set_holding(to, 1);
     fry_graph_let_go(turn, to, edge->from);
 }
 

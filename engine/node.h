@@ -69,7 +69,13 @@ enum fry_node_flags {
     FRY_NODE_BOTH_WAYS = 1 << 15,   /* its successors know the edge before them: edge.h */
 };
 
-#define FRY_DEGREE_MAX 1024 /* more edges than that, in or out of a node, go through joins */
+/*
+ * Two counts share fry_node.counts: things that hold the node, and its successors. More edges than
+ * FRY_DEGREE_MAX, in or out of a node, go through joins.
+ */
+#define FRY_HOLDING_BITS 22
+#define FRY_HOLDING_MASK ((1u << FRY_HOLDING_BITS) - 1)
+#define FRY_DEGREE_MAX (UINT32_MAX >> FRY_HOLDING_BITS)
 
 /* What an edge makes its successor wait for, and what it carries. */
 typedef enum fry_edge_nature {
@@ -276,12 +282,11 @@ static inline fry_node *fry_node_of(const ferry_future *future)
 
 /*
  * Two counts in one word, since a node's first line has no room for two. The lower bits count what
- * holds its start (edges, and one more while it enters): at most 2^20 and some. The upper bits
- * count the successors added since it had none, up to FRY_DEGREE_MAX, which also stands for more.
+ * holds its start: edges, and one more while it enters. There is room for them: after[] has at most
+ * 2^20, and as many of its batch; without slots for joins other edges lead here only as long as
+ * there are less than 2^20 (fry_access_find_room). The upper bits count the successors added since
+ * it had none, up to FRY_DEGREE_MAX, which also stands for more.
  */
-#define FRY_HOLDING_BITS 21
-#define FRY_HOLDING_MASK ((1u << FRY_HOLDING_BITS) - 1)
-
 static inline uint32_t fry_node_holding(const fry_node *node)
 {
     return node->counts & FRY_HOLDING_MASK;
