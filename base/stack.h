@@ -64,6 +64,22 @@ typedef struct fry_queue {
     fry_link *last;
 } fry_queue;
 
+/* The item that was added last; NULL: the queue is empty. */
+static inline fry_link *fry_queue_last(const fry_queue *queue)
+{
+    return queue->first == NULL ? NULL : queue->last;
+}
+
+/* Adds an item behind one that is in the queue; NULL: before all. */
+static inline void fry_queue_push_behind(fry_queue *queue, fry_link *before, fry_link *item)
+{
+    fry_link **place = before == NULL ? &queue->first : &before->next;
+    item->next = *place;
+    *place = item;
+    if (item->next == NULL)
+        queue->last = item;
+}
+
 static inline void fry_queue_push(fry_queue *queue, fry_link *item)
 {
     item->next = NULL;

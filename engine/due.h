@@ -12,14 +12,25 @@
 #include "engine/trace.h"
 #include "engine/turn.h"
 
-/* Puts a node where fry_graph_work finds it. */
-static inline void fry_graph_schedule(fry_turn *turn, fry_node *node)
+/* Behind which node the next one comes in the queue of ready nodes. */
+static inline fry_link *fry_graph_last_ready(const fry_turn *turn)
+{
+    return fry_queue_last(&turn->engine->ready);
+}
+
+/* Puts a node where fry_graph_work finds it, behind one that is there (NULL: before all). */
+static inline void fry_graph_schedule_behind(fry_turn *turn, fry_link *before, fry_node *node)
 {
     if ((node->flags & FRY_NODE_QUEUED) != 0)
         return;
     node->flags |= FRY_NODE_QUEUED;
     __builtin_prefetch(&node->edges, 1); /* its second line; the first is in the cache */
-    fry_queue_push(&turn->engine->ready, &node->link);
+    fry_queue_push_behind(&turn->engine->ready, before, &node->link);
+}
+
+static inline void fry_graph_schedule(fry_turn *turn, fry_node *node)
+{
+    fry_graph_schedule_behind(turn, fry_graph_last_ready(turn), node);
 }
 
 /* A join takes the number of its last member to end, for which its successors waited. */
@@ -29,15 +40,21 @@ static inline void fry_join_name_last(fry_node *node, const fry_node *from)
         node->future.id = from->future.id;
 }
 
-/* One thing less holds the node. */
-static inline void fry_graph_let_go(fry_turn *turn, fry_node *node, const fry_node *from)
+/* One thing less holds the node. If it was the last one, the node is ready, behind `before`. */
+static inline void fry_graph_let_go_behind(fry_turn *turn, fry_link *before, fry_node *node,
+                                           const fry_node *from)
 {
     if (fry_node_unhold(node) == 0) {
         fry_join_name_last(node, from);
         if (node->state == FRY_NODE_WAITING && (node->flags & FRY_NODE_FAILING) == 0)
             fry_trace(turn->engine, node, FERRY_TRACE_READY, from->future.id);
-        fry_graph_schedule(turn, node);
+        fry_graph_schedule_behind(turn, before, node);
     }
+}
+
+static inline void fry_graph_let_go(fry_turn *turn, fry_node *node, const fry_node *from)
+{
+    fry_graph_let_go_behind(turn, fry_graph_last_ready(turn), node, from);
 }
 
 /*

@@ -48,29 +48,32 @@ static inline void set_state(fry_turn *turn, fry_node *node, fry_node_state stat
 }
 
 /* A predecessor that the node overtook on its device has ended. */
-static inline void confirm(fry_turn *turn, fry_node *node, const fry_node *from)
+static inline void confirm(fry_turn *turn, fry_link *before, fry_node *node, const fry_node *from)
 {
     if (--node->unconfirmed == 0) {
         fry_join_name_last(node, from);
-        fry_graph_schedule(turn, node);
+        fry_graph_schedule_behind(turn, before, node);
     }
 }
 
-/* Lets an edge that was taken out of its list take effect on the successor. */
-static inline void edge_fire(fry_turn *turn, fry_edge *edge)
+/*
+ * Lets an edge that was taken out of its list take effect on the successor, which comes behind
+ * `before` in the queue if it is ready then.
+ */
+static inline void edge_fire(fry_turn *turn, fry_link *before, fry_edge *edge)
 {
     fry_node *to = edge->to;
     bool was_on_device = edge->state == FRY_EDGE_ON_DEVICE;
     edge->state = FRY_EDGE_LOOSE;
     if (fry_likely(!was_on_device))
-        fry_graph_let_go(turn, to, edge->from);
+        fry_graph_let_go_behind(turn, before, to, edge->from);
     else if (fry_edge_is_counted(edge))
-        confirm(turn, to, edge->from);
+        confirm(turn, before, to, edge->from);
 }
 
 /* ---- the ends of a node ---- */
 
-static void fire_any(fry_turn *turn, fry_edge *edge)
+static void fire_any(fry_turn *turn, fry_link *before, fry_edge *edge)
 {
     fry_node *to = edge->to;
     edge->state = FRY_EDGE_LOOSE;
@@ -78,7 +81,7 @@ static void fire_any(fry_turn *turn, fry_edge *edge)
         return; /* another edge was first, in the same round */
     /* One edge is enough; the others are dropped when the node resolves or retires. */
     fry_node_set_holding(to, 1);
-    fry_graph_let_go(turn, to, edge->from);
+    fry_graph_let_go_behind(turn, before, to, edge->from);
 }
 
 /*
@@ -88,13 +91,13 @@ static void fire_any(fry_turn *turn, fry_edge *edge)
 static void fire_failed(fry_turn *turn, fry_node *node)
 {
     fry_error *root = fry_future_root_error(&node->future);
-    for (fry_edge *edge = fry_successors_take(node), *next; edge != NULL; edge = next) {
+    for (fry_edge *edge = fry_successors_take_in_order(node), *next; edge != NULL; edge = next) {
         next = edge->next;
         turn->steps++;
         if (edge->nature != FRY_EDGE_ORDER && edge->nature != FRY_EDGE_QUIET)
             fry_graph_note_failure(turn, edge->to, root);
         if (edge->nature == FRY_EDGE_ANY)
-            fire_any(turn, edge);
+            fire_any(turn, fry_graph_last_ready(turn), edge);
         else
             fry_edge_link(edge);
     }
@@ -102,13 +105,13 @@ static void fire_failed(fry_turn *turn, fry_node *node)
 
 static void fire_well(fry_turn *turn, fry_node *node)
 {
-    for (fry_edge *edge = fry_successors_take(node), *next; edge != NULL; edge = next) {
+    for (fry_edge *edge = fry_successors_take_in_order(node), *next; edge != NULL; edge = next) {
         next = edge->next;
         turn->steps++;
         if (edge->nature == FRY_EDGE_ANY)
-            fire_any(turn, edge);
+            fire_any(turn, fry_graph_last_ready(turn), edge);
         else if (edge->nature == FRY_EDGE_ISSUED || fry_edge_carries_failure(edge))
-            edge_fire(turn, edge);
+            edge_fire(turn, fry_graph_last_ready(turn), edge);
         else
             fry_edge_link(edge);
     }
@@ -124,26 +127,27 @@ static void fire_resolved(fry_turn *turn, fry_node *node)
 
 static void fire_quiet(fry_turn *turn, fry_node *node)
 {
-    for (fry_edge *edge = fry_successors_take(node), *next; edge != NULL; edge = next) {
+    for (fry_edge *edge = fry_successors_take_in_order(node), *next; edge != NULL; edge = next) {
         next = edge->next;
         turn->steps++;
         if (edge->nature == FRY_EDGE_QUIET)
-            edge_fire(turn, edge);
+            edge_fire(turn, fry_graph_last_ready(turn), edge);
         else
             fry_edge_link(edge);
     }
 }
 
-/* Fires all edges of the node, whatever they wait for. */
+/* Fires all edges of the node, whatever they wait for. The newest first: edge.h. */
 static inline void fire_everything(fry_turn *turn, fry_node *node)
 {
+    fry_link *before = fry_graph_last_ready(turn);
     for (fry_edge *edge = fry_successors_take(node), *next; edge != NULL; edge = next) {
         next = edge->next;
         turn->steps++;
         if (fry_unlikely(edge->nature == FRY_EDGE_ANY))
-            fire_any(turn, edge);
+            fire_any(turn, before, edge);
         else
-            edge_fire(turn, edge);
+            edge_fire(turn, before, edge);
     }
 }
 
@@ -435,12 +439,12 @@ void fry_graph_complete(fry_turn *turn, fry_node *node)
 
 static void tell_issued(fry_turn *turn, fry_node *node)
 {
-    for (fry_edge *edge = fry_successors_take(node), *next; edge != NULL; edge = next) {
+    for (fry_edge *edge = fry_successors_take_in_order(node), *next; edge != NULL; edge = next) {
         next = edge->next;
         turn->steps++;
         if (edge->nature == FRY_EDGE_ISSUED) {
             fry_node_flush(node); /* those told can have a device wait for it */
-            edge_fire(turn, edge);
+            edge_fire(turn, fry_graph_last_ready(turn), edge);
             continue;
         }
         fry_edge_link(edge);

@@ -226,6 +226,82 @@ Test(engine_priority, the_lower_function_does_not_starve)
     assert_called("NLHHHHHHHHHH", "HHHHHHHLNHHH");
 }
 
+/* ---- what waits for one operation ---- */
+
+enum { AFTER = 6 };
+
+typedef struct after_one {
+    ferry_future *first;
+    ferry_future *futures[AFTER];
+    call_args args[AFTER];
+    called called;
+} after_one;
+
+static void submit_after(after_one *f, const test_engine *te, ferry_future *first)
+{
+    *f = (after_one){.first = first};
+    for (size_t i = 0; i < AFTER; i++) {
+        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
+        options.after = &f->first;
+        options.after_count = 1;
+        f->args[i] = (call_args){&f->called, (char)('a' + i)};
+        f->futures[i] = ferry_call(te->engine, NULL, note_call, &f->args[i], &options);
+    }
+}
+
+static void assert_started(after_one *f, const char *order)
+{
+    cr_assert_str_eq(f->called.order, order);
+    for (size_t i = 0; i < AFTER; i++)
+        ferry_future_release(f->futures[i]);
+    ferry_future_release(f->first);
+}
+
+/* Submits functions after one that the executor has, and cancels some of them meanwhile. */
+static void assert_started_after_a_call(const char *cancelled, const char *order)
+{
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
+    static manual_executor executor;
+    manual_executor_init(&executor);
+    _Atomic int calls = 0;
+    after_one f;
+    submit_after(&f, &te, ferry_call(te.engine, &executor.executor, count_call, &calls, NULL));
+    settle(&te);
+    for (; *cancelled != '\0'; cancelled++)
+        ASSERT_STATUS(ferry_future_cancel(f.futures[*cancelled - 'a']), FERRY_OK);
+    settle(&te);
+    manual_run_one(&executor);
+    settle(&te);
+    assert_started(&f, order);
+}
+
+static void assert_started_after_a_promise(const char *cancelled, const char *order)
+{
+    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
+    ferry_promise *promise = test_promise(&te);
+    after_one f;
+    submit_after(&f, &te, ferry_promise_future(promise));
+    settle(&te);
+    for (; *cancelled != '\0'; cancelled++)
+        ASSERT_STATUS(ferry_future_cancel(f.futures[*cancelled - 'a']), FERRY_OK);
+    settle(&te);
+    keep_promise(promise, FERRY_OK);
+    settle(&te);
+    assert_started(&f, order);
+}
+
+Test(engine_priority, what_waits_for_one_starts_in_the_order_of_its_submits)
+{
+    assert_started_after_a_call("", "abcdef");
+    assert_started_after_a_call("c", "abdef");
+    assert_started_after_a_call("fad", "bce");
+    assert_started_after_a_promise("", "abcdef");
+    assert_started_after_a_promise("c", "abdef");
+    assert_started_after_a_promise("fad", "bce");
+}
+
+/* ---- functions that wait for a task ---- */
+
 /* An executor that has all the tasks there are: calls wait for one, and go by priority then. */
 static void assert_posted(const char *submitted, const char *order)
 {
