@@ -368,7 +368,7 @@ static ferry_status make_words(fry_cuda_device *device, ferry_completion complet
 
 static void free_words(fry_cuda_device *device)
 {
-    if (fry_load_relaxed(&device->has_stray_words) == 0 && fry_cuda_lost(device) == CUDA_SUCCESS)
+    if (!device->has_stray_words && fry_cuda_lost(device) == CUDA_SUCCESS)
         fry_cuda_pinned_give(&device->words);
     device->words = (fry_cuda_pinned){0};
 }
@@ -385,6 +385,16 @@ static bool word_comes(const uint32_t *word, uint32_t number)
     return true;
 }
 
+/* The memory can't be freed while a number may still be written. */
+static void give_up_words(fry_cuda_device *device)
+{
+    device->has_stray_words = true;
+    fry_log_line(device->backend->options.log, FERRY_LOG_WARNING,
+                 "%s: a number that cuStreamWriteValue32 was to write did not come; ferry queries "
+                 "the driver instead",
+                 device->device.name);
+}
+
 /* Has the first stream write a number, and checks that it comes. */
 static CUresult try_word(fry_cuda_device *device)
 {
@@ -395,13 +405,14 @@ static CUresult try_word(fry_cuda_device *device)
     if (result != CUDA_SUCCESS)
         return result;
     result = fry_cuda.cuStreamSynchronize(first->native);
-    if (result == CUDA_SUCCESS && word_comes(first->word, ~before)) {
+    /* A wait that was refused once may succeed now. */
+    bool is_done =
+        result == CUDA_SUCCESS || fry_cuda.cuStreamSynchronize(first->native) == CUDA_SUCCESS;
+    if (is_done && word_comes(first->word, ~before)) {
         fry_store_relaxed(first->word, before);
-        return CUDA_SUCCESS;
+        return result;
     }
-    /* The memory can't be freed while a number may still be written. */
-    if (result == CUDA_SUCCESS || fry_cuda.cuStreamSynchronize(first->native) != CUDA_SUCCESS)
-        fry_store_relaxed(&device->has_stray_words, 1);
+    give_up_words(device);
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -418,6 +429,7 @@ static ferry_status try_words(fry_cuda_device *device, ferry_completion completi
         return refuse_call(error, result, "cuStreamWriteValue32");
     for (uint32_t i = 0; i < device->stream_count; i++) {
         device->streams[i].is_worded = 0;
+        device->streams[i].word = NULL;
         device->streams[i].bounce.memory = NULL;
     }
     device->wordless = "the driver does not support cuStreamWriteValue32 on this GPU";
@@ -425,10 +437,14 @@ static ferry_status try_words(fry_cuda_device *device, ferry_completion completi
     return FERRY_OK;
 }
 
+/* Nothing is under way. A word that a stream wrote and that was given up may be on its way yet. */
 static void unmake_streams(fry_cuda_device *device)
 {
-    for (uint32_t i = 0; i < device->stream_count; i++)
-        fry_cuda_stream_unmake(&device->streams[i]);
+    for (uint32_t i = 0; i < device->stream_count; i++) {
+        fry_cuda_stream *stream = &device->streams[i];
+        device->has_stray_words |= stream->word != NULL && !fry_cuda_stream_has_words(stream);
+        fry_cuda_stream_unmake(stream);
+    }
     fry_free(&device->backend->memory, device->streams, streams_bytes(device));
 }
 

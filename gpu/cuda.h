@@ -59,7 +59,7 @@ struct fry_cuda_device {
     /* Numbers that streams write: pinned, each on its own cache line. */
     fry_cuda_pinned words;
     CUdeviceptr words_address;
-    uint32_t has_stray_words; /* atomic; a word was given up and may still be written */
+    bool has_stray_words; /* a word was given up and may still be written */
 
     /*
      * For cuda_apart.c: the memory of its trial, and why nothing can be parked; NULL: copies can be

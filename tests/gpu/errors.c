@@ -396,6 +396,7 @@ static bool end(program *self, bool may_leave, const emu_counters *before)
     CHECK(status == FERRY_OK || (may_leave && status == FERRY_E_DEADLINE));
     if (status != FERRY_OK)
         return false;
+    gpu_settle();
     ferry_engine_release(self->ge.engine);
     free(self->wrapped_memory);
     CHECK(failing_allocator_live_bytes(&self->ge.memory) == 0);

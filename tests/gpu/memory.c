@@ -35,7 +35,7 @@ static void check_nothing_left(void)
     EMU(emu_get_counters)(&counters);
     CHECK(counters.caught == 0);
     CHECK(counters.live_device_bytes == 0);
-    CHECK(counters.live_pinned_bytes == 0);
+    CHECK(counters.live_pinned_bytes == 0 || gpu_is_late);
     CHECK(counters.live_pools == 0);
     CHECK(counters.live_streams == 0);
     CHECK(counters.live_events == 0);
@@ -245,6 +245,7 @@ static void test_release_late(void)
     CHECK_STATUS(ferry_engine_shutdown(at.ge.engine, -1), FERRY_OK);
     for (size_t i = 0; i < 3; i++)
         ferry_buffer_release(buffers[i]);
+    gpu_settle();
     ferry_engine_release(at.ge.engine);
     for (size_t i = 3; i < 6; i++)
         ferry_buffer_release(buffers[i]);

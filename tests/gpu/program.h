@@ -86,6 +86,9 @@ typedef struct gpu_engine {
 
 static pthread_mutex_t gpu_log_mutex = PTHREAD_MUTEX_INITIALIZER;
 
+/* A driver took more than a second to write a number: ferry does not free what it may write yet. */
+static atomic_bool gpu_is_late;
+
 /* Any thread. What would be too much is forgotten with what was before it. */
 static inline void gpu_log(void *arg, ferry_log_level level, const char *line)
 {
@@ -93,6 +96,8 @@ static inline void gpu_log(void *arg, ferry_log_level level, const char *line)
     size_t bytes = strlen(line) + 1;
     if (level > FERRY_LOG_WARNING)
         return;
+    if (strstr(line, "a number that cuStreamWriteValue32 was to write") != NULL)
+        atomic_store(&gpu_is_late, true);
     (void)pthread_mutex_lock(&gpu_log_mutex);
     if (bytes >= sizeof self->log - self->log_bytes)
         self->log_bytes = 0;
@@ -139,10 +144,21 @@ static inline void gpu_engine_open(gpu_engine *self)
     CHECK_STATUS(ferry_engine_create(&options, &self->engine, NULL), FERRY_OK);
 }
 
+/*
+ * On the emulator waits for numbers that come late. ferry may have given them up, and frees what
+ * they are written to only if they have come.
+ */
+static inline void gpu_settle(void)
+{
+    if (EMU(emu_settle) != NULL)
+        (void)EMU(emu_settle)();
+}
+
 /* Everything is quiet, and all handles are released. */
 static inline void gpu_engine_close(gpu_engine *self)
 {
     CHECK_STATUS(ferry_engine_shutdown(self->engine, -1), FERRY_OK);
+    gpu_settle();
     ferry_engine_release(self->engine);
     CHECK(failing_allocator_live_bytes(&self->memory) == 0);
 }
