@@ -51,19 +51,6 @@ static void part(fry_transfer *transfer)
 
 /* ---- faults ---- */
 
-/*
- * An error keeps the address of its domain, so a domain from another process becomes one of these.
- */
-static const char *domain_of(const fry_fault *fault)
-{
-    static const char *const known[] = {"user", "ucx", "errno", "cuda", "store", "hello"};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(fault->domain, known[i]) == 0)
-            return known[i];
-    }
-    return fault->domain[0] == '\0' ? NULL : "member";
-}
-
 /* Describes the root of the node's failure for the other end. */
 static void describe(const fry_node *node, fry_fault *fault)
 {
@@ -73,7 +60,7 @@ static void describe(const fry_node *node, fry_fault *fault)
                          .op = root->op != 0 ? root->op : node->future.id,
                          .native_code = root->native_code};
     if (strcmp(root->domain, "ferry") != 0)
-        (void)snprintf(fault->domain, sizeof fault->domain, "%s", root->domain);
+        fault->domain = root->domain;
     (void)snprintf(fault->message, sizeof fault->message, "%s", root->message);
 }
 
@@ -85,7 +72,7 @@ static void fail_by_fault(fry_turn *turn, fry_node *node, const fry_route *route
     bool is_cause = status == FERRY_E_DEPENDENCY;
     int32_t rank = fault->rank >= 0 ? fault->rank : (int32_t)route->rank;
     fry_error_facts facts = {.status = is_cause ? fault->status : status,
-                             .domain = domain_of(fault),
+                             .domain = fault->domain,
                              .native_code = fault->native_code,
                              .op = is_cause ? fault->op : node->future.id,
                              .label = is_cause ? NULL : node->label,

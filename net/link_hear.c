@@ -26,8 +26,7 @@ static void set_native_fault(fry_link_peer *link, ferry_status status,
     fry_link_set_fault(link, status, "no channel to member %u: %s", link->rank,
                        error->message[0] != 0 ? error->message : ferry_status_text(status));
     link->fault.native_code = error->code;
-    if (error->domain != NULL)
-        (void)snprintf(link->fault.domain, sizeof(link->fault.domain), "%s", error->domain);
+    link->fault.domain = error->domain;
 }
 
 /* ---- lanes ---- */

@@ -35,15 +35,9 @@
 #include "base/lf.h"
 #include "net/peer.h"
 
-/* Why a message has no data, as far as it is kept, without the text. */
-typedef struct fry_reason {
-    ferry_status status;
-    int32_t rank;
-    int64_t native_code;
-    uint64_t op;
-} fry_reason;
-
 #define FRY_SMALL_BYTES 32 /* bytes of data that fit into the record */
+
+_Static_assert(FRY_FAULT_BARE_BYTES <= FRY_SMALL_BYTES, "a fault without words fits into it too");
 
 typedef struct fry_chunk fry_chunk;
 typedef struct fry_record fry_record;
@@ -62,10 +56,7 @@ struct fry_record {
                                     that it waits in */
     void *token;                 /* must be pulled or dropped; or NULL */
     fry_chunk *data;             /* its data, or its fault; NULL: none, or it is here: */
-    union {
-        fry_reason reason; /* POISON */
-        uint8_t small[FRY_SMALL_BYTES];
-    };
+    uint8_t small[FRY_SMALL_BYTES];
 };
 
 /* The entry of a tag. */

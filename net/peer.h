@@ -11,6 +11,7 @@
 #ifndef FRY_NET_PEER_H
 #define FRY_NET_PEER_H
 
+#include "base/fault.h"
 #include "net/transport.h"
 
 #include <ferry/types.h>
@@ -18,16 +19,6 @@
 typedef struct fry_peer fry_peer;
 typedef struct fry_message fry_message;
 typedef struct fry_peer_lane fry_peer_lane; /* what attaching needs */
-
-/* Why something failed, sent across processes: bounded, without memory. */
-typedef struct fry_fault {
-    ferry_status status;
-    int32_t rank; /* the rank where it began; -1: here */
-    uint64_t op;  /* number of that member's operation, 0: none */
-    int64_t native_code;
-    char domain[16]; /* whose code it is; "": none */
-    char message[FRY_NATIVE_MESSAGE_BYTES];
-} fry_fault;
 
 typedef enum fry_message_state {
     FRY_MESSAGE_NEW = 0,

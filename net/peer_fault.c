@@ -6,14 +6,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-
-static void copy_text(char *to, size_t to_bytes, const char *from)
-{
-    size_t bytes = strnlen(from, to_bytes - 1);
-    memcpy(to, from, bytes);
-    to[bytes] = 0;
-}
 
 void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_native_error *error,
                    const char *format, ...)
@@ -28,12 +20,11 @@ void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_native_er
     va_end(arguments);
     if (error != NULL && error->domain != NULL) {
         fault->native_code = error->code;
-        copy_text(fault->domain, sizeof(fault->domain), error->domain);
-        size_t at = used > 0 ? (size_t)used : 0;
-        if (error->message[0] != 0 && at + 3 < sizeof(fault->message)) {
-            memcpy(fault->message + at, ": ", 2);
-            copy_text(fault->message + at + 2, sizeof(fault->message) - at - 2, error->message);
-        }
+        fault->domain = error->domain;
+        int room = (int)sizeof(fault->message) - used - (int)sizeof(": ");
+        if (error->message[0] != 0 && used >= 0 && room > 0)
+            (void)snprintf(fault->message + used, sizeof(fault->message) - (size_t)used, ": %.*s",
+                           room, error->message);
     }
     bool is_told = lane->state == FRY_LANE_ATTACHED || lane->state == FRY_LANE_LEAVING;
     lane->state = FRY_LANE_FAILED;
@@ -57,26 +48,6 @@ void fry_fault_for_other(const fry_peer *peer, const fry_fault *fault, fry_fault
         told->status = FERRY_E_FAILED;
     if (told->rank < 0)
         told->rank = peer->options.own_rank;
-}
-
-void fry_fault_of_reason(const fry_reason *reason, fry_fault *fault)
-{
-    fault->status = reason->status;
-    fault->rank = reason->rank;
-    fault->native_code = reason->native_code;
-    fault->op = reason->op;
-    fault->domain[0] = 0;
-    fault->message[0] = 0;
-}
-
-void fry_reason_of_fault(const fry_fault *fault, fry_reason *reason)
-{
-    *reason = (fry_reason){
-        .status = fault->status,
-        .rank = fault->rank,
-        .native_code = fault->native_code,
-        .op = fault->op,
-    };
 }
 
 void fry_fault_of_lengths(const fry_peer *peer, uint64_t send_bytes, uint64_t receive_bytes,

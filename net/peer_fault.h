@@ -11,8 +11,6 @@ void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_native_er
 
 /* The fault for the other end: it names this member where this end says "here". */
 void fry_fault_for_other(const fry_peer *peer, const fry_fault *fault, fry_fault *told);
-void fry_fault_of_reason(const fry_reason *reason, fry_fault *fault);
-void fry_reason_of_fault(const fry_fault *fault, fry_reason *reason);
 
 /* The fault for ends with different sizes. */
 void fry_fault_of_lengths(const fry_peer *peer, uint64_t send_bytes, uint64_t receive_bytes,

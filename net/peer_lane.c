@@ -191,6 +191,23 @@ void fry_lane_load(const fry_record *record, void *memory, size_t size_bytes)
     }
 }
 
+bool fry_lane_store_fault(fry_peer_lane *lane, fry_record *record, const fry_fault *fault)
+{
+    bool has_words = fault->message[0] != 0 || fault->domain != NULL;
+    return fry_lane_store(lane, record, fault, has_words ? sizeof(*fault) : FRY_FAULT_BARE_BYTES);
+}
+
+void fry_record_keep_fault(fry_record *record, const fry_fault *fault)
+{
+    memcpy(record->small, fault, FRY_FAULT_BARE_BYTES);
+}
+
+void fry_record_fault(const fry_record *record, fry_fault *fault)
+{
+    *fault = (fry_fault){0};
+    fry_lane_load(record, fault, record->data != NULL ? sizeof(*fault) : FRY_FAULT_BARE_BYTES);
+}
+
 /* ---- headers out ---- */
 
 size_t fry_lane_seal(fry_peer_lane *lane, uint8_t *header, size_t bytes)
@@ -265,7 +282,7 @@ void fry_lane_refuse(fry_peer_lane *lane, const fry_wire_header *header)
         lane->answers_posted++;
         return;
     }
-    /* The refusal waits, without its text. */
+    /* The refusal waits, without its fault's words. */
     fry_record *record = fry_lane_take_record(lane);
     if (record == NULL) {
         fry_lane_fail(lane, FERRY_E_PEER, NULL, "it sent more than its window allows");
@@ -276,7 +293,7 @@ void fry_lane_refuse(fry_peer_lane *lane, const fry_wire_header *header)
     record->op = header->op;
     record->size_bytes = header->size_bytes;
     if (header->kind == FRY_WIRE_NACK)
-        fry_reason_of_fault(&header->fault, &record->reason);
+        fry_record_keep_fault(record, &header->fault);
     if (lane->refusals_last != NULL)
         lane->refusals_last->next = record;
     else
@@ -289,7 +306,7 @@ static bool send_refusal(fry_peer_lane *lane, const fry_record *record)
     fry_wire_header header = {.kind = record->kind, .slot = record->slot, .op = record->op};
     header.size_bytes = record->size_bytes;
     if (record->kind == FRY_WIRE_NACK)
-        fry_fault_of_reason(&record->reason, &header.fault);
+        fry_record_fault(record, &header.fault);
     return fry_lane_send(lane, &header);
 }
 

@@ -28,6 +28,14 @@ void fry_lane_give_record(fry_peer_lane *lane, fry_record *record);
 bool fry_lane_store(fry_peer_lane *lane, fry_record *record, const void *data, size_t size_bytes);
 void fry_lane_load(const fry_record *record, void *memory, size_t size_bytes);
 
+/*
+ * Stores a fault, and its words if it has some: they count as data. Without words, or by
+ * fry_record_keep_fault, it takes no room.
+ */
+bool fry_lane_store_fault(fry_peer_lane *lane, fry_record *record, const fry_fault *fault);
+void fry_record_keep_fault(fry_record *record, const fry_fault *fault);
+void fry_record_fault(const fry_record *record, fry_fault *fault);
+
 /* Ends a keyed header with its count and hash; returns the bytes. */
 size_t fry_lane_seal(fry_peer_lane *lane, uint8_t *header, size_t bytes);
 

@@ -128,10 +128,7 @@ static void start_pull(fry_peer_lane *lane, fry_record *record, fry_message *mes
 static void fail_by_poison(fry_peer_lane *lane, fry_record *record, fry_message *message)
 {
     fry_fault fault;
-    if (record->data != NULL)
-        fry_lane_load(record, &fault, sizeof(fault));
-    else
-        fry_fault_of_reason(&record->reason, &fault);
+    fry_record_fault(record, &fault);
     begin_end(message);
     fry_lane_acknowledge(lane, record->slot);
     fry_lane_give_record(lane, record);
@@ -253,11 +250,10 @@ static fry_record *keep(fry_peer_lane *lane, const fry_wire_header *header,
         is_kept = fry_lane_store(lane, record, arrival->data, arrival->size_bytes);
     } else if (header->kind == FRY_WIRE_BYE) {
         record->size_bytes = header->answers;
-    } else {
-        fry_reason_of_fault(&header->fault, &record->reason);
-        if (header->kind == FRY_WIRE_POISON &&
-            (header->fault.message[0] != 0 || header->fault.domain[0] != 0))
-            is_kept = fry_lane_store(lane, record, &header->fault, sizeof(header->fault));
+    } else if (header->kind == FRY_WIRE_POISON) {
+        is_kept = fry_lane_store_fault(lane, record, &header->fault);
+    } else { /* RECALL: its words would take room that it was not given */
+        fry_record_keep_fault(record, &header->fault);
     }
     if (is_kept)
         return record;
@@ -271,7 +267,7 @@ static fry_record *keep(fry_peer_lane *lane, const fry_wire_header *header,
  * only after this one's answer, so launches that message after the recall, and by_slot has no
  * message that waits in the stash for its turn.
  */
-static void recall(fry_peer_lane *lane, uint32_t slot, const fry_reason *reason)
+static void recall(fry_peer_lane *lane, uint32_t slot, const fry_fault *fault)
 {
     fry_record *record = lane->by_slot[slot];
     if (record == NULL)
@@ -280,7 +276,7 @@ static void recall(fry_peer_lane *lane, uint32_t slot, const fry_reason *reason)
     lane->by_slot[slot] = NULL;
     record->token = NULL;
     record->kind = FRY_WIRE_POISON;
-    record->reason = *reason;
+    fry_record_keep_fault(record, fault);
     drop(lane, token);
     if (record->receive != NULL && fry_lane_is_live(lane))
         settle(lane, record, record->receive);
@@ -334,10 +330,11 @@ static void process(fry_peer_lane *lane, fry_record *record)
 {
     fry_match *receives = &lane->peer->receives;
     if (record->kind == FRY_WIRE_RECALL) {
-        fry_reason reason = record->reason;
+        fry_fault fault;
         uint32_t slot = record->slot;
+        fry_record_fault(record, &fault);
         fry_lane_give_record(lane, record);
-        recall(lane, slot, &reason);
+        recall(lane, slot, &fault);
         return;
     }
     if (record->kind == FRY_WIRE_BYE) {

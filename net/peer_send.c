@@ -172,17 +172,19 @@ static void gather(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
 
 /*
  * Launches a poison in place of a message that failed, which the caller then makes quiet. The
- * poison's text counts as a message of the window and takes one chunk of it; if the window is full
- * the poison goes without text. Needs a slot and a control.
+ * fault's words count as a message of the window and take one chunk of it; if the window is full
+ * the poison goes without them. Needs a slot and a control.
  */
 static void launch_poison(fry_peer_lane *lane, fry_message *message, const fry_fault *fault)
 {
     fry_wire_header header = {.kind = FRY_WIRE_POISON, .tag = message->tag, .op = message->op};
     fry_fault_for_other(lane->peer, fault, &header.fault);
-    bool has_text = header.fault.message[0] != 0 || header.fault.domain[0] != 0;
-    bool is_in_window = has_text && fits_window(lane, 0);
-    if (!is_in_window)
-        header.fault.message[0] = header.fault.domain[0] = 0;
+    bool has_words = header.fault.message[0] != 0 || header.fault.domain != NULL;
+    bool is_in_window = has_words && fits_window(lane, 0);
+    if (!is_in_window) {
+        header.fault.message[0] = 0;
+        header.fault.domain = NULL;
+    }
     header.slot = fry_lane_take_slot(lane);
     set_slot(lane, header.slot, NULL, is_in_window, 0);
     header.number = lane->send_number++;

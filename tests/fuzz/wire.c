@@ -132,6 +132,29 @@ static void open_messages(fry_peer *peer)
     }
 }
 
+/* Where a header's fault begins; 0: it has none. */
+static size_t fault_at(uint8_t kind)
+{
+    return kind == FRY_WIRE_POISON   ? 44
+           : kind == FRY_WIRE_RECALL ? 12
+           : kind == FRY_WIRE_NACK   ? 16
+                                     : 0;
+}
+
+/* Only the words of the fault at `at` may differ: a domain that is not known is "member" now. */
+static void expect_fault_again(const uint8_t *bytes, size_t size, const uint8_t *again,
+                               size_t packed, size_t at)
+{
+    size_t domain = bytes[at + 24], domain_again = again[at + 24];
+    const uint8_t *texts = bytes + at + 26, *texts_again = again + at + 26;
+    expect(memcmp(bytes, again, at + 24) == 0, "a fault packed into other bytes");
+    expect(bytes[at + 25] == again[at + 25], "packed with another message");
+    expect(packed - domain_again == size - domain, "packed into another length");
+    bool is_same = domain == domain_again && memcmp(texts, texts_again, domain) == 0;
+    expect(is_same || (domain != 0 && domain_again == 6 && memcmp(texts_again, "member", 6) == 0),
+           "packed with another domain");
+}
+
 static void expect_packed_again(const uint8_t *bytes, size_t size)
 {
     fry_wire_header header;
@@ -143,10 +166,13 @@ static void expect_packed_again(const uint8_t *bytes, size_t size)
         fry_wire_pack_message(again, &header);
     else
         packed = fry_wire_pack(again, &header);
+    size_t at = fault_at(header.kind);
+    if (at != 0) {
+        expect_fault_again(bytes, size, again, packed, at);
+        return;
+    }
     expect(packed == size, "packed into another length");
-    if (header.kind != FRY_WIRE_POISON && header.kind != FRY_WIRE_RECALL &&
-        header.kind != FRY_WIRE_NACK) /* those have texts */
-        expect(memcmp(bytes, again, size) == 0, "packed into other bytes");
+    expect(memcmp(bytes, again, size) == 0, "packed into other bytes");
 }
 
 static void expect_series_packed_again(const uint8_t *bytes, size_t size)

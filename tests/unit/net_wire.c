@@ -304,19 +304,48 @@ Test(net_wire, runs_are_whole)
 Test(net_wire, long_texts_are_cut_and_end)
 {
     static const uint8_t kinds[] = {FRY_WIRE_POISON, FRY_WIRE_RECALL, FRY_WIRE_NACK};
+    static const size_t texts_at[] = {44 + 26, 12 + 26, 16 + 26};
     for (size_t i = 0; i < sizeof(kinds); i++) {
         fry_wire_header header = make(kinds[i]);
         fry_wire_header other;
         uint8_t bytes[FRY_HEADER_BYTES_MAX];
         memset(header.fault.message, 'm', sizeof(header.fault.message)); /* without an end */
-        memset(header.fault.domain, 'd', sizeof(header.fault.domain));
+        header.fault.domain = "dddddddddddddddd";
         size_t size = pack(bytes, &header);
         cr_assert_leq(size, FRY_WIRE_BODY_BYTES_MAX);
+        cr_expect_eq(bytes[texts_at[i] - 2], 15);
+        cr_expect_arr_eq(bytes + texts_at[i], "dddddddddddddddm", 16);
         cr_assert(unpack(bytes, size, &other));
-        cr_expect_eq(strlen(other.fault.domain), sizeof(other.fault.domain) - 1);
         cr_expect_geq(strlen(other.fault.message), 140);
         cr_expect_lt(strlen(other.fault.message), sizeof(other.fault.message));
     }
+}
+
+/* An error keeps the address of its domain. */
+Test(net_wire, domains_of_others_become_known_ones)
+{
+    static const char *const known[] = {"user", "ucx", "errno", "cuda", "store", "hello"};
+    static const char *const unknown[] = {"users", "cud", "\x1b[31m", "a longer domain"};
+    fry_wire_header header = make(FRY_WIRE_NACK);
+    fry_wire_header other;
+    uint8_t bytes[FRY_HEADER_BYTES_MAX];
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        header.fault.domain = known[i];
+        cr_assert(unpack(bytes, pack(bytes, &header), &other));
+        cr_expect_str_eq(other.fault.domain, known[i]);
+        cr_expect_null(other.fault.label);
+    }
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+        header.fault.domain = unknown[i];
+        cr_assert(unpack(bytes, pack(bytes, &header), &other));
+        cr_expect_str_eq(other.fault.domain, "member");
+    }
+    header.fault.domain = NULL;
+    cr_assert(unpack(bytes, pack(bytes, &header), &other));
+    cr_expect_null(other.fault.domain);
+    header.fault.domain = "";
+    cr_assert(unpack(bytes, pack(bytes, &header), &other));
+    cr_expect_null(other.fault.domain);
 }
 
 Test(net_wire, faults_are_errors_of_somebody_in_printable_words)
