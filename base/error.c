@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char default_domain[] = "ferry";
 
@@ -60,46 +61,67 @@ static fry_error *root_of(fry_error *cause)
     return cause;
 }
 
-static size_t text_size(const char *format, va_list arguments)
+static size_t text_size(const fry_fault *fault, const char *format, va_list arguments)
 {
     va_list copy;
-    if (format == NULL)
-        return 0;
     va_copy(copy, arguments);
-    int length = vsnprintf(NULL, 0, format, copy);
+    int length = format != NULL ? vsnprintf(NULL, 0, format, copy)
+                                : (int)strnlen(fault->message, sizeof fault->message);
     va_end(copy);
     if (length <= 0)
         return 0;
     return length < FRY_ERROR_MESSAGE_BYTES ? (size_t)length + 1 : FRY_ERROR_MESSAGE_BYTES;
 }
 
-fry_error *fry_error_create(const fry_memory *memory, const fry_error_facts *facts,
+/* Without a text yet. NULL: no memory. */
+static fry_error *error_of(const fry_memory *memory, const fry_fault *fault, fry_error *cause,
+                           size_t text_bytes)
+{
+    fry_error *error = fry_alloc(memory, sizeof *error + text_bytes, _Alignof(fry_error));
+    if (error == NULL)
+        return NULL;
+    error->references = 1;
+    error->memory = *memory;
+    error->text_bytes = text_bytes;
+    fry_error *root = fry_error_retain(root_of(cause));
+    error->public_ = (ferry_error){
+        .status = fault->status,
+        .rank = fault->rank,
+        .domain = fault->domain != NULL ? fault->domain : default_domain,
+        .native_code = fault->native_code,
+        .op = fault->op,
+        .label = fault->label,
+        .message = text_bytes != 0 ? error->text : ferry_status_text(fault->status),
+        .cause = root != NULL ? &root->public_ : NULL,
+    };
+    return error;
+}
+
+fry_error *fry_error_create(const fry_memory *memory, const fry_fault *fault, fry_error *cause,
                             const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    size_t text_bytes = text_size(format, arguments);
-    fry_error *error = fry_alloc(memory, sizeof *error + text_bytes, _Alignof(fry_error));
-    if (error != NULL && text_bytes != 0)
+    size_t text_bytes = text_size(fault, format, arguments);
+    fry_error *error = error_of(memory, fault, cause, text_bytes);
+    if (error != NULL && text_bytes != 0 && format != NULL)
         (void)vsnprintf(error->text, text_bytes, format, arguments);
+    else if (error != NULL && text_bytes != 0)
+        (void)snprintf(error->text, text_bytes, "%s", fault->message);
     va_end(arguments);
-    if (error == NULL)
-        return fry_error_static(facts->status);
-    error->references = 1;
-    error->memory = *memory;
-    error->text_bytes = text_bytes;
-    fry_error *root = fry_error_retain(root_of(facts->cause));
-    error->public_ = (ferry_error){
-        .status = facts->status,
-        .rank = facts->rank_plus_1 - 1,
-        .domain = facts->domain != NULL ? facts->domain : default_domain,
-        .native_code = facts->native_code,
-        .op = facts->op,
-        .label = facts->label,
-        .message = text_bytes != 0 ? error->text : ferry_status_text(facts->status),
-        .cause = root != NULL ? &root->public_ : NULL,
-    };
-    return error;
+    return error != NULL ? error : fry_error_static(fault->status);
+}
+
+fry_fault fry_error_fault(const fry_error *error)
+{
+    const ferry_error *from = &error->public_;
+    fry_fault fault = {.status = from->status,
+                       .rank = from->rank,
+                       .op = from->op,
+                       .native_code = from->native_code,
+                       .domain = strcmp(from->domain, default_domain) != 0 ? from->domain : NULL};
+    (void)snprintf(fault.message, sizeof fault.message, "%s", from->message);
+    return fault;
 }
 
 bool fry_error_is_static(const fry_error *error)

@@ -3,6 +3,7 @@
 #ifndef FRY_BASE_ERROR_H
 #define FRY_BASE_ERROR_H
 
+#include "base/fault.h"
 #include "base/memory.h"
 
 #include <ferry/status.h>
@@ -28,24 +29,17 @@ typedef struct fry_error {
         .references = FRY_ERROR_UNCOUNTED,                                                         \
     }
 
-/* Contents of an error; zero and NULL if unknown. */
-typedef struct fry_error_facts {
-    ferry_status status;
-    const char *domain; /* NULL: "ferry" */
-    int64_t native_code;
-    uint64_t op;
-    const char *label;
-    int32_t rank_plus_1; /* the member that it is about, plus 1; 0: this process */
-    fry_error *cause;    /* retained; if it has a cause itself, that root is used instead */
-} fry_error_facts;
-
 /*
- * Makes an error, with one reference for the caller. Never NULL: without memory it is the static
- * error of the status, which has no cause. The message is cut at FRY_ERROR_MESSAGE_BYTES; format
- * NULL: the status's text. domain and label are kept, not copied. Any thread.
+ * Makes the error of a fault, with one reference for the caller. Never NULL: without memory it is
+ * the static error of the status, which has no cause. `cause` may be NULL and is retained; if it
+ * has a cause itself, that root is used instead. The message is cut at FRY_ERROR_MESSAGE_BYTES;
+ * format NULL: the fault's message. An empty message becomes the status's text. Any thread.
  */
-fry_error *fry_error_create(const fry_memory *memory, const fry_error_facts *facts,
-                            const char *format, ...) __attribute__((format(printf, 3, 4)));
+fry_error *fry_error_create(const fry_memory *memory, const fry_fault *fault, fry_error *cause,
+                            const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* The fault that an error is about, with the start of its message, and without its label. */
+fry_fault fry_error_fault(const fry_error *error);
 
 /*
  * The static error of a status, without op, and with the status's text as message. Users' own

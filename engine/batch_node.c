@@ -84,12 +84,9 @@ static void cancel(fry_turn *turn, fry_node *own)
         fry_cancel_node(turn, own);
         return;
     }
-    fry_error_facts facts = {
-        .status = FERRY_E_CANCELLED, .op = own->future.id, .label = own->label};
     if (own->state == FRY_NODE_QUIET)
         return;
-    own->op.batch.cancel =
-        fry_error_create(&turn->engine->memory, &facts, "the batch was cancelled");
+    own->op.batch.cancel = fry_node_error(own, FERRY_E_CANCELLED, "the batch was cancelled");
     if (own->state != FRY_NODE_NEW)
         begin_walk(turn, own);
 }

@@ -10,18 +10,11 @@
 #include "engine/trace.h"
 #include "engine/turn.h"
 
-fry_error *fry_cancel_error(const fry_turn *turn, const fry_node *node)
-{
-    fry_error_facts facts = {
-        .status = FERRY_E_CANCELLED, .op = node->future.id, .label = node->label};
-    return fry_error_create(&turn->engine->memory, &facts, NULL);
-}
-
 void fry_cancel_node(fry_turn *turn, fry_node *node)
 {
     if (node->state >= FRY_NODE_RESOLVED)
         return;
-    fry_error *error = fry_cancel_error(turn, node);
+    fry_error *error = fry_node_error(node, FERRY_E_CANCELLED, NULL);
     if (node->state == FRY_NODE_NEW)
         fry_node_refuse(node, FERRY_E_CANCELLED, error, false);
     else
@@ -51,14 +44,12 @@ size_t fry_cancel_requested(fry_turn *turn)
 static void expire(fry_turn *turn, fry_node *node)
 {
     ferry_engine *engine = turn->engine;
-    fry_error_facts facts = {
-        .status = FERRY_E_DEADLINE, .op = node->future.id, .label = node->label};
     fry_log_line(&engine->log, FERRY_LOG_INFO, "op %llu%s%s passed its deadline",
                  (unsigned long long)node->future.id, node->label != NULL ? " " : "",
                  node->label != NULL ? node->label : "");
     if (engine->flight_records != 0 && engine->flight_due == 0)
         engine->flight_due = node->future.id;
-    fry_graph_fail(turn, node, FERRY_E_DEADLINE, fry_error_create(&engine->memory, &facts, NULL),
+    fry_graph_fail(turn, node, FERRY_E_DEADLINE, fry_node_error(node, FERRY_E_DEADLINE, NULL),
                    false);
 }
 
@@ -75,12 +66,9 @@ static void cancel_list(fry_turn *turn, fry_node *node)
 {
     while (node != NULL) {
         fry_node *next = node->live_next; /* failing a node removes no other from the list */
-        if (node->state < FRY_NODE_RESOLVED) {
-            fry_error_facts facts = {
-                .status = FERRY_E_SHUTDOWN, .op = node->future.id, .label = node->label};
+        if (node->state < FRY_NODE_RESOLVED)
             fry_graph_fail(turn, node, FERRY_E_SHUTDOWN,
-                           fry_error_create(&turn->engine->memory, &facts, NULL), false);
-        }
+                           fry_node_error(node, FERRY_E_SHUTDOWN, NULL), false);
         node = next;
     }
 }

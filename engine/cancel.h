@@ -17,7 +17,4 @@ void fry_cancel_all(fry_turn *turn);
 /* Cancels one operation that has not resolved. If it is in the inbox, it fails as it enters. */
 void fry_cancel_node(fry_turn *turn, fry_node *node);
 
-/* A new error for a cancel; NULL: no memory. */
-fry_error *fry_cancel_error(const fry_turn *turn, const fry_node *node);
-
 #endif

@@ -300,12 +300,14 @@ ferry_status ferry_device_open(ferry_engine *engine, const char *name,
         return FERRY_OK;
     }
     if (error_p != NULL) {
-        fry_error_facts facts = {.status = status,
+        const fry_fault fault = {.status = status,
+                                 .rank = -1,
                                  .domain = why.native.domain,
                                  .native_code = why.native.domain != NULL ? why.native.code : 0};
-        *error_p = &fry_error_create(&engine->memory, &facts, "%.*s: %s", FRY_DEVICE_NAME_BYTES,
-                                     name != NULL ? name : "a device", why.text)
-                        ->public_;
+        *error_p =
+            &fry_error_create(&engine->memory, &fault, NULL, "%.*s: %s", FRY_DEVICE_NAME_BYTES,
+                              name != NULL ? name : "a device", why.text)
+                 ->public_;
     }
     return status;
 }

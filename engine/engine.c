@@ -116,8 +116,8 @@ static void engine_free(ferry_engine *engine)
 
 static ferry_error *creation_error(const fry_memory *memory, ferry_status status, const char *why)
 {
-    fry_error_facts facts = {.status = status};
-    return &fry_error_create(memory, &facts, "%s", why)->public_;
+    const fry_fault fault = {.status = status, .rank = -1};
+    return &fry_error_create(memory, &fault, NULL, "%s", why)->public_;
 }
 
 static void set_default_u32(uint32_t *value, uint32_t otherwise)

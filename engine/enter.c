@@ -232,11 +232,10 @@ static void entering_ends(fry_turn *turn, fry_entering *in, fry_node *node)
     in->has_failed = in->is_refused = in->is_begun = in->gathers = false;
 }
 
-static fry_error *no_room_error(const fry_turn *turn, const fry_node *node, ferry_status status)
+static fry_error *no_room_error(const fry_node *node, ferry_status status)
 {
-    fry_error_facts facts = {.status = status, .op = node->future.id, .label = node->label};
-    return fry_error_create(
-        &turn->engine->memory, &facts,
+    return fry_node_error(
+        node, status,
         status == FERRY_E_AGAIN
             ? "the buffers' access lists have no room for the operation (max_accesses)"
             : "no memory to list the operation's accesses");
@@ -255,7 +254,7 @@ static fry_entry enter_some(fry_turn *turn, fry_entering *in, fry_node *node)
             return enter_later(turn, in, node);
         if (in->status == FERRY_E_AGAIN)
             fry_entry_refused(turn->engine, in->edge_count, &turn->lack);
-        fry_node_refuse(node, in->status, no_room_error(turn, node, in->status), false);
+        fry_node_refuse(node, in->status, no_room_error(node, in->status), false);
         in->is_refused = true;
     }
     if (fry_unlikely(in->is_refused)) {

@@ -87,12 +87,13 @@ static ferry_status call_device(fry_device *device, const outside_source *source
 static ferry_future *submit_failed(fry_request *request, fry_node *node,
                                    const fry_native_error *error)
 {
-    fry_error_facts facts = {.status = FERRY_E_DEVICE,
+    const fry_fault fault = {.status = FERRY_E_DEVICE,
+                             .rank = -1,
                              .domain = error->domain,
                              .native_code = error->code,
                              .op = node->future.id};
     fry_node_refuse(node, FERRY_E_DEVICE,
-                    fry_error_create(&request->engine->memory, &facts, "%s", error->message),
+                    fry_error_create(&request->engine->memory, &fault, NULL, "%s", error->message),
                     false);
     return fry_request_submit(request, node);
 }

@@ -190,14 +190,11 @@ static void fail_by_device(fry_turn *turn, fry_node *node, ferry_status status,
     ferry_engine *engine = turn->engine;
     if (engine->flight_records != 0)
         engine->flight_due = node->future.id;
-    fry_error_facts facts = {.status = status,
-                             .domain = native->domain,
-                             .native_code = native->domain != NULL ? native->code : 0,
-                             .op = node->future.id,
-                             .label = node->label};
-    fry_error *error = native->domain != NULL
-                           ? fry_error_create(&engine->memory, &facts, "%s", native->message)
-                           : fry_error_create(&engine->memory, &facts, NULL);
+    fry_fault fault = fry_node_fault(node, status);
+    fault.domain = native->domain;
+    fault.native_code = native->domain != NULL ? native->code : 0;
+    fry_error *error = fry_error_create(&engine->memory, &fault, NULL, "%s",
+                                        native->domain != NULL ? native->message : "");
     fry_graph_fail(turn, node, status, error, false);
 }
 

@@ -54,14 +54,9 @@ static void part(fry_transfer *transfer)
 /* Describes the root of the node's failure for the other end. */
 static void describe(const fry_node *node, fry_fault *fault)
 {
-    const ferry_error *root = &fry_future_root_error(&node->future)->public_;
-    *fault = (fry_fault){.status = root->status,
-                         .rank = root->rank,
-                         .op = root->op != 0 ? root->op : node->future.id,
-                         .native_code = root->native_code};
-    if (strcmp(root->domain, "ferry") != 0)
-        fault->domain = root->domain;
-    (void)snprintf(fault->message, sizeof fault->message, "%s", root->message);
+    *fault = fry_error_fault(fry_future_root_error(&node->future));
+    if (fault->op == 0)
+        fault->op = node->future.id;
 }
 
 /* On the loop: fails the node as the peer reported. */
@@ -70,18 +65,19 @@ static void fail_by_fault(fry_turn *turn, fry_node *node, const fry_route *route
 {
     ferry_engine *engine = turn->engine;
     bool is_cause = status == FERRY_E_DEPENDENCY;
-    int32_t rank = fault->rank >= 0 ? fault->rank : (int32_t)route->rank;
-    fry_error_facts facts = {.status = is_cause ? fault->status : status,
-                             .domain = fault->domain,
-                             .native_code = fault->native_code,
-                             .op = is_cause ? fault->op : node->future.id,
-                             .label = is_cause ? NULL : node->label,
-                             .rank_plus_1 = rank + 1};
-    const char *text = fault->message[0] != '\0' ? fault->message : ferry_status_text(facts.status);
+    fry_fault own = *fault;
+    if (own.rank < 0)
+        own.rank = (int32_t)route->rank;
+    if (!is_cause) {
+        own.status = status;
+        own.op = node->future.id;
+        own.label = node->label;
+    }
+    const char *text = fault->message[0] != '\0' ? fault->message : ferry_status_text(own.status);
     if (engine->flight_records != 0)
         engine->flight_due = node->future.id;
     fry_error *error =
-        fry_error_create(&engine->memory, &facts, "%s with member %u: %s",
+        fry_error_create(&engine->memory, &own, NULL, "%s with member %u: %s",
                          node->kind == FERRY_OP_SEND ? "send" : "receive", route->rank, text);
     fry_graph_fail(turn, node, status, error, is_cause);
 }
@@ -215,10 +211,8 @@ static void refuse(fry_turn *turn, fry_node *node)
 static void leave_refused(fry_turn *turn, fry_transfer *transfer, fry_refusal why)
 {
     fry_members *members = transfer->route->group->members;
-    const ferry_error *error = &fry_refusal_error(why)->public_;
-    transfer->status = error->status;
-    transfer->fault = (fry_fault){.status = error->status, .rank = -1};
-    (void)snprintf(transfer->fault.message, sizeof transfer->fault.message, "%s", error->message);
+    transfer->fault = fry_error_fault(fry_refusal_error(why));
+    transfer->status = transfer->fault.status;
     transfer->flags = FRY_TRANSFER_RESOLVED | FRY_TRANSFER_QUIET | FRY_TRANSFER_FAULTED;
     fry_queue_push(&members->faulted, &transfer->link);
     turn->wake = true;

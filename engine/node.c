@@ -240,6 +240,18 @@ void fry_node_discard_new(ferry_engine *engine, fry_context *context, fry_node *
     give_slot(engine, context, node);
 }
 
+fry_fault fry_node_fault(const fry_node *node, ferry_status status)
+{
+    return (fry_fault){.status = status, .rank = -1, .op = node->future.id, .label = node->label};
+}
+
+fry_error *fry_node_error(const fry_node *node, ferry_status status, const char *text)
+{
+    const fry_fault fault = fry_node_fault(node, status);
+    return fry_error_create(&fry_engine_of(&node->future)->memory, &fault, NULL, "%s",
+                            text != NULL ? text : "");
+}
+
 /* Drops the reference of the node's life. True: it was the last. */
 static inline bool drop_reference(fry_node *node)
 {

@@ -429,6 +429,10 @@ void fry_graph_share_entering(const ferry_engine *engine, fry_node *node);
 void fry_node_discard(ferry_engine *engine, fry_context *context, fry_node *node);
 void fry_node_discard_new(ferry_engine *engine, fry_context *context, fry_node *node);
 
+/* A fault of the node's operation, and an error of one; text NULL: the status's. */
+fry_fault fry_node_fault(const fry_node *node, ferry_status status);
+fry_error *fry_node_error(const fry_node *node, ferry_status status, const char *text);
+
 /*
  * Drops the reference of the node's life; the slot is given back when users' handles are gone too.
  */

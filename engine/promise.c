@@ -55,9 +55,9 @@ ferry_status fry_promise_end(ferry_promise *promise, ferry_status status, const 
     ferry_engine *engine = fry_engine_of(future);
     fry_error *error = NULL;
     if (status != FERRY_OK) {
-        fry_error_facts facts = {.status = status, .domain = domain, .op = future->id};
-        error = message != NULL ? fry_error_create(&engine->memory, &facts, "%s", message)
-                                : fry_error_create(&engine->memory, &facts, NULL);
+        const fry_fault fault = {.status = status, .rank = -1, .domain = domain, .op = future->id};
+        error =
+            fry_error_create(&engine->memory, &fault, NULL, "%s", message != NULL ? message : "");
     }
     return fry_promise_end_with(promise, status, error, NULL);
 }
@@ -103,8 +103,8 @@ void fry_promise_answer(ferry_promise *promise, ferry_status status, fry_error *
         }
     }
     if (status != FERRY_OK && error == NULL) {
-        fry_error_facts facts = {.status = status, .op = future_of(promise)->id};
-        error = fry_error_create(&engine->memory, &facts, NULL);
+        const fry_fault fault = {.status = status, .rank = -1, .op = future_of(promise)->id};
+        error = fry_error_create(&engine->memory, &fault, NULL, NULL);
     }
     if (fry_promise_end_with(promise, status, error, kept) != FERRY_OK)
         fry_value_free(engine, kept); /* it was cancelled meanwhile */
@@ -150,7 +150,8 @@ static void cancel(fry_turn *turn, fry_node *node)
         fry_cancel_node(turn, node);
         return;
     }
-    node->op.promise.refusal_error = fry_cancel_error(turn, node); /* set once: see `requested` */
+    node->op.promise.refusal_error =
+        fry_node_error(node, FERRY_E_CANCELLED, NULL); /* set once: see `requested` */
     node->refusal = FERRY_E_CANCELLED;
 }
 

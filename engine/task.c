@@ -16,12 +16,10 @@
 
 static fry_error *call_error(const fry_node *node, int result)
 {
-    fry_error_facts facts = {.status = (ferry_status)node->refusal,
-                             .domain = "user",
-                             .native_code = result,
-                             .op = node->future.id,
-                             .label = node->label};
-    return fry_error_create(&fry_engine_of(&node->future)->memory, &facts,
+    fry_fault fault = fry_node_fault(node, (ferry_status)node->refusal);
+    fault.domain = "user";
+    fault.native_code = result;
+    return fry_error_create(&fry_engine_of(&node->future)->memory, &fault, NULL,
                             "the function returned %s (%d)",
                             ferry_status_name((ferry_status)node->refusal), result);
 }

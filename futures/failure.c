@@ -40,11 +40,11 @@ static fry_error *own_error(const ferry_future *future, const fry_memory *memory
     ferry_status status = fry_future_status(future);
     if (memory == NULL)
         return fry_error_static(status);
-    fry_error_facts facts = {.status = status, .op = future->id, .label = label, .cause = cause};
+    fry_fault fault = {.status = status, .rank = -1, .op = future->id, .label = label};
     if (cause == NULL)
-        return fry_error_create(memory, &facts, NULL);
-    facts.rank_plus_1 = cause->public_.rank + 1; /* the rank where it began */
-    return fry_error_create(memory, &facts, "%s: %s", ferry_status_text(status),
+        return fry_error_create(memory, &fault, NULL, NULL);
+    fault.rank = cause->public_.rank; /* where it began */
+    return fry_error_create(memory, &fault, cause, "%s: %s", ferry_status_text(status),
                             cause->public_.message);
 }
 

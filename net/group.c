@@ -557,7 +557,7 @@ static void timer_due(fry_timer *timer)
     fry_group_tell_later(group);
 }
 
-static const char *fault_of(const fry_group_options *options)
+static const char *complaint_of(const fry_group_options *options)
 {
     if (options->store == NULL)
         return "no store is named";
@@ -635,14 +635,14 @@ ferry_status fry_group_open(const fry_group_options *options, const fry_group_ev
 {
     fry_reactor *reactor = options->reactor;
     const fry_memory *memory = reactor->memory;
-    const char *fault = fault_of(options);
+    const char *complaint = complaint_of(options);
     ferry_status status;
 
     *group_p = NULL;
     *error_p = NULL;
-    if (fault != NULL) {
-        *error_p =
-            fry_error_create(memory, &(fry_error_facts){.status = FERRY_E_INVALID}, "%s", fault);
+    if (complaint != NULL) {
+        *error_p = fry_error_create(memory, &(fry_fault){.status = FERRY_E_INVALID, .rank = -1},
+                                    NULL, "%s", complaint);
         return FERRY_E_INVALID;
     }
     fry_group *group = fry_alloc(memory, sizeof *group, _Alignof(fry_group));
@@ -654,7 +654,7 @@ ferry_status fry_group_open(const fry_group_options *options, const fry_group_ev
     group->arg = arg;
     if (!fry_group_seal_init(&group->seal, options->job, options->secret, options->secret_bytes)) {
         status = FERRY_E_SYSTEM;
-        *error_p = fry_error_create(memory, &(fry_error_facts){.status = status},
+        *error_p = fry_error_create(memory, &(fry_fault){.status = status, .rank = -1}, NULL,
                                     "libsodium has no source of random numbers");
         goto no_seal;
     }

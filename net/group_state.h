@@ -267,8 +267,7 @@ struct fry_group {
 
 /* Makes an error about `rank` (-1: none), which the caller owns. */
 #define fry_group_error(group, status_, rank_, ...)                                                \
-    fry_error_create((group)->memory,                                                              \
-                     &(fry_error_facts){.status = (status_), .rank_plus_1 = (rank_) + 1},          \
+    fry_error_create((group)->memory, &(fry_fault){.status = (status_), .rank = (rank_)}, NULL,    \
                      __VA_ARGS__)
 
 #endif

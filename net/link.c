@@ -449,9 +449,9 @@ ferry_status fry_links_open(const fry_links_options *options, const fry_link_eve
         status = fry_hello_key(links->psk, options->secret, options->secret_bytes);
     }
     if (status != FERRY_OK) {
-        *error_p =
-            fry_error_create(memory, &(fry_error_facts){.status = status}, "hellos on \"%s\": %s",
-                             options->network != NULL ? options->network : "lo", why);
+        *error_p = fry_error_create(memory, &(fry_fault){.status = status, .rank = -1}, NULL,
+                                    "hellos on \"%s\": %s",
+                                    options->network != NULL ? options->network : "lo", why);
         goto err_links;
     }
     status = fry_link_port_open(links, error_p);

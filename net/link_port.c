@@ -189,8 +189,8 @@ ferry_status fry_link_port_open(fry_links *links, fry_error **error_p)
     fry_link_port_close(links);
     *error_p = fry_error_create(
         links->reactor->memory,
-        &(fry_error_facts){.status = FERRY_E_SYSTEM, .domain = "errno", .native_code = error},
-        "a port for hellos at %s: %s", text, strerror(error));
+        &(fry_fault){.status = FERRY_E_SYSTEM, .rank = -1, .domain = "errno", .native_code = error},
+        NULL, "a port for hellos at %s: %s", text, strerror(error));
     return error == EADDRNOTAVAIL ? FERRY_E_INVALID : FERRY_E_SYSTEM;
 }
 

@@ -16,14 +16,14 @@
 ferry_status fry_store_error(const fry_memory *memory, ferry_status status, fry_error **error_p,
                              const char *format, ...)
 {
-    const fry_error_facts facts = {.status = status};
+    const fry_fault fault = {.status = status, .rank = -1};
     char text[FRY_ERROR_MESSAGE_BYTES];
     va_list arguments;
 
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    *error_p = fry_error_create(memory, &facts, "%s", text);
+    *error_p = fry_error_create(memory, &fault, NULL, "%s", text);
     return status;
 }
 

@@ -49,16 +49,19 @@ ferry_status fry_disk_failed(fry_disk *disk, const char *what)
     char text[64];
     const int code = errno;
 
-    (void)snprintf(disk->why, sizeof disk->why, "%s: %s", what,
+    disk->fault = (fry_fault){.status = code == ENOMEM ? FERRY_E_NO_MEMORY : FERRY_E_STORE,
+                              .rank = -1,
+                              .native_code = code,
+                              .domain = code != 0 ? "errno" : NULL};
+    (void)snprintf(disk->fault.message, sizeof disk->fault.message, "%s: %s", what,
                    strerror_r(code, text, sizeof text));
-    disk->code = code;
-    return code == ENOMEM ? FERRY_E_NO_MEMORY : FERRY_E_STORE;
+    return disk->fault.status;
 }
 
 ferry_status fry_disk_refused(fry_disk *disk, ferry_status status, const char *why)
 {
-    (void)snprintf(disk->why, sizeof disk->why, "%s", why);
-    disk->code = 0;
+    disk->fault = (fry_fault){.status = status, .rank = -1};
+    (void)snprintf(disk->fault.message, sizeof disk->fault.message, "%s", why);
     return status;
 }
 
@@ -237,11 +240,11 @@ static ferry_status make_room(fry_disk *disk, size_t bytes)
 /* Refuses a file that is no key's and never was: it is not touched and not listed. */
 static ferry_status foreign(fry_disk *disk, const char *key)
 {
-    char name[FRY_DISK_NAME_BYTES];
+    char name[FRY_DISK_NAME_BYTES], why[FRY_FAULT_MESSAGE_BYTES];
 
     name_of_key(key, name);
-    (void)snprintf(disk->why, sizeof disk->why, "keys/%.100s is not a file of the store's", name);
-    return FERRY_E_UNSUPPORTED;
+    (void)snprintf(why, sizeof why, "keys/%.100s is not a file of the store's", name);
+    return fry_disk_refused(disk, FERRY_E_UNSUPPORTED, why);
 }
 
 /* Opens a key's file: follows no links, and does not wait for the other end of a fifo. */

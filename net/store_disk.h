@@ -16,7 +16,6 @@
 
 #include "net/store.h"
 
-#define FRY_DISK_WHY_BYTES 160
 #define FRY_DISK_NAME_BYTES (FRY_STORE_KEY_BYTES + 1)
 #define FRY_DISK_GROUPS 64
 #define FRY_DISK_FORMAT 1
@@ -35,8 +34,7 @@ typedef struct fry_disk {
     char boot[40]; /* the machine's boot id; empty: not known */
     char *buffer;  /* holds the last file that was read whole */
     size_t buffer_bytes;
-    char why[FRY_DISK_WHY_BYTES]; /* of the last failure */
-    int code;                     /* errno of the last failure; 0: the system did not refuse it */
+    fry_fault fault; /* the last */
 } fry_disk;
 
 /* A key's file; `entry` is valid until the next read. */
@@ -118,7 +116,7 @@ typedef struct fry_disk_state {
     uint64_t versions[FRY_DISK_GROUPS];
 } fry_disk_state;
 
-/* Set disk->why, the first by errno, and return the status. */
+/* Set disk->fault, the first by errno, and return the status. */
 ferry_status fry_disk_failed(fry_disk *disk, const char *what);
 ferry_status fry_disk_refused(fry_disk *disk, ferry_status status, const char *why);
 ferry_status fry_disk_gone(fry_disk *disk);

@@ -10,7 +10,7 @@ bool fry_disk_is_remote(uint64_t type);
 
 /*
  * Opens the folder; makes it if may_make, and its parts in any case. FERRY_OK, _E_UNSUPPORTED,
- * _E_STORE, _E_NO_MEMORY; then disk->why says more.
+ * _E_STORE, _E_NO_MEMORY; then disk->fault says more.
  */
 ferry_status fry_disk_open(fry_disk *disk, const fry_memory *memory, const char *folder,
                            bool is_real_clock, bool may_make);

@@ -547,7 +547,7 @@ static bool take_again(file_store *self)
     self->again_ns = now_ns + FRY_LOCAL_POLL_NS;
     if (fry_disk_open(&fresh, self->disk.memory, self->disk.path, reactor->clock->is_real,
                       now_ns - self->removed_ns >= MAKE_AFTER_NS) != FERRY_OK) {
-        fry_store_set_trouble(&self->local.base, fresh.why);
+        fry_store_set_trouble(&self->local.base, fresh.fault.message);
         return false;
     }
     fry_log_line(reactor->log, FERRY_LOG_WARNING, "store %s: its folder is there again",
@@ -640,15 +640,13 @@ ferry_status fry_file_open(fry_reactor *reactor, const char *uri, const fry_stor
     const ferry_status status =
         fry_disk_open(&self->disk, memory, folder, reactor->clock->is_real, true);
     if (status != FERRY_OK) {
-        const fry_error_facts facts = {.status = status,
-                                       .domain = self->disk.code != 0 ? "errno" : NULL,
-                                       .native_code = self->disk.code};
-        *error_p = fry_error_create(memory, &facts, "%s: %s", folder, self->disk.why);
+        *error_p = fry_error_create(memory, &self->disk.fault, NULL, "%s: %s", folder,
+                                    self->disk.fault.message);
         fry_free(memory, self, sizeof *self);
         return status;
     }
     fry_local_init(&self->local, reactor, &backend);
-    self->local.why = self->disk.why;
+    self->local.why = self->disk.fault.message;
     self->events = (fry_watch){.fd = -1, .fn = are_events, .arg = self};
     RB_INIT(&self->leases);
     /* Removes what the dead have left before anybody asks. */

@@ -9,12 +9,14 @@ COUNTED_SUITE(base_error);
 
 Test(base_error, says_what_it_was_told)
 {
-    fry_error_facts facts = {.status = FERRY_E_SYSTEM,
+    const fry_fault fault = {.status = FERRY_E_SYSTEM,
+                             .rank = -1,
                              .domain = "errno",
                              .native_code = 12,
                              .op = 99,
-                             .label = "weights"};
-    fry_error *error = fry_error_create(&memory, &facts, "no %s for %d", "room", 7);
+                             .label = "weights",
+                             .message = "not this"};
+    fry_error *error = fry_error_create(&memory, &fault, NULL, "no %s for %d", "room", 7);
     cr_assert_eq(error->public_.status, FERRY_E_SYSTEM);
     cr_assert_eq(error->public_.rank, -1);
     cr_assert_str_eq(error->public_.domain, "errno");
@@ -26,10 +28,46 @@ Test(base_error, says_what_it_was_told)
     fry_error_release(error);
 }
 
+Test(base_error, its_message_is_the_faults_if_it_is_given_none)
+{
+    const fry_fault fault = {
+        .status = FERRY_E_PEER, .rank = 3, .native_code = -7, .domain = "ucx", .message = "100 %s"};
+    fry_error *error = fry_error_create(&memory, &fault, NULL, NULL);
+    cr_assert_eq(error->public_.rank, 3);
+    cr_assert_eq(error->public_.native_code, -7);
+    cr_assert_str_eq(error->public_.domain, "ucx");
+    cr_assert_str_eq(error->public_.message, "100 %s");
+    fry_error_release(error);
+}
+
+Test(base_error, its_fault_comes_back_without_its_label_and_cut)
+{
+    char text[FRY_FAULT_MESSAGE_BYTES * 2];
+    memset(text, 'm', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    const fry_fault fault = {.status = FERRY_E_SYSTEM,
+                             .rank = 4,
+                             .op = 99,
+                             .native_code = 12,
+                             .domain = "errno",
+                             .label = "weights"};
+    fry_error *error = fry_error_create(&memory, &fault, NULL, "%s", text);
+    const fry_fault back = fry_error_fault(error);
+    cr_assert_eq(back.status, FERRY_E_SYSTEM);
+    cr_assert_eq(back.rank, 4);
+    cr_assert_eq(back.op, 99);
+    cr_assert_eq(back.native_code, 12);
+    cr_assert_str_eq(back.domain, "errno");
+    cr_assert_null(back.label);
+    cr_assert_eq(strlen(back.message), FRY_FAULT_MESSAGE_BYTES - 1);
+    fry_error_release(error);
+    cr_assert_null(fry_error_fault(fry_error_static(FERRY_E_AGAIN)).domain);
+}
+
 Test(base_error, defaults)
 {
-    fry_error_facts facts = {.status = FERRY_E_CANCELLED};
-    fry_error *error = fry_error_create(&memory, &facts, NULL);
+    const fry_fault fault = {.status = FERRY_E_CANCELLED, .rank = -1};
+    fry_error *error = fry_error_create(&memory, &fault, NULL, NULL);
     cr_assert_str_eq(error->public_.domain, "ferry");
     cr_assert_str_eq(error->public_.message, ferry_status_text(FERRY_E_CANCELLED));
     cr_assert_null(error->public_.label);
@@ -40,8 +78,8 @@ Test(base_error, defaults)
 
 Test(base_error, an_empty_message_becomes_the_text)
 {
-    fry_error_facts facts = {.status = FERRY_E_DEVICE};
-    fry_error *error = fry_error_create(&memory, &facts, "%s", "");
+    const fry_fault fault = {.status = FERRY_E_DEVICE, .rank = -1};
+    fry_error *error = fry_error_create(&memory, &fault, NULL, "%s", "");
     cr_assert_str_eq(error->public_.message, ferry_status_text(FERRY_E_DEVICE));
     fry_error_release(error);
 }
@@ -51,8 +89,8 @@ Test(base_error, long_messages_are_cut)
     char text[FRY_ERROR_MESSAGE_BYTES * 2];
     memset(text, 'm', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    fry_error_facts facts = {.status = FERRY_E_FAILED};
-    fry_error *error = fry_error_create(&memory, &facts, "%s", text);
+    const fry_fault fault = {.status = FERRY_E_FAILED, .rank = -1};
+    fry_error *error = fry_error_create(&memory, &fault, NULL, "%s", text);
     cr_assert_eq(strlen(error->public_.message), FRY_ERROR_MESSAGE_BYTES - 1);
     cr_assert_eq(strspn(error->public_.message, "m"), FRY_ERROR_MESSAGE_BYTES - 1);
     fry_error_release(error);
@@ -60,8 +98,8 @@ Test(base_error, long_messages_are_cut)
 
 Test(base_error, a_user_status_of_any_number_is_kept)
 {
-    fry_error_facts facts = {.status = (ferry_status)-777};
-    fry_error *error = fry_error_create(&memory, &facts, NULL);
+    const fry_fault fault = {.status = (ferry_status)-777, .rank = -1};
+    fry_error *error = fry_error_create(&memory, &fault, NULL, NULL);
     cr_assert_eq((int)error->public_.status, -777);
     cr_assert_str_eq(error->public_.message, "unknown status");
     fry_error_release(error);
@@ -69,12 +107,12 @@ Test(base_error, a_user_status_of_any_number_is_kept)
 
 Test(base_error, a_chain_of_causes_keeps_its_root_only)
 {
-    fry_error_facts root_facts = {.status = FERRY_E_DEVICE, .op = 1};
-    fry_error *root = fry_error_create(&memory, &root_facts, "burnt");
+    const fry_fault root_fault = {.status = FERRY_E_DEVICE, .op = 1, .rank = -1};
+    fry_error *root = fry_error_create(&memory, &root_fault, NULL, "burnt");
     fry_error *last = fry_error_retain(root);
     for (uint64_t op = 2; op < 1000; op++) {
-        fry_error_facts facts = {.status = FERRY_E_DEPENDENCY, .op = op, .cause = last};
-        fry_error *next = fry_error_create(&memory, &facts, NULL);
+        const fry_fault fault = {.status = FERRY_E_DEPENDENCY, .rank = -1, .op = op};
+        fry_error *next = fry_error_create(&memory, &fault, last, NULL);
         cr_assert_eq(next->public_.cause, &root->public_);
         fry_error_release(last); /* only the root is held by next */
         last = next;
@@ -89,9 +127,9 @@ Test(base_error, a_chain_of_causes_keeps_its_root_only)
 
 Test(base_error, a_static_cause_is_kept)
 {
-    fry_error_facts facts = {.status = FERRY_E_DEPENDENCY,
-                             .cause = fry_error_static(FERRY_E_SHUTDOWN)};
-    fry_error *error = fry_error_create(&memory, &facts, NULL);
+    const fry_fault fault = {.status = FERRY_E_DEPENDENCY, .rank = -1};
+    fry_error *cause = fry_error_static(FERRY_E_SHUTDOWN);
+    fry_error *error = fry_error_create(&memory, &fault, cause, NULL);
     cr_assert_eq(error->public_.cause, &fry_error_static(FERRY_E_SHUTDOWN)->public_);
     fry_error_release(error);
 }
@@ -172,11 +210,11 @@ Test(base_error, users_numbers_have_one_error_each_for_all_threads)
 
 Test(base_error, without_memory_it_is_the_static_one_and_the_cause_is_left_alone)
 {
-    fry_error_facts root_facts = {.status = FERRY_E_DEVICE};
-    fry_error *root = fry_error_create(&memory, &root_facts, NULL);
+    const fry_fault root_fault = {.status = FERRY_E_DEVICE, .rank = -1};
+    fry_error *root = fry_error_create(&memory, &root_fault, NULL, NULL);
     failing_allocator_arm(&fa, 1, false);
-    fry_error_facts facts = {.status = FERRY_E_DEPENDENCY, .op = 5, .cause = root};
-    fry_error *error = fry_error_create(&memory, &facts, "never %s", "seen");
+    const fry_fault fault = {.status = FERRY_E_DEPENDENCY, .rank = -1, .op = 5};
+    fry_error *error = fry_error_create(&memory, &fault, root, "never %s", "seen");
     cr_assert_eq(error, fry_error_static(FERRY_E_DEPENDENCY));
     cr_assert_null(error->public_.cause);
     cr_assert_eq(root->references, 1);
@@ -193,8 +231,8 @@ Test(base_error, null_can_be_retained_and_released)
 
 Test(base_error, the_public_release_frees)
 {
-    fry_error_facts facts = {.status = FERRY_E_INVALID};
-    ferry_error *error = &fry_error_create(&memory, &facts, "bad")->public_;
+    const fry_fault fault = {.status = FERRY_E_INVALID, .rank = -1};
+    ferry_error *error = &fry_error_create(&memory, &fault, NULL, "bad")->public_;
     cr_assert_neq(failing_allocator_live_bytes(&fa), 0);
     ferry_error_release(error);
     ferry_error_release(&fry_error_static(FERRY_E_NO_MEMORY)->public_);
@@ -216,8 +254,8 @@ static void *retain_and_release(void *arg)
 
 Test(base_error, references_are_counted_across_threads)
 {
-    fry_error_facts facts = {.status = FERRY_E_FAILED};
-    fry_error *error = fry_error_create(&memory, &facts, NULL);
+    const fry_fault fault = {.status = FERRY_E_FAILED, .rank = -1};
+    fry_error *error = fry_error_create(&memory, &fault, NULL, NULL);
     pthread_t threads[4];
     cr_assert_eq(pthread_barrier_init(&all_here, NULL, 4), 0);
     for (int i = 0; i < 4; i++) {
