@@ -55,8 +55,8 @@ struct fry_backends {
 };
 
 typedef struct refusal {
-    const char *text; /* static, or native.message */
-    fry_native_error native;
+    const char *text; /* static, or fault.message */
+    fry_fault fault;
 } refusal;
 
 static ferry_status refuse(refusal *why, ferry_status status, const char *text)
@@ -152,7 +152,6 @@ static ferry_status open_device(ferry_engine *engine, const char *name, size_t i
     const opened_backend *from = &all->backends[index];
     opened_device *opened = &all->devices[all->device_count];
     *opened = (opened_device){.options = *options};
-    memset(&why->native, 0, sizeof why->native);
     if (opened->options.parked_streams == 0)
         opened->options.parked_streams = PARKED_STREAMS_DEFAULT;
     if (opened->options.staging_bytes == 0)
@@ -163,9 +162,9 @@ static ferry_status open_device(ferry_engine *engine, const char *name, size_t i
                                   .parked_count = opened->options.parked_streams,
                                   .staging_bytes = opened->options.staging_bytes};
     ferry_status status =
-        from->ops->device_open(from->backend, &request, &opened->device, &why->native);
+        from->ops->device_open(from->backend, &request, &opened->device, &why->fault);
     if (status != FERRY_OK)
-        return refuse(why, status, why->native.message);
+        return refuse(why, status, why->fault.message);
     all->device_count++;
     return FERRY_OK;
 }
@@ -271,7 +270,7 @@ ferry_status ferry_device_open(ferry_engine *engine, const char *name,
 {
     if (error_p != NULL)
         *error_p = NULL;
-    refusal why = {.text = NULL};
+    refusal why = {.fault = {.rank = -1}};
     ferry_device *device = NULL;
     ferry_device_options options;
     ferry_status status = fry_engine_check(engine);
@@ -300,12 +299,9 @@ ferry_status ferry_device_open(ferry_engine *engine, const char *name,
         return FERRY_OK;
     }
     if (error_p != NULL) {
-        const fry_fault fault = {.status = status,
-                                 .rank = -1,
-                                 .domain = why.native.domain,
-                                 .native_code = why.native.domain != NULL ? why.native.code : 0};
+        why.fault.status = status;
         *error_p =
-            &fry_error_create(&engine->memory, &fault, NULL, "%.*s: %s", FRY_DEVICE_NAME_BYTES,
+            &fry_error_create(&engine->memory, &why.fault, NULL, "%.*s: %s", FRY_DEVICE_NAME_BYTES,
                               name != NULL ? name : "a device", why.text)
                  ->public_;
     }

@@ -305,13 +305,13 @@ static void copy_lane(const fry_lane *lane, fry_dump_lane *lanes)
     fry_stream *stream = lane->stream;
     fry_dump_lane *copy = &lanes[stream->index];
     ferry_status status;
-    fry_native_error native;
+    fry_fault fault;
     copy->device = stream->device->index;
     copy->stream = stream->index;
     copy->in_flight = lane->in_flight;
     copy->issued = fry_load_relaxed(&stream->issued);
     if (copy->issued != 0)
-        copy->fired = stream->device->ops->fired(stream, &status, &native);
+        copy->fired = stream->device->ops->fired(stream, &status, &fault);
     copy->is_shown = stream->kind == FRY_STREAM_MAIN || copy->issued != 0;
 }
 

@@ -54,16 +54,15 @@ static bool outside_begin(ferry_engine *engine)
     return false;
 }
 
-static void say_why(ferry_device *device, const char *what, ferry_status status,
-                    const fry_native_error *error)
+static void say_why(ferry_device *device, const char *what, const fry_fault *fault)
 {
-    if (error->domain != NULL)
+    if (fault->domain != NULL)
         fry_log_line(&device->engine->log, FERRY_LOG_WARNING, "%s: %s: %s (%s %lld)",
-                     device->device->name, what, error->message, error->domain,
-                     (long long)error->code);
+                     device->device->name, what, fault->message, fault->domain,
+                     (long long)fault->native_code);
     else
         fry_log_line(&device->engine->log, FERRY_LOG_WARNING, "%s: %s: %s", device->device->name,
-                     what, ferry_status_text(status));
+                     what, ferry_status_text(fault->status));
 }
 
 /* ---- events ---- */
@@ -75,26 +74,20 @@ typedef struct outside_source {
 } outside_source;
 
 static ferry_status call_device(fry_device *device, const outside_source *source, fry_event *event,
-                                fry_native_error *error)
+                                fry_fault *fault)
 {
     return source->is_wrapped
                ? device->ops->event_wrap(device, source->native_event, source->native_stream, event,
-                                         error)
-               : device->ops->event_record(device, source->native_stream, event, error);
+                                         fault)
+               : device->ops->event_record(device, source->native_stream, event, fault);
 }
 
 /* The device failed: returns a future that says so, with the driver's error. */
-static ferry_future *submit_failed(fry_request *request, fry_node *node,
-                                   const fry_native_error *error)
+static ferry_future *submit_failed(fry_request *request, fry_node *node, fry_fault *fault)
 {
-    const fry_fault fault = {.status = FERRY_E_DEVICE,
-                             .rank = -1,
-                             .domain = error->domain,
-                             .native_code = error->code,
-                             .op = node->future.id};
-    fry_node_refuse(node, FERRY_E_DEVICE,
-                    fry_error_create(&request->engine->memory, &fault, NULL, "%s", error->message),
-                    false);
+    fault->op = node->future.id;
+    fry_node_refuse(node, fault->status,
+                    fry_error_create(&request->engine->memory, fault, NULL, NULL), false);
     return fry_request_submit(request, node);
 }
 
@@ -142,21 +135,19 @@ static ferry_future *event_future(ferry_device *device, const outside_source *so
     if (!outside_begin(engine))
         goto err_node;
     fry_event event = {NULL, 0};
-    fry_native_error error;
-    error.domain = NULL;
-    error.code = 0;
-    error.message[0] = '\0';
-    ferry_status status = call_device(device->device, source, &event, &error);
+    fry_fault fault = {.rank = -1};
+    ferry_status status = call_device(device->device, source, &event, &fault);
+    fault.status = status;
     if (status != FERRY_OK)
         say_why(device, source->is_wrapped ? "wrapping an event fails" : "recording an event fails",
-                status, &error);
+                &fault);
     why = event_refusal(status);
     if (why != FRY_TAKEN)
         goto err_outside;
 
     ferry_future *future;
     if (status == FERRY_E_DEVICE) {
-        future = submit_failed(&request, node, &error);
+        future = submit_failed(&request, node, &fault);
     } else if (event.stream == NULL) { /* it has fired */
         future = fry_request_submit(&request, node);
     } else {
@@ -233,13 +224,13 @@ static ferry_status find_event(const ferry_future *future, const fry_device *dev
 }
 
 static ferry_status try_stream_wait(const ferry_future *future, fry_device *device,
-                                    void *native_stream, fry_native_error *error)
+                                    void *native_stream, fry_fault *fault)
 {
     fry_event event;
-    error->domain = NULL;
     ferry_status status = find_event(future, device, &event);
     if (status == FERRY_OK && event.stream != NULL)
-        status = device->ops->stream_wait(device, native_stream, event, error);
+        status = device->ops->stream_wait(device, native_stream, event, fault);
+    fault->status = status;
     return status;
 }
 
@@ -288,14 +279,14 @@ ferry_status ferry_future_stream_wait(ferry_future *future, ferry_device *device
         return status;
     if (!outside_begin(engine))
         return FERRY_E_SHUTDOWN;
-    fry_native_error error;
+    fry_fault fault = {.rank = -1};
     int64_t end_ns = 0;
     do {
-        status = try_stream_wait(future, of, native_stream, &error);
+        status = try_stream_wait(future, of, native_stream, &fault);
     } while (status == FERRY_E_NOT_ISSUED && hurry(engine, future, &end_ns));
     outside_end(engine);
     if (status == FERRY_E_DEVICE || status == FERRY_E_CAPTURE)
-        say_why(device, "making a stream wait for an operation fails", status, &error);
+        say_why(device, "making a stream wait for an operation fails", &fault);
     return status;
 }
 

@@ -184,35 +184,31 @@ static void lane_push(fry_turn *turn, fry_lane *lane, fry_node *node)
 /* ---- failing ---- */
 
 /* On the loop, because it makes an error. */
-static void fail_by_device(fry_turn *turn, fry_node *node, ferry_status status,
-                           const fry_native_error *native)
+static void fail_by_device(fry_turn *turn, fry_node *node, const fry_fault *fault)
 {
     ferry_engine *engine = turn->engine;
     if (engine->flight_records != 0)
         engine->flight_due = node->future.id;
-    fry_fault fault = fry_node_fault(node, status);
-    fault.domain = native->domain;
-    fault.native_code = native->domain != NULL ? native->code : 0;
-    fry_error *error = fry_error_create(&engine->memory, &fault, NULL, "%s",
-                                        native->domain != NULL ? native->message : "");
-    fry_graph_fail(turn, node, status, error, false);
+    fry_fault own = *fault;
+    own.op = node->future.id;
+    own.label = node->label;
+    fry_graph_fail(turn, node, own.status, fry_error_create(&engine->memory, &own, NULL, NULL),
+                   false);
 }
 
 /*
  * The device refused the copy. Its error takes memory, so a thread that is not the loop leaves this
  * to the loop, with the device's answer, which comes only once. Until then nothing is issued here.
  */
-static void lane_refuses(fry_turn *turn, fry_lane *lane, fry_node *node, ferry_status status,
-                         const fry_native_error *native)
+static void lane_refuses(fry_turn *turn, fry_lane *lane, fry_node *node, const fry_fault *fault)
 {
     if (turn->is_loop) {
-        fail_by_device(turn, node, status, native);
+        fail_by_device(turn, node, fault);
         return;
     }
     node->flags |= FRY_NODE_QUEUED;
     lane->refused = node;
-    lane->refused_status = status;
-    lane->native = *native;
+    lane->fault = *fault;
     lane_mark_busy(turn->engine, lane);
     turn->wake = true;
 }
@@ -224,7 +220,7 @@ static void fail_refused(fry_turn *turn, fry_lane *lane)
     lane->refused = NULL;
     node->flags &= (uint16_t)~FRY_NODE_QUEUED;
     if (node->state < FRY_NODE_RESOLVED)
-        fail_by_device(turn, node, lane->refused_status, &lane->native);
+        fail_by_device(turn, node, &lane->fault);
     else
         fry_graph_step(turn, node);
 }
@@ -235,7 +231,7 @@ static void fail_refused(fry_turn *turn, fry_lane *lane)
  * report how they ended waits for those, so that its status does not depend on which lane was
  * looked at first. A thread that is not the loop leaves this to the loop.
  */
-static void lane_is_lost(fry_turn *turn, fry_lane *lane, const fry_native_error *native)
+static void lane_is_lost(fry_turn *turn, fry_lane *lane, const fry_fault *fault)
 {
     ferry_engine *engine = turn->engine;
     const fry_node *newest = FRY_CONTAINER(lane->issued.last, const fry_node, link);
@@ -245,18 +241,18 @@ static void lane_is_lost(fry_turn *turn, fry_lane *lane, const fry_native_error 
     }
     lane->failed_until = newest->op.stand.sequence;
     if (!lane->is_lost) {
-        lane->native = *native;
+        lane->fault = *fault;
         lane->is_lost = true;
         watch(engine, lane, false); /* nothing more will be seen of it */
         fry_log_line(&engine->log, FERRY_LOG_ERROR, "%s fails: %s", lane->stream->device->name,
-                     native->domain != NULL ? native->message : ferry_status_text(FERRY_E_DEVICE));
+                     fault->message[0] != '\0' ? fault->message : ferry_status_text(fault->status));
     }
     for (fry_link *item = lane->issued.first; item != NULL; item = item->next) {
         fry_node *node = FRY_CONTAINER(item, fry_node, link);
         bool fails = node->state < FRY_NODE_RESOLVED && node->unconfirmed == 0 &&
                      (node->flags & FRY_NODE_FAILING) == 0;
         if (fails)
-            fail_by_device(turn, node, FERRY_E_DEVICE, &lane->native);
+            fail_by_device(turn, node, &lane->fault);
         if (fails && engine->loss == NULL)
             engine->loss = fry_error_retain(fry_future_root_error(&node->future));
         if (fails || (node->flags & FRY_NODE_STUCK) == 0)
@@ -308,16 +304,15 @@ void fry_lane_issue(fry_turn *turn, fry_node *node)
         return;
     }
     if (fry_unlikely(lane->is_lost)) {
-        fail_by_device(turn, node, FERRY_E_DEVICE, &lane->native);
+        fail_by_device(turn, node, &lane->fault);
         return;
     }
-    fry_native_error native;
-    native.domain = NULL;
+    fry_fault fault;
     copy.is_read_now = fry_copy_is_read_now(node);
     ferry_status status =
-        ops->copy(stream, &copy, waits.events, waits.count, &op->stand.sequence, &native);
+        ops->copy(stream, &copy, waits.events, waits.count, &op->stand.sequence, &fault);
     if (fry_unlikely(status != FERRY_OK)) {
-        lane_refuses(turn, lane, node, status, &native);
+        lane_refuses(turn, lane, node, &fault);
         return;
     }
     op->stand.lane = lane;
@@ -369,11 +364,10 @@ static void trace_fired(fry_turn *turn, const fry_lane *lane, const fry_node *no
 static bool head_has_fired(fry_turn *turn, fry_lane *lane, fry_node *node)
 {
     fry_stream *stream = lane->stream;
-    fry_native_error native;
+    fry_fault fault;
     ferry_status status = FERRY_OK;
     if (fry_unlikely(stream->struck != 0) && node->state < FRY_NODE_RESOLVED) {
-        native.domain = NULL;
-        status = stream->device->ops->outcome(stream, node->op.stand.sequence, &native);
+        status = stream->device->ops->outcome(stream, node->op.stand.sequence, &fault);
         if (status != FERRY_OK && !turn->is_loop) {
             turn->wake = true;
             return false;
@@ -388,7 +382,7 @@ static bool head_has_fired(fry_turn *turn, fry_lane *lane, fry_node *node)
         fry_graph_complete(turn, node);
     } else {
         node->flags |= FRY_NODE_FIRED; /* the operation has left its memory: quiet at once */
-        fail_by_device(turn, node, status, &native);
+        fail_by_device(turn, node, &fault);
     }
     return true;
 }
@@ -397,15 +391,14 @@ static size_t lane_poll(fry_turn *turn, fry_lane *lane)
 {
     fry_stream *stream = lane->stream;
     ferry_status status = FERRY_OK;
-    fry_native_error native;
-    native.domain = NULL;
+    fry_fault fault;
     if (fry_unlikely(lane->refused != NULL) && turn->is_loop)
         fail_refused(turn, lane);
     size_t count = 0;
     fry_link *item = lane->issued.first;
     if (item != NULL) {
         int64_t *usual_ns = stream->is_polled ? usual_of_head(lane) : NULL;
-        lane->fired = stream->device->ops->fired(stream, &status, &native);
+        lane->fired = stream->device->ops->fired(stream, &status, &fault);
         for (; item != NULL; item = lane->issued.first, count++) {
             fry_node *node = FRY_CONTAINER(item, fry_node, link);
             if (node->op.stand.sequence > lane->fired)
@@ -420,7 +413,7 @@ static size_t lane_poll(fry_turn *turn, fry_lane *lane)
         if (count != 0 && stream->is_polled)
             heads_have_fired(turn, lane, usual_ns, count);
         if (fry_unlikely(status != FERRY_OK) && item != NULL)
-            lane_is_lost(turn, lane, &native);
+            lane_is_lost(turn, lane, &fault);
     }
     if (!fry_ready_queue_is_empty(&lane->backlog))
         lane_refill(turn, lane);

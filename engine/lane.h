@@ -23,7 +23,7 @@ struct fry_lane {
     bool is_watched;           /* polled, busy and not lost: counted in engine->watched */
     bool is_unflushed;         /* in engine->unflushed */
     bool needs_flush;          /* something was copied since the last flush */
-    bool is_lost;              /* its device reported failure; see `native` */
+    bool is_lost;              /* its device reported failure; see `fault` */
     uint64_t failed_until;     /* if is_lost: operations up to this one have been failed */
     uint64_t fired;            /* all operations up to this one have fired, as of the last look */
     fry_lane *next_busy, *next_unflushed;
@@ -34,8 +34,7 @@ struct fry_lane {
     int64_t head_since_ns;     /* polled, in_flight: when its head got there; engine's clock */
     int64_t usual_ns[FRY_LOOK_SORTS]; /* the usual age of heads of each sort: see look.h */
     fry_node *refused;                /* READY; the device refused it, and the loop will fail it */
-    ferry_status refused_status;
-    fry_native_error native; /* the reason */
+    fry_fault fault;                  /* if refused or is_lost: why */
 };
 
 /* A handle of a device. The fry_device does not know its engine, the handle does. */

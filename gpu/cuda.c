@@ -35,12 +35,12 @@ void fry_cuda_lose(fry_cuda_device *device, CUresult result, const char *call)
     uint32_t lost = CUDA_SUCCESS;
     if (!fry_cas(&device->lost, &lost, (uint32_t)result))
         return;
-    fry_native_error error;
+    fry_fault fault;
     fry_store_release(&device->lost_call, call);
     fry_store_relaxed(&device->backend->has_lost, 1);
-    fry_cuda_tell(&error, result, call);
+    (void)fry_cuda_tell(&fault, FERRY_E_DEVICE, result, call);
     fry_log_line(device->backend->options.log, FERRY_LOG_ERROR, "%s is lost: %s",
-                 device->device.name, error.message);
+                 device->device.name, fault.message);
 }
 
 bool fry_cuda_is_fatal(fry_cuda_device *device, CUresult result, const char *call)
@@ -59,10 +59,9 @@ bool fry_cuda_is_fatal(fry_cuda_device *device, CUresult result, const char *cal
     return true;
 }
 
-ferry_status fry_cuda_tell_lost(const fry_cuda_device *device, fry_native_error *error)
+ferry_status fry_cuda_tell_lost(const fry_cuda_device *device, fry_fault *fault)
 {
-    fry_cuda_tell(error, fry_cuda_lost(device), fry_cuda_lost_call(device));
-    return FERRY_E_DEVICE;
+    return fry_cuda_tell(fault, FERRY_E_DEVICE, fry_cuda_lost(device), fry_cuda_lost_call(device));
 }
 
 /* --- the device operations --- */
@@ -156,11 +155,11 @@ static bool cuda_copy_inline(fry_stream *stream, const fry_copy *copy)
 }
 
 static ferry_status cuda_copy(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
-                              size_t wait_count, uint64_t *sequence_p, fry_native_error *error)
+                              size_t wait_count, uint64_t *sequence_p, fry_fault *fault)
 {
     return fry_cuda_stream_is_native(stream)
-               ? fry_cuda_stream_copy(stream, copy, waits, wait_count, sequence_p, error)
-               : fry_cuda_staging_copy(stream, copy, waits, wait_count, sequence_p, error);
+               ? fry_cuda_stream_copy(stream, copy, waits, wait_count, sequence_p, fault)
+               : fry_cuda_staging_copy(stream, copy, waits, wait_count, sequence_p, fault);
 }
 
 static void cuda_flush(fry_stream *stream)
@@ -181,16 +180,16 @@ static bool cuda_can_wait(const fry_stream *stream, const fry_stream *other)
                                              : fry_cuda_staging_can_wait(stream, other);
 }
 
-static uint64_t cuda_fired(fry_stream *stream, ferry_status *status_p, fry_native_error *error)
+static uint64_t cuda_fired(fry_stream *stream, ferry_status *status_p, fry_fault *fault)
 {
-    return fry_cuda_stream_is_native(stream) ? fry_cuda_stream_fired(stream, status_p, error)
-                                             : fry_cuda_staging_fired(stream, status_p, error);
+    return fry_cuda_stream_is_native(stream) ? fry_cuda_stream_fired(stream, status_p, fault)
+                                             : fry_cuda_staging_fired(stream, status_p, fault);
 }
 
-static ferry_status cuda_outcome(fry_stream *stream, uint64_t sequence, fry_native_error *error)
+static ferry_status cuda_outcome(fry_stream *stream, uint64_t sequence, fry_fault *fault)
 {
-    return fry_cuda_stream_is_native(stream) ? fry_cuda_stream_outcome(stream, sequence, error)
-                                             : fry_cuda_staging_outcome(stream, sequence, error);
+    return fry_cuda_stream_is_native(stream) ? fry_cuda_stream_outcome(stream, sequence, fault)
+                                             : fry_cuda_staging_outcome(stream, sequence, fault);
 }
 
 /* The driver tells this only by events with times around each copy. */
@@ -234,17 +233,16 @@ static const fry_device_ops cuda_ops = {
 
 /* --- opening --- */
 
-static ferry_status refuse(fry_native_error *error, ferry_status status, const char *why)
+static ferry_status refuse(fry_fault *fault, ferry_status status, const char *why)
 {
-    *error = (fry_native_error){0};
-    (void)snprintf(error->message, sizeof error->message, "%s", why);
+    *fault = (fry_fault){.status = status, .rank = -1};
+    (void)snprintf(fault->message, sizeof fault->message, "%s", why);
     return status;
 }
 
-static ferry_status refuse_call(fry_native_error *error, CUresult result, const char *call)
+static ferry_status refuse_call(fry_fault *fault, CUresult result, const char *call)
 {
-    fry_cuda_tell(error, result, call);
-    return status_of(result);
+    return fry_cuda_tell(fault, status_of(result), result, call);
 }
 
 /* A number without sign or leading zeros; NULL: there is none. */
@@ -282,12 +280,11 @@ static size_t streams_bytes(const fry_cuda_device *device)
 }
 
 /* Takes the context to work in, and checks that it is one of the GPU. */
-static ferry_status take_context(fry_cuda_device *device, void *native_context,
-                                 fry_native_error *error)
+static ferry_status take_context(fry_cuda_device *device, void *native_context, fry_fault *fault)
 {
     CUresult result = fry_cuda.cuDeviceGet(&device->gpu, (int)device->ordinal);
     if (result != CUDA_SUCCESS)
-        return refuse_call(error, result, "cuDeviceGet");
+        return refuse_call(fault, result, "cuDeviceGet");
     fry_cuda_scope scope;
     if (native_context == NULL) {
         result = fry_cuda_relax(&scope); /* the call may make the context */
@@ -296,7 +293,7 @@ static ferry_status take_context(fry_cuda_device *device, void *native_context,
         fry_cuda_leave(&scope);
         device->is_primary = result == CUDA_SUCCESS;
         return result == CUDA_SUCCESS ? FERRY_OK
-                                      : refuse_call(error, result, "cuDevicePrimaryCtxRetain");
+                                      : refuse_call(fault, result, "cuDevicePrimaryCtxRetain");
     }
     CUdevice gpu = -1;
     device->context = native_context;
@@ -304,13 +301,11 @@ static ferry_status take_context(fry_cuda_device *device, void *native_context,
     if (result == CUDA_SUCCESS)
         result = fry_cuda.cuCtxGetDevice(&gpu);
     fry_cuda_leave(&scope);
-    if (result != CUDA_SUCCESS) {
-        fry_cuda_tell(error, result, "the native context given");
-        return FERRY_E_INVALID;
-    }
+    if (result != CUDA_SUCCESS)
+        return fry_cuda_tell(fault, FERRY_E_INVALID, result, "the native context given");
     return gpu == device->gpu
                ? FERRY_OK
-               : refuse(error, FERRY_E_INVALID, "the native context is of another GPU");
+               : refuse(fault, FERRY_E_INVALID, "the native context is of another GPU");
 }
 
 static void give_context(fry_cuda_device *device)
@@ -350,7 +345,7 @@ static void share_bounces(fry_cuda_device *device)
  * CUDA_ERROR_NOT_SUPPORTED. Without words, events tell, unless words were asked for.
  */
 static ferry_status make_words(fry_cuda_device *device, ferry_completion completion,
-                               fry_native_error *error)
+                               fry_fault *fault)
 {
     if (completion == FERRY_COMPLETION_EVENTS) {
         device->wordless = "the device was opened with FERRY_COMPLETION_EVENTS";
@@ -360,10 +355,10 @@ static ferry_status make_words(fry_cuda_device *device, ferry_completion complet
     size_t bytes = words_bytes(device) + (size_t)(1 + FRY_CUDA_SPARE_COUNT) * FRY_CUDA_BOUNCE_BYTES;
     CUresult result = fry_cuda_pinned_take(&device->words, bytes, &call);
     if (result != CUDA_SUCCESS)
-        return refuse_call(error, result, call);
+        return refuse_call(fault, result, call);
     result = fry_cuda.cuMemHostGetDevicePointer(&device->words_address, device->words.memory, 0);
     return result == CUDA_SUCCESS ? FERRY_OK
-                                  : refuse_call(error, result, "cuMemHostGetDevicePointer");
+                                  : refuse_call(fault, result, "cuMemHostGetDevicePointer");
 }
 
 static void free_words(fry_cuda_device *device)
@@ -417,7 +412,7 @@ static CUresult try_word(fry_cuda_device *device)
 }
 
 static ferry_status try_words(fry_cuda_device *device, ferry_completion completion,
-                              fry_native_error *error)
+                              fry_fault *fault)
 {
     if (device->words.memory == NULL)
         return FERRY_OK;
@@ -426,7 +421,7 @@ static ferry_status try_words(fry_cuda_device *device, ferry_completion completi
         return FERRY_OK;
     bool is_refused = fry_cuda_is_refusal(result) && result != CUDA_ERROR_OUT_OF_MEMORY;
     if (!is_refused || completion == FERRY_COMPLETION_WORDS)
-        return refuse_call(error, result, "cuStreamWriteValue32");
+        return refuse_call(fault, result, "cuStreamWriteValue32");
     for (uint32_t i = 0; i < device->stream_count; i++) {
         device->streams[i].is_worded = 0;
         device->streams[i].word = NULL;
@@ -464,56 +459,56 @@ static void init_streams(fry_cuda_device *device)
 }
 
 /* In a scope. Spare streams get only their host memory. */
-static ferry_status make_streams(fry_cuda_device *device, fry_native_error *error)
+static ferry_status make_streams(fry_cuda_device *device, fry_fault *fault)
 {
     CUresult result =
         fry_cuda.cuCtxGetStreamPriorityRange(&device->lowest_priority, &device->highest_priority);
     if (result != CUDA_SUCCESS)
-        return refuse_call(error, result, "cuCtxGetStreamPriorityRange");
+        return refuse_call(fault, result, "cuCtxGetStreamPriorityRange");
     for (uint32_t i = 0; i < device->stream_count; i++) {
         fry_cuda_stream *stream = &device->streams[i];
         if (stream->stream.kind != FRY_STREAM_OUTSIDE &&
             fry_cuda_stream_make(stream, true) != FERRY_OK)
-            return refuse(error, FERRY_E_NO_MEMORY, "no memory for a stream");
+            return refuse(fault, FERRY_E_NO_MEMORY, "no memory for a stream");
     }
     for (fry_cuda_stream *stream = device->streams; stream < fry_cuda_outside(device); stream++) {
         fry_cuda_level level =
             stream < fry_cuda_parked(device) ? FRY_CUDA_LEVEL_MAIN : FRY_CUDA_LEVEL_PARKED;
         result = fry_cuda_stream_make_native(stream, fry_cuda_priority(device, level));
         if (result != CUDA_SUCCESS)
-            return refuse_call(error, result, "cuStreamCreateWithPriority");
+            return refuse_call(fault, result, "cuStreamCreateWithPriority");
         result = fry_cuda_stream_make_events(stream, FRY_CUDA_EVENTS_AHEAD);
         if (result != CUDA_SUCCESS)
-            return refuse_call(error, result, "cuEventCreate");
+            return refuse_call(fault, result, "cuEventCreate");
     }
     return FERRY_OK;
 }
 
 /* In a scope of the device's context. */
 static ferry_status furnish(fry_cuda_device *device, const fry_device_request *request,
-                            fry_native_error *error)
+                            fry_fault *fault)
 {
     int pitch_max_bytes = 0;
     CUresult result =
         fry_cuda.cuDeviceGetAttribute(&pitch_max_bytes, CU_DEVICE_ATTRIBUTE_MAX_PITCH, device->gpu);
     if (result != CUDA_SUCCESS)
-        return refuse_call(error, result, "cuDeviceGetAttribute");
+        return refuse_call(fault, result, "cuDeviceGetAttribute");
     device->pitch_max_bytes = (size_t)pitch_max_bytes;
     (void)fry_cuda.cuDeviceGetName(device->model, (int)sizeof device->model, device->gpu);
 
-    ferry_status status = make_words(device, request->completion, error);
+    ferry_status status = make_words(device, request->completion, fault);
     if (status != FERRY_OK)
         goto err_words;
     device->streams =
         fry_alloc(&device->backend->memory, streams_bytes(device), _Alignof(fry_cuda_stream));
     if (device->streams == NULL) {
-        status = refuse(error, FERRY_E_NO_MEMORY, "no memory for streams");
+        status = refuse(fault, FERRY_E_NO_MEMORY, "no memory for streams");
         goto err_words;
     }
     init_streams(device);
-    status = make_streams(device, error);
+    status = make_streams(device, fault);
     if (status == FERRY_OK)
-        status = try_words(device, request->completion, error);
+        status = try_words(device, request->completion, fault);
     if (status == FERRY_OK) {
         const char *call;
         result = fry_cuda_memory_open(device, &call);
@@ -521,7 +516,7 @@ static ferry_status furnish(fry_cuda_device *device, const fry_device_request *r
             result = fry_cuda_apart_try(device, &call);
         if (result == CUDA_SUCCESS)
             return FERRY_OK;
-        status = refuse_call(error, result, call);
+        status = refuse_call(fault, result, call);
         fry_cuda_apart_close(device);
         fry_cuda_memory_close(device);
     }
@@ -546,41 +541,41 @@ static void unfurnish(fry_cuda_device *device)
 
 /* Checks what needs no context. */
 static ferry_status check_request(const fry_device_request *request, uint32_t *ordinal_p,
-                                  uint32_t *logical_p, fry_native_error *error)
+                                  uint32_t *logical_p, fry_fault *fault)
 {
     uint32_t count;
     const char *text;
     if (!fry_cuda_load(&count, &text))
-        return refuse(error, FERRY_E_NOT_FOUND, text);
+        return refuse(fault, FERRY_E_NOT_FOUND, text);
     if (!parse_name(request->name, ordinal_p, logical_p))
-        return refuse(error, FERRY_E_INVALID, "the name is none of \"cuda:N\" and \"cuda:N/K\"");
+        return refuse(fault, FERRY_E_INVALID, "the name is none of \"cuda:N\" and \"cuda:N/K\"");
     if (*ordinal_p >= count) {
-        *error = (fry_native_error){0};
-        (void)snprintf(error->message, sizeof error->message,
+        *fault = (fry_fault){.status = FERRY_E_NOT_FOUND, .rank = -1};
+        (void)snprintf(fault->message, sizeof fault->message,
                        "there is no GPU %u, the driver counts %u", *ordinal_p, count);
         return FERRY_E_NOT_FOUND;
     }
     if (request->completion > FERRY_COMPLETION_EVENTS)
-        return refuse(error, FERRY_E_INVALID, "completion is not a ferry_completion");
+        return refuse(fault, FERRY_E_INVALID, "completion is not a ferry_completion");
     if (request->parked_count > FRY_CUDA_PARKED_MAX)
-        return refuse(error, FERRY_E_INVALID, "too many parked streams");
+        return refuse(fault, FERRY_E_INVALID, "too many parked streams");
     if (request->staging_bytes != 0 && (request->staging_bytes < FRY_CUDA_STAGING_LEAST_BYTES ||
                                         request->staging_bytes > FRY_CUDA_STAGING_MOST_BYTES))
-        return refuse(error, FERRY_E_INVALID, "staging_bytes is not from 64 KiB to 1 GiB");
+        return refuse(fault, FERRY_E_INVALID, "staging_bytes is not from 64 KiB to 1 GiB");
     return FERRY_OK;
 }
 
 static ferry_status cuda_device_open(fry_backend *backend, const fry_device_request *request,
-                                     fry_device **device_p, fry_native_error *error)
+                                     fry_device **device_p, fry_fault *fault)
 {
     uint32_t ordinal, logical;
-    ferry_status status = check_request(request, &ordinal, &logical, error);
+    ferry_status status = check_request(request, &ordinal, &logical, fault);
     if (status != FERRY_OK)
         return status;
     fry_cuda_device *device =
         fry_alloc(&backend->memory, sizeof *device, _Alignof(fry_cuda_device));
     if (device == NULL)
-        return refuse(error, FERRY_E_NO_MEMORY, "no memory for a device");
+        return refuse(fault, FERRY_E_NO_MEMORY, "no memory for a device");
     device->backend = backend;
     device->device.ops = &cuda_ops;
     device->number = backend->device_count;
@@ -592,20 +587,20 @@ static ferry_status cuda_device_open(fry_backend *backend, const fry_device_requ
     device->stream_count = FRY_CUDA_DIRECTIONS + device->parked_count + FRY_CUDA_OUTSIDE_COUNT +
                            FRY_CUDA_BRIDGE_COUNT + FRY_CUDA_DIRECTIONS * FRY_CUDA_SPARE_COUNT;
 
-    status = take_context(device, request->native_context, error);
+    status = take_context(device, request->native_context, fault);
     if (status != FERRY_OK)
         goto err_context;
     fry_cuda_scope scope;
     CUresult result = fry_cuda_enter(&scope, device->context);
-    status = result == CUDA_SUCCESS ? furnish(device, request, error)
-                                    : refuse_call(error, result, "cuCtxPushCurrent");
+    status = result == CUDA_SUCCESS ? furnish(device, request, fault)
+                                    : refuse_call(fault, result, "cuCtxPushCurrent");
     fry_cuda_leave(&scope);
     if (status != FERRY_OK)
         goto err_context;
     fry_cuda_memory_meet(device);
     status = fry_cuda_staging_add(backend->staging, device, request->staging_bytes);
     if (status != FERRY_OK) {
-        (void)refuse(error, status, "no memory for staged streams");
+        (void)refuse(fault, status, "no memory for staged streams");
         goto err_furnished;
     }
     device->next = backend->devices;

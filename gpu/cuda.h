@@ -185,7 +185,7 @@ static inline void fry_cuda_add_capability(fry_device_facts *facts, ferry_capabi
         facts->lacks[__builtin_ctz((unsigned)capability)] = lack;
 }
 
-/* Fills `error` with why the device is lost; returns FERRY_E_DEVICE. */
-ferry_status fry_cuda_tell_lost(const fry_cuda_device *device, fry_native_error *error);
+/* Makes `fault` of why the device is lost; returns FERRY_E_DEVICE. */
+ferry_status fry_cuda_tell_lost(const fry_cuda_device *device, fry_fault *fault);
 
 #endif

@@ -401,13 +401,13 @@ static void tell(fry_cuda_device *device, const trial *self)
     const fry_log *log = device->backend->options.log;
     const char *name = device->device.name;
     if (self->result != CUDA_SUCCESS) {
-        fry_native_error error;
-        fry_cuda_tell(&error, self->result, self->call);
+        fry_fault fault;
+        (void)fry_cuda_tell(&fault, FERRY_E_DEVICE, self->result, self->call);
         device->parkless = "ferry could not find which streams delay others";
         fry_log_line(log, FERRY_LOG_WARNING,
                      "%s: ferry could not find which streams delay others, so copies behind the "
                      "program's events wait on the host: %s",
-                     name, error.message);
+                     name, fault.message);
     } else if (device->parked_apart == 0) {
         device->parkless = "each of its parked streams shares a hardware queue with a main stream "
                            "(CUDA_DEVICE_MAX_CONNECTIONS)";

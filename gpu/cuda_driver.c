@@ -88,9 +88,9 @@ static bool start_driver(void)
     if (result == CUDA_SUCCESS)
         result = fry_cuda.cuDeviceGetCount(&count);
     if (result != CUDA_SUCCESS) {
-        fry_native_error error;
-        fry_cuda_tell(&error, result, "cuInit");
-        (void)snprintf(driver.text, TEXT_BYTES, "no device: %s", error.message);
+        fry_fault fault;
+        (void)fry_cuda_tell(&fault, FERRY_E_DEVICE, result, "cuInit");
+        (void)snprintf(driver.text, TEXT_BYTES, "no device: %s", fault.message);
         return false;
     }
     if (count <= 0) {
@@ -138,10 +138,10 @@ const char *fry_cuda_driver_text(void)
     return driver.version;
 }
 
-void fry_cuda_tell(fry_native_error *error, CUresult result, const char *call)
+ferry_status fry_cuda_tell(fry_fault *fault, ferry_status status, CUresult result, const char *call)
 {
-    if (error == NULL)
-        return;
+    if (fault == NULL)
+        return status;
     const char *name = NULL, *text = NULL;
     if (fry_cuda.cuGetErrorName == NULL || fry_cuda.cuGetErrorName(result, &name) != CUDA_SUCCESS ||
         name == NULL)
@@ -149,9 +149,9 @@ void fry_cuda_tell(fry_native_error *error, CUresult result, const char *call)
     if (fry_cuda.cuGetErrorString == NULL ||
         fry_cuda.cuGetErrorString(result, &text) != CUDA_SUCCESS || text == NULL)
         text = "the driver has no text for it";
-    error->domain = "cuda";
-    error->code = result;
-    (void)snprintf(error->message, sizeof error->message, "%s: %s, %s", call, name, text);
+    *fault = (fry_fault){.status = status, .rank = -1, .native_code = result, .domain = "cuda"};
+    (void)snprintf(fault->message, sizeof fault->message, "%s: %s, %s", call, name, text);
+    return status;
 }
 
 bool fry_cuda_is_refusal(CUresult result)

@@ -95,10 +95,11 @@ bool fry_cuda_load(uint32_t *count_p, const char **text_p);
 const char *fry_cuda_driver_text(void);
 
 /*
- * Fills `error`, which may be NULL, with a call's answer: "cuEventQuery:
- * CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered". call: static.
+ * Makes `fault`, which may be NULL, of a status and a call's answer: "cuEventQuery:
+ * CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered". Returns the status.
  */
-void fry_cuda_tell(fry_native_error *error, CUresult result, const char *call);
+ferry_status fry_cuda_tell(fry_fault *fault, ferry_status status, CUresult result,
+                           const char *call);
 
 /*
  * Whether a result means that only the call was refused. Otherwise everything in the context is

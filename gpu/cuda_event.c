@@ -25,32 +25,32 @@
 #include "gpu/device.h"
 
 /* The status of entering a scope; a failure loses the device. */
-static ferry_status entered(fry_cuda_device *device, CUresult result, fry_native_error *error)
+static ferry_status entered(fry_cuda_device *device, CUresult result, fry_fault *fault)
 {
     if (result == CUDA_SUCCESS)
         return FERRY_OK;
     fry_cuda_lose(device, result, "cuCtxPushCurrent");
-    return fry_cuda_tell_lost(device, error);
+    return fry_cuda_tell_lost(device, fault);
 }
 
 /* Enters a scope for a user's call that only issues on the program's stream. */
 static ferry_status enter_to_issue(fry_cuda_device *device, CUstream native, fry_cuda_scope *scope,
-                                   fry_native_error *error)
+                                   fry_fault *fault)
 {
     bool is_named = native != NULL && native != CU_STREAM_LEGACY && native != CU_STREAM_PER_THREAD;
     *scope = (fry_cuda_scope){0};
     if (fry_cuda_lost(device) != CUDA_SUCCESS)
-        return fry_cuda_tell_lost(device, error);
-    return entered(device, fry_cuda_enter_to_issue(scope, device->context, is_named), error);
+        return fry_cuda_tell_lost(device, fault);
+    return entered(device, fry_cuda_enter_to_issue(scope, device->context, is_named), fault);
 }
 
 /* The same for any call. */
-static ferry_status enter(fry_cuda_device *device, fry_cuda_scope *scope, fry_native_error *error)
+static ferry_status enter(fry_cuda_device *device, fry_cuda_scope *scope, fry_fault *fault)
 {
     *scope = (fry_cuda_scope){0};
     if (fry_cuda_lost(device) != CUDA_SUCCESS)
-        return fry_cuda_tell_lost(device, error);
-    return entered(device, fry_cuda_enter(scope, device->context), error);
+        return fry_cuda_tell_lost(device, fault);
+    return entered(device, fry_cuda_enter(scope, device->context), fault);
 }
 
 static bool is_of_capture(CUresult result)
@@ -61,47 +61,49 @@ static bool is_of_capture(CUresult result)
 
 /* What a failed call means: the capture, the given handle, or the device. */
 static ferry_status refuse(fry_cuda_device *device, CUresult result, const char *call,
-                           fry_native_error *error)
+                           fry_fault *fault)
 {
     if (fry_cuda_is_fatal(device, result, call))
-        return fry_cuda_tell_lost(device, error);
-    fry_cuda_tell(error, result, call);
+        return fry_cuda_tell_lost(device, fault);
+    ferry_status status = FERRY_E_DEVICE;
     if (is_of_capture(result))
-        return FERRY_E_CAPTURE;
-    if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE ||
-        result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
-        return FERRY_E_INVALID;
-    return result == CUDA_ERROR_OUT_OF_MEMORY ? FERRY_E_NO_MEMORY : FERRY_E_DEVICE;
+        status = FERRY_E_CAPTURE;
+    else if (result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_INVALID_VALUE ||
+             result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+        status = FERRY_E_INVALID;
+    else if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        status = FERRY_E_NO_MEMORY;
+    return fry_cuda_tell(fault, status, result, call);
 }
 
 /*
  * Fails if the program's stream is being captured. Asking harms no capture; recording would become
  * a part of it, and on the legacy stream beside a captured one would break it.
  */
-static ferry_status check_capture(fry_cuda_device *device, CUstream native, fry_native_error *error)
+static ferry_status check_capture(fry_cuda_device *device, CUstream native, fry_fault *fault)
 {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result;
     FRY_CUDA_ISSUE(result, fry_cuda.cuStreamIsCapturing(native, &capture));
     if (result != CUDA_SUCCESS)
-        return refuse(device, result, "cuStreamIsCapturing", error);
+        return refuse(device, result, "cuStreamIsCapturing", fault);
     if (capture == CU_STREAM_CAPTURE_STATUS_NONE)
         return FERRY_OK;
-    fry_cuda_tell(error, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuStreamIsCapturing");
-    return FERRY_E_CAPTURE;
+    return fry_cuda_tell(fault, FERRY_E_CAPTURE, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                         "cuStreamIsCapturing");
 }
 
 /* --- rings --- */
 
 /* The stream's number plus 1: 0 is no key. */
 static ferry_status key_of(fry_cuda_device *device, CUstream native, uint64_t *key_p,
-                           fry_native_error *error)
+                           fry_fault *fault)
 {
     unsigned long long id = 0;
     CUresult result;
     FRY_CUDA_ISSUE(result, fry_cuda.cuStreamGetId(native, &id));
     if (result != CUDA_SUCCESS)
-        return refuse(device, result, "cuStreamGetId", error);
+        return refuse(device, result, "cuStreamGetId", fault);
     *key_p = (uint64_t)id + 1;
     return FERRY_OK;
 }
@@ -204,7 +206,7 @@ static fry_cuda_stream *claim_bridge(fry_cuda_device *device, uint64_t key)
 
 /* Puts a mark on the native stream. If this fails, the caller still has the claim. */
 static ferry_status mark_ring(fry_cuda_device *device, fry_cuda_stream *ring, CUstream native,
-                              fry_event *event_p, fry_native_error *error)
+                              fry_event *event_p, fry_fault *fault)
 {
     ferry_status status = fry_cuda_stream_make(ring, false);
     if (status == FERRY_OK) {
@@ -212,7 +214,7 @@ static ferry_status mark_ring(fry_cuda_device *device, fry_cuda_stream *ring, CU
         CUresult result = fry_cuda_stream_mark(ring, native);
         if (result != CUDA_SUCCESS) {
             fry_store_relaxed(&ring->stream.issued, ring->stream.issued - 1);
-            status = refuse(device, result, "cuEventRecord", error);
+            status = refuse(device, result, "cuEventRecord", fault);
         }
     }
     if (status == FERRY_OK)
@@ -221,9 +223,9 @@ static ferry_status mark_ring(fry_cuda_device *device, fry_cuda_stream *ring, CU
 }
 
 static ferry_status mark_outside(fry_cuda_device *device, fry_cuda_stream *ring, CUstream native,
-                                 fry_event *event_p, fry_native_error *error)
+                                 fry_event *event_p, fry_fault *fault)
 {
-    ferry_status status = mark_ring(device, ring, native, event_p, error);
+    ferry_status status = mark_ring(device, ring, native, event_p, fault);
     if (status != FERRY_OK)
         fry_baton_give(&ring->claim);
     return status;
@@ -231,9 +233,9 @@ static ferry_status mark_outside(fry_cuda_device *device, fry_cuda_stream *ring,
 
 /* Marks the bridge's wait. If this fails, the wait is a stray one. */
 static ferry_status mark_bridge(fry_cuda_device *device, fry_cuda_stream *bridge,
-                                fry_event *event_p, fry_native_error *error)
+                                fry_event *event_p, fry_fault *fault)
 {
-    ferry_status status = mark_ring(device, bridge, bridge->native, event_p, error);
+    ferry_status status = mark_ring(device, bridge, bridge->native, event_p, fault);
     if (status == FERRY_OK)
         return status;
     bridge->has_stray_wait = true;
@@ -257,7 +259,7 @@ static void shed_stray_wait(fry_cuda_stream *bridge)
 
 /* Has the bridge wait for the event, with a mark behind that. */
 static ferry_status cross_bridge(fry_cuda_device *device, fry_cuda_stream *bridge, CUevent awaited,
-                                 fry_event *event_p, fry_native_error *error)
+                                 fry_event *event_p, fry_fault *fault)
 {
     shed_stray_wait(bridge);
     const char *call = "cuStreamCreateWithPriority";
@@ -268,15 +270,15 @@ static ferry_status cross_bridge(fry_cuda_device *device, fry_cuda_stream *bridg
         result = fry_cuda.cuStreamWaitEvent(bridge->native, awaited, CU_EVENT_WAIT_DEFAULT);
     }
     if (result == CUDA_SUCCESS)
-        return mark_bridge(device, bridge, event_p, error);
+        return mark_bridge(device, bridge, event_p, fault);
     fry_baton_give(&bridge->claim);
-    return refuse(device, result, call, error);
+    return refuse(device, result, call, fault);
 }
 
 /* --- recording --- */
 
 /* Checks that the context is one of the device's GPU. */
-static ferry_status check_gpu(fry_cuda_device *device, CUcontext context, fry_native_error *error)
+static ferry_status check_gpu(fry_cuda_device *device, CUcontext context, fry_fault *fault)
 {
     fry_cuda_scope scope;
     CUdevice gpu = -1;
@@ -285,11 +287,11 @@ static ferry_status check_gpu(fry_cuda_device *device, CUcontext context, fry_na
         result = fry_cuda.cuCtxGetDevice(&gpu);
     fry_cuda_leave(&scope);
     if (result != CUDA_SUCCESS)
-        return refuse(device, result, "cuCtxGetDevice", error);
+        return refuse(device, result, "cuCtxGetDevice", fault);
     if (gpu == device->gpu)
         return FERRY_OK;
-    fry_cuda_tell(error, CUDA_ERROR_INVALID_DEVICE, "a stream of another device");
-    return FERRY_E_INVALID;
+    return fry_cuda_tell(fault, FERRY_E_INVALID, CUDA_ERROR_INVALID_DEVICE,
+                         "a stream of another device");
 }
 
 /*
@@ -297,9 +299,9 @@ static ferry_status check_gpu(fry_cuda_device *device, CUcontext context, fry_na
  * which a bridge waits. The bridge is claimed before, so events cross in the order of recording.
  */
 static ferry_status record_foreign(fry_cuda_device *device, CUcontext context, CUstream native,
-                                   uint64_t key, fry_event *event_p, fry_native_error *error)
+                                   uint64_t key, fry_event *event_p, fry_fault *fault)
 {
-    ferry_status status = check_gpu(device, context, error);
+    ferry_status status = check_gpu(device, context, fault);
     if (status != FERRY_OK)
         return status;
     fry_cuda_stream *bridge = claim_bridge(device, key);
@@ -320,12 +322,12 @@ static ferry_status record_foreign(fry_cuda_device *device, CUcontext context, C
         call = "cuCtxPushCurrent";
         result = fry_cuda_enter(&scope, device->context); /* cross_bridge may make a stream */
         if (result == CUDA_SUCCESS)
-            status = cross_bridge(device, bridge, foreign, event_p, error);
+            status = cross_bridge(device, bridge, foreign, event_p, fault);
         fry_cuda_leave(&scope);
     }
     if (result != CUDA_SUCCESS) {
         fry_baton_give(&bridge->claim);
-        status = refuse(device, result, call, error);
+        status = refuse(device, result, call, fault);
     }
     if (foreign != NULL)
         (void)fry_cuda.cuEventDestroy(foreign); /* the wait is for what was recorded */
@@ -344,12 +346,12 @@ static bool is_known(fry_cuda_device *device, uint64_t key)
 }
 
 static ferry_status record_in_scope(fry_cuda_device *device, CUstream native, fry_event *event_p,
-                                    fry_native_error *error)
+                                    fry_fault *fault)
 {
     uint64_t key = 0;
-    ferry_status status = check_capture(device, native, error);
+    ferry_status status = check_capture(device, native, fault);
     if (status == FERRY_OK)
-        status = key_of(device, native, &key, error);
+        status = key_of(device, native, &key, fault);
     if (status != FERRY_OK)
         return status;
     CUcontext context = device->context;
@@ -357,21 +359,21 @@ static ferry_status record_in_scope(fry_cuda_device *device, CUstream native, fr
     if (!is_known(device, key))
         FRY_CUDA_ISSUE(result, fry_cuda.cuStreamGetCtx(native, &context));
     if (result != CUDA_SUCCESS)
-        return refuse(device, result, "cuStreamGetCtx", error);
+        return refuse(device, result, "cuStreamGetCtx", fault);
     if (context != device->context)
-        return record_foreign(device, context, native, key, event_p, error);
+        return record_foreign(device, context, native, key, event_p, fault);
     fry_cuda_stream *ring = claim_outside(device, key);
-    return ring != NULL ? mark_outside(device, ring, native, event_p, error) : FERRY_E_AGAIN;
+    return ring != NULL ? mark_outside(device, ring, native, event_p, fault) : FERRY_E_AGAIN;
 }
 
 ferry_status fry_cuda_event_record(fry_device *base, void *native_stream, fry_event *event_p,
-                                   fry_native_error *error)
+                                   fry_fault *fault)
 {
     fry_cuda_device *device = fry_cuda_device_of(base);
     fry_cuda_scope scope;
-    ferry_status status = enter_to_issue(device, native_stream, &scope, error);
+    ferry_status status = enter_to_issue(device, native_stream, &scope, fault);
     if (status == FERRY_OK)
-        status = record_in_scope(device, native_stream, event_p, error);
+        status = record_in_scope(device, native_stream, event_p, fault);
     fry_cuda_leave(&scope);
     return status;
 }
@@ -383,9 +385,9 @@ void fry_cuda_event_entered(fry_event event)
 
 /* Asks the stream first, because a query of an event recorded in a capture breaks the capture. */
 static ferry_status wrap_in_scope(fry_cuda_device *device, CUevent awaited, CUstream native,
-                                  fry_event *event_p, fry_native_error *error)
+                                  fry_event *event_p, fry_fault *fault)
 {
-    ferry_status status = native != NULL ? check_capture(device, native, error) : FERRY_OK;
+    ferry_status status = native != NULL ? check_capture(device, native, fault) : FERRY_OK;
     if (status != FERRY_OK)
         return status;
     CUresult result = fry_cuda.cuEventQuery(awaited);
@@ -394,24 +396,24 @@ static ferry_status wrap_in_scope(fry_cuda_device *device, CUevent awaited, CUst
         return FERRY_OK;
     }
     if (result != CUDA_ERROR_NOT_READY)
-        return refuse(device, result, "cuEventQuery", error);
+        return refuse(device, result, "cuEventQuery", fault);
     uint64_t key = 0;
     if (native != NULL)
-        status = key_of(device, native, &key, error);
+        status = key_of(device, native, &key, fault);
     if (status != FERRY_OK)
         return status;
     fry_cuda_stream *bridge = claim_bridge(device, key);
-    return bridge != NULL ? cross_bridge(device, bridge, awaited, event_p, error) : FERRY_E_AGAIN;
+    return bridge != NULL ? cross_bridge(device, bridge, awaited, event_p, fault) : FERRY_E_AGAIN;
 }
 
 ferry_status fry_cuda_event_wrap(fry_device *base, void *native_event, void *native_stream,
-                                 fry_event *event_p, fry_native_error *error)
+                                 fry_event *event_p, fry_fault *fault)
 {
     fry_cuda_device *device = fry_cuda_device_of(base);
     fry_cuda_scope scope;
-    ferry_status status = enter(device, &scope, error);
+    ferry_status status = enter(device, &scope, fault);
     if (status == FERRY_OK)
-        status = wrap_in_scope(device, native_event, native_stream, event_p, error);
+        status = wrap_in_scope(device, native_event, native_stream, event_p, fault);
     fry_cuda_leave(&scope);
     return status;
 }
@@ -419,24 +421,24 @@ ferry_status fry_cuda_event_wrap(fry_device *base, void *native_event, void *nat
 /* --- the other way round --- */
 
 ferry_status fry_cuda_stream_wait(fry_device *base, void *native_stream, fry_event event,
-                                  fry_native_error *error)
+                                  fry_fault *fault)
 {
     fry_cuda_device *device = fry_cuda_device_of(base);
     if (!fry_cuda_stream_is_native(event.stream))
         return FERRY_E_UNSUPPORTED;
     const fry_cuda_device *lost = fry_cuda_dead_by(event.stream);
     if (lost != NULL) /* the mark may never come, and the program's stream would wait for ever */
-        return fry_cuda_tell_lost(lost, error);
+        return fry_cuda_tell_lost(lost, fault);
     /* Acquire: the events of marks up to here are recorded. */
     if (fry_load_acquire(&fry_cuda_stream_of(event.stream)->marked) < event.sequence)
         return FERRY_E_NOT_ISSUED;
     fry_cuda_scope scope;
-    ferry_status status = enter_to_issue(device, native_stream, &scope, error);
+    ferry_status status = enter_to_issue(device, native_stream, &scope, fault);
     if (status == FERRY_OK)
-        status = check_capture(device, native_stream, error);
+        status = check_capture(device, native_stream, fault);
     CUresult result;
     if (status == FERRY_OK && !fry_cuda_stream_wait_for(native_stream, &event, &result))
-        status = refuse(device, result, "cuStreamWaitEvent", error);
+        status = refuse(device, result, "cuStreamWaitEvent", fault);
     fry_cuda_leave(&scope);
     return status;
 }

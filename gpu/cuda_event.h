@@ -7,11 +7,11 @@
 
 /* fry_device_ops.event_record, .event_entered, .event_wrap, .stream_wait */
 ferry_status fry_cuda_event_record(fry_device *device, void *native_stream, fry_event *event_p,
-                                   fry_native_error *error);
+                                   fry_fault *fault);
 void fry_cuda_event_entered(fry_event event);
 ferry_status fry_cuda_event_wrap(fry_device *device, void *native_event, void *native_stream,
-                                 fry_event *event_p, fry_native_error *error);
+                                 fry_event *event_p, fry_fault *fault);
 ferry_status fry_cuda_stream_wait(fry_device *device, void *native_stream, fry_event event,
-                                  fry_native_error *error);
+                                  fry_fault *fault);
 
 #endif

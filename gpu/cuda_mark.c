@@ -30,12 +30,12 @@ CUresult fry_cuda_mark_make_event(fry_cuda_slot *slot)
 /* From here on only events tell, also of failures. Earlier words come before these events fire. */
 static void end_words(fry_cuda_stream *stream, CUresult result)
 {
-    fry_native_error error;
+    fry_fault fault;
     fry_store_relaxed(&stream->is_worded, 0);
-    fry_cuda_tell(&error, result, "cuStreamWriteValue32");
+    (void)fry_cuda_tell(&fault, FERRY_E_DEVICE, result, "cuStreamWriteValue32");
     fry_log_line(device_of(stream)->backend->options.log, FERRY_LOG_WARNING,
                  "%s: ferry queries the driver about a stream from now on: %s",
-                 stream->stream.device->name, error.message);
+                 stream->stream.device->name, fault.message);
 }
 
 CUresult fry_cuda_stream_mark(fry_cuda_stream *stream, CUstream native)

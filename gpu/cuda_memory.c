@@ -15,10 +15,10 @@
 
 static void warn(const fry_cuda_device *device, CUresult result, const char *call)
 {
-    fry_native_error error;
-    fry_cuda_tell(&error, result, call);
+    fry_fault fault;
+    (void)fry_cuda_tell(&fault, FERRY_E_DEVICE, result, call);
     fry_log_line(device->backend->options.log, FERRY_LOG_WARNING, "%s: %s", device->device.name,
-                 error.message);
+                 fault.message);
 }
 
 uint64_t fry_cuda_memory_keeps_bytes(const fry_cuda_device *device)

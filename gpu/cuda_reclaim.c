@@ -45,10 +45,10 @@ static void free_block(fry_cuda_reclaim *reclaim, fry_cuda_block *block)
     }
     fry_cuda_leave(&scope);
     if (result != CUDA_SUCCESS) {
-        fry_native_error error;
-        fry_cuda_tell(&error, result, call);
+        fry_fault fault;
+        (void)fry_cuda_tell(&fault, FERRY_E_DEVICE, result, call);
         fry_log_line(reclaim->backend->options.log, FERRY_LOG_WARNING, "%s: memory is leaked: %s",
-                     block->device->device.name, error.message);
+                     block->device->device.name, fault.message);
     }
     fry_free(&reclaim->backend->memory, block, sizeof *block);
 }

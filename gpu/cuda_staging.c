@@ -127,8 +127,7 @@ static fry_cuda_staged_slot *slot_of(fry_cuda_staged *staged, uint64_t sequence)
 }
 
 /* Makes sure that the events exist before the thread waits for them. */
-static ferry_status see_to_events(const fry_event *waits, size_t wait_count,
-                                  fry_native_error *error)
+static ferry_status see_to_events(const fry_event *waits, size_t wait_count, fry_fault *fault)
 {
     for (size_t i = 0; i < wait_count; i++) {
         fry_stream *other = waits[i].stream;
@@ -139,28 +138,25 @@ static ferry_status see_to_events(const fry_event *waits, size_t wait_count,
             continue;
         const fry_cuda_device *dead_by = fry_cuda_dead_by(other);
         if (dead_by != NULL)
-            return fry_cuda_tell_lost(dead_by, error);
-        fry_cuda_tell(error, CUDA_ERROR_INVALID_VALUE, "cuEventRecord");
-        return FERRY_E_DEVICE;
+            return fry_cuda_tell_lost(dead_by, fault);
+        return fry_cuda_tell(fault, FERRY_E_DEVICE, CUDA_ERROR_INVALID_VALUE, "cuEventRecord");
     }
     return FERRY_OK;
 }
 
 ferry_status fry_cuda_staging_copy(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
-                                   size_t wait_count, uint64_t *sequence_p, fry_native_error *error)
+                                   size_t wait_count, uint64_t *sequence_p, fry_fault *fault)
 {
     fry_cuda_staged *staged = fry_cuda_staged_of(stream);
     fry_cuda_staging *staging = staging_of(staged);
     if (fry_cuda_lost(staged->device) != CUDA_SUCCESS)
-        return fry_cuda_tell_lost(staged->device, error);
-    ferry_status status = see_to_events(waits, wait_count, error);
+        return fry_cuda_tell_lost(staged->device, fault);
+    ferry_status status = see_to_events(waits, wait_count, fault);
     if (status != FERRY_OK)
         return status;
     if (!staging->has_thread && !(staging->has_thread = fry_cuda_thread_start(
-                                      &staging->thread, "ferry-cuda", staging_main, staging))) {
-        fry_cuda_tell(error, CUDA_ERROR_OPERATING_SYSTEM, "making a thread");
-        return FERRY_E_SYSTEM;
-    }
+                                      &staging->thread, "ferry-cuda", staging_main, staging)))
+        return fry_cuda_tell(fault, FERRY_E_SYSTEM, CUDA_ERROR_OPERATING_SYSTEM, "making a thread");
     uint64_t sequence = ++stream->issued;
     fry_cuda_staged_slot *slot = slot_of(staged, sequence);
     slot->copy = *copy;
@@ -189,24 +185,22 @@ bool fry_cuda_staging_can_wait(const fry_stream *stream, const fry_stream *other
            fry_cuda_device_of(stream->device)->backend;
 }
 
-uint64_t fry_cuda_staging_fired(fry_stream *stream, ferry_status *status_p, fry_native_error *error)
+uint64_t fry_cuda_staging_fired(fry_stream *stream, ferry_status *status_p, fry_fault *fault)
 {
     fry_cuda_staged *staged = fry_cuda_staged_of(stream);
     uint64_t fired = fry_cuda_staged_fired(staged);
     stream->struck = fry_load_relaxed(&staged->failures);
     *status_p = FERRY_OK;
     if (fired != stream->issued && fry_cuda_lost(staged->device) != CUDA_SUCCESS)
-        *status_p = fry_cuda_tell_lost(staged->device, error);
+        *status_p = fry_cuda_tell_lost(staged->device, fault);
     return fired;
 }
 
-ferry_status fry_cuda_staging_outcome(fry_stream *stream, uint64_t sequence,
-                                      fry_native_error *error)
+ferry_status fry_cuda_staging_outcome(fry_stream *stream, uint64_t sequence, fry_fault *fault)
 {
     const fry_cuda_staged_slot *slot = slot_of(fry_cuda_staged_of(stream), sequence);
-    if (slot->status != FERRY_OK)
-        fry_cuda_tell(error, slot->code, slot->call);
-    return slot->status;
+    return slot->status == FERRY_OK ? FERRY_OK
+                                    : fry_cuda_tell(fault, slot->status, slot->code, slot->call);
 }
 
 int64_t fry_cuda_staging_begun_ns(fry_stream *stream, uint64_t sequence)

@@ -41,14 +41,11 @@ void fry_cuda_staging_close(fry_cuda_staging *staging);
 
 /* fry_device_ops of the same names, for staged streams. */
 ferry_status fry_cuda_staging_copy(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
-                                   size_t wait_count, uint64_t *sequence_p,
-                                   fry_native_error *error);
+                                   size_t wait_count, uint64_t *sequence_p, fry_fault *fault);
 void fry_cuda_staging_flush(fry_stream *stream);
 bool fry_cuda_staging_can_wait(const fry_stream *stream, const fry_stream *other);
-uint64_t fry_cuda_staging_fired(fry_stream *stream, ferry_status *status_p,
-                                fry_native_error *error);
-ferry_status fry_cuda_staging_outcome(fry_stream *stream, uint64_t sequence,
-                                      fry_native_error *error);
+uint64_t fry_cuda_staging_fired(fry_stream *stream, ferry_status *status_p, fry_fault *fault);
+ferry_status fry_cuda_staging_outcome(fry_stream *stream, uint64_t sequence, fry_fault *fault);
 int64_t fry_cuda_staging_begun_ns(fry_stream *stream, uint64_t sequence);
 void fry_cuda_staging_cancel(fry_stream *stream, uint64_t sequence);
 

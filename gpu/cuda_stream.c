@@ -231,14 +231,14 @@ static bool submit_together(fry_cuda_stream *stream, fry_cuda_batch *batch, CUre
 /* Counts a refused batch whose copies were taken singly: such a batch only costs a call. */
 static void count_refusal(fry_cuda_device *device, CUresult result)
 {
-    fry_native_error error;
+    fry_fault fault;
     if (++device->batches_refused != BATCHES_REFUSED_MAX)
         return;
     fry_store_relaxed(&device->has_no_batches, 1);
-    fry_cuda_tell(&error, result, "cuMemcpyBatchAsync");
+    (void)fry_cuda_tell(&fault, FERRY_E_DEVICE, result, "cuMemcpyBatchAsync");
     fry_log_line(device->backend->options.log, FERRY_LOG_WARNING,
                  "%s: small copies are made one by one from now on: %s", device->device.name,
-                 error.message);
+                 fault.message);
 }
 
 /* Hands the kept copies to the driver. In a scope. */
@@ -450,25 +450,23 @@ static void submit_and_mark(fry_cuda_stream *stream)
 
 /* In a scope: waits, then the copy. */
 static ferry_status copy_now(fry_cuda_stream *stream, const fry_copy *copy, const fry_event **waits,
-                             size_t wait_count, fry_native_error *error)
+                             size_t wait_count, fry_fault *fault)
 {
     submit(stream);
     /* Otherwise the end of earlier operations would be found only after the wait. */
     if (wait_count != 0 && stream->stream.issued != stream->marked)
         mark_own(stream);
     if (fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
-        return fry_cuda_tell_lost(device_of(stream), error);
+        return fry_cuda_tell_lost(device_of(stream), fault);
     size_t entries = 0;
     const char *call = "cuStreamWaitEvent";
     CUresult result = put_waits(stream, waits, wait_count, &entries);
     if (result == CUDA_SUCCESS)
         result = submit_copy(stream, copy, &call, &entries);
     if (result != CUDA_SUCCESS && fry_cuda_is_fatal(device_of(stream), result, call))
-        return fry_cuda_tell_lost(device_of(stream), error);
-    if (result != CUDA_SUCCESS && entries == 0) {
-        fry_cuda_tell(error, result, call);
-        return FERRY_E_DEVICE;
-    }
+        return fry_cuda_tell_lost(device_of(stream), fault);
+    if (result != CUDA_SUCCESS && entries == 0)
+        return fry_cuda_tell(fault, FERRY_E_DEVICE, result, call);
     /* Entries in the driver's queue belong to an operation, so that their room comes back. */
     uint64_t sequence = begin_operation(stream, entries, copy->size_bytes);
     if (result != CUDA_SUCCESS)
@@ -476,7 +474,7 @@ static ferry_status copy_now(fry_cuda_stream *stream, const fry_copy *copy, cons
     return FERRY_OK;
 }
 
-static ferry_status enter(fry_cuda_stream *stream, fry_cuda_scope *scope, fry_native_error *error)
+static ferry_status enter(fry_cuda_stream *stream, fry_cuda_scope *scope, fry_fault *fault)
 {
     fry_cuda_device *device = device_of(stream);
     CUresult result = fry_cuda_enter_to_issue(scope, device->context, true);
@@ -484,7 +482,7 @@ static ferry_status enter(fry_cuda_stream *stream, fry_cuda_scope *scope, fry_na
         return FERRY_OK;
     fry_cuda_leave(scope);
     fry_cuda_lose(device, result, "cuCtxPushCurrent");
-    return fry_cuda_tell_lost(device, error);
+    return fry_cuda_tell_lost(device, fault);
 }
 
 /*
@@ -492,7 +490,7 @@ static ferry_status enter(fry_cuda_stream *stream, fry_cuda_scope *scope, fry_na
  * enough. `after`: the newest operation of this stream that the copy comes behind.
  */
 static ferry_status copy_together(fry_cuda_stream *stream, const fry_copy *copy, uint64_t after,
-                                  fry_native_error *error)
+                                  fry_fault *fault)
 {
     fry_cuda_batch *batch = stream->batch;
     bool is_behind = after > stream->stream.issued - batch->count;
@@ -500,7 +498,7 @@ static ferry_status copy_together(fry_cuda_stream *stream, const fry_copy *copy,
     bool is_much = stream->unmarked_bytes + copy->size_bytes >= FRY_CUDA_TOGETHER_BYTES;
     fry_cuda_scope scope = {0};
     if (is_behind || is_full || is_much) {
-        ferry_status status = enter(stream, &scope, error);
+        ferry_status status = enter(stream, &scope, fault);
         if (status != FERRY_OK)
             return status;
     }
@@ -518,14 +516,14 @@ static ferry_status copy_together(fry_cuda_stream *stream, const fry_copy *copy,
 
 /* In an idle stream, or behind many bytes, the copy gets a mark at once. */
 static ferry_status copy_alone(fry_cuda_stream *stream, const fry_copy *copy,
-                               const fry_event **waits, size_t wait_count, fry_native_error *error)
+                               const fry_event **waits, size_t wait_count, fry_fault *fault)
 {
     bool was_idle = fry_cuda_stream_peek(stream) == stream->stream.issued;
     fry_cuda_scope scope;
-    ferry_status status = enter(stream, &scope, error);
+    ferry_status status = enter(stream, &scope, fault);
     if (status != FERRY_OK)
         return status;
-    status = copy_now(stream, copy, waits, wait_count, error);
+    status = copy_now(stream, copy, waits, wait_count, fault);
     if (status == FERRY_OK && (was_idle || stream->unmarked_bytes >= FRY_CUDA_MARKED_BYTES))
         mark_own(stream);
     fry_cuda_leave(&scope);
@@ -533,12 +531,12 @@ static ferry_status copy_alone(fry_cuda_stream *stream, const fry_copy *copy,
 }
 
 ferry_status fry_cuda_stream_copy(fry_stream *base, const fry_copy *copy, const fry_event *waits,
-                                  size_t wait_count, uint64_t *sequence_p, fry_native_error *error)
+                                  size_t wait_count, uint64_t *sequence_p, fry_fault *fault)
 {
     fry_cuda_stream *stream = fry_cuda_stream_of(base);
     const fry_cuda_device *lost = fry_cuda_dead_by(base);
     if (lost != NULL)
-        return fry_cuda_tell_lost(lost, error);
+        return fry_cuda_tell_lost(lost, fault);
     assert(!base->is_full && base->issued - stream->fired < fry_stream_depth(base));
     const fry_event *selected[FRY_STREAM_WAITS];
     uint64_t after;
@@ -554,8 +552,8 @@ ferry_status fry_cuda_stream_copy(fry_stream *base, const fry_copy *copy, const 
     }
     bool is_small = copy->row_count == 1 && copy->size_bytes <= FRY_CUDA_BATCHED_BYTES &&
                     wait_count == 0 && fry_cuda_batchless(device_of(stream)) == NULL;
-    ferry_status status = is_small ? copy_together(stream, copy, after, error)
-                                   : copy_alone(stream, copy, selected, wait_count, error);
+    ferry_status status = is_small ? copy_together(stream, copy, after, fault)
+                                   : copy_alone(stream, copy, selected, wait_count, fault);
     if (status != FERRY_OK) {
         stream->bounce.taken = taken;
         return status;
@@ -579,13 +577,12 @@ void fry_cuda_stream_flush(fry_stream *base)
     fry_cuda_leave(&scope);
 }
 
-ferry_status fry_cuda_stream_outcome(fry_stream *base, uint64_t sequence, fry_native_error *error)
+ferry_status fry_cuda_stream_outcome(fry_stream *base, uint64_t sequence, fry_fault *fault)
 {
     const fry_cuda_slot *slot = fry_cuda_slot_of(fry_cuda_stream_of(base), sequence);
     if (base->kind == FRY_STREAM_OUTSIDE || slot->result == CUDA_SUCCESS)
         return FERRY_OK;
-    fry_cuda_tell(error, slot->result, slot->call);
-    return FERRY_E_DEVICE;
+    return fry_cuda_tell(fault, FERRY_E_DEVICE, slot->result, slot->call);
 }
 
 /* --- firing --- */
@@ -748,7 +745,7 @@ static uint64_t ask_program(fry_cuda_stream *stream)
     return is_to_be_asked(stream) ? ask_events(stream) : stream->fired;
 }
 
-uint64_t fry_cuda_stream_fired(fry_stream *base, ferry_status *status_p, fry_native_error *error)
+uint64_t fry_cuda_stream_fired(fry_stream *base, ferry_status *status_p, fry_fault *fault)
 {
     fry_cuda_stream *stream = fry_cuda_stream_of(base);
     *status_p = FERRY_OK;
@@ -763,7 +760,7 @@ uint64_t fry_cuda_stream_fired(fry_stream *base, ferry_status *status_p, fry_nat
         advance(stream, fired);
     const fry_cuda_device *lost = fry_cuda_dead_by(base);
     if (fry_unlikely(lost != NULL))
-        *status_p = fry_cuda_tell_lost(lost, error);
+        *status_p = fry_cuda_tell_lost(lost, fault);
     return stream->fired;
 }
 
@@ -780,8 +777,8 @@ bool fry_cuda_stream_waits_for_no_word(const fry_cuda_stream *stream)
 bool fry_cuda_stream_is_idle(fry_cuda_stream *stream)
 {
     ferry_status status;
-    fry_native_error error;
+    fry_fault fault;
     uint64_t issued = fry_load_acquire(&stream->stream.issued);
-    return fry_cuda_stream_fired(&stream->stream, &status, &error) == issued &&
+    return fry_cuda_stream_fired(&stream->stream, &status, &fault) == issued &&
            fry_cuda_stream_waits_for_no_word(stream);
 }

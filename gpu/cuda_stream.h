@@ -189,11 +189,10 @@ void fry_cuda_stream_unmake(fry_cuda_stream *stream);
 
 /* fry_device_ops.copy, .flush, .fired, .outcome */
 ferry_status fry_cuda_stream_copy(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
-                                  size_t wait_count, uint64_t *sequence_p, fry_native_error *error);
+                                  size_t wait_count, uint64_t *sequence_p, fry_fault *fault);
 void fry_cuda_stream_flush(fry_stream *stream);
-uint64_t fry_cuda_stream_fired(fry_stream *stream, ferry_status *status_p, fry_native_error *error);
-ferry_status fry_cuda_stream_outcome(fry_stream *stream, uint64_t sequence,
-                                     fry_native_error *error);
+uint64_t fry_cuda_stream_fired(fry_stream *stream, ferry_status *status_p, fry_fault *fault);
+ferry_status fry_cuda_stream_outcome(fry_stream *stream, uint64_t sequence, fry_fault *fault);
 
 /*
  * Makes `native` (a stream of the same context as `scope`'s, of any role) wait for an event of one

@@ -8,6 +8,10 @@
  * without gaps; `fired` tells up to which number everything has fired. So an event of a stream is
  * simply a sequence number, and only the head of a stream is ever looked at.
  *
+ * A call that fails writes the whole of *fault, with the status that it returns; one that does not
+ * fail leaves it alone. event_record, event_wrap and stream_wait write it only when the driver has
+ * refused a call.
+ *
  * There are three kinds of streams. Copies go on *main* streams, one for each direction. Copies
  * that wait for an outside event that has not fired go on a *parked* stream, so that nothing on a
  * main stream is ever behind the program's work. An *outside* stream is the user's: ferry issues
@@ -16,7 +20,7 @@
 #ifndef FRY_GPU_DEVICE_H
 #define FRY_GPU_DEVICE_H
 
-#include "base/native_error.h"
+#include "base/fault.h"
 
 #include <ferry/status.h>
 #include <stdbool.h>
@@ -161,10 +165,10 @@ typedef struct fry_device_ops {
      * device, but says that this copy must come after that operation. The caller keeps at most
      * fry_stream_depth operations unfired in a stream, and issues none while it is_full (which
      * `fired` ends), so there is always room. FERRY_OK sets *sequence_p; FERRY_E_DEVICE,
-     * FERRY_E_SYSTEM (a thread could not be made): nothing was issued, *error says why.
+     * FERRY_E_SYSTEM (a thread could not be made): nothing was issued.
      */
     ferry_status (*copy)(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
-                         size_t wait_count, uint64_t *sequence_p, fry_native_error *error);
+                         size_t wait_count, uint64_t *sequence_p, fry_fault *fault);
 
     /*
      * Puts what was issued into the stream: from now on others can wait for it, and `fired` will
@@ -179,16 +183,16 @@ typedef struct fry_device_ops {
     /*
      * The highest sequence number up to which everything has fired (acquire: the bytes are there).
      * *status_p: FERRY_OK; or FERRY_E_DEVICE: the device fails, and it will never be known whether
-     * the others fire; *error then says why (otherwise it is left alone).
+     * the others fire.
      */
-    uint64_t (*fired)(fry_stream *stream, ferry_status *status_p, fry_native_error *error);
+    uint64_t (*fired)(fry_stream *stream, ferry_status *status_p, fry_fault *fault);
 
     /*
      * Asked if stream->struck is not 0: the outcome of an operation that has fired, and after which
      * fewer than fry_stream_depth were issued. FERRY_E_DEVICE, FERRY_E_NO_MEMORY: it was never
      * begun or it failed, and does not use its memory any more. NULL: no operation is ever struck.
      */
-    ferry_status (*outcome)(fry_stream *stream, uint64_t sequence, fry_native_error *error);
+    ferry_status (*outcome)(fry_stream *stream, uint64_t sequence, fry_fault *fault);
 
     /*
      * When an operation began that has fired, and after which fewer than fry_stream_depth were
@@ -211,7 +215,7 @@ typedef struct fry_device_ops {
      * streams.
      */
     ferry_status (*event_record)(fry_device *device, void *native_stream, fry_event *event_p,
-                                 fry_native_error *error);
+                                 fry_fault *fault);
     void (*event_entered)(fry_event event);
 
     /*
@@ -220,7 +224,7 @@ typedef struct fry_device_ops {
      * recording, because they wait behind each other. event_p->stream NULL: the event has fired.
      */
     ferry_status (*event_wrap)(fry_device *device, void *native_event, void *native_stream,
-                               fry_event *event_p, fry_native_error *error);
+                               fry_event *event_p, fry_fault *fault);
 
     /*
      * Makes the user's stream wait for an event of a stream of this backend. Any thread, without
@@ -228,7 +232,7 @@ typedef struct fry_device_ops {
      * FERRY_E_CAPTURE, FERRY_E_UNSUPPORTED (no device can wait for that stream), FERRY_E_DEVICE.
      */
     ferry_status (*stream_wait)(fry_device *device, void *native_stream, fry_event event,
-                                fry_native_error *error);
+                                fry_fault *fault);
 } fry_device_ops;
 
 struct fry_stream {

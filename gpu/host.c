@@ -257,12 +257,13 @@ static bool host_copy_inline(fry_stream *stream, const fry_copy *copy)
 }
 
 static ferry_status host_copy(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
-                              size_t wait_count, uint64_t *sequence_p, fry_native_error *error)
+                              size_t wait_count, uint64_t *sequence_p, fry_fault *fault)
 {
-    (void)error;
     fry_host_stream *to = host_stream(stream);
-    if (!fry_host_stream_issue(to, copy, waits, wait_count))
+    if (!fry_host_stream_issue(to, copy, waits, wait_count)) {
+        *fault = (fry_fault){.status = FERRY_E_DEVICE, .rank = -1};
         return FERRY_E_DEVICE;
+    }
     *sequence_p = stream->issued;
     if (fry_load_seq_cst(&to->claim.taken) == 0)
         fry_eventcount_notify(&host_of(stream->device)->idle, 1);
@@ -276,9 +277,9 @@ static bool host_can_wait(const fry_stream *stream, const fry_stream *other)
     return other->device->ops == &host_ops && host_of(other->device) == host_of(stream->device);
 }
 
-static uint64_t host_fired(fry_stream *stream, ferry_status *status_p, fry_native_error *error)
+static uint64_t host_fired(fry_stream *stream, ferry_status *status_p, fry_fault *fault)
 {
-    (void)error;
+    (void)fault;
     *status_p = FERRY_OK; /* copying in memory can't fail */
     return fry_host_stream_fired(host_stream(stream));
 }

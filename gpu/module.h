@@ -14,7 +14,7 @@
 #include "gpu/device.h"
 
 /* Version of the layouts in this file and gpu/device.h: library and module must be of one build. */
-#define FRY_MODULE_VERSION 2
+#define FRY_MODULE_VERSION 3
 
 #define FRY_MODULE_ENTRY "fry_module_entry"
 
@@ -84,10 +84,10 @@ typedef struct fry_backend_ops {
     /*
      * Opens a device. One at a time; may block. FERRY_OK; FERRY_E_INVALID (an invalid name or
      * option), FERRY_E_NOT_FOUND (no such device here), FERRY_E_NO_MEMORY, FERRY_E_DEVICE,
-     * FERRY_E_SYSTEM; after a failure *error says why in words.
+     * FERRY_E_SYSTEM; after a failure *fault says why in words.
      */
     ferry_status (*device_open)(fry_backend *backend, const fry_device_request *request,
-                                fry_device **device_p, fry_native_error *error);
+                                fry_device **device_p, fry_fault *fault);
 
     /*
      * Ends the backend's threads. FERRY_OK; FERRY_E_BUSY if something issued, or recorded on a

@@ -27,15 +27,15 @@ typedef struct fry_lane_opener {
     /*
      * Opens a lane (fry_peer_lane_open) and a channel for its events, not connected yet, and writes
      * the address for the other end's channel: *address_bytes is the room, then the length.
-     * FERRY_OK, or the status of the failure and *error, and then nothing is open. `options` are
+     * FERRY_OK, or the status of the failure and *fault, and then nothing is open. `options` are
      * the peer's (fry_link_events).
      */
     ferry_status (*open)(void *arg, fry_channel_path path, const fry_peer_options *options,
                          const fry_lane_session *session, fry_peer_lane **lane_p,
                          fry_channel **channel_p, void *address, size_t *address_bytes,
-                         fry_native_error *error);
+                         fry_fault *fault);
     ferry_status (*connect)(void *arg, fry_channel *channel, const void *address,
-                            size_t address_bytes, fry_native_error *error);
+                            size_t address_bytes, fry_fault *fault);
     /* Closes a lane that was opened here; its channel was destroyed. */
     void (*close_lane)(void *arg, fry_peer_lane *lane);
 } fry_lane_opener;

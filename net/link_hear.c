@@ -20,13 +20,12 @@
 
 #define END_GRACE_NS INT64_C(200000000)
 
-static void set_native_fault(fry_link_peer *link, ferry_status status,
-                             const fry_native_error *error)
+static void set_channel_fault(fry_link_peer *link, ferry_status status, const fry_fault *fault)
 {
     fry_link_set_fault(link, status, "no channel to member %u: %s", link->rank,
-                       error->message[0] != 0 ? error->message : ferry_status_text(status));
-    link->fault.native_code = error->code;
-    link->fault.domain = error->domain;
+                       fault->message[0] != 0 ? fault->message : ferry_status_text(status));
+    link->fault.native_code = fault->native_code;
+    link->fault.domain = fault->domain;
 }
 
 /* ---- lanes ---- */
@@ -56,30 +55,30 @@ static bool open_lane(fry_link_peer *link, fry_channel_path path, const fry_lane
                       uint8_t address[FRY_ADDRESS_BYTES_MAX], size_t *address_bytes)
 {
     fry_links *links = link->links;
-    fry_native_error error = {0};
+    fry_fault fault = {.rank = -1};
 
     *address_bytes = FRY_ADDRESS_BYTES_MAX;
     link->path = path;
     const ferry_status status =
         links->opener->open(links->opener->arg, path, links->events->peer_options(link), session,
-                            &link->lane, &link->channel, address, address_bytes, &error);
+                            &link->lane, &link->channel, address, address_bytes, &fault);
     if (status == FERRY_OK)
         return true;
     link->lane = NULL;
     link->channel = NULL;
-    set_native_fault(link, status, &error);
+    set_channel_fault(link, status, &fault);
     return false;
 }
 
 static bool connect_lane(fry_link_peer *link, const void *address, size_t address_bytes)
 {
     const fry_lane_opener *opener = link->links->opener;
-    fry_native_error error = {0};
+    fry_fault fault = {.rank = -1};
     const ferry_status status =
-        opener->connect(opener->arg, link->channel, address, address_bytes, &error);
+        opener->connect(opener->arg, link->channel, address, address_bytes, &fault);
 
     if (status != FERRY_OK)
-        set_native_fault(link, status, &error);
+        set_channel_fault(link, status, &fault);
     return status == FERRY_OK;
 }
 

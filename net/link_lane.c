@@ -47,7 +47,7 @@ static bool is_loopback(const fry_link_place *place)
                                            : IN6_IS_ADDR_LOOPBACK(&place->v6.sin6_addr);
 }
 
-static ferry_status open_ucx(fry_links *links, fry_native_error *error)
+static ferry_status open_ucx(fry_links *links, fry_fault *fault)
 {
     char device[FRY_LINK_DEVICE_BYTES] = "lo";
     const char *why = NULL;
@@ -55,7 +55,7 @@ static ferry_status open_ucx(fry_links *links, fry_native_error *error)
     if (links->ucx != NULL)
         return FERRY_OK;
     if (!is_loopback(&links->place) && !find_device(&links->place, device)) {
-        (void)snprintf(error->message, sizeof(error->message),
+        (void)snprintf(fault->message, sizeof(fault->message),
                        "no interface has the network's address any more");
         return FERRY_E_SYSTEM;
     }
@@ -68,7 +68,7 @@ static ferry_status open_ucx(fry_links *links, fry_native_error *error)
     };
     const ferry_status status = fry_ucx_open(&options, &links->ucx, &why);
     if (status != FERRY_OK)
-        (void)snprintf(error->message, sizeof(error->message), "UCX: %s",
+        (void)snprintf(fault->message, sizeof(fault->message), "UCX: %s",
                        why != NULL ? why : ferry_status_text(status));
     return status;
 }
@@ -76,10 +76,10 @@ static ferry_status open_ucx(fry_links *links, fry_native_error *error)
 static ferry_status open_lane(void *arg, fry_channel_path path, const fry_peer_options *options,
                               const fry_lane_session *session, fry_peer_lane **lane_p,
                               fry_channel **channel_p, void *address, size_t *address_bytes,
-                              fry_native_error *error)
+                              fry_fault *fault)
 {
     fry_links *links = arg;
-    ferry_status status = open_ucx(links, error);
+    ferry_status status = open_ucx(links, fault);
 
     if (status != FERRY_OK)
         return status;
@@ -88,17 +88,17 @@ static ferry_status open_lane(void *arg, fry_channel_path path, const fry_peer_o
         return FERRY_E_NO_MEMORY;
     status = fry_ucx_channel_open(links->ucx, path, &fry_peer_channel_events,
                                   fry_peer_channel_arg(*lane_p), channel_p, address, address_bytes,
-                                  error);
+                                  fault);
     if (status != FERRY_OK)
         fry_peer_lane_close(*lane_p);
     return status;
 }
 
 static ferry_status connect_lane(void *arg, fry_channel *channel, const void *address,
-                                 size_t address_bytes, fry_native_error *error)
+                                 size_t address_bytes, fry_fault *fault)
 {
     (void)arg;
-    return fry_ucx_channel_connect(channel, address, address_bytes, error);
+    return fry_ucx_channel_connect(channel, address, address_bytes, fault);
 }
 
 static void close_lane(void *arg, fry_peer_lane *lane)

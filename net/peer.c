@@ -225,9 +225,9 @@ void fry_peer_stop(fry_peer *peer, bool with_sends, ferry_status status, const f
 
 /* ---- the lane ---- */
 
-static void channel_failed(void *arg, const fry_native_error *error)
+static void channel_failed(void *arg, const fry_fault *fault)
 {
-    fry_lane_fail(arg, FERRY_E_PEER, error, "the connection is lost");
+    fry_lane_fail(arg, FERRY_E_PEER, fault, "the connection is lost");
 }
 
 const fry_channel_events fry_peer_channel_events = {

@@ -105,13 +105,13 @@ void fry_bundle_add(fry_peer_lane *lane, const fry_wire_header *header, const vo
     bundle->data_bytes += header->size_bytes;
 }
 
-static void bundle_done(fry_post *post, ferry_status status, const fry_native_error *error)
+static void bundle_done(fry_post *post, ferry_status status, const fry_fault *fault)
 {
     fry_peer_lane *lane = post->arg;
     lane->posting--;
     give(lane, (fry_bundle *)post);
     if (status != FERRY_OK)
-        fry_lane_fail(lane, FERRY_E_PEER, error, "messages could not be sent");
+        fry_lane_fail(lane, FERRY_E_PEER, fault, "messages could not be sent");
 }
 
 /* Writes the table before the data. Returns the size of the header. */

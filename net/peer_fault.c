@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_native_error *error,
+void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_fault *from,
                    const char *format, ...)
 {
     if (!fry_lane_is_live(lane) && lane->state != FRY_LANE_NEW)
@@ -18,13 +18,13 @@ void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_native_er
     va_start(arguments, format);
     int used = vsnprintf(fault->message, sizeof(fault->message), format, arguments);
     va_end(arguments);
-    if (error != NULL && error->domain != NULL) {
-        fault->native_code = error->code;
-        fault->domain = error->domain;
+    if (from != NULL) {
+        fault->native_code = from->native_code;
+        fault->domain = from->domain;
         int room = (int)sizeof(fault->message) - used - (int)sizeof(": ");
-        if (error->message[0] != 0 && used >= 0 && room > 0)
+        if (from->message[0] != 0 && used >= 0 && room > 0)
             (void)snprintf(fault->message + used, sizeof(fault->message) - (size_t)used, ": %.*s",
-                           room, error->message);
+                           room, from->message);
     }
     bool is_told = lane->state == FRY_LANE_ATTACHED || lane->state == FRY_LANE_LEAVING;
     lane->state = FRY_LANE_FAILED;

@@ -5,8 +5,8 @@
 
 #include "net/match.h"
 
-/* Fails the lane, which must then be detached. */
-void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_native_error *error,
+/* Fails the lane, which must then be detached. `from`: a channel's fault, or NULL. */
+void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_fault *from,
                    const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* The fault for the other end: it names this member where this end says "here". */

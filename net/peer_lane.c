@@ -225,12 +225,12 @@ static void give_control(fry_peer_lane *lane, fry_control *control)
     lane->controls_used--;
 }
 
-static void control_done(fry_post *post, ferry_status status, const fry_native_error *error)
+static void control_done(fry_post *post, ferry_status status, const fry_fault *fault)
 {
     fry_peer_lane *lane = post->arg;
     give_control(lane, (fry_control *)post);
     if (status != FERRY_OK)
-        fry_lane_fail(lane, FERRY_E_PEER, error, "a control message could not be sent");
+        fry_lane_fail(lane, FERRY_E_PEER, fault, "a control message could not be sent");
 }
 
 bool fry_lane_send(fry_peer_lane *lane, const fry_wire_header *header)

@@ -84,7 +84,7 @@ static void reject(fry_peer_lane *lane, fry_record *record, uint64_t op, const f
 
 /* ---- a message and its receive ---- */
 
-static void pull_done(fry_pull *pull, ferry_status status, const fry_native_error *error)
+static void pull_done(fry_pull *pull, ferry_status status, const fry_fault *fault)
 {
     fry_message *message = pull->arg;
     fry_peer_lane *lane = message->private_;
@@ -104,7 +104,7 @@ static void pull_done(fry_pull *pull, ferry_status status, const fry_native_erro
         message->state = FRY_MESSAGE_READY;
     }
     if (status != FERRY_OK)
-        fry_lane_fail(lane, FERRY_E_PEER, error, "data could not be fetched");
+        fry_lane_fail(lane, FERRY_E_PEER, fault, "data could not be fetched");
 }
 
 static void start_pull(fry_peer_lane *lane, fry_record *record, fry_message *message)

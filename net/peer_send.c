@@ -70,7 +70,7 @@ static void post_is_over(fry_message *message)
         message->state = FRY_MESSAGE_DELIVERED;
 }
 
-static void post_done(fry_post *post, ferry_status status, const fry_native_error *error)
+static void post_done(fry_post *post, ferry_status status, const fry_fault *fault)
 {
     fry_message *message = post->arg;
     fry_peer_lane *lane = message->private_;
@@ -78,7 +78,7 @@ static void post_done(fry_post *post, ferry_status status, const fry_native_erro
         lane->posting--;
     post_is_over(message);
     if (status != FERRY_OK)
-        fry_lane_fail(lane, FERRY_E_PEER, error, "a message could not be sent");
+        fry_lane_fail(lane, FERRY_E_PEER, fault, "a message could not be sent");
 }
 
 static inline bool fits_window(const fry_peer_lane *lane, size_t size_bytes)

@@ -12,9 +12,9 @@
 #ifndef FRY_NET_TRANSPORT_H
 #define FRY_NET_TRANSPORT_H
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/native_error.h"
 
 #include <ferry/status.h>
 #include <stdbool.h>
@@ -47,7 +47,7 @@ struct fry_post {
      * FERRY_E_PEER with the transport's error. Not called if `post` returns FRY_POST_DONE, and
      * perhaps not if the channel fails: the post then ends with the channel.
      */
-    void (*done)(fry_post *post, ferry_status status, const fry_native_error *error);
+    void (*done)(fry_post *post, ferry_status status, const fry_fault *fault);
     void *arg;
     void *private_; /* the channel's */
 };
@@ -67,7 +67,7 @@ struct fry_pull {
      * The bytes are there or the pull failed, and nothing touches the memory any more; perhaps
      * never called if the channel fails. May be called from within fry_channel_ops.pull.
      */
-    void (*done)(fry_pull *pull, ferry_status status, const fry_native_error *error);
+    void (*done)(fry_pull *pull, ferry_status status, const fry_fault *fault);
     void *arg;
     void *private_; /* the channel's */
 };
@@ -87,7 +87,7 @@ typedef struct fry_channel_events {
      * The channel has failed: nothing comes or goes any more; called once, after all that had come.
      * Posts and pulls may still use their memory until the caller destroys the channel.
      */
-    void (*failed)(void *arg, const fry_native_error *error);
+    void (*failed)(void *arg, const fry_fault *fault);
 } fry_channel_events;
 
 typedef struct fry_channel_ops {

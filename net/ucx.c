@@ -354,10 +354,15 @@ static ucs_status_t write_address(fry_ucx_channel *channel, void *address, size_
     return status;
 }
 
+static ferry_status status_of(ucs_status_t status)
+{
+    return status == UCS_ERR_NO_MEMORY ? FERRY_E_NO_MEMORY : FERRY_E_PEER;
+}
+
 ferry_status fry_ucx_channel_open(fry_ucx *ucx, fry_channel_path path,
                                   const fry_channel_events *events, void *events_arg,
                                   fry_channel **channel_p, void *address, size_t *address_bytes,
-                                  fry_native_error *error)
+                                  fry_fault *fault)
 {
     fry_ucx_channel *channel = fry_alloc(ucx->memory, sizeof *channel, _Alignof(fry_ucx_channel));
     if (channel == NULL)
@@ -389,9 +394,8 @@ ferry_status fry_ucx_channel_open(fry_ucx *ucx, fry_channel_path path,
         status = write_address(channel, address, address_bytes, &call);
     fry_ucx_guard_leave(&guard);
     if (status != UCS_OK) {
-        fry_ucx_tell(error, status, call);
         channel->public_.ops->destroy(&channel->public_);
-        return status == UCS_ERR_NO_MEMORY ? FERRY_E_NO_MEMORY : FERRY_E_PEER;
+        return fry_ucx_tell(fault, status_of(status), status, call);
     }
     *channel_p = &channel->public_;
     return FERRY_OK;
@@ -412,13 +416,11 @@ static bool read_place(fry_ucx_channel *channel, const void **address, size_t ad
 }
 
 ferry_status fry_ucx_channel_connect(fry_channel *public_, const void *address,
-                                     size_t address_bytes, fry_native_error *error)
+                                     size_t address_bytes, fry_fault *fault)
 {
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
-    if (!read_place(channel, &address, address_bytes)) {
-        fry_ucx_tell(error, UCS_ERR_INVALID_ADDR, "the other end's address");
-        return FERRY_E_PEER;
-    }
+    if (!read_place(channel, &address, address_bytes))
+        return fry_ucx_tell(fault, FERRY_E_PEER, UCS_ERR_INVALID_ADDR, "the other end's address");
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER,
@@ -434,8 +436,7 @@ ferry_status fry_ucx_channel_connect(fry_channel *public_, const void *address,
     fry_ucx_guard_leave(&guard);
     if (status != UCS_OK) {
         channel->endpoint = NULL;
-        fry_ucx_tell(error, status, "ucp_ep_create");
-        return status == UCS_ERR_NO_MEMORY ? FERRY_E_NO_MEMORY : FERRY_E_PEER;
+        return fry_ucx_tell(fault, status_of(status), status, "ucp_ep_create");
     }
     fry_ucx_channel_set_state(channel, FRY_UCX_CHANNEL_CONNECTED);
     return FERRY_OK;

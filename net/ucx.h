@@ -28,15 +28,15 @@ void fry_ucx_close(fry_ucx *ucx);
 
 /*
  * Opens a channel, not connected yet, and writes its address for the peer's channel. FERRY_OK,
- * FERRY_E_NO_MEMORY, FERRY_E_PEER with *error. The loop.
+ * FERRY_E_NO_MEMORY, FERRY_E_PEER with *fault. The loop.
  */
 ferry_status fry_ucx_channel_open(fry_ucx *ucx, fry_channel_path path,
                                   const fry_channel_events *events, void *events_arg,
                                   fry_channel **channel_p, void *address, size_t *address_bytes,
-                                  fry_native_error *error);
+                                  fry_fault *fault);
 
 /* Connects to the address of the peer's channel. Waits for nobody. The loop. */
 ferry_status fry_ucx_channel_connect(fry_channel *channel, const void *address,
-                                     size_t address_bytes, fry_native_error *error);
+                                     size_t address_bytes, fry_fault *fault);
 
 #endif

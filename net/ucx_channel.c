@@ -36,9 +36,9 @@ void fry_ucx_channel_set_state(fry_ucx_channel *channel, fry_ucx_channel_state s
 static void tell_failed(fry_ucx_channel *channel, ucs_status_t status, const char *call)
 {
     fry_ucx_channel_set_state(channel, FRY_UCX_CHANNEL_FAILED);
-    fry_native_error error;
-    fry_ucx_tell(&error, status, call);
-    channel->public_.events->failed(channel->public_.events_arg, &error);
+    fry_fault fault;
+    (void)fry_ucx_tell(&fault, FERRY_E_PEER, status, call);
+    channel->public_.events->failed(channel->public_.events_arg, &fault);
 }
 
 /*
@@ -138,9 +138,8 @@ static void sent(void *request, ucs_status_t status, void *arg)
     fry_ucx_channel_fail(channel, status, "a send");
     if (channel->public_.path != FRY_PATH_NET)
         return; /* the channel's end ends it too, after what else has arrived */
-    fry_native_error error;
-    fry_ucx_tell(&error, status, "a send");
-    post->done(post, FERRY_E_PEER, &error);
+    fry_fault fault;
+    post->done(post, fry_ucx_tell(&fault, FERRY_E_PEER, status, "a send"), &fault);
 }
 
 /* Posts a message that can't leave at once, or is to be pulled. */
@@ -243,9 +242,8 @@ static void end_pull(fry_ucx_channel *channel, fry_pull *pull, ucs_status_t stat
         return;
     }
     fry_ucx_channel_fail(channel, status, "a pull");
-    fry_native_error error;
-    fry_ucx_tell(&error, status, "a pull");
-    pull->done(pull, FERRY_E_PEER, &error);
+    fry_fault fault;
+    pull->done(pull, fry_ucx_tell(&fault, FERRY_E_PEER, status, "a pull"), &fault);
 }
 
 static void pulled(void *request, ucs_status_t status, size_t size_bytes, void *arg)

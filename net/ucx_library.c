@@ -144,12 +144,11 @@ bool fry_ucx_is_ours(void)
     return library.is_ours;
 }
 
-void fry_ucx_tell(fry_native_error *error, ucs_status_t status, const char *call)
+ferry_status fry_ucx_tell(fry_fault *fault, ferry_status status, ucs_status_t result,
+                          const char *call)
 {
-    if (error == NULL)
-        return;
-    error->domain = "ucx";
-    error->code = status;
-    (void)snprintf(error->message, sizeof error->message, "%s: %s", call,
-                   fry_ucp.ucs_status_string(status));
+    *fault = (fry_fault){.status = status, .rank = -1, .native_code = result, .domain = "ucx"};
+    (void)snprintf(fault->message, sizeof fault->message, "%s: %s", call,
+                   fry_ucp.ucs_status_string(result));
+    return status;
 }

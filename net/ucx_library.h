@@ -6,7 +6,7 @@
 #ifndef FRY_NET_UCX_LIBRARY_H
 #define FRY_NET_UCX_LIBRARY_H
 
-#include "base/native_error.h"
+#include "base/fault.h"
 
 #include <ferry/status.h>
 #include <stdbool.h>
@@ -65,7 +65,8 @@ bool fry_ucx_is_ours(void);
 /* Whether there are InfiniBand devices, for which memory is registered. */
 bool fry_ucx_has_infiniband(void);
 
-/* Fills `error`, which may be NULL: "ucp_init: No such device". call: static. */
-void fry_ucx_tell(fry_native_error *error, ucs_status_t status, const char *call);
+/* Makes `fault` of a status and a call's answer: "ucp_init: No such device". Returns the status. */
+ferry_status fry_ucx_tell(fry_fault *fault, ferry_status status, ucs_status_t result,
+                          const char *call);
 
 #endif

@@ -245,9 +245,9 @@ static bool fake_copy_inline(fry_stream *stream, const fry_copy *copy)
 }
 
 static ferry_status fake_copy(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
-                              size_t wait_count, uint64_t *sequence_p, fry_native_error *error)
+                              size_t wait_count, uint64_t *sequence_p, fry_fault *fault)
 {
-    (void)waits, (void)wait_count, (void)error;
+    (void)waits, (void)wait_count, (void)fault;
     size_t row_bytes = fry_copy_row_bytes(copy);
     for (size_t i = 0; i < copy->row_count; i++)
         memcpy((char *)copy->dst + i * (copy->row_count > 1 ? copy->dst_pitch_bytes : 0),
@@ -265,9 +265,9 @@ static bool fake_can_wait(const fry_stream *stream, const fry_stream *other)
     return stream->device->ops == other->device->ops;
 }
 
-static uint64_t fake_fired(fry_stream *stream, ferry_status *status_p, fry_native_error *error)
+static uint64_t fake_fired(fry_stream *stream, ferry_status *status_p, fry_fault *fault)
 {
-    (void)error;
+    (void)fault;
     fake_stream *self = (fake_stream *)(void *)stream;
     *status_p = FERRY_OK;
     if (!atomic_load(&fake_module_state.holds_copies))
@@ -335,7 +335,7 @@ static ferry_status fake_open(const fry_memory *memory, const fry_backend_option
 }
 
 static ferry_status fake_device_open(fry_backend *self, const fry_device_request *request,
-                                     fry_device **device_p, fry_native_error *error)
+                                     fry_device **device_p, fry_fault *fault)
 {
     atomic_fetch_add(&fake_module_state.device_opens, 1);
     atomic_store(&fake_module_state.parked_count, request->parked_count);
@@ -344,12 +344,17 @@ static ferry_status fake_device_open(fry_backend *self, const fry_device_request
     gate_pass();
     int status = atomic_load(&fake_module_state.device_open_status);
     if (status != FERRY_OK) {
-        *error = (fry_native_error){"fake", FAKE_DRIVER_CODE, "it was told to fail"};
+        *fault = (fry_fault){.status = (ferry_status)status,
+                             .rank = -1,
+                             .native_code = FAKE_DRIVER_CODE,
+                             .domain = "fake",
+                             .message = "it was told to fail"};
         return (ferry_status)status;
     }
     fake_device *device = host->alloc(&self->memory, sizeof *device, _Alignof(fake_device));
     if (device == NULL) {
-        *error = (fry_native_error){.message = "no memory for a GPU"};
+        *fault =
+            (fry_fault){.status = FERRY_E_NO_MEMORY, .rank = -1, .message = "no memory for a GPU"};
         return FERRY_E_NO_MEMORY;
     }
     device->device.ops = &fake_device_ops;

@@ -234,7 +234,7 @@ static void calls_find_it_broken(void)
         rig_open(&self.rig);
         OK(emu_fail_call(calls[i], calls_before(calls[i]) + 1, CUDA_ERROR_ILLEGAL_ADDRESS));
         GIVES(try_open(&self, FERRY_COMPLETION_WORDS), FERRY_E_DEVICE);
-        CHECK(strstr(self.rig.error.message, "ILLEGAL_ADDRESS") != NULL);
+        CHECK(strstr(self.rig.fault.message, "ILLEGAL_ADDRESS") != NULL);
         OK(emu_fail_call(calls[i], 1, CUDA_SUCCESS));
         rig_close(&self.rig);
     }

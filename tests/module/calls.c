@@ -84,10 +84,10 @@ static uint64_t copy_calls(place *self, fry_cuda_direction direction, size_t siz
     char *dst = direction == FRY_CUDA_TO_HOST ? self->host : self->gpu;
     char *src = direction == FRY_CUDA_FROM_HOST ? self->host : self->gpu + 1024 * KIB;
     fry_copy plain = {.dst = dst, .src = src, .size_bytes = size_bytes, .row_count = 1};
-    fry_native_error error;
+    fry_fault fault;
     uint64_t sequence;
     uint64_t before = emu_call_total();
-    OK(self->device->ops->copy(stream, &plain, NULL, 0, &sequence, &error));
+    OK(self->device->ops->copy(stream, &plain, NULL, 0, &sequence, &fault));
     self->device->ops->flush(stream);
     uint64_t calls = emu_call_total() - before;
     rig_await(&self->rig, (fry_event){stream, sequence});
@@ -137,12 +137,12 @@ static void test_events(place *self)
 {
     const fry_device_ops *ops = self->device->ops;
     CUstream user;
-    fry_native_error error;
+    fry_fault fault;
     OK(cuStreamCreate(&user, CU_STREAM_NON_BLOCKING));
     for (int i = 0; i < WARM_UP + ROUNDS; i++) {
         fry_event event;
         uint64_t before = emu_call_total();
-        OK(ops->event_record(self->device, user, &event, &error));
+        OK(ops->event_record(self->device, user, &event, &fault));
         uint64_t calls = emu_call_total() - before;
         rig_entered(event);
         CHECK(i < WARM_UP || calls <= RECORD_CALLS);
@@ -152,7 +152,7 @@ static void test_events(place *self)
         emu_hold();
         fry_event event = copy(self, FRY_CUDA_FROM_HOST, 128 * KIB);
         uint64_t before = emu_call_total();
-        OK(ops->stream_wait(self->device, user, event, &error));
+        OK(ops->stream_wait(self->device, user, event, &fault));
         CHECK(emu_call_total() - before <= STREAM_WAIT_CALLS);
         emu_release();
         rig_await(&self->rig, event);
@@ -169,7 +169,7 @@ static void test_chain(place *self)
 {
     const fry_device_ops *ops = self->device->ops;
     CUstream user;
-    fry_native_error error;
+    fry_fault fault;
     OK(cuStreamCreate(&user, CU_STREAM_NON_BLOCKING));
     fry_stream *parked = rig_parked(self->device, 0);
     for (int i = 0; i < WARM_UP + ROUNDS; i++) {
@@ -178,11 +178,11 @@ static void test_chain(place *self)
         emu_hold_stream(user);
         fry_copy plain = {
             .dst = self->gpu, .src = self->host, .size_bytes = 128 * KIB, .row_count = 1};
-        OK(ops->event_record(self->device, user, &recorded, &error));
+        OK(ops->event_record(self->device, user, &recorded, &fault));
         rig_entered(recorded);
-        OK(ops->copy(parked, &plain, &recorded, 1, &sequence, &error));
+        OK(ops->copy(parked, &plain, &recorded, 1, &sequence, &fault));
         ops->flush(parked);
-        OK(ops->stream_wait(self->device, user, (fry_event){parked, sequence}, &error));
+        OK(ops->stream_wait(self->device, user, (fry_event){parked, sequence}, &fault));
         calls = emu_call_total() - calls;
         GIVES(rig_fired(&self->rig, recorded.stream), recorded.sequence - 1);
         emu_release_stream(user);
@@ -200,7 +200,7 @@ static void test_chain(place *self)
 static void test_batches(place *self)
 {
     fry_stream *stream = rig_main(self->device, FRY_CUDA_FROM_HOST);
-    fry_native_error error;
+    fry_fault fault;
     memset(self->host, 3, BATCH_COPIES * 4 * KIB);
     uint64_t sequence = 0, singly = rig_calls("cuMemcpyAsync"), before = emu_call_total();
     for (size_t i = 0; i < BATCH_COPIES; i++) {
@@ -208,7 +208,7 @@ static void test_batches(place *self)
                           .src = self->host + i * 4 * KIB,
                           .size_bytes = 4 * KIB,
                           .row_count = 1};
-        OK(self->device->ops->copy(stream, &small, NULL, 0, &sequence, &error));
+        OK(self->device->ops->copy(stream, &small, NULL, 0, &sequence, &fault));
     }
     self->device->ops->flush(stream);
     GIVES(emu_call_total() - before, BATCH_CALLS);

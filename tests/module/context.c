@@ -143,7 +143,7 @@ static void test_refused_twice(void)
     fry_event event;
     fry_stream *in = rig_main(self.device, FRY_CUDA_FROM_HOST);
     GIVES(rig_try_copy(&self.rig, in, &plain, NULL, 0, &event), FERRY_E_DEVICE);
-    GIVES(self.rig.error.code, CUDA_ERROR_INVALID_HANDLE);
+    GIVES(self.rig.fault.native_code, CUDA_ERROR_INVALID_HANDLE);
     OK(emu_fail_call("cuMemcpyAsync", 0, CUDA_SUCCESS));
     go_round(&self);
     place_close(&self);

@@ -208,7 +208,7 @@ static void test_foreign(rig *self)
     CUstream elsewhere = new_stream(1), user;
     fry_event event = {0};
     GIVES(rig_record(self, device, elsewhere, &event), FERRY_E_INVALID);
-    CHECK(strstr(self->error.message, "a stream of another device") != NULL);
+    CHECK(strstr(self->fault.message, "a stream of another device") != NULL);
 
     /* Another context on the same GPU: over a bridge, whose ring is its own. */
     CUcontext context, left;
@@ -363,7 +363,7 @@ static void test_capture(rig *self, CUstreamCaptureMode mode, bool is_blocking)
     OK(cuMemcpyAsync((CUdeviceptr)(uintptr_t)gpu, (CUdeviceptr)(uintptr_t)host, KIB, user));
     fry_event event = {0};
     GIVES(rig_record(self, device, user, &event), FERRY_E_CAPTURE);
-    GIVES(self->error.domain != NULL, 1);
+    GIVES(self->fault.domain != NULL, 1);
     GIVES(rig_stream_wait(self, device, user, before), FERRY_E_CAPTURE);
     if (is_blocking) {
         GIVES(rig_record(self, device, NULL, &event), FERRY_E_CAPTURE);

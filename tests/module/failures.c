@@ -47,24 +47,24 @@ static void check_lost(bench *self, CUresult code)
     fry_stream *const streams[] = {self->in, self->out, rig_parked(self->device, 3)};
     for (size_t i = 0; i < 3; i++) {
         ferry_status status;
-        memset(&one->error, 0, sizeof one->error);
+        memset(&one->fault, 0, sizeof one->fault);
         uint64_t queries = rig_calls("cuEventQuery");
         (void)rig_try_fired(one, streams[i], &status);
         GIVES(status, FERRY_E_DEVICE);
-        CHECK(strcmp(one->error.domain, "cuda") == 0);
-        GIVES(one->error.code, code);
-        CHECK(strstr(one->error.message, "CUDA_ERROR_") != NULL);
+        CHECK(strcmp(one->fault.domain, "cuda") == 0);
+        GIVES(one->fault.native_code, code);
+        CHECK(strstr(one->fault.message, "CUDA_ERROR_") != NULL);
         fry_event event;
         fry_copy copy = {.dst = self->gpu, .src = self->host, .size_bytes = 1, .row_count = 1};
-        memset(&one->error, 0, sizeof one->error);
+        memset(&one->fault, 0, sizeof one->fault);
         GIVES(rig_try_copy(one, streams[i], &copy, NULL, 0, &event), FERRY_E_DEVICE);
-        GIVES(one->error.code, code);
+        GIVES(one->fault.native_code, code);
         rig_flush(streams[i]);
         GIVES(rig_calls("cuEventQuery"), queries);
     }
     fry_event event;
     GIVES(rig_record(one, self->device, NULL, &event), FERRY_E_DEVICE);
-    GIVES(one->error.code, code);
+    GIVES(one->fault.native_code, code);
     CHECK(strstr(one->logged, "cuda:0 is lost: ") != NULL);
     CHECK(strstr(strstr(one->logged, " is lost") + 1, " is lost") == NULL); /* said once */
 
@@ -171,7 +171,7 @@ static void query_fails(void)
     ferry_status status;
     GIVES(rig_try_fired(&self.rig, self.in, &status), 0);
     GIVES(status, FERRY_E_DEVICE);
-    GIVES(self.rig.error.code, CUDA_ERROR_LAUNCH_TIMEOUT);
+    GIVES(self.rig.fault.native_code, CUDA_ERROR_LAUNCH_TIMEOUT);
     check_stuck(&self, event);
     CHECK(strstr(self.rig.logged, "cuEventQuery") != NULL);
     emu_release();
@@ -258,7 +258,7 @@ static void neighbour_is_lost(void)
     (void)rig_try_fired(&self.rig, self.in, &status);
     GIVES(status, FERRY_E_DEVICE);
     GIVES(rig_try_copy(&self.rig, stream, &copy, &event, 1, &behind), FERRY_E_DEVICE);
-    GIVES(self.rig.error.code, CUDA_ERROR_ILLEGAL_ADDRESS);
+    GIVES(self.rig.fault.native_code, CUDA_ERROR_ILLEGAL_ADDRESS);
     GIVES(rig_stream_wait(&self.rig, second, NULL, event), FERRY_E_DEVICE);
     fry_event free = rig_copy(&self.rig, stream, there, there + KIB, KIB, NULL, 0);
     rig_flush(stream);
@@ -301,7 +301,7 @@ static void neighbour_stands_behind(uint32_t completion)
     }
     GIVES(rig_try_fired(one, in, &status), done.sequence); /* what did not wait has fired */
     GIVES(status, FERRY_E_DEVICE);
-    GIVES(one->error.code, CUDA_ERROR_ILLEGAL_ADDRESS);
+    GIVES(one->fault.native_code, CUDA_ERROR_ILLEGAL_ADDRESS);
     CHECK(rig_is_all(there + 200 * KIB, 5, KIB));
     CHECK(after.sequence > behind.sequence);
     GIVES(rig_try_fired(one, out, &status), further.sequence - 1);
@@ -314,7 +314,7 @@ static void neighbour_stands_behind(uint32_t completion)
     fry_event none;
     fry_copy copy = {.dst = there, .src = self.host, .size_bytes = 1, .row_count = 1};
     GIVES(rig_try_copy(one, in, &copy, NULL, 0, &none), FERRY_E_DEVICE);
-    GIVES(one->error.code, CUDA_ERROR_ILLEGAL_ADDRESS);
+    GIVES(one->fault.native_code, CUDA_ERROR_ILLEGAL_ADDRESS);
     GIVES(rig_stream_wait(one, second, NULL, behind), FERRY_E_DEVICE);
 
     /* Others stand in their places, and see nothing of it. */
@@ -354,12 +354,12 @@ static void copy_is_refused(void)
     fry_event event;
     OK(emu_fail_call("cuMemcpyAsync", 1, CUDA_ERROR_INVALID_VALUE));
     GIVES(rig_try_copy(&self.rig, self.in, &copy, NULL, 0, &event), FERRY_E_DEVICE);
-    GIVES(self.rig.error.code, CUDA_ERROR_INVALID_VALUE);
-    CHECK(strncmp(self.rig.error.message, "cuMemcpyAsync: CUDA_ERROR_INVALID_VALUE, ", 40) == 0);
+    GIVES(self.rig.fault.native_code, CUDA_ERROR_INVALID_VALUE);
+    CHECK(strncmp(self.rig.fault.message, "cuMemcpyAsync: CUDA_ERROR_INVALID_VALUE, ", 40) == 0);
     /* An error that looks like the context's, but the context answers. */
     OK(emu_fail_call("cuMemcpyAsync", 1, CUDA_ERROR_ILLEGAL_ADDRESS));
     GIVES(rig_try_copy(&self.rig, self.in, &copy, NULL, 0, &event), FERRY_E_DEVICE);
-    GIVES(self.rig.error.code, CUDA_ERROR_ILLEGAL_ADDRESS);
+    GIVES(self.rig.fault.native_code, CUDA_ERROR_ILLEGAL_ADDRESS);
     GIVES(self.in->issued, 0);
     event = copy_at(&self, 0, 100 * KIB);
     rig_flush(self.in);
@@ -385,7 +385,7 @@ static void batch_is_refused(CUresult code)
         GIVES(rig_outcome(&self.rig, events[i]), i == 3 ? FERRY_E_DEVICE : FERRY_OK);
         CHECK(rig_is_all(self.gpu + i * KIB, i == 3 ? 0 : 5, KIB));
     }
-    GIVES(self.rig.error.code, CUDA_ERROR_INVALID_VALUE);
+    GIVES(self.rig.fault.native_code, CUDA_ERROR_INVALID_VALUE);
     /* Whoever has its slot next has nothing to do with it. */
     fry_event last = events[7];
     for (size_t i = 0; i < FRY_STREAM_DEPTH; i++) {
@@ -425,7 +425,7 @@ static void wait_is_refused(void)
     /* The first: nothing stands in the stream. */
     OK(emu_fail_call("cuStreamWaitEvent", 1, CUDA_ERROR_OUT_OF_MEMORY));
     GIVES(rig_try_copy(one, stream, &copy, waits, 2, &event), FERRY_E_DEVICE);
-    GIVES(one->error.code, CUDA_ERROR_OUT_OF_MEMORY);
+    GIVES(one->fault.native_code, CUDA_ERROR_OUT_OF_MEMORY);
     GIVES(stream->issued, 0);
     /* The second: the operation was begun, fires in its turn, and has copied nothing. */
     OK(emu_fail_call("cuStreamWaitEvent", 2, CUDA_ERROR_OUT_OF_MEMORY));
@@ -436,7 +436,7 @@ static void wait_is_refused(void)
     rig_await(one, event);
     GIVES(stream->struck, 1);
     GIVES(rig_outcome(one, event), FERRY_E_DEVICE);
-    GIVES(one->error.code, CUDA_ERROR_OUT_OF_MEMORY);
+    GIVES(one->fault.native_code, CUDA_ERROR_OUT_OF_MEMORY);
     CHECK(rig_is_all(self.gpu + 64 * KIB, 0, KIB));
     rig_await(one, waits[0]);
     rig_await(one, waits[1]);
@@ -575,7 +575,7 @@ static void record_fails(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         OK(emu_fail_call(cases[i].call, 0, cases[i].code));
         GIVES(rig_record(one, self.device, user, &event), cases[i].status);
-        GIVES(one->error.code, cases[i].code);
+        GIVES(one->fault.native_code, cases[i].code);
         OK(emu_fail_call(cases[i].call, 1, CUDA_SUCCESS));
     }
     /* The claims were given back, and no number was used. */
@@ -603,7 +603,7 @@ static void record_fails(void)
     for (size_t i = 0; i < sizeof wraps / sizeof *wraps; i++) {
         OK(emu_fail_call(wraps[i].call, 1, wraps[i].code));
         GIVES(rig_wrap(one, self.device, mine, user, &event), wraps[i].status);
-        GIVES(one->error.code, wraps[i].code);
+        GIVES(one->fault.native_code, wraps[i].code);
         OK(emu_fail_call(wraps[i].call, 1, CUDA_SUCCESS));
     }
     OK(rig_wrap(one, self.device, mine, user, &event));
@@ -693,7 +693,7 @@ static void open_fails(void)
             }
             CHECK(was_called);
             GIVES(status, i % 2 == 0 ? FERRY_E_NO_MEMORY : FERRY_E_DEVICE);
-            CHECK(strstr(self.error.message, "CUDA_ERROR_") != NULL);
+            CHECK(strstr(self.fault.message, "CUDA_ERROR_") != NULL);
         }
     }
     OK(emu_fail_call("cuThreadExchangeStreamCaptureMode", 1, CUDA_SUCCESS));
@@ -722,7 +722,7 @@ static void open_fails(void)
         fry_device_request request = {.name = "cuda:1", .completion = FERRY_COMPLETION_WORDS};
         CHECK(rig_try_device(&self, &request, &status) == NULL);
         GIVES(status, FERRY_E_DEVICE);
-        GIVES(self.error.code, refusals[i]);
+        GIVES(self.fault.native_code, refusals[i]);
         rig_close(&self);
     }
 }

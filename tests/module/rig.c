@@ -105,13 +105,21 @@ void rig_close(rig *self)
     GIVES(counters.caught, 0);
 }
 
+/* A call that fails has written the whole fault; one that does not has left it alone. */
+static void check_fault(const rig *self, ferry_status status)
+{
+    GIVES(self->fault.status, status);
+    GIVES(self->fault.rank, status == FERRY_OK ? 0 : -1);
+}
+
 fry_device *rig_try_device(rig *self, const fry_device_request *request, ferry_status *status_p)
 {
     fry_device *device = NULL;
     thread_state before = look_at_thread();
-    memset(&self->error, 0, sizeof self->error);
-    ferry_status status = self->ops->device_open(self->backend, request, &device, &self->error);
+    memset(&self->fault, 0, sizeof self->fault);
+    ferry_status status = self->ops->device_open(self->backend, request, &device, &self->fault);
     check_thread(before);
+    check_fault(self, status);
     if (status_p != NULL)
         *status_p = status;
     return status == FERRY_OK ? device : NULL;
@@ -122,7 +130,7 @@ fry_device *rig_device(rig *self, const char *name, uint32_t completion)
     fry_device_request request = {.name = name, .completion = completion, .parked_count = 8};
     fry_device *device = rig_try_device(self, &request, NULL);
     if (device == NULL) {
-        (void)fprintf(stderr, "%s: %s\n", name, self->error.message);
+        (void)fprintf(stderr, "%s: %s\n", name, self->fault.message);
         exit(EXIT_FAILURE);
     }
     return device;
@@ -142,10 +150,12 @@ ferry_status rig_try_copy(rig *self, fry_stream *stream, const fry_copy *copy,
                           const fry_event *waits, size_t wait_count, fry_event *event_p)
 {
     thread_state before = look_at_thread();
+    memset(&self->fault, 0, sizeof self->fault);
     event_p->stream = stream;
     ferry_status status = stream->device->ops->copy(stream, copy, waits, wait_count,
-                                                    &event_p->sequence, &self->error);
+                                                    &event_p->sequence, &self->fault);
     check_thread(before);
+    check_fault(self, status);
     return status;
 }
 
@@ -170,7 +180,7 @@ void rig_flush(fry_stream *stream)
 uint64_t rig_try_fired(rig *self, fry_stream *stream, ferry_status *status_p)
 {
     thread_state before = look_at_thread();
-    uint64_t fired = stream->device->ops->fired(stream, status_p, &self->error);
+    uint64_t fired = stream->device->ops->fired(stream, status_p, &self->fault);
     check_thread(before);
     return fired;
 }
@@ -185,7 +195,7 @@ uint64_t rig_fired(rig *self, fry_stream *stream)
 
 ferry_status rig_outcome(rig *self, fry_event event)
 {
-    return event.stream->device->ops->outcome(event.stream, event.sequence, &self->error);
+    return event.stream->device->ops->outcome(event.stream, event.sequence, &self->fault);
 }
 
 void rig_await(rig *self, fry_event event)
@@ -199,7 +209,7 @@ void rig_await(rig *self, fry_event event)
 ferry_status rig_record(rig *self, fry_device *device, CUstream stream, fry_event *event_p)
 {
     thread_state before = look_at_thread();
-    ferry_status status = device->ops->event_record(device, stream, event_p, &self->error);
+    ferry_status status = device->ops->event_record(device, stream, event_p, &self->fault);
     check_thread(before);
     return status;
 }
@@ -208,7 +218,7 @@ ferry_status rig_wrap(rig *self, fry_device *device, CUevent event, CUstream str
                       fry_event *event_p)
 {
     thread_state before = look_at_thread();
-    ferry_status status = device->ops->event_wrap(device, event, stream, event_p, &self->error);
+    ferry_status status = device->ops->event_wrap(device, event, stream, event_p, &self->fault);
     check_thread(before);
     return status;
 }
@@ -216,7 +226,7 @@ ferry_status rig_wrap(rig *self, fry_device *device, CUevent event, CUstream str
 ferry_status rig_stream_wait(rig *self, fry_device *device, CUstream stream, fry_event event)
 {
     thread_state before = look_at_thread();
-    ferry_status status = device->ops->stream_wait(device, stream, event, &self->error);
+    ferry_status status = device->ops->stream_wait(device, stream, event, &self->fault);
     check_thread(before);
     return status;
 }

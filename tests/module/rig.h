@@ -51,8 +51,8 @@ typedef struct rig {
     uint32_t tracing;
     uint32_t notified; /* atomic */
     char logged[RIG_LOG_BYTES];
-    fry_native_error error; /* of the last call that failed */
-    CUcontext own;          /* NULL, or what the test made, and rig_close destroys */
+    fry_fault fault; /* of the last call that failed */
+    CUcontext own;   /* NULL, or what the test made, and rig_close destroys */
 } rig;
 
 /* The thread's own context is GPU 0's primary one, its capture mode the default. All GPUs' primary
@@ -63,7 +63,7 @@ void rig_open(rig *self);
  */
 void rig_close(rig *self);
 
-/* NULL sets `error`, and *status_p if that is not NULL. */
+/* NULL sets `fault`, and *status_p if that is not NULL. */
 fry_device *rig_try_device(rig *self, const fry_device_request *request, ferry_status *status_p);
 fry_device *rig_device(rig *self, const char *name, uint32_t completion);
 

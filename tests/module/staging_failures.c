@@ -91,13 +91,14 @@ static void check_end(fry_event event, CUresult result)
     if (event.stream->struck == 0) {
         OK(status);
     } else {
-        if (one->error.code == CUDA_ERROR_OUT_OF_MEMORY)
+        if (one->fault.native_code == CUDA_ERROR_OUT_OF_MEMORY)
             GIVES(status, FERRY_E_NO_MEMORY);
         else
             GIVES(status, FERRY_E_DEVICE);
-        CHECK(one->error.code == result || one->error.code == CUDA_ERROR_INVALID_VALUE);
-        CHECK(strcmp(one->error.domain, "cuda") == 0);
-        CHECK(strstr(one->error.message, "CUDA_ERROR_") != NULL);
+        CHECK(one->fault.native_code == result ||
+              one->fault.native_code == CUDA_ERROR_INVALID_VALUE);
+        CHECK(strcmp(one->fault.domain, "cuda") == 0);
+        CHECK(strstr(one->fault.message, "CUDA_ERROR_") != NULL);
     }
 }
 
@@ -171,7 +172,7 @@ static void wait_is_refused(void)
     emu_release_stream(fry_cuda_stream_of(within)->native);
     rig_await(&bench.rig, event);
     GIVES(rig_outcome(&bench.rig, event), FERRY_E_DEVICE);
-    GIVES(bench.rig.error.code, CUDA_ERROR_INVALID_VALUE);
+    GIVES(bench.rig.fault.native_code, CUDA_ERROR_INVALID_VALUE);
     CHECK(rig_is_all(bench.gpu[0] + 1, 0, SIZE_BYTES - 1));
     rig_await(&bench.rig, before);
     rig_free_on_gpu(other);
@@ -190,7 +191,7 @@ static void pinned_memory_is_short(void)
     fry_event event = issue(0, FRY_CUDA_WAY_IN, SIZE_BYTES);
     rig_await(&bench.rig, event);
     GIVES(rig_outcome(&bench.rig, event), FERRY_E_NO_MEMORY);
-    GIVES(bench.rig.error.code, CUDA_ERROR_OUT_OF_MEMORY);
+    GIVES(bench.rig.fault.native_code, CUDA_ERROR_OUT_OF_MEMORY);
     CHECK(rig_is_all(bench.gpu[0], 0, SIZE_BYTES));
     uint64_t made = rig_calls("cuMemHostRegister");
     event = issue(0, FRY_CUDA_WAY_IN, SIZE_BYTES); /* each tries anew, down to the least */
@@ -220,11 +221,11 @@ static void check_stuck(fry_event event, CUresult code)
     ferry_status status = FERRY_OK;
     UNTIL(rig_try_fired(one, event.stream, &status) < event.sequence && status != FERRY_OK);
     GIVES(status, FERRY_E_DEVICE);
-    GIVES(one->error.code, code);
+    GIVES(one->fault.native_code, code);
     fry_copy copy = {.dst = bench.gpu[0], .src = bench.host, .size_bytes = 1, .row_count = 1};
     fry_event refused;
     GIVES(rig_try_copy(one, event.stream, &copy, NULL, 0, &refused), FERRY_E_DEVICE);
-    GIVES(one->error.code, code);
+    GIVES(one->fault.native_code, code);
     GIVES(one->ops->stop(one->backend), FERRY_E_BUSY);
     GIVES(one->ops->stop(one->backend), FERRY_E_BUSY);
 }
@@ -297,7 +298,7 @@ static void neighbour_is_lost(void)
     OK(emu_lose_device(0, CUDA_ERROR_LAUNCH_FAILED));
     rig_await(one, after_native);
     GIVES(rig_outcome(one, after_native), FERRY_E_DEVICE);
-    GIVES(one->error.code, CUDA_ERROR_LAUNCH_FAILED);
+    GIVES(one->fault.native_code, CUDA_ERROR_LAUNCH_FAILED);
     rig_await(one, after_staged);
     GIVES(rig_outcome(one, after_staged), FERRY_E_DEVICE);
     rig_await(one, next);
@@ -341,7 +342,7 @@ static void neighbours_neighbour_is_lost(void)
     }
     rig_await(one, staged);
     GIVES(rig_outcome(one, staged), FERRY_E_DEVICE);
-    GIVES(one->error.code, CUDA_ERROR_LAUNCH_FAILED);
+    GIVES(one->fault.native_code, CUDA_ERROR_LAUNCH_FAILED);
     rig_await(one, next);
     OK(rig_outcome(one, next));
     CHECK(rig_is_all(elsewhere, 7, KIB) && rig_is_all(bench.gpu[0], 0, SIZE_BYTES));
@@ -362,7 +363,7 @@ static void source_is_lost(void)
     emu_release();
     rig_await(one, event);
     GIVES(rig_outcome(one, event), FERRY_E_DEVICE);
-    GIVES(one->error.code, CUDA_ERROR_ECC_UNCORRECTABLE);
+    GIVES(one->fault.native_code, CUDA_ERROR_ECC_UNCORRECTABLE);
     event = issue(1, FRY_CUDA_WAY_PEER, SIZE_BYTES);
     rig_await(one, event);
     GIVES(rig_outcome(one, event), FERRY_E_DEVICE);

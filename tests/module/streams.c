@@ -302,7 +302,7 @@ static void test_rows(rig *self)
     copy.size_bytes = (size_t)65 * 10;
     OK(emu_fail_call("cuMemcpy2DAsync", 1, CUDA_ERROR_INVALID_VALUE));
     GIVES(rig_try_copy(self, stream, &copy, NULL, 0, &event), FERRY_E_DEVICE);
-    GIVES(self->error.code, CUDA_ERROR_INVALID_VALUE);
+    GIVES(self->fault.native_code, CUDA_ERROR_INVALID_VALUE);
     GIVES(rig_fired(self, stream), stream->issued);
 
     /* One row fails: it is struck, since others stand in the stream. */
@@ -315,7 +315,7 @@ static void test_rows(rig *self)
     rig_await(self, event);
     GIVES(stream->struck, 1);
     GIVES(rig_outcome(self, event), FERRY_E_DEVICE);
-    CHECK(strstr(self->error.message, "CUDA_ERROR_INVALID_VALUE") != NULL);
+    CHECK(strstr(self->fault.message, "CUDA_ERROR_INVALID_VALUE") != NULL);
 
     /* Above the greatest pitch they are not even tried together; these are one row far apart. */
     rows = rig_calls("cuMemcpy2DAsync");
@@ -421,13 +421,13 @@ static void test_names(rig *self)
         fry_device_request request = {.name = bad[i]};
         CHECK(rig_try_device(self, &request, &status) == NULL);
         GIVES(status, FERRY_E_INVALID);
-        CHECK(self->error.message[0] != '\0');
+        CHECK(self->fault.message[0] != '\0');
     }
     ferry_status status;
     fry_device_request request = {.name = "cuda:2"};
     CHECK(rig_try_device(self, &request, &status) == NULL);
     GIVES(status, FERRY_E_NOT_FOUND);
-    CHECK(strstr(self->error.message, "there is no GPU 2, the driver counts 2") != NULL);
+    CHECK(strstr(self->fault.message, "there is no GPU 2, the driver counts 2") != NULL);
     request = (fry_device_request){.name = "cuda:0", .parked_count = 65};
     CHECK(rig_try_device(self, &request, &status) == NULL);
     GIVES(status, FERRY_E_INVALID);
@@ -439,7 +439,7 @@ static void test_names(rig *self)
     request = (fry_device_request){.name = "cuda:0", .native_context = contexts[1]};
     CHECK(rig_try_device(self, &request, &status) == NULL);
     GIVES(status, FERRY_E_INVALID);
-    CHECK(strcmp(self->error.message, "the native context is of another GPU") == 0);
+    CHECK(strcmp(self->fault.message, "the native context is of another GPU") == 0);
     request.name = "cuda:1";
     fry_device *borrowed = rig_try_device(self, &request, &status);
     CHECK(borrowed != NULL);

@@ -150,10 +150,10 @@ static void *open_and_destroy(void *arg)
     for (int round = 0; !__atomic_load_n(&station->is_over, __ATOMIC_ACQUIRE); round++) {
         char address[FRY_ADDRESS_BYTES_MAX];
         size_t address_bytes;
-        fry_native_error error;
+        fry_fault fault;
         EXPECT(fry_ucx_channel_open(end.ucx, station->way->path, &end_events, &end, &end.channel,
-                                    address, &address_bytes, &error) == FERRY_OK);
-        EXPECT(fry_ucx_channel_connect(end.channel, address, address_bytes, &error) == FERRY_OK);
+                                    address, &address_bytes, &fault) == FERRY_OK);
+        EXPECT(fry_ucx_channel_connect(end.channel, address, address_bytes, &fault) == FERRY_OK);
         note note = {1, 1, 5000};
         EXPECT(end_post(&end, &note, station->data, round % 2 == 0) != FRY_POST_FAILED);
         for (int i = 0; i < round % 8; i++)

@@ -111,8 +111,8 @@ static void tell_cut(end *end_)
     if (end_->is_told || !end_->is_open)
         return;
     end_->is_told = true;
-    fry_native_error error = {.domain = "fake", .code = -7, .message = "cut"};
-    end_->channel.events->failed(end_->channel.events_arg, &error);
+    fry_fault fault = {.domain = "fake", .native_code = -7, .message = "cut"};
+    end_->channel.events->failed(end_->channel.events_arg, &fault);
 }
 
 /* Its data is the channel's own from now on. */

@@ -100,11 +100,11 @@ static uint64_t next_random(fake_world *world)
     return world->random = x;
 }
 
-static void say(fry_native_error *error, const char *message)
+static void say(fry_fault *fault, const char *message)
 {
-    error->domain = "fake";
-    error->code = FAKE_ERROR_CODE;
-    (void)snprintf(error->message, sizeof error->message, "%s", message);
+    *fault = (fry_fault){
+        .status = FERRY_E_DEVICE, .rank = -1, .native_code = FAKE_ERROR_CODE, .domain = "fake"};
+    (void)snprintf(fault->message, sizeof fault->message, "%s", message);
 }
 
 static fake_user *user_of(fake_device *device, void *native)
@@ -349,7 +349,7 @@ static bool is_due(uint64_t *after)
 }
 
 static ferry_status fake_copy(fry_stream *stream, const fry_copy *copy, const fry_event *waits,
-                              size_t wait_count, uint64_t *sequence_p, fry_native_error *error)
+                              size_t wait_count, uint64_t *sequence_p, fry_fault *fault)
 {
     fake_device *device = device_of(stream->device);
     fake_fry_stream *self = fake_of(stream);
@@ -358,7 +358,7 @@ static ferry_status fake_copy(fry_stream *stream, const fry_copy *copy, const fr
     check_copy(self, waits, wait_count);
     device->counts.copies++;
     if (device->is_lost || is_due(&device->refuse_after)) {
-        say(error, device->is_lost ? "the device is lost" : "the copy is refused");
+        say(fault, device->is_lost ? "the device is lost" : "the copy is refused");
         status = FERRY_E_DEVICE;
     } else {
         uint64_t sequence = stream->issued + 1;
@@ -382,7 +382,7 @@ static void fake_flush(fry_stream *stream)
     unlock(world_of(stream));
 }
 
-static uint64_t fake_ops_fired(fry_stream *stream, ferry_status *status_p, fry_native_error *error)
+static uint64_t fake_ops_fired(fry_stream *stream, ferry_status *status_p, fry_fault *fault)
 {
     fake_device *device = device_of(stream->device);
     lock(device->world);
@@ -393,13 +393,13 @@ static uint64_t fake_ops_fired(fry_stream *stream, ferry_status *status_p, fry_n
     *status_p = FERRY_OK;
     if (device->is_lost) {
         *status_p = FERRY_E_DEVICE;
-        say(error, "the device is lost");
+        say(fault, "the device is lost");
     }
     unlock(device->world);
     return fired;
 }
 
-static ferry_status fake_outcome(fry_stream *stream, uint64_t sequence, fry_native_error *error)
+static ferry_status fake_outcome(fry_stream *stream, uint64_t sequence, fry_fault *fault)
 {
     fake_fry_stream *self = fake_of(stream);
     fake_device *device = device_of(stream->device);
@@ -409,7 +409,7 @@ static ferry_status fake_outcome(fry_stream *stream, uint64_t sequence, fry_nati
         complain(device->world, "the outcome of what has not fired, or is forgotten");
     bool is_struck = slot_of(self, sequence)->is_struck;
     if (is_struck)
-        say(error, "the copy failed");
+        say(fault, "the copy failed");
     unlock(device->world);
     return is_struck ? FERRY_E_DEVICE : FERRY_OK;
 }
@@ -449,12 +449,12 @@ static fake_fry_stream *claim(fake_device *device, void *key)
 }
 
 static ferry_status record(fake_device *device, fake_user *user, void *key, fry_event *event_p,
-                           fry_native_error *error)
+                           fry_fault *fault)
 {
     ferry_status status = device->next_event;
     device->next_event = FERRY_OK;
     if (status == FERRY_E_DEVICE || device->is_lost) {
-        say(error, "no event can be recorded");
+        say(fault, "no event can be recorded");
         return FERRY_E_DEVICE;
     }
     if (status != FERRY_OK)
@@ -480,14 +480,14 @@ static ferry_status record(fake_device *device, fake_user *user, void *key, fry_
 }
 
 static ferry_status fake_event_record(fry_device *device, void *native_stream, fry_event *event_p,
-                                      fry_native_error *error)
+                                      fry_fault *fault)
 {
     fake_device *self = device_of(device);
     fake_user *user = user_of(self, native_stream);
     if (user == NULL)
         return FERRY_E_INVALID;
     lock(self->world);
-    ferry_status status = record(self, user, native_stream, event_p, error);
+    ferry_status status = record(self, user, native_stream, event_p, fault);
     unlock(self->world);
     return status;
 }
@@ -503,17 +503,17 @@ static void fake_event_entered(fry_event event)
 
 /* It stands where the program's stream has got to: fake_user_go lets it fire, too. */
 static ferry_status fake_event_wrap(fry_device *device, void *native_event, void *native_stream,
-                                    fry_event *event_p, fry_native_error *error)
+                                    fry_event *event_p, fry_fault *fault)
 {
     if (((fake_user_event *)native_event)->has_fired) {
         *event_p = (fry_event){NULL, 0};
         return FERRY_OK;
     }
-    return fake_event_record(device, native_stream, event_p, error);
+    return fake_event_record(device, native_stream, event_p, fault);
 }
 
 static ferry_status fake_stream_wait(fry_device *device, void *native_stream, fry_event event,
-                                     fry_native_error *error)
+                                     fry_fault *fault)
 {
     fake_device *self = device_of(device);
     fake_user *user = user_of(self, native_stream);
@@ -522,7 +522,7 @@ static ferry_status fake_stream_wait(fry_device *device, void *native_stream, fr
     self->counts.user_waits++;
     fake_fry_stream *stream = fake_of(event.stream);
     if (self->is_lost) {
-        say(error, "no stream can wait");
+        say(fault, "no stream can wait");
         status = FERRY_E_DEVICE;
     } else if (user->is_capturing) {
         status = FERRY_E_CAPTURE;

@@ -44,10 +44,10 @@ typedef struct rig {
 static ferry_status open_lane(void *arg, fry_channel_path path, const fry_peer_options *options,
                               const fry_lane_session *session, fry_peer_lane **lane_p,
                               fry_channel **channel_p, void *address, size_t *address_bytes,
-                              fry_native_error *error)
+                              fry_fault *fault)
 {
     rig *r = arg;
-    (void)path, (void)error;
+    (void)path, (void)fault;
     *lane_p = fry_peer_lane_open(options, session);
     if (*lane_p == NULL)
         return FERRY_E_NO_MEMORY;
@@ -66,9 +66,9 @@ static ferry_status open_lane(void *arg, fry_channel_path path, const fry_peer_o
 }
 
 static ferry_status connect_lane(void *arg, fry_channel *channel, const void *address,
-                                 size_t address_bytes, fry_native_error *error)
+                                 size_t address_bytes, fry_fault *fault)
 {
-    (void)arg, (void)channel, (void)address, (void)address_bytes, (void)error;
+    (void)arg, (void)channel, (void)address, (void)address_bytes, (void)fault;
     return FERRY_OK;
 }
 

@@ -540,7 +540,10 @@ Test(gpu_host, a_full_stream_and_too_many_waits_are_refused)
         (void)issue(stream, dst + i * SIZE, src, SIZE);
     fry_copy copy = plain(dst + SIZE * FRY_STREAM_DEPTH, src, SIZE);
     uint64_t sequence = 77;
-    cr_assert_eq(ops->copy(stream, &copy, NULL, 0, &sequence, NULL), FERRY_E_DEVICE);
+    fry_fault fault = {0};
+    cr_assert_eq(ops->copy(stream, &copy, NULL, 0, &sequence, &fault), FERRY_E_DEVICE);
+    cr_assert_eq(fault.status, FERRY_E_DEVICE);
+    cr_assert_eq(fault.rank, -1);
     cr_assert_eq(stream->issued, FRY_STREAM_DEPTH);
     cr_assert_eq(sequence, 77);
     wait_held(&f);
@@ -553,7 +556,7 @@ Test(gpu_host, a_full_stream_and_too_many_waits_are_refused)
     fry_event waits[FRY_STREAM_WAITS + 1];
     for (size_t i = 0; i <= FRY_STREAM_WAITS; i++)
         waits[i] = (fry_event){stream_of(&f, 1), 0};
-    cr_assert_eq(ops->copy(stream, &copy, waits, FRY_STREAM_WAITS + 1, &sequence, NULL),
+    cr_assert_eq(ops->copy(stream, &copy, waits, FRY_STREAM_WAITS + 1, &sequence, &fault),
                  FERRY_E_DEVICE);
     cr_assert_eq(stream->issued, FRY_STREAM_DEPTH);
     (void)issue(stream, copy.dst, src, SIZE);

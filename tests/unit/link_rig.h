@@ -84,14 +84,14 @@ static const fry_channel_ops rig_channel_ops = {.destroy = rig_destroy};
 static ferry_status rig_open_lane(void *arg, fry_channel_path path, const fry_peer_options *options,
                                   const fry_lane_session *session, fry_peer_lane **lane_p,
                                   fry_channel **channel_p, void *address, size_t *address_bytes,
-                                  fry_native_error *error)
+                                  fry_fault *fault)
 {
     rig_member *member = arg;
 
     cr_assert_not_null(options);
     if (member->fails_to_open > 0) {
         member->fails_to_open--;
-        *error = (fry_native_error){.domain = "rig", .code = 7, .message = "it does not open"};
+        *fault = (fry_fault){.domain = "rig", .native_code = 7, .message = "it does not open"};
         return FERRY_E_PEER;
     }
     rig_channel *channel = calloc(1, sizeof(*channel));
@@ -112,14 +112,14 @@ static ferry_status rig_open_lane(void *arg, fry_channel_path path, const fry_pe
 }
 
 static ferry_status rig_connect_lane(void *arg, fry_channel *channel, const void *address,
-                                     size_t address_bytes, fry_native_error *error)
+                                     size_t address_bytes, fry_fault *fault)
 {
     rig_member *member = arg;
     rig_channel *self = (rig_channel *)(void *)channel;
 
     if (member->fails_to_connect > 0) {
         member->fails_to_connect--;
-        *error = (fry_native_error){.domain = "rig", .message = "it does not connect"};
+        *fault = (fry_fault){.domain = "rig", .message = "it does not connect"};
         return FERRY_E_PEER;
     }
     cr_assert_eq(address_bytes, sizeof(self->other));

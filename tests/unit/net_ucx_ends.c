@@ -134,7 +134,7 @@ static void outlive(const way *way, fate fate)
     if (fate == KILLED && way->path == FRY_PATH_NET) {
         while (end.failed == 0)
             EXPECT(end_turn(&end, -1));
-        cr_assert_str_eq(end.error.domain, "ucx");
+        cr_assert_str_eq(end.fault.domain, "ucx");
     }
     end_destroy(&end);
     memset(into, 0xa5, 1 << 20);
@@ -321,8 +321,8 @@ static void cut_network(int64_t keepalive_ns, bool is_at_work)
         (void)end_post(&end, &note, data, true);
     while (end.failed == 0)
         EXPECT(end_turn(&end, -1));
-    cr_assert(!is_at_work || strstr(end.error.message, "the network") != NULL, "%s",
-              end.error.message);
+    cr_assert(!is_at_work || strstr(end.fault.message, "the network") != NULL, "%s",
+              end.fault.message);
     end_close(&end);
     if (is_at_work)
         kill_other(&end); /* it is silent, and has time */
@@ -384,17 +384,17 @@ Test(net_ucx_ends, nobody_is_there)
         /* The address of a channel that is gone. */
         char address[FRY_ADDRESS_BYTES_MAX];
         size_t address_bytes;
-        fry_native_error error;
+        fry_fault fault;
         fry_channel *gone;
         cr_assert_eq(fry_ucx_channel_open(end.ucx, way->path, &end_events, &end, &gone, address,
-                                          &address_bytes, &error),
+                                          &address_bytes, &fault),
                      FERRY_OK);
         gone->ops->destroy(gone);
         char mine[FRY_ADDRESS_BYTES_MAX];
         cr_assert_eq(fry_ucx_channel_open(end.ucx, way->path, &end_events, &end, &end.channel, mine,
-                                          &address_bytes, &error),
+                                          &address_bytes, &fault),
                      FERRY_OK);
-        if (fry_ucx_channel_connect(end.channel, address, address_bytes, &error) == FERRY_OK) {
+        if (fry_ucx_channel_connect(end.channel, address, address_bytes, &fault) == FERRY_OK) {
             static unsigned char data[100000];
             note note = {1, 1, sizeof data};
             (void)end_post(&end, &note, data, true);
@@ -402,7 +402,7 @@ Test(net_ucx_ends, nobody_is_there)
                 while (end.failed == 0)
                     EXPECT(end_turn(&end, -1));
         } else {
-            cr_assert_str_eq(error.domain, "ucx");
+            cr_assert_str_eq(fault.domain, "ucx");
         }
         end_close(&end);
         (void)close(sockets[0]);
@@ -417,10 +417,10 @@ static void open_self(end *end, fry_channel_path path)
 {
     char address[FRY_ADDRESS_BYTES_MAX];
     size_t address_bytes;
-    fry_native_error error;
+    fry_fault fault;
     EXPECT(fry_ucx_channel_open(end->ucx, path, &end_events, end, &end->channel, address,
-                                &address_bytes, &error) == FERRY_OK);
-    EXPECT(fry_ucx_channel_connect(end->channel, address, address_bytes, &error) == FERRY_OK);
+                                &address_bytes, &fault) == FERRY_OK);
+    EXPECT(fry_ucx_channel_connect(end->channel, address, address_bytes, &fault) == FERRY_OK);
 }
 
 static void talk_to_self(end *end)

@@ -264,7 +264,7 @@ static void find_it_gone(const void *arg)
         (void)end_turn(&end, 0);
     EXPECT(end.pulled == 0);
     EXPECT(end.failed == 1);
-    EXPECT(strstr(end.error.message, "given up") != NULL);
+    EXPECT(strstr(end.fault.message, "given up") != NULL);
     end_close(&end);
     kill_other(&end);
     (void)close(end.socket);
@@ -390,11 +390,11 @@ Test(net_ucx_offer, addresses_that_are_cut)
     end_open(&end, NULL);
     char address[FRY_ADDRESS_BYTES_MAX];
     size_t address_bytes;
-    fry_native_error error;
+    fry_fault fault;
     cr_assert_eq(fry_ucx_channel_open(end.ucx, FRY_PATH_SHARED, &end_events, &end, &end.channel,
-                                      address, &address_bytes, &error),
+                                      address, &address_bytes, &fault),
                  FERRY_OK);
     for (size_t bytes = 0; bytes <= sizeof(fry_ucx_mark_place); bytes++)
-        cr_assert_eq(fry_ucx_channel_connect(end.channel, address, bytes, &error), FERRY_E_PEER);
-    cr_assert_eq(fry_ucx_channel_connect(end.channel, address, address_bytes, &error), FERRY_OK);
+        cr_assert_eq(fry_ucx_channel_connect(end.channel, address, bytes, &fault), FERRY_E_PEER);
+    cr_assert_eq(fry_ucx_channel_connect(end.channel, address, address_bytes, &fault), FERRY_OK);
 }

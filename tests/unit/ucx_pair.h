@@ -85,7 +85,7 @@ typedef struct end {
     uint64_t pulled;
     uint64_t pulled_badly;
     uint64_t failed;
-    fry_native_error error;
+    fry_fault fault;
 } end;
 
 static inline void fill(unsigned char *data, size_t size_bytes, uint64_t seed)
@@ -126,10 +126,10 @@ static inline void forget(begun *begun)
     free(begun);
 }
 
-static void end_pull_done(fry_pull *pull, ferry_status status, const fry_native_error *error)
+static void end_pull_done(fry_pull *pull, ferry_status status, const fry_fault *fault)
 {
     end *end = pull->arg;
-    EXPECT(status == FERRY_OK || (status == FERRY_E_PEER && error != NULL));
+    EXPECT(status == FERRY_OK || (status == FERRY_E_PEER && fault != NULL));
     if (status == FERRY_OK)
         end->pulled++;
     else
@@ -172,20 +172,20 @@ static void end_arrived(void *arg, const fry_arrival *arrival)
     }
 }
 
-static void end_failed(void *arg, const fry_native_error *error)
+static void end_failed(void *arg, const fry_fault *fault)
 {
     end *end = arg;
-    EXPECT(end->failed == 0 && error != NULL && error->message[0] != '\0');
+    EXPECT(end->failed == 0 && fault != NULL && fault->message[0] != '\0');
     end->failed++;
-    end->error = *error;
+    end->fault = *fault;
 }
 
 static const fry_channel_events end_events = {end_arrived, end_failed};
 
-static void end_post_done(fry_post *post, ferry_status status, const fry_native_error *error)
+static void end_post_done(fry_post *post, ferry_status status, const fry_fault *fault)
 {
     end *end = post->arg;
-    EXPECT(status == FERRY_OK || (status == FERRY_E_PEER && error != NULL));
+    EXPECT(status == FERRY_OK || (status == FERRY_E_PEER && fault != NULL));
     if (status == FERRY_OK)
         end->done++;
     else
@@ -295,12 +295,12 @@ static inline void end_connect(end *end, fry_channel_path path)
     char mine[FRY_ADDRESS_BYTES_MAX];
     char other[FRY_ADDRESS_BYTES_MAX];
     size_t mine_bytes = 0;
-    fry_native_error error;
+    fry_fault fault;
     EXPECT(fry_ucx_channel_open(end->ucx, path, &end_events, end, &end->channel, mine, &mine_bytes,
-                                &error) == FERRY_OK);
+                                &fault) == FERRY_OK);
     tell(end, mine, mine_bytes);
     size_t other_bytes = hear(end, other, sizeof other);
-    EXPECT(fry_ucx_channel_connect(end->channel, other, other_bytes, &error) == FERRY_OK);
+    EXPECT(fry_ucx_channel_connect(end->channel, other, other_bytes, &fault) == FERRY_OK);
 }
 
 /* A path, and what it may use. */
