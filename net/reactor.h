@@ -60,6 +60,9 @@ int64_t fry_reactor_now_ns(const fry_reactor *reactor);
 /* Sets a timer, on or off, to an absolute time on the reactor's clock. The loop. */
 void fry_timer_set(fry_reactor *reactor, fry_timer *timer, int64_t when_ns);
 
+/* Sets a timer to now: it is called in the loop's next round, on a user's clock too. The loop. */
+void fry_timer_set_soon(fry_reactor *reactor, fry_timer *timer);
+
 /* Switches a timer off, if it is on: it will not be called. The loop. */
 void fry_timer_stop(fry_reactor *reactor, fry_timer *timer);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all stores share: checks of requests, lists of what is on, and the rules of calling back. A
- * request is on from its submit until its done or its cancel. Exactly one of fry_store_finish, the
- * deadline and fry_store_cancel takes it off.
+ * What all stores share: checks of requests, lists of what is on, and the rules of calling back.
  */
 #include "net/store.h"
 
@@ -27,13 +25,6 @@ ferry_status fry_store_error(const fry_memory *memory, ferry_status status, fry_
     return status;
 }
 
-void fry_store_init(fry_store *store, fry_reactor *reactor, const fry_store_ops *ops)
-{
-    store->reactor = reactor;
-    store->ops = ops;
-    TAILQ_INIT(&store->requests);
-}
-
 void fry_store_close(fry_store *store)
 {
     if (store == NULL)
@@ -55,14 +46,6 @@ const char *fry_store_trouble(const fry_store *store)
 void fry_store_set_trouble(fry_store *store, const char *why)
 {
     (void)snprintf(store->trouble, sizeof store->trouble, "%s", why != NULL ? why : "");
-}
-
-void fry_store_timer_soon(fry_store *store, fry_timer *timer)
-{
-    fry_timer_set(store->reactor, timer, fry_reactor_now_ns(store->reactor));
-    /* The kernel knows nothing of a user's clock. */
-    if (!store->reactor->clock->is_real)
-        fry_poller_wake(&store->reactor->poller);
 }
 
 uint64_t fry_store_hash(const void *bytes, size_t count)
@@ -150,22 +133,15 @@ static const char *fault_of(const fry_store *store, const fry_store_request *req
     return NULL;
 }
 
-static void take_request_off(fry_store_request *request)
-{
-    fry_store *store = request->store;
-
-    fry_timer_stop(store->reactor, &request->timer);
-    TAILQ_REMOVE(&store->requests, request, entry);
-    request->is_on = false;
-}
-
 fry_store_request *fry_store_next_request(const fry_store *store)
 {
-    fry_store_request *request;
+    fry_async *async;
 
-    TAILQ_FOREACH(request, &store->requests, entry)
+    TAILQ_FOREACH(async, &store->requests.asyncs, entry)
     {
-        if (request->verdict == FERRY_OK && request->private_ == NULL)
+        fry_store_request *request = (fry_store_request *)(void *)async;
+
+        if (async->state == FRY_ASYNC_UNDER_WAY && request->private_ == NULL)
             return request;
     }
     return NULL;
@@ -174,31 +150,27 @@ fry_store_request *fry_store_next_request(const fry_store *store)
 void fry_store_finish(fry_store_request *request, ferry_status status,
                       const fry_store_entry *entries, size_t count, const char *why)
 {
-    take_request_off(request);
+    fry_async_finish(&request->async);
     request->done(request, status, entries, count, why);
 }
 
-static void verdict_is_due(fry_timer *timer)
+static void is_late(fry_async *async)
 {
-    fry_store_request *request = timer->arg;
-
-    fry_store_finish(request, request->verdict, NULL, 0, request->verdict_why);
+    fry_async_abort(async, FERRY_E_DEADLINE, "the store did not answer in time");
 }
 
-static void deadline_is_due(fry_timer *timer)
+static void drop(fry_async *async)
 {
-    fry_store_request *request = timer->arg;
+    fry_store_request *request = (fry_store_request *)(void *)async;
 
     request->store->ops->cancel(request);
-    fry_store_finish(request, FERRY_E_DEADLINE, NULL, 0, "the store did not answer in time");
 }
 
-void fry_store_fail_soon(fry_store_request *request, ferry_status status, const char *why)
+static void tell(fry_async *async, ferry_status verdict, const char *why)
 {
-    request->verdict = status;
-    request->verdict_why = why;
-    request->timer.fn = verdict_is_due;
-    fry_store_timer_soon(request->store, &request->timer);
+    fry_store_request *request = (fry_store_request *)(void *)async;
+
+    request->done(request, verdict, NULL, 0, why);
 }
 
 void fry_store_submit(fry_store *store, fry_store_request *request)
@@ -206,35 +178,38 @@ void fry_store_submit(fry_store *store, fry_store_request *request)
     const char *fault = fault_of(store, request);
 
     request->store = store;
-    TAILQ_INSERT_TAIL(&store->requests, request, entry);
-    request->verdict = FERRY_OK;
-    request->timer = (fry_timer){.fn = deadline_is_due, .arg = request};
-    request->is_on = true;
     request->private_ = NULL;
     request->lease_id = fault == NULL && request->lease != NULL ? request->lease->id : 0;
     request->guard_id = fault == NULL && request->guard_key != NULL ? request->guard_lease->id : 0;
+    fry_async_begin(&request->async, &store->requests);
     if (fault != NULL) {
-        fry_store_fail_soon(request, FERRY_E_INVALID, fault);
+        fry_async_finish_soon(&request->async, FERRY_E_INVALID, fault);
         return;
     }
     if (request->deadline_ns != 0 && request->deadline_ns <= fry_reactor_now_ns(store->reactor)) {
-        fry_store_fail_soon(request, FERRY_E_DEADLINE, "the deadline was over at the start");
+        fry_async_finish_soon(&request->async, FERRY_E_DEADLINE,
+                              "the deadline was over at the start");
         return;
     }
-    if (request->deadline_ns != 0)
-        fry_timer_set(store->reactor, &request->timer, request->deadline_ns);
+    fry_async_set_deadline(&request->async, request->deadline_ns);
     store->ops->submit(store, request);
 }
 
 void fry_store_cancel(fry_store_request *request)
 {
-    if (!request->is_on)
-        return;
-    /* A request with a verdict is not the implementation's any more. */
-    if (request->verdict == FERRY_OK)
-        request->store->ops->cancel(request);
-    take_request_off(request);
+    fry_async_cancel(&request->async);
 }
+
+void fry_store_init(fry_store *store, fry_reactor *reactor, const fry_store_ops *ops)
+{
+    static const fry_provider_ops of_requests = {.late = is_late, .drop = drop, .tell = tell};
+
+    store->reactor = reactor;
+    store->ops = ops;
+    fry_provider_init(&store->requests, reactor, &of_requests);
+}
+
+/* --- Watches --- */
 
 void fry_store_watch_start(fry_store *store, fry_store_watch *watch)
 {
@@ -429,7 +404,7 @@ void fry_store_lease_refuse_soon(fry_store_lease *lease, const char *why)
 {
     lease->refusal = why;
     lease->timer.fn = refusal_is_due;
-    fry_store_timer_soon(lease->store, &lease->timer);
+    fry_timer_set_soon(lease->store->reactor, &lease->timer);
 }
 
 void fry_store_lease_open(fry_store *store, fry_store_lease *lease)

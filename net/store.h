@@ -20,6 +20,7 @@
 #define FRY_NET_STORE_H
 
 #include "base/error.h"
+#include "net/async.h"
 #include "net/reactor.h"
 
 #include <bsd/sys/queue.h>
@@ -70,6 +71,7 @@ typedef void (*fry_store_done_fn)(fry_store_request *request, ferry_status statu
                                   const fry_store_entry *entries, size_t count, const char *why);
 
 struct fry_store_request {
+    fry_async async; /* the store's own */
     fry_store_verb verb;
     const char *key;   /* borrowed until done, like the value */
     const void *value; /* PUT, CREATE, SWAP */
@@ -90,11 +92,6 @@ struct fry_store_request {
     void *arg;
     /* The store's own. */
     fry_store *store;
-    TAILQ_ENTRY(fry_store_request) entry;
-    fry_timer timer; /* for the deadline, or for a verdict that is given soon */
-    ferry_status verdict;
-    const char *verdict_why;
-    bool is_on;
     uint64_t lease_id, guard_id; /* numbers of the leases; 0: none */
     void *private_;              /* the implementation's; NULL: not begun */
 };
@@ -226,7 +223,8 @@ int64_t fry_store_lease_steady_ns(const fry_store_lease *lease, bool is_strict);
 /*
  * The functions of an implementation. store.c has checked their arguments and put them on its
  * lists. None calls back at once.
- *  submit      begins a request, which ends with fry_store_finish unless cancel comes first
+ *  submit      begins a request, which ends with fry_store_finish, or fry_async_finish_soon if it
+ *              fails at once, unless cancel comes first
  *  cancel      forgets a request that was submitted, for a cancel or a deadline
  *  lease_open  ends with fry_store_lease_granted or _gone, unless lease_close comes first
  *  lease_close of a lease that is on, granted or not
@@ -250,8 +248,8 @@ struct fry_store {
     char *name;
     size_t name_bytes;
     char trouble[FRY_STORE_TROUBLE_BYTES];
-    int64_t round_trip_ns;                    /* the shortest; 0: none */
-    TAILQ_HEAD(, fry_store_request) requests; /* in the order of their submits */
+    int64_t round_trip_ns; /* the shortest; 0: none */
+    fry_provider requests;
     LIST_HEAD(, fry_store_watch) watches;
     LIST_HEAD(, fry_store_lease) leases;
     fry_store_watch *next_watch, *told_watch;
@@ -277,15 +275,12 @@ void fry_store_init(fry_store *store, fry_reactor *reactor, const fry_store_ops 
 /* Sets why the store can't be reached; NULL: it can, again. */
 void fry_store_set_trouble(fry_store *store, const char *why);
 
-/* The first waiting request: without a verdict, and private_ is NULL. NULL: there is none. */
+/* The first request that waits to be begun: its private_ is NULL. NULL: there is none. */
 fry_store_request *fry_store_next_request(const fry_store *store);
 
 /* Ends a request and calls its done. Not within a call of the user's. */
 void fry_store_finish(fry_store_request *request, ferry_status status,
                       const fry_store_entry *entries, size_t count, const char *why);
-
-/* The same in the loop's next round; also from within submit. `why` must live for ever. */
-void fry_store_fail_soon(fry_store_request *request, ferry_status status, const char *why);
 
 /*
  * Tells a watch an event if it is news: LISTED once, LOST and HEALTHY in turns. False: the watch
@@ -307,7 +302,7 @@ void fry_store_lease_not_renewed(fry_store_lease *lease);
 /* REFUSED or ENDED: the lease is off. The implementation frees lease->private_ before. */
 void fry_store_lease_gone(fry_store_lease *lease, fry_lease_event event, const char *why);
 
-/* REFUSED in the loop's next round; lease_close is not called then. `why` as in fail_soon. */
+/* REFUSED in the loop's next round; lease_close is not called then. `why` must live for ever. */
 void fry_store_lease_refuse_soon(fry_store_lease *lease, const char *why);
 
 /* A hash of 64 bits. Any thread. */
@@ -315,9 +310,6 @@ uint64_t fry_store_hash(const void *bytes, size_t count);
 
 /* Whether a text is a key, as defined above. Any thread. */
 bool fry_store_is_key(const char *key);
-
-/* Makes the loop look soon at a timer that has been set to now. */
-void fry_store_timer_soon(fry_store *store, fry_timer *timer);
 
 /* Makes an error for opening, FERRY_E_STORE or another: sets *error_p and returns `status`. */
 ferry_status fry_store_error(const fry_memory *memory, ferry_status status, fry_error **error_p,

@@ -62,7 +62,7 @@ static void leave_list(fry_etcd_call *call)
 
 static void tell_soon(fry_etcd *etcd)
 {
-    fry_store_timer_soon(&etcd->base, &etcd->ready_timer);
+    fry_timer_set_soon(etcd->reactor, &etcd->ready_timer);
 }
 
 /* ---- the end of a call ---- */
@@ -431,7 +431,7 @@ static int set_timer(CURLM *multi, long timeout_ms, void *arg)
     if (timeout_ms < 0)
         fry_timer_stop(etcd->reactor, &etcd->curl_timer);
     else if (timeout_ms == 0)
-        fry_store_timer_soon(&etcd->base, &etcd->curl_timer);
+        fry_timer_set_soon(etcd->reactor, &etcd->curl_timer);
     else
         fry_timer_set(etcd->reactor, &etcd->curl_timer,
                       fry_reactor_now_ns(etcd->reactor) + timeout_ms * NS_PER_MS);

@@ -415,7 +415,7 @@ static void begin(fry_etcd *etcd, fry_store_request *request)
     fry_etcd_request *mine = fry_alloc(etcd->memory, sizeof *mine, _Alignof(fry_etcd_request));
 
     if (mine == NULL) {
-        fry_store_fail_soon(request, FERRY_E_NO_MEMORY, "no memory for a request");
+        fry_async_finish_soon(&request->async, FERRY_E_NO_MEMORY, "no memory for a request");
         return;
     }
     mine->etcd = etcd;
@@ -451,6 +451,5 @@ void fry_etcd_cancel(fry_store_request *request)
         return;
     stop(mine);
     dispose(mine);
-    request->verdict = FERRY_E_CANCELLED; /* it is still on the list, and must not begin again */
     pump(etcd);
 }

@@ -171,7 +171,7 @@ static bool lease_is_over(void *arg, uint64_t id)
     forget_lease(self, find_lease(self, id));
     /* Not now: a key's lock may be held. */
     self->needs_sweep = true;
-    fry_store_timer_soon(&self->local.base, &self->local.turn);
+    fry_timer_set_soon(self->local.base.reactor, &self->local.turn);
     return true;
 }
 
@@ -356,7 +356,7 @@ static ferry_status lease_extend(fry_local *local, fry_store_lease *lease, int64
     file_store *self = (file_store *)local;
 
     if (!fry_disk_is_whole(&self->disk)) {
-        fry_store_timer_soon(&local->base, &local->turn);
+        fry_timer_set_soon(local->base.reactor, &local->turn);
         return fry_disk_gone(&self->disk);
     }
     return fry_reactor_now_ns(local->base.reactor) < lease->ends_ns

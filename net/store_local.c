@@ -22,7 +22,7 @@ typedef enum watch_state {
 
 static void take_turn_soon(fry_local *self)
 {
-    fry_store_timer_soon(&self->base, &self->turn);
+    fry_timer_set_soon(self->base.reactor, &self->turn);
 }
 
 /* --- Leases: one that the backend has made has an id --- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The store's ops are replaced by these, which call the real ones. A request is on its way there,
- * with the real store, or on its way back; only then the real store knows it (it finds its requests
- * in the store's list), and a lease that it names has to be granted still: it is refused else, as a
+ * with the real store, or on its way back; only then the real store knows it (what it may begin has
+ * a private_ of NULL), and a lease that it names has to be granted still: it is refused else, as a
  * store would. A watch's function is replaced by one that may keep events until there is contact
  * again; a lease's renewal by one that asks the space itself.
  *
@@ -147,17 +147,6 @@ static void unhold(held *h)
     free(h);
 }
 
-/* The real store finds its requests in the store's list: one that is held back is not in it. */
-static void unlink_request(fry_store_request *request)
-{
-    TAILQ_REMOVE(&request->store->requests, request, entry);
-}
-
-static void link_request(fry_store_request *request)
-{
-    TAILQ_INSERT_TAIL(&request->store->requests, request, entry);
-}
-
 static void tell_answer(held *h)
 {
     fry_store_request *request = h->request;
@@ -171,7 +160,8 @@ static void tell_answer(held *h)
     h->entries = NULL;
     h->count = 0;
     h->why = NULL;
-    request->is_on = false;
+    if (fry_async_is_on(&request->async))
+        fry_async_finish(&request->async);
     request->done = h->done;
     request->arg = h->arg;
     unhold(h);
@@ -207,7 +197,8 @@ static void is_done(fry_store_request *request, ferry_status status, const fry_s
     keep_answer(h, status, entries, count, why);
     h->way = WAY_BACK;
     if (faulty->is_cut || faulty->way_ns > 0) {
-        request->is_on = true; /* so that it can be cancelled */
+        fry_async_begin(&request->async, &faulty->store->requests); /* it can be cancelled */
+        request->private_ = h;
         if (!faulty->is_cut)
             fry_timer_set(faulty->store->reactor, &h->timer, now_of(faulty) + faulty->way_ns);
         return;
@@ -225,7 +216,10 @@ static void give_on(held *h)
     h->version = request->version;
     if (request->version != 0)
         request->version += base_of(faulty);
-    link_request(request);
+    request->private_ = NULL;
+    /* The real store begins requests in the order in which they come. */
+    TAILQ_REMOVE(&faulty->store->requests.asyncs, &request->async, entry);
+    TAILQ_INSERT_TAIL(&faulty->store->requests.asyncs, &request->async, entry);
     faulty->real->submit(faulty->store, request);
 }
 
@@ -263,7 +257,7 @@ static void faulty_submit(fry_store *store, fry_store_request *request)
     h->timer = (fry_timer){.fn = hold_is_over, .arg = h};
     request->done = is_done;
     request->arg = h;
-    unlink_request(request);
+    request->private_ = h;
     if (delay_ns > 0)
         fry_timer_set(store->reactor, &h->timer, now_of(faulty) + delay_ns);
     else if (has_contact(faulty))
@@ -276,12 +270,10 @@ static void faulty_cancel(fry_store_request *request)
     faulty_store *faulty = of(request->store);
     held *h = request->arg;
 
-    if (h->way == WAY_IN)
+    if (h->way == WAY_IN) {
         faulty->real->cancel(request);
-    else
-        link_request(request); /* store.c takes it off */
-    if (h->way == WAY_IN)
         request->version = h->version;
+    }
     request->done = h->done;
     request->arg = h->arg;
     unhold(h);
@@ -748,7 +740,7 @@ faulty_store *faulty_store_put(fry_store *store)
     faulty->lost_timer = (fry_timer){.fn = lost_is_due, .arg = faulty};
     faulty->life = faulty_space_past(mem_of(faulty)->space)->lives;
     store->ops = &faulty_ops;
-    faulty_need(TAILQ_EMPTY(&store->requests), "it is put in before anything is asked");
+    faulty_need(TAILQ_EMPTY(&store->requests.asyncs), "it is put in before anything is asked");
     LIST_FOREACH(watch, &store->watches, entry)
     begin_watched(faulty, &faulty->watches[count++], watch);
     LIST_FOREACH(lease, &store->leases, entry)

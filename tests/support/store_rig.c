@@ -153,7 +153,7 @@ static void ask_is_done(fry_store_request *request, ferry_status status,
     store_ask *ask = request->arg;
     size_t bytes = 1;
 
-    STORE_CHECK(!request->is_on);
+    STORE_CHECK(!fry_async_is_on(&request->async));
     STORE_CHECK(why == NULL || *why != '\0');
     STORE_CHECK((count == 0) == (entries == NULL) || request->verb == FRY_STORE_LIST);
     ask->is_done = true;

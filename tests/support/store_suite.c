@@ -427,7 +427,7 @@ void store_suite_requests_from_callbacks(const store_place *place)
     store_rig_until(&rig, &self.is_over);
     const size_t left = cancelled.left;
     STORE_CHECK(ask_with(&rig.clients[0], FRY_STORE_GET, "a", NULL, 0, &ask) == FERRY_E_NOT_FOUND);
-    STORE_CHECK(cancelled.left == left && !cancelled.request.is_on);
+    STORE_CHECK(cancelled.left == left && !fry_async_is_on(&cancelled.request.async));
 }
 
 /* What was cancelled, stopped and closed an instant ago does not reach into freed memory. */
