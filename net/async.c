@@ -23,14 +23,12 @@ static void set_state(fry_async *async, fry_async_state state)
 static void timer_is_due(fry_timer *timer)
 {
     fry_async *async = timer->arg;
-    const fry_provider_ops *ops = async->provider->ops;
 
     if (async->state == FRY_ASYNC_ENDING) {
-        set_state(async, FRY_ASYNC_OFF);
-        ops->tell(async, async->verdict, async->why);
+        fry_async_tell(async);
     } else {
         set_state(async, FRY_ASYNC_LATE);
-        ops->late(async);
+        async->provider->ops->late(async);
     }
 }
 
@@ -64,6 +62,14 @@ void fry_async_finish_soon(fry_async *async, ferry_status verdict, const char *w
     async->verdict = verdict;
     async->why = why;
     fry_timer_set_soon(async->provider->reactor, &async->timer);
+}
+
+void fry_async_tell(fry_async *async)
+{
+    if (async->state != FRY_ASYNC_ENDING)
+        return;
+    set_state(async, FRY_ASYNC_OFF);
+    async->provider->ops->tell(async, async->verdict, async->why);
 }
 
 /* The state first: what a drop makes room for must not begin this request again. */

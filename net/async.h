@@ -45,7 +45,7 @@ struct fry_async {
 };
 
 typedef struct fry_provider_ops {
-    /* The deadline has passed: the provider ends the request now or later. */
+    /* The deadline has passed: the provider ends the request now or later. NULL: none has one. */
     void (*late)(fry_async *async);
     /* A cancel or an abort: the provider forgets a request. It tells nobody. */
     void (*drop)(fry_async *async);
@@ -76,6 +76,9 @@ void fry_async_finish_soon(fry_async *async, ferry_status verdict, const char *w
 
 /* Ends a request in the provider's place: drops it, and the owner is told soon. */
 void fry_async_abort(fry_async *async, ferry_status verdict, const char *why);
+
+/* Tells the owner of a request that is ending now, not soon. Does nothing in other states. */
+void fry_async_tell(fry_async *async);
 
 /* The owner wants no answer any more. Does nothing if the request is off. */
 void fry_async_cancel(fry_async *async);

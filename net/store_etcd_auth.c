@@ -15,20 +15,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static void fail_waiting(fry_etcd *etcd, const fry_etcd_call *login)
+/* Lets the calls that wait run, or fails them as the login has failed. */
+static void end_wait(fry_etcd *etcd, const fry_etcd_call *failed)
 {
-    fry_etcd_call *call;
+    fry_async *async;
 
-    while ((call = TAILQ_FIRST(&etcd->waiting)) != NULL)
-        fry_etcd_call_fail(call, login->outcome, login->code, login->text);
-}
+    TAILQ_FOREACH(async, &etcd->calls.asyncs, entry)
+    {
+        fry_etcd_call *call = (fry_etcd_call *)(void *)async;
 
-static void run_waiting(fry_etcd *etcd)
-{
-    fry_etcd_call *call;
-
-    while ((call = TAILQ_FIRST(&etcd->waiting)) != NULL)
-        fry_etcd_call_run(call);
+        if (!fry_etcd_call_waits(call))
+            continue;
+        if (failed != NULL)
+            fry_etcd_call_fail(call, failed->outcome, failed->code, failed->text);
+        else
+            fry_etcd_call_run(call);
+    }
 }
 
 static void take_token(fry_etcd *etcd, fry_etcd_call *login)
@@ -36,12 +38,12 @@ static void take_token(fry_etcd *etcd, fry_etcd_call *login)
     if (fry_etcd_read_token(login->answer, login->answer_bytes, etcd->token) != FRY_ETCD_READ) {
         fry_etcd_call_was_garbled(login);
         etcd->login = FRY_ETCD_LOGIN_WANTED;
-        fail_waiting(etcd, login);
+        end_wait(etcd, login);
         return;
     }
     etcd->login = FRY_ETCD_LOGIN_DONE;
     etcd->token_serial++;
-    run_waiting(etcd);
+    end_wait(etcd, NULL);
 }
 
 static void login_is_over(fry_etcd_call *login)
@@ -57,13 +59,13 @@ static void login_is_over(fry_etcd_call *login)
             fry_log_line(etcd->reactor->log, FERRY_LOG_WARNING,
                          "store: etcd asks nobody for a password; user and password are not used");
             etcd->login = FRY_ETCD_LOGIN_NONE;
-            run_waiting(etcd);
+            end_wait(etcd, NULL);
             break;
         }
         fry_log_line(etcd->reactor->log, FERRY_LOG_ERROR, "store: etcd refuses user '%.64s': %s",
                      etcd->user, login->text);
         etcd->login = FRY_ETCD_LOGIN_WANTED;
-        fail_waiting(etcd, login);
+        end_wait(etcd, login);
         break;
     case FRY_ETCD_UNKNOWN: /* a login changes nothing */
         login->outcome = FRY_ETCD_UNSENT;
@@ -71,7 +73,7 @@ static void login_is_over(fry_etcd_call *login)
     case FRY_ETCD_UNSENT:
     case FRY_ETCD_STRANGE:
         etcd->login = FRY_ETCD_LOGIN_WANTED;
-        fail_waiting(etcd, login);
+        end_wait(etcd, login);
         break;
     }
     fry_etcd_call_release(login);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls by libcurl's multi interface on the reactor. libcurl must not be called within its own
- * callbacks, so these only note things, and owners are told from `ready` after libcurl has
- * returned.
+ * callbacks, so these only note things, and owners are told when libcurl has returned.
  *
  * libcurl itself repeats a request when a connection that it had kept turns out to be closed. That
  * is right only as long as nothing of the body has been sent. So bodies are read through a
@@ -39,39 +38,15 @@ typedef struct fry_etcd_socket {
     TAILQ_ENTRY(fry_etcd_socket) entry;
 } fry_etcd_socket;
 
-/* ---- telling owners ---- */
-
-static void make_ready(fry_etcd_call *call)
-{
-    if (call->is_ready)
-        return;
-    call->is_ready = true;
-    TAILQ_INSERT_TAIL(&call->etcd->ready, call, entry);
-}
-
-static void leave_list(fry_etcd_call *call)
-{
-    fry_etcd *etcd = call->etcd;
-
-    if (call->is_ready)
-        TAILQ_REMOVE(&etcd->ready, call, entry);
-    else if (call->state == FRY_ETCD_CALL_WAITS)
-        TAILQ_REMOVE(&etcd->waiting, call, entry);
-    call->is_ready = false;
-}
-
-static void tell_soon(fry_etcd *etcd)
-{
-    fry_timer_set_soon(etcd->reactor, &etcd->ready_timer);
-}
-
 /* ---- the end of a call ---- */
 
-static void give_back(fry_etcd_call *call)
+/* Gives back what a call holds while it is under way. Its answer stays. */
+static void give_back(fry_async *async)
 {
+    fry_etcd_call *call = (fry_etcd_call *)(void *)async;
+
     if (call->easy != NULL) {
-        if (call->state == FRY_ETCD_CALL_RUNS)
-            (void)fry_curl.curl_multi_remove_handle(call->etcd->multi, call->easy);
+        (void)fry_curl.curl_multi_remove_handle(call->etcd->multi, call->easy);
         fry_curl.curl_easy_cleanup(call->easy);
     }
     call->easy = NULL;
@@ -81,14 +56,15 @@ static void give_back(fry_etcd_call *call)
         explicit_bzero(call->body, call->body_bytes); /* it may have been a password */
     free(call->body);
     call->body = NULL;
+    fry_timer_stop(call->etcd->reactor, &call->news);
 }
 
-/* Owns a call's state. A call that neither runs nor waits any more gives back what it held. */
-static void set_state(fry_etcd_call *call, fry_etcd_call_state state)
+static void tell(fry_async *async, ferry_status verdict, const char *why)
 {
-    if (state == FRY_ETCD_CALL_OFF || state == FRY_ETCD_CALL_IS_OVER)
-        give_back(call);
-    call->state = state;
+    fry_etcd_call *call = (fry_etcd_call *)(void *)async;
+
+    (void)verdict, (void)why; /* its outcome and text say more */
+    call->fn(call);
 }
 
 void fry_etcd_call_release(fry_etcd_call *call)
@@ -100,42 +76,29 @@ void fry_etcd_call_release(fry_etcd_call *call)
 
 void fry_etcd_call_cancel(fry_etcd_call *call)
 {
-    if (call->state == FRY_ETCD_CALL_OFF)
-        return;
-    leave_list(call);
-    set_state(call, FRY_ETCD_CALL_OFF);
-    fry_etcd_call_release(call);
+    fry_async_cancel(&call->async);
+    if (call->etcd != NULL)
+        fry_etcd_call_release(call);
 }
 
 void fry_etcd_call_fail(fry_etcd_call *call, fry_etcd_outcome outcome, int code, const char *text)
 {
-    leave_list(call);
-    set_state(call, FRY_ETCD_CALL_IS_OVER);
     call->outcome = outcome;
     call->code = code;
     (void)snprintf(call->text, sizeof call->text, "%s", text);
-    make_ready(call);
-    tell_soon(call->etcd);
+    fry_async_abort(&call->async, FERRY_E_STORE, NULL);
 }
 
-static void tell_ready(fry_etcd *etcd)
+static void news_are_due(fry_timer *timer)
 {
-    fry_etcd_call *call;
+    fry_etcd_call *call = timer->arg;
 
-    while ((call = TAILQ_FIRST(&etcd->ready)) != NULL) {
-        leave_list(call);
-        /* A blind call would get no event any more. */
-        if (call->is_blind && call->state == FRY_ETCD_CALL_RUNS)
-            fry_etcd_call_fail(call, call->body_sent > 0 ? FRY_ETCD_UNKNOWN : FRY_ETCD_UNSENT, 0,
-                               "no memory to watch a connection");
-        else
-            call->fn(call);
-    }
-}
-
-static void ready_is_due(fry_timer *timer)
-{
-    tell_ready(timer->arg);
+    /* A blind call would get no event any more. */
+    if (call->is_blind)
+        fry_etcd_call_fail(call, call->body_sent > 0 ? FRY_ETCD_UNKNOWN : FRY_ETCD_UNSENT, 0,
+                           "no memory to watch a connection");
+    else
+        call->fn(call);
 }
 
 /* Judges a failure of libcurl. STRANGE: the next attempt would not be better. */
@@ -235,8 +198,7 @@ static void end(fry_etcd_call *call, CURLcode code)
     judge(call, code);
     if (call->outcome == FRY_ETCD_ANSWERED || call->outcome == FRY_ETCD_REFUSED)
         note_round_trip(call);
-    set_state(call, FRY_ETCD_CALL_IS_OVER);
-    make_ready(call);
+    fry_async_abort(&call->async, FERRY_OK, NULL);
     if (call->outcome == FRY_ETCD_ANSWERED || call->outcome == FRY_ETCD_REFUSED)
         fry_etcd_endpoint_answered(call->etcd, call->endpoint);
     if (call->outcome == FRY_ETCD_UNKNOWN || call->outcome == FRY_ETCD_STRANGE ||
@@ -244,6 +206,7 @@ static void end(fry_etcd_call *call, CURLcode code)
         if (!call->is_without_memory && !(call->is_too_long && call->is_page))
             fry_etcd_endpoint_failed(call->etcd, call->endpoint, call->text);
     }
+    fry_async_tell(&call->async);
 }
 
 static void collect(fry_etcd *etcd)
@@ -268,7 +231,6 @@ static void act(fry_etcd *etcd, curl_socket_t fd, int events)
 
     (void)fry_curl.curl_multi_socket_action(etcd->multi, fd, events, &running);
     collect(etcd);
-    tell_ready(etcd);
 }
 
 /* ---- what libcurl calls ---- */
@@ -303,7 +265,7 @@ static size_t take_answer(char *bytes, size_t one, size_t count, void *arg)
     call->answer_bytes += count;
     call->answer[call->answer_bytes] = '\0';
     if (call->is_stream)
-        make_ready(call);
+        fry_timer_set_soon(call->etcd->reactor, &call->news);
     return count;
 }
 
@@ -362,7 +324,7 @@ static void forget_socket(fry_etcd_socket *socket)
     fry_free(etcd->memory, socket, sizeof *socket);
 }
 
-static void is_blind(fry_etcd *etcd, CURL *easy)
+static void is_blind(const fry_etcd *etcd, CURL *easy)
 {
     char *owner = NULL;
 
@@ -371,8 +333,7 @@ static void is_blind(fry_etcd *etcd, CURL *easy)
         return;
     fry_etcd_call *call = (fry_etcd_call *)(void *)owner;
     call->is_blind = true;
-    make_ready(call);
-    tell_soon(etcd);
+    fry_timer_set_soon(etcd->reactor, &call->news);
 }
 
 /*
@@ -518,23 +479,19 @@ void fry_etcd_call_run(fry_etcd_call *call)
 {
     fry_etcd *etcd = call->etcd;
 
-    leave_list(call);
     call->endpoint = etcd->endpoint;
     call->token_serial = etcd->token_serial;
     call->easy = fry_curl.curl_easy_init();
     if (call->easy == NULL || !make_headers(call) || !set_options(call) ||
-        fry_curl.curl_multi_add_handle(etcd->multi, call->easy) != CURLM_OK) {
+        fry_curl.curl_multi_add_handle(etcd->multi, call->easy) != CURLM_OK)
         fry_etcd_call_fail(call, FRY_ETCD_UNSENT, 0, "no memory for a call");
-        return;
-    }
-    set_state(call, FRY_ETCD_CALL_RUNS);
 }
 
 void fry_etcd_call_start(fry_etcd *etcd, fry_etcd_call *call, char *body)
 {
     call->etcd = etcd;
     fry_etcd_call_cancel(call);
-    fry_etcd_call_release(call);
+    call->news = (fry_timer){.fn = news_are_due, .arg = call};
     call->body = body;
     call->body_bytes = body != NULL ? strlen(body) : 0;
     call->body_sent = call->head_bytes = 0;
@@ -542,16 +499,11 @@ void fry_etcd_call_start(fry_etcd *etcd, fry_etcd_call *call, char *body)
         call->is_page || call->is_stream ? FRY_ETCD_PAGE_ANSWER_BYTES : FRY_ETCD_ANSWER_BYTES;
     call->is_too_long = call->is_without_memory = call->is_blind = false;
     call->text[0] = call->curl_text[0] = '\0';
-    if (body == NULL) {
+    fry_async_begin(&call->async, &etcd->calls);
+    if (body == NULL)
         fry_etcd_call_fail(call, FRY_ETCD_UNSENT, 0, "no memory for a request");
-        return;
-    }
-    if (call->is_login || etcd->login_allows(etcd)) {
+    else if (call->is_login || etcd->login_allows(etcd))
         fry_etcd_call_run(call);
-        return;
-    }
-    set_state(call, FRY_ETCD_CALL_WAITS);
-    TAILQ_INSERT_TAIL(&etcd->waiting, call, entry);
 }
 
 const char *fry_etcd_call_line(fry_etcd_call *call, size_t *bytes_p)
@@ -582,13 +534,12 @@ const char *fry_etcd_call_line(fry_etcd_call *call, size_t *bytes_p)
 
 ferry_status fry_etcd_http_open(fry_etcd *etcd)
 {
+    static const fry_provider_ops of_calls = {.drop = give_back, .tell = tell};
     __typeof__(&curl_multi_setopt) set = fry_curl.curl_multi_setopt;
 
-    TAILQ_INIT(&etcd->ready);
-    TAILQ_INIT(&etcd->waiting);
+    fry_provider_init(&etcd->calls, etcd->reactor, &of_calls);
     TAILQ_INIT(&etcd->sockets);
     etcd->curl_timer = (fry_timer){.fn = timer_is_due, .arg = etcd};
-    etcd->ready_timer = (fry_timer){.fn = ready_is_due, .arg = etcd};
     etcd->multi = fry_curl.curl_multi_init();
     if (etcd->multi == NULL)
         return FERRY_E_NO_MEMORY;
@@ -608,5 +559,4 @@ void fry_etcd_http_close(fry_etcd *etcd)
     while ((socket = TAILQ_FIRST(&etcd->sockets)) != NULL)
         forget_socket(socket);
     fry_timer_stop(etcd->reactor, &etcd->curl_timer);
-    fry_timer_stop(etcd->reactor, &etcd->ready_timer);
 }

@@ -7,7 +7,7 @@
 
 /* FERRY_OK, or FERRY_E_NO_MEMORY. */
 ferry_status fry_etcd_http_open(fry_etcd *etcd);
-/* Every call must be off or over. */
+/* Every call must be off. */
 void fry_etcd_http_close(fry_etcd *etcd);
 
 /*
@@ -16,7 +16,7 @@ void fry_etcd_http_close(fry_etcd *etcd);
  */
 void fry_etcd_call_start(fry_etcd *etcd, fry_etcd_call *call, char *body);
 
-/* Cancels a call: fn will not be called, and the answer is freed. Does nothing if it is off. */
+/* Cancels a call, if it is on: fn will not be called. Frees its answer in any case. */
 void fry_etcd_call_cancel(fry_etcd_call *call);
 
 /* Frees the answer of a call that is over. */
@@ -24,6 +24,11 @@ void fry_etcd_call_release(fry_etcd_call *call);
 
 /* A stream's next whole line, without its end; NULL: there is none. Valid until the next call. */
 const char *fry_etcd_call_line(fry_etcd_call *call, size_t *bytes_p);
+
+static inline bool fry_etcd_call_waits(const fry_etcd_call *call)
+{
+    return call->async.state == FRY_ASYNC_UNDER_WAY && call->easy == NULL;
+}
 
 /* Ends a call that has not run, for lack of memory or a token. For _auth. */
 void fry_etcd_call_fail(fry_etcd_call *call, fry_etcd_outcome outcome, int code, const char *text);

@@ -239,7 +239,7 @@ void fry_etcd_lease_close(fry_store_lease *lease)
     mine->state = LEASE_LEFT;
     if (is_asked)
         mine->ends_ns = mine->sent_ns + mine->ttl_s * NS_PER_S;
-    if (is_asked && mine->call.state != FRY_ETCD_CALL_OFF && !mine->timer.is_on)
+    if (is_asked && fry_async_is_on(&mine->call.async))
         return;
     leave(mine);
 }

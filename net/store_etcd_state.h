@@ -30,14 +30,10 @@ typedef enum fry_etcd_outcome {
     FRY_ETCD_STRANGE, /* the other end is no etcd, or not trusted: trying again soon is of no use */
 } fry_etcd_outcome;
 
-typedef enum fry_etcd_call_state {
-    FRY_ETCD_CALL_OFF,
-    FRY_ETCD_CALL_WAITS,   /* for a token */
-    FRY_ETCD_CALL_RUNS,    /* libcurl has it */
-    FRY_ETCD_CALL_IS_OVER, /* fn will be called, or was */
-} fry_etcd_call_state;
-
-/* Called when the call is over; for a stream whenever bytes came. May start and cancel any call. */
+/*
+ * Called when the call is over, and off; for a stream also whenever bytes came. May start and
+ * cancel any call.
+ */
 typedef void (*fry_etcd_call_fn)(fry_etcd_call *call);
 
 /*
@@ -45,6 +41,7 @@ typedef void (*fry_etcd_call_fn)(fry_etcd_call *call);
  * and again. The owner sets the fields down to patience_ms before the start.
  */
 struct fry_etcd_call {
+    fry_async async; /* private; libcurl keeps its time */
     fry_etcd_call_fn fn;
     void *arg;
     const char *path; /* a literal */
@@ -52,7 +49,6 @@ struct fry_etcd_call {
     bool is_page;     /* its owner asks for less if the answer is too long */
     long patience_ms; /* 0: FRY_ETCD_PATIENCE_MS; for a stream: to connect */
 
-    fry_etcd_call_state state;
     fry_etcd_outcome outcome;
     int code;                       /* with FRY_ETCD_REFUSED */
     char text[FRY_ETCD_TEXT_BYTES]; /* why the outcome is not FRY_ETCD_ANSWERED */
@@ -61,18 +57,16 @@ struct fry_etcd_call {
     unsigned endpoint;
 
     fry_etcd *etcd; /* private, like all that follows */
-    TAILQ_ENTRY(fry_etcd_call) entry;
-    bool is_ready, is_blind; /* blind: one of its sockets is not watched */
+    fry_timer news; /* on: a stream's bytes came, or it is blind */
+    bool is_blind;  /* one of its sockets is not watched */
     char *body;
     size_t body_bytes, body_sent, head_bytes, answer_max;
     bool is_too_long, is_without_memory;
     uint64_t token_serial;
-    CURL *easy;
+    CURL *easy; /* NULL, under way: the call waits for a token */
     struct curl_slist *headers;
     char curl_text[CURL_ERROR_SIZE];
 };
-
-typedef TAILQ_HEAD(fry_etcd_calls, fry_etcd_call) fry_etcd_calls;
 
 typedef struct fry_etcd_endpoint {
     char url[FRY_ETCD_ENDPOINT_BYTES];
@@ -108,9 +102,8 @@ struct fry_etcd {
     bool (*login_again)(fry_etcd_call *call);
 
     CURLM *multi;
-    fry_timer curl_timer, ready_timer;
-    fry_etcd_calls ready;   /* whose owners must be told */
-    fry_etcd_calls waiting; /* for a token */
+    fry_timer curl_timer;
+    fry_provider calls;
     TAILQ_HEAD(, fry_etcd_socket) sockets;
 
     fry_etcd_login login;

@@ -259,13 +259,14 @@ static void stream_has_come(fry_etcd_call *stream)
     fry_etcd_watch *mine = stream->arg;
     const char *line;
     size_t bytes;
+    const bool is_over = !fry_async_is_on(&stream->async);
     bool goes_on = true;
 
-    if (stream->state != FRY_ETCD_CALL_IS_OVER || stream->outcome == FRY_ETCD_ANSWERED) {
+    if (!is_over || stream->outcome == FRY_ETCD_ANSWERED) {
         while (goes_on && (line = fry_etcd_call_line(stream, &bytes)) != NULL)
             goes_on = bytes == 0 || take_line(mine, line, bytes);
     }
-    if (goes_on && stream->state == FRY_ETCD_CALL_IS_OVER)
+    if (goes_on && is_over)
         wait_for_next(mine);
 }
 
@@ -448,8 +449,7 @@ static void plan_probe(fry_etcd *etcd)
     /* After a failure nothing was heard for long: not again at once. */
     if (when_ns <= now_ns)
         when_ns = now_ns + PROBE_NS;
-    if (!etcd->probe_timer.is_on && etcd->probe.state != FRY_ETCD_CALL_RUNS &&
-        etcd->probe.state != FRY_ETCD_CALL_WAITS)
+    if (!etcd->probe_timer.is_on && !fry_async_is_on(&etcd->probe.async))
         fry_timer_set(etcd->reactor, &etcd->probe_timer, when_ns);
 }
 

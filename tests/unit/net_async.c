@@ -109,6 +109,17 @@ Test(net_async, a_verdict_is_told_in_the_next_round)
     cr_assert_str_eq(happened, "t");
 }
 
+Test(net_async, one_that_is_ending_can_be_told_at_once)
+{
+    fry_async_tell(&async); /* it is under way */
+    cr_assert_str_eq(happened, "");
+    fry_async_abort(&async, FERRY_E_STORE, NULL);
+    fry_async_tell(&async);
+    fry_async_tell(&async);
+    cr_assert_str_eq(happened, "dt");
+    cr_assert_eq(told, FERRY_E_STORE);
+}
+
 Test(net_async, a_late_one_ends_when_its_provider_says_so)
 {
     pass(SECOND_NS);
