@@ -45,18 +45,10 @@ bool fry_group_is_over(const fry_group *group)
     return group->state >= FRY_GROUP_LEAVING;
 }
 
-/* Wakes the poller too, because timers don't end the wait of a loop on a user's clock. */
-static void set_timer_now(fry_group *group, fry_timer *timer)
-{
-    fry_timer_set(group->reactor, timer, 0);
-    if (!group->reactor->clock->is_real)
-        fry_poller_wake(&group->reactor->poller);
-}
-
 void fry_group_tell_later(fry_group *group)
 {
     if (!group->work.is_on)
-        set_timer_now(group, &group->work);
+        fry_timer_set_soon(group->reactor, &group->work);
 }
 
 void fry_group_again_at(fry_group *group, int64_t when_ns)
@@ -67,16 +59,6 @@ void fry_group_again_at(fry_group *group, int64_t when_ns)
 
 /* ---- the group's own operations ---- */
 
-static void op_unlink(fry_group_op *op)
-{
-    if (op->previous != NULL)
-        op->previous->next = op->next;
-    else
-        op->group->ops = op->next;
-    if (op->next != NULL)
-        op->next->previous = op->previous;
-}
-
 static void op_done(fry_store_request *request, ferry_status status, const fry_store_entry *entries,
                     size_t count, const char *why)
 {
@@ -84,7 +66,6 @@ static void op_done(fry_store_request *request, ferry_status status, const fry_s
     fry_group *group = op->group;
 
     fry_group_store_in(group);
-    op_unlink(op);
     if (op->past != group->past) {
         status = FERRY_E_FENCED; /* the request was to a store that is no more */
         count = 0;
@@ -123,10 +104,6 @@ static fry_group_op *op_make(fry_group *group, fry_store_verb verb, const char *
                                       .lease = lease,
                                       .deadline_ns = deadline_ns,
                                       .done = op_done};
-    op->next = group->ops;
-    if (op->next != NULL)
-        op->next->previous = op;
-    group->ops = op;
     return op;
 }
 
@@ -156,13 +133,6 @@ fry_group_op *fry_group_decide(fry_group *group, const char *key, const void *va
     op->request.guard_lease = &group->lease;
     fry_store_submit(group->store, &op->request);
     return op;
-}
-
-void fry_group_op_drop(fry_group_op *op)
-{
-    fry_store_cancel(&op->request);
-    op_unlink(op);
-    fry_free(op->group->memory, op, op->bytes);
 }
 
 void fry_group_refused(fry_group *group, const fry_group_op *op, ferry_status status,
@@ -218,49 +188,26 @@ bool fry_group_may_restore(fry_group *group, bool is_own)
 
 /* ---- requests ---- */
 
-static void request_unlink(fry_group_request *request)
+static void answer(fry_group_request *request, ferry_status status, fry_error *error,
+                   const void *value, size_t value_bytes, uint64_t version)
 {
-    fry_group *group = request->group;
-
-    if (request->previous != NULL)
-        request->previous->next = request->next;
-    else
-        group->requests = request->next;
-    if (request->next != NULL)
-        request->next->previous = request->previous;
-    group->request_count--;
-    fry_timer_stop(group->reactor, &request->timer);
-    request->group = NULL;
+    if (error == NULL && status != FERRY_OK)
+        error = fry_error_static(status);
+    request->done(request, status, error, value, value_bytes, version);
+    fry_error_release(error);
 }
 
 void fry_group_finish(fry_group_request *request, ferry_status status, fry_error *error,
                       const void *value, size_t value_bytes, uint64_t version)
 {
-    if (error == NULL && status != FERRY_OK)
-        error = fry_error_static(status);
-    request_unlink(request);
-    request->done(request, status, error, value, value_bytes, version);
-    fry_error_release(error);
+    fry_async_finish(&request->async);
+    answer(request, status, error, value, value_bytes, version);
 }
 
-static void finish_now(fry_timer *timer)
+static void tell(fry_async *async, ferry_status verdict, const char *why)
 {
-    fry_group_request *request = timer->arg;
-
-    fry_group_finish(request, (ferry_status)(intptr_t)request->private_, NULL, NULL, 0, 0);
-}
-
-void fry_group_finish_soon(fry_group_request *request, ferry_status status)
-{
-    request->private_ = (void *)(intptr_t)status;
-    request->timer.fn = finish_now;
-    request->timer.arg = request;
-    set_timer_now(request->group, &request->timer);
-}
-
-bool fry_group_is_finishing(const fry_group_request *request)
-{
-    return request->timer.is_on && request->timer.fn == finish_now;
+    (void)why;
+    answer((fry_group_request *)(void *)async, verdict, NULL, NULL, 0, 0);
 }
 
 static bool is_of_values(fry_group_verb verb)
@@ -269,36 +216,46 @@ static bool is_of_values(fry_group_verb verb)
            verb == FRY_GROUP_WATCH;
 }
 
-/* Stops what the request has under way; it stays in the list. */
-static void request_stop(fry_group_request *request)
+static void is_late(fry_async *async)
 {
-    if (fry_group_is_finishing(request))
-        return;
+    fry_group_request *request = (fry_group_request *)(void *)async;
+
+    if (is_of_values(request->verb))
+        fry_values_late(request);
+    else
+        fry_rounds_late(request);
+}
+
+static void drop(fry_async *async)
+{
+    fry_group_request *request = (fry_group_request *)(void *)async;
+
     if (is_of_values(request->verb))
         fry_values_cancel(request);
     else
         fry_rounds_cancel(request);
 }
 
+/* Whether a request can be begun: FERRY_OK, or the status it fails with. */
+static ferry_status takes_requests(const fry_group *group)
+{
+    if (group->state == FRY_GROUP_FENCED)
+        return FERRY_E_FENCED;
+    if (fry_group_is_over(group))
+        return FERRY_E_CANCELLED;
+    if (group->requests.count > FRY_GROUP_REQUESTS_MAX)
+        return FERRY_E_AGAIN;
+    return group->state == FRY_GROUP_JOINED ? FERRY_OK : FERRY_E_INVALID;
+}
+
 void fry_group_submit(fry_group *group, fry_group_request *request)
 {
     request->group = group;
-    request->previous = NULL;
-    request->next = group->requests;
     request->private_ = NULL;
-    request->timer = (fry_timer){.arg = request};
-    if (request->next != NULL)
-        request->next->previous = request;
-    group->requests = request;
-    group->request_count++;
-    if (group->state == FRY_GROUP_FENCED)
-        fry_group_finish_soon(request, FERRY_E_FENCED);
-    else if (fry_group_is_over(group))
-        fry_group_finish_soon(request, FERRY_E_CANCELLED);
-    else if (group->request_count > FRY_GROUP_REQUESTS_MAX)
-        fry_group_finish_soon(request, FERRY_E_AGAIN);
-    else if (group->state != FRY_GROUP_JOINED)
-        fry_group_finish_soon(request, FERRY_E_INVALID);
+    fry_async_begin(&request->async, &group->requests);
+    const ferry_status status = takes_requests(group);
+    if (status != FERRY_OK)
+        fry_async_finish_soon(&request->async, status, NULL);
     else if (is_of_values(request->verb))
         fry_values_submit(request);
     else
@@ -307,19 +264,16 @@ void fry_group_submit(fry_group *group, fry_group_request *request)
 
 void fry_group_cancel(fry_group_request *request)
 {
-    if (request->group == NULL)
-        return;
-    request_stop(request);
-    request_unlink(request);
+    fry_async_cancel(&request->async);
 }
 
 /* Soon, because `done` may close the group. */
 static void finish_all(fry_group *group, ferry_status status)
 {
-    for (fry_group_request *request = group->requests; request != NULL; request = request->next) {
-        request_stop(request);
-        fry_group_finish_soon(request, status);
-    }
+    fry_async *async;
+
+    TAILQ_FOREACH(async, &group->requests.asyncs, entry)
+    fry_async_abort(async, status, NULL);
 }
 
 /* ---- the ends ---- */
@@ -327,8 +281,15 @@ static void finish_all(fry_group *group, ferry_status status)
 /* Stops everything that the store could call back. */
 static void end_all(fry_group *group)
 {
-    while (group->ops != NULL)
-        fry_group_op_drop(group->ops);
+    fry_async *async;
+
+    /* Users' requests have ended before: what the store still has is the group's own. */
+    while ((async = TAILQ_FIRST(&group->store->requests.asyncs)) != NULL) {
+        fry_group_op *op = (fry_group_op *)(void *)async;
+
+        fry_async_cancel(async);
+        fry_free(group->memory, op, op->bytes);
+    }
     group->roster_op = NULL;
     group->list_op = NULL;
     group->own_op = group->settle_op = NULL;
@@ -396,14 +357,12 @@ void fry_group_store_out(fry_group *group)
 
 void fry_group_close(fry_group *group)
 {
+    fry_async *async;
+
     if (group == NULL)
         return;
-    while (group->requests != NULL) {
-        fry_group_request *request = group->requests;
-
-        request_stop(request);
-        request_unlink(request);
-    }
+    while ((async = TAILQ_FIRST(&group->requests.asyncs)) != NULL)
+        fry_async_cancel(async);
     end_all(group);
     group->state = FRY_GROUP_CLOSED;
     if (group->store_depth > 0)
@@ -633,6 +592,7 @@ static void begin(fry_group *group, const fry_group_options *options)
 ferry_status fry_group_open(const fry_group_options *options, const fry_group_events *events,
                             void *arg, fry_group **group_p, fry_error **error_p)
 {
+    static const fry_provider_ops of_requests = {.late = is_late, .drop = drop, .tell = tell};
     fry_reactor *reactor = options->reactor;
     const fry_memory *memory = reactor->memory;
     const char *complaint = complaint_of(options);
@@ -652,6 +612,7 @@ ferry_status fry_group_open(const fry_group_options *options, const fry_group_ev
     group->memory = memory;
     group->events = *events;
     group->arg = arg;
+    fry_provider_init(&group->requests, reactor, &of_requests);
     if (!fry_group_seal_init(&group->seal, options->job, options->secret, options->secret_bytes)) {
         status = FERRY_E_SYSTEM;
         *error_p = fry_error_create(memory, &(fry_fault){.status = status, .rank = -1}, NULL,

@@ -107,6 +107,7 @@ typedef void (*fry_group_done_fn)(fry_group_request *request, ferry_status statu
  * has returned.
  */
 struct fry_group_request {
+    fry_async async; /* the group's own */
     fry_group_verb verb;
     const char *name; /* name of the barrier, or key */
     const void *value;
@@ -120,9 +121,6 @@ struct fry_group_request {
     void *arg;
     /* Owned by the group. */
     fry_group *group;
-    fry_group_request *next, *previous;
-    fry_timer timer;
-    fry_store_request store;
     void *private_;
 };
 
@@ -171,9 +169,6 @@ fry_group_op *fry_group_op_start(fry_group *group, fry_store_verb verb, const ch
  */
 fry_group_op *fry_group_decide(fry_group *group, const char *key, const void *value,
                                size_t value_bytes, uint64_t version, fry_group_op_fn fn, void *arg);
-/* Drops a request; fn is not called. */
-void fry_group_op_drop(fry_group_op *op);
-
 /*
  * Handles a refusal: logs why, and the store will be asked again in a second. If the request was
  * for this member's standing, that is checked.
@@ -195,16 +190,11 @@ bool fry_group_may_restore(fry_group *group, bool is_own);
 void fry_group_finish(fry_group_request *request, ferry_status status, fry_error *error,
                       const void *value, size_t value_bytes, uint64_t version);
 
-/* The same, soon; may be called from anywhere. */
-void fry_group_finish_soon(fry_group_request *request, ferry_status status);
-
 /* Fails the join; takes the error. From `work`. */
 void fry_group_join_failed(fry_group *group, fry_error *error);
 
 /* Fences this member, which has lost its place; takes the error. From `work`. */
 void fry_group_fence(fry_group *group, fry_error *error);
-
-bool fry_group_is_finishing(const fry_group_request *request);
 
 /* Called at the begin and end of each callback of the store. */
 void fry_group_store_in(fry_group *group);

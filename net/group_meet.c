@@ -496,8 +496,8 @@ void fry_meet_late(fry_round *round)
     fry_group *group = round->group;
 
     if (round->op == NULL && fry_group_may_ask(group))
-        round->op =
-            fry_meet_list(group, round->first->deadline_ns + FRY_GROUP_LATE_NS, asked_late, round);
+        round->op = fry_meet_list(group, round->first->request->deadline_ns + FRY_GROUP_LATE_NS,
+                                  asked_late, round);
 }
 
 void fry_meet_stop(fry_group *group)

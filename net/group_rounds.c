@@ -151,13 +151,9 @@ static void finish(fry_round_call *call, ferry_status status, fry_error *error, 
     fry_group_finish(request, status, error, value, value_bytes, version);
 }
 
-static void deadline_over(fry_timer *timer)
+static bool is_late(const fry_round_call *call)
 {
-    fry_group_request *request = timer->arg;
-    fry_round_call *call = request->private_;
-
-    call->is_late = true;
-    fry_group_tell_later(request->group);
+    return call->request != NULL && call->request->async.state == FRY_ASYNC_LATE;
 }
 
 static int by_rank(const void *left, const void *right)
@@ -215,13 +211,13 @@ void fry_rounds_submit(fry_group_request *request)
     }
     if (is_barrier && (!fry_group_is_name(request->name, FRY_GROUP_NAME_BYTES, false) ||
                        (request->members != NULL && count == 0) || count > group->view_count)) {
-        fry_group_finish_soon(request, FERRY_E_INVALID);
+        fry_async_finish_soon(&request->async, FERRY_E_INVALID, NULL);
         return;
     }
     fry_round_call *call = fry_alloc(group->memory, sizeof *call + count * sizeof call->members[0],
                                      _Alignof(uint64_t));
     if (call == NULL) {
-        fry_group_finish_soon(request, FERRY_E_NO_MEMORY);
+        fry_async_finish_soon(&request->async, FERRY_E_NO_MEMORY, NULL);
         return;
     }
     (void)snprintf(name, sizeof name, "%s%s", is_barrier ? "b/" : "",
@@ -232,16 +228,14 @@ void fry_rounds_submit(fry_group_request *request)
     const bool is_valid = !is_barrier || fill_members(group, call, request->members);
     if (round == NULL || !is_valid) {
         fry_free(group->memory, call, sizeof *call + count * sizeof call->members[0]);
-        fry_group_finish_soon(request, is_valid ? FERRY_E_NO_MEMORY : FERRY_E_INVALID);
+        fry_async_finish_soon(&request->async, is_valid ? FERRY_E_NO_MEMORY : FERRY_E_INVALID,
+                              NULL);
         return;
     }
     call->request = request;
-    call->deadline_ns = request->deadline_ns;
     request->private_ = call;
     append(round, call);
-    request->timer.fn = deadline_over;
-    if (request->deadline_ns != 0)
-        fry_timer_set(group->reactor, &request->timer, request->deadline_ns);
+    fry_async_set_deadline(&request->async, request->deadline_ns);
     fry_group_tell_later(group);
 }
 
@@ -265,8 +259,15 @@ static void leave_place(fry_round_call *call, ferry_status status)
     call->request->private_ = NULL;
     call->request = NULL;
     call->status = status;
-    call->is_late = false;
     fry_group_tell_later(call->round->group);
+}
+
+void fry_rounds_late(fry_group_request *request)
+{
+    if (request->verb == FRY_GROUP_STEP)
+        fry_stop_late(request);
+    else
+        fry_group_tell_later(request->group);
 }
 
 void fry_rounds_cancel(fry_group_request *request)
@@ -544,25 +545,27 @@ static void see_to(fry_round *round)
     }
     if (host == (uint32_t)group->rank)
         fry_meet_host(round);
-    if (round->op != NULL && !call->is_late)
+    if (round->op != NULL && !is_late(call))
         return;
     dead = find_dead(round);
     if (dead != UINT32_MAX) {
         if (is_turn_to_act(round))
             fry_round_end(round, FERRY_E_DEAD, dead, 0, "-");
-    } else if (!call->is_late) {
+    } else if (!is_late(call)) {
         round->act_ns = 0;
     }
-    if (!call->is_late)
+    if (!is_late(call))
         return;
-    if (group->is_lost || fry_group_now_ns(group) >= call->deadline_ns + FRY_GROUP_LATE_NS) {
+    if (group->is_lost ||
+        fry_group_now_ns(group) >= call->request->deadline_ns + FRY_GROUP_LATE_NS) {
         give_up(round);
         return;
     }
     if (dead == UINT32_MAX && is_turn_to_act(round))
         fry_meet_late(round);
     if (!round->timer.is_on)
-        fry_timer_set(group->reactor, &round->timer, call->deadline_ns + FRY_GROUP_LATE_NS);
+        fry_timer_set(group->reactor, &round->timer,
+                      call->request->deadline_ns + FRY_GROUP_LATE_NS);
 }
 
 /* Answers calls behind the first whose deadline has passed: they don't wait for their turn. */
@@ -571,7 +574,7 @@ static void finish_late(fry_round *round)
     for (fry_round_call *call = round->first->next; call != NULL; call = call->next) {
         fry_group_request *request = call->request;
 
-        if (!call->is_late)
+        if (!is_late(call))
             continue;
         fry_error *error =
             fry_group_error(round->group, FERRY_E_DEADLINE, -1,
@@ -591,7 +594,7 @@ static void finish_late(fry_round *round)
 /* No round begins yet. Calls that can't wait any longer hear that the store does not answer. */
 static void wait_to_be_settled(fry_round *round)
 {
-    if (round->first->is_late)
+    if (is_late(round->first))
         give_up(round);
     else
         finish_late(round);

@@ -9,6 +9,7 @@ typedef struct fry_round fry_round;
 typedef struct fry_round_call fry_round_call;
 
 void fry_rounds_submit(fry_group_request *request); /* BARRIER, ALIVE, STEP, NOTICE */
+void fry_rounds_late(fry_group_request *request);
 void fry_rounds_cancel(fry_group_request *request);
 void fry_rounds_consider(fry_group *group);
 void fry_rounds_end(fry_group *group);    /* its requests were dropped */

@@ -103,7 +103,6 @@ struct fry_group_op {
     fry_group *group;
     fry_group_op_fn fn;
     void *arg;
-    fry_group_op *next, *previous;
     size_t bytes;  /* of the whole block */
     uint64_t past; /* the store's `past` when it began */
     char key[FRY_STORE_KEY_BYTES + 1];
@@ -126,12 +125,10 @@ struct fry_round_call {
     fry_round *round;
     fry_group_request *request; /* NULL: nobody waits, or the group itself waits ("stop") */
     ferry_status status;        /* in that case: the status to end the round with */
-    bool is_late;               /* its deadline has passed */
     uint64_t value;             /* the step */
     uint64_t set;               /* hash of the members */
-    int64_t deadline_ns;
-    uint32_t member_count; /* 0: all, or all that live */
-    uint32_t members[];    /* ascending */
+    uint32_t member_count;      /* 0: all, or all that live */
+    uint32_t members[];         /* ascending */
 };
 
 /* The rounds of one name: of a barrier, or of one of the other two kinds. */
@@ -260,9 +257,7 @@ struct fry_group {
     bool is_notice_lost, is_restoring_notice; /* the store lost the notice; it is being restored */
     uint64_t stop_step, step_begun;
 
-    fry_group_request *requests; /* all that are on */
-    uint32_t request_count;
-    fry_group_op *ops; /* all that are on */
+    fry_provider requests;
 };
 
 /* Makes an error about `rank` (-1: none), which the caller owns. */

@@ -36,11 +36,6 @@ bool fry_stop_is_noticed(const fry_group *group)
 
 /* ---- steps ---- */
 
-static bool is_waiting_step(const fry_group_request *request)
-{
-    return request->verb == FRY_GROUP_STEP && !fry_group_is_finishing(request);
-}
-
 static void finish_late(fry_group_request *request, const bool *is_absent)
 {
     fry_group *group = request->group;
@@ -76,9 +71,8 @@ static void listed(fry_group_op *op, ferry_status status, const fry_store_entry 
     fry_free(group->memory, is_absent, group->view_count);
 }
 
-static void deadline_over(fry_timer *timer)
+void fry_stop_late(fry_group_request *request)
 {
-    fry_group_request *request = timer->arg;
     fry_group *group = request->group;
 
     request->private_ =
@@ -95,12 +89,10 @@ void fry_stop_step(fry_group_request *request)
     if (!fry_stop_is_noticed(group) || group->stop_step != UINT64_MAX) {
         if (group->stop_step == UINT64_MAX && request->step > group->step_begun)
             group->step_begun = request->step;
-        fry_group_finish_soon(request, FERRY_OK);
+        fry_async_finish_soon(&request->async, FERRY_OK, NULL);
         return;
     }
-    request->timer.fn = deadline_over;
-    if (request->deadline_ns != 0)
-        fry_timer_set(group->reactor, &request->timer, request->deadline_ns);
+    fry_async_set_deadline(&request->async, request->deadline_ns);
 }
 
 void fry_stop_cancel(fry_group_request *request)
@@ -115,6 +107,7 @@ void fry_stop_cancel(fry_group_request *request)
 void fry_stop_consider(fry_group *group)
 {
     fry_round *round = fry_round_find(group, "stop");
+    fry_async *async;
 
     if (round != NULL && fry_round_number(round) > 0 && round->verdict.status == FERRY_OK)
         group->stop_step = round->verdict.value;
@@ -123,11 +116,10 @@ void fry_stop_consider(fry_group *group)
             fry_rounds_come_to_stop(group, group->step_begun);
         return;
     }
-    for (fry_group_request *request = group->requests; request != NULL; request = request->next) {
-        if (is_waiting_step(request)) {
-            fry_stop_cancel(request);
-            fry_group_finish_soon(request, FERRY_OK);
-        }
+    TAILQ_FOREACH(async, &group->requests.asyncs, entry)
+    {
+        if (((fry_group_request *)(void *)async)->verb == FRY_GROUP_STEP)
+            fry_async_abort(async, FERRY_OK, NULL);
     }
 }
 
@@ -235,5 +227,5 @@ void fry_stop_restore(fry_group *group)
 void fry_stop_give_notice(fry_group_request *request)
 {
     if (!give(request->group, request, request->deadline_ns, 0))
-        fry_group_finish_soon(request, FERRY_E_NO_MEMORY);
+        fry_async_finish_soon(&request->async, FERRY_E_NO_MEMORY, NULL);
 }

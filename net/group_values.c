@@ -19,8 +19,8 @@
 
 typedef struct value_call {
     fry_group_request *request;
-    fry_store_watch watch;
-    bool is_asking, is_watching;
+    fry_store_request store;
+    fry_store_watch watch; /* once the store has answered that there is nothing yet */
     char key[FRY_STORE_KEY_BYTES + 1];
 } value_call;
 
@@ -28,10 +28,8 @@ static void call_free(value_call *call)
 {
     const fry_memory *memory = call->request->group->memory;
 
-    if (call->is_watching)
-        fry_store_watch_stop(&call->watch);
-    if (call->is_asking)
-        fry_store_cancel(&call->request->store);
+    fry_store_watch_stop(&call->watch);
+    fry_store_cancel(&call->store);
     call->request->private_ = NULL;
     fry_free(memory, call, sizeof *call);
 }
@@ -57,9 +55,8 @@ static void end(value_call *call, ferry_status status, fry_error *error,
     fry_group_store_out(group);
 }
 
-static void deadline_over(fry_timer *timer)
+void fry_values_late(fry_group_request *request)
 {
-    fry_group_request *request = timer->arg;
     fry_group *group = request->group;
 
     end(request->private_, FERRY_E_DEADLINE,
@@ -86,12 +83,8 @@ static void follow(value_call *call)
     fry_group_request *request = call->request;
     fry_group *group = request->group;
 
-    if (request->deadline_ns != 0) {
-        request->timer.fn = deadline_over;
-        fry_timer_set(group->reactor, &request->timer, request->deadline_ns);
-    }
+    fry_async_set_deadline(&request->async, request->deadline_ns);
     call->watch = (fry_store_watch){.prefix = call->key, .fn = told, .arg = call};
-    call->is_watching = true;
     fry_store_watch_start(group->store, &call->watch);
 }
 
@@ -108,7 +101,6 @@ static void asked(fry_store_request *store, ferry_status status, const fry_store
     value_call *call = store->arg;
     fry_group_request *request = call->request;
 
-    call->is_asking = false;
     if (request->verb == FRY_GROUP_SET && status == FERRY_OK && count == 1) {
         const fry_store_entry version_only = {.version = entries[0].version};
 
@@ -136,18 +128,18 @@ void fry_values_submit(fry_group_request *request)
 
     if (!fry_group_is_name(request->name, KEY_BYTES, true) ||
         (request->verb == FRY_GROUP_SET && request->value_bytes > VALUE_BYTES)) {
-        fry_group_finish_soon(request, FERRY_E_INVALID);
+        fry_async_finish_soon(&request->async, FERRY_E_INVALID, NULL);
         return;
     }
     value_call *call = fry_alloc(group->memory, sizeof *call, _Alignof(value_call));
     if (call == NULL) {
-        fry_group_finish_soon(request, FERRY_E_NO_MEMORY);
+        fry_async_finish_soon(&request->async, FERRY_E_NO_MEMORY, NULL);
         return;
     }
     call->request = request;
     request->private_ = call;
     (void)snprintf(call->key, sizeof call->key, "ferry/%s/value/%s", group->job, request->name);
-    request->store = (fry_store_request){
+    call->store = (fry_store_request){
         .verb = request->verb == FRY_GROUP_SET ? FRY_STORE_PUT : FRY_STORE_GET,
         .key = call->key,
         .value = request->verb == FRY_GROUP_SET ? request->value : NULL,
@@ -155,6 +147,5 @@ void fry_values_submit(fry_group_request *request)
         .deadline_ns = request->deadline_ns,
         .done = asked,
         .arg = call};
-    call->is_asking = true;
-    fry_store_submit(group->store, &request->store);
+    fry_store_submit(group->store, &call->store);
 }

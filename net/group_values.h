@@ -6,6 +6,7 @@
 #include "net/group.h"
 
 void fry_values_submit(fry_group_request *request); /* SET, GET, TRY_GET, WATCH */
+void fry_values_late(fry_group_request *request);
 void fry_values_cancel(fry_group_request *request);
 
 #endif

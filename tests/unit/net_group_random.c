@@ -179,7 +179,7 @@ static void call_all(world *w, int name)
         const rig_member *m = &w->rig.members[i];
 
         if (m->group != NULL && m->is_joined && m->status == FERRY_OK && !m->is_fenced &&
-            !m->is_stopped && m->group->request_count < 3 && rig_random(&w->rig, 40) != 0)
+            !m->is_stopped && m->group->requests.count < 3 && rig_random(&w->rig, 40) != 0)
             begin_call(w, i, name);
     }
     if (rig_random(&w->rig, 2) == 0)
