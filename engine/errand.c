@@ -16,26 +16,6 @@
 #include "engine/request.h"
 #include "engine/waiter.h"
 
-static void errand_list(fry_errand *errand)
-{
-    ferry_group *group = errand->group;
-    errand->next = group->errands;
-    errand->previous = NULL;
-    if (group->errands != NULL)
-        group->errands->previous = errand;
-    group->errands = errand;
-}
-
-static void errand_unlist(fry_errand *errand)
-{
-    if (errand->next != NULL)
-        errand->next->previous = errand->previous;
-    if (errand->previous != NULL)
-        errand->previous->next = errand->next;
-    else
-        errand->group->errands = errand->next;
-}
-
 static void errand_free(fry_errand *errand)
 {
     ferry_engine *engine = errand->group->engine;
@@ -50,9 +30,8 @@ static void errand_is_over(ferry_waiter *waiter, ferry_future *future, ferry_sta
     (void)future, (void)status;
     fry_errand *errand = FRY_CONTAINER(waiter, fry_errand, waiter);
     ferry_group *group = errand->group;
-    if (errand->is_on)
-        fry_group_cancel(&errand->request);
-    errand_unlist(errand);
+    fry_group_cancel(&errand->request); /* if it is under way still */
+    LIST_REMOVE(errand, entry);
     if (group->join == errand) {
         group->join = NULL;
         fry_group_join_is_over(group);
@@ -65,7 +44,6 @@ static void request_is_done(fry_group_request *request, ferry_status status, fry
                             const void *value, size_t value_bytes, uint64_t version)
 {
     fry_errand *errand = request->arg;
-    errand->is_on = false;
     fry_group_refresh(errand->group);
     fry_promise_answer(errand->promise, status, error != NULL ? fry_error_retain(error) : NULL,
                        value, value_bytes, version);
@@ -79,7 +57,7 @@ void fry_errand_begin(fry_members *members, fry_errand *errand)
         group->is_handle_gone = true;
         return;
     }
-    errand_list(errand);
+    LIST_INSERT_HEAD(&group->errands, errand, entry);
     errand->waiter = (ferry_waiter)FERRY_WAITER_INIT(errand_is_over, NULL);
     errand->waiter.executor = ferry_executor_inline();
     ferry_future *future = (ferry_future *)(void *)errand->promise;
@@ -99,7 +77,6 @@ void fry_errand_begin(fry_members *members, fry_errand *errand)
             fry_promise_answer(errand->promise, status, NULL, NULL, 0, 0);
             return;
         }
-        errand->is_on = true;
         errand->request.done = request_is_done;
         errand->request.arg = errand;
         fry_group_submit(group->net, &errand->request);

@@ -6,6 +6,8 @@
 #include "engine/promise.h"
 #include "net/group.h"
 
+#include <bsd/sys/queue.h>
+
 typedef struct fry_members fry_members;
 typedef struct fry_errand fry_errand;
 
@@ -23,11 +25,8 @@ struct fry_errand {
     ferry_group *group;
     size_t size_bytes; /* of this block */
     ferry_promise *promise;
-    ferry_waiter
-        waiter; /* on the promise's future: ends the request if the user does, frees this */
-    bool is_on; /* net/group.h has the request */
-    fry_errand *next,
-        *previous; /* in its group's list; doubly linked, because there may be a million */
+    ferry_waiter waiter; /* on the promise's future: cancels the request, frees this */
+    LIST_ENTRY(fry_errand) entry;
     fry_group_request request; /* its value or members, and its name, are behind this struct */
 };
 

@@ -489,14 +489,6 @@ static void close_net(ferry_group *group)
     fry_group *net = group->net;
     group->net = NULL;
     fry_group_close(net);
-    for (fry_errand *errand = group->errands; errand != NULL; errand = errand->next) {
-        bool is_dropped = errand->is_on;
-        errand->is_on = false;
-        if (is_dropped || errand->sort == FRY_ERRAND_JOIN)
-            fry_promise_answer(errand->promise, FERRY_E_CANCELLED, NULL, NULL, 0, 0);
-        else if (errand->sort == FRY_ERRAND_LEAVE)
-            fry_promise_answer(errand->promise, FERRY_OK, NULL, NULL, 0, 0);
-    }
 }
 
 /* Bounds the time of a step that waits for others. */
@@ -551,13 +543,15 @@ static bool leave(ferry_group *group)
     }
 }
 
-/* Answers errands to leave that came after the group was over. */
-static void answer_late(ferry_group *group)
+/* Answers the errands of a group that is over: it has left, and does nothing else any more. */
+static void answer_errands(ferry_group *group)
 {
-    for (fry_errand *errand = group->errands; errand != NULL; errand = errand->next) {
-        ferry_future *future = (ferry_future *)(void *)errand->promise;
-        if (errand->sort == FRY_ERRAND_LEAVE && !fry_future_is_resolved(future))
-            fry_promise_answer(errand->promise, FERRY_OK, NULL, NULL, 0, 0);
+    fry_errand *errand;
+    LIST_FOREACH(errand, &group->errands, entry)
+    {
+        ferry_status status = errand->sort == FRY_ERRAND_LEAVE ? FERRY_OK : FERRY_E_CANCELLED;
+        if (!fry_future_is_resolved((ferry_future *)(void *)errand->promise))
+            fry_promise_answer(errand->promise, status, NULL, NULL, 0, 0);
     }
 }
 
@@ -575,8 +569,8 @@ size_t fry_groups_step(fry_members *members)
         fry_group_refresh(group);
         bool is_over = fry_load_relaxed(&group->life) == FRY_GROUP_OVER;
         if (is_over)
-            answer_late(group);
-        if (is_over && group->is_handle_gone && group->is_quiet && group->errands == NULL) {
+            answer_errands(group);
+        if (is_over && group->is_handle_gone && group->is_quiet && LIST_EMPTY(&group->errands)) {
             *at = group->next;
             fry_group_free(group);
             done++;

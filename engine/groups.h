@@ -54,7 +54,7 @@ struct ferry_group {
     fry_group *net;
     fry_links *links;
     fry_errand *join; /* the unresolved join */
-    fry_errand *errands;
+    LIST_HEAD(, fry_errand) errands;
     bool is_handle_gone;
     uint8_t leaving;         /* fry_group_leaving; atomic, written by the role's holder */
     bool has_ended_routes;   /* FRY_LEAVING_ENDS: the routes have been told to end */
