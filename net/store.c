@@ -25,14 +25,6 @@ ferry_status fry_store_error(const fry_memory *memory, ferry_status status, fry_
     return status;
 }
 
-void fry_store_close(fry_store *store)
-{
-    if (store == NULL)
-        return;
-    fry_free(store->reactor->memory, store->name, store->name_bytes);
-    store->ops->close(store);
-}
-
 const char *fry_store_name(const fry_store *store)
 {
     return store->name;
@@ -200,15 +192,6 @@ void fry_store_cancel(fry_store_request *request)
     fry_async_cancel(&request->async);
 }
 
-void fry_store_init(fry_store *store, fry_reactor *reactor, const fry_store_ops *ops)
-{
-    static const fry_provider_ops of_requests = {.late = is_late, .drop = drop, .tell = tell};
-
-    store->reactor = reactor;
-    store->ops = ops;
-    fry_provider_init(&store->requests, reactor, &of_requests);
-}
-
 /* --- Watches --- */
 
 void fry_store_watch_start(fry_store *store, fry_store_watch *watch)
@@ -286,30 +269,33 @@ static void take_lease_off(fry_store_lease *lease)
 
 void fry_store_lease_gone(fry_store_lease *lease, fry_lease_event event, const char *why)
 {
+    if (fry_async_is_on(&lease->grant))
+        fry_async_finish(&lease->grant);
     take_lease_off(lease);
     lease->fn(lease, event, why);
 }
 
-static void refusal_is_due(fry_timer *timer)
+static void grant_is_late(fry_async *grant)
 {
-    fry_store_lease *lease = timer->arg;
-
-    fry_store_lease_gone(lease, FRY_LEASE_REFUSED, lease->refusal);
+    fry_async_abort(grant, FERRY_E_DEADLINE, "the store did not grant it in time");
 }
 
-static void granting_is_due(fry_timer *timer)
+static void drop_grant(fry_async *grant)
 {
-    fry_store_lease *lease = timer->arg;
+    fry_store_lease *lease = (fry_store_lease *)(void *)grant;
 
     lease->store->ops->lease_close(lease);
-    fry_store_lease_gone(lease, FRY_LEASE_REFUSED, "the store did not grant it in time");
+}
+
+static void tell_refusal(fry_async *grant, ferry_status verdict, const char *why)
+{
+    (void)verdict;
+    fry_store_lease_gone((fry_store_lease *)(void *)grant, FRY_LEASE_REFUSED, why);
 }
 
 void fry_store_lease_granted(fry_store_lease *lease)
 {
-    /* The deadline was for the grant, and would end the lease now. */
-    if (lease->timer.fn == granting_is_due)
-        fry_timer_stop(lease->store->reactor, &lease->timer);
+    fry_async_finish(&lease->grant);
     lease->is_granted = true;
     lease->renewed_ns = lease->steady_ns = lease->there_ns =
         fry_reactor_now_ns(lease->store->reactor);
@@ -400,33 +386,26 @@ void fry_store_answered_in(fry_store *store, int64_t round_trip_ns)
 
 /* --- Taking leases --- */
 
-void fry_store_lease_refuse_soon(fry_store_lease *lease, const char *why)
-{
-    lease->refusal = why;
-    lease->timer.fn = refusal_is_due;
-    fry_timer_set_soon(lease->store->reactor, &lease->timer);
-}
-
 void fry_store_lease_open(fry_store *store, fry_store_lease *lease)
 {
     lease->store = store;
     LIST_INSERT_HEAD(&store->leases, lease, entry);
-    lease->timer = (fry_timer){.fn = granting_is_due, .arg = lease};
+    lease->timer = (fry_timer){.arg = lease};
     lease->late_timer = (fry_timer){.fn = late_is_due, .arg = lease};
     lease->asked_ns = 0;
     lease->is_slow = false;
     lease->id = 0;
     lease->ends_ns = 0;
-    lease->refusal = NULL;
     lease->is_on = true;
     lease->is_granted = false;
     lease->private_ = NULL;
+    fry_async_begin(&lease->grant, &store->grants);
     if (lease->ttl_ns < FRY_STORE_LEASE_MIN_NS || lease->ttl_ns > FRY_STORE_LEASE_MAX_NS) {
-        fry_store_lease_refuse_soon(lease, "a lease lasts from 2 seconds to a day");
+        fry_async_finish_soon(&lease->grant, FERRY_E_INVALID,
+                              "a lease lasts from 2 seconds to a day");
         return;
     }
-    if (lease->deadline_ns != 0)
-        fry_timer_set(store->reactor, &lease->timer, lease->deadline_ns);
+    fry_async_set_deadline(&lease->grant, lease->deadline_ns);
     store->ops->lease_open(store, lease);
 }
 
@@ -434,7 +413,31 @@ void fry_store_lease_close(fry_store_lease *lease)
 {
     if (!lease->is_on)
         return;
-    if (lease->refusal == NULL)
+    if (fry_async_is_on(&lease->grant))
+        fry_async_cancel(&lease->grant);
+    else
         lease->store->ops->lease_close(lease);
     take_lease_off(lease);
+}
+
+/* --- Opening and closing --- */
+
+void fry_store_init(fry_store *store, fry_reactor *reactor, const fry_store_ops *ops)
+{
+    static const fry_provider_ops of_requests = {.late = is_late, .drop = drop, .tell = tell};
+    static const fry_provider_ops of_grants = {
+        .late = grant_is_late, .drop = drop_grant, .tell = tell_refusal};
+
+    store->reactor = reactor;
+    store->ops = ops;
+    fry_provider_init(&store->requests, reactor, &of_requests);
+    fry_provider_init(&store->grants, reactor, &of_grants);
+}
+
+void fry_store_close(fry_store *store)
+{
+    if (store == NULL)
+        return;
+    fry_free(store->reactor->memory, store->name, store->name_bytes);
+    store->ops->close(store);
 }

@@ -145,6 +145,7 @@ typedef void (*fry_store_lease_fn)(fry_store_lease *lease, fry_lease_event event
  * also show when the store was there for this holder, and so for others.
  */
 struct fry_store_lease {
+    fry_async grant; /* the store's own */
     int64_t ttl_ns; /* FRY_STORE_LEASE_MIN_NS to _MAX_NS, else refused; etcd rounds up to seconds */
     int64_t deadline_ns; /* for the grant; 0: none */
     fry_store_lease_fn fn;
@@ -152,10 +153,9 @@ struct fry_store_lease {
     /* The store's own. */
     fry_store *store;
     LIST_ENTRY(fry_store_lease) entry;
-    fry_timer timer;
+    fry_timer timer; /* the implementation's */
     uint64_t id;
     int64_t ends_ns; /* as far as known; on the reactor's clock */
-    const char *refusal;
     bool is_on, is_granted;
     void *private_;
     fry_timer late_timer;        /* while a renewal is not answered: when that has taken too long */
@@ -226,7 +226,8 @@ int64_t fry_store_lease_steady_ns(const fry_store_lease *lease, bool is_strict);
  *  submit      begins a request, which ends with fry_store_finish, or fry_async_finish_soon if it
  *              fails at once, unless cancel comes first
  *  cancel      forgets a request that was submitted, for a cancel or a deadline
- *  lease_open  ends with fry_store_lease_granted or _gone, unless lease_close comes first
+ *  lease_open  ends with fry_store_lease_granted or _gone, or fry_async_finish_soon if it fails at
+ *              once, unless lease_close comes first
  *  lease_close of a lease that is on, granted or not
  */
 typedef struct fry_store_ops {
@@ -249,7 +250,7 @@ struct fry_store {
     size_t name_bytes;
     char trouble[FRY_STORE_TROUBLE_BYTES];
     int64_t round_trip_ns; /* the shortest; 0: none */
-    fry_provider requests;
+    fry_provider requests, grants;
     LIST_HEAD(, fry_store_watch) watches;
     LIST_HEAD(, fry_store_lease) leases;
     fry_store_watch *next_watch, *told_watch;
@@ -291,7 +292,6 @@ bool fry_store_tell(fry_store_watch *watch, fry_store_event event, const fry_sto
 /* Notes the time in which the store answered a request, without the time before it was sent. */
 void fry_store_answered_in(fry_store *store, int64_t round_trip_ns);
 
-/* Stops the deadline's timer, unless the implementation has taken over lease->timer. */
 void fry_store_lease_granted(fry_store_lease *lease);
 
 /* A renewal is asked for now; was answered (it was asked for at asked_ns); has failed. */
@@ -301,9 +301,6 @@ void fry_store_lease_not_renewed(fry_store_lease *lease);
 
 /* REFUSED or ENDED: the lease is off. The implementation frees lease->private_ before. */
 void fry_store_lease_gone(fry_store_lease *lease, fry_lease_event event, const char *why);
-
-/* REFUSED in the loop's next round; lease_close is not called then. `why` must live for ever. */
-void fry_store_lease_refuse_soon(fry_store_lease *lease, const char *why);
 
 /* A hash of 64 bits. Any thread. */
 uint64_t fry_store_hash(const void *bytes, size_t count);

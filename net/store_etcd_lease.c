@@ -209,7 +209,7 @@ void fry_etcd_lease_open(fry_store *store, fry_store_lease *lease)
     fry_etcd_lease *mine = fry_alloc(etcd->memory, sizeof *mine, _Alignof(fry_etcd_lease));
 
     if (mine == NULL) {
-        fry_store_lease_refuse_soon(lease, "no memory for a lease");
+        fry_async_finish_soon(&lease->grant, FERRY_E_NO_MEMORY, "no memory for a lease");
         return;
     }
     mine->etcd = etcd;

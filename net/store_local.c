@@ -87,7 +87,7 @@ static void make_leases(fry_local *self)
 
     FRY_STORE_EACH_LEASE(lease, &self->base)
     {
-        if (lease->id == 0 && lease->refusal == NULL)
+        if (lease->grant.state == FRY_ASYNC_UNDER_WAY)
             make_lease(self, lease);
     }
 }
