@@ -350,6 +350,7 @@ static ferry_status open_net(ferry_group *group, fry_error **error_p)
         .joined = net_joined, .changed = net_changed, .fenced = net_fenced};
     const ferry_group_options *options = &group->options;
     char endpoint[FRY_ENDPOINT_BYTES];
+    _Static_assert(sizeof endpoint <= FRY_GROUP_RECORD_BYTES, "a member's record has it");
     fry_links_options links = {.reactor = &group->members->reactor,
                                .network = options->network,
                                .opener = group->engine->lane_opener,

@@ -104,7 +104,10 @@
       "FERRY_GROUP_OPTIONS_INIT")                                                                  \
     X(JOIN_STORE, FERRY_E_INVALID, "store is NULL, empty or longer than 4096 bytes")               \
     X(JOIN_JOB, FERRY_E_INVALID, "job is not 1 to 64 of A-Z a-z 0-9 . _ -")                        \
+    X(JOIN_JOB_DOTS, FERRY_E_INVALID,                                                              \
+      "a job's name is 1 to 64 of A-Z a-z 0-9 . _ -, not dots alone")                              \
     X(JOIN_PLACE, FERRY_E_INVALID, "place is not 1 to 64 of A-Z a-z 0-9 . _ -")                    \
+    X(JOIN_PLACE_NONE, FERRY_E_INVALID, "place is \"-\", which says that there is none")           \
     X(JOIN_SIZE_MAX, FERRY_E_INVALID, "size or size_min is above 4096")                            \
     X(JOIN_RANK_OF_ANY, FERRY_E_INVALID, "size is 0 and rank is not FERRY_RANK_ANY")               \
     X(JOIN_SIZE_DEADLINE, FERRY_E_INVALID,                                                         \

@@ -516,38 +516,6 @@ static void timer_due(fry_timer *timer)
     fry_group_tell_later(group);
 }
 
-static const char *complaint_of(const fry_group_options *options)
-{
-    if (options->store == NULL)
-        return "no store is named";
-    if (!fry_group_is_name(options->job, FRY_GROUP_JOB_BYTES, false))
-        return "a job's name is 1 to 64 of A-Z a-z 0-9 . _ -, not dots alone";
-    if (options->size > FERRY_GROUP_SIZE_MAX || options->size_min > FERRY_GROUP_SIZE_MAX)
-        return "a group has at most 4096 members";
-    if (options->size == 0 && options->deadline_ns == 0)
-        return "a group without a size needs a deadline";
-    if (options->rank < FERRY_RANK_ANY ||
-        (options->rank >= 0 && (uint32_t)options->rank >= options->size))
-        return options->size == 0 ? "without a size the rank must be FERRY_RANK_ANY"
-                                  : "the rank is not below the size";
-    if (options->device_count > FRY_GROUP_DEVICES_MAX)
-        return "a member names at most 65535 devices";
-    if (options->lease_ns < FRY_STORE_LEASE_MIN_NS || options->lease_ns > FRY_GROUP_LEASE_MAX_NS)
-        return "lease_ns is not from 2 s to 1 h";
-    if (options->endpoint != NULL && strlen(options->endpoint) >= FRY_GROUP_RECORD_BYTES)
-        return "the endpoint is too long";
-    if (options->place == NULL)
-        return NULL;
-    if (options->place[0] == '\0' || strlen(options->place) > FRY_GROUP_PLACE_BYTES ||
-        strcmp(options->place, "-") == 0)
-        return "a place is named by 1 to 64 characters";
-    for (const char *c = options->place; *c != '\0'; c++) {
-        if (*c < 0x21 || *c > 0x7e)
-            return "a place is named by printable ASCII without spaces";
-    }
-    return NULL;
-}
-
 static void describe_own(fry_group *group, const fry_group_options *options)
 {
     fry_group_record *record = &group->record;
@@ -595,16 +563,10 @@ ferry_status fry_group_open(const fry_group_options *options, const fry_group_ev
     static const fry_provider_ops of_requests = {.late = is_late, .drop = drop, .tell = tell};
     fry_reactor *reactor = options->reactor;
     const fry_memory *memory = reactor->memory;
-    const char *complaint = complaint_of(options);
     ferry_status status;
 
     *group_p = NULL;
     *error_p = NULL;
-    if (complaint != NULL) {
-        *error_p = fry_error_create(memory, &(fry_fault){.status = FERRY_E_INVALID, .rank = -1},
-                                    NULL, "%s", complaint);
-        return FERRY_E_INVALID;
-    }
     fry_group *group = fry_alloc(memory, sizeof *group, _Alignof(fry_group));
     if (group == NULL)
         goto no_memory;

@@ -18,19 +18,20 @@
 
 typedef struct fry_group fry_group;
 
+/* Who joins has checked all of them (engine/api/group.c), but for what only the store can say. */
 typedef struct fry_group_options {
     fry_reactor *reactor;
     const char *store;
     fry_store_options store_options;
-    const char *job;
+    const char *job;    /* a name (fry_group_is_name) of at most FRY_GROUP_JOB_BYTES */
     const void *secret; /* NULL: none; used during the call alone */
     size_t secret_bytes;
-    uint32_t size, size_min;
-    int32_t rank;
-    uint32_t device_count;
-    const char *place;    /* NULL: none */
-    const char *endpoint; /* published in the member's record */
-    int64_t lease_ns;
+    uint32_t size, size_min; /* at most FERRY_GROUP_SIZE_MAX. size 0: there is a deadline */
+    int32_t rank;            /* below the size, or FERRY_RANK_ANY */
+    uint32_t device_count;   /* at most FRY_GROUP_DEVICES_MAX */
+    const char *place;       /* NULL: none. At most FRY_GROUP_PLACE_BYTES, no spaces, not "-" */
+    const char *endpoint;    /* published in the member's record */
+    int64_t lease_ns;        /* FRY_STORE_LEASE_MIN_NS to FRY_GROUP_LEASE_MAX_NS */
     int64_t deadline_ns;
 } fry_group_options;
 

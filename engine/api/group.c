@@ -95,10 +95,14 @@ static fry_refusal check_meeting(const ferry_group_options *options)
     if (options->store == NULL || options->store[0] == '\0' ||
         !is_text(options->store, STORE_BYTES_MAX))
         return FRY_REFUSED_JOIN_STORE;
-    if (!is_name(options->job, NAME_BYTES_MAX, ""))
+    if (!is_name(options->job, FRY_GROUP_JOB_BYTES, ""))
         return FRY_REFUSED_JOIN_JOB;
+    if (strspn(options->job, ".") == strlen(options->job))
+        return FRY_REFUSED_JOIN_JOB_DOTS;
     if (options->place != NULL && !is_name(options->place, FRY_GROUP_PLACE_BYTES, ""))
         return FRY_REFUSED_JOIN_PLACE;
+    if (options->place != NULL && strcmp(options->place, "-") == 0)
+        return FRY_REFUSED_JOIN_PLACE_NONE;
     if (options->size > FERRY_GROUP_SIZE_MAX || options->size_min > FERRY_GROUP_SIZE_MAX)
         return FRY_REFUSED_JOIN_SIZE_MAX;
     if (options->size == 0 && options->deadline_ns == 0)

@@ -206,8 +206,10 @@ Test(group, refuses_options_that_cant_be)
     REFUSED(job, "");
     REFUSED(job, "a/b");
     REFUSED(job, long_name);
+    REFUSED(job, "..");
     REFUSED(place, "");
     REFUSED(place, "a b");
+    REFUSED(place, "-");
     REFUSED(place, long_name);
     REFUSED(size, FERRY_GROUP_SIZE_MAX + 1);
     REFUSED(size_min, FERRY_GROUP_SIZE_MAX + 1);

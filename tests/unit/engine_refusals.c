@@ -412,7 +412,9 @@ static void try_joins(ferry_engine *engine)
     TRY_JOIN(JOIN_STORE, store, NULL);
     TRY_JOIN(JOIN_STORE, store, endless);
     TRY_JOIN(JOIN_JOB, job, "a job");
+    TRY_JOIN(JOIN_JOB_DOTS, job, "..");
     TRY_JOIN(JOIN_PLACE, place, "");
+    TRY_JOIN(JOIN_PLACE_NONE, place, "-");
     TRY_JOIN(JOIN_SIZE_MAX, size, 4097);
     options = group_of(0);
     options.size_min = 1;
