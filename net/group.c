@@ -76,14 +76,12 @@ static void op_done(fry_store_request *request, ferry_status status, const fry_s
     fry_group_store_out(group);
 }
 
-static fry_group_op *op_make(fry_group *group, fry_store_verb verb, const char *key,
-                             const void *value, size_t value_bytes, uint64_t version,
-                             fry_store_lease *lease, int64_t deadline_ns, fry_group_op_fn fn,
-                             void *arg)
+fry_group_op *fry_group_op_start(fry_group *group, const fry_store_request *asked,
+                                 fry_group_op_fn fn, void *arg)
 {
-    const size_t bytes = sizeof(fry_group_op) + value_bytes + 1;
-    const bool is_written =
-        verb == FRY_STORE_PUT || verb == FRY_STORE_CREATE || verb == FRY_STORE_SWAP;
+    const size_t bytes = sizeof(fry_group_op) + asked->value_bytes + 1;
+    const bool is_written = asked->verb == FRY_STORE_PUT || asked->verb == FRY_STORE_CREATE ||
+                            asked->verb == FRY_STORE_SWAP;
     fry_group_op *op = fry_alloc(group->memory, bytes, _Alignof(fry_group_op));
 
     if (op == NULL)
@@ -93,46 +91,30 @@ static fry_group_op *op_make(fry_group *group, fry_store_verb verb, const char *
     op->fn = fn;
     op->arg = arg;
     op->bytes = bytes;
-    (void)snprintf(op->key, sizeof op->key, "%s", key);
-    if (value_bytes > 0)
-        memcpy(op->value, value, value_bytes);
-    op->request = (fry_store_request){.verb = verb,
-                                      .key = op->key,
-                                      .value = is_written ? op->value : NULL,
-                                      .value_bytes = is_written ? value_bytes : 0,
-                                      .version = version,
-                                      .lease = lease,
-                                      .deadline_ns = deadline_ns,
-                                      .done = op_done};
-    return op;
-}
-
-fry_group_op *fry_group_op_start(fry_group *group, fry_store_verb verb, const char *key,
-                                 const void *value, size_t value_bytes, uint64_t version,
-                                 fry_store_lease *lease, int64_t deadline_ns, fry_group_op_fn fn,
-                                 void *arg)
-{
-    fry_group_op *op =
-        op_make(group, verb, key, value, value_bytes, version, lease, deadline_ns, fn, arg);
-
-    if (op != NULL)
-        fry_store_submit(group->store, &op->request);
+    (void)snprintf(op->key, sizeof op->key, "%s", asked->key);
+    if (asked->value_bytes > 0)
+        memcpy(op->value, asked->value, asked->value_bytes);
+    op->request = *asked;
+    op->request.key = op->key;
+    op->request.value = is_written ? op->value : NULL;
+    op->request.value_bytes = is_written ? asked->value_bytes : 0;
+    op->request.done = op_done;
+    fry_store_submit(group->store, &op->request);
     return op;
 }
 
 fry_group_op *fry_group_decide(fry_group *group, const char *key, const void *value,
                                size_t value_bytes, uint64_t version, fry_group_op_fn fn, void *arg)
 {
-    if (!fry_group_stands(group))
-        return NULL;
-    fry_group_op *op = op_make(group, version == 0 ? FRY_STORE_CREATE : FRY_STORE_SWAP, key, value,
-                               value_bytes, version, NULL, 0, fn, arg);
-    if (op == NULL)
-        return NULL;
-    op->request.guard_key = group->own_key;
-    op->request.guard_lease = &group->lease;
-    fry_store_submit(group->store, &op->request);
-    return op;
+    const fry_store_request decided = {.verb = version == 0 ? FRY_STORE_CREATE : FRY_STORE_SWAP,
+                                       .key = key,
+                                       .value = value,
+                                       .value_bytes = value_bytes,
+                                       .version = version,
+                                       .guard_key = group->own_key,
+                                       .guard_lease = &group->lease};
+
+    return fry_group_stands(group) ? fry_group_op_start(group, &decided, fn, arg) : NULL;
 }
 
 void fry_group_refused(fry_group *group, const fry_group_op *op, ferry_status status,
@@ -407,9 +389,14 @@ void fry_group_leave(fry_group *group, void (*left)(void *arg), void *arg)
         /* Written without the lease, so that the record stays: others may look only later. */
         group->record.state = FRY_RECORD_LEFT;
         const size_t bytes = fry_group_own_text(group, text);
-        if (fry_group_op_start(
-                group, FRY_STORE_SWAP, group->own_key, text, bytes, group->own_version, NULL,
-                fry_group_now_ns(group) + FRY_GROUP_SLACK_NS, left_known, group) != NULL)
+        const fry_store_request last = {.verb = FRY_STORE_SWAP,
+                                        .key = group->own_key,
+                                        .value = text,
+                                        .value_bytes = bytes,
+                                        .version = group->own_version,
+                                        .deadline_ns =
+                                            fry_group_now_ns(group) + FRY_GROUP_SLACK_NS};
+        if (fry_group_op_start(group, &last, left_known, group) != NULL)
             group->state = FRY_GROUP_LEAVING;
     }
     fry_group_tell_later(group);

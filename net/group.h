@@ -156,13 +156,12 @@ int64_t fry_group_now_ns(const fry_group *group);
 uint64_t fry_group_start_of(uint64_t id, uint64_t incarnation);
 
 /*
- * Starts a request to the store. NULL: no memory, and `fn` is not called. For verbs that do not
- * write, value is the caller's own: fn finds a copy in op->value.
+ * Asks the store what `asked` says, which is copied with its key and value. NULL: no memory, and
+ * `fn` is not called. For verbs that do not write, the value is the caller's own: fn finds a copy
+ * in op->value.
  */
-fry_group_op *fry_group_op_start(fry_group *group, fry_store_verb verb, const char *key,
-                                 const void *value, size_t value_bytes, uint64_t version,
-                                 fry_store_lease *lease, int64_t deadline_ns, fry_group_op_fn fn,
-                                 void *arg);
+fry_group_op *fry_group_op_start(fry_group *group, const fry_store_request *asked,
+                                 fry_group_op_fn fn, void *arg);
 /*
  * Changes a key that decides for all members: CREATE if version is 0, else SWAP. It takes effect
  * only if this member's record is in its lease at that moment. NULL: no memory, or the record is

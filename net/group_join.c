@@ -108,7 +108,8 @@ void fry_group_clear_words(fry_group *group)
             (!is_new_life && (p->news > group->words_news || ++count > WORDS_PER_CHANGE)))
             continue;
         (void)snprintf(key, sizeof key, "%smember/" FRY_GROUP_ID_FORMAT, group->prefix, p->id);
-        (void)fry_group_op_start(group, FRY_STORE_DELETE, key, NULL, 0, 0, NULL, 0, cleared, NULL);
+        (void)fry_group_op_start(group, &(fry_store_request){.verb = FRY_STORE_DELETE, .key = key},
+                                 cleared, NULL);
     }
     group->words_news = group->news;
 }

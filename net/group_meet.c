@@ -134,8 +134,12 @@ static void write_lines(fry_round_host *host)
     }
     (void)snprintf(key, sizeof key, "ferry/%s/meet/%" PRIu32 "/%" PRId32, group->job, host->rank,
                    group->rank);
-    host->op = fry_group_op_start(group, FRY_STORE_PUT, key, text, bytes, 0, &group->lease, 0,
-                                  published, host);
+    const fry_store_request put = {.verb = FRY_STORE_PUT,
+                                   .key = key,
+                                   .value = text,
+                                   .value_bytes = bytes,
+                                   .lease = &group->lease};
+    host->op = fry_group_op_start(group, &put, published, host);
     host->is_due = host->op == NULL;
     if (host->is_due)
         fry_group_lacks_memory(group);
@@ -310,9 +314,10 @@ static uint32_t compare(const fry_round *round, const fry_store_entry *entries, 
 fry_group_op *fry_meet_list(fry_group *group, int64_t deadline_ns, fry_group_op_fn fn, void *arg)
 {
     char key[FRY_STORE_KEY_BYTES + 1];
+    const fry_store_request list = {.verb = FRY_STORE_LIST, .key = key, .deadline_ns = deadline_ns};
 
     (void)snprintf(key, sizeof key, "ferry/%s/meet/", group->job);
-    return fry_group_op_start(group, FRY_STORE_LIST, key, NULL, 0, 0, NULL, deadline_ns, fn, arg);
+    return fry_group_op_start(group, &list, fn, arg);
 }
 
 static void compared(fry_group_op *op, ferry_status status, const fry_store_entry *entries,

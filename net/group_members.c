@@ -331,8 +331,9 @@ void fry_group_list_now(fry_group *group)
     group->is_list_wanted = false;
     fry_timer_stop(group->reactor, &group->look_timer);
     (void)snprintf(key, sizeof key, "%smember/", group->prefix);
-    group->list_op = fry_group_op_start(group, FRY_STORE_LIST, key, &begun, sizeof begun, 0, NULL,
-                                        0, listed, NULL);
+    const fry_store_request list = {
+        .verb = FRY_STORE_LIST, .key = key, .value = &begun, .value_bytes = sizeof begun};
+    group->list_op = fry_group_op_start(group, &list, listed, NULL);
     if (group->list_op == NULL)
         fry_group_lacks_memory(group);
 }
@@ -486,9 +487,12 @@ void fry_group_delete_presence(fry_group *group, fry_presence *presence)
     if (presence->is_being_deleted)
         return;
     (void)snprintf(key, sizeof key, "%smember/" FRY_GROUP_ID_FORMAT, group->prefix, presence->id);
-    presence->is_being_deleted =
-        fry_group_op_start(group, FRY_STORE_DELETE, key, &presence->id, sizeof presence->id,
-                           presence->version, NULL, 0, deleted, NULL) != NULL;
+    const fry_store_request ended = {.verb = FRY_STORE_DELETE,
+                                     .key = key,
+                                     .value = &presence->id,
+                                     .value_bytes = sizeof presence->id,
+                                     .version = presence->version};
+    presence->is_being_deleted = fry_group_op_start(group, &ended, deleted, NULL) != NULL;
     if (!presence->is_being_deleted)
         fry_group_lacks_memory(group);
 }

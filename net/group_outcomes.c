@@ -396,8 +396,9 @@ void fry_rounds_forget_oldest(fry_group *group)
         return;
     set_own(oldest, false);
     (void)snprintf(key, sizeof key, "%sround/%s", group->prefix, oldest->name);
-    (void)fry_group_op_start(group, FRY_STORE_DELETE, key, NULL, 0, oldest->version, NULL, 0,
-                             forgotten, NULL);
+    const fry_store_request forgets = {
+        .verb = FRY_STORE_DELETE, .key = key, .version = oldest->version};
+    (void)fry_group_op_start(group, &forgets, forgotten, NULL);
 }
 
 void fry_rounds_free_all(fry_group *group)

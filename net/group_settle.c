@@ -97,8 +97,8 @@ bool fry_group_is_settled(fry_group *group)
     if (group->settle_op != NULL || !are_all_back(group) || !fry_group_may_ask(group))
         return false;
     (void)snprintf(key, sizeof key, "%sround/", group->prefix);
-    group->settle_op =
-        fry_group_op_start(group, FRY_STORE_LIST, key, NULL, 0, 0, NULL, 0, listed, NULL);
+    group->settle_op = fry_group_op_start(
+        group, &(fry_store_request){.verb = FRY_STORE_LIST, .key = key}, listed, NULL);
     if (group->settle_op == NULL)
         fry_group_lacks_memory(group);
     return false;

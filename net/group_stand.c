@@ -78,10 +78,15 @@ static void write_record(fry_group *group, uint64_t version)
     if (group->rank >= 0 && group->has_registered)
         group->record.state = fry_group_has_to_restore(group) ? FRY_RECORD_BUSY : FRY_RECORD_BACK;
     group->record_text_bytes = fry_group_own_text(group, group->record_text);
-    group->own_op =
-        fry_group_op_start(group, version == 0 ? FRY_STORE_CREATE : FRY_STORE_SWAP, group->own_key,
-                           group->record_text, group->record_text_bytes, version, &group->lease,
-                           group->has_registered ? 0 : group->deadline_ns, record_written, NULL);
+    const fry_store_request record = {.verb = version == 0 ? FRY_STORE_CREATE : FRY_STORE_SWAP,
+                                      .key = group->own_key,
+                                      .value = group->record_text,
+                                      .value_bytes = group->record_text_bytes,
+                                      .version = version,
+                                      .lease = &group->lease,
+                                      .deadline_ns =
+                                          group->has_registered ? 0 : group->deadline_ns};
+    group->own_op = fry_group_op_start(group, &record, record_written, NULL);
     if (group->own_op != NULL)
         return;
     if (group->has_registered)
@@ -160,8 +165,9 @@ static void measured(fry_group_op *op, ferry_status status, const fry_store_entr
 
 static void measure(fry_group *group)
 {
-    group->own_op = fry_group_op_start(group, FRY_STORE_GET, group->own_key, NULL, 0, 0, NULL,
-                                       group->deadline_ns, measured, NULL);
+    const fry_store_request get = {
+        .verb = FRY_STORE_GET, .key = group->own_key, .deadline_ns = group->deadline_ns};
+    group->own_op = fry_group_op_start(group, &get, measured, NULL);
     if (group->own_op == NULL)
         fry_group_join_refused(group, FERRY_E_NO_MEMORY, NULL);
 }
@@ -334,8 +340,8 @@ static void come_back(fry_group *group)
         return;
     }
     (void)snprintf(key, sizeof key, "%sroster", group->prefix);
-    group->own_op =
-        fry_group_op_start(group, FRY_STORE_GET, key, NULL, 0, 0, NULL, 0, roster_looked_at, NULL);
+    group->own_op = fry_group_op_start(
+        group, &(fry_store_request){.verb = FRY_STORE_GET, .key = key}, roster_looked_at, NULL);
     if (group->own_op == NULL)
         fry_group_lacks_memory(group);
 }
@@ -343,8 +349,8 @@ static void come_back(fry_group *group)
 static void look_at_own(fry_group *group)
 {
     group->is_standing_in_doubt = false;
-    group->own_op =
-        fry_group_op_start(group, FRY_STORE_GET, group->own_key, NULL, 0, 0, NULL, 0, looked, NULL);
+    group->own_op = fry_group_op_start(
+        group, &(fry_store_request){.verb = FRY_STORE_GET, .key = group->own_key}, looked, NULL);
     if (group->own_op == NULL) {
         group->is_standing_in_doubt = true;
         fry_group_lacks_memory(group);

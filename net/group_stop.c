@@ -148,9 +148,13 @@ static bool give(fry_group *group, fry_group_request *request, int64_t deadline_
     const size_t bytes = fry_group_notice_write(life, (uint32_t)group->rank, text, sizeof text);
 
     (void)snprintf(key, sizeof key, "%snotice", group->prefix);
-    fry_group_op *op =
-        fry_group_op_start(group, version == 0 ? FRY_STORE_CREATE : FRY_STORE_SWAP, key, text,
-                           bytes, version, NULL, deadline_ns, noticed, request);
+    const fry_store_request notice = {.verb = version == 0 ? FRY_STORE_CREATE : FRY_STORE_SWAP,
+                                      .key = key,
+                                      .value = text,
+                                      .value_bytes = bytes,
+                                      .version = version,
+                                      .deadline_ns = deadline_ns};
+    fry_group_op *op = fry_group_op_start(group, &notice, noticed, request);
     if (op != NULL && request != NULL)
         request->private_ = op;
     return op != NULL;
