@@ -2,6 +2,7 @@
 #include "net/group_text.h"
 
 #include "net/group.h"
+#include "net/store.h"
 
 #include <inttypes.h>
 #include <sodium.h>
@@ -468,27 +469,8 @@ uint64_t fry_group_hash(const void *bytes, size_t size_bytes)
 
 bool fry_group_is_name(const char *text, size_t bytes_max, bool may_have_slashes)
 {
-    size_t part_bytes = 0, dots = 0;
-
-    if (text == NULL || text[0] == '\0' || strnlen(text, bytes_max + 1) > bytes_max)
-        return false;
-    for (;; text++) {
-        const char c = *text;
-
-        if (c == '\0' || c == '/') {
-            if (part_bytes == dots || (c == '/' && !may_have_slashes))
-                return false;
-            if (c == '\0')
-                return true;
-            part_bytes = dots = 0;
-            continue;
-        }
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-              c == '.' || c == '_' || c == '-'))
-            return false;
-        part_bytes++;
-        dots += c == '.';
-    }
+    return fry_store_is_key(text) && strlen(text) <= bytes_max &&
+           (may_have_slashes || strchr(text, '/') == NULL);
 }
 
 bool fry_group_id_read(const char *text, uint64_t *id_p)

@@ -15,6 +15,8 @@
 #define FRY_GROUP_JOB_BYTES 64
 #define FRY_GROUP_PLACE_BYTES 64
 #define FRY_GROUP_NAME_BYTES 64 /* of a barrier */
+#define FRY_GROUP_KEY_BYTES 128 /* of a value */
+#define FRY_GROUP_VALUE_BYTES ((size_t)64 * 1024)
 #define FRY_GROUP_DEVICES_MAX 65535
 #define FRY_GROUP_STARTS_MAX (((uint64_t)1 << 47) - 1)
 #define FRY_GROUP_MEMBER_TEXT_BYTES 2048 /* a member's record with its proof, at most */

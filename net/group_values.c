@@ -14,9 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KEY_BYTES 128
-#define VALUE_BYTES ((size_t)64 * 1024)
-
 typedef struct value_call {
     fry_group_request *request;
     fry_store_request store;
@@ -126,8 +123,8 @@ void fry_values_submit(fry_group_request *request)
 {
     fry_group *group = request->group;
 
-    if (!fry_group_is_name(request->name, KEY_BYTES, true) ||
-        (request->verb == FRY_GROUP_SET && request->value_bytes > VALUE_BYTES)) {
+    if (!fry_group_is_name(request->name, FRY_GROUP_KEY_BYTES, true) ||
+        (request->verb == FRY_GROUP_SET && request->value_bytes > FRY_GROUP_VALUE_BYTES)) {
         fry_async_finish_soon(&request->async, FERRY_E_INVALID, NULL);
         return;
     }

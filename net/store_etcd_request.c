@@ -33,7 +33,6 @@
 #include "net/store_etcd_list.h"
 #include "net/store_etcd_state.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define RUNNING_MAX 16 /* each has a connection of its own */
@@ -88,11 +87,9 @@ static void finish(fry_etcd_request *mine, ferry_status status, const fry_store_
     pump(etcd);
 }
 
-static void fail(fry_etcd_request *mine, ferry_status status, const char *text)
+/* `why` may be the text of one of its calls, which stays until the request is disposed of. */
+static void fail(fry_etcd_request *mine, ferry_status status, const char *why)
 {
-    char why[FRY_ETCD_TEXT_BYTES];
-
-    (void)snprintf(why, sizeof why, "%s", text);
     finish(mine, status, NULL, 0, why);
 }
 

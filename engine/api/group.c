@@ -13,9 +13,6 @@
 #include "net/group_text.h"
 #include "net/hello.h"
 
-#define NAME_BYTES_MAX 64
-#define KEY_BYTES_MAX 128
-#define VALUE_BYTES_MAX ((size_t)64 * 1024)
 #define STORE_BYTES_MAX 4096
 #define TEXT_BYTES_MAX 4096
 
@@ -262,7 +259,7 @@ static fry_refusal check_deadline(ferry_group *group, int64_t deadline_ns)
 static fry_refusal check_key(ferry_group *group, const char *key, int64_t deadline_ns)
 {
     fry_refusal why = check_deadline(group, deadline_ns);
-    if (why == FRY_TAKEN && !is_name(key, KEY_BYTES_MAX, "/"))
+    if (why == FRY_TAKEN && !is_name(key, FRY_GROUP_KEY_BYTES, "/"))
         why = fry_refuse(group->engine, FRY_REFUSED_KEY);
     return why;
 }
@@ -278,7 +275,7 @@ ferry_future *ferry_group_alive(ferry_group *group, int64_t deadline_ns)
 static fry_refusal check_barrier(const ferry_group *group, const char *name,
                                  const ferry_barrier_options *options)
 {
-    if (!is_name(name, NAME_BYTES_MAX, ""))
+    if (!is_name(name, FRY_GROUP_NAME_BYTES, ""))
         return FRY_REFUSED_BARRIER_NAME;
     if ((options->members == NULL) != (options->member_count == 0) ||
         options->member_count > FERRY_GROUP_SIZE_MAX)
@@ -322,7 +319,7 @@ ferry_future *ferry_group_set(ferry_group *group, const char *key, const void *d
                               size_t size_bytes, int64_t deadline_ns)
 {
     fry_refusal why = check_key(group, key, deadline_ns);
-    if (why == FRY_TAKEN && size_bytes > VALUE_BYTES_MAX)
+    if (why == FRY_TAKEN && size_bytes > FRY_GROUP_VALUE_BYTES)
         why = fry_refuse(group->engine, FRY_REFUSED_VALUE_SIZE);
     if (why == FRY_TAKEN && data == NULL && size_bytes != 0)
         why = fry_refuse(group->engine, FRY_REFUSED_VALUE_NULL);
