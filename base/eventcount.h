@@ -9,7 +9,7 @@
  *
  * No notify is missed. Prepare and notify are full barriers, so either the notifier sees the
  * sleeper and moves epoch past key, and commit does not sleep or is woken; or the sleeper's second
- * look sees the condition true. eventcount.pml beside this checks it. A notify without sleepers
+ * look sees the condition true. sleeper.pml beside this checks it. A notify without sleepers
  * costs a barrier and a load.
  */
 #ifndef FRY_BASE_EVENTCOUNT_H

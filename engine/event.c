@@ -16,7 +16,7 @@
  * fired. So no backend is stopped while a caller is in it. A device may keep a caller for long, and
  * the loop sleeps meanwhile. A thread that leaves a device and finds the engine closing wakes the
  * loop: it counts itself off, then looks whether the loop sleeps; the loop sets `asleep`, then
- * looks at the count (fry_arm), as with any other work (loop_sleep.pml).
+ * looks at the count (fry_arm), as with any other work (sleeper.pml).
  */
 #include "engine/event.h"
 

@@ -128,7 +128,7 @@ void fry_wake_write(ferry_engine *engine);
 
 /*
  * Wakes the loop if it sleeps. The caller has published the work and passed a full barrier; see
- * loop_sleep.pml. Any thread, also with the baton. After the loop has stopped there is nobody to
+ * sleeper.pml. Any thread, also with the baton. After the loop has stopped there is nobody to
  * wake: see late.h.
  */
 static inline void fry_wake(ferry_engine *engine)

@@ -25,7 +25,7 @@ void fry_help_ends(ferry_engine *engine, fry_context *context)
         turn.wake = fry_loop_is_needed(engine);
         /*
          * The timer for that look may have run out meanwhile: then the loop came, and found no
-         * baton. Nothing is in flight now, and the next operation wakes the loop: helped_look.pml.
+         * baton. Nothing is in flight now, and the next operation wakes the loop: loop_sleep.pml.
          */
         if (!turn.wake)
             engine->next_look_ns = INT64_MAX;

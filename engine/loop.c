@@ -5,7 +5,7 @@
  * The sleep. The loop sets `asleep`, then looks once more, then waits for the poller. A thread that
  * has work for the loop publishes the work, passes a full barrier, then looks whether the loop is
  * asleep; the thread that moves it from asleep to awake writes the eventfd. Either the loop's last
- * look sees the work or the thread sees the loop asleep: loop_sleep.pml. What only the baton's
+ * look sees the work or the thread sees the loop asleep: sleeper.pml. What only the baton's
  * holder may look at, the loop looks at with the baton. If another thread has the baton the loop
  * stays awake, unless that thread is a waiting thread that helps, which wakes the loop when it
  * stops (handle.c).

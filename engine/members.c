@@ -11,7 +11,7 @@
  * `orders`, and the tick looks at both when it has the role and the baton. Callers' requests come
  * by a stack (errands), like cancels.
  *
- * The sleep. Errands are pushed and wake the loop like cancels (loop.c, loop_sleep.pml). `asks` and
+ * The sleep. Errands are pushed and wake the loop like cancels (loop.c, sleeper.pml). `asks` and
  * `faulted` are looked at with the baton, and a thread that adds to them wakes the loop at the end
  * of its turn. The reactor's descriptor is level-triggered in the engine's poller: if the reactor
  * has anything to run, the sleep ends at once.
@@ -53,7 +53,7 @@
  * thread waits again. While no thread looks there is no timer. A thread that looks has the baton
  * most of the time. So when the loop fails to take the baton and a thread waits, that counts as a
  * look (fry_members_grace_ns): otherwise the loop would wake all the time, on a CPU that the
- * looking threads want. members_sleep.pml checks all this.
+ * looking threads want. loop_sleep.pml checks all this.
  */
 #include "engine/members.h"
 

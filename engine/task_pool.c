@@ -30,7 +30,7 @@
  * callback runs, so a function that waits for another function that waits for a task does not wait
  * for ever.
  *
- * Nothing waits for a task that is free (the argument of loop_sleep.pml). A thread that runs a task
+ * Nothing waits for a task that is free (the argument of sleeper.pml). A thread that runs a task
  * pushes it (full barrier), then looks at `wanted`, then wakes the loop if it sleeps. The loop
  * writes `wanted`, says that it is asleep (full barrier), then looks at `run`. Either the loop sees
  * the task, or the thread sees both of the loop's stores.

@@ -12,7 +12,7 @@
  * store and its look. Is the recorder's store of head before B, then the look sees it, and the
  * thread does not sleep. Is it behind B, then so is its load of bell (fry_order_instructions), and
  * that sees ASLEEP: it was stored before the membarrier began. A recorder without a CPU passes its
- * barrier when it is taken off. trace_sleep.pml checks it. Where the kernel has no membarrier,
+ * barrier when it is taken off. sleeper.pml checks it. Where the kernel has no membarrier,
  * recorders pass a fence of their own (`needs_fence`). One that looked just before a file was
  * opened may lack it, or not tell at all, for that one record: the thread's first rest is a timed
  * one, and the next look finds it.
