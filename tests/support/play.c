@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { PLAY_SPANS = 16 /* of one step */ };
+
 /* ---- things ---- */
 
 static bool do_buffer(void)
@@ -215,17 +217,35 @@ static bool do_cause(void)
     return is_status("its cause", error->cause->status, expected);
 }
 
-static bool do_bytes(void)
+static bool has_bytes(const char *name, ferry_span span, int byte)
 {
-    ferry_span span;
-    int64_t byte;
-    if (!play_take_span(&span) || !play_take_number(&byte))
-        return false;
     const unsigned char *bytes = ferry_buffer_data(span.buffer);
     for (size_t i = 0; i < span.size_bytes; i++) {
         size_t at = span.offset_bytes + i;
         if (bytes[at] != (unsigned char)byte)
-            return play_complain("byte %zu is %d", at, bytes[at]);
+            return play_complain("%s: byte %zu is %d", name, at, bytes[at]);
+    }
+    return true;
+}
+
+static bool do_bytes(void)
+{
+    ferry_span spans[PLAY_SPANS];
+    const char *names[PLAY_SPANS];
+    size_t count = 0;
+    int64_t byte;
+    do {
+        if (count == PLAY_SPANS)
+            return play_complain("too many spans");
+        names[count] = play_peek();
+        if (!play_take_span(&spans[count++]))
+            return false;
+    } while (!play_is_read() && !play_is_last());
+    if (!play_take_number(&byte))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!has_bytes(names[i], spans[i], (int)byte))
+            return false;
     }
     return true;
 }
@@ -299,10 +319,7 @@ static bool do_timer(void)
 
 /* ---- steps ---- */
 
-static const struct {
-    const char *word;
-    bool (*perform)(void);
-} acts[] = {
+static const play_act acts[] = {
     {"buffer", do_buffer},   {"promise", do_promise}, {"keep", do_keep},
     {"resolve", do_resolve}, {"define", do_define},   {"cancel", do_cancel},
     {"release", do_release}, {"step", do_step},       {"settle", do_settle},
@@ -313,6 +330,26 @@ static const struct {
     {"waiter", do_waiter},   {"called", do_called},
 };
 
+static struct {
+    const play_act *acts; /* of the suite */
+    size_t count;
+} more;
+
+void play_add(const play_act *of_suite, size_t count)
+{
+    more.acts = of_suite;
+    more.count = count;
+}
+
+static const play_act *find_act(const play_act *list, size_t count, const char *word)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(list[i].word, word) == 0)
+            return &list[i];
+    }
+    return NULL;
+}
+
 static bool perform_words(void)
 {
     const char *word = play_take("step");
@@ -320,11 +357,10 @@ static bool perform_words(void)
         return play_make(word, play_take("operation"));
     if (play_makes(word))
         return play_make("it", word);
-    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
-        if (strcmp(acts[i].word, word) == 0)
-            return acts[i].perform();
-    }
-    return play_complain("\"%s\" is no step", word);
+    const play_act *act = find_act(acts, sizeof acts / sizeof *acts, word);
+    if (act == NULL)
+        act = find_act(more.acts, more.count, word);
+    return act != NULL ? act->perform() : play_complain("\"%s\" is no step", word);
 }
 
 static bool perform(const char *begin, size_t size_bytes)

@@ -50,7 +50,7 @@
  *   now F... STATUS
  *   wait F... STATUS              by ferry_future_wait, without a time-out
  *   cause F STATUS [of F]    *    the cause of F's error has that status, and is of that operation
- *   bytes SPAN BYTE               each byte of it
+ *   bytes SPAN... BYTE            each byte of them
  *   healthy SPAN             *    a reader of it succeeds
  *   poisoned SPAN            *    a reader of it fails with FERRY_E_DEPENDENCY
  *   posted N                 *    so many tasks wait for `run`
@@ -76,6 +76,15 @@ __attribute__((format(printf, 3, 4))) void play_at(const char *file, int line, c
 
 /* Plays steps for a test of this itself. NULL, or why they failed; until the next play. */
 const char *play_try(const char *steps);
+
+/* A step of a suite's own, by its first word; it takes the others as play_words.h says. */
+typedef struct play_act {
+    const char *word;
+    bool (*perform)(void);
+} play_act;
+
+/* Plays know these steps too from now on; the array is borrowed. */
+void play_add(const play_act *of_suite, size_t count);
 
 /* The span that such words name. */
 __attribute__((format(printf, 1, 2))) ferry_span the_span(const char *format, ...);

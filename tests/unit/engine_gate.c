@@ -3,235 +3,95 @@
  * Copies that are stopped midway: edges that take effect at issue, resolved against quiet, and
  * cancels and deadlines of what stands in a stream.
  */
-#include "tests/support/api_test.h"
-#include "tests/support/owned.h"
-#include "tests/unit/copy_gate.h"
+#include "tests/unit/inner_play.h"
 
-TestSuite(engine_gate, .timeout = HANG_S);
-
-enum { BUFFERS_MAX = 16, FUTURES_MAX = 700 };
+INNER_SUITE(engine_gate);
 
 enum { SMALL = 8192 /* above the inline limit */, CHUNK = 4 << 20, LARGE = 2 * CHUNK + 100 };
-
-typedef struct fixture {
-    test_engine te;
-    copy_gate gate;
-    bool by_deadline;
-    ferry_status status; /* what stopped operations answer */
-    int64_t deadline_ns;
-    ferry_buffer *buffers[BUFFERS_MAX];
-    ferry_future *futures[FUTURES_MAX];
-    size_t buffer_count, future_count;
-} fixture;
-
-static void fixture_open(fixture *f, ferry_loop_mode loop, bool by_deadline)
-{
-    f->buffer_count = f->future_count = 0;
-    copy_gate_install(&f->gate);
-    test_engine_open(&f->te, loop);
-    f->by_deadline = by_deadline;
-    f->status = by_deadline ? FERRY_E_DEADLINE : FERRY_E_CANCELLED;
-    f->deadline_ns = by_deadline ? START_NS + 1000 : 0;
-}
-
-static void fixture_close(fixture *f)
-{
-    while (f->future_count > 0)
-        ferry_future_release(f->futures[--f->future_count]);
-    while (f->buffer_count > 0)
-        ferry_buffer_release(f->buffers[--f->buffer_count]);
-    test_engine_close(&f->te);
-}
-
-/* What the fixture gives back as it closes. */
-static ferry_future *own(fixture *f, ferry_future *future)
-{
-    cr_assert_lt(f->future_count, FUTURES_MAX);
-    return f->futures[f->future_count++] = future;
-}
-
-static ferry_buffer *own_buffer(fixture *f, size_t device, size_t size_bytes, int fill)
-{
-    cr_assert_lt(f->buffer_count, BUFFERS_MAX);
-    return f->buffers[f->buffer_count++] = test_buffer(&f->te, device, size_bytes, fill);
-}
-
-static void stop(fixture *f, ferry_future *future)
-{
-    if (f->by_deadline)
-        stepped_clock_step(&f->te.time, 1000);
-    else
-        ASSERT_STATUS(ferry_future_cancel(future), FERRY_OK);
-    settle(&f->te);
-}
-
-static ferry_future *copy(fixture *f, ferry_span dst, ferry_span src)
-{
-    return own(f, ferry_copy(f->te.engine, dst, src, NULL));
-}
-
-static ferry_future *copy_until(fixture *f, ferry_span dst, ferry_span src)
-{
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.deadline_ns = f->deadline_ns;
-    return own(f, ferry_copy(f->te.engine, dst, src, &options));
-}
 
 /* ---- at issue ---- */
 
 Test(engine_gate, a_chain_over_four_devices_is_queued_at_once_and_needs_no_progress)
 {
-    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, false);
-    ferry_buffer *buffers[5];
-    ferry_future *copies[4], *issued[4];
-    for (size_t i = 0; i < 5; i++)
-        buffers[i] = own_buffer(&f, i == 0 ? 0 : i - 1, SMALL, (int)i + 1);
-    copy_gate_hold(&f.gate, ferry_buffer_data(buffers[1]), 0);
-    for (int i = 0; i < 4; i++)
-        copies[i] = copy(&f, ferry_buffer_span(buffers[i + 1]), ferry_buffer_span(buffers[i]));
-    for (int i = 0; i < 4; i++) {
-        issued[i] = own(&f, ferry_future_issued(copies[i]));
-        ASSERT_STATUS(ferry_future_poll(issued[i]), FERRY_OK);
-        ASSERT_STATUS(ferry_future_poll(copies[i]), FERRY_PENDING);
-    }
-    copy_gate_wait_held(&f.gate);
-    cr_assert_eq(copy_gate_begun(&f.gate), 1, "the others wait for it on their devices");
-    copy_gate_open(&f.gate);
-    copy_gate_wait_ended(&f.gate, ferry_buffer_data(buffers[4]));
-    for (size_t i = 1; i < 5; i++)
-        cr_assert(is_filled(buffers[i], 0, SMALL, 1));
-    ASSERT_STATUS(ferry_future_poll(copies[3]), FERRY_PENDING);
-    for (int i = 0; i < 4; i++) {
-        ASSERT_STATUS(ferry_future_wait(copies[i], -1), FERRY_OK);
-    }
+    play("buffer a 8192 of 1; buffer b 8192 of 2; buffer c 8192 of 3 on 1;"
+         "buffer d 8192 of 4 on 2; buffer e 8192 of 5 on 3; hold b;"
+         "c0 = copy b <- a; c1 = copy c <- b; c2 = copy d <- c; c3 = copy e <- d;"
+         "i0 = issued c0; i1 = issued c1; i2 = issued c2; i3 = issued c3;"
+         "now i0 i1 i2 i3 OK; now c0 c1 c2 c3 PENDING;"
+         "await held; begun 1;" /* the others wait for it on their devices */
+         "go; await e; bytes b c d e 1; now c3 PENDING; wait c0 c1 c2 c3 OK");
 }
 
 Test(engine_gate, double_buffering_is_queued_at_once)
 {
-    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, false);
     enum { BATCHES = 8 };
-    ferry_buffer *src = own_buffer(&f, 0, BATCHES * SMALL, 0);
-    ferry_buffer *stage[2] = {own_buffer(&f, 1, SMALL, 0), own_buffer(&f, 1, SMALL, 0)};
-    ferry_buffer *dst = own_buffer(&f, 2, BATCHES * SMALL, 0);
-    for (size_t i = 0; i < BATCHES; i++)
-        memset((char *)ferry_buffer_data(src) + i * SMALL, (int)i + 1, SMALL);
-    copy_gate_hold(&f.gate, ferry_buffer_data(stage[0]), 0);
-    ferry_future *copies[2 * BATCHES];
-    for (size_t i = 0; i < BATCHES; i++) {
-        ferry_span at = ferry_buffer_span(stage[i % 2]);
-        copies[2 * i] = copy(&f, at, span_of(src, i * SMALL, SMALL));
-        copies[2 * i + 1] = copy(&f, span_of(dst, i * SMALL, SMALL), at);
-    }
-    for (int i = 0; i < 2 * BATCHES; i++) {
-        ferry_future *issued = own(&f, ferry_future_issued(copies[i]));
-        ASSERT_STATUS(ferry_future_poll(issued), FERRY_OK);
-    }
-    copy_gate_open(&f.gate);
-    copy_gate_wait_ended(&f.gate, (char *)ferry_buffer_data(dst) + (BATCHES - 1) * SMALL);
-    for (size_t i = 0; i < BATCHES; i++)
-        cr_assert(is_filled(dst, i * SMALL, SMALL, (int)i + 1), "batch %zu", i);
-    for (int i = 0; i < 2 * BATCHES; i++) {
-        ASSERT_STATUS(ferry_future_wait(copies[i], -1), FERRY_OK);
-    }
+    play("buffer src 65536; buffer s0 8192 on 1; buffer s1 8192 on 1; buffer dst 65536 on 2;"
+         "hold s0");
+    for (int i = 0; i < BATCHES; i++)
+        play("fill src[%d:%d] %d; in%d = copy s%d <- src[%d:%d]; out%d = copy dst[%d:%d] <- s%d;"
+             "issued%d = issued in%d; issued out%d; now issued%d it OK",
+             i * SMALL, (i + 1) * SMALL, i + 1, i, i % 2, i * SMALL, (i + 1) * SMALL, i, i * SMALL,
+             (i + 1) * SMALL, i % 2, i, i, i, i);
+    play("go; await dst[57344:65536]");
+    for (int i = 0; i < BATCHES; i++)
+        play("bytes dst[%d:%d] %d", i * SMALL, (i + 1) * SMALL, i + 1);
+    for (int i = 0; i < BATCHES; i++)
+        play("wait in%d out%d OK", i, i);
 }
 
 Test(engine_gate, a_copy_that_ran_ahead_fails_with_what_it_overtook)
 {
-    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, false);
-    ferry_buffer *buffers[3];
-    for (size_t i = 0; i < 3; i++)
-        buffers[i] = own_buffer(&f, i, SMALL, (int)i + 1);
-    copy_gate_hold(&f.gate, ferry_buffer_data(buffers[1]), 0);
-    ferry_future *first = copy(&f, ferry_buffer_span(buffers[1]), ferry_buffer_span(buffers[0]));
-    ferry_future *second = copy(&f, ferry_buffer_span(buffers[2]), ferry_buffer_span(buffers[1]));
-    copy_gate_wait_held(&f.gate);
-    ASSERT_STATUS(ferry_future_cancel(first), FERRY_OK);
-    settle(&f.te);
-    ASSERT_STATUS(ferry_future_poll(second), FERRY_E_DEPENDENCY);
-    cr_assert_eq(ferry_future_error(second)->cause->op, ferry_future_id(first));
-    ferry_future *quiet = own(&f, ferry_future_quiet(second));
-    ASSERT_STATUS(ferry_future_poll(quiet), FERRY_PENDING);
-    ferry_future *reader =
-        own(&f, call_on(&f.te, NULL, fail_call, NULL, span_of(buffers[2], 0, 10), FERRY_READ));
-    settle(&f.te);
-    ASSERT_STATUS(ferry_future_poll(reader), FERRY_E_DEPENDENCY);
-    copy_gate_open(&f.gate);
-    ASSERT_STATUS(ferry_future_wait(quiet, -1), FERRY_OK);
-    cr_assert(is_filled(buffers[2], 0, SMALL, 3), "it was skipped");
+    play("buffer a 8192 of 1; buffer b 8192 of 2 on 1; buffer c 8192 of 3 on 2; hold b;"
+         "first = copy b <- a; second = copy c <- b; await held; cancel first; settle;"
+         "now second DEPENDENCY; cause second CANCELLED of first;"
+         "end = quiet second; now end PENDING;"
+         "reader = call failing reads c[0:10]; settle; now reader DEPENDENCY;"
+         "go; wait end OK; bytes c 3"); /* it was skipped */
 }
 
 /* ---- resolved is not quiet ---- */
 
-static void stopped_midway(bool by_deadline)
+/* How an operation is stopped: with an option, by a step, to such a status. */
+typedef struct stop {
+    const char *option, *step, *status;
+} stop;
+
+static const stop by_cancel = {"", "cancel stopped", "CANCELLED"};
+static const stop by_deadline = {"deadline 1000", "step 1000", "DEADLINE"};
+
+static void stopped_midway(const stop *by)
 {
-    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, by_deadline);
-    manual_executor executor;
-    manual_executor_init(&executor);
-    _Atomic int calls = 0;
-    ferry_buffer *src = own_buffer(&f, 0, LARGE, 1), *dst = own_buffer(&f, 1, LARGE, 2);
-    ferry_buffer *other = own_buffer(&f, 2, SMALL, 3);
-    copy_gate_hold(&f.gate, ferry_buffer_data(dst), CHUNK);
-    ferry_future *stopped = copy_until(&f, ferry_buffer_span(dst), ferry_buffer_span(src));
-    ferry_future *quiet = own(&f, ferry_future_quiet(stopped));
-    copy_gate_wait_held(&f.gate);
-    stop(&f, stopped);
-    ASSERT_STATUS(ferry_future_poll(stopped), f.status);
-    ASSERT_STATUS(ferry_future_poll(quiet), FERRY_PENDING);
-
+    play("buffer src %d of 1; buffer dst %d of 2 on 1; buffer other 8192 of 3 on 2;"
+         "hold dst at %d; stopped = copy dst <- src %s; end = quiet stopped; await held;"
+         "%s; settle; now stopped %s; now end PENDING",
+         LARGE, LARGE, CHUNK, by->option, by->step, by->status);
     /* A writer of what it writes, one of what it reads, and a copy over what it writes. */
-    ferry_future *writers[3] = {
-        own(&f, call_on(&f.te, &executor.executor, count_call, &calls, span_of(dst, LARGE - 10, 10),
-                        FERRY_WRITE)),
-        own(&f, call_on(&f.te, &executor.executor, count_call, &calls, span_of(src, LARGE - 10, 10),
-                        FERRY_WRITE)),
-        copy(&f, span_of(dst, CHUNK, SMALL), ferry_buffer_span(other)),
-    };
-    settle(&f.te);
-    cr_assert_eq(manual_waiting(&executor), 0);
-    cr_assert_eq(copy_gate_begun(&f.gate), 1);
-    for (int i = 0; i < 3; i++)
-        ASSERT_STATUS(ferry_future_poll(writers[i]), FERRY_PENDING);
-
-    copy_gate_open(&f.gate);
-    ASSERT_STATUS(ferry_future_wait(quiet, -1), FERRY_OK);
-    ASSERT_STATUS(ferry_future_wait(writers[2], -1), FERRY_OK);
-    settle(&f.te);
-    cr_assert_eq(manual_waiting(&executor), 2);
-    manual_run_one(&executor);
-    manual_run_one(&executor);
-    settle(&f.te);
-    for (int i = 0; i < 3; i++)
-        ASSERT_STATUS(ferry_future_poll(writers[i]), FERRY_OK);
-    ASSERT_STATUS(ferry_future_poll(stopped), f.status);
-    cr_assert(is_filled(dst, 0, CHUNK, 1), "what was copied before");
-    cr_assert(is_filled(dst, CHUNK, SMALL, 3));
-    cr_assert(is_filled(dst, CHUNK + SMALL, LARGE - CHUNK - SMALL, 2), "and nothing after");
+    play("w0 = call by hand writes dst[%d:%d]; w1 = call by hand writes src[%d:%d];"
+         "w2 = copy dst[%d:%d] <- other; posted 0; begun 1; now w0 w1 w2 PENDING",
+         LARGE - 10, LARGE, LARGE - 10, LARGE, CHUNK, CHUNK + SMALL);
+    play("go; wait end w2 OK; posted 2; run 2; now w0 w1 w2 OK; now stopped %s;"
+         "bytes dst[0:%d] 1;" /* what was copied before */
+         "bytes dst[%d:%d] 3;"
+         "bytes dst[%d:%d] 2", /* and nothing after */
+         by->status, CHUNK, CHUNK, CHUNK + SMALL, CHUNK + SMALL, LARGE);
 }
 
 Test(engine_gate, a_copy_cancelled_midway_is_resolved_and_not_quiet)
 {
-    stopped_midway(false);
+    stopped_midway(&by_cancel);
 }
 
 Test(engine_gate, a_copy_late_midway_is_resolved_and_not_quiet)
 {
-    stopped_midway(true);
+    stopped_midway(&by_deadline);
 }
+
+#define HELD "buffer src 8192 of 1; buffer dst 8192 of 2 on 1; hold dst; held = copy dst <- src;"
 
 Test(engine_gate, a_drain_waits_for_a_cancelled_copy_to_be_quiet)
 {
-    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, false);
-    ferry_buffer *src = own_buffer(&f, 0, SMALL, 1), *dst = own_buffer(&f, 1, SMALL, 2);
-    copy_gate_hold(&f.gate, ferry_buffer_data(dst), 0);
-    ferry_future *held = copy(&f, ferry_buffer_span(dst), ferry_buffer_span(src));
-    ferry_future *drain = own(&f, ferry_engine_drain(f.te.engine));
-    copy_gate_wait_held(&f.gate);
-    ASSERT_STATUS(ferry_future_cancel(held), FERRY_OK);
-    settle(&f.te);
-    ASSERT_STATUS(ferry_future_poll(held), FERRY_E_CANCELLED);
-    ASSERT_STATUS(ferry_future_poll(drain), FERRY_PENDING);
-    copy_gate_open(&f.gate);
-    ASSERT_STATUS(ferry_future_wait(drain, -1), FERRY_OK);
+    play(HELD "all = drain; await held; cancel held; settle; now held CANCELLED;"
+              "now all PENDING; go; wait all OK");
 }
 
 static int frees;
@@ -245,24 +105,14 @@ static void count_free(void *arg, void *memory, size_t size_bytes)
 Test(engine_gate, released_memory_is_not_freed_under_a_copy)
 {
     static char memory[SMALL];
-    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, false);
-    ferry_buffer *src = test_buffer(&f.te, 0, SMALL, 1), *dst = NULL;
-    ASSERT_STATUS(
-        ferry_buffer_wrap(ferry_device_at(f.te.engine, 1), memory, SMALL, count_free, NULL, &dst),
-        FERRY_OK);
-    copy_gate_hold(&f.gate, memory, 0);
-    ferry_future *held = copy(&f, ferry_buffer_span(dst), ferry_buffer_span(src));
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    copy_gate_wait_held(&f.gate);
-    ASSERT_STATUS(ferry_future_cancel(held), FERRY_OK);
-    settle(&f.te);
-    ASSERT_STATUS(ferry_future_poll(held), FERRY_E_CANCELLED);
+    ferry_buffer *dst = NULL;
+    ferry_device *device = ferry_device_at(engine(), 1);
+    ASSERT_STATUS(ferry_buffer_wrap(device, memory, SMALL, count_free, NULL, &dst), FERRY_OK);
+    cr_assert(scene_own_as(SCENE_BUFFER, dst, "dst"));
+    play("buffer src 8192 of 1; hold dst; held = copy dst <- src; release src dst;"
+         "await held; cancel held; settle; now held CANCELLED");
     cr_assert_eq(frees, 0);
-    ferry_future *quiet = own(&f, ferry_future_quiet(held));
-    copy_gate_open(&f.gate);
-    ASSERT_STATUS(ferry_future_wait(quiet, -1), FERRY_OK);
-    settle(&f.te);
+    play("end = quiet held; go; wait end OK; settle");
     cr_assert_eq(frees, 1);
 }
 
@@ -270,82 +120,60 @@ Test(engine_gate, released_memory_is_not_freed_under_a_copy)
 
 enum { COPIES = 300, ISSUED = 100, READY = 280 };
 
-static void stopped_in_a_full_stream(bool by_deadline)
+static void stopped_in_a_full_stream(const stop *by)
 {
-    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, by_deadline);
-    ferry_buffer *src = own_buffer(&f, 0, SMALL, 1);
-    ferry_buffer *dst = own_buffer(&f, 1, COPIES * SMALL, 0);
-    ferry_future *copies[COPIES];
-    copy_gate_hold(&f.gate, ferry_buffer_data(dst), 0);
-    for (size_t i = 0; i < COPIES; i++) {
-        ferry_span at = span_of(dst, i * SMALL, SMALL);
-        copies[i] = i == ISSUED || i == READY ? copy_until(&f, at, ferry_buffer_span(src))
-                                              : copy(&f, at, ferry_buffer_span(src));
-    }
-    copy_gate_wait_held(&f.gate);
-    for (int i = 0; i < COPIES; i++) {
-        ferry_future *issued = own(&f, ferry_future_issued(copies[i]));
-        ASSERT_STATUS(ferry_future_poll(issued), i < FRY_STREAM_DEPTH ? FERRY_OK : FERRY_PENDING);
-    }
-    stop(&f, copies[ISSUED]);
-    if (!by_deadline)
-        stop(&f, copies[READY]);
-    ferry_future *quiet[2] = {own(&f, ferry_future_quiet(copies[ISSUED])),
-                              own(&f, ferry_future_quiet(copies[READY]))};
-    ASSERT_STATUS(ferry_future_poll(copies[ISSUED]), f.status);
-    ASSERT_STATUS(ferry_future_poll(copies[READY]), f.status);
-    ASSERT_STATUS(ferry_future_poll(quiet[0]), FERRY_PENDING);
-    ASSERT_STATUS(ferry_future_poll(quiet[1]), FERRY_OK);
-
-    copy_gate_open(&f.gate);
+    play("buffer src 8192 of 1; buffer dst %d on 1; hold dst", COPIES * SMALL);
     for (int i = 0; i < COPIES; i++) {
         bool is_stopped = i == ISSUED || i == READY;
-        ASSERT_STATUS(ferry_future_wait(copies[i], -1), is_stopped ? f.status : FERRY_OK);
-        cr_assert(is_filled(dst, (size_t)i * SMALL, SMALL, is_stopped ? 0 : 1), "copy %d", i);
+        play("c%d = copy dst[%d:%d] <- src %s", i, i * SMALL, (i + 1) * SMALL,
+             is_stopped ? by->option : "");
     }
-    ASSERT_STATUS(ferry_future_wait(quiet[0], -1), FERRY_OK);
+    play("await held");
+    for (int i = 0; i < COPIES; i++)
+        play("i%d = issued c%d; now i%d %s", i, i, i, i < FRY_STREAM_DEPTH ? "OK" : "PENDING");
+    if (by == &by_cancel)
+        play("cancel c%d; settle; cancel c%d; settle", ISSUED, READY);
+    else
+        play("%s; settle", by->step);
+    play("q0 = quiet c%d; q1 = quiet c%d; now c%d c%d %s; now q0 PENDING; now q1 OK; go", ISSUED,
+         READY, ISSUED, READY, by->status);
+    for (int i = 0; i < COPIES; i++) {
+        bool is_stopped = i == ISSUED || i == READY;
+        play("wait c%d %s; bytes dst[%d:%d] %d", i, is_stopped ? by->status : "OK", i * SMALL,
+             (i + 1) * SMALL, !is_stopped);
+    }
+    play("wait q0 OK");
 }
 
 Test(engine_gate, cancels_reach_what_stands_in_a_full_stream_and_behind_it)
 {
-    stopped_in_a_full_stream(false);
+    stopped_in_a_full_stream(&by_cancel);
 }
 
 Test(engine_gate, deadlines_reach_what_stands_in_a_full_stream_and_behind_it)
 {
-    stopped_in_a_full_stream(true);
+    stopped_in_a_full_stream(&by_deadline);
 }
 
 Test(engine_gate, a_cancel_after_the_last_byte_may_come_too_late)
 {
-    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, false);
-    ferry_buffer *src = own_buffer(&f, 0, SMALL, 1), *dst = own_buffer(&f, 1, SMALL, 2);
-    ferry_future *done = copy(&f, ferry_buffer_span(dst), ferry_buffer_span(src));
-    ASSERT_STATUS(ferry_future_wait(done, -1), FERRY_OK);
-    ASSERT_STATUS(ferry_future_cancel(done), FERRY_OK);
-    settle(&f.te);
-    ASSERT_STATUS(ferry_future_poll(done), FERRY_OK);
-    cr_assert(is_filled(dst, 0, SMALL, 1));
+    play("buffer src 8192 of 1; buffer dst 8192 of 2 on 1; c = copy dst <- src; wait c OK;"
+         "cancel c; settle; now c OK; bytes dst 1");
 }
 
 /* ---- shutdown ---- */
 
 static void shutdown_with_a_held_copy(ferry_loop_mode loop)
 {
-    OPENED_WITH(fixture, f, loop, false);
-    ferry_buffer *src = own_buffer(&f, 0, SMALL, 1), *dst = own_buffer(&f, 1, SMALL, 2);
-    copy_gate_hold(&f.gate, ferry_buffer_data(dst), 0);
-    ferry_future *held = copy(&f, ferry_buffer_span(dst), ferry_buffer_span(src));
-    copy_gate_wait_held(&f.gate);
-    ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, 0), FERRY_E_DEADLINE);
-    ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, 1000000), FERRY_E_DEADLINE);
-    cr_assert_gt(f.te.log_lines, 0);
-    ASSERT_STATUS(ferry_future_wait(held, -1), FERRY_E_SHUTDOWN);
-    ASSERT_STATUS(status_of(ferry_nop(f.te.engine, NULL)), FERRY_E_SHUTDOWN);
-    copy_gate_open(&f.gate);
-    ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, -1), FERRY_OK);
-    ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, 0), FERRY_OK);
-    cr_assert(is_filled(dst, 0, SMALL, 2));
+    scene_begin(loop);
+    play(HELD "await held");
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), 0), FERRY_E_DEADLINE);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), 1000000), FERRY_E_DEADLINE);
+    cr_assert_gt(scene()->log_lines, 0);
+    play("wait held SHUTDOWN; late = nop; now late SHUTDOWN; go");
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), 0), FERRY_OK);
+    play("bytes dst 2");
 }
 
 Test(engine_gate, shutdown_gives_up_on_a_held_copy_and_ends_once_it_goes_on)
@@ -368,23 +196,17 @@ static void *shut_down(void *arg)
 
 static void shutdown_by_two(ferry_loop_mode loop)
 {
-    OPENED_WITH(fixture, f, loop, false);
-    ferry_buffer *src = own_buffer(&f, 0, SMALL, 1), *dst = own_buffer(&f, 1, SMALL, 2);
-    copy_gate_hold(&f.gate, ferry_buffer_data(dst), 0);
-    (void)copy(&f, ferry_buffer_span(dst), ferry_buffer_span(src));
-    copy_gate_wait_held(&f.gate);
-    pthread_t thread;
-    cr_assert_eq(pthread_create(&thread, NULL, shut_down, f.te.engine), 0);
+    scene_begin(loop);
+    play(HELD "await held");
+    pthread_t thread = begin_thread(shut_down, engine());
     ferry_status status;
-    while ((status = ferry_engine_shutdown(f.te.engine, 0)) != FERRY_E_BUSY) {
+    while ((status = ferry_engine_shutdown(engine(), 0)) != FERRY_E_BUSY) {
         ASSERT_STATUS(status, FERRY_E_DEADLINE);
         sched_yield();
     }
-    copy_gate_open(&f.gate);
-    void *ended = NULL;
-    cr_assert_eq(pthread_join(thread, &ended), 0);
-    cr_assert_eq(ended, f.te.engine);
-    ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, 0), FERRY_OK);
+    play("go");
+    cr_assert_eq(end_thread(thread), engine());
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), 0), FERRY_OK);
 }
 
 Test(engine_gate, a_second_shutdown_at_once_is_busy)
@@ -400,38 +222,25 @@ Test(engine_gate, a_second_shutdown_at_once_is_busy_embedded)
 /* ---- very many ---- */
 
 /* It names one predecessor so often that a count of 16 bits would begin anew. */
-Test(engine_gate, a_copy_behind_a_copy_that_it_names_65536_times)
+static ferry_future *copy_behind_often(const char *named)
 {
     enum { NAMED = 1 << 16 };
-    OPENED_WITH(fixture, f, FERRY_LOOP_EMBEDDED, false);
-    ferry_buffer *source = own_buffer(&f, 0, SMALL, 1), *target = own_buffer(&f, 1, SMALL, 0);
-    ferry_buffer *other = own_buffer(&f, 1, SMALL, 0);
-    copy_gate_hold(&f.gate, ferry_buffer_data(target), 0);
-    ferry_future *held = copy(&f, ferry_buffer_span(target), ferry_buffer_span(source));
-    copy_gate_wait_held(&f.gate);
     static ferry_future *after[NAMED];
     for (size_t i = 0; i < NAMED; i++)
-        after[i] = held;
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = after;
-    options.after_count = NAMED;
-    ferry_span to = ferry_buffer_span(other), from = ferry_buffer_span(source);
-    ferry_future *behind = own(&f, ferry_copy(f.te.engine, to, from, &options));
-    ASSERT_STATUS(ferry_future_cancel(held), FERRY_OK);
-    settle(&f.te);
-    ASSERT_STATUS(ferry_future_poll(held), FERRY_E_CANCELLED);
-    ASSERT_STATUS(ferry_future_wait(behind, 0), FERRY_E_DEPENDENCY);
-    ferry_future *quiet = own(&f, ferry_future_quiet(held));
-    copy_gate_open(&f.gate);
-    ASSERT_STATUS(ferry_future_wait(quiet, -1), FERRY_OK);
+        after[i] = the_future("%s", named);
+    ferry_op_options options = behind(after, NAMED);
+    return own(ferry_copy(engine(), the_span("other"), the_span("src"), &options));
+}
 
-    copy_gate_hold(&f.gate, ferry_buffer_data(target), 0);
-    held = copy(&f, ferry_buffer_span(target), ferry_buffer_span(source));
-    copy_gate_wait_held(&f.gate);
-    for (size_t i = 0; i < NAMED; i++)
-        after[i] = held;
-    behind = own(&f, ferry_copy(f.te.engine, to, from, &options));
-    copy_gate_open(&f.gate);
-    ASSERT_STATUS(ferry_future_wait(behind, -1), FERRY_OK);
-    ASSERT_STATUS(ferry_future_poll(held), FERRY_OK);
+Test(engine_gate, a_copy_behind_a_copy_that_it_names_65536_times)
+{
+    play(HELD "buffer other 8192 on 1; await held");
+    ferry_future *often = copy_behind_often("held");
+    play("cancel held; settle; now held CANCELLED");
+    ASSERT_STATUS(ferry_future_wait(often, 0), FERRY_E_DEPENDENCY);
+    play("end = quiet held; go; wait end OK; hold dst; again = copy dst <- src; await held");
+    often = copy_behind_often("again");
+    play("go");
+    WAIT(often, OK);
+    play("now again OK");
 }
