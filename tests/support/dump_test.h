@@ -140,6 +140,32 @@ static inline bool dump_has_flag(const json_t *node, const char *name)
     return false;
 }
 
+/* A member as text, or "". */
+static inline const char *dump_text_of(const json_t *object, const char *name, char text[32])
+{
+    const json_t *member = json_object_get(object, name);
+    if (json_is_boolean(member))
+        return json_is_true(member) ? "true" : "false";
+    if (!json_is_integer(member))
+        return dump_word(object, name);
+    (void)snprintf(text, 32, "%lld", (long long)json_integer_value(member));
+    return text;
+}
+
+/* The object has these members: "state=issued in_flight=1 starved=true". */
+static inline void dump_says(const json_t *object, const char *members)
+{
+    char copy[256], text[32], *rest = copy;
+    cr_assert_lt((size_t)snprintf(copy, sizeof copy, "%s", members), sizeof copy);
+    for (char *name; (name = strtok_r(rest, " ", &rest)) != NULL;) {
+        char *expected = strchr(name, '=');
+        cr_assert_not_null(expected, "\"%s\" has no value", name);
+        *expected++ = '\0';
+        cr_assert_str_eq(dump_text_of(object, name, text), expected, "%s: %s", name,
+                         json_dumps(object, 0));
+    }
+}
+
 #define ASSERT_WORD(object, name, expected)                                                        \
     cr_assert_str_eq(dump_word(object, name), expected, "%s", json_dumps(object, 0))
 
