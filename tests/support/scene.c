@@ -261,6 +261,8 @@ void *scene_get(scene_kind kind, const char *format, ...)
     (void)vsnprintf(name, sizeof name, format, arguments);
     va_end(arguments);
     void *thing = scene_find(kind, name);
+    if (thing == NULL && kind == SCENE_FUTURE && scene_find(SCENE_PROMISE, name) != NULL)
+        thing = scene_own_future(ferry_promise_future(scene_find(SCENE_PROMISE, name)));
     cr_assert_not_null(thing, "the scene has no %s", name);
     return thing;
 }

@@ -87,7 +87,8 @@ counted_waiter *on_ready(ferry_future *future, ferry_executor *executor);
 /* Gives back what has the name, now. False: nothing has it. */
 bool scene_release(const char *name);
 
-/* The same for a case, which fails without it; names are made as by printf. */
+/* The same for a case, which fails without it; names are made as by printf. The future of a
+ * promise's name is the promise's. */
 #define the_future(...) ((ferry_future *)scene_get(SCENE_FUTURE, __VA_ARGS__))
 #define the_buffer(...) ((ferry_buffer *)scene_get(SCENE_BUFFER, __VA_ARGS__))
 #define the_promise(...) ((ferry_promise *)scene_get(SCENE_PROMISE, __VA_ARGS__))

@@ -204,10 +204,7 @@ static void begin_with_clock(int64_t watchdog_ns)
 
 static int64_t entered_ns(const char *name)
 {
-    ferry_promise *promise = scene_find(SCENE_PROMISE, name);
-    ferry_future *future =
-        promise != NULL ? own(ferry_promise_future(promise)) : the_future("%s", name);
-    return fry_node_of(future)->entered_ns;
+    return fry_node_of(the_future("%s", name))->entered_ns;
 }
 
 Test(engine_dump, while_many_come_few_look_at_the_clock)
