@@ -5,19 +5,14 @@
  */
 #include "engine/buffer.h"
 #include "engine/context.h"
-#include "engine/engine.h"
 #include "engine/ground.h"
 #include "engine/node.h"
 #include "tests/support/held_call.h"
-#include "tests/support/owned.h"
+#include "tests/unit/inner_play.h"
 
-TestSuite(engine_batch, .timeout = HANG_S);
+INNER_SUITE(engine_batch);
 
-enum {
-    MANY = 600,
-    SLICE = 64,
-    BIG = 8192
-}; /* more than are staged at a time; too big to be done at once */
+enum { MANY = 600 /* more than are staged at a time */, SLICE = 64, BYTES = MANY * SLICE };
 
 /* The first to be called writes a 1, and so on. */
 typedef struct turn_taken {
@@ -32,225 +27,175 @@ static ferry_status take_turn(void *arg)
     return FERRY_OK;
 }
 
-typedef struct fixture {
-    test_engine te;
-    ferry_buffer *src, *dst;
+static struct {
     uint32_t clock;
     turn_taken turns[MANY];
     ferry_access access;
     ferry_op_options options;
     ferry_op ops[MANY];
     ferry_future *each[MANY];
-} fixture;
+} many;
 
 /* Small copies, and functions that touch one span and so run in their order. */
-static void fixture_open(fixture *f)
+static void make_many(void)
 {
-    test_engine_open(&f->te, FERRY_LOOP_EMBEDDED);
-    f->src = test_buffer(&f->te, 0, (size_t)MANY * SLICE, 1);
-    f->dst = test_buffer(&f->te, 1, (size_t)MANY * SLICE, 0);
-    f->clock = 0;
-    f->access = (ferry_access){span_of(f->src, 0, 1), FERRY_READ_WRITE};
-    f->options = (ferry_op_options)FERRY_OP_OPTIONS_INIT;
-    f->options.accesses = &f->access;
-    f->options.access_count = 1;
+    play("buffer src %d of 1; buffer dst %d on 1", BYTES, BYTES);
+    many.clock = 0;
+    many.access = (ferry_access){the_span("src[0:1]"), FERRY_READ_WRITE};
+    many.options = touching(&many.access, 1);
     for (size_t i = 0; i < MANY; i++) {
-        f->turns[i] = (turn_taken){&f->clock, 0};
-        if (i % 2 == 0)
-            f->ops[i] = (ferry_op){.kind = FERRY_OP_COPY,
-                                   .dst = span_of(f->dst, i * SLICE, SLICE),
-                                   .src = span_of(f->src, i * SLICE, SLICE)};
-        else
-            f->ops[i] = (ferry_op){.kind = FERRY_OP_CALL,
-                                   .fn = take_turn,
-                                   .arg = &f->turns[i],
-                                   .options = &f->options};
+        many.turns[i] = (turn_taken){&many.clock, 0};
+        many.ops[i] = i % 2 == 0 ? (ferry_op){.kind = FERRY_OP_COPY,
+                                              .dst = span_of(the_buffer("dst"), i * SLICE, SLICE),
+                                              .src = span_of(the_buffer("src"), i * SLICE, SLICE)}
+                                 : (ferry_op){.kind = FERRY_OP_CALL,
+                                              .fn = take_turn,
+                                              .arg = &many.turns[i],
+                                              .options = &many.options};
     }
 }
 
-static ferry_future *submit(fixture *f, bool with_each, const ferry_op_options *options)
+/* The scene owns them; the future of all is called `name`. */
+static void submit(const char *name, bool with_each, const ferry_op_options *options)
 {
-    return ferry_batch(f->te.engine, f->ops, sizeof f->ops[0], MANY, with_each ? f->each : NULL,
-                       options);
+    ferry_future *all = ferry_batch(engine(), many.ops, sizeof many.ops[0], MANY,
+                                    with_each ? many.each : NULL, options);
+    cr_assert(scene_own_as(SCENE_FUTURE, all, name));
+    for (size_t i = 0; with_each && i < MANY; i++)
+        (void)own(many.each[i]);
 }
 
-static void release_each(fixture *f)
+static void submit_and_forget(void)
 {
+    ferry_future *all = ferry_batch(engine(), many.ops, sizeof many.ops[0], MANY, many.each, NULL);
+    WAIT(all, OK);
+    ferry_future_release(all);
     for (size_t i = 0; i < MANY; i++)
-        ferry_future_release(f->each[i]);
+        ferry_future_release(many.each[i]);
 }
 
-static void fixture_close(fixture *f)
+static ferry_future *submit_turn(turn_taken *turn)
 {
-    settle(&f->te);
-    ferry_buffer_release(f->src);
-    ferry_buffer_release(f->dst);
-    test_engine_close(&f->te);
+    *turn = (turn_taken){&many.clock, 0};
+    return own(ferry_call(engine(), NULL, take_turn, turn, &many.options));
 }
 
-static void check_done(const fixture *f)
+static void assert_each(bool with_each, ferry_status expected)
+{
+    for (size_t i = 0; with_each && i < MANY; i++)
+        cr_assert_eq(ferry_future_poll(many.each[i]), expected, "operation %zu is %s", i,
+                     ferry_status_name(ferry_future_poll(many.each[i])));
+}
+
+static void assert_done(void)
 {
     for (size_t i = 0; i < MANY; i++) {
         if (i % 2 == 0)
-            cr_assert(is_filled(f->dst, i * SLICE, SLICE, 1), "copy %zu", i);
+            cr_assert(is_filled(the_buffer("dst"), i * SLICE, SLICE, 1), "copy %zu", i);
         else
-            cr_assert_eq(f->turns[i].at - f->turns[1].at, (i - 1) / 2, "function %zu", i);
+            cr_assert_eq(many.turns[i].at - many.turns[1].at, (i - 1) / 2, "function %zu", i);
+    }
+}
+
+/* With a future for each or not, with a deadline or without. */
+static void try_all_sorts(void (*try)(bool with_each, int64_t deadline_ns))
+{
+    for (int sort = 0; sort < 4; sort++) {
+        make_many();
+        try(sort % 2 != 0, sort < 2 ? 0 : START_NS + 1000);
+        scene_end();
     }
 }
 
 static void goes_through_the_inbox(bool with_each, int64_t deadline_ns)
 {
-    static fixture f;
-    fixture_open(&f);
     ferry_op_options options = FERRY_OP_OPTIONS_INIT;
     options.deadline_ns = deadline_ns;
-    turn_taken before = {&f.clock, 0}, after = {&f.clock, 0};
-    cr_assert(fry_baton_take(&f.te.engine->baton));
-    ferry_future *first = ferry_call(f.te.engine, NULL, take_turn, &before, &f.options);
-    ferry_future *all = submit(&f, with_each, &options);
-    ferry_future *last = ferry_call(f.te.engine, NULL, take_turn, &after, &f.options);
-    ASSERT_STATUS(ferry_future_poll(all), FERRY_PENDING);
-    for (size_t i = 0; with_each && i < MANY; i++)
-        ASSERT_STATUS(ferry_future_poll(f.each[i]), FERRY_PENDING);
-    fry_baton_give(&f.te.engine->baton);
-    ASSERT_STATUS(ferry_future_wait(last, -1), FERRY_OK);
-    settle(&f.te);
-    ASSERT_STATUS(status_of(all), FERRY_OK);
+    turn_taken before, after;
+    play("baton taken");
+    (void)submit_turn(&before);
+    submit("all", with_each, &options);
+    ferry_future *last = submit_turn(&after);
+    play("now all PENDING");
+    assert_each(with_each, FERRY_PENDING);
+    play("baton given");
+    WAIT(last, OK);
+    play("settle; now all OK");
     cr_assert_eq(before.at, 1);
-    cr_assert_eq(f.turns[1].at, 2);
+    cr_assert_eq(many.turns[1].at, 2);
     cr_assert_eq(after.at, MANY / 2 + 2);
-    check_done(&f);
-    ferry_future_release(first);
-    ferry_future_release(last);
-    if (with_each)
-        release_each(&f);
-    fixture_close(&f);
+    assert_done();
 }
 
 Test(engine_batch, it_keeps_its_order_in_the_inbox)
 {
-    goes_through_the_inbox(false, 0);
-    goes_through_the_inbox(true, 0);
-    goes_through_the_inbox(false, START_NS + 1000);
-    goes_through_the_inbox(true, START_NS + 1000);
+    try_all_sorts(goes_through_the_inbox);
 }
 
 Test(engine_batch, it_waits_behind_what_is_in_the_inbox)
 {
-    static fixture f;
-    fixture_open(&f);
-    turn_taken before[500];
-    ferry_future *futures[500];
-    for (int i = 0; i < 2; i++) { /* so that there is room for everything */
-        ferry_future *all = submit(&f, true, NULL);
-        ASSERT_STATUS(ferry_future_wait(all, -1), FERRY_OK);
-        release_each(&f);
-        ferry_future_release(all);
-    }
-    f.clock = 0;
-    memset(ferry_buffer_data(f.dst), 0, (size_t)MANY * SLICE);
-    cr_assert(fry_baton_take(&f.te.engine->baton));
-    for (size_t i = 0; i < 500; i++) { /* more than a submitter works off */
-        before[i] = (turn_taken){&f.clock, 0};
-        futures[i] = ferry_call(f.te.engine, NULL, take_turn, &before[i], &f.options);
-    }
-    fry_baton_give(&f.te.engine->baton);
-    ferry_future *all = submit(&f, false, NULL);
-    ASSERT_STATUS(ferry_future_wait(all, -1), FERRY_OK);
-    for (size_t i = 0; i < 500; i++) {
-        cr_assert_eq(before[i].at, i + 1);
-        ferry_future_release(futures[i]);
-    }
-    cr_assert_eq(f.turns[1].at, 501);
-    check_done(&f);
-    ferry_future_release(all);
-    fixture_close(&f);
-}
-
-/* All of the batch goes to the inbox, behind that future; the test has the baton afterwards. */
-static ferry_future *submit_to_inbox(fixture *f, bool with_each, int64_t deadline_ns,
-                                     ferry_future *after)
-{
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.deadline_ns = deadline_ns;
-    options.after = &after;
-    options.after_count = 1;
-    cr_assert(fry_baton_take(&f->te.engine->baton));
-    return submit(f, with_each, &options);
+    enum { BEFORE = 500 /* more than a submitter works off */ };
+    static turn_taken before[BEFORE];
+    make_many();
+    for (int i = 0; i < 2; i++)
+        submit_and_forget(); /* so that there is room for everything */
+    many.clock = 0;
+    play("fill dst 0; baton taken");
+    for (size_t i = 0; i < BEFORE; i++)
+        (void)submit_turn(&before[i]);
+    play("baton given");
+    submit("all", false, NULL);
+    play("wait all OK");
+    for (size_t i = 0; i < BEFORE; i++)
+        cr_assert_eq(before[i].at, i + 1, "function %zu", i);
+    cr_assert_eq(many.turns[1].at, BEFORE + 1);
+    assert_done();
 }
 
 /* A cancel of the batch comes to all of it, once it has entered. */
 static void is_cancelled_in_the_inbox(bool with_each, int64_t deadline_ns)
 {
-    static fixture f;
-    fixture_open(&f);
-    ferry_promise *promise = test_promise(&f.te);
-    ferry_future *after = ferry_promise_future(promise);
-    ferry_future *all = submit_to_inbox(&f, with_each, deadline_ns, after);
-    ASSERT_STATUS(ferry_future_cancel(all), FERRY_OK);
-    fry_baton_give(&f.te.engine->baton);
-    settle(&f.te);
-    ferry_future *quiet = ferry_future_quiet(all);
-    ASSERT_STATUS(status_of(quiet), FERRY_OK);
-    ASSERT_STATUS(ferry_future_error(all)->status, FERRY_E_CANCELLED);
-    ASSERT_STATUS(status_of(all), FERRY_E_CANCELLED);
-    keep_promise(promise, FERRY_OK);
-    settle(&f.te);
-    for (size_t i = 0; with_each && i < MANY; i++)
-        ASSERT_STATUS(ferry_future_poll(f.each[i]), FERRY_E_CANCELLED);
-    cr_assert_eq(f.clock, 0);
-    cr_assert(is_filled(f.dst, 0, (size_t)MANY * SLICE, 0));
-    if (with_each)
-        release_each(&f);
-    ferry_future_release(after);
-    fixture_close(&f);
+    play("promise p; baton taken");
+    ferry_future *after = the_future("p");
+    ferry_op_options options = behind(&after, 1);
+    options.deadline_ns = deadline_ns;
+    submit("all", with_each, &options);
+    play("cancel all; baton given; settle; quiet all; now it OK; now all CANCELLED");
+    ASSERT_STATUS(ferry_future_error(the_future("all"))->status, FERRY_E_CANCELLED);
+    play("keep p; settle");
+    assert_each(with_each, FERRY_E_CANCELLED);
+    cr_assert_eq(many.clock, 0);
+    play("bytes dst 0");
 }
 
 Test(engine_batch, cancels_reach_it_in_the_inbox)
 {
-    is_cancelled_in_the_inbox(false, 0);
-    is_cancelled_in_the_inbox(true, 0);
-    is_cancelled_in_the_inbox(false, START_NS + 1000);
-    is_cancelled_in_the_inbox(true, START_NS + 1000);
+    try_all_sorts(is_cancelled_in_the_inbox);
 }
 
 /* A batch without operations comes after all that its options name, and so may enter in pieces. */
 static void is_cancelled_half_way(bool is_half_way)
 {
-    static fixture f;
-    fixture_open(&f);
-    ferry_promise *promise = test_promise(&f.te);
     ferry_future *after[MANY];
+    play("promise p; baton taken");
     for (size_t i = 0; i < MANY; i++)
-        after[i] = ferry_promise_future(promise);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = after;
-    options.after_count = MANY;
-    cr_assert(fry_baton_take(&f.te.engine->baton));
-    ferry_future *all = ferry_batch(f.te.engine, NULL, sizeof f.ops[0], 0, NULL, &options);
-    if (!is_half_way)
-        ASSERT_STATUS(ferry_future_cancel(all), FERRY_OK);
-    fry_baton_give(&f.te.engine->baton);
-    const fry_node *own = fry_node_of(all);
-    while (f.te.engine->entering.node != own) {
-        cr_assert_eq(own->state, FRY_NODE_NEW);
-        (void)ferry_engine_progress(f.te.engine, 1);
+        after[i] = the_future("p");
+    ferry_op_options options = behind(after, MANY);
+    ferry_future *all = ferry_batch(engine(), NULL, sizeof(ferry_op), 0, NULL, &options);
+    cr_assert(scene_own_as(SCENE_FUTURE, all, "all"));
+    play("%s; baton given", is_half_way ? "" : "cancel all");
+    const fry_node *node = fry_node_of(all);
+    while (engine()->entering.node != node) {
+        cr_assert_eq(node->state, FRY_NODE_NEW);
+        (void)ferry_engine_progress(engine(), 1);
     }
-    if (is_half_way)
-        ASSERT_STATUS(ferry_future_cancel(all), FERRY_OK);
+    play("%s", is_half_way ? "cancel all" : "");
     while (ferry_future_poll(all) == FERRY_PENDING)
-        (void)ferry_engine_progress(f.te.engine, 1);
-    ASSERT_STATUS(ferry_future_poll(all), FERRY_E_CANCELLED);
-    cr_assert_null(f.te.engine->entering.node);
-    ferry_future *quiet = ferry_future_quiet(all);
-    settle(&f.te);
-    ASSERT_STATUS(status_of(quiet), FERRY_OK);
-    keep_promise(promise, FERRY_OK);
-    settle(&f.te);
-    for (size_t i = 0; i < MANY; i++)
-        ferry_future_release(after[i]);
-    ferry_future_release(all);
-    fixture_close(&f);
+        (void)ferry_engine_progress(engine(), 1);
+    play("now all CANCELLED");
+    cr_assert_null(engine()->entering.node);
+    play("end = quiet all; settle; now end OK; keep p; settle");
+    scene_end();
 }
 
 Test(engine_batch, cancels_reach_one_of_none_half_way_in)
@@ -261,20 +206,15 @@ Test(engine_batch, cancels_reach_one_of_none_half_way_in)
 
 Test(engine_batch, a_cancel_of_one_in_the_inbox_fails_it_alone)
 {
-    static fixture f;
-    fixture_open(&f);
-    cr_assert(fry_baton_take(&f.te.engine->baton));
-    ferry_future *all = submit(&f, true, NULL);
-    ASSERT_STATUS(ferry_future_cancel(f.each[300]), FERRY_OK);
-    fry_baton_give(&f.te.engine->baton);
-    settle(&f.te);
-    ASSERT_STATUS(ferry_future_poll(all), FERRY_E_DEPENDENCY);
-    cr_assert_eq(ferry_future_error(all)->cause->op, ferry_future_id(f.each[300]));
-    for (size_t i = 0; i < MANY; i++)
-        ASSERT_STATUS(ferry_future_poll(f.each[i]), i == 300 ? FERRY_E_CANCELLED : FERRY_OK);
-    ferry_future_release(all);
-    release_each(&f);
-    fixture_close(&f);
+    make_many();
+    play("baton taken");
+    submit("all", true, NULL);
+    ASSERT_STATUS(ferry_future_cancel(many.each[300]), FERRY_OK);
+    play("baton given; settle; now all DEPENDENCY");
+    cr_assert_eq(ferry_future_error(the_future("all"))->cause->op, ferry_future_id(many.each[300]));
+    ASSERT_STATUS(ferry_future_poll(many.each[300]), FERRY_E_CANCELLED);
+    many.each[300] = many.each[0]; /* and the others */
+    assert_each(true, FERRY_OK);
 }
 
 /*
@@ -283,52 +223,40 @@ Test(engine_batch, a_cancel_of_one_in_the_inbox_fails_it_alone)
  */
 static void one_fails_under_way_before_it_enters(bool with_each, bool is_cancelled)
 {
-    static fixture f;
     static thread_executor executor;
     held_call held;
-    fixture_open(&f);
+    make_many();
     cr_assert(thread_executor_start(&executor));
-    held_call_init(&held, span_of(f.src, 0, 1), 5);
-    ferry_op_options options = f.options, other = f.options;
-    ferry_access elsewhere = {span_of(f.src, 1, 1), FERRY_READ_WRITE};
+    held_call_init(&held, the_span("src[0:1]"), 5);
+    ferry_access elsewhere = {the_span("src[1:2]"), FERRY_READ_WRITE};
+    ferry_op_options options = many.options, other = touching(&elsewhere, 1);
     options.deadline_ns = START_NS + 100;
-    other.accesses = &elsewhere;
     for (size_t i = 1; i < MANY; i += 2)
-        f.ops[i].options = &other;
-    f.ops[1] = (ferry_op){.kind = FERRY_OP_CALL,
-                          .executor = &executor.executor,
-                          .fn = held_call_run,
-                          .arg = &held,
-                          .options = &options};
-    cr_assert(fry_baton_take(&f.te.engine->baton));
-    ferry_future *all = submit(&f, with_each, NULL);
-    fry_baton_give(&f.te.engine->baton);
-    const fry_node *own = fry_node_of(all);
+        many.ops[i].options = &other;
+    many.ops[1] = (ferry_op){.kind = FERRY_OP_CALL,
+                             .executor = &executor.executor,
+                             .fn = held_call_run,
+                             .arg = &held,
+                             .options = &options};
+    play("baton taken");
+    submit("all", with_each, NULL);
+    play("baton given");
+    const fry_node *node = fry_node_of(the_future("all"));
     for (int i = 0; i < 4; i++)
-        (void)ferry_engine_progress(f.te.engine, 8);
+        (void)ferry_engine_progress(engine(), 8);
     held_call_await(&held);
-    cr_assert_eq(own->state, FRY_NODE_NEW);
-    if (is_cancelled)
-        ASSERT_STATUS(ferry_future_cancel(all), FERRY_OK);
-    stepped_clock_step(&f.te.time, 100);
-    (void)ferry_engine_progress(f.te.engine, 8);
-    cr_assert_eq(own->state, FRY_NODE_NEW);
-    settle(&f.te);
-    ASSERT_STATUS(ferry_future_poll(all), is_cancelled ? FERRY_E_CANCELLED : FERRY_E_DEPENDENCY);
-    ferry_future *quiet = ferry_future_quiet(all);
-    settle(&f.te);
-    ASSERT_STATUS(ferry_future_poll(quiet), FERRY_PENDING);
+    cr_assert_eq(node->state, FRY_NODE_NEW);
+    play("%s; step 100", is_cancelled ? "cancel all" : "");
+    (void)ferry_engine_progress(engine(), 8);
+    cr_assert_eq(node->state, FRY_NODE_NEW);
+    play("settle; now all %s; end = quiet all; settle; now end PENDING",
+         is_cancelled ? "CANCELLED" : "DEPENDENCY");
     held_call_let_go(&held);
-    ASSERT_STATUS(ferry_future_wait(quiet, -1), FERRY_OK);
-    cr_assert(is_filled(f.src, 0, 1, 5));
-    if (with_each) {
-        ASSERT_STATUS(ferry_future_poll(f.each[1]), FERRY_E_DEADLINE);
-        release_each(&f);
-    }
-    ferry_future_release(quiet);
-    ferry_future_release(all);
+    play("wait end OK; bytes src[0:1] 5");
+    if (with_each)
+        ASSERT_STATUS(ferry_future_poll(many.each[1]), FERRY_E_DEADLINE);
     thread_executor_stop(&executor);
-    fixture_close(&f);
+    scene_end();
 }
 
 Test(engine_batch, it_counts_those_that_are_under_way_as_it_enters)
@@ -342,50 +270,45 @@ Test(engine_batch, it_counts_those_that_are_under_way_as_it_enters)
 /* The shutdown comes while it is still there. */
 Test(engine_batch, a_shutdown_finds_it_in_the_inbox)
 {
-    static fixture f;
-    fixture_open(&f);
-    cr_assert(fry_baton_take(&f.te.engine->baton));
-    ferry_future *all = submit(&f, true, NULL), *other = submit(&f, false, NULL);
-    ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, 0), FERRY_E_DEADLINE);
-    fry_baton_give(&f.te.engine->baton);
-    ASSERT_STATUS(ferry_engine_shutdown(f.te.engine, -1), FERRY_OK);
-    cr_assert_lt(status_of(all), 0);
-    cr_assert_lt(status_of(other), 0);
-    for (size_t i = 0; i < MANY; i++)
-        ASSERT_STATUS(ferry_future_poll(f.each[i]), FERRY_E_SHUTDOWN);
-    release_each(&f);
-    fixture_close(&f);
+    make_many();
+    play("baton taken");
+    submit("all", true, NULL);
+    submit("other", false, NULL);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), 0), FERRY_E_DEADLINE);
+    play("baton given");
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
+    cr_assert_lt(ferry_future_poll(the_future("all")), 0);
+    cr_assert_lt(ferry_future_poll(the_future("other")), 0);
+    assert_each(true, FERRY_E_SHUTDOWN);
+}
+
+/* What the pools had is lost to them until the engine goes. */
+static void empty_the_pools(void)
+{
+    fry_context *context = fry_context_get(engine());
+    context->segments = context->readers = context->edges = (fry_pool_cache){0};
+    engine()->segments.depot = engine()->readers.depot = engine()->edges.depot =
+        (fry_counted_pointer){0};
 }
 
 /* The submitter sees to room in the access lists itself, as for single operations. */
 Test(engine_batch, it_sees_to_room_itself)
 {
-    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
-    ferry_engine *engine = te.engine;
-    fry_context *context = fry_context_get(engine);
-    ferry_buffer *src = test_buffer(&te, 0, BIG, 1), *dst = test_buffer(&te, 1, BIG, 0);
     enum { COPIES = 100 };
     ferry_op ops[COPIES];
     ferry_future *each[COPIES];
+    play("buffer src 8192 of 1; buffer dst 8192 on 1"); /* too big to be done at once */
     for (size_t i = 0; i < COPIES; i++)
         ops[i] = (ferry_op){.kind = FERRY_OP_COPY,
-                            .dst = ferry_buffer_span(i % 2 == 0 ? dst : src),
-                            .src = ferry_buffer_span(i % 2 == 0 ? src : dst)};
+                            .dst = the_span(i % 2 == 0 ? "dst" : "src"),
+                            .src = the_span(i % 2 == 0 ? "src" : "dst")};
     for (int round = 0; round < 3; round++) {
-        /* What they had is lost to the pools until the engine goes. */
-        context->segments = context->readers = context->edges = (fry_pool_cache){0};
-        engine->segments.depot = engine->readers.depot = engine->edges.depot =
-            (fry_counted_pointer){0};
-        ferry_future *all = ferry_batch(engine, ops, sizeof ops[0], COPIES, each, NULL);
-        for (size_t i = 0; i < COPIES; i++) {
-            ferry_future *issued = ferry_future_issued(each[i]);
-            ASSERT_STATUS(status_of(issued), FERRY_OK); /* and nobody made progress */
-        }
-        ASSERT_STATUS(ferry_future_wait(all, -1), FERRY_OK);
+        empty_the_pools();
+        ferry_future *all = own(ferry_batch(engine(), ops, sizeof ops[0], COPIES, each, NULL));
         for (size_t i = 0; i < COPIES; i++)
-            ASSERT_STATUS(status_of(each[i]), FERRY_OK);
-        ferry_future_release(all);
+            EXPECT_NOW(own(ferry_future_issued(own(each[i]))), OK); /* and nobody made progress */
+        WAIT(all, OK);
+        for (size_t i = 0; i < COPIES; i++)
+            EXPECT_NOW(each[i], OK);
     }
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
 }
