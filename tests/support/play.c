@@ -330,22 +330,30 @@ static const play_act acts[] = {
     {"waiter", do_waiter},   {"called", do_called},
 };
 
+enum { LISTS = 4 };
+
 static struct {
-    const play_act *acts; /* of the suite */
+    const play_act *acts;
     size_t count;
-} more;
+} lists[LISTS] = {{acts, sizeof acts / sizeof *acts}}; /* the others are the suite's */
 
 void play_add(const play_act *of_suite, size_t count)
 {
-    more.acts = of_suite;
-    more.count = count;
+    size_t i = 1;
+    while (i < LISTS && lists[i].acts != NULL && lists[i].acts != of_suite)
+        i++;
+    cr_assert_lt(i, LISTS, "too many lists of steps");
+    lists[i].acts = of_suite;
+    lists[i].count = count;
 }
 
-static const play_act *find_act(const play_act *list, size_t count, const char *word)
+static const play_act *find_act(const char *word)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(list[i].word, word) == 0)
-            return &list[i];
+    for (size_t i = 0; i < LISTS; i++) {
+        for (size_t k = 0; k < lists[i].count; k++) {
+            if (strcmp(lists[i].acts[k].word, word) == 0)
+                return &lists[i].acts[k];
+        }
     }
     return NULL;
 }
@@ -357,9 +365,7 @@ static bool perform_words(void)
         return play_make(word, play_take("operation"));
     if (play_makes(word))
         return play_make("it", word);
-    const play_act *act = find_act(acts, sizeof acts / sizeof *acts, word);
-    if (act == NULL)
-        act = find_act(more.acts, more.count, word);
+    const play_act *act = find_act(word);
     return act != NULL ? act->perform() : play_complain("\"%s\" is no step", word);
 }
 
@@ -386,9 +392,10 @@ static const char *play_steps(const char *steps)
 }
 
 /* A callback that plays within a step would take that step's words. */
+static bool is_playing;
+
 const char *play_try(const char *steps)
 {
-    static bool is_playing;
     if (is_playing)
         return "it is played within a step of another play";
     is_playing = true;
@@ -417,6 +424,7 @@ ferry_span the_span(const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(word, sizeof word, format, arguments);
     va_end(arguments);
+    cr_assert_not(is_playing, "a step takes its spans from its words");
     (void)play_begin_step("", 0);
     (void)scene();
     cr_assert(play_parse_span(word, &span), "%s", play_complaint());
