@@ -12,12 +12,11 @@
 #include "engine/trace.h"
 #include "engine/turn.h"
 #include "engine/waiter.h"
-#include "tests/support/api_test.h"
-#include "tests/support/owned.h"
+#include "tests/support/play.h"
 
 #include <semaphore.h>
 
-TestSuite(engine_stopped, .timeout = HANG_S);
+SCENE_SUITE(engine_stopped);
 
 static char wrapped[64];
 static _Atomic int frees;
@@ -28,13 +27,19 @@ static void count_free(void *arg, void *memory, size_t size_bytes)
     atomic_fetch_add(&frees, 1);
 }
 
-static ferry_buffer *counted_buffer(const test_engine *te)
+/* "b"; count_free is called as it goes. */
+static void wrap_counted(void)
 {
     ferry_buffer *buffer = NULL;
-    ASSERT_STATUS(ferry_buffer_wrap(ferry_device_at(te->engine, 0), wrapped, sizeof wrapped,
-                                    count_free, NULL, &buffer),
+    ferry_device *device = ferry_device_at(engine(), 0);
+    ASSERT_STATUS(ferry_buffer_wrap(device, wrapped, sizeof wrapped, count_free, NULL, &buffer),
                   FERRY_OK);
-    return buffer;
+    cr_assert(scene_own_as(SCENE_BUFFER, buffer, "b"));
+}
+
+static void shut_down_now(void)
+{
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
 }
 
 /* ---- the role's holder has looked and not given it back yet ---- */
@@ -42,6 +47,12 @@ static ferry_buffer *counted_buffer(const test_engine *te)
 static struct {
     sem_t held, go_on;
 } gate;
+
+static void await(sem_t *semaphore)
+{
+    while (sem_wait(semaphore) != 0)
+        continue;
+}
 
 /* A hook runs in a tick after it has looked at what needs the baton. Only a test's own record is a
  * cancel. */
@@ -51,8 +62,7 @@ static void stand_still(void *arg, const ferry_trace_record *record)
     if (record->what != FERRY_TRACE_CANCEL)
         return;
     (void)sem_post(&gate.held);
-    while (sem_wait(&gate.go_on) != 0)
-        continue;
+    await(&gate.go_on);
 }
 
 /* Has the hook called in the tick after this one, which has nothing else to do. */
@@ -69,27 +79,29 @@ static void *hold_the_role(void *arg)
     return NULL;
 }
 
-static void a_buffer_is_freed(ferry_loop_mode loop)
+static void gate_open(void)
 {
-    OPENED_WITH(test_engine, te, loop);
     (void)sem_init(&gate.held, 0, 0);
     (void)sem_init(&gate.go_on, 0, 0);
-    ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = stand_still};
-    ASSERT_STATUS(ferry_engine_trace(te.engine, &hooks), FERRY_OK);
-    ferry_buffer *buffer = counted_buffer(&te);
-    ferry_future *resolved = ferry_nop(te.engine, NULL);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
+}
 
-    pthread_t holder;
-    cr_assert_eq(pthread_create(&holder, NULL, hold_the_role, resolved), 0);
-    while (sem_wait(&gate.held) != 0)
-        continue;
-    ferry_buffer_release(buffer); /* left with the holder */
+static void a_buffer_is_freed(ferry_loop_mode loop)
+{
+    scene_begin(loop);
+    gate_open();
+    ferry_trace_hooks hooks = {.struct_size = sizeof hooks, .record = stand_still};
+    ASSERT_STATUS(ferry_engine_trace(engine(), &hooks), FERRY_OK);
+    wrap_counted();
+    play("resolved = nop");
+    shut_down_now();
+
+    pthread_t holder = begin_thread(hold_the_role, the_future("resolved"));
+    await(&gate.held);
+    play("release b"); /* left with the holder */
     cr_assert_eq(frees, 0);
     (void)sem_post(&gate.go_on);
-    cr_assert_eq(pthread_join(holder, NULL), 0);
+    (void)end_thread(holder);
     cr_assert_eq(frees, 1, "the holder looks once more when it has given the role back");
-    ferry_future_release(resolved);
 }
 
 Test(engine_stopped, what_is_left_with_a_holder_that_found_nothing_is_done)
@@ -105,89 +117,79 @@ Test(engine_stopped, what_is_left_with_a_holder_that_found_nothing_is_done_embed
 Test(engine_stopped, progress_sees_to_all_that_was_left_however_small_its_budget)
 {
     enum { WAITERS = 5 };
-    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
-    ferry_future *resolved = ferry_nop(te.engine, NULL);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    counted_waiter waiters[WAITERS];
-    cr_assert(fry_baton_take(&te.engine->role)); /* as a thread in progress has */
-    for (int i = 0; i < WAITERS; i++) {
-        counted_waiter_init(&waiters[i], NULL);
-        ASSERT_STATUS(ferry_future_on_ready(resolved, &waiters[i].waiter), FERRY_OK);
-        cr_assert_eq(waiters[i].calls, 0);
-    }
-    fry_baton_give(&te.engine->role);
-    (void)ferry_engine_progress(te.engine, 1);
+    play("resolved = nop");
+    shut_down_now();
+    cr_assert(fry_baton_take(&engine()->role)); /* as a thread in progress has */
     for (int i = 0; i < WAITERS; i++)
-        cr_assert_eq(waiters[i].calls, 1);
-    ferry_future_release(resolved);
+        play("waiter w%d on resolved; called w%d 0", i, i);
+    fry_baton_give(&engine()->role);
+    (void)ferry_engine_progress(engine(), 1);
+    for (int i = 0; i < WAITERS; i++)
+        play("called w%d 1", i);
 }
 
 /* ---- somebody has the baton ---- */
 
 Test(engine_stopped, what_needs_the_baton_is_left_with_its_holder)
 {
-    OPENED_WITH(test_engine, te, FERRY_LOOP_THREAD);
-    ferry_buffer *buffer = counted_buffer(&te);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
+    scene_begin(FERRY_LOOP_THREAD);
+    wrap_counted();
+    shut_down_now();
     fry_turn turn;
-    cr_assert(fry_turn_begin(&turn, te.engine, fry_context_get(te.engine), false));
-    ferry_buffer_release(buffer); /* returns, though nothing can be done now */
+    cr_assert(fry_turn_begin(&turn, engine(), fry_context_get(engine()), false));
+    play("release b"); /* returns, though nothing can be done now */
     cr_assert_eq(frees, 0);
-    (void)fry_turn_end(&turn, te.engine->submit_budget);
+    (void)fry_turn_end(&turn, engine()->submit_budget);
     cr_assert_eq(frees, 0, "who gives the baton back wakes, and no more");
-    fry_call_ends(te.engine);
+    fry_call_ends(engine());
     cr_assert_eq(frees, 1);
 }
 
 Test(engine_stopped, releasing_the_engine_sees_to_what_was_left_while_it_had_the_baton)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_THREAD);
-    ferry_buffer *buffer = counted_buffer(&te);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    cr_assert(fry_baton_take(&te.engine->baton)); /* as ferry_engine_release does */
-    ferry_buffer_release(buffer);
+    scene_begin(FERRY_LOOP_THREAD);
+    wrap_counted();
+    shut_down_now();
+    cr_assert(fry_baton_take(&engine()->baton)); /* as ferry_engine_release does */
+    play("release b");
     cr_assert_eq(frees, 0);
-    fry_baton_give(&te.engine->baton);
-    test_engine_close(&te);
+    fry_baton_give(&engine()->baton);
+    scene_end();
     cr_assert_eq(frees, 1);
 }
 
 Test(engine_stopped, no_callback_runs_under_the_baton)
 {
-    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
-    ferry_future *resolved = ferry_nop(te.engine, NULL);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
+    play("resolved = nop");
+    shut_down_now();
     fry_turn turn;
-    cr_assert(fry_turn_begin(&turn, te.engine, fry_context_get(te.engine), false));
+    cr_assert(fry_turn_begin(&turn, engine(), fry_context_get(engine()), false));
     counted_waiter counted;
     counted_waiter_init(&counted, NULL);
     counted.waiter.private_.state = 1;
-    counted.waiter.private_.future = ferry_future_retain(resolved);
-    fry_fire_waiter(&te.engine->owner, &counted.waiter);
+    counted.waiter.private_.future = ferry_future_retain(the_future("resolved"));
+    fry_fire_waiter(&engine()->owner, &counted.waiter);
     /* A straggler's operation resolves; its thread waits for it. */
     ferry_waiter waiting = FERRY_WAITER_INIT(fry_waiter_is_embedded, NULL);
     waiting.private_.state = 1;
-    fry_fire_waiter(&te.engine->owner, &waiting);
+    fry_fire_waiter(&engine()->owner, &waiting);
     cr_assert_eq(waiting.private_.state, 0);
     cr_assert_eq(counted.calls, 0);
-    (void)fry_turn_end(&turn, te.engine->submit_budget);
+    (void)fry_turn_end(&turn, engine()->submit_budget);
     cr_assert_eq(counted.calls, 0);
-    fry_call_ends(te.engine);
+    fry_call_ends(engine());
     cr_assert_eq(counted.calls, 1);
-    ferry_future_release(resolved);
 }
 
 Test(engine_stopped, stopped_is_for_good)
 {
-    test_engine te;
-    test_engine_open(&te, FERRY_LOOP_EMBEDDED);
-    ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-    cr_assert(fry_baton_take(&te.engine->role));
-    cr_assert_not(fry_arm(te.engine)); /* a thread that waits for a straggler's operation */
-    fry_baton_give(&te.engine->role);
-    cr_assert_eq(te.engine->asleep, FRY_STOPPED);
-    ferry_engine_release(te.engine);
+    scene_begin(FERRY_LOOP_EMBEDDED);
+    shut_down_now();
+    cr_assert(fry_baton_take(&engine()->role));
+    cr_assert_not(fry_arm(engine())); /* a thread that waits for a straggler's operation */
+    fry_baton_give(&engine()->role);
+    cr_assert_eq(engine()->asleep, FRY_STOPPED);
+    scene_drop();
 }
 
 /* ---- a shutdown that gives up ---- */
@@ -196,8 +198,7 @@ static void hold_the_loop(ferry_waiter *waiter, ferry_future *future, ferry_stat
 {
     (void)waiter, (void)future, (void)status;
     (void)sem_post(&gate.held);
-    while (sem_wait(&gate.go_on) != 0)
-        continue;
+    await(&gate.go_on);
 }
 
 static void *shut_down(void *arg)
@@ -214,33 +215,25 @@ static void *wait_for(void *arg)
 
 Test(engine_stopped, a_shutdown_that_gives_up_hands_the_role_to_a_waiting_thread)
 {
-    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
-    (void)sem_init(&gate.held, 0, 0);
-    (void)sem_init(&gate.go_on, 0, 0);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *pending = ferry_promise_future(promise);
-    ferry_future *resolved = ferry_nop(te.engine, NULL);
+    gate_open();
+    play("promise p; resolved = nop");
+    ferry_future *pending = the_future("p");
     ferry_waiter waiter = FERRY_WAITER_INIT(hold_the_loop, NULL);
-    ASSERT_STATUS(ferry_future_on_ready(resolved, &waiter), FERRY_OK);
+    ASSERT_STATUS(ferry_future_on_ready(the_future("resolved"), &waiter), FERRY_OK);
 
     /* The shutdown can't cancel anything: the baton is taken. It stands in the callback. */
-    cr_assert(fry_baton_take(&te.engine->baton));
-    pthread_t ending, waiting;
-    cr_assert_eq(pthread_create(&ending, NULL, shut_down, te.engine), 0);
-    while (sem_wait(&gate.held) != 0)
-        continue;
-    cr_assert_eq(pthread_create(&waiting, NULL, wait_for, pending), 0);
+    cr_assert(fry_baton_take(&engine()->baton));
+    pthread_t ending = begin_thread(shut_down, engine());
+    await(&gate.held);
+    pthread_t waiting = begin_thread(wait_for, pending);
     while ((fry_load_acquire(&pending->waiters) & FRY_PARKED) == 0)
         sched_yield();
     (void)sem_post(&gate.go_on);
-    cr_assert_eq(pthread_join(ending, NULL), 0);
-    fry_baton_give(&te.engine->baton);
+    (void)end_thread(ending);
+    fry_baton_give(&engine()->baton);
 
     /* The role is free, and only a thread that has it can bring the engine on. */
-    cr_assert_eq(pthread_join(waiting, NULL), 0);
-    ferry_promise_release(promise);
-    ferry_future_release(pending);
-    ferry_future_release(resolved);
+    (void)end_thread(waiting);
 }
 
 /* ---- a thread that waits sleeps on the poller ---- */
@@ -254,24 +247,17 @@ Test(engine_stopped, a_waiting_thread_is_woken_by_the_last_tick)
     CPU_SET((size_t)sched_getcpu(), &one);
     cr_assert_eq(sched_setaffinity(0, sizeof one, &one), 0);
     for (int round = 0; round < 20; round++) {
-        test_engine te;
-        ferry_engine_options options = test_engine_options(&te, FERRY_LOOP_EMBEDDED);
-        options.clock = NULL; /* one that is stepped is looked at each millisecond */
-        options.wait_spin_ns = -1;
-        test_engine_create(&te, &options);
-        ferry_promise *promise = test_promise(&te);
-        ferry_future *nop = nop_after_promise(&te, promise);
-        pthread_t waiter;
-        cr_assert_eq(pthread_create(&waiter, NULL, wait_for, nop), 0);
-        while (fry_load_acquire(&te.engine->sleepers) == 0)
+        ferry_engine_options *options = scene_options(FERRY_LOOP_EMBEDDED);
+        options->clock = NULL; /* one that is stepped is looked at each millisecond */
+        options->wait_spin_ns = -1;
+        play("promise p; n = nop after p");
+        pthread_t waiter = begin_thread(wait_for, the_future("n"));
+        while (fry_load_acquire(&engine()->sleepers) == 0)
             (void)sched_yield();
         for (int i = 0; i < 100; i++) /* it sleeps when this comes back */
             (void)sched_yield();
-        ASSERT_STATUS(ferry_engine_shutdown(te.engine, -1), FERRY_OK);
-        (void)pthread_join(waiter, NULL);
-        ferry_future_release(nop);
-        ferry_promise_release(promise);
-        ferry_engine_release(te.engine);
-        cr_assert_eq(failing_allocator_live_bytes(&te.memory), 0);
+        shut_down_now();
+        (void)end_thread(waiter);
+        scene_end();
     }
 }
