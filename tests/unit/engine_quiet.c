@@ -5,71 +5,52 @@
  * still in the midst of its memory; as long as it does, no future that stands for it may be quiet.
  */
 #include "tests/support/held_call.h"
-#include "tests/support/owned.h"
-#include "tests/unit/copy_gate.h"
+#include "tests/unit/inner_play.h"
 
-TestSuite(engine_quiet, .timeout = HANG_S);
+INNER_SUITE(engine_quiet);
 
 enum { SIZE = 32768 /* half of it is above the inline limit */, THEIRS = 7, MINE = 9, ROW = 64 };
 
 /* ---- what there is ---- */
 
 /* The future that is looked at. Those from ANY on stand for no memory: quiet when resolved. */
-typedef enum kind {
-    COPY,
-    ROWS,
-    CALL,
-    BATCH_OF_COPIES,
-    BATCH_OF_CALLS,
-    BATCH_WITH_EACH,
-    BATCH_WITH_DEADLINES, /* and each[] */
-    ALL,
-    ALL_OF_ALL,
-    ALL_OF_BATCH,
-    ANY,
-    ISSUED,
-    QUIET,
-    DRAIN,
-    NOP_AFTER,
-    KINDS,
-} kind;
+#define KINDS_MAP(X)                                                                               \
+    X(COPY, "copy")                                                                                \
+    X(ROWS, "rows")                                                                                \
+    X(CALL, "call")                                                                                \
+    X(BATCH_OF_COPIES, "batch of copies")                                                          \
+    X(BATCH_OF_CALLS, "batch of calls")                                                            \
+    X(BATCH_WITH_EACH, "batch with each")                                                          \
+    X(BATCH_WITH_DEADLINES, "batch with deadlines") /* and each[] */                               \
+    X(ALL, "all")                                                                                  \
+    X(ALL_OF_ALL, "all of all")                                                                    \
+    X(ALL_OF_BATCH, "all of a batch")                                                              \
+    X(ANY, "any")                                                                                  \
+    X(ISSUED, "issued")                                                                            \
+    X(QUIET, "quiet")                                                                              \
+    X(DRAIN, "drain")                                                                              \
+    X(NOP_AFTER, "nop after")
 
-typedef enum end {
-    SUCCEEDS,
-    FAILS,            /* what is beside it, or before it */
-    CANCELLED_BEFORE, /* it waits */
-    CANCELLED_UNDER_WAY,
-    CANCELLED_OUTSIDE, /* what it is made of is cancelled, one by one */
-    DEADLINE_BEFORE,
-    DEADLINE_UNDER_WAY,
-    SHUTDOWN,
-    ENDS,
-} end;
+#define ENDS_MAP(X)                                                                                \
+    X(SUCCEEDS, "succeeds")                                                                        \
+    X(FAILS, "fails")                       /* what is beside it, or before it */                  \
+    X(CANCELLED_BEFORE, "cancelled before") /* it waits */                                         \
+    X(CANCELLED_UNDER_WAY, "cancelled under way")                                                  \
+    X(CANCELLED_OUTSIDE, "cancelled outside") /* what it is made of is cancelled, one by one */    \
+    X(DEADLINE_BEFORE, "deadline before")                                                          \
+    X(DEADLINE_UNDER_WAY, "deadline under way")                                                    \
+    X(SHUTDOWN, "shutdown")
 
-static const char *const kind_names[KINDS] = {"copy",
-                                              "rows",
-                                              "call",
-                                              "batch of copies",
-                                              "batch of calls",
-                                              "batch with each",
-                                              "batch with deadlines",
-                                              "all",
-                                              "all of all",
-                                              "all of a batch",
-                                              "any",
-                                              "issued",
-                                              "quiet",
-                                              "drain",
-                                              "nop after"};
-static const char *const end_names[ENDS] = {
-    "succeeds",          "fails",           "cancelled before",   "cancelled under way",
-    "cancelled outside", "deadline before", "deadline under way", "shutdown"};
+#define NAME(name, text) name,
+#define TEXT(name, text) text,
+typedef enum kind { KINDS_MAP(NAME) } kind;
+typedef enum end { ENDS_MAP(NAME) ENDS } end;
+static const char *const kind_names[] = {KINDS_MAP(TEXT)};
+static const char *const end_names[] = {ENDS_MAP(TEXT)};
 
 static thread_executor own_thread;
 
 typedef struct rig {
-    test_engine te;
-    copy_gate gate;
     held_call held;
     kind kind;
     end end;
@@ -80,7 +61,6 @@ typedef struct rig {
     ferry_access access;
     ferry_op_options options; /* of the operation */
     ferry_future *op;         /* the operation itself, where the future is another */
-    ferry_future *more;
     ferry_future *future;
 } rig;
 
@@ -109,22 +89,19 @@ static bool stands_for_memory(kind kind)
 static ferry_future *submit_op(rig *r)
 {
     if (is_call(r->kind))
-        return ferry_call(r->te.engine, &own_thread.executor, held_call_run, &r->held, &r->options);
+        return ferry_call(engine(), &own_thread.executor, held_call_run, &r->held, &r->options);
     if (r->kind == ROWS)
-        return ferry_copy_rows(r->te.engine, span_of(r->dst, 0, ROW), 2 * ROW,
-                               span_of(r->src, 0, ROW), 2 * ROW, SIZE / (2 * ROW), &r->options);
-    return ferry_copy(r->te.engine, ferry_buffer_span(r->dst), ferry_buffer_span(r->src),
-                      &r->options);
+        return ferry_copy_rows(engine(), span_of(r->dst, 0, ROW), 2 * ROW, span_of(r->src, 0, ROW),
+                               2 * ROW, SIZE / (2 * ROW), &r->options);
+    return ferry_copy(engine(), ferry_buffer_span(r->dst), ferry_buffer_span(r->src), &r->options);
 }
 
 /* One like submit_op makes, and one that fails if the test wants that. */
 static ferry_future *submit_batch(rig *r)
 {
     bool has_each = r->kind == BATCH_WITH_EACH || r->kind == BATCH_WITH_DEADLINES;
-    ferry_future *beside = ferry_promise_future(r->beside), *each[2];
-    ferry_op_options waits = FERRY_OP_OPTIONS_INIT;
-    waits.after = &beside;
-    waits.after_count = 1;
+    ferry_future *beside = own(ferry_promise_future(r->beside)), *each[2];
+    ferry_op_options waits = behind(&beside, 1);
     if (r->kind == BATCH_WITH_DEADLINES) {
         waits.deadline_ns = INT64_MAX;
         if (r->options.deadline_ns == 0)
@@ -142,50 +119,43 @@ static ferry_future *submit_batch(rig *r)
                             .arg = &r->held,
                             .options = &r->options};
     ferry_future *batch =
-        ferry_batch(r->te.engine, ops, sizeof ops[0], 2, has_each ? each : NULL, NULL);
+        ferry_batch(engine(), ops, sizeof ops[0], 2, has_each ? each : NULL, NULL);
     if (has_each) {
-        r->op = each[0];
-        ferry_future_release(each[1]);
+        r->op = own(each[0]);
+        (void)own(each[1]);
     }
-    ferry_future_release(beside);
     return batch;
 }
 
-static ferry_future *all_of(const rig *r, ferry_future *left, ferry_future *right)
+static ferry_future *all_of(ferry_future *left, ferry_future *right)
 {
     ferry_future *const futures[2] = {left, right};
-    return ferry_future_all(r->te.engine, futures, 2);
+    return ferry_future_all(engine(), futures, 2);
 }
 
 static void submit_all(rig *r)
 {
-    ferry_future *beside = ferry_promise_future(r->beside);
+    ferry_future *beside = own(ferry_promise_future(r->beside));
     if (r->kind == ALL_OF_BATCH)
-        r->op = submit_batch(r);
+        r->op = own(submit_batch(r));
     else
-        r->op = submit_op(r);
-    r->future = all_of(r, r->op, beside);
-    if (r->kind == ALL_OF_ALL) {
-        r->more = r->future;
-        r->future = all_of(r, r->more, r->more);
-    }
-    ferry_future_release(beside);
+        r->op = own(submit_op(r));
+    r->future = all_of(r->op, beside);
+    if (r->kind == ALL_OF_ALL)
+        r->future = all_of(own(r->future), r->future);
 }
 
 static void submit_view(rig *r)
 {
-    ferry_future *beside = ferry_promise_future(r->beside);
-    r->op = submit_op(r);
+    ferry_future *beside = own(ferry_promise_future(r->beside));
+    r->op = own(submit_op(r));
     ferry_future *const both[2] = {r->op, beside};
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = both;
-    options.after_count = 2;
-    r->future = r->kind == ANY      ? ferry_future_any(r->te.engine, both, 2)
+    ferry_op_options options = behind(both, 2);
+    r->future = r->kind == ANY      ? ferry_future_any(engine(), both, 2)
                 : r->kind == ISSUED ? ferry_future_issued(r->op)
                 : r->kind == QUIET  ? ferry_future_quiet(r->op)
-                : r->kind == DRAIN  ? ferry_engine_drain(r->te.engine)
-                                    : ferry_nop(r->te.engine, &options);
-    ferry_future_release(beside);
+                : r->kind == DRAIN  ? ferry_engine_drain(engine())
+                                    : ferry_nop(engine(), &options);
 }
 
 static void rig_submit(rig *r)
@@ -210,56 +180,45 @@ static void rig_submit(rig *r)
         submit_all(r);
     else
         submit_view(r);
+    cr_assert(scene_own_as(SCENE_FUTURE, r->future, "f"));
 }
 
 static void rig_open(rig *r, kind kind, end end)
 {
-    memset(r, 0, sizeof *r);
-    r->kind = kind;
-    r->end = end;
-    copy_gate_install(&r->gate);
+    *r = (rig){.kind = kind, .end = end};
     cr_assert(thread_executor_start(&own_thread));
-    test_engine_open(&r->te, FERRY_LOOP_EMBEDDED);
-    r->src = test_buffer(&r->te, 0, SIZE, THEIRS);
-    r->dst = test_buffer(&r->te, 1, SIZE, 0);
+    play("buffer src %d of %d; buffer dst %d on 1; promise p; promise beside; hold dst", SIZE,
+         THEIRS, SIZE);
+    r->src = the_buffer("src");
+    r->dst = the_buffer("dst");
+    r->promise = the_promise("p");
+    r->after = own(ferry_promise_future(r->promise));
+    r->beside = the_promise("beside");
     held_call_init(&r->held, ferry_buffer_span(r->dst), THEIRS);
-    r->promise = test_promise(&r->te);
-    r->after = ferry_promise_future(r->promise);
-    r->beside = test_promise(&r->te);
-    copy_gate_hold(&r->gate, ferry_buffer_data(r->dst), 0);
 }
 
-static void rig_close(rig *r)
+static void rig_close(void)
 {
-    ferry_future_release(r->future);
-    ferry_future_release(r->more);
-    ferry_future_release(r->op);
-    ferry_future_release(r->after);
-    ferry_promise_release(r->promise);
-    ferry_promise_release(r->beside);
-    ferry_buffer_release(r->src);
-    ferry_buffer_release(r->dst);
-    settle(&r->te);
     /* The last task of an executor's may not have returned yet, and keeps the engine's memory. */
-    ASSERT_STATUS(ferry_engine_shutdown(r->te.engine, -1), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
     thread_executor_stop(&own_thread);
-    test_engine_close(&r->te);
+    scene_end();
 }
 
 /* ---- ending them ---- */
 
 static void await_under_way(rig *r)
 {
-    settle(&r->te);
+    scene_settle();
     if (is_call(r->kind))
         held_call_await(&r->held);
     else
-        copy_gate_wait_held(&r->gate);
+        copy_gate_wait_held(&gate);
 }
 
 static void let_go(rig *r)
 {
-    copy_gate_open(&r->gate);
+    copy_gate_open(&gate);
     held_call_let_go(&r->held);
 }
 
@@ -278,12 +237,12 @@ static void make_end(rig *r)
         break;
     case DEADLINE_BEFORE:
     case DEADLINE_UNDER_WAY:
-        stepped_clock_step(&r->te.time, 200);
+        stepped_clock_step(&scene()->time, 200);
         break;
     default:
         break;
     }
-    settle(&r->te);
+    scene_settle();
 }
 
 /* Nothing more is needed for it to be quiet: what else it waits for, or is made of, was cancelled
@@ -297,8 +256,8 @@ static bool is_cancelled_whole(const rig *r)
 /* The future of its quiet is pending while somebody is at the memory, and no longer. */
 static void assert_quiet_in_time(rig *r)
 {
-    ferry_future *quiet = ferry_future_quiet(r->future);
-    settle(&r->te);
+    ferry_future *quiet = own(ferry_future_quiet(r->future));
+    scene_settle();
     bool is_at_memory = !ends_before(r->end);
     if (is_at_memory && stands_for_memory(r->kind))
         cr_assert_eq(ferry_future_poll(quiet), FERRY_PENDING, "%s, %s: quiet too soon",
@@ -312,7 +271,6 @@ static void assert_quiet_in_time(rig *r)
     cr_assert_eq(status, FERRY_OK, "%s, %s: quiet is %s", kind_names[r->kind], end_names[r->end],
                  ferry_status_name(status));
     cr_assert_neq(ferry_future_poll(r->future), FERRY_PENDING);
-    ferry_future_release(quiet);
 }
 
 static void assert_untouched_from_now(rig *r)
@@ -320,23 +278,24 @@ static void assert_untouched_from_now(rig *r)
     memset(ferry_buffer_data(r->dst), MINE, SIZE);
     (void)ferry_promise_resolve(r->beside, FERRY_OK, NULL);
     (void)ferry_promise_resolve(r->promise, FERRY_OK, NULL);
-    settle(&r->te);
+    scene_settle();
     thread_executor_wait_idle(&own_thread);
-    settle(&r->te);
+    scene_settle();
     cr_assert(is_filled(r->dst, 0, SIZE, MINE), "%s, %s: touched after quiet", kind_names[r->kind],
               end_names[r->end]);
 }
 
 static void shut_down(rig *r)
 {
-    ASSERT_STATUS(ferry_engine_shutdown(r->te.engine, 0), FERRY_E_DEADLINE);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), 0), FERRY_E_DEADLINE);
     let_go(r);
-    ASSERT_STATUS(ferry_engine_shutdown(r->te.engine, -1), FERRY_OK);
+    ASSERT_STATUS(ferry_engine_shutdown(engine(), -1), FERRY_OK);
 }
 
 static void try_end(kind kind, end end)
 {
-    OPENED_WITH(rig, r, kind, end);
+    rig r;
+    rig_open(&r, kind, end);
     rig_submit(&r);
     if (!ends_before(end))
         await_under_way(&r);
@@ -347,6 +306,7 @@ static void try_end(kind kind, end end)
         assert_quiet_in_time(&r);
     if (end == SHUTDOWN || stands_for_memory(kind))
         assert_untouched_from_now(&r);
+    rig_close();
 }
 
 /* It has no handle to what it is made of. */
@@ -394,25 +354,17 @@ Test(engine_quiet, of_what_stands_for_no_memory)
  */
 static void overwrites_what_is_defined(bool by_batch)
 {
-    OPENED_WITH(rig, r, by_batch ? BATCH_OF_COPIES : ALL, FAILS);
+    rig r;
+    rig_open(&r, by_batch ? BATCH_OF_COPIES : ALL, FAILS);
     rig_submit(&r);
-    ferry_buffer *defined = test_buffer(&r.te, 2, ROW, 1);
-    ASSERT_STATUS(ferry_buffer_define(ferry_buffer_span(defined), r.future), FERRY_OK);
-    ferry_future *writer =
-        ferry_copy(r.te.engine, ferry_buffer_span(defined), span_of(r.src, 0, ROW), NULL);
+    play("buffer defined %d of 1 on 2; define defined by f; writer = copy defined <- src[0:%d]",
+         ROW, ROW);
     await_under_way(&r);
     make_end(&r);
-    ASSERT_STATUS(ferry_future_poll(r.future), FERRY_E_DEPENDENCY);
-    ASSERT_STATUS(ferry_future_poll(writer), FERRY_PENDING);
-    ferry_future *late =
-        ferry_copy(r.te.engine, ferry_buffer_span(defined), span_of(r.src, 0, ROW), NULL);
-    settle(&r.te);
-    ASSERT_STATUS(ferry_future_poll(late), FERRY_PENDING);
-    let_go(&r);
-    ASSERT_STATUS(ferry_future_wait(late, -1), FERRY_OK);
-    ASSERT_STATUS(status_of(writer), FERRY_OK);
-    ASSERT_STATUS(status_of(late), FERRY_OK);
-    ferry_buffer_release(defined);
+    play("now f DEPENDENCY; now writer PENDING; late = copy defined <- src[0:%d]; settle;"
+         "now late PENDING; go; wait late OK; now writer OK",
+         ROW);
+    rig_close();
 }
 
 Test(engine_quiet, who_overwrites_what_is_defined_by_several_waits_for_all)
@@ -424,31 +376,24 @@ Test(engine_quiet, who_overwrites_what_is_defined_by_several_waits_for_all)
 /* Made of one that had failed before and is not quiet yet. */
 Test(engine_quiet, all_of_what_has_failed_is_quiet_when_that_is)
 {
-    OPENED_WITH(rig, r, COPY, CANCELLED_UNDER_WAY);
+    rig r;
+    rig_open(&r, COPY, CANCELLED_UNDER_WAY);
     rig_submit(&r);
     await_under_way(&r);
     make_end(&r);
-    ASSERT_STATUS(ferry_future_poll(r.future), FERRY_E_CANCELLED);
-    ferry_future *all = all_of(&r, r.future, r.future), *quiet = ferry_future_quiet(all);
-    settle(&r.te);
-    ASSERT_STATUS(ferry_future_poll(all), FERRY_E_DEPENDENCY);
-    ASSERT_STATUS(ferry_future_poll(quiet), FERRY_PENDING);
-    let_go(&r);
-    ASSERT_STATUS(ferry_future_wait(quiet, -1), FERRY_OK);
-    ferry_future_release(quiet);
-    ferry_future_release(all);
+    play("now f CANCELLED; both = all f f; end = quiet both; settle; now both DEPENDENCY;"
+         "now end PENDING; go; wait end OK");
+    rig_close();
 }
 
 /* A promise touches no memory, so who is made of one does not wait for it to be kept. */
 Test(engine_quiet, of_all_does_not_wait_for_promises)
 {
-    OPENED_WITH(rig, r, COPY, CANCELLED_BEFORE);
+    rig r;
+    rig_open(&r, COPY, CANCELLED_BEFORE);
     rig_submit(&r);
-    ferry_future *all = all_of(&r, r.future, r.after), *quiet = ferry_future_quiet(all);
-    ferry_future *drain = ferry_engine_drain(r.te.engine);
+    play("both = all f p; end = quiet both; rest = drain");
     make_end(&r);
-    ASSERT_STATUS(status_of(all), FERRY_E_DEPENDENCY);
-    ASSERT_STATUS(status_of(quiet), FERRY_OK);
-    ASSERT_STATUS(status_of(drain), FERRY_OK);
-    let_go(&r);
+    play("now both DEPENDENCY; now end rest OK; go");
+    rig_close();
 }
