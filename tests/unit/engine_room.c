@@ -8,20 +8,19 @@
 #include "engine/context.h"
 #include "engine/engine.h"
 #include "engine/ground.h"
-#include "tests/support/api_test.h"
-#include "tests/support/owned.h"
+#include "tests/support/play.h"
 
 #include <stdlib.h>
 
-TestSuite(engine_room, .timeout = HANG_S);
+SCENE_SUITE(engine_room);
 
 enum { BYTES = 64, READERS_MAX = 12, ACCESSES_MAX = 24 };
 
 /* Makes the pools grow by one slot at a time, whatever they would rather do. */
-typedef struct single_slots {
-    failing_allocator *memory;
+static struct {
+    ferry_allocator inner, outer;
     ferry_engine *engine; /* NULL: not yet */
-} single_slots;
+} slots;
 
 static void limit_to_one(fry_pool *pool)
 {
@@ -40,17 +39,16 @@ static void limit_pools(ferry_engine *engine)
 /* A pool that grows has counted what it makes when it comes here. */
 static void *alloc_and_limit(void *arg, size_t size_bytes, size_t align_bytes)
 {
-    single_slots *self = arg;
-    ferry_allocator inner = failing_allocator_interface(self->memory);
-    if (self->engine != NULL)
-        limit_pools(self->engine);
-    return inner.alloc(inner.arg, size_bytes, align_bytes);
+    (void)arg;
+    if (slots.engine != NULL)
+        limit_pools(slots.engine);
+    return slots.inner.alloc(slots.inner.arg, size_bytes, align_bytes);
 }
 
 static void free_inner(void *arg, void *memory, size_t size_bytes)
 {
-    ferry_allocator inner = failing_allocator_interface(((single_slots *)arg)->memory);
-    inner.free(inner.arg, memory, size_bytes);
+    (void)arg;
+    slots.inner.free(slots.inner.arg, memory, size_bytes);
 }
 
 /* Their slots are lost to the pool, not to its memory, which goes with the engine. */
@@ -60,25 +58,25 @@ static void hide_store(fry_pool *pool, fry_pool_cache *cache)
     pool->depot = (fry_counted_pointer){0};
 }
 
-static void hide_stores(const test_engine *te)
+static void hide_stores(void)
 {
-    ferry_engine *engine = te->engine;
-    fry_context *context = fry_context_get(engine);
+    fry_context *context = fry_context_get(engine());
     cr_assert_not_null(context);
-    hide_store(&engine->segments, &context->segments);
-    hide_store(&engine->readers, &context->readers);
-    hide_store(&engine->edges, &context->edges);
-    hide_store(&engine->joins, &context->joins);
+    hide_store(&engine()->segments, &context->segments);
+    hide_store(&engine()->readers, &context->readers);
+    hide_store(&engine()->edges, &context->edges);
+    hide_store(&engine()->joins, &context->joins);
 }
 
-static void open_with_single_slots(test_engine *te, single_slots *slots)
+static void begin_with_single_slots(void)
 {
-    ferry_engine_options options = test_engine_options(te, FERRY_LOOP_EMBEDDED);
-    *slots = (single_slots){.memory = &te->memory};
-    te->allocator = (ferry_allocator){.alloc = alloc_and_limit, .free = free_inner, .arg = slots};
-    test_engine_create(te, &options);
-    slots->engine = te->engine;
-    limit_pools(te->engine);
+    ferry_engine_options *options = scene_options(FERRY_LOOP_EMBEDDED);
+    slots.engine = NULL;
+    slots.inner = *options->allocator;
+    slots.outer = (ferry_allocator){.alloc = alloc_and_limit, .free = free_inner};
+    options->allocator = &slots.outer;
+    slots.engine = engine();
+    limit_pools(slots.engine);
 }
 
 static ferry_access random_access(ferry_buffer *buffer, unsigned *seed)
@@ -93,26 +91,29 @@ static ferry_access random_access(ferry_buffer *buffer, unsigned *seed)
 static ferry_op_options options_of(const ferry_access *accesses, size_t count,
                                    ferry_future *const *after)
 {
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = after;
-    options.after_count = 1;
+    ferry_op_options options = behind(after, 1);
     options.accesses = accesses;
     options.access_count = count;
     return options;
 }
 
-static ferry_future *submit(const test_engine *te, const ferry_access *accesses, size_t count,
-                            ferry_future *after)
+static ferry_future *submit(const ferry_access *accesses, size_t count, ferry_future *after)
 {
     ferry_op_options options = options_of(accesses, count, &after);
-    hide_stores(te);
-    ferry_future *nop = ferry_nop(te->engine, &options);
-    settle(te);
+    hide_stores();
+    ferry_future *nop = own(ferry_nop(engine(), &options));
+    scene_settle();
     return nop;
 }
 
+static ferry_future *submit_one(const char *span, ferry_access_mode mode, const char *after)
+{
+    ferry_access access = {the_span("%s", span), mode};
+    return submit(&access, 1, *after != '\0' ? the_future("%s", after) : NULL);
+}
+
 /* Rows of the buffer to others beside them, or between it and a buffer of its own size. */
-static ferry_future *submit_rows(const test_engine *te, ferry_buffer *buffer, ferry_buffer *other,
+static ferry_future *submit_rows(ferry_buffer *buffer, ferry_buffer *other,
                                  const ferry_op_options *options, unsigned *seed)
 {
     size_t row_bytes = 1 + (size_t)rand_r(seed) % 3;
@@ -126,56 +127,48 @@ static ferry_future *submit_rows(const test_engine *te, ferry_buffer *buffer, fe
     ferry_span there =
         span_of(is_beside ? buffer : other, begin + (is_beside ? row_bytes : 0), row_bytes);
     bool is_from_here = rand_r(seed) % 2 == 0;
-    hide_stores(te);
-    ferry_future *copy = ferry_copy_rows(te->engine, is_from_here ? there : here, pitch,
-                                         is_from_here ? here : there, pitch, count, options);
-    settle(te);
+    hide_stores();
+    ferry_future *copy = own(ferry_copy_rows(engine(), is_from_here ? there : here, pitch,
+                                             is_from_here ? here : there, pitch, count, options));
+    scene_settle();
     return copy;
 }
 
 /*
  * Earlier readers and writers, some of which have failed, then one node with many accesses: its
- * options', rows, or both.
+ * options', rows, or both. All of them end.
  */
 static void run_seed(unsigned seed)
 {
-    OWNED(test_engine_close) test_engine te;
-    single_slots slots;
-    open_with_single_slots(&te, &slots);
-    ferry_buffer *buffer = test_buffer(&te, 0, BYTES, 0), *other = test_buffer(&te, 1, BYTES, 0);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *held = ferry_promise_future(promise), *earlier[READERS_MAX];
+    begin_with_single_slots();
+    ferry_buffer *buffer = own(test_buffer(scene(), 0, BYTES, 0));
+    ferry_buffer *other = own(test_buffer(scene(), 1, BYTES, 0));
+    ferry_promise *promise = test_promise(scene());
+    ferry_future *held = own(ferry_promise_future(promise)), *futures[READERS_MAX + 1];
     for (int i = 0; i < READERS_MAX; i++) {
         ferry_access access = random_access(buffer, &seed);
         if (i > READERS_MAX / 3)
             access.mode = FERRY_READ;
-        earlier[i] = submit(&te, &access, 1, held);
+        futures[i] = submit(&access, 1, held);
         if (rand_r(&seed) % 4 == 0)
-            ASSERT_STATUS(ferry_future_cancel(earlier[i]), FERRY_OK);
+            ASSERT_STATUS(ferry_future_cancel(futures[i]), FERRY_OK);
     }
-    settle(&te);
+    scene_settle();
     ferry_access accesses[ACCESSES_MAX];
     size_t count = 1 + (size_t)rand_r(&seed) % ACCESSES_MAX;
     for (size_t i = 0; i < count; i++)
         accesses[i] = random_access(buffer, &seed);
-    ferry_future *node;
     if (rand_r(&seed) % 2 == 0) {
-        node = submit(&te, accesses, count, held);
+        futures[READERS_MAX] = submit(accesses, count, held);
     } else {
         ferry_op_options options = options_of(accesses, rand_r(&seed) % 2 == 0 ? 0 : count, &held);
-        node = submit_rows(&te, buffer, other, &options, &seed);
+        futures[READERS_MAX] = submit_rows(buffer, other, &options, &seed);
     }
     keep_promise(promise, FERRY_OK);
-    settle(&te);
-    cr_assert_neq(ferry_future_poll(node), FERRY_PENDING);
-    for (int i = 0; i < READERS_MAX; i++) {
-        cr_assert_neq(ferry_future_poll(earlier[i]), FERRY_PENDING);
-        ferry_future_release(earlier[i]);
-    }
-    ferry_future_release(node);
-    ferry_future_release(held);
-    ferry_buffer_release(buffer);
-    ferry_buffer_release(other);
+    scene_settle();
+    for (int i = 0; i <= READERS_MAX; i++)
+        cr_assert_neq(ferry_future_poll(futures[i]), FERRY_PENDING, "operation %d", i);
+    scene_end();
 }
 
 Test(engine_room, what_a_step_sees_to_is_enough_for_any_accesses)
@@ -187,77 +180,45 @@ Test(engine_room, what_a_step_sees_to_is_enough_for_any_accesses)
 /* Every slice of one access list is cut out of the same readers, then all are overwritten. */
 Test(engine_room, slices_of_what_many_read_and_then_all_of_it)
 {
-    OWNED(test_engine_close) test_engine te;
-    single_slots slots;
-    open_with_single_slots(&te, &slots);
-    ferry_buffer *buffer = test_buffer(&te, 0, BYTES, 0);
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *held = ferry_promise_future(promise), *readers[100];
+    ferry_future *readers[100];
     ferry_access accesses[BYTES / 2 + 1];
-    accesses[0] = (ferry_access){ferry_buffer_span(buffer), FERRY_READ};
+    begin_with_single_slots();
+    play("buffer b 64; promise p");
     for (int i = 0; i < 100; i++)
-        readers[i] = submit(&te, accesses, 1, held);
+        readers[i] = submit_one("b", FERRY_READ, "p");
     for (size_t i = 0; i < BYTES / 2; i++)
-        accesses[i] = (ferry_access){span_of(buffer, 2 * i, 1), FERRY_READ};
-    accesses[BYTES / 2] = (ferry_access){ferry_buffer_span(buffer), FERRY_WRITE};
-    ferry_future *node = submit(&te, accesses, BYTES / 2 + 1, held);
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(status_of(node), FERRY_OK);
+        accesses[i] = (ferry_access){span_of(the_buffer("b"), 2 * i, 1), FERRY_READ};
+    accesses[BYTES / 2] = (ferry_access){the_span("b"), FERRY_WRITE};
+    ferry_future *node = submit(accesses, BYTES / 2 + 1, the_future("p"));
+    play("keep p; settle");
+    EXPECT_NOW(node, OK);
     for (int i = 0; i < 100; i++)
-        ASSERT_STATUS(status_of(readers[i]), FERRY_OK);
-    ferry_future_release(held);
-    ferry_buffer_release(buffer);
+        EXPECT_NOW(readers[i], OK);
 }
 
 Test(engine_room, a_submitter_sees_to_room_itself)
 {
-    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
-    enum { SIZE = 8192 };
-    ferry_buffer *src = test_buffer(&te, 0, SIZE, 1), *dst = test_buffer(&te, 1, SIZE, 0);
+    play("buffer src 8192 of 1; buffer dst 8192 on 1");
     for (int i = 0; i < 3; i++) {
-        hide_stores(&te);
-        ferry_future *copy =
-            ferry_copy(te.engine, ferry_buffer_span(dst), ferry_buffer_span(src), NULL);
-        ferry_future *issued = ferry_future_issued(copy);
-        ASSERT_STATUS(status_of(issued), FERRY_OK); /* and nobody made progress */
-        ASSERT_STATUS(ferry_future_wait(copy, -1), FERRY_OK);
-        ferry_future_release(copy);
+        hide_stores();
+        play("c%d = copy dst <- src; issued c%d; now it OK; wait c%d OK; release c%d", i, i, i,
+             i); /* issued, and nobody made progress */
     }
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
 }
 
 Test(engine_room, without_memory_the_loop_refuses_and_poisons)
 {
-    OPENED_WITH(test_engine, te, FERRY_LOOP_EMBEDDED);
-    ferry_buffer *buffer = test_buffer(&te, 0, BYTES, 1);
-    ferry_access access = {span_of(buffer, 0, 10), FERRY_WRITE};
-    ferry_future *first = submit(&te, &access, 1, NULL);
-    ASSERT_STATUS(status_of(first), FERRY_E_INVALID); /* a null future */
-    ferry_promise *promise = test_promise(&te);
-    ferry_future *held = ferry_promise_future(promise);
-    first = submit(&te, &access, 1, held); /* everything else is there now */
-    failing_allocator_arm(&te.memory, 1, true);
-    ferry_future *second = submit(&te, &access, 1, held);
-    ASSERT_STATUS(status_of(second), FERRY_E_NO_MEMORY);
-    failing_allocator_arm(&te.memory, 0, false);
-    access.mode = FERRY_READ;
-    ferry_future *reader = submit(&te, &access, 1, held);
-    ASSERT_STATUS(ferry_future_poll(reader), FERRY_E_DEPENDENCY);
+    play("buffer b 64 of 1; promise p; healing = nop");
+    EXPECT_NOW(submit_one("b[0:10]", FERRY_WRITE, ""), E_INVALID); /* a null future */
+    ferry_future *first = submit_one("b[0:10]", FERRY_WRITE, "p"); /* all is there now */
+    failing_allocator_arm(&scene()->memory, 1, true);
+    EXPECT_NOW(submit_one("b[0:10]", FERRY_WRITE, "p"), E_NO_MEMORY);
+    failing_allocator_arm(&scene()->memory, 0, false);
+    ferry_future *reader = submit_one("b[0:10]", FERRY_READ, "p");
+    EXPECT_NOW(reader, E_DEPENDENCY);
     ASSERT_STATUS(ferry_future_error(reader)->cause->status, FERRY_E_NO_MEMORY);
-    keep_promise(promise, FERRY_OK);
-    settle(&te);
-    ASSERT_STATUS(status_of(first), FERRY_OK);
-    ferry_future_release(reader);
-    ferry_future_release(held);
-    access = (ferry_access){ferry_buffer_span(buffer), FERRY_WRITE};
-    ferry_future *healing = ferry_nop(te.engine, NULL);
-    ferry_future *write = submit(&te, &access, 1, healing);
-    ASSERT_STATUS(status_of(write), FERRY_OK);
-    access.mode = FERRY_READ;
-    reader = submit(&te, &access, 1, healing);
-    ASSERT_STATUS(status_of(reader), FERRY_OK);
-    ferry_future_release(healing);
-    ferry_buffer_release(buffer);
+    play("keep p; settle");
+    EXPECT_NOW(first, OK);
+    EXPECT_NOW(submit_one("b", FERRY_WRITE, "healing"), OK);
+    EXPECT_NOW(submit_one("b[0:10]", FERRY_READ, "healing"), OK);
 }
