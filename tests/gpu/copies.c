@@ -3,44 +3,12 @@
  * Copies between hosts and GPUs, as a program makes them: bytes, order, many at once, rows, what
  * the thread's CUDA state is afterwards. With one GPU a logical device is the second.
  */
-#include "tests/gpu/program.h"
+#include "tests/gpu/places.h"
 
 #include <pthread.h>
 
-#define KIB ((size_t)1024)
-#define MIB ((size_t)1024 * 1024)
 #define SLICES 1000
 #define SLICE_BYTES 192
-
-typedef struct places {
-    gpu_engine ge;
-    ferry_device *host, *gpus[2];
-    int ordinals[2];
-} places;
-
-static void places_open(places *self)
-{
-    int count = 0;
-    CHECK_CUDA(cudaGetDeviceCount(&count));
-    gpu_engine_open(&self->ge);
-    self->host = ferry_device_find(self->ge.engine, "host:0");
-    self->gpus[0] = gpu_device(&self->ge, "cuda:0");
-    self->gpus[1] = gpu_device(&self->ge, count > 1 ? "cuda:1" : "cuda:0/1");
-    self->ordinals[0] = 0;
-    self->ordinals[1] = count > 1 ? 1 : 0;
-    CHECK(self->host != NULL);
-}
-
-static void places_close(places *self)
-{
-    gpu_engine_close(&self->ge);
-    if (EMU(emu_get_counters) != NULL) {
-        emu_counters counters;
-        EMU(emu_get_counters)(&counters);
-        CHECK(counters.blocked == 0);
-        CHECK(counters.caught == 0);
-    }
-}
 
 static void fill(unsigned char *memory, size_t size_bytes, unsigned seed)
 {
@@ -56,10 +24,10 @@ static void fill(unsigned char *memory, size_t size_bytes, unsigned seed)
 /* All submitted at once; nobody waits but for the end. */
 static void test_chain(places *at, size_t size_bytes, ferry_memory kind)
 {
-    ferry_buffer *src = gpu_buffer(at->host, size_bytes, kind);
-    ferry_buffer *back = gpu_buffer(at->host, size_bytes, kind);
-    ferry_buffer *near = gpu_buffer(at->gpus[0], size_bytes, FERRY_MEMORY_DEFAULT);
-    ferry_buffer *far = gpu_buffer(at->gpus[1], size_bytes, FERRY_MEMORY_PLAIN);
+    OWN_BUFFER *src = gpu_buffer(at->host, size_bytes, kind);
+    OWN_BUFFER *back = gpu_buffer(at->host, size_bytes, kind);
+    OWN_BUFFER *near = gpu_buffer(at->gpus[0], size_bytes, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *far = gpu_buffer(at->gpus[1], size_bytes, FERRY_MEMORY_PLAIN);
     for (unsigned round = 0; round < 3; round++) {
         fill(ferry_buffer_data(src), size_bytes, round + (unsigned)size_bytes);
         memset(ferry_buffer_data(back), 0, size_bytes);
@@ -68,10 +36,6 @@ static void test_chain(places *at, size_t size_bytes, ferry_memory kind)
         CHECK_STATUS(gpu_end(gpu_copy(&at->ge, back, far, NULL)), FERRY_OK);
         CHECK(memcmp(ferry_buffer_data(src), ferry_buffer_data(back), size_bytes) == 0);
     }
-    ferry_buffer_release(src);
-    ferry_buffer_release(back);
-    ferry_buffer_release(near);
-    ferry_buffer_release(far);
 }
 
 /* ---- the thread's state ---- */
@@ -117,9 +81,9 @@ static void test_thread_state(places *at)
 static void test_slices(places *at)
 {
     size_t size_bytes = (size_t)SLICES * SLICE_BYTES;
-    ferry_buffer *src = gpu_buffer(at->host, size_bytes, FERRY_MEMORY_PINNED);
-    ferry_buffer *gpu = gpu_buffer(at->gpus[0], size_bytes, FERRY_MEMORY_DEFAULT);
-    ferry_buffer *dst = gpu_buffer(at->host, size_bytes, FERRY_MEMORY_PINNED);
+    OWN_BUFFER *src = gpu_buffer(at->host, size_bytes, FERRY_MEMORY_PINNED);
+    OWN_BUFFER *gpu = gpu_buffer(at->gpus[0], size_bytes, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *dst = gpu_buffer(at->host, size_bytes, FERRY_MEMORY_PINNED);
     static ferry_op ops[2 * SLICES];
     fill(ferry_buffer_data(src), size_bytes, 9);
     memset(ferry_buffer_data(dst), 0, size_bytes);
@@ -136,18 +100,15 @@ static void test_slices(places *at)
     CHECK_STATUS(gpu_end(ferry_batch(at->ge.engine, ops, sizeof *ops, 2 * SLICES, NULL, NULL)),
                  FERRY_OK);
     CHECK(memcmp(ferry_buffer_data(src), ferry_buffer_data(dst), size_bytes) == 0);
-    ferry_buffer_release(src);
-    ferry_buffer_release(gpu);
-    ferry_buffer_release(dst);
 }
 
 /* The same few bytes written again and again, and read in between: always in program order. */
 static void test_hazards(places *at)
 {
-    ferry_buffer *src = gpu_buffer(at->host, 256 * 64, FERRY_MEMORY_PINNED);
-    ferry_buffer *dst = gpu_buffer(at->host, 256 * 64, FERRY_MEMORY_PINNED);
-    ferry_buffer *gpu = gpu_buffer(at->gpus[0], 64, FERRY_MEMORY_DEFAULT);
-    ferry_buffer *far = gpu_buffer(at->gpus[1], 64, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *src = gpu_buffer(at->host, 256 * 64, FERRY_MEMORY_PINNED);
+    OWN_BUFFER *dst = gpu_buffer(at->host, 256 * 64, FERRY_MEMORY_PINNED);
+    OWN_BUFFER *gpu = gpu_buffer(at->gpus[0], 64, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *far = gpu_buffer(at->gpus[1], 64, FERRY_MEMORY_DEFAULT);
     fill(ferry_buffer_data(src), 256 * 64, 3);
     memset(ferry_buffer_data(dst), 0, 256 * 64);
     for (size_t i = 0; i < 256; i++) {
@@ -160,10 +121,6 @@ static void test_hazards(places *at)
     }
     CHECK_STATUS(gpu_end(ferry_engine_drain(at->ge.engine)), FERRY_OK);
     CHECK(memcmp(ferry_buffer_data(src), ferry_buffer_data(dst), 256 * 64) == 0);
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    ferry_buffer_release(gpu);
-    ferry_buffer_release(far);
 }
 
 /* A block of columns goes to the GPU, to the other one as a block, and back into place. */
@@ -171,10 +128,10 @@ static void test_rows(places *at)
 {
     enum { ROWS = 200, WIDTH = 333, PITCH = 1021 };
     ferry_engine *engine = at->ge.engine;
-    ferry_buffer *src = gpu_buffer(at->host, ROWS * PITCH, FERRY_MEMORY_PINNED);
-    ferry_buffer *dst = gpu_buffer(at->host, ROWS * PITCH, FERRY_MEMORY_PINNED);
-    ferry_buffer *gpu = gpu_buffer(at->gpus[0], ROWS * PITCH, FERRY_MEMORY_DEFAULT);
-    ferry_buffer *block = gpu_buffer(at->gpus[1], ROWS * WIDTH, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *src = gpu_buffer(at->host, ROWS * PITCH, FERRY_MEMORY_PINNED);
+    OWN_BUFFER *dst = gpu_buffer(at->host, ROWS * PITCH, FERRY_MEMORY_PINNED);
+    OWN_BUFFER *gpu = gpu_buffer(at->gpus[0], ROWS * PITCH, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *block = gpu_buffer(at->gpus[1], ROWS * WIDTH, FERRY_MEMORY_DEFAULT);
     unsigned char *from = ferry_buffer_data(src), *to = ferry_buffer_data(dst);
     fill(from, ROWS * PITCH, 5);
     memset(to, 0, ROWS * PITCH);
@@ -190,10 +147,6 @@ static void test_rows(places *at)
         for (size_t i = start + WIDTH; i < next && i < ROWS * PITCH; i++)
             CHECK(to[i] == 0);
     }
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    ferry_buffer_release(gpu);
-    ferry_buffer_release(block);
 }
 
 /* ---- a full stream ---- */
@@ -205,18 +158,16 @@ static void test_rows(places *at)
 static void test_full_streams(places *at)
 {
     enum { COUNT = 3000, BYTES = 16 };
-    user_gpu *user = user_gpu_open(at->ordinals[0]);
-    uint32_t *flag = user_gpu_alloc_pinned(user, sizeof *flag);
-    ferry_buffer *src = gpu_buffer(at->host, COUNT * BYTES, FERRY_MEMORY_PINNED);
-    ferry_buffer *gpu = gpu_buffer(at->gpus[0], COUNT * BYTES, FERRY_MEMORY_DEFAULT);
-    ferry_buffer *far = gpu_buffer(at->gpus[1], COUNT * BYTES, FERRY_MEMORY_DEFAULT);
-    ferry_buffer *dst = gpu_buffer(at->host, COUNT * BYTES, FERRY_MEMORY_PINNED);
-    ferry_buffer *free = gpu_buffer(at->gpus[0], KIB, FERRY_MEMORY_DEFAULT);
+    gpu_gate gate = gpu_gate_open(at->ordinals[0], at->gpus[0]);
+    OWN_BUFFER *src = gpu_buffer(at->host, COUNT * BYTES, FERRY_MEMORY_PINNED);
+    OWN_BUFFER *gpu = gpu_buffer(at->gpus[0], COUNT * BYTES, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *far = gpu_buffer(at->gpus[1], COUNT * BYTES, FERRY_MEMORY_DEFAULT);
+    OWN_BUFFER *dst = gpu_buffer(at->host, COUNT * BYTES, FERRY_MEMORY_PINNED);
+    OWN_BUFFER *free = gpu_buffer(at->gpus[0], KIB, FERRY_MEMORY_DEFAULT);
     fill(ferry_buffer_data(src), COUNT * BYTES, 8);
     memset(ferry_buffer_data(dst), 0, COUNT * BYTES);
-    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
-    user_gpu_wait_flag(user, 0, flag, 1);
-    ferry_future *held = ferry_event_record(at->gpus[0], user_gpu_stream(user, 0));
+    gpu_gate_hold(&gate);
+    ferry_future *held = ferry_event_record(at->gpus[0], gpu_gate_stream(&gate));
     ferry_op_options behind = FERRY_OP_OPTIONS_INIT;
     behind.after = &held;
     behind.after_count = 1;
@@ -234,18 +185,11 @@ static void test_full_streams(places *at)
         }
     }
     CHECK_STATUS(ferry_future_poll(held), FERRY_PENDING);
-    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    gpu_gate_let_go(&gate);
     CHECK_STATUS(gpu_end(ferry_engine_drain(at->ge.engine)), FERRY_OK);
     CHECK_STATUS(gpu_end(held), FERRY_OK);
     CHECK(memcmp(ferry_buffer_data(src), ferry_buffer_data(dst), COUNT * BYTES) == 0);
-    ferry_buffer_release(src);
-    ferry_buffer_release(gpu);
-    ferry_buffer_release(far);
-    ferry_buffer_release(dst);
-    ferry_buffer_release(free);
-    user_gpu_finish(user);
-    user_gpu_free_pinned(user, flag);
-    user_gpu_close(user);
+    gpu_gate_close(&gate);
 }
 
 /* ---- by events ---- */
@@ -286,7 +230,7 @@ static void test_loss(void)
         return;
     }
     places at;
-    places_open(&at);
+    places_open(&at, NULL);
     ferry_buffer *host = gpu_buffer(at.host, MIB, FERRY_MEMORY_PINNED);
     ferry_buffer *other = gpu_buffer(at.host, MIB, FERRY_MEMORY_PINNED);
     ferry_buffer *gpu = gpu_buffer(at.gpus[0], MIB, FERRY_MEMORY_DEFAULT);
@@ -347,7 +291,7 @@ int main(void)
     static const size_t sizes[] = {1, 3, 4095, 65536, 65537, 262144, 4 * MIB + 17};
     places at;
     gpu_watch("copies", 100);
-    places_open(&at);
+    places_open(&at, NULL);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         test_chain(&at, sizes[i], FERRY_MEMORY_PINNED);
         test_chain(&at, sizes[i], FERRY_MEMORY_DEFAULT);

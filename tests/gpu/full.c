@@ -5,7 +5,7 @@
  * them come back while the stream is still held, the driver was never made to wait for room, and
  * what is not behind the event is done; then the stream goes on, and all the rest is done too.
  */
-#include "tests/gpu/program.h"
+#include "tests/gpu/places.h"
 
 #include <pthread.h>
 
@@ -15,10 +15,8 @@
 #define BYTES ((size_t)COPIES * SLICE)
 
 typedef struct scene {
-    gpu_engine ge;
-    ferry_device *host, *gpus[2];
-    user_gpu *user;
-    uint32_t *flag;
+    places at;
+    gpu_gate gate;
     ferry_future *event; /* of the stream that is held */
 } scene;
 
@@ -32,11 +30,11 @@ typedef struct submitter {
 static void open_submitter(submitter *self, scene *of, size_t index)
 {
     *self = (submitter){.of = of, .index = index};
-    self->pinned = gpu_buffer(of->host, BYTES, FERRY_MEMORY_PINNED);
-    self->pageable = gpu_buffer(of->host, BYTES, FERRY_MEMORY_DEFAULT);
-    self->near = gpu_buffer(of->gpus[0], BYTES, FERRY_MEMORY_DEFAULT);
-    self->far = gpu_buffer(of->gpus[1], BYTES, FERRY_MEMORY_DEFAULT);
-    self->last = gpu_buffer(of->gpus[0], BYTES, FERRY_MEMORY_DEFAULT);
+    self->pinned = gpu_buffer(of->at.host, BYTES, FERRY_MEMORY_PINNED);
+    self->pageable = gpu_buffer(of->at.host, BYTES, FERRY_MEMORY_DEFAULT);
+    self->near = gpu_buffer(of->at.gpus[0], BYTES, FERRY_MEMORY_DEFAULT);
+    self->far = gpu_buffer(of->at.gpus[1], BYTES, FERRY_MEMORY_DEFAULT);
+    self->last = gpu_buffer(of->at.gpus[0], BYTES, FERRY_MEMORY_DEFAULT);
     memset(ferry_buffer_data(self->pinned), (int)index + 1, BYTES);
     memset(ferry_buffer_data(self->pageable), 0, BYTES);
 }
@@ -50,7 +48,7 @@ static ferry_span slice(ferry_buffer *buffer, size_t i)
 static void add(scene *of, ferry_future **all, ferry_future *one)
 {
     ferry_future *const both[] = {*all, one};
-    ferry_future *next = ferry_future_all(of->ge.engine, both, 2);
+    ferry_future *next = ferry_future_all(of->at.ge.engine, both, 2);
     ferry_future_release(*all);
     ferry_future_release(one);
     *all = next;
@@ -67,10 +65,10 @@ static void *submit(void *arg)
     ferry_op_options held = FERRY_OP_OPTIONS_INIT;
     held.after = &of->event;
     held.after_count = 1;
-    self->behind = ferry_nop(of->ge.engine, NULL);
-    self->beside = ferry_nop(of->ge.engine, NULL);
+    self->behind = ferry_nop(of->at.ge.engine, NULL);
+    self->beside = ferry_nop(of->at.ge.engine, NULL);
     for (size_t i = 0; i < COPIES; i++) {
-        ferry_engine *engine = of->ge.engine;
+        ferry_engine *engine = of->at.ge.engine;
         ferry_future_release(
             ferry_copy(engine, slice(self->near, i), slice(self->pinned, i), NULL));
         ferry_future_release(ferry_copy(engine, slice(self->far, i), slice(self->near, i), NULL));
@@ -96,7 +94,7 @@ static bool is_filled(const ferry_buffer *buffer, int value)
 static void check_last(submitter *self)
 {
     memset(ferry_buffer_data(self->pageable), 0, BYTES);
-    CHECK_STATUS(gpu_end(gpu_copy(&self->of->ge, self->pageable, self->last, NULL)), FERRY_OK);
+    CHECK_STATUS(gpu_end(gpu_copy(&self->of->at.ge, self->pageable, self->last, NULL)), FERRY_OK);
     CHECK(is_filled(self->pageable, (int)self->index + 1));
 }
 
@@ -117,38 +115,20 @@ static uint64_t blocked(void)
     return counters.blocked;
 }
 
-static void open_scene(scene *self, ferry_completion completion)
-{
-    int count = 0;
-    ferry_device_options options = FERRY_DEVICE_OPTIONS_INIT;
-    options.completion = completion;
-    CHECK_CUDA(cudaGetDeviceCount(&count));
-    gpu_engine_open(&self->ge);
-    self->host = ferry_device_at(self->ge.engine, 0);
-    const char *const names[] = {"cuda:0", count > 1 ? "cuda:1" : "cuda:0/1"};
-    for (size_t i = 0; i < 2; i++)
-        CHECK_STATUS(ferry_device_open(self->ge.engine, names[i], &options, &self->gpus[i], NULL),
-                     FERRY_OK);
-    self->user = user_gpu_open(0);
-    self->flag = user_gpu_alloc_pinned(self->user, sizeof *self->flag);
-}
-
 static void run(ferry_completion completion)
 {
     static submitter submitters[THREADS];
     pthread_t threads[THREADS];
     scene self;
-    open_scene(&self, completion);
-    void *stream = user_gpu_stream(self.user, 0);
-    *self.flag = 1;
-    user_gpu_wait_flag(self.user, 0, self.flag, 1); /* nothing is loaded once the stream is held */
-    CHECK_STATUS(gpu_end(ferry_event_record(self.gpus[0], stream)), FERRY_OK);
+    ferry_device_options options = FERRY_DEVICE_OPTIONS_INIT;
+    options.completion = completion;
+    places_open(&self.at, &options);
+    self.gate = gpu_gate_open(0, self.at.gpus[0]);
     for (size_t i = 0; i < THREADS; i++)
         open_submitter(&submitters[i], &self, i);
 
-    __atomic_store_n(self.flag, 0, __ATOMIC_RELEASE);
-    user_gpu_wait_flag(self.user, 0, self.flag, 1);
-    self.event = ferry_event_record(self.gpus[0], stream);
+    gpu_gate_hold(&self.gate);
+    self.event = ferry_event_record(self.at.gpus[0], gpu_gate_stream(&self.gate));
     uint64_t before = blocked();
     for (size_t i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, submit, &submitters[i]) == 0);
@@ -159,7 +139,7 @@ static void run(ferry_completion completion)
         CHECK(is_filled(submitters[i].pageable, (int)i + 1));
         CHECK_STATUS(ferry_future_poll(submitters[i].behind), FERRY_PENDING);
     }
-    __atomic_store_n(self.flag, 1, __ATOMIC_RELEASE);
+    gpu_gate_let_go(&self.gate);
     for (size_t i = 0; i < THREADS; i++) {
         CHECK_STATUS(gpu_end(submitters[i].behind), FERRY_OK);
         check_last(&submitters[i]);
@@ -167,10 +147,8 @@ static void run(ferry_completion completion)
     }
     CHECK(blocked() == before);
     CHECK_STATUS(gpu_end(self.event), FERRY_OK);
-    user_gpu_finish(self.user);
-    user_gpu_free_pinned(self.user, self.flag);
-    user_gpu_close(self.user);
-    gpu_engine_close(&self.ge);
+    gpu_gate_close(&self.gate);
+    gpu_engine_close(&self.at.ge);
 }
 
 int main(void)

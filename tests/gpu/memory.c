@@ -4,28 +4,7 @@
  * of it, releases while its own kernels run and after the shutdown. With one GPU a logical device
  * is the second.
  */
-#include "tests/gpu/program.h"
-
-#define KIB ((size_t)1024)
-#define MIB (KIB * KIB)
-
-typedef struct places {
-    gpu_engine ge;
-    ferry_device *host, *gpus[2];
-    int ordinals[2];
-} places;
-
-static void places_open(places *self)
-{
-    int count = 0;
-    CHECK_CUDA(cudaGetDeviceCount(&count));
-    gpu_engine_open(&self->ge);
-    self->host = ferry_device_find(self->ge.engine, "host:0");
-    self->gpus[0] = gpu_device(&self->ge, "cuda:0");
-    self->gpus[1] = gpu_device(&self->ge, count > 1 ? "cuda:1" : "cuda:0/1");
-    self->ordinals[0] = 0;
-    self->ordinals[1] = count > 1 ? 1 : 0;
-}
+#include "tests/gpu/places.h"
 
 static void check_nothing_left(void)
 {
@@ -41,7 +20,7 @@ static void check_nothing_left(void)
     CHECK(counters.live_events == 0);
 }
 
-static void places_close(places *self)
+static void close_and_check(places *self)
 {
     gpu_engine_close(&self->ge);
     check_nothing_left();
@@ -86,22 +65,19 @@ static void test_kinds(places *at)
 /* Released right after it was submitted for, over and over: the copies keep it. */
 static void test_churn(places *at)
 {
-    ferry_buffer *host = gpu_buffer(at->host, 64 * KIB, FERRY_MEMORY_PINNED);
-    ferry_buffer *back = gpu_buffer(at->host, 64 * KIB, FERRY_MEMORY_PINNED);
+    OWN_BUFFER *host = gpu_buffer(at->host, 64 * KIB, FERRY_MEMORY_PINNED);
+    OWN_BUFFER *back = gpu_buffer(at->host, 64 * KIB, FERRY_MEMORY_PINNED);
     memset(ferry_buffer_data(host), 5, 64 * KIB);
     for (size_t i = 0; i < 600; i++) {
         size_t size_bytes = 1 + i * 97 % (64 * KIB);
         ferry_memory kind = i % 7 == 0 ? FERRY_MEMORY_PLAIN : FERRY_MEMORY_DEFAULT;
-        ferry_buffer *gpu = gpu_buffer(at->gpus[i % 2], size_bytes, kind);
+        OWN_BUFFER *gpu = gpu_buffer(at->gpus[i % 2], size_bytes, kind);
         ferry_span from = {host, 0, size_bytes}, to = {back, 0, size_bytes};
         ferry_future_release(ferry_copy(at->ge.engine, ferry_buffer_span(gpu), from, NULL));
         ferry_future_release(ferry_copy(at->ge.engine, to, ferry_buffer_span(gpu), NULL));
-        ferry_buffer_release(gpu);
     }
     CHECK_STATUS(gpu_end(ferry_engine_drain(at->ge.engine)), FERRY_OK);
     CHECK(memcmp(ferry_buffer_data(host), ferry_buffer_data(back), 50000) == 0);
-    ferry_buffer_release(host);
-    ferry_buffer_release(back);
 }
 
 /* ---- the program's own memory ---- */
@@ -199,8 +175,7 @@ static void test_figures(places *at)
  */
 static void test_release_beside_kernel(places *at)
 {
-    user_gpu *user = user_gpu_open(at->ordinals[0]);
-    uint32_t *flag = user_gpu_alloc_pinned(user, sizeof *flag);
+    gpu_gate gate = gpu_gate_open(at->ordinals[0], at->gpus[0]);
     ferry_buffer *host = gpu_buffer(at->host, MIB, FERRY_MEMORY_DEFAULT);
     ferry_buffer *gpu = gpu_buffer(at->gpus[0], MIB, FERRY_MEMORY_DEFAULT);
     ferry_buffer *plain = gpu_buffer(at->gpus[0], MIB, FERRY_MEMORY_PLAIN);
@@ -209,31 +184,24 @@ static void test_release_beside_kernel(places *at)
     /* Nothing is met for the first time while a stream is held: CUDA may wait for it then. */
     CHECK_STATUS(end_copy(at, gpu, host), FERRY_OK);
     CHECK_STATUS(end_copy(at, host, gpu), FERRY_OK);
-    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
-    user_gpu_wait_flag(user, 0, flag, 1);
-    user_gpu_finish(user);
-
-    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
-    user_gpu_wait_flag(user, 0, flag, 1);
+    gpu_gate_hold(&gate);
     ferry_buffer_release(plain);
     ferry_buffer_release(pinned);
     for (int i = 0; i < 30; i++) {
         CHECK_STATUS(end_copy(at, gpu, host), FERRY_OK);
         CHECK_STATUS(end_copy(at, host, gpu), FERRY_OK);
     }
-    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    gpu_gate_let_go(&gate);
     ferry_buffer_release(host);
     ferry_buffer_release(gpu);
-    user_gpu_finish(user);
-    user_gpu_free_pinned(user, flag);
-    user_gpu_close(user);
+    gpu_gate_close(&gate);
 }
 
 /* What is released after the shutdown is freed all the same, also after the engine. */
 static void test_release_late(void)
 {
     places at;
-    places_open(&at);
+    places_open(&at, NULL);
     ferry_buffer *buffers[6];
     for (size_t i = 0; i < 6; i++) {
         static const ferry_memory kinds[] = {FERRY_MEMORY_DEFAULT, FERRY_MEMORY_PLAIN,
@@ -257,8 +225,8 @@ static void test_release_late(void)
 static void test_two_engines(void)
 {
     places first, second;
-    places_open(&first);
-    places_open(&second);
+    places_open(&first, NULL);
+    places_open(&second, NULL);
     ferry_buffer *near = gpu_buffer(second.gpus[0], MIB, FERRY_MEMORY_DEFAULT);
     ferry_buffer *far = gpu_buffer(second.gpus[1], MIB, FERRY_MEMORY_DEFAULT);
     ferry_buffer *host = gpu_buffer(second.host, MIB, FERRY_MEMORY_DEFAULT);
@@ -272,14 +240,14 @@ static void test_two_engines(void)
     ferry_buffer_release(near);
     ferry_buffer_release(far);
     ferry_buffer_release(host);
-    places_close(&second);
+    close_and_check(&second);
 }
 
 int main(void)
 {
     places at;
     gpu_watch("kinds", 100);
-    places_open(&at);
+    places_open(&at, NULL);
     test_kinds(&at);
     gpu_watch("churn", 100);
     test_churn(&at);
@@ -289,15 +257,15 @@ int main(void)
     test_too_much(&at);
     gpu_watch("figures", 100);
     test_figures(&at);
-    places_close(&at);
+    close_and_check(&at);
     gpu_watch("late release", 100);
     test_release_late();
     gpu_watch("two engines", 100);
     test_two_engines();
     /* The last, as a driver that keeps its locks while a free waits would end it here. */
     gpu_watch("release beside a kernel", 40);
-    places_open(&at);
+    places_open(&at, NULL);
     test_release_beside_kernel(&at);
-    places_close(&at);
+    close_and_check(&at);
     return 0;
 }

@@ -177,6 +177,14 @@ static inline ferry_buffer *gpu_buffer(ferry_device *device, size_t size_bytes, 
     return buffer;
 }
 
+static inline void gpu_release_buffer(ferry_buffer **buffer)
+{
+    ferry_buffer_release(*buffer);
+}
+
+/* A buffer that is released where its block ends. */
+#define OWN_BUFFER __attribute__((cleanup(gpu_release_buffer))) ferry_buffer
+
 static inline ferry_future *gpu_copy(gpu_engine *self, ferry_buffer *dst, ferry_buffer *src,
                                      ferry_future *after)
 {
@@ -192,6 +200,47 @@ static inline ferry_status gpu_end(ferry_future *future)
     ferry_status status = ferry_future_wait(future, -1);
     ferry_future_release(future);
     return status;
+}
+
+/* ---- a stream of the program's that stands ---- */
+
+typedef struct gpu_gate {
+    user_gpu *user;
+    uint32_t *flag; /* atomic, in page-locked memory; the stream goes on once it is 1 */
+} gpu_gate;
+
+static inline void *gpu_gate_stream(const gpu_gate *self)
+{
+    return user_gpu_stream(self->user, 0);
+}
+
+static inline void gpu_gate_hold(gpu_gate *self)
+{
+    __atomic_store_n(self->flag, 0, __ATOMIC_RELEASE);
+    user_gpu_wait_flag(self->user, 0, self->flag, 1);
+}
+
+static inline void gpu_gate_let_go(gpu_gate *self)
+{
+    __atomic_store_n(self->flag, 1, __ATOMIC_RELEASE);
+}
+
+/* Nothing is met for the first time while the stream stands: CUDA may wait for it then. */
+static inline gpu_gate gpu_gate_open(int ordinal, ferry_device *device)
+{
+    gpu_gate self = {.user = user_gpu_open(ordinal)};
+    self.flag = user_gpu_alloc_pinned(self.user, sizeof *self.flag);
+    gpu_gate_hold(&self);
+    gpu_gate_let_go(&self);
+    CHECK_STATUS(gpu_end(ferry_event_record(device, gpu_gate_stream(&self))), FERRY_OK);
+    return self;
+}
+
+static inline void gpu_gate_close(gpu_gate *self)
+{
+    user_gpu_finish(self->user);
+    user_gpu_free_pinned(self->user, self->flag);
+    user_gpu_close(self->user);
 }
 
 /* ---- hanging ---- */

@@ -5,7 +5,7 @@
  * can be tried again once the stream goes on. Nothing is left afterwards, and no memory is touched
  * by then.
  */
-#include "tests/gpu/program.h"
+#include "tests/gpu/places.h"
 
 #include <pthread.h>
 
@@ -13,10 +13,8 @@
 #define COPIES 24
 
 typedef struct scene {
-    gpu_engine ge;
-    ferry_device *host, *gpus[2];
-    user_gpu *user;
-    uint32_t *flag;
+    places at;
+    gpu_gate gate;
     ferry_buffer *pinned, *pageable, *near, *far;
     ferry_future *futures[4 * COPIES];
     size_t count;
@@ -24,33 +22,18 @@ typedef struct scene {
 
 static void open_scene(scene *self, ferry_loop_mode loop, ferry_completion completion)
 {
-    int count = 0;
-    ferry_engine_options options = gpu_engine_options(&self->ge);
     ferry_device_options device = FERRY_DEVICE_OPTIONS_INIT;
-    options.loop = loop;
     device.completion = completion;
-    CHECK_CUDA(cudaGetDeviceCount(&count));
-    CHECK_STATUS(ferry_engine_create(&options, &self->ge.engine, NULL), FERRY_OK);
-    self->host = ferry_device_at(self->ge.engine, 0);
-    const char *const names[] = {"cuda:0", count > 1 ? "cuda:1" : "cuda:0/1"};
-    for (size_t i = 0; i < 2; i++)
-        CHECK_STATUS(ferry_device_open(self->ge.engine, names[i], &device, &self->gpus[i], NULL),
-                     FERRY_OK);
-    self->pinned = gpu_buffer(self->host, SIZE, FERRY_MEMORY_PINNED);
-    self->pageable = gpu_buffer(self->host, SIZE, FERRY_MEMORY_DEFAULT);
-    self->near = gpu_buffer(self->gpus[0], SIZE, FERRY_MEMORY_DEFAULT);
-    self->far = gpu_buffer(self->gpus[1], SIZE, FERRY_MEMORY_PLAIN);
+    places_open_in(&self->at, loop, &device);
+    self->pinned = gpu_buffer(self->at.host, SIZE, FERRY_MEMORY_PINNED);
+    self->pageable = gpu_buffer(self->at.host, SIZE, FERRY_MEMORY_DEFAULT);
+    self->near = gpu_buffer(self->at.gpus[0], SIZE, FERRY_MEMORY_DEFAULT);
+    self->far = gpu_buffer(self->at.gpus[1], SIZE, FERRY_MEMORY_PLAIN);
     self->count = 0;
-    self->user = user_gpu_open(0);
-    self->flag = user_gpu_alloc_pinned(self->user, sizeof *self->flag);
-    *self->flag = 1;
-    user_gpu_wait_flag(self->user, 0, self->flag, 1); /* nothing is loaded once it is held */
-    CHECK_STATUS(gpu_end(ferry_event_record(self->gpus[0], user_gpu_stream(self->user, 0))),
-                 FERRY_OK);
+    self->gate = gpu_gate_open(0, self->at.gpus[0]);
 }
 
-/* What the shutdown left can be released. */
-static void close_scene(scene *self)
+static void release_all(scene *self)
 {
     for (size_t i = 0; i < self->count; i++)
         ferry_future_release(self->futures[i]);
@@ -58,10 +41,14 @@ static void close_scene(scene *self)
     ferry_buffer_release(self->pageable);
     ferry_buffer_release(self->near);
     ferry_buffer_release(self->far);
-    gpu_engine_close(&self->ge);
-    user_gpu_finish(self->user);
-    user_gpu_free_pinned(self->user, self->flag);
-    user_gpu_close(self->user);
+}
+
+/* What the shutdown left can be released. */
+static void close_scene(scene *self)
+{
+    release_all(self);
+    gpu_engine_close(&self->at.ge);
+    gpu_gate_close(&self->gate);
 }
 
 static void keep(scene *self, ferry_future *future)
@@ -70,24 +57,13 @@ static void keep(scene *self, ferry_future *future)
     self->futures[self->count++] = future;
 }
 
-static void hold(scene *self)
-{
-    __atomic_store_n(self->flag, 0, __ATOMIC_RELEASE);
-    user_gpu_wait_flag(self->user, 0, self->flag, 1);
-}
-
-static void let_go(scene *self)
-{
-    __atomic_store_n(self->flag, 1, __ATOMIC_RELEASE);
-}
-
 /* In every direction, one behind the other; `after` may be NULL. */
 static void submit_some(scene *self, ferry_future *after)
 {
     for (size_t i = 0; i < COPIES; i++) {
-        keep(self, gpu_copy(&self->ge, self->near, self->pinned, after));
-        keep(self, gpu_copy(&self->ge, self->far, self->near, NULL));
-        keep(self, gpu_copy(&self->ge, self->pageable, self->far, NULL));
+        keep(self, gpu_copy(&self->at.ge, self->near, self->pinned, after));
+        keep(self, gpu_copy(&self->at.ge, self->far, self->near, NULL));
+        keep(self, gpu_copy(&self->at.ge, self->pageable, self->far, NULL));
     }
 }
 
@@ -106,10 +82,10 @@ static void in_flight(ferry_loop_mode loop, ferry_completion completion)
     gpu_watch("shutdown with copies in flight", 60);
     open_scene(&self, loop, completion);
     submit_some(&self, NULL);
-    CHECK_STATUS(ferry_engine_shutdown(self.ge.engine, -1), FERRY_OK);
+    CHECK_STATUS(ferry_engine_shutdown(self.at.ge.engine, -1), FERRY_OK);
     check_resolved(&self);
-    CHECK_STATUS(gpu_end(gpu_copy(&self.ge, self.near, self.pinned, NULL)), FERRY_E_SHUTDOWN);
-    CHECK_STATUS(gpu_end(ferry_event_record(self.gpus[0], user_gpu_stream(self.user, 0))),
+    CHECK_STATUS(gpu_end(gpu_copy(&self.at.ge, self.near, self.pinned, NULL)), FERRY_E_SHUTDOWN);
+    CHECK_STATUS(gpu_end(ferry_event_record(self.at.gpus[0], gpu_gate_stream(&self.gate))),
                  FERRY_E_SHUTDOWN);
     close_scene(&self);
 }
@@ -117,7 +93,7 @@ static void in_flight(ferry_loop_mode loop, ferry_completion completion)
 static void *shut_down(void *arg)
 {
     scene *self = arg;
-    CHECK_STATUS(ferry_engine_shutdown(self->ge.engine, -1), FERRY_OK);
+    CHECK_STATUS(ferry_engine_shutdown(self->at.ge.engine, -1), FERRY_OK);
     return NULL;
 }
 
@@ -127,20 +103,20 @@ static void with_a_hung_stream(ferry_loop_mode loop, ferry_completion completion
     scene self;
     gpu_watch("shutdown with a hung stream", 60);
     open_scene(&self, loop, completion);
-    hold(&self);
-    keep(&self, ferry_event_record(self.gpus[0], user_gpu_stream(self.user, 0)));
+    gpu_gate_hold(&self.gate);
+    keep(&self, ferry_event_record(self.at.gpus[0], gpu_gate_stream(&self.gate)));
     submit_some(&self, self.futures[0]);
     for (int tries = 0; tries < 3; tries++) {
-        gpu_forget_log(&self.ge);
-        CHECK_STATUS(ferry_engine_shutdown(self.ge.engine, 5000000), FERRY_E_DEADLINE);
-        CHECK(gpu_has_logged(&self.ge, "shutdown"));
+        gpu_forget_log(&self.at.ge);
+        CHECK_STATUS(ferry_engine_shutdown(self.at.ge.engine, 5000000), FERRY_E_DEADLINE);
+        CHECK(gpu_has_logged(&self.at.ge, "shutdown"));
     }
-    CHECK_STATUS(ferry_engine_shutdown(self.ge.engine, 0), FERRY_E_DEADLINE);
+    CHECK_STATUS(ferry_engine_shutdown(self.at.ge.engine, 0), FERRY_E_DEADLINE);
     check_resolved(&self); /* but not quiet: the event has yet to fire */
     CHECK_STATUS(ferry_future_poll(self.futures[0]), FERRY_E_SHUTDOWN);
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, shut_down, &self) == 0);
-    let_go(&self);
+    gpu_gate_let_go(&self.gate);
     CHECK(pthread_join(thread, NULL) == 0);
     close_scene(&self);
 }
@@ -152,17 +128,10 @@ static void let_all_go(ferry_completion completion)
     gpu_watch("releasing with work in flight", 60);
     open_scene(&self, FERRY_LOOP_THREAD, completion);
     submit_some(&self, NULL);
-    for (size_t i = 0; i < self.count; i++)
-        ferry_future_release(self.futures[i]);
-    ferry_buffer_release(self.pinned);
-    ferry_buffer_release(self.pageable);
-    ferry_buffer_release(self.near);
-    ferry_buffer_release(self.far);
-    ferry_engine_release(self.ge.engine);
-    CHECK(failing_allocator_live_bytes(&self.ge.memory) == 0);
-    user_gpu_finish(self.user);
-    user_gpu_free_pinned(self.user, self.flag);
-    user_gpu_close(self.user);
+    release_all(&self);
+    ferry_engine_release(self.at.ge.engine);
+    CHECK(failing_allocator_live_bytes(&self.at.ge.memory) == 0);
+    gpu_gate_close(&self.gate);
 }
 
 /* A stream of ferry's own hangs: of the emulated ones all can be made to. */
@@ -177,12 +146,12 @@ static void with_hung_copies(ferry_completion completion)
     submit_some(&self, NULL);
     /* Or the shutdown might come before all of them, and find nothing that hangs. */
     CHECK_STATUS(gpu_end(ferry_future_issued(self.futures[0])), FERRY_OK);
-    gpu_forget_log(&self.ge);
-    CHECK_STATUS(ferry_engine_shutdown(self.ge.engine, 5000000), FERRY_E_DEADLINE);
-    CHECK(gpu_has_logged(&self.ge, "shutdown"));
+    gpu_forget_log(&self.at.ge);
+    CHECK_STATUS(ferry_engine_shutdown(self.at.ge.engine, 5000000), FERRY_E_DEADLINE);
+    CHECK(gpu_has_logged(&self.at.ge, "shutdown"));
     check_resolved(&self);
     EMU(emu_release)();
-    CHECK_STATUS(ferry_engine_shutdown(self.ge.engine, -1), FERRY_OK);
+    CHECK_STATUS(ferry_engine_shutdown(self.at.ge.engine, -1), FERRY_OK);
     close_scene(&self);
 }
 

@@ -4,44 +4,20 @@
  * how much page-locked memory they take, that one that waits holds up no other. With one GPU a
  * logical device is the second.
  */
-#include "tests/gpu/program.h"
+#include "tests/gpu/places.h"
 
 #include <dirent.h>
 #include <pthread.h>
 
-#define KIB ((size_t)1024)
-#define MIB (KIB * KIB)
 #define THREADS 3
 
-typedef struct places {
-    gpu_engine ge;
-    ferry_device *host, *gpus[2];
-    int ordinals[2];
-} places;
-
-static void places_open(places *self, const ferry_device_options *options)
+/* On the emulator: all that was taken was given back. */
+static void close_and_check(places *self)
 {
-    int count = 0;
-    CHECK_CUDA(cudaGetDeviceCount(&count));
-    gpu_engine_open(&self->ge);
-    self->host = ferry_device_find(self->ge.engine, "host:0");
-    const char *const names[] = {"cuda:0", count > 1 ? "cuda:1" : "cuda:0/1"};
-    for (size_t i = 0; i < 2; i++)
-        CHECK_STATUS(ferry_device_open(self->ge.engine, names[i], options, &self->gpus[i], NULL),
-                     FERRY_OK);
-    self->ordinals[0] = 0;
-    self->ordinals[1] = count > 1 ? 1 : 0;
-    CHECK(self->host != NULL);
-}
-
-static void places_close(places *self)
-{
-    gpu_engine_close(&self->ge);
+    places_close(self);
     if (EMU(emu_get_counters) != NULL) {
         emu_counters counters;
         EMU(emu_get_counters)(&counters);
-        CHECK(counters.blocked == 0);
-        CHECK(counters.caught == 0);
         CHECK(counters.live_pinned_bytes == 0 || gpu_is_late);
         CHECK(counters.live_device_bytes == 0);
     }
@@ -82,8 +58,8 @@ static void test_sizes(places *at)
     static const size_t sizes[] = {1,           2,       63, 4095, 4096, 64 * KIB, 300 * KIB + 1,
                                    3 * MIB - 7, 40 * MIB};
     size_t most = 40 * MIB + 256;
-    ferry_buffer *src = pageable(at, most), *back = pageable(at, most);
-    ferry_buffer *near = on_gpu(at, 0, most), *far = on_gpu(at, 1, most);
+    OWN_BUFFER *src = pageable(at, most), *back = pageable(at, most);
+    OWN_BUFFER *near = on_gpu(at, 0, most), *far = on_gpu(at, 1, most);
     unsigned char *from = ferry_buffer_data(src), *to = ferry_buffer_data(back);
     fill(src, 1);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -104,10 +80,6 @@ static void test_sizes(places *at)
         fill(src, 1);
         CHECK(memcmp(to, from, size) == 0);
     }
-    ferry_buffer_release(src);
-    ferry_buffer_release(back);
-    ferry_buffer_release(near);
-    ferry_buffer_release(far);
 }
 
 static void test_rows(places *at)
@@ -117,8 +89,8 @@ static void test_rows(places *at)
     } cases[] = {{200, 333, 1021, 340}, {3, MIB + 1, MIB + 5, MIB + 1}, {10000, 4, 8, 12}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t rows = cases[i].row_count, width = cases[i].width, pitch = cases[i].host_pitch;
-        ferry_buffer *src = pageable(at, rows * pitch), *dst = pageable(at, rows * pitch);
-        ferry_buffer *gpu = on_gpu(at, 0, rows * cases[i].gpu_pitch);
+        OWN_BUFFER *src = pageable(at, rows * pitch), *dst = pageable(at, rows * pitch);
+        OWN_BUFFER *gpu = on_gpu(at, 0, rows * cases[i].gpu_pitch);
         const unsigned char *from = ferry_buffer_data(src), *to = ferry_buffer_data(dst);
         fill(src, (unsigned)i);
         memset(ferry_buffer_data(dst), 0x77, rows * pitch);
@@ -133,9 +105,6 @@ static void test_rows(places *at)
             for (size_t k = width; k < pitch; k++)
                 CHECK(to[row * pitch + k] == 0x77);
         }
-        ferry_buffer_release(src);
-        ferry_buffer_release(dst);
-        ferry_buffer_release(gpu);
     }
 }
 
@@ -148,9 +117,9 @@ static void test_rows(places *at)
 static void test_slots(places *at, size_t bytes)
 {
     enum { STEPS = 60 };
-    ferry_buffer *src = pageable(at, STEPS * bytes), *dst = pageable(at, STEPS * bytes);
+    OWN_BUFFER *src = pageable(at, STEPS * bytes), *dst = pageable(at, STEPS * bytes);
     ferry_buffer *slots[2] = {on_gpu(at, 0, bytes), on_gpu(at, 1, bytes)};
-    ferry_buffer *landing = pageable(at, bytes);
+    OWN_BUFFER *landing = pageable(at, bytes);
     fill(src, 5);
     memset(ferry_buffer_data(dst), 0, STEPS * bytes);
     for (size_t i = 0; i < STEPS; i++) {
@@ -161,11 +130,8 @@ static void test_slots(places *at, size_t bytes)
     }
     CHECK_STATUS(gpu_end(ferry_engine_drain(at->ge.engine)), FERRY_OK);
     CHECK(memcmp(ferry_buffer_data(dst), ferry_buffer_data(src), STEPS * bytes) == 0);
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
     ferry_buffer_release(slots[0]);
     ferry_buffer_release(slots[1]);
-    ferry_buffer_release(landing);
 }
 
 /* Pageable and pinned memory, both ways, over the same bytes of a GPU. */
@@ -177,7 +143,7 @@ static void test_mixed(places *at)
                                 gpu_buffer(at->host, STEPS * bytes, FERRY_MEMORY_PINNED)};
     ferry_buffer *places_back[2] = {pageable(at, STEPS * bytes),
                                     gpu_buffer(at->host, STEPS * bytes, FERRY_MEMORY_PINNED)};
-    ferry_buffer *gpu = on_gpu(at, 0, bytes), *far = on_gpu(at, 1, bytes);
+    OWN_BUFFER *gpu = on_gpu(at, 0, bytes), *far = on_gpu(at, 1, bytes);
     for (size_t i = 0; i < 2; i++) {
         fill(sources[i], 8);
         memset(ferry_buffer_data(places_back[i]), 0, STEPS * bytes);
@@ -197,8 +163,6 @@ static void test_mixed(places *at)
         ferry_buffer_release(sources[i]);
         ferry_buffer_release(places_back[i]);
     }
-    ferry_buffer_release(gpu);
-    ferry_buffer_release(far);
 }
 
 /* ---- what waits ---- */
@@ -206,20 +170,15 @@ static void test_mixed(places *at)
 /* Until what a copy comes after has fired its source is the program's to write, however small. */
 static void test_source_written(places *at)
 {
-    user_gpu *user = user_gpu_open(at->ordinals[0]);
-    uint32_t *flag = user_gpu_alloc_pinned(user, sizeof *flag);
+    gpu_gate gate = gpu_gate_open(at->ordinals[0], at->gpus[0]);
     static const size_t sizes[] = {1, 4 * KIB, 16 * KIB, 16 * KIB + 1, 256 * KIB};
-    ferry_buffer *src = pageable(at, MIB), *dst = pageable(at, MIB), *gpu = on_gpu(at, 0, MIB);
+    OWN_BUFFER *src = pageable(at, MIB), *dst = pageable(at, MIB), *gpu = on_gpu(at, 0, MIB);
     fill(src, 3);
     CHECK_STATUS(gpu_end(gpu_copy(&at->ge, gpu, src, NULL)), FERRY_OK); /* nothing is new then */
     CHECK_STATUS(gpu_end(gpu_copy(&at->ge, dst, gpu, NULL)), FERRY_OK);
-    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
-    user_gpu_wait_flag(user, 0, flag, 1);
-    CHECK_STATUS(gpu_end(ferry_event_record(at->gpus[0], user_gpu_stream(user, 0))), FERRY_OK);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
-        user_gpu_wait_flag(user, 0, flag, 1);
-        ferry_future *event = ferry_event_record(at->gpus[0], user_gpu_stream(user, 0));
+        gpu_gate_hold(&gate);
+        ferry_future *event = ferry_event_record(at->gpus[0], gpu_gate_stream(&gate));
         ferry_op_options options = FERRY_OP_OPTIONS_INIT;
         options.after = &event;
         options.after_count = 1;
@@ -227,27 +186,21 @@ static void test_source_written(places *at)
                                         (ferry_span){src, 0, sizes[i]}, &options);
         memset(ferry_buffer_data(src), (int)i + 1, sizes[i]);
         CHECK_STATUS(ferry_future_poll(copy), FERRY_PENDING);
-        __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+        gpu_gate_let_go(&gate);
         CHECK_STATUS(gpu_end(copy), FERRY_OK);
         CHECK_STATUS(gpu_end(event), FERRY_OK);
         CHECK_STATUS(gpu_end(copy_part(at, dst, 0, gpu, 0, sizes[i])), FERRY_OK);
         CHECK(memcmp(ferry_buffer_data(dst), ferry_buffer_data(src), sizes[i]) == 0);
     }
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    ferry_buffer_release(gpu);
-    user_gpu_finish(user);
-    user_gpu_free_pinned(user, flag);
-    user_gpu_close(user);
+    gpu_gate_close(&gate);
 }
 
 /* A copy that waits for a program's stream holds up no other. */
 static void test_beside(places *at)
 {
-    user_gpu *user = user_gpu_open(at->ordinals[0]);
-    uint32_t *flag = user_gpu_alloc_pinned(user, sizeof *flag);
-    ferry_buffer *src = pageable(at, MIB), *dst = pageable(at, MIB);
-    ferry_buffer *gpu = on_gpu(at, 0, MIB), *other = on_gpu(at, 0, MIB), *far = on_gpu(at, 1, MIB);
+    gpu_gate gate = gpu_gate_open(at->ordinals[0], at->gpus[0]);
+    OWN_BUFFER *src = pageable(at, MIB), *dst = pageable(at, MIB);
+    OWN_BUFFER *gpu = on_gpu(at, 0, MIB), *other = on_gpu(at, 0, MIB), *far = on_gpu(at, 1, MIB);
     fill(src, 6);
     /* Nothing is met for the first time while a stream is held: CUDA may wait for it then. */
     CHECK_STATUS(gpu_end(gpu_copy(&at->ge, other, src, NULL)), FERRY_OK);
@@ -255,13 +208,9 @@ static void test_beside(places *at)
     CHECK_STATUS(gpu_end(gpu_copy(&at->ge, dst, far, NULL)), FERRY_OK);
     CHECK_STATUS(gpu_end(gpu_copy(&at->ge, dst, other, NULL)), FERRY_OK);
     memset(ferry_buffer_data(dst), 0, MIB);
-    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
-    user_gpu_wait_flag(user, 0, flag, 1);
-    CHECK_STATUS(gpu_end(ferry_event_record(at->gpus[0], user_gpu_stream(user, 0))), FERRY_OK);
 
-    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
-    user_gpu_wait_flag(user, 0, flag, 1);
-    ferry_future *event = ferry_event_record(at->gpus[0], user_gpu_stream(user, 0));
+    gpu_gate_hold(&gate);
+    ferry_future *event = ferry_event_record(at->gpus[0], gpu_gate_stream(&gate));
     ferry_future *held = gpu_copy(&at->ge, gpu, src, event);
     for (int i = 0; i < 20; i++) {
         CHECK_STATUS(gpu_end(gpu_copy(&at->ge, other, src, NULL)), FERRY_OK);
@@ -270,25 +219,18 @@ static void test_beside(places *at)
     }
     CHECK(memcmp(ferry_buffer_data(dst), ferry_buffer_data(src), MIB) == 0);
     CHECK_STATUS(ferry_future_poll(held), FERRY_PENDING);
-    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    gpu_gate_let_go(&gate);
     CHECK_STATUS(gpu_end(held), FERRY_OK);
     CHECK_STATUS(gpu_end(event), FERRY_OK);
     CHECK_STATUS(gpu_end(gpu_copy(&at->ge, dst, gpu, NULL)), FERRY_OK);
     CHECK(memcmp(ferry_buffer_data(dst), ferry_buffer_data(src), MIB) == 0);
-    ferry_buffer_release(src);
-    ferry_buffer_release(dst);
-    ferry_buffer_release(gpu);
-    ferry_buffer_release(other);
-    ferry_buffer_release(far);
-    user_gpu_finish(user);
-    user_gpu_free_pinned(user, flag);
-    user_gpu_close(user);
+    gpu_gate_close(&gate);
 }
 
 /* Cancelled on its way: resolved at once, quiet soon, and the memory is free to use then. */
 static void test_cancel(places *at)
 {
-    ferry_buffer *host = pageable(at, 40 * MIB), *gpu = on_gpu(at, 0, 40 * MIB);
+    OWN_BUFFER *host = pageable(at, 40 * MIB), *gpu = on_gpu(at, 0, 40 * MIB);
     fill(host, 3);
     for (int i = 0; i < 10; i++) {
         ferry_future *copy =
@@ -304,12 +246,9 @@ static void test_cancel(places *at)
     }
     memset(ferry_buffer_data(host), 0, 40 * MIB);
     CHECK_STATUS(gpu_end(gpu_copy(&at->ge, host, gpu, NULL)), FERRY_OK);
-    ferry_buffer *same = pageable(at, 40 * MIB);
+    OWN_BUFFER *same = pageable(at, 40 * MIB);
     fill(same, 9);
     CHECK(memcmp(ferry_buffer_data(host), ferry_buffer_data(same), 40 * MIB) == 0);
-    ferry_buffer_release(host);
-    ferry_buffer_release(same);
-    ferry_buffer_release(gpu);
 }
 
 /* ---- many threads ---- */
@@ -325,8 +264,8 @@ static void *travel(void *arg)
     traveller *self = arg;
     places *at = self->at;
     size_t most = MIB;
-    ferry_buffer *src = pageable(at, most), *back = pageable(at, most);
-    ferry_buffer *near = on_gpu(at, self->seed % 2, most);
+    OWN_BUFFER *src = pageable(at, most), *back = pageable(at, most);
+    OWN_BUFFER *near = on_gpu(at, self->seed % 2, most);
     fill(src, self->seed);
     uint32_t state = self->seed + 1;
     for (int i = 0; i < 60; i++) {
@@ -337,9 +276,6 @@ static void *travel(void *arg)
         CHECK_STATUS(gpu_end(copy_part(at, back, 0, near, 0, size)), FERRY_OK);
         CHECK(memcmp(ferry_buffer_data(back), ferry_buffer_data(src), size) == 0);
     }
-    ferry_buffer_release(src);
-    ferry_buffer_release(back);
-    ferry_buffer_release(near);
     return NULL;
 }
 
@@ -413,7 +349,7 @@ static void test_cost(size_t staging_bytes)
     ferry_buffer_release(gpu);
     ferry_buffer_release(host);
     ferry_buffer_release(same);
-    places_close(&at);
+    close_and_check(&at);
     CHECK(!has_thread("ferry-cuda"));
 }
 
@@ -457,7 +393,7 @@ static void test_no_pinned(void)
     CHECK_STATUS(gpu_end(gpu_copy(&at.ge, gpu, host, NULL)), FERRY_OK);
     ferry_buffer_release(host);
     ferry_buffer_release(gpu);
-    places_close(&at);
+    close_and_check(&at);
 }
 
 /* GPUs that don't reach each other: their copies go through the host. */
@@ -479,7 +415,7 @@ static void test_unreachable(void)
     test_slots(&at, 100 * KIB);
     test_slots(&at, 3000);
     test_mixed(&at);
-    places_close(&at);
+    close_and_check(&at);
 }
 
 int main(void)
@@ -508,7 +444,7 @@ int main(void)
     test_cancel(&at);
     gpu_watch("threads", 100);
     test_threads(&at);
-    places_close(&at);
+    close_and_check(&at);
     gpu_watch("no pinned memory", 100);
     test_no_pinned();
     gpu_watch("unreachable", 100);
