@@ -2,35 +2,13 @@
 /* What a capture forbids; and what two branches of a graph must not do. */
 #include "faults.h"
 
-#include "tests/emu/emu.h"
 #include <pthread.h>
 
 #define BYTES 4096
 
-static CUstream new_stream(unsigned flags)
-{
-    CUstream stream;
-    OK(cuStreamCreate(&stream, flags));
-    return stream;
-}
-
-static CUevent new_event(void)
-{
-    CUevent event;
-    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    return event;
-}
-
-static CUdeviceptr new_memory(void)
-{
-    CUdeviceptr memory;
-    OK(cuMemAlloc(&memory, BYTES));
-    return memory;
-}
-
 static CUstream begin(CUstreamCaptureMode mode)
 {
-    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream stream = NEW_STREAM;
     OK(cuStreamBeginCapture(stream, mode));
     return stream;
 }
@@ -43,15 +21,6 @@ static void end(CUstream stream)
     OK(cuStreamDestroy(stream));
 }
 
-/* `stream`'s capture forks into the other, or comes back from it. */
-static void follow(CUstream stream, CUstream other)
-{
-    CUevent event = new_event();
-    OK(cuEventRecord(event, stream));
-    OK(cuStreamWaitEvent(other, event, 0));
-    OK(cuEventDestroy(event));
-}
-
 /* Memory is allocated by the thread that captures. */
 static void run_allocate(bool faulty)
 {
@@ -59,7 +28,7 @@ static void run_allocate(bool faulty)
     CUstream stream = begin(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     if (!faulty)
         OK(cuThreadExchangeStreamCaptureMode(&mode));
-    OK(cuMemFree(new_memory()));
+    OK(cuMemFree(new_memory(BYTES)));
     if (!faulty)
         OK(cuThreadExchangeStreamCaptureMode(&mode));
     end(stream);
@@ -77,7 +46,7 @@ static void run_watchdog(bool faulty)
 {
     pthread_t thread;
     CUevent event = new_event();
-    CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream other = NEW_STREAM;
     OK(cuEventRecord(event, other));
     OK(cuStreamSynchronize(other));
     CUstream stream =
@@ -85,41 +54,36 @@ static void run_watchdog(bool faulty)
     CHECK(pthread_create(&thread, NULL, query_elsewhere, event) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
     end(stream);
-    OK(cuEventDestroy(event));
-    OK(cuStreamDestroy(other));
 }
 
 /* What is captured is waited for. */
 static void run_synchronize(bool faulty)
 {
-    CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream other = NEW_STREAM;
     CUstream stream = begin(CU_STREAM_CAPTURE_MODE_RELAXED);
     OK(cuStreamSynchronize(faulty ? stream : other));
     end(stream);
-    OK(cuStreamDestroy(other));
 }
 
 static void run_query_captured(bool faulty)
 {
     CUevent event = new_event();
     CUevent other = new_event();
-    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream stream = NEW_STREAM;
     OK(cuEventRecord(other, stream));
     OK(cuStreamSynchronize(stream));
     OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     OK(cuEventRecord(event, stream));
     OK(cuEventQuery(faulty ? event : other));
     end(stream);
-    OK(cuEventDestroy(event));
-    OK(cuEventDestroy(other));
 }
 
 /* The captured stream waits for what is not captured; the twin puts the wait before the capture. */
 static void run_isolation(bool faulty)
 {
     CUevent event = new_event();
-    CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
-    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream other = NEW_STREAM;
+    CUstream stream = NEW_STREAM;
     OK(cuEventRecord(event, other));
     if (!faulty)
         OK(cuStreamWaitEvent(stream, event, 0));
@@ -127,8 +91,6 @@ static void run_isolation(bool faulty)
     if (faulty)
         OK(cuStreamWaitEvent(stream, event, 0));
     end(stream);
-    OK(cuStreamDestroy(other));
-    OK(cuEventDestroy(event));
 }
 
 /* Two captures meet. */
@@ -141,33 +103,29 @@ static void run_merge(bool faulty)
     OK(cuStreamWaitEvent(faulty ? other : one, event, 0));
     end(one);
     end(other);
-    OK(cuEventDestroy(event));
 }
 
 /* A branch is not joined when the capture ends. */
 static void run_unjoined(bool faulty)
 {
-    CUdeviceptr memory = new_memory();
-    CUstream branch = new_stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr memory = new_memory(BYTES);
+    CUstream branch = NEW_STREAM;
     CUstream stream = begin(CU_STREAM_CAPTURE_MODE_RELAXED);
-    follow(stream, branch);
+    order(stream, branch);
     OK(cuMemsetD8Async(memory, 1, BYTES, branch));
     if (!faulty)
-        follow(branch, stream);
+        order(branch, stream);
     end(stream);
-    OK(cuStreamDestroy(branch));
-    OK(cuMemFree(memory));
 }
 
 /* The legacy stream is used while a blocking stream is captured. */
 static void run_legacy(bool faulty)
 {
-    CUdeviceptr memory = new_memory();
+    CUdeviceptr memory = new_memory(BYTES);
     CUstream stream = new_stream(faulty ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING);
     OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     OK(cuMemsetD8Async(memory, 1, BYTES, NULL));
     end(stream);
-    OK(cuMemFree(memory));
 }
 
 /* The whole context is waited for, also by a thread that is relaxed. */
@@ -177,7 +135,6 @@ static void run_context(bool faulty)
     if (faulty)
         OK(cuCtxSynchronize());
     end(stream);
-    OK(cuCtxSynchronize());
 }
 
 static void *end_elsewhere(void *arg)
@@ -198,24 +155,22 @@ static void run_wrong_thread(bool faulty)
         begin(faulty ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL : CU_STREAM_CAPTURE_MODE_RELAXED);
     CHECK(pthread_create(&thread, NULL, end_elsewhere, stream) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
-    OK(cuStreamDestroy(stream));
 }
 
 /* The capture is ended on the branch. */
 static void run_unmatched(bool faulty)
 {
-    CUstream branch = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream branch = NEW_STREAM;
     CUstream stream = begin(CU_STREAM_CAPTURE_MODE_RELAXED);
-    follow(stream, branch);
+    order(stream, branch);
     end(faulty ? branch : stream);
-    OK(cuStreamDestroy(faulty ? stream : branch));
 }
 
 /* An event of a capture is waited for when that has ended. */
 static void run_ended(bool faulty)
 {
     CUevent event = new_event();
-    CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream other = NEW_STREAM;
     CUstream stream = begin(CU_STREAM_CAPTURE_MODE_RELAXED);
     OK(cuEventRecord(event, stream));
     CUgraph graph;
@@ -224,9 +179,6 @@ static void run_ended(bool faulty)
         OK(cuEventRecord(event, stream));
     OK(cuStreamWaitEvent(other, event, 0));
     OK(cuGraphDestroy(graph));
-    OK(cuStreamDestroy(stream));
-    OK(cuStreamDestroy(other));
-    OK(cuEventDestroy(event));
 }
 
 static void run_destroy(bool faulty)
@@ -241,42 +193,35 @@ static void run_destroy(bool faulty)
 /* Two branches of a graph write the same bytes. */
 static void run_branches(bool faulty)
 {
-    CUdeviceptr memory = new_memory();
-    CUstream branch = new_stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr memory = new_memory(BYTES);
+    CUstream branch = NEW_STREAM;
     CUstream stream = begin(CU_STREAM_CAPTURE_MODE_RELAXED);
-    follow(stream, branch);
+    order(stream, branch);
     OK(cuMemsetD8Async(memory, 1, BYTES / 2, branch));
     OK(cuMemsetD8Async(memory + BYTES / 2 - faulty, 2, BYTES / 2, stream));
-    follow(branch, stream);
+    order(branch, stream);
     OK(cuMemsetD8Async(memory, 3, BYTES, stream));
     end(stream);
-    OK(cuStreamDestroy(branch));
-    OK(cuMemFree(memory));
 }
 
 /* A copy of the graph's result that does not wait for the graph. */
 static void run_graph_beside(bool faulty)
 {
-    CUdeviceptr memory = new_memory();
-    CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr memory = new_memory(BYTES);
+    CUstream other = NEW_STREAM;
     CUstream stream = begin(CU_STREAM_CAPTURE_MODE_RELAXED);
     CUgraph graph;
     CUgraphExec executable;
-    void (*hold)(void) = EMU(emu_hold);
-    void (*release)(void) = EMU(emu_release);
-    void *pinned;
-    OK(cuMemHostAlloc(&pinned, BYTES, 0));
+    void *pinned = new_pinned(BYTES);
     OK(cuMemsetD8Async(memory, 1, BYTES, stream));
     OK(cuStreamEndCapture(stream, &graph));
     OK(cuGraphInstantiate(&executable, graph, 0));
-    if (hold != NULL)
-        hold();
+    hold();
     OK(cuGraphLaunch(executable, stream));
     if (!faulty)
-        follow(stream, other);
+        order(stream, other);
     OK(cuMemcpyDtoHAsync(pinned, memory, BYTES, other));
-    if (release != NULL)
-        release();
+    release();
     OK(cuStreamSynchronize(other));
     OK(cuStreamSynchronize(stream));
     OK(cuGraphExecDestroy(executable));
@@ -290,7 +235,7 @@ static void run_graph_beside(bool faulty)
 /* The memory goes before the graph is launched. */
 static void run_graph_freed(bool faulty)
 {
-    CUdeviceptr memory = new_memory();
+    CUdeviceptr memory = new_memory(BYTES);
     CUstream stream = begin(CU_STREAM_CAPTURE_MODE_RELAXED);
     CUgraph graph;
     CUgraphExec executable;

@@ -3,30 +3,14 @@
  * What calls give while streams are captured, which CUDA documents: errors, what they invalidate,
  * and how a capture is got rid of. Most of it the emulator catches, so catches are counted here.
  */
-#include "program.h"
+#include "driver.h"
 
-#include "tests/emu/emu.h"
-#include <cuda.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #define BYTES 4096
-
-static CUstream new_stream(unsigned flags)
-{
-    CUstream stream;
-    OK(cuStreamCreate(&stream, flags));
-    return stream;
-}
-
-static CUevent new_event(void)
-{
-    CUevent event;
-    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    return event;
-}
 
 static CUstreamCaptureStatus status_of(CUstream stream)
 {
@@ -51,7 +35,7 @@ static void end_invalid(CUstream stream, CUresult expected)
 
 static void rules_of_states(CUdeviceptr memory)
 {
-    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream stream = NEW_STREAM;
     CUgraph graph;
     CUgraphExec executable;
     CUstreamCaptureStatus status;
@@ -78,8 +62,8 @@ static void rules_of_states(CUdeviceptr memory)
 /* What is invalid gives errors until it is ended. */
 static void rules_of_the_invalid(CUdeviceptr memory)
 {
-    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
-    CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream stream = NEW_STREAM;
+    CUstream other = NEW_STREAM;
     CUevent event = new_event();
     OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     OK(cuEventRecord(event, stream));
@@ -104,8 +88,8 @@ static void rules_of_the_invalid(CUdeviceptr memory)
 
 static void rules_of_events(CUdeviceptr memory)
 {
-    CUstream one = new_stream(CU_STREAM_NON_BLOCKING);
-    CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream one = NEW_STREAM;
+    CUstream other = NEW_STREAM;
     CUevent event = new_event();
     CUevent captured = new_event();
     OK(cuEventRecord(event, other));
@@ -167,7 +151,7 @@ static void *query_elsewhere(void *arg)
 /* Every mode of a capture against every mode of this thread, or of another one. */
 static void rules_of_modes(void)
 {
-    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream stream = NEW_STREAM;
     elsewhere elsewhere = {.event = new_event()};
     CUgraph graph;
     OK(cuCtxGetCurrent(&elsewhere.context));
@@ -209,7 +193,7 @@ static void rules_of_modes(void)
 /* A graph is launched into a capture of another, and that one many times. */
 static void rules_of_graphs(CUdeviceptr memory)
 {
-    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream stream = NEW_STREAM;
     CUgraph graph;
     CUgraphExec inner;
     CUgraphExec outer;

@@ -5,102 +5,39 @@
  */
 #include "faults.h"
 
-#include "tests/emu/emu.h"
-
 #define BYTES ((size_t)65536)
-#define NEW_STREAM new_stream(CU_STREAM_NON_BLOCKING)
 
 static char plain[BYTES];
-
-static void hold(void)
-{
-    void (*function)(void) = EMU(emu_hold);
-
-    if (function != NULL)
-        function();
-}
-
-static void release(void)
-{
-    void (*function)(void) = EMU(emu_release);
-
-    if (function != NULL)
-        function();
-}
-
-static CUstream new_stream(unsigned flags)
-{
-    CUstream stream;
-
-    OK(cuStreamCreate(&stream, flags));
-    return stream;
-}
-
-static CUevent new_event(void)
-{
-    CUevent event;
-
-    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    return event;
-}
-
-static CUdeviceptr new_memory(void)
-{
-    CUdeviceptr memory;
-
-    OK(cuMemAlloc(&memory, BYTES));
-    return memory;
-}
-
-static char *new_pinned(void)
-{
-    void *memory;
-
-    OK(cuMemAllocHost(&memory, BYTES));
-    return memory;
-}
-
-/* What stands in `before` now comes before what `after` is given from now on. */
-static void order(CUstream before, CUstream after)
-{
-    CUevent event = new_event();
-
-    OK(cuEventRecord(event, before));
-    OK(cuStreamWaitEvent(after, event, 0));
-    OK(cuEventDestroy(event));
-}
 
 /* ---- Memory that is not there --------------------------------------------------------------- */
 
 static void copy_after_free(bool faulty)
 {
     CUstream stream = NEW_STREAM;
-    CUdeviceptr memory = new_memory(), other = new_memory();
+    CUdeviceptr memory = new_memory(BYTES), other = new_memory(BYTES);
 
     OK(cuMemFree(memory));
-    OK(cuMemcpyHtoDAsync(faulty ? memory : other, new_pinned(), BYTES, stream));
+    OK(cuMemcpyHtoDAsync(faulty ? memory : other, new_pinned(BYTES), BYTES, stream));
     OK(cuStreamSynchronize(stream));
 }
 
 static void past_the_end(bool faulty)
 {
-    OK(cuMemcpyHtoDAsync(new_memory() + faulty, new_pinned(), BYTES, NEW_STREAM));
-    OK(cuCtxSynchronize());
+    OK(cuMemcpyHtoDAsync(new_memory(BYTES) + faulty, new_pinned(BYTES), BYTES, NEW_STREAM));
 }
 
 static void memset_past_the_end(bool faulty)
 {
-    OK(cuMemsetD32Async(new_memory(), 1, BYTES / 4 + faulty, NEW_STREAM));
-    OK(cuCtxSynchronize());
+    OK(cuMemsetD32Async(new_memory(BYTES), 1, BYTES / 4 + faulty, NEW_STREAM));
 }
 
 static void last_row_past_the_end(bool faulty)
 {
     CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST,
-                          .srcHost = new_pinned(),
+                          .srcHost = new_pinned(BYTES),
                           .srcPitch = 64,
                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = new_memory(),
+                          .dstDevice = new_memory(BYTES),
                           .dstPitch = 1024,
                           .WidthInBytes = 64,
                           .Height = 64,
@@ -108,16 +45,14 @@ static void last_row_past_the_end(bool faulty)
 
     rows.dstPitch += faulty; /* a pitch has to take the row and its offset */
     OK(cuMemcpy2DAsync(&rows, NEW_STREAM));
-    OK(cuCtxSynchronize());
 }
 
 static void value_after_free(bool faulty)
 {
-    char *memory = new_pinned(), *other = new_pinned();
+    char *memory = new_pinned(BYTES), *other = new_pinned(BYTES);
 
     OK(cuMemFreeHost(memory));
     OK(cuStreamWriteValue32(NEW_STREAM, (CUdeviceptr)(faulty ? memory : other), 1, 0));
-    OK(cuCtxSynchronize());
 }
 
 /* That the stream is done with it does not say that the word is there. */
@@ -125,7 +60,7 @@ static void late_word(bool faulty)
 {
     void (*late)(int64_t) = EMU(emu_late_words);
     CUstream stream = NEW_STREAM;
-    volatile uint32_t *word = (volatile uint32_t *)(void *)new_pinned();
+    volatile uint32_t *word = (volatile uint32_t *)(void *)new_pinned(BYTES);
 
     if (late != NULL)
         late(20000000);
@@ -143,7 +78,7 @@ static void late_word(bool faulty)
 
 static void double_free(bool faulty)
 {
-    CUdeviceptr memory = new_memory(), other = new_memory();
+    CUdeviceptr memory = new_memory(BYTES), other = new_memory(BYTES);
 
     OK(cuMemFree(memory));
     OK(cuMemFree(faulty ? memory : other));
@@ -155,15 +90,13 @@ static void free_under_copy(bool faulty)
     CUdeviceptr memory;
 
     OK(cuMemAllocAsync(&memory, BYTES, a));
-    hold();
-    OK(cuMemcpyHtoDAsync(memory, new_pinned(), BYTES, a));
+    hold_back();
+    OK(cuMemcpyHtoDAsync(memory, new_pinned(BYTES), BYTES, a));
     if (!faulty)
         order(a, b);
     else
         OK(cuStreamSynchronize(b));
     OK(cuMemFreeAsync(memory, b));
-    release();
-    OK(cuCtxSynchronize());
 }
 
 static void copy_behind_free(bool faulty)
@@ -172,14 +105,12 @@ static void copy_behind_free(bool faulty)
     CUdeviceptr memory;
 
     OK(cuMemAllocAsync(&memory, BYTES, stream));
-    hold();
+    hold_back();
     if (faulty)
         OK(cuMemFreeAsync(memory, stream));
-    OK(cuMemcpyHtoDAsync(memory, new_pinned(), BYTES, stream));
+    OK(cuMemcpyHtoDAsync(memory, new_pinned(BYTES), BYTES, stream));
     if (!faulty)
         OK(cuMemFreeAsync(memory, stream));
-    release();
-    OK(cuStreamSynchronize(stream));
 }
 
 /* cuMemFree waits for nothing where the memory is a pool's. */
@@ -189,10 +120,10 @@ static void free_pool_memory(bool faulty)
     CUdeviceptr memory;
 
     OK(cuMemAllocAsync(&memory, BYTES, stream));
-    hold();
-    OK(cuMemcpyHtoDAsync(memory, new_pinned(), BYTES, stream));
+    hold_back();
+    OK(cuMemcpyHtoDAsync(memory, new_pinned(BYTES), BYTES, stream));
     if (!faulty) {
-        release();
+        let_go();
         OK(cuStreamSynchronize(stream));
     }
     OK(cuMemFree(memory));
@@ -202,18 +133,18 @@ static void free_pool_memory(bool faulty)
 static void free_under_peer(bool faulty)
 {
     CUcontext here, there;
-    CUdeviceptr memory = new_memory(), elsewhere;
+    CUdeviceptr memory = new_memory(BYTES), elsewhere;
     CUstream stream;
 
     OK(cuCtxGetCurrent(&here));
     OK(cuDevicePrimaryCtxRetain(&there, 1));
     OK(cuCtxPushCurrent(there));
-    elsewhere = new_memory();
+    elsewhere = new_memory(BYTES);
     stream = NEW_STREAM;
-    hold();
+    hold_back();
     OK(cuMemcpyPeerAsync(elsewhere, there, memory, here, BYTES, stream));
     if (!faulty) {
-        release();
+        let_go();
         OK(cuStreamSynchronize(stream));
     }
     OK(cuMemFree(memory));
@@ -223,21 +154,21 @@ static void free_under_peer(bool faulty)
 static void context_under_peer(bool faulty)
 {
     CUcontext here, own;
-    CUdeviceptr memory, elsewhere = new_memory();
+    CUdeviceptr memory, elsewhere = new_memory(BYTES);
     CUstream stream = NEW_STREAM;
 
     OK(cuCtxGetCurrent(&here));
     OK(cuCtxCreate(&own, NULL, 0, 1));
-    memory = new_memory();
-    hold();
+    memory = new_memory(BYTES);
+    hold_back();
     OK(cuMemcpyPeerAsync(elsewhere, here, memory, own, BYTES, stream));
     if (!faulty) {
-        release();
+        let_go();
         OK(cuStreamSynchronize(stream));
         OK(cuCtxDestroy(own));
     } else {
         OK(cuCtxDestroy(own));
-        release();
+        let_go();
         OK(cuStreamSynchronize(stream));
     }
 }
@@ -245,12 +176,12 @@ static void context_under_peer(bool faulty)
 static void free_host_under_copy(bool faulty)
 {
     CUstream stream = NEW_STREAM;
-    char *memory = new_pinned();
+    char *memory = new_pinned(BYTES);
 
-    hold();
-    OK(cuMemcpyHtoDAsync(new_memory(), memory, BYTES, stream));
+    hold_back();
+    OK(cuMemcpyHtoDAsync(new_memory(BYTES), memory, BYTES, stream));
     if (!faulty) {
-        release();
+        let_go();
         OK(cuStreamSynchronize(stream));
     }
     OK(cuMemFreeHost(memory));
@@ -261,10 +192,10 @@ static void unregister_under_copy(bool faulty)
     CUstream stream = NEW_STREAM;
 
     OK(cuMemHostRegister(plain, BYTES, 0));
-    hold();
-    OK(cuMemcpyDtoHAsync(plain, new_memory(), BYTES, stream));
+    hold_back();
+    OK(cuMemcpyDtoHAsync(plain, new_memory(BYTES), BYTES, stream));
     if (!faulty) {
-        release();
+        let_go();
         OK(cuStreamSynchronize(stream));
     }
     OK(cuMemHostUnregister(plain));
@@ -275,62 +206,56 @@ static void unregister_under_copy(bool faulty)
 static void write_write(bool faulty)
 {
     CUstream a = NEW_STREAM, b = NEW_STREAM;
-    CUdeviceptr memory = new_memory();
-    char *pinned = new_pinned();
+    CUdeviceptr memory = new_memory(BYTES);
+    char *pinned = new_pinned(BYTES);
 
-    hold();
+    hold_back();
     OK(cuMemcpyHtoDAsync(memory, pinned, BYTES, a));
     if (!faulty)
         order(a, b);
     OK(cuMemcpyHtoDAsync(memory + BYTES - 1, pinned, 1, b));
-    release();
-    OK(cuCtxSynchronize());
 }
 
 static void read_write(bool faulty)
 {
     CUstream a = NEW_STREAM, b = NEW_STREAM;
-    CUdeviceptr memory = new_memory();
+    CUdeviceptr memory = new_memory(BYTES);
 
-    hold();
-    OK(cuMemcpyDtoHAsync(new_pinned(), memory, BYTES, a));
-    OK(cuMemcpyDtoHAsync(new_pinned(), memory, BYTES, b)); /* two who read are no race */
+    hold_back();
+    OK(cuMemcpyDtoHAsync(new_pinned(BYTES), memory, BYTES, a));
+    OK(cuMemcpyDtoHAsync(new_pinned(BYTES), memory, BYTES, b)); /* two who read are no race */
     if (!faulty) {
         order(a, b);
-        OK(cuMemcpyHtoDAsync(memory, new_pinned(), BYTES, b));
+        OK(cuMemcpyHtoDAsync(memory, new_pinned(BYTES), BYTES, b));
     } else {
-        OK(cuMemcpyHtoDAsync(memory, new_pinned(), BYTES, b));
+        OK(cuMemcpyHtoDAsync(memory, new_pinned(BYTES), BYTES, b));
     }
-    release();
-    OK(cuCtxSynchronize());
 }
 
 /* Columns of one matrix, side by side, or one of them a byte too wide. */
 static void columns(bool faulty)
 {
     CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST,
-                          .srcHost = new_pinned(),
+                          .srcHost = new_pinned(BYTES),
                           .srcPitch = 64,
                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = new_memory(),
+                          .dstDevice = new_memory(BYTES),
                           .dstPitch = 256,
                           .WidthInBytes = 32 + faulty,
                           .Height = 200};
 
-    hold();
+    hold_back();
     OK(cuMemcpy2DAsync(&rows, NEW_STREAM));
     rows.dstXInBytes = 32;
     rows.WidthInBytes = 32;
     OK(cuMemcpy2DAsync(&rows, NEW_STREAM));
-    release();
-    OK(cuCtxSynchronize());
 }
 
 /* What lies between rows is nobody's, the rows are. */
 static void between_rows(bool faulty)
 {
-    const CUdeviceptr memory = new_memory();
-    char *pinned = new_pinned();
+    const CUdeviceptr memory = new_memory(BYTES);
+    char *pinned = new_pinned(BYTES);
     CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST,
                           .srcHost = pinned,
                           .srcPitch = 64,
@@ -340,11 +265,9 @@ static void between_rows(bool faulty)
                           .WidthInBytes = 64,
                           .Height = 200};
 
-    hold();
+    hold_back();
     OK(cuMemcpy2DAsync(&rows, NEW_STREAM));
     OK(cuMemcpyHtoDAsync(memory + 256 * 100 + 64, pinned, 256 - 64 + faulty, NEW_STREAM));
-    release();
-    OK(cuCtxSynchronize());
 }
 
 #define BATCH 3
@@ -355,12 +278,11 @@ static void batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes)
     size_t first = 0;
 
     OK(cuMemcpyBatchAsync(dsts, srcs, sizes, BATCH, &attributes, &first, 1, NEW_STREAM));
-    OK(cuCtxSynchronize());
 }
 
 static void batch_writes_twice(bool faulty)
 {
-    const CUdeviceptr dst = new_memory(), src = new_memory();
+    const CUdeviceptr dst = new_memory(BYTES), src = new_memory(BYTES);
 
     batch((CUdeviceptr[BATCH]){dst + 200, dst, dst + 100},
           (CUdeviceptr[BATCH]){src, src + 100, src + 200}, (size_t[BATCH]){100, 100 + faulty, 100});
@@ -368,7 +290,7 @@ static void batch_writes_twice(bool faulty)
 
 static void batch_reads_what_it_writes(bool faulty)
 {
-    const CUdeviceptr a = new_memory(), b = new_memory(), c = new_memory();
+    const CUdeviceptr a = new_memory(BYTES), b = new_memory(BYTES), c = new_memory(BYTES);
 
     batch((CUdeviceptr[BATCH]){b, c, c + 1000}, (CUdeviceptr[BATCH]){a, b + 100 - faulty, a},
           (size_t[BATCH]){100, 100, 100});
@@ -377,45 +299,41 @@ static void batch_reads_what_it_writes(bool faulty)
 static void memset_beside_copy(bool faulty)
 {
     CUstream a = NEW_STREAM, b = NEW_STREAM;
-    CUdeviceptr memory = new_memory();
+    CUdeviceptr memory = new_memory(BYTES);
 
-    hold();
+    hold_back();
     OK(cuMemsetD8Async(memory, 1, 100, a));
-    OK(cuMemcpyHtoDAsync(memory + 100 - faulty, new_pinned(), 100, b));
-    release();
-    OK(cuCtxSynchronize());
+    OK(cuMemcpyHtoDAsync(memory + 100 - faulty, new_pinned(BYTES), 100, b));
 }
 
 static void value_beside_copy(bool faulty)
 {
     CUstream a = NEW_STREAM, b = NEW_STREAM;
-    CUdeviceptr memory = new_memory();
+    CUdeviceptr memory = new_memory(BYTES);
 
-    hold();
+    hold_back();
     OK(cuStreamWriteValue32(a, memory, 1, 0));
-    OK(cuMemcpyDtoHAsync(new_pinned(), memory + 4 - faulty, 100, b));
-    release();
-    OK(cuCtxSynchronize());
+    OK(cuMemcpyDtoHAsync(new_pinned(BYTES), memory + 4 - faulty, 100, b));
 }
 
 static void peer(bool faulty)
 {
     CUcontext here, there;
-    CUdeviceptr source = new_memory(), memory;
+    CUdeviceptr source = new_memory(BYTES), memory;
     CUstream a = NEW_STREAM, b;
 
     OK(cuCtxGetCurrent(&here));
     OK(cuDevicePrimaryCtxRetain(&there, 1));
     OK(cuCtxPushCurrent(there));
-    memory = new_memory();
+    memory = new_memory(BYTES);
     b = NEW_STREAM;
-    hold();
+    hold_back();
     OK(cuMemcpyPeerAsync(memory, there, source, here, BYTES, a));
     if (!faulty)
-        OK(cuMemcpyDtoHAsync(new_pinned(), new_memory(), BYTES, b));
+        OK(cuMemcpyDtoHAsync(new_pinned(BYTES), new_memory(BYTES), BYTES, b));
     else
-        OK(cuMemcpyDtoHAsync(new_pinned(), memory, BYTES, b));
-    release();
+        OK(cuMemcpyDtoHAsync(new_pinned(BYTES), memory, BYTES, b));
+    let_go();
     OK(cuStreamSynchronize(a));
     OK(cuStreamSynchronize(b));
 }
@@ -424,55 +342,49 @@ static void peer(bool faulty)
 static void legacy_after(bool faulty)
 {
     CUstream stream = new_stream(faulty ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
-    CUdeviceptr memory = new_memory();
+    CUdeviceptr memory = new_memory(BYTES);
 
-    hold();
-    OK(cuMemcpyHtoDAsync(memory, new_pinned(), BYTES, stream));
+    hold_back();
+    OK(cuMemcpyHtoDAsync(memory, new_pinned(BYTES), BYTES, stream));
     OK(cuMemsetD8Async(memory, 0, BYTES, NULL));
-    release();
-    OK(cuCtxSynchronize());
 }
 
 static void legacy_before(bool faulty)
 {
     CUstream stream = new_stream(faulty ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
-    CUdeviceptr memory = new_memory();
+    CUdeviceptr memory = new_memory(BYTES);
 
-    hold();
+    hold_back();
     OK(cuMemsetD8(memory, 0, BYTES));
-    OK(cuMemcpyHtoDAsync(memory, new_pinned(), BYTES, stream));
-    release();
-    OK(cuCtxSynchronize());
+    OK(cuMemcpyHtoDAsync(memory, new_pinned(BYTES), BYTES, stream));
 }
 
 /* A wait means what was recorded before it, not what the event is recorded for later. */
 static void recorded_too_early(bool faulty)
 {
     CUstream a = NEW_STREAM, b = NEW_STREAM;
-    CUdeviceptr memory = new_memory();
+    CUdeviceptr memory = new_memory(BYTES);
     CUevent event = new_event();
 
-    hold();
+    hold_back();
     if (faulty)
         OK(cuEventRecord(event, a));
-    OK(cuMemcpyHtoDAsync(memory, new_pinned(), BYTES, a));
+    OK(cuMemcpyHtoDAsync(memory, new_pinned(BYTES), BYTES, a));
     if (!faulty)
         OK(cuEventRecord(event, a));
     OK(cuStreamWaitEvent(b, event, 0));
     OK(cuEventRecord(event, a));
-    OK(cuMemcpyDtoHAsync(new_pinned(), memory, BYTES, b));
-    release();
-    OK(cuCtxSynchronize());
+    OK(cuMemcpyDtoHAsync(new_pinned(BYTES), memory, BYTES, b));
 }
 
 /* c stands behind b, which stands behind a, if b was told so before c was. */
 static void chain(bool faulty)
 {
     CUstream a = NEW_STREAM, b = NEW_STREAM, c = NEW_STREAM;
-    CUdeviceptr memory = new_memory();
+    CUdeviceptr memory = new_memory(BYTES);
 
-    hold();
-    OK(cuMemcpyHtoDAsync(memory, new_pinned(), BYTES, a));
+    hold_back();
+    OK(cuMemcpyHtoDAsync(memory, new_pinned(BYTES), BYTES, a));
     if (faulty) {
         order(b, c);
         order(a, b);
@@ -480,41 +392,36 @@ static void chain(bool faulty)
         order(a, b);
         order(b, c);
     }
-    OK(cuMemcpyDtoHAsync(new_pinned(), memory, BYTES, c));
-    release();
-    OK(cuCtxSynchronize());
+    OK(cuMemcpyDtoHAsync(new_pinned(BYTES), memory, BYTES, c));
 }
 
 /* A buffer that one stream uses again and again, and then another one once. */
 static void used_often(bool faulty)
 {
     CUstream a = NEW_STREAM, b = NEW_STREAM;
-    CUdeviceptr memory = new_memory();
-    char *pinned = new_pinned();
+    CUdeviceptr memory = new_memory(BYTES);
+    char *pinned = new_pinned(BYTES);
 
-    hold();
+    hold_back();
     for (int i = 0; i < 300; i++)
         OK(cuMemcpyHtoDAsync(memory + (unsigned)(i % 7), pinned, BYTES - 7, a));
     if (!faulty)
         order(a, b);
-    OK(cuMemcpyDtoHAsync(new_pinned(), memory, 1, b));
-    release();
-    OK(cuCtxSynchronize());
+    OK(cuMemcpyDtoHAsync(new_pinned(BYTES), memory, 1, b));
 }
 
 /* What the host has waited for needs no order any more. */
 static void host_waits(bool faulty)
 {
     CUstream a = NEW_STREAM, b = NEW_STREAM;
-    CUdeviceptr memory = new_memory();
+    CUdeviceptr memory = new_memory(BYTES);
 
     if (faulty)
-        hold();
-    OK(cuMemcpyHtoDAsync(memory, new_pinned(), BYTES, a));
+        hold_back();
+    OK(cuMemcpyHtoDAsync(memory, new_pinned(BYTES), BYTES, a));
     if (!faulty)
         OK(cuStreamSynchronize(a));
-    OK(cuMemcpyDtoHAsync(new_pinned(), memory, BYTES, b));
-    OK(cuCtxSynchronize());
+    OK(cuMemcpyDtoHAsync(new_pinned(BYTES), memory, BYTES, b));
 }
 
 static void alloc_elsewhere(bool faulty)
@@ -522,14 +429,12 @@ static void alloc_elsewhere(bool faulty)
     CUstream a = NEW_STREAM, b = NEW_STREAM;
     CUdeviceptr memory;
 
-    hold();
+    hold_back();
     OK(cuMemAllocAsync(&memory, BYTES, a));
     if (!faulty)
         order(a, b);
     OK(cuMemsetD8Async(memory, 0, BYTES, b));
     OK(cuMemFreeAsync(memory, b));
-    release();
-    OK(cuCtxSynchronize());
 }
 
 /* ---- Events --------------------------------------------------------------------------------- */
@@ -569,8 +474,7 @@ static void destroyed_stream(bool faulty)
     CUstream stream = NEW_STREAM, other = NEW_STREAM;
 
     OK(cuStreamDestroy(stream));
-    OK(cuMemsetD8Async(new_memory(), 0, 1, faulty ? stream : other));
-    OK(cuCtxSynchronize());
+    OK(cuMemsetD8Async(new_memory(BYTES), 0, 1, faulty ? stream : other));
 }
 
 static void destroyed_event(bool faulty)
@@ -583,14 +487,16 @@ static void destroyed_event(bool faulty)
 
 static void destroyed_context(bool faulty)
 {
-    CUcontext context, other;
+    CUcontext primary, context, other;
 
+    OK(cuCtxGetCurrent(&primary));
     OK(cuCtxCreate(&context, NULL, 0, 0));
     OK(cuCtxPopCurrent(NULL));
     OK(cuCtxCreate(&other, NULL, 0, 0));
     OK(cuCtxDestroy(context));
     OK(cuCtxPushCurrent(faulty ? context : other));
     OK(cuCtxDestroy(other));
+    OK(cuCtxSetCurrent(primary));
 }
 
 static void foreign_event(bool faulty)
@@ -607,38 +513,36 @@ static void foreign_event(bool faulty)
 
 static void device_copy_from_host(bool faulty)
 {
-    CUdeviceptr memory = new_memory();
+    CUdeviceptr memory = new_memory(BYTES);
 
-    OK(cuMemcpyDtoHAsync(new_pinned(), faulty ? (CUdeviceptr)plain : memory, BYTES, NEW_STREAM));
-    OK(cuCtxSynchronize());
+    OK(cuMemcpyDtoHAsync(new_pinned(BYTES), faulty ? (CUdeviceptr)plain : memory, BYTES,
+                         NEW_STREAM));
 }
 
 static void host_copy_from_device(bool faulty)
 {
-    CUdeviceptr memory = new_memory();
+    CUdeviceptr memory = new_memory(BYTES);
 
-    OK(cuMemcpyHtoDAsync(new_memory(), faulty ? (void *)memory : plain, BYTES, NEW_STREAM));
-    OK(cuCtxSynchronize());
+    OK(cuMemcpyHtoDAsync(new_memory(BYTES), faulty ? (void *)memory : plain, BYTES, NEW_STREAM));
 }
 
 static void wrong_peer(bool faulty)
 {
     CUcontext here, there;
-    CUdeviceptr source = new_memory(), memory;
+    CUdeviceptr source = new_memory(BYTES), memory;
 
     OK(cuCtxGetCurrent(&here));
     OK(cuDevicePrimaryCtxRetain(&there, 1));
     OK(cuCtxPushCurrent(there));
-    memory = new_memory();
+    memory = new_memory(BYTES);
     OK(cuMemcpyPeerAsync(memory, faulty ? here : there, source, here, BYTES, NEW_STREAM));
-    OK(cuCtxSynchronize());
 }
 
 static void free_of_inside(bool faulty)
 {
     char *memory = malloc(BYTES);
 
-    OK(cuMemFreeHost(faulty ? memory : new_pinned()));
+    OK(cuMemFreeHost(faulty ? memory : new_pinned(BYTES)));
     free(memory);
 }
 

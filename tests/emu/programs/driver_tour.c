@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A walk through the driver API: what is done right has to work, here and on a GPU. */
-#include "program.h"
+#include "driver.h"
 
-#include "tests/emu/emu.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -14,30 +13,6 @@
 #define BYTES ((size_t)1 << 20)
 
 static CUcontext context;
-
-static CUstream new_stream(void)
-{
-    CUstream stream;
-
-    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    return stream;
-}
-
-static CUdeviceptr new_memory(size_t size_bytes)
-{
-    CUdeviceptr memory;
-
-    OK(cuMemAlloc(&memory, size_bytes));
-    return memory;
-}
-
-static unsigned char *new_pinned(size_t size_bytes)
-{
-    void *memory;
-
-    OK(cuMemHostAlloc(&memory, size_bytes, CU_MEMHOSTALLOC_PORTABLE));
-    return memory;
-}
 
 static void fill(unsigned char *memory, size_t size_bytes, unsigned seed)
 {
@@ -133,7 +108,7 @@ static void contexts(void)
 static void plain_copies(void)
 {
     static unsigned char pageable[BYTES];
-    CUstream stream = new_stream();
+    CUstream stream = NEW_STREAM;
     const CUdeviceptr a = new_memory(BYTES), b = new_memory(BYTES);
     unsigned char *pinned = new_pinned(BYTES);
 
@@ -172,7 +147,7 @@ static void plain_copies(void)
 static void staged(void)
 {
     unsigned char small[4096];
-    CUstream stream = new_stream();
+    CUstream stream = NEW_STREAM;
     const CUdeviceptr memory = new_memory(sizeof small);
     void (*hold)(void) = EMU(emu_hold), (*release)(void) = EMU(emu_release);
 
@@ -191,7 +166,7 @@ static void staged(void)
 
 static void two_dimensions(void)
 {
-    CUstream stream = new_stream();
+    CUstream stream = NEW_STREAM;
     unsigned char *from = new_pinned(BYTES), *to = new_pinned(BYTES);
     const CUdeviceptr memory = new_memory(BYTES);
     CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST,
@@ -232,7 +207,7 @@ static void two_dimensions(void)
 
 static void batches(void)
 {
-    CUstream stream = new_stream();
+    CUstream stream = NEW_STREAM;
     unsigned char *from = new_pinned(BYTES), *to = new_pinned(BYTES);
     const CUdeviceptr memory = new_memory(BYTES);
     CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
@@ -264,7 +239,7 @@ static void two_contexts(void)
 {
     CUcontext other;
     CUdeviceptr mine = new_memory(BYTES), theirs, dsts[2], srcs[2] = {mine, mine};
-    CUstream stream = new_stream();
+    CUstream stream = NEW_STREAM;
     size_t sizes[2] = {BYTES / 2, BYTES / 2}, index = 0;
     CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     int can = 1;
@@ -302,7 +277,7 @@ static void peers(void)
         OK(cuDeviceCanAccessPeer(&can, 0, 1));
     if (!can)
         return;
-    stream = new_stream();
+    stream = NEW_STREAM;
     pinned = new_pinned(BYTES);
     here_memory = new_memory(BYTES);
     OK(cuDevicePrimaryCtxRetain(&there, 1));
@@ -370,7 +345,7 @@ static void pools(void)
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                             .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
     CUmemoryPool pool, other;
-    CUstream stream = new_stream();
+    CUstream stream = NEW_STREAM;
     CUdeviceptr memory, more;
     cuuint64_t bytes = UINT64_MAX;
     unsigned char *pinned = new_pinned(BYTES);
@@ -444,7 +419,7 @@ static void count_up(void *arg)
 
 static void events(void)
 {
-    CUstream a = new_stream(), b = new_stream();
+    CUstream a = NEW_STREAM, b = NEW_STREAM;
     CUevent start, end, plain;
     float milliseconds = -1;
     _Atomic(int) count = 0;
@@ -474,7 +449,7 @@ static void events(void)
 /* The host opens a gate that one stream waits at; another tells that it has passed. */
 static void values(void)
 {
-    CUstream stream = new_stream();
+    CUstream stream = NEW_STREAM;
     unsigned char *pinned = new_pinned(64);
     _Atomic(uint32_t) *gate = (_Atomic(uint32_t) *)pinned, *told = gate + 1;
 
@@ -500,7 +475,7 @@ static void values(void)
 static void destroyed_at_work(void)
 {
     _Atomic(int) count = 0;
-    CUstream stream = new_stream();
+    CUstream stream = NEW_STREAM;
 
     for (int i = 0; i < 100; i++)
         OK(cuLaunchHostFunc(stream, count_up, &count));
@@ -549,7 +524,7 @@ static void many(void)
 
     OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
     for (int i = 0; i < STREAMS; i++)
-        streams[i] = new_stream();
+        streams[i] = NEW_STREAM;
     OK(cuMemsetD32Async(memory, 77, 1, streams[0]));
     for (unsigned i = 0; i < STREAMS * ROUNDS; i++) {
         OK(cuEventRecord(event, streams[(i + STREAMS - 1) % STREAMS]));

@@ -3,14 +3,13 @@
  * Programs of planted faults: each case is a few calls that commit one, and has a twin that does
  * the same and no wrong. `program CASE` commits it, and ends by the emulator's abort; the twin ends
  * well. Without an emulator's catch it ends well, too, which the test takes for the failure that it
- * is.
+ * is. A case ends once all that it gave the devices is done; what it made goes with its process.
  */
 #ifndef FAULTS_H
 #define FAULTS_H
 
-#include "program.h"
+#include "driver.h"
 
-#include <cuda.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -19,6 +18,21 @@ typedef struct fault {
     const char *name;
     void (*run)(bool faulty);
 } fault;
+
+static bool faults_are_held;
+
+/* From now to the end of the case, or to let_go. */
+static inline void hold_back(void)
+{
+    faults_are_held = true;
+    hold();
+}
+
+static inline void let_go(void)
+{
+    faults_are_held = false;
+    release();
+}
 
 /* Runs argv[1], as its twin with argv[2] "twin". */
 static inline int faults_main(int argc, char **argv, const fault *faults, size_t count)
@@ -34,6 +48,9 @@ static inline int faults_main(int argc, char **argv, const fault *faults, size_t
         OK(cuDevicePrimaryCtxRetain(&context, device));
         OK(cuCtxSetCurrent(context));
         faults[i].run(argc == 2);
+        if (faults_are_held)
+            release();
+        OK(cuCtxSynchronize());
         printf("%s: nothing was caught\n", argv[1]);
         return EXIT_SUCCESS;
     }

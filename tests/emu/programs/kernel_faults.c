@@ -4,7 +4,6 @@
 
 #include <ferry_kernels.h>
 
-#include "tests/emu/emu.h"
 #include "tests/emu/kernel.h"
 
 #define WORDS 1024
@@ -44,68 +43,36 @@ static CUresult check(CUmodule module, CUdeviceptr memory, CUdeviceptr errors, C
     return launch(find(module, "ferry_check_pattern"), stream, params);
 }
 
-static CUstream new_stream(void)
-{
-    CUstream stream;
-    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    return stream;
-}
-
-static CUdeviceptr new_memory(void)
-{
-    CUdeviceptr memory;
-    OK(cuMemAlloc(&memory, BYTES));
-    return memory;
-}
-
-/* Holds the devices until it is released, where that is possible. */
-static void hold(bool on)
-{
-    void (*function)(void) = on ? EMU(emu_hold) : EMU(emu_release);
-    if (function != NULL)
-        function();
-}
-
 /* One word more than there is. */
 static void run_overrun(bool faulty)
 {
     CUmodule module = load();
-    CUstream stream = new_stream();
-    CUdeviceptr memory = new_memory();
+    CUstream stream = NEW_STREAM;
+    CUdeviceptr memory = new_memory(BYTES);
     OK(fill(module, memory, WORDS + faulty, stream));
-    OK(cuStreamSynchronize(stream));
-    OK(cuMemFree(memory));
-    OK(cuStreamDestroy(stream));
-    OK(cuModuleUnload(module));
 }
 
 static void run_freed(bool faulty)
 {
     CUmodule module = load();
-    CUstream stream = new_stream();
-    CUdeviceptr memory = new_memory();
-    CUdeviceptr other = new_memory();
+    CUstream stream = NEW_STREAM;
+    CUdeviceptr memory = new_memory(BYTES);
+    CUdeviceptr other = new_memory(BYTES);
     OK(cuMemFree(memory));
     OK(fill(module, faulty ? memory : other, WORDS, stream));
-    OK(cuStreamSynchronize(stream));
-    OK(cuMemFree(other));
-    OK(cuStreamDestroy(stream));
-    OK(cuModuleUnload(module));
 }
 
 static void run_pageable(bool faulty)
 {
     static uint64_t plain[WORDS];
     CUmodule module = load();
-    CUstream stream = new_stream();
+    CUstream stream = NEW_STREAM;
     if (!faulty)
         OK(cuMemHostRegister(plain, BYTES, CU_MEMHOSTREGISTER_DEVICEMAP));
     OK(fill(module, (CUdeviceptr)(uintptr_t)plain, WORDS, stream));
     OK(cuStreamSynchronize(stream));
     if (!faulty)
         OK(cuMemHostUnregister(plain));
-    OK(cuStreamDestroy(stream));
-    OK(cuModuleUnload(module));
 }
 
 /* Memory of device 1, with and without access to it. */
@@ -113,75 +80,55 @@ static void run_peer(bool faulty)
 {
     CUcontext context;
     CUmodule module = load();
-    CUstream stream = new_stream();
+    CUstream stream = NEW_STREAM;
     CUdeviceptr memory;
     OK(cuDevicePrimaryCtxRetain(&context, 1));
     OK(cuCtxPushCurrent(context));
-    memory = new_memory();
+    memory = new_memory(BYTES);
     OK(cuCtxPopCurrent(NULL));
     if (!faulty)
         OK(cuCtxEnablePeerAccess(context, 0));
     OK(fill(module, memory, WORDS, stream));
-    OK(cuStreamSynchronize(stream));
-    OK(cuMemFree(memory));
-    OK(cuStreamDestroy(stream));
-    OK(cuModuleUnload(module));
-    OK(cuDevicePrimaryCtxRelease(1));
 }
 
 /* The result is copied by a stream that does not wait for the kernel. */
 static void run_unordered(bool faulty)
 {
     CUmodule module = load();
-    CUstream stream = new_stream();
-    CUstream other = new_stream();
-    CUdeviceptr memory = new_memory();
-    void *pinned;
-    OK(cuMemHostAlloc(&pinned, BYTES, 0));
-    hold(true);
+    CUstream stream = NEW_STREAM;
+    CUstream other = NEW_STREAM;
+    CUdeviceptr memory = new_memory(BYTES);
+    void *pinned = new_pinned(BYTES);
+    hold();
     OK(fill(module, memory, WORDS, stream));
     OK(cuMemcpyDtoHAsync(pinned, memory, BYTES, faulty ? other : stream));
-    hold(false);
-    OK(cuStreamSynchronize(stream));
-    OK(cuStreamSynchronize(other));
-    OK(cuMemFreeHost(pinned));
-    OK(cuMemFree(memory));
-    OK(cuStreamDestroy(stream));
-    OK(cuStreamDestroy(other));
-    OK(cuModuleUnload(module));
+    release();
 }
 
 /* Two kernels count errors in one word, atomically; a memset of it beside them is a race. */
 static void run_counter(bool faulty)
 {
     CUmodule module = load();
-    CUstream stream = new_stream();
-    CUstream other = new_stream();
-    CUdeviceptr memory = new_memory();
-    CUdeviceptr errors = new_memory();
+    CUstream stream = NEW_STREAM;
+    CUstream other = NEW_STREAM;
+    CUdeviceptr memory = new_memory(BYTES);
+    CUdeviceptr errors = new_memory(BYTES);
     OK(fill(module, memory, WORDS, stream));
     OK(cuMemsetD8Async(errors, 0, BYTES, stream));
     OK(cuStreamSynchronize(stream));
-    hold(true);
+    hold();
     OK(check(module, memory, errors, stream));
     OK(check(module, memory, errors, other));
     if (faulty)
         OK(cuMemsetD8Async(errors, 0, 4, other));
-    hold(false);
-    OK(cuStreamSynchronize(stream));
-    OK(cuStreamSynchronize(other));
-    OK(cuMemFree(errors));
-    OK(cuMemFree(memory));
-    OK(cuStreamDestroy(stream));
-    OK(cuStreamDestroy(other));
-    OK(cuModuleUnload(module));
+    release();
 }
 
 static void run_unloaded(bool faulty)
 {
     CUmodule module = load();
-    CUstream stream = new_stream();
-    CUdeviceptr memory = new_memory();
+    CUstream stream = NEW_STREAM;
+    CUdeviceptr memory = new_memory(BYTES);
     CUfunction function = find(module, "ferry_fill_pattern");
     uint64_t count = WORDS;
     uint64_t seed = 5;
@@ -200,13 +147,13 @@ static void run_unloaded(bool faulty)
 static void run_unload_early(bool faulty)
 {
     CUmodule module = load();
-    CUstream stream = new_stream();
-    CUdeviceptr memory = new_memory();
-    hold(true);
+    CUstream stream = NEW_STREAM;
+    CUdeviceptr memory = new_memory(BYTES);
+    hold();
     OK(fill(module, memory, WORDS, stream));
     if (faulty)
         OK(cuModuleUnload(module));
-    hold(false);
+    release();
     OK(cuStreamSynchronize(stream));
     if (!faulty)
         OK(cuModuleUnload(module));
@@ -218,8 +165,8 @@ static void run_unload_early(bool faulty)
 static void run_unloaded_graph(bool faulty)
 {
     CUmodule module = load();
-    CUstream stream = new_stream();
-    CUdeviceptr memory = new_memory();
+    CUstream stream = NEW_STREAM;
+    CUdeviceptr memory = new_memory(BYTES);
     CUgraph graph;
     CUgraphExec executable;
     OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -246,14 +193,9 @@ static void run_context(bool faulty)
     OK(cuDevicePrimaryCtxRetain(&context, 1));
     if (faulty)
         OK(cuCtxSetCurrent(context));
-    CUstream stream = new_stream();
-    CUdeviceptr memory = new_memory();
+    CUstream stream = NEW_STREAM;
+    CUdeviceptr memory = new_memory(BYTES);
     OK(fill(module, memory, WORDS, stream));
-    OK(cuStreamSynchronize(stream));
-    OK(cuMemFree(memory));
-    OK(cuStreamDestroy(stream));
-    OK(cuModuleUnload(module));
-    OK(cuDevicePrimaryCtxRelease(1));
 }
 
 /* An entry that is called as a built-in kernel, and is another. */
@@ -265,7 +207,6 @@ static void run_params(bool faulty)
     CUfunction function;
     OK(cuModuleLoadData(&module, faulty ? ptx : ferry_kernels_ptx));
     OK(cuModuleGetFunction(&function, module, "ferry_spin"));
-    OK(cuModuleUnload(module));
 }
 
 /* A kernel of the program's own: writes `value` to a word. It says what it touches. */
@@ -289,8 +230,8 @@ static void run_own(bool faulty)
                               "ld.param.u32 %b, [b];\nst.global.u32 [%a], %b;\nret;\n}\n";
     CUmodule module;
     CUfunction function;
-    CUstream stream = new_stream();
-    CUdeviceptr memory = new_memory();
+    CUstream stream = NEW_STREAM;
+    CUdeviceptr memory = new_memory(BYTES);
     uint32_t value = 4711;
     uint32_t back = 0;
     void *params[] = {&memory, &value};
@@ -302,9 +243,6 @@ static void run_own(bool faulty)
     OK(cuMemcpyDtoHAsync(&back, memory, sizeof(back), stream));
     OK(cuStreamSynchronize(stream));
     CHECK(back == 4711);
-    OK(cuMemFree(memory));
-    OK(cuStreamDestroy(stream));
-    OK(cuModuleUnload(module));
 }
 
 int main(int argc, char **argv)
