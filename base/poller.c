@@ -142,6 +142,7 @@ static void dispatch(fry_poller *poller, fry_poller_batch *batch)
         if (batch->events[i].data.u64 <= MARK_REMOVED)
             continue;
         fry_watch *watch = batch->events[i].data.ptr;
+        poller->calls++;
         watch->fn(watch, batch->events[i].events);
     }
     poller->batch = NULL;

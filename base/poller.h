@@ -31,6 +31,7 @@ typedef struct fry_poller {
     int event_fd;
     int timer_fd;
     int64_t timer_ns;        /* the timer's absolute time, 0: off; saves system calls */
+    uint64_t calls;          /* how often a watch was called */
     fry_poller_batch *batch; /* events being handed out; NULL outside fry_poller_wait */
 } fry_poller;
 

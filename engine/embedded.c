@@ -286,7 +286,7 @@ int64_t ferry_engine_timeout_ns(const ferry_engine *given)
     if (context == NULL || !fry_turn_begin(&turn, engine, context, false))
         return 0;
     bool work = fry_graph_has_work(engine) || !fry_ready_queue_is_empty(&engine->calls);
-    int64_t timer_ns = fry_sources_next_ns(engine, false);
+    int64_t timer_ns = fry_sources_next_ns(engine);
     (void)fry_turn_end(&turn, 1);
     fry_call_ends(engine);
     if (work || fry_has_callbacks(engine) || fry_load_relaxed(&engine->has_due) != 0 ||

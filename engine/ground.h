@@ -126,6 +126,13 @@ void fry_wake_now(ferry_engine *engine);
 /* Makes the poller readable for whoever sleeps on it. */
 void fry_wake_write(ferry_engine *engine);
 
+/* After fry_arm: the loop does not sleep any more. With the role. */
+static inline void fry_disarm(ferry_engine *engine)
+{
+    if (fry_load_relaxed(&engine->asleep) == FRY_ASLEEP) /* STOPPED is for good */
+        fry_store_release(&engine->asleep, FRY_AWAKE);
+}
+
 /*
  * Wakes the loop if it sleeps. The caller has published the work and passed a full barrier; see
  * sleeper.pml. Any thread, also with the baton. After the loop has stopped there is nobody to

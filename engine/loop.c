@@ -146,7 +146,7 @@ static void look_once_more(ferry_engine *engine, rest *rest)
     if (fry_turn_begin(&turn, engine, role_context(engine), true)) {
         rest->has_looked = true;
         rest->idle = is_idle_locked(engine) && fry_sources_arm(&turn) && !may_stop_locked(engine);
-        rest->next_ns = fry_sources_next_ns(engine, engine->clock.is_real);
+        rest->next_ns = fry_sources_next_ns(engine);
         rest->watches = engine->next_look_ns != INT64_MAX;
         (void)fry_turn_end(&turn, 1);
         return;
@@ -182,11 +182,10 @@ static bool set_timer(ferry_engine *engine, const rest *rest)
         return true;
     }
     int64_t next_ns = rest->next_ns;
-    if (!engine->clock.is_real) {
-        if (next_ns <= fry_clock_now_ns(&engine->clock))
-            return false;
+    if (next_ns != INT64_MAX && next_ns <= fry_clock_now_ns(&engine->clock))
+        return false; /* a kernel timer set to the past would cost an interrupt */
+    if (!engine->clock.is_real)
         next_ns = next_step_ns(engine, rest);
-    }
     timer_ns = next_ns < timer_ns ? next_ns : timer_ns;
     fry_poller_set_timer(poller, timer_ns == INT64_MAX ? 0 : timer_ns);
     return true;
@@ -209,12 +208,6 @@ bool fry_arm(ferry_engine *engine)
     if (!idle)
         fry_disarm(engine);
     return idle;
-}
-
-void fry_disarm(ferry_engine *engine)
-{
-    if (fry_load_relaxed(&engine->asleep) == FRY_ASLEEP) /* STOPPED is for good */
-        fry_store_release(&engine->asleep, FRY_AWAKE);
 }
 
 /* ---- ending ---- */

@@ -14,8 +14,6 @@ bool fry_arm(ferry_engine *engine);
 /* With the baton: whether the loop has something to do or to watch. */
 bool fry_loop_is_needed(const ferry_engine *engine);
 
-void fry_disarm(ferry_engine *engine);
-
 /*
  * Stops the loop if the engine closes and all is quiet. From then on a thread that has work for the
  * loop does it itself.

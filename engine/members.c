@@ -2,19 +2,20 @@
 /*
  * What members need of the engine's loop, and of the holder of the baton.
  *
- * Two domains. Stores, groups, hellos, and making and unmaking channels run in a reactor. A tick
- * runs the reactor, with the role and without the baton, when the reactor's descriptor was readable
- * (the engine's poller watches it), and now and then while the loop is too busy to sleep. Bytes
- * move with the baton, whichever thread has it. A tick of the loop has the role and the baton in
- * turn, and for a while both, so what crosses between the domains needs no lock: requests of the
+ * Two domains. Stores, groups, hellos, and making and unmaking channels run in a reactor, with the
+ * role and without the baton: its watches when the engine's poller is looked at, which is after a
+ * sleep, and now and then while the loop is too busy to sleep; its timers in the tick after that.
+ * Bytes move with the baton, whichever thread has it. A tick of the loop has the role and the baton
+ * in turn, and for a while both, so what crosses between the domains needs no lock: requests of the
  * baton's holder to the loop stand in `asks`, requests of the loop to the baton's holder in
  * `orders`, and the tick looks at both when it has the role and the baton. Callers' requests come
  * by a stack (errands), like cancels.
  *
  * The sleep. Errands are pushed and wake the loop like cancels (loop.c, sleeper.pml). `asks` and
  * `faulted` are looked at with the baton, and a thread that adds to them wakes the loop at the end
- * of its turn. The reactor's descriptor is level-triggered in the engine's poller: if the reactor
- * has anything to run, the sleep ends at once.
+ * of its turn. The reactor's next timer is one of the times that the loop's sleep ends at
+ * (source.h). Only a tick sets timers. The next arming counts them, but for a thread that ticks
+ * while others sleep armed, which wakes them if a timer is now sooner (note_timers).
  *
  * Channels. Each attached channel is polled or armed. When something comes on an armed channel, its
  * descriptor becomes readable, the engine's poller sees that, and from then on the channel is
@@ -52,7 +53,7 @@
  * arming to the timer: what comes then waits at most GRACE_MAX_NS, once, or not at all if the
  * thread waits again. While no thread looks there is no timer. A thread that looks has the baton
  * most of the time. So when the loop fails to take the baton and a thread waits, that counts as a
- * look (fry_members_grace_ns): otherwise the loop would wake all the time, on a CPU that the
+ * look (grace_ns): otherwise the loop would wake all the time, on a CPU that the
  * looking threads want. loop_sleep.pml checks all this.
  */
 #include "engine/members.h"
@@ -67,9 +68,6 @@
 #include "engine/route.h"
 #include "engine/turn.h"
 
-#include <poll.h>
-#include <sys/epoll.h>
-
 #define TICKS_PER_LOOK 256  /* ticks of a busy loop between two looks at the reactor */
 #define GRACE_MIN_NS 50000  /* how long the loop leaves channels to threads that look, at first */
 #define GRACE_MAX_NS 500000 /* at most */
@@ -80,46 +78,33 @@
 
 /* ---- making ---- */
 
-static void reactor_is_readable(fry_watch *watch, uint32_t events)
+static fry_members *make(ferry_engine *engine)
 {
-    (void)events;
-    fry_members *members = watch->arg;
-    members->is_due = true;
-}
-
-static fry_members *make(ferry_engine *engine, ferry_status *status_p)
-{
-    *status_p = FERRY_E_NO_MEMORY;
     fry_members *members = fry_alloc(&engine->memory, sizeof *members, _Alignof(fry_members));
     if (members == NULL)
         return NULL;
     if (fry_pool_is_exact(&engine->transfers) &&
-        fry_pool_fill(&engine->transfers, engine->transfers.limit) != FERRY_OK)
-        goto err;
-    *status_p = fry_reactor_open(&members->reactor, &engine->memory, &engine->log, &engine->clock);
-    if (*status_p != FERRY_OK)
-        goto err;
+        fry_pool_fill(&engine->transfers, engine->transfers.limit) != FERRY_OK) {
+        fry_free(&engine->memory, members, sizeof *members);
+        return NULL;
+    }
+    fry_reactor_init(&members->reactor, &engine->poller, &engine->memory, &engine->log,
+                     &engine->clock);
     members->engine = engine;
     members->message_events = &fry_message_events;
     members->next_ns = INT64_MAX;
     members->grace_ns = GRACE_MIN_NS;
-    members->watch = (fry_watch){
-        .fd = members->reactor.poller.epoll_fd, .fn = reactor_is_readable, .arg = members};
     return members;
-
-err:
-    fry_free(&engine->memory, members, sizeof *members);
-    return NULL;
 }
 
-fry_members *fry_members_get(ferry_engine *engine, ferry_status *status_p)
+fry_members *fry_members_get(ferry_engine *engine)
 {
     fry_members *members = fry_load_acquire(&engine->members);
     if (members != NULL)
         return members;
     (void)pthread_mutex_lock(&engine->opening);
     members = fry_load_acquire(&engine->members);
-    if (members == NULL && (members = make(engine, status_p)) != NULL) {
+    if (members == NULL && (members = make(engine)) != NULL) {
         engine->members_flush = fry_messages_flush;
         fry_store_release(&engine->members, members); /* pairs with the ticks' loads */
     }
@@ -132,7 +117,6 @@ void fry_members_free(ferry_engine *engine)
     fry_members *members = engine->members;
     if (members == NULL)
         return;
-    fry_reactor_close(&members->reactor);
     fry_free(&engine->memory, members, sizeof *members);
 }
 
@@ -144,45 +128,50 @@ void fry_members_push(fry_members *members, fry_errand *errand)
 
 /* ---- a tick ---- */
 
-/* After what may have set a timer of the reactor: with a user's clock nothing else reports it. */
+/* After what may have set timers. Sleepers that armed before must not miss one that is sooner. */
 static void note_timers(fry_members *members)
 {
-    fry_store_relaxed(&members->next_ns, fry_reactor_next_ns(&members->reactor));
+    int64_t next_ns = fry_reactor_next_ns(&members->reactor);
+    bool is_sooner = next_ns < members->next_ns;
+    fry_store_relaxed(&members->next_ns, next_ns);
+    if (is_sooner)
+        fry_wake(members->engine);
 }
 
+/*
+ * Takes what the poller has, which a loop that is awake does only now and then: also wakes, which
+ * it does not need, and the timer, so sleepers must be armed anew.
+ */
+static void look_at_poller(fry_members *members)
+{
+    members->ticks = 0;
+    members->must_look = true;
+    fry_disarm(members->engine);
+    (void)fry_poller_wait(&members->engine->poller, 0);
+}
+
+/* The poller has called the reactor's watches; this looks whether it has, and runs the timers. */
 static size_t run_reactor(fry_members *members)
 {
-    members->is_due = false;
-    size_t done = fry_reactor_run(&members->reactor, 0);
-    note_timers(members);
+    const fry_poller *poller = &members->engine->poller;
+    size_t done = (size_t)(poller->calls - members->called);
+    members->called = poller->calls;
+    if (members->must_look || !members->engine->clock.is_real) {
+        members->must_look = false;
+        if (fry_reactor_next_ns(&members->reactor) != INT64_MAX) /* else no clock is read */
+            done += fry_reactor_run(&members->reactor);
+    }
     if (done != 0)
         members->has_steps = true;
     return done;
-}
-
-static bool reactor_is_due(fry_members *members)
-{
-    if (!members->is_due && ++members->ticks >= TICKS_PER_LOOK) {
-        members->ticks = 0;
-        /* As before a sleep. A loop that is awake does not need the wakes that this takes too. */
-        (void)fry_poller_wait(&members->engine->poller, 0);
-    }
-    if (members->is_due)
-        return true;
-    return !members->engine->clock.is_real && members->next_ns != INT64_MAX &&
-           members->next_ns <= fry_clock_now_ns(&members->engine->clock);
 }
 
 size_t fry_members_run(fry_members *members)
 {
     ferry_engine *engine = members->engine;
     size_t done = 0;
-    if (fry_unlikely(!members->is_watched)) {
-        members->is_watched = true;
-        if (fry_poller_add(&engine->poller, &members->watch, EPOLLIN) != FERRY_OK)
-            fry_log_line(&engine->log, FERRY_LOG_ERROR,
-                         "the poller takes no more descriptors: groups will be slow");
-    }
+    if (++members->ticks >= TICKS_PER_LOOK)
+        look_at_poller(members);
     if (fry_unlikely(fry_load_relaxed(&members->errands.top) != NULL)) {
         fry_link *item = fry_stack_take_all(&members->errands);
         while (item != NULL) {
@@ -191,12 +180,11 @@ size_t fry_members_run(fry_members *members)
             fry_errand_begin(members, errand);
             done++;
         }
-        members->is_due = members->has_steps = true;
+        members->must_look = members->has_steps = true;
     }
     if (fry_unlikely(fry_load_relaxed(&engine->closing) != 0) && !members->has_seen_closing)
         members->has_seen_closing = members->has_steps = true;
-    if (reactor_is_due(members))
-        done += run_reactor(members);
+    done += run_reactor(members);
     if (members->has_steps) {
         done += fry_groups_step(members);
         note_timers(members);
@@ -311,9 +299,8 @@ bool fry_members_have_work(const fry_members *members)
 
 bool fry_members_arm(fry_turn *turn, fry_members *members)
 {
-    if (fry_members_have_work(members) || members->is_due || members->has_steps ||
-        members->finishing.first != NULL || members->asks.first != NULL ||
-        members->faulted.first != NULL)
+    if (fry_members_have_work(members) || members->has_steps || members->finishing.first != NULL ||
+        members->asks.first != NULL || members->faulted.first != NULL)
         return false;
     if (members->polled == NULL)
         return true;
@@ -323,10 +310,10 @@ bool fry_members_arm(fry_turn *turn, fry_members *members)
             members->faulted.first == NULL);
 }
 
-int64_t fry_members_grace_ns(ferry_engine *engine, bool has_looked)
+/* How long the loop leaves the channels to other threads. */
+static int64_t grace_ns(fry_members *members, bool has_looked)
 {
-    fry_members *members = fry_load_acquire(&engine->members);
-    if (fry_likely(members == NULL) || (has_looked && fry_load_relaxed(&members->has_polled) == 0))
+    if (has_looked && fry_load_relaxed(&members->has_polled) == 0)
         return INT64_MAX;
     int64_t now_ns = fry_clock_monotonic_ns();
     if (has_looked && members->grace_end_ns <= now_ns && members->has_unwatched)
@@ -337,6 +324,15 @@ int64_t fry_members_grace_ns(ferry_engine *engine, bool has_looked)
     if (!has_looked && members->grace_end_ns <= now_ns && fry_load_relaxed(&members->watchers) != 0)
         leave_to_looker(members, now_ns);
     return members->grace_end_ns > now_ns ? members->grace_end_ns : now_ns + GRACE_MIN_NS;
+}
+
+int64_t fry_members_again_ns(ferry_engine *engine, bool has_looked)
+{
+    fry_members *members = fry_load_acquire(&engine->members);
+    if (fry_likely(members == NULL))
+        return INT64_MAX;
+    members->must_look = true; /* after the sleep */
+    return grace_ns(members, has_looked);
 }
 
 int64_t fry_members_next_ns(ferry_engine *engine)

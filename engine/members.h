@@ -21,12 +21,11 @@ struct fry_members {
     fry_stack errands; /* any thread pushes */
 
     /* The role. */
-    fry_watch watch;
-    bool is_watched;
-    bool is_due; /* the reactor's descriptor was readable */
+    bool must_look; /* the reactor's timers may be due */
     bool has_seen_closing;
-    bool has_steps; /* a group has a next step */
-    uint32_t ticks; /* ticks since the reactor was looked at */
+    bool has_steps;  /* a group has a next step */
+    uint32_t ticks;  /* ticks since the poller was looked at */
+    uint64_t called; /* how often the poller had called watches then */
     ferry_group *groups;
     fry_queue orders;    /* routes with work due under the baton */
     fry_queue finishing; /* routes with work due without it */
@@ -55,8 +54,8 @@ struct fry_members {
     int64_t next_ns;        /* when the reactor's first timer is due */
 } __attribute__((aligned(64)));
 
-/* The engine's members, made if necessary; NULL: *status_p says why. Any thread. */
-fry_members *fry_members_get(ferry_engine *engine, ferry_status *status_p);
+/* The engine's members, made if necessary; NULL: no memory. Any thread. */
+fry_members *fry_members_get(ferry_engine *engine);
 void fry_members_free(ferry_engine *engine);
 
 /* Hands an errand to the loop. Any thread, not with the baton. */
@@ -74,7 +73,7 @@ bool fry_members_arm(fry_turn *turn, fry_members *members);
  * With the role, about to sleep: when the loop must look again, since another thread looks at the
  * channels or has the baton. INT64_MAX: it need not.
  */
-int64_t fry_members_grace_ns(ferry_engine *engine, bool has_looked);
+int64_t fry_members_again_ns(ferry_engine *engine, bool has_looked);
 
 /* When the reactor's first timer is due; INT64_MAX: none is on. Any thread. */
 int64_t fry_members_next_ns(ferry_engine *engine);

@@ -14,7 +14,6 @@ typedef struct fry_source {
     bool (*arm)(fry_turn *turn);
     int64_t (*next_ns)(ferry_engine *engine);
     int64_t (*again_ns)(ferry_engine *engine, bool has_looked);
-    bool has_watch; /* with a real clock, its descriptor becomes readable at next_ns */
 } fry_source;
 
 static bool arm_lanes(fry_turn *turn)
@@ -39,10 +38,7 @@ static int64_t next_deadline_ns(ferry_engine *engine)
  */
 static const fry_source sources[] = {
     {.arm = arm_lanes, .next_ns = fry_lanes_next_look_ns},
-    {.arm = arm_members,
-     .next_ns = fry_members_next_ns,
-     .again_ns = fry_members_grace_ns,
-     .has_watch = true},
+    {.arm = arm_members, .next_ns = fry_members_next_ns, .again_ns = fry_members_again_ns},
     {.next_ns = next_deadline_ns},
     {.next_ns = fry_watchdog_next_ns, .again_ns = fry_watchdog_again_ns},
 };
@@ -63,15 +59,13 @@ bool fry_sources_arm(fry_turn *turn)
     return true;
 }
 
-int64_t fry_sources_next_ns(ferry_engine *engine, bool is_told)
+int64_t fry_sources_next_ns(ferry_engine *engine)
 {
     int64_t first_ns = INT64_MAX;
     engine->stamps_left = 0; /* the loop is about to rest, perhaps for long */
 #pragma GCC unroll 8
-    for (size_t i = 0; i < SOURCES; i++) {
-        if (!is_told || !sources[i].has_watch)
-            first_ns = sooner_ns(first_ns, sources[i].next_ns(engine));
-    }
+    for (size_t i = 0; i < SOURCES; i++)
+        first_ns = sooner_ns(first_ns, sources[i].next_ns(engine));
     return first_ns;
 }
 

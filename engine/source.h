@@ -14,10 +14,9 @@ bool fry_sources_arm(fry_turn *turn);
 
 /*
  * When the loop must look at a source again at the latest, by the engine's clock; INT64_MAX: never.
- * `is_told`: the caller sleeps on the poller and the clock is real, so sources whose descriptor the
- * poller watches are left out. With the baton.
+ * With the baton.
  */
-int64_t fry_sources_next_ns(ferry_engine *engine, bool is_told);
+int64_t fry_sources_next_ns(ferry_engine *engine);
 
 /*
  * When the loop must look again at the latest, by the monotonic clock, because its last look told

@@ -161,7 +161,7 @@ static void forget_process(fry_link_peer *link)
 {
     if (link->process.fd < 0)
         return;
-    fry_poller_remove(&link->links->reactor->poller, &link->process);
+    fry_poller_remove(link->links->reactor->poller, &link->process);
     (void)close(link->process.fd);
     link->process.fd = -1;
 }
@@ -215,7 +215,7 @@ fry_hello_reason fry_link_watch_process(fry_link_peer *link, const fry_hello *he
         link->process.fd = fd;
         link->pid = hello->other.pid;
         link->started = hello->other.started;
-        if (fry_poller_add(&link->links->reactor->poller, &link->process, EPOLLIN) == FERRY_OK)
+        if (fry_poller_add(link->links->reactor->poller, &link->process, EPOLLIN) == FERRY_OK)
             return 0;
         (void)close(fd);
         link->process.fd = -1;

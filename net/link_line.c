@@ -46,9 +46,9 @@ static void set_watch(fry_line *line, uint32_t events)
     if (line->watched == events)
         return;
     if (line->watched != 0)
-        fry_poller_remove(&line->links->reactor->poller, &line->watch);
+        fry_poller_remove(line->links->reactor->poller, &line->watch);
     line->watched = 0;
-    if (fry_poller_add(&line->links->reactor->poller, &line->watch, events) == FERRY_OK)
+    if (fry_poller_add(line->links->reactor->poller, &line->watch, events) == FERRY_OK)
         line->watched = events;
     /* else nothing is heard of it any more; its timer, or the lane's end, closes it */
 }
@@ -273,7 +273,7 @@ void fry_line_close(fry_line *line)
         leave_strangers(line);
     fry_timer_stop(links->reactor, &line->timer);
     if (line->watched != 0)
-        fry_poller_remove(&links->reactor->poller, &line->watch);
+        fry_poller_remove(links->reactor->poller, &line->watch);
     (void)close(line->watch.fd);
     fry_hello_close(&line->hello);
     fry_free(links->reactor->memory, line, sizeof(*line));

@@ -113,7 +113,7 @@ static bool make_room(fry_links *links)
 /* Stops accepting for a while. Callers wait in the kernel meanwhile. */
 static void rest(fry_links *links, int64_t rest_ns)
 {
-    fry_poller_remove(&links->reactor->poller, &links->port);
+    fry_poller_remove(links->reactor->poller, &links->port);
     links->is_port_watched = false;
     fry_timer_set(links->reactor, &links->port_timer, fry_reactor_now_ns(links->reactor) + rest_ns);
 }
@@ -159,7 +159,7 @@ static void port_is_readable(fry_watch *watch, uint32_t events)
 static bool watch_port(fry_links *links)
 {
     links->is_port_watched =
-        fry_poller_add(&links->reactor->poller, &links->port, EPOLLIN) == FERRY_OK;
+        fry_poller_add(links->reactor->poller, &links->port, EPOLLIN) == FERRY_OK;
     return links->is_port_watched;
 }
 
@@ -198,7 +198,7 @@ void fry_link_port_close(fry_links *links)
 {
     fry_timer_stop(links->reactor, &links->port_timer);
     if (links->is_port_watched)
-        fry_poller_remove(&links->reactor->poller, &links->port);
+        fry_poller_remove(links->reactor->poller, &links->port);
     links->is_port_watched = false;
     if (links->port.fd >= 0)
         (void)close(links->port.fd);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The base of everything in net/: watches and timers. One thread at a time uses them, the holder of
- * the engine's loop role, which also sleeps on the poller's descriptor. Nothing here is called with
- * the engine's baton. A test may drive a reactor by itself.
+ * The base of everything in net/: timers, and a poller for watches. Both are used by one thread at
+ * a time, the holder of the engine's loop role, and call back without the engine's baton. The owner
+ * waits on the poller, looks at fry_reactor_next_ns before that, and runs the reactor at that time.
  */
 #ifndef FRY_NET_REACTOR_H
 #define FRY_NET_REACTOR_H
@@ -28,31 +28,20 @@ struct fry_timer {
 };
 
 typedef struct fry_reactor {
-    fry_poller poller; /* the loop may add watches to it */
+    fry_poller *poller; /* borrowed: net/ adds its watches to it */
     const fry_memory *memory;
     const fry_log *log;
     const fry_clock *clock;
     fry_timers timers;
     uint64_t timer_order;
-    bool is_running; /* callbacks are being called */
-    bool is_woken;   /* woken since the last run, for a timer that is due */
 } fry_reactor;
 
-/*
- * Memory, log and clock are borrowed until the reactor is closed. FERRY_OK, or FERRY_E_SYSTEM with
- * errno set: then nothing is left open.
- */
-ferry_status fry_reactor_open(fry_reactor *reactor, const fry_memory *memory, const fry_log *log,
-                              const fry_clock *clock);
+/* Poller, memory, log and clock are borrowed as long as the reactor is used. */
+void fry_reactor_init(fry_reactor *reactor, fry_poller *poller, const fry_memory *memory,
+                      const fry_log *log, const fry_clock *clock);
 
-/* No watch may be added and no timer on. */
-void fry_reactor_close(fry_reactor *reactor);
-
-/*
- * Waits up to timeout_ns (0: only looks; negative: for ever) and runs what is due. Returns how much
- * ran. With a user's clock timers don't end the wait: only a look finds them due. The loop.
- */
-size_t fry_reactor_run(fry_reactor *reactor, int64_t timeout_ns);
+/* Runs the timers that are due, in their order. Returns how many. The loop. */
+size_t fry_reactor_run(fry_reactor *reactor);
 
 /* The loop's clock; timers go by it. */
 int64_t fry_reactor_now_ns(const fry_reactor *reactor);

@@ -319,7 +319,7 @@ static void forget_socket(fry_etcd_socket *socket)
 {
     fry_etcd *etcd = socket->etcd;
 
-    fry_poller_remove(&etcd->reactor->poller, &socket->watch);
+    fry_poller_remove(etcd->reactor->poller, &socket->watch);
     TAILQ_REMOVE(&etcd->sockets, socket, entry);
     fry_free(etcd->memory, socket, sizeof *socket);
 }
@@ -352,7 +352,7 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void 
         return 0;
     }
     if (socket != NULL) {
-        fry_poller_remove(&etcd->reactor->poller, &socket->watch);
+        fry_poller_remove(etcd->reactor->poller, &socket->watch);
     } else {
         socket = fry_alloc(etcd->memory, sizeof *socket, _Alignof(fry_etcd_socket));
         if (socket == NULL) {
@@ -368,7 +368,7 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void 
         events |= EPOLLIN;
     if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
         events |= EPOLLOUT;
-    if (fry_poller_add(&etcd->reactor->poller, &socket->watch, events) != FERRY_OK) {
+    if (fry_poller_add(etcd->reactor->poller, &socket->watch, events) != FERRY_OK) {
         (void)fry_curl.curl_multi_assign(etcd->multi, fd, NULL);
         forget_socket(socket);
         is_blind(etcd, easy);

@@ -447,7 +447,7 @@ static void stop_inotify(file_store *self)
 {
     if (self->events.fd < 0)
         return;
-    fry_poller_remove(&self->local.base.reactor->poller, &self->events);
+    fry_poller_remove(self->local.base.reactor->poller, &self->events);
     (void)close(self->events.fd);
     self->events.fd = -1;
 }
@@ -480,7 +480,7 @@ static void start_inotify(file_store *self)
     self->leases_watch = add_watch(self, self->disk.leases_fd, LEASE_EVENTS);
     if (self->keys_watch < 0 || self->leases_watch < 0)
         goto err_watch;
-    if (fry_poller_add(&self->local.base.reactor->poller, &self->events, EPOLLIN) != FERRY_OK)
+    if (fry_poller_add(self->local.base.reactor->poller, &self->events, EPOLLIN) != FERRY_OK)
         goto err_watch;
     return;
 

@@ -502,7 +502,7 @@ static void close_store(fry_local *local)
     if (LIST_EMPTY(&self->space->members))
         free_space(self->space);
     (void)pthread_mutex_unlock(&fry_space_lock);
-    fry_poller_remove(&reactor->poller, &self->signal);
+    fry_poller_remove(reactor->poller, &self->signal);
     (void)close(self->signal.fd);
     fry_mem_release(self->given);
     fry_free(reactor->memory, self, sizeof *self);
@@ -544,7 +544,7 @@ ferry_status fry_mem_open(fry_reactor *reactor, const char *uri, const fry_store
     self->signal.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (self->signal.fd < 0)
         goto err_eventfd;
-    if (fry_poller_add(&reactor->poller, &self->signal, EPOLLIN | EPOLLET) != FERRY_OK)
+    if (fry_poller_add(reactor->poller, &self->signal, EPOLLIN | EPOLLET) != FERRY_OK)
         goto err_add;
     (void)pthread_mutex_lock(&fry_space_lock);
     self->space = fry_space_open(name);
@@ -558,7 +558,7 @@ ferry_status fry_mem_open(fry_reactor *reactor, const char *uri, const fry_store
     return FERRY_OK;
 
 err_space:
-    fry_poller_remove(&reactor->poller, &self->signal);
+    fry_poller_remove(reactor->poller, &self->signal);
 err_add:
     (void)close(self->signal.fd);
 err_eventfd:

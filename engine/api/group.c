@@ -166,12 +166,8 @@ ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group_options *
         return fry_refused(engine, fry_refuse(engine, why));
     if (options.deadline_ns < 0)
         return fry_refused(engine, FRY_REFUSED_DEADLINE);
-    ferry_status status = FERRY_OK;
-    fry_members *members = fry_members_get(engine, &status);
-    if (members == NULL)
-        return fry_refused(engine, status == FERRY_E_NO_MEMORY ? FRY_REFUSED_NO_MEMORY
-                                                               : FRY_REFUSED_JOIN_SYSTEM);
-    ferry_group *group = fry_group_create(members, &options);
+    fry_members *members = fry_members_get(engine);
+    ferry_group *group = members != NULL ? fry_group_create(members, &options) : NULL;
     if (group == NULL)
         return fry_refused(engine, FRY_REFUSED_NO_MEMORY);
     fry_errand *errand = errand_create(group, FRY_ERRAND_JOIN, 0, &why);

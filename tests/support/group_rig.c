@@ -44,14 +44,14 @@ static fry_reactor *open_reactor(group_rig *rig)
     fry_reactor *reactor = calloc(1, sizeof *reactor);
 
     RIG_CHECK(reactor != NULL);
-    RIG_CHECK(fry_reactor_open(reactor, &rig->memory, &rig->log, &rig->clock) == FERRY_OK);
+    RIG_CHECK(driven_reactor_open(reactor, &rig->memory, &rig->log, &rig->clock) == FERRY_OK);
     return reactor;
 }
 
 static void close_reactor(fry_reactor *reactor)
 {
     RIG_CHECK(fry_reactor_next_ns(reactor) == INT64_MAX);
-    fry_reactor_close(reactor);
+    driven_reactor_close(reactor);
     free(reactor);
 }
 
@@ -281,7 +281,7 @@ size_t rig_turn(group_rig *rig)
     }
     for (size_t i = 0; i < rig->count; i++) {
         if (!rig->members[order[i]].is_stopped)
-            ran += fry_reactor_run(rig->members[order[i]].reactor, 0);
+            ran += driven_reactor_run(rig->members[order[i]].reactor, 0);
     }
     return ran;
 }
@@ -338,7 +338,7 @@ static void rest(group_rig *rig)
     struct pollfd fds[RIG_MEMBERS_MAX];
 
     for (size_t i = 0; i < rig->count; i++)
-        fds[i] = (struct pollfd){.fd = rig->members[i].reactor->poller.epoll_fd, .events = POLLIN};
+        fds[i] = (struct pollfd){.fd = rig->members[i].reactor->poller->epoll_fd, .events = POLLIN};
     (void)poll(fds, (nfds_t)rig->count, 100);
 }
 
@@ -404,7 +404,7 @@ ferry_status rig_ask_store(group_rig *rig, fry_store_request *request)
     request->arg = &status;
     fry_store_submit(rig->store, request);
     while (status == FERRY_PENDING)
-        (void)fry_reactor_run(rig->keeper, 0);
+        (void)driven_reactor_run(rig->keeper, 0);
     return status;
 }
 

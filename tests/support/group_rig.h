@@ -8,6 +8,7 @@
 #define FERRY_TESTS_GROUP_RIG_H
 
 #include "net/group_state.h"
+#include "tests/support/driven_reactor.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/faulty_store.h"
 #include "tests/support/owned.h"

@@ -22,7 +22,7 @@ static void open_client(store_rig *rig, store_client *client)
     fry_error *error = NULL;
 
     client->rig = rig;
-    STORE_CHECK(fry_reactor_open(&client->reactor, &rig->memory, &rig->log, &rig->clock) ==
+    STORE_CHECK(driven_reactor_open(&client->reactor, &rig->memory, &rig->log, &rig->clock) ==
                 FERRY_OK);
     const ferry_status status = fry_store_open(&client->reactor, rig->place->uri,
                                                rig->place->options, &client->store, &error);
@@ -81,7 +81,7 @@ void store_rig_leave(store_rig *rig)
     for (size_t i = 0; i < rig->count; i++) {
         fry_store_close(rig->clients[i].store);
         STORE_CHECK(fry_reactor_next_ns(&rig->clients[i].reactor) == INT64_MAX);
-        fry_reactor_close(&rig->clients[i].reactor);
+        driven_reactor_close(&rig->clients[i].reactor);
     }
     STORE_CHECK(failing_allocator_live_bytes(&rig->allocator) == 0);
 }
@@ -100,9 +100,9 @@ void store_rig_turn(store_rig *rig)
     for (size_t i = 0; i < rig->count; i++) {
         if (rig->clients[i].is_stopped)
             continue;
-        ran += fry_reactor_run(&rig->clients[i].reactor, 0);
+        ran += driven_reactor_run(&rig->clients[i].reactor, 0);
         fds[count++] =
-            (struct pollfd){.fd = rig->clients[i].reactor.poller.epoll_fd, .events = POLLIN};
+            (struct pollfd){.fd = rig->clients[i].reactor.poller->epoll_fd, .events = POLLIN};
     }
     if (ran == 0)
         (void)poll(fds, count, TURN_MS);
@@ -125,7 +125,7 @@ void store_rig_settle(store_rig *rig)
 
         for (size_t i = 0; i < rig->count; i++) {
             if (!rig->clients[i].is_stopped)
-                ran += fry_reactor_run(&rig->clients[i].reactor, 0);
+                ran += driven_reactor_run(&rig->clients[i].reactor, 0);
         }
         quiet = ran == 0 ? quiet + 1 : 0;
     }

@@ -455,8 +455,8 @@ void store_suite_close_with_news_untold(const store_place *place)
         fry_store_cancel(&asks[i].request);
     fry_store_close(gone->store);
     STORE_CHECK(fry_reactor_next_ns(&gone->reactor) == INT64_MAX);
-    (void)fry_reactor_run(&gone->reactor, 0);
-    fry_reactor_close(&gone->reactor);
+    (void)driven_reactor_run(&gone->reactor, 0);
+    driven_reactor_close(&gone->reactor);
     rig.count = 2;
     (void)store_put(&rig.clients[0], "a", "more", NULL);
 }

@@ -12,6 +12,7 @@
 #define FERRY_TESTS_STORE_SUITE_H
 
 #include "net/store_open.h"
+#include "tests/support/driven_reactor.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/stepped_clock.h"
 

@@ -9,6 +9,7 @@
 
 #include "net/link_endpoint.h"
 #include "net/link_state.h"
+#include "tests/support/driven_reactor.h"
 #include "tests/support/stepped_clock.h"
 
 #include <criterion/criterion.h>
@@ -228,7 +229,7 @@ static inline void rig_init(rig_member *member, const rig_options *options)
     member->runs_on = options->with != NULL ? options->with->runs_on : &member->reactor;
     if (options->with == NULL)
         cr_assert_eq(
-            fry_reactor_open(&member->reactor, &member->memory, &member->log, &member->clock),
+            driven_reactor_open(&member->reactor, &member->memory, &member->log, &member->clock),
             FERRY_OK);
     member->opener = (fry_lane_opener){.arg = member,
                                        .open = rig_open_lane,
@@ -294,7 +295,7 @@ static inline void rig_close(rig_member *member)
         rig_end_lane(member);
     fry_links_close(member->links);
     if (member->runs_on == &member->reactor)
-        fry_reactor_close(&member->reactor);
+        driven_reactor_close(&member->reactor);
     cr_assert_eq(member->open_channels, 0);
     cr_assert_eq(member->open_lanes, 0);
     for (size_t i = 0; i < RIG_MEMBERS; i++) {
@@ -353,7 +354,7 @@ static inline size_t rig_turn(void)
 
     for (size_t i = 0; i < RIG_MEMBERS; i++) {
         if (rig_members[i] != NULL && rig_members[i]->runs_on == &rig_members[i]->reactor)
-            count += fry_reactor_run(&rig_members[i]->reactor, 0);
+            count += driven_reactor_run(&rig_members[i]->reactor, 0);
     }
     if (count == 0)
         rig_flush();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/async.h"
 
+#include "tests/support/driven_reactor.h"
 #include "tests/support/stepped_clock.h"
 
 #include <criterion/criterion.h>
@@ -60,7 +61,7 @@ static void open_all(void)
     const ferry_clock interface = stepped_clock_interface(&stepped);
     fry_clock_init(&the_clock, &interface);
     fry_memory_init(&memory, NULL);
-    cr_assert_eq(fry_reactor_open(&reactor, &memory, &no_log, &the_clock), FERRY_OK);
+    cr_assert_eq(driven_reactor_open(&reactor, &memory, &no_log, &the_clock), FERRY_OK);
     fry_provider_init(&provider, &reactor, &ops);
     fry_async_begin(&async, &provider);
     fry_async_set_deadline(&async, START_NS + SECOND_NS);
@@ -72,7 +73,7 @@ static void close_all(void)
     cr_assert(!fry_async_is_on(&async) && !fry_async_is_on(&other));
     cr_assert(provider.count == 0 && TAILQ_EMPTY(&provider.asyncs));
     cr_assert_eq(fry_reactor_next_ns(&reactor), INT64_MAX);
-    fry_reactor_close(&reactor);
+    driven_reactor_close(&reactor);
 }
 
 TestSuite(net_async, .init = open_all, .fini = close_all, .timeout = 60);
@@ -80,7 +81,7 @@ TestSuite(net_async, .init = open_all, .fini = close_all, .timeout = 60);
 static void pass(int64_t ns)
 {
     stepped_clock_step(&stepped, ns);
-    while (fry_reactor_run(&reactor, 0) > 0)
+    while (driven_reactor_run(&reactor, 0) > 0)
         continue;
 }
 

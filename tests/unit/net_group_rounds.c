@@ -353,7 +353,7 @@ Test(net_group_rounds, all_stop_after_one_step, .timeout = 60)
                 while (dead == 1); /* it may not have given notice yet */
                 rig_kill(&rig, dead);
             }
-            (void)fry_reactor_run(rig.members[rig_random(&rig, SIZE)].reactor, 0);
+            (void)driven_reactor_run(rig.members[rig_random(&rig, SIZE)].reactor, 0);
             if (turn == 2000)
                 rig_pass(&rig, RIG_LEASE_NS + RIG_SECOND_NS);
         }

@@ -75,7 +75,7 @@ Test(net_link, both_at_once)
         rig_member *second = first == &low ? &high : &low;
         fry_link_want(first->link, 0);
         for (uint64_t turns = (random >> 50) % 12; turns > 0; turns--)
-            (void)fry_reactor_run(&((turns % 3) != 0 ? first : second)->reactor, 0);
+            (void)driven_reactor_run(&((turns % 3) != 0 ? first : second)->reactor, 0);
         if (second->channel == NULL)
             fry_link_want(second->link, 0);
         const int64_t begun_ns = rig_now_ns();
@@ -282,7 +282,7 @@ Test(net_link, forgotten_at_any_moment)
         if (turns % 3 == 0)
             fry_link_want(high.link, 0);
         for (int i = 0; i < turns / 2; i++)
-            (void)fry_reactor_run(i % 2 == 0 ? &low.reactor : &high.reactor, 0);
+            (void)driven_reactor_run(i % 2 == 0 ? &low.reactor : &high.reactor, 0);
         rig_member *victim = turns % 2 == 0 ? &low : &high, *other = turns % 2 == 0 ? &high : &low;
         if (victim->channel != NULL)
             rig_end_lane(victim);
@@ -310,7 +310,7 @@ static void run_slowly(int turns, int64_t each_ns, int64_t then_ns, int64_t leas
     low.links->lease_ns = high.links->lease_ns = lease_ns;
     fry_link_want(turns % 2 == 0 ? low.link : high.link, 0);
     for (int i = 0; i < turns; i++) {
-        (void)fry_reactor_run(i % 3 == 0 ? &low.reactor : &high.reactor, 0);
+        (void)driven_reactor_run(i % 3 == 0 ? &low.reactor : &high.reactor, 0);
         rig_step_ns(each_ns);
     }
     rig_step_ns(then_ns);

@@ -2,6 +2,7 @@
 /* Links whose lanes are real ones, over UCX, in one process: bytes cross on each path. */
 #include "net/link_state.h"
 #include "net/peer_lane.h"
+#include "tests/support/driven_reactor.h"
 #include "tests/support/patience.h"
 #include "tests/support/place.h"
 
@@ -127,7 +128,7 @@ static void open_member(member *self, uint32_t rank, const char *network, bool i
     fry_memory_init(&self->memory, NULL);
     fry_log_init(&self->log, NULL, NULL);
     fry_clock_init(&self->clock, NULL);
-    cr_assert_eq(fry_reactor_open(&self->reactor, &self->memory, &self->log, &self->clock),
+    cr_assert_eq(driven_reactor_open(&self->reactor, &self->memory, &self->log, &self->clock),
                  FERRY_OK);
     const fry_links_options options = {
         .reactor = &self->reactor,
@@ -185,12 +186,12 @@ static void close_member(member *self)
         end_lane(self);
     fry_links_close(self->links);
     fry_peer_close(self->peer);
-    fry_reactor_close(&self->reactor);
+    driven_reactor_close(&self->reactor);
 }
 
 static void turn(member *self)
 {
-    (void)fry_reactor_run(&self->reactor, 0);
+    (void)driven_reactor_run(&self->reactor, 0);
     (void)fry_peer_progress(self->peer, NULL);
 }
 

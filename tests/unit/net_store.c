@@ -149,7 +149,7 @@ Test(net_store, it_has_room_for_so_many_keys_and_no_more)
         store_ask_init(&ask, client, FRY_STORE_PUT, key);
         fry_store_submit(client->store, &ask.request);
         while (!ask.is_done)
-            (void)fry_reactor_run(reactor, 0);
+            (void)driven_reactor_run(reactor, 0);
         CHECK(ask.status == FERRY_OK);
         store_ask_free(&ask);
     }

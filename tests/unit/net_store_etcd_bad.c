@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What says it is etcd, or is asked as if it were: it may say what it likes, and nothing hangs. */
 #include "tests/support/bad_server.h"
+#include "tests/support/driven_reactor.h"
 #include "tests/support/etcd_server.h"
 #include "tests/support/failing_allocator.h"
 
@@ -38,13 +39,13 @@ static void open_reactor(void)
     fry_memory_init(&memory, &interface);
     fry_log_init(&sink, take_line, NULL);
     fry_clock_init(&real, NULL);
-    cr_assert_eq(fry_reactor_open(&reactor, &memory, &sink, &real), FERRY_OK);
+    cr_assert_eq(driven_reactor_open(&reactor, &memory, &sink, &real), FERRY_OK);
 }
 
 static void close_reactor(void)
 {
     cr_assert_eq(fry_reactor_next_ns(&reactor), INT64_MAX);
-    fry_reactor_close(&reactor);
+    driven_reactor_close(&reactor);
     cr_assert_eq(failing_allocator_live_bytes(&allocator), 0);
 }
 
@@ -57,7 +58,7 @@ static void open_store(const char *uri, const fry_store_options *options)
 
 static void turn(void)
 {
-    (void)fry_reactor_run(&reactor, 100 * NS_PER_MS);
+    (void)driven_reactor_run(&reactor, 100 * NS_PER_MS);
     cr_assert_lt(failing_allocator_live_bytes(&allocator), MEMORY_BYTES_MAX);
 }
 

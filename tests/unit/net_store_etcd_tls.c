@@ -108,14 +108,14 @@ static ferry_status get_with(const fry_store_options *options, int64_t within_ms
     fry_memory_init(&memory, NULL);
     fry_log_init(&log, no_line, NULL);
     fry_clock_init(&clock, NULL);
-    cr_assert_eq(fry_reactor_open(&reactor, &memory, &log, &clock), FERRY_OK);
+    cr_assert_eq(driven_reactor_open(&reactor, &memory, &log, &clock), FERRY_OK);
     cr_assert_eq(fry_store_open(&reactor, place.uri, options, &store, &error), FERRY_OK);
     request.deadline_ns = fry_reactor_now_ns(&reactor) + within_ms * NS_PER_MS;
     fry_store_submit(store, &request);
     while (status == FERRY_PENDING)
-        (void)fry_reactor_run(&reactor, -1);
+        (void)driven_reactor_run(&reactor, -1);
     fry_store_close(store);
-    fry_reactor_close(&reactor);
+    driven_reactor_close(&reactor);
     return status;
 }
 

@@ -88,7 +88,7 @@ static ferry_status try_to_open(const char *what, char message[FRY_ERROR_MESSAGE
     fry_memory_init(&memory, NULL);
     fry_log_init(&log, NULL, NULL);
     fry_clock_init(&clock, NULL);
-    CHECK(fry_reactor_open(&reactor, &memory, &log, &clock) == FERRY_OK);
+    CHECK(driven_reactor_open(&reactor, &memory, &log, &clock) == FERRY_OK);
     const ferry_status status = fry_store_open(&reactor, what, NULL, &store, &error);
     CHECK((status == FERRY_OK) == (error == NULL) && (status == FERRY_OK) == (store != NULL));
     if (message != NULL)
@@ -96,7 +96,7 @@ static ferry_status try_to_open(const char *what, char message[FRY_ERROR_MESSAGE
     CHECK(error == NULL || error->public_.status == status);
     fry_error_release(error);
     fry_store_close(store);
-    fry_reactor_close(&reactor);
+    driven_reactor_close(&reactor);
     return status;
 }
 
@@ -514,8 +514,8 @@ Test(net_store_faults, who_only_watches_sleeps)
     size_t wakes = 0;
     for (int64_t ns = 0; ns < 10 * STORE_TTL_NS; ns += SECOND_NS / 20) {
         stepped_clock_step(&rig.stepped, SECOND_NS / 20);
-        (void)fry_reactor_run(&rig.clients[0].reactor, 0);
-        wakes += fry_reactor_run(&watcher->reactor, 0);
+        (void)driven_reactor_run(&rig.clients[0].reactor, 0);
+        wakes += driven_reactor_run(&watcher->reactor, 0);
     }
     CHECK(wakes >= 9 && wakes <= 20 && !held.is_over);
     store_held_close(&held);
