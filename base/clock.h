@@ -33,6 +33,11 @@ static inline int64_t fry_clock_coarse_ns(const fry_clock *clock)
 /* CLOCK_MONOTONIC, whatever the engine's clock is: for spins and waits of real threads. */
 int64_t fry_clock_monotonic_ns(void);
 
+static inline int64_t fry_sooner_ns(int64_t left_ns, int64_t right_ns)
+{
+    return left_ns < right_ns ? left_ns : right_ns;
+}
+
 /* End of a wait by CLOCK_MONOTONIC; FRY_NEVER_NS: none. */
 #define FRY_NEVER_NS INT64_MAX
 

@@ -21,7 +21,7 @@
  * look later than those before, so it wakes the loop only if no look is set. A helper looks too.
  * SHARED: a channel in UCX's shared memory. The first arrival after an arming makes its descriptor
  * readable until the next. Nothing tells when a full queue has room again, so a channel that
- * refuses to be armed for that dozes: a timer makes the descriptor readable.
+ * refuses to be armed for that is stuck: it stays polled, and the loop sleeps with a timer.
  * NETWORK: over TCP, readable as long as data is there, reported anew with each arrival. Either is
  * watched for one event, from the arming on; being readable then is one. The event is lost if the
  * descriptor is not readable any more when the poller looks. A message needs an answer: by the next
@@ -38,7 +38,7 @@
 /* broken: LOOKS+END_KEEPS_LOOK,END_WITHOUT_WAKE,END_WITHOUT_WAKE_IF_TAKEN invalid end state */
 /* broken: LOOKS+NEW_HEAD_WITHOUT_WAKE,ARM_WITHOUT_TIMER,LOOK_BEFORE_ANNOUNCE invalid end state */
 /* broken: NETWORK+LOOK_LEAVES_IT_ARMED,LOOK_WITHOUT_WAKE,LOOK_BEFORE_ANNOUNCE invalid end state */
-/* broken: SHARED+DOZE_TAKEN_BACK,FULL_WITHOUT_DOZE,LAUNCH_WITHOUT_WAKE invalid end state */
+/* broken: SHARED+STUCK_TAKEN_BACK,STUCK_WITHOUT_TIMER,LAUNCH_WITHOUT_WAKE invalid end state */
 /* broken: SHARED+LAUNCH_WITHOUT_POLL,GRACE_WITHOUT_TIMER,LOOK_BEFORE_ANNOUNCE invalid end state */
 /* broken: SHARED+BATON_TAKEN_WITHOUT_TIMER,ARM_WITHOUT_LOOK,ARM_WITHOUT_POLLER invalid end state */
 
@@ -163,7 +163,7 @@ byte queue;          /* messages that have come and were not taken */
 bit is_armed;        /* SHARED: the next arrival makes the descriptor readable */
 bit signalled;       /* SHARED: the descriptor is readable */
 bit watched, edge;   /* the poller watches the descriptor for an event; the event has come */
-bit doze, doze_over; /* its timer is set; has expired */
+bit stuck;           /* the loop has found it so (has_stuck) */
 bit queue_is_full;   /* the other end's queue */
 bit posted;          /* a post waits for room there */
 bit room;            /* NETWORK: the descriptor says that there is room */
@@ -173,7 +173,7 @@ bit reported;        /* by the poller; the loop has yet to poll */
 bit must_arm, watchers, looks; /* a look came since the loop's last */
 byte received, ended;
 
-#define READABLE (IF(SHARED, signalled || doze_over) IF(NETWORK, queue > 0 || (room && posted)))
+#define READABLE (IF(SHARED, signalled) IF(NETWORK, queue > 0 || (room && posted)))
 #define ALL_DONE (ended == 3 && queue == 0 && !owed && !posted && received == MESSAGES)
 
 /* Sends the due answer, or makes it wait for room. */
@@ -188,21 +188,17 @@ inline progress() { /* fry_peer_progress, with the baton */
         :: queue == 0 && owed -> answer(); found = 1
         :: else
         fi;
-        IF(DOZE_TAKEN_BACK, doze_over = 0;)
+        IF(STUCK_TAKEN_BACK, stuck = 0;)
     }
 }
 inline arm_channel(armed) { /* fry_route_arm, with the baton */
     answer();
-    doze = 0;
-    doze_over = 0;
     armed = 1;
     IF(SHARED, if
                :: queue > 0 && !IS_DEFINED(ARM_WITHOUT_LOOK) -> armed = 0
-               :: else -> is_armed = is_armed || !posted;
-                          signalled = signalled && posted;
-                          doze = posted
-               fi;
-               IF(FULL_WITHOUT_DOZE, is_armed = is_armed || doze; doze = 0;))
+               :: (queue == 0 || IS_DEFINED(ARM_WITHOUT_LOOK)) && posted -> armed = 0; stuck = 1
+               :: else -> is_armed = 1; signalled = 0
+               fi;)
     UNLESS(ARM_WITHOUT_POLLER, WHEN(armed, watched = 1; edge = READABLE);)
 }
 inline arm_polled(armed) { /* is_looked_at and arm_routes, with the baton */
@@ -217,7 +213,8 @@ inline arm_polled(armed) { /* is_looked_at and arm_routes, with the baton */
     if
     :: is_watched -> is_watched = 0; UNLESS(GRACE_WITHOUT_TIMER, timer = 1;)
     :: else -> progress();
-               d_step { armed = 0; WHEN(!found, arm_channel(armed)); polled = !armed; found = 0 }
+               d_step { stuck = 0; armed = 0; WHEN(!found, arm_channel(armed)); polled = !armed;
+                         armed = armed || stuck; found = 0 }
     fi
 }
 inline tick() {
@@ -232,7 +229,8 @@ inline look(armed) {
     if
     :: TAKE(baton, timer = 0; armed = !reported);
        WHEN(armed && polled, arm_polled(armed));
-       baton = 0
+       baton = 0;
+       UNLESS(STUCK_WITHOUT_TIMER, timer = timer || (polled && stuck);)
     :: d_step { baton -> armed = watchers && !reported; /* perhaps a waiting thread has it */
                 UNLESS(BATON_TAKEN_WITHOUT_TIMER, timer = timer || armed;) }
     fi
@@ -305,10 +303,6 @@ active proctype peer() {
     :: sent == MESSAGES && !queue_is_full -> break
     od;
     ended++
-}
-
-active proctype clock() {
-    end: do :: atomic { doze -> doze = 0; doze_over = 1; edge = edge || watched } od
 }
 #endif
 

@@ -3,40 +3,46 @@
  * What members need of the engine's loop, and of the holder of the baton.
  *
  * Two domains. Stores, groups, hellos, and making and unmaking channels run in a reactor, with the
- * role and without the baton: its watches when the engine's poller is looked at, which is after a
- * sleep, and now and then while the loop is too busy to sleep; its timers in the tick after that.
- * Bytes move with the baton, whichever thread has it. A tick of the loop has the role and the baton
- * in turn, and for a while both, so what crosses between the domains needs no lock: requests of the
- * baton's holder to the loop stand in `asks`, requests of the loop to the baton's holder in
+ * role and without the baton. Its watches are called when the engine's poller is looked at: after a
+ * sleep, and now and then while the loop is too busy to sleep. Its timers run in the tick after
+ * that. Bytes move with the baton, whichever thread has it. A tick of the loop has the role and the
+ * baton in turn, and for a while both, so what crosses between the domains needs no lock: requests
+ * of the baton's holder to the loop stand in `asks`, requests of the loop to the baton's holder in
  * `orders`, and the tick looks at both when it has the role and the baton. Callers' requests come
  * by a stack (errands), like cancels.
  *
  * The sleep. Errands are pushed and wake the loop like cancels (loop.c, sleeper.pml). `asks` and
  * `faulted` are looked at with the baton, and a thread that adds to them wakes the loop at the end
- * of its turn. The reactor's next timer is one of the times that the loop's sleep ends at
- * (source.h). Only a tick sets timers. The next arming counts them, but for a thread that ticks
- * while others sleep armed, which wakes them if a timer is now sooner (note_timers).
+ * of its turn. The time of the reactor's first timer ends the sleep (source.h). With the role,
+ * timers are set before the loop arms. But a waiting thread may tick while the user's loop sleeps
+ * armed, and if it sets a timer for sooner, it wakes that loop (note_timers).
  *
  * Channels. Each attached channel is polled or armed. When something comes on an armed channel, its
  * descriptor becomes readable, the engine's poller sees that, and from then on the channel is
  * polled. The poller reports a descriptor once for each arming (EPOLLONESHOT) and never before the
  * first: over TCP the kernel makes the descriptor readable with every packet, and the loop would
- * wake beside a thread that looks. (The poller is the engine's and not the reactor's: UCX's
- * descriptors are pollers that contain pollers, and the kernel takes five levels of pollers, a
- * user's loop included, for a circle. A channel that even the engine's poller can't watch is looked
- * at every millisecond.) Before it sleeps, the loop lets all polled channels progress until nothing
- * comes, then arms them (fry_members_arm): first the channel, then the poller. So nothing on an
- * armed channel is missed: what came before the channel's arming made the arming fail; what comes
- * after makes the descriptor readable, and the poller, asked anew, also reports a descriptor that
- * is readable already. Events are taken and the poller is asked anew with the role, and nothing is
- * armed while a taken event has not been handled (fry_members_arm looks at has_orders). So either
- * the poller will report, or the route is polled, or is about to be. A launch that leaves something
- * under way makes the route polled and wakes the loop. So does a launch that only announces,
- * refuses or recalls: the other end's queue may be full, and nothing reports when that queue has
- * room again. A waiting thread's look at an armed channel that finds something does the same
- * (fry_route_look): a TCP descriptor is readable only until a thread has taken what came, often
- * before the poller has looked at the descriptor, and what was received must still be answered. If
- * the poller still reports that arming afterwards, the loop wakes once for nothing.
+ * wake beside a thread that looks. Before it sleeps, the loop lets all polled channels progress
+ * until nothing comes, then arms them (fry_members_arm): first the channel, then the poller. So
+ * nothing on an armed channel is missed: what came before the channel's arming made the arming
+ * fail; what comes after makes the descriptor readable, and the poller, asked anew, also reports a
+ * descriptor that is readable already. Events are taken and the poller is asked anew with the role,
+ * and nothing is armed while a taken event has not been handled (fry_members_arm looks at
+ * has_orders). So either the poller will report, or the route is polled, or is about to be. A
+ * launch that leaves something under way makes the route polled and wakes the loop. So does a
+ * launch that only announces, refuses or recalls: the other end's queue may be full, and nothing
+ * reports when that queue has room again. A waiting thread's look at an armed channel that finds
+ * something does the same (fry_route_look): a TCP descriptor is readable only until a thread has
+ * taken what came, often before the poller has looked at the descriptor, and what was received must
+ * still be answered. If the poller still reports that arming afterwards, the loop wakes once for
+ * nothing.
+ *
+ * A channel is stuck if nothing moves and nothing reports when it can go on. UCX can't be armed
+ * while the other end's queue is full; and the kernel refuses to watch UCX's descriptors, which are
+ * pollers themselves, if the user's loop is nested too deep (docs/design.md). A stuck channel stays
+ * polled, and the loop looks at it every millisecond. A channel may also have a time at which it
+ * wants to be looked at (fry_channel.look_ns). The loop learns that as it arms the channel, and
+ * keeps it in `look_times`; so a launch that sets the time of an armed channel makes the route
+ * polled and wakes the loop.
  *
  * Waiting threads look at channels themselves while they spin (fry_members_look), and meanwhile the
  * loop leaves channels alone: if a channel is armed, the sender of the next bytes pays for a system
@@ -53,8 +59,8 @@
  * arming to the timer: what comes then waits at most GRACE_MAX_NS, once, or not at all if the
  * thread waits again. While no thread looks there is no timer. A thread that looks has the baton
  * most of the time. So when the loop fails to take the baton and a thread waits, that counts as a
- * look (grace_ns): otherwise the loop would wake all the time, on a CPU that the
- * looking threads want. loop_sleep.pml checks all this.
+ * look (grace_ns): otherwise the loop would wake all the time, on a CPU that the looking threads
+ * want. loop_sleep.pml checks all this.
  */
 #include "engine/members.h"
 
@@ -72,7 +78,7 @@
 #define GRACE_MIN_NS 50000  /* how long the loop leaves channels to threads that look, at first */
 #define GRACE_MAX_NS 500000 /* at most */
 #define BUSY_SPIN_NS 20000  /* how long the loop looks at something under way that does not move */
-#define LOOK_NS 1000000     /* how long the loop sleeps with a channel that can't be watched */
+#define STUCK_NS 1000000    /* how long the loop sleeps with a channel that is stuck */
 #define ROUNDS_PER_LOOK 8   /* rounds of progress in one hold of the baton */
 #define ROUTES_PER_LOOK 64  /* routes that a waiting thread looks at in one round */
 
@@ -150,7 +156,7 @@ static void look_at_poller(fry_members *members)
     (void)fry_poller_wait(&members->engine->poller, 0);
 }
 
-/* The poller has called the reactor's watches; this looks whether it has, and runs the timers. */
+/* Runs the timers, and finds out whether the poller has called watches of the reactor. */
 static size_t run_reactor(fry_members *members)
 {
     const fry_poller *poller = &members->engine->poller;
@@ -158,6 +164,7 @@ static size_t run_reactor(fry_members *members)
     members->called = poller->calls;
     if (members->must_look || !members->engine->clock.is_real) {
         members->must_look = false;
+        fry_routes_look(members);
         if (fry_reactor_next_ns(&members->reactor) != INT64_MAX) /* else no clock is read */
             done += fry_reactor_run(&members->reactor);
     }
@@ -262,26 +269,35 @@ static bool is_soon(fry_members *members, int64_t now_ns)
     return now_ns - members->busy_since_ns < BUSY_SPIN_NS;
 }
 
+static fry_arming arm_route(fry_turn *turn, fry_members *members, fry_route *route, int64_t now_ns)
+{
+    fry_peer *peer = fry_route_made_peer(route);
+    if (fry_peer_progress(peer, turn) != 0) {
+        members->busy_since_ns = 0;
+        return FRY_ARMING_BUSY;
+    }
+    if (fry_peer_is_busy(peer) && route->is_watched && is_soon(members, now_ns))
+        return FRY_ARMING_BUSY;
+    return fry_route_arm(turn, route);
+}
+
 /* False: something has come, or is about to come. */
 static bool arm_routes(fry_turn *turn, fry_members *members, int64_t now_ns)
 {
     bool is_idle = true;
-    members->has_unwatched = false;
+    members->has_stuck = false;
     for (fry_route **at = &members->polled; *at != NULL;) {
         fry_route *route = *at;
-        if (fry_peer_progress(fry_route_made_peer(route), turn) != 0) {
-            members->busy_since_ns = 0;
-            is_idle = false;
-        } else if (!route->is_watched) {
-            members->has_unwatched = true;
-        } else if ((fry_peer_is_busy(fry_route_made_peer(route)) && is_soon(members, now_ns)) ||
-                   !fry_route_arm(turn, route)) {
-            is_idle = false;
-        } else {
+        fry_arming arming = arm_route(turn, members, route, now_ns);
+        if (arming == FRY_ARMING_ARMED) {
             *at = route->polled_next;
             route->is_polled = false;
             continue;
         }
+        if (arming == FRY_ARMING_STUCK)
+            members->has_stuck = true;
+        else
+            is_idle = false;
         at = &route->polled_next;
     }
     fry_store_relaxed(&members->has_polled, members->polled != NULL);
@@ -316,8 +332,8 @@ static int64_t grace_ns(fry_members *members, bool has_looked)
     if (has_looked && fry_load_relaxed(&members->has_polled) == 0)
         return INT64_MAX;
     int64_t now_ns = fry_clock_monotonic_ns();
-    if (has_looked && members->grace_end_ns <= now_ns && members->has_unwatched)
-        return now_ns + LOOK_NS;
+    if (has_looked && members->grace_end_ns <= now_ns && members->has_stuck)
+        return now_ns + STUCK_NS;
     /*
      * A looking thread has the baton most of the time, so finding the baton taken counts as a look.
      */
@@ -332,7 +348,7 @@ int64_t fry_members_again_ns(ferry_engine *engine, bool has_looked)
     if (fry_likely(members == NULL))
         return INT64_MAX;
     members->must_look = true; /* after the sleep */
-    return grace_ns(members, has_looked);
+    return fry_sooner_ns(grace_ns(members, has_looked), fry_timers_next_ns(&members->look_times));
 }
 
 int64_t fry_members_next_ns(ferry_engine *engine)

@@ -25,14 +25,15 @@ struct fry_members {
     bool has_seen_closing;
     bool has_steps;  /* a group has a next step */
     uint32_t ticks;  /* ticks since the poller was looked at */
-    uint64_t called; /* how often the poller had called watches then */
+    uint64_t called; /* calls of watches that groups' steps have followed, or need not */
     ferry_group *groups;
     fry_queue orders;    /* routes with work due under the baton */
     fry_queue finishing; /* routes with work due without it */
     uint64_t looks_seen;
     int64_t grace_ns, grace_end_ns;
     int64_t busy_since_ns;
-    bool has_unwatched; /* one of the polled routes is unwatched */
+    bool has_stuck;        /* one of the polled routes is stuck */
+    fry_timers look_times; /* armed routes that must be looked at, by the monotonic clock */
 
     /* Baton. */
     fry_route *polled;

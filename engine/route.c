@@ -133,7 +133,10 @@ void fry_route_closed(fry_turn *turn, fry_route *route)
 
 void fry_route_launched(fry_turn *turn, fry_route *route)
 {
-    if (!route->is_up || route->is_polled || !fry_peer_is_busy(fry_route_made_peer(route)))
+    if (!route->is_up || route->is_polled)
+        return;
+    const fry_peer *peer = fry_route_made_peer(route);
+    if (!fry_peer_is_busy(peer) && fry_peer_look_ns(peer) == route->look_ns)
         return;
     fry_route_poll(route);
     turn->wake = true;
@@ -202,11 +205,33 @@ void fry_route_end(fry_route *route, ferry_status status, const fry_fault *fault
     order(route);
 }
 
-bool fry_route_arm(fry_turn *turn, fry_route *route)
+/* 0: it need not be looked at. */
+static void set_look(fry_route *route, int64_t when_ns)
 {
-    return fry_peer_arm(fry_route_made_peer(route), turn) &&
-           fry_poller_change(&members_of(route)->engine->poller, &route->watch,
-                             EPOLLIN | EPOLLONESHOT) == FERRY_OK;
+    fry_timers *times = &members_of(route)->look_times;
+    if (route->look.when_ns == when_ns)
+        return;
+    if (route->look.when_ns != 0)
+        fry_timers_remove(times, &route->look, NULL);
+    route->look.when_ns = when_ns;
+    if (when_ns != 0)
+        fry_timers_add(times, &route->look, NULL);
+}
+
+fry_arming fry_route_arm(fry_turn *turn, fry_route *route)
+{
+    fry_peer *peer = fry_route_made_peer(route);
+    fry_poller *poller = &members_of(route)->engine->poller;
+    if (!route->is_watched)
+        return FRY_ARMING_STUCK;
+    fry_arming arming = fry_peer_arm(peer, turn);
+    if (arming != FRY_ARMING_ARMED)
+        return arming;
+    if (fry_poller_change(poller, &route->watch, EPOLLIN | EPOLLONESHOT) != FERRY_OK)
+        return FRY_ARMING_STUCK;
+    route->look_ns = fry_peer_look_ns(peer);
+    set_look(route, route->look_ns);
+    return FRY_ARMING_ARMED;
 }
 
 bool fry_route_is_over(const fry_route *route)
@@ -248,12 +273,30 @@ static void want(fry_route *route)
 
 /* ---- what links tell: the role, without the baton ---- */
 
+static void has_event(fry_route *route)
+{
+    route->has_event = true;
+    order(route);
+}
+
 static void descriptor_is_readable(fry_watch *watch, uint32_t events)
 {
     (void)events;
     fry_route *route = watch->arg;
-    route->has_event = true;
-    order(route);
+    members_of(route)->called++; /* no group has a step because of it */
+    has_event(route);
+}
+
+void fry_routes_look(fry_members *members)
+{
+    if (members->look_times.first == NULL)
+        return;
+    int64_t now_ns = fry_clock_monotonic_ns();
+    while (fry_timers_next_ns(&members->look_times) <= now_ns) {
+        fry_route *route = FRY_CONTAINER(members->look_times.first, fry_route, look);
+        set_look(route, 0);
+        has_event(route);
+    }
 }
 
 static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel *channel)
@@ -455,6 +498,7 @@ static void destroy_channel(fry_route *route)
     if (route->is_watched)
         fry_poller_remove(&members_of(route)->engine->poller, &route->watch);
     route->is_watched = false;
+    set_look(route, 0);
     fry_link_end(route->link, route->channel);
     route->channel = NULL;
     route_set_state(route, FRY_ROUTE_ENDED);

@@ -32,6 +32,7 @@ struct fry_route {
     fry_route *open_next, *open_previous; /* open != 0 */
     uint64_t open;                        /* number of transfers that the peer has */
     uint32_t look_round;                  /* when a waiting thread looked last */
+    int64_t look_ns;                      /* armed: the channel's look_ns that the loop knows of */
     bool is_up;                           /* attached */
     bool is_polled; /* in members->polled: attached, and its descriptor reports nothing */
     bool is_asking; /* in members->asks */
@@ -59,6 +60,7 @@ struct fry_route {
     fry_peer_lane *lane;
     fry_channel *channel;
     fry_watch watch;
+    fry_timers_link look; /* in members->look_times until look.when_ns; that is 0: in no heap */
 };
 
 /*
@@ -88,10 +90,13 @@ void fry_route_lane_failed(void *turn, fry_peer *peer, const fry_fault *fault);
 void fry_route_parted(void *turn, fry_peer *peer);
 
 /*
- * Arms a watched route: true: the next arrival makes its descriptor wake the loop, once. False:
- * something has come. The role and the baton.
+ * Arms a route. ARMED: the next arrival makes its descriptor wake the loop, once, or the channel's
+ * look_ns does. STUCK also if the descriptor can't be watched. The role and the baton.
  */
-bool fry_route_arm(fry_turn *turn, fry_route *route);
+fry_arming fry_route_arm(fry_turn *turn, fry_route *route);
+
+/* Finds armed routes that are to be looked at by now. The role. */
+void fry_routes_look(fry_members *members);
 
 /* Whether nothing of the route is left except memory. */
 bool fry_route_is_over(const fry_route *route);

@@ -44,11 +44,6 @@ static const fry_source sources[] = {
 };
 #define SOURCES (sizeof sources / sizeof sources[0])
 
-static int64_t sooner_ns(int64_t left_ns, int64_t right_ns)
-{
-    return left_ns < right_ns ? left_ns : right_ns;
-}
-
 bool fry_sources_arm(fry_turn *turn)
 {
 #pragma GCC unroll 8
@@ -65,7 +60,7 @@ int64_t fry_sources_next_ns(ferry_engine *engine)
     engine->stamps_left = 0; /* the loop is about to rest, perhaps for long */
 #pragma GCC unroll 8
     for (size_t i = 0; i < SOURCES; i++)
-        first_ns = sooner_ns(first_ns, sources[i].next_ns(engine));
+        first_ns = fry_sooner_ns(first_ns, sources[i].next_ns(engine));
     return first_ns;
 }
 
@@ -75,7 +70,7 @@ int64_t fry_sources_again_ns(ferry_engine *engine, bool has_looked)
 #pragma GCC unroll 8
     for (size_t i = 0; i < SOURCES; i++) {
         if (sources[i].again_ns != NULL)
-            first_ns = sooner_ns(first_ns, sources[i].again_ns(engine, has_looked));
+            first_ns = fry_sooner_ns(first_ns, sources[i].again_ns(engine, has_looked));
     }
     return first_ns;
 }

@@ -423,13 +423,19 @@ bool fry_peer_is_busy(const fry_peer *peer)
             (lane->recalls > 0 && lane->state == FRY_LANE_ATTACHED));
 }
 
-bool fry_peer_arm(fry_peer *peer, void *turn)
+fry_arming fry_peer_arm(fry_peer *peer, void *turn)
 {
     fry_peer_lane *lane = peer->lane;
     if (lane == NULL || !fry_lane_is_live(lane))
-        return true;
+        return FRY_ARMING_ARMED;
     peer->turn = turn;
     fry_bundle_flush(lane);
     fry_lane_answer(lane);
-    return !fry_lane_is_live(lane) || lane->channel->ops->arm(lane->channel);
+    return fry_lane_is_live(lane) ? lane->channel->ops->arm(lane->channel) : FRY_ARMING_ARMED;
+}
+
+int64_t fry_peer_look_ns(const fry_peer *peer)
+{
+    const fry_peer_lane *lane = peer->lane;
+    return lane != NULL && fry_lane_is_live(lane) ? lane->channel->look_ns : 0;
 }

@@ -183,8 +183,11 @@ size_t fry_peer_progress(fry_peer *peer, void *turn);
 /* Whether something is under way that progress would soon end without the other end. */
 bool fry_peer_is_busy(const fry_peer *peer);
 
-/* Like fry_channel_ops.arm; true without a channel. */
-bool fry_peer_arm(fry_peer *peer, void *turn);
+/* Like fry_channel_ops.arm; ARMED without a channel. */
+fry_arming fry_peer_arm(fry_peer *peer, void *turn);
+
+/* fry_channel.look_ns; 0 without a channel. */
+int64_t fry_peer_look_ns(const fry_peer *peer);
 
 /* ---- for the files of a peer ---- */
 

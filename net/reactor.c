@@ -41,9 +41,6 @@ void fry_timer_set(fry_reactor *reactor, fry_timer *timer, int64_t when_ns)
 void fry_timer_set_soon(fry_reactor *reactor, fry_timer *timer)
 {
     fry_timer_set(reactor, timer, fry_reactor_now_ns(reactor));
-    /* The kernel knows nothing of a user's clock. */
-    if (!reactor->clock->is_real)
-        fry_poller_wake(&reactor->poller);
 }
 
 void fry_timer_stop(fry_reactor *reactor, fry_timer *timer)

@@ -90,6 +90,13 @@ typedef struct fry_channel_events {
     void (*failed)(void *arg, const fry_fault *fault);
 } fry_channel_events;
 
+/* What arming a channel has come to. */
+typedef enum fry_arming {
+    FRY_ARMING_BUSY = 0, /* there is something; make progress */
+    FRY_ARMING_ARMED,    /* the descriptor reports what comes */
+    FRY_ARMING_STUCK,    /* it reports nothing, and nothing moves: make progress in a moment */
+} fry_arming;
+
 typedef struct fry_channel_ops {
     fry_post_result (*post)(fry_channel *channel, fry_post *post);
     void (*pull)(fry_channel *channel, fry_pull *pull);
@@ -98,12 +105,12 @@ typedef struct fry_channel_ops {
     /* Makes progress: takes what has come. Returns how much there was. */
     size_t (*progress)(fry_channel *channel);
     /*
-     * Arms the channel. True: from now on `event_fd` becomes readable when something comes, or
-     * something that waits can go; until then no progress is needed. If other progress finds
-     * something meanwhile, the descriptor may not report it, or what comes after it: arm again
-     * before sleeping. False: there is something; make progress.
+     * Arms the channel. ARMED: from now on `event_fd` becomes readable when something comes, or
+     * something that waits can go; until then, or until look_ns, no progress is needed. If other
+     * progress finds something meanwhile, the descriptor may not report it, or what comes after it:
+     * arm again before sleeping. STUCK: the descriptor may be readable all the time.
      */
-    bool (*arm)(fry_channel *channel);
+    fry_arming (*arm)(fry_channel *channel);
     /* Destroys the channel: afterwards it uses no memory, and calls no `done`. The loop. */
     void (*destroy)(fry_channel *channel);
 } fry_channel_ops;
@@ -112,6 +119,11 @@ struct fry_channel {
     const fry_channel_ops *ops;
     fry_channel_path path;
     int event_fd;
+    /*
+     * When progress is due though nothing has come, by the monotonic clock; 0: not. Progress and
+     * arm change it, and a post or a pull may set it, also of an armed channel.
+     */
+    int64_t look_ns;
     size_t eager_bytes_max; /* posts up to this size need not be pulled */
     /*
      * Headers of posts to be pulled, and messages about pulls, that have not left yet and that no

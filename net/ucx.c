@@ -312,12 +312,8 @@ static ucs_status_t start_worker(fry_ucx_channel *channel, const char **call)
     status = fry_ucp.ucp_worker_get_efd(channel->worker, &channel->public_.event_fd);
     if (status != UCS_OK)
         return status;
-    *call = "a descriptor to sleep on";
-    if (fry_ucx_watch_open(&channel->watch, channel->public_.event_fd,
-                           channel->public_.path == FRY_PATH_NET ? channel->ucx->keepalive_ns
-                                                                 : 0) != FERRY_OK)
-        return UCS_ERR_IO_ERROR;
-    channel->public_.event_fd = channel->watch.event_fd;
+    fry_ucx_watch_init(&channel->watch, &channel->public_,
+                       channel->public_.path == FRY_PATH_NET ? channel->ucx->keepalive_ns : 0);
     return UCS_OK;
 }
 

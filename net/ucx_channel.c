@@ -314,17 +314,16 @@ static size_t channel_progress(fry_channel *public_)
     return count + fry_ucx_offers_progress(channel);
 }
 
-static bool channel_arm(fry_channel *public_)
+static fry_arming channel_arm(fry_channel *public_)
 {
     fry_ucx_channel *channel = (fry_ucx_channel *)public_;
-    fry_ucx_watch_wake(&channel->watch);
     if (channel->state == FRY_UCX_CHANNEL_BROKEN ||
         (channel->to_read != NULL && channel->state == FRY_UCX_CHANNEL_CONNECTED))
-        return false;
+        return FRY_ARMING_BUSY;
     ucs_status_t status = fry_ucp.ucp_worker_arm(channel->worker);
     if (status == UCS_OK) {
         fry_ucx_watch_arm(&channel->watch);
-        return true;
+        return FRY_ARMING_ARMED;
     }
     if (status == UCS_ERR_BUSY) {
         /*
@@ -332,15 +331,15 @@ static bool channel_arm(fry_channel *public_)
          * stopped, or computes, must not cost a core here.
          */
         if (++channel->fruitless < FRUITLESS_MAX)
-            return false;
-        fry_ucx_watch_doze(&channel->watch);
-        return true;
+            return FRY_ARMING_BUSY;
+        fry_ucx_watch_set_look(&channel->watch);
+        return FRY_ARMING_STUCK;
     }
     /* The worker can't be slept on any more. Progress is due, to report it, once. */
     if (channel->state >= FRY_UCX_CHANNEL_FAILED)
-        return true;
+        return FRY_ARMING_ARMED;
     channel->arm_status = status;
-    return false;
+    return FRY_ARMING_BUSY;
 }
 
 static void channel_destroy(fry_channel *public_)
@@ -366,7 +365,6 @@ static void channel_destroy(fry_channel *public_)
         fry_ucp.ucp_worker_destroy(channel->worker);
     if (channel->own_context != NULL)
         fry_ucp.ucp_cleanup(channel->own_context);
-    fry_ucx_watch_close(&channel->watch);
 
     const fry_memory *memory = channel->ucx->memory;
     for (fry_ucx_parcels *chunk = channel->chunks, *next; chunk != NULL; chunk = next) {

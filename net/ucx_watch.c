@@ -3,21 +3,17 @@
 
 #include "base/clock.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #define LOOKS_A_KEEPALIVE 4
 #define LOOK_NS_MIN (INT64_C(100) * 1000 * 1000)
-#define DOZE_NS (INT64_C(1000) * 1000)
 #define NS_PER_S INT64_C(1000000000)
 #define SKIPS 31
 #define DEPTH_MAX 3 /* nested epoll descriptors; UCX's are two deep */
@@ -34,59 +30,15 @@ static int64_t now_ns(void)
     return fry_clock_monotonic_ns();
 }
 
-ferry_status fry_ucx_watch_open(fry_ucx_watch *watch, int worker_fd, int64_t keepalive_ns)
+void fry_ucx_watch_init(fry_ucx_watch *watch, fry_channel *channel, int64_t keepalive_ns)
 {
-    *watch = (fry_ucx_watch){
-        .event_fd = -1,
-        .worker_fd = worker_fd,
-        .timer_fd = -1,
-        .keepalive_ns = keepalive_ns,
-        .has_network = keepalive_ns > 0,
-    };
-    struct epoll_event event = {.events = EPOLLIN};
-    watch->event_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (watch->event_fd < 0)
-        goto refused;
-    watch->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (watch->timer_fd < 0 ||
-        epoll_ctl(watch->event_fd, EPOLL_CTL_ADD, watch->timer_fd, &event) != 0 ||
-        epoll_ctl(watch->event_fd, EPOLL_CTL_ADD, worker_fd, &event) != 0)
-        goto refused;
-    return FERRY_OK;
-
-refused:
-    fry_ucx_watch_close(watch);
-    return FERRY_E_SYSTEM;
-}
-
-void fry_ucx_watch_close(fry_ucx_watch *watch)
-{
-    int error = errno;
-    if (watch->timer_fd > 0)
-        (void)close(watch->timer_fd);
-    if (watch->event_fd > 0)
-        (void)close(watch->event_fd);
-    watch->timer_fd = -1;
-    watch->event_fd = -1;
-    errno = error;
-}
-
-/* Sets the timer to whichever comes first. A time that is past fires at once. */
-static void set_timer(const fry_ucx_watch *watch)
-{
-    int64_t when_ns = watch->look_ns;
-    if (watch->doze_ns != 0 && (when_ns == 0 || watch->doze_ns < when_ns))
-        when_ns = watch->doze_ns;
-    const struct itimerspec when = {
-        .it_value = {.tv_sec = when_ns / NS_PER_S, .tv_nsec = when_ns % NS_PER_S}};
-    (void)timerfd_settime(watch->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    *watch = (fry_ucx_watch){.channel = channel, .keepalive_ns = keepalive_ns};
 }
 
 static void set_look(fry_ucx_watch *watch, int64_t from_ns)
 {
     int64_t interval_ns = watch->keepalive_ns / LOOKS_A_KEEPALIVE;
-    watch->look_ns = from_ns + (interval_ns > LOOK_NS_MIN ? interval_ns : LOOK_NS_MIN);
-    set_timer(watch);
+    watch->channel->look_ns = from_ns + (interval_ns > LOOK_NS_MIN ? interval_ns : LOOK_NS_MIN);
 }
 
 /* UCX turns TCP's keepalive on for sockets that it connects, but not for those that it accepts. */
@@ -154,7 +106,7 @@ int fry_ucx_keepalive_s(int64_t keepalive_ns)
 
 void fry_ucx_watch_set_look(fry_ucx_watch *watch)
 {
-    if (watch->has_network && watch->look_ns == 0)
+    if (watch->keepalive_ns > 0 && watch->channel->look_ns == 0)
         set_look(watch, now_ns());
 }
 
@@ -162,38 +114,13 @@ void fry_ucx_watch_arm(fry_ucx_watch *watch)
 {
     watch->is_armed = true;
     watch->skips = 0; /* a caller that wakes may have been woken to look */
-    if (watch->has_network && watch->has_sent && watch->look_ns == 0)
-        set_look(watch, now_ns());
-}
-
-/* UCX's descriptor may stay readable as long as it can't be armed, and would end a doze at once. */
-static void watch_worker(const fry_ucx_watch *watch, bool is_watched)
-{
-    struct epoll_event event = {.events = is_watched ? EPOLLIN : 0};
-    (void)epoll_ctl(watch->event_fd, EPOLL_CTL_MOD, watch->worker_fd, &event);
-}
-
-void fry_ucx_watch_doze(fry_ucx_watch *watch)
-{
-    if (watch->doze_ns == 0)
-        watch_worker(watch, false);
-    watch->skips = 0;
-    watch->doze_ns = now_ns() + DOZE_NS;
-    set_timer(watch);
-}
-
-void fry_ucx_watch_wake(fry_ucx_watch *watch)
-{
-    if (watch->doze_ns == 0)
-        return;
-    watch->doze_ns = 0;
-    watch_worker(watch, true);
-    set_timer(watch);
+    if (watch->has_sent)
+        fry_ucx_watch_set_look(watch);
 }
 
 bool fry_ucx_watch_is_well(fry_ucx_watch *watch)
 {
-    if (watch->look_ns == 0)
+    if (watch->channel->look_ns == 0)
         return true;
     /* Reading the clock takes a tenth of the time of a progress that finds nothing. */
     if (watch->skips > 0) {
@@ -202,20 +129,17 @@ bool fry_ucx_watch_is_well(fry_ucx_watch *watch)
     }
     watch->skips = SKIPS;
     int64_t now = now_ns();
-    if (now < watch->look_ns)
+    if (now < watch->channel->look_ns)
         return true;
     traffic traffic = {false, false};
-    look_below(watch->worker_fd, 1, watch->keepalive_ns, &traffic);
+    look_below(watch->channel->event_fd, 1, watch->keepalive_ns, &traffic);
     if (!traffic.is_repeated)
         watch->stuck_ns = 0;
     else if (watch->stuck_ns == 0)
         watch->stuck_ns = now;
-    /* The next send sets the timer again. */
     watch->has_sent = traffic.is_under_way;
-    watch->look_ns = 0;
+    watch->channel->look_ns = 0; /* until the next send */
     if (traffic.is_under_way)
         set_look(watch, now);
-    else
-        set_timer(watch);
     return watch->stuck_ns == 0 || now - watch->stuck_ns < watch->keepalive_ns;
 }

@@ -60,10 +60,10 @@ static size_t nobody_progress(fry_channel *channel)
     return 0;
 }
 
-static bool nobody_arm(fry_channel *channel)
+static fry_arming nobody_arm(fry_channel *channel)
 {
     (void)channel;
-    return true;
+    return FRY_ARMING_ARMED;
 }
 
 static const fry_channel_ops nobody = {.post = nobody_post,

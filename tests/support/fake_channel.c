@@ -370,12 +370,12 @@ static size_t locked_progress(fry_channel *channel)
     return count;
 }
 
-static bool locked_arm(fry_channel *channel)
+static fry_arming locked_arm(fry_channel *channel)
 {
     fake_wire *wire = lock(channel);
-    bool is_armed = fake_arm(channel);
+    fry_arming arming = fake_arm(channel) ? FRY_ARMING_ARMED : FRY_ARMING_BUSY;
     unlock(wire);
-    return is_armed;
+    return arming;
 }
 
 static void locked_destroy(fry_channel *channel)

@@ -61,6 +61,8 @@ ferry_member_info net_self_await_member(net_self *self, uint32_t rank, ferry_mem
 static void note_line(void *arg, ferry_log_level level, const char *line)
 {
     net_self *self = arg;
+    /* The kernel must take the loops that the tests have, also over TCP. */
+    NET_SELF_CHECK(strstr(line, "nested too deep") == NULL, "%s", line);
     if (level > FERRY_LOG_WARNING)
         return;
     if (!self->is_silent)

@@ -159,6 +159,22 @@ Test(base_poller, a_nested_epoll_sees_it_level_triggered)
     cr_assert_eq(close(outer), 0);
 }
 
+/* docs/design.md counts which pollers may lie in one another. */
+Test(base_poller, the_kernel_nests_five_deep)
+{
+    int fds[6] = {poller.event_fd};
+    struct epoll_event event = {.events = EPOLLIN};
+    for (int i = 1; i < 6; i++) {
+        fds[i] = epoll_create1(EPOLL_CLOEXEC);
+        cr_assert_eq(epoll_ctl(fds[i], EPOLL_CTL_ADD, fds[i - 1], &event), 0, "%d deep", i);
+    }
+    int sixth = epoll_create1(EPOLL_CLOEXEC);
+    cr_assert_neq(epoll_ctl(sixth, EPOLL_CTL_ADD, fds[5], &event), 0);
+    (void)close(sixth);
+    for (int i = 1; i < 6; i++)
+        (void)close(fds[i]);
+}
+
 Test(base_poller, wakes_when_the_counter_is_full)
 {
     cr_assert_eq(eventfd_write(poller.event_fd, UINT64_MAX - 1), 0);

@@ -5,6 +5,7 @@
  * wire between them can be held and cut.
  */
 #include "engine/buffer.h"
+#include "engine/context.h"
 #include "engine/engine.h"
 #include "engine/ground.h"
 #include "engine/groups.h"
@@ -16,6 +17,7 @@
 #include "tests/support/member_test.h"
 #include "tests/support/owned.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -593,6 +595,81 @@ Test(engine_messages, taken_by_a_waiting_thread_from_an_armed_channel_are_answer
         cr_assert_eq(pthread_join(thread, &waited), 0);
         cr_assert_eq(waited, recv);
         ASSERT_STATUS(end_of(&r, send), FERRY_OK);
+    }
+}
+
+/* ---- a channel that sleeps ---- */
+
+/* The loop sleeps, and all there is of the lane is armed, or looked at in a moment. */
+static fry_route *rest(rig *r)
+{
+    make_lane(r);
+    run_still(r);
+    while (ferry_engine_arm(r->members[0].te.engine) != FERRY_OK)
+        turn(r);
+    return &r->members[0].group->routes[1];
+}
+
+/* A launch that has left at once sets the time, and nothing else tells the loop of it. */
+Test(engine_messages, a_channel_is_looked_at_when_it_wants_to_be)
+{
+    OWNED(rig_close) rig r = {.options = {.has_event = true}};
+    rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 0);
+    ferry_engine *engine = r.members[0].te.engine;
+    fry_route *route = rest(&r);
+    cr_assert_not(route->is_polled);
+    cr_assert_eq(engine->poller.timer_ns, 0);
+
+    fry_turn turn_;
+    route->channel->look_ns = fry_clock_monotonic_ns() + 10000000;
+    cr_assert(fry_turn_begin(&turn_, engine, fry_context_get(engine), false));
+    fry_route_launched(&turn_, route);
+    (void)fry_turn_end(&turn_, 0);
+    cr_assert_eq(engine->asleep, FRY_AWAKE);
+    while (ferry_engine_arm(engine) != FERRY_OK)
+        (void)ferry_engine_progress(engine, 0);
+    cr_assert_not(route->is_polled);
+    cr_assert_eq(engine->poller.timer_ns, route->channel->look_ns);
+
+    struct pollfd readable = {.fd = ferry_engine_fd(engine), .events = POLLIN};
+    cr_assert_eq(poll(&readable, 1, -1), 1);
+    route->channel->look_ns = 0; /* as the look does */
+    cr_assert_geq(ferry_engine_progress(engine, 0), 0);
+    cr_assert(route->is_polled);
+    while (ferry_engine_arm(engine) != FERRY_OK)
+        (void)ferry_engine_progress(engine, 0);
+    cr_assert_not(route->is_polled);
+    cr_assert_null(engine->members->look_times.first);
+}
+
+/* As one whose descriptor the kernel refuses to watch. */
+Test(engine_messages, a_channel_that_is_stuck_is_looked_at_in_a_moment)
+{
+    OWNED(rig_close) rig r = {.options = {.has_event = true}};
+    rig_open(&r, FERRY_LOOP_EMBEDDED, 0, 0);
+    ferry_engine *engine = r.members[0].te.engine;
+    fry_route *route = rest(&r);
+    fry_turn turn_;
+    fry_poller_remove(&engine->poller, &route->watch);
+    route->is_watched = false;
+    cr_assert(fry_turn_begin(&turn_, engine, fry_context_get(engine), false));
+    fry_route_poll(route);
+    (void)fry_turn_end(&turn_, 0);
+    ferry_future *send = message(&r, 1, true, SMALL, NULL);
+    ferry_future *recv = message(&r, 0, false, SMALL, NULL);
+    ASSERT_STATUS(end_of(&r, recv), FERRY_OK);
+    ASSERT_STATUS(end_of(&r, send), FERRY_OK);
+    cr_assert(route->is_polled);
+    for (int i = 0; i < 3; i++) {
+        int64_t start_ns = fry_clock_monotonic_ns();
+        while (ferry_engine_arm(engine) != FERRY_OK)
+            (void)ferry_engine_progress(engine, 0);
+        cr_assert(route->is_polled);
+        cr_assert_geq(engine->poller.timer_ns, start_ns + 1000000);
+        cr_assert_leq(engine->poller.timer_ns, fry_clock_monotonic_ns() + 1000000);
+        struct pollfd readable = {.fd = ferry_engine_fd(engine), .events = POLLIN};
+        cr_assert_eq(poll(&readable, 1, -1), 1);
+        cr_assert_geq(ferry_engine_progress(engine, 0), 0);
     }
 }
 

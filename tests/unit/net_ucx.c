@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <dirent.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 
 TestSuite(net_ucx, .timeout = 50);
@@ -15,6 +16,42 @@ TestSuite(net_ucx, .timeout = 50);
 static const size_t sizes[] = {0,    1,    8,    31,    192,   193,   256,   1000,   4096,
                                8191, 8192, 8193, 20000, 65535, 65536, 65537, 300000, LARGE_BYTES};
 #define SIZES (sizeof sizes / sizeof *sizes)
+
+/* ---- pollers around it ---- */
+
+static void hear_one(end *end, void *arg)
+{
+    open_way(end, arg);
+    WAIT_UNTIL(end, end->arrived == 1);
+    meet(end);
+    end_close(end);
+}
+
+/* The engine's poller, the one that the user's loop watches, and that loop's own. */
+Test(net_ucx, three_pollers_fit_around_tcp)
+{
+    PLACE_NEEDS(place_lacks_ucx_tcp);
+    static unsigned char data[100];
+    end end;
+    split(&end, hear_one, (void *)(uintptr_t)NET_WAY);
+    open_way(&end, NET_WAY);
+    int fds[4] = {end.channel->event_fd};
+    struct epoll_event event = {.events = EPOLLIN};
+    for (int i = 1; i < 4; i++) {
+        fds[i] = epoll_create1(EPOLL_CLOEXEC);
+        cr_assert_eq(epoll_ctl(fds[i], EPOLL_CTL_ADD, fds[i - 1], &event), 0, "%d", i);
+    }
+    /* Nor are UCX's own sockets, which come now, too deep. */
+    fill(data, sizeof data, 7);
+    note note = {1, 7, sizeof data};
+    cr_assert(end_post(&end, &note, data, false) != FRY_POST_FAILED);
+    WAIT_UNTIL(&end, end.done == 1);
+    meet_at_work(&end);
+    for (int i = 1; i < 4; i++)
+        (void)close(fds[i]);
+    end_close(&end);
+    cr_assert(join(&end));
+}
 
 /* ---- every size, carried and pulled ---- */
 

@@ -7,6 +7,7 @@
 #ifndef TESTS_UNIT_UCX_PAIR_H
 #define TESTS_UNIT_UCX_PAIR_H
 
+#include "base/clock.h"
 #include "net/ucx.h"
 
 #include <poll.h>
@@ -224,7 +225,20 @@ static inline bool end_may_sleep(end *end)
         (void)sched_yield();
         return false;
     }
-    return end->channel->ops->arm(end->channel);
+    fry_arming arming = end->channel->ops->arm(end->channel);
+    if (arming == FRY_ARMING_STUCK)
+        (void)poll(NULL, 0, 1);
+    return arming == FRY_ARMING_ARMED;
+}
+
+/* How long to sleep at most, with a timeout. */
+static inline int end_sleep_ms(const end *end, int timeout_ms)
+{
+    if (end->channel->look_ns == 0)
+        return timeout_ms;
+    int64_t left_ns = end->channel->look_ns - fry_clock_monotonic_ns();
+    int look_ms = left_ns > 0 ? (int)(left_ns / 1000000) + 1 : 0;
+    return timeout_ms >= 0 && timeout_ms < look_ms ? timeout_ms : look_ms;
 }
 
 /* Makes progress, or sleeps until it can be made. False: nothing came for so long. */
@@ -232,8 +246,9 @@ static inline bool end_turn(end *end, int timeout_ms)
 {
     if (!end_may_sleep(end))
         return true;
+    int sleep_ms = end_sleep_ms(end, timeout_ms);
     struct pollfd sleeper = {.fd = end->channel->event_fd, .events = POLLIN};
-    return poll(&sleeper, 1, timeout_ms) != 0;
+    return poll(&sleeper, 1, sleep_ms) != 0 || sleep_ms != timeout_ms;
 }
 
 #define WAIT_UNTIL(end, condition)                                                                 \
@@ -271,7 +286,7 @@ static inline void meet_at_work(end *end)
                                  {.fd = end->channel->event_fd, .events = POLLIN}};
     while (poll(sleepers, 1, 0) == 0)
         if (end_may_sleep(end))
-            (void)poll(sleepers, 2, -1);
+            (void)poll(sleepers, 2, end_sleep_ms(end, -1));
     meet(end);
 }
 
