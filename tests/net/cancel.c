@@ -13,6 +13,7 @@
 
 #define SIZE_BYTES ((size_t)8 << 20)
 #define ROUNDS 12
+#define ROUNDS_MAX 240 /* as long as no cancel came in time */
 #define FILL 0x3c
 
 static net_traffic one(net_self *self, ferry_tag tag, bool is_send, size_t size_bytes)
@@ -70,12 +71,13 @@ static int member(int argc, char **argv)
     net_self self;
     net_tally tally = {0};
     net_self_join(&self, argc, argv);
-    for (size_t i = 0; i < ROUNDS; i++) {
+    /* Both ends see how each round ends, so both go on alike. */
+    for (size_t i = 0; i < ROUNDS || (tally.failed == 0 && i < ROUNDS_MAX); i++) {
         ferry_tag tag = 10 * (i + 1);
         if (self.rank == 0)
             round_of_sender(&self, tag, &tally);
         else
-            round_of_receiver(&self, tag, i, &tally);
+            round_of_receiver(&self, tag, i % ROUNDS, &tally);
     }
     net_say("done %s", net_tally_text(&tally));
     (void)net_await("end");
@@ -90,7 +92,7 @@ static void run(bool has_hosts)
     for (int i = 0; i < 2; i++) {
         const char *tally = net_hear(members[i], "done");
         printf("rank %d: %s\n", i, tally);
-        NET_CHECK(net_number(tally, "good") + net_number(tally, "failed") == ROUNDS, "%s", tally);
+        NET_CHECK(net_number(tally, "good") + net_number(tally, "failed") >= ROUNDS, "%s", tally);
         NET_CHECK(i == 0 || net_number(tally, "failed") > 0, "no receive was cancelled in time");
     }
     net_pair_tell(members, "end");
