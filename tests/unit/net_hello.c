@@ -42,6 +42,8 @@ static void load_keys(void)
     cr_assert_eq(fry_hello_key(other_key, "a secret of many bytez", 22), FERRY_OK);
 }
 
+TestSuite(net_hello, .init = load_keys);
+
 static fry_hello_offer offer_of(uint32_t rank, uint64_t incarnation)
 {
     fry_hello_offer offer = {
@@ -157,6 +159,13 @@ static void talk(bool crumbs)
     }
 }
 
+/* Two ends with one key, and all that they say to each other. */
+static void meet(void)
+{
+    set_ends(key, key);
+    talk(false);
+}
+
 static void close_ends(void)
 {
     fry_hello_close(&caller.hello);
@@ -218,7 +227,6 @@ Test(net_hello, noise_as_published)
     fry_noise one, two;
     fry_noise_cipher keys[4];
 
-    load_keys();
     from_hex("54686973206973206d7920417573747269616e20706572737065637469766521", psk, sizeof(psk));
     const size_t prologue_bytes = from_hex("4a6f686e2047616c74", prologue, sizeof(prologue));
     from_hex("893e28b9dc6ca8d611ab664754b8ceb7bac5117349a4439a6b0569da977c464a", given[0], 32);
@@ -267,7 +275,6 @@ Test(net_hello, no_small_order)
     uint8_t message[FRY_NOISE_HANDSHAKE_BYTES + 4] = {0};
     fry_noise noise;
 
-    load_keys();
     fry_noise_begin(&noise, "p", 1);
     memcpy(noise.other_public, none, sizeof(none));
     cr_assert_not(fry_noise_write_second(&noise, "text", 4, message));
@@ -302,7 +309,6 @@ static void assert_agreed(void)
 
 Test(net_hello, both_well)
 {
-    load_keys();
     for (int crumbs = 0; crumbs < 2; crumbs++) {
         set_ends(key, key);
         talk(crumbs != 0);
@@ -316,7 +322,6 @@ Test(net_hello, without_a_secret)
 {
     uint8_t empty[FRY_NOISE_KEY_BYTES];
 
-    load_keys();
     cr_assert_eq(fry_hello_key(empty, NULL, 0), FERRY_OK);
     set_ends(empty, empty);
     talk(false);
@@ -330,7 +335,6 @@ Test(net_hello, paths)
 {
     fry_lane_session session;
 
-    load_keys();
     set_ends(key, key);
     answerer.offer.host[7] ^= 1; /* another host */
     talk(false);
@@ -361,9 +365,7 @@ Test(net_hello, paths)
 
 Test(net_hello, the_line_ends)
 {
-    load_keys();
-    set_ends(key, key);
-    talk(false);
+    meet();
     for (int i = 0; i < 3; i++) {
         fry_hello_ping(&caller.hello);
         talk(false);
@@ -382,7 +384,6 @@ Test(net_hello, the_line_ends)
 
 Test(net_hello, another_secret)
 {
-    load_keys();
     set_ends(other_key, key);
     talk(false);
     cr_assert_eq(answerer.last, FRY_HELLO_FAILED);
@@ -397,7 +398,6 @@ Test(net_hello, a_false_answerer)
     uint8_t payload[256], message[512] = {0};
     fry_noise noise;
 
-    load_keys();
     set_ends(key, key);
     flush(&caller);
     fry_noise_begin(&noise, forth.bytes, 8);
@@ -413,7 +413,6 @@ Test(net_hello, a_false_answerer)
 
 Test(net_hello, another_version)
 {
-    load_keys();
     set_ends(key, key);
     flush(&caller);
     forth.bytes[7] = 9;
@@ -438,7 +437,6 @@ Test(net_hello, garbage)
 {
     uint8_t bytes[256];
 
-    load_keys();
     for (int i = 0; i < 20000; i++) {
         fry_hello hello;
         fry_hello_event event = FRY_HELLO_MORE;
@@ -467,9 +465,7 @@ Test(net_hello, garbage)
 /* Who gets a changed byte never has a lane of it, and never says why. */
 Test(net_hello, every_byte_changed)
 {
-    load_keys();
-    set_ends(key, key);
-    talk(false);
+    meet();
     const size_t forth_bytes = forth.sent, back_bytes = back.sent;
     for (size_t i = 0; i < forth_bytes + back_bytes; i++) {
         /* All of an address would take its time, and is one like another. */
@@ -492,26 +488,24 @@ Test(net_hello, every_byte_changed)
     }
 }
 
+/* Nothing comes to `victim` from each byte on: it is not done, and does not fail. */
+static void cut_everywhere(way *line, const end *victim)
+{
+    meet();
+    const size_t bytes = line->sent;
+    for (size_t i = 0; i < bytes; i += i < 700 || i > bytes - 100 ? 1 : 61) {
+        set_ends(key, key);
+        line->cut = i;
+        talk(false);
+        cr_assert_not(victim->is_done, "byte %zu", i);
+        cr_assert_neq(victim->last, FRY_HELLO_FAILED, "byte %zu", i);
+    }
+}
+
 Test(net_hello, every_prefix)
 {
-    load_keys();
-    set_ends(key, key);
-    talk(false);
-    const size_t forth_bytes = forth.sent, back_bytes = back.sent;
-    for (size_t i = 0; i < forth_bytes; i += i < 700 || i > forth_bytes - 100 ? 1 : 61) {
-        set_ends(key, key);
-        forth.cut = i;
-        talk(false);
-        cr_assert_not(answerer.is_done);
-        cr_assert_neq(answerer.last, FRY_HELLO_FAILED);
-    }
-    for (size_t i = 0; i < back_bytes; i += i < 700 || i > back_bytes - 100 ? 1 : 61) {
-        set_ends(key, key);
-        back.cut = i;
-        talk(false);
-        cr_assert_not(caller.is_done);
-        cr_assert_neq(caller.last, FRY_HELLO_FAILED);
-    }
+    cut_everywhere(&forth, &answerer);
+    cut_everywhere(&back, &caller);
 }
 
 /* Everything that a caller ever said, said again: it is greeted, and proves nothing. */
@@ -519,9 +513,7 @@ Test(net_hello, repeated)
 {
     way heard;
 
-    load_keys();
-    set_ends(key, key);
-    talk(false);
+    meet();
     heard = forth;
     set_ends(key, key);
     forth = heard;
@@ -532,8 +524,7 @@ Test(net_hello, repeated)
     cr_assert_eq(answerer.hello.failure, FRY_HELLO_BAD_SEAL);
 
     heard = back; /* and an answerer's, to a new call */
-    set_ends(key, key);
-    talk(false);
+    meet();
     heard = back;
     set_ends(key, key);
     back = heard;
@@ -548,7 +539,6 @@ Test(net_hello, repeated)
 /* A caller hears its own words. */
 Test(net_hello, reflected)
 {
-    load_keys();
     set_ends(key, key);
     flush(&caller);
     back = forth;
@@ -558,14 +548,12 @@ Test(net_hello, reflected)
     cr_assert_eq(caller.hello.failure, FRY_HELLO_BAD_SECRET);
 
     /* To its own port: it opens, and says that it is for another member. */
-    set_ends(key, key);
-    talk(false);
+    meet();
     cr_assert_eq(answerer.hello.greeting.to_rank, usual.to_rank);
     cr_assert_neq(answerer.hello.greeting.rank, usual.to_rank);
 
     /* Once keys are agreed on: each direction has its own. */
-    set_ends(key, key);
-    talk(false);
+    meet();
     const size_t said = forth.sent;
     fry_hello_end(&caller.hello, FRY_HELLO_LEFT);
     flush(&caller);
@@ -583,9 +571,7 @@ Test(net_hello, reflected)
 /* The line's messages moved or repeated. */
 Test(net_hello, a_line_repeated)
 {
-    load_keys();
-    set_ends(key, key);
-    talk(false);
+    meet();
     const size_t before = forth.sent;
     fry_hello_ping(&caller.hello);
     talk(false);
@@ -599,7 +585,6 @@ Test(net_hello, a_line_repeated)
 
 Test(net_hello, offers_that_cannot_be)
 {
-    load_keys();
     for (int what = 0; what < 9; what++) {
         set_ends(key, key);
         fry_hello_offer *offer = what % 2 == 0 ? &caller.offer : &answerer.offer;
@@ -631,7 +616,6 @@ Test(net_hello, jobs_that_cannot_be)
 {
     static const char *const names[] = {"", "a b", "a\n", "\xff", "a/b"};
 
-    load_keys();
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         fry_hello_greeting greeting = usual;
         set_ends(key, key);
@@ -644,7 +628,6 @@ Test(net_hello, jobs_that_cannot_be)
 
 Test(net_hello, different_results)
 {
-    load_keys();
     set_ends(key, key);
     flush(&caller);
     (void)deliver(&answerer, false);
@@ -667,7 +650,6 @@ Test(net_hello, macs)
 {
     uint8_t keys[2][FRY_MAC_KEY_BYTES], header[FRY_HEADER_BYTES_MAX], mac[FRY_MAC_BYTES];
 
-    load_keys();
     randombytes_buf(keys, sizeof(keys));
     randombytes_buf(header, sizeof(header));
     fry_mac_write(keys[0], 7, header, sizeof(header), mac);
