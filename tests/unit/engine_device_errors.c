@@ -272,9 +272,7 @@ static ferry_future *nop_on_bytes(const steps *s, ferry_buffer *buffer)
     static ferry_access accesses[GPU_SIZE / 2];
     for (size_t i = 0; i < GPU_SIZE / 2; i++)
         accesses[i] = (ferry_access){span_of(buffer, 2 * i, 1), FERRY_WRITE};
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.accesses = accesses;
-    options.access_count = GPU_SIZE / 2;
+    ferry_op_options options = touching(accesses, GPU_SIZE / 2);
     return ferry_nop(s->f.te.engine, &options);
 }
 

@@ -265,9 +265,7 @@ static void submit(world *w)
         accesses[i].mode = o->touches[i].mode;
     }
     ferry_future *after = ferry_promise_future(o->promise);
-    ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-    options.after = &after;
-    options.after_count = 1;
+    ferry_op_options options = behind(&after, 1);
     options.accesses = accesses;
     options.access_count = o->touch_count;
     bool lacks = w->lacks_memory && draw(w, 6) == 0;
@@ -335,9 +333,7 @@ static void warm_up(world *w, size_t count)
         ferry_future *often[WARM_EDGES];
         for (size_t j = 0; j < WARM_EDGES; j++)
             often[j] = after;
-        ferry_op_options options = FERRY_OP_OPTIONS_INIT;
-        options.after = often;
-        options.after_count = WARM_EDGES;
+        ferry_op_options options = behind(often, WARM_EDGES);
         options.accesses = accesses;
         options.access_count = ACCESSES_MAX;
         nops[i] = ferry_nop(w->te.engine, &options);
