@@ -74,7 +74,7 @@ static void submit_and_forget(void)
         ferry_future_release(many.each[i]);
 }
 
-static ferry_future *submit_turn(turn_taken *turn)
+static ferry_future *submit_taker(turn_taken *turn)
 {
     *turn = (turn_taken){&many.clock, 0};
     return own(ferry_call(engine(), NULL, take_turn, turn, &many.options));
@@ -113,9 +113,9 @@ static void goes_through_the_inbox(bool with_each, int64_t deadline_ns)
     options.deadline_ns = deadline_ns;
     turn_taken before, after;
     play("baton taken");
-    (void)submit_turn(&before);
+    (void)submit_taker(&before);
     submit("all", with_each, &options);
-    ferry_future *last = submit_turn(&after);
+    ferry_future *last = submit_taker(&after);
     play("now all PENDING");
     assert_each(with_each, FERRY_PENDING);
     play("baton given");
@@ -142,7 +142,7 @@ Test(engine_batch, it_waits_behind_what_is_in_the_inbox)
     many.clock = 0;
     play("fill dst 0; baton taken");
     for (size_t i = 0; i < BEFORE; i++)
-        (void)submit_turn(&before[i]);
+        (void)submit_taker(&before[i]);
     play("baton given");
     submit("all", false, NULL);
     play("wait all OK");
