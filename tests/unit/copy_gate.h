@@ -54,6 +54,7 @@ static inline void copy_gate_hold(copy_gate *gate, const void *dst, size_t at_by
     gate->hold_dst = dst;
     gate->hold_at_bytes = at_bytes;
     gate->is_held = false;
+    (void)pthread_cond_broadcast(&gate->changed); /* a copy that is held elsewhere goes on */
     (void)pthread_mutex_unlock(&gate->mutex);
 }
 

@@ -1,68 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host devices: copies of rows, in chunks, cancelled midway, inline. */
-#include "gpu/host.h"
 #include "gpu/host_copy.h"
-#include "tests/support/owned.h"
-#include "tests/unit/copy_gate.h"
-
-#include <criterion/criterion.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/unit/gated_host.h"
 
 TestSuite(gpu_rows, .timeout = 60);
 
 enum { FILL = 0x55 };
 
-typedef struct fixture {
-    copy_gate gate;
-    uint64_t fired; /* calls to notify; the gate's mutex */
-    fry_memory memory;
-    fry_host *host;
-    fry_stream *stream;
-} fixture;
-
-static void notify(void *arg)
-{
-    fixture *f = arg;
-    (void)pthread_mutex_lock(&f->gate.mutex);
-    f->fired++;
-    (void)pthread_cond_broadcast(&f->gate.changed);
-    (void)pthread_mutex_unlock(&f->gate.mutex);
-}
-
-static void wait_fired(fixture *f, uint64_t count)
-{
-    (void)pthread_mutex_lock(&f->gate.mutex);
-    while (f->fired < count)
-        (void)pthread_cond_wait(&f->gate.changed, &f->gate.mutex);
-    (void)pthread_mutex_unlock(&f->gate.mutex);
-}
-
-static void fixture_open(fixture *f)
-{
-    *f = (fixture){.fired = 0};
-    copy_gate_install(&f->gate);
-    fry_memory_init(&f->memory, NULL);
-    fry_host_options options = {.device_count = 1,
-                                .worker_count = 1,
-                                .inline_copy_bytes = 4096,
-                                .notify = {notify, f},
-                                .gate = {copy_gate_pass, &f->gate}};
-    cr_assert_eq(fry_host_open(&f->memory, &options, &f->host), FERRY_OK);
-    fry_device *device = fry_host_device(f->host, 0);
-    f->stream = device->ops->copy_stream(device, device, false);
-}
-
-static void fixture_close(fixture *f)
-{
-    cr_assert_eq(fry_host_stop(f->host, FRY_NEVER_NS), FERRY_OK);
-    fry_host_destroy(f->host);
-}
-
-static void issue(fixture *f, const fry_copy *copy)
+static fry_stream *issue(gated_host *f, const fry_copy *copy)
 {
     uint64_t sequence;
-    cr_assert_eq(f->stream->device->ops->copy(f->stream, copy, NULL, 0, &sequence, NULL), FERRY_OK);
+    fry_stream *stream = stream_of(f, 0);
+    cr_assert_eq(stream->device->ops->copy(stream, copy, NULL, 0, &sequence, NULL), FERRY_OK);
+    return stream;
 }
 
 /* Two matrices of the same bytes: one to copy from, and one that ferry's copy is compared with. */
@@ -71,32 +21,18 @@ typedef struct matrices {
     unsigned char *src, *dst, *expected;
 } matrices;
 
-static unsigned char *bytes(size_t size_bytes, int value)
-{
-    unsigned char *memory = malloc(size_bytes);
-    cr_assert_not_null(memory);
-    memset(memory, value, size_bytes);
-    return memory;
-}
-
-static void open_matrices(matrices *m, size_t room_bytes)
+/* They go with the host. */
+static void make_matrices(matrices *m, gated_host *f, size_t room_bytes)
 {
     m->room_bytes = room_bytes;
-    m->src = bytes(room_bytes, 0);
-    m->dst = bytes(room_bytes, FILL);
-    m->expected = bytes(room_bytes, FILL);
+    m->src = bytes_of(f, room_bytes, 0);
+    m->dst = bytes_of(f, room_bytes, FILL);
+    m->expected = bytes_of(f, room_bytes, FILL);
     uint32_t random = 1;
     for (size_t i = 0; i < room_bytes; i++) {
         random = random * 1664525u + 1013904223u;
         m->src[i] = (unsigned char)(random >> 24);
     }
-}
-
-static void close_matrices(matrices *m)
-{
-    free(m->src);
-    free(m->dst);
-    free(m->expected);
 }
 
 static fry_copy rows(const matrices *m, size_t row_bytes, size_t count, size_t dst_pitch,
@@ -148,36 +84,34 @@ Test(gpu_rows, rows_of_every_shape_arrive_whole_and_nothing_between_them)
         {STREAMED / 2 + 4097, 2, STREAMED / 2 + 5000, STREAMED / 2 + 4097},
     };
     matrices m;
-    OPENED(fixture, f);
-    open_matrices(&m, (size_t)STREAMED + 4 * CHUNK);
+    OPENED_WITH(gated_host, f, 1, 1);
+    make_matrices(&m, &f, (size_t)STREAMED + 4 * CHUNK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fry_copy copy =
             rows(&m, cases[i].row_bytes, cases[i].count, cases[i].dst_pitch, cases[i].src_pitch);
         memset(m.dst, FILL, m.room_bytes);
-        issue(&f, &copy);
-        wait_fired(&f, i + 1);
+        (void)issue(&f, &copy);
+        wait_fired_count(&f, i + 1);
         expect(&m, &copy, copy.size_bytes);
         cr_assert(is_as_expected(&m), "case %zu", i);
     }
     cr_assert_eq(f.gate.ended, sizeof cases / sizeof *cases, "the gate saw every byte of each");
-    close_matrices(&m);
 }
 
 static void cancel_at(size_t row_bytes, size_t count, size_t at_bytes)
 {
     matrices m;
-    OPENED(fixture, f);
-    open_matrices(&m, count * (row_bytes + 10));
+    OPENED_WITH(gated_host, f, 1, 1);
+    make_matrices(&m, &f, count * (row_bytes + 10));
     fry_copy copy = rows(&m, row_bytes, count, row_bytes + 10, row_bytes + 3);
     copy_gate_hold(&f.gate, m.dst, at_bytes);
-    issue(&f, &copy);
+    fry_stream *stream = issue(&f, &copy);
     copy_gate_wait_held(&f.gate);
-    f.stream->device->ops->cancel(f.stream, 1);
+    stream->device->ops->cancel(stream, 1);
     copy_gate_open(&f.gate);
-    wait_fired(&f, 1);
+    wait_fired_count(&f, 1);
     expect(&m, &copy, at_bytes);
     cr_assert(is_as_expected(&m), "%zu rows of %zu bytes", count, row_bytes);
-    close_matrices(&m);
 }
 
 Test(gpu_rows, cancelled_midway_they_are_copied_no_further)
@@ -192,16 +126,16 @@ Test(gpu_rows, cancelled_midway_they_are_copied_no_further)
 Test(gpu_rows, all_their_bytes_count_when_copied_inline)
 {
     matrices m;
-    OPENED(fixture, f);
-    open_matrices(&m, 8192);
-    const fry_device_ops *ops = f.stream->device->ops;
+    OPENED_WITH(gated_host, f, 1, 1);
+    make_matrices(&m, &f, 8192);
+    fry_stream *stream = stream_of(&f, 0);
+    const fry_device_ops *ops = stream->device->ops;
     fry_copy larger = rows(&m, 513, 8, 600, 513);
-    cr_assert_not(ops->copy_inline(f.stream, &larger));
+    cr_assert_not(ops->copy_inline(stream, &larger));
     expect(&m, &larger, 0);
     cr_assert(is_as_expected(&m));
     fry_copy small = rows(&m, 512, 8, 600, 513);
-    cr_assert(ops->copy_inline(f.stream, &small));
+    cr_assert(ops->copy_inline(stream, &small));
     expect(&m, &small, small.size_bytes);
     cr_assert(is_as_expected(&m));
-    close_matrices(&m);
 }
