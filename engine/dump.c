@@ -21,7 +21,7 @@
 #include "engine/join.h"
 #include "engine/lane.h"
 #include "engine/node.h"
-#include "engine/poison.h"
+#include "engine/segment.h"
 #include "engine/task_pool.h"
 #include "engine/turn.h"
 
@@ -239,6 +239,41 @@ static void print_nodes(fry_dump *dump, const fry_dump_form *form, bool are_prom
     }
 }
 
+static void copy_poison(const ferry_buffer *buffer, size_t begin, size_t end,
+                        const fry_error *error, fry_dump_poison *poison)
+{
+    *poison = (fry_dump_poison){.buffer = (uintptr_t)buffer->data,
+                                .begin = begin,
+                                .end = end,
+                                .op = error->public_.op,
+                                .status = error->public_.status,
+                                .device = buffer->device->device->index};
+    poison->has_label = fry_label_copy(poison->label, error->public_.label);
+}
+
+/* Copies poison from the cursor on, and moves the cursor. Baton. */
+static size_t copy_poisons(ferry_engine *engine, fry_dump_poison *poisons, size_t capacity)
+{
+    size_t count = 0, looks = FRY_DUMP_SEGMENTS;
+    while (engine->dump_buffer != NULL && count < capacity && looks != 0) {
+        ferry_buffer *buffer = engine->dump_buffer;
+        const fry_segment *segment = fry_spans_from(&buffer->poisons, engine->dump_offset);
+        looks--;
+        if (segment != NULL) {
+            copy_poison(buffer, segment->begin, segment->end, segment->poison, &poisons[count++]);
+            engine->dump_offset = segment->end;
+            continue;
+        }
+        if (buffer->wide_poison != NULL) {
+            copy_poison(buffer, 0, buffer->size_bytes, buffer->wide_poison, &poisons[count]);
+            poisons[count++].is_wide = true;
+        }
+        engine->dump_buffer = buffer->poisoned_next;
+        engine->dump_offset = 0;
+    }
+    return count;
+}
+
 static void print_poisons(fry_dump *dump, const fry_dump_form *form)
 {
     ferry_engine *engine = dump->engine;
@@ -250,7 +285,7 @@ static void print_poisons(fry_dump *dump, const fry_dump_form *form)
             engine->dump_buffer = engine->poisoned;
             engine->dump_offset = 0;
         }
-        size_t count = fry_hazard_copy_poison(engine, dump->slice.poisons, FRY_DUMP_SLICE);
+        size_t count = copy_poisons(engine, dump->slice.poisons, FRY_DUMP_SLICE);
         is_over = engine->dump_buffer == NULL;
         turn_end(&turn);
         for (size_t i = 0; i < count; i++) {

@@ -61,6 +61,17 @@ typedef struct fry_dump_node {
     char label[FRY_LABEL_BYTES];
 } fry_dump_node;
 
+typedef struct fry_dump_poison {
+    uintptr_t buffer;
+    size_t begin, end;
+    uint64_t op;
+    int32_t status;
+    uint16_t device;
+    bool is_wide;
+    bool has_label;
+    char label[FRY_LABEL_BYTES];
+} fry_dump_poison;
+
 typedef struct fry_dump_lane {
     uint64_t issued, fired;
     uint64_t backlog; /* counts only operations shown */
@@ -92,7 +103,7 @@ typedef struct fry_dump_form {
                  bool is_first); /* operations and promises */
     void (*lanes)(fry_dump *dump);
     void (*poisons_begin)(fry_dump *dump);
-    void (*poison)(fry_dump *dump, const fry_poison_view *poison, bool is_first);
+    void (*poison)(fry_dump *dump, const fry_dump_poison *poison, bool is_first);
     void (*end)(fry_dump *dump);
 } fry_dump_form;
 
@@ -114,7 +125,7 @@ struct fry_dump {
     fry_text text;
     union {
         fry_dump_node nodes[FRY_DUMP_SLICE];
-        fry_poison_view poisons[FRY_DUMP_SLICE];
+        fry_dump_poison poisons[FRY_DUMP_SLICE];
     } slice;
 };
 

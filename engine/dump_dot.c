@@ -77,7 +77,7 @@ static void print_node(fry_dump *dump, const fry_dump_node *node, bool is_first)
     print_edges(text, node);
 }
 
-static void print_poison(fry_dump *dump, const fry_poison_view *poison, bool is_first)
+static void print_poison(fry_dump *dump, const fry_dump_poison *poison, bool is_first)
 {
     (void)is_first;
     fry_text *text = &dump->text;

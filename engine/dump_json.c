@@ -195,7 +195,7 @@ static void poisons_begin(fry_dump *dump)
     fry_text_string(&dump->text, "],\n\"poisoned\":[");
 }
 
-static void print_poison(fry_dump *dump, const fry_poison_view *poison, bool is_first)
+static void print_poison(fry_dump *dump, const fry_dump_poison *poison, bool is_first)
 {
     fry_text *text = &dump->text;
     fry_text_print(text, "%s\n{\"buffer\":\"0x%" PRIxPTR "\"", is_first ? "" : ",", poison->buffer);

@@ -43,6 +43,7 @@
 #include "base/back_off.h"
 #include "base/futex.h"
 #include "engine/buffer.h"
+#include "engine/callbacks.h"
 #include "engine/context.h"
 #include "engine/engine.h"
 #include "engine/graph.h"

@@ -13,7 +13,6 @@
 #include "engine/members.h"
 #include "engine/node.h"
 #include "engine/promise.h"
-#include "engine/request.h"
 #include "engine/waiter.h"
 
 static void errand_free(fry_errand *errand)

@@ -20,6 +20,7 @@
 #include "engine/late.h"
 
 #include "engine/buffer.h"
+#include "engine/callbacks.h"
 #include "engine/engine.h"
 #include "engine/loop.h"
 #include "engine/members.h"

@@ -17,6 +17,7 @@
 
 #include "engine/batch_node.h"
 #include "engine/buffer.h"
+#include "engine/callbacks.h"
 #include "engine/cancel.h"
 #include "engine/context.h"
 #include "engine/engine.h"

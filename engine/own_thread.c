@@ -6,10 +6,10 @@
 #include "engine/own_thread.h"
 
 #include "base/futex.h"
+#include "engine/callbacks.h"
 #include "engine/engine.h"
 #include "engine/late.h"
 #include "engine/loop.h"
-#include "engine/waiter.h"
 
 #include <sched.h>
 #include <signal.h>

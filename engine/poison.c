@@ -3,7 +3,6 @@
 
 #include "engine/buffer.h"
 #include "engine/due.h"
-#include "engine/dump.h"
 #include "engine/engine.h"
 #include "engine/lane.h"
 #include "engine/node.h"
@@ -41,40 +40,6 @@ static void poisoned_remove(ferry_buffer *buffer)
         engine->poisoned = buffer->poisoned_next;
     if (buffer->poisoned_next != NULL)
         buffer->poisoned_next->poisoned_previous = buffer->poisoned_previous;
-}
-
-static void copy_poison(const ferry_buffer *buffer, size_t begin, size_t end,
-                        const fry_error *error, fry_poison_view *poison)
-{
-    *poison = (fry_poison_view){.buffer = (uintptr_t)buffer->data,
-                                .begin = begin,
-                                .end = end,
-                                .op = error->public_.op,
-                                .status = error->public_.status,
-                                .device = buffer->device->device->index};
-    poison->has_label = fry_label_copy(poison->label, error->public_.label);
-}
-
-size_t fry_hazard_copy_poison(ferry_engine *engine, fry_poison_view *poisons, size_t capacity)
-{
-    size_t count = 0, looks = FRY_DUMP_SEGMENTS;
-    while (engine->dump_buffer != NULL && count < capacity && looks != 0) {
-        ferry_buffer *buffer = engine->dump_buffer;
-        const fry_segment *segment = fry_spans_from(&buffer->poisons, engine->dump_offset);
-        looks--;
-        if (segment != NULL) {
-            copy_poison(buffer, segment->begin, segment->end, segment->poison, &poisons[count++]);
-            engine->dump_offset = segment->end;
-            continue;
-        }
-        if (buffer->wide_poison != NULL) {
-            copy_poison(buffer, 0, buffer->size_bytes, buffer->wide_poison, &poisons[count]);
-            poisons[count++].is_wide = true;
-        }
-        engine->dump_buffer = buffer->poisoned_next;
-        engine->dump_offset = 0;
-    }
-    return count;
 }
 
 /* ---- poison of a whole buffer ---- */

@@ -12,17 +12,6 @@
 #include "engine/segment.h"
 #include "engine/turn.h"
 
-typedef struct fry_poison_view {
-    uintptr_t buffer;
-    size_t begin, end;
-    uint64_t op;
-    int32_t status;
-    uint16_t device;
-    bool is_wide;
-    bool has_label;
-    char label[FRY_LABEL_BYTES];
-} fry_poison_view;
-
 /* Fails a read if part of its span is poisoned. */
 void fry_poison_read(fry_turn *turn, fry_node *node, const fry_use *use);
 
@@ -43,9 +32,6 @@ void fry_poison_add(fry_segment *segment, fry_error *root);
 
 /* Poisons the whole buffer, because room or memory was missing. */
 void fry_poison_whole(ferry_buffer *buffer, fry_error *why);
-
-/* Copies poison from the dump's cursor on, and moves the cursor. Baton. */
-size_t fry_hazard_copy_poison(ferry_engine *engine, fry_poison_view *poisons, size_t capacity);
 
 /* Drops the poison of an unused buffer. */
 void fry_poison_close(fry_turn *turn, ferry_buffer *buffer);

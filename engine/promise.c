@@ -8,6 +8,7 @@
  */
 #include "engine/promise.h"
 
+#include "engine/callbacks.h"
 #include "engine/cancel.h"
 #include "engine/context.h"
 #include "engine/engine.h"
@@ -20,7 +21,6 @@
 #include "engine/room.h"
 #include "engine/trace.h"
 #include "engine/turn.h"
-#include "engine/waiter.h"
 
 static ferry_future *future_of(ferry_promise *promise)
 {

@@ -21,7 +21,6 @@
 #include "engine/context.h"
 #include "engine/engine.h"
 #include "engine/ground.h"
-#include "engine/lane.h"
 #include "engine/ring.h"
 #include "engine/trace_bell.h"
 

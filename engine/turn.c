@@ -8,6 +8,7 @@
 #include "engine/turn.h"
 
 #include "engine/buffer.h"
+#include "engine/callbacks.h"
 #include "engine/context.h"
 #include "engine/engine.h"
 #include "engine/enter.h"
@@ -17,7 +18,6 @@
 #include "engine/node.h"
 #include "engine/room.h"
 #include "engine/stock.h"
-#include "engine/waiter.h"
 #include "engine/work.h"
 
 bool fry_turn_begin(fry_turn *turn, ferry_engine *engine, fry_context *context, bool is_loop)

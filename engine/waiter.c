@@ -25,6 +25,7 @@
 #include "engine/waiter.h"
 
 #include "base/back_off.h"
+#include "engine/callbacks.h"
 #include "engine/engine.h"
 #include "engine/executor.h"
 #include "engine/ground.h"

@@ -18,19 +18,6 @@ size_t fry_run_callbacks(ferry_engine *engine, size_t budget);
 /* Fires a waiter whose future has resolved. Any thread, with or without the baton. */
 void fry_fire_waiter(fry_future_owner *owner, ferry_waiter *waiter);
 
-/* Whether waiters have been fired or could be posted. Any thread. */
-static inline bool fry_has_callbacks(const ferry_engine *engine)
-{
-    return fry_load_seq_cst(&engine->fired.top) != NULL ||
-           fry_tasks_can_go_on(&engine->tasks, FRY_TASKS_FOR_WAITERS);
-}
-
-/* Whether waiters wait for their turn. The loop's role. */
-static inline bool fry_is_due(const ferry_engine *engine)
-{
-    return engine->due.first != NULL || engine->due_inline.first != NULL;
-}
-
 /* Gives the waiter back to the user and calls it. */
 void fry_waiter_call(ferry_waiter *waiter);
 

@@ -2,6 +2,7 @@
 /* Callbacks on futures: registering them and taking them back. */
 #include "engine/waiter.h"
 
+#include "engine/callbacks.h"
 #include "engine/embedded.h"
 #include "engine/engine.h"
 #include "engine/executor.h"
