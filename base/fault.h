@@ -2,7 +2,7 @@
 /*
  * Faults: why something failed, as a value that takes no memory. Whoever sees a failure fills one
  * in. An error that users can hold is made from one (base/error.h); what other members are told of
- * it is in net/wire.h.
+ * it is in net/peer/wire.h.
  */
 #ifndef FRY_BASE_FAULT_H
 #define FRY_BASE_FAULT_H

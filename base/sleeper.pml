@@ -7,11 +7,11 @@
  *                     moves the epoch, on which they sleep. ONE: each notifier wakes a sleeper for
  *                     each item; any sleeper takes any. ALL: each sleeper waits for one notifier's
  *                     items, and a notify wakes all. Sleepers want all items
- *  ALONE, VISITED     engine/loop.c, ground.c: the loop sleeps on the poller's edge-triggered
+ *  ALONE, VISITED     engine/loop/loop.c, ground.c: the loop sleeps on the poller's edge-triggered
  *                     eventfd; it may wake for another reason, once. VISITED: a thread makes
  *                     progress once while another thread, which armed, sleeps; it takes the wake
  *                     and arms again (fry_embedded_progress, rearm). Full barriers pass the role
- *  MEMBARRIER, FENCE  engine/trace_bell.h, trace_writer.c: recorders have no barrier, and the trace
+ *  MEMBARRIER, FENCE  engine/trace/trace_bell.h, trace_writer.c: recorders have no barrier, and the trace
  *                     file's thread calls membarrier, which ends when each has passed one since it
  *                     began; or they have a fence. Lingering ends by a timeout, at any time (that
  *                     recorders cut it short is left out). A recorder goes on only when its record

@@ -16,7 +16,7 @@
 
 /* ---- attributes ---- */
 
-/* As gpu/cuda_memory.c asks. The answer is whether the driver knows nothing of it. */
+/* As gpu/cuda/memory.c asks. The answer is whether the driver knows nothing of it. */
 static void tell_pointer(const char *shape, const void *memory)
 {
     unsigned type = 0, is_managed = 0;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/kinds.h"
 
-#include "engine/batch_node.h"
-#include "engine/call.h"
-#include "engine/combine.h"
-#include "engine/copy.h"
-#include "engine/define.h"
-#include "engine/event.h"
-#include "engine/join.h"
-#include "engine/kind.h"
-#include "engine/message.h"
-#include "engine/promise.h"
-#include "engine/refused_mark.h"
+#include "engine/api/call.h"
+#include "engine/api/combine.h"
+#include "engine/api/copy.h"
+#include "engine/api/define.h"
+#include "engine/api/event.h"
+#include "engine/graph/batch_node.h"
+#include "engine/graph/join.h"
+#include "engine/graph/kind.h"
+#include "engine/graph/promise.h"
+#include "engine/graph/refused_mark.h"
+#include "engine/messages/message.h"
 
 const fry_op_kind *const fry_op_kinds[FRY_OP_KINDS] = {
     [FERRY_OP_NOP] = &fry_kind_nop,       [FERRY_OP_COPY] = &fry_kind_copy,

@@ -3,7 +3,7 @@
 #ifndef FRY_ENGINE_KINDS_H
 #define FRY_ENGINE_KINDS_H
 
-#include "engine/kind.h"
+#include "engine/graph/kind.h"
 
 extern const fry_op_kind *const fry_op_kinds[FRY_OP_KINDS];
 

@@ -23,7 +23,7 @@
  * a module's own thread-local variables in other threads, in an order that sanitizers do not see.
  */
 typedef struct fry_module_thread {
-    void *scope; /* for cuda_context.c, like the next */
+    void *scope; /* for gpu/cuda/context.c, like the next */
     bool had_context;
 } fry_module_thread;
 

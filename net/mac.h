@@ -34,9 +34,9 @@ static inline void fry_mac_write(const uint8_t key[FRY_MAC_KEY_BYTES], uint64_t 
 }
 
 /*
- * The same for the table of a bundle (net/wire.h), which goes as data beside a header that holds
- * the hash. Its counter is the header's with all bits inverted. No counter gets that far, so a
- * table's hash is never a header's.
+ * The same for the table of a bundle (net/peer/wire.h), which goes as data beside a header that
+ * holds the hash. Its counter is the header's with all bits inverted. No counter gets that far, so
+ * a table's hash is never a header's.
  */
 #define FRY_MAC_TABLE_BYTES_MAX 2048
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Channels: how messages go to one other member, by any transport (net/ucx.c, or a test's own). A
- * channel is a separate worker with one endpoint, so that destroying it ends everything that it may
- * be at, and nothing else.
+ * Channels: how messages go to one other member, by any transport (net/ucx/ucx.c, or a test's own).
+ * A channel is a separate worker with one endpoint, so that destroying it ends everything that it
+ * may be at, and nothing else.
  *
  * Threads. Opening, address, connect and destroy: the loop, without the baton, while no thread is
  * in any other function of that channel. All others: the holder of the engine's baton, one thread

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers: making and releasing them. */
-#include "engine/buffer.h"
+#include "engine/graph/buffer.h"
 
 #include "engine/engine.h"
-#include "engine/ground.h"
-#include "engine/lane.h"
-#include "engine/late.h"
+#include "engine/graph/lane.h"
+#include "engine/ground/ground.h"
+#include "engine/loop/late.h"
 
 static ferry_status buffer_create(ferry_device *device, size_t size_bytes, ferry_buffer **buffer_p,
                                   ferry_buffer **made_p)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/dump.h"
+#include "engine/observe/dump.h"
 
-#include "engine/context.h"
-#include "engine/dump_dot.h"
-#include "engine/dump_json.h"
 #include "engine/engine.h"
-#include "engine/ground.h"
-#include "engine/late.h"
+#include "engine/ground/context.h"
+#include "engine/ground/ground.h"
+#include "engine/loop/late.h"
+#include "engine/observe/dump_dot.h"
+#include "engine/observe/dump_json.h"
 
 ferry_status ferry_engine_dump(ferry_engine *engine, ferry_dump_format format, ferry_write_fn write,
                                void *arg)

@@ -2,16 +2,16 @@
 /* Groups' functions, in the caller's thread. Those that give a future are errands (errand.h). */
 #include "base/options.h"
 #include "engine/engine.h"
-#include "engine/errand.h"
-#include "engine/ground.h"
-#include "engine/groups.h"
-#include "engine/late.h"
-#include "engine/members.h"
-#include "engine/node.h"
-#include "engine/promise.h"
-#include "engine/refusal.h"
-#include "net/group_text.h"
-#include "net/hello.h"
+#include "engine/graph/node.h"
+#include "engine/graph/promise.h"
+#include "engine/ground/ground.h"
+#include "engine/ground/refusal.h"
+#include "engine/loop/late.h"
+#include "engine/messages/errand.h"
+#include "engine/messages/groups.h"
+#include "engine/messages/members.h"
+#include "net/connect/hello.h"
+#include "net/group/text.h"
 
 #define STORE_BYTES_MAX 4096
 #define TEXT_BYTES_MAX 4096

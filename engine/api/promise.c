@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/promise.h"
+#include "engine/graph/promise.h"
 
 #include "engine/engine.h"
-#include "engine/ground.h"
-#include "engine/late.h"
-#include "engine/node.h"
-#include "engine/refusal.h"
+#include "engine/graph/node.h"
+#include "engine/ground/ground.h"
+#include "engine/ground/refusal.h"
+#include "engine/loop/late.h"
 
 static ferry_future *future_of(ferry_promise *promise)
 {

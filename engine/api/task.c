@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Running tasks, on the thread that an executor chose. */
-#include "engine/task.h"
+#include "engine/tasks/task.h"
 
 #include "engine/engine.h"
-#include "engine/ground.h"
-#include "engine/late.h"
-#include "engine/node.h"
-#include "engine/task_pool.h"
-#include "engine/waiter.h"
+#include "engine/graph/node.h"
+#include "engine/ground/ground.h"
+#include "engine/loop/late.h"
+#include "engine/tasks/task_pool.h"
+#include "engine/tasks/waiter.h"
 
 void ferry_task_run(ferry_task *task)
 {

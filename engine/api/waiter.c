@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Callbacks on futures: registering them and taking them back. */
-#include "engine/waiter.h"
+#include "engine/tasks/waiter.h"
 
-#include "engine/callbacks.h"
-#include "engine/embedded.h"
 #include "engine/engine.h"
-#include "engine/executor.h"
-#include "engine/ground.h"
-#include "engine/late.h"
-#include "engine/refusal.h"
-#include "engine/waiter_list.h"
+#include "engine/ground/callbacks.h"
+#include "engine/ground/ground.h"
+#include "engine/ground/refusal.h"
+#include "engine/loop/embedded.h"
+#include "engine/loop/late.h"
+#include "engine/tasks/executor.h"
+#include "engine/tasks/waiter_list.h"
 
 ferry_status ferry_future_on_ready(ferry_future *future, ferry_waiter *waiter)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/writable.h"
+#include "engine/graph/writable.h"
 
-#include "engine/context.h"
 #include "engine/engine.h"
-#include "engine/ground.h"
-#include "engine/late.h"
-#include "engine/node.h"
-#include "engine/refusal.h"
+#include "engine/graph/node.h"
+#include "engine/ground/context.h"
+#include "engine/ground/ground.h"
+#include "engine/ground/refusal.h"
+#include "engine/loop/late.h"
 
 ferry_future *ferry_engine_writable(ferry_engine *engine)
 {

@@ -5,10 +5,10 @@
  * times of both; a cost that grows with the square of their number takes sixteen times as much. And
  * no holding of the baton has more steps than a fraction of a millisecond, whatever is submitted.
  *
- * Linked with an engine/turn.c that counts.
+ * Linked with an engine/graph/turn.c that counts.
  */
-#include "engine/buffer.h"
-#include "engine/node.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/node.h"
 #include "tests/support/api_test.h"
 
 #include <stdlib.h>
@@ -305,8 +305,7 @@ Test(overlaps, one_after_very_many)
     size_t into = 0, out = 0;
     for (const fry_edge *edge = fry_node_of(large)->edges; edge != NULL; edge = edge->sibling)
         into++;
-    for (const fry_edge *edge = fry_node_of(after[0])->successors; edge != NULL;
-         edge = edge->next)
+    for (const fry_edge *edge = fry_node_of(after[0])->successors; edge != NULL; edge = edge->next)
         out++;
     cr_assert_leq(into, EDGES_MOST, "%zu edges into it", into);
     cr_assert_leq(out, EDGES_MOST, "%zu edges out of the other", out);

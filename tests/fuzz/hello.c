@@ -5,7 +5,7 @@
  * of somebody who knows the secret, each with its length before it, which the target seals, so that
  * what is behind the seal is reached. Keys are the same each time.
  */
-#include "net/hello.h"
+#include "net/connect/hello.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <sodium.h>

@@ -5,7 +5,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "net/store_etcd_json.h"
+#include "net/store/etcd_json.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
  * The bytes are arrivals, each of three bytes (how long the header is, how much data there is in
  * units of 16 bytes, and flags), its header, and what the data begins with if FLAG_GIVEN says so.
  */
-#include "net/wire.h"
-#include "net/peer_lane.h"
+#include "net/peer/wire.h"
+#include "net/peer/lane.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>

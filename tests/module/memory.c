@@ -2,8 +2,8 @@
 /* Memory of GPUs: pools, allocations of their own, pinned memory, whose memory it is, peers. */
 #include "tests/module/rig.h"
 
-#include "gpu/cuda_reclaim.h"
-#include "gpu/cuda_staged.h"
+#include "gpu/cuda/reclaim.h"
+#include "gpu/cuda/staged.h"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -7,7 +7,7 @@
 #ifndef FERRY_TESTS_RIG_H
 #define FERRY_TESTS_RIG_H
 
-#include "gpu/cuda.h"
+#include "gpu/cuda/cuda.h"
 #include "gpu/module.h"
 #include "tests/emu/emu.h"
 #include "tests/support/stepped_clock.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a driver may come short of: events, batches, memory of others, its words' time. */
-#include "gpu/cuda_staged.h"
+#include "gpu/cuda/staged.h"
 #include "tests/module/rig.h"
 
 #define COPIES 40

@@ -2,7 +2,7 @@
 /* Copies of pageable memory, and between GPUs that don't reach each other. */
 #include "tests/module/rig.h"
 
-#include "gpu/cuda_staged.h"
+#include "gpu/cuda/staged.h"
 
 #include <dirent.h>
 #include <unistd.h>

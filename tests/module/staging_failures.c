@@ -5,7 +5,7 @@
  */
 #include "tests/module/rig.h"
 
-#include "gpu/cuda_staged.h"
+#include "gpu/cuda/staged.h"
 
 #include <unistd.h>
 

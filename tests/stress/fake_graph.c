@@ -12,9 +12,9 @@
  * in one thread, by a clock that stands still between steps: a seed repeats exactly. The others
  * have the loop's thread and one for the devices.
  */
-#include "engine/buffer.h"
 #include "engine/engine.h"
-#include "engine/lane.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/lane.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/played_plan.h"

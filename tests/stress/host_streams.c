@@ -8,8 +8,8 @@
  */
 #include "base/clock.h"
 #include "base/eventcount.h"
-#include "gpu/host.h"
-#include "gpu/host_copy.h"
+#include "gpu/host/copy.h"
+#include "gpu/host/host.h"
 #include "tests/support/stress.h"
 
 #define LOST_NS (INT64_C(10000000000) * PATIENCE)

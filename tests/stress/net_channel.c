@@ -9,7 +9,7 @@
  * ThreadSanitizer sees ferry's own accesses here, and none of UCX's, which is not built with it: so
  * that the baton alone keeps a channel to one thread at a time, not that UCX's workers are apart.
  */
-#include "net/ucx.h"
+#include "net/ucx/ucx.h"
 #include "tests/support/patience.h"
 #include "tests/unit/ucx_pair.h"
 

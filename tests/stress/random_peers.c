@@ -10,9 +10,9 @@
  *    around it; a send's is not looked at after it is quiet;
  *  - in the end nothing is kept: no tag, no slot, no answer owed, no record, no byte.
  */
-#include "net/peer_lane.h"
-#include "net/peer_send.h"
-#include "net/peer_state.h"
+#include "net/peer/lane.h"
+#include "net/peer/send.h"
+#include "net/peer/state.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/fake_channel.h"
 #include "tests/support/stress.h"

@@ -6,12 +6,12 @@
  * program, so that it runs under ThreadSanitizer. Exit 0: everything held.
  *   refused_writes [ROUNDS]
  */
-#include "engine/buffer.h"
-#include "engine/context.h"
 #include "engine/engine.h"
-#include "engine/ground.h"
-#include "engine/node.h"
-#include "engine/refusal.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/node.h"
+#include "engine/ground/context.h"
+#include "engine/ground/ground.h"
+#include "engine/ground/refusal.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/stress.h"
 

@@ -10,7 +10,7 @@
  *               and callback was run exactly once, and every run too many was counted
  */
 #include "engine/engine.h"
-#include "engine/task_pool.h"
+#include "engine/tasks/task_pool.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/stress.h"
 

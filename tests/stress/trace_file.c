@@ -7,10 +7,10 @@
  *   storm  files are opened and closed while threads submit, hooks go on and off, and engines come
  *          and go; each file keeps its rules, and has all of an engine that lived while it was open
  */
-#include "engine/buffer.h"
 #include "engine/engine.h"
-#include "engine/trace_bell.h"
-#include "engine/trace_writer.h"
+#include "engine/graph/buffer.h"
+#include "engine/trace/trace_bell.h"
+#include "engine/trace/trace_writer.h"
 #include "tests/support/stress.h"
 #include "tests/support/trace_document.h"
 

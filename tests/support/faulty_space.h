@@ -6,7 +6,7 @@
 #ifndef FERRY_TESTS_FAULTY_SPACE_H
 #define FERRY_TESTS_FAULTY_SPACE_H
 
-#include "net/store_mem.h"
+#include "net/store/mem.h"
 
 #include <stdbool.h>
 #include <stdint.h>

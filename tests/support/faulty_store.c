@@ -11,7 +11,7 @@
  */
 #include "tests/support/faulty_store.h"
 
-#include "net/store_mem.h"
+#include "net/store/mem.h"
 #include "tests/support/faulty_space.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #ifndef FERRY_TESTS_FAULTY_STORE_H
 #define FERRY_TESTS_FAULTY_STORE_H
 
-#include "net/store.h"
+#include "net/store/store.h"
 
 #include <stddef.h>
 

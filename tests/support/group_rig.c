@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/group_rig.h"
 
-#include "net/group_members.h"
-#include "net/store_open.h"
+#include "net/group/members.h"
+#include "net/store/open.h"
 #include "tests/support/faulty_space.h"
 
 #include <poll.h>

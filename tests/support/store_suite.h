@@ -11,7 +11,7 @@
 #ifndef FERRY_TESTS_STORE_SUITE_H
 #define FERRY_TESTS_STORE_SUITE_H
 
-#include "net/store_open.h"
+#include "net/store/open.h"
 #include "tests/support/driven_reactor.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/stepped_clock.h"

@@ -3,10 +3,10 @@
  * Batches where the test holds the baton as a busy thread would, so that they go to the inbox, and
  * where there is no room for what they list.
  */
-#include "engine/buffer.h"
-#include "engine/context.h"
-#include "engine/ground.h"
-#include "engine/node.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/node.h"
+#include "engine/ground/context.h"
+#include "engine/ground/ground.h"
 #include "tests/support/held_call.h"
 #include "tests/unit/inner_play.h"
 

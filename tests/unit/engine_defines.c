@@ -3,10 +3,10 @@
  * Definitions by what stands on a device, the program's streams that wait for ferry, and what has
  * been handed to a device when: flushes and waits within a stream.
  */
-#include "engine/buffer.h"
-#include "engine/work.h"
-#include "engine/ground.h"
-#include "engine/turn.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/turn.h"
+#include "engine/graph/work.h"
+#include "engine/ground/ground.h"
 #include "tests/unit/steps.h"
 
 TestSuite(engine_defines, .timeout = HANG_S);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices that refuse, fail and are lost: what of it reaches whom. */
-#include "engine/buffer.h"
 #include "engine/engine.h"
-#include "engine/ground.h"
-#include "engine/lane.h"
-#include "engine/turn.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/lane.h"
+#include "engine/graph/turn.h"
+#include "engine/ground/ground.h"
 #include "tests/unit/steps.h"
 
 TestSuite(engine_device_errors, .timeout = HANG_S);

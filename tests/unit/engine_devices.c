@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices of two backends in one engine: there is no such pair yet, so both are made here. */
-#include "engine/buffer.h"
 #include "engine/engine.h"
-#include "engine/lane.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/lane.h"
 #include "tests/support/failing_allocator.h"
 
 #include <criterion/criterion.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dumps of what only private means bring about: copies stopped midway, full streams, want of room.
  */
-#include "engine/buffer.h"
-#include "engine/hazard.h"
-#include "engine/node.h"
-#include "engine/refusal.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/hazard.h"
+#include "engine/graph/node.h"
+#include "engine/ground/refusal.h"
 #include "tests/support/dump_test.h"
 #include "tests/unit/inner_play.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A lock of ferry's that another thread holds at the fork is free in the child. */
-#include "engine/context.h"
 #include "engine/engine.h"
-#include "engine/trace_writer.h"
+#include "engine/ground/context.h"
+#include "engine/trace/trace_writer.h"
 #include "tests/support/patience.h"
 
 #include <criterion/criterion.h>

@@ -3,14 +3,14 @@
  * The loop may sleep without a look at the graph while a waiting thread helps: whatever it would
  * have seen, that thread leaves it a wake for. One thread plays both here, step by step.
  */
-#include "engine/batch_node.h"
-#include "engine/context.h"
 #include "engine/engine.h"
-#include "engine/ground.h"
-#include "engine/handle.h"
-#include "engine/loop.h"
-#include "engine/node.h"
-#include "engine/turn.h"
+#include "engine/graph/batch_node.h"
+#include "engine/graph/node.h"
+#include "engine/graph/turn.h"
+#include "engine/ground/context.h"
+#include "engine/ground/ground.h"
+#include "engine/loop/handle.h"
+#include "engine/loop/loop.h"
 #include "tests/support/play.h"
 
 SCENE_SUITE(engine_helpers);

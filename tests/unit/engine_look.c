@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When a stream that nobody tells of is looked at. */
-#include "engine/look.h"
+#include "engine/graph/look.h"
 
 #include <criterion/criterion.h>
 

@@ -4,15 +4,15 @@
  * that it can be in. Two engines that move, and whose time passes, only as the test has it; the
  * wire between them can be held and cut.
  */
-#include "engine/buffer.h"
-#include "engine/context.h"
 #include "engine/engine.h"
-#include "engine/ground.h"
-#include "engine/groups.h"
-#include "engine/members.h"
-#include "engine/route.h"
-#include "engine/turn.h"
-#include "net/peer_lane.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/turn.h"
+#include "engine/ground/context.h"
+#include "engine/ground/ground.h"
+#include "engine/messages/groups.h"
+#include "engine/messages/members.h"
+#include "engine/messages/route.h"
+#include "net/peer/lane.h"
 #include "tests/support/fake_channel.h"
 #include "tests/support/member_test.h"
 #include "tests/support/owned.h"

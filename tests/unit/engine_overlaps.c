@@ -11,10 +11,10 @@
  *
  * Built again with small pieces (FRY_ENTERING_STEPS), all of it enters piece by piece.
  */
-#include "engine/buffer.h"
-#include "engine/context.h"
 #include "engine/engine.h"
-#include "engine/ground.h"
+#include "engine/graph/buffer.h"
+#include "engine/ground/context.h"
+#include "engine/ground/ground.h"
 #include "tests/support/api_test.h"
 
 #include <stdlib.h>

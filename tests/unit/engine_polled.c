@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams of which nobody tells when something has fired: when they are looked at, and by whom. */
-#include "engine/buffer.h"
-#include "engine/context.h"
 #include "engine/engine.h"
-#include "engine/ground.h"
-#include "engine/handle.h"
-#include "engine/lane.h"
-#include "engine/loop.h"
-#include "engine/turn.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/lane.h"
+#include "engine/graph/turn.h"
+#include "engine/ground/context.h"
+#include "engine/ground/ground.h"
+#include "engine/loop/handle.h"
+#include "engine/loop/loop.h"
 #include "tests/unit/steps.h"
 
 #include <ev.h>

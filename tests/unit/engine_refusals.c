@@ -4,12 +4,12 @@
  * sentence, the same in the log; and what depends on it names it as cause. A reason that no cause
  * here gives fails the test.
  */
-#include "engine/buffer.h"
 #include "engine/engine.h"
-#include "engine/ground.h"
-#include "engine/groups.h"
-#include "engine/lane.h"
-#include "engine/refusal.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/lane.h"
+#include "engine/ground/ground.h"
+#include "engine/ground/refusal.h"
+#include "engine/messages/groups.h"
 #include "tests/support/member_test.h"
 #include "tests/support/owned.h"
 #include "tests/support/play.h"

@@ -4,13 +4,13 @@
  * those who come later in program order, and for nobody before. The test holds the baton as a loop
  * that does not come by, and takes the nodes that would stand for them.
  */
-#include "engine/buffer.h"
-#include "engine/context.h"
-#include "engine/ground.h"
-#include "engine/node.h"
-#include "engine/refusal.h"
-#include "engine/refused_mark.h"
-#include "engine/turn.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/node.h"
+#include "engine/graph/refused_mark.h"
+#include "engine/graph/turn.h"
+#include "engine/ground/context.h"
+#include "engine/ground/ground.h"
+#include "engine/ground/refusal.h"
 #include "tests/unit/inner_play.h"
 
 enum { STAND_INS = 64, NODES = 40 };

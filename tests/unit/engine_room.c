@@ -4,10 +4,10 @@
  * before has to be enough: here the pools hand out single slots and hold none in store, and whoever
  * takes one more than that gets NULL and crashes.
  */
-#include "engine/buffer.h"
-#include "engine/context.h"
 #include "engine/engine.h"
-#include "engine/ground.h"
+#include "engine/graph/buffer.h"
+#include "engine/ground/context.h"
+#include "engine/ground/ground.h"
 #include "tests/support/play.h"
 
 #include <stdlib.h>

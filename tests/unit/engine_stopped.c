@@ -3,15 +3,15 @@
  * After the loop has stopped, and while it stops: what somebody leaves with the holder of the role
  * or of the baton must not stay there.
  */
-#include "engine/buffer.h"
 #include "engine/engine.h"
-#include "engine/ground.h"
-#include "engine/late.h"
-#include "engine/loop.h"
-#include "engine/node.h"
-#include "engine/trace.h"
-#include "engine/turn.h"
-#include "engine/waiter.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/node.h"
+#include "engine/graph/trace.h"
+#include "engine/graph/turn.h"
+#include "engine/ground/ground.h"
+#include "engine/loop/late.h"
+#include "engine/loop/loop.h"
+#include "engine/tasks/waiter.h"
 #include "tests/support/play.h"
 
 #include <semaphore.h>

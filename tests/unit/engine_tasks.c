@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pool of tasks: what the dump reads, and how long a run too many is told from a right one. */
 #include "engine/engine.h"
-#include "engine/task_pool.h"
+#include "engine/tasks/task_pool.h"
 #include "tests/support/play.h"
 
 SCENE_SUITE(engine_tasks);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The timers of an engine's members: what sleeps, wakes for them. On the real clock. */
-#include "engine/context.h"
-#include "engine/embedded.h"
 #include "engine/engine.h"
-#include "engine/ground.h"
-#include "engine/handle.h"
-#include "engine/loop.h"
-#include "engine/members.h"
-#include "engine/turn.h"
+#include "engine/graph/turn.h"
+#include "engine/ground/context.h"
+#include "engine/ground/ground.h"
+#include "engine/loop/embedded.h"
+#include "engine/loop/handle.h"
+#include "engine/loop/loop.h"
+#include "engine/messages/members.h"
 #include "tests/support/api_test.h"
 
 #include <poll.h>

@@ -3,8 +3,8 @@
 #ifndef FERRY_TESTS_FAKE_ENGINE_H
 #define FERRY_TESTS_FAKE_ENGINE_H
 
-#include "engine/buffer.h"
-#include "engine/lane.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/lane.h"
 #include "tests/support/api_test.h"
 #include "tests/support/fake_device.h"
 

@@ -4,7 +4,7 @@
 #ifndef FERRY_TESTS_GATED_HOST_H
 #define FERRY_TESTS_GATED_HOST_H
 
-#include "gpu/host.h"
+#include "gpu/host/host.h"
 #include "tests/support/owned.h"
 #include "tests/unit/copy_gate.h"
 

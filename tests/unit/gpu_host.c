@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host devices: streams, device waits, cancel, inline copies, opening and stopping. */
-#include "gpu/host_copy.h"
+#include "gpu/host/copy.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/unit/gated_host.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host devices: copies of rows, in chunks, cancelled midway, inline. */
-#include "gpu/host_copy.h"
+#include "gpu/host/copy.h"
 #include "tests/unit/gated_host.h"
 
 TestSuite(gpu_rows, .timeout = 60);

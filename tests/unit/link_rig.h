@@ -7,8 +7,8 @@
 #ifndef FERRY_TESTS_LINK_RIG_H
 #define FERRY_TESTS_LINK_RIG_H
 
-#include "net/link_endpoint.h"
-#include "net/link_state.h"
+#include "net/connect/link_endpoint.h"
+#include "net/connect/link_state.h"
 #include "tests/support/driven_reactor.h"
 #include "tests/support/stepped_clock.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Joining, leaving, dying, coming again. */
-#include "net/group_members.h"
+#include "net/group/members.h"
 #include "tests/unit/group_test.h"
 
 #include <unistd.h>

@@ -4,7 +4,7 @@
  * stands still, something becomes of one of them, and the store is back, in one of the ways it can
  * be. Whoever lived goes on, and nobody heard anything of it; who did not is dead for all.
  */
-#include "net/group_members.h"
+#include "net/group/members.h"
 #include "tests/support/faulty_space.h"
 #include "tests/unit/group_test.h"
 

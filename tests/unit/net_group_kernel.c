@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel says of other members' processes. */
-#include "net/group_kernel.h"
-#include "net/group_state.h"
+#include "net/group/kernel.h"
+#include "net/group/state.h"
 #include "tests/support/place.h"
 
 #include <criterion/criterion.h>

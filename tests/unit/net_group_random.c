@@ -6,8 +6,8 @@
  * What must hold however it goes is checked as it goes, and at the end all are brought together
  * again and must agree.
  */
-#include "net/group_members.h"
-#include "net/group_outcomes.h"
+#include "net/group/members.h"
+#include "net/group/outcomes.h"
 #include "tests/support/group_rig.h"
 
 #include <criterion/criterion.h>

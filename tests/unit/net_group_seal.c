@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who does not know the secret neither joins nor disturbs. */
-#include "net/group_members.h"
-#include "net/group_seal.h"
+#include "net/group/members.h"
+#include "net/group/seal.h"
 #include "tests/support/group_rig.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A store that takes its time: refused if a lease can't bear it, and borne if it can. */
-#include "net/group_members.h"
+#include "net/group/members.h"
 #include "tests/support/group_rig.h"
 
 #include <criterion/criterion.h>

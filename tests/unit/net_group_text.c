@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What groups write, and what they make of what others wrote. */
-#include "net/group_text.h"
+#include "net/group/text.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

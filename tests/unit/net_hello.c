@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hello with both ends in memory, and what an attacker between or before them can do. */
-#include "net/hello.h"
+#include "net/connect/hello.h"
 #include "net/mac.h"
 
 #include <criterion/criterion.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links whose lanes are real ones, over UCX, in one process: bytes cross on each path. */
-#include "net/link_state.h"
-#include "net/peer_lane.h"
+#include "net/connect/link_state.h"
+#include "net/peer/lane.h"
 #include "tests/support/driven_reactor.h"
 #include "tests/support/patience.h"
 #include "tests/support/place.h"

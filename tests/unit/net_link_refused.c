@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who calls a member's port and gets nothing: one line in the log, and no effect on the group. */
-#include "net/link_endpoint.h"
+#include "net/connect/link_endpoint.h"
 #include "tests/support/place.h"
 #include "tests/unit/link_rig.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matching: against the numbers of sends and receives within their tag, which it never sees. */
-#include "net/match.h"
+#include "net/peer/match.h"
 #include "tests/support/failing_allocator.h"
 
 #include <criterion/criterion.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peers that keep the rules: what their messages end with, when, and by how many headers. */
-#include "net/peer_lane.h"
-#include "net/peer_state.h"
+#include "net/peer/lane.h"
+#include "net/peer/state.h"
 #include "tests/unit/peer_pair.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends that are gathered: they cross as one, and each ends as if it had crossed alone. */
-#include "net/wire.h"
+#include "net/peer/wire.h"
 #include "tests/unit/peer_pair.h"
 
 TestSuite(net_peer_bundle, .timeout = 60);

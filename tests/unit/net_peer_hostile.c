@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peers that break the rules: the lane fails, FERRY_E_PEER, and nothing else happens. */
 #include "net/mac.h"
-#include "net/peer_lane.h"
-#include "net/wire.h"
+#include "net/peer/lane.h"
+#include "net/peer/wire.h"
 #include "tests/unit/peer_pair.h"
 
 TestSuite(net_peer_hostile, .timeout = 60);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ends that leave: what they sent and received is known at the other end when they have gone. */
-#include "net/peer_state.h"
+#include "net/peer/state.h"
 #include "tests/unit/peer_pair.h"
 
 TestSuite(net_peer_leave, .timeout = 60);

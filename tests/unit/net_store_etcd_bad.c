@@ -5,7 +5,7 @@
 #include "tests/support/etcd_server.h"
 #include "tests/support/failing_allocator.h"
 
-#include "net/store_open.h"
+#include "net/store/open.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a folder may do to a file: store: full, read-only, gone, strange, torn, locked. */
-#include "net/store_disk.h"
-#include "net/store_disk_lease.h"
-#include "net/store_disk_open.h"
+#include "net/store/disk.h"
+#include "net/store/disk_lease.h"
+#include "net/store/disk_open.h"
 #include "tests/support/own_mounts.h"
 #include "tests/support/store_suite.h"
 #include "tests/support/temporary_folder.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys in their order, found, added and forgotten in any. */
-#include "net/store_known.h"
+#include "net/store/known.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How channels over UCX end, and what they leave alone: memory, descriptors, signals, files. */
-#include "net/ucx.h"
-#include "net/ucx_channel.h"
+#include "net/ucx/channel.h"
+#include "net/ucx/ucx.h"
 #include "tests/support/no_reading.h"
 #include "tests/support/owned.h"
 #include "tests/support/place.h"

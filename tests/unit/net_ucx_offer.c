@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Offers and marks: memory that is read by another process, that can't be, and that is given up. */
-#include "net/ucx.h"
-#include "net/ucx_channel.h"
-#include "net/ucx_library.h"
+#include "net/ucx/channel.h"
+#include "net/ucx/library.h"
+#include "net/ucx/ucx.h"
 #include "tests/support/owned.h"
 #include "tests/unit/ucx_pair.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "net/ucx_watch.h"
+#include "net/ucx/watch.h"
 
 #include <criterion/criterion.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Headers of peers: what is packed is unpacked again, and what is not a header is refused. */
-#include "net/wire.h"
+#include "net/peer/wire.h"
 
 #include <criterion/criterion.h>
 

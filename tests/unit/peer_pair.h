@@ -3,8 +3,8 @@
 #ifndef FERRY_TESTS_PEER_PAIR_H
 #define FERRY_TESTS_PEER_PAIR_H
 
-#include "net/peer_lane.h"
-#include "net/peer_state.h"
+#include "net/peer/lane.h"
+#include "net/peer/state.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/fake_channel.h"
 #include "tests/support/owned.h"

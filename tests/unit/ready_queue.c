@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queue of READY operations: order by priority, and how far that goes. */
-#include "engine/ready_queue.h"
+#include "engine/graph/ready_queue.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

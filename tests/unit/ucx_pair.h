@@ -8,7 +8,7 @@
 #define TESTS_UNIT_UCX_PAIR_H
 
 #include "base/clock.h"
-#include "net/ucx.h"
+#include "net/ucx/ucx.h"
 
 #include <poll.h>
 #include <sched.h>

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sends and receives: checks the caller's arguments, and makes a node and the peer's slot. */
+#include "engine/api/send.h"
+
+#include "engine/api/request.h"
+#include "engine/api/spans.h"
+#include "engine/engine.h"
+#include "engine/graph/buffer.h"
+#include "engine/graph/lane.h"
+#include "engine/graph/node.h"
+#include "engine/graph/trace.h"
+#include "engine/graph/turn.h"
+#include "engine/ground/context.h"
+#include "engine/ground/ground.h"
+#include "engine/ground/refusal.h"
+#include "engine/loop/late.h"
+#include "engine/messages/groups.h"
+#include "engine/messages/message.h"
+#include "engine/messages/route.h"
+
+static fry_refusal check_span(ferry_engine *engine, const ferry_span *span)
+{
+    if (span->size_bytes == 0)
+        return FRY_TAKEN;
+    fry_refusal why = fry_span_check_open(engine, span);
+    if (why == FRY_TAKEN && span->buffer->device->host_lane == NULL)
+        why = fry_refuse(engine, FRY_REFUSED_MESSAGE_DEVICE);
+    return why;
+}
+
+static fry_refusal check(ferry_engine *engine, const ferry_group *group, ferry_peer peer,
+                         const ferry_span *span)
+{
+    if (group == NULL)
+        return fry_refuse(engine, FRY_REFUSED_GROUP_NULL);
+    if (group->engine != engine)
+        return fry_refuse(engine, FRY_REFUSED_GROUP_ENGINE);
+    fry_refusal why = fry_group_refusal(group);
+    if (why == FRY_REFUSED_GROUP_NOT_JOINED || (why == FRY_TAKEN && group->routes == NULL))
+        return fry_refuse(engine, FRY_REFUSED_GROUP_NOT_JOINED);
+    if (why != FRY_TAKEN)
+        return why;
+    if (peer >= group->size)
+        return fry_refuse(engine, FRY_REFUSED_MESSAGE_RANK);
+    return check_span(engine, span);
+}
+
+static fry_transfer *take(const fry_request *request, fry_refusal *why_p)
+{
+    fry_pool *pool = &request->engine->transfers;
+    ferry_status status = FERRY_OK;
+    fry_transfer *transfer = fry_pool_take_or_grow(pool, &request->context->transfers, &status);
+    if (transfer == NULL && status == FERRY_E_AGAIN)
+        fry_pool_refused(pool, 1);
+    if (transfer == NULL)
+        *why_p = fry_refusal_of_want(status, FRY_REFUSED_MAX_NODES);
+    return transfer;
+}
+
+static void init(fry_transfer *transfer, fry_node *node, fry_route *route, ferry_tag tag,
+                 const ferry_span *span)
+{
+    /* The other fields are set as it enters, before they are read. */
+    transfer->flags = 0;
+    transfer->node = node;
+    transfer->route = route;
+    transfer->message.owner = transfer;
+    transfer->message.memory =
+        span->size_bytes != 0 ? (char *)span->buffer->data + span->offset_bytes : NULL;
+    transfer->message.size_bytes = span->size_bytes;
+    transfer->message.tag = tag;
+    transfer->message.is_send = node->kind == FERRY_OP_SEND;
+    node->op.message.transfer = transfer;
+    node->op.message.buffer = span->size_bytes != 0 ? span->buffer : NULL;
+    node->op.message.offset = span->offset_bytes;
+    node->op.message.size_bytes = span->size_bytes;
+    node->op.message.tag = tag;
+    node->op.message.flow = node->kind == FERRY_OP_SEND
+                                ? fry_flow_of((uint32_t)route->group->rank, node->future.id)
+                                : node->future.id; /* until the sender's is known */
+    node->op.message.rank = route->rank;
+    if (span->size_bytes != 0)
+        fry_node_init_spans(node);
+}
+
+fry_node *fry_request_message(fry_request *request, ferry_op_kind kind, ferry_group *group,
+                              ferry_peer peer, ferry_tag tag, const ferry_span *span,
+                              fry_refusal *why_p)
+{
+    fry_refusal why = check(request->engine, group, peer, span);
+    fry_route *route = NULL;
+    if (why == FRY_TAKEN) {
+        route = &group->routes[peer];
+        if (fry_route_peer(route) == NULL)
+            why = FRY_REFUSED_NO_MEMORY;
+    }
+    fry_node *node = why == FRY_TAKEN ? fry_request_node(request, kind, &why) : NULL;
+    fry_transfer *transfer = node != NULL ? take(request, &why) : NULL;
+    *why_p = why;
+    if (transfer != NULL) {
+        init(transfer, node, route, tag, span);
+        return node;
+    }
+    if (node != NULL)
+        fry_node_discard_new(request->engine, request->context, node);
+    return NULL;
+}
+
+static inline bool is_plain_span(const ferry_engine *engine, const ferry_span *span)
+{
+    const ferry_buffer *buffer = span->buffer;
+    return buffer != NULL && buffer->engine == engine && span->offset_bytes <= buffer->size_bytes &&
+           span->size_bytes <= buffer->size_bytes - span->offset_bytes &&
+           buffer->device->host_lane != NULL && !fry_buffer_is_barred(buffer);
+}
+
+fry_node *fry_request_plain_message(ferry_engine *engine, fry_context *context, ferry_op_kind kind,
+                                    ferry_group *group, ferry_peer peer, ferry_tag tag,
+                                    const ferry_span *span)
+{
+    if (fry_unlikely(group == NULL || group->engine != engine ||
+                     fry_load_acquire(&group->life) != FRY_GROUP_HERE || peer >= group->size ||
+                     fry_route_made_peer(&group->routes[peer]) == NULL ||
+                     !is_plain_span(engine, span)))
+        return NULL;
+    fry_transfer *transfer = fry_pool_take(&engine->transfers, &context->transfers);
+    if (fry_unlikely(transfer == NULL))
+        return NULL;
+    fry_refusal why;
+    fry_node *node = fry_node_create(engine, context, kind, &why);
+    if (fry_unlikely(node == NULL)) {
+        fry_pool_give(&engine->transfers, &context->transfers, transfer);
+        return NULL;
+    }
+    init(transfer, node, &group->routes[peer], tag, span);
+    return node;
+}
+
+static inline ferry_future *submit_plain(ferry_op_kind kind, ferry_group *group, ferry_peer peer,
+                                         ferry_tag tag, const ferry_span *span)
+{
+    ferry_engine *engine = group->engine;
+    if (fry_unlikely(fry_engine_check_open(engine) != FERRY_OK))
+        return NULL;
+    fry_context *context = fry_context_get(engine);
+    if (fry_unlikely(context == NULL))
+        return NULL;
+    fry_node *node = fry_request_plain_message(engine, context, kind, group, peer, tag, span);
+    if (fry_unlikely(node == NULL))
+        return NULL;
+    fry_trace(engine, node, FERRY_TRACE_SUBMITTED, 0);
+    fry_turn_submit(engine, context, node);
+    fry_call_ends(engine);
+    return &node->future;
+}
+
+static ferry_future *submit(ferry_op_kind kind, ferry_group *group, ferry_peer peer, ferry_tag tag,
+                            ferry_span span, const ferry_op_options *options)
+{
+    if (group == NULL)
+        return fry_refused(NULL, FRY_REFUSED_GROUP_NULL);
+    ferry_future *future = options == NULL ? submit_plain(kind, group, peer, tag, &span) : NULL;
+    if (fry_likely(future != NULL))
+        return future;
+    ferry_engine *engine = group->engine;
+    fry_request request;
+    fry_refusal why = fry_request_open(&request, engine, options);
+    fry_node *node = why == FRY_TAKEN
+                         ? fry_request_message(&request, kind, group, peer, tag, &span, &why)
+                         : NULL;
+    if (node == NULL) {
+        fry_row_span written = {.first = span, .row_count = 1};
+        return fry_request_refuse_writes(&request, engine, why,
+                                         kind == FERRY_OP_RECV ? &written : NULL);
+    }
+    return fry_request_submit(&request, node);
+}
+
+ferry_future *ferry_send(ferry_group *group, ferry_peer peer, ferry_tag tag, ferry_span span,
+                         const ferry_op_options *options)
+{
+    return submit(FERRY_OP_SEND, group, peer, tag, span, options);
+}
+
+ferry_future *ferry_recv(ferry_group *group, ferry_peer peer, ferry_tag tag, ferry_span span,
+                         const ferry_op_options *options)
+{
+    return submit(FERRY_OP_RECV, group, peer, tag, span, options);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What ends operations early: requested cancels, deadlines, the engine's stop. */
+#include "engine/graph/cancel.h"
+
+#include "engine/engine.h"
+#include "engine/graph/due.h"
+#include "engine/graph/graph.h"
+#include "engine/graph/kind.h"
+#include "engine/graph/node.h"
+#include "engine/graph/trace.h"
+#include "engine/graph/turn.h"
+
+void fry_cancel_node(fry_turn *turn, fry_node *node)
+{
+    if (node->state >= FRY_NODE_RESOLVED)
+        return;
+    fry_error *error = fry_node_error(node, FERRY_E_CANCELLED, NULL);
+    if (node->state == FRY_NODE_NEW)
+        fry_node_refuse(node, FERRY_E_CANCELLED, error, false);
+    else
+        fry_graph_fail(turn, node, FERRY_E_CANCELLED, error, false);
+}
+
+size_t fry_cancel_requested(fry_turn *turn)
+{
+    ferry_engine *engine = turn->engine;
+    size_t count = 0;
+    fry_link *item = fry_stack_take_all(&engine->requests);
+    while (item != NULL) {
+        fry_node *node = FRY_CONTAINER(item, fry_node, request_link);
+        item = item->next;
+        count++;
+        fry_trace(engine, node, FERRY_TRACE_CANCEL, 0);
+        const fry_op_kind *kind = fry_kind(engine, node);
+        if (kind->cancel != NULL)
+            kind->cancel(turn, node);
+        else
+            fry_cancel_node(turn, node);
+        ferry_future_release(&node->future);
+    }
+    return count;
+}
+
+static void expire(fry_turn *turn, fry_node *node)
+{
+    ferry_engine *engine = turn->engine;
+    fry_log_line(&engine->log, FERRY_LOG_INFO, "op %llu%s%s passed its deadline",
+                 (unsigned long long)node->future.id, node->label != NULL ? " " : "",
+                 node->label != NULL ? node->label : "");
+    if (engine->flight_records != 0 && engine->flight_due == 0)
+        engine->flight_due = node->future.id;
+    fry_graph_fail(turn, node, FERRY_E_DEADLINE, fry_node_error(node, FERRY_E_DEADLINE, NULL),
+                   false);
+}
+
+size_t fry_expire_due(fry_turn *turn, int64_t now_ns)
+{
+    size_t count = 0;
+    fry_timers_link *first; /* failing the node removes it */
+    for (; (first = turn->engine->deadlines.first) != NULL && first->when_ns <= now_ns; count++)
+        expire(turn, FRY_CONTAINER(first, fry_node, deadline));
+    return count;
+}
+
+static void cancel_list(fry_turn *turn, fry_node *node)
+{
+    while (node != NULL) {
+        fry_node *next = node->live_next; /* failing a node removes no other from the list */
+        if (node->state < FRY_NODE_RESOLVED)
+            fry_graph_fail(turn, node, FERRY_E_SHUTDOWN,
+                           fry_node_error(node, FERRY_E_SHUTDOWN, NULL), false);
+        node = next;
+    }
+}
+
+void fry_cancel_all(fry_turn *turn)
+{
+    ferry_engine *engine = turn->engine;
+    engine->stop_graph = engine->has_errands = true;
+    cancel_list(turn, engine->live_first);
+    cancel_list(turn, engine->promises);
+}

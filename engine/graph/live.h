@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lists of what is in the graph: operations that are not retired, and unresolved promises, each
+ * in program order, with the time at which they entered. With the baton; inline, because every held
+ * operation passes here.
+ */
+#ifndef FRY_ENGINE_GRAPH_LIVE_H
+#define FRY_ENGINE_GRAPH_LIVE_H
+
+#include "engine/engine.h"
+#include "engine/graph/node.h"
+#include "engine/graph/turn.h"
+
+/*
+ * Adds to the number of objects in the graph: operations, promises, writers and readers of
+ * segments.
+ */
+static inline void fry_load_add(ferry_engine *engine, int64_t count)
+{
+    fry_store_relaxed(&engine->load, engine->load + count);
+}
+
+static inline void fry_live_remove(ferry_engine *engine, fry_node *node)
+{
+    bool is_promise = node->kind == FERRY_OP_PROMISE;
+    fry_load_add(engine, -1);
+    if (fry_unlikely(engine->dump_node == node)) { /* the dump goes on behind it */
+        engine->dump_node = node->live_next;
+        engine->dump_edge = NULL;
+    }
+    if (fry_unlikely(engine->cancel_at == node))
+        engine->cancel_at = node->live_previous;
+    if (node->live_previous != NULL)
+        node->live_previous->live_next = node->live_next;
+    else
+        *(is_promise ? &engine->promises : &engine->live_first) = node->live_next;
+    if (node->live_next != NULL)
+        node->live_next->live_previous = node->live_previous;
+    else
+        *(is_promise ? &engine->promises_last : &engine->live_last) = node->live_previous;
+}
+
+static inline void fry_live_add(ferry_engine *engine, fry_node *node)
+{
+    bool is_promise = node->kind == FERRY_OP_PROMISE;
+    fry_node **last = is_promise ? &engine->promises_last : &engine->live_last;
+    node->live_next = NULL;
+    node->live_previous = *last;
+    if (*last != NULL)
+        (*last)->live_next = node;
+    else
+        *(is_promise ? &engine->promises : &engine->live_first) = node;
+    *last = node;
+}
+
+/* It has entered: from now on all see it. */
+static inline void fry_live_enter(ferry_engine *engine, fry_node *node)
+{
+    fry_live_add(engine, node);
+    fry_load_add(engine, 1);
+    node->flags |= FRY_NODE_LIVE;
+    fry_store_relaxed(&node->state, FRY_NODE_WAITING);
+}
+
+/*
+ * Reading the clock takes a twentieth of a held operation's cost, so while many operations come in
+ * a tick of the clock only some read it: at most FRY_STAMPS_SPARED in a row skip it, and when one
+ * finds that the clock has moved, all read it again. So an operation after a pause, while older
+ * operations still exist, may seem as old as those before the pause. With a watchdog, and with a
+ * user's clock, every operation reads the clock.
+ */
+static inline void fry_live_look_at_clock(ferry_engine *engine)
+{
+    int64_t now_ns = fry_clock_coarse_ns(&engine->clock);
+    if (now_ns != engine->stamp_ns || !engine->clock.is_real || engine->watchdog_ns != 0)
+        engine->stamps_spared = 0;
+    else if (engine->stamps_spared < FRY_STAMPS_SPARED)
+        engine->stamps_spared = (uint8_t)(2 * engine->stamps_spared + 1);
+    engine->stamps_left = engine->stamps_spared;
+    engine->stamp_ns = now_ns != 0 ? now_ns : 1;
+}
+
+/*
+ * Records when a node that will stay entered: the dump shows its age, and the watchdog watches it.
+ * Nodes that resolve while they enter are spared the cost. The first of its list always reads the
+ * clock, so that it does not take a time from before a pause.
+ */
+static inline void fry_live_stamp(fry_turn *turn, fry_node *node)
+{
+    ferry_engine *engine = turn->engine;
+    if (engine->stamps_left == 0 || node->live_previous == NULL)
+        fry_live_look_at_clock(engine);
+    else
+        engine->stamps_left--;
+    node->entered_ns = engine->stamp_ns;
+    if (fry_unlikely(engine->watchdog_wants_timer))
+        turn->wake = true;
+}
+
+#endif

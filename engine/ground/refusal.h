@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why a call is refused: one list of reasons, each with a status and a sentence. Each reason has a
+ * static error with the sentence, and in each engine a static future that failed with this error,
+ * so a refusal takes no memory. The log has the same sentence.
+ *
+ * A sentence names the argument and what is wrong with it, in the words of the public headers.
+ */
+#ifndef FRY_ENGINE_GROUND_REFUSAL_H
+#define FRY_ENGINE_GROUND_REFUSAL_H
+
+#include "futures/futures.h"
+
+/* name, status, sentence */
+#define FRY_REFUSAL_MAP(X)                                                                         \
+    X(TAKEN, FERRY_OK, "the call was not refused")                                                 \
+    /* the engine */                                                                               \
+    X(ENGINE_NULL, FERRY_E_INVALID, "the engine is NULL")                                          \
+    X(FORKED, FERRY_E_FORKED, "the engine belongs to the parent process")                          \
+    X(SHUTDOWN, FERRY_E_SHUTDOWN, "the engine is shutting down or was shut down")                  \
+    /* room */                                                                                     \
+    X(NO_MEMORY, FERRY_E_NO_MEMORY, "out of memory for this request")                              \
+    X(MAX_NODES, FERRY_E_AGAIN,                                                                    \
+      "max_nodes is reached: operations, promises and futures still held")                         \
+    X(MAX_EDGES, FERRY_E_AGAIN, "max_edges is reached: waits of operations for others")            \
+    X(MAX_ACCESSES, FERRY_E_AGAIN, "max_accesses is reached: spans of operations' options")        \
+    X(BARRED, FERRY_E_AGAIN, "a refused write of one of the buffers has not been recorded yet")    \
+    X(WRITABLES, FERRY_E_AGAIN, "the caller holds 16 resolved futures of ferry_engine_writable")   \
+    /* handles */                                                                                  \
+    X(FUTURE_NULL, FERRY_E_INVALID, "the future is NULL")                                          \
+    X(PROMISE_NULL, FERRY_E_INVALID, "the promise is NULL")                                        \
+    X(GROUP_NULL, FERRY_E_INVALID, "the group is NULL")                                            \
+    X(DEVICE_NULL, FERRY_E_INVALID, "the device is NULL")                                          \
+    /* options of operations */                                                                    \
+    X(OPTIONS_SIZE, FERRY_E_INVALID,                                                               \
+      "struct_size of the operation's options is invalid, or unknown fields are set: use "         \
+      "FERRY_OP_OPTIONS_INIT")                                                                     \
+    X(AFTER_ARRAY, FERRY_E_INVALID, "after is NULL and after_count is not 0")                      \
+    X(AFTER_COUNT, FERRY_E_INVALID, "after_count is above 2^20 or a quarter of max_edges")         \
+    X(AFTER_NULL, FERRY_E_INVALID, "a future in after is NULL")                                    \
+    X(AFTER_ENGINE, FERRY_E_INVALID, "a future in after belongs to another engine")                \
+    X(ACCESS_ARRAY, FERRY_E_INVALID, "accesses is NULL and access_count is not 0")                 \
+    X(ACCESS_COUNT, FERRY_E_INVALID,                                                               \
+      "access_count is above 2^16, an eighth of max_accesses or a quarter of max_edges")           \
+    X(ACCESS_MODE, FERRY_E_INVALID, "the mode of an access is not a ferry_access_mode")            \
+    X(PRIORITY, FERRY_E_INVALID, "priority is not a ferry_priority")                               \
+    X(OPTIONS_RESERVED, FERRY_E_INVALID, "reserved in the operation's options is not zero")        \
+    /* spans */                                                                                    \
+    X(SPAN_NULL, FERRY_E_INVALID, "the buffer of a span is NULL")                                  \
+    X(SPAN_ENGINE, FERRY_E_INVALID, "the buffer of a span belongs to another engine")              \
+    X(SPAN_OUTSIDE, FERRY_E_INVALID, "a span reaches past the end of its buffer")                  \
+    X(SPAN_EMPTY, FERRY_E_INVALID, "the span has no bytes")                                        \
+    /* copies */                                                                                   \
+    X(COPY_SIZES, FERRY_E_INVALID, "dst and src differ in size")                                   \
+    X(COPY_OVERLAP, FERRY_E_INVALID, "dst and src overlap")                                        \
+    X(COPY_BACKENDS, FERRY_E_UNSUPPORTED,                                                          \
+      "dst and src are on devices of two backends: copy through a host buffer")                    \
+    X(ROWS_PITCH, FERRY_E_INVALID, "a pitch is smaller than its rows")                             \
+    X(ROWS_OVERFLOW, FERRY_E_INVALID, "a pitch times row_count overflows a size_t")                \
+    X(ROWS_OUTSIDE, FERRY_E_INVALID, "the last row reaches past the end of its buffer")            \
+    X(ROWS_COUNT, FERRY_E_INVALID, "row_count is above 65536, and the rows are not contiguous")    \
+    X(ROWS_ROOM, FERRY_E_INVALID, "row_count is above what max_accesses allows")                   \
+    /* functions and executors */                                                                  \
+    X(CALL_FN, FERRY_E_INVALID, "fn is NULL")                                                      \
+    X(EXECUTOR, FERRY_E_INVALID, "the executor's struct_size is invalid, or its post is NULL")     \
+    /* futures of futures */                                                                       \
+    X(COMBINE_ARRAY, FERRY_E_INVALID, "futures is NULL and count is not 0")                        \
+    X(COMBINE_COUNT, FERRY_E_INVALID, "count is above 2^20 or a quarter of max_edges")             \
+    X(ANY_COUNT, FERRY_E_INVALID, "count is 0: ferry_future_any needs at least one future")        \
+    /* batches */                                                                                  \
+    X(BATCH_ARRAY, FERRY_E_INVALID, "ops is NULL and count is not 0")                              \
+    X(BATCH_COUNT, FERRY_E_INVALID, "count is above 2^20")                                         \
+    X(BATCH_OP_SIZE, FERRY_E_INVALID, "op_size_bytes is not the size of a ferry_op")               \
+    X(BATCH_OP_TAIL, FERRY_E_INVALID, "the operation sets fields that this version does not know") \
+    X(BATCH_OP_KIND, FERRY_E_INVALID, "the operation's kind is not copy, call, nop, send or recv") \
+    X(BATCH_ACCESSES, FERRY_E_INVALID,                                                             \
+      "a batch's own options name accesses: name them in its operations' options")                 \
+    /* outside events */                                                                           \
+    X(EVENT_NULL, FERRY_E_INVALID, "native_event is NULL")                                         \
+    X(EVENT_INVALID, FERRY_E_INVALID,                                                              \
+      "the event or its stream does not belong to the device's GPU")                               \
+    X(EVENT_DEVICE, FERRY_E_UNSUPPORTED, "the device has no native streams")                       \
+    X(EVENT_CAPTURE, FERRY_E_CAPTURE,                                                              \
+      "the stream is being captured, or the event was recorded in a capture")                      \
+    X(EVENT_AGAIN, FERRY_E_AGAIN,                                                                  \
+      "too many unfired events on this stream, or too many streams with unfired events")           \
+    X(WAIT_ENGINE, FERRY_E_INVALID,                                                                \
+      "the future and the stream's device belong to different engines")                            \
+    /* messages */                                                                                 \
+    X(GROUP_ENGINE, FERRY_E_INVALID, "the group belongs to another engine")                        \
+    X(GROUP_NOT_JOINED, FERRY_E_INVALID, "the group has not been joined")                          \
+    X(GROUP_DEAD, FERRY_E_DEAD, "this member has left the group, or the group has ended")          \
+    X(GROUP_FENCED, FERRY_E_FENCED, "this member was declared dead, or another has its place")     \
+    X(UNEXPECTED_MAX, FERRY_E_AGAIN,                                                               \
+      "unexpected_max is reached: messages that wait for their other end")                         \
+    X(MESSAGE_RANK, FERRY_E_NOT_FOUND, "the group has no member of that rank")                     \
+    X(MESSAGE_DEVICE, FERRY_E_UNSUPPORTED,                                                         \
+      "the span is not on a host device: copy through a host buffer")                              \
+    X(DEADLINE, FERRY_E_DEADLINE, "the deadline is negative, so it has passed")                    \
+    /* groups: joining */                                                                          \
+    X(JOIN_NULL, FERRY_E_INVALID, "options or group_p is NULL")                                    \
+    X(JOIN_SIZE_OF, FERRY_E_INVALID,                                                               \
+      "struct_size of the group's options is invalid, or unknown fields are set: use "             \
+      "FERRY_GROUP_OPTIONS_INIT")                                                                  \
+    X(JOIN_STORE, FERRY_E_INVALID, "store is NULL, empty or longer than 4096 bytes")               \
+    X(JOIN_JOB, FERRY_E_INVALID, "job is not 1 to 64 of A-Z a-z 0-9 . _ -")                        \
+    X(JOIN_JOB_DOTS, FERRY_E_INVALID,                                                              \
+      "a job's name is 1 to 64 of A-Z a-z 0-9 . _ -, not dots alone")                              \
+    X(JOIN_PLACE, FERRY_E_INVALID, "place is not 1 to 64 of A-Z a-z 0-9 . _ -")                    \
+    X(JOIN_PLACE_NONE, FERRY_E_INVALID, "place is \"-\", which says that there is none")           \
+    X(JOIN_SIZE_MAX, FERRY_E_INVALID, "size or size_min is above 4096")                            \
+    X(JOIN_RANK_OF_ANY, FERRY_E_INVALID, "size is 0 and rank is not FERRY_RANK_ANY")               \
+    X(JOIN_SIZE_DEADLINE, FERRY_E_INVALID,                                                         \
+      "size is 0 and deadline_ns is 0: without a deadline the members cannot be counted")          \
+    X(JOIN_RANK, FERRY_E_INVALID, "rank is neither FERRY_RANK_ANY nor below size and 4096")        \
+    X(JOIN_SECRET_SIZE, FERRY_E_INVALID, "secret_bytes is not 16 to 1024")                         \
+    X(JOIN_SECRET_NULL, FERRY_E_INVALID, "secret is NULL and secret_bytes is not 0")               \
+    X(JOIN_DEVICES, FERRY_E_INVALID, "device_count is above 65535")                                \
+    X(JOIN_LEASE, FERRY_E_INVALID, "lease_ns is not from 2 s to 1 h")                              \
+    X(JOIN_TEXT, FERRY_E_INVALID, "network or one of the store's texts is longer than 4096 bytes") \
+    X(JOIN_MESSAGES, FERRY_E_INVALID, "window_messages or unexpected_max is not 1 to 2^24")        \
+    X(JOIN_WINDOW, FERRY_E_INVALID, "window_bytes is not 1 to 2^40")                               \
+    /* groups: asking */                                                                           \
+    X(KEY, FERRY_E_INVALID, "key is not 1 to 128 of A-Z a-z 0-9 . _ - /")                          \
+    X(VALUE_SIZE, FERRY_E_INVALID, "size_bytes is above 64 KiB")                                   \
+    X(VALUE_NULL, FERRY_E_INVALID, "data is NULL and size_bytes is not 0")                         \
+    X(BARRIER_NAME, FERRY_E_INVALID, "name is not 1 to 64 of A-Z a-z 0-9 . _ -")                   \
+    X(BARRIER_SIZE_OF, FERRY_E_INVALID,                                                            \
+      "struct_size of the barrier's options is invalid, or unknown fields are set: use "           \
+      "FERRY_BARRIER_OPTIONS_INIT")                                                                \
+    X(BARRIER_MEMBERS, FERRY_E_INVALID,                                                            \
+      "only one of members and member_count is set, or member_count is above 4096")                \
+    X(BARRIER_RESERVED, FERRY_E_INVALID, "reserved in the barrier's options is not zero")          \
+    X(BARRIER_RANK, FERRY_E_INVALID, "members names a rank that the group does not have")          \
+    X(BARRIER_TWICE, FERRY_E_INVALID, "members names a rank twice")                                \
+    X(BARRIER_OWN, FERRY_E_INVALID, "members does not name the caller's own rank")
+
+#define FRY_REFUSAL_ENUM_(name, status, text) FRY_REFUSED_##name,
+typedef enum fry_refusal { FRY_REFUSAL_MAP(FRY_REFUSAL_ENUM_) FRY_REFUSALS } fry_refusal;
+#undef FRY_REFUSAL_ENUM_
+#define FRY_TAKEN FRY_REFUSED_TAKEN
+
+ferry_status fry_refusal_status(fry_refusal why);
+
+/* Whether the call was valid but found no room or memory: FERRY_E_AGAIN or FERRY_E_NO_MEMORY. */
+static inline bool fry_refusal_is_want(fry_refusal why)
+{
+    ferry_status status = fry_refusal_status(why);
+    return status == FERRY_E_AGAIN || status == FERRY_E_NO_MEMORY;
+}
+
+/* The static error of a reason, for the refused future and as cause for its dependents. */
+fry_error *fry_refusal_error(fry_refusal why);
+
+/* The reason for a pool's status: `again` for FERRY_E_AGAIN, else no memory. */
+static inline fry_refusal fry_refusal_of_want(ferry_status status, fry_refusal again)
+{
+    return status == FERRY_E_AGAIN ? again : FRY_REFUSED_NO_MEMORY;
+}
+
+/* ---- futures that failed at submit ---- */
+
+/* Sets up the engine's static futures, before any other call of the engine. */
+void fry_refused_init(ferry_engine *engine);
+
+/* Logs the reason, and returns it. */
+fry_refusal fry_refuse(ferry_engine *engine, fry_refusal why);
+
+/* A reference, for the caller, to the static future of a reason; engine may be NULL. */
+ferry_future *fry_refused(ferry_engine *engine, fry_refusal why);
+
+/* The reason of a static future. */
+fry_refusal fry_refusal_of(const ferry_future *future);
+
+#endif

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages: sends and receives as operations of the graph, over peers (net/peer/peer.h).
+ *
+ * A node takes its place among those of its tag as it enters, so in program order, and is ready
+ * when nothing holds it: then its memory may be touched. It resolves with FERRY_OK when the peer
+ * has reported success and is done with it. It fails when the peer reports a failure, or when the
+ * graph fails it, and then the other end is told the root.
+ *
+ * The peer keeps a message in a slot of its own (fry_transfer), because it may need the message
+ * after the node is gone. A node that failed before it was ready is quiet at once, since nobody
+ * touched its memory, but the other end has yet to be told. A node that was ready is quiet when the
+ * peer is done with it, or with its memory.
+ *
+ * Errors take memory, so a thread that is not the loop leaves a failure that a peer reports to the
+ * loop, with the fault in the slot (members->faulted).
+ */
+#include "engine/messages/message.h"
+
+#include "engine/engine.h"
+#include "engine/graph/due.h"
+#include "engine/graph/graph.h"
+#include "engine/graph/kind.h"
+#include "engine/graph/live.h"
+#include "engine/graph/node.h"
+#include "engine/graph/trace.h"
+#include "engine/graph/turn.h"
+#include "engine/graph/use.h"
+#include "engine/ground/context.h"
+#include "engine/ground/refusal.h"
+#include "engine/messages/groups.h"
+#include "engine/messages/members.h"
+#include "engine/messages/route.h"
+#include "net/peer/send.h"
+
+#include <stdio.h>
+
+/* ---- slots ---- */
+
+static void give(fry_turn *turn, fry_transfer *transfer)
+{
+    fry_pool_give(&turn->engine->transfers, &turn->context->transfers, transfer);
+}
+
+/* Separates the node and its slot. */
+static void part(fry_transfer *transfer)
+{
+    transfer->node->op.message.transfer = NULL;
+    transfer->node = NULL;
+}
+
+/* ---- faults ---- */
+
+/* Describes the root of the node's failure for the other end. */
+static void describe(const fry_node *node, fry_fault *fault)
+{
+    *fault = fry_error_fault(fry_future_root_error(&node->future));
+    if (fault->op == 0)
+        fault->op = node->future.id;
+}
+
+/* On the loop: fails the node as the peer reported. */
+static void fail_by_fault(fry_turn *turn, fry_node *node, const fry_route *route,
+                          ferry_status status, const fry_fault *fault)
+{
+    ferry_engine *engine = turn->engine;
+    bool is_cause = status == FERRY_E_DEPENDENCY;
+    fry_fault own = *fault;
+    if (own.rank < 0)
+        own.rank = (int32_t)route->rank;
+    if (!is_cause) {
+        own.status = status;
+        own.op = node->future.id;
+        own.label = node->label;
+    }
+    const char *text = fault->message[0] != '\0' ? fault->message : ferry_status_text(own.status);
+    if (engine->flight_records != 0)
+        engine->flight_due = node->future.id;
+    fry_error *error =
+        fry_error_create(&engine->memory, &own, NULL, "%s with member %u: %s",
+                         node->kind == FERRY_OP_SEND ? "send" : "receive", route->rank, text);
+    fry_graph_fail(turn, node, status, error, is_cause);
+}
+
+size_t fry_transfers_fail(fry_turn *turn, fry_members *members)
+{
+    size_t done = 0;
+    fry_link *item;
+    while ((item = fry_queue_pop(&members->faulted)) != NULL) {
+        fry_transfer *transfer = FRY_CONTAINER(item, fry_transfer, link);
+        fry_node *node = transfer->node;
+        transfer->flags &= (uint8_t)~FRY_TRANSFER_FAULTED;
+        bool is_quiet = (transfer->flags & FRY_TRANSFER_QUIET) != 0;
+        bool is_untouched = is_quiet || (transfer->flags & FRY_TRANSFER_UNTOUCHED) != 0;
+        if (node != NULL && is_untouched) {
+            part(transfer);
+            if (node->state == FRY_NODE_ISSUED)
+                node->flags |= FRY_NODE_FIRED; /* nobody touches its memory */
+        }
+        if (node != NULL && node->state < FRY_NODE_RESOLVED)
+            fail_by_fault(turn, node, transfer->route, (ferry_status)transfer->status,
+                          &transfer->fault);
+        else if (node != NULL && is_untouched)
+            fry_graph_complete(turn, node);
+        if (is_quiet)
+            give(turn, transfer);
+        done++;
+    }
+    return done;
+}
+
+/* ---- what peers tell ---- */
+
+static void message_resolved(void *arg, fry_message *message, ferry_status status,
+                             const fry_fault *fault)
+{
+    fry_turn *turn = arg;
+    fry_transfer *transfer = (fry_transfer *)(void *)message;
+    fry_node *node = transfer->node;
+    transfer->flags |= FRY_TRANSFER_RESOLVED;
+    if (status == FERRY_OK || node == NULL || node->state >= FRY_NODE_RESOLVED)
+        return; /* a success completes when it is quiet, usually at once */
+    if (turn->is_loop) {
+        fail_by_fault(turn, node, transfer->route, status, fault);
+        return;
+    }
+    transfer->status = status;
+    transfer->fault = *fault;
+    transfer->flags |= FRY_TRANSFER_FAULTED;
+    fry_queue_push(&transfer->route->group->members->faulted, &transfer->link);
+    turn->wake = true;
+}
+
+static void message_quiet(void *arg, fry_message *message)
+{
+    fry_turn *turn = arg;
+    fry_transfer *transfer = (fry_transfer *)(void *)message;
+    fry_node *node = transfer->node;
+    transfer->flags |= FRY_TRANSFER_QUIET;
+    if (node != NULL && node->kind == FERRY_OP_RECV && message->other_op != 0)
+        node->op.message.flow = fry_flow_of(transfer->route->rank, message->other_op);
+    fry_route_closed(turn, transfer->route);
+    if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0)
+        return; /* the loop has yet to fail the node */
+    if (node != NULL)
+        part(transfer);
+    give(turn, transfer);
+    if (node == NULL)
+        return;
+    fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
+    fry_graph_complete(turn, node);
+}
+
+/* The peer keeps the slot after this. */
+static void message_untouched(void *arg, fry_message *message)
+{
+    fry_turn *turn = arg;
+    fry_transfer *transfer = (fry_transfer *)(void *)message;
+    fry_node *node = transfer->node;
+    if ((transfer->flags & FRY_TRANSFER_FAULTED) != 0) {
+        transfer->flags |= FRY_TRANSFER_UNTOUCHED; /* the loop has yet to fail the node */
+        return;
+    }
+    if (node == NULL)
+        return;
+    part(transfer);
+    fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
+    fry_graph_complete(turn, node);
+}
+
+/* Resolved with success and quiet at once. */
+static void message_done(void *arg, fry_message *message)
+{
+    fry_turn *turn = arg;
+    fry_transfer *transfer = (fry_transfer *)(void *)message;
+    fry_route *route = transfer->route;
+    fry_node *node = transfer->node;
+    if (node != NULL && !message->is_send)
+        node->op.message.flow = fry_flow_of(route->rank, message->other_op);
+    fry_route_closed(turn, route);
+    give(turn, transfer);
+    if (fry_unlikely(node == NULL))
+        return;
+    node->op.message.transfer = NULL;
+    fry_trace(turn->engine, node, FERRY_TRACE_FIRED, 0);
+    fry_graph_complete(turn, node);
+}
+
+const fry_peer_events fry_message_events = {
+    .resolved = message_resolved,
+    .quiet = message_quiet,
+    .untouched = message_untouched,
+    .done = message_done,
+    .wants_lane = fry_route_wants_lane,
+    .lane_failed = fry_route_lane_failed,
+    .parted = fry_route_parted,
+};
+
+/* ---- what the graph does ---- */
+
+/* The engine stops: the message goes to nobody. */
+static void refuse(fry_turn *turn, fry_node *node)
+{
+    fry_transfer *transfer = node->op.message.transfer;
+    part(transfer);
+    give(turn, transfer);
+    fry_node_refuse(node, FERRY_E_SHUTDOWN, NULL, false);
+}
+
+/* This message goes to nobody either. The loop makes the error. */
+static void leave_refused(fry_turn *turn, fry_transfer *transfer, fry_refusal why)
+{
+    fry_members *members = transfer->route->group->members;
+    transfer->fault = fry_error_fault(fry_refusal_error(why));
+    transfer->status = transfer->fault.status;
+    transfer->flags = FRY_TRANSFER_RESOLVED | FRY_TRANSFER_QUIET | FRY_TRANSFER_FAULTED;
+    fry_queue_push(&members->faulted, &transfer->link);
+    turn->wake = true;
+}
+
+static void enter(fry_turn *turn, fry_node *node)
+{
+    fry_transfer *transfer = node->op.message.transfer;
+    fry_route *route = transfer->route;
+    if (fry_unlikely(turn->engine->stop_graph)) {
+        refuse(turn, node);
+        return;
+    }
+    fry_refusal why = fry_group_refusal(route->group);
+    transfer->message.op = node->future.id;
+    fry_route_opened(route);
+    if (why == FRY_TAKEN && fry_peer_enter(fry_route_made_peer(route), &transfer->message, turn)) {
+        transfer->flags |= FRY_TRANSFER_ENTERED;
+        return;
+    }
+    fry_route_closed(turn, route);
+    leave_refused(turn, transfer, why == FRY_TAKEN ? FRY_REFUSED_UNEXPECTED_MAX : why);
+}
+
+/* Whether the turn likely does another send next: then this one waits, to go with it. */
+static bool is_send_next(const fry_turn *turn)
+{
+    const fry_link *next = turn->engine->ready.first;
+    if (next == NULL)
+        next = turn->engine->backlog.first;
+    return turn->gathers ||
+           (next != NULL && FRY_CONTAINER(next, fry_node, link)->kind == FERRY_OP_SEND);
+}
+
+/*
+ * The peer has gathered sends; they are flushed at the end of this turn at the latest:
+ * fry_messages_flush.
+ */
+static void note_gathered(fry_turn *turn, fry_route *route)
+{
+    fry_members *members = route->group->members;
+    if (route->has_gathered)
+        return;
+    route->has_gathered = true;
+    route->gathered_next = members->gathered;
+    members->gathered = route;
+    turn->engine->has_errands = true;
+}
+
+static void start(fry_turn *turn, fry_node *node)
+{
+    fry_transfer *transfer = node->op.message.transfer;
+    if ((transfer->flags & FRY_TRANSFER_RESOLVED) != 0)
+        return; /* its lane is gone; the loop will fail it */
+    fry_route *route = transfer->route;
+    fry_graph_issued(turn, node);
+    if (!is_send_next(turn))
+        fry_peer_ready(&transfer->message, turn);
+    else if (fry_peer_gather(&transfer->message, turn))
+        note_gathered(turn, route);
+    fry_route_launched(turn, route);
+}
+
+static void enter_and_start(fry_turn *turn, fry_node *node)
+{
+    fry_transfer *transfer = node->op.message.transfer;
+    fry_message *message = &transfer->message;
+    fry_route *route = transfer->route;
+    fry_peer *peer = fry_route_made_peer(route); /* the submitter has acquired it */
+    fry_refusal why = fry_group_refusal(route->group);
+    message->op = node->future.id;
+    if (fry_unlikely(why != FRY_TAKEN)) {
+        leave_refused(turn, transfer, why);
+        return;
+    }
+    bool gathers = message->is_send && is_send_next(turn);
+    if (message->is_send && fry_peer_can_send(peer, message, gathers)) {
+        transfer->flags = FRY_TRANSFER_ENTERED;
+        fry_route_opened(route);
+        fry_graph_issued(turn, node);
+        fry_peer_send(peer, message, gathers, turn);
+        if (gathers)
+            note_gathered(turn, route);
+        else
+            fry_route_launched(turn, route);
+        return;
+    }
+    fry_route_opened(route);
+    if (fry_unlikely(!fry_peer_enter(peer, message, turn))) {
+        fry_route_closed(turn, route);
+        leave_refused(turn, transfer, FRY_REFUSED_UNEXPECTED_MAX);
+        return;
+    }
+    transfer->flags = FRY_TRANSFER_ENTERED;
+    fry_store_relaxed(&node->state, FRY_NODE_READY);
+    start(turn, node);
+}
+
+void fry_messages_flush(fry_turn *turn)
+{
+    fry_members *members = turn->engine->members;
+    while (members->gathered != NULL) {
+        fry_route *route = members->gathered;
+        members->gathered = route->gathered_next;
+        route->has_gathered = false;
+        fry_peer_flush(fry_route_made_peer(route), turn);
+        fry_route_launched(turn, route);
+    }
+}
+
+static void failed(fry_turn *turn, fry_node *node, bool is_under_way)
+{
+    fry_transfer *transfer = node->op.message.transfer;
+    if (transfer == NULL)
+        return;
+    if (!is_under_way)
+        part(transfer);
+    if ((transfer->flags & FRY_TRANSFER_RESOLVED) != 0)
+        return;
+    transfer->flags |= FRY_TRANSFER_RESOLVED;
+    fry_route *route = transfer->route;
+    fry_fault fault;
+    describe(node, &fault);
+    fry_peer_withdraw(&transfer->message, &fault, turn);
+    fry_route_launched(turn, route);
+}
+
+/* ---- their rows ---- */
+
+static bool entered(fry_turn *turn, fry_node *node, bool may_start)
+{
+    if (!may_start) {
+        enter(turn, node);
+        return false;
+    }
+    fry_node_set_holding(node, 0);
+    fry_live_stamp(turn, node);
+    fry_trace(turn->engine, node, FERRY_TRACE_READY, 0);
+    enter_and_start(turn, node);
+    return true;
+}
+
+/* The peer reports when it is done with the memory. */
+static bool stop(fry_node *node)
+{
+    (void)node;
+    return true;
+}
+
+static bool span(const fry_node *node, fry_use *use, uint8_t index, ferry_access_mode mode)
+{
+    const fry_message_op *message = &node->op.message;
+    if (index != 0 || message->size_bytes == 0)
+        return false;
+    fry_use_set(use, message->buffer, message->offset, message->size_bytes, mode);
+    return true;
+}
+
+static bool sent_span(const fry_node *node, uint8_t index, fry_use *use)
+{
+    return span(node, use, index, FERRY_READ);
+}
+
+static bool received_span(const fry_node *node, uint8_t index, fry_use *use)
+{
+    return span(node, use, index, FERRY_WRITE);
+}
+
+static void discard(ferry_engine *engine, fry_context *context, fry_node *node)
+{
+    fry_pool_give(&engine->transfers, &context->transfers, node->op.message.transfer);
+}
+
+static uint64_t moved_bytes(const fry_node *node, uint64_t *flow_p)
+{
+    *flow_p = node->op.message.flow;
+    return node->op.message.size_bytes;
+}
+
+static void describe_message(const ferry_engine *engine, const fry_node *node, fry_kind_view *view)
+{
+    const fry_message_op *message = &node->op.message;
+    (void)engine;
+    view->is_message = view->has_size = true;
+    view->size_bytes = message->size_bytes;
+    view->tag = message->tag;
+    view->rank = message->rank;
+    if (node->state == FRY_NODE_ISSUED || node->state == FRY_NODE_RESOLVED)
+        view->reason = FRY_DUMP_MEMBER;
+}
+
+#define MESSAGE_TRAITS (FRY_KIND_STAYS | FRY_KIND_ONE_SPAN | FRY_KIND_ENDS_OUTSIDE)
+
+const fry_op_kind fry_kind_send = {
+    .traits = MESSAGE_TRAITS,
+    .span = sent_span,
+    .discard = discard,
+    .entered = entered,
+    .start = start,
+    .stop = stop,
+    .failed = failed,
+    .moved_bytes = moved_bytes,
+    .describe = describe_message,
+};
+
+const fry_op_kind fry_kind_recv = {
+    .traits = MESSAGE_TRAITS,
+    .span = received_span,
+    .discard = discard,
+    .entered = entered,
+    .start = start,
+    .stop = stop,
+    .failed = failed,
+    .moved_bytes = moved_bytes,
+    .describe = describe_message,
+};

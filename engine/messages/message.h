@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sends and receives. */
+#ifndef FRY_ENGINE_MESSAGES_MESSAGE_H
+#define FRY_ENGINE_MESSAGES_MESSAGE_H
+
+#include "engine/graph/kind.h"
+#include "engine/graph/turn.h"
+#include "net/peer/peer.h"
+#include <ferry/message.h>
+
+typedef struct fry_members fry_members;
+typedef struct fry_route fry_route;
+
+enum fry_transfer_flags {
+    FRY_TRANSFER_ENTERED = 1 << 0,   /* the peer has the message */
+    FRY_TRANSFER_RESOLVED = 1 << 1,  /* the peer has reported how it ended, or was told */
+    FRY_TRANSFER_QUIET = 1 << 2,     /* the peer is done with it */
+    FRY_TRANSFER_FAULTED = 1 << 3,   /* in members->faulted: the loop will fail its node */
+    FRY_TRANSFER_UNTOUCHED = 1 << 4, /* FAULTED: the peer keeps it, but not its memory */
+};
+
+/* What a send or receive has besides its node, from a pool, until the peer is done with it. */
+typedef struct fry_transfer {
+    fry_message message; /* first */
+    fry_node *node;      /* NULL: it has failed, and nobody touches its memory any more */
+    fry_route *route;
+    fry_link link; /* if FAULTED, like status and fault */
+    uint8_t flags;
+    int32_t status;
+    fry_fault fault;
+} fry_transfer;
+
+/* A number for both ends, unique in the group: the sender's rank and operation. */
+static inline uint64_t fry_flow_of(uint32_t sender, uint64_t op)
+{
+    return ((uint64_t)sender + 1) << 40 | (op & (((uint64_t)1 << 40) - 1));
+}
+
+extern const fry_op_kind fry_kind_send, fry_kind_recv;
+
+extern const fry_peer_events fry_message_events;
+
+/*
+ * On the loop, with the baton: fails the nodes whose failure peers have reported. Returns how many.
+ */
+size_t fry_transfers_fail(fry_turn *turn, fry_members *members);
+
+/* Posts the gathered sends, before the baton is given back. */
+void fry_messages_flush(fry_turn *turn);
+
+#endif

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Routes: the lives of lanes to other members.
+ *
+ *     IDLE ── wanted ──► WANTED ── connected ──► ARRIVED ── baton ──► UP
+ *      ▲                   │ failed: all that is open fails            │ failed, dead, left
+ *      │                   ▼                                           ▼ baton: detached
+ *      └──── TOLD ◄── baton: quiet ── ENDED ◄── channel destroyed ── ENDING
+ *
+ * Open messages are the peer's, and fail by fry_peer_detach in any state; messages that enter later
+ * belong to the next lane. A channel that the other end opened arrives in IDLE too, and in no later
+ * state: the next lane comes only when the link was told that this one is over, and that takes the
+ * baton, for which the loop may have to wait. The link belongs to one incarnation: if the member
+ * has another by now, the link is removed when its lane is over.
+ */
+#include "engine/messages/route.h"
+
+#include "engine/engine.h"
+#include "engine/graph/node.h"
+#include "engine/graph/turn.h"
+#include "engine/messages/groups.h"
+#include "engine/messages/members.h"
+#include "net/connect/link_hear.h"
+#include "net/group/members.h"
+#include "net/peer/lane.h"
+
+#include <stdio.h>
+#include <sys/epoll.h>
+
+#define HELLO_TIMEOUT_NS INT64_C(10000000000)
+#define LAST_ROUNDS_MAX 4096 /* rounds of progress for what a member said before it left */
+
+/* Puts the route in `orders` for the loop's next turn. The role. */
+static void order(fry_route *route)
+{
+    fry_members *members = route->group->members;
+    if (route->is_ordered)
+        return;
+    route->is_ordered = true;
+    fry_queue_push(&members->orders, &route->order_link);
+    fry_store_relaxed(&members->has_orders, 1);
+}
+
+static void route_set_state(fry_route *route, fry_route_state state)
+{
+    route->state = (uint8_t)state;
+}
+
+static fry_members *members_of(const fry_route *route)
+{
+    return route->group->members;
+}
+
+/* ---- the peer ---- */
+
+fry_peer *fry_route_peer(fry_route *route)
+{
+    fry_peer *peer = fry_load_acquire(&route->peer);
+    if (fry_likely(peer != NULL))
+        return peer;
+    fry_peer *made = fry_peer_open(&route->peer_options);
+    if (made == NULL)
+        return NULL;
+    if (fry_cas(&route->peer, &peer, made))
+        return made;
+    fry_peer_close(made); /* another thread was faster */
+    return peer;
+}
+
+/* ---- what the baton's holder keeps ---- */
+
+/* The leaving of a group may go on. */
+static void look_soon(fry_turn *turn, fry_members *members)
+{
+    fry_store_relaxed(&members->has_looks, 1);
+    turn->wake = true;
+}
+
+void fry_route_poll(fry_route *route)
+{
+    fry_members *members = members_of(route);
+    if (route->is_polled || !route->is_up)
+        return;
+    route->is_polled = true;
+    route->polled_next = members->polled;
+    members->polled = route;
+    fry_store_relaxed(&members->has_polled, 1);
+}
+
+static void poll_no_more(fry_route *route)
+{
+    fry_members *members = members_of(route);
+    if (!route->is_polled)
+        return;
+    fry_route **at = &members->polled;
+    while (*at != route)
+        at = &(*at)->polled_next;
+    *at = route->polled_next;
+    route->is_polled = false;
+    fry_store_relaxed(&members->has_polled, members->polled != NULL);
+}
+
+void fry_route_opened(fry_route *route)
+{
+    fry_members *members = members_of(route);
+    route->group->open++;
+    if (route->open++ != 0)
+        return;
+    route->open_previous = NULL;
+    route->open_next = members->open;
+    if (members->open != NULL)
+        members->open->open_previous = route;
+    members->open = route;
+    fry_store_relaxed(&members->has_open, 1);
+}
+
+void fry_route_closed(fry_turn *turn, fry_route *route)
+{
+    fry_members *members = members_of(route);
+    if (fry_unlikely(--route->group->open == 0 &&
+                     fry_load_relaxed(&route->group->leaving) != FRY_LEAVING_NOT))
+        look_soon(turn, members);
+    if (--route->open != 0)
+        return;
+    if (route->open_previous != NULL)
+        route->open_previous->open_next = route->open_next;
+    else
+        members->open = route->open_next;
+    if (route->open_next != NULL)
+        route->open_next->open_previous = route->open_previous;
+    fry_store_relaxed(&members->has_open, members->open != NULL);
+}
+
+void fry_route_launched(fry_turn *turn, fry_route *route)
+{
+    if (!route->is_up || route->is_polled)
+        return;
+    const fry_peer *peer = fry_route_made_peer(route);
+    if (!fry_peer_is_busy(peer) && fry_peer_look_ns(peer) == route->look_ns)
+        return;
+    fry_route_poll(route);
+    turn->wake = true;
+}
+
+size_t fry_route_look(fry_turn *turn, fry_route *route)
+{
+    if (!route->is_up)
+        return 0;
+    size_t done = fry_peer_progress(fry_route_made_peer(route), turn);
+    if (done != 0 && !route->is_polled) {
+        fry_route_poll(route);
+        turn->wake = true;
+    }
+    return done;
+}
+
+/* ---- what the peer tells, with the baton ---- */
+
+static void ask(fry_turn *turn, fry_route *route)
+{
+    turn->wake = true;
+    if (route->is_asking)
+        return;
+    route->is_asking = true;
+    fry_queue_push(&members_of(route)->asks, &route->ask_link);
+}
+
+void fry_route_wants_lane(void *turn, fry_peer *peer)
+{
+    fry_route *route = fry_peer_arg(peer);
+    route->wants_lane = true;
+    ask(turn, route);
+}
+
+void fry_route_lane_failed(void *turn, fry_peer *peer, const fry_fault *fault)
+{
+    fry_route *route = fry_peer_arg(peer);
+    route->has_failed = true;
+    route->lane_fault = *fault;
+    ask(turn, route);
+}
+
+void fry_route_parted(void *turn, fry_peer *peer)
+{
+    look_soon(turn, members_of(fry_peer_arg(peer)));
+}
+
+/* ---- with the role ---- */
+
+static void finish_later(fry_route *route)
+{
+    fry_members *members = members_of(route);
+    if (route->is_finishing)
+        return;
+    route->is_finishing = true;
+    fry_queue_push(&members->finishing, &route->finish_link);
+}
+
+void fry_route_end(fry_route *route, ferry_status status, const fry_fault *fault)
+{
+    if (route->end_status == FERRY_OK) { /* else the first end says why */
+        route->end_status = status;
+        route->end_fault = *fault;
+    }
+    order(route);
+}
+
+/* 0: it need not be looked at. */
+static void set_look(fry_route *route, int64_t when_ns)
+{
+    fry_timers *times = &members_of(route)->look_times;
+    if (route->look.when_ns == when_ns)
+        return;
+    if (route->look.when_ns != 0)
+        fry_timers_remove(times, &route->look, NULL);
+    route->look.when_ns = when_ns;
+    if (when_ns != 0)
+        fry_timers_add(times, &route->look, NULL);
+}
+
+fry_arming fry_route_arm(fry_turn *turn, fry_route *route)
+{
+    fry_peer *peer = fry_route_made_peer(route);
+    fry_poller *poller = &members_of(route)->engine->poller;
+    if (!route->is_watched)
+        return FRY_ARMING_STUCK;
+    fry_arming arming = fry_peer_arm(peer, turn);
+    if (arming != FRY_ARMING_ARMED)
+        return arming;
+    if (fry_poller_change(poller, &route->watch, EPOLLIN | EPOLLONESHOT) != FERRY_OK)
+        return FRY_ARMING_STUCK;
+    route->look_ns = fry_peer_look_ns(peer);
+    set_look(route, route->look_ns);
+    return FRY_ARMING_ARMED;
+}
+
+bool fry_route_is_over(const fry_route *route)
+{
+    return route->state == FRY_ROUTE_IDLE && !route->is_ordered && !route->is_finishing &&
+           route->end_status == FERRY_OK;
+}
+
+static fry_fault fault_of(const fry_route *route, ferry_status status, const char *what)
+{
+    fry_fault fault = {.status = status, .rank = (int32_t)route->rank};
+    (void)snprintf(fault.message, sizeof fault.message, "member %u %s", route->rank, what);
+    return fault;
+}
+
+/* Ends a route to a member that is not here, with the reason. */
+static void end_absent(fry_route *route)
+{
+    const fry_group_member *member =
+        route->group->net != NULL ? fry_group_member_at(route->group->net, route->rank) : NULL;
+    bool has_left = member != NULL && member->state == FERRY_MEMBER_LEFT;
+    fry_fault fault = fault_of(route, FERRY_E_DEAD, has_left ? "has left" : "has died");
+    fry_route_end(route, FERRY_E_DEAD, &fault);
+}
+
+static void want(fry_route *route)
+{
+    route->is_wanted = false;
+    if (route->state != FRY_ROUTE_IDLE)
+        return;
+    if (route->link == NULL || !fry_group_keeps_lanes(route->group)) {
+        end_absent(route);
+        return;
+    }
+    route_set_state(route, FRY_ROUTE_WANTED);
+    int64_t now_ns = fry_reactor_now_ns(&members_of(route)->reactor);
+    fry_link_want(route->link, now_ns + HELLO_TIMEOUT_NS + route->group->options.lease_ns);
+}
+
+/* ---- what links tell: the role, without the baton ---- */
+
+static void has_event(fry_route *route)
+{
+    route->has_event = true;
+    order(route);
+}
+
+static void descriptor_is_readable(fry_watch *watch, uint32_t events)
+{
+    (void)events;
+    fry_route *route = watch->arg;
+    members_of(route)->called++; /* no group has a step because of it */
+    has_event(route);
+}
+
+void fry_routes_look(fry_members *members)
+{
+    if (members->look_times.first == NULL)
+        return;
+    int64_t now_ns = fry_clock_monotonic_ns();
+    while (fry_timers_next_ns(&members->look_times) <= now_ns) {
+        fry_route *route = FRY_CONTAINER(members->look_times.first, fry_route, look);
+        set_look(route, 0);
+        has_event(route);
+    }
+}
+
+static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel *channel)
+{
+    fry_route *route = fry_link_arg(link);
+    fry_members *members = members_of(route);
+    route->lane = lane;
+    route->channel = channel;
+    route_set_state(route, FRY_ROUTE_ARRIVED);
+    route->watch = (fry_watch){.fd = channel->event_fd, .fn = descriptor_is_readable, .arg = route};
+    if (fry_route_peer(route) == NULL) {
+        fry_fault fault = fault_of(route, FERRY_E_NO_MEMORY, "cannot be reached: no memory");
+        fry_route_end(route, FERRY_E_NO_MEMORY, &fault);
+    } else {
+        /* It waits for no event until it is armed. */
+        route->is_watched = fry_poller_add(&members->engine->poller, &route->watch, 0) == FERRY_OK;
+    }
+    if (!route->is_watched && route->end_status == FERRY_OK)
+        fry_log_line(&members->engine->log, FERRY_LOG_INFO,
+                     "the channel to member %u can't be watched, because the user's loop is nested "
+                     "too deep: it is looked at every millisecond",
+                     route->rank);
+    if (!fry_group_keeps_lanes(route->group)) {
+        fry_fault fault =
+            fault_of(route, FERRY_E_CANCELLED, "is disconnected: this member leaves the group");
+        fry_route_end(route, FERRY_E_CANCELLED, &fault);
+    }
+    order(route);
+}
+
+static void link_failed(fry_link_peer *link, const fry_fault *fault)
+{
+    fry_route *route = fry_link_arg(link);
+    if (route->state == FRY_ROUTE_WANTED)
+        route_set_state(route, FRY_ROUTE_IDLE);
+    fry_route_end(route, fault->status != FERRY_OK ? fault->status : FERRY_E_PEER, fault);
+}
+
+/* The store will report this too; the bytes need not wait for it. */
+static void link_died(fry_link_peer *link)
+{
+    fry_route *route = fry_link_arg(link);
+    fry_fault fault = fault_of(route, FERRY_E_DEAD, "has died: its process ended");
+    fry_route_end(route, FERRY_E_DEAD, &fault);
+    if (route->group->net != NULL)
+        fry_group_report_death(route->group->net, route->rank, route->start);
+}
+
+/* The channel may not show this, or not yet. */
+static void link_ended(fry_link_peer *link, const fry_fault *fault)
+{
+    fry_route_end(fry_link_arg(link), fault->status != FERRY_OK ? fault->status : FERRY_E_PEER,
+                  fault);
+}
+
+static const fry_peer_options *link_peer_options(fry_link_peer *link)
+{
+    const fry_route *route = fry_link_arg(link);
+    return &route->peer_options;
+}
+
+const fry_link_events fry_route_link_events = {
+    .connected = link_connected,
+    .failed = link_failed,
+    .died = link_died,
+    .ended = link_ended,
+    .peer_options = link_peer_options,
+};
+
+static void remove_link(fry_route *route)
+{
+    fry_link_remove(route->link);
+    route->link = NULL;
+    route->is_over = false;
+    if (route->state == FRY_ROUTE_WANTED)
+        route_set_state(route, FRY_ROUTE_IDLE);
+}
+
+void fry_route_sync(fry_route *route)
+{
+    ferry_group *group = route->group;
+    bool keeps_lanes = fry_group_keeps_lanes(group);
+    const fry_group_member *member =
+        group->net != NULL ? fry_group_member_at(group->net, route->rank) : NULL;
+    bool is_here = member != NULL && member->state == FERRY_MEMBER_HERE;
+    bool is_absent = !is_here || member->start != route->start;
+    if (route->link != NULL && (!keeps_lanes || is_absent)) {
+        if (is_absent && !route->is_over && fry_group_has_lanes(group))
+            end_absent(route); /* after a restart too: what is open was the old one's */
+        route->is_over = is_absent;
+        if (route->state != FRY_ROUTE_IDLE && route->state != FRY_ROUTE_WANTED)
+            return; /* the link stays until its lane is over */
+        remove_link(route);
+    }
+    if (route->link != NULL || !is_here || !keeps_lanes)
+        return;
+    route->start = member->start;
+    route->link = fry_link_add(group->links, route->rank, member->start, member->endpoint, route);
+    if (route->link == NULL)
+        fry_log_line(&group->engine->log, FERRY_LOG_ERROR, "no memory for a link to member %u",
+                     route->rank);
+}
+
+/* ---- with role and baton ---- */
+
+/*
+ * What a member said before it left is still in the channel, above all its answers to what it
+ * received, though the store or the kernel reported first that the member is gone.
+ */
+static void hear_last_words(fry_turn *turn, fry_route *route)
+{
+    fry_peer *peer = fry_route_made_peer(route);
+    for (int i = 0; i < LAST_ROUNDS_MAX && fry_peer_progress(peer, turn) != 0; i++)
+        continue;
+}
+
+static void detach(fry_turn *turn, fry_route *route)
+{
+    ferry_status status = (ferry_status)route->end_status;
+    fry_channel *channel = NULL;
+    route->end_status = FERRY_OK;
+    if (route->is_up && status == FERRY_E_DEAD)
+        hear_last_words(turn, route);
+    route->has_failed = false;
+    fry_peer *peer = fry_route_made_peer(route);
+    if (peer != NULL) { /* else another thread may be making it */
+        (void)fry_peer_detach(peer, status, &route->end_fault, &channel, turn);
+        poll_no_more(route);
+        route->is_up = false;
+    }
+    if (route->state == FRY_ROUTE_UP || route->state == FRY_ROUTE_ARRIVED)
+        route_set_state(route, FRY_ROUTE_ENDING);
+    finish_later(route); /* in any state: a leaving group waits for its last route */
+}
+
+static void step(fry_turn *turn, fry_route *route)
+{
+    if (route->has_event) {
+        route->has_event = false;
+        fry_route_poll(route);
+    }
+    if (route->has_failed && route->end_status == FERRY_OK) {
+        if (route->lane_fault.status == FERRY_E_DEAD) {
+            route->end_status = FERRY_E_DEAD;
+            route->end_fault = route->lane_fault;
+        } else { /* the member may have left, and its message about that been lost */
+            route->is_lost = true;
+            finish_later(route);
+        }
+    }
+    route->has_failed = false;
+    if (route->end_status != FERRY_OK)
+        detach(turn, route);
+    if (route->state == FRY_ROUTE_ARRIVED) {
+        route_set_state(route, FRY_ROUTE_UP);
+        route->is_up = true;
+        fry_route_poll(route);
+        fry_peer_attach(fry_route_made_peer(route), route->lane, route->channel, turn);
+    } else if (route->state == FRY_ROUTE_ENDED) {
+        fry_peer_destroyed(fry_route_made_peer(route), route->lane, turn);
+        route_set_state(route, FRY_ROUTE_TOLD);
+        finish_later(route);
+    }
+    if (route->wants_lane) {
+        route->wants_lane = false;
+        route->is_wanted = true;
+        finish_later(route);
+    }
+}
+
+size_t fry_routes_step(fry_turn *turn, fry_members *members)
+{
+    size_t done = 0;
+    fry_link *item;
+    while ((item = fry_queue_pop(&members->asks)) != NULL) {
+        fry_route *route = FRY_CONTAINER(item, fry_route, ask_link);
+        route->is_asking = false;
+        step(turn, route);
+        done++;
+    }
+    if (members->orders.first == NULL)
+        return done;
+    fry_store_relaxed(&members->has_orders, 0);
+    fry_queue orders = members->orders;
+    members->orders = (fry_queue){0};
+    while ((item = fry_queue_pop(&orders)) != NULL) {
+        fry_route *route = FRY_CONTAINER(item, fry_route, order_link);
+        route->is_ordered = false;
+        step(turn, route);
+        done++;
+    }
+    return done;
+}
+
+/* ---- without the baton again ---- */
+
+static void destroy_channel(fry_route *route)
+{
+    if (route->is_watched)
+        fry_poller_remove(&members_of(route)->engine->poller, &route->watch);
+    route->is_watched = false;
+    set_look(route, 0);
+    fry_link_end(route->link, route->channel);
+    route->channel = NULL;
+    route_set_state(route, FRY_ROUTE_ENDED);
+    order(route);
+}
+
+static void finish(fry_route *route)
+{
+    if (route->is_lost && route->state == FRY_ROUTE_UP)
+        fry_link_lost(route->link, &route->lane_fault);
+    route->is_lost = false;
+    if (route->state == FRY_ROUTE_ENDING) {
+        destroy_channel(route);
+    } else if (route->state == FRY_ROUTE_TOLD) {
+        fry_peer_lane_close(route->lane);
+        route->lane = NULL;
+        route_set_state(route, FRY_ROUTE_IDLE);
+        fry_link_over(route->link);
+    }
+    if (route->state == FRY_ROUTE_IDLE || route->state == FRY_ROUTE_WANTED)
+        fry_route_sync(route);
+    if (route->is_wanted && route->state == FRY_ROUTE_IDLE)
+        want(route);
+    members_of(route)->has_steps = true;
+}
+
+size_t fry_routes_finish(fry_members *members)
+{
+    size_t done = 0;
+    fry_queue finishing = members->finishing;
+    members->finishing = (fry_queue){0};
+    fry_link *item;
+    while ((item = fry_queue_pop(&finishing)) != NULL) {
+        fry_route *route = FRY_CONTAINER(item, fry_route, finish_link);
+        route->is_finishing = false;
+        finish(route);
+        done++;
+    }
+    return done;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Routes: connections to other members, as the engine sees them: route.c. */
+#ifndef FRY_ENGINE_MESSAGES_ROUTE_H
+#define FRY_ENGINE_MESSAGES_ROUTE_H
+
+#include "engine/graph/turn.h"
+#include "net/connect/link.h"
+
+typedef struct fry_members fry_members;
+typedef struct fry_route fry_route;
+
+/* State of this member's connection to another; only route_set_state moves it. The role. */
+typedef enum fry_route_state {
+    FRY_ROUTE_IDLE = 0, /* no connection, and none was asked for */
+    FRY_ROUTE_WANTED,   /* the link makes a hello */
+    FRY_ROUTE_ARRIVED,  /* there is a channel, which must be attached with the baton */
+    FRY_ROUTE_UP,       /* attached */
+    FRY_ROUTE_ENDING,   /* detached; its channel must be destroyed, without the baton */
+    FRY_ROUTE_ENDED,    /* destroyed; the peer must be told, with the baton */
+    FRY_ROUTE_TOLD,     /* the memory of attaching must be freed, without the baton */
+} fry_route_state;
+
+/* The engine's view of a member of a group. */
+struct fry_route {
+    ferry_group *group;
+    uint32_t rank;
+    fry_peer *peer; /* any thread; NULL: no message with that member yet */
+    fry_peer_options peer_options;
+
+    /* Baton. */
+    fry_route *polled_next;               /* is_polled */
+    fry_route *open_next, *open_previous; /* open != 0 */
+    uint64_t open;                        /* number of transfers that the peer has */
+    uint32_t look_round;                  /* when a waiting thread looked last */
+    int64_t look_ns;                      /* armed: the channel's look_ns that the loop knows of */
+    bool is_up;                           /* attached */
+    bool is_polled; /* in members->polled: attached, and its descriptor reports nothing */
+    bool is_asking; /* in members->asks */
+    bool wants_lane, has_failed;
+    bool has_gathered; /* in members->gathered */
+    fry_route *gathered_next;
+    fry_link ask_link;
+    fry_fault lane_fault; /* has_failed */
+
+    /* The role. */
+    uint8_t state;
+    bool is_ordered;   /* in members->orders */
+    bool is_finishing; /* in members->finishing */
+    bool has_event;    /* its descriptor became readable */
+    bool is_wanted;    /* something is open, and there is no connection */
+    bool is_over;      /* the link's incarnation is over */
+    bool is_lost;      /* the channel has failed; the link must be told */
+    bool is_watched;   /* its descriptor is watched */
+    int32_t
+        end_status; /* FERRY_OK, or the status that the connection and all that is open fail with */
+    fry_fault end_fault;
+    fry_link order_link, finish_link;
+    fry_link_peer *link; /* NULL: the member is not here */
+    uint64_t start;      /* start of the member that the link leads to */
+    fry_peer_lane *lane;
+    fry_channel *channel;
+    fry_watch watch;
+    fry_timers_link look; /* in members->look_times until look.when_ns; that is 0: in no heap */
+};
+
+/*
+ * The peer, made by the first thread that needs it; NULL: no memory. Any thread, not with the
+ * baton.
+ */
+fry_peer *fry_route_peer(fry_route *route);
+
+/*
+ * The peer, or NULL if nobody has made it yet. Atomic even when the peer is known to exist: another
+ * thread may still try to make one, in vain.
+ */
+static inline fry_peer *fry_route_made_peer(const fry_route *route)
+{
+    return fry_load_acquire(&route->peer);
+}
+
+/* Ends the connection, if there is one, and everything open. The role. */
+void fry_route_end(fry_route *route, ferry_status status, const fry_fault *fault);
+
+/* Brings the link in line with what the group knows of the member. The role, without the baton. */
+void fry_route_sync(fry_route *route);
+
+/* For message.c, which passes it to the peer. Baton. */
+void fry_route_wants_lane(void *turn, fry_peer *peer);
+void fry_route_lane_failed(void *turn, fry_peer *peer, const fry_fault *fault);
+void fry_route_parted(void *turn, fry_peer *peer);
+
+/*
+ * Arms a route. ARMED: the next arrival makes its descriptor wake the loop, once, or the channel's
+ * look_ns does. STUCK also if the descriptor can't be watched. The role and the baton.
+ */
+fry_arming fry_route_arm(fry_turn *turn, fry_route *route);
+
+/* Finds armed routes that are to be looked at by now. The role. */
+void fry_routes_look(fry_members *members);
+
+/* Whether nothing of the route is left except memory. */
+bool fry_route_is_over(const fry_route *route);
+
+/* Does what was asked and ordered. Returns how much. The role and the baton. */
+size_t fry_routes_step(fry_turn *turn, fry_members *members);
+
+/* Does the rest of it. The role, without the baton. */
+size_t fry_routes_finish(fry_members *members);
+
+/* Counts one more, or one less, open transfer. Baton. */
+void fry_route_opened(fry_route *route);
+void fry_route_closed(fry_turn *turn, fry_route *route);
+
+/* Polls the route from now on, until it can be slept on again. Baton. */
+void fry_route_poll(fry_route *route);
+
+/* Something was launched on the route, which progress may have to finish. Baton. */
+void fry_route_launched(fry_turn *turn, fry_route *route);
+
+/*
+ * Lets the route progress, armed or not; for a thread that is not the loop. If anything came, the
+ * loop polls and arms the route from now on: this look may have taken what its descriptor was to
+ * report, and answers wait to be sent. Returns how much came. Baton.
+ */
+size_t fry_route_look(fry_turn *turn, fry_route *route);
+
+extern const fry_link_events fry_route_link_events;
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the threads' records: for hooks, and after a failure. */
+#ifndef FRY_ENGINE_TRACE_OBSERVE_H
+#define FRY_ENGINE_TRACE_OBSERVE_H
+
+#include "engine/engine.h"
+
+/* Shows the hooks the records. False: there are more by now. */
+bool fry_trace_pump(ferry_engine *engine);
+
+/* Logs the newest records for the operation in flight_due. The role's holder. */
+void fry_flight_dump(ferry_engine *engine);
+
+#endif

@@ -1,0 +1,784 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams, and how the end of their operations is found.
+ *
+ * Marks. Operations fire in order, so a *mark* behind the newest one speaks for all before it. A
+ * mark is made at flush, when others may begin to wait. It is made earlier behind many bytes, ahead
+ * of a wait, where another stream must wait, and behind a copy that goes alone into an idle stream,
+ * so that the context is entered once and not twice. It is an event, which others wait for and
+ * which can be queried, and then a word: the stream itself writes the low half of the mark's number
+ * to pinned host memory (cuStreamWriteValue32). Finding what has fired is then one load and no
+ * call.
+ *
+ * Why the bytes are there when the word is. cuda.h says of cuStreamWriteValue32, at the flag
+ * NO_MEMORY_BARRIER, which is not given (nor known to this form of the call): it "will provide a
+ * memory fence before the write, which has similar semantics to __threadfence_system() but is
+ * scoped to the stream". So all that the stream's earlier work wrote, to the host or to any
+ * device's memory, is written for everybody in the system before the word is. The host reads the
+ * word with acquire and the bytes after it; what it hands to any stream afterwards is handed over
+ * after the word was seen. (Words order nothing between streams: cuda.h warns that the driver does
+ * not see such an order. Streams wait for events.)
+ *
+ * Why the low half is enough. Only numbers of its own stream's marks are written to a word, in
+ * order. So it holds the low half of some mark w, fired <= w <= marked: `fired` came from an
+ * earlier look at the word, and no mark beyond `marked` has been made. At most
+ * FRY_STREAM_DEPTH_MOST operations, far fewer than 2^31, lie between the two, so the 32-bit
+ * difference of the low halves is the difference, also across their wrap. A greater difference than
+ * marked - fired says nothing: an event is ahead of the word (below), or the word is rubbish.
+ *
+ * Why a look is not enough. A device that fails never writes. If a head stays for a millisecond,
+ * the driver is asked about it (cuEventQuery of its mark), then after twice that time, and so on up
+ * to 64 ms: a busy device costs no calls, and a lost one is found soon. An answer other than "done"
+ * and "not yet" means that the device is lost. If the event has fired and its word is missing, the
+ * event is right and the word late: `fired` is ahead of the word until that comes, and the stream
+ * does not count as idle. If this happens time after time and no word comes between, words don't
+ * work here, and the stream goes on by events alone. A word may still come, so the words' memory is
+ * freed only if the last one has come by the time the device is closed.
+ *
+ * By events alone, each look asks about the oldest mark's event.
+ *
+ * The program's streams get events alone, because a word, with its fence, would delay the program's
+ * next kernel. If only the host waits for such an event, the driver is asked about it, but not at
+ * each look. If streams of ferry's wait for the event, it has fired once one of them has gone on;
+ * until then the driver is asked now and then, because the host may wait too. (A stream of ferry's
+ * that waits for the event and writes the number would stay in one of the hardware's few queues as
+ * long as the program likes, and delay streams that share it: apart.h.)
+ *
+ * Batches. Small plain copies that wait for nothing on the device are kept back until the flush, or
+ * until something must come behind them. Two or more go to cuMemcpyBatchAsync, which runs them in
+ * any order. So a copy whose `waits` name a kept copy submits the kept ones first, and stands
+ * behind the whole batch. Marks stand behind the batch too, so sequence numbers fire in order
+ * whatever the batch does inside. If the driver refuses a batch, its copies go one by one, and each
+ * fails alone. Copies that the driver had taken are then made twice, which nobody can see: none
+ * depends on another, and operations that depend on them come later.
+ */
+#include "gpu/cuda/stream.h"
+
+#include "gpu/cuda/bounce.h"
+#include "gpu/cuda/context.h"
+#include "gpu/cuda/cuda.h"
+#include "gpu/cuda/driver.h"
+#include "gpu/cuda/mark.h"
+#include "gpu/cuda/spare.h"
+#include "gpu/device.h"
+
+#include <assert.h>
+
+#define QUERY_FIRST_NS ((int64_t)1000000)
+#define QUERY_LAST_NS ((int64_t)64000000)
+#define ASK_NS ((int64_t)2000)         /* between two questions about a program's event... */
+#define ASK_LOOKS 64                   /* ...or so many looks, and... */
+#define ASK_RELIED_NS ((int64_t)50000) /* ...if a stream of ferry's waits for it */
+#define BATCHES_REFUSED_MAX 8          /* in a row */
+#define WORDS_MISSED_MAX                                                                           \
+    8 /* events in a row that fired a millisecond or more ahead of a word that did not come */
+
+/* --- making --- */
+
+bool fry_cuda_stream_is_programs(const fry_cuda_stream *stream)
+{
+    return stream->stream.kind == FRY_STREAM_OUTSIDE &&
+           stream < fry_cuda_bridges(fry_cuda_device_of(stream->stream.device));
+}
+
+void fry_cuda_stream_init(fry_cuda_stream *stream, fry_cuda_device *device, fry_stream_kind kind)
+{
+    size_t offset = (size_t)(stream - device->streams) * FRY_CACHE_LINE;
+    stream->stream.device = &device->device;
+    stream->stream.kind = (uint8_t)kind;
+    stream->stream.is_polled = true;
+    stream->stream.depth = kind == FRY_STREAM_MAIN ? FRY_CUDA_MAIN_DEPTH : 0;
+    if (device->words.memory != NULL) {
+        stream->word = (uint32_t *)(void *)(device->words.memory + offset);
+        stream->word_address = device->words_address + offset;
+        stream->is_worded = !fry_cuda_stream_is_programs(stream);
+    }
+    fry_cuda_stream_start_at(stream, 1);
+}
+
+static fry_cuda_device *device_of(const fry_cuda_stream *stream)
+{
+    return fry_cuda_device_of(stream->stream.device);
+}
+
+static size_t slots_bytes(const fry_cuda_stream *stream)
+{
+    return fry_stream_depth(&stream->stream) * sizeof *stream->slots;
+}
+
+ferry_status fry_cuda_stream_make(fry_cuda_stream *stream, bool is_copying)
+{
+    const fry_memory *memory = &device_of(stream)->backend->memory;
+    if (stream->slots == NULL)
+        stream->slots = fry_alloc(memory, slots_bytes(stream), _Alignof(fry_cuda_slot));
+    if (stream->batch == NULL && is_copying)
+        stream->batch = fry_alloc(memory, sizeof *stream->batch, _Alignof(fry_cuda_batch));
+    if (stream->marks == NULL && is_copying)
+        stream->marks = fry_alloc(memory, sizeof *stream->marks, _Alignof(fry_cuda_marks));
+    bool has_all = !is_copying || (stream->batch != NULL && stream->marks != NULL);
+    return stream->slots != NULL && has_all ? FERRY_OK : FERRY_E_NO_MEMORY;
+}
+
+CUresult fry_cuda_stream_make_native(fry_cuda_stream *stream, int priority)
+{
+    return stream->native != NULL ? CUDA_SUCCESS
+                                  : fry_cuda.cuStreamCreateWithPriority(
+                                        &stream->native, CU_STREAM_NON_BLOCKING, priority);
+}
+
+CUresult fry_cuda_stream_make_events(fry_cuda_stream *stream, size_t count)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 1; i <= count && result == CUDA_SUCCESS; i++)
+        result = fry_cuda_mark_make_event(fry_cuda_slot_of(stream, stream->stream.issued + i));
+    return result;
+}
+
+void fry_cuda_stream_unmake(fry_cuda_stream *stream)
+{
+    const fry_memory *memory = &device_of(stream)->backend->memory;
+    bool is_alive = fry_cuda_lost(device_of(stream)) == CUDA_SUCCESS;
+    for (size_t i = 0; stream->slots != NULL && i < fry_stream_depth(&stream->stream); i++) {
+        if (is_alive && stream->slots[i].event != NULL)
+            (void)fry_cuda.cuEventDestroy(stream->slots[i].event);
+    }
+    if (is_alive && stream->native != NULL)
+        (void)fry_cuda.cuStreamDestroy(stream->native);
+    fry_free(memory, stream->marks, sizeof *stream->marks);
+    fry_free(memory, stream->batch, sizeof *stream->batch);
+    fry_free(memory, stream->slots, slots_bytes(stream));
+    stream->native = NULL;
+    stream->marks = NULL;
+    stream->batch = NULL;
+    stream->slots = NULL;
+}
+
+/* --- marks --- */
+
+static bool has_no_room(uint32_t entries)
+{
+    return entries + FRY_CUDA_OPERATION_ENTRIES > FRY_CUDA_QUEUE_ENTRIES;
+}
+
+/* Counts entries in the driver's queue, more or fewer. All parked streams share one room. */
+static void add_entries(fry_cuda_stream *stream, uint32_t more)
+{
+    fry_cuda_device *device = device_of(stream);
+    stream->entries += more;
+    if (stream->stream.kind != FRY_STREAM_PARKED) {
+        stream->stream.is_full =
+            has_no_room(stream->entries) || !fry_cuda_bounce_has_room(&stream->bounce);
+        return;
+    }
+    device->parked_entries += more;
+    for (fry_cuda_stream *one = fry_cuda_parked(device); one < fry_cuda_outside(device); one++)
+        one->stream.is_full = has_no_room(device->parked_entries);
+}
+
+/* Marks the newest operation. If that fails, operations would stay unknown: the device is lost. */
+static void mark_own(fry_cuda_stream *stream)
+{
+    if (fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
+        return;
+    CUresult result = fry_cuda_mark_newest(stream);
+    if (result != CUDA_SUCCESS) {
+        fry_cuda_lose(device_of(stream), result, "cuEventRecord");
+        return;
+    }
+    fry_cuda_slot_of(stream, stream->stream.issued)->entries += FRY_CUDA_MARK_ENTRIES;
+    add_entries(stream, FRY_CUDA_MARK_ENTRIES);
+    stream->unmarked_bytes = 0;
+}
+
+/* --- handing over --- */
+
+static void strike(fry_cuda_stream *stream, fry_cuda_slot *slot, CUresult result, const char *call)
+{
+    slot->result = result;
+    slot->call = call;
+    stream->stream.struck++;
+}
+
+/* Counts the newest operations as one entry; as they were kept back each counted. */
+static void count_as_one(fry_cuda_stream *stream, size_t count)
+{
+    for (uint64_t i = 1; i < count; i++)
+        fry_cuda_slot_of(stream, stream->stream.issued - i)->entries = 0;
+    add_entries(stream, 1 - (uint32_t)count);
+}
+
+/* False: the copies must go one by one; *result_p is CUDA_SUCCESS if nothing was tried. */
+static bool submit_together(fry_cuda_stream *stream, fry_cuda_batch *batch, CUresult *result_p)
+{
+    *result_p = CUDA_SUCCESS;
+    if (batch->count < 2 || fry_cuda_batchless(device_of(stream)) != NULL)
+        return false;
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    size_t first = 0;
+    CUresult result;
+    FRY_CUDA_ISSUE(result, fry_cuda.cuMemcpyBatchAsync(batch->dst, batch->src, batch->size_bytes,
+                                                       batch->count, &attributes, &first, 1,
+                                                       stream->native));
+    if (result == CUDA_SUCCESS) {
+        device_of(stream)->batches_refused = 0;
+        count_as_one(stream, batch->count);
+    }
+    *result_p = result;
+    return result == CUDA_SUCCESS ||
+           fry_cuda_is_fatal(device_of(stream), result, "cuMemcpyBatchAsync");
+}
+
+/* Counts a refused batch whose copies were taken singly: such a batch only costs a call. */
+static void count_refusal(fry_cuda_device *device, CUresult result)
+{
+    fry_fault fault;
+    if (++device->batches_refused != BATCHES_REFUSED_MAX)
+        return;
+    fry_store_relaxed(&device->has_no_batches, 1);
+    (void)fry_cuda_tell(&fault, FERRY_E_DEVICE, result, "cuMemcpyBatchAsync");
+    fry_log_line(device->backend->options.log, FERRY_LOG_WARNING,
+                 "%s: small copies are made one by one from now on: %s", device->device.name,
+                 fault.message);
+}
+
+/* Hands the kept copies to the driver. In a scope. */
+static void submit(fry_cuda_stream *stream)
+{
+    fry_cuda_batch *batch = stream->batch;
+    if (batch->count == 0)
+        return;
+    uint64_t sequence = stream->stream.issued - batch->count;
+    uint64_t struck = stream->stream.struck;
+    CUresult refusal;
+    if (!submit_together(stream, batch, &refusal)) {
+        for (size_t i = 0; i < batch->count; i++) {
+            CUresult result;
+            FRY_CUDA_ISSUE(result, fry_cuda.cuMemcpyAsync(batch->dst[i], batch->src[i],
+                                                          batch->size_bytes[i], stream->native));
+            if (result == CUDA_SUCCESS)
+                continue;
+            strike(stream, fry_cuda_slot_of(stream, sequence + 1 + i), result, "cuMemcpyAsync");
+            if (fry_cuda_is_fatal(device_of(stream), result, "cuMemcpyAsync"))
+                break;
+        }
+        if (refusal != CUDA_SUCCESS && stream->stream.struck == struck)
+            count_refusal(device_of(stream), refusal);
+    }
+    batch->count = 0;
+}
+
+static uint64_t begin_operation(fry_cuda_stream *stream, size_t entries, size_t size_bytes)
+{
+    uint64_t sequence = ++stream->stream.issued;
+    fry_cuda_slot *slot = fry_cuda_slot_of(stream, sequence);
+    fry_store_release(&slot->mark, 0); /* its old operation has fired: fry_cuda_mark_of */
+    slot->result = CUDA_SUCCESS;
+    slot->entries = (uint32_t)entries;
+    slot->bounced_bytes = 0;
+    stream->unmarked_bytes += size_bytes;
+    add_entries(stream, slot->entries);
+    return sequence;
+}
+
+static void keep_back(fry_cuda_stream *stream, const fry_copy *copy)
+{
+    fry_cuda_batch *batch = stream->batch;
+    batch->dst[batch->count] = (CUdeviceptr)(uintptr_t)copy->dst;
+    batch->src[batch->count] = (CUdeviceptr)(uintptr_t)copy->src;
+    batch->size_bytes[batch->count] = copy->size_bytes;
+    batch->count++;
+}
+
+static CUresult submit_rows_singly(fry_cuda_stream *stream, const fry_copy *copy, size_t *entries_p)
+{
+    size_t row_bytes = fry_copy_row_bytes(copy);
+    for (size_t row = 0; row < copy->row_count; row++) {
+        CUdeviceptr dst = (CUdeviceptr)(uintptr_t)copy->dst + row * copy->dst_pitch_bytes;
+        CUdeviceptr src = (CUdeviceptr)(uintptr_t)copy->src + row * copy->src_pitch_bytes;
+        CUresult result;
+        FRY_CUDA_ISSUE(result, fry_cuda.cuMemcpyAsync(dst, src, row_bytes, stream->native));
+        if (result != CUDA_SUCCESS)
+            return result;
+        ++*entries_p;
+    }
+    return CUDA_SUCCESS;
+}
+
+/*
+ * The driver refuses a pitch above the device's limit (2^31 - 1 bytes), and may refuse others
+ * between two places on one device. Then few rows go one by one; many that far apart don't fit on a
+ * device.
+ */
+static CUresult submit_rows(fry_cuda_stream *stream, const fry_copy *copy, const char **call_p,
+                            size_t *entries_p)
+{
+    size_t pitch_max_bytes = device_of(stream)->pitch_max_bytes;
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    *call_p = "cuMemcpy2DAsync";
+    if (copy->dst_pitch_bytes <= pitch_max_bytes && copy->src_pitch_bytes <= pitch_max_bytes) {
+        CUDA_MEMCPY2D rows = {
+            .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+            .srcDevice = (CUdeviceptr)(uintptr_t)copy->src,
+            .srcPitch = copy->src_pitch_bytes,
+            .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+            .dstDevice = (CUdeviceptr)(uintptr_t)copy->dst,
+            .dstPitch = copy->dst_pitch_bytes,
+            .WidthInBytes = fry_copy_row_bytes(copy),
+            .Height = copy->row_count,
+        };
+        FRY_CUDA_ISSUE(result, fry_cuda.cuMemcpy2DAsync(&rows, stream->native));
+        *entries_p += result == CUDA_SUCCESS;
+    }
+    if (result != CUDA_ERROR_INVALID_VALUE || copy->row_count > FRY_CUDA_ROWS_SINGLY)
+        return result;
+    *call_p = "cuMemcpyAsync of a row";
+    return submit_rows_singly(stream, copy, entries_p);
+}
+
+static CUresult submit_copy(fry_cuda_stream *stream, const fry_copy *copy, const char **call_p,
+                            size_t *entries_p)
+{
+    if (copy->row_count != 1)
+        return submit_rows(stream, copy, call_p, entries_p);
+    *call_p = "cuMemcpyAsync";
+    CUresult result;
+    FRY_CUDA_ISSUE(result, fry_cuda.cuMemcpyAsync((CUdeviceptr)(uintptr_t)copy->dst,
+                                                  (CUdeviceptr)(uintptr_t)copy->src,
+                                                  copy->size_bytes, stream->native));
+    *entries_p += result == CUDA_SUCCESS;
+    return result;
+}
+
+/* --- waits --- */
+
+bool fry_cuda_stream_wait_for(CUstream native, const fry_event *event, CUresult *result_p)
+{
+    const fry_cuda_stream *other = fry_cuda_stream_of(event->stream);
+    CUevent awaited = NULL;
+    *result_p = CUDA_SUCCESS;
+    while (awaited == NULL) { /* again if a later mark has just taken the event */
+        if (fry_cuda_stream_peek(other) >= event->sequence)
+            return true;
+        uint64_t mark = fry_cuda_mark_of(other, event->sequence);
+        if (mark == 0)
+            return true;
+        awaited = fry_cuda_event_of(other, mark);
+    }
+    FRY_CUDA_ISSUE(*result_p, fry_cuda.cuStreamWaitEvent(native, awaited, CU_EVENT_WAIT_DEFAULT));
+    return *result_p == CUDA_SUCCESS;
+}
+
+static bool has_waited(const fry_cuda_stream *stream, const fry_event *event)
+{
+    for (size_t i = 0; i < FRY_CUDA_WAITED; i++) {
+        if (stream->waited[i].stream == event->stream)
+            return stream->waited[i].sequence >= event->sequence;
+    }
+    return false;
+}
+
+/*
+ * Notes that the next operation waits for the event. A wait that is over makes room, else the
+ * oldest: a forgotten wait would be made again, and its device's loss not be noticed.
+ */
+static void note_wait(fry_cuda_stream *stream, const fry_event *event)
+{
+    size_t at = 0, over = FRY_CUDA_WAITED;
+    while (at < FRY_CUDA_WAITED && stream->waited[at].stream != event->stream) {
+        if (stream->waited[at].by <= stream->fired)
+            over = at;
+        at++;
+    }
+    if (at == FRY_CUDA_WAITED)
+        at = over != FRY_CUDA_WAITED ? over : stream->waited_next++ % FRY_CUDA_WAITED;
+    stream->waited[at].stream = event->stream;
+    stream->waited[at].sequence = event->sequence;
+    stream->waited[at].by = stream->stream.issued + 1;
+    stream->untaught &= ~(1U << at);
+    fry_cuda_stream *other = fry_cuda_stream_of(event->stream);
+    if (!fry_cuda_stream_is_programs(other))
+        return;
+    stream->untaught |= 1U << at;
+    if (other->relied < event->sequence)
+        other->relied = event->sequence;
+}
+
+/* Selects waits for the device; *after_p: the newest operation named of this stream. */
+static size_t select_waits(const fry_cuda_stream *stream, const fry_event *waits, size_t wait_count,
+                           const fry_event **selected, uint64_t *after_p)
+{
+    size_t count = 0;
+    *after_p = 0;
+    for (size_t i = 0; i < wait_count; i++) {
+        if (waits[i].stream == &stream->stream) {
+            if (*after_p < waits[i].sequence)
+                *after_p = waits[i].sequence;
+        } else if (!has_waited(stream, &waits[i]) &&
+                   fry_cuda_stream_peek(fry_cuda_stream_of(waits[i].stream)) < waits[i].sequence) {
+            selected[count++] = &waits[i];
+        }
+    }
+    return count;
+}
+
+/* Makes the waits. Returns the answer for the first that can't be made. In a scope. */
+static CUresult put_waits(fry_cuda_stream *stream, const fry_event **waits, size_t wait_count,
+                          size_t *entries_p)
+{
+    for (size_t i = 0; i < wait_count; i++) {
+        fry_stream *other = waits[i]->stream;
+        fry_cuda_stream_flush(other); /* its operation may have been issued in this turn */
+        CUresult result;
+        const fry_cuda_device *lost = fry_cuda_dead_by(other);
+        if (lost != NULL)
+            return fry_cuda_lost(lost); /* the stream would wait for ever */
+        if (!fry_cuda_stream_wait_for(stream->native, waits[i], &result))
+            return result;
+        ++*entries_p;
+        note_wait(stream, waits[i]);
+    }
+    return CUDA_SUCCESS;
+}
+
+/* --- the operations --- */
+
+static void submit_and_mark(fry_cuda_stream *stream)
+{
+    submit(stream);
+    mark_own(stream);
+}
+
+/* In a scope: waits, then the copy. */
+static ferry_status copy_now(fry_cuda_stream *stream, const fry_copy *copy, const fry_event **waits,
+                             size_t wait_count, fry_fault *fault)
+{
+    submit(stream);
+    /* Otherwise the end of earlier operations would be found only after the wait. */
+    if (wait_count != 0 && stream->stream.issued != stream->marked)
+        mark_own(stream);
+    if (fry_cuda_lost(device_of(stream)) != CUDA_SUCCESS)
+        return fry_cuda_tell_lost(device_of(stream), fault);
+    size_t entries = 0;
+    const char *call = "cuStreamWaitEvent";
+    CUresult result = put_waits(stream, waits, wait_count, &entries);
+    if (result == CUDA_SUCCESS)
+        result = submit_copy(stream, copy, &call, &entries);
+    if (result != CUDA_SUCCESS && fry_cuda_is_fatal(device_of(stream), result, call))
+        return fry_cuda_tell_lost(device_of(stream), fault);
+    if (result != CUDA_SUCCESS && entries == 0)
+        return fry_cuda_tell(fault, FERRY_E_DEVICE, result, call);
+    /* Entries in the driver's queue belong to an operation, so that their room comes back. */
+    uint64_t sequence = begin_operation(stream, entries, copy->size_bytes);
+    if (result != CUDA_SUCCESS)
+        strike(stream, fry_cuda_slot_of(stream, sequence), result, call);
+    return FERRY_OK;
+}
+
+static ferry_status enter(fry_cuda_stream *stream, fry_cuda_scope *scope, fry_fault *fault)
+{
+    fry_cuda_device *device = device_of(stream);
+    CUresult result = fry_cuda_enter_to_issue(scope, device->context, true);
+    if (result == CUDA_SUCCESS)
+        return FERRY_OK;
+    fry_cuda_leave(scope);
+    fry_cuda_lose(device, result, "cuCtxPushCurrent");
+    return fry_cuda_tell_lost(device, fault);
+}
+
+/*
+ * Keeps back a small copy that waits for nothing on the device, unless the batch is then large
+ * enough. `after`: the newest operation of this stream that the copy comes behind.
+ */
+static ferry_status copy_together(fry_cuda_stream *stream, const fry_copy *copy, uint64_t after,
+                                  fry_fault *fault)
+{
+    fry_cuda_batch *batch = stream->batch;
+    bool is_behind = after > stream->stream.issued - batch->count;
+    bool is_full = batch->count + 1 == FRY_CUDA_BATCH_COUNT;
+    bool is_much = stream->unmarked_bytes + copy->size_bytes >= FRY_CUDA_TOGETHER_BYTES;
+    fry_cuda_scope scope = {0};
+    if (is_behind || is_full || is_much) {
+        ferry_status status = enter(stream, &scope, fault);
+        if (status != FERRY_OK)
+            return status;
+    }
+    if (is_behind)
+        submit(stream);
+    (void)begin_operation(stream, 1, copy->size_bytes);
+    keep_back(stream, copy);
+    if (is_much)
+        submit_and_mark(stream);
+    else if (is_full)
+        submit(stream);
+    fry_cuda_leave(&scope);
+    return FERRY_OK;
+}
+
+/* In an idle stream, or behind many bytes, the copy gets a mark at once. */
+static ferry_status copy_alone(fry_cuda_stream *stream, const fry_copy *copy,
+                               const fry_event **waits, size_t wait_count, fry_fault *fault)
+{
+    bool was_idle = fry_cuda_stream_peek(stream) == stream->stream.issued;
+    fry_cuda_scope scope;
+    ferry_status status = enter(stream, &scope, fault);
+    if (status != FERRY_OK)
+        return status;
+    status = copy_now(stream, copy, waits, wait_count, fault);
+    if (status == FERRY_OK && (was_idle || stream->unmarked_bytes >= FRY_CUDA_MARKED_BYTES))
+        mark_own(stream);
+    fry_cuda_leave(&scope);
+    return status;
+}
+
+ferry_status fry_cuda_stream_copy(fry_stream *base, const fry_copy *copy, const fry_event *waits,
+                                  size_t wait_count, uint64_t *sequence_p, fry_fault *fault)
+{
+    fry_cuda_stream *stream = fry_cuda_stream_of(base);
+    const fry_cuda_device *lost = fry_cuda_dead_by(base);
+    if (lost != NULL)
+        return fry_cuda_tell_lost(lost, fault);
+    assert(!base->is_full && base->issued - stream->fired < fry_stream_depth(base));
+    const fry_event *selected[FRY_STREAM_WAITS];
+    uint64_t after;
+    wait_count = select_waits(stream, waits, wait_count, selected, &after);
+
+    fry_copy bounced;
+    uint32_t taken = stream->bounce.taken;
+    if (copy->is_read_now) {
+        assert(wait_count == 0 && copy->size_bytes <= FRY_CUDA_BOUNCED_BYTES);
+        bounced = *copy;
+        bounced.src = fry_cuda_bounce_take(&stream->bounce, copy);
+        copy = &bounced;
+    }
+    bool is_small = copy->row_count == 1 && copy->size_bytes <= FRY_CUDA_BATCHED_BYTES &&
+                    wait_count == 0 && fry_cuda_batchless(device_of(stream)) == NULL;
+    ferry_status status = is_small ? copy_together(stream, copy, after, fault)
+                                   : copy_alone(stream, copy, selected, wait_count, fault);
+    if (status != FERRY_OK) {
+        stream->bounce.taken = taken;
+        return status;
+    }
+    fry_cuda_slot_of(stream, base->issued)->bounced_bytes = stream->bounce.taken - taken;
+    *sequence_p = base->issued;
+    return FERRY_OK;
+}
+
+void fry_cuda_stream_flush(fry_stream *base)
+{
+    fry_cuda_stream *stream = fry_cuda_stream_of(base);
+    /* On an outside stream the recording thread marks at once, perhaps now. */
+    if (base->kind == FRY_STREAM_OUTSIDE || base->issued == stream->marked ||
+        fry_cuda_dead_by(base) != NULL)
+        return;
+    fry_cuda_scope scope;
+    if (enter(stream, &scope, NULL) != FERRY_OK)
+        return;
+    submit_and_mark(stream);
+    fry_cuda_leave(&scope);
+}
+
+ferry_status fry_cuda_stream_outcome(fry_stream *base, uint64_t sequence, fry_fault *fault)
+{
+    const fry_cuda_slot *slot = fry_cuda_slot_of(fry_cuda_stream_of(base), sequence);
+    if (base->kind == FRY_STREAM_OUTSIDE || slot->result == CUDA_SUCCESS)
+        return FERRY_OK;
+    return fry_cuda_tell(fault, FERRY_E_DEVICE, slot->result, slot->call);
+}
+
+/* --- firing --- */
+
+static uint64_t read_word(const fry_cuda_stream *stream, uint64_t fired)
+{
+    uint64_t marked = fry_load_acquire(&stream->marked);
+    if (marked == fired || fry_load_relaxed(&stream->is_worded) == 0)
+        return fired;
+    uint32_t ahead = fry_load_acquire(stream->word) - (uint32_t)fired;
+    return ahead <= marked - fired ? fired + ahead : fired;
+}
+
+uint64_t fry_cuda_stream_peek(const fry_cuda_stream *stream)
+{
+    /* `fired` first: the word and `marked`, read later, are at least as new. */
+    return read_word(stream, fry_load_acquire(&stream->fired));
+}
+
+/* The mark of the oldest operation that has not fired; 0: none yet. */
+static uint64_t head_mark(const fry_cuda_stream *stream)
+{
+    return fry_load_acquire(&stream->marked) > stream->fired
+               ? fry_load_relaxed(&fry_cuda_slot_of(stream, stream->fired + 1)->mark)
+               : 0;
+}
+
+/* Whether a question about the head is due; then the next one comes later. */
+static bool head_is_old(fry_cuda_stream *stream)
+{
+    int64_t now_ns = fry_clock_now_ns(device_of(stream)->backend->options.clock);
+    if (stream->query_ns == 0)
+        stream->query_interval_ns = QUERY_FIRST_NS;
+    else if (now_ns < stream->query_ns)
+        return false;
+    else if (stream->query_interval_ns < QUERY_LAST_NS)
+        stream->query_interval_ns *= 2;
+    bool is_old = stream->query_ns != 0;
+    stream->query_ns = now_ns + stream->query_interval_ns;
+    return is_old;
+}
+
+/* Events that a stream of ferry's waited for have fired when that stream has gone on. */
+static void teach(fry_cuda_stream *stream)
+{
+    for (uint32_t left = stream->untaught; left != 0; left &= left - 1) {
+        size_t at = (size_t)__builtin_ctz(left);
+        if (stream->waited[at].by > stream->fired)
+            continue;
+        stream->untaught &= ~(1U << at);
+        fry_cuda_stream *other = fry_cuda_stream_of(stream->waited[at].stream);
+        if (other->learned < stream->waited[at].sequence)
+            other->learned = stream->waited[at].sequence;
+    }
+}
+
+/*
+ * Whether to ask about the program's oldest event now: not at the first look, because a copy behind
+ * it may be about to come, and not at each. Looks count too, in case the engine's clock stands
+ * still.
+ */
+static bool is_to_be_asked(fry_cuda_stream *stream)
+{
+    bool is_relied_on = stream->fired < stream->relied;
+    int64_t now_ns = fry_clock_now_ns(device_of(stream)->backend->options.clock);
+    stream->unasked_looks++;
+    if (now_ns < stream->ask_ns && (is_relied_on || stream->unasked_looks < ASK_LOOKS))
+        return false;
+    bool is_new = stream->ask_ns == 0;
+    stream->ask_ns = now_ns + (is_relied_on ? ASK_RELIED_NS : ASK_NS);
+    stream->unasked_looks = 0;
+    return !is_new;
+}
+
+static CUresult query_mark(fry_cuda_stream *stream, uint64_t mark)
+{
+    fry_cuda_scope scope;
+    CUresult result = fry_cuda_enter_to_ask(&scope, device_of(stream)->context);
+    const char *call = "cuCtxPushCurrent";
+    if (result == CUDA_SUCCESS) {
+        call = "cuEventQuery";
+        FRY_CUDA_ISSUE(result, fry_cuda.cuEventQuery(fry_cuda_event_of(stream, mark)));
+    }
+    fry_cuda_leave(&scope);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY)
+        fry_cuda_lose(device_of(stream), result, call);
+    return result;
+}
+
+static uint64_t ask_events(fry_cuda_stream *stream)
+{
+    uint64_t mark = head_mark(stream), fired = stream->fired;
+    while (mark != 0 && query_mark(stream, mark) == CUDA_SUCCESS) {
+        fired = mark;
+        mark = fry_load_acquire(&stream->marked) > fired
+                   ? fry_load_relaxed(&fry_cuda_slot_of(stream, fired + 1)->mark)
+                   : 0;
+    }
+    if (fired == stream->fired && fry_load_relaxed(&device_of(stream)->backend->has_lost) != 0 &&
+        head_is_old(stream))
+        fry_cuda_sever(stream);
+    return fired;
+}
+
+/*
+ * The head's event has fired. If the word of the mark before has come by now, words do come; an
+ * event may have gone ahead of that word.
+ */
+static uint64_t believe_event(fry_cuda_stream *stream, uint64_t mark)
+{
+    uint64_t fired = read_word(stream, stream->fired);
+    if (fired >= mark)
+        return fired;
+    if (fry_load_acquire(stream->word) == (uint32_t)stream->fired)
+        stream->words_missed = 0;
+    if (++stream->words_missed < WORDS_MISSED_MAX)
+        return mark;
+    fry_store_relaxed(&stream->is_worded, 0);
+    fry_log_line(
+        device_of(stream)->backend->options.log, FERRY_LOG_WARNING,
+        "%s: a stream's numbers do not arrive in host memory; ferry queries the driver instead",
+        stream->stream.device->name);
+    return mark;
+}
+
+/* Asks about a head that stays, now and then. */
+static uint64_t ask_if_old(fry_cuda_stream *stream)
+{
+    uint64_t mark = head_mark(stream);
+    if (mark == 0 || !head_is_old(stream))
+        return stream->fired;
+    CUresult result = query_mark(stream, mark);
+    if (result == CUDA_SUCCESS)
+        return believe_event(stream, mark);
+    if (result == CUDA_ERROR_NOT_READY)
+        fry_cuda_sever(stream);
+    return stream->fired;
+}
+
+static void advance(fry_cuda_stream *stream, uint64_t fired)
+{
+    if (stream->stream.kind != FRY_STREAM_OUTSIDE) {
+        uint32_t fewer = 0;
+        for (uint64_t i = stream->fired + 1; i <= fired; i++) {
+            fewer += fry_cuda_slot_of(stream, i)->entries;
+            stream->bounce.given += fry_cuda_slot_of(stream, i)->bounced_bytes;
+        }
+        add_entries(stream, 0 - fewer);
+    }
+    stream->query_ns = stream->ask_ns = 0;
+    /* Release: a thread that finds an outside stream idle may use its slots for another stream. */
+    fry_store_release(&stream->fired, fired);
+    teach(stream);
+}
+
+static uint64_t ask_program(fry_cuda_stream *stream)
+{
+    if (stream->learned > stream->fired)
+        return stream->learned;
+    return is_to_be_asked(stream) ? ask_events(stream) : stream->fired;
+}
+
+uint64_t fry_cuda_stream_fired(fry_stream *base, ferry_status *status_p, fry_fault *fault)
+{
+    fry_cuda_stream *stream = fry_cuda_stream_of(base);
+    *status_p = FERRY_OK;
+    uint64_t fired = read_word(stream, stream->fired);
+    if (fired != stream->fired)
+        stream->words_missed = 0;
+    else if (fry_load_acquire(&stream->marked) != fired && fry_cuda_dead_by(base) == NULL)
+        fired = fry_cuda_stream_is_programs(stream)         ? ask_program(stream)
+                : fry_load_relaxed(&stream->is_worded) != 0 ? ask_if_old(stream)
+                                                            : ask_events(stream);
+    if (fired != stream->fired)
+        advance(stream, fired);
+    const fry_cuda_device *lost = fry_cuda_dead_by(base);
+    if (fry_unlikely(lost != NULL))
+        *status_p = fry_cuda_tell_lost(lost, fault);
+    return stream->fired;
+}
+
+bool fry_cuda_stream_has_words(const fry_cuda_stream *stream)
+{
+    return fry_load_acquire(stream->word) == (uint32_t)fry_load_relaxed(&stream->worded);
+}
+
+bool fry_cuda_stream_waits_for_no_word(const fry_cuda_stream *stream)
+{
+    return fry_load_relaxed(&stream->is_worded) == 0 || fry_cuda_stream_has_words(stream);
+}
+
+bool fry_cuda_stream_is_idle(fry_cuda_stream *stream)
+{
+    ferry_status status;
+    fry_fault fault;
+    uint64_t issued = fry_load_acquire(&stream->stream.issued);
+    return fry_cuda_stream_fired(&stream->stream, &status, &fault) == issued &&
+           fry_cuda_stream_waits_for_no_word(stream);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Peers: this member's state of another member, for sending and receiving messages. Matching, flow
+ * control, acknowledgements and failures are here, over any channel; the engine's graph is above.
+ *
+ * The holder of the engine's baton calls everything, except opening and closing. Nothing blocks.
+ * Events come from within these calls and may call back into the peer. Each call's `turn` is passed
+ * to its events: the caller's own, or NULL; it is never read here and not used after the call. The
+ * loop allocates the memory for unexpected data when the peer is attached.
+ */
+#ifndef FRY_NET_PEER_PEER_H
+#define FRY_NET_PEER_PEER_H
+
+#include "base/fault.h"
+#include "net/transport.h"
+
+#include <ferry/types.h>
+
+typedef struct fry_peer fry_peer;
+typedef struct fry_message fry_message;
+typedef struct fry_peer_lane fry_peer_lane; /* what attaching needs */
+
+typedef enum fry_message_state {
+    FRY_MESSAGE_NEW = 0,
+    FRY_MESSAGE_ENTERED, /* has its place among the messages of its tag */
+    FRY_MESSAGE_READY, /* its memory may be touched; it waits for room, the lane or the other end */
+    FRY_MESSAGE_UNDER_WAY, /* posted, or being pulled: its memory is in use */
+    FRY_MESSAGE_DELIVERED, /* a send: its data has left, and the receiver has yet to answer */
+    FRY_MESSAGE_ENDED,     /* `resolved` was called; its memory may still be in use */
+    FRY_MESSAGE_QUIET,     /* `quiet` was called: the peer has nothing of it any more */
+} fry_message_state;
+
+/* A send or a receive. It is the engine's memory until `quiet`. */
+struct fry_message {
+    /* Set by the engine. */
+    void *owner;
+    void *memory; /* NULL only if size_bytes is 0 */
+    size_t size_bytes;
+    ferry_tag tag;
+    uint64_t op; /* number of its operation, which is sent: traces join by it */
+    bool is_send;
+    /* Owned by the peer. */
+    uint8_t state; /* fry_message_state */
+    uint8_t flags;
+    fry_peer *peer;
+    uint64_t other_op;            /* number of the other end's operation; 0: unknown */
+    fry_message *next, *previous; /* in the list of its tag: not launched, or without a message */
+    fry_message *open_next, *open_previous; /* in the list of all open messages */
+    union {
+        struct {
+            fry_message *next, *previous;
+        } waiting; /* waits for a lane or for room, before it is launched */
+        fry_post post;
+        fry_pull pull;
+    };
+    uint64_t number;
+    void *private_;
+};
+
+typedef struct fry_peer_events {
+    /*
+     * Called once, with FERRY_OK or the status of the failure; fault is NULL with FERRY_OK, else
+     * valid during the call. A cause at the other end is status FERRY_E_DEPENDENCY with the cause
+     * as fault; if the other end leaves, it is FERRY_E_DEAD.
+     */
+    void (*resolved)(void *turn, fry_message *message, ferry_status status, const fry_fault *fault);
+    /* Called once, after `resolved`: nobody touches the memory or the message any more. */
+    void (*quiet)(void *turn, fry_message *message);
+    /*
+     * Something is open and there is no channel: the loop should make one. Once until attached or
+     * failed.
+     */
+    void (*wants_lane)(void *turn, fry_peer *peer);
+    /*
+     * The channel failed, or the other end broke the rules; called once for each channel. The
+     * engine calls fry_peer_detach, now or later.
+     */
+    void (*lane_failed)(void *turn, fry_peer *peer, const fry_fault *fault);
+    /*
+     * Replaces `resolved` and `quiet` for a message that succeeds and is quiet at once. NULL: both
+     * are called.
+     */
+    void (*done)(void *turn, fry_message *message);
+    /* fry_peer_part would answer something else now. */
+    void (*parted)(void *turn, fry_peer *peer);
+    /*
+     * Called before `quiet`, at most once: nobody touches the memory any more, but the peer keeps
+     * the message. It was withdrawn, and there was no memory for anything else to hold its place
+     * until the other end's message has come, or the other end was told. NULL: not called.
+     */
+    void (*untouched)(void *turn, fry_message *message);
+} fry_peer_events;
+
+typedef struct fry_peer_options {
+    const fry_memory *memory;
+    const fry_log *log;
+    int32_t rank, own_rank;
+    uint32_t window_messages, unexpected_max;
+    size_t window_bytes;
+    const fry_peer_events *events;
+    void *arg;
+} fry_peer_options;
+
+/* The result of the hello. */
+typedef struct fry_lane_session {
+    uint8_t send_key[16], receive_key[16]; /* SipHash */
+    bool is_keyed; /* between hosts; on one host control messages carry no hash */
+    uint32_t window_messages, unexpected_max; /* the smaller of what both ends allow */
+    uint64_t window_bytes;
+} fry_lane_session;
+
+/* Opens a peer; NULL: no memory. Any thread. */
+fry_peer *fry_peer_open(const fry_peer_options *options);
+
+/* Closes a detached peer with nothing open. NULL is allowed. */
+void fry_peer_close(fry_peer *peer);
+void *fry_peer_arg(const fry_peer *peer);
+
+/*
+ * The events with which a channel of a lane is opened (fry_ucx_channel_open), and their argument.
+ */
+extern const fry_channel_events fry_peer_channel_events;
+void *fry_peer_channel_arg(fry_peer_lane *lane);
+
+/* Attaches a connected channel; ready messages are launched. */
+void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel, void *turn);
+
+/*
+ * Detaches the lane, which is over or can't be made: all open messages resolve with the status and
+ * fault. Messages whose memory may still be in use become quiet when fry_peer_destroyed is called,
+ * after the channel was destroyed. Messages that enter from now on belong to the next lane. Returns
+ * what was attached (or NULL), for the loop to destroy: the channel first, then the lane.
+ */
+fry_peer_lane *fry_peer_detach(fry_peer *peer, ferry_status status, const fry_fault *fault,
+                               fry_channel **channel_p, void *turn);
+void fry_peer_destroyed(fry_peer *peer, fry_peer_lane *lane, void *turn);
+
+/*
+ * Enters a message, in program order: it takes its place. False: too many are open
+ * (unexpected_max).
+ */
+bool fry_peer_enter(fry_peer *peer, fry_message *message, void *turn);
+
+/* Says that the message's dependencies have resolved. */
+void fry_peer_ready(fry_message *message, void *turn);
+
+/*
+ * The same, when more messages follow: small sends are gathered, to go as one. True: the caller
+ * calls fry_peer_flush before giving the baton back, and does nothing slow before that.
+ */
+bool fry_peer_gather(fry_message *message, void *turn);
+void fry_peer_flush(fry_peer *peer, void *turn);
+
+/*
+ * Withdraws a message that failed or was cancelled after it entered and before it ended: the other
+ * end is told the fault. It counts as resolved (the event is not called); `quiet` comes, perhaps
+ * within this call, as may `untouched`.
+ */
+void fry_peer_withdraw(fry_message *message, const fry_fault *fault, void *turn);
+
+/*
+ * Stops the peer because this member leaves. Open messages fail here, with their events, and at the
+ * other end with FERRY_E_DEAD: receives, and with `with_sends` sends too. No receive is entered any
+ * more, and messages that come are refused.
+ */
+void fry_peer_stop(fry_peer *peer, bool with_sends, ferry_status status, const fry_fault *fault,
+                   void *turn);
+
+/*
+ * Parts from the other end because this member leaves: nothing is launched any more. Tells the
+ * other end so, after every answer that it is owed. True: the other end has all that it needs, and
+ * the lane can be ended, or there is none. False: call again, at the latest when `parted` is
+ * called; a caller that waits for that must give up in the end.
+ */
+bool fry_peer_part(fry_peer *peer, void *turn);
+
+/*
+ * Lets the channel progress, and sends what is due: acknowledgements, messages that waited for
+ * room. Returns how much there was.
+ */
+size_t fry_peer_progress(fry_peer *peer, void *turn);
+
+/* Whether something is under way that progress would soon end without the other end. */
+bool fry_peer_is_busy(const fry_peer *peer);
+
+/* Like fry_channel_ops.arm; ARMED without a channel. */
+fry_arming fry_peer_arm(fry_peer *peer, void *turn);
+
+/* fry_channel.look_ns; 0 without a channel. */
+int64_t fry_peer_look_ns(const fry_peer *peer);
+
+/* ---- for the files of a peer ---- */
+
+typedef struct fry_match fry_match;
+
+/*
+ * Withdraws a message and puts another in its place in its tag's list: a ghost or, without memory
+ * for one, the message itself. Returns it. The caller calls fry_message_be_replaced when it is done
+ * with the message.
+ */
+fry_message *fry_message_leave_ghost(fry_message *message, fry_match *match,
+                                     const fry_fault *fault);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Receives: what comes over the lane, in the order in which it was launched. */
+#ifndef FRY_NET_PEER_RECEIVE_H
+#define FRY_NET_PEER_RECEIVE_H
+
+#include "net/peer/peer.h"
+
+void fry_receive_ready(fry_message *message);
+void fry_receive_withdraw(fry_message *message, const fry_fault *fault);
+
+/* Stops receives: messages without a receive get none any more, and no receive has a place. */
+void fry_receives_stop(fry_peer *peer);
+
+/* Handles the other end's BYE, which takes effect once everything sent before it has come. */
+void fry_lane_hear_bye(fry_peer_lane *lane);
+void fry_lane_arrived(void *arg, const fry_arrival *arrival);
+
+#endif

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parts of a peer and its lane (the connection to the member); for the others here and their
+ * tests.
+ *
+ * A *launch* takes the next number of the lane's direction and, if it is a message, a *slot*: an
+ * index that the launcher chooses, and that the other end names when it acknowledges. Slots bound
+ * everything: there are as many as unexpected_max, and a message keeps its slot until it is
+ * acknowledged, so the other end never owes more answers than that, nor keeps more records. Data
+ * sent with its message also counts against the window until it is acknowledged. The receiver has
+ * memory for the whole window, in chunks of one size, so that no pattern of sizes can fragment it:
+ * b bytes take at most b / chunk + 1 chunks.
+ *
+ *  - A message that finds the window full is launched to be pulled: no window, however small, holds
+ *    anything up.
+ *  - A message that finds no slot waits. Entered sends are bounded by the same number, so this
+ *    happens only if the two ends' bounds differ, or after a change of lanes.
+ *
+ * Why nobody waits for ever. An arrival never waits: it gets its place, is kept in memory allocated
+ * before, or is refused. The answers that it owes are posted when progress is made, at the latest
+ * when the lane is armed. They need no slot and no window, only one of a few posts of their own,
+ * which come back when the channel is done with them. So if two ends only send at first, with any
+ * window, all their sends are launched and kept, and both ends are free to receive.
+ *
+ * Leaving. An end that leaves says BYE, its last launch, after it has posted every answer that it
+ * owed. BYE has the number of those answers, because the channel may bring them later. The other
+ * end acts on BYE when it has heard that many: it then knows of each of its sends whether it was
+ * received, and lets the others fail. After BYE the leaving end answers nothing, because the answer
+ * would be missing in the number; messages that come then are not received. Between hosts the other
+ * end says FAREWELL, and the leaving end keeps the channel until then, because its sockets would
+ * take along what the network has under way. On one host, what was posted is in the other end's
+ * memory, and the leaving end waits only until it has been posted. net/peer/leave.pml.
+ *
+ * Gathering. Small messages launched directly after one another can go as one message of the
+ * channel (net/peer/bundle.c); the launcher says that more follow. To everything except the channel
+ * each of them is a launch of its own.
+ */
+#ifndef FRY_NET_PEER_STATE_H
+#define FRY_NET_PEER_STATE_H
+
+#include "net/peer/lane.h"
+#include "net/peer/match.h"
+#include "net/peer/wire.h"
+
+#define FRY_LANE_CONTROLS 64 /* control headers under way at most */
+#define FRY_CHUNK_BYTES 1024
+#define FRY_NO_SLOT UINT32_MAX
+#define FRY_LANE_BUNDLES 4 /* bundles gathered or under way at most */
+#define FRY_BUNDLE_MESSAGE_BYTES 512
+#define FRY_BUNDLE_MESSAGES 64 /* at most, so that the other end can begin early */
+#define FRY_BUNDLE_BYTES 8000  /* table and data: with UCX's header in one of its buffers */
+
+/* fry_message.flags. */
+enum {
+    FRY_MESSAGE_GHOST = 1, /* stands for a withdrawn message; the peer's memory */
+    FRY_MESSAGE_BARE = 2,  /* withdrawn, and there was no memory for a ghost: stands for itself, and
+                              only its memory is free (fry_peer_events.untouched) */
+    FRY_MESSAGE_WAITS = 4, /* a send: in the peer's list of waiting sends */
+    FRY_MESSAGE_TAKEN = 8, /* a receive: private_ is the record of its message */
+    FRY_MESSAGE_PULLED = 16, /* a send: its data stays until it is pulled */
+    FRY_MESSAGE_LOST = 32,   /* a receive whose pull failed: it waits for the lane's end */
+    FRY_MESSAGE_OLD = 64,    /* belongs to a lane that is over */
+};
+
+/*
+ * Replaces a message that is withdrawn before it is launched, or before a message came for it:
+ * holds its place, and the fault for the other end.
+ */
+typedef struct fry_ghost {
+    fry_message message; /* first */
+    fry_fault fault;
+} fry_ghost;
+
+struct fry_chunk {
+    fry_chunk *next;
+    uint8_t bytes[FRY_CHUNK_BYTES - sizeof(void *)];
+};
+
+_Static_assert(sizeof(fry_fault) <= sizeof(((fry_chunk *)0)->bytes), "a fault takes one chunk");
+
+typedef struct fry_lane_slot {
+    fry_message *message; /* NULL: withdrawn, or poison */
+    uint32_t window_bytes;
+    bool is_used, is_in_window;
+    int32_t recall; /* a status: the other end must still be told that it was withdrawn */
+    uint64_t recalled_op;
+} fry_lane_slot;
+
+typedef struct fry_control {
+    fry_post post;
+    struct fry_control *next;
+} fry_control;
+
+/* Messages that are launched but not posted yet, all at once: net/peer/bundle.c. */
+typedef struct fry_bundle {
+    fry_post post;
+    struct fry_bundle *next;
+    fry_wire_header first; /* the first message's header */
+    uint32_t message_count, series_count;
+    size_t data_bytes;
+    fry_wire_series series[FRY_WIRE_SERIES_MAX];
+    uint8_t bytes[FRY_WIRE_TABLE_BYTES_MAX + FRY_BUNDLE_BYTES]; /* room for the table, then data */
+} fry_bundle;
+
+typedef enum fry_lane_state {
+    FRY_LANE_NEW = 0,
+    FRY_LANE_ATTACHED,
+    FRY_LANE_LEAVING, /* launches nothing more except BYE, and answers what it owes */
+    FRY_LANE_ENDING,  /* is being detached, and sends the answers that it owes */
+    FRY_LANE_FAILED,  /* must be detached */
+    FRY_LANE_OVER,    /* was detached */
+} fry_lane_state;
+
+struct fry_peer_lane {
+    fry_peer *peer; /* NULL until attached */
+    fry_channel *channel;
+    fry_lane_state state;
+    bool is_keyed;
+    bool has_short; /* FRY_WIRE_SHORT is used in both directions */
+
+    /* Launching. */
+    uint64_t op_sent; /* op of the last message that was not gathered; the next one is near it */
+    uint32_t send_number; /* the next */
+    uint32_t slot_count;  /* number of slots, at both ends */
+    uint32_t slots_used, slots_fresh;
+    uint32_t free_first,
+        free_count; /* a ring of freed slots, in the order in which they were freed */
+    uint32_t free_mask;
+    uint32_t *free_slots;
+    fry_lane_slot *slots;
+    uint32_t eager_bytes_max;
+    uint32_t window_messages_used;
+    uint64_t window_bytes_used;
+    uint32_t posting; /* messages with data under way, except those to be pulled */
+    uint32_t recalls; /* slots with a recall */
+
+    /* Acknowledging: runs of slots in a ring. */
+    fry_wire_run *runs;
+    uint32_t ring_mask; /* of runs; free_slots has the same room */
+    uint32_t run_first, run_count;
+    uint32_t unsent; /* acknowledgements in the runs */
+    uint32_t batch;  /* this many are sent without waiting for more */
+    uint32_t answers_posted;
+    uint32_t turns; /* turns of progress that some have waited */
+
+    /* Leaving. */
+    bool is_parting; /* fry_peer_part must be called again */
+    bool is_bye_said, has_farewell;
+    bool has_bye; /* the other end's BYE has come, and waits for the answers that it counts */
+    uint32_t bye_answers;
+    uint32_t answers_heard;
+
+    /* Receiving. */
+    uint64_t op_received;    /* likewise */
+    uint32_t receive_number; /* the next */
+    uint32_t owed;           /* messages that came and were not answered yet */
+    uint32_t stashed;
+    uint32_t stash_mask;
+    fry_record **stash;   /* by number: messages that came before their turn */
+    fry_record **by_slot; /* messages that may still be pulled */
+    fry_record *records, *records_free;
+    uint32_t records_fresh, record_count;
+    fry_chunk *chunks, *chunks_free;
+    size_t chunks_fresh, chunk_count;
+    uint32_t pulling;
+
+    fry_control controls[FRY_LANE_CONTROLS];
+    fry_control *controls_free;
+    uint32_t controls_used;
+    fry_record *refusals_first, *refusals_last; /* they wait for a control header */
+
+    fry_bundle *bundles, *bundles_free;
+    fry_bundle *bundle; /* the bundle being gathered, or NULL */
+
+    fry_message
+        ended; /* list: withdrawn or resolved, and their memory may be in use; after detach */
+
+    /* Between hosts. */
+    uint64_t headers_sent;
+    uint64_t headers_end;   /* one past the highest count that came */
+    uint64_t *headers_seen; /* bits of the last ones before that */
+    uint64_t headers_mask;
+
+    fry_lane_session session;
+    const fry_memory *memory;
+    fry_fault fault; /* why it failed before it was attached */
+};
+
+struct fry_peer {
+    fry_peer_lane *lane;
+    void *turn; /* of the current call: passed to events */
+    fry_match sends, receives;
+    fry_message *waiting_first, *waiting_last;
+    uint32_t send_count;    /* sends that entered and that the other end has not answered */
+    uint32_t receive_count; /* receives that entered and have not ended */
+    size_t open_count;      /* messages that are not quiet */
+    bool has_wanted;
+    bool has_stopped; /* no more receives */
+    fry_message open; /* list of all open messages, and of ghosts */
+    fry_message old;  /* list: messages that fry_peer_detach is resolving */
+    fry_peer_options options;
+};
+
+/* ---- lists of messages, circular ---- */
+
+static inline void fry_list_init(fry_message *list)
+{
+    list->open_next = list;
+    list->open_previous = list;
+}
+
+static inline void fry_list_add(fry_message *list, fry_message *message)
+{
+    message->open_next = list;
+    message->open_previous = list->open_previous;
+    list->open_previous->open_next = message;
+    list->open_previous = message;
+}
+
+/* Takes a message out of its list; doing it again changes nothing. */
+static inline void fry_list_take(fry_message *message)
+{
+    message->open_next->open_previous = message->open_previous;
+    message->open_previous->open_next = message->open_next;
+    fry_list_init(message);
+}
+
+/* Adds an entering message. */
+static inline void fry_peer_add_open(fry_peer *peer, fry_message *message)
+{
+    message->flags = 0;
+    message->peer = peer;
+    message->other_op = 0;
+    fry_list_add(&peer->open, message);
+    peer->open_count++;
+}
+
+/* Makes a message quiet. Frees a ghost. */
+static inline void fry_message_make_quiet(fry_message *message)
+{
+    fry_peer *peer = message->peer;
+    fry_list_take(message);
+    if (fry_unlikely(message->flags & FRY_MESSAGE_GHOST)) {
+        fry_free(peer->options.memory, message, sizeof(fry_ghost));
+        return;
+    }
+    peer->open_count--;
+    message->state = FRY_MESSAGE_QUIET;
+    peer->options.events->quiet(peer->turn, message);
+}
+
+/* Frees the message's memory and, if it left a ghost, the message. */
+static inline void fry_message_be_replaced(fry_message *message, const fry_message *ghost)
+{
+    const fry_peer *peer = message->peer;
+    if (ghost != message)
+        fry_message_make_quiet(message);
+    else if (peer->options.events->untouched != NULL)
+        peer->options.events->untouched(peer->turn, message);
+}
+
+/* Ends a message, with its event; it becomes quiet too unless it is under way. */
+static inline void fry_message_finish(fry_message *message, ferry_status status,
+                                      const fry_fault *fault)
+{
+    fry_peer *peer = message->peer;
+    const fry_peer_events *events = peer->options.events;
+    bool is_under_way = message->state == FRY_MESSAGE_UNDER_WAY;
+    if (fry_likely(status == FERRY_OK && !is_under_way && events->done != NULL)) {
+        fry_list_take(message);
+        peer->open_count--;
+        message->state = FRY_MESSAGE_QUIET;
+        events->done(peer->turn, message);
+        return;
+    }
+    message->state = FRY_MESSAGE_ENDED;
+    events->resolved(peer->turn, message, status, fault);
+    if (!is_under_way)
+        fry_message_make_quiet(message);
+}
+
+/* ---- of a lane ---- */
+
+static inline bool fry_lane_is_live(const fry_peer_lane *lane)
+{
+    return lane->state >= FRY_LANE_ATTACHED && lane->state <= FRY_LANE_ENDING;
+}
+
+static inline bool fry_lane_has_slot(const fry_peer_lane *lane)
+{
+    return lane->slots_used < lane->slot_count;
+}
+
+/* Takes a slot; there is one. */
+static inline uint32_t fry_lane_take_slot(fry_peer_lane *lane)
+{
+    lane->slots_used++;
+    if (lane->free_count == 0) {
+        /* The ring is empty, and grows with how many there are to be given back: a lane touches no
+         * more of it than it needs. By one at a time, so that the mask is always whole. */
+        lane->free_first = 0;
+        lane->free_mask |= lane->slots_fresh;
+        return lane->slots_fresh++;
+    }
+    uint32_t slot = lane->free_slots[lane->free_first];
+    lane->free_first = (lane->free_first + 1) & lane->free_mask;
+    lane->free_count--;
+    return slot;
+}
+
+static inline void fry_lane_give_slot(fry_peer_lane *lane, uint32_t slot)
+{
+    lane->free_slots[(lane->free_first + lane->free_count) & lane->free_mask] = slot;
+    lane->free_count++;
+    lane->slots_used--;
+}
+
+/* Posts a body of at most FRY_WIRE_BODY_BYTES_MAX, in room for FRY_HEADER_BYTES_MAX. */
+static inline fry_post_result fry_lane_post(fry_peer_lane *lane, fry_post *post, uint8_t *header,
+                                            size_t bytes)
+{
+    if (fry_unlikely(lane->is_keyed))
+        bytes = fry_lane_seal(lane, header, bytes);
+    post->header = header;
+    post->header_bytes = bytes;
+    return lane->channel->ops->post(lane->channel, post);
+}
+
+/* Takes the oldest run to acknowledge, for a header that is sent anyway; count 0: none. */
+static inline fry_wire_run fry_lane_take_run(fry_peer_lane *lane)
+{
+    if (lane->run_count == 0)
+        return (fry_wire_run){0, 0};
+    fry_wire_run run = lane->runs[lane->run_first];
+    lane->run_first = (lane->run_first + 1) & lane->ring_mask;
+    lane->run_count--;
+    lane->unsent -= run.count;
+    lane->owed -= run.count;
+    lane->answers_posted += run.count;
+    return run;
+}
+
+static inline bool fry_lane_owes_answers(const fry_peer_lane *lane)
+{
+    return lane->run_count > 0 || lane->refusals_first != NULL;
+}
+
+#endif

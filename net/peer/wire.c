@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/peer/wire.h"
+
+#include <string.h>
+
+#define FAULT_BYTES 26 /* without its texts */
+#define DOMAIN_BYTES_MAX 15
+#define CONTROL_BYTES 8
+#define NACK_BYTES 16
+#define LENGTH_BYTES 24
+#define RECALL_BYTES 12
+#define BYE_BYTES 12
+
+static size_t put_text(uint8_t *to, const char *text, size_t text_bytes, size_t room)
+{
+    size_t bytes = strnlen(text, text_bytes);
+    if (bytes > room)
+        bytes = room;
+    memcpy(to, text, bytes);
+    return bytes;
+}
+
+/* Packs a fault at `at`. Returns where it ends. */
+static size_t pack_fault(uint8_t *to, size_t at, const fry_fault *fault)
+{
+    uint8_t *fields = to + at;
+    fry_wire_put32(fields, (uint32_t)(int32_t)fault->status);
+    fry_wire_put32(fields + 4, (uint32_t)fault->rank);
+    fry_wire_put64(fields + 8, (uint64_t)fault->native_code);
+    fry_wire_put64(fields + 16, fault->op);
+    at += FAULT_BYTES;
+    size_t domain = put_text(to + at, fault->domain != NULL ? fault->domain : "", DOMAIN_BYTES_MAX,
+                             FRY_WIRE_BODY_BYTES_MAX - at);
+    at += domain;
+    size_t message =
+        put_text(to + at, fault->message, sizeof(fault->message) - 1, FRY_WIRE_BODY_BYTES_MAX - at);
+    fields[24] = (uint8_t)domain;
+    fields[25] = (uint8_t)message;
+    return at + message;
+}
+
+size_t fry_wire_pack(uint8_t *to, const fry_wire_header *header)
+{
+    memset(to, 0, CONTROL_BYTES);
+    to[0] = header->kind;
+    switch (header->kind) {
+    case FRY_WIRE_POISON:
+        fry_wire_pack_message(to, header);
+        return pack_fault(to, FRY_WIRE_MESSAGE_BYTES, &header->fault);
+    case FRY_WIRE_RECALL:
+        fry_wire_put32(to + 4, header->number);
+        fry_wire_put32(to + 8, header->slot);
+        return pack_fault(to, RECALL_BYTES, &header->fault);
+    case FRY_WIRE_ACK:
+        to[1] = (uint8_t)header->run_count;
+        for (uint32_t i = 0; i < header->run_count; i++) {
+            fry_wire_put32(to + CONTROL_BYTES + i * FRY_WIRE_RUN_BYTES, header->runs[i].first);
+            fry_wire_put16(to + CONTROL_BYTES + i * FRY_WIRE_RUN_BYTES + 4,
+                           (uint16_t)header->runs[i].count);
+        }
+        return CONTROL_BYTES + header->run_count * FRY_WIRE_RUN_BYTES;
+    case FRY_WIRE_NACK:
+        fry_wire_put32(to + 4, header->slot);
+        fry_wire_put64(to + 8, header->op);
+        return pack_fault(to, NACK_BYTES, &header->fault);
+    case FRY_WIRE_LENGTH:
+        fry_wire_put32(to + 4, header->slot);
+        fry_wire_put64(to + 8, header->op);
+        fry_wire_put64(to + 16, header->size_bytes);
+        return LENGTH_BYTES;
+    case FRY_WIRE_BUNDLE:
+        to[1] = (uint8_t)header->series_count;
+        fry_wire_put16(to + 2, (uint16_t)header->acked.count);
+        fry_wire_put32(to + 4, header->number);
+        fry_wire_put32(to + 8, header->acked.first);
+        return FRY_WIRE_BUNDLE_BYTES;
+    case FRY_WIRE_BYE:
+        fry_wire_put32(to + 4, header->number);
+        fry_wire_put32(to + 8, header->answers);
+        return BYE_BYTES;
+    default: /* FRY_WIRE_FAREWELL */
+        return CONTROL_BYTES;
+    }
+}
+
+/* Copies a text from outside, with its end, and makes it fit for logs. */
+static void take_text(char *to, const uint8_t *from, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        to[i] = from[i] >= ' ' && from[i] < 0x7f ? (char)from[i] : '?';
+    to[bytes] = 0;
+}
+
+/* Faults keep the address of their domain, so that of another process becomes one of these. */
+static const char *domain_of(const uint8_t *text, size_t bytes)
+{
+    static const char *const known[] = {"user", "ucx", "errno", "cuda", "store", "hello"};
+    if (bytes == 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strlen(known[i]) == bytes && memcmp(known[i], text, bytes) == 0)
+            return known[i];
+    }
+    return "member";
+}
+
+/* Unpacks a fault, which takes all that is left from `at` on. */
+static bool unpack_fault(const uint8_t *from, size_t bytes, size_t at, fry_fault *fault)
+{
+    if (bytes < at + FAULT_BYTES)
+        return false;
+    const uint8_t *fields = from + at;
+    int32_t status = (int32_t)fry_wire_get32(fields);
+    fault->rank = (int32_t)fry_wire_get32(fields + 4);
+    fault->native_code = (int64_t)fry_wire_get64(fields + 8);
+    fault->op = fry_wire_get64(fields + 16);
+    size_t domain = fields[24];
+    size_t message = fields[25];
+    if (status >= 0 || fault->rank < 0 || domain > DOMAIN_BYTES_MAX ||
+        message >= sizeof(fault->message) || bytes != at + FAULT_BYTES + domain + message)
+        return false;
+    fault->status = (ferry_status)status;
+    fault->domain = domain_of(fields + FAULT_BYTES, domain);
+    fault->label = NULL;
+    take_text(fault->message, fields + FAULT_BYTES + domain, message);
+    return true;
+}
+
+static bool unpack_runs(const uint8_t *from, size_t bytes, fry_wire_header *header)
+{
+    uint32_t count = from[1];
+    if (count == 0 || count > FRY_WIRE_RUNS_MAX ||
+        bytes != CONTROL_BYTES + count * FRY_WIRE_RUN_BYTES || fry_wire_get32(from + 4) != 0)
+        return false;
+    header->run_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint8_t *run = from + CONTROL_BYTES + i * FRY_WIRE_RUN_BYTES;
+        header->runs[i].first = fry_wire_get32(run);
+        header->runs[i].count = fry_wire_get16(run + 4);
+        if (header->runs[i].count == 0)
+            return false;
+    }
+    return true;
+}
+
+/* Unpacks headers that begin with FRY_WIRE_MESSAGE_BYTES. */
+static bool unpack_message(const uint8_t *from, size_t bytes, fry_wire_header *header)
+{
+    if (bytes < FRY_WIRE_MESSAGE_BYTES || from[1] != 0)
+        return false;
+    fry_wire_unpack_message(from, header);
+    if (header->kind == FRY_WIRE_POISON)
+        return header->size_bytes == 0 &&
+               unpack_fault(from, bytes, FRY_WIRE_MESSAGE_BYTES, &header->fault);
+    return bytes == FRY_WIRE_MESSAGE_BYTES;
+}
+
+static bool unpack_bundle(const uint8_t *from, size_t bytes, fry_wire_header *header)
+{
+    if (bytes != FRY_WIRE_BUNDLE_BYTES || from[1] == 0 || from[1] > FRY_WIRE_SERIES_MAX)
+        return false;
+    header->series_count = from[1];
+    header->acked.count = fry_wire_get16(from + 2);
+    header->number = fry_wire_get32(from + 4);
+    header->acked.first = fry_wire_get32(from + 8);
+    return true;
+}
+
+void fry_wire_pack_series(uint8_t *to, const fry_wire_series *series)
+{
+    fry_wire_put64(to, series->tag);
+    fry_wire_put64(to + 8, series->op);
+    fry_wire_put32(to + 16, series->slot);
+    fry_wire_put32(to + 20, series->ahead);
+    fry_wire_put32(to + 24, series->size_bytes);
+    fry_wire_put16(to + 28, (uint16_t)series->count);
+    fry_wire_put16(to + 30, 0);
+}
+
+bool fry_wire_unpack_series(const uint8_t *from, fry_wire_series *series)
+{
+    series->tag = fry_wire_get64(from);
+    series->op = fry_wire_get64(from + 8);
+    series->slot = fry_wire_get32(from + 16);
+    series->ahead = fry_wire_get32(from + 20);
+    series->size_bytes = fry_wire_get32(from + 24);
+    series->count = fry_wire_get16(from + 28);
+    return series->count > 0 && fry_wire_get16(from + 30) == 0;
+}
+
+bool fry_wire_unpack(const uint8_t *from, size_t bytes, fry_wire_header *header)
+{
+    if (bytes < CONTROL_BYTES || bytes > FRY_WIRE_BODY_BYTES_MAX)
+        return false;
+    header->kind = from[0];
+    if (header->kind >= FRY_WIRE_EAGER && header->kind <= FRY_WIRE_POISON)
+        return unpack_message(from, bytes, header);
+    if (header->kind == FRY_WIRE_BUNDLE)
+        return unpack_bundle(from, bytes, header);
+    if (fry_wire_get16(from + 2) != 0 || (from[1] != 0 && header->kind != FRY_WIRE_ACK))
+        return false;
+    switch (header->kind) {
+    case FRY_WIRE_RECALL:
+        if (bytes < RECALL_BYTES)
+            return false;
+        header->number = fry_wire_get32(from + 4);
+        header->slot = fry_wire_get32(from + 8);
+        return unpack_fault(from, bytes, RECALL_BYTES, &header->fault);
+    case FRY_WIRE_ACK:
+        return unpack_runs(from, bytes, header);
+    case FRY_WIRE_NACK:
+        if (bytes < NACK_BYTES)
+            return false;
+        header->slot = fry_wire_get32(from + 4);
+        header->op = fry_wire_get64(from + 8);
+        return unpack_fault(from, bytes, NACK_BYTES, &header->fault);
+    case FRY_WIRE_LENGTH:
+        if (bytes != LENGTH_BYTES)
+            return false;
+        header->slot = fry_wire_get32(from + 4);
+        header->op = fry_wire_get64(from + 8);
+        header->size_bytes = fry_wire_get64(from + 16);
+        return true;
+    case FRY_WIRE_BYE:
+        if (bytes != BYE_BYTES)
+            return false;
+        header->number = fry_wire_get32(from + 4);
+        header->answers = fry_wire_get32(from + 8);
+        return true;
+    case FRY_WIRE_FAREWELL:
+        return bytes == CONTROL_BYTES && fry_wire_get32(from + 4) == 0;
+    default:
+        return false;
+    }
+}
