@@ -94,7 +94,7 @@ static void run_barriers(const meeting *meeting)
     }
 }
 
-/* Two members whose lane is there, and who then do nothing. */
+/* Two members whose connection is there, and who then do nothing. */
 static void run_idle(const meeting *meeting)
 {
     bench_process members[2];

@@ -170,17 +170,18 @@ struct ferry_engine {
     int64_t references __attribute__((aligned(64))); /* see engine.c */
     void (*free_last)(ferry_engine *); /* engine.c's: called when no reference is left */
     fry_pool nodes, edges, uses, segments, readers;
-    fry_pool joins;                            /* see join.h */
-    fry_pool transfers;                        /* the peers' state of messages */
-    const struct fry_lane_opener *lane_opener; /* set by a test before it joins; NULL: UCX's */
-    fry_pool reserve;                          /* nodes that stand for refused writes */
-    fry_stack refused_buffers;                 /* barred: see refused_writes.c */
-    uint32_t mark_is_pushed;                   /* the mark is in the inbox, or on its way */
-    uint32_t mark_refused; /* an operation was refused for naming a barred buffer */
-    fry_node mark;         /* is in the inbox for the refused buffers */
-    fry_pool writables;    /* nodes of futures for room: see room.c */
-    fry_node *writable;    /* the promise of room that all callers share, or a cancelled one */
-    int64_t load_target;   /* atomic: the value to which `load` must fall for a refused operation */
+    fry_pool joins;     /* see join.h */
+    fry_pool transfers; /* the peers' state of messages */
+    const struct fry_connection_opener
+        *connection_opener;    /* set by a test before it joins; NULL: UCX's */
+    fry_pool reserve;          /* nodes that stand for refused writes */
+    fry_stack refused_buffers; /* barred: see refused_writes.c */
+    uint32_t mark_is_pushed;   /* the mark is in the inbox, or on its way */
+    uint32_t mark_refused;     /* an operation was refused for naming a barred buffer */
+    fry_node mark;             /* is in the inbox for the refused buffers */
+    fry_pool writables;        /* nodes of futures for room: see room.c */
+    fry_node *writable;        /* the promise of room that all callers share, or a cancelled one */
+    int64_t load_target; /* atomic: the value to which `load` must fall for a refused operation */
     pthread_mutex_t room_lock;     /* looking for room, and `writable` */
     ferry_engine_options options;  /* in force; without pointers to what was copied */
     pthread_mutex_t cold;          /* contexts, embedded waiters, trace hooks */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Authentication of control messages between hosts: SipHash-2-4 with the lane's key of that
- * direction (fry_lane_session, which the hello agreed on) over a counter and the bytes. Each side
- * counts from 0 for each direction and never sends the counter: a message that was lost, moved or
- * repeated has another number than the receiver's. 64 bits are enough: a forger may try a million
- * times a second, but each attempt ends the lane.
+ * Authentication of control messages between hosts: SipHash-2-4 with the connection's key of that
+ * direction (fry_connection_session, which the hello agreed on) over a counter and the bytes. Each
+ * side counts from 0 for each direction and never sends the counter: a message that was lost, moved
+ * or repeated has another number than the receiver's. 64 bits are enough: a forger may try a
+ * million times a second, but each attempt ends the connection.
  *
  * Any thread. Allocates nothing; some 20 ns for a header.
  */

@@ -14,10 +14,10 @@
  *  ENTERS   What was submitted before the errand enters the graph. When the errand is seen, all of
  *           that has entered, or is in the inbox or the backlog. The inbox is taken only while the
  *           backlog is empty. So all has entered once the inbox was taken and the backlog is empty.
- *  LINGERS  Nothing is taken any more; receives fail, and so do messages to oneself. Lanes stay,
- *           and new ones are made, until each send has ended, because its receive was there or its
+ *  LINGERS  Nothing is taken any more; receives fail, and so do messages to oneself. Connections
+ * stay, and new ones are made, until each send has ended, because its receive was there or its
  *           receiver is dead. After linger_ns the rest fails.
- *  PARTS    Each lane tells its other end what that end has yet to hear (fry_peer_part).
+ *  PARTS    Each connection tells its other end what that end has yet to hear (fry_peer_part).
  *  ENDS     Routes end: channels are destroyed.
  *  TELLS    The store is told; then links and net/group are closed.
  *
@@ -193,7 +193,7 @@ void fry_group_refresh(ferry_group *group)
 static void net_changed(void *arg, uint32_t rank)
 {
     ferry_group *group = arg;
-    if (!fry_group_has_lanes(group) || rank >= group->size)
+    if (!fry_group_has_connections(group) || rank >= group->size)
         return;
     fry_route_sync(&group->routes[rank]);
     if (fry_load_relaxed(&group->life) != FRY_GROUP_HERE)
@@ -353,7 +353,7 @@ static ferry_status open_net(ferry_group *group, fry_error **error_p)
     _Static_assert(sizeof endpoint <= FRY_GROUP_RECORD_BYTES, "a member's record has it");
     fry_links_options links = {.reactor = &group->members->reactor,
                                .network = options->network,
-                               .opener = group->engine->lane_opener,
+                               .opener = group->engine->connection_opener,
                                .job = options->job,
                                .secret = options->secret,
                                .secret_bytes = options->secret_bytes,
@@ -454,7 +454,7 @@ static fry_fault fault_of_leaving(const ferry_group *group)
 static void end_routes(ferry_group *group)
 {
     if (group->links != NULL)
-        fry_links_leave(group->links); /* tells the other ends of lanes */
+        fry_links_leave(group->links); /* tells the other ends of connections */
     fry_fault fault = fault_of_leaving(group);
     for (uint32_t i = 0; group->routes != NULL && i < group->size; i++)
         fry_route_end(&group->routes[i], group->end_status, &fault);
@@ -626,7 +626,7 @@ static void begin_to_linger(fry_turn *turn, ferry_group *group)
     stop_messages(turn, group, false);
 }
 
-/* True: no lane has anything left to tell, or the time is over. */
+/* True: no connection has anything left to tell, or the time is over. */
 static bool have_parted(fry_turn *turn, ferry_group *group)
 {
     bool have = true;

@@ -87,7 +87,7 @@ void fry_group_leave_in_order(ferry_group *group);
 void fry_group_end(ferry_group *group, ferry_status status);
 
 /* Whether the group has connections and makes more if wanted. The role. */
-static inline bool fry_group_keeps_lanes(const ferry_group *group)
+static inline bool fry_group_keeps_connections(const ferry_group *group)
 {
     uint32_t life = fry_load_relaxed(&group->life);
     return life == FRY_GROUP_HERE ||
@@ -95,9 +95,9 @@ static inline bool fry_group_keeps_lanes(const ferry_group *group)
 }
 
 /* The same, or it has connections that are parting, which a death ends. The role. */
-static inline bool fry_group_has_lanes(const ferry_group *group)
+static inline bool fry_group_has_connections(const ferry_group *group)
 {
-    return fry_group_keeps_lanes(group) || group->leaving == FRY_LEAVING_PARTS;
+    return fry_group_keeps_connections(group) || group->leaving == FRY_LEAVING_PARTS;
 }
 
 /* Copies what net/group/group.h knows of its members and of the stop step, for any thread to read.

@@ -191,8 +191,8 @@ const fry_peer_events fry_message_events = {
     .quiet = message_quiet,
     .untouched = message_untouched,
     .done = message_done,
-    .wants_lane = fry_route_wants_lane,
-    .lane_failed = fry_route_lane_failed,
+    .wants_connection = fry_route_wants_connection,
+    .connection_failed = fry_route_connection_failed,
     .parted = fry_route_parted,
 };
 
@@ -266,7 +266,7 @@ static void start(fry_turn *turn, fry_node *node)
 {
     fry_transfer *transfer = node->op.message.transfer;
     if ((transfer->flags & FRY_TRANSFER_RESOLVED) != 0)
-        return; /* its lane is gone; the loop will fail it */
+        return; /* its connection is gone; the loop will fail it */
     fry_route *route = transfer->route;
     fry_graph_issued(turn, node);
     if (!is_send_next(turn))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Routes: the lives of lanes to other members.
+ * Routes: the lives of connections to other members.
  *
  *     IDLE ── wanted ──► WANTED ── connected ──► ARRIVED ── baton ──► UP
  *      ▲                   │ failed: all that is open fails            │ failed, dead, left
@@ -8,10 +8,10 @@
  *      └──── TOLD ◄── baton: quiet ── ENDED ◄── channel destroyed ── ENDING
  *
  * Open messages are the peer's, and fail by fry_peer_detach in any state; messages that enter later
- * belong to the next lane. A channel that the other end opened arrives in IDLE too, and in no later
- * state: the next lane comes only when the link was told that this one is over, and that takes the
- * baton, for which the loop may have to wait. The link belongs to one incarnation: if the member
- * has another by now, the link is removed when its lane is over.
+ * belong to the next connection. A channel that the other end opened arrives in IDLE too, and in no
+ * later state: the next connection comes only when the link was told that this one is over, and
+ * that takes the baton, for which the loop may have to wait. The link belongs to one incarnation:
+ * if the member has another by now, the link is removed when its connection is over.
  */
 #include "engine/messages/route.h"
 
@@ -22,7 +22,7 @@
 #include "engine/messages/members.h"
 #include "net/connect/link_hear.h"
 #include "net/group/members.h"
-#include "net/peer/lane.h"
+#include "net/peer/connection.h"
 
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -165,18 +165,18 @@ static void ask(fry_turn *turn, fry_route *route)
     fry_queue_push(&members_of(route)->asks, &route->ask_link);
 }
 
-void fry_route_wants_lane(void *turn, fry_peer *peer)
+void fry_route_wants_connection(void *turn, fry_peer *peer)
 {
     fry_route *route = fry_peer_arg(peer);
-    route->wants_lane = true;
+    route->wants_connection = true;
     ask(turn, route);
 }
 
-void fry_route_lane_failed(void *turn, fry_peer *peer, const fry_fault *fault)
+void fry_route_connection_failed(void *turn, fry_peer *peer, const fry_fault *fault)
 {
     fry_route *route = fry_peer_arg(peer);
     route->has_failed = true;
-    route->lane_fault = *fault;
+    route->connection_fault = *fault;
     ask(turn, route);
 }
 
@@ -262,7 +262,7 @@ static void want(fry_route *route)
     route->is_wanted = false;
     if (route->state != FRY_ROUTE_IDLE)
         return;
-    if (route->link == NULL || !fry_group_keeps_lanes(route->group)) {
+    if (route->link == NULL || !fry_group_keeps_connections(route->group)) {
         end_absent(route);
         return;
     }
@@ -299,11 +299,12 @@ void fry_routes_look(fry_members *members)
     }
 }
 
-static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel *channel)
+static void link_connected(fry_link_peer *link, fry_peer_connection *connection,
+                           fry_channel *channel)
 {
     fry_route *route = fry_link_arg(link);
     fry_members *members = members_of(route);
-    route->lane = lane;
+    route->connection = connection;
     route->channel = channel;
     route_set_state(route, FRY_ROUTE_ARRIVED);
     route->watch = (fry_watch){.fd = channel->event_fd, .fn = descriptor_is_readable, .arg = route};
@@ -319,7 +320,7 @@ static void link_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel
                      "the channel to member %u can't be watched, because the user's loop is nested "
                      "too deep: it is looked at every millisecond",
                      route->rank);
-    if (!fry_group_keeps_lanes(route->group)) {
+    if (!fry_group_keeps_connections(route->group)) {
         fry_fault fault =
             fault_of(route, FERRY_E_CANCELLED, "is disconnected: this member leaves the group");
         fry_route_end(route, FERRY_E_CANCELLED, &fault);
@@ -378,20 +379,20 @@ static void remove_link(fry_route *route)
 void fry_route_sync(fry_route *route)
 {
     ferry_group *group = route->group;
-    bool keeps_lanes = fry_group_keeps_lanes(group);
+    bool keeps_connections = fry_group_keeps_connections(group);
     const fry_group_member *member =
         group->net != NULL ? fry_group_member_at(group->net, route->rank) : NULL;
     bool is_here = member != NULL && member->state == FERRY_MEMBER_HERE;
     bool is_absent = !is_here || member->start != route->start;
-    if (route->link != NULL && (!keeps_lanes || is_absent)) {
-        if (is_absent && !route->is_over && fry_group_has_lanes(group))
+    if (route->link != NULL && (!keeps_connections || is_absent)) {
+        if (is_absent && !route->is_over && fry_group_has_connections(group))
             end_absent(route); /* after a restart too: what is open was the old one's */
         route->is_over = is_absent;
         if (route->state != FRY_ROUTE_IDLE && route->state != FRY_ROUTE_WANTED)
-            return; /* the link stays until its lane is over */
+            return; /* the link stays until its connection is over */
         remove_link(route);
     }
-    if (route->link != NULL || !is_here || !keeps_lanes)
+    if (route->link != NULL || !is_here || !keeps_connections)
         return;
     route->start = member->start;
     route->link = fry_link_add(group->links, route->rank, member->start, member->endpoint, route);
@@ -439,9 +440,9 @@ static void step(fry_turn *turn, fry_route *route)
         fry_route_poll(route);
     }
     if (route->has_failed && route->end_status == FERRY_OK) {
-        if (route->lane_fault.status == FERRY_E_DEAD) {
+        if (route->connection_fault.status == FERRY_E_DEAD) {
             route->end_status = FERRY_E_DEAD;
-            route->end_fault = route->lane_fault;
+            route->end_fault = route->connection_fault;
         } else { /* the member may have left, and its message about that been lost */
             route->is_lost = true;
             finish_later(route);
@@ -454,14 +455,14 @@ static void step(fry_turn *turn, fry_route *route)
         route_set_state(route, FRY_ROUTE_UP);
         route->is_up = true;
         fry_route_poll(route);
-        fry_peer_attach(fry_route_made_peer(route), route->lane, route->channel, turn);
+        fry_peer_attach(fry_route_made_peer(route), route->connection, route->channel, turn);
     } else if (route->state == FRY_ROUTE_ENDED) {
-        fry_peer_destroyed(fry_route_made_peer(route), route->lane, turn);
+        fry_peer_destroyed(fry_route_made_peer(route), route->connection, turn);
         route_set_state(route, FRY_ROUTE_TOLD);
         finish_later(route);
     }
-    if (route->wants_lane) {
-        route->wants_lane = false;
+    if (route->wants_connection) {
+        route->wants_connection = false;
         route->is_wanted = true;
         finish_later(route);
     }
@@ -508,13 +509,13 @@ static void destroy_channel(fry_route *route)
 static void finish(fry_route *route)
 {
     if (route->is_lost && route->state == FRY_ROUTE_UP)
-        fry_link_lost(route->link, &route->lane_fault);
+        fry_link_lost(route->link, &route->connection_fault);
     route->is_lost = false;
     if (route->state == FRY_ROUTE_ENDING) {
         destroy_channel(route);
     } else if (route->state == FRY_ROUTE_TOLD) {
-        fry_peer_lane_close(route->lane);
-        route->lane = NULL;
+        fry_peer_connection_close(route->connection);
+        route->connection = NULL;
         route_set_state(route, FRY_ROUTE_IDLE);
         fry_link_over(route->link);
     }

@@ -36,11 +36,11 @@ struct fry_route {
     bool is_up;                           /* attached */
     bool is_polled; /* in members->polled: attached, and its descriptor reports nothing */
     bool is_asking; /* in members->asks */
-    bool wants_lane, has_failed;
+    bool wants_connection, has_failed;
     bool has_gathered; /* in members->gathered */
     fry_route *gathered_next;
     fry_link ask_link;
-    fry_fault lane_fault; /* has_failed */
+    fry_fault connection_fault; /* has_failed */
 
     /* The role. */
     uint8_t state;
@@ -57,7 +57,7 @@ struct fry_route {
     fry_link order_link, finish_link;
     fry_link_peer *link; /* NULL: the member is not here */
     uint64_t start;      /* start of the member that the link leads to */
-    fry_peer_lane *lane;
+    fry_peer_connection *connection;
     fry_channel *channel;
     fry_watch watch;
     fry_timers_link look; /* in members->look_times until look.when_ns; that is 0: in no heap */
@@ -85,8 +85,8 @@ void fry_route_end(fry_route *route, ferry_status status, const fry_fault *fault
 void fry_route_sync(fry_route *route);
 
 /* For message.c, which passes it to the peer. Baton. */
-void fry_route_wants_lane(void *turn, fry_peer *peer);
-void fry_route_lane_failed(void *turn, fry_peer *peer, const fry_fault *fault);
+void fry_route_wants_connection(void *turn, fry_peer *peer);
+void fry_route_connection_failed(void *turn, fry_peer *peer, const fry_fault *fault);
 void fry_route_parted(void *turn, fry_peer *peer);
 
 /*

@@ -10,7 +10,7 @@
  *                                   <-  address
  *     ready                                             ->  as soon as each is connected
  *                                   <-  ready
- *     end, or ping                                      <-> as long as the lane stands
+ *     end, or ping                                      <-> as long as the connection stands
  *
  * The preamble is magic and version in clear. Each later message has its length before it, in two
  * bytes; a length that can't be the next message's is refused. `first` and `second` are exactly the
@@ -41,8 +41,8 @@
  * random ones.
  *
  * Beside Noise these are ferry's own: the preamble, the frame, the payloads, and the third output
- * of the last HKDF. The lane's two SipHash keys are made from that output (fry_hello_session),
- * because they must not be the keys of the seal.
+ * of the last HKDF. The connection's two SipHash keys are made from that output
+ * (fry_hello_session), because they must not be the keys of the seal.
  *
  * Without a secret: the same with the key of an empty secret, which everybody knows.
  */
@@ -152,7 +152,7 @@ static void write_offer(uint8_t *at, const fry_hello_offer *offer)
 {
     at = put(at, offer->rank, 4);
     at = put(at, offer->incarnation, 8);
-    at = put(at, offer->lanes, 8);
+    at = put(at, offer->connections, 8);
     at = put(at, (uint64_t)offer->pid, 8);
     at = put(at, offer->started, 8);
     memcpy(at, offer->host, FRY_HOST_BYTES);
@@ -166,7 +166,7 @@ static bool read_offer(const uint8_t *at, fry_hello_offer *offer)
 {
     offer->rank = (uint32_t)get(&at, 4);
     offer->incarnation = get(&at, 8);
-    offer->lanes = get(&at, 8);
+    offer->connections = get(&at, 8);
     offer->pid = (int64_t)get(&at, 8);
     offer->started = get(&at, 8);
     memcpy(offer->host, at, FRY_HOST_BYTES);
@@ -175,8 +175,8 @@ static bool read_offer(const uint8_t *at, fry_hello_offer *offer)
     offer->window_messages = (uint32_t)get(&at, 4);
     offer->unexpected_max = (uint32_t)get(&at, 4);
     offer->window_bytes = get(&at, 8);
-    return offer->rank < FERRY_GROUP_SIZE_MAX && offer->lanes < UINT64_MAX / 2 && offer->pid > 0 &&
-           offer->pid <= INT32_MAX && offer->window_messages > 0 &&
+    return offer->rank < FERRY_GROUP_SIZE_MAX && offer->connections < UINT64_MAX / 2 &&
+           offer->pid > 0 && offer->pid <= INT32_MAX && offer->window_messages > 0 &&
            offer->window_messages <= FRY_HELLO_MESSAGES_MAX && offer->unexpected_max > 0 &&
            offer->unexpected_max <= FRY_HELLO_MESSAGES_MAX &&
            offer->window_bytes <= FRY_HELLO_WINDOW_BYTES_MAX;
@@ -359,14 +359,14 @@ bool fry_hello_agree(fry_hello *hello)
     return true;
 }
 
-void fry_hello_session(const fry_hello *hello, fry_lane_session *session)
+void fry_hello_session(const fry_hello *hello, fry_connection_session *session)
 {
     static const char caller_label[] = "ferry lane: the caller's control messages";
     static const char answerer_label[] = "ferry lane: the answerer's control messages";
     uint8_t *by_caller = hello->is_caller ? session->send_key : session->receive_key;
     uint8_t *by_answerer = hello->is_caller ? session->receive_key : session->send_key;
 
-    *session = (fry_lane_session){
+    *session = (fry_connection_session){
         .is_keyed = hello->agreement.path == FRY_PATH_NET,
         .window_messages = hello->agreement.window_messages,
         .unexpected_max = hello->agreement.unexpected_max,
@@ -606,7 +606,7 @@ fry_hello_event fry_hello_feed(fry_hello *hello, const void *bytes, size_t size_
 const char *fry_hello_reason_text(fry_hello_reason reason)
 {
     switch (reason) {
-    case FRY_HELLO_LANE_ENDED:
+    case FRY_HELLO_CONNECTION_ENDED:
         return "it ended the connection";
     case FRY_HELLO_LEFT:
         return "it left";
@@ -620,7 +620,7 @@ const char *fry_hello_reason_text(fry_hello_reason reason)
         return "the caller is not known as a member";
     case FRY_HELLO_CALLS_ITSELF:
         return "it calls as well, and its rank is lower, so its call counts";
-    case FRY_HELLO_HAS_LANE:
+    case FRY_HELLO_HAS_CONNECTION:
         return "there is a connection already";
     case FRY_HELLO_NO_PATH:
         return "the two ends have no path in common";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hello: what two members say to each other before they have a connection (a lane), and when
- * the lane ends, as a state machine over bytes. It knows no sockets, no clock and no group: its
- * owner feeds it what came from a socket, sends its output, decides what it asks, and watches
+ * The hello: what two members say to each other before they have a connection, and when
+ * the connection ends, as a state machine over bytes. It knows no sockets, no clock and no group:
+ * its owner feeds it what came from a socket, sends its output, decides what it asks, and watches
  * deadlines (net/connect/link_line.c). The comment at the top of net/connect/hello.c has the
  * protocol and its argument.
  *
@@ -33,22 +33,22 @@ typedef struct fry_hello fry_hello;
 
 /* Why a hello, or the line after it, has ended: told to the other end. On the wire. */
 typedef enum fry_hello_reason {
-    FRY_HELLO_LANE_ENDED = 1, /* there was a lane; it failed, or is no longer wanted */
-    FRY_HELLO_LEFT,           /* the member leaves its group */
+    FRY_HELLO_CONNECTION_ENDED = 1, /* there was a connection; it failed, or is no longer wanted */
+    FRY_HELLO_LEFT,                 /* the member leaves its group */
     FRY_HELLO_OTHER_JOB,
     FRY_HELLO_OTHER_MEMBER, /* this member is not, or no longer, the one that was called */
     FRY_HELLO_OLD_START,    /* the caller has been restarted since, as this member knows */
     FRY_HELLO_NOT_A_MEMBER, /* this member has not heard of the caller, and did not soon */
     FRY_HELLO_CALLS_ITSELF, /* this member has the lower rank and calls as well, so its call counts
                              */
-    FRY_HELLO_HAS_LANE,     /* there is a lane already, as far as this member knows */
-    FRY_HELLO_NO_PATH,      /* no path that both can use */
-    FRY_HELLO_NO_PROCESS,   /* the process that the caller names does not exist */
-    FRY_HELLO_NO_CHANNEL,   /* a channel could not be opened, or not connected */
-    FRY_HELLO_NOT_AGREED,   /* the two ends computed different results */
-    FRY_HELLO_TOO_MANY,     /* too many hellos at once */
-    FRY_HELLO_NOT_WATCHED,  /* this end can't watch the other's process */
-    FRY_HELLO_TOO_LATE,     /* its deadline passed, or it is no longer wanted */
+    FRY_HELLO_HAS_CONNECTION, /* there is a connection already, as far as this member knows */
+    FRY_HELLO_NO_PATH,        /* no path that both can use */
+    FRY_HELLO_NO_PROCESS,     /* the process that the caller names does not exist */
+    FRY_HELLO_NO_CHANNEL,     /* a channel could not be opened, or not connected */
+    FRY_HELLO_NOT_AGREED,     /* the two ends computed different results */
+    FRY_HELLO_TOO_MANY,       /* too many hellos at once */
+    FRY_HELLO_NOT_WATCHED,    /* this end can't watch the other's process */
+    FRY_HELLO_TOO_LATE,       /* its deadline passed, or it is no longer wanted */
     FRY_HELLO_REASON_END,
 } fry_hello_reason;
 
@@ -63,7 +63,7 @@ typedef struct fry_hello_greeting {
 typedef struct fry_hello_offer {
     uint32_t rank;
     uint64_t incarnation;
-    uint64_t lanes; /* lanes that it has had with this start of the other */
+    uint64_t connections; /* connections that it has had with this start of the other */
     int64_t pid;
     uint64_t started; /* start time of its process, by the kernel's clock: pids are reused */
     uint8_t host[FRY_HOST_BYTES]; /* the same for processes of one host only; zeros: unknown */
@@ -99,7 +99,7 @@ typedef enum fry_hello_event {
      * fry_hello_ready once a channel is connected to the address.
      */
     FRY_HELLO_ADDRESSED,
-    FRY_HELLO_DONE,   /* both are connected. From now on this is the line beside the lane */
+    FRY_HELLO_DONE,   /* both are connected. From now on this is the line beside the connection */
     FRY_HELLO_ENDED,  /* the other end ended it: `reason` */
     FRY_HELLO_FAILED, /* what came is invalid: `failure` */
 } fry_hello_event;
@@ -125,7 +125,8 @@ typedef enum fry_hello_state {
     FRY_HELLO_AWAITS_AGREE,  /* both: their owner's decision */
     FRY_HELLO_AWAITS_ADDRESS,
     FRY_HELLO_AWAITS_READY,
-    FRY_HELLO_IS_LINE, /* the lane exists, or will once this end is ready: only ends and pings */
+    FRY_HELLO_IS_LINE, /* the connection exists, or will once this end is ready: only ends and pings
+                        */
     FRY_HELLO_IS_OVER, /* ended or failed: takes nothing more; its output may still be sent */
 } fry_hello_state;
 
@@ -145,7 +146,7 @@ struct fry_hello {
     uint8_t psk[FRY_NOISE_KEY_BYTES];
     fry_noise noise;
     fry_noise_cipher send, receive;
-    uint8_t more[FRY_NOISE_HASH_BYTES]; /* for the lane's keys */
+    uint8_t more[FRY_NOISE_HASH_BYTES]; /* for the connection's keys */
     bool has_preamble, has_length;
     size_t in_wanted, in_bytes;
     uint8_t in[FRY_HELLO_FRAME_BYTES_MAX];
@@ -183,8 +184,9 @@ void fry_hello_offer_own(fry_hello *hello, const fry_hello_offer *own);
 /* Computes `agreement`, after FRY_HELLO_OFFERED. False: there is no path. */
 bool fry_hello_agree(fry_hello *hello);
 
-/* The lane's keys and limits, after the agreement: the same at both ends, with the keys swapped. */
-void fry_hello_session(const fry_hello *hello, fry_lane_session *session);
+/* The connection's keys and limits, after the agreement: the same at both ends, with the keys
+ * swapped. */
+void fry_hello_session(const fry_hello *hello, fry_connection_session *session);
 
 /*
  * Sends the address of this end's open channel, at most FRY_ADDRESS_BYTES_MAX. Any time after

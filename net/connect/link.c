@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links: which member has a lane, who calls whom, and what is reported.
+ * Links: which member has a connection, who calls whom, and what is reported.
  *
  *     IDLE ──► WAITING ──► CALLING ──┐
  *       │         ▲           │      ├──► CONNECTED ──► ENDING ──► ENDED ── fry_link_over ──► IDLE
@@ -14,21 +14,22 @@
  * higher rank always yields, and both never yield: the lower rank has answered only if it had sent
  * no offer, and then the higher rank has nothing to answer. What a failed call leaves behind may
  * cost a try, never more: an end that loses its line gives up and calls again, later each time,
- * while a lane is wanted. The higher rank opens its channel only when its call was answered with an
- * address: opening costs milliseconds, and most programs begin with calls in both directions at
- * once.
+ * while a connection is wanted. The higher rank opens its channel only when its call was answered
+ * with an address: opening costs milliseconds, and most programs begin with calls in both
+ * directions at once.
  *
- * The line stays open as long as the lane stands. When two ends tell each other that they are
+ * The line stays open as long as the connection stands. When two ends tell each other that they are
  * ready, one can't know that its message arrived. If the other end gave up, it closes its line, and
- * that ends the lane here as well. The line also tells at once that a process across the network
- * has gone, which UCX learns only from its keepalive. A line that was cut silently would leave this
- * end with a lane that the other end does not have. So each end counts lanes. A caller with fewer
- * lanes than this end has not been through the latest lane. This end refuses it, and asks over the
- * standing line whether the other end is still there (fry_hello_ping); a kernel that does not know
- * the line answers with a reset. A caller with as many lanes had the latest lane and ended it. So
- * an old call, found late in a socket, can't end a good lane.
+ * that ends the connection here as well. The line also tells at once that a process across the
+ * network has gone, which UCX learns only from its keepalive. A line that was cut silently would
+ * leave this end with a connection that the other end does not have. So each end counts
+ * connections. A caller with fewer connections than this end has not been through the latest
+ * connection. This end refuses it, and asks over the standing line whether the other end is still
+ * there (fry_hello_ping); a kernel that does not know the line answers with a reset. A caller with
+ * as many connections had the latest connection and ended it. So an old call, found late in a
+ * socket, can't end a good connection.
  *
- * A lane's orderly end is told over the channel, after everything else that was said there
+ * A connection's orderly end is told over the channel, after everything else that was said there
  * (net/peer/peer.c). The line may tell an end sooner. Such an end waits a little before it counts
  * (ENDING), also for the kernel's report that a process has ended, which says more.
  */
@@ -36,9 +37,9 @@
 
 #include "net/connect/hello.h"
 #include "net/connect/host.h"
+#include "net/connect/link_connection.h"
 #include "net/connect/link_endpoint.h"
 #include "net/connect/link_hear.h"
-#include "net/connect/link_lane.h"
 #include "net/connect/link_line.h"
 #include "net/connect/link_port.h"
 #include "net/connect/link_state.h"
@@ -68,7 +69,7 @@ void fry_link_set_state(fry_link_peer *link, fry_link_state state)
     link->state = state;
 }
 
-/* Sets the timer for the moment until which a lane is wanted. */
+/* Sets the timer for the moment until which a connection is wanted. */
 void fry_link_set_deadline(fry_link_peer *link)
 {
     if (link->is_wanted && link->deadline_ns != 0)
@@ -92,15 +93,15 @@ static void settle_soon(fry_links *links)
 
 /* ---- calls that come to nothing ---- */
 
-/* Gives back what was opened for a lane that will not be made. */
-void fry_link_undo_lane(fry_link_peer *link)
+/* Gives back what was opened for a connection that will not be made. */
+void fry_link_undo_connection(fry_link_peer *link)
 {
     if (link->channel != NULL)
         link->channel->ops->destroy(link->channel);
-    if (link->lane != NULL)
-        link->links->opener->close_lane(link->links->opener->arg, link->lane);
+    if (link->connection != NULL)
+        link->links->opener->close_connection(link->links->opener->arg, link->connection);
     link->channel = NULL;
-    link->lane = NULL;
+    link->connection = NULL;
 }
 
 void fry_link_drop_line(fry_link_peer *link, fry_hello_reason reason)
@@ -146,7 +147,7 @@ void fry_link_wait_longer(fry_link_peer *link)
 void fry_link_call_failed(fry_link_peer *link, fry_hello_reason reason, bool is_final)
 {
     fry_link_drop_line(link, reason);
-    fry_link_undo_lane(link);
+    fry_link_undo_connection(link);
     if (!link->is_wanted)
         fry_link_set_state(link, FRY_LINK_IDLE);
     else if (is_final)
@@ -179,7 +180,7 @@ void fry_link_process_ended(fry_link_peer *link)
     case FRY_LINK_CALLING:
     case FRY_LINK_ANSWERING:
     case FRY_LINK_WAITING:
-        fry_link_undo_lane(link);
+        fry_link_undo_connection(link);
         fry_link_set_state(link, FRY_LINK_IDLE);
         if (link->is_wanted) { /* `failed` follows */
             link->backoff_ns = 0;
@@ -361,7 +362,7 @@ void fry_link_want(fry_link_peer *link, int64_t deadline_ns)
 void fry_link_end(fry_link_peer *link, fry_channel *channel)
 {
     channel->ops->destroy(channel);
-    fry_link_drop_line(link, link->links->is_leaving ? FRY_HELLO_LEFT : FRY_HELLO_LANE_ENDED);
+    fry_link_drop_line(link, link->links->is_leaving ? FRY_HELLO_LEFT : FRY_HELLO_CONNECTION_ENDED);
     fry_link_set_state(link, FRY_LINK_ENDED);
 }
 
@@ -378,7 +379,7 @@ void fry_link_remove(fry_link_peer *link)
     fry_links *links = link->links;
 
     fry_link_drop_line(link, links->is_leaving ? FRY_HELLO_LEFT : FRY_HELLO_TOO_LATE);
-    fry_link_undo_lane(link);
+    fry_link_undo_connection(link);
     fry_link_set_state(link, FRY_LINK_IDLE);
     forget_process(link);
     if (link->previous != NULL)

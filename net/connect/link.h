@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links: how this member gets a connection (a lane) to another. A link makes a hello over a socket
+ * Links: how this member gets a connection to another. A link makes a hello over a socket
  * of its own (net/connect/hello.c): both ends prove that they know the group's secret, name rank
  * and incarnation, agree on version, path and windows, and exchange encrypted addresses of
  * channels. Then the channels are connected. Either end may begin; if both do at once, the lower
@@ -22,30 +22,31 @@
 typedef struct fry_links fry_links;
 typedef struct fry_link_peer fry_link_peer;
 
-/* Opens lanes and their channels for links: net/connect/link_lane.c over UCX, or a test's own. The
- * loop. */
-typedef struct fry_lane_opener {
+/* Opens connections and their channels for links: net/connect/link_connection.c over UCX, or a
+ * test's own. The loop. */
+typedef struct fry_connection_opener {
     void *arg;
     /*
-     * Opens a lane (fry_peer_lane_open) and a channel for its events, not connected yet, and writes
-     * the address for the other end's channel: *address_bytes is the room, then the length.
-     * FERRY_OK, or the status of the failure and *fault, and then nothing is open. `options` are
-     * the peer's (fry_link_events).
+     * Opens a connection (fry_peer_connection_open) and a channel for its events, not connected
+     * yet, and writes the address for the other end's channel: *address_bytes is the room, then the
+     * length. FERRY_OK, or the status of the failure and *fault, and then nothing is open.
+     * `options` are the peer's (fry_link_events).
      */
     ferry_status (*open)(void *arg, fry_channel_path path, const fry_peer_options *options,
-                         const fry_lane_session *session, fry_peer_lane **lane_p,
+                         const fry_connection_session *session, fry_peer_connection **connection_p,
                          fry_channel **channel_p, void *address, size_t *address_bytes,
                          fry_fault *fault);
     ferry_status (*connect)(void *arg, fry_channel *channel, const void *address,
                             size_t address_bytes, fry_fault *fault);
-    /* Closes a lane that was opened here; its channel was destroyed. */
-    void (*close_lane)(void *arg, fry_peer_lane *lane);
-} fry_lane_opener;
+    /* Closes a connection that was opened here; its channel was destroyed. */
+    void (*close_connection)(void *arg, fry_peer_connection *connection);
+} fry_connection_opener;
 
 typedef struct fry_links_options {
     fry_reactor *reactor;
-    const char *network;           /* interface or address; NULL: this host alone */
-    const fry_lane_opener *opener; /* borrowed; NULL: UCX, loaded when a lane is first wanted */
+    const char *network; /* interface or address; NULL: this host alone */
+    const fry_connection_opener
+        *opener; /* borrowed; NULL: UCX, loaded when a connection is first wanted */
     const char *job;
     const void *secret; /* NULL: none */
     size_t secret_bytes;
@@ -58,27 +59,27 @@ typedef struct fry_links_options {
 /* Events; called on the loop, not from within the call that asked. */
 typedef struct fry_link_events {
     /*
-     * A lane is connected: the engine attaches it, with the baton. Channel and lane belong to the
-     * engine from now on; it gives the channel back by fry_link_end, but not inside this event. The
-     * next lane comes after fry_link_over.
+     * A connection is connected: the engine attaches it, with the baton. Channel and connection
+     * belong to the engine from now on; it gives the channel back by fry_link_end, but not inside
+     * this event. The next connection comes after fry_link_over.
      */
-    void (*connected)(fry_link_peer *link, fry_peer_lane *lane, fry_channel *channel);
+    void (*connected)(fry_link_peer *link, fry_peer_connection *connection, fry_channel *channel);
     /*
-     * No lane can be made now: FERRY_E_PEER: refused, or unreachable until the deadline;
-     * FERRY_E_DEAD: the member has ended or left; FERRY_E_UNSUPPORTED: no UCX. Wanting a lane again
-     * tries again.
+     * No connection can be made now: FERRY_E_PEER: refused, or unreachable until the deadline;
+     * FERRY_E_DEAD: the member has ended or left; FERRY_E_UNSUPPORTED: no UCX. Wanting a connection
+     * again tries again.
      */
     void (*failed)(fry_link_peer *link, const fry_fault *fault);
     /* The member's process on this host has ended (pidfd). At most once for each incarnation. */
     void (*died)(fry_link_peer *link);
     /*
-     * The other end has ended the lane or has gone: FERRY_E_DEAD if it left, else FERRY_E_PEER. The
-     * engine detaches the lane and calls fry_link_end. Once for each lane, unless fry_link_end came
-     * first. Messages that the other end sent over the channel before are reported first, as far as
-     * the two can be compared.
+     * The other end has ended the connection or has gone: FERRY_E_DEAD if it left, else
+     * FERRY_E_PEER. The engine detaches the connection and calls fry_link_end. Once for each
+     * connection, unless fry_link_end came first. Messages that the other end sent over the channel
+     * before are reported first, as far as the two can be compared.
      */
     void (*ended)(fry_link_peer *link, const fry_fault *fault);
-    /* Asks for the options of fry_peer_lane_open for this peer. */
+    /* Asks for the options of fry_peer_connection_open for this peer. */
     const fry_peer_options *(*peer_options)(fry_link_peer *link);
 } fry_link_events;
 
@@ -96,38 +97,40 @@ ferry_status fry_links_open(const fry_links_options *options, const fry_link_eve
  */
 void fry_links_set_own(fry_links *links, uint32_t rank, uint64_t incarnation);
 
-/* Says that this member leaves: no hello is answered any more, and ends of lanes say so. */
+/* Says that this member leaves: no hello is answered any more, and ends of connections say so. */
 void fry_links_leave(fry_links *links);
 
-/* Closes all links. Their lanes must have ended. */
+/* Closes all links. Their connections must have ended. */
 void fry_links_close(fry_links *links);
 
 /*
  * Adds a member, of one incarnation, with the endpoint from its record (untrusted text: checked). A
  * hello from a rank and incarnation that was not added waits some seconds for it, because the peer
  * may have heard of this member first, and is then refused. An invalid endpoint is reported when a
- * lane is wanted. For this member's own rank: a lane to itself, without a hello. NULL: no memory.
+ * connection is wanted. For this member's own rank: a connection to itself, without a hello. NULL:
+ * no memory.
  */
 fry_link_peer *fry_link_add(fry_links *links, uint32_t rank, uint64_t incarnation,
                             const char *endpoint, void *arg);
 void *fry_link_arg(const fry_link_peer *link);
 
 /*
- * Asks for a lane: `connected` or `failed` follows, by deadline_ns (on the reactor's clock; 0:
- * none) at the latest. If the other end wants one first, `connected` comes without this call.
+ * Asks for a connection: `connected` or `failed` follows, by deadline_ns (on the reactor's clock;
+ * 0: none) at the latest. If the other end wants one first, `connected` comes without this call.
  */
 void fry_link_want(fry_link_peer *link, int64_t deadline_ns);
 
 /*
- * Destroys the channel, within the call; the engine has detached the lane, and closes the lane
- * afterwards.
+ * Destroys the channel, within the call; the engine has detached the connection, and closes the
+ * connection afterwards.
  */
 void fry_link_end(fry_link_peer *link, fry_channel *channel);
 
-/* Says that the engine has closed the lane. Only then can the next lane come, whoever calls. */
+/* Says that the engine has closed the connection. Only then can the next connection come, whoever
+ * calls. */
 void fry_link_over(fry_link_peer *link);
 
-/* Removes a member without a lane; a hello under way is ended. */
+/* Removes a member without a connection; a hello under way is ended. */
 void fry_link_remove(fry_link_peer *link);
 
 /* Whether both ends are on one host, according to the endpoints. */
@@ -136,14 +139,14 @@ bool fry_link_is_local(const fry_link_peer *link);
 /* ---- for the files of links ---- */
 
 typedef enum fry_link_state {
-    FRY_LINK_IDLE = 0,  /* no lane, and none is wanted */
-    FRY_LINK_WAITING,   /* a lane is wanted; the next call is at the timer */
+    FRY_LINK_IDLE = 0,  /* no connection, and none is wanted */
+    FRY_LINK_WAITING,   /* a connection is wanted; the next call is at the timer */
     FRY_LINK_CALLING,   /* this end's hello is under way */
     FRY_LINK_ANSWERING, /* the other end's hello is, and that end has proven itself */
-    FRY_LINK_CONNECTED, /* the engine has the lane */
-    FRY_LINK_ENDING, /* the engine has the lane, and the other end has ended it, or the channel has
-                        failed; reported at the timer */
-    FRY_LINK_ENDED,  /* the engine was told, or has ended it itself; until fry_link_over */
+    FRY_LINK_CONNECTED, /* the engine has the connection */
+    FRY_LINK_ENDING,    /* the engine has the connection, and the other end has ended it, or the
+                           channel has    failed; reported at the timer */
+    FRY_LINK_ENDED,     /* the engine was told, or has ended it itself; until fry_link_over */
 } fry_link_state;
 
 /*
@@ -152,14 +155,14 @@ typedef enum fry_link_state {
  */
 void fry_link_set_state(fry_link_peer *link, fry_link_state state);
 
-/* Sets the link's timer to the time until which a lane is wanted. */
+/* Sets the link's timer to the time until which a connection is wanted. */
 void fry_link_set_deadline(fry_link_peer *link);
 
 void fry_link_set_fault(fry_link_peer *link, ferry_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Closes what was opened for a lane that will not be made. */
-void fry_link_undo_lane(fry_link_peer *link);
+/* Closes what was opened for a connection that will not be made. */
+void fry_link_undo_connection(fry_link_peer *link);
 
 void fry_link_drop_line(fry_link_peer *link, fry_hello_reason reason);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lines hear: who may call, which of two calls counts, and when a lane exists. link.c has the
- * reasons.
+ * What lines hear: who may call, which of two calls counts, and when a connection exists. link.c
+ * has the reasons.
  */
 #include "net/connect/link_hear.h"
 
@@ -28,31 +28,32 @@ static void set_channel_fault(fry_link_peer *link, ferry_status status, const fr
     link->fault.domain = fault->domain;
 }
 
-/* ---- lanes ---- */
+/* ---- connections ---- */
 
 /* The link may be gone afterwards. */
 static void tell_connected(fry_link_peer *link)
 {
-    fry_peer_lane *lane = link->lane;
+    fry_peer_connection *connection = link->connection;
     fry_channel *channel = link->channel;
 
     if (link->line != NULL) {
-        const uint64_t others = link->line->hello.other.lanes;
-        link->lanes = link->lanes > others ? link->lanes : others;
+        const uint64_t others = link->line->hello.other.connections;
+        link->connections = link->connections > others ? link->connections : others;
         fry_timer_stop(link->links->reactor, &link->line->timer);
         fry_line_settle(link->line);
     }
-    link->lanes++;
+    link->connections++;
     fry_link_set_state(link, FRY_LINK_CONNECTED);
     link->is_wanted = false;
-    link->lane = NULL;
+    link->connection = NULL;
     link->channel = NULL;
-    link->links->events->connected(link, lane, channel);
+    link->links->events->connected(link, connection, channel);
 }
 
-/* Opens lane and channel; fills in `address`. False: the fault is set. */
-static bool open_lane(fry_link_peer *link, fry_channel_path path, const fry_lane_session *session,
-                      uint8_t address[FRY_ADDRESS_BYTES_MAX], size_t *address_bytes)
+/* Opens connection and channel; fills in `address`. False: the fault is set. */
+static bool open_connection(fry_link_peer *link, fry_channel_path path,
+                            const fry_connection_session *session,
+                            uint8_t address[FRY_ADDRESS_BYTES_MAX], size_t *address_bytes)
 {
     fry_links *links = link->links;
     fry_fault fault = {.rank = -1};
@@ -61,18 +62,18 @@ static bool open_lane(fry_link_peer *link, fry_channel_path path, const fry_lane
     link->path = path;
     const ferry_status status =
         links->opener->open(links->opener->arg, path, links->events->peer_options(link), session,
-                            &link->lane, &link->channel, address, address_bytes, &fault);
+                            &link->connection, &link->channel, address, address_bytes, &fault);
     if (status == FERRY_OK)
         return true;
-    link->lane = NULL;
+    link->connection = NULL;
     link->channel = NULL;
     set_channel_fault(link, status, &fault);
     return false;
 }
 
-static bool connect_lane(fry_link_peer *link, const void *address, size_t address_bytes)
+static bool connect_connection(fry_link_peer *link, const void *address, size_t address_bytes)
 {
-    const fry_lane_opener *opener = link->links->opener;
+    const fry_connection_opener *opener = link->links->opener;
     fry_fault fault = {.rank = -1};
     const ferry_status status =
         opener->connect(opener->arg, link->channel, address, address_bytes, &fault);
@@ -82,11 +83,11 @@ static bool connect_lane(fry_link_peer *link, const void *address, size_t addres
     return status == FERRY_OK;
 }
 
-/* Makes a member's lane to itself: one channel, both of whose ends are here. */
+/* Makes a member's connection to itself: one channel, both of whose ends are here. */
 void fry_link_connect_self(fry_link_peer *link)
 {
     const fry_hello_offer *own = &link->links->own;
-    const fry_lane_session session = {
+    const fry_connection_session session = {
         .window_messages = own->window_messages,
         .unexpected_max = own->unexpected_max,
         .window_bytes = own->window_bytes,
@@ -94,23 +95,24 @@ void fry_link_connect_self(fry_link_peer *link)
     uint8_t address[FRY_ADDRESS_BYTES_MAX];
     size_t address_bytes;
 
-    if (open_lane(link, FRY_PATH_SELF, &session, address, &address_bytes) &&
-        connect_lane(link, address, address_bytes))
+    if (open_connection(link, FRY_PATH_SELF, &session, address, &address_bytes) &&
+        connect_connection(link, address, address_bytes))
         tell_connected(link);
     else
         fry_link_call_failed(link, FRY_HELLO_NO_CHANNEL, true);
 }
 
-/* Opens this end's lane and sends its address. False: the link may be gone. */
+/* Opens this end's connection and sends its address. False: the link may be gone. */
 static bool open_agreed(fry_link_peer *link)
 {
     fry_hello *hello = &link->line->hello;
-    fry_lane_session session;
+    fry_connection_session session;
     uint8_t address[FRY_ADDRESS_BYTES_MAX];
     size_t address_bytes;
 
     fry_hello_session(hello, &session);
-    const bool is_open = open_lane(link, hello->agreement.path, &session, address, &address_bytes);
+    const bool is_open =
+        open_connection(link, hello->agreement.path, &session, address, &address_bytes);
     sodium_memzero(&session, sizeof(session));
     if (is_open)
         fry_hello_address(hello, address, address_bytes);
@@ -183,7 +185,7 @@ static bool refuse(fry_line *line, fry_hello_reason reason)
     switch (reason) {
     case FRY_HELLO_LEFT: /* these are no errors */
     case FRY_HELLO_CALLS_ITSELF:
-    case FRY_HELLO_HAS_LANE:
+    case FRY_HELLO_HAS_CONNECTION:
     case FRY_HELLO_TOO_LATE:
         break;
     default:
@@ -220,7 +222,7 @@ static bool hear_greeting(fry_line *line)
         return true;
     line->state = FRY_LINE_TALKING;
     const fry_link_peer *link = find(links, greeting->rank, greeting->incarnation);
-    own.lanes = link != NULL ? link->lanes : 0;
+    own.connections = link != NULL ? link->connections : 0;
     if (!fry_hello_answer(&line->hello, &own)) {
         fry_link_refuse(links, line->address, fry_hello_failure_text(line->hello.failure), "");
         fry_line_close(line);
@@ -230,11 +232,11 @@ static bool hear_greeting(fry_line *line)
     return reason == 0 || refuse(line, reason);
 }
 
-/* Makes this call the lane's. */
+/* Makes this call the connection's. */
 static bool accept_call(fry_link_peer *link, fry_line *line)
 {
     fry_link_drop_line(link, FRY_HELLO_TOO_LATE);
-    fry_link_undo_lane(link);
+    fry_link_undo_connection(link);
     fry_line_adopt(line, link);
     link->line = line;
     fry_link_set_state(link, FRY_LINK_ANSWERING);
@@ -242,10 +244,10 @@ static bool accept_call(fry_link_peer *link, fry_line *line)
     return agree(link, true);
 }
 
-/* The other end has left the lane that stands: the timer tells the engine. */
-static void end_lane(fry_link_peer *link, int64_t grace_ns)
+/* The other end has left the connection that stands: the timer tells the engine. */
+static void end_connection(fry_link_peer *link, int64_t grace_ns)
 {
-    fry_link_drop_line(link, FRY_HELLO_LANE_ENDED);
+    fry_link_drop_line(link, FRY_HELLO_CONNECTION_ENDED);
     fry_link_set_state(link, FRY_LINK_ENDING);
     fry_timer_set(link->links->reactor, &link->timer,
                   fry_reactor_now_ns(link->links->reactor) + grace_ns);
@@ -262,20 +264,20 @@ void fry_link_lost(fry_link_peer *link, const fry_fault *fault)
                       (link->line != NULL ? END_GRACE_NS : 0));
 }
 
-/* A member with a lane calls: it has ended the lane, or does not know it. */
+/* A member with a connection calls: it has ended the connection, or does not know it. */
 static bool hear_again(fry_link_peer *link, fry_line *line)
 {
-    if (line->hello.other.lanes < link->lanes) {
+    if (line->hello.other.connections < link->connections) {
         if (link->line != NULL) {
             fry_hello_ping(&link->line->hello);
             fry_line_settle(link->line);
         }
-        return refuse(line, FRY_HELLO_HAS_LANE);
+        return refuse(line, FRY_HELLO_HAS_CONNECTION);
     }
     if (link->state == FRY_LINK_CONNECTED) {
         fry_link_set_fault(link, FERRY_E_PEER, "member %u ended the connection and calls again",
                            link->rank);
-        end_lane(link, 0);
+        end_connection(link, 0);
     }
     return true; /* the caller waits for fry_link_over */
 }
@@ -344,7 +346,7 @@ void fry_link_settle_strangers(fry_timer *timer)
     }
 }
 
-/* ---- what calls and lanes hear ---- */
+/* ---- what calls and connections hear ---- */
 
 /* The called end has proven that it is a member. */
 static bool hear_answer(fry_link_peer *link)
@@ -359,7 +361,7 @@ static bool hear_answer(fry_link_peer *link)
         fry_link_call_failed(link, FRY_HELLO_OTHER_MEMBER, true);
         return false;
     }
-    own.lanes = link->lanes;
+    own.connections = link->connections;
     fry_hello_offer_own(&line->hello, &own);
     fry_line_settle(line); /* so that both ends open their channels at the same time */
     return agree(link, link->links->own.rank < link->rank);
@@ -371,7 +373,7 @@ static bool hear_address(fry_link_peer *link)
 
     if (link->channel == NULL && !open_agreed(link))
         return false;
-    if (!connect_lane(link, line->hello.address, line->hello.address_bytes)) {
+    if (!connect_connection(link, line->hello.address, line->hello.address_bytes)) {
         fry_link_call_failed(link, FRY_HELLO_NO_CHANNEL, false);
         return false;
     }
@@ -397,9 +399,9 @@ static bool hear_end(fry_line *line)
                            "member %u at %s says: %s", link->rank, line->address,
                            fry_hello_reason_text(reason));
     if (is_lost)
-        end_lane(link, 0);
+        end_connection(link, 0);
     else if (link->state == FRY_LINK_CONNECTED)
-        end_lane(link, END_GRACE_NS);
+        end_connection(link, END_GRACE_NS);
     else
         fry_link_call_failed(link, reason, is_final(reason));
     return false;
@@ -421,14 +423,14 @@ static bool hear_failure(fry_line *line)
         return false;
     }
     if (link->state == FRY_LINK_ENDING) {
-        end_lane(link, 0);
+        end_connection(link, 0);
         return false;
     }
     fry_link_set_fault(link, FERRY_E_PEER, "hello with member %u at %s: %s%s%s", link->rank,
                        line->address, fry_hello_failure_text(failure), detail[0] != 0 ? ": " : "",
                        detail);
     if (link->state == FRY_LINK_CONNECTED)
-        end_lane(link, 0);
+        end_connection(link, 0);
     else
         fry_link_call_failed(link, FRY_HELLO_NOT_AGREED, failure == FRY_HELLO_OTHER_VERSION);
     return false;
@@ -484,14 +486,14 @@ void fry_link_lose(fry_line *line, const char *why)
         return;
     }
     if (link->state == FRY_LINK_ENDING) { /* nothing more will be told */
-        end_lane(link, link->process.fd >= 0 ? END_GRACE_NS : 0);
+        end_connection(link, link->process.fd >= 0 ? END_GRACE_NS : 0);
         return;
     }
     if (link->state == FRY_LINK_CONNECTED) {
         fry_link_set_fault(link, FERRY_E_PEER,
                            "member %u at %s closed the socket without an answer: %s", link->rank,
                            line->address, why);
-        end_lane(link, link->process.fd >= 0 ? END_GRACE_NS : 0);
+        end_connection(link, link->process.fd >= 0 ? END_GRACE_NS : 0);
         return;
     }
     const bool is_silent = line->state == FRY_LINE_TALKING &&

@@ -8,8 +8,8 @@
 typedef struct fry_line fry_line;
 
 /*
- * Says that the lane's channel has failed. `ended` follows, unless `died` does: with what the other
- * end says within a moment, because an end that leaves says so after its channel has gone;
+ * Says that the connection's channel has failed. `ended` follows, unless `died` does: with what the
+ * other end says within a moment, because an end that leaves says so after its channel has gone;
  * otherwise with `fault`.
  */
 void fry_link_lost(fry_link_peer *link, const fry_fault *fault);
@@ -17,7 +17,7 @@ void fry_link_lost(fry_link_peer *link, const fry_fault *fault);
 /* ---- for the files of links ---- */
 
 /*
- * Makes a member's lane to itself: one channel with both ends here. The link may be gone
+ * Makes a member's connection to itself: one channel with both ends here. The link may be gone
  * afterwards.
  */
 void fry_link_connect_self(fry_link_peer *link);

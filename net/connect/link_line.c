@@ -50,7 +50,7 @@ static void set_watch(fry_line *line, uint32_t events)
     line->watched = 0;
     if (fry_poller_add(line->links->reactor->poller, &line->watch, events) == FERRY_OK)
         line->watched = events;
-    /* else nothing is heard of it any more; its timer, or the lane's end, closes it */
+    /* else nothing is heard of it any more; its timer, or the connection's end, closes it */
 }
 
 static void send_out(fry_line *line)

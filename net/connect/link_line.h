@@ -23,9 +23,9 @@ void fry_line_close(fry_line *line);
 
 /*
  * Gives the line the time for one more step of its hello. A stranger gets 5 seconds. An end that
- * has proven to be a member gets its lease, if that is longer: one end may have taken the lane
- * while the other, on a busy machine, has yet to read that, and giving up then would fail what is
- * under way.
+ * has proven to be a member gets its lease, if that is longer: one end may have taken the
+ * connection while the other, on a busy machine, has yet to read that, and giving up then would
+ * fail what is under way.
  */
 void fry_line_give_time(fry_line *line);
 

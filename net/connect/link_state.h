@@ -13,7 +13,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#define FRY_LINK_STRANGERS_MAX 128            /* callers without a lane yet */
+#define FRY_LINK_STRANGERS_MAX 128            /* callers without a connection yet */
 #define FRY_LINK_HELLO_NS INT64_C(5000000000) /* for a step of a hello; see fry_line_give_time */
 #define FRY_LINK_NEWS_NS INT64_C(3000000000)  /* for the store's news of a caller */
 #define FRY_LINK_PLACE_BYTES 64               /* text of an address and port */
@@ -45,20 +45,20 @@ struct fry_link_peer {
     bool has_endpoint;
     fry_link_state state;
     bool is_wanted, has_died;
-    int64_t deadline_ns;  /* until which a lane is wanted; 0: none */
+    int64_t deadline_ns;  /* until which a connection is wanted; 0: none */
     int64_t next_call_ns; /* WAITING */
     int64_t backoff_ns;
     int64_t answer_ns; /* how long the next call waits for its answer */
     fry_timer timer;
-    fry_line *line;       /* from CALLING on, until it is lost */
-    fry_peer_lane *lane;  /* the opened lane; NULL after it was passed on */
-    fry_channel *channel; /* likewise */
+    fry_line *line;                  /* from CALLING on, until it is lost */
+    fry_peer_connection *connection; /* the opened connection; NULL after it was passed on */
+    fry_channel *channel;            /* likewise */
     fry_channel_path path;
-    uint64_t lanes;    /* number of lanes made so far */
-    fry_watch process; /* fd -1: not watched */
-    int64_t pid;       /* of `process` */
+    uint64_t connections; /* number of connections made so far */
+    fry_watch process;    /* fd -1: not watched */
+    int64_t pid;          /* of `process` */
     uint64_t started;
-    fry_fault fault; /* fault of the last call, or why the lane ended */
+    fry_fault fault; /* fault of the last call, or why the connection ended */
 };
 
 typedef struct fry_link_refusal {
@@ -71,15 +71,15 @@ typedef struct fry_link_refusal {
 struct fry_links {
     fry_reactor *reactor;
     const fry_link_events *events;
-    const fry_lane_opener *opener;
-    fry_lane_opener own_opener; /* UCX's, if no other was given */
-    fry_ucx *ucx;               /* once the first lane was opened */
+    const fry_connection_opener *opener;
+    fry_connection_opener own_opener; /* UCX's, if no other was given */
+    fry_ucx *ucx;                     /* once the first connection was opened */
     int64_t lease_ns;
     size_t registration_cache_bytes;
     char job[FRY_HELLO_JOB_BYTES + 1];
     uint8_t psk[FRY_NOISE_KEY_BYTES];
     bool has_own, is_leaving;
-    fry_hello_offer own;  /* this member's offer, without `lanes` */
+    fry_hello_offer own;  /* this member's offer, without `connections` */
     fry_link_place place; /* the port's */
     fry_watch port;
     bool is_port_watched;
@@ -102,7 +102,7 @@ typedef enum fry_line_state {
     FRY_LINE_WAITS, /* greeted or offered, but this member can't decide yet */
 } fry_line_state;
 
-/* A socket of a hello, which stays beside the lane that follows. */
+/* A socket of a hello, which stays beside the connection that follows. */
 struct fry_line {
     fry_links *links;
     fry_link_peer *link;       /* NULL: of a stranger */

@@ -2,7 +2,7 @@
 /*
  * Groups, as their members agree on them in a store: members with their ranks and incarnations,
  * deaths, barriers, values, the set of the living, and the step to stop at. Written once, over the
- * verbs of any store; it knows nothing of lanes.
+ * verbs of any store; it knows nothing of connections.
  *
  * The loop. Nothing blocks; events and answers never come from within the call that asked.
  */

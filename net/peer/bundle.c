@@ -4,8 +4,8 @@
  *
  * A gathered message is launched in all but its post: it has its number, its slot and its share of
  * the window, its place is taken (`ahead`), and its data is copied, so its memory is quiet at once.
- * So a cancel, an answer and the lane's end treat it like a message that has left, and a bundle
- * lives only as long as its buffer is used.
+ * So a cancel, an answer and the connection's end treat it like a message that has left, and a
+ * bundle lives only as long as its buffer is used.
  *
  * Nothing is forgotten, and nothing waits for long. A thread that gathers must call fry_peer_flush
  * before it gives the baton back (fry_messages_flush, at the end of each turn that gathered). So no
@@ -38,16 +38,16 @@ _Static_assert(FRY_BUNDLE_MESSAGES <= FRY_WIRE_SERIES_MAX, "a series for each is
 _Static_assert(FRY_WIRE_SERIES_BYTES + FRY_BUNDLE_MESSAGE_BYTES <= FRY_BUNDLE_BYTES,
                "a message fits");
 
-static void give(fry_peer_lane *lane, fry_bundle *bundle)
+static void give(fry_peer_connection *connection, fry_bundle *bundle)
 {
-    bundle->next = lane->bundles_free;
-    lane->bundles_free = bundle;
+    bundle->next = connection->bundles_free;
+    connection->bundles_free = bundle;
 }
 
-void fry_bundles_init(fry_peer_lane *lane)
+void fry_bundles_init(fry_peer_connection *connection)
 {
-    for (size_t i = 0; i < FRY_LANE_BUNDLES; i++)
-        give(lane, &lane->bundles[i]);
+    for (size_t i = 0; i < FRY_CONNECTION_BUNDLES; i++)
+        give(connection, &connection->bundles[i]);
 }
 
 /* Whether a message continues the last series. */
@@ -59,23 +59,23 @@ static inline bool is_alike(const fry_bundle *bundle, const fry_wire_header *hea
            last->size_bytes == header->size_bytes && last->count < FRY_WIRE_SERIES_COUNT_MAX;
 }
 
-bool fry_bundle_is_full(const fry_peer_lane *lane, size_t size_bytes)
+bool fry_bundle_is_full(const fry_peer_connection *connection, size_t size_bytes)
 {
-    const fry_bundle *bundle = lane->bundle;
+    const fry_bundle *bundle = connection->bundle;
     if (bundle == NULL)
         return false;
     size_t bytes = (bundle->series_count + (size_t)1) * FRY_WIRE_SERIES_BYTES + bundle->data_bytes +
                    size_bytes;
-    return bundle->first.number + bundle->message_count != lane->send_number ||
+    return bundle->first.number + bundle->message_count != connection->send_number ||
            bundle->message_count == FRY_BUNDLE_MESSAGES || bytes > FRY_BUNDLE_BYTES ||
-           bytes > lane->eager_bytes_max;
+           bytes > connection->eager_bytes_max;
 }
 
-static fry_bundle *begin(fry_peer_lane *lane, const fry_wire_header *header)
+static fry_bundle *begin(fry_peer_connection *connection, const fry_wire_header *header)
 {
-    fry_bundle *bundle = lane->bundles_free;
-    lane->bundles_free = bundle->next;
-    lane->bundle = bundle;
+    fry_bundle *bundle = connection->bundles_free;
+    connection->bundles_free = bundle->next;
+    connection->bundle = bundle;
     bundle->first = *header;
     bundle->message_count = 0;
     bundle->series_count = 0;
@@ -83,11 +83,12 @@ static fry_bundle *begin(fry_peer_lane *lane, const fry_wire_header *header)
     return bundle;
 }
 
-void fry_bundle_add(fry_peer_lane *lane, const fry_wire_header *header, const void *data)
+void fry_bundle_add(fry_peer_connection *connection, const fry_wire_header *header,
+                    const void *data)
 {
-    fry_bundle *bundle = lane->bundle;
+    fry_bundle *bundle = connection->bundle;
     if (bundle == NULL)
-        bundle = begin(lane, header);
+        bundle = begin(connection, header);
     if (bundle->series_count > 0 && is_alike(bundle, header))
         bundle->series[bundle->series_count - 1].count++;
     else
@@ -107,19 +108,19 @@ void fry_bundle_add(fry_peer_lane *lane, const fry_wire_header *header, const vo
 
 static void bundle_done(fry_post *post, ferry_status status, const fry_fault *fault)
 {
-    fry_peer_lane *lane = post->arg;
-    lane->posting--;
-    give(lane, (fry_bundle *)post);
+    fry_peer_connection *connection = post->arg;
+    connection->posting--;
+    give(connection, (fry_bundle *)post);
     if (status != FERRY_OK)
-        fry_lane_fail(lane, FERRY_E_PEER, fault, "messages could not be sent");
+        fry_connection_fail(connection, FERRY_E_PEER, fault, "messages could not be sent");
 }
 
 /* Writes the table before the data. Returns the size of the header. */
-static size_t pack(fry_peer_lane *lane, fry_bundle *bundle, uint8_t *to)
+static size_t pack(fry_peer_connection *connection, fry_bundle *bundle, uint8_t *to)
 {
     fry_wire_header header = {.kind = FRY_WIRE_BUNDLE,
                               .number = bundle->first.number,
-                              .acked = fry_lane_take_run(lane),
+                              .acked = fry_connection_take_run(connection),
                               .series_count = bundle->series_count};
     size_t table_bytes = bundle->series_count * (size_t)FRY_WIRE_SERIES_BYTES;
     uint8_t *table = bundle->bytes + FRY_WIRE_TABLE_BYTES_MAX - table_bytes;
@@ -128,19 +129,19 @@ static size_t pack(fry_peer_lane *lane, fry_bundle *bundle, uint8_t *to)
     bundle->post.data = table;
     bundle->post.size_bytes = table_bytes + bundle->data_bytes;
     size_t bytes = fry_wire_pack(to, &header);
-    if (lane->is_keyed) {
-        fry_mac_write_table(lane->session.send_key, lane->headers_sent, table, table_bytes,
-                            to + bytes);
+    if (connection->is_keyed) {
+        fry_mac_write_table(connection->session.send_key, connection->headers_sent, table,
+                            table_bytes, to + bytes);
         bytes += FRY_MAC_BYTES;
     }
     return bytes;
 }
 
-static size_t pack_one(fry_peer_lane *lane, fry_bundle *bundle, uint8_t *to)
+static size_t pack_one(fry_peer_connection *connection, fry_bundle *bundle, uint8_t *to)
 {
     fry_wire_header *header = &bundle->first;
     header->kind = FRY_WIRE_EAGER;
-    header->acked = fry_lane_take_run(lane);
+    header->acked = fry_connection_take_run(connection);
     fry_wire_pack_message(to, header);
     bundle->post.data = bundle->data_bytes > 0 ? bundle->bytes + FRY_WIRE_TABLE_BYTES_MAX : NULL;
     bundle->post.size_bytes = bundle->data_bytes;
@@ -148,21 +149,21 @@ static size_t pack_one(fry_peer_lane *lane, fry_bundle *bundle, uint8_t *to)
 }
 
 /* Sets everything before it calls the channel, which may call back. */
-void fry_bundle_post(fry_peer_lane *lane)
+void fry_bundle_post(fry_peer_connection *connection)
 {
-    fry_bundle *bundle = lane->bundle;
-    lane->bundle = NULL;
-    if (!fry_lane_is_live(lane)) {
-        give(lane, bundle);
+    fry_bundle *bundle = connection->bundle;
+    connection->bundle = NULL;
+    if (!fry_connection_is_live(connection)) {
+        give(connection, bundle);
         return;
     }
     uint8_t header[FRY_HEADER_BYTES_MAX];
-    bundle->post = (fry_post){.done = bundle_done, .arg = lane};
-    size_t bytes =
-        bundle->message_count == 1 ? pack_one(lane, bundle, header) : pack(lane, bundle, header);
-    lane->posting++;
-    if (fry_lane_post(lane, &bundle->post, header, bytes) != FRY_POST_DONE)
+    bundle->post = (fry_post){.done = bundle_done, .arg = connection};
+    size_t bytes = bundle->message_count == 1 ? pack_one(connection, bundle, header)
+                                              : pack(connection, bundle, header);
+    connection->posting++;
+    if (fry_connection_post(connection, &bundle->post, header, bytes) != FRY_POST_DONE)
         return;
-    lane->posting--;
-    give(lane, bundle);
+    connection->posting--;
+    give(connection, bundle);
 }

@@ -7,12 +7,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_fault *from,
-                   const char *format, ...)
+void fry_connection_fail(fry_peer_connection *connection, ferry_status status,
+                         const fry_fault *from, const char *format, ...)
 {
-    if (!fry_lane_is_live(lane) && lane->state != FRY_LANE_NEW)
+    if (!fry_connection_is_live(connection) && connection->state != FRY_CONNECTION_NEW)
         return;
-    fry_fault *fault = &lane->fault;
+    fry_fault *fault = &connection->fault;
     *fault = (fry_fault){.status = status, .rank = -1};
     va_list arguments;
     va_start(arguments, format);
@@ -26,16 +26,17 @@ void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_fault *fr
             (void)snprintf(fault->message + used, sizeof(fault->message) - (size_t)used, ": %.*s",
                            room, from->message);
     }
-    bool is_told = lane->state == FRY_LANE_ATTACHED || lane->state == FRY_LANE_LEAVING;
-    lane->state = FRY_LANE_FAILED;
+    bool is_told =
+        connection->state == FRY_CONNECTION_ATTACHED || connection->state == FRY_CONNECTION_LEAVING;
+    connection->state = FRY_CONNECTION_FAILED;
     if (!is_told)
         return;
-    fry_peer *peer = lane->peer;
+    fry_peer *peer = connection->peer;
     fault->rank = peer->options.rank;
     if (status != FERRY_E_DEAD)
-        fry_log_line(peer->options.log, FERRY_LOG_WARNING, "the lane to rank %" PRId32 " fails: %s",
-                     fault->rank, fault->message);
-    peer->options.events->lane_failed(peer->turn, peer, fault);
+        fry_log_line(peer->options.log, FERRY_LOG_WARNING,
+                     "the connection to rank %" PRId32 " fails: %s", fault->rank, fault->message);
+    peer->options.events->connection_failed(peer->turn, peer, fault);
 }
 
 void fry_fault_for_other(const fry_peer *peer, const fry_fault *fault, fry_fault *told)

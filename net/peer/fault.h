@@ -5,9 +5,10 @@
 
 #include "net/peer/match.h"
 
-/* Fails the lane, which must then be detached. `from`: a channel's fault, or NULL. */
-void fry_lane_fail(fry_peer_lane *lane, ferry_status status, const fry_fault *from,
-                   const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* Fails the connection, which must then be detached. `from`: a channel's fault, or NULL. */
+void fry_connection_fail(fry_peer_connection *connection, ferry_status status,
+                         const fry_fault *from, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* The fault for the other end: it names this member where this end says "here". */
 void fry_fault_for_other(const fry_peer *peer, const fry_fault *fault, fry_fault *told);

@@ -9,9 +9,9 @@
  *             receives no more and refuses messages that come; it gives up the place that a
  *             receive, perhaps a withdrawn one, kept for the other's messages. It waits for answers
  *             to its sends, and for that place. It posts the answers that it owes, says BYE with
- *             how many it has given in all, answers nothing any more, and ends the lane when
+ *             how many it has given in all, answers nothing any more, and ends the connection when
  *             fry_peer_part says so. An end that hears a BYE, and as many answers as the BYE says,
- *             ends the lane too
+ *             ends the connection too
  *
  * Posted data is under way in any order. NETWORK: when an end has destroyed its channel, data under
  * way is lost, both ways, and the other end may be told at any time. SHARED: data that an end had
@@ -67,7 +67,7 @@ inline arrive(k)
     sent[other].at[k] = 0;
     if
 #ifndef ANSWERS_AFTER_BYE
-    :: is_bye_said; /* the other end learns it when the lane ends */
+    :: is_bye_said; /* the other end learns it when the connection ends */
 #endif
     :: !is_stopped -> fate[self].at[k] = RECEIVED; owes[k] = RECEIVED; keeps_place = 0;
 #ifndef NO_REFUSAL

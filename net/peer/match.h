@@ -42,7 +42,8 @@ _Static_assert(FRY_FAULT_BARE_BYTES <= FRY_SMALL_BYTES, "a fault without words f
 typedef struct fry_chunk fry_chunk;
 typedef struct fry_record fry_record;
 
-/* A message that arrived, kept until its receive is there and ready. It belongs to the lane. */
+/* A message that arrived, kept until its receive is there and ready. It belongs to the connection.
+ */
 struct fry_record {
     ferry_tag tag;
     uint64_t op;

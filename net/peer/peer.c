@@ -3,8 +3,8 @@
 
 #include "base/lf.h"
 #include "net/peer/bundle.h"
+#include "net/peer/connection.h"
 #include "net/peer/fault.h"
-#include "net/peer/lane.h"
 #include "net/peer/match.h"
 #include "net/peer/receive.h"
 #include "net/peer/send.h"
@@ -97,9 +97,9 @@ bool fry_peer_enter(fry_peer *peer, fry_message *message, void *turn)
         message->other_op = record->op;
         record->receive = message;
     }
-    if (fry_unlikely(peer->lane == NULL && !peer->has_wanted)) {
+    if (fry_unlikely(peer->connection == NULL && !peer->has_wanted)) {
         peer->has_wanted = true;
-        peer->options.events->wants_lane(turn, peer);
+        peer->options.events->wants_connection(turn, peer);
     }
     return true;
 }
@@ -129,14 +129,14 @@ bool fry_peer_gather(fry_message *message, void *turn)
     peer->turn = turn;
     message->state = FRY_MESSAGE_READY;
     fry_send_start(message, true);
-    return peer->lane != NULL && peer->lane->bundle != NULL;
+    return peer->connection != NULL && peer->connection->bundle != NULL;
 }
 
 void fry_peer_flush(fry_peer *peer, void *turn)
 {
     peer->turn = turn;
-    if (peer->lane != NULL)
-        fry_bundle_flush(peer->lane);
+    if (peer->connection != NULL)
+        fry_bundle_flush(peer->connection);
 }
 
 static void withdraw(fry_message *message, const fry_fault *fault)
@@ -149,9 +149,9 @@ static void withdraw(fry_message *message, const fry_fault *fault)
             fry_message_make_quiet(message);
             return;
         }
-        fry_peer_lane *lane = message->private_;
+        fry_peer_connection *connection = message->private_;
         fry_list_take(message);
-        fry_list_add(&lane->ended, message);
+        fry_list_add(&connection->ended, message);
     } else if (message->is_send) {
         fry_send_withdraw(message, fault);
     } else {
@@ -223,38 +223,39 @@ void fry_peer_stop(fry_peer *peer, bool with_sends, ferry_status status, const f
         stop(stopped.open_next, status, fault);
 }
 
-/* ---- the lane ---- */
+/* ---- the connection ---- */
 
 static void channel_failed(void *arg, const fry_fault *fault)
 {
-    fry_lane_fail(arg, FERRY_E_PEER, fault, "the connection is lost");
+    fry_connection_fail(arg, FERRY_E_PEER, fault, "the connection is lost");
 }
 
 const fry_channel_events fry_peer_channel_events = {
-    .arrived = fry_lane_arrived,
+    .arrived = fry_connection_arrived,
     .failed = channel_failed,
 };
 
-void *fry_peer_channel_arg(fry_peer_lane *lane)
+void *fry_peer_channel_arg(fry_peer_connection *connection)
 {
-    return lane;
+    return connection;
 }
 
-void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel, void *turn)
+void fry_peer_attach(fry_peer *peer, fry_peer_connection *connection, fry_channel *channel,
+                     void *turn)
 {
     peer->turn = turn;
-    lane->peer = peer;
-    lane->channel = channel;
-    lane->eager_bytes_max =
+    connection->peer = peer;
+    connection->channel = channel;
+    connection->eager_bytes_max =
         channel->eager_bytes_max < UINT32_MAX ? (uint32_t)channel->eager_bytes_max : UINT32_MAX;
-    peer->lane = lane;
+    peer->connection = connection;
     peer->has_wanted = false;
-    if (lane->state == FRY_LANE_FAILED) {
-        lane->fault.rank = peer->options.rank;
-        peer->options.events->lane_failed(turn, peer, &lane->fault);
+    if (connection->state == FRY_CONNECTION_FAILED) {
+        connection->fault.rank = peer->options.rank;
+        peer->options.events->connection_failed(turn, peer, &connection->fault);
         return;
     }
-    lane->state = FRY_LANE_ATTACHED;
+    connection->state = FRY_CONNECTION_ATTACHED;
     fry_sends_start_waiting(peer);
 }
 
@@ -262,53 +263,56 @@ void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel, 
  * Says BYE after all answers that can be given. Without a free control the other end hears of it by
  * the channel's end.
  */
-static void say_bye(fry_peer_lane *lane)
+static void say_bye(fry_peer_connection *connection)
 {
-    fry_bundle_flush(lane);
-    fry_lane_answer(lane);
-    if (!fry_lane_is_live(lane) || lane->controls_free == NULL)
+    fry_bundle_flush(connection);
+    fry_connection_answer(connection);
+    if (!fry_connection_is_live(connection) || connection->controls_free == NULL)
         return;
-    const fry_wire_header header = {
-        .kind = FRY_WIRE_BYE, .number = lane->send_number, .answers = lane->answers_posted};
-    lane->is_bye_said = true;
-    (void)fry_lane_send(lane, &header);
+    const fry_wire_header header = {.kind = FRY_WIRE_BYE,
+                                    .number = connection->send_number,
+                                    .answers = connection->answers_posted};
+    connection->is_bye_said = true;
+    (void)fry_connection_send(connection, &header);
 }
 
 /* Whether the other end finds all that it needs of this end, even if the channel ends. */
-static bool has_parted(const fry_peer_lane *lane)
+static bool has_parted(const fry_peer_connection *connection)
 {
-    if (lane->channel->path == FRY_PATH_NET)
-        return lane->has_farewell;
-    return lane->controls_used == 0 && lane->posting == 0 && lane->channel->leaving == 0;
+    if (connection->channel->path == FRY_PATH_NET)
+        return connection->has_farewell;
+    return connection->controls_used == 0 && connection->posting == 0 &&
+           connection->channel->leaving == 0;
 }
 
-static void try_to_part(fry_peer_lane *lane)
+static void try_to_part(fry_peer_connection *connection)
 {
-    if (lane->state == FRY_LANE_ATTACHED) {
-        fry_bundle_flush(lane);
-        fry_sends_recall(lane);
-        if (lane->state == FRY_LANE_ATTACHED && lane->recalls == 0)
-            lane->state = FRY_LANE_LEAVING;
+    if (connection->state == FRY_CONNECTION_ATTACHED) {
+        fry_bundle_flush(connection);
+        fry_sends_recall(connection);
+        if (connection->state == FRY_CONNECTION_ATTACHED && connection->recalls == 0)
+            connection->state = FRY_CONNECTION_LEAVING;
     }
-    if (lane->state != FRY_LANE_LEAVING || lane->is_bye_said)
+    if (connection->state != FRY_CONNECTION_LEAVING || connection->is_bye_said)
         return;
-    fry_lane_answer(lane);
-    if (lane->state == FRY_LANE_LEAVING && !fry_lane_owes_answers(lane))
-        say_bye(lane);
+    fry_connection_answer(connection);
+    if (connection->state == FRY_CONNECTION_LEAVING && !fry_connection_owes_answers(connection))
+        say_bye(connection);
 }
 
 bool fry_peer_part(fry_peer *peer, void *turn)
 {
-    fry_peer_lane *lane = peer->lane;
-    if (lane == NULL || !fry_lane_is_live(lane))
+    fry_peer_connection *connection = peer->connection;
+    if (connection == NULL || !fry_connection_is_live(connection))
         return true;
     peer->turn = turn;
-    try_to_part(lane);
-    lane->is_parting = fry_lane_is_live(lane) && !(lane->is_bye_said && has_parted(lane));
-    return !lane->is_parting;
+    try_to_part(connection);
+    connection->is_parting =
+        fry_connection_is_live(connection) && !(connection->is_bye_said && has_parted(connection));
+    return !connection->is_parting;
 }
 
-/* Makes all open messages messages of a lane that is over. */
+/* Makes all open messages messages of a connection that is over. */
 static void make_old(fry_peer *peer)
 {
     while (peer->open.open_next != &peer->open) {
@@ -324,25 +328,27 @@ static void make_old(fry_peer *peer)
     peer->send_count = 0;
     peer->receive_count = 0;
     peer->has_wanted = false;
-    peer->lane = NULL;
+    peer->connection = NULL;
 }
 
-fry_peer_lane *fry_peer_detach(fry_peer *peer, ferry_status status, const fry_fault *fault,
-                               fry_channel **channel_p, void *turn)
+fry_peer_connection *fry_peer_detach(fry_peer *peer, ferry_status status, const fry_fault *fault,
+                                     fry_channel **channel_p, void *turn)
 {
-    fry_peer_lane *lane = peer->lane;
+    fry_peer_connection *connection = peer->connection;
     peer->turn = turn;
-    if (lane != NULL) {
-        fry_lane_state old = lane->state;
-        lane->state = fry_lane_is_live(lane) ? FRY_LANE_ENDING : FRY_LANE_OVER;
-        if (old == FRY_LANE_ATTACHED || (old == FRY_LANE_LEAVING && !lane->is_bye_said))
-            say_bye(lane);
+    if (connection != NULL) {
+        fry_connection_state old = connection->state;
+        connection->state =
+            fry_connection_is_live(connection) ? FRY_CONNECTION_ENDING : FRY_CONNECTION_OVER;
+        if (old == FRY_CONNECTION_ATTACHED ||
+            (old == FRY_CONNECTION_LEAVING && !connection->is_bye_said))
+            say_bye(connection);
         else
-            fry_lane_answer(lane);
-        lane->state = FRY_LANE_OVER;
+            fry_connection_answer(connection);
+        connection->state = FRY_CONNECTION_OVER;
     }
     if (channel_p != NULL)
-        *channel_p = lane != NULL ? lane->channel : NULL;
+        *channel_p = connection != NULL ? connection->channel : NULL;
     make_old(peer);
     while (peer->old.open_next != &peer->old) {
         fry_message *message = peer->old.open_next;
@@ -354,18 +360,18 @@ fry_peer_lane *fry_peer_detach(fry_peer *peer, ferry_status status, const fry_fa
         bool is_ended = message->state == FRY_MESSAGE_ENDED;
         fry_list_take(message);
         if (is_ended || message->state == FRY_MESSAGE_UNDER_WAY)
-            fry_list_add(&lane->ended, message);
+            fry_list_add(&connection->ended, message);
         if (!is_ended)
             fry_message_finish(message, status, fault);
     }
-    return lane;
+    return connection;
 }
 
-void fry_peer_destroyed(fry_peer *peer, fry_peer_lane *lane, void *turn)
+void fry_peer_destroyed(fry_peer *peer, fry_peer_connection *connection, void *turn)
 {
     peer->turn = turn;
-    while (lane != NULL && lane->ended.open_next != &lane->ended)
-        fry_message_make_quiet(lane->ended.open_next);
+    while (connection != NULL && connection->ended.open_next != &connection->ended)
+        fry_message_make_quiet(connection->ended.open_next);
 }
 
 /* ---- progress ---- */
@@ -378,64 +384,67 @@ void fry_peer_destroyed(fry_peer *peer, fry_peer_lane *lane, void *turn)
  * each turn finds something, more answers are due soon, so they gather, for at most TURNS_MAX
  * turns; many of them go at once, well before the other end's window is full.
  */
-static bool is_answer_due(fry_peer_lane *lane, bool was_due, size_t count)
+static bool is_answer_due(fry_peer_connection *connection, bool was_due, size_t count)
 {
-    if (lane->unsent >= lane->batch || fry_unlikely(lane->refusals_first != NULL))
+    if (connection->unsent >= connection->batch || fry_unlikely(connection->refusals_first != NULL))
         return true;
-    return was_due && (count == 0 || ++lane->turns >= TURNS_MAX);
+    return was_due && (count == 0 || ++connection->turns >= TURNS_MAX);
 }
 
 size_t fry_peer_progress(fry_peer *peer, void *turn)
 {
-    fry_peer_lane *lane = peer->lane;
-    if (lane == NULL || !fry_lane_is_live(lane))
+    fry_peer_connection *connection = peer->connection;
+    if (connection == NULL || !fry_connection_is_live(connection))
         return 0;
     peer->turn = turn;
-    fry_bundle_flush(lane);
-    if (fry_unlikely(!fry_lane_is_live(lane)))
+    fry_bundle_flush(connection);
+    if (fry_unlikely(!fry_connection_is_live(connection)))
         return 1;
-    bool was_due = lane->run_count > 0;
-    size_t count = lane->channel->ops->progress(lane->channel);
-    if (!fry_lane_is_live(lane))
+    bool was_due = connection->run_count > 0;
+    size_t count = connection->channel->ops->progress(connection->channel);
+    if (!fry_connection_is_live(connection))
         return count;
-    if (fry_unlikely(lane->recalls > 0 && lane->state == FRY_LANE_ATTACHED))
-        fry_sends_recall(lane);
-    if (fry_unlikely(lane->has_bye)) /* it waits for a control */
-        fry_lane_hear_bye(lane);
+    if (fry_unlikely(connection->recalls > 0 && connection->state == FRY_CONNECTION_ATTACHED))
+        fry_sends_recall(connection);
+    if (fry_unlikely(connection->has_bye)) /* it waits for a control */
+        fry_connection_hear_bye(connection);
     if (fry_unlikely(peer->waiting_first != NULL))
         fry_sends_start_waiting(peer);
-    if (fry_lane_is_live(lane) && is_answer_due(lane, was_due, count)) {
-        lane->turns = 0;
-        count += lane->run_count;
-        fry_lane_answer(lane);
+    if (fry_connection_is_live(connection) && is_answer_due(connection, was_due, count)) {
+        connection->turns = 0;
+        count += connection->run_count;
+        fry_connection_answer(connection);
     }
-    if (fry_unlikely(lane->is_parting) && count > 0)
+    if (fry_unlikely(connection->is_parting) && count > 0)
         peer->options.events->parted(turn, peer);
     return count;
 }
 
 bool fry_peer_is_busy(const fry_peer *peer)
 {
-    const fry_peer_lane *lane = peer->lane;
-    return lane != NULL && fry_lane_is_live(lane) &&
-           (lane->run_count > 0 || lane->posting > 0 || lane->pulling > 0 ||
-            lane->controls_used > 0 || lane->channel->leaving > 0 || lane->refusals_first != NULL ||
-            (lane->recalls > 0 && lane->state == FRY_LANE_ATTACHED));
+    const fry_peer_connection *connection = peer->connection;
+    return connection != NULL && fry_connection_is_live(connection) &&
+           (connection->run_count > 0 || connection->posting > 0 || connection->pulling > 0 ||
+            connection->controls_used > 0 || connection->channel->leaving > 0 ||
+            connection->refusals_first != NULL ||
+            (connection->recalls > 0 && connection->state == FRY_CONNECTION_ATTACHED));
 }
 
 fry_arming fry_peer_arm(fry_peer *peer, void *turn)
 {
-    fry_peer_lane *lane = peer->lane;
-    if (lane == NULL || !fry_lane_is_live(lane))
+    fry_peer_connection *connection = peer->connection;
+    if (connection == NULL || !fry_connection_is_live(connection))
         return FRY_ARMING_ARMED;
     peer->turn = turn;
-    fry_bundle_flush(lane);
-    fry_lane_answer(lane);
-    return fry_lane_is_live(lane) ? lane->channel->ops->arm(lane->channel) : FRY_ARMING_ARMED;
+    fry_bundle_flush(connection);
+    fry_connection_answer(connection);
+    return fry_connection_is_live(connection) ? connection->channel->ops->arm(connection->channel)
+                                              : FRY_ARMING_ARMED;
 }
 
 int64_t fry_peer_look_ns(const fry_peer *peer)
 {
-    const fry_peer_lane *lane = peer->lane;
-    return lane != NULL && fry_lane_is_live(lane) ? lane->channel->look_ns : 0;
+    const fry_peer_connection *connection = peer->connection;
+    return connection != NULL && fry_connection_is_live(connection) ? connection->channel->look_ns
+                                                                    : 0;
 }

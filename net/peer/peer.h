@@ -18,12 +18,13 @@
 
 typedef struct fry_peer fry_peer;
 typedef struct fry_message fry_message;
-typedef struct fry_peer_lane fry_peer_lane; /* what attaching needs */
+typedef struct fry_peer_connection fry_peer_connection; /* what attaching needs */
 
 typedef enum fry_message_state {
     FRY_MESSAGE_NEW = 0,
     FRY_MESSAGE_ENTERED, /* has its place among the messages of its tag */
-    FRY_MESSAGE_READY, /* its memory may be touched; it waits for room, the lane or the other end */
+    FRY_MESSAGE_READY, /* its memory may be touched; it waits for room, the connection or the other
+                          end */
     FRY_MESSAGE_UNDER_WAY, /* posted, or being pulled: its memory is in use */
     FRY_MESSAGE_DELIVERED, /* a send: its data has left, and the receiver has yet to answer */
     FRY_MESSAGE_ENDED,     /* `resolved` was called; its memory may still be in use */
@@ -49,7 +50,7 @@ struct fry_message {
     union {
         struct {
             fry_message *next, *previous;
-        } waiting; /* waits for a lane or for room, before it is launched */
+        } waiting; /* waits for a connection or for room, before it is launched */
         fry_post post;
         fry_pull pull;
     };
@@ -70,12 +71,12 @@ typedef struct fry_peer_events {
      * Something is open and there is no channel: the loop should make one. Once until attached or
      * failed.
      */
-    void (*wants_lane)(void *turn, fry_peer *peer);
+    void (*wants_connection)(void *turn, fry_peer *peer);
     /*
      * The channel failed, or the other end broke the rules; called once for each channel. The
      * engine calls fry_peer_detach, now or later.
      */
-    void (*lane_failed)(void *turn, fry_peer *peer, const fry_fault *fault);
+    void (*connection_failed)(void *turn, fry_peer *peer, const fry_fault *fault);
     /*
      * Replaces `resolved` and `quiet` for a message that succeeds and is quiet at once. NULL: both
      * are called.
@@ -102,12 +103,12 @@ typedef struct fry_peer_options {
 } fry_peer_options;
 
 /* The result of the hello. */
-typedef struct fry_lane_session {
+typedef struct fry_connection_session {
     uint8_t send_key[16], receive_key[16]; /* SipHash */
     bool is_keyed; /* between hosts; on one host control messages carry no hash */
     uint32_t window_messages, unexpected_max; /* the smaller of what both ends allow */
     uint64_t window_bytes;
-} fry_lane_session;
+} fry_connection_session;
 
 /* Opens a peer; NULL: no memory. Any thread. */
 fry_peer *fry_peer_open(const fry_peer_options *options);
@@ -117,23 +118,26 @@ void fry_peer_close(fry_peer *peer);
 void *fry_peer_arg(const fry_peer *peer);
 
 /*
- * The events with which a channel of a lane is opened (fry_ucx_channel_open), and their argument.
+ * The events with which a channel of a connection is opened (fry_ucx_channel_open), and their
+ * argument.
  */
 extern const fry_channel_events fry_peer_channel_events;
-void *fry_peer_channel_arg(fry_peer_lane *lane);
+void *fry_peer_channel_arg(fry_peer_connection *connection);
 
 /* Attaches a connected channel; ready messages are launched. */
-void fry_peer_attach(fry_peer *peer, fry_peer_lane *lane, fry_channel *channel, void *turn);
+void fry_peer_attach(fry_peer *peer, fry_peer_connection *connection, fry_channel *channel,
+                     void *turn);
 
 /*
- * Detaches the lane, which is over or can't be made: all open messages resolve with the status and
- * fault. Messages whose memory may still be in use become quiet when fry_peer_destroyed is called,
- * after the channel was destroyed. Messages that enter from now on belong to the next lane. Returns
- * what was attached (or NULL), for the loop to destroy: the channel first, then the lane.
+ * Detaches the connection, which is over or can't be made: all open messages resolve with the
+ * status and fault. Messages whose memory may still be in use become quiet when fry_peer_destroyed
+ * is called, after the channel was destroyed. Messages that enter from now on belong to the next
+ * connection. Returns what was attached (or NULL), for the loop to destroy: the channel first, then
+ * the connection.
  */
-fry_peer_lane *fry_peer_detach(fry_peer *peer, ferry_status status, const fry_fault *fault,
-                               fry_channel **channel_p, void *turn);
-void fry_peer_destroyed(fry_peer *peer, fry_peer_lane *lane, void *turn);
+fry_peer_connection *fry_peer_detach(fry_peer *peer, ferry_status status, const fry_fault *fault,
+                                     fry_channel **channel_p, void *turn);
+void fry_peer_destroyed(fry_peer *peer, fry_peer_connection *connection, void *turn);
 
 /*
  * Enters a message, in program order: it takes its place. False: too many are open
@@ -169,7 +173,7 @@ void fry_peer_stop(fry_peer *peer, bool with_sends, ferry_status status, const f
 /*
  * Parts from the other end because this member leaves: nothing is launched any more. Tells the
  * other end so, after every answer that it is owed. True: the other end has all that it needs, and
- * the lane can be ended, or there is none. False: call again, at the latest when `parted` is
+ * the connection can be ended, or there is none. False: call again, at the latest when `parted` is
  * called; a caller that waits for that must give up in the end.
  */
 bool fry_peer_part(fry_peer *peer, void *turn);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receives: what comes over the lane, in the order of launches.
+ * Receives: what comes over the connection, in the order of launches.
  *
  * The channel may reorder. So a launch that comes before its turn is stashed with its data; it was
  * counted against the window, so there is room. In its turn it gets its place (net/peer/match.h).
@@ -21,16 +21,16 @@
  * what it names is checked here: a number comes once, and is among those that may be under way; a
  * slot is within bounds; no more messages are unanswered, and no more data is kept, than was
  * agreed; an answer names a slot that waits for one; data is as long as its header says. Any
- * violation fails the lane. What passes can make the peer's own messages end wrongly, or cost the
- * time to walk lists that are as long as the bounds say. It can write only to a receive, and only
- * as much as the receive's size.
+ * violation fails the connection. What passes can make the peer's own messages end wrongly, or cost
+ * the time to walk lists that are as long as the bounds say. It can write only to a receive, and
+ * only as much as the receive's size.
  */
 #include "net/peer/receive.h"
 
 #include "base/lf.h"
 #include "net/mac.h"
+#include "net/peer/connection.h"
 #include "net/peer/fault.h"
-#include "net/peer/lane.h"
 #include "net/peer/match.h"
 #include "net/peer/peer.h"
 #include "net/peer/send.h"
@@ -40,9 +40,10 @@
 
 #include <string.h>
 
-static void broke_rules(fry_peer_lane *lane, const char *what)
+static void broke_rules(fry_peer_connection *connection, const char *what)
 {
-    fry_lane_fail(lane, FERRY_E_PEER, NULL, "the other end broke the protocol: %s", what);
+    fry_connection_fail(connection, FERRY_E_PEER, NULL, "the other end broke the protocol: %s",
+                        what);
 }
 
 /* ---- the end of a receive ---- */
@@ -55,31 +56,33 @@ static inline void begin_end(fry_message *message)
     message->peer->receive_count--;
 }
 
-static void drop(fry_peer_lane *lane, void *token)
+static void drop(fry_peer_connection *connection, void *token)
 {
-    if (token != NULL && fry_lane_is_live(lane))
-        lane->channel->ops->drop(lane->channel, token);
+    if (token != NULL && fry_connection_is_live(connection))
+        connection->channel->ops->drop(connection->channel, token);
 }
 
-static void refuse(fry_peer_lane *lane, uint32_t slot, uint64_t op, const fry_fault *fault)
+static void refuse(fry_peer_connection *connection, uint32_t slot, uint64_t op,
+                   const fry_fault *fault)
 {
     fry_wire_header header = {.kind = FRY_WIRE_NACK, .slot = slot, .op = op};
-    fry_fault_for_other(lane->peer, fault, &header.fault);
-    fry_lane_refuse(lane, &header);
+    fry_fault_for_other(connection->peer, fault, &header.fault);
+    fry_connection_refuse(connection, &header);
 }
 
 /* Rejects a message whose receive was withdrawn. */
-static void reject(fry_peer_lane *lane, fry_record *record, uint64_t op, const fry_fault *fault)
+static void reject(fry_peer_connection *connection, fry_record *record, uint64_t op,
+                   const fry_fault *fault)
 {
     uint32_t slot = record->slot;
     void *token = record->token;
     bool is_poison = record->kind == FRY_WIRE_POISON;
-    fry_lane_give_record(lane, record);
+    fry_connection_give_record(connection, record);
     if (is_poison)
-        fry_lane_acknowledge(lane, slot);
+        fry_connection_acknowledge(connection, slot);
     else
-        refuse(lane, slot, op, fault);
-    drop(lane, token);
+        refuse(connection, slot, op, fault);
+    drop(connection, token);
 }
 
 /* ---- a message and its receive ---- */
@@ -87,8 +90,8 @@ static void reject(fry_peer_lane *lane, fry_record *record, uint64_t op, const f
 static void pull_done(fry_pull *pull, ferry_status status, const fry_fault *fault)
 {
     fry_message *message = pull->arg;
-    fry_peer_lane *lane = message->private_;
-    lane->pulling--;
+    fry_peer_connection *connection = message->private_;
+    connection->pulling--;
 #ifdef FRY_PLANT_QUIET_EARLY
     if (message->state == FRY_MESSAGE_QUIET)
         return;
@@ -97,22 +100,22 @@ static void pull_done(fry_pull *pull, ferry_status status, const fry_fault *faul
         fry_message_make_quiet(message);
     } else if (status == FERRY_OK) {
         begin_end(message);
-        fry_lane_acknowledge(lane, (uint32_t)message->number);
+        fry_connection_acknowledge(connection, (uint32_t)message->number);
         fry_message_finish(message, FERRY_OK, NULL);
     } else {
         message->flags |= FRY_MESSAGE_LOST;
         message->state = FRY_MESSAGE_READY;
     }
     if (status != FERRY_OK)
-        fry_lane_fail(lane, FERRY_E_PEER, fault, "data could not be fetched");
+        fry_connection_fail(connection, FERRY_E_PEER, fault, "data could not be fetched");
 }
 
-static void start_pull(fry_peer_lane *lane, fry_record *record, fry_message *message)
+static void start_pull(fry_peer_connection *connection, fry_record *record, fry_message *message)
 {
     message->flags &= (uint8_t)~FRY_MESSAGE_TAKEN;
     message->state = FRY_MESSAGE_UNDER_WAY;
     message->number = record->slot;
-    message->private_ = lane;
+    message->private_ = connection;
     message->pull = (fry_pull){
         .token = record->token,
         .memory = message->memory,
@@ -120,68 +123,71 @@ static void start_pull(fry_peer_lane *lane, fry_record *record, fry_message *mes
         .done = pull_done,
         .arg = message,
     };
-    fry_lane_give_record(lane, record);
-    lane->pulling++;
-    lane->channel->ops->pull(lane->channel, &message->pull);
+    fry_connection_give_record(connection, record);
+    connection->pulling++;
+    connection->channel->ops->pull(connection->channel, &message->pull);
 }
 
-static void fail_by_poison(fry_peer_lane *lane, fry_record *record, fry_message *message)
+static void fail_by_poison(fry_peer_connection *connection, fry_record *record,
+                           fry_message *message)
 {
     fry_fault fault;
     fry_record_fault(record, &fault);
     begin_end(message);
-    fry_lane_acknowledge(lane, record->slot);
-    fry_lane_give_record(lane, record);
-    fry_message_finish(message, fry_status_of_fault(lane->peer, &fault), &fault);
+    fry_connection_acknowledge(connection, record->slot);
+    fry_connection_give_record(connection, record);
+    fry_message_finish(message, fry_status_of_fault(connection->peer, &fault), &fault);
 }
 
-static void fail_by_length(fry_peer_lane *lane, fry_record *record, fry_message *message)
+static void fail_by_length(fry_peer_connection *connection, fry_record *record,
+                           fry_message *message)
 {
     fry_wire_header header = {.kind = FRY_WIRE_LENGTH,
                               .slot = record->slot,
                               .op = message->op,
                               .size_bytes = message->size_bytes};
     fry_fault fault;
-    fry_fault_of_lengths(lane->peer, record->size_bytes, message->size_bytes, record->op, &fault);
+    fry_fault_of_lengths(connection->peer, record->size_bytes, message->size_bytes, record->op,
+                         &fault);
     void *token = record->token;
     begin_end(message);
-    fry_lane_give_record(lane, record);
-    fry_lane_refuse(lane, &header);
-    drop(lane, token);
+    fry_connection_give_record(connection, record);
+    fry_connection_refuse(connection, &header);
+    drop(connection, token);
     fry_message_finish(message, FERRY_E_LENGTH, &fault);
 }
 
 /* The receive has its message: does what can be done now. */
-static void settle(fry_peer_lane *lane, fry_record *record, fry_message *message)
+static void settle(fry_peer_connection *connection, fry_record *record, fry_message *message)
 {
     message->other_op = record->op;
     if (record->kind == FRY_WIRE_POISON) {
-        fail_by_poison(lane, record, message);
+        fail_by_poison(connection, record, message);
     } else if (record->size_bytes != message->size_bytes) {
-        fail_by_length(lane, record, message);
+        fail_by_length(connection, record, message);
     } else if (message->state != FRY_MESSAGE_READY) {
         message->flags |= FRY_MESSAGE_TAKEN;
         message->private_ = record;
         record->receive = message;
     } else if (record->token != NULL) {
-        start_pull(lane, record, message);
+        start_pull(connection, record, message);
     } else {
-        fry_lane_load(record, message->memory, message->size_bytes);
+        fry_connection_load(record, message->memory, message->size_bytes);
         begin_end(message);
-        fry_lane_acknowledge(lane, record->slot);
-        fry_lane_give_record(lane, record);
+        fry_connection_acknowledge(connection, record->slot);
+        fry_connection_give_record(connection, record);
         fry_message_finish(message, FERRY_OK, NULL);
     }
 }
 
-static void meet_ghost(fry_peer_lane *lane, fry_record *record, fry_message *ghost)
+static void meet_ghost(fry_peer_connection *connection, fry_record *record, fry_message *ghost)
 {
     fry_fault fault;
     fry_fault_of_ghost(ghost, &fault);
     uint64_t op = ghost->op;
-    lane->peer->receive_count--;
+    connection->peer->receive_count--;
     fry_list_take(ghost); /* only this function ends it */
-    reject(lane, record, op, &fault);
+    reject(connection, record, op, &fault);
     fry_message_make_quiet(ghost);
 }
 
@@ -189,9 +195,9 @@ void fry_receive_ready(fry_message *message)
 {
     if (!(message->flags & FRY_MESSAGE_TAKEN))
         return;
-    fry_peer_lane *lane = message->peer->lane;
-    if (fry_lane_is_live(lane))
-        settle(lane, message->private_, message);
+    fry_peer_connection *connection = message->peer->connection;
+    if (fry_connection_is_live(connection))
+        settle(connection, message->private_, message);
 }
 
 void fry_receive_withdraw(fry_message *message, const fry_fault *fault)
@@ -199,7 +205,7 @@ void fry_receive_withdraw(fry_message *message, const fry_fault *fault)
     fry_peer *peer = message->peer;
     if (message->flags & FRY_MESSAGE_TAKEN) {
         begin_end(message);
-        reject(peer->lane, message->private_, message->op, fault);
+        reject(peer->connection, message->private_, message->op, fault);
         fry_message_make_quiet(message);
     } else if (message->flags & FRY_MESSAGE_LOST) {
         begin_end(message);
@@ -223,13 +229,13 @@ void fry_receive_withdraw(fry_message *message, const fry_fault *fault)
 
 /* ---- launches, in order ---- */
 
-/* Keeps a launch in a record. NULL: the lane fails. */
-static fry_record *keep(fry_peer_lane *lane, const fry_wire_header *header,
+/* Keeps a launch in a record. NULL: the connection fails. */
+static fry_record *keep(fry_peer_connection *connection, const fry_wire_header *header,
                         const fry_arrival *arrival)
 {
-    fry_record *record = fry_lane_take_record(lane);
+    fry_record *record = fry_connection_take_record(connection);
     if (record == NULL) {
-        broke_rules(lane, "more messages than its window allows");
+        broke_rules(connection, "more messages than its window allows");
         return NULL;
     }
     record->kind = header->kind;
@@ -244,20 +250,20 @@ static fry_record *keep(fry_peer_lane *lane, const fry_wire_header *header,
         record->token = arrival->token;
 #ifdef FRY_PLANT_RECALL_EARLY
         /* A planted fault: tests/planted builds it and must see it. */
-        lane->by_slot[header->slot] = record;
+        connection->by_slot[header->slot] = record;
 #endif
     } else if (header->kind == FRY_WIRE_EAGER) {
-        is_kept = fry_lane_store(lane, record, arrival->data, arrival->size_bytes);
+        is_kept = fry_connection_store(connection, record, arrival->data, arrival->size_bytes);
     } else if (header->kind == FRY_WIRE_BYE) {
         record->size_bytes = header->answers;
     } else if (header->kind == FRY_WIRE_POISON) {
-        is_kept = fry_lane_store_fault(lane, record, &header->fault);
+        is_kept = fry_connection_store_fault(connection, record, &header->fault);
     } else { /* RECALL: its words would take room that it was not given */
         fry_record_keep_fault(record, &header->fault);
     }
     if (is_kept)
         return record;
-    broke_rules(lane, "more data than its window allows");
+    broke_rules(connection, "more data than its window allows");
     return NULL;
 }
 
@@ -267,157 +273,161 @@ static fry_record *keep(fry_peer_lane *lane, const fry_wire_header *header,
  * only after this one's answer, so launches that message after the recall, and by_slot has no
  * message that waits in the stash for its turn.
  */
-static void recall(fry_peer_lane *lane, uint32_t slot, const fry_fault *fault)
+static void recall(fry_peer_connection *connection, uint32_t slot, const fry_fault *fault)
 {
-    fry_record *record = lane->by_slot[slot];
+    fry_record *record = connection->by_slot[slot];
     if (record == NULL)
         return;
     void *token = record->token;
-    lane->by_slot[slot] = NULL;
+    connection->by_slot[slot] = NULL;
     record->token = NULL;
     record->kind = FRY_WIRE_POISON;
     fry_record_keep_fault(record, fault);
-    drop(lane, token);
-    if (record->receive != NULL && fry_lane_is_live(lane))
-        settle(lane, record, record->receive);
+    drop(connection, token);
+    if (record->receive != NULL && fry_connection_is_live(connection))
+        settle(connection, record, record->receive);
 }
 
 /*
  * An end that leaves too waits for the other's FAREWELL, or until the other can find its answers;
- * then the lane ends.
+ * then the connection ends.
  */
-void fry_lane_hear_bye(fry_peer_lane *lane)
+void fry_connection_hear_bye(fry_peer_connection *connection)
 {
-    bool is_net = lane->channel->path == FRY_PATH_NET;
-    if ((int32_t)(lane->answers_heard - lane->bye_answers) < 0 ||
-        (is_net && lane->controls_free == NULL))
+    bool is_net = connection->channel->path == FRY_PATH_NET;
+    if ((int32_t)(connection->answers_heard - connection->bye_answers) < 0 ||
+        (is_net && connection->controls_free == NULL))
         return;
-    lane->has_bye = false;
+    connection->has_bye = false;
     if (is_net) {
         fry_wire_header header = {.kind = FRY_WIRE_FAREWELL};
-        (void)fry_lane_send(lane, &header);
+        (void)fry_connection_send(connection, &header);
     }
-    if (lane->state == FRY_LANE_ATTACHED)
-        fry_lane_fail(lane, FERRY_E_DEAD, NULL, "the member left");
+    if (connection->state == FRY_CONNECTION_ATTACHED)
+        fry_connection_fail(connection, FERRY_E_DEAD, NULL, "the member left");
 }
 
 /* Turns a message away. After BYE nothing is said: BYE was the last. */
-static void turn_away(fry_peer_lane *lane, fry_record *record)
+static void turn_away(fry_peer_connection *connection, fry_record *record)
 {
     fry_fault fault;
-    if (!lane->is_bye_said) {
-        fry_fault_of_leaving(lane->peer, &fault);
-        reject(lane, record, 0, &fault);
+    if (!connection->is_bye_said) {
+        fry_fault_of_leaving(connection->peer, &fault);
+        reject(connection, record, 0, &fault);
         return;
     }
     void *token = record->token;
-    fry_lane_give_record(lane, record);
-    drop(lane, token);
+    fry_connection_give_record(connection, record);
+    drop(connection, token);
 }
 
 void fry_receives_stop(fry_peer *peer)
 {
-    fry_peer_lane *lane = peer->lane; /* NULL only if nothing has come */
+    fry_peer_connection *connection = peer->connection; /* NULL only if nothing has come */
     fry_record *record = fry_match_take_unexpected(&peer->receives);
     while (record != NULL) {
         fry_record *next = record->next;
-        turn_away(lane, record);
+        turn_away(connection, record);
         record = next;
     }
 }
 
-static void process(fry_peer_lane *lane, fry_record *record)
+static void process(fry_peer_connection *connection, fry_record *record)
 {
-    fry_match *receives = &lane->peer->receives;
+    fry_match *receives = &connection->peer->receives;
     if (record->kind == FRY_WIRE_RECALL) {
         fry_fault fault;
         uint32_t slot = record->slot;
         fry_record_fault(record, &fault);
-        fry_lane_give_record(lane, record);
-        recall(lane, slot, &fault);
+        fry_connection_give_record(connection, record);
+        recall(connection, slot, &fault);
         return;
     }
     if (record->kind == FRY_WIRE_BYE) {
-        lane->has_bye = true;
-        lane->bye_answers = (uint32_t)record->size_bytes;
-        fry_lane_give_record(lane, record);
-        fry_lane_hear_bye(lane);
+        connection->has_bye = true;
+        connection->bye_answers = (uint32_t)record->size_bytes;
+        fry_connection_give_record(connection, record);
+        fry_connection_hear_bye(connection);
         return;
     }
-    if (fry_unlikely(lane->peer->has_stopped)) {
-        turn_away(lane, record);
+    if (fry_unlikely(connection->peer->has_stopped)) {
+        turn_away(connection, record);
         return;
     }
     if (record->token != NULL)
-        lane->by_slot[record->slot] = record;
+        connection->by_slot[record->slot] = record;
     fry_message *message = fry_match_find(receives, record->tag, record->ahead);
     if (message == NULL) {
         if (!fry_match_keep(receives, record))
-            fry_lane_fail(lane, FERRY_E_NO_MEMORY, NULL, "no memory for an unexpected message");
+            fry_connection_fail(connection, FERRY_E_NO_MEMORY, NULL,
+                                "no memory for an unexpected message");
     } else if (message->flags & (FRY_MESSAGE_GHOST | FRY_MESSAGE_BARE)) {
-        meet_ghost(lane, record, message);
+        meet_ghost(connection, record, message);
     } else {
-        settle(lane, record, message);
+        settle(connection, record, message);
     }
 }
 
 /* The launch's turn has come. Most launches are data whose receive is ready. */
-static void process_now(fry_peer_lane *lane, const fry_wire_header *header,
+static void process_now(fry_peer_connection *connection, const fry_wire_header *header,
                         const fry_arrival *arrival)
 {
     if (fry_likely(header->kind == FRY_WIRE_EAGER)) {
-        fry_message *message = fry_match_peek(&lane->peer->receives, header->tag, header->ahead);
+        fry_message *message =
+            fry_match_peek(&connection->peer->receives, header->tag, header->ahead);
         if (fry_likely(message != NULL && message->state == FRY_MESSAGE_READY &&
                        message->size_bytes == header->size_bytes)) {
-            fry_match_take(&lane->peer->receives, message);
+            fry_match_take(&connection->peer->receives, message);
             if (message->size_bytes > 0)
                 memcpy(message->memory, arrival->data, message->size_bytes);
             message->other_op = header->op;
             begin_end(message);
-            fry_lane_acknowledge(lane, header->slot);
+            fry_connection_acknowledge(connection, header->slot);
             fry_message_finish(message, FERRY_OK, NULL);
             return;
         }
     }
-    fry_record *record = keep(lane, header, arrival);
+    fry_record *record = keep(connection, header, arrival);
     if (record != NULL)
-        process(lane, record);
+        process(connection, record);
 }
 
-static void process_stashed(fry_peer_lane *lane)
+static void process_stashed(fry_peer_connection *connection)
 {
-    while (lane->stashed > 0 && fry_lane_is_live(lane)) {
-        fry_record **place = &lane->stash[lane->receive_number & lane->stash_mask];
+    while (connection->stashed > 0 && fry_connection_is_live(connection)) {
+        fry_record **place =
+            &connection->stash[connection->receive_number & connection->stash_mask];
         fry_record *record = *place;
         if (record == NULL)
             return;
         *place = NULL;
-        lane->stashed--;
-        lane->receive_number++;
-        process(lane, record);
+        connection->stashed--;
+        connection->receive_number++;
+        process(connection, record);
     }
 }
 
-static void launch_arrived(fry_peer_lane *lane, const fry_wire_header *header,
+static void launch_arrived(fry_peer_connection *connection, const fry_wire_header *header,
                            const fry_arrival *arrival)
 {
-    uint32_t early = header->number - lane->receive_number;
+    uint32_t early = header->number - connection->receive_number;
     if (fry_likely(early == 0)) {
-        lane->receive_number++;
-        process_now(lane, header, arrival);
-        if (fry_unlikely(lane->stashed > 0))
-            process_stashed(lane);
+        connection->receive_number++;
+        process_now(connection, header, arrival);
+        if (fry_unlikely(connection->stashed > 0))
+            process_stashed(connection);
         return;
     }
-    if (early > lane->stash_mask || lane->stash[header->number & lane->stash_mask] != NULL) {
-        broke_rules(lane, "a number that is not next");
+    if (early > connection->stash_mask ||
+        connection->stash[header->number & connection->stash_mask] != NULL) {
+        broke_rules(connection, "a number that is not next");
         return;
     }
-    fry_record *record = keep(lane, header, arrival);
+    fry_record *record = keep(connection, header, arrival);
     if (record == NULL)
         return;
-    lane->stash[header->number & lane->stash_mask] = record;
-    lane->stashed++;
+    connection->stash[header->number & connection->stash_mask] = record;
+    connection->stashed++;
 }
 
 /* ---- headers ---- */
@@ -437,27 +447,28 @@ static inline bool is_whole(const fry_wire_header *header, const fry_arrival *ar
     return arrival->token == NULL && arrival->size_bytes == 0;
 }
 
-static void message_arrived(fry_peer_lane *lane, const fry_wire_header *header,
+static void message_arrived(fry_peer_connection *connection, const fry_wire_header *header,
                             const fry_arrival *arrival)
 {
     if (header->acked.count > 0) {
-        if (!fry_sends_acknowledged(lane, header->acked)) {
-            broke_rules(lane, "an answer to nothing");
+        if (!fry_sends_acknowledged(connection, header->acked)) {
+            broke_rules(connection, "an answer to nothing");
             return;
         }
-        if (!fry_lane_is_live(lane))
+        if (!fry_connection_is_live(connection))
             return;
     }
-    if (fry_unlikely(header->slot >= lane->slot_count || lane->owed >= lane->slot_count)) {
-        broke_rules(lane, "more messages than its window allows");
+    if (fry_unlikely(header->slot >= connection->slot_count ||
+                     connection->owed >= connection->slot_count)) {
+        broke_rules(connection, "more messages than its window allows");
         return;
     }
-    lane->owed++;
-    launch_arrived(lane, header, arrival);
+    connection->owed++;
+    launch_arrived(connection, header, arrival);
 }
 
 /* Whether a bundle's table is valid, names no more messages than agreed, and its data is there. */
-static bool is_bundle_right(fry_peer_lane *lane, const fry_wire_header *header,
+static bool is_bundle_right(fry_peer_connection *connection, const fry_wire_header *header,
                             const fry_arrival *arrival)
 {
     size_t table_bytes = header->series_count * (size_t)FRY_WIRE_SERIES_BYTES;
@@ -467,102 +478,104 @@ static bool is_bundle_right(fry_peer_lane *lane, const fry_wire_header *header,
     for (uint32_t i = 0; i < header->series_count; i++) {
         fry_wire_series series;
         if (!fry_wire_unpack_series(table + i * FRY_WIRE_SERIES_BYTES, &series)) {
-            broke_rules(lane, "a table of an unknown kind");
+            broke_rules(connection, "a table of an unknown kind");
             return false;
         }
         data_bytes += (uint64_t)series.size_bytes * series.count;
         messages += series.count;
-        is_agreed = is_agreed && series.slot < lane->slot_count &&
-                    series.count <= lane->slot_count - series.slot;
+        is_agreed = is_agreed && series.slot < connection->slot_count &&
+                    series.count <= connection->slot_count - series.slot;
     }
     if (data_bytes != arrival->size_bytes - table_bytes) {
-        broke_rules(lane, "data that its table does not list");
+        broke_rules(connection, "data that its table does not list");
         return false;
     }
-    if (!is_agreed || messages + lane->owed > lane->slot_count) {
-        broke_rules(lane, "more messages than its window allows");
+    if (!is_agreed || messages + connection->owed > connection->slot_count) {
+        broke_rules(connection, "more messages than its window allows");
         return false;
     }
     return true;
 }
 
-static void series_arrived(fry_peer_lane *lane, fry_wire_header *header,
+static void series_arrived(fry_peer_connection *connection, fry_wire_header *header,
                            const fry_wire_series *series, const uint8_t *data)
 {
     fry_arrival arrival = {.size_bytes = series->size_bytes};
     header->tag = series->tag;
     header->ahead = series->ahead;
     header->size_bytes = series->size_bytes;
-    for (uint32_t i = 0; i < series->count && fry_lane_is_live(lane); i++) {
+    for (uint32_t i = 0; i < series->count && fry_connection_is_live(connection); i++) {
         header->op = series->op + i;
         header->slot = series->slot + i;
         arrival.data = series->size_bytes > 0 ? data : NULL;
         data += series->size_bytes;
-        lane->owed++;
-        launch_arrived(lane, header, &arrival);
+        connection->owed++;
+        launch_arrived(connection, header, &arrival);
         header->number++;
     }
 }
 
 /* Handles a bundle as if its messages had come one by one. */
-static void bundle_arrived(fry_peer_lane *lane, fry_wire_header *header, const fry_arrival *arrival)
+static void bundle_arrived(fry_peer_connection *connection, fry_wire_header *header,
+                           const fry_arrival *arrival)
 {
     if (header->acked.count > 0) {
-        if (!fry_sends_acknowledged(lane, header->acked)) {
-            broke_rules(lane, "an answer to nothing");
+        if (!fry_sends_acknowledged(connection, header->acked)) {
+            broke_rules(connection, "an answer to nothing");
             return;
         }
-        if (!fry_lane_is_live(lane))
+        if (!fry_connection_is_live(connection))
             return;
     }
-    if (!is_bundle_right(lane, header, arrival))
+    if (!is_bundle_right(connection, header, arrival))
         return;
     const uint8_t *table = arrival->data;
     const uint8_t *data = table + header->series_count * (size_t)FRY_WIRE_SERIES_BYTES;
     header->kind = FRY_WIRE_EAGER;
-    for (uint32_t i = 0; i < header->series_count && fry_lane_is_live(lane); i++) {
+    for (uint32_t i = 0; i < header->series_count && fry_connection_is_live(connection); i++) {
         fry_wire_series series;
         (void)fry_wire_unpack_series(table + i * FRY_WIRE_SERIES_BYTES, &series);
-        series_arrived(lane, header, &series, data);
+        series_arrived(connection, header, &series, data);
         data += (size_t)series.size_bytes * series.count;
     }
 }
 
-static void control_arrived(fry_peer_lane *lane, const fry_wire_header *header,
+static void control_arrived(fry_peer_connection *connection, const fry_wire_header *header,
                             const fry_arrival *arrival)
 {
     bool is_good = true;
     switch (header->kind) {
     case FRY_WIRE_RECALL:
-        is_good = header->slot < lane->slot_count;
+        is_good = header->slot < connection->slot_count;
         if (is_good)
-            launch_arrived(lane, header, arrival);
+            launch_arrived(connection, header, arrival);
         break;
     case FRY_WIRE_BYE:
-        launch_arrived(lane, header, arrival);
+        launch_arrived(connection, header, arrival);
         break;
     case FRY_WIRE_FAREWELL:
-        is_good = lane->is_bye_said && !lane->has_farewell;
-        lane->has_farewell = is_good;
+        is_good = connection->is_bye_said && !connection->has_farewell;
+        connection->has_farewell = is_good;
         break;
     case FRY_WIRE_ACK:
-        for (uint32_t i = 0; i < header->run_count && is_good && fry_lane_is_live(lane); i++)
-            is_good = fry_sends_acknowledged(lane, header->runs[i]);
+        for (uint32_t i = 0; i < header->run_count && is_good && fry_connection_is_live(connection);
+             i++)
+            is_good = fry_sends_acknowledged(connection, header->runs[i]);
         break;
     default: /* FRY_WIRE_NACK, FRY_WIRE_LENGTH */
-        is_good = fry_send_refused(lane, header);
+        is_good = fry_send_refused(connection, header);
         break;
     }
     if (!is_good)
-        broke_rules(lane, "an answer to nothing");
+        broke_rules(connection, "an answer to nothing");
 }
 
 /* Checks the hashes of header and bundle's table; takes the trailer of keyed ones off *bytes. */
-static bool is_genuine(fry_peer_lane *lane, const fry_arrival *arrival, size_t *bytes)
+static bool is_genuine(fry_peer_connection *connection, const fry_arrival *arrival, size_t *bytes)
 {
     const uint8_t *header = arrival->header;
     uint64_t count;
-    if (!fry_lane_accept(lane, header, bytes, &count))
+    if (!fry_connection_accept(connection, header, bytes, &count))
         return false;
     if (*bytes == 0 || header[0] != FRY_WIRE_BUNDLE)
         return true;
@@ -571,18 +584,18 @@ static bool is_genuine(fry_peer_lane *lane, const fry_arrival *arrival, size_t *
         table_bytes > arrival->size_bytes)
         return false;
     *bytes -= FRY_MAC_BYTES;
-    return fry_mac_check_table(lane->session.receive_key, count, arrival->data, table_bytes,
+    return fry_mac_check_table(connection->session.receive_key, count, arrival->data, table_bytes,
                                header + *bytes);
 }
 
-static inline bool unpack(fry_peer_lane *lane, const fry_arrival *arrival, size_t bytes,
+static inline bool unpack(fry_peer_connection *connection, const fry_arrival *arrival, size_t bytes,
                           fry_wire_header *header)
 {
     const uint8_t *from = arrival->header;
     bool is_right = true;
-    if (fry_likely(lane->has_short && bytes > 0 && from[0] == FRY_WIRE_SHORT)) {
-        is_right =
-            fry_wire_unpack_short(from, bytes, lane->receive_number, lane->op_received, header);
+    if (fry_likely(connection->has_short && bytes > 0 && from[0] == FRY_WIRE_SHORT)) {
+        is_right = fry_wire_unpack_short(from, bytes, connection->receive_number,
+                                         connection->op_received, header);
         header->size_bytes = arrival->size_bytes;
     } else if (bytes == FRY_WIRE_MESSAGE_BYTES && from[0] == FRY_WIRE_EAGER && from[1] == 0) {
         fry_wire_unpack_message(from, header);
@@ -590,33 +603,33 @@ static inline bool unpack(fry_peer_lane *lane, const fry_arrival *arrival, size_
         is_right = fry_wire_unpack(from, bytes, header);
     }
     if (is_right && header->kind <= FRY_WIRE_PULLED)
-        lane->op_received = header->op;
+        connection->op_received = header->op;
     return is_right;
 }
 
-void fry_lane_arrived(void *arg, const fry_arrival *arrival)
+void fry_connection_arrived(void *arg, const fry_arrival *arrival)
 {
-    fry_peer_lane *lane = arg;
+    fry_peer_connection *connection = arg;
     size_t size = arrival->header_bytes;
     fry_wire_header header;
-    if (fry_unlikely(!fry_lane_is_live(lane)))
+    if (fry_unlikely(!fry_connection_is_live(connection)))
         return; /* its token goes with the channel */
-    if (fry_unlikely(lane->is_keyed && !is_genuine(lane, arrival, &size))) {
-        broke_rules(lane, "a header that is forged or repeated");
+    if (fry_unlikely(connection->is_keyed && !is_genuine(connection, arrival, &size))) {
+        broke_rules(connection, "a header that is forged or repeated");
         return;
     }
-    if (fry_unlikely(!unpack(lane, arrival, size, &header))) {
-        broke_rules(lane, "a header of an unknown kind");
+    if (fry_unlikely(!unpack(connection, arrival, size, &header))) {
+        broke_rules(connection, "a header of an unknown kind");
         return;
     }
     if (fry_unlikely(!is_whole(&header, arrival)))
-        broke_rules(lane, "data that its header does not announce");
+        broke_rules(connection, "data that its header does not announce");
     else if (header.kind <= FRY_WIRE_POISON)
-        message_arrived(lane, &header, arrival);
+        message_arrived(connection, &header, arrival);
     else if (header.kind == FRY_WIRE_BUNDLE)
-        bundle_arrived(lane, &header, arrival);
+        bundle_arrived(connection, &header, arrival);
     else
-        control_arrived(lane, &header, arrival);
-    if (fry_unlikely(lane->has_bye && fry_lane_is_live(lane)))
-        fry_lane_hear_bye(lane);
+        control_arrived(connection, &header, arrival);
+    if (fry_unlikely(connection->has_bye && fry_connection_is_live(connection)))
+        fry_connection_hear_bye(connection);
 }

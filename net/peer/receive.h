@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Receives: what comes over the lane, in the order in which it was launched. */
+/* Receives: what comes over the connection, in the order in which it was launched. */
 #ifndef FRY_NET_PEER_RECEIVE_H
 #define FRY_NET_PEER_RECEIVE_H
 
@@ -12,7 +12,7 @@ void fry_receive_withdraw(fry_message *message, const fry_fault *fault);
 void fry_receives_stop(fry_peer *peer);
 
 /* Handles the other end's BYE, which takes effect once everything sent before it has come. */
-void fry_lane_hear_bye(fry_peer_lane *lane);
-void fry_lane_arrived(void *arg, const fry_arrival *arrival);
+void fry_connection_hear_bye(fry_peer_connection *connection);
+void fry_connection_arrived(void *arg, const fry_arrival *arrival);
 
 #endif

@@ -3,11 +3,11 @@
  * Sends: launched once, answered once.
  *
  * A send is in its tag's list until it is launched; then its slot points at it. It resolves by the
- * slot's answer, by being withdrawn, or by the lane's end, whichever is first. Each of these keeps
- * the others from it: an answer frees the slot, withdrawing clears the slot's pointer, and the
- * lane's end comes after all answers. The send is quiet when it has resolved and its post is done.
- * The channel reports that once, or never if it is destroyed before: then the send is quiet when it
- * was destroyed.
+ * slot's answer, by being withdrawn, or by the connection's end, whichever is first. Each of these
+ * keeps the others from it: an answer frees the slot, withdrawing clears the slot's pointer, and
+ * the connection's end comes after all answers. The send is quiet when it has resolved and its post
+ * is done. The channel reports that once, or never if it is destroyed before: then the send is
+ * quiet when it was destroyed.
  *
  * A send that is withdrawn after it was launched to be pulled would have to wait for the receive,
  * perhaps for ever, because the receive reads its memory. So it is recalled. The recall is a launch
@@ -20,15 +20,15 @@
 
 #include "base/lf.h"
 #include "net/peer/bundle.h"
+#include "net/peer/connection.h"
 #include "net/peer/fault.h"
-#include "net/peer/lane.h"
 #include "net/peer/match.h"
 #include "net/peer/peer.h"
 #include "net/peer/state.h"
 #include "net/peer/wire.h"
 #include "net/transport.h"
 
-/* ---- waiting for a lane or room ---- */
+/* ---- waiting for a connection or room ---- */
 
 static void wait(fry_message *message)
 {
@@ -73,46 +73,46 @@ static void post_is_over(fry_message *message)
 static void post_done(fry_post *post, ferry_status status, const fry_fault *fault)
 {
     fry_message *message = post->arg;
-    fry_peer_lane *lane = message->private_;
+    fry_peer_connection *connection = message->private_;
     if (!(message->flags & FRY_MESSAGE_PULLED))
-        lane->posting--;
+        connection->posting--;
     post_is_over(message);
     if (status != FERRY_OK)
-        fry_lane_fail(lane, FERRY_E_PEER, fault, "a message could not be sent");
+        fry_connection_fail(connection, FERRY_E_PEER, fault, "a message could not be sent");
 }
 
-static inline bool fits_window(const fry_peer_lane *lane, size_t size_bytes)
+static inline bool fits_window(const fry_peer_connection *connection, size_t size_bytes)
 {
-    return lane->window_messages_used < lane->session.window_messages &&
-           size_bytes <= lane->session.window_bytes - lane->window_bytes_used;
+    return connection->window_messages_used < connection->session.window_messages &&
+           size_bytes <= connection->session.window_bytes - connection->window_bytes_used;
 }
 
-static void set_slot(fry_peer_lane *lane, uint32_t slot, fry_message *message, bool is_in_window,
-                     size_t window_bytes)
+static void set_slot(fry_peer_connection *connection, uint32_t slot, fry_message *message,
+                     bool is_in_window, size_t window_bytes)
 {
-    fry_lane_slot *entry = &lane->slots[slot];
+    fry_connection_slot *entry = &connection->slots[slot];
     entry->message = message;
     entry->window_bytes = (uint32_t)window_bytes;
     entry->is_used = true;
     entry->is_in_window = is_in_window;
     entry->recall = 0;
-    lane->window_messages_used += is_in_window;
-    lane->window_bytes_used += window_bytes;
+    connection->window_messages_used += is_in_window;
+    connection->window_bytes_used += window_bytes;
 }
 
 /*
  * Takes a slot (there must be one), a number and a share of the window for the message, and fills
  * in the rest of its header. Returns whether its data is pulled.
  */
-static inline bool take_launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead,
-                               fry_wire_header *header)
+static inline bool take_launch(fry_peer_connection *connection, fry_message *message,
+                               uint32_t ahead, fry_wire_header *header)
 {
     size_t size_bytes = message->size_bytes;
-    uint32_t slot = fry_lane_take_slot(lane);
-    bool is_in_window =
-        size_bytes > 0 && size_bytes <= lane->eager_bytes_max && fits_window(lane, size_bytes);
-    set_slot(lane, slot, message, is_in_window, is_in_window ? size_bytes : 0);
-    header->number = lane->send_number++;
+    uint32_t slot = fry_connection_take_slot(connection);
+    bool is_in_window = size_bytes > 0 && size_bytes <= connection->eager_bytes_max &&
+                        fits_window(connection, size_bytes);
+    set_slot(connection, slot, message, is_in_window, is_in_window ? size_bytes : 0);
+    header->number = connection->send_number++;
     header->tag = message->tag;
     header->op = message->op;
     header->size_bytes = size_bytes;
@@ -122,7 +122,7 @@ static inline bool take_launch(fry_peer_lane *lane, fry_message *message, uint32
     header->ahead = 0; /* a planted fault: tests/planted builds it and must see it */
 #endif
     message->number = slot;
-    message->private_ = lane;
+    message->private_ = connection;
     return size_bytes > 0 && !is_in_window;
 }
 
@@ -130,19 +130,19 @@ static inline bool take_launch(fry_peer_lane *lane, fry_message *message, uint32
  * Needs a slot, and nothing gathered. Sets everything before it calls the channel, which may call
  * back.
  */
-static void launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
+static void launch(fry_peer_connection *connection, fry_message *message, uint32_t ahead)
 {
     fry_wire_header header;
-    bool is_pulled = take_launch(lane, message, ahead, &header);
+    bool is_pulled = take_launch(connection, message, ahead, &header);
     header.kind = is_pulled ? FRY_WIRE_PULLED : FRY_WIRE_EAGER;
-    header.acked = fry_lane_take_run(lane);
+    header.acked = fry_connection_take_run(connection);
     uint8_t bytes[FRY_HEADER_BYTES_MAX];
     size_t header_bytes = FRY_WIRE_MESSAGE_BYTES;
-    if (fry_likely(lane->has_short && fry_wire_can_be_short(&header, lane->op_sent)))
+    if (fry_likely(connection->has_short && fry_wire_can_be_short(&header, connection->op_sent)))
         header_bytes = fry_wire_pack_short(bytes, &header);
     else
         fry_wire_pack_message(bytes, &header);
-    lane->op_sent = header.op;
+    connection->op_sent = header.op;
 
     message->state = FRY_MESSAGE_UNDER_WAY;
     message->post.data = message->memory;
@@ -153,20 +153,20 @@ static void launch(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
     if (is_pulled)
         message->flags |= FRY_MESSAGE_PULLED;
     else
-        lane->posting++;
-    if (fry_lane_post(lane, &message->post, bytes, header_bytes) != FRY_POST_DONE)
+        connection->posting++;
+    if (fry_connection_post(connection, &message->post, bytes, header_bytes) != FRY_POST_DONE)
         return;
     if (!is_pulled)
-        lane->posting--;
+        connection->posting--;
     post_is_over(message);
 }
 
 /* Needs a slot, and room in the window and in the bundle. */
-static void gather(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
+static void gather(fry_peer_connection *connection, fry_message *message, uint32_t ahead)
 {
     fry_wire_header header;
-    (void)take_launch(lane, message, ahead, &header);
-    fry_bundle_add(lane, &header, message->memory);
+    (void)take_launch(connection, message, ahead, &header);
+    fry_bundle_add(connection, &header, message->memory);
     message->state = FRY_MESSAGE_DELIVERED;
 }
 
@@ -175,60 +175,63 @@ static void gather(fry_peer_lane *lane, fry_message *message, uint32_t ahead)
  * fault's words count as a message of the window and take one chunk of it; if the window is full
  * the poison goes without them. Needs a slot and a control.
  */
-static void launch_poison(fry_peer_lane *lane, fry_message *message, const fry_fault *fault)
+static void launch_poison(fry_peer_connection *connection, fry_message *message,
+                          const fry_fault *fault)
 {
     fry_wire_header header = {.kind = FRY_WIRE_POISON, .tag = message->tag, .op = message->op};
-    fry_fault_for_other(lane->peer, fault, &header.fault);
+    fry_fault_for_other(connection->peer, fault, &header.fault);
     bool has_words = header.fault.message[0] != 0 || header.fault.domain != NULL;
-    bool is_in_window = has_words && fits_window(lane, 0);
+    bool is_in_window = has_words && fits_window(connection, 0);
     if (!is_in_window) {
         header.fault.message[0] = 0;
         header.fault.domain = NULL;
     }
-    header.slot = fry_lane_take_slot(lane);
-    set_slot(lane, header.slot, NULL, is_in_window, 0);
-    header.number = lane->send_number++;
-    header.ahead = fry_match_launch(&lane->peer->sends, message);
+    header.slot = fry_connection_take_slot(connection);
+    set_slot(connection, header.slot, NULL, is_in_window, 0);
+    header.number = connection->send_number++;
+    header.ahead = fry_match_launch(&connection->peer->sends, message);
     fry_list_take(message); /* so that nobody else ends it */
-    (void)fry_lane_send(lane, &header);
+    (void)fry_connection_send(connection, &header);
 }
 
 static inline bool can_launch(const fry_peer *peer)
 {
-    return peer->lane != NULL && peer->lane->state == FRY_LANE_ATTACHED &&
-           fry_lane_has_slot(peer->lane);
+    return peer->connection != NULL && peer->connection->state == FRY_CONNECTION_ATTACHED &&
+           fry_connection_has_slot(peer->connection);
 }
 
 static inline bool can_launch_poison(const fry_peer *peer)
 {
-    return can_launch(peer) && peer->lane->controls_free != NULL;
+    return can_launch(peer) && peer->connection->controls_free != NULL;
 }
 
 /* Whether the message can be gathered. Only then is there room for it. */
-static bool can_gather(const fry_peer_lane *lane, const fry_message *message)
+static bool can_gather(const fry_peer_connection *connection, const fry_message *message)
 {
     size_t size_bytes = message->size_bytes;
-    return fry_bundle_takes(lane, size_bytes) && (size_bytes == 0 || fits_window(lane, size_bytes));
+    return fry_bundle_takes(connection, size_bytes) &&
+           (size_bytes == 0 || fits_window(connection, size_bytes));
 }
 
-/* False: not launched, because posting the bundle has failed the lane. */
+/* False: not launched, because posting the bundle has failed the connection. */
 static bool start(fry_peer *peer, fry_message *message, bool gathers)
 {
-    fry_peer_lane *lane = peer->lane;
-    bool joins = (gathers || lane->bundle != NULL) && can_gather(lane, message);
-    if (lane->bundle != NULL && (!joins || fry_bundle_is_full(lane, message->size_bytes))) {
-        fry_bundle_post(lane);
-        if (peer->lane != lane)
-            return true; /* the lane was detached, and the message is over */
+    fry_peer_connection *connection = peer->connection;
+    bool joins = (gathers || connection->bundle != NULL) && can_gather(connection, message);
+    if (connection->bundle != NULL &&
+        (!joins || fry_bundle_is_full(connection, message->size_bytes))) {
+        fry_bundle_post(connection);
+        if (peer->connection != connection)
+            return true; /* the connection was detached, and the message is over */
         if (!can_launch(peer))
             return false;
-        joins = gathers && can_gather(lane, message);
+        joins = gathers && can_gather(connection, message);
     }
     uint32_t ahead = fry_match_launch(&peer->sends, message);
     if (joins)
-        gather(lane, message, ahead);
+        gather(connection, message, ahead);
     else
-        launch(lane, message, ahead);
+        launch(connection, message, ahead);
     return true;
 }
 
@@ -237,9 +240,10 @@ bool fry_peer_can_send(const fry_peer *peer, const fry_message *message, bool ga
     if (peer->waiting_first != NULL || !can_launch(peer) ||
         peer->send_count >= peer->options.unexpected_max)
         return false;
-    const fry_peer_lane *lane = peer->lane;
-    return gathers ? can_gather(lane, message) && !fry_bundle_is_full(lane, message->size_bytes)
-                   : lane->bundle == NULL;
+    const fry_peer_connection *connection = peer->connection;
+    return gathers ? can_gather(connection, message) &&
+                         !fry_bundle_is_full(connection, message->size_bytes)
+                   : connection->bundle == NULL;
 }
 
 /* The message is never in its tag's list: all that are go before it. */
@@ -251,9 +255,9 @@ void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers, void *tur
     peer->send_count++;
     fry_peer_add_open(peer, message);
     if (gathers)
-        gather(peer->lane, message, ahead);
+        gather(peer->connection, message, ahead);
     else
-        launch(peer->lane, message, ahead);
+        launch(peer->connection, message, ahead);
 }
 
 void fry_send_start(fry_message *message, bool gathers)
@@ -275,14 +279,14 @@ void fry_sends_start_waiting(fry_peer *peer)
         if (is_poison) {
             fry_fault fault;
             fry_fault_of_ghost(message, &fault);
-            launch_poison(peer->lane, message, &fault);
+            launch_poison(peer->connection, message, &fault);
             fry_message_make_quiet(message);
         } else if (!start(peer, message, peer->waiting_first != NULL)) {
             wait(message);
         }
     }
-    if (peer->lane != NULL)
-        fry_bundle_flush(peer->lane);
+    if (peer->connection != NULL)
+        fry_bundle_flush(peer->connection);
 }
 
 /* ---- withdrawing ---- */
@@ -293,7 +297,7 @@ static void withdraw_unlaunched(fry_message *message, const fry_fault *fault)
     fry_send_stop_waiting(message);
     message->state = FRY_MESSAGE_ENDED;
     if (peer->waiting_first == NULL && can_launch_poison(peer)) {
-        launch_poison(peer->lane, message, fault);
+        launch_poison(peer->connection, message, fault);
         fry_message_make_quiet(message);
         return;
     }
@@ -302,41 +306,42 @@ static void withdraw_unlaunched(fry_message *message, const fry_fault *fault)
     fry_message_be_replaced(message, ghost);
 }
 
-void fry_sends_recall(fry_peer_lane *lane)
+void fry_sends_recall(fry_peer_connection *connection)
 {
-    for (uint32_t i = 0; i < lane->slots_fresh && lane->recalls > 0; i++) {
-        fry_lane_slot *slot = &lane->slots[i];
+    for (uint32_t i = 0; i < connection->slots_fresh && connection->recalls > 0; i++) {
+        fry_connection_slot *slot = &connection->slots[i];
         if (!slot->is_used || slot->recall == 0)
             continue;
-        if (lane->controls_free == NULL)
+        if (connection->controls_free == NULL)
             return;
         fry_wire_header header = {
-            .kind = FRY_WIRE_RECALL, .number = lane->send_number++, .slot = i};
+            .kind = FRY_WIRE_RECALL, .number = connection->send_number++, .slot = i};
         header.fault.status = (ferry_status)slot->recall;
-        header.fault.rank = lane->peer->options.own_rank;
+        header.fault.rank = connection->peer->options.own_rank;
         header.fault.op = slot->recalled_op;
         slot->recall = 0;
-        lane->recalls--;
-        (void)fry_lane_send(lane, &header);
+        connection->recalls--;
+        (void)fry_connection_send(connection, &header);
     }
 }
 
 static void withdraw_launched(fry_message *message, const fry_fault *fault)
 {
-    fry_peer_lane *lane = message->private_;
+    fry_peer_connection *connection = message->private_;
     bool is_over = message->state == FRY_MESSAGE_DELIVERED;
     message->state = FRY_MESSAGE_ENDED;
-    fry_lane_slot *slot = &lane->slots[message->number];
+    fry_connection_slot *slot = &connection->slots[message->number];
     slot->message = NULL;
     if (is_over) {
         fry_message_make_quiet(message);
-    } else if ((message->flags & FRY_MESSAGE_PULLED) && lane->state == FRY_LANE_ATTACHED) {
+    } else if ((message->flags & FRY_MESSAGE_PULLED) &&
+               connection->state == FRY_CONNECTION_ATTACHED) {
         fry_fault told;
-        fry_fault_for_other(lane->peer, fault, &told);
+        fry_fault_for_other(connection->peer, fault, &told);
         slot->recall = told.status;
         slot->recalled_op = told.op != 0 ? told.op : message->op;
-        lane->recalls++;
-        fry_sends_recall(lane);
+        connection->recalls++;
+        fry_sends_recall(connection);
     }
 }
 
@@ -351,62 +356,62 @@ void fry_send_withdraw(fry_message *message, const fry_fault *fault)
 /* ---- answers ---- */
 
 /* Frees a slot. Returns its message, or NULL. */
-static inline fry_message *end_slot(fry_peer_lane *lane, uint32_t number)
+static inline fry_message *end_slot(fry_peer_connection *connection, uint32_t number)
 {
-    fry_lane_slot *slot = &lane->slots[number];
+    fry_connection_slot *slot = &connection->slots[number];
     fry_message *message = slot->message;
-    lane->window_messages_used -= slot->is_in_window;
-    lane->window_bytes_used -= slot->window_bytes;
+    connection->window_messages_used -= slot->is_in_window;
+    connection->window_bytes_used -= slot->window_bytes;
     if (fry_unlikely(slot->recall != 0))
-        lane->recalls--;
+        connection->recalls--;
     slot->is_used = false;
     slot->recall = 0;
-    lane->answers_heard++;
-    lane->peer->send_count--;
-    fry_lane_give_slot(lane, number);
+    connection->answers_heard++;
+    connection->peer->send_count--;
+    fry_connection_give_slot(connection, number);
     return message;
 }
 
-static inline bool is_slot_used(const fry_peer_lane *lane, uint32_t slot)
+static inline bool is_slot_used(const fry_peer_connection *connection, uint32_t slot)
 {
-    return slot < lane->slots_fresh && lane->slots[slot].is_used;
+    return slot < connection->slots_fresh && connection->slots[slot].is_used;
 }
 
-bool fry_send_acknowledged(fry_peer_lane *lane, uint32_t slot)
+bool fry_send_acknowledged(fry_peer_connection *connection, uint32_t slot)
 {
-    if (fry_unlikely(!is_slot_used(lane, slot)))
+    if (fry_unlikely(!is_slot_used(connection, slot)))
         return false;
-    fry_message *message = end_slot(lane, slot);
+    fry_message *message = end_slot(connection, slot);
     if (message != NULL)
         fry_message_finish(message, FERRY_OK, NULL);
     return true;
 }
 
-/* An event may end the lane: then the rest of the run is of no use. */
-bool fry_sends_acknowledged(fry_peer_lane *lane, fry_wire_run run)
+/* An event may end the connection: then the rest of the run is of no use. */
+bool fry_sends_acknowledged(fry_peer_connection *connection, fry_wire_run run)
 {
-    for (uint32_t i = 0; i < run.count && fry_lane_is_live(lane); i++) {
-        if (run.first + i < run.first || !fry_send_acknowledged(lane, run.first + i))
+    for (uint32_t i = 0; i < run.count && fry_connection_is_live(connection); i++) {
+        if (run.first + i < run.first || !fry_send_acknowledged(connection, run.first + i))
             return false;
     }
     return true;
 }
 
-bool fry_send_refused(fry_peer_lane *lane, const fry_wire_header *header)
+bool fry_send_refused(fry_peer_connection *connection, const fry_wire_header *header)
 {
-    if (!is_slot_used(lane, header->slot))
+    if (!is_slot_used(connection, header->slot))
         return false;
-    fry_message *message = end_slot(lane, header->slot);
+    fry_message *message = end_slot(connection, header->slot);
     if (message == NULL)
         return true;
     message->other_op = header->op;
     if (header->kind == FRY_WIRE_LENGTH) {
         fry_fault fault;
-        fry_fault_of_lengths(lane->peer, message->size_bytes, header->size_bytes, header->op,
+        fry_fault_of_lengths(connection->peer, message->size_bytes, header->size_bytes, header->op,
                              &fault);
         fry_message_finish(message, FERRY_E_LENGTH, &fault);
     } else {
-        fry_message_finish(message, fry_status_of_fault(lane->peer, &header->fault),
+        fry_message_finish(message, fry_status_of_fault(connection->peer, &header->fault),
                            &header->fault);
     }
     return true;

@@ -10,8 +10,8 @@ typedef struct fry_wire_run fry_wire_run;
 
 /*
  * Enters a ready send and launches it, or gathers it if `gathers`. Allowed only right after
- * fry_peer_can_send has said that this can be done at once: there is a lane, and room, and nothing
- * that must go before it.
+ * fry_peer_can_send has said that this can be done at once: there is a connection, and room, and
+ * nothing that must go before it.
  */
 bool fry_peer_can_send(const fry_peer *peer, const fry_message *message, bool gathers);
 void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers, void *turn);
@@ -19,17 +19,18 @@ void fry_peer_send(fry_peer *peer, fry_message *message, bool gathers, void *tur
 /* ---- for the files of a peer ---- */
 
 /*
- * Launches a send if possible, or makes it wait. gathers: others follow before the lane is flushed.
+ * Launches a send if possible, or makes it wait. gathers: others follow before the connection is
+ * flushed.
  */
 void fry_send_start(fry_message *message, bool gathers);
 void fry_send_withdraw(fry_message *message, const fry_fault *fault);
 void fry_sends_start_waiting(fry_peer *peer);
 void fry_send_stop_waiting(fry_message *message);
-void fry_sends_recall(fry_peer_lane *lane);
+void fry_sends_recall(fry_peer_connection *connection);
 
 /* Handles an acknowledgement. False: the slot is empty. */
-bool fry_send_acknowledged(fry_peer_lane *lane, uint32_t slot);
-bool fry_sends_acknowledged(fry_peer_lane *lane, fry_wire_run run);
-bool fry_send_refused(fry_peer_lane *lane, const fry_wire_header *header);
+bool fry_send_acknowledged(fry_peer_connection *connection, uint32_t slot);
+bool fry_sends_acknowledged(fry_peer_connection *connection, fry_wire_run run);
+bool fry_send_refused(fry_peer_connection *connection, const fry_wire_header *header);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of a peer and its lane (the connection to the member); for the others here and their
- * tests.
+ * The parts of a peer and of its connection; for the others here and their tests.
  *
- * A *launch* takes the next number of the lane's direction and, if it is a message, a *slot*: an
- * index that the launcher chooses, and that the other end names when it acknowledges. Slots bound
- * everything: there are as many as unexpected_max, and a message keeps its slot until it is
+ * A *launch* takes the next number of the connection's direction and, if it is a message, a *slot*:
+ * an index that the launcher chooses, and that the other end names when it acknowledges. Slots
+ * bound everything: there are as many as unexpected_max, and a message keeps its slot until it is
  * acknowledged, so the other end never owes more answers than that, nor keeps more records. Data
  * sent with its message also counts against the window until it is acknowledged. The receiver has
  * memory for the whole window, in chunks of one size, so that no pattern of sizes can fragment it:
@@ -14,13 +13,13 @@
  *  - A message that finds the window full is launched to be pulled: no window, however small, holds
  *    anything up.
  *  - A message that finds no slot waits. Entered sends are bounded by the same number, so this
- *    happens only if the two ends' bounds differ, or after a change of lanes.
+ *    happens only if the two ends' bounds differ, or after a change of connections.
  *
  * Why nobody waits for ever. An arrival never waits: it gets its place, is kept in memory allocated
  * before, or is refused. The answers that it owes are posted when progress is made, at the latest
- * when the lane is armed. They need no slot and no window, only one of a few posts of their own,
- * which come back when the channel is done with them. So if two ends only send at first, with any
- * window, all their sends are launched and kept, and both ends are free to receive.
+ * when the connection is armed. They need no slot and no window, only one of a few posts of their
+ * own, which come back when the channel is done with them. So if two ends only send at first, with
+ * any window, all their sends are launched and kept, and both ends are free to receive.
  *
  * Leaving. An end that leaves says BYE, its last launch, after it has posted every answer that it
  * owed. BYE has the number of those answers, because the channel may bring them later. The other
@@ -38,14 +37,14 @@
 #ifndef FRY_NET_PEER_STATE_H
 #define FRY_NET_PEER_STATE_H
 
-#include "net/peer/lane.h"
+#include "net/peer/connection.h"
 #include "net/peer/match.h"
 #include "net/peer/wire.h"
 
-#define FRY_LANE_CONTROLS 64 /* control headers under way at most */
+#define FRY_CONNECTION_CONTROLS 64 /* control headers under way at most */
 #define FRY_CHUNK_BYTES 1024
 #define FRY_NO_SLOT UINT32_MAX
-#define FRY_LANE_BUNDLES 4 /* bundles gathered or under way at most */
+#define FRY_CONNECTION_BUNDLES 4 /* bundles gathered or under way at most */
 #define FRY_BUNDLE_MESSAGE_BYTES 512
 #define FRY_BUNDLE_MESSAGES 64 /* at most, so that the other end can begin early */
 #define FRY_BUNDLE_BYTES 8000  /* table and data: with UCX's header in one of its buffers */
@@ -58,8 +57,8 @@ enum {
     FRY_MESSAGE_WAITS = 4, /* a send: in the peer's list of waiting sends */
     FRY_MESSAGE_TAKEN = 8, /* a receive: private_ is the record of its message */
     FRY_MESSAGE_PULLED = 16, /* a send: its data stays until it is pulled */
-    FRY_MESSAGE_LOST = 32,   /* a receive whose pull failed: it waits for the lane's end */
-    FRY_MESSAGE_OLD = 64,    /* belongs to a lane that is over */
+    FRY_MESSAGE_LOST = 32,   /* a receive whose pull failed: it waits for the connection's end */
+    FRY_MESSAGE_OLD = 64,    /* belongs to a connection that is over */
 };
 
 /*
@@ -78,13 +77,13 @@ struct fry_chunk {
 
 _Static_assert(sizeof(fry_fault) <= sizeof(((fry_chunk *)0)->bytes), "a fault takes one chunk");
 
-typedef struct fry_lane_slot {
+typedef struct fry_connection_slot {
     fry_message *message; /* NULL: withdrawn, or poison */
     uint32_t window_bytes;
     bool is_used, is_in_window;
     int32_t recall; /* a status: the other end must still be told that it was withdrawn */
     uint64_t recalled_op;
-} fry_lane_slot;
+} fry_connection_slot;
 
 typedef struct fry_control {
     fry_post post;
@@ -102,19 +101,19 @@ typedef struct fry_bundle {
     uint8_t bytes[FRY_WIRE_TABLE_BYTES_MAX + FRY_BUNDLE_BYTES]; /* room for the table, then data */
 } fry_bundle;
 
-typedef enum fry_lane_state {
-    FRY_LANE_NEW = 0,
-    FRY_LANE_ATTACHED,
-    FRY_LANE_LEAVING, /* launches nothing more except BYE, and answers what it owes */
-    FRY_LANE_ENDING,  /* is being detached, and sends the answers that it owes */
-    FRY_LANE_FAILED,  /* must be detached */
-    FRY_LANE_OVER,    /* was detached */
-} fry_lane_state;
+typedef enum fry_connection_state {
+    FRY_CONNECTION_NEW = 0,
+    FRY_CONNECTION_ATTACHED,
+    FRY_CONNECTION_LEAVING, /* launches nothing more except BYE, and answers what it owes */
+    FRY_CONNECTION_ENDING,  /* is being detached, and sends the answers that it owes */
+    FRY_CONNECTION_FAILED,  /* must be detached */
+    FRY_CONNECTION_OVER,    /* was detached */
+} fry_connection_state;
 
-struct fry_peer_lane {
+struct fry_peer_connection {
     fry_peer *peer; /* NULL until attached */
     fry_channel *channel;
-    fry_lane_state state;
+    fry_connection_state state;
     bool is_keyed;
     bool has_short; /* FRY_WIRE_SHORT is used in both directions */
 
@@ -127,7 +126,7 @@ struct fry_peer_lane {
         free_count; /* a ring of freed slots, in the order in which they were freed */
     uint32_t free_mask;
     uint32_t *free_slots;
-    fry_lane_slot *slots;
+    fry_connection_slot *slots;
     uint32_t eager_bytes_max;
     uint32_t window_messages_used;
     uint64_t window_bytes_used;
@@ -164,7 +163,7 @@ struct fry_peer_lane {
     size_t chunks_fresh, chunk_count;
     uint32_t pulling;
 
-    fry_control controls[FRY_LANE_CONTROLS];
+    fry_control controls[FRY_CONNECTION_CONTROLS];
     fry_control *controls_free;
     uint32_t controls_used;
     fry_record *refusals_first, *refusals_last; /* they wait for a control header */
@@ -181,13 +180,13 @@ struct fry_peer_lane {
     uint64_t *headers_seen; /* bits of the last ones before that */
     uint64_t headers_mask;
 
-    fry_lane_session session;
+    fry_connection_session session;
     const fry_memory *memory;
     fry_fault fault; /* why it failed before it was attached */
 };
 
 struct fry_peer {
-    fry_peer_lane *lane;
+    fry_peer_connection *connection;
     void *turn; /* of the current call: passed to events */
     fry_match sends, receives;
     fry_message *waiting_first, *waiting_last;
@@ -279,70 +278,74 @@ static inline void fry_message_finish(fry_message *message, ferry_status status,
         fry_message_make_quiet(message);
 }
 
-/* ---- of a lane ---- */
+/* ---- of a connection ---- */
 
-static inline bool fry_lane_is_live(const fry_peer_lane *lane)
+static inline bool fry_connection_is_live(const fry_peer_connection *connection)
 {
-    return lane->state >= FRY_LANE_ATTACHED && lane->state <= FRY_LANE_ENDING;
+    return connection->state >= FRY_CONNECTION_ATTACHED &&
+           connection->state <= FRY_CONNECTION_ENDING;
 }
 
-static inline bool fry_lane_has_slot(const fry_peer_lane *lane)
+static inline bool fry_connection_has_slot(const fry_peer_connection *connection)
 {
-    return lane->slots_used < lane->slot_count;
+    return connection->slots_used < connection->slot_count;
 }
 
 /* Takes a slot; there is one. */
-static inline uint32_t fry_lane_take_slot(fry_peer_lane *lane)
+static inline uint32_t fry_connection_take_slot(fry_peer_connection *connection)
 {
-    lane->slots_used++;
-    if (lane->free_count == 0) {
-        /* The ring is empty, and grows with how many there are to be given back: a lane touches no
-         * more of it than it needs. By one at a time, so that the mask is always whole. */
-        lane->free_first = 0;
-        lane->free_mask |= lane->slots_fresh;
-        return lane->slots_fresh++;
+    connection->slots_used++;
+    if (connection->free_count == 0) {
+        /* The ring is empty, and grows with how many there are to be given back: a connection
+         * touches no more of it than it needs. By one at a time, so that the mask is always whole.
+         */
+        connection->free_first = 0;
+        connection->free_mask |= connection->slots_fresh;
+        return connection->slots_fresh++;
     }
-    uint32_t slot = lane->free_slots[lane->free_first];
-    lane->free_first = (lane->free_first + 1) & lane->free_mask;
-    lane->free_count--;
+    uint32_t slot = connection->free_slots[connection->free_first];
+    connection->free_first = (connection->free_first + 1) & connection->free_mask;
+    connection->free_count--;
     return slot;
 }
 
-static inline void fry_lane_give_slot(fry_peer_lane *lane, uint32_t slot)
+static inline void fry_connection_give_slot(fry_peer_connection *connection, uint32_t slot)
 {
-    lane->free_slots[(lane->free_first + lane->free_count) & lane->free_mask] = slot;
-    lane->free_count++;
-    lane->slots_used--;
+    connection
+        ->free_slots[(connection->free_first + connection->free_count) & connection->free_mask] =
+        slot;
+    connection->free_count++;
+    connection->slots_used--;
 }
 
 /* Posts a body of at most FRY_WIRE_BODY_BYTES_MAX, in room for FRY_HEADER_BYTES_MAX. */
-static inline fry_post_result fry_lane_post(fry_peer_lane *lane, fry_post *post, uint8_t *header,
-                                            size_t bytes)
+static inline fry_post_result fry_connection_post(fry_peer_connection *connection, fry_post *post,
+                                                  uint8_t *header, size_t bytes)
 {
-    if (fry_unlikely(lane->is_keyed))
-        bytes = fry_lane_seal(lane, header, bytes);
+    if (fry_unlikely(connection->is_keyed))
+        bytes = fry_connection_seal(connection, header, bytes);
     post->header = header;
     post->header_bytes = bytes;
-    return lane->channel->ops->post(lane->channel, post);
+    return connection->channel->ops->post(connection->channel, post);
 }
 
 /* Takes the oldest run to acknowledge, for a header that is sent anyway; count 0: none. */
-static inline fry_wire_run fry_lane_take_run(fry_peer_lane *lane)
+static inline fry_wire_run fry_connection_take_run(fry_peer_connection *connection)
 {
-    if (lane->run_count == 0)
+    if (connection->run_count == 0)
         return (fry_wire_run){0, 0};
-    fry_wire_run run = lane->runs[lane->run_first];
-    lane->run_first = (lane->run_first + 1) & lane->ring_mask;
-    lane->run_count--;
-    lane->unsent -= run.count;
-    lane->owed -= run.count;
-    lane->answers_posted += run.count;
+    fry_wire_run run = connection->runs[connection->run_first];
+    connection->run_first = (connection->run_first + 1) & connection->ring_mask;
+    connection->run_count--;
+    connection->unsent -= run.count;
+    connection->owed -= run.count;
+    connection->answers_posted += run.count;
     return run;
 }
 
-static inline bool fry_lane_owes_answers(const fry_peer_lane *lane)
+static inline bool fry_connection_owes_answers(const fry_peer_connection *connection)
 {
-    return lane->run_count > 0 || lane->refusals_first != NULL;
+    return connection->run_count > 0 || connection->refusals_first != NULL;
 }
 
 #endif

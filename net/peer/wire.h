@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Headers as they cross between peers: little-endian, packed, of a fixed layout for each kind. All
- * that can be checked without knowing the lane is checked here; what names something of the lane
- * (numbers, slots) is checked by who looks it up.
+ * that can be checked without knowing the connection is checked here; what names something of the
+ * connection (numbers, slots) is checked by who looks it up.
  *
  *      EAGER PULLED POISON   ACK            NACK           LENGTH     RECALL         BYE
  *   0  kind                  kind           kind           kind       kind           kind
@@ -107,7 +107,7 @@ typedef struct fry_wire_header {
     uint64_t op;
     uint64_t size_bytes;
     fry_wire_run acked;    /* with messages */
-    uint32_t answers;      /* BYE: number of messages answered since the lane began */
+    uint32_t answers;      /* BYE: number of messages answered since the connection began */
     uint32_t series_count; /* BUNDLE */
     uint32_t run_count;    /* ACK */
     fry_wire_run runs[FRY_WIRE_RUNS_MAX];
@@ -181,7 +181,7 @@ static inline void fry_wire_unpack_message(const uint8_t *from, fry_wire_header 
     header->acked.first = fry_wire_get32(from + 40);
 }
 
-/* Whether a header can be SHORT, on a lane with at most FRY_WIRE_SHORT_SLOTS_MAX slots. */
+/* Whether a header can be SHORT, on a connection with at most FRY_WIRE_SHORT_SLOTS_MAX slots. */
 static inline bool fry_wire_can_be_short(const fry_wire_header *header, uint64_t op_before)
 {
     return header->kind == FRY_WIRE_EAGER && header->ahead == 0 &&

@@ -369,7 +369,7 @@ static void cancel_and_leave(uint32_t count, bool has_memory)
     }
     for (uint32_t i = 0; i < count; i++)
         AWAIT(joins[i], OK);
-    assert_exchange(0, count - 1, 8, true); /* there is a lane */
+    assert_exchange(0, count - 1, 8, true); /* there is a connection */
     failing_allocator *memory = &members[count - 1].te.memory;
     ferry_buffer *sink = own(test_buffer(&members[count - 1].te, 0, SIZE, 0));
     ferry_future *recv = recv_from(count - 1, 0, 1, span_of(sink, 0, 8));
@@ -464,7 +464,7 @@ Test(messages, refused_for_what_they_wait_for_leave_others_alone)
 Test(messages, of_a_member_that_leaves_fail_with_its_rank)
 {
     begin_members(2, FERRY_LOOP_THREAD);
-    assert_exchange(0, 1, SIZE, true); /* there is a lane */
+    assert_exchange(0, 1, SIZE, true); /* there is a connection */
     ferry_buffer *sink = buffer_of(0, 0, SIZE, 0), *own = buffer_of(1, 0, SIZE, 0);
     ferry_future *recv = recv_from(0, 1, 1, ferry_buffer_span(sink));
     ferry_future *theirs = recv_from(1, 0, 2, ferry_buffer_span(own));
@@ -489,7 +489,7 @@ static void leave_after_receiving(ferry_loop_mode senders)
     (void)begin_member(FERRY_LOOP_THREAD);
     (void)begin_member(senders);
     test_members_join(members, 2);
-    assert_exchange(1, 0, SIZE, true); /* there is a lane */
+    assert_exchange(1, 0, SIZE, true); /* there is a connection */
     ferry_buffer *source = buffer_of(1, 0, COUNT, 3), *sink = buffer_of(0, 0, COUNT, 0);
     for (size_t i = 0; i < COUNT; i++)
         sends[i] = send_to(1, 0, i, span_of(source, i, 1));
@@ -596,7 +596,7 @@ Test(messages, cancelled_under_way_leave_memory_alone_once_quiet)
     assert_exchange(0, 1, SIZE, true);
 }
 
-/* What was open fails; the newcomer of the same rank is talked to over a lane of its own. */
+/* What was open fails; the newcomer of the same rank is talked to over a connection of its own. */
 Test(messages, go_on_with_a_member_that_was_started_anew)
 {
     begin_members(2, FERRY_LOOP_THREAD);

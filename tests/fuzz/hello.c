@@ -115,7 +115,7 @@ static void prepare(void)
 static bool decide(fry_hello *hello, fry_hello_event event)
 {
     const fry_hello_offer own = offer_of(5, 13);
-    fry_lane_session session;
+    fry_connection_session session;
 
     insist(hello->out_bytes <= sizeof(hello->out), "too much to send");
     insist(hello->address_bytes <= sizeof(hello->address), "too long an address");

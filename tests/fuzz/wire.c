@@ -8,7 +8,7 @@
  * units of 16 bytes, and flags), its header, and what the data begins with if FLAG_GIVEN says so.
  */
 #include "net/peer/wire.h"
-#include "net/peer/lane.h"
+#include "net/peer/connection.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
@@ -92,13 +92,13 @@ static void on_quiet(void *turn, fry_message *message)
     expect(++quiet[i] == 1 && resolved[i] + withdrawn[i] == 1, "quiet at the wrong time");
 }
 
-static void on_wants_lane(void *turn, fry_peer *peer)
+static void on_wants_connection(void *turn, fry_peer *peer)
 {
     (void)turn;
     (void)peer;
 }
 
-static void on_lane_failed(void *turn, fry_peer *peer, const fry_fault *fault)
+static void on_connection_failed(void *turn, fry_peer *peer, const fry_fault *fault)
 {
     (void)turn;
     (void)peer;
@@ -107,8 +107,8 @@ static void on_lane_failed(void *turn, fry_peer *peer, const fry_fault *fault)
 
 static const fry_peer_events events = {.resolved = on_resolved,
                                        .quiet = on_quiet,
-                                       .wants_lane = on_wants_lane,
-                                       .lane_failed = on_lane_failed};
+                                       .wants_connection = on_wants_connection,
+                                       .connection_failed = on_connection_failed};
 
 /* Receives of tags 1 and 2, sends of others: of each some are ready, or withdrawn. */
 static void open_messages(fry_peer *peer)
@@ -185,7 +185,7 @@ static void expect_series_packed_again(const uint8_t *bytes, size_t size)
     expect(memcmp(bytes, again, sizeof(again)) == 0, "a series packed into other bytes");
 }
 
-static void arrive(fry_peer_lane *lane, const uint8_t *header, size_t header_bytes,
+static void arrive(fry_peer_connection *connection, const uint8_t *header, size_t header_bytes,
                    const uint8_t *given, size_t given_bytes, size_t data_bytes, bool is_pulled)
 {
     uint8_t *copy = malloc(header_bytes + data_bytes + 1);
@@ -199,7 +199,7 @@ static void arrive(fry_peer_lane *lane, const uint8_t *header, size_t header_byt
                            .size_bytes = data_bytes,
                            .token = is_pulled ? &tokens_open : NULL};
     tokens_open += is_pulled;
-    fry_peer_channel_events.arrived(fry_peer_channel_arg(lane), &arrival);
+    fry_peer_channel_events.arrived(fry_peer_channel_arg(connection), &arrival);
     free(copy);
 }
 
@@ -210,13 +210,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const fry_log log = {.max_level = FERRY_LOG_ERROR};
     fry_peer_options options = {
         .memory = &memory, .log = &log, .rank = 1, .unexpected_max = OPS, .events = &events};
-    fry_lane_session session = {.window_messages = 4, .window_bytes = 2048, .unexpected_max = 8};
+    fry_connection_session session = {
+        .window_messages = 4, .window_bytes = 2048, .unexpected_max = 8};
     fry_peer *peer = fry_peer_open(&options);
-    fry_peer_lane *lane = fry_peer_lane_open(&options, &session);
-    expect(peer != NULL && lane != NULL, "no memory");
+    fry_peer_connection *connection = fry_peer_connection_open(&options, &session);
+    expect(peer != NULL && connection != NULL, "no memory");
     fry_channel channel = {.ops = &nobody, .eager_bytes_max = 32};
     tokens_open = 0;
-    fry_peer_attach(peer, lane, &channel, NULL);
+    fry_peer_attach(peer, connection, &channel, NULL);
     open_messages(peer);
     while (size >= 3) {
         size_t header_bytes = data[0];
@@ -232,17 +233,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size_t left = size - header_bytes;
         size_t given_bytes = !is_given ? 0 : data_bytes < left ? data_bytes : left;
         expect_series_packed_again(given, given_bytes);
-        arrive(lane, data, header_bytes, given, given_bytes, data_bytes, is_pulled);
+        arrive(connection, data, header_bytes, given, given_bytes, data_bytes, is_pulled);
         (void)fry_peer_progress(peer, NULL);
         data += header_bytes + given_bytes;
         size -= header_bytes + given_bytes;
     }
     const fry_fault fault = {.status = FERRY_E_DEAD};
     (void)fry_peer_detach(peer, FERRY_E_DEAD, &fault, NULL, NULL);
-    fry_peer_destroyed(peer, lane, NULL);
+    fry_peer_destroyed(peer, connection, NULL);
     for (size_t i = 0; i < OPS; i++)
         expect(quiet[i] == 1 && resolved[i] + withdrawn[i] == 1, "not over");
-    fry_peer_lane_close(lane);
+    fry_peer_connection_close(connection);
     fry_peer_close(peer);
     return 0;
 }

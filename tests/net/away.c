@@ -27,7 +27,8 @@
 
 static void exchange(net_self *self, ferry_tag tag)
 {
-    net_self_probe(self, self->rank == 0, tag + 2); /* a lane that took too long is tried anew */
+    net_self_probe(self, self->rank == 0,
+                   tag + 2); /* a connection that took too long is tried anew */
     net_self_exchange(self, tag, COUNT, SIZE_BYTES);
 }
 

@@ -2,7 +2,8 @@
 /*
  * The cable between two hosts is pulled while messages are under way, for a second, for five, for
  * ever; the store stays in reach. Nobody is dead, so shorter than the lease nobody fails; otherwise
- * the lane may, but each future resolves by its deadline, and a cable that is back is used again.
+ * the connection may, but each future resolves by its deadline, and a cable that is back is used
+ * again.
  */
 #include "tests/support/net_hosts.h"
 #include "tests/support/net_self.h"

@@ -58,8 +58,9 @@ typedef enum place_state {
 } place_state;
 
 /* What a process holds. Memory is what it has alone: of what it shares with another end the pages
- * fill as a lane gets older, anew for each lane; one that stays shows among the mappings. What
- * malloc has free between others' blocks is apart: UCX's buffers for TCP leave gaps of 132 KiB. */
+ * fill as a connection gets older, anew for each connection; one that stays shows among the
+ * mappings. What malloc has free between others' blocks is apart: UCX's buffers for TCP leave gaps
+ * of 132 KiB. */
 typedef struct figures {
     int64_t used_kib, free_kib, descriptors, threads, maps;
 } figures;
@@ -113,8 +114,8 @@ static bool is_disturbed; /* somebody has ended by itself during this halt */
 
 /*
  * Loops, spins and bounds of its own for each start. A member that gets no time posts hundreds
- * fewer receives than the others' sends; a lane on which as many as unexpected_max have no receive
- * takes no probe either, so there is room for several times as many.
+ * fewer receives than the others' sends; a connection on which as many as unexpected_max have no
+ * receive takes no probe either, so there is room for several times as many.
  */
 static void start(uint32_t rank)
 {

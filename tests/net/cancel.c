@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A receive is cancelled while its bytes are being pulled, at another moment each time. Once it is
- * quiet nothing is written, whatever is under way on the lane, and the lane serves others.
+ * quiet nothing is written, whatever is under way on the connection, and the connection serves
+ * others.
  */
 #include "tests/support/net_hosts.h"
 #include "tests/support/net_self.h"

@@ -172,7 +172,7 @@ static bool is_quiet(ferry_future *future)
     return status == FERRY_OK;
 }
 
-/* Warms the lane up, so that what is stopped is the message that is meant. */
+/* Warms the connection up, so that what is stopped is the message that is meant. */
 static void exchange_one(net_self *self)
 {
     memory memory;

@@ -86,7 +86,7 @@ static void garbage(void)
     uint64_t state = 1;
     net_hosts_open(2, NET_CABLE_VETH);
     net_pair_start(members, true, "member", SECRET, NULL);
-    /* Nothing else listens before the first lane is made. */
+    /* Nothing else listens before the first connection is made. */
     unsigned listeners = net_host_listeners(0, ports, 4);
     NET_CHECK(listeners == 1, "%u ports listen, not the hello's alone", listeners);
 

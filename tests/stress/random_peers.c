@@ -10,7 +10,7 @@
  *    around it; a send's is not looked at after it is quiet;
  *  - in the end nothing is kept: no tag, no slot, no answer owed, no record, no byte.
  */
-#include "net/peer/lane.h"
+#include "net/peer/connection.h"
 #include "net/peer/send.h"
 #include "net/peer/state.h"
 #include "tests/support/failing_allocator.h"
@@ -51,12 +51,12 @@ struct side {
     struct run *run;
     int index;
     fry_peer *peer;
-    fry_peer_lane *lane, *dead_lane;
+    fry_peer_connection *connection, *dead_connection;
     fry_channel *channel, *dead_channel;
     int generation;
     op *ops[2 * OPS_MAX];
     size_t op_count, entered;
-    bool is_to_detach, wants_lane;
+    bool is_to_detach, wants_connection;
 };
 
 typedef struct run {
@@ -69,7 +69,7 @@ typedef struct run {
     int side_count;
     bool may_fail, may_withdraw, is_short, calls_back;
     int failed_generations;
-    fry_lane_session session;
+    fry_connection_session session;
     fry_peer_options options;
     fake_wire_options wire_options;
 } run;
@@ -253,33 +253,33 @@ static void on_quiet(void *turn, fry_message *message)
         do_anything(o->side_);
 }
 
-static void on_wants_lane(void *turn, fry_peer *peer)
+static void on_wants_connection(void *turn, fry_peer *peer)
 {
     expect_turn(turn);
     side *side_ = fry_peer_arg(peer);
-    expect(!side_->wants_lane && side_->lane == NULL, "a lane is wanted twice");
-    side_->wants_lane = true;
+    expect(!side_->wants_connection && side_->connection == NULL, "a connection is wanted twice");
+    side_->wants_connection = true;
 }
 
 static void detach(side *side_, ferry_status status)
 {
     fry_fault fault = {.status = status, .rank = 1 - side_->index, .message = "over"};
     side_->is_to_detach = false;
-    side_->wants_lane = false;
+    side_->wants_connection = false;
     side_->generation++;
-    fry_peer_lane *lane =
+    fry_peer_connection *connection =
         fry_peer_detach(side_->peer, status, &fault, &side_->dead_channel, this_turn());
-    expect(lane == side_->lane, "another lane was attached");
-    side_->dead_lane = lane;
-    side_->lane = NULL;
+    expect(connection == side_->connection, "another connection was attached");
+    side_->dead_connection = connection;
+    side_->connection = NULL;
     side_->channel = NULL;
 }
 
-static void on_lane_failed(void *turn, fry_peer *peer, const fry_fault *fault)
+static void on_connection_failed(void *turn, fry_peer *peer, const fry_fault *fault)
 {
     expect_turn(turn);
     side *side_ = fry_peer_arg(peer);
-    expect(the_run.may_fail, "the lane failed: %s", fault->message);
+    expect(the_run.may_fail, "the connection failed: %s", fault->message);
     expect(fault->status == FERRY_E_PEER || fault->status == FERRY_E_DEAD ||
                (the_run.is_short && fault->status == FERRY_E_NO_MEMORY),
            "an odd failure");
@@ -305,11 +305,11 @@ static void on_parted(void *turn, fry_peer *peer)
 
 /* With `done`, and without. */
 static const fry_peer_events events[2] = {
-    {on_resolved, on_quiet, on_wants_lane, on_lane_failed, NULL, on_parted, NULL},
-    {on_resolved, on_quiet, on_wants_lane, on_lane_failed, on_done, on_parted, NULL},
+    {on_resolved, on_quiet, on_wants_connection, on_connection_failed, NULL, on_parted, NULL},
+    {on_resolved, on_quiet, on_wants_connection, on_connection_failed, on_done, on_parted, NULL},
 };
 
-/* ---- lanes ---- */
+/* ---- connections ---- */
 
 static void connect_sides(run *r)
 {
@@ -317,18 +317,18 @@ static void connect_sides(run *r)
     r->wire = fake_wire_open(&r->wire_options);
     for (int i = 0; i < r->side_count; i++) {
         side *side_ = &r->sides[i];
-        fry_lane_session session = r->session;
+        fry_connection_session session = r->session;
         memset(session.send_key, 1 + i, sizeof(session.send_key));
         memset(session.receive_key, r->side_count == 1 ? 1 : 2 - i, sizeof(session.receive_key));
-        side_->lane = fry_peer_lane_open(&r->options, &session);
-        expect(side_->lane != NULL, "no lane");
-        side_->channel =
-            fake_wire_end(r->wire, i, &fry_peer_channel_events, fry_peer_channel_arg(side_->lane));
+        side_->connection = fry_peer_connection_open(&r->options, &session);
+        expect(side_->connection != NULL, "no connection");
+        side_->channel = fake_wire_end(r->wire, i, &fry_peer_channel_events,
+                                       fry_peer_channel_arg(side_->connection));
     }
     for (int i = 0; i < r->side_count; i++) {
         side *side_ = &r->sides[i];
-        side_->wants_lane = false;
-        fry_peer_attach(side_->peer, side_->lane, side_->channel, this_turn());
+        side_->wants_connection = false;
+        fry_peer_attach(side_->peer, side_->connection, side_->channel, this_turn());
     }
     if (r->may_fail && pick(4) == 0)
         fake_wire_cut_at_post(r->wire, 1 + pick(60));
@@ -336,26 +336,27 @@ static void connect_sides(run *r)
 
 static void destroy_dead(side *side_)
 {
-    if (side_->dead_lane == NULL)
+    if (side_->dead_connection == NULL)
         return;
     side_->dead_channel->ops->destroy(side_->dead_channel);
-    fry_peer_destroyed(side_->peer, side_->dead_lane, this_turn());
-    fry_peer_lane_close(side_->dead_lane);
-    side_->dead_lane = NULL;
+    fry_peer_destroyed(side_->peer, side_->dead_connection, this_turn());
+    fry_peer_connection_close(side_->dead_connection);
+    side_->dead_connection = NULL;
 }
 
-/* Where the lane is over at both ends there may be another. */
+/* Where the connection is over at both ends there may be another. */
 static void mend(run *r)
 {
     for (int i = 0; i < r->side_count; i++) {
         side *side_ = &r->sides[i];
         if (side_->is_to_detach && pick(3) == 0)
             detach(side_, FERRY_E_PEER);
-        if (side_->dead_lane != NULL && pick(3) == 0)
+        if (side_->dead_connection != NULL && pick(3) == 0)
             destroy_dead(side_);
     }
     for (int i = 0; i < r->side_count; i++)
-        if (r->wire == NULL || r->sides[i].lane != NULL || r->sides[i].dead_lane != NULL)
+        if (r->wire == NULL || r->sides[i].connection != NULL ||
+            r->sides[i].dead_connection != NULL)
             return;
     fake_wire_close(r->wire);
     r->wire = NULL;
@@ -467,7 +468,7 @@ static void take_step(run *r)
     if (r->may_fail && r->wire != NULL && pick(150) == 0) {
         if (pick(2))
             fake_wire_cut(r->wire);
-        else if (side_->lane != NULL)
+        else if (side_->connection != NULL)
             detach(side_, FERRY_E_DEAD);
     }
     mend(r);
@@ -477,7 +478,7 @@ static bool is_all_done(const run *r)
 {
     for (int i = 0; i < r->side_count; i++) {
         const side *side_ = &r->sides[i];
-        if (side_->entered < side_->op_count || side_->dead_lane != NULL)
+        if (side_->entered < side_->op_count || side_->dead_connection != NULL)
             return false;
         for (size_t j = 0; j < side_->entered; j++)
             if (!side_->ops[j]->is_ready && is_live(side_->ops[j]))
@@ -587,18 +588,18 @@ static void check_all(run *r)
     }
 }
 
-static uint32_t count_chunks(const fry_peer_lane *lane)
+static uint32_t count_chunks(const fry_peer_connection *connection)
 {
     uint32_t count = 0;
-    for (const fry_chunk *chunk = lane->chunks_free; chunk != NULL; chunk = chunk->next)
+    for (const fry_chunk *chunk = connection->chunks_free; chunk != NULL; chunk = chunk->next)
         count++;
     return count;
 }
 
-static uint32_t count_records(const fry_peer_lane *lane)
+static uint32_t count_records(const fry_peer_connection *connection)
 {
     uint32_t count = 0;
-    for (const fry_record *record = lane->records_free; record != NULL; record = record->next)
+    for (const fry_record *record = connection->records_free; record != NULL; record = record->next)
         count++;
     return count;
 }
@@ -606,16 +607,18 @@ static uint32_t count_records(const fry_peer_lane *lane)
 /* Every send met its receive: nothing is kept. */
 static void check_nothing_stays(const side *side_)
 {
-    const fry_peer_lane *lane = side_->lane;
+    const fry_peer_connection *connection = side_->connection;
     expect(side_->peer->open_count == 0, "something is open");
     expect(side_->peer->sends.used <= 1 && side_->peer->receives.used <= 1, "a tag stays");
     expect(side_->peer->send_count == 0 && side_->peer->receive_count == 0, "a count stays");
-    expect(lane->slots_used == 0 && lane->owed == 0 && lane->run_count == 0, "an answer is owed");
-    expect(lane->window_messages_used == 0 && lane->window_bytes_used == 0, "the window shrank");
-    expect(count_chunks(lane) == lane->chunks_fresh, "a chunk is lost");
-    expect(count_records(lane) == lane->records_fresh, "a record is lost");
-    expect(lane->controls_used == 0 && lane->posting == 0 && lane->pulling == 0 &&
-               lane->recalls == 0 && lane->stashed == 0,
+    expect(connection->slots_used == 0 && connection->owed == 0 && connection->run_count == 0,
+           "an answer is owed");
+    expect(connection->window_messages_used == 0 && connection->window_bytes_used == 0,
+           "the window shrank");
+    expect(count_chunks(connection) == connection->chunks_fresh, "a chunk is lost");
+    expect(count_records(connection) == connection->records_fresh, "a record is lost");
+    expect(connection->controls_used == 0 && connection->posting == 0 && connection->pulling == 0 &&
+               connection->recalls == 0 && connection->stashed == 0,
            "something is under way");
 }
 
@@ -643,7 +646,7 @@ static void open_run(run *r, uint64_t seed)
         .reorder = pick(2) ? pick(20) : 0,
         .is_late = pick(3) > 0,
     };
-    r->session = (fry_lane_session){
+    r->session = (fry_connection_session){
         .is_keyed = pick(4) == 0,
         .window_messages = windows[pick(6)],
         .unexpected_max = unexpected[pick(6)],
@@ -679,7 +682,7 @@ static void close_run(run *r)
     failing_allocator_arm(&r->allocator, 0, false);
     for (int i = 0; i < r->side_count; i++) {
         side *side_ = &r->sides[i];
-        if (side_->lane != NULL)
+        if (side_->connection != NULL)
             detach(side_, FERRY_E_SHUTDOWN);
         destroy_dead(side_);
         fry_peer_close(side_->peer);

@@ -12,7 +12,7 @@
 #include "engine/messages/groups.h"
 #include "engine/messages/members.h"
 #include "engine/messages/route.h"
-#include "net/peer/lane.h"
+#include "net/peer/connection.h"
 #include "tests/support/fake_channel.h"
 #include "tests/support/member_test.h"
 #include "tests/support/owned.h"
@@ -36,22 +36,23 @@ typedef struct rig {
     size_t wire_count;
     bool is_half_open; /* one end of the last is */
     fake_wire_options options;
-    fry_lane_opener opener;
+    fry_connection_opener opener;
     ferry_buffer *own, *other;
     ferry_future *futures[FUTURES_MAX]; /* of messages and batches */
     size_t future_count;
 } rig;
 
 /* Both ends of a lane are opened one after the other: a test has one hello at a time. */
-static ferry_status open_lane(void *arg, fry_channel_path path, const fry_peer_options *options,
-                              const fry_lane_session *session, fry_peer_lane **lane_p,
-                              fry_channel **channel_p, void *address, size_t *address_bytes,
-                              fry_fault *fault)
+static ferry_status open_connection(void *arg, fry_channel_path path,
+                                    const fry_peer_options *options,
+                                    const fry_connection_session *session,
+                                    fry_peer_connection **connection_p, fry_channel **channel_p,
+                                    void *address, size_t *address_bytes, fry_fault *fault)
 {
     rig *r = arg;
     (void)path, (void)fault;
-    *lane_p = fry_peer_lane_open(options, session);
-    if (*lane_p == NULL)
+    *connection_p = fry_peer_connection_open(options, session);
+    if (*connection_p == NULL)
         return FERRY_E_NO_MEMORY;
     (void)pthread_mutex_lock(&r->mutex);
     if (!r->is_half_open) {
@@ -59,7 +60,7 @@ static ferry_status open_lane(void *arg, fry_channel_path path, const fry_peer_o
         r->wires[r->wire_count++] = fake_wire_open(&r->options);
     }
     *channel_p = fake_wire_end(r->wires[r->wire_count - 1], r->is_half_open,
-                               &fry_peer_channel_events, fry_peer_channel_arg(*lane_p));
+                               &fry_peer_channel_events, fry_peer_channel_arg(*connection_p));
     r->is_half_open = !r->is_half_open;
     (void)pthread_mutex_unlock(&r->mutex);
     memset(address, 0, 8);
@@ -67,17 +68,17 @@ static ferry_status open_lane(void *arg, fry_channel_path path, const fry_peer_o
     return FERRY_OK;
 }
 
-static ferry_status connect_lane(void *arg, fry_channel *channel, const void *address,
-                                 size_t address_bytes, fry_fault *fault)
+static ferry_status connect_connection(void *arg, fry_channel *channel, const void *address,
+                                       size_t address_bytes, fry_fault *fault)
 {
     (void)arg, (void)channel, (void)address, (void)address_bytes, (void)fault;
     return FERRY_OK;
 }
 
-static void close_lane(void *arg, fry_peer_lane *lane)
+static void close_connection(void *arg, fry_peer_connection *lane)
 {
     (void)arg;
-    fry_peer_lane_close(lane);
+    fry_peer_connection_close(lane);
 }
 
 static fake_wire *wire_of(rig *r)
@@ -134,8 +135,10 @@ static void rig_open(rig *r, ferry_loop_mode own_loop, uint32_t nodes_max, uint3
     ferry_future *joins[2];
     (void)pthread_mutex_init(&r->mutex, NULL);
     r->options.eager_bytes_max = EAGER_MAX;
-    r->opener = (fry_lane_opener){
-        .arg = r, .open = open_lane, .connect = connect_lane, .close_lane = close_lane};
+    r->opener = (fry_connection_opener){.arg = r,
+                                        .open = open_connection,
+                                        .connect = connect_connection,
+                                        .close_connection = close_connection};
     for (uint32_t i = 0; i < 2; i++) {
         test_member *member = &r->members[i];
         member->loop = i == 0 ? own_loop : FERRY_LOOP_EMBEDDED;
@@ -143,7 +146,7 @@ static void rig_open(rig *r, ferry_loop_mode own_loop, uint32_t nodes_max, uint3
         options.max_nodes = i == 0 ? nodes_max : 0;
         options.wait_spin_ns = INT64_C(1000000000) * HANG_S;
         test_engine_create(&member->te, &options);
-        member->te.engine->lane_opener = &r->opener;
+        member->te.engine->connection_opener = &r->opener;
         ferry_group_options group = test_group_options(2, (int32_t)i);
         group.deadline_ns = 0;
         if (unexpected_max != 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Members with links and without anything else: fake lanes and channels that know who is at their
- * other end, what was told of each link, and every line of the log. On a stepped clock; one thread
- * runs all of them until what a test waits for is so.
+ * Members with links and without anything else: fake connections and channels that know who is at
+ * their other end, what was told of each link, and every line of the log. On a stepped clock; one
+ * thread runs all of them until what a test waits for is so.
  */
 #ifndef FERRY_TESTS_LINK_RIG_H
 #define FERRY_TESTS_LINK_RIG_H
@@ -31,7 +31,7 @@ typedef struct rig_channel {
     fry_channel channel;
     rig_member *member;
     uint64_t id, other; /* other: 0 until connected */
-    fry_lane_session session;
+    fry_connection_session session;
 } rig_channel;
 
 struct rig_member {
@@ -41,18 +41,18 @@ struct rig_member {
     fry_log log;
     fry_clock clock;
     fry_links *links;
-    fry_lane_opener opener;
+    fry_connection_opener opener;
     fry_peer_options peer;
     char endpoint[FRY_ENDPOINT_BYTES];
     uint32_t rank;
     uint64_t incarnation;
     /* Its one link, and what was told of it. */
     fry_link_peer *link;
-    rig_channel *channel; /* the lane's; NULL: none */
-    fry_peer_lane *lane;
+    rig_channel *channel; /* the connection's; NULL: none */
+    fry_peer_connection *connection;
     int connected, failed, died, ended;
     fry_fault fault; /* the last */
-    int open_channels, open_lanes, opened;
+    int open_channels, open_connections, opened;
     int fails_to_open, fails_to_connect; /* so many times */
     char lines[RIG_LOG_BYTES];           /* of the log */
     size_t lines_length;
@@ -70,7 +70,7 @@ static stepped_clock rig_time;
 static rig_member *rig_members[RIG_MEMBERS];
 static uint64_t rig_channel_count;
 
-/* ---- fake lanes ---- */
+/* ---- fake connections ---- */
 
 static void rig_destroy(fry_channel *channel)
 {
@@ -82,10 +82,11 @@ static void rig_destroy(fry_channel *channel)
 
 static const fry_channel_ops rig_channel_ops = {.destroy = rig_destroy};
 
-static ferry_status rig_open_lane(void *arg, fry_channel_path path, const fry_peer_options *options,
-                                  const fry_lane_session *session, fry_peer_lane **lane_p,
-                                  fry_channel **channel_p, void *address, size_t *address_bytes,
-                                  fry_fault *fault)
+static ferry_status rig_open_connection(void *arg, fry_channel_path path,
+                                        const fry_peer_options *options,
+                                        const fry_connection_session *session,
+                                        fry_peer_connection **connection_p, fry_channel **channel_p,
+                                        void *address, size_t *address_bytes, fry_fault *fault)
 {
     rig_member *member = arg;
 
@@ -101,19 +102,19 @@ static ferry_status rig_open_lane(void *arg, fry_channel_path path, const fry_pe
     channel->member = member;
     channel->id = ++rig_channel_count;
     channel->session = *session;
-    *lane_p = malloc(1);
+    *connection_p = malloc(1);
     *channel_p = &channel->channel;
     cr_assert_geq(*address_bytes, sizeof(channel->id));
     memcpy(address, &channel->id, sizeof(channel->id));
     *address_bytes = sizeof(channel->id);
     member->open_channels++;
-    member->open_lanes++;
+    member->open_connections++;
     member->opened++;
     return FERRY_OK;
 }
 
-static ferry_status rig_connect_lane(void *arg, fry_channel *channel, const void *address,
-                                     size_t address_bytes, fry_fault *fault)
+static ferry_status rig_connect_connection(void *arg, fry_channel *channel, const void *address,
+                                           size_t address_bytes, fry_fault *fault)
 {
     rig_member *member = arg;
     rig_channel *self = (rig_channel *)(void *)channel;
@@ -128,23 +129,24 @@ static ferry_status rig_connect_lane(void *arg, fry_channel *channel, const void
     return FERRY_OK;
 }
 
-static void rig_close_lane(void *arg, fry_peer_lane *lane)
+static void rig_close_connection(void *arg, fry_peer_connection *connection)
 {
     rig_member *member = arg;
 
-    member->open_lanes--;
-    free(lane);
+    member->open_connections--;
+    free(connection);
 }
 
 /* ---- what is told ---- */
 
-static void rig_connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel *channel)
+static void rig_connected(fry_link_peer *link, fry_peer_connection *connection,
+                          fry_channel *channel)
 {
     rig_member *member = fry_link_arg(link);
 
     cr_assert_null(member->channel);
     member->channel = (rig_channel *)(void *)channel;
-    member->lane = lane;
+    member->connection = connection;
     cr_assert_neq(member->channel->other, 0);
     member->connected++;
 }
@@ -231,10 +233,10 @@ static inline void rig_init(rig_member *member, const rig_options *options)
         cr_assert_eq(
             driven_reactor_open(&member->reactor, &member->memory, &member->log, &member->clock),
             FERRY_OK);
-    member->opener = (fry_lane_opener){.arg = member,
-                                       .open = rig_open_lane,
-                                       .connect = rig_connect_lane,
-                                       .close_lane = rig_close_lane};
+    member->opener = (fry_connection_opener){.arg = member,
+                                             .open = rig_open_connection,
+                                             .connect = rig_connect_connection,
+                                             .close_connection = rig_close_connection};
     const fry_links_options all = {
         .reactor = member->runs_on,
         .opener = &member->opener,
@@ -277,27 +279,27 @@ static inline void rig_meet(rig_member *member, const rig_member *other)
     cr_assert_not_null(member->link);
 }
 
-/* Ends the lane as an engine does. */
-static inline void rig_end_lane(rig_member *member)
+/* Ends the connection as an engine does. */
+static inline void rig_end_connection(rig_member *member)
 {
-    fry_peer_lane *lane = member->lane;
+    fry_peer_connection *connection = member->connection;
     fry_channel *channel = &member->channel->channel;
 
     member->channel = NULL;
     fry_link_end(member->link, channel);
-    rig_close_lane(member, lane);
+    rig_close_connection(member, connection);
     fry_link_over(member->link);
 }
 
 static inline void rig_close(rig_member *member)
 {
     if (member->channel != NULL)
-        rig_end_lane(member);
+        rig_end_connection(member);
     fry_links_close(member->links);
     if (member->runs_on == &member->reactor)
         driven_reactor_close(&member->reactor);
     cr_assert_eq(member->open_channels, 0);
-    cr_assert_eq(member->open_lanes, 0);
+    cr_assert_eq(member->open_connections, 0);
     for (size_t i = 0; i < RIG_MEMBERS; i++) {
         if (rig_members[i] == member)
             rig_members[i] = NULL;

@@ -284,7 +284,7 @@ Test(net_hello, no_small_order)
 
 static void assert_agreed(void)
 {
-    fry_lane_session one, two;
+    fry_connection_session one, two;
 
     cr_assert(caller.is_done);
     cr_assert(answerer.is_done);
@@ -333,7 +333,7 @@ Test(net_hello, without_a_secret)
 
 Test(net_hello, paths)
 {
-    fry_lane_session session;
+    fry_connection_session session;
 
     set_ends(key, key);
     answerer.offer.host[7] ^= 1; /* another host */
@@ -376,7 +376,7 @@ Test(net_hello, the_line_ends)
     cr_assert_eq(caller.last, FRY_HELLO_ENDED);
     cr_assert_eq(caller.hello.reason, FRY_HELLO_LEFT);
     cr_assert_eq(fry_hello_wants(&caller.hello), 0);
-    for (fry_hello_reason r = FRY_HELLO_LANE_ENDED; r <= FRY_HELLO_REASON_END; r++)
+    for (fry_hello_reason r = FRY_HELLO_CONNECTION_ENDED; r <= FRY_HELLO_REASON_END; r++)
         cr_assert_not_null(fry_hello_reason_text(r));
 }
 
@@ -462,7 +462,7 @@ Test(net_hello, garbage)
 
 /* ---- between them ---- */
 
-/* Who gets a changed byte never has a lane of it, and never says why. */
+/* Who gets a changed byte never has a connection of it, and never says why. */
 Test(net_hello, every_byte_changed)
 {
     meet();

@@ -18,7 +18,7 @@ static bool are_connected(void)
     return low.channel != NULL && high.channel != NULL;
 }
 
-static void assert_one_lane(void)
+static void assert_one_connection(void)
 {
     cr_assert_eq(low.channel->id, high.channel->other);
     cr_assert_eq(high.channel->id, low.channel->other);
@@ -40,18 +40,18 @@ Test(net_link, from_either_side)
         const int ended = told->ended;
         fry_link_want(caller->link, 0);
         RIG_UNTIL(are_connected());
-        assert_one_lane();
+        assert_one_connection();
         cr_assert_eq(low.channel->channel.path, FRY_PATH_SHARED);
         cr_assert_not(low.channel->session.is_keyed);
         cr_assert(fry_link_is_local(low.link));
-        rig_end_lane(ender);
+        rig_end_connection(ender);
         rig_rest();
         cr_assert_eq(told->ended, ended, "the channel's own word comes first");
         rig_step_ns(INT64_C(200000000));
         RIG_UNTIL(told->ended == ended + 1);
         cr_assert_eq(told->fault.status, FERRY_E_PEER);
         cr_assert_eq(told->fault.rank, (int)ender->rank);
-        rig_end_lane(told);
+        rig_end_connection(told);
     }
     cr_assert_eq(low.connected, 20);
     cr_assert_eq(low.opened, 20, "no channel was opened in vain");
@@ -87,18 +87,18 @@ Test(net_link, both_at_once)
             }
             cr_assert_lt(rig_now_ns() - begun_ns, INT64_C(5000000000));
         }
-        assert_one_lane();
-        rig_end_lane(&low);
+        assert_one_connection();
+        rig_end_connection(&low);
         if (high.channel != NULL)
-            rig_end_lane(&high);
+            rig_end_connection(&high);
         rig_rest();
         cr_assert(!are_connected());
         rig_step_ns(INT64_C(200000000));
         rig_rest();
         if (low.channel != NULL)
-            rig_end_lane(&low);
+            rig_end_connection(&low);
         if (high.channel != NULL)
-            rig_end_lane(&high);
+            rig_end_connection(&high);
     }
     cr_assert_eq(low.failed + high.failed, 0);
     cr_assert_lt(low.opened, 1100, "%d for 1000", low.opened);
@@ -115,7 +115,7 @@ Test(net_link, with_itself)
     RIG_UNTIL(low.connected == 1);
     cr_assert_eq(low.channel->channel.path, FRY_PATH_SELF);
     cr_assert_eq(low.channel->other, low.channel->id);
-    rig_end_lane(&low);
+    rig_end_connection(&low);
     low.fails_to_open = 1;
     fry_link_want(low.link, 0);
     RIG_UNTIL(low.failed == 1);
@@ -134,7 +134,7 @@ Test(net_link, over_the_network)
     cr_assert_eq(low.channel->channel.path, FRY_PATH_NET);
     cr_assert_eq(high.channel->channel.path, FRY_PATH_NET);
     cr_assert(low.channel->session.is_keyed);
-    assert_one_lane();
+    assert_one_connection();
 }
 
 /* The store may tell later of a member than the member itself does. */
@@ -155,7 +155,7 @@ Test(net_link, news_that_come_late)
     rig_rest();
     rig_meet(&high, &low);
     RIG_UNTIL(are_connected());
-    assert_one_lane();
+    assert_one_connection();
     cr_assert_eq(high.links->stranger_count, 0);
 }
 
@@ -170,10 +170,11 @@ Test(net_link, channels_that_fail)
         victim->fails_to_connect = i < 4 ? 0 : 2;
         fry_link_want(caller->link, 0);
         RIG_STEP_UNTIL(are_connected(), INT64_C(1000000000), 100);
-        cr_assert_eq(low.connected, connected + 1, "neither has a lane that the other has not");
-        assert_one_lane();
-        rig_end_lane(&low);
-        rig_end_lane(&high);
+        cr_assert_eq(low.connected, connected + 1,
+                     "neither has a connection that the other has not");
+        assert_one_connection();
+        rig_end_connection(&low);
+        rig_end_connection(&high);
         rig_rest();
     }
     cr_assert_eq(low.ended + high.ended + low.failed + high.failed, 0);
@@ -261,12 +262,12 @@ Test(net_link, leaving)
     fry_link_want(low.link, 0);
     RIG_UNTIL(are_connected());
     fry_links_leave(low.links);
-    rig_end_lane(&low);
+    rig_end_connection(&low);
     rig_rest();
     rig_step_ns(INT64_C(200000000));
     RIG_UNTIL(high.ended == 1);
     cr_assert_eq(high.fault.status, FERRY_E_DEAD);
-    rig_end_lane(&high);
+    rig_end_connection(&high);
     fry_link_want(high.link, 0);
     RIG_UNTIL(high.failed == 1);
     cr_assert_eq(high.fault.status, FERRY_E_DEAD);
@@ -285,14 +286,14 @@ Test(net_link, forgotten_at_any_moment)
             (void)driven_reactor_run(i % 2 == 0 ? &low.reactor : &high.reactor, 0);
         rig_member *victim = turns % 2 == 0 ? &low : &high, *other = turns % 2 == 0 ? &high : &low;
         if (victim->channel != NULL)
-            rig_end_lane(victim);
+            rig_end_connection(victim);
         fry_link_remove(victim->link);
         rig_rest();
         rig_step_ns(INT64_C(6000000000));
         rig_rest();
         if (other->channel != NULL) {
             cr_assert_eq(other->ended, 1);
-            rig_end_lane(other);
+            rig_end_connection(other);
         }
         cr_assert_eq(low.open_channels + high.open_channels, 0);
         close_both();
@@ -302,7 +303,7 @@ Test(net_link, forgotten_at_any_moment)
 /*
  * On a machine that is busy with other things a member may stand still at any moment of a hello.
  * Its lease says for how long it may; and a hello in which each step takes its time may take longer
- * than any of them. No end gives up what the other one has taken for a lane.
+ * than any of them. No end gives up what the other one has taken for a connection.
  */
 static void run_slowly(int turns, int64_t each_ns, int64_t then_ns, int64_t lease_ns)
 {
@@ -318,11 +319,11 @@ static void run_slowly(int turns, int64_t each_ns, int64_t then_ns, int64_t leas
     rig_rest();
     rig_step_ns(INT64_C(300000000));
     rig_rest();
-    assert_one_lane();
+    assert_one_connection();
     cr_assert_eq(low.ended + high.ended, 0, "%d turns: %s", turns, low.fault.message);
     cr_assert_eq(low.connected + high.connected, 2);
-    rig_end_lane(&low);
-    rig_end_lane(&high);
+    rig_end_connection(&low);
+    rig_end_connection(&high);
     close_both();
 }
 
@@ -350,13 +351,13 @@ Test(net_link, on_one_reactor)
         if (i % 2 != 0)
             fry_link_want(high.link, 0);
         RIG_UNTIL(are_connected());
-        assert_one_lane();
-        rig_end_lane(&low);
-        rig_end_lane(&high);
+        assert_one_connection();
+        rig_end_connection(&low);
+        rig_end_connection(&high);
     }
 }
 
-/* Whichever allocation fails once: a lane comes all the same, for it is tried again. */
+/* Whichever allocation fails once: a connection comes all the same, for it is tried again. */
 Test(net_link, memory_that_fails_once)
 {
     failing_allocator failing;
@@ -372,8 +373,8 @@ Test(net_link, memory_that_fails_once)
         for (int i = 0; i < 4; i++) {
             fry_link_want(i % 2 == 0 ? low.link : high.link, 0);
             RIG_STEP_UNTIL(are_connected(), INT64_C(10000000), 1000);
-            rig_end_lane(&low);
-            rig_end_lane(&high);
+            rig_end_connection(&low);
+            rig_end_connection(&high);
         }
         failures = failing_allocator_failures(&failing);
         close_both();
@@ -396,7 +397,7 @@ Test(net_link, memory_that_fails_once)
     rig_close(&low); /* its allocator is this function's */
 }
 
-/* More than there is room for strangers, all at the same moment: each gets its lane. */
+/* More than there is room for strangers, all at the same moment: each gets its connection. */
 Test(net_link, many_members_at_once)
 {
     PLACE_NEEDS(place_lacks_this_host);
@@ -427,7 +428,7 @@ Test(net_link, many_members_at_once)
     for (int i = 0; i < MANY; i++) {
         cr_assert_eq(many[i].channel->id, ears[i].channel->other);
         fry_link_end(ears[i].link, &ears[i].channel->channel);
-        rig_close_lane(&low, ears[i].lane);
+        rig_close_connection(&low, ears[i].connection);
         fry_link_over(ears[i].link);
         rig_close(&many[i]);
     }

@@ -33,7 +33,7 @@ static void live(int fd, pid_t parent)
     for (;;) {
         (void)driven_reactor_run(&high.reactor, 1000000);
         if (high.ended > 0 && high.channel != NULL)
-            rig_end_lane(&high);
+            rig_end_connection(&high);
         rig_step_ns(1000000);
     }
 }
@@ -85,7 +85,7 @@ static void need_processes(void)
 
 TestSuite(net_link_process, .init = need_processes, .fini = rig_close_all);
 
-Test(net_link_process, killed_with_a_lane)
+Test(net_link_process, killed_with_a_connection)
 {
     int fd = -1;
     const pid_t pid = start(&fd);
@@ -100,7 +100,7 @@ Test(net_link_process, killed_with_a_lane)
     rig_rest();
     cr_assert_eq(low.ended, 0, "died says more");
     cr_assert_eq(low.died, 1);
-    rig_end_lane(&low);
+    rig_end_connection(&low);
     fry_link_want(low.link, 0);
     RIG_UNTIL(low.failed == 1);
     cr_assert_eq(low.fault.status, FERRY_E_DEAD);
@@ -108,14 +108,14 @@ Test(net_link_process, killed_with_a_lane)
     close(fd);
 }
 
-Test(net_link_process, killed_after_its_lane)
+Test(net_link_process, killed_after_its_connection)
 {
     int fd = -1;
     const pid_t pid = start(&fd);
 
     fry_link_want(low.link, 0);
     RIG_UNTIL(low.channel != NULL);
-    rig_end_lane(&low);
+    rig_end_connection(&low);
     rig_rest();
     cr_assert_eq(low.died, 0);
     stop(pid);
@@ -151,7 +151,7 @@ Test(net_link_process, stopped)
     rig_step_ns(INT64_C(100000000000));
     rig_rest();
     cr_assert_eq(low.ended + low.died + low.failed, 0);
-    rig_end_lane(&low);
+    rig_end_connection(&low);
     cr_assert_eq(kill(pid, SIGCONT), 0);
     for (int turn = 0; low.channel == NULL; turn++) {
         if (low.link->state == FRY_LINK_IDLE)

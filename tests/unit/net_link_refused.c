@@ -142,7 +142,7 @@ static void open_both(void)
     descriptors = rig_count_descriptors();
 }
 
-/* A lane can be had as if nothing had been, and nothing has been told. */
+/* A connection can be had as if nothing had been, and nothing has been told. */
 static void assert_unharmed(void)
 {
     rig_rest();
@@ -495,7 +495,7 @@ Test(net_link_refused, no_descriptors)
 
 /* ---- a member that goes at any moment ---- */
 
-/* How much a caller says in all; the lane ends with it. */
+/* How much a caller says in all; the connection ends with it. */
 static size_t say_all(void)
 {
     puppet p;
@@ -507,7 +507,7 @@ static size_t say_all(void)
     puppet_close(&p);
     RIG_UNTIL(low.ended == 1);
     cr_assert_eq(low.fault.status, FERRY_E_PEER);
-    rig_end_lane(&low);
+    rig_end_connection(&low);
     low.ended = low.connected = low.opened = 0;
     return size;
 }
@@ -528,9 +528,9 @@ Test(net_link_refused, a_caller_that_goes_after_each_byte)
         cr_assert_eq(low.links->stranger_count, 0);
         cr_assert_eq(low.connected, limit == size);
         if (low.channel != NULL)
-            rig_end_lane(&low);
+            rig_end_connection(&low);
         cr_assert_eq(low.open_channels, 0);
-        cr_assert_eq(low.open_lanes, 0);
+        cr_assert_eq(low.open_connections, 0);
     }
     low.ended = low.connected = low.opened = 0;
     assert_unharmed();
@@ -575,8 +575,8 @@ Test(net_link_refused, an_answerer_that_goes_after_each_byte)
     close(port);
 }
 
-/* One of the two has a lane that the other has not, and nobody said so. */
-Test(net_link_refused, half_a_lane)
+/* One of the two has a connection that the other has not, and nobody said so. */
+Test(net_link_refused, half_a_connection)
 {
     puppet old, new;
     char byte;
@@ -585,19 +585,20 @@ Test(net_link_refused, half_a_lane)
     puppet_call(&old, &low, &greeting);
     PUPPET_UNTIL(&old, old.is_done && low.channel != NULL);
     rig_rest();
-    /* It never was ready, as it thinks: no lanes yet. Refused, and asked over the old line. */
+    /* It never was ready, as it thinks: no connections yet. Refused, and asked over the old line.
+     */
     puppet_call(&new, &low, &greeting);
     PUPPET_UNTIL(&new, new.is_closed);
-    cr_assert_eq(new.hello.reason, FRY_HELLO_HAS_LANE);
+    cr_assert_eq(new.hello.reason, FRY_HELLO_HAS_CONNECTION);
     cr_assert_eq(low.ended, 0);
     puppet_close(&new);
     cr_assert_gt(recv(old.fd, &byte, 1, MSG_DONTWAIT), 0, "is there still somebody?");
-    /* It has had the lane that stands here, and ended it. */
+    /* It has had the connection that stands here, and ended it. */
     puppet_call(&new, &low, &greeting);
-    new.own.lanes = 1;
+    new.own.connections = 1;
     PUPPET_UNTIL(&new, low.ended == 1);
     cr_assert_not(new.is_done);
-    rig_end_lane(&low);
+    rig_end_connection(&low);
     PUPPET_UNTIL(&new, new.is_done &&low.channel != NULL);
     cr_assert_eq(low.connected, 2);
     puppet_close(&new);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peers that keep the rules: what their messages end with, when, and by how many headers. */
-#include "net/peer/lane.h"
+#include "net/peer/connection.h"
 #include "net/peer/state.h"
 #include "tests/unit/peer_pair.h"
 
@@ -111,7 +111,7 @@ Test(net_peer, no_window_holds_anything_up)
     }
 }
 
-Test(net_peer, waits_for_a_lane)
+Test(net_peer, waits_for_a_connection)
 {
     PAIR_INIT(p);
     pair_open_peers(p);
@@ -279,7 +279,7 @@ static void expect_cause(const pair_op *op, const pair_op *of, int32_t rank, boo
 
 Test(net_peer, send_withdrawn_before_it_is_launched)
 {
-    for (int when = 0; when < 3; when++) { /* without a lane, with one, the receive first */
+    for (int when = 0; when < 3; when++) { /* without a connection, with one, the receive first */
         PAIR_INIT(p);
         pair_open_peers(p);
         if (when > 0)
@@ -501,7 +501,7 @@ Test(net_peer, withdrawn_without_memory)
     cr_expect_eq(other->quiet, 1);
 }
 
-/* ---- the lane's end ---- */
+/* ---- the connection's end ---- */
 
 Test(net_peer, detached_with_everything_open)
 {
@@ -525,7 +525,7 @@ Test(net_peer, detached_with_everything_open)
     pair_turn(p, 1);
     p->ends[0].wanted = 0;
     pair_op *next = pair_send(p, 0, 1, 8);
-    cr_expect_eq(p->ends[0].wanted, 1, "a new lane is wanted");
+    cr_expect_eq(p->ends[0].wanted, 1, "a new connection is wanted");
     cr_expect_eq(next->resolved, 0);
 }
 
@@ -575,7 +575,7 @@ Test(net_peer, channel_that_fails)
     expect_over(late, FERRY_E_PEER);
 }
 
-Test(net_peer, lane_that_failed_before_it_was_attached)
+Test(net_peer, connection_that_failed_before_it_was_attached)
 {
     PAIR_INIT(p);
     pair_open_peers(p);
@@ -583,21 +583,21 @@ Test(net_peer, lane_that_failed_before_it_was_attached)
     p->wire = fake_wire_open(&p->wire_options);
     for (int i = 0; i < 2; i++) {
         pair_end *end = &p->ends[i];
-        end->lane = fry_peer_lane_open(&p->options, &p->session);
-        end->channel =
-            fake_wire_end(p->wire, i, &fry_peer_channel_events, fry_peer_channel_arg(end->lane));
+        end->connection = fry_peer_connection_open(&p->options, &p->session);
+        end->channel = fake_wire_end(p->wire, i, &fry_peer_channel_events,
+                                     fry_peer_channel_arg(end->connection));
     }
     fake_wire_cut(p->wire);
     (void)p->ends[0].channel->ops->progress(p->ends[0].channel);
     for (int i = 0; i < 2; i++)
-        fry_peer_attach(p->ends[i].peer, p->ends[i].lane, p->ends[i].channel, NULL);
+        fry_peer_attach(p->ends[i].peer, p->ends[i].connection, p->ends[i].channel, NULL);
     cr_expect_eq(p->ends[0].failed, 1);
     cr_expect_eq(p->ends[0].failure.rank, 11);
     pair_detach(p, 0, FERRY_E_PEER);
     expect_over(send, FERRY_E_PEER);
 }
 
-Test(net_peer, no_lane_can_be_had)
+Test(net_peer, no_connection_can_be_had)
 {
     PAIR_INIT(p);
     pair_open_peers(p);
@@ -622,13 +622,13 @@ Test(net_peer, opening_without_memory)
     fry_memory memory;
     fry_memory_init(&memory, &interface);
     fry_peer_options options = {.memory = &memory, .unexpected_max = 4, .events = &pair_events};
-    fry_lane_session session = {
+    fry_connection_session session = {
         .is_keyed = true, .window_messages = 4, .window_bytes = 4, .unexpected_max = 4};
     for (uint64_t nth = 1; nth < 20; nth++) {
         failing_allocator_arm(&allocator, nth, false);
         fry_peer_close(fry_peer_open(&options));
         failing_allocator_arm(&allocator, nth, false);
-        fry_peer_lane_close(fry_peer_lane_open(&options, &session));
+        fry_peer_connection_close(fry_peer_connection_open(&options, &session));
         cr_assert_eq(failing_allocator_live_bytes(&allocator), 0);
     }
     cr_expect_geq(failing_allocator_failures(&allocator), 10);
@@ -651,37 +651,37 @@ static long resident_kib(void)
     return kib;
 }
 
-/* A lane has room for the most that may ever come. Members come and go: what a lane that is open
- * has not used takes no memory, nor does one that has gone. */
-Test(net_peer, lanes_take_the_memory_that_they_use)
+/* A connection has room for the most that may ever come. Members come and go: what a connection
+ * that is open has not used takes no memory, nor does one that has gone. */
+Test(net_peer, connections_take_the_memory_that_they_use)
 {
     fry_memory memory;
     fry_memory_init(&memory, NULL);
     fry_peer_options options = {.memory = &memory, .unexpected_max = 65536, .events = &pair_events};
-    fry_lane_session session = {.is_keyed = true,
-                                .window_messages = 1024,
-                                .window_bytes = (size_t)4 << 20,
-                                .unexpected_max = 65536};
+    fry_connection_session session = {.is_keyed = true,
+                                      .window_messages = 1024,
+                                      .window_bytes = (size_t)4 << 20,
+                                      .unexpected_max = 65536};
     /* From here on malloc keeps blocks of up to that size for later. */
     free(malloc((size_t)28 << 20));
     long before_kib = resident_kib();
     for (int i = 0; i < 10; i++) {
-        fry_peer_lane *lane = fry_peer_lane_open(&options, &session);
-        cr_assert_not_null(lane);
+        fry_peer_connection *connection = fry_peer_connection_open(&options, &session);
+        cr_assert_not_null(connection);
         cr_expect_lt(resident_kib() - before_kib, 256, "%ld KiB, unused",
                      resident_kib() - before_kib);
         /* A few messages at a time, for long. */
         for (uint32_t message = 0; message < 200000; message++) {
-            lane->owed++;
-            fry_lane_acknowledge(lane, fry_lane_take_slot(lane));
-            fry_lane_give_slot(lane, fry_lane_take_run(lane).first);
+            connection->owed++;
+            fry_connection_acknowledge(connection, fry_connection_take_slot(connection));
+            fry_connection_give_slot(connection, fry_connection_take_run(connection).first);
         }
         cr_expect_lt(resident_kib() - before_kib, 256, "%ld KiB, used by few at a time",
                      resident_kib() - before_kib);
-        memset(lane->records, 1, lane->record_count * sizeof(fry_record));
-        memset(lane->chunks, 1, lane->chunk_count * sizeof(fry_chunk));
-        memset(lane->stash, 1, ((size_t)lane->stash_mask + 1) * sizeof(fry_record *));
-        fry_peer_lane_close(lane);
+        memset(connection->records, 1, connection->record_count * sizeof(fry_record));
+        memset(connection->chunks, 1, connection->chunk_count * sizeof(fry_chunk));
+        memset(connection->stash, 1, ((size_t)connection->stash_mask + 1) * sizeof(fry_record *));
+        fry_peer_connection_close(connection);
         cr_expect_lt(resident_kib() - before_kib, 256, "%ld KiB, closed",
                      resident_kib() - before_kib);
     }

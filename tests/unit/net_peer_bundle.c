@@ -81,7 +81,7 @@ Test(net_peer_bundle, what_is_not_gathered)
     }
 }
 
-Test(net_peer_bundle, sends_that_waited_for_a_lane_go_together)
+Test(net_peer_bundle, sends_that_waited_for_a_connection_go_together)
 {
     PAIR_INIT(p);
     pair_open_peers(p);
@@ -149,7 +149,7 @@ Test(net_peer_bundle, withdrawn_while_it_is_gathered)
     cr_expect_eq(receives[1]->bytes[7], 5);
 }
 
-Test(net_peer_bundle, the_lane_fails_with_a_bundle_gathered)
+Test(net_peer_bundle, the_connection_fails_with_a_bundle_gathered)
 {
     for (int how = 0; how < 3; how++) {
         PAIR(p);

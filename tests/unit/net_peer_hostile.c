@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers that break the rules: the lane fails, FERRY_E_PEER, and nothing else happens. */
+/* Peers that break the rules: the connection fails, FERRY_E_PEER, and nothing else happens. */
 #include "net/mac.h"
-#include "net/peer/lane.h"
+#include "net/peer/connection.h"
 #include "net/peer/wire.h"
 #include "tests/unit/peer_pair.h"
 
@@ -410,7 +410,7 @@ static pair *open_keyed(void)
     return pair_open(p);
 }
 
-Test(net_peer_hostile, keyed_lanes_work)
+Test(net_peer_hostile, keyed_connections_work)
 {
     pair *p = open_keyed();
     for (int i = 0; i < 100; i++) {
@@ -457,14 +457,14 @@ Test(net_peer_hostile, short_and_unkeyed_ones_are_refused)
     }
 }
 
-Test(net_peer_hostile, keyed_lanes_have_no_short_ones)
+Test(net_peer_hostile, keyed_connections_have_no_short_ones)
 {
     fry_wire_header header = next_message(FRY_WIRE_SHORT);
     uint8_t bytes[FRY_HEADER_BYTES_MAX];
     size_t size = fry_wire_pack_short(bytes, &header);
     pair *p = open_keyed();
     fry_wire_put32(bytes + size, 0);
-    fry_mac_write(p->ends[0].lane->session.receive_key, 0, bytes, size, bytes + size + 4);
+    fry_mac_write(p->ends[0].connection->session.receive_key, 0, bytes, size, bytes + size + 4);
     fake_wire_inject(p->wire, 0, bytes, size + FRY_WIRE_TRAILER_BYTES, NULL, 16, false);
     pair_turn(p, 0);
     cr_expect_eq(p->ends[0].failed, 1);
@@ -557,8 +557,8 @@ Test(net_peer_hostile, directions_have_keys_of_their_own)
 Test(net_peer_hostile, counts_may_come_late_but_once)
 {
     pair *p = open_keyed();
-    fry_peer_lane *lane = p->ends[1].lane;
-    uint64_t kept = lane->headers_mask;
+    fry_peer_connection *connection = p->ends[1].connection;
+    uint64_t kept = connection->headers_mask;
     static const uint64_t steps[] = {0, 5, 4, 1, 1000, 999, 6, 100000, 99999, 200000};
     uint8_t bytes[8 + FRY_WIRE_TRAILER_BYTES] = {FRY_WIRE_BYE};
     for (int again = 0; again < 2; again++)
@@ -566,17 +566,18 @@ Test(net_peer_hostile, counts_may_come_late_but_once)
             uint64_t count = steps[i];
             size_t size = sizeof(bytes);
             fry_wire_put32(bytes + 8, (uint32_t)count);
-            fry_mac_write(lane->session.receive_key, count, bytes, 8, bytes + 12);
-            cr_expect_eq(fry_lane_accept(lane, bytes, &size, &count), again == 0, "%zu", i);
+            fry_mac_write(connection->session.receive_key, count, bytes, 8, bytes + 12);
+            cr_expect_eq(fry_connection_accept(connection, bytes, &size, &count), again == 0, "%zu",
+                         i);
             cr_expect_eq(size, again == 0 ? 8 : sizeof(bytes));
         }
     /* The oldest that may come, and what is older. */
     for (uint64_t back = kept + 1; back >= kept; back--) {
-        uint64_t count = lane->headers_end - back;
+        uint64_t count = connection->headers_end - back;
         size_t size = sizeof(bytes);
         fry_wire_put32(bytes + 8, (uint32_t)count);
-        fry_mac_write(lane->session.receive_key, count, bytes, 8, bytes + 12);
-        cr_expect_eq(fry_lane_accept(lane, bytes, &size, &count), back == kept);
+        fry_mac_write(connection->session.receive_key, count, bytes, 8, bytes + 12);
+        cr_expect_eq(fry_connection_accept(connection, bytes, &size, &count), back == kept);
     }
     pair_close(p);
 }
@@ -585,15 +586,15 @@ Test(net_peer_hostile, counts_may_come_late_but_once)
 Test(net_peer_hostile, counts_go_on_past_32_bits)
 {
     pair *p = open_keyed();
-    p->ends[0].lane->headers_sent = UINT32_MAX - 50;
-    p->ends[1].lane->headers_end = UINT32_MAX - 50;
-    p->ends[0].lane->send_number = p->ends[1].lane->receive_number = UINT32_MAX - 50;
+    p->ends[0].connection->headers_sent = UINT32_MAX - 50;
+    p->ends[1].connection->headers_end = UINT32_MAX - 50;
+    p->ends[0].connection->send_number = p->ends[1].connection->receive_number = UINT32_MAX - 50;
     for (int i = 0; i < 100; i++) {
         (void)pair_receive(p, 1, 1, 8);
         pair_op *send = pair_send(p, 0, 1, 8);
         pair_run(p);
         expect_over(send, FERRY_OK);
     }
-    cr_expect_gt(p->ends[1].lane->headers_end, UINT32_MAX);
+    cr_expect_gt(p->ends[1].connection->headers_end, UINT32_MAX);
     pair_close(p);
 }

@@ -105,15 +105,15 @@ Test(net_peer_leave, an_event_may_end_another)
 /*
  * A receive that was withdrawn keeps its place for the message that may come, if only by itself
  * where there is no memory for more. Nothing comes any more after the stop: who leaves does not
- * wait for it. Withdrawn before, by the stop, or from within it, with a lane or none, also to
+ * wait for it. Withdrawn before, by the stop, or from within it, with a connection or none, also to
  * oneself.
  */
-static void stop_with_withdrawn(int end_count, bool has_lane, bool has_memory)
+static void stop_with_withdrawn(int end_count, bool has_connection, bool has_memory)
 {
     PAIR_INIT(p);
     p->end_count = end_count;
     pair_open_peers(p);
-    if (has_lane)
+    if (has_connection)
         pair_attach(p);
     fry_peer *peer = p->ends[0].peer;
     fry_peer_events events = pair_events;
@@ -132,8 +132,8 @@ static void stop_with_withdrawn(int end_count, bool has_lane, bool has_memory)
     failing_allocator_arm(&p->allocator, 0, false);
     pair_op *stopped[] = {before[0], before[1], by_it, couple[0], couple[1]};
     for (int i = 0; i < 5; i++)
-        cr_expect_eq(stopped[i]->quiet, 1, "%d of %d ends, lane %d, memory %d", i, end_count,
-                     has_lane, has_memory);
+        cr_expect_eq(stopped[i]->quiet, 1, "%d of %d ends, connection %d, memory %d", i, end_count,
+                     has_connection, has_memory);
     cr_expect_eq(peer->open_count, 0);
     cr_expect_eq(peer->receive_count, 0);
     cr_expect_eq(peer->open.open_next, &peer->open, "a ghost is left");
@@ -257,7 +257,7 @@ Test(net_peer_leave, a_bye_waits_for_answers)
     cr_expect_eq(p->ends[1].failure.status, FERRY_E_DEAD);
 }
 
-Test(net_peer_leave, a_lane_that_ends_has_parted)
+Test(net_peer_leave, a_connection_that_ends_has_parted)
 {
     PAIR_WITH(p, wire_options.is_net = true);
     cr_expect_not(part(p, 0));
@@ -265,7 +265,7 @@ Test(net_peer_leave, a_lane_that_ends_has_parted)
     pair_turn(p, 0);
     cr_expect(part(p, 0));
     pair_detach(p, 0, FERRY_E_PEER);
-    cr_expect(part(p, 0), "without a lane too");
+    cr_expect(part(p, 0), "without a connection too");
 }
 
 Test(net_peer_leave, farewells_that_nobody_said_bye_for)
@@ -352,7 +352,7 @@ static stage step(pair *p, int end, stage at, bool is_impatient)
     }
 }
 
-/* As the engine does when its lane fails; the end that leaves goes on with that. */
+/* As the engine does when its connection fails; the end that leaves goes on with that. */
 static void see_to_failure(pair *p, int end)
 {
     if (p->ends[end].failed == 0 || p->ends[end].channel == NULL)

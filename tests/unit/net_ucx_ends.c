@@ -504,8 +504,8 @@ Test(net_ucx_ends, a_child_has_no_ucx_of_its_own)
 
 #define DESCRIPTION_BYTES 64
 
-/* "posix": the transports of the endpoint's lanes, as UCX prints them; and "cma", if large messages
- * are read out of the other's memory. */
+/* "posix": the transports of the endpoint's lanes, as UCX prints them; and "cma", if large
+ * messages are read out of the other's memory. */
 static void describe(const end *end, char description[DESCRIPTION_BYTES])
 {
     const fry_ucx_channel *channel = (const fry_ucx_channel *)end->channel;

@@ -203,7 +203,7 @@ Test(net_wire, what_does_not_fit_is_not_short)
         cr_expect_not(fry_wire_unpack_short(bytes, size, 0, 0, &header));
     cr_expect(fry_wire_unpack_short(bytes, FRY_WIRE_SHORT_BYTES + 8, 0, 0, &header));
     cr_expect_not(fry_wire_unpack_short(bytes, FRY_WIRE_SHORT_BYTES + 9, 0, 0, &header));
-    cr_expect_not(fry_wire_unpack(bytes, FRY_WIRE_SHORT_BYTES, &header), "without its lane");
+    cr_expect_not(fry_wire_unpack(bytes, FRY_WIRE_SHORT_BYTES, &header), "without its connection");
 }
 
 Test(net_wire, any_other_length_is_refused)

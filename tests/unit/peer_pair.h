@@ -3,7 +3,7 @@
 #ifndef FERRY_TESTS_PEER_PAIR_H
 #define FERRY_TESTS_PEER_PAIR_H
 
-#include "net/peer/lane.h"
+#include "net/peer/connection.h"
 #include "net/peer/state.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/fake_channel.h"
@@ -23,7 +23,7 @@ typedef struct pair_op {
 
 typedef struct pair_end {
     fry_peer *peer;
-    fry_peer_lane *lane;
+    fry_peer_connection *connection;
     fry_channel *channel;
     int wanted, failed, parted;
     fry_fault failure;
@@ -35,7 +35,7 @@ typedef struct pair {
     fry_log log;
     fake_wire *wire;
     fake_wire_options wire_options;
-    fry_lane_session session;
+    fry_connection_session session;
     fry_peer_options options;
     pair_end ends[2];
     int end_count;
@@ -63,13 +63,13 @@ static inline void pair_quiet(void *turn, fry_message *message)
     cr_assert_eq(((pair_op *)message)->quiet++, 0);
 }
 
-static inline void pair_wants_lane(void *turn, fry_peer *peer)
+static inline void pair_wants_connection(void *turn, fry_peer *peer)
 {
     (void)turn;
     ((pair_end *)fry_peer_arg(peer))->wanted++;
 }
 
-static inline void pair_lane_failed(void *turn, fry_peer *peer, const fry_fault *fault)
+static inline void pair_connection_failed(void *turn, fry_peer *peer, const fry_fault *fault)
 {
     (void)turn;
     pair_end *end = fry_peer_arg(peer);
@@ -87,8 +87,8 @@ static const fry_peer_events pair_events = {
     .parted = pair_parted,
     .resolved = pair_resolved,
     .quiet = pair_quiet,
-    .wants_lane = pair_wants_lane,
-    .lane_failed = pair_lane_failed,
+    .wants_connection = pair_wants_connection,
+    .connection_failed = pair_connection_failed,
 };
 
 /* Change the session, the options and the wire's before pair_open. */
@@ -96,8 +96,8 @@ static inline pair *pair_init(void)
 {
     pair *p = &the_pair;
     *p = (pair){.end_count = 2};
-    p->session =
-        (fry_lane_session){.window_messages = 16, .window_bytes = 65536, .unexpected_max = 512};
+    p->session = (fry_connection_session){
+        .window_messages = 16, .window_bytes = 65536, .unexpected_max = 512};
     p->options.unexpected_max = 512;
     p->wire_options.eager_bytes_max = 1024;
     return p;
@@ -107,15 +107,15 @@ static inline void pair_attach(pair *p)
 {
     p->wire = fake_wire_open(&p->wire_options);
     for (int i = 0; i < p->end_count; i++) {
-        fry_lane_session session = p->session;
+        fry_connection_session session = p->session;
         memset(session.send_key, 1 + i, sizeof(session.send_key));
         memset(session.receive_key, p->end_count == 1 ? 1 : 2 - i, sizeof(session.receive_key));
         pair_end *end = &p->ends[i];
-        end->lane = fry_peer_lane_open(&p->options, &session);
-        cr_assert_not_null(end->lane);
-        end->channel =
-            fake_wire_end(p->wire, i, &fry_peer_channel_events, fry_peer_channel_arg(end->lane));
-        fry_peer_attach(end->peer, end->lane, end->channel, NULL);
+        end->connection = fry_peer_connection_open(&p->options, &session);
+        cr_assert_not_null(end->connection);
+        end->channel = fake_wire_end(p->wire, i, &fry_peer_channel_events,
+                                     fry_peer_channel_arg(end->connection));
+        fry_peer_attach(end->peer, end->connection, end->channel, NULL);
     }
 }
 
@@ -153,8 +153,8 @@ static inline void pair_detach(pair *p, int i, ferry_status status)
     fry_channel *channel = NULL;
     pair_end *end = &p->ends[i];
     const fry_fault fault = {.status = status, .rank = 11 - i, .message = "it is over"};
-    fry_peer_lane *lane = fry_peer_detach(end->peer, status, &fault, &channel, NULL);
-    cr_assert_eq(lane, end->lane);
+    fry_peer_connection *connection = fry_peer_detach(end->peer, status, &fault, &channel, NULL);
+    cr_assert_eq(connection, end->connection);
     cr_assert_eq(channel, end->channel);
     end->channel = NULL;
 }
@@ -162,20 +162,20 @@ static inline void pair_detach(pair *p, int i, ferry_status status)
 static inline void pair_destroy(pair *p, int i)
 {
     pair_end *end = &p->ends[i];
-    if (end->lane == NULL)
+    if (end->connection == NULL)
         return;
-    fry_channel *channel = end->lane->channel;
+    fry_channel *channel = end->connection->channel;
     channel->ops->destroy(channel);
-    fry_peer_destroyed(end->peer, end->lane, NULL);
-    fry_peer_lane_close(end->lane);
-    end->lane = NULL;
+    fry_peer_destroyed(end->peer, end->connection, NULL);
+    fry_peer_connection_close(end->connection);
+    end->connection = NULL;
 }
 
 /* All is over in the end, and no memory is lost. */
 static inline void pair_close(pair *p)
 {
     for (int i = 0; i < p->end_count; i++)
-        if (p->ends[i].channel != NULL || p->ends[i].lane == NULL)
+        if (p->ends[i].channel != NULL || p->ends[i].connection == NULL)
             pair_detach(p, i, FERRY_E_SHUTDOWN);
     for (int i = 0; i < p->end_count; i++) {
         pair_destroy(p, i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links whose lanes are real ones, over UCX, in one process: bytes cross on each path. */
+/* Links whose connections are real ones, over UCX, in one process: bytes cross on each path. */
 #include "net/connect/link_state.h"
-#include "net/peer/lane.h"
+#include "net/peer/connection.h"
 #include "tests/support/driven_reactor.h"
 #include "tests/support/patience.h"
 #include "tests/support/place.h"
@@ -28,10 +28,10 @@ typedef struct member {
     fry_link_peer *link;
     fry_peer *peer;
     fry_peer_options options;
-    fry_peer_lane *lane;
+    fry_peer_connection *connection;
     fry_channel *channel;
     char endpoint[FRY_ENDPOINT_BYTES];
-    int failed, ended, lane_failed, resolved_well, resolved_badly, quiet;
+    int failed, ended, connection_failed, resolved_well, resolved_badly, quiet;
     fry_fault fault;
 } member;
 
@@ -55,7 +55,7 @@ static void quiet(void *turn, fry_message *message)
     self->quiet++;
 }
 
-static void wants_lane(void *turn, fry_peer *peer)
+static void wants_connection(void *turn, fry_peer *peer)
 {
     (void)turn;
     member *self = fry_peer_arg(peer);
@@ -64,25 +64,27 @@ static void wants_lane(void *turn, fry_peer *peer)
 }
 
 /* Over the channel, behind all else: before the link tells of it. */
-static void lane_failed(void *turn, fry_peer *peer, const fry_fault *fault)
+static void connection_failed(void *turn, fry_peer *peer, const fry_fault *fault)
 {
     (void)turn;
     member *self = fry_peer_arg(peer);
 
-    self->lane_failed++;
+    self->connection_failed++;
     self->fault = *fault;
 }
 
-static const fry_peer_events peer_events = {
-    .resolved = resolved, .quiet = quiet, .wants_lane = wants_lane, .lane_failed = lane_failed};
+static const fry_peer_events peer_events = {.resolved = resolved,
+                                            .quiet = quiet,
+                                            .wants_connection = wants_connection,
+                                            .connection_failed = connection_failed};
 
-static void connected(fry_link_peer *link, fry_peer_lane *lane, fry_channel *channel)
+static void connected(fry_link_peer *link, fry_peer_connection *connection, fry_channel *channel)
 {
     member *self = fry_link_arg(link);
 
-    self->lane = lane;
+    self->connection = connection;
     self->channel = channel;
-    fry_peer_attach(self->peer, lane, channel, NULL);
+    fry_peer_attach(self->peer, connection, channel, NULL);
 }
 
 static void failed(fry_link_peer *link, const fry_fault *fault)
@@ -166,24 +168,25 @@ static void meet(member *self, const member *other, uint32_t rank)
     cr_assert_not_null(self->link);
 }
 
-static void end_lane(member *self)
+static void end_connection(member *self)
 {
     const fry_fault fault = {.status = FERRY_E_DEAD, .rank = self->options.rank};
     fry_channel *channel = NULL;
-    fry_peer_lane *lane = fry_peer_detach(self->peer, FERRY_E_DEAD, &fault, &channel, NULL);
+    fry_peer_connection *connection =
+        fry_peer_detach(self->peer, FERRY_E_DEAD, &fault, &channel, NULL);
 
-    cr_assert_eq(lane, self->lane);
+    cr_assert_eq(connection, self->connection);
     fry_link_end(self->link, channel);
-    fry_peer_destroyed(self->peer, lane, NULL);
-    fry_peer_lane_close(lane);
+    fry_peer_destroyed(self->peer, connection, NULL);
+    fry_peer_connection_close(connection);
     fry_link_over(self->link);
-    self->lane = NULL;
+    self->connection = NULL;
 }
 
 static void close_member(member *self)
 {
-    if (self->lane != NULL)
-        end_lane(self);
+    if (self->connection != NULL)
+        end_connection(self);
     fry_links_close(self->links);
     fry_peer_close(self->peer);
     driven_reactor_close(&self->reactor);
@@ -215,7 +218,7 @@ static void submit(fry_message *message, member *self, bool is_send, void *memor
     fry_peer_ready(message, NULL);
 }
 
-/* The lane comes because a message wants it. */
+/* The connection comes because a message wants it. */
 static void exchange(member *one, member *two, size_t size, fry_channel_path path)
 {
     fry_message messages[2];
@@ -245,23 +248,23 @@ static void between_two(const char *network, bool is_net_only, fry_channel_path 
     for (int i = 0; i < 3; i++) {
         exchange(&one, &two, 8, path);
         exchange(&two, &one, 1 << 20, path);
-        end_lane(&one);
-        UNTIL(two.lane_failed == i + 1, &one, &two);
+        end_connection(&one);
+        UNTIL(two.connection_failed == i + 1, &one, &two);
         cr_assert_eq(two.fault.status, FERRY_E_DEAD, "%s", two.fault.message);
         cr_assert_eq(two.ended, 0);
-        end_lane(&two);
+        end_connection(&two);
     }
     close_member(&one);
     close_member(&two);
 }
 
-Test(net_link_lanes, shared_memory)
+Test(net_link_connections, shared_memory)
 {
     PLACE_NEEDS(place_lacks_this_host);
     between_two(NULL, false, FRY_PATH_SHARED);
 }
 
-Test(net_link_lanes, network)
+Test(net_link_connections, network)
 {
     PLACE_NEEDS(place_lacks_this_host);
     PLACE_NEEDS(place_lacks_ucx_tcp);
@@ -269,7 +272,7 @@ Test(net_link_lanes, network)
 }
 
 /* By its name, where there is one that is not loopback. */
-Test(net_link_lanes, an_interface)
+Test(net_link_connections, an_interface)
 {
     PLACE_NEEDS(place_lacks_this_host);
     PLACE_NEEDS(place_lacks_ucx_tcp);
@@ -301,14 +304,14 @@ static void with_itself(void)
     close_member(&one);
 }
 
-Test(net_link_lanes, itself)
+Test(net_link_connections, itself)
 {
     PLACE_NEEDS(place_lacks_ucx);
     with_itself();
 }
 
-/* Where /dev/shm is no more, a lane to oneself is made of other memory. */
-Test(net_link_lanes, itself_without_posix_memory)
+/* Where /dev/shm is no more, a connection to oneself is made of other memory. */
+Test(net_link_connections, itself_without_posix_memory)
 {
     PLACE_NEEDS(place_lacks_ucx);
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lanes as links open them, over UCX. */
-#ifndef FRY_NET_CONNECT_LINK_LANE_H
-#define FRY_NET_CONNECT_LINK_LANE_H
+/* Connections as links open them, over UCX. */
+#ifndef FRY_NET_CONNECT_LINK_CONNECTION_H
+#define FRY_NET_CONNECT_LINK_CONNECTION_H
 
 #include "net/connect/link.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lanes as links open them: a peer's end (net/peer/peer.c) over a UCX channel. UCX is loaded when
- * the first lane is opened.
+ * Connections as links open them: a peer's end (net/peer/peer.c) over a UCX channel. UCX is loaded
+ * when the first connection is opened.
  */
-#include "net/connect/link_lane.h"
+#include "net/connect/link_connection.h"
 
 #include "net/connect/link_state.h"
-#include "net/peer/lane.h"
+#include "net/peer/connection.h"
 #include "net/peer/peer.h"
 #include "net/peer/state.h"
 #include "net/ucx/ucx.h"
@@ -73,47 +73,48 @@ static ferry_status open_ucx(fry_links *links, fry_fault *fault)
     return status;
 }
 
-static ferry_status open_lane(void *arg, fry_channel_path path, const fry_peer_options *options,
-                              const fry_lane_session *session, fry_peer_lane **lane_p,
-                              fry_channel **channel_p, void *address, size_t *address_bytes,
-                              fry_fault *fault)
+static ferry_status open_connection(void *arg, fry_channel_path path,
+                                    const fry_peer_options *options,
+                                    const fry_connection_session *session,
+                                    fry_peer_connection **connection_p, fry_channel **channel_p,
+                                    void *address, size_t *address_bytes, fry_fault *fault)
 {
     fry_links *links = arg;
     ferry_status status = open_ucx(links, fault);
 
     if (status != FERRY_OK)
         return status;
-    *lane_p = fry_peer_lane_open(options, session);
-    if (*lane_p == NULL)
+    *connection_p = fry_peer_connection_open(options, session);
+    if (*connection_p == NULL)
         return FERRY_E_NO_MEMORY;
     status = fry_ucx_channel_open(links->ucx, path, &fry_peer_channel_events,
-                                  fry_peer_channel_arg(*lane_p), channel_p, address, address_bytes,
-                                  fault);
+                                  fry_peer_channel_arg(*connection_p), channel_p, address,
+                                  address_bytes, fault);
     if (status != FERRY_OK)
-        fry_peer_lane_close(*lane_p);
+        fry_peer_connection_close(*connection_p);
     return status;
 }
 
-static ferry_status connect_lane(void *arg, fry_channel *channel, const void *address,
-                                 size_t address_bytes, fry_fault *fault)
+static ferry_status connect_connection(void *arg, fry_channel *channel, const void *address,
+                                       size_t address_bytes, fry_fault *fault)
 {
     (void)arg;
     return fry_ucx_channel_connect(channel, address, address_bytes, fault);
 }
 
-static void close_lane(void *arg, fry_peer_lane *lane)
+static void close_connection(void *arg, fry_peer_connection *connection)
 {
     (void)arg;
-    fry_peer_lane_close(lane);
+    fry_peer_connection_close(connection);
 }
 
 void fry_link_use_ucx(fry_links *links)
 {
-    links->own_opener = (fry_lane_opener){
+    links->own_opener = (fry_connection_opener){
         .arg = links,
-        .open = open_lane,
-        .connect = connect_lane,
-        .close_lane = close_lane,
+        .open = open_connection,
+        .connect = connect_connection,
+        .close_connection = close_connection,
     };
     links->opener = &links->own_opener;
 }
