@@ -10,35 +10,14 @@
 #include "gpu/cuda/cuda.h"
 #include "gpu/module.h"
 #include "tests/emu/emu.h"
+#include "tests/support/check.h"
 #include "tests/support/stepped_clock.h"
 
 #include <ferry/device.h>
 #include <ferry/info.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define RIG_LOG_BYTES 4096
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                  \
-            exit(EXIT_FAILURE);                                                                    \
-        }                                                                                          \
-    } while (0)
-
-#define GIVES(call, expected)                                                                      \
-    do {                                                                                           \
-        long long given_ = (long long)(call);                                                      \
-        if (given_ != (long long)(expected)) {                                                     \
-            (void)fprintf(stderr, "%s:%d: %s gives %lld, not %lld\n", __FILE__, __LINE__, #call,   \
-                          given_, (long long)(expected));                                          \
-            exit(EXIT_FAILURE);                                                                    \
-        }                                                                                          \
-    } while (0)
-
-#define OK(call) GIVES(call, 0)
 
 typedef struct rig {
     const fry_backend_ops *ops;

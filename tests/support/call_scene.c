@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/check.h"
 #include "tests/support/every_call.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* ---- scenes ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/every_call.h"
+#include "tests/support/check.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -10,15 +11,6 @@
 #define WAIT_NS 20000
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
-
-/* Whatever a row says must hold always. */
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);          \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static ferry_engine *engine_of(caller *self)
 {
