@@ -414,25 +414,19 @@ static void test_capture(rig *self, CUstreamCaptureMode mode, bool is_blocking)
 int main(void)
 {
     rig self;
-#define RUN(test)                                                                                  \
-    do {                                                                                           \
-        rig_open(&self);                                                                           \
-        test;                                                                                      \
-        rig_close(&self);                                                                          \
-    } while (0)
-    RUN(test_record(&self, FERRY_COMPLETION_WORDS));
-    RUN(test_record(&self, FERRY_COMPLETION_EVENTS));
-    RUN(test_event_alone(&self));
-    RUN(test_event_relied_on(&self));
-    RUN(test_rings(&self));
-    RUN(test_special_streams(&self));
-    RUN(test_foreign(&self));
-    RUN(test_wrap(&self));
-    RUN(test_wrap_fails_late(&self));
-    RUN(test_stream_wait(&self));
-    RUN(test_capture(&self, CU_STREAM_CAPTURE_MODE_GLOBAL, false));
-    RUN(test_capture(&self, CU_STREAM_CAPTURE_MODE_GLOBAL, true));
-    RUN(test_capture(&self, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, true));
-    RUN(test_capture(&self, CU_STREAM_CAPTURE_MODE_RELAXED, false));
+    RIG_RUN(&self, test_record(&self, FERRY_COMPLETION_WORDS));
+    RIG_RUN(&self, test_record(&self, FERRY_COMPLETION_EVENTS));
+    RIG_RUN(&self, test_event_alone(&self));
+    RIG_RUN(&self, test_event_relied_on(&self));
+    RIG_RUN(&self, test_rings(&self));
+    RIG_RUN(&self, test_special_streams(&self));
+    RIG_RUN(&self, test_foreign(&self));
+    RIG_RUN(&self, test_wrap(&self));
+    RIG_RUN(&self, test_wrap_fails_late(&self));
+    RIG_RUN(&self, test_stream_wait(&self));
+    RIG_RUN(&self, test_capture(&self, CU_STREAM_CAPTURE_MODE_GLOBAL, false));
+    RIG_RUN(&self, test_capture(&self, CU_STREAM_CAPTURE_MODE_GLOBAL, true));
+    RIG_RUN(&self, test_capture(&self, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, true));
+    RIG_RUN(&self, test_capture(&self, CU_STREAM_CAPTURE_MODE_RELAXED, false));
     return EXIT_SUCCESS;
 }

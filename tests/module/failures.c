@@ -5,9 +5,6 @@
  */
 #include "tests/module/rig.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #define KIB ((size_t)1024)
 #define MS ((int64_t)1000000)
 
@@ -727,70 +724,33 @@ static void open_fails(void)
     }
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} tests[] = {
-#define TEST(name)                                                                                 \
-    {                                                                                              \
-#name, name                                                                                \
-    }
-    TEST(lost_in_flight),
-    TEST(lost_in_flight_by_events),
-    TEST(lost_by_an_operation),
-    TEST(lost_while_idle),
-    TEST(query_fails),
-    TEST(mark_fails),
-    TEST(context_fails),
-    TEST(context_is_not_told),
-    TEST(record_fails_beside_a_capture),
-    TEST(neighbour_is_lost),
-    TEST(neighbour_stands_behind_by_words),
-    TEST(neighbour_stands_behind_by_events),
-    TEST(copy_is_refused),
-    TEST(batch_is_refused_plainly),
-    TEST(batch_is_refused_oddly),
-    TEST(wait_is_refused),
-    TEST(word_is_refused),
-    TEST(word_does_not_arrive),
-    TEST(word_arrives_after_all),
-    TEST(record_fails),
-    TEST(stream_hangs),
-    TEST(event_never_fires),
-    TEST(open_fails),
-#undef TEST
+static const rig_test tests[] = {
+    {"lost_in_flight", lost_in_flight},
+    {"lost_in_flight_by_events", lost_in_flight_by_events},
+    {"lost_by_an_operation", lost_by_an_operation},
+    {"lost_while_idle", lost_while_idle},
+    {"query_fails", query_fails},
+    {"mark_fails", mark_fails},
+    {"context_fails", context_fails},
+    {"context_is_not_told", context_is_not_told},
+    {"record_fails_beside_a_capture", record_fails_beside_a_capture},
+    {"neighbour_is_lost", neighbour_is_lost},
+    {"neighbour_stands_behind_by_words", neighbour_stands_behind_by_words},
+    {"neighbour_stands_behind_by_events", neighbour_stands_behind_by_events},
+    {"copy_is_refused", copy_is_refused},
+    {"batch_is_refused_plainly", batch_is_refused_plainly},
+    {"batch_is_refused_oddly", batch_is_refused_oddly},
+    {"wait_is_refused", wait_is_refused},
+    {"word_is_refused", word_is_refused},
+    {"word_does_not_arrive", word_does_not_arrive},
+    {"word_arrives_after_all", word_arrives_after_all},
+    {"record_fails", record_fails},
+    {"stream_hangs", stream_hangs},
+    {"event_never_fires", event_never_fires},
+    {"open_fails", open_fails},
 };
 
-static int run_one(const char *name)
-{
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
-        if (strcmp(name, tests[i].name) == 0) {
-            tests[i].run();
-            return EXIT_SUCCESS;
-        }
-    }
-    return EXIT_FAILURE;
-}
-
-/* A driver is not for a fork's child, so each begins anew. */
 int main(int count, char **arguments)
 {
-    int failed = 0;
-    if (count > 1)
-        return run_one(arguments[1]);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
-        char *const child_arguments[] = {arguments[0], (char *)(uintptr_t)tests[i].name, NULL};
-        pid_t child = fork();
-        if (child == 0) {
-            (void)execv("/proc/self/exe", child_arguments);
-            _exit(EXIT_FAILURE);
-        }
-        int ended = -1;
-        CHECK(child > 0 && waitpid(child, &ended, 0) == child);
-        if (ended != 0) {
-            (void)fprintf(stderr, "%s fails (%#x)\n", tests[i].name, (unsigned)ended);
-            failed++;
-        }
-    }
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return rig_run_apart(count, arguments, tests, sizeof tests / sizeof *tests);
 }

@@ -78,6 +78,14 @@ void rig_free_pinned(char *memory);
 void rig_free_on_gpu(char *memory);
 bool rig_is_all(const char *memory, int fill, size_t size_bytes);
 
+/* The test on a rig of its own. */
+#define RIG_RUN(self, test)                                                                        \
+    do {                                                                                           \
+        rig_open(self);                                                                            \
+        test;                                                                                      \
+        rig_close(self);                                                                           \
+    } while (0)
+
 typedef struct rig_test {
     const char *name;
     void (*run)(void);

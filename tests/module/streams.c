@@ -473,25 +473,19 @@ static void test_names(rig *self)
 int main(void)
 {
     rig self;
-#define RUN(test)                                                                                  \
-    do {                                                                                           \
-        rig_open(&self);                                                                           \
-        test;                                                                                      \
-        rig_close(&self);                                                                          \
-    } while (0)
-    RUN(test_order(&self, FERRY_COMPLETION_WORDS));
-    RUN(test_order(&self, FERRY_COMPLETION_EVENTS));
-    RUN(test_batches(&self));
-    RUN(test_chain(&self));
-    RUN(test_wrap(&self));
-    RUN(test_questions(&self));
-    RUN(test_rows(&self));
-    RUN(test_depth(&self, true));
-    RUN(test_depth(&self, false));
-    RUN(test_room(&self, false, false));
-    RUN(test_room(&self, true, false));
-    RUN(test_room(&self, false, true));
-    RUN(test_room(&self, true, true));
-    RUN(test_names(&self));
+    RIG_RUN(&self, test_order(&self, FERRY_COMPLETION_WORDS));
+    RIG_RUN(&self, test_order(&self, FERRY_COMPLETION_EVENTS));
+    RIG_RUN(&self, test_batches(&self));
+    RIG_RUN(&self, test_chain(&self));
+    RIG_RUN(&self, test_wrap(&self));
+    RIG_RUN(&self, test_questions(&self));
+    RIG_RUN(&self, test_rows(&self));
+    RIG_RUN(&self, test_depth(&self, true));
+    RIG_RUN(&self, test_depth(&self, false));
+    RIG_RUN(&self, test_room(&self, false, false));
+    RIG_RUN(&self, test_room(&self, true, false));
+    RIG_RUN(&self, test_room(&self, false, true));
+    RIG_RUN(&self, test_room(&self, true, true));
+    RIG_RUN(&self, test_names(&self));
     return EXIT_SUCCESS;
 }
