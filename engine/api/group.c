@@ -167,12 +167,12 @@ ferry_future *ferry_group_join(ferry_engine *engine, const ferry_group_options *
     if (options.deadline_ns < 0)
         return fry_refused(engine, FRY_REFUSED_DEADLINE);
     fry_members *members = fry_members_get(engine);
-    ferry_group *group = members != NULL ? fry_group_create(members, &options) : NULL;
+    ferry_group *group = members != NULL ? fry_membership_create(members, &options) : NULL;
     if (group == NULL)
         return fry_refused(engine, FRY_REFUSED_NO_MEMORY);
     fry_errand *errand = errand_create(group, FRY_ERRAND_JOIN, 0, &why);
     if (errand == NULL) {
-        fry_group_free(group);
+        fry_membership_free(group);
         return fry_refused(engine, why);
     }
     *group_p = group;
@@ -188,7 +188,7 @@ static fry_refusal check_group(ferry_group *group)
 {
     fry_refusal why = check_engine(group);
     if (why == FRY_TAKEN)
-        why = fry_group_refusal(group);
+        why = fry_membership_refusal(group);
     return why == FRY_REFUSED_GROUP_NOT_JOINED ? fry_refuse(group->engine, why) : why;
 }
 
@@ -369,7 +369,7 @@ ferry_future *ferry_group_step(ferry_group *group, uint64_t step, int64_t deadli
 int32_t ferry_group_rank(const ferry_group *group)
 {
     if (group == NULL || fry_engine_check(group->engine) != FERRY_OK ||
-        fry_group_takes(group) == FERRY_E_INVALID || group->routes == NULL)
+        fry_membership_takes(group) == FERRY_E_INVALID || group->routes == NULL)
         return FERRY_RANK_ANY;
     return group->rank;
 }

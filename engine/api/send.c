@@ -35,7 +35,7 @@ static fry_refusal check(ferry_engine *engine, const ferry_group *group, ferry_p
         return fry_refuse(engine, FRY_REFUSED_GROUP_NULL);
     if (group->engine != engine)
         return fry_refuse(engine, FRY_REFUSED_GROUP_ENGINE);
-    fry_refusal why = fry_group_refusal(group);
+    fry_refusal why = fry_membership_refusal(group);
     if (why == FRY_REFUSED_GROUP_NOT_JOINED || (why == FRY_TAKEN && group->routes == NULL))
         return fry_refuse(engine, FRY_REFUSED_GROUP_NOT_JOINED);
     if (why != FRY_TAKEN)

@@ -33,7 +33,7 @@ static void errand_is_over(ferry_waiter *waiter, ferry_future *future, ferry_sta
     LIST_REMOVE(errand, entry);
     if (group->join == errand) {
         group->join = NULL;
-        fry_group_join_is_over(group);
+        fry_membership_join_is_over(group);
     }
     group->members->has_steps = true; /* this errand may have been the last to keep the group */
     errand_free(errand);
@@ -43,7 +43,7 @@ static void request_is_done(fry_group_request *request, ferry_status status, fry
                             const void *value, size_t value_bytes, uint64_t version)
 {
     fry_errand *errand = request->arg;
-    fry_group_refresh(errand->group);
+    fry_membership_refresh(errand->group);
     fry_promise_answer(errand->promise, status, error != NULL ? fry_error_retain(error) : NULL,
                        value, value_bytes, version);
 }
@@ -52,7 +52,7 @@ void fry_errand_begin(fry_members *members, fry_errand *errand)
 {
     ferry_group *group = errand->group;
     if (errand->sort == FRY_ERRAND_RELEASE) {
-        fry_group_leave_in_order(group);
+        fry_membership_leave_in_order(group);
         group->is_handle_gone = true;
         return;
     }
@@ -65,13 +65,13 @@ void fry_errand_begin(fry_members *members, fry_errand *errand)
         group->join = errand;
     fry_future_listen(future, &errand->waiter); /* the loop calls the waiter, not this function */
     if (errand->sort == FRY_ERRAND_JOIN) {
-        fry_group_begin(members, group, is_over);
+        fry_membership_begin(members, group, is_over);
     } else if (is_over) {
         return;
     } else if (errand->sort == FRY_ERRAND_LEAVE) {
-        fry_group_leave_in_order(group);
+        fry_membership_leave_in_order(group);
     } else {
-        ferry_status status = fry_group_takes(group);
+        ferry_status status = fry_membership_takes(group);
         if (status != FERRY_OK) {
             fry_promise_answer(errand->promise, status, NULL, NULL, 0, 0);
             return;

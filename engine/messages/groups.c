@@ -9,7 +9,7 @@
  *                                   ▼
  *                                  OVER, until the handle is given back
  *
- * Leaving takes steps (fry_group_leaving). Those with the baton are in fry_groups_look:
+ * Leaving takes steps (fry_membership_leaving). Those with the baton are in fry_memberships_look:
  *
  *  ENTERS   What was submitted before the errand enters the graph. When the errand is seen, all of
  *           that has entered, or is in the inbox or the backlog. The inbox is taken only while the
@@ -47,13 +47,13 @@
 #define REFRESH_NS 100000000 /* how old members' leases in a group's answers may be */
 #define PART_NS 200000000    /* the least time for parting, however long it lingered */
 
-static void group_set_life(ferry_group *group, fry_group_life life)
+static void group_set_life(ferry_group *group, fry_membership_life life)
 {
-    fry_store_release(&group->life, life); /* pairs with fry_group_takes */
+    fry_store_release(&group->life, life); /* pairs with fry_membership_takes */
     group->members->has_steps = true;
 }
 
-static void set_leaving(ferry_group *group, fry_group_leaving leaving)
+static void set_leaving(ferry_group *group, fry_membership_leaving leaving)
 {
     fry_store_relaxed(&group->leaving, (uint8_t)leaving);
     group->is_late = group->has_timer = false;
@@ -88,7 +88,7 @@ static size_t text_bytes(const char *text)
     return text != NULL ? strlen(text) + 1 : 0;
 }
 
-ferry_group *fry_group_create(fry_members *members, const ferry_group_options *options)
+ferry_group *fry_membership_create(fry_members *members, const ferry_group_options *options)
 {
     ferry_engine *engine = members->engine;
     ferry_group *group = fry_alloc(&engine->memory, sizeof *group, _Alignof(ferry_group));
@@ -139,7 +139,7 @@ static void free_tables(ferry_group *group)
         fry_free(memory, group->news, group->size * sizeof *group->news);
 }
 
-void fry_group_free(ferry_group *group)
+void fry_membership_free(ferry_group *group)
 {
     ferry_engine *engine = group->engine;
     free_tables(group);
@@ -172,7 +172,7 @@ static void describe(const ferry_group *group, uint32_t rank, ferry_member_info 
 }
 
 /* Leases are renewed without an event. */
-void fry_group_refresh(ferry_group *group)
+void fry_membership_refresh(ferry_group *group)
 {
     if (group->net == NULL || group->news == NULL)
         return;
@@ -193,7 +193,7 @@ void fry_group_refresh(ferry_group *group)
 static void net_changed(void *arg, uint32_t rank)
 {
     ferry_group *group = arg;
-    if (!fry_group_has_connections(group) || rank >= group->size)
+    if (!fry_membership_has_connections(group) || rank >= group->size)
         return;
     fry_route_sync(&group->routes[rank]);
     if (fry_load_relaxed(&group->life) != FRY_GROUP_HERE)
@@ -225,7 +225,7 @@ static void tell(const ferry_group *group, fry_member_news *news)
                                  &info);
 }
 
-size_t fry_groups_tell(fry_members *members)
+size_t fry_memberships_tell(fry_members *members)
 {
     if (members->orders.first != NULL || members->finishing.first != NULL)
         return 0; /* what the dead left open fails first */
@@ -258,7 +258,7 @@ static void join_fails(ferry_group *group, ferry_status status, fry_error *error
         fry_promise_answer(group->join->promise, status, error, NULL, 0, 0);
     else
         fry_error_release(error);
-    fry_group_end(group, status);
+    fry_membership_end(group, status);
 }
 
 static void init_route(ferry_group *group, uint32_t rank)
@@ -341,7 +341,7 @@ static void net_fenced(void *arg, fry_error *error)
     for (uint32_t i = 0; i < group->size; i++)
         fry_route_end(&group->routes[i], FERRY_E_FENCED, &fault);
     if (group->leaving == FRY_LEAVING_ENTERS)
-        fry_group_end(group, FERRY_E_FENCED);
+        fry_membership_end(group, FERRY_E_FENCED);
 }
 
 static ferry_status open_net(ferry_group *group, fry_error **error_p)
@@ -389,13 +389,13 @@ static ferry_status open_net(ferry_group *group, fry_error **error_p)
     return fry_group_open(&net, &events, group, &group->net, error_p);
 }
 
-void fry_group_begin(fry_members *members, ferry_group *group, bool is_over)
+void fry_membership_begin(fry_members *members, ferry_group *group, bool is_over)
 {
     group->next = members->groups;
     members->groups = group;
     members->has_steps = true;
     if (is_over || fry_load_relaxed(&members->engine->closing) != 0) {
-        fry_group_end(group, FERRY_E_SHUTDOWN);
+        fry_membership_end(group, FERRY_E_SHUTDOWN);
         return;
     }
     fry_error *error = NULL;
@@ -404,15 +404,15 @@ void fry_group_begin(fry_members *members, ferry_group *group, bool is_over)
         join_fails(group, status, error);
 }
 
-void fry_group_join_is_over(ferry_group *group)
+void fry_membership_join_is_over(ferry_group *group)
 {
     if (fry_load_relaxed(&group->life) == FRY_GROUP_JOINING)
-        fry_group_end(group, FERRY_E_CANCELLED);
+        fry_membership_end(group, FERRY_E_CANCELLED);
 }
 
 /* ---- leaving ---- */
 
-void fry_group_end(ferry_group *group, ferry_status status)
+void fry_membership_end(ferry_group *group, ferry_status status)
 {
     uint32_t life = fry_load_relaxed(&group->life);
     group->members->has_steps = true;
@@ -431,12 +431,12 @@ void fry_group_end(ferry_group *group, ferry_status status)
     group_set_life(group, FRY_GROUP_LEAVING);
 }
 
-void fry_group_leave_in_order(ferry_group *group)
+void fry_membership_leave_in_order(ferry_group *group)
 {
     if (group->leaving != FRY_LEAVING_NOT)
         return; /* leaving goes on as it began, even if the handle is given back */
     if (fry_load_relaxed(&group->life) != FRY_GROUP_HERE) {
-        fry_group_end(group, FERRY_E_CANCELLED);
+        fry_membership_end(group, FERRY_E_CANCELLED);
         return;
     }
     group->end_status = FERRY_E_CANCELLED;
@@ -511,7 +511,7 @@ static void set_timer(ferry_group *group)
 /* One step of leaving without the baton. False: something has yet to happen. */
 static bool leave(ferry_group *group)
 {
-    switch ((fry_group_leaving)group->leaving) {
+    switch ((fry_membership_leaving)group->leaving) {
     case FRY_LEAVING_ENDS:
         if (!group->has_ended_routes) {
             group->has_ended_routes = true;
@@ -556,7 +556,7 @@ static void answer_errands(ferry_group *group)
     }
 }
 
-size_t fry_groups_step(fry_members *members)
+size_t fry_memberships_step(fry_members *members)
 {
     size_t done = 0;
     bool is_closing = fry_load_relaxed(&members->engine->closing) != 0;
@@ -564,16 +564,16 @@ size_t fry_groups_step(fry_members *members)
     for (ferry_group **at = &members->groups; *at != NULL;) {
         ferry_group *group = *at;
         if (is_closing)
-            fry_group_end(group, FERRY_E_SHUTDOWN);
+            fry_membership_end(group, FERRY_E_SHUTDOWN);
         while (fry_load_relaxed(&group->life) == FRY_GROUP_LEAVING && leave(group))
             done++;
-        fry_group_refresh(group);
+        fry_membership_refresh(group);
         bool is_over = fry_load_relaxed(&group->life) == FRY_GROUP_OVER;
         if (is_over)
             answer_errands(group);
         if (is_over && group->is_handle_gone && group->is_quiet && LIST_EMPTY(&group->errands)) {
             *at = group->next;
-            fry_group_free(group);
+            fry_membership_free(group);
             done++;
         } else {
             at = &group->next;
@@ -657,7 +657,7 @@ static void look_at_leaving(fry_turn *turn, ferry_group *group)
     }
 }
 
-void fry_groups_look(fry_turn *turn, fry_members *members)
+void fry_memberships_look(fry_turn *turn, fry_members *members)
 {
     ferry_engine *engine = turn->engine;
     fry_store_relaxed(&members->has_looks, 0);
@@ -677,9 +677,9 @@ void fry_groups_look(fry_turn *turn, fry_members *members)
 
 /* ---- whether it takes operations; any thread ---- */
 
-ferry_status fry_group_takes(const ferry_group *group)
+ferry_status fry_membership_takes(const ferry_group *group)
 {
-    switch ((fry_group_life)fry_load_acquire(&group->life)) {
+    switch ((fry_membership_life)fry_load_acquire(&group->life)) {
     case FRY_GROUP_HERE:
         return FERRY_OK;
     case FRY_GROUP_FENCED:
@@ -693,9 +693,9 @@ ferry_status fry_group_takes(const ferry_group *group)
     return FERRY_E_DEAD;
 }
 
-fry_refusal fry_group_refusal(const ferry_group *group)
+fry_refusal fry_membership_refusal(const ferry_group *group)
 {
-    switch (fry_group_takes(group)) {
+    switch (fry_membership_takes(group)) {
     case FERRY_OK:
         return FRY_TAKEN;
     case FERRY_E_FENCED:

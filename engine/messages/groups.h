@@ -8,22 +8,22 @@
 #include "engine/messages/route.h"
 
 /* Steps of leaving a group; the role, and for the first three the baton too. */
-typedef enum fry_group_leaving {
+typedef enum fry_membership_leaving {
     FRY_LEAVING_NOT = 0,
     FRY_LEAVING_ENTERS,  /* HERE: operations submitted before have yet to enter the graph */
     FRY_LEAVING_LINGERS, /* no new operations; others may still receive what was sent */
     FRY_LEAVING_PARTS,   /* connections tell their other ends all that these need to know */
     FRY_LEAVING_ENDS,    /* routes end */
     FRY_LEAVING_TELLS,   /* the store is told */
-} fry_group_leaving;
+} fry_membership_leaving;
 
-typedef enum fry_group_life {
+typedef enum fry_membership_life {
     FRY_GROUP_JOINING = 0, /* */
     FRY_GROUP_HERE,        /* operations are taken */
     FRY_GROUP_FENCED,      /* this member lost its place; all operations fail */
     FRY_GROUP_LEAVING,     /* operations and routes end, and the store is told */
     FRY_GROUP_OVER,        /* can only be released */
-} fry_group_life;
+} fry_membership_life;
 
 /*
  * A member as last reported, and the calls of on_member that are due, in the order of the fields.
@@ -36,7 +36,7 @@ typedef struct fry_member_news {
 
 struct ferry_group {
     ferry_engine *engine;
-    uint32_t life; /* fry_group_life; atomic, written by the role's holder */
+    uint32_t life; /* fry_membership_life; atomic, written by the role's holder */
     int32_t rank;  /* final once HERE, like size and routes */
     uint32_t size;
     uint64_t stop_step; /* atomic */
@@ -56,7 +56,7 @@ struct ferry_group {
     fry_errand *join; /* the unresolved join */
     LIST_HEAD(, fry_errand) errands;
     bool is_handle_gone;
-    uint8_t leaving;         /* fry_group_leaving; atomic, written by the role's holder */
+    uint8_t leaving;         /* fry_membership_leaving; atomic, written by the role's holder */
     bool has_ended_routes;   /* FRY_LEAVING_ENDS: the routes have been told to end */
     bool has_none_open;      /* likewise: the peers have no open transfer of it */
     bool has_left;           /* FRY_LEAVING_TELLS: the store knows */
@@ -72,22 +72,22 @@ struct ferry_group {
     uint64_t open; /* baton: transfers */
 };
 
-/* Makes a group that has not joined; NULL: no memory. Any thread, like fry_group_free. */
-ferry_group *fry_group_create(fry_members *members, const ferry_group_options *options);
-void fry_group_free(ferry_group *group);
+/* Makes a group that has not joined; NULL: no memory. Any thread, like fry_membership_free. */
+ferry_group *fry_membership_create(fry_members *members, const ferry_group_options *options);
+void fry_membership_free(ferry_group *group);
 
 /* Begins to join; is_over: the future was already cancelled. The role, without the baton. */
-void fry_group_begin(fry_members *members, ferry_group *group, bool is_over);
+void fry_membership_begin(fry_members *members, ferry_group *group, bool is_over);
 
 /*
  * Begins to leave, unless it has: in order, or at once, and then operations fail with the status.
  * The role, without the baton.
  */
-void fry_group_leave_in_order(ferry_group *group);
-void fry_group_end(ferry_group *group, ferry_status status);
+void fry_membership_leave_in_order(ferry_group *group);
+void fry_membership_end(ferry_group *group, ferry_status status);
 
 /* Whether the group has connections and makes more if wanted. The role. */
-static inline bool fry_group_keeps_connections(const ferry_group *group)
+static inline bool fry_membership_keeps_connections(const ferry_group *group)
 {
     uint32_t life = fry_load_relaxed(&group->life);
     return life == FRY_GROUP_HERE ||
@@ -95,31 +95,31 @@ static inline bool fry_group_keeps_connections(const ferry_group *group)
 }
 
 /* The same, or it has connections that are parting, which a death ends. The role. */
-static inline bool fry_group_has_connections(const ferry_group *group)
+static inline bool fry_membership_has_connections(const ferry_group *group)
 {
-    return fry_group_keeps_connections(group) || group->leaving == FRY_LEAVING_PARTS;
+    return fry_membership_keeps_connections(group) || group->leaving == FRY_LEAVING_PARTS;
 }
 
 /* Copies what net/group/group.h knows of its members and of the stop step, for any thread to read.
  */
-void fry_group_refresh(ferry_group *group);
+void fry_membership_refresh(ferry_group *group);
 
 /* Called when the join's future has resolved. */
-void fry_group_join_is_over(ferry_group *group);
+void fry_membership_join_is_over(ferry_group *group);
 
 /* Whether the group takes operations: FERRY_OK, or the status they fail with. Any thread. */
-ferry_status fry_group_takes(const ferry_group *group);
+ferry_status fry_membership_takes(const ferry_group *group);
 
 /* The same as a refusal. */
-fry_refusal fry_group_refusal(const ferry_group *group);
+fry_refusal fry_membership_refusal(const ferry_group *group);
 
 /* Takes the groups' next steps. Returns how much was done. The role, without the baton. */
-size_t fry_groups_step(fry_members *members);
+size_t fry_memberships_step(fry_members *members);
 
 /* Calls on_member. The role, without the baton, and not inside a call of the user. */
-size_t fry_groups_tell(fry_members *members);
+size_t fry_memberships_tell(fry_members *members);
 
 /* Looks which leaving groups have no operations left in the graph. The role and the baton. */
-void fry_groups_look(fry_turn *turn, fry_members *members);
+void fry_memberships_look(fry_turn *turn, fry_members *members);
 
 #endif

@@ -97,7 +97,7 @@ static fry_members *make(ferry_engine *engine)
     fry_reactor_init(&members->reactor, &engine->poller, &engine->memory, &engine->log,
                      &engine->clock);
     members->engine = engine;
-    members->message_events = &fry_message_events;
+    members->message_events = &fry_transfer_events;
     members->next_ns = INT64_MAX;
     members->grace_ns = GRACE_MIN_NS;
     return members;
@@ -193,7 +193,7 @@ size_t fry_members_run(fry_members *members)
         members->has_seen_closing = members->has_steps = true;
     done += run_reactor(members);
     if (members->has_steps) {
-        done += fry_groups_step(members);
+        done += fry_memberships_step(members);
         note_timers(members);
     }
     return done;
@@ -215,7 +215,7 @@ size_t fry_members_turn(fry_turn *turn, fry_members *members)
     if (members->faulted.first != NULL)
         done += fry_transfers_fail(turn, members);
     if (members->groups != NULL)
-        fry_groups_look(turn, members);
+        fry_memberships_look(turn, members);
     return done;
 }
 
@@ -224,11 +224,11 @@ size_t fry_members_finish(fry_members *members, bool with_callbacks)
     size_t done = 0;
     if (members->finishing.first != NULL || members->has_steps) {
         done += fry_routes_finish(members);
-        done += fry_groups_step(members);
+        done += fry_memberships_step(members);
         note_timers(members);
     }
     if (with_callbacks && fry_load_relaxed(&members->has_callbacks) != 0)
-        done += fry_groups_tell(members);
+        done += fry_memberships_tell(members);
     return done;
 }
 

@@ -186,7 +186,7 @@ static void message_done(void *arg, fry_message *message)
     fry_graph_complete(turn, node);
 }
 
-const fry_peer_events fry_message_events = {
+const fry_peer_events fry_transfer_events = {
     .resolved = message_resolved,
     .quiet = message_quiet,
     .untouched = message_untouched,
@@ -226,7 +226,7 @@ static void enter(fry_turn *turn, fry_node *node)
         refuse(turn, node);
         return;
     }
-    fry_refusal why = fry_group_refusal(route->group);
+    fry_refusal why = fry_membership_refusal(route->group);
     transfer->message.op = node->future.id;
     fry_route_opened(route);
     if (why == FRY_TAKEN && fry_peer_enter(fry_route_made_peer(route), &transfer->message, turn)) {
@@ -282,7 +282,7 @@ static void enter_and_start(fry_turn *turn, fry_node *node)
     fry_message *message = &transfer->message;
     fry_route *route = transfer->route;
     fry_peer *peer = fry_route_made_peer(route); /* the submitter has acquired it */
-    fry_refusal why = fry_group_refusal(route->group);
+    fry_refusal why = fry_membership_refusal(route->group);
     message->op = node->future.id;
     if (fry_unlikely(why != FRY_TAKEN)) {
         leave_refused(turn, transfer, why);

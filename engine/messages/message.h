@@ -38,7 +38,7 @@ static inline uint64_t fry_flow_of(uint32_t sender, uint64_t op)
 
 extern const fry_op_kind fry_kind_send, fry_kind_recv;
 
-extern const fry_peer_events fry_message_events;
+extern const fry_peer_events fry_transfer_events;
 
 /*
  * On the loop, with the baton: fails the nodes whose failure peers have reported. Returns how many.

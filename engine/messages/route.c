@@ -262,7 +262,7 @@ static void want(fry_route *route)
     route->is_wanted = false;
     if (route->state != FRY_ROUTE_IDLE)
         return;
-    if (route->link == NULL || !fry_group_keeps_connections(route->group)) {
+    if (route->link == NULL || !fry_membership_keeps_connections(route->group)) {
         end_absent(route);
         return;
     }
@@ -320,7 +320,7 @@ static void link_connected(fry_link_peer *link, fry_peer_connection *connection,
                      "the channel to member %u can't be watched, because the user's loop is nested "
                      "too deep: it is looked at every millisecond",
                      route->rank);
-    if (!fry_group_keeps_connections(route->group)) {
+    if (!fry_membership_keeps_connections(route->group)) {
         fry_fault fault =
             fault_of(route, FERRY_E_CANCELLED, "is disconnected: this member leaves the group");
         fry_route_end(route, FERRY_E_CANCELLED, &fault);
@@ -379,13 +379,13 @@ static void remove_link(fry_route *route)
 void fry_route_sync(fry_route *route)
 {
     ferry_group *group = route->group;
-    bool keeps_connections = fry_group_keeps_connections(group);
+    bool keeps_connections = fry_membership_keeps_connections(group);
     const fry_group_member *member =
         group->net != NULL ? fry_group_member_at(group->net, route->rank) : NULL;
     bool is_here = member != NULL && member->state == FERRY_MEMBER_HERE;
     bool is_absent = !is_here || member->start != route->start;
     if (route->link != NULL && (!keeps_connections || is_absent)) {
-        if (is_absent && !route->is_over && fry_group_has_connections(group))
+        if (is_absent && !route->is_over && fry_membership_has_connections(group))
             end_absent(route); /* after a restart too: what is open was the old one's */
         route->is_over = is_absent;
         if (route->state != FRY_ROUTE_IDLE && route->state != FRY_ROUTE_WANTED)

@@ -48,8 +48,8 @@
  */
 #include "net/connect/hello.h"
 
-#include "net/connect/host.h"
 #include "net/connect/noise.h"
+#include "net/connect/process.h"
 #include "net/transport.h"
 
 #include <endian.h>
@@ -72,7 +72,7 @@ typedef enum kind {
 
 enum {
     GREETING_BYTES = FRY_HELLO_JOB_BYTES + 2 * (4 + 8),
-    OFFER_BYTES = 4 + 8 + 8 + 8 + 8 + FRY_HOST_BYTES + 1 + 4 + 4 + 8,
+    OFFER_BYTES = 4 + 8 + 8 + 8 + 8 + FRY_MACHINE_BYTES + 1 + 4 + 4 + 8,
     ADDRESS_BYTES = 1 + 4 + 4 + 8, /* the address follows */
     FIRST_BYTES = GREETING_BYTES + FRY_NOISE_HANDSHAKE_BYTES,
     SECOND_BYTES = OFFER_BYTES + FRY_NOISE_HANDSHAKE_BYTES,
@@ -155,8 +155,8 @@ static void write_offer(uint8_t *at, const fry_hello_offer *offer)
     at = put(at, offer->connections, 8);
     at = put(at, (uint64_t)offer->pid, 8);
     at = put(at, offer->started, 8);
-    memcpy(at, offer->host, FRY_HOST_BYTES);
-    at = put(at + FRY_HOST_BYTES, offer->paths, 1);
+    memcpy(at, offer->host, FRY_MACHINE_BYTES);
+    at = put(at + FRY_MACHINE_BYTES, offer->paths, 1);
     at = put(at, offer->window_messages, 4);
     at = put(at, offer->unexpected_max, 4);
     (void)put(at, offer->window_bytes, 8);
@@ -169,8 +169,8 @@ static bool read_offer(const uint8_t *at, fry_hello_offer *offer)
     offer->connections = get(&at, 8);
     offer->pid = (int64_t)get(&at, 8);
     offer->started = get(&at, 8);
-    memcpy(offer->host, at, FRY_HOST_BYTES);
-    at += FRY_HOST_BYTES;
+    memcpy(offer->host, at, FRY_MACHINE_BYTES);
+    at += FRY_MACHINE_BYTES;
     offer->paths = (uint8_t)get(&at, 1);
     offer->window_messages = (uint32_t)get(&at, 4);
     offer->unexpected_max = (uint32_t)get(&at, 4);
@@ -340,8 +340,8 @@ bool fry_hello_agree(fry_hello *hello)
 {
     const fry_hello_offer *own = &hello->own, *other = &hello->other;
     const uint8_t both = own->paths & other->paths;
-    const bool is_one_host = sodium_memcmp(own->host, other->host, FRY_HOST_BYTES) == 0 &&
-                             !sodium_is_zero(own->host, FRY_HOST_BYTES);
+    const bool is_one_host = sodium_memcmp(own->host, other->host, FRY_MACHINE_BYTES) == 0 &&
+                             !sodium_is_zero(own->host, FRY_MACHINE_BYTES);
 
     if (hello->state != FRY_HELLO_AWAITS_AGREE)
         return false;

@@ -11,8 +11,8 @@
 #ifndef FRY_NET_CONNECT_HELLO_H
 #define FRY_NET_CONNECT_HELLO_H
 
-#include "net/connect/host.h"
 #include "net/connect/noise.h"
+#include "net/connect/process.h"
 #include "net/peer/peer.h"
 
 #include <ferry/group.h>
@@ -66,8 +66,8 @@ typedef struct fry_hello_offer {
     uint64_t connections; /* connections that it has had with this start of the other */
     int64_t pid;
     uint64_t started; /* start time of its process, by the kernel's clock: pids are reused */
-    uint8_t host[FRY_HOST_BYTES]; /* the same for processes of one host only; zeros: unknown */
-    uint8_t paths;                /* that it can use: FRY_HELLO_PATH */
+    uint8_t host[FRY_MACHINE_BYTES]; /* the same for processes of one host only; zeros: unknown */
+    uint8_t paths;                   /* that it can use: FRY_HELLO_PATH */
     uint32_t window_messages, unexpected_max;
     uint64_t window_bytes;
 } fry_hello_offer;

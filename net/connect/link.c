@@ -36,13 +36,13 @@
 #include "net/connect/link.h"
 
 #include "net/connect/hello.h"
-#include "net/connect/host.h"
 #include "net/connect/link_connection.h"
 #include "net/connect/link_endpoint.h"
 #include "net/connect/link_hear.h"
 #include "net/connect/link_line.h"
 #include "net/connect/link_port.h"
 #include "net/connect/link_state.h"
+#include "net/connect/process.h"
 #include "net/reactor.h"
 #include "net/transport.h"
 
@@ -203,8 +203,8 @@ static void process_is_readable(fry_watch *watch, uint32_t events)
 fry_hello_reason fry_link_watch_process(fry_link_peer *link, const fry_hello *hello)
 {
     const bool is_one_host =
-        sodium_memcmp(hello->own.host, hello->other.host, FRY_HOST_BYTES) == 0 &&
-        !sodium_is_zero(hello->own.host, FRY_HOST_BYTES);
+        sodium_memcmp(hello->own.host, hello->other.host, FRY_MACHINE_BYTES) == 0 &&
+        !sodium_is_zero(hello->own.host, FRY_MACHINE_BYTES);
     int fd = -1;
 
     if (!is_one_host || link->process.fd >= 0)
@@ -396,8 +396,8 @@ bool fry_link_is_local(const fry_link_peer *link)
     const uint8_t *own = link->links->own.host;
 
     return (link->links->has_own && link->rank == link->links->own.rank) ||
-           (link->has_endpoint && !sodium_is_zero(own, FRY_HOST_BYTES) &&
-            memcmp(link->endpoint.host, own, FRY_HOST_BYTES) == 0);
+           (link->has_endpoint && !sodium_is_zero(own, FRY_MACHINE_BYTES) &&
+            memcmp(link->endpoint.host, own, FRY_MACHINE_BYTES) == 0);
 }
 
 /* ---- all links ---- */
@@ -408,12 +408,12 @@ static void describe_own(fry_links *links, const fry_links_options *options)
 
     own->pid = getpid();
     own->started = fry_process_started(own->pid);
-    fry_host_identify(own->host);
+    fry_machine_identify(own->host);
     own->window_messages = options->window_messages;
     own->unexpected_max = options->unexpected_max;
     own->window_bytes = options->window_bytes;
     own->paths = FRY_HELLO_PATH(FRY_PATH_NET);
-    if (sodium_is_zero(own->host, FRY_HOST_BYTES) || !fry_process_can_watch())
+    if (sodium_is_zero(own->host, FRY_MACHINE_BYTES) || !fry_process_can_watch())
         fry_log_line(links->reactor->log, FERRY_LOG_WARNING,
                      "members on this host are reached over the network, because this host can't "
                      "be identified or its processes can't be watched");

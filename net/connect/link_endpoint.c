@@ -2,9 +2,9 @@
 /* Networks by name, and the text of an endpoint: "host=HEX tcp=10.0.0.7:4711", "tcp=[::1]:4711". */
 #include "net/connect/link_endpoint.h"
 
-#include "net/connect/host.h"
 #include "net/connect/link.h"
 #include "net/connect/link_state.h"
+#include "net/connect/process.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -40,10 +40,10 @@ void fry_link_place_text(const fry_link_place *place, char text[FRY_LINK_PLACE_B
 
 void fry_link_write_endpoint(const fry_link_endpoint *endpoint, char text[FRY_ENDPOINT_BYTES])
 {
-    char place[FRY_LINK_PLACE_BYTES], host[2 * FRY_HOST_BYTES + 1];
+    char place[FRY_LINK_PLACE_BYTES], host[2 * FRY_MACHINE_BYTES + 1];
 
     fry_link_place_text(&endpoint->place, place);
-    (void)sodium_bin2hex(host, sizeof(host), endpoint->host, FRY_HOST_BYTES);
+    (void)sodium_bin2hex(host, sizeof(host), endpoint->host, FRY_MACHINE_BYTES);
     (void)snprintf(text, FRY_ENDPOINT_BYTES, "host=%s tcp=%s", host, place);
 }
 
@@ -92,12 +92,12 @@ bool fry_link_read_endpoint(const char *text, fry_link_endpoint *endpoint)
         strncmp(text, first, first_length) != 0)
         return false;
     text += first_length;
-    if (strnlen(text, 2 * FRY_HOST_BYTES) != 2 * FRY_HOST_BYTES ||
-        sodium_hex2bin(endpoint->host, FRY_HOST_BYTES, text, 2 * FRY_HOST_BYTES, NULL, &host_bytes,
-                       NULL) != 0 ||
-        host_bytes != FRY_HOST_BYTES)
+    if (strnlen(text, 2 * FRY_MACHINE_BYTES) != 2 * FRY_MACHINE_BYTES ||
+        sodium_hex2bin(endpoint->host, FRY_MACHINE_BYTES, text, 2 * FRY_MACHINE_BYTES, NULL,
+                       &host_bytes, NULL) != 0 ||
+        host_bytes != FRY_MACHINE_BYTES)
         return false;
-    text += 2 * FRY_HOST_BYTES;
+    text += 2 * FRY_MACHINE_BYTES;
     return strncmp(text, second, second_length) == 0 &&
            read_place(text + second_length, &endpoint->place);
 }

@@ -6,11 +6,11 @@
 #include "net/connect/link_hear.h"
 
 #include "net/connect/hello.h"
-#include "net/connect/host.h"
 #include "net/connect/link.h"
 #include "net/connect/link_line.h"
 #include "net/connect/link_port.h"
 #include "net/connect/link_state.h"
+#include "net/connect/process.h"
 #include "net/reactor.h"
 #include "net/transport.h"
 

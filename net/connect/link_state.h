@@ -32,7 +32,7 @@ typedef union fry_link_place {
 
 typedef struct fry_link_endpoint {
     fry_link_place place;
-    uint8_t host[FRY_HOST_BYTES];
+    uint8_t host[FRY_MACHINE_BYTES];
 } fry_link_endpoint;
 
 struct fry_link_peer {

@@ -4,7 +4,7 @@
  * name of the net namespace, finds segments by ipc namespace, pid and /dev/shm, and reads the
  * other's memory as the user namespace and the user allow.
  */
-#include "net/connect/host.h"
+#include "net/connect/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,17 +39,17 @@ static size_t read_text(const char *path, char *text, size_t size)
     return (size_t)count;
 }
 
-void fry_host_identify(uint8_t host[FRY_HOST_BYTES])
+void fry_machine_identify(uint8_t host[FRY_MACHINE_BYTES])
 {
     static const char *const places[] = {"/proc/self/ns/net", "/proc/self/ns/pid",
                                          "/proc/self/ns/ipc", "/proc/self/ns/user", "/dev/shm"};
     char boot[BOOT_ID_BYTES + 1];
     crypto_generichash_state state;
 
-    memset(host, 0, FRY_HOST_BYTES);
+    memset(host, 0, FRY_MACHINE_BYTES);
     if (read_text("/proc/sys/kernel/random/boot_id", boot, sizeof(boot)) != BOOT_ID_BYTES)
         return;
-    (void)crypto_generichash_init(&state, NULL, 0, FRY_HOST_BYTES);
+    (void)crypto_generichash_init(&state, NULL, 0, FRY_MACHINE_BYTES);
     (void)crypto_generichash_update(&state, (const uint8_t *)boot, BOOT_ID_BYTES);
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         struct stat found;
@@ -60,7 +60,7 @@ void fry_host_identify(uint8_t host[FRY_HOST_BYTES])
     }
     const uint64_t user = geteuid();
     (void)crypto_generichash_update(&state, (const uint8_t *)&user, sizeof(user));
-    (void)crypto_generichash_final(&state, host, FRY_HOST_BYTES);
+    (void)crypto_generichash_final(&state, host, FRY_MACHINE_BYTES);
 }
 
 typedef struct process {

@@ -3,20 +3,20 @@
  * The identity of this host and of processes, as another process can check it. The loop; may read
  * /proc.
  */
-#ifndef FRY_NET_CONNECT_HOST_H
-#define FRY_NET_CONNECT_HOST_H
+#ifndef FRY_NET_CONNECT_PROCESS_H
+#define FRY_NET_CONNECT_PROCESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FRY_HOST_BYTES 16
+#define FRY_MACHINE_BYTES 16
 
 /*
  * The host's identity. It is the same for processes that can share memory and watch each other, and
  * for no others: one boot of one kernel, one user, one net, pid, ipc and user namespace, and one
  * /dev/shm. Zeros: unknown.
  */
-void fry_host_identify(uint8_t host[FRY_HOST_BYTES]);
+void fry_machine_identify(uint8_t host[FRY_MACHINE_BYTES]);
 
 /*
  * When a process was started, in the kernel's ticks since boot; 0: it does not exist, or can't be

@@ -5,15 +5,15 @@
  *
  *  member    calls the barrier until ROUNDS rounds have ended. A call writes its arrival and waits
  *            until it is told that the round has ended. Meanwhile it may end the round itself: the
- *            host (0) when it has been told of all arrivals; any member when a deadline passes (one
- *            member, once) or when it is told that a member is dead.
+ *            coordinator (0) when it has been told of all arrivals; any member when a deadline
+ *            passes (one member, once) or when it is told that a member is dead.
  *  killer    ends the lease of one member at any time: its record and arrival go, and its writes in
  *            the lease are refused from then on, but it runs on until it is told. A new start of
  *            the member may come, which knows only what it reads then.
  *
  * A member is told of the key with the newest round's outcome at any time: late, and not of every
- * value. The same holds for the host and arrivals, of which it has a copy (of one; the other is
- * read in place, to keep this small). SWAP is one step, on the store.
+ * value. The same holds for the coordinator and arrivals, of which it has a copy (of one; the other
+ * is read in place, to keep this small). SWAP is one step, on the store.
  *
  * Holds: a round has one outcome for all members that came to it; none is released before all have
  * come, and only members that have come are (an old start may be late for a round that its
@@ -21,21 +21,21 @@
  */
 /* correct: DEADLINE */
 /* correct: DEATH */
-/* correct: DEATH+HOST_DIES */
+/* correct: DEATH+COORDINATOR_DIES */
 /* correct: DEATH+DEADLINE */
-/* correct: DEATH+DEADLINE+HOST_DIES */
+/* correct: DEATH+DEADLINE+COORDINATOR_DIES */
 /* broken: DEADLINE+BLIND_WRITE assertion violated */
 /* broken: DEATH+BLIND_WRITE assertion violated */
 /* broken: DEADLINE+ANY_NUMBER assertion violated */
 /* broken: DEADLINE+OUTCOME_OF_ITS_OWN invalid end state */
 /* broken: DEATH+NEWEST_FOR_ITS_OWN assertion violated */
 /* broken: DEATH+NOT_TOLD_CHANGED assertion violated */
-/* broken: DEATH+HOST_DIES+HOST_ALONE_ENDS invalid end state */
+/* broken: DEATH+COORDINATOR_DIES+COORDINATOR_ALONE_ENDS invalid end state */
 
 #define ROUNDS 2
 #define RELEASED 1
 #define FAILED 2
-#ifdef HOST_DIES
+#ifdef COORDINATOR_DIES
 #define MORTAL 0
 #else
 #define MORTAL 1
@@ -134,7 +134,7 @@ proctype member(byte me; bit is_new)
         :: atomic { me == 0 && has_come && HAS_COME(copy) && HAS_COME(arrival[2]) ->
                end_round(RELEASED) }
 #ifdef DEATH
-#ifdef HOST_ALONE_ENDS
+#ifdef COORDINATOR_ALONE_ENDS
         :: atomic { me == 0 && has_come && is_gone -> end_round(FAILED) }
 #else
         :: atomic { me != MORTAL && has_come && is_gone -> end_round(FAILED) }

@@ -39,7 +39,7 @@
  */
 #include "net/group/join.h"
 
-#include "net/connect/host.h"
+#include "net/connect/process.h"
 #include "net/group/absent.h"
 #include "net/group/group.h"
 #include "net/group/kernel.h"

@@ -6,7 +6,7 @@
  */
 #include "net/group/kernel.h"
 
-#include "net/connect/host.h"
+#include "net/connect/process.h"
 #include "net/group/state.h"
 #include "net/group/text.h"
 

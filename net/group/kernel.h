@@ -3,7 +3,7 @@
 #ifndef FRY_NET_GROUP_KERNEL_H
 #define FRY_NET_GROUP_KERNEL_H
 
-#include "net/connect/host.h"
+#include "net/connect/process.h"
 #include "net/group/text.h"
 
 /* Records which kernel runs this process, and since when it runs. */

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where rounds meet. A member keeps one key for each host to which it has come, with a line for
- * each round in which it waits there. A new text replaces the old one, one write at a time. So keys
- * don't pile up, whatever the names, and one round costs the same write as many that come together.
- * The key is in the member's lease. The line of a round that is over stays until the next text, and
- * names a number that has passed.
+ * Where rounds meet. A member keeps one key for each coordinator to which it has come, with a line
+ * for each round in which it waits there. A new text replaces the old one, one write at a time. So
+ * keys don't pile up, whatever the names, and one round costs the same write as many that come
+ * together. The key is in the member's lease. The line of a round that is over stays until the next
+ * text, and names a number that has passed.
  *
- * The host watches meet/ITS RANK/ from the first round for which it has a call: earlier rounds
- * can't be complete. It looks at the lines whenever the watch has told something.
+ * The coordinator watches meet/ITS RANK/ from the first round for which it has a call: earlier
+ * rounds can't be complete. It looks at the lines whenever the watch has told something.
  *
- * Members that disagree about who belongs to a barrier may have different hosts, each waiting for
- * the other. So a host whose rounds are still open a second after the last arrival reads, once,
- * what all members have written for all hosts. So does a member whose deadline passes. A line for
- * the same round of the same name with other members ends the round with FERRY_E_INVALID.
+ * Members that disagree about who belongs to a barrier may have different coordinators, each
+ * waiting for the other. So a coordinator whose rounds are still open a second after the last
+ * arrival reads, once, what all members have written for all coordinators. So does a member whose
+ * deadline passes. A line for the same round of the same name with other members ends the round
+ * with FERRY_E_INVALID.
  */
 #include "net/group/meet.h"
 
@@ -30,89 +31,90 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINES_MAX 1024 /* rounds of one host that a member is in at once */
+#define LINES_MAX 1024 /* rounds of one coordinator that a member is in at once */
 
 /* ---- writing ---- */
 
-static fry_round_host *host_record(fry_group *group, uint32_t rank)
+static fry_round_coordinator *coordinator_record(fry_group *group, uint32_t rank)
 {
-    fry_round_host *host = group->hosts;
+    fry_round_coordinator *coordinator = group->coordinators;
 
-    while (host != NULL && host->rank != rank)
-        host = host->next;
-    if (host != NULL)
-        return host;
-    host = fry_alloc(group->memory, sizeof *host, _Alignof(fry_round_host));
-    if (host == NULL)
+    while (coordinator != NULL && coordinator->rank != rank)
+        coordinator = coordinator->next;
+    if (coordinator != NULL)
+        return coordinator;
+    coordinator = fry_alloc(group->memory, sizeof *coordinator, _Alignof(fry_round_coordinator));
+    if (coordinator == NULL)
         return NULL;
-    host->group = group;
-    host->rank = rank;
-    host->next = group->hosts;
-    group->hosts = host;
-    return host;
+    coordinator->group = group;
+    coordinator->rank = rank;
+    coordinator->next = group->coordinators;
+    group->coordinators = coordinator;
+    return coordinator;
 }
 
 void fry_meet_publish(fry_round *round)
 {
-    if (round->host == UINT32_MAX)
-        return; /* `see_to` has not chosen a host yet */
-    fry_round_host *host = host_record(round->group, round->host);
-    if (host != NULL)
-        host->is_due = true;
+    if (round->coordinator == UINT32_MAX)
+        return; /* `see_to` has not chosen a coordinator yet */
+    fry_round_coordinator *coordinator = coordinator_record(round->group, round->coordinator);
+    if (coordinator != NULL)
+        coordinator->is_due = true;
     else {
-        round->host = UINT32_MAX; /* tried again at the next look */
+        round->coordinator = UINT32_MAX; /* tried again at the next look */
         fry_group_lacks_memory(round->group);
     }
 }
 
 void fry_meet_publish_all(fry_group *group)
 {
-    for (fry_round_host *host = group->hosts; host != NULL; host = host->next)
-        host->is_due = true;
+    for (fry_round_coordinator *coordinator = group->coordinators; coordinator != NULL;
+         coordinator = coordinator->next)
+        coordinator->is_due = true;
     fry_group_tell_later(group);
 }
 
 static void published(fry_group_op *op, ferry_status status, const fry_store_entry *entries,
                       size_t count, const char *why)
 {
-    fry_round_host *host = op->arg;
+    fry_round_coordinator *coordinator = op->arg;
 
     (void)entries, (void)count;
-    host->op = NULL;
+    coordinator->op = NULL;
     if (status != FERRY_OK) {
-        host->is_due = true;
+        coordinator->is_due = true;
         fry_group_refused(op->group, op, status, why);
     }
-    if (host->is_due)
+    if (coordinator->is_due)
         fry_group_tell_later(op->group);
 }
 
-static bool has_line(const fry_round *round, uint32_t host)
+static bool has_line(const fry_round *round, uint32_t coordinator)
 {
-    return round->is_open && round->host == host &&
+    return round->is_open && round->coordinator == coordinator &&
            (round->first->request != NULL || round->kind == FRY_ROUND_STOP);
 }
 
-/* A host that is ending the round itself need not write that it has come. */
-static bool is_worth_a_line(const fry_round *round, const fry_round_host *host)
+/* A coordinator that is ending the round itself need not write that it has come. */
+static bool is_worth_a_line(const fry_round *round, const fry_round_coordinator *coordinator)
 {
-    return has_line(round, host->rank) &&
-           (host->rank != (uint32_t)host->group->rank || round->op == NULL);
+    return has_line(round, coordinator->rank) &&
+           (coordinator->rank != (uint32_t)coordinator->group->rank || round->op == NULL);
 }
 
-static void write_lines(fry_round_host *host)
+static void write_lines(fry_round_coordinator *coordinator)
 {
-    fry_group *group = host->group;
+    fry_group *group = coordinator->group;
     char key[FRY_STORE_KEY_BYTES + 1];
     size_t lines = 0, bytes = 0;
 
     for (fry_round *round = group->active_rounds; round != NULL; round = round->active_next)
-        lines += is_worth_a_line(round, host);
+        lines += is_worth_a_line(round, coordinator);
     if (lines > LINES_MAX)
         lines = LINES_MAX; /* the rest follows when these rounds are over */
     const size_t room_bytes = lines * FRY_GROUP_LINE_TEXT_BYTES;
     if (lines == 0) {
-        host->is_due = false;
+        coordinator->is_due = false;
         return;
     }
     char *text = fry_alloc_raw(group->memory, room_bytes, 1);
@@ -122,7 +124,7 @@ static void write_lines(fry_round_host *host)
     }
     for (fry_round *round = group->active_rounds; round != NULL && lines > 0;
          round = round->active_next) {
-        if (!is_worth_a_line(round, host))
+        if (!is_worth_a_line(round, coordinator))
             continue;
         fry_group_arrival arrival = {.number = round->number,
                                      .incarnation = group->incarnation,
@@ -132,25 +134,27 @@ static void write_lines(fry_round_host *host)
         bytes += fry_group_arrival_write(&arrival, text + bytes);
         lines--;
     }
-    (void)snprintf(key, sizeof key, "ferry/%s/meet/%" PRIu32 "/%" PRId32, group->job, host->rank,
-                   group->rank);
+    (void)snprintf(key, sizeof key, "ferry/%s/meet/%" PRIu32 "/%" PRId32, group->job,
+                   coordinator->rank, group->rank);
     const fry_store_request put = {.verb = FRY_STORE_PUT,
                                    .key = key,
                                    .value = text,
                                    .value_bytes = bytes,
                                    .lease = &group->lease};
-    host->op = fry_group_op_start(group, &put, published, host);
-    host->is_due = host->op == NULL;
-    if (host->is_due)
+    coordinator->op = fry_group_op_start(group, &put, published, coordinator);
+    coordinator->is_due = coordinator->op == NULL;
+    if (coordinator->is_due)
         fry_group_lacks_memory(group);
     fry_free(group->memory, text, room_bytes);
 }
 
 void fry_meet_flush(fry_group *group)
 {
-    for (fry_round_host *host = group->hosts; host != NULL; host = host->next) {
-        if (host->is_due && host->op == NULL && fry_group_stands(group) && fry_group_may_ask(group))
-            write_lines(host);
+    for (fry_round_coordinator *coordinator = group->coordinators; coordinator != NULL;
+         coordinator = coordinator->next) {
+        if (coordinator->is_due && coordinator->op == NULL && fry_group_stands(group) &&
+            fry_group_may_ask(group))
+            write_lines(coordinator);
     }
 }
 
@@ -275,13 +279,13 @@ static size_t find_entry(const fry_group *group, const fry_store_entry *entries,
 {
     char prefix[FRY_GROUP_JOB_BYTES + 32];
     const int bytes = snprintf(prefix, sizeof prefix, "ferry/%s/meet/", group->job);
-    uint32_t host;
+    uint32_t coordinator;
     const char *end;
 
     for (size_t i = first; i < count; i++) {
         if (strncmp(entries[i].key, prefix, (size_t)bytes) == 0 &&
-            read_rank(entries[i].key + bytes, group->view_count, &host, &end) && *end == '/' &&
-            read_rank(end + 1, group->view_count, rank_p, &end) && *end == '\0')
+            read_rank(entries[i].key + bytes, group->view_count, &coordinator, &end) &&
+            *end == '/' && read_rank(end + 1, group->view_count, rank_p, &end) && *end == '\0')
             return i;
     }
     return count;
@@ -349,9 +353,9 @@ static void compare_due(fry_timer *timer)
         group->meet_op = fry_meet_list(group, 0, compared, NULL);
 }
 
-/* ---- hosting ---- */
+/* ---- coordinating ---- */
 
-static void start_hosting(fry_group *group)
+static void start_coordinating(fry_group *group)
 {
     if (group->arrivals == NULL)
         group->arrivals =
@@ -365,7 +369,7 @@ static void start_hosting(fry_group *group)
     group->meet_timer = (fry_timer){.fn = compare_due, .arg = group};
     group->meet_watch =
         (fry_store_watch){.prefix = group->meet_prefix, .fn = meet_told, .arg = group};
-    group->is_hosting = true;
+    group->is_coordinating = true;
     fry_store_watch_start(group->store, &group->meet_watch);
     fry_timer_set(group->reactor, &group->meet_timer, fry_group_now_ns(group) + FRY_GROUP_SLACK_NS);
 }
@@ -393,7 +397,7 @@ static bool end_if_complete(fry_round *round, const bool *has_come, uint64_t val
     return true;
 }
 
-void fry_meet_host(fry_round *round)
+void fry_meet_coordinate(fry_round *round)
 {
     fry_group *group = round->group;
     const uint32_t size = group->view_count;
@@ -403,8 +407,8 @@ void fry_meet_host(fry_round *round)
         group->has_lost_arrivals = false;
         fry_meet_stop(group); /* a watch that begins anew tells all that the store has */
     }
-    if (!group->is_hosting)
-        start_hosting(group);
+    if (!group->is_coordinating)
+        start_coordinating(group);
     if (group->arrivals == NULL || round->op != NULL)
         return;
     bool *has_come = fry_alloc(group->memory, size, 1);
@@ -447,7 +451,7 @@ static void end_late(fry_round *round, bool *has_come)
 
     has_come[group->rank] = true;
     if (round->kind == FRY_ROUND_BARRIER && end_if_complete(round, has_come, 0))
-        return; /* all have come: the host is only slow */
+        return; /* all have come: the coordinator is only slow */
     for (uint32_t rank = 0; rank < group->view_count; rank++)
         has_come[rank] = fry_round_is_for(round, round->first, rank) && !has_come[rank];
     char *ranks = fry_alloc_raw(group->memory, room_bytes, 1);
@@ -507,26 +511,27 @@ void fry_meet_late(fry_round *round)
 
 void fry_meet_stop(fry_group *group)
 {
-    if (group->is_hosting)
+    if (group->is_coordinating)
         fry_store_watch_stop(&group->meet_watch);
-    group->is_hosting = false;
+    group->is_coordinating = false;
     fry_timer_stop(group->reactor, &group->meet_timer);
 }
 
 void fry_meet_end(fry_group *group)
 {
     group->meet_op = NULL;
-    for (fry_round_host *host = group->hosts; host != NULL; host = host->next)
-        host->op = NULL;
+    for (fry_round_coordinator *coordinator = group->coordinators; coordinator != NULL;
+         coordinator = coordinator->next)
+        coordinator->op = NULL;
 }
 
 void fry_meet_forget(fry_group *group)
 {
-    while (group->hosts != NULL) {
-        fry_round_host *host = group->hosts;
+    while (group->coordinators != NULL) {
+        fry_round_coordinator *coordinator = group->coordinators;
 
-        group->hosts = host->next;
-        fry_free(group->memory, host, sizeof *host);
+        group->coordinators = coordinator->next;
+        fry_free(group->memory, coordinator, sizeof *coordinator);
     }
     for (uint32_t rank = 0; group->arrivals != NULL && rank < group->view_count; rank++)
         arrival_free(group, rank);

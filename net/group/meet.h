@@ -12,8 +12,8 @@ void fry_meet_publish(fry_round *round);
 void fry_meet_publish_all(fry_group *group); /* after what was written was lost */
 void fry_meet_flush(fry_group *group);
 
-/* For rounds that this member hosts: ends a round to which all have come. */
-void fry_meet_host(fry_round *round);
+/* For rounds that this member coordinates: ends a round to which all have come. */
+void fry_meet_coordinate(fry_round *round);
 
 /* The first call's deadline has passed: asks who has come, and ends the round. */
 void fry_meet_late(fry_round *round);
@@ -24,7 +24,7 @@ fry_group_op *fry_meet_list(fry_group *group, int64_t deadline_ns, fry_group_op_
 bool fry_meet_absentees(const fry_round *round, const fry_store_entry *entries, size_t count,
                         bool *is_absent);
 
-/* Whether there is an arrival at a round of that name, which this member hosts. */
+/* Whether there is an arrival at a round of that name, which this member coordinates. */
 bool fry_meet_is_mentioned(const fry_group *group, const char *name);
 void fry_meet_stop(fry_group *group);
 void fry_meet_end(fry_group *group);

@@ -41,7 +41,7 @@
  */
 #include "net/group/roster.h"
 
-#include "net/connect/host.h"
+#include "net/connect/process.h"
 #include "net/group/group.h"
 #include "net/group/join.h"
 #include "net/group/kernel.h"

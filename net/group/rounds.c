@@ -3,17 +3,18 @@
  * Rounds: what members do together. A barrier's calls are rounds of its name, numbered from 1 in
  * each life of the group; "alive" and "stop" are rounds of all members that live.
  *
- * A round takes two round trips. A member that comes writes so where the round's host looks
- * (meet.c). The host is the lowest rank of the round's members, or of those that live. Once
- * all have come, the host ends the round: it writes the outcome to the round's key, which every
- * member watches. So a barrier of n members is n writes at once, one more, and 2 n messages; only
- * the host reads all.
+ * A round takes two round trips. A member that comes writes so where the round's coordinator looks
+ * (meet.c). The coordinator is the lowest rank of the round's members, or of those that live. Once
+ * all have come, the coordinator ends the round: it writes the outcome to the round's key, which
+ * every member watches. So a barrier of n members is n writes at once, one more, and 2 n messages;
+ * only the coordinator reads all.
  *
  * One outcome. A member with a reason to end a round (all came; a deadline; a death; a cancel) does
  * so by SWAP of that key, from the outcome of the round before. One SWAP succeeds; the others are
  * answered with what it wrote. Nothing else resolves a call. So all that came to a round have one
- * outcome of it, whoever dies or is stopped at any time. If the host is dead, or late itself,
- * others act: each waits a little longer the more members stand before it, so usually one acts.
+ * outcome of it, whoever dies or is stopped at any time. If the coordinator is dead, or late
+ * itself, others act: each waits a little longer the more members stand before it, so usually one
+ * acts.
  *
  * The next round may overwrite an outcome before all have been told of it. So the key also says
  * which round was the newest to be passed. A member that waits in round n when n + 1 has failed
@@ -31,8 +32,8 @@
  * when its turn comes.
  *
  * Names are forgotten. A key stays when its barrier is done: a restarted member must know of it. A
- * host keeps the last 512 names whose rounds it ended. It deletes the key of an older name if the
- * last outcome was FERRY_OK and no arrival names it any more (a member that has not seen the
+ * coordinator keeps the last 512 names whose rounds it ended. It deletes the key of an older name
+ * if the last outcome was FERRY_OK and no arrival names it any more (a member that has not seen the
  * outcome yet still has its arrival there). Then all members are in step, and begin again from 1.
  *
  * The model of this is barrier.pml.
@@ -456,11 +457,11 @@ static bool open_first(fry_round *round)
     round->has_called = true;
     round->is_open = true;
     round->number = number + 1;
-    round->host = UINT32_MAX;
+    round->coordinator = UINT32_MAX;
     return true;
 }
 
-static uint32_t host_of(const fry_round *round)
+static uint32_t coordinator_of(const fry_round *round)
 {
     const fry_group *group = round->group;
 
@@ -532,19 +533,19 @@ static void see_to(fry_round *round)
 {
     fry_group *group = round->group;
     const fry_round_call *call = round->first;
-    const uint32_t host = host_of(round);
+    const uint32_t coordinator = coordinator_of(round);
     uint32_t dead;
 
-    if (host != round->host) {
-        round->host = host;
+    if (coordinator != round->coordinator) {
+        round->coordinator = coordinator;
         fry_meet_publish(round);
     }
     if (call->request == NULL && round->kind != FRY_ROUND_STOP) {
         fry_round_end(round, call->status, (uint32_t)group->rank, 0, "-");
         return;
     }
-    if (host == (uint32_t)group->rank)
-        fry_meet_host(round);
+    if (coordinator == (uint32_t)group->rank)
+        fry_meet_coordinate(round);
     if (round->op != NULL && !is_late(call))
         return;
     dead = find_dead(round);

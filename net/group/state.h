@@ -9,11 +9,12 @@
  *   group/notice        a member was told to go
  *   group/round/NAME    the end of the newest round of a barrier ("b/..."), of "alive", or of the
  *                       agreement on the step to stop at ("stop"); changed by SWAP only
- *   meet/RANK/RANK      the rounds hosted by the first rank to which the second has come; in the
- *                       second's lease, one key for any number of rounds
+ *   meet/RANK/RANK      the rounds coordinated by the first rank to which the second has come; in
+ *                       the second's lease, one key for any number of rounds
  *   value/KEY           the users' values
  *
- * Every member follows group/ by one watch; the host of an open round also follows its meet/.
+ * Every member follows group/ by one watch; the coordinator of an open round also follows its
+ * meet/.
  *
  * The watch's news is only noted. `work` draws the conclusions, run soon by a timer that is due at
  * once, from everything known by then. So a burst of news costs one pass, and the result of a pass
@@ -31,7 +32,8 @@
 
 #define FRY_GROUP_PRESENCES_MAX (4 * FERRY_GROUP_SIZE_MAX)
 #define FRY_GROUP_REQUESTS_MAX 65536
-#define FRY_GROUP_ROUNDS_KEPT 512 /* names of barriers in the store, for each host of rounds */
+#define FRY_GROUP_ROUNDS_KEPT                                                                      \
+    512 /* names of barriers in the store, for each coordinator of rounds */
 
 /* Extra time for one more message of the store. */
 #define FRY_GROUP_SLACK_NS INT64_C(1000000000)
@@ -43,7 +45,7 @@
 typedef struct fry_presence fry_presence;
 typedef struct fry_round fry_round;
 typedef struct fry_round_call fry_round_call;
-typedef struct fry_round_host fry_round_host;
+typedef struct fry_round_coordinator fry_round_coordinator;
 
 typedef enum fry_group_state {
     FRY_GROUP_OPENING = 0, /* the lease is being taken, the record written */
@@ -153,7 +155,7 @@ struct fry_round {
     /* Of the first call. */
     bool is_open;
     uint64_t number; /* number of its round */
-    uint32_t host;
+    uint32_t coordinator;
     int64_t act_ns; /* when to act in place of others; 0: never */
     fry_timer timer;
     fry_group_op *op; /* the request that ends the round or asks who has come */
@@ -163,9 +165,9 @@ typedef struct fry_rounds {
     fry_round *rbh_root;
 } fry_rounds;
 
-/* A host of rounds, for whom arrivals are written. */
-struct fry_round_host {
-    fry_round_host *next;
+/* A coordinator of rounds, for whom arrivals are written. */
+struct fry_round_coordinator {
+    fry_round_coordinator *next;
     fry_group *group;
     uint32_t rank;
     bool is_due, is_failed;
@@ -245,13 +247,13 @@ struct fry_group {
     fry_rounds rounds; /* of all known names */
     uint32_t round_count, own_round_count, lost_round_count;
     fry_round *active_rounds;
-    fry_round_host *hosts;
+    fry_round_coordinator *coordinators;
     fry_timer meet_timer;
     fry_group_op *meet_op; /* the request that compares all arrivals */
     fry_store_watch meet_watch;
     char meet_prefix[FRY_GROUP_JOB_BYTES + 32];
-    bool is_hosting, has_lost_arrivals;
-    char **arrivals;      /* by rank, the arrivals' texts in the store; NULL: not a host yet */
+    bool is_coordinating, has_lost_arrivals;
+    char **arrivals; /* by rank, the arrivals' texts in the store; NULL: not a coordinator yet */
     uint64_t notice_life; /* 0: no notice */
     uint32_t notice_rank;
     bool is_notice_lost, is_restoring_notice; /* the store lost the notice; it is being restored */

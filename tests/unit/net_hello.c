@@ -349,8 +349,8 @@ Test(net_hello, paths)
     cr_assert_eq(answerer.hello.agreement.path, FRY_PATH_NET);
 
     set_ends(key, key); /* hosts that nobody can tell are not the same */
-    memset(caller.offer.host, 0, FRY_HOST_BYTES);
-    memset(answerer.offer.host, 0, FRY_HOST_BYTES);
+    memset(caller.offer.host, 0, FRY_MACHINE_BYTES);
+    memset(answerer.offer.host, 0, FRY_MACHINE_BYTES);
     talk(false);
     cr_assert_eq(answerer.hello.agreement.path, FRY_PATH_NET);
 

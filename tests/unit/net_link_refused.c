@@ -35,7 +35,7 @@ static fry_hello_offer usual_offer(uint32_t rank, uint64_t incarnation)
         .unexpected_max = 50,
         .window_bytes = 500,
     };
-    fry_host_identify(offer.host);
+    fry_machine_identify(offer.host);
     return offer;
 }
 
@@ -549,7 +549,7 @@ Test(net_link_refused, an_answerer_that_goes_after_each_byte)
     cr_assert_eq(listen(port, 10), 0);
     cr_assert_eq(getsockname(port, &endpoint.place.any, &size), 0);
     named = high;
-    fry_host_identify(endpoint.host);
+    fry_machine_identify(endpoint.host);
     fry_link_write_endpoint(&endpoint, named.endpoint);
     fry_link_remove(low.link);
     rig_meet(&low, &named);
