@@ -79,6 +79,8 @@ static void run_afterwards(void)
     ferry_engine *engine;
     CHECK(ferry_engine_create(NULL, &engine, NULL) == FERRY_OK);
     afterwards.done = ferry_nop(engine, NULL);
+    /* What is not resolved yet is failed by the shutdown. */
+    CHECK(ferry_future_wait(afterwards.done, -1) == FERRY_OK);
     CHECK(ferry_engine_shutdown(engine, -1) == FERRY_OK);
     CHECK(pthread_barrier_init(&afterwards.barrier, NULL, 2) == 0);
     pthread_t threads[2];
