@@ -4,10 +4,11 @@
  *
  *  visitor  a submitting thread: fry_stack_push (base/stack.h) and fry_baton_take; as the holder
  *           fry_stack_take_all, the items, fry_baton_give, fry_stack_is_empty, and take again:
- *           fry_turn_push and fry_turn_end of engine/graph/turn.c. BOUNDED: fry_turn_submit too, which
- *           takes the baton first; its item goes past the inbox if nobody is before it
+ *           fry_turn_push and fry_turn_end of engine/graph/turn.c. BOUNDED: fry_turn_submit too,
+ *           which takes the baton first; its item goes past the inbox if nobody is before it
  *  loop     BOUNDED only: the loop, which sleeps until woken and then takes the baton like the
- *           others. Here it sleeps again if the baton is taken; engine/loop/loop.c does not even do that
+ *           others. Here it sleeps again if the baton is taken; engine/loop/loop.c does not even do
+ *           that
  *  buffer   GIVE_RELAXED only: the store buffer of a holder's processor (x86 TSO), which a plain
  *           store leaves after later loads. The real give, an exchange, leaves the buffer empty, as
  *           do push and take

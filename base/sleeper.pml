@@ -11,11 +11,11 @@
  *                     eventfd; it may wake for another reason, once. VISITED: a thread makes
  *                     progress once while another thread, which armed, sleeps; it takes the wake
  *                     and arms again (fry_embedded_progress, rearm). Full barriers pass the role
- *  MEMBARRIER, FENCE  engine/trace/trace_bell.h, trace_writer.c: recorders have no barrier, and the trace
- *                     file's thread calls membarrier, which ends when each has passed one since it
- *                     began; or they have a fence. Lingering ends by a timeout, at any time (that
- *                     recorders cut it short is left out). A recorder goes on only when its record
- *                     was taken, so nothing helps one that was left behind
+ *  MEMBARRIER, FENCE  engine/trace/trace_bell.h, trace_writer.c: recorders have no barrier, and
+ *                     the trace file's thread calls membarrier, which ends when each has passed
+ *                     one since it began; or they have a fence. Lingering ends by a timeout, at
+ *                     any time (that recorders cut it short is left out). A recorder goes on only
+ *                     when its record was taken, so nothing helps one that was left behind
  *
  * A futex compares and goes to sleep in one step, and may return early for no reason, but once in
  * all, so that this can't save a lost wake-up. Holds: no thread sleeps for ever beside work (an

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Refused writes that no node can stand for, with Spin (tests/model/run engine/graph/refused_writes.pml).
+ * Refused writes that no node can stand for, with Spin
+ * (tests/model/run engine/graph/refused_writes.pml).
  *
  *  program  operations on one buffer in program order: each reads it, overwrites all of it, or is a
  *           refused write. What an operation must find when it enters is noted at its submit

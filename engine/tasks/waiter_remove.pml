@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taking a waiter back, with Spin (tests/model/run engine/tasks/waiter_remove.pml): engine/tasks/waiter.c and
- * fry_task_revoke, fry_task_begin of engine/tasks/task_pool.c.
+ * Taking a waiter back, with Spin (tests/model/run engine/tasks/waiter_remove.pml):
+ * engine/tasks/waiter.c, and fry_task_revoke and fry_task_begin of engine/tasks/task_pool.c.
  *
  *  sealer    resolves the future: takes its list by one exchange, then stores FIRED and pushes
  *            (fry_fire_waiter)

@@ -54,7 +54,8 @@ typedef struct ferry_group_options {
     size_t struct_size; /* sizeof(ferry_group_options) */
     const char *store;  /* where to meet: "mem:NAME", "file:DIR", "etcd://host:port[,host:port...]",
                            or "etcds://..." for TLS */
-    const char *job;    /* members of one job name the same: 1 to 64 of A-Z a-z 0-9 . _ - */
+    const char *job;    /* members of one job name the same: 1 to 64 of A-Z a-z 0-9 . _ -, and
+                           not dots alone */
     uint32_t size;      /* number of members. 0: all that have come by the earliest deadline_ns
                            of any of them, at least size_min; ranks are assigned at that time,
                            and later members are refused */
@@ -63,8 +64,8 @@ typedef struct ferry_group_options {
     uint32_t device_count; /* devices that this member names; 0: those that the engine has now */
     const char *place;     /* this member's place in the job, for example "node7.gpu3": a restart
                               with the same place gets the same rank. 1 to 64 of
-                              A-Z a-z 0-9 . _ -; NULL: a restart with FERRY_RANK_ANY is a new
-                              member */
+                              A-Z a-z 0-9 . _ -, and not "-" alone; NULL: a restart with
+                              FERRY_RANK_ANY is a new member */
     const void *secret;    /* the job's secret: members with another secret are refused. NULL: none;
                               whoever reaches this member's port or the store may join */
     size_t secret_bytes;   /* 16 to 1024 */

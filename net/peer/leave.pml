@@ -107,7 +107,9 @@ proctype end(byte self)
     :: atomic { !is_over && owes[1] -> post_answer(1); }
     :: atomic { !is_over && answer[other].at[0] -> hear_answer(0); }
     :: atomic { !is_over && answer[other].at[1] -> hear_answer(1); }
-    :: atomic { !is_over && bye[other] -> bye[other] = 0; has_bye = 1; wanted = bye_answers[other]; }
+    :: atomic {
+           !is_over && bye[other] -> bye[other] = 0; has_bye = 1; wanted = bye_answers[other];
+       }
     :: atomic { !is_over && farewell[other] -> farewell[other] = 0; has_farewell = 1; }
 #ifdef FAREWELL_EARLY
     :: atomic { !is_over && has_bye && heard < wanted && !farewell[self] -> farewell[self] = 1; }

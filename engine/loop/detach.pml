@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For a shutdown in another thread libev's loop removes ferry's watchers, with Spin
- * (tests/model/run engine/graph/detach.pml).
+ * (tests/model/run engine/loop/detach.pml).
  *
  *  loop    the libev loop's thread; in each round engine_is_due, if the descriptor is readable, and
- *          loop_will_sleep of engine/loop/attach.c. Both check whether a detach is wanted, and both make
- *          progress, which takes everything off the descriptor
+ *          loop_will_sleep of engine/loop/attach.c. Both check whether a detach is wanted, and both
+ *          make progress, which takes everything off the descriptor
  *  asker   fry_detach: says that it wants a detach, makes the descriptor readable, then waits
  *  other   any other thread that makes the descriptor readable
  *
