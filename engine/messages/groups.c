@@ -339,7 +339,7 @@ static void net_fenced(void *arg, fry_error *error)
     fry_fault fault = {.status = FERRY_E_FENCED, .rank = group->rank};
     (void)snprintf(fault.message, sizeof fault.message, "%s", why);
     for (uint32_t i = 0; i < group->size; i++)
-        fry_route_end(&group->routes[i], FERRY_E_FENCED, &fault);
+        fry_route_end(&group->routes[i], &fault);
     if (group->leaving == FRY_LEAVING_ENTERS)
         fry_membership_end(group, FERRY_E_FENCED);
 }
@@ -457,7 +457,7 @@ static void end_routes(ferry_group *group)
         fry_links_leave(group->links); /* tells the other ends of connections */
     fry_fault fault = fault_of_leaving(group);
     for (uint32_t i = 0; group->routes != NULL && i < group->size; i++)
-        fry_route_end(&group->routes[i], group->end_status, &fault);
+        fry_route_end(&group->routes[i], &fault);
 }
 
 static bool routes_are_over(const ferry_group *group)

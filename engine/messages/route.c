@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Routes: the lives of connections to other members.
+ * Routes: the engine's half of connections to other members. A connection has one state, its link's
+ * (net/connect/link.h), and is moved on here whenever the next step needs the baton:
  *
- *     IDLE ── wanted ──► WANTED ── connected ──► ARRIVED ── baton ──► UP
- *      ▲                   │ failed: all that is open fails            │ failed, dead, left
- *      │                   ▼                                           ▼ baton: detached
- *      └──── TOLD ◄── baton: quiet ── ENDED ◄── channel destroyed ── ENDING
+ *     CONNECTED ── baton: attached (is_up)
+ *         │ failed, dead, left: FRY_DUE_FAIL
+ *         ▼
+ *     baton: DETACHED ──► channel destroyed ──► baton: the peer is told: TOLD ──► memory freed
  *
  * Open messages are the peer's, and fail by fry_peer_detach in any state; messages that enter later
- * belong to the next connection. A channel that the other end opened arrives in IDLE too, and in no
- * later state: the next connection comes only when the link was told that this one is over, and
- * that takes the baton, for which the loop may have to wait. The link belongs to one incarnation:
- * if the member has another by now, the link is removed when its connection is over.
+ * belong to the next connection. The next connection comes only after the last step, for which the
+ * loop may have to wait, because it takes the baton. A link belongs to one incarnation: if the
+ * member has another by now, the link is removed when its connection is over.
  */
 #include "engine/messages/route.h"
 
@@ -21,6 +21,7 @@
 #include "engine/messages/groups.h"
 #include "engine/messages/members.h"
 #include "net/connect/link_hear.h"
+#include "net/connect/link_state.h"
 #include "net/group/members.h"
 #include "net/peer/connection.h"
 
@@ -41,14 +42,17 @@ static void order(fry_route *route)
     fry_store_relaxed(&members->has_orders, 1);
 }
 
-static void route_set_state(fry_route *route, fry_route_state state)
-{
-    route->state = (uint8_t)state;
-}
-
 static fry_members *members_of(const fry_route *route)
 {
     return route->group->members;
+}
+
+/* Whether it was due; it is no more. The role. */
+static bool take_due(fry_route *route, uint32_t what)
+{
+    bool was_due = (route->due & what) != 0;
+    route->due &= ~what;
+    return was_due;
 }
 
 /* ---- the peer ---- */
@@ -156,9 +160,10 @@ size_t fry_route_look(fry_turn *turn, fry_route *route)
 
 /* ---- what the peer tells, with the baton ---- */
 
-static void ask(fry_turn *turn, fry_route *route)
+static void ask(fry_turn *turn, fry_route *route, uint32_t what)
 {
     turn->wake = true;
+    route->asked |= what;
     if (route->is_asking)
         return;
     route->is_asking = true;
@@ -167,17 +172,14 @@ static void ask(fry_turn *turn, fry_route *route)
 
 void fry_route_wants_connection(void *turn, fry_peer *peer)
 {
-    fry_route *route = fry_peer_arg(peer);
-    route->wants_connection = true;
-    ask(turn, route);
+    ask(turn, fry_peer_arg(peer), FRY_DUE_WANT);
 }
 
 void fry_route_connection_failed(void *turn, fry_peer *peer, const fry_fault *fault)
 {
     fry_route *route = fry_peer_arg(peer);
-    route->has_failed = true;
     route->connection_fault = *fault;
-    ask(turn, route);
+    ask(turn, route, FRY_DUE_FAIL);
 }
 
 void fry_route_parted(void *turn, fry_peer *peer)
@@ -196,12 +198,11 @@ static void finish_later(fry_route *route)
     fry_queue_push(&members->finishing, &route->finish_link);
 }
 
-void fry_route_end(fry_route *route, ferry_status status, const fry_fault *fault)
+void fry_route_end(fry_route *route, const fry_fault *fault)
 {
-    if (route->end_status == FERRY_OK) { /* else the first end says why */
-        route->end_status = status;
-        route->end_fault = *fault;
-    }
+    if ((route->due & FRY_DUE_FAIL) == 0) /* else the first end says why */
+        route->fault = *fault;
+    route->due |= FRY_DUE_FAIL;
     order(route);
 }
 
@@ -236,15 +237,15 @@ fry_arming fry_route_arm(fry_turn *turn, fry_route *route)
 
 bool fry_route_is_over(const fry_route *route)
 {
-    return route->state == FRY_ROUTE_IDLE && !route->is_ordered && !route->is_finishing &&
-           route->end_status == FERRY_OK;
+    return (route->link == NULL || route->link->state == FRY_LINK_IDLE) && !route->is_ordered &&
+           !route->is_finishing;
 }
 
-static fry_fault fault_of(const fry_route *route, ferry_status status, const char *what)
+static void end(fry_route *route, ferry_status status, const char *what)
 {
     fry_fault fault = {.status = status, .rank = (int32_t)route->rank};
     (void)snprintf(fault.message, sizeof fault.message, "member %u %s", route->rank, what);
-    return fault;
+    fry_route_end(route, &fault);
 }
 
 /* Ends a route to a member that is not here, with the reason. */
@@ -253,29 +254,24 @@ static void end_absent(fry_route *route)
     const fry_group_member *member =
         route->group->net != NULL ? fry_group_member_at(route->group->net, route->rank) : NULL;
     bool has_left = member != NULL && member->state == FERRY_MEMBER_LEFT;
-    fry_fault fault = fault_of(route, FERRY_E_DEAD, has_left ? "has left" : "has died");
-    fry_route_end(route, FERRY_E_DEAD, &fault);
+    end(route, FERRY_E_DEAD, has_left ? "has left" : "has died");
 }
 
 static void want(fry_route *route)
 {
-    route->is_wanted = false;
-    if (route->state != FRY_ROUTE_IDLE)
-        return;
     if (route->link == NULL || !fry_membership_keeps_connections(route->group)) {
         end_absent(route);
-        return;
+    } else if (!route->link->is_wanted) {
+        int64_t now_ns = fry_reactor_now_ns(&members_of(route)->reactor);
+        fry_link_want(route->link, now_ns + HELLO_TIMEOUT_NS + route->group->options.lease_ns);
     }
-    route_set_state(route, FRY_ROUTE_WANTED);
-    int64_t now_ns = fry_reactor_now_ns(&members_of(route)->reactor);
-    fry_link_want(route->link, now_ns + HELLO_TIMEOUT_NS + route->group->options.lease_ns);
 }
 
 /* ---- what links tell: the role, without the baton ---- */
 
 static void has_event(fry_route *route)
 {
-    route->has_event = true;
+    route->due |= FRY_DUE_POLL;
     order(route);
 }
 
@@ -299,58 +295,43 @@ void fry_routes_look(fry_members *members)
     }
 }
 
-static void link_connected(fry_link_peer *link, fry_peer_connection *connection,
-                           fry_channel *channel)
+static void link_connected(fry_link_peer *link)
 {
     fry_route *route = fry_link_arg(link);
     fry_members *members = members_of(route);
-    route->connection = connection;
-    route->channel = channel;
-    route_set_state(route, FRY_ROUTE_ARRIVED);
-    route->watch = (fry_watch){.fd = channel->event_fd, .fn = descriptor_is_readable, .arg = route};
-    if (fry_route_peer(route) == NULL) {
-        fry_fault fault = fault_of(route, FERRY_E_NO_MEMORY, "cannot be reached: no memory");
-        fry_route_end(route, FERRY_E_NO_MEMORY, &fault);
-    } else {
-        /* It waits for no event until it is armed. */
-        route->is_watched = fry_poller_add(&members->engine->poller, &route->watch, 0) == FERRY_OK;
-    }
-    if (!route->is_watched && route->end_status == FERRY_OK)
+    bool has_peer = fry_route_peer(route) != NULL;
+    route->watch =
+        (fry_watch){.fd = link->channel->event_fd, .fn = descriptor_is_readable, .arg = route};
+    /* It waits for no event until it is armed. */
+    route->is_watched =
+        has_peer && fry_poller_add(&members->engine->poller, &route->watch, 0) == FERRY_OK;
+    if (!has_peer)
+        end(route, FERRY_E_NO_MEMORY, "cannot be reached: no memory");
+    else if (!route->is_watched)
         fry_log_line(&members->engine->log, FERRY_LOG_INFO,
                      "the channel to member %u can't be watched, because the user's loop is nested "
                      "too deep: it is looked at every millisecond",
                      route->rank);
-    if (!fry_membership_keeps_connections(route->group)) {
-        fry_fault fault =
-            fault_of(route, FERRY_E_CANCELLED, "is disconnected: this member leaves the group");
-        fry_route_end(route, FERRY_E_CANCELLED, &fault);
-    }
+    if (!fry_membership_keeps_connections(route->group))
+        end(route, FERRY_E_CANCELLED, "is disconnected: this member leaves the group");
     order(route);
 }
 
 static void link_failed(fry_link_peer *link, const fry_fault *fault)
 {
-    fry_route *route = fry_link_arg(link);
-    if (route->state == FRY_ROUTE_WANTED)
-        route_set_state(route, FRY_ROUTE_IDLE);
-    fry_route_end(route, fault->status != FERRY_OK ? fault->status : FERRY_E_PEER, fault);
+    fry_fault told = *fault;
+    if (told.status == FERRY_OK)
+        told.status = FERRY_E_PEER;
+    fry_route_end(fry_link_arg(link), &told);
 }
 
 /* The store will report this too; the bytes need not wait for it. */
 static void link_died(fry_link_peer *link)
 {
     fry_route *route = fry_link_arg(link);
-    fry_fault fault = fault_of(route, FERRY_E_DEAD, "has died: its process ended");
-    fry_route_end(route, FERRY_E_DEAD, &fault);
+    end(route, FERRY_E_DEAD, "has died: its process ended");
     if (route->group->net != NULL)
-        fry_group_report_death(route->group->net, route->rank, route->start);
-}
-
-/* The channel may not show this, or not yet. */
-static void link_ended(fry_link_peer *link, const fry_fault *fault)
-{
-    fry_route_end(fry_link_arg(link), fault->status != FERRY_OK ? fault->status : FERRY_E_PEER,
-                  fault);
+        fry_group_report_death(route->group->net, route->rank, link->incarnation);
 }
 
 static const fry_peer_options *link_peer_options(fry_link_peer *link)
@@ -363,18 +344,8 @@ const fry_link_events fry_route_link_events = {
     .connected = link_connected,
     .failed = link_failed,
     .died = link_died,
-    .ended = link_ended,
     .peer_options = link_peer_options,
 };
-
-static void remove_link(fry_route *route)
-{
-    fry_link_remove(route->link);
-    route->link = NULL;
-    route->is_over = false;
-    if (route->state == FRY_ROUTE_WANTED)
-        route_set_state(route, FRY_ROUTE_IDLE);
-}
 
 void fry_route_sync(fry_route *route)
 {
@@ -383,18 +354,20 @@ void fry_route_sync(fry_route *route)
     const fry_group_member *member =
         group->net != NULL ? fry_group_member_at(group->net, route->rank) : NULL;
     bool is_here = member != NULL && member->state == FERRY_MEMBER_HERE;
-    bool is_absent = !is_here || member->start != route->start;
+    bool is_absent = !is_here || (route->link != NULL && member->start != route->link->incarnation);
     if (route->link != NULL && (!keeps_connections || is_absent)) {
-        if (is_absent && !route->is_over && fry_membership_has_connections(group))
+        if (is_absent && (route->due & FRY_DUE_PART) == 0 && fry_membership_has_connections(group))
             end_absent(route); /* after a restart too: what is open was the old one's */
-        route->is_over = is_absent;
-        if (route->state != FRY_ROUTE_IDLE && route->state != FRY_ROUTE_WANTED)
-            return; /* the link stays until its connection is over */
-        remove_link(route);
+        if (is_absent)
+            route->due |= FRY_DUE_PART;
+        if (fry_link_has_connection(route->link))
+            return; /* the link stays until that is over */
+        fry_link_remove(route->link);
+        route->link = NULL;
+        (void)take_due(route, FRY_DUE_PART);
     }
     if (route->link != NULL || !is_here || !keeps_connections)
         return;
-    route->start = member->start;
     route->link = fry_link_add(group->links, route->rank, member->start, member->endpoint, route);
     if (route->link == NULL)
         fry_log_line(&group->engine->log, FERRY_LOG_ERROR, "no memory for a link to member %u",
@@ -416,56 +389,68 @@ static void hear_last_words(fry_turn *turn, fry_route *route)
 
 static void detach(fry_turn *turn, fry_route *route)
 {
-    ferry_status status = (ferry_status)route->end_status;
-    fry_channel *channel = NULL;
-    route->end_status = FERRY_OK;
-    if (route->is_up && status == FERRY_E_DEAD)
+    if (route->is_up && route->fault.status == FERRY_E_DEAD)
         hear_last_words(turn, route);
-    route->has_failed = false;
+    route->asked &= FRY_DUE_WANT; /* what failed is over now */
     fry_peer *peer = fry_route_made_peer(route);
     if (peer != NULL) { /* else another thread may be making it */
-        (void)fry_peer_detach(peer, status, &route->end_fault, &channel, turn);
+        (void)fry_peer_detach(peer, route->fault.status, &route->fault, NULL, turn);
         poll_no_more(route);
         route->is_up = false;
     }
-    if (route->state == FRY_ROUTE_UP || route->state == FRY_ROUTE_ARRIVED)
-        route_set_state(route, FRY_ROUTE_ENDING);
+    if (fry_link_has_connection(route->link) && route->link->state < FRY_LINK_DETACHED)
+        fry_link_set_state(route->link, FRY_LINK_DETACHED);
     finish_later(route); /* in any state: a leaving group waits for its last route */
+}
+
+/* What the baton's holder has asked for. */
+static void take_asked(fry_route *route)
+{
+    uint32_t asked = route->asked;
+    route->asked = 0;
+    if ((asked & FRY_DUE_FAIL) != 0 && (route->due & FRY_DUE_FAIL) == 0) {
+        if (route->connection_fault.status == FERRY_E_DEAD) {
+            route->fault = route->connection_fault;
+            route->due |= FRY_DUE_FAIL;
+        } else { /* the member may have left, and its message about that been lost */
+            route->due |= FRY_DUE_LOSE;
+        }
+    }
+    route->due |= asked & FRY_DUE_WANT;
+    if ((route->due & (FRY_DUE_LOSE | FRY_DUE_WANT)) != 0)
+        finish_later(route);
+}
+
+static void attach(fry_turn *turn, fry_route *route)
+{
+    route->is_up = true;
+    fry_route_poll(route);
+    fry_peer_attach(fry_route_made_peer(route), route->link->connection, route->link->channel,
+                    turn);
+}
+
+static void tell(fry_turn *turn, fry_route *route)
+{
+    fry_peer *peer = fry_route_made_peer(route);
+    if (peer != NULL) /* else there was no memory for it when the connection came */
+        fry_peer_destroyed(peer, route->link->connection, turn);
+    fry_link_set_state(route->link, FRY_LINK_TOLD);
+    finish_later(route);
 }
 
 static void step(fry_turn *turn, fry_route *route)
 {
-    if (route->has_event) {
-        route->has_event = false;
+    if (take_due(route, FRY_DUE_POLL))
         fry_route_poll(route);
-    }
-    if (route->has_failed && route->end_status == FERRY_OK) {
-        if (route->connection_fault.status == FERRY_E_DEAD) {
-            route->end_status = FERRY_E_DEAD;
-            route->end_fault = route->connection_fault;
-        } else { /* the member may have left, and its message about that been lost */
-            route->is_lost = true;
-            finish_later(route);
-        }
-    }
-    route->has_failed = false;
-    if (route->end_status != FERRY_OK)
+    take_asked(route);
+    if (take_due(route, FRY_DUE_FAIL))
         detach(turn, route);
-    if (route->state == FRY_ROUTE_ARRIVED) {
-        route_set_state(route, FRY_ROUTE_UP);
-        route->is_up = true;
-        fry_route_poll(route);
-        fry_peer_attach(fry_route_made_peer(route), route->connection, route->channel, turn);
-    } else if (route->state == FRY_ROUTE_ENDED) {
-        fry_peer_destroyed(fry_route_made_peer(route), route->connection, turn);
-        route_set_state(route, FRY_ROUTE_TOLD);
-        finish_later(route);
-    }
-    if (route->wants_connection) {
-        route->wants_connection = false;
-        route->is_wanted = true;
-        finish_later(route);
-    }
+    if (!fry_link_has_connection(route->link))
+        return;
+    if (route->link->state < FRY_LINK_DETACHED && !route->is_up)
+        attach(turn, route);
+    else if (route->link->state == FRY_LINK_DESTROYED)
+        tell(turn, route);
 }
 
 size_t fry_routes_step(fry_turn *turn, fry_members *members)
@@ -500,29 +485,26 @@ static void destroy_channel(fry_route *route)
         fry_poller_remove(&members_of(route)->engine->poller, &route->watch);
     route->is_watched = false;
     set_look(route, 0);
-    fry_link_end(route->link, route->channel);
-    route->channel = NULL;
-    route_set_state(route, FRY_ROUTE_ENDED);
+    fry_link_destroy(route->link);
     order(route);
 }
 
 static void finish(fry_route *route)
 {
-    if (route->is_lost && route->state == FRY_ROUTE_UP)
-        fry_link_lost(route->link, &route->connection_fault);
-    route->is_lost = false;
-    if (route->state == FRY_ROUTE_ENDING) {
-        destroy_channel(route);
-    } else if (route->state == FRY_ROUTE_TOLD) {
-        fry_peer_connection_close(route->connection);
-        route->connection = NULL;
-        route_set_state(route, FRY_ROUTE_IDLE);
-        fry_link_over(route->link);
+    bool is_lost = take_due(route, FRY_DUE_LOSE);
+    if (fry_link_has_connection(route->link)) {
+        if (is_lost)
+            fry_link_lost(route->link, &route->connection_fault);
+        if (route->link->state == FRY_LINK_DETACHED)
+            destroy_channel(route);
+        else if (route->link->state == FRY_LINK_TOLD)
+            fry_link_over(route->link);
     }
-    if (route->state == FRY_ROUTE_IDLE || route->state == FRY_ROUTE_WANTED)
+    if (!fry_link_has_connection(route->link)) {
         fry_route_sync(route);
-    if (route->is_wanted && route->state == FRY_ROUTE_IDLE)
-        want(route);
+        if (take_due(route, FRY_DUE_WANT))
+            want(route);
+    }
     members_of(route)->has_steps = true;
 }
 

@@ -9,16 +9,19 @@
 typedef struct fry_members fry_members;
 typedef struct fry_route fry_route;
 
-/* State of this member's connection to another; only route_set_state moves it. The role. */
-typedef enum fry_route_state {
-    FRY_ROUTE_IDLE = 0, /* no connection, and none was asked for */
-    FRY_ROUTE_WANTED,   /* the link makes a hello */
-    FRY_ROUTE_ARRIVED,  /* there is a channel, which must be attached with the baton */
-    FRY_ROUTE_UP,       /* attached */
-    FRY_ROUTE_ENDING,   /* detached; its channel must be destroyed, without the baton */
-    FRY_ROUTE_ENDED,    /* destroyed; the peer must be told, with the baton */
-    FRY_ROUTE_TOLD,     /* the memory of attaching must be freed, without the baton */
-} fry_route_state;
+/*
+ * What is to be done on a route. What its connection needs next is not among it: the link's state
+ * says that.
+ */
+enum fry_route_due {
+    /* With the role and the baton. */
+    FRY_DUE_POLL = 1 << 0, /* its descriptor became readable: it is polled from now on */
+    FRY_DUE_FAIL = 1 << 1, /* all that is open fails with `fault`, and the connection is over */
+    /* With the role alone. */
+    FRY_DUE_LOSE = 1 << 2, /* the channel has failed, and the link must be told */
+    FRY_DUE_WANT = 1 << 3, /* something is open that needs a connection */
+    FRY_DUE_PART = 1 << 4, /* the link's incarnation is over: it goes with its connection */
+};
 
 /* The engine's view of a member of a group. */
 struct fry_route {
@@ -33,32 +36,23 @@ struct fry_route {
     uint64_t open;                        /* number of transfers that the peer has */
     uint32_t look_round;                  /* when a waiting thread looked last */
     int64_t look_ns;                      /* armed: the channel's look_ns that the loop knows of */
-    bool is_up;                           /* attached */
-    bool is_polled; /* in members->polled: attached, and its descriptor reports nothing */
-    bool is_asking; /* in members->asks */
-    bool wants_connection, has_failed;
+    bool is_up;                           /* the link's connection is attached */
+    bool is_polled;    /* in members->polled: attached, and its descriptor reports nothing */
+    bool is_asking;    /* in members->asks */
     bool has_gathered; /* in members->gathered */
+    uint32_t asked;    /* FRY_DUE_: FAIL (with connection_fault), WANT */
     fry_route *gathered_next;
     fry_link ask_link;
-    fry_fault connection_fault; /* has_failed */
+    fry_fault connection_fault;
 
     /* The role. */
-    uint8_t state;
     bool is_ordered;   /* in members->orders */
     bool is_finishing; /* in members->finishing */
-    bool has_event;    /* its descriptor became readable */
-    bool is_wanted;    /* something is open, and there is no connection */
-    bool is_over;      /* the link's incarnation is over */
-    bool is_lost;      /* the channel has failed; the link must be told */
     bool is_watched;   /* its descriptor is watched */
-    int32_t
-        end_status; /* FERRY_OK, or the status that the connection and all that is open fail with */
-    fry_fault end_fault;
+    uint32_t due;      /* FRY_DUE_ */
+    fry_fault fault;   /* FRY_DUE_FAIL */
     fry_link order_link, finish_link;
-    fry_link_peer *link; /* NULL: the member is not here */
-    uint64_t start;      /* start of the member that the link leads to */
-    fry_peer_connection *connection;
-    fry_channel *channel;
+    fry_link_peer *link; /* its state is the connection's; NULL: the member is not here */
     fry_watch watch;
     fry_timers_link look; /* in members->look_times until look.when_ns; that is 0: in no heap */
 };
@@ -79,7 +73,7 @@ static inline fry_peer *fry_route_made_peer(const fry_route *route)
 }
 
 /* Ends the connection, if there is one, and everything open. The role. */
-void fry_route_end(fry_route *route, ferry_status status, const fry_fault *fault);
+void fry_route_end(fry_route *route, const fry_fault *fault);
 
 /* Brings the link in line with what the group knows of the member. The role, without the baton. */
 void fry_route_sync(fry_route *route);

@@ -2,10 +2,15 @@
 /*
  * Links: which member has a connection, who calls whom, and what is reported.
  *
- *     IDLE ──► WAITING ──► CALLING ──┐
- *       │         ▲           │      ├──► CONNECTED ──► ENDING ──► ENDED ── fry_link_over ──► IDLE
- *       │         └── failed ─┘      │         └── fry_link_end ────▲
- *       └─────────────────────► ANSWERING
+ *     IDLE ──► WAITING ──► CALLING ────┐
+ *      │ ▲          ▲─ failed ─┘         ├──► CONNECTED ──► LOST ──► OVER
+ *      │ │                               │        └───────────┴───────┴──► DETACHED
+ *      └─┼───────────────► ANSWERING ────┘                                    │ destroyed
+ *        └───── fry_link_over ────── TOLD ◄────────── DESTROYED ◄─────────────┘
+ *
+ * Up to ANSWERING and from DETACHED to DESTROYED a link moves here; the rest of a connection's life
+ * needs the baton (engine/messages/route.c), but for LOST and OVER: the other end may end a
+ * connection at any time.
  *
  * Both call at once. The lower rank's call counts: it refuses the other call, and the higher rank
  * gives up its own call and answers. A call counts only once its offer is sent, because then the
@@ -31,7 +36,7 @@
  *
  * A connection's orderly end is told over the channel, after everything else that was said there
  * (net/peer/peer.c). The line may tell an end sooner. Such an end waits a little before it counts
- * (ENDING), also for the kernel's report that a process has ended, which says more.
+ * (LOST), also for the kernel's report that a process has ended, which says more.
  */
 #include "net/connect/link.h"
 
@@ -93,7 +98,7 @@ static void settle_soon(fry_links *links)
 
 /* ---- calls that come to nothing ---- */
 
-/* Gives back what was opened for a connection that will not be made. */
+/* Closes what there is yet of a connection that is over, or will not be made. */
 void fry_link_undo_connection(fry_link_peer *link)
 {
     if (link->channel != NULL)
@@ -174,8 +179,8 @@ void fry_link_process_ended(fry_link_peer *link)
     fry_link_drop_line(link, FRY_HELLO_TOO_LATE);
     switch (link->state) {
     case FRY_LINK_CONNECTED:
-    case FRY_LINK_ENDING:
-        fry_link_set_state(link, FRY_LINK_ENDED); /* `died` says more than `ended` */
+    case FRY_LINK_LOST:
+        fry_link_set_state(link, FRY_LINK_OVER); /* `died` says more than `failed` */
         break;
     case FRY_LINK_CALLING:
     case FRY_LINK_ANSWERING:
@@ -291,10 +296,10 @@ static void link_is_due(fry_timer *timer)
                                link->rank);
         fry_link_call_failed(link, FRY_HELLO_TOO_LATE, true);
         break;
-    case FRY_LINK_ENDING: {
+    case FRY_LINK_LOST: {
         const fry_fault fault = link->fault;
-        fry_link_set_state(link, FRY_LINK_ENDED);
-        link->links->events->ended(link, &fault);
+        fry_link_set_state(link, FRY_LINK_OVER);
+        link->links->events->failed(link, &fault);
         break;
     }
     default:
@@ -359,15 +364,22 @@ void fry_link_want(fry_link_peer *link, int64_t deadline_ns)
     }
 }
 
-void fry_link_end(fry_link_peer *link, fry_channel *channel)
+bool fry_link_has_connection(const fry_link_peer *link)
 {
-    channel->ops->destroy(channel);
+    return link != NULL && link->state >= FRY_LINK_CONNECTED;
+}
+
+void fry_link_destroy(fry_link_peer *link)
+{
+    link->channel->ops->destroy(link->channel);
+    link->channel = NULL;
     fry_link_drop_line(link, link->links->is_leaving ? FRY_HELLO_LEFT : FRY_HELLO_CONNECTION_ENDED);
-    fry_link_set_state(link, FRY_LINK_ENDED);
+    fry_link_set_state(link, FRY_LINK_DESTROYED);
 }
 
 void fry_link_over(fry_link_peer *link)
 {
+    fry_link_undo_connection(link);
     fry_link_set_state(link, FRY_LINK_IDLE);
     if (link->is_wanted)
         begin_calls(link);

@@ -56,29 +56,46 @@ typedef struct fry_links_options {
     size_t registration_cache_bytes;
 } fry_links_options;
 
+/*
+ * The life of a link, from hello to hello: link.c has the picture. fry_link_set_state alone moves
+ * it. From CONNECTED on there is a connection, which the engine attaches and detaches with its
+ * baton: it moves the link to DETACHED and to TOLD.
+ */
+typedef enum fry_link_state {
+    FRY_LINK_IDLE = 0,  /* no connection, and none is wanted */
+    FRY_LINK_WAITING,   /* a connection is wanted; the next call is at the timer */
+    FRY_LINK_CALLING,   /* this end's hello is under way */
+    FRY_LINK_ANSWERING, /* the other end's hello is, and that end has proven itself */
+    FRY_LINK_CONNECTED, /* the engine was told of the connection */
+    FRY_LINK_LOST,      /* the other end has ended it, or the channel failed; told at the timer */
+    FRY_LINK_OVER,      /* the engine was told so, and must detach it */
+    FRY_LINK_DETACHED,  /* its channel must be destroyed: fry_link_destroy */
+    FRY_LINK_DESTROYED, /* the peer must be told so */
+    FRY_LINK_TOLD,      /* its memory must be freed: fry_link_over */
+} fry_link_state;
+
 /* Events; called on the loop, not from within the call that asked. */
 typedef struct fry_link_events {
     /*
-     * A connection is connected: the engine attaches it, with the baton. Channel and connection
-     * belong to the engine from now on; it gives the channel back by fry_link_end, but not inside
-     * this event. The next connection comes after fry_link_over.
+     * A connection is connected (link->connection, link->channel): the engine attaches it, with the
+     * baton. It is destroyed by fry_link_destroy, not inside this event, and the next one comes
+     * after fry_link_over.
      */
-    void (*connected)(fry_link_peer *link, fry_peer_connection *connection, fry_channel *channel);
+    void (*connected)(fry_link_peer *link);
     /*
      * No connection can be made now: FERRY_E_PEER: refused, or unreachable until the deadline;
      * FERRY_E_DEAD: the member has ended or left; FERRY_E_UNSUPPORTED: no UCX. Wanting a connection
-     * again tries again.
-     */
-    void (*failed)(fry_link_peer *link, const fry_fault *fault);
-    /* The member's process on this host has ended (pidfd). At most once for each incarnation. */
-    void (*died)(fry_link_peer *link);
-    /*
-     * The other end has ended the connection or has gone: FERRY_E_DEAD if it left, else
-     * FERRY_E_PEER. The engine detaches the connection and calls fry_link_end. Once for each
-     * connection, unless fry_link_end came first. Messages that the other end sent over the channel
+     * again tries again. Or the other end has ended the connection or has gone: FERRY_E_DEAD if it
+     * left, else FERRY_E_PEER; the engine detaches the connection. The latter comes once for each
+     * connection, unless it was detached before. Messages that the other end sent over the channel
      * before are reported first, as far as the two can be compared.
      */
-    void (*ended)(fry_link_peer *link, const fry_fault *fault);
+    void (*failed)(fry_link_peer *link, const fry_fault *fault);
+    /*
+     * The member's process on this host has ended (pidfd). At most once for each incarnation; its
+     * connection is OVER, and `failed` is not called for it.
+     */
+    void (*died)(fry_link_peer *link);
     /* Asks for the options of fry_peer_connection_open for this peer. */
     const fry_peer_options *(*peer_options)(fry_link_peer *link);
 } fry_link_events;
@@ -120,14 +137,16 @@ void *fry_link_arg(const fry_link_peer *link);
  */
 void fry_link_want(fry_link_peer *link, int64_t deadline_ns);
 
-/*
- * Destroys the channel, within the call; the engine has detached the connection, and closes the
- * connection afterwards.
- */
-void fry_link_end(fry_link_peer *link, fry_channel *channel);
+/* Whether there is a connection, which may be over. NULL: there is none. */
+bool fry_link_has_connection(const fry_link_peer *link);
 
-/* Says that the engine has closed the connection. Only then can the next connection come, whoever
- * calls. */
+/* Destroys the channel of a detached connection, within the call. */
+void fry_link_destroy(fry_link_peer *link);
+
+/*
+ * Frees the connection, of whose channel's end the peer was told. Only then can the next connection
+ * come, whoever calls.
+ */
 void fry_link_over(fry_link_peer *link);
 
 /* Removes a member without a connection; a hello under way is ended. */
@@ -136,18 +155,7 @@ void fry_link_remove(fry_link_peer *link);
 /* Whether both ends are on one host, according to the endpoints. */
 bool fry_link_is_local(const fry_link_peer *link);
 
-/* ---- for the files of links ---- */
-
-typedef enum fry_link_state {
-    FRY_LINK_IDLE = 0,  /* no connection, and none is wanted */
-    FRY_LINK_WAITING,   /* a connection is wanted; the next call is at the timer */
-    FRY_LINK_CALLING,   /* this end's hello is under way */
-    FRY_LINK_ANSWERING, /* the other end's hello is, and that end has proven itself */
-    FRY_LINK_CONNECTED, /* the engine has the connection */
-    FRY_LINK_ENDING,    /* the engine has the connection, and the other end has ended it, or the
-                           channel has    failed; reported at the timer */
-    FRY_LINK_ENDED,     /* the engine was told, or has ended it itself; until fry_link_over */
-} fry_link_state;
+/* ---- for the files of links, and for engine/messages/route.c ---- */
 
 /*
  * Changes a link's state; only this function does. Timers belong to states, so the old state's
@@ -161,7 +169,7 @@ void fry_link_set_deadline(fry_link_peer *link);
 void fry_link_set_fault(fry_link_peer *link, ferry_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Closes what was opened for a connection that will not be made. */
+/* Closes what there is yet of a connection that is over, or will not be made. */
 void fry_link_undo_connection(fry_link_peer *link);
 
 void fry_link_drop_line(fry_link_peer *link, fry_hello_reason reason);

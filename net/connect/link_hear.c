@@ -33,9 +33,6 @@ static void set_channel_fault(fry_link_peer *link, ferry_status status, const fr
 /* The link may be gone afterwards. */
 static void tell_connected(fry_link_peer *link)
 {
-    fry_peer_connection *connection = link->connection;
-    fry_channel *channel = link->channel;
-
     if (link->line != NULL) {
         const uint64_t others = link->line->hello.other.connections;
         link->connections = link->connections > others ? link->connections : others;
@@ -45,9 +42,7 @@ static void tell_connected(fry_link_peer *link)
     link->connections++;
     fry_link_set_state(link, FRY_LINK_CONNECTED);
     link->is_wanted = false;
-    link->connection = NULL;
-    link->channel = NULL;
-    link->links->events->connected(link, connection, channel);
+    link->links->events->connected(link);
 }
 
 /* Opens connection and channel; fills in `address`. False: the fault is set. */
@@ -244,13 +239,28 @@ static bool accept_call(fry_link_peer *link, fry_line *line)
     return agree(link, true);
 }
 
-/* The other end has left the connection that stands: the timer tells the engine. */
-static void end_connection(fry_link_peer *link, int64_t grace_ns)
+/* The connection is lost, which the timer tells the engine. */
+static void lose_connection(fry_link_peer *link, int64_t grace_ns)
 {
-    fry_link_drop_line(link, FRY_HELLO_CONNECTION_ENDED);
-    fry_link_set_state(link, FRY_LINK_ENDING);
+    fry_link_set_state(link, FRY_LINK_LOST);
     fry_timer_set(link->links->reactor, &link->timer,
                   fry_reactor_now_ns(link->links->reactor) + grace_ns);
+}
+
+/*
+ * A member's line has no more to say: the fault is set. In a hello that is the end of a call, and
+ * later the end of the connection, unless the engine was told of that before. The link may be gone
+ * afterwards.
+ */
+static void end_line(fry_link_peer *link, fry_hello_reason reason, bool is_final, int64_t grace_ns)
+{
+    if (!fry_link_has_connection(link)) {
+        fry_link_call_failed(link, reason, is_final);
+        return;
+    }
+    fry_link_drop_line(link, FRY_HELLO_CONNECTION_ENDED);
+    if (link->state <= FRY_LINK_LOST)
+        lose_connection(link, grace_ns);
 }
 
 void fry_link_lost(fry_link_peer *link, const fry_fault *fault)
@@ -258,10 +268,7 @@ void fry_link_lost(fry_link_peer *link, const fry_fault *fault)
     if (link->state != FRY_LINK_CONNECTED)
         return; /* the other end's word came first, and is or was told */
     link->fault = *fault;
-    fry_link_set_state(link, FRY_LINK_ENDING);
-    fry_timer_set(link->links->reactor, &link->timer,
-                  fry_reactor_now_ns(link->links->reactor) +
-                      (link->line != NULL ? END_GRACE_NS : 0));
+    lose_connection(link, link->line != NULL ? END_GRACE_NS : 0);
 }
 
 /* A member with a connection calls: it has ended the connection, or does not know it. */
@@ -277,7 +284,7 @@ static bool hear_again(fry_link_peer *link, fry_line *line)
     if (link->state == FRY_LINK_CONNECTED) {
         fry_link_set_fault(link, FERRY_E_PEER, "member %u ended the connection and calls again",
                            link->rank);
-        end_connection(link, 0);
+        end_line(link, FRY_HELLO_CONNECTION_ENDED, false, 0);
     }
     return true; /* the caller waits for fry_link_over */
 }
@@ -308,12 +315,11 @@ static bool place_caller(fry_line *line)
         if (line->number < link->line->number)
             return refuse(line, FRY_HELLO_TOO_LATE);
         return accept_call(link, line);
-    case FRY_LINK_CONNECTED:
-    case FRY_LINK_ENDING:
-    case FRY_LINK_ENDED:
-        return hear_again(link, line);
-    default:
+    case FRY_LINK_IDLE:
+    case FRY_LINK_WAITING:
         return accept_call(link, line);
+    default:
+        return hear_again(link, line);
     }
 }
 
@@ -393,17 +399,12 @@ static bool hear_end(fry_line *line)
         fry_line_close(line);
         return false;
     }
-    const bool is_lost = link->state == FRY_LINK_ENDING;
+    const bool is_lost = link->state == FRY_LINK_LOST;
     if (!is_lost || reason == FRY_HELLO_LEFT)
         fry_link_set_fault(link, reason == FRY_HELLO_LEFT ? FERRY_E_DEAD : FERRY_E_PEER,
                            "member %u at %s says: %s", link->rank, line->address,
                            fry_hello_reason_text(reason));
-    if (is_lost)
-        end_connection(link, 0);
-    else if (link->state == FRY_LINK_CONNECTED)
-        end_connection(link, END_GRACE_NS);
-    else
-        fry_link_call_failed(link, reason, is_final(reason));
+    end_line(link, reason, is_final(reason), is_lost ? 0 : END_GRACE_NS);
     return false;
 }
 
@@ -422,17 +423,11 @@ static bool hear_failure(fry_line *line)
         fry_line_end(line, FRY_HELLO_NOT_AGREED);
         return false;
     }
-    if (link->state == FRY_LINK_ENDING) {
-        end_connection(link, 0);
-        return false;
-    }
-    fry_link_set_fault(link, FERRY_E_PEER, "hello with member %u at %s: %s%s%s", link->rank,
-                       line->address, fry_hello_failure_text(failure), detail[0] != 0 ? ": " : "",
-                       detail);
-    if (link->state == FRY_LINK_CONNECTED)
-        end_connection(link, 0);
-    else
-        fry_link_call_failed(link, FRY_HELLO_NOT_AGREED, failure == FRY_HELLO_OTHER_VERSION);
+    if (link->state != FRY_LINK_LOST)
+        fry_link_set_fault(link, FERRY_E_PEER, "hello with member %u at %s: %s%s%s", link->rank,
+                           line->address, fry_hello_failure_text(failure),
+                           detail[0] != 0 ? ": " : "", detail);
+    end_line(link, FRY_HELLO_NOT_AGREED, failure == FRY_HELLO_OTHER_VERSION, 0);
     return false;
 }
 
@@ -485,24 +480,19 @@ void fry_link_lose(fry_line *line, const char *why)
         fry_link_process_ended(link);
         return;
     }
-    if (link->state == FRY_LINK_ENDING) { /* nothing more will be told */
-        end_connection(link, link->process.fd >= 0 ? END_GRACE_NS : 0);
-        return;
-    }
-    if (link->state == FRY_LINK_CONNECTED) {
-        fry_link_set_fault(link, FERRY_E_PEER,
-                           "member %u at %s closed the socket without an answer: %s", link->rank,
-                           line->address, why);
-        end_connection(link, link->process.fd >= 0 ? END_GRACE_NS : 0);
-        return;
-    }
+    const int64_t grace_ns = link->process.fd >= 0 ? END_GRACE_NS : 0;
     const bool is_silent = line->state == FRY_LINE_TALKING &&
                            line->hello.state == FRY_HELLO_AWAITS_SECOND &&
                            !line->hello.has_preamble;
-    fry_link_set_fault(link, FERRY_E_PEER, "hello to member %u at %s: %s%s", link->rank,
-                       line->address, why,
-                       is_silent ? " without an answer, as for another secret" : "");
-    fry_link_call_failed(link, FRY_HELLO_TOO_LATE, false);
+    if (link->state == FRY_LINK_CONNECTED)
+        fry_link_set_fault(link, FERRY_E_PEER,
+                           "member %u at %s closed the socket without an answer: %s", link->rank,
+                           line->address, why);
+    else if (!fry_link_has_connection(link))
+        fry_link_set_fault(link, FERRY_E_PEER, "hello to member %u at %s: %s%s", link->rank,
+                           line->address, why,
+                           is_silent ? " without an answer, as for another secret" : "");
+    end_line(link, FRY_HELLO_TOO_LATE, false, grace_ns);
 }
 
 void fry_link_line_timeout(fry_line *line)

@@ -51,7 +51,7 @@ struct fry_link_peer {
     int64_t answer_ns; /* how long the next call waits for its answer */
     fry_timer timer;
     fry_line *line;                  /* from CALLING on, until it is lost */
-    fry_peer_connection *connection; /* the opened connection; NULL after it was passed on */
+    fry_peer_connection *connection; /* opened; NULL: none */
     fry_channel *channel;            /* likewise */
     fry_channel_path path;
     uint64_t connections; /* number of connections made so far */

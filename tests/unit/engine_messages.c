@@ -12,6 +12,7 @@
 #include "engine/messages/groups.h"
 #include "engine/messages/members.h"
 #include "engine/messages/route.h"
+#include "net/connect/link_state.h"
 #include "net/peer/connection.h"
 #include "tests/support/fake_channel.h"
 #include "tests/support/member_test.h"
@@ -35,6 +36,7 @@ typedef struct rig {
     fake_wire *wires[WIRES_MAX]; /* the last is the one in use */
     size_t wire_count;
     bool is_half_open; /* one end of the last is */
+    bool starves;      /* engine 0 has no memory for what it needs after it opened its end */
     fake_wire_options options;
     fry_connection_opener opener;
     ferry_buffer *own, *other;
@@ -62,6 +64,8 @@ static ferry_status open_connection(void *arg, fry_channel_path path,
     *channel_p = fake_wire_end(r->wires[r->wire_count - 1], r->is_half_open,
                                &fry_peer_channel_events, fry_peer_channel_arg(*connection_p));
     r->is_half_open = !r->is_half_open;
+    if (r->starves && options->own_rank == 0)
+        failing_allocator_arm(&r->members[0].te.memory, 1, true);
     (void)pthread_mutex_unlock(&r->mutex);
     memset(address, 0, 8);
     *address_bytes = 8;
@@ -601,6 +605,24 @@ Test(engine_messages, taken_by_a_waiting_thread_from_an_armed_channel_are_answer
     }
 }
 
+/* The other end called: here is nothing yet of that member's, and no memory for it. */
+Test(engine_messages, end_clearly_when_the_lane_finds_no_memory_for_its_peer)
+{
+    RIG(r, FERRY_LOOP_EMBEDDED, 0, 0);
+    failing_allocator *memory = &r.members[0].te.memory;
+    uint64_t failures = failing_allocator_failures(memory);
+    r.starves = true;
+    ferry_future *send = message(&r, 1, true, SMALL, NULL);
+    ASSERT_STATUS(end_of(&r, send), FERRY_E_PEER);
+    assert_quiet(&r, send);
+    cr_assert_gt(failing_allocator_failures(memory), failures);
+    run_still(&r);
+    cr_assert_null(r.members[0].group->routes[1].peer);
+    r.starves = false;
+    failing_allocator_arm(memory, 0, false);
+    make_lane(&r);
+}
+
 /* ---- a channel that sleeps ---- */
 
 /* The loop sleeps, and all there is of the lane is armed, or looked at in a moment. */
@@ -624,7 +646,7 @@ Test(engine_messages, a_channel_is_looked_at_when_it_wants_to_be)
     cr_assert_eq(engine->poller.timer_ns, 0);
 
     fry_turn turn_;
-    route->channel->look_ns = fry_clock_monotonic_ns() + 10000000;
+    route->link->channel->look_ns = fry_clock_monotonic_ns() + 10000000;
     cr_assert(fry_turn_begin(&turn_, engine, fry_context_get(engine), false));
     fry_route_launched(&turn_, route);
     (void)fry_turn_end(&turn_, 0);
@@ -632,11 +654,11 @@ Test(engine_messages, a_channel_is_looked_at_when_it_wants_to_be)
     while (ferry_engine_arm(engine) != FERRY_OK)
         (void)ferry_engine_progress(engine, 0);
     cr_assert_not(route->is_polled);
-    cr_assert_eq(engine->poller.timer_ns, route->channel->look_ns);
+    cr_assert_eq(engine->poller.timer_ns, route->link->channel->look_ns);
 
     struct pollfd readable = {.fd = ferry_engine_fd(engine), .events = POLLIN};
     cr_assert_eq(poll(&readable, 1, -1), 1);
-    route->channel->look_ns = 0; /* as the look does */
+    route->link->channel->look_ns = 0; /* as the look does */
     cr_assert_geq(ferry_engine_progress(engine, 0), 0);
     cr_assert(route->is_polled);
     while (ferry_engine_arm(engine) != FERRY_OK)
@@ -712,7 +734,7 @@ Test(engine_messages, become_quiet_though_the_next_lane_is_there_at_once)
         fry_route *route = &r.members[0].group->routes[1];
         ferry_engine *engine = r.members[0].te.engine;
         fake_wire_cut(wire_of(&r));
-        while (route->state != FRY_ROUTE_ENDED)
+        while (route->link->state != FRY_LINK_DESTROYED)
             turn(&r);
 
         fry_turn held;
@@ -724,7 +746,7 @@ Test(engine_messages, become_quiet_though_the_next_lane_is_there_at_once)
             for (size_t k = 0; k < 2; k++)
                 stepped_clock_step(&r.members[k].te.time, 20000000);
         }
-        cr_assert_eq(route->state, FRY_ROUTE_ENDED);
+        cr_assert_eq(route->link->state, FRY_LINK_DESTROYED);
         (void)fry_turn_end(&held, 0);
 
         ferry_future *came = message(&r, 0, false, 0, NULL);

@@ -49,7 +49,6 @@ struct rig_member {
     /* Its one link, and what was told of it. */
     fry_link_peer *link;
     rig_channel *channel; /* the connection's; NULL: none */
-    fry_peer_connection *connection;
     int connected, failed, died, ended;
     fry_fault fault; /* the last */
     int open_channels, open_connections, opened;
@@ -139,14 +138,12 @@ static void rig_close_connection(void *arg, fry_peer_connection *connection)
 
 /* ---- what is told ---- */
 
-static void rig_connected(fry_link_peer *link, fry_peer_connection *connection,
-                          fry_channel *channel)
+static void rig_connected(fry_link_peer *link)
 {
     rig_member *member = fry_link_arg(link);
 
     cr_assert_null(member->channel);
-    member->channel = (rig_channel *)(void *)channel;
-    member->connection = connection;
+    member->channel = (rig_channel *)(void *)link->channel;
     cr_assert_neq(member->channel->other, 0);
     member->connected++;
 }
@@ -155,9 +152,11 @@ static void rig_failed(fry_link_peer *link, const fry_fault *fault)
 {
     rig_member *member = fry_link_arg(link);
 
-    cr_assert_null(member->channel);
     member->fault = *fault;
-    member->failed++;
+    if (member->channel != NULL)
+        member->ended++;
+    else
+        member->failed++;
 }
 
 static void rig_died(fry_link_peer *link)
@@ -165,15 +164,6 @@ static void rig_died(fry_link_peer *link)
     rig_member *member = fry_link_arg(link);
 
     member->died++;
-}
-
-static void rig_ended(fry_link_peer *link, const fry_fault *fault)
-{
-    rig_member *member = fry_link_arg(link);
-
-    cr_assert_not_null(member->channel);
-    member->fault = *fault;
-    member->ended++;
 }
 
 static const fry_peer_options *rig_peer_options(fry_link_peer *link)
@@ -187,7 +177,6 @@ static const fry_link_events rig_events = {
     .connected = rig_connected,
     .failed = rig_failed,
     .died = rig_died,
-    .ended = rig_ended,
     .peer_options = rig_peer_options,
 };
 
@@ -282,12 +271,10 @@ static inline void rig_meet(rig_member *member, const rig_member *other)
 /* Ends the connection as an engine does. */
 static inline void rig_end_connection(rig_member *member)
 {
-    fry_peer_connection *connection = member->connection;
-    fry_channel *channel = &member->channel->channel;
-
     member->channel = NULL;
-    fry_link_end(member->link, channel);
-    rig_close_connection(member, connection);
+    fry_link_set_state(member->link, FRY_LINK_DETACHED);
+    fry_link_destroy(member->link);
+    fry_link_set_state(member->link, FRY_LINK_TOLD);
     fry_link_over(member->link);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Links between members in one process over real sockets: who calls, what comes of it, what ends.
  */
+#include "net/connect/link_hear.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/place.h"
 #include "tests/unit/link_rig.h"
@@ -256,6 +257,40 @@ Test(net_link, networks)
     }
 }
 
+/*
+ * What the line says once the engine knows that the connection is lost, and has yet to detach it,
+ * as a loop that waits for the baton: no other connection comes in the way of that one.
+ */
+Test(net_link, a_line_that_speaks_after_the_end_was_told)
+{
+    const fry_fault fault = {.status = FERRY_E_PEER, .rank = 5, .message = "it is cut"};
+
+    for (int i = 0; i < 2; i++) {
+        rig_open_both();
+        fry_link_want(low.link, 0);
+        RIG_UNTIL(are_connected());
+        fry_link_lost(low.link, &fault);
+        rig_step_ns(INT64_C(200000000));
+        RIG_UNTIL(low.ended == 1);
+        cr_assert_str_eq(low.fault.message, fault.message);
+        if (i == 0)
+            rig_end_connection(&high); /* says so */
+        else
+            rig_close(&high); /* hangs up */
+        if (i == 0)
+            fry_link_want(high.link, 0);
+        rig_rest();
+        rig_step_ns(INT64_C(1000000000));
+        rig_rest();
+        cr_assert_eq(low.connected, 1);
+        cr_assert_eq(low.ended, 1, "once");
+        rig_end_connection(&low);
+        if (i == 0)
+            RIG_STEP_UNTIL(are_connected(), INT64_C(100000000), 100);
+        rig_close_all();
+    }
+}
+
 Test(net_link, leaving)
 {
     rig_open_both();
@@ -427,9 +462,7 @@ Test(net_link, many_members_at_once)
     cr_assert_lt(rig_now_ns(), INT64_C(10000000000), "they have waited for more than that");
     for (int i = 0; i < MANY; i++) {
         cr_assert_eq(many[i].channel->id, ears[i].channel->other);
-        fry_link_end(ears[i].link, &ears[i].channel->channel);
-        rig_close_connection(&low, ears[i].connection);
-        fry_link_over(ears[i].link);
+        rig_end_connection(&ears[i]);
         rig_close(&many[i]);
     }
     rig_close(&low);

@@ -78,20 +78,23 @@ static const fry_peer_events peer_events = {.resolved = resolved,
                                             .wants_connection = wants_connection,
                                             .connection_failed = connection_failed};
 
-static void connected(fry_link_peer *link, fry_peer_connection *connection, fry_channel *channel)
+static void connected(fry_link_peer *link)
 {
     member *self = fry_link_arg(link);
 
-    self->connection = connection;
-    self->channel = channel;
-    fry_peer_attach(self->peer, connection, channel, NULL);
+    self->connection = link->connection;
+    self->channel = link->channel;
+    fry_peer_attach(self->peer, link->connection, link->channel, NULL);
 }
 
 static void failed(fry_link_peer *link, const fry_fault *fault)
 {
     member *self = fry_link_arg(link);
 
-    self->failed++;
+    if (self->connection != NULL)
+        self->ended++;
+    else
+        self->failed++;
     self->fault = *fault;
 }
 
@@ -101,14 +104,6 @@ static void died(fry_link_peer *link)
     cr_assert_fail("nobody did");
 }
 
-static void ended(fry_link_peer *link, const fry_fault *fault)
-{
-    member *self = fry_link_arg(link);
-
-    self->ended++;
-    self->fault = *fault;
-}
-
 static const fry_peer_options *peer_options(fry_link_peer *link)
 {
     const member *self = fry_link_arg(link);
@@ -116,11 +111,8 @@ static const fry_peer_options *peer_options(fry_link_peer *link)
     return &self->options;
 }
 
-static const fry_link_events link_events = {.connected = connected,
-                                            .failed = failed,
-                                            .died = died,
-                                            .ended = ended,
-                                            .peer_options = peer_options};
+static const fry_link_events link_events = {
+    .connected = connected, .failed = failed, .died = died, .peer_options = peer_options};
 
 static void open_member(member *self, uint32_t rank, const char *network, bool is_net_only)
 {
@@ -176,9 +168,11 @@ static void end_connection(member *self)
         fry_peer_detach(self->peer, FERRY_E_DEAD, &fault, &channel, NULL);
 
     cr_assert_eq(connection, self->connection);
-    fry_link_end(self->link, channel);
+    cr_assert_eq(channel, self->channel);
+    fry_link_set_state(self->link, FRY_LINK_DETACHED);
+    fry_link_destroy(self->link);
     fry_peer_destroyed(self->peer, connection, NULL);
-    fry_peer_connection_close(connection);
+    fry_link_set_state(self->link, FRY_LINK_TOLD);
     fry_link_over(self->link);
     self->connection = NULL;
 }
