@@ -48,22 +48,6 @@ static ferry_future *errand_submit(fry_errand *errand)
 
 /* ---- joining, leaving ---- */
 
-static bool is_name(const char *name, size_t bytes_max, const char *more)
-{
-    size_t length = name != NULL ? strnlen(name, bytes_max + 1) : 0;
-    if (length == 0 || length > bytes_max)
-        return false;
-    for (size_t i = 0; i < length; i++) {
-        char c = name[i];
-        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                        (c >= '0' && c <= '9') || strchr("._-", c) != NULL ||
-                        strchr(more, c) != NULL;
-        if (!is_plain)
-            return false;
-    }
-    return true;
-}
-
 static bool is_text(const char *text, size_t bytes_max)
 {
     return text == NULL || strnlen(text, bytes_max + 1) <= bytes_max;
@@ -92,11 +76,9 @@ static fry_refusal check_meeting(const ferry_group_options *options)
     if (options->store == NULL || options->store[0] == '\0' ||
         !is_text(options->store, STORE_BYTES_MAX))
         return FRY_REFUSED_JOIN_STORE;
-    if (!is_name(options->job, FRY_GROUP_JOB_BYTES, ""))
+    if (!fry_group_is_name(options->job, FRY_GROUP_JOB_BYTES, false))
         return FRY_REFUSED_JOIN_JOB;
-    if (strspn(options->job, ".") == strlen(options->job))
-        return FRY_REFUSED_JOIN_JOB_DOTS;
-    if (options->place != NULL && !is_name(options->place, FRY_GROUP_PLACE_BYTES, ""))
+    if (options->place != NULL && !fry_group_is_name(options->place, FRY_GROUP_PLACE_BYTES, false))
         return FRY_REFUSED_JOIN_PLACE;
     if (options->place != NULL && strcmp(options->place, "-") == 0)
         return FRY_REFUSED_JOIN_PLACE_NONE;
@@ -255,7 +237,7 @@ static fry_refusal check_deadline(ferry_group *group, int64_t deadline_ns)
 static fry_refusal check_key(ferry_group *group, const char *key, int64_t deadline_ns)
 {
     fry_refusal why = check_deadline(group, deadline_ns);
-    if (why == FRY_TAKEN && !is_name(key, FRY_GROUP_KEY_BYTES, "/"))
+    if (why == FRY_TAKEN && !fry_group_is_name(key, FRY_GROUP_KEY_BYTES, true))
         why = fry_refuse(group->engine, FRY_REFUSED_KEY);
     return why;
 }
@@ -271,7 +253,7 @@ ferry_future *ferry_group_alive(ferry_group *group, int64_t deadline_ns)
 static fry_refusal check_barrier(const ferry_group *group, const char *name,
                                  const ferry_barrier_options *options)
 {
-    if (!is_name(name, FRY_GROUP_NAME_BYTES, ""))
+    if (!fry_group_is_name(name, FRY_GROUP_NAME_BYTES, false))
         return FRY_REFUSED_BARRIER_NAME;
     if ((options->members == NULL) != (options->member_count == 0) ||
         options->member_count > FERRY_GROUP_SIZE_MAX)

@@ -103,10 +103,8 @@
       "struct_size of the group's options is invalid, or unknown fields are set: use "             \
       "FERRY_GROUP_OPTIONS_INIT")                                                                  \
     X(JOIN_STORE, FERRY_E_INVALID, "store is NULL, empty or longer than 4096 bytes")               \
-    X(JOIN_JOB, FERRY_E_INVALID, "job is not 1 to 64 of A-Z a-z 0-9 . _ -")                        \
-    X(JOIN_JOB_DOTS, FERRY_E_INVALID,                                                              \
-      "a job's name is 1 to 64 of A-Z a-z 0-9 . _ -, not dots alone")                              \
-    X(JOIN_PLACE, FERRY_E_INVALID, "place is not 1 to 64 of A-Z a-z 0-9 . _ -")                    \
+    X(JOIN_JOB, FERRY_E_INVALID, "job is not 1 to 64 of A-Z a-z 0-9 . _ -, or is dots alone")      \
+    X(JOIN_PLACE, FERRY_E_INVALID, "place is not 1 to 64 of A-Z a-z 0-9 . _ -, or is dots alone")  \
     X(JOIN_PLACE_NONE, FERRY_E_INVALID, "place is \"-\", which says that there is none")           \
     X(JOIN_SIZE_MAX, FERRY_E_INVALID, "size or size_min is above 4096")                            \
     X(JOIN_RANK_OF_ANY, FERRY_E_INVALID, "size is 0 and rank is not FERRY_RANK_ANY")               \
@@ -121,10 +119,11 @@
     X(JOIN_MESSAGES, FERRY_E_INVALID, "window_messages or unexpected_max is not 1 to 2^24")        \
     X(JOIN_WINDOW, FERRY_E_INVALID, "window_bytes is not 1 to 2^40")                               \
     /* groups: asking */                                                                           \
-    X(KEY, FERRY_E_INVALID, "key is not 1 to 128 of A-Z a-z 0-9 . _ - /")                          \
+    X(KEY, FERRY_E_INVALID,                                                                        \
+      "key is not 1 to 128 of A-Z a-z 0-9 . _ - /, or has a part that is empty or dots alone")     \
     X(VALUE_SIZE, FERRY_E_INVALID, "size_bytes is above 64 KiB")                                   \
     X(VALUE_NULL, FERRY_E_INVALID, "data is NULL and size_bytes is not 0")                         \
-    X(BARRIER_NAME, FERRY_E_INVALID, "name is not 1 to 64 of A-Z a-z 0-9 . _ -")                   \
+    X(BARRIER_NAME, FERRY_E_INVALID, "name is not 1 to 64 of A-Z a-z 0-9 . _ -, or is dots alone") \
     X(BARRIER_SIZE_OF, FERRY_E_INVALID,                                                            \
       "struct_size of the barrier's options is invalid, or unknown fields are set: use "           \
       "FERRY_BARRIER_OPTIONS_INIT")                                                                \

@@ -64,8 +64,8 @@ typedef struct ferry_group_options {
     uint32_t device_count; /* devices that this member names; 0: those that the engine has now */
     const char *place;     /* this member's place in the job, for example "node7.gpu3": a restart
                               with the same place gets the same rank. 1 to 64 of
-                              A-Z a-z 0-9 . _ -, and not "-" alone; NULL: a restart with
-                              FERRY_RANK_ANY is a new member */
+                              A-Z a-z 0-9 . _ -, and not "-" or dots alone; NULL: a restart
+                              with FERRY_RANK_ANY is a new member */
     const void *secret;    /* the job's secret: members with another secret are refused. NULL: none;
                               whoever reaches this member's port or the store may join */
     size_t secret_bytes;   /* 16 to 1024 */
@@ -270,12 +270,13 @@ FERRY_API ferry_future *ferry_barrier(ferry_group *group, const char *name,
                                       const ferry_barrier_options *options);
 
 /*
- * Values that all members of a job see. Keys are 1 to 128 of A-Z a-z 0-9 . _ - /, values at most
- * 64 KiB. `get` waits until the key exists. `try_get` takes one round trip to the store, and fails
- * with FERRY_E_NOT_FOUND if the key does not exist. `watch` waits until the key has a version above
- * `seen`; 0: any version. Deadlines are absolute; 0: none. Values belong to the job's store, not to
- * the member that set them. If the store is emptied, the values are gone and versions begin anew; a
- * waiting `watch` then gets the next value that is set or restored.
+ * Values that all members of a job see. Keys are 1 to 128 of A-Z a-z 0-9 . _ - /, and no part
+ * between slashes is empty or dots alone; values are at most 64 KiB. `get` waits until the key
+ * exists. `try_get` takes one round trip to the store, and fails with FERRY_E_NOT_FOUND if the key
+ * does not exist. `watch` waits until the key has a version above `seen`; 0: any version. Deadlines
+ * are absolute; 0: none. Values belong to the job's store, not to the member that set them. If the
+ * store is emptied, the values are gone and versions begin anew; a waiting `watch` then gets the
+ * next value that is set or restored.
  */
 FERRY_API ferry_future *ferry_group_set(ferry_group *group, const char *key, const void *data,
                                         size_t size_bytes, int64_t deadline_ns);

@@ -110,12 +110,13 @@ typedef void (*fry_group_done_fn)(fry_group_request *request, ferry_status statu
 struct fry_group_request {
     fry_async async; /* the group's own */
     fry_group_verb verb;
-    const char *name; /* name of the barrier, or key */
+    const char *name; /* name of the barrier, or key: fry_group_is_name */
     const void *value;
     size_t value_bytes;
     uint64_t version;
     uint64_t step;
-    const uint32_t *members; /* barrier; NULL: all */
+    const uint32_t *members; /* barrier: ranks of the group, each once, this member's among them;
+                                NULL: all */
     uint32_t member_count;
     int64_t deadline_ns;    /* on the reactor's clock; 0: none */
     fry_group_done_fn done; /* error is borrowed */

@@ -164,26 +164,16 @@ static int by_rank(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Sorts the members. False: one is none or is named twice, or this one is not among them. */
-static bool fill_members(const fry_group *group, fry_round_call *call, const uint32_t *members)
+/* Sorts the members, and hashes them: those that name others have another set. */
+static void fill_members(const fry_group *group, fry_round_call *call, const uint32_t *members)
 {
-    uint32_t count = 0;
-    bool is_in = call->member_count == 0;
+    const uint32_t count = call->member_count;
     uint8_t bytes[4];
-    uint64_t hash = call->member_count == 0 ? group->view_count : 0;
+    uint64_t hash = count == 0 ? group->view_count : 0;
 
-    for (uint32_t i = 0; i < call->member_count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         call->members[i] = members[i];
-        is_in |= members[i] == (uint32_t)group->rank;
-    }
-    qsort(call->members, call->member_count, sizeof call->members[0], by_rank);
-    for (uint32_t i = 0; i < call->member_count; i++) {
-        if (call->members[i] >= group->view_count)
-            return false;
-        count += i == 0 || call->members[i] != call->members[i - 1];
-    }
-    if (count != call->member_count)
-        return false;
+    qsort(call->members, count, sizeof call->members[0], by_rank);
     if (count == group->view_count)
         hash = count; /* naming all is the same as naming none */
     for (uint32_t i = 0; count < group->view_count && i < count; i++) {
@@ -196,7 +186,6 @@ static bool fill_members(const fry_group *group, fry_round_call *call, const uin
         hash = fry_group_hash(pair, sizeof pair);
     }
     call->set = hash;
-    return is_in;
 }
 
 void fry_rounds_submit(fry_group_request *request)
@@ -210,29 +199,21 @@ void fry_rounds_submit(fry_group_request *request)
         (request->verb == FRY_GROUP_STEP ? fry_stop_step : fry_stop_give_notice)(request);
         return;
     }
-    if (is_barrier && (!fry_group_is_name(request->name, FRY_GROUP_NAME_BYTES, false) ||
-                       (request->members != NULL && count == 0) || count > group->view_count)) {
-        fry_async_finish_soon(&request->async, FERRY_E_INVALID, NULL);
-        return;
-    }
+    (void)snprintf(name, sizeof name, "%s%s", is_barrier ? "b/" : "",
+                   is_barrier ? request->name : "alive");
     fry_round_call *call = fry_alloc(group->memory, sizeof *call + count * sizeof call->members[0],
                                      _Alignof(uint64_t));
-    if (call == NULL) {
+    fry_round *round =
+        call != NULL ? fry_round_make(group, is_barrier ? FRY_ROUND_BARRIER : FRY_ROUND_ALIVE, name)
+                     : NULL;
+    if (round == NULL) {
+        fry_free(group->memory, call, sizeof *call + count * sizeof call->members[0]);
         fry_async_finish_soon(&request->async, FERRY_E_NO_MEMORY, NULL);
         return;
     }
-    (void)snprintf(name, sizeof name, "%s%s", is_barrier ? "b/" : "",
-                   is_barrier ? request->name : "alive");
     call->member_count = count;
-    fry_round *round =
-        fry_round_make(group, is_barrier ? FRY_ROUND_BARRIER : FRY_ROUND_ALIVE, name);
-    const bool is_valid = !is_barrier || fill_members(group, call, request->members);
-    if (round == NULL || !is_valid) {
-        fry_free(group->memory, call, sizeof *call + count * sizeof call->members[0]);
-        fry_async_finish_soon(&request->async, is_valid ? FERRY_E_NO_MEMORY : FERRY_E_INVALID,
-                              NULL);
-        return;
-    }
+    if (is_barrier)
+        fill_members(group, call, request->members);
     call->request = request;
     request->private_ = call;
     append(round, call);

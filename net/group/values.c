@@ -123,11 +123,6 @@ void fry_values_submit(fry_group_request *request)
 {
     fry_group *group = request->group;
 
-    if (!fry_group_is_name(request->name, FRY_GROUP_KEY_BYTES, true) ||
-        (request->verb == FRY_GROUP_SET && request->value_bytes > FRY_GROUP_VALUE_BYTES)) {
-        fry_async_finish_soon(&request->async, FERRY_E_INVALID, NULL);
-        return;
-    }
     value_call *call = fry_alloc(group->memory, sizeof *call, _Alignof(value_call));
     if (call == NULL) {
         fry_async_finish_soon(&request->async, FERRY_E_NO_MEMORY, NULL);

@@ -47,30 +47,6 @@ Test(net_group_rounds, of_some_members, .timeout = 60)
     }
 }
 
-Test(net_group_rounds, bad_calls, .timeout = 60)
-{
-    static const uint32_t without[] = {1}, beyond[] = {0, 2}, twice[] = {0, 1, 0};
-    rig_ask ask;
-
-    GROUP_JOINED(rig, 2, 1);
-    rig_barrier(&rig, 0, &ask, "a/b", 0);
-    cr_assert_eq(rig_answer(&rig, &ask), FERRY_E_INVALID);
-    rig_barrier(&rig, 0, &ask, "", 0);
-    cr_assert_eq(rig_answer(&rig, &ask), FERRY_E_INVALID);
-    rig_ask_begin(&rig, 0, &ask, FRY_GROUP_BARRIER, "x");
-    among(&ask, without, 1);
-    submit(&rig, 0, &ask);
-    cr_assert_eq(rig_answer(&rig, &ask), FERRY_E_INVALID);
-    rig_ask_begin(&rig, 0, &ask, FRY_GROUP_BARRIER, "x");
-    among(&ask, beyond, 2);
-    submit(&rig, 0, &ask);
-    cr_assert_eq(rig_answer(&rig, &ask), FERRY_E_INVALID);
-    rig_ask_begin(&rig, 0, &ask, FRY_GROUP_BARRIER, "x");
-    among(&ask, twice, 3);
-    submit(&rig, 0, &ask);
-    cr_assert_eq(rig_answer(&rig, &ask), FERRY_E_INVALID);
-}
-
 Test(net_group_rounds, calls_of_one_member_queue_up, .timeout = 60)
 {
     rig_ask a[3], b[3];
